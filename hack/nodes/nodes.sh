@@ -3,9 +3,11 @@
 # each in namespaces of its own. The control plane runs in the test's process.
 #
 #   nodes.sh install           build what is missing, into NODES_DIR/bin
+#   nodes.sh install-kubeadm   build what kubeadm installs too: a control plane, kube-proxy, CoreDNS
 #   nodes.sh up [COUNT]        install, start a control plane with COUNT nodes (default: 2)
 #   nodes.sh down              stop it
 #   nodes.sh run COMMAND...    install, run COMMAND, and stop, whatever happens
+#   nodes.sh run-kubeadm COMMAND...  the same, with what kubeadm installs
 #   nodes.sh check             say what is left of nodes whose processes have ended
 #   nodes.sh remove            stop, and remove the directory
 #
@@ -50,6 +52,16 @@ install() {
 	(build_own)
 	exec 8>&-
 	((SECONDS - started < 5)) || say "installed in $((SECONDS - started)) s"
+}
+
+install_kubeadm() {
+	install
+	exec 8>"$root/lock"
+	flock 8
+	build kubernetes "$(module kubernetes)" build_kubernetes
+	build coredns "$(module coredns)$(<"$here/runtime/coredns/main.go")" build_coredns
+	build etcd "$(cat "$project/tools/go.mod" "$project/tools/go.sum")" build_etcd
+	exec 8>&-
 }
 
 install_packages() {
@@ -101,14 +113,26 @@ build_containerd() {
 		-ldflags "-s -w -X $module/version.Version=$(version containerd $module)"
 }
 
-build_kubelet() {
-	local flags="-s -w" version package
-	version=$(cd "$project" && go list -m -f '{{.Version}}' k8s.io/kubernetes)
+# kubernetes_flags VERSION: have programs of Kubernetes say which they are of.
+kubernetes_flags() {
+	local flags="-s -w" package minor=${1#*.}
 	for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
-		flags+=" -X $package.gitVersion=$version"
+		flags+=" -X $package.gitVersion=$1 -X $package.gitMajor=1 -X $package.gitMinor=${minor%%.*}"
 	done
-	(cd "$project" && CGO_ENABLED=0 go build -buildvcs=false -ldflags "$flags" -o "$bin/kubelet" ./hack/nodes/kubelet)
+	echo "$flags"
 }
+
+build_kubelet() {
+	local version
+	version=$(cd "$project" && go list -m -f '{{.Version}}' k8s.io/kubernetes)
+	(cd "$project" && CGO_ENABLED=0 go build -buildvcs=false -ldflags "$(kubernetes_flags "$version")" -o "$bin/kubelet" ./hack/nodes/kubelet)
+}
+
+build_kubernetes() { CGO_ENABLED=0 go_build kubernetes -ldflags "$(kubernetes_flags "$(version kubernetes k8s.io/kubernetes)")"; }
+
+build_coredns() { (cd "$here/runtime/coredns" && CGO_ENABLED=0 go build -buildvcs=false -ldflags "-s -w" -o "$bin/coredns" .); }
+
+build_etcd() { (cd "$project/tools" && CGO_ENABLED=0 go build -buildvcs=false -ldflags "-s -w" -o "$bin/etcd" go.etcd.io/etcd/server/v3); }
 
 # Our own programs are small, and the go command knows what is stale.
 build_own() {
@@ -202,12 +226,18 @@ down() {
 
 check() { "$sweeper" check; }
 
-# run runs a command, after what it needs was built. Nothing may be left of its nodes.
-run() {
-	local code=0
+run() { run_after install "$@"; }
+
+run_kubeadm() { run_after install-kubeadm "$@"; }
+
+# run_after VERB COMMAND...: runs a command, after VERB has built what it needs. Nothing may
+# be left of its nodes.
+run_after() {
+	local code=0 verb=$1
+	shift
 	trap 'exit 130' INT
 	trap 'exit 143' TERM
-	guarded "$BASH" "$self" install
+	guarded "$BASH" "$self" "$verb"
 	"$sweeper" stale
 	guarded "$@" || code=$?
 	"$sweeper" check || code=1
@@ -253,6 +283,6 @@ remove() {
 verb=${1-}
 shift || true
 case $verb in
-install | up | down | run | guard | check | remove) "$verb" "$@" ;;
+install | install-kubeadm | up | down | run | run-kubeadm | guard | check | remove) "${verb//-/_}" "$@" ;;
 *) sed -n '2,/^set/{/^#/s/^# \?//p}' "${BASH_SOURCE[0]}" && exit 2 ;;
 esac

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	securejoin "github.com/cyphar/filepath-securejoin"
 )
 
 // criuTimeout bounds how long CRIU may take to say its version, or to check the kernel.
@@ -120,18 +122,34 @@ func Interrupted(err error) bool {
 	return ok && status.Signaled() && slices.Contains([]syscall.Signal{syscall.SIGTERM, syscall.SIGKILL, syscall.SIGINT, syscall.SIGHUP}, status.Signal())
 }
 
-// run runs a program of the node, with the node's root as its own.
+// run runs a program of the node, which sees the node's files as its own.
 func (h Host) run(ctx context.Context, program string, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, criuTimeout)
 	defer cancel()
 	command := exec.CommandContext(ctx, program, args...)
 	command.Dir = "/"
 	command.Env = []string{"PATH=" + h.Path}
-	if filepath.Clean(h.Root) != "/" {
-		command.SysProcAttr = &syscall.SysProcAttr{Chroot: h.Root}
-		command.Path, command.Err = program, nil // it is looked for below the root
+	if filepath.Clean(h.Root) == "/" {
+		return command.CombinedOutput()
 	}
+	command.Path, command.Err = program, nil // it is looked for below the root
+	if mounts := h.mounts(); mounts != "" {
+		return outputIn(mounts, command)
+	}
+	command.SysProcAttr = &syscall.SysProcAttr{Chroot: h.Root}
 	return command.CombinedOutput()
+}
+
+// mounts is the mount namespace that the node's root is seen through, as /proc/1/ns/mnt
+// is that of /proc/1/root; empty if it is an ordinary folder. CRIU mounts things to find
+// out what the kernel can do, which the kernel refuses to who is in another namespace.
+func (h Host) mounts() string {
+	process, name := filepath.Split(filepath.Clean(h.Root))
+	mounts := filepath.Join(process, "ns", "mnt")
+	if _, err := os.Stat(mounts); name != "root" || err != nil {
+		return ""
+	}
+	return mounts
 }
 
 // find returns where a program is on the node; empty if it is not there.
@@ -144,7 +162,12 @@ func (h Host) find(program string) string {
 		}
 	}
 	for _, candidate := range candidates {
-		info, err := os.Stat(filepath.Join(h.Root, candidate))
+		// Links are the node's: they lead from its root, not from ours.
+		path, err := securejoin.SecureJoin(h.Root, candidate)
+		if err != nil {
+			continue
+		}
+		info, err := os.Stat(path)
 		if err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
 			return candidate
 		}

@@ -76,6 +76,13 @@ func TestTheProgramOfTheNodeIsFound(t *testing.T) {
 	if got := h.find("bin"); got != "" {
 		t.Errorf("a folder is found as a program: %q", got)
 	}
+	// On the node a link leads from the node's root, wherever that is for the agent.
+	if err := os.Symlink("/opt/bin/criu", filepath.Join(h.Root, "bin/linked")); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.find("linked"); got != "/bin/linked" {
+		t.Errorf("a link to criu is found at %q", got)
+	}
 	none := Host{Root: t.TempDir(), CRIU: "criu", Path: "/bin"}
 	if version, err := none.CRIUVersion(t.Context()); version != "" || err != nil {
 		t.Errorf("the version of no CRIU is %q, %v", version, err)

@@ -25,6 +25,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) != "" {
 		os.Exit(childMain())
 	}
+	if root := os.Getenv(checkerVariable); root != "" {
+		os.Exit(checkerMain(root))
+	}
 	code := m.Run()
 	if started {
 		if c, err := theCluster(); err == nil {

@@ -38,6 +38,12 @@ type Config struct {
 
 	// Playground is the control plane. KubeletsReach and NoKwok are set by Up.
 	Playground playground.Options
+
+	// Bare leaves out the control plane and the kubelets: the nodes are machines with a
+	// container runtime, and no more, on which somebody else installs Kubernetes. They
+	// know no image but [PauseImage], and have what containerd and the kubelet keep, the
+	// socket and the logs of pods at the usual paths.
+	Bare bool
 }
 
 // Cluster is a running cluster of real nodes.
@@ -45,8 +51,9 @@ type Cluster struct {
 	Nodes []*Node
 	Dir   string // keeps the state of all nodes, and their logs in logs/
 
-	*playground.Playground
+	*playground.Playground // nil with Config.Bare, and then it has no client either
 
+	bare   bool
 	slot   *slot
 	config *rest.Config
 	client kubernetes.Interface
@@ -70,7 +77,7 @@ func Up(ctx context.Context, cfg Config) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start a cluster: %w", err)
 	}
-	c := &Cluster{slot: slot, Dir: filepath.Join(nodesDir(), "run", strconv.Itoa(slot.number))}
+	c := &Cluster{slot: slot, bare: cfg.Bare, Dir: filepath.Join(nodesDir(), "run", strconv.Itoa(slot.number))}
 	if err := c.start(ctx, cfg); err != nil {
 		return nil, errors.Join(fmt.Errorf("start a cluster: %w", err), c.down(context.WithoutCancel(ctx), false))
 	}
@@ -87,13 +94,15 @@ func (c *Cluster) start(ctx context.Context, cfg Config) error {
 	if err := c.slot.makeBridge(ctx); err != nil {
 		return err
 	}
-	if err := c.startControlPlane(ctx, cfg.Playground); err != nil {
-		return err
+	if !c.bare {
+		if err := c.startControlPlane(ctx, cfg.Playground); err != nil {
+			return err
+		}
 	}
 	for i := range cfg.Nodes {
 		c.Nodes = append(c.Nodes, c.newNode(i))
 	}
-	images, err := writeImages(filepath.Join(c.Dir, "images.tar"))
+	images, err := c.writeImages(filepath.Join(c.Dir, "images.tar"))
 	if err != nil {
 		return err
 	}
@@ -130,7 +139,7 @@ func (n *Node) startFirst(ctx context.Context, images string) error {
 	if err := n.StartContainerd(ctx); err != nil {
 		return err
 	}
-	if err := n.Import(ctx, images); err != nil {
+	if err := n.Import(ctx, images); err != nil || n.cluster.bare {
 		return err
 	}
 	return n.StartKubelet(ctx)
@@ -150,6 +159,9 @@ func (c *Cluster) Node(name string) *Node {
 // context bounds how long it waits; when it is over, what is left is removed as soon as
 // this process ends.
 func (c *Cluster) Down(ctx context.Context) error { return c.down(ctx, true) }
+
+// Abandon is Down for what has failed: the logs in Dir stay.
+func (c *Cluster) Abandon(ctx context.Context) error { return c.down(ctx, false) }
 
 // down is Down. Without remove, the logs stay.
 func (c *Cluster) down(ctx context.Context, remove bool) error {
@@ -179,10 +191,12 @@ var Images = map[string]string{
 }
 
 // writeImages writes an archive of all images that nodes have from the start.
-func writeImages(path string) (string, error) {
+func (c *Cluster) writeImages(path string) (string, error) {
 	images := []oci.Image{{Name: PauseImage, Program: program("workload/pause")}}
 	for _, name := range slices.Sorted(maps.Keys(Images)) {
-		images = append(images, oci.Image{Name: Images[name], Program: program("workload/" + name)})
+		if !c.bare {
+			images = append(images, oci.Image{Name: Images[name], Program: program("workload/" + name)})
+		}
 	}
 	if err := oci.WriteFile(path, images...); err != nil {
 		return "", fmt.Errorf("make images: %w", err)

@@ -34,6 +34,10 @@ func (n *Node) writeRuntimeConfig() error {
 	values := map[string]any{
 		"Node": n, "Pause": PauseImage, "Bin": binDir(), "PodRange": n.cluster.slot.podRange(n.index),
 		"Restrict": !may(unix.CAP_SYS_RESOURCE),
+		"Root":     filepath.Join(n.Dir, "root"), "State": filepath.Dir(n.ContainerdSocket),
+	}
+	if n.cluster.bare {
+		values["Root"], values["State"] = "/var/lib/containerd", "/run/containerd"
 	}
 	for name, file := range map[string]string{
 		"containerd": filepath.Join(n.Dir, "containerd.toml"),

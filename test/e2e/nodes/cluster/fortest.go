@@ -46,10 +46,11 @@ func (c *Cluster) KeepLogs(tb testing.TB, name string) {
 	if err := os.RemoveAll(to); err != nil {
 		tb.Errorf("keep logs: %v", err)
 	}
-	for from, to := range map[string]string{
-		filepath.Join(c.Dir, "logs"):              to,
-		filepath.Join(c.Playground.Dir(), "logs"): filepath.Join(to, "control-plane"),
-	} {
+	folders := map[string]string{filepath.Join(c.Dir, "logs"): to}
+	if c.Playground != nil {
+		folders[filepath.Join(c.Playground.Dir(), "logs")] = filepath.Join(to, "control-plane")
+	}
+	for from, to := range folders {
 		if err := os.CopyFS(to, os.DirFS(from)); err != nil {
 			tb.Errorf("keep logs: %v", err)
 		}

@@ -48,7 +48,7 @@ func (c *Cluster) newNode(index int) *Node {
 	dir := filepath.Join(c.Dir, name)
 	n := &Node{
 		Name: name, Address: c.slot.address(index), Dir: dir,
-		ContainerdSocket: filepath.Join(dir, "containerd.sock"),
+		ContainerdSocket: filepath.Join(dir, "state", "containerd.sock"),
 		KubeletRoot:      filepath.Join(dir, "kubelet"),
 		Kubeconfig:       filepath.Join(dir, "kubeconfig"),
 		PodLogs:          filepath.Join(dir, "pods"),
@@ -71,6 +71,9 @@ func (n *Node) make(ctx context.Context) error {
 	}
 	if err := makeCgroup(n.CgroupRoot); err != nil {
 		return fmt.Errorf("make node %s: %w", n.Name, err)
+	}
+	if n.cluster.bare {
+		return n.writeRuntimeConfig()
 	}
 	return errors.Join(n.writeRuntimeConfig(), n.writeKubeletConfig(), n.writeKubeconfig(ctx))
 }
@@ -111,12 +114,13 @@ func (n *Node) Run(ctx context.Context, command string, args ...string) ([]byte,
 }
 
 // Start boots a node that is down: its disk is as it was, and nothing runs. It returns
-// when the node has joined, and its pods may be starting.
+// when the node has joined, and its pods may be starting; with Config.Bare, when its
+// containerd takes requests.
 func (n *Node) Start(ctx context.Context) error {
 	if err := n.boot(ctx); err != nil {
 		return err
 	}
-	if err := n.StartContainerd(ctx); err != nil {
+	if err := n.StartContainerd(ctx); err != nil || n.cluster.bare {
 		return err
 	}
 	return n.StartKubelet(ctx)
@@ -140,12 +144,54 @@ func (n *Node) boot(ctx context.Context) error {
 		return fmt.Errorf("start node %s: %w", n.Name, err)
 	}
 	defer log.Close()
-	space, err := newSpace(ctx, n.Name, filepath.Join(n.Dir, "disk"), log)
+	space, err := newSpace(ctx, n.Name, filepath.Join(n.Dir, "disk"), n.own(), log)
 	if err != nil {
 		return err
 	}
 	n.up = space // to be ended, whatever follows
+	if err := n.mount(ctx, space); err != nil {
+		return err
+	}
 	return n.connect(ctx, space)
+}
+
+// own are the folders of the machine whose changes only the node sees. Pods of a control
+// plane have some made below /usr.
+func (n *Node) own() []string {
+	own := []string{"/etc", "/var/lib", "/var/log"}
+	if n.cluster.bare {
+		own = append(own, "/usr")
+	}
+	return own
+}
+
+// mount puts folders of a bare node, and CRIU, at the usual paths. They are not in the layers that
+// cover those of the machine: containerd makes layers of its own in one of them, and
+// this process reaches the socket in another.
+func (n *Node) mount(ctx context.Context, space *space) error {
+	if !n.cluster.bare {
+		return nil
+	}
+	for from, to := range map[string]string{
+		filepath.Join(n.Dir, "root"):     "/var/lib/containerd",
+		filepath.Dir(n.ContainerdSocket): "/run/containerd",
+		n.KubeletRoot:                    "/var/lib/kubelet",
+		n.PodLogs:                        "/var/log/pods",
+	} {
+		if err := os.MkdirAll(from, 0o700); err != nil {
+			return fmt.Errorf("start node %s: %w", n.Name, err)
+		}
+		for _, command := range [][]string{{"mkdir", "-p", to}, {"mount", "--bind", from, to}} {
+			if _, err := space.run(ctx, "", command[0], command[1:]...); err != nil {
+				return fmt.Errorf("start node %s: %w", n.Name, err)
+			}
+		}
+	}
+	// A node agent in a pod looks for CRIU in the usual places, too.
+	if _, err := space.run(ctx, "", "ln", "-sf", program("criu"), "/usr/local/sbin/criu"); err != nil {
+		return fmt.Errorf("start node %s: %w", n.Name, err)
+	}
+	return nil
 }
 
 // Kill ends everything on the node at once, its pods' processes too, as when a machine

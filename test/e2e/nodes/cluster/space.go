@@ -34,14 +34,14 @@ type process struct {
 }
 
 // newSpace starts the first process of a node and returns when its namespaces are
-// ready.
-func newSpace(ctx context.Context, name, dir string, log *os.File) (*space, error) {
+// ready. What the node writes to the folders in own goes to dir.
+func newSpace(ctx context.Context, name, dir string, own []string, log *os.File) (*space, error) {
 	ready, theirs, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("start node %s: %w", name, err)
 	}
 	defer ready.Close()
-	cmd := exec.Command(program("init"), "-name", name, "-dir", dir)
+	cmd := exec.Command(program("init"), append([]string{"-name", name, "-dir", dir}, own...)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Dir = "/"
 	cmd.ExtraFiles = []*os.File{theirs}

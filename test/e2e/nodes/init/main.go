@@ -3,7 +3,10 @@
 // Init is process 1 of a node that tests run: it makes the node's namespaces look like
 // a machine of their own, and then only reaps what its parents have left.
 //
-//	init -name NAME -dir DIR
+//	init -name NAME -dir DIR FOLDER...
+//
+// The folders are those that programs of a node write to at fixed paths. What is there on
+// the machine stays to be seen, what the node writes is its own, and goes to DIR.
 //
 // It is started in new mount, network, process and host name namespaces, and writes a
 // byte to file descriptor 3 when they are ready. When it ends, the kernel ends all
@@ -21,19 +24,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// private are folders that programs of a node write to at fixed paths. What is there
-// on the machine stays to be seen, what the node writes is its own.
-var private = []string{"/etc", "/var/lib", "/var/log"}
-
 func main() {
 	name := flag.String("name", "", "host name")
-	dir := flag.String("dir", "", "where what the node writes to "+fmt.Sprint(private)+" goes")
+	dir := flag.String("dir", "", "where what the node writes to the folders goes")
 	flag.Parse()
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, unix.SIGCHLD)
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, unix.SIGTERM)
-	if err := prepare(*name, *dir); err != nil {
+	if err := prepare(*name, *dir, flag.Args()); err != nil {
 		fmt.Fprintf(os.Stderr, "prepare node %s: %v\n", *name, err)
 		os.Exit(1)
 	}
@@ -47,7 +46,7 @@ func main() {
 	}
 }
 
-func prepare(name, dir string) error {
+func prepare(name, dir string, private []string) error {
 	if err := unix.Sethostname([]byte(name)); err != nil {
 		return fmt.Errorf("set the host name: %w", err)
 	}

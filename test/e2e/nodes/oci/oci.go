@@ -5,15 +5,19 @@ package oci
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
@@ -31,6 +35,13 @@ type Image struct {
 
 	// Program is a statically linked program on this machine, which the container runs.
 	Program string
+
+	// Path is where the program is in the image; empty means at the root.
+	Path string
+
+	// Files are what the image holds beside the program: paths of files on this machine,
+	// by those in the image. What is a link there is a file here.
+	Files map[string]string
 
 	// Checkpoint is the archive of a checkpoint, as a kubelet or containerd writes it,
 	// and Container the name of the container it is of.
@@ -103,21 +114,27 @@ func (a *archive) layer(image Image) (v1.Descriptor, v1.Image, error) {
 		layer, err := a.blobOf(image.Checkpoint)
 		return layer, v1.Image{}, err
 	}
-	program, err := os.ReadFile(image.Program)
-	if err != nil {
-		return v1.Descriptor{}, v1.Image{}, err
+	program := cmp.Or(strings.TrimPrefix(image.Path, "/"), filepath.Base(image.Program))
+	files := map[string]string{program: image.Program}
+	for to, from := range image.Files {
+		files[strings.TrimPrefix(to, "/")] = from
 	}
-	name := filepath.Base(image.Program)
 	var content bytes.Buffer
 	inner := tar.NewWriter(&content)
-	err = errors.Join(
-		inner.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(program))}),
-		writeAll(inner, program), inner.Close())
-	if err != nil {
+	for _, to := range slices.Sorted(maps.Keys(files)) {
+		file, err := os.ReadFile(files[to])
+		if err == nil {
+			err = inner.WriteHeader(&tar.Header{Name: to, Mode: 0o755, Size: int64(len(file))})
+		}
+		if err := errors.Join(err, writeAll(inner, file)); err != nil {
+			return v1.Descriptor{}, v1.Image{}, err
+		}
+	}
+	if err := inner.Close(); err != nil {
 		return v1.Descriptor{}, v1.Image{}, err
 	}
 	layer, err := a.blob(v1.MediaTypeImageLayer, content.Bytes())
-	return layer, v1.Image{Config: v1.ImageConfig{Entrypoint: []string{"/" + name}}}, err
+	return layer, v1.Image{Config: v1.ImageConfig{Entrypoint: []string{"/" + program}}}, err
 }
 
 func (a *archive) json(mediaType string, value any) (v1.Descriptor, error) {

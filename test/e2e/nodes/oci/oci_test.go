@@ -104,6 +104,21 @@ func TestAnImageOfAProgramRunsIt(t *testing.T) {
 	}
 }
 
+func TestAnImageHoldsFilesBesideItsProgram(t *testing.T) {
+	_, files := write(t, Image{
+		Name: "localhost/hello:1", Program: file(t, "hello", "a program"), Path: "/usr/local/bin/hello",
+		Files: map[string]string{"/usr/sbin/helper": file(t, "other", "its helper")},
+	})
+	_, _, config, layer := first(t, files)
+	if len(config.Config.Entrypoint) != 1 || config.Config.Entrypoint[0] != "/usr/local/bin/hello" {
+		t.Errorf("the image runs %v", config.Config.Entrypoint)
+	}
+	content := untar(t, layer)
+	if program, helper := string(content["usr/local/bin/hello"]), string(content["usr/sbin/helper"]); len(content) != 2 || program != "a program" || helper != "its helper" {
+		t.Errorf("the image has the program %q and the helper %q, of %d files", program, helper, len(content))
+	}
+}
+
 func TestAnImageOfACheckpointSaysOfWhichContainer(t *testing.T) {
 	_, files := write(t, Image{Name: "localhost/moved:1", Checkpoint: file(t, "checkpoint.tar", "pages"), Container: "main"})
 	_, manifest, config, layer := first(t, files)

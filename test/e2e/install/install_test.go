@@ -1,0 +1,290 @@
+//go:build install
+
+package install
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
+	"supercargo.dev/supercargo/test/e2e/nodes/workload"
+)
+
+// namespace is where the release is.
+const namespace = "supercargo-system"
+
+// everything turns on all that the chart has.
+const everything = "test/e2e/install/testdata/everything.yaml"
+
+// TestSupercargoIsInstalledUsedUpgradedAndRemoved goes through docs/operations.md. Its
+// parts are one story on one cluster.
+func TestSupercargoIsInstalledUsedUpgradedAndRemoved(t *testing.T) {
+	s := newSite(t)
+	s.part("the control plane's own pods are ready", (*site).controlPlaneIsReady)
+	s.say("loading images")
+	s.importImages()
+	before := s.nodeStates()
+	s.part("helm installs everything and every pod is ready", (*site).installed)
+	s.part("the default scheduler is replaced", (*site).schedulerIsReplaced)
+	s.part("a Job is moved by kubectl drain and counts no failure", (*site).jobIsDrained)
+	s.part("the stock scheduler comes back", (*site).schedulerGoesBack)
+	s.part("a ReplicaPolicy scales nginx by what the adapter measures", (*site).serviceIsScaled)
+	s.part("a WorkerPool follows a Work Queue manager", (*site).poolFollowsItsManager)
+	s.part("leaders are killed and others lead", (*site).leadersAreKilled)
+	s.part("a worker loses power and comes back", (*site).workerIsKilled)
+	s.part("certificates are made anew", (*site).certificatesAreMadeAnew)
+	s.part("helm upgrade while a pod is being moved", (*site).upgradedWhileAPodMoves)
+	s.part("every right that an account has is needed, and none is missing", (*site).rightsAreRight)
+	s.part("helm uninstall leaves nodes and objects as they were", func(s *site) { s.uninstalled(before) })
+}
+
+func (s *site) controlPlaneIsReady() {
+	s.kubectl("wait", "--for=condition=Ready", "nodes", "--all", "--timeout=5m")
+	s.kubectl("wait", "--for=condition=Ready", "pods", "--all", "--namespace=kube-system", "--timeout=5m")
+}
+
+// installed installs both charts one right after the other, as users copy the lines.
+func (s *site) installed() {
+	s.helm("install", "supercargo-crds", "manifests/helm/supercargo-crds")
+	s.helm("install", "supercargo", "manifests/helm/supercargo", "--namespace", namespace, "--create-namespace", "--values", everything)
+	s.kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
+	s.ready()
+	accounts := map[string]string{}
+	for name, account := range s.accounts() {
+		if account == "default" {
+			s.Errorf("pod %s runs under the account default of its namespace", name)
+		}
+		accounts[account] = name
+	}
+	if len(accounts) != 5 {
+		s.Errorf("pods run under %d accounts, want one for each of 5 programs: %v", len(accounts), accounts)
+	}
+	restarts := s.get(`{range .items[*]}{.metadata.name}{range .status.containerStatuses[?(@.restartCount!=0)]} {.restartCount}{end}{"\n"}{end}`,
+		"pods", "-A", "-l", "app.kubernetes.io/name")
+	for _, line := range lines(restarts) {
+		if pod, times, restarted := strings.Cut(line, " "); restarted {
+			s.Errorf("pod %s was restarted %s times before it was ready", pod, times)
+		}
+	}
+	for _, node := range s.Nodes {
+		s.eventually("node "+node.Name+" can restore containers", func() error {
+			capability := s.get(`{.metadata.annotations.supercargo\.dev/checkpoint-capability}`, "node", node.Name)
+			var can struct {
+				Restore bool
+			}
+			if err := json.Unmarshal([]byte(capability), &can); err != nil || !can.Restore {
+				return fmt.Errorf("it says %q: %w", capability, err)
+			}
+			return nil
+		})
+	}
+}
+
+// ready waits until all that the release runs is there and ready.
+func (s *site) ready() {
+	s.Helper()
+	for _, workload := range s.workloads() {
+		s.kubectl(append([]string{"rollout", "status", "--timeout=5m"}, workload...)...)
+	}
+}
+
+// workloads are the Deployments and DaemonSets of the release, as arguments of kubectl.
+func (s *site) workloads() [][]string {
+	s.Helper()
+	out := s.kubectl("get", "deployments,daemonsets", "-A", "-l", "app.kubernetes.io/part-of=supercargo",
+		"-o", `jsonpath={range .items[*]}{.kind}/{.metadata.name} --namespace={.metadata.namespace}{"\n"}{end}`)
+	var all [][]string
+	for _, line := range lines(out) {
+		all = append(all, strings.Fields(line))
+	}
+	if len(all) != 5 {
+		s.Fatalf("the release has %d Deployments and DaemonSets, want 5:\n%s", len(all), out)
+	}
+	return all
+}
+
+// accounts are the ServiceAccounts of the pods of the release, by the pods' names.
+func (s *site) accounts() map[string]string {
+	s.Helper()
+	accounts := map[string]string{}
+	for _, line := range lines(s.kubectl("get", "pods", "-A", "-o",
+		`jsonpath={range .items[*]}{.metadata.name} {.spec.serviceAccountName}{"\n"}{end}`)) {
+		if name, account, _ := strings.Cut(line, " "); strings.HasPrefix(name, "supercargo-") {
+			accounts[name] = account
+		}
+	}
+	return accounts
+}
+
+// replacementSteps are those of manifests/scheduler/replace/README.md, with the files from
+// the ConfigMap of the chart, on the node of the control plane.
+const replacementSteps = `
+export KUBECONFIG=/etc/kubernetes/admin.conf
+kubectl -n kube-system get configmap supercargo-kube-scheduler -o jsonpath='{.data.supercargo-scheduler\.yaml}' >/etc/kubernetes/supercargo-scheduler.yaml
+cp -r "$1" /etc/kubernetes/replace && cd /etc/kubernetes/replace
+kubectl -n kube-system get configmap supercargo-kube-scheduler -o jsonpath='{.data.patch\.yaml}' >kube-scheduler+json.yaml
+cp /etc/kubernetes/manifests/kube-scheduler.yaml /etc/kubernetes/kube-scheduler.stock.yaml
+cp /etc/kubernetes/manifests/kube-scheduler.yaml kube-scheduler.yaml
+kubectl kustomize . >/etc/kubernetes/kube-scheduler.new.yaml
+mv /etc/kubernetes/kube-scheduler.new.yaml /etc/kubernetes/manifests/kube-scheduler.yaml
+`
+
+func (s *site) schedulerIsReplaced() {
+	folder, err := filepath.Abs(filepath.Join(project, "manifests/scheduler/replace"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.onControlPlane("set -- '" + folder + "'\n" + replacementSteps)
+	s.schedules("supercargo/kube-scheduler:v0.1.0")
+}
+
+func (s *site) schedulerGoesBack() {
+	s.onControlPlane("mv /etc/kubernetes/kube-scheduler.stock.yaml /etc/kubernetes/manifests/kube-scheduler.yaml")
+	s.schedules("localhost/kubernetes/kube-scheduler:v1.35.4")
+}
+
+// schedules waits until the default scheduler is of an image and ready, and a pod that
+// names none is bound.
+func (s *site) schedules(image string) {
+	s.Helper()
+	pod := []string{"pod", "-n", "kube-system", "-l", "component=kube-scheduler"}
+	s.says(image+" true", "{.items[*].spec.containers[0].image} {.items[*].status.containerStatuses[0].ready}", pod...)
+	s.kubectl("run", "probe", "--image", cluster.PauseImage, "--restart", "Never")
+	s.kubectl("wait", "--for=condition=PodScheduled", "pod/probe", "--timeout=2m")
+	s.kubectl("delete", "pod", "probe", "--now")
+}
+
+// The schedulers that jobs may name: the default one, and the second one of the chart.
+const (
+	defaultScheduler = "default-scheduler"
+	secondScheduler  = "batch-packing"
+)
+
+// job is a Job of one pod that can be moved. It hashes a chain.
+func job(name, scheduler string, steps int) string {
+	return fmt.Sprintf(`
+apiVersion: batch/v1
+kind: Job
+metadata: {name: %s}
+spec:
+  backoffLimit: 0
+  podReplacementPolicy: Failed
+  template:
+    metadata: {annotations: {supercargo.dev/migration: checkpoint}}
+    spec:
+      restartPolicy: Never
+      schedulerName: %s
+      terminationGracePeriodSeconds: 1
+      automountServiceAccountToken: false
+      containers:
+        - name: main
+          image: %s
+          imagePullPolicy: Never
+          env: [{name: STEPS, value: "%d"}]
+          resources: {requests: {cpu: 10m, memory: 16Mi}}
+`, name, scheduler, cluster.Images["chain"], steps)
+}
+
+// starts makes a Job and returns the node on which it runs.
+func (s *site) starts(name, scheduler string, steps int) (node string) {
+	s.Helper()
+	s.apply(job(name, scheduler, steps))
+	s.says("Running", "{.items[*].status.phase}", "pods", "-l", "job-name="+name)
+	return s.get("{.items[0].spec.nodeName}", "pods", "-l", "job-name="+name)
+}
+
+// whole waits until a Job is complete, and checks that no step was lost, done twice or
+// counted as a failure.
+func (s *site) whole(name string, steps int64) {
+	s.Helper()
+	s.kubectl("wait", "--for=condition=Complete", "job/"+name, "--timeout=5m")
+	if got := s.get("{.status.succeeded} {.status.failed}", "job", name); strings.TrimSpace(got) != "1" && got != "1 0" {
+		s.Errorf("Job %s has succeeded and failed %q times, want once and never", name, got)
+	}
+	output := s.kubectl("logs", "job/"+name)
+	if got, want := workload.LastLine([]byte(output)), workload.ChainResult(0, steps); got != want {
+		s.Errorf("the chain of Job %s ended with %q, want %q", name, got, want)
+	}
+}
+
+func (s *site) jobIsDrained() {
+	const steps = 400
+	node := s.starts("drained", defaultScheduler, steps)
+	out := s.kubectl("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--pod-selector=job-name=drained", "--timeout=4m")
+	if !strings.Contains(out, "Eviction triggered evacuation") {
+		s.Errorf("the drain does not say that a pod moves:\n%s", out)
+	}
+	s.says("Running", `{.items[?(@.spec.nodeName!="`+node+`")].status.phase}`, "pods", "-l", "job-name=drained")
+	s.kubectl("uncordon", node)
+	s.whole("drained", steps)
+	s.says("Succeeded", "{.items[*].status.phase}", "migrations")
+}
+
+// upgradedWhileAPodMoves upgrades the release while a Migration is under way.
+func (s *site) upgradedWhileAPodMoves() {
+	const steps = 600
+	node := s.starts("upgraded", secondScheduler, steps)
+	s.kubectl("cordon", node)
+	s.apply(fmt.Sprintf(`
+apiVersion: supercargo.dev/v1alpha1
+kind: Migration
+metadata: {name: upgraded}
+spec: {podName: %s}
+`, s.get("{.items[0].metadata.name}", "pods", "-l", "job-name=upgraded")))
+	s.eventually("the Migration is under way", func() error {
+		switch phase := s.get("{.status.phase}", "migration", "upgraded"); phase {
+		case "", "Pending":
+			return errors.New("it has not begun")
+		case "Succeeded", "RolledBack", "Refused":
+			s.Fatalf("the Migration was %s before the upgrade", phase)
+		}
+		return nil
+	})
+	s.helm("upgrade", "supercargo-crds", "manifests/helm/supercargo-crds")
+	s.helm("upgrade", "supercargo", "manifests/helm/supercargo", "--namespace", namespace, "--values", everything,
+		"--set", "descheduler.podAnnotations.upgraded=yes", "--set", "nodeAgent.podAnnotations.upgraded=yes",
+		"--set", "autoscaler.podAnnotations.upgraded=yes")
+	s.ready()
+	s.kubectl("uncordon", node)
+	s.says("Succeeded", "{.status.phase}", "migration", "upgraded")
+	s.whole("upgraded", steps)
+}
+
+// nodeStates are what users see of nodes: whether they take pods, and their taints.
+func (s *site) nodeStates() []string {
+	s.Helper()
+	return lines(s.kubectl("get", "nodes", "-o",
+		`jsonpath={range .items[*]}{.metadata.name} unschedulable={.spec.unschedulable} taints={.spec.taints}{"\n"}{end}`))
+}
+
+// uninstalled goes through the steps of "Remove": Migrations are deleted while the
+// descheduler and the agents run, then the releases.
+func (s *site) uninstalled(before []string) {
+	const steps = 900
+	s.starts("left", secondScheduler, steps)
+	s.apply(`
+apiVersion: supercargo.dev/v1alpha1
+kind: Migration
+metadata: {name: left}
+spec: {podName: ` + s.get("{.items[0].metadata.name}", "pods", "-l", "job-name=left") + `}
+`)
+	s.kubectl("delete", "migrations", "--all", "-A")
+	s.helm("uninstall", "supercargo", "--namespace", namespace, "--wait")
+	s.helm("uninstall", "supercargo-crds")
+	if err := differ(before, s.nodeStates()); err != nil {
+		s.Errorf("the nodes are not as they were before Supercargo was installed:\n%v", err)
+	}
+	s.whole("left", steps)
+	for _, kind := range []string{"apiservices", "validatingwebhookconfigurations", "clusterroles", "clusterrolebindings", "validatingadmissionpolicies"} {
+		if left := s.get(`{.items[*].metadata.name}`, kind, "-l", "app.kubernetes.io/part-of=supercargo"); left != "" {
+			s.Errorf("%s of Supercargo are left: %s", kind, left)
+		}
+	}
+	if crds := s.kubectl("get", "crds"); !strings.Contains(crds, "migrations.supercargo.dev") {
+		s.Error("the kinds have gone with the releases")
+	}
+}

@@ -1,0 +1,227 @@
+//go:build install
+
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"supercargo.dev/supercargo/test/e2e/install/kubeadm"
+	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
+	"supercargo.dev/supercargo/test/e2e/nodes/oci"
+)
+
+// patience is how long is waited for what must come, and interval how often it is looked
+// for. Nothing takes a minute; the rest is for machines that are busy with something else.
+const (
+	patience = 5 * time.Minute
+	interval = 500 * time.Millisecond
+)
+
+// project is the root of the repository.
+const project = "../../.."
+
+// auditPolicy has the API server keep what accounts of ours ask for. Bodies are not kept.
+const auditPolicy = `
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+  - level: Metadata
+    userGroups: ["system:serviceaccounts:supercargo-system", "system:serviceaccounts:supercargo-agent"]
+  - level: Metadata
+    users: ["system:serviceaccount:kube-system:supercargo-scheduler"]
+  - level: None
+`
+
+// site is a cluster in the hands of a test.
+type site struct {
+	*testing.T
+	*kubeadm.Cluster
+
+	began time.Time
+}
+
+// newSite makes a cluster, and removes it when the test ends. The logs of one that has
+// failed are kept.
+func newSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{T: t, began: time.Now()}
+	var err error
+	s.Cluster, err = kubeadm.Up(t.Context(), kubeadm.Config{Workers: 2, AuditPolicy: []byte(auditPolicy), Say: s.say})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			s.KeepLogs(t, t.Name())
+		}
+		if err := s.Down(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// in hands the cluster to a part of the test.
+func (s *site) in(t *testing.T) *site {
+	c := *s
+	c.T = t
+	return &c
+}
+
+// say tells at once how far it is: the whole takes minutes.
+func (s *site) say(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "%4.0f s  %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// part runs a part of the test. The next ones need what it leaves.
+func (s *site) part(name string, do func(*site)) {
+	s.Helper()
+	s.say("%s", name)
+	if !s.Run(name, func(t *testing.T) { do(s.in(t)) }) {
+		s.FailNow()
+	}
+}
+
+// importImages loads what `make images` has written into all nodes, and the workload.
+func (s *site) importImages() {
+	s.Helper()
+	archives, err := filepath.Glob(filepath.Join(project, "dist/images/*.tar"))
+	if err != nil || len(archives) == 0 {
+		s.Fatalf("no images in dist/images (%v); run `make e2e-install`", err)
+	}
+	workload := filepath.Join(s.Dir, "workload.tar")
+	err = oci.WriteFile(workload, s.nginxImage(), s.workerImage(), oci.Image{Name: cluster.Images["chain"], Program: cluster.ProgramPath("workload/chain")})
+	if err != nil {
+		s.Fatal(err)
+	}
+	for _, node := range s.Nodes {
+		for _, archive := range append(archives, workload) {
+			path, err := filepath.Abs(archive)
+			if err == nil {
+				err = node.Import(s.Context(), path)
+			}
+			if err != nil {
+				s.Fatal(err)
+			}
+		}
+	}
+}
+
+// try runs a program of the machine as an administrator of the cluster.
+func (s *site) try(program string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(s.Context(), 2*patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = project
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.Kubeconfig, "HOME="+s.Dir)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return string(out), fmt.Errorf("%s %s: %w\n%s", program, strings.Join(args, " "), err, out)
+	}
+	return string(out), nil
+}
+
+func (s *site) must(program string, args ...string) string {
+	s.Helper()
+	out, err := s.try(program, args...)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return out
+}
+
+// kubectl and helm run what users run.
+func (s *site) kubectl(args ...string) string { s.Helper(); return s.must("kubectl", args...) }
+func (s *site) helm(args ...string) string    { s.Helper(); return s.must("helm", args...) }
+
+// apply has kubectl apply objects.
+func (s *site) apply(objects string) {
+	s.Helper()
+	path := filepath.Join(s.TempDir(), "objects.yaml")
+	if err := os.WriteFile(path, []byte(objects), 0o600); err != nil {
+		s.Fatal(err)
+	}
+	s.kubectl("apply", "-f", path)
+}
+
+// get is one field of what kubectl finds.
+func (s *site) get(jsonpath string, args ...string) string {
+	s.Helper()
+	return s.kubectl(append(append([]string{"get"}, args...), "-o", "jsonpath="+jsonpath)...)
+}
+
+// eventually waits until check returns nil.
+func (s *site) eventually(what string, check func() error) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), patience)
+	defer cancel()
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			s.Fatalf("not so within %v: %s: %v", patience, what, err)
+		case <-ticker.C:
+		}
+	}
+}
+
+// says waits until kubectl finds a value in a field.
+func (s *site) says(want, jsonpath string, args ...string) {
+	s.Helper()
+	s.eventually(fmt.Sprintf("%s of %s is %q", jsonpath, strings.Join(args, " "), want), func() error {
+		got, err := s.try("kubectl", append(append([]string{"get"}, args...), "-o", "jsonpath="+jsonpath)...)
+		if err == nil && got != want {
+			err = fmt.Errorf("it is %q", got)
+		}
+		return err
+	})
+}
+
+// onControlPlane runs commands of a shell on the node of the control plane, as an
+// administrator who has logged in there does.
+func (s *site) onControlPlane(script string) string {
+	s.Helper()
+	out, err := s.Nodes[0].Run(s.Context(), "sh", "-ec", script)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return string(out)
+}
+
+// lines are the lines that are not empty, sorted.
+func lines(text string) []string {
+	all := slices.DeleteFunc(strings.Split(text, "\n"), func(l string) bool { return strings.TrimSpace(l) == "" })
+	slices.Sort(all)
+	return all
+}
+
+// differ says how two texts of sorted lines differ.
+func differ(want, got []string) error {
+	var errs []error
+	for _, line := range want {
+		if !slices.Contains(got, line) {
+			errs = append(errs, fmt.Errorf("gone: %s", line))
+		}
+	}
+	for _, line := range got {
+		if !slices.Contains(want, line) {
+			errs = append(errs, fmt.Errorf("new: %s", line))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,50 @@
+//go:build nodes
+
+package nodes
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"supercargo.dev/supercargo/descheduler/agent/probe"
+	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
+)
+
+// checkerVariable has this test's program check the CRIU of the node whose root folder
+// it names.
+const checkerVariable = "SUPERCARGO_NODES_CHECK_CRIU"
+
+func checkerMain(root string) int {
+	host := probe.Host{Root: root, CRIU: cluster.ProgramPath("criu"), Path: "/usr/sbin:/usr/bin:/sbin:/bin"}
+	version, err := host.CRIUVersion(context.Background())
+	if err == nil && version != "" {
+		err = host.CheckCRIU(context.Background())
+	}
+	fmt.Println(version, err)
+	return 0
+}
+
+// TestANodesCRIUIsCheckedFromOutsideItsMounts looks at a node as its agent does from a
+// pod: among the processes of the node, from mounts that are not the node's. CRIU mounts
+// things to find out what the kernel can do, and keeps what it has found out.
+func TestANodesCRIUIsCheckedFromOutsideItsMounts(t *testing.T) {
+	s := newBench(t)
+	node := s.Nodes[0]
+	if _, err := node.Run(s.Context(), "rm", "-f", "/run/criu.kdat"); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := node.Run(s.Context(), "unshare", "--mount", "env", checkerVariable+"=/proc/1/root", "NODES_DIR="+os.Getenv("NODES_DIR"), self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if version, check, _ := strings.Cut(string(out), " "); version == "" || check != "<nil>\n" {
+		t.Errorf("CRIU's version and what its check says are %q, want a version and <nil>", out)
+	}
+}
