@@ -17,6 +17,10 @@ import (
 // namespace is where the release is.
 const namespace = "supercargo-system"
 
+// programs is how many the chart runs: the autoscaler, the descheduler, the webhook for
+// evictions, the metrics adapter, the second scheduler, and on each node an agent and a meter.
+const programs = 7
+
 // everything turns on all that the chart has.
 const everything = "test/e2e/install/testdata/everything.yaml"
 
@@ -60,8 +64,8 @@ func (s *site) installed() {
 		}
 		accounts[account] = name
 	}
-	if len(accounts) != 5 {
-		s.Errorf("pods run under %d accounts, want one for each of 5 programs: %v", len(accounts), accounts)
+	if len(accounts) != programs {
+		s.Errorf("pods run under %d accounts, want one for each of %d programs: %v", len(accounts), programs, accounts)
 	}
 	restarts := s.get(`{range .items[*]}{.metadata.name}{range .status.containerStatuses[?(@.restartCount!=0)]} {.restartCount}{end}{"\n"}{end}`,
 		"pods", "-A", "-l", "app.kubernetes.io/name")
@@ -101,8 +105,8 @@ func (s *site) workloads() [][]string {
 	for _, line := range lines(out) {
 		all = append(all, strings.Fields(line))
 	}
-	if len(all) != 5 {
-		s.Fatalf("the release has %d Deployments and DaemonSets, want 5:\n%s", len(all), out)
+	if len(all) != programs {
+		s.Fatalf("the release has %d Deployments and DaemonSets, want %d:\n%s", len(all), programs, out)
 	}
 	return all
 }

@@ -36,7 +36,7 @@ kind: Policy
 omitStages: [RequestReceived]
 rules:
   - level: Metadata
-    userGroups: ["system:serviceaccounts:supercargo-system", "system:serviceaccounts:supercargo-agent"]
+    userGroups: ["system:serviceaccounts:supercargo-system", "system:serviceaccounts:supercargo-agent", "system:serviceaccounts:supercargo-meter"]
   - level: Metadata
     users: ["system:serviceaccount:kube-system:supercargo-scheduler"]
   - level: None
