@@ -19,7 +19,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/decide"
 	"supercargo.dev/supercargo/autoscaler/provider"
-	"supercargo.dev/supercargo/internal/dollars"
+	"supercargo.dev/supercargo/internal/text/dollars"
 )
 
 // mayAct reports whether machines may be changed.

@@ -7,7 +7,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/decide"
-	"supercargo.dev/supercargo/internal/dollars"
+	"supercargo.dev/supercargo/internal/text/dollars"
 )
 
 // The most that a status lists: maxFlavors is what the API allows of flavors, orders and

@@ -15,10 +15,10 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/decide"
 	"supercargo.dev/supercargo/autoscaler/provider"
-	"supercargo.dev/supercargo/internal/clip"
 	"supercargo.dev/supercargo/internal/cluster"
-	"supercargo.dev/supercargo/internal/dollars"
 	"supercargo.dev/supercargo/internal/platform/conditions"
+	"supercargo.dev/supercargo/internal/text/clip"
+	"supercargo.dev/supercargo/internal/text/dollars"
 )
 
 // maxListed is the most that a status holds of each: an object in etcd is small.

@@ -7,9 +7,9 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/decide"
-	"supercargo.dev/supercargo/internal/clip"
-	"supercargo.dev/supercargo/internal/dollars"
 	"supercargo.dev/supercargo/internal/platform/conditions"
+	"supercargo.dev/supercargo/internal/text/clip"
+	"supercargo.dev/supercargo/internal/text/dollars"
 )
 
 // The most that a decision lists of what makes up its dollars: of machines that are paid for

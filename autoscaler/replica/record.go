@@ -15,8 +15,8 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/replica/decide"
-	"supercargo.dev/supercargo/internal/clip"
 	"supercargo.dev/supercargo/internal/platform/conditions"
+	"supercargo.dev/supercargo/internal/text/clip"
 )
 
 const (

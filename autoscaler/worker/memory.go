@@ -12,8 +12,8 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/worker/decide"
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
-	"supercargo.dev/supercargo/internal/clip"
 	"supercargo.dev/supercargo/internal/platform/conditions"
+	"supercargo.dev/supercargo/internal/text/clip"
 )
 
 // maxKept is how many categories and initialisation times a status holds.

@@ -13,7 +13,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/worker/decide"
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
-	"supercargo.dev/supercargo/internal/dollars"
+	"supercargo.dev/supercargo/internal/text/dollars"
 )
 
 // refusal says why nothing can be decided.

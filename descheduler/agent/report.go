@@ -18,7 +18,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/agent/decide"
 	"supercargo.dev/supercargo/descheduler/checkpoint/ledger"
-	"supercargo.dev/supercargo/internal/clip"
+	"supercargo.dev/supercargo/internal/text/clip"
 )
 
 // maxMessage is how long the message of a report may be, in bytes.

@@ -31,7 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/descheduler/eviction/decide"
-	"supercargo.dev/supercargo/internal/clip"
+	"supercargo.dev/supercargo/internal/text/clip"
 )
 
 const (

@@ -14,13 +14,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/clip"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/drain"
 	"supercargo.dev/supercargo/internal/energy/profile"
 	"supercargo.dev/supercargo/internal/energy/score"
 	"supercargo.dev/supercargo/internal/energy/tariff"
 	"supercargo.dev/supercargo/internal/moves"
+	"supercargo.dev/supercargo/internal/text/clip"
 	"supercargo.dev/supercargo/internal/world"
 )
 

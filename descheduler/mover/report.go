@@ -18,9 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/clip"
 	"supercargo.dev/supercargo/internal/cluster"
-	"supercargo.dev/supercargo/internal/dollars"
+	"supercargo.dev/supercargo/internal/text/clip"
+	"supercargo.dev/supercargo/internal/text/dollars"
 )
 
 // Metrics of the mover.

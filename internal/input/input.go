@@ -1,8 +1,8 @@
-// Package input tells who gives an input all that is wrong with it at once.
+// Package input collects all faults of an input, so that its author sees them at once.
 //
-// The folders below it read files that users give: table has rows and columns of any kind, and on it
-// stand series, which has measurements, and catalogue, which has machines. Who reads objects of
-// Kubernetes finds that in package world.
+// The folders below it read files of users: table reads rows and columns of any kind. On it
+// stand series, which reads measurements, and catalogue, which reads machines. Package world reads
+// objects of Kubernetes.
 package input
 
 import "fmt"

@@ -5,9 +5,9 @@ package auditreport
 import (
 	"supercargo.dev/supercargo/autoscaler/audit"
 	"supercargo.dev/supercargo/autoscaler/auditor"
-	"supercargo.dev/supercargo/internal/dollars"
-	"supercargo.dev/supercargo/internal/jsondoc"
 	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/internal/text/dollars"
+	"supercargo.dev/supercargo/internal/text/jsondoc"
 )
 
 // hoursPerMonth is how many hours a month has on average, as sellers count: 365 · 24 / 12.

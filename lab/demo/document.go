@@ -6,8 +6,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"supercargo.dev/supercargo/internal/dollars"
-	"supercargo.dev/supercargo/internal/jsondoc"
+	"supercargo.dev/supercargo/internal/text/dollars"
+	"supercargo.dev/supercargo/internal/text/jsondoc"
 	"supercargo.dev/supercargo/lab/replay"
 	"supercargo.dev/supercargo/lab/report"
 )

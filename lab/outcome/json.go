@@ -3,7 +3,7 @@ package outcome
 import (
 	"io"
 
-	"supercargo.dev/supercargo/internal/jsondoc"
+	"supercargo.dev/supercargo/internal/text/jsondoc"
 )
 
 // WriteJSON writes the report as one indented JSON document that ends in a

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"supercargo.dev/supercargo/internal/jsondoc"
+	"supercargo.dev/supercargo/internal/text/jsondoc"
 )
 
 // WriteJSON writes the summary as one indented JSON document that ends in a

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"supercargo.dev/supercargo/internal/dollars"
-	"supercargo.dev/supercargo/internal/jsondoc"
+	"supercargo.dev/supercargo/internal/text/dollars"
+	"supercargo.dev/supercargo/internal/text/jsondoc"
 )
 
 // Document is a plan as JSON. Money is in dollars. Scripts read it: fields may be

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/utils/ptr"
 
-	"supercargo.dev/supercargo/internal/dollars"
 	"supercargo.dev/supercargo/internal/input/catalogue"
+	"supercargo.dev/supercargo/internal/text/dollars"
 )
 
 // maxMachines bounds what autoscalers buy of one flavor in a playground.

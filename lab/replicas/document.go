@@ -7,7 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"supercargo.dev/supercargo/internal/jsondoc"
+	"supercargo.dev/supercargo/internal/text/jsondoc"
 	"supercargo.dev/supercargo/lab/replicas/loop"
 )
 

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"supercargo.dev/supercargo/internal/clip"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/input/table"
+	"supercargo.dev/supercargo/internal/text/clip"
 )
 
 // Read reads a scenario. name is only used in errors. Files that the scenario

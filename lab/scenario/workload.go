@@ -10,11 +10,11 @@ import (
 	"strconv"
 	"time"
 
-	"supercargo.dev/supercargo/internal/clip"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/input/table"
 	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/internal/text/clip"
 	"supercargo.dev/supercargo/lab/trace"
 )
 

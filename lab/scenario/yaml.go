@@ -12,8 +12,8 @@ import (
 
 	yaml "go.yaml.in/yaml/v3"
 
-	"supercargo.dev/supercargo/internal/clip"
 	"supercargo.dev/supercargo/internal/input/table"
+	"supercargo.dev/supercargo/internal/text/clip"
 )
 
 // value is a node of the document and the path to it, such as

@@ -3,7 +3,7 @@ package sim
 import (
 	"time"
 
-	"supercargo.dev/supercargo/internal/dollars"
+	"supercargo.dev/supercargo/internal/text/dollars"
 	"supercargo.dev/supercargo/lab/outcome"
 )
 

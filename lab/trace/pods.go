@@ -13,10 +13,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"supercargo.dev/supercargo/internal/clip"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/input/table"
 	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/internal/text/clip"
 )
 
 // Pod is one pod of a trace: its name is a valid one and unlike that of any other pod of the

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"supercargo.dev/supercargo/internal/clip"
 	"supercargo.dev/supercargo/internal/input/table"
+	"supercargo.dev/supercargo/internal/text/clip"
 )
 
 // Task is one task of a workflow.

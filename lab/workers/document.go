@@ -9,8 +9,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"supercargo.dev/supercargo/internal/dollars"
-	"supercargo.dev/supercargo/internal/jsondoc"
+	"supercargo.dev/supercargo/internal/text/dollars"
+	"supercargo.dev/supercargo/internal/text/jsondoc"
 )
 
 // Document is what `supercargo workers -o json` prints. Scripts read it: fields may

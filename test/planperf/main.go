@@ -17,7 +17,7 @@ import (
 	"strings"
 	"time"
 
-	"supercargo.dev/supercargo/internal/jsondoc"
+	"supercargo.dev/supercargo/internal/text/jsondoc"
 )
 
 // settings are the flags.

@@ -30,7 +30,7 @@ import (
 	"supercargo.dev/supercargo/internal/energy"
 	"supercargo.dev/supercargo/internal/energy/profile"
 	"supercargo.dev/supercargo/internal/energy/regress"
-	"supercargo.dev/supercargo/internal/jsondoc"
+	"supercargo.dev/supercargo/internal/text/jsondoc"
 )
 
 func main() {

@@ -18,7 +18,7 @@ import (
 	"syscall"
 	"time"
 
-	"supercargo.dev/supercargo/internal/jsondoc"
+	"supercargo.dev/supercargo/internal/text/jsondoc"
 )
 
 // Figures are what one run took.

@@ -10,8 +10,8 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
-	"supercargo.dev/supercargo/internal/dollars"
 	"supercargo.dev/supercargo/internal/moves"
+	"supercargo.dev/supercargo/internal/text/dollars"
 )
 
 // MaxFlavors is of how many flavors the status of a fleet lists orders and releases at most.

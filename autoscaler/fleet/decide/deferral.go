@@ -9,7 +9,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/planner"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
-	"supercargo.dev/supercargo/internal/dollars"
+	"supercargo.dev/supercargo/internal/text/dollars"
 )
 
 // Deferral is what a fleet decides about pods that wait for longer than a machine bought now

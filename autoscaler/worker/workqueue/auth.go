@@ -10,7 +10,7 @@ import (
 	"io"
 	"strings"
 
-	"supercargo.dev/supercargo/internal/clip"
+	"supercargo.dev/supercargo/internal/text/clip"
 )
 
 const (

@@ -17,7 +17,7 @@ import (
 	"supercargo.dev/supercargo/internal/energy/powerfit"
 	"supercargo.dev/supercargo/internal/energy/profile"
 	"supercargo.dev/supercargo/internal/input"
-	"supercargo.dev/supercargo/internal/jsondoc"
+	"supercargo.dev/supercargo/internal/text/jsondoc"
 )
 
 // fitPowerFlags are the flags of `supercargo fit power`.

@@ -15,7 +15,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/replica/queueing"
 	"supercargo.dev/supercargo/autoscaler/replica/servicefit"
 	"supercargo.dev/supercargo/internal/input"
-	"supercargo.dev/supercargo/internal/jsondoc"
+	"supercargo.dev/supercargo/internal/text/jsondoc"
 )
 
 // fitServiceFlags are the flags of `supercargo fit service`.

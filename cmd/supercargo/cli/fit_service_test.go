@@ -18,7 +18,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/replica/decide"
 	"supercargo.dev/supercargo/autoscaler/replica/queueing"
 	"supercargo.dev/supercargo/autoscaler/replica/servicefit"
-	"supercargo.dev/supercargo/internal/jsondoc"
+	"supercargo.dev/supercargo/internal/text/jsondoc"
 )
 
 // serviceCSV is what a service of model m shows in steps of changing rate and size, with a

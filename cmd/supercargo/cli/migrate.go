@@ -19,8 +19,8 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/cmd/supercargo/explain"
 	"supercargo.dev/supercargo/descheduler/migration/request"
-	"supercargo.dev/supercargo/internal/jsondoc"
 	"supercargo.dev/supercargo/internal/movable"
+	"supercargo.dev/supercargo/internal/text/jsondoc"
 )
 
 // migrateFlags are the flags of `supercargo migrate`.

@@ -16,8 +16,8 @@ import (
 
 	"supercargo.dev/supercargo/autoscaler/adapter/nodequery"
 	"supercargo.dev/supercargo/internal/input"
-	"supercargo.dev/supercargo/internal/jsondoc"
 	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
+	"supercargo.dev/supercargo/internal/text/jsondoc"
 )
 
 type reportNodesFlags struct {

@@ -16,9 +16,9 @@ import (
 
 	"supercargo.dev/supercargo/internal/energy"
 	"supercargo.dev/supercargo/internal/input"
-	"supercargo.dev/supercargo/internal/jsondoc"
 	"supercargo.dev/supercargo/internal/platform/powerquery"
 	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
+	"supercargo.dev/supercargo/internal/text/jsondoc"
 )
 
 type reportPowerFlags struct {

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	kubeversion "k8s.io/component-base/version"
 
-	"supercargo.dev/supercargo/internal/jsondoc"
 	"supercargo.dev/supercargo/internal/platform/version"
+	"supercargo.dev/supercargo/internal/text/jsondoc"
 )
 
 // versions is what `supercargo version -o json` prints.

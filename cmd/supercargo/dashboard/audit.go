@@ -13,8 +13,8 @@ import (
 	"supercargo.dev/supercargo/autoscaler/audit"
 	"supercargo.dev/supercargo/autoscaler/auditor"
 	"supercargo.dev/supercargo/cmd/supercargo/dashboard/view"
-	"supercargo.dev/supercargo/internal/dollars"
 	"supercargo.dev/supercargo/internal/input/catalogue"
+	"supercargo.dev/supercargo/internal/text/dollars"
 	"supercargo.dev/supercargo/internal/world/objects"
 )
 

@@ -25,8 +25,8 @@ import (
 	"supercargo.dev/supercargo/descheduler/probe/governor"
 	"supercargo.dev/supercargo/internal/energy"
 	"supercargo.dev/supercargo/internal/energy/meterapi"
-	"supercargo.dev/supercargo/internal/jsondoc"
 	"supercargo.dev/supercargo/internal/platform/meterclient"
+	"supercargo.dev/supercargo/internal/text/jsondoc"
 )
 
 // ProbeOptions are what the flags of the probe say.

@@ -10,7 +10,7 @@ import (
 	"unicode"
 
 	"supercargo.dev/supercargo/internal/energy"
-	"supercargo.dev/supercargo/internal/jsondoc"
+	"supercargo.dev/supercargo/internal/text/jsondoc"
 )
 
 const joulesPerKilowattHour = 3.6e6

@@ -10,8 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"supercargo.dev/supercargo/internal/clip"
 	"supercargo.dev/supercargo/internal/input/table"
+	"supercargo.dev/supercargo/internal/text/clip"
 )
 
 // Offer is a flavor with what pods may demand of its nodes.

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"supercargo.dev/supercargo/internal/clip"
+	"supercargo.dev/supercargo/internal/text/clip"
 )
 
 // Bounds of single numbers, wide enough for any machine and small enough for sums over a file.

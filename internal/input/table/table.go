@@ -11,7 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"supercargo.dev/supercargo/internal/clip"
+	"supercargo.dev/supercargo/internal/text/clip"
 )
 
 // Format describes the columns of one kind of file.

@@ -20,8 +20,8 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/mover"
-	"supercargo.dev/supercargo/internal/dollars"
 	"supercargo.dev/supercargo/internal/drain"
+	"supercargo.dev/supercargo/internal/text/dollars"
 	"supercargo.dev/supercargo/internal/world"
 )
 

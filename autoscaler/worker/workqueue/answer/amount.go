@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"supercargo.dev/supercargo/internal/clip"
+	"supercargo.dev/supercargo/internal/text/clip"
 )
 
 // Bound says what an [Amount] means.

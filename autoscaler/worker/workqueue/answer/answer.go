@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"supercargo.dev/supercargo/internal/clip"
+	"supercargo.dev/supercargo/internal/text/clip"
 )
 
 // Resources are amounts of each thing.

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"supercargo.dev/supercargo/internal/clip"
+	"supercargo.dev/supercargo/internal/text/clip"
 )
 
 // object reads JSON objects into the fields of one entry, one object after the other. What is

@@ -11,9 +11,9 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
-	"supercargo.dev/supercargo/internal/dollars"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/runtimes"
+	"supercargo.dev/supercargo/internal/text/dollars"
 )
 
 // Endless is the time bin of a service, and of a node that has one.

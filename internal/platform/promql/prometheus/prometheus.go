@@ -19,9 +19,9 @@ import (
 	"github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
 
-	"supercargo.dev/supercargo/internal/clip"
 	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/internal/platform/promql"
+	"supercargo.dev/supercargo/internal/text/clip"
 )
 
 // Config says which server is asked, and how.

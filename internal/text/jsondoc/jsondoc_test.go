@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"supercargo.dev/supercargo/internal/jsondoc"
+	"supercargo.dev/supercargo/internal/text/jsondoc"
 )
 
 func TestADocumentIsIndentedAndItsListsAreNeverNull(t *testing.T) {
