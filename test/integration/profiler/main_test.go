@@ -86,7 +86,7 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	b := &bench{T: t, Client: s.Client, site: s}
-	s.Install(t, "../../../manifests/namespace/namespace.yaml", "../../../manifests/descheduler/rbac.yaml")
+	s.Install(t, "../../../manifests/namespace/namespace.yaml", "../../../manifests/meter/namespace.yaml", "../../../manifests/meter/rbac.yaml", "../../../manifests/descheduler/rbac.yaml")
 	b.make(kit.Namespace(work))
 	return b
 }

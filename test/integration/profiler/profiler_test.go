@@ -14,6 +14,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/profiler"
+	"supercargo.dev/supercargo/internal/energy/meterapi"
 	"supercargo.dev/supercargo/internal/energy/profile"
 )
 
@@ -77,8 +78,17 @@ func (b *bench) onlyTheEmptyNodeIsProbed() {
 		b.Error("a type of which no node can be probed has a profile")
 	}
 	c := p.Spec.Containers[0]
-	if s := c.SecurityContext; s.Privileged != nil || s.Capabilities.Drop[0] != "ALL" || len(c.VolumeMounts) != 2 || p.Spec.AutomountServiceAccountToken == nil || *p.Spec.AutomountServiceAccountToken {
+	var mounts []string
+	for _, m := range c.VolumeMounts {
+		mounts = append(mounts, m.Name)
+	}
+	if s := c.SecurityContext; s.Privileged != nil || s.Capabilities.Drop[0] != "ALL" || strings.Join(mounts, " ") != "cpu state node-meter" ||
+		p.Spec.AutomountServiceAccountToken == nil || *p.Spec.AutomountServiceAccountToken {
 		b.Errorf("the probe has more than it needs: %+v", p.Spec)
+	}
+	// The one token that it has is good for meters of nodes alone.
+	if token := p.Spec.Volumes[2].Projected.Sources[0].ServiceAccountToken; token.Audience != meterapi.Audience {
+		b.Errorf("the probe's token is for audience %q, want %q", token.Audience, meterapi.Audience)
 	}
 }
 
