@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
@@ -19,10 +20,12 @@ func TestTheMeterHasNoPrivilege(t *testing.T) {
 		t.Fatalf("it is more than a container without the processes of its node: %+v", spec)
 	}
 	c := spec.Containers[0]
-	s := c.SecurityContext
-	if s == nil || s.Privileged != nil && *s.Privileged || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem ||
-		s.Capabilities == nil || !slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) || len(s.Capabilities.Add) > 0 {
-		t.Errorf("its container runs with %+v", s)
+	want := &corev1.SecurityContext{
+		RunAsUser: c.SecurityContext.RunAsUser, SeccompProfile: c.SecurityContext.SeccompProfile,
+		AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}
+	if diff := cmp.Diff(want, c.SecurityContext); diff != "" {
+		t.Errorf("the security context of its container (-want +got):\n%s", diff)
 	}
 	if len(c.Args) == 0 || c.Args[0] != "meter" || len(c.Command) > 0 {
 		t.Errorf("it runs %q %q, want the command meter of the image's program", c.Command, c.Args)

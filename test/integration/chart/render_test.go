@@ -301,7 +301,8 @@ evictions:
 		t.Fatal(err)
 	}
 	objects := render(t, home, only(values{"descheduler.enabled": true}), "--values", file)
-	got := append(deployment(t, objects, "supercargo-descheduler").Spec.Template.Spec.Containers[0].Args, deployment(t, objects, "supercargo-evictions").Spec.Template.Spec.Containers[0].Args...)
+	got := slices.Concat(deployment(t, objects, "supercargo-descheduler").Spec.Template.Spec.Containers[0].Args,
+		deployment(t, objects, "supercargo-evictions").Spec.Template.Spec.Containers[0].Args)
 	want := []string{
 		"--metrics-bind-address=:8080", "--health-probe-bind-address=:8081", "--probe-image=supercargo/node-agent:v0.1.0",
 		"--consolidation=Off", "--default-energy-weight=0.25", "--idle-power-counts=false",

@@ -158,9 +158,9 @@ func matchesResource(granted, asked string) bool {
 	if matches(granted, asked) {
 		return true
 	}
-	sub, any := strings.CutPrefix(granted, "*/")
+	sub, all := strings.CutPrefix(granted, "*/")
 	_, asks, has := strings.Cut(asked, "/")
-	return any && has && sub == asks
+	return all && has && sub == asks
 }
 
 // Roles are all roles of a cluster, and who has them.
