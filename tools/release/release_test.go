@@ -19,6 +19,7 @@ import (
 	"time"
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 )
 
@@ -144,114 +145,147 @@ func TestTwoReleasesAreTheSame(t *testing.T) {
 
 func TestAReleaseHoldsWhatItSays(t *testing.T) {
 	files := release(t, root, binaries(t))
-	t.Run("sums", func(t *testing.T) {
-		lines := strings.Split(strings.TrimSpace(string(files[sumsFile])), "\n")
-		if len(lines) != len(files)-1 {
-			t.Errorf("%d sums of %d other files", len(lines), len(files)-1)
-		}
-		for _, line := range lines {
-			want, name, _ := strings.Cut(line, "  ")
-			if got := sum(files[name]); got != want {
-				t.Errorf("the sum of %q is %s, want %s", name, got, want)
-			}
-		}
-	})
 	digests := map[string]string{}
-	t.Run("images", func(t *testing.T) {
-		for _, name := range inClusters {
-			dir := t.TempDir()
-			for file, content := range files {
-				if below, ok := strings.CutPrefix(file, "images/"+name+"/"); ok {
-					at := filepath.Join(dir, below)
-					if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, content, 0o644)); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
-			index, err := layout.ImageIndexFromPath(dir)
-			if err != nil {
+	for _, name := range inClusters {
+		digests[name] = digestOf(t, files, name)
+	}
+	t.Run("sums", func(t *testing.T) { sumsAreOfAllOtherFiles(t, files) })
+	for _, name := range inClusters {
+		t.Run("image of "+name, func(t *testing.T) { isForTwoArchitectures(t, files, name) })
+	}
+	t.Run("manifests name the images by their digests", func(t *testing.T) { manifestsNameDigests(t, files, digests) })
+	t.Run("charts name the images by their digests", func(t *testing.T) { chartsNameDigests(t, files, digests) })
+	t.Run("the plugin's manifest has the sums of the archives", func(t *testing.T) { pluginHasSums(t, files) })
+	t.Run("bills of materials", func(t *testing.T) { billsNameTheProgram(t, files) })
+}
+
+func sumsAreOfAllOtherFiles(t *testing.T, files map[string][]byte) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSpace(string(files[sumsFile])), "\n")
+	if len(lines) != len(files)-1 {
+		t.Errorf("%d sums of %d other files", len(lines), len(files)-1)
+	}
+	for _, line := range lines {
+		want, name, _ := strings.Cut(line, "  ")
+		if got := sum(files[name]); got != want {
+			t.Errorf("the sum of %q is %s, want %s", name, got, want)
+		}
+	}
+}
+
+// layoutOf reads the layout of a program's image, whose one entry is its index.
+func layoutOf(t *testing.T, files map[string][]byte, name string) (v1.ImageIndex, v1.Descriptor) {
+	t.Helper()
+	dir := t.TempDir()
+	for file, content := range files {
+		if below, ok := strings.CutPrefix(file, "images/"+name+"/"); ok {
+			at := filepath.Join(dir, below)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, content, 0o644)); err != nil {
 				t.Fatal(err)
 			}
-			top, err := index.IndexManifest()
-			if err != nil || len(top.Manifests) != 1 || top.Manifests[0].Annotations["org.opencontainers.image.ref.name"] != version {
-				t.Fatalf("%s: %+v, %v", name, top, err)
-			}
-			digests[name] = top.Manifests[0].Digest.String()
-			inner, err := index.ImageIndex(top.Manifests[0].Digest)
-			if err != nil {
-				t.Fatal(err)
-			}
-			images, err := inner.IndexManifest()
-			if err != nil {
-				t.Fatal(err)
-			}
-			var platforms []string
-			for _, m := range images.Manifests {
-				platforms = append(platforms, m.Platform.String())
-				if made, err := inner.Image(m.Digest); err != nil {
-					t.Error(err)
-				} else if config, err := made.ConfigFile(); err != nil || config.Architecture != m.Platform.Architecture || config.Config.Entrypoint[0] != "/usr/local/bin/"+name {
-					t.Errorf("%s for %s is %+v, %v", name, m.Platform, config, err)
-				}
-			}
-			if want := []string{"linux/amd64", "linux/arm64"}; !slices.Equal(platforms, want) {
-				t.Errorf("%s is for %q, want %q", name, platforms, want)
-			}
 		}
-	})
-	t.Run("manifests name the images by their digests", func(t *testing.T) {
-		pinned := map[string]bool{}
-		for name, content := range unpack(t, files["manifests_"+version+".tar.gz"]) {
-			if named.MatchString(strings.ReplaceAll(content, "registry.example/ours/", "")) {
-				t.Errorf("%s names an image by its tag alone", name)
-			}
-			for program, digest := range digests {
-				if strings.Contains(content, "registry.example/ours/"+program+":"+version+"@"+digest) {
-					pinned[program] = true
-				}
-			}
+	}
+	index, err := layout.ImageIndexFromPath(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	top, err := index.IndexManifest()
+	if err != nil || len(top.Manifests) != 1 || top.Manifests[0].Annotations["org.opencontainers.image.ref.name"] != version {
+		t.Fatalf("%s: %+v, %v", name, top, err)
+	}
+	return index, top.Manifests[0]
+}
+
+func digestOf(t *testing.T, files map[string][]byte, name string) string {
+	t.Helper()
+	_, entry := layoutOf(t, files, name)
+	return entry.Digest.String()
+}
+
+func isForTwoArchitectures(t *testing.T, files map[string][]byte, name string) {
+	t.Helper()
+	index, entry := layoutOf(t, files, name)
+	inner, err := index.ImageIndex(entry.Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	images, err := inner.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var platforms []string
+	for _, m := range images.Manifests {
+		platforms = append(platforms, m.Platform.String())
+		if made, err := inner.Image(m.Digest); err != nil {
+			t.Error(err)
+		} else if config, err := made.ConfigFile(); err != nil || config.Architecture != m.Platform.Architecture || config.Config.Entrypoint[0] != "/usr/local/bin/"+name {
+			t.Errorf("%s for %s is %+v, %v", name, m.Platform, config, err)
 		}
-		if len(pinned) != len(inClusters) {
-			t.Errorf("only %v are named by their digests", pinned)
+	}
+	if want := []string{"linux/amd64", "linux/arm64"}; !slices.Equal(platforms, want) {
+		t.Errorf("%s is for %q, want %q", name, platforms, want)
+	}
+}
+
+func manifestsNameDigests(t *testing.T, files map[string][]byte, digests map[string]string) {
+	t.Helper()
+	pinned := map[string]bool{}
+	for name, content := range unpack(t, files["manifests_"+version+".tar.gz"]) {
+		if named.MatchString(strings.ReplaceAll(content, "registry.example/ours/", "")) {
+			t.Errorf("%s names an image by its tag alone", name)
 		}
-	})
-	t.Run("charts name the images by their digests", func(t *testing.T) {
-		chart := unpack(t, files["supercargo-9.8.7.tgz"])
 		for program, digest := range digests {
-			if !strings.Contains(chart["supercargo/values.yaml"], "digest: "+digest) {
-				t.Errorf("the values do not name %s by its digest", program)
+			if strings.Contains(content, "registry.example/ours/"+program+":"+version+"@"+digest) {
+				pinned[program] = true
 			}
 		}
-		if !strings.Contains(chart["supercargo/values.yaml"], "  repository: registry.example/ours ") {
-			t.Error("the values name another registry")
+	}
+	if len(pinned) != len(inClusters) {
+		t.Errorf("only %v are named by their digests", pinned)
+	}
+}
+
+func chartsNameDigests(t *testing.T, files map[string][]byte, digests map[string]string) {
+	t.Helper()
+	chart := unpack(t, files["supercargo-9.8.7.tgz"])
+	for program, digest := range digests {
+		if !strings.Contains(chart["supercargo/values.yaml"], "digest: "+digest) {
+			t.Errorf("the values do not name %s by its digest", program)
 		}
-		for _, name := range []string{"supercargo", "supercargo-crds"} {
-			about := unpack(t, files[name+"-9.8.7.tgz"])[path.Join(name, "Chart.yaml")]
-			if !strings.Contains(about, "\nversion: 9.8.7\nappVersion: 9.8.7\n") {
-				t.Errorf("chart %s says %s", name, about)
-			}
+	}
+	if !strings.Contains(chart["supercargo/values.yaml"], "  repository: registry.example/ours ") {
+		t.Error("the values name another registry")
+	}
+	for _, name := range []string{"supercargo", "supercargo-crds"} {
+		about := unpack(t, files[name+"-9.8.7.tgz"])[path.Join(name, "Chart.yaml")]
+		if !strings.Contains(about, "\nversion: 9.8.7\nappVersion: 9.8.7\n") {
+			t.Errorf("chart %s says %s", name, about)
 		}
-	})
-	t.Run("the plugin's manifest has the sums of the archives", func(t *testing.T) {
-		for _, platform := range []string{"linux_amd64", "linux_arm64", "darwin_arm64"} {
-			archive := "supercargo_" + version + "_" + platform + ".tar.gz"
-			if s := sum(files[archive]); !strings.Contains(string(files["supercargo-krew.yaml"]), "/"+archive+"\n    sha256: "+s+"\n") {
-				t.Errorf("%s is not in it with sum %s:\n%s", archive, s, files["supercargo-krew.yaml"])
-			}
-			if inside := unpack(t, files[archive]); inside["supercargo"] == "" || inside["LICENSE"] == "" || len(inside) != 2 {
-				t.Errorf("%s has %d files", archive, len(inside))
-			}
+	}
+}
+
+func pluginHasSums(t *testing.T, files map[string][]byte) {
+	t.Helper()
+	for _, platform := range []string{"linux_amd64", "linux_arm64", "darwin_arm64"} {
+		archive := "supercargo_" + version + "_" + platform + ".tar.gz"
+		if s := sum(files[archive]); !strings.Contains(string(files["supercargo-krew.yaml"]), "/"+archive+"\n    sha256: "+s+"\n") {
+			t.Errorf("%s is not in it with sum %s:\n%s", archive, s, files["supercargo-krew.yaml"])
 		}
-	})
-	t.Run("bills of materials", func(t *testing.T) {
-		var bom cdx.BOM
-		if err := json.Unmarshal(files["sbom/node-agent_linux_arm64.cdx.json"], &bom); err != nil {
-			t.Fatal(err)
+		if inside := unpack(t, files[archive]); inside["supercargo"] == "" || inside["LICENSE"] == "" || len(inside) != 2 {
+			t.Errorf("%s has %d files", archive, len(inside))
 		}
-		if bom.Metadata.Component.Name != "node-agent" || bom.Metadata.Component.Version != version || bom.SerialNumber != "" {
-			t.Errorf("%+v of %+v", bom.SerialNumber, bom.Metadata.Component)
-		}
-	})
+	}
+}
+
+func billsNameTheProgram(t *testing.T, files map[string][]byte) {
+	t.Helper()
+	var bom cdx.BOM
+	if err := json.Unmarshal(files["sbom/node-agent_linux_arm64.cdx.json"], &bom); err != nil {
+		t.Fatal(err)
+	}
+	if bom.Metadata.Component.Name != "node-agent" || bom.Metadata.Component.Version != version || bom.SerialNumber != "" {
+		t.Errorf("%+v of %+v", bom.SerialNumber, bom.Metadata.Component)
+	}
 }
 
 // TestABillNamesTheModulesOfABinary: of this test, which is a binary with modules in it.
