@@ -110,7 +110,7 @@ func (r *round) warn() {
 		}
 	}
 	if len(warnings) > 0 {
-		r.tell(corev1.EventTypeWarning, "PodsThreatened", "Warn", strings.Join(warnings, "; "))
+		r.tell(corev1.EventTypeWarning, "PodsAtRisk", "Warn", strings.Join(warnings, "; "))
 	}
 }
 
@@ -173,13 +173,13 @@ func (r *round) degraded() {
 	case len(dead) > 0:
 		r.condition(v1alpha1.FleetDegraded, true, "NodesNotReady", text)
 	case len(alone) > 0:
-		r.condition(v1alpha1.FleetDegraded, true, "MachinesDoNotCome", text)
+		r.condition(v1alpha1.FleetDegraded, true, "MachinesNotReady", text)
 	case len(r.failures) > 0:
 		r.condition(v1alpha1.FleetDegraded, true, "DrainFails", text)
 	case len(learned) > 0:
-		r.condition(v1alpha1.FleetDegraded, true, "MachinesDoNotHoldPods", text)
+		r.condition(v1alpha1.FleetDegraded, true, "PodsDoNotFit", text)
 	default:
-		r.condition(v1alpha1.FleetDegraded, false, "MachinesCome", "no flavor is in back-off")
+		r.condition(v1alpha1.FleetDegraded, false, "MachinesReady", "no flavor is in back-off")
 	}
 }
 

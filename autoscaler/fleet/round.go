@@ -128,7 +128,7 @@ func templatesTaken(fleet *v1alpha1.NodeFleet, fleets []v1alpha1.NodeFleet) erro
 		}
 		for template := range templatesOf(f) {
 			if own[template] {
-				return &provider.Refused{Reason: "TemplateTaken", Message: fmt.Sprintf(
+				return &provider.Refused{Reason: "TemplateInUse", Message: fmt.Sprintf(
 					"spec.clusterAPI.templates: MachineDeployment %s is a template of NodeFleet %s: make another for this fleet", template, f.Name)}
 			}
 		}

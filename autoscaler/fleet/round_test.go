@@ -213,7 +213,7 @@ func TestMachinesThatThereMustBeAreWaitedFor(t *testing.T) {
 	if f := m.fleet("f").Status.Flavors[0]; f.Failures != 1 {
 		t.Errorf("one machine did not come, %d failures are counted", f.Failures)
 	}
-	m.checkCondition(v1alpha1.FleetDegraded, "True MachinesDoNotCome")
+	m.checkCondition(v1alpha1.FleetDegraded, "True MachinesNotReady")
 }
 
 // TestMachinesInThePlaceOfOthersDoNotComeOnTopOfThem has machines that do not come, and pods for
@@ -245,7 +245,7 @@ func TestMachinesThatAreMadeOneAfterTheOtherAreWaitedFor(t *testing.T) {
 	}
 	m.run(30*minute, "f")
 	m.checkOutcome("4 pods run, 0 wait, 0 have ended, lost []; slow 4 of 4, at most 4; small 0 of 0, at most 0; 4 were made, 0 nodes are cordoned")
-	m.checkCondition(v1alpha1.FleetDegraded, "False MachinesCome")
+	m.checkCondition(v1alpha1.FleetDegraded, "False MachinesReady")
 }
 
 // TestAFlavorThatCannotBeBoughtDegradesAFleetThatNamesIt: one among all that the seller has
@@ -259,7 +259,7 @@ func TestAFlavorThatCannotBeBoughtDegradesAFleetThatNamesIt(t *testing.T) {
 		m.add(testPod("p", 3000, 1024, time.Hour))
 		m.run(5*minute, "f")
 		m.checkOutcome("1 pods run, 0 wait, 0 have ended, lost []; broken 0 of 0, at most 0; small 1 of 1, at most 1; 1 were made, 0 nodes are cordoned")
-		want := "False MachinesCome"
+		want := "False MachinesReady"
 		if named {
 			want = "True FlavorsUnusable"
 		}
@@ -285,7 +285,7 @@ func TestWhatThreatensPodsIsWarnedAboutAndBoughtNevertheless(t *testing.T) {
 	close(said.Events)
 	warned := 0
 	for e := range said.Events {
-		if strings.Contains(e, "PodsThreatened hasty: "+hasty.Warning) {
+		if strings.Contains(e, "PodsAtRisk hasty: "+hasty.Warning) {
 			warned++
 		}
 	}
@@ -600,7 +600,7 @@ func TestAMachineWhoseNodeIsNotIdentifiedIsKept(t *testing.T) {
 		m.machines[0].Node, m.machines[0].Unidentified = "node-m01", ""
 		m.run(10*minute, "f")
 		m.checkOutcome("0 pods run, 0 wait, 2 have ended, lost []; small 0 of 0, at most 2; 2 were made, 0 nodes are cordoned")
-		m.checkCondition(v1alpha1.FleetDegraded, "False MachinesCome")
+		m.checkCondition(v1alpha1.FleetDegraded, "False MachinesReady")
 	}
 }
 

@@ -120,11 +120,11 @@ func TestMachinesThatHoldLessThanPromisedAreNotBoughtWithoutEnd(t *testing.T) {
 	if m.made < 3 || m.made > 5 { // after 0, 6, 17, 38 and 79 minutes
 		t.Errorf("%d machines were bought in two hours for a pod that none holds: %s", m.made, m.outcome())
 	}
-	m.checkCondition(v1alpha1.FleetDegraded, "True MachinesDoNotHoldPods")
+	m.checkCondition(v1alpha1.FleetDegraded, "True PodsDoNotFit")
 	close(said.Events)
 	told := 0
 	for e := range said.Events {
-		if strings.Contains(e, "MachineDoesNotHoldPod pod default/p: small was expected to leave CPU 4000m") {
+		if strings.Contains(e, "PodDoesNotFit pod default/p: small was expected to leave CPU 4000m") {
 			told++
 		}
 	}

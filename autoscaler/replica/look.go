@@ -145,7 +145,7 @@ func (l *look) recall() {
 	}
 	var err error
 	if l.memory, err = l.sound.Recall(l.status.Memory); err != nil {
-		l.tell(corev1.EventTypeWarning, "Forgot", "Recall", "The law starts again from nothing: "+err.Error())
+		l.tell(corev1.EventTypeWarning, "StateDiscarded", "Restore", "The law starts again from nothing: "+err.Error())
 	}
 }
 
@@ -164,7 +164,7 @@ func (l *look) act(ctx context.Context, out *decide.Outcome) {
 	switch err := l.rescale(ctx, out); {
 	case errors.Is(err, errOvertaken):
 		l.pending, l.scale = nil, nil
-		l.tell(corev1.EventTypeWarning, "Overtaken", "Scale", "Did not scale "+what+": "+err.Error())
+		l.tell(corev1.EventTypeWarning, "ScaleConflict", "Scale", "Did not scale "+what+": "+err.Error())
 	case err != nil:
 		l.pending, l.scale = out, nil
 		message := "Could not scale " + what + ": " + err.Error()

@@ -170,7 +170,7 @@ func (l *look) remember() {
 	saved, err := l.sound.Save(l.memory, l.now)
 	if err != nil {
 		l.condition(decide.Condition{Type: v1alpha1.PolicyRemembered, Reason: "TooLarge", Message: err.Error()})
-		l.tell(corev1.EventTypeWarning, "NotRemembered", "Remember", err.Error())
+		l.tell(corev1.EventTypeWarning, "StateNotSaved", "Save", err.Error())
 		return
 	}
 	l.status.Memory = saved

@@ -107,7 +107,7 @@ func TestAManagerThatBeganAnewIsServedByTheWorkersThatAreThere(t *testing.T) {
 	if len(b.pods()) != 1 || len(p.Status.Categories) != 1 || p.Status.Categories[0].Name != "fold" || !p.Status.Queue.Started.Equal(&metav1.Time{Time: time.Unix(1795339999, 0)}) {
 		t.Errorf("%d workers and status %+v, want the worker kept and what was learned of the queue before forgotten", len(b.pods()), p.Status)
 	}
-	if !b.told("AnotherQueue the manager has a new queue") {
+	if !b.told("QueueReplaced the manager has a new queue") {
 		t.Error("no Event says so")
 	}
 }

@@ -199,11 +199,11 @@ func TestAWorkerThatDoesNotComeIsNamed(t *testing.T) {
 		}
 		b.clock.SetTime(begin.Add(3*time.Minute - time.Second))
 		b.look()
-		b.expect(v1alpha1.PoolDegraded, metav1.ConditionFalse, "WorkersCome")
+		b.expect(v1alpha1.PoolDegraded, metav1.ConditionFalse, "WorkersReady")
 		b.clock.SetTime(begin.Add(3 * time.Minute))
 		b.look()
-		b.expect(v1alpha1.PoolDegraded, metav1.ConditionTrue, "WorkersDoNotCome")
-		if !b.told("WorkersDoNotCome pod " + pod.Name + ": " + tc.says) {
+		b.expect(v1alpha1.PoolDegraded, metav1.ConditionTrue, "WorkersNotReady")
+		if !b.told("WorkersNotReady pod " + pod.Name + ": " + tc.says) {
 			t.Errorf("no Event says %q", tc.says)
 		}
 	}
@@ -218,7 +218,7 @@ func TestAWorkerThatRunsAndNeverConnectsIsNamed(t *testing.T) {
 	if err := b.Client.Status().Update(t.Context(), &pod); err != nil {
 		t.Fatal(err)
 	}
-	for after, reason := range []string{"WorkersCome", "WorkersCome", "WorkersCome", "WorkersDoNotConnect"} { // minutes, which are initialisation times
+	for after, reason := range []string{"WorkersReady", "WorkersReady", "WorkersReady", "WorkersDoNotConnect"} { // minutes, which are initialisation times
 		b.clock.SetTime(begin.Add(time.Duration(after) * time.Minute))
 		b.look()
 		b.expect(v1alpha1.PoolDegraded, map[bool]metav1.ConditionStatus{false: metav1.ConditionFalse, true: metav1.ConditionTrue}[reason == "WorkersDoNotConnect"], reason)

@@ -96,8 +96,8 @@ func (l *look) recordManager() {
 		q.Started = new(metav1.NewTime(r.Queue.Started))
 	}
 	s.Queue, s.ShortageCores = q, inCores(l.decision.ShortageMilliCores)
-	if l.decision.AnotherQueue {
-		l.tell(corev1.EventTypeNormal, "AnotherQueue", "Learn", fmt.Sprintf("the manager has a new queue, which began at %s: runtimes learned from the previous one are discarded", r.Queue.Started.Format("2006-01-02 15:04:05 MST")))
+	if l.decision.QueueReplaced {
+		l.tell(corev1.EventTypeNormal, "QueueReplaced", "Learn", fmt.Sprintf("the manager has a new queue, which began at %s: runtimes learned from the previous one are discarded", r.Queue.Started.Format("2006-01-02 15:04:05 MST")))
 	}
 	if len(l.decision.Relearned) > 0 {
 		l.tell(corev1.EventTypeNormal, "Relearned", "Learn", "tasks have become others and are learned again: "+strings.Join(l.decision.Relearned, ", "))
@@ -146,8 +146,8 @@ func (l *look) recordOverstated() {
 		return
 	}
 	text := strings.Join(texts, "; ")
-	l.condition(v1alpha1.PoolOverstated, true, "TasksUseLess", text)
-	l.tellOf(corev1.EventTypeNormal, "TasksUseLess", "Measure", strings.Join(names, " "), text)
+	l.condition(v1alpha1.PoolOverstated, true, "RequestsExceedUsage", text)
+	l.tellOf(corev1.EventTypeNormal, "RequestsExceedUsage", "Measure", strings.Join(names, " "), text)
 }
 
 // unmanaged are the reasons of condition Degraded for managers that have been silent for long,
@@ -184,8 +184,8 @@ func (l *look) recordTrouble() {
 		if p.Trouble == "" || p.Leaving || l.now.Sub(p.Asked) < patience*init {
 			continue
 		}
-		l.condition(v1alpha1.PoolDegraded, true, "WorkersDoNotCome", fmt.Sprintf("pod %s: %s", p.Name, p.Trouble))
-		l.tell(corev1.EventTypeWarning, "WorkersDoNotCome", "Wait", fmt.Sprintf("pod %s: %s", p.Name, p.Trouble))
+		l.condition(v1alpha1.PoolDegraded, true, "WorkersNotReady", fmt.Sprintf("pod %s: %s", p.Name, p.Trouble))
+		l.tell(corev1.EventTypeWarning, "WorkersNotReady", "Wait", fmt.Sprintf("pod %s: %s", p.Name, p.Trouble))
 		return
 	}
 	if names := l.decision.Unconnected; len(names) > 0 {
@@ -194,7 +194,7 @@ func (l *look) recordTrouble() {
 		l.tell(corev1.EventTypeWarning, "WorkersDoNotConnect", "Wait", text)
 		return
 	}
-	l.condition(v1alpha1.PoolDegraded, false, "WorkersCome", "no worker is long overdue")
+	l.condition(v1alpha1.PoolDegraded, false, "WorkersReady", "no worker is long overdue")
 }
 
 // recordDecision writes down what is going to be done, and why.

@@ -234,7 +234,7 @@ func TestAPoolWhoseManagerIsGoneDrainsItsWorkers(t *testing.T) {
 	if p := b.look(); len(b.pods()) != 0 || p.Status.Phase != "CleanUp" || !p.Status.GoneSince.Time.Equal(begin.Add(2*time.Minute)) {
 		t.Errorf("%d pods in phase %s, gone since %v, want none", len(b.pods()), p.Status.Phase, p.Status.GoneSince)
 	}
-	b.expect(v1alpha1.PoolDegraded, metav1.ConditionFalse, "WorkersCome")
+	b.expect(v1alpha1.PoolDegraded, metav1.ConditionFalse, "WorkersReady")
 }
 
 // TestAPoolKeepsTheWorkersOfAManagerThatIsSilent: whatever the reason is, a worker may run tasks.
@@ -279,7 +279,7 @@ func TestAPoolKeepsTheWorkersOfAManagerThatIsSilent(t *testing.T) {
 					t.Fatalf("after %v %d pods, phase %s, gone since %v, want the worker kept", after, len(b.pods()), p.Status.Phase, p.Status.GoneSince)
 				}
 				if after < time.Minute {
-					b.expect(v1alpha1.PoolDegraded, metav1.ConditionFalse, "WorkersCome")
+					b.expect(v1alpha1.PoolDegraded, metav1.ConditionFalse, "WorkersReady")
 				} else {
 					b.expect(v1alpha1.PoolDegraded, metav1.ConditionTrue, tc.reason)
 				}
@@ -385,12 +385,12 @@ func TestTasksThatUseFarLessThanTheyDeclareAreSaidOnce(t *testing.T) {
 	says(0, 300)
 	b.expect(v1alpha1.PoolOverstated, metav1.ConditionFalse, "NothingToSpare")
 	says(5, 300)
-	b.expect(v1alpha1.PoolOverstated, metav1.ConditionTrue, "TasksUseLess")
-	if !b.told("TasksUseLess category split declares 1 cores, 4096 MiB") {
+	b.expect(v1alpha1.PoolOverstated, metav1.ConditionTrue, "RequestsExceedUsage")
+	if !b.told("RequestsExceedUsage category split declares 1 cores, 4096 MiB") {
 		t.Error("no Event says so")
 	}
 	says(6, 310)
-	if b.told("TasksUseLess") {
+	if b.told("RequestsExceedUsage") {
 		t.Error("an Event says it again")
 	}
 	c := b.pool().Status.Categories[0]

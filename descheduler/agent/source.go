@@ -379,7 +379,7 @@ func stillFrozen(ctx context.Context, b checkpoint.Source, c checkpoint.Containe
 	case err != nil:
 		return fmt.Errorf("look at %s: %w", c, err)
 	case state != checkpoint.Frozen:
-		return checkpoint.Fail(checkpoint.ReasonRanOn, "%s was frozen and is %s now: something else resumed it, so its checkpoint is of no use", c, state)
+		return checkpoint.Fail(checkpoint.ReasonThawed, "%s was frozen and is %s now: something else resumed it, so its checkpoint is of no use", c, state)
 	}
 	return nil
 }
@@ -462,7 +462,7 @@ func (a *Agent) removeSource(ctx context.Context, b checkpoint.Source, entry led
 type unable struct{ name v1alpha1.MigrationBackend }
 
 func (u unable) fail() error {
-	return checkpoint.Fail(checkpoint.ReasonNotAble, "the agent of this node has no back-end %s: see the annotation %s of the node", u.name, v1alpha1.AnnotationCapability)
+	return checkpoint.Fail(checkpoint.ReasonNotSupported, "the agent of this node has no back-end %s: see the annotation %s of the node", u.name, v1alpha1.AnnotationCapability)
 }
 
 // Inspect fails, and so does all that comes after it.

@@ -98,7 +98,7 @@ func (a *Agent) prepareTarget(ctx context.Context, entry ledger.Entry, m *v1alph
 	}
 	var err error
 	if entry.Image.Requirements, err = capability.ParseRequirements(m.Status.Source.Requirements); err != nil {
-		return checkpoint.Fail(checkpoint.ReasonNotAble, "read what the source's agent says is needed: %v", err)
+		return checkpoint.Fail(checkpoint.ReasonNotSupported, "read what the source's agent says is needed: %v", err)
 	}
 	entry.MemoryBytes = m.Status.Source.MemoryBytes
 	if err := a.roomToStage(entry); err != nil {

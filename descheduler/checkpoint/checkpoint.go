@@ -188,7 +188,7 @@ func AsFailure(err error) *Failure {
 // The reasons of failures; see package terms.
 const (
 	ReasonNotRunning      = terms.ReasonNotRunning
-	ReasonNotAble         = terms.ReasonNotAble
+	ReasonNotSupported    = terms.ReasonNotSupported
 	ReasonOpenConnections = terms.ReasonOpenConnections
 	ReasonTooLarge        = terms.ReasonTooLarge
 	ReasonNoRoom          = terms.ReasonNoRoom
@@ -199,7 +199,7 @@ const (
 	ReasonTransferFailed  = terms.ReasonTransferFailed
 	ReasonBadArchive      = terms.ReasonBadArchive
 	ReasonContainerGone   = terms.ReasonContainerGone
-	ReasonRanOn           = terms.ReasonRanOn
+	ReasonThawed          = terms.ReasonThawed
 
 	ReasonForeignContainer = terms.ReasonForeignContainer
 )

@@ -94,7 +94,7 @@ func TestAnEditedModelOfAGovernorIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.run(10 * time.Second)
-	if said := p.said(); !strings.Contains(said, "ModelsRefused") || !strings.Contains(said, "status.models.governors[0].energy.terms[0]") {
+	if said := p.said(); !strings.Contains(said, "ModelsInvalid") || !strings.Contains(said, "status.models.governors[0].energy.terms[0]") {
 		t.Errorf("it says %q, want which field is refused", said)
 	}
 	if again := p.profile("xeon"); again.Status.Models.Governors[0].Energy.Terms[0] != good.Status.Models.Governors[0].Energy.Terms[0] {

@@ -147,7 +147,7 @@ func (r *round) refit(ctx context.Context, p *v1alpha1.MachineProfile, l learned
 		if _, err := profile.FromObject(&v1alpha1.MachineProfile{ObjectMeta: p.ObjectMeta, Spec: v1alpha1.MachineProfileSpec{MachineType: p.Spec.MachineType}, Status: p.Status}); err != nil {
 			why = err.Error()
 		}
-		r.Events.Eventf(p, nil, corev1.EventTypeWarning, "ModelsRefused", "Learn", "status.models are refused and learned again: %s. Models of your own belong in spec.models", why)
+		r.Events.Eventf(p, nil, corev1.EventTypeWarning, "ModelsInvalid", "Learn", "status.models are refused and learned again: %s. Models of your own belong in spec.models", why)
 	}
 	p.Status.UnusableSamples = int32(min(l.unusable, 1<<30))
 	var models *v1alpha1.MachineModels

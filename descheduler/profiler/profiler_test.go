@@ -285,14 +285,14 @@ func TestAnEditedStatusIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.run(5 * time.Second)
-		if said := p.said(); !strings.Contains(said, "ModelsRefused") {
+		if said := p.said(); !strings.Contains(said, "ModelsInvalid") {
 			t.Errorf("%q: %s", coefficient, said)
 		}
 		if is := p.profile("xeon"); is.Status.Models.Energy.Terms[0] != good.Status.Models.Energy.Terms[0] {
 			t.Errorf("%q stays: %+v", coefficient, is.Status.Models.Energy.Terms)
 		}
 		p.run(time.Minute)
-		if said := p.said(); strings.Contains(said, "ModelsRefused") {
+		if said := p.said(); strings.Contains(said, "ModelsInvalid") {
 			t.Errorf("%q is refused again and again: %s", coefficient, said)
 		}
 	}
@@ -309,7 +309,7 @@ func TestModelsThatAreLostComeBackWithoutAWord(t *testing.T) {
 	}
 	p.said()
 	p.run(5 * time.Second)
-	if o = p.profile("xeon"); o.Status.Models == nil || strings.Contains(p.said(), "ModelsRefused") {
+	if o = p.profile("xeon"); o.Status.Models == nil || strings.Contains(p.said(), "ModelsInvalid") {
 		t.Errorf("%+v", o.Status)
 	}
 }
@@ -338,7 +338,7 @@ func TestOtherHardwareIsLearnedAnew(t *testing.T) {
 	if got := m.Profile.Runtime.Predict(profile.Size{MilliCPU: 1000, MemoryBytes: 128 << 20}, 0); got.Value < 4.9 || got.Value > 5.1 {
 		t.Errorf("a pod of a CPU takes %+v, want 5 s", got)
 	}
-	if said := p.said(); strings.Contains(said, "ModelsRefused") || !strings.Contains(said, "HardwareChanged") {
+	if said := p.said(); strings.Contains(said, "ModelsInvalid") || !strings.Contains(said, "HardwareChanged") {
 		t.Errorf("%s", said)
 	}
 }

@@ -128,7 +128,7 @@ func TestAPodIsRefusedWithTheReasonAndWhatWouldHelp(t *testing.T) {
 		{"a ReplicaSet whose pods start anew", func(in *Input) {
 			ofReplicaSet(in)
 			in.Method, in.Pod.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MethodRestart, v1alpha1.MigrationRestart
-		}, "ReplacedAnyway", "evict it"},
+		}, "ReplacedOnEviction", "evict it"},
 		{"a ReplicaSet that takes what has no label", func(in *Input) {
 			ofReplicaSet(in, func(set *appsv1.ReplicaSet) {
 				set.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"x"}}}}

@@ -84,7 +84,7 @@ func (v *Verdict) checkReplicaSet(in Input, owner *metav1.OwnerReference) {
 	}
 	if in.Method == v1alpha1.MethodRestart {
 		// It would delete the new pod, which waits, before the old one, which runs.
-		v.refuse("ReplacedAnyway", "ReplicaSet %s starts another pod by itself when this one goes: evict it", set.Name)
+		v.refuse("ReplacedOnEviction", "ReplicaSet %s starts another pod by itself when this one goes: evict it", set.Name)
 	}
 	if !separable(in.Pod, set) {
 		v.refuse("Selector", "ReplicaSet %s would take the new pod before its time: its selector matches pods that lack the labels it names", set.Name)

@@ -139,7 +139,7 @@ func (r *round) binding(closed time.Time) bool {
 // the next round would try again, without end.
 func (r *round) keep(node, why string) {
 	r.uncordon(Uncordoning{Node: node, Cancel: true})
-	r.tell(Event{true, "DrainCancelled", "Reopen", fmt.Sprintf("node %s is kept: %s", node, why)})
+	r.tell(Event{true, "DrainCancelled", "Uncordon", fmt.Sprintf("node %s is kept: %s", node, why)})
 	if !r.c.Act {
 		return
 	}

@@ -458,7 +458,7 @@ func (r *round) plan() {
 		if n > 1 {
 			text += fmt.Sprintf(" (and %d more)", n-1)
 		}
-		r.tell(Event{true, "MachineDoesNotHoldPod", "Plan", text})
+		r.tell(Event{true, "PodDoesNotFit", "Plan", text})
 	}
 	if d.Queued {
 		r.m.busy = r.now

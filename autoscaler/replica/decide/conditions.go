@@ -63,9 +63,9 @@ func (s *Standing) follower() (name, fault string) {
 // Conditions are those of a policy after a look. Messages have no figures that change
 // at every look, other than in what was missing.
 func (p *Policy) Conditions(s *Standing, out *Outcome) []Condition {
-	conflict := Condition{Type: v1alpha1.PolicyConflict, Reason: "Alone", Message: "Nothing else scales the target"}
+	conflict := Condition{Type: v1alpha1.PolicyConflict, Reason: "NoOtherScaler", Message: "Nothing else scales the target"}
 	if why := s.Conflict(p.Mode); why != "" {
-		conflict = Condition{Type: v1alpha1.PolicyConflict, True: true, Reason: "Contested", Message: why}
+		conflict = Condition{Type: v1alpha1.PolicyConflict, True: true, Reason: "AnotherScaler", Message: why}
 	} else if len(s.Autoscalers) > 0 || s.Older != "" {
 		conflict.Reason, conflict.Message = "Tolerated", "Something else scales the target, as the mode allows"
 	}

@@ -57,7 +57,7 @@ type Decision struct {
 	Relearned                  []string // categories whose tasks have become others
 	Overstated                 []Overstated
 	Unconnected                []string // pods that have run for long and never connected
-	AnotherQueue               bool
+	QueueReplaced              bool
 	WorkersLost                int64 // as the manager counts them
 }
 
@@ -85,7 +85,7 @@ func Decide(c Config, o Observation, m Memory, now time.Time) (Decision, Memory,
 		return d, m, nil
 	}
 	if id := (QueueID{o.Reading.Queue.Project, o.Reading.Queue.Started}); id != m.Queue {
-		d.AnotherQueue = m.Queue != QueueID{}
+		d.QueueReplaced = m.Queue != QueueID{}
 		m.anotherQueue(id)
 	}
 	d.decide(&c, &o, &m, now)

@@ -321,10 +321,10 @@ func TestAnotherQueueIsLearnedAnew(t *testing.T) {
 	}
 	f.started = f.now
 	d, m := must(t, limits(), f.look(), m, f.now)
-	if !d.AnotherQueue || len(m.Categories) > 0 || len(m.InitTimes) == 0 {
+	if !d.QueueReplaced || len(m.Categories) > 0 || len(m.InitTimes) == 0 {
 		t.Errorf("%+v, want categories forgotten and initialisation times kept (%+v)", d, m)
 	}
-	if d, _ = must(t, limits(), f.look(), m, f.now); d.AnotherQueue {
+	if d, _ = must(t, limits(), f.look(), m, f.now); d.QueueReplaced {
 		t.Error("another queue a second time")
 	}
 }

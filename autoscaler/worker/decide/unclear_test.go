@@ -64,7 +64,7 @@ func TestNothingIsLearnedAcrossTwoQueues(t *testing.T) {
 	r.Queue.Started, r.Queue.ExecutedGood = begin.Add(time.Minute), 2*time.Hour
 	r.Categories = []answer.Category{{Name: "c", Done: 6}}
 	d, m := must(t, limits(), Observation{Reading: r}, m, begin.Add(time.Minute))
-	if c := m.lookup("c"); !d.AnotherQueue || c != nil && len(c.Recent) > 0 {
+	if c := m.lookup("c"); !d.QueueReplaced || c != nil && len(c.Recent) > 0 {
 		t.Errorf("learned %+v from what two queues have done", c)
 	}
 }

@@ -337,7 +337,7 @@ func (s Source) freeze() SourceDecision {
 	case s.takesAgain():
 		return report(v1alpha1.SourceFrozen)
 	case s.Container == terms.Running && s.past():
-		return fail(terms.ReasonRanOn, "the container was resumed by something else after its state was taken: what was taken is of no use; do not resume containers that are being moved")
+		return fail(terms.ReasonThawed, "the container was resumed by something else after its state was taken: what was taken is of no use; do not resume containers that are being moved")
 	}
 	switch s.Step {
 	case v1alpha1.SourcePrepared:

@@ -238,7 +238,7 @@ func (f *Freezer) group(ctx context.Context, c checkpoint.Container) (*group, er
 		PID int `json:"pid"`
 	}
 	if err := json.Unmarshal([]byte(answer.GetInfo()["info"]), &info); err != nil || info.PID <= 0 {
-		return nil, checkpoint.Fail(checkpoint.ReasonNotAble, "the container runtime does not say which process %s is: use back-end Containerd", c)
+		return nil, checkpoint.Fail(checkpoint.ReasonNotSupported, "the container runtime does not say which process %s is: use back-end Containerd", c)
 	}
 	text, err := os.ReadFile(filepath.Join(f.Proc, strconv.Itoa(info.PID), "cgroup"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -249,7 +249,7 @@ func (f *Freezer) group(ctx context.Context, c checkpoint.Container) (*group, er
 	}
 	g, err := parseGroup(string(text), f.Groups)
 	if err != nil {
-		return nil, checkpoint.Fail(checkpoint.ReasonNotAble, "find the control group of %s: %v", c, err)
+		return nil, checkpoint.Fail(checkpoint.ReasonNotSupported, "find the control group of %s: %v", c, err)
 	}
 	return g, nil
 }

@@ -142,7 +142,7 @@ func (c *Client) movable(ctx context.Context, k checkpoint.Container, pid uint32
 		return fmt.Errorf("read the specification of %s: %w", k, err)
 	}
 	if spec.Process.Terminal {
-		return checkpoint.Fail(checkpoint.ReasonNotAble, "%s has a terminal, which cannot be moved: leave out tty in the pod", k)
+		return checkpoint.Fail(checkpoint.ReasonNotSupported, "%s has a terminal, which cannot be moved: leave out tty in the pod", k)
 	}
 	if spec.Root.Readonly {
 		has, err := hasTmp(filepath.Join(c.Proc, strconv.FormatUint(uint64(pid), 10), "root"))
@@ -150,7 +150,7 @@ func (c *Client) movable(ctx context.Context, k checkpoint.Container, pid uint32
 			return fmt.Errorf("look for /tmp in %s: %w", k, err)
 		}
 		if !has {
-			return checkpoint.Fail(checkpoint.ReasonNotAble, "%s has a read-only root without a folder /tmp, which CRIU needs to restore it: add an empty /tmp to its image, or leave out readOnlyRootFilesystem", k)
+			return checkpoint.Fail(checkpoint.ReasonNotSupported, "%s has a read-only root without a folder /tmp, which CRIU needs to restore it: add an empty /tmp to its image, or leave out readOnlyRootFilesystem", k)
 		}
 	}
 	if c.OpenConnections {

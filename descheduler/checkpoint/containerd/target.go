@@ -55,7 +55,7 @@ func (c *Client) Able(ctx context.Context, image checkpoint.Image) error {
 	defer cancel()
 	base := image.Requirements.BaseImageID
 	if base == "" {
-		return checkpoint.Fail(checkpoint.ReasonNotAble, "the source's agent does not say which image the container was made from")
+		return checkpoint.Fail(checkpoint.ReasonNotSupported, "the source's agent does not say which image the container was made from")
 	}
 	answer, err := c.criImages.ImageStatus(ctx, &criapi.ImageStatusRequest{Image: &criapi.ImageSpec{Image: base}})
 	if err != nil {
@@ -70,7 +70,7 @@ func (c *Client) Able(ctx context.Context, image checkpoint.Image) error {
 		return err
 	}
 	if !on {
-		return checkpoint.Fail(checkpoint.ReasonNotAble, "containerd of node %s does not restore: set enable_criu and enable_experimental_restore_via_create in its CRI plugin's configuration", image.Node)
+		return checkpoint.Fail(checkpoint.ReasonNotSupported, "containerd of node %s does not restore: set enable_criu and enable_experimental_restore_via_create in its CRI plugin's configuration", image.Node)
 	}
 	return nil
 }
@@ -138,7 +138,7 @@ func (c *Client) stage(ctx context.Context, image checkpoint.Image, stream check
 	}
 	dir, err := folder(prepared.GetMounts())
 	if err != nil {
-		return checkpoint.Staged{}, checkpoint.Fail(checkpoint.ReasonNotAble, "snapshotter %s: %v", c.Snapshotter, err)
+		return checkpoint.Staged{}, checkpoint.Fail(checkpoint.ReasonNotSupported, "snapshotter %s: %v", c.Snapshotter, err)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -328,7 +328,7 @@ func (c *Client) Remove(ctx context.Context, image checkpoint.Image) error {
 	case err != nil:
 		return fmt.Errorf("look for image %s: %w", image.Name, err)
 	case found.GetImage().GetLabels()[labelMigration] != image.Migration:
-		return checkpoint.Fail(checkpoint.ReasonNotAble, "image %s is there already, and not of this migration: remove it", image.Name)
+		return checkpoint.Fail(checkpoint.ReasonNotSupported, "image %s is there already, and not of this migration: remove it", image.Name)
 	default:
 		// This removes both of its names, if the CRI plugin has seen the image.
 		if _, err := c.criImages.RemoveImage(ctx, &criapi.RemoveImageRequest{Image: &criapi.ImageSpec{Image: image.Name}}); err != nil {

@@ -20,8 +20,8 @@ const (
 const (
 	// ReasonNotRunning: the container does not run.
 	ReasonNotRunning = "NotRunning"
-	// ReasonNotAble: this node cannot do it.
-	ReasonNotAble = "NotAble"
+	// ReasonNotSupported: this node cannot do it.
+	ReasonNotSupported = "NotSupported"
 	// ReasonOpenConnections: the container has TCP connections, which cannot be moved.
 	ReasonOpenConnections = "OpenConnections"
 	// ReasonTooLarge: the checkpoint is larger than is allowed.
@@ -44,9 +44,9 @@ const (
 	ReasonBadArchive = "BadArchive"
 	// ReasonContainerGone: the container has ended by itself or by others.
 	ReasonContainerGone = "ContainerGone"
-	// ReasonRanOn: somebody else let the container go on, so what was taken is no longer
+	// ReasonThawed: somebody else let the container go on, so what was taken is no longer
 	// its state.
-	ReasonRanOn = "RanOn"
+	ReasonThawed = "Thawed"
 	// ReasonForeignContainer: the ID that the plan names is that of a container of another
 	// pod.
 	ReasonForeignContainer = "ForeignContainer"

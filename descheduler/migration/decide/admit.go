@@ -53,7 +53,7 @@ func input(o Observation) (movable.Input, []movable.Refusal) {
 	case o.Source == nil:
 		return movable.Input{}, []movable.Refusal{{Reason: "PodNotFound", Message: fmt.Sprintf("there is no pod %s in namespace %s", spec.PodName, o.Migration.Namespace)}}
 	case spec.PodUID != "" && spec.PodUID != string(o.Source.UID):
-		return movable.Input{}, []movable.Refusal{{Reason: "AnotherPod", Message: fmt.Sprintf("pod %s has been replaced: its UID is %s, not %s", spec.PodName, o.Source.UID, spec.PodUID)}}
+		return movable.Input{}, []movable.Refusal{{Reason: "PodReplaced", Message: fmt.Sprintf("pod %s has been replaced: its UID is %s, not %s", spec.PodName, o.Source.UID, spec.PodUID)}}
 	}
 	return movable.Input{
 		Pod: o.Source, Method: Method(spec), TargetNode: spec.TargetNode, Deadline: deadline(spec), Job: o.Job, ReplicaSet: o.ReplicaSet,

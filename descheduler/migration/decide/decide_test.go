@@ -553,7 +553,7 @@ func TestRefusals(t *testing.T) {
 		want   string
 	}{
 		{"there is no such pod", func(o *Observation) { o.Source = nil }, "PodNotFound"},
-		{"it is another pod by now", func(o *Observation) { o.Migration.Spec.PodUID = "earlier" }, "AnotherPod"},
+		{"it is another pod by now", func(o *Observation) { o.Migration.Spec.PodUID = "earlier" }, "PodReplaced"},
 		{"it is on the move already", func(o *Observation) { o.Others = []Flight{{Name: "ns/other", PodUID: "uid-" + source}} }, "AlreadyMoving"},
 		{"its Service would send to it", func(o *Observation) {
 			o.Services = []corev1.Service{{ObjectMeta: metav1.ObjectMeta{Namespace: "ns"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "work"}}}}

@@ -20,7 +20,7 @@ const (
 	// agentSilent says that the node of the old pod is ready, and its agent says nothing.
 	agentSilent = "AgentSilent"
 	// newPodStays says that the new pod of a migration that has frozen nothing is not gone.
-	newPodStays = "NewPodStays"
+	newPodStays = "NewPodNotDeleted"
 )
 
 // stuckReasons are those reasons, by the type of the condition.

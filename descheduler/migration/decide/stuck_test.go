@@ -57,7 +57,7 @@ func TestAMigrationThatWaitsWithoutALimitSaysSoAndCountsNoMore(t *testing.T) {
 			w.controller()
 			w.restored().Spec.NodeName = nodeC
 			w.cut[nodeC] = true
-		}, v1alpha1.MigrationCleanedUp, "NewPodStays", (*world).reconnect},
+		}, v1alpha1.MigrationCleanedUp, "NewPodNotDeleted", (*world).reconnect},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := on(t, ofJob, false, tc.until)

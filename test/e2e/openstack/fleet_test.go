@@ -36,7 +36,7 @@ func TestAFleetGrowsForPodsAndShrinksToNothingWhenTheyEnd(t *testing.T) {
 	c.eventually("the nodes go with their servers", func() string { return cmp.Diff(map[string]int{}, c.nodes()) })
 	c.event("Released")
 	c.has(v1alpha1.FleetReady, metav1.ConditionTrue, "Reconciled")
-	c.has(v1alpha1.FleetDegraded, metav1.ConditionFalse, "MachinesCome")
+	c.has(v1alpha1.FleetDegraded, metav1.ConditionFalse, "MachinesReady")
 }
 
 func TestAFleetBuysTheNextBestWhenNoHostTakesTheBest(t *testing.T) { // not parallel: it needs the small host
@@ -59,7 +59,7 @@ func TestAFleetBuysTheNextBestWhenNoHostTakesTheBest(t *testing.T) { // not para
 	if note := c.event("MachineAbandoned"); !strings.Contains(note, "machines of m1.medium@small did not come (No valid host") {
 		t.Errorf("the Event says %q", note)
 	}
-	if text := c.has(v1alpha1.FleetDegraded, metav1.ConditionTrue, "MachinesDoNotCome"); !strings.Contains(text, "m1.medium@small") {
+	if text := c.has(v1alpha1.FleetDegraded, metav1.ConditionTrue, "MachinesNotReady"); !strings.Contains(text, "m1.medium@small") {
 		t.Errorf("the fleet is degraded for %q", text)
 	}
 }
@@ -78,7 +78,7 @@ func TestAServerThatNeverJoinsIsAbandoned(t *testing.T) {
 		t.Errorf("the Event says %q", note)
 	}
 	c.left(0)
-	c.has(v1alpha1.FleetDegraded, metav1.ConditionTrue, "MachinesDoNotCome")
+	c.has(v1alpha1.FleetDegraded, metav1.ConditionTrue, "MachinesNotReady")
 	if diff := cmp.Diff(map[string]int{}, c.nodes()); diff != "" {
 		t.Errorf("nodes (-want +got):\n%s", diff)
 	}
@@ -147,7 +147,7 @@ func TestAServerWhoseNodeSaysNothingIsKept(t *testing.T) {
 	before := node.DeepCopy()
 	byProviderID(node, &all[0])
 	c.try("identify the node", c.Patch(t.Context(), node, client.MergeFrom(before)))
-	c.has(v1alpha1.FleetDegraded, metav1.ConditionFalse, "MachinesCome")
+	c.has(v1alpha1.FleetDegraded, metav1.ConditionFalse, "MachinesReady")
 	c.run(1)
 }
 
@@ -200,7 +200,7 @@ func TestAFleetSaysWhatToPutRightAndGoesOnWhenItIs(t *testing.T) {
 	}
 
 	c.change(func(s *v1alpha1.NodeFleetSpec) { s.OpenStack.Flavors = []string{"m3.small"} })
-	c.has(v1alpha1.FleetDegraded, metav1.ConditionFalse, "MachinesCome")
+	c.has(v1alpha1.FleetDegraded, metav1.ConditionFalse, "MachinesReady")
 }
 
 // table7Prices are the prices of all flavors.

@@ -203,8 +203,8 @@ func TestContainerThatOthersLetGoOnIsNotRestored(t *testing.T) {
 	b.order(m, v1alpha1.OrderFreeze)
 	b.sourceSays(m, v1alpha1.SourceDumped)
 	b.unmark("frozen", pod)
-	if r := b.sourceSays(m, v1alpha1.SourceFailed); r.Reason != checkpoint.ReasonRanOn {
-		t.Errorf("the source says %s: %s, want reason RanOn", r.Reason, r.Message)
+	if r := b.sourceSays(m, v1alpha1.SourceFailed); r.Reason != checkpoint.ReasonThawed {
+		t.Errorf("the source says %s: %s, want reason Thawed", r.Reason, r.Message)
 	}
 	if m.Status.Target.Step == v1alpha1.TargetStaged {
 		t.Error("what is no longer the container's state was staged")

@@ -48,7 +48,7 @@ func TestAPodThatCannotBeMovedIsNotTouched(t *testing.T) {
 		{name: "replica-set", pod: func(p *corev1.Pod) {}, before: (*bench).adopt, reason: "Selector"},
 		{name: "no-agent", pod: func(*corev1.Pod) {}, before: (*bench).withoutAgents, reason: "AgentMissing"},
 		{name: "no-target", pod: func(*corev1.Pod) {}, spec: func(s *v1alpha1.MigrationSpec) { s.TargetNode = "nowhere" }, reason: "Target"},
-		{name: "another-pod", pod: func(*corev1.Pod) {}, spec: func(s *v1alpha1.MigrationSpec) { s.PodUID = "earlier" }, reason: "AnotherPod"},
+		{name: "another-pod", pod: func(*corev1.Pod) {}, spec: func(s *v1alpha1.MigrationSpec) { s.PodUID = "earlier" }, reason: "PodReplaced"},
 		{name: "no-pod", pod: func(*corev1.Pod) {}, spec: func(s *v1alpha1.MigrationSpec) { s.PodName = "nobody" }, reason: "PodNotFound"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

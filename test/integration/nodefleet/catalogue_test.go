@@ -117,7 +117,7 @@ func TestAnInstanceTypeThatCannotBeHadIsLeftOutForAWhile(t *testing.T) {
 	if diff := cmp.Diff(map[string]int{"m7i.large": 1}, b.count()); diff != "" {
 		t.Errorf("nodes (-want +got):\n%s", diff)
 	}
-	message := b.has("all", v1alpha1.FleetDegraded, metav1.ConditionTrue, "MachinesDoNotCome")
+	message := b.has("all", v1alpha1.FleetDegraded, metav1.ConditionTrue, "MachinesNotReady")
 	if !strings.Contains(message, "c7i-large") {
 		t.Errorf("what is left alone: %q", message)
 	}
@@ -149,7 +149,7 @@ func TestAFleetWhoseTemplateCannotBeUsedIsRefused(t *testing.T) {
 		fleet, reason, want string
 		change              func(*v1alpha1.NodeFleetSpec)
 	}{
-		{"taken", "TemplateTaken", "is a template of NodeFleet badcopy-first", func(*v1alpha1.NodeFleetSpec) {}},
+		{"taken", "TemplateInUse", "is a template of NodeFleet badcopy-first", func(*v1alpha1.NodeFleetSpec) {}},
 		{"none", "TemplateMissing", "there is no MachineDeployment badcopy/none", func(s *v1alpha1.NodeFleetSpec) { s.ClusterAPI.Templates[0].MachineDeployment = "none" }},
 	} {
 		b.fleet(tc.fleet, b.catalogue("c7i.*"), tc.change)

@@ -60,7 +60,7 @@ func TestMachinesThatNeverComeAreAbandonedAndOthersBought(t *testing.T) {
 			t.Errorf("flavor %s has failed %d times and is left alone until %v; want once, for an hour", flavor, s.Failures, s.BackOffUntil)
 		}
 	}
-	message := b.has("all", v1alpha1.FleetDegraded, metav1.ConditionTrue, "MachinesDoNotCome")
+	message := b.has("all", v1alpha1.FleetDegraded, metav1.ConditionTrue, "MachinesNotReady")
 	if want := "fault-fail, fault-never"; !strings.Contains(message, want) {
 		t.Errorf("degraded with %q, want %q in it", message, want)
 	}

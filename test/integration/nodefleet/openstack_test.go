@@ -43,7 +43,7 @@ func TestServersWhoseNodesCarryNoProviderIDAreKept(t *testing.T) {
 	if n := b.running(); n != 3 {
 		t.Errorf("%d pods run, want all 3", n)
 	}
-	b.has("rented", v1alpha1.FleetDegraded, metav1.ConditionFalse, "MachinesCome")
+	b.has("rented", v1alpha1.FleetDegraded, metav1.ConditionFalse, "MachinesReady")
 	b.removePods()
 	c.isEmpty()
 }
@@ -132,7 +132,7 @@ func TestAServerWhoseNodeIsNotIdentifiedIsKeptAndSaidSo(t *testing.T) {
 	if err := b.Patch(b.Context(), &node, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
-	b.has("rented", v1alpha1.FleetDegraded, metav1.ConditionFalse, "MachinesCome")
+	b.has("rented", v1alpha1.FleetDegraded, metav1.ConditionFalse, "MachinesReady")
 	b.removePods()
 	c.isEmpty()
 }

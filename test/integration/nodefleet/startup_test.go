@@ -196,11 +196,11 @@ func TestAMachineThatDoesNotHoldItsPodIsNotBoughtAgainForIt(t *testing.T) {
 	b.fleet("all", func(s *v1alpha1.NodeFleetSpec) { s.Scaling.BackOff = seconds(3600) })
 	b.autoscale()
 	b.pods("p", 1, "1900m", "1Gi")
-	message := b.has("all", v1alpha1.FleetDegraded, metav1.ConditionTrue, "MachinesDoNotHoldPods")
+	message := b.has("all", v1alpha1.FleetDegraded, metav1.ConditionTrue, "PodsDoNotFit")
 	if !strings.Contains(message, "holds-tight was expected to leave CPU 2000m") {
 		t.Errorf("degraded with %q", message)
 	}
-	b.event("MachineDoesNotHoldPod")
+	b.event("PodDoesNotFit")
 	b.becomes(map[string]int{}) // it is empty
 	b.pods("q", 1, "1950m", "1Gi")
 	b.eventually("both pods are pending", func() string { return cmp.Diff(int32(2), b.get("all").Status.PendingPods) })

@@ -154,7 +154,7 @@ func (b *bench) aStatusThatIsEditedIsLearnedAnew() {
 	if err := b.Status().Patch(b.Context(), p, client.MergeFrom(before)); err != nil {
 		b.Fatal(err)
 	}
-	b.event("ModelsRefused", "fast")
+	b.event("ModelsInvalid", "fast")
 	b.eventually("the models are those that were learned", func() string {
 		if _, joules := b.predicted(b.profile("fast"), core); math.Abs(joules/200-1) > 0.05 {
 			return "wrong"

@@ -121,18 +121,18 @@ func TestATargetThatAnHPADrivesIsRefused(t *testing.T) {
 	h := b.hpa("stock", cpu)
 	b.policy("web")
 	b.autoscale()
-	if c := b.condition("web", v1alpha1.PolicyConflict, metav1.ConditionTrue, "Contested"); !strings.Contains(c.Message, "HorizontalPodAutoscaler stock") {
+	if c := b.condition("web", v1alpha1.PolicyConflict, metav1.ConditionTrue, "AnotherScaler"); !strings.Contains(c.Message, "HorizontalPodAutoscaler stock") {
 		t.Errorf("the condition says %s", c.Message)
 	}
 	b.condition("web", v1alpha1.PolicyReady, metav1.ConditionFalse, "Conflict")
-	b.event("web", "Contested", "HorizontalPodAutoscaler stock scales the target")
+	b.event("web", "AnotherScaler", "HorizontalPodAutoscaler stock scales the target")
 	if got := b.asked(); got != 2 {
 		t.Errorf("the Deployment is to have %d replicas", got)
 	}
 	if err := b.Delete(b.Context(), h); err != nil {
 		t.Fatal(err)
 	}
-	b.condition("web", v1alpha1.PolicyConflict, metav1.ConditionFalse, "Alone")
+	b.condition("web", v1alpha1.PolicyConflict, metav1.ConditionFalse, "NoOtherScaler")
 	b.becomes(11, 20)
 }
 
@@ -181,7 +181,7 @@ func TestWantedReplicasArePublishedForAnHPA(t *testing.T) {
 		t.Errorf("the policy itself has scaled the Deployment to %d replicas", got)
 	}
 	b.change("web", func(s *v1alpha1.ReplicaPolicySpec) { s.Mode = v1alpha1.ReplicasAct })
-	b.condition("web", v1alpha1.PolicyConflict, metav1.ConditionTrue, "Contested")
+	b.condition("web", v1alpha1.PolicyConflict, metav1.ConditionTrue, "AnotherScaler")
 	if got := b.published("web"); got != -1 {
 		t.Errorf("%v is still published", got)
 	}
@@ -204,16 +204,16 @@ func TestOfTwoPoliciesTheOlderOneDecides(t *testing.T) {
 	b.autoscale()
 	b.becomes(5, 5)
 	b.condition("one", v1alpha1.PolicyLimited, metav1.ConditionTrue, "AtMaximum")
-	if c := b.condition("another", v1alpha1.PolicyConflict, metav1.ConditionTrue, "Contested"); !strings.Contains(c.Message, "the older ReplicaPolicy one scales") {
+	if c := b.condition("another", v1alpha1.PolicyConflict, metav1.ConditionTrue, "AnotherScaler"); !strings.Contains(c.Message, "the older ReplicaPolicy one scales") {
 		t.Errorf("the condition says %s", c.Message)
 	}
-	b.condition("one", v1alpha1.PolicyConflict, metav1.ConditionFalse, "Alone")
+	b.condition("one", v1alpha1.PolicyConflict, metav1.ConditionFalse, "NoOtherScaler")
 	b.condition("watcher", v1alpha1.PolicyReady, metav1.ConditionTrue, "Deciding")
 	if err := b.Delete(b.Context(), b.get("one")); err != nil {
 		t.Fatal(err)
 	}
 	b.becomes(11, 20)
-	b.condition("another", v1alpha1.PolicyConflict, metav1.ConditionFalse, "Alone")
+	b.condition("another", v1alpha1.PolicyConflict, metav1.ConditionFalse, "NoOtherScaler")
 }
 
 func TestWhileASourceIsDownReplicasStay(t *testing.T) {

@@ -210,8 +210,8 @@ func TestReadOnlyRootWithoutTmpIsRefusedWhileThePodRuns(t *testing.T) {
 	b.make(pod)
 	b.counts(b.runs(pod).Name, 3)
 	m := b.migration(pod, v1alpha1.BackendContainerd)
-	if r := b.sourceSays(m, v1alpha1.SourceFailed); r.Reason != checkpoint.ReasonNotAble || !strings.Contains(r.Message, "/tmp") {
-		t.Errorf("the source says %s: %s, want reason NotAble and what to do about /tmp", r.Reason, r.Message)
+	if r := b.sourceSays(m, v1alpha1.SourceFailed); r.Reason != checkpoint.ReasonNotSupported || !strings.Contains(r.Message, "/tmp") {
+		t.Errorf("the source says %s: %s, want reason NotSupported and what to do about /tmp", r.Reason, r.Message)
 	}
 	if err := workload.CheckTicks(b.counts(pod.Name, 3), 1); err != nil {
 		t.Error(err)
