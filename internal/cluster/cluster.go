@@ -173,7 +173,7 @@ func (n *Node) Suits(p *Pod) bool {
 		(p.Demands == nil || n.Host == nil || p.Demands.Admits(n.Host) == "")
 }
 
-// Takes reports whether the node takes so many pods together, whatever their size.
+// Takes reports whether the node can hold that many pods, whatever their size.
 func (n *Node) Takes(pods int) bool { return n.MaxPods == nil || int64(pods) <= *n.MaxPods }
 
 // HasRoom reports whether the node has room left for the pod, and suits it.
@@ -199,7 +199,7 @@ type Flavor struct {
 	MicroDollarsPerHour int64
 }
 
-// Takes reports whether one machine takes so many pods together, whatever their size.
+// Takes reports whether one machine can hold that many pods, whatever their size.
 func (f *Flavor) Takes(pods int) bool { return f.MaxPods == nil || int64(pods) <= *f.MaxPods }
 
 // Sells reports whether n more can be bought.

@@ -8,7 +8,8 @@ type Limits struct {
 	Machines, MilliCPU, MemoryBytes, MicroDollarsPerHour *int64
 }
 
-// Less is what is left of the limits beside n machines of that size and price.
+// Less returns what remains of the limits after n machines of that size (milli-CPU, bytes) and price
+// (micro-dollars per hour). An absent limit stays absent; one that is exceeded becomes negative.
 func (l Limits) Less(n int, size packing.Size, microDollarsPerHour int64) Limits {
 	less := func(limit *int64, of int64) *int64 {
 		if limit == nil {
@@ -22,14 +23,15 @@ func (l Limits) Less(n int, size packing.Size, microDollarsPerHour int64) Limits
 	}
 }
 
-// Allows reports whether there may be one more machine of that size and price.
+// Allows reports whether the limits permit one more machine of that size and price. A limit of 0 or
+// less permits none.
 func (l Limits) Allows(size packing.Size, microDollarsPerHour int64) bool {
 	allows := func(limit *int64, of int64) bool { return limit == nil || *limit > 0 && of <= *limit }
 	return allows(l.Machines, 1) && allows(l.MilliCPU, size.MilliCPU) && allows(l.MemoryBytes, size.MemoryBytes) &&
 		allows(l.MicroDollarsPerHour, microDollarsPerHour)
 }
 
-// And is the lower of two limits in each respect.
+// And returns the lower of both limits in each respect; an absent one does not count.
 func (l Limits) And(other Limits) Limits {
 	return Limits{
 		Machines: lower(l.Machines, other.Machines), MilliCPU: lower(l.MilliCPU, other.MilliCPU), MemoryBytes: lower(l.MemoryBytes, other.MemoryBytes),

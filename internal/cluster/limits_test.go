@@ -25,6 +25,14 @@ func TestLimitsAreUsedUpAndNeverLost(t *testing.T) {
 	}
 }
 
+func TestSeveralMachinesUseUpEachLimitAtOnce(t *testing.T) {
+	limits := Limits{Machines: new(int64(5)), MilliCPU: new(int64(10)), MemoryBytes: new(int64(20)), MicroDollarsPerHour: new(int64(50))}
+	want := Limits{Machines: new(int64(2)), MilliCPU: new(int64(4)), MemoryBytes: new(int64(8)), MicroDollarsPerHour: new(int64(20))}
+	if diff := cmp.Diff(want, limits.Less(3, packing.Size{MilliCPU: 2, MemoryBytes: 4}, 10)); diff != "" {
+		t.Errorf("beside three machines (-want +got):\n%s", diff)
+	}
+}
+
 // TestAMachineThatTakesNothingOfALimitIsStillBounded has machines that cost nothing.
 func TestAMachineThatTakesNothingOfALimitIsStillBounded(t *testing.T) {
 	if (Limits{MicroDollarsPerHour: new(int64(0))}).Allows(packing.Size{MilliCPU: 1}, 0) {
