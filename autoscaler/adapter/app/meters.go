@@ -101,7 +101,7 @@ func (a *meterAuthorities) look(ctx context.Context) error {
 	}
 	text := []byte(published.Data[meterapi.AuthoritiesKey])
 	if len(text) == 0 {
-		return fmt.Errorf("ConfigMap %s says nobody yet who signs their certificate", a.key)
+		return fmt.Errorf("ConfigMap %s does not hold the certificate authority of the node meters yet", a.key)
 	}
 	a.wrong = ""
 	return a.write(text)

@@ -61,7 +61,7 @@ func newQueried(node string, rated energy.Watts, s Server) (*queried, error) {
 		return nil, fmt.Errorf("power is asked for every %v and may be %v old: want more than 0, and an age of no less", s.Every, s.MaxAge)
 	}
 	if s.Querier == nil {
-		return nil, errors.New("nobody can be asked for power: there is no server")
+		return nil, errors.New("no server to query for power")
 	}
 	m, err := powerquery.Meter{
 		Querier: s.Querier, Preset: s.Preset, Limits: energy.Limits{MaxAge: s.MaxAge, MaxSkew: maxSkew, Rated: rated},

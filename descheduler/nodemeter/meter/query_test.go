@@ -456,7 +456,7 @@ func TestAServerThatCannotBeAskedIsRefused(t *testing.T) {
 		"no server":   func(o *Options, _ *Server) { o.Server = nil },
 		"every 0s":    func(_ *Options, s *Server) { s.Every = 0 },
 		"be 1ms old":  func(_ *Options, s *Server) { s.MaxAge = time.Millisecond },
-		"nobody":      func(_ *Options, s *Server) { s.Querier = nil },
+		"no server":   func(_ *Options, s *Server) { s.Querier = nil },
 		"all nodes":   func(_ *Options, s *Server) { s.Preset = powerquery.Own("pdu_watts") },
 		"node meters": func(_ *Options, s *Server) { s.Preset = preset(t, powerquery.Supercargo) },
 	} {

@@ -78,7 +78,7 @@ func (s *Secure) transport(ctx context.Context) (*http.Transport, error) {
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(text) {
-		return nil, errors.New("nobody is named yet who signs the certificate of node meters")
+		return nil, errors.New("the certificate authority of the node meters is not published yet")
 	}
 	if s.wire != nil {
 		s.wire.CloseIdleConnections()
