@@ -25,7 +25,7 @@ const (
 	// meterAuthoritiesFile is beside the store's files.
 	meterAuthoritiesFile = "node-meter-ca.crt"
 	// meterAuthoritiesEvery is how often it is asked who signs the certificate of node meters,
-	// and meterAuthoritiesSoon while nobody is named.
+	// and meterAuthoritiesSoon until the ConfigMap holds one.
 	meterAuthoritiesEvery = time.Minute
 	meterAuthoritiesSoon  = 5 * time.Second
 )
