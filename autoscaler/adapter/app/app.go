@@ -13,9 +13,9 @@ import (
 	"supercargo.dev/supercargo/autoscaler/adapter/preset"
 )
 
-// Run runs the metrics adapter until ctx ends or something fails that a restart may mend.
+// Run runs the metrics adapter until ctx ends or an error occurs that a restart may fix.
 //
-// It does not start where another server has the APIs that it is to serve.
+// It returns an error if another server already serves one of its APIs.
 func Run(ctx context.Context, o Options) error {
 	if err := o.Validate(); err != nil {
 		return err
@@ -37,7 +37,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	registry := prometheus.NewRegistry()
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // also of what was begun when the rest cannot be
+	defer cancel() // also stops what was started if a later step fails
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.Start(ctx) })
 	if !c.GetCache().WaitForCacheSync(ctx) {
@@ -61,8 +61,7 @@ func Run(ctx context.Context, o Options) error {
 	return group.Wait()
 }
 
-// load reads the configuration file, if there is one, with the metrics of its presets
-// written out.
+// load reads the configuration file, if any, and expands its presets into metrics.
 func load(file string) (*adapterv1alpha1.MetricsAdapterConfiguration, error) {
 	if file == "" {
 		return &adapterv1alpha1.MetricsAdapterConfiguration{}, nil

@@ -15,20 +15,20 @@ import (
 	"supercargo.dev/supercargo/internal/platform/selfsigned"
 )
 
-// certificate is the one that all replicas serve with: the first makes it, and the others find
-// it in a Secret. The server is told when a new one is to be served. All methods are safe for
-// concurrent use.
+// certificate is the serving certificate that all replicas share: the first replica creates
+// it, and the others read it from a Secret. It notifies the server when the certificate
+// changes. All methods are safe for concurrent use.
 type certificate struct {
 	client client.Client
-	live   client.Reader // past any cache
+	live   client.Reader // bypasses any cache
 	secret types.NamespacedName
 	hosts  []string
 	clock  clock.PassiveClock
 	log    logr.Logger
 
 	mu        sync.Mutex
-	pair      selfsigned.Pair // that is served
-	alone     bool            // the Secret cannot be used, which was said
+	pair      selfsigned.Pair // the pair that is served
+	alone     bool            // the Secret cannot be used, and this was logged
 	listeners []dynamiccertificates.Listener
 }
 
@@ -51,7 +51,7 @@ func (c *certificate) AddListener(l dynamiccertificates.Listener) {
 	c.listeners = append(c.listeners, l)
 }
 
-// serve has a certificate served.
+// serve makes p the served certificate.
 func (c *certificate) serve(p selfsigned.Pair) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,9 +64,9 @@ func (c *certificate) serve(p selfsigned.Pair) {
 	}
 }
 
-// look returns the certificate that is to be served, with the authorities that are to be
-// trusted, once it is in the Secret. Where there is no namespace for the Secret, or no right to
-// it, this replica keeps one of its own: it serves alone as well as ever.
+// look returns the certificate to serve, with the authorities to trust, after storing it in
+// the Secret. If the namespace of the Secret does not exist, or access to it is forbidden, it
+// returns a certificate of this replica alone, which is enough for a single replica.
 func (c *certificate) look(ctx context.Context) (selfsigned.Pair, error) {
 	secret := selfsigned.Secret{Client: c.client, Live: c.live, Name: c.secret, Hosts: c.hosts, Log: c.log}
 	data, err := secret.Keep(ctx, c.clock.Now(), nil)
@@ -79,7 +79,7 @@ func (c *certificate) look(ctx context.Context) (selfsigned.Pair, error) {
 	return selfsigned.PairOf(data), nil
 }
 
-// own returns the certificate of this replica alone, which is renewed in time.
+// own returns a certificate for this replica alone and renews it in time.
 func (c *certificate) own(why error) (selfsigned.Pair, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -23,7 +23,7 @@ import (
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// certificateIn is that of a replica that looks into a cluster.
+// certificateIn returns the certificate of a replica that uses the cluster c.
 func certificateIn(c client.Client) *certificate {
 	return &certificate{
 		client: c, live: c, secret: types.NamespacedName{Namespace: self.Namespace, Name: self.Name + "-certificate"},
@@ -31,14 +31,14 @@ func certificateIn(c client.Client) *certificate {
 	}
 }
 
-// replica is one with a registration of its own, at a time.
+// replica returns a replica's registration, with a clock that shows the time at.
 func replica(c client.Client, at time.Time) *registration {
 	r := &registration{client: c, live: c, service: self, groups: []string{customGroup}, certificate: certificateIn(c), clock: clocktesting.NewFakeClock(at), log: logr.Discard()}
 	r.certificate.clock = clocktesting.NewFakePassiveClock(at)
 	return r
 }
 
-// trusts says why the cluster's API server would not trust what a replica serves.
+// trusts returns why the cluster's API server would not trust what a replica serves.
 func trusts(t *testing.T, c client.Client, r *registration, at time.Time) error {
 	t.Helper()
 	var a apiregistrationv1.APIService
@@ -49,11 +49,12 @@ func trusts(t *testing.T, c client.Client, r *registration, at time.Time) error 
 	return selfsigned.Pair{Certificate: chain, Key: key, Authorities: a.Spec.CABundle}.Check(r.certificate.hosts, at)
 }
 
-// TestReplicasServeOneCertificate: the API server trusts one bundle, and reaches either.
+// TestReplicasServeOneCertificate: the API server trusts one bundle and connects to any
+// replica.
 func TestReplicasServeOneCertificateAndRenewItWithoutARestart(t *testing.T) {
 	c := keeper(t, apiService("v1beta2", customGroup, self.String())).client
 	a, b := replica(c, noon), replica(c, noon)
-	for _, r := range []*registration{a, b, a} { // whoever looks last
+	for _, r := range []*registration{a, b, a} { // in any order
 		if err := r.once(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +82,7 @@ func TestReplicasServeOneCertificateAndRenewItWithoutARestart(t *testing.T) {
 	for name, r := range map[string]*registration{"the one that has not looked again": a, "the one that renewed it": b} {
 		at := late
 		if r == a {
-			at = late.Add(-time.Second) // Check wants a new one from then on
+			at = late.Add(-time.Second) // from then on, Check demands a new one
 		}
 		if err := trusts(t, c, r, at); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -131,8 +132,8 @@ func TestReplicasThatStartAtTheSameTimeAgree(t *testing.T) {
 	}
 }
 
-// TestAReplicaWithoutTheSecretServesAlone: in a namespace that does not exist, and with rights
-// from before there was a Secret.
+// TestAReplicaWithoutTheSecretServesAlone: the namespace does not exist, or RBAC predates the
+// Secret.
 func TestAReplicaWithoutTheSecretServesAlone(t *testing.T) {
 	resource := schema.GroupResource{Resource: "secrets"}
 	for name, why := range map[string]error{
@@ -163,7 +164,7 @@ func TestAReplicaWithoutTheSecretServesAlone(t *testing.T) {
 	}
 }
 
-// TestWhatWasServedStaysWhenTheAPIServerDoesNotAnswer: nothing is made that nobody would trust.
+// TestWhatWasServedStaysWhenTheAPIServerDoesNotAnswer: no untrusted certificate is created.
 func TestWhatWasServedStaysWhenTheAPIServerDoesNotAnswer(t *testing.T) {
 	down := false
 	c := interceptor.NewClient(keeper(t, apiService("v1beta2", customGroup, self.String())).client.(client.WithWatch), interceptor.Funcs{

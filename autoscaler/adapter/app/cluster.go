@@ -17,7 +17,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// reach returns the cluster, with a cache of what is read again and again.
+// reach returns the cluster, with a cache of the objects that are read repeatedly.
 func reach(o Options) (cluster.Cluster, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiregistrationv1.AddToScheme, metricsv1beta1.AddToScheme, v1alpha1.AddToScheme} {
@@ -39,7 +39,7 @@ func reach(o Options) (cluster.Cluster, error) {
 	return c, nil
 }
 
-// slimPod leaves of a pod what is read here: there are many, and they are large.
+// slimPod keeps only the fields of a pod that are read here: pods are many and large.
 func slimPod(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
@@ -67,7 +67,8 @@ func slimContainers(list []corev1.Container) []corev1.Container {
 	return slim
 }
 
-// slimNode leaves of a node what is read here: its images alone are many.
+// slimNode keeps only the fields of a node that are read here: the list of images alone is
+// long.
 func slimNode(object any) (any, error) {
 	node, ok := object.(*corev1.Node)
 	if !ok {
@@ -88,7 +89,7 @@ func slimNode(object any) (any, error) {
 	return slim, nil
 }
 
-// slimAnnotations leaves of an object's annotations those that are read here.
+// slimAnnotations keeps only the annotations that are read here.
 func slimAnnotations(object any) (any, error) {
 	if o, ok := object.(client.Object); ok {
 		o.SetManagedFields(nil)
@@ -97,8 +98,9 @@ func slimAnnotations(object any) (any, error) {
 	return object, nil
 }
 
-// slimOther leaves of a ReplicaPolicy what is read here: what its law has learned is large.
-// It is not among those that are named with a transform of their own, which must be installed.
+// slimOther keeps only the fields of a ReplicaPolicy that are read here: the memory of its
+// law is large. ReplicaPolicy is not listed in ByObject, because kinds listed there must be
+// installed.
 func slimOther(object any) (any, error) {
 	policy, ok := object.(*v1alpha1.ReplicaPolicy)
 	if !ok {

@@ -18,7 +18,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/adapter/usage"
 )
 
-// fullPod is a pod with everything that is read, and much that is not.
+// fullPod returns a pod with all fields that are read, and many that are not.
 func fullPod() *corev1.Pod {
 	list := func(cpu string) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}

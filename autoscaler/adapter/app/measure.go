@@ -28,21 +28,21 @@ import (
 	promquery "supercargo.dev/supercargo/internal/platform/promql/prometheus"
 )
 
-// measurements is where measured values come from: the embedded store, or a server.
+// measurements is the source of measured values: the embedded store or a Prometheus server.
 type measurements struct {
 	query.Querier
 	store   *store.Store // nil with a server
 	scraper *store.Scraper
 	fixed   []target.Target
 	queues  []*tasks.Recorder
-	// kubelets says that they are scraped.
+	// kubelets reports whether kubelets are scraped.
 	kubelets bool
-	// meters keeps whom node meters are known by; nil scrapes none.
+	// meters keeps the certificate authorities of node meters; nil if they are not scraped.
 	meters *meterAuthorities
 	close  func(logr.Logger)
 }
 
-// measure opens what is asked for values.
+// measure opens the source of measured values.
 func measure(ctx context.Context, o Options, c *adapterv1alpha1.MetricsAdapterConfiguration, registry *prometheus.Registry) (*measurements, error) {
 	if p := c.Prometheus; p != nil {
 		client, err := promquery.New(promquery.Config{
@@ -87,7 +87,7 @@ func measure(ctx context.Context, o Options, c *adapterv1alpha1.MetricsAdapterCo
 	return m, nil
 }
 
-// kubelets is the job of kubelets; not ok if they are not scraped.
+// kubelets returns the scrape job of kubelets; false if they are not scraped.
 func (o *Options) kubelets() (target.Job, bool) {
 	k := &o.Kubelets
 	if !k.Scrape {
@@ -108,7 +108,7 @@ func (o *Options) kubelets() (target.Job, bool) {
 	return job, true
 }
 
-// groups gives the targets of the configuration, and all jobs.
+// groups returns the scrape jobs and the targets of the configuration.
 func groups(list []adapterv1alpha1.TargetGroup) ([]target.Job, []target.Target) {
 	jobs := []target.Job{{Name: target.PodsJob}, {Name: target.ServicesJob}}
 	var targets []target.Target
@@ -125,10 +125,10 @@ func groups(list []adapterv1alpha1.TargetGroup) ([]target.Job, []target.Target) 
 	return jobs, targets
 }
 
-// usageInterval is how often metrics.k8s.io is asked: as often as it has something new.
+// usageInterval is how often metrics.k8s.io is queried. It updates about as often.
 const usageInterval = 15 * time.Second
 
-// run adds to the group what fills the store.
+// run adds the goroutines that fill the store to the group.
 func (m *measurements) run(ctx context.Context, group *errgroup.Group, o Options, c cluster.Cluster, registry *prometheus.Registry) error {
 	if m.store == nil {
 		return nil
@@ -163,7 +163,7 @@ func (m *measurements) run(ctx context.Context, group *errgroup.Group, o Options
 	}
 	group.Go(func() error { return w.Run(ctx, found) })
 	if o.History {
-		const share = 5 // what there is of the store for pods, which come and go
+		const share = 5 // the part of the store for pod series, which are short-lived
 		r := &history.Recorder{Cache: c.GetCache(), Store: m.store, Repeat: longest, MostPods: o.Store.MaxSeries / share, Clock: clock.RealClock{}, Log: o.Log}
 		group.Go(func() error { return r.Run(ctx) })
 	}
@@ -181,8 +181,8 @@ func (m *measurements) run(ctx context.Context, group *errgroup.Group, o Options
 	return nil
 }
 
-// pace adds to the group what scrapes the targets that are sent into the channel, as often as
-// policies look.
+// pace adds to the group the goroutines that scrape the targets sent to the returned channel,
+// as often as policies need their metrics.
 func (m *measurements) pace(ctx context.Context, group *errgroup.Group, o Options, c cluster.Cluster, registry *prometheus.Registry) (chan<- []target.Target, error) {
 	found, changes := make(chan []target.Target), make(chan []target.Target)
 	group.Go(func() error { return m.scraper.Run(ctx, changes) })
@@ -203,7 +203,7 @@ func (m *measurements) pace(ctx context.Context, group *errgroup.Group, o Option
 // servePlain serves HTTP until ctx ends.
 func servePlain(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute}
-	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // who asks now would be cut off anyway
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // cuts off current queries too
 	defer stop()
 	if err := server.Serve(listener); ctx.Err() == nil {
 		return fmt.Errorf("serve queries: %w", err)

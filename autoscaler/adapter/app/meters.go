@@ -22,29 +22,30 @@ import (
 )
 
 const (
-	// meterAuthoritiesFile is beside the store's files.
+	// meterAuthoritiesFile is next to the files of the store.
 	meterAuthoritiesFile = "node-meter-ca.crt"
-	// meterAuthoritiesEvery is how often it is asked who signs the certificate of node meters,
-	// and meterAuthoritiesSoon until the ConfigMap holds one.
+	// meterAuthoritiesEvery is how often the certificate authorities of node meters are read,
+	// and meterAuthoritiesSoon is the interval while the ConfigMap has none or cannot be
+	// read.
 	meterAuthoritiesEvery = time.Minute
 	meterAuthoritiesSoon  = 5 * time.Second
 )
 
-// meterAuthorities keeps a file with who signs the certificate of node meters, which scrapes
-// read again when it changes. The ConfigMap that says so is in the meters' namespace, from
-// which no pod elsewhere can mount it.
+// meterAuthorities keeps a file with the certificate authorities of node meters; scrapes
+// reload the file when it changes. It reads the ConfigMap through the API, because pods can
+// mount only ConfigMaps of their own namespace.
 type meterAuthorities struct {
-	live client.Reader // past any cache
+	live client.Reader // bypasses any cache
 	key  types.NamespacedName
 	file string
 
 	clock clock.WithTicker
 	log   logr.Logger
-	wrong string // said last
+	wrong string // the last error that was logged
 }
 
-// meters returns what keeps that file; nil if node meters are not scraped. Until they are known
-// the file names an authority that has signed nothing, since scrapes want one.
+// meters returns the keeper of that file; nil if node meters are not scraped. Scrapes need a
+// file, so until the authorities are known it contains one that has signed nothing.
 func (o *Options) meters() (*meterAuthorities, error) {
 	m := o.Meters
 	if !m.Scrape {
@@ -64,21 +65,21 @@ func (o *Options) meters() (*meterAuthorities, error) {
 	return a, a.write(nobody.Authorities)
 }
 
-// job is how they are scraped. The labels of a target go before those that it shows itself: a
-// node speaks for no other.
+// job returns the scrape job of node meters. Labels of the target take precedence over labels
+// in the response, so that a node cannot report values of another node.
 func (a *meterAuthorities) job(m Meters) target.Job {
 	return target.Job{
 		Name: target.MetersJob, CAFile: a.file, ServerName: meterapi.ServerName(m.Namespace), BearerTokenFile: m.TokenFile,
 	}
 }
 
-// run keeps the file until ctx ends.
+// run keeps the file up to date until ctx ends.
 func (a *meterAuthorities) run(ctx context.Context) error {
 	for {
 		pause := meterAuthoritiesEvery
 		if err := a.look(ctx); err != nil {
 			pause = meterAuthoritiesSoon
-			if ctx.Err() == nil && err.Error() != a.wrong { // once
+			if ctx.Err() == nil && err.Error() != a.wrong { // log each error once
 				a.wrong = err.Error()
 				a.log.Info("Node meters cannot be scraped yet", "error", err.Error())
 			}
@@ -93,7 +94,7 @@ func (a *meterAuthorities) run(ctx context.Context) error {
 	}
 }
 
-// look writes the file once.
+// look reads the ConfigMap and writes the file once.
 func (a *meterAuthorities) look(ctx context.Context) error {
 	var published corev1.ConfigMap
 	if err := a.live.Get(ctx, a.key, &published); err != nil {
@@ -107,7 +108,7 @@ func (a *meterAuthorities) look(ctx context.Context) error {
 	return a.write(text)
 }
 
-// write replaces the file at once, if it is to change.
+// write replaces the file atomically if its contents change.
 func (a *meterAuthorities) write(text []byte) error {
 	if before, err := os.ReadFile(a.file); err == nil && bytes.Equal(before, text) {
 		return nil

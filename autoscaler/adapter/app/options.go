@@ -1,8 +1,8 @@
-// Package app puts the metrics adapter together.
+// Package app assembles the metrics adapter.
 //
-// The files follow the order in which things are made: options.go, app.go (which runs all),
-// cluster.go (what is watched), measure.go (the store, or a Prometheus server), server.go
-// (the APIs), registration.go (the APIServices).
+// The files in the order of construction: options.go, app.go (runs everything), cluster.go
+// (watches), measure.go (the store, or a Prometheus server), server.go (the APIs),
+// registration.go (the APIServices).
 package app
 
 import (
@@ -23,79 +23,81 @@ import (
 	"supercargo.dev/supercargo/internal/energy/meterapi"
 )
 
-// Options say how the metrics adapter runs.
+// Options configure the metrics adapter.
 type Options struct {
-	// Server is about serving: address, certificate, and how who asks is authenticated and
-	// authorised, which the cluster's API server is asked for.
+	// Server configures the address, the certificate, and authentication and authorisation of
+	// clients, which are delegated to the cluster's API server.
 	Server *options.CustomMetricsAdapterServerOptions
-	// Config reaches the cluster.
+	// Config is the configuration of the client for the cluster.
 	Config *rest.Config
-	// Configuration is the configuration file; empty is none.
+	// Configuration is the path of the configuration file; empty for none.
 	Configuration string
-	// Service is the Service through which the cluster's API server reaches this, as
-	// namespace/name: the one in the APIServices.
+	// Service is the Service, as namespace/name, through which the cluster's API server
+	// reaches the adapter. The APIServices refer to it.
 	Service string
 	// Custom and External say which APIs are served.
 	Custom, External bool
-	// Store and Scrape bound the embedded store.
+	// Store and Scrape configure the embedded store and its scrapes.
 	Store  store.Options
 	Scrape store.ScrapeOptions
-	// ScrapePods and ScrapeServices say what may announce itself by annotations, in
-	// ScrapeNamespaces or, if there is none, in all, and TargetLimit how many may.
+	// ScrapePods and ScrapeServices enable discovery by annotations, in ScrapeNamespaces or,
+	// if empty, in all namespaces. TargetLimit is the maximum number of discovered targets.
 	ScrapePods, ScrapeServices bool
 	ScrapeNamespaces           []string
 	TargetLimit                int
-	// PolicySources are the names by which ReplicaPolicies know the embedded store, and
-	// PolicyTargetLimit is how many targets may be scraped more often since policies look more
-	// often at what comes from them; 0 is none.
+	// PolicySources are the names of the embedded store in ReplicaPolicies. PolicyTargetLimit
+	// is the maximum number of targets to scrape more often because ReplicaPolicies sample
+	// their metrics more often; 0 disables this.
 	PolicySources     []string
 	PolicyTargetLimit int
-	// Kubelets says how kubelets are scraped for the CPU time of pods.
+	// Kubelets configures scraping of kubelets for the CPU time of pods.
 	Kubelets Kubelets
-	// Meters says how node meters are scraped for what nodes draw.
+	// Meters configures scraping of node meters for the power of nodes.
 	Meters Meters
-	// History keeps what nodes there are, and what runs there.
+	// History records the nodes of the cluster and the pods on them.
 	History bool
-	// Usage keeps what pods use, as metrics.k8s.io tells it, and what they request.
+	// Usage records the usage of pods, from metrics.k8s.io, and their requests.
 	Usage bool
-	// StaleAfter is how old the observation of a ReplicaPolicy may be.
+	// StaleAfter is the maximum age of the observation of a ReplicaPolicy, plus the longest
+	// interval of its law.
 	StaleAfter time.Duration
-	// QueryAddress is where the store answers PromQL over plain HTTP, as host:port; "0" is
-	// nowhere. It answers whoever reaches it.
+	// QueryAddress is where the store answers PromQL over plain HTTP without authentication,
+	// as host:port; "0" disables it.
 	QueryAddress string
-	// Log takes what is worth a line.
-	Log logr.Logger
+	Log          logr.Logger
 }
 
-// Kubelets says how kubelets are scraped.
+// Kubelets configures scraping of kubelets.
 type Kubelets struct {
-	// Scrape has them scraped, where there is a token to show them.
+	// Scrape enables scraping, if there is a token to authenticate with.
 	Scrape bool
-	// TokenFile has that token; empty is the file of which it is shown to the API server.
+	// TokenFile contains that token; empty uses the token file of the client for the API
+	// server.
 	TokenFile string
-	// CAFile is who signs their certificates; empty are those who sign the API server's.
-	// Insecure takes any certificate.
+	// CAFile contains the certificate authorities of kubelets; empty uses those of the API
+	// server. Insecure disables verification of their certificates.
 	CAFile   string
 	Insecure bool
 }
 
-// Meters says how node meters are scraped.
+// Meters configures scraping of node meters.
 type Meters struct {
-	// Scrape has them scraped, where there is a token to show them.
+	// Scrape enables scraping, if there is a token to authenticate with.
 	Scrape bool
-	// Namespace is where they are, with the ConfigMap that says who signs their certificate.
+	// Namespace is the namespace of the node meters and of the ConfigMap with their
+	// certificate authorities.
 	Namespace string
-	// Port is where they serve.
+	// Port is the port of the node meters.
 	Port int
-	// TokenFile has the token that they are shown.
+	// TokenFile contains the token to authenticate with.
 	TokenFile string
 }
 
-// Defaults returns what the flags say if nothing is given.
+// Defaults returns the default options.
 func Defaults() Options {
 	server := options.NewCustomMetricsAdapterServerOptions()
 	server.SecureServing.BindPort = 6443
-	// Without a certificate that is given, the replicas make one and share it.
+	// Without a given certificate, the replicas create one and share it.
 	server.SecureServing.ServerCert.CertDirectory = ""
 	s := store.Defaults()
 	s.Dir = "/var/lib/supercargo-metrics"
@@ -109,7 +111,7 @@ func Defaults() Options {
 	}
 }
 
-// AddFlags adds the flags; what is in the options are their defaults.
+// AddFlags adds the flags. The current values of the options are their defaults.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	o.Server.AddFlags(flags)
 	flags.StringVar(&o.Configuration, "config", o.Configuration, "`file` with a MetricsAdapterConfiguration: metrics to serve, further targets to scrape, and Work Queue managers to query")
@@ -162,8 +164,8 @@ func (o *Options) addScrapeFlags(flags *pflag.FlagSet) {
 	flags.UintVar(&s.LabelValueLimit, "scrape-label-value-limit", s.LabelValueLimit, "maximum bytes of a label value")
 }
 
-// UseKubeconfig has the cluster's API server asked who somebody is and what they may do by
-// way of a kubeconfig, where no other is given for it.
+// UseKubeconfig sets the kubeconfig of the API server that authenticates and authorises
+// clients, unless another one is set for this.
 func (o *Options) UseKubeconfig(file string) {
 	for _, to := range []*string{&o.Server.Authentication.RemoteKubeConfigFile, &o.Server.Authorization.RemoteKubeConfigFile} {
 		if *to == "" {
@@ -172,7 +174,7 @@ func (o *Options) UseKubeconfig(file string) {
 	}
 }
 
-// Validate returns everything that is wrong with the options.
+// Validate returns all errors in the options.
 func (o *Options) Validate() error {
 	errs := o.Server.Validate()
 	if !o.Custom && !o.External {

@@ -28,7 +28,8 @@ import (
 	"supercargo.dev/supercargo/autoscaler/adapter/store"
 )
 
-// sampleConfiguration is the file in the ConfigMap of one of manifests/samples.
+// sampleConfiguration returns the path of the configuration in a ConfigMap of
+// manifests/samples.
 func sampleConfiguration(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../../manifests/samples/" + name)
@@ -47,7 +48,7 @@ func sampleConfiguration(t *testing.T, name string) string {
 	return file
 }
 
-// openStore opens a store that thinks it is noon.
+// openStore opens a store whose clock shows noon.
 func openStore(t *testing.T) (*store.Store, *clocktesting.FakePassiveClock) {
 	t.Helper()
 	now := clocktesting.NewFakePassiveClock(time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC))
@@ -65,10 +66,11 @@ func openStore(t *testing.T) (*store.Store, *clocktesting.FakePassiveClock) {
 	return s, now
 }
 
-// answer is what a HorizontalPodAutoscaler gets for an external metric in a namespace.
+// answer is the response that a HorizontalPodAutoscaler gets for an external metric in a
+// namespace.
 type answer struct{ namespace, selector, metric, want string }
 
-// answers asks for the external metrics of a configuration as of the store's time.
+// answers queries the external metrics of a configuration at the time of the store.
 func answers(t *testing.T, c *adapterv1alpha1.MetricsAdapterConfiguration, s *store.Store, now clock.PassiveClock, all []answer) {
 	t.Helper()
 	external, err := serve.NewExternal(c.External, s, nil, now)
@@ -96,10 +98,10 @@ func answers(t *testing.T, c *adapterv1alpha1.MetricsAdapterConfiguration, s *st
 }
 
 // TestCountersThatBeginAnewAreMended: nginx and its exporter restart in the middle of the
-// window, and what is asked of them goes on.
+// window, and the rates remain right.
 func TestCountersThatBeginAnewAreMended(t *testing.T) {
 	s, now := openStore(t)
-	const restart = 30 // seconds before now; it is scraped every 5
+	const restart = 30 // seconds before now; scraped every 5 s
 	for ago := 60; ago >= 0; ago -= 5 {
 		since := float64(1000 - ago)
 		if ago <= restart {
@@ -132,8 +134,8 @@ func TestCountersThatBeginAnewAreMended(t *testing.T) {
 	}
 }
 
-// TestTheSampleServesIngressesByName puts what ingress-nginx's controller says of two
-// ingresses into the store, and asks both APIs of a configuration that has presets alone.
+// TestTheSampleServesIngressesByName stores metrics of the ingress-nginx controller for two
+// ingresses, and queries both APIs with a configuration of presets only.
 func TestTheSampleServesIngressesByName(t *testing.T) {
 	c, err := load(sampleConfiguration(t, "metrics-adapter.yaml"))
 	if err != nil {
@@ -164,7 +166,7 @@ func TestTheSampleServesIngressesByName(t *testing.T) {
 			put("ingress-nginx", duration+"_bucket", of.rate, append(names, "le", "0.1")...)
 			put("ingress-nginx", duration+"_bucket", of.rate, append(names, "le", "+Inf")...)
 		}
-		// An nginx in the namespace answers half of what comes, and is asked for its status.
+		// An nginx in the namespace answers half of the requests and serves its status.
 		put("shop", "nginx_http_requests_total", 41)
 		put("shop", "nginx_status_reads_total", 1)
 		put("shop", "nginx_log_requests_total", 20, "upstream", "web", "status", "2xx")

@@ -23,12 +23,12 @@ func recommended(o Options, factory informers.SharedInformerFactory) (*genericap
 	config.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions, namer)
 	config.OpenAPIConfig.Info.Title, config.OpenAPIConfig.Info.Version = "metrics-adapter", version.Version
 	config.OpenAPIV3Config.Info.Title, config.OpenAPIV3Config.Info.Version = "metrics-adapter", version.Version
-	config.EnableMetrics = false // those served have the store's beside them
+	config.EnableMetrics = false // /metrics also has the metrics of the store; see add
 	return config, apply(o, config, factory)
 }
 
-// apply does what the library's ApplyTo does, but for the certificate: that one makes
-// another, for localhost, in place of ours.
+// apply is the library's ApplyTo without the certificate: ApplyTo would replace ours with a
+// new one for localhost.
 func apply(o Options, config *genericapiserver.RecommendedConfig, factory informers.SharedInformerFactory) error {
 	s := o.Server
 	if err := s.SecureServing.ApplyTo(&config.SecureServing, &config.LoopbackClientConfig); err != nil {
@@ -50,7 +50,7 @@ func apply(o Options, config *genericapiserver.RecommendedConfig, factory inform
 	return s.Features.ApplyTo(&config.Config, client, factory)
 }
 
-// definitions are the schemas of both APIs.
+// definitions returns the OpenAPI schemas of both APIs.
 func definitions(ref openapicommon.ReferenceCallback) map[string]openapicommon.OpenAPIDefinition {
 	all := map[string]openapicommon.OpenAPIDefinition{}
 	for _, get := range []openapicommon.GetOpenAPIDefinitions{

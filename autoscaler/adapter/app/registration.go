@@ -21,7 +21,7 @@ import (
 	"supercargo.dev/supercargo/internal/platform/selfsigned"
 )
 
-// The groups that only one server in a cluster can have, by the flag that leaves them off.
+// The API groups that one server in a cluster can serve.
 const (
 	customGroup   = "custom.metrics.k8s.io"
 	externalGroup = "external.metrics.k8s.io"
@@ -29,7 +29,7 @@ const (
 
 var flagOf = map[string]string{customGroup: "--custom-metrics=false", externalGroup: "--external-metrics=false"}
 
-// groups are those that are served.
+// groups returns the groups that are served.
 func (o *Options) groups() []string {
 	var groups []string
 	if o.Custom {
@@ -41,26 +41,27 @@ func (o *Options) groups() []string {
 	return groups
 }
 
-// registrationEvery is how often the APIServices are looked at, and registrationSoon that is
-// while something is wrong.
+// registrationEvery is how often the APIServices are checked, and registrationSoon is the
+// interval after an error.
 const (
 	registrationEvery = time.Minute
 	registrationSoon  = 5 * time.Second
 )
 
-// registration keeps the APIServices by which the cluster's API server comes here.
+// registration maintains the APIServices through which the cluster's API server reaches the
+// adapter.
 type registration struct {
 	client      client.Client
 	live        client.Reader
 	service     types.NamespacedName
 	groups      []string
-	certificate *certificate // whose authorities are to be trusted; nil leaves what is there
+	certificate *certificate // its authorities go into the APIServices; nil leaves the APIServices unchanged
 	clock       clock.WithTicker
 	log         logr.Logger
-	published   []byte // the authorities that are in the ConfigMap
+	published   []byte // the authorities in the ConfigMap
 }
 
-// check returns an error if another server has one of the groups.
+// check returns an error if another server serves one of the groups.
 func (r *registration) check(ctx context.Context) error {
 	var list apiregistrationv1.APIServiceList
 	if err := r.live.List(ctx, &list); err != nil {
@@ -69,8 +70,8 @@ func (r *registration) check(ctx context.Context) error {
 	return taken(list.Items, r.groups, r.service)
 }
 
-// taken returns an error if another Service than ours has one of the groups, in any version:
-// who asks for a metric may take any, and would find some metrics here and some there.
+// taken returns an error if a Service other than ours serves one of the groups, in any
+// version: clients may use any version, and would find different metrics in each.
 func taken(all []apiregistrationv1.APIService, groups []string, ours types.NamespacedName) error {
 	for i := range all {
 		spec := &all[i].Spec
@@ -86,7 +87,7 @@ func taken(all []apiregistrationv1.APIService, groups []string, ours types.Names
 	return nil
 }
 
-// known says whose a Service is, by the name that it has as a rule.
+// known returns which project a Service belongs to, judged by its usual name.
 func known(service string) string {
 	switch {
 	case strings.HasPrefix(service, "keda"):
@@ -97,8 +98,8 @@ func known(service string) string {
 	return ""
 }
 
-// keep gives the authorities of our certificate to our APIServices, until ctx ends, and
-// says so when another takes them.
+// keep writes the authorities of our certificate into our APIServices until ctx ends, and
+// logs an error if another server takes them over.
 func (r *registration) keep(ctx context.Context) error {
 	for {
 		pause := registrationEvery
@@ -144,7 +145,7 @@ func (r *registration) once(ctx context.Context) error {
 		return err
 	}
 	if r.certificate != nil {
-		r.certificate.serve(pair) // whose authorities are trusted by now
+		r.certificate.serve(pair) // its authorities are trusted by now
 	}
 	if len(missing) > 0 {
 		return fmt.Errorf("there is no APIService for %s: apply the manifests, or nobody finds it", strings.Join(missing, " and "))
@@ -152,7 +153,7 @@ func (r *registration) once(ctx context.Context) error {
 	return nil
 }
 
-// trusted returns the certificate that is to be served; nothing where somebody else keeps it.
+// trusted returns the certificate to serve; empty if the certificate was given.
 func (r *registration) trusted(ctx context.Context) (selfsigned.Pair, error) {
 	if r.certificate == nil {
 		return selfsigned.Pair{}, nil
@@ -160,8 +161,9 @@ func (r *registration) trusted(ctx context.Context) (selfsigned.Pair, error) {
 	return r.certificate.look(ctx)
 }
 
-// publish writes the authorities into the ConfigMap NAME-ca, with the name of the Service,
-// once: who asks here without the aggregator, such as the autoscaler, mounts it. Where the manifests have not made it, nobody wants them.
+// publish writes the authorities into the ConfigMap NAME-ca, where NAME is that of the
+// Service, once. Clients that bypass the aggregator, such as the autoscaler, mount it. It
+// does not create the ConfigMap: if the manifests did not, no client needs it.
 func (r *registration) publish(ctx context.Context, authorities []byte) error {
 	if authorities == nil || bytes.Equal(r.published, authorities) {
 		return nil

@@ -17,8 +17,7 @@ import (
 
 var self = types.NamespacedName{Namespace: "supercargo-system", Name: "supercargo-metrics-adapter"}
 
-// apiService returns one of a group and version; without a Service it is the API server's
-// own.
+// apiService returns an APIService; without a Service it is local to the API server.
 func apiService(version, group, service string) *apiregistrationv1.APIService {
 	a := &apiregistrationv1.APIService{ObjectMeta: metav1.ObjectMeta{Name: version + "." + group}}
 	a.Spec.Group, a.Spec.Version = group, version
@@ -28,7 +27,7 @@ func apiService(version, group, service string) *apiregistrationv1.APIService {
 	return a
 }
 
-// keeper returns a registration of both groups where there are APIServices.
+// keeper returns a registration of both groups in a cluster with these objects.
 func keeper(t *testing.T, list ...client.Object) *registration {
 	t.Helper()
 	scheme := runtime.NewScheme()

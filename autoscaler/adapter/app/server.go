@@ -24,11 +24,11 @@ import (
 	"supercargo.dev/supercargo/autoscaler/adapter/wanted"
 )
 
-// PrometheusPath is where Prometheus' HTTP API is served to those who may, with
-// authentication and authorisation, before /api/v1.
+// PrometheusPath is the path, before /api/v1, of Prometheus' HTTP API with authentication and
+// authorisation.
 const PrometheusPath = "/prometheus"
 
-// apiMetrics registers the library's metrics, which a process has once.
+// apiMetrics registers the library's metrics, once per process.
 var apiMetrics = sync.OnceValue(func() error { return apimetrics.RegisterMetrics(legacyregistry.Register) })
 
 // server serves the APIs.
@@ -50,7 +50,7 @@ func newServer(ctx context.Context, o Options, c *adapterv1alpha1.MetricsAdapter
 		return nil, err
 	}
 	complete := config.Complete(informers)
-	// A nil pointer in an interface is not nil: each is passed only where it is there.
+	// A nil pointer in an interface is not nil, so each is passed only if it is set.
 	switch {
 	case custom != nil && external != nil:
 		s.generic, err = complete.New("metrics-adapter", custom, external)
@@ -65,7 +65,7 @@ func newServer(ctx context.Context, o Options, c *adapterv1alpha1.MetricsAdapter
 	return s, s.add(m, registry)
 }
 
-// configure returns the configuration of the server, with a certificate.
+// configure returns the configuration of the server, including the certificate.
 func (s *server) configure(ctx context.Context, cl cluster.Cluster) (*apiserver.Config, informers.SharedInformerFactory, error) {
 	service, err := s.options.service()
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *server) configure(ctx context.Context, cl cluster.Cluster) (*apiserver.
 	return &apiserver.Config{GenericConfig: &config.Config}, factory, nil
 }
 
-// providers returns what answers each API that is served.
+// providers returns the providers of the APIs that are served.
 func providers(o Options, c *adapterv1alpha1.MetricsAdapterConfiguration, m *measurements, cl cluster.Cluster) (custom *serve.Custom, external *serve.External, err error) {
 	if o.Custom {
 		objects, err := metadata.NewForConfig(o.Config)
@@ -116,7 +116,7 @@ func providers(o Options, c *adapterv1alpha1.MetricsAdapterConfiguration, m *mea
 	return custom, external, nil
 }
 
-// add adds what is served beside the APIs.
+// add adds the handlers that are served besides the APIs.
 func (s *server) add(m *measurements, registry *prometheus.Registry) error {
 	if err := apiMetrics(); err != nil {
 		return fmt.Errorf("register metrics: %w", err)

@@ -18,22 +18,22 @@ import (
 )
 
 const (
-	schedules = 15 * time.Second // how long a pod of a deployment is Pending
-	starts    = 90 * time.Second // and how long it takes to be Ready
+	schedules = 15 * time.Second // how long a new pod is Pending
+	starts    = 90 * time.Second // how long it then takes until it is Ready
 )
 
-// deployment is the pods of a service under a constant load of so many cores, as kubelets and
-// kube-state-metrics tell of it. A pod requests a core.
+// deployment models the pods of a service under a constant load in cores, as kubelets and
+// kube-state-metrics report them. A pod requests one core.
 type deployment struct {
 	*testing.T
 	store *store.Store
 	clock *clocktesting.FakePassiveClock
 	cores float64
-	made  []time.Time // when each pod was made
+	made  []time.Time // when each pod was created
 	used  []float64   // core seconds of each
 }
 
-// ready is how many pods are.
+// ready returns the number of Ready pods.
 func (d *deployment) ready() (n int) {
 	for i := range d.made {
 		if d.isReady(i) {
@@ -45,7 +45,7 @@ func (d *deployment) ready() (n int) {
 
 func (d *deployment) isReady(i int) bool { return d.clock.Now().Sub(d.made[i]) >= starts }
 
-// scale makes pods, or ends the latest.
+// scale creates pods, or deletes the latest.
 func (d *deployment) scale(n int) {
 	for len(d.made) < n {
 		d.made, d.used = append(d.made, d.clock.Now()), append(d.used, 0)
@@ -53,7 +53,8 @@ func (d *deployment) scale(n int) {
 	d.made, d.used = d.made[:n], d.used[:n]
 }
 
-// second lets one pass, and scrapes all pods. One that starts uses little.
+// second advances the clock by one second and scrapes all pods. A starting pod uses little
+// CPU.
 func (d *deployment) second() {
 	d.clock.SetTime(d.clock.Now().Add(time.Second))
 	a := d.store.Appender(d.Context())
@@ -85,7 +86,7 @@ func (d *deployment) second() {
 	}
 }
 
-// look answers the questions of a policy from the store, and lets its law decide.
+// look answers the queries of a policy from the store and runs its law.
 func (d *deployment) look(p *decide.Policy, m law.Memory) (law.Memory, decide.Outcome) {
 	d.Helper()
 	now := d.clock.Now()
@@ -101,13 +102,13 @@ func (d *deployment) look(p *decide.Policy, m law.Memory) (law.Memory, decide.Ou
 	return p.Look(m, seen)
 }
 
-// TestPodsThatStartAreNotCancelledByTheirOwnRequests: ten Ready pods at 96 % have a law ask for
-// more, which are long Pending, then start, and are Ready at last. The load stays as it is.
+// TestPodsThatStartAreNotCancelledByTheirOwnRequests: ten Ready pods at 96 % make a law add
+// pods, which are Pending for long, then start, and become Ready. The load is constant.
 func TestPodsThatStartAreNotCancelledByTheirOwnRequests(t *testing.T) {
 	s, clock := openStore(t)
 	d := &deployment{T: t, store: s, clock: clock, cores: 9.6}
 	d.scale(10)
-	for range int(starts.Seconds()) + 60 { // until they have been measured for a while
+	for range int(starts.Seconds()) + 60 { // until there are enough samples
 		d.second()
 	}
 	span := metav1.Duration{Duration: time.Minute}
@@ -120,7 +121,7 @@ func TestPodsThatStartAreNotCancelledByTheirOwnRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const enough = 20 // are loaded to 48 %
+	const enough = 20 // the load is then 48 %
 	var memory law.Memory
 	due := clock.Now()
 	for range 300 {

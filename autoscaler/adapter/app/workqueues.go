@@ -11,7 +11,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue"
 )
 
-// workQueues gives a recorder for each manager of the configuration.
+// workQueues returns a recorder for each manager in the configuration.
 func workQueues(list []adapterv1alpha1.WorkQueue, s *store.Store, registry prometheus.Registerer, c clock.WithTicker, log logr.Logger) ([]*tasks.Recorder, error) {
 	readings, err := tasks.Count(registry)
 	if err != nil {
@@ -27,7 +27,7 @@ func workQueues(list []adapterv1alpha1.WorkQueue, s *store.Store, registry prome
 	return recorders, nil
 }
 
-// sourceOf says where a manager is and how to talk to it.
+// sourceOf returns the source for a manager: its address and how to connect to it.
 func sourceOf(q *adapterv1alpha1.WorkQueue) *tasks.Source {
 	s := &tasks.Source{Address: q.Address, PasswordFile: q.PasswordFile, Timeout: q.Timeout.Duration}
 	if q.Catalog != nil {

@@ -14,8 +14,8 @@ import (
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue/workqueuetest"
 )
 
-// TestTheSampleServesTasksByManager has a manager at the port of the sample and another that
-// is down, and asks as a HorizontalPodAutoscaler does.
+// TestTheSampleServesTasksByManager runs one manager at the sample's port and none at
+// another, and queries as a HorizontalPodAutoscaler does.
 func TestTheSampleServesTasksByManager(t *testing.T) {
 	c, err := load(sampleConfiguration(t, "metrics-workqueue.yaml"))
 	if err != nil {
@@ -60,7 +60,7 @@ func TestTheSampleServesTasksByManager(t *testing.T) {
 	}
 }
 
-// closedAddress is one at which nobody listens.
+// closedAddress returns an address without a listener.
 func closedAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -1,5 +1,5 @@
-// Package discover watches pods and Services for those that want to be scraped, and nodes for
-// their kubelets and power meters.
+// Package discover finds scrape targets: annotated pods and Services, kubelets, and node
+// meters.
 package discover
 
 import (
@@ -22,29 +22,29 @@ import (
 	"supercargo.dev/supercargo/internal/platform/poll"
 )
 
-// settle is for how long changes are gathered before targets are looked for again: a
-// rollout changes many pods at once. ease bounds what that costs in a large cluster: a look
-// at it is followed by a rest of so many times as long.
+// settle is how long changes are collected before discovery runs again: a rollout changes
+// many pods at once. ease limits its share of CPU time in a large cluster: the pause after a
+// discovery is at least ease times its duration.
 const (
 	settle = time.Second
 	ease   = 20
 )
 
-// Watcher tells what is to be scraped, each time that changes. It reads a cache and adds no
-// requests to those of its watches.
+// Watcher sends the scrape targets each time they change. It reads from a cache, so its only
+// API requests are watches.
 type Watcher struct {
 	Cache cache.Cache
-	// Pods and Services say which kinds may announce themselves, and Kubelets that those of
-	// all nodes are scraped, beyond what the limits say.
+	// Pods and Services enable discovery of these kinds by annotations. Kubelets enables the
+	// kubelets of all nodes, to which Limits do not apply.
 	Pods, Services, Kubelets bool
-	// Meters is the namespace whose node meters are scraped, beyond what the limits say too;
-	// empty is none.
+	// Meters is the namespace of the node meters, to which Limits do not apply; empty
+	// disables them.
 	Meters string
-	// MeterPort is where they serve.
+	// MeterPort is the port of the node meters.
 	MeterPort int
 	// Limits bound what is discovered.
 	Limits target.Limits
-	// Fixed are targets that are always there.
+	// Fixed are targets that are always scraped.
 	Fixed []target.Target
 	Clock clock.WithTicker
 	Log   logr.Logger
@@ -52,7 +52,7 @@ type Watcher struct {
 	targets, dropped prometheus.Gauge
 }
 
-// Register adds the watcher's metrics.
+// Register registers the watcher's metrics.
 func (w *Watcher) Register(r prometheus.Registerer) error {
 	w.targets = prometheus.NewGauge(prometheus.GaugeOpts{Name: "supercargo_adapter_targets", Help: "Scraped targets."})
 	w.dropped = prometheus.NewGauge(prometheus.GaugeOpts{Name: "supercargo_adapter_targets_dropped", Help: "Targets that are not scraped because they exceed the limit."})
@@ -64,7 +64,7 @@ func (w *Watcher) Register(r prometheus.Registerer) error {
 	return nil
 }
 
-// kinds are those that are watched.
+// kinds returns the kinds to watch.
 func (w *Watcher) kinds() []client.Object {
 	var kinds []client.Object
 	if w.Pods || w.Meters != "" {
@@ -79,14 +79,13 @@ func (w *Watcher) kinds() []client.Object {
 	return kinds
 }
 
-// Run sends all targets there are, at first and each time that they have changed, until ctx
-// ends.
+// Run sends all targets, at first and after each change, until ctx ends.
 func (w *Watcher) Run(ctx context.Context, changes chan<- []target.Target) error {
 	changed, err := operator.Watch(ctx, w.Cache, w.kinds()...)
 	if err != nil {
 		return err
 	}
-	changed.Note() // without pods too
+	changed.Note() // send the first targets even if there are no objects
 	var last *target.Found
 	for {
 		select {
@@ -114,7 +113,7 @@ func (w *Watcher) Run(ctx context.Context, changes chan<- []target.Target) error
 	}
 }
 
-// Look returns the targets there are now.
+// Look returns the current targets.
 func (w *Watcher) Look(ctx context.Context) (target.Found, error) {
 	var pods corev1.PodList
 	var services corev1.ServiceList
@@ -123,7 +122,7 @@ func (w *Watcher) Look(ctx context.Context) (target.Found, error) {
 	lists := map[client.ObjectList]bool{&pods: w.Pods || w.Meters != "", &services: w.Services, &slices: w.Services, &nodes: w.Kubelets}
 	for list, wanted := range lists {
 		if wanted {
-			// Nothing is changed in what the cache has.
+			// The objects of the cache are not modified.
 			if err := w.Cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 				return target.Found{}, fmt.Errorf("look for targets: %w", err)
 			}
@@ -150,7 +149,7 @@ func pointers[T any](items []T) []*T {
 	return p
 }
 
-// say tells what has been found.
+// say records metrics and logs for what was found.
 func (w *Watcher) say(found target.Found) {
 	if w.targets != nil {
 		w.targets.Set(float64(len(found.Targets)))

@@ -21,7 +21,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/adapter/store/target"
 )
 
-// cached reads from a client in place of informers.
+// cached reads from a client instead of informers.
 type cached struct {
 	*informertest.FakeInformers
 	client client.Client
@@ -40,7 +40,7 @@ func pod(name, ip string) *corev1.Pod {
 	return p
 }
 
-// watcher returns one of a cluster that can be changed.
+// watcher returns a Watcher of a cluster that can be changed.
 func watcher(t *testing.T, objects ...client.Object) (*Watcher, client.Client, *informertest.FakeInformers) {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -114,7 +114,7 @@ func TestTargetsAreSentWhenTheyChangeAndOnlyThen(t *testing.T) {
 	if diff := cmp.Diff([]string{"pods 10.0.0.1:80"}, next()); diff != "" {
 		t.Errorf("at first (-want +got):\n%s", diff)
 	}
-	// Something happens that changes no target; then something that does.
+	// The first event changes no target; the second does.
 	informer, err := informers.FakeInformerFor(ctx, &corev1.Pod{})
 	if err != nil {
 		t.Fatal(err)

@@ -26,8 +26,8 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// node returns a Ready node of type m1 with 4 cores and 8 GiB, of which pods may have 3.5
-// and 7.
+// node returns a Ready node of type m1 with 4 cores and 8 GiB, of which 3.5 and 7 are
+// allocatable.
 func node(name string, change ...func(*corev1.Node)) *corev1.Node {
 	list := func(cpu, memory, pods string) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory), corev1.ResourcePods: resource.MustParse(pods)}
@@ -41,7 +41,7 @@ func node(name string, change ...func(*corev1.Node)) *corev1.Node {
 	return n
 }
 
-// pod returns one that runs on a node and requests cores.
+// pod returns a pod that runs on a node and requests CPU.
 func pod(name, on, cpu string, change ...func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
 	p.Spec.NodeName = on
@@ -53,14 +53,14 @@ func pod(name, on, cpu string, change ...func(*corev1.Pod)) *corev1.Pod {
 	return p
 }
 
-// until gives a pod an expected finish.
+// until sets the expected finish of a pod.
 func until(at time.Time) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Annotations = map[string]string{v1alpha1.AnnotationExpectedFinish: at.Format(time.RFC3339)}
 	}
 }
 
-// lines shows a state, in order, without the prefix of the names and the type m1.
+// lines returns a state, sorted, without the prefix of the names and the type m1.
 func lines(s State) []string {
 	var all []string
 	for k, v := range s {
@@ -136,7 +136,7 @@ func TestANodeThatTakesNoPodsHasNothingAvailable(t *testing.T) {
 	}
 }
 
-// recorder returns one of a cluster that can be changed, and its store.
+// recorder returns a Recorder of a cluster that can be changed, and its store.
 func recorder(t *testing.T, objects ...client.Object) (*Recorder, client.Client, *store.Store, *clocktesting.FakeClock) {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -159,7 +159,7 @@ func recorder(t *testing.T, objects ...client.Object) (*Recorder, client.Client,
 	return &Recorder{Cache: cached{&informertest.FakeInformers{Scheme: scheme}, c}, Store: s, Repeat: 30 * time.Second, MostPods: 3, Clock: clock}, c, s, clock
 }
 
-// cached reads from a client in place of informers.
+// cached reads from a client instead of informers.
 type cached struct {
 	*informertest.FakeInformers
 	client client.Client
@@ -169,7 +169,7 @@ func (c cached) List(ctx context.Context, list client.ObjectList, _ ...client.Li
 	return c.client.List(ctx, list)
 }
 
-// at returns what a query answers at a time, in order.
+// at returns the sorted result of a query at a time.
 func at(t *testing.T, s *store.Store, expression string, when time.Time) string {
 	t.Helper()
 	found, err := s.Query(t.Context(), expression, when)
@@ -273,7 +273,7 @@ func TestWhatCouldNotBeWrittenIsTriedAgain(t *testing.T) {
 	}
 }
 
-// BenchmarkOf looks at 5,000 nodes with ten pods each, as after each change in a large
+// BenchmarkOf measures 5,000 nodes with ten pods each, as after each change in a large
 // cluster.
 func BenchmarkOf(b *testing.B) {
 	var nodes []*corev1.Node

@@ -22,24 +22,24 @@ import (
 	"supercargo.dev/supercargo/internal/platform/poll"
 )
 
-// settle is for how long changes are gathered before they are written: a rollout starts
-// many pods at once. ease bounds what that costs in a large cluster: a look at it is
-// followed by a rest of so many times as long.
+// settle is how long changes are collected before they are written: a rollout starts many
+// pods at once. ease limits the share of CPU time in a large cluster: the pause after a
+// recording is at least ease times its duration.
 const (
 	settle = time.Second
 	ease   = 20
 )
 
-// Recorder writes the series into a store. It reads a cache, and asks the API server
-// nothing.
+// Recorder writes the series into a store. It reads from a cache, so its only API requests
+// are watches.
 type Recorder struct {
 	Cache cache.Cache
 	Store storage.AppendableV2
-	// Repeat is how often what has not changed is written again: within the lookback of
-	// queries, which take older samples for none.
+	// Repeat is the interval at which unchanged values are written again. It must be within
+	// the lookback of queries, which ignore older samples.
 	Repeat time.Duration
-	// MostPods is how many pods may have series of their own; where there are more, none
-	// has.
+	// MostPods is the maximum number of pods with series of their own; if there are more
+	// pods, none has.
 	MostPods int
 	Clock    clock.WithTicker
 	Log      logr.Logger
@@ -47,7 +47,7 @@ type Recorder struct {
 	nodes, pods written
 }
 
-// written is what was written last, and when all of it was.
+// written is the state that was written last, and when it was last written in full.
 type written struct {
 	State
 	full time.Time
@@ -71,12 +71,12 @@ func (r *Recorder) Run(ctx context.Context) error {
 	}
 }
 
-// Record writes what has changed since it last did, the end of what is no longer there, and
-// now and then everything. What could not be written is tried the next time.
+// Record writes the changes since the last call, the end of series that are gone, and, every
+// Repeat, all values. Values that could not be written are tried again in the next call.
 func (r *Recorder) Record(ctx context.Context) error {
 	var nodes corev1.NodeList
 	var pods corev1.PodList
-	// Nothing is changed in what the cache has.
+	// The objects of the cache are not modified.
 	if err := errors.Join(r.Cache.List(ctx, &nodes, client.UnsafeDisableDeepCopy), r.Cache.List(ctx, &pods, client.UnsafeDisableDeepCopy)); err != nil {
 		return fmt.Errorf("look at the cluster: %w", err)
 	}
@@ -85,12 +85,12 @@ func (r *Recorder) Record(ctx context.Context) error {
 	if ofPods == nil && (r.pods.State != nil || r.pods.full.IsZero()) {
 		r.Log.Info("There are too many pods for series of their own: raise --store-max-series", "most", r.MostPods)
 	}
-	// Apart from one another: without room for the many series of pods there may be some for
-	// those of nodes.
+	// Write them separately: the store may have room for the series of nodes when it has none
+	// for the many series of pods.
 	return errors.Join(r.write(ctx, &r.nodes, Of(pointers(nodes.Items), there), now), r.write(ctx, &r.pods, ofPods, now))
 }
 
-// write writes a state after what was written of it before, whole or not at all.
+// write writes the changes from the last written state to state, all or none.
 func (r *Recorder) write(ctx context.Context, last *written, state State, now time.Time) error {
 	all := now.Sub(last.full) >= r.Repeat
 	appender := r.Store.AppenderV2(ctx)
@@ -108,8 +108,8 @@ func (r *Recorder) write(ctx context.Context, last *written, state State, now ti
 	return nil
 }
 
-// changes returns what is to be written to get from one state to another, with the mark of
-// its end for a series that has gone; all is to write the rest too.
+// changes returns the values to write to get from one state to the other, with a staleness
+// marker for each series that is gone. If all is set, unchanged values are included.
 func changes(before, after State, all bool) State {
 	write := State{}
 	for key := range before {
@@ -133,7 +133,7 @@ func (k Key) labels() labels.Labels {
 	b := labels.NewBuilder(labels.EmptyLabels())
 	b.Set(model.MetricNameLabel, k.Name).Set("node", k.Node).Set("machine_type", k.MachineType).Set("resource", k.Resource)
 	b.Set("namespace", k.Namespace).Set("pod", k.Pod).Set("owner_kind", k.OwnerKind).Set("owner_name", k.OwnerName)
-	return b.Labels() // without those that are empty
+	return b.Labels() // without empty labels
 }
 
 func pointers[T any](items []T) []*T {

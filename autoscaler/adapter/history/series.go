@@ -1,13 +1,12 @@
-// Package history keeps what the cluster was like, as series: what nodes there were, of
-// which machine types, what they could hold, what was free, and how long they were expected
-// to be busy. It is the Resource Profiler of HTAS (Zhong and Buyya, section 4.1, table 3),
-// which keeps the same in a database of its own.
+// Package history records the state of the cluster as series: its nodes, their machine types,
+// capacity, free room, and expected finish. It is the Resource Profiler of HTAS (Zhong and
+// Buyya, section 4.1, table 3), which keeps the same data in a database of its own.
 //
-// It also keeps what each pod requests of which node, so that a node's energy can be shared
-// out among its pods where nobody else measures.
+// It also records what each pod requests on which node, so that a node's energy can be
+// divided among its pods if no other source measures it.
 //
-// series.go says what the series are and is pure; recorder.go writes them, when pods start,
-// end or move and when machines come or go.
+// series.go defines the series and is pure; recorder.go writes them when pods start, end or
+// move and when nodes come or go.
 package history
 
 import (
@@ -23,49 +22,49 @@ import (
 	"supercargo.dev/supercargo/internal/runtimes"
 )
 
-// The names of the series. All but the last have the labels node and machine_type; the
-// first four have the label resource too, and are in cores for cpu, in bytes for memory and storage, and in
-// pieces for others.
+// The names of the series. All but the last have the labels node and machine_type. The first
+// four also have the label resource; they are in cores for cpu, in bytes for memory and
+// storage, and a count for others.
 const (
-	// Capacity is what the machine has.
+	// Capacity is the capacity of the node.
 	Capacity = "supercargo_node_capacity"
-	// Allocatable is what pods may have of it.
+	// Allocatable is the part of it that pods can request.
 	Allocatable = "supercargo_node_allocatable"
-	// Requested is what the pods there request that have not ended.
+	// Requested is the sum of the requests of the node's pods that have not ended.
 	Requested = "supercargo_node_requested"
-	// Available is what further pods may request: allocatable less requested, and nothing
-	// on a node that is not Ready or takes no pods.
+	// Available is allocatable minus requested, at least 0; it is 0 on a node that is not
+	// Ready or is cordoned.
 	Available = "supercargo_node_available"
-	// Pods is how many pods there are that have not ended.
+	// Pods is the number of pods that have not ended.
 	Pods = "supercargo_node_pods"
-	// Ready is 1 on a node that is Ready and takes pods, else 0.
+	// Ready is 1 on a node that is Ready and not cordoned, else 0.
 	Ready = "supercargo_node_ready"
-	// Finish is when the last batch pod there is expected to end, in seconds since 1970.
-	// The remaining runtime is that less time(). It is not there where no pod has an
-	// expected end: on nodes without batch pods.
+	// Finish is the latest expected finish of the node's pods, in seconds since 1970. The
+	// remaining runtime is Finish minus time(). A node whose pods have no expected finish,
+	// such as one without batch pods, has no such series.
 	Finish = "supercargo_node_finish_timestamp_seconds"
-	// PodRequested is what a pod that is bound to a node and has not ended requests, in
-	// cores: 0 where it requests nothing. Its labels are namespace, pod, node, resource,
-	// which is cpu, and owner_kind and owner_name of the controller that made the pod.
+	// PodRequested is the CPU request of a pod that is bound to a node and has not ended, in
+	// cores; 0 if it requests none. Its labels are namespace, pod, node, resource (cpu), and
+	// owner_kind and owner_name of the pod's controller.
 	PodRequested = "supercargo_pod_requested"
 )
 
 // Key is the labels of a series.
 type Key struct {
-	// Name is that of the metric.
+	// Name is the name of the metric.
 	Name, Node, MachineType string
-	// Resource is empty where there is none.
+	// Resource is empty for series without a resource.
 	Resource string
-	// Namespace, Pod, OwnerKind and OwnerName are empty but for series of pods.
+	// Namespace, Pod, OwnerKind and OwnerName are empty except for series of pods.
 	Namespace, Pod, OwnerKind, OwnerName string
 }
 
 // State is the values of all series at a moment.
 type State map[Key]float64
 
-// Of returns the state of a cluster. Pods that are bound to no node or have ended do not
-// count, and those bound to a node that is not among the nodes are left out. The arguments
-// are not changed. Cost: O(nodes + pods).
+// Of returns the state of a cluster. It ignores pods that are not bound, have ended, or are
+// bound to a node that is not in nodes. It does not modify its arguments. Cost: O(nodes +
+// pods).
 func Of(nodes []*corev1.Node, pods []*corev1.Pod) State {
 	on := map[string]*load{}
 	for _, node := range nodes {
@@ -83,9 +82,9 @@ func Of(nodes []*corev1.Node, pods []*corev1.Pod) State {
 	return state
 }
 
-// OfPods returns what each pod has of the cluster, of at most so many: where there are more
-// it returns nothing, since a part of them would have the energy of all. Pods that are bound
-// to no node or have ended do not count. The argument is not changed. Cost: O(pods).
+// OfPods returns the requests of each pod, or nil if there are more than most pods: with some
+// of the pods left out, the others would be charged the energy of all. It ignores pods that
+// are not bound or have ended. It does not modify its argument. Cost: O(pods).
 func OfPods(pods []*corev1.Pod, most int) State {
 	state := State{}
 	for _, pod := range pods {
@@ -109,11 +108,11 @@ func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// load is what is on a node.
+// load is the sum over the pods on a node.
 type load struct {
 	requested corev1.ResourceList
 	pods      int
-	finish    float64 // seconds since 1970; 0 if no pod tells
+	finish    float64 // seconds since 1970; 0 if no pod has an expected finish
 }
 
 func (l *load) add(pod *corev1.Pod) {

@@ -17,55 +17,53 @@ import (
 
 // Sizes of a Follower, bytes.
 const (
-	// MaxLine is the longest line that is read; longer ones are skipped.
+	// MaxLine is the maximum length of a line; longer ones are skipped.
 	MaxLine = 16 << 10
-	// perPoll bounds what one poll reads, so that a poll ends.
+	// perPoll is the maximum read in one poll, so that a poll ends.
 	perPoll = 64 << 20
-	// chunk is read at once.
+	// chunk is the size of one read.
 	chunk = 64 << 10
 )
 
-// lingering is for how many polls a file is read on after it was renamed: until
-// nginx is told to, it writes to the old one.
+// lingering is for how many polls a renamed file is still read: nginx writes to it until it
+// is told to reopen its logs.
 const lingering = 5
 
-// Follower reads the lines that are added to a file, through rotation by renaming
-// and by truncating. Its memory is bounded by [MaxLine] and a buffer. It is not for
-// use by several goroutines.
+// Follower reads the lines appended to a file, through rotation by renaming and by
+// truncating. Its memory is bounded by [MaxLine] and a buffer. It is not safe for concurrent
+// use.
 //
-// Reading begins at the end of the file that is there first, and at the beginning of
-// those that come later. Lost are lines written to a file between the last poll and
-// its being truncated, those of a truncated file that has outgrown, by the next poll,
-// what had been read of it, and those of a file that was renamed away before the one
-// before it had been left.
+// It starts at the end of the first file, and at the beginning of later files. It loses lines
+// that are written between the last poll and truncation, lines of a truncated file that by
+// the next poll is again larger than what had been read, and lines of a file that is renamed
+// while its predecessor is still read.
 type Follower struct {
-	// Path names the file, which need not be there yet.
+	// Path is the path of the file, which may not exist yet.
 	Path string
-	// Take is given each line without its end, to keep until it returns.
+	// Take receives each line without its end. It must not retain the line.
 	Take func(line []byte)
-	// Skipped is told of each line that was too long or has no end.
+	// Skipped is called for each line that is too long or incomplete.
 	Skipped func()
-	// Keep is how many bytes the file may have before it is truncated, where nobody
-	// else rotates it; 0 leaves the file alone. nginx appends, so that it continues at
-	// the beginning.
+	// Keep is the size in bytes above which the file is truncated, if nothing else rotates
+	// it; 0 disables it. nginx appends, so it continues at the beginning.
 	Keep int64
 
 	file     *os.File
 	offset   int64
-	anew     bool // the next file is read from its beginning
+	anew     bool // read the next file from its beginning
 	partial  []byte
 	skipping bool
-	renamed  int // polls since Path has named another file
+	renamed  int // polls since Path refers to another file
 	buffer   []byte
 }
 
-// Run polls until ctx ends. Fault is told of each poll's error, nil included.
+// Run polls until ctx ends. It calls fault with the result of each poll, including nil.
 func (f *Follower) Run(ctx context.Context, c clock.WithTicker, every time.Duration, fault func(error)) {
 	defer f.Close()
 	poll.Every(ctx, c, every, func(context.Context) error { return f.Poll() }, fault)
 }
 
-// Close lets go of the file.
+// Close closes the file.
 func (f *Follower) Close() {
 	if f.file != nil {
 		f.file.Close()
@@ -73,8 +71,8 @@ func (f *Follower) Close() {
 	}
 }
 
-// Poll reads what was added since the last poll. After an error the next poll goes
-// on where this one stopped.
+// Poll reads what was appended since the last poll. After an error, the next poll continues
+// from there.
 func (f *Follower) Poll() error {
 	if f.file == nil {
 		if err := f.open(); err != nil {
@@ -102,15 +100,15 @@ func (f *Follower) Poll() error {
 	f.forget()
 	f.Close()
 	f.anew = true
-	return f.Poll() // the new file, to its end
+	return f.Poll() // read the new file to its end
 }
 
-// open opens the file, and goes to where reading begins.
+// open opens the file and seeks to where reading starts.
 func (f *Follower) open() error {
 	file, err := os.Open(f.Path)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			f.anew = true // what comes is new
+			f.anew = true // all of a later file is new
 		}
 		return fmt.Errorf("follow the access log: %w", err)
 	}
@@ -126,7 +124,7 @@ func (f *Follower) open() error {
 	return nil
 }
 
-// midLine says whether a line has begun before offset that has not ended there.
+// midLine reports whether offset is within a line.
 func midLine(file *os.File, offset int64) bool {
 	if offset == 0 {
 		return false
@@ -136,7 +134,7 @@ func midLine(file *os.File, offset int64) bool {
 	return err == nil && last[0] != '\n'
 }
 
-// restart goes to the beginning of a file that has become shorter.
+// restart rewinds a file that has become shorter.
 func (f *Follower) restart() error {
 	info, err := f.file.Stat()
 	if err != nil {
@@ -157,7 +155,7 @@ func (f *Follower) rewind() error {
 	return nil
 }
 
-// forget drops a line that will not end any more.
+// forget drops a line that will never be completed.
 func (f *Follower) forget() {
 	if len(f.partial) > 0 {
 		f.Skipped()
@@ -165,7 +163,7 @@ func (f *Follower) forget() {
 	f.partial, f.skipping = f.partial[:0], false
 }
 
-// read takes what there is, to the end unless that is far.
+// read reads to the end of the file, but at most about perPoll bytes.
 func (f *Follower) read() (atEnd bool, err error) {
 	if f.buffer == nil {
 		f.buffer = make([]byte, chunk)
@@ -185,7 +183,7 @@ func (f *Follower) read() (atEnd bool, err error) {
 	return false, nil
 }
 
-// split hands on the lines that end in data.
+// split passes on the lines that end in data.
 func (f *Follower) split(data []byte) {
 	for {
 		end := bytes.IndexByte(data, '\n')
@@ -199,7 +197,7 @@ func (f *Follower) split(data []byte) {
 			f.partial = line[:0]
 		}
 		switch {
-		case f.skipping: // its beginning is gone, and was counted if it was too long
+		case f.skipping: // its beginning was dropped, and counted if it was too long
 			f.skipping = false
 		case len(line) > MaxLine:
 			f.Skipped()
@@ -217,8 +215,8 @@ func (f *Follower) split(data []byte) {
 	}
 }
 
-// replaced says whether Path names another file than the one being read. A file
-// that was removed is read on until there is another.
+// replaced reports whether Path refers to another file than the open one. A removed file is
+// read until there is another.
 func (f *Follower) replaced() (bool, error) {
 	named, err := os.Stat(f.Path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -234,12 +232,12 @@ func (f *Follower) replaced() (bool, error) {
 	return !os.SameFile(named, mine), nil
 }
 
-// shorten truncates a file that was read and is larger than is kept.
+// shorten truncates a file that was read to its end and exceeds Keep.
 func (f *Follower) shorten() error {
 	if f.Keep <= 0 || f.offset <= f.Keep || len(f.partial) > 0 {
 		return nil
 	}
-	// Look again: what comes between this and truncating is lost.
+	// Check again: lines written between this and the truncation are lost.
 	if info, err := f.file.Stat(); err != nil || info.Size() != f.offset {
 		return nil //nolint:nilerr // the next poll meets the fault, or reads first
 	}

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// logged is a log in a folder, with a follower and what it took.
+// logged is a log in a directory, with a follower and the lines that it took.
 type logged struct {
 	t       rapid.TB
 	path    string
@@ -166,8 +166,8 @@ func TestAFileThatNobodyRotatesIsKeptShort(t *testing.T) {
 	l.want(0, want...)
 }
 
-// TestNoLineIsLostOrReadTwice writes, in any pieces, to a file that is rotated in
-// both ways, as logrotate and nginx do it: nginx is told within some polls.
+// TestNoLineIsLostOrReadTwice writes pieces of any size to a file that is rotated in both
+// ways, as logrotate and nginx do it: nginx reopens it within some polls.
 func TestNoLineIsLostOrReadTwice(t *testing.T) {
 	dir := t.TempDir()
 	runs := 0
@@ -201,10 +201,10 @@ func TestNoLineIsLostOrReadTwice(t *testing.T) {
 				for range rapid.IntRange(0, lingering-1).Draw(t, "polls until nginx is told") {
 					l.poll()
 				}
-				flush() // the last of the old file
+				flush() // the rest of the old file
 				l.file.Close()
 				l.create()
-				for range lingering + 1 { // no second rotation meanwhile
+				for range lingering + 1 { // no second rotation in the meantime
 					l.poll()
 				}
 			case "truncate":

@@ -10,27 +10,27 @@ import (
 	"time"
 )
 
-// Request is one line of the access log: a request that was answered, or that the client cancelled.
+// Request is one line of the access log: a request that was answered, or that the client
+// cancelled.
 type Request struct {
-	// At is when the line was written, which is when the answer had been sent; zero
-	// if the line does not say.
+	// At is when nginx wrote the line, which is after the response was sent; zero if the line
+	// has no time.
 	At time.Time
-	// Status is the answer's HTTP status. nginx writes 499 where the client went
-	// away first, and 0 where there was no answer.
+	// Status is the HTTP status of the response. nginx writes 499 if the client closed the
+	// connection first, and 0 if there was no response.
 	Status int
 	// Seconds is the time from the first byte read to the last byte sent.
 	Seconds float64
-	// UpstreamSeconds is the time spent with upstream servers, all tries together; NaN
-	// if none was asked.
+	// UpstreamSeconds is the time spent with upstream servers, over all attempts; NaN if
+	// there was none.
 	UpstreamSeconds float64
-	// Bytes is the request's length, header included.
+	// Bytes is the size of the request, including the header.
 	Bytes uint64
-	// Upstream is the name of the group of servers it was for; "" if the line does not
-	// say.
+	// Upstream is the name of the upstream; "" if the line has none.
 	Upstream string
 }
 
-// Class is the status as metrics have it: 1xx to 5xx, and "other" for what is none.
+// Class returns the status class, 1xx to 5xx, or "other" for other numbers.
 func (r Request) Class() string {
 	if r.Status < 100 || r.Status > 599 {
 		return "other"
@@ -38,16 +38,16 @@ func (r Request) Class() string {
 	return strconv.Itoa(r.Status/100) + "xx"
 }
 
-// Bounds of what is accepted.
+// Limits of accepted values.
 const (
 	maxSeconds  = 1e7  // four months
 	maxMillis   = 1e15 // the year 33658
-	maxUpstream = 253  // characters, as a host's name
+	maxUpstream = 253  // characters, as for a host name
 )
 
-// ParseLine reads a line in [LogFormat], without its end. Numbers may be JSON
-// strings, as there, or bare. It refuses a line that is no JSON object, has no
-// status or request_time, or a number that cannot be.
+// ParseLine parses a line in [LogFormat], without its end. Numbers may be JSON strings, as in
+// that format, or JSON numbers. It returns an error if the line is not a JSON object, has no
+// status or request_time, or has a number out of range.
 func ParseLine(line []byte) (Request, error) {
 	var said struct {
 		Msec            text `json:"msec"`
@@ -79,7 +79,7 @@ func ParseLine(line []byte) (Request, error) {
 	return r, nil
 }
 
-// text is a JSON string, or a number as it was written.
+// text is a JSON string, or a JSON number as written.
 type text string
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -99,7 +99,7 @@ func (t *text) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// parseMoment reads seconds since 1970 with milliseconds.
+// parseMoment parses seconds since 1970 with milliseconds.
 func parseMoment(s string) (time.Time, error) {
 	if s == "" || s == "-" {
 		return time.Time{}, nil
@@ -127,9 +127,9 @@ func parseSeconds(s string) (float64, error) {
 	return seconds, nil
 }
 
-// parseUpstream adds up the tries: nginx joins them by commas, and by colons where
-// an internal redirect led to another group of servers. A try without an answer is
-// a dash.
+// parseUpstream returns the sum over the attempts: nginx separates them by commas, and by
+// colons after an internal redirect to another upstream. An attempt without a response is a
+// dash.
 func parseUpstream(s string) (float64, error) {
 	sum, asked := 0.0, false
 	for part := range strings.FieldsFuncSeq(s, func(r rune) bool { return r == ',' || r == ':' || r == ' ' }) {

@@ -86,7 +86,7 @@ func FuzzParseLine(f *testing.F) {
 			}
 			return
 		}
-		// What is believed can be added to counters: they refuse less than 0.
+		// Accepted values can be added to counters, which refuse negative numbers.
 		if !(r.Seconds >= 0 && r.Seconds <= maxSeconds) || r.UpstreamSeconds < 0 || math.IsInf(r.UpstreamSeconds, 0) || r.Status < 0 || r.Status > 999 || len(r.Upstream) > maxUpstream {
 			t.Errorf("%q: %+v", line, r)
 		}

@@ -9,14 +9,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Buckets are the upper bounds, in seconds, of the histograms of response times:
-// dense where SLOs lie, so that percentiles are worth something.
+// Buckets are the upper bounds, in seconds, of the histograms of response times: dense where
+// SLOs usually are, for accurate percentiles.
 var Buckets = []float64{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 1.5, 2.5, 5, 10, 30}
 
-// other is the upstream that counts what came when there were too many.
+// other is the upstream label of requests beyond maxUpstreams.
 const other = "other"
 
-// Log counts what the access log says.
+// Log counts the requests in the access log.
 type Log struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
@@ -32,8 +32,8 @@ type Log struct {
 	latest       float64
 }
 
-// NewLog makes the counters. More than maxUpstreams different upstreams are counted
-// as "other": each costs some sixty series. Registering it twice fails.
+// NewLog returns a Log. Upstreams after the first maxUpstreams are counted as "other": each
+// upstream costs about sixty series. Registering it twice fails.
 func NewLog(buckets []float64, maxUpstreams int) *Log {
 	return &Log{
 		maxUpstreams: maxUpstreams, upstreams: map[string]bool{},
@@ -53,7 +53,7 @@ func NewLog(buckets []float64, maxUpstreams int) *Log {
 	}
 }
 
-// Line counts a line of the access log.
+// Line parses and counts a line of the access log.
 func (l *Log) Line(line []byte) {
 	r, err := ParseLine(line)
 	if err != nil {
@@ -74,7 +74,7 @@ func (l *Log) Count(r Request) {
 	l.bytes.WithLabelValues(upstream).Add(float64(r.Bytes))
 }
 
-// name is the label of a request, and remembers the latest moment.
+// name returns the upstream label of a request, and records the latest time.
 func (l *Log) name(r Request) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,10 +91,10 @@ func (l *Log) name(r Request) string {
 	return r.Upstream
 }
 
-// Garbled counts a line that says nothing.
+// Garbled counts a line that was skipped.
 func (l *Log) Garbled() { l.garbled.Inc() }
 
-// Fault notes whether the log could be read.
+// Fault records whether the log could be read.
 func (l *Log) Fault(err error) {
 	if err != nil {
 		l.readable.Set(0)
@@ -121,12 +121,12 @@ func (l *Log) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// Page makes metrics of the stub_status page, which is read whenever they are
-// asked for. Names are those of NGINX's own exporter.
+// Page exports metrics of the stub_status page, which it reads at each scrape. Their names
+// are those of NGINX's own exporter.
 type Page struct {
 	// Read reads the page.
 	Read func() (Status, error)
-	// Fault is told of each reading's error, nil included.
+	// Fault is called with the result of each read, including nil.
 	Fault func(error)
 
 	reads atomic.Uint64
@@ -160,8 +160,8 @@ func (p *Page) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements [prometheus.Collector]. If the page cannot be read there is
-// nginx_up 0 and nothing else: a number of connections that nobody knows is not 0.
+// Collect implements [prometheus.Collector]. If the page cannot be read it exports only
+// nginx_up 0: an unknown number of connections is not 0.
 func (p *Page) Collect(to chan<- prometheus.Metric) {
 	status, err := p.Read()
 	if err != nil {

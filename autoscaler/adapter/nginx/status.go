@@ -6,23 +6,23 @@ import (
 	"strings"
 )
 
-// Status is what the stub_status page says. Counters begin at 0 with nginx.
+// Status is the content of the stub_status page. Counters start at 0 when nginx starts.
 type Status struct {
-	// Active connections are those with clients, the waiting ones included.
+	// Active connections are the client connections, including waiting ones.
 	Active uint64
-	// Accepted and Handled count connections; fewer are handled than accepted
-	// where a limit was reached.
+	// Accepted and Handled count connections; fewer are handled than accepted if a limit was
+	// reached.
 	Accepted, Handled uint64
-	// Requests counts requests of clients.
+	// Requests counts client requests.
 	Requests uint64
-	// Reading are connections whose request's header is being read, Writing those
-	// with a request under way, the one for this page among them, and Waiting
-	// those kept alive without one.
+	// Reading are connections whose request header is being read, Writing are those with a
+	// request in progress, including the one for this page, and Waiting are idle keep-alive
+	// connections.
 	Reading, Writing, Waiting uint64
 }
 
-// ParseStatus reads the page. It refuses anything but its seven numbers with their
-// names, in nginx's order; spaces do not matter.
+// ParseStatus parses the page. It accepts only the seven numbers with their names, in nginx's
+// order; white space does not matter.
 func ParseStatus(page string) (Status, error) {
 	var s Status
 	want := []struct {

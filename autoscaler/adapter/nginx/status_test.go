@@ -40,7 +40,7 @@ func FuzzParseStatus(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// What was accepted, written as nginx writes it, says the same.
+		// The status, written in nginx's format, parses to the same values.
 		again, err := ParseStatus(fmt.Sprintf("Active connections: %d \nserver accepts handled requests\n %d %d %d \nReading: %d Writing: %d Waiting: %d \n",
 			s.Active, s.Accepted, s.Handled, s.Requests, s.Reading, s.Writing, s.Waiting))
 		if err != nil || again != s {

@@ -1,9 +1,9 @@
-// Package nodequery reads, from a server that answers PromQL, what the nodes of a cluster
-// were like: what they had, how much of that was available, until when batch pods keep them
-// busy, and when they came and went. It asks for the series that the metrics adapter writes,
-// by the names that package history gives them.
+// Package nodequery reads the history of the nodes of a cluster from a server that answers
+// PromQL: their capacity, what of it was available, until when batch pods keep them busy, and
+// when they came and went. It queries the series that the metrics adapter writes, by their
+// names in package history.
 //
-// report.go says what is found; this file asks.
+// This file queries; report.go defines the report.
 package nodequery
 
 import (
@@ -18,8 +18,8 @@ import (
 	"supercargo.dev/supercargo/internal/platform/promql"
 )
 
-// The bounds on what is asked. mostLooks times the nodes is what a server has to read;
-// looksAtOnce bounds what it holds in memory for one query.
+// The limits of a query. mostLooks times the number of nodes is the number of samples that a
+// server reads; looksAtOnce bounds what it holds in memory for one query.
 const (
 	MostSpan    = 366 * 24 * time.Hour
 	MinStep     = time.Second
@@ -28,8 +28,8 @@ const (
 	usualLooks  = 300
 )
 
-// What is asked for, all of it by node and machine type. Two adapters that write the same
-// count once.
+// The queries, all by node and machine type. The maximum removes duplicates of two adapters
+// that write the same series.
 var (
 	ready     = `max by (node, machine_type) (` + history.Ready + `{node!=""})`
 	pods      = `max by (node, machine_type) (` + history.Pods + `{node!=""})`
@@ -39,31 +39,30 @@ var (
 	machines  = `count by (machine_type) (` + ready + `)`
 	looked    = `0 * ` + ready + ` + time()`
 
-	// These are over a range, written as %d seconds.
+	// These are over a range of %d seconds.
 	leastOver    = `max by (node, machine_type, resource) (min_over_time(` + series(history.Available) + `[%ds]))`
 	capacityOver = `max by (node, machine_type, resource) (last_over_time(` + series(history.Capacity) + `[%ds]))`
 )
 
 func series(name string) string { return name + `{node!="", resource=~"cpu|memory"}` }
 
-// Span is the time that is asked about.
+// Span is the time range of a query.
 type Span struct {
-	// From and To are its ends, and At the moment within it at which nodes are shown. All
-	// are whole seconds.
+	// From and To are its ends, and At is the time within it at which the state of nodes is
+	// shown. All are whole seconds.
 	From, To, At time.Time
-	// Step is how far apart the looks are that means, comings and goings are told by: whole
-	// seconds.
+	// Step is the time between the looks from which means, comings and goings are computed,
+	// in whole seconds.
 	Step time.Duration
 }
 
-// UsualStep is a step of half minutes that gives some 300 looks.
+// UsualStep returns a multiple of 30 s that gives at most 300 steps.
 func UsualStep(from, to time.Time) time.Duration {
 	const unit = 30 * time.Second
 	return max(unit, (to.Sub(from)/usualLooks + unit - 1).Truncate(unit))
 }
 
-// Validate refuses what is no span, and what would ask too much of a server; all faults at
-// once.
+// Validate returns all errors in the span, including too many looks for a server.
 func (s Span) Validate() error {
 	var errs input.Faults
 	length := s.To.Sub(s.From)
@@ -77,16 +76,16 @@ func (s Span) Validate() error {
 	return errors.Join(errs...)
 }
 
-// looks returns the moments of the first and the last look: servers look at whole multiples
-// of a step since 1970. There is at least one in a valid span.
+// looks returns the times of the first and the last look: servers align subqueries to
+// multiples of the step since 1970. A valid span has at least one look.
 func (s Span) looks() (first, last time.Time) {
 	step := int64(s.Step / time.Second)
 	return time.Unix((s.From.Unix()+step-1)/step*step, 0).UTC(), time.Unix(s.To.Unix()/step*step, 0).UTC()
 }
 
-// Read asks for what is known of the nodes in a valid span. Values that nothing can have, such
-// as NaN, are passed over. It costs seven queries, and six more for every 25 looks. A server
-// without history gives a report without nodes.
+// Read queries the history of the nodes in a valid span. It ignores impossible values, such
+// as NaN. Cost: seven queries, plus six for every 25 looks. If the server has no history, the
+// report has no nodes.
 func Read(ctx context.Context, q promql.Querier, span Span) (*Report, error) {
 	if err := span.Validate(); err != nil {
 		return nil, fmt.Errorf("read the history of nodes: %w", err)
@@ -102,7 +101,7 @@ func Read(ctx context.Context, q promql.Querier, span Span) (*Report, error) {
 	r.ask(r.available, available, span.At, replace)
 	r.ask(r.capacity, fmt.Sprintf(capacityOver, seconds+int(carried.Seconds())), span.To, replace)
 	r.ask(r.least, fmt.Sprintf(leastOver, seconds), span.To, math.Min)
-	r.ask(r.least, available, span.From, math.Min) // what was written before counts from the beginning
+	r.ask(r.least, available, span.From, math.Min) // values written earlier still hold at the beginning
 	begin, last := span.looks()
 	for ; !begin.After(last) && r.err == nil; begin = begin.Add(looksAtOnce * span.Step) {
 		end := begin.Add((looksAtOnce - 1) * span.Step)
@@ -117,18 +116,18 @@ func Read(ctx context.Context, q promql.Querier, span Span) (*Report, error) {
 	return r.report(span), nil
 }
 
-// carried is for how long a value may hold that is not written again, on any server that
-// is not set up otherwise.
+// carried is the default lookback of servers: how long a value remains valid that is not
+// written again.
 const carried = 5 * time.Minute
 
-// key is what a value is about; some parts are empty.
+// key identifies a value; some parts are empty.
 type key struct{ node, machineType, resource string }
 
 type values map[key]float64
 
-// found is what was asked for. ready, pods, finish and available are of one moment; sums is of
-// what was available at the looks; first and last are when a node was seen, in seconds since
-// 1970; and looks, how often.
+// found are the results of the queries. ready, pods, finish and available are for one time;
+// sums are sums of the available amounts over the looks; first and last are when a node was
+// first and last seen, in seconds since 1970; looks is the number of looks that saw it.
 type found struct {
 	ready, pods, finish, available values
 	least, capacity                values
@@ -136,7 +135,7 @@ type found struct {
 	typeLeast, typeLooks           values
 }
 
-// reader asks, until there is an error.
+// reader queries until there is an error.
 type reader struct {
 	found
 	ctx     context.Context // of one call of Read
@@ -144,11 +143,11 @@ type reader struct {
 	err     error
 }
 
-// slice asks for the looks from one to another, with both.
+// slice queries the looks between two times, inclusive.
 func (r *reader) slice(from, to time.Time, step time.Duration) {
 	over := func(into values, function, expression string, merge func(a, b float64) float64) {
-		// A second more than between the looks, so that the first is in it by whatever rule
-		// the server closes ranges.
+		// Extend the range by one second, so that it includes the first look whether or not
+		// the server's ranges are closed on the left.
 		expression = fmt.Sprintf("%s((%s)[%ds:%ds])", function, expression, int(to.Sub(from).Seconds())+1, int(step.Seconds()))
 		r.ask(into, expression, to, merge)
 	}
@@ -160,7 +159,7 @@ func (r *reader) slice(from, to time.Time, step time.Duration) {
 	over(r.typeLooks, "count_over_time", machines, add)
 }
 
-// ask evaluates an expression and merges what it gives into values.
+// ask evaluates an expression and merges the result into values.
 func (r *reader) ask(into values, expression string, at time.Time, merge func(a, b float64) float64) {
 	if r.err != nil {
 		return

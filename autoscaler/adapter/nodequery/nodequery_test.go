@@ -18,7 +18,7 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// after returns a time so many minutes and seconds after noon.
+// after returns a time after noon.
 func after(minutes, seconds int) time.Time {
 	return noon.Add(time.Duration(minutes)*time.Minute + time.Duration(seconds)*time.Second)
 }
@@ -32,7 +32,7 @@ func read(t *testing.T, s *promserver.Server, span nodequery.Span) *nodequery.Re
 	return r
 }
 
-// minutes is a span from and to so many minutes after noon, looked at every minute.
+// minutes returns a span in minutes after noon, with a look every minute.
 func minutes(from, to, at int) nodequery.Span {
 	return nodequery.Span{From: after(from, 0), To: after(to, 0), At: after(at, 0), Step: time.Minute}
 }
@@ -51,7 +51,7 @@ func clock(t *time.Time) string {
 	return t.Format("15:04:05")
 }
 
-// room shows capacity, and what is available now, on average and at the least.
+// room formats the capacity, and the current, mean and least available amounts.
 func room(r nodequery.Resource, unit float64) string {
 	var all []string
 	for _, v := range []*float64{r.Capacity, r.Available, r.Mean, r.Least} {
@@ -77,7 +77,7 @@ func lines(r *nodequery.Report) []string {
 	return all
 }
 
-// anHour is a history from noon to one o'clock. A change is written ten seconds later.
+// anHour records a history from noon to one o'clock. A change is written ten seconds later.
 func anHour(t *testing.T) *promserver.Server {
 	t.Helper()
 	s := promserver.Start(t)
@@ -104,14 +104,14 @@ func anHour(t *testing.T) *promserver.Server {
 	return s
 }
 
-// TestWhatTheRecorderWroteIsFound: what is there at a quarter to one, and the hour.
+// TestWhatTheRecorderWroteIsFound: the state at a quarter to one, and over the hour.
 func TestWhatTheRecorderWroteIsFound(t *testing.T) {
 	r := read(t, anHour(t), minutes(0, 60, 45))
 	want := []string{
 		": 1/1 nodes, 1 pods | cpu 4 2.5 2.664 2.5 | GiB 8 6 6.164 6 | finish - -",
 		"big: 0/1 nodes, 0 pods | cpu 4 0 1.663 0 | GiB 8 0 3.325 0 | finish - -",
 		"m1: 1/1 nodes, 1 pods | cpu 4 1.5 3.607 1.5 | GiB 8 6 9.721 6 | finish 13:00:00 900",
-		// The looks before ten past see 3.5 cores free, those from then on 1.5, and none sees 0.5.
+		// The looks before 12:10 see 3.5 cores free, later ones 1.5, and none sees 0.5.
 		"a of m1: ready, 1 pods | cpu 4 1.5 1.828 0.5 | GiB 8 6 6.164 5 | finish 13:00:00 900 | came - went -, 1h1m0s",
 		"b of m1: absent, 0 pods | cpu 4 - 3.5 3.5 | GiB 8 - 7 7 | finish - - | came - went 12:31:00, 31m0s",
 		"c of big: not ready, 0 pods | cpu 4 0 1.663 0 | GiB 8 0 3.325 0 | finish - - | came 12:21:00 went -, 40m0s",
@@ -147,7 +147,7 @@ func TestOnlyOneMomentIsNow(t *testing.T) {
 	}
 }
 
-// TestTheLeastIsThatOfTheWholeTime: wherever in it that was.
+// TestTheLeastIsThatOfTheWholeTime: the minimum may be anywhere in the span.
 func TestTheLeastIsThatOfTheWholeTime(t *testing.T) {
 	s := promserver.Start(t)
 	c := recorded.Start(t, s, after(0, -10))
@@ -234,7 +234,7 @@ func TestWhatNobodyCanHaveIsPassedOver(t *testing.T) {
 			s.Put(at, value, "__name__", history.Pods, "node", node)
 		}
 	}
-	s.Put(after(3, 0), 1, "__name__", history.Ready) // names no node
+	s.Put(after(3, 0), 1, "__name__", history.Ready) // has no node label
 	r := read(t, s, minutes(0, 2, 2))
 	if len(r.Nodes) != 4 {
 		t.Fatalf("%d nodes, want 4", len(r.Nodes))
@@ -258,8 +258,8 @@ func TestAServerWithoutHistoryHasNoNodes(t *testing.T) {
 	}
 }
 
-// TestLooksAreAskedForAFewAtATime: no query holds more than 25 of them, and none is seen twice
-// or not at all.
+// TestLooksAreAskedForAFewAtATime: no query covers more than 25 looks, and each look is
+// covered once.
 func TestLooksAreAskedForAFewAtATime(t *testing.T) {
 	for _, tc := range []struct{ looks, queries int }{{1, 7 + 6}, {25, 7 + 6}, {26, 7 + 12}, {51, 7 + 18}} {
 		s := promserver.Start(t)

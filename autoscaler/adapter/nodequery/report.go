@@ -7,56 +7,58 @@ import (
 	"time"
 )
 
-// Report is what nodes were like. As JSON it is read by scripts: fields may be added and
+// Report describes the nodes over a span. Scripts read it as JSON: fields may be added but
 // never renamed.
 type Report struct {
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
-	// At is the moment at which nodes are shown.
+	// At is the time at which the state of nodes is shown.
 	At time.Time `json:"at"`
-	// StepSeconds is how far apart the looks are.
+	// StepSeconds is the time between looks.
 	StepSeconds float64 `json:"stepSeconds"`
-	// Begins and Ends are the first and the last look that saw any node; nil if none did.
+	// Begins and Ends are the times of the first and the last look that saw any node; nil if
+	// none did.
 	Begins *time.Time `json:"begins,omitempty"`
 	Ends   *time.Time `json:"ends,omitempty"`
-	// MachineTypes are in the order of their names, as are Nodes. A node whose type was
-	// changed is there once for each.
+	// MachineTypes and Nodes are sorted by name. A node whose type changed is listed once for
+	// each type.
 	MachineTypes []MachineType `json:"machineTypes"`
 	Nodes        []Node        `json:"nodes"`
 }
 
-// The states of a node at a moment.
+// The states of a node.
 const (
 	StateReady    = "ready"
-	StateNotReady = "not ready" // or cordoned: it takes no pods
-	StateAbsent   = "absent"    // it has not come yet, or has gone
+	StateNotReady = "not ready" // or cordoned
+	StateAbsent   = "absent"    // not created yet, or already gone
 )
 
-// Node is one of a machine type.
+// Node is a node with one machine type.
 type Node struct {
 	Name string `json:"node"`
-	// MachineType is empty where the node has no label that tells.
+	// MachineType is empty if the node has no label for it.
 	MachineType string `json:"machineType"`
 	State       string `json:"state"`
-	// Pods is how many had not ended.
+	// Pods is the number of pods that had not ended.
 	Pods int `json:"pods"`
 	// CPU is in cores and Memory in bytes.
 	CPU    Resource `json:"cpu"`
 	Memory Resource `json:"memory"`
 	Busy
-	// Came and Went are the first look that saw it there, and the first after the last one:
-	// it came or went within a step before. They are nil where it was there from the
-	// beginning of what is known, or to its end, and for what was there between two looks only.
+	// Came is the first look that saw the node, and Went is the first look after the last
+	// that did: it came or went up to one step earlier. They are nil if the node was there at
+	// the beginning or the end of the recorded history, and if no look saw it.
 	Came *time.Time `json:"came,omitempty"`
 	Went *time.Time `json:"went,omitempty"`
-	// ThereSeconds is for how long of the time it was there: so many looks times a step.
+	// ThereSeconds is how long the node was there: the number of looks that saw it times the
+	// step.
 	ThereSeconds float64 `json:"thereSeconds"`
 }
 
-// MachineType is what all nodes of one had together.
+// MachineType is the total over all nodes of a machine type.
 type MachineType struct {
 	MachineType string `json:"machineType"`
-	// Nodes, Ready and Pods are how many there were at the moment.
+	// Nodes, Ready and Pods are their numbers at the time At.
 	Nodes int `json:"nodes"`
 	Ready int `json:"ready"`
 	Pods  int `json:"pods"`
@@ -66,26 +68,26 @@ type MachineType struct {
 	Busy
 }
 
-// Resource is an amount of one. What is not known is nil.
+// Resource is the amount of one resource. Unknown values are nil.
 type Resource struct {
-	// Capacity is what the machine has, or had when it was last seen; of a machine type,
-	// what the nodes have that are there at the moment.
+	// Capacity is the capacity of the node, now or when it was last seen; for a machine type,
+	// the sum over the nodes that exist at the time At.
 	Capacity *float64 `json:"capacity,omitempty"`
-	// Available is what further pods may request at the moment.
+	// Available is what further pods may request at the time At.
 	Available *float64 `json:"available,omitempty"`
-	// Mean and Least are the same over the time: while the node was there, or while any of
-	// the machine type was. Least of a node is that of everything written, of a machine type
-	// that of the looks.
+	// Mean and Least are the mean and minimum of Available while the node, or any node of the
+	// machine type, was there. Least covers all samples for a node, and the looks for a
+	// machine type.
 	Mean  *float64 `json:"meanAvailable,omitempty"`
 	Least *float64 `json:"leastAvailable,omitempty"`
 }
 
-// Busy is until when batch pods are expected to run.
+// Busy is the expected finish of batch pods.
 type Busy struct {
-	// Finish is when the last batch pod is expected to end that runs at the moment; nil
-	// where no pod tells.
+	// Finish is the latest expected finish of the batch pods that run at the time At; nil if
+	// no pod has one.
 	Finish *time.Time `json:"finish,omitempty"`
-	// RemainingSeconds is Finish less the moment: below 0 for what is late.
+	// RemainingSeconds is Finish minus At: negative if the pod is late.
 	RemainingSeconds *float64 `json:"remainingSeconds,omitempty"`
 }
 
@@ -105,7 +107,7 @@ func (f found) report(span Span) *Report {
 	return r
 }
 
-// keys are the nodes that a look saw, and those that were there between two.
+// keys returns the nodes that a look saw, and those that existed only between two looks.
 func (f found) keys() []key {
 	keys := map[key]bool{}
 	for k := range f.first {
@@ -135,7 +137,7 @@ func (f found) node(k key, r *Report) Node {
 		n.Busy = busyUntil(*moment(finish), r.At)
 	}
 	if f.looks[k] == 0 {
-		return n // it was there between two looks
+		return n // it existed only between two looks
 	}
 	if first := moment(f.first[k]); first.After(*r.Begins) {
 		n.Came = first
@@ -157,7 +159,7 @@ func (f found) resource(k key, name string) Resource {
 	return r
 }
 
-// types adds up the nodes, in their order.
+// types returns the sums over the nodes, sorted by machine type.
 func (f found) types(nodes []Node, at time.Time) []MachineType {
 	sums := map[string]*MachineType{}
 	for _, n := range nodes {
@@ -191,7 +193,7 @@ func (f found) types(nodes []Node, at time.Time) []MachineType {
 	return types
 }
 
-// share is what a node adds to the mean of its machine type.
+// share returns what a node contributes to the mean of its machine type.
 func (f found) share(k key) *float64 {
 	sum, known := f.sums[k]
 	looks := f.typeLooks[key{machineType: k.machineType}]
@@ -202,12 +204,12 @@ func (f found) share(k key) *float64 {
 	return &part
 }
 
-// add adds what a node has at the moment.
+// add adds the current amounts of a node.
 func (r *Resource) add(n Resource) {
 	r.Capacity, r.Available = plus(r.Capacity, n.Capacity), plus(r.Available, n.Available)
 }
 
-// plus adds what is known.
+// plus returns the sum of the known values.
 func plus(a, b *float64) *float64 {
 	if a == nil || b == nil {
 		return cmp.Or(a, b)
@@ -228,9 +230,9 @@ func busyUntil(finish, at time.Time) Busy {
 	return Busy{Finish: &finish, RemainingSeconds: &remaining}
 }
 
-// moment returns the time of so many seconds since 1970.
+// moment returns the time for seconds since 1970.
 func moment(seconds float64) *time.Time {
-	const most = 253402300799 // the end of the year 9999, after which times have no JSON
+	const most = 253402300799 // the end of the year 9999; later times have no JSON form
 	t := time.UnixMilli(int64(min(seconds, most) * 1e3)).UTC()
 	return &t
 }

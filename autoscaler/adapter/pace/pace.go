@@ -1,11 +1,13 @@
-// Package pace has targets scraped as often as ReplicaPolicies look at what comes from them.
+// Package pace scrapes targets as often as ReplicaPolicies read metrics from them.
 //
-// A policy asks queries of the store. Where the series were scraped that they read, their
-// labels tell: these targets, and the further replicas of them, whose series are still to come,
-// are scraped no less often than the policy looks. Nothing has to be said beside the policy,
-// and it holds for an nginx in another namespace as for pods of its own.
+// The labels of the series that a policy's queries read identify the targets they were
+// scraped from. These targets, and other targets of the same group, whose series may not
+// exist yet, are scraped at least as often as the policy observes. This needs no
+// configuration besides the policy, and works for an nginx in another namespace as well as
+// for the policy's own pods.
 //
-// pace.go says what becomes of targets, policies.go what policies ask for, run.go keeps it so.
+// pace.go computes intervals, policies.go reads the policies, run.go keeps the intervals up
+// to date.
 package pace
 
 import (
@@ -16,35 +18,36 @@ import (
 	"supercargo.dev/supercargo/autoscaler/adapter/store/target"
 )
 
-// Bounds say how often targets may be scraped for policies.
+// Bounds limit how often targets are scraped for policies.
 type Bounds struct {
-	// Usual is how often a target is scraped that does not say so itself.
+	// Usual is the interval of a target that does not state one.
 	Usual time.Duration
 	// Least is the shortest interval.
 	Least time.Duration
-	// Most is how many targets may be scraped more often than they are without policies.
+	// Most is the maximum number of targets that are scraped more often because of policies.
 	Most int
 }
 
-// Paced is targets with the intervals that policies bring them to.
+// Paced is a list of targets with the intervals that policies need.
 type Paced struct {
 	Targets []target.Target
-	// Accelerated is how many are scraped more often for policies, and Left how many are not
-	// since there are too many.
+	// Accelerated is the number of targets that are scraped more often because of policies,
+	// and Left is the number that are not because Most was reached.
 	Accelerated, Left int
 }
 
-// Asked is what policies ask for, by where series were scraped. The zero value asks for nothing.
+// Asked is the intervals that policies need, by origin of the series. The zero value needs
+// none.
 type Asked struct {
-	// Every is how often what comes from there is looked at.
+	// Every is the shortest interval at which policies read series of an origin.
 	Every map[store.Origin]time.Duration
-	// Floor is how often a target may be scraped that takes long to answer: one that is scraped
-	// more often than it can answer has no value at all.
+	// Floor is the shortest interval for a target that is slow to respond: a target that is
+	// scraped more often than it can respond has no values at all.
 	Floor map[store.Origin]time.Duration
 }
 
-// floorOf is how often a target may be scraped that takes so long to answer: half of the time
-// is left over. It is a second times a power of two, so that it changes rarely.
+// floorOf returns the shortest interval for a target with a given response time: at least
+// twice that time. It is a second times a power of two, so that it changes rarely.
 func floorOf(took time.Duration) time.Duration {
 	floor := time.Second
 	for floor < 2*took {
@@ -53,10 +56,11 @@ func floorOf(took time.Duration) time.Duration {
 	return floor
 }
 
-// Apply gives each target the shortest of its own interval, that asked for by origin, and
-// that asked for of another target of its group. Where there are more to accelerate than may be, the
-// first are. Kubelets are left as they are: they measure anew every ten seconds or so,
-// however often they are asked. The arguments are not changed.
+// Apply sets the interval of each target to the shortest of its own, the one needed for its
+// origin, and the one needed for another target of its group. If more targets than b.Most
+// would be accelerated, the first ones are. It does not change kubelets, which take a new
+// measurement only about every ten seconds. It does not modify its arguments. Cost:
+// O(targets).
 func Apply(targets []target.Target, asked Asked, b Bounds) Paced {
 	groups := map[string]time.Duration{}
 	for _, t := range targets {
@@ -82,10 +86,10 @@ func Apply(targets []target.Target, asked Asked, b Bounds) Paced {
 	return paced
 }
 
-// originOf is what the series of a target are known by.
+// originOf returns the origin of the series of a target.
 func originOf(t target.Target) store.Origin { return store.Origin{Job: t.Job, Instance: t.Address} }
 
-// shortest is the shorter of two intervals, where 0 is none.
+// shortest returns the shorter of two intervals, where 0 means none.
 func shortest(a, b time.Duration) time.Duration {
 	if a == 0 || b == 0 {
 		return a + b
@@ -93,7 +97,7 @@ func shortest(a, b time.Duration) time.Duration {
 	return min(a, b)
 }
 
-// longest is how often the target is scraped that is scraped most rarely.
+// longest returns the longest interval of a target, without kubelets.
 func longest(targets []target.Target, usual time.Duration) time.Duration {
 	var d time.Duration
 	for _, t := range targets {

@@ -14,7 +14,7 @@ import (
 
 var bounds = Bounds{Usual: 15 * time.Second, Least: time.Second, Most: 100}
 
-// from is what the series of a pod are known by.
+// from returns the origin of the series of a pod.
 func from(address string) store.Origin { return store.Origin{Job: target.PodsJob, Instance: address} }
 
 func TestTargetsAreScrapedAsOftenAsIsAskedAndNoLessOftenThanTheySay(t *testing.T) {
@@ -69,8 +69,8 @@ func TestKubeletsAreLeftAsTheyAre(t *testing.T) {
 	}
 }
 
-// TestNoMoreAreAcceleratedThanMayBe: whatever is asked, every target keeps its place and is within
-// the bounds.
+// TestNoMoreAreAcceleratedThanMayBe: for any demand, every target keeps its position and is
+// within the bounds.
 func TestNoMoreAreAcceleratedThanMayBe(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := bounds

@@ -15,25 +15,25 @@ import (
 	"supercargo.dev/supercargo/autoscaler/replica/decide"
 )
 
-// Series finds where series were scraped.
+// Series finds the origins of series.
 type Series interface {
-	// Origins returns where the series were scraped that an expression reads.
+	// Origins returns the origins of the series that an expression reads.
 	Origins(ctx context.Context, expression string) (map[store.Origin]bool, error)
 }
 
-// demand is what a policy asks, and how often; nothing if its spec is invalid.
+// demand is the queries of a policy and its shortest interval; empty if its spec is invalid.
 type demand struct {
 	generation int64
 	every      time.Duration
 	queries    []string
 }
 
-// demandOf reads a policy.
+// demandOf returns the demand of a policy.
 func demandOf(p *v1alpha1.ReplicaPolicy) demand {
 	d := demand{generation: p.Generation}
 	sound, err := decide.New(p.Namespace, &p.Spec)
 	if err != nil {
-		return d // the autoscaler says so in its status, and does not look
+		return d // the autoscaler reports this in the status, and does not observe
 	}
 	d.every = sound.Shortest
 	for _, q := range sound.Questions {
@@ -42,9 +42,9 @@ func demandOf(p *v1alpha1.ReplicaPolicy) demand {
 	return d
 }
 
-// Look returns how often what comes from where is looked at, of what is looked at more often
-// than once in below. An expression is looked up once, however many policies ask it; one that
-// cannot be is left out.
+// Look returns the intervals that policies need, by origin, for queries with an interval
+// below the given one. It looks up each expression once, however many policies use it, and
+// ignores expressions whose origins cannot be determined.
 func (p *Pacer) Look(ctx context.Context, below time.Duration) (Asked, error) {
 	queries, err := p.queries(ctx)
 	if err != nil {
@@ -73,8 +73,8 @@ func (p *Pacer) Look(ctx context.Context, below time.Duration) (Asked, error) {
 	return Asked{Every: asked, Floor: p.floors(p.Clock.Now())}, nil
 }
 
-// floors returns how often targets may be scraped that take or took long to answer, those
-// without any bound left out.
+// floors returns the shortest intervals of targets that are, or recently were, slow to
+// respond. Other targets are not in the map.
 func (p *Pacer) floors(now time.Time) map[store.Origin]time.Duration {
 	if p.slow == nil {
 		p.slow = map[store.Origin]slow{}
@@ -95,11 +95,11 @@ func (p *Pacer) floors(now time.Time) map[store.Origin]time.Duration {
 	return floors
 }
 
-// queries returns what policies ask, and how often it is asked at most. A policy that has not
-// changed is not read again.
+// queries returns the queries of policies with the shortest interval of each. It parses a
+// policy again only after its generation changes.
 func (p *Pacer) queries(ctx context.Context) (map[string]time.Duration, error) {
 	var list v1alpha1.ReplicaPolicyList
-	// Nothing is changed in what the cache has.
+	// The objects of the cache are not modified.
 	if err := p.Policies.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list ReplicaPolicies: %w", err)
 	}

@@ -21,34 +21,34 @@ import (
 	"supercargo.dev/supercargo/internal/platform/poll"
 )
 
-// every is how often it is found out what policies ask for: series of a new target come
-// without a sign. ease bounds what that costs: it is followed by a rest of so many times as
-// long, and of retry at most. Where it cannot be found out, as where ReplicaPolicies are not
-// installed, it is tried again after retry, since each time may cost the API server a request.
+// every is the interval at which demand is computed; it is polled, because no event reports
+// the series of a new target. ease limits the share of CPU time: the pause is at least ease
+// times the duration of the computation, but at most retry. After an error, such as when
+// ReplicaPolicies are not installed, the pause is retry, because each attempt may cost an API
+// request.
 const (
 	every = 2 * time.Second
 	ease  = 20
 	retry = time.Minute
-	// patience is for how long a target is taken for slow that was.
+	// patience is how long a target counts as slow after it last was.
 	patience = 5 * time.Minute
 )
 
-// slow is how seldom a target was to be scraped by how long it took, and when.
+// slow is the shortest interval of a slow target, and when it was last measured.
 type slow struct {
 	floor time.Duration
 	at    time.Time
 }
 
-// Pacer brings targets to the intervals at which policies look.
+// Pacer sets the intervals of targets to those that policies need.
 type Pacer struct {
-	// Policies reads a cache that watches, so that nothing is asked of the API server.
+	// Policies reads from a cache that watches, so that reads cost no API requests.
 	Policies client.Reader
-	// Series are those of the store.
+	// Series finds origins in the store.
 	Series Series
-	// Took tells how long targets took to answer last, by what their series are known by.
+	// Took returns the latest response times of targets, by origin.
 	Took func() map[store.Origin]time.Duration
-	// Sources are the names by which policies know the store, of those that the autoscaler was
-	// told of.
+	// Sources are the names of the store in ReplicaPolicies, as configured in the autoscaler.
 	Sources []string
 	Bounds  Bounds
 	Clock   clock.WithTicker
@@ -60,7 +60,7 @@ type Pacer struct {
 	accelerated, left prometheus.Gauge
 }
 
-// Register adds the pacer's metrics.
+// Register registers the pacer's metrics.
 func (p *Pacer) Register(r prometheus.Registerer) error {
 	p.accelerated = prometheus.NewGauge(prometheus.GaugeOpts{Name: "supercargo_adapter_targets_accelerated", Help: "Targets that are scraped more often since ReplicaPolicies look more often."})
 	p.left = prometheus.NewGauge(prometheus.GaugeOpts{Name: "supercargo_adapter_targets_not_accelerated", Help: "Targets that ReplicaPolicies look at more often than they are scraped, because there are too many."})
@@ -72,8 +72,8 @@ func (p *Pacer) Register(r prometheus.Registerer) error {
 	return nil
 }
 
-// Run passes targets on with the intervals that policies bring them to: when they come, and when
-// what policies ask for has changed, until ctx ends. Targets never wait for policies.
+// Run forwards targets with the intervals that policies need, each time the targets or the
+// demand change, until ctx ends. Targets never wait for policies.
 func (p *Pacer) Run(ctx context.Context, targets <-chan []target.Target, changes chan<- []target.Target) error {
 	asks := make(chan Asked)
 	group, ctx := errgroup.WithContext(ctx)
@@ -82,7 +82,7 @@ func (p *Pacer) Run(ctx context.Context, targets <-chan []target.Target, changes
 	return group.Wait()
 }
 
-// watch sends what policies ask for each time that it has changed.
+// watch sends the demand each time it changes.
 func (p *Pacer) watch(ctx context.Context, asks chan<- Asked) error {
 	var last Asked
 	for {
@@ -93,7 +93,7 @@ func (p *Pacer) watch(ctx context.Context, asks chan<- Asked) error {
 			return nil
 		case meta.IsNoMatchError(err):
 			rest = retry
-		case err != nil: // what was asked for holds on
+		case err != nil: // keep the previous demand
 			p.Log.Error(err, "Not found out how often ReplicaPolicies look")
 			rest = retry
 		case !maps.Equal(asked.Every, last.Every) || !maps.Equal(asked.Floor, last.Floor):
@@ -110,7 +110,7 @@ func (p *Pacer) watch(ctx context.Context, asks chan<- Asked) error {
 	}
 }
 
-// pass applies what was asked for last to what targets there are.
+// pass applies the latest demand to the latest targets.
 func (p *Pacer) pass(ctx context.Context, targets <-chan []target.Target, asks <-chan Asked, changes chan<- []target.Target) error {
 	var current []target.Target
 	var asked Asked
@@ -137,7 +137,7 @@ func (p *Pacer) pass(ctx context.Context, targets <-chan []target.Target, asks <
 	}
 }
 
-// say tells what has become of targets.
+// say records metrics and logs for the intervals.
 func (p *Pacer) say(paced Paced, last *Paced) {
 	if p.accelerated != nil {
 		p.accelerated.Set(float64(paced.Accelerated))

@@ -35,7 +35,7 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// policy returns one that looks every d, by the preset nginx.
+// policy returns a policy that observes every d with the preset nginx.
 func policy(name string, d time.Duration) *v1alpha1.ReplicaPolicy {
 	p := &v1alpha1.ReplicaPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name), Generation: 1}}
 	p.Spec = v1alpha1.ReplicaPolicySpec{
@@ -49,8 +49,8 @@ func policy(name string, d time.Duration) *v1alpha1.ReplicaPolicy {
 	return p
 }
 
-// filled returns a store with series of a name, a namespace, and where they were scraped, or
-// nowhere.
+// filled returns a store with series, each given as name, namespace, and instance, which may
+// be empty.
 func filled(t *testing.T, series ...[3]string) *store.Store {
 	t.Helper()
 	o := store.Defaults()
@@ -80,7 +80,7 @@ func filled(t *testing.T, series ...[3]string) *store.Store {
 	return s
 }
 
-// pacer returns one with policies, of which the client can make more.
+// pacer returns a Pacer with policies; the client can create more.
 func pacer(t *testing.T, s Series, policies ...client.Object) (*Pacer, client.Client, *clocktesting.FakeClock) {
 	t.Helper()
 	scheme := kruntime.NewScheme()
@@ -93,7 +93,7 @@ func pacer(t *testing.T, s Series, policies ...client.Object) (*Pacer, client.Cl
 	return &Pacer{Policies: c, Series: s, Took: took, Sources: []string{"default"}, Bounds: bounds, Clock: clock}, c, clock
 }
 
-// look returns what is asked for now.
+// look returns the current demand.
 func look(t *testing.T, p *Pacer) map[store.Origin]time.Duration {
 	t.Helper()
 	asked, err := p.Look(t.Context(), 15*time.Second)
@@ -216,7 +216,8 @@ func TestATargetThatWasSlowIsGivenTimeForFiveMinutes(t *testing.T) {
 	}
 }
 
-// runs runs a pacer until the test ends. It returns where targets go in and come out.
+// runs runs a pacer until the test ends. It returns a channel for targets and a function that
+// returns the resulting intervals.
 func runs(t *testing.T, p *Pacer) (chan<- []target.Target, func() []time.Duration) {
 	t.Helper()
 	if err := p.Register(prometheus.NewRegistry()); err != nil {
@@ -247,7 +248,7 @@ func runs(t *testing.T, p *Pacer) (chan<- []target.Target, func() []time.Duratio
 	}
 }
 
-// rests waits until the pacer rests.
+// rests waits until the pacer pauses.
 func rests(t *testing.T, clock *clocktesting.FakeClock) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !clock.HasWaiters(); runtime.Gosched() {
@@ -257,7 +258,7 @@ func rests(t *testing.T, clock *clocktesting.FakeClock) {
 	}
 }
 
-// step ends the rest of the pacer.
+// step ends the pause of the pacer.
 func step(t *testing.T, clock *clocktesting.FakeClock) {
 	t.Helper()
 	rests(t, clock)
@@ -310,7 +311,7 @@ func TestTargetsDoNotWaitForPolicies(t *testing.T) {
 	}
 }
 
-// missing has no ReplicaPolicies, and counts how often it was asked.
+// missing returns that ReplicaPolicies are not installed, and counts the calls.
 type missing struct {
 	client.Reader
 	asked chan struct{}
@@ -337,11 +338,11 @@ func TestWherePoliciesAreNotInstalledItIsAskedOnceAMinute(t *testing.T) {
 	<-m.asked
 }
 
-// TestAPageIsReadAsOftenAsAPolicyLooks goes all the way: what the scraper gives a series is what
-// the pacer finds its target by.
+// TestAPageIsReadAsOftenAsAPolicyLooks is end to end: the pacer finds a target by the labels
+// that the scraper gives its series.
 func TestAPageIsReadAsOftenAsAPolicyLooks(t *testing.T) {
 	t.Parallel()
-	patience := make(chan string, 1000) // how long the scraper waits for an answer: as long as its interval
+	patience := make(chan string, 1000) // how long the scraper waits for a response: as long as its interval
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintln(w, "nginx_connections_writing 1")
 		patience <- r.Header.Get("X-Prometheus-Scrape-Timeout-Seconds")

@@ -1,14 +1,14 @@
-// Package preset has queries for metrics that many services have.
+// Package preset provides queries for metrics of common services.
 //
-// A preset is a function of its parameters to PromQL, one query for each
-// measurement that it knows. Everything a parameter says ends up inside a quoted
-// label value, so that it can narrow a query and not change it, and the namespace
-// of what is measured is always that of the policy.
+// A preset is a function from its parameters to PromQL, with one query for each measurement
+// that it supports. Parameters appear only inside quoted label values, so that they can
+// restrict a query but not change it, and the namespace of the measured objects is that of
+// the policy by default.
 //
-// Every query answers one sample, or none where nothing is measured; none is not a
-// zero. A response time is NaN while no request was answered. Counters that begin
-// anew are for rate to mend. Answers of class 5xx count as arrivals and not as
-// response times: a service that fails at once is not a quick one.
+// Every query returns one sample, or none if there is no measurement; none does not mean
+// zero. A response time is NaN while no request is answered. rate handles counter resets.
+// Responses of class 5xx count as arrivals but not in response times: a service that fails at
+// once is not fast.
 package preset
 
 import (
@@ -23,52 +23,52 @@ import (
 	"unicode/utf8"
 )
 
-// Queries are PromQL, each answering one sample; empty where there is none.
+// Queries are PromQL expressions that return one sample each; empty if the preset has none.
 type Queries struct {
-	// ArrivalRate is requests per second.
+	// ArrivalRate is in requests per second.
 	ArrivalRate string
-	// ResponseTime is seconds, the mean of the requests answered within the window;
-	// with a parameter percentile that percentile of them.
+	// ResponseTime is in seconds: the mean over the requests answered within the window or,
+	// with the parameter percentile, that percentile.
 	ResponseTime string
-	// Percentile is the percentile of response times in seconds, interpolated within
-	// the buckets of a histogram; [DefaultPercentile] without the parameter.
+	// Percentile is a percentile of response times in seconds, interpolated within the
+	// buckets of a histogram; [DefaultPercentile] without the parameter.
 	Percentile string
-	// QueueLength is the requests inside, waiting and in service: by Little's law, or
-	// connections with a request under way.
+	// QueueLength is the number of requests in the system, waiting and in service: by
+	// Little's law, or the number of connections with a request in progress.
 	QueueLength string
-	// Utilization is the mean load of a Ready replica in percent of what it requests.
+	// Utilization is the mean CPU usage of Ready replicas in percent of their requests.
 	Utilization string
 }
 
 // The presets.
 const (
-	// IngressNginx is the metrics of ingress-nginx's controller.
+	// IngressNginx reads the metrics of the ingress-nginx controller.
 	IngressNginx = "ingress-nginx"
-	// Nginx is the metrics of the nginx-exporter beside any nginx.
+	// Nginx reads the metrics of the nginx-exporter next to any nginx.
 	Nginx = "nginx"
-	// ContainerCPU is the CPU that containers of Ready pods use, as kubelets tell it, in
-	// percent of what they request, both as kube-state-metrics tells it.
+	// ContainerCPU is the CPU usage of containers of Ready pods, from kubelets, in percent of
+	// their requests; requests and readiness come from kube-state-metrics.
 	ContainerCPU = "container-cpu"
-	// PodUsage is the CPU that pods use in percent of what they request, as the metrics
-	// adapter keeps it from metrics.k8s.io.
+	// PodUsage is the CPU usage of pods in percent of their requests, as the metrics adapter
+	// records them from metrics.k8s.io.
 	PodUsage = "pod-usage"
-	// WorkQueue is the tasks of a Work Queue manager, as the metrics adapter asks it.
+	// WorkQueue reads the tasks of a Work Queue manager, as the metrics adapter records them.
 	WorkQueue = "work-queue"
 )
 
-// DefaultWindow is over what time rates are taken: two samples must be inside, so
-// that it is at least twice the scrape interval.
+// DefaultWindow is the range of rates. A window must contain two samples, so it must be at
+// least twice the scrape interval.
 const DefaultWindow = time.Minute
 
-// DefaultPercentile is the share of requests that are no slower.
+// DefaultPercentile is the fraction of requests that are no slower.
 const DefaultPercentile = 0.95
 
 type entry struct {
 	name string
-	// required and optional are the parameters.
+	// required and optional are the names of the parameters.
 	required, optional []string
 	make               func(p *parameters) Queries
-	// serve says whose the series are, where a server is asked for any of them.
+	// serve returns the owner of the series, for use by the metrics APIs.
 	serve func(p *parameters) owner
 }
 
@@ -80,7 +80,7 @@ var entries = []entry{
 	{WorkQueue, []string{"manager"}, []string{"category", "window"}, workQueue, ofManagers},
 }
 
-// find returns the preset of a name.
+// find returns the preset with a name.
 func find(name string) (entry, error) {
 	at := slices.IndexFunc(entries, func(e entry) bool { return e.name == name })
 	if at < 0 {
@@ -89,7 +89,7 @@ func find(name string) (entry, error) {
 	return entries[at], nil
 }
 
-// Names lists the presets.
+// Names returns the names of the presets.
 func Names() []string {
 	var names []string
 	for _, e := range entries {
@@ -98,9 +98,8 @@ func Names() []string {
 	return names
 }
 
-// New returns the queries of a preset for a service in a namespace. It fails for an
-// unknown preset, and for parameters that are unknown, missing or no good; it then
-// names all of them.
+// New returns the queries of a preset for a service in a namespace. It returns an error for
+// an unknown preset, and for unknown, missing or invalid parameters, all of which it lists.
 func New(name, namespace string, given map[string]string) (Queries, error) {
 	e, err := find(name)
 	if err != nil {
@@ -117,7 +116,7 @@ func New(name, namespace string, given map[string]string) (Queries, error) {
 	return q, p.err(e)
 }
 
-// check finds parameters that the preset does not have, and text that is none.
+// check reports parameters that the preset does not have, and values that are not UTF-8.
 func (p *parameters) check(e entry) {
 	known := slices.Concat(e.required, e.optional)
 	for _, parameter := range slices.Sorted(maps.Keys(p.given)) {
@@ -130,7 +129,7 @@ func (p *parameters) check(e entry) {
 	}
 }
 
-// err is everything that is wrong with the parameters.
+// err returns all errors in the parameters.
 func (p *parameters) err(e entry) error {
 	if err := errors.Join(p.faults...); err != nil {
 		return fmt.Errorf("preset %s: %w", e.name, err)
@@ -138,13 +137,13 @@ func (p *parameters) err(e entry) error {
 	return nil
 }
 
-// parameters reads what was given and gathers what is wrong with it.
+// parameters reads parameters and collects their errors.
 type parameters struct {
-	// namespace is that of what is measured; with serving there is none, and no query
-	// says it.
+	// namespace is the namespace of the measured objects. If serving is set, the server adds
+	// the namespace to the queries instead.
 	namespace string
 	serving   bool
-	// by is the label by which samples are told apart; empty: they are added up.
+	// by is the label by which samples are grouped; if empty, they are added up.
 	by     string
 	given  map[string]string
 	faults []error
@@ -154,7 +153,7 @@ func (p *parameters) fault(parameter, what string) {
 	p.faults = append(p.faults, fmt.Errorf("parameter %s %s", parameter, what))
 }
 
-// window is over what time rates are taken, in PromQL's words.
+// window returns the range of rates as a PromQL duration.
 func (p *parameters) window() string {
 	text, ok := p.given["window"]
 	if !ok {
@@ -170,7 +169,7 @@ func (p *parameters) window() string {
 
 func promDuration(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) + "ms" }
 
-// percentile is the share of requests, 0 for the mean.
+// percentile returns the percentile as a fraction; 0 means the mean.
 func (p *parameters) percentile() float64 {
 	text, ok := p.given["percentile"]
 	if !ok {
@@ -184,7 +183,7 @@ func (p *parameters) percentile() float64 {
 	return share / 100
 }
 
-// flag is a parameter that is true or false.
+// flag returns a boolean parameter.
 func (p *parameters) flag(name string) bool {
 	text, ok := p.given[name]
 	if !ok {
@@ -197,11 +196,11 @@ func (p *parameters) flag(name string) bool {
 	return is
 }
 
-// matcher is one label matcher, with the value quoted: in ASCII, since PromQL does not
-// take U+FFFD as it is.
+// matcher returns a label matcher with a quoted value: in ASCII, because PromQL rejects a
+// literal U+FFFD.
 func matcher(label, op, value string) string { return label + op + strconv.QuoteToASCII(value) }
 
-// selector is a label selector of what is not empty; "" if nothing is left.
+// selector returns a label selector of the matchers that are not empty; "" if all are.
 func selector(matchers ...string) string {
 	matchers = slices.DeleteFunc(slices.Clone(matchers), func(m string) bool { return m == "" })
 	if len(matchers) == 0 {
@@ -210,7 +209,7 @@ func selector(matchers ...string) string {
 	return "{" + strings.Join(matchers, ",") + "}"
 }
 
-// value is that of a parameter, or what it is without one.
+// value returns a parameter, or otherwise if it is not given.
 func (p *parameters) value(name, otherwise string) string {
 	if text, ok := p.given[name]; ok {
 		return text
@@ -218,7 +217,7 @@ func (p *parameters) value(name, otherwise string) string {
 	return otherwise
 }
 
-// equal is a matcher; "" for no value, which is no bound.
+// equal returns an equality matcher; "" for an empty value, which means no restriction.
 func equal(label, value string) string {
 	if value == "" {
 		return ""
@@ -226,7 +225,7 @@ func equal(label, value string) string {
 	return matcher(label, "=", value)
 }
 
-// inNamespace is the matcher of the namespace; "" where a server narrows to it.
+// inNamespace returns the matcher of the namespace; "" if the server adds it.
 func (p *parameters) inNamespace(label string) string {
 	if p.serving {
 		return ""
@@ -234,7 +233,7 @@ func (p *parameters) inNamespace(label string) string {
 	return matcher(label, "=", p.namespace)
 }
 
-// sum begins a sum over all series, or over those with the same value of a label.
+// sum returns the beginning of a sum over all series, or by a label.
 func (p *parameters) sum() string {
 	if p.by == "" {
 		return "sum("
@@ -242,16 +241,16 @@ func (p *parameters) sum() string {
 	return "sum by (" + p.by + ") ("
 }
 
-// ingressNginx reads one ingress. Prometheus calls labels that a target has beside
-// those of its own discovery exported_...; with honorLabels, as the scrape
-// configuration says, they keep their names.
+// ingressNginx reads one ingress. By default, Prometheus renames labels of a target that
+// conflict with its own to exported_...; with honorLabels, as in the scrape configuration,
+// they keep their names.
 func ingressNginx(p *parameters) Queries {
 	prefix := p.exported()
 	return p.web("nginx_ingress_controller_requests", "nginx_ingress_controller_request_duration_seconds", matcher("status", "!~", "5.."),
 		p.inNamespace(prefix+"namespace"), equal("ingress", p.given["ingress"]), equal(prefix+"service", p.given["service"]))
 }
 
-// exported is what the names of labels of a target begin with that its discovery has too.
+// exported returns the prefix of target labels that conflict with Prometheus' own.
 func (p *parameters) exported() string {
 	if p.flag("honorLabels") {
 		return ""
@@ -259,14 +258,13 @@ func (p *parameters) exported() string {
 	return "exported_"
 }
 
-// nginx reads one nginx, or several whose requests count together. The namespace is
-// that of the policy unless a parameter names the one that nginx runs in; an empty
-// one is no bound, for servers that know no namespaces. Without an upstream the
-// queue is the connections with a request under way, of which each scrape of the
-// status page makes one; they do not tell upstreams apart. Arrivals without an upstream
-// are the requests that have begun, as the status page counts them, less those for that
-// page; where there is no such count, those that have been answered: fewer, as long as a
-// line grows.
+// nginx reads one nginx, or several whose requests are added up. The namespace is that of the
+// policy unless a parameter names the one that nginx runs in; an empty one means no
+// restriction, for servers without namespaces. Without an upstream, the queue is the number
+// of connections with a request in progress, minus the one of each scrape of the status page;
+// connections do not distinguish upstreams. Without an upstream, arrivals are the requests on
+// the status page minus those for that page; if there is no status page, they are the
+// answered requests, which are fewer while a queue grows.
 func nginx(p *parameters) Queries {
 	of := []string{equal("job", p.given["job"]), equal("namespace", p.value("namespace", p.namespace))}
 	q := p.web("nginx_log_requests_total", "nginx_log_request_duration_seconds", matcher("status", "!=", "5xx"),
@@ -277,7 +275,7 @@ func nginx(p *parameters) Queries {
 	}
 	counted := "connections"
 	if p.serving {
-		counted = "little" // an upstream may be asked for
+		counted = "little" // the client may select an upstream
 	}
 	switch queue := p.value("queue", counted); {
 	case queue == "little":
@@ -292,12 +290,11 @@ func nginx(p *parameters) Queries {
 	return q
 }
 
-// web has the queries of a counter of requests and a histogram of their response
-// times, of which good leaves out the failed ones. Requests are counted when they have
-// been answered, so that arrivals show with the delay of a response. The requests
-// inside are, by Little's law, the response times that add up in a second: those that
-// wait and were not answered yet are missing, so that it comes late where a line grows
-// quickly.
+// web returns the queries for a counter of requests and a histogram of their response times;
+// the matcher good excludes failed requests. Requests are counted when answered, so arrivals
+// are late by the response time. By Little's law, the number of requests in the system is the
+// sum of response times per second: it misses requests that are not answered yet, so it lags
+// while a queue grows quickly.
 func (p *parameters) web(counter, histogram, good string, of ...string) Queries {
 	window, all, answered := p.window(), selector(of...), selector(append(of, good)...)
 	rate := func(metric, of string) string { return fmt.Sprintf("rate(%s%s[%s])", metric, of, window) }
@@ -321,12 +318,12 @@ func (p *parameters) web(counter, histogram, good string, of ...string) Queries 
 	return q
 }
 
-// containerCPU reads the containers of the pods whose names match a regular expression,
-// whole. Both sums are of the same pods: those that are measured and request something and,
-// for a policy, are Ready. A law multiplies by its Ready replicas: with the requests of pods
-// that still start among the divisor, utilisation would fall as soon as they are asked for,
-// and they would be cancelled. A server may be asked for one container, which readiness is
-// not of: there the pods that are measured count.
+// containerCPU reads the containers of the pods whose whole names match a regular expression.
+// Both sums are over the same pods: those with usage and requests and, for a policy, Ready. A
+// law multiplies by its Ready replicas: if the requests of starting pods were in the divisor,
+// utilisation would fall as soon as they are requested, and they would be removed again. A
+// server may be queried for one container, which has no readiness: it counts all measured
+// pods.
 func containerCPU(p *parameters) Queries {
 	container := matcher("container", "!=", "")
 	if name := p.given["container"]; name != "" {
@@ -343,8 +340,8 @@ func containerCPU(p *parameters) Queries {
 	return Queries{Utilization: "100 * " + p.sum() + used + ofPod + requested + ready + ") / " + p.sum() + requested + ofPod + used + ready + ")"}
 }
 
-// pods is the matcher of the pods whose names match a regular expression, whole; "" where
-// a server is asked for any.
+// pods returns the matcher of the pods whose whole names match a regular expression; "" if
+// serving and there is none.
 func (p *parameters) pods() string {
 	pods := p.given["pods"]
 	if _, err := regexp.Compile(pods); err != nil {
@@ -356,17 +353,17 @@ func (p *parameters) pods() string {
 	return matcher("pod", "=~", pods)
 }
 
-// podUsage reads pods as the metrics adapter keeps them. Pods that have not been measured
-// yet, or are not Ready, are in neither sum.
+// podUsage reads the series of pods that the metrics adapter records. Pods without usage, or
+// not Ready, are in neither sum.
 func podUsage(p *parameters) Queries {
 	where := selector(p.inNamespace("namespace"), p.pods(), matcher("resource", "=", "cpu"))
 	return Queries{Utilization: fmt.Sprintf("100 * %[1]ssupercargo_pod_used%[2]s and supercargo_pod_requested%[2]s) / %[1]ssupercargo_pod_requested%[2]s and supercargo_pod_used%[2]s)", p.sum(), where)}
 }
 
-// workQueue reads a manager, or one category of its tasks. A task has arrived when it was
-// submitted, and is inside while it waits, is on its way to a worker, runs there, or has
-// results that are still to come back. Managers do not say of which category the tasks were
-// that they were given.
+// workQueue reads a manager, or one category of its tasks. A task arrives when it is
+// submitted, and is in the system while it waits, is sent to a worker, runs there, or has
+// results to be returned. Managers do not report submitted tasks by category, so a category
+// has no arrival rate.
 func workQueue(p *parameters) Queries {
 	of := []string{p.inNamespace("namespace"), equal("manager", p.given["manager"])}
 	window := p.window()

@@ -120,8 +120,8 @@ func TestBadParametersAreAllNamed(t *testing.T) {
 	}
 }
 
-// TestPrometheusReadsWhatIsAsked parses queries with Prometheus' own parser: whatever
-// parameters say, they are a query for one value, and each label has the value given.
+// TestPrometheusReadsWhatIsAsked parses queries with Prometheus' own parser: for any
+// parameters, they are a query for one value, and each label has the given value.
 func TestPrometheusReadsWhatIsAsked(t *testing.T) {
 	read := parser.NewParser(parser.Options{})
 	values := func(t *rapid.T, query string) map[string]string {
@@ -174,8 +174,8 @@ func TestPrometheusReadsWhatIsAsked(t *testing.T) {
 	})
 }
 
-// TestNoParameterLeavesItsQuotes: without what stands in quotes, a query is the same
-// whatever the parameters say.
+// TestNoParameterLeavesItsQuotes: apart from quoted strings, a query does not depend on the
+// values of parameters.
 func TestNoParameterLeavesItsQuotes(t *testing.T) {
 	bare := func(t interface{ Fatalf(string, ...any) }, query string) string {
 		var out strings.Builder

@@ -8,25 +8,25 @@ import (
 	adapterv1alpha1 "supercargo.dev/supercargo/api/adapter/v1alpha1"
 )
 
-// owner says whose series are, in the words of the metrics APIs.
+// owner describes the owner of series in terms of the metrics APIs.
 type owner struct {
-	// namespaceLabel is the label that has the namespace of the owner, and labels what
-	// other labels are called in the series.
+	// namespaceLabel is the label with the namespace of the owner, and labels maps other
+	// labels to their names in the series.
 	namespaceLabel string
 	labels         map[string]string
-	// everywhere is for series that have no owner in a namespace: all may read them.
+	// everywhere marks series without an owner in a namespace: clients of all namespaces may
+	// read them.
 	everywhere bool
-	// resource of group is the kind of the owner, and objectLabel has its name. Without a
-	// resource there is no object, and metrics are external ones only.
+	// resource and group are the resource of the owner, and objectLabel is the label with its
+	// name. If resource is empty, there is no object, and only external metrics.
 	group, resource, objectLabel string
 }
 
-// Serve returns the configuration with the metrics of its presets written out among the
-// others: what is measured is narrowed by the server to the namespace and the labels that
-// a client asks for, so that one preset is enough for all ingresses. Metrics of objects
-// are served as custom metrics too, one value for each object. The configuration given is
-// not changed; it has been validated. Errors are a [field.ErrorList]: presets and
-// parameters that there are not, and names that others have.
+// Serve returns the configuration with its presets expanded into metrics. The server
+// restricts each query to the namespace and the labels that a client selects, so one preset
+// is enough for all ingresses. Metrics of objects are also served as custom metrics, one
+// value for each object. c must be valid and is not modified. Errors are a [field.ErrorList]:
+// unknown presets and parameters, and duplicate names.
 func Serve(c *adapterv1alpha1.MetricsAdapterConfiguration) (*adapterv1alpha1.MetricsAdapterConfiguration, error) {
 	out := c.DeepCopy()
 	out.Presets = nil
@@ -63,7 +63,7 @@ func Serve(c *adapterv1alpha1.MetricsAdapterConfiguration) (*adapterv1alpha1.Met
 	return out, nil
 }
 
-// served are the metrics of one preset.
+// served returns the metrics of one preset.
 func served(of *adapterv1alpha1.MetricPreset) ([]adapterv1alpha1.ExternalMetric, []adapterv1alpha1.CustomMetric, error) {
 	e, err := find(of.Name)
 	if err != nil {
@@ -98,7 +98,7 @@ func served(of *adapterv1alpha1.MetricPreset) ([]adapterv1alpha1.ExternalMetric,
 // named is a query with the name of its metric.
 type named struct{ name, query string }
 
-// named lists the queries there are.
+// named returns the queries that are not empty.
 func (q Queries) named(prefix string) []named {
 	var all []named
 	for _, n := range []named{
@@ -121,8 +121,7 @@ func ofIngresses(p *parameters) owner {
 	return o
 }
 
-// ofNginx has no object: an nginx stands before the upstreams that its configuration
-// names, and those are no Services.
+// ofNginx has no object: the upstreams in the configuration of an nginx are not Services.
 func ofNginx(p *parameters) owner {
 	_, elsewhere := p.given["namespace"]
 	return owner{namespaceLabel: "namespace", everywhere: elsewhere}

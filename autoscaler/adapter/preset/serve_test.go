@@ -9,7 +9,7 @@ import (
 	adapterv1alpha1 "supercargo.dev/supercargo/api/adapter/v1alpha1"
 )
 
-// decoded reads a configuration.
+// decoded decodes a configuration.
 func decoded(t *testing.T, text string) *adapterv1alpha1.MetricsAdapterConfiguration {
 	t.Helper()
 	c, err := adapterv1alpha1.Decode([]byte("apiVersion: adapter.supercargo.dev/v1alpha1\nkind: MetricsAdapterConfiguration\n" + text))
@@ -73,7 +73,7 @@ presets:
 	for _, m := range got.External {
 		externals[m.Name] = m
 	}
-	// Beside an upstream that is asked for, connections would say nothing.
+	// If clients can select an upstream, connections would be meaningless.
 	if q := externals["nginx_queue_length"].Query.Query; q != `sum(rate(nginx_log_request_duration_seconds_sum[60000ms]))` {
 		t.Errorf("the queue of an nginx is asked for by %s", q)
 	}

@@ -1,8 +1,8 @@
-// Package query asks for what was measured, in PromQL.
+// Package query names the interface for PromQL queries of the metrics adapter.
 //
-// The replica policies and the metrics API ask through one interface, whether a
-// Prometheus-compatible server answers or a store inside this program. It stands in
-// internal/platform/promql, since reports and power meters ask through it too.
+// Replica policies and the metrics API use one interface for a Prometheus-compatible server
+// and for the embedded store. It is defined in internal/platform/promql, because reports and
+// power meters use it too.
 package query
 
 import "supercargo.dev/supercargo/internal/platform/promql"
@@ -10,8 +10,8 @@ import "supercargo.dev/supercargo/internal/platform/promql"
 type (
 	// Sample is the value of one series at one moment.
 	Sample = promql.Sample
-	// Querier answers PromQL.
+	// Querier answers PromQL queries.
 	Querier = promql.Querier
-	// Warner is a Querier that passes on what the server warns of.
+	// Warner is a Querier that also returns the server's warnings.
 	Warner = promql.Warner
 )

@@ -1,8 +1,8 @@
-// Package rule narrows a PromQL expression to what a client may see and asks for: a
-// namespace, objects, labels. It does so in the parsed expression, never in its text, so
-// that no name or label can change what is asked.
+// Package rule restricts a PromQL expression to what a client may see and selects: a
+// namespace, objects, labels. It changes the parsed expression, never its text, so that no
+// name or label value can inject PromQL.
 //
-// It is pure. A [Rule] may be used from any goroutine.
+// It is pure. A [Rule] is safe for concurrent use.
 package rule
 
 import (
@@ -17,13 +17,13 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// Rule is an expression that has been found to be PromQL with values at a moment.
+// Rule is a valid PromQL expression for an instant query.
 type Rule struct {
 	expression string
 	parser     parser.Parser
 }
 
-// New parses an expression. Its answer must be an instant vector or a scalar.
+// New parses an expression. Its type must be instant vector or scalar.
 func New(expression string) (*Rule, error) {
 	r := &Rule{expression: expression, parser: parser.NewParser(parser.Options{})}
 	parsed, err := r.parser.ParseExpr(expression)
@@ -36,9 +36,9 @@ func New(expression string) (*Rule, error) {
 	return r, nil
 }
 
-// Narrow returns the expression with every series that it reads, also in subqueries, bound
-// to all of the conditions, beside those that stand there. Without conditions it is the
-// expression as it is. Cost: parsing it.
+// Narrow returns the expression with all conditions added to every series selector, also in
+// subqueries; existing matchers remain. Without conditions it returns the expression
+// unchanged. Cost: parsing it.
 func (r *Rule) Narrow(conditions ...Condition) (string, error) {
 	if len(conditions) == 0 {
 		return r.expression, nil
@@ -62,25 +62,25 @@ func (r *Rule) Narrow(conditions ...Condition) (string, error) {
 	return parsed.String(), nil
 }
 
-// Condition is one on a label of a series: that its value is one of some, or is not.
+// Condition requires that the value of a label is one of Values or, with Not, none of them.
 type Condition struct {
-	// Label is its name.
+	// Label is the name of the label.
 	Label string
-	// Values are those it is one of; the empty one stands for no label.
+	// Values are the accepted values; the empty string matches a missing label.
 	Values []string
-	// Not turns it round.
+	// Not inverts the condition.
 	Not bool
 }
 
-// Is says that a label has one of the values.
+// Is returns the condition that a label has one of the values.
 func Is(label string, values ...string) Condition { return Condition{Label: label, Values: values} }
 
-// Holds reports whether labels meet the condition.
+// Holds reports whether the labels meet the condition.
 func (c Condition) Holds(of map[string]string) bool {
 	return slices.Contains(c.Values, of[c.Label]) != c.Not
 }
 
-// matcher gives the condition in PromQL's form.
+// matcher returns the condition as a PromQL matcher.
 func (c Condition) matcher() (*labels.Matcher, error) {
 	if len(c.Values) == 1 {
 		kind := labels.MatchEqual
@@ -100,10 +100,11 @@ func (c Condition) matcher() (*labels.Matcher, error) {
 	return labels.NewMatcher(kind, c.Label, strings.Join(quoted, "|"))
 }
 
-// FromSelector gives a Kubernetes selector as conditions on series. names are the names that
-// its labels have there, where they differ. A selector with Gt or Lt is refused.
+// FromSelector returns a Kubernetes selector as conditions on series. names maps label names
+// of the selector to label names of the series, where they differ. A selector with Gt or Lt
+// is an error.
 //
-// As in Kubernetes, a label that is not there is none of the values of NotIn.
+// As in Kubernetes, NotIn also matches if the label is missing.
 func FromSelector(selector kubelabels.Selector, names map[string]string) ([]Condition, error) {
 	if selector == nil {
 		return nil, nil

@@ -108,8 +108,8 @@ func TestConditionsHoldOfLabelsAsTheyDoOfSeries(t *testing.T) {
 	})
 }
 
-// FuzzNarrow: whatever the expression and the value, what comes out is PromQL, and each of
-// its selectors has the condition.
+// FuzzNarrow checks that, for any expression and value, the result is PromQL, and each of its
+// selectors has the condition.
 func FuzzNarrow(f *testing.F) {
 	f.Add("sum(rate(a{b=\"c\"}[5m])) by (d)", "shop")
 	f.Add("a or b unless on(c) d", "\"}")

@@ -17,15 +17,15 @@ import (
 	"supercargo.dev/supercargo/autoscaler/adapter/rule"
 )
 
-// asked is a query and what a client narrows it to.
+// asked is a query and the restrictions of a client.
 type asked struct {
 	rule     *rule.Rule
 	query    *adapterv1alpha1.Query
-	bound    []rule.Condition // on every series
+	bound    []rule.Condition // applies to every series
 	selector kubelabels.Selector
 }
 
-// ask asks for the samples at a time.
+// ask returns the samples at a time.
 func ask(ctx context.Context, q query.Querier, at time.Time, a asked) ([]query.Sample, error) {
 	chosen, err := rule.FromSelector(a.selector, a.query.Labels)
 	if err != nil {
@@ -55,7 +55,8 @@ func ask(ctx context.Context, q query.Querier, at time.Time, a asked) ([]query.S
 	return taken, nil
 }
 
-// asStatus gives an error the form of the API: what is not the client's fault may pass.
+// asStatus converts an error to an API status: errors that are not the client's are Service
+// Unavailable, which is transient.
 func asStatus(err error) error {
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 		return err
@@ -63,7 +64,7 @@ func asStatus(err error) error {
 	return apierrors.NewServiceUnavailable(err.Error())
 }
 
-// compareLabels orders label sets by their names and values, in the order of the names.
+// compareLabels orders label sets by their sorted names, then by their values.
 func compareLabels(a, b map[string]string) int {
 	keys := slices.Sorted(maps.Keys(a))
 	if c := slices.Compare(keys, slices.Sorted(maps.Keys(b))); c != 0 {

@@ -39,9 +39,9 @@ type customMetric struct {
 
 var _ provider.CustomMetricsProvider = (*Custom)(nil)
 
-// NewCustom returns a provider of metrics. The objects that a label selector takes are
-// listed through the client, and their kinds known from the mapper. Its errors are
-// [field.ErrorList]s: what is wrong with the queries.
+// NewCustom returns a provider of metrics. objects lists the objects that match a label
+// selector, and mapper maps resources to kinds. Errors are a [field.ErrorList] with the
+// errors in the queries.
 func NewCustom(metrics []adapterv1alpha1.CustomMetric, q query.Querier, mapper apimeta.RESTMapper, objects metadata.Interface, c clock.PassiveClock) (*Custom, error) {
 	p := &Custom{querier: q, clock: c, mapper: mapper, objects: objects, metrics: map[provider.CustomMetricInfo]customMetric{}}
 	var errs field.ErrorList
@@ -57,7 +57,7 @@ func NewCustom(metrics []adapterv1alpha1.CustomMetric, q query.Querier, mapper a
 	return p, errs.ToAggregate()
 }
 
-// ListAllMetrics names what is served, in order.
+// ListAllMetrics returns the metrics that are served, sorted.
 func (p *Custom) ListAllMetrics() []provider.CustomMetricInfo {
 	all := make([]provider.CustomMetricInfo, 0, len(p.metrics))
 	for info := range p.metrics {
@@ -81,8 +81,8 @@ func (p *Custom) GetMetricByName(ctx context.Context, name types.NamespacedName,
 	return &list.Items[0], nil
 }
 
-// GetMetricBySelector returns the values of a metric of the objects that a selector takes.
-// Objects without a value are left out.
+// GetMetricBySelector returns the values of a metric for the objects that match a selector.
+// It omits objects without a value.
 func (p *Custom) GetMetricBySelector(ctx context.Context, namespace string, objects kubelabels.Selector, info provider.CustomMetricInfo, selector kubelabels.Selector) (*custom_metrics.MetricValueList, error) {
 	if _, err := p.find(info); err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (p *Custom) GetMetricBySelector(ctx context.Context, namespace string, obje
 	if err != nil {
 		return nil, fmt.Errorf("find the resource %s: %w", info.GroupResource, err)
 	}
-	// What the API server has in its cache is good enough: an object of this moment has no
+	// ResourceVersion 0 lets the API server answer from its cache: newer objects have no
 	// metrics yet.
 	found, err := p.objects.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{LabelSelector: objects.String(), ResourceVersion: "0"})
 	if err != nil {
@@ -112,8 +112,7 @@ func (p *Custom) find(info provider.CustomMetricInfo) (customMetric, error) {
 	return m, nil
 }
 
-// values returns the values of a metric of the objects with some names, in the order of
-// those.
+// values returns the values of a metric for the named objects, sorted by name.
 func (p *Custom) values(ctx context.Context, namespace string, names []string, info provider.CustomMetricInfo, selector kubelabels.Selector) (*custom_metrics.MetricValueList, error) {
 	list := &custom_metrics.MetricValueList{Items: []custom_metrics.MetricValue{}}
 	m, err := p.find(info)

@@ -1,4 +1,4 @@
-// Package serve answers the custom and the external metrics API from queries.
+// Package serve serves the custom and the external metrics API from queries.
 package serve
 
 import (
@@ -37,7 +37,7 @@ type externalMetric struct {
 var _ provider.ExternalMetricsProvider = (*External)(nil)
 
 // NewExternal returns a provider of metrics and, if source is not nil, of the replicas that
-// ReplicaPolicies want. Its errors are [field.ErrorList]s: what is wrong with the queries.
+// ReplicaPolicies want. Errors are a [field.ErrorList] with the errors in the queries.
 func NewExternal(metrics []adapterv1alpha1.ExternalMetric, q query.Querier, source *wanted.Source, c clock.PassiveClock) (*External, error) {
 	e := &External{querier: q, clock: c, wanted: source, metrics: map[string]externalMetric{}}
 	var errs field.ErrorList
@@ -51,7 +51,7 @@ func NewExternal(metrics []adapterv1alpha1.ExternalMetric, q query.Querier, sour
 	return e, errs.ToAggregate()
 }
 
-// ListAllExternalMetrics names what is served, in order.
+// ListAllExternalMetrics returns the metrics that are served, sorted.
 func (e *External) ListAllExternalMetrics() []provider.ExternalMetricInfo {
 	names := slices.Collect(maps.Keys(e.metrics))
 	if e.wanted != nil {
@@ -65,8 +65,8 @@ func (e *External) ListAllExternalMetrics() []provider.ExternalMetricInfo {
 	return all
 }
 
-// GetExternalMetric returns the values of a metric in a namespace whose labels the selector
-// takes; none where nothing is measured. What is no number is left out.
+// GetExternalMetric returns the values of a metric in a namespace whose labels match the
+// selector; none if there is no measurement. It omits values that are not finite numbers.
 func (e *External) GetExternalMetric(ctx context.Context, namespace string, selector kubelabels.Selector, info provider.ExternalMetricInfo) (*external_metrics.ExternalMetricValueList, error) {
 	if selector == nil {
 		selector = kubelabels.Everything()

@@ -34,7 +34,7 @@ var (
 	now  = clocktesting.NewFakePassiveClock(noon)
 )
 
-// answers is a querier that knows the answers to some expressions.
+// answers is a querier with fixed answers to some expressions.
 type answers map[string][]query.Sample
 
 var errDown = errors.New("it is down")
@@ -50,7 +50,7 @@ func (a answers) Query(_ context.Context, expression string, at time.Time) ([]qu
 	return found, nil
 }
 
-// sample returns one with labels in pairs.
+// sample returns a sample with labels given as pairs.
 func sample(value float64, pairs ...string) query.Sample {
 	labels := map[string]string{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -68,7 +68,7 @@ func selector(t *testing.T, text string) kubelabels.Selector {
 	return s
 }
 
-// plain is a query with the defaults.
+// plain returns a query with the defaults.
 func plain(text string, change ...func(*adapterv1alpha1.Query)) adapterv1alpha1.Query {
 	q := adapterv1alpha1.Query{Query: text, NamespaceLabel: "namespace", SelectBy: adapterv1alpha1.SelectSeries}
 	for _, c := range change {
@@ -79,7 +79,8 @@ func plain(text string, change ...func(*adapterv1alpha1.Query)) adapterv1alpha1.
 
 func byAnswer(q *adapterv1alpha1.Query) { q.SelectBy = adapterv1alpha1.SelectAnswer }
 
-// externals is a provider with some metrics and one ReplicaPolicy, shop/web, that wants 4.
+// externals returns a provider with some metrics and one ReplicaPolicy, shop/web, that wants
+// 4.
 func externals(t *testing.T, a answers) *External {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -162,7 +163,7 @@ func TestWhatCannotBeAnsweredIsAnErrorOfTheRightKind(t *testing.T) {
 	}
 }
 
-// customs is a provider with a metric of pods and one of nodes, and three pods: a and b
+// customs returns a provider with a metric of pods and one of nodes, and three pods: a and b
 // with the label app=web, c without.
 func customs(t *testing.T, a answers) *Custom {
 	t.Helper()

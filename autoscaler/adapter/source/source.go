@@ -1,7 +1,7 @@
-// Package source reads which servers may be asked for measurements.
+// Package source reads the servers to query for measurements.
 //
-// Who runs the program names them, with what they are reached by; policies only say the
-// name. So nobody who may write a policy makes the program ask another server, or learns
+// The administrator configures the servers and their credentials; policies refer to them by
+// name. So the author of a policy can neither make the program query another server nor learn
 // a token.
 package source
 
@@ -18,28 +18,28 @@ import (
 	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
 )
 
-// Default is the name of the source that policies ask that name none.
+// Default is the name of the source for policies that name none.
 const Default = "default"
 
-// Config is one server.
+// Config is the configuration of one server.
 type Config struct {
-	// Name is what policies call it.
+	// Name is the name that policies use.
 	Name string `json:"name"`
 	prometheus.Config
-	// Timeout bounds one look's queries; 0 for prometheus.DefaultTimeout.
+	// Timeout bounds the queries of one observation; 0 means prometheus.DefaultTimeout.
 	Timeout metav1.Duration `json:"timeout,omitempty"`
-	// Lookback is how old the last sample of a series may be; absent for DefaultLookback.
+	// Lookback is the maximum age of the last sample of a series; nil means DefaultLookback.
 	Lookback *metav1.Duration `json:"lookback,omitempty"`
 }
 
-// DefaultLookback is how old the last sample of a series may be where nothing is said:
-// shorter than the 5 min of most servers, so that a series that has ended is missed soon.
+// DefaultLookback is shorter than the 5 min of most servers, so that the end of a series is
+// noticed soon.
 const DefaultLookback = 2 * time.Minute
 
-// names are as label values may be, so that metrics carry them as they are.
+// names matches names that need no escaping as label values of metrics.
 var names = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$`)
 
-// How is how the server is asked.
+// How returns the client configuration for the server, with defaults.
 func (c Config) How() prometheus.Config {
 	how := c.Config
 	how.MaxBytes, how.Timeout, how.Lookback = prometheus.DefaultMaxBytes, c.Wait(), DefaultLookback
@@ -49,7 +49,7 @@ func (c Config) How() prometheus.Config {
 	return how
 }
 
-// Wait is how long one look's queries may take.
+// Wait returns the timeout for the queries of one observation.
 func (c Config) Wait() time.Duration {
 	if c.Timeout.Duration == 0 {
 		return prometheus.DefaultTimeout
@@ -57,7 +57,7 @@ func (c Config) Wait() time.Duration {
 	return c.Timeout.Duration
 }
 
-// Validate refuses sources that cannot be asked, and two of one name; all faults at once.
+// Validate returns all errors in the sources; duplicate names are errors.
 func Validate(sources []Config) error {
 	var errs []error
 	seen := map[string]bool{}
@@ -81,7 +81,7 @@ type file struct {
 	Sources []Config `json:"sources"`
 }
 
-// maxFile is how long a file of sources may be, in bytes.
+// maxFile is the maximum size of a file of sources, in bytes.
 const maxFile = 1 << 20
 
 // Read reads sources from a YAML file: a list under the key sources.
@@ -100,7 +100,7 @@ func Read(path string) ([]Config, error) {
 	return sources, nil
 }
 
-// Parse reads sources from YAML. Unknown fields are faults.
+// Parse reads sources from YAML. Unknown fields are errors.
 func Parse(text []byte) ([]Config, error) {
 	var f file
 	if err := yaml.UnmarshalStrict(text, &f); err != nil {

@@ -20,12 +20,12 @@ import (
 	"supercargo.dev/supercargo/internal/platform/poll"
 )
 
-// Recorder asks metrics.k8s.io again and again, and writes the series into a store.
+// Recorder queries metrics.k8s.io periodically and writes the series into a store.
 type Recorder struct {
-	// Metrics lists what was measured, and Pods what there is, from a cache.
+	// Metrics lists usage, and Pods lists pods from a cache.
 	Metrics, Pods client.Reader
 	Store         storage.AppendableV2
-	// Interval is how often it asks. Metrics of pods are measured anew every 15 s or so.
+	// Interval is the time between queries. metrics.k8s.io updates pods about every 15 s.
 	Interval time.Duration
 	Clock    clock.WithTicker
 	Log      logr.Logger
@@ -34,16 +34,16 @@ type Recorder struct {
 }
 
 // Run writes until ctx ends. While metrics.k8s.io does not answer there are no series; it
-// is said once, and asked on.
+// logs this once and retries.
 func (r *Recorder) Run(ctx context.Context) error {
 	poll.Every(ctx, r.Clock, r.Interval, r.Record, r.note())
 	return nil
 }
 
-// note returns what says each fault once, and its end.
+// note returns a function that logs each error once, and recovery.
 func (r *Recorder) note() func(error) { return poll.Changes(r.say) }
 
-// say logs what has become of asking.
+// say logs an error or recovery.
 func (r *Recorder) say(err error) {
 	if err != nil {
 		r.Log.Error(err, "What pods use is not known: it is asked again")
@@ -52,8 +52,8 @@ func (r *Recorder) say(err error) {
 	r.Log.Info("What pods use is known again")
 }
 
-// Record asks once, and writes what was measured since it last did and the end of what is
-// no longer told. Where nothing can be read, all series end.
+// Record queries once and writes the values that are new since the last call, and the end of
+// series that are gone. If a read fails, all series end.
 func (r *Recorder) Record(ctx context.Context) error {
 	now := r.Clock.Now()
 	series, fault := r.read(ctx, now)
@@ -61,7 +61,7 @@ func (r *Recorder) Record(ctx context.Context) error {
 	write := func(key Key, v float64, at time.Time) error {
 		_, err := appender.Append(0, key.labels(), 0, at.UnixMilli(), v, nil, nil, storage.AOptions{})
 		if errors.Is(err, storage.ErrOutOfOrderSample) || errors.Is(err, storage.ErrDuplicateSampleForTimestamp) {
-			return nil // told again after the series had ended, and not measured since
+			return nil // the series had ended, and its last value is reported again
 		}
 		if err != nil {
 			return errors.Join(fault, fmt.Errorf("write %s of pod %s: %w", key.Name, key.Pod, err), appender.Rollback())
@@ -70,8 +70,8 @@ func (r *Recorder) Record(ctx context.Context) error {
 	}
 	for key, last := range r.written {
 		if _, still := series[key]; !still {
-			// Just after what was measured last: what is measured next comes later than that,
-			// but not always later than now.
+			// Write the staleness marker just after the last sample, not now: the next sample
+			// is later than the last one, but may be earlier than now.
 			if err := write(key, math.Float64frombits(value.StaleNaN), last.At.Add(time.Millisecond)); err != nil {
 				return err
 			}
@@ -79,7 +79,7 @@ func (r *Recorder) Record(ctx context.Context) error {
 	}
 	for key, v := range series {
 		if old, had := r.written[key]; had && !v.At.After(old.At) {
-			series[key] = old // not measured anew
+			series[key] = old // no new measurement
 			continue
 		}
 		if err := write(key, v.Value, v.At); err != nil {
@@ -99,7 +99,7 @@ func (r *Recorder) read(ctx context.Context, now time.Time) (map[Key]Value, erro
 		return nil, fmt.Errorf("ask metrics.k8s.io what pods use: %w", err)
 	}
 	var pods corev1.PodList
-	if err := r.Pods.List(ctx, &pods, client.UnsafeDisableDeepCopy); err != nil { // nothing is changed in it
+	if err := r.Pods.List(ctx, &pods, client.UnsafeDisableDeepCopy); err != nil { // the objects are not modified
 		return nil, fmt.Errorf("look at the pods: %w", err)
 	}
 	return Of(metrics.Items, pods.Items, now), nil

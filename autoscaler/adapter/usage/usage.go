@@ -1,7 +1,7 @@
-// Package usage keeps what pods use of CPU and memory, and what they request, as series:
-// what metrics.k8s.io tells, which forgets what was before.
+// Package usage records the CPU and memory usage of pods and their requests as series,
+// because metrics.k8s.io keeps no history.
 //
-// [Of] says which series there are; a [Recorder] reads and writes them.
+// [Of] computes the series; a [Recorder] reads and writes them.
 package usage
 
 import (
@@ -14,35 +14,35 @@ import (
 	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 )
 
-// The series. Both have the labels namespace, pod and resource.
+// The names of the series. Both have the labels namespace, pod and resource.
 const (
-	// Used is what the containers of a pod used: cores on average over the window of who
-	// measured, or bytes.
+	// Used is the usage of the pod's containers: cores, averaged over the window of the
+	// measurement, or bytes.
 	Used = "supercargo_pod_used"
-	// Requested is what the pod requests, while it is Ready: pods that still start are no
-	// part of the utilisation of those that serve.
+	// Requested is the request of the pod while it is Ready: starting pods must not lower the
+	// utilisation of those that serve.
 	Requested = "supercargo_pod_requested"
 )
 
-// Key is one series.
+// Key identifies a series.
 type Key struct {
 	Name     string
 	Pod      types.NamespacedName
 	Resource corev1.ResourceName
 }
 
-// Value is what a series says, and as of when.
+// Value is the value of a series at a time.
 type Value struct {
 	Value float64
 	At    time.Time
 }
 
-// measured are the resources that there are series of.
+// measured are the resources with series.
 var measured = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 
-// Of returns the series of what was measured. A pod that is not known, is not Ready, or
-// requests nothing has no series of what it requests; what was measured after now, as when a
-// clock was set, is left out, and so is a negative use. Cost: O(pods).
+// Of returns the series of the measurements. A pod that is unknown, is not Ready, or requests
+// nothing has no series of requests. Measurements after now, as after a clock change, and
+// negative usage are ignored. Cost: O(pods).
 func Of(metrics []metricsv1beta1.PodMetrics, pods []corev1.Pod, now time.Time) map[Key]Value {
 	known := make(map[types.NamespacedName]*corev1.Pod, len(pods))
 	for i := range pods {
@@ -77,8 +77,8 @@ func ready(p *corev1.Pod) bool {
 	})
 }
 
-// used is the use of all containers together; not ok if one of them does not say it, as
-// when it has just started.
+// used returns the usage of all containers; false if there are none or if one reports none,
+// as when it has just started.
 func used(m *metricsv1beta1.PodMetrics, resource corev1.ResourceName) (sum float64, ok bool) {
 	for i := range m.Containers {
 		q, said := m.Containers[i].Usage[resource]

@@ -34,7 +34,7 @@ func list(pairs ...string) corev1.ResourceList {
 	return l
 }
 
-// pod returns one of the namespace shop whose containers request as much.
+// pod returns a pod of the namespace shop whose containers have these requests.
 func pod(name string, containers ...corev1.ResourceList) corev1.Pod {
 	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}}
 	for _, c := range containers {
@@ -43,7 +43,7 @@ func pod(name string, containers ...corev1.ResourceList) corev1.Pod {
 	return p
 }
 
-// measuredAt returns what its containers used.
+// measuredAt returns a measurement of its containers.
 func measuredAt(name string, at time.Time, containers ...corev1.ResourceList) metricsv1beta1.PodMetrics {
 	m := metricsv1beta1.PodMetrics{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Timestamp: metav1.NewTime(at)}
 	for _, c := range containers {
@@ -78,7 +78,7 @@ func TestContainersOfAPodAreAddedUp(t *testing.T) {
 	}
 }
 
-// told is a reader that knows one list.
+// told is a reader that returns one list.
 type told struct {
 	client.Reader
 	metrics []metricsv1beta1.PodMetrics
@@ -96,8 +96,8 @@ func (a *told) List(_ context.Context, into client.ObjectList, _ ...client.ListO
 	return a.err
 }
 
-// TestAPresetReadsWhatIsRecorded follows a pod that is measured, not measured anew, not
-// told any more, and told again, through the store and the preset.
+// TestAPresetReadsWhatIsRecorded follows a pod that is measured, not measured anew, no longer
+// reported, and reported again, through the store and the preset.
 func TestAPresetReadsWhatIsRecorded(t *testing.T) {
 	clock := clocktesting.NewFakeClock(noon)
 	o := store.Defaults()

@@ -1,5 +1,5 @@
-// Package wanted gives the replicas that ReplicaPolicies want as an external metric, by
-// which a stock HorizontalPodAutoscaler follows them, within its own limits and behaviour.
+// Package wanted serves the replicas that ReplicaPolicies want as an external metric, which a
+// stock HorizontalPodAutoscaler follows within its own limits and behaviour.
 package wanted
 
 import (
@@ -23,22 +23,22 @@ const (
 	NameLabel      = "name" // of the ReplicaPolicy
 )
 
-// DefaultStaleAfter is three times as long as a controller that runs leaves a status as it
-// is, beside the time that its law takes between two looks.
+// DefaultStaleAfter is three times the longest interval between status updates of a running
+// controller. The longest interval of the law is added to it.
 const DefaultStaleAfter = 3 * time.Minute
 
-// Source reads ReplicaPolicies. Their statuses come from a cache that watches, so that a
-// question costs the API server nothing.
+// Source reads ReplicaPolicies. Their statuses come from a cache that watches, so a query
+// costs no API request.
 type Source struct {
 	Reader client.Reader
 	Clock  clock.PassiveClock
-	// StaleAfter is how old the last observation of a policy may be, beside the longest time
-	// between two looks of its law.
+	// StaleAfter is the maximum age of the last observation of a policy, plus the longest
+	// interval of its law.
 	StaleAfter time.Duration
 }
 
-// Values returns how many replicas the policies of a namespace want whose labels the
-// selector takes. Where ReplicaPolicies are not installed there are none.
+// Values returns the wanted replicas of the policies of a namespace whose labels match the
+// selector. If ReplicaPolicies are not installed it returns none.
 func (s *Source) Values(ctx context.Context, namespace string, selector kubelabels.Selector) ([]query.Sample, error) {
 	var policies v1alpha1.ReplicaPolicyList
 	if err := s.Reader.List(ctx, &policies, client.InNamespace(namespace)); meta.IsNoMatchError(err) {
@@ -61,20 +61,19 @@ func (s *Source) Values(ctx context.Context, namespace string, selector kubelabe
 	return found, nil
 }
 
-// longestWait is the longest time between two looks of a policy's law; 0 for a policy of which
-// the spec is invalid, which is not checked.
+// longestWait returns the longest interval of a policy's law; 0 if the spec is invalid.
 func longestWait(p *v1alpha1.ReplicaPolicy) time.Duration {
 	sound, err := decide.New(p.Namespace, &p.Spec)
 	if err != nil {
-		return 0 // the autoscaler says so in its status
+		return 0 // the autoscaler reports this in the status
 	}
 	return sound.Longest
 }
 
-// current returns what a policy wants at the time now. It wants nothing if it does not
-// publish, is on its way out or paused, has not looked yet, or should have looked again staleAfter ago:
-// its controller may be gone, and what it wanted is no longer right. The autoscaler then
-// keeps the replicas there are.
+// current returns what a policy wants at the time now. It returns false if the policy does
+// not publish, is being deleted, is paused, has no observation, or should have been observed
+// staleAfter ago: its controller may be gone, and its last value out of date. The
+// HorizontalPodAutoscaler then keeps the current replicas.
 func current(p *v1alpha1.ReplicaPolicy, now time.Time, staleAfter time.Duration) (query.Sample, bool) {
 	s := &p.Status
 	if p.Spec.Mode != v1alpha1.ReplicasViaHPA || p.DeletionTimestamp != nil || s.WantedReplicas <= 0 ||

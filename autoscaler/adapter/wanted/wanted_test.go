@@ -18,7 +18,7 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// policy returns one that publishes 4 replicas, seen at noon.
+// policy returns a policy that publishes 4 replicas, observed at noon.
 func policy(name string, change ...func(*v1alpha1.ReplicaPolicy)) client.Object {
 	p := &v1alpha1.ReplicaPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
 	p.Spec.Mode = v1alpha1.ReplicasViaHPA
@@ -30,7 +30,7 @@ func policy(name string, change ...func(*v1alpha1.ReplicaPolicy)) client.Object 
 	return p
 }
 
-// values returns the values by the names of policies.
+// values returns the values by policy name.
 func values(t *testing.T, at time.Time, selector string, policies ...client.Object) map[string]float64 {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -73,8 +73,8 @@ func TestWhatPoliciesWantIsFoundByTheirNames(t *testing.T) {
 	}
 }
 
-// TestWhatALawThatLooksSeldomWantsIsServedUntilItLooksAgain: an autoscaler must not find it missing
-// for part of each interval.
+// TestWhatALawThatLooksSeldomWantsIsServedUntilItLooksAgain: the metric must not be missing
+// for a part of each interval.
 func TestWhatALawThatLooksSeldomWantsIsServedUntilItLooksAgain(t *testing.T) {
 	seldom := policy("seldom", func(p *v1alpha1.ReplicaPolicy) {
 		p.Spec.MinReplicas, p.Spec.MaxReplicas = 1, 40

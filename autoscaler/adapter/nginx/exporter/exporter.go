@@ -1,5 +1,5 @@
-// Package exporter serves what nginx says of itself to whoever scrapes it: a
-// sidecar beside nginx, without rights in the cluster.
+// Package exporter serves the metrics of an nginx. It runs as a sidecar and needs no access
+// to the cluster.
 package exporter
 
 import (
@@ -24,23 +24,23 @@ import (
 	"supercargo.dev/supercargo/internal/platform/poll"
 )
 
-// Options say what is read, and where it is served.
+// Options configure the exporter.
 type Options struct {
-	// StatusURL is that of the stub_status page, and LogPath the access log. One of
+	// StatusURL is the URL of the stub_status page, and LogPath is the access log. One of
 	// them may be empty.
 	StatusURL, LogPath string
-	// Keep is how many bytes the access log may have before it is truncated; 0 if
-	// somebody else rotates it.
+	// Keep is the size in bytes above which the access log is truncated; 0 never truncates
+	// it, for a log that is rotated by other means.
 	Keep int64
-	// Poll is how often the access log is read.
+	// Poll is the interval between reads of the access log.
 	Poll time.Duration
-	// MaxUpstreams is how many upstreams are told apart.
+	// MaxUpstreams is the maximum number of upstreams with series of their own.
 	MaxUpstreams int
-	// Listen is the address that /metrics is served on.
+	// Listen is the address that serves /metrics and /healthz.
 	Listen string
 	// Clock times the polls.
 	Clock clock.WithTicker
-	// Log is told of faults, once for each change.
+	// Log receives each error once, and recovery.
 	Log logr.Logger
 }
 
@@ -54,14 +54,14 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Listen, "listen", ":9113", "`address` to serve /metrics and /healthz on")
 }
 
-// statusTimeout bounds reading the status page, within the 10 s that scrapers wait.
+// statusTimeout bounds a read of the status page; scrapers wait 10 s. maxPage is the maximum
+// size of the page, in bytes.
 const (
 	statusTimeout = 2 * time.Second
 	maxPage       = 4 << 10
 )
 
-// Validate refuses options that say nothing to read, or cannot be, all faults at
-// once.
+// Validate returns all errors in the options. There must be something to read.
 func (o *Options) Validate() error {
 	var errs input.Faults
 	errs.If(o.StatusURL == "" && o.LogPath == "", "nothing to read: want --status-url or --access-log, or both")
@@ -77,7 +77,7 @@ func (o *Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Run serves until ctx ends. Ready, if it is not nil, is told the address.
+// Run serves until ctx ends. If ready is not nil, Run calls it with the address.
 func Run(ctx context.Context, o Options, ready func(net.Addr)) error {
 	if err := o.Validate(); err != nil {
 		return err
@@ -108,7 +108,7 @@ func Run(ctx context.Context, o Options, ready func(net.Addr)) error {
 	return server.Close()
 }
 
-// collect starts reading what the options name, and registers what it counts.
+// collect starts reading the configured sources and registers their metrics.
 func (o *Options) collect(ctx context.Context, running *sync.WaitGroup) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	if o.StatusURL != "" {
@@ -151,7 +151,8 @@ func (o *Options) readStatus() (nginx.Status, error) {
 	return nginx.ParseStatus(string(page))
 }
 
-// once logs an error when it is not the last one, and when there is none again.
+// once returns a function that logs an error if it differs from the previous one, and
+// recovery.
 func once(log logr.Logger, what string) func(error) {
 	return poll.Changes(func(err error) {
 		if err != nil {

@@ -54,7 +54,7 @@ func TestNginxIsScrapedThroughTheSidecar(t *testing.T) {
 	if got := get(t, url+"/metrics"); !strings.Contains(got, "nginx_connections_waiting 1\n") {
 		t.Errorf("no connections in\n%s", got)
 	}
-	// What a log has when it is first looked for is not counted.
+	// Lines that the log contains when it is first opened are not counted.
 	for deadline := time.Now().Add(time.Minute); !fake.HasWaiters(); runtime.Gosched() {
 		if time.Now().After(deadline) {
 			t.Fatal("the log is never looked for")
