@@ -1,4 +1,4 @@
-// Package app puts the autoscaler together.
+// Package app assembles the autoscaler.
 package app
 
 import (
@@ -25,23 +25,23 @@ import (
 	"supercargo.dev/supercargo/internal/platform/operator"
 )
 
-// name is what the program calls itself.
+// name is the name of the program.
 const name = "autoscaler"
 
-// Options say how the autoscaler runs.
+// Options configure the autoscaler.
 type Options struct {
 	operator.Options
-	// ClusterAPIConfig reaches the cluster that has the MachineDeployments; nil if that
-	// is the same.
+	// ClusterAPIConfig is the client configuration of the cluster with the MachineDeployments; nil
+	// if it is the same cluster.
 	ClusterAPIConfig *rest.Config
-	// MetricSources are what ReplicaPolicies may ask for measurements.
+	// MetricSources are the servers that ReplicaPolicies may query.
 	MetricSources []source.Config
-	// ScaleKinds are what ReplicaPolicies may scale, as resource.group; empty for
+	// ScaleKinds are the resources that ReplicaPolicies may scale, as resource.group; empty means
 	// DefaultScaleKinds.
 	ScaleKinds []string
 }
 
-// Run runs the autoscaler until ctx ends or something fails that a restart may mend.
+// Run runs the autoscaler until ctx ends or an error occurs that a restart may fix.
 func Run(ctx context.Context, o Options) error {
 	m, err := operator.NewManager(name, o.Options, clientgoscheme.AddToScheme, v1alpha1.AddToScheme, clusterapi.AddToScheme)
 	if err != nil {
@@ -59,7 +59,7 @@ func Run(ctx context.Context, o Options) error {
 	return operator.Run(ctx, name, m)
 }
 
-// addPools adds the controller of WorkerPools, where the kind is installed.
+// addPools adds the controller of WorkerPools, if the CRD is installed.
 func addPools(m ctrl.Manager, o Options) error {
 	served, err := operator.Served(m, &v1alpha1.WorkerPool{})
 	if err != nil {

@@ -15,12 +15,12 @@ import (
 	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
 )
 
-// DefaultScaleKinds are what ReplicaPolicies may scale where nothing is said.
+// DefaultScaleKinds returns the resources that ReplicaPolicies may scale by default.
 func DefaultScaleKinds() []string {
 	return []string{"deployments.apps", "statefulsets.apps", "replicasets.apps"}
 }
 
-// addPolicies adds the controller of ReplicaPolicies, where the kind is installed.
+// addPolicies adds the controller of ReplicaPolicies, if the CRD is installed.
 func addPolicies(m ctrl.Manager, o Options) error {
 	if err := source.Validate(o.MetricSources); err != nil {
 		return fmt.Errorf("metric sources: %w", err)
@@ -53,8 +53,8 @@ func addPolicies(m ctrl.Manager, o Options) error {
 	return r.SetupWithManager(m)
 }
 
-// scaleKinds finds the kinds of the resources that may be scaled. What the cluster does
-// not have is left out.
+// scaleKinds returns the kinds of the resources that may be scaled. It omits resources that the
+// cluster does not have.
 func scaleKinds(mapper meta.RESTMapper, o Options) (map[schema.GroupKind]schema.GroupVersionKind, error) {
 	named := o.ScaleKinds
 	if len(named) == 0 {

@@ -1,11 +1,11 @@
-// Package audit says what a cluster costs and what it could cost: on the cheapest machines that
-// can be bought for its pods, by moving pods alone, and at the least; and which demands of pods
-// make the difference.
+// Package audit computes what a cluster costs and what it could cost: on the cheapest machines that
+// can be bought for its pods, by moving pods alone, and a lower bound; and which demands of pods
+// cause the difference.
 //
-// It plans with what ships: purchases are those of [planner.Supercargo], moves those of
-// [decide.Fleet] as a NodeFleet with default settings makes them. It reads nothing and changes
-// nothing; [supercargo.dev/supercargo/autoscaler/auditor] fills in the [Input]. All prices
-// are micro-dollars per hour.
+// It plans with the code of the autoscaler: [planner.Supercargo] for purchases, and [decide.Fleet]
+// for moves, with the default settings of a NodeFleet. It performs no I/O;
+// [supercargo.dev/supercargo/autoscaler/auditor] fills in the [Input]. All prices are micro-dollars
+// per hour.
 package audit
 
 import (
@@ -17,74 +17,75 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// Input is a cluster at a moment, and what can be bought for it.
+// Input is the state of a cluster, and the machines that can be bought for it.
 type Input struct {
-	// Nodes are all nodes, in any order. Their names are unique, and those of pods too.
+	// Nodes are all nodes, in any order. Node names are unique, and so are pod names.
 	Nodes []Node
 	// Flavors are the machines that can be bought, in any order.
 	Flavors []Flavor
-	// Obstacles are what may stand in the way of a lower bill, in any order.
+	// Obstacles are demands that may prevent a lower bill, in any order.
 	Obstacles []Obstacle
-	// Pending is how many pods have no node. They are in no figure.
+	// Pending is the number of pods without a node. No figure includes them.
 	Pending int
-	// MostObstacles is of how many obstacles of each sort it is worked out what they cost, those
-	// first whose pods are on the most expensive nodes. The others are counted.
+	// MostObstacles is the maximum number of obstacles of each sort whose cost is computed, those
+	// with pods on the most expensive nodes first. The others are only counted.
 	MostObstacles int
-	// Stop is asked now and then whether to make do with what has been found: obstacles are then
-	// left without a cost. nil never stops. It is called by several goroutines.
+	// Stop is polled and returns true to stop early with the results so far: the remaining
+	// obstacles then have no cost. nil never stops. It must be safe for concurrent use.
 	Stop func() bool
 }
 
-// Node is a machine of the cluster.
+// Node is a node of the cluster.
 type Node struct {
-	// Node has the node's room less that of the pods of DaemonSets and static pods, the other
-	// pods, and its price; a pod that may not be moved now is Fixed.
+	// Node contains the node's room minus that of DaemonSet pods and static pods, the other pods,
+	// and its price. A pod that cannot be moved now is Fixed.
 	cluster.Node
-	// InstanceType is what its seller calls it; empty if that is not known.
+	// InstanceType is its instance type; empty if unknown.
 	InstanceType string
-	// Whole and WholePods are its room for all pods, AllPods how many there are and Requested
-	// what all of them request, those of DaemonSets included.
+	// Whole and WholePods are its room for all pods, AllPods is the number of all pods and
+	// Requested is the sum of their requests, including DaemonSet pods.
 	Whole, Requested   packing.Size
 	WholePods, AllPods int64
-	// Unpriced says why its price is not known; empty if it is. Such a node, with its pods, is left
-	// as it is and in no figure but the number of nodes.
+	// Unpriced is why its price is unknown; empty if it is known. Such a node keeps its pods, and
+	// is included only in the number of nodes.
 	Unpriced string
-	// Stays says why the node remains whatever is bought; empty if its pods can be planned for. Its
-	// pods remain on it, and its free room is used.
+	// Stays is why the node remains in any purchase; empty if its pods can be placed on new
+	// machines. Its pods remain on it, and its free room is used.
 	Stays string
-	// Use is what is used of it as measured; nil where nobody measures.
+	// Use is its measured usage; nil if it is not measured.
 	Use *packing.Size
 }
 
 // Flavor is a kind of machine that can be bought, with labels and taints.
 type Flavor struct {
 	cluster.Flavor
-	// InstanceType is what its seller calls it. Several flavors may be of one instance type, in
-	// different zones or with different labels.
+	// InstanceType is its instance type. Several flavors may have one instance type, with different
+	// zones or labels.
 	InstanceType string
 }
 
-// Obstacle is a demand that may make the cluster dearer. Exactly one of Ways and Demands is
-// there.
+// Obstacle is a demand that may make the cluster more expensive. Exactly one of Ways and Demands is
+// set.
 type Obstacle struct {
-	// Kind is the sort of demand, Subject whose it is, Advice what would lift it.
+	// Kind is the sort of demand, Subject is the object that has it, and Advice is what would lift
+	// it.
 	Kind, Subject, Advice string
-	// Pods are the names of those that have it, ordered.
+	// Pods are the sorted names of the pods that have it.
 	Pods []string
-	// Ways are by which pods could leave their nodes if it were lifted, by name. Pods that
-	// something else holds, too, are missing.
+	// Ways are, by pod name, how pods could leave their nodes if it were lifted. Pods that are also
+	// held by something else are missing.
 	Ways map[string]cluster.Ways
-	// Demands are what pods would demand of nodes if it were lifted, by name.
+	// Demands are, by pod name, the demands on nodes if it were lifted.
 	Demands map[string]*constraint.Pod
 }
 
-// Bill is a number of machines and what they cost together.
+// Bill is a set of machines and their total price.
 type Bill struct {
 	MicroDollarsPerHour int64
 	Machines            []Count
 }
 
-// Nodes is how many machines there are.
+// Nodes returns the number of machines.
 func (b *Bill) Nodes() (n int) {
 	for _, c := range b.Machines {
 		n += c.Machines
@@ -96,43 +97,44 @@ func (b *Bill) Nodes() (n int) {
 type Count struct {
 	InstanceType        string
 	Machines            int
-	MicroDollarsPerHour int64 // of one
+	MicroDollarsPerHour int64 // per machine
 }
 
-// Result is what an audit says. Now, Moved, Cheapest and Bound are of the same pods: those on
-// nodes that have a price. Bound ≤ Cheapest ≤ Moved ≤ Now.
+// Result is the result of an audit. Now, Moved, Cheapest and Bound are for the same pods: those on
+// nodes with a price. Bound ≤ Cheapest ≤ Moved ≤ Now.
 type Result struct {
-	// Now is the bill as it is, Moved that after moves alone, Cheapest that of the cheapest machines
-	// found.
+	// Now is the current bill, Moved is the bill after moves alone, and Cheapest is the bill of the
+	// cheapest machines found.
 	Now, Moved, Cheapest Bill
-	// Bound is what any machines cost that hold the pods, given the nodes that stay.
+	// Bound is a lower bound of the price of any machines for the pods, given the nodes that stay.
 	Bound int64
-	// Moves is how many pods move for Moved, and Emptied which nodes go, ordered.
+	// Moves is the number of pods that move for Moved, and Emptied are the sorted names of the
+	// nodes that are released.
 	Moves   int
 	Emptied []string
-	// Fullness says how full the priced nodes are.
+	// Fullness is how full the priced nodes are.
 	Fullness Fullness
-	// Unpriced are the nodes whose price is not known, and Staying those that remain whatever is
-	// bought, both by name.
+	// Unpriced are the nodes without a known price, and Staying are the nodes that remain in any
+	// purchase, both sorted by name.
 	Unpriced, Staying []Stay
-	// Pods is how many pods are in the figures, and Pending how many have no node.
+	// Pods is the number of pods in the figures, and Pending is the number of pods without a node.
 	Pods, Pending int
-	// Obstacles are those that hold a pod of a priced node: first those that cost most.
+	// Obstacles are the obstacles of pods on priced nodes, the most expensive first.
 	Obstacles []Cost
-	// Worst are the nodes that are used least for their price.
+	// Worst are the nodes with the highest price of idle room.
 	Worst []Worst
-	// Stopped says that not all was looked at: Input.Stop said so.
+	// Stopped reports whether Input.Stop ended the audit early.
 	Stopped bool
 }
 
-// Stay is a node and why it is in no figure, or in all.
+// Stay is a node, and why it is in no figure or in every purchase.
 type Stay struct{ Node, InstanceType, Reason string }
 
-// Audit computes all figures. It changes nothing of its input, and gives the same for the same
-// nodes in any order, unless it is stopped.
+// Audit computes all figures. It does not modify its input. The result does not depend on the order
+// of nodes, unless it is stopped.
 //
-// Cost: that of some rounds of [decide.Fleet] without purchases and of one plan of
-// [planner.Supercargo], and of as many more as there are obstacles to work out.
+// Cost: some rounds of [decide.Fleet] without purchases and one plan of [planner.Supercargo], and
+// one more of these for each obstacle whose cost is computed.
 func Audit(in Input) Result {
 	c := newScene(in)
 	r := Result{Pending: in.Pending, Unpriced: c.unpriced, Fullness: fullness(c.nodes), Pods: c.pods()}
@@ -149,19 +151,19 @@ func Audit(in Input) Result {
 	return r
 }
 
-// cheapest returns the first of the bills that is lowest: a search may miss that the machines there
-// are cannot be bettered.
+// cheapest returns the first of the cheapest bills: the planner is a heuristic and may miss that
+// the current machines are cheapest.
 func cheapest(bills ...Bill) Bill {
 	return slices.MinFunc(bills, func(a, b Bill) int { return cmp.Compare(a.MicroDollarsPerHour, b.MicroDollarsPerHour) })
 }
 
-// scene is an input in order.
+// scene is a sorted input.
 type scene struct {
 	in       Input
-	nodes    []Node // those with a price, by name
-	others   []Node // those without
+	nodes    []Node // with a price, by name
+	others   []Node // without a price
 	unpriced []Stay
-	at       map[string]int // of nodes, by the name of a pod
+	at       map[string]int // index in nodes, by the name of a pod
 }
 
 func newScene(in Input) *scene {
@@ -192,7 +194,7 @@ func newScene(in Input) *scene {
 
 func (c *scene) stopped() bool { return c.in.Stop != nil && c.in.Stop() }
 
-// pods is how many pods there are on priced nodes, those of DaemonSets and static ones left out.
+// pods returns the number of pods on priced nodes, without DaemonSet pods and static pods.
 func (c *scene) pods() (n int) {
 	for i := range c.nodes {
 		n += len(c.nodes[i].Pods)
@@ -200,10 +202,10 @@ func (c *scene) pods() (n int) {
 	return n
 }
 
-// now is the bill as it is.
+// now returns the current bill.
 func (c *scene) now() Bill { return billOf(c.nodes) }
 
-// billOf adds up nodes. The counts are ordered by instance type, then price.
+// billOf returns the bill of nodes. The counts are sorted by instance type, then price.
 func billOf(nodes []Node) Bill {
 	var b Bill
 	for i := range nodes {

@@ -21,7 +21,7 @@ func size(milliCPU, memoryGiB int64) packing.Size {
 	return packing.Size{MilliCPU: milliCPU, MemoryBytes: memoryGiB * gib}
 }
 
-// flavors are a machine and one of twice its size, which costs less than two.
+// flavors returns a machine and one of twice its size that costs less than two of it.
 func flavors() []Flavor {
 	flavor := func(name string, s packing.Size, price int64) Flavor {
 		return Flavor{InstanceType: name, Flavor: cluster.Flavor{Name: name, Size: s, MaxPods: new(int64(10)), Arch: "amd64", MicroDollarsPerHour: price, Host: &constraint.Host{}}}
@@ -29,7 +29,7 @@ func flavors() []Flavor {
 	return []Flavor{flavor("large", size(4000, 16), 180_000), flavor("small", size(2000, 8), 100_000)}
 }
 
-// nodeOf returns a node of a flavor with pods of a CPU and 2 GiB each that may be evicted.
+// nodeOf returns a node of a flavor with evictable pods of one CPU and 2 GiB each.
 func nodeOf(name string, f Flavor, pods ...string) Node {
 	n := Node{InstanceType: f.InstanceType, Node: cluster.Node{
 		Name: name, Flavor: f.InstanceType, Class: class.Any, Capacity: f.Size, MaxPods: f.MaxPods, Arch: f.Arch, Host: &constraint.Host{Name: name},
@@ -48,7 +48,7 @@ func (n *Node) add(p cluster.Pod) {
 	n.Requested = plus(n.Requested, p.Size)
 }
 
-// hold keeps all pods of a node there.
+// hold fixes all pods of a node.
 func hold(n Node, why string) Node {
 	for i := range n.Pods {
 		n.Pods[i].Fixed, n.Pods[i].Ways, n.Pods[i].Held = true, 0, why
@@ -102,7 +102,7 @@ func TestMachinesThatAreCheaperThanAnyForSaleStay(t *testing.T) {
 
 func TestANodeWithoutAPriceIsListedAndInNoFigure(t *testing.T) {
 	small := flavors()[1]
-	free := nodeOf("free", small, "x") // which has room for p
+	free := nodeOf("free", small, "x") // with room for p
 	free.Unpriced = "nobody says"
 	r := Audit(Input{Nodes: []Node{free, nodeOf("a", small, "p")}, Flavors: flavors()})
 	if r.Now.MicroDollarsPerHour != 100_000 || r.Now.Nodes() != 1 || r.Pods != 1 || r.Fullness.Whole != small.Size {
@@ -210,7 +210,7 @@ func TestTheWorstNodesSayWhatWouldEmptyThem(t *testing.T) {
 	}
 }
 
-// drawn draws nodes of the flavors for sale, with pods that some of them may not lose.
+// drawn draws nodes of the flavors for sale; some of the pods may not be moved.
 func drawn(t *rapid.T) Input {
 	in := Input{Flavors: flavors(), MostObstacles: 3}
 	pods := 0
@@ -248,7 +248,7 @@ func TestWhereAllMachinesAreForSaleTheBillsAreInOrder(t *testing.T) {
 		if !slices.IsSorted(bills) {
 			t.Fatalf("bound, cheapest, moved and now are %v", bills)
 		}
-		// The planner's own bound is one of these very machines: nothing was cut off to make it one.
+		// The planner's own bound holds without being cut off at the cheapest bill.
 		c := newScene(in)
 		if m := c.buy(nil); m.bound > r.Cheapest.MicroDollarsPerHour {
 			t.Fatalf("the bound %d is above the cheapest machines found, %d", m.bound, r.Cheapest.MicroDollarsPerHour)
@@ -261,7 +261,7 @@ func TestWhereAllMachinesAreForSaleTheBillsAreInOrder(t *testing.T) {
 	})
 }
 
-// TestMovesAloneKeepEveryPodAndOverfillNoNode replays what is left.
+// TestMovesAloneKeepEveryPodAndOverfillNoNode checks the state after the moves.
 func TestMovesAloneKeepEveryPodAndOverfillNoNode(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawn(t)

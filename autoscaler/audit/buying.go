@@ -10,18 +10,18 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
-// mix is the cluster on machines that are bought for its pods.
+// mix is the cluster on machines bought for its pods.
 type mix struct {
 	bill    Bill
 	bound   int64
 	staying []Stay
 }
 
-// buy plans machines for all pods that can be planned for, besides the nodes that stay. Pods that
-// are given demands have these.
+// buy plans machines for the pods of all nodes that do not stay; the others keep their nodes.
+// demands replaces the demands of the pods that it names.
 //
-// A pod that no machine for sale holds keeps its node, and the rest is planned again: each time at
-// least one node more stays, so that it ends.
+// If no machine for sale fits a pod, its node stays and the rest is planned again. Each iteration
+// adds a staying node, so it terminates.
 func (c *scene) buy(demands map[string]*constraint.Pod) mix {
 	stays := map[int]string{}
 	for i := range c.nodes {
@@ -42,7 +42,7 @@ func (c *scene) buy(demands map[string]*constraint.Pod) mix {
 	}
 }
 
-// request asks for machines for all pods of nodes that do not stay.
+// request returns a request for machines for all pods of nodes that do not stay.
 func (c *scene) request(stays map[int]string, demands map[string]*constraint.Pod) planner.Request {
 	r := planner.Request{Stop: c.in.Stop}
 	of := func(p *cluster.Pod) *constraint.Pod {
@@ -61,11 +61,11 @@ func (c *scene) request(stays map[int]string, demands map[string]*constraint.Pod
 			p := &n.Pods[j]
 			pod := planner.PodOf(p)
 			pod.Demands = of(p)
-			pod.Runtime, pod.Arrival = 0, 0 // a price per hour does not depend on how long they run
+			pod.Runtime, pod.Arrival = 0, 0 // a price per hour does not depend on runtimes
 			r.Pods = append(r.Pods, pod)
 		}
 	}
-	for i := range c.others { // their pods look at others, and others at them
+	for i := range c.others { // for affinity between their pods and others
 		n := existing(&c.others[i], of)
 		n.Places = new(int64(0))
 		r.Nodes = append(r.Nodes, n)
@@ -76,7 +76,7 @@ func (c *scene) request(stays map[int]string, demands map[string]*constraint.Pod
 	return r
 }
 
-// existing is a node that stays, with its free room.
+// existing returns a node that stays, with its free room.
 func existing(n *Node, of func(*cluster.Pod) *constraint.Pod) planner.ExistingNode {
 	e := planner.NodeOf(&n.Node, n.Free(), len(n.Pods))
 	if n.Phase != cluster.Ready || n.Class != class.Any {

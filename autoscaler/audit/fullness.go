@@ -2,14 +2,14 @@ package audit
 
 import "supercargo.dev/supercargo/internal/packing"
 
-// Fullness is how full nodes are, all of them together. Pods of DaemonSets and static pods count.
+// Fullness is the total over some nodes. It includes DaemonSet pods and static pods.
 type Fullness struct {
-	// Whole is the room for pods, Requested what they request.
+	// Whole is the room for pods, and Requested is the sum of their requests.
 	Whole, Requested packing.Size
-	// Places is how many pods there may be, Pods how many there are.
+	// Places is the maximum number of pods, and Pods is their number.
 	Places, Pods int64
-	// Measured is how many of the nodes are measured, MeasuredWhole their room, and Used what is
-	// used of them.
+	// Measured is the number of measured nodes, MeasuredWhole is their room, and Used is their
+	// usage.
 	Measured            int
 	MeasuredWhole, Used packing.Size
 }
@@ -33,7 +33,7 @@ func plus(a, b packing.Size) packing.Size {
 	return packing.Size{MilliCPU: a.MilliCPU + b.MilliCPU, MemoryBytes: a.MemoryBytes + b.MemoryBytes}
 }
 
-// Share is a part of a whole, 0 of nothing.
+// Share returns part divided by whole; 0 if whole is not positive.
 func Share(part, whole int64) float64 {
 	if whole <= 0 {
 		return 0

@@ -14,14 +14,14 @@ import (
 	"supercargo.dev/supercargo/internal/moves"
 )
 
-// mostRounds bounds how often it is decided what to empty: nearly all is emptied in the first round.
+// mostRounds is the maximum number of rounds: nearly all nodes are emptied in the first one.
 const mostRounds = 20
 
-// settled is for how long nothing is taken to have happened to the cluster: an audit looks at one
-// moment, and what a NodeFleet waits for before it empties a node would have passed.
+// settled is the assumed age of the cluster's state: an audit sees one moment, so it assumes that
+// the waiting times of a NodeFleet before it empties a node have passed.
 const settled = 24 * time.Hour
 
-// buysNothing is why moves alone buy nothing.
+// buysNothing is the reason why moves alone buy no machines.
 const buysNothing = "moves alone buy nothing"
 
 // moved is the cluster after moves alone.
@@ -33,24 +33,23 @@ type moved struct {
 	kept    map[string]string // why under-used nodes stay, by name
 }
 
-// Consolidation is what a NodeFleet is taken to be configured to, but for the times for which it
-// waits.
+// Consolidation returns the assumed configuration of a NodeFleet, except for its waiting times.
 func Consolidation() *v1alpha1.FleetConsolidation {
 	none := v1alpha1.FleetConsolidation{EvictServices: v1alpha1.EvictServicesOptOut}
 	none.PodResidence = new(none.After) // pods move at once
 	return &none
 }
 
-// move decides what a NodeFleet that may buy nothing would empty, and does it, until nothing more is
-// emptied. Pods that are given ways may leave by these.
+// move repeatedly empties the nodes that a NodeFleet without purchases would empty, until there are
+// none. ways replaces the ways in which the pods that it names may leave.
 //
-// Pods that would be waited for stay: all figures are of the same pods.
+// Pods that could leave only by completing stay, because all figures are for the same pods.
 func (c *scene) move(ways map[string]cluster.Ways) moved {
 	s := c.state(ways)
 	m := moved{kept: map[string]string{}}
 	total := len(s.Nodes)
 	for range mostRounds {
-		// Without a memory of its own each round, the mover would wait for what it has seen to last.
+		// A planner that persisted across rounds would wait until its observations are stable.
 		d := decide.Fleet(&s, decide.FleetOptions{
 			Exhausted: buysNothing, Empty: true, UnderUsed: true, MoveServices: true, Budget: total, Class: class.Any,
 			Horizon: decide.Horizon(Consolidation()), Spare: spare(&s), Stop: c.in.Stop,
@@ -73,7 +72,8 @@ func (c *scene) move(ways map[string]cluster.Ways) moved {
 	return m
 }
 
-// state is the cluster as the mover sees it. Nodes without a price neither take pods nor lose any.
+// state returns the cluster as [decide.Fleet] sees it. Nodes without a price neither receive nor
+// lose pods.
 func (c *scene) state(ways map[string]cluster.Ways) cluster.State {
 	s := cluster.State{QueueEmpty: settled, MaxNodes: math.MaxInt32, Migration: cluster.DefaultMigration}
 	for _, group := range [][]Node{c.nodes, c.others} {
@@ -94,7 +94,7 @@ func (c *scene) state(ways map[string]cluster.Ways) cluster.State {
 	return s
 }
 
-// leave sets by which ways a pod may leave its node.
+// leave sets the ways in which a pod may leave its node.
 func leave(p *cluster.Pod, ways map[string]cluster.Ways) {
 	if by, lifted := ways[p.Name]; lifted {
 		p.Ways, p.Held, p.Fixed = by, "", false
@@ -105,7 +105,7 @@ func leave(p *cluster.Pod, ways map[string]cluster.Ways) {
 	p.Resided = max(p.Resided, settled)
 }
 
-// spare lets all machines of all flavors go.
+// spare allows all machines of all flavors to be released.
 func spare(s *cluster.State) map[string]int {
 	all := map[string]int{}
 	for i := range s.Nodes {
@@ -114,7 +114,7 @@ func spare(s *cluster.State) map[string]int {
 	return all
 }
 
-// apply does what was decided, and reports whether that changes anything.
+// apply applies a decision, and reports whether it changes anything.
 func (m *moved) apply(s *cluster.State, d decide.FleetDecision) bool {
 	if len(d.Release) == 0 && len(d.Drains) == 0 {
 		return false

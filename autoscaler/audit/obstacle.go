@@ -7,23 +7,24 @@ import (
 	"sync"
 )
 
-// Cost is an obstacle and what it costs.
+// Cost is an obstacle and its cost.
 type Cost struct {
 	Kind, Subject, Advice string
-	// Pods is how many pods have it, Nodes on how many priced nodes they are, and At what these
-	// nodes cost together.
+	// Pods is the number of pods that have it, Nodes is the number of priced nodes that these are
+	// on, and At is the total price of these nodes.
 	Pods, Nodes int
 	At          int64
-	// ByMoving says that it keeps pods from being moved: without it, moves alone would save Saves
-	// more. Otherwise it is about where pods may be, and the cheapest machines would cost Saves less.
+	// ByMoving reports whether it prevents pods from being moved: without it, moves alone would
+	// save Saves more. Otherwise it restricts where pods may run, and the cheapest machines would
+	// cost Saves less.
 	ByMoving bool
 	Saves    int64
-	// Known says that Saves was worked out; see Input.MostObstacles.
+	// Known reports whether Saves was computed; see Input.MostObstacles.
 	Known bool
 }
 
-// obstacles returns what obstacles cost, ordered by that; those that are not worked out come last, by
-// the price of the nodes. The plan before is taken at its best: no obstacle costs less than nothing.
+// obstacles returns the obstacles sorted by cost. Those without a computed cost come last, by the
+// price of their nodes. A cost is at least 0, because the previous plan remains possible.
 func (c *scene) obstacles(before moved, cheapest mix, now int64) []Cost {
 	type pair struct {
 		Cost
@@ -66,10 +67,10 @@ func (c *scene) obstacles(before moved, cheapest mix, now int64) []Cost {
 		switch {
 		case !p.ByMoving:
 			p.Saves = max(0, base-c.buy(p.of.Demands).bill.MicroDollarsPerHour)
-		case len(p.of.Ways) > 0: // else something else holds them all the same
+		case len(p.of.Ways) > 0: // otherwise something else holds all of them
 			p.Saves = max(0, before.bill.MicroDollarsPerHour-c.move(p.of.Ways).bill.MicroDollarsPerHour)
 		}
-		p.Known = !c.stopped() // what was stopped may have missed much
+		p.Known = !c.stopped() // a stopped computation may have missed savings
 	})
 	costs := make([]Cost, len(all))
 	for i := range all {
@@ -79,10 +80,10 @@ func (c *scene) obstacles(before moved, cheapest mix, now int64) []Cost {
 	return costs
 }
 
-// mostAtOnce bounds how many figures are worked out at a time: each takes memory for all pods.
+// mostAtOnce is the maximum number of concurrent computations: each needs memory for all pods.
 const mostAtOnce = 4
 
-// each calls a function for 0 to n-1, some at a time.
+// each calls do for 0 to n-1, several at a time.
 func each(n int, do func(i int)) {
 	var group sync.WaitGroup
 	workers := min(mostAtOnce, runtime.GOMAXPROCS(0), n)

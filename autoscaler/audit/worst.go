@@ -9,28 +9,28 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
-// mostWorst is how many nodes [Result.Worst] has at most.
+// mostWorst is the maximum length of [Result.Worst].
 const mostWorst = 10
 
-// Worst is a node that is used little for its price.
+// Worst is a node that is little used for its price.
 type Worst struct {
 	Node, InstanceType  string
 	MicroDollarsPerHour int64
-	// Idle is what is paid for the part of it that no pod requests: the price times one less the mean
-	// of the requested shares of CPU and memory.
+	// Idle is the price of the room that no pod requests: the price times one minus the mean of the
+	// requested shares of CPU and memory.
 	Idle int64
-	// CPU and Memory are the requested shares, Pods how many pods it has but for those of DaemonSets
-	// and static ones.
+	// CPU and Memory are the requested shares, and Pods is the number of pods without DaemonSet
+	// pods and static pods.
 	CPU, Memory float64
 	Pods        int
-	// UsedCPU and UsedMemory are the used shares; below 0 where nobody measures.
+	// UsedCPU and UsedMemory are the used shares; negative if not measured.
 	UsedCPU, UsedMemory float64
-	// Emptied says that moves alone empty it; Remedy what would, in words.
+	// Emptied reports whether moves alone empty it. Remedy describes what would empty it.
 	Emptied bool
 	Remedy  string
 }
 
-// worst returns the priced nodes for whose idle part most is paid, ties by name.
+// worst returns the priced nodes with the highest price of idle room, ties by name.
 func (c *scene) worst(after moved) []Worst {
 	var all []Worst
 	for i := range c.nodes {
@@ -55,7 +55,7 @@ func (c *scene) worst(after moved) []Worst {
 	return all
 }
 
-// remedy says what would empty a node.
+// remedy describes what would empty a node.
 func (c *scene) remedy(w *Worst, after moved) string {
 	at, _ := slices.BinarySearchFunc(c.nodes, w.Node, func(n Node, name string) int { return cmp.Compare(n.Name, name) })
 	n := &c.nodes[at]
@@ -81,8 +81,8 @@ func (c *scene) remedy(w *Worst, after moved) string {
 	return fmt.Sprintf("a higher threshold than the default of 50 %%: its %d pods have room elsewhere", w.Pods)
 }
 
-// heldOn says which pods of a node may not be moved and why, for the most frequent reason; "" if all
-// may.
+// heldOn describes how many pods of a node may not be moved, with the most frequent reason; "" if
+// all may be moved.
 func heldOn(n *Node) string {
 	counts, first := map[string]int{}, map[string]string{}
 	held := 0

@@ -1,4 +1,4 @@
-// Package auditor turns the objects of a cluster into what an audit looks at: prices of nodes,
+// Package auditor converts the objects of a cluster to the input of an audit: prices of nodes,
 // machines that can be bought, and demands that may be lifted.
 package auditor
 
@@ -22,28 +22,28 @@ import (
 	"supercargo.dev/supercargo/internal/world/objects"
 )
 
-// Options are what a user says.
+// Options are the options of the user.
 type Options struct {
 	// Now is when the objects were read. Required.
 	Now time.Time
-	// Prices are the user's own, by instance type. They go before list prices.
+	// Prices are the user's own prices, by instance type. They take precedence over list prices.
 	Prices []catalogue.Flavor
-	// InstanceTypes are patterns of those that may be bought besides those of the nodes, as
-	// catalogue.Choose reads them.
+	// InstanceTypes are patterns of instance types that may be bought besides those of the nodes,
+	// in the syntax of catalogue.Choose.
 	InstanceTypes []string
 }
 
-// Observation is the input of an audit, and what its reader should know of it.
+// Observation is the input of an audit, and notes for the reader of its result.
 type Observation struct {
 	Input audit.Input
-	// Notes are sentences about what was assumed or left out, in the order in which they matter.
+	// Notes are sentences about assumptions and omissions, the most important first.
 	Notes []string
-	// Source says which prices machines are bought at: a list with its region, the user's or those of
-	// the nodes.
+	// Source describes the prices of machines for sale: a list and its region, the user's prices,
+	// or those of the nodes.
 	Source string
 }
 
-// Of looks at the objects.
+// Of returns the observation of the objects.
 func Of(ctx context.Context, from *objects.Objects, o Options) (*Observation, error) {
 	withDaemons, derived := daemons(from)
 	w, err := world.Read(ctx, withDaemons, false)
@@ -67,7 +67,7 @@ func Of(ctx context.Context, from *objects.Objects, o Options) (*Observation, er
 	return &b.Observation, nil
 }
 
-// observer puts an observation together.
+// observer builds an observation.
 type observer struct {
 	Observation
 	objects *objects.Objects
@@ -76,7 +76,7 @@ type observer struct {
 	pricer  *Pricer
 	use     map[string]packing.Size
 	forSale []*catalogue.Flavor
-	workers []worker // nodes of which more can be bought, by name
+	workers []worker // nodes whose instance type can be bought, by name
 }
 
 // worker is a priced node of an instance type that can be bought.
@@ -85,7 +85,7 @@ type worker struct {
 	price int64
 }
 
-// readUse notes what is used of nodes as far as it is measured.
+// readUse reads the measured usage of nodes.
 func (b *observer) readUse() {
 	b.use = make(map[string]packing.Size, len(b.objects.Metrics))
 	for i := range b.objects.Metrics {
@@ -94,7 +94,7 @@ func (b *observer) readUse() {
 	}
 }
 
-// readNodes turns nodes with their pods and prices into those of the audit.
+// readNodes converts nodes with their pods and prices to those of the audit.
 func (b *observer) readNodes() {
 	for i := range b.objects.Nodes {
 		node := &b.objects.Nodes[i]
@@ -121,7 +121,7 @@ func (b *observer) readNodes() {
 	slices.SortFunc(b.workers, func(x, y worker) int { return cmp.Compare(x.node.Name, y.node.Name) })
 }
 
-// readPods notes what all pods of a node request, and whether one of them keeps the node.
+// readPods sums the requests of all pods of a node, and checks whether one of them keeps the node.
 func (b *observer) readPods(n *audit.Node) {
 	at := make(map[string]int, len(n.Pods))
 	for i := range n.Pods {
@@ -134,7 +134,7 @@ func (b *observer) readPods(n *audit.Node) {
 		n.AllPods++
 		i, is := at[world.PodName(pod)]
 		if !is {
-			continue // of a DaemonSet, or static
+			continue // a DaemonSet pod or a static pod
 		}
 		demands, held := b.view.Successor(pod)
 		if held == "" {
@@ -153,7 +153,7 @@ func (b *observer) countPending() {
 	}
 }
 
-// controlPlane reports whether a node is one on which the control plane runs.
+// controlPlane reports whether a node runs the control plane.
 func controlPlane(node *corev1.Node) bool {
 	for _, label := range []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"} {
 		if _, is := node.Labels[label]; is {
@@ -163,7 +163,7 @@ func controlPlane(node *corev1.Node) bool {
 	return false
 }
 
-// InstanceType is what the seller of a node's machine calls it; empty if that is not known.
+// InstanceType returns the instance type of a node; empty if unknown.
 func InstanceType(node *corev1.Node) string {
 	return cmp.Or(node.Labels[corev1.LabelInstanceTypeStable], node.Labels[corev1.LabelInstanceType])
 }

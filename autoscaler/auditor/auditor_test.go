@@ -43,7 +43,7 @@ func nodeOf(name, instanceType string, change ...func(*corev1.Node)) corev1.Node
 	return n
 }
 
-// podOf returns a pod of a ReplicaSet, which requests half a CPU and a GiB.
+// podOf returns a pod of a ReplicaSet, which requests half a CPU and 1 GiB.
 func podOf(name, node string, change ...func(*corev1.Pod)) corev1.Pod {
 	p := corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: map[string]string{"app": "web", "pod-template-hash": "abc"}, Annotations: map[string]string{},
@@ -187,7 +187,7 @@ func TestMachinesForSaleHaveTheLabelsAndTaintsOfPoolsLessWhatDaemonSetsTake(t *t
 			bySize[fmt.Sprint(f.Host.Labels["pool"], len(f.Host.Taints))] = f.Size.MilliCPU
 		}
 	}
-	// The agent tolerates no taint, so that it is on machines of the other pool only.
+	// The agent tolerates no taint, so it runs only on machines of the other pool.
 	if diff := cmp.Diff(map[string]int64{"0": 3420, "fast1": 3920}, bySize); diff != "" {
 		t.Errorf("CPU of m5.xlarge by pool (-want +got):\n%s", diff)
 	}
@@ -212,7 +212,7 @@ func TestEachThingThatKeepsAPodIsNamedWithWhatLiftsIt(t *testing.T) {
 		name   string
 		pod    corev1.Pod
 		budget bool
-		want   []string // kind, subject and whether lifting it lets the pod go
+		want   []string // kind, subject and whether the pod can leave if it is lifted
 	}{
 		{"nothing", podOf("p", "n"), false, nil},
 		{"a budget", podOf("p", "n"), true, []string{"PodDisruptionBudget that allows no disruption of shop/web true"}},

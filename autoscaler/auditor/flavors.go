@@ -26,11 +26,11 @@ type machine struct {
 	maxPods int64
 	arch    string
 	price   int64
-	labels  map[string]string // that pods look at and that depend on the type
-	seen    bool              // there is a node of it
+	labels  map[string]string // labels that pods refer to and that depend on the type
+	seen    bool              // a node of it exists
 }
 
-// pool is what nodes have in common that somebody has given them: labels that pods look at, and taints.
+// pool is the configured properties that nodes share: labels that pods refer to, and taints.
 type pool struct {
 	labels  map[string]string
 	taints  []corev1.Taint
@@ -39,8 +39,8 @@ type pool struct {
 	statics int64
 }
 
-// readFlavors notes what can be bought: every machine with the labels and taints of each pool of nodes that
-// there is, in each zone if pods look at zones.
+// readFlavors builds the flavors: every machine with the labels and taints of each pool of nodes,
+// in each zone if pods refer to zones.
 func (b *observer) readFlavors() {
 	heeded := b.heeded()
 	machines := b.machines(heeded)
@@ -57,7 +57,7 @@ func (b *observer) readFlavors() {
 	}
 }
 
-// addFlavor adds a machine of a pool in a zone, less what DaemonSets and static pods take of it.
+// addFlavor adds a machine of a pool in a zone, minus the room of DaemonSet pods and static pods.
 func (b *observer) addFlavor(m machine, p *pool, number int, zone map[string]string) {
 	labels := map[string]string{
 		corev1.LabelArchStable: m.arch, corev1.LabelOSStable: string(corev1.Linux), corev1.LabelInstanceTypeStable: m.name, corev1.LabelInstanceType: m.name,
@@ -78,7 +78,7 @@ func (b *observer) addFlavor(m machine, p *pool, number int, zone map[string]str
 	b.Input.Flavors = append(b.Input.Flavors, f)
 }
 
-// heeded returns the labels of nodes that pods, DaemonSets or volumes look at.
+// heeded returns the node labels that pods, DaemonSets or volumes refer to.
 func (b *observer) heeded() map[string]bool {
 	all := map[string]bool{}
 	terms := func(s *corev1.NodeSelector) {
@@ -155,7 +155,7 @@ func ofZone(label string) bool {
 	return label == corev1.LabelTopologyZone || label == corev1.LabelFailureDomainBetaZone || strings.HasPrefix(label, "topology.") && strings.HasSuffix(label, "/zone")
 }
 
-// some returns the labels of a node that are among those heeded and that are wanted.
+// some returns the heeded labels of a node that are wanted.
 func some(node *corev1.Node, heeded map[string]bool, wanted func(label string) bool) map[string]string {
 	found := map[string]string{}
 	for label := range heeded {
@@ -166,12 +166,12 @@ func some(node *corev1.Node, heeded map[string]bool, wanted func(label string) b
 	return found
 }
 
-// zones returns the labels of nodes in each zone that there is; one without labels if no pod looks at them.
+// zones returns the labels of each zone; one without labels if no pod refers to zones.
 func (b *observer) zones(heeded map[string]bool) []map[string]string {
 	all := map[string]map[string]string{}
 	for _, w := range b.workers {
 		labels := some(w.node, heeded, ofZone)
-		all[fmt.Sprint(labels)] = labels // maps are printed in order
+		all[fmt.Sprint(labels)] = labels // maps are printed in sorted order
 	}
 	if len(all) == 0 {
 		return []map[string]string{nil}
@@ -183,7 +183,7 @@ func (b *observer) zones(heeded map[string]bool) []map[string]string {
 	return zones
 }
 
-// pools returns the pools of nodes, one without labels and taints if there are no nodes.
+// pools returns the pools of nodes; nil if there are no nodes.
 func (b *observer) pools(heeded map[string]bool) []pool {
 	byKey := map[string]*pool{}
 	for _, w := range b.workers {
@@ -201,10 +201,10 @@ func (b *observer) pools(heeded map[string]bool) []pool {
 	return all
 }
 
-// machines returns the instance types that can be bought, ordered by name: those of which there are nodes,
-// with the least room and the lowest price that one of them has, and those of the market on architectures
-// that there are. Of these, such are left out as another of the same architecture replaces that is no
-// dearer, unless pods look at what depends on the type.
+// machines returns the instance types that can be bought, sorted by name: those of nodes, with the
+// least room and the lowest price of their nodes, and those of the market for architectures of
+// nodes. Of the latter it omits machines that another of the same architecture can replace at the
+// same price or less, unless pods refer to labels of the type.
 func (b *observer) machines(heeded map[string]bool) []machine {
 	found := map[string]machine{}
 	archs := map[string]bool{}
@@ -238,7 +238,7 @@ func (b *observer) machines(heeded map[string]bool) []machine {
 	return all
 }
 
-// defaultMaxPods is how many pods a machine takes that does not say so: the kubelet's default.
+// defaultMaxPods is the default maximum number of pods: that of the kubelet.
 const defaultMaxPods = 110
 
 func looksAtTypes(heeded map[string]bool) bool {
@@ -250,8 +250,8 @@ func looksAtTypes(heeded map[string]bool) bool {
 	return false
 }
 
-// undominated leaves out machines that another replaces, but for those of which there are nodes. Of equal
-// ones the first stays.
+// undominated omits machines without nodes that another machine can replace. Of equal machines the
+// first stays.
 func undominated(all []machine) []machine {
 	replaces := func(x, y *machine) bool {
 		return x.arch == y.arch && y.size.Fits(x.size) && x.maxPods >= y.maxPods && x.price <= y.price
@@ -269,8 +269,8 @@ func undominated(all []machine) []machine {
 	return left
 }
 
-// readMarket notes the instance types that may be bought, ordered by name. A pattern that matches none is an
-// error: it is misspelt, or for another cloud provider.
+// readMarket reads the instance types that may be bought, sorted by name. A pattern without a match
+// is an error: it is misspelt, or for another cloud provider.
 func (b *observer) readMarket() error {
 	all := b.market()
 	slices.SortFunc(all, func(x, y catalogue.Flavor) int { return cmp.Compare(x.Name, y.Name) })
@@ -281,10 +281,10 @@ func (b *observer) readMarket() error {
 	return nil
 }
 
-// UnknownTypesError says that patterns of instance types match none that there is a price of.
+// UnknownTypesError reports patterns that match no instance type with a price.
 type UnknownTypesError struct {
 	Patterns []string
-	// Source has the prices.
+	// Source is the source of the prices.
 	Source string
 }
 
@@ -292,8 +292,8 @@ func (e *UnknownTypesError) Error() string {
 	return fmt.Sprintf("%s: no instance type of %s matches", strings.Join(e.Patterns, ", "), e.Source)
 }
 
-// market returns the instance types for sale: the user's prices, and before those the list of the place where
-// most nodes are.
+// market returns the instance types for sale: the user's prices and, for other types, the price
+// list of the place where most nodes are.
 func (b *observer) market() []catalogue.Flavor {
 	var all []catalogue.Flavor
 	b.Source = "the prices of the nodes"

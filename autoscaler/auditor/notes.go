@@ -13,7 +13,7 @@ import (
 	"supercargo.dev/supercargo/internal/world/objects"
 )
 
-// note adds what the reader should know.
+// note adds the notes for the reader.
 func (b *observer) note(derivedDaemons int) {
 	for _, of := range slices.SortedFunc(maps.Keys(b.pricer.asked), func(x, y place) int {
 		return cmp.Or(cmp.Compare(x.list, y.list), cmp.Compare(x.region, y.region))
@@ -43,7 +43,7 @@ func (b *observer) notef(format string, args ...any) {
 	b.Notes = append(b.Notes, fmt.Sprintf(format, args...))
 }
 
-// unknownClaims is how many pods have volume claims.
+// unknownClaims returns the number of pods with volume claims.
 func (b *observer) unknownClaims() (n int) {
 	for i := range b.view.Pods {
 		if slices.ContainsFunc(b.view.Pods[i].Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil }) {
@@ -53,8 +53,9 @@ func (b *observer) unknownClaims() (n int) {
 	return n
 }
 
-// daemons returns the objects with DaemonSets, if none were read, as their pods show them, and how many these
-// are. What a DaemonSet demands of nodes by affinity cannot be seen from its pods: each names its node there.
+// daemons returns the objects with DaemonSets derived from their pods, if no DaemonSets were read,
+// and the number of these. The node affinity of a DaemonSet cannot be derived: in its pods it is
+// replaced by the node.
 func daemons(from *objects.Objects) (*objects.Objects, int) {
 	if len(from.Daemons) > 0 {
 		return from, 0
@@ -68,7 +69,7 @@ func daemons(from *objects.Objects) (*objects.Objects, int) {
 		}
 		key := pod.Namespace + "/" + owner.Name
 		if known, is := sets[key]; is && known.Annotations["of"] <= pod.Name {
-			continue // the first by name speaks for all
+			continue // use the first pod by name
 		}
 		spec := *pod.Spec.DeepCopy()
 		spec.NodeName = ""

@@ -16,10 +16,11 @@ import (
 	"supercargo.dev/supercargo/internal/world"
 )
 
-// mostReplicaTail is how long the hash is at most by which a ReplicaSet is told from its Deployment.
+// mostReplicaTail is the maximum length of the hash that a ReplicaSet appends to the name of its
+// Deployment.
 const mostReplicaTail = 11
 
-// workload names what a pod is of: its Deployment, or else its controller, or the pod itself.
+// workload returns the Deployment of a pod, or else its controller, or the pod itself.
 func workload(pod *corev1.Pod) string {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {
@@ -32,18 +33,18 @@ func workload(pod *corev1.Pod) string {
 	return fmt.Sprintf("%s %s/%s", kind, pod.Namespace, name)
 }
 
-// everybody is the subject of an obstacle of all workloads that have one of its kind.
+// everybody is the subject of an obstacle that covers all workloads.
 const everybody = "all workloads"
 
-// demand is a sort of demands on where a pod may be.
+// demand is a sort of demands on where a pod may run.
 type demand struct {
 	kind, advice string
-	// has reports whether a pod has such demands, without takes them off a pod whose spec is its own.
+	// has reports whether a pod has such demands. without removes them from a copy of a spec.
 	has     func(*corev1.PodSpec) bool
 	without func(*corev1.PodSpec)
 }
 
-// affinity returns a copy of the pod's affinity that may be changed.
+// affinity returns a shallow copy of the pod's affinity.
 func affinity(spec *corev1.PodSpec) *corev1.Affinity {
 	if spec.Affinity == nil {
 		return &corev1.Affinity{}
@@ -101,9 +102,9 @@ var demands = []demand{
 	},
 }
 
-// readObstacles notes what may be lifted: what keeps pods on their nodes, and what they demand of nodes. A
-// workload's pods are taken together, those of a PodDisruptionBudget too, and besides all that have
-// obstacles of one kind.
+// readObstacles collects what may be lifted: what keeps pods on their nodes, and what they demand
+// of nodes. There is one obstacle for the pods of a workload or of a PodDisruptionBudget, and one
+// for all pods with obstacles of a kind.
 func (b *observer) readObstacles() {
 	found := map[[2]string]*audit.Obstacle{}
 	at := func(kind, subject, advice string) *audit.Obstacle {
@@ -158,7 +159,7 @@ func (b *observer) holds(pod *corev1.Pod, at func(kind, subject, advice string) 
 	}
 }
 
-// demands adds a pod to the obstacles that are about where it may be.
+// demands adds a pod to the obstacles that restrict where it may run.
 func (b *observer) demands(pod *corev1.Pod, at func(kind, subject, advice string) *audit.Obstacle) {
 	for i := range demands {
 		d := &demands[i]
@@ -169,7 +170,7 @@ func (b *observer) demands(pod *corev1.Pod, at func(kind, subject, advice string
 		d.without(&free.Spec)
 		compiled, held := b.view.Successor(&free)
 		if held != "" {
-			continue // its node stays whatever it demands
+			continue // its node stays regardless of its demands
 		}
 		o := at(d.kind, workload(pod), d.advice)
 		if o.Demands == nil {
@@ -181,7 +182,7 @@ func (b *observer) demands(pod *corev1.Pod, at func(kind, subject, advice string
 	}
 }
 
-// withTotals adds to obstacles of a kind that several have one of all of them.
+// withTotals adds an obstacle that covers all of a kind, for each kind with several.
 func withTotals(all []audit.Obstacle) []audit.Obstacle {
 	totals := map[string]*audit.Obstacle{}
 	counts := map[string]int{}
@@ -201,7 +202,7 @@ func withTotals(all []audit.Obstacle) []audit.Obstacle {
 		maps.Copy(t.Demands, o.Demands)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(totals)) {
-		if counts[kind] > 1 { // of anything there is one already
+		if counts[kind] > 1 { // obstacles of kind Anything are already one
 			t := totals[kind]
 			slices.Sort(t.Pods)
 			t.Pods = slices.Compact(t.Pods)

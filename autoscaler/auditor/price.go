@@ -16,20 +16,20 @@ import (
 	"supercargo.dev/supercargo/internal/world/objects"
 )
 
-// Pricer knows what nodes cost. It is not safe for concurrent use.
+// Pricer determines the prices of nodes. It is not safe for concurrent use.
 type Pricer struct {
-	own         map[string]*catalogue.Flavor // the user's, by instance type
+	own         map[string]*catalogue.Flavor // the user's prices, by instance type
 	lists       map[place]map[string]*catalogue.Flavor
 	deployments map[string]string // the price annotation of MachineDeployments, by namespace/name
-	used        map[place]int     // how many nodes have the price of a list
-	asked       map[place]place   // the place whose prices are taken, by the place of nodes
+	used        map[place]int     // the number of nodes with a price of a list
+	asked       map[place]place   // the place whose prices are used, by the place of nodes
 }
 
-// place is a list of prices and a region of it.
+// place is a price list and one of its regions.
 type place struct{ list, region string }
 
-// NewPricer returns one that knows the annotations of MachineDeployments among the objects, a user's
-// own prices and list prices.
+// NewPricer returns a Pricer that uses the annotations of MachineDeployments, the user's own prices
+// and list prices.
 func NewPricer(from *objects.Objects, own []catalogue.Flavor) *Pricer {
 	p := &Pricer{
 		own: byName(own), lists: map[place]map[string]*catalogue.Flavor{}, deployments: map[string]string{},
@@ -52,9 +52,10 @@ func byName(flavors []catalogue.Flavor) map[string]*catalogue.Flavor {
 	return all
 }
 
-// Price returns what a node costs, in micro-dollars per hour, or why that is not known. The annotation of the node goes first, then
-// that of its MachineDeployment, the user's prices, and list prices. These are of Linux on demand, so
-// that nothing else is priced by them.
+// Price returns the price of a node, in micro-dollars per hour, or why it is unknown. The
+// annotation of the node takes precedence, then that of its MachineDeployment, the user's prices,
+// and list prices. Without an annotation, spot machines have no price. List prices are for Linux
+// and on demand only.
 func (p *Pricer) Price(node *corev1.Node) (microDollars int64, unpriced string) {
 	for _, text := range []string{node.Annotations[v1alpha1.AnnotationPricePerHour], p.deployments[deploymentOf(node)]} {
 		if text == "" {
@@ -97,14 +98,14 @@ func (p *Pricer) list(at place) map[string]*catalogue.Flavor {
 	if p.lists[at] == nil {
 		types, err := pricelist.Read(at.list, at.region)
 		if err != nil {
-			panic(err) // nearest returns only places that there are
+			panic(err) // nearest returns only places that exist
 		}
 		p.lists[at] = byName(types)
 	}
 	return p.lists[at]
 }
 
-// nearest returns the place whose prices are taken for nodes of a place.
+// nearest returns the place whose prices are used for nodes of a place.
 func (p *Pricer) nearest(of place) place {
 	at, known := p.asked[of]
 	if !known {
@@ -114,7 +115,7 @@ func (p *Pricer) nearest(of place) place {
 	return at
 }
 
-// market returns the place that most nodes are priced by, if any is; ties by name.
+// market returns the place whose prices most nodes have, if any; ties by name.
 func (p *Pricer) market() (place, bool) {
 	var most place
 	for _, at := range slices.SortedFunc(maps.Keys(p.used), func(a, b place) int {
@@ -127,8 +128,9 @@ func (p *Pricer) market() (place, bool) {
 	return most, p.used[most] > 0
 }
 
-// deploymentOf names the MachineDeployment of a node's machine, as cluster-api's annotations tell: the
-// name of a MachineSet is that of its MachineDeployment, and five letters or digits. "" if there is none.
+// deploymentOf returns namespace/name of the MachineDeployment of a node, from cluster-api's
+// annotations: the name of a MachineSet is that of its MachineDeployment plus a suffix. "" if there
+// is none.
 func deploymentOf(node *corev1.Node) string {
 	set := node.Annotations["cluster.x-k8s.io/owner-name"]
 	dash := strings.LastIndex(set, "-")
@@ -138,7 +140,7 @@ func deploymentOf(node *corev1.Node) string {
 	return node.Annotations["cluster.x-k8s.io/cluster-namespace"] + "/" + set[:dash]
 }
 
-// spot reports whether a label says that the machine is rented at a price that changes.
+// spot reports whether a label marks a spot machine.
 func spot(node *corev1.Node) bool {
 	for label, value := range map[string]string{
 		"karpenter.sh/capacity-type": "spot", "eks.amazonaws.com/capacityType": "SPOT", "cloud.google.com/gke-spot": "true",
@@ -151,7 +153,7 @@ func spot(node *corev1.Node) bool {
 	return false
 }
 
-// provider is the price list of who sells a node's machine; "" if that is not known.
+// provider returns the price list of a node's provider; "" if unknown.
 func provider(node *corev1.Node) string {
 	scheme, _, _ := strings.Cut(node.Spec.ProviderID, "://")
 	switch scheme {

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// region is where a node is; "" if nothing says so.
+// region returns the region of a node; "" if unknown.
 func region(node *corev1.Node) string {
 	if name := cmp.Or(node.Labels[corev1.LabelTopologyRegion], node.Labels[corev1.LabelFailureDomainBetaRegion]); name != "" {
 		return name
@@ -25,13 +25,13 @@ func region(node *corev1.Node) string {
 	return zone
 }
 
-// continents are the parts of names of regions by which one knows where they are, near Europe or far from
-// it. Names without any are taken to be near America.
+// nearEurope are parts of the names of regions that are nearer to Europe than to America. Regions
+// without any of them count as near America.
 var nearEurope = []string{"eu-", "europe", "uk", "france", "germany", "switzerland", "norway", "sweden", "poland", "italy", "spain", "austria", "belgium",
 	"denmark", "africa", "af-", "me-", "il-", "uae", "qatar", "israel", "india"}
 
-// nearestRegion returns the region of those carried that is nearest to one: itself, else one on the same
-// side of the Atlantic, else the first.
+// nearestRegion returns the carried region that is nearest to the given one: itself, else the first
+// on the same side of the Atlantic, else the first.
 func nearestRegion(name string, carried []string) string {
 	if slices.Contains(carried, name) {
 		return name

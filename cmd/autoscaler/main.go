@@ -1,6 +1,6 @@
-// Command autoscaler buys machines for unschedulable pods and releases those
-// that are no longer worth their price, as NodeFleets say, and gives services as many
-// replicas as they need, as ReplicaPolicies say.
+// Command autoscaler runs the controllers of NodeFleets, which buy machines for unschedulable pods
+// and release machines that are not worth their price, of ReplicaPolicies, which set the replicas
+// of services, and of WorkerPools, which set the number of Work Queue workers.
 package main
 
 import (
@@ -72,7 +72,7 @@ func newCommand() *cobra.Command {
 	return cmd
 }
 
-// metricSources is the source of the flags, if there is one, and those of the file.
+// metricSources returns the source of the flags, if any, and those of the file.
 func metricSources(flags source.Config, file string) (all []source.Config, err error) {
 	if file != "" {
 		if all, err = source.Read(file); err != nil {

@@ -1,6 +1,6 @@
-// Command descheduler moves running pods from node to node, as Migrations say. Its command
-// evictions, which runs under an account of its own, serves the webhook that makes Migrations
-// of evictions.
+// Command descheduler moves running pods between nodes, as Migrations specify. Its command
+// evictions, which runs under a ServiceAccount of its own, serves the webhook that turns evictions
+// into Migrations.
 package main
 
 import (

@@ -1,6 +1,6 @@
-// Command kube-scheduler is the stock Kubernetes scheduler with the plugins of
-// Supercargo and of sigs.k8s.io/scheduler-plugins built in. Without a
-// configuration that turns them on it behaves as the stock one.
+// Command kube-scheduler is the stock Kubernetes scheduler with the plugins of Supercargo and of
+// sigs.k8s.io/scheduler-plugins built in. Unless a configuration enables them, it behaves like the
+// stock scheduler.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command metrics-adapter measures what scales services, and serves it to autoscalers
+// Command metrics-adapter measures what services are scaled by, and serves it to autoscalers
 // through the custom and the external metrics API.
 package main
 

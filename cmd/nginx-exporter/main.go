@@ -1,5 +1,5 @@
-// Command nginx-exporter is a sidecar that makes Prometheus metrics of nginx's
-// stub_status page and access log. It knows nothing of Kubernetes, and is small.
+// Command nginx-exporter is a sidecar that exports nginx's stub_status page and access log as
+// Prometheus metrics. It is small and independent of Kubernetes.
 package main
 
 import (

@@ -1,7 +1,7 @@
-// Command node-agent carries out, on every node, what Migrations order: it freezes
-// containers, takes their state, sends it to another node, makes it restorable there,
-// and lets them go on or kills them. Its command meter, which runs in a container of its
-// own, reads what the node draws.
+// Command node-agent performs the steps of Migrations on each node: it freezes containers, dumps
+// their state, sends it to another node, makes it restorable there, and resumes or kills the
+// containers. Its command meter, which runs in a container of its own, measures the power of the
+// node.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command supercargo is the one command line of Supercargo. It also works as a
-// kubectl plugin when it is found as kubectl-supercargo.
+// Command supercargo is the command line of Supercargo. It also works as a kubectl plugin under the
+// name kubectl-supercargo.
 package main
 
 import (

@@ -9,8 +9,8 @@ import (
 // DefaultNamespaceLabel is the default label that contains the namespace of a series.
 const DefaultNamespaceLabel = "namespace"
 
-// The defaults of a [WorkQueue]: a busy manager, which serves one at a time, has time to
-// answer.
+// The defaults of a [WorkQueue]. The timeout is long because a manager serves one connection at a
+// time.
 const (
 	DefaultWorkQueueInterval = 15 * time.Second
 	DefaultWorkQueueTimeout  = 15 * time.Second

@@ -25,8 +25,8 @@ var codecs = func() serializer.CodecFactory {
 	return serializer.NewCodecFactory(s, serializer.EnableStrict)
 }()
 
-// Decode reads a configuration in YAML or JSON, fills absent fields and validates it. A
-// field that is not known, or given twice, is an error.
+// Decode reads a configuration in YAML or JSON, fills absent fields and validates it. Unknown and
+// duplicate fields are errors.
 func Decode(text []byte) (*MetricsAdapterConfiguration, error) {
 	object, kind, err := codecs.UniversalDeserializer().Decode(text, nil, nil)
 	if err != nil {

@@ -15,20 +15,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// WantedReplicas is the external metric that is built in. No other may have its name.
+// WantedReplicas is the name of the built-in external metric. No other metric may have it.
 const WantedReplicas = "supercargo_wanted_replicas"
 
-// Jobs that the configuration may not name: what is discovered has them.
+// reservedJobs are the jobs of discovered targets, which the configuration may not name.
 var reservedJobs = []string{"pods", "services"}
 
-// The bounds of how often a target may be scraped.
+// The limits of the interval of a target.
 const (
 	MinInterval = time.Second
 	MaxInterval = time.Hour
 )
 
-// Validate returns everything wrong with a defaulted configuration. Whether a query is
-// PromQL, and whether there is such a preset, who asks says.
+// Validate returns all errors in a defaulted configuration. The caller checks whether queries are
+// PromQL and presets exist.
 func Validate(c *MetricsAdapterConfiguration) field.ErrorList {
 	var errs field.ErrorList
 	if c.Prometheus != nil {
@@ -118,7 +118,7 @@ func validateTargets(path *field.Path, g *TargetGroup, jobs map[string]bool) fie
 	return errs
 }
 
-// validateAddress checks one host:port.
+// validateAddress checks a host:port.
 func validateAddress(path *field.Path, address string) field.ErrorList {
 	host, port, err := net.SplitHostPort(address)
 	n, err2 := strconv.ParseUint(port, 10, 16)
@@ -128,14 +128,13 @@ func validateAddress(path *field.Path, address string) field.ErrorList {
 	return nil
 }
 
-// The bounds of how long finding and asking a manager may take.
+// The limits of the timeout for finding and querying a manager.
 const (
 	minTimeout = 100 * time.Millisecond
 	maxTimeout = 5 * time.Minute
 )
 
-// validateWorkQueue checks a manager, and that it is the only one of that name in its
-// namespace.
+// validateWorkQueue checks a manager, and that its name is unique in its namespace.
 func validateWorkQueue(path *field.Path, q *WorkQueue, managers map[[2]string]bool) field.ErrorList {
 	var errs field.ErrorList
 	key := [2]string{q.Namespace, q.Manager}
@@ -180,10 +179,10 @@ func validateCatalog(path *field.Path, c *WorkQueueCatalog) field.ErrorList {
 	return errs
 }
 
-// isLabelValue reports whether text says something, and is not too long for a label.
+// isLabelValue reports whether text is not empty and can be the value of a label.
 func isLabelValue(text string) bool { return text != "" && len(text) <= 253 && utf8.ValidString(text) }
 
-// validateName checks a metric's name, and that it is the only one with that key.
+// validateName checks a metric's name, and that its key is unique.
 func validateName(path *field.Path, name, key string, taken map[string]bool) field.ErrorList {
 	if fault := validation.IsDNS1123Subdomain(name); name == "" || len(fault) > 0 && !metricName.MatchString(name) {
 		return field.ErrorList{field.Invalid(path, name, "must consist of at most 253 letters, digits, _, -, . and :, because it is part of a URL")}

@@ -16,9 +16,9 @@ import (
 	"supercargo.dev/supercargo/internal/platform/version"
 )
 
-// Handler answers as the HTTP API of Prometheus does, so that its clients can ask: queries
-// at a moment and over a range, series, label names and values, and what Grafana asks before
-// it does. Errors have Prometheus' form and status codes too.
+// Handler serves the HTTP API of Prometheus: instant and range queries, series, label names and
+// values, and the build information that Grafana requests. Errors have Prometheus' form and status
+// codes too.
 func (s *Store) Handler(now func() time.Time) http.Handler {
 	a := &api{store: s, now: now}
 	mux := http.NewServeMux()
@@ -36,10 +36,10 @@ func (s *Store) Handler(now func() time.Time) http.Handler {
 	return mux
 }
 
-// mostBody bounds the form of a request.
+// mostBody is the maximum size of a request's form, in bytes.
 const mostBody = 1 << 20
 
-// respond writes an answer, or an error, in Prometheus' envelope.
+// respond writes a response, or an error, in Prometheus' envelope.
 func respond(answer func(*http.Request) (any, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		envelope, status := map[string]any{"status": "success"}, http.StatusOK
@@ -62,11 +62,11 @@ func respond(answer func(*http.Request) (any, error)) http.Handler {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
-		_, _ = w.Write(body) // who asked has gone if it fails
+		_, _ = w.Write(body) // fails only if the client has gone
 	})
 }
 
-// classify returns Prometheus' name and status code for an error.
+// classify returns Prometheus' error type and status code for an error.
 func classify(err error) (kind string, status int) {
 	var (
 		bad      *parameterError
@@ -93,7 +93,7 @@ type api struct {
 	now   func() time.Time
 }
 
-// result is the data of an answer to a query.
+// result is the data of the response to a query.
 type result struct {
 	Type   parser.ValueType `json:"resultType"`
 	Result parser.Value     `json:"result"`
@@ -143,7 +143,7 @@ func (a *api) queryRange(r *http.Request) (any, error) {
 	return result{value.Type(), value}, nil
 }
 
-// series returns the labels of the series that match one of the selectors, in their order.
+// series returns the sorted labels of the series that match one of the selectors.
 func (a *api) series(r *http.Request) (any, error) {
 	p, err := a.selection(r)
 	if err != nil {
@@ -189,7 +189,7 @@ func (a *api) labelValues(r *http.Request) (any, error) {
 	})
 }
 
-// names returns what list finds for the selectors of a request, in order, each once.
+// names returns what list finds for the selectors of a request, sorted and without duplicates.
 func (a *api) names(r *http.Request, list func(names, []*labels.Matcher) ([]string, error)) (any, error) {
 	p, err := a.selection(r)
 	if err != nil {
@@ -210,7 +210,7 @@ func (a *api) names(r *http.Request, list func(names, []*labels.Matcher) ([]stri
 			return nil, err
 		}
 		for _, s := range found {
-			all = append(all, strings.Clone(s)) // they are the querier's until it is closed
+			all = append(all, strings.Clone(s)) // the strings are only valid until the querier is closed
 		}
 	}
 	slices.Sort(all)

@@ -15,7 +15,8 @@ import (
 	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
 )
 
-// served returns a store with ten seconds of two series, and Prometheus' own client for it.
+// served returns a server for a store with ten seconds of two series, and Prometheus' own client
+// for it.
 func served(t *testing.T) (*httptest.Server, promv1.API) {
 	t.Helper()
 	s := open(t, t.TempDir(), noon, nil)

@@ -11,14 +11,14 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunks"
 )
 
-// errSeriesLimit is why a new series is not taken. A scrape that brings one fails as a
-// whole: half of a target's series would be taken for all of them.
+// errSeriesLimit is the error for a new series beyond the limit. A scrape with such a series fails
+// as a whole: a part of a target's series could be mistaken for all of them.
 var errSeriesLimit = errors.New("the store has as many series as it may: raise --store-max-series, or scrape less")
 
-// seriesLimit lets the database make new series up to a number.
+// seriesLimit limits the number of series in memory.
 type seriesLimit struct {
 	max     int
-	head    atomic.Pointer[tsdb.Head] // nil while it is read from disk
+	head    atomic.Pointer[tsdb.Head] // nil while the head is read from disk
 	refused prometheus.Counter
 }
 
@@ -32,12 +32,12 @@ func newSeriesLimit(most int, reg prometheus.Registerer) *seriesLimit {
 	})}
 }
 
-// enforce begins to refuse. What is read from disk is taken whatever the limit: the store
-// could not be opened otherwise after the limit was lowered.
+// enforce starts to enforce the limit. Series read from disk are accepted regardless: otherwise the
+// store could not be opened after the limit was lowered.
 func (l *seriesLimit) enforce(head *tsdb.Head) { l.head.Store(head) }
 
-// PreCreation implements [tsdb.SeriesLifecycleCallback]. Several may pass at once: the limit
-// is exceeded by no more than there are scrapes at a time.
+// PreCreation implements [tsdb.SeriesLifecycleCallback]. Concurrent calls may all pass: they exceed
+// the limit by at most the number of concurrent scrapes.
 func (l *seriesLimit) PreCreation(labels.Labels) error {
 	if head := l.head.Load(); head != nil && head.NumSeries() >= uint64(l.max) {
 		l.refused.Inc()

@@ -10,19 +10,18 @@ import (
 	"github.com/prometheus/prometheus/storage"
 )
 
-// Origin is where a series was scraped: the labels job and instance, which the scraper gives
-// it. Both are empty for series that were not scraped.
+// Origin identifies the target of a series by the labels job and instance, which the scraper adds.
+// Both are empty for series that were not scraped.
 type Origin struct{ Job, Instance string }
 
-// Origins returns where the series were scraped that an expression reads, each place once and
-// in no order: of the series in memory, which are those that had a sample within the last hour.
-// No sample is read.
+// Origins returns the origins of the series that an expression reads. It considers series in
+// memory, which had a sample within about the last hour, and reads no samples.
 func (s *Store) Origins(ctx context.Context, expression string) (map[Origin]bool, error) {
 	parsed, err := s.parser.ParseExpr(expression)
 	if err != nil {
 		return nil, fmt.Errorf("read query %q: %w", expression, err)
 	}
-	// What is in memory goes to disk gradually: the beginning of the head is not too late.
+	// Samples move to disk gradually, so the beginning of the head is early enough.
 	since := max(s.db.Head().MinTime(), 0)
 	q, err := s.db.Querier(since, farOff)
 	if err != nil {
@@ -38,7 +37,7 @@ func (s *Store) Origins(ctx context.Context, expression string) (map[Origin]bool
 	return origins, nil
 }
 
-// gather adds where the series were scraped that matchers take.
+// gather adds the origins of the series that match.
 func gather(ctx context.Context, q storage.Querier, since int64, matchers []*labels.Matcher, into map[Origin]bool) error {
 	found := q.Select(ctx, false, &storage.SelectHints{Start: since, End: farOff, Func: "series"}, matchers...)
 	for found.Next() {

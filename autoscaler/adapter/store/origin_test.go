@@ -48,8 +48,7 @@ func TestOriginsAreWhereTheSeriesThatAQueryReadsWereScraped(t *testing.T) {
 	}
 }
 
-// BenchmarkOrigins is what it costs to find where a query of a preset comes from, in a store
-// that is full.
+// BenchmarkOrigins measures finding the origins of a preset's query in a full store.
 func BenchmarkOrigins(b *testing.B) {
 	s := open(b, b.TempDir(), noon, nil)
 	a := s.Appender(b.Context())

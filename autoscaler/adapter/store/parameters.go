@@ -15,10 +15,10 @@ import (
 	"github.com/prometheus/prometheus/storage"
 )
 
-// mostPoints is how many points a range may have for each series, as in Prometheus.
+// mostPoints is the maximum number of points of each series in a range query, as in Prometheus.
 const mostPoints = 11_000
 
-// parameterError is something wrong with a parameter of a request.
+// parameterError is an error in a parameter of a request.
 type parameterError struct {
 	name string
 	err  error
@@ -27,10 +27,10 @@ type parameterError struct {
 func (e *parameterError) Error() string { return fmt.Sprintf("parameter %q: %v", e.name, e.err) }
 func (e *parameterError) Unwrap() error { return e.err }
 
-// names is what lists names and values of labels.
+// names lists the names and values of labels.
 type names = storage.LabelQuerier
 
-// timeParameter reads a time, in seconds since 1970 or as in RFC 3339.
+// timeParameter parses a time, in seconds since 1970 or as in RFC 3339.
 func timeParameter(r *http.Request, name string, otherwise time.Time) (time.Time, error) {
 	text := r.FormValue(name)
 	if text == "" {
@@ -43,7 +43,7 @@ func timeParameter(r *http.Request, name string, otherwise time.Time) (time.Time
 	return t, nil
 }
 
-// mostSeconds keeps times within what milliseconds and the calendar hold.
+// mostSeconds keeps times within the range of milliseconds in an int64 and of the calendar.
 const mostSeconds = 1 << 38
 
 func parseTime(text string) (time.Time, error) {
@@ -64,7 +64,7 @@ func parseTime(text string) (time.Time, error) {
 	return t.UTC(), nil
 }
 
-// parseDuration reads a duration, in seconds or as in PromQL.
+// parseDuration parses a duration, in seconds or as in PromQL.
 func parseDuration(text string) (time.Duration, error) {
 	if seconds, err := strconv.ParseFloat(text, 64); err == nil {
 		if !(math.Abs(seconds) < float64(math.MaxInt64)/float64(time.Second)) {
@@ -79,8 +79,8 @@ func parseDuration(text string) (time.Duration, error) {
 	return time.Duration(d), nil
 }
 
-// bounded is the context of a request with the time-out that it asks for. The store's own
-// holds too.
+// bounded returns the context of a request with its timeout parameter. The store's own timeout also
+// applies.
 func bounded(r *http.Request) (context.Context, context.CancelFunc, error) {
 	text := r.FormValue("timeout")
 	if text == "" {
@@ -95,8 +95,7 @@ func bounded(r *http.Request) (context.Context, context.CancelFunc, error) {
 	return ctx, cancel, nil
 }
 
-// queryOptions are what a request says of a query beside its times: the lookback, where it
-// is not to be the store's.
+// queryOptions returns the options of a query: the lookback, if the request has one.
 func queryOptions(r *http.Request) (promql.QueryOpts, error) {
 	text := r.FormValue("lookback_delta")
 	if text == "" {
@@ -112,7 +111,7 @@ func queryOptions(r *http.Request) (promql.QueryOpts, error) {
 	return promql.NewPrometheusQueryOpts(false, lookback), nil
 }
 
-// window is the times of a query over a range.
+// window is the time range of a range query.
 type window struct {
 	start, end time.Time
 	step       time.Duration
@@ -146,7 +145,7 @@ func rangeParameters(r *http.Request) (window, error) {
 	return w, nil
 }
 
-// selection is which series a request is about.
+// selection selects series by time and labels.
 type selection struct {
 	start, end int64 // milliseconds
 	selectors  [][]*labels.Matcher
@@ -173,5 +172,5 @@ func (a *api) selection(r *http.Request) (selection, error) {
 	return s, nil
 }
 
-// isLabelName reports whether a text may be the name of a label, as it stands in PromQL.
+// isLabelName reports whether a text is a valid label name in PromQL.
 func isLabelName(text string) bool { return model.LegacyValidation.IsValidLabelName(text) }

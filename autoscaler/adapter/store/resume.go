@@ -13,9 +13,9 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 )
 
-// settle marks as ended whatever series an earlier store has left that would be taken for
-// current at the time now. Whoever still measures them continues with the next sample; a rate
-// over the gap is as if there were no mark.
+// settle ends the series of an earlier store that would count as current at the time now. A series
+// that is still measured continues with its next sample; the marker does not affect a rate over the
+// gap.
 func settle(db *tsdb.DB, now time.Time, lookback time.Duration) error {
 	ctx := context.Background()
 	ends, err := openEnds(ctx, db, now.Add(-lookback).UnixMilli())
@@ -41,7 +41,7 @@ type openEnd struct {
 	last   int64
 }
 
-// openEnds returns the series that have samples since a time, and no mark of their end.
+// openEnds returns the series that have samples since a time and no staleness marker at the end.
 func openEnds(ctx context.Context, db *tsdb.DB, since int64) ([]openEnd, error) {
 	q, err := db.Querier(since, farOff)
 	if err != nil {

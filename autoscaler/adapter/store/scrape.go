@@ -23,31 +23,31 @@ import (
 	"supercargo.dev/supercargo/autoscaler/adapter/store/target"
 )
 
-// MinInterval is how often a target may be scraped.
+// MinInterval is the shortest scrape interval.
 const MinInterval = time.Second
 
-// mostTimeout is how long a target may take to answer; one that is scraped more often than
-// that has until the next time.
+// mostTimeout is the maximum timeout of a scrape. The timeout of a target with a shorter interval
+// is its interval.
 const mostTimeout = 10 * time.Second
 
-// ScrapeOptions say what is taken from a target. A scrape that exceeds a limit fails as a
-// whole and is counted; the target's series then have no value, as if it did not answer.
+// ScrapeOptions limit scrapes. A scrape that exceeds a limit fails as a whole and is counted; the
+// target's series then have no value, as if the target did not respond.
 type ScrapeOptions struct {
-	// Interval is how often a target is scraped that does not say so itself.
+	// Interval is the interval of a target that does not state one.
 	Interval time.Duration
-	// SampleLimit is how many samples a scrape may bring, and BodyLimit how many bytes.
+	// SampleLimit is the maximum number of samples of a scrape, and BodyLimit its maximum size in
+	// bytes.
 	SampleLimit uint
 	BodyLimit   int64
-	// LabelLimit is how many labels a series may have, LabelNameLimit and LabelValueLimit
-	// how many bytes their names and values.
+	// LabelLimit is the maximum number of labels of a series, and LabelNameLimit and
+	// LabelValueLimit are the maximum sizes of their names and values in bytes.
 	LabelLimit, LabelNameLimit, LabelValueLimit uint
-	// Registerer takes the scrapes' own metrics; nil is for none.
+	// Registerer registers the metrics of scraping; nil for none.
 	Registerer prometheus.Registerer
-	// Log takes what is worth a line.
-	Log logr.Logger
+	Log        logr.Logger
 }
 
-// ScrapeDefaults returns limits that an ordinary program's metrics are well within.
+// ScrapeDefaults returns limits that are well above the needs of an ordinary program.
 func ScrapeDefaults() ScrapeOptions {
 	return ScrapeOptions{
 		Interval: 15 * time.Second, SampleLimit: 10_000, BodyLimit: 8 << 20,
@@ -55,7 +55,7 @@ func ScrapeDefaults() ScrapeOptions {
 	}
 }
 
-// Validate returns everything that is wrong with the options for a store.
+// Validate returns all errors in the options, for a store with this lookback.
 func (o *ScrapeOptions) Validate(lookback time.Duration) error {
 	var errs []error
 	if o.Interval < MinInterval || o.Interval > lookback/2 {
@@ -67,18 +67,18 @@ func (o *ScrapeOptions) Validate(lookback time.Duration) error {
 	return errors.Join(errs...)
 }
 
-// Scraper takes samples from targets into a store.
+// Scraper scrapes targets into a store.
 type Scraper struct {
 	manager *scrape.Manager
 	jobs    map[string]bool
-	// usual is how often a target is scraped that does not say.
+	// usual is the interval of a target that does not state one.
 	usual time.Duration
-	// current are the targets there are.
+	// current are the current targets.
 	current map[place]target.Target
 	log     logr.Logger
 }
 
-// place is where a target is.
+// place identifies a target.
 type place struct{ job, scheme, address, path string }
 
 func placeOf(t target.Target) place {
@@ -122,8 +122,7 @@ func (s *Store) NewScraper(o ScrapeOptions, jobs []target.Job) (*Scraper, error)
 	return &Scraper{manager: manager, jobs: names, usual: o.Interval, log: o.Log}, nil
 }
 
-// jobConfig says how the targets of a job are scraped, where a target does not say
-// otherwise.
+// jobConfig returns the default scrape configuration of the targets of a job.
 func jobConfig(o ScrapeOptions, job target.Job) *config.ScrapeConfig {
 	c := config.DefaultScrapeConfig
 	c.JobName = job.Name
@@ -134,7 +133,7 @@ func jobConfig(o ScrapeOptions, job target.Job) *config.ScrapeConfig {
 	c.KeepDroppedTargets = 1
 	c.ScrapeFallbackProtocol = config.PrometheusText0_0_4
 	c.HonorLabels = job.HonorLabels
-	c.TrackTimestampsStaleness = true // also what says its own time ends with its target
+	c.TrackTimestampsStaleness = true // series with timestamps of their own end with their target too
 	if len(job.Only) > 0 {
 		keep := relabel.DefaultRelabelConfig
 		keep.Action, keep.SourceLabels = relabel.Keep, model.LabelNames{model.MetricNameLabel}
@@ -142,7 +141,7 @@ func jobConfig(o ScrapeOptions, job target.Job) *config.ScrapeConfig {
 		c.MetricRelabelConfigs = []*relabel.Config{&keep}
 	}
 	c.HTTPClientConfig = commonconfig.DefaultHTTPClientConfig
-	c.HTTPClientConfig.FollowRedirects = false // a target must not send us elsewhere
+	c.HTTPClientConfig.FollowRedirects = false // a target must not redirect us elsewhere
 	c.HTTPClientConfig.TLSConfig = commonconfig.TLSConfig{CAFile: job.CAFile, ServerName: job.ServerName, InsecureSkipVerify: job.InsecureSkipVerify}
 	if job.BearerTokenFile != "" {
 		c.HTTPClientConfig.Authorization = &commonconfig.Authorization{Type: "Bearer", CredentialsFile: job.BearerTokenFile}
@@ -150,10 +149,10 @@ func jobConfig(o ScrapeOptions, job target.Job) *config.ScrapeConfig {
 	return &c
 }
 
-// Run scrapes until ctx ends. What comes from changes is all targets there are, each time;
-// those no longer among them are ended. A target whose interval has changed continues at the new
-// one: the scrape that may be under way is finished and kept, the next comes within the new
-// interval, and the series do not end in between.
+// Run scrapes until ctx ends. Each value from changes is the list of all targets; targets that are
+// no longer in it end. A target whose interval changes continues at the new one: a running scrape
+// is completed and kept, the next scrape starts within the new interval, and the series do not end
+// in between.
 func (s *Scraper) Run(ctx context.Context, changes <-chan []target.Target) error {
 	groups := make(chan map[string][]*targetgroup.Group)
 	done := make(chan error, 1)
@@ -176,13 +175,14 @@ func (s *Scraper) Run(ctx context.Context, changes <-chan []target.Target) error
 	}
 }
 
-// hurry is within what time the scrape manager follows a change, with room to spare.
+// hurry is an upper bound of the time in which the scrape manager applies a change.
 const hurry = 3 * time.Second
 
-// change prepares for targets whose interval changes. The scrape manager ends one and begins
-// another for it. That one takes a new interval to scrape first, while the series of the ended
-// one are marked as ended after two of the old: where that could come first, the mark is left
-// out. What the target does not show any more just then stays current for the lookback.
+// change prepares for targets whose interval changes. The scrape manager replaces the scrape loop
+// of such a target. The new loop first scrapes within one new interval, and the old loop writes
+// staleness markers after two old intervals. If the markers could come before that scrape, change
+// disables them; a series that the target stops exporting at that moment then stays current for the
+// lookback.
 func (s *Scraper) change(targets []target.Target) {
 	current := make(map[place]target.Target, len(targets))
 	lasting := map[place]bool{}
@@ -210,8 +210,8 @@ func (s *Scraper) change(targets []target.Target) {
 	}
 }
 
-// Took returns how long the targets took to answer last, or until they timed out; the
-// longest where several have one origin.
+// Took returns the latest response time of the targets, or their timeout; the longest if several
+// targets have the same origin.
 func (s *Scraper) Took() map[Origin]time.Duration {
 	took := map[Origin]time.Duration{}
 	for job, active := range s.manager.TargetsActive() {
@@ -223,7 +223,7 @@ func (s *Scraper) Took() map[Origin]time.Duration {
 	return took
 }
 
-// group puts targets in the form of the scrape manager: a job without targets is named too.
+// group converts targets to the form of the scrape manager. It includes jobs without targets.
 func (s *Scraper) group(targets []target.Target) map[string][]*targetgroup.Group {
 	groups := make(map[string][]*targetgroup.Group, len(s.jobs))
 	for job := range s.jobs {
@@ -240,7 +240,7 @@ func (s *Scraper) group(targets []target.Target) map[string][]*targetgroup.Group
 	return groups
 }
 
-// labelSet gives a target in the scrape manager's labels.
+// labelSet converts a target to the labels of the scrape manager.
 func labelSet(t target.Target) model.LabelSet {
 	set := model.LabelSet{model.AddressLabel: model.LabelValue(t.Address)}
 	for name, value := range t.Labels {

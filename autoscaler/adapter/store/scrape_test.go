@@ -20,7 +20,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/adapter/store/target"
 )
 
-// page is a target whose answer can be changed.
+// page is a target whose response can be changed.
 type page struct {
 	*httptest.Server
 	text atomic.Pointer[string]
@@ -44,8 +44,7 @@ func (p *page) target() target.Target {
 	return target.Target{Job: "test", Address: strings.TrimPrefix(p.URL, "http://"), Interval: time.Second, Labels: map[string]string{"namespace": "shop"}}
 }
 
-// scraped runs a scraper of targets until the test ends; what comes from the channel are
-// the targets there are then.
+// scraped runs a scraper until the test ends; the channel takes new lists of targets.
 func scraped(t *testing.T, change func(*ScrapeOptions), targets ...target.Target) (*Store, chan<- []target.Target, prometheus.Gatherer) {
 	t.Helper()
 	s := open(t, t.TempDir(), time.Now(), nil)
@@ -72,7 +71,7 @@ func scraped(t *testing.T, change func(*ScrapeOptions), targets ...target.Target
 	return s, changes, registry
 }
 
-// becomes waits until a query answers something.
+// becomes waits until a query returns a good result.
 func becomes(t *testing.T, s *Store, expression, what string, good func([]query.Sample) bool) {
 	t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
@@ -106,13 +105,13 @@ func TestATargetIsScrapedAndWhenItFailsHasNoValue(t *testing.T) {
 	becomes(t, s, "queue_length", "8, a second later", is(8))
 	down := ""
 	p.text.Store(&down)
-	becomes(t, s, "queue_length", "nothing", none) // it is waited for half the lookback: the last sample would still be current
+	becomes(t, s, "queue_length", "nothing", none) // within half the lookback, when the last sample would still be current
 	becomes(t, s, "up", "0", is(0))
 	p.text.Store(&changed)
 	becomes(t, s, "queue_length", "8 again", is(8))
 }
 
-// As kubelets are: the target says the times of its samples, and whose they are.
+// The target sets timestamps and labels of its samples, as kubelets do.
 func TestOnlyWhatIsWantedIsKeptAndItEndsWithItsTarget(t *testing.T) {
 	p := newPage(t, "")
 	says := func(v float64) {
@@ -186,12 +185,12 @@ func TestIntervalsLongerThanHalfTheLookbackAndShorterThanASecondAreRefused(t *te
 	}
 }
 
-// TestATargetWhoseIntervalGrowsHasValuesAllTheTime: its series do not end while the first
-// scrape at the new interval is still to come. There are several, as it may come at once.
+// TestATargetWhoseIntervalGrowsHasValuesAllTheTime: its series do not end before the first scrape
+// at the new interval. There are several targets, because that scrape may come at once.
 func TestATargetWhoseIntervalGrowsHasValuesAllTheTime(t *testing.T) {
 	t.Parallel()
 	const pages, longer = 8, 8 * time.Second
-	scrapes := make(chan string, 1000) // how long the scraper waits for an answer: as long as its interval
+	scrapes := make(chan string, 1000) // how long the scraper waits for a response: as long as its interval
 	var targets, changed []target.Target
 	for range pages {
 		seen := map[string]bool{}
@@ -235,7 +234,7 @@ func TestATargetWhoseIntervalGrowsHasValuesAllTheTime(t *testing.T) {
 	}
 }
 
-// marks counts the marks of an end among the samples of a metric.
+// marks counts the staleness markers among the samples of a metric.
 func marks(t *testing.T, s *Store, name string) int {
 	t.Helper()
 	q, err := s.db.Querier(0, farOff)

@@ -1,17 +1,15 @@
-// Package store keeps series of samples in this program, so that a small cluster needs no
-// Prometheus: a time series database and a PromQL engine, both Prometheus' own, within
-// stated bounds.
+// Package store embeds a time series database, so that a small cluster needs no Prometheus server:
+// Prometheus' own database and PromQL engine, within stated limits.
 //
-// The files follow the way of a sample: scrape.go takes it from a target, store.go keeps it
-// and answers queries, limits.go says what is not taken, resume.go begins again after a
-// restart, api.go and parameters.go answer Prometheus' clients. Which targets there are,
-// package target says.
+// The files follow a sample: scrape.go scrapes it from a target, store.go stores it and answers
+// queries, limits.go limits the number of series, origin.go finds the targets of a query, resume.go
+// handles restarts, api.go and parameters.go serve Prometheus' clients. Package target defines the
+// targets.
 //
-// What bounds it: series in memory ([Options.MaxSeries]; 2.4 KB each were measured, with
-// seven labels and noisy samples, and chunks that are full leave it within a minute), samples
-// and time per query, queries at once, age and size of what is on disk. Beside the blocks,
-// which MaxBytes bounds, the directory has the log of the last three quarters of an hour at
-// most.
+// Its limits: series in memory ([Options.MaxSeries]; 2.4 KB each, measured with seven labels and
+// noisy samples; full chunks are unloaded within a minute), samples and time per query, concurrent
+// queries, age and size of the data on disk. MaxBytes limits the blocks; the directory also has a
+// write-ahead log of at most 45 minutes.
 package store
 
 import (
@@ -37,45 +35,45 @@ import (
 	"supercargo.dev/supercargo/internal/input"
 )
 
-// blockDuration is how much is in memory before it goes to disk as a block, which happens
-// when half of it more has come. Prometheus takes two hours: at a sample per second that is
-// four times the memory.
+// blockDuration is the duration of a block. The head is written to disk as a block when it covers
+// one and a half times that. Prometheus uses two hours: at one sample per second that takes four
+// times the memory.
 const blockDuration = 30 * time.Minute
 
-// minRetention keeps two blocks.
+// minRetention is two blocks.
 const minRetention = 2 * blockDuration
 
-// stripes is the size of the table of series: small, as their number is bounded.
+// stripes is the size of the series hash table: small, because the number of series is limited.
 const stripes = 1 << 10
 
-// Options say where a store is and what bounds it.
+// Options configure a store.
 type Options struct {
-	// Dir is where it keeps its files. It is made if it is not there; what an earlier
-	// store has left in it is still there. One store at a time may use it.
+	// Dir is the directory of the store. It is created if it does not exist; data of an earlier
+	// store in it is kept. Only one store at a time may use it.
 	Dir string
-	// Retention is for how long samples are kept, and MaxBytes how much of them on disk, in
-	// blocks; 0 is no bound.
+	// Retention is how long samples are kept, and MaxBytes is the maximum size of the blocks on
+	// disk; 0 means no limit.
 	Retention time.Duration
 	MaxBytes  int64
-	// MaxSeries is how many series may be in memory.
+	// MaxSeries is the maximum number of series in memory.
 	MaxSeries int
-	// Lookback is for how long a sample is taken for current when no later one says
-	// otherwise. Targets that do not answer are noticed at once, whatever this is.
+	// Lookback is how long a sample stays current without a newer one. It does not matter for
+	// targets that stop responding, whose series end at once.
 	Lookback time.Duration
-	// Timeout bounds a query, MaxSamples what it may hold in memory at once (16 bytes
-	// each), and MaxQueries how many run at a time; others wait.
+	// Timeout is the maximum duration of a query, MaxSamples is the maximum number of samples that
+	// it holds in memory (16 bytes each), and MaxQueries is the maximum number of concurrent
+	// queries; others wait.
 	Timeout    time.Duration
 	MaxSamples int
 	MaxQueries int
-	// Registerer takes the store's own metrics; nil is for none.
+	// Registerer registers the metrics of the store; nil for none.
 	Registerer prometheus.Registerer
-	// Clock tells the time; nil is the real one.
+	// Clock is the clock; nil means the real one.
 	Clock clock.PassiveClock
-	// Log takes what is worth a line.
-	Log logr.Logger
+	Log   logr.Logger
 }
 
-// Defaults returns the bounds for a cluster of some hundred nodes.
+// Defaults returns limits for a cluster of some hundred nodes.
 func Defaults() Options {
 	return Options{
 		Retention: 24 * time.Hour, MaxBytes: 512 << 20, MaxSeries: 50_000,
@@ -83,7 +81,7 @@ func Defaults() Options {
 	}
 }
 
-// Validate returns everything that is wrong with the options.
+// Validate returns all errors in the options.
 func (o *Options) Validate() error {
 	var errs input.Faults
 	errs.If(o.Dir == "", "the directory of the store is not given")
@@ -97,21 +95,21 @@ func (o *Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Store keeps samples and answers queries. Its methods may be called from any goroutine.
+// Store stores samples and answers queries. It is safe for concurrent use.
 type Store struct {
 	db       *tsdb.DB
 	engine   *promql.Engine
 	parser   parser.Parser
-	turns    chan struct{} // of queries
+	turns    chan struct{} // limits concurrent queries
 	lookback time.Duration
 }
 
 var _ query.Querier = (*Store)(nil)
 
-// Open opens the store. Close it after use.
+// Open opens the store. The caller must close it.
 //
-// What an earlier store in the directory had last is still found where a query asks for the
-// past; it is not taken for current, since its target may be gone since.
+// Samples of an earlier store in the directory remain available to queries of the past; they are
+// not current, because their targets may be gone.
 func Open(o Options) (*Store, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
@@ -153,7 +151,7 @@ func databaseOptions(o Options, limit *seriesLimit) *tsdb.Options {
 	return d
 }
 
-// Close ends the store. Queries that run get an error.
+// Close closes the store. Running queries fail.
 func (s *Store) Close() error {
 	if err := errors.Join(s.engine.Close(), s.db.Close()); err != nil {
 		return fmt.Errorf("close the store: %w", err)
@@ -161,7 +159,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Series is how many series are in memory.
+// Series returns the number of series in memory.
 func (s *Store) Series() int { return int(s.db.Head().NumSeries()) }
 
 // Query answers a PromQL expression. See [query.Querier].
@@ -196,14 +194,14 @@ func fromValue(value parser.Value) ([]query.Sample, error) {
 	}
 }
 
-// instant evaluates an expression at a moment.
+// instant evaluates an expression at a time.
 func (s *Store) instant(ctx context.Context, options promql.QueryOpts, expression string, at time.Time) (parser.Value, error) {
 	return s.evaluate(ctx, func() (promql.Query, error) {
 		return s.engine.NewInstantQuery(ctx, s.db, options, expression, at)
 	})
 }
 
-// evaluate runs a query when it is its turn.
+// evaluate runs a query, after waiting for its turn.
 func (s *Store) evaluate(ctx context.Context, ask func() (promql.Query, error)) (parser.Value, error) {
 	select {
 	case s.turns <- struct{}{}:
@@ -223,7 +221,7 @@ func (s *Store) evaluate(ctx context.Context, ask func() (promql.Query, error)) 
 	return detach(result.Value), nil
 }
 
-// detach copies what the engine takes back when its query is closed.
+// detach copies values that the engine reuses after their query is closed.
 func detach(value parser.Value) parser.Value {
 	switch value := value.(type) {
 	case promql.Vector:
@@ -239,14 +237,14 @@ func detach(value parser.Value) parser.Value {
 	return value
 }
 
-// Appender returns what adds samples to the store. Samples of one series come in the order
-// of their time.
+// Appender returns an appender. Samples of a series must be appended in the order of their
+// timestamps.
 func (s *Store) Appender(ctx context.Context) storage.AppenderV2 { return s.db.AppenderV2(ctx) }
 
-// AppenderV2 makes a store an [storage.AppendableV2].
+// AppenderV2 implements [storage.AppendableV2].
 func (s *Store) AppenderV2(ctx context.Context) storage.AppenderV2 { return s.db.AppenderV2(ctx) }
 
-// Lookback is for how long a sample is taken for current.
+// Lookback returns how long a sample stays current without a newer one.
 func (s *Store) Lookback() time.Duration { return s.lookback }
 
 // everything matches all series.
@@ -254,7 +252,7 @@ func everything() *labels.Matcher {
 	return labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, ".+")
 }
 
-// always is the time between which everything lies, in milliseconds.
+// The range of all times, in milliseconds.
 const (
 	longAgo = math.MinInt64
 	farOff  = math.MaxInt64

@@ -19,7 +19,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/adapter/query"
 )
 
-// noon is when tests with a clock of their own take place.
+// noon is the current time in tests with a fake clock.
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 // open opens a store in a directory, at a time, and closes it when the test ends.
@@ -58,7 +58,7 @@ func tryPut(ctx context.Context, s *Store, at time.Time, value float64, series .
 	return a.Commit()
 }
 
-// ask returns what a query answers, in the order of the labels.
+// ask returns the result of a query, sorted by labels.
 func ask(t testing.TB, s *Store, expression string, at time.Time) []query.Sample {
 	t.Helper()
 	found, err := s.Query(t.Context(), expression, at)
@@ -162,7 +162,7 @@ func TestSeriesBeyondTheLimitAreRefusedAndCounted(t *testing.T) {
 	if err := tryPut(t.Context(), s, noon, 1, "__name__", "up", "pod", "3"); !errors.Is(err, errSeriesLimit) {
 		t.Errorf("the fourth series of three: error %v, want %v", err, errSeriesLimit)
 	}
-	put(t, s, noon.Add(time.Second), 1, "__name__", "up", "pod", "2") // is one of the three
+	put(t, s, noon.Add(time.Second), 1, "__name__", "up", "pod", "2") // an existing series
 	if got := s.Series(); got != 3 {
 		t.Errorf("there are %d series, want 3", got)
 	}
@@ -230,7 +230,7 @@ func TestEveryFaultOfTheOptionsIsNamed(t *testing.T) {
 	}
 }
 
-// BenchmarkQuery is what a policy asks each second, over 1,000 pods scraped each second.
+// BenchmarkQuery measures the query of a policy each second, over 1,000 pods scraped each second.
 func BenchmarkQuery(b *testing.B) {
 	s := open(b, b.TempDir(), noon, nil)
 	const pods, seconds = 1000, 60

@@ -20,16 +20,16 @@ import (
 	"supercargo.dev/supercargo/internal/platform/poll"
 )
 
-// Asker is what the state of a queue is asked of, such as a [Source].
+// Asker returns the state of a queue, such as a [Source].
 type Asker interface {
 	Queue(ctx context.Context) (workqueue.Queue, error)
 }
 
-// Readings counts how often each manager was asked, by its namespace, its name, and whether
-// it "answered" ("true" or "false"); see [Count].
+// Readings counts the queries of each manager by namespace, name, and whether it "answered" ("true"
+// or "false"); see [Count].
 type Readings struct{ *prometheus.CounterVec }
 
-// Count makes the counter of readings in a registry, if that is not nil.
+// Count creates the counter and registers it if the registry is not nil.
 func Count(registry prometheus.Registerer) (Readings, error) {
 	r := Readings{prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "supercargo_adapter_workqueue_readings_total", Help: "Queries of Work Queue managers, by whether they answered.",
@@ -43,36 +43,36 @@ func Count(registry prometheus.Registerer) (Readings, error) {
 	return r, nil
 }
 
-// Recorder asks one manager again and again, and writes what it says into a store.
+// Recorder queries one manager periodically and writes its state into a store.
 type Recorder struct {
-	// Namespace and Manager are labels of the series, which no other recorder has.
+	// Namespace and Manager are labels of the series. They must be unique among recorders.
 	Namespace, Manager string
 	Ask                Asker
 	Store              storage.AppendableV2
-	// Interval is how often it asks.
+	// Interval is the time between queries.
 	Interval time.Duration
 	Readings Readings
 	Clock    clock.WithTicker
 	Log      logr.Logger
 
 	written map[Key]bool // series that have not ended
-	last    time.Time    // of all that was written
+	last    time.Time    // when values were last written
 }
 
-// Run writes until ctx ends. A manager that does not answer is asked on: it may not have
-// been started yet.
+// Run writes until ctx ends. It keeps querying a manager that does not answer: the manager may not
+// have been started yet.
 func (r *Recorder) Run(ctx context.Context) error {
-	for _, answered := range []bool{true, false} { // both are there from the beginning, as 0
+	for _, answered := range []bool{true, false} { // both counters exist from the beginning, at 0
 		r.reading(answered)
 	}
 	poll.Every(ctx, r.Clock, r.Interval, r.Record, r.note())
 	return nil
 }
 
-// note returns what says each fault once, and its end.
+// note returns a function that logs each error once, and recovery.
 func (r *Recorder) note() func(error) { return poll.Changes(r.say) }
 
-// say logs what has become of asking.
+// say logs an error or recovery.
 func (r *Recorder) say(err error) {
 	log := r.Log.WithValues("namespace", r.Namespace, "manager", r.Manager)
 	switch {
@@ -85,9 +85,8 @@ func (r *Recorder) say(err error) {
 	}
 }
 
-// Record asks once and writes what was said, as of when it was said. When there is no
-// answer, or one that is no state of a queue, all series but [Up] end: nothing that was said
-// earlier is taken for current.
+// Record queries once and writes the state at the current time. If there is no answer, or it is not
+// the state of a queue, all series but [Up] end, so that earlier values are not current.
 func (r *Recorder) Record(ctx context.Context) error {
 	var series map[Key]float64
 	q, err := r.Ask.Queue(ctx)
@@ -111,8 +110,8 @@ func (r *Recorder) reading(answered bool) prometheus.Counter {
 	return r.Readings.WithLabelValues(r.Namespace, r.Manager, strconv.FormatBool(answered))
 }
 
-// write writes the series and the end of those that are no longer there, whole or not at
-// all. What could not be ended is ended the next time.
+// write writes the series, and the end of those that are gone, all or none. Ends that could not be
+// written are written the next time.
 func (r *Recorder) write(ctx context.Context, series map[Key]float64) error {
 	at := r.Clock.Now()
 	if !at.After(r.last) {
@@ -152,5 +151,5 @@ func (r *Recorder) labels(of Key) labels.Labels {
 	b := labels.NewBuilder(labels.EmptyLabels())
 	b.Set(model.MetricNameLabel, of.Name).Set("namespace", r.Namespace).Set("manager", r.Manager)
 	b.Set("category", of.Category).Set("resource", of.Resource)
-	return b.Labels() // without those that are empty
+	return b.Labels() // without empty labels
 }

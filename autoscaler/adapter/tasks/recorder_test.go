@@ -26,8 +26,7 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// keeper is a recorder of the manager blast in the namespace shop, with its store and what
-// it says.
+// keeper is a recorder of the manager blast in the namespace shop, with its store and its log.
 type keeper struct {
 	*Recorder
 	store *store.Store
@@ -61,7 +60,7 @@ func keep(t *testing.T, ask Asker) *keeper {
 	return k
 }
 
-// values are those of a query now, in order.
+// values returns the sorted current results of a query.
 func (k *keeper) values(t *testing.T, query string) string {
 	t.Helper()
 	found, err := k.store.Query(t.Context(), query, k.clock.Now())
@@ -75,7 +74,7 @@ func (k *keeper) values(t *testing.T, query string) string {
 	return strings.Join(values, " ")
 }
 
-// TestWhatAManagerSaysIsCurrentWhileItAnswers follows one that is down, up, slow, garbled and
+// TestWhatAManagerSaysIsCurrentWhileItAnswers follows a manager that is down, up, slow, garbled and
 // another queue, through its port, the store and the preset.
 func TestWhatAManagerSaysIsCurrentWhileItAnswers(t *testing.T) {
 	m := workqueuetest.Start(t, nil, "", nil)
@@ -139,7 +138,7 @@ func TestWhatAManagerSaysIsCurrentWhileItAnswers(t *testing.T) {
 	if m.Lost() > 0 {
 		t.Errorf("the manager takes %d questions for lost workers", m.Lost())
 	}
-	// Each fault once, its end, and categories apart from faults.
+	// Each error and recovery is logged once, and errors of categories are separate.
 	if n := len(k.said); n != 9 || !strings.Contains(k.said[0], "is not known") || !strings.Contains(k.said[1], `has to do is known`) || !strings.Contains(k.said[7], "no category") {
 		t.Errorf("%d lines are said, want 9:\n%s", n, strings.Join(k.said, "\n"))
 	}

@@ -1,8 +1,7 @@
-// Package tasks keeps what Work Queue managers say of their tasks and workers as series, so
-// that services can be scaled by what waits there, and reports say what there was.
+// Package tasks records the tasks and workers of Work Queue managers as series, so that services
+// can be scaled by the waiting tasks, and reports can show their history.
 //
-// [Of] says which series there are; a [Source] finds and asks a manager; a [Recorder]
-// writes what it says.
+// [Of] computes the series; a [Source] finds and queries a manager; a [Recorder] writes its state.
 package tasks
 
 import (
@@ -15,18 +14,18 @@ import (
 	"supercargo.dev/supercargo/internal/text/clip"
 )
 
-// The series that others read. All have the labels namespace and manager, and those of a
-// category the label category too.
+// The series that other packages read. All have the labels namespace and manager; those of a
+// category also have the label category.
 const (
-	// Up is 1 if the manager answered when it was last asked, and 0 if not.
+	// Up is 1 if the manager answered the last query, and 0 if not.
 	Up = prefix + "up"
-	// Waiting is tasks that wait for a worker; OnWorkers those that were sent to one and whose
-	// results have not come back, of which some run.
+	// Waiting is the number of tasks that wait for a worker. OnWorkers is the number of tasks that
+	// were sent to a worker and whose results are not back; some of them run.
 	Waiting   = prefix + "tasks_waiting"
 	OnWorkers = prefix + "tasks_on_workers"
-	// Submitted is tasks that the manager was given since it started.
+	// Submitted is the number of tasks submitted to the manager since it started.
 	Submitted = prefix + "tasks_submitted_total"
-	// CategoryWaiting and CategoryOnWorkers are the same of one category.
+	// CategoryWaiting and CategoryOnWorkers are the same for one category.
 	CategoryWaiting   = prefix + "category_tasks_waiting"
 	CategoryOnWorkers = prefix + "category_tasks_on_workers"
 )
@@ -36,25 +35,24 @@ const (
 	categoryPrefix = prefix + "category_"
 )
 
-// Key is one series of a manager. Category and Resource are empty where there is none.
+// Key identifies a series of a manager. Category and Resource are empty if they do not apply.
 type Key struct{ Name, Category, Resource string }
 
-// The bounds of what is kept of one manager: a category is five series, and its name is
-// in each of them.
+// The limits of the categories of one manager: each has five series, all of which contain its name.
 const (
 	MostCategories    = 100
 	mostCategoryBytes = 253
 )
 
-// ErrCategories is the error of a manager whose categories have no series of their own
-// because they are too many, or their names are no labels.
+// ErrCategories is the error if the categories have no series because they are too many, or their
+// names are not valid labels.
 var ErrCategories = errors.New("categories have no series of their own")
 
-// Of returns the series of what a manager has said. What it did not say has none: a missing
-// count is no zero.
+// Of returns the series of a manager's state. Fields that are missing in the state have no series:
+// a missing count is not zero.
 //
-// With [ErrCategories] there are the series of the whole queue all the same; with any other
-// error the answer is no state of a queue, and there are none. Cost: O(categories).
+// With [ErrCategories] it still returns the series of the whole queue; with any other error the
+// answer is not the state of a queue, and it returns none. Cost: O(categories).
 func Of(q *workqueue.Queue) (map[Key]float64, error) {
 	if q.Type != "wq_master" && q.Type != "wq_manager" {
 		return nil, fmt.Errorf("the answer is of type %q, want wq_manager or wq_master", clip.Cell(q.Type))
@@ -85,7 +83,7 @@ func Of(q *workqueue.Queue) (map[Key]float64, error) {
 	return series, nil
 }
 
-// category adds the series of one.
+// category adds the series of a category.
 func category(series map[Key]float64, of *workqueue.Category) {
 	for _, c := range []count{
 		{CategoryWaiting, "tasks_waiting", of.Waiting}, {CategoryOnWorkers, "tasks_on_workers", of.OnWorkers},
@@ -96,8 +94,7 @@ func category(series map[Key]float64, of *workqueue.Category) {
 	}
 }
 
-// count is a number of a manager: the name of its series, and the one that it has in the
-// manager's answers.
+// count is a number: the name of its series, its field in the manager's answers, and its value.
 type count struct {
 	name, said string
 	value      int64
@@ -109,7 +106,8 @@ func (c *count) put(series map[Key]float64, category string, unsaid []string) {
 	}
 }
 
-// resources adds a series for each resource that is stated: cores, pieces, and bytes.
+// resources adds a series for each stated resource: cores and GPUs as counts, memory and disk in
+// bytes.
 func resources(series map[Key]float64, name string, r *answer.Resources) {
 	const mebibyte = 1 << 20 // cctools' MB
 	for _, of := range []struct {
@@ -123,8 +121,8 @@ func resources(series map[Key]float64, name string, r *answer.Resources) {
 	}
 }
 
-// believable returns an error if the categories cannot have series: all of them or none,
-// since some would be taken for all.
+// believable returns an error if the categories cannot have series. It is all or none, because a
+// part of them could be mistaken for all.
 func believable(categories []workqueue.Category) error {
 	if n := len(categories); n > MostCategories {
 		return fmt.Errorf("%w: there are %d, and series for %d", ErrCategories, n, MostCategories)

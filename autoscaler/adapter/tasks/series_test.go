@@ -18,7 +18,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue/answer"
 )
 
-// recorded is what a real manager said.
+// recorded returns the recorded answer of a real manager.
 func recorded(t testing.TB) string {
 	t.Helper()
 	text, err := os.ReadFile("../../worker/workqueue/answer/testdata/queue_status.json")
@@ -111,8 +111,8 @@ func TestCategoriesHaveSeriesAllOrNone(t *testing.T) {
 	}
 }
 
-// TestASeriesIsWhatWasSaid leaves out what a manager may leave out, and looks for a series
-// for each field that is left, and for none beside.
+// TestASeriesIsWhatWasSaid omits optional fields, and expects a series for exactly the remaining
+// ones.
 func TestASeriesIsWhatWasSaid(t *testing.T) {
 	names := map[string]string{}
 	for said, name := range map[string]string{

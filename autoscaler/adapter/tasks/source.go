@@ -11,29 +11,30 @@ import (
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue"
 )
 
-// mostBytes bounds an answer. The state of a queue with [MostCategories] is some 100 KB.
+// mostBytes is the maximum size of an answer. The state of a queue with [MostCategories] is about
+// 100 KB.
 const mostBytes = 4 << 20
 
-// Source finds a manager, if need be, and asks it for the state of its queue.
+// Source finds a manager, if necessary, and queries the state of its queue.
 type Source struct {
-	// Address is host:port. If it is empty, Catalogs are asked for Project, each time anew.
+	// Address is host:port. If it is empty, Catalogs are queried for Project each time.
 	Address  string
 	Catalogs []workqueue.Catalog
 	Project  string
-	// PasswordFile has the manager's password; empty is none. It is read each time, as a
+	// PasswordFile contains the manager's password; empty for none. It is read each time, because a
 	// mounted Secret may change.
 	PasswordFile string
-	// TLS asks over TLS, as does a catalog server that says so. CAFile has the
-	// authorities, in PEM, and is read each time; empty is those of the system. ServerName is
-	// the name in the certificate; empty is the host of the address.
+	// TLS enables TLS; a catalog server can enable it too. CAFile contains the certificate
+	// authorities, in PEM, and is read each time; empty uses those of the system. ServerName is the
+	// name in the certificate; empty uses the host of the address.
 	TLS                bool
 	CAFile, ServerName string
-	// Timeout bounds all of it.
+	// Timeout is the maximum duration of finding and querying the manager.
 	Timeout time.Duration
 }
 
-// Queue asks once. One connection to the manager is made, and one to each catalog server
-// that is asked.
+// Queue queries the state once. It opens one connection to the manager, and one to each catalog
+// server that it queries.
 func (s *Source) Queue(ctx context.Context) (workqueue.Queue, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()

@@ -8,7 +8,7 @@ import (
 	"supercargo.dev/supercargo/descheduler/mover"
 )
 
-// Consolidation says in lines what the descheduler decided last about nodes.
+// Consolidation prints the last decisions of the descheduler about nodes.
 func Consolidation(w io.Writer, d *mover.Decision) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Consolidation, mode %s, policy %s, as of %s\n", d.Mode, d.Policy, d.Time.UTC().Format("2006-01-02 15:04:05"))

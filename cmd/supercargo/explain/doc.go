@@ -1,10 +1,10 @@
-// Package explain says in lines what objects of a cluster have in their status: what was decided
-// last and why, what was expected of it and what came of it.
+// Package explain prints the status of objects of a cluster as text: the last decision and its
+// reasons, its expected outcome and its measured one.
 //
-// It prints what it is given, and neither reads nor decides anything.
+// It only formats: it neither reads from a cluster nor decides anything.
 package explain
 
-// orUnknown is a text, or a sign that it is not there.
+// orUnknown returns a text, or "?" if it is empty.
 func orUnknown(text string) string {
 	if text == "" {
 		return "?"

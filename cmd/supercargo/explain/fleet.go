@@ -13,7 +13,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// Fleet says what a fleet has, why it was changed last, and what keeps machines that are used little.
+// Fleet prints the state of a fleet, its last decision, and why under-used machines stay.
 func Fleet(w io.Writer, fleet *v1alpha1.NodeFleet) error {
 	s := &fleet.Status
 	var b strings.Builder

@@ -8,8 +8,8 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// writePurchase says what machines are expected to cost until they are empty again, and what
-// that consists of. Decisions of older versions have nothing of it.
+// writePurchase prints the expected cost of machines until they are empty again, and its parts.
+// Decisions of older versions lack these fields.
 func writePurchase(b *strings.Builder, p *v1alpha1.DecidedPurchase) {
 	if p.DollarsUntilEmpty == "" {
 		return
@@ -34,7 +34,7 @@ func writePurchase(b *strings.Builder, p *v1alpha1.DecidedPurchase) {
 
 func ofSeconds(n int64) time.Duration { return time.Duration(n) * time.Second }
 
-// someOf writes the names of some of so many pods.
+// someOf returns the number of pods and the given names, which may be a part of them.
 func someOf(names []string, pods int32) string {
 	text := fmt.Sprintf("%d pods", pods)
 	if len(names) == 0 {
@@ -56,7 +56,7 @@ func writeRelease(b *strings.Builder, r *v1alpha1.DecidedRelease) {
 	}
 }
 
-// writeDeferral says which pods wait for room, and what that saves.
+// writeDeferral prints which pods wait for room, and what that saves.
 func writeDeferral(b *strings.Builder, d *v1alpha1.FleetDeferral) {
 	if d != nil {
 		fmt.Fprintf(b, "Waiting saves $%s: %s; the last is expected to find room at %s, and for the first a machine is bought at %s at the latest; %s\n",
@@ -64,7 +64,7 @@ func writeDeferral(b *strings.Builder, d *v1alpha1.FleetDeferral) {
 	}
 }
 
-// writeDollars says what all of a decision comes to.
+// writeDollars prints the totals of a decision.
 func writeDollars(b *strings.Builder, d *v1alpha1.FleetDecision) {
 	if d.DollarsUntilEmpty != "" {
 		fmt.Fprintf(b, "  expected until all machines bought are empty: $%s\n", d.DollarsUntilEmpty)

@@ -15,7 +15,7 @@ import (
 	"supercargo.dev/supercargo/internal/movable"
 )
 
-// MigrationLine says in a line how far a migration is.
+// MigrationLine returns the progress of a migration in one line.
 func MigrationLine(m *v1alpha1.Migration) string {
 	phase := m.Status.Phase
 	if phase == "" {
@@ -32,8 +32,7 @@ func MigrationLine(m *v1alpha1.Migration) string {
 	return line
 }
 
-// newest returns the message of the condition that changed last; ties go to the later
-// step.
+// newest returns the message of the condition that changed last; ties go to the later step.
 func newest(conditions []metav1.Condition) (message string) {
 	var last *metav1.Condition
 	for _, kind := range migrationSteps {
@@ -53,7 +52,7 @@ var migrationSteps = []string{
 	v1alpha1.MigrationVerified, v1alpha1.MigrationHandedOver, v1alpha1.MigrationCleanedUp, v1alpha1.MigrationFinished,
 }
 
-// MigrationSummary is how a migration is, in short. Numbers that are not known are left out.
+// MigrationSummary is a short form of a migration. Unknown numbers are omitted.
 type MigrationSummary struct {
 	Migration       string   `json:"migration"`
 	Namespace       string   `json:"namespace"`
@@ -74,7 +73,7 @@ type MigrationSummary struct {
 	ShippedBytes    int64    `json:"shippedBytes,omitempty"`
 }
 
-// NewMigrationSummary takes it from the status.
+// NewMigrationSummary returns the summary of a migration's status.
 func NewMigrationSummary(m *v1alpha1.Migration) MigrationSummary {
 	s := &m.Status
 	j := MigrationSummary{Migration: m.Name, Namespace: m.Namespace, Pod: m.Spec.PodName, Phase: string(s.Phase)}
@@ -99,7 +98,7 @@ func NewMigrationSummary(m *v1alpha1.Migration) MigrationSummary {
 	return j
 }
 
-// number reads a decimal number; nil if there is none.
+// number parses a decimal number; nil if it is not one.
 func number(text string) *float64 {
 	value, err := strconv.ParseFloat(text, 64)
 	if err != nil {
@@ -108,7 +107,8 @@ func number(text string) *float64 {
 	return &value
 }
 
-// Write prints how the migration is in a table, or before it has begun how to look after it.
+// Write prints the summary as a table or, before the migration has a phase, the command to follow
+// it.
 func (j MigrationSummary) Write(w io.Writer) error {
 	if j.Phase == "" {
 		_, err := fmt.Fprintf(w, "Migration %s is made; `supercargo explain migration/%s -n %s` says how it is\n", j.Migration, j.Migration, j.Namespace)
@@ -142,7 +142,7 @@ func inBytes(value int64) string {
 	return strconv.FormatInt(value, 10)
 }
 
-// Verdict is whether a pod can be moved.
+// Verdict reports whether a pod can be moved.
 type Verdict struct {
 	Pod       string    `json:"pod"`
 	Namespace string    `json:"namespace"`
@@ -153,13 +153,13 @@ type Verdict struct {
 	Notes     []string  `json:"notes"`
 }
 
-// Refusal is a reason against, and what would help.
+// Refusal is a reason why a pod cannot be moved, and what would help.
 type Refusal struct {
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
 }
 
-// NewVerdict turns what the rules say of a pod into what is printed.
+// NewVerdict converts a verdict to its printed form.
 func NewVerdict(pod *corev1.Pod, v movable.Verdict) Verdict {
 	j := Verdict{
 		Pod: pod.Name, Namespace: pod.Namespace, Node: pod.Spec.NodeName, Movable: len(v.Refusals) == 0, Backend: string(v.Backend),
@@ -171,7 +171,7 @@ func NewVerdict(pod *corev1.Pod, v movable.Verdict) Verdict {
 	return j
 }
 
-// Write prints whether the pod can be moved, and if not why.
+// Write prints whether the pod can be moved, and if not, why.
 func (j Verdict) Write(w io.Writer) error {
 	var b strings.Builder
 	if j.Movable {
@@ -189,7 +189,7 @@ func (j Verdict) Write(w io.Writer) error {
 	return err
 }
 
-// Migration says how a migration went.
+// Migration prints how a migration went.
 func Migration(w io.Writer, m *v1alpha1.Migration) error {
 	s := &m.Status
 	j := NewMigrationSummary(m)
@@ -220,7 +220,7 @@ func Migration(w io.Writer, m *v1alpha1.Migration) error {
 	return err
 }
 
-// writeReports says what the two agents say.
+// writeReports prints the reports of the two agents.
 func writeReports(b *strings.Builder, s *v1alpha1.MigrationStatus) {
 	if r := s.Source; r != nil {
 		fmt.Fprintf(b, "\nThe agent of node %s: %s since %s; the container used %d bytes of memory. %s\n",

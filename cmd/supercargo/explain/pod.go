@@ -10,7 +10,7 @@ import (
 	"supercargo.dev/supercargo/internal/energy/tariff"
 )
 
-// Pod is how EnergyPerformance sees the nodes for a pod.
+// Pod is how EnergyPerformance rates the nodes for a pod.
 type Pod struct {
 	Pod          string       `json:"pod"`
 	EnergyWeight float64      `json:"energyWeight"`
@@ -20,7 +20,7 @@ type Pod struct {
 	Nodes        []PodNode    `json:"nodes"`
 }
 
-// PodNode is how it sees one node. Numbers are there if something is known of its machine type.
+// PodNode is how it rates one node. Numbers are set if the machine type has a profile.
 type PodNode struct {
 	Node           string  `json:"node"`
 	MachineType    string  `json:"machineType"`
@@ -33,14 +33,14 @@ type PodNode struct {
 	EnergyTrust    float64 `json:"energyTrustRatio"`
 	RuntimeTrust   float64 `json:"runtimeTrustRatio"`
 	Doubts         string  `json:"doubts,omitempty"`
-	// Zone, PerKWh and Cost are there with a tariff, the last two where it has a value.
+	// Zone, PerKWh and Cost are set with a tariff, the last two only if it has a value.
 	Zone   string   `json:"zone,omitempty"`
 	PerKWh *float64 `json:"perKWh,omitempty"`
 	Cost   *float64 `json:"energyCost,omitempty"`
 }
 
-// NewPod tells of a pod whose energy has a weight how nodes compare, and what the energy
-// costs there if joules count by a unit.
+// NewPod returns how nodes compare for a pod with an energy weight, and the cost of the energy on
+// each if energy is counted in a unit of a tariff.
 func NewPod(name string, weight score.Weight, unit tariff.Unit, lines []score.Line) Pod {
 	e := Pod{Pod: name, EnergyWeight: weight.H, WeightFrom: weight.Origin, Unit: unit}
 	for _, l := range lines {
@@ -62,7 +62,7 @@ func newPodNode(l score.Line) PodNode {
 	return n
 }
 
-// priced says what the energy costs on the node.
+// priced sets the cost of the energy on the node.
 func (n *PodNode) priced(l score.Line) {
 	n.Zone = l.Node.Zone
 	if p := l.Node.Price; p.Known {
@@ -106,7 +106,7 @@ func (e Pod) Write(w io.Writer) error {
 	return t.Flush()
 }
 
-// costText has the cells that are there with a tariff.
+// costText returns the cells that only exist with a tariff.
 func (n *PodNode) costText(unit tariff.Unit) string {
 	if unit == "" {
 		return ""

@@ -8,7 +8,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// Policy says what a ReplicaPolicy decided, and why.
+// Policy prints the last decision of a ReplicaPolicy, and its reasons.
 func Policy(w io.Writer, p *v1alpha1.ReplicaPolicy) error {
 	s, spec := &p.Status, &p.Spec
 	var b strings.Builder
@@ -38,7 +38,7 @@ func Policy(w io.Writer, p *v1alpha1.ReplicaPolicy) error {
 	return err
 }
 
-// policyFigures says what was measured in a line.
+// policyFigures returns the measurements as one line.
 func policyFigures(o *v1alpha1.ReplicaObservation) string {
 	response := "?"
 	if o.ResponseTime != nil {

@@ -13,8 +13,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// Pool says what a pool of workers is about, why it was resized last, and what it has
-// learned.
+// Pool prints the state of a WorkerPool, its last decision, and what it has learned.
 func Pool(w io.Writer, p *v1alpha1.WorkerPool) error {
 	s := &p.Status
 	var b strings.Builder

@@ -13,8 +13,7 @@ import (
 	"supercargo.dev/supercargo/internal/energy/profile"
 )
 
-// Profile says whether a profile is used, what it is made of, and how far it is
-// trusted at a time.
+// Profile prints whether a profile is used, its models, and how far they are trusted at a time.
 func Profile(w io.Writer, o *v1alpha1.MachineProfile, now time.Time) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "MachineProfile %s, machine type %s\n", o.Name, o.Spec.MachineType)

@@ -12,7 +12,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// sampleProfile reads the sample, of the machine type xeon-8.
+// sampleProfile reads the sample profile, of the machine type xeon-8.
 func sampleProfile(t *testing.T, change ...func(*v1alpha1.MachineProfile)) *v1alpha1.MachineProfile {
 	t.Helper()
 	text, err := os.ReadFile("../../../manifests/samples/machineprofile.yaml")

@@ -14,23 +14,23 @@ import (
 	"supercargo.dev/supercargo/internal/world"
 )
 
-// WhyInput is what was read of a cluster to explain a pod.
+// WhyInput is the data from a cluster that explains a pod.
 type WhyInput struct {
-	// Now is when it was read.
+	// Now is when the data was read.
 	Now time.Time
 	Pod *corev1.Pod
-	// View is the cluster at that moment.
+	// View is the cluster at that time.
 	View *world.View
 	// Events are those of the pod, the oldest first.
 	Events []corev1.Event
 	Fleets []FleetInput
 }
 
-// FleetInput is what was read of a NodeFleet.
+// FleetInput is the data about a NodeFleet.
 type FleetInput struct {
 	Fleet *v1alpha1.NodeFleet
-	// Offers and Machines are what it can buy and what it has. Unread says why they could not be
-	// read; then the fleet's status counts, which lacks labels and taints.
+	// Offers and Machines are what it can buy and what it has. Unread is why they could not be
+	// read; the fleet's status is then used instead, which lacks labels and taints.
 	Offers   []fleet.Offer
 	Machines []provider.Machine
 	Unread   string
@@ -38,15 +38,15 @@ type FleetInput struct {
 	Events []corev1.Event
 }
 
-// Why is what is known of why a pod is where it is, or nowhere. The fields of a [Pod] are there if
-// the pod's energy was looked at.
+// Why explains why a pod is on its node, or on none. The fields of a [Pod] are set if the pod's
+// energy was evaluated.
 type Why struct {
 	*Pod
 
 	Name      string `json:"pod"`
 	Phase     string `json:"phase"`
 	Scheduler string `json:"schedulerName"`
-	// Pending is there for a pod that no node has yet, Placement for any other.
+	// Pending is set for a pod without a node, Placement for any other.
 	Pending   *Pending   `json:"pending,omitempty"`
 	Placement *Placement `json:"placement,omitempty"`
 	Moving    *Moving    `json:"moving,omitempty"`
@@ -67,7 +67,7 @@ func NewWhy(in *WhyInput) Why {
 	return w
 }
 
-// Write prints an answer to each of the questions that the pod raises.
+// Write prints the answers as sections, one for each question.
 func (w Why) Write(out io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Pod %s: %s, scheduler %s\n", w.Name, orNone(w.Phase), orNone(w.Scheduler))
@@ -92,14 +92,14 @@ func (w Why) Write(out io.Writer) error {
 	return w.Pod.Write(out)
 }
 
-// Tally is how many nodes or flavors share a reason. Names are some of them.
+// Tally is the number of nodes or flavors with a reason. Names may be a part of them.
 type Tally struct {
 	Count  int      `json:"count"`
 	Reason string   `json:"reason"`
 	Names  []string `json:"names,omitempty"`
 }
 
-// mostNames is how many names of nodes or flavors a reason is printed with.
+// mostNames is the maximum number of names printed with a reason.
 const mostNames = 5
 
 func writeTallies(b *strings.Builder, indent string, all []Tally) {

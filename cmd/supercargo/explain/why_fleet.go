@@ -21,46 +21,47 @@ import (
 	"supercargo.dev/supercargo/internal/world"
 )
 
-// What a fleet does about a pending pod.
+// The actions of a fleet for a pending pod.
 const (
-	// Ordered says that a machine was ordered for it, WouldOrder that one would be in mode Act.
+	// Ordered means that a machine was ordered for it, WouldOrder that one would be in mode Act.
 	Ordered    = "Ordered"
 	WouldOrder = "WouldOrder"
-	// Waits says that it is cheaper to wait for room that comes free.
+	// Waits means that waiting for room to become free is cheaper.
 	Waits = "Waits"
-	// Gathers says that more pods are awaited before machines are bought.
+	// Gathers means that the fleet waits for more pods before it buys machines.
 	Gathers = "Gathers"
-	// Nothing says that nothing is done.
+	// Nothing means that the fleet does nothing.
 	Nothing = "Nothing"
 )
 
-// FleetWhy is what a NodeFleet can do and does about a pending pod.
+// FleetWhy is what a NodeFleet can do and does for a pending pod.
 type FleetWhy struct {
 	Fleet string `json:"fleet"`
 	Class string `json:"class"`
 	Mode  string `json:"mode"`
-	// Flavors are those of the fleet by what keeps the pod from their machines. An empty reason is
-	// that of flavors whose machines would take it.
+	// Flavors are the fleet's flavors by why their machines cannot run the pod. The empty reason is
+	// for flavors whose machines can.
 	Flavors []Tally `json:"flavors,omitempty"`
-	// Note says what could not be looked at.
+	// Note describes data that could not be read.
 	Note string `json:"note,omitempty"`
-	// Doing is one of the words above, and Because says it in a sentence.
+	// Doing is one of the constants above, and Because explains it in a sentence.
 	Doing   string `json:"doing"`
 	Because string `json:"because"`
-	// Flavor was ordered, and is expected to take pods at ExpectedTime.
+	// Flavor is the ordered flavor, and ExpectedTime is when the machine is expected to accept
+	// pods.
 	Flavor       string     `json:"flavor,omitempty"`
 	OrderedTime  *time.Time `json:"orderedTime,omitempty"`
 	ExpectedTime *time.Time `json:"expectedTime,omitempty"`
-	// Problems are the fleet's conditions that say that something is wrong, Events its last Events.
+	// Problems are the fleet's conditions that report a problem, and Events are its latest Events.
 	Problems []string `json:"problems,omitempty"`
 	Events   []string `json:"events,omitempty"`
 }
 
-// mostEvents is how many of the last Events of a fleet are shown.
+// mostEvents is the maximum number of Events of a fleet to show.
 const mostEvents = 3
 
-// lastEvents writes the last Event of each reason, the oldest of these first. Events are ordered by
-// time.
+// lastEvents returns the latest Event of each reason, the oldest of these first. Its argument is
+// sorted by time.
 func lastEvents(all []corev1.Event) (lines []string) {
 	told := map[string]bool{}
 	for i := len(all) - 1; i >= 0 && len(lines) < mostEvents; i-- {
@@ -98,7 +99,7 @@ func newFleetWhy(in *WhyInput, f *FleetInput) FleetWhy {
 	return w
 }
 
-// refusals returns for each flavor of a fleet why no machine of it is bought for the pod, or "".
+// refusals returns, for each flavor of a fleet, why no machine of it is bought for the pod, or "".
 func refusals(in *WhyInput, f *FleetInput, pod *cluster.Pod) map[string]string {
 	all := map[string]string{}
 	if f.Unread == "" {
@@ -114,8 +115,8 @@ func refusals(in *WhyInput, f *FleetInput, pod *cluster.Pod) map[string]string {
 	return all
 }
 
-// refusedByStatus says why no machine of a flavor is bought for a pod as far as the status of the
-// fleet tells, which has neither labels nor taints.
+// refusedByStatus returns why no machine of a flavor is bought for a pod, judged by the status of
+// the fleet, which has neither labels nor taints.
 func refusedByStatus(s *v1alpha1.FlavorStatus, pod *cluster.Pod, now time.Time) string {
 	alone := fleet.BackingOff(s, now)
 	switch {
@@ -130,7 +131,7 @@ func refusedByStatus(s *v1alpha1.FlavorStatus, pod *cluster.Pod, now time.Time) 
 	return asks.RefusedBy(&planner.Flavor{Name: s.Name, Arch: s.Arch, MaxPods: new(s.MaxPods), Size: packing.Size{MilliCPU: s.CPU.MilliValue(), MemoryBytes: s.Memory.Value()}})
 }
 
-// act says what the fleet does about a pod that waits for it.
+// act sets what the fleet does for an unschedulable pod.
 func (w *FleetWhy) act(in *WhyInput, f *FleetInput, pod *world.Waiting) {
 	s := &f.Fleet.Status
 	ready := meta.FindStatusCondition(s.Conditions, v1alpha1.FleetReady)
@@ -162,7 +163,7 @@ func (w *FleetWhy) act(in *WhyInput, f *FleetInput, pod *world.Waiting) {
 	}
 }
 
-// ordered says which machine was ordered for the pod, and when it is expected.
+// ordered sets which machine was ordered for the pod, and when it is expected.
 func (w *FleetWhy) ordered(in *WhyInput, f *FleetInput, buy *v1alpha1.DecidedPurchase, listed bool) {
 	d := f.Fleet.Status.LastDecision
 	w.Flavor = buy.Flavor
@@ -187,7 +188,7 @@ func (w *FleetWhy) ordered(in *WhyInput, f *FleetInput, buy *v1alpha1.DecidedPur
 	}
 }
 
-// expect notes when the last of the machines on their way is expected.
+// expect sets when the last of the ordered machines is expected.
 func (w *FleetWhy) expect(f *FleetInput) {
 	var last time.Time
 	for i := range f.Machines {
@@ -202,8 +203,7 @@ func (w *FleetWhy) expect(f *FleetInput) {
 	}
 }
 
-// boughtFor returns the purchase of a decision that names the pod. Where a decision names no pods at
-// all and buys one flavor, that may be for it.
+// boughtFor returns the purchase of a decision that names the pod, and whether there is one.
 func boughtFor(d *v1alpha1.FleetDecision, pod string) (buy *v1alpha1.DecidedPurchase, listed bool) {
 	if d == nil {
 		return nil, false
@@ -218,7 +218,7 @@ func boughtFor(d *v1alpha1.FleetDecision, pod string) (buy *v1alpha1.DecidedPurc
 	return nil, false
 }
 
-// rejection is what the fleet itself says of why it buys nothing for the pod.
+// rejection returns why the fleet buys nothing for the pod, from its last decision or its Events.
 func rejection(f *FleetInput, pod string) string {
 	if d := f.Fleet.Status.LastDecision; d != nil {
 		for _, r := range d.Rejected {
@@ -235,7 +235,7 @@ func rejection(f *FleetInput, pod string) string {
 	return ""
 }
 
-// problems are the conditions of a fleet that say that something is wrong.
+// problems returns the conditions of a fleet that report a problem.
 func problems(f *v1alpha1.NodeFleet) (all []string) {
 	for _, c := range f.Status.Conditions {
 		wrong := metav1.ConditionFalse
@@ -272,7 +272,7 @@ var fleetVerbs = map[string]string{
 	Gathers: "is about to decide", Nothing: "does nothing about it",
 }
 
-// EventTime is when an Event was seen last.
+// EventTime returns when an Event was last observed.
 func EventTime(e *corev1.Event) time.Time {
 	switch {
 	case e.Series != nil && !e.Series.LastObservedTime.IsZero():

@@ -15,12 +15,12 @@ import (
 	"supercargo.dev/supercargo/internal/world"
 )
 
-// PendingPods are the pods that no node has yet.
+// PendingPods are the pods without a node.
 type PendingPods struct {
 	Pods []Why `json:"pods"`
 }
 
-// Write prints a line for each, the one that has waited longest first.
+// Write prints a line for each pod, the one that has waited longest first.
 func (p PendingPods) Write(w io.Writer) error {
 	if len(p.Pods) == 0 {
 		_, err := fmt.Fprintln(w, "No pod is pending.")
@@ -37,7 +37,7 @@ func (p PendingPods) Write(w io.Writer) error {
 	return t.Flush()
 }
 
-// line says in a few words why a pod is pending.
+// line returns why a pod is pending, in a few words.
 func (p *Pending) line() string {
 	switch {
 	case p.Held != "":
@@ -54,7 +54,7 @@ func (p *Pending) line() string {
 	return strings.Join(parts, ", ")
 }
 
-// doing says in a few words what the fleet does that does most.
+// doing returns the action of the fleet that does most for the pod, in a few words.
 func (p *Pending) doing() string {
 	if len(p.Fleets) == 0 {
 		return "there is no NodeFleet"
@@ -79,11 +79,11 @@ func (p *Pending) doing() string {
 	return text
 }
 
-// NodeWhy is what becomes of a node, and how its pods may leave it.
+// NodeWhy is what happens to a node, and how its pods may leave it.
 type NodeWhy struct {
 	Node  string `json:"node"`
 	Fleet string `json:"fleet,omitempty"`
-	// Stays says whether it is to be emptied, and if not, why.
+	// Stays says whether the node is to be emptied, and if not, why.
 	Stays   string    `json:"stays"`
 	Emptied bool      `json:"isEmptied"`
 	Pods    []NodePod `json:"pods"`
@@ -95,7 +95,7 @@ type NodePod struct {
 	*Moving
 }
 
-// NewNodeWhy explains a node. The input's pod does not matter.
+// NewNodeWhy explains a node. It ignores in.Pod.
 func NewNodeWhy(in *WhyInput, node string) NodeWhy {
 	of := func(pod *corev1.Pod) *Moving {
 		its := *in
@@ -113,7 +113,7 @@ func NewNodeWhy(in *WhyInput, node string) NodeWhy {
 	return w
 }
 
-// Write prints the node, and a line for each pod. The pods of DaemonSets do not matter to it.
+// Write prints the node, and a line for each pod except DaemonSet pods.
 func (w NodeWhy) Write(out io.Writer) error {
 	fmt.Fprintf(out, "Node %s: %s\n", w.Node, w.Stays)
 	if len(w.Pods) == 0 {

@@ -17,17 +17,17 @@ import (
 
 // Pending is why a pod is pending.
 type Pending struct {
-	// Since is since when, as far as anybody has said; else since the pod was created.
+	// Since is when the pod became unschedulable, or else when it was created.
 	Since         time.Time `json:"since"`
 	WaitedSeconds float64   `json:"waitedSeconds"`
-	// Scheduler is what kube-scheduler says; nil if it has said nothing.
+	// Scheduler is the message of kube-scheduler; nil if there is none.
 	Scheduler *SchedulerSays `json:"scheduler,omitempty"`
-	// Nodes are those of the cluster at this moment, by what keeps the pod from them. An empty reason
-	// is that of nodes that would take it.
+	// Nodes are the current nodes of the cluster by why they cannot run the pod. The empty reason
+	// is for nodes that can.
 	Nodes []Tally `json:"nodes,omitempty"`
-	// Held says what is in the way before any node is looked at.
+	// Held is what prevents scheduling to any node.
 	Held string `json:"held,omitempty"`
-	// PromisedNode is the node whose room is kept for the pod.
+	// PromisedNode is the nominated node of the pod.
 	PromisedNode string     `json:"promisedNode,omitempty"`
 	Fleets       []FleetWhy `json:"fleets,omitempty"`
 }
@@ -36,21 +36,21 @@ type Pending struct {
 type SchedulerSays struct {
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
-	// Nodes and Reasons are what the message says of how many nodes; a node may have several reasons.
+	// Nodes and Reasons are the counts in the message; a node may have several reasons.
 	Nodes   int     `json:"nodes,omitempty"`
 	Reasons []Tally `json:"reasons,omitempty"`
-	// Preemption is what it says of whether to evict others would help.
+	// Preemption is what the message says about preemption.
 	Preemption string `json:"preemption,omitempty"`
 }
 
-// unavailable is how kube-scheduler begins to say why no node takes a pod.
+// unavailable matches the beginning of kube-scheduler's message when no node fits a pod.
 var unavailable = regexp.MustCompile(`^0/(\d+) nodes are available:? ?`)
 
-// counted is one of its reasons.
+// counted matches one of its reasons.
 var counted = regexp.MustCompile(`^(\d+) (.+)$`)
 
-// readScheduler takes apart what kube-scheduler says. A message that is none of its own is only
-// passed on.
+// readScheduler parses the message of kube-scheduler. If it does not have that form, only Reason
+// and Message are set.
 func readScheduler(c corev1.PodCondition) *SchedulerSays {
 	s := &SchedulerSays{Reason: c.Reason, Message: c.Message}
 	begin := unavailable.FindStringSubmatch(c.Message)
@@ -58,7 +58,7 @@ func readScheduler(c corev1.PodCondition) *SchedulerSays {
 		return s
 	}
 	s.Nodes, _ = strconv.Atoi(begin[1])
-	// Reasons end with a stop, and what plugins say of preemption and the like follows.
+	// The reasons end with a full stop; messages of PostFilter plugins, such as preemption, follow.
 	text, after, _ := strings.Cut(c.Message[len(begin[0]):], ". ")
 	if _, preemption, is := strings.Cut(after, "preemption: "); is {
 		after = preemption
@@ -109,7 +109,7 @@ func newPending(in *WhyInput) *Pending {
 	return p
 }
 
-// tally groups names by reason, the most frequent first, those without a reason before all.
+// tally groups names by reason, the most frequent first, but the empty reason before all others.
 func tally(reasons map[string]string) []Tally {
 	by := map[string][]string{}
 	for _, name := range slices.Sorted(maps.Keys(reasons)) {
@@ -128,7 +128,7 @@ func tally(reasons map[string]string) []Tally {
 	return all
 }
 
-// named gives the empty reason a name.
+// named replaces the empty reason by a text.
 func named(all []Tally, text string) []Tally {
 	all = slices.Clone(all)
 	for i := range all {
@@ -172,8 +172,8 @@ func (s *SchedulerSays) write(b *strings.Builder) {
 	}
 }
 
-// waiting returns what is planned with of a pod, as a fleet of that class would see it, and why
-// nothing can be planned.
+// waiting returns the pod as a fleet of that class sees it, and whether it is unschedulable for the
+// fleet.
 func waiting(in *WhyInput, f *FleetInput) (w world.Waiting, is bool) {
 	for _, w := range in.View.Waiting(fleetClass(f.Fleet)) {
 		if w.Name == world.PodName(in.Pod) {

@@ -18,15 +18,15 @@ import (
 // Placement is why a pod is on its node.
 type Placement struct {
 	Node string `json:"node"`
-	// Because are what is recorded of it, a sentence each.
+	// Because are the recorded reasons, a sentence each.
 	Because []string `json:"because,omitempty"`
-	// Scores says whether the scores of the scheduler's plugins are recorded, and how to have them.
+	// Scores says that the scores of the scheduler's plugins are not recorded, and how to see them.
 	Scores string `json:"scores"`
-	// ExpectedFinish is when a batch pod is expected to end, as its scheduler has written it.
+	// ExpectedFinish is the expected finish of a batch pod, as the scheduler wrote it.
 	ExpectedFinish *time.Time `json:"expectedFinish,omitempty"`
 }
 
-// noScores says where the scores of plugins are found. Neither kube-scheduler nor our plugins keep
+// noScores says where to find the scores of plugins. Neither kube-scheduler nor our plugins store
 // them: an object for each pod and node would cost more than the decision.
 const noScores = "The scores of the scheduler's plugins are not recorded: kube-scheduler keeps none. To have them for the pods to come, run it with --v=10 " +
 	`for a while; its log then has a line "Plugin scored node for pod" for each plugin and node, and "Calculated node's final score for pod".`
@@ -74,32 +74,32 @@ func (p *Placement) write(b *strings.Builder) {
 
 // Moving is what would move a pod off its node.
 type Moving struct {
-	// Ways are by which it may leave at this moment: wait, migrate and evict. Restart says that an
-	// eviction is done by a Migration, which starts it anew on another node before it is killed.
+	// Ways are how it may leave now: wait, migrate and evict. Restart means that an eviction is
+	// done by a Migration, which starts the pod on another node before it is killed.
 	Ways    []string `json:"ways"`
 	Restart bool     `json:"restart,omitempty"`
-	// Held says why it is not taken away, Obstacles what of that somebody can change.
+	// Held is why it is not moved, and Obstacles are the parts of that that a user can change.
 	Held      string     `json:"held,omitempty"`
 	Obstacles []Obstacle `json:"obstacles,omitempty"`
-	// Fleet is the NodeFleet that has its node; empty if none has.
+	// Fleet is the NodeFleet of its node; empty if there is none.
 	Fleet string `json:"fleet,omitempty"`
-	// NodeStays says what is known of its node: whether it is to be emptied, and if not, why.
+	// NodeStays says whether its node is to be emptied, and if not, why.
 	NodeStays string `json:"nodeReason,omitempty"`
 	Emptied   bool   `json:"nodeIsEmptied"`
-	// Migrations are those in flight that move it.
+	// Migrations are the running ones that move it.
 	Migrations []string `json:"migrations,omitempty"`
 }
 
-// Obstacle is one thing that keeps a pod on its node.
+// Obstacle is a reason that keeps a pod on its node.
 type Obstacle struct {
 	Kind   string `json:"kind"`
 	Object string `json:"object,omitempty"`
 	Advice string `json:"advice"`
-	// Ways are by which the pod could leave without it alone.
+	// Ways are how the pod could leave if only this obstacle were removed.
 	Ways []string `json:"ways"`
 }
 
-// newMoving says what would move a pod that is on a node.
+// newMoving returns what would move a pod that is on a node.
 func newMoving(in *WhyInput) *Moving {
 	own := fleetOf(in)
 	if own != nil {
@@ -135,7 +135,7 @@ func waysOf(w cluster.Ways) []string {
 	return all
 }
 
-// fleetOf returns the fleet that has the pod's node, or nil.
+// fleetOf returns the fleet of the pod's node, or nil.
 func fleetOf(in *WhyInput) *v1alpha1.NodeFleet {
 	name := in.Pod.Spec.NodeName
 	label := ""
@@ -156,7 +156,7 @@ func fleetOf(in *WhyInput) *v1alpha1.NodeFleet {
 	return nil
 }
 
-// node says what becomes of the pod's node.
+// node sets what happens to the pod's node.
 func (m *Moving) node(in *WhyInput, own *v1alpha1.NodeFleet) {
 	node := in.View.Nodes[in.Pod.Spec.NodeName]
 	if own != nil {
@@ -188,7 +188,7 @@ func (m *Moving) node(in *WhyInput, own *v1alpha1.NodeFleet) {
 	}
 }
 
-// kept says what a fleet has recorded of a node that it does not empty.
+// kept returns what a fleet has recorded about a node that it does not empty.
 func kept(f *v1alpha1.NodeFleet, node string) string {
 	if at := slices.IndexFunc(f.Status.Kept, func(k v1alpha1.KeptMachine) bool { return k.Node == node }); at >= 0 {
 		return fmt.Sprintf("the node is under-used and stays: %s", f.Status.Kept[at].Reason)

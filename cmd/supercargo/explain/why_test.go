@@ -56,7 +56,7 @@ func TestWhatTheSchedulerSaysIsTakenApart(t *testing.T) {
 	}
 }
 
-// unschedulable makes a pod one that kube-scheduler has found no room for a minute ago.
+// unschedulable makes a pod unschedulable for a minute.
 func unschedulable(p *corev1.Pod) {
 	p.Status.Phase = corev1.PodPending
 	p.Status.Conditions = []corev1.PodCondition{{
@@ -65,7 +65,7 @@ func unschedulable(p *corev1.Pod) {
 	}}
 }
 
-// fleetOfTwo is a fleet that is well, with two flavors, which has decided nothing about any pod.
+// fleetOfTwo returns a healthy fleet with two flavors and no decision about any pod.
 func fleetOfTwo(change ...func(*v1alpha1.NodeFleet)) *v1alpha1.NodeFleet {
 	size := func(text string) *resource.Quantity { q := resource.MustParse(text); return &q }
 	f := &v1alpha1.NodeFleet{ObjectMeta: metav1.ObjectMeta{Name: "all"}}
@@ -82,8 +82,8 @@ func fleetOfTwo(change ...func(*v1alpha1.NodeFleet)) *v1alpha1.NodeFleet {
 	return f
 }
 
-// explained explains a pod that asks for 4 cores in a cluster of two nodes of 2, with one fleet, of which
-// only the status is known.
+// explained explains a pod that requests 4 cores in a cluster of two nodes with 2 cores each and
+// one fleet, of which only the status is known.
 func explained(t *testing.T, pod *corev1.Pod, f *v1alpha1.NodeFleet, change ...func(*world.World)) Why {
 	t.Helper()
 	w := &world.World{
@@ -207,7 +207,7 @@ func TestAPodThatNoSchedulerHasLookedAtSaysSo(t *testing.T) {
 	}
 }
 
-// running is a pod of a ReplicaSet on node a.
+// running returns a pod of a ReplicaSet on node a.
 func running(change ...func(*corev1.Pod)) *corev1.Pod {
 	return fixtures.Pod("p", 1000, 1<<30, append([]func(*corev1.Pod){func(p *corev1.Pod) {
 		p.Spec.NodeName, p.Status.Phase = "a", corev1.PodRunning

@@ -1,6 +1,6 @@
-// Package record watches a cluster and writes what comes and goes as a recording (package
-// lab/trace), which can be simulated.
+// Package record watches a cluster and writes its changes as a recording (package lab/trace), which
+// can be simulated.
 //
-// tracker.go decides which rows an observation gives and is pure, file.go keeps the file, and
-// record.go watches.
+// tracker.go converts observations to rows and is pure, metrics.go converts the history in a
+// Prometheus server, file.go maintains the file, and record.go watches.
 package record

@@ -17,27 +17,27 @@ import (
 	"supercargo.dev/supercargo/lab/trace"
 )
 
-// File is a recording to which rows are appended. Each is written at once and whole, so that a crash of
-// the process loses none.
+// File is a recording that rows are appended to. Each row is written at once and whole, so that a
+// crash of the process loses none.
 type File struct {
 	f    *os.File
 	path string
-	// Before is what the file had when it was opened; nil if it is new.
+	// Before is the content of the file when it was opened; nil if it is new.
 	Before *trace.Recording
-	// Hashed says that names are hashed, by a salt that is in a file of its own.
+	// Hashed reports whether names are hashed, with a salt in a separate file.
 	Hashed bool
 	salt   []byte
 }
 
-// saltOf names the file with the salt of a recording.
+// saltOf returns the path of the file with the salt of a recording.
 func saltOf(path string) string { return path + ".salt" }
 
-// saltBytes is how long a salt is: too long to try all.
+// saltBytes is the length of a salt, which makes trying all of them infeasible.
 const saltBytes = 32
 
-// OpenFile opens a recording to go on with it, or makes one. What a crash has cut off at its end is
-// removed. Names are hashed in a new file if hash says so, and in another one if they are there
-// already. No other process can append to it before Close.
+// OpenFile opens a recording to continue it, or creates one. It removes an incomplete row that a
+// crash left at the end. Names are hashed in a new file if hash is set, and in an existing one if
+// they already are. Until Close, no other process can append to it.
 func OpenFile(path string, hash bool) (_ *File, err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
@@ -63,13 +63,13 @@ func OpenFile(path string, hash bool) (_ *File, err error) {
 	return file, nil
 }
 
-// read reads what is there, and leaves the file ready to append to.
+// read reads the existing content, and prepares the file for appending.
 func (f *File) read() error {
 	text, err := os.ReadFile(f.path)
 	if err != nil {
 		return err
 	}
-	// A file that was cut off within its header has nothing in it.
+	// A file that was cut off within its header is empty.
 	if bytes.HasPrefix([]byte(trace.RecordingHeader), text) {
 		if err := f.f.Truncate(0); err != nil {
 			return err
@@ -96,7 +96,7 @@ func (f *File) read() error {
 	return f.f.Truncate(whole)
 }
 
-// readSalt reads a salt, or makes it for a new recording.
+// readSalt reads a salt, or creates it for a new recording.
 func readSalt(path string, isNew bool) ([]byte, error) {
 	text, err := os.ReadFile(path)
 	switch {
@@ -118,8 +118,8 @@ func readSalt(path string, isNew bool) ([]byte, error) {
 	return salt, os.WriteFile(path, []byte(hex.EncodeToString(salt)+"\n"), 0o600)
 }
 
-// Name is what a name of the cluster becomes in the file: itself, or a hash that nobody can tell it by
-// who does not have the salt. Equal names stay equal.
+// Name returns the name to write for a name of the cluster: the same, or a hash that reveals
+// nothing without the salt. Equal names stay equal.
 func (f *File) Name(name string) string {
 	if !f.Hashed || name == "" {
 		return name
@@ -130,7 +130,7 @@ func (f *File) Name(name string) string {
 	return "x" + hex.EncodeToString(h.Sum(nil)[:bytesShown])
 }
 
-// Append writes rows, each whole.
+// Append writes rows, each in one write.
 func (f *File) Append(rows ...trace.Row) error {
 	for i := range rows {
 		if _, err := f.f.Write(rows[i].Append(nil)); err != nil {
@@ -140,10 +140,10 @@ func (f *File) Append(rows ...trace.Row) error {
 	return nil
 }
 
-// Sync has what was appended written to the disk.
+// Sync flushes appended rows to the disk.
 func (f *File) Sync() error { return f.f.Sync() }
 
-// Close ends it.
+// Close flushes and closes the file.
 func (f *File) Close() error { return errors.Join(f.f.Sync(), f.f.Close()) }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -95,7 +95,7 @@ func TestHashedNamesStayEqualInAFileAndNowhereElse(t *testing.T) {
 	if err != nil || bytes.Contains(text, []byte("secret")) || bytes.Contains(text, []byte("uid,")) || !bytes.Contains(text, []byte(first)) {
 		t.Fatalf("the file (%v) has a name, or not its hash %s:\n%s", err, first, text)
 	}
-	f = begun(t, path, false) // what is hashed stays so
+	f = begun(t, path, false) // an existing file stays hashed
 	if got := f.Name("secret-project"); !f.Hashed || got != first {
 		t.Errorf("continued, the name is %s (hashed %v), want %s", got, f.Hashed, first)
 	}

@@ -4,5 +4,5 @@ package record
 
 import "os"
 
-// lock does nothing: two recorders must not be given the same file.
+// lock does nothing: the caller must not use one file in two processes.
 func lock(*os.File) error { return nil }

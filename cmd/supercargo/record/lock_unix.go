@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// lock keeps other recorders from a file until it is closed or the process ends, however it ends.
+// lock excludes other recorders from a file until it is closed or the process ends in any way.
 func lock(f *os.File) error {
 	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {

@@ -20,26 +20,27 @@ import (
 	"supercargo.dev/supercargo/lab/trace"
 )
 
-// Metrics say where a recording is taken from that was not watched: what kube-state-metrics has told
-// a Prometheus server.
+// Metrics reads a recording of the past from a Prometheus server that has scraped
+// kube-state-metrics.
 type Metrics struct {
 	Server promql.Querier
-	// From and To are what is asked about.
+	// From and To are the time range to read.
 	From, To time.Time
 	// Name and Price are as for a [Tracker].
 	Name  func(string) string
 	Price func(*corev1.Node) *int64
-	// Namespace is that whose pods are recorded, beside those of DaemonSets; empty for all.
+	// Namespace is the namespace of the recorded pods, in addition to DaemonSet pods; empty for
+	// all.
 	Namespace string
 }
 
-// Step is how far apart the server looks at whether a pod or a node is still there: what went is known
-// to that. It is a thousandth of the time, a minute at least.
+// Step is the interval at which the server checks whether a pod or a node exists, and so the
+// resolution of deletion times: a thousandth of the range, but at least a minute.
 func (m *Metrics) Step() time.Duration {
 	return max(time.Minute, m.To.Sub(m.From)/1000).Truncate(time.Second)
 }
 
-// asked are the queries, each with W for the time that is asked about and S for the step.
+// asked are the queries, with W for the time range and S for the step.
 var asked = map[string]string{
 	"created":     `max by (namespace, pod, uid) (max_over_time(kube_pod_created[W]))`,
 	"seen":        `max by (namespace, pod, uid) (max_over_time(timestamp(kube_pod_created)[W:S]))`,
@@ -58,8 +59,8 @@ var asked = map[string]string{
 // answers are the samples of each query.
 type answers map[string][]promql.Sample
 
-// Read returns the rows of a whole recording. It asks for a dozen instant vectors, of a sample for each
-// pod and container that there was in the time.
+// Read returns the rows of a recording. Cost: a dozen instant queries, each with a sample for each
+// pod and container in the time range.
 func (m *Metrics) Read(ctx context.Context) ([]trace.Row, error) {
 	window := fmt.Sprintf("%ds", int64(m.To.Sub(m.From)/time.Second))
 	step := fmt.Sprintf("%ds", int64(m.Step()/time.Second))
@@ -78,7 +79,7 @@ func (m *Metrics) Read(ctx context.Context) ([]trace.Row, error) {
 	return m.rows(got), nil
 }
 
-// rows puts the answers together.
+// rows merges the answers, sorted by time.
 func (m *Metrics) rows(got answers) []trace.Row {
 	t := NewTracker(m.Name, m.Price, nil)
 	rows := m.nodes(t, got)
@@ -87,7 +88,8 @@ func (m *Metrics) rows(got answers) []trace.Row {
 	return rows
 }
 
-// gone is when something went that was seen last then; 0 if it is there at the end.
+// gone returns when an object was deleted, given when each was last seen; 0 if it exists at the
+// end.
 func (m *Metrics) gone(seen map[string]time.Duration, key string) time.Duration {
 	if last, is := seen[key]; is && last < since1970(m.To.Add(-2*m.Step())) {
 		return last
@@ -95,7 +97,7 @@ func (m *Metrics) gone(seen map[string]time.Duration, key string) time.Duration 
 	return 0
 }
 
-// times are the values of samples as times, by key.
+// times returns the values of samples as times, by key.
 func times(samples []promql.Sample, key func(map[string]string) string) map[string]time.Duration {
 	all := make(map[string]time.Duration, len(samples))
 	for _, s := range samples {
@@ -112,7 +114,7 @@ func podKey(labels map[string]string) string {
 	return cmp.Or(labels["uid"], labels["namespace"]+"/"+labels["pod"])
 }
 
-// nodes are the rows of nodes. One that was made anew under its name counts as the same.
+// nodes returns the rows of nodes. A node that was recreated under its name counts as the same.
 func (m *Metrics) nodes(t *Tracker, got answers) (rows []trace.Row) {
 	made := map[string]*corev1.Node{}
 	for name, at := range times(got["nodeCreated"], nodeKey) {
@@ -161,7 +163,7 @@ func (m *Metrics) nodes(t *Tracker, got answers) (rows []trace.Row) {
 	return rows
 }
 
-// pods are the rows of pods.
+// pods returns the rows of pods.
 func (m *Metrics) pods(t *Tracker, got answers) (rows []trace.Row) {
 	made, namespaces := map[string]*trace.Row{}, map[string]string{}
 	created := times(got["created"], podKey)

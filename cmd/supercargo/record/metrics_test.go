@@ -19,7 +19,7 @@ type past struct {
 	series []minutes
 }
 
-// minutes are a series that has a value in each minute from one to another.
+// minutes is a series with a value in each minute of a range.
 type minutes struct {
 	first, last int
 	value       float64
@@ -30,7 +30,7 @@ func (p *past) put(first, last int, value float64, series ...string) {
 	p.series = append(p.series, minutes{first, last, value, append([]string{"__name__"}, series...)})
 }
 
-// scrape gives the server all samples in the order of time, as it would have got them.
+// scrape writes all samples to the server in the order of time.
 func (p *past) scrape() {
 	for i := range 121 {
 		for _, s := range p.series {
@@ -41,12 +41,12 @@ func (p *past) scrape() {
 	}
 }
 
-// at is a minute as a value.
+// at returns a minute as a value.
 func (p *past) at(minute int) float64 {
 	return float64(p.from.Add(time.Duration(minute) * time.Minute).Unix())
 }
 
-// pod adds a pod that is told from one minute to another.
+// pod adds a pod that is reported in a range of minutes.
 func (p *past) pod(name, node, owner string, first, last, created, started, completed int) {
 	of := func(metric string, more ...string) []string {
 		return append([]string{metric, "namespace", "jobs", "pod", name, "uid", "uid-" + name}, more...)
@@ -82,8 +82,8 @@ func TestThePastIsReadFromWhatKubeStateMetricsToldAServer(t *testing.T) {
 	p.node("n", 0, 120, -60)
 	p.node("gone", 0, 30, -60)
 	p.pod("web", "n", "ReplicaSet", 0, 120, -30, -29, 0)
-	p.pod("done", "n", "Job", 10, 60, 10, 12, 40)          // it ended, and was listed for a while
-	p.pod("deleted", "n", "ReplicaSet", 10, 50, 10, 11, 0) // it is not told of any more
+	p.pod("done", "n", "Job", 10, 60, 10, 12, 40)          // ended, and still listed for a while
+	p.pod("deleted", "n", "ReplicaSet", 10, 50, 10, 11, 0) // no longer reported
 	p.pod("logs", "n", "DaemonSet", 0, 120, -60, -60, 0)
 	p.pod("waits", "", "Job", 100, 120, 100, 0, 0)
 	p.pod("long-over", "n", "Job", 0, 10, -50, -49, -20)

@@ -19,26 +19,27 @@ import (
 	"supercargo.dev/supercargo/lab/trace"
 )
 
-// Options say what is recorded.
+// Options configure a recording.
 type Options struct {
 	Client kubernetes.Interface
-	// Namespace is that whose pods are recorded; empty for all.
+	// Namespace is the namespace of the recorded pods; empty for all.
 	Namespace string
 	File      *File
 	Price     func(*corev1.Node) *int64
 	Clock     clock.WithTicker
-	// Alive is how often a recording says that it goes on. Above zero.
+	// Alive is the interval of the rows that show that the recording continues. It must be
+	// positive.
 	Alive time.Duration
-	// Trouble takes what goes wrong and is tried again.
+	// Trouble receives errors that are retried.
 	Trouble func(error)
 }
 
-// Watching is closed, if it is not nil, once everything that is there has been recorded.
+// Watching is closed, if it is not nil, after all existing objects have been recorded.
 type Watching chan struct{}
 
-// Run records until ctx ends. Then the file is complete; it is not closed.
+// Run records until ctx ends. Then the file is complete; Run does not close it.
 func Run(ctx context.Context, o Options, watching Watching) (*Tracker, error) {
-	// Who may not list them is told at once; the watches below would try for ever.
+	// Check permissions first: the watches below would retry for ever.
 	if _, err := o.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: 1}); err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
@@ -60,7 +61,7 @@ func Run(ctx context.Context, o Options, watching Watching) (*Tracker, error) {
 	return t, o.File.Sync()
 }
 
-// recorder appends what watches see. All is decided in one goroutine.
+// recorder appends what watches report. One goroutine does all tracking.
 type recorder struct {
 	Options
 	tracker *Tracker
@@ -84,7 +85,7 @@ func (r *recorder) watch(ctx context.Context, interrupted time.Duration, watchin
 	defer cancel()
 	factory.Start(ctx.Done())
 	if !cache.WaitForCacheSync(ctx.Done(), nodes.Informer().HasSynced, pods.Informer().HasSynced) {
-		return nil // it ended before it began
+		return nil // ctx ended before the caches were synced
 	}
 	listedNodes, err := nodes.Lister().List(labels.Everything())
 	if err != nil {
@@ -103,9 +104,9 @@ func (r *recorder) watch(ctx context.Context, interrupted time.Duration, watchin
 	return r.follow(ctx)
 }
 
-// there returns the rows of what is there when the watches begin, and of what has gone since an earlier
-// part of the recording was interrupted. Nodes go first: pods that every node has are told with theirs. Both
-// are in the order in which they were created, ties by namespace and name.
+// there returns the rows of the existing objects, and of those deleted since an earlier part of the
+// recording was interrupted. Nodes come first, because DaemonSet pods refer to them. Both are
+// sorted by creation time, then namespace and name.
 func (r *recorder) there(nodes []*corev1.Node, pods []*corev1.Pod, interrupted time.Duration) (rows []trace.Row) {
 	now := r.Clock.Now()
 	slices.SortFunc(nodes, earlier[*corev1.Node])
@@ -126,7 +127,7 @@ func earlier[O metav1.Object](a, b O) int {
 	return cmp.Or(x.Compare(y.Time), cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
 }
 
-// strip drops what nobody looks at and what takes much memory.
+// strip drops large fields that are not needed.
 func strip(object any) (any, error) {
 	if o, err := meta.Accessor(object); err == nil {
 		o.SetManagedFields(nil)
@@ -134,7 +135,7 @@ func strip(object any) (any, error) {
 	return object, nil
 }
 
-// handler passes on what is seen.
+// handler sends the observations of watches to the goroutine of follow.
 func (r *recorder) handler(ctx context.Context) cache.ResourceEventHandler {
 	tell := func(rows func() []trace.Row) {
 		select {
@@ -173,7 +174,7 @@ func (r *recorder) handler(ctx context.Context) cache.ResourceEventHandler {
 	}
 }
 
-// follow appends what is seen until ctx ends, and has it written to the disk from time to time.
+// follow appends observations until ctx ends, and regularly flushes them to the disk.
 func (r *recorder) follow(ctx context.Context) error {
 	alive := r.Clock.NewTicker(r.Alive)
 	defer alive.Stop()

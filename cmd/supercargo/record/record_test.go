@@ -22,7 +22,7 @@ import (
 	"supercargo.dev/supercargo/lab/trace"
 )
 
-// eventsIn are the events of a recording, in the order of the file.
+// eventsIn returns the events of a recording, in the order of the file.
 func eventsIn(t *testing.T, path string) (all []string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -42,7 +42,7 @@ func eventsIn(t *testing.T, path string) (all []string) {
 	return all
 }
 
-// await waits until the last event of a recording is that.
+// await waits until the last event of a recording is the given one.
 func await(t *testing.T, path, last string, meanwhile func()) {
 	t.Helper()
 	deadline := time.After(time.Minute)
@@ -84,7 +84,7 @@ func TestWhatIsThereIsRecordedAndThenWhatComesAndThatNothingDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, path, "end p", nothing)
-	// The first tick ends a minute in which something happened, the next one in which nothing did.
+	// The first tick ends a minute with an event, the next one a minute without.
 	await(t, path, "alive", func() {
 		if clock.HasWaiters() {
 			clock.Step(time.Minute)

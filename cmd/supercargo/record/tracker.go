@@ -17,27 +17,27 @@ import (
 	"supercargo.dev/supercargo/lab/trace"
 )
 
-// Tracker turns what is seen of pods and nodes into rows of a recording. Seeing the same again gives
-// no row. It is not safe for concurrent use.
+// Tracker converts observations of pods and nodes to rows of a recording. An unchanged observation
+// gives no row. It is not safe for concurrent use.
 type Tracker struct {
-	// Name is what a name or an ID of the cluster becomes in the recording: the same, or a hash.
+	// Name returns the name or ID to write for one of the cluster: the same, or a hash.
 	Name func(string) string
-	// Price is what a node costs in millionths of a dollar per hour; nil if that is not known.
+	// Price returns the price of a node in micro-dollars per hour; nil if unknown.
 	Price func(*corev1.Node) *int64
 
-	began time.Duration          // when the recording began, not only this part of it
+	began time.Duration          // when the first part of the recording began
 	last  time.Duration          // the latest time of any row
-	nodes map[string]trace.Row   // as they were last, by ID; those that have gone are not there
-	ids   map[string]string      // the IDs of nodes, by name as in the recording
+	nodes map[string]trace.Row   // their latest rows, by ID, without deleted ones
+	ids   map[string]string      // the IDs of nodes, by name in the recording
 	pods  map[string]*trackedPod // by ID
 }
 
-// trackedPod is what a recording says of a pod.
+// trackedPod is what a recording has of a pod.
 type trackedPod struct {
 	started, ended, confirmed bool
 }
 
-// NewTracker returns a tracker that goes on from what a recording says, which may be nil.
+// NewTracker returns a tracker that continues a recording, which may be nil.
 func NewTracker(name func(string) string, price func(*corev1.Node) *int64, before *trace.Recording) *Tracker {
 	t := &Tracker{Name: name, Price: price, nodes: map[string]trace.Row{}, ids: map[string]string{}, pods: map[string]*trackedPod{}}
 	if before == nil {
@@ -62,7 +62,7 @@ func NewTracker(name func(string) string, price func(*corev1.Node) *int64, befor
 	return t
 }
 
-// pod returns what is known of a pod, which is there afterwards.
+// pod returns what is known of a pod, and adds the pod if it is unknown.
 func (t *Tracker) pod(id string) *trackedPod {
 	if t.pods[id] == nil {
 		t.pods[id] = &trackedPod{}
@@ -70,18 +70,18 @@ func (t *Tracker) pod(id string) *trackedPod {
 	return t.pods[id]
 }
 
-// since1970 is a time as rows have it, to the millisecond.
+// since1970 returns a time as in rows, in milliseconds precision.
 func since1970(at time.Time) time.Duration {
 	return time.Duration(at.UnixMilli()) * time.Millisecond
 }
 
-// row makes a row, and notes its time.
+// row returns a row, and records its time.
 func (t *Tracker) row(at time.Duration, event trace.Event, id string) trace.Row {
 	t.last = max(t.last, at)
 	return trace.Row{Time: at, Event: event, ID: id}
 }
 
-// Begin begins a recording, or goes on with one.
+// Begin returns the row that begins or continues a recording.
 func (t *Tracker) Begin(now time.Time, hashed bool) trace.Row {
 	r := t.row(since1970(now), trace.EventBegin, "")
 	if t.began == 0 {
@@ -94,20 +94,20 @@ func (t *Tracker) Begin(now time.Time, hashed bool) trace.Row {
 	return r
 }
 
-// Alive says that the recording goes on.
+// Alive returns the row that shows that the recording continues.
 func (t *Tracker) Alive(now time.Time) trace.Row {
 	return t.row(since1970(now), trace.EventAlive, "")
 }
 
-// Stop ends it.
+// Stop returns the row that ends a recording.
 func (t *Tracker) Stop(now time.Time) trace.Row { return t.row(since1970(now), trace.EventStop, "") }
 
-// Node returns the row of a node that is new or has changed, if it is or has.
+// Node returns the row of a node that is new or has changed, or nil.
 func (t *Tracker) Node(node *corev1.Node, now time.Time) []trace.Row {
 	id := t.Name(string(node.UID))
 	allocatable := node.Status.Allocatable
 	if allocatable.Cpu().IsZero() {
-		return nil // its kubelet has not spoken yet
+		return nil // the kubelet has not reported yet
 	}
 	before, known := t.nodes[id]
 	at := since1970(now)
@@ -125,7 +125,7 @@ func (t *Tracker) Node(node *corev1.Node, now time.Time) []trace.Row {
 	return []trace.Row{r}
 }
 
-// sameNode reports whether two rows of a node differ in no more than their time.
+// sameNode reports whether two rows of a node differ only in their time.
 func sameNode(a, b *trace.Row) bool {
 	price := func(r *trace.Row) int64 {
 		if r.MicroDollarsPerHour == nil {
@@ -136,14 +136,14 @@ func sameNode(a, b *trace.Row) bool {
 	return a.MilliCPU == b.MilliCPU && a.MemoryBytes == b.MemoryBytes && a.MaxPods == b.MaxPods && a.Flavor == b.Flavor && a.Arch == b.Arch && price(a) == price(b)
 }
 
-// flavorOf names the kind of a node's machine: its instance type, else its machine type, else its size.
+// flavorOf returns the flavor of a node: its instance type, else its machine type, else its size.
 func flavorOf(node *corev1.Node) string {
 	c := node.Status.Capacity
 	return cmp.Or(auditor.InstanceType(node), node.Labels[v1alpha1.LabelMachineType],
 		fmt.Sprintf("cpu-%d-memory-%dgi", c.Cpu().Value(), (c.Memory().Value()+1<<29)>>30))
 }
 
-// NodeGone returns the row of a node that has gone, unless that is known.
+// NodeGone returns the row of a deleted node, unless that is already recorded.
 func (t *Tracker) NodeGone(node *corev1.Node, now time.Time) []trace.Row {
 	return t.gone(t.Name(string(node.UID)), since1970(now))
 }
@@ -156,7 +156,7 @@ func (t *Tracker) gone(id string, at time.Duration) []trace.Row {
 	return []trace.Row{t.row(at, trace.EventGone, id)}
 }
 
-// Pod returns what is new of a pod: that it was made, has started or has ended.
+// Pod returns the new rows of a pod: that it was created, started or ended.
 func (t *Tracker) Pod(pod *corev1.Pod, now time.Time) (rows []trace.Row) {
 	id := t.Name(string(pod.UID))
 	ended, over := endOf(pod, now)
@@ -182,12 +182,13 @@ func (t *Tracker) Pod(pod *corev1.Pod, now time.Time) (rows []trace.Row) {
 	return rows
 }
 
-// placeable reports whether it is known by now which node a pod is part of, if it is of one.
+// placeable reports whether the node of a DaemonSet pod or static pod is known. It is true for all
+// other pods.
 func (t *Tracker) placeable(pod *corev1.Pod) bool {
 	return !class.EveryNode(pod) || t.ids[t.Name(pod.Spec.NodeName)] != ""
 }
 
-// made returns the row of a pod that was made.
+// made returns the row for the creation of a pod.
 func (t *Tracker) made(pod *corev1.Pod, id string) trace.Row {
 	r := t.row(since1970(pod.CreationTimestamp.Time), trace.EventPod, id)
 	size, _ := world.Requests(pod)
@@ -220,7 +221,8 @@ func (t *Tracker) made(pod *corev1.Pod, id string) trace.Row {
 	return r
 }
 
-// archOf is the one architecture that a pod asks for; empty if it takes several or says nothing.
+// archOf returns the single architecture that a pod requires; empty if it accepts several or states
+// none.
 func archOf(pod *corev1.Pod) string {
 	if arch := pod.Spec.NodeSelector[corev1.LabelArchStable]; arch != "" {
 		return arch
@@ -242,7 +244,8 @@ func archOf(pod *corev1.Pod) string {
 	return terms[0].MatchExpressions[at].Values[0]
 }
 
-// endOf is when a pod ended, and whether it has: when the last of its containers did, else now.
+// endOf returns when a pod ended, which is when the last of its containers did or else now, and
+// whether it has ended.
 func endOf(pod *corev1.Pod, now time.Time) (time.Time, bool) {
 	if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
 		return time.Time{}, false
@@ -259,10 +262,10 @@ func endOf(pod *corev1.Pod, now time.Time) (time.Time, bool) {
 	return last, true
 }
 
-// PodGone returns the row of a pod that was deleted, unless it is known to have ended.
+// PodGone returns the row of a deleted pod, unless its end is already recorded.
 func (t *Tracker) PodGone(pod *corev1.Pod, now time.Time) []trace.Row {
 	id := t.Name(string(pod.UID))
-	rows := t.Pod(pod, now) // it may have ended, and that was not seen
+	rows := t.Pod(pod, now) // its end may not have been observed
 	if known := t.pods[id]; known != nil && !known.ended {
 		known.ended = true
 		rows = append(rows, t.row(since1970(now), trace.EventEnd, id))
@@ -270,9 +273,9 @@ func (t *Tracker) PodGone(pod *corev1.Pod, now time.Time) []trace.Row {
 	return rows
 }
 
-// Missing returns rows for what an earlier part of the recording knows and the cluster no longer has:
-// it went while nobody watched, and is taken to have gone when the recording was interrupted. nodes
-// are the UIDs of all nodes. All pods have been seen before.
+// Missing returns the rows for the end of objects that an earlier part of the recording has and the
+// cluster does not: they are assumed to have ended when the recording was interrupted. nodes are
+// the UIDs of all nodes. All pods must have been passed to Pod before.
 func (t *Tracker) Missing(nodes []string, interrupted time.Duration) (rows []trace.Row) {
 	there := make(map[string]bool, len(nodes))
 	for _, uid := range nodes {
@@ -292,8 +295,8 @@ func (t *Tracker) Missing(nodes []string, interrupted time.Duration) (rows []tra
 	return rows
 }
 
-// Interrupted is the latest time that an earlier part of the recording tells of; 0 if there is none.
+// Interrupted returns the latest time in an earlier part of the recording; 0 if there is none.
 func (t *Tracker) Interrupted() time.Duration { return t.last }
 
-// Counts returns how many pods the recording knows, and how many nodes are there.
+// Counts returns the number of pods in the recording, and the number of existing nodes.
 func (t *Tracker) Counts() (pods, nodes int) { return len(t.pods), len(t.nodes) }

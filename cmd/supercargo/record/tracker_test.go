@@ -18,7 +18,7 @@ import (
 
 var noon = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 
-// after is some time after the recording has begun.
+// after returns a time after the recording began.
 func after(d time.Duration) time.Time { return noon.Add(d) }
 
 func plain(name string) string { return name }
@@ -60,7 +60,7 @@ func daemon(p *corev1.Pod) {
 	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "logs", UID: "logs", Controller: new(true)}}
 }
 
-// short writes rows as "EVENT ID SECONDS [NODE]".
+// short formats rows as "EVENT ID SECONDS [NODE]".
 func short(rows []trace.Row) (all []string) {
 	for i := range rows {
 		r := &rows[i]
@@ -147,8 +147,8 @@ func TestARowHasWhatThePodSays(t *testing.T) {
 	}
 }
 
-// TestARecordingGoesOnWhereItWasInterrupted records in two parts. Meanwhile one pod ends, one is
-// deleted, one comes, and a node goes.
+// TestARecordingGoesOnWhereItWasInterrupted records in two parts. In between one pod ends, one is
+// deleted, one is created, and a node is deleted.
 func TestARecordingGoesOnWhereItWasInterrupted(t *testing.T) {
 	first := tracker(nil)
 	rec := &trace.Recording{Rows: []trace.Row{{Time: since1970(noon), Event: trace.EventBegin}}}

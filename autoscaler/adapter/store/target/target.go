@@ -1,6 +1,5 @@
-// Package target says what is scraped: the targets that are given, those that pods and
-// Services announce by the usual annotations, and kubelets. It is pure; package discovery watches the
-// cluster for it.
+// Package target defines the scrape targets: configured ones, pods and Services with the usual
+// annotations, kubelets, and node meters. It is pure; package discover watches the cluster for it.
 package target
 
 import (
@@ -18,18 +17,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The annotations, on a pod or on a Service for its endpoints. All but the last are those
-// that Prometheus' users know.
+// The annotations of a pod, or of a Service for its endpoints. All but the last are conventions of
+// Prometheus.
 const (
 	ScrapeAnnotation = "prometheus.io/scrape" // "true"
-	PortAnnotation   = "prometheus.io/port"   // default: each TCP port that is declared
+	PortAnnotation   = "prometheus.io/port"   // default: each declared TCP port
 	PathAnnotation   = "prometheus.io/path"   // default: /metrics
 	SchemeAnnotation = "prometheus.io/scheme" // http or https
-	// IntervalAnnotation is how often, as a duration of a second or more.
+	// IntervalAnnotation is the scrape interval, a duration of a second or more.
 	IntervalAnnotation = "supercargo.dev/scrape-interval"
 )
 
-// The jobs of what is discovered.
+// The jobs of discovered targets.
 const (
 	PodsJob     = "pods"
 	ServicesJob = "services"
@@ -37,62 +36,62 @@ const (
 	MetersJob   = "node-meters"
 )
 
-// KubeletSeries are taken of what a kubelet shows: the CPU time of pods, one series each.
+// KubeletSeries are the metrics that are kept of a kubelet: the CPU time of pods, one series each.
 var KubeletSeries = []string{"pod_cpu_usage_seconds_total"}
 
-// Job is what its targets have in common.
+// Job is the settings that its targets share.
 type Job struct {
-	// Name is the label job of its series.
+	// Name is the value of the label job of its series.
 	Name string
-	// HonorLabels lets the target's own labels win over those given here.
+	// HonorLabels specifies that labels of the target take precedence over labels added here.
 	HonorLabels bool
-	// CAFile and InsecureSkipVerify are about how targets with https are known, and
-	// BearerTokenFile is what they know us by.
+	// CAFile and InsecureSkipVerify configure how the certificates of https targets are verified,
+	// and BearerTokenFile contains the token to authenticate with.
 	CAFile             string
 	InsecureSkipVerify bool
 	BearerTokenFile    string
-	// ServerName is in their certificates in the place of their address; empty is that.
+	// ServerName is the name in their certificates; empty means their address.
 	ServerName string
-	// Only are the metrics that are kept of what targets show; none keeps all.
+	// Only are the names of the metrics to keep; empty keeps all.
 	Only []string
 }
 
-// Target is one place to scrape.
+// Target is a scrape target.
 type Target struct {
 	// Job is the name of its job.
 	Job string
 	// Address is its host:port.
 	Address string
-	// Path and Scheme are where its metrics are; empty means /metrics and http.
+	// Path and Scheme are those of its metrics; empty means /metrics and http.
 	Path, Scheme string
-	// Interval is how often it is scraped; 0 is as often as others.
+	// Interval is its scrape interval; 0 means the default.
 	Interval time.Duration
-	// Labels are given to its series.
+	// Labels are added to its series.
 	Labels map[string]string
-	// Group is what it is a replica of: the Service, or what made the pod, such as a Deployment.
-	// Empty: it stands alone.
+	// Group identifies the targets that are replicas of each other: the Service, or the workload of
+	// the pod, such as a Deployment. Empty means that it has no other replicas.
 	Group string
 }
 
-// Limits bound what is discovered.
+// Limits limit discovery.
 type Limits struct {
-	// Namespaces are those looked into; none is all.
+	// Namespaces are the namespaces to search; empty means all.
 	Namespaces []string
-	// Most is how many targets there may be.
+	// Most is the maximum number of targets.
 	Most int
-	// MinInterval and MaxInterval are the bounds of what a target may ask for. What is
-	// beyond is brought to the bound.
+	// MinInterval and MaxInterval are the limits of the interval annotation. Values beyond a limit
+	// are set to it.
 	MinInterval, MaxInterval time.Duration
 }
 
-// Found is what has been discovered.
+// Found is the result of discovery.
 type Found struct {
-	// Targets are in the order of their address, each address and path once: the pod's own
-	// annotations go before those of its Services.
+	// Targets are sorted by address, with each address and path once: a pod's own annotations take
+	// precedence over those of its Services.
 	Targets []Target
-	// Dropped is how many more there were than there may be.
+	// Dropped is the number of targets beyond the limit.
 	Dropped int
-	// Faults say which annotations are not understood.
+	// Faults describe invalid annotations.
 	Faults []string
 }
 
@@ -100,8 +99,8 @@ func (l *Limits) has(namespace string) bool {
 	return len(l.Namespaces) == 0 || slices.Contains(l.Namespaces, namespace)
 }
 
-// Discover returns the targets among pods that run and among the endpoints of Services. The
-// arguments are not changed; their order does not matter.
+// Discover returns the targets among running pods and the endpoints of Services. It does not modify
+// its arguments; their order does not matter. Cost: O(n log n).
 func Discover(pods []*corev1.Pod, services []*corev1.Service, ends []*discoveryv1.EndpointSlice, limits Limits) Found {
 	d := discovery{limits: limits, seen: map[string]bool{}}
 	for _, pod := range ordered(pods, func(p *corev1.Pod) string { return p.Namespace + "/" + p.Name }) {
@@ -128,8 +127,8 @@ func Discover(pods []*corev1.Pod, services []*corev1.Service, ends []*discoveryv
 	return d.found
 }
 
-// Kubelets returns where the kubelets of nodes show what pods use, in the order of the nodes'
-// names. Nodes that do not say where their kubelet is have none. The argument is not changed.
+// Kubelets returns the targets of kubelets, sorted by the names of their nodes. It omits nodes
+// without an address or port of the kubelet. It does not modify its argument.
 func Kubelets(nodes []*corev1.Node) []Target {
 	var targets []Target
 	for _, node := range ordered(nodes, func(n *corev1.Node) string { return n.Name }) {
@@ -151,9 +150,8 @@ func Kubelets(nodes []*corev1.Node) []Target {
 	return targets
 }
 
-// Meters returns the node meters: those pods of a namespace that run and whose label
-// app.kubernetes.io/name is the given one, in the order of their names. The argument is not
-// changed.
+// Meters returns the node meters: the running pods of a namespace with the given label
+// app.kubernetes.io/name, sorted by name. It does not modify its argument.
 func Meters(pods []*corev1.Pod, namespace, name string, port int) []Target {
 	var targets []Target
 	for _, pod := range ordered(pods, func(p *corev1.Pod) string { return p.Name }) {
@@ -168,7 +166,7 @@ func Meters(pods []*corev1.Pod, namespace, name string, port int) []Target {
 	return targets
 }
 
-// ordered returns the objects in the order of their names.
+// ordered returns the objects sorted by name.
 func ordered[T any](objects []T, name func(T) string) []T {
 	return slices.SortedFunc(slices.Values(objects), func(a, b T) int { return cmp.Compare(name(a), name(b)) })
 }
@@ -203,8 +201,8 @@ func (d *discovery) pod(pod *corev1.Pod) {
 	d.add(at, pod.Status.PodIP, ports)
 }
 
-// workload names what made a pod, the Deployment and not the ReplicaSet of one of its
-// revisions; empty for a pod that nobody made.
+// workload returns the controller of a pod, which is the Deployment instead of its ReplicaSet;
+// empty for a pod without a controller.
 func workload(pod *corev1.Pod) string {
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil {
@@ -219,7 +217,7 @@ func workload(pod *corev1.Pod) string {
 	return kind + " " + pod.Namespace + "/" + name
 }
 
-// endpoints adds the targets of a Service that are in one of its slices.
+// endpoints adds the targets of a Service in one of its EndpointSlices.
 func (d *discovery) endpoints(service *corev1.Service, slice *discoveryv1.EndpointSlice) {
 	if !d.limits.has(service.Namespace) || service.Annotations[ScrapeAnnotation] != "true" || slice.AddressType == discoveryv1.AddressTypeFQDN {
 		return
@@ -252,8 +250,7 @@ func (d *discovery) endpoints(service *corev1.Service, slice *discoveryv1.Endpoi
 	}
 }
 
-// read returns what annotations say of the targets of an object; not ok if it cannot be
-// scraped.
+// read returns the target settings in the annotations of an object; false if it cannot be scraped.
 func (d *discovery) read(object string, annotations map[string]string) (Target, bool) {
 	fault := func(name, want string) {
 		d.found.Faults = append(d.found.Faults, fmt.Sprintf("%s: annotation %s is %q: want %s", object, name, annotations[name], want))
@@ -276,15 +273,14 @@ func (d *discovery) read(object string, annotations map[string]string) (Target, 
 		interval, err := time.ParseDuration(text)
 		if err != nil || interval <= 0 {
 			fault(IntervalAnnotation, "a duration such as 1s")
-			return t, true // it can be scraped as others are
+			return t, true // it is scraped at the default interval
 		}
 		t.Interval = min(max(interval.Truncate(time.Millisecond), d.limits.MinInterval), d.limits.MaxInterval)
 	}
 	return t, true
 }
 
-// ports returns the port that annotations name, if they do. [discovery.read] has seen that
-// it is one.
+// ports returns the port in the annotations, if any. [discovery.read] has validated it.
 func (d *discovery) ports(annotations map[string]string) []int32 {
 	port, err := strconv.ParseUint(annotations[PortAnnotation], 10, 16)
 	if err != nil {
@@ -293,7 +289,7 @@ func (d *discovery) ports(annotations map[string]string) []int32 {
 	return []int32{int32(port)}
 }
 
-// add adds a target for each port that is not one already.
+// add adds a target for each port that is not a target yet.
 func (d *discovery) add(t Target, ip string, ports []int32) {
 	for _, port := range ports {
 		t.Address = net.JoinHostPort(ip, strconv.Itoa(int(port)))

@@ -18,7 +18,7 @@ import (
 
 var limits = Limits{Most: 100, MinInterval: time.Second, MaxInterval: 30 * time.Second}
 
-// pod returns a pod that runs, with one TCP port, 8080, and annotations.
+// pod returns a running pod with one TCP port, 8080, and annotations.
 func pod(name, ip string, annotations ...string) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Annotations: pairs(annotations)}}
 	p.Spec.NodeName = "n1"
@@ -94,7 +94,7 @@ func TestOnlyTheNamespacesThatAreGivenAreLookedInto(t *testing.T) {
 	}
 }
 
-// endpoints returns a Service with annotations and its slice.
+// endpoints returns a Service with annotations and its EndpointSlice.
 func endpoints(annotations []string, list ...discoveryv1.Endpoint) ([]*corev1.Service, []*discoveryv1.EndpointSlice) {
 	meta := metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: pairs(annotations)}
 	return []*corev1.Service{{ObjectMeta: meta}}, []*discoveryv1.EndpointSlice{{
@@ -133,8 +133,7 @@ func TestAPodBehindAServiceIsScrapedOnce(t *testing.T) {
 	}
 }
 
-// TestNoMoreIsScrapedThanMayBeWhateverTheOrder: the same pods in any order give the same
-// targets.
+// TestNoMoreIsScrapedThanMayBeWhateverTheOrder: the targets do not depend on the order of the pods.
 func TestNoMoreIsScrapedThanMayBeWhateverTheOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, most := rapid.IntRange(0, 20).Draw(t, "pods"), rapid.IntRange(0, 20).Draw(t, "most")
