@@ -24,7 +24,7 @@ import (
 // auditFlags are the flags of `supercargo audit`.
 type auditFlags struct {
 	cluster                      *clusterFlags
-	asked                        []string // which flags that say which cluster are given
+	asked                        []string // the names of the given flags that select the cluster
 	from, prices, output, report string
 	instanceTypes                []string
 	obstacles                    int
@@ -86,8 +86,8 @@ command reads.`,
 	return cmd
 }
 
-// auditMemory is how many bytes the garbage collector keeps an audit within where it can: the default of
-// letting garbage grow as large as what is in use would take 100,000 pods beyond 2 GiB.
+// auditMemory is the soft memory limit of an audit, in bytes: with the garbage collector's default,
+// which lets the heap double, 100,000 pods would take more than 2 GiB.
 const auditMemory = 1536 << 20
 
 func runAudit(ctx context.Context, flags auditFlags, stdin io.Reader, stdout io.Writer) error {
@@ -124,7 +124,7 @@ func runAudit(ctx context.Context, flags auditFlags, stdin io.Reader, stdout io.
 	return document.WriteTable(stdout)
 }
 
-// readAudit reads and checks everything before anything is computed, and reports every fault.
+// readAudit reads and validates all input before anything is computed, and returns all errors.
 func readAudit(ctx context.Context, flags auditFlags, stdin io.Reader) (*objects.Objects, []catalogue.Flavor, error) {
 	errs := input.Faults{tableJSONOrYAML.check("output", flags.output), canBeWritten("--report", flags.report)}
 	errs.If(flags.obstacles < 0, "--obstacles %d: want 0 or more", flags.obstacles)
@@ -148,7 +148,7 @@ func readAudit(ctx context.Context, flags auditFlags, stdin io.Reader) (*objects
 	return read, prices, err
 }
 
-// readObjects reads a dump, or asks the cluster.
+// readObjects reads a dump, or the cluster.
 func readObjects(ctx context.Context, flags auditFlags, stdin io.Reader) (read *objects.Objects, err error) {
 	switch flags.from {
 	case "":

@@ -12,7 +12,8 @@ import (
 	"supercargo.dev/supercargo/lab/auditreport"
 )
 
-// auditDump is a node that is half full and a larger one that is empty, with a pod whose name is none.
+// auditDump is a node that is half full and a larger one that is empty, with a pod whose name is
+// invalid.
 const auditDump = `apiVersion: v1
 items:
 - apiVersion: v1

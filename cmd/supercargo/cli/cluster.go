@@ -14,25 +14,24 @@ import (
 	"supercargo.dev/supercargo/internal/platform/podwire"
 )
 
-// clusterFlags are the flags by which a command that reads a cluster is told which: those of kubectl,
-// with the same meaning.
+// clusterFlags are the flags that select the cluster: those of kubectl, with the same meaning.
 type clusterFlags struct {
 	*genericclioptions.ConfigFlags
 	allNamespaces bool
 }
 
-// newClusterFlags returns flags that name the cluster that kubectl asks. What is discovered is not
-// kept in a directory, so there is no --cache-dir.
+// newClusterFlags returns flags whose default is kubectl's current cluster. Discovery is not cached on
+// disk, so there is no --cache-dir.
 func newClusterFlags() *clusterFlags {
 	f := &clusterFlags{ConfigFlags: genericclioptions.NewConfigFlags(true)}
 	f.CacheDir = nil
 	return f
 }
 
-// ofCluster marks a flag that says which cluster: help lists these apart.
+// ofCluster marks the flags that select the cluster; help lists them separately.
 const ofCluster = "supercargo.dev/cluster"
 
-// addTo adds the flags to a command. Without a namespace, the command looks at the whole cluster.
+// addTo adds the flags to a command. A command that is not namespaced has no --namespace.
 func (f *clusterFlags) addTo(cmd *cobra.Command, namespaced bool) {
 	if !namespaced {
 		f.Namespace = nil
@@ -45,12 +44,12 @@ func (f *clusterFlags) addTo(cmd *cobra.Command, namespaced bool) {
 	cmd.Flags().AddFlagSet(own)
 }
 
-// addAllNamespaces adds -A, which goes before a namespace.
+// addAllNamespaces adds -A, which takes precedence over a namespace.
 func (f *clusterFlags) addAllNamespaces(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "look at all namespaces")
 }
 
-// config returns how the cluster is reached.
+// config returns the client configuration of the cluster.
 func (f *clusterFlags) config() (*rest.Config, error) {
 	config, err := f.ToRESTConfig()
 	if err != nil {
@@ -59,7 +58,7 @@ func (f *clusterFlags) config() (*rest.Config, error) {
 	return config, nil
 }
 
-// namespace returns the one that is named, else that of the kubeconfig; "" with --all-namespaces.
+// namespace returns the given namespace, or else that of the kubeconfig; "" with --all-namespaces.
 func (f *clusterFlags) namespace() (string, error) {
 	if f.allNamespaces {
 		return "", nil
@@ -71,13 +70,14 @@ func (f *clusterFlags) namespace() (string, error) {
 	return namespace, nil
 }
 
-// client returns a client that knows the kinds of Kubernetes and of Supercargo, and those added.
+// client returns a client for the kinds of Kubernetes and of Supercargo, and for those that add
+// registers.
 func (f *clusterFlags) client(add ...func(*runtime.Scheme) error) (client.WithWatch, error) {
 	config, err := f.config()
 	if err != nil {
 		return nil, err
 	}
-	config.QPS = -1 // a command asks for one list after the other
+	config.QPS = -1 // no client-side rate limit: a command sends one request at a time
 	scheme, err := operator.Kinds()
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (f *clusterFlags) client(add ...func(*runtime.Scheme) error) (client.WithWa
 	return c, nil
 }
 
-// namespaced returns the same, and the namespace.
+// namespaced returns the client and the namespace.
 func (f *clusterFlags) namespaced() (client.WithWatch, string, error) {
 	c, err := f.client()
 	if err != nil {

@@ -74,7 +74,7 @@ use an --address that others can reach only on a network that you trust. See doc
 	return cmd
 }
 
-// runDashboard serves until ctx ends.
+// runDashboard serves the page until ctx ends.
 func runDashboard(ctx context.Context, flags dashboardFlags, stdout, stderr io.Writer) error {
 	prices, err := flags.check()
 	if err != nil {
@@ -100,20 +100,20 @@ func runDashboard(ctx context.Context, flags dashboardFlags, stdout, stderr io.W
 	}
 	page.end()
 	if ctx.Err() != nil {
-		return nil // the user has seen enough
+		return nil // stopped by the user
 	}
 	return err
 }
 
-// servedPage is the page of a dashboard, which is served.
+// servedPage is a dashboard page that is being served.
 type servedPage struct {
 	server  *dashboard.Server
 	address string          // with its token
-	serving context.Context // ends when the page is no longer served, and has the reason as its cause
-	end     func()          // serves it no longer
+	serving context.Context // cancelled when serving ends, with the reason as its cause
+	end     func()          // stops serving
 }
 
-// servePage serves the page, which shows nothing yet, until ctx ends or it is ended.
+// servePage serves an empty page until ctx ends or end is called.
 func servePage(ctx context.Context, address string, hosts []string) (*servedPage, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -131,19 +131,19 @@ func servePage(ctx context.Context, address string, hosts []string) (*servedPage
 	page := url.URL{Scheme: "http", Host: listener.Addr().String(), Path: "/", RawQuery: url.Values{"token": {token}}.Encode()}
 	return &servedPage{server: server, address: page.String(), serving: serving, end: func() {
 		cancel(nil)
-		_ = httpServer.Close() // the streams end with serving, and nothing is lost
+		_ = httpServer.Close() // the streams end with serving, so nothing is lost
 		<-served
 	}}, nil
 }
 
-// open opens the page in a browser, or says that somebody has to.
+// open opens the page in a browser, or asks the user to.
 func (p *servedPage) open(ctx context.Context, stderr io.Writer) {
 	if err := openBrowser(ctx, p.address); err != nil {
 		fmt.Fprintf(stderr, "open a browser: %v: open the address above yourself\n", err)
 	}
 }
 
-// check returns prices, and reports every fault.
+// check returns the prices, or all errors in the flags.
 func (f *dashboardFlags) check() (prices []catalogue.Flavor, err error) {
 	var errs input.Faults
 	errs.If(f.auditInterval < 0, "--audit-interval %v: want a time above 0, or 0 for never", f.auditInterval)
@@ -160,17 +160,17 @@ func (f *dashboardFlags) check() (prices []catalogue.Flavor, err error) {
 	return prices, errors.Join(errs...)
 }
 
-// client returns one that knows all that is shown.
+// client returns a client for all kinds of the dashboard.
 func (f *dashboardFlags) client() (client.WithWatch, error) {
 	config, err := f.cluster.config()
 	if err != nil {
 		return nil, err
 	}
-	config.QPS = -1 // one page is asked for after the other, and the API server paces its clients
+	config.QPS = -1 // no client-side rate limit: lists are paged, and the API server has its own limits
 	return watching(config)
 }
 
-// watching returns a client that knows all that a dashboard shows.
+// watching returns a client for all kinds of the dashboard.
 func watching(config *rest.Config) (client.WithWatch, error) {
 	scheme, err := dashboard.Kinds()
 	if err != nil {
@@ -191,7 +191,7 @@ func lower(names []string) []string {
 	return all
 }
 
-// openBrowser asks the system to open a page. It does not wait for the browser.
+// openBrowser opens a page with the system's default browser. It does not wait for it.
 func openBrowser(ctx context.Context, address string) error {
 	command := []string{"xdg-open"}
 	switch runtime.GOOS {
@@ -204,6 +204,6 @@ func openBrowser(ctx context.Context, address string) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	go func() { _ = cmd.Wait() }() // it ends by itself
+	go func() { _ = cmd.Wait() }() // reap the process when it ends
 	return nil
 }

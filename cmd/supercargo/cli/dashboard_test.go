@@ -38,7 +38,7 @@ func TestTheDashboardRefusesWrongInputByFlag(t *testing.T) {
 	}
 }
 
-// kubeconfigOf writes a kubeconfig of a server.
+// kubeconfigOf writes a kubeconfig for a server.
 func kubeconfigOf(t *testing.T, server string) string {
 	t.Helper()
 	return writeFile(t, `
@@ -78,7 +78,7 @@ func TestADashboardThatMayNotReadNodesEndsAndSaysSo(t *testing.T) {
 	}
 }
 
-// interrupting is a writer that interrupts who writes to it.
+// interrupting is a writer that cancels a context on each write.
 type interrupting struct {
 	bytes.Buffer
 	interrupt context.CancelFunc

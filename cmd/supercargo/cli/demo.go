@@ -26,7 +26,7 @@ import (
 	"supercargo.dev/supercargo/test/data"
 )
 
-// The profiles that the demo knows, in the order it runs them.
+// The profiles of the demo, in the order of the runs.
 const (
 	stockProfile = "default"
 	ourProfile   = "supercargo"
@@ -134,11 +134,11 @@ func runDemo(ctx context.Context, flags demoFlags, stdout, stderr io.Writer) err
 	return doc.WriteTable(stdout)
 }
 
-// demoAudits is how often it is worked out what the pods of a demo could cost: they come and go within
-// seconds. For the demo's few nodes that takes some hundredths of a second.
+// demoAudits is the audit interval of the demo, whose pods live only seconds. An audit of its few nodes
+// takes some hundredths of a second.
 const demoAudits = 5 * time.Second
 
-// watch returns what shows one of the demo's clusters after the other on the page.
+// watch returns a function that shows a cluster of the demo on the page.
 func (p *servedPage) watch(stderr io.Writer) func(context.Context, *rest.Config, time.Duration) {
 	return func(ctx context.Context, config *rest.Config, cycle time.Duration) {
 		c, err := watching(config)
@@ -151,15 +151,14 @@ func (p *servedPage) watch(stderr io.Writer) func(context.Context, *rest.Config,
 	}
 }
 
-// Bounds of the flags.
+// Limits of the flags.
 const (
 	maxDemoNodes    = 5000
 	minDemoDuration = time.Second
 	maxDemoDuration = 24 * time.Hour
 )
 
-// readDemoInput reads and checks everything before anything is started, and
-// reports every fault.
+// readDemoInput reads and validates all input before anything is started, and returns all errors.
 func readDemoInput(flags demoFlags) (*demo.Input, error) {
 	var errs input.Faults
 	in := &demo.Input{Nodes: flags.nodes, Duration: flags.duration, TimeScale: flags.timeScale, Consolidation: flags.consolidation}
@@ -174,13 +173,12 @@ func readDemoInput(flags demoFlags) (*demo.Input, error) {
 	return in, errors.Join(errs...)
 }
 
-// fleetPace is how many times as long the trace is replayed on the fleet as on the fixed
-// cluster. One core of two keeps up with it; with 1 the control plane falls behind there, and
-// waits and bill are the computer's and not the fleet's.
+// fleetPace is the duration of the replay on the fleet, as a multiple of that on the fixed cluster. One
+// CPU of two keeps up with it; at 1 the control plane falls behind, and waiting times and the bill
+// would depend on the computer instead of the fleet.
 const fleetPace = 2.5
 
-// readDemoProfiles adds the profiles that were asked for and the replay on a fleet, which the
-// last of them schedules.
+// readDemoProfiles adds the selected profiles, and the replay on a fleet with the last of them.
 func readDemoProfiles(in *demo.Input, flags demoFlags) error {
 	for _, name := range flags.profiles {
 		if name != stockProfile && name != ourProfile {
@@ -212,8 +210,8 @@ func readDemoProfiles(in *demo.Input, flags demoFlags) error {
 	return err
 }
 
-// demoScheduler returns the configuration of a profile for a trace whose lifetimes are
-// compressed by timeScale; path is the user's own in place of Supercargo's, if any.
+// demoScheduler returns the configuration of a profile for a trace whose lifetimes are compressed by
+// timeScale. path, if not empty, is a file that replaces Supercargo's configuration.
 func demoScheduler(profile, path string, timeScale float64) ([]byte, error) {
 	switch {
 	case profile == stockProfile:
@@ -258,7 +256,7 @@ func readDemoFlavors(in *demo.Input, path string) (err error) {
 	return err
 }
 
-// readNamed opens the file that a flag names.
+// readNamed opens and reads the file of a flag.
 func readNamed(flag, path string, read func(io.Reader) error) error {
 	f, err := os.Open(path)
 	if err != nil {

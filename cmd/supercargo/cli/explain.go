@@ -25,14 +25,14 @@ type explainFlags struct {
 	priceFile, carbonFile string
 }
 
-// explainKind is a kind that can be explained, with the names that kubectl knows it by.
+// explainKind is a kind that can be explained, with its names in kubectl.
 type explainKind struct {
 	name    string
 	aliases []string
 	explain func(ctx context.Context, w io.Writer, name string, flags explainFlags) error
 }
 
-// explainKinds are all.
+// explainKinds returns all kinds that can be explained.
 func explainKinds() []explainKind {
 	return []explainKind{
 		{"pod", []string{"pods", "po"}, explainPod},
@@ -60,10 +60,11 @@ func explainKinds() []explainKind {
 	}
 }
 
-// consolidation is what is explained of nodes that no NodeFleet has.
+// consolidation is the argument that explains nodes without a NodeFleet.
 const consolidation = "consolidation"
 
-// explainKindOf finds a kind by any of its names, and says which may be meant by others.
+// explainKindOf returns the kind with a name or alias. The error for an unknown name suggests similar
+// ones.
 func explainKindOf(name string) (explainKind, error) {
 	all := explainKinds()
 	var names words
@@ -181,14 +182,14 @@ func runExplain(ctx context.Context, w io.Writer, args []string, flags explainFl
 	return k.explain(ctx, w, name, flags)
 }
 
-// explainObject reads an object and prints it, by say unless it is for a script.
+// explainObject reads an object and prints it: as JSON or YAML, or else with say.
 func explainObject(ctx context.Context, w io.Writer, kind, name string, flags explainFlags, object client.Object, say func() error) error {
 	c, namespace, err := flags.cluster.namespaced()
 	if err != nil {
 		return err
 	}
 	if kind == "NodeFleet" || kind == "MachineProfile" {
-		namespace = "" // there is one of a name in a cluster
+		namespace = "" // they are cluster-scoped
 	}
 	if err := c.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, object); err != nil {
 		return fmt.Errorf("read %s %s: %w", kind, name, err)
@@ -200,7 +201,7 @@ func explainObject(ctx context.Context, w io.Writer, kind, name string, flags ex
 	return say()
 }
 
-// explainable lists what can be explained, for completion.
+// explainable returns the completions of the argument.
 func explainable(ctx context.Context, flags explainFlags) (names []string) {
 	c, namespace, err := flags.cluster.namespaced()
 	if err != nil {

@@ -13,16 +13,16 @@ import (
 	"supercargo.dev/supercargo/descheduler/mover"
 )
 
-// deschedulerNamespace is where the descheduler is installed by the manifests.
+// deschedulerNamespace is the descheduler's namespace in the manifests.
 const deschedulerNamespace = "supercargo-system"
 
-// explainConsolidation says what the descheduler decided last about nodes.
+// explainConsolidation prints the last decision of the descheduler about nodes.
 func explainConsolidation(ctx context.Context, w io.Writer, flags explainFlags) error {
 	c, err := flags.cluster.client()
 	if err != nil {
 		return err
 	}
-	namespace := *flags.cluster.Namespace // not that of the kubeconfig
+	namespace := *flags.cluster.Namespace // ignores the namespace of the kubeconfig
 	if namespace == "" {
 		namespace = deschedulerNamespace
 	}

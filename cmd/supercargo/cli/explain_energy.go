@@ -17,7 +17,7 @@ import (
 	"supercargo.dev/supercargo/internal/energy/tariff"
 )
 
-// checkEnergy says what is wrong with the flags about energy.
+// checkEnergy returns an error if the energy flags are invalid.
 func (f explainFlags) checkEnergy() error {
 	if h := f.energyWeight; !(h >= 0 && h <= 1) {
 		return badInput(fmt.Errorf("--energy-weight %v: want a number from 0 to 1", h))
@@ -26,9 +26,8 @@ func (f explainFlags) checkEnergy() error {
 	return badInput(err)
 }
 
-// energyOf scores all nodes for a pod as EnergyPerformance would now, with idle power counted. Whether
-// the pod could run there is not its question. It returns nil where nothing is known of any machine type
-// and no flag asks.
+// energyOf scores all nodes for a pod as EnergyPerformance would now, including idle power. It does not
+// check whether the pod fits. It returns nil if there are no machine profiles and no energy flag.
 func (f explainFlags) energyOf(ctx context.Context, c client.Client, pod *corev1.Pod, now time.Time) (*explain.Pod, error) {
 	var profiles v1alpha1.MachineProfileList
 	if err := c.List(ctx, &profiles); err != nil && !absent(err) {
@@ -56,7 +55,7 @@ func (f explainFlags) energyOf(ctx context.Context, c client.Client, pod *corev1
 	weight, wrong := score.WeightOf(pod.Annotations, ns.Annotations, f.energyWeight)
 	var book profile.Book
 	for i := range profiles.Items {
-		// What is wrong with a profile is said when the profile is explained.
+		// Errors in a profile are reported when the profile is explained.
 		_ = book.Put(&profiles.Items[i])
 	}
 	compared := score.NodesFor(pod, nodes.Items, pods.Items, func(zone string) tariff.Price { return prices.At(zone, now, tariff.DefaultMaxAge) })
@@ -70,7 +69,7 @@ func (f explainFlags) energyOf(ctx context.Context, c client.Client, pod *corev1
 	return &e, nil
 }
 
-// tariff reads what joules count by; a file may be named for one unit.
+// tariff reads the price or carbon file, of which at most one may be given.
 func (f explainFlags) tariff() (t tariff.Tariff, unit tariff.Unit, err error) {
 	switch {
 	case f.priceFile != "" && f.carbonFile != "":

@@ -20,7 +20,7 @@ import (
 	"supercargo.dev/supercargo/test/fixtures"
 )
 
-// sampleProfile reads the sample, of the machine type xeon-8.
+// sampleProfile reads the sample profile, of the machine type xeon-8.
 func sampleProfile(t *testing.T) *v1alpha1.MachineProfile {
 	t.Helper()
 	text, err := os.ReadFile("../../../manifests/samples/machineprofile.yaml")
@@ -34,8 +34,8 @@ func sampleProfile(t *testing.T) *v1alpha1.MachineProfile {
 	return &o
 }
 
-// energyServer answers as an API server with two known nodes, of which one is idle, and one
-// that is not known, a pod that fits them, and the profiles.
+// energyServer starts an API server with two nodes of known types, one of them idle, and one of an
+// unknown type, a pod that fits them, and the profiles.
 func energyServer(t *testing.T, profiles ...v1alpha1.MachineProfile) (kubeconfig string) {
 	t.Helper()
 	typed := func(machineType, zone string) func(*corev1.Node) {
@@ -87,8 +87,7 @@ func energyServer(t *testing.T, profiles ...v1alpha1.MachineProfile) (kubeconfig
   users: [{name: u, user: {}}], clusters: [{name: c, cluster: {server: "`+server.URL+`"}}]}`)
 }
 
-// TestExplainSaysWhereAPodTakesLess: 476 J on a busy node, and 249 s of 60 W more on an
-// idle one.
+// TestExplainSaysWhereAPodTakesLess: 476 J on a busy node, plus 249 s of 60 W on an idle one.
 func TestExplainSaysWhereAPodTakesLess(t *testing.T) {
 	kubeconfig := energyServer(t, *sampleProfile(t))
 	code, stdout, stderr := supercargo(t, "", "explain", "pod/work", "--kubeconfig", kubeconfig)

@@ -26,7 +26,7 @@ import (
 	"supercargo.dev/supercargo/internal/world"
 )
 
-// whyReader reads what explanations of pods and nodes look at.
+// whyReader reads the data for explanations of pods and nodes.
 type whyReader struct {
 	client.Client
 	now    time.Time
@@ -60,13 +60,13 @@ func newWhyReader(ctx context.Context, c client.Client, now time.Time) (*whyRead
 	return r, nil
 }
 
-// absent reports whether the cluster has no such kind, or the user may not read it.
+// absent reports whether the kind is not installed, or the user may not read it.
 func absent(err error) bool {
 	return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err)
 }
 
-// tolerant is a reader to which kinds that the cluster does not have, or that the user may not list,
-// have no objects. Nodes and pods must be read.
+// tolerant returns a reader that returns empty lists for kinds that are not installed, or that the user
+// may not list. Nodes and pods are required.
 func (r *whyReader) tolerant() client.Reader { return tolerantReader{r.Client} }
 
 type tolerantReader struct{ client.Client }
@@ -84,10 +84,10 @@ func (r tolerantReader) List(ctx context.Context, list client.ObjectList, option
 	return err
 }
 
-// errNotRead says why a fleet's machines are read from its status alone.
+// errNotRead is why a fleet's machines are read only from its status.
 var errNotRead = errors.New("its provider is OpenStack, and its credentials are the autoscaler's")
 
-// offers reads what a fleet can buy and what it has, as the autoscaler does.
+// offers reads what a fleet can buy and has, as the autoscaler does.
 func (r *whyReader) offers(ctx context.Context, f *v1alpha1.NodeFleet) ([]fleet.Offer, []provider.Machine, error) {
 	if f.Spec.Provider == v1alpha1.FleetOpenStack || f.Spec.ClusterAPI == nil {
 		return nil, nil, errNotRead
@@ -104,8 +104,8 @@ func (r *whyReader) offers(ctx context.Context, f *v1alpha1.NodeFleet) ([]fleet.
 	return fleet.Offers(r.world, f, inventory, prices, r.now), inventory.Machines, nil
 }
 
-// events returns the Events about an object, the oldest first; none if they cannot be read, since they
-// only add to what is said.
+// events returns the Events of an object, the oldest first; none if they cannot be read, because they
+// are optional.
 func (r *whyReader) events(ctx context.Context, kind, namespace, name string) []corev1.Event {
 	var list corev1.EventList
 	about := fields.Set{"involvedObject.kind": kind, "involvedObject.name": name}.AsSelector()
@@ -123,7 +123,7 @@ func (r *whyReader) why(ctx context.Context, pod *corev1.Pod) explain.Why {
 	})
 }
 
-// explainPod says why a pod is pending, or why it is on its node, and what would move it.
+// explainPod prints why a pod is pending, or why it is on its node, and what would move it.
 func explainPod(ctx context.Context, w io.Writer, name string, flags explainFlags) error {
 	if err := flags.checkEnergy(); err != nil {
 		return err
@@ -152,7 +152,7 @@ func explainPod(ctx context.Context, w io.Writer, name string, flags explainFlag
 	return printAs(w, flags.output, why)
 }
 
-// explainPods lists the pods that are pending, a line each.
+// explainPods prints the pending pods, one per line.
 func explainPods(ctx context.Context, w io.Writer, flags explainFlags) error {
 	namespace, err := flags.cluster.namespace()
 	if err != nil {
@@ -175,7 +175,7 @@ func explainPods(ctx context.Context, w io.Writer, flags explainFlags) error {
 	return printAs(w, flags.output, all)
 }
 
-// explainNode says whether a node is to be emptied, and how each of its pods may leave.
+// explainNode prints whether a node is to be emptied, and how each of its pods may leave.
 func explainNode(ctx context.Context, w io.Writer, name string, flags explainFlags) error {
 	c, err := flags.cluster.client(clusterapi.AddToScheme)
 	if err != nil {

@@ -57,7 +57,7 @@ func explainedFleet() *v1alpha1.NodeFleet {
 	}
 }
 
-// fleetServer answers as an API server that has one fleet.
+// fleetServer starts an API server with one fleet.
 func fleetServer(t *testing.T) (kubeconfig string) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -25,8 +25,7 @@ func newFitCommand() *cobra.Command {
 	return cmd
 }
 
-// readMeasured reads the file that -f names; - is stdin. What is wrong with it is said with its
-// name.
+// readMeasured reads the file of -f; - is stdin. Errors contain its name.
 func readMeasured(file string, stdin io.Reader, read func(io.Reader) error) error {
 	named := func(in io.Reader) error {
 		if err := read(in); err != nil {

@@ -80,7 +80,7 @@ file from the first half, and every other twentieth of the file from the remaini
 	return cmd
 }
 
-// check looks at the flags, and reports every fault.
+// check returns all errors in the flags.
 func (f *fitPowerFlags) check() error {
 	var errs input.Faults
 	errs = append(errs, tableJSONOrYAML.check("output", f.output))
@@ -102,11 +102,11 @@ func (f *fitPowerFlags) check() error {
 	return errors.Join(errs...)
 }
 
-// maxCounters bounds how long a fit takes, and is more than any machine has to offer that tell
-// different things.
+// maxCounters limits the duration of a fit. Machines have fewer counters that are independent of each
+// other.
 const maxCounters = 8
 
-// columns returns which columns count.
+// columns returns the columns to read.
 func (f *fitPowerFlags) columns() energy.Columns {
 	c := energy.Columns{Time: f.time, NeedsTime: f.hasTime, Watts: f.watts, MostRate: 1e18}
 	switch {
@@ -120,7 +120,7 @@ func (f *fitPowerFlags) columns() energy.Columns {
 	return c
 }
 
-// fitPower reads a series, fits and prints. All its faults are of the input.
+// fitPower reads a series, fits a model and prints it. All its errors are input errors.
 func fitPower(flags fitPowerFlags, stdin io.Reader, w io.Writer) error {
 	if err := flags.check(); err != nil {
 		return err
@@ -152,8 +152,8 @@ func fitPower(flags fitPowerFlags, stdin io.Reader, w io.Writer) error {
 	return printPowerFit(w, p)
 }
 
-// writePowerProfile prints a MachineProfile with what a machine draws and nothing else, so that
-// applying it leaves all else of one that is there as it is.
+// writePowerProfile prints a MachineProfile with only the power of the machine, so that applying it
+// does not change other fields of an existing one.
 func writePowerProfile(w io.Writer, p *powerfit.Fit) error {
 	type named struct {
 		Name string `json:"name"`

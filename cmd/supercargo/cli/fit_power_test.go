@@ -32,13 +32,13 @@ func fitted(t *testing.T, stdin string, args ...string) powerfit.Fit {
 	return p
 }
 
-// TestFitPowerFollowsAMeasuredSeries: what a real machine drew is predicted within 8 % by its
-// cycles or counters. Busy time says less: the clock varied.
+// TestFitPowerFollowsAMeasuredSeries: the power of a real machine is predicted within 8 % by its cycles
+// or counters. Busy time predicts it less well, because the clock rate varied.
 func TestFitPowerFollowsAMeasuredSeries(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name, columns string
-		last, between float64 // the most that the mean error may be, in percent
+		last, between float64 // the greatest accepted mean error, in percent
 	}{
 		{"by cycles", "--load-column=cpu_cycles_per_s", 8, 8},
 		{"by CPU time", "--load-column=cpu_time_ms_per_s", 13, 13},
@@ -65,7 +65,7 @@ func TestFitPowerFollowsAMeasuredSeries(t *testing.T) {
 	}
 }
 
-// machineCSV is what a machine of 60 W to 210 W draws, with 60 % of the rise in the first half.
+// machineCSV returns samples of a machine of 60 W to 210 W, with 60 % of the rise in the first half.
 func machineCSV(samples int) string {
 	var b strings.Builder
 	b.WriteString("time,watts,utilization\n")
@@ -77,8 +77,8 @@ func machineCSV(samples int) string {
 	return b.String()
 }
 
-// TestFitPowerPrintsWhatAMachineProfileHolds: what is printed as YAML is a MachineProfile by which
-// machines draw what was measured.
+// TestFitPowerPrintsWhatAMachineProfileHolds: the YAML output is a MachineProfile that gives the
+// measured power.
 func TestFitPowerPrintsWhatAMachineProfileHolds(t *testing.T) {
 	t.Parallel()
 	path := writeFile(t, machineCSV(300))

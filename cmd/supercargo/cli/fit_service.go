@@ -27,7 +27,7 @@ type fitServiceFlags struct {
 	slo       time.Duration
 	peakRate  float64
 	output    string
-	// The flags were given.
+	// Whether the flags were given.
 	hasMost, hasSLO, hasPeakRate bool
 }
 
@@ -89,20 +89,20 @@ sets c to 0. With --slo and --peak-rate, the command also prints how many replic
 	return cmd
 }
 
-// check looks at the flags, and reports every fault.
+// check returns all errors in the flags.
 func (f *fitServiceFlags) check() error {
 	var errs input.Faults
 	errs = append(errs, tableJSONOrYAML.check("output", f.output))
 	errs.If(f.file == "", "-f: want a file with measurements; - is standard input")
 	errs.If(f.hasMost && f.most <= 0, "--max-response %v: want a time above 0", f.most)
 	errs.If(f.hasSLO != f.hasPeakRate, "--slo and --peak-rate: want both or none")
-	// What a ReplicaPolicy takes.
+	// The limits of a ReplicaPolicy.
 	errs.If(f.hasSLO && (f.slo < time.Millisecond || f.slo > time.Hour || f.slo%time.Microsecond != 0), "--slo %v: want 1ms to 1h, to the microsecond", f.slo)
 	errs.If(f.hasPeakRate && !(f.peakRate >= 1e-3 && f.peakRate <= 1e7), "--peak-rate %v: want requests per second from 0.001 to 10000000", f.peakRate)
 	return errors.Join(errs...)
 }
 
-// fitService reads a series, fits and prints. All its faults are of the input.
+// fitService reads a series, fits a model and prints it. All its errors are input errors.
 func fitService(flags fitServiceFlags, stdin io.Reader, w io.Writer) error {
 	if err := flags.check(); err != nil {
 		return err
@@ -137,8 +137,8 @@ func fitService(flags fitServiceFlags, stdin io.Reader, w io.Writer) error {
 	return printServiceFit(w, s)
 }
 
-// writeServicePatch prints the part of a ReplicaPolicy that is about the service, as a merge patch: what
-// else there is of one stays as it is.
+// writeServicePatch prints the fields of a ReplicaPolicy that describe the service, as a merge patch,
+// which does not change other fields.
 func writeServicePatch(w io.Writer, s *servicefit.Fit) error {
 	type spec struct {
 		SLO     *v1alpha1.ServiceLevel `json:"slo,omitempty"`
@@ -165,7 +165,7 @@ func writeServicePatch(w io.Writer, s *servicefit.Fit) error {
 	return err
 }
 
-// alphaNote says that the service has more memory than the model allows for.
+// alphaNote returns a warning if alpha is at its upper limit.
 func alphaNote(s *servicefit.Fit) string {
 	if s.Model.Alpha == queueing.DefaultMaxAlpha {
 		return " (the most that is tried: steps may be too short)"
@@ -173,7 +173,7 @@ func alphaNote(s *servicefit.Fit) string {
 	return ""
 }
 
-// poor is the R² below which a fit is better not used.
+// poor is the R² below which a fit should not be used.
 const poor = 0.5
 
 func serviceErrorText(s *servicefit.Fit) string {

@@ -21,8 +21,8 @@ import (
 	"supercargo.dev/supercargo/internal/text/jsondoc"
 )
 
-// serviceCSV is what a service of model m shows in steps of changing rate and size, with a
-// relative noise.
+// serviceCSV returns samples of a service of model m in steps of changing rate and size, with relative
+// noise.
 func serviceCSV(m queueing.Model, steps int, noise float64) string {
 	r := rand.New(rand.NewPCG(11, 4))
 	var b strings.Builder
@@ -81,8 +81,8 @@ func TestFitServiceFindsTheModelThatMadeTheSeries(t *testing.T) {
 	}
 }
 
-// TestFitServiceUnderNoisePredictsOtherSizes: a tenth of noise in each step leaves a model that
-// knows response times to 5 %.
+// TestFitServiceUnderNoisePredictsOtherSizes: 10 % noise in each step leaves a model that predicts
+// response times within 5 %.
 func TestFitServiceUnderNoisePredictsOtherSizes(t *testing.T) {
 	t.Parallel()
 	truth := queueing.PaperModel()
@@ -99,8 +99,8 @@ func TestFitServiceUnderNoisePredictsOtherSizes(t *testing.T) {
 	}
 }
 
-// TestFitServiceReadsWhatReplicasHasPlayed: the looks of a law on the played service, whose
-// requests come and are served at random, tell how fast its replicas are.
+// TestFitServiceReadsWhatReplicasHasPlayed: the observations of a law on the simulated service, with
+// random arrivals and service times, reveal the speed of its replicas.
 func TestFitServiceReadsWhatReplicasHasPlayed(t *testing.T) {
 	t.Parallel()
 	looks := filepath.Join(t.TempDir(), "looks.csv")
@@ -122,7 +122,7 @@ func TestFitServiceReadsWhatReplicasHasPlayed(t *testing.T) {
 	if s.Samples+s.LeftOut != 173 || s.LeftOut < 10 || !(s.RSquared > 0.95) {
 		t.Errorf("%+v, want 173 looks, those in overload left out, and the rest explained", s)
 	}
-	// Overload, in which the law is late, is not what the model is of.
+	// The model does not cover overload, which occurs while the law is late.
 	const hint = "--max-response leaves out"
 	for with, args := range map[bool][]string{true: args, false: append(args, "--max-response=250ms")} {
 		code, stdout, stderr := supercargo(t, "", append([]string{"fit", "service"}, args...)...)
@@ -132,7 +132,7 @@ func TestFitServiceReadsWhatReplicasHasPlayed(t *testing.T) {
 	}
 }
 
-// TestFitServiceSaysWhatItHasSeen: ranges are of the rows that count.
+// TestFitServiceSaysWhatItHasSeen: ranges are of the rows that are used.
 func TestFitServiceSaysWhatItHasSeen(t *testing.T) {
 	t.Parallel()
 	series := "replicas,rate_per_s,response_s\n99,990,0.1\n7,50,0.11\n8,60,0.12\n9,70,0.12\n10,80,0.13\n98,980,\n97,970,0.1\n6,40,0.1\n5,30,0.1\n"
@@ -142,8 +142,8 @@ func TestFitServiceSaysWhatItHasSeen(t *testing.T) {
 	}
 }
 
-// TestFitServicePrintsWhatAReplicaPolicyHolds: what is printed as YAML, laid over a policy, is one
-// that is accepted and means the same model; nothing of the old one is left, and nothing else changes.
+// TestFitServicePrintsWhatAReplicaPolicyHolds: the YAML output, applied to a policy, is valid and means
+// the same model; nothing of the old model remains, and nothing else changes.
 func TestFitServicePrintsWhatAReplicaPolicyHolds(t *testing.T) {
 	t.Parallel()
 	file := writeFile(t, serviceCSV(queueing.PaperModel(), 120, 0))
@@ -184,7 +184,7 @@ func TestFitServicePrintsWhatAReplicaPolicyHolds(t *testing.T) {
 	}
 }
 
-// TestReplicasPlaysWhatFitServicePrints: the flags in the table are those of supercargo replicas.
+// TestReplicasPlaysWhatFitServicePrints: the flags in the table are valid for supercargo replicas.
 func TestReplicasPlaysWhatFitServicePrints(t *testing.T) {
 	t.Parallel()
 	code, stdout, stderr := supercargo(t, serviceCSV(queueing.Model{MuB: 20, C: 500, Alpha: 0.1}, 60, 0), "fit", "service", "-f", "-")
@@ -294,7 +294,7 @@ func TestFitServiceRefusesWhatCannotBe(t *testing.T) {
 	falls.WriteString(header)
 	for i := range 30 {
 		fmt.Fprintf(&alike, "%d,%g,0.1\n", 10+i%3, 100+0.1*float64(i))
-		rate := 100 + 10*float64(i) // mu is 1500/rate: a request takes as long as rate/1500
+		rate := 100 + 10*float64(i) // mu is 1500/rate: a request takes rate/1500
 		fmt.Fprintf(&falls, "500,%g,%g\n", rate, rate/1500)
 	}
 	none := writeFile(t, header+"1,50,0.1\n0,50,0.1\n")

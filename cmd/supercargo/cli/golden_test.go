@@ -13,7 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "write what commands print to testdata/golden")
 
-// wall is how long a simulation took, which is another each time.
+// wall matches the duration of a simulation, which varies.
 var wall = regexp.MustCompile(`"wallSeconds": [0-9.e-]+`)
 
 // TestCommandsPrintWhatTheyPrintedBefore compares with testdata/golden, byte for byte: the
@@ -22,7 +22,7 @@ var wall = regexp.MustCompile(`"wallSeconds": [0-9.e-]+`)
 //	go test ./cmd/supercargo/cli -run PrintWhatTheyPrintedBefore -update
 func TestCommandsPrintWhatTheyPrintedBefore(t *testing.T) {
 	const root = "../../../test/"
-	// An hour in which the rate doubles, falls to a tenth and comes back.
+	// An hour in which the rate doubles, falls to a tenth and recovers.
 	const rates = "time_s,rate_per_s\n0,40\n600,80\n1200,85\n1800,8\n2400,12\n3000,60\n3600,60\n"
 	for _, tc := range []struct {
 		name, stdin string

@@ -17,8 +17,8 @@ func addGroup(root *cobra.Command, id, title string, commands ...*cobra.Command)
 	}
 }
 
-// listClusterApart has help list a command's own flags first, and those that say which cluster after
-// them: they are many, and the same for all commands.
+// listClusterApart makes help list a command's own flags first, and those that select the cluster,
+// which are many and the same for all commands, after them.
 func listClusterApart(root *cobra.Command) {
 	defineFlagLists()
 	const all = `{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}`
@@ -29,7 +29,7 @@ Which cluster, as for kubectl:
 {{. | trimTrailingWhitespaces}}{{end}}`, 1))
 }
 
-// defineFlagLists makes the functions of the template known, which is the same for the whole process.
+// defineFlagLists defines the functions of the template, which are global to the process.
 var defineFlagLists = sync.OnceFunc(func() {
 	usages := func(cluster bool) func(*pflag.FlagSet) string {
 		return func(all *pflag.FlagSet) string {

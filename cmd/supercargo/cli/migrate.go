@@ -86,7 +86,7 @@ Ctrl-C stops waiting. The migration continues.`,
 	return cmd
 }
 
-// complete lists the names of pods or nodes, for completion.
+// complete returns the names of running pods or of nodes, for completion.
 func (f *migrateFlags) complete(ctx context.Context, list client.ObjectList) []string {
 	c, namespace, err := f.cluster.namespaced()
 	if err != nil {
@@ -118,7 +118,7 @@ func (f *migrateFlags) complete(ctx context.Context, list client.ObjectList) []s
 // methods are the values of --method.
 var methods = map[string]v1alpha1.MigrationMethod{"checkpoint": v1alpha1.MethodCheckpoint, "restart": v1alpha1.MethodRestart}
 
-// check says what is wrong with the flags.
+// check returns an error if a flag is invalid.
 func (f *migrateFlags) check() error {
 	if err := tableJSONOrYAML.check("output", f.output); err != nil {
 		return err
@@ -178,13 +178,14 @@ func migrate(ctx context.Context, name string, flags migrateFlags, stdout, stder
 	return nil
 }
 
-// generateName begins the name of a Migration. What the API server adds fits in too.
+// generateName returns the prefix of the name of a Migration. It leaves room for the suffix of the API
+// server.
 func generateName(pod string) string {
 	const longest = 50
 	return strings.TrimRight(pod[:min(len(pod), longest)], "-.") + "-"
 }
 
-// migrateDryRun says whether a pod can be moved.
+// migrateDryRun prints whether a pod can be moved.
 func migrateDryRun(ctx context.Context, c client.Client, m *v1alpha1.Migration, pod *corev1.Pod, flags migrateFlags, stdout io.Writer) error {
 	verdict, err := request.DryRun(ctx, c, m, pod, time.Now())
 	if err != nil {
@@ -200,7 +201,7 @@ func migrateDryRun(ctx context.Context, c client.Client, m *v1alpha1.Migration, 
 	return nil
 }
 
-// whyEnded says in a line how a migration ended.
+// whyEnded returns in one line how a migration ended.
 func whyEnded(m *v1alpha1.Migration) string {
 	for _, c := range m.Status.Conditions {
 		if c.Type == v1alpha1.MigrationFinished {
@@ -210,7 +211,7 @@ func whyEnded(m *v1alpha1.Migration) string {
 	return string(m.Status.Phase)
 }
 
-// migrateProgress shows on a terminal how far a migration is.
+// migrateProgress shows the progress of a migration on a terminal.
 type migrateProgress struct {
 	w        io.Writer
 	terminal bool
@@ -218,7 +219,7 @@ type migrateProgress struct {
 	drawn    bool
 }
 
-// show redraws the line if there is something new in it.
+// show redraws the line if it has changed.
 func (p *migrateProgress) show(m *v1alpha1.Migration) {
 	line := explain.MigrationLine(m)
 	if !p.terminal || line == p.last {
@@ -228,14 +229,14 @@ func (p *migrateProgress) show(m *v1alpha1.Migration) {
 	fmt.Fprintf(p.w, "\r\x1b[K%s", line)
 }
 
-// end ends the line.
+// end clears the line.
 func (p *migrateProgress) end() {
 	if p.drawn {
 		fmt.Fprint(p.w, "\r\x1b[K")
 	}
 }
 
-// printAs prints a document as JSON or YAML, or else for people.
+// printAs prints a document as JSON or YAML, or else as text.
 func printAs(w io.Writer, output string, document interface{ Write(io.Writer) error }) error {
 	if done, err := writeStructured(w, output, document); done {
 		return err
@@ -243,7 +244,7 @@ func printAs(w io.Writer, output string, document interface{ Write(io.Writer) er
 	return document.Write(w)
 }
 
-// writeStructured writes a document if it is wanted as JSON or YAML, and reports whether it is.
+// writeStructured writes a document if output is json or yaml, and reports whether it is.
 func writeStructured(w io.Writer, output string, document any) (done bool, err error) {
 	switch output {
 	case "json":

@@ -67,7 +67,7 @@ func (f *pauseFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", pause.DefaultNamespace, "namespace of Supercargo's programs")
 }
 
-// object is the ConfigMap.
+// object returns the ConfigMap that pauses the controllers.
 func (f *pauseFlags) object() *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: cmp.Or(f.namespace, pause.DefaultNamespace), Name: pause.Name}}
 }

@@ -113,8 +113,8 @@ func runPlan(ctx context.Context, flags planFlags, stdin io.Reader, stdout io.Wr
 	return document.WriteTable(stdout)
 }
 
-// planWithin plans for about so long, 0 meaning without limit. It fails when ctx ends;
-// what is still running then continues until the process ends.
+// planWithin plans for about the given time; 0 means no limit. It returns an error when ctx ends; the
+// plan then continues in the background until it notices.
 func planWithin(ctx context.Context, plan func(stop func() bool) planfile.Outcome, limit time.Duration) (planfile.Outcome, error) {
 	start := time.Now()
 	stop := func() bool { return ctx.Err() != nil || limit > 0 && time.Since(start) >= limit }
@@ -128,7 +128,7 @@ func planWithin(ctx context.Context, plan func(stop func() bool) planfile.Outcom
 	}
 }
 
-// planAlgorithmNames are the values of --algorithm, the default first.
+// planAlgorithmNames returns the values of --algorithm, the default first.
 func planAlgorithmNames() []string {
 	var names []string
 	for _, a := range planfile.Algorithms() {
@@ -137,8 +137,7 @@ func planAlgorithmNames() []string {
 	return names
 }
 
-// readPlan reads and checks everything before anything is planned, and reports
-// every fault.
+// readPlan reads and validates all input before anything is planned, and returns all errors.
 func readPlan(ctx context.Context, flags planFlags, stdin io.Reader) (planfile.Algorithm, *planfile.Request, error) {
 	var errs []error
 	at := slices.Index(planAlgorithmNames(), flags.algorithm)
@@ -182,7 +181,7 @@ func readPlan(ctx context.Context, flags planFlags, stdin io.Reader) (planfile.A
 	return algorithm, request, err
 }
 
-// readPlanPods reads the pods. It waits for stdin as long as ctx lasts.
+// readPlanPods reads the pods. It waits for stdin until ctx ends.
 func readPlanPods(ctx context.Context, path string, stdin io.Reader) (pods *planfile.Pods, err error) {
 	if path == "-" {
 		ctx, cancel := context.WithCancel(ctx)

@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// explainedPods fill four cheap machines, and the one that needs much memory a dear one.
+	// explainedPods fill four cheap machines, and the one that needs much memory fills an expensive
+	// one.
 	explainedPods    = "name,cpu_milli,memory_mib,count\nweb,1000,1024,8\ncache,1000,30720,1\n"
 	explainedFlavors = "name,cpu,memory_gib,price_per_hour\ncheap,2,4,0.10\nfair,2,4,0.12\nmemory,2,32,0.30\n"
 )
@@ -26,7 +27,7 @@ func TestPlanExplainsWhatTheNextBestCosts(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &got); err != nil {
 		t.Fatal(err)
 	}
-	// Of eight small pods, one has room beside the large one.
+	// Of eight small pods, one fits on the machine of the large one.
 	want := []planfile.Alternative{
 		{Without: "cheap", PricePerHour: 0.78, Machines: []planfile.Count{{Flavor: "fair", Count: 4, PricePerHour: 0.12}, {Flavor: "memory", Count: 1, PricePerHour: 0.3}}},
 		{Without: "memory", PricePerHour: 0.4, Machines: []planfile.Count{{Flavor: "cheap", Count: 4, PricePerHour: 0.1}}, Unplaceable: 1},

@@ -39,8 +39,7 @@ func planInputs(t *testing.T, pods, flavors string) []string {
 	return []string{"plan", "--pods", filepath.Join(dir, "pods.csv"), "--flavors", filepath.Join(dir, "flavors.csv")}
 }
 
-// readPlanned decodes the one document on stdout, whose fields are named here as
-// scripts name them.
+// readPlanned decodes the document on stdout. It repeats the field names that scripts use.
 func readPlanned(t *testing.T, stdout string) (got planned) {
 	t.Helper()
 	decoder := json.NewDecoder(strings.NewReader(stdout))
@@ -101,17 +100,17 @@ func TestPlanPrintsTheFieldsOfTheContract(t *testing.T) {
 	}
 }
 
-// machineOf is what the checker below knows of a flavor.
+// machineOf is a flavor as the checker below sees it.
 type machineOf struct {
 	milliCPU, mib, pods, microDollars int
 	arch                              string
 }
 
-// TestPlanOverfillsNoMachine replays the plans against the two files, by hand.
+// TestPlanOverfillsNoMachine checks the plans against the two input files.
 func TestPlanOverfillsNoMachine(t *testing.T) {
 	t.Parallel()
 	flavors := map[string]machineOf{
-		"small": {2000, 4096, 110, 100_000, "amd64"}, // as a scenario's flavor that does not say more
+		"small": {2000, 4096, 110, 100_000, "amd64"}, // the defaults of a scenario's flavor
 		"large": {8000, 16384, 3, 380_000, "amd64"},
 		"arm":   {2000, 4096, 110, 80_000, "arm64"},
 	}
@@ -171,10 +170,9 @@ func TestPlanOverfillsNoMachine(t *testing.T) {
 	}
 }
 
-// TestGreedyBuysByUseForItsPrice holds greedy to algorithm 3, worked by hand. Of two
-// pods of 1 CPU and 2 GiB one small holds both and so does one big: both use the
-// most there is to use, so the cheaper wins. Of four, big uses twice as much for
-// less than twice the price.
+// TestGreedyBuysByUseForItsPrice compares greedy with algorithm 3, worked by hand. Both one small and
+// one big machine hold two pods of 1 CPU and 2 GiB; both have the same use, so the cheaper wins. With
+// four pods, big has twice the use for less than twice the price.
 func TestGreedyBuysByUseForItsPrice(t *testing.T) {
 	t.Parallel()
 	const flavors = "name,cpu,memory_gib,price_per_hour\nsmall,2,4,0.10\nbig,4,8,0.19\n"
@@ -182,7 +180,7 @@ func TestGreedyBuysByUseForItsPrice(t *testing.T) {
 		"name,cpu_milli,memory_mib,count\np,1000,2048,2\n": "[{small 1}] 0.1",
 		"name,cpu_milli,memory_mib,count\np,1000,2048,4\n": "[{big 1}] 0.19",
 		"name,cpu_milli,memory_mib,count\np,1000,2048,6\n": "[{big 1} {small 1}] 0.29",
-		// Batch pods choose as services do: a runtime is no part of a price per hour.
+		// Batch pods choose as services do: a price per hour does not depend on runtimes.
 		"name,cpu_milli,memory_mib,count,class,runtime_s\np,1000,2048,5,batch,60\nq,1000,2048,1,service,\n": "[{big 1} {small 1}] 0.29",
 	} {
 		_, stdout, stderr := supercargo(t, "", append(planInputs(t, pods, flavors), "-o", "json", "--algorithm", "greedy")...)
@@ -364,7 +362,7 @@ func TestFlagsOfPlanCompleteTheirValues(t *testing.T) {
 	}
 }
 
-// planManifests are three pods that must be apart, and one that must be in zone b.
+// planManifests are three pods with anti-affinity, and one that must be in zone b.
 const planManifests = `apiVersion: v1
 kind: List
 items:
@@ -462,7 +460,7 @@ func TestTheExampleOfPlanWorksFromAFreshClone(t *testing.T) {
 	}
 }
 
-// A deadline that has passed already still gives a whole plan.
+// A deadline in the past still gives a complete plan.
 func TestPlanKeepsItsDeadline(t *testing.T) {
 	t.Parallel()
 	code, stdout, stderr := supercargo(t, "", append(planInputs(t, planPods, planFlavorsCSV), "-o", "json", "--deadline", "1ns")...)
@@ -471,8 +469,8 @@ func TestPlanKeepsItsDeadline(t *testing.T) {
 	}
 }
 
-// TestPlanHonoursNodesOfManifests: a pod that runs somewhere today needs a machine in
-// zone b, and nobody tolerates the taint of the cheapest.
+// TestPlanHonoursNodesOfManifests: a running pod needs a machine in zone b, and no pod tolerates the
+// taint of the cheapest.
 func TestPlanHonoursNodesOfManifests(t *testing.T) {
 	t.Parallel()
 	const flavors = "name,cpu,memory_gib,price_per_hour,zones,taints\nsmall,2,4,0.1,a;b,\nspot,2,4,0.01,a;b,spot:NoSchedule\n"

@@ -34,7 +34,7 @@ type playgroundFlags struct {
 	machineReleaseLag time.Duration
 }
 
-// playgroundInput is what the flags say, read and checked.
+// playgroundInput is the validated input of the flags.
 type playgroundInput struct {
 	options  playground.Options
 	workload []playground.Manifest
@@ -102,7 +102,7 @@ func runPlayground(ctx context.Context, flags playgroundFlags, stdin io.Reader, 
 	p, err := playground.Start(ctx, input.options)
 	if err != nil {
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-			return nil // stopped before it was ready, as asked
+			return nil // stopped by the user before it was ready
 		}
 		return flags.inputOrFailure(err)
 	}
@@ -110,8 +110,7 @@ func runPlayground(ctx context.Context, flags playgroundFlags, stdin io.Reader, 
 	return errors.Join(err, p.Stop())
 }
 
-// readPlaygroundInput reads and checks everything that can be checked before
-// anything is started.
+// readPlaygroundInput reads and validates what can be validated before anything is started.
 func readPlaygroundInput(flags playgroundFlags, stdin io.Reader) (*playgroundInput, error) {
 	var errs []error
 	in := &playgroundInput{options: playground.Options{
@@ -142,8 +141,8 @@ func readPlaygroundInput(flags playgroundFlags, stdin io.Reader) (*playgroundInp
 	return in, errors.Join(errs...)
 }
 
-// unservedPods says which pods nobody schedules: those that name no scheduler, where no profile is
-// the default one. It says nothing of a configuration that is none, which is refused later.
+// unservedPods returns a note if no profile schedules pods with the default schedulerName. It ignores
+// an invalid configuration, which is rejected later.
 func unservedPods(schedulerConfig []byte) string {
 	var c struct {
 		Profiles []struct {
@@ -178,8 +177,7 @@ func readWorkload(path string, stdin io.Reader) ([]playground.Manifest, error) {
 	return playground.ParseManifests(path, f)
 }
 
-// servePlayground tells the user that the playground is there and waits until
-// it ends.
+// servePlayground prints the kubeconfig, starts the programs, and waits until the playground ends.
 func servePlayground(ctx context.Context, p *playground.Playground, flags playgroundFlags, input *playgroundInput, stdout io.Writer) error {
 	fmt.Fprintln(stdout, p.KubeconfigPath())
 	err := p.InstallCRDs(ctx)
@@ -190,7 +188,7 @@ func servePlayground(ctx context.Context, p *playground.Playground, flags playgr
 		})
 		defer func() {
 			for _, program := range started {
-				_ = program.Stop() // it ends with what it looks after
+				_ = program.Stop() // it ends with the playground in any case
 			}
 		}()
 	}
@@ -211,8 +209,7 @@ func servePlayground(ctx context.Context, p *playground.Playground, flags playgr
 	return p.Err()
 }
 
-// inputOrFailure tells what the user gave wrong from what went wrong, and which
-// flag it was given with.
+// inputOrFailure marks errors that the user's input caused, and adds the name of the flag.
 func (f playgroundFlags) inputOrFailure(err error) error {
 	var input *playground.InputError
 	if !errors.As(err, &input) {

@@ -13,12 +13,12 @@ import (
 	"supercargo.dev/supercargo/lab/playground"
 )
 
-// maxDeploymentName is the longest name of a MachineDeployment of which Machines
-// get names that Nodes can have as a label.
+// maxDeploymentName is the longest name of a MachineDeployment whose Machines have names that are valid
+// label values of Nodes.
 const maxDeploymentName = 50
 
-// readMachineFlavors describes one MachineDeployment without replicas for each
-// flavor of a catalogue. It returns every fault.
+// readMachineFlavors returns a MachineDeployment without replicas for each flavor of a catalogue, or
+// all errors.
 func readMachineFlavors(flags playgroundFlags) ([]playground.MachineDeploymentSpec, error) {
 	var errs input.Faults
 	errs.If(flags.machineLag < 0, "--machine-lag %s: want 0 or more", flags.machineLag)
@@ -47,8 +47,8 @@ func readMachineFlavors(flags playgroundFlags) ([]playground.MachineDeploymentSp
 	return specs, errors.Join(errs...)
 }
 
-// checkDeploymentName says what is wrong with a name that a flavor has given a
-// MachineDeployment. taken is the flavor that has given another the same name.
+// checkDeploymentName returns an error if a flavor cannot name a MachineDeployment. taken is the flavor
+// of another MachineDeployment with the same name, if any.
 func checkDeploymentName(name, flavor, taken string) error {
 	problems := validation.IsValidLabelValue(flavor)
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
@@ -66,7 +66,7 @@ func checkDeploymentName(name, flavor, taken string) error {
 	return fmt.Errorf("%q cannot name a MachineDeployment: %s", flavor, strings.Join(problems, "; "))
 }
 
-// machineDeployment is that of a flavor, with the lags of the flags.
+// machineDeployment returns the MachineDeployment of a flavor, with the lags of the flags.
 func machineDeployment(f catalogue.Flavor, flags playgroundFlags) playground.MachineDeploymentSpec {
 	spec := playground.FlavorDeployment(f)
 	spec.AcquisitionLag, spec.ReleaseLag = flags.machineLag, flags.machineReleaseLag

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestPodsThatNobodyWouldScheduleAreNamed: with a configuration for pods that name their
-// scheduler, all others stay pending.
+// TestPodsThatNobodyWouldScheduleAreNamed: with a configuration for one schedulerName, all other pods
+// stay pending.
 func TestPodsThatNobodyWouldScheduleAreNamed(t *testing.T) {
 	t.Parallel()
 	energy, err := os.ReadFile("../../../manifests/scheduler/config/energy.yaml")

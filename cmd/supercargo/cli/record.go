@@ -31,7 +31,7 @@ type recordFlags struct {
 	since     days
 	server    prometheus.Config
 	hashNames bool
-	namespace string // whose pods are recorded; empty for all
+	namespace string // of the recorded pods; empty for all
 
 	sinceGiven bool
 }
@@ -95,8 +95,8 @@ these metrics lack.`,
 	return cmd
 }
 
-// aliveEvery is how often a recording says that it goes on, and so how much of the end of one that was
-// interrupted is not known.
+// aliveEvery is the interval of the rows that show that a recording continues, and so the uncertainty
+// about the end of an interrupted one.
 const aliveEvery = time.Minute
 
 func runRecord(ctx context.Context, flags recordFlags, stderr io.Writer) (err error) {
@@ -115,7 +115,7 @@ func runRecord(ctx context.Context, flags recordFlags, stderr io.Writer) (err er
 	return recordLive(ctx, flags, file, prices, stderr)
 }
 
-// recordLive watches the cluster.
+// recordLive records the cluster by watching it.
 func recordLive(ctx context.Context, flags recordFlags, file *record.File, prices []catalogue.Flavor, stderr io.Writer) error {
 	config, err := flags.cluster.config()
 	if err != nil {
@@ -153,7 +153,7 @@ func recordLive(ctx context.Context, flags recordFlags, file *record.File, price
 	return nil
 }
 
-// recordPast asks a Prometheus server, and writes a whole recording.
+// recordPast reads the past from a Prometheus server, and writes a complete recording.
 func recordPast(ctx context.Context, flags recordFlags, file *record.File, prices []catalogue.Flavor, stderr io.Writer) error {
 	if file.Before != nil {
 		return badInput(fmt.Errorf("--output: %s is a recording already, and --prometheus writes one of its own: name a new file", flags.output))
@@ -178,7 +178,7 @@ func recordPast(ctx context.Context, flags recordFlags, file *record.File, price
 	return nil
 }
 
-// pricesOfNodes says what nodes cost, and why that is not known of some.
+// pricesOfNodes returns a function for the prices of nodes, which prints why a price is unknown.
 func pricesOfNodes(from *objects.Objects, own []catalogue.Flavor, file *record.File, stderr io.Writer) func(*corev1.Node) *int64 {
 	priced, told := auditor.NewPricer(from, own), map[string]bool{}
 	return func(node *corev1.Node) *int64 {
@@ -194,7 +194,7 @@ func pricesOfNodes(from *objects.Objects, own []catalogue.Flavor, file *record.F
 	}
 }
 
-// read checks the flags, and reads the prices.
+// read validates the flags, and reads the prices.
 func (f *recordFlags) read() (prices []catalogue.Flavor, err error) {
 	var errs input.Faults
 	errs.If(f.output == "", "--output: is missing, want the file to append to, such as week.csv")

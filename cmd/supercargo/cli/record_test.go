@@ -46,7 +46,7 @@ func TestRecordRefusesWhatItCannotDo(t *testing.T) {
 	}
 }
 
-// TestThePastOfAServerIsRecordedAndPlayed records an hour in which a pod of a Job ran on one node.
+// TestThePastOfAServerIsRecordedAndPlayed records an hour with a pod of a Job on one node.
 func TestThePastOfAServerIsRecordedAndPlayed(t *testing.T) {
 	s := promserver.Start(t)
 	begin := time.Now().Add(-50 * time.Minute).Truncate(time.Minute)

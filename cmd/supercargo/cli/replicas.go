@@ -47,7 +47,7 @@ type replicasFlags struct {
 	samples     string
 }
 
-// replicasRun is what the flags say, read and checked: one run for each law.
+// replicasRun is the validated input of the flags: one run for each law.
 type replicasRun struct {
 	flags  replicasFlags
 	rates  []trace.Rate
@@ -151,7 +151,7 @@ func runReplicas(ctx context.Context, flags replicasFlags, stdin io.Reader, stdo
 	return document.WriteTable(stdout)
 }
 
-// play runs every law, as many at a time as there are processors.
+// play runs all laws, GOMAXPROCS at a time.
 func (r *replicasRun) play(ctx context.Context) ([]loop.Result, error) {
 	results := make([]loop.Result, len(r.laws))
 	samples, err := newLookFile(r.flags.samples)
@@ -185,7 +185,7 @@ func (r *replicasRun) names() (names []string) {
 	return names
 }
 
-// lookFile is the file of --samples. Without one it does nothing.
+// lookFile is the file of --samples. Without a path it does nothing.
 type lookFile struct {
 	file   *os.File
 	buffer *bufio.Writer
@@ -220,8 +220,7 @@ func (l *lookFile) close() error {
 	return nil
 }
 
-// readReplicas reads and checks everything before anything is run, and reports
-// every fault.
+// readReplicas reads and validates all input before anything is run, and returns all errors.
 func readReplicas(ctx context.Context, flags replicasFlags, stdin io.Reader) (*replicasRun, error) {
 	errs := []error{checkReplicasFlags(flags)}
 	r := &replicasRun{flags: flags}
@@ -242,7 +241,7 @@ func readReplicas(ctx context.Context, flags replicasFlags, stdin io.Reader) (*r
 	return r, r.makeLaws()
 }
 
-// checkReplicasFlags refuses what is wrong whatever the series is.
+// checkReplicasFlags returns all errors in the flags that do not depend on the trace.
 func checkReplicasFlags(flags replicasFlags) error {
 	var errs []error
 	for i, name := range flags.laws {
@@ -286,7 +285,7 @@ func checkReplicasFlags(flags replicasFlags) error {
 	return errors.Join(append(errs, canBeWritten("--samples", flags.samples))...)
 }
 
-// readRates reads the series. It waits for stdin as long as ctx lasts.
+// readRates reads the rates. It waits for stdin until ctx ends.
 func (r *replicasRun) readRates(ctx context.Context, stdin io.Reader) (err error) {
 	if r.flags.trace == "-" {
 		ctx, cancel := context.WithCancel(ctx)
@@ -305,7 +304,7 @@ func (r *replicasRun) readRates(ctx context.Context, stdin io.Reader) (err error
 	return err
 }
 
-// configure sets up the service and the run.
+// configure configures the service and the run.
 func (r *replicasRun) configure() error {
 	f := r.flags
 	warmup := f.warmup
@@ -328,7 +327,7 @@ func (r *replicasRun) configure() error {
 	return nil
 }
 
-// makeLaws makes what decides, with the model that it is to use.
+// makeLaws creates the laws, with their model of the service.
 func (r *replicasRun) makeLaws() error {
 	options := catalogue.Options{Goal: r.flags.goal, PeakRate: r.peak}
 	options.Model.MuB *= 1 + r.flags.modelError

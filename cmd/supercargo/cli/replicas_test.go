@@ -20,7 +20,7 @@ func ratesFile(t *testing.T, rows string) string {
 	return filepath.Join(directory(t, map[string]string{"requests.csv": "time_s,rate_per_s\n" + rows}), "requests.csv")
 }
 
-// hours is a series of constant rate.
+// hours returns a series of constant rate.
 func hours(t *testing.T, n int, rate float64) string {
 	t.Helper()
 	var b strings.Builder
@@ -51,9 +51,8 @@ func TestReplicasPrintsTheFieldsOfTheContract(t *testing.T) {
 	}
 }
 
-// TestReplicasCountsWhatOneCanReckonByHand: six replicas of 10/s each answer 45
-// requests per second in 0.1281 s on average by the textbook's sums, and an hour
-// has 14.4 intervals of 250 s.
+// TestReplicasCountsWhatOneCanReckonByHand: six replicas of 10/s each answer 45 requests per second in
+// 0.1281 s on average by queueing theory, and an hour has 14.4 intervals of 250 s.
 func TestReplicasCountsWhatOneCanReckonByHand(t *testing.T) {
 	t.Parallel()
 	code, stdout, stderr := supercargo(t, "", "replicas", "--trace", hours(t, 1, 45), "--law", "proportional", "--slo", "150ms",

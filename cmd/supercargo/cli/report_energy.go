@@ -110,11 +110,11 @@ until the next row of its zone.`,
 	return cmd
 }
 
-// energyReport is what a report is made of, read and checked.
+// energyReport is the validated input of a report, and its observations.
 type energyReport struct {
 	flags    reportEnergyFlags
 	prices   bill.Tariffs
-	power    profile.StatedPower // as MachineProfiles state it
+	power    profile.StatedPower // stated by MachineProfiles
 	preset   powerquery.Preset
 	from, to time.Time
 	step     time.Duration
@@ -148,7 +148,7 @@ func runReportEnergy(ctx context.Context, flags reportEnergyFlags, now time.Time
 	return r.publish(stdout)
 }
 
-// readEnergyReport checks the flags and reads the tariffs, and reports every fault.
+// readEnergyReport validates the flags and reads the tariffs, and returns all errors.
 func readEnergyReport(flags reportEnergyFlags, now time.Time) (*energyReport, error) {
 	r := &energyReport{flags: flags}
 	errs := []error{flags.check()}
@@ -179,7 +179,7 @@ func readEnergyReport(flags reportEnergyFlags, now time.Time) (*energyReport, er
 	return r, errors.Join(errs...)
 }
 
-// check looks at the flags that need no file.
+// check validates the flags that need no file.
 func (f reportEnergyFlags) check() error {
 	var errs []error
 	errs = append(errs, tableOrJSON.check("output", f.output))
@@ -206,7 +206,7 @@ func (f reportEnergyFlags) check() error {
 	return errors.Join(errs...)
 }
 
-// checkInput sees to it that there is one input, and nothing that another would need.
+// checkInput validates that there is one input, and no flag that it does not use.
 func (f reportEnergyFlags) checkInput() error {
 	switch {
 	case (f.file == "") == (f.server.URL == ""):
@@ -219,7 +219,7 @@ func (f reportEnergyFlags) checkInput() error {
 	return nil
 }
 
-// span returns the time that the report is about.
+// span returns the time range of the report.
 func (f reportEnergyFlags) span(now time.Time) (from, to time.Time, err error) {
 	to = now.Truncate(time.Second)
 	if f.to != "" {
@@ -242,7 +242,7 @@ func (f reportEnergyFlags) span(now time.Time) (from, to time.Time, err error) {
 	return from, to, nil
 }
 
-// readTariff reads what a flag or a file says; neither gives a tariff that knows nothing.
+// readTariff returns the tariff of a flag or a file; without either, an empty one.
 func readTariff(flag string, given bool, flat float64, path, column string) (tariff.Tariff, error) {
 	switch {
 	case given && path != "":
@@ -265,7 +265,7 @@ func readTariff(flag string, given bool, flat float64, path, column string) (tar
 	return t, err
 }
 
-// load reads what was saved.
+// load reads saved observations.
 func (r *energyReport) load(stdin io.Reader) error {
 	read := func(file io.Reader) error {
 		var err error
@@ -280,10 +280,10 @@ func (r *energyReport) load(stdin io.Reader) error {
 	return readNamed("-f", r.flags.file, read)
 }
 
-// mostAnswerBytes bounds an answer of the server: some hundred thousand pods.
+// mostAnswerBytes is the maximum size of a response: some hundred thousand pods.
 const mostAnswerBytes = 256 << 20
 
-// observe asks the server.
+// observe queries the server.
 func (r *energyReport) observe(ctx context.Context, stderr io.Writer) error {
 	server := r.flags.server
 	server.MaxBytes = mostAnswerBytes
@@ -311,12 +311,12 @@ func (r *energyReport) observe(ctx context.Context, stderr io.Writer) error {
 	return err
 }
 
-// mostProfileBytes bounds a file of MachineProfiles: some thousand with their models.
+// mostProfileBytes is the maximum size of a file of MachineProfiles: some thousand with their models.
 const mostProfileBytes = 16 << 20
 
-// statedPower reads what MachineProfiles in a file say that machines of their types draw. Those
-// that do not say are passed over; of two of one type the one whose name comes first counts.
-// Without a file nothing is stated.
+// statedPower reads the power that MachineProfiles in a file state for their machine types. Profiles
+// without power are ignored; of two profiles for one type, the one with the first name is used. Without
+// a file the result is empty.
 func statedPower(path string) (profile.StatedPower, error) {
 	power := profile.StatedPower{}
 	if path == "" {
@@ -347,8 +347,8 @@ func statedPower(path string) (profile.StatedPower, error) {
 	return power, err
 }
 
-// typed is what a machine of a type draws, as a profile states it or by the table; false for a
-// type that neither has.
+// typed returns the power model of a machine type, from a profile or else from the table; false if
+// neither has the type.
 func (r *energyReport) typed(machineType string) (energy.Model, bool) {
 	if m, stated := r.power[machineType]; stated {
 		return m, true
@@ -356,7 +356,7 @@ func (r *energyReport) typed(machineType string) (energy.Model, bool) {
 	return energy.BuiltIn().MachineType(machineType)
 }
 
-// modelled is what a machine draws by its type, or else by its number of cores.
+// modelled returns the power model of a machine by its type, or else by its number of cores.
 func (r *energyReport) modelled(machineType string, cores float64) energy.Model {
 	if m, ok := r.typed(machineType); ok {
 		return m
@@ -389,7 +389,7 @@ func (r *energyReport) publish(stdout io.Writer) error {
 	return report.WriteTable(stdout, r.flags.top)
 }
 
-// notes say what the reader should know before using the figures.
+// notes returns what a reader should know about the figures.
 func (r *energyReport) notes(report bill.Report) []string {
 	var notes []string
 	note := func(is bool, format string, args ...any) {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// anHour is what was seen of one node and one pod: 1 kWh measured and 0.5 kWh modelled.
+// anHour is an hour of one node and one pod: 1 kWh measured and 0.5 kWh modelled.
 const anHour = `{"format":"supercargo-energy/1","powerFrom":"kepler","slices":[{"from":"2026-01-01T12:00:00Z","to":"2026-01-01T13:00:00Z",
 "nodes":[{"node":"n","machineType":"m","zone":"eu-1","cores":4,"measuredJoules":3600000,"modelledJoules":1800000,"coveredSeconds":3600}],
 "pods":[{"namespace":"shop","pod":"web-1","workload":"web","node":"n","requestedCores":4,"usedCores":2}]}]}`
@@ -21,7 +21,7 @@ const (
 	someCarbon = "time,grams_per_kwh\n2026-01-01T00:00:00Z,400\n"
 )
 
-// energyDocument is what scripts read of the report.
+// energyDocument has the fields of the report that scripts use.
 type energyDocument struct {
 	PowerFrom string `json:"powerFrom"`
 	Total     struct {
@@ -89,8 +89,8 @@ func TestReportEnergyReadsStandardInputAndSaves(t *testing.T) {
 	}
 }
 
-// metricsServer speaks as much of Prometheus' API as a report asks for. Its one node draws
-// 120 W; a pod requests all of it.
+// metricsServer implements the part of Prometheus' API that a report uses. Its one node draws 120 W; a
+// pod requests all of it.
 func metricsServer(t *testing.T) *httptest.Server {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -136,8 +136,8 @@ func TestReportEnergyNeedsNoMeter(t *testing.T) {
 	}
 }
 
-// TestReportEnergyGoesByWhatProfilesState: before the table, and as another command prints them or
-// kubectl lists them.
+// TestReportEnergyGoesByWhatProfilesState: profiles take precedence over the table, in the output
+// format of other commands and of kubectl.
 func TestReportEnergyGoesByWhatProfilesState(t *testing.T) {
 	t.Parallel()
 	code, fit, stderr := supercargo(t, machineCSV(200), "fit", "power", "-f", "-", "--machine-type", "m5.large", "-o", "yaml")

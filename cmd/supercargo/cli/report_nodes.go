@@ -73,7 +73,7 @@ The adapter keeps one day of history by default. docs/metrics.md lists its serie
 	return cmd
 }
 
-// span checks the flags, reports every fault, and returns the time that is asked about.
+// span validates the flags, and returns the time range or all errors.
 func (f *reportNodesFlags) span(now time.Time) (nodequery.Span, error) {
 	var errs input.Faults
 	parse := func(flag, text string, otherwise time.Time) time.Time {
@@ -101,14 +101,14 @@ func (f *reportNodesFlags) span(now time.Time) (nodequery.Span, error) {
 	return s, errors.Join(errs...)
 }
 
-// nodesReport is what is printed.
+// nodesReport is the printed report.
 type nodesReport struct {
 	*nodequery.Report
-	// Notes are what the reader should know, a sentence each.
+	// Notes are what a reader should know, a sentence each.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// reportNodes reads what nodes were like and prints it.
+// reportNodes reads the history of nodes and prints it.
 func reportNodes(ctx context.Context, w io.Writer, flags reportNodesFlags, now time.Time) error {
 	span, err := flags.span(now)
 	if err != nil {
@@ -130,7 +130,7 @@ func reportNodes(ctx context.Context, w io.Writer, flags reportNodesFlags, now t
 	return report.print(w)
 }
 
-// historyNotes say of which time nothing is known, and what to do about it.
+// historyNotes returns notes about times without history, and what to do about them.
 func historyNotes(r *nodequery.Report) []string {
 	if len(r.Nodes) == 0 {
 		return []string{"No history of nodes was found. Supercargo's metrics adapter writes it (kubectl apply --server-side -k manifests/replicas), unless --history=false, " +
@@ -179,7 +179,8 @@ func (r nodesReport) print(w io.Writer) error {
 
 func typeName(name string) string { return printable(cmp.Or(name, "(unknown)")) }
 
-// printable is what a server calls something, without what a terminal would take for orders.
+// printable returns a name from a server without control characters, which could be escape sequences of
+// a terminal.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -189,7 +190,7 @@ func printable(text string) string {
 	}, text)
 }
 
-// amounts are the cells of CPU in cores and of memory in GiB.
+// amounts returns the cells of CPU in cores and of memory in GiB.
 func amounts(cpu, memory nodequery.Resource) string {
 	cells := func(r nodequery.Resource, unit float64) string {
 		return amount(r.Capacity, unit) + "\t" + amount(r.Available, unit) + "\t" + amount(r.Mean, unit) + "\t" + amount(r.Least, unit)
@@ -197,7 +198,7 @@ func amounts(cpu, memory nodequery.Resource) string {
 	return cells(cpu, 1) + "\t" + cells(memory, 1<<30)
 }
 
-// amount shows a number of units with two digits, or that it is not known.
+// amount formats a number of units with two decimals; "-" if unknown.
 func amount(v *float64, unit float64) string {
 	if v == nil {
 		return "-"
@@ -205,7 +206,7 @@ func amount(v *float64, unit float64) string {
 	return strconv.FormatFloat(*v/unit, 'f', 2, 64)
 }
 
-// finishCells are when batch pods end, and how long that is.
+// finishCells returns the cells of the latest expected finish, and the time until then.
 func finishCells(b nodequery.Busy) string {
 	if b.Finish == nil {
 		return "-\t-"
@@ -213,7 +214,7 @@ func finishCells(b nodequery.Busy) string {
 	return moment(b.Finish) + "\t" + time.Duration(*b.RemainingSeconds*float64(time.Second)).Round(time.Second).String()
 }
 
-// moment is a time in UTC, or that there is none.
+// moment formats a time in UTC; "-" for nil.
 func moment(t *time.Time) string {
 	if t == nil {
 		return "-"

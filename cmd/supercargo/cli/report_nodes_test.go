@@ -13,9 +13,9 @@ import (
 	"supercargo.dev/supercargo/test/kit/recorded"
 )
 
-// nodesServer has what the metrics adapter's recorder writes of half an hour from noon: a node
-// that is there throughout, with a batch pod until a quarter to one; one that comes, and is
-// cordoned; and one that goes.
+// nodesServer has the series of the metrics adapter's recorder for half an hour from noon: a node that
+// exists throughout, with a batch pod until 12:45; one that is created, and cordoned; and one that is
+// deleted.
 func nodesServer(t *testing.T) *promserver.Server {
 	t.Helper()
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -50,7 +50,7 @@ c     m1.large      not ready  0     4.00   0.00       1.75  0.00   8.00  0.00  
 	}
 }
 
-// nodesDocument is what scripts read of the report.
+// nodesDocument has the fields of the report that scripts use.
 type nodesDocument struct {
 	At           time.Time `json:"at"`
 	From         time.Time `json:"from"`
@@ -103,7 +103,7 @@ func TestReportNodesOfAMoment(t *testing.T) {
 	if len(d.MachineTypes) != 2 || d.MachineTypes[1].CPU.Available != 5.5 || d.StepSeconds != 20 || !d.From.Equal(d.At.Add(-10*time.Minute)) || len(d.Notes) != 0 {
 		t.Errorf("%+v", d)
 	}
-	// A moment within a time, which shows what is there then.
+	// A time within the range, which shows the state at that time.
 	d = reportNodesAsJSON(t, "--prometheus", url, "--from", "2026-01-02T12:00:00Z", "--to", "2026-01-02T12:30:00Z", "--at", "2026-01-02T12:05:00Z")
 	if len(d.Nodes) != 3 || d.Nodes[0].RemainingSeconds != 2400 || d.Nodes[2].State != "absent" {
 		t.Errorf("%+v", d.Nodes)
@@ -175,7 +175,7 @@ func TestReportNodesFailsIfTheServerDoes(t *testing.T) {
 	}
 }
 
-// TestReportNodesPassesOnNoOrdersToTerminals: whatever a server calls a node.
+// TestReportNodesPassesOnNoOrdersToTerminals: names of nodes may contain escape sequences.
 func TestReportNodesPassesOnNoOrdersToTerminals(t *testing.T) {
 	t.Parallel()
 	s := promserver.Start(t)

@@ -64,7 +64,7 @@ old or implausible are dropped and counted by reason.`,
 	return cmd
 }
 
-// preset checks the flags and returns what to ask for.
+// preset validates the flags and returns the query to use.
 func (f *reportPowerFlags) preset() (powerquery.Preset, error) {
 	preset, err := powerquery.ByName(f.power)
 	if err != nil {
@@ -84,13 +84,13 @@ func (f *reportPowerFlags) preset() (powerquery.Preset, error) {
 	return preset, errors.Join(errs...)
 }
 
-// powerNow is what nodes draw.
+// powerNow is the current power of nodes.
 type powerNow struct {
 	Time  time.Time   `json:"time"`
 	Nodes []nodePower `json:"nodes"`
-	// ReadingsDropped are counted by what was wrong with them.
+	// ReadingsDropped are the numbers of dropped readings by reason.
 	ReadingsDropped map[string]int `json:"readingsDropped,omitempty"`
-	// SamplesWithoutNode have no label that names one.
+	// SamplesWithoutNode is the number of samples without a node label.
 	SamplesWithoutNode int `json:"samplesWithoutNode,omitempty"`
 }
 
@@ -102,7 +102,7 @@ type nodePower struct {
 	AgeSeconds float64       `json:"ageSeconds"`
 }
 
-// reportPower reads each node's power at a time and prints it.
+// reportPower reads and prints the power of each node at a time.
 func reportPower(ctx context.Context, w io.Writer, flags reportPowerFlags, now time.Time) error {
 	preset, err := flags.preset()
 	if err != nil {

@@ -12,9 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// powerServer answers as a server that has the agents' series of five nodes: one that
-// measures, one that has a model, one whose meter is broken, one that has been silent for an
-// hour, and one that draws more than it can.
+// powerServer has the agents' series of five nodes: one that measures, one with a model, one with a
+// broken meter, one without samples for an hour, and one above its maximum power.
 func powerServer(t *testing.T) string {
 	t.Helper()
 	sample := func(node, source string, value float64) string {
@@ -96,8 +95,7 @@ func TestReportPowerRefusesWhatCannotBe(t *testing.T) {
 	}
 }
 
-// TestReportPowerAddsUpNothingThatOverlaps: a query that lost a label is refused by the name
-// of the node.
+// TestReportPowerAddsUpNothingThatOverlaps: the error for a query that lost a label names the node.
 func TestReportPowerAddsUpNothingThatOverlaps(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

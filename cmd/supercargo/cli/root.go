@@ -1,7 +1,7 @@
 // Package cli is the command line of the program supercargo, one file per command.
 //
-// Every command exits 0 on success, 1 when its run failed and 2 on bad usage or
-// bad input. Results go to stdout, everything else to stderr.
+// Every command exits with 0 on success, with 1 on failure, and with 2 on bad usage or input. It prints
+// results to stdout, and everything else to stderr.
 package cli
 
 import (
@@ -27,14 +27,14 @@ const (
 	exitInterrupted = 130 // a second Ctrl-C: nothing was cleaned up
 )
 
-// inputError marks an error as the fault of what the user gave.
+// inputError marks an error that the user's input caused.
 type inputError struct{ err error }
 
 func (e *inputError) Error() string { return e.err.Error() }
 func (e *inputError) Unwrap() error { return e.err }
 
-// badInput makes the command exit with the code for bad usage or input. Nil
-// stays nil.
+// badInput marks an error so that the command exits with the code for bad usage or input. Nil stays
+// nil.
 func badInput(err error) error {
 	if err == nil {
 		return nil
@@ -42,9 +42,8 @@ func badInput(err error) error {
 	return &inputError{err: err}
 }
 
-// Main runs the command line args, the first of which is the program's name,
-// and returns the exit code. The first SIGINT or SIGTERM ends the command in an
-// orderly way, the second at once.
+// Main runs the command line args, of which the first is the program's name, and returns the exit code.
+// The first SIGINT or SIGTERM stops the command gracefully, the second one immediately.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := interruptible(context.Background(), stderr)
 	defer stop()
@@ -57,7 +56,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	// What goes wrong before a command runs is about its usage.
+	// Errors before a command runs are usage errors.
 	running := false
 	root.PersistentPreRun = func(*cobra.Command, []string) { running = true }
 
@@ -74,8 +73,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 }
 
 func newRootCommand(program string) *cobra.Command {
-	// Kubernetes' libraries put a --version that only their own programs read on
-	// the global flag set, which cobra would take over.
+	// Kubernetes' libraries add a --version flag for their own programs to the global flag set, which
+	// cobra would adopt.
 	pflag.CommandLine = pflag.NewFlagSet(program, pflag.ContinueOnError)
 	root := &cobra.Command{
 		Use:   "supercargo",

@@ -36,16 +36,16 @@ type simulateFlags struct {
 	deterministic bool
 }
 
-// simulation is what the flags say, read and checked.
+// simulation is the validated input of the flags.
 type simulation struct {
 	flags    simulateFlags
 	scenario *scenario.Scenario
 	policies []sim.Policy
 	plan     *comparison.Plan
-	notes    []string // what is not known of a recording
+	notes    []string // about data that the recording lacks
 }
 
-// Bounds of what is read.
+// Limits of the input.
 const (
 	maxRepeat    = 1000
 	maxFileBytes = 256 << 20
@@ -121,7 +121,7 @@ func runSimulate(ctx context.Context, flags simulateFlags, stdin io.Reader, stdo
 	for _, note := range s.notes {
 		fmt.Fprintf(stderr, "%s: %s\n", flags.scenario, note)
 	}
-	klog.SetLogger(logr.Discard()) // kube-scheduler tells how it reads its configuration
+	klog.SetLogger(logr.Discard()) // kube-scheduler logs how it reads its configuration
 	progress := newSimulateProgress(stderr, s.plan.Runs())
 	result, err := s.plan.Run(ctx, progress.set)
 	progress.end()
@@ -141,8 +141,7 @@ func runSimulate(ctx context.Context, flags simulateFlags, stdin io.Reader, stdo
 	return s.publish(result, stdout)
 }
 
-// readSimulation reads and checks everything before anything is run, and reports
-// every fault.
+// readSimulation reads and validates all input before anything is run, and returns all errors.
 func readSimulation(ctx context.Context, flags simulateFlags, stdin io.Reader) (*simulation, error) {
 	var errs input.Faults
 	s := &simulation{flags: flags}
@@ -174,8 +173,8 @@ func readSimulation(ctx context.Context, flags simulateFlags, stdin io.Reader) (
 	return s, s.draw()
 }
 
-// canBeWritten reports what keeps the file of a flag from being written: better
-// before a long run than after it.
+// canBeWritten returns an error if the file of a flag cannot be written. It runs before a long
+// computation, not after.
 func canBeWritten(flag, path string) error {
 	if path == "" {
 		return nil
@@ -189,7 +188,7 @@ func canBeWritten(flag, path string) error {
 	return nil
 }
 
-// read reads the scenario. It waits for stdin as long as ctx lasts.
+// read reads the scenario. It waits for stdin until ctx ends.
 func (s *simulation) read(ctx context.Context, stdin io.Reader) error {
 	name, dir := s.flags.scenario, filepath.Dir(s.flags.scenario)
 	var in io.Reader
@@ -227,7 +226,7 @@ func (s *simulation) read(ctx context.Context, stdin io.Reader) error {
 	return err
 }
 
-// readRecording reads what `supercargo record` has written.
+// readRecording reads a file of `supercargo record`.
 func (s *simulation) readRecording(name string, in io.Reader) error {
 	text, err := readBounded(name, in, maxFileBytes)
 	if err != nil {
@@ -241,7 +240,7 @@ func (s *simulation) readRecording(name string, in io.Reader) error {
 	return err
 }
 
-// draw draws the workloads.
+// draw generates the workloads.
 func (s *simulation) draw() (err error) {
 	name := s.flags.scenario
 	if name == "-" {
@@ -253,7 +252,7 @@ func (s *simulation) draw() (err error) {
 	return nil
 }
 
-// untilDone is a reader that fails when ctx ends, if need be while it waits.
+// untilDone returns a reader that fails when ctx ends, even during a read.
 func untilDone(ctx context.Context, in io.Reader) io.Reader {
 	out, to := io.Pipe()
 	go func() {
@@ -264,7 +263,7 @@ func untilDone(ctx context.Context, in io.Reader) io.Reader {
 	return out
 }
 
-// readBounded reads all of a file that is no larger than the limit.
+// readBounded reads a file that is not larger than limit, in bytes.
 func readBounded(name string, in io.Reader, limit int64) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(in, limit+1))
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"supercargo.dev/supercargo/lab/comparison"
 )
 
-// publish writes the files that were asked for, then prints.
+// publish writes the requested files, then prints.
 func (s *simulation) publish(result *comparison.Result, stdout io.Writer) error {
 	document, err := result.Document()
 	if err != nil {
@@ -38,8 +38,8 @@ func (s *simulation) publish(result *comparison.Result, stdout io.Writer) error 
 	return document.WriteTable(stdout)
 }
 
-// writeWhole writes a file so that it is there whole or as it was before. A link
-// stays one, and what is no regular file, such as a pipe, is written to as it is.
+// writeWhole writes a file atomically. It follows symbolic links, and writes directly to a path that is
+// not a regular file, such as a pipe.
 func writeWhole(path string, write func(io.Writer) error) (err error) {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
@@ -73,7 +73,7 @@ func writeWhole(path string, write func(io.Writer) error) (err error) {
 	return os.Rename(f.Name(), path)
 }
 
-// writeThrough writes to what is there already.
+// writeThrough writes to an existing path.
 func writeThrough(path string, write func(io.Writer) error) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
@@ -82,19 +82,19 @@ func writeThrough(path string, write func(io.Writer) error) error {
 	return errors.Join(write(f), f.Close())
 }
 
-// simulateProgress shows on a terminal how far the runs are and when they will be
-// done. It is safe for concurrent use.
+// simulateProgress shows on a terminal the progress of the runs and the remaining time. It is safe for
+// concurrent use.
 type simulateProgress struct {
 	w        io.Writer
 	terminal bool
 	start    time.Time
 
 	mu    sync.Mutex
-	parts []float64 // of each run, what is done
+	parts []float64 // the completed fraction of each run
 	drawn time.Time
 }
 
-// redraw is the least time between two pictures of the bar.
+// redraw is the minimum time between two updates of the bar.
 const redraw = 100 * time.Millisecond
 
 func newSimulateProgress(w io.Writer, runs int) *simulateProgress {
@@ -102,7 +102,7 @@ func newSimulateProgress(w io.Writer, runs int) *simulateProgress {
 	return &simulateProgress{w: w, terminal: ok && term.IsTerminal(int(f.Fd())), start: time.Now(), parts: make([]float64, runs)}
 }
 
-// set says that a part of a run is done.
+// set sets the completed fraction of a run.
 func (p *simulateProgress) set(run int, part float64) {
 	if !p.terminal {
 		return
@@ -118,7 +118,7 @@ func (p *simulateProgress) set(run int, part float64) {
 	fmt.Fprint(p.w, "\r\033[K", p.line(now.Sub(p.start)))
 }
 
-// line is the bar after some time.
+// line returns the bar after an elapsed time.
 func (p *simulateProgress) line(elapsed time.Duration) string {
 	var sum float64
 	whole := 0
@@ -139,7 +139,7 @@ func (p *simulateProgress) line(elapsed time.Duration) string {
 		100*done, whole, len(p.parts), left)
 }
 
-// end wipes the bar.
+// end clears the bar.
 func (p *simulateProgress) end() {
 	if p.terminal {
 		fmt.Fprint(p.w, "\r\033[K")

@@ -38,7 +38,7 @@ spec:
     - {shape: stable, rate: 1/m, mix: {batch_small: 1}}
 `
 
-// directory makes a folder with files.
+// directory creates a directory with files.
 func directory(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -50,7 +50,7 @@ func directory(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// listed are the names of the files in a folder.
+// listed returns the names of the files in a directory.
 func listed(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -115,8 +115,8 @@ func TestSimulatePrintsTheFieldsOfTheContract(t *testing.T) {
 	}
 }
 
-// TestTheServedBoundDoesNotDependOnThePoliciesNamed also sees that the policy which is
-// run for its waits is not shown.
+// TestTheServedBoundDoesNotDependOnThePoliciesNamed also checks that the policy that is run only for
+// its waiting times is not shown.
 func TestTheServedBoundDoesNotDependOnThePoliciesNamed(t *testing.T) {
 	t.Parallel()
 	for _, scenario := range []string{simulateScenario, strings.ReplaceAll(simulateScenario, "class: service", "class: batch, runtime: 1m")} {
@@ -404,7 +404,7 @@ func TestSimulateRepeatsForMeansAndExtremes(t *testing.T) {
 	if diff := cmp.Diff([]uint64{5, 6, 7}, summary.Seeds); diff != "" || len(summary.Policies) != 2 {
 		t.Fatalf("%d policies, seeds (-want +got):\n%s", len(summary.Policies), diff)
 	}
-	for _, p := range summary.Policies { // against three runs of one seed
+	for _, p := range summary.Policies { // compare with three runs of one seed each
 		var costs []float64
 		for _, seed := range []string{"5", "6", "7"} {
 			_, stdout, _ := supercargo(t, simulateScenario, "simulate", "-f", "-", "-o", "json", "--policy", p.Name, "--seed", seed)
@@ -447,7 +447,7 @@ func TestAnInterruptedSimulationFailsAndLeavesNoFiles(t *testing.T) {
 	}
 }
 
-// cancelling ends a context with the first byte that is read, and then runs dry.
+// cancelling cancels a context at the end of its input, and then blocks.
 type cancelling struct {
 	io.Reader
 	cancel func()
@@ -481,7 +481,7 @@ func TestRunsThatFailAreNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancel()
-	// Of policy default, which runs for the bound, and of htas the first to fail is told.
+	// The error is that of policy default, which runs for the bound, or of htas, whichever fails first.
 	named := regexp.MustCompile("simulate policy (default|htas) with seed 9: context canceled")
 	if _, err := s.plan.Run(ctx, newSimulateProgress(io.Discard, 1).set); err == nil || !named.MatchString(err.Error()) {
 		t.Errorf("error %v, want the policy and the seed", err)

@@ -11,11 +11,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// farthest is how many letters a word may differ from what was meant.
+// farthest is the maximum edit distance of a suggestion.
 const farthest = 2
 
-// nearest returns those of the words that may be meant: that differ in few letters, or begin with
-// what was typed, the nearest first.
+// nearest returns the words that are similar to the typed one, by edit distance or because they begin
+// with it, the nearest first.
 func nearest(typed string, all []string) []string {
 	typed = strings.ToLower(typed)
 	far := map[string]int{}
@@ -31,8 +31,8 @@ func nearest(typed string, all []string) []string {
 	return slices.Compact(found)
 }
 
-// distance is how many letters have to be inserted, removed, changed, or exchanged with the next to
-// make b of a.
+// distance returns the edit distance: the number of insertions, deletions, substitutions and
+// transpositions of adjacent bytes that turn a into b. Cost: O(len(a) × len(b)).
 func distance(a, b string) int {
 	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {
@@ -56,7 +56,7 @@ func distance(a, b string) int {
 	return last[len(b)]
 }
 
-// didYouMean asks it, or returns "".
+// didYouMean returns a question with up to three suggestions, or "".
 func didYouMean(typed string, all []string, prefix string) string {
 	found := nearest(typed, all)
 	if len(found) == 0 {
@@ -68,8 +68,7 @@ func didYouMean(typed string, all []string, prefix string) string {
 	return "; did you mean " + strings.Join(found[:min(len(found), 3)], " or ") + "?"
 }
 
-// onlyCommands refuses arguments of a command that has only commands below it, and says which may
-// be meant.
+// onlyCommands rejects arguments of a command that only has subcommands, and suggests similar ones.
 func onlyCommands(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -83,7 +82,7 @@ func onlyCommands(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), didYouMean(args[0], names, ""))
 }
 
-// suggestFlags says which flag may be meant by one that there is not.
+// suggestFlags adds suggestions to the error for an unknown flag.
 func suggestFlags(cmd *cobra.Command, err error) error {
 	var missing *pflag.NotExistError
 	if !errors.As(err, &missing) || len(missing.GetSpecifiedName()) < 2 {

@@ -96,13 +96,13 @@ func TestEachCommandThatReadsAClusterIsToldWhichAsKubectlIs(t *testing.T) {
 	}
 }
 
-// TestOneThingHasOneSpelling holds the flags of all commands together: one letter stands for one flag,
-// one flag is of one type and has one letter.
+// TestOneThingHasOneSpelling checks the flags of all commands together: a letter stands for one flag,
+// and a flag has one type and one letter.
 func TestOneThingHasOneSpelling(t *testing.T) {
 	type first struct{ path, name, kind, letter string }
 	byName, byLetter := map[string]first{}, map[string]first{}
 	everyFlag(newRootCommand("supercargo"), func(path string, f *pflag.Flag) {
-		// What may be given once or several times is spelled alike.
+		// Flags that may be repeated count as the same type.
 		is := first{path, f.Name, strings.TrimSuffix(strings.TrimSuffix(f.Value.Type(), "Slice"), "Array"), f.Shorthand}
 		if was, seen := byName[f.Name]; seen && (was.kind != is.kind || was.letter != is.letter) {
 			t.Errorf("--%s is %s -%s of %s, and %s -%s of %s", f.Name, was.kind, was.letter, was.path, is.kind, is.letter, is.path)
@@ -116,7 +116,7 @@ func TestOneThingHasOneSpelling(t *testing.T) {
 		}
 		byLetter[f.Shorthand] = is
 	})
-	// Each of these was spelled in two ways.
+	// Each of these used to have two spellings.
 	for old, now := range map[string]string{"file": "filename", "cycle": "interval"} {
 		if f, is := byName[old]; is {
 			t.Errorf("%s has --%s, which is --%s elsewhere", f.path, old, now)

@@ -58,8 +58,8 @@ func currentVersions() versions {
 	}
 }
 
-// kubernetesVersion is the version that has been linked in, else that of the
-// module: the placeholder that Kubernetes has otherwise says nothing.
+// kubernetesVersion returns the linked version, unless it is Kubernetes' placeholder, or else that of
+// the module.
 func kubernetesVersion() string {
 	linked := kubeversion.Get().GitVersion
 	if !strings.HasPrefix(linked, "v0.0.0-master") {

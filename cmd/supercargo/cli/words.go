@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// words are the values that a flag may have.
+// words are the valid values of a flag.
 type words []string
 
-// How commands print. The first is the default.
+// The output formats. The first is the default.
 var (
 	textOrJSON      = words{"text", "json"}
 	textJSONOrYAML  = words{"text", "json", "yaml"}
@@ -21,7 +21,7 @@ var (
 	tableJSONOrYAML = words{"table", "json", "yaml"}
 )
 
-// String enumerates them: table, json or yaml.
+// String returns a list such as: table, json or yaml.
 func (w words) String() string {
 	last := len(w) - 1
 	if last < 1 {
@@ -30,7 +30,7 @@ func (w words) String() string {
 	return strings.Join(w[:last], ", ") + " or " + w[last]
 }
 
-// check refuses a value that is none of them, and names the flag.
+// check returns an error, with the name of the flag, if the value is invalid.
 func (w words) check(flag, value string) error {
 	if slices.Contains(w, value) {
 		return nil
@@ -38,32 +38,31 @@ func (w words) check(flag, value string) error {
 	return fmt.Errorf("--%s %q: want %v", flag, value, w)
 }
 
-// complete has the shell offer them for a flag of the command.
+// complete adds shell completion of the values for a flag.
 func (w words) complete(cmd *cobra.Command, flag string) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(w, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the caller has defined the flag, and completes it once
 	}
 }
 
-// addOutput adds the flag --output, which says in which of the formats to print. What
-// follows the last of them in the help is note.
+// addOutput adds the flag --output for the formats. The help text ends with note.
 func addOutput(cmd *cobra.Command, value *string, formats words, note string) {
 	cmd.Flags().StringVarP(value, "output", "o", formats[0], fmt.Sprintf("how to print: %v%s", formats, note))
 	formats.complete(cmd, "output")
 }
 
-// alsoSpelled keeps an old spelling of a flag, which help does not list. cobra would print that it is
-// deprecated to stdout, where only the result belongs.
+// alsoSpelled keeps an old name of a flag, which help does not list. It is not deprecated in cobra,
+// because cobra prints such warnings to stdout, where only the result belongs.
 func alsoSpelled(cmd *cobra.Command, old, now string) {
 	alias := *cmd.Flags().Lookup(now)
 	alias.Name, alias.Shorthand, alias.Hidden, alias.Usage = old, "", true, "the old spelling of --"+now
 	cmd.Flags().AddFlag(&alias)
 }
 
-// days is a duration that may be written in days and weeks, such as 7d or 1w2d.
+// days is a duration that accepts days and weeks, such as 7d or 1w2d.
 type days time.Duration
 
-// String is how the flag is written.
+// String implements [pflag.Value].
 func (d *days) String() string {
 	if *d == 0 {
 		return "0s"
@@ -71,7 +70,7 @@ func (d *days) String() string {
 	return model.Duration(*d).String()
 }
 
-// Set reads a value of the flag.
+// Set implements [pflag.Value].
 func (d *days) Set(text string) error {
 	plain, err := time.ParseDuration(text)
 	if err != nil {
@@ -88,5 +87,5 @@ func (d *days) Set(text string) error {
 	return nil
 }
 
-// Type is what help shows.
+// Type implements [pflag.Value].
 func (d *days) Type() string { return "duration" }

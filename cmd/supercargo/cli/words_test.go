@@ -22,7 +22,8 @@ func TestWordsAreEnumerated(t *testing.T) {
 	}
 }
 
-// TestOutputOfEveryCommandIsCompleted: what the shell offers is what the help says, the default first.
+// TestOutputOfEveryCommandIsCompleted: shell completion offers the formats in the help, the default
+// first.
 func TestOutputOfEveryCommandIsCompleted(t *testing.T) {
 	seen := 0
 	var walk func(cmd *cobra.Command)
@@ -31,7 +32,7 @@ func TestOutputOfEveryCommandIsCompleted(t *testing.T) {
 			walk(sub)
 		}
 		flag := cmd.Flags().Lookup("output")
-		if flag == nil || cmd.Name() == "record" { // which appends to a file
+		if flag == nil || cmd.Name() == "record" { // it appends to a file
 			return
 		}
 		seen++

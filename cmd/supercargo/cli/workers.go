@@ -136,7 +136,7 @@ func runWorkers(ctx context.Context, flags workersFlags, stdout io.Writer) error
 	return document.WriteTable(stdout)
 }
 
-// readWorkers reads and checks everything before anything is run, and reports every fault.
+// readWorkers reads and validates all input before anything is run, and returns all errors.
 func readWorkers(flags workersFlags) (workers.Plan, workers.Law, error) {
 	errs := []error{flags.check()}
 	worker, err := parseWorker(flags.worker)
@@ -176,10 +176,10 @@ func readWorkers(flags workersFlags) (workers.Plan, workers.Law, error) {
 	return plan, law, nil
 }
 
-// mostWorkers bounds the workers of a run.
+// mostWorkers is the maximum number of workers of a run.
 const mostWorkers = 100_000
 
-// check looks at the flags that need no file.
+// check validates the flags that need no file.
 func (f workersFlags) check() error {
 	errs := []error{tableOrJSON.check("output", f.output)}
 	for _, flag := range []struct {
@@ -205,7 +205,7 @@ func (f workersFlags) check() error {
 	return errors.Join(errs...)
 }
 
-// parseWorker reads what a worker has.
+// parseWorker parses the resources of a worker.
 func parseWorker(text string) (estimate.Resources, error) {
 	var r estimate.Resources
 	seen := map[string]bool{}
@@ -237,7 +237,7 @@ func parseWorker(text string) (estimate.Resources, error) {
 	return r, nil
 }
 
-// poolOf is the spec of a WorkerPool by the flags, with the defaults of its kind.
+// poolOf returns the spec of a WorkerPool for the flags, with the defaults of its kind.
 func poolOf(f workersFlags, worker estimate.Resources) (*v1alpha1.WorkerPoolSpec, error) {
 	scaling := map[string]any{}
 	if f.law == "hta" {
@@ -259,7 +259,7 @@ func poolOf(f workersFlags, worker estimate.Resources) (*v1alpha1.WorkerPoolSpec
 	return &pool.Spec, err
 }
 
-// newLaw returns the law of the name.
+// newLaw returns the law with the name in the flags.
 func newLaw(f workersFlags, worker estimate.Resources, pool *v1alpha1.WorkerPoolSpec) (workers.Law, error) {
 	switch f.law {
 	case "supercargo", "hta":

@@ -36,7 +36,7 @@ func TestWorkersPrintsTheFieldsOfTheContract(t *testing.T) {
 		if err := json.Unmarshal([]byte(stdout), &got); err != nil {
 			t.Fatal(err)
 		}
-		// One core is free from 15 s to 30 s; nobody ever waits for one. One minute is paid.
+		// One core is free from 15 s to 30 s; no task waits for one. One minute is billed.
 		if got.MakespanSeconds != 40 || got.WasteCoreSeconds != 15 || got.ShortageCoreSeconds != 0 || got.WorkersPeak != 1 || got.CostDollars != 0.003167 {
 			t.Errorf("%s: %+v", law, got)
 		}
@@ -98,7 +98,7 @@ func TestWorkersRefusesWhatCannotBe(t *testing.T) {
 	}
 }
 
-// TestWorkersKeepsItsAimsOnTheScenarios runs the commands that the documentation shows.
+// TestWorkersKeepsItsAimsOnTheScenarios runs the commands in the documentation.
 func TestWorkersKeepsItsAimsOnTheScenarios(t *testing.T) {
 	t.Parallel()
 	type outcome struct {

@@ -18,11 +18,11 @@ import (
 	"supercargo.dev/supercargo/internal/world/objects"
 )
 
-// leisure is how many times as long as an audit took the next one is waited for at least: audits of a
-// large cluster take long, and the page is not worth a processor.
+// leisure is the minimum pause after an audit, as a multiple of its duration: audits of a large cluster
+// take long, and should not occupy a CPU.
 const leisure = 9
 
-// accountant audits a cluster again and again, and knows what its nodes cost.
+// accountant audits a cluster periodically, and provides the prices of its nodes.
 type accountant struct {
 	client   client.Client
 	own      []catalogue.Flavor
@@ -33,8 +33,8 @@ type accountant struct {
 	pricer *auditor.Pricer
 }
 
-// run audits until ctx ends, and calls touch after each time. Without an interval it only finds out
-// what nodes cost.
+// run audits until ctx ends, and calls touch after each audit. If the interval is 0 it only reads
+// prices, once.
 func (a *accountant) run(ctx context.Context, touch func()) {
 	for {
 		start := time.Now()
@@ -53,7 +53,7 @@ func (a *accountant) run(ctx context.Context, touch func()) {
 	}
 }
 
-// round audits once. What fails is said beside the figures of the last time.
+// round audits once. An error is shown with the figures of the last successful audit.
 func (a *accountant) round(ctx context.Context, start time.Time) {
 	read, err := objects.Live(ctx, a.client)
 	if err == nil {
@@ -105,7 +105,7 @@ func (a *accountant) of(ctx context.Context, read *objects.Objects, start time.T
 	}, nil
 }
 
-// last returns the last audit, and what nodes cost; nil before the first.
+// last returns the last audit, and the prices of nodes; nil before the first.
 func (a *accountant) last(nodes []*corev1.Node) (*view.Audit, map[string]view.Price) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

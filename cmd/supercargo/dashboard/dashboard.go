@@ -14,18 +14,19 @@ import (
 	"supercargo.dev/supercargo/internal/platform/operator"
 )
 
-// How often the page is put together.
+// The limits of how often the page is updated.
 const (
-	// soonest is the least time between two looks at what has changed.
+	// soonest is the minimum time between two updates.
 	soonest = 250 * time.Millisecond
-	// latest is the most, since time bins change when nothing else does.
+	// latest is the time after which the page is updated without changes, because time bins depend on
+	// the time.
 	latest = 5 * time.Second
-	// share is how many times as long as a look takes nothing is looked at afterwards: large clusters
-	// are shown less often.
+	// share is the minimum pause after an update, as a multiple of its duration: large clusters are
+	// updated less often.
 	share = 4
 )
 
-// Kinds returns a scheme with all kinds that are read.
+// Kinds returns a scheme with all kinds that the dashboard reads.
 func Kinds() (*runtime.Scheme, error) {
 	scheme, err := operator.Kinds()
 	if err != nil {
@@ -37,25 +38,25 @@ func Kinds() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// Options say what is shown.
+// Options configure the dashboard.
 type Options struct {
-	// Client reaches the cluster, and knows the [Kinds]. It reads and watches, and never writes.
+	// Client is a client for the cluster with the scheme [Kinds]. The dashboard only reads and watches.
 	Client client.WithWatch
-	// Prices are the user's own, by instance type. They go before list prices.
+	// Prices are the user's own prices, by instance type. They take precedence over list prices.
 	Prices []catalogue.Flavor
-	// AuditInterval is how often it is worked out what the pods could cost; 0 is never.
+	// AuditInterval is the time between audits; 0 disables them.
 	AuditInterval time.Duration
 	// Cycle is the width of a time bin.
 	Cycle time.Duration
-	// Show is given the page whenever it may have changed, in parts.
+	// Show receives the items of the page each time that it may have changed.
 	Show func([]view.Item)
 }
 
-// Run watches the cluster until ctx ends, and shows what it sees. It returns an error if nodes or pods
-// may not be read.
+// Run watches the cluster until ctx ends, and shows its state. It returns an error if nodes or pods may
+// not be read.
 //
-// What is being read then is left to itself: an API server that does not answer is asked which kinds it
-// has for half a minute, whatever becomes of ctx.
+// It does not wait for requests in progress: discovery at an API server that does not respond continues
+// for half a minute after ctx ends.
 func Run(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -87,7 +88,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 }
 
-// next returns when it is time to look again, or false when ctx has ended.
+// next returns true when it is time for an update, or false when ctx has ended.
 func (s *source) next(ctx context.Context, atLeast time.Duration) bool {
 	pause, longest := time.NewTimer(atLeast), time.NewTimer(max(latest, atLeast))
 	defer pause.Stop()

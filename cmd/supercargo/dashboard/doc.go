@@ -1,7 +1,7 @@
-// Package dashboard serves a live, read-only page about a cluster: what it costs, which pods are
-// on which nodes, what waits and why, and what Supercargo decides.
+// Package dashboard serves a live, read-only page about a cluster: its cost, which pods are on which
+// nodes, which pods are pending and why, and the decisions of Supercargo.
 //
-// source.go watches the cluster, package view says what is shown of it, hub.go keeps what was
-// said last, and server.go tells browsers what has changed since they asked. A browser that reads
-// slowly is told less often, never less.
+// source.go watches the cluster, package view computes the page, hub.go stores its current version, and
+// server.go and stream.go send changes to browsers. A slow browser receives fewer updates, but no
+// outdated ones.
 package dashboard

@@ -10,27 +10,27 @@ import (
 	"supercargo.dev/supercargo/cmd/supercargo/dashboard/view"
 )
 
-// mostGone is how many items that have gone are remembered. Who has not heard for so long that
-// more have gone starts again.
+// mostGone is the maximum number of deleted items that are remembered. A browser that has missed more
+// starts again.
 const mostGone = 10_000
 
-// hub has the page as it is, and by version what changed when. All that is kept for a reader is the
-// version that it has: a slow one costs no memory and is told what is true when it is ready again.
+// hub stores the current page, and the version of each change. Its only state for a reader is that
+// reader's version: a slow reader costs no memory, and receives the current state when it is ready.
 type hub struct {
-	// epoch tells this hub's versions from those of a program that ran before.
+	// epoch distinguishes the versions of this hub from those of an earlier process.
 	epoch string
 
 	mu      sync.Mutex
 	version uint64
 	items   map[itemKey]entry
-	gone    []goneItem // in the order of versions
-	forgot  uint64     // the greatest version of those no longer in gone
+	gone    []goneItem // sorted by version
+	forgot  uint64     // the greatest version that was removed from gone
 	changed chan struct{}
 }
 
 type itemKey struct{ section, key string }
 
-// entry is an item and the version with which it came.
+// entry is an item and the version of its last change.
 type entry struct {
 	json    []byte
 	version uint64
@@ -45,7 +45,7 @@ func newHub() *hub {
 	return &hub{epoch: rand.Text(), items: map[itemKey]entry{}, changed: make(chan struct{})}
 }
 
-// put replaces the page, and wakes readers if anything of it has changed.
+// put replaces the page, and wakes readers if it has changed.
 func (h *hub) put(items []view.Item) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -79,24 +79,24 @@ func (h *hub) put(items []view.Item) {
 	}
 }
 
-// change is an item that is new or has changed; nil JSON says that it has gone.
+// change is a new or changed item; nil JSON means that it was deleted.
 type change struct {
 	itemKey
 	json []byte
 }
 
-// update is what a reader has to be told.
+// update is a set of changes for a reader.
 type update struct {
-	// reset says that the reader must forget all that it has.
+	// reset means that the reader must discard its state.
 	reset   bool
 	changes []change
 	version uint64
-	// more is closed when there is something newer.
+	// more is closed when there is a newer version.
 	more <-chan struct{}
 }
 
-// since returns what has changed after a version; 0 is before everything. Items that came and went
-// in between are not mentioned but for having gone.
+// since returns the changes after a version; 0 is before all changes. An item that was created and
+// deleted in between only appears as deleted.
 func (h *hub) since(version uint64) update {
 	h.mu.Lock()
 	defer h.mu.Unlock()

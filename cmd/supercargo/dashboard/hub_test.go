@@ -9,7 +9,7 @@ import (
 	"supercargo.dev/supercargo/cmd/supercargo/dashboard/view"
 )
 
-// items are nodes with a value each: "a=1".
+// items returns nodes, each with a value: "a=1".
 func items(values ...string) []view.Item {
 	var all []view.Item
 	for _, v := range values {
@@ -18,7 +18,7 @@ func items(values ...string) []view.Item {
 	return all
 }
 
-// told is what an update says, as "a=1", or "a" for one that has gone; "reset" goes first.
+// told formats an update: "a=1", or "a" for a deleted item; "reset" comes first.
 func told(u update) []string {
 	var all []string
 	if u.reset {
@@ -38,9 +38,9 @@ func TestAReaderIsToldWhatHasChangedSinceItAsked(t *testing.T) {
 	h := newHub()
 	h.put(items("a=1", "b=1"))
 	first := h.since(0)
-	h.put(items("a=1", "b=2", "c=1")) // b changes, c comes
+	h.put(items("a=1", "b=2", "c=1")) // b changes, c is created
 	second := h.since(first.version)
-	h.put(items("a=1", "b=2")) // c goes
+	h.put(items("a=1", "b=2")) // c is deleted
 	third := h.since(second.version)
 	steps := []struct {
 		name string

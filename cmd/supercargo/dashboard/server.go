@@ -20,33 +20,33 @@ import (
 //go:embed page
 var page embed.FS
 
-// mostStreams is how many pages may be open at once.
+// mostStreams is the maximum number of open pages.
 const mostStreams = 64
 
-// ServerOptions say who may see the page.
+// ServerOptions configure access to the page.
 type ServerOptions struct {
-	// Token is what a browser must show once, as ?token=. Then it has a cookie. Required.
+	// Token is the secret that a browser sends once, as ?token=, in exchange for a cookie. Required.
 	Token string
-	// Hosts are names that the page may be asked for by, besides localhost and addresses.
+	// Hosts are accepted host names, besides localhost and IP addresses.
 	Hosts []string
 	// Done ends all streams when it is closed.
 	Done <-chan struct{}
 }
 
-// Server answers browsers. It only ever reads.
+// Server serves the page to browsers. It is read-only.
 type Server struct {
 	options  ServerOptions
 	hub      *hub
-	patience time.Duration // with a browser that does not read
+	patience time.Duration // write timeout of a browser
 	streams  atomic.Int64
 }
 
-// NewServer returns a server that has nothing to show yet.
+// NewServer returns a server with an empty page.
 func NewServer(o ServerOptions) *Server {
 	return &Server{options: o, hub: newHub(), patience: usualPatience}
 }
 
-// Show replaces what is shown.
+// Show replaces the page.
 func (s *Server) Show(items []view.Item) { s.hub.put(items) }
 
 func (s *Server) enter() bool {
@@ -59,11 +59,11 @@ func (s *Server) enter() bool {
 
 func (s *Server) leave() { s.streams.Add(-1) }
 
-// Handler serves the page at /, its parts beside it, and what changes at /events.
+// Handler serves the page at /, its files next to it, and its changes at /events.
 func (s *Server) Handler() http.Handler {
 	files, err := fs.Sub(page, "page")
 	if err != nil {
-		panic(err) // the folder is embedded above
+		panic(err) // the directory is embedded above
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /", http.FileServerFS(files))
@@ -71,11 +71,11 @@ func (s *Server) Handler() http.Handler {
 	return s.guard(mux)
 }
 
-// policy lets a page have its own scripts, styles and stream, and nothing from anywhere else.
+// policy allows the page's own scripts, styles and stream, and nothing from other origins.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// guard refuses who may not see the page, before anything else is looked at.
+// guard rejects unauthorised requests before they are processed.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -98,9 +98,8 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	})
 }
 
-// knownHost reports whether a page may be asked for by a name. A page of somebody else that has the
-// browser look up its own name here (DNS rebinding) has a name that nobody has allowed; an address is
-// not looked up.
+// knownHost reports whether a host is accepted. In a DNS rebinding attack, a foreign page resolves its
+// own host name to this server, so unknown names are rejected; IP addresses involve no lookup.
 func (s *Server) knownHost(hostPort string) bool {
 	host := hostPort
 	if name, _, err := net.SplitHostPort(hostPort); err == nil {
@@ -113,14 +112,14 @@ func (s *Server) knownHost(hostPort string) bool {
 	return slices.Contains(s.options.Hosts, host)
 }
 
-// cookie is the name of this server's cookie: others on this computer have their own, since cookies do
-// not tell ports apart.
+// cookie returns the name of the cookie, which is unique to this server: browsers share cookies between
+// the ports of a host.
 func (s *Server) cookie() string {
 	sum := sha256.Sum256([]byte(s.options.Token))
 	return "supercargo-" + hex.EncodeToString(sum[:4])
 }
 
-// logIn takes the token out of the address and gives a cookie for it.
+// logIn exchanges the token in the URL for a cookie.
 func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
 	if !s.right(r.URL.Query().Get("token")) {
 		http.Error(w, "that token is not the one that `supercargo dashboard` has printed", http.StatusUnauthorized)

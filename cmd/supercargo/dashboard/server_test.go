@@ -17,10 +17,10 @@ import (
 	"supercargo.dev/supercargo/cmd/supercargo/dashboard/view"
 )
 
-// long is how long a test waits for what should take no time.
+// long is how long a test waits for something that should be immediate.
 const long = 20 * time.Second
 
-// serve starts a server that has the token t0ken, and ends its streams with the test.
+// serve starts a server with the token t0ken, and ends its streams with the test.
 func serve(t *testing.T, hosts ...string) (*Server, *httptest.Server) {
 	t.Helper()
 	done := make(chan struct{})
@@ -33,7 +33,7 @@ func serve(t *testing.T, hosts ...string) (*Server, *httptest.Server) {
 	return s, h
 }
 
-// ask sends a request that somebody who has opened the page sends, after some changes to it.
+// ask sends an authorised request, after applying changes to it.
 func ask(t *testing.T, s *Server, url string, change ...func(*http.Request)) *http.Response {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -137,10 +137,10 @@ func TestEveryAnswerKeepsOthersOut(t *testing.T) {
 	}
 }
 
-// message is one of the stream.
+// message is an event of the stream.
 type message struct{ event, id, data string }
 
-// messages reads a stream until it has read an update: a commit.
+// messages reads a stream up to and including the next commit.
 func messages(t *testing.T, r *bufio.Reader) []message {
 	t.Helper()
 	var all []message
@@ -171,7 +171,7 @@ func messages(t *testing.T, r *bufio.Reader) []message {
 	}
 }
 
-// saysIn returns what the items of messages are, as section/key=item.
+// saysIn returns the items in messages, as section/key=item.
 func saysIn(t *testing.T, all []message) []string {
 	t.Helper()
 	var said []string
@@ -227,7 +227,7 @@ func TestAStreamBeginsWithAllAndGoesOnWithWhatChanges(t *testing.T) {
 	})
 }
 
-// large returns so many items of so many bytes.
+// large returns n items of the given size.
 func large(n, bytes int, with string) []view.Item {
 	var all []view.Item
 	for i := range n {
@@ -250,7 +250,7 @@ func TestMessagesAreBounded(t *testing.T) {
 	}
 }
 
-// TestAReaderThatDoesNotReadIsLetGo opens a stream and reads nothing of it while much changes.
+// TestAReaderThatDoesNotReadIsLetGo opens a stream and does not read it while much changes.
 func TestAReaderThatDoesNotReadIsLetGo(t *testing.T) {
 	s, h := serve(t)
 	s.patience = 200 * time.Millisecond

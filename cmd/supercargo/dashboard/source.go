@@ -21,7 +21,7 @@ import (
 	"supercargo.dev/supercargo/cmd/supercargo/dashboard/view"
 )
 
-// source watches all that is shown of a cluster, and keeps of it what is looked at.
+// source watches the objects of the page, and caches the parts that it needs.
 type source struct {
 	nodes, pods, fleets, migrations, policies, pools, profiles *followed
 	events                                                     []*followed
@@ -29,7 +29,7 @@ type source struct {
 	changed chan struct{} // has one element when something has changed
 }
 
-// controllers are the names by which parts of Supercargo make Events.
+// controllers are the reporting controllers of Supercargo's Events.
 var controllers = []string{"supercargo-autoscaler", "supercargo-descheduler"}
 
 func newSource(c client.WithWatch) *source {
@@ -50,7 +50,7 @@ func newSource(c client.WithWatch) *source {
 	return s
 }
 
-// touch notes that something has changed.
+// touch signals a change.
 func (s *source) touch() {
 	select {
 	case s.changed <- struct{}{}:
@@ -62,14 +62,15 @@ func (s *source) all() []*followed {
 	return append([]*followed{s.nodes, s.pods, s.fleets, s.migrations, s.policies, s.pools, s.profiles}, s.events...)
 }
 
-// start watches until ctx ends.
+// start starts to watch, until ctx ends.
 func (s *source) start(ctx context.Context) {
 	for _, f := range s.all() {
 		go f.informer.RunWithContext(ctx)
 	}
 }
 
-// ready returns when nodes and pods have been read for the first time, or why that cannot be.
+// ready returns nil when nodes and pods have been read for the first time, or an error if they cannot
+// be.
 func (s *source) ready(ctx context.Context) error {
 	const often = 20 * time.Millisecond
 	for {
@@ -87,7 +88,7 @@ func (s *source) ready(ctx context.Context) error {
 	}
 }
 
-// snapshot returns what was read. Objects are shared, and must not be changed.
+// snapshot returns the current objects. They are shared and must not be modified.
 func (s *source) snapshot() *view.Snapshot {
 	snapshot := &view.Snapshot{
 		Nodes: objectsOf[*corev1.Node](s.nodes), Pods: objectsOf[*corev1.Pod](s.pods), Fleets: objectsOf[*v1alpha1.NodeFleet](s.fleets),
@@ -118,14 +119,14 @@ func objectsOf[T any](f *followed) []T {
 	return all
 }
 
-// followed is a kind that is watched.
+// followed is a watched kind.
 type followed struct {
-	name     string // plural, for people
+	name     string // plural, for messages
 	required bool
 	informer cache.SharedIndexInformer
 
 	mu  sync.Mutex
-	err error // the last, of reading or watching; nil once it works again
+	err error // the last error of a list or watch; nil if it succeeded
 }
 
 func newFollowed(c client.WithWatch, name string, required bool, object client.Object, list func() client.ObjectList, selector string, touch func()) *followed {
@@ -149,7 +150,7 @@ func newFollowed(c client.WithWatch, name string, required bool, object client.O
 	}
 	f.informer = cache.NewSharedIndexInformerWithOptions(lister, object, cache.SharedIndexInformerOptions{})
 	must(f.informer.SetTransform(strip))
-	// What is wrong is shown on the page; the informer goes on trying.
+	// The page shows errors; the informer retries.
 	must(f.informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) { touch() }))
 	_, err := f.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { touch() }, UpdateFunc: func(any, any) { touch() }, DeleteFunc: func(any) { touch() },
@@ -158,7 +159,7 @@ func newFollowed(c client.WithWatch, name string, required bool, object client.O
 	return f
 }
 
-// must is for what can only fail once an informer runs.
+// must panics on errors that are only possible after an informer has started.
 func must(err error) {
 	if err != nil {
 		panic(err)
@@ -177,7 +178,7 @@ func (f *followed) lastError() error {
 	return f.err
 }
 
-// fatal returns the error of a kind that the page cannot do without, if trying again does not help.
+// fatal returns the error of the last list or watch if retries cannot succeed.
 func (f *followed) fatal() error {
 	err := f.lastError()
 	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
@@ -186,8 +187,8 @@ func (f *followed) fatal() error {
 	return nil
 }
 
-// note says why something of a kind is not shown; empty if all is, or if the cluster does not have the
-// kind.
+// note returns why objects of a kind are missing or outdated; empty if they are not, or if the kind is
+// not installed.
 func (f *followed) note() string {
 	err := f.lastError()
 	switch {

@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// How browsers are told.
+// The timing and size of messages.
 const (
-	// pace is the least time between two updates of one browser.
+	// pace is the minimum time between two updates of a browser.
 	pace = 250 * time.Millisecond
-	// beat is after how long without an update a browser is told that the stream still works.
+	// beat is the time without an update after which a browser receives a keep-alive.
 	beat = 15 * time.Second
-	// usualPatience is how long a browser may take to read a message.
+	// usualPatience is the write timeout of a message.
 	usualPatience = 20 * time.Second
-	// mostMessage is how large a message is, unless one item is larger.
+	// mostMessage is the maximum size of a message with more than one item, in bytes.
 	mostMessage = 64 << 10
 )
 
-// stream writes server-sent events. Each update is some messages "items" and then one "commit",
-// whose ID a browser that comes back tells us; "reset" before them says to forget everything.
+// stream writes server-sent events. An update consists of "items" messages and a final "commit", whose
+// ID the browser sends when it reconnects; a "reset" at the beginning tells it to discard its state.
 type stream struct {
 	w        http.ResponseWriter
 	control  *http.ResponseController
@@ -32,7 +32,7 @@ type stream struct {
 	text     bytes.Buffer
 }
 
-// stream tells a browser what changes until it leaves.
+// stream sends changes to a browser until it disconnects.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	if !s.enter() {
 		w.Header().Set("Retry-After", "10")
@@ -52,7 +52,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 			err = out.write(": still here\n\n")
 		}
 		if err != nil {
-			return // the browser has gone, or reads too slowly to be told anything
+			return // the browser has disconnected, or reads too slowly
 		}
 		version = u.version
 		if !wait(r, s.options.Done, u.more) {
@@ -61,7 +61,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// wait returns when there is something to tell, or false when nobody listens any more.
+// wait returns true when there is something to send, or false when the stream is to end.
 func wait(r *http.Request, done <-chan struct{}, more <-chan struct{}) bool {
 	after := func(what <-chan struct{}, d time.Duration) bool {
 		timer := time.NewTimer(d)
@@ -79,7 +79,7 @@ func wait(r *http.Request, done <-chan struct{}, more <-chan struct{}) bool {
 	return after(nil, pace) && after(more, beat)
 }
 
-// versionOf reads the ID of a commit; 0 for one of another program or none.
+// versionOf returns the version in the ID of a commit; 0 if it has another epoch or is invalid.
 func (s *stream) versionOf(id string) uint64 {
 	number, ours := strings.CutPrefix(id, s.epoch+"-")
 	version, err := strconv.ParseUint(number, 10, 64)
@@ -89,7 +89,7 @@ func (s *stream) versionOf(id string) uint64 {
 	return version
 }
 
-// tell writes an update in messages of bounded size.
+// tell writes an update in messages of limited size.
 func (s *stream) tell(u update) error {
 	if u.reset {
 		if err := s.write("event: reset\ndata: {}\n\n"); err != nil {
@@ -112,7 +112,7 @@ func (s *stream) tell(u update) error {
 	return s.write(fmt.Sprintf("event: commit\nid: %s-%d\ndata: {\"at\":%d}\n\n", s.epoch, u.version, time.Now().UnixMilli()))
 }
 
-// add puts a change into the message: [section, key, item], where null says that it has gone.
+// add appends a change to the message: [section, key, item], where null means deleted.
 func (s *stream) add(c *change) error {
 	head, err := json.Marshal([]string{c.section, c.key})
 	if err != nil {
@@ -133,7 +133,7 @@ func (s *stream) add(c *change) error {
 	return nil
 }
 
-// flush writes the message, if there is one.
+// flush writes the message, if it is not empty.
 func (s *stream) flush() error {
 	if s.text.Len() == 0 {
 		return nil
@@ -144,7 +144,7 @@ func (s *stream) flush() error {
 	return err
 }
 
-// write gives the browser some time to read.
+// write writes text with a timeout.
 func (s *stream) write(text string) error {
 	if err := s.control.SetWriteDeadline(time.Now().Add(s.patience)); err != nil {
 		return fmt.Errorf("bound the time to write: %w", err)

@@ -8,19 +8,18 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// annotations are those that are kept: those of Supercargo that the page shows.
+// annotations are the annotations to keep.
 var annotations = []string{v1alpha1.AnnotationExpectedFinish, v1alpha1.AnnotationDraining, v1alpha1.AnnotationPricePerHour, ownerKind, ownerName, ownerNamespace}
 
-// What cluster-api writes on a node, by which its MachineDeployment is found.
+// The annotations of cluster-api on a node, which identify its MachineDeployment.
 const (
 	ownerKind      = "cluster.x-k8s.io/owner-kind"
 	ownerName      = "cluster.x-k8s.io/owner-name"
 	ownerNamespace = "cluster.x-k8s.io/cluster-namespace"
 )
 
-// strip takes out of objects what is not looked at, before they are kept. Environment variables,
-// commands and volumes of pods are never in the memory of this program for longer than it takes to
-// read them.
+// strip removes unused fields before objects are cached. Environment variables, commands and volumes of
+// pods are in memory only while an object is decoded.
 func strip(object any) (any, error) {
 	if o, is := object.(client.Object); is {
 		o.SetManagedFields(nil)
@@ -47,14 +46,14 @@ func strip(object any) (any, error) {
 	return object, nil
 }
 
-// stripPod leaves where a pod is, what it requests, its class and why it waits.
+// stripPod keeps a pod's node, requests, class and why it is pending.
 func stripPod(p *corev1.Pod) {
 	spec := corev1.PodSpec{NodeName: p.Spec.NodeName, Overhead: p.Spec.Overhead, Resources: p.Spec.Resources, SchedulingGates: p.Spec.SchedulingGates}
 	spec.InitContainers, spec.Containers = containers(p.Spec.InitContainers), containers(p.Spec.Containers)
 	status := corev1.PodStatus{Phase: p.Status.Phase, Resources: p.Status.Resources, AllocatedResources: p.Status.AllocatedResources}
 	for _, statuses := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
 		for i := range statuses {
-			// What a resize has not changed yet counts.
+			// Keep resources, because a pending resize still counts with the old ones.
 			statuses[i] = corev1.ContainerStatus{Name: statuses[i].Name, Resources: statuses[i].Resources, AllocatedResources: statuses[i].AllocatedResources}
 		}
 	}

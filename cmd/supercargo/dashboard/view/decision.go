@@ -12,38 +12,38 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// mostDecisions is how many decisions and Events are kept and shown.
+// mostDecisions is the maximum number of decisions and Events.
 const mostDecisions = 200
 
-// Decision is what Supercargo has decided, or told in an Event.
+// Decision is a decision of Supercargo, or one of its Events.
 type Decision struct {
-	// Key tells decisions apart, and is the same when one is seen again.
+	// Key identifies a decision and is stable.
 	Key string `json:"key"`
-	// At is when it was made, in milliseconds since 1970.
+	// At is the time of the decision, in milliseconds since 1970.
 	At int64 `json:"at"`
-	// Object is whose it is, as kind and name. Mode is empty for an Event.
+	// Object is the kind and name of the object. Mode is empty for an Event.
 	Object string `json:"object"`
 	Mode   string `json:"mode,omitempty"`
-	// Warning says that it is an Event of that type.
+	// Warning reports whether it is an Event of type Warning.
 	Warning bool   `json:"warning,omitempty"`
 	Summary string `json:"summary"`
-	// Terms are what it consists of and what it was weighed by, a sentence each.
+	// Terms are its parts and alternatives, a sentence each.
 	Terms []string `json:"terms,omitempty"`
-	// Outcomes are what was expected of it, beside what was measured.
+	// Outcomes are expected figures with the measured ones.
 	Outcomes []Outcome `json:"outcomes,omitempty"`
-	// Open says that nothing was measured yet.
+	// Open reports whether nothing has been measured yet.
 	Open bool `json:"open,omitempty"`
 }
 
-// Outcome is a figure that was expected; Measured is empty while it was not measured.
+// Outcome is an expected figure; Measured is empty until it is measured.
 type Outcome struct {
 	Name     string `json:"name"`
 	Expected string `json:"expected"`
 	Measured string `json:"measured,omitempty"`
 }
 
-// Remember returns decisions that were seen before and those that are seen now, the latest first,
-// at most 200. Of one that was seen before, what is seen now counts.
+// Remember returns earlier and current decisions, the latest first, at most 200. If a key is in both,
+// the current decision is used.
 func Remember(before, now []Decision) []Decision {
 	seen := make(map[string]bool, len(now))
 	all := make([]Decision, 0, len(before)+len(now))
@@ -59,7 +59,7 @@ func Remember(before, now []Decision) []Decision {
 	return all[:min(len(all), mostDecisions)]
 }
 
-// decisions are those that the objects of a snapshot have in their status, and its Events.
+// decisions returns the last decisions in the status of objects, and the Events.
 func decisions(s *Snapshot) []Decision {
 	var all []Decision
 	for _, o := range s.Fleets {
@@ -104,7 +104,7 @@ func ofFleet(name string, d *v1alpha1.FleetDecision) Decision {
 	return shown
 }
 
-// fleetTerms are purchases, then releases, then what it comes to and what was rejected.
+// fleetTerms returns purchases, then releases, then totals and rejected options.
 func fleetTerms(d *v1alpha1.FleetDecision) []string {
 	var terms []string
 	add := func(format string, args ...any) { terms = append(terms, fmt.Sprintf(format, args...)) }
@@ -145,7 +145,7 @@ func rejections(all []v1alpha1.Rejection) []string {
 	return terms
 }
 
-// doing says what a fleet carries out.
+// doing describes an intent of a fleet.
 func doing(i *v1alpha1.FleetIntent) string {
 	var parts []string
 	for _, o := range i.Orders {

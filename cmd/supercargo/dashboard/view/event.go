@@ -9,7 +9,7 @@ import (
 	"supercargo.dev/supercargo/internal/text/clip"
 )
 
-// ofEvent returns an Event as a decision. One that was made again counts as of the last time.
+// ofEvent returns an Event as a decision. A repeated Event has its last time.
 func ofEvent(e *eventsv1.Event) Decision {
 	at := e.EventTime.Time
 	if e.Series != nil {

@@ -17,17 +17,18 @@ type Fleet struct {
 	Machines int32  `json:"machines"`
 	InFlight int32  `json:"inFlight"`
 	Pending  int32  `json:"pending"`
-	// Dollars per hour now, and at least for the same pods; empty if that is not known.
+	// Dollars is the current price per hour, and Bound the lower bound for the same pods; empty if
+	// unknown.
 	Dollars string `json:"dollars,omitempty"`
 	Bound   string `json:"bound,omitempty"`
-	// Doing is what is being carried out; empty if nothing is.
+	// Doing is the intent in progress; empty if there is none.
 	Doing string `json:"doing,omitempty"`
-	// Waiting says which pods wait although a machine could be bought; empty if none does.
+	// Waiting is why pods wait although a machine could be bought; empty if none does.
 	Waiting    string      `json:"waiting,omitempty"`
 	Conditions []Condition `json:"conditions"`
 }
 
-// Condition is one of an object, and whether it is as it should be.
+// Condition is a condition of an object. OK reports whether its status is the healthy one.
 type Condition struct {
 	Type    string `json:"type"`
 	Status  string `json:"status"`
@@ -36,7 +37,7 @@ type Condition struct {
 	OK      bool   `json:"ok"`
 }
 
-// badIfTrue are the conditions that are bad if they are true. All others are bad if they are not.
+// badIfTrue are the conditions that are unhealthy if true. All others are unhealthy if not true.
 var badIfTrue = []string{
 	v1alpha1.ConditionPaused, v1alpha1.FleetLimited, v1alpha1.FleetDegraded, v1alpha1.PolicyConflict, v1alpha1.PoolOverstated,
 }
@@ -55,7 +56,7 @@ func conditions(all []metav1.Condition) []Condition {
 	return shown
 }
 
-// fleets are ordered by name.
+// fleets returns the fleets, sorted by name.
 func fleets(all []*v1alpha1.NodeFleet) []Fleet {
 	shown := make([]Fleet, 0, len(all))
 	for _, o := range all {

@@ -5,15 +5,15 @@ import (
 	"fmt"
 )
 
-// Item is a part of a page that changes by itself.
+// Item is a part of a page that changes independently.
 type Item struct {
-	// Section and Key tell items apart.
+	// Section and Key identify an item.
 	Section, Key string
-	// JSON is what is in it.
+	// JSON is its content.
 	JSON []byte
 }
 
-// Items returns a page in parts, each of which says all that its place in a list goes by.
+// Items returns the items of a page. Each contains the fields that determine its position in a list.
 func (p *Page) Items() ([]Item, error) {
 	items := make([]Item, 0, 1+len(p.Nodes)+len(p.Pending)+len(p.Fleets)+len(p.Decisions)+len(p.Migrations)+len(p.Policies)+len(p.Pools))
 	var fault error

@@ -10,10 +10,10 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// mostMigrations is how many Migrations are shown.
+// mostMigrations is the maximum number of Migrations.
 const mostMigrations = 100
 
-// Migration is a pod that moves or has moved.
+// Migration is a Migration of a pod.
 type Migration struct {
 	Name   string `json:"name"` // namespace/name
 	Pod    string `json:"pod"`
@@ -21,10 +21,10 @@ type Migration struct {
 	To     string `json:"to,omitempty"`
 	Method string `json:"method"`
 	Phase  string `json:"phase"`
-	// Ended and Failed say whether it has ended, and whether the pod is not where it was to go.
+	// Ended reports whether it has ended, and Failed whether it ended without moving the pod.
 	Ended  bool `json:"ended,omitempty"`
 	Failed bool `json:"failed,omitempty"`
-	// Message is what was said last.
+	// Message is the latest message.
 	Message string `json:"message,omitempty"`
 	Steps   []Step `json:"steps"`
 	// Created and Deadline are times in seconds since 1970; 0 if there is none.
@@ -36,12 +36,12 @@ type Migration struct {
 	Bytes         int64  `json:"bytes,omitempty"`
 }
 
-// Step is one of a migration.
+// Step is a step of a migration.
 type Step struct {
 	Name string `json:"name"`
 	// State is Done, Now, Failed or To come.
 	State string `json:"state"`
-	// At is since when it is so, in seconds since 1970; 0 if it is to come.
+	// At is when the state was reached, in seconds since 1970; 0 for a step to come.
 	At int64 `json:"at,omitempty"`
 }
 
@@ -53,13 +53,14 @@ const (
 	stepToCome = "To come"
 )
 
-// steps are the conditions of a migration in their order.
+// steps are the conditions of a migration, in the order of the steps.
 var steps = []string{
 	v1alpha1.MigrationEligible, v1alpha1.MigrationReserved, v1alpha1.MigrationFrozen, v1alpha1.MigrationShipped,
 	v1alpha1.MigrationVerified, v1alpha1.MigrationHandedOver, v1alpha1.MigrationCleanedUp,
 }
 
-// migrations are those under way, then those that have ended, each the latest first, at most 100.
+// migrations returns the running migrations, then the ended ones, the latest first in each group, at
+// most 100.
 func migrations(all []*v1alpha1.Migration) []Migration {
 	shown := make([]Migration, 0, len(all))
 	for _, o := range all {
@@ -102,8 +103,8 @@ func migrationOf(o *v1alpha1.Migration) Migration {
 	return m
 }
 
-// stepsOf says how far each step is. The first that is not done is what happens now; those that a
-// pod does without, such as freezing one that restarts, are done when a later one is.
+// stepsOf returns the state of each step. The step after the last done one is the current one. Steps
+// that a migration skips, such as freezing for a restart, are done when a later one is.
 func stepsOf(conditions []metav1.Condition, ended bool) []Step {
 	last := -1
 	for i, name := range steps {
@@ -131,7 +132,7 @@ func stepsOf(conditions []metav1.Condition, ended bool) []Step {
 	return all
 }
 
-// said is the message of the condition that changed last; ties go to the later step.
+// said returns the message of the condition that changed last; ties go to the later step.
 func said(conditions []metav1.Condition) string {
 	var last *metav1.Condition
 	for _, name := range append(slices.Clone(steps), v1alpha1.MigrationFinished) {

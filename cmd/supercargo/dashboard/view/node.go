@@ -16,44 +16,42 @@ import (
 	"supercargo.dev/supercargo/internal/text/dollars"
 )
 
-// Endless is the time bin of a service, and of a node that has one.
+// Endless is the time bin of a service, and of a node with a service.
 const Endless = -1
 
-// Unknown is the time bin of a batch pod without an expected finish: Supercargo's scheduler has
-// not bound it.
+// Unknown is the time bin of a batch pod without an expected finish, which Supercargo's scheduler did
+// not bind.
 const Unknown = -2
 
-// mostPods is how many pods of a node are shown.
+// mostPods is the maximum number of pods shown on a node.
 const mostPods = 300
 
-// Node is a node, and its pods as they are drawn.
+// Node is a node with its pods.
 type Node struct {
 	Name  string `json:"name"`
 	Type  string `json:"type,omitempty"`
 	Fleet string `json:"fleet,omitempty"`
-	// Class is which pods it takes: batch, service or any.
+	// Class is the class of pods that it accepts: batch, service or any.
 	Class string `json:"class"`
-	// Dollars per hour; nil if that is not known, for the reason in Unpriced.
+	// Dollars is the price per hour; nil if it is unknown, for the reason in Unpriced.
 	Dollars  *float64 `json:"dollars,omitempty"`
 	Unpriced string   `json:"unpriced,omitempty"`
-	// Watts is what it is modelled to draw; nil if its machine type is not known.
+	// Watts is the modelled power; nil if its machine type is unknown.
 	Watts *float64 `json:"watts,omitempty"`
-	// MilliCPU and Memory are what pods can request of it, the others what they do. Memory is
-	// in bytes.
+	// MilliCPU and Memory are allocatable, and the others are the sums of requests. Memory is in bytes.
 	MilliCPU          int64 `json:"cpu"`
 	Memory            int64 `json:"memory"`
 	RequestedMilliCPU int64 `json:"requestedCPU"`
 	RequestedMemory   int64 `json:"requestedMemory"`
-	// Ready and Cordoned are as kubectl shows them. Emptying is who empties it.
+	// Ready and Cordoned are as in kubectl. Emptying is the owner of its drain.
 	Ready    bool   `json:"ready"`
 	Cordoned bool   `json:"cordoned,omitempty"`
 	Emptying string `json:"emptying,omitempty"`
-	// Created is since when it is there, in seconds since 1970.
+	// Created is when it was created, in seconds since 1970.
 	Created int64 `json:"created"`
-	// Bin is its time bin: that of its pod which ends last, 0 if it is empty, else Endless or
-	// Unknown.
+	// Bin is the latest time bin of its pods, which can be Endless or Unknown; 0 if it is empty.
 	Bin int64 `json:"bin"`
-	// Pods are ordered as they are drawn. Those beyond the first 300 are counted in MorePods.
+	// Pods are sorted in the order of display. MorePods is the number of pods beyond the first 300.
 	Pods     []Pod `json:"pods"`
 	MorePods int   `json:"morePods,omitempty"`
 }
@@ -61,26 +59,26 @@ type Node struct {
 // Pod is a pod on a node.
 type Pod struct {
 	Name string `json:"name"` // namespace/name
-	// Class is batch, service or system: that of a DaemonSet or a static one.
+	// Class is batch, service or, for DaemonSet pods and static pods, system.
 	Class    string `json:"class"`
 	Bin      int64  `json:"bin"`
 	MilliCPU int64  `json:"cpu"`
 	Memory   int64  `json:"memory"`
-	// Finish is when it is expected to end, in seconds since 1970; 0 if that is not known.
+	// Finish is the expected finish, in seconds since 1970; 0 if unknown.
 	Finish int64 `json:"finish,omitempty"`
-	// State is empty for a pod that runs, and else Starting or Leaving.
+	// State is Starting, Leaving or empty for a running pod.
 	State string `json:"state,omitempty"`
 }
 
-// system is the class of pods that are on every node.
+// system is the class of pods that run on every node.
 const system = "system"
 
-// ended reports whether a pod has none of its node's room any more.
+// ended reports whether a pod no longer uses its node's room.
 func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// nodes are ordered by name.
+// nodes returns the nodes, sorted by name.
 func nodes(s *Snapshot, now time.Time) []Node {
 	on := make(map[string][]*corev1.Pod, len(s.Nodes))
 	for _, pod := range s.Pods {
@@ -116,7 +114,7 @@ func nodeOf(node *corev1.Node) Node {
 	}
 }
 
-// machineType is what the node's machine is called.
+// machineType returns the instance type of a node, or else its machine type.
 func machineType(node *corev1.Node) string {
 	return cmp.Or(node.Labels[corev1.LabelInstanceTypeStable], node.Labels[v1alpha1.LabelMachineType])
 }
@@ -130,8 +128,8 @@ func ready(node *corev1.Node) bool {
 	return false
 }
 
-// addPods adds pods in the order in which they are drawn: services, then batch pods, those that
-// end last first, then those of the system; ties by name. Sums are of all of them.
+// addPods adds pods in the order of display: services, then batch pods with the latest finish first,
+// then system pods; ties by name. The sums include all pods.
 func (n *Node) addPods(pods []*corev1.Pod, now time.Time, cycle time.Duration) {
 	n.Pods = make([]Pod, 0, len(pods))
 	for _, pod := range pods {
@@ -151,8 +149,7 @@ func (n *Node) addPods(pods []*corev1.Pod, now time.Time, cycle time.Duration) {
 	}
 }
 
-// later returns the time bin of a node that has pods of both: one that never ends by itself is the
-// latest, then one of which the end is not known.
+// later returns the later of two time bins: Endless is the latest, then Unknown.
 func later(a, b int64) int64 {
 	for _, bin := range []int64{Endless, Unknown} {
 		if a == bin || b == bin {
@@ -162,7 +159,7 @@ func later(a, b int64) int64 {
 	return max(a, b)
 }
 
-// rank is in which order classes are drawn.
+// rank is the order in which classes are shown.
 var rank = map[string]int{string(class.Service): 0, string(class.Batch): 1, system: 2}
 
 func podOf(pod *corev1.Pod, now time.Time, cycle time.Duration) Pod {

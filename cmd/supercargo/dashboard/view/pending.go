@@ -10,32 +10,32 @@ import (
 	"supercargo.dev/supercargo/internal/text/clip"
 )
 
-// What is shown of pending pods at most.
+// The limits of what is shown of pending pods.
 const (
 	mostReasons = 50
 	mostNames   = 10
 	longest     = 1024
 )
 
-// Pending are pods that have no node for the same reason.
+// Pending is a group of pods without a node for the same reason.
 type Pending struct {
 	// Reason is the message of their condition PodScheduled.
 	Reason string `json:"reason"`
 	Pods   int    `json:"pods"`
-	// Names are those of the pods that have waited longest, as namespace/name.
+	// Names are the names of the oldest pods, as namespace/name.
 	Names []string `json:"names"`
-	// MilliCPU and Memory are what they request together.
+	// MilliCPU and Memory are the sums of their requests.
 	MilliCPU int64 `json:"cpu"`
 	Memory   int64 `json:"memory"`
-	// Since is when the first of them was created, in seconds since 1970.
+	// Since is when the oldest of them was created, in seconds since 1970.
 	Since int64 `json:"since"`
 }
 
-// notLookedAt is the reason of pods that no scheduler has looked at.
+// notLookedAt is the reason of pods without a message from a scheduler.
 const notLookedAt = "no scheduler has tried to place it yet"
 
-// pending groups pods without a node by reason. The groups with most pods are first; ties go to
-// the lesser reason.
+// pending groups pods without a node by reason. The largest groups come first; ties are sorted by
+// reason.
 func pending(pods []*corev1.Pod) []Pending {
 	by := map[string][]*corev1.Pod{}
 	for _, pod := range pods {

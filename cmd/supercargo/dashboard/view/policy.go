@@ -7,16 +7,16 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// Policy is a ReplicaPolicy: what was measured last, and what its law makes of it.
+// Policy is a ReplicaPolicy: its last observation, and what its law decides.
 type Policy struct {
 	Name   string `json:"name"` // namespace/name
 	Target string `json:"target"`
 	Law    string `json:"law"`
 	Mode   string `json:"mode"`
-	// SLO is the response time to keep; empty if the law has none.
+	// SLO is the target response time; empty if there is none.
 	SLO string `json:"slo,omitempty"`
-	// What was measured At, in seconds since 1970; empty if it was not to be had. OverSLO says that
-	// the response time is longer than it should be.
+	// At is the time of the observation, in seconds since 1970; figures that were not measured are
+	// empty. OverSLO reports whether the response time exceeds the SLO.
 	At           int64    `json:"at,omitempty"`
 	Rate         string   `json:"rate,omitempty"`
 	ResponseTime string   `json:"responseTime,omitempty"`
@@ -24,19 +24,20 @@ type Policy struct {
 	Queue        string   `json:"queue,omitempty"`
 	Utilization  string   `json:"utilization,omitempty"`
 	Notes        []string `json:"notes,omitempty"`
-	// Wanted is what the law wants, Asked what the target was asked for; the others are pods.
+	// Wanted is the number of replicas that the law wants, Asked is the number in the target's scale,
+	// and the others are numbers of pods.
 	Wanted   int32 `json:"wanted"`
 	Asked    int32 `json:"asked"`
 	Replicas int32 `json:"replicas"`
 	Ready    int32 `json:"ready"`
 	Min      int32 `json:"min"`
 	Max      int32 `json:"max"`
-	// Reasons are those of the last decision, the most important first.
+	// Reasons are the reasons of the last decision, the most important first.
 	Reasons    []string    `json:"reasons,omitempty"`
 	Conditions []Condition `json:"conditions"`
 }
 
-// policies are ordered by name.
+// policies returns the policies, sorted by name.
 func policies(all []*v1alpha1.ReplicaPolicy) []Policy {
 	shown := make([]Policy, 0, len(all))
 	for _, o := range all {

@@ -7,30 +7,30 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// Pool is a WorkerPool and the queue that it works off.
+// Pool is a WorkerPool and the queue of its manager.
 type Pool struct {
 	Name  string `json:"name"` // namespace/name
 	Mode  string `json:"mode"`
 	Phase string `json:"phase,omitempty"`
-	// Tasks, as the manager said last; Known is false before it has said anything.
+	// Known reports whether the manager has reported its tasks; the others are the latest numbers.
 	Known   bool  `json:"known"`
 	Waiting int32 `json:"waiting"`
 	Running int32 `json:"running"`
 	Done    int64 `json:"done"`
-	// ShortageCores is how many cores the tasks that wait want.
+	// ShortageCores is the number of cores that the waiting tasks need.
 	ShortageCores string `json:"shortageCores,omitempty"`
-	// Workers.
+	// The numbers of workers and their limits.
 	Connected int32 `json:"connected"`
 	Coming    int32 `json:"coming"`
 	Leaving   int32 `json:"leaving"`
 	Min       int32 `json:"min"`
 	Max       int32 `json:"max"`
-	// SilentSince is since when the manager has not answered, in seconds since 1970; 0 if it answers.
+	// SilentSince is when the manager stopped answering, in seconds since 1970; 0 if it answers.
 	SilentSince int64       `json:"silentSince,omitempty"`
 	Conditions  []Condition `json:"conditions"`
 }
 
-// pools are ordered by name.
+// pools returns the pools, sorted by name.
 func pools(all []*v1alpha1.WorkerPool) []Pool {
 	shown := make([]Pool, 0, len(all))
 	for _, o := range all {

@@ -10,8 +10,7 @@ import (
 	"supercargo.dev/supercargo/internal/energy/profile"
 )
 
-// power knows what machines draw: first by MachineProfiles, then by the table that the program
-// carries.
+// power returns the power of machines: from MachineProfiles, or else from the built-in table.
 type power struct {
 	stated profile.StatedPower
 	table  *energy.Table
@@ -20,14 +19,14 @@ type power struct {
 func newPower(profiles []*v1alpha1.MachineProfile) power {
 	p := power{stated: profile.StatedPower{}, table: energy.BuiltIn()}
 	for _, o := range profiles {
-		// One that is not valid says so in its own status, and counts as none.
+		// An invalid profile reports that in its own status, and is ignored here.
 		_ = p.stated.Add(o)
 	}
 	return p
 }
 
-// of returns what a node draws if pods use as much CPU as they request; nil if its machine type is
-// not known.
+// of returns the power of a node if its pods use as much CPU as they request; nil if its machine type
+// is unknown.
 func (p power) of(node *corev1.Node, requestedMilliCPU int64) *float64 {
 	kind := cmp.Or(node.Labels[v1alpha1.LabelMachineType], node.Labels[corev1.LabelInstanceTypeStable])
 	model, known := p.stated[kind]

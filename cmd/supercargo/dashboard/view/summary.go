@@ -4,22 +4,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Summary is the cluster in figures. Money is in dollars per hour.
+// Summary is the totals of the cluster. Prices are in dollars per hour.
 type Summary struct {
 	Nodes int `json:"nodes"`
 	Ready int `json:"ready"`
-	// Empty is how many have no pod but those of the system.
+	// Empty is the number of nodes without pods other than system pods.
 	Empty int `json:"empty"`
-	// Pods is how many have a node, Pending how many have none.
+	// Pods is the number of pods with a node, and Pending is the number without.
 	Pods    int `json:"pods"`
 	Pending int `json:"pending"`
-	// CPU and Memory are the shares of all nodes that pods request, from 0 to 1.
+	// CPU and Memory are the requested shares of all nodes, from 0 to 1.
 	CPU    float64 `json:"requestedCPU"`
 	Memory float64 `json:"requestedMemory"`
-	// Dollars is what the Priced nodes cost now.
+	// Dollars is the current price of the Priced nodes.
 	Dollars float64 `json:"dollars"`
 	Priced  int     `json:"priced"`
-	// Watts is what the Powered nodes are modelled to draw now.
+	// Watts is the current modelled power of the Powered nodes.
 	Watts   float64 `json:"watts"`
 	Powered int     `json:"powered"`
 	// CycleSeconds is the width of a time bin.
@@ -28,29 +28,29 @@ type Summary struct {
 	Notes        []string `json:"notes,omitempty"`
 }
 
-// Audit is what the same pods could cost, as `supercargo audit` finds it.
+// Audit is what the same pods could cost, as in `supercargo audit`.
 type Audit struct {
-	// At is of which time it is, in seconds since 1970, and Took how long it took.
+	// At is the time of the audit, in seconds since 1970, and Took is its duration.
 	At   int64   `json:"at"`
 	Took float64 `json:"tookSeconds"`
-	// Now is the bill then, Moved that after moves alone, Cheapest that of the cheapest machines
-	// found and Bound what any machines cost that hold the pods.
+	// Now is the bill at that time, Moved is the bill after moves alone, Cheapest is the bill of the
+	// cheapest machines found, and Bound is a lower bound for any machines for the pods.
 	Now      float64 `json:"now"`
 	Moved    float64 `json:"moved"`
 	Cheapest float64 `json:"cheapest"`
 	Bound    float64 `json:"bound"`
-	// The Nodes are how many machines there are in each bill.
+	// NodesNow, NodesMoved and NodesCheapest are the numbers of machines in these bills.
 	NodesNow      int `json:"nodesNow"`
 	NodesMoved    int `json:"nodesMoved"`
 	NodesCheapest int `json:"nodesCheapest"`
-	// Source says which prices machines are bought at.
+	// Source describes the prices of machines for sale.
 	Source string   `json:"source"`
 	Notes  []string `json:"notes,omitempty"`
-	// Error says why there are no newer figures.
+	// Error is why there are no newer figures.
 	Error string `json:"error,omitempty"`
 }
 
-// summary adds up what is on a page.
+// summary computes the totals of a page.
 func summary(s *Snapshot, p *Page) Summary {
 	sum := Summary{Nodes: len(p.Nodes), CycleSeconds: s.Cycle.Seconds(), Audit: s.Audit, Notes: s.Notes}
 	var cpu, memory, requestedCPU, requestedMemory int64
@@ -83,7 +83,7 @@ func (s *Summary) addNode(n *Node) {
 	}
 }
 
-// hasWork reports whether a pod is there that is not of the system.
+// hasWork reports whether a node has a pod that is not a system pod.
 func hasWork(n *Node) bool { return len(n.Pods) > 0 && n.Pods[0].Class != system }
 
 func countPending(pods []*corev1.Pod) (n int) {

@@ -1,8 +1,8 @@
-// Package view says what the dashboard shows of a cluster at a moment. It is a pure function of
-// the objects and the time: the page only lays out what it is told here.
+// Package view computes what the dashboard shows of a cluster at a time. It is a pure function of the
+// objects and the time; the page only formats its result.
 //
-// Only the fields of [Page] leave the cluster by way of the dashboard. Environment variables,
-// commands, Secrets and ConfigMaps are not among them.
+// Only the fields of [Page] leave the cluster through the dashboard. They do not contain environment
+// variables, commands, Secrets or ConfigMaps.
 package view
 
 import (
@@ -14,7 +14,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// Snapshot is a cluster at a moment, each kind in any order. Nothing of it is changed.
+// Snapshot is the state of a cluster at a time. Each kind is in any order. It is not modified.
 type Snapshot struct {
 	Nodes      []*corev1.Node
 	Pods       []*corev1.Pod
@@ -23,27 +23,27 @@ type Snapshot struct {
 	Policies   []*v1alpha1.ReplicaPolicy
 	Pools      []*v1alpha1.WorkerPool
 	Profiles   []*v1alpha1.MachineProfile
-	// Events are those that parts of Supercargo have made.
+	// Events are those of Supercargo's controllers.
 	Events []*eventsv1.Event
-	// Decisions are those that were seen before: an object's status has only the last one.
+	// Decisions are earlier decisions: the status of an object has only the last one.
 	Decisions []Decision
-	// Prices are what nodes cost, by name. A node that is missing was not priced yet.
+	// Prices are the prices of nodes, by name. A node that is missing has not been priced yet.
 	Prices map[string]Price
 	// Audit is the last audit of the cluster; nil before the first.
 	Audit *Audit
 	// Cycle is the width of a time bin.
 	Cycle time.Duration
-	// Notes say what could not be read, and why.
+	// Notes describe objects that could not be read.
 	Notes []string
 }
 
-// Price is what a node costs, in micro-dollars per hour, or why that is not known.
+// Price is the price of a node, in micro-dollars per hour, or why it is unknown.
 type Price struct {
 	MicroDollarsPerHour int64
 	Unpriced            string
 }
 
-// Page is all that is shown. Lists are ordered, and bounded but for nodes.
+// Page is the content of the page. Lists are sorted, and limited in length except for nodes.
 type Page struct {
 	Summary    Summary
 	Nodes      []Node
@@ -55,7 +55,7 @@ type Page struct {
 	Pools      []Pool
 }
 
-// Of returns what is shown of a snapshot at a time. Cost: O(n log n) for n objects.
+// Of returns the page for a snapshot at a time. Cost: O(n log n) for n objects.
 func Of(s *Snapshot, now time.Time) *Page {
 	p := &Page{
 		Nodes: nodes(s, now), Pending: pending(s.Pods), Fleets: fleets(s.Fleets), Decisions: Remember(s.Decisions, decisions(s)),
@@ -65,7 +65,7 @@ func Of(s *Snapshot, now time.Time) *Page {
 	return p
 }
 
-// seconds is a time in seconds since 1970; 0 for the zero time.
+// seconds returns a time in seconds since 1970; 0 for the zero time.
 func seconds(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

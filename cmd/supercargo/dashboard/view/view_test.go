@@ -34,7 +34,7 @@ func aNode(name string, change ...func(*corev1.Node)) *corev1.Node {
 	return n
 }
 
-// aPod returns a running service of a CPU and a GiB.
+// aPod returns a running service with 1 CPU and 1 GiB.
 func aPod(name, node string, change ...func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, CreationTimestamp: ago(time.Minute), Labels: map[string]string{}, Annotations: map[string]string{}}}
 	p.Spec.NodeName, p.Status.Phase = node, corev1.PodRunning
@@ -51,7 +51,7 @@ func owner(kind string) func(*corev1.Pod) {
 	}
 }
 
-// ends makes a pod a batch pod that is expected to end after a time.
+// ends makes a pod a batch pod with an expected finish after a duration.
 func ends(after time.Duration) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Labels[v1alpha1.LabelClass] = "batch"
