@@ -61,7 +61,7 @@ func TestTheFiguresOfAClusterAreThoseWorkedOutByHand(t *testing.T) {
 	tests := []struct {
 		name                        string
 		nodes                       []Node
-		now, moved, cheapest, least int64 // least is what so much of the best machine costs
+		now, moved, cheapest, least int64 // least is the price of the needed part of the best machine
 		emptied                     []string
 		moves                       int
 	}{

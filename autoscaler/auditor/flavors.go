@@ -288,6 +288,7 @@ type UnknownTypesError struct {
 	Source string
 }
 
+// Error implements error.
 func (e *UnknownTypesError) Error() string {
 	return fmt.Sprintf("%s: no instance type of %s matches", strings.Join(e.Patterns, ", "), e.Source)
 }

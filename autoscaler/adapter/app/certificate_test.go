@@ -49,8 +49,8 @@ func trusts(t *testing.T, c client.Client, r *registration, at time.Time) error 
 	return selfsigned.Pair{Certificate: chain, Key: key, Authorities: a.Spec.CABundle}.Check(r.certificate.hosts, at)
 }
 
-// TestReplicasServeOneCertificate: the API server trusts one bundle and connects to any
-// replica.
+// TestReplicasServeOneCertificateAndRenewItWithoutARestart: the API server trusts one bundle
+// and connects to any replica.
 func TestReplicasServeOneCertificateAndRenewItWithoutARestart(t *testing.T) {
 	c := keeper(t, apiService("v1beta2", customGroup, self.String())).client
 	a, b := replica(c, noon), replica(c, noon)

@@ -163,7 +163,7 @@ func (m *measurements) run(ctx context.Context, group *errgroup.Group, o Options
 	}
 	group.Go(func() error { return w.Run(ctx, found) })
 	if o.History {
-		const share = 5 // the part of the store for pod series, which are short-lived
+		const share = 5 // pod series, which are short-lived, get a fifth of the store
 		r := &history.Recorder{Cache: c.GetCache(), Store: m.store, Repeat: longest, MostPods: o.Store.MaxSeries / share, Clock: clock.RealClock{}, Log: o.Log}
 		group.Go(func() error { return r.Run(ctx) })
 	}

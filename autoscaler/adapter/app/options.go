@@ -58,8 +58,8 @@ type Options struct {
 	History bool
 	// Usage records the usage of pods, from metrics.k8s.io, and their requests.
 	Usage bool
-	// StaleAfter is the maximum age of the observation of a ReplicaPolicy, plus the longest
-	// interval of its law.
+	// StaleAfter plus the longest interval of its law is the maximum age of the observation
+	// of a ReplicaPolicy.
 	StaleAfter time.Duration
 	// QueryAddress is where the store answers PromQL over plain HTTP without authentication,
 	// as host:port; "0" disables it.
@@ -164,8 +164,8 @@ func (o *Options) addScrapeFlags(flags *pflag.FlagSet) {
 	flags.UintVar(&s.LabelValueLimit, "scrape-label-value-limit", s.LabelValueLimit, "maximum bytes of a label value")
 }
 
-// UseKubeconfig sets the kubeconfig of the API server that authenticates and authorises
-// clients, unless another one is set for this.
+// UseKubeconfig sets the kubeconfig for authentication and authorisation of clients, unless
+// another one is given for them.
 func (o *Options) UseKubeconfig(file string) {
 	for _, to := range []*string{&o.Server.Authentication.RemoteKubeConfigFile, &o.Server.Authorization.RemoteKubeConfigFile} {
 		if *to == "" {

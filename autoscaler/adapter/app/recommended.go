@@ -23,7 +23,7 @@ func recommended(o Options, factory informers.SharedInformerFactory) (*genericap
 	config.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions, namer)
 	config.OpenAPIConfig.Info.Title, config.OpenAPIConfig.Info.Version = "metrics-adapter", version.Version
 	config.OpenAPIV3Config.Info.Title, config.OpenAPIV3Config.Info.Version = "metrics-adapter", version.Version
-	config.EnableMetrics = false // /metrics also has the metrics of the store; see add
+	config.EnableMetrics = false // add serves /metrics, together with the metrics of the store
 	return config, apply(o, config, factory)
 }
 

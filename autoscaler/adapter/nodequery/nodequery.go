@@ -18,8 +18,9 @@ import (
 	"supercargo.dev/supercargo/internal/platform/promql"
 )
 
-// The limits of a query. mostLooks times the number of nodes is the number of samples that a
-// server reads; looksAtOnce bounds what it holds in memory for one query.
+// The limits of a query. mostLooks is the maximum number of sample times: times the number of
+// nodes, it is the number of samples that a server reads. looksAtOnce bounds what the server
+// holds in memory for one query.
 const (
 	MostSpan    = 366 * 24 * time.Hour
 	MinStep     = time.Second
@@ -51,8 +52,8 @@ type Span struct {
 	// From and To are its ends, and At is the time within it at which the state of nodes is
 	// shown. All are whole seconds.
 	From, To, At time.Time
-	// Step is the time between the looks from which means, comings and goings are computed,
-	// in whole seconds.
+	// Step is the time between sample times, in whole seconds. Means, comings and goings are
+	// computed from the samples.
 	Step time.Duration
 }
 
@@ -62,7 +63,7 @@ func UsualStep(from, to time.Time) time.Duration {
 	return max(unit, (to.Sub(from)/usualLooks + unit - 1).Truncate(unit))
 }
 
-// Validate returns all errors in the span, including too many looks for a server.
+// Validate returns all errors in the span, including too many sample times for a server.
 func (s Span) Validate() error {
 	var errs input.Faults
 	length := s.To.Sub(s.From)
@@ -76,16 +77,16 @@ func (s Span) Validate() error {
 	return errors.Join(errs...)
 }
 
-// looks returns the times of the first and the last look: servers align subqueries to
-// multiples of the step since 1970. A valid span has at least one look.
+// looks returns the first and the last sample time: servers align subqueries to multiples of
+// the step since 1970. A valid span has at least one sample time.
 func (s Span) looks() (first, last time.Time) {
 	step := int64(s.Step / time.Second)
 	return time.Unix((s.From.Unix()+step-1)/step*step, 0).UTC(), time.Unix(s.To.Unix()/step*step, 0).UTC()
 }
 
 // Read queries the history of the nodes in a valid span. It ignores impossible values, such
-// as NaN. Cost: seven queries, plus six for every 25 looks. If the server has no history, the
-// report has no nodes.
+// as NaN. Cost: seven queries, plus six for every 25 sample times. If the server has no
+// history, the report has no nodes.
 func Read(ctx context.Context, q promql.Querier, span Span) (*Report, error) {
 	if err := span.Validate(); err != nil {
 		return nil, fmt.Errorf("read the history of nodes: %w", err)
@@ -126,8 +127,9 @@ type key struct{ node, machineType, resource string }
 type values map[key]float64
 
 // found are the results of the queries. ready, pods, finish and available are for one time;
-// sums are sums of the available amounts over the looks; first and last are when a node was
-// first and last seen, in seconds since 1970; looks is the number of looks that saw it.
+// sums are sums of the available amounts over the sample times; first and last are when a
+// node was first and last seen, in seconds since 1970; looks is the number of samples of a
+// node.
 type found struct {
 	ready, pods, finish, available values
 	least, capacity                values
@@ -143,11 +145,11 @@ type reader struct {
 	err     error
 }
 
-// slice queries the looks between two times, inclusive.
+// slice queries the sample times between two times, inclusive.
 func (r *reader) slice(from, to time.Time, step time.Duration) {
 	over := func(into values, function, expression string, merge func(a, b float64) float64) {
-		// Extend the range by one second, so that it includes the first look whether or not
-		// the server's ranges are closed on the left.
+		// Extend the range by one second, so that it includes the first sample time whether
+		// or not the server's ranges are closed on the left.
 		expression = fmt.Sprintf("%s((%s)[%ds:%ds])", function, expression, int(to.Sub(from).Seconds())+1, int(step.Seconds()))
 		r.ask(into, expression, to, merge)
 	}

@@ -32,7 +32,7 @@ func read(t *testing.T, s *promserver.Server, span nodequery.Span) *nodequery.Re
 	return r
 }
 
-// minutes returns a span in minutes after noon, with a look every minute.
+// minutes returns a span in minutes after noon, with a sample every minute.
 func minutes(from, to, at int) nodequery.Span {
 	return nodequery.Span{From: after(from, 0), To: after(to, 0), At: after(at, 0), Step: time.Minute}
 }
@@ -86,7 +86,7 @@ func anHour(t *testing.T) *promserver.Server {
 	c.Until(after(9, 50))
 	c.Add(recorded.Pod("job", "a", "2", after(60, 0)), recorded.Pod("web", "z", "1", time.Time{}))
 	c.Until(after(10, 20))
-	burst := recorded.Pod("burst", "a", "1", time.Time{}) // between two looks
+	burst := recorded.Pod("burst", "a", "1", time.Time{}) // between two samples
 	c.Add(burst)
 	c.Until(after(10, 40))
 	c.Remove(burst)
@@ -111,7 +111,7 @@ func TestWhatTheRecorderWroteIsFound(t *testing.T) {
 		": 1/1 nodes, 1 pods | cpu 4 2.5 2.664 2.5 | GiB 8 6 6.164 6 | finish - -",
 		"big: 0/1 nodes, 0 pods | cpu 4 0 1.663 0 | GiB 8 0 3.325 0 | finish - -",
 		"m1: 1/1 nodes, 1 pods | cpu 4 1.5 3.607 1.5 | GiB 8 6 9.721 6 | finish 13:00:00 900",
-		// The looks before 12:10 see 3.5 cores free, later ones 1.5, and none sees 0.5.
+		// The samples before 12:10 see 3.5 cores free, later ones 1.5, and none sees 0.5.
 		"a of m1: ready, 1 pods | cpu 4 1.5 1.828 0.5 | GiB 8 6 6.164 5 | finish 13:00:00 900 | came - went -, 1h1m0s",
 		"b of m1: absent, 0 pods | cpu 4 - 3.5 3.5 | GiB 8 - 7 7 | finish - - | came - went 12:31:00, 31m0s",
 		"c of big: not ready, 0 pods | cpu 4 0 1.663 0 | GiB 8 0 3.325 0 | finish - - | came 12:21:00 went -, 40m0s",
@@ -258,7 +258,7 @@ func TestAServerWithoutHistoryHasNoNodes(t *testing.T) {
 	}
 }
 
-// TestLooksAreAskedForAFewAtATime: no query covers more than 25 looks, and each look is
+// TestLooksAreAskedForAFewAtATime: no query covers more than 25 sample times, and each is
 // covered once.
 func TestLooksAreAskedForAFewAtATime(t *testing.T) {
 	for _, tc := range []struct{ looks, queries int }{{1, 7 + 6}, {25, 7 + 6}, {26, 7 + 12}, {51, 7 + 18}} {
@@ -266,7 +266,7 @@ func TestLooksAreAskedForAFewAtATime(t *testing.T) {
 		c := recorded.Start(t, s, after(-5, 0))
 		c.Add(recorded.Node("a", "m1"))
 		c.Until(after(60, 0))
-		// From half a minute before the first look to half a minute after the last.
+		// From half a minute before the first sample to half a minute after the last.
 		span := nodequery.Span{From: after(0, -30), To: after(tc.looks-1, 30), At: noon, Step: time.Minute}
 		r := read(t, s, span)
 		if got := len(s.Asked()); got != tc.queries {

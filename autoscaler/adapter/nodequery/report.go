@@ -14,10 +14,10 @@ type Report struct {
 	To   time.Time `json:"to"`
 	// At is the time at which the state of nodes is shown.
 	At time.Time `json:"at"`
-	// StepSeconds is the time between looks.
+	// StepSeconds is the time between samples.
 	StepSeconds float64 `json:"stepSeconds"`
-	// Begins and Ends are the times of the first and the last look that saw any node; nil if
-	// none did.
+	// Begins and Ends are the times of the first and the last sample of any node; nil if
+	// there is none.
 	Begins *time.Time `json:"begins,omitempty"`
 	Ends   *time.Time `json:"ends,omitempty"`
 	// MachineTypes and Nodes are sorted by name. A node whose type changed is listed once for
@@ -45,13 +45,13 @@ type Node struct {
 	CPU    Resource `json:"cpu"`
 	Memory Resource `json:"memory"`
 	Busy
-	// Came is the first look that saw the node, and Went is the first look after the last
-	// that did: it came or went up to one step earlier. They are nil if the node was there at
-	// the beginning or the end of the recorded history, and if no look saw it.
+	// Came is the time of the first sample of the node, and Went is the first sample time
+	// after its last one: it came or went up to one step earlier. Came is nil if the node was
+	// there when the history begins, Went if it was there when it ends, and both if it has no
+	// sample.
 	Came *time.Time `json:"came,omitempty"`
 	Went *time.Time `json:"went,omitempty"`
-	// ThereSeconds is how long the node was there: the number of looks that saw it times the
-	// step.
+	// ThereSeconds is how long the node was there: the number of its samples times the step.
 	ThereSeconds float64 `json:"thereSeconds"`
 }
 
@@ -76,8 +76,8 @@ type Resource struct {
 	// Available is what further pods may request at the time At.
 	Available *float64 `json:"available,omitempty"`
 	// Mean and Least are the mean and minimum of Available while the node, or any node of the
-	// machine type, was there. Least covers all samples for a node, and the looks for a
-	// machine type.
+	// machine type, was there. Least covers every written value for a node, but only the
+	// sample times for a machine type.
 	Mean  *float64 `json:"meanAvailable,omitempty"`
 	Least *float64 `json:"leastAvailable,omitempty"`
 }
@@ -107,7 +107,7 @@ func (f found) report(span Span) *Report {
 	return r
 }
 
-// keys returns the nodes that a look saw, and those that existed only between two looks.
+// keys returns the nodes with a sample, and those that existed only between two samples.
 func (f found) keys() []key {
 	keys := map[key]bool{}
 	for k := range f.first {
@@ -137,7 +137,7 @@ func (f found) node(k key, r *Report) Node {
 		n.Busy = busyUntil(*moment(finish), r.At)
 	}
 	if f.looks[k] == 0 {
-		return n // it existed only between two looks
+		return n // it existed only between two samples
 	}
 	if first := moment(f.first[k]); first.After(*r.Begins) {
 		n.Came = first

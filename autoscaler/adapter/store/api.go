@@ -156,7 +156,7 @@ func (a *api) series(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = q.Close() }() // it was only read
+	defer func() { _ = q.Close() }() // read-only, so a failure to close loses nothing
 	found := []labels.Labels{}
 	for _, matchers := range p.selectors {
 		set := q.Select(r.Context(), false, nil, matchers...)
@@ -199,7 +199,7 @@ func (a *api) names(r *http.Request, list func(names, []*labels.Matcher) ([]stri
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = q.Close() }() // it was only read
+	defer func() { _ = q.Close() }() // read-only, so a failure to close loses nothing
 	if len(p.selectors) == 0 {
 		p.selectors = [][]*labels.Matcher{nil}
 	}

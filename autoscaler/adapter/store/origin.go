@@ -27,7 +27,7 @@ func (s *Store) Origins(ctx context.Context, expression string) (map[Origin]bool
 	if err != nil {
 		return nil, fmt.Errorf("find what query %q reads: %w", expression, err)
 	}
-	defer func() { _ = q.Close() }() // it was only read
+	defer func() { _ = q.Close() }() // read-only, so a failure to close loses nothing
 	origins := map[Origin]bool{}
 	for _, matchers := range parser.ExtractSelectors(parsed) {
 		if err := gather(ctx, q, since, matchers, origins); err != nil {

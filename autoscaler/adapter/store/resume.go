@@ -47,7 +47,7 @@ func openEnds(ctx context.Context, db *tsdb.DB, since int64) ([]openEnd, error) 
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = q.Close() }() // it was only read
+	defer func() { _ = q.Close() }() // read-only, so a failure to close loses nothing
 	var ends []openEnd
 	var it chunkenc.Iterator
 	found := q.Select(ctx, false, nil, everything())

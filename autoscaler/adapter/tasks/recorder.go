@@ -94,7 +94,7 @@ func (r *Recorder) Record(ctx context.Context) error {
 		series, err = Of(&q)
 	}
 	if ctx.Err() != nil {
-		return err // it was not the manager that gave up
+		return err // the caller gave up, not the manager
 	}
 	answered := series != nil
 	r.reading(answered).Inc()

@@ -32,8 +32,8 @@ const DefaultStaleAfter = 3 * time.Minute
 type Source struct {
 	Reader client.Reader
 	Clock  clock.PassiveClock
-	// StaleAfter is the maximum age of the last observation of a policy, plus the longest
-	// interval of its law.
+	// StaleAfter plus the longest interval of its law is the maximum age of the last
+	// observation of a policy.
 	StaleAfter time.Duration
 }
 
