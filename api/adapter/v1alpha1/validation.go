@@ -19,7 +19,7 @@ import (
 const WantedReplicas = "supercargo_wanted_replicas"
 
 // reservedJobs are the jobs of discovered targets, which the configuration may not name.
-var reservedJobs = []string{"pods", "services"}
+var reservedJobs = []string{"pods", "services", "kubelets", "node-meters"}
 
 // The limits of the interval of a target.
 const (

@@ -193,8 +193,8 @@ func (f workersFlags) check() error {
 		{"max-workers", f.maxWorkers, f.maxWorkers >= 1 && f.maxWorkers <= mostWorkers, fmt.Sprintf("1 to %d", mostWorkers)},
 		{"min-workers", f.minWorkers, f.minWorkers >= 0 && f.minWorkers <= f.maxWorkers, "0 to --max-workers"},
 		{"start-workers", f.startWorkers, f.startWorkers >= 0 && f.startWorkers <= f.maxWorkers, "0 to --max-workers"},
-		{"interval", f.cycle, f.cycle >= 0, "more than 0"},
-		{"expected-init-time", f.expectedInit, f.expectedInit >= 0, "more than 0"},
+		{"interval", f.cycle, f.cycle >= 0, "0 or more"},
+		{"expected-init-time", f.expectedInit, f.expectedInit >= 0, "0 or more"},
 		{"price-per-hour", f.pricePerHour, f.pricePerHour >= 0 && f.pricePerHour <= 1e6, "0 to 1000000 dollars"},
 		{"billing-period", f.billingPeriod, f.billingPeriod >= time.Second && f.billingPeriod <= 24*time.Hour, "1s to 24h"},
 	} {

@@ -135,7 +135,7 @@ func refusedByStatus(s *v1alpha1.FlavorStatus, pod *cluster.Pod, now time.Time) 
 func (w *FleetWhy) act(in *WhyInput, f *FleetInput, pod *world.Waiting) {
 	s := &f.Fleet.Status
 	ready := meta.FindStatusCondition(s.Conditions, v1alpha1.FleetReady)
-	buy, listed := boughtFor(s.LastDecision, pod.Name)
+	buy := boughtFor(s.LastDecision, pod.Name)
 	takes := slices.ContainsFunc(w.Flavors, func(t Tally) bool { return t.Reason == "" })
 	switch {
 	case s.Deferral != nil && slices.Contains(s.Deferral.PodNames, pod.Name):
@@ -144,7 +144,7 @@ func (w *FleetWhy) act(in *WhyInput, f *FleetInput, pod *world.Waiting) {
 			d.Reason, clockOf(d.RoomTime.Time), clockOf(d.BuyTime.Time), d.SavesDollars)
 		w.ExpectedTime = &d.RoomTime.Time
 	case buy != nil && !s.LastDecision.Time.Time.Before(pod.Since.Add(-time.Second)):
-		w.ordered(in, f, buy, listed)
+		w.ordered(in, f, buy)
 	case ready == nil:
 		w.Doing, w.Because = Nothing, "the autoscaler has not looked at the fleet yet: is it running?"
 	case ready.Status != metav1.ConditionTrue:
@@ -164,13 +164,10 @@ func (w *FleetWhy) act(in *WhyInput, f *FleetInput, pod *world.Waiting) {
 }
 
 // ordered sets which machine was ordered for the pod, and when it is expected.
-func (w *FleetWhy) ordered(in *WhyInput, f *FleetInput, buy *v1alpha1.DecidedPurchase, listed bool) {
+func (w *FleetWhy) ordered(in *WhyInput, f *FleetInput, buy *v1alpha1.DecidedPurchase) {
 	d := f.Fleet.Status.LastDecision
 	w.Flavor = buy.Flavor
-	of := fmt.Sprintf("%d of flavor %s for %d pods", buy.Count, buy.Flavor, buy.Pods)
-	if listed {
-		of += ", this one among them"
-	}
+	of := fmt.Sprintf("%d of flavor %s for %d pods, this one among them", buy.Count, buy.Flavor, buy.Pods)
 	if d.Mode == v1alpha1.FleetObserve {
 		w.Doing, w.Because = WouldOrder, fmt.Sprintf("in mode Act it would have bought %s at %s: %s", of, clockOf(d.Time.Time), buy.Reason)
 		return
@@ -203,19 +200,19 @@ func (w *FleetWhy) expect(f *FleetInput) {
 	}
 }
 
-// boughtFor returns the purchase of a decision that names the pod, and whether there is one.
-func boughtFor(d *v1alpha1.FleetDecision, pod string) (buy *v1alpha1.DecidedPurchase, listed bool) {
+// boughtFor returns the purchase of a decision that names the pod; nil if there is none.
+func boughtFor(d *v1alpha1.FleetDecision, pod string) *v1alpha1.DecidedPurchase {
 	if d == nil {
-		return nil, false
+		return nil
 	}
 	for i := range d.Buys {
 		for _, m := range d.Buys[i].Machines {
 			if slices.Contains(m.PodNames, pod) {
-				return &d.Buys[i], true
+				return &d.Buys[i]
 			}
 		}
 	}
-	return nil, false
+	return nil
 }
 
 // rejection returns why the fleet buys nothing for the pod, from its last decision or its Events.

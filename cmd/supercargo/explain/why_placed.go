@@ -51,7 +51,7 @@ func newPlacement(in *WhyInput) *Placement {
 	}
 	for i := range in.Fleets {
 		f := in.Fleets[i].Fleet
-		if buy, _ := boughtFor(f.Status.LastDecision, world.PodName(pod)); buy != nil && f.Status.LastDecision.Mode == v1alpha1.FleetAct {
+		if buy := boughtFor(f.Status.LastDecision, world.PodName(pod)); buy != nil && f.Status.LastDecision.Mode == v1alpha1.FleetAct {
 			add("NodeFleet %s ordered machines of flavor %s at %s for it and others: %s", f.Name, buy.Flavor, clockOf(f.Status.LastDecision.Time.Time), buy.Reason)
 		}
 	}
