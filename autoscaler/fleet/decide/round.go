@@ -15,135 +15,131 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// Config says what a fleet may do.
+// Config is what a fleet may do.
 type Config struct {
-	// Act says that machines may be changed. Without it machines are waited for however long
-	// they take, and nodes that are being drained are uncordoned.
+	// Act allows changes of machines. Without it, late machines are awaited indefinitely, and nodes that are being
+	// drained are uncordoned.
 	Act bool
-	// SkipDrains leaves nodes that are being drained as they are.
+	// SkipDrains leaves nodes that are being drained unchanged.
 	SkipDrains bool
-	// Class is which pods the machines take.
+	// Class is the class of pods that the machines accept.
 	Class class.Class
-	// Limits bound all machines together.
+	// Limits bound the sum of all machines.
 	Limits cluster.Limits
-	// MaxUnavailable is how many machines may be on their way out at a time: a number, or a
-	// share of the machines, rounded up. A value that is neither allows for none.
+	// MaxUnavailable is the maximum number of machines that are drained or released at a time: a number, or a
+	// percentage of the machines, rounded up. An invalid value allows none.
 	MaxUnavailable intstr.IntOrString
-	// MaxFlavors is of how many flavors machines may be ordered in one round, and of how many
-	// they may be released; 0 means any number.
+	// MaxFlavors is the maximum number of flavors of which machines are ordered in one round, and also of those of
+	// which machines are released; 0 means no maximum.
 	MaxFlavors int
 
 	// Interval is the time between two rounds when nothing happens.
 	Interval time.Duration
-	// BillingPeriod is the unit of which every started one is paid.
+	// BillingPeriod is the unit of billing. Every started period is billed in full.
 	BillingPeriod time.Duration
-	// ExpectedLag is how long a machine is expected to take while nothing is known of its flavor.
+	// ExpectedLag is the expected start-up time of a flavor for which none has been learned.
 	ExpectedLag time.Duration
-	// BackOff is for how long a flavor is not ordered after one of its machines did not come;
-	// twice as long each time in a row, up to sixteen times.
+	// BackOff is how long a flavor is not ordered after one of its machines did not come. It doubles with each failure
+	// in a row, up to sixteen times.
 	BackOff time.Duration
-	// MaxWait is for how much longer than a machine takes a pod may wait for room that comes
-	// free, where that is cheaper.
+	// MaxWait is how much longer than the start-up time of a machine a pod may wait for room that becomes free, if that
+	// is cheaper.
 	MaxWait time.Duration
 
-	// Empty and UnderUsed say which machines may be released.
+	// Empty and UnderUsed allow the release of empty machines and the drain of under-used ones.
 	Empty, UnderUsed bool
-	// MoveServices says that pods of services may leave their nodes as others may.
+	// MoveServices allows services to be moved like other pods.
 	MoveServices bool
-	// Horizon is how long the cluster is taken to stay as it is.
+	// Horizon is how long the cluster is assumed to stay unchanged.
 	Horizon time.Duration
-	// Residence is how long a machine stays at least before it is exchanged, PodResidence how
-	// long a pod stays on its machine before it is moved.
+	// Residence is the minimum time that a machine stays before it is exchanged, PodResidence the minimum time that a
+	// pod stays on its machine before it is moved.
 	Residence, PodResidence time.Duration
-	// DrainTimeout is how long pods may take to leave a node beyond what was expected of them.
+	// DrainTimeout is how long pods may take to leave a node beyond the expected time.
 	DrainTimeout time.Duration
-	// ReleaseDelay is how long a node must have been cordoned before it is trusted to
-	// be empty: a pod that the scheduler was binding at that moment shows up by then.
+	// ReleaseDelay is how long a node must have been cordoned before it counts as empty: by then, a pod that the
+	// scheduler was binding at the time of the cordon is visible.
 	ReleaseDelay time.Duration
 
-	// Stop is asked from time to time whether to make do with the best plan so far; nil never
-	// stops.
+	// Stop is polled; once it returns true, the best plan so far is used. nil never stops.
 	Stop func() bool
 }
 
-// Observation is what one fleet sees at one moment.
+// Observation is what one fleet observes at one moment.
 type Observation struct {
-	// State is the cluster. The fleet's own machines are in it by their [Machine.Key]; flavors
-	// are those that can be ordered. Of the rest, Nodes and Pending are looked at.
+	// State is the cluster. It names the fleet's own machines by their [Machine.Key], and its flavors are those that
+	// can be ordered. Of its other fields, Nodes and Pending are used.
 	State cluster.State
-	// Flavors are all of the fleet, those that cannot be ordered included, ordered by name.
+	// Flavors are all flavors of the fleet, including those that cannot be ordered, ordered by name.
 	Flavors []Flavor
-	// Machines are all of the fleet, those that have been asked to go included, ordered by name.
+	// Machines are all machines of the fleet, including those being released, ordered by name.
 	Machines []Machine
-	// Quota is what the seller still allows for. Plans count what pods can use of machines,
-	// which is less than what counts against it: orders look at that again.
+	// Quota is what the seller still allows. Plans count only what pods can use of a machine, which is less than what
+	// counts against the quota, so orders check it again.
 	Quota cluster.Limits
-	// Gather is for how long more pods are awaited before anything is ordered.
+	// Gather is how much longer to wait for more pods before anything is ordered.
 	Gather time.Duration
-	// Interrupted says that an earlier round did not finish what it did, and Unfinished what
-	// that round was about to order.
+	// Interrupted reports that an earlier round did not finish its writes. Unfinished are the orders that it was about
+	// to make.
 	Interrupted bool
 	Unfinished  []Order
-	// Drains are the fleet's nodes that it drains, ordered by name.
+	// Drains are the nodes that the fleet drains, ordered by name.
 	Drains []Draining
-	// Foreign are nodes that the fleet has cordoned, and that belong to none of its machines
-	// any more, ordered by name.
+	// Foreign are nodes that the fleet has cordoned and that no longer belong to any of its machines, ordered by name.
 	Foreign []string
-	// Unbound are when the pods were created that are bound to no node and of which the
-	// scheduler has not said that they have no room.
+	// Unbound are the creation times of the pods that are bound to no node and that the scheduler has not reported
+	// unschedulable.
 	Unbound []time.Time
-	// Misfits are images that pods show not to run on the architecture of their nodes, ordered
-	// by pod, whoever the nodes belong to; Runs are those that have run.
+	// Misfits are images that pods show not to run on the architecture of their nodes, ordered by pod, on nodes of any
+	// owner. Runs are the platforms on which images have run.
 	Misfits []cluster.Misfit
 	Runs    map[cluster.Platform]bool
 }
 
-// Flavor is a kind of machine that a fleet may have.
+// Flavor is a flavor of a fleet.
 type Flavor struct {
 	// Name is unique in the fleet.
 	Name string
-	// Size is what pods and DaemonSets can use of one machine, which counts against the
-	// fleet's limits; Sold is what counts against the seller's quota.
+	// Size is what pods and DaemonSets can use of one machine, which counts against the fleet's limits. Sold is what
+	// counts against the seller's quota.
 	Size, Sold packing.Size
 	// MicroDollarsPerHour is the price of one machine.
 	MicroDollarsPerHour int64
-	// Min is the least number of machines, Want how many there are to be.
+	// Min is the minimum number of machines, Want the desired number.
 	Min, Want int
-	// Ordered is how many there are or are to be, without those that have been asked to go.
+	// Ordered is the number of existing and ordered machines, without those being released.
 	Ordered int
-	// Unusable says that no machine of it can be ordered.
+	// Unusable reports that no machine of the flavor can be ordered.
 	Unusable bool
-	// JoinTimeout is how long a machine may take from its order until its node is ready, Lag
-	// how long one is expected to take, and Learned whether that is what machines of it took.
+	// JoinTimeout is the maximum time from the order of a machine until its node is ready. Lag is the expected time,
+	// and Learned reports whether it was measured on machines of this flavor.
 	JoinTimeout, Lag time.Duration
 	Learned          bool
-	// Failures is how many machines in a row did not come, AvoidUntil until when it is not
-	// ordered because of that; zero if it may be.
+	// Failures is the number of machines in a row that did not come. AvoidUntil is the time until which the flavor is
+	// therefore not ordered; zero if it may be ordered.
 	Failures   int32
 	AvoidUntil time.Time
 }
 
-// Machine is a machine of a fleet, from its order until it is no longer paid for.
+// Machine is a machine of a fleet, from its order until it is no longer billed.
 type Machine struct {
-	// Name is unique in the fleet, Flavor names one of the observation.
+	// Name is unique in the fleet, Flavor names a flavor of the observation.
 	Name, Flavor string
-	// Key is the name that the state has it by: that of its node, or another as long as
-	// OnOrder says that it is a machine on its way there.
+	// Key is the name of the machine in the state: that of its node, or a placeholder while OnOrder reports that the
+	// machine is on order.
 	Key     string
 	OnOrder bool
-	// Ordered is when it was ordered.
+	// Ordered is the time of the order.
 	Ordered time.Time
-	// Leaving says that it has been asked to go.
+	// Leaving reports that the machine is being released.
 	Leaving bool
-	// Unidentified says that it is not known which node is on it. There may be pods on it.
+	// Unidentified reports that the node on the machine is unknown. Pods may run on it.
 	Unidentified bool
-	// Failed says what went wrong if the machine is never going to come, Waits what its
-	// provider waits for; empty if neither is known.
+	// Failed is the error of a machine that will never come, Waits what its provider waits for; empty if unknown.
 	Failed, Waits string
-	// HadNode says that the provider knows its node, be it still there or not.
+	// HadNode reports that the provider knows a node of the machine, even one that is gone.
 	HadNode bool
-	// Startup is the taint that its node, which is ready, has yet to lose; empty if there is
-	// none.
+	// Startup is the startup taint that the ready node of the machine still has; empty if there is none.
 	Startup string
 	// Node is its node; nil if there is none.
 	Node *MachineNode
