@@ -207,7 +207,7 @@ func sideBySide(n int, do func(i int)) {
 			return nil
 		})
 	}
-	_ = g.Wait() // none of them fails
+	_ = g.Wait() // none of them returns an error
 }
 
 // purchase makes the orders of an intent and releases the machines that did not come. Meanwhile it uncordons the nodes

@@ -222,7 +222,7 @@ func (q *question) answered() bool {
 	}
 }
 
-// pending returns the question unless it has been answered.
+// pending returns the question, or nil if it has been answered.
 func (q *question) pending() *question {
 	if q != nil && q.answered() {
 		return nil

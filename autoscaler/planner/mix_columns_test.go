@@ -113,7 +113,7 @@ func TestTheRelaxationIsTheCheapestInPartsOfMachines(t *testing.T) {
 		{"the rest goes in pairs", []int64{6, 4}, []int{10, 16}, 13},
 		{"nothing goes with these", []int64{6, 7}, []int{10, 10}, 20},
 		{"three kinds fill", []int64{5, 3, 2}, []int{4, 4, 4}, 4},
-		// 3 3 3 fits, 4 4 fits, and 3 3 4 fills a machine: 6 and the rest of the 3s in threes.
+		// 3 3 3, 4 4 and 3 3 4 fit; the last fills a machine: 6 of those, and one for the three remaining 3s.
 		{"mixes of both", []int64{4, 3}, []int{6, 15}, 6 + 1},
 	}
 	for _, tc := range tests {

@@ -91,7 +91,7 @@ func newExhaustive(p *problem) *exhaustive {
 
 // cover is the cheapest purchase of machines for a set of pods.
 type cover struct {
-	none     bool // there is no way
+	none     bool // the set has no cover
 	bill     bill
 	machines int
 	first    int // the pods of one of the machines

@@ -15,7 +15,7 @@ type Request struct {
 	Pods []Pod
 	// Nodes are existing or ordered machines, whose room is filled first.
 	Nodes []ExistingNode
-	// Flavors can be bought.
+	// Flavors are the flavors that can be bought.
 	Flavors []Flavor
 	// Limits bound the machines to buy.
 	Limits cluster.Limits

@@ -87,7 +87,7 @@ func BenchmarkSupercargo(b *testing.B) {
 	}
 }
 
-// coupling is the share of pods in a load with constraints on other pods.
+// coupling is how the pods of a load constrain each other.
 type coupling struct {
 	name string
 	// size is the number of pods in a group. Of each ten groups, apart have anti-affinity on hosts, and spread are

@@ -59,9 +59,9 @@ type Cleaner interface {
 
 // Inventory is the flavors that can be bought and the existing machines.
 type Inventory struct {
-	// Flavors are ordered by name.
+	// Flavors are the flavors, ordered by name.
 	Flavors []Flavor
-	// Machines are ordered by name.
+	// Machines are the existing machines, ordered by name.
 	Machines []Machine
 	// Quota is what the seller still allows, for all flavors together.
 	Quota cluster.Limits

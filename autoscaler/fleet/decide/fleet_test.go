@@ -27,7 +27,7 @@ func all() FleetOptions {
 	return FleetOptions{Buy: true, Empty: true, UnderUsed: true, Budget: 100, Spare: map[string]int{"small": 100, "large": 100}}
 }
 
-// quiet is a state without pending pods for an hour.
+// quiet is a state in which no pod was pending in the last hour, apart from the given ones.
 func quiet(pending []cluster.Pod, nodes ...cluster.Node) *cluster.State {
 	s := state(pending, nodes...)
 	s.QueueEmpty, s.BillingPeriod = time.Hour, 0

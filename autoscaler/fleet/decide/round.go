@@ -148,71 +148,70 @@ type Machine struct {
 // MachineNode is the node of a machine.
 type MachineNode struct {
 	Name string
-	// Created is when it was made, Changed when it last became ready or ceased to be, and
-	// Ready whether it is.
+	// Created is the creation time of the node, Changed the time of its last change of readiness, and Ready its
+	// readiness.
 	Created, Changed time.Time
 	Ready            bool
-	// Deleted says that the node is being deleted, Drained that somebody drains it.
+	// Deleted reports that the node is being deleted, Drained that it carries the mark of a drain.
 	Deleted, Drained bool
-	// Taints are its taints, as [Machine.Startup] is written.
+	// Taints are its taints, in the format of [Machine.Startup].
 	Taints []string
-	// Remains are the pods on a node that is not ready.
+	// Remains are the pods on the node if it is not ready.
 	Remains Remains
 }
 
-// Remains are the pods on a node that is not ready, those of DaemonSets left out.
+// Remains are the pods on an unready node, without those of DaemonSets.
 type Remains struct {
-	// Pods is how many there are.
+	// Pods is the number of pods.
 	Pods int
-	// Lost is the first by name that would be lost with the machine; empty if none would.
+	// Lost is the first pod, by name, that would be lost with the machine; empty if there is none.
 	Lost string
-	// After is after how long nothing is lost any more.
+	// After is the time after which nothing is lost any more.
 	After time.Duration
 }
 
-// Order changes the number of machines of a flavor.
+// Order is a change of the number of machines of a flavor.
 type Order struct {
 	Flavor   string
 	From, To int
 }
 
-// Actions are what a fleet is to do.
+// Actions are what a fleet must do.
 type Actions struct {
-	// Joined are machines that came.
+	// Joined are machines that have come.
 	Joined []Joined
-	// Avoid are flavors not to order for a while, because of what was seen of their nodes.
+	// Avoid are flavors not to order for a while, because of what was observed on their nodes.
 	Avoid []Avoidance
-	// Abandoned are machines that did not come. Do nothing of them, and order nothing, if one
-	// of [Actions.Unseen] has a node by now.
+	// Abandoned are machines that did not come. If one of [Actions.Unseen] has a node by now, the caller must neither
+	// abandon nor order anything.
 	Abandoned []Abandonment
 	// Uncordon are nodes to uncordon.
 	Uncordon []Uncordoning
 	// Orders are machines to buy, ordered by flavor.
 	Orders []Order
-	// Release are nodes that are cordoned and empty, whose machines are to be released.
+	// Release are cordoned and empty nodes whose machines are to be released.
 	Release []string
-	// Cordon are nodes to cordon. Cordon them after the machines are ordered.
+	// Cordon are nodes to cordon, after the machines are ordered.
 	Cordon []Cordoning
-	// Ask are drained nodes whose pods are to be asked to leave.
+	// Ask are drained nodes whose pods must leave.
 	Ask []string
 
-	// Fleet is what is behind Orders and Cordon, with reasons.
+	// Fleet is the decision that explains Orders and Cordon.
 	Fleet FleetDecision
-	// Events are what people should know.
+	// Events are events for people.
 	Events []Event
-	// Wake is after what time to decide again even if nothing happens.
+	// Wake is the time after which to decide again even if nothing happens.
 	Wake time.Duration
 }
 
-// Joined is a machine that came.
+// Joined is a machine that has come.
 type Joined struct {
 	Flavor string
-	// Took is the time from its order until it took pods.
+	// Took is the time from the order of the machine until it accepted pods.
 	Took time.Duration
 }
 
-// Avoidance says until when a flavor is not ordered, and how many of its machines in a row
-// did not come.
+// Avoidance is the back-off of a flavor: its end, and the number of its machines in a row that did not come.
 type Avoidance struct {
 	Flavor   string
 	Until    time.Time
@@ -222,31 +221,30 @@ type Avoidance struct {
 // Cordoning is a node to cordon.
 type Cordoning struct {
 	Node string
-	// Until is after how long its last pod is expected to have left; 0 if none is there.
+	// Until is the time until its last pod is expected to have left; 0 if it has none.
 	Until time.Duration
 }
 
 // Uncordoning is a node to uncordon.
 type Uncordoning struct {
 	Node string
-	// Cancel says to take back what has been asked for to move its pods.
+	// Cancel means that the requests to move its pods are to be cancelled.
 	Cancel bool
 }
 
-// Event is something that people should know.
+// Event is an event for people.
 type Event struct {
 	Warning                 bool
 	Reason, Action, Message string
 }
 
-// Round decides what a fleet does now: which machines to abandon, order and release, which
-// nodes to cordon, to drain and to uncordon, and when to decide again. It changes nothing
-// but the memory, and of that only what was seen. What was done is told to the memory
-// by its methods.
+// Round decides what a fleet does now: which machines to abandon, order and release, which nodes to cordon, drain and
+// uncordon, and when to decide again. It changes only the memory, and that only by what was observed. The methods of
+// the memory record what was carried out.
 //
-// All of it is decided at once, so that nothing waits for anything else to be done: orders
-// count on nodes that are uncordoned in the same round, and not on machines that are
-// abandoned in it. A flavor that is ordered is not released in the same round.
+// All decisions are made at once, so that none waits for the execution of another: orders count on nodes that are
+// uncordoned in the same round, and not on machines that are abandoned in it. A flavor that is ordered is not released
+// in the same round.
 //
 // The same arguments give the same actions, unless Stop differs.
 func Round(o *Observation, m *Memory, c Config, now time.Time) Actions {
@@ -272,12 +270,12 @@ type round struct {
 	state       cluster.State // a copy
 	flavors     map[string]*Flavor
 	all         []*Machine          // of known flavors
-	machines    map[string]*Machine // those of them that stay, by key
+	machines    map[string]*Machine // those that are not leaving, by key
 	drained     []*Draining         // those of known machines
 	avoided     map[string]Avoidance
-	made        map[string]int // how many machines of a flavor there are, without those that leave
+	made        map[string]int // number of machines by flavor, without leaving ones
 	uncordoned  map[string]bool
-	gone, empty map[string]int  // how many machines of a flavor this round abandons, and releases
+	gone, empty map[string]int  // number of machines by flavor that this round abandons, and releases
 	releasing   map[string]bool // flavors
 	nominations *nominations
 	actions     Actions
@@ -297,7 +295,7 @@ func newRound(o *Observation, m *Memory, c Config, now time.Time) *round {
 		r.flavors[f.Name] = f
 		lag = max(lag, f.Lag)
 		if f.AvoidUntil.After(now) || f.Failures > 0 {
-			// A clock that was ahead is no reason to avoid a flavor for longer.
+			// A clock that was ahead must not prolong the back-off.
 			r.avoided[f.Name] = Avoidance{f.Name, earlier(f.AvoidUntil, now.Add(c.BackOff<<mostDoublings)), f.Failures}
 		}
 	}
@@ -333,14 +331,14 @@ func (r *round) wake(d time.Duration) { r.actions.Wake = max(0, min(r.actions.Wa
 
 func (r *round) tell(e Event) { r.actions.Events = append(r.actions.Events, e) }
 
-// avoids reports whether a flavor is not to be ordered now.
+// avoids reports whether a flavor must not be ordered now.
 func (r *round) avoids(flavor string) bool { return r.avoided[flavor].Until.After(r.now) }
 
-// avoid returns until when a flavor is not ordered, now that a machine of it did not come.
+// avoid starts or extends the back-off of a flavor of which a machine did not come, and returns it.
 func (r *round) avoid(flavor string) Avoidance {
 	a := r.avoided[flavor]
 	a.Flavor = flavor
-	if !r.avoids(flavor) { // else these were ordered before, and only found to be late after others
+	if !r.avoids(flavor) { // else these were ordered earlier, and only found to be late after others
 		a.Failures++
 	}
 	a.Until = r.now.Add(r.c.BackOff << min(max(a.Failures-1, 0), mostDoublings))
@@ -348,10 +346,9 @@ func (r *round) avoid(flavor string) Avoidance {
 	return a
 }
 
-// settle continues from a round that did not finish, because the process died or a write
-// failed. What was ordered by it is seen, and is for the pods for which that round ordered
-// it. What was not done is decided again: pods are still pending, cordoned nodes still cordoned,
-// late machines still late. Meanwhile a node that was to go may have become ready.
+// settle continues after a round that did not finish, because the process died or a write failed. What that round
+// ordered is observed, and is for the pods for which it was ordered. The rest is decided again: pods are still pending,
+// cordoned nodes still cordoned, late machines still late. A node to be drained may have become ready meanwhile.
 func (r *round) settle() {
 	if !r.o.Interrupted {
 		return
@@ -372,7 +369,7 @@ func (r *round) settle() {
 	}
 }
 
-// learn notes which machines have come since the last round.
+// learn records which machines have come since the last round.
 func (r *round) learn() {
 	onOrder, startup := map[string]bool{}, map[string]string{}
 	for _, m := range r.all {
@@ -394,7 +391,7 @@ func (r *round) learn() {
 			if r.keepsTaint(m, taint) {
 				continue // it did not come in time
 			}
-			took = r.now.Sub(m.Ordered) // it took pods no sooner
+			took = r.now.Sub(m.Ordered) // it accepted no pods before
 		}
 		delete(r.avoided, m.Flavor)
 		r.actions.Joined = append(r.actions.Joined, Joined{m.Flavor, took})
@@ -404,10 +401,9 @@ func (r *round) learn() {
 	r.m.forget(r.o)
 }
 
-// keepsTaint reports whether a node has kept a taint for so long that it counts as one that
-// machines of its flavor have, and says so. If no pod has come to it all the same, the flavor
-// is avoided as one whose machines do not come: when the node has gone, nothing shows any
-// more that the next is going to have the taint, too.
+// keepsTaint reports whether a node has kept a startup taint beyond the join timeout, so that it counts as permanent
+// for machines of its flavor, and emits an event. If the node has received no pod, the flavor is avoided like one whose
+// machines do not come: once the node is gone, nothing shows that the next one will have the taint too.
 func (r *round) keepsTaint(m *Machine, taint string) bool {
 	if !slices.Contains(m.Node.Taints, taint) {
 		return false
@@ -423,7 +419,7 @@ func (r *round) keepsTaint(m *Machine, taint string) bool {
 	return true
 }
 
-// plan decides what to order, and which further nodes to cordon.
+// plan decides what to order, and which other nodes to cordon.
 func (r *round) plan() {
 	s := &r.state
 	r.complete(s)
@@ -467,8 +463,8 @@ func (r *round) plan() {
 	r.release()
 }
 
-// decidedFor returns for how long the pods that wait have been decided about, and notes those that are
-// for the first time. While more pods are gathered, nothing is decided about any.
+// decidedFor returns the time since the first decision about each pending pod, and records the pods that are decided
+// about for the first time. While pods are gathered, there are no decisions about new ones.
 func (r *round) decidedFor() map[string]time.Duration {
 	since, elapsed := make(map[string]time.Time, len(r.state.Pending)), make(map[string]time.Duration, len(r.state.Pending))
 	for i := range r.state.Pending {
@@ -486,7 +482,7 @@ func (r *round) decidedFor() map[string]time.Duration {
 	return elapsed
 }
 
-// complete adds to the state what follows from the configuration and from memory.
+// complete adds to the state what follows from the configuration and the memory.
 func (r *round) complete(s *cluster.State) {
 	s.Flavors = slices.DeleteFunc(s.Flavors, func(f cluster.Flavor) bool {
 		if !r.avoids(f.Name) {
@@ -501,7 +497,7 @@ func (r *round) complete(s *cluster.State) {
 	s.Release = sum(r.c.ReleaseDelay, ExpectedLag(r.m.ends, 0))
 	s.Migration = cluster.DefaultMigration
 	s.Scaling = true
-	s.MaxNodes = math.MaxInt32 // limits say how many
+	s.MaxNodes = math.MaxInt32 // limits bound the number
 	s.QueueEmpty = max(0, r.now.Sub(r.m.busy))
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
@@ -514,14 +510,14 @@ func (r *round) complete(s *cluster.State) {
 	}
 }
 
-// open lets a node of the state take pods again.
+// open makes a node of the state accept pods again.
 func open(n *cluster.Node) {
 	n.Phase, n.Waits, n.Until = cluster.Ready, false, 0
 	n.Host = constraint.Uncordoned(n.Host)
 }
 
-// cordon decides which nodes to cordon. Those of an exchange are cordoned once the machines in
-// their place are ordered; their pods stay until there is room for all of them.
+// cordon decides which nodes to cordon. Those of an exchange are cordoned once their replacements are ordered; their
+// pods stay until there is room for all of them.
 func (r *round) cordon() {
 	d := &r.actions.Fleet
 	before := len(r.actions.Cordon)
@@ -541,8 +537,7 @@ func (r *round) cordon() {
 	}
 }
 
-// release leaves out machines of flavors of which the number changes otherwise in this round:
-// they are released in the next one.
+// release leaves out machines of flavors whose number changes otherwise in this round: they are released in the next.
 func (r *round) release() {
 	changes := map[string]bool{}
 	for _, o := range r.actions.Orders {

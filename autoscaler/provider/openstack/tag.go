@@ -9,7 +9,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 )
 
-// The keys of our tags. A tag is a key, "=" and a value.
+// The keys of our tags. The format of a tag is KEY=VALUE.
 const (
 	tagCluster = "supercargo-cluster"
 	tagFleet   = "supercargo-fleet"
