@@ -56,6 +56,7 @@ type round struct {
 // waiting is why a fleet is not scaled for now; it becomes the fleet's Ready condition.
 type waiting struct{ reason, message string }
 
+// Error returns the message.
 func (w *waiting) Error() string { return w.message }
 
 // run does one round. Permanent problems of the fleet become conditions; an error is one that a retry may solve.

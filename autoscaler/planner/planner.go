@@ -6,8 +6,8 @@
 // Where the paper adds and subtracts totals, as if a pod could span machines, Greedy packs whole pods, so that each
 // machine of a [Plan] comes with the pods that it is bought for.
 //
-// The package buys nothing itself and does not depend on Kubernetes. Every function is pure and deterministic: the
-// order of its arguments does not matter, and ties are broken as documented.
+// The package buys nothing itself and has no client. Every function is pure and deterministic: the order of its
+// arguments does not matter, and ties are broken as documented.
 package planner
 
 import (
@@ -143,9 +143,10 @@ type Plan struct {
 // pending pod requests counts 0. A flavor that holds no pending pod is no candidate. Pods that no flavor holds are
 // unplaceable. Ties: lower price, then name.
 //
-// No machine is over-filled, max pods included. The arguments are not modified. Cost: O(n·log n) for n pods, plus O(log
-// n) for each pod packed on trial: about n·f of them for f flavors of similar size, up to n·f times as many as the
-// largest machine takes if the smallest are bought. See queue for the worst case.
+// No machine is over-filled, max pods included. The arguments are not modified.
+//
+// Cost: O(n·log n) for n pods, plus O(log n) for each pod packed on trial: about n·f of them for f flavors of similar
+// size, up to n·f times as many as the largest machine takes if the smallest are bought. See queue for the worst case.
 func Greedy(pods []Pod, flavors []Flavor, opts Options) Plan {
 	var plan Plan
 	plan.buy(pods, flavors, opts, nil)

@@ -77,7 +77,7 @@ type Result struct {
 // of kube-scheduler. The node properties of each flavor are known. Pods that repel each other on nodes or depend on
 // domains such as zones are assigned to domains and bought for together with all others, and no two pods that repel
 // each other share a machine. Pods with other dependencies on pods of their node are placed one by one, and others fill
-// the remaining room. docs/planner.md describes how the rest is bought, and proves the lower bound.
+// the remaining room. docs/planner.md describes how the rest is bought, and why the lower bound holds.
 //
 // With up to 12 pods, none of them coupled to others, the plan is optimal, except under limits other than the number of
 // machines. No plan is more expensive than that of [Greedy], in either order, for the same pods and flavors without
