@@ -16,7 +16,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/provider"
 )
 
-// oneProvider answers as it is told.
+// oneProvider answers as configured.
 type oneProvider struct {
 	provider.Provider
 	asked   atomic.Int64
@@ -117,7 +117,7 @@ func TestAProviderThatDoesNotAnswerHoldsItsOwnFleetAlone(t *testing.T) {
 				for _, step := range tc.steps {
 					step.run(t, r, p)
 				}
-				time.Sleep(2 * minute) // what is still being asked
+				time.Sleep(2 * minute) // requests that are still running
 				if late := tc.name == "its own is silent" || strings.HasSuffix(tc.name, "slow"); late != (woken.Load() > 0) {
 					t.Errorf("%d answers have started a round, want those that it was late for", woken.Load())
 				}
@@ -126,7 +126,7 @@ func TestAProviderThatDoesNotAnswerHoldsItsOwnFleetAlone(t *testing.T) {
 	}
 }
 
-// outageStep is one round's question.
+// outageStep is one round's request.
 type outageStep struct {
 	name    string
 	fleet   *v1alpha1.NodeFleet
@@ -135,7 +135,7 @@ type outageStep struct {
 	want    string
 	takes   time.Duration
 	fault   string
-	asked   int // times in all
+	asked   int // number of requests in total
 }
 
 func (s *outageStep) run(t *testing.T, r *round, p *oneProvider) {
@@ -153,8 +153,7 @@ func (s *outageStep) run(t *testing.T, r *round, p *oneProvider) {
 	}
 }
 
-// TestWhatAFleetHasOrderedCountsWhileItsProviderFails is what keeps two fleets from buying
-// for the same pods then.
+// TestWhatAFleetHasOrderedCountsWhileItsProviderFails keeps two fleets from buying for the same pods then.
 func TestWhatAFleetHasOrderedCountsWhileItsProviderFails(t *testing.T) {
 	self, other := fleetNamed("self"), fleetNamed("other")
 	all := &Reconciler{Clock: clock.RealClock{}}

@@ -130,7 +130,7 @@ func TestOlderFleetsComeFirst(t *testing.T) {
 	}
 }
 
-// budgetOf is a PodDisruptionBudget that is spent.
+// budgetOf is a PodDisruptionBudget that allows no more disruptions.
 func budgetOf(labels map[string]string) policyv1.PodDisruptionBudget {
 	return policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default"}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}},

@@ -33,7 +33,7 @@ func flavor(name string, cpu, memory, price int64) Flavor {
 	return Flavor{Name: name, Size: size(cpu, memory), MicroDollarsPerHour: price}
 }
 
-// bought writes a plan as "machine: pods" lines, "pod waits for node" and "pod -".
+// bought formats a plan as lines "machine: pods", "pod waits for node" and "pod -".
 func bought(p Plan) []string {
 	lines := []string{}
 	for _, m := range p.Machines {
@@ -70,13 +70,12 @@ func TestGreedyBuysTheBestScore(t *testing.T) {
 		{"the score is per price", []Pod{pod("a", 10, 10), pod("b", 10, 10), pod("c", 10, 10)},
 			[]Flavor{flavor("large", 40, 40, 40), flavor("small", 10, 10, 10)}, Options{},
 			[]string{"small-0: a", "small-1: b", "small-2: c"}},
-		// cpu holds the pods asking for CPU: c 20/20, m 2/40; memory: c 2/20, m 40/40. Equal weights of
-		// unlike units: 1.05/10 against 1.1/10.
+		// cpu holds the pods with CPU requests: c 20/20, m 2/40; memory: c 2/20, m 40/40. Equal weights of different
+		// units: 1.05/10 against 1.1/10.
 		{"each resource is divided by the most that a candidate uses", []Pod{pod("c1", 20, 2), pod("m1", 2, 40)},
 			[]Flavor{flavor("cpu", 20, 5, 10), flavor("mem", 5, 40, 10)}, Options{},
 			[]string{"mem-0: m1", "cpu-0: c1"}},
-		// The most is 10 CPU and 10 memory used, not the 1000 memory that "odd" has:
-		// odd 2/20, even 2/21.
+		// The maximum is 10 CPU and 10 memory used, not the 1000 memory that "odd" has: odd 2/20, even 2/21.
 		{"what is not used does not count", []Pod{pod("a", 10, 10)},
 			[]Flavor{flavor("even", 10, 10, 21), flavor("odd", 10, 1000, 20)}, Options{}, []string{"odd-0: a"}},
 		{"a machine takes whole pods in order and passes over those that do not fit",
@@ -163,7 +162,7 @@ func TestUnplaceablePodsSayWhatWouldBeNeeded(t *testing.T) {
 	}
 }
 
-// twin is algorithm 3 written down as the words of [Greedy], pod by pod.
+// twin is algorithm 3 as described by [Greedy], pod by pod.
 func twin(pods []Pod, flavors []Flavor, order Order) []string {
 	pods = slices.Clone(pods)
 	sort.Slice(pods, func(x, y int) bool { return choosesBefore(pods[x], pods[y], order) })
@@ -286,8 +285,8 @@ func TestGreedyBuysWhatItsWordsSay(t *testing.T) {
 	})
 }
 
-// checkPlan states what holds for every plan: each pod is placed or refused
-// once and with a reason, no machine is over-filled, and the bill adds up.
+// checkPlan checks the invariants of every plan: each pod is placed or refused once and with a reason, no machine is
+// over-filled, and the bill adds up.
 func checkPlan(t rapid.TB, plan Plan, pods []Pod, flavors []Flavor) {
 	t.Helper()
 	seen, byName, price := map[string]int{}, map[string]Pod{}, int64(0)

@@ -99,10 +99,9 @@ func TestWhatBecomesOfANodeThatIsDrained(t *testing.T) {
 	}
 }
 
-// TestADrainWaitsForRoomOfItsOwnPodsAlone has a pod that does not leave its node in time, while
-// machines are on order.
+// TestADrainWaitsForRoomOfItsOwnPodsAlone has a pod that does not leave its node in time, while machines are on order.
 func TestADrainWaitsForRoomOfItsOwnPodsAlone(t *testing.T) {
-	const lasts, timeout = 10 * minute, 5 * minute // how long a machine may take, and a drain
+	const lasts, timeout = 10 * minute, 5 * minute // the join timeout of a machine, and the drain timeout
 	for _, tc := range []struct {
 		name string
 		set  func(s *scene)
@@ -175,8 +174,7 @@ func TestANodeThatIsKeptIsNotClosedAgain(t *testing.T) {
 	check(t, s.round(), "cordon a")
 }
 
-// TestANodeIsKeptNoLongerThanThePodsOnIt has a pod come to a node that was closed because it
-// was empty.
+// TestANodeIsKeptNoLongerThanThePodsOnIt has a pod bound to a node that was cordoned because it was empty.
 func TestANodeIsKeptNoLongerThanThePodsOnIt(t *testing.T) {
 	s := newScene()
 	s.drained("a", "small", releaseDelay, job("x", 4, time.Hour)).Pods[0].Stays = "it must not"
@@ -190,7 +188,7 @@ func TestANodeIsKeptNoLongerThanThePodsOnIt(t *testing.T) {
 	check(t, after(), "cordon a")
 }
 
-// TestOfEmptyNodesNoMoreAreOpenedThanPodsNeed has three nodes for four each.
+// TestOfEmptyNodesNoMoreAreOpenedThanPodsNeed has three nodes for four pods each.
 func TestOfEmptyNodesNoMoreAreOpenedThanPodsNeed(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -212,7 +210,7 @@ func TestOfEmptyNodesNoMoreAreOpenedThanPodsNeed(t *testing.T) {
 	}
 }
 
-// TestANodeThatWasOpenedForAPodIsClosedOnceThatHasGone, even if it never came.
+// TestANodeThatWasOpenedForAPodIsClosedOnceThatHasGone also if the pod never came.
 func TestANodeThatWasOpenedForAPodIsClosedOnceThatHasGone(t *testing.T) {
 	s := newScene()
 	s.drained("a", "small", minute)

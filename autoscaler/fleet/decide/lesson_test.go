@@ -12,7 +12,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
-// machineOf is a machine of a flavor that was ordered so long ago and leaves so much to pods.
+// machineOf is a machine of a flavor with the given age and allocatable resources.
 func machineOf(flavor, name string, age time.Duration, amount int64) cluster.Node {
 	n := node(name)
 	n.Flavor, n.Age, n.Capacity = flavor, age, size(amount, amount)
@@ -39,7 +39,7 @@ func TestAFlavorIsNotBoughtForPodsThatItsLastMachineDoesNotHold(t *testing.T) {
 	tests := []struct {
 		name  string
 		nodes []cluster.Node
-		pod   cluster.Pod // that waits
+		pod   cluster.Pod // the pending one
 		asked cluster.Pod
 		want  string
 	}{
@@ -115,8 +115,8 @@ func TestAFlavorIsNotBoughtForPodsThatItsLastMachineDoesNotAdmit(t *testing.T) {
 	}
 }
 
-// TestAFlavorIsTriedAgainEachTimeAfterTwiceAsLong buys a machine whenever that is allowed,
-// and lets it go again before the next is tried.
+// TestAFlavorIsTriedAgainEachTimeAfterTwiceAsLong buys a machine whenever that is allowed, and releases it before the
+// next attempt.
 func TestAFlavorIsTriedAgainEachTimeAfterTwiceAsLong(t *testing.T) {
 	l := &Lessons{BackOff: 5 * minute}
 	p := service("p", 4)
@@ -137,7 +137,7 @@ func TestAFlavorIsTriedAgainEachTimeAfterTwiceAsLong(t *testing.T) {
 			t.Fatalf("at %v it is not bought because %q", at, d.Plan.Unplaceable[0].Reason)
 		}
 	}
-	// The lesson is learned a minute after each try.
+	// The lesson is learned a minute after each attempt.
 	var gaps []time.Duration
 	for i := 1; i < len(tries); i++ {
 		gaps = append(gaps, (tries[i] - tries[i-1]).Round(minute))
@@ -169,8 +169,8 @@ func TestALessonFromAMachineThatIsStillThereIsNotTakenTwice(t *testing.T) {
 	}
 }
 
-// TestAPodThatDoesNotUseTheRoomOfAMachineGetsNoOtherOfThatFlavor lets others take the room
-// that the scheduler has not given to the pod.
+// TestAPodThatDoesNotUseTheRoomOfAMachineGetsNoOtherOfThatFlavor gives other pods the room that the scheduler has not
+// given to the pod.
 func TestAPodThatDoesNotUseTheRoomOfAMachineGetsNoOtherOfThatFlavor(t *testing.T) {
 	l := &Lessons{BackOff: 5 * minute}
 	p := service("p", 4)

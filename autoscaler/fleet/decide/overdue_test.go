@@ -23,7 +23,7 @@ func TestHowLongAMachineIsWaitedFor(t *testing.T) {
 		name string
 		age  time.Duration
 		set  func(m *Machine)
-		want string // "" if it is waited for
+		want string // "" if it is awaited
 	}{
 		{"no node, in time", timeout - 1, nil, ""},
 		{"no node, late", timeout, nil, "no ready node within 10m0s"},
@@ -185,7 +185,7 @@ func TestMachinesThatAreMadeSlowlyAreNoStall(t *testing.T) {
 	type look struct {
 		after       time.Duration
 		made, lacks int
-		// since is when the stall began, and missing how many it lacks.
+		// since is when the stall began, and missing the number that is lacking.
 		since   time.Duration
 		missing int
 	}

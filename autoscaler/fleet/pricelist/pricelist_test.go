@@ -36,7 +36,7 @@ func TestEveryListCanBeReadAndIsWhole(t *testing.T) {
 	}
 }
 
-// TestListsSayWhatPodsCanUse compares with what the providers and their documentation say.
+// TestListsSayWhatPodsCanUse compares with the values of the providers and their documentation.
 func TestListsSayWhatPodsCanUse(t *testing.T) {
 	for _, tc := range []struct {
 		list, region string

@@ -42,7 +42,7 @@ func deployment(pairs ...string) *clusterv1.MachineDeployment {
 	return d
 }
 
-// sized says what its machines hold.
+// sized states the capacity of its machines.
 func sized(pairs ...string) *clusterv1.MachineDeployment {
 	return deployment(append([]string{cpuKey, "4", memoryKey, "16Gi"}, pairs...)...)
 }
@@ -219,9 +219,8 @@ func TestADrainTimeoutShorterThanAMigrationIsWarnedAbout(t *testing.T) {
 	}
 }
 
-// TestSizesAreThoseOfARealNodeThenOfAnnotationsThenOfTheTemplate has cluster-autoscaler's
-// order: annotations that promise more than machines have must not make a fleet buy for
-// ever for a pod that fits the promise alone.
+// TestSizesAreThoseOfARealNodeThenOfAnnotationsThenOfTheTemplate uses the precedence of cluster-autoscaler: annotations
+// that promise more than machines have must not make a fleet buy without end for a pod that fits only the promise.
 func TestSizesAreThoseOfARealNodeThenOfAnnotationsThenOfTheTemplate(t *testing.T) {
 	tmpl := func() *template { return &template{capacity: capacity("cpu", "1", "memory", "1Gi", "pods", "1")} }
 	full := sized(podsKey, "4")

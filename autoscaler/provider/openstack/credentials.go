@@ -37,17 +37,17 @@ const (
 	keyRegion     = "region_name"
 )
 
-// reasonCredentials is the reason of what is wrong with credentials.
+// reasonCredentials is the reason of problems with credentials.
 const reasonCredentials = "CredentialsRefused"
 
-// login is what is needed to log in. It is never printed.
+// login holds the credentials. It is never printed.
 type login struct {
 	auth     gophercloud.AuthOptions
 	endpoint gophercloud.EndpointOpts
 	tls      *tls.Config
 	// where names the Secret, for messages.
 	where string
-	// sum is another for other credentials.
+	// sum is a digest of the credentials.
 	sum string
 }
 
@@ -57,7 +57,7 @@ func (l login) String() string { return "credentials of " + l.where }
 // GoString keeps credentials out of logs.
 func (l login) GoString() string { return l.String() }
 
-// readLogin reads the Secret of a fleet. What is wrong with it is a provider.Refused.
+// readLogin reads the Secret of a fleet. Problems with it are a provider.Refused.
 func readLogin(ctx context.Context, live client.Reader, spec *v1alpha1.OpenStackServers) (*login, error) {
 	ref := &spec.Credentials
 	where := fmt.Sprintf("Secret %s/%s", ref.Namespace, ref.Name)
@@ -73,13 +73,12 @@ func readLogin(ctx context.Context, live client.Reader, spec *v1alpha1.OpenStack
 	return l, nil
 }
 
-// readQuietly reads an object of which nothing may be logged. Clients log all answers at
-// the highest verbosity.
+// readQuietly reads an object that must not be logged. Clients log all responses at the highest verbosity.
 func readQuietly(ctx context.Context, live client.Reader, namespace, name string, object client.Object) error {
 	return live.Get(klog.NewContext(ctx, logr.Discard()), types.NamespacedName{Namespace: namespace, Name: name}, object)
 }
 
-// unreadable turns an error of reading an object into what is to be done about it.
+// unreadable explains an error of reading an object.
 func unreadable(what, field string, err error) error {
 	switch {
 	case apierrors.IsNotFound(err):
@@ -91,8 +90,7 @@ func unreadable(what, field string, err error) error {
 	return fmt.Errorf("read %s: %w", what, err)
 }
 
-// parseLogin reads the entries of a Secret. The problem says what is wrong with them,
-// and repeats no value.
+// parseLogin reads the entries of a Secret. problem describes what is wrong with them, and contains no values.
 func parseLogin(data map[string][]byte, cloud, region string) (l *login, problem string) {
 	l = &login{sum: sum(data)}
 	switch text, ok := data[keyCloudsYAML]; {
@@ -117,8 +115,7 @@ func parseLogin(data map[string][]byte, cloud, region string) (l *login, problem
 	return l, ""
 }
 
-// fromClouds reads a clouds.yaml. It must stand alone: what is in files beside it or in
-// the environment is not for fleets.
+// fromClouds reads a clouds.yaml. It must be self-contained: other files and the environment do not apply to fleets.
 func (l *login) fromClouds(text []byte, cloud, region string) string {
 	var file struct {
 		Clouds map[string]struct {
@@ -161,14 +158,14 @@ func (l *login) fromClouds(text []byte, cloud, region string) string {
 	if err != nil {
 		return fmt.Sprintf("cloud %q of %s cannot be used: see that it is as `openstack --os-cloud` takes it", cloud, keyCloudsYAML)
 	}
-	l.tls = trusting() // the environment of this process has no say in it
+	l.tls = trusting() // the environment of this process does not apply
 	return ""
 }
 
-// trusting verifies certificates by those that the system trusts.
+// trusting returns a configuration that verifies certificates by the system's trusted ones.
 func trusting() *tls.Config { return &tls.Config{MinVersion: tls.VersionTLS12} }
 
-// endpointProblem says what is wrong with the URL of Keystone, which messages repeat.
+// endpointProblem describes what is wrong with the URL of Keystone, which messages repeat.
 func endpointProblem(text string) string {
 	switch u, err := url.Parse(text); {
 	case text == "":
@@ -194,7 +191,7 @@ func (l *login) fromApplicationCredential(data map[string][]byte, region string)
 	return ""
 }
 
-// sum tells contents apart.
+// sum returns a digest of the data.
 func sum(data map[string][]byte) string {
 	h := sha256.New()
 	for _, key := range slices.Sorted(maps.Keys(data)) {

@@ -74,7 +74,7 @@ func TestTheEnvironmentHasNoSayInCredentials(t *testing.T) {
 
 func TestCertificatesAreVerifiedByThoseInTheSecret(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it complains of clients that do not trust it
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it logs clients that do not trust it
 	server.StartTLS()
 	defer server.Close()
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
@@ -168,8 +168,8 @@ func TestOtherCredentialsHaveAnotherSum(t *testing.T) {
 	}
 }
 
-// FuzzParseLogin looks for a clouds.yaml that is taken and leads elsewhere than a URL, or
-// whose problem tells the password.
+// FuzzParseLogin searches for a clouds.yaml that is accepted and leads to something other than a URL, or whose problem
+// contains the password.
 func FuzzParseLogin(f *testing.F) {
 	for _, more := range []string{"", "    verify: false\n", "    profile: x\n", "  two: {}\n", "    cacert: x\n", "\t", "    auth: 3\n"} {
 		f.Add(string(cloudsYAML(more)), "", "")
@@ -190,5 +190,5 @@ func FuzzParseLogin(f *testing.F) {
 	})
 }
 
-// namesCloud reports whether a problem repeats the names of clouds, which are no secrets.
+// namesCloud reports whether a problem repeats the names of clouds, which are not secret.
 func namesCloud(problem string) bool { return strings.Contains(problem, "cloud") }

@@ -191,7 +191,7 @@ func TestTheQuotaIsWhatIsLeftOfTheLimits(t *testing.T) {
 		name  string
 		of    limits.Absolute
 		quota cluster.Limits
-		large int // how many of 4 CPUs and 16 GiB
+		large int // number of machines of 4 CPUs and 16 GiB
 	}{
 		{"some is left", limits.Absolute{MaxTotalInstances: 10, TotalInstancesUsed: 4, MaxTotalCores: 20, TotalCoresUsed: 4, MaxTotalRAMSize: 51200, TotalRAMUsed: 2048},
 			cluster.Limits{Machines: new(int64(6)), MilliCPU: new(int64(16000)), MemoryBytes: new(int64(48 << 30))}, 3},

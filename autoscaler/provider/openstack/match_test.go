@@ -16,7 +16,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// Servers a, b and gone, which there is no more, and a's ID as other firmware writes it.
+// Servers a, b and gone, which no longer exists, and a's ID in the byte order of other firmware.
 const (
 	idA        = "8d0a7ef2-11c4-4f6a-9b52-6e0d3c1f5a01"
 	idASwapped = "f27e0a8d-c411-6a4f-9b52-6e0d3c1f5a01"
@@ -24,10 +24,10 @@ const (
 	idGone     = "77777777-1111-4222-8333-999999999999"
 )
 
-// born is when servers are made.
+// born is when servers are created.
 var born = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// serverAt is a server that is up, with one port.
+// serverAt is a running server with one port.
 func serverAt(id, name, address string) servers.Server {
 	s := servers.Server{ID: id, Name: name, Status: statusActive, Created: born, LaunchedAt: born}
 	if address != "" {
@@ -70,7 +70,7 @@ func labelled(key, value string) func(*corev1.Node) {
 	return func(n *corev1.Node) { n.Labels = map[string]string{key: value} }
 }
 
-// joined changes when a node was made, and when its readiness changed.
+// joined changes the creation time of a node, and the time of its last change of readiness.
 func joined(after time.Duration) func(*corev1.Node) {
 	return func(n *corev1.Node) {
 		n.CreationTimestamp = metav1.NewTime(born.Add(after))
@@ -80,7 +80,7 @@ func joined(after time.Duration) func(*corev1.Node) {
 
 func notReady(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }
 
-// changedAt is when a node's readiness changed.
+// changedAt sets the time of a node's last change of readiness.
 func changedAt(after time.Duration) func(*corev1.Node) {
 	return func(n *corev1.Node) {
 		n.Status.Conditions[0].LastTransitionTime = metav1.NewTime(born.Add(after))
@@ -95,7 +95,7 @@ func TestNodesAreMatchedToServers(t *testing.T) {
 	refused := building
 	refused.Status = statusError
 	broken := two[1]
-	broken.Status = statusError // while it ran
+	broken.Status = statusError // while it was running
 	tests := []struct {
 		name    string
 		servers []servers.Server
@@ -189,7 +189,7 @@ func TestNodesAreMatchedToServers(t *testing.T) {
 	}
 }
 
-// TestAServerThatItsNodeNoLongerNamesIsInDoubt also says what becomes of one whose node has gone.
+// TestAServerThatItsNodeNoLongerNamesIsInDoubt also checks a server whose node is gone.
 func TestAServerThatItsNodeNoLongerNamesIsInDoubt(t *testing.T) {
 	all := []servers.Server{serverAt(idA, "batch-x-0", "10.0.0.4"), serverAt(idB, "batch-x-1", "10.0.0.5")}
 	known := map[string]knownNode{idA: {"n", "uid"}, idGone: {"old", "old"}}
@@ -246,9 +246,8 @@ func TestUUIDsAreReadInEveryNotation(t *testing.T) {
 	})
 }
 
-// TestNoNodeIsOnTwoServersAndNoServerIsKnownAndInDoubt draws servers and nodes of few names,
-// addresses and IDs. A node of which nothing is known leaves every server without a node in
-// doubt.
+// TestNoNodeIsOnTwoServersAndNoServerIsKnownAndInDoubt draws servers and nodes with few names, addresses and IDs. A
+// node without evidence leaves every server without a node in doubt.
 func TestNoNodeIsOnTwoServersAndNoServerIsKnownAndInDoubt(t *testing.T) {
 	ids := []string{idA, idB, idGone}
 	rapid.Check(t, func(t *rapid.T) {

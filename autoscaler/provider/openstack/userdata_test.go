@@ -16,8 +16,8 @@ import (
 	"supercargo.dev/supercargo/autoscaler/provider"
 )
 
-// templateOf returns the user data of a template in a ConfigMap or, if it is secret, in a
-// Secret, filled in with a token.
+// templateOf returns the user data of a template in a ConfigMap or, if it is secret, in a Secret, rendered with a
+// token.
 func templateOf(t *testing.T, text string, secret bool) (*userData, error) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Namespace: "home", Name: "join"}
@@ -126,7 +126,7 @@ func TestMissingObjectsAreNamedWithTheFieldThatNamesThem(t *testing.T) {
 	}
 }
 
-// FuzzUserData looks for a template whose error tells a value or, in a Secret, itself.
+// FuzzUserData searches for a template whose error contains a value or, in a Secret, the template itself.
 func FuzzUserData(f *testing.F) {
 	for _, text := range []string{
 		"{{.Values.token}}", "{{index .Values.token 99}}", "{{.Values.token.x}}", "{{call .Values.token}}", "{{index . .Values.token}}",
@@ -136,7 +136,7 @@ func FuzzUserData(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		if strings.Contains(text, "range") || strings.Contains(text, "define") || len(text) > 1000 {
-			return // may go on for ever; who writes templates may stop the fleet by better means
+			return // it may run forever; authors of templates could also stop the fleet otherwise
 		}
 		if _, err := templateOf(t, text, false); err != nil && strings.Contains(err.Error(), secretWord) {
 			t.Errorf("%q: %v", text, err)
@@ -160,8 +160,7 @@ func TestFlagsAreWrittenAsTheKubeletReadsThem(t *testing.T) {
 	}
 }
 
-// TestTheSampleJoinsByKubeadm renders the user data of manifests/samples and reads them as
-// cloud-init and kubeadm do.
+// TestTheSampleJoinsByKubeadm renders the user data of manifests/samples and parses it like cloud-init and kubeadm.
 func TestTheSampleJoinsByKubeadm(t *testing.T) {
 	sample, err := os.ReadFile("../../../manifests/samples/nodefleet-openstack.yaml")
 	if err != nil {
