@@ -9,8 +9,7 @@ import (
 	"supercargo.dev/supercargo/internal/input"
 )
 
-// Unknown is the runtime of a task of which nobody can say when it ends: it outlasts
-// every window.
+// Unknown is a runtime that is not known. It outlasts every window.
 const Unknown = time.Duration(math.MaxInt64)
 
 // Resources are what a task occupies or a worker has.
@@ -21,13 +20,13 @@ type Resources struct {
 	GPUs        int64
 }
 
-// Fits reports whether r is no more than free of anything.
+// Fits reports whether r is at most free in every resource.
 func (r Resources) Fits(free Resources) bool {
 	return r.MilliCores <= free.MilliCores && r.MemoryBytes <= free.MemoryBytes &&
 		r.DiskBytes <= free.DiskBytes && r.GPUs <= free.GPUs
 }
 
-// Plus returns r and n times other.
+// Plus returns r plus n times other.
 func (r Resources) Plus(other Resources, n int) Resources {
 	k := int64(n)
 	return Resources{
@@ -38,7 +37,7 @@ func (r Resources) Plus(other Resources, n int) Resources {
 	}
 }
 
-// Times is how often r goes into free, most at the utmost.
+// Times returns how many times r fits into free, up to most.
 func (r Resources) Times(free Resources, most int) int {
 	n := int64(most)
 	for _, of := range [...][2]int64{
@@ -46,7 +45,7 @@ func (r Resources) Times(free Resources, most int) int {
 	} {
 		switch need, have := of[0], of[1]; {
 		case have < need:
-			return 0 // a worker with more given away than it has included
+			return 0 // also if more is given away than the worker has
 		case need > 0:
 			n = min(n, have/need)
 		}
@@ -54,7 +53,7 @@ func (r Resources) Times(free Resources, most int) int {
 	return int(n)
 }
 
-// Share is the greatest part of a worker's resources that r is.
+// Share returns the greatest share of a worker's resources that r takes.
 func (r Resources) Share(worker Resources) float64 {
 	most := 0.0
 	for _, of := range [...][2]int64{
@@ -67,20 +66,19 @@ func (r Resources) Share(worker Resources) float64 {
 	return most
 }
 
-// negative reports whether anything in r is below zero.
+// negative reports whether any resource is below zero.
 func (r Resources) negative() bool {
 	return r.MilliCores < 0 || r.MemoryBytes < 0 || r.DiskBytes < 0 || r.GPUs < 0
 }
 
-// Batch is a run of tasks that are alike and stand one behind the other in the queue.
+// Batch is a sequence of equal tasks that are adjacent in the queue.
 type Batch struct {
 	Category string
-	// Need is what each of them occupies. A task that declares nothing occupies a
-	// whole worker: it is for the caller to say so.
+	// Need is what each task occupies. A task that declares nothing occupies a whole worker; the caller must set that.
 	Need Resources
-	// Runtime is how long one runs, above 0, or [Unknown].
+	// Runtime is the runtime of a task, above 0, or [Unknown].
 	Runtime time.Duration
-	// Count is how many they are, above 0.
+	// Count is the number of tasks, above 0.
 	Count int
 }
 
@@ -93,7 +91,7 @@ type Running struct {
 	Left time.Duration
 	// Ran is how long they have run.
 	Ran time.Duration
-	// Count is how many they are, above 0.
+	// Count is the number of tasks, above 0.
 	Count int
 }
 
