@@ -196,12 +196,12 @@ func TestAPodThatFailsWhileNarrowedIsTriedOnAllNodesAndEvictsNobody(t *testing.T
 		t.Error("the pod was nominated to a node, so somebody would be evicted for it")
 	}
 	place(t, s, "good", fixtures.Pod("p", 100, gi))
-	for _, name := range []string{"q", "r"} { // other pods are not affected
+	for _, name := range []string{"q", "r"} { // other pods are placed without narrowing
 		if a := place(t, s, "good", fixtures.Pod(name, 100, gi)); a.Evaluated == 1 {
 			t.Error("pods are narrowed still")
 		}
 	}
-	// The cause may be gone by now: the next pod is narrowed again.
+	// After the pause, narrowing is tried again.
 	clk.Step(6 * time.Minute)
 	failNarrowed(t, s, fixtures.Pod("later", 100, gi))
 }

@@ -35,7 +35,7 @@ func TestAFailedPodTellsWhetherItWasNarrowed(t *testing.T) {
 		}
 	}
 
-	s = scheduling.NewScheduler(t, withLiar, clock.RealClock{}, liarRegistry) // narrowing is paused in the first one
+	s = scheduling.NewScheduler(t, withLiar, clock.RealClock{}, liarRegistry) // narrowing is paused in the first scheduler
 	s.AddNode(fixtures.Node("tight", 4000, 8*gi))
 	var unfit *framework.FitError
 	if a := s.Attempt(fixtures.Pod("batch", 100, gi, fixtures.Batch("1h"))); !errors.As(a.Err, &unfit) || !unfit.Diagnosis.UnschedulablePlugins.Has("TimeBin") {

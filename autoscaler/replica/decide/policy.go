@@ -133,7 +133,7 @@ type Question struct {
 	PromQL      string
 }
 
-// ask collects the questions, and checks that they cover what the law needs.
+// ask collects the queries, and checks that they cover what the law needs.
 func (p *Policy) ask(namespace string, spec *v1alpha1.ReplicaPolicySpec) error {
 	var q preset.Queries
 	if of := spec.Metrics.Preset; of != nil {

@@ -23,7 +23,7 @@ type Config struct {
 	law.Limits
 	// Alpha and Beta are the thresholds of utilisation, in percent.
 	Alpha, Beta float64
-	// Delta and Epsilon are the normal and the rapid growth from one sample to the next, as shares.
+	// Delta and Epsilon are the growth from one sample to the next that counts as normal and as rapid, as shares.
 	Delta, Epsilon float64
 	// Window is n, the number of samples in the window.
 	Window int

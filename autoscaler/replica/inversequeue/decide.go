@@ -89,7 +89,7 @@ func (s *step) system(n int) queueing.System {
 	return queueing.System{Servers: n, ArrivalRate: s.lambda, ServiceRate: s.mu}
 }
 
-// response returns W(n), with W(0) = W(1).
+// response returns W(n), with W(0) = W(1). It is infinite if n replicas are not stable.
 func (s *step) response(n int) float64 { return s.system(max(n, 1)).Response() }
 
 // inverse returns the lowest N with W(N) <= w, at most Max.

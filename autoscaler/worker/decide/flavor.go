@@ -147,7 +147,8 @@ func sizesOf(c *Config, s *estimate.State) (sizes []estimate.Resources) {
 	return sizes
 }
 
-// tooLarge names the resources of which no size has enough, or says that no size has enough of all.
+// tooLarge names the resources of which no size has enough; if there is none, it reports that no size has enough of
+// all.
 func tooLarge(n estimate.Resources, sizes []estimate.Resources) string {
 	if len(sizes) == 0 {
 		return "no flavor can be had"

@@ -44,6 +44,6 @@ type Manager interface {
 	Tasks(ctx context.Context) ([]Task, error)
 	// Workers returns the connected workers.
 	Workers(ctx context.Context) ([]Worker, error)
-	// Categories returns the categories, with what is known of their needs.
+	// Categories returns the categories, with their needs.
 	Categories(ctx context.Context) ([]Category, error)
 }
