@@ -13,24 +13,22 @@ import (
 	"supercargo.dev/supercargo/autoscaler/replica/decide"
 )
 
-// look is one step of one policy.
+// look is one reconcile step of one policy.
 type look struct {
 	*Reconciler
 	*tracked
 	now time.Time
-	// again is when to come back; 0: when woken.
+	// again is the time until the next step; 0 means that an event triggers it.
 	again time.Duration
 }
 
-// faultRetry is how long is waited where somebody has to put something right that is
-// not watched.
+// faultRetry is the requeue delay after a fault whose repair no watch reports.
 const faultRetry = time.Minute
 
-// actRetry is how long is waited before a decision that could not be carried out is
-// tried again, as long as it is the last one.
+// actRetry is the delay before a failed scaling is retried, while no newer decision exists.
 const actRetry = 5 * time.Second
 
-// run takes the policy one step on: it asks, or decides by what was answered, or waits.
+// run takes one step: it queries the source, decides on the answers, or waits.
 func (l *look) run(ctx context.Context) error {
 	if err := l.heed(ctx); err != nil {
 		return err
@@ -64,7 +62,7 @@ func (l *look) run(ctx context.Context) error {
 	return l.decide(ctx, target, standing, answers, askedAt)
 }
 
-// heed has the look only say what it would do while the cluster is paused.
+// heed turns the mode into Observe while the cluster is paused.
 func (l *look) heed(ctx context.Context) error {
 	paused, err := l.Pause.Heed(ctx, &l.status.Conditions, l.object.Generation, l.now, l.said, l.tell)
 	if err != nil || l.sound == nil {
@@ -77,7 +75,7 @@ func (l *look) heed(ctx context.Context) error {
 	return nil
 }
 
-// idle is for a policy that cannot do anything. Measurements for it are cancelled.
+// idle handles a policy that cannot be evaluated. It cancels its queries.
 func (l *look) idle(reason, message string) {
 	l.cancel()
 	l.measured.drop()
@@ -88,8 +86,8 @@ func (l *look) idle(reason, message string) {
 	forgetWanted(l.key)
 }
 
-// wait asks the source when that is due. Until then what could not be carried out is
-// tried again, and what somebody else has done is told.
+// wait queries the source when that is due. Until then it retries a failed scaling, and updates the conditions if other
+// autoscalers of the target change.
 func (l *look) wait(ctx context.Context, s *Source, standing *decide.Standing) {
 	if l.now.Before(l.due) {
 		l.again = until(l.now, l.due)
@@ -104,7 +102,7 @@ func (l *look) wait(ctx context.Context, s *Source, standing *decide.Standing) {
 	}
 }
 
-// decide lets the law look, and carries out what it decides.
+// decide evaluates the law, and carries out its decision.
 func (l *look) decide(ctx context.Context, target *scaled, standing *decide.Standing, answers []decide.Answer, askedAt time.Time) error {
 	total, ready, startUp, err := l.count(ctx, l.tracked, target.selector)
 	if err != nil {
@@ -120,7 +118,7 @@ func (l *look) decide(ctx context.Context, target *scaled, standing *decide.Stan
 	metricDecisionSeconds.Observe(l.Clock.Since(began).Seconds())
 	conflict := standing.Conflict(l.sound.Mode) != ""
 	if conflict {
-		// What is measured comes of somebody else's decisions: nothing is learned from it.
+		// The measurements reflect another autoscaler's decisions, so the law must not learn from them.
 		out.Replicas = out.From
 	} else {
 		l.memory = memory
@@ -138,7 +136,7 @@ func (l *look) decide(ctx context.Context, target *scaled, standing *decide.Stan
 	return nil
 }
 
-// recall reads the law's memory from the status, at the first look.
+// recall restores the law's memory from the status at the first evaluation.
 func (l *look) recall() {
 	if l.memory != nil {
 		return
@@ -149,8 +147,7 @@ func (l *look) recall() {
 	}
 }
 
-// act carries out a decision. What was changed by somebody else meanwhile is left as it
-// is: the next look sees it.
+// act carries out a decision. If the scale has been changed in the meantime, it stays so until the next evaluation.
 func (l *look) act(ctx context.Context, out *decide.Outcome) {
 	if l.sound.Mode != v1alpha1.ReplicasAct {
 		return

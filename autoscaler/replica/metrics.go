@@ -13,11 +13,9 @@ import (
 	"supercargo.dev/supercargo/internal/platform/conditions"
 )
 
-// Metrics of ReplicaPolicies. namespace and name are those of one, source is the name of
-// what is asked.
+// Metrics of ReplicaPolicies. The labels namespace and name identify the policy, source the queried source.
 var (
-	// metricWanted is what HorizontalPodAutoscalers follow. Only policies in mode ViaHPA have
-	// it.
+	// metricWanted is the metric that HorizontalPodAutoscalers follow. Only policies in mode ViaHPA have it.
 	metricWanted = auto.NewGaugeVec(prometheus.GaugeOpts{Name: decide.WantedMetric,
 		Help: "Replicas that a ReplicaPolicy in mode ViaHPA wants."}, policyLabels)
 
@@ -42,7 +40,7 @@ const subsystem = "supercargo_replicapolicy"
 
 var policyLabels = []string{"namespace", "name"}
 
-// auto registers what it makes.
+// auto registers the metrics that it makes.
 var auto = promauto.With(metrics.Registry)
 
 func gauge(name, help string) *prometheus.GaugeVec {
@@ -57,9 +55,8 @@ func histogram(name, help string, buckets []float64, labels ...string) *promethe
 	return auto.NewHistogramVec(prometheus.HistogramOpts{Subsystem: subsystem, Name: name, Help: help, Buckets: buckets}, labels)
 }
 
-// publish sets the gauges of a policy after a look. What a policy without a claim to its
-// target would ask for is not published: a HorizontalPodAutoscaler follows whoever has
-// one.
+// publish sets the gauges of a policy after an evaluation. A policy in conflict does not publish its wanted replicas,
+// because a HorizontalPodAutoscaler follows the policy that takes precedence.
 func (l *look) publish(standing *decide.Standing) {
 	namespace, name, out := l.key.Namespace, l.key.Name, l.last
 	if !l.DryRun && l.sound.Mode == v1alpha1.ReplicasViaHPA && standing.Conflict(l.sound.Mode) == "" && !out.Off {
@@ -78,10 +75,10 @@ func (l *look) publish(standing *decide.Standing) {
 	}
 }
 
-// forgetWanted publishes nothing any more.
+// forgetWanted deletes the wanted replicas of a policy.
 func forgetWanted(key types.NamespacedName) { metricWanted.DeleteLabelValues(key.Namespace, key.Name) }
 
-// forgetMetrics drops those of a policy that is no more.
+// forgetMetrics deletes the metrics of a deleted policy.
 func forgetMetrics(key types.NamespacedName) {
 	metricConditions.Forget(key.Namespace, key.Name)
 	for _, v := range []interface {

@@ -15,9 +15,8 @@ import (
 	"supercargo.dev/supercargo/autoscaler/worker/decide"
 )
 
-// act carries the decision out. What it does twice after an error is harmless: a pod that was
-// made is counted at the next look, and one that is deleted is deleted. It returns how many
-// workers it has made or told to leave.
+// act carries out the decision. Repeating it after an error is harmless: a created pod counts at the next
+// reconciliation, and a deleted pod stays deleted. It returns how many workers it has created or drained.
 func (l *look) act(ctx context.Context, template *corev1.PodTemplateSpec, config *decide.Config) (done int, err error) {
 	if l.observes() {
 		if l.DryRun && (l.decision.Add > 0 || len(l.decision.Drain) > 0) {
@@ -53,7 +52,7 @@ func (l *look) act(ctx context.Context, template *corev1.PodTemplateSpec, config
 	return done, nil
 }
 
-// instanceType is the label of the machines of a flavor, where they have one.
+// instanceType returns the instance type label of a flavor's machines. It is empty if they have none.
 func (l *look) instanceType(ctx context.Context, flavor string) (string, error) {
 	if flavor == "" {
 		return "", nil
@@ -70,7 +69,7 @@ func (l *look) instanceType(ctx context.Context, flavor string) (string, error) 
 	return "", nil
 }
 
-// sweep removes pods that have ended: no worker is in them.
+// sweep deletes pods that have ended, because they run no worker.
 func (l *look) sweep(ctx context.Context) error {
 	for name, p := range l.pods {
 		if !ended(p) {
@@ -86,7 +85,7 @@ func (l *look) sweep(ctx context.Context) error {
 	return nil
 }
 
-// remove deletes the very pod that was seen, with the grace that it was made with.
+// remove deletes the observed pod, by its UID, with the grace period from its spec.
 func (l *look) remove(ctx context.Context, p *corev1.Pod) error {
 	return client.IgnoreNotFound(l.Client.Delete(ctx, p, client.Preconditions{UID: &p.UID}))
 }

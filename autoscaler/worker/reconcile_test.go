@@ -137,7 +137,7 @@ func TestAPoolOfTheSameNameBeginsAnew(t *testing.T) {
 	if err := b.Create(t.Context(), pool); err != nil {
 		t.Fatal(err)
 	}
-	b.look() // the one pod is of the pool before, and nothing is known of a resize
+	b.look() // the only pod belongs to the previous pool, and no resize is known
 	if pods := b.pods(); len(pods) != 2 || pods[0].OwnerReferences[0].UID == pods[1].OwnerReferences[0].UID {
 		t.Errorf("%d pods, want one of each pool", len(pods))
 	}
@@ -239,7 +239,7 @@ func TestAStatusThatSomebodyHasEditedTeachesNothing(t *testing.T) {
 	}
 }
 
-// fleetOf is a NodeFleet with a flavor of four cores, one of eight, and a dear one.
+// fleetOf is a NodeFleet with a flavor of four cores, one of eight, and an expensive one.
 func fleetOf() *v1alpha1.NodeFleet {
 	q := func(text string) *resource.Quantity { return new(resource.MustParse(text)) }
 	return &v1alpha1.NodeFleet{ObjectMeta: metav1.ObjectMeta{Name: "batch"}, Status: v1alpha1.NodeFleetStatus{Flavors: []v1alpha1.FlavorStatus{
@@ -283,7 +283,7 @@ func TestWorkersLeaveWhatDaemonSetsTake(t *testing.T) {
 		change  func(*v1alpha1.WorkerPoolSpec)
 		cores   int64
 		memory  string
-		dollars int64 // millionths an hour
+		dollars int64 // micro-dollars per hour
 		trouble string
 	}{
 		{"two of them are on each machine", func(*v1alpha1.WorkerPoolSpec) {}, 3, "14Gi", 200_000, ""},
@@ -338,7 +338,7 @@ func TestPodsOfOneAddressTellNothingByIt(t *testing.T) {
 	}
 }
 
-// TestConditionsAreMetrics: an alert can ask for what the status says, until the pool is no more.
+// TestConditionsAreMetrics: alerts can use the conditions of the status, until the pool is deleted.
 func TestConditionsAreMetrics(t *testing.T) {
 	m := startManager(t)
 	b := newBench(t, interceptor.Funcs{}, poolAt(m.Address))

@@ -16,10 +16,10 @@ import (
 	"supercargo.dev/supercargo/internal/text/dollars"
 )
 
-// refusal says why nothing can be decided.
+// refusal is the reason why no decision is possible.
 type refusal struct{ reason, message string }
 
-// config is what the pool may do.
+// config returns the configuration of the pool.
 func (l *look) config(ctx context.Context) (decide.Config, refusal, error) {
 	spec := &l.pool.Spec
 	c := decide.ConfigOf(spec)
@@ -50,9 +50,9 @@ func (l *look) config(ctx context.Context) (decide.Config, refusal, error) {
 	return c, refusal{}, nil
 }
 
-// reserve is what workers leave of each machine: what the spec says and what DaemonSets take.
-// Of those it is not known here which machines they are for, unless they select nodes by
-// more than their operating system: then they are left out, and the spec may say more.
+// reserve returns what each machine reserves besides workers: what the spec says plus the requests of DaemonSets. A
+// DaemonSet that selects nodes by more than their operating system is left out, because its machines are not known
+// here; the spec may account for it.
 func reserve(w *v1alpha1.WorkerShape, daemons []appsv1.DaemonSet) (r estimate.Resources) {
 	for i := range daemons {
 		pod := &daemons[i].Spec.Template.Spec
@@ -74,8 +74,8 @@ func reserve(w *v1alpha1.WorkerShape, daemons []appsv1.DaemonSet) (r estimate.Re
 	return r
 }
 
-// flavor is a worker on a machine of a flavor. One that fills its machine has the whole cores
-// and MiB that are left of it.
+// flavor returns the worker for a machine of a flavor. A worker that fills its machine has the whole cores and MiB that
+// are left on it.
 func (l *look) flavor(f *v1alpha1.FlavorStatus, reserved estimate.Resources) decide.Flavor {
 	out := decide.Flavor{Name: f.Name, Trouble: f.Message}
 	if f.BackOffUntil != nil && f.BackOffUntil.After(l.now) {
@@ -88,7 +88,7 @@ func (l *look) flavor(f *v1alpha1.FlavorStatus, reserved estimate.Resources) dec
 	left := estimate.Resources{
 		MilliCores: max(0, f.CPU.MilliValue()-reserved.MilliCores) / 1000 * 1000, MemoryBytes: decide.WholeMiB(f.Memory.Value() - reserved.MemoryBytes), DiskBytes: decide.Boundless,
 	}
-	out.MicroDollarsPerHour, _ = dollars.Parse(f.PricePerHour) // 0 where it is not known
+	out.MicroDollarsPerHour, _ = dollars.Parse(f.PricePerHour) // 0 if it is not known
 	if stated := l.pool.Spec.Worker.Resources; stated != nil {
 		out.Worker = decide.SizeOf(stated)
 		if on := out.Worker; on.MilliCores > left.MilliCores || on.MemoryBytes > left.MemoryBytes {

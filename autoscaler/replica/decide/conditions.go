@@ -6,7 +6,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// Condition is what a status says in a word and a sentence.
+// Condition is a status condition.
 type Condition struct {
 	Type    string
 	True    bool
@@ -14,27 +14,27 @@ type Condition struct {
 	Message string
 }
 
-// WantedMetric is the name of the metric that a HorizontalPodAutoscaler follows.
+// WantedMetric is the external metric that a HorizontalPodAutoscaler follows in mode ViaHPA.
 const WantedMetric = "supercargo_wanted_replicas"
 
 // Autoscaler is a HorizontalPodAutoscaler that scales the target of a policy.
 type Autoscaler struct {
 	Name string
-	// Follows says that it takes the external metric WantedMetric.
+	// Follows reports whether it uses the external metric WantedMetric.
 	Follows bool
 }
 
-// Standing is who else wants to scale the target.
+// Standing lists the other autoscalers of a policy's target.
 type Standing struct {
-	// Older is the policy that has a first claim to the target: made earlier, or at the
-	// same second and first by name. Empty: none. A policy that only observes has no claim,
-	// and is in nobody's way.
+	// Older is the policy that takes precedence for the target: the one created earlier, or the first by name if both
+	// were created in the same second. It is empty if there is none. A policy that only observes never takes
+	// precedence.
 	Older string
-	// Autoscalers scale the target too.
+	// Autoscalers are the HorizontalPodAutoscalers that scale the target.
 	Autoscalers []Autoscaler
 }
 
-// Conflict says what keeps a policy from its target; empty: nothing.
+// Conflict returns why a policy may not scale its target. It is empty if the policy may.
 func (s *Standing) Conflict(mode v1alpha1.ReplicaMode) string {
 	switch {
 	case mode == v1alpha1.ReplicasObserve:
@@ -47,7 +47,7 @@ func (s *Standing) Conflict(mode v1alpha1.ReplicaMode) string {
 	return ""
 }
 
-// follower says who carries out what a policy publishes; a fault if nobody does.
+// follower returns the HorizontalPodAutoscaler that follows the policy, or a fault if there is none.
 func (s *Standing) follower() (name, fault string) {
 	for _, a := range s.Autoscalers {
 		if a.Follows {
@@ -60,8 +60,8 @@ func (s *Standing) follower() (name, fault string) {
 	return "", "no HorizontalPodAutoscaler scales the target: make one that takes the external metric " + WantedMetric
 }
 
-// Conditions are those of a policy after a look. Messages have no figures that change
-// at every look, other than in what was missing.
+// Conditions returns the conditions of a policy after an evaluation. Apart from what was missing, messages contain no
+// figures that change at every evaluation.
 func (p *Policy) Conditions(s *Standing, out *Outcome) []Condition {
 	conflict := Condition{Type: v1alpha1.PolicyConflict, Reason: "NoOtherScaler", Message: "Nothing else scales the target"}
 	if why := s.Conflict(p.Mode); why != "" {

@@ -13,8 +13,7 @@ import (
 
 func span1(d time.Duration) metav1.Duration { return metav1.Duration{Duration: d} }
 
-// spec is a sound one for a law: replicas that serve 10 requests/s each are to answer
-// within 200 ms.
+// spec is a valid spec for a law: replicas that serve 10 requests/s each must answer within 200 ms.
 func spec(kind v1alpha1.ReplicaLaw, change ...func(*v1alpha1.ReplicaPolicySpec)) *v1alpha1.ReplicaPolicySpec {
 	s := &v1alpha1.ReplicaPolicySpec{
 		Target: v1alpha1.ReplicaTarget{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}, Mode: v1alpha1.ReplicasAct, MinReplicas: 2, MaxReplicas: 40,
@@ -56,7 +55,7 @@ func TestSoundSpecsBecomePolicies(t *testing.T) {
 }
 
 func TestEveryConstantReachesItsLaw(t *testing.T) {
-	bad := quantity("1M") // out of range everywhere, or the law would not know it
+	bad := quantity("1M") // out of range for every constant
 	whole := func(n int32) *int32 { return &n }
 	long := &metav1.Duration{Duration: -time.Second}
 	for _, tc := range []struct {

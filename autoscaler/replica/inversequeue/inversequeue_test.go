@@ -14,8 +14,7 @@ func seen(lambda, y float64, n int) law.Observation {
 	return law.Observation{ArrivalRate: lambda, ResponseTime: y, QueueLength: lambda * y, Wanted: n, Ready: n}
 }
 
-// known is memory with a mature model at 400/s: 37 replicas are too few, and 38
-// to 42 keep the SLO.
+// known is memory with a mature model at 400/s: 37 replicas are too few, and 38 to 42 keep the SLO.
 func known() Memory {
 	tooFew := 37
 	return Memory{Previous: 400, Looks: 9, Input: 0.092, Models: []Reference{{ArrivalRate: 400, TooFew: &tooFew, Sizes: []Size{
@@ -24,8 +23,7 @@ func known() Memory {
 
 func TestMeansLeaveOutliersOutAndComeLargestFirst(t *testing.T) {
 	m := known()
-	// For 39: the mean of all is 0.162, so that 0.092 and 0.094 (over 0.4·0.162
-	// away) and 0.3 are all left out.
+	// For 39, the mean of all is 0.162, so 0.092, 0.094 (over 0.4·0.162 away) and 0.3 are all dropped.
 	want := []float64{0.098, 0.0905, 0.089, 0.088}
 	if got := m.Models[0].means(0.4); !slices.EqualFunc(got, want, near) {
 		t.Errorf("means %v, want %v", got, want)
@@ -116,9 +114,9 @@ func TestSampling(t *testing.T) {
 
 func ptr(n int) *int { return &n }
 
-// TestASmallServiceIsNotKeptAtItsMost: limits that allow fewer numbers of replicas than a model is
-// to have seen. The service behaves as the queueing model says, and half of the time a little
-// slower. The reference of a large service is two replicas above the least that keep the SLO.
+// TestASmallServiceIsNotKeptAtItsMost: the limits allow fewer numbers of replicas than a mature model needs. The
+// service behaves as the queueing model predicts, and half of the time is slightly slower. The reference of a large
+// service is two replicas above the lowest number that keeps the SLO.
 func TestASmallServiceIsNotKeptAtItsMost(t *testing.T) {
 	for _, limits := range []law.Limits{{Min: 2, Max: 5}, {Min: 1, Max: 2}, {Min: 1, Max: 4}, {Min: 3, Max: 6}, {Min: 2, Max: 40}} {
 		for _, lambda := range []float64{20, 40, 50, 60, 70, 80, 90} {
@@ -150,7 +148,7 @@ func TestASmallServiceIsNotKeptAtItsMost(t *testing.T) {
 	}
 }
 
-// TestNumbersThatWereLeftOutAreSampled: between those seen, where none is above them.
+// TestNumbersThatWereLeftOutAreSampled covers gaps between known sizes, where no size above them is left.
 func TestNumbersThatWereLeftOutAreSampled(t *testing.T) {
 	c := Default()
 	c.Max = 41
@@ -168,8 +166,8 @@ func TestNumbersThatWereLeftOutAreSampled(t *testing.T) {
 	}
 }
 
-// TestNoRequestIsNoSignOfAnIdleServiceAtOnce: a server that counts requests when they are answered
-// shows the same for a service that nobody asks and for one that does not answer.
+// TestNoRequestIsNoSignOfAnIdleServiceAtOnce: a server that counts requests when they are answered shows the same for a
+// service without requests and for one that does not answer.
 func TestNoRequestIsNoSignOfAnIdleServiceAtOnce(t *testing.T) {
 	c := Default()
 	idle := law.Observation{ResponseTime: math.NaN(), Utilization: 0, Wanted: 40, Ready: 40}
@@ -222,8 +220,8 @@ func TestNoRequestIsNoSignOfAnIdleServiceAtOnce(t *testing.T) {
 	}
 }
 
-// TestControlByHand computes one step with the numbers of known: W_r = 0.089 (the
-// third largest of 0.098, 0.0905, 0.089, 0.088).
+// TestControlByHand computes one step with the values of known: W_r = 0.089 (the third largest of 0.098, 0.0905, 0.089,
+// 0.088).
 func TestControlByHand(t *testing.T) {
 	c := Default()
 	w := func(n int) float64 { return c.Model.System(n, 400).Response() }
@@ -237,7 +235,7 @@ func TestControlByHand(t *testing.T) {
 		{"quicker than the reference", 0.0885, func(u float64) float64 { return math.Min((up-u)/(0.098-0.0885), 1) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			// Reach it by a neighbour's rate, so that the sample is not added.
+			// Use a neighbouring rate, so that the sample is not added.
 			m := known()
 			m.Previous = 0
 			got, d := Decide(c, m, seen(400, tc.y, 40))

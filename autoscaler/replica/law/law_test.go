@@ -15,7 +15,7 @@ func TestWhatKeepsALawFromDeciding(t *testing.T) {
 		name  string
 		needs Needs
 		spoil func(*Observation)
-		says  string // empty: nothing keeps it
+		says  string // empty: nothing is missing
 	}{
 		{"all is there", ArrivalRate | ResponseTime | QueueLength | Utilization, func(*Observation) {}, ""},
 		{"what is missing is not needed", ArrivalRate, func(o *Observation) { o.ResponseTime = math.NaN() }, ""},

@@ -10,8 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestInverseIsTheFirstThatIsEnough compares with the search of the paper: one
-// more until it is enough.
+// TestInverseIsTheFirstThatIsEnough compares with the paper's search, which increments the number until it is enough.
 func TestInverseIsTheFirstThatIsEnough(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		mu := rapid.Float64Range(0.1, 100).Draw(t, "mu")
@@ -34,7 +33,7 @@ func TestInverseIsTheFirstThatIsEnough(t *testing.T) {
 	})
 }
 
-// TestExactlyEnoughIsEnough asks for what a number of servers just reaches.
+// TestExactlyEnoughIsEnough requests exactly the response time of a number of servers.
 func TestExactlyEnoughIsEnough(t *testing.T) {
 	for n := 41; n < 60; n++ {
 		w := System{n, 400, 10}.Response()
@@ -93,7 +92,7 @@ func TestLeastStable(t *testing.T) {
 		want       int
 	}{{0, 5, 1}, {4.9, 5, 1}, {5, 5, 2}, {15, 5, 4}, {0.3, 0.1, 3}, {1e9, 1, MaxServers + 1}, {1, 0, MaxServers + 1}, {math.NaN(), 1, MaxServers + 1}, {7, math.Inf(1), 1}} {
 		got := LeastStable(tc.lambda, tc.mu)
-		if tc.lambda == 0.3 { // 3 x 0.1 is above 0.3 by less than a float shows; both answers are fair
+		if tc.lambda == 0.3 { // 3 x 0.1 exceeds 0.3 by less than a float shows; both answers are acceptable
 			if got != 3 && got != 4 {
 				t.Errorf("LeastStable(%v, %v) = %d", tc.lambda, tc.mu, got)
 			}

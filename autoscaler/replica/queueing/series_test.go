@@ -15,8 +15,8 @@ func TestSamplesKnowTheResponseTimeOfTheRowAbove(t *testing.T) {
 	}
 }
 
-// TestFitLeavesOutStepsThatSayNothing: nothing is learned from a step in which nothing came or was
-// answered, or that took longer than it may, nor from the one after it, whose past is not known.
+// TestFitLeavesOutStepsThatSayNothing: Fit drops a step in which no request arrived or was answered, or whose response
+// time is above the limit, and also the next step, whose past is unknown.
 func TestFitLeavesOutStepsThatSayNothing(t *testing.T) {
 	for name, row := range map[string]string{
 		"nothing came": "0,3,", "nothing came, and the last mean stands": "0,3,0.4", "not a number": "50,3,NaN", "no answer": "50,3,", "0 s": "50,3,0", "overloaded": "50,3,0.401", "no rate": ",3,0.2",

@@ -13,7 +13,7 @@ import (
 
 const mebi = 1 << 20
 
-// used is what a manager says of a category that it has measured.
+// used is a category that the manager has measured.
 func used(name string, cores, memoryMB, diskMB float64) answer.Category {
 	return answer.Category{Name: name, Max: answer.Resources{Cores: atMost(cores), MemoryMB: atMost(memoryMB), DiskMB: atMost(diskMB)}}
 }
@@ -26,7 +26,7 @@ func TestWhatTasksUsedIsKeptBesideWhatTheyDeclare(t *testing.T) {
 	if diff := cmp.Diff(want, m.Categories); diff != "" {
 		t.Errorf("want -, got +:\n%s", diff)
 	}
-	r.Categories[0].Max = answer.Resources{} // none of what it knew is said any more
+	r.Categories[0].Max = answer.Resources{} // the manager states nothing any more
 	if _, m = must(t, limits(), Observation{Reading: r}, m, begin.Add(time.Minute)); m.lookup("c").Used != want[0].Used {
 		t.Errorf("what was measured is forgotten: %+v", m.lookup("c"))
 	}
@@ -45,7 +45,7 @@ func TestTasksThatDeclareFarMoreThanTheyUseAreNamed(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		of   Category
-		want string // empty: nothing is said
+		want string // empty: nothing is reported
 	}{
 		{"memory keeps others away", Category{Need: declared(1, 8), Source: Declared, Used: declared(0, 1), Recent: hour, Ended: 5},
 			"category c declares 1 cores, 8192 MiB of memory and used 1 cores, 1024 MiB of memory at most: 4 of its tasks would fit where 2 do, at $0.0500 each instead of $0.1000"},

@@ -16,7 +16,7 @@ var (
 	noon       = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 )
 
-// pool is three workers of three cores, of which the first runs as many tasks as told.
+// pool is three workers of three cores, the first of which runs the given number of tasks.
 func pool(running int, left time.Duration, waiting ...Batch) State {
 	s := State{Waiting: waiting}
 	for _, name := range []string{"a", "b", "c"} {
@@ -94,7 +94,7 @@ func TestHTA(t *testing.T) {
 	}
 }
 
-// keepsItsPromises checks a plan against what plans promise.
+// keepsItsPromises checks the guarantees of plans.
 func keepsItsPromises(t *rapid.T, c Config, s State, now time.Time, p Plan) {
 	serving := 0
 	for _, w := range s.Workers {
@@ -149,7 +149,7 @@ func TestHTAKeepsItsPromises(t *testing.T) {
 		if len(p.Drain) == 0 || serving > c.Max {
 			return
 		}
-		// Without those drained everything still starts within the window.
+		// Without the drained workers, everything still starts within the window.
 		for i := range s.Workers {
 			if slices.Contains(p.Drain, s.Workers[i].Name) {
 				s.Workers[i].Draining = true

@@ -21,7 +21,7 @@ var (
 
 type change = func(*v1alpha1.Migration)
 
-// migration is one whose new pod can be placed.
+// migration is a Migration whose new pod can be placed.
 func migration(changes ...change) *v1alpha1.Migration {
 	m := &v1alpha1.Migration{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "move", UID: "migration-uid"},
@@ -232,8 +232,8 @@ func TestAPodIsTriedAgainWhenItsMigrationLetsIt(t *testing.T) {
 	}
 }
 
-// TestWhateverTheMigrationSaysThePodIsNotBoundTooEarly goes through random states, most
-// of which never come to be, and holds each answer against the two rules of the package.
+// TestWhateverTheMigrationSaysThePodIsNotBoundTooEarly goes through random states, most of which cannot occur, and
+// checks each step against the two rules of the package.
 func TestWhateverTheMigrationSaysThePodIsNotBoundTooEarly(t *testing.T) {
 	steps := map[decide.Step]int{}
 	for seed := range uint64(20000) {
@@ -255,7 +255,7 @@ func TestWhateverTheMigrationSaysThePodIsNotBoundTooEarly(t *testing.T) {
 	}
 }
 
-// breach says which promise a step breaks.
+// breach returns the rule that a step violates.
 func breach(h decide.Held, s v1alpha1.MigrationStatus, next decide.Next, now time.Time) string {
 	own := s.Reservation != nil && s.Reservation.Node == "b" && s.Reservation.PodUID == "pod-uid"
 	switch next.Step {

@@ -240,7 +240,7 @@ func FuzzAnswers(f *testing.F) {
 	})
 }
 
-// checkQueues reads queues and holds them to their promises.
+// checkQueues decodes queues and checks their guarantees.
 func checkQueues(t *testing.T, data []byte) {
 	queues, err := Read[Queue](data)
 	if err != nil && queues != nil {
