@@ -1,4 +1,4 @@
-// Package decide decides what the agent of a node does next for one migration. Its input is the
+// Package decide determines what the agent of a node does next for one migration. Its input is the
 // Migration, the agent's own ledger and the state of the container; its output is one action. The
 // agent does it, observes again and decides again, until there is nothing to do. So it continues
 // after a crash wherever it was.

@@ -1,4 +1,4 @@
-// Package decide decides how to answer an eviction of a pod: pass it on to the API server, refuse
+// Package decide determines how to answer an eviction of a pod: pass it on to the API server, refuse
 // it for now, or make a Migration.
 //
 // Invariants:

@@ -1,4 +1,4 @@
-// Package decide decides what the controller of Migrations does next.
+// Package decide determines what the controller of Migrations does next.
 //
 // The input of [Next] is one migration and everything that concerns it; its output is one write,
 // or what to wait for. The write depends only on the state of the cluster. So any process that

@@ -1,4 +1,4 @@
-// Package decide decides which machine types to probe next, on which nodes, and which probes to
+// Package decide determines which machine types to probe next, on which nodes, and which probes to
 // cancel. It is pure.
 //
 // A probe starts in two steps. First an empty node is reserved, so that the scheduler binds no
