@@ -20,7 +20,7 @@ import (
 	"supercargo.dev/supercargo/internal/movable/capability"
 )
 
-// capabilityRefresh is how often an agent checks its node's capability anew: the container
+// capabilityRefresh is how often an agent checks its node's capability again: the container
 // runtime may be upgraded or configured without a change of the Node.
 const capabilityRefresh = 5 * time.Minute
 

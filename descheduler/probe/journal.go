@@ -38,7 +38,7 @@ func openJournal(path, probe string, now time.Time) (*journal, Report, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, Report{}, fmt.Errorf("write down what is probed: %w", err)
 	}
-	// Written anew, so that a truncated line is not left in the middle.
+	// Rewritten, so that a truncated line is not left in the middle.
 	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, Report{}, fmt.Errorf("write down what is probed: %w", err)

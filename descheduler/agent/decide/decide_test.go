@@ -106,7 +106,7 @@ func sentOrToDie(s Source) bool {
 	return s.Sent || s.Shipped || s.TargetStaged || s.KillNoted || s.HandedOver
 }
 
-// forbidden reports whether a container continues without an order, and must be left alone.
+// forbidden reports whether a container continues without an order, and must not be touched.
 func forbidden(s Source) bool { return s.Expired && s.Known && !sentOrToDie(s) }
 
 // lapses reports whether an agent may act without an order.

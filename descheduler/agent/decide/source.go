@@ -87,7 +87,7 @@ type Source struct {
 	Step v1alpha1.SourceStep
 	// TargetReady: the target's agent listens. TargetStaged: it has all of the state.
 	TargetReady, TargetStaged bool
-	// Stateless: no state is taken; the container is started anew.
+	// Stateless: no state is taken; the container is restarted on the target.
 	Stateless bool
 	// Known: the ledger has an entry. The fields from here to Removed are from it.
 	Known bool

@@ -19,7 +19,7 @@ type Target struct {
 	Order v1alpha1.MigrationOrder
 	// Reserved: the room for the new pod is reserved on this node.
 	Reserved bool
-	// Stateless: nothing is staged; the container is started anew.
+	// Stateless: nothing is staged; the container is restarted on the target.
 	Stateless bool
 	// SourceReady: the source's agent has reported its requirements and its certificate.
 	SourceReady bool

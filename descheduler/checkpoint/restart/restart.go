@@ -1,4 +1,4 @@
-// Package restart is the back-end for pods that may be started anew. No state is taken. The
+// Package restart is the back-end for pods that may be restarted. No state is taken. The
 // kubelet ends the old container, because its pod is deleted.
 package restart
 

@@ -177,7 +177,7 @@ func TestASlowReceiverIsNoSlowSender(t *testing.T) {
 	}
 }
 
-// TestATransferEndsWithItsMigration: a sender that is barely fast enough could go on for days.
+// TestATransferEndsWithItsMigration: a sender that is barely fast enough could continue for days.
 func TestATransferEndsWithItsMigration(t *testing.T) {
 	b := newBench(t)
 	until := time.Now().Add(500 * time.Millisecond)

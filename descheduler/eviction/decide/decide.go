@@ -38,7 +38,7 @@ const Evacuation = "Eviction triggered evacuation"
 type AfterFailure string
 
 const (
-	// Evict allows it: the pod is killed and starts anew.
+	// Evict allows it: the pod is killed, and its controller starts it again.
 	Evict AfterFailure = "Evict"
 	// Keep refuses it until the failed Migrations are gone, and the pod no longer remembers them.
 	Keep AfterFailure = "Keep"

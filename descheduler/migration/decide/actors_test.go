@@ -65,7 +65,7 @@ func (w *world) hold(pod *corev1.Pod) {
 }
 
 // sourceIsDead reports whether the old pod is dead, which the plugin waits for before it starts a
-// pod anew.
+// pod again.
 func (w *world) sourceIsDead() bool {
 	s := w.m.Status.Source
 	return w.pods[source] == nil || s != nil && (s.Step == v1alpha1.SourceKilled || s.Step == v1alpha1.SourceCleaned)

@@ -47,7 +47,7 @@ type world struct {
 	late      *Step           // the next action of a delayed controller
 	// restarted: the old container was killed and started from the beginning.
 	restarted bool
-	// early: a pod that starts anew had ended before its Job had the new one.
+	// early: a pod with back-end Restart had ended before its Job had the new one.
 	early bool
 	// died: the pod died for a reason that has nothing to do with its migration.
 	died bool
