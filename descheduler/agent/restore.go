@@ -6,7 +6,7 @@ import (
 	"supercargo.dev/supercargo/internal/platform/poll"
 )
 
-// restore puts back, until ctx ends, what probes that were killed have left switched.
+// restore restores, until ctx ends, the CPU governors that killed probes left changed.
 func (a *Agent) restore(ctx context.Context) error {
 	if a.Restore == nil {
 		<-ctx.Done()
@@ -19,7 +19,7 @@ func (a *Agent) restore(ctx context.Context) error {
 		}
 		return err
 	}, poll.Changes(func(err error) {
-		if err != nil { // it is tried again
+		if err != nil { // it is retried
 			a.Log.Error(err, "The CPU governors that a probe has switched are not put back")
 		}
 	}))

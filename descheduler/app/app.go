@@ -1,4 +1,4 @@
-// Package app puts the descheduler together.
+// Package app builds the descheduler.
 package app
 
 import (
@@ -21,24 +21,25 @@ import (
 	"supercargo.dev/supercargo/internal/platform/operator"
 )
 
-// name is what the program calls itself.
+// name is the program's name.
 const name = "descheduler"
 
-// Options say how the descheduler runs.
+// Options configure the descheduler.
 type Options struct {
 	operator.Options
-	// Migrations bounds them.
+	// Migrations limits Migrations.
 	Migrations decide.Config
-	// Consolidation says which nodes are emptied.
+	// Consolidation selects the nodes to empty.
 	Consolidation mover.Config
-	// Probing says which machine types are probed, and when is learned.
+	// Probing selects the machine types to probe, and controls learning.
 	Probing profiler.Config
-	// Evictions become Migrations by a webhook. It is served where it has a Listener or an
-	// Address; in a cluster a program with fewer rights serves it: [NewEvictionsCommand].
+	// Evictions configures the webhook that turns evictions into Migrations. It is served if it
+	// has a Listener or an Address; in a cluster a program with fewer permissions serves it:
+	// [NewEvictionsCommand].
 	Evictions Evictions
 }
 
-// Defaults returns what the flags say if nothing is given.
+// Defaults returns the defaults of the flags.
 func Defaults() Options {
 	return Options{
 		Migrations: decide.Config{
@@ -53,7 +54,7 @@ func Defaults() Options {
 	}
 }
 
-// AddFlags adds the flags; what is in the options are their defaults.
+// AddFlags adds the flags. The current values are their defaults.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	o.Options.AddFlags(flags)
 	o.Consolidation.AddFlags(flags)
@@ -67,7 +68,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&m.MaxFinished, "keep-finished-per-namespace", m.MaxFinished, "maximum finished Migrations to keep in a namespace; the oldest are deleted first")
 }
 
-// Validate returns what is wrong with the options, by the names of the flags.
+// Validate returns the first error in the options, with the name of its flag.
 func (o *Options) Validate() error {
 	m := &o.Migrations
 	for _, f := range []struct {
@@ -88,7 +89,7 @@ func (o *Options) Validate() error {
 	return o.Evictions.validate()
 }
 
-// Run runs the descheduler until ctx ends or something fails that a restart may mend.
+// Run runs the descheduler until ctx ends, or until an error that a restart may fix.
 func Run(ctx context.Context, o Options) error {
 	if err := o.Validate(); err != nil {
 		return err
@@ -118,7 +119,7 @@ func Run(ctx context.Context, o Options) error {
 	return operator.Run(ctx, name, m)
 }
 
-// addProfiler adds what probes machine types, unless that is off or the cluster has no
+// addProfiler adds the profiler of machine types, unless it is off or the cluster has no
 // MachineProfiles.
 func addProfiler(ctx context.Context, m ctrl.Manager, o Options) error {
 	if o.Probing.Mode == profiler.Off {
@@ -142,7 +143,7 @@ func addProfiler(ctx context.Context, m ctrl.Manager, o Options) error {
 	return p.SetupWithManager(ctx, m)
 }
 
-// addMover adds what empties nodes, unless that is off.
+// addMover adds the mover, which empties nodes, unless it is off.
 func addMover(ctx context.Context, m ctrl.Manager, o Options) error {
 	if o.Consolidation.Off() {
 		return nil

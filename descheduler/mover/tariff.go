@@ -15,13 +15,13 @@ import (
 	"supercargo.dev/supercargo/internal/platform/tarifffile"
 )
 
-// Tariff says where the price of electricity, or its carbon intensity, is written.
+// Tariff configures the source of electricity prices or carbon intensities.
 type Tariff struct {
-	// File is the path of a CSV file; empty where joules count the same everywhere.
+	// File is the path of a CSV file; empty if joules count the same everywhere.
 	File string
-	// Unit is the column that counts.
+	// Unit selects the column.
 	Unit tariff.Unit
-	// MaxAge is for how long a value holds that no later one of its zone follows.
+	// MaxAge is how long a value is valid if no later one of its zone follows.
 	MaxAge time.Duration
 }
 
@@ -35,13 +35,13 @@ func (t *Tariff) validate() error {
 	return nil
 }
 
-// price has joules count by the tariff, if there is one. It says so when it has become of no
-// use, or of use again.
+// price weighs joules by the tariff, if there is one. It reports when the tariff becomes unusable
+// or usable.
 func (r *round) price(ctx context.Context, m *moves.Machines) {
 	if r.tariff == nil {
 		return
 	}
-	_ = r.tariff.Read() // the status says so
+	_ = r.tariff.Read() // Status has the error
 	s := r.tariff.Status(r.now)
 	reason, why := s.Trouble()
 	metricTariffZones.WithLabelValues("Priced").Set(float64(s.Priced))
@@ -62,15 +62,15 @@ func (r *round) price(ctx context.Context, m *moves.Machines) {
 	}
 }
 
-// tellSelf makes an Event on what the descheduler is, its pod: the tariff is a file that is
-// mounted there, and whatever kept it from being mounted is told there too.
+// tellSelf creates an Event on the descheduler's own pod, where the tariff's file is mounted and
+// where the kubelet reports mount errors too.
 func (r *round) tellSelf(kind, reason, format string, args ...any) {
 	if !r.DryRun {
 		r.Events.Eventf(self.Object(), nil, kind, reason, "Move", format, args...)
 	}
 }
 
-// openTariff returns the tariff of a configuration, nil if it names none.
+// openTariff returns the configured tariff; nil for none.
 func openTariff(t Tariff) *tarifffile.File {
 	if t.File == "" {
 		return nil

@@ -1,4 +1,4 @@
-// Package app puts a node's agent together from its flags.
+// Package app builds a node's agent from its flags.
 package app
 
 import (
@@ -17,52 +17,52 @@ import (
 	"supercargo.dev/supercargo/descheduler/checkpoint/simulated"
 )
 
-// Options are what the flags of the agent say.
+// Options are the flags of the agent.
 type Options struct {
-	// Config reaches the cluster.
+	// Config connects to the API server.
 	Config *rest.Config
-	// Log takes what is worth a line.
+	// Log receives the agent's log.
 	Log logr.Logger
 
-	// NodeName is the node, and Simulate a selector of nodes to play instead.
+	// NodeName is the agent's node. Simulate is a label selector of nodes to simulate instead.
 	NodeName, Simulate string
 	// Model is for Simulate.
 	Model Model
 
-	// StateDir and WorkDir are its folders; WorkSize, if not empty, has a file system in
-	// memory of that size mounted at WorkDir.
+	// StateDir and WorkDir are the agent's folders. WorkSize is the size of the tmpfs to mount at
+	// WorkDir; empty for none.
 	StateDir, WorkDir, WorkSize string
-	// ListenAddress, AdvertiseHost and ServeAddress are where it is reached.
+	// ListenAddress, AdvertiseHost and ServeAddress are as in [agent.Config].
 	ListenAddress, AdvertiseHost, ServeAddress string
 
-	// Containerd is its socket; empty means that there is none. Snapshotter is the one
-	// of its CRI plugin.
+	// Containerd is its socket; empty if the node has none. Snapshotter is that of its CRI
+	// plugin.
 	Containerd, Snapshotter string
-	// CRI is the socket of a runtime that is not containerd. Its containers can leave the
-	// node, by the kubelet's API, but none can come.
+	// CRI is the socket of a runtime other than containerd. Its containers can leave the node,
+	// through the kubelet's API, but none can come.
 	CRI string
-	// OpenConnections says that CRIU closes TCP connections.
+	// OpenConnections allows open TCP connections, which CRIU closes.
 	OpenConnections bool
-	// KubeletURL, KubeletAuthorities and KubeletCheckpoints are for the kubelet's API; it
-	// is not used if there is no file with its authorities.
-	// KubeletName is for whom its certificate is; empty means the node.
+	// KubeletURL, KubeletAuthorities and KubeletCheckpoints are for the kubelet's API, which is
+	// not used without a file of its certificate authorities. KubeletName is the name in its
+	// certificate; empty for the node's name.
 	KubeletURL, KubeletName, KubeletAuthorities, KubeletCheckpoints string
-	// HostRoot is where the node's root folder is, CRIU the program below it, and HostPath
-	// where it is looked for.
+	// HostRoot is the node's root folder. CRIU is the program below it, and HostPath the folders
+	// to find it in.
 	HostRoot, CRIU, HostPath string
 
-	// ProbeState is where probes on this node keep which CPU governors they have switched.
+	// ProbeState is the folder where probes record the CPU governors that they change.
 	ProbeState string
 
-	// MaxMoves, MaxImages, MaxImageBytes and MaxTotalBytes are limits.
+	// MaxMoves, MaxImages, MaxImageBytes and MaxTotalBytes are limits, as in [agent.Limits].
 	MaxMoves, MaxImages          int
 	MaxImageBytes, MaxTotalBytes string
-	// Stalled is after how long without progress a transfer is cancelled, and Sweep how
-	// often leftovers are looked for.
+	// Stalled is how long a transfer may make no progress before it is cancelled. Sweep is how
+	// often leftovers are removed.
 	Stalled, Sweep time.Duration
 }
 
-// Model is how simulated moves behave, as flags have it.
+// Model is the flags of simulated migrations.
 type Model struct {
 	MemoryFactor       float64
 	DumpRate, ShipRate string
@@ -103,12 +103,12 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.Model.Freeze, "simulate-freeze", 20*time.Millisecond, "duration of a simulated freeze or thaw")
 }
 
-// sizes are those flags that were given as quantities.
+// sizes are the flags that are quantities, in bytes.
 type sizes struct {
 	work, image, total, dumpRate, shipRate int64
 }
 
-// check reads what is left to read of the flags, and names each that is wrong.
+// check parses and validates the flags, and returns an error for each invalid one.
 func (o *Options) check() (sizes, labels.Selector, error) {
 	var s sizes
 	var errs []error
@@ -192,7 +192,7 @@ func (o *Options) checkNumbers() []error {
 	return errs
 }
 
-// model is that of the flags.
+// model returns the model of simulated migrations.
 func (o *Options) model(s sizes) simulated.Model {
 	return simulated.Model{MemoryFactor: o.Model.MemoryFactor, DumpRate: s.dumpRate, ShipRate: s.shipRate, Freeze: o.Model.Freeze}
 }

@@ -84,7 +84,7 @@ func TestOnlyPlainFoldersAreWrittenTo(t *testing.T) {
 	}
 }
 
-// TestImageIsOneThatContainerdTakes reads the blobs as containerd does.
+// TestImageIsOneThatContainerdTakes parses the blobs as containerd does.
 func TestImageIsOneThatContainerdTakes(t *testing.T) {
 	image := checkpoint.Image{Name: "checkpoint.test/a:1", Container: "main", Migration: "uid-1"}
 	b, err := describeImage(image, "sha256:abc", "overlayfs")

@@ -1,11 +1,10 @@
-// Package kubelet is the portable fallback: the checkpoint is taken by the kubelet's API
-// (POST /checkpoint/NAMESPACE/POD/CONTAINER), which any runtime that can take one stands
-// behind. It takes no part in restoring.
+// Package kubelet is the portable fallback: the kubelet's API takes the checkpoint (POST
+// /checkpoint/NAMESPACE/POD/CONTAINER), with any runtime that supports it. It cannot restore.
 //
-// The runtime writes the checkpoint as a tar to the kubelet's checkpoints folder, from
-// where it is sent, so the bytes are copied at least once more than by package
-// containerd, and they are on a disk meanwhile. The container must be frozen before:
-// the runtime lets it run on otherwise, past its checkpoint.
+// The runtime writes the checkpoint as a tar to the kubelet's checkpoints folder, from where it
+// is sent. So the bytes are copied at least once more than in package containerd, and are on disk
+// meanwhile. The container must be frozen before; otherwise the runtime lets it run on, past its
+// checkpoint.
 package kubelet
 
 import (
@@ -34,15 +33,15 @@ import (
 )
 
 const (
-	// maxAnswer bounds what is read of an answer, and maxConfig config.dump, in bytes.
+	// maxAnswer bounds an HTTP response, and maxConfig config.dump, in bytes.
 	maxAnswer = 64 << 10
 	maxConfig = 1 << 20
-	// notes is a file of the work folder.
+	// notesFile is a file of the work folder; see note.
 	notesFile = "kubelet.json"
 )
 
-// Freezer freezes containers, and knows them. Package containerd is one, and
-// package cgroup for runtimes that are not containerd.
+// Freezer inspects and freezes containers. Package containerd implements it, and package cgroup
+// does for other runtimes.
 type Freezer interface {
 	Inspect(context.Context, checkpoint.Container) (checkpoint.Facts, error)
 	State(context.Context, checkpoint.Container) (checkpoint.State, error)
@@ -51,22 +50,21 @@ type Freezer interface {
 	Kill(context.Context, checkpoint.Container) error
 }
 
-// Source takes checkpoints by the kubelet's API.
+// Source takes checkpoints through the kubelet's API.
 type Source struct {
 	Freezer
-	// URL is the kubelet's, such as https://10.0.0.7:10250.
+	// URL is the kubelet's URL, such as https://10.0.0.7:10250.
 	URL string
-	// HTTP speaks to it; see [Client].
+	// HTTP is the client for it; see [Client].
 	HTTP *http.Client
-	// Folder is where the kubelet's checkpoints are.
+	// Folder is the kubelet's checkpoints folder.
 	Folder string
 }
 
 var _ checkpoint.Source = (*Source)(nil)
 
-// Client makes a client for a kubelet whose certificate is for a name, and comes from one
-// of the authorities of a file in PEM, or is in there itself. token is asked for with
-// every request.
+// Client returns a client for a kubelet with a certificate for name. The certificate must be in
+// authorities, in PEM, or be signed by one of them. The client calls token for every request.
 func Client(authorities []byte, name string, token func() (string, error)) (*http.Client, error) {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(authorities) {
@@ -76,7 +74,7 @@ func Client(authorities []byte, name string, token func() (string, error)) (*htt
 	return &http.Client{Transport: bearer{wire, token}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, nil
 }
 
-// bearer adds a token.
+// bearer adds a bearer token.
 type bearer struct {
 	http.RoundTripper
 	token func() (string, error)
@@ -95,25 +93,25 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.RoundTripper.RoundTrip(r)
 }
 
-// Inspect asks for a node whose agent can stage what the kubelet wrote.
+// Inspect requires a target whose agent can stage a checkpoint of the kubelet.
 func (s *Source) Inspect(ctx context.Context, c checkpoint.Container) (checkpoint.Facts, error) {
 	facts, err := s.Freezer.Inspect(ctx, c)
 	facts.Requirements.Backend = v1alpha1.BackendKubelet
 	return facts, err
 }
 
-// note is what notesFile has.
+// note is the content of notesFile.
 type note struct {
-	// Archive is the file that the kubelet wrote; empty until it has said so.
+	// Archive is the file that the kubelet wrote; empty until the kubelet has answered.
 	Archive string
-	// Before are the names of the checkpoints of that container that were there before the
-	// kubelet was asked. Others that are there without an Archive were made for it.
+	// Before are the names of the container's checkpoints that existed before the request. If
+	// Archive is empty, all other checkpoints of it were made for the request.
 	Before []string
 	// Image is the ID of the base image.
 	Image string
 }
 
-// Dump asks the kubelet for a checkpoint.
+// Dump requests a checkpoint from the kubelet.
 func (s *Source) Dump(ctx context.Context, c checkpoint.Container, dir string) (int64, error) {
 	if err := s.Forget(ctx, c, dir); err != nil {
 		return 0, err
@@ -122,8 +120,8 @@ func (s *Source) Dump(ctx context.Context, c checkpoint.Container, dir string) (
 	if err != nil {
 		return 0, err
 	}
-	// Noted before it is asked: whoever dies meanwhile must find what it has written, which
-	// has all secrets of the container.
+	// Noted before the request: an agent that crashes meanwhile must find the file, which
+	// contains all secrets of the container.
 	n := note{Image: facts.Requirements.BaseImageID}
 	if n.Before, err = s.files(c); err != nil {
 		return 0, err
@@ -144,8 +142,8 @@ func (s *Source) Dump(ctx context.Context, c checkpoint.Container, dir string) (
 	return info.Size(), nil
 }
 
-// files are the names of the checkpoints that the kubelet has written of a container: it
-// calls them checkpoint-POD_NAMESPACE-CONTAINER-TIME.tar.
+// files returns the names of the kubelet's checkpoints of a container, which have the form
+// checkpoint-POD_NAMESPACE-CONTAINER-TIME.tar.
 func (s *Source) files(c checkpoint.Container) (names []string, err error) {
 	all, err := os.ReadDir(s.Folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -164,7 +162,7 @@ func (s *Source) files(c checkpoint.Container) (names []string, err error) {
 	return names, nil
 }
 
-// write writes the note, so that after a crash there is this one or the one before.
+// write writes the note. After a crash there is either the old or the new one.
 func write(dir string, n note) error {
 	text, err := json.Marshal(n)
 	if err == nil {
@@ -180,7 +178,7 @@ func write(dir string, n note) error {
 	return os.Rename(file+".new", file)
 }
 
-// describer tells facts of a container that is frozen.
+// describer describes a container that may be frozen.
 type describer interface {
 	Describe(context.Context, checkpoint.Container) (checkpoint.Facts, error)
 }
@@ -192,7 +190,7 @@ func (s *Source) facts(ctx context.Context, c checkpoint.Container) (checkpoint.
 	return checkpoint.Facts{}, nil
 }
 
-// ask asks the kubelet, and returns the file that it wrote.
+// ask requests a checkpoint from the kubelet, and returns the file that it wrote.
 func (s *Source) ask(ctx context.Context, c checkpoint.Container) (string, error) {
 	address, err := url.JoinPath(s.URL, "checkpoint", c.Namespace, c.Pod, c.Name)
 	if err != nil {
@@ -214,7 +212,7 @@ func (s *Source) ask(ctx context.Context, c checkpoint.Container) (string, error
 	return s.file(c, response.StatusCode, text)
 }
 
-// file finds in the kubelet's answer which file it wrote.
+// file returns the file that the kubelet's response names.
 func (s *Source) file(c checkpoint.Container, code int, answer []byte) (string, error) {
 	if code != http.StatusOK {
 		return "", checkpoint.Fail(checkpoint.ReasonDumpFailed, "the kubelet took no checkpoint of %s: %d %.300s: it must have feature ContainerCheckpoint, its runtime CRIU, and the agent the right to nodes/checkpoint",
@@ -226,7 +224,7 @@ func (s *Source) file(c checkpoint.Container, code int, answer []byte) (string, 
 	if err := json.Unmarshal(answer, &list); err != nil || len(list.Items) != 1 {
 		return "", checkpoint.Fail(checkpoint.ReasonDumpFailed, "the kubelet does not say where the checkpoint of %s is: %.300s", c, answer)
 	}
-	// It is looked for where the kubelet's folder is for the agent, and nowhere else.
+	// Only the base name is used: the agent may see the kubelet's folder under another path.
 	return filepath.Join(s.Folder, path.Base(list.Items[0])), nil
 }
 
@@ -239,7 +237,7 @@ func read(dir string) (note, error) {
 	return n, err
 }
 
-// Archive sends the tar that the kubelet wrote.
+// Archive writes the tar of the kubelet.
 func (s *Source) Archive(_ context.Context, c checkpoint.Container, dir string, w io.Writer) error {
 	n, err := read(dir)
 	if err != nil {
@@ -256,8 +254,8 @@ func (s *Source) Archive(_ context.Context, c checkpoint.Container, dir string, 
 	return nil
 }
 
-// rewrite copies a checkpoint, and has it name its base image by the ID, by which every
-// node finds it that has it.
+// rewrite copies a checkpoint, and replaces the name of its base image by the ID, with which
+// every node that has the image finds it.
 func rewrite(w io.Writer, r io.Reader, image string) error {
 	a := archive.NewWriter(w)
 	for t := tar.NewReader(r); ; {
@@ -271,7 +269,7 @@ func rewrite(w io.Writer, r io.Reader, image string) error {
 		name := path.Clean(header.Name)
 		switch {
 		case header.Typeflag != tar.TypeReg:
-			// Folders are made by the files that are in them.
+			// Folders are created with their files.
 		case name == archive.Config && image != "":
 			err = config(a, t, image)
 		default:

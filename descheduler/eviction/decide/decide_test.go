@@ -20,10 +20,10 @@ import (
 
 var now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// config is what the cases are answered with, unless they say otherwise.
+// config is the configuration of the cases, unless they change it.
 var config = Config{Deadline: 5 * time.Minute, Attempts: 2, AfterFailure: Evict}
 
-// seen is what is observed of a pod that can be moved.
+// seen returns the observation of a pod that can be moved.
 func seen() Observation {
 	return Observation{Pod: &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -35,7 +35,7 @@ func seen() Observation {
 	}}
 }
 
-// migration is one of the pod; phase is its last if it has ended, and else empty.
+// migration adds a Migration of the pod. phase is its last phase; empty if it has not ended.
 func migration(name string, phase v1alpha1.MigrationPhase, change ...func(*v1alpha1.Migration)) func(*Observation) {
 	return func(o *Observation) {
 		m := v1alpha1.Migration{
@@ -53,7 +53,7 @@ func migration(name string, phase v1alpha1.MigrationPhase, change ...func(*v1alp
 	}
 }
 
-// allows adds a budget with so many disruptions.
+// allows adds a budget that allows a number of disruptions.
 func allows(name string, disruptions int32) func(*Observation) {
 	return func(o *Observation) {
 		o.Budgets = append(o.Budgets, policyv1.PodDisruptionBudget{
@@ -157,7 +157,7 @@ func TestHowAnEvictionIsAnswered(t *testing.T) {
 	}
 }
 
-// checkForm holds every answer to what those who evict rely on.
+// checkForm checks what clients rely on, for every answer.
 func checkForm(t *testing.T, a Answer) {
 	t.Helper()
 	passes := a.Outcome == Untouched || a.Outcome == NotMovable || a.Outcome == Failed
@@ -229,7 +229,8 @@ func TestAPodThatCannotBeMovedCanBeKept(t *testing.T) {
 	}
 }
 
-// Migrations that have ended may be deleted at once. The pod remembers how many have failed.
+// TestFailuresCountThoughTheirMigrationsAreGone: finished Migrations may be deleted at once. The
+// pod remembers how many failed.
 func TestFailuresCountThoughTheirMigrationsAreGone(t *testing.T) {
 	for _, tc := range []struct {
 		name   string

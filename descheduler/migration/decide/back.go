@@ -8,11 +8,11 @@ import (
 	"supercargo.dev/supercargo/internal/movable/attempts"
 )
 
-// graceOfRestored is what a new pod that must go is given to end, in seconds: the least
-// with which its kubelet still confirms that it is dead.
+// graceOfRestored is the grace period of a new pod that must go, in seconds: the smallest with
+// which its kubelet still confirms that it is dead.
 const graceOfRestored = 1
 
-// goBack turns a migration back.
+// goBack starts the rollback of a migration.
 func goBack(o Observation, f fault, now time.Time) Step {
 	m := o.Migration
 	s := copyStatus(m)
@@ -25,8 +25,8 @@ func goBack(o Observation, f fault, now time.Time) Step {
 	return s.write("roll back: " + f.reason + ": " + f.message)
 }
 
-// back removes what was made, and lets the pod go on where it was. The old container is
-// not let go on before the new pod is gone.
+// back removes what was made, and lets the old pod continue. The old container is not thawed
+// before the new pod is gone.
 func (c Config) back(o Observation, now time.Time) Step {
 	m := o.Migration
 	s := copyStatus(m)
@@ -56,7 +56,7 @@ func (c Config) thaw(o Observation, s *status, now time.Time) Step {
 		dead(o.Source) || o.Nodes[m.Status.Plan.SourceNode] == nil
 	var until time.Time
 	if !done && !everFrozen(m) {
-		// It runs in any case.
+		// It runs in any case, so the wait has a timeout.
 		until = condition(&m.Status, v1alpha1.MigrationFinished).LastTransitionTime.Add(c.CleanPatience)
 		done = !now.Before(until)
 	}
@@ -71,8 +71,8 @@ func (c Config) thaw(o Observation, s *status, now time.Time) Step {
 	return s.write("the pod continues: clean up")
 }
 
-// heldByAgent says that the frozen container has not gone on. It returns when to look
-// again; zero if only a change can help.
+// heldByAgent reports in a condition that the frozen container has not continued. It returns when
+// to decide again; zero if only a change can help.
 func (c Config) heldByAgent(o Observation, s *status, now time.Time) time.Time {
 	m := o.Migration
 	node := o.Nodes[m.Status.Plan.SourceNode]
@@ -93,7 +93,7 @@ func everFrozen(m *v1alpha1.Migration) bool {
 	return c != nil && c.Status == yes
 }
 
-// backEnd ends a migration that has gone back.
+// backEnd ends a migration that was rolled back.
 func (c Config) backEnd(o Observation, s *status, now time.Time) Step {
 	m := o.Migration
 	if done, until := c.cleaned(o, now); !done {
@@ -114,12 +114,12 @@ func (c Config) backEnd(o Observation, s *status, now time.Time) Step {
 	return o.remember(why.Reason, orRelease(o, s.write("it has gone back")), now)
 }
 
-// cancelled is why a migration has gone back that somebody has deleted.
+// cancelled is the reason of a rollback because the Migration was deleted.
 const cancelled = "Cancelled"
 
-// remember returns the write that has the old pod remember a migration that failed, or the
-// step that ends the migration if there is nothing to write. A pod that is about to end is
-// moved by nobody, and one whose migration was cancelled has failed at nothing.
+// remember returns the write that records a failed migration on the old pod, or end if there is
+// nothing to write. A pod that is about to end is not moved again, and a cancelled migration has
+// not failed.
 func (o *Observation) remember(reason string, end Step, now time.Time) Step {
 	if reason == cancelled || dead(o.Source) || o.Source.DeletionTimestamp != nil {
 		return end

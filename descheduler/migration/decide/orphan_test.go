@@ -12,10 +12,10 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// Somebody removes the finalizer of a Migration that is being deleted, and so the record
-// of how far it had come: before the hand-over or after so many of its writes. The agent
-// kills the old container if its pod is being deleted, and else thaws it. One copy must be
-// left, in the old pod's place.
+// TestOneCopyIsLeftWheneverTheFinalizerIsForcedOff: somebody removes the finalizer of a Migration
+// that is being deleted, and thereby the record of its progress, before the handover or after any
+// number of its writes. The agent kills the old container if its pod is being deleted, and thaws
+// it otherwise. One copy must be left, in the old pod's place.
 func TestOneCopyIsLeftWheneverTheFinalizerIsForcedOff(t *testing.T) {
 	for kind, owned := range map[string]owner{"bare": bare, "Job": ofJob, "ReplicaSet": ofSet} {
 		writes := 0
@@ -42,7 +42,7 @@ func TestOneCopyIsLeftWheneverTheFinalizerIsForcedOff(t *testing.T) {
 	}
 }
 
-// forcedOff removes the Migration, and lets everybody act until all has settled.
+// forcedOff removes the Migration, and lets all actors act until everything has settled.
 func (w *world) forcedOff(t *testing.T) {
 	t.Helper()
 	before := w.frozenAt
@@ -50,8 +50,8 @@ func (w *world) forcedOff(t *testing.T) {
 	w.m = nil
 	for range 300 {
 		w.now = w.now.Add(time.Second)
-		// The descheduler hears of it as soon as the agent does, and does two writes before a
-		// kubelet has said that what the agent kills is dead.
+		// The descheduler is notified as soon as the agent, and does two writes before a kubelet
+		// reports that the container that the agent kills is dead.
 		w.sourceAgent()
 		w.controller()
 		w.controller()

@@ -11,8 +11,8 @@ import (
 	"supercargo.dev/supercargo/internal/platform/operator"
 )
 
-// NewCommand returns the command of the meter. It is part of the node agent's program, since
-// both are on each node, and runs in a container of its own.
+// NewCommand returns the command of the meter. It is part of the node agent's program, because
+// both are on each node, but runs in a container of its own.
 func NewCommand() *cobra.Command {
 	var o Options
 	var kubeconfig string
@@ -41,7 +41,7 @@ func NewCommand() *cobra.Command {
 	return cmd
 }
 
-// Run runs the meter until ctx ends or something fails that a restart may mend.
+// Run runs the meter until ctx ends, or until an error that a restart may fix.
 func Run(ctx context.Context, o Options) error {
 	if err := o.check(); err != nil {
 		return err

@@ -1,4 +1,4 @@
-// Package app puts the power meter of a node together from its flags.
+// Package app builds the power meter of a node from its flags.
 package app
 
 import (
@@ -23,29 +23,28 @@ import (
 	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
 )
 
-// Options are what the flags of the meter say.
+// Options are the flags of the meter.
 type Options struct {
-	// Config reaches the cluster.
+	// Config connects to the API server.
 	Config *rest.Config
-	// Log takes what is worth a line.
+	// Log receives log lines.
 	Log logr.Logger
 
-	// NodeName is the node, and Namespace where the certificate is kept.
+	// NodeName is the node, and Namespace that of the certificate.
 	NodeName, Namespace string
-	// ServeAddress is where the meter is reached.
+	// ServeAddress is the host:port to serve at.
 	ServeAddress string
-	// HostRoot is the folder below which is what the node's kernel shows as /sys.
+	// HostRoot is the folder that contains the node's /sys.
 	HostRoot string
 
-	// PowerMeter is which power meters may be read, HwmonSensors which sensors of the
-	// board are added up, and RatedWatts the most that the machine can draw, 0 if the
-	// meter is to say.
+	// PowerMeter selects the meter, HwmonSensors the board's sensors to add up, and RatedWatts
+	// the highest plausible power of the machine, 0 for what the meter states.
 	PowerMeter   string
 	HwmonSensors []string
 	RatedWatts   float64
-	// Prometheus is a server that is asked what the node draws; none without a URL.
-	// PowerPreset or PowerQuery is for what, PowerQueryEvery how often, 0 for as often as is
-	// good for the one given, and PowerMaxAge how old a reading may be.
+	// Prometheus is a server to query for the node's power; none without a URL. PowerPreset or
+	// PowerQuery is the query, PowerQueryEvery the time between queries, 0 for the default of
+	// either, and PowerMaxAge the maximum age of a reading.
 	Prometheus                   prometheus.Config
 	PowerPreset, PowerQuery      string
 	PowerQueryEvery, PowerMaxAge time.Duration
@@ -67,15 +66,15 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.PowerMaxAge, "power-max-age", 2*time.Minute, "maximum age of the server's readings")
 }
 
-// How often a server is asked for power where nothing is said. The readings of a preset say
-// when they were taken, so asking more often than the server scrapes finds out sooner and
-// costs nothing else; those of a query do not.
+// Defaults of the time between queries. The readings of a preset have timestamps, so queries that
+// are more frequent than the server's scrapes only find readings sooner. Those of a user's query
+// have none.
 const (
 	presetEvery = 5 * time.Second
 	ownEvery    = 30 * time.Second
 )
 
-// check names each flag that is wrong.
+// check returns an error for each invalid flag.
 func (o *Options) check() error {
 	var errs []error
 	if o.NodeName == "" {
@@ -104,8 +103,8 @@ func (o *Options) check() error {
 	return errors.Join(append(errs, o.checkServer()...)...)
 }
 
-// meter is the node's power meter. The returned function drops its connections to a server
-// that it asks.
+// meter returns the node's power meter. The returned function closes its connections to the
+// server, if any.
 func (o *Options) meter() (*meter.Meter, func(), error) {
 	m := meter.Options{
 		Node: o.NodeName, Root: o.HostRoot, Proc: "/proc", Kind: meter.Kind(o.PowerMeter), Sensors: o.HwmonSensors, Rated: energy.Watts(o.RatedWatts),
@@ -128,10 +127,10 @@ func (o *Options) meter() (*meter.Meter, func(), error) {
 	return made, hangUp, err
 }
 
-// asksServer reports whether a server is asked for the node's power.
+// asksServer reports whether a server is queried for the node's power.
 func (o *Options) asksServer() bool { return o.Prometheus.URL != "" }
 
-// checkServer looks at the flags on the server that is asked for power.
+// checkServer validates the flags of the server that is queried for power.
 func (o *Options) checkServer() []error {
 	if !o.asksServer() {
 		var errs []error
@@ -171,7 +170,7 @@ func (o *Options) checkServer() []error {
 	return errs
 }
 
-// asksBy is the flag that says what the server is asked for.
+// asksBy returns the flag with the query.
 func (o *Options) asksBy() string {
 	if o.PowerQuery != "" {
 		return "power-query"
@@ -179,7 +178,7 @@ func (o *Options) asksBy() string {
 	return "power-preset"
 }
 
-// preset is what the server is asked for.
+// preset returns the query of the server.
 func (o *Options) preset() (powerquery.Preset, error) {
 	if (o.PowerPreset == "") == (o.PowerQuery == "") {
 		return powerquery.Preset{}, errors.New("--prometheus: say by either --power-preset or --power-query what it is asked for")
@@ -204,8 +203,8 @@ func (o *Options) queryEvery() time.Duration {
 	return presetEvery
 }
 
-// server is how the server is asked: for what is no older than a reading may be. An answer
-// is some hundred bytes.
+// server returns the configuration of queries, with the maximum age of a reading as lookback. A
+// response has some hundred bytes.
 func (o *Options) server() prometheus.Config {
 	c := o.Prometheus
 	c.Timeout, c.MaxBytes, c.Lookback = prometheus.DefaultTimeout, prometheus.DefaultMaxBytes, max(o.PowerMaxAge, 0)
