@@ -21,7 +21,7 @@ const (
 
 var times = &scenario.Scenario{HomogeneousFlavor: "medium", ScalingInterval: 5 * m, SchedulingInterval: 20 * time.Second, BillingPeriod: m}
 
-// stateAt is a cluster of medium machines, each with the pods given.
+// stateAt returns a cluster of medium machines, each with the given pods.
 func stateAt(at time.Duration, nodes map[string][]cluster.Pod, pending ...cluster.Pod) *cluster.State {
 	s := &cluster.State{
 		Flavors: []cluster.Flavor{
@@ -50,7 +50,7 @@ func pod(name string, milliCPU, memory int64, c class.Class) cluster.Pod {
 	return p
 }
 
-// told is a plan in few words.
+// told returns a plan in short form.
 func told(p cluster.Plan) string {
 	text := ""
 	for _, b := range p.Buy {
@@ -72,7 +72,7 @@ func told(p cluster.Plan) string {
 	return text
 }
 
-// step is what a controller is shown at a time, and what it should then do.
+// step is what a controller observes at a time, and the expected plan.
 type step struct {
 	at      time.Duration
 	nodes   map[string][]cluster.Pod

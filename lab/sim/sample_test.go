@@ -11,7 +11,7 @@ import (
 	"supercargo.dev/supercargo/lab/sim"
 )
 
-// TestSamplesShowTheRunAtEqualDistances: every two seconds of ten minutes.
+// TestSamplesShowTheRunAtEqualDistances samples ten minutes every two seconds.
 func TestSamplesShowTheRunAtEqualDistances(t *testing.T) {
 	t.Parallel()
 	sc := scene(func(sc *scenario.Scenario) { sc.Horizon = 10 * m })
