@@ -56,11 +56,11 @@ type Bill struct {
 	Machines []Count `json:"machines"`
 }
 
-// Count is a number of equal machines.
+// Count is a number of identical machines.
 type Count struct {
 	InstanceType string `json:"instanceType"`
 	Count        int    `json:"count"`
-	// PricePerHour is that of one machine.
+	// PricePerHour is the price of one machine.
 	PricePerHour float64 `json:"pricePerHour"`
 }
 

@@ -59,13 +59,13 @@ type shownObstacle struct {
 	Less, Means string
 }
 
-// mostShown bounds the rows of a table of the page.
+// mostShown is the maximum number of rows in a table of the page.
 const mostShown = 50
 
 // gauge is a share as a bar. Used is negative if there are no usage metrics.
 type gauge struct {
 	Name            string
-	Requested, Used float64 // per cent
+	Requested, Used float64 // percent
 }
 
 // WriteHTML writes the document as one HTML page that needs no network and no script. All text is escaped.

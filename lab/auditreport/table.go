@@ -16,7 +16,7 @@ const (
 	mostStays     = 4
 )
 
-// WriteTable prints the document for people.
+// WriteTable writes the document as a table for a terminal.
 func (d *Document) WriteTable(w io.Writer) error {
 	var b strings.Builder
 	if err := d.tellBills(&b); err != nil {

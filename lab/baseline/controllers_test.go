@@ -169,7 +169,7 @@ func TestStratusAndHTASMoveBatchPodsWhenTheQueueHasBeenEmpty(t *testing.T) {
 			play(t, c, []step{
 				{4 * m, nodes, nil, ""}, // the queue has been empty for four minutes
 				{4*m + 20*time.Second, map[string][]cluster.Pod{"a": {full}, "b": {full}}, nil, ""},
-				{5*m + 20*time.Second, nodes, nil, ""}, // it has, but the machine is in use until now
+				{5*m + 20*time.Second, nodes, nil, ""}, // it has for five, but the machine was in use until now
 				{6 * m, nodes, nil, ""},
 				{6*m + 20*time.Second, nodes, nil, "migrate b; "},
 			})

@@ -65,7 +65,7 @@ type Run struct {
 
 	// StartLag is the minimum time from ordering a machine until pods can run on it.
 	StartLag time.Duration
-	// LagFree says that a machine is not paid for during its start lag.
+	// LagFree means that a machine is not billed during its start lag.
 	LagFree bool
 	// ServiceWait is the time that a service is without a machine, averaged over the services that
 	// some flavor holds.
@@ -142,7 +142,7 @@ type held struct {
 	count  int64
 }
 
-// load is a batch pod.
+// load is the work of a batch pod.
 type load struct {
 	cluster.Pod
 	// duration is the runtime at speed 1.
@@ -261,7 +261,7 @@ func (p *problem) longest() *big.Rat {
 			}
 			held := new(big.Rat).SetInt64(l.duration)
 			held.Quo(held, f.speed)
-			if i >= len(p.machines) { // it has to be bought
+			if i >= len(p.machines) { // it must be bought
 				held.Add(held, new(big.Rat).SetInt64(p.lag))
 			}
 			held = larger(held, new(big.Rat).SetInt64(p.period))

@@ -48,7 +48,7 @@ func Served(r Run) int64 {
 	return max(most, floor(best))
 }
 
-// serving is a problem whose services are served.
+// serving is a problem in which services must be served.
 type serving struct {
 	*problem
 	ready   int64    // the time from which pods can run on a bought machine

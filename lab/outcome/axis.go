@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// axis runs from 0 to max, which is not zero.
+// axis covers 0 to max, which is above zero.
 type axis struct {
 	max   float64
 	ticks []tick
@@ -48,7 +48,7 @@ func amountAxis(largest float64, whole bool) axis {
 	return a
 }
 
-// shareAxis runs from 0 % to 100 %, or as far as a larger share needs.
+// shareAxis covers 0 % to 100 %, or more if a share is larger.
 func shareAxis(largest float64) axis {
 	if largest > 1 {
 		return amountAxis(100*largest, true).scaled(0.01)

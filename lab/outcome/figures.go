@@ -64,7 +64,7 @@ func (r Report) moreFigures() table {
 		f.column("nodes added", "", "", noDigit, func(p Policy) float64 { return float64(p.Nodes.Added) }),
 		f.column("nodes removed", "", "", noDigit, func(p Policy) float64 { return float64(p.Nodes.Removed) }),
 	}
-	if f.any(servedBound) { // the first table shows the other bound
+	if f.any(servedBound) { // the first table shows the served bound instead
 		wait := unitFor(f.largest(func(p Policy) float64 { return p.ServiceWaitSeconds }))
 		columns = append(columns, f.aboveBound(), f.column("service wait", "mean "+wait.symbol, "", digitsFor, func(p Policy) float64 { return p.ServiceWaitSeconds / wait.seconds }))
 	}

@@ -107,7 +107,7 @@ func duration(seconds float64) string {
 		}
 		rest := math.Round(math.Mod(seconds, large.seconds) / small.seconds)
 		whole := math.Floor(seconds / large.seconds)
-		if rest*small.seconds >= large.seconds { // 59.7 min are an hour
+		if rest*small.seconds >= large.seconds { // 59.7 min round up to an hour
 			whole, rest = whole+1, 0
 		}
 		if rest == 0 {

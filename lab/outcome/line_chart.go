@@ -54,7 +54,7 @@ type lineChart struct {
 	Lines               []line
 }
 
-// line is the course of one policy.
+// line is the line of one policy.
 type line struct {
 	Policy     int
 	Name       string

@@ -124,7 +124,7 @@ type Waits struct {
 }
 
 // Utilization is the share of the machines' capacity that running pods
-// requested, while the machines were paid for, from 0 to 1.
+// requested, while the machines were billed, from 0 to 1.
 type Utilization struct {
 	CPU    float64 `json:"cpu"`
 	Memory float64 `json:"memory"`

@@ -62,7 +62,7 @@ func writersOf(r Report) []writer {
 	return []writer{{"JSON", r.WriteJSON}, {"table", r.WriteTable}, {"HTML", r.WriteHTML}}
 }
 
-// written returns what is written, or ends the test.
+// written returns the output, and fails the test on an error.
 func written(t testing.TB, write func(io.Writer) error) string {
 	t.Helper()
 	var out bytes.Buffer

@@ -59,7 +59,7 @@ func runChild(ctx context.Context, cmd *exec.Cmd, started chan<- error) error {
 	if err != nil {
 		return err
 	}
-	cmd.WaitDelay = killAfter // for grandchildren that keep the log open
+	cmd.WaitDelay = killAfter // in case grandchildren keep the log open
 	stopped := make(chan struct{})
 	defer close(stopped)
 	go func() {

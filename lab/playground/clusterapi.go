@@ -80,8 +80,8 @@ func (p *Playground) clusterAPICommand(path string, webhookPort int, certs *cert
 		"--webhook-cert-dir="+p.state.pkiDir(),
 		"--webhook-cert-name="+filepath.Base(certs.webhook.certFile),
 		"--webhook-key-name="+filepath.Base(certs.webhook.keyFile),
-		"--health-addr=0",         // not served
-		"--diagnostics-address=0", // not served
+		"--health-addr=0",         // disabled
+		"--diagnostics-address=0", // disabled
 		"--leader-elect=false",
 		"--skip-crd-migration-phases=StorageVersionMigration,CleanupManagedFields", // there are no objects of older versions
 		"--feature-gates=ReconcilerRateLimiting=false",                             // it limits reconciles of an object to one per second

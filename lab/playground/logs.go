@@ -147,7 +147,7 @@ func takeKlog() {
 		}
 	}
 	klog.SetOutput(&klogSinks)
-	ctrllog.SetLogger(klog.Background()) // else it complains on the terminal
+	ctrllog.SetLogger(klog.Background()) // else controller-runtime warns on the terminal
 	klog.OsExit = func(int) {
 		klogSinks.gaveUp()
 		runtime.Goexit()

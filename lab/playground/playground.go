@@ -83,7 +83,7 @@ type Options struct {
 	KwokPath string
 
 	// KubeletsReach is an address of this machine where kubelets reach the API server. The API
-	// server then listens there instead of on 127.0.0.1, authorizes kubelets by the groups of their
+	// server then listens there instead of on 127.0.0.1, identifies kubelets by the groups of their
 	// certificates, and connects to them at their internal addresses. Nil means that there are
 	// none: kwok simulates them.
 	KubeletsReach net.IP

@@ -19,7 +19,7 @@ type life int
 
 const (
 	expected life = iota // not created yet, or all create calls failed so far
-	asked                // a create call is under way
+	asked                // a create call is in progress
 	present
 	leaving // a delete call is in progress or must be retried
 	over    // gone, refused, or never to be created
@@ -46,7 +46,7 @@ type run struct {
 	pods   []pod
 	index  map[string]int
 	agenda agenda
-	ready  []call // due calls that no worker has taken yet
+	ready  []call // due calls that wait for a worker
 
 	calls     chan call
 	answers   chan answer
@@ -54,7 +54,7 @@ type run struct {
 	blind     chan struct{} // closed when sightings are no longer read
 
 	began    time.Time
-	open     int // pods whose life is not over
+	open     int // pods that are not over
 	progress Progress
 	refused  []error
 	lost     int

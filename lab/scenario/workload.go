@@ -258,7 +258,7 @@ func (b *builder) shapeSuits(v value, p *Pattern) bool {
 	return b.count() == before
 }
 
-// mix reads the weights of task kinds, ordered by kind.
+// mix reads the weights of task kinds and returns them ordered by kind.
 func (b *builder) mix(v value) []Share {
 	const want = "weights by task kind such as {batch_small: 5, nginx: 1}"
 	weight := b.number(1, millionths, millionths*millionths)

@@ -23,7 +23,7 @@ func (i Input) Watched(fn func(Fact)) Input {
 	return i
 }
 
-// Exhaustive returns the input of a run that takes no shortcut.
+// Exhaustive returns the input of a run without shortcuts.
 func (i Input) Exhaustive() Input {
 	i.exhaustive = true
 	return i

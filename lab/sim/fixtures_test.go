@@ -188,7 +188,7 @@ type decider func(now time.Time, st *cluster.State) cluster.Plan
 
 func (d decider) Decide(now time.Time, st *cluster.State) cluster.Plan { return d(now, st) }
 
-// run runs an input that must not fail.
+// run runs an input and fails the test on an error.
 func run(t testing.TB, input sim.Input) *sim.Result {
 	t.Helper()
 	r, err := sim.Run(t.Context(), input)
@@ -214,7 +214,7 @@ func (h history) story(name string) []string {
 	return lines
 }
 
-// tells checks the story of a pod or machine.
+// tells checks the facts about a pod or machine.
 func (h history) tells(t *testing.T, name string, want ...string) {
 	t.Helper()
 	if diff := cmp.Diff(want, h.story(name)); diff != "" {

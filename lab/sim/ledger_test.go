@@ -54,7 +54,7 @@ type worked struct {
 	first        time.Duration // its first start; -1: none
 	ends         time.Duration // a service's end, once it has started
 	evictions    int
-	anew         bool          // was started anew since it was scheduled
+	anew         bool          // restarted since it was scheduled
 	ended, given bool          // up
 	without      time.Duration // start of the time without a machine, if it is on none
 	waited       time.Duration // earlier time without a machine

@@ -106,7 +106,7 @@ func TestScenariosAtTheBoundsAreAccepted(t *testing.T) {
 	}
 }
 
-// TestARunOfCenturiesIsStopped: ten years each, one after the other.
+// TestARunOfCenturiesIsStopped runs pods of ten years each, one after another.
 func TestARunOfCenturiesIsStopped(t *testing.T) {
 	t.Parallel()
 	sc := scene(func(sc *scenario.Scenario) { sc.Autoscale = false })

@@ -54,7 +54,7 @@ func (e *engine) empty(d cluster.Drain) error {
 	return e.emptied(m)
 }
 
-// evictAll kills the pods that a drain evicts, those that have run longest first.
+// evictAll kills the pods that a drain evicts, in the order in which they came to the machine.
 func (e *engine) evictAll(m *machine, d cluster.Drain) error {
 	methods := make(map[string]cluster.Method, len(d.Moves))
 	for _, move := range d.Moves {

@@ -44,7 +44,7 @@ func (s *sampler) until(e *engine, at time.Duration) {
 
 // finish adds a sample at the end of the run.
 func (s *sampler) finish(e *engine, over time.Duration) {
-	s.samples = s.samples[:min(len(s.samples), int((over+s.step-1)/s.step))] // later samples belong to a wait in vain
+	s.samples = s.samples[:min(len(s.samples), int((over+s.step-1)/s.step))] // later samples show only unschedulable pods
 	s.samples = append(s.samples, e.sample(over))
 	e.result.Step, e.result.Samples = s.step, s.samples
 }

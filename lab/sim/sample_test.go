@@ -39,7 +39,7 @@ func TestSamplesShowTheRunAtEqualDistances(t *testing.T) {
 	} {
 		got := h.Samples[at/h.Step]
 		if at == 600*s {
-			want.Machines = got.Machines // all have gone by then
+			want.Machines = got.Machines // all machines are gone by then
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("at %v (-want +got):\n%s", at, diff)

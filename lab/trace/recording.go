@@ -213,7 +213,7 @@ func recordedRow(t *table.Table) Row {
 	return r
 }
 
-// Recorded is a pod of a recording.
+// Recorded is a pod of a recording, with its times.
 type Recorded struct {
 	// Row is the row of the pod. Its Time is the creation of the pod.
 	Row

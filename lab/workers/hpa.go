@@ -33,7 +33,7 @@ type recommendation struct {
 	pods int
 }
 
-// reading is the CPU seconds of all workers at a time.
+// reading has the CPU seconds of all workers at a time.
 type reading struct {
 	at  time.Duration
 	cpu map[string]float64

@@ -27,8 +27,8 @@ type Plan struct {
 	InitTime scenario.Lag
 	Seed     uint64
 	// IdleTimeout is how long a worker waits for a task before it ends its session with the
-	// manager. A worker whose pod was deleted then leaves; others begin a new session at once. 0
-	// means that workers leave as soon as they are idle.
+	// manager. A worker whose pod was deleted then leaves; others begin a new session at once.
+	// With 0 the worker of a deleted pod leaves as soon as it is idle.
 	IdleTimeout time.Duration
 	// MicroDollarsPerHour is the price of a worker. It is billed from its request until it leaves
 	// or the run ends, for every started BillingPeriod.

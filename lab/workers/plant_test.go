@@ -155,7 +155,7 @@ func unblocked(plan Plan, state []string, task int) bool {
 	return true
 }
 
-// eachSecond runs a plan without a law.
+// eachSecond simulates a plan without a law, second by second.
 func eachSecond(plan Plan) (end time.Duration, waste, shortage int64) {
 	n := len(plan.Tasks)
 	left, worker, queued := make([]time.Duration, n), make([]int, n), []int{}

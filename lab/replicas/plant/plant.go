@@ -130,7 +130,7 @@ func (w Window) Add(v Window) Window {
 	}
 }
 
-// New starts a service at time 0 with no request inside.
+// New starts a service at time 0 without requests in the system.
 func New(c Config, r *rand.Rand) (*Plant, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("service to simulate: %w", err)
