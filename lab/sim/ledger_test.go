@@ -259,7 +259,7 @@ func (l *ledger) vacate(at time.Duration, name string, p *worked) {
 	m.changes = append(m.changes, change{at, -p.Size.MilliCPU, -p.Size.MemoryBytes})
 }
 
-// from returns the start and end of a machine's billing, and false if it was not billed up to the
+// paid returns the start and end of a machine's billing, and false if it was not billed up to the
 // end of the run.
 func (l *ledger) paid(m *rented, over time.Duration) (from, to time.Duration, ok bool) {
 	from, to = m.asked, over

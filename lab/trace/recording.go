@@ -45,7 +45,7 @@ const (
 	EventEnd Event = "end"
 )
 
-// Whether the names in a recording are those of the cluster or hashes.
+// The kinds of names in a recording: those of the cluster, or hashes of them.
 const (
 	NamesPlain  = "plain"
 	NamesHashed = "hashed"
