@@ -9,14 +9,14 @@ import (
 	"text/tabwriter"
 )
 
-// How many lines of each part the table has at most: all together fit on one screen.
+// The maximum number of lines in each part of the table. All parts together fit on one screen.
 const (
 	mostObstacles = 8
 	mostMachines  = 6
 	mostStays     = 4
 )
 
-// WriteTable prints the document for people.
+// WriteTable writes the document as a table for a terminal.
 func (d *Document) WriteTable(w io.Writer) error {
 	var b strings.Builder
 	if err := d.tellBills(&b); err != nil {
@@ -37,12 +37,12 @@ func (d *Document) WriteTable(w io.Writer) error {
 type row struct {
 	Name string
 	Bill
-	// Saves is by how much of the bill now it is lower.
+	// Saves is the reduction against the present bill.
 	Saves string
 	What  string
 }
 
-// rows are the bills, the dearest first.
+// rows returns the bills, most expensive first.
 func (d *Document) rows() []row {
 	bound := Bill{PerHour: d.LowerBoundPerHour, PerMonth: d.LowerBoundPerHour * hoursPerMonth}
 	return []row{
@@ -74,7 +74,7 @@ func (d *Document) tellBills(b *strings.Builder) error {
 	return t.Flush()
 }
 
-// machinesOf names the machines on which most is spent.
+// machinesOf names the machine types with the highest total price.
 func machinesOf(all []Count) string {
 	spent := slices.Clone(all)
 	slices.SortStableFunc(spent, func(x, y Count) int {
@@ -124,7 +124,7 @@ func (d *Document) tellObstacles(b *strings.Builder) error {
 	return nil
 }
 
-// saves says by how much the bill would be lower.
+// saves returns the reduction of the bill in words.
 func (o *Obstacle) saves() string {
 	switch {
 	case o.SavesPerHour == nil:
@@ -135,7 +135,7 @@ func (o *Obstacle) saves() string {
 	return fmt.Sprintf("%.2f less", *o.SavesPerHour)
 }
 
-// means is how the bill would become lower.
+// means says how the bill would be reduced.
 func (o *Obstacle) means() string {
 	if o.Lowers == "moved" {
 		return "moving pods"
@@ -185,7 +185,7 @@ func tellStays(b *strings.Builder, what string, all []Stay) {
 	}
 }
 
-// shortened is text for a column of the table: the whole is in the other formats.
+// shortened cuts text to the width of a table column. The other formats have the full text.
 func shortened(text string) string {
 	const most = 90
 	if letters := []rune(text); len(letters) > most {

@@ -16,7 +16,7 @@ import (
 	"supercargo.dev/supercargo/test/data"
 )
 
-// example is a small document with a saving of a half.
+// example returns a small document with a saving of one half.
 func example(t *testing.T) *Document {
 	t.Helper()
 	workload, err := trace.Read("openb/pods.csv", strings.NewReader(data.OpenbPods))

@@ -9,18 +9,17 @@ import (
 	"strings"
 )
 
-// limit is the largest number a report may hold. It is far above what a
-// simulation comes to, and low enough that sums and products of a few such
-// numbers stay finite.
+// limit is the largest number in a report. It is far above any result of a simulation, and low
+// enough that sums and products of a few such numbers stay finite.
 const limit = 1e18
 
-// shortestStep is the smallest distance between samples, in seconds: virtual time
-// is counted in whole nanoseconds.
+// shortestStep is the smallest distance between samples, in seconds: virtual time has a resolution
+// of one nanosecond.
 const shortestStep = 1e-9
 
-// check reports every fault that would make the report impossible to show: a
-// number that is NaN, infinite, negative or above 1e18, courses of different
-// lengths, samples without a distance, and lower bounds that differ.
+// check reports everything that makes the report impossible to show: a number that is NaN,
+// infinite, negative or above 1e18, series of different lengths, samples without a distance, and
+// bounds that differ between policies.
 func (r Report) check() error {
 	errs := numbersOutside(reflect.ValueOf(r), "", 0)
 	for i, p := range r.Policies {
@@ -40,7 +39,7 @@ func (r Report) check() error {
 	return errors.Join(errs...)
 }
 
-// check returns what is wrong with the shape of the series.
+// check reports whether the series are well-formed.
 func (s Series) check() error {
 	lengths := []int{len(s.CostDollars), len(s.CPU), len(s.Memory), len(s.Machines), len(s.Pending), len(s.Moves)}
 	switch {
@@ -52,9 +51,9 @@ func (s Series) check() error {
 	return nil
 }
 
-// numbersOutside walks through v and returns an error for each number that is not
-// from lowest to limit, named as in JSON. It looks at every field there is, so a
-// new one cannot be forgotten. Unsigned numbers are names (seeds), not amounts.
+// numbersOutside walks through v and returns an error for each number outside lowest to limit,
+// named as in JSON. It visits every field, so that no new field is missed. Unsigned numbers are
+// names (seeds), not amounts.
 func numbersOutside(v reflect.Value, path string, lowest float64) []error {
 	var errs []error
 	switch v.Kind() {
@@ -93,8 +92,8 @@ func toFloat(v reflect.Value) float64 {
 
 func byText(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) }
 
-// percentAbove says by how many percent value lies above base. There is no such
-// number, and ok is false, if base is 0 or the percentage beyond 1e18.
+// percentAbove returns by how many percent value lies above base. ok is false if base is 0 or the
+// percentage exceeds 1e18.
 func percentAbove(value, base float64) (percent float64, ok bool) {
 	if base == 0 {
 		return 0, false
@@ -103,8 +102,8 @@ func percentAbove(value, base float64) (percent float64, ok bool) {
 	return percent, math.Abs(percent) <= limit
 }
 
-// percentBelow says by how many percent value lies below base, as percentAbove
-// does. There is no negative zero.
+// percentBelow returns by how many percent value lies below base, like percentAbove. It never
+// returns negative zero.
 func percentBelow(value, base float64) (percent float64, ok bool) {
 	percent, ok = percentAbove(value, base)
 	return 0 - percent, ok

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestEveryNumberIsLookedAt puts what cannot be into each number of a report in
-// turn. It walks through the type by itself, with paths spelled in Go.
+// TestEveryNumberIsLookedAt sets each number of a report in turn to an invalid value. It walks
+// through the type itself, with paths in Go notation.
 func TestEveryNumberIsLookedAt(t *testing.T) {
 	r := twoPolicies()
 	numbers := 0
@@ -33,7 +33,7 @@ func TestEveryNumberIsLookedAt(t *testing.T) {
 	}
 }
 
-// visit calls f for each number that v holds and that can be changed.
+// visit calls f for each number in v that can be changed.
 func visit(v reflect.Value, path string, f func(path string, number reflect.Value)) {
 	switch v.Kind() {
 	case reflect.Float64, reflect.Int:
@@ -49,8 +49,8 @@ func visit(v reflect.Value, path string, f func(path string, number reflect.Valu
 	}
 }
 
-// expectRefusal expects that no way to write takes the report, that the error
-// says the number and where it is, and that nothing is written.
+// expectRefusal expects that every way to write rejects the report, that the error has the number
+// and its path, and that nothing is written.
 func expectRefusal(t *testing.T, r Report, path, want string) {
 	t.Helper()
 	spelled := strings.ReplaceAll(strings.TrimSpace(path), " ", ".")

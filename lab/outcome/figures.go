@@ -9,7 +9,7 @@ import (
 
 const joulesPerKilowattHour = 3.6e6
 
-// table puts the figures of the report side by side.
+// table returns the main figures of the policies side by side.
 func (r Report) table() table {
 	f := figures{policies: r.Policies}
 	cost := f.column("cost", "$", "The bill of all machines.", dollarsDigits, func(p Policy) float64 { return p.CostDollars })
@@ -49,7 +49,7 @@ func (r Report) table() table {
 	return table{policies: f.names(), columns: columns}
 }
 
-// moreFigures are those that have no place in the first table.
+// moreFigures returns the figures that are not in the first table.
 func (r Report) moreFigures() table {
 	f := figures{policies: r.Policies}
 	end := unitFor(f.largest(func(p Policy) float64 { return max(p.MakespanSeconds, p.EndSeconds) }))
@@ -64,7 +64,7 @@ func (r Report) moreFigures() table {
 		f.column("nodes added", "", "", noDigit, func(p Policy) float64 { return float64(p.Nodes.Added) }),
 		f.column("nodes removed", "", "", noDigit, func(p Policy) float64 { return float64(p.Nodes.Removed) }),
 	}
-	if f.any(servedBound) { // the first table shows the other bound
+	if f.any(servedBound) { // the first table shows the served bound instead
 		wait := unitFor(f.largest(func(p Policy) float64 { return p.ServiceWaitSeconds }))
 		columns = append(columns, f.aboveBound(), f.column("service wait", "mean "+wait.symbol, "", digitsFor, func(p Policy) float64 { return p.ServiceWaitSeconds / wait.seconds }))
 	}
@@ -74,8 +74,8 @@ func (r Report) moreFigures() table {
 	return table{policies: f.names(), columns: columns}
 }
 
-// energyTable says where the energy went and how long pods took for it. It has no columns
-// if no policy knows.
+// energyTable shows where the energy went and how long pods took. It has no columns if no policy
+// reports energy.
 func (r Report) energyTable() table {
 	f := figures{policies: r.Policies}
 	t := table{policies: f.names()}
@@ -122,7 +122,7 @@ func (r Report) energyTable() table {
 	return t
 }
 
-// mean is 0 where there is none.
+// mean returns 0 for nil.
 func (w *Waits) mean() float64 {
 	if w == nil {
 		return 0
@@ -157,8 +157,8 @@ func (r Report) eventCounts() table {
 	return t
 }
 
-// notes are what has to be read with the table: lines of plain text, names cut
-// to so many runes.
+// notes returns the lines of plain text that belong to the table. Names are cut to the given number
+// of runes.
 func (r Report) notes(runes int) []string {
 	first := r.Policies[0]
 	lines := []string{"No lower bound of the cost is known."}
@@ -184,37 +184,37 @@ func (r Report) notes(runes int) []string {
 
 const servedHelp = "How far the cost lies above the served bound, which is for policies that keep each service on a machine from its arrival to its end."
 
-// servedNote says what the served bound is, and what is assumed.
+// servedNote explains the served bound and its assumption.
 func servedNote(bound, wait string) string {
 	return fmt.Sprintf("Served bound: %s. No policy that also keeps each service on a machine, but for %s on average, can cost less.", bound, wait)
 }
 
-// waitedNote says that the served bound was not computed for such a policy.
+// waitedNote says that the policy violates the assumption of the served bound.
 func waitedNote(name, wait string) string {
 	return fmt.Sprintf("%s left a service without a machine for %s on average, longer than that bound assumes.", name, wait)
 }
 
-// seconds writes a time for a sentence.
+// seconds formats a time for a sentence.
 func seconds(v float64) string { return fixed(v, 1) + " s" }
 
 func servedBound(p Policy) float64 { return p.ServedBoundDollars }
 
-// money writes an amount with the digits that suit the costs of the report.
+// money formats an amount with as many decimals as suit the costs of the report.
 func (r Report) money(v float64) string {
 	f := figures{policies: r.Policies}
 	return dollars(v, f.largest(func(p Policy) float64 { return max(p.CostDollars, p.LowerBoundDollars, p.ServedBoundDollars) }))
 }
 
-// unfinished counts the pods whose work was left undone.
+// unfinished returns the number of pods with unfinished work.
 func (p Policy) unfinished() int { return p.Pods.Pending + p.Pods.Failed }
 
-// reason says why so many pods are pending.
+// reason is a reason for pending pods, and their number.
 type reason struct {
 	text string
 	pods int64
 }
 
-// pendingReasons returns the most frequent reason first, ties by text.
+// pendingReasons returns the most frequent reason first; ties are ordered by text.
 func (p Policy) pendingReasons() []reason {
 	var reasons []reason
 	for text, pods := range p.PendingReasons {
@@ -237,8 +237,8 @@ func (f figures) names() []string {
 	return names
 }
 
-// column writes a number of each policy; digits says how many digits after the
-// point suit the largest of them.
+// column has a number for each policy. digits returns the number of decimals that suits the largest
+// of them.
 func (f figures) column(title, unit, help string, digits func(largest float64) int, value func(Policy) float64) column {
 	after := digits(f.largest(value))
 	return f.texts(title, unit, help, func(p Policy) string { return fixed(value(p), after) })

@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// threeSeeds are runs of the same two policies. By seed, the first costs 100, 200
-// and 300 dollars, and the second saves 20, 10 and 60 percent of that.
+// threeSeeds returns runs of the same two policies. By seed, the first costs 100, 200 and 300
+// dollars, and the second saves 20, 10 and 60 percent of that.
 func threeSeeds() []Report {
 	seed := func(seed uint64, first, second, bound, mean float64) Report {
 		r := twoPolicies()

@@ -25,7 +25,7 @@ import (
 	"supercargo.dev/supercargo/internal/text/clip"
 )
 
-// reader reads manifests and collects their faults.
+// reader reads manifests and collects their errors.
 type reader struct {
 	file   string
 	pods   Pods
@@ -57,7 +57,7 @@ func (r *reader) fault(line int, field, problem string) {
 
 var errorLine = regexp.MustCompile(`^line ([0-9]+): `)
 
-// documents reads one document after the other.
+// documents reads all YAML documents.
 func (r *reader) documents(text []byte) {
 	documents := yaml.NewDecoder(bytes.NewReader(text))
 	empty := true
@@ -164,8 +164,8 @@ func (r *reader) pod(n *yaml.Node, path string) {
 	r.pods.Pods = append(r.pods.Pods, Pod{Pod: cluster.Pod{Item: packing.Item{Name: name, Size: size}}, Manifest: pod})
 }
 
-// defaultRequests makes limits requests where there are none, as the API server does
-// when a pod is created.
+// defaultRequests sets missing requests to the limits, as the API server does when a pod is
+// created.
 func defaultRequests(pod *corev1.Pod) {
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
@@ -183,7 +183,8 @@ func defaultRequests(pod *corev1.Pod) {
 	}
 }
 
-// skip returns why a pod needs no machine of the plan, or nothing if it does.
+// skip returns the reason why a pod needs no machine of the plan, or an empty string if it needs
+// one.
 func skip(pod *corev1.Pod, phase string) string {
 	switch {
 	case phase == string(corev1.PodSucceeded) || phase == string(corev1.PodFailed):
@@ -199,7 +200,7 @@ func skip(pod *corev1.Pod, phase string) string {
 	return ""
 }
 
-// decode turns a node into a pod and notes what is no field of one.
+// decode converts a YAML node to a pod and records unknown fields.
 func (r *reader) decode(n *yaml.Node, path string) (*corev1.Pod, bool) {
 	var loose any
 	if err := n.Decode(&loose); err != nil {
@@ -212,7 +213,7 @@ func (r *reader) decode(n *yaml.Node, path string) (*corev1.Pod, bool) {
 		return nil, false
 	}
 	var pod corev1.Pod
-	kind := corev1.SchemeGroupVersion.WithKind("Pod") // items of a PodList do not say so
+	kind := corev1.SchemeGroupVersion.WithKind("Pod") // items of a PodList have no kind
 	_, _, err = decoder.Decode(text, &kind, &pod)
 	strict, unknown := runtime.AsStrictDecodingError(err)
 	if err != nil && !unknown {
@@ -237,7 +238,7 @@ var (
 	unknownField = regexp.MustCompile(`^unknown field "(.*)"$`)
 )
 
-// newDecoder returns a decoder of pods that tells of unknown fields.
+// newDecoder returns a decoder of pods that reports unknown fields.
 func newDecoder() runtime.Decoder {
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
@@ -246,13 +247,13 @@ func newDecoder() runtime.Decoder {
 	return kjson.NewSerializerWithOptions(kjson.DefaultMetaFactory, scheme, scheme, kjson.SerializerOptions{Strict: true})
 }
 
-// What one pod may ask for, as in tables.
+// The maximum requests of one pod, as in tables.
 var (
 	mostCPU    = resource.MustParse("1000000")
 	mostMemory = resource.MustParse("1Pi")
 )
 
-// checkRequests notes requests that are negative or beyond what sums can hold.
+// checkRequests records requests that are negative or too large for sums.
 func (r *reader) checkRequests(n *yaml.Node, path string) bool {
 	spec, ok := valueOf(n, "spec"), true
 	check := func(at string, amounts *yaml.Node) {
@@ -285,7 +286,7 @@ func (r *reader) checkRequests(n *yaml.Node, path string) bool {
 	return ok
 }
 
-// valueOf returns the value of a key of a mapping, or nil. Neither is an alias.
+// valueOf returns the value of a key of a mapping, or nil. It resolves aliases of both.
 func valueOf(n *yaml.Node, key string) *yaml.Node {
 	n = resolved(n)
 	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
@@ -303,7 +304,7 @@ func resolved(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// drop removes a key of a mapping.
+// drop removes a key from a mapping.
 func drop(n *yaml.Node, key string) {
 	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == key {
@@ -315,8 +316,8 @@ func drop(n *yaml.Node, key string) {
 
 var step = regexp.MustCompile(`[^.\[\]]+|\[[0-9]+\]`)
 
-// lineAt returns the line of a path such as spec.containers[0].image, or of as much
-// of it as there is.
+// lineAt returns the line of a path such as spec.containers[0].image, or of its longest existing
+// prefix.
 func lineAt(n *yaml.Node, path string) int {
 	line := n.Line
 	for _, name := range step.FindAllString(path, -1) {

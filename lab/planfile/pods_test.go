@@ -178,7 +178,7 @@ func TestFaultsAreCountedAndNotAllTold(t *testing.T) {
 	}
 }
 
-// endless is an input without end.
+// endless is an infinite input.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) {

@@ -14,16 +14,16 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// apiServices is the resource by which the aggregator knows servers of further APIs.
+// apiServices is the resource in which the aggregator registers additional API servers.
 var apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 
-// Aggregate has the API server hand requests for the groups of APIServices, in YAML, to a
-// server on this machine that listens on a port. That one has a certificate for the names
-// NAME.NAMESPACE.svc of the Services in them, or the APIServices say that it need not.
+// Aggregate makes the API server proxy requests for the groups of the given APIServices, in YAML,
+// to a server on a local port. That server needs a certificate for NAME.NAMESPACE.svc of the
+// Services in the APIServices, unless these skip TLS verification.
 //
-// There are no pods behind a Service here, and no network. The Services are made with type
-// ExternalName and lead to localhost: the aggregator, which asks the Service for an address
-// and not for endpoints unless it is told to, then connects to the port in the APIService.
+// The playground has no pods behind a Service and no network. The Services therefore have the type
+// ExternalName and resolve to localhost: by default the aggregator resolves the Service, not its
+// endpoints, and connects to the port in the APIService.
 func (p *Playground) Aggregate(ctx context.Context, manifest []byte, port int) error {
 	found, err := ParseManifests("APIServices", bytes.NewReader(manifest))
 	if err != nil {
@@ -52,7 +52,7 @@ func (p *Playground) Aggregate(ctx context.Context, manifest []byte, port int) e
 	return nil
 }
 
-// leadHome makes a Service, and its namespace, that leads to this machine.
+// leadHome creates a Service that resolves to this machine, and its namespace.
 func (p *Playground) leadHome(ctx context.Context, namespace, name string) error {
 	as := metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
 	if _, err := p.client.CoreV1().Namespaces().Apply(ctx, coreac.Namespace(namespace), as); err != nil {
@@ -65,8 +65,7 @@ func (p *Playground) leadHome(ctx context.Context, namespace, name string) error
 	return nil
 }
 
-// WaitAggregated waits until the aggregator says of all APIServices that their servers
-// answer.
+// WaitAggregated waits until the aggregator reports all APIServices as available.
 func (p *Playground) WaitAggregated(ctx context.Context) error {
 	client, err := dynamic.NewForConfig(p.config)
 	if err != nil {
@@ -90,7 +89,7 @@ func (p *Playground) WaitAggregated(ctx context.Context) error {
 	return nil
 }
 
-// available returns an error unless an APIService has a server that answers.
+// available returns an error unless the APIService is available.
 func available(service *unstructured.Unstructured) error {
 	conditions, _, _ := unstructured.NestedSlice(service.Object, "status", "conditions")
 	for _, c := range conditions {

@@ -12,8 +12,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// contextName names the one cluster, user and context of a playground's
-// kubeconfig, and is what such a file is known by.
+// contextName names the single cluster, user and context of a playground's kubeconfig, and
+// identifies such a file.
 const contextName = "supercargo-playground"
 
 // writeKubeconfig writes the administrator's kubeconfig for server.
@@ -34,11 +34,11 @@ func (s *state) writeKubeconfig(server string, c *certs) error {
 	return nil
 }
 
-// placeKubeconfig settles where the kubeconfig goes.
+// placeKubeconfig sets the path of the kubeconfig.
 func (s *state) placeKubeconfig(path string) error {
 	s.kubeconfig = filepath.Join(s.dir, "kubeconfig")
 	if path == "" {
-		return nil // the directory is ours
+		return nil // the directory belongs to the playground
 	}
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -51,8 +51,7 @@ func (s *state) placeKubeconfig(path string) error {
 	return checkReplaceable(abs)
 }
 
-// checkReplaceable refuses to overwrite a kubeconfig that is not a
-// playground's, which somebody would miss.
+// checkReplaceable returns an error if path has a kubeconfig that is not a playground's.
 func checkReplaceable(path string) error {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(data) == 0 {
@@ -68,8 +67,7 @@ func checkReplaceable(path string) error {
 	return fmt.Errorf("write kubeconfig %s: there is a file that is not a playground's kubeconfig; remove it or name another", path)
 }
 
-// removeKubeconfig removes the kubeconfig, which is of no more use, unless
-// somebody has written another in its place.
+// removeKubeconfig removes the kubeconfig, unless another has been written in its place.
 func (s *state) removeKubeconfig() error {
 	if s.written == nil {
 		return nil

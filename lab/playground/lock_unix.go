@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// lockFile opens and locks path. The kernel gives the lock free when the file
-// is closed or the process ends, however it ends.
+// lockFile opens and locks path. The kernel releases the lock when the file is closed or the
+// process ends for any reason.
 func lockFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -8,26 +8,26 @@ import (
 	"path/filepath"
 )
 
-// lockName is the file that marks a directory as a playground's and that the
-// playground using it holds locked.
+// lockName is the file that marks a directory as a playground's. The playground that uses the
+// directory holds its lock.
 const lockName = "playground.lock"
 
-// maxSocketPath is the longest path a Unix socket can have on Linux and, four
-// bytes shorter, on macOS.
+// maxSocketPath is the maximum length of a Unix socket's path on macOS, four bytes below that of
+// Linux.
 const maxSocketPath = 103
 
-// state is the directory of one playground and everything kept in it.
+// state is the directory of one playground and its contents.
 type state struct {
 	dir        string
 	temporary  bool   // remove dir on close
-	sockets    string // where Unix sockets go: dir, or a shorter directory
+	sockets    string // directory of Unix sockets: dir, or a shorter path
 	kubeconfig string
-	written    []byte   // what we wrote to kubeconfig; nil before that
+	written    []byte   // content written to kubeconfig; nil before that
 	lock       *os.File // held while the directory is in use
 }
 
-// openState makes or reopens the directory, locks it, and checks that the
-// kubeconfig may be written.
+// openState creates or reopens the directory, locks it, and checks that the kubeconfig may be
+// written.
 func openState(dir, kubeconfig string) (*state, error) {
 	s := &state{dir: dir, temporary: dir == ""}
 	if err := s.open(); err != nil {
@@ -76,14 +76,14 @@ func (s *state) makeDir() error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make playground directory: %w", err)
 	}
-	if err := os.Chmod(dir, 0o700); err != nil { // it may have been there, and wider
+	if err := os.Chmod(dir, 0o700); err != nil { // it may have existed with a wider mode
 		return fmt.Errorf("close playground directory to others: %w", err)
 	}
 	return nil
 }
 
-// checkUsable refuses a directory with somebody else's files in it: the
-// playground changes its mode and fills it.
+// checkUsable rejects a directory with other files in it, because the playground changes its mode
+// and fills it.
 func checkUsable(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -101,8 +101,8 @@ func checkUsable(dir string) error {
 	return nil
 }
 
-// placeSockets chooses where Unix sockets go. Their paths must be short, and
-// the directories of Go tests are long.
+// placeSockets chooses the directory of Unix sockets. Their paths must be short, and the
+// directories of Go tests are long.
 func (s *state) placeSockets() error {
 	s.sockets = s.dir
 	if len(s.etcdSocket()) <= maxSocketPath {
@@ -129,7 +129,7 @@ func (s *state) logDir() string     { return filepath.Join(s.dir, "logs") }
 func (s *state) etcdDir() string    { return filepath.Join(s.dir, "etcd") }
 func (s *state) etcdSocket() string { return filepath.Join(s.sockets, "etcd.sock") }
 
-// close removes what is not to stay and gives the directory free.
+// close removes temporary files and releases the directory.
 func (s *state) close() error {
 	var errs []error
 	errs = append(errs, s.removeKubeconfig())
@@ -145,8 +145,7 @@ func (s *state) close() error {
 	return errors.Join(errs...)
 }
 
-// writeFile writes a file of the state whole or not at all, readable by its
-// owner only.
+// writeFile writes a file of the state atomically, readable only by its owner.
 func writeFile(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-") // 0600
 	if err != nil {

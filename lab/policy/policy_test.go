@@ -21,7 +21,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	klog.SetLogger(logr.Discard()) // kube-scheduler tells how it reads its configuration
+	klog.SetLogger(logr.Discard()) // kube-scheduler logs how it reads its configuration
 	os.Exit(m.Run())
 }
 
@@ -48,8 +48,8 @@ func byName(t *testing.T, name string) sim.Policy {
 	return p
 }
 
-// moved is how each policy moves pods. The evictions of default and most-allocated are
-// few, and of services in these runs.
+// moved is how each policy moves pods. In these runs, default and most-allocated evict few pods,
+// and only services.
 var moved = map[string]struct{ migrates, evicts, movesServices, loses, mixes bool }{
 	"default":        {evicts: true, movesServices: true, mixes: true},
 	"most-allocated": {evicts: true, movesServices: true, mixes: true},
@@ -92,7 +92,7 @@ func TestPoliciesServeTheExperimentsOfHTAS(t *testing.T) {
 	}
 }
 
-// mixes counts the machines that pods of both classes have been on.
+// mixes counts the machines that have run pods of both classes.
 func mixes(r *sim.Result, pods []scenario.Pod) int {
 	of := map[string]class.Class{}
 	for _, p := range pods {
@@ -142,7 +142,7 @@ func TestAPolicyKnowsItsName(t *testing.T) {
 	}
 }
 
-// profiles are the arguments of each plugin in each profile of a configuration.
+// profiles returns the arguments of each plugin in each profile of a configuration.
 func profiles(t *testing.T, configuration []byte) map[string]map[string]map[string]any {
 	t.Helper()
 	var config struct {
@@ -178,7 +178,7 @@ func TestTimeBinsAreAsWideAsTheScalingIntervalWhereTheyAreUsed(t *testing.T) {
 		want     string
 	}{
 		{5 * time.Minute, "5m0s"}, {90 * time.Second, "1m30s"},
-		{time.Millisecond, "1s"}, {48 * time.Hour, "24h0m0s"}, // as far as the plugin allows
+		{time.Millisecond, "1s"}, {48 * time.Hour, "24h0m0s"}, // limited by the plugin
 	} {
 		got := timeBins(manifests.SchedulerConfig)(&scenario.Scenario{ScalingInterval: tc.interval})
 		if diff := cmp.Diff(three(tc.want), profiles(t, got)); diff != "" {

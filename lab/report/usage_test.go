@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// twoMachines are a small one for a dollar and a large one for three.
+// twoMachines are a small machine for a dollar and a large one for three.
 var twoMachines = []Machine{
 	{Name: "small", MilliCPU: 1000, MemoryBytes: 4 << 30, MicroDollarsPerHour: 1_000_000},
 	{Name: "large", MilliCPU: 4000, MemoryBytes: 8 << 30, MicroDollarsPerHour: 3_000_000},
@@ -107,8 +107,8 @@ func TestAccountListsEveryFault(t *testing.T) {
 	}
 }
 
-// TestAccountAgreesWithAStopwatch looks at the cluster once per nanosecond and
-// adds up, without any helper of the package.
+// TestAccountAgreesWithAStopwatch observes the cluster every nanosecond and adds up, without any
+// helper of the package.
 func TestAccountAgreesWithAStopwatch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		machines, stays := drawCluster(t)
@@ -172,7 +172,7 @@ func drawCluster(t *rapid.T) ([]Machine, []Stay) {
 	return machines, stays
 }
 
-// stopwatch is the naive twin of Account for small numbers.
+// stopwatch is a naive implementation of Account for small numbers.
 func stopwatch(machines []Machine, stays []Stay, window int64) Usage {
 	u := Usage{Window: time.Duration(window)}
 	var usedTicks, price int64

@@ -16,17 +16,15 @@ import (
 	"supercargo.dev/supercargo/internal/text/clip"
 )
 
-// Read reads a scenario. name is only used in errors. Files that the scenario
-// names are read through open, which gets the path as it stands there; the
-// caller decides what it is relative to. A nil open refuses them.
+// Read reads a scenario. name is only used in errors. open reads the files that the scenario names.
+// It gets the path as written in the scenario; the caller decides what it is relative to. If open
+// is nil, such files are errors.
 //
-// Errors are of type [*table.Errors], with the path of the field as column
-// ("spec.nodes[0].count"). They list the faults in the order of their lines,
-// those of other files last, up to [table.MaxErrors].
+// Errors are of type [*table.Errors], with the path of the field as column ("spec.nodes[0].count").
+// They are ordered by line, with those of other files last, up to [table.MaxErrors].
 //
-// Unknown fields, fields that stand twice, empty values, aliases and further
-// documents are refused. Cost: O(n log n) in the size of the files and the
-// number of pods that are written out or recorded.
+// Unknown fields, duplicate fields, empty values, aliases and further documents are errors. Cost:
+// O(n log n) in the size of the files and the number of listed or recorded pods.
 func Read(name string, text []byte, open func(path string) ([]byte, error)) (*Scenario, error) {
 	if open == nil {
 		open = func(string) ([]byte, error) { return nil, errors.New("no files can be read here") }
@@ -42,7 +40,7 @@ func Read(name string, text []byte, open func(path string) ([]byte, error)) (*Sc
 	return nil, r.err()
 }
 
-// defaults returns a scenario in which only what is required is missing.
+// defaults returns a scenario with all defaults.
 func defaults() *Scenario {
 	return &Scenario{
 		SchedulingInterval: 20 * time.Second,
@@ -59,7 +57,7 @@ func defaults() *Scenario {
 	}
 }
 
-// builder fills a scenario from the document.
+// builder builds a scenario from the document.
 type builder struct {
 	*reader
 	s     *Scenario
@@ -68,7 +66,7 @@ type builder struct {
 	flavorNames, kindNames names // for those checks
 }
 
-// names are those that something can refer to.
+// names are names that can be referenced.
 type names struct {
 	list []string // in order, for messages
 	set  map[string]bool
@@ -120,7 +118,7 @@ func (b *builder) spec(v value) {
 	if has(v, "flavors") && has(v, "flavorsFile") {
 		b.fault(child(v, "flavorsFile"), "stands beside flavors, want one of the two")
 	}
-	// What refers to things is checked only where all of them could be read.
+	// References are checked only if everything could be read.
 	if b.count() > 0 {
 		return
 	}
@@ -136,7 +134,7 @@ func (b *builder) spec(v value) {
 	}
 }
 
-// machines checks the flavors and the nodes together.
+// machines validates the flavors and the nodes together.
 func (b *builder) machines(v value) {
 	s := b.s
 	if len(s.Flavors) == 0 {
@@ -259,7 +257,7 @@ func (b *builder) contents(v value) (path string, content []byte, ok bool) {
 	return path, content, err == nil
 }
 
-// other notes the faults of another file.
+// other records the errors of another file.
 func (b *builder) other(v value, err error) {
 	var faults *table.Errors
 	if !errors.As(err, &faults) {
@@ -294,7 +292,7 @@ func (b *builder) flavorName(v value) string {
 	return name
 }
 
-// mustBeOneOf notes a reference to something that is not there.
+// mustBeOneOf records an error for a reference to an unknown name.
 func (b *builder) mustBeOneOf(v value, what, name string, known names) {
 	if known.set[name] {
 		return
@@ -306,7 +304,7 @@ func (b *builder) mustBeOneOf(v value, what, name string, known names) {
 	b.fault(v, "%q is no %s, want one of %s", clip.Cell(name), what, list)
 }
 
-// constant reads a field that has one value.
+// constant reads a field with a fixed value.
 func (b *builder) constant(want string) func(v value) {
 	return func(v value) {
 		if got, ok := b.scalar(v, want); ok && got != want {
@@ -315,7 +313,7 @@ func (b *builder) constant(want string) func(v value) {
 	}
 }
 
-// oneOf reads one of a few words.
+// oneOf reads one of several words.
 func oneOf[T any](r *reader, want string, words map[string]T) func(v value) T {
 	return parsed(r, want, func(text string) (T, error) {
 		word, ok := words[text]
@@ -337,7 +335,7 @@ func (b *builder) name(v value) string {
 	return b.text(v, "a name", "is no name, want 1 to 253 bytes without control characters", func(text string) bool { return text != "" && printable(text) })
 }
 
-// text reads a text that is valid, and says what one is where it is not.
+// text reads a valid text. what is the error message for an invalid one.
 func (b *builder) text(v value, want, what string, valid func(string) bool) string {
 	return parsed(b.reader, want, func(text string) (string, error) {
 		if !valid(text) {
@@ -380,7 +378,7 @@ func (b *builder) ratio(least, most int64) func(v value) float64 {
 	return func(v value) float64 { return float64(read(v)) / millionths }
 }
 
-// above reads an amount that is more than zero.
+// above reads an amount above zero.
 func (b *builder) above(parse func(text string) (int64, error)) func(v value) int64 {
 	return parsed(b.reader, "an amount", nonZero(parse))
 }
@@ -398,8 +396,7 @@ func nonZero[T ~int64 | ~float64](parse func(text string) (T, error)) func(text 
 // has reports whether an object has a field.
 func has(v value, name string) bool { return child(v, name).node != v.node }
 
-// child returns a field of an object, or the object with the field's path when
-// it has none.
+// child returns a field of an object, or the object with the field's path if it has no such field.
 func child(v value, name string) value {
 	for i := 0; i+1 < len(v.node.Content); i += 2 {
 		if v.node.Content[i].Value == name {

@@ -25,7 +25,7 @@ const (
 	base = head + oneF // 6 lines: what tests add begins at line 7
 )
 
-// files opens what the tests refer to.
+// files opens the files that the tests refer to.
 func files(path string) ([]byte, error) {
 	text, ok := map[string]string{
 		"pods.csv":    "arrival_s,cpu_milli,memory_mib,runtime_s,name,class,category,arch\n90,100,1,60,b,,c,arm64\n30,200,2,120,a,service,,\n8000,1,1,1,late,batch,,\n",
@@ -180,8 +180,7 @@ func TestPodsOfATraceAfterTheHorizonAreLeftOut(t *testing.T) {
 	}
 }
 
-// TestFaultsSayWhereAndWhatWouldBeRight adds one line to a good scenario, and
-// looks for one fault.
+// TestFaultsSayWhereAndWhatWouldBeRight adds one line to a valid scenario and expects one fault.
 func TestFaultsSayWhereAndWhatWouldBeRight(t *testing.T) {
 	pattern := func(s string) string { return "  workload: {patterns: [{mix: {nginx: 1}, " + s + "}]}" }
 	pod := func(s string) string { return "  workload: {pods: [{cpu: 1, memory: 1Gi, " + s + "}]}" }
@@ -391,7 +390,7 @@ func TestFaultsOfDocuments(t *testing.T) {
 	}
 }
 
-// checkFault demands one fault that has the wanted text.
+// checkFault expects exactly one fault with the wanted text.
 func checkFault(t *testing.T, text, want string) {
 	t.Helper()
 	s, err := Read("s.yaml", []byte(text), files)

@@ -16,12 +16,13 @@ import (
 	"supercargo.dev/supercargo/lab/trace"
 )
 
-// FromRecording returns a scenario in which the recorded pods come again: the nodes that were there when
-// the recording began are there at the start, and machines of the flavors that were seen can be bought.
-// All else is as where a scenario says nothing. The notes say what is not known of the recording.
+// FromRecording returns a scenario that replays the recorded pods. The nodes at the start of the
+// recording are the initial nodes, and machines of the observed flavors can be bought. Everything
+// else has the defaults of a scenario. The notes say what is unknown about the recording.
 //
-// A flavor is the smallest machine that was seen of it, less what the pods of DaemonSets and of the
-// node itself took at most. It fails if a flavor has no price, or if there is no node.
+// A flavor has the size of its smallest observed machine minus the maximum that the pods of
+// DaemonSets and of the node itself requested. It returns an error if a flavor has no price or
+// there is no node.
 func FromRecording(name string, rec *trace.Recording) (*Scenario, []string, error) {
 	s := defaults()
 	s.Name = name
@@ -52,7 +53,7 @@ func FromRecording(name string, rec *trace.Recording) (*Scenario, []string, erro
 	return s, append(notes, recordedBill(machines, from, to)...), nil
 }
 
-// recordedPod returns a pod of the workload.
+// recordedPod converts a recorded pod to a pod of the workload.
 func recordedPod(p *trace.Pod, like *trace.Recorded) (Pod, error) {
 	pod := Pod{
 		Pod:      cluster.Pod{Item: p.Item, Class: cmp.Or(p.Class, class.Service), Arch: p.Arch, Namespace: like.Namespace, EnergyWeight: like.EnergyWeight},
@@ -75,17 +76,17 @@ func recordedPod(p *trace.Pod, like *trace.Recorded) (Pod, error) {
 
 // recordedMachine is a node of a recording.
 type recordedMachine struct {
-	trace.Row               // as it was last
-	came      time.Duration // when it was seen first, or made
-	gone      time.Duration // 0 while it is there
-	reserved  packing.Size  // what pods of DaemonSets take of it now, and at most
+	trace.Row               // its last state
+	came      time.Duration // when it was created or first observed
+	gone      time.Duration // 0 while it exists
+	reserved  packing.Size  // current requests of DaemonSet pods, and their maximum
 	most      packing.Size
-	slots     int64 // how many of them there are at most
+	slots     int64 // maximum number of DaemonSet pods
 	there     int64
 }
 
-// recordedMachines returns the nodes of a recording, in the order of the file, with what the pods that
-// every node has took of them.
+// recordedMachines returns the nodes of a recording, in file order, with the requests of their
+// DaemonSet pods.
 func recordedMachines(rec *trace.Recording) []*recordedMachine {
 	byID := map[string]*recordedMachine{}
 	var all []*recordedMachine
@@ -122,10 +123,10 @@ func recordedMachines(rec *trace.Recording) []*recordedMachine {
 	return all
 }
 
-// reserve notes that a pod that every node has has come to the machine, or with -1 has left it.
+// reserve adds a DaemonSet pod to the machine, or removes it if n is -1.
 func (m *recordedMachine) reserve(pod *trace.Row, n int64) {
 	if m == nil {
-		return // its node was not seen
+		return // its node was not observed
 	}
 	m.reserved.MilliCPU += n * pod.MilliCPU
 	m.reserved.MemoryBytes += n * pod.MemoryBytes
@@ -134,7 +135,7 @@ func (m *recordedMachine) reserve(pod *trace.Row, n int64) {
 	m.slots = max(m.slots, m.there)
 }
 
-// takeFlavors makes the scenario's flavors of the machines.
+// takeFlavors sets the scenario's flavors from the machines.
 func (s *Scenario) takeFlavors(name string, machines []*recordedMachine) error {
 	if len(machines) == 0 {
 		return fmt.Errorf("%s: the recording has no node, so that nothing is known of machines: record a cluster that has some", name)
@@ -172,8 +173,8 @@ func (s *Scenario) takeFlavors(name string, machines []*recordedMachine) error {
 	return errors.Join(errs...)
 }
 
-// takeNodes makes the scenario's nodes of the machines that were there when the recording began. The
-// flavor of most of them is what policies buy that know only one; ties go to the first by name.
+// takeNodes sets the scenario's nodes from the machines at the start of the recording. The most
+// frequent flavor becomes the homogeneous flavor; ties go to the first by name.
 func (s *Scenario) takeNodes(machines []*recordedMachine, from time.Duration) {
 	start, ever := map[string]int64{}, map[string]int64{}
 	for _, m := range machines {
@@ -194,7 +195,7 @@ func (s *Scenario) takeNodes(machines []*recordedMachine, from time.Duration) {
 	s.MaxNodes = min(MaxMachines, max(s.MaxNodes, 2*int64(len(machines))))
 }
 
-// recordedBill says what the machines cost while they were recorded, by the prices that are known.
+// recordedBill returns the price of the machines during the recording, by the known prices.
 func recordedBill(machines []*recordedMachine, from, to time.Duration) []string {
 	var micro float64
 	for _, m := range machines {

@@ -4,7 +4,7 @@ import (
 	"slices"
 )
 
-// rescheduling reads how running pods are moved to machines that suit them better.
+// rescheduling reads the settings for moving running pods to more suitable machines.
 func (b *builder) rescheduling(v value) {
 	r := &b.s.Rescheduling
 	b.object(v,
@@ -14,7 +14,7 @@ func (b *builder) rescheduling(v value) {
 		optional("pods", into(&r.Pods, b.number(1, 1, MaxPods))))
 }
 
-// namespace reads what is said about one.
+// namespace reads the settings of a namespace.
 func (b *builder) namespace(_ int, v value) {
 	var n Namespace
 	if !b.object(v,

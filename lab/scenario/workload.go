@@ -31,7 +31,7 @@ func (b *builder) workload(v value) {
 	}
 }
 
-// podFields are those that written-out pods and task kinds share.
+// podFields returns the fields that listed pods and task kinds share.
 func (b *builder) podFields(c *class.Class, size *packing.Size, category, arch *string) []field {
 	return []field{
 		required("class", "batch or service", into(c, b.podClass)),
@@ -42,7 +42,7 @@ func (b *builder) podFields(c *class.Class, size *packing.Size, category, arch *
 	}
 }
 
-// moving are the fields about where pods run, which traces have too.
+// moving returns the fields about namespace, weight and migration, which traces have too.
 func (b *builder) moving(namespace *string, weight func(v value), m *Migratable) []field {
 	return []field{
 		optional("namespace", into(namespace, b.namespaceName)),
@@ -58,7 +58,7 @@ func (b *builder) weight(v value) *float64 {
 	return &h
 }
 
-// weights reads the weight of a kind, or the range that weights are drawn from.
+// weights reads the weight of a kind, or the range from which weights are drawn.
 func (b *builder) weights(k *TaskKind) func(v value) {
 	return func(v value) {
 		if len(v.node.Content) == 0 {
@@ -106,7 +106,7 @@ func (b *builder) task(_ int, v value) {
 	b.s.Workload.Pods = append(b.s.Workload.Pods, t)
 }
 
-// lengthSuits notes a runtime or lifetime that is missing or of the other class.
+// lengthSuits records an error if runtime or lifetime is missing or belongs to the other class.
 func (b *builder) lengthSuits(v value, c class.Class) {
 	switch {
 	case c == class.Batch && !has(v, "runtime"):
@@ -122,7 +122,7 @@ func (b *builder) podName(v value) string {
 	return b.text(v, "a pod name", "is no pod name, want up to 253 lower-case letters, digits, '-' and '.', with a letter or digit at either end and beside each '.'", validPodName)
 }
 
-// entryName reads what stands before the names of an entry's pods.
+// entryName reads the prefix of the names of an entry's pods.
 func (b *builder) entryName(v value) string {
 	return b.text(v, "a name", "is no name, want up to 63 lower-case letters, digits and '-', with a letter or digit at either end", validName)
 }
@@ -157,8 +157,8 @@ func (b *builder) trace(_ int, v value) {
 	b.later = append(b.later, func() { b.s.Workload.Traces[i].Pods = b.recorded(file, t, recorded, like) })
 }
 
-// recorded returns the pods of a trace, scaled and named, up to the horizon. What a
-// recording does not have is as in like.
+// recorded returns the pods of a trace, scaled and named, up to the horizon. like has the values
+// for what a recording does not have.
 func (b *builder) recorded(v value, t Trace, all []trace.Pod, like Pod) []Pod {
 	var pods []Pod
 	for _, p := range all {
@@ -192,7 +192,7 @@ func (b *builder) recorded(v value, t Trace, all []trace.Pod, like Pod) []Pod {
 	return pods
 }
 
-// scaled divides a time and rounds it to the nanosecond, at most the largest.
+// scaled divides a time and rounds it to the nanosecond, saturating at the maximum.
 func scaled(d time.Duration, scale float64) time.Duration {
 	if scale == 1 {
 		return d
@@ -225,8 +225,7 @@ func (b *builder) pattern(i int, v value) {
 	}
 }
 
-// shapeSuits notes numbers that the shape lacks or does not know, and those that
-// contradict each other.
+// shapeSuits records missing numbers, numbers that do not belong to the shape, and contradictions.
 func (b *builder) shapeSuits(v value, p *Pattern) bool {
 	before := b.count()
 	needs := map[Shape][]string{
@@ -259,7 +258,7 @@ func (b *builder) shapeSuits(v value, p *Pattern) bool {
 	return b.count() == before
 }
 
-// mix reads the weights of task kinds, ordered by kind.
+// mix reads the weights of task kinds and returns them ordered by kind.
 func (b *builder) mix(v value) []Share {
 	const want = "weights by task kind such as {batch_small: 5, nginx: 1}"
 	weight := b.number(1, millionths, millionths*millionths)
@@ -275,14 +274,14 @@ func (b *builder) mix(v value) []Share {
 	return shares
 }
 
-// amount notes a pattern that draws too many pods.
+// amount records an error for a pattern with too many pods.
 func (b *builder) amount(v value, p Pattern) {
 	if most := p.most(b.s.Horizon); most > MaxPods {
 		b.fault(v, "stands for up to %.0f pods at its highest rate until the horizon, want at most %d", most, MaxPods)
 	}
 }
 
-// taskKind reads a kind beside the built-in ones.
+// taskKind reads a kind in addition to the built-in ones.
 func (b *builder) taskKind(_ int, v value) {
 	var k TaskKind
 	length := func(v value) {
@@ -321,8 +320,8 @@ func (b *builder) kindName(v value) string {
 	return b.text(v, "a name", "is no kind, want up to 63 lower-case letters, digits, '-' and '_', with a letter or digit at either end", lowerWord.MatchString)
 }
 
-// pods checks the number and the names of all pods that are not drawn, and the
-// number of those that are.
+// pods validates the number and the names of all pods that are not random, and the number of the
+// random ones.
 func (b *builder) pods(v value) {
 	w := b.s.Workload
 	total := 0.0

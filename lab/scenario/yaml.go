@@ -23,19 +23,19 @@ type value struct {
 	path string
 }
 
-// reader walks one document and collects its faults.
+// reader reads one document and collects its errors.
 type reader struct {
 	file   string
 	open   func(path string) ([]byte, error)
 	faults []table.Error
 	more   int
-	others []table.Error // of files that the document names
+	others []table.Error // of files that the document references
 }
 
-// maxCollected bounds how many faults are kept until they are sorted.
+// maxCollected limits the number of errors kept until they are sorted.
 const maxCollected = 1000
 
-// document returns the root of the one document in text.
+// document returns the root of the single document in text.
 func (r *reader) document(text []byte) (value, bool) {
 	if len(text) > MaxBytes {
 		r.faultAt(0, "", fmt.Sprintf("is larger than %d bytes", MaxBytes))
@@ -64,7 +64,7 @@ func (r *reader) document(text []byte) (value, bool) {
 
 var errorLine = regexp.MustCompile(`^line ([0-9]+): `)
 
-// syntax notes that the text is no YAML.
+// syntax records that the text is not valid YAML.
 func (r *reader) syntax(err error) {
 	problem, line := strings.TrimPrefix(err.Error(), "yaml: "), 0
 	if found := errorLine.FindStringSubmatch(problem); found != nil {
@@ -82,19 +82,18 @@ func (r *reader) faultAt(line int, path, problem string) {
 	r.faults = append(r.faults, table.Error{File: r.file, Line: line, Column: path, Problem: problem})
 }
 
-// fault notes a fault of a value.
+// fault records an error at a value.
 func (r *reader) fault(v value, format string, args ...any) {
 	r.faultAt(v.node.Line, v.path, fmt.Sprintf(format, args...))
 }
 
-// bad notes a fault of a scalar and shows what it holds.
+// bad records an error at a scalar and quotes its content.
 func (r *reader) bad(v value, err error) { r.fault(v, "%q %v", clip.Cell(v.node.Value), err) }
 
-// count returns how many faults there are so far.
+// count returns the number of errors so far.
 func (r *reader) count() int { return len(r.faults) + r.more + len(r.others) }
 
-// err returns the faults in the order of their lines, those of other files
-// last, or nil.
+// err returns the errors ordered by line, those of other files last, or nil.
 func (r *reader) err() error {
 	if r.count() == 0 {
 		return nil
@@ -105,8 +104,8 @@ func (r *reader) err() error {
 	return &table.Errors{List: list[:kept], More: len(list) - kept + r.more}
 }
 
-// field is a key that an object may have. Where want is not empty the object
-// must have it, and want says what it holds.
+// field is a possible key of an object. If want is not empty, the key is required, and want
+// describes its content.
 type field struct {
 	name, want string
 	read       func(v value)
@@ -120,8 +119,7 @@ func into[T any](target *T, read func(v value) T) func(v value) {
 	return func(v value) { *target = read(v) }
 }
 
-// object reads the fields of a mapping and reports whether they are without
-// fault.
+// object reads the fields of a mapping and reports whether all are valid.
 func (r *reader) object(v value, fields ...field) bool {
 	before := r.count()
 	if v.node.Kind != yaml.MappingNode {
@@ -173,7 +171,7 @@ func (r *reader) list(v value, each func(i int, v value)) {
 	}
 }
 
-// pairs reads a mapping whose keys are free.
+// pairs reads a mapping with arbitrary keys.
 func (r *reader) pairs(v value, want string, each func(key string, v value)) {
 	switch {
 	case v.node.Kind != yaml.MappingNode:
@@ -199,7 +197,7 @@ func (r *reader) pairs(v value, want string, each func(key string, v value)) {
 	}
 }
 
-// scalar returns the text of a value that is a single one.
+// scalar returns the text of a scalar value.
 func (r *reader) scalar(v value, want string) (string, bool) {
 	single := v.node.Kind == yaml.ScalarNode && v.node.Tag != "!!null"
 	if !single {
@@ -208,8 +206,7 @@ func (r *reader) scalar(v value, want string) (string, bool) {
 	return v.node.Value, single
 }
 
-// parsed reads a scalar with a function that returns an error which says what
-// would be right.
+// parsed reads a scalar with parse, whose error says what would be valid.
 func parsed[T any](r *reader, want string, parse func(text string) (T, error)) func(v value) T {
 	return func(v value) T {
 		text, ok := r.scalar(v, want)
@@ -225,7 +222,7 @@ func parsed[T any](r *reader, want string, parse func(text string) (T, error)) f
 	}
 }
 
-// kindOf says what a value is.
+// kindOf describes the type of a value.
 func kindOf(v value) string {
 	switch v.node.Kind {
 	case yaml.MappingNode:

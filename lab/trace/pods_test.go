@@ -164,7 +164,7 @@ func TestReadPodsRefusesMorePodsThanTheBound(t *testing.T) {
 	}
 }
 
-// endless yields one line for ever.
+// endless repeats one line forever.
 type endless struct{ line string }
 
 func (e endless) Read(p []byte) (int, error) { return copy(p, e.line), nil }

@@ -12,7 +12,7 @@ import (
 	"supercargo.dev/supercargo/internal/input/table"
 )
 
-// Rate is how many requests per second come from a time on.
+// Rate is the number of requests per second from a time on.
 type Rate struct {
 	At        time.Duration // since the beginning of the series, 0 or more
 	PerSecond float64       // 0 or more, finite
@@ -20,13 +20,12 @@ type Rate struct {
 
 var ratesFormat = table.Format{Name: "arrival-rate series", Required: []string{"time_s", "rate_per_s"}}
 
-// maxRate is the highest arrival rate that is read, requests per second.
+// maxRate is the maximum arrival rate in requests per second.
 const maxRate = 1e9
 
-// ReadRates reads an arrival-rate series with the columns time_s and rate_per_s.
-// Times must ascend strictly. A rate may carry an exponent, as programs write
-// small ones; it is the only kind of number here that becomes floating point,
-// since nothing is computed with it but probabilities.
+// ReadRates reads an arrival-rate series with the columns time_s and rate_per_s. Times must be
+// strictly ascending. A rate may have an exponent, as programs write small ones. Rates are the only
+// numbers here in floating point, because they are only used for probabilities.
 func ReadRates(file string, r io.Reader) ([]Rate, error) {
 	t, _, err := table.Open(file, r, ratesFormat)
 	if err != nil {

@@ -41,7 +41,7 @@ func TestBadRatesAreRefusedByLineAndColumn(t *testing.T) {
 	}
 }
 
-// FuzzReadRates: whatever is accepted ascends and is a number.
+// FuzzReadRates: accepted rates are numbers, with ascending times.
 func FuzzReadRates(f *testing.F) {
 	f.Add([]byte("time_s,rate_per_s\n0,1\n60,2.5e2\n"))
 	f.Add([]byte("rate_per_s,time_s\n.,1\n+1,0.1\n"))

@@ -62,7 +62,7 @@ func TestFaultsOfTasksAreNamedByLineAndColumn(t *testing.T) {
 	}
 }
 
-// FuzzReadTasks: what is accepted can be run to its end, parents first.
+// FuzzReadTasks: accepted tasks can run to the end, parents first.
 func FuzzReadTasks(f *testing.F) {
 	f.Add([]byte(taskHeader + "a,c,1,1,1,1,,\nb,c,0.5,1,0,0,a,1\n"))
 	f.Add([]byte(taskHeader + "a,c,1,1,1,1,b,\nb,c,1,1,1,1,a;a,\n"))

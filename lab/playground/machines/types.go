@@ -11,9 +11,9 @@ import (
 type Fault string
 
 const (
-	// FaultNever makes machines that are provisioned but whose Node never comes.
+	// FaultNever provisions machines whose Node never joins.
 	FaultNever Fault = "Never"
-	// FaultFail makes machines that are never provisioned and say so.
+	// FaultFail never provisions machines and reports the failure.
 	FaultFail Fault = "Fail"
 )
 
@@ -270,7 +270,7 @@ type KwokCluster struct {
 // KwokClusterSpec has nothing to say.
 type KwokClusterSpec struct{}
 
-// KwokClusterList is a list of such.
+// KwokClusterList is a list of KwokClusters.
 //
 // +kubebuilder:object:root=true
 type KwokClusterList struct {
@@ -327,7 +327,7 @@ type KwokControlPlane struct {
 	Status KwokControlPlaneStatus `json:"status,omitempty,omitzero"`
 }
 
-// KwokControlPlaneList is a list of such.
+// KwokControlPlaneList is a list of KwokControlPlanes.
 //
 // +kubebuilder:object:root=true
 type KwokControlPlaneList struct {
