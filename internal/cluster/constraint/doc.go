@@ -18,5 +18,4 @@
 //
 // Everything here is deterministic. Nothing is safe for concurrent use, with two exceptions while nothing is being
 // compiled: compiled pods may be read, and cloned trackers may each be used by one goroutine.
-// be used by one goroutine as long as nobody compiles.
 package constraint
