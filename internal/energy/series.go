@@ -9,7 +9,7 @@ import (
 
 // Columns names the columns of a measured series, as in the header. Each must occur once; other columns are ignored.
 type Columns struct {
-	// Time is the column of times, in RFC 3339 or seconds. If the file has it, it must increase from row to row. A file
+	// Time is the column of times, in RFC 3339 or seconds. If the file has it, it must not decrease from row to row. A file
 	// without it is assumed to be in chronological order, unless NeedsTime is set.
 	Time      string
 	NeedsTime bool

@@ -124,7 +124,7 @@ type exchanger struct {
 	calls        int                   // remaining calls of the buyer
 	answers      map[string]answer     // of the buyer
 	unprofitable map[string]bool       // sets that did not pay
-	added        map[int][]cluster.Pod // to nodes, by place in the state
+	added        map[int][]cluster.Pod // to nodes, by index in the state
 	machines     []machine             // bought so far
 }
 

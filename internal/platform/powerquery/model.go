@@ -74,7 +74,7 @@ func (m Model) ask(ctx context.Context, expression string, at time.Time) (map[st
 	}
 	values := map[string]float64{}
 	for _, s := range samples {
-		if name := s.Labels["node"]; name != "" && s.Value >= 0 && s.Value < 1e9 { // NaN is not
+		if name := s.Labels["node"]; name != "" && s.Value >= 0 && s.Value < 1e9 { // false for NaN
 			values[name] = s.Value
 		}
 	}
