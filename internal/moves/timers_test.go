@@ -14,7 +14,7 @@ import (
 type step struct {
 	at   time.Duration // since noon
 	s    *cluster.State
-	want string // the plan, and "wake in TIME" where it wants to be asked again
+	want string // the plan, and "wake in TIME" if it has a Wake
 }
 
 func checkSteps(t *testing.T, c Config, steps []step) {
@@ -198,7 +198,7 @@ func TestANodeMayHaveLimitsOfItsOwn(t *testing.T) {
 	rest := node("b", job("r", 6, 6))
 	c := Config{Threshold: 0.5, After: 10 * minute}
 	checkSteps(t, c, []step{
-		{0, state(own(0.3, 0), rest), ""}, // 40 % utilised
+		{0, state(own(0.3, 0), rest), ""}, // 40 % utilized
 		{minute, state(own(0.41, 2*minute), rest), "wake in 2m0s"},
 		{3 * minute, state(own(0.41, 2*minute), rest), "drain a: p>b"},
 	})
