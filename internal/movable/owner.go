@@ -137,7 +137,7 @@ func OfReplicaSet(owner *metav1.OwnerReference) bool {
 	return owner != nil && owner.Kind == "ReplicaSet"
 }
 
-// GoesFirst reports whether a surplus ReplicaSet deletes this pod before its other equally ready pods.
+// GoesFirst reports whether a ReplicaSet with a surplus pod deletes this one before its other equally ready pods.
 func GoesFirst(pod *corev1.Pod) bool {
 	return pod.Annotations[corev1.PodDeletionCost] == LowestDeletionCost
 }

@@ -50,8 +50,8 @@ type Config struct {
 	MoveServices bool
 	// Cycle is the width of the time bins for the target of a batch pod; 0 means best fit.
 	Cycle time.Duration
-	// Replace allows buying a cheaper machine for the pods of a node that fit nowhere else, within MaxNodes. It has no
-	// effect with Worthwhile.
+	// Replace allows buying a cheaper machine for the pods of a node that fit nowhere else, within MaxNodes. Worthwhile
+	// does not weigh the costs of a replacement.
 	Replace bool
 	// Limit is how many nodes with pods may be drained in one round; 0 means unlimited. Empty nodes are not limited.
 	Limit int

@@ -103,8 +103,8 @@ func (p *Pod) Apart(topologyKey string) []string {
 }
 
 // OnlyKeepsApart reports whether [Pod.Apart] covers all the pod's constraints on other pods in its domain of the
-// topology key: for that key it has no affinity, no spread constraint, and no anti-affinity against pods other than its
-// like.
+// topology key: for that key it has no affinity and no spread constraint, and each of its anti-affinity terms selects
+// the pod itself.
 func (p *Pod) OnlyKeepsApart(topologyKey string) bool {
 	is := func(key int) bool { return p.compiler.keys[key] == topologyKey }
 	return !(p.affinity != nil && slices.ContainsFunc(p.affinity.terms, func(t affinityTerm) bool { return is(t.key) })) &&

@@ -41,7 +41,8 @@ type cell struct {
 // profile, which was learned from probes. Each cell of a category gives one sample: its median divided by the work.
 //
 // Tasks on types without a profile are used too, if their category has also run on types that have one. Categories with
-// fewer than two cells are skipped. The order of tasks does not change the result.
+// fewer than two cells, or without a cell that a profile can predict, are skipped. The order of tasks does not change
+// the result.
 func Standardize(tasks map[string][]Task, probed map[string]Profile) map[string][]Sample {
 	categories := map[string]map[cell][]Sample{}
 	for machineType, all := range tasks {
