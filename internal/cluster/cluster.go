@@ -103,7 +103,7 @@ type Node struct {
 	Arch string
 	// Host holds the labels and taints; nil if no pod depends on them.
 	Host *constraint.Host
-	// UnderUsed and UnneededFor, if not nil, override for this node the utilization below which it is under-used and
+	// UnderUsed and UnneededFor, if not nil, override for this node the utilisation below which it is under-used and
 	// how long it must have been under-used.
 	UnderUsed   *float64
 	UnneededFor *time.Duration

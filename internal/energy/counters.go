@@ -25,7 +25,7 @@ type Activity struct {
 // Bellosa (ACM SIGOPS European Workshop 2000, section 3). Curves replace his straight lines because the power of a
 // machine does not grow linearly with its load.
 //
-// It distinguishes what utilization cannot: the same number of cycles draws more power with more instructions or more
+// It distinguishes what utilisation cannot: the same number of cycles draws more power with more instructions or more
 // waits for memory.
 type CounterModel struct {
 	// Idle is the power at rates of 0.
@@ -36,7 +36,7 @@ type CounterModel struct {
 	Rises [][]Watts
 }
 
-// counterKnots is the number of equal parts of a counter's curve. It is half that of utilization because the counters
+// counterKnots is the number of equal parts of a counter's curve. It is half that of utilisation because the counters
 // of a machine are correlated.
 const counterKnots = 5
 
@@ -66,7 +66,7 @@ func FitCounters(samples []Activity) (CounterModel, error) {
 	for i, s := range samples {
 		rows[i], ones[i] = m.row(s.Rates), 1
 		for j := range rows[i] {
-			rows[i][j] /= float64(s.Watts) // minimizes the relative error
+			rows[i][j] /= float64(s.Watts) // minimises the relative error
 		}
 	}
 	fit, err := regress.Huber(regress.NonNegative, rows, ones)
@@ -123,7 +123,7 @@ func (m CounterModel) At(rates []float64) Watts {
 }
 
 // QualityOfCounters returns how well a model fits samples, which may differ from those that it was fitted to. The range
-// of utilization is 0 because there is none.
+// of utilisation is 0 because there is none.
 func QualityOfCounters(m CounterModel, samples []Activity) Quality {
 	return qualityOf(len(samples), func(i int) (predicted, measured Watts) { return m.At(samples[i].Rates), samples[i].Watts })
 }

@@ -13,11 +13,11 @@ import (
 type Point struct {
 	// Utilization is the busy share of a machine's CPU, from 0 to 1.
 	Utilization float64
-	// Share is the machine's power above idle at that utilization, as a share of its power above idle at full load.
+	// Share is the machine's power above idle at that utilisation, as a share of its power above idle at full load.
 	Share float64
 }
 
-// Curve describes how a machine's power grows with its utilization. It is piecewise linear between points, such as the
+// Curve describes how a machine's power grows with its utilisation. It is piecewise linear between points, such as the
 // ten load steps of SPECpower or the four of Teads. The zero value is the straight line from 0 to 1.
 type Curve struct {
 	points []Point
@@ -49,7 +49,7 @@ func (c Curve) Points() []Point {
 	return append([]Point(nil), c.points...)
 }
 
-// At returns the share at a utilization, which is clamped to [0, 1]. NaN gives NaN. Cost: a binary search, no
+// At returns the share at a utilisation, which is clamped to [0, 1]. NaN gives NaN. Cost: a binary search, no
 // allocation.
 func (c Curve) At(utilization float64) float64 {
 	if math.IsNaN(utilization) {
@@ -67,7 +67,7 @@ func (c Curve) At(utilization float64) float64 {
 	return a.Share + (b.Share-a.Share)*(u-a.Utilization)/(b.Utilization-a.Utilization)
 }
 
-// Model predicts a machine's power from its utilization:
+// Model predicts a machine's power from its utilisation:
 //
 //	P(u) = Idle + (Full - Idle)·Curve(u)
 //
@@ -87,7 +87,7 @@ func (m Model) Validate() error {
 	return errors.Join(errs...)
 }
 
-// At returns the power at a utilization, which is clamped as in [Curve.At].
+// At returns the power at a utilisation, which is clamped as in [Curve.At].
 func (m Model) At(utilization float64) Watts {
 	return m.Idle + (m.Full-m.Idle)*Watts(m.Curve.At(utilization))
 }

@@ -8,7 +8,7 @@ import (
 	"supercargo.dev/supercargo/internal/energy/regress"
 )
 
-// Sample is a machine's power at a known utilization.
+// Sample is a machine's power at a known utilisation.
 type Sample struct {
 	// Utilization is the busy share of the CPU, from 0 to 1: of its time, or of its cycles, which predicts power better
 	// if clock frequencies vary.
@@ -22,7 +22,7 @@ type Quality struct {
 	// MeanError is the mean of |predicted - measured| / measured, and RSquared the
 	// share of the variance of the power that the model explains.
 	MeanError, RSquared float64
-	// Least and Most are the range of utilization of the samples. Beyond it the model is constant.
+	// Least and Most are the range of utilisation of the samples. Beyond it the model is constant.
 	Least, Most float64
 }
 
@@ -33,7 +33,7 @@ const fitKnots = 10
 const leastFitSamples = 2 * fitKnots
 
 // Fit fits a power model to the samples: a non-decreasing piecewise linear curve with a knot at each tenth of
-// utilization, by non-negative least squares on its rises, with Huber's weights against outliers. Samples that are not
+// utilisation, by non-negative least squares on its rises, with Huber's weights against outliers. Samples that are not
 // finite, not above 0 W or outside [0, 1] are an error. Callers should filter them first, because many of them indicate
 // a broken meter.
 func Fit(samples []Sample) (Model, Quality, error) {
@@ -103,7 +103,7 @@ func QualityOf(m Model, samples []Sample) Quality {
 	return q
 }
 
-// qualityOf returns a Quality without a range of utilization.
+// qualityOf returns a Quality without a range of utilisation.
 func qualityOf(n int, at func(i int) (predicted, measured Watts)) Quality {
 	q := Quality{Samples: n}
 	mean := 0.0

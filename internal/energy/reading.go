@@ -19,7 +19,7 @@ const (
 	SourceNodeExporter Source = "node-exporter"
 	// SourceQuery is a user-defined Prometheus query.
 	SourceQuery Source = "query"
-	// SourceModel is a [Model] and a utilization, without a measurement.
+	// SourceModel is a [Model] and a utilisation, without a measurement.
 	SourceModel Source = "model"
 )
 

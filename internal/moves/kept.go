@@ -13,7 +13,7 @@ import (
 // mostKept is the maximum number of nodes that [Planner.Plan] explains.
 const mostKept = 100
 
-// kept returns the nodes that stay although they are under-used, least utilized first, ties by name.
+// kept returns the nodes that stay although they are under-used, least utilised first, ties by name.
 func (p *Planner) kept(now time.Time, r *round) []cluster.Stay {
 	if r.why == nil {
 		return nil

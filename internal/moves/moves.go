@@ -15,7 +15,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/class"
 )
 
-// Measure is how the utilization of a node is calculated from the requests.
+// Measure is how the utilisation of a node is calculated from the requests.
 type Measure int
 
 const (
@@ -27,9 +27,9 @@ const (
 
 // Config configures which nodes are drained, when, and how.
 type Config struct {
-	// Threshold is the utilization, from 0 to 1, below which a node is under-used. The node may override it.
+	// Threshold is the utilisation, from 0 to 1, below which a node is under-used. The node may override it.
 	Threshold float64
-	// Measure is how utilization is calculated.
+	// Measure is how utilisation is calculated.
 	Measure Measure
 	// After is how long a node must have been under-used without interruption. Time during which pods are on their way
 	// to it does not count.
@@ -94,7 +94,7 @@ func NewPlanner(c Config) *Planner {
 // Plan returns which nodes to drain and which empty nodes to release (HTAS, section 5.3 and algorithm 5).
 //
 // A node qualifies if it is not kept, has been under-used for long enough and the queue allows it. Nodes are tried from
-// the least utilized on, ties by name. Every pod of a node needs a target among the other nodes, all or nothing. The
+// the least utilised on, ties by name. Every pod of a node needs a target among the other nodes, all or nothing. The
 // pods choose in scheduling order, the packing algorithm selects each target, and room taken by one pod is not
 // available to the next. A node that is being drained is not a target, nor is an empty node unless it is kept. A node
 // that has become a target is not drained.
@@ -105,7 +105,7 @@ func NewPlanner(c Config) *Planner {
 //
 // Without Worthwhile all pods leave at once, by the configured method if their [cluster.Ways] include it.
 //
-// With Worthwhile each pod leaves by the method that minimizes the bill for the node as a whole. The node is paid, by
+// With Worthwhile each pod leaves by the method that minimises the bill for the node as a whole. The node is paid, by
 // started billing periods, until its last pod has left: waiting pods have ended, migrating pods have arrived, and
 // evicted pods leave at once. The cost of moving a pod is that of the periods for which its target is needed longer,
 // and at least the pod's share of the target for the time by which the move delays its end: the time of a migration
@@ -194,7 +194,7 @@ func wanted(pod *cluster.Pod, n *cluster.Node) bool {
 	return !pod.Nominated && pod.Promised == "" && n.HasRoom(pod)
 }
 
-// threshold returns the utilization below which a node is under-used.
+// threshold returns the utilisation below which a node is under-used.
 func (c Config) threshold(n *cluster.Node) float64 {
 	if n.UnderUsed != nil {
 		return *n.UnderUsed
@@ -250,7 +250,7 @@ func (p *Planner) wake(now time.Time, s *cluster.State) time.Duration {
 	return soonest
 }
 
-// candidates returns the nodes that qualify, least utilized first.
+// candidates returns the nodes that qualify, least utilised first.
 func (p *Planner) candidates(now time.Time, s *cluster.State) []*cluster.Node {
 	if p.config.AnyPending && len(s.Pending) > 0 {
 		return nil
@@ -279,7 +279,7 @@ func (p *Planner) queueAllows(n *cluster.Node, s *cluster.State) bool {
 	return s.QueueEmpty >= p.config.QueueEmpty
 }
 
-// Utilization returns the utilization of a node by the configured measure. A resource of which the node has nothing
+// Utilization returns the utilisation of a node by the configured measure. A resource of which the node has nothing
 // counts as 0.
 func (c Config) Utilization(n *cluster.Node) float64 {
 	used := n.Used()

@@ -198,7 +198,7 @@ func TestANodeMayHaveLimitsOfItsOwn(t *testing.T) {
 	rest := node("b", job("r", 6, 6))
 	c := Config{Threshold: 0.5, After: 10 * minute}
 	checkSteps(t, c, []step{
-		{0, state(own(0.3, 0), rest), ""}, // 40 % utilized
+		{0, state(own(0.3, 0), rest), ""}, // 40 % utilised
 		{minute, state(own(0.41, 2*minute), rest), "wake in 2m0s"},
 		{3 * minute, state(own(0.41, 2*minute), rest), "drain a: p>b"},
 	})

@@ -13,7 +13,7 @@
 //   - Volumes, resource claims, gates and gangs: [Unsupported] lists those of a pod, so that the caller can hold the pod
 //     instead of planning a place for it.
 //   - Terminating pods. PodTopologySpread ignores them and the other plugins count them. Callers that need either
-//     behavior exactly must omit or include them.
+//     behaviour exactly must omit or include them.
 //   - A profile's own arguments: added affinity and default spread constraints.
 //
 // Everything here is deterministic. Nothing is safe for concurrent use, with two exceptions while nothing is being

@@ -15,11 +15,11 @@ import (
 type Fit struct {
 	MachineType string `json:"machineType,omitempty"`
 	Samples     int    `json:"samples"`
-	// Power is the model by utilization, in the form of spec.power of a MachineProfile.
+	// Power is the model by utilisation, in the form of spec.power of a MachineProfile.
 	Power *v1alpha1.MachinePower `json:"power,omitempty"`
-	// FullLoad is the load that counts as a utilization of 1, with --load-column.
+	// FullLoad is the load that counts as a utilisation of 1, with --load-column.
 	FullLoad float64 `json:"fullLoad,omitempty"`
-	// Seen is the range of utilization of the samples. Beyond it the model is constant.
+	// Seen is the range of utilisation of the samples. Beyond it the model is constant.
 	Seen *Range `json:"utilizationSeen,omitempty"`
 	// ByCounters is the model by counters.
 	ByCounters *Counters `json:"byCounters,omitempty"`
@@ -58,8 +58,8 @@ type Counter struct {
 	Rises  []float64 `json:"risesWatts"`
 }
 
-// ByUtilization fits a curve of power by utilization, the only rate of each sample. With scaled, the greatest rate
-// counts as a utilization of 1; otherwise the rate is from 0 to 1. It fails if there are too few samples, or none with
+// ByUtilization fits a curve of power by utilisation, the only rate of each sample. With scaled, the greatest rate
+// counts as a utilisation of 1; otherwise the rate is from 0 to 1. It fails if there are too few samples, or none with
 // a load.
 func ByUtilization(samples []energy.Activity, scaled bool) (*Fit, error) {
 	p := &Fit{Samples: len(samples)}

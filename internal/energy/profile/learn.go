@@ -183,7 +183,7 @@ func rowOf(terms []Term, s Size) []float64 {
 	return row
 }
 
-// fitTerms minimizes relative errors, so that a pod with a tenth of a core matters as much as one with ten cores. It
+// fitTerms minimises relative errors, so that a pod with a tenth of a core matters as much as one with ten cores. It
 // divides each row by its value.
 func fitTerms(samples []Sample, of func(Sample) float64, terms []Term) (regress.Fit, error) {
 	rows, ones := make([][]float64, len(samples)), make([]float64, len(samples))

@@ -145,8 +145,8 @@ func (m *Machine) readPower(p *v1alpha1.MachinePower) error {
 }
 
 // PowerObject returns a power model in the form of a MachineProfile. [PowerOf] parses it with watts rounded to the
-// thousandth, and the points of its curve rounded to the percent of utilization and power. Points that round to the
-// utilization of another point or of an end are omitted.
+// thousandth, and the points of its curve rounded to the percent of utilisation and power. Points that round to the
+// utilisation of another point or of an end are omitted.
 func PowerObject(m energy.Model) *v1alpha1.MachinePower {
 	milli := func(w energy.Watts) resource.Quantity {
 		return *resource.NewMilliQuantity(thousandths(float64(w)), resource.DecimalSI)

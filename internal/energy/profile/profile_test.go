@@ -16,7 +16,7 @@ import (
 	"supercargo.dev/supercargo/internal/energy"
 )
 
-// law is a machine type's true behavior: seconds and joules by cores and GiB.
+// law is a machine type's true behaviour: seconds and joules by cores and GiB.
 type law struct {
 	name            string
 	seconds, joules func(cpu, memory float64) float64

@@ -15,7 +15,7 @@ import (
 // dependent.
 var ErrDependent = errors.New("the samples do not tell the terms apart")
 
-// Solver returns the coefficients b that minimize the weighted sum of squares Σ w_i·(y_i - rows_i·b)². Rows must have
+// Solver returns the coefficients b that minimise the weighted sum of squares Σ w_i·(y_i - rows_i·b)². Rows must have
 // equal lengths, all values must be finite and weights not negative.
 type Solver func(rows [][]float64, y, w []float64) ([]float64, error)
 
@@ -97,7 +97,7 @@ func NonNegative(rows [][]float64, y, w []float64) ([]float64, error) {
 	return b, nil
 }
 
-// descend minimizes the sum of squares over one coefficient after the other, and reports whether it has converged.
+// descend minimises the sum of squares over one coefficient after the other, and reports whether it has converged.
 func descend(gram *mat.SymDense, right, b []float64) bool {
 	k := len(b)
 	for range sweeps {
@@ -163,7 +163,7 @@ func above(b []float64) []int {
 	return free
 }
 
-// unbounded returns the coefficients of the free columns that minimize the sum of squares with the others at 0, and
+// unbounded returns the coefficients of the free columns that minimise the sum of squares with the others at 0, and
 // false if those columns are dependent.
 func unbounded(gram *mat.SymDense, right []float64, free []int) ([]float64, bool) {
 	some, target := mat.NewSymDense(len(free), nil), mat.NewVecDense(len(free), nil)

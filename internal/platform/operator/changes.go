@@ -17,7 +17,7 @@ type Changes chan struct{}
 func (c Changes) Note() {
 	select {
 	case c <- struct{}{}:
-	default: // already signaled
+	default: // already signalled
 	}
 }
 

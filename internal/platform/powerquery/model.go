@@ -27,7 +27,7 @@ type Model struct {
 }
 
 // Used returns the energy that the nodes used between two times, which must be at least [LookEvery] apart: the power of
-// the model at their mean utilization, for as long as they existed. All of it is modelled. Cost: seven queries.
+// the model at their mean utilisation, for as long as they existed. All of it is modelled. Cost: seven queries.
 func (m Model) Used(ctx context.Context, from, to time.Time) (map[string]energy.Usage, Tally, error) {
 	whole := to.Sub(from)
 	span := whole.Truncate(LookEvery)
