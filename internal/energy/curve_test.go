@@ -88,8 +88,7 @@ func TestPointsAreCopies(t *testing.T) {
 	}
 }
 
-// TestPowerNeverFallsWithLoad holds for whatever is fitted, noise and outliers
-// included.
+// TestPowerNeverFallsWithLoad holds for any fit, including noise and outliers.
 func TestPowerNeverFallsWithLoad(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		samples := make([]Sample, rapid.IntRange(leastFitSamples, 60).Draw(t, "n"))
@@ -98,7 +97,7 @@ func TestPowerNeverFallsWithLoad(t *testing.T) {
 		}
 		m, q, err := Fit(samples)
 		if err != nil {
-			return // such as one that begins at 0 W
+			return // for example if the power begins at 0 W
 		}
 		if err := m.Validate(); err != nil {
 			t.Fatal(err)
@@ -128,7 +127,7 @@ func TestFitFindsTheCurveThatIsThere(t *testing.T) {
 		u := float64(i) / 200
 		s := Sample{u, truth.At(u)}
 		if i%20 == 7 {
-			s.Watts *= 5 // a meter that jumps
+			s.Watts *= 5 // an outlier
 		}
 		samples = append(samples, s)
 	}

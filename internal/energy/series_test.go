@@ -81,7 +81,7 @@ func TestASeriesThatCannotBeIsRefusedByLineAndColumn(t *testing.T) {
 	}
 }
 
-// endless is a file that begins as a text and goes on with another for ever.
+// endless is a file that begins with text and repeats more forever.
 type endless struct{ text, more string }
 
 func (e *endless) Read(p []byte) (int, error) {
@@ -110,7 +110,7 @@ func TestASeriesWithoutEndIsRefused(t *testing.T) {
 	}
 }
 
-// FuzzReadSeries: what is read is in its ranges, and is read again from what it is written as.
+// FuzzReadSeries checks that values are in range, and that they survive being written and read again.
 func FuzzReadSeries(f *testing.F) {
 	f.Add("time,watts,utilization\n2026-01-01T12:00:00Z,100,0.5\n2026-01-01T12:00:01Z,110,1\n")
 	f.Add("\ufeffutilization,watts\n0.1,1e-3\n")
@@ -139,8 +139,7 @@ func FuzzReadSeries(f *testing.F) {
 	})
 }
 
-// TestWhatIsHeldOutIsNotFittedTo: each of the two ways judges each sample that it has not been
-// shown, and no other.
+// TestWhatIsHeldOutIsNotFittedTo checks that both ways judge all samples that were not fitted to, and no others.
 func TestWhatIsHeldOutIsNotFittedTo(t *testing.T) {
 	samples := make([]Activity, 45)
 	for i := range samples {

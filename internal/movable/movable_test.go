@@ -22,7 +22,7 @@ import (
 	"supercargo.dev/supercargo/test/fixtures"
 )
 
-// movableInput is a bare pod on node a that can go to node b.
+// movableInput returns a bare pod on node a that can move to node b.
 func movableInput() Input {
 	return Input{
 		Pod: &corev1.Pod{
@@ -413,7 +413,7 @@ func TestTheNewPodIsTheOldOneOnAnotherNodeAndNobodys(t *testing.T) {
 	}
 }
 
-// fields says which names of nodes each term of a pod's affinity asks for.
+// fields returns the node names that each term of a pod's affinity requires.
 func fields(pod *corev1.Pod) string {
 	var terms [][]string
 	for _, term := range pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
@@ -494,7 +494,7 @@ func TestAPodThatStartsAnewKeepsItsImage(t *testing.T) {
 	if plan.Image != "" || c.Image != "registry/work:1" || c.ImagePullPolicy != corev1.PullAlways || pod.Spec.RestartPolicy != corev1.RestartPolicyAlways || len(pod.Spec.InitContainers) != 1 {
 		t.Errorf("plan image %q, container %+v, %s", plan.Image, c, pod.Spec.RestartPolicy)
 	}
-	in.Pod.Annotations[v1alpha1.AnnotationBaseImage] = "registry/work:0" // it was restored once
+	in.Pod.Annotations[v1alpha1.AnnotationBaseImage] = "registry/work:0" // it was restored before
 	if _, pod = planFor(t, in); pod.Spec.Containers[0].Image != "registry/work:0" || pod.Spec.Containers[0].ImagePullPolicy != corev1.PullIfNotPresent {
 		t.Errorf("container %+v", pod.Spec.Containers[0])
 	}

@@ -10,11 +10,10 @@ import (
 	"supercargo.dev/supercargo/internal/movable/capability"
 )
 
-// preferred are the back-ends that keep a container's state, the best first.
+// preferred are the back-ends that keep a container's state, best first.
 var preferred = []v1alpha1.MigrationBackend{v1alpha1.BackendContainerd, v1alpha1.BackendKubelet, v1alpha1.BackendSimulated}
 
-// checkNodes refuses moves that one of the two nodes cannot take part in, and finds the
-// back-end.
+// checkNodes refuses moves in which one of the two nodes cannot take part, and selects the back-end.
 func (v *Verdict) checkNodes(in Input) {
 	source := in.Nodes[in.Pod.Spec.NodeName]
 	if source == nil {
@@ -52,7 +51,7 @@ func backendFor(method v1alpha1.MigrationMethod, can capability.Node) v1alpha1.M
 	return ""
 }
 
-// able returns what the agent of a node says that it can do.
+// able returns the capabilities that the agent of a node reports.
 func able(node *corev1.Node) (capability.Node, error) {
 	text := node.Annotations[v1alpha1.AnnotationCapability]
 	if text == "" {
@@ -65,9 +64,8 @@ func able(node *corev1.Node) (capability.Node, error) {
 	return can, nil
 }
 
-// checkTarget refuses a target that cannot take the pod, and a cluster without any.
-// What the checkpoint needs more, the source's agent finds out; whether there is room,
-// the scheduler.
+// checkTarget refuses a target that cannot take the pod, and a cluster without a target. The source's agent checks
+// further requirements of the checkpoint later, and the scheduler checks free room.
 func (v *Verdict) checkTarget(in Input, source *corev1.Node, need capability.Requirements) {
 	if in.TargetNode != "" {
 		node := in.Nodes[in.TargetNode]
@@ -102,8 +100,8 @@ func (v *Verdict) checkTarget(in Input, source *corev1.Node, need capability.Req
 	v.refuse("Target", "no other node can take the pod: %s", why)
 }
 
-// takes returns nil if a node can take a pod with those needs, or why not, in words
-// that follow its name.
+// takes returns nil if a node can take a pod with the given requirements. Otherwise it returns the reason, worded to
+// follow the node's name.
 func takes(node *corev1.Node, need capability.Requirements) error {
 	if node.Spec.Unschedulable {
 		return fmt.Errorf("is closed for pods: `kubectl uncordon %s` opens it", node.Name)
@@ -121,7 +119,7 @@ func takes(node *corev1.Node, need capability.Requirements) error {
 	return need.Fits(can)
 }
 
-// Ready reports whether a node says that it is ready.
+// Ready reports whether the node is ready.
 func Ready(node *corev1.Node) bool {
 	for i := range node.Status.Conditions {
 		if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {

@@ -13,11 +13,11 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// LowestDeletionCost is that of the pod which its ReplicaSet is to delete before all
-// others, as the value of [corev1.PodDeletionCost].
+// LowestDeletionCost is the value of [corev1.PodDeletionCost] for a pod that its ReplicaSet should delete before all
+// others.
 const LowestDeletionCost = "-2147483648"
 
-// checkOwner refuses pods whose owner would not let another pod take their place.
+// checkOwner refuses pods whose owner would not accept a replacement pod.
 func (v *Verdict) checkOwner(in Input) {
 	pod := in.Pod
 	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
@@ -46,8 +46,7 @@ func (v *Verdict) checkOwner(in Input) {
 	}
 }
 
-// checkJob refuses Jobs that would count the old pod as failed, or start another
-// before it is dead.
+// checkJob refuses Jobs that would count the old pod as failed, or start another pod before it is dead.
 func (v *Verdict) checkJob(job *batchv1.Job, owner *metav1.OwnerReference) {
 	if job == nil || job.UID != owner.UID {
 		v.refuse("Owner", "Job %s of the pod is gone", owner.Name)
@@ -68,8 +67,7 @@ func (v *Verdict) checkJob(job *batchv1.Job, owner *metav1.OwnerReference) {
 	}
 }
 
-// checkReplicaSet refuses ReplicaSets that would not let another pod wait beside the old
-// one, or that want none.
+// checkReplicaSet refuses ReplicaSets that would not tolerate a new pod beside the old one, or that are scaled to zero.
 func (v *Verdict) checkReplicaSet(in Input, owner *metav1.OwnerReference) {
 	set := in.ReplicaSet
 	if set == nil || set.UID != owner.UID {
@@ -83,7 +81,7 @@ func (v *Verdict) checkReplicaSet(in Input, owner *metav1.OwnerReference) {
 		v.refuse("ScaledDown", "ReplicaSet %s wants no pods, so this one is about to end", set.Name)
 	}
 	if in.Method == v1alpha1.MethodRestart {
-		// It would delete the new pod, which waits, before the old one, which runs.
+		// It would delete the pending new pod before the running old one.
 		v.refuse("ReplacedOnEviction", "ReplicaSet %s starts another pod by itself when this one goes: evict it", set.Name)
 	}
 	if !separable(in.Pod, set) {
@@ -91,8 +89,7 @@ func (v *Verdict) checkReplicaSet(in Input, owner *metav1.OwnerReference) {
 	}
 }
 
-// separable reports whether a pod of a ReplicaSet that lacks the labels of its place is
-// none of its pods.
+// separable reports whether a pod of a ReplicaSet without the labels of its place is outside the ReplicaSet's selector.
 func separable(pod *corev1.Pod, set *appsv1.ReplicaSet) bool {
 	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
 	if err != nil {
@@ -108,8 +105,8 @@ func separable(pod *corev1.Pod, set *appsv1.ReplicaSet) bool {
 	return !selector.Matches(without)
 }
 
-// labelsOfOwner returns those labels of a pod by which its owner finds it. selector is
-// the owner's; nil if that is gone.
+// labelsOfOwner returns the labels of a pod by which its owner selects it. selector is the owner's; nil if the owner is
+// gone.
 func labelsOfOwner(pod *corev1.Pod, owner *metav1.OwnerReference, selector *metav1.LabelSelector) map[string]string {
 	var keys []string
 	switch owner.Kind {
@@ -140,13 +137,12 @@ func OfReplicaSet(owner *metav1.OwnerReference) bool {
 	return owner != nil && owner.Kind == "ReplicaSet"
 }
 
-// GoesFirst reports whether a ReplicaSet that has a pod too many would rather delete this
-// one than another of its pods that is as ready.
+// GoesFirst reports whether a ReplicaSet with a surplus pod deletes this one before its other equally ready pods.
 func GoesFirst(pod *corev1.Pod) bool {
 	return pod.Annotations[corev1.PodDeletionCost] == LowestDeletionCost
 }
 
-// ToGoFirst returns a pod as it is when its ReplicaSet deletes it before others.
+// ToGoFirst returns the pod with [LowestDeletionCost], so that its ReplicaSet deletes it before others.
 func ToGoFirst(pod *corev1.Pod) *corev1.Pod {
 	p := pod.DeepCopy()
 	if p.Annotations == nil {
@@ -156,8 +152,8 @@ func ToGoFirst(pod *corev1.Pod) *corev1.Pod {
 	return p
 }
 
-// ownCost is the deletion cost of a new pod whose source has one: the same, but never
-// so low that the two are equal when the source is to go.
+// ownCost returns the deletion cost of a new pod whose source has one: the same, but always above [LowestDeletionCost],
+// which the source gets when it is to be deleted.
 func ownCost(cost string) string {
 	if cost == LowestDeletionCost {
 		return strconv.Itoa(math.MinInt32 + 1)

@@ -12,7 +12,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/gang"
 )
 
-// checkState refuses pods that do not run or do not want to be moved.
+// checkState refuses pods that do not run or have not opted in.
 func (v *Verdict) checkState(in Input) {
 	pod := in.Pod
 	want := v1alpha1.MigrationCheckpoint
@@ -47,7 +47,7 @@ func orNothing(text string) string {
 	return text
 }
 
-// checkContainers refuses what is more than one plain container.
+// checkContainers refuses pods with more than one plain container.
 func (v *Verdict) checkContainers(in Input) {
 	spec := &in.Pod.Spec
 	if len(spec.Containers) != 1 {
@@ -80,7 +80,7 @@ func (v *Verdict) checkContainers(in Input) {
 	}
 }
 
-// device reports whether a resource is more than time and memory.
+// device reports whether a resource is something other than CPU, memory and storage.
 func device(name corev1.ResourceName) bool {
 	switch name {
 	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourceStorage:
@@ -98,13 +98,13 @@ func sortedKeys(list corev1.ResourceList) []corev1.ResourceName {
 	return names
 }
 
-// checkVolumes refuses volumes with contents that stay on the node.
+// checkVolumes refuses volumes whose contents stay on the node.
 func (v *Verdict) checkVolumes(in Input) {
 	for i := range in.Pod.Spec.Volumes {
 		volume := &in.Pod.Spec.Volumes[i]
 		switch source := &volume.VolumeSource; {
 		case source.ConfigMap != nil, source.Secret != nil, source.DownwardAPI != nil, source.Projected != nil, source.NFS != nil:
-			// The target's kubelet makes them anew, at the same path.
+			// The target's kubelet creates them again at the same path.
 		case source.EmptyDir != nil:
 			v.refuse("EmptyDir", "volume %s is an emptyDir, whose contents are not carried: write to the container's own file system, or to a shared volume", volume.Name)
 		case source.PersistentVolumeClaim != nil:
@@ -129,7 +129,7 @@ func (v *Verdict) checkClaim(volume, name string, in Input) {
 	v.refuse("VolumeOfOneNode", "volume %s uses claim %s, which one node at a time can mount, and both nodes need it for a moment: use one with access mode ReadWriteMany", volume, name)
 }
 
-// checkHost refuses pods that use what belongs to the node.
+// checkHost refuses pods that use namespaces of the node.
 func (v *Verdict) checkHost(in Input) {
 	spec := &in.Pod.Spec
 	for _, use := range []struct {
@@ -147,7 +147,7 @@ func (v *Verdict) checkHost(in Input) {
 	}
 }
 
-// checkServices refuses pods that serve: a frozen pod stays a ready endpoint.
+// checkServices refuses pods behind a Service, because a frozen pod remains a ready endpoint.
 func (v *Verdict) checkServices(in Input) {
 	for i := range in.Services {
 		s := &in.Services[i]
@@ -160,7 +160,7 @@ func (v *Verdict) checkServices(in Input) {
 	}
 }
 
-// noteChanges says what is different for the pod on its new node.
+// noteChanges notes what changes for the pod on its new node.
 func (v *Verdict) noteChanges(in Input) {
 	if len(v.Refusals) > 0 {
 		return
@@ -189,7 +189,7 @@ func (v *Verdict) noteChanges(in Input) {
 	}
 }
 
-// BaseImage returns the image that the pod's container was first made from.
+// BaseImage returns the image from which the pod's container was first created.
 func BaseImage(pod *corev1.Pod) string {
 	if image := pod.Annotations[v1alpha1.AnnotationBaseImage]; image != "" {
 		return image
@@ -200,8 +200,7 @@ func BaseImage(pod *corev1.Pod) string {
 	return pod.Spec.Containers[0].Image
 }
 
-// ContainerID returns the ID of the pod's container without the runtime's prefix; it is
-// empty where nobody has set one.
+// ContainerID returns the ID of the pod's container without the runtime's prefix, or "" if it is not set.
 func ContainerID(pod *corev1.Pod) string {
 	if len(pod.Status.ContainerStatuses) == 0 {
 		return ""

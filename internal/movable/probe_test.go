@@ -10,8 +10,8 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// A frozen container answers no probe, so its kubelet kills it. Nothing must be frozen
-// for longer than the probes of its container tolerate.
+// A frozen container answers no probe, so its kubelet kills it. No container may be frozen for longer than its probes
+// tolerate.
 func TestAPodWhoseProbesKillAFrozenContainerIsRefused(t *testing.T) {
 	probe := func(period, failures int32) *corev1.Probe {
 		return &corev1.Probe{PeriodSeconds: period, FailureThreshold: failures, TimeoutSeconds: 1}

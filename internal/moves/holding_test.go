@@ -14,9 +14,8 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/class"
 )
 
-// highNodeUtilization is the rule of the stock descheduler's strategy of that name: pods of
-// nodes below the threshold in CPU and memory are evicted, for nodes that are not. It does
-// nothing if no node is below, or all are.
+// highNodeUtilization is the rule of the descheduler's strategy of that name: it evicts pods of nodes below the
+// threshold in CPU and memory so that they move to other nodes. It does nothing if no node or every node is below.
 func highNodeUtilization(s *cluster.State, threshold float64) (evicted []string) {
 	var low []*cluster.Node
 	for i := range s.Nodes {
@@ -179,9 +178,8 @@ func TestANodeThatWaitsInVainIsOpenedAgain(t *testing.T) {
 	}
 }
 
-// TestNothingMovesBack carries plans out and plans again, with pods that end when they are
-// expected to: without arrivals, no pod moves twice within its residence, and no budget is
-// exceeded at any moment.
+// TestNothingMovesBack applies plans and plans again, with pods that end as expected. Without arrivals, no pod moves
+// twice within its residence, and the budget is never exceeded.
 func TestNothingMovesBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := Config{
@@ -228,7 +226,7 @@ func TestNothingMovesBack(t *testing.T) {
 	})
 }
 
-// movesAny reports whether a plan moves a pod that the one before has moved.
+// movesAny reports whether a plan moves a pod that the previous one has moved.
 func movesAny(plan, before cluster.Plan) bool {
 	moved := map[string]bool{}
 	for _, d := range before.Drains {
@@ -241,7 +239,7 @@ func movesAny(plan, before cluster.Plan) bool {
 	})
 }
 
-// carried is the cluster when the plan has been carried out and some time has passed.
+// carried returns the cluster after the plan has been applied and some time has passed.
 func carried(s *cluster.State, plan cluster.Plan, elapsed time.Duration) *cluster.State {
 	after := cloned(Uncordoned(s, plan.Uncordon))
 	gone := map[string]bool{}

@@ -10,11 +10,10 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
-// mostKept is how many nodes [Planner.Plan] explains at most.
+// mostKept is the maximum number of nodes that [Planner.Plan] explains.
 const mostKept = 100
 
-// kept returns the nodes that stay although they are under-used, the worst utilised
-// first, ties by name.
+// kept returns the nodes that stay although they are under-used, least utilised first, ties by name.
 func (p *Planner) kept(now time.Time, r *round) []cluster.Stay {
 	if r.why == nil {
 		return nil
@@ -34,7 +33,7 @@ func (p *Planner) kept(now time.Time, r *round) []cluster.Stay {
 	return all[:min(len(all), mostKept)]
 }
 
-// untried says why an under-used node is no candidate.
+// untried returns the reason why an under-used node is not a candidate.
 func (p *Planner) untried(now time.Time, n *cluster.Node) string {
 	lasted := now.Sub(p.since[n.Name])
 	switch {
@@ -49,15 +48,15 @@ func (p *Planner) untried(now time.Time, n *cluster.Node) string {
 	}
 }
 
-// note says why a node stays.
+// note records why a node stays.
 func (r *round) note(n *cluster.Node, format string, args ...any) {
 	if r.why != nil {
 		r.why[n.Name] = fmt.Sprintf(format, args...)
 	}
 }
 
-// notePrice says what emptying a node would save and cost at best, in cents, or as many
-// digits as it takes to tell the two apart.
+// notePrice records what draining a node would save and cost at best, in cents or with as many digits as are needed to
+// distinguish the two.
 func (r *round) notePrice(n *cluster.Node, best *choice) {
 	if r.why == nil {
 		return
@@ -85,8 +84,7 @@ func dollars(microDollars int64, digits int) string {
 	return fmt.Sprintf("$%.*f", digits, float64(microDollars)/1e6)
 }
 
-// noteNowhere says for how many pods of a node there is no other place, and what the other
-// nodes lack for the first of them.
+// noteNowhere records how many pods of a node fit nowhere else, and what the other nodes lack for the first of them.
 func (t *trial) noteNowhere(n *cluster.Node) {
 	if t.why == nil {
 		return

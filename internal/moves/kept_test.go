@@ -11,7 +11,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
-// whyNot writes what a plan says of nodes that stay.
+// whyNot formats the reasons of a plan for nodes that stay.
 func whyNot(p cluster.Plan) []string {
 	all := []string{}
 	for _, k := range p.Kept {
@@ -99,8 +99,8 @@ func TestNoMoreNodesAreExplainedThanAPersonReads(t *testing.T) {
 	}
 }
 
-// TestReasonsChangeNothing compares with a planner that does not give any, and looks for
-// under-used nodes without a reason.
+// TestReasonsChangeNothing compares with a planner that gives no reasons, and checks that every under-used node has a
+// reason.
 func TestReasonsChangeNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		config, s := drawConfig(t), drawState(t)

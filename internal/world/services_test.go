@@ -15,7 +15,7 @@ import (
 	"supercargo.dev/supercargo/internal/runtimes"
 )
 
-// served is two able nodes, and a pod of a Deployment on the first.
+// served returns two able nodes and a pod of a Deployment on the first.
 func served() (*World, *corev1.Pod) {
 	w, pod := scene()
 	set := appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "set"}}
@@ -29,7 +29,7 @@ func emptyDir(name string, medium corev1.StorageMedium) corev1.Volume {
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: medium}}}
 }
 
-// budgetFor is a PodDisruptionBudget for pods with label app: NAME.
+// budgetFor returns a PodDisruptionBudget for pods with label app: NAME.
 func budgetFor(namespace, name string, allowed int32) policyv1.PodDisruptionBudget {
 	return policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "budget"},

@@ -39,8 +39,7 @@ func disk(terms ...corev1.NodeSelectorTerm) *corev1.PersistentVolume {
 	return v
 }
 
-// TestVolumesSayWhichZonesAPodMayRunIn asks each settled pod about machines in three
-// zones.
+// TestVolumesSayWhichZonesAPodMayRunIn checks each settled pod on machines in three zones.
 func TestVolumesSayWhichZonesAPodMayRunIn(t *testing.T) {
 	v := &volumes{
 		claims: map[string]*corev1.PersistentVolumeClaim{
@@ -57,9 +56,9 @@ func TestVolumesSayWhichZonesAPodMayRunIn(t *testing.T) {
 	}
 	tests := []struct {
 		name    string
-		claims  string // of the pod, between commas
+		claims  string // of the pod, comma-separated
 		own     []corev1.NodeSelectorTerm
-		ask     string // an ephemeral volume of that name
+		ask     string // an ephemeral volume with that name
 		zones   string
 		because string
 	}{

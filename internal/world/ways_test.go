@@ -19,7 +19,7 @@ import (
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// ableNode is a ready node with an agent that moves containers.
+// ableNode returns a ready node with an agent that moves containers.
 func ableNode(name string) *corev1.Node {
 	text := capability.Node{Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendSimulated, v1alpha1.BackendRestart}, Arch: "amd64", Restore: true}.Encode()
 	return &corev1.Node{
@@ -28,7 +28,7 @@ func ableNode(name string) *corev1.Node {
 	}
 }
 
-// scene is two able nodes, and a pod of a Job on the first.
+// scene returns two able nodes and a pod of a Job on the first.
 func scene() (*World, *corev1.Pod) {
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "j", UID: "job"}, Spec: batchv1.JobSpec{PodReplacementPolicy: new(batchv1.Failed)}}
 	pod := &corev1.Pod{

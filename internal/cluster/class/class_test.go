@@ -95,7 +95,7 @@ func TestPodsOfDaemonSetsAndOfKubeletsBelongOnEveryNode(t *testing.T) {
 		}
 	}
 	mentioned := pod("-", "Node")
-	mentioned.OwnerReferences[0].Controller = nil // as of a pod that somebody ties to a node's life
+	mentioned.OwnerReferences[0].Controller = nil // an owner reference that only ties the pod's life to the node's
 	if EveryNode(mentioned) {
 		t.Error("a pod with a node among its owners, but not controlled by it, belongs on every node")
 	}

@@ -22,8 +22,8 @@ var (
 
 	pageTemplate = template.Must(template.New("page").Parse(pageHTML))
 
-	// contentPolicy has nothing loaded and no script run, so that even a name that got out
-	// of its place could do nothing.
+	// contentPolicy forbids loading anything and running scripts, so that a name that escaped its place could do no
+	// harm.
 	contentPolicy = fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; base-uri 'none'; form-action 'none'", hashOf(pageCSS))
 )
 
@@ -32,7 +32,7 @@ func hashOf(text string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// page is what the template shows.
+// page is the input of the template.
 type page struct {
 	Security string
 	CSS      template.CSS
@@ -50,14 +50,13 @@ type pageTable struct {
 
 type pageLine struct {
 	Names, Figures []string
-	// Measured and Modelled are percent of all energy, Percent both as text.
+	// Measured and Modelled are percentages of all energy. Percent is their sum as text.
 	Measured, Modelled float64
 	Percent            string
-	Sum                bool // what is no workload's
+	Sum                bool // the row of unallocated energy
 }
 
-// WriteHTML writes the report as one page that needs no network and no script. All text is
-// escaped.
+// WriteHTML writes the report as one page that needs no network and no scripts. All text is escaped.
 func (r Report) WriteHTML(w io.Writer) error {
 	p := page{Security: contentPolicy, CSS: template.CSS(pageCSS), Facts: r.facts(), Lead: r.lead(), Notes: r.Notes}
 	for _, t := range r.tables() {
@@ -90,7 +89,7 @@ func (r Report) line(names []string, c Cost) pageLine {
 	return l
 }
 
-// rounded is an amount to the hundredth, or as the tables have it if it is less than that.
+// rounded formats an amount with two digits, or as in the tables if it is less than 0.01.
 func rounded(v float64) string {
 	if v != 0 && math.Abs(v) < 0.01 {
 		return figure(v)
@@ -98,7 +97,7 @@ func rounded(v float64) string {
 	return fmt.Sprintf("%.2f", v)
 }
 
-// lead says in a sentence what came out.
+// lead returns a sentence that summarizes the result.
 func (r Report) lead() string {
 	all := r.Total.Total()
 	if all.Joules <= 0 {

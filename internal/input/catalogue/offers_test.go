@@ -69,8 +69,8 @@ func TestZonesLabelsAndTaintsAreRefusedWhereNobodyHeedsThem(t *testing.T) {
 	}
 }
 
-// FuzzReadOffers demands ordered lists without doubles of all that is accepted, and
-// that a flavor catalogue is read as [ReadFlavors] reads it.
+// FuzzReadOffers checks that lists of accepted offers are sorted and without duplicates, and that a flavor catalogue is
+// read as by [ReadFlavors].
 func FuzzReadOffers(f *testing.F) {
 	f.Add([]byte(offerHeader + "a,2,8,0.1,x;y,k=v;l,k=v:NoSchedule;k:NoExecute\n"))
 	f.Add([]byte(offerHeader + "a,2,8,0.1,;,=;,::\n"))

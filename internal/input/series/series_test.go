@@ -8,7 +8,7 @@ import (
 	"supercargo.dev/supercargo/internal/input/table"
 )
 
-// format has a number that is always there, and one that may be missing.
+// format has a required number and one that may be missing.
 var format = Format{Time: "time", Columns: []Column{
 	{Name: "size", Valid: func(x float64) bool { return x >= 1 && x <= 9 }, Want: "1 to 9"},
 	{Name: "delay", Valid: func(x float64) bool { return x >= 0 && x <= 60 }, Want: "0 to 60", MayMiss: true},

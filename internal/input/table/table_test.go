@@ -28,7 +28,7 @@ func TestColumnsThatNobodyReadsArePassedOverIfTheFormatSaysSo(t *testing.T) {
 	format := Format{Name: "list", Required: []string{"a"}, Optional: []string{"b"}}
 	for _, tc := range []struct {
 		header        string
-		strict, loose string // what is wrong; empty is nothing
+		strict, loose string // the fault; empty if there is none
 	}{
 		{"b,a", "", ""},
 		{"a,x", "x: is no column of the list", ""},

@@ -14,7 +14,7 @@ import (
 	"supercargo.dev/supercargo/internal/movable/capability"
 )
 
-// node is one that can do all that checkpoint needs.
+// node returns a node that meets all requirements of checkpoint.
 func node(change ...func(*capability.Node)) capability.Node {
 	n := capability.Node{
 		Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendContainerd, v1alpha1.BackendKubelet, v1alpha1.BackendRestart},
@@ -88,7 +88,7 @@ func TestTextThatIsNotUnderstoodIsRefused(t *testing.T) {
 	long := strings.Repeat("x", 200)
 	tests := []struct {
 		name, text, want string
-		// lenient says that a node's annotation may have it.
+		// lenient means that a node's annotation may contain it.
 		lenient bool
 	}{
 		{"nothing", "", "unexpected end", false},
@@ -139,7 +139,7 @@ func TestACheckpointGoesWhereItCanBeRestored(t *testing.T) {
 		name   string
 		node   change
 		demand demand
-		want   string // what the error says, or empty
+		want   string // the error, or empty
 	}{
 		{"an able node", nil, nil, ""},
 		{"a node without an agent", func(n *capability.Node) { *n = capability.Node{} }, nil, "has no back-end Containerd (its agent has none)"},
@@ -189,7 +189,7 @@ func TestACheckpointGoesWhereItCanBeRestored(t *testing.T) {
 	}
 }
 
-// TestANodeFitsWhenItHasEveryFeature compares with sets, the obvious way.
+// TestANodeFitsWhenItHasEveryFeature compares with an implementation based on sets.
 func TestANodeFitsWhenItHasEveryFeature(t *testing.T) {
 	for seed := range uint64(2000) {
 		r := rand.New(rand.NewPCG(seed, 0))

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// unknown says what becomes of fields that are not known.
+// unknown is what to do with unknown fields.
 type unknown bool
 
 const (
@@ -21,7 +21,7 @@ func decode(text string, into any, fields unknown) error {
 	if len(text) > MaxBytes {
 		return fmt.Errorf("it has %d bytes, more than %d", len(text), MaxBytes)
 	}
-	// The version comes first: a later one may write fields in another way.
+	// The version is checked first because a later version may change the fields.
 	var header struct {
 		Version int `json:"version"`
 	}

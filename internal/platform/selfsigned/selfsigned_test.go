@@ -28,7 +28,7 @@ func TestACertificateIsGoodForItsHostsAndItsTime(t *testing.T) {
 		pair  Pair
 		hosts []string
 		at    time.Time
-		says  string // empty: it is good
+		says  string // empty if valid
 	}{
 		{"when it is made", p, hosts, now, ""},
 		{"on a machine whose clock is late", p, hosts, now.Add(-Skew), ""},

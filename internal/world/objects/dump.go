@@ -18,18 +18,18 @@ import (
 	kubejson "sigs.k8s.io/json"
 )
 
-// What a dump may have at most.
+// Limits of a dump.
 const (
-	// MaxObjectBytes is of one object, as text; API servers take no objects of half that size.
+	// MaxObjectBytes bounds the text of one object. API servers reject objects of half that size.
 	MaxObjectBytes = 8 << 20
-	// MaxObjects is of all objects together.
+	// MaxObjects bounds the number of objects.
 	MaxObjects = 2_000_000
 )
 
-// Dump reads what kubectl get -o yaml or -o json has printed: a List, several of them, or single
-// objects. name is for errors, which say the object and the field.
+// Dump reads the output of kubectl get -o yaml or -o json: one or more Lists, or single objects. name identifies the
+// input in errors, which also name the object and the field.
 //
-// It parses some objects at a time, so that the memory it takes is hardly more than that of what it keeps.
+// It parses objects in batches, so that it needs hardly more memory than the objects that it keeps.
 func Dump(name string, in io.Reader) (*Objects, error) {
 	r := &reader{name: name, in: bufio.NewReaderSize(in, 1<<20), into: &Objects{}}
 	first, err := r.firstByte()
@@ -56,10 +56,10 @@ type reader struct {
 	into    *Objects
 	objects int
 	seen    map[string]bool
-	batch   []raw // read, and yet to be parsed
+	batch   []raw // read but not parsed yet
 }
 
-// firstByte returns the first byte that is no white space, which stays unread.
+// firstByte returns the first byte that is not white space, without consuming it.
 func (r *reader) firstByte() (byte, error) {
 	for {
 		b, err := r.in.ReadByte()
@@ -72,7 +72,7 @@ func (r *reader) firstByte() (byte, error) {
 	}
 }
 
-// check refuses a dump that says nothing of a cluster.
+// check rejects a dump without nodes or pods.
 func (r *reader) check() error {
 	switch {
 	case len(r.into.Nodes) == 0:
@@ -83,33 +83,33 @@ func (r *reader) check() error {
 	return nil
 }
 
-// fault says what is wrong with an object.
+// fault returns an error about the object at where.
 func (r *reader) fault(where, format string, args ...any) error {
 	return fmt.Errorf("%s: %s: %s", r.name, where, fmt.Sprintf(format, args...))
 }
 
-// raw is an object as text.
+// raw is the text of an object.
 type raw struct {
 	text []byte
 	yaml bool
-	// where it stands, and the kind of the list that it is in, for items that do not say theirs.
+	// where is the position in the input. listKind is the kind of the enclosing list, for items without a kind.
 	where, listKind string
 }
 
-// parsed is a raw object when it has been parsed.
+// parsed is the result of parsing a raw object.
 type parsed struct {
-	object any // nil for a kind that is not looked at
+	object any // nil for a kind that is not needed
 	key    string
 	where  string
-	list   []byte // it is a list: its text as JSON
-	noKind []byte // it does not say its kind: its text as JSON
+	list   []byte // if it is a list: its text as JSON
+	noKind []byte // if it has no kind: its text as JSON
 	err    error
 }
 
-// mostBatch is how many objects are parsed together, by all processors.
+// mostBatch is the number of objects that are parsed together, in parallel.
 const mostBatch = 512
 
-// add adds one object, and parses those that have been read if they are many.
+// add adds one object and flushes the batch if it is full.
 func (r *reader) add(o raw, waiting func(raw)) error {
 	if r.objects++; r.objects > MaxObjects {
 		return r.fault(o.where, "goes beyond %d objects", MaxObjects)
@@ -120,8 +120,8 @@ func (r *reader) add(o raw, waiting func(raw)) error {
 	return r.flush(waiting)
 }
 
-// flush parses the objects that have been read, and adds them in their order. What does not say its kind
-// goes to waiting, or is refused without one.
+// flush parses the batch in parallel and adds its objects in order. Objects without a kind are passed to waiting, or
+// rejected if waiting is nil.
 func (r *reader) flush(waiting func(raw)) error {
 	batch := r.batch
 	r.batch = nil
@@ -144,7 +144,7 @@ func (r *reader) flush(waiting func(raw)) error {
 	return nil
 }
 
-// take adds what has been parsed.
+// take adds a parsed object.
 func (r *reader) take(p *parsed, o *raw, waiting func(raw)) error {
 	switch {
 	case p.err != nil:
@@ -169,7 +169,7 @@ func (r *reader) take(p *parsed, o *raw, waiting func(raw)) error {
 	return nil
 }
 
-// head is what tells objects apart.
+// head identifies an object.
 type head struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -179,7 +179,7 @@ type head struct {
 	} `json:"metadata"`
 }
 
-// parse turns text into an object.
+// parse parses the text of an object.
 func parse(o *raw) parsed {
 	text := o.text
 	if o.yaml {
@@ -214,7 +214,7 @@ func parse(o *raw) parsed {
 	return p
 }
 
-// list adds the items of a list that is an item itself, or stands alone.
+// list adds the items of a list that is itself an item or a document.
 func (r *reader) list(text []byte, where string) error {
 	var list struct {
 		Kind  string            `json:"kind"`
@@ -238,7 +238,7 @@ func prefix(where string) string {
 	return where + "."
 }
 
-// clip shortens text that is to be shown.
+// clip shortens text for errors.
 func clip(s string) string {
 	if len(s) > 60 {
 		return s[:60] + "..."
@@ -246,7 +246,7 @@ func clip(s string) string {
 	return s
 }
 
-// jsonDocuments reads JSON, items of lists one by one.
+// jsonDocuments reads JSON documents. It reads the items of lists one by one.
 func (r *reader) jsonDocuments() error {
 	decoder := json.NewDecoder(r.in)
 	for document := 1; ; document++ {
@@ -265,8 +265,8 @@ func (r *reader) jsonDocuments() error {
 	}
 }
 
-// jsonObject reads the rest of an object whose brace is read. Items are read as they come; kubectl
-// prints the kind after them, so that items without a kind wait for it.
+// jsonObject reads the rest of an object after its opening brace. It reads items in sequence. kubectl prints the kind
+// of the list after them, so items without a kind are kept until then.
 func (r *reader) jsonObject(decoder *json.Decoder, where string) error {
 	fields := map[string]json.RawMessage{}
 	var waiting []raw
@@ -321,11 +321,11 @@ func (r *reader) jsonObject(decoder *json.Decoder, where string) error {
 		return r.late([]raw{{text: text, where: where}}, "")
 	}
 	var kind string
-	_ = json.Unmarshal(fields["kind"], &kind) // else the items are refused for want of a kind
+	_ = json.Unmarshal(fields["kind"], &kind) // without it, items that have no kind are rejected
 	return r.late(waiting, kind)
 }
 
-// late adds items that do not say their kind, which is known by now.
+// late adds items without a kind, once the kind of their list is known.
 func (r *reader) late(waiting []raw, listKind string) error {
 	for _, o := range waiting {
 		o.listKind = listKind
@@ -336,7 +336,7 @@ func (r *reader) late(waiting []raw, listKind string) error {
 	return r.flush(nil)
 }
 
-// newObject returns an empty object of a kind that an audit looks at, nil for any other.
+// newObject returns an empty object of a kind that an audit needs, nil for any other.
 func newObject(apiVersion, kind string) any {
 	if kind == "MachineDeployment" && strings.HasPrefix(apiVersion, "cluster.x-k8s.io/") {
 		return &metav1.PartialObjectMetadata{}
@@ -347,7 +347,7 @@ func newObject(apiVersion, kind string) any {
 	return nil
 }
 
-// validate refuses amounts that no API server would have let pass and sums could not hold.
+// validate rejects amounts that no API server would accept and that would overflow sums.
 func validate(object any) error {
 	switch o := object.(type) {
 	case *corev1.Node:

@@ -58,7 +58,7 @@ const podYAML = `- apiVersion: v1
 
 const listHead, listTail = "apiVersion: v1\nitems:\n", "kind: List\nmetadata:\n  resourceVersion: \"\"\n"
 
-// shortOf says what was read.
+// shortOf summarizes what was read.
 func shortOf(o *Objects) []string {
 	var all []string
 	for i := range o.Nodes {
@@ -189,7 +189,7 @@ func TestAnObjectThatIsTooLargeIsRefusedBeforeItIsHeld(t *testing.T) {
 	}
 }
 
-// TestYAMLAndJSONOfTheSameObjectsReadTheSame makes lists of many items, so that several are parsed at a time.
+// TestYAMLAndJSONOfTheSameObjectsReadTheSame uses lists of many items, so that several batches are parsed.
 func TestYAMLAndJSONOfTheSameObjectsReadTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := listHead + nodeYAML
@@ -215,7 +215,7 @@ func TestYAMLAndJSONOfTheSameObjectsReadTheSame(t *testing.T) {
 	})
 }
 
-// FuzzDump looks for input that is neither read nor refused.
+// FuzzDump checks that any input is read or rejected.
 func FuzzDump(f *testing.F) {
 	f.Add(listHead + nodeYAML + podYAML + listTail)
 	f.Add(`{"kind":"List","items":[{"apiVersion":"v1","kind":"Node","metadata":{"name":"a"}}]}`)

@@ -1,9 +1,8 @@
-// Package prometheus asks a server that speaks Prometheus' HTTP API: Prometheus
-// itself, Thanos, Mimir, VictoriaMetrics, or Supercargo's own metrics adapter. The
-// autoscaler and the metrics adapter ask through it, node agents and reports.
+// Package prometheus queries a server with the Prometheus HTTP API: Prometheus itself, Thanos, Mimir, VictoriaMetrics,
+// or Supercargo's metrics adapter. The autoscaler, the metrics adapter, node agents and reports use it.
 //
-// Servers are verified by TLS, answers are bounded in time and size, and
-// redirects are not followed, since they would carry the token elsewhere.
+// Servers are verified by TLS, responses are bounded in time and size, and redirects are not followed because they
+// would send the token elsewhere.
 package prometheus
 
 import (
@@ -24,34 +23,32 @@ import (
 	"supercargo.dev/supercargo/internal/text/clip"
 )
 
-// Config says which server is asked, and how.
+// Config selects the server and configures requests.
 type Config struct {
-	// URL is where the API is served, without /api/v1: "https://prometheus.monitoring:9090".
+	// URL is the URL of the API, without /api/v1: "https://prometheus.monitoring:9090".
 	URL string `json:"url"`
-	// CAFile has the certificates, in PEM, that the server's is verified by; empty
-	// for those of the system. It is read again when it changes.
+	// CAFile contains the certificate authorities, in PEM, to verify the server with; if empty, those of the system are
+	// used. It is reloaded when it changes.
 	CAFile string `json:"caFile,omitempty"`
-	// TokenFile has the bearer token; empty sends none. It is read again for every
-	// query.
+	// TokenFile contains the bearer token; if empty, none is sent. It is read for every query.
 	TokenFile string `json:"tokenFile,omitempty"`
-	// Timeout bounds one query, connecting included.
+	// Timeout bounds one query, including the connection.
 	Timeout time.Duration `json:"-"`
-	// Lookback is how old the last sample of a series may be to count as its value
-	// now; 0 leaves that to the server, which is 5 min for most. Servers that do not
-	// know the parameter lookback_delta ignore it.
+	// Lookback is the maximum age of the last sample of a series to count as its current value. 0 means the server's
+	// default, usually 5 min. Servers that do not know the parameter lookback_delta ignore it.
 	Lookback time.Duration `json:"-"`
-	// MaxBytes bounds an answer, unpacked.
+	// MaxBytes bounds a decompressed response.
 	MaxBytes int64 `json:"-"`
 }
 
-// DefaultTimeout and DefaultMaxBytes bound an answer where nothing is said. A
-// policy's measurement is one sample: some hundred bytes.
+// DefaultTimeout and DefaultMaxBytes are the default bounds. The measurement of a policy is one sample of some hundred
+// bytes.
 const (
 	DefaultTimeout  = 10 * time.Second
 	DefaultMaxBytes = 4 << 20
 )
 
-// Validate refuses what no server can be asked by, all faults at once.
+// Validate returns all faults of the configuration.
 func (c Config) Validate() error {
 	var errs input.Faults
 	u, err := url.Parse(c.URL)
@@ -73,7 +70,7 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Client asks one server. It can be used by many at a time.
+// Client queries one server. It is safe for concurrent use.
 type Client struct {
 	config Config
 	api    promv1.API
@@ -82,8 +79,7 @@ type Client struct {
 
 var _ promql.Warner = (*Client)(nil)
 
-// New makes a client. A Timeout or MaxBytes of 0 is the default. It reads the CA
-// file, and connects to nothing.
+// New returns a client. A Timeout or MaxBytes of 0 means the default. It reads the CA file but does not connect.
 func New(c Config) (*Client, error) {
 	if c.Timeout == 0 {
 		c.Timeout = DefaultTimeout
@@ -118,18 +114,16 @@ func newAPI(c Config, client *http.Client) (promv1.API, error) {
 	return promv1.NewAPI(talks), nil
 }
 
-// Close drops connections that are not in use.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Query implements [promql.Querier]. What the server warns of is dropped: see
-// QueryWarned.
+// Query implements [promql.Querier]. It drops warnings: see QueryWarned.
 func (c *Client) Query(ctx context.Context, expression string, at time.Time) ([]promql.Sample, error) {
 	samples, _, err := c.QueryWarned(ctx, expression, at)
 	return samples, err
 }
 
-// QueryWarned implements [promql.Warner]. It answers within the time-out, whatever
-// the server does.
+// QueryWarned implements [promql.Warner]. It returns within the timeout, whatever the server does.
 func (c *Client) QueryWarned(ctx context.Context, expression string, at time.Time) ([]promql.Sample, []string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.config.Timeout, fmt.Errorf("no answer within %v", c.config.Timeout))
 	defer cancel()
@@ -151,7 +145,7 @@ func (c *Client) QueryWarned(ctx context.Context, expression string, at time.Tim
 	return samples, warnings, nil
 }
 
-// samplesOf reads an instant vector or a scalar.
+// samplesOf converts an instant vector or a scalar.
 func samplesOf(value model.Value) ([]promql.Sample, error) {
 	switch v := value.(type) {
 	case *model.Scalar:
@@ -182,11 +176,10 @@ func samplesOf(value model.Value) ([]promql.Sample, error) {
 	return nil, fmt.Errorf("the answer is a %s, want an instant vector or a scalar", value.Type())
 }
 
-// maxText bounds what a server's words, or a query, take in an error.
+// maxText bounds the length of a server's message or a query in an error.
 const maxText = 300
 
-// brief makes an error short that may hold a whole page of HTML. What it wraps is
-// still found.
+// brief shortens an error, which may contain a whole page of HTML. The original error remains wrapped.
 func brief(err error) error {
 	if text := err.Error(); len(text) > maxText {
 		return &briefError{text: clip.Bytes(text, maxText), error: err}
@@ -202,5 +195,5 @@ type briefError struct {
 // Error implements error.
 func (e *briefError) Error() string { return e.text }
 
-// Unwrap lets errors.Is and errors.As see the whole error.
+// Unwrap gives errors.Is and errors.As access to the original error.
 func (e *briefError) Unwrap() error { return e.error }

@@ -23,7 +23,7 @@ import (
 
 var at = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// serve answers every request with a text.
+// serve answers every request with the given text.
 func serve(t testing.TB, status int, text string) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -174,7 +174,7 @@ func TestAnAnswerAsLongAsTheBoundIsRead(t *testing.T) {
 func TestSlowAnswersEndWithTheTimeout(t *testing.T) {
 	hang := make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") == "" { // begins, and never ends
+		if r.Header.Get("Authorization") == "" { // begins and never ends
 			_, _ = io.WriteString(w, `{"status":`)
 			w.(http.Flusher).Flush()
 		}
@@ -201,8 +201,7 @@ func TestNobodyThereIsAnErrorThatNamesTheServer(t *testing.T) {
 	}
 }
 
-// secure serves over TLS what token a request came with; it writes its certificate
-// to the file that is returned.
+// secure serves the token of the request over TLS. It writes its certificate to the returned file.
 func secure(t *testing.T) (server *httptest.Server, ca string) {
 	t.Helper()
 	server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -277,7 +276,7 @@ func TestImpossibleConfigurationsAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzAnswer: whatever a server answers, there is an error, or samples.
+// FuzzAnswer checks that any response gives an error or samples.
 func FuzzAnswer(f *testing.F) {
 	f.Add(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"a":"b"},"value":[1,"2"]}]}}`)
 	f.Add(`{"status":"success","data":{"resultType":"scalar","result":[1,"2"]}}`)
