@@ -14,7 +14,10 @@ import (
 // sites has the control plane with cluster-api that all tests share.
 var sites = kit.NewSites(playground.Options{ClusterAPI: true})
 
-func TestMain(m *testing.M) { os.Exit(kit.Main(m, "6", sites, converting)) }
+// workloads has the control plane of a cluster whose machines are in another.
+var workloads = kit.NewSites(playground.Options{NoKwok: true})
+
+func TestMain(m *testing.M) { os.Exit(kit.Main(m, "6", sites, converting, workloads)) }
 
 // makeNamespace makes the namespace of a bench, with the account that its pods run as.
 func (b *bench) makeNamespace() {

@@ -59,6 +59,9 @@ type Cluster struct {
 	client kubernetes.Interface
 }
 
+// Gateway is the address of this machine at which nodes and pods reach what listens here.
+func (c *Cluster) Gateway() string { return c.slot.gateway() }
+
 // Up starts a cluster and returns when all nodes have joined. When it fails, nothing is
 // left but the logs that the error names.
 func Up(ctx context.Context, cfg Config) (*Cluster, error) {
