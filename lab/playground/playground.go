@@ -12,7 +12,7 @@
 // writes to the log files of all running playgrounds, and to nowhere if none is running.
 //
 // The files follow the start order: state.go (the directory), certs.go, etcd.go, apiserver.go,
-// controllermanager.go, kwok.go, scheduler.go, nodes.go, ready.go. In addition there are
+// workload.go, controllermanager.go, kwok.go, scheduler.go, nodes.go, ready.go. In addition there are
 // clusterapi.go, definitions.go and, for a running playground, machinedeployment.go and
 // aggregate.go.
 package playground

@@ -19,17 +19,17 @@ import (
 	"supercargo.dev/supercargo/lab/playground"
 )
 
-// pool is the label, and the taint, of the nodes of bought machines. Nothing runs on them, and pods
+// boughtPool is the label, and the taint, of the nodes of bought machines. Nothing runs on them, and pods
 // that are to do something must not land there.
-const pool = "bought"
+const boughtPool = "bought"
 
-var boughtTaints = []corev1.Taint{{Key: "pool", Value: pool, Effect: corev1.TaintEffectNoSchedule}}
+var boughtTaints = []corev1.Taint{{Key: "pool", Value: boughtPool, Effect: corev1.TaintEffectNoSchedule}}
 
 // boughtFleet is a fleet of machines of the management cluster, with short times.
 const boughtFleet = `
 apiVersion: supercargo.dev/v1alpha1
 kind: NodeFleet
-metadata: {name: ` + pool + `}
+metadata: {name: ` + boughtPool + `}
 spec:
   mode: Act
   clusterAPI: {namespace: default, names: [large]}
@@ -51,8 +51,8 @@ spec:
     spec:
       restartPolicy: Never
       automountServiceAccountToken: false
-      nodeSelector: {pool: ` + pool + `}
-      tolerations: [{key: pool, value: ` + pool + `}]
+      nodeSelector: {pool: ` + boughtPool + `}
+      tolerations: [{key: pool, value: ` + boughtPool + `}]
       containers: [{name: main, image: none, resources: {requests: {cpu: 1500m, memory: 1Gi}}}]
 `
 
@@ -70,10 +70,10 @@ func (s *site) fleetBuysElsewhere() {
 	m.documented("machines=default\n")
 	s.ready()
 	s.apply(boughtFleet)
-	s.says("True Reconciled", `{.status.conditions[?(@.type=="Ready")].status} {.status.conditions[?(@.type=="Ready")].reason}`, "nodefleet", pool)
+	s.says("True Reconciled", `{.status.conditions[?(@.type=="Ready")].status} {.status.conditions[?(@.type=="Ready")].reason}`, "nodefleet", boughtPool)
 	s.apply(boughtJobs)
 	s.kubectl("wait", "--for=jsonpath={.status.ready}=3", "job/elsewhere", "--timeout=5m")
-	bought := lines(s.get(`{range .items[*]}{.metadata.name}{"\n"}{end}`, "nodes", "-l", "pool="+pool))
+	bought := lines(s.get(`{range .items[*]}{.metadata.name}{"\n"}{end}`, "nodes", "-l", "pool="+boughtPool))
 	machines := lines(m.inManagement("get", "machines", "-A", "-o", `jsonpath={range .items[*]}{.status.nodeRef.name}{"\n"}{end}`))
 	if err := differ(machines, bought); err != nil || len(bought) != 2 {
 		s.Errorf("two machines are needed: the nodes are %q, and those of the machines %q", bought, machines)
@@ -84,14 +84,14 @@ func (s *site) fleetBuysElsewhere() {
 	s.kubectl("wait", "--for=condition=Ready", "nodes", "--all", "--timeout=2m") // kubelets go on to renew their leases
 	s.tokenIsReplaced(m)
 	s.kubectl("wait", "--for=condition=Complete", "job/elsewhere", "--timeout=10m")
-	s.says("", `{.items[*].metadata.name}`, "nodes", "-l", "pool="+pool)
+	s.says("", `{.items[*].metadata.name}`, "nodes", "-l", "pool="+boughtPool)
 	s.eventually("no machine is left", func() error {
 		if left := m.inManagement("get", "machines", "-A", "-o", "jsonpath={.items[*].metadata.name}"); left != "" {
 			return errors.New(left)
 		}
 		return nil
 	})
-	s.kubectl("delete", "nodefleet", pool)
+	s.kubectl("delete", "nodefleet", boughtPool)
 	s.kubectl("delete", "job", "elsewhere")
 	s.helm("upgrade", "supercargo", "manifests/helm/supercargo", "--namespace", namespace, "--values", everything)
 	s.ready()
@@ -106,9 +106,9 @@ func (s *site) tokenIsReplaced(m *management) {
 	before := restarts()
 	ready := `{.status.conditions[?(@.type=="Ready")].reason}`
 	m.inManagement("delete", "secret", "supercargo-autoscaler-token", "-n", "supercargo-management")
-	s.says("ProviderUnreachable", ready, "nodefleet", pool)
+	s.says("ProviderUnreachable", ready, "nodefleet", boughtPool)
 	m.documentedAfter("**Another token.**", "delete secret")
-	s.says("Reconciled", ready, "nodefleet", pool)
+	s.says("Reconciled", ready, "nodefleet", boughtPool)
 	if after := restarts(); after != before {
 		s.Errorf("pods of the autoscaler, with their restarts, were\n%sand are\n%s", before, after)
 	}
@@ -145,7 +145,7 @@ func (s *site) newManagement() *management {
 	if err == nil {
 		err = p.AddMachineDeployment(s.Context(), playground.MachineDeploymentSpec{
 			Name: "large", Flavor: "m1.large", CPU: "4", Memory: "16Gi", PricePerHour: "0.2746", Max: 5,
-			Labels: map[string]string{"pool": pool}, Taints: boughtTaints,
+			Labels: map[string]string{"pool": boughtPool}, Taints: boughtTaints,
 		})
 	}
 	if err != nil {
