@@ -5,7 +5,6 @@ package install
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -21,8 +20,6 @@ const namespace = "supercargo-system"
 // programs is how many the chart runs: the autoscaler, the descheduler, the webhook for
 // evictions, the metrics adapter, the second scheduler, and on each node an agent and a meter.
 const programs = 7
-
-var alone = flag.Bool("alone", false, "run TestAFleetBuysInAManagementCluster, for development")
 
 // everything turns on all that the chart has.
 const everything = "test/e2e/install/testdata/everything.yaml"
@@ -49,19 +46,6 @@ func TestSupercargoIsInstalledUsedUpgradedAndRemoved(t *testing.T) {
 	s.part("helm upgrade while a pod is being moved", (*site).upgradedWhileAPodMoves)
 	s.part("every right that an account has is needed, and none is missing", (*site).rightsAreRight)
 	s.part("helm uninstall leaves nodes and objects as they were", func(s *site) { s.uninstalled(before) })
-}
-
-// TestAFleetBuysInAManagementCluster is that part of the story alone.
-func TestAFleetBuysInAManagementCluster(t *testing.T) {
-	if !*alone {
-		t.Skip("a part of the test above; -alone runs it by itself")
-	}
-	s := newSite(t)
-	s.controlPlaneIsReady()
-	s.importImages()
-	s.part("helm installs everything and every pod is ready", (*site).installed)
-	s.part("a NodeFleet buys machines in a management cluster", (*site).fleetBuysElsewhere)
-	s.part("the control plane has new certificates and starts again", (*site).controlPlaneIsRenewed)
 }
 
 func (s *site) controlPlaneIsReady() {
