@@ -259,14 +259,14 @@ func (b *bench) job(pods int32, mode batchv1.CompletionMode, change ...func(*cor
 	return job
 }
 
-// bare makes a pod named work and waits until it runs.
+// bare creates a pod named work and waits until it runs.
 func (b *bench) bare(change ...func(*corev1.Pod)) {
 	b.Helper()
 	b.make(b.template(change...))
 	b.running(1)
 }
 
-// running waits until so many pods run, and returns them.
+// running waits until n pods run, and returns them.
 func (b *bench) running(n int) (pods []corev1.Pod) {
 	b.Helper()
 	b.eventually(fmt.Sprintf("%d pods run", n), func() string {
@@ -284,7 +284,7 @@ func (b *bench) running(n int) (pods []corev1.Pod) {
 	return pods
 }
 
-// move makes a Migration of a pod.
+// move creates a Migration of a pod.
 func (b *bench) move(pod string, change ...func(*v1alpha1.MigrationSpec)) *v1alpha1.Migration {
 	b.Helper()
 	m := &v1alpha1.Migration{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "move-" + pod}, Spec: v1alpha1.MigrationSpec{PodName: pod}}
@@ -295,7 +295,7 @@ func (b *bench) move(pod string, change ...func(*v1alpha1.MigrationSpec)) *v1alp
 	return m
 }
 
-// ends waits until a migration has ended so, and returns it.
+// ends waits until a migration has ended in this phase, and returns it.
 func (b *bench) ends(name string, phase v1alpha1.MigrationPhase) *v1alpha1.Migration {
 	b.Helper()
 	m := &v1alpha1.Migration{}
@@ -317,7 +317,7 @@ func (b *bench) ends(name string, phase v1alpha1.MigrationPhase) *v1alpha1.Migra
 	return m
 }
 
-// is waits until a migration is in a phase or beyond what the check asks for.
+// is waits until check accepts the status of a migration.
 func (b *bench) is(name, what string, check func(*v1alpha1.MigrationStatus) bool) *v1alpha1.Migration {
 	b.Helper()
 	m := &v1alpha1.Migration{}
@@ -341,8 +341,8 @@ func condition(m *v1alpha1.Migration, kind string) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// healthy waits until the Job has so many active pods, and none beside them, and checks
-// that it has counted no failure.
+// healthy waits until the Job has exactly the given number of active pods, and checks that it has counted no
+// failure.
 func (b *bench) healthy(job string, pods int) []corev1.Pod {
 	b.Helper()
 	var owned []corev1.Pod
