@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # Runs real nodes on this machine, for tests: kubelets with containerd, runc and CRIU,
-# each in namespaces of its own. The control plane runs in the test's process.
+# each in its own namespaces. The control plane runs in the test's process.
 #
 #   nodes.sh install           build what is missing, into NODES_DIR/bin
 #   nodes.sh install-kubeadm   build what kubeadm installs too: a control plane, kube-proxy, CoreDNS
 #   nodes.sh up [COUNT]        install, start a control plane with COUNT nodes (default: 2)
 #   nodes.sh down              stop it
-#   nodes.sh run COMMAND...    install, run COMMAND, and stop, whatever happens
+#   nodes.sh run COMMAND...    install, run COMMAND, and stop in any case
 #   nodes.sh run-kubeadm COMMAND...  the same, with what kubeadm installs
-#   nodes.sh check             say what is left of nodes whose processes have ended
+#   nodes.sh check             list what is left of nodes whose processes have ended
 #   nodes.sh remove            stop, and remove the directory
 #
-# Each may be done again. Needs root and Debian. What is built stays in one directory, so
-# that the next time takes seconds.
+# Each command can be repeated. Needs root and Debian. Built programs stay in one directory,
+# so that later runs take seconds.
 #
 # Environment:
 #   NODES_DIR   the directory (default: /var/tmp/supercargo-nodes)

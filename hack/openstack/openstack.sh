@@ -4,16 +4,16 @@
 # the scheduler and the quotas are real, and no guest ever runs.
 #
 #   openstack.sh install           install what is missing (apt-get)
-#   openstack.sh start [SERVICE]   make what is not there yet, start it, wait for it
+#   openstack.sh start [SERVICE]   make what is missing, start it, wait for it
 #   openstack.sh stop [SERVICE]    stop it; without a SERVICE, all
-#   openstack.sh status            say which services run
-#   openstack.sh run COMMAND...    install, start, run COMMAND, and stop, whatever happens
+#   openstack.sh status            list which services run
+#   openstack.sh run COMMAND...    install, start, run COMMAND, and stop in any case
 #   openstack.sh remove            stop, and remove the directory
 #
-# Each may be done again. Needs root. All state is in one directory, all ports are on
-# 127.0.0.1. What `run` starts ends with it, also if it is killed: a guard in a session
-# of its own sees that and stops all. There are three hosts, each in an availability
-# zone of its own:
+# Each command can be repeated. Needs root. All state is in one directory, all ports are
+# on 127.0.0.1. What `run` starts ends with it, also if it is killed: a guard in its own
+# session detects this and stops all services. There are three hosts, each in its own
+# availability zone:
 #
 #   fake1  roomy   takes about a hundred machines of any size
 #   fake2  small   2 vCPUs and 8 GiB: soon full
@@ -21,11 +21,11 @@
 #
 # Environment:
 #   OPENSTACK_DIR    the directory (default: /var/tmp/openstack-UID; for `run` a new one
-#                    in /var/tmp, which goes when the command succeeds)
+#                    in /var/tmp, which is removed if the command succeeds)
 #   OPENSTACK_PORT   the first of eight ports (default: 25000; for `run` the first from
-#                    there on where nothing listens)
+#                    there on without a listener)
 #   OPENSTACK_NICE   how nice the services are (default: 10)
-#   OPENSTACK_TOKEN_SECONDS  how long tokens are good (default: 160; with 120 or less the
+#   OPENSTACK_TOKEN_SECONDS  lifetime of tokens (default: 160; with 120 or less the
 #                    services, which renew theirs two minutes early, log in all the time)
 set -euo pipefail
 

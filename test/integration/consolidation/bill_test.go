@@ -13,7 +13,7 @@ import (
 type meter struct {
 	period time.Duration
 	used   bool
-	paid   time.Duration // altogether
+	paid   time.Duration // in total
 	until  time.Time     // until when it is paid
 }
 

@@ -18,8 +18,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// tainted makes the nodes of a flavor join with a taint, of which the MachineDeployment does not tell; see
-// unstated.
+// tainted makes the nodes of a flavor join with a taint. unstated hides it from the autoscaler.
 func tainted(key string) func(*spec) {
 	return func(s *spec) { s.Taints = []corev1.Taint{{Key: key, Effect: corev1.TaintEffectNoSchedule}} }
 }

@@ -106,7 +106,7 @@ var (
 	bareTariff string
 )
 
-// setBare initializes them with a folder.
+// setBare initializes bare and bareTariff with a folder.
 func setBare(folder string) {
 	bareTariff = filepath.Join(folder, "carbon.csv")
 	bare = kit.NewSites(playground.Options{SchedulerConfig: pricedConfiguration(bareTariff)})
