@@ -25,7 +25,7 @@ const looks = time.Second
 
 // drain drains a node as Karpenter does before it deletes the machine: it adds the taint of disrupted nodes,
 // and calls Karpenter's terminator and eviction queue as a library to evict the pods. It returns when no pod
-// is left to evict, and never deletes the node.
+// is left to evict, and never deletes a pod.
 func drain(ctx context.Context, name string, out io.Writer) error {
 	config, err := ctrl.GetConfig() // it uses flag -kubeconfig
 	if err != nil {
