@@ -9,8 +9,8 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// bills writes for each binary which modules it is made of, at which versions, as CycloneDX. The
-// binary says that itself, so nothing can be left out that is in it.
+// bills writes the modules of each binary with their versions, as CycloneDX. The list is embedded in the
+// binary, so it is complete.
 func (o *options) bills(programs []program) error {
 	for _, p := range programs {
 		info, err := buildinfo.ReadFile(p.file)
@@ -27,7 +27,7 @@ func (o *options) bills(programs []program) error {
 			Properties: &[]cdx.Property{{Name: "go:version", Value: info.GoVersion}, {Name: "os", Value: p.os}, {Name: "arch", Value: p.arch}, {Name: "revision", Value: o.revision}},
 		}
 		components := []cdx.Component{}
-		for _, dep := range info.Deps { // in the order of their paths
+		for _, dep := range info.Deps { // sorted by path
 			if dep.Replace != nil {
 				dep = dep.Replace
 			}

@@ -14,8 +14,8 @@ import (
 	"supercargo.dev/supercargo/tools/image"
 )
 
-// images writes an OCI layout for each program, images/PROGRAM, with one image for each
-// architecture of Linux, and returns the digests of their indexes.
+// images writes an OCI layout for each program, images/PROGRAM, with one image for each Linux architecture,
+// and returns the digests of their indexes.
 func (o *options) images(programs []program) (map[string]string, error) {
 	indexes := map[string]v1.ImageIndex{}
 	for _, p := range programs {

@@ -61,7 +61,7 @@ func TestTheCommandMovesAPodAndSaysHowItWent(t *testing.T) {
 	}
 }
 
-// dryRunSays checks what a dry run says of the bench's only pod, and that it does nothing.
+// dryRunSays checks the output of a dry run for the bench's only pod, and that it changes nothing.
 func (b *bench) dryRunSays(words ...string) {
 	b.Helper()
 	code, stdout, stderr := b.supercargo("migrate", b.pods()[0].Name, "--dry-run")

@@ -17,8 +17,8 @@ import (
 	"supercargo.dev/supercargo/lab/playground/machines"
 )
 
-// market has a MachineDeployment to copy in a namespace of its own, in which all of a region's instance
-// types are for sale.
+// market creates a MachineDeployment to copy in its own namespace, in which all instance types of a region
+// are available.
 func (b *bench) market() {
 	b.Helper()
 	types, err := os.ReadFile("../../../autoscaler/fleet/pricelist/aws/us-east-1.csv")
@@ -33,7 +33,7 @@ func (b *bench) market() {
 	}
 }
 
-// catalogue lets a fleet have all instance types of the price list that match.
+// catalogue restricts a fleet to matching instance types of the price list.
 func (b *bench) catalogue(instanceTypes ...string) func(*v1alpha1.NodeFleetSpec) {
 	return func(s *v1alpha1.NodeFleetSpec) {
 		s.ClusterAPI = &v1alpha1.ClusterAPIFlavors{Namespace: b.name, Templates: []v1alpha1.MachineTemplate{{
@@ -43,7 +43,7 @@ func (b *bench) catalogue(instanceTypes ...string) func(*v1alpha1.NodeFleetSpec)
 	}
 }
 
-// made returns what was made for a fleet of one kind, by name.
+// made returns the objects of one kind that were created for a fleet, by name.
 func (b *bench) made(fleet, group, kind string) []unstructured.Unstructured {
 	b.Helper()
 	list := &unstructured.UnstructuredList{}
@@ -122,7 +122,7 @@ func TestAnInstanceTypeThatCannotBeHadIsLeftOutForAWhile(t *testing.T) {
 		t.Errorf("what is left alone: %q", message)
 	}
 	b.change("all", func(s *v1alpha1.NodeFleetSpec) { s.ClusterAPI.Templates[0].FailureDomains = []string{"z1", "z2"} })
-	b.eventually("the fleet knows both zones", func() string { // a pod may be seen before the change is
+	b.eventually("the fleet knows both zones", func() string { // a pod may be observed before the change
 		f := b.get("all")
 		return cmp.Diff(f.Generation, f.Status.ObservedGeneration)
 	})

@@ -48,8 +48,8 @@ func TestServersWhoseNodesCarryNoProviderIDAreKept(t *testing.T) {
 	c.isEmpty()
 }
 
-// TestAMachineWithADeadNodeIsKeptWhileItsPodsMayRun does not show that pods which are being deleted
-// for ever keep no machine: kwok ends them even where it plays the node no longer.
+// TestAMachineWithADeadNodeIsKeptWhileItsPodsMayRun does not cover pods that stay terminating forever: kwok
+// ends them even on a node that it no longer simulates.
 func TestAMachineWithADeadNodeIsKeptWhileItsPodsMayRun(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "dead")
@@ -58,7 +58,7 @@ func TestAMachineWithADeadNodeIsKeptWhileItsPodsMayRun(t *testing.T) {
 	c.joins(func(_ int, s *cloudServer, n *corev1.Node) { n.Spec.ProviderID = "openstack:///" + s.ID })
 	const joinTimeout = 6
 	c.rent(func(s *v1alpha1.NodeFleetSpec) { s.Scaling.JoinTimeout = seconds(joinTimeout) })
-	const stuck = "supercargo.dev/no-kubelet" // so that they are not gone at once
+	const stuck = "supercargo.dev/no-kubelet" // so that they are not deleted at once
 	b.pods("p", 2, "800m", "1Gi", func(p *corev1.Pod) { p.Finalizers = []string{stuck} })
 	b.Cleanup(func() {
 		for _, p := range b.allPods() {
@@ -89,7 +89,7 @@ func TestAMachineWithADeadNodeIsKeptWhileItsPodsMayRun(t *testing.T) {
 	}
 }
 
-// isEmpty waits until there is no server any more.
+// isEmpty waits until no server exists.
 func (c *cloud) isEmpty() {
 	c.Helper()
 	c.eventually("the servers are released", func() string {
