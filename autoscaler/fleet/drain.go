@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ const retry = 5 * time.Second
 // failed reports that an operation failed for now. It does not stop the other operations: an eviction can fail
 // permanently, like that of a pod with two PodDisruptionBudgets.
 func (r *round) failed(reason, action, text string) {
+	r.failure = cmp.Or(r.failure, reason)
 	r.failures = append(r.failures, text)
 	r.tell(corev1.EventTypeWarning, reason, action, text)
 	r.wakeIn(retry)

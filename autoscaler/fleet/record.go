@@ -174,7 +174,7 @@ func (r *round) degraded() {
 	case len(alone) > 0:
 		r.condition(v1alpha1.FleetDegraded, true, "MachinesNotReady", text)
 	case len(r.failures) > 0:
-		r.condition(v1alpha1.FleetDegraded, true, "DrainFails", text)
+		r.condition(v1alpha1.FleetDegraded, true, r.failure, text)
 	case len(learned) > 0:
 		r.condition(v1alpha1.FleetDegraded, true, "PodsDoNotFit", text)
 	default:

@@ -43,7 +43,8 @@ type round struct {
 	// emptying evicts or migrates pods. leaving are the pods on drained nodes, by node.
 	emptying *drain.Emptying
 	leaving  map[string][]leaver
-	// failures are the failed operations that will be retried.
+	// failure is the reason of the first failed operation, and failures are the messages of all. They are retried.
+	failure  string
 	failures []string
 	// fresh are the pods that arrived since the last purchase decision. gathered is the time at which their gathering
 	// ends; zero if there are none.

@@ -432,7 +432,7 @@ func TestADrainThatFailsStopsNothingElse(t *testing.T) {
 			break
 		}
 	}
-	m.checkCondition(v1alpha1.FleetDegraded, "True DrainFails")
+	m.checkCondition(v1alpha1.FleetDegraded, "True DrainFailed")
 	m.checkCondition(v1alpha1.FleetReady, "True Reconciled")
 	m.add(testPod("late", 4000, 1024, time.Hour))
 	m.run(3*minute, "f")
@@ -479,7 +479,7 @@ func TestAMachineThatCannotBeReleasedStopsNothingElse(t *testing.T) {
 		}
 	}
 	m.checkCondition(v1alpha1.FleetReady, "True Reconciled")
-	m.checkCondition(v1alpha1.FleetDegraded, "True DrainFails")
+	m.checkCondition(v1alpha1.FleetDegraded, "True ReleaseFailed")
 	m.add(testPod("late", 9000, 1024, time.Hour))
 	m.run(4*minute, "f")
 	if !strings.Contains(m.outcome(), "1 pods run, 0 wait") {

@@ -13,6 +13,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/worker/decide"
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
+	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/text/dollars"
 )
 
@@ -55,19 +56,17 @@ func (l *look) config(ctx context.Context) (decide.Config, refusal, error) {
 // here; the spec may account for it.
 func reserve(w *v1alpha1.WorkerShape, daemons []appsv1.DaemonSet) (r estimate.Resources) {
 	for i := range daemons {
-		pod := &daemons[i].Spec.Template.Spec
-		selects := len(pod.NodeSelector)
-		if _, os := pod.NodeSelector[corev1.LabelOSStable]; os {
+		pod := corev1.Pod{Spec: daemons[i].Spec.Template.Spec}
+		selects := len(pod.Spec.NodeSelector)
+		if _, os := pod.Spec.NodeSelector[corev1.LabelOSStable]; os {
 			selects--
 		}
-		if selects > 0 || pod.Affinity != nil && pod.Affinity.NodeAffinity != nil {
+		if selects > 0 || pod.Spec.Affinity != nil && pod.Spec.Affinity.NodeAffinity != nil {
 			continue
 		}
-		for j := range pod.Containers {
-			requests := pod.Containers[j].Resources.Requests
-			r.MilliCores += requests.Cpu().MilliValue()
-			r.MemoryBytes += requests.Memory().Value()
-		}
+		cpu, memory, _ := constraint.Requests(&pod)
+		r.MilliCores += cpu
+		r.MemoryBytes += memory
 	}
 	r.MilliCores += valueOf(w.Reserved.CPU).MilliValue()
 	r.MemoryBytes += valueOf(w.Reserved.Memory).Value()

@@ -189,11 +189,22 @@ func (l *Lessons) remember(found lesson) {
 }
 
 // Refused adds the lesson that a pod stays pending although a machine of a flavor seems to have room for it. Another
-// machine of that flavor would be no better.
+// machine of that flavor would be no better. While the pod stays pending beside such a machine, the lesson is renewed;
+// when that happens again after the lesson has expired, the back-off doubles.
 func (l *Lessons) Refused(pod, flavor, node string, now time.Time) {
-	l.all = slices.DeleteFunc(l.all, func(old lesson) bool { return old.flavor == flavor && old.pod == pod })
+	fails := 0
+	l.all = slices.DeleteFunc(l.all, func(old lesson) bool {
+		same := old.flavor == flavor && old.pod == pod
+		if same {
+			fails = old.fails
+			if now.Before(old.until) {
+				fails--
+			}
+		}
+		return same
+	})
 	l.remember(lesson{
-		flavor: flavor, pod: pod, learned: now, until: now.Add(l.BackOff), fails: 1,
+		flavor: flavor, pod: pod, learned: now, until: now.Add(l.BackOff << min(fails, mostDoublings)), fails: fails + 1,
 		why: fmt.Sprintf("node %s of %s seemed to have room for it, but its scheduler did not use it", node, flavor),
 	})
 	l.shared = nil
