@@ -39,7 +39,7 @@ func (l *look) run(ctx context.Context) error {
 	}
 	s := l.Sources[l.object.Spec.Metrics.Source]
 	if s == nil {
-		l.idle("NoSuchSource", fmt.Sprintf("spec.metrics.source: the autoscaler has no source %q: see --metrics-url and --metrics-sources", l.object.Spec.Metrics.Source))
+		l.idle("NoSuchSource", fmt.Sprintf("spec.metrics.source: the autoscaler has no source %q: check --metrics-url and --metrics-sources", l.object.Spec.Metrics.Source))
 		return nil
 	}
 	target, err := l.target(ctx)
@@ -143,7 +143,7 @@ func (l *look) recall() {
 	}
 	var err error
 	if l.memory, err = l.sound.Recall(l.status.Memory); err != nil {
-		l.tell(corev1.EventTypeWarning, "StateDiscarded", "Restore", "The law starts again from nothing: "+err.Error())
+		l.tell(corev1.EventTypeWarning, "StateDiscarded", "Restore", "The law discards its memory and learns again: "+err.Error())
 	}
 }
 
