@@ -98,7 +98,7 @@ func observe(w *world.World, all []*stock, self *stock, lags func(flavor string)
 func (o *observer) readPending(self *stock) {
 	for _, w := range o.view.Waiting(self.class) {
 		if w.Held != "" {
-			o.held = append(o.held, v1alpha1.Rejection{Name: w.Name, Reason: "no machine can be planned for it: " + w.Held})
+			o.held = append(o.held, v1alpha1.Rejection{Name: w.Name, Reason: "no machine is planned for it: " + w.Held})
 			continue
 		}
 		o.waited[w.Name] = w.Since
@@ -130,7 +130,7 @@ func (o *observer) readArrivals(w *world.World, self *stock) {
 
 func (o *observer) addNode(node *corev1.Node, n cluster.Node) {
 	if pod := o.needed[node.Name]; pod != "" {
-		n.Kept, n.KeptFor = true, fmt.Sprintf("pod %s needs it, and no machine can be bought for that pod", pod)
+		n.Kept, n.KeptFor = true, fmt.Sprintf("pod %s needs it, and no machine is bought for that pod", pod)
 	}
 	o.state.Nodes = append(o.state.Nodes, o.view.Node(node, n))
 }

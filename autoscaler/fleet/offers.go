@@ -63,7 +63,7 @@ func Offers(w *world.World, fleet *v1alpha1.NodeFleet, inventory *provider.Inven
 		case can == nil:
 			o.Hold = "DaemonSet pods leave no room on it"
 		case !can.Sells(1):
-			o.Hold = fmt.Sprintf("quota: it has reached its maximum of %d machines", f.Max)
+			o.Hold = fmt.Sprintf("quota: it has its maximum of %d machines", f.Max)
 		default:
 			o.Hold = BackingOff(status[f.Name], now)
 			o.flavor = *can

@@ -118,7 +118,7 @@ func withoutPrices(flavors []provider.Flavor, prices map[string]price) string {
 	var names []string
 	for i := range flavors {
 		if f := &flavors[i]; f.Problem == "" && !prices[f.Name].known {
-			f.Problem = "its price is unknown"
+			f.Problem = "no price is known"
 			names = append(names, f.Name)
 		}
 	}
@@ -131,6 +131,6 @@ func withoutPrices(flavors []provider.Flavor, prices map[string]price) string {
 		more = fmt.Sprintf(" and %d more", len(names)-10)
 		names = names[:10]
 	}
-	return "the price of " + strings.Join(names, ", ") + more + " is unknown, so no machine of it is bought: set the annotation " +
-		v1alpha1.AnnotationPricePerHour + " on the MachineDeployment, or add the price to spec.pricing.catalogue"
+	return "no price is known for " + strings.Join(names, ", ") + more + ", so none is bought: set the annotation " +
+		v1alpha1.AnnotationPricePerHour + " on the MachineDeployment, or add it to spec.pricing.catalogue"
 }

@@ -32,7 +32,7 @@ func refusal(p *Pod, flavors []Flavor) string {
 // RefusedBy returns why no machine of a flavor takes the pod, or "".
 func (p *Pod) RefusedBy(f *Flavor) string {
 	if !f.Sells(1) {
-		return "sold out or at the limit"
+		return "at its maximum"
 	}
 	if why := p.admittedBy(f); why != "" {
 		return "not admitted: " + why

@@ -96,7 +96,7 @@ func (p *Policy) ready(s *Standing, out *Outcome, conflict Condition) Condition 
 	case out.Off:
 		return Condition{Type: v1alpha1.PolicyReady, Reason: "ScaledToZero", Message: "The target is scaled to 0 replicas and is not scaled until it has 1 or more"}
 	case p.Mode == v1alpha1.ReplicasObserve:
-		ready.Message = "The law decides, and the target is not changed"
+		ready.Message = "The law decides, but does not change the target"
 	case p.Mode == v1alpha1.ReplicasViaHPA:
 		name, fault := s.follower()
 		ready.Message = "The law decides, and HorizontalPodAutoscaler " + name + " follows"
