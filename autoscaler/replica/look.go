@@ -164,10 +164,10 @@ func (l *look) act(ctx context.Context, out *decide.Outcome) {
 		l.tell(corev1.EventTypeWarning, "ScaleConflict", "Scale", "Did not scale "+what+": "+err.Error())
 	case err != nil:
 		l.pending, l.scale = out, nil
-		message := "Could not scale " + what + ": " + err.Error()
+		message := "Failed to scale " + what + ": " + err.Error()
 		l.condition(decide.Condition{Type: v1alpha1.PolicyReady, Reason: "NotScaled", Message: message})
 		l.tell(corev1.EventTypeWarning, "NotScaled", "Scale", message)
-		ctrl.LoggerFrom(ctx).Error(err, "Could not scale", "target", target.Name)
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to scale", "target", target.Name)
 		l.comeBack(actRetry)
 	default:
 		l.pending, l.scale = nil, nil

@@ -62,8 +62,8 @@ type Pacer struct {
 
 // Register registers the pacer's metrics.
 func (p *Pacer) Register(r prometheus.Registerer) error {
-	p.accelerated = prometheus.NewGauge(prometheus.GaugeOpts{Name: "supercargo_adapter_targets_accelerated", Help: "Targets that are scraped more often since ReplicaPolicies look more often."})
-	p.left = prometheus.NewGauge(prometheus.GaugeOpts{Name: "supercargo_adapter_targets_not_accelerated", Help: "Targets that ReplicaPolicies look at more often than they are scraped, because there are too many."})
+	p.accelerated = prometheus.NewGauge(prometheus.GaugeOpts{Name: "supercargo_adapter_targets_accelerated", Help: "Targets that are scraped more often because ReplicaPolicies sample their metrics more often."})
+	p.left = prometheus.NewGauge(prometheus.GaugeOpts{Name: "supercargo_adapter_targets_not_accelerated", Help: "Targets that ReplicaPolicies sample more often than they are scraped, because they exceed the limit."})
 	for _, c := range []prometheus.Collector{p.accelerated, p.left} {
 		if err := r.Register(c); err != nil {
 			return fmt.Errorf("register metrics: %w", err)
