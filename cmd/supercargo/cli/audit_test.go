@@ -88,7 +88,7 @@ func TestAuditPrintsTheSameAsTableJSONAndPage(t *testing.T) {
 	if code != exitOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
-	for _, want := range []string{"0.58", "0.19", "no controller", "Pod shop/web", "nothing: it is empty and can go now"} {
+	for _, want := range []string{"0.58", "0.19", "no controller", "Pod shop/web", "nothing: it is empty and can be released now"} {
 		for name, text := range map[string]string{"table": table, "page": string(html)} {
 			if !strings.Contains(text, want) {
 				t.Errorf("the %s does not say %q:\n%s", name, want, text)

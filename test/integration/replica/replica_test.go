@@ -229,7 +229,7 @@ func TestWhileASourceIsDownReplicasStay(t *testing.T) {
 	for _, fault := range []struct {
 		name, says string
 		answer     http.HandlerFunc
-	}{{"down", "503", down}, {"hangs", "has not answered within 1s", hang}} {
+	}{{"down", "503", down}, {"hangs", "within 1s", hang}} {
 		b.metrics.set(func(m *metricsServer) { m.fault, m.rate = fault.answer, 300 })
 		if c := b.condition("web", v1alpha1.PolicyMeasured, metav1.ConditionFalse, "NotMeasured"); !strings.Contains(c.Message, fault.says) {
 			// If only the message changes, it is written within a minute.
@@ -376,7 +376,7 @@ func TestWhatCannotBeKeptIsRefused(t *testing.T) {
 	}{
 		"slo":    {func(s *v1alpha1.ReplicaPolicySpec) { s.SLO.ResponseTime = span(90 * time.Millisecond) }, "Invalid", "one request alone takes 0.1 s"},
 		"source": {func(s *v1alpha1.ReplicaPolicySpec) { s.Metrics.Source = "elsewhere" }, "NoSuchSource", `no source "elsewhere"`},
-		"target": {func(s *v1alpha1.ReplicaPolicySpec) { s.Target.Name = "nothing" }, "TargetNotFound", "there is no Deployment refused/nothing"},
+		"target": {func(s *v1alpha1.ReplicaPolicySpec) { s.Target.Name = "nothing" }, "TargetNotFound", "Deployment refused/nothing does not exist"},
 		"kind":   {func(s *v1alpha1.ReplicaPolicySpec) { s.Target.Kind = "DaemonSet" }, "KindNotAllowed", "--scale-kinds"},
 	} {
 		b.policy(name, tc.spoil)
