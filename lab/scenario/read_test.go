@@ -408,7 +408,7 @@ func TestAllFaultsAreListedByLineUpToABound(t *testing.T) {
 	want := `s.yaml:6: spec.maxNodes: "x" is not a plain decimal number such as 12 or 0.5
 s.yaml:7: spec.nodes[0].count: "y" is not a plain decimal number such as 12 or 0.5
 s.yaml:7: spec.nodes[0].flavor: is missing, want the name of a flavor
-badf.csv:2: cpu: "-1" is negative, want zero or more`
+badf.csv:2: cpu: "-1" must be 0 or more`
 	if err == nil || err.Error() != want {
 		t.Errorf("got:\n%v\nwant:\n%s", err, want)
 	}

@@ -342,7 +342,7 @@ func TestASchedulerThatStopsLeavesTheReservationToTheNext(t *testing.T) {
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 	h.p.Unreserve(stopped, h.cycle, h.pod, "b")
-	h.want(status, fwk.Error, "the scheduler stops", `["b"]`)
+	h.want(status, fwk.Error, "the scheduler is shutting down", `["b"]`)
 }
 
 func TestAReservationIsNotWrittenOverAnOrderThatCameInBetween(t *testing.T) {

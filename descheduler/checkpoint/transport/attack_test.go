@@ -326,5 +326,5 @@ func TestAnAnswerWithoutEndIsRefused(t *testing.T) {
 	t.Cleanup(func() { _ = server.Close() })
 	b.address, b.sender.Tries = listener.Addr().String(), 1
 	_, err = b.send([]byte("work"))
-	b.wantFailure(err, checkpoint.ReasonTransferFailed, "read the target's answer")
+	b.wantFailure(err, checkpoint.ReasonTransferFailed, "read the target's response")
 }

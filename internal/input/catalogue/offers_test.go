@@ -44,7 +44,7 @@ func TestReadOffersRefusesBadInput(t *testing.T) {
 		{"a label without a key", "a,1,1,1,,=v,", `f.csv:2: labels: "=v" has "=v", which is no key with a value`},
 		{"a bad label value", "a,1,1,1,,k=-,", `labels: "k=-" has "k=-"`},
 		{"a label twice", "a,1,1,1,,k=a;k=b,", `labels: "k=a;k=b" has an entry twice`},
-		{"a label that is a column", "a,1,1,1,,kubernetes.io/arch=arm64,", "has kubernetes.io/arch, which column arch speaks of"},
+		{"a label that is a column", "a,1,1,1,,kubernetes.io/arch=arm64,", "has kubernetes.io/arch: use column arch instead"},
 		{"a zone as a label", "a,1,1,1,,topology.kubernetes.io/zone=a,", "which column zones speaks of"},
 		{"a taint without effect", "a,1,1,1,,,k=v", `f.csv:2: taints: "k=v" has`},
 		{"a taint of no known effect", "a,1,1,1,,,k=v:Never", `has "k=v:Never" without an effect, want key=value:NoSchedule`},

@@ -157,7 +157,7 @@ func TestWrongInputIsRefusedByFileAndField(t *testing.T) {
 		{"broken JSON", `{"items":[{"kind":"Node"},`, "dump: items[1]: is no JSON"},
 		{"JSON that ends", `{"items":`, "dump: items: is no list"},
 		{"items that are no list", `{"kind":"List","items":{}}`, "dump: items: is no list"},
-		{"an item that is no object", `{"kind":"List","items":[3]}`, "dump: items[0]: is no object of Kubernetes"},
+		{"an item that is no object", `{"kind":"List","items":[3]}`, "dump: items[0]: is not a Kubernetes object"},
 		{"an item without a kind", replace("  kind: Node\n", ""), "dump: items[0]: kind: is missing"},
 		{"no name", replace("    name: p\n", ""), `dump: items[1]: Pod: metadata.name: "" is no name`},
 		{"a name that is none", replace("    name: a\n", "    name: A_B\n"), `dump: items[0]: Node: metadata.name: "A_B" is no name`},

@@ -88,7 +88,7 @@ func TestAPodIsPlacedWhereItsMigrationIs(t *testing.T) {
 		{"nowhere if another pod has the reservation", migration(order(freeze), reserved("b", "other")), noon, "", "has lost its reservation after order Freeze"},
 		{"nowhere if nothing is reserved", migration(order(freeze)), noon, "", "has lost its reservation"},
 		{"anywhere if it is restarted", migration(backend(restart), order(kill), own), deadline.Add(time.Hour), "", ""},
-		{"nowhere without a migration", nil, noon, "", "is the new pod of a migration that is gone"},
+		{"nowhere without a migration", nil, noon, "", "is the new pod of a migration that no longer exists"},
 		{"nor with one that has come in its place", migration(func(m *v1alpha1.Migration) { m.UID = "later" }), noon, "", "that is gone"},
 		{"nor without a plan", migration(func(m *v1alpha1.Migration) { m.Status.Plan = nil }), noon, "", "without a plan"},
 		{"nor if it is a copy of the new pod", migration(func(m *v1alpha1.Migration) { m.Status.Plan.RestoredPod = "original" }), noon, "", "which is original"},
