@@ -227,7 +227,7 @@ func TestAPodIsRefusedWithTheReasonAndWhatWouldHelp(t *testing.T) {
 			in.Nodes["b"] = node("b", func(n *capability.Node) { n.Arch = "arm64" })
 		}, "Target", "arm64"},
 		{"no other node", func(in *Input) { delete(in.Nodes, "b") }, "Target", "no other node"},
-		{"no other node that can", func(in *Input) { in.Nodes["b"].Annotations = nil }, "Target", "no agent speaks for node b"},
+		{"no other node that can", func(in *Input) { in.Nodes["b"].Annotations = nil }, "Target", "no agent runs on node b"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			in := movableInput()

@@ -122,7 +122,7 @@ func TestABudgetCountsWhatIsUnderWay(t *testing.T) {
 			t.Errorf("%+v: %q, want %q", tc.budget, got, tc.want)
 		}
 		if goes := len(plan.Drains); goes < 2 && !slices.ContainsFunc(plan.Kept, func(s cluster.Stay) bool {
-			return strings.Contains(s.Reason, "the budget of") || strings.Contains(s.Reason, "pods are on their way")
+			return strings.Contains(s.Reason, "the limit of") || strings.Contains(s.Reason, "pods are moving")
 		}) {
 			t.Errorf("%+v: nothing says why the others stay: %v", tc.budget, plan.Kept)
 		}

@@ -294,7 +294,7 @@ func TestPlanRefusesBadInput(t *testing.T) {
 		{"a count of none", header + "a,1,1,0,,,\n", "", nil, []string{`pods.csv:2: count: "0" stands for no pod`}},
 		{"too many pods", header + "a,1,1,1000000,,,\nb,1,1,,,,\n", "", nil, []string{"pods.csv:3: goes beyond 1000000 pods"}},
 		{"no price", "", "name,cpu,memory_gib,price_per_hour\nf,1,1,\n", nil, []string{"flavors.csv:2: price_per_hour: is empty: a number is required"}},
-		{"a flavor's column that is none", "", "name,cpu,memory_gib,price_per_hour,gpu\nf,1,1,1,1\n", nil, []string{"flavors.csv:1: gpu: is no column of the flavor catalogue"}},
+		{"a flavor's column that is none", "", "name,cpu,memory_gib,price_per_hour,gpu\nf,1,1,1,1\n", nil, []string{"flavors.csv:1: gpu: is not a column of the flavor catalogue"}},
 		{"faults of both files and the flags", header + "a,x,1,,,,\n", "name,cpu,memory_gib,price_per_hour\nf,1,1,\n", []string{"-o", "xml", "--algorithm", "best", "--deadline", "-1s"},
 			[]string{"pods.csv:2", "flavors.csv:2", `--output "xml": want table or json`, `--algorithm "best": want supercargo or greedy`, "--deadline -1s: want a time above 0"}},
 		{"a deadline that is no time", planPods, planFlavorsCSV, []string{"--deadline", "soon"}, []string{"--deadline"}},

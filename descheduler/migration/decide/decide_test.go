@@ -673,7 +673,7 @@ func TestFiguresAreMeasuredAndNotMadeOutToBeSmall(t *testing.T) {
 func TestTheConditionsHaveBytesAndSeconds(t *testing.T) {
 	w := on(t, ofJob, false, ended)
 	for kind, want := range map[string]string{
-		v1alpha1.MigrationShipped:  "500 bytes over the wire in 0.200 s",
+		v1alpha1.MigrationShipped:  "500 bytes sent in 0.200 s",
 		v1alpha1.MigrationFrozen:   "no copy ran for ",
 		v1alpha1.MigrationVerified: "restored in ",
 		v1alpha1.MigrationFinished: "dump 0.100 s, ship 0.200 s",

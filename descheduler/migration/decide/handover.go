@@ -215,7 +215,7 @@ func (c Config) cleanUp(o Observation, now time.Time) Step {
 	if r := o.restored(); r != nil {
 		pod := r.DeepCopy()
 		delete(pod.Labels, v1alpha1.LabelMigration)
-		return Step{Do: PatchPod, Why: "the new pod is one like any other now", Pod: pod}
+		return Step{Do: PatchPod, Why: "the new pod is no longer part of a migration", Pod: pod}
 	}
 	s.sayCleaned(o, now)
 	s.Phase = v1alpha1.MigrationSucceeded
