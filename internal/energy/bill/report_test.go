@@ -130,7 +130,7 @@ func TestTheReportAsAPage(t *testing.T) {
 		}
 	}
 	out.Reset()
-	if err := (Report{}).WriteHTML(&out); err != nil || !strings.Contains(out.String(), "Nothing is known") {
+	if err := (Report{}).WriteHTML(&out); err != nil || !strings.Contains(out.String(), "There is no data") {
 		t.Errorf("an empty report is %s, %v", out.String(), err)
 	}
 }

@@ -32,9 +32,9 @@ func TestColumnsThatNobodyReadsArePassedOverIfTheFormatSaysSo(t *testing.T) {
 	}{
 		{"b,a", "", ""},
 		{"a,x", "x: is not a column of the list", ""},
-		{"x,a,x", "x: stands twice", ""},
-		{"a,a", "a: stands twice", "a: stands twice"},
-		{"b,x", "has no known column", "needs a: there are b, x"},
+		{"x,a,x", "x: is in the header twice", ""},
+		{"a,a", "a: is in the header twice", "a: is in the header twice"},
+		{"b,x", "has no known column", "requires a; the header has b, x"},
 		{"x,y", "has no known column", "a: is missing"},
 	} {
 		for _, lenient := range []bool{false, true} {

@@ -29,7 +29,7 @@ func decode(text string, into any, fields unknown) error {
 		return err
 	}
 	if header.Version != Version {
-		return fmt.Errorf("its version is %d: must be %d: run the same release of the agents and the scheduler", header.Version, Version)
+		return fmt.Errorf("its version is %d: must be %d; run the same release of the agents and the scheduler", header.Version, Version)
 	}
 	d := json.NewDecoder(strings.NewReader(text))
 	if fields == refused {
