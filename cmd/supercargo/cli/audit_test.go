@@ -122,7 +122,7 @@ func TestAuditRefusesWrongInputByFlagFileAndField(t *testing.T) {
 		want        string
 	}{
 		{"a file that is not there", "", []string{"--from", "/none"}, "--from: open /none"},
-		{"wrong input", auditDump, []string{"--from", "-"}, `stdin: items[3]: Pod: metadata.name: "web-<b>" is no name`},
+		{"wrong input", auditDump, []string{"--from", "-"}, `stdin: items[3]: Pod: metadata.name: "web-<b>" is not a valid name`},
 		{"a price that is none", auditInput, []string{"--from", "-", "--prices", filepath.Join(dir, "bad.csv")}, "price_per_hour"},
 		{"a dump and a cluster", auditInput, []string{"--from", "-", "--context", "x"}, "--context: is about a cluster"},
 		{"an unknown format", auditInput, []string{"--from", "-", "-o", "xml"}, `--output "xml"`},
