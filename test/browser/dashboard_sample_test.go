@@ -131,7 +131,7 @@ func addObjects(s *dashview.Snapshot, now time.Time) {
 	}}
 	s.Decisions = []dashview.Decision{{
 		Key: "NodeFleet/general/6", At: now.Add(-16 * time.Minute).UnixMilli(), Object: "NodeFleet general", Mode: "Act", Summary: "release 1 machine that is empty",
-		Terms: []string{"release node-31: it is empty, and its billing period ends in 12s"}, Outcomes: []dashview.Outcome{{Name: "dollars per hour", Expected: "$5.81", Measured: "$5.81"}, {Name: "pods pending then", Expected: "0", Measured: "0"}},
+		Terms: []string{"release node-31: it is empty, and its billing period ends in 12s"}, Outcomes: []dashview.Outcome{{Name: "dollars per hour", Expected: "$5.81", Measured: "$5.81"}, {Name: "pods still pending", Expected: "0", Measured: "0"}},
 	}}
 }
 

@@ -129,7 +129,7 @@ func TestAuditRefusesWrongInputByFlagFileAndField(t *testing.T) {
 		{"a folder for a report", auditInput, []string{"--from", "-", "--report", dir}, "--report: "},
 		{"fewer than no obstacles", auditInput, []string{"--from", "-", "--obstacles", "-1"}, "--obstacles -1"},
 		{"a deadline in the past", auditInput, []string{"--from", "-", "--deadline", "-1s"}, "--deadline -1s"},
-		{"a kubeconfig that is not there", "", []string{"--kubeconfig", "/none"}, "find the cluster: "},
+		{"a kubeconfig that is not there", "", []string{"--kubeconfig", "/none"}, "load the kubeconfig: "},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {

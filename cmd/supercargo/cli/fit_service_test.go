@@ -235,14 +235,14 @@ Replicas seen       11 to 58
 Arrival rates seen  163.388 to 538.888 requests/s
 mu_b                7.771 requests/s
 c                   1574.51 requests²/s²
-alpha               0.3 (the most that is tried: steps may be too short)
+alpha               0.3 (the upper limit of the fit: the steps may be too short)
 Fit                 error 0.00432 s (root of the mean square), R² 0.974
-Needed              61 replicas or more for 100ms at 600 requests/s, 0.0988 s by the model
-To play it          supercargo replicas --mu-b 7.771 --mu-c 1574.51 --alpha 0.3
+Needed              61 replicas or more for 100ms at 600 requests/s, with a response time of 0.0988 s by the model
+To simulate it      supercargo replicas --mu-b 7.771 --mu-c 1574.51 --alpha 0.3
 `},
 		{patch.String(), `# Fitted to 1438 samples, 11 to 58 replicas at 163.388 to 538.888 requests/s:
-# mu_b 7.771 requests/s, c 1574.51, alpha 0.3 (the most that is tried: steps may be too short); error 0.00432 s (root of the mean square), R² 0.974
-# 61 replicas or more for 100ms at 600 requests/s, 0.0988 s by the model
+# mu_b 7.771 requests/s, c 1574.51, alpha 0.3 (the upper limit of the fit: the steps may be too short); error 0.00432 s (root of the mean square), R² 0.974
+# 61 replicas or more for 100ms at 600 requests/s, with a response time of 0.0988 s by the model
 spec:
   service:
     pastWeight: "0.3"

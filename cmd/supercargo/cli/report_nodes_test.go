@@ -34,7 +34,7 @@ func nodesServer(t *testing.T) *promserver.Server {
 func TestReportNodesSaysWhatThereWasAndUntilWhenItIsBusy(t *testing.T) {
 	t.Parallel()
 	code, stdout, stderr := supercargo(t, "", "report", "nodes", "--prometheus", nodesServer(t).URL, "--from", "2026-01-02T12:00:00Z", "--to", "2026-01-02T13:30:00+01:00")
-	want := `2026-01-02T12:00:00Z to 2026-01-02T12:30:00Z, looked at every 30s; nodes as of 2026-01-02T12:30:00Z
+	want := `2026-01-02T12:00:00Z to 2026-01-02T12:30:00Z, sampled every 30s; nodes as of 2026-01-02T12:30:00Z
 
 MACHINE TYPE  NODES  READY  PODS  CORES  AVAILABLE  MEAN  LEAST  GIB    AVAILABLE  MEAN  LEAST  FINISH                REMAINING
 (unknown)     0      0      0     -      -          3.50  3.50   -      -          7.00  7.00   -                     -
