@@ -392,7 +392,7 @@ func TestAPolicyThatIsNoMoreIsForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.once()
-	if len(s.tracked) != 0 || metricWanted.DeleteLabelValues("shop", "web") {
+	if len(s.tracked) != 0 || metricDesired.DeleteLabelValues("shop", "web") {
 		t.Error("something is still remembered")
 	}
 	if left := testutil.CollectAndCount(metricConditions); conditions == 0 || shown-left != conditions {

@@ -109,7 +109,7 @@ func (l *look) decide(ctx context.Context, target *scaled, standing *decide.Stan
 		return err
 	}
 	l.recall()
-	seen := decide.Seen{Now: l.now, Asked: target.asked, Ready: ready, Wanted: int(l.status.WantedReplicas), Answers: answers}
+	seen := decide.Seen{Now: l.now, Asked: target.asked, Ready: ready, Wanted: int(l.status.DesiredReplicas), Answers: answers}
 	if startUp != nil {
 		seen.StartUp = startUp.Mean.Duration
 	}
@@ -127,7 +127,7 @@ func (l *look) decide(ctx context.Context, target *scaled, standing *decide.Stan
 	l.last, l.pending = &out, nil
 	l.due = askedAt.Add(l.stagger(out.Next))
 	l.again = until(l.now, l.due)
-	l.status.AskedReplicas, l.status.Replicas, l.status.ReadyReplicas, l.status.StartUp = int32(target.asked), int32(total), int32(ready), startUp
+	l.status.SpecReplicas, l.status.Replicas, l.status.ReadyReplicas, l.status.StartUp = int32(target.asked), int32(total), int32(ready), startUp
 	l.judge(standing)
 	l.record(&out, conflict)
 	if !conflict && out.Changes() {
@@ -176,7 +176,7 @@ func (l *look) act(ctx context.Context, out *decide.Outcome) {
 			direction = "in"
 		}
 		metricScalings.WithLabelValues(l.key.Namespace, l.key.Name, direction).Inc()
-		l.status.AskedReplicas = int32(out.Replicas)
+		l.status.SpecReplicas = int32(out.Replicas)
 		l.tell(corev1.EventTypeNormal, "Scaled", "Scale", fmt.Sprintf("Scaled %s: %s", what, out.Reasons[0]))
 	}
 }

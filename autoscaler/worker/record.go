@@ -52,7 +52,7 @@ func (l *look) record() {
 	s, d := &l.pool.Status, &l.decision
 	s.Phase = v1alpha1.WorkerPhase(d.Phase)
 	s.Workers = v1alpha1.WorkerCounts{
-		Pods: int32(len(l.seen.Pods)), Connected: int32(d.Connected), Foreign: int32(d.Foreign), Coming: int32(d.Coming), Leaving: int32(d.Leaving),
+		Pods: int32(len(l.seen.Pods)), Connected: int32(d.Connected), Foreign: int32(d.Foreign), Starting: int32(d.Coming), Draining: int32(d.Leaving),
 	}
 	keep(s, &l.memory.decided, d.Unplaceable)
 	if l.observes() {

@@ -120,7 +120,7 @@ func TestFaultsOfTheOptionsAreNamedByTheirFlags(t *testing.T) {
 	}
 	o.Custom, o.External, o.Service, o.StaleAfter, o.TargetLimit, o.PolicyTargetLimit, o.QueryAddress = false, false, "a", 0, -1, -1, "nowhere"
 	err := o.Validate()
-	for _, flag := range []string{"--custom-metrics", "--external-metrics", "--service", "--wanted-replicas-stale-after", "--scrape-target-limit", "--policy-target-limit", "--query-bind-address"} {
+	for _, flag := range []string{"--custom-metrics", "--external-metrics", "--service", "--desired-replicas-stale-after", "--scrape-target-limit", "--policy-target-limit", "--query-bind-address"} {
 		if err == nil || !strings.Contains(err.Error(), flag) {
 			t.Errorf("error %v does not name %s", err, flag)
 		}

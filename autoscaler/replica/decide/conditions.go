@@ -15,7 +15,7 @@ type Condition struct {
 }
 
 // WantedMetric is the external metric that a HorizontalPodAutoscaler follows in mode ViaHPA.
-const WantedMetric = "supercargo_wanted_replicas"
+const WantedMetric = "supercargo_desired_replicas"
 
 // Autoscaler is a HorizontalPodAutoscaler that scales the target of a policy.
 type Autoscaler struct {

@@ -89,7 +89,7 @@ func (l Limits) Validate() error {
 // Clamp returns the number within the limits that is nearest to n.
 func (l Limits) Clamp(n int) int { return min(max(n, l.Min), l.Max) }
 
-// Hold keeps the wanted number of replicas, clamped to the limits.
+// Hold keeps the desired number of replicas, clamped to the limits.
 func (l Limits) Hold(o Observation, next time.Duration, reason string) Decision {
 	return Decision{Replicas: l.Clamp(o.Wanted), Next: next, Held: true, Reasons: []string{"hold: " + reason}}
 }

@@ -44,7 +44,7 @@ func (q Quiet) Doubt(o Observation) string {
 	return ""
 }
 
-// Doubt keeps the wanted number of replicas, clamped to the limits, because the measurements are not used.
+// Doubt keeps the desired number of replicas, clamped to the limits, because the measurements are not used.
 func (l Limits) Doubt(o Observation, next time.Duration, why string) Decision {
 	d := l.Hold(o, next, why)
 	d.Doubt = why

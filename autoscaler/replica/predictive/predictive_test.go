@@ -14,7 +14,7 @@ import (
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// service is in equilibrium with the wanted replicas immediately; speed is its speed relative to the law's model.
+// service is in equilibrium with the desired replicas immediately; speed is its speed relative to the law's model.
 type service struct {
 	c        Config
 	speed    float64

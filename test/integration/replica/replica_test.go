@@ -85,7 +85,7 @@ func TestAPolicyThatObservesChangesNothing(t *testing.T) {
 	requests := &kit.Ledger{}
 	b.autoscale(func(o *app.Options) { o.Config.Wrap(requests.Wrap) })
 	b.eventually("it says what it would do", func() string {
-		if s := b.get("web").Status; s.WantedReplicas < 11 || s.LastDecision == nil || s.LastDecision.Mode != v1alpha1.ReplicasObserve {
+		if s := b.get("web").Status; s.DesiredReplicas < 11 || s.LastDecision == nil || s.LastDecision.Mode != v1alpha1.ReplicasObserve {
 			return "something else"
 		}
 		return ""
@@ -109,7 +109,7 @@ var (
 		Name: corev1.ResourceCPU, Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: new(int32(50))},
 	}}
 	wanted = autoscalingv2.MetricSpec{Type: autoscalingv2.ExternalMetricSourceType, External: &autoscalingv2.ExternalMetricSource{
-		Metric: autoscalingv2.MetricIdentifier{Name: "supercargo_wanted_replicas", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"name": "web"}}},
+		Metric: autoscalingv2.MetricIdentifier{Name: "supercargo_desired_replicas", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"name": "web"}}},
 		Target: autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: resource.NewQuantity(1, resource.DecimalSI)},
 	}}
 )
@@ -144,7 +144,7 @@ func (b *bench) published(policy string) float64 {
 		b.Fatal(err)
 	}
 	for _, f := range families {
-		if f.GetName() != "supercargo_wanted_replicas" {
+		if f.GetName() != "supercargo_desired_replicas" {
 			continue
 		}
 		for _, m := range f.GetMetric() {
@@ -160,7 +160,7 @@ func (b *bench) published(policy string) float64 {
 	return -1
 }
 
-func TestWantedReplicasArePublishedForAnHPA(t *testing.T) {
+func TestDesiredReplicasArePublishedForAnHPA(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "viahpa")
 	b.deployment("web", 2)
@@ -172,7 +172,7 @@ func TestWantedReplicasArePublishedForAnHPA(t *testing.T) {
 		t.Errorf("the condition says %s", c.Message)
 	}
 	b.eventually("what it wants is published", func() string {
-		if s := b.get("web").Status; s.WantedReplicas < 11 || b.published("web") < 11 {
+		if s := b.get("web").Status; s.DesiredReplicas < 11 || b.published("web") < 11 {
 			return "not yet"
 		}
 		return ""
@@ -360,8 +360,8 @@ func TestWhoTakesOverGoesOnFromMemory(t *testing.T) {
 	if after.Memory == nil || string(after.Memory.Data.Raw) != string(before.Memory.Data.Raw) {
 		t.Errorf("without a measurement the memory became %s from %s", after.Memory.Data.Raw, before.Memory.Data.Raw)
 	}
-	if after.WantedReplicas != before.WantedReplicas {
-		t.Errorf("%d replicas are wanted after the restart, %d before", after.WantedReplicas, before.WantedReplicas)
+	if after.DesiredReplicas != before.DesiredReplicas {
+		t.Errorf("%d replicas are wanted after the restart, %d before", after.DesiredReplicas, before.DesiredReplicas)
 	}
 }
 
