@@ -38,7 +38,7 @@ func TestParentsAndStagesMayBeLeftOut(t *testing.T) {
 
 func TestFaultsOfTasksAreNamedByLineAndColumn(t *testing.T) {
 	for _, tc := range []struct{ name, rows, want string }{
-		{"no core", "a,c,0,1,1,1,,\n", "t.csv:2: cores: \"0\" is zero"},
+		{"no core", "a,c,0,1,1,1,,\n", "t.csv:2: cores: \"0\" must be more than 0"},
 		{"busier than busy", "a,c,1,1,1,1.5,,\n", "t.csv:2: cpu_fraction: \"1.5\" is more than 1"},
 		{"no id", ",c,1,1,1,1,,\n", "t.csv:2: id: \"\" is no id"},
 		{"a semicolon", "a;b,c,1,1,1,1,,\n", "t.csv:2: id: \"a;b\" is no id"},
