@@ -39,7 +39,7 @@ func (l *look) run(ctx context.Context) error {
 	}
 	s := l.Sources[l.object.Spec.Metrics.Source]
 	if s == nil {
-		l.idle("NoSuchSource", fmt.Sprintf("spec.metrics.source: the autoscaler has no source %q: see --metrics-url and --metrics-sources", l.object.Spec.Metrics.Source))
+		l.idle("NoSuchSource", fmt.Sprintf("spec.metrics.source: the autoscaler has no source %q: check --metrics-url and --metrics-sources", l.object.Spec.Metrics.Source))
 		return nil
 	}
 	target, err := l.target(ctx)
@@ -143,7 +143,7 @@ func (l *look) recall() {
 	}
 	var err error
 	if l.memory, err = l.sound.Recall(l.status.Memory); err != nil {
-		l.tell(corev1.EventTypeWarning, "StateDiscarded", "Restore", "The law starts again from nothing: "+err.Error())
+		l.tell(corev1.EventTypeWarning, "StateDiscarded", "Restore", "The law discards its memory and learns again: "+err.Error())
 	}
 }
 
@@ -164,10 +164,10 @@ func (l *look) act(ctx context.Context, out *decide.Outcome) {
 		l.tell(corev1.EventTypeWarning, "ScaleConflict", "Scale", "Did not scale "+what+": "+err.Error())
 	case err != nil:
 		l.pending, l.scale = out, nil
-		message := "Could not scale " + what + ": " + err.Error()
+		message := "Failed to scale " + what + ": " + err.Error()
 		l.condition(decide.Condition{Type: v1alpha1.PolicyReady, Reason: "NotScaled", Message: message})
 		l.tell(corev1.EventTypeWarning, "NotScaled", "Scale", message)
-		ctrl.LoggerFrom(ctx).Error(err, "Could not scale", "target", target.Name)
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to scale", "target", target.Name)
 		l.comeBack(actRetry)
 	default:
 		l.pending, l.scale = nil, nil

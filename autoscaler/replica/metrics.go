@@ -26,7 +26,7 @@ var (
 	metricEvaluations     = counter("evaluations_total", "Evaluations of a law, by their result: decided, held, missing (not measured), conflict.", "namespace", "name", "result")
 	metricScalings        = counter("scalings_total", "Changes of the replicas of a target.", "namespace", "name", "direction")
 	metricQueryFaults     = counter("query_faults_total", "Queries that failed.", "source")
-	metricQuerySeconds    = histogram("query_seconds", "Time to measure all that a look needs.", prometheus.ExponentialBuckets(0.001, 2, 15), "source")
+	metricQuerySeconds    = histogram("query_seconds", "Time to measure the metrics for an evaluation.", prometheus.ExponentialBuckets(0.001, 2, 15), "source")
 	metricDecisionSeconds = auto.NewHistogram(prometheus.HistogramOpts{Subsystem: subsystem, Name: "decision_seconds",
 		Help: "Time to make a decision.", Buckets: prometheus.ExponentialBuckets(1e-6, 4, 12)})
 	metricStatusWrites = auto.NewCounter(prometheus.CounterOpts{Subsystem: subsystem, Name: "status_writes_total",

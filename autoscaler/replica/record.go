@@ -174,5 +174,5 @@ func (l *look) remember() {
 		return
 	}
 	l.status.Memory = saved
-	l.condition(decide.Condition{Type: v1alpha1.PolicyRemembered, True: true, Reason: "Remembered", Message: "Who takes over continues from status.memory"})
+	l.condition(decide.Condition{Type: v1alpha1.PolicyRemembered, True: true, Reason: "Remembered", Message: "A restarted autoscaler continues from status.memory"})
 }

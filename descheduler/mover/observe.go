@@ -150,7 +150,7 @@ func (c *Config) price(node *corev1.Node) int64 {
 	if p, err := dollars.Parse(node.Annotations[v1alpha1.AnnotationPricePerHour]); err == nil {
 		return p
 	}
-	allocatable := node.Status.Capacity
-	cpu, memory := float64(allocatable.Cpu().MilliValue())/1000, float64(allocatable.Memory().Value())/(1<<30)
+	capacity := node.Status.Capacity
+	cpu, memory := float64(capacity.Cpu().MilliValue())/1000, float64(capacity.Memory().Value())/(1<<30)
 	return int64(math.Round((cpu*c.CPUHour + memory*c.GiBHour) * 1e6))
 }

@@ -208,11 +208,14 @@ func (r *round) collect(ctx context.Context, s decide.Step) error {
 	why := "the pod of the probe left no report"
 	for _, text := range said {
 		report, err := probe.Decode([]byte(text))
-		if err != nil || !report.Complete {
-			why = fmt.Sprintf("the report of the probe is incomplete (%v)", err)
-			continue
+		switch {
+		case err != nil:
+			why = fmt.Sprintf("the report of the probe is invalid: %v", err)
+		case !report.Complete:
+			why = "the report of the probe is incomplete"
+		default:
+			return r.keep(ctx, s, text)
 		}
-		return r.keep(ctx, s, text)
 	}
 	return r.fail(ctx, s, why)
 }

@@ -106,7 +106,7 @@ func TestNamesOfPricedPolicies(t *testing.T) {
 	}
 	for name, says := range map[string]string{
 		"heats-2-grams": "no weight of energy", "heats-0.5-euros": "no weight of energy", "heats--grams": "no weight of energy",
-		"supercargo-grams": "no policy is called", "htas-dollars": "-dollars or -grams", "grams": "no policy is called",
+		"supercargo-grams": "must be one of", "htas-dollars": "-dollars or -grams", "grams": "must be one of",
 	} {
 		if _, err := ByName(name); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: error %v, want one that says %q", name, err, says)

@@ -89,7 +89,7 @@ func TestARecordingThatCannotBePlayedSaysWhatIsMissing(t *testing.T) {
 		rec  *trace.Recording
 		says string
 	}{
-		{"a flavor without a price", anHour(unpriced), "no price is known of odd"},
+		{"a flavor without a price", anHour(unpriced), "the price of odd is unknown"},
 		{"a price that came later", anHour(unpriced, price), ""},
 		{"a price that is no longer known", anHour(price, unpriced), ""},
 		{"daemons that fill a node", anHour(full, trace.Row{Time: began, Event: trace.EventDaemon, ID: "x", Node: "e", MilliCPU: 50}), `leave nothing of flavor "full"`},

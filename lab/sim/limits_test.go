@@ -72,7 +72,7 @@ func TestScenariosThatWouldTakeTooLongAreRefused(t *testing.T) {
 		{"work of many intervals", func(sc *scenario.Scenario) { sc.SchedulingInterval = s }, job("p", gi, 0, year),
 			[]string{"spec.horizon: pod p may run until 8760h", "20000000 times", "1s; want longer"}},
 		{"work that a machine takes too long for", func(sc *scenario.Scenario) { sc.Flavors[1].Speed = 0.001 }, job("p", gi, 0, year),
-			[]string{"spec.flavors: pod p would run for 8760000h on wide, which has speed 0.001; want at most 87600h"}},
+			[]string{"spec.flavors: pod p would run for 8760000h on wide, which has speed 0.001: must be at most 87600h"}},
 		{"a copy that takes too long", func(sc *scenario.Scenario) { sc.Migration.BitsPerSecond = 1 }, job("p", gi<<10, 0, m),
 			[]string{"spec.migration: moving pod p would take 2443", "want at most 87600h"}},
 	}

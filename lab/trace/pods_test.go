@@ -94,16 +94,16 @@ func TestReadPodsRefusesBadInput(t *testing.T) {
 		{"bad UTF-8", genericHeader + "\xff,2,3,4\n", "t.csv:2: is not valid UTF-8"},
 		{"a long line", genericHeader + long + "\n", "t.csv:2: is longer than 16384 bytes"},
 		{"a long header", long, "t.csv:1: is longer than 16384 bytes"},
-		{"a bad name", "name," + genericHeader + "Ä,1,2,3,4\n", `t.csv:2: name: "Ä" is no pod name, want`},
-		{"a bad class", "class," + genericHeader + "BE,1,2,3,4\n", `t.csv:2: class: "BE" is no class, want batch, service or nothing`},
+		{"a bad name", "name," + genericHeader + "Ä,1,2,3,4\n", `t.csv:2: name: "Ä" is not a valid pod name: must be`},
+		{"a bad class", "class," + genericHeader + "BE,1,2,3,4\n", `t.csv:2: class: "BE" must be batch, service or empty`},
 		{"a bad category", "category," + genericHeader + "\x01,1,2,3,4\n", "t.csv:2: category:"},
 		{"a bad architecture", "arch," + genericHeader + "x86_64,1,2,3,4\n", `t.csv:2: arch: "x86_64" is not an architecture`},
-		{"a count of nothing", "count," + genericHeader + "0,1,2,3,4\n", `t.csv:2: count: "0" stands for no pod, want 1 or more`},
-		{"a name twice", "name," + genericHeader + "a,1,2,3,4\na,1,2,3,4\n", `t.csv:3: name: "a" is also the name of a pod of line 2`},
+		{"a count of nothing", "count," + genericHeader + "0,1,2,3,4\n", `t.csv:2: count: "0" must be 1 or more`},
+		{"a name twice", "name," + genericHeader + "a,1,2,3,4\na,1,2,3,4\n", `t.csv:3: name: "a" is also the name of a pod at line 2`},
 		{"a name twice by count", "name,count," + genericHeader + "a-1,1,1,2,3,4\na,2,1,2,3,4\n", `t.csv:3: name: "a-1" is also`},
-		{"an end before the beginning", openbHeader + "a,1,2,0,0,,LS,Running,10,9,10\n", `t.csv:2: deletion_time: "9" is before creation_time "10"`},
-		{"a start before the arrival", openbHeader + "a,1,2,0,0,,LS,Running,10,19,9\n", `t.csv:2: scheduled_time: "9" is before creation_time "10"`},
-		{"a start after the end", openbHeader + "a,1,2,0,0,,LS,Running,10,19,20\n", `t.csv:2: scheduled_time: "20" is after deletion_time "19"`},
+		{"an end before the beginning", openbHeader + "a,1,2,0,0,,LS,Running,10,9,10\n", `t.csv:2: deletion_time: "9" must not be before creation_time "10"`},
+		{"a start before the arrival", openbHeader + "a,1,2,0,0,,LS,Running,10,19,9\n", `t.csv:2: scheduled_time: "9" must not be before creation_time "10"`},
+		{"a start after the end", openbHeader + "a,1,2,0,0,,LS,Running,10,19,20\n", `t.csv:2: scheduled_time: "20" must not be after deletion_time "19"`},
 		{"an unknown quality of service", openbHeader + "a,1,2,0,0,,,Running,10,19,10\n", `t.csv:2: qos: "" is no quality of service, want BE, LS`},
 	}
 	for _, tc := range tests {
@@ -159,7 +159,7 @@ func TestReadPodsGoesOnAfterALongLine(t *testing.T) {
 func TestReadPodsRefusesMorePodsThanTheBound(t *testing.T) {
 	input := "count," + genericHeader + fmt.Sprintf("%d,1,2,3,4\n1,1,2,3,4\n", table.MaxRows)
 	_, err := ReadPods("t.csv", strings.NewReader(input))
-	if err == nil || !strings.Contains(err.Error(), "t.csv:3: goes beyond 1000000 pods") {
+	if err == nil || !strings.Contains(err.Error(), "t.csv:3: exceeds the limit of 1000000 pods") {
 		t.Errorf("error is %v, want one that states the bound", err)
 	}
 }

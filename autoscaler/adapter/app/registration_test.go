@@ -50,7 +50,7 @@ func TestItDoesNotStartWhereAnotherServesAndSaysWhatToDo(t *testing.T) {
 		{"nobody", apiService("v1beta1", "metrics.k8s.io", "kube-system/metrics-server"), nil},
 		{"this one", apiService("v1beta1", externalGroup, self.String()), nil},
 		{"KEDA", apiService("v1beta1", externalGroup, "keda/keda-operator-metrics-apiserver"),
-			[]string{"external.metrics.k8s.io is served by Service keda/keda-operator-metrics-apiserver (KEDA)", "v1beta1.external.metrics.k8s.io", "--external-metrics=false"}},
+			[]string{"external.metrics.k8s.io is already served by Service keda/keda-operator-metrics-apiserver (KEDA)", "v1beta1.external.metrics.k8s.io", "--external-metrics=false"}},
 		{"prometheus-adapter in an older version", apiService("v1beta1", customGroup, "monitoring/prometheus-adapter"),
 			[]string{"monitoring/prometheus-adapter (prometheus-adapter)", "--custom-metrics=false"}},
 		{"this one in another namespace", apiService("v1beta2", customGroup, "other/supercargo-metrics-adapter"), []string{"--service"}},

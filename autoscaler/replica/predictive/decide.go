@@ -92,7 +92,7 @@ func (c Config) servers(m Memory, lambda float64) (int, string) {
 	mu := m.Speed * c.Model.ServiceRate(lambda)
 	slo, note := c.SLO.Seconds(), ""
 	if bare := 1 / mu; slo <= bare {
-		note = fmt.Sprintf("%.4g s is out of reach at %.4g requests/s: one request alone takes %.4g s; keeping the queue short", slo, lambda, bare)
+		note = fmt.Sprintf("%.4g s cannot be achieved at %.4g requests/s: one request alone takes %.4g s; keeping the queue short", slo, lambda, bare)
 		slo = 1.1 * bare
 	}
 	n, err := queueing.Inverse(lambda, mu, slo, c.Max)
@@ -107,7 +107,7 @@ func (c Config) out(m Memory, o law.Observation, seconds float64) law.Decision {
 	rate := max(o.ArrivalRate-math.Sqrt(o.ArrivalRate/seconds), 0)
 	if o.ArrivalRate > 0 && c.system(m, o.Wanted, rate).Response() > c.SLO.Seconds() || o.QueueLength > c.longest(m, o) {
 		n, note := c.servers(m, o.ArrivalRate)
-		reasons := []string{fmt.Sprintf("%.4g requests/s and a line of %.4g are more than %d replicas take", o.ArrivalRate, o.QueueLength, o.Wanted)}
+		reasons := []string{fmt.Sprintf("%.4g requests/s and a queue of %.4g exceed what %d replicas can serve", o.ArrivalRate, o.QueueLength, o.Wanted)}
 		if note != "" {
 			reasons = append(reasons, note)
 		}

@@ -97,12 +97,12 @@ func TestExplainSaysWhereAPodTakesLess(t *testing.T) {
 	_, energy, _ := strings.Cut(stdout, "Where would it take the least energy?\n")
 	lines := strings.Split(strings.TrimSpace(energy), "\n")
 	want := []string{
-		"Pod default/work: energy weighs 1 against runtime (namespace)",
+		"Pod default/work: weight of energy against runtime 1 (namespace)",
 		"",
 		"NODE    MACHINE TYPE  SCORE  ENERGY J  RUNTIME S  TRUST  NOTE",
 		"xeon-a  xeon-8        97     476       249        100 %",
 		"riddle  ?             49     ?         ?          -      nothing is known about this machine type",
-		"xeon-b  xeon-8        1      1.542e+04  249        100 %  idle: its idle power counts",
+		"xeon-b  xeon-8        1      1.542e+04  249        100 %  idle: its idle power is included",
 	}
 	for i, w := range want {
 		if i >= len(lines) || strings.Join(strings.Fields(lines[i]), " ") != strings.Join(strings.Fields(w), " ") {

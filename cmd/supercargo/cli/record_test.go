@@ -30,7 +30,7 @@ func TestRecordRefusesWhatItCannotDo(t *testing.T) {
 		{"the past for a time", []string{"-o", path, "--prometheus", "http://localhost:1", "--for", "1h"}, []string{"--duration", "--since"}},
 		{"a server that is none", []string{"-o", path, "--prometheus", "ftp://x"}, []string{"--prometheus"}},
 		{"no past", []string{"-o", path, "--prometheus", "http://localhost:1", "--since", "0s"}, []string{"--since"}},
-		{"no cluster", []string{"-o", path, "--kubeconfig", none}, []string{"find the cluster"}},
+		{"no cluster", []string{"-o", path, "--kubeconfig", none}, []string{"load the kubeconfig"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			code, stdout, stderr := supercargo(t, "", append([]string{"record"}, tc.args...)...)

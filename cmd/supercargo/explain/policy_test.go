@@ -34,19 +34,19 @@ func TestAReplicaPolicyIsSaidInLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `ReplicaPolicy web of Deployment web, law Predictive, mode Act
-To be kept: a mean response time of 200ms
-38 replicas wanted (2 to 40 allowed); 38 asked for, 38 pods, 30 of them Ready
-Pods take 5s ± 700ms to be Ready, learned from 9
+Target: a mean response time of 200ms
+38 replicas desired (2 to 40 allowed); 38 requested, 38 pods, 30 of them Ready
+Pods take 5s ± 700ms to become Ready, learned from 9 pods
 Ready: True (Deciding) The law decides, and the target is scaled
 
-Measured, 2026-01-01 12:00:00 UTC: 250 requests/s, answered in 2s, 500 inside, utilisation 125 %, with 20 of 20 replicas Ready
+Measured, 2026-01-01 12:00:00 UTC: 250 requests/s, response time 2s, queue length 500, utilisation 125 %, with 20 of 20 replicas Ready
   queueLength: arrival rate times response time
 
 Last decision, 2026-01-01 12:00:00 UTC, mode Act: from 20 to 38 replicas
   too much
   38 work it off
-  decided on: 250 requests/s, answered in 2s, 500 inside, utilisation 125 %, with 20 of 20 replicas Ready
-  expected: 250 requests/s answered in 100ms, utilisation 65.8 %, all Ready after 5 s
+  based on: 250 requests/s, response time 2s, queue length 500, utilisation 125 %, with 20 of 20 replicas Ready
+  expected: 250 requests/s, response time 100ms, utilisation 65.8 %, all Ready after 5 s
   measured: not yet
 Memory: 7 bytes, written 12:00:00, for predictive
 `
@@ -55,7 +55,7 @@ Memory: 7 bytes, written 12:00:00, for predictive
 	}
 	p.Status = v1alpha1.ReplicaPolicyStatus{}
 	b.Reset()
-	if err := Policy(&b, p); err != nil || !strings.Contains(b.String(), "Nothing was decided yet.") {
+	if err := Policy(&b, p); err != nil || !strings.Contains(b.String(), "No decision yet.") {
 		t.Errorf("%v: a policy that was never looked at: %s", err, b.String())
 	}
 }

@@ -38,14 +38,14 @@ func TestAPoolOfWorkersIsExplained(t *testing.T) {
 	}
 	for _, line := range []string{
 		"WorkerPool genomics/blast, mode Act, phase Runtime",
-		"3 workers connected, 5 coming, 0 leaving; 0 to 20 may be there",
+		"3 workers connected, 5 starting, 0 leaving; 0 to 20 allowed",
 		"Manager m:9123: 12 tasks wait for 12 cores, 9 run, 7 are done; it has lost 0 workers",
 		"Limited: True (TasksTooLarge) 1 tasks of category giant: needs 64 cores",
 		"Last decision, 2026-11-22 08:00:00 UTC, mode Act:",
 		"  add 5 workers of flavor four: 12 tasks wait",
-		"  20 tasks waited, 12 were expected to at the end of the initialisation time",
+		"  20 tasks waited, 12 were expected to wait at the end of the initialisation time",
 		"  rejected two: costs more",
-		"  expected: there after 2m37s",
+		"  expected: connected after 2m37s",
 		"  measured: not yet",
 		"giant     64   0       Declared  -         -            -        0      needs 64 cores",
 		"split     1    1Gi     Declared  -         300Mi        1m0s     7",

@@ -124,12 +124,12 @@ func TestWhatAFleetDoesAboutAPendingPod(t *testing.T) {
 		says   string
 	}{
 		{"nothing is recorded", func(*v1alpha1.NodeFleet) {}, Nothing, "records no decision"},
-		{"a machine was ordered for it", buys(v1alpha1.FleetAct), Ordered, "expected to take pods at 2026-11-26 12:01:30 UTC"},
+		{"a machine was ordered for it", buys(v1alpha1.FleetAct), Ordered, "expected to accept pods at 2026-11-26 12:01:30 UTC"},
 		{"a machine that takes as long as others of its flavor did", func(f *v1alpha1.NodeFleet) {
 			buys(v1alpha1.FleetAct)(f)
 			f.Status.Flavors[1].Lag = &v1alpha1.LearnedTime{Mean: metav1.Duration{Duration: 20 * time.Second}, Samples: 3}
-		}, Ordered, "expected to take pods at 2026-11-26 11:59:50 UTC, 10s ago"},
-		{"one would be", buys(v1alpha1.FleetObserve), WouldOrder, "in mode Act it would have bought 1 of flavor large for 3 pods, this one among them"},
+		}, Ordered, "expected to accept pods at 2026-11-26 11:59:50 UTC, 10s ago"},
+		{"one would be", buys(v1alpha1.FleetObserve), WouldOrder, "in mode Act it would have bought 1 of flavor large for 3 pods, including this one"},
 		{"an order from before it waited is for another of its name", func(f *v1alpha1.NodeFleet) {
 			buys(v1alpha1.FleetAct)(f)
 			f.Status.LastDecision.Time = metav1.NewTime(noon.Add(-time.Hour))
@@ -142,7 +142,7 @@ func TestWhatAFleetDoesAboutAPendingPod(t *testing.T) {
 		{"a limit is reached", condition(v1alpha1.FleetLimited, metav1.ConditionTrue, "LimitReached", "spec.limits.machines"), Nothing, "a limit is reached: spec.limits.machines"},
 		{"others are awaited", func(f *v1alpha1.NodeFleet) { f.Spec.Scaling.BatchMax.Duration = 5 * time.Minute }, Gathers, "up to 5m0s"},
 		{"machines are on their way, the pod is not named", func(f *v1alpha1.NodeFleet) { f.Status.InFlight = 2 }, Ordered, "2 machines of the fleet are on their way"},
-		{"no flavor holds it", func(f *v1alpha1.NodeFleet) { f.Status.Flavors = f.Status.Flavors[:1] }, Nothing, "no flavor of the fleet takes it"},
+		{"no flavor holds it", func(f *v1alpha1.NodeFleet) { f.Status.Flavors = f.Status.Flavors[:1] }, Nothing, "no flavor of the fleet fits it"},
 		{"the fleet says itself why not", func(f *v1alpha1.NodeFleet) {
 			f.Status.Flavors = f.Status.Flavors[:1]
 			f.Status.LastDecision = &v1alpha1.FleetDecision{Time: at, Rejected: []v1alpha1.Rejection{{Name: "default/p", Reason: "0 of 1 flavors: 1 too small (CPU)"}}}
@@ -185,9 +185,9 @@ func TestFlavorsAreGroupedByWhatKeepsThePodFromThem(t *testing.T) {
 	got := explained(t, fixtures.Pod("p", 4000, 1<<30, unschedulable), f).Pending.Fleets[0].Flavors
 	want := []Tally{
 		{2, "", []string{"back", "large"}},
-		{1, "no price is known", []string{"unpriced"}},
+		{1, "its price is unknown", []string{"unpriced"}},
 		{1, "quota: it has its maximum of 5 machines", []string{"full"}},
-		{1, "sold out: 2 machines did not come, in back-off until 2026-11-26T12:01:00Z", []string{"gone"}},
+		{1, "sold out: the nodes of 2 machines did not become ready, in back-off until 2026-11-26T12:01:00Z", []string{"gone"}},
 		{1, "too small (CPU)", []string{"small"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -88,12 +88,12 @@ export const policies = (items) => section("policies", items, (p) => card(p.name
     ["Inside", p.queue ?? ""], ["Utilisation", p.utilization ? `${p.utilization} %` : ""],
     ["Replicas", `${p.ready} of ${p.asked} ready`], ["Wanted", p.wanted ? `${p.wanted} (${p.min} to ${p.max})` : "not decided yet"],
   ]),
-  p.overSLO ? el("p", "conditions", "Slower than it is to be.") : null,
+  p.overSLO ? el("p", "conditions", "The response time exceeds the target.") : null,
   texts(p.reasons, "reasons"), conditions(p.conditions)));
 
 export const pools = (items) => section("pools", items, (p) => card(p.name, [p.phase, p.mode],
   dl([
-    ["Tasks that wait", p.known ? count(p.waiting) : "not known"], ["Running", p.known ? count(p.running) : ""], ["Done", p.known ? count(p.done) : ""],
+    ["Tasks that wait", p.known ? count(p.waiting) : "unknown"], ["Running", p.known ? count(p.running) : ""], ["Done", p.known ? count(p.done) : ""],
     ["Cores wanted", p.shortageCores ?? ""],
     ["Workers", count(p.connected)], ["Coming", count(p.coming)], ["Leaving", count(p.leaving)], ["Allowed", `${count(p.min)} to ${count(p.max)}`],
   ]),

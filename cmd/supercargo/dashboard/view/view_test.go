@@ -255,17 +255,17 @@ func TestADecisionOfAFleetHasItsTermsAndWhatCameOfIt(t *testing.T) {
 		Key: "NodeFleet/f/3", At: now.Add(-time.Minute).UnixMilli(), Object: "NodeFleet f", Mode: "Observe", Summary: "buy 2", Open: true,
 		Terms: []string{
 			"buy 2 large for 5 pods: cheapest", "large: $0.1/h each, 1m0s to start, paid for 10m0s in all: $0.017 until empty", "release n: empty",
-			"n: to keep it for another billing period costs $0.1, to start another $0.2", "machines to buy cost $0.2/h; for the same pods at least $0.15/h",
+			"n: keeping it for another billing period costs $0.1, starting another machine $0.2", "the machines to buy cost $0.2/h; the lower bound for the same pods is $0.15/h",
 			"emptying or exchanging machines saves $0.9 and costs $0.1", "rejected small: too small",
 		},
-		Outcomes: []Outcome{{"dollars per hour", "$0.4", ""}, {"ready after", "1m0s", ""}, {"pods pending then", "1", ""}},
+		Outcomes: []Outcome{{"dollars per hour", "$0.4", ""}, {"ready after", "1m0s", ""}, {"pods still pending", "1", ""}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("before it is measured (-want +got):\n%s", diff)
 	}
 	d.Measured = &v1alpha1.Outcome{DollarsPerHour: "0.38", ReadySeconds: 72}
 	got = Of(s, now).Decisions[0]
-	if diff := cmp.Diff([]Outcome{{"dollars per hour", "$0.4", "$0.38"}, {"ready after", "1m0s", "1m12s"}, {"pods pending then", "1", "0"}}, got.Outcomes); diff != "" || got.Open {
+	if diff := cmp.Diff([]Outcome{{"dollars per hour", "$0.4", "$0.38"}, {"ready after", "1m0s", "1m12s"}, {"pods still pending", "1", "0"}}, got.Outcomes); diff != "" || got.Open {
 		t.Errorf("once it is measured, open %t (-want +got):\n%s", got.Open, diff)
 	}
 }
