@@ -150,7 +150,7 @@ func (a *Agent) fits(images int, bytes int64) error {
 	if images <= a.Limits.Images && bytes <= a.Limits.TotalBytes {
 		return nil
 	}
-	return checkpoint.Fail(checkpoint.ReasonNoRoom, "the node would hold %d checkpoints with %d bytes, more than the maximum of %d with %d: wait until other migrations end, or raise --max-images and --max-total-bytes of the node agents",
+	return checkpoint.Fail(checkpoint.ReasonNoRoom, "the node would hold %d checkpoints with %d bytes, and its maximum is %d with %d: wait until other migrations end, or raise --max-images and --max-total-bytes of the node agents",
 		images, bytes, a.Limits.Images, a.Limits.TotalBytes)
 }
 

@@ -329,7 +329,7 @@ func TestANodeThatWaitsInVainIsOpened(t *testing.T) {
 	if len(p.cordoned()) > 0 {
 		t.Errorf("%v are cordoned", p.cordoned())
 	}
-	if said := p.said(); !strings.Contains(said, "Uncordoned") || !strings.Contains(said, "should have ended") {
+	if said := p.said(); !strings.Contains(said, "Uncordoned") || !strings.Contains(said, "after their expected end") {
 		t.Errorf("it says\n%s", said)
 	}
 }

@@ -76,10 +76,10 @@ func TestPodsOfServicesLeaveAsTheOwnerOfTheNodeLetsThem(t *testing.T) {
 		held   string
 	}{
 		{"nothing is said", out, nil, evict, ""},
-		{"nothing is said, and it must opt in", in, nil, stays, "does not say by annotation supercargo.dev/migration"},
+		{"nothing is said, and it must opt in", in, nil, stays, "does not opt in to being moved with annotation supercargo.dev/migration"},
 		{"nothing is said, and services never leave", never, nil, stays, "spec.consolidation.evictServices of the NodeFleet is Never"},
-		{"nothing is said, on a node of which nothing is", "", nil, stays, "does not say"},
-		{"nothing is said, on another node", out, elsewhere, stays, "does not say"},
+		{"nothing is said, on a node of which nothing is", "", nil, stays, "does not opt in"},
+		{"nothing is said, on another node", out, elsewhere, stays, "does not opt in"},
 		{"it may be restarted", in, says(migration, "restart"), evict, ""},
 		{"it is safe to evict", in, says(safe, "true"), evict, ""},
 		{"it may be restarted, on a node of which nothing is said", "", says(migration, "restart"), evict, ""},
@@ -97,7 +97,7 @@ func TestPodsOfServicesLeaveAsTheOwnerOfTheNodeLetsThem(t *testing.T) {
 		{"it says nothing of whether it may be disrupted", out, says(disrupt, ""), evict, ""},
 		{"nobody would start it again", out, bare, stays, "no controller"},
 		{"nobody would start it again, safe or not", out, both(bare, says(safe, "true")), stays, "no controller"},
-		{"a batch pod says for itself", out, batch, stays, "does not say"},
+		{"a batch pod says for itself", out, batch, stays, "does not opt in"},
 		{"a batch pod where services never leave", never, both(batch, says(migration, "restart")), evict, ""},
 		{"data on the node's disk", out, has(emptyDir("scratch", "")), stays, "local volume scratch"},
 		{"data in memory", out, has(emptyDir("scratch", corev1.StorageMediumMemory)), evict, ""},

@@ -280,7 +280,7 @@ func TestPlanRefusesBadInput(t *testing.T) {
 		args                []string
 		want                []string
 	}{
-		{"no pods", "", "", nil, []string{"pods.csv: is empty, want a header row"}},
+		{"no pods", "", "", nil, []string{"pods.csv: is empty: must have a header row"}},
 		{"no rows", header, "", nil, []string{"pods.csv: has a header but no rows"}},
 		{"a missing column", "name,cpu_milli\na,1\n", "", nil, []string{"pods.csv:1: memory_mib: is missing from the header: the pod list requires name,cpu_milli,memory_mib"}},
 		{"a column that is none", "name,cpu_milli,memory_mib,gpu\na,1,1,1\n", "", nil, []string{"pods.csv:1: gpu: is not a column of the pod list: must be one of name,"}},
@@ -290,7 +290,7 @@ func TestPlanRefusesBadInput(t *testing.T) {
 		{"no number", header + "a,x,1,,,,\n", "", nil, []string{`pods.csv:2: cpu_milli: "x" is not a plain decimal number`}},
 		{"a negative number", header + "a,1,-1,,,,\n", "", nil, []string{`pods.csv:2: memory_mib: "-1" must be 0 or more`}},
 		{"an unknown class", header + "a,1,1,,,fast,\n", "", nil, []string{`pods.csv:2: class: "fast" must be batch, service or empty`}},
-		{"a negative runtime", header + "a,1,1,,,batch,-1\n", "", nil, []string{`pods.csv:2: runtime_s: "-1" is negative`}},
+		{"a negative runtime", header + "a,1,1,,,batch,-1\n", "", nil, []string{`pods.csv:2: runtime_s: "-1" must be 0 or more`}},
 		{"a count of none", header + "a,1,1,0,,,\n", "", nil, []string{`pods.csv:2: count: "0" stands for no pod`}},
 		{"too many pods", header + "a,1,1,1000000,,,\nb,1,1,,,,\n", "", nil, []string{"pods.csv:3: exceeds the limit of 1000000 pods"}},
 		{"no price", "", "name,cpu,memory_gib,price_per_hour\nf,1,1,\n", nil, []string{"flavors.csv:2: price_per_hour: is empty: a number is required"}},

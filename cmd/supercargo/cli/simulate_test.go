@@ -206,7 +206,7 @@ func TestSimulateRefusesBadInput(t *testing.T) {
 		{"NaN", with("cpu: 500m", "cpu: NaN"), nil, nil, []string{`s.yaml:11: spec.workload.pods[0].cpu: "NaN" `}},
 		{"a trace that is not there", tracing, nil, nil, []string{"s.yaml:14: spec.workload.traces[0].file: ", "t.csv"}},
 		{"a trace without a column", tracing, map[string]string{"t.csv": "arrival_s,cpu_milli,runtime_s\n1,1,1\n"}, nil, []string{"t.csv:1: ", "memory_mib"}},
-		{"an empty trace", tracing, map[string]string{"t.csv": ""}, nil, []string{"t.csv: is empty, want a header row"}},
+		{"an empty trace", tracing, map[string]string{"t.csv": ""}, nil, []string{"t.csv: is empty: must have a header row"}},
 		{"a trace with a bad number", tracing, map[string]string{"t.csv": "arrival_s,cpu_milli,memory_mib,runtime_s\n1,1,1,1\n1,1,-1,1\n"}, nil, []string{"t.csv:3: memory_mib: \"-1\""}},
 		{"too many intervals", with("horizon: 20m", "horizon: 1000h\n  schedulingInterval: 1s"), nil, nil, []string{"s.yaml: spec.horizon: 1000h0m0s is more than 2000000 times"}},
 		{"work for ages that is drawn", with("horizon: 20m\n  flavors:\n  - {", "horizon: 20m\n  schedulingInterval: 1s\n  flavors:\n  - {speed: 0.000005, "), nil, []string{"--repeat", "2"},

@@ -122,7 +122,7 @@ func TestHowAnEvictionIsAnswered(t *testing.T) {
 
 		{"after one failure", migration("evict-uid-1", v1alpha1.MigrationRolledBack), Started, "Migration evict-uid-2"},
 		{"after two", both(migration("evict-uid-1", v1alpha1.MigrationRolledBack), migration("evict-uid-2", v1alpha1.MigrationRolledBack)),
-			Failed, "since it could not be moved: Migration evict-uid-2 has ended: why it ended"},
+			Failed, "because it could not be moved: Migration evict-uid-2 has ended: why it ended"},
 		{"after one of which the first record is gone", migration("evict-uid-7", v1alpha1.MigrationRolledBack), Started, "Migration evict-uid-8"},
 		{"after a refusal", migration("evict-uid-1", v1alpha1.MigrationRefused), Failed, "why it ended"},
 		{"after a refusal since another moved it", migration("evict-uid-1", v1alpha1.MigrationRefused, func(m *v1alpha1.Migration) {

@@ -101,7 +101,7 @@ func TestAnUndisturbedMoveSucceedsInTheOrderOfTheDesign(t *testing.T) {
 var said = map[string]string{
 	"begin": "begin", "CreatePod": "CreatePod", "Freeze": ": freeze", "InProgress": "the new pod can take over", "DeletePod": "DeletePod", "PatchPod": "PatchPod",
 	"before others": "PatchPod: the ReplicaSet must delete the old pod before others", "takes over": "PatchPod: the new pod takes over",
-	"does not count": "PatchPod: the ReplicaSet does not count the old pod", "Kill": "the old container may go", "Clean": "is dead: clean up", "Succeeded": "it has succeeded",
+	"does not count": "PatchPod: the ReplicaSet must no longer count the old pod", "Kill": "kill the old container", "Clean": "is dead: clean up", "Succeeded": "it has succeeded",
 }
 
 func TestNothingIsFrozenBeforeAPlaceIsCertain(t *testing.T) {
