@@ -303,7 +303,7 @@ func TestWorkersLeaveWhatDaemonSetsTake(t *testing.T) {
 		}, 1, "7Gi", 100_000, ""},
 		{"one that does not fit", func(s *v1alpha1.WorkerPoolSpec) {
 			s.Worker.Resources = &v1alpha1.WorkerResources{Cores: 4, Memory: resource.MustParse("1Gi")}
-		}, 4, "1Gi", 200_000, "a machine has 3 whole cores and 14336 MiB to spare"},
+		}, 4, "1Gi", 200_000, "a machine has 3 whole cores and 14336 MiB of memory for workers, which is too little for one"},
 	} {
 		pool := poolAt("m:1", func(s *v1alpha1.WorkerPoolSpec) { s.Worker.Resources, s.Worker.NodeFleet = nil, "batch" }, tc.change)
 		c, why, err := (&look{Reconciler: b.Reconciler, pool: pool, now: begin}).config(t.Context())

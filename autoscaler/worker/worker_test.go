@@ -398,7 +398,7 @@ func TestTasksThatUseFarLessThanTheyDeclareAreSaidOnce(t *testing.T) {
 		t.Errorf("category %+v, want what it used beside what it declares", c)
 	}
 	text := meta.FindStatusCondition(b.pool().Status.Conditions, v1alpha1.PoolOverstated).Message
-	if want := "category split declares 1 cores, 4096 MiB of memory and used 1 cores, 310 MiB of memory, 1 MiB of disk at most: 4 of its tasks would fit where 2 do"; text != want {
+	if want := "category split declares 1 cores, 4096 MiB of memory and used at most 1 cores, 310 MiB of memory, 1 MiB of disk: 4 of its tasks would fit where 2 do"; text != want {
 		t.Errorf("it says %q, want %q", text, want)
 	}
 }

@@ -145,7 +145,7 @@ func TestAFaultInAnAnnotationIsAProblemThatNamesIt(t *testing.T) {
 		t.Run(tc.key+"="+tc.value, func(t *testing.T) {
 			for _, node := range []*corev1.Node{nil, readyNode("n", capacity("cpu", "4", "memory", "16Gi", "pods", "10"))} {
 				got := flavor(sized(tc.key, tc.value), nothing(), node).Problem
-				if !strings.Contains(got, tc.key) || !strings.Contains(got, `"`+tc.value+`"`) || !strings.Contains(got, "want "+tc.want) {
+				if !strings.Contains(got, tc.key) || !strings.Contains(got, `"`+tc.value+`"`) || !strings.Contains(got, "must be "+tc.want) {
 					t.Errorf("the problem is %q", got)
 				}
 			}

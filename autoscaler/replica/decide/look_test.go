@@ -113,7 +113,7 @@ func TestTheSourcesFaultIsToldInTheCondition(t *testing.T) {
 	s.Answers[0] = Read(ArrivalRate, start, nil, []string{"a store is away"}, errors.New("no answer within 3s"))
 	_, out := p.Look(fresh(t, p), s)
 	c := p.Conditions(&Standing{}, &out)[1]
-	for _, says := range []string{"no arrival rate was measured", "arrivalRate: no answer within 3s", "the source warns: a store is away"} {
+	for _, says := range []string{"no arrival rate was measured", "arrivalRate: no answer within 3s", "warning of the source: a store is away"} {
 		if !strings.Contains(c.Message, says) {
 			t.Errorf("the condition says %q, want %q in it", c.Message, says)
 		}

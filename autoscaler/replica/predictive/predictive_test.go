@@ -126,7 +126,7 @@ func TestInsideAnIntervalItOnlyScalesOut(t *testing.T) {
 	if d := look(100, 10); d.Replicas != before {
 		t.Errorf("a falling rate: %+v, want %d still", d, before)
 	}
-	if d := look(600, 60); d.Replicas <= before || !strings.Contains(d.Reasons[0], "more than") {
+	if d := look(600, 60); d.Replicas <= before || !strings.Contains(d.Reasons[0], "exceed what") {
 		t.Errorf("a rate that outgrew them: %+v, want more than %d", d, before)
 	}
 	edge := 400.0 // the highest rate at which they keep the SLO

@@ -612,14 +612,14 @@ func TestNeedsAreWhatTheManagerSetsAside(t *testing.T) {
 
 func TestConfigurationsThatCannotBeAreRefusedByName(t *testing.T) {
 	for want, change := range map[string]func(*Config){
-		"law":         func(c *Config) { c.Law = "other" },
-		"min and max": func(c *Config) { c.Min, c.Max = 3, 2 },
-		"cycle":       func(c *Config) { c.Cycle = 0 },
-		"prior":       func(c *Config) { c.Prior = -1 },
-		"gone":        func(c *Config) { c.Gone = 0 },
-		"flavors":     func(c *Config) { c.Flavors = nil },
-		"two are":     func(c *Config) { c.Flavors = append(c.Flavors, c.Flavors[0]) },
-		`"four": has`: func(c *Config) { c.Flavors[0].Worker.MilliCores = 0 },
+		"law":            func(c *Config) { c.Law = "other" },
+		"min and max":    func(c *Config) { c.Min, c.Max = 3, 2 },
+		"cycle":          func(c *Config) { c.Cycle = 0 },
+		"prior":          func(c *Config) { c.Prior = -1 },
+		"gone":           func(c *Config) { c.Gone = 0 },
+		"flavors":        func(c *Config) { c.Flavors = nil },
+		"must be unique": func(c *Config) { c.Flavors = append(c.Flavors, c.Flavors[0]) },
+		`"four": has`:    func(c *Config) { c.Flavors[0].Worker.MilliCores = 0 },
 	} {
 		f := newFarm(time.Second)
 		d, _, err := Decide(limits(change), f.look(), Memory{}, f.now)

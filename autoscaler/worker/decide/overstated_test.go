@@ -59,7 +59,7 @@ func TestTasksThatDeclareFarMoreThanTheyUseAreNamed(t *testing.T) {
 		{"memory that is not what keeps others away", Category{Need: declared(1, 4), Source: Declared, Used: declared(1, 1), Recent: hour, Ended: 5}, ""},
 		{"little less", Category{Need: declared(2, 8), Source: Declared, Used: declared(2, 4), Recent: hour, Ended: 5}, ""},
 		{"cores of a short task, which the monitor averages away", Category{Need: declared(4, 4), Source: Declared, Used: estimate.Resources{MilliCores: 1300, MemoryBytes: 4 * giga}, Recent: []time.Duration{time.Minute}, Ended: 5}, ""},
-		{"cores of a long task", Category{Need: declared(4, 4), Source: Declared, Used: estimate.Resources{MilliCores: 1300, MemoryBytes: 4 * giga}, Recent: hour, Ended: 5}, "declares 4 cores, 4096 MiB of memory and used 2 cores"},
+		{"cores of a long task", Category{Need: declared(4, 4), Source: Declared, Used: estimate.Resources{MilliCores: 1300, MemoryBytes: 4 * giga}, Recent: hour, Ended: 5}, "declares 4 cores, 4096 MiB of memory and used at most 2 cores"},
 		{"memory that it does not declare and that would keep others away", Category{Need: declared(4, 0), Source: Declared, Used: declared(1, 12), Recent: hour, Ended: 5}, ""},
 		{"a GPU, of which nobody knows", Category{Need: estimate.Resources{MilliCores: 4000, GPUs: 1}, Source: Declared, Used: declared(1, 1), Recent: hour, Ended: 5}, ""},
 		{"larger than the flavor", Category{Need: declared(1, 64), Source: Declared, Used: declared(1, 1), Recent: hour, Ended: 5}, ""},

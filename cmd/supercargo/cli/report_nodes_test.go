@@ -147,7 +147,7 @@ func TestReportNodesRefusesWhatCannotBe(t *testing.T) {
 		"--since=-1h":    "--since",
 		"--since=10000h": "at most 366 days",
 		"--step=1ms":     "whole number of seconds",
-		"--step=1s":      "want 58s or more",
+		"--step=1s":      "must be 58s or more",
 		"--step=25h":     "must be at most the time",
 		"--to=2026-01-02T12:00:00Z --at=2026-01-02T13:00:00Z":   "must be within the time",
 		"--since=1h --from=2026-01-02T12:00:00Z":                "--from and --since",
