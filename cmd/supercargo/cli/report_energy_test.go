@@ -201,7 +201,7 @@ func TestReportEnergyRefusesWhatCannotBe(t *testing.T) {
 		{"slices that are too short", []string{"--prometheus", "http://x", "--step", "1s"}, []string{"--step", "30s"}},
 		{"another output", []string{"-f", file, "-o", "xml"}, []string{"--output"}},
 		{"no profiles", []string{"-f", file, "--machine-profiles", filepath.Join(dir, "none.yaml")}, []string{"--machine-profiles", "none.yaml"}},
-		{"another kind", []string{"-f", file, "--machine-profiles", filepath.Join(dir, "other.yaml")}, []string{"--machine-profiles", "other.yaml", "document 1", "want only objects of kind MachineProfile"}},
+		{"another kind", []string{"-f", file, "--machine-profiles", filepath.Join(dir, "other.yaml")}, []string{"--machine-profiles", "other.yaml", "document 1", "must contain only objects of kind MachineProfile"}},
 		{"a profile without type", []string{"-f", file, "--machine-profiles", filepath.Join(dir, "typeless.yaml")}, []string{"--machine-profiles", "MachineProfile p", "spec.machineType"}},
 		{"a profile whose power falls", []string{"-f", file, "--machine-profiles", filepath.Join(dir, "falls.yaml")}, []string{"--machine-profiles", "MachineProfile p", "spec.power"}},
 	} {
