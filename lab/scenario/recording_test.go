@@ -93,7 +93,7 @@ func TestARecordingThatCannotBePlayedSaysWhatIsMissing(t *testing.T) {
 		{"a price that came later", anHour(unpriced, price), ""},
 		{"a price that is no longer known", anHour(price, unpriced), ""},
 		{"daemons that fill a node", anHour(full, trace.Row{Time: began, Event: trace.EventDaemon, ID: "x", Node: "e", MilliCPU: 50}), `use all of flavor "full"`},
-		{"no node", &trace.Recording{Rows: []trace.Row{{Time: began, Event: trace.EventBegin}}}, "no node"},
+		{"no node", &trace.Recording{Rows: []trace.Row{{Time: began, Event: trace.EventBegin}}}, "no nodes"},
 		{"a word that is none", anHour(trace.Row{Time: began, Event: trace.EventPod, ID: "y", Name: "y", Migration: "teleport"}), "teleport"},
 		{"a name that is none", anHour(trace.Row{Time: began, Event: trace.EventPod, ID: "y", Name: "No_Name"}), "No_Name"},
 		{"more than ten years", anHour(trace.Row{Time: began + 2*MaxDuration, Event: trace.EventStop}), "must last at most"},

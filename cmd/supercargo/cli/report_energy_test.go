@@ -122,7 +122,7 @@ func TestReportEnergyOfAServer(t *testing.T) {
 	if d.Total.Measured.Joules != 120*1800 || d.ByMachineType[0].MachineType != "m5.large" || len(d.ByWorkload) != 1 || d.ByWorkload[0].Workload != "web" {
 		t.Errorf("%+v", d)
 	}
-	if len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "goes by requests") {
+	if len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "is shared by requests") {
 		t.Errorf("it does not say that the CPU time of pods is not known: %q", d.Notes)
 	}
 }

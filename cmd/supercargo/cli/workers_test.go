@@ -93,7 +93,7 @@ func TestWorkersRefusesWhatCannotBe(t *testing.T) {
 			}
 		})
 	}
-	if code, _, stderr := supercargo(t, "", "workers"); code != exitUsage || !strings.Contains(stderr, "--tasks: name the file") {
+	if code, _, stderr := supercargo(t, "", "workers"); code != exitUsage || !strings.Contains(stderr, "--tasks is required: the file") {
 		t.Errorf("exit code %d and %q, want 2 and the flag named", code, stderr)
 	}
 }
