@@ -71,8 +71,8 @@ func TestABillIsComparedOnlyForTheSameWork(t *testing.T) {
 		never     int
 		want, not string
 	}{
-		{0, "cost $40.00/h (-75 %).", "too busy"},
-		{10, "cost $40.00/h (-75 %).", "too busy"}, // 5 %
+		{0, "cost $40.00/h (-75 %).", "too slow"},
+		{10, "cost $40.00/h (-75 %).", "too slow"}, // 5 %
 		{11, "not comparable with the $40.00/h of the fixed cluster, because 11 of 200 pods", "%)"},
 		{200, "for 200 of 200 pods", "%)"},
 	} {

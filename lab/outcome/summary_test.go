@@ -106,7 +106,7 @@ func TestReportsThatDoNotBelongTogetherAreRefused(t *testing.T) {
 		edit func(r []Report) []Report
 		want string
 	}{
-		{"none", func([]Report) []Report { return nil }, "there is no report"},
+		{"none", func([]Report) []Report { return nil }, "at least one report is required"},
 		{"another scenario", func(r []Report) []Report { r[0].Scenario = "other"; return r },
 			`scenario is "two days" with seed 1 and "other" with seed 3`},
 		{"another policy", func(r []Report) []Report { r[2].Policies[1].Name = "other"; return r },

@@ -63,7 +63,7 @@ func TestManifestsAreToldFromTables(t *testing.T) {
 	if _, err := ReadPods("pods.csv", strings.NewReader(onePod)); err == nil || !strings.Contains(err.Error(), "want a header with name,cpu_milli,memory_mib") {
 		t.Errorf("a manifest called .csv gives %v, want that there is no header", err)
 	}
-	if _, err := ReadPods("pods.yaml", strings.NewReader("name,cpu_milli,memory_mib\n")); err == nil || !strings.Contains(err.Error(), "want a Pod or a List") {
+	if _, err := ReadPods("pods.yaml", strings.NewReader("name,cpu_milli,memory_mib\n")); err == nil || !strings.Contains(err.Error(), "must be a Pod or a List") {
 		t.Errorf("a table called .yaml gives %v, want that it is no object", err)
 	}
 }
@@ -148,11 +148,11 @@ func TestBadManifestsAreRefusedWithLineAndField(t *testing.T) {
 		{"no name", "apiVersion: v1\nkind: Pod\nmetadata: {generateName: p-}\nspec: {containers: []}\n", `metadata.name: "" is not a valid pod name: `},
 		{"a bad name", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: P_\nspec: {containers: []}\n", `p.yaml:4: metadata.name: "P_" is not a valid pod name: `},
 		{"a name twice", onePod + "---\n" + onePod, `p.yaml:8: metadata.name: "p" is also the name of the pod at line 1: names must be unique`},
-		{"no spec", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n", "p.yaml:1: spec: is missing"},
+		{"no spec", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n", "p.yaml:1: spec: is required"},
 		{"no amount", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - name: c\n    resources:\n      requests:\n        cpu: -1\n",
 			`p.yaml:9: spec.containers[0].resources.requests.cpu: "-1" must be a quantity from 0 to 1Pi, such as 500m or 2Gi`},
-		{"a bad amount behind an alias", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  initContainers: &c [{name: c, resources: {requests: &r {cpu: -1}}}]\n  containers: *c\n", `spec.containers[0].resources.requests.cpu: "-1" is no amount`},
-		{"too large an amount", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  overhead: {memory: 2Pi}\n", `p.yaml:5: spec.overhead.memory: "2Pi" is no amount`},
+		{"a bad amount behind an alias", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  initContainers: &c [{name: c, resources: {requests: &r {cpu: -1}}}]\n  containers: *c\n", `spec.containers[0].resources.requests.cpu: "-1" must be a quantity`},
+		{"too large an amount", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  overhead: {memory: 2Pi}\n", `p.yaml:5: spec.overhead.memory: "2Pi" must be a quantity`},
 		{"too large a sum", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - {name: a, resources: {requests: {memory: 1Pi}}}\n  - {name: b, resources: {requests: {memory: 1Pi}}}\n",
 			"pod p requests CPU 0 and memory 2Pi: must be at most 1M and 1Pi"},
 		{"too many CPUs", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - {name: a, resources: {requests: {cpu: 1000001}}}\n", "requests CPU 1000001 and memory 0"},

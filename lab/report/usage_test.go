@@ -76,13 +76,13 @@ func TestAccountRefusesWhatCannotBe(t *testing.T) {
 		edit func(s *Stay)
 		want string
 	}{
-		{"negative CPU", func(s *Stay) { s.MilliCPU = -1 }, "no negative amount"},
-		{"negative memory", func(s *Stay) { s.MemoryBytes = -1 }, "no negative amount"},
-		{"created before the window", func(s *Stay) { s.Created = -2 }, "no time before the window"},
+		{"negative CPU", func(s *Stay) { s.MilliCPU = -1 }, "must be 0 or more"},
+		{"negative memory", func(s *Stay) { s.MemoryBytes = -1 }, "must be 0 or more"},
+		{"created before the window", func(s *Stay) { s.Created = -2 }, "must not be before the window"},
 		{"bound before created", func(s *Stay) { s.Created = 3 }, "before its creation"},
 		{"gone before bound", func(s *Stay) { s.Gone = 1 }, "removed at 1ns, before"},
 		{"gone before created", func(s *Stay) { s.Bound, s.Node, s.Gone, s.Created = Never, "", 1, 2 }, "removed at 1ns, before"},
-		{"an unknown node", func(s *Stay) { s.Node = "x" }, `bound to "x", which is none`},
+		{"an unknown node", func(s *Stay) { s.Node = "x" }, `bound to "x", which is not one`},
 		{"a node without binding", func(s *Stay) { s.Bound = Never }, "without a binding time"},
 	}
 	for _, tc := range tests {

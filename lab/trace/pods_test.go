@@ -104,7 +104,7 @@ func TestReadPodsRefusesBadInput(t *testing.T) {
 		{"an end before the beginning", openbHeader + "a,1,2,0,0,,LS,Running,10,9,10\n", `t.csv:2: deletion_time: "9" must not be before creation_time "10"`},
 		{"a start before the arrival", openbHeader + "a,1,2,0,0,,LS,Running,10,19,9\n", `t.csv:2: scheduled_time: "9" must not be before creation_time "10"`},
 		{"a start after the end", openbHeader + "a,1,2,0,0,,LS,Running,10,19,20\n", `t.csv:2: scheduled_time: "20" must not be after deletion_time "19"`},
-		{"an unknown quality of service", openbHeader + "a,1,2,0,0,,,Running,10,19,10\n", `t.csv:2: qos: "" is no quality of service, want BE, LS`},
+		{"an unknown quality of service", openbHeader + "a,1,2,0,0,,,Running,10,19,10\n", `t.csv:2: qos: "" must be BE, LS`},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {

@@ -39,9 +39,9 @@ func TestParentsAndStagesMayBeLeftOut(t *testing.T) {
 func TestFaultsOfTasksAreNamedByLineAndColumn(t *testing.T) {
 	for _, tc := range []struct{ name, rows, want string }{
 		{"no core", "a,c,0,1,1,1,,\n", "t.csv:2: cores: \"0\" must be more than 0"},
-		{"busier than busy", "a,c,1,1,1,1.5,,\n", "t.csv:2: cpu_fraction: \"1.5\" is more than 1"},
-		{"no id", ",c,1,1,1,1,,\n", "t.csv:2: id: \"\" is no id"},
-		{"a semicolon", "a;b,c,1,1,1,1,,\n", "t.csv:2: id: \"a;b\" is no id"},
+		{"busier than busy", "a,c,1,1,1,1.5,,\n", "t.csv:2: cpu_fraction: \"1.5\" must be at most 1"},
+		{"no id", ",c,1,1,1,1,,\n", "t.csv:2: id: \"\" is not a valid id"},
+		{"a semicolon", "a;b,c,1,1,1,1,,\n", "t.csv:2: id: \"a;b\" is not a valid id"},
 		{"an id twice", "a,c,1,1,1,1,,\na,c,1,1,1,1,,\n", "t.csv:3: id: \"a\" is also the id of line 2"},
 		{"too long", "a,c,1,1,1e9,1,,\n", "t.csv:2: runtime_s: \"1e9\" is not a plain decimal"},
 		{"longer than a year", "a,c,1,1,99999999,1,,\n", "t.csv:2: runtime_s: \"99999999\" is too large"},

@@ -140,7 +140,7 @@ func TestExplainSaysWhereEnergyIsCleaner(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &e); code != 0 || err != nil || e.Unit != tariff.Grams || e.Nodes[0].Node != "xeon-a" || e.Nodes[0].Cost != nil || e.Nodes[0].Zone != "east" {
 		t.Errorf("exit %d, %s, %v: want scores by joules: %s", code, stderr, err, stdout)
 	}
-	for flag, says := range map[string]string{"--price-file=" + file: "dollars_per_kwh", "--price-file=x --carbon-file=y": "one of the two", "--carbon-file=/none": "/none"} {
+	for flag, says := range map[string]string{"--price-file=" + file: "dollars_per_kwh", "--price-file=x --carbon-file=y": "mutually exclusive", "--carbon-file=/none": "/none"} {
 		code, _, stderr := supercargo(t, "", append([]string{"explain", "pod/work", "--kubeconfig", kubeconfig}, strings.Fields(flag)...)...)
 		if code != 2 || !strings.Contains(stderr, says) {
 			t.Errorf("%s: exit %d, %s; want 2 and %q", flag, code, stderr, says)

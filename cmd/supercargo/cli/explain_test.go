@@ -146,8 +146,8 @@ func TestExplainRefusesWhatItCannotExplain(t *testing.T) {
 		code int
 		says string
 	}{
-		{"no name", []string{"nodefleet"}, 2, "want KIND/NAME such as nodefleet/batch"},
-		{"an empty name", []string{"nodefleet/"}, 2, "want KIND/NAME"},
+		{"no name", []string{"nodefleet"}, 2, "must be KIND/NAME such as nodefleet/batch"},
+		{"an empty name", []string{"nodefleet/"}, 2, "must be KIND/NAME"},
 		{"another kind", []string{"service/x"}, 2, `kind "service": must be pod, node, nodefleet, replicapolicy, workerpool, migration or machineprofile`},
 		{"a weight that is none", []string{"pod/x", "--energy-weight", "2"}, 2, "--energy-weight 2: must be a number from 0 to 1"},
 		{"another output", []string{"nodefleet/batch", "-o", "xml"}, 2, `--output "xml": must be text, json or yaml`},

@@ -300,7 +300,7 @@ func TestPlanRefusesBadInput(t *testing.T) {
 		{"a deadline that is no time", planPods, planFlavorsCSV, []string{"--deadline", "soon"}, []string{"--deadline"}},
 		{"an argument", planPods, planFlavorsCSV, []string{"x"}, []string{"unknown command"}},
 		{"files that are not there", planPods, planFlavorsCSV, []string{"--pods", "none.csv", "--flavors", "nothing.csv"}, []string{"--pods: open none.csv", "--flavors: open nothing.csv"}},
-		{"no files", planPods, planFlavorsCSV, []string{"--pods", "", "--flavors", ""}, []string{"--pods: name the file", "--flavors: name the file"}},
+		{"no files", planPods, planFlavorsCSV, []string{"--pods", "", "--flavors", ""}, []string{"--pods is required: the file", "--flavors is required: the file"}},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {

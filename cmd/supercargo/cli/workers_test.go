@@ -76,7 +76,7 @@ func TestWorkersRefusesWhatCannotBe(t *testing.T) {
 		{"a target with something behind it", fourTasks, []string{"--law", "hpa-20x"}, "--law"},
 		{"a worker without memory", fourTasks, []string{"--worker", "cores=3"}, "--worker \"cores=3\": must have both"},
 		{"a worker of nothing", fourTasks, []string{"--worker", "cores=0,memory=1Gi"}, "\"0\" is not an amount of cores"},
-		{"half a core", fourTasks, []string{"--worker", "cores=2500m,memory=1Gi"}, "want whole cores"},
+		{"half a core", fourTasks, []string{"--worker", "cores=2500m,memory=1Gi"}, "must have whole cores"},
 		{"disks", fourTasks, []string{"--worker", "cores=1,disk=1Gi"}, "\"disk\" is nothing"},
 		{"cores twice", fourTasks, []string{"--worker", "cores=1,cores=2"}, "cores is set twice"},
 		{"more at the start than ever", fourTasks, []string{"--start-workers", "5", "--max-workers", "4"}, "--start-workers 5: must be from 0 to --max-workers"},
@@ -93,7 +93,7 @@ func TestWorkersRefusesWhatCannotBe(t *testing.T) {
 			}
 		})
 	}
-	if code, _, stderr := supercargo(t, "", "workers"); code != exitUsage || !strings.Contains(stderr, "--tasks: name the file") {
+	if code, _, stderr := supercargo(t, "", "workers"); code != exitUsage || !strings.Contains(stderr, "--tasks is required: the file") {
 		t.Errorf("exit code %d and %q, want 2 and the flag named", code, stderr)
 	}
 }

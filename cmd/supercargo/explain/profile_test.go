@@ -52,7 +52,7 @@ func TestAMachineProfileIsWorthWhatIsKnown(t *testing.T) {
 			o.Spec.Models.Energy.SpreadPermille = 300
 		}, []string{"Learned: 2026-02-19T00:00:00Z, 252h0m0s ago\n", "trusted to 25 % (poor fit, old)"}},
 		{"one that was edited", func(o *v1alpha1.MachineProfile) { o.Spec.Models.Runtime.Terms[1].Coefficient = "NaN" },
-			[]string{"Not used: spec.models.runtime.terms[1]", "score neutral"}},
+			[]string{"Not used: spec.models.runtime.terms[1]", "neutral score"}},
 		{"an empty one", func(o *v1alpha1.MachineProfile) { o.Spec.Models = nil }, []string{"Not used: nothing has been learned yet"}},
 		{"one that waits for a node", func(o *v1alpha1.MachineProfile) {
 			o.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ProfileProbed, Status: metav1.ConditionFalse, Reason: "NoEmptyNode", Message: "no node can be probed"}}

@@ -146,7 +146,7 @@ func (c Config) Validate() error {
 	errs := input.Faults{c.Plant.Validate()}
 	errs.If(c.Decider == nil, "a decider is required")
 	if len(c.Rates) == 0 {
-		errs = append(errs, errors.New("at least one arrival rate is required"))
+		errs = append(errs, errors.New("arrival rates: at least one is required"))
 	} else if horizon := Horizon(c.Rates); c.Warmup < 0 || c.Warmup >= horizon {
 		errs = append(errs, fmt.Errorf("warm-up %v: must be 0 or more and less than the series, which lasts %v", c.Warmup, horizon))
 	}

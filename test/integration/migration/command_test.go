@@ -109,7 +109,7 @@ func TestTheCommandNeedNotWait(t *testing.T) {
 	b := newBench(t, "nowait", 2)
 	b.bare()
 	code, stdout, stderr := b.supercargo("migrate", "work", "--no-wait", "--to", b.node(1), "--method", "checkpoint")
-	if code != 0 || !strings.Contains(stdout, "is made") {
+	if code != 0 || !strings.Contains(stdout, " created") {
 		t.Fatalf("exit %d: %s%s", code, stdout, stderr)
 	}
 	m := b.migrations()
