@@ -93,7 +93,7 @@ func TestPodsOfServicesLeaveAsTheOwnerOfTheNodeLetsThem(t *testing.T) {
 		{"it must not be disrupted for a while", out, both(started(5*time.Minute-time.Second), says(disrupt, "5m")), stays, "karpenter.sh/do-not-disrupt: 5m, and started 4m59s ago"},
 		{"it must not be disrupted until now", out, both(started(5*time.Minute), says(disrupt, "5m")), evict, ""},
 		{"it must not be disrupted for a while from its start, which has yet to come", out, both(notStarted, says(disrupt, "5m")), stays, "karpenter.sh/do-not-disrupt: 5m"},
-		{"it must not be disrupted for what nobody can read", out, says(disrupt, "5 minutes"), stays, `karpenter.sh/do-not-disrupt: 5 minutes, which is neither true, false nor a duration such as 5m`},
+		{"it must not be disrupted for what nobody can read", out, says(disrupt, "5 minutes"), stays, `karpenter.sh/do-not-disrupt: 5 minutes, which must be true, false or a duration such as 5m`},
 		{"it says nothing of whether it may be disrupted", out, says(disrupt, ""), evict, ""},
 		{"nobody would start it again", out, bare, stays, "no controller"},
 		{"nobody would start it again, safe or not", out, both(bare, says(safe, "true")), stays, "no controller"},

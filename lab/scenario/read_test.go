@@ -311,12 +311,12 @@ func TestFaultsOfFlavors(t *testing.T) {
 		{"cpu: 1, memory: 1Gi, pricePerHour: 1", `s.yaml:6: spec.flavors[0].name: is required`},
 		{"name: '', cpu: 1, memory: 1Gi, pricePerHour: 1", `flavors[0].name: "" is not a valid name`},
 		{"name: f, cpu: 0, memory: 1Gi, pricePerHour: 1", `flavors[0].cpu: "0" must be more than 0`},
-		{"name: f, cpu: 0.0001, memory: 1Gi, pricePerHour: 1", `flavors[0].cpu: "0.0001" is finer than 1/1000`},
+		{"name: f, cpu: 0.0001, memory: 1Gi, pricePerHour: 1", `flavors[0].cpu: "0.0001" must be a multiple of 1/1000`},
 		{"name: f, cpu: 1e3, memory: 1Gi, pricePerHour: 1", `flavors[0].cpu: "1e3" must be cores or milli-CPU`},
 		{"name: f, cpu: 1, memory: 8 GB, pricePerHour: 1", `flavors[0].memory: "8 GB" must be an amount such as 300Mi`},
 		{"name: f, cpu: 1, memory: 99999999Ti, pricePerHour: 1", `flavors[0].memory: "99999999Ti" is too large`},
 		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: $1", `flavors[0].pricePerHour: "$1" is not a plain decimal number`},
-		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 0.0000001", `flavors[0].pricePerHour: "0.0000001" is finer than 1/1000000`},
+		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 0.0000001", `flavors[0].pricePerHour: "0.0000001" must be a multiple of 1/1000000`},
 		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, speed: 0", `flavors[0].speed: "0" must be more than 0`},
 		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, wattsIdle: 1", `flavors[0]: must have both or neither of wattsIdle and wattsFull`},
 		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, wattsIdle: 2, wattsFull: 1", `flavors[0].wattsIdle: "2" must be at most wattsFull`},
@@ -408,7 +408,7 @@ func TestAllFaultsAreListedByLineUpToABound(t *testing.T) {
 	want := `s.yaml:6: spec.maxNodes: "x" is not a plain decimal number such as 12 or 0.5
 s.yaml:7: spec.nodes[0].count: "y" is not a plain decimal number such as 12 or 0.5
 s.yaml:7: spec.nodes[0].flavor: is required: must be the name of a flavor
-badf.csv:2: cpu: "-1" is negative, want zero or more`
+badf.csv:2: cpu: "-1" must be 0 or more`
 	if err == nil || err.Error() != want {
 		t.Errorf("got:\n%v\nwant:\n%s", err, want)
 	}

@@ -69,25 +69,25 @@ func TestReadPodsRefusesBadInput(t *testing.T) {
 		{"nothing at all", "", "t.csv: is empty, want a header row"},
 		{"only a byte order mark", "\ufeff", "t.csv: is empty"},
 		{"a header without rows", genericHeader, "t.csv: has a header but no rows"},
-		{"a header of no format", "a,b\n1,2\n", "t.csv:1: has no known column, want a header with arrival_s,cpu_milli"},
+		{"a header of no format", "a,b\n1,2\n", "t.csv:1: has no known column: the header must have arrival_s,cpu_milli"},
 		{"a missing column", "arrival_s,cpu_milli,memory_mib\n1,2,3\n", "t.csv:1: runtime_s: is missing from the header"},
 		{"a missing openb column", "name,cpu_milli,memory_mib,qos,creation_time\n", "t.csv:1: deletion_time: is missing"},
-		{"an unknown column", "arrival_s,cpu_milli,memory_mib,runtime_s,gpu\n", "t.csv:1: gpu: is no column of the generic trace"},
+		{"an unknown column", "arrival_s,cpu_milli,memory_mib,runtime_s,gpu\n", "t.csv:1: gpu: is not a column of the generic trace"},
 		{"a column twice", "arrival_s,cpu_milli,memory_mib,runtime_s,arrival_s\n", "t.csv:1: arrival_s: stands twice"},
 		{"an openb column twice", "qos," + openbHeader, "t.csv:1: qos: stands twice"},
-		{"too few cells", genericHeader + "1,2,3\n", "t.csv:2: has 3 cells, want 4"},
-		{"too many cells", genericHeader + "1,2,3,4,5\n", "t.csv:2: has 5 cells, want 4"},
-		{"an empty number", genericHeader + "1,,3,4\n", "t.csv:2: cpu_milli: is empty, want a number"},
+		{"too few cells", genericHeader + "1,2,3\n", "t.csv:2: has 3 cells: must be 4"},
+		{"too many cells", genericHeader + "1,2,3,4,5\n", "t.csv:2: has 5 cells: must be 4"},
+		{"an empty number", genericHeader + "1,,3,4\n", "t.csv:2: cpu_milli: is empty: a number is required"},
 		{"not a number", genericHeader + "NaN,2,3,4\n", `t.csv:2: arrival_s: "NaN" is not a plain decimal number`},
 		{"infinity", genericHeader + "1,2,3,+Inf\n", `t.csv:2: runtime_s: "+Inf" is not a plain decimal number`},
 		{"an exponent", genericHeader + "1e3,2,3,4\n", `t.csv:2: arrival_s: "1e3" is not a plain decimal number`},
-		{"a negative number", genericHeader + "1,2,-3,4\n", `t.csv:2: memory_mib: "-3" is negative, want zero or more`},
+		{"a negative number", genericHeader + "1,2,-3,4\n", `t.csv:2: memory_mib: "-3" must be 0 or more`},
 		{"an overflow", genericHeader + "99999999999999999999,2,3,4\n", "is too large"},
 		{"an end beyond all time", genericHeader + "9000000000,2,3,9000000000\n", "t.csv:2: runtime_s: \"9000000000\" is too large"},
 		{"more CPU than any machine has", genericHeader + "1,1000000001,3,4\n", "t.csv:2: cpu_milli: \"1000000001\" is too large"},
 		{"a very long number", genericHeader + "1," + strings.Repeat("0", 41) + ",3,4\n", "has more than 40 characters"},
 		{"half a milli-CPU", genericHeader + "1,2.5,3,4\n", `t.csv:2: cpu_milli: "2.5" is no whole number`},
-		{"less than a nanosecond", genericHeader + "0.0000000001,2,3,4\n", "is finer than 1/1000000000"},
+		{"less than a nanosecond", genericHeader + "0.0000000001,2,3,4\n", "must be a multiple of 1/1000000000"},
 		{"a point without digits", genericHeader + "1.,2,3,4\n", "is not a plain decimal number"},
 		{"a stray quote", genericHeader + "1\",2,3,4\n", "t.csv:2: has a quote within a cell"},
 		{"a quote left open", genericHeader + "\"1,2,3,4\n", "t.csv:2: has a quote within a cell"},
@@ -133,7 +133,7 @@ func TestReadPodsListsEveryFaultUpToTheBound(t *testing.T) {
 	if len(all.List) != table.MaxErrors || all.More != table.MaxErrors {
 		t.Errorf("lists %d faults and counts %d more, want %d and %d", len(all.List), all.More, table.MaxErrors, table.MaxErrors)
 	}
-	want := table.Error{File: "t.csv", Line: 2, Column: "runtime_s", Problem: `"-1" is negative, want zero or more`}
+	want := table.Error{File: "t.csv", Line: 2, Column: "runtime_s", Problem: `"-1" must be 0 or more`}
 	if all.List[1] != want {
 		t.Errorf("second fault is %+v, want %+v", all.List[1], want)
 	}

@@ -113,9 +113,9 @@ func TestMissingObjectsAreNamedWithTheFieldThatNamesThem(t *testing.T) {
 		objects []client.Object
 		says    string
 	}{
-		{"no template", nil, "ConfigMap home/join, named in spec.openStack.userData.configMap, does not exist"},
-		{"no such entry", []client.Object{join}, "ConfigMap home/join has no entry user-data, which spec.openStack.userData.configMap.key names"},
-		{"no values", []client.Object{good}, "Secret home/values, named in spec.openStack.userData.values, does not exist"},
+		{"no template", nil, "ConfigMap home/join in spec.openStack.userData.configMap does not exist"},
+		{"no such entry", []client.Object{join}, "ConfigMap home/join has no entry user-data of spec.openStack.userData.configMap.key"},
+		{"no values", []client.Object{good}, "Secret home/values in spec.openStack.userData.values does not exist"},
 	}
 	for _, tc := range tests {
 		_, err := readUserData(t.Context(), fake.NewClientBuilder().WithObjects(tc.objects...).Build(), spec)

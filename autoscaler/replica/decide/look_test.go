@@ -50,7 +50,7 @@ func TestWhatASourceAnswers(t *testing.T) {
 		{"one sample", []Sample{{Value: 3, At: start}}, nil, 3, ""},
 		{"no answer", nil, errors.New("ask x: no answer within 1s"), math.NaN(), "no answer within 1s"},
 		{"no series", nil, nil, math.NaN(), "no series"},
-		{"two series", []Sample{{Value: 3}, {Value: 4}}, nil, math.NaN(), "2 series, want one"},
+		{"two series", []Sample{{Value: 3}, {Value: 4}}, nil, math.NaN(), "2 series, must be one"},
 		{"not a number", []Sample{{Value: math.NaN()}}, nil, math.NaN(), "not a number"},
 		{"infinite, which the law refuses", []Sample{{Value: math.Inf(1)}}, nil, math.Inf(1), ""},
 	} {

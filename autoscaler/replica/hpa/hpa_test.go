@@ -90,7 +90,7 @@ func TestAClockThatWasSetBackDoesNotStopThePapersLaw(t *testing.T) {
 
 func TestConstantsOutOfRangeAreRefused(t *testing.T) {
 	err := Config{Tolerance: -1, Stabilization: -1, GrowPods: -1}.Validate()
-	for _, field := range []string{"least", "target", "interval", "tolerance", "time is below", "growth"} {
+	for _, field := range []string{"minimum replicas", "target", "interval", "tolerance", "all times", "growth"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("error %v, want it to name %s", err, field)
 		}

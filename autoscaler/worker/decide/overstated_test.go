@@ -48,11 +48,11 @@ func TestTasksThatDeclareFarMoreThanTheyUseAreNamed(t *testing.T) {
 		want string // empty: nothing is reported
 	}{
 		{"memory keeps others away", Category{Need: declared(1, 8), Source: Declared, Used: declared(0, 1), Recent: hour, Ended: 5},
-			"category c declares 1 cores, 8192 MiB of memory and used 1 cores, 1024 MiB of memory at most: 4 of its tasks would fit where 2 do, at $0.0500 each instead of $0.1000"},
+			"category c declares 1 cores, 8192 MiB of memory and used at most 1 cores, 1024 MiB of memory: 4 of its tasks would fit where 2 do, at $0.0500 each instead of $0.1000"},
 		{"a whole worker", Category{Need: cores(4), Source: WholeWorker, Used: estimate.Resources{MilliCores: 1003, MemoryBytes: giga}, Recent: hour, Ended: 5},
-			"category c declares nothing, gets a whole worker and used 1 cores, 1024 MiB of memory at most: 4 of its tasks would fit where 1 does"},
+			"category c declares nothing and gets a whole worker and used at most 1 cores, 1024 MiB of memory: 4 of its tasks would fit where 1 does"},
 		{"a whole worker of a smaller flavor then", Category{Need: cores(2), Source: WholeWorker, Used: declared(1, 1), Recent: hour, Ended: 5}, "where 1 does"},
-		{"what the manager gives by itself", Category{Need: declared(4, 1), Source: Measured, Used: declared(1, 1), Recent: hour, Ended: 5}, "category c is given 4 cores"},
+		{"what the manager gives by itself", Category{Need: declared(4, 1), Source: Measured, Used: declared(1, 1), Recent: hour, Ended: 5}, "category c is allocated 4 cores"},
 		{"too few have ended", Category{Need: declared(1, 8), Source: Declared, Used: declared(0, 1), Recent: hour, Ended: 4}, ""},
 		{"nobody has measured it", Category{Need: declared(4, 8), Source: Declared, Recent: hour, Ended: 5}, ""},
 		{"nobody has seen it wait or run", Category{Used: declared(0, 1), Recent: hour, Ended: 5}, ""},

@@ -32,7 +32,7 @@ func explainedFleet() *v1alpha1.NodeFleet {
 			},
 			Kept: []v1alpha1.KeptMachine{{Node: "batch-3", Reason: "pod default/web must not be moved: it has annotation karpenter.sh/do-not-disrupt: true"}},
 			Deferral: &v1alpha1.FleetDeferral{
-				Reason: "2 pods wait for room that comes free", Pods: 2, PodNames: []string{"ns/c", "ns/d"}, SavesDollars: "0.012", BuyDollars: "0.372", WaitDollars: "0.36",
+				Reason: "2 pods wait for room that becomes free", Pods: 2, PodNames: []string{"ns/c", "ns/d"}, SavesDollars: "0.012", BuyDollars: "0.372", WaitDollars: "0.36",
 				RoomTime: metav1.NewTime(at.Add(5 * time.Minute)), BuyTime: metav1.NewTime(at.Add(12 * time.Minute)),
 			},
 			LastDecision: &v1alpha1.FleetDecision{
@@ -101,7 +101,7 @@ func TestExplainSaysWhyAFleetIsAsItIs(t *testing.T) {
 		"NodeFleet batch, class Batch, mode Act",
 		"7 machines, 2 in flight, 3 pods pending, $1.344/h (machines for all its pods cost at least $1.21/h)",
 		"Ready: True (Reconciled) all is well",
-		"Waiting saves $0.012: 2 pods wait for room that comes free; room for the last pod is expected at 08:05:00, and a machine for the first pod is bought at 08:12:00 at the latest; 2 pods: ns/c, ns/d\n",
+		"Waiting saves $0.012: 2 pods wait for room that becomes free; room for the last pod is expected at 08:05:00, and a machine for the first pod is bought at 08:12:00 at the latest; 2 pods: ns/c, ns/d\n",
 		"Last decision, 2026-11-21 08:00:00 UTC, mode Act:\n  buy 2 m-4x for 9 pods",
 		"buy 2 m-4x for 9 pods: cheapest that holds them",
 		"    at $0.192/h, 1m30s to start, paid for 25h4m0s in all: $4.8128 until they are empty\n" +

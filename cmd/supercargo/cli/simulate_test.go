@@ -201,7 +201,7 @@ func TestSimulateRefusesBadInput(t *testing.T) {
 		want     []string
 	}{
 		{"a field that is none", with("  horizon", "  horizont"), nil, nil, []string{"s.yaml:5: spec.horizont: ", "must be one of"}},
-		{"a negative size", with("memory: 2Gi", "memory: -2Gi"), nil, nil, []string{`s.yaml:11: spec.workload.pods[0].memory: "-2Gi" is negative, want zero or more`}},
+		{"a negative size", with("memory: 2Gi", "memory: -2Gi"), nil, nil, []string{`s.yaml:11: spec.workload.pods[0].memory: "-2Gi" must be 0 or more`}},
 		{"no number", with("0.1371", ".nan"), nil, nil, []string{`s.yaml:7: spec.flavors[0].pricePerHour: ".nan" is not a plain decimal number`}},
 		{"NaN", with("cpu: 500m", "cpu: NaN"), nil, nil, []string{`s.yaml:11: spec.workload.pods[0].cpu: "NaN" `}},
 		{"a trace that is not there", tracing, nil, nil, []string{"s.yaml:14: spec.workload.traces[0].file: ", "t.csv"}},

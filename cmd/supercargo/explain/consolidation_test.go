@@ -22,7 +22,7 @@ func TestADecisionAboutNodesIsSaidInLines(t *testing.T) {
 			{Pod: "jobs/p", Method: "migrate", Target: "a", Reason: "cheapest"}, {Pod: "jobs/q", Method: "wait"},
 		}}},
 		Energy: []mover.DecidedTransfer{{Time: at, Pod: "jobs/r", From: "a", Target: "d", Method: "Checkpoint", Reason: "jobs/r scores 90"}},
-		Kept:   []v1alpha1.Rejection{{Name: "a", Reason: "it takes pods of other nodes"}},
+		Kept:   []v1alpha1.Rejection{{Name: "a", Reason: "it receives pods of other nodes"}},
 	})
 	want := strings.TrimPrefix(`
 Consolidation, mode Act, policy CostAware, as of 2026-01-01 12:00:00
@@ -38,7 +38,7 @@ Pods that are better suited to other machines, as of 12:00:00:
   Checkpoint jobs/r from a to d: jobs/r scores 90
 
 Nodes that are kept:
-  a: it takes pods of other nodes
+  a: it receives pods of other nodes
 2 more are not listed
 `, "\n")
 	if diff := cmp.Diff(want, got.String()); err != nil || diff != "" {

@@ -16,8 +16,8 @@ func Policy(w io.Writer, p *v1alpha1.ReplicaPolicy) error {
 	if spec.SLO != nil {
 		fmt.Fprintf(&b, "Target: a mean response time of %v\n", spec.SLO.ResponseTime.Duration)
 	}
-	fmt.Fprintf(&b, "%d replicas desired (%d to %d allowed); %d requested, %d pods, %d of them Ready\n",
-		s.WantedReplicas, spec.MinReplicas, spec.MaxReplicas, s.AskedReplicas, s.Replicas, s.ReadyReplicas)
+	fmt.Fprintf(&b, "%d replicas desired (%d to %d allowed); %d in the spec of the target, %d pods, %d of them Ready\n",
+		s.DesiredReplicas, spec.MinReplicas, spec.MaxReplicas, s.SpecReplicas, s.Replicas, s.ReadyReplicas)
 	if s.StartUp != nil {
 		fmt.Fprintf(&b, "Pods take %v ± %v to become Ready, learned from %d pods\n", s.StartUp.Mean.Duration, s.StartUp.Deviation.Duration, s.StartUp.Samples)
 	}
@@ -45,7 +45,7 @@ func policyFigures(o *v1alpha1.ReplicaObservation) string {
 		response = o.ResponseTime.Duration.String()
 	}
 	return fmt.Sprintf("%s requests/s, response time %s, queue length %s, utilisation %s %%, with %d of %d replicas Ready",
-		orUnknown(o.ArrivalRate), response, orUnknown(o.QueueLength), orUnknown(o.UtilizationPercent), o.ReadyReplicas, o.AskedReplicas)
+		orUnknown(o.ArrivalRate), response, orUnknown(o.QueueLength), orUnknown(o.UtilizationPercent), o.ReadyReplicas, o.SpecReplicas)
 }
 
 func writePolicyDecision(b *strings.Builder, d *v1alpha1.ReplicaDecision) {

@@ -15,13 +15,13 @@ import (
 func TestAReplicaPolicyIsSaidInLines(t *testing.T) {
 	at := metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
 	took := func(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
-	seen := v1alpha1.ReplicaObservation{Time: at, ArrivalRate: "250", ResponseTime: took(2 * time.Second), QueueLength: "500", UtilizationPercent: "125", AskedReplicas: 20, ReadyReplicas: 20, Notes: []string{"queueLength: arrival rate times response time"}}
+	seen := v1alpha1.ReplicaObservation{Time: at, ArrivalRate: "250", ResponseTime: took(2 * time.Second), QueueLength: "500", UtilizationPercent: "125", SpecReplicas: 20, ReadyReplicas: 20, Notes: []string{"queueLength: arrival rate times response time"}}
 	p := &v1alpha1.ReplicaPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},
 		Spec: v1alpha1.ReplicaPolicySpec{Target: v1alpha1.ReplicaTarget{Kind: "Deployment", Name: "web"}, Law: v1alpha1.ReplicaLawSpec{Name: v1alpha1.LawPredictive}, Mode: v1alpha1.ReplicasAct,
 			MinReplicas: 2, MaxReplicas: 40, SLO: &v1alpha1.ServiceLevel{ResponseTime: *took(200 * time.Millisecond)}},
 		Status: v1alpha1.ReplicaPolicyStatus{
-			WantedReplicas: 38, AskedReplicas: 38, Replicas: 38, ReadyReplicas: 30, LastObservation: &seen,
+			DesiredReplicas: 38, SpecReplicas: 38, Replicas: 38, ReadyReplicas: 30, LastObservation: &seen,
 			StartUp:    &v1alpha1.LearnedTime{Mean: *took(5 * time.Second), Deviation: *took(700 * time.Millisecond), Samples: 9},
 			Conditions: []metav1.Condition{{Type: "Ready", Status: "True", Reason: "Deciding", Message: "The law decides, and the target is scaled"}},
 			LastDecision: &v1alpha1.ReplicaDecision{Time: at, Mode: v1alpha1.ReplicasAct, From: 20, To: 38, Reasons: []string{"too much", "38 work it off"}, Observation: seen,
@@ -35,7 +35,7 @@ func TestAReplicaPolicyIsSaidInLines(t *testing.T) {
 	}
 	want := `ReplicaPolicy web of Deployment web, law Predictive, mode Act
 Target: a mean response time of 200ms
-38 replicas desired (2 to 40 allowed); 38 requested, 38 pods, 30 of them Ready
+38 replicas desired (2 to 40 allowed); 38 in the spec of the target, 38 pods, 30 of them Ready
 Pods take 5s ± 700ms to become Ready, learned from 9 pods
 Ready: True (Deciding) The law decides, and the target is scaled
 

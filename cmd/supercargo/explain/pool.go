@@ -18,8 +18,8 @@ func Pool(w io.Writer, p *v1alpha1.WorkerPool) error {
 	s := &p.Status
 	var b strings.Builder
 	fmt.Fprintf(&b, "WorkerPool %s/%s, mode %s, phase %s\n", p.Namespace, p.Name, p.Spec.Mode, orUnknown(string(s.Phase)))
-	fmt.Fprintf(&b, "%d workers connected, %d starting, %d leaving; %d to %d allowed\n",
-		s.Workers.Connected, s.Workers.Coming, s.Workers.Leaving, p.Spec.Limits.Min, p.Spec.Limits.Max)
+	fmt.Fprintf(&b, "%d workers connected, %d starting, %d draining; %d to %d allowed\n",
+		s.Workers.Connected, s.Workers.Starting, s.Workers.Draining, p.Spec.Limits.Min, p.Spec.Limits.Max)
 	if q := s.Queue; q != nil {
 		fmt.Fprintf(&b, "Manager %s: %d tasks wait for %s cores, %d run, %d are done; it has lost %d workers\n",
 			q.Address, q.Waiting, orUnknown(s.ShortageCores), q.Running, q.Done, q.WorkersLost)

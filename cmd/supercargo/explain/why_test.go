@@ -187,7 +187,7 @@ func TestFlavorsAreGroupedByWhatKeepsThePodFromThem(t *testing.T) {
 		{2, "", []string{"back", "large"}},
 		{1, "its price is unknown", []string{"unpriced"}},
 		{1, "quota: it has its maximum of 5 machines", []string{"full"}},
-		{1, "sold out: 2 machines did not come, in back-off until 2026-11-26T12:01:00Z", []string{"gone"}},
+		{1, "sold out: the nodes of 2 machines did not become ready, in back-off until 2026-11-26T12:01:00Z", []string{"gone"}},
 		{1, "too small (CPU)", []string{"small"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

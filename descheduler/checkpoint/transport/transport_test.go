@@ -134,7 +134,7 @@ func TestClocksThatAreApartAreNamed(t *testing.T) {
 				}
 				b.sender.Clock, b.receiver.Clock = clocktesting.NewFakeClock(made["source"]), clocktesting.NewFakePassiveClock(made["target"])
 				b.listen()
-				b.wantFailure(b.reach(), checkpoint.ReasonTransferFailed, "set the clocks of both nodes right")
+				b.wantFailure(b.reach(), checkpoint.ReasonTransferFailed, "correct the clocks of both nodes")
 			})
 		}
 	}

@@ -109,7 +109,7 @@ func All() ([]Metric, error) {
 // use the same registry, and in this process the metrics of both are registered in it.
 var prefixes = map[string]string{
 	"supercargo_nodefleet_": "autoscaler", "supercargo_replicapolicy_": "autoscaler", "supercargo_workerpool_": "autoscaler",
-	"supercargo_wanted_replicas": "autoscaler", "supercargo_pricelist_": "autoscaler",
+	"supercargo_desired_replicas": "autoscaler", "supercargo_pricelist_": "autoscaler",
 	"supercargo_migration_": "descheduler", "supercargo_eviction_": "descheduler", "supercargo_mover_": "descheduler",
 	"supercargo_probes_total": "descheduler", "supercargo_profile_": "descheduler",
 }

@@ -375,7 +375,7 @@ func TestAPolicySaysWhatItsLawThinks(t *testing.T) {
 		Spec: v1alpha1.ReplicaPolicySpec{Target: v1alpha1.ReplicaTarget{Kind: "Deployment", Name: "web"}, Law: v1alpha1.ReplicaLawSpec{Name: v1alpha1.LawPredictive}, Mode: v1alpha1.ReplicasAct,
 			MinReplicas: 1, MaxReplicas: 9, SLO: &v1alpha1.ServiceLevel{ResponseTime: *lasting(200 * time.Millisecond)}},
 		Status: v1alpha1.ReplicaPolicyStatus{
-			WantedReplicas: 4, AskedReplicas: 4, Replicas: 3, ReadyReplicas: 2,
+			DesiredReplicas: 4, SpecReplicas: 4, Replicas: 3, ReadyReplicas: 2,
 			LastObservation: &v1alpha1.ReplicaObservation{Time: ago(time.Second), ArrivalRate: "20", ResponseTime: lasting(300 * time.Millisecond), QueueLength: "6", UtilizationPercent: "90", Notes: []string{"a note"}},
 			LastDecision:    &v1alpha1.ReplicaDecision{Time: ago(time.Minute), From: 3, To: 4, Reasons: []string{"more come"}, Expected: v1alpha1.ReplicaOutcome{ArrivalRate: "22", ResponseTime: lasting(150 * time.Millisecond), ReadySeconds: 5}},
 			Conditions:      []metav1.Condition{{Type: v1alpha1.PolicyMeasured, Status: "False", Message: "no metrics"}, {Type: v1alpha1.PolicyConflict, Status: "False"}, {Type: v1alpha1.PolicyReady, Status: "True"}},
@@ -384,7 +384,7 @@ func TestAPolicySaysWhatItsLawThinks(t *testing.T) {
 	page := Of(s, now)
 	want := Policy{
 		Name: "shop/web", Target: "Deployment web", Law: "Predictive", Mode: "Act", SLO: "200ms", At: now.Add(-time.Second).Unix(), Rate: "20", ResponseTime: "300ms", OverSLO: true,
-		Queue: "6", Utilization: "90", Notes: []string{"a note"}, Wanted: 4, Asked: 4, Replicas: 3, Ready: 2, Min: 1, Max: 9, Reasons: []string{"more come"},
+		Queue: "6", Utilization: "90", Notes: []string{"a note"}, Desired: 4, Spec: 4, Replicas: 3, Ready: 2, Min: 1, Max: 9, Reasons: []string{"more come"},
 		Conditions: []Condition{{"Conflict", "False", "", "", true}, {"Measured", "False", "", "no metrics", false}, {"Ready", "True", "", "", true}},
 	}
 	if diff := cmp.Diff(want, page.Policies[0]); diff != "" {
@@ -400,7 +400,7 @@ func TestAPoolShowsItsQueueAndItsDecision(t *testing.T) {
 	s := with(nil)
 	s.Pools = []*v1alpha1.WorkerPool{
 		{ObjectMeta: metav1.ObjectMeta{Namespace: "g", Name: "b"}, Spec: v1alpha1.WorkerPoolSpec{Mode: v1alpha1.WorkerPoolAct, Limits: v1alpha1.WorkerLimits{Min: 1, Max: 8}}, Status: v1alpha1.WorkerPoolStatus{
-			Phase: "Runtime", ShortageCores: "3", Queue: &v1alpha1.WorkQueueStatus{Waiting: 3, Running: 2, Done: 1}, Workers: v1alpha1.WorkerCounts{Connected: 2, Coming: 1}, SilentSince: new(ago(time.Minute)),
+			Phase: "Runtime", ShortageCores: "3", Queue: &v1alpha1.WorkQueueStatus{Waiting: 3, Running: 2, Done: 1}, Workers: v1alpha1.WorkerCounts{Connected: 2, Starting: 1}, SilentSince: new(ago(time.Minute)),
 			LastDecision: &v1alpha1.WorkerDecision{Time: ago(time.Minute), Add: 1, Flavor: "large", Reason: "3 tasks wait", Waiting: 3, WaitingThen: 2, ExpectedReady: lasting(time.Minute)},
 		}},
 		{ObjectMeta: metav1.ObjectMeta{Namespace: "g", Name: "a"}, Status: v1alpha1.WorkerPoolStatus{LastDecision: &v1alpha1.WorkerDecision{Time: ago(time.Hour), Drain: []string{"x", "y"}, Reason: "nothing waits", MeasuredReady: lasting(time.Second)}}},
@@ -408,7 +408,7 @@ func TestAPoolShowsItsQueueAndItsDecision(t *testing.T) {
 	page := Of(s, now)
 	want := []Pool{
 		{Name: "g/a", Conditions: []Condition{}},
-		{Name: "g/b", Mode: "Act", Phase: "Runtime", Known: true, Waiting: 3, Running: 2, Done: 1, ShortageCores: "3", Connected: 2, Coming: 1, Min: 1, Max: 8, SilentSince: now.Add(-time.Minute).Unix(), Conditions: []Condition{}},
+		{Name: "g/b", Mode: "Act", Phase: "Runtime", Known: true, Waiting: 3, Running: 2, Done: 1, ShortageCores: "3", Connected: 2, Starting: 1, Min: 1, Max: 8, SilentSince: now.Add(-time.Minute).Unix(), Conditions: []Condition{}},
 	}
 	if diff := cmp.Diff(want, page.Pools); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -183,7 +183,7 @@ func TestSlowAnswersEndWithTheTimeout(t *testing.T) {
 	defer s.Close()
 	defer close(hang)
 	_, err := client(t, Config{URL: s.URL, Timeout: 50 * time.Millisecond}).Query(t.Context(), "x", at)
-	if err == nil || !strings.Contains(err.Error(), "no answer within 50ms") {
+	if err == nil || !strings.Contains(err.Error(), "no response within 50ms") {
 		t.Errorf("error %v, want it to say for how long was waited", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
