@@ -190,7 +190,7 @@ func TestFaultsSayWhereAndWhatWouldBeRight(t *testing.T) {
 		{"  horizon: 3h", `s.yaml:7: spec.horizon: is set twice`},
 		{"  schedulingInterval: 0s", `spec.schedulingInterval: "0s" must be more than 0`},
 		{"  schedulingInterval: 20", `spec.schedulingInterval: "20" must be a duration with a unit, such as 20s`},
-		{"  scalingInterval: -5m", `spec.scalingInterval: "-5m" is negative`},
+		{"  scalingInterval: -5m", `spec.scalingInterval: "-5m" must be 0 or more`},
 		{"  scalingInterval: 100000h", `spec.scalingInterval: "100000h" must be at most 87600h0m0s`},
 		{"  scalingInterval: +5m", `"+5m" must be a duration`},
 		{"  billingPeriod:", `spec.billingPeriod: is empty: must be a duration`},
@@ -262,7 +262,7 @@ func TestFaultsSayWhereAndWhatWouldBeRight(t *testing.T) {
 		{pod("name: " + strings.Repeat("a", 252) + ", class: service, count: 2"), `is too long for a pod name`},
 		{pattern("shape: square, rate: 1/s"), `spec.workload.patterns[0].shape: "square" must be stable, growing`},
 		{pattern("shape: stable, rate: 1"), `patterns[0].rate: "1" must be a rate such as 0.5/s, 12/m or 30/h`},
-		{pattern("shape: stable, rate: -1/s"), `patterns[0].rate: "-1/s" is negative`},
+		{pattern("shape: stable, rate: -1/s"), `patterns[0].rate: "-1/s" must be 0 or more`},
 		{pattern("shape: stable, rate: 0/s"), `patterns[0].rate: "0/s" must be more than 0`},
 		{pattern("shape: stable, rate: 1/s, on: 1m"), `patterns[0].on: does not apply to the shape stable`},
 		{pattern("shape: stable, rate: 1000/s"), `patterns[0]: creates up to 7200000 pods`},
@@ -342,7 +342,7 @@ func TestFaultsOfFlavors(t *testing.T) {
 func TestFaultsOfElectricity(t *testing.T) {
 	tests := []struct{ line, want string }{
 		{"electricity: [{zone: a}, {zone: a}]", `spec.electricity[1]: is a second entry for zone "a"`},
-		{"electricity: [{pricePerKWh: -1}]", `electricity[0].pricePerKWh: "-1" is negative`},
+		{"electricity: [{pricePerKWh: -1}]", `electricity[0].pricePerKWh: "-1" must be 0 or more`},
 		{"electricity: [{pricePerKWh: {from: 0s}}]", `electricity[0].pricePerKWh: is an object: must be a list`},
 		{"electricity: [{gramsPerKWh: [{from: 1s, value: 3}]}]", `electricity[0].gramsPerKWh[0].from: "1s" must be 0s for the first step`},
 		{"electricity: [{gramsPerKWh: [{from: 0s, value: 3}, {from: 0s, value: 3}]}]", `gramsPerKWh[1].from: "0s" must be later`},
@@ -382,7 +382,7 @@ func TestFaultsOfDocuments(t *testing.T) {
 		{"no flavors", head, `spec.flavors: is required: must have at least one flavor`},
 		{"no catalogue", head + "  flavorsFile: nope.csv\n", `s.yaml:6: spec.flavorsFile: read nope.csv: no such file`},
 		{"no path", head + "  flavorsFile: ''\n", `spec.flavorsFile: "" must be the path`},
-		{"a bad catalogue", head + "  flavorsFile: badf.csv\n", `badf.csv:2: cpu: "-1" is negative`},
+		{"a bad catalogue", head + "  flavorsFile: badf.csv\n", `badf.csv:2: cpu: "-1" must be 0 or more`},
 		{"too large", strings.Repeat("#", MaxBytes+1), "s.yaml: is larger than 4194304 bytes"},
 	}
 	for _, tc := range tests {
