@@ -74,7 +74,7 @@ func TestABillIsComparedOnlyForTheSameWork(t *testing.T) {
 		{0, "cost $40.00/h (-75 %).", "too slow"},
 		{10, "cost $40.00/h (-75 %).", "too slow"}, // 5 %
 		{11, "not comparable with the $40.00/h of the fixed cluster, because 11 of 200 pods", "%)"},
-		{200, "for 200 of 200 pods", "%)"},
+		{200, "because 200 of 200 pods", "%)"},
 	} {
 		r := Fleet{PodsBound: 200 - tc.never, PodsNeverBound: tc.never, DollarsPerHour: 10, FixedDollarsPerHour: 40}
 		if got := r.bill(); !strings.Contains(got, "Paid: $10.00/h") || !strings.Contains(got, tc.want) || strings.Contains(got, tc.not) {
