@@ -64,7 +64,7 @@ func addPools(m ctrl.Manager, o Options) error {
 		return err
 	}
 	if len(served) == 0 {
-		o.Log.Info("WorkerPools are not installed: install their definition and restart to have workers of Work Queue managers scaled")
+		o.Log.Info("The CRD of WorkerPools is not installed: to scale the workers of Work Queue managers, install it and restart")
 		return nil
 	}
 	r := &worker.Reconciler{
@@ -85,7 +85,7 @@ func addFleets(m ctrl.Manager, o Options) error {
 		return err
 	}
 	if len(migrations) == 0 {
-		o.Log.Info("Migrations are not installed: install their definition and the descheduler and restart to have pods moved with their state")
+		o.Log.Info("The CRD of Migrations is not installed: to move pods with their state, install it and the descheduler and restart")
 	}
 	templates := clusterapi.NewTemplates(clock.RealClock{})
 	clouds := &openstack.Clouds{Live: m.GetAPIReader(), Writer: m.GetClient(), Clock: clock.RealClock{}}

@@ -23,7 +23,7 @@ func machinesOf(m ctrl.Manager, o Options) (cluster.Cluster, fleet.Changes, erro
 		return nil, fleet.Changes{}, err
 	}
 	if len(watched) == 0 {
-		o.Log.Info("cluster-api is not installed: install its v1beta2 API and restart for fleets with provider ClusterAPI")
+		o.Log.Info("cluster-api is not installed: for fleets with provider ClusterAPI, install its v1beta2 API and restart")
 	}
 	return m, fleet.Changes{In: m.GetCache(), Kinds: watched}, nil
 }
@@ -39,7 +39,7 @@ func machinesApart(m ctrl.Manager, o Options) (cluster.Cluster, fleet.Changes, e
 		err = m.Add(machines)
 	}
 	if err != nil {
-		return nil, fleet.Changes{}, fmt.Errorf("reach the cluster that has the MachineDeployments: %w", err)
+		return nil, fleet.Changes{}, fmt.Errorf("connect to the cluster of the MachineDeployments: %w", err)
 	}
 	return machines, fleet.Changes{In: machines.GetCache(), Kinds: clusterapi.Kinds(), Apart: true}, nil
 }
