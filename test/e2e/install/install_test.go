@@ -41,10 +41,10 @@ func TestSupercargoIsInstalledUsedUpgradedAndRemoved(t *testing.T) {
 	s.part("leaders are killed and others lead", (*site).leadersAreKilled)
 	s.part("a worker loses power and comes back", (*site).workerIsKilled)
 	s.part("certificates are made anew", (*site).certificatesAreMadeAnew)
-	s.part("the control plane has new certificates and starts again", (*site).controlPlaneIsRenewed)
 	s.part("a NodeFleet buys machines in a management cluster", (*site).fleetBuysElsewhere)
 	s.part("helm upgrade while a pod is being moved", (*site).upgradedWhileAPodMoves)
 	s.part("every right that an account has is needed, and none is missing", (*site).rightsAreRight)
+	s.part("the control plane has new certificates and starts again", (*site).controlPlaneIsRenewed)
 	s.part("helm uninstall leaves nodes and objects as they were", func(s *site) { s.uninstalled(before) })
 }
 
@@ -217,16 +217,22 @@ func (s *site) whole(name string, steps int64) {
 }
 
 func (s *site) jobIsDrained() {
+	s.drained("drained", defaultScheduler)
+	s.says("Succeeded", "{.items[*].status.phase}", "migrations")
+}
+
+// drained drains the node of a new Job, which moves, and waits until the Job is complete.
+func (s *site) drained(name, scheduler string) {
+	s.Helper()
 	const steps = 400
-	node := s.starts("drained", defaultScheduler, steps)
-	out := s.kubectl("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--pod-selector=job-name=drained", "--timeout=4m")
+	node := s.starts(name, scheduler, steps)
+	out := s.kubectl("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--pod-selector=job-name="+name, "--timeout=4m")
 	if !strings.Contains(out, "Eviction triggered evacuation") {
 		s.Errorf("the drain does not say that a pod moves:\n%s", out)
 	}
-	s.says("Running", `{.items[?(@.spec.nodeName!="`+node+`")].status.phase}`, "pods", "-l", "job-name=drained")
+	s.says("Running", `{.items[?(@.spec.nodeName!="`+node+`")].status.phase}`, "pods", "-l", "job-name="+name)
 	s.kubectl("uncordon", node)
-	s.whole("drained", steps)
-	s.says("Succeeded", "{.items[*].status.phase}", "migrations")
+	s.whole(name, steps)
 }
 
 // upgradedWhileAPodMoves upgrades the release while a Migration is in progress.

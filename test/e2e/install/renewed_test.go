@@ -25,7 +25,10 @@ mv /etc/kubernetes/away/*.yaml /etc/kubernetes/manifests/
 `
 
 // controlPlaneIsRenewed renews the certificates of the control plane and restarts it. No program of
-// ours is touched: all of them find their way back. The parts after this one use them.
+// ours is touched: all of them find their way back.
+//
+// It comes after the comparison of rights: an API server that has just started refuses, for a moment,
+// what roles grant, until it has read them.
 func (s *site) controlPlaneIsRenewed() {
 	old, began := s.servedSerial(), time.Now()
 	s.onControlPlane(renewal)
@@ -62,9 +65,7 @@ func (s *site) controlPlaneIsRenewed() {
 		s.says("True", `{.status.conditions[?(@.type=="Available")].status}`, "apiservice", api)
 	}
 	s.say("all pods are ready after %.0f s", time.Since(began).Seconds())
-	const steps = 100
-	s.starts("renewed", secondScheduler, steps)
-	s.whole("renewed", steps)
+	s.drained("renewed", secondScheduler)
 }
 
 // servedSerial is the number of the certificate that the API server has.
