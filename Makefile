@@ -170,7 +170,7 @@ test: test-unit test-first ## Run the unit tests and each program once against a
 test-all: test test-tools test-integration e2e e2e-workers e2e-openstack e2e-nodes verify images test-nightly ## Run everything (Debian 12, root; takes hours).
 
 .PHONY: test-nightly
-test-nightly: test-integration-nightly test-kubernetes test-kubernetes-nightly e2e-openstack-nightly e2e-nodes-nightly e2e-install test-books test-race test-peers test-vendor test-browser e2e-replicas conformance ## Run the tests that tell least for the time that they take (Debian 12, root; also wants chromium, nginx and gcc).
+test-nightly: test-integration-nightly test-kubernetes test-kubernetes-nightly e2e-openstack-nightly e2e-nodes-nightly e2e-install test-books test-race test-peers test-vendor test-browser e2e-replicas e2e-commands conformance ## Run the tests that tell least for the time that they take (Debian 12, root; also wants chromium, jq, nginx and gcc).
 
 .PHONY: test-unit
 test-unit: $(TOOLS)/gotestsum | $(DIST) ## Run the tests that need nothing but Go.
@@ -252,6 +252,10 @@ $(call k8s_tests,test-kubernetes-nightly): test-kubernetes-nightly-%: $(k8s_need
 .PHONY: e2e
 e2e: build $(TOOLS)/gotestsum $(TOOLS)/kustomize | $(DIST) ## Run the built binaries end to end.
 	SUPERCARGO_BIN="$(abspath $(BIN))" $(call go_test,e2e,-tags e2e -count 1 ./test/e2e/...)
+
+.PHONY: e2e-commands
+e2e-commands: build $(BIN)/kubectl $(TOOLS)/gotestsum $(TOOLS)/helm | $(DIST) ## Run the commands of the documentation on playgrounds (also wants jq).
+	SUPERCARGO_BIN="$(abspath $(BIN))" $(call go_test,e2e-commands,-tags commands -count 1 ./test/e2e/commands)
 
 .PHONY: conformance
 conformance: $(TOOLS)/etcd | $(DIST) ## Run Kubernetes' own scheduler integration suite with our profile and with the stock one; a table of differences (takes an hour or more).
