@@ -109,7 +109,7 @@ func (s *shell) prepare() {
 	s.Helper()
 	s.playground("exec bin/supercargo playground --nodes 2 --flavors test/data/aws/flavors.csv --machine-lag 10s --kubeconfig playground.kubeconfig --metrics-adapter --query-bind-address 127.0.0.1:9090")
 	for _, part := range []string{"base", "autoscaler", "descheduler", "agent", "meter", "evictions/open", "scheduler/second"} {
-		s.must("kubectl apply --server-side --force-conflicts -k manifests/" + part)
+		s.must("kubectl apply -k manifests/" + part)
 	}
 	flavors, err := os.ReadFile(root + "/test/data/aws/flavors.csv")
 	if err != nil {
