@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -21,6 +22,12 @@ var (
 	preset  = regexp.MustCompile(`^(.*\S) *\(default (.*)\)$`)
 	heading = regexp.MustCompile(`^([A-Z][A-Za-z ]*):$`)
 )
+
+// ofKubectl are options that select a cluster.
+var ofKubectl = strings.Fields(`
+	as as-group as-uid as-user-extra certificate-authority client-certificate client-key cluster context disable-compression
+	insecure-skip-tls-verify kubeconfig namespace request-timeout server tls-server-name token user cache-dir
+`)
 
 // options returns the page about the options of programs, given by the paths of their binaries, and all their commands.
 func options(programs []string) (string, error) {
@@ -47,15 +54,18 @@ func describe(b *strings.Builder, path, program string, words []string) error {
 	fmt.Fprintf(b, "\n## %s\n\n", strings.Join(append([]string{program}, words...), " "))
 	section, found := "", 0
 	var commands []string
-	for i, line := range strings.Split(string(help), "\n") {
-		if i == 0 {
-			fmt.Fprintf(b, "%s\n\n", cell(line))
-		}
+	about, _, _ := strings.Cut(string(help), "\n\n")
+	fmt.Fprintf(b, "%s\n\n", cell(about))
+	reads := strings.Contains(string(help), "--as-user-extra ")
+	if reads {
+		b.WriteString("Also the options of kubectl that select the cluster, such as `--kubeconfig`, `--context` and `--namespace`.\n\n")
+	}
+	for _, line := range strings.Split(string(help), "\n") {
 		if match := heading.FindStringSubmatch(line); match != nil {
 			section = match[1]
 			continue
 		}
-		if match := option.FindStringSubmatch(line); match != nil && strings.HasSuffix(section, "lags") && match[2] != "help" {
+		if match := option.FindStringSubmatch(line); match != nil && strings.HasSuffix(section, "lags") && match[2] != "help" && !(reads && slices.Contains(ofKubectl, match[2])) {
 			if found++; found == 1 {
 				b.WriteString("| option | default | description |\n| --- | --- | --- |\n")
 			}

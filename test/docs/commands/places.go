@@ -64,10 +64,11 @@ var Places = []Place{
 
 	// The command line.
 	{Command: `supercargo report energy --prometheus http://(prometheus\.monitoring|localhost:9090 --(power kepler|since 168h))`, Test: "TestReportEnergyOfAServer"},
+	{Command: `supercargo report energy -f `, Test: "TestReportEnergyOfAFile"},
 	{Command: `supercargo record .*--prometheus`, Test: "TestThePastOfAServerIsRecordedAndPlayed"},
 	{Command: `supercargo report nodes .*--at `, Test: "TestReportNodesOfAMoment"},
 	{Command: `supercargo demo --open`, Test: "TestDemoComparesTheProfiles"},
-	{Command: `supercargo dashboard --context production`, Replace: []string{"production", "playground"}, Until: `http://127\.0\.0\.1:9000`},
+	{Command: `supercargo dashboard --context production`, Replace: []string{"production", "supercargo-playground"}, Until: `http://127\.0\.0\.1:9000`},
 	{Command: `(bin/)?supercargo dashboard`, Until: `http://`},
 	{Command: `supercargo record `, Replace: []string{"168h", "5s"}},
 	{Command: `bin/supercargo playground .*my-manifests`, Replace: []string{"--workload", "--cluster-api=false --workload"}, Until: `(?m)^ready$`},
@@ -89,13 +90,15 @@ var Places = []Place{
 	{Command: `kubectl .*\blogs\b`, Test: installed},
 	{Command: `kubectl .*\btop\b`, Reason: "needs metrics-server"},
 	{Command: `kubectl .*\bpodmonitor\b`, Reason: "needs Prometheus Operator; TestMonitorsAndAlertsFitTheirRealKinds checks the objects"},
-	{Command: `kubectl .*\bport-forward\b`, Kubeadm: true},
-	{Command: `curl `, Kubeadm: true},
+	{Command: `kubectl .*\bport-forward\b`, Kubeadm: true, Until: `Forwarding from`},
 	{Command: `kubectl get --raw /api/v1/nodes/NODE/proxy/healthz`, Kubeadm: true},
 	{Command: `kubectl drain node-a`, Test: installed},
 	{Pages: `scheduler/replace`, Command: `.`, Test: installed},
 	{Command: `kubectl .*supercargo-kube-scheduler`, Test: installed},
 	{Command: `kubectl .*(--watch|-w)$`, Until: `.`},
+	// The playground has a metrics adapter of its own, and the binding of another page.
+	{Command: `kubectl apply --server-side -k manifests/(adapter|replicas)`, Replace: []string{"--server-side", "--server-side --force-conflicts --dry-run=server"}},
+	{Pages: `dashboard`, Command: `kubectl create clusterrolebinding audit `, Replace: []string{"binding audit ", "binding audit-too "}},
 
 	// OpenStack and Work Queue.
 	{Command: `openstack `, Test: "TestApplicationCredentialsLogIn"},

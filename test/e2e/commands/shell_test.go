@@ -22,7 +22,7 @@ import (
 const root = "../../.."
 
 // patience is the timeout of one command.
-const patience = 6 * time.Minute
+const patience = 5 * time.Minute
 
 // shell runs commands in a folder that looks like a checkout.
 type shell struct {
