@@ -16,7 +16,7 @@ dir=$(go list -mod=readonly -f '{{.Dir}}' sigs.k8s.io/cluster-api)
 tar -C "$dir" -c --exclude='*_test.go' --exclude=./docs --exclude=./test --exclude=./logos . | tar -C "$copy" -x --mode=u+w
 sed -i 's/^\t*Port: *webhookPort,$/Host: "127.0.0.1", &/' "$copy/main.go"
 if [[ $(diff "$dir/main.go" "$copy/main.go" | grep -c '^>') != 1 ]]; then
-	echo "build cluster-api: main.go sets the port of its webhooks elsewhere than it did; look how and change $0" >&2
+	echo "build cluster-api: main.go no longer sets the port of its webhooks as expected: adapt $0" >&2
 	exit 1
 fi
 cp go.mod go.sum dist/build/

@@ -49,6 +49,6 @@ while read -r version rest; do
 	done
 done <<<"$versions"
 if ((stale)); then
-	echo "the module files of other Kubernetes versions do not follow go.mod: run make modules" >&2
+	echo "the module files of other Kubernetes versions are not up to date with go.mod: run make modules" >&2
 	exit 1
 fi

@@ -96,7 +96,7 @@ func (r *round) note() {
 		r.tell(kind, e.Reason, e.Action, e.Message)
 	}
 	if r.fleet.Status.Intent != nil {
-		r.info(context.Background(), "dropping an intent that was left unfinished; what is left of it is decided again", "intent", r.fleet.Status.Intent.ID)
+		r.info(context.Background(), "Dropping an unfinished intent, its remaining changes will be decided again", "intent", r.fleet.Status.Intent.ID)
 		r.fleet.Status.Intent = nil
 	}
 	r.recordRejected()
@@ -129,7 +129,7 @@ func (r *round) unseenJoined(ctx context.Context) (bool, error) {
 	}
 	var list corev1.NodeList
 	if err := r.Live.List(ctx, &list); err != nil {
-		return false, fmt.Errorf("list nodes before machines without a node are released: %w", err)
+		return false, fmt.Errorf("list nodes before releasing machines without a node: %w", err)
 	}
 	nodes := make(map[string]*corev1.Node, len(list.Items))
 	for i := range list.Items {
@@ -145,7 +145,7 @@ func (r *round) unseenJoined(ctx context.Context) (bool, error) {
 		return err
 	})
 	if err != nil {
-		return false, fmt.Errorf("look again at machines before they are released: %w", err)
+		return false, fmt.Errorf("list machines again before releasing them: %w", err)
 	}
 	return slices.ContainsFunc(now.Machines, func(m provider.Machine) bool {
 		return slices.Contains(unseen, m.Name) && (m.Unidentified != "" || nodes[m.Node] != nil)
@@ -377,7 +377,7 @@ func (r *round) released(release *v1alpha1.FleetRelease, what outcome, left *v1a
 		return what.err
 	case what.err != nil:
 		left.Releases = append(left.Releases, *release)
-		r.failed("ReleaseFailed", "Release", fmt.Sprintf("%v; it is tried again", what.err))
+		r.failed("ReleaseFailed", "Release", fmt.Sprintf("%v; will retry", what.err))
 		return nil
 	}
 	metricReleased.WithLabelValues(r.fleet.Name, release.Flavor).Add(float64(len(release.Machines)))

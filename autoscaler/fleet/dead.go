@@ -79,7 +79,7 @@ func (r *round) withoutEnded(ctx context.Context, name string, pods []corev1.Pod
 	}
 	var node corev1.Node
 	if err := r.Live.Get(ctx, types.NamespacedName{Name: name}, &node); client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("read node %s before its machine is released: %w", name, err)
+		return nil, fmt.Errorf("read node %s before releasing its machine: %w", name, err)
 	} else if err == nil && !r.dead(&m, &node) {
 		return pods, nil
 	}

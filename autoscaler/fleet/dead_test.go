@@ -98,9 +98,9 @@ func TestAMachineWithADeadNodeIsGivenUpOnceItsPodsAreBeingDeleted(t *testing.T) 
 	}
 	text := strings.Join(all, "\n")
 	for _, want := range []string{
-		"NodesNotReady 1 machines are kept and paid for although their nodes are not ready: node node-m01 is not ready and pod default/a on it is not being deleted",
-		"node node-m01 is not ready and pod default/b on it is not being deleted",
-		"node node-m01 has not been ready since 2026-01-01T00:05", "and the grace periods of the 2 pods on it, which are being deleted, are over",
+		"NodesNotReady 1 machines are kept and billed although their nodes are not ready: node node-m01 is not ready, and pod default/a on it is not being deleted",
+		"node node-m01 is not ready, and pod default/b on it is not being deleted",
+		"node node-m01 has not been ready since 2026-01-01T00:05", "and the grace periods of the 2 terminating pods on it are over",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no Event says %q:\n%s", want, text)

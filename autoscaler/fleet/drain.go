@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ const retry = 5 * time.Second
 // failed reports that an operation failed for now. It does not stop the other operations: an eviction can fail
 // permanently, like that of a pod with two PodDisruptionBudgets.
 func (r *round) failed(reason, action, text string) {
+	r.failure = cmp.Or(r.failure, reason)
 	r.failures = append(r.failures, text)
 	r.tell(corev1.EventTypeWarning, reason, action, text)
 	r.wakeIn(retry)
@@ -31,7 +33,7 @@ func (r *round) failed(reason, action, text string) {
 
 // drainFailed reports that a node could not be drained, uncordoned or cordoned for now.
 func (r *round) drainFailed(node string, err error) {
-	r.failed("DrainFailed", "Drain", fmt.Sprintf("node %s: %v; it is tried again, and meanwhile the node stays as it is", node, err))
+	r.failed("DrainFailed", "Drain", fmt.Sprintf("node %s: %v; will retry, the node is unchanged until then", node, err))
 }
 
 // leaver is a pod that is to leave a node, and its next step.
@@ -125,7 +127,7 @@ func (r *Reconciler) uncordonAbandoned(ctx context.Context) {
 		}
 		for _, node := range nodes {
 			if err := drain.Uncordon(ctx, r.Client, node); err != nil {
-				log.FromContext(ctx).Error(err, "uncordon a node of a fleet that is no more; it is tried again", "node", node.Name, "fleet", owner)
+				log.FromContext(ctx).Error(err, "Failed to uncordon a node of a deleted fleet, will retry", "node", node.Name, "fleet", owner)
 			}
 		}
 	}

@@ -61,7 +61,7 @@ func Offers(w *world.World, fleet *v1alpha1.NodeFleet, inventory *provider.Inven
 		case f.Problem != "":
 			o.Hold = f.Problem
 		case can == nil:
-			o.Hold = "the pods of DaemonSets leave nothing of it"
+			o.Hold = "DaemonSet pods leave no room on it"
 		case !can.Sells(1):
 			o.Hold = fmt.Sprintf("quota: it has its maximum of %d machines", f.Max)
 		default:
@@ -78,7 +78,7 @@ func BackingOff(s *v1alpha1.FlavorStatus, now time.Time) string {
 	if s == nil || s.BackOffUntil == nil || !s.BackOffUntil.After(now) {
 		return ""
 	}
-	return fmt.Sprintf("sold out: %d machines did not come, in back-off until %s", s.Failures, s.BackOffUntil.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("sold out: the nodes of %d machines did not become ready, in back-off until %s", s.Failures, s.BackOffUntil.UTC().Format(time.RFC3339))
 }
 
 // ReadyAfter returns the expected time from the order of a machine of a flavor until it accepts pods.

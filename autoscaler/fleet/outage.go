@@ -70,7 +70,7 @@ type question struct {
 }
 
 // errPending is returned while the provider of the round's own fleet is being asked.
-var errPending = errors.New("its provider is being asked")
+var errPending = errors.New("a request to its provider is in progress")
 
 // inventory asks a fleet's provider for its machines, and returns them with the provider that answered, which may have
 // been asked by another round. If the provider of another fleet fails or is late, the result is its last answer, so
@@ -88,7 +88,7 @@ func (r *round) inventory(ctx context.Context, f *v1alpha1.NodeFleet, p provider
 }
 
 // errOvertaken is returned if a round of another fleet has asked again meanwhile.
-var errOvertaken = errors.New("its provider is being asked again")
+var errOvertaken = errors.New("another request to its provider is in progress")
 
 // take uses the answer to a question, or continues without it.
 func (r *round) take(ctx context.Context, f *v1alpha1.NodeFleet, q *question, wait time.Duration) (*provider.Inventory, provider.Provider, error) {
@@ -105,7 +105,7 @@ func (r *round) take(ctx context.Context, f *v1alpha1.NodeFleet, q *question, wa
 		r.know(f.UID, k)
 		q.await(r.fleet.Name, own, k.inventory)
 		if loud {
-			return nil, nil, r.unreachable(fmt.Errorf("it has not answered within %v", patience), 0)
+			return nil, nil, r.unreachable(fmt.Errorf("no response within %v", patience), 0)
 		}
 		return r.without(f, k)
 	case k.question != q && !own:
@@ -164,7 +164,7 @@ func (r *round) question(ctx context.Context, f *v1alpha1.NodeFleet, p provider.
 		defer cancel()
 		inventory, err := p.Observe(within)
 		if err != nil && within.Err() != nil && ctx.Err() == nil {
-			err = fmt.Errorf("it has not answered within %v: %w", askTimeout, err)
+			err = fmt.Errorf("no response within %v: %w", askTimeout, err)
 		}
 		for _, fleet := range r.answer(q, inventory, err) {
 			r.awaken(fleet)
@@ -253,15 +253,15 @@ func (r *round) refusedOrFailed(ctx context.Context, f *v1alpha1.NodeFleet, k kn
 	own, refused := f.Name == r.fleet.Name, (*provider.Refused)(nil)
 	switch {
 	case ctx.Err() != nil:
-		return nil, nil, fmt.Errorf("take stock of fleet %s: %w", f.Name, err)
+		return nil, nil, fmt.Errorf("list the machines of fleet %s: %w", f.Name, err)
 	case errors.As(err, &refused):
 		r.know(f.UID, known{inventory: k.inventory, held: k.held, question: k.question.pending()})
 		if own {
-			return nil, nil, fmt.Errorf("take stock of fleet %s: %w", f.Name, err)
+			return nil, nil, fmt.Errorf("list the machines of fleet %s: %w", f.Name, err)
 		}
 		return k.inventory.Clone(), nil, nil
 	case !own:
-		log.FromContext(ctx).Error(err, "taking stock of another fleet; its machines are taken to be those that were there last", "fleet", f.Name)
+		log.FromContext(ctx).Error(err, "Failed to list the machines of another fleet, using the last known ones", "fleet", f.Name)
 	}
 	return r.without(f, r.fail(f, err))
 }
@@ -299,7 +299,7 @@ func (r *round) unreachable(err error, again time.Duration) error {
 	if again > 0 {
 		r.again = again
 	}
-	return &waiting{unreachableReason, "no machine is bought or released: the provider cannot be asked for the fleet's machines: " + err.Error()}
+	return &waiting{unreachableReason, "no machine is bought or released, because the machines of the fleet cannot be listed: " + err.Error()}
 }
 
 // asking calls a provider to change something, with a timeout.
@@ -308,7 +308,7 @@ func (r *round) asking(ctx context.Context, call func(context.Context) error) er
 	defer cancel()
 	err := call(within)
 	if err != nil && within.Err() != nil && ctx.Err() == nil {
-		err = fmt.Errorf("the provider has not answered within %v: %w", actTimeout, err)
+		err = fmt.Errorf("no response from the provider within %v: %w", actTimeout, err)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.fail(r.fleet, err)

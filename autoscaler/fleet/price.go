@@ -132,5 +132,5 @@ func withoutPrices(flavors []provider.Flavor, prices map[string]price) string {
 		names = names[:10]
 	}
 	return "no price is known for " + strings.Join(names, ", ") + more + ", so none is bought: set the annotation " +
-		v1alpha1.AnnotationPricePerHour + " on the MachineDeployment, or list it in spec.pricing.catalogue"
+		v1alpha1.AnnotationPricePerHour + " on the MachineDeployment, or add it to spec.pricing.catalogue"
 }

@@ -148,11 +148,11 @@ func (r *round) degraded() {
 	}
 	unidentified := r.unidentified()
 	if n := len(unidentified); n > 0 {
-		unidentified = []string{fmt.Sprintf("the nodes of %d machines are not identified, and these machines and their pods are kept: %s", n, unidentified[0])}
+		unidentified = []string{fmt.Sprintf("the nodes of %d machines are not identified, so these machines and their pods are kept: %s", n, unidentified[0])}
 	}
 	dead := r.plainly.Dead(r.now)
 	if n := len(dead); n > 0 {
-		dead = []string{fmt.Sprintf("%d machines are kept and paid for although their nodes are not ready: %s", n, dead[0])}
+		dead = []string{fmt.Sprintf("%d machines are kept and billed although their nodes are not ready: %s", n, dead[0])}
 	}
 	text := strings.Join(slices.Concat(unusable, unidentified, dead, alone, learned, r.failures), "; ")
 	for _, held := range []struct {
@@ -174,7 +174,7 @@ func (r *round) degraded() {
 	case len(alone) > 0:
 		r.condition(v1alpha1.FleetDegraded, true, "MachinesNotReady", text)
 	case len(r.failures) > 0:
-		r.condition(v1alpha1.FleetDegraded, true, "DrainFails", text)
+		r.condition(v1alpha1.FleetDegraded, true, r.failure, text)
 	case len(learned) > 0:
 		r.condition(v1alpha1.FleetDegraded, true, "PodsDoNotFit", text)
 	default:
@@ -277,7 +277,7 @@ func (r *round) recordDecision(intent *v1alpha1.FleetIntent) {
 		if f.Message != "" {
 			d.Rejected = append(d.Rejected, v1alpha1.Rejection{Name: f.Name, Reason: f.Message})
 		} else if f.BackOffUntil != nil {
-			d.Rejected = append(d.Rejected, v1alpha1.Rejection{Name: f.Name, Reason: "in back-off until " + f.BackOffUntil.UTC().Format("15:04:05") + ": its machines did not come"})
+			d.Rejected = append(d.Rejected, v1alpha1.Rejection{Name: f.Name, Reason: "in back-off until " + f.BackOffUntil.UTC().Format("15:04:05") + ": the nodes of its machines did not become ready"})
 		}
 	}
 	d.Buys, d.Releases, d.Rejected = d.Buys[:min(len(d.Buys), maxListed)], d.Releases[:min(len(d.Releases), maxListed)], d.Rejected[:min(len(d.Rejected), maxListed)]
@@ -375,11 +375,11 @@ func (r *round) summarize(d *v1alpha1.FleetDecision) string {
 		}
 		parts = append(parts, part)
 		if r.actions.Fleet.Served > 0 {
-			parts = append(parts, fmt.Sprintf("%d pods find room without", r.actions.Fleet.Served))
+			parts = append(parts, fmt.Sprintf("%d pods have room without new machines", r.actions.Fleet.Served))
 		}
 	}
 	if w := r.actions.Fleet.Deferral; w != nil {
-		parts = append(parts, fmt.Sprintf("%d pods wait for room that comes free, which saves $%s", len(w.Pods), dollars.Format(w.Saves())))
+		parts = append(parts, fmt.Sprintf("%d pods wait for room that becomes free, which saves $%s", len(w.Pods), dollars.Format(w.Saves())))
 	}
 	if len(d.Releases) > 0 {
 		parts = append(parts, strings.Replace(verb, "buy", "release", 1)+" "+named(d.Releases)+": "+d.Releases[0].Reason)

@@ -43,7 +43,8 @@ type round struct {
 	// emptying evicts or migrates pods. leaving are the pods on drained nodes, by node.
 	emptying *drain.Emptying
 	leaving  map[string][]leaver
-	// failures are the failed operations that will be retried.
+	// failure is the reason of the first failed operation, and failures are the messages of all. They are retried.
+	failure  string
 	failures []string
 	// fresh are the pods that arrived since the last purchase decision. gathered is the time at which their gathering
 	// ends; zero if there are none.
@@ -129,7 +130,7 @@ func templatesTaken(fleet *v1alpha1.NodeFleet, fleets []v1alpha1.NodeFleet) erro
 		for template := range templatesOf(f) {
 			if own[template] {
 				return &provider.Refused{Reason: "TemplateInUse", Message: fmt.Sprintf(
-					"spec.clusterAPI.templates: MachineDeployment %s is a template of NodeFleet %s: make another for this fleet", template, f.Name)}
+					"spec.clusterAPI.templates: MachineDeployment %s is already a template of NodeFleet %s: create another for this fleet", template, f.Name)}
 			}
 		}
 	}
@@ -187,7 +188,7 @@ func (r *round) look(ctx context.Context, fleets []v1alpha1.NodeFleet) ([]*v1alp
 	case unknown != nil:
 		return nil, unknown
 	case ctx.Err() != nil:
-		return nil, fmt.Errorf("take stock of all fleets: %w", ctx.Err())
+		return nil, fmt.Errorf("list the machines of all fleets: %w", ctx.Err())
 	}
 	r.provider, r.self = p, stockOf(r.fleet, inventory)
 	return all, nil
@@ -203,7 +204,7 @@ func (r *round) unpriced(err error) error {
 }
 
 // errAnew is returned if the round's observation is too old to decide on.
-var errAnew = errors.New("other fleets took long to decide: the cluster is looked at again")
+var errAnew = errors.New("the observation is outdated because other fleets took long to decide: will observe again")
 
 // choose decides what to do. Only one fleet decides at a time, and the next one knows what this one is about to order.
 func (r *round) choose(fleets []*v1alpha1.NodeFleet) error {
@@ -260,7 +261,7 @@ func (r *round) clean(ctx context.Context) error {
 		return nil
 	}
 	if err := r.asking(ctx, c.Clean); err != nil {
-		return fmt.Errorf("remove what was left behind: %w", err)
+		return fmt.Errorf("remove leftovers: %w", err)
 	}
 	return nil
 }
@@ -275,14 +276,14 @@ func (r *round) besideClusterAutoscaler(ctx context.Context) error {
 	var status corev1.ConfigMap
 	err := r.Live.Get(ctx, types.NamespacedName{Namespace: "kube-system", Name: "cluster-autoscaler-status"}, &status)
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("look for a cluster-autoscaler: %w", err)
+		return fmt.Errorf("check for a cluster-autoscaler: %w", err)
 	}
 	text := status.Annotations["cluster-autoscaler.kubernetes.io/last-updated"]
 	if at, err := time.Parse(lastUpdated, text); err != nil || r.now.Sub(at) > alive {
 		return nil // it no longer runs
 	}
 	return &waiting{"ClusterAutoscalerRuns", "a cluster-autoscaler runs in this cluster (ConfigMap kube-system/cluster-autoscaler-status was written at " +
-		text + "); stop it, and the fleet takes over"}
+		text + "): stop it so that the fleet can take over"}
 }
 
 // takeStock collects the last known machines of all fleets, and the prices of this one's flavors.
@@ -316,10 +317,10 @@ func stockOf(f *v1alpha1.NodeFleet, inventory *provider.Inventory) *stock {
 // noFlavors describes why nothing can be bought.
 func noFlavors(spec *v1alpha1.NodeFleetSpec) string {
 	if spec.ClusterAPI == nil {
-		return "the project sees no flavor: have some made or shared"
+		return "the project has access to no flavor: have flavors created or shared"
 	}
 	if len(spec.ClusterAPI.Templates) > 0 {
-		return "spec.pricing knows no instance type"
+		return "spec.pricing contains no instance type"
 	}
 	return fmt.Sprintf("no MachineDeployment in namespace %s matches spec.clusterAPI", spec.ClusterAPI.Namespace)
 }

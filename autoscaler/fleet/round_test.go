@@ -346,16 +346,16 @@ func TestAnUnderUsedNodeOfAServiceIsEmptiedOrTheStatusSaysWhyNot(t *testing.T) {
 		kept   string // empty: it is drained
 	}{
 		{"nothing is said", func(*v1alpha1.NodeFleet, *corev1.Pod) {}, ""},
-		{"the policy", consolidation(func(c *v1alpha1.FleetConsolidation) { c.Policy = v1alpha1.ConsolidateWhenEmpty }), "spec.consolidation.policy lets no machine go that has pods"},
-		{"services never leave", consolidation(func(c *v1alpha1.FleetConsolidation) { c.EvictServices = v1alpha1.EvictServicesNever }), "pod default/web must not be moved: it is of a service, and spec.consolidation.evictServices of the NodeFleet is Never"},
-		{"services must opt in", consolidation(func(c *v1alpha1.FleetConsolidation) { c.EvictServices = v1alpha1.EvictServicesOptIn }), "pod default/web must not be moved: it does not say by annotation supercargo.dev/migration"},
+		{"the policy", consolidation(func(c *v1alpha1.FleetConsolidation) { c.Policy = v1alpha1.ConsolidateWhenEmpty }), "spec.consolidation.policy does not allow releasing a machine with pods"},
+		{"services never leave", consolidation(func(c *v1alpha1.FleetConsolidation) { c.EvictServices = v1alpha1.EvictServicesNever }), "pod default/web must not be moved: it belongs to a service, and spec.consolidation.evictServices of the NodeFleet is Never"},
+		{"services must opt in", consolidation(func(c *v1alpha1.FleetConsolidation) { c.EvictServices = v1alpha1.EvictServicesOptIn }), "pod default/web must not be moved: it does not opt in to being moved with annotation supercargo.dev/migration"},
 		{"no machine may go", consolidation(func(c *v1alpha1.FleetConsolidation) { c.MaxUnavailable = "0" }), "spec.consolidation.maxUnavailable"},
 		{"an annotation", web(func(p *corev1.Pod) { p.Annotations["karpenter.sh/do-not-disrupt"] = "true" }), "pod default/web must not be moved: it has annotation karpenter.sh/do-not-disrupt: true"},
 		{"no controller", web(func(p *corev1.Pod) { p.OwnerReferences = nil }), "pod default/web must not be moved: it has no controller"},
 		{"a volume", web(func(p *corev1.Pod) {
 			p.Spec.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
-		}), "pod default/web must not be moved: what is in its local volume scratch would be lost"},
-		{"a budget", web(func(p *corev1.Pod) { p.Labels = map[string]string{"app": "web"} }), "pod default/web must not be moved: PodDisruptionBudget web allows for no disruption now"},
+		}), "pod default/web must not be moved: the contents of its local volume scratch would be lost"},
+		{"a budget", web(func(p *corev1.Pod) { p.Labels = map[string]string{"app": "web"} }), "pod default/web must not be moved: PodDisruptionBudget web allows no disruption now"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			pods := slices.Concat(podsOfAnUnderUsedNode()[1:], []*corev1.Pod{testPod("web", 1000, 1024, 0)})
@@ -432,7 +432,7 @@ func TestADrainThatFailsStopsNothingElse(t *testing.T) {
 			break
 		}
 	}
-	m.checkCondition(v1alpha1.FleetDegraded, "True DrainFails")
+	m.checkCondition(v1alpha1.FleetDegraded, "True DrainFailed")
 	m.checkCondition(v1alpha1.FleetReady, "True Reconciled")
 	m.add(testPod("late", 4000, 1024, time.Hour))
 	m.run(3*minute, "f")
@@ -479,7 +479,7 @@ func TestAMachineThatCannotBeReleasedStopsNothingElse(t *testing.T) {
 		}
 	}
 	m.checkCondition(v1alpha1.FleetReady, "True Reconciled")
-	m.checkCondition(v1alpha1.FleetDegraded, "True DrainFails")
+	m.checkCondition(v1alpha1.FleetDegraded, "True ReleaseFailed")
 	m.add(testPod("late", 9000, 1024, time.Hour))
 	m.run(4*minute, "f")
 	if !strings.Contains(m.outcome(), "1 pods run, 0 wait") {
@@ -585,7 +585,7 @@ func TestAMachineWhoseNodeIsNotIdentifiedIsKept(t *testing.T) {
 			if strings.Contains(e, "MachineAbandoned") {
 				t.Errorf("Event %s", e)
 			}
-			if strings.Contains(e, "NodesUnidentified the nodes of 1 machines are not identified, and these machines and their pods are kept: server m01: two nodes") {
+			if strings.Contains(e, "NodesUnidentified the nodes of 1 machines are not identified, so these machines and their pods are kept: server m01: two nodes") {
 				told++
 			}
 		}

@@ -125,7 +125,7 @@ func TestTheStatusSaysWhichPodsWaitAndWhatThatSaves(t *testing.T) {
 	m.add(second)
 	m.run(minute, "f")
 	d := m.fleet("f").Status.Deferral
-	if d == nil || d.Pods != 1 || d.PodNames[0] != "default/second" || !strings.HasPrefix(d.Reason, "1 pods wait for room that comes free") ||
+	if d == nil || d.Pods != 1 || d.PodNames[0] != "default/second" || !strings.HasPrefix(d.Reason, "1 pods wait for room that becomes free") ||
 		d.BuyTime.Before(&d.RoomTime) || m.made != 1 {
 		t.Fatalf("%d machines were bought, and what waits is %+v", m.made, d)
 	}
@@ -148,7 +148,7 @@ func TestTheStatusSaysWhichPodsWaitAndWhatThatSaves(t *testing.T) {
 func TestTheSummaryOfADecisionSaysWhatWaitingSaves(t *testing.T) {
 	r := &round{actions: decide.Actions{Fleet: decide.FleetDecision{Asked: 1, Deferral: &decide.Deferral{Pods: []string{"a", "b"}, BuyNow: 744_000, Wait: 732_000}}}}
 	d := &v1alpha1.FleetDecision{Buys: []v1alpha1.DecidedPurchase{{Flavor: "small", Count: 1}}, PricePerHour: "0.10", LowerBoundPerHour: "0.10"}
-	if got, want := r.summarize(d), "buy 1 small for 1 pods at $0.10/h (bound $0.10/h); 2 pods wait for room that comes free, which saves $0.012"; got != want {
+	if got, want := r.summarize(d), "buy 1 small for 1 pods at $0.10/h (bound $0.10/h); 2 pods wait for room that becomes free, which saves $0.012"; got != want {
 		t.Errorf("it says %q, want %q", got, want)
 	}
 }

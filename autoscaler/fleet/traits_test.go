@@ -124,7 +124,7 @@ func TestMachinesThatHoldLessThanPromisedAreNotBoughtWithoutEnd(t *testing.T) {
 	close(said.Events)
 	told := 0
 	for e := range said.Events {
-		if strings.Contains(e, "PodDoesNotFit pod default/p: small was expected to leave CPU 4000m") {
+		if strings.Contains(e, "PodDoesNotFit pod default/p: flavor small was expected to leave CPU 4000m") {
 			told++
 		}
 	}
@@ -175,7 +175,7 @@ func TestATaintThatRemainsIsToldAndOthersAreBought(t *testing.T) {
 	}
 	close(said.Events)
 	for e := range said.Events {
-		if strings.Contains(e, "TaintRemains node node-m01 of small still has taint nvidia.com/driver-not-ready:NoSchedule 10m0s") {
+		if strings.Contains(e, "TaintRemains node node-m01 of flavor small still has taint nvidia.com/driver-not-ready:NoSchedule 10m0s") {
 			return
 		}
 	}

@@ -273,7 +273,7 @@ func (d *draft) repair() {
 			wrong = d.place(wrong)
 		} else {
 			for i := range wrong {
-				d.reasons[wrong[i].Name] = "no place by its constraints on the machines of the plan"
+				d.reasons[wrong[i].Name] = "no machine of the plan satisfies its constraints"
 			}
 		}
 		d.pending = append(d.pending, wrong...)

@@ -127,7 +127,7 @@ func TestMachinesOfAMixSayWhatTheyAreBoughtFor(t *testing.T) {
 		t.Errorf("a free machine with nothing used: %+v", m)
 	}
 	limited := mixed([]Pod{pod("a", 9, 3), pod("b", 9, 3)}, []Flavor{flavor("f", 10, 5, 1)}, MixOptions{MaxMachines: 1})
-	if diff := cmp.Diff([]Unplaceable{{Pod: "b", Reason: "the plan may buy no more than 1 machines", Limited: true}}, limited.Unplaceable); diff != "" {
+	if diff := cmp.Diff([]Unplaceable{{Pod: "b", Reason: "the plan may buy at most 1 machines", Limited: true}}, limited.Unplaceable); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -201,7 +201,7 @@ func (p *Plan) refuse(queues queues, pending []Pod, limit int) {
 }
 
 func limitReached(limit int) string {
-	return fmt.Sprintf("the plan may buy no more than %d machines", limit)
+	return fmt.Sprintf("the plan may buy at most %d machines", limit)
 }
 
 func (p *Plan) sort() {
@@ -269,7 +269,7 @@ func (c candidate) machine(most packing.Size, candidates int) Machine {
 	}
 	m.Score = (m.CPU + m.Memory) / 2 / (float64(m.MicroDollarsPerHour) / 1e6)
 	if m.MicroDollarsPerHour == 0 {
-		m.Reason = fmt.Sprintf("costs nothing and takes %d of the pending pods", len(c.members))
+		m.Reason = fmt.Sprintf("costs nothing and holds %d of the pending pods", len(c.members))
 		return m
 	}
 	m.Reason = fmt.Sprintf("best score of %d flavors: %d pods use %.3f of the most CPU and %.3f of the most memory for $%.4f/h",
@@ -280,7 +280,7 @@ func (c candidate) machine(most packing.Size, candidates int) Machine {
 // unplaceable returns why no flavor holds a pod, or "" if one does.
 func unplaceable(p Pod, flavors []Flavor) string {
 	if negative(p) {
-		return fmt.Sprintf("asks for a negative amount: CPU %dm, memory %d bytes", p.Size.MilliCPU, p.Size.MemoryBytes)
+		return fmt.Sprintf("requests a negative amount: CPU %dm, memory %d bytes", p.Size.MilliCPU, p.Size.MemoryBytes)
 	}
 	if len(flavors) == 0 {
 		return "there are no flavors to buy"
@@ -301,11 +301,11 @@ func unplaceable(p Pod, flavors []Flavor) string {
 	case !suitable:
 		return fmt.Sprintf("needs architecture %s, which no flavor has", p.Arch)
 	case p.Size.MilliCPU > most.MilliCPU:
-		return fmt.Sprintf("asks for CPU %dm, the most that a flavor has for it is %dm", p.Size.MilliCPU, most.MilliCPU)
+		return fmt.Sprintf("requests CPU %dm, but the largest flavor for it has %dm", p.Size.MilliCPU, most.MilliCPU)
 	case p.Size.MemoryBytes > most.MemoryBytes:
-		return fmt.Sprintf("asks for %d bytes of memory, the most that a flavor has for it is %d", p.Size.MemoryBytes, most.MemoryBytes)
+		return fmt.Sprintf("requests %d bytes of memory, but the largest flavor for it has %d", p.Size.MemoryBytes, most.MemoryBytes)
 	default:
-		return fmt.Sprintf("no one flavor has both CPU %dm and %d bytes of memory", p.Size.MilliCPU, p.Size.MemoryBytes)
+		return fmt.Sprintf("no flavor has both CPU %dm and %d bytes of memory", p.Size.MilliCPU, p.Size.MemoryBytes)
 	}
 }
 

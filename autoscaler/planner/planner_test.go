@@ -131,7 +131,7 @@ func TestMachinesSayWhatTheyAreBoughtFor(t *testing.T) {
 		t.Errorf("plan (-want +got):\n%s", diff)
 	}
 	free := Greedy([]Pod{pod("a", 1, 1)}, []Flavor{flavor("gift", 1, 1, 0)}, Options{})
-	if m := free.Machines[0]; !math.IsInf(m.Score, 1) || m.Reason != "costs nothing and takes 1 of the pending pods" {
+	if m := free.Machines[0]; !math.IsInf(m.Score, 1) || m.Reason != "costs nothing and holds 1 of the pending pods" {
 		t.Errorf("a free machine: %+v", m)
 	}
 }
@@ -143,12 +143,12 @@ func TestUnplaceablePodsSayWhatWouldBeNeeded(t *testing.T) {
 		flavors []Flavor
 		want    string
 	}{
-		{pod("a", 11, 1), flavors, "asks for CPU 11m, the most that a flavor has for it is 10m"},
-		{pod("a", 1, 11), flavors, "asks for 11 bytes of memory, the most that a flavor has for it is 10"},
-		{pod("a", 6, 6), flavors, "no one flavor has both CPU 6m and 6 bytes of memory"},
+		{pod("a", 11, 1), flavors, "requests CPU 11m, but the largest flavor for it has 10m"},
+		{pod("a", 1, 11), flavors, "requests 11 bytes of memory, but the largest flavor for it has 10"},
+		{pod("a", 6, 6), flavors, "no flavor has both CPU 6m and 6 bytes of memory"},
 		{Pod{Item: pod("a", 1, 1).Item, Arch: "arm64"}, flavors, "needs architecture arm64, which no flavor has"},
 		{pod("a", 1, 1), nil, "there are no flavors to buy"},
-		{pod("a", -1, 2), flavors, "asks for a negative amount: CPU -1m, memory 2 bytes"},
+		{pod("a", -1, 2), flavors, "requests a negative amount: CPU -1m, memory 2 bytes"},
 	}
 	for _, tc := range tests {
 		got := Greedy([]Pod{tc.pod}, tc.flavors, Options{}).Unplaceable
@@ -157,7 +157,7 @@ func TestUnplaceablePodsSayWhatWouldBeNeeded(t *testing.T) {
 		}
 	}
 	limited := Greedy([]Pod{pod("a", 9, 3), pod("b", 9, 3)}, flavors, Options{MaxMachines: 1})
-	if diff := cmp.Diff([]Unplaceable{{Pod: "b", Reason: "the plan may buy no more than 1 machines"}}, limited.Unplaceable); diff != "" {
+	if diff := cmp.Diff([]Unplaceable{{Pod: "b", Reason: "the plan may buy at most 1 machines"}}, limited.Unplaceable); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -13,7 +13,7 @@ import (
 // admitted: node selector zone=b". It returns "" if some flavor that can be bought takes the pod.
 func refusal(p *Pod, flavors []Flavor) string {
 	if negative(*p) {
-		return fmt.Sprintf("asks for a negative amount: CPU %dm, memory %d bytes", p.Size.MilliCPU, p.Size.MemoryBytes)
+		return fmt.Sprintf("requests a negative amount: CPU %dm, memory %d bytes", p.Size.MilliCPU, p.Size.MemoryBytes)
 	}
 	if len(flavors) == 0 {
 		return "there are no flavors to buy"
@@ -32,7 +32,7 @@ func refusal(p *Pod, flavors []Flavor) string {
 // RefusedBy returns why no machine of a flavor takes the pod, or "".
 func (p *Pod) RefusedBy(f *Flavor) string {
 	if !f.Sells(1) {
-		return "none left to buy"
+		return "at its maximum"
 	}
 	if why := p.admittedBy(f); why != "" {
 		return "not admitted: " + why
@@ -77,7 +77,7 @@ func exhausted(l cluster.Limits, options MixOptions) string {
 		limits = append(limits, fmt.Sprintf("$%.4f/h", float64(*l.MicroDollarsPerHour)/1e6))
 	}
 	if len(limits) == 0 {
-		return "no more machines of the flavors that take it may be bought"
+		return "no more machines of the flavors that can hold it may be bought"
 	}
-	return "the plan may buy no more than " + strings.Join(limits, ", ")
+	return "the plan may buy at most " + strings.Join(limits, ", ")
 }

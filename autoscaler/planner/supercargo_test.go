@@ -173,8 +173,8 @@ func TestPodsLeftOutSayWhy(t *testing.T) {
 		"alone: 0 of 2 flavors: 2 pod affinity on topology.kubernetes.io/zone",
 		"away: 0 of 2 flavors: 2 not admitted: node selector topology.kubernetes.io/zone=b",
 		"big: 0 of 2 flavors: 2 too small (CPU)",
-		"minus: asks for a negative amount: CPU -1m, memory 0 bytes",
-		"q: the plan may buy no more than 1 machines, CPU 15m",
+		"minus: requests a negative amount: CPU -1m, memory 0 bytes",
+		"q: the plan may buy at most 1 machines, CPU 15m",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -37,11 +37,11 @@ type Provider interface {
 }
 
 // ErrChanged reports that the state on which the decision is based has changed. Observe again and decide anew.
-var ErrChanged = errors.New("the number of machines has been changed by somebody else")
+var ErrChanged = errors.New("another client has changed the number of machines")
 
 // ErrConflict is an ErrChanged of a write that conflicted with another, which need not concern the number of machines:
 // the same write may be retried at once.
-var ErrConflict = fmt.Errorf("the write met another: %w", ErrChanged)
+var ErrConflict = fmt.Errorf("the write conflicts with another one: %w", ErrChanged)
 
 // Refused reports that nothing can be done until a user repairs what Message says. Reason is the reason of the
 // condition.

@@ -12,7 +12,7 @@ import (
 )
 
 // errOvertaken reports that the scale has changed since the decision was made.
-var errOvertaken = errors.New("somebody else has changed it")
+var errOvertaken = errors.New("another client has changed it")
 
 // conflicts is the number of attempts to write the scale. Writes conflict often, because the status of a Deployment
 // changes often while it scales.

@@ -263,7 +263,7 @@ func TestADecisionThatSomebodyElseOvertookIsDropped(t *testing.T) {
 	if len(s.rescaled) != 0 || s.scale.Spec.Replicas != 17 {
 		t.Errorf("rescaled to %v over somebody else's 17", s.rescaled)
 	}
-	if events := strings.Join(s.told(), "\n"); !strings.Contains(events, "it has 17 replicas: somebody else has changed it") {
+	if events := strings.Join(s.told(), "\n"); !strings.Contains(events, "it has 17 replicas: another client has changed it") {
 		t.Errorf("it is told: %s", events)
 	}
 }
@@ -392,7 +392,7 @@ func TestAPolicyThatIsNoMoreIsForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.once()
-	if len(s.tracked) != 0 || metricWanted.DeleteLabelValues("shop", "web") {
+	if len(s.tracked) != 0 || metricDesired.DeleteLabelValues("shop", "web") {
 		t.Error("something is still remembered")
 	}
 	if left := testutil.CollectAndCount(metricConditions); conditions == 0 || shown-left != conditions {

@@ -39,7 +39,7 @@ func (l *look) run(ctx context.Context) error {
 	}
 	s := l.Sources[l.object.Spec.Metrics.Source]
 	if s == nil {
-		l.idle("NoSuchSource", fmt.Sprintf("spec.metrics.source: the autoscaler has no source %q: see --metrics-url and --metrics-sources", l.object.Spec.Metrics.Source))
+		l.idle("NoSuchSource", fmt.Sprintf("spec.metrics.source: the autoscaler has no source %q: check --metrics-url and --metrics-sources", l.object.Spec.Metrics.Source))
 		return nil
 	}
 	target, err := l.target(ctx)
@@ -109,7 +109,7 @@ func (l *look) decide(ctx context.Context, target *scaled, standing *decide.Stan
 		return err
 	}
 	l.recall()
-	seen := decide.Seen{Now: l.now, Asked: target.asked, Ready: ready, Wanted: int(l.status.WantedReplicas), Answers: answers}
+	seen := decide.Seen{Now: l.now, Asked: target.asked, Ready: ready, Wanted: int(l.status.DesiredReplicas), Answers: answers}
 	if startUp != nil {
 		seen.StartUp = startUp.Mean.Duration
 	}
@@ -127,7 +127,7 @@ func (l *look) decide(ctx context.Context, target *scaled, standing *decide.Stan
 	l.last, l.pending = &out, nil
 	l.due = askedAt.Add(l.stagger(out.Next))
 	l.again = until(l.now, l.due)
-	l.status.AskedReplicas, l.status.Replicas, l.status.ReadyReplicas, l.status.StartUp = int32(target.asked), int32(total), int32(ready), startUp
+	l.status.SpecReplicas, l.status.Replicas, l.status.ReadyReplicas, l.status.StartUp = int32(target.asked), int32(total), int32(ready), startUp
 	l.judge(standing)
 	l.record(&out, conflict)
 	if !conflict && out.Changes() {
@@ -143,7 +143,7 @@ func (l *look) recall() {
 	}
 	var err error
 	if l.memory, err = l.sound.Recall(l.status.Memory); err != nil {
-		l.tell(corev1.EventTypeWarning, "StateDiscarded", "Restore", "The law starts again from nothing: "+err.Error())
+		l.tell(corev1.EventTypeWarning, "StateDiscarded", "Restore", "The law discards its memory and learns again: "+err.Error())
 	}
 }
 
@@ -164,10 +164,10 @@ func (l *look) act(ctx context.Context, out *decide.Outcome) {
 		l.tell(corev1.EventTypeWarning, "ScaleConflict", "Scale", "Did not scale "+what+": "+err.Error())
 	case err != nil:
 		l.pending, l.scale = out, nil
-		message := "Could not scale " + what + ": " + err.Error()
+		message := "Failed to scale " + what + ": " + err.Error()
 		l.condition(decide.Condition{Type: v1alpha1.PolicyReady, Reason: "NotScaled", Message: message})
 		l.tell(corev1.EventTypeWarning, "NotScaled", "Scale", message)
-		ctrl.LoggerFrom(ctx).Error(err, "Could not scale", "target", target.Name)
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to scale", "target", target.Name)
 		l.comeBack(actRetry)
 	default:
 		l.pending, l.scale = nil, nil
@@ -176,7 +176,7 @@ func (l *look) act(ctx context.Context, out *decide.Outcome) {
 			direction = "in"
 		}
 		metricScalings.WithLabelValues(l.key.Namespace, l.key.Name, direction).Inc()
-		l.status.AskedReplicas = int32(out.Replicas)
+		l.status.SpecReplicas = int32(out.Replicas)
 		l.tell(corev1.EventTypeNormal, "Scaled", "Scale", fmt.Sprintf("Scaled %s: %s", what, out.Reasons[0]))
 	}
 }

@@ -28,7 +28,7 @@ func NewSource(name string, querier query.Querier, timeout time.Duration) *Sourc
 
 // answer runs all queries concurrently, for time at. It returns within the timeout if the querier respects its context.
 func (s *Source) answer(ctx context.Context, questions []decide.Question, at time.Time) []decide.Answer {
-	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, fmt.Errorf("source %s has not answered within %v", s.name, s.timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, fmt.Errorf("no response from source %s within %v", s.name, s.timeout))
 	defer cancel()
 	answers := make([]decide.Answer, len(questions))
 	var wg sync.WaitGroup

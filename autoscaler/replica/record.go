@@ -88,7 +88,7 @@ func (l *look) record(out *decide.Outcome, conflict bool) {
 	if conflict || out.Off {
 		return
 	}
-	l.status.WantedReplicas = int32(out.Replicas)
+	l.status.DesiredReplicas = int32(out.Replicas)
 	if out.Changes() {
 		l.status.LastDecision, l.readyAt = l.sound.DecisionOf(out), time.Time{}
 		return
@@ -109,7 +109,7 @@ func (l *look) record(out *decide.Outcome, conflict bool) {
 // count.
 func (l *look) news() bool {
 	a, b := l.written, l.status
-	if a.ObservedGeneration != b.ObservedGeneration || a.WantedReplicas != b.WantedReplicas || len(a.Conditions) != len(b.Conditions) {
+	if a.ObservedGeneration != b.ObservedGeneration || a.DesiredReplicas != b.DesiredReplicas || len(a.Conditions) != len(b.Conditions) {
 		return true
 	}
 	if (a.LastDecision == nil) != (b.LastDecision == nil) || b.LastDecision != nil && (!a.LastDecision.Time.Equal(&b.LastDecision.Time) ||
@@ -174,5 +174,5 @@ func (l *look) remember() {
 		return
 	}
 	l.status.Memory = saved
-	l.condition(decide.Condition{Type: v1alpha1.PolicyRemembered, True: true, Reason: "Remembered", Message: "Who takes over continues from status.memory"})
+	l.condition(decide.Condition{Type: v1alpha1.PolicyRemembered, True: true, Reason: "Remembered", Message: "A restarted autoscaler continues from status.memory"})
 }

@@ -103,13 +103,13 @@ func (l *look) target(ctx context.Context) (*scaled, error) {
 	key := types.NamespacedName{Namespace: l.key.Namespace, Name: t.Name}
 	kind, ok := l.Kinds[groupKind(t)]
 	if !ok {
-		return nil, &targetFault{"KindNotAllowed", fmt.Errorf("spec.target: the autoscaler may not scale %s of %s, or found none of it when it began: name it in --scale-kinds and grant it get, list and watch, and get and update of its scale", t.Kind, t.APIVersion)}
+		return nil, &targetFault{"KindNotAllowed", fmt.Errorf("spec.target: the autoscaler may not scale %s of %s, or the kind did not exist when it started: add it to --scale-kinds, and grant get, list and watch on it and get and update on its scale", t.Kind, t.APIVersion)}
 	}
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(kind)
 	if err := l.Client.Get(ctx, key, object); err != nil {
 		if apierrors.IsNotFound(err) {
-			return nil, &targetFault{"TargetNotFound", fmt.Errorf("there is no %s %s", t.Kind, key)}
+			return nil, &targetFault{"TargetNotFound", fmt.Errorf("%s %s does not exist", t.Kind, key)}
 		}
 		return nil, fmt.Errorf("read %s %s: %w", t.Kind, key, err)
 	}
@@ -119,17 +119,17 @@ func (l *look) target(ctx context.Context) (*scaled, error) {
 	read, err := l.Scaler.Scale(ctx, kind, key)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, &targetFault{"NotScalable", fmt.Errorf("%s %s has no scale subresource, or has just gone", t.Kind, key)}
+		return nil, &targetFault{"NotScalable", fmt.Errorf("%s %s has no scale subresource, or was just deleted", t.Kind, key)}
 	case apierrors.IsForbidden(err):
 		return nil, &targetFault{"Forbidden", fmt.Errorf("read the scale of %s %s: %w", t.Kind, key, err)}
 	case err != nil:
 		return nil, fmt.Errorf("read the scale of %s %s: %w", t.Kind, key, err)
 	case read.Status.Selector == "":
-		return nil, &targetFault{"NotScalable", fmt.Errorf("the scale of %s %s does not say by which labels its pods are found", t.Kind, key)}
+		return nil, &targetFault{"NotScalable", fmt.Errorf("the scale of %s %s has no status.selector", t.Kind, key)}
 	}
 	selector, err := labels.Parse(read.Status.Selector)
 	if err != nil {
-		return nil, &targetFault{"NotScalable", fmt.Errorf("the scale of %s %s says status.selector %q: %w", t.Kind, key, read.Status.Selector, err)}
+		return nil, &targetFault{"NotScalable", fmt.Errorf("the scale of %s %s has an invalid status.selector %q: %w", t.Kind, key, read.Status.Selector, err)}
 	}
 	l.scale = &scaled{uid: object.UID, generation: object.Generation, readAt: l.now, asked: int(read.Spec.Replicas), selector: selector}
 	return l.scale, nil

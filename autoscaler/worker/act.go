@@ -20,7 +20,7 @@ import (
 func (l *look) act(ctx context.Context, template *corev1.PodTemplateSpec, config *decide.Config) (done int, err error) {
 	if l.observes() {
 		if l.DryRun && (l.decision.Add > 0 || len(l.decision.Drain) > 0) {
-			ctrl.LoggerFrom(ctx).Info("would resize", "pool", klog.KObj(l.pool), "add", l.decision.Add, "drain", l.decision.Drain, "reason", l.decision.Reason)
+			ctrl.LoggerFrom(ctx).Info("Would resize", "pool", klog.KObj(l.pool), "add", l.decision.Add, "drain", l.decision.Drain, "reason", l.decision.Reason)
 		}
 		return 0, nil
 	}
@@ -44,7 +44,7 @@ func (l *look) act(ctx context.Context, template *corev1.PodTemplateSpec, config
 	}
 	for n := range l.decision.Add {
 		if err := l.Client.Create(ctx, podFor(l.pool, template, &config.Flavors[i], instanceType)); err != nil {
-			return done, fmt.Errorf("make the pod of worker %d of %d: %w", n+1, l.decision.Add, err)
+			return done, fmt.Errorf("create the pod of worker %d of %d: %w", n+1, l.decision.Add, err)
 		}
 		done++
 		metricAdded.WithLabelValues(l.pool.Namespace, l.pool.Name).Inc()
@@ -79,7 +79,7 @@ func (l *look) sweep(ctx context.Context) error {
 			l.tell(corev1.EventTypeWarning, "WorkerFailed", "Replace", fmt.Sprintf("pod %s failed: %s %s", name, p.Status.Reason, p.Status.Message))
 		}
 		if err := l.remove(ctx, p); err != nil {
-			return fmt.Errorf("remove pod %s, which has ended: %w", name, err)
+			return fmt.Errorf("delete terminated pod %s: %w", name, err)
 		}
 	}
 	return nil

@@ -64,8 +64,8 @@ func TestNothingIsResizedForABadAnswer(t *testing.T) {
 	}
 	for _, query := range []string{"queue_status", "task_status", "worker_status", "wable_status"} {
 		for _, bad := range []struct{ name, answer, says string }{
-			{"cut off", `[{"category":"split","taskid":1,`, "ask "},
-			{"no JSON", "<html>", "want a JSON array"},
+			{"cut off", `[{"category":"split","taskid":1,`, "query "},
+			{"no JSON", "<html>", "must be a JSON array"},
 			{"nothing", "", "closed without an answer"},
 			{"a count below 0", `[{"tasks_waiting":-1,"taskid":-1,"total_tasks_running":-1}]`, "-1"},
 			{"never", workqueuetest.Hang, "context deadline exceeded"},
@@ -137,12 +137,12 @@ func TestATaskThatNoWorkerHoldsIsNamedInTheStatus(t *testing.T) {
 	m.Put(answers(1795334232, 3, 0, []string{task(1, "giant", 16, ""), task(2, "giant", 16, ""), task(3, "split", 1, "")}, nil))
 	b := newBench(t, interceptor.Funcs{}, poolAt(m.Address))
 	p := b.look()
-	const says = "2 tasks of category giant: needs 16 cores, the largest worker has 4"
+	const says = "2 tasks of category giant: needs 16 cores, but the largest worker has 4"
 	b.expect(v1alpha1.PoolLimited, metav1.ConditionTrue, "TasksTooLarge")
 	if !b.told("TasksTooLarge " + says) {
 		t.Error("no Event names it")
 	}
-	if c := p.Status.Categories[0]; c.Name != "giant" || c.Unplaceable != "needs 16 cores, the largest worker has 4" || len(b.pods()) != 1 {
+	if c := p.Status.Categories[0]; c.Name != "giant" || c.Unplaceable != "needs 16 cores, but the largest worker has 4" || len(b.pods()) != 1 {
 		t.Errorf("category %+v and %d workers, want it named and one worker for the other", c, len(b.pods()))
 	}
 	if b.look(); b.told("TasksTooLarge") {

@@ -187,7 +187,7 @@ func (l *look) heed(ctx context.Context) (err error) {
 func (r *Reconciler) everyPool(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
 	var list v1alpha1.WorkerPoolList
 	if err := r.Client.List(ctx, &list); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "WorkerPools are looked at when they are due")
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list WorkerPools, will reconcile each when it is due")
 	}
 	for i := range list.Items {
 		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})

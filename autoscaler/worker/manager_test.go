@@ -54,7 +54,7 @@ func TestAPoolProvesThePasswordOfItsSecret(t *testing.T) {
 		s.Manager.PasswordSecret = &v1alpha1.SecretKey{Name: "makeflow", Key: "password"}
 	}))
 	b.look()
-	b.expectAnswer("password: is not that of the manager")
+	b.expectAnswer("password: does not match that of the manager")
 	if len(b.pods()) > 0 {
 		t.Fatal("a worker was made for a manager that did not answer")
 	}
@@ -151,7 +151,7 @@ func TestAPoolFollowsItsManagerByTheCatalogServer(t *testing.T) {
 		s.Manager.Address, s.Manager.Catalog = nil, &v1alpha1.WorkQueueCatalog{Servers: []string{"127.0.0.1:1", catalog}, Project: "flow"}
 	}))
 	b.look()
-	b.expectAnswer(`project "flow": no catalog server knows`)
+	b.expectAnswer(`project "flow": no catalog server lists`)
 	if len(b.pods()) > 0 {
 		t.Fatal("a worker was made for a manager that nobody knows")
 	}
@@ -191,12 +191,12 @@ func TestAPoolAsksItsManagerWhereItWasWhenTheCatalogServerIsAway(t *testing.T) {
 	know()
 	b.look()
 	b.expectAnswer("")
-	if c := meta.FindStatusCondition(b.pool().Status.Conditions, v1alpha1.PoolConnected); !strings.Contains(c.Message, "no catalog server knows") {
+	if c := meta.FindStatusCondition(b.pool().Status.Conditions, v1alpha1.PoolConnected); !strings.Contains(c.Message, "no catalog server lists") {
 		t.Errorf("it says %q, want why the manager is asked where it was", c.Message)
 	}
 	m.Put(ofProject("another"))
 	b.look()
-	b.expectAnswer(`is of project "another"`)
+	b.expectAnswer(`belongs to project "another"`)
 	m.Close()
 	for _, after := range []time.Duration{0, time.Minute} {
 		if b.clock.SetTime(begin.Add(2*time.Minute + after)); len(b.pods()) != 1 {

@@ -49,8 +49,8 @@ func (l *look) publish() {
 	metricTasks.WithLabelValues(namespace, name, "waiting").Set(float64(l.decision.TasksWaiting))
 	metricTasks.WithLabelValues(namespace, name, "running").Set(float64(l.decision.TasksRunning))
 	metricWorkers.WithLabelValues(namespace, name, "connected").Set(float64(s.Workers.Connected))
-	metricWorkers.WithLabelValues(namespace, name, "coming").Set(float64(s.Workers.Coming))
-	metricWorkers.WithLabelValues(namespace, name, "leaving").Set(float64(s.Workers.Leaving))
+	metricWorkers.WithLabelValues(namespace, name, "starting").Set(float64(s.Workers.Starting))
+	metricWorkers.WithLabelValues(namespace, name, "draining").Set(float64(s.Workers.Draining))
 	metricLost.WithLabelValues(namespace, name).Set(float64(l.decision.WorkersLost))
 	for i := range s.InitTimes {
 		metricInit.WithLabelValues(namespace, name, s.InitTimes[i].Flavor).Set(s.InitTimes[i].Mean.Seconds())

@@ -196,7 +196,7 @@ func (l *look) checkProject() error {
 		return nil
 	}
 	if project := l.seen.Reading.Queue.Project; project != l.pool.Spec.Manager.Catalog.Project {
-		return fmt.Errorf("%w; the manager at %s, where it was found last, is of project %q", l.undiscovered, l.client.Address, clip.Cell(project))
+		return fmt.Errorf("%w; the manager at its last known address %s belongs to project %q", l.undiscovered, l.client.Address, clip.Cell(project))
 	}
 	return nil
 }
@@ -229,7 +229,7 @@ func (l *look) tls(ctx context.Context, t *v1alpha1.WorkQueueTLS) (*tls.Config, 
 	}
 	config.RootCAs = x509.NewCertPool()
 	if !config.RootCAs.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("read Secret %s: key %q has no certificate as PEM", t.CASecret.Name, t.CASecret.Key)
+		return nil, fmt.Errorf("read Secret %s: key %q contains no PEM certificate", t.CASecret.Name, t.CASecret.Key)
 	}
 	return config, nil
 }

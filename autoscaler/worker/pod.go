@@ -57,11 +57,11 @@ func parseTemplate(pool *v1alpha1.WorkerPool) (*corev1.PodTemplateSpec, error) {
 		return nil, fmt.Errorf("spec.template: %w", err)
 	}
 	if len(template.Spec.Containers) == 0 {
-		return nil, fmt.Errorf("spec.template.spec.containers: there is none, want one with an image that has work_queue_worker")
+		return nil, fmt.Errorf("spec.template.spec.containers: at least one is required, with an image that contains work_queue_worker")
 	}
 	c := &template.Spec.Containers[0]
 	if len(c.Command) > 0 || len(c.Args) > 0 {
-		return nil, fmt.Errorf("spec.template.spec.containers[0]: has a command or args, which the pool sets: leave them out")
+		return nil, fmt.Errorf("spec.template.spec.containers[0]: must not have command or args, because the pool sets them")
 	}
 	return &template, nil
 }

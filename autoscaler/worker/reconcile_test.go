@@ -223,7 +223,7 @@ func TestAWorkerThatRunsAndNeverConnectsIsNamed(t *testing.T) {
 		b.look()
 		b.expect(v1alpha1.PoolDegraded, map[bool]metav1.ConditionStatus{false: metav1.ConditionFalse, true: metav1.ConditionTrue}[reason == "WorkersDoNotConnect"], reason)
 	}
-	if len(b.pods()) != 1 || !b.told("WorkersDoNotConnect 1 workers run and have not connected to the manager at "+m.Address+", such as that in pod "+pod.Name) {
+	if len(b.pods()) != 1 || !b.told("WorkersDoNotConnect 1 workers run but have not connected to the manager at "+m.Address+", such as pod "+pod.Name) {
 		t.Errorf("%d pods, want the worker kept, since no other is connected, and an Event that names it", len(b.pods()))
 	}
 }
@@ -273,7 +273,12 @@ func TestAWorkerSelectsTheMachinesOfTheFlavorThatCostsLeast(t *testing.T) {
 
 func TestWorkersLeaveWhatDaemonSetsTake(t *testing.T) {
 	daemon := func(name string, spec corev1.PodSpec) *appsv1.DaemonSet {
-		spec.Containers = []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("1Gi")}}}}
+		requests := func(cpu, memory string) corev1.ResourceRequirements {
+			return corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}}
+		}
+		spec.Containers = []corev1.Container{{Name: "c", Resources: requests("250m", "512Mi")}}
+		spec.InitContainers = []corev1.Container{{Name: "sidecar", RestartPolicy: new(corev1.ContainerRestartPolicyAlways), Resources: requests("150m", "256Mi")}}
+		spec.Overhead = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("256Mi")}
 		return &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name}, Spec: appsv1.DaemonSetSpec{Template: corev1.PodTemplateSpec{Spec: spec}}}
 	}
 	b := newBench(t, interceptor.Funcs{}, fleetOf(), daemon("everywhere", corev1.PodSpec{}), daemon("linux", corev1.PodSpec{NodeSelector: map[string]string{corev1.LabelOSStable: "linux"}}),
@@ -298,7 +303,7 @@ func TestWorkersLeaveWhatDaemonSetsTake(t *testing.T) {
 		}, 1, "7Gi", 100_000, ""},
 		{"one that does not fit", func(s *v1alpha1.WorkerPoolSpec) {
 			s.Worker.Resources = &v1alpha1.WorkerResources{Cores: 4, Memory: resource.MustParse("1Gi")}
-		}, 4, "1Gi", 200_000, "a machine has 3 whole cores and 14336 MiB to spare"},
+		}, 4, "1Gi", 200_000, "a machine has 3 whole cores and 14336 MiB of memory for workers, which is too little for one"},
 	} {
 		pool := poolAt("m:1", func(s *v1alpha1.WorkerPoolSpec) { s.Worker.Resources, s.Worker.NodeFleet = nil, "batch" }, tc.change)
 		c, why, err := (&look{Reconciler: b.Reconciler, pool: pool, now: begin}).config(t.Context())

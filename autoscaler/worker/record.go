@@ -52,7 +52,7 @@ func (l *look) record() {
 	s, d := &l.pool.Status, &l.decision
 	s.Phase = v1alpha1.WorkerPhase(d.Phase)
 	s.Workers = v1alpha1.WorkerCounts{
-		Pods: int32(len(l.seen.Pods)), Connected: int32(d.Connected), Foreign: int32(d.Foreign), Coming: int32(d.Coming), Leaving: int32(d.Leaving),
+		Pods: int32(len(l.seen.Pods)), Connected: int32(d.Connected), Foreign: int32(d.Foreign), Starting: int32(d.Coming), Draining: int32(d.Leaving),
 	}
 	keep(s, &l.memory.decided, d.Unplaceable)
 	if l.observes() {
@@ -86,7 +86,7 @@ func (l *look) recordManager() {
 	delete(l.memory.said, "NoAnswer")
 	message := "the manager at " + l.client.Address + " answers"
 	if l.undiscovered != nil {
-		message += ", where it was found last: " + l.undiscovered.Error()
+		message += ", but its address may be outdated: " + l.undiscovered.Error()
 	}
 	l.condition(v1alpha1.PoolConnected, true, "Answers", message)
 	q := &v1alpha1.WorkQueueStatus{
@@ -100,7 +100,7 @@ func (l *look) recordManager() {
 		l.tell(corev1.EventTypeNormal, "QueueReplaced", "Learn", fmt.Sprintf("the manager has a new queue, which began at %s: runtimes learned from the previous one are discarded", r.Queue.Started.Format("2006-01-02 15:04:05 MST")))
 	}
 	if len(l.decision.Relearned) > 0 {
-		l.tell(corev1.EventTypeNormal, "Relearned", "Learn", "tasks have become others and are learned again: "+strings.Join(l.decision.Relearned, ", "))
+		l.tell(corev1.EventTypeNormal, "Relearned", "Learn", "the runtimes or resources of tasks have changed and are learned again: "+strings.Join(l.decision.Relearned, ", "))
 	}
 }
 
@@ -120,7 +120,7 @@ func (l *look) recordLimits() {
 		l.condition(v1alpha1.PoolLimited, true, "TasksTooLarge", text)
 		l.tell(corev1.EventTypeWarning, "TasksTooLarge", "Hold", text)
 	case d.WaitingThen > 0 && len(l.seen.Pods)+d.Add >= int(l.pool.Spec.Limits.Max):
-		l.condition(v1alpha1.PoolLimited, true, "LimitReached", fmt.Sprintf("%d tasks wait, and there are as many workers as there may be (%d)", d.TasksWaiting, l.pool.Spec.Limits.Max))
+		l.condition(v1alpha1.PoolLimited, true, "LimitReached", fmt.Sprintf("%d tasks wait, but the pool has its maximum of %d workers", d.TasksWaiting, l.pool.Spec.Limits.Max))
 	default:
 		l.condition(v1alpha1.PoolLimited, false, "WithinLimits", "no task waits because of a limit")
 	}
@@ -138,9 +138,9 @@ func (l *look) recordOverstated() {
 		names, texts = append(names, o.Category), append(texts, o.String())
 	}
 	if len(names) == 0 {
-		reason, text := "NotMeasured", "the manager says of no category what its tasks used"
+		reason, text := "NotMeasured", "the manager reports the resource usage of no category"
 		if slices.ContainsFunc(l.memory.decided.Categories, func(c decide.Category) bool { return c.Used != (estimate.Resources{}) }) {
-			reason, text = "NothingToSpare", "no category was measured to use far less than is set aside for it"
+			reason, text = "NothingToSpare", "no category uses far less than is allocated to it"
 		}
 		l.condition(v1alpha1.PoolOverstated, false, reason, text)
 		return
@@ -153,8 +153,8 @@ func (l *look) recordOverstated() {
 // unmanaged maps managers that have been silent for long to the reason and message of the condition Degraded.
 var unmanaged = map[decide.Silence]struct{ reason, what string }{
 	decide.Unreachable: {"ManagerUnreachable", "the manager does not answer; its workers are kept, since they may run tasks"},
-	decide.Unusable:    {"ManagerUnusable", "what the manager answers cannot be used; its workers are kept, since they may run tasks"},
-	decide.NotAsked:    {"ManagerNotAsked", "the manager cannot be asked; its workers are kept, since they may run tasks"},
+	decide.Unusable:    {"ManagerUnusable", "the manager's answers are invalid; its workers are kept, since they may run tasks"},
+	decide.NotAsked:    {"ManagerNotAsked", "the manager cannot be queried; its workers are kept, since they may run tasks"},
 }
 
 // recordDegraded records what is wrong with the pool: a manager that has been silent for long, or workers that do not
@@ -188,12 +188,12 @@ func (l *look) recordTrouble() {
 		return
 	}
 	if names := l.decision.Unconnected; len(names) > 0 {
-		text := fmt.Sprintf("%d workers run and have not connected to the manager at %s, such as that in pod %s: read its log, and check the manager's password, TLS and the network policies between them", len(names), l.client.Address, names[0])
+		text := fmt.Sprintf("%d workers run but have not connected to the manager at %s, such as pod %s: check its log, the manager's password and TLS, and the network policies between them", len(names), l.client.Address, names[0])
 		l.condition(v1alpha1.PoolDegraded, true, "WorkersDoNotConnect", text)
 		l.tell(corev1.EventTypeWarning, "WorkersDoNotConnect", "Wait", text)
 		return
 	}
-	l.condition(v1alpha1.PoolDegraded, false, "WorkersReady", "no worker is long overdue")
+	l.condition(v1alpha1.PoolDegraded, false, "WorkersReady", "no worker is overdue")
 }
 
 // recordDecision records the decision and its reason.

@@ -248,12 +248,12 @@ func TestAPoolKeepsTheWorkersOfAManagerThatIsSilent(t *testing.T) {
 		name, reason, says string
 		change             func(b *bench, m *workqueuetest.Manager)
 	}{
-		{"it does not answer", "ManagerUnreachable", "no whole answer", func(_ *bench, m *workqueuetest.Manager) { all(m, func(string) string { return workqueuetest.Hang }) }},
+		{"it does not answer", "ManagerUnreachable", "incomplete answer", func(_ *bench, m *workqueuetest.Manager) { all(m, func(string) string { return workqueuetest.Hang }) }},
 		{"its answers are garbled", "ManagerUnusable", "unexpected EOF", func(_ *bench, m *workqueuetest.Manager) {
 			all(m, func(query string) string { return m.Answers()[query][:len(m.Answers()[query])/2] })
 		}},
 		{"it closes without an answer", "ManagerUnusable", "closed without an answer", func(_ *bench, m *workqueuetest.Manager) { all(m, func(string) string { return "" }) }},
-		{"its answer is too large", "ManagerUnusable", "larger than it may be", func(_ *bench, m *workqueuetest.Manager) {
+		{"its answer is too large", "ManagerUnusable", "exceeds the maximum size", func(_ *bench, m *workqueuetest.Manager) {
 			all(m, func(string) string { return strings.Repeat(" ", workqueue.DefaultMaxBytes+1) })
 		}},
 		{"its password is missing", "ManagerNotAsked", "read Secret makeflow", func(b *bench, _ *workqueuetest.Manager) {
@@ -261,7 +261,7 @@ func TestAPoolKeepsTheWorkersOfAManagerThatIsSilent(t *testing.T) {
 				b.Fatal(err)
 			}
 		}},
-		{"another password", "ManagerUnusable", "is not that of the manager", func(b *bench, _ *workqueuetest.Manager) { b.put(secret("makeflow", "password", []byte("another"))) }},
+		{"another password", "ManagerUnusable", "does not match that of the manager", func(b *bench, _ *workqueuetest.Manager) { b.put(secret("makeflow", "password", []byte("another"))) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			m := workqueuetest.Start(t, twoWait, "word\n", nil)
@@ -302,12 +302,12 @@ func TestWhatCannotBeIsSaidAndNothingIsDone(t *testing.T) {
 	}{
 		{raw(`{"spec":{"containers":[{"name":"w","imag":"x"}]}}`), v1alpha1.PoolReady, "InvalidTemplate", `unknown field "imag"`},
 		{raw(`{"spec":{"containers":[]}}`), v1alpha1.PoolReady, "InvalidTemplate", "spec.template.spec.containers"},
-		{raw(`{"spec":{"containers":[{"name":"w","image":"x","args":["a"]}]}}`), v1alpha1.PoolReady, "InvalidTemplate", "leave them out"},
-		{func(s *v1alpha1.WorkerPoolSpec) { s.Worker.NodeFleet = "none" }, v1alpha1.PoolReady, "NodeFleetMissing", "there is no NodeFleet none"},
+		{raw(`{"spec":{"containers":[{"name":"w","image":"x","args":["a"]}]}}`), v1alpha1.PoolReady, "InvalidTemplate", "must not have command or args"},
+		{func(s *v1alpha1.WorkerPoolSpec) { s.Worker.NodeFleet = "none" }, v1alpha1.PoolReady, "NodeFleetMissing", "NodeFleet none does not exist"},
 		{func(s *v1alpha1.WorkerPoolSpec) { s.Manager.PasswordSecret = &v1alpha1.SecretKey{Name: "pw", Key: "k"} }, v1alpha1.PoolConnected, "NoAnswer", "read Secret pw"},
 		{func(s *v1alpha1.WorkerPoolSpec) {
 			s.Manager.TLS = &v1alpha1.WorkQueueTLS{CASecret: &v1alpha1.SecretKey{Name: "ca", Key: "k"}}
-		}, v1alpha1.PoolConnected, "NoAnswer", "has no certificate"},
+		}, v1alpha1.PoolConnected, "NoAnswer", "contains no PEM certificate"},
 	} {
 		ca := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "ca"}, Data: map[string][]byte{"k": []byte("none")}}
 		b := newBench(t, interceptor.Funcs{}, poolAt(m.Address, tc.change), ca)
@@ -398,7 +398,7 @@ func TestTasksThatUseFarLessThanTheyDeclareAreSaidOnce(t *testing.T) {
 		t.Errorf("category %+v, want what it used beside what it declares", c)
 	}
 	text := meta.FindStatusCondition(b.pool().Status.Conditions, v1alpha1.PoolOverstated).Message
-	if want := "category split declares 1 cores, 4096 MiB of memory and used 1 cores, 310 MiB of memory, 1 MiB of disk at most: 4 of its tasks would fit where 2 do"; text != want {
+	if want := "category split declares 1 cores, 4096 MiB of memory and used at most 1 cores, 310 MiB of memory, 1 MiB of disk: 4 of its tasks would fit where 2 do"; text != want {
 		t.Errorf("it says %q, want %q", text, want)
 	}
 }
@@ -470,7 +470,7 @@ func TestWorkersFillTheMachinesOfAFleet(t *testing.T) {
 	if f := c.Flavors[0]; f.Worker.MilliCores != 3000 || f.Worker.MemoryBytes != 16<<30-256<<20 || f.MicroDollarsPerHour != 200_000 || f.Trouble != "" {
 		t.Errorf("flavor %+v, want whole cores and all memory but what is reserved", f)
 	}
-	for i, says := range map[int]string{1: "in back-off until 08:01:00", 2: "less than a core", 3: "nothing is known"} {
+	for i, says := range map[int]string{1: "in back-off until 08:01:00", 2: "less than one core", 3: "is not known yet"} {
 		if !strings.Contains(c.Flavors[i].Trouble, says) {
 			t.Errorf("flavor %s: %q, want %q", c.Flavors[i].Name, c.Flavors[i].Trouble, says)
 		}

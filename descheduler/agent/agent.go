@@ -172,19 +172,19 @@ func fill[T comparable](field *T, value T) {
 func (c Config) check() error {
 	var errs []error
 	if c.Client == nil {
-		errs = append(errs, errors.New("an agent needs a client configuration"))
+		errs = append(errs, errors.New("the client configuration is required"))
 	}
 	if (c.Node == "") == (c.Simulation == nil) {
-		errs = append(errs, errors.New("an agent is for one node, or for a simulation: give one of both"))
+		errs = append(errs, errors.New("exactly one of a node name and a simulation is required"))
 	}
 	if c.Node != "" && (c.Backends == nil || c.Capability == nil) {
-		errs = append(errs, errors.New("the agent of a node needs back-ends and somebody who says what it can do"))
+		errs = append(errs, errors.New("the back-ends of the node and the function that returns its capability are required"))
 	}
 	if c.StateDir == "" || c.WorkDir == "" {
-		errs = append(errs, errors.New("an agent needs a state folder and a work folder"))
+		errs = append(errs, errors.New("the state folder and the work folder are required"))
 	}
 	if c.Limits.Moves < 0 || c.Limits.ImageBytes < 0 || c.Limits.Images < 0 || c.Limits.TotalBytes < 0 || c.Limits.Tries < 0 || c.Limits.Stalled < 0 {
-		errs = append(errs, errors.New("no limit of an agent may be negative"))
+		errs = append(errs, errors.New("limits must not be negative"))
 	}
 	return errors.Join(errs...)
 }
@@ -219,15 +219,15 @@ func New(c Config) (*Agent, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, eventsv1.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
-			return nil, fmt.Errorf("set up the agent: register kinds: %w", err)
+			return nil, fmt.Errorf("set up the agent: register the API types: %w", err)
 		}
 	}
 	api, err := client.NewWithWatch(c.Client, client.Options{Scheme: scheme})
 	if err != nil {
-		return nil, fmt.Errorf("set up the agent: reach the cluster: %w", err)
+		return nil, fmt.Errorf("set up the agent: create the client: %w", err)
 	}
 	if err := os.MkdirAll(c.WorkDir, 0o700); err != nil {
-		return nil, fmt.Errorf("set up the agent: make the work folder: %w", err)
+		return nil, fmt.Errorf("set up the agent: create the work folder: %w", err)
 	}
 	memory, err := ledger.Open(filepath.Join(c.StateDir, "ledger"))
 	if err != nil {

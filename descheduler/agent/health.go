@@ -84,11 +84,11 @@ func (h *health) live() error {
 	defer h.mu.Unlock()
 	now := h.clock.Now()
 	if idle := now.Sub(h.ticked); idle > stuckAfter+h.resync {
-		return fmt.Errorf("the agent has not looked at its Migrations for %s", idle.Round(time.Second))
+		return fmt.Errorf("the agent has not reconciled its Migrations for %s", idle.Round(time.Second))
 	}
 	for key, since := range h.looking {
 		if took := now.Sub(since); took > stuckAfter {
-			return fmt.Errorf("looking at Migration %s has not ended for %s", key, took.Round(time.Second))
+			return fmt.Errorf("the agent has been reconciling Migration %s for %s", key, took.Round(time.Second))
 		}
 	}
 	return nil
@@ -103,14 +103,14 @@ func (h *health) followed() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.asked != nil {
-		return fmt.Errorf("follow the API server: %w", h.asked)
+		return fmt.Errorf("watch the API server: %w", h.asked)
 	}
 	if len(h.synced) == 0 {
-		return errors.New("follow the API server: the agent is about to start")
+		return errors.New("watch the API server: the agent is starting")
 	}
 	for _, synced := range h.synced {
 		if !synced() {
-			return errors.New("follow the API server: not all Migrations and Nodes that concern this agent were read yet")
+			return errors.New("watch the API server: the caches of Migrations and Nodes have not synced yet")
 		}
 	}
 	return nil
@@ -130,7 +130,7 @@ func (h *health) runs(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, runtimeTimeout)
 	defer cancel()
 	if answer = h.runtime(ctx); answer != nil {
-		answer = fmt.Errorf("ask the container runtime: %w", answer)
+		answer = fmt.Errorf("check the container runtime: %w", answer)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

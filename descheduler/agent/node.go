@@ -82,7 +82,7 @@ func (n *nodes) address(name string) (string, error) {
 			}
 		}
 	}
-	return "", fmt.Errorf("node %s has no InternalIP: say with --advertise-host how others reach it", name)
+	return "", fmt.Errorf("node %s has no InternalIP: set --advertise-host to an address at which other nodes reach it", name)
 }
 
 // watch watches the Nodes until ctx ends.
@@ -126,11 +126,11 @@ func (n *nodes) see(ctx context.Context, node *corev1.Node) {
 	n.mu.Unlock()
 	log := n.agent.Log.WithValues("node", node.Name)
 	if err := n.annotate(ctx, node); err != nil && ctx.Err() == nil {
-		log.Error(err, "What the node can do could not be said; it takes no part until that works")
+		log.Error(err, "Failed to annotate the node with its capability; it takes no part in migrations until a retry succeeds")
 	}
 	if isNew && n.agent.Simulation != nil {
 		if err := n.agent.requeueAll(ctx); err != nil && ctx.Err() == nil {
-			log.Error(err, "Migrations of a new node are looked at later")
+			log.Error(err, "Failed to requeue the Migrations of a new node; they are reconciled later")
 		}
 	}
 }
@@ -141,14 +141,14 @@ func (n *nodes) annotate(ctx context.Context, node *corev1.Node) error {
 	if n.agent.Simulation == nil {
 		var err error
 		if can, err = n.capability(ctx, node); err != nil {
-			return fmt.Errorf("find out what node %s can do: %w", node.Name, err)
+			return fmt.Errorf("determine the capability of node %s: %w", node.Name, err)
 		}
 	}
 	say := map[string]any{v1alpha1.AnnotationCapability: can.Encode()} // a nil value removes the annotation
 	if n.agent.Hardware != nil {
 		hardware, err := n.agent.Hardware(node)
 		if err != nil { // it can move containers all the same
-			n.agent.Log.Error(err, "What the machine is made of is not known; it is not probed", "node", node.Name)
+			n.agent.Log.Error(err, "Failed to read the hardware of the machine; it is not probed", "node", node.Name)
 		} else {
 			say[v1alpha1.AnnotationHardware] = hardware
 		}
@@ -156,7 +156,7 @@ func (n *nodes) annotate(ctx context.Context, node *corev1.Node) error {
 	if n.agent.Governor != nil {
 		governor, err := n.agent.Governor()
 		if err != nil {
-			n.agent.Log.Error(err, "The CPU governor is not known; what was learned under the usual one is taken to hold", "node", node.Name)
+			n.agent.Log.Error(err, "Failed to read the CPU governor; the profile of the usual governor applies", "node", node.Name)
 		} else if say[v1alpha1.AnnotationGovernor] = nil; profile.IsGovernor(governor) {
 			say[v1alpha1.AnnotationGovernor] = governor
 		}
@@ -170,12 +170,12 @@ func (n *nodes) annotate(ctx context.Context, node *corev1.Node) error {
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": say}})
 	if err != nil {
-		return fmt.Errorf("say what node %s can do: %w", node.Name, err)
+		return fmt.Errorf("annotate node %s with its capability: %w", node.Name, err)
 	}
 	if err := n.agent.api.Patch(ctx, &corev1.Node{ObjectMeta: named(node.Name)}, client.RawPatch(types.MergePatchType, patch)); err != nil {
-		return fmt.Errorf("say what node %s can do: %w", node.Name, err)
+		return fmt.Errorf("annotate node %s with its capability: %w", node.Name, err)
 	}
-	n.agent.Log.Info("The node's annotations say what it is and can do", "node", node.Name, "annotations", say)
+	n.agent.Log.Info("Annotated the node with its capability, hardware and CPU governor", "node", node.Name, "annotations", say)
 	return nil
 }
 

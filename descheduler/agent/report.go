@@ -89,7 +89,7 @@ func (a *Agent) reportTarget(ctx context.Context, m *v1alpha1.Migration, entry l
 func (a *Agent) patch(ctx context.Context, m *v1alpha1.Migration, operations []operation) (*v1alpha1.Migration, error) {
 	text, err := json.Marshal(operations)
 	if err != nil {
-		return m, fmt.Errorf("report on Migration %s/%s: %w", m.Namespace, m.Name, err)
+		return m, fmt.Errorf("write the report to Migration %s/%s: %w", m.Namespace, m.Name, err)
 	}
 	updated := m.DeepCopy()
 	err = a.api.Status().Patch(ctx, updated, client.RawPatch(types.JSONPatchType, text))
@@ -97,7 +97,7 @@ func (a *Agent) patch(ctx context.Context, m *v1alpha1.Migration, operations []o
 		return nil, nil
 	}
 	if err != nil {
-		return m, fmt.Errorf("report on Migration %s/%s: %w", m.Namespace, m.Name, err)
+		return m, fmt.Errorf("write the report to Migration %s/%s: %w", m.Namespace, m.Name, err)
 	}
 	return updated, nil
 }
@@ -120,7 +120,7 @@ func (a *Agent) said(ctx context.Context, m *v1alpha1.Migration, id ledger.ID, s
 		},
 	}
 	if err := a.api.Create(ctx, event); err != nil {
-		log.Error(err, "The Event could not be made; the report has the same")
+		log.Error(err, "Failed to create the Event; the report has the same message")
 	}
 }
 

@@ -84,7 +84,7 @@ func (a *Agent) release(ctx context.Context) {
 			continue
 		}
 		if err := a.releaseOne(context.WithoutCancel(ctx), entry); err != nil {
-			a.Log.Error(err, "The container stays frozen until an agent is back on the node", "migration", entry.Namespace+"/"+entry.Name)
+			a.Log.Error(err, "Failed to resume the container; it stays frozen until an agent runs on the node again", "migration", entry.Namespace+"/"+entry.Name)
 		}
 	}
 }
@@ -109,7 +109,7 @@ func (a *Agent) releaseOne(ctx context.Context, entry ledger.Entry) error {
 	if err := a.backends[entry.Backend].Source.Thaw(ctx, entry.Container); err != nil {
 		return err
 	}
-	a.Log.Info("The agent ends: the container continues, and is frozen again when an agent is back", "migration", entry.Namespace+"/"+entry.Name, "container", entry.Container.String())
+	a.Log.Info("The agent is shutting down: the container continues, and is frozen again when an agent runs on the node again", "migration", entry.Namespace+"/"+entry.Name, "container", entry.Container.String())
 	entry.ThawedAt = a.Clock.Now()
 	return a.ledger.Put(entry)
 }
@@ -143,7 +143,7 @@ func (a *Agent) stateOf(ctx context.Context, entry ledger.Entry) (checkpoint.Sta
 	}
 	state, err := backend.State(ctx, entry.Container)
 	if err != nil {
-		return state, fmt.Errorf("look at %s: %w", entry.Container, err)
+		return state, fmt.Errorf("inspect %s: %w", entry.Container, err)
 	}
 	return state, nil
 }
@@ -216,7 +216,7 @@ func (a *Agent) podOf(ctx context.Context, c checkpoint.Container) (decide.Pod, 
 	case apierrors.IsNotFound(err):
 		return decide.PodGone, nil
 	case err != nil:
-		return decide.PodUnknown, fmt.Errorf("look at pod %s/%s: %w", c.Namespace, c.Pod, err)
+		return decide.PodUnknown, fmt.Errorf("get pod %s/%s: %w", c.Namespace, c.Pod, err)
 	case string(pod.UID) != c.PodUID:
 		return decide.PodGone, nil
 	case pod.DeletionTimestamp != nil:
@@ -268,7 +268,7 @@ func (a *Agent) prepareSource(ctx context.Context, b checkpoint.Source, entry le
 		return err
 	}
 	if facts.MemoryBytes > a.Limits.ImageBytes {
-		return checkpoint.Fail(checkpoint.ReasonTooLarge, "%s uses %d bytes of memory, and no checkpoint may have more than %d: raise --max-image-bytes of the node agents",
+		return checkpoint.Fail(checkpoint.ReasonTooLarge, "%s uses %d bytes of memory, more than the maximum of %d for a checkpoint: raise --max-image-bytes of the node agents",
 			entry.Container, facts.MemoryBytes, a.Limits.ImageBytes)
 	}
 	if entry.Backend != v1alpha1.BackendRestart {
@@ -294,7 +294,7 @@ func (a *Agent) roomToDump(entry ledger.Entry, bytes int64) error {
 	}
 	free, err := freeBytes(a.WorkDir)
 	if err != nil {
-		return fmt.Errorf("see how much room the work folder has: %w", err)
+		return fmt.Errorf("measure the free space of the work folder: %w", err)
 	}
 	for _, other := range a.ledger.All() {
 		if other.Role == ledger.SourceRole && other.ID != entry.ID && !other.Dumped && !other.Removed {
@@ -302,7 +302,7 @@ func (a *Agent) roomToDump(entry ledger.Entry, bytes int64) error {
 		}
 	}
 	if bytes > free {
-		return checkpoint.Fail(checkpoint.ReasonNoRoom, "%s uses %d bytes of memory, and the work folder of its node's agent has room for %d: raise --work-size, or wait for other moves",
+		return checkpoint.Fail(checkpoint.ReasonNoRoom, "%s uses %d bytes of memory, and the work folder of the agent on its node has only %d bytes free: raise --work-size, or wait until other migrations end",
 			entry.Container, bytes, max(free, 0))
 	}
 	return nil
@@ -329,13 +329,13 @@ func peerOf(entry ledger.Entry, target *v1alpha1.TargetReport) transport.Peer {
 func (a *Agent) reach(ctx context.Context, _ checkpoint.Source, entry ledger.Entry, m *v1alpha1.Migration) error {
 	target := a.targetOf(m)
 	if target == nil || target.Address == "" {
-		return errors.New("the target has not said where it listens")
+		return errors.New("the target has not reported its address")
 	}
 	sender := transport.Sender{Clock: a.Clock, Stalled: a.Limits.Stalled}
 	err := sender.Reach(ctx, transport.Identity{Key: entry.Key, Certificate: entry.Certificate}, peerOf(entry, target))
 	if err != nil && ctx.Err() == nil && checkpoint.AsFailure(err) == nil {
 		if entry.ReachTries++; entry.ReachTries >= reachTries {
-			return checkpoint.Fail(checkpoint.ReasonTransferFailed, "%v, tried %d times: see that the agents can reach each other", err, entry.ReachTries)
+			return checkpoint.Fail(checkpoint.ReasonTransferFailed, "%v, after %d attempts: check that the agents can reach each other", err, entry.ReachTries)
 		}
 		return errors.Join(err, a.ledger.Put(entry)) // the target may report another address meanwhile
 	}
@@ -361,7 +361,7 @@ func (a *Agent) dump(ctx context.Context, b checkpoint.Source, entry ledger.Entr
 		return err
 	}
 	if bytes > a.Limits.ImageBytes {
-		return checkpoint.Fail(checkpoint.ReasonTooLarge, "the dump of %s has %d bytes, and none may have more than %d: raise --max-image-bytes of the node agents",
+		return checkpoint.Fail(checkpoint.ReasonTooLarge, "the dump of %s has %d bytes, more than the maximum of %d: raise --max-image-bytes of the node agents",
 			entry.Container, bytes, a.Limits.ImageBytes)
 	}
 	if err := stillFrozen(ctx, b, entry.Container); err != nil {
@@ -375,9 +375,9 @@ func (a *Agent) dump(ctx context.Context, b checkpoint.Source, entry ledger.Entr
 func stillFrozen(ctx context.Context, b checkpoint.Source, c checkpoint.Container) error {
 	switch state, err := b.State(ctx, c); {
 	case err != nil:
-		return fmt.Errorf("look at %s: %w", c, err)
+		return fmt.Errorf("inspect %s: %w", c, err)
 	case state != checkpoint.Frozen:
-		return checkpoint.Fail(checkpoint.ReasonThawed, "%s was frozen and is %s now: something else resumed it, so its checkpoint is of no use", c, state)
+		return checkpoint.Fail(checkpoint.ReasonThawed, "%s was frozen and is now %s: something else resumed it, so its checkpoint is outdated", c, state)
 	}
 	return nil
 }
@@ -385,7 +385,7 @@ func stillFrozen(ctx context.Context, b checkpoint.Source, c checkpoint.Containe
 func (a *Agent) ship(ctx context.Context, b checkpoint.Source, entry ledger.Entry, m *v1alpha1.Migration) error {
 	target := a.targetOf(m)
 	if target == nil || target.Address == "" {
-		return errors.New("the target has not said where it listens")
+		return errors.New("the target has not reported its address")
 	}
 	if err := stillFrozen(ctx, b, entry.Container); err != nil {
 		return err
@@ -430,10 +430,10 @@ func (a *Agent) kill(ctx context.Context, b checkpoint.Source, entry ledger.Entr
 func (a *Agent) thaw(ctx context.Context, b checkpoint.Source, entry ledger.Entry, m *v1alpha1.Migration) error {
 	switch {
 	case entry.Expired:
-		a.Log.Info("The deadline is over and the container's state was not sent: the container continues",
+		a.Log.Info("The deadline has passed and the container's state was not sent: the container continues",
 			"migration", entry.Name, "pod", entry.Container.Namespace+"/"+entry.Container.Pod, "container", entry.Container.Name)
 	case m == nil:
-		a.Log.Info("The Migration is gone and its pod is still wanted: the container continues",
+		a.Log.Info("The Migration was deleted and its pod was not: the container continues",
 			"migration", entry.Name, "pod", entry.Container.Namespace+"/"+entry.Container.Pod, "container", entry.Container.Name)
 	}
 	if err := b.Thaw(ctx, entry.Container); err != nil {
@@ -460,7 +460,7 @@ func (a *Agent) removeSource(ctx context.Context, b checkpoint.Source, entry led
 type unable struct{ name v1alpha1.MigrationBackend }
 
 func (u unable) fail() error {
-	return checkpoint.Fail(checkpoint.ReasonNotSupported, "the agent of this node has no back-end %s: see the annotation %s of the node", u.name, v1alpha1.AnnotationCapability)
+	return checkpoint.Fail(checkpoint.ReasonNotSupported, "the agent of this node does not support back-end %s: see annotation %s of the node", u.name, v1alpha1.AnnotationCapability)
 }
 
 // Inspect fails, so that nothing later is called.

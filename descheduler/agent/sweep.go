@@ -22,7 +22,7 @@ func (a *Agent) sweep(ctx context.Context) error {
 	defer ticker.Stop()
 	for {
 		if err := a.sweepOnce(ctx); err != nil && ctx.Err() == nil {
-			a.Log.Error(err, "Some of what was left is still there")
+			a.Log.Error(err, "Failed to remove all leftovers")
 		}
 		select {
 		case <-ctx.Done():
@@ -45,7 +45,7 @@ func (a *Agent) sweepOnce(ctx context.Context) error {
 	for name, backend := range a.backends {
 		if s, ok := backend.Target.(sweeper); ok {
 			if err := s.Sweep(ctx, a.knows); err != nil {
-				errs = append(errs, fmt.Errorf("sweep what back-end %s has left: %w", name, err))
+				errs = append(errs, fmt.Errorf("remove the leftovers of back-end %s: %w", name, err))
 			}
 		}
 	}
@@ -65,16 +65,16 @@ var uid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 func (a *Agent) sweepDumps() error {
 	dirs, err := os.ReadDir(a.WorkDir)
 	if err != nil {
-		return fmt.Errorf("look for dumps that were left: %w", err)
+		return fmt.Errorf("list leftover dumps: %w", err)
 	}
 	var errs []error
 	for _, dir := range dirs {
 		if !dir.IsDir() || !uid.MatchString(dir.Name()) || a.knows(dir.Name()) {
 			continue
 		}
-		a.Log.Info("A dump that belongs to no migration in hand is removed", "dump", dir.Name())
+		a.Log.Info("Removing a dump that belongs to no current migration", "dump", dir.Name())
 		if err := os.RemoveAll(filepath.Join(a.WorkDir, dir.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, fmt.Errorf("remove a dump that was left: %w", err))
+			errs = append(errs, fmt.Errorf("remove a leftover dump: %w", err))
 		}
 	}
 	return errors.Join(errs...)

@@ -63,7 +63,7 @@ func (a *Agent) seeTarget(ctx context.Context, id ledger.ID, m *v1alpha1.Migrati
 	if backend := a.backends[entry.Backend].Target; t.Staged && t.Busy == decide.Nothing && t.Order == v1alpha1.OrderFreeze && backend != nil {
 		has, err := backend.Has(ctx, entry.Image)
 		if err != nil {
-			return t, fmt.Errorf("look at image %s: %w", entry.Image.Name, err)
+			return t, fmt.Errorf("inspect image %s: %w", entry.Image.Name, err)
 		}
 		t.Lost = !has
 	}
@@ -97,7 +97,7 @@ func (a *Agent) prepareTarget(ctx context.Context, entry ledger.Entry, m *v1alph
 	}
 	var err error
 	if entry.Image.Requirements, err = capability.ParseRequirements(m.Status.Source.Requirements); err != nil {
-		return checkpoint.Fail(checkpoint.ReasonNotSupported, "read what the source's agent says is needed: %v", err)
+		return checkpoint.Fail(checkpoint.ReasonNotSupported, "read the requirements in the report of the source's agent: %v", err)
 	}
 	entry.MemoryBytes = m.Status.Source.MemoryBytes
 	if err := a.roomToStage(entry); err != nil {
@@ -118,7 +118,7 @@ func (a *Agent) prepareTarget(ctx context.Context, entry ledger.Entry, m *v1alph
 // roomToStage fails if the image is too large, or if the node would exceed its limits.
 func (a *Agent) roomToStage(entry ledger.Entry) error {
 	if entry.MemoryBytes > a.Limits.ImageBytes {
-		return checkpoint.Fail(checkpoint.ReasonTooLarge, "the container uses %d bytes of memory, and no checkpoint may have more than %d here: raise --max-image-bytes of the node agents",
+		return checkpoint.Fail(checkpoint.ReasonTooLarge, "the container uses %d bytes of memory, more than the maximum of %d for a checkpoint on this node: raise --max-image-bytes of the node agents",
 			entry.MemoryBytes, a.Limits.ImageBytes)
 	}
 	images, bytes := a.othersStaged(entry.ID)
@@ -150,7 +150,7 @@ func (a *Agent) fits(images int, bytes int64) error {
 	if images <= a.Limits.Images && bytes <= a.Limits.TotalBytes {
 		return nil
 	}
-	return checkpoint.Fail(checkpoint.ReasonNoRoom, "with this one the node would hold %d checkpoints with %d bytes, and it may hold %d with %d: wait for other moves, or raise --max-images and --max-total-bytes of the node agents",
+	return checkpoint.Fail(checkpoint.ReasonNoRoom, "the node would hold %d checkpoints with %d bytes, and its maximum is %d with %d: wait until other migrations end, or raise --max-images and --max-total-bytes of the node agents",
 		images, bytes, a.Limits.Images, a.Limits.TotalBytes)
 }
 
@@ -195,7 +195,7 @@ func (a *Agent) take(ctx context.Context, s transport.Session, tar transport.Bod
 	earlier := a.jobs[id]
 	a.mu.Unlock()
 	if earlier != nil && earlier.action == decide.Receive {
-		earlier.cancel(errors.New("the source tries again"))
+		earlier.cancel(errors.New("the source retries"))
 		select {
 		case <-earlier.done:
 		case <-ctx.Done():
@@ -233,10 +233,10 @@ func (a *Agent) take(ctx context.Context, s transport.Session, tar transport.Bod
 func (a *Agent) stage(ctx context.Context, entry ledger.Entry, tar checkpoint.Verified) (transport.Receipt, error) {
 	if entry.Staged != nil {
 		if _, err := io.Copy(io.Discard, tar); err != nil {
-			return transport.Receipt{}, fmt.Errorf("take a checkpoint again: %w", err)
+			return transport.Receipt{}, fmt.Errorf("receive the checkpoint again: %w", err)
 		}
 		if tar.Sum() != entry.Sum {
-			return transport.Receipt{}, checkpoint.Fail(checkpoint.ReasonBadArchive, "another checkpoint of this migration is staged already")
+			return transport.Receipt{}, checkpoint.Fail(checkpoint.ReasonBadArchive, "another checkpoint of this migration is already staged")
 		}
 		return transport.Receipt{Sum: entry.Sum, Digest: entry.Staged.Digest, Bytes: entry.Staged.Bytes}, nil
 	}

@@ -48,7 +48,7 @@ func (a *Agent) watchMigrations(ctx context.Context, selector fields.Selector) e
 	enqueue := func(obj any) {
 		key, err := cache.DeletionHandlingObjectToName(obj)
 		if err != nil {
-			a.Log.Error(err, "A Migration without a name was seen")
+			a.Log.Error(err, "Failed to get the name of a Migration")
 			return
 		}
 		a.queue.Add(types.NamespacedName{Namespace: key.Namespace, Name: key.Name})
@@ -87,7 +87,7 @@ func (a *Agent) lister(list client.ObjectList, options ...client.ListOption) cac
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			fresh, ok := list.DeepCopyObject().(client.ObjectList)
 			if !ok {
-				return nil, fmt.Errorf("%T is no list", list)
+				return nil, fmt.Errorf("%T is not a list", list)
 			}
 			return fresh, a.health.asks(ctx, a.api.List(ctx, fresh, with(o)))
 		},

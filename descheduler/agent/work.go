@@ -48,7 +48,7 @@ func (a *Agent) next(ctx context.Context) bool {
 	defer a.queue.Done(key)
 	if err := a.look(ctx, key); err != nil {
 		if ctx.Err() == nil {
-			a.Log.Error(err, "It is tried again", "migration", key)
+			a.Log.Error(err, "Failed to reconcile the Migration; retrying", "migration", key)
 		}
 		a.queue.AddRateLimited(key)
 		return true
@@ -225,11 +225,11 @@ func (a *Agent) end(ctx context.Context, id ledger.ID, j *job, err error) {
 	case err == nil:
 		log.V(2).Info("Done")
 	case cancelled:
-		log.V(2).Info("Cancelled, since the order has changed or the agent ends")
+		log.V(2).Info("Cancelled because the order has changed or the agent is shutting down")
 	case failure != nil:
-		log.Info("It cannot be done", "reason", failure.Reason, "message", failure.Message)
+		log.Info("Failed", "reason", failure.Reason, "message", failure.Message)
 	default:
-		log.Error(err, "It is tried again")
+		log.Error(err, "Failed; retrying")
 		a.queue.AddRateLimited(j.key)
 		return
 	}

@@ -80,7 +80,7 @@ func (o *Options) Validate() error {
 		{"keep-finished-per-namespace", int64(m.MaxFinished), 0},
 	} {
 		if f.got < f.least {
-			return fmt.Errorf("--%s: %d is too few: want at least %d", f.flag, f.got, f.least)
+			return fmt.Errorf("--%s: %d: must be at least %d", f.flag, f.got, f.least)
 		}
 	}
 	if err := errors.Join(o.Consolidation.Validate(), o.Probing.Validate()); err != nil {
@@ -130,7 +130,7 @@ func addProfiler(ctx context.Context, m ctrl.Manager, o Options) error {
 		return err
 	}
 	if len(profiles) == 0 {
-		m.GetLogger().Info("The kind MachineProfile is not installed: nothing is probed or learned")
+		m.GetLogger().Info("The CustomResourceDefinition of MachineProfiles is not installed: no machines are probed, and no profiles learned")
 		return nil
 	}
 	p, err := profiler.New(&profiler.Profiler{

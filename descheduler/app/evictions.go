@@ -66,33 +66,33 @@ func (e *Evictions) validate() error {
 	var errs []error
 	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if e.Deadline < 10*time.Second || e.Deadline > 24*time.Hour {
-		refuse("--eviction-deadline: %s: want between 10s and 24h", e.Deadline)
+		refuse("--eviction-deadline: %s: must be from 10s to 24h", e.Deadline)
 	}
 	if e.Attempts < 1 {
-		refuse("--eviction-attempts: %d is too few: want at least 1", e.Attempts)
+		refuse("--eviction-attempts: %d: must be 1 or more", e.Attempts)
 	}
 	if e.AfterFailure != decide.Evict && e.AfterFailure != decide.Keep {
-		refuse("--eviction-after-failure: %q: want %s or %s", e.AfterFailure, decide.Evict, decide.Keep)
+		refuse("--eviction-after-failure: %q: must be %s or %s", e.AfterFailure, decide.Evict, decide.Keep)
 	}
 	if e.Listener == nil && e.served() {
 		if _, _, err := net.SplitHostPort(e.Address); err != nil {
-			refuse("--eviction-webhook-bind-address: %w: want host:port", err)
+			refuse("--eviction-webhook-bind-address: %w: must be host:port", err)
 		}
 	}
 	if len(e.ClientNames) > 0 && e.ClientCA == "" {
-		refuse("--eviction-webhook-client-names: give --eviction-webhook-client-ca too: without it no certificate is asked for")
+		refuse("--eviction-webhook-client-names: --eviction-webhook-client-ca is required too: without it, the webhook requests no client certificate")
 	}
 	if !e.served() {
 		return errors.Join(errs...)
 	}
 	if namespace, name, ok := strings.Cut(e.Secret, "/"); !ok || namespace == "" || name == "" {
-		refuse("--eviction-webhook-secret: %q: want namespace/name", e.Secret)
+		refuse("--eviction-webhook-secret: %q: must be namespace/name", e.Secret)
 	}
 	if len(e.Hosts) == 0 && e.CertDir == "" {
-		refuse("--eviction-webhook-hosts: want at least one name or address")
+		refuse("--eviction-webhook-hosts: at least one name or address is required")
 	}
 	if e.Configuration == "" {
-		refuse("--eviction-webhook-configuration: want a name")
+		refuse("--eviction-webhook-configuration: a name is required")
 	}
 	return errors.Join(errs...)
 }
@@ -171,7 +171,7 @@ func (e *Evictions) clientAuthorities() (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("--eviction-webhook-client-ca=%s: there is no certificate in the file", e.ClientCA)
+		return nil, fmt.Errorf("--eviction-webhook-client-ca=%s: the file has no certificate", e.ClientCA)
 	}
 	return pool, nil
 }

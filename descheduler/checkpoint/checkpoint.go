@@ -56,7 +56,7 @@ func (c Container) Is(labels map[string]string) bool {
 // Foreign returns the failure for a container ID in the plan of a Migration that does not belong
 // to its pod.
 func (c Container) Foreign() error {
-	return Fail(ReasonForeignContainer, "container %s is not %s: the plan of the Migration names the wrong one; see who can write the status of Migrations and of the pod", c.ID, c)
+	return Fail(ReasonForeignContainer, "container %s is not %s: the plan of the Migration names a container of another pod; check which users can write the status of Migrations and of the pod", c.ID, c)
 }
 
 // State is the state of a container.

@@ -111,7 +111,7 @@ func (s *Server) tls() *tls.Config {
 		if slices.Contains(s.ClientNames, leaf.Subject.CommonName) || slices.ContainsFunc(leaf.DNSNames, func(name string) bool { return slices.Contains(s.ClientNames, name) }) {
 			return nil
 		}
-		return fmt.Errorf("the client's certificate is for %q, and evictions are taken from %q only", leaf.Subject.CommonName, s.ClientNames)
+		return fmt.Errorf("the client's certificate is for %q: must be for one of %q", leaf.Subject.CommonName, s.ClientNames)
 	}
 	return c
 }

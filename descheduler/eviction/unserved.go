@@ -64,13 +64,13 @@ func (u *Unserved) look(ctx context.Context) {
 		u.warned = false
 		return
 	case err != nil:
-		u.Log.V(1).Info("Cannot tell whether the eviction webhook is installed", "configuration", u.Configuration, "err", err.Error())
+		u.Log.V(1).Info("Failed to check whether the eviction webhook is installed", "configuration", u.Configuration, "err", err.Error())
 		return
 	}
 	served, err := u.served(ctx, &c)
 	switch {
 	case err != nil:
-		u.Log.V(1).Info("Cannot tell whether the eviction webhook is served", "configuration", u.Configuration, "err", err.Error())
+		u.Log.V(1).Info("Failed to check whether the eviction webhook is served", "configuration", u.Configuration, "err", err.Error())
 		return
 	case served:
 		metricUnserved.Set(0)
@@ -82,10 +82,10 @@ func (u *Unserved) look(ctx context.Context) {
 		return
 	}
 	u.warned = true
-	const note = "ValidatingWebhookConfiguration %s exists, and nobody serves it: %s. " +
-		"See what keeps the pods of Deployment supercargo-evictions from being ready, or delete the configuration"
+	const note = "ValidatingWebhookConfiguration %s exists, but no ready pod serves its webhook: %s. " +
+		"Check why the pods of Deployment supercargo-evictions are not ready, or delete the configuration"
 	what := consequence(&c)
-	u.Log.Error(nil, "The eviction webhook is installed and not served", "configuration", u.Configuration, "consequence", what)
+	u.Log.Error(nil, "The eviction webhook is installed, but no ready pod serves it", "configuration", u.Configuration, "consequence", what)
 	u.Events.Eventf(self.Object(), nil, corev1.EventTypeWarning, ReasonUnserved, "Evict", note, u.Configuration, what)
 }
 
@@ -127,5 +127,5 @@ func consequence(c *admissionv1.ValidatingWebhookConfiguration) string {
 			return "no pod can be evicted (failurePolicy Fail)"
 		}
 	}
-	return "evictions kill pods that ask to be moved with their state (failurePolicy Ignore)"
+	return "evictions kill pods that opted in to moves with their state (failurePolicy Ignore)"
 }

@@ -71,14 +71,14 @@ func (w *Webhook) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 	review, wanted, err := read(in)
 	if err != nil {
 		metricErrors.Inc()
-		w.Log.Error(err, "A review was not understood")
+		w.Log.Error(err, "Failed to read an AdmissionReview")
 		http.Error(out, err.Error(), http.StatusBadRequest)
 		return
 	}
 	answer, err := w.answer(in.Context(), wanted)
 	if err != nil {
 		metricErrors.Inc()
-		w.Log.Error(err, "An eviction was not answered: the failurePolicy of the webhook says what becomes of it", "pod", wanted.pod)
+		w.Log.Error(err, "Failed to answer an eviction; the failurePolicy of the webhook applies", "pod", wanted.pod)
 		http.Error(out, err.Error(), http.StatusInternalServerError)
 		return
 	}
@@ -86,7 +86,7 @@ func (w *Webhook) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 	out.Header().Set("Content-Type", "application/json")
 	reply := admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: respond(review.Request.UID, answer)}
 	if err := json.NewEncoder(out).Encode(reply); err != nil {
-		w.Log.V(1).Info("Nobody waits for the answer any more", "pod", wanted.pod, "err", err.Error())
+		w.Log.V(1).Info("Failed to send the response to the API server", "pod", wanted.pod, "err", err.Error())
 	}
 }
 
@@ -95,15 +95,15 @@ func (w *Webhook) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 func read(in *http.Request) (*admissionv1.AdmissionReview, eviction, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(nil, in.Body, mostBytes))
 	if err != nil {
-		return nil, eviction{}, fmt.Errorf("read the review: %w", err)
+		return nil, eviction{}, fmt.Errorf("read the AdmissionReview: %w", err)
 	}
 	review := &admissionv1.AdmissionReview{}
 	if err := json.Unmarshal(body, review); err != nil {
-		return nil, eviction{}, fmt.Errorf("read the review: %w", err)
+		return nil, eviction{}, fmt.Errorf("read the AdmissionReview: %w", err)
 	}
 	r := review.Request
 	if r == nil || review.APIVersion != admissionv1.SchemeGroupVersion.String() || r.Resource.Resource != "pods" || r.SubResource != "eviction" {
-		return nil, eviction{}, errors.New("want an AdmissionReview of admission.k8s.io/v1 about pods/eviction: correct the rules of the ValidatingWebhookConfiguration")
+		return nil, eviction{}, errors.New("the request must be an AdmissionReview of admission.k8s.io/v1 for pods/eviction: correct the rules of the ValidatingWebhookConfiguration")
 	}
 	var asked policyv1.Eviction
 	if len(r.Object.Raw) > 0 {
@@ -158,7 +158,7 @@ func (w *Webhook) answer(ctx context.Context, wanted eviction) (decide.Answer, e
 func (w *Webhook) act(ctx context.Context, a decide.Answer) error {
 	for _, b := range a.Claims {
 		if err := w.Client.Status().Update(ctx, b); err != nil {
-			return fmt.Errorf("claim PodDisruptionBudget %s/%s: %w", b.Namespace, b.Name, err)
+			return fmt.Errorf("claim a disruption from PodDisruptionBudget %s/%s: %w", b.Namespace, b.Name, err)
 		}
 	}
 	if a.Migration == nil {
@@ -166,7 +166,7 @@ func (w *Webhook) act(ctx context.Context, a decide.Answer) error {
 	}
 	// If this fails, the claim expires; the next answer finds and uses it.
 	if err := w.Client.Create(ctx, a.Migration); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("make Migration %s/%s: %w", a.Migration.Namespace, a.Migration.Name, err)
+		return fmt.Errorf("create Migration %s/%s: %w", a.Migration.Namespace, a.Migration.Name, err)
 	}
 	return nil
 }

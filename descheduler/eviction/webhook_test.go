@@ -237,7 +237,7 @@ func TestABudgetThatOthersClaimMeanwhileIsLookedAtAgain(t *testing.T) {
 func TestWhatGoesWrongIsAnErrorAndNoRefusal(t *testing.T) {
 	c := newCluster(t)
 	c.before = func(client.Object) error { return errors.New("the API server is away") }
-	if got, code, text := c.ask(review()); got != nil || code != http.StatusInternalServerError || !strings.Contains(text, "claim PodDisruptionBudget ns/work: the API server is away") {
+	if got, code, text := c.ask(review()); got != nil || code != http.StatusInternalServerError || !strings.Contains(text, "claim a disruption from PodDisruptionBudget ns/work: the API server is away") {
 		t.Errorf("%d %s", code, text)
 	}
 	for name, body := range map[string][]byte{

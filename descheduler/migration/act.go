@@ -30,7 +30,7 @@ func (r *Reconciler) act(ctx context.Context, o *decide.Observation, step decide
 	case decide.AddFinalizer, decide.RemoveFinalizer:
 		return r.setFinalizer(ctx, m, step.Do == decide.AddFinalizer)
 	case decide.CreatePod:
-		return named(r.Client.Create(ctx, step.Pod), "make", step.Pod)
+		return named(r.Client.Create(ctx, step.Pod), "create", step.Pod)
 	case decide.PatchPod:
 		return r.patchPod(ctx, o, step.Pod)
 	case decide.DeletePod:
@@ -40,7 +40,7 @@ func (r *Reconciler) act(ctx context.Context, o *decide.Observation, step decide
 	case decide.DeleteMigration:
 		return named(r.Client.Delete(ctx, m, asObserved(m)), "delete", m)
 	}
-	return fmt.Errorf("migration %s/%s: there is no action %q", m.Namespace, m.Name, step.Do)
+	return fmt.Errorf("migration %s/%s: unknown action %q", m.Namespace, m.Name, step.Do)
 }
 
 // named adds the operation and the object to an error.
@@ -100,10 +100,10 @@ func (r *Reconciler) setFinalizer(ctx context.Context, m *v1alpha1.Migration, ad
 func (r *Reconciler) patchPod(ctx context.Context, o *decide.Observation, to *corev1.Pod) error {
 	for _, pod := range []*corev1.Pod{o.Source, o.Restored} {
 		if pod != nil && pod.UID == to.UID {
-			return named(r.Client.Patch(ctx, to.DeepCopy(), asObservedFrom(pod)), "change", to)
+			return named(r.Client.Patch(ctx, to.DeepCopy(), asObservedFrom(pod)), "patch", to)
 		}
 	}
-	return fmt.Errorf("change pod %s/%s: it was not observed", to.Namespace, to.Name)
+	return fmt.Errorf("patch pod %s/%s: the pod was not observed", to.Namespace, to.Name)
 }
 
 func (r *Reconciler) deletePod(ctx context.Context, step decide.Step) error {
@@ -116,7 +116,7 @@ func (r *Reconciler) strays(ctx context.Context, key types.NamespacedName) (*dec
 	var pods corev1.PodList
 	err := r.Client.List(ctx, &pods, client.InNamespace(key.Namespace), client.MatchingFields{byMigration: key.Name}, client.UnsafeDisableDeepCopy)
 	if err != nil {
-		return nil, fmt.Errorf("list pods that Migration %s has made: %w", key, err)
+		return nil, fmt.Errorf("list pods that Migration %s has created: %w", key, err)
 	}
 	for i := range pods.Items {
 		step, err := r.leftover(ctx, key, &pods.Items[i])

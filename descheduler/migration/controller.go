@@ -103,7 +103,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, m ctrl.Manager) error
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
 		Complete(r.reconcile(waits))
 	if err != nil {
-		return fmt.Errorf("set up the controller of Migrations that wait: %w", err)
+		return fmt.Errorf("set up the controller of pending Migrations: %w", err)
 	}
 	err = ctrl.NewControllerManagedBy(m).Named("migration").
 		For(&v1alpha1.Migration{}, builder.WithPredicates(predicate.NewPredicateFuncs(begun))).
@@ -282,7 +282,7 @@ func (r *Reconciler) reconcile(concerns func(client.Object) bool) reconcile.Func
 			step, err := r.once(ctx, req.NamespacedName, concerns)
 			switch {
 			case apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err):
-				ctrl.LoggerFrom(ctx).V(2).Info("What was observed has changed: it is observed again", "err", err.Error())
+				ctrl.LoggerFrom(ctx).V(2).Info("The observed objects have changed; reading them again", "err", err.Error())
 				continue
 			case err != nil || step == nil:
 				return reconcile.Result{}, err

@@ -141,16 +141,16 @@ func (e *Energy) addFlags(flags *pflag.FlagSet) {
 
 func (e *Energy) validate() error {
 	if e.Mode != Off && e.Mode != Observe && e.Mode != Act {
-		return fmt.Errorf("--energy-moves: %q: want Off, Observe or Act", e.Mode)
+		return fmt.Errorf("--energy-moves: %q: must be Off, Observe or Act", e.Mode)
 	}
 	if e.Interval < time.Second {
-		return fmt.Errorf("--energy-moves-interval: %v is too little: want at least 1s", e.Interval)
+		return fmt.Errorf("--energy-moves-interval: %v: must be at least 1s", e.Interval)
 	}
 	if e.Gain < 1 || e.Gain > score.Best {
-		return fmt.Errorf("--energy-moves-gain: %d: want 1 to %d", e.Gain, score.Best)
+		return fmt.Errorf("--energy-moves-gain: %d: must be from 1 to %d", e.Gain, score.Best)
 	}
 	if !(e.Weight >= 0 && e.Weight <= 1) {
-		return fmt.Errorf("--default-energy-weight: %v: want 0 to 1", e.Weight)
+		return fmt.Errorf("--default-energy-weight: %v: must be from 0 to 1", e.Weight)
 	}
 	return e.Tariff.validate()
 }
@@ -164,16 +164,16 @@ func (c *Config) Validate() error {
 		return err
 	}
 	if c.Mode != Off && c.Mode != Observe && c.Mode != Act {
-		return fmt.Errorf("--consolidation: %q: want Off, Observe or Act", c.Mode)
+		return fmt.Errorf("--consolidation: %q: must be Off, Observe or Act", c.Mode)
 	}
 	if c.Policy != CostAware && c.Policy != HTAS {
-		return fmt.Errorf("--consolidation-policy: %q: want CostAware or HTAS", c.Policy)
+		return fmt.Errorf("--consolidation-policy: %q: must be CostAware or HTAS", c.Policy)
 	}
 	if _, err := labels.Parse(c.NodeSelector); err != nil {
 		return fmt.Errorf("--consolidation-node-selector: %w", err)
 	}
 	if c.ThresholdPercent < 1 || c.ThresholdPercent > 100 {
-		return fmt.Errorf("--under-used-below: %d: want 1 to 100", c.ThresholdPercent)
+		return fmt.Errorf("--under-used-below: %d: must be from 1 to 100", c.ThresholdPercent)
 	}
 	for _, f := range []struct {
 		flag       string
@@ -185,11 +185,11 @@ func (c *Config) Validate() error {
 		{"billing-period", int64(c.BillingPeriod), 0}, {"migration-bandwidth", c.Bandwidth, 1},
 	} {
 		if f.got < f.least {
-			return fmt.Errorf("--%s: %d is too little: want at least %d", f.flag, f.got, f.least)
+			return fmt.Errorf("--%s: %d: must be at least %d", f.flag, f.got, f.least)
 		}
 	}
 	if !(c.CPUHour >= 0 && c.CPUHour <= 1000) || !(c.GiBHour >= 0 && c.GiBHour <= 1000) {
-		return fmt.Errorf("--default-price-per-cpu-hour, --default-price-per-gib-hour: want 0 to 1000 dollars")
+		return fmt.Errorf("--default-price-per-cpu-hour, --default-price-per-gib-hour: must be from 0 to 1000 dollars")
 	}
 	return nil
 }

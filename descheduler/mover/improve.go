@@ -67,7 +67,7 @@ func (r *round) profiles(ctx context.Context) (profile.Set, error) {
 	var book profile.Book
 	for i := range list.Items {
 		if err := book.Put(&list.Items[i]); err != nil {
-			log.FromContext(ctx).V(1).Info("A MachineProfile is not used", "machineProfile", list.Items[i].Name, "reason", err.Error())
+			log.FromContext(ctx).V(1).Info("Ignored a MachineProfile", "machineProfile", list.Items[i].Name, "reason", err.Error())
 		}
 	}
 	return book.Set(), nil

@@ -329,7 +329,7 @@ func TestANodeThatWaitsInVainIsOpened(t *testing.T) {
 	if len(p.cordoned()) > 0 {
 		t.Errorf("%v are cordoned", p.cordoned())
 	}
-	if said := p.said(); !strings.Contains(said, "Uncordoned") || !strings.Contains(said, "should have ended") {
+	if said := p.said(); !strings.Contains(said, "Uncordoned") || !strings.Contains(said, "after their expected end") {
 		t.Errorf("it says\n%s", said)
 	}
 }
@@ -387,11 +387,11 @@ func TestFlagsThatMakeNoSenseAreRefused(t *testing.T) {
 		change func(*Config)
 		want   string
 	}{
-		{func(c *Config) { c.Mode = "act" }, `--consolidation: "act": want Off, Observe or Act`},
-		{func(c *Config) { c.Policy = "" }, `--consolidation-policy: "": want CostAware or HTAS`},
+		{func(c *Config) { c.Mode = "act" }, `--consolidation: "act": must be Off, Observe or Act`},
+		{func(c *Config) { c.Policy = "" }, `--consolidation-policy: "": must be CostAware or HTAS`},
 		{func(c *Config) { c.NodeSelector = "a in" }, "--consolidation-node-selector"},
-		{func(c *Config) { c.ThresholdPercent = 0 }, "--under-used-below: 0: want 1 to 100"},
-		{func(c *Config) { c.MaxNodes = 0 }, "--max-nodes-emptied: 0 is too little: want at least 1"},
+		{func(c *Config) { c.ThresholdPercent = 0 }, "--under-used-below: 0: must be from 1 to 100"},
+		{func(c *Config) { c.MaxNodes = 0 }, "--max-nodes-emptied: 0: must be at least 1"},
 		{func(c *Config) { c.Interval = time.Millisecond }, "--consolidation-interval"},
 		{func(c *Config) { c.CPUHour = -1 }, "--default-price-per-cpu-hour"},
 	}

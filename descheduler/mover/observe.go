@@ -123,16 +123,16 @@ func (r *round) waits(node string, mark drain.Mark) bool {
 // keeps returns why the mover never empties a node; "" if it may.
 func (m *Mover) keeps(node *corev1.Node, fleets []v1alpha1.NodeFleet) string {
 	if _, is := node.Labels[labelControlPlane]; is {
-		return "it is of the control plane"
+		return "it belongs to the control plane"
 	}
 	if !m.selector.Matches(labels.Set(node.Labels)) {
-		return "--consolidation-node-selector does not choose it"
+		return "--consolidation-node-selector does not match it"
 	}
 	if mark, ok := drain.MarkOf(node); ok && mark.Owner != drain.Descheduler {
-		return "NodeFleet " + mark.Owner + " empties it"
+		return "NodeFleet " + mark.Owner + " is draining it"
 	}
 	if fleet := node.Labels[v1alpha1.LabelFleet]; fleet != "" {
-		return "NodeFleet " + fleet + " has it"
+		return "it belongs to NodeFleet " + fleet
 	}
 	if node.Annotations[annotationMachine] == "" {
 		return ""
@@ -141,7 +141,7 @@ func (m *Mover) keeps(node *corev1.Node, fleets []v1alpha1.NodeFleet) string {
 	if at < 0 {
 		return ""
 	}
-	return "NodeFleets look after the machines of cluster-api"
+	return "NodeFleets manage the machines of cluster-api"
 }
 
 // price returns the price of a node in micro-dollars per hour, from its annotation or else from
@@ -150,7 +150,7 @@ func (c *Config) price(node *corev1.Node) int64 {
 	if p, err := dollars.Parse(node.Annotations[v1alpha1.AnnotationPricePerHour]); err == nil {
 		return p
 	}
-	allocatable := node.Status.Capacity
-	cpu, memory := float64(allocatable.Cpu().MilliValue())/1000, float64(allocatable.Memory().Value())/(1<<30)
+	capacity := node.Status.Capacity
+	cpu, memory := float64(capacity.Cpu().MilliValue())/1000, float64(capacity.Memory().Value())/(1<<30)
 	return int64(math.Round((cpu*c.CPUHour + memory*c.GiBHour) * 1e6))
 }

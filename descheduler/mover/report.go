@@ -223,11 +223,11 @@ func (r *round) report(ctx context.Context) error {
 	}
 	text, err := json.Marshal(r.memory.decision)
 	if err != nil {
-		return fmt.Errorf("write the decision down: %w", err)
+		return fmt.Errorf("encode the decision: %w", err)
 	}
 	object := applycorev1.ConfigMap(StatusName, r.Config.StatusNamespace).WithData(map[string]string{statusKey: string(text)})
 	if err := r.Client.Apply(ctx, object, client.FieldOwner("supercargo-descheduler"), client.ForceOwnership); err != nil {
-		log.FromContext(ctx).Error(err, "The decision is not in its ConfigMap", "configMap", r.Config.StatusNamespace+"/"+StatusName)
+		log.FromContext(ctx).Error(err, "Failed to write the decision to its ConfigMap", "configMap", r.Config.StatusNamespace+"/"+StatusName)
 	}
 	return nil
 }

@@ -112,7 +112,7 @@ func (r *round) uncordon(ctx context.Context) (bool, error) {
 			return err
 		}
 		uncordoned = true
-		r.tell(name, corev1.EventTypeNormal, "Uncordoned", "node %s takes pods again: %s", name, why)
+		r.tell(name, corev1.EventTypeNormal, "Uncordoned", "node %s accepts pods again: %s", name, why)
 		return nil
 	}
 	for _, name := range r.emptied {
@@ -122,7 +122,7 @@ func (r *round) uncordon(ctx context.Context) (bool, error) {
 			if pod == "" {
 				continue
 			}
-			why = "pod " + pod + " waits for room that it has"
+			why = "pod " + pod + " is pending, and the node has room for it"
 		}
 		if err := uncordon(name, why); err != nil {
 			return uncordoned, err
@@ -149,7 +149,7 @@ func (r *round) drop(ctx context.Context, nodes []cluster.Stay) (bool, error) {
 			return true, err
 		}
 		r.spare(stay.Node, stay.Reason)
-		r.tell(stay.Node, corev1.EventTypeNormal, "Uncordoned", "node %s takes pods again: %s", stay.Node, stay.Reason)
+		r.tell(stay.Node, corev1.EventTypeNormal, "Uncordoned", "node %s accepts pods again: %s", stay.Node, stay.Reason)
 	}
 	return len(nodes) > 0, nil
 }
@@ -179,7 +179,7 @@ func (r *round) proceed(ctx context.Context) (uncordoned bool, err error) {
 			}
 			uncordoned = true
 			r.spare(name, why)
-			r.tell(name, corev1.EventTypeWarning, "DrainCancelled", "node %s is kept: %s", name, why)
+			r.tell(name, corev1.EventTypeWarning, "DrainCancelled", "the drain of node %s is cancelled: %s", name, why)
 			continue
 		}
 		if err := r.ask(ctx, leaving); err != nil {
@@ -195,7 +195,7 @@ func (r *round) leavers(pods []corev1.Pod, mark drain.Mark) []leaver {
 	for i := range pods {
 		all[i] = leaver{&pods[i], mark.Next(r.emptying.Leaver(&pods[i]), r.now)}
 		if kind, _ := class.OfPod(&pods[i]); kind == class.Service && !r.Config.MoveServices && pods[i].DeletionTimestamp == nil {
-			all[i].step = drain.Step{Do: drain.GiveUp, Why: "services are not moved"}
+			all[i].step = drain.Step{Do: drain.GiveUp, Why: "pods of services are not moved"}
 		}
 		all[i].step = settle(all[i].step, &pods[i], r.Config.Residence, r.now)
 	}
@@ -226,7 +226,7 @@ func (r *round) fails(leaving []leaver, mark drain.Mark) string {
 		begun = mark.Until
 	}
 	if r.now.Sub(begun) > r.Config.DrainTimeout {
-		return fmt.Sprintf("%d pods have not left within %v", len(leaving), r.Config.DrainTimeout)
+		return fmt.Sprintf("%d pods did not leave within %v", len(leaving), r.Config.DrainTimeout)
 	}
 	return ""
 }
@@ -281,12 +281,12 @@ func (r *round) begin(ctx context.Context, plan cluster.Plan) error {
 	r.decide(plan)
 	for i := range plan.Drains {
 		d := &plan.Drains[i]
-		text := fmt.Sprintf("to be emptied: %s", d.Reason)
+		text := fmt.Sprintf("to be drained: %s", d.Reason)
 		if d.Saves > 0 {
 			metricExpectedSavings.Add(float64(d.Saves-d.Costs) / 1e6)
 		}
 		if !r.mayAct(r.Config.Mode) {
-			log.FromContext(ctx).Info("Would empty a node", "node", d.Node, "reason", d.Reason, "saves", dollars.Format(d.Saves-d.Costs))
+			log.FromContext(ctx).Info("Would drain a node", "node", d.Node, "reason", d.Reason, "saves", dollars.Format(d.Saves-d.Costs))
 			r.tell(d.Node, corev1.EventTypeNormal, wouldEmpty, "%s", text)
 			continue
 		}

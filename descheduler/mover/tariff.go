@@ -27,10 +27,10 @@ type Tariff struct {
 
 func (t *Tariff) validate() error {
 	if t.Unit != tariff.Dollars && t.Unit != tariff.Grams {
-		return fmt.Errorf("--energy-tariff-unit: %q: want %s or %s", t.Unit, tariff.Dollars, tariff.Grams)
+		return fmt.Errorf("--energy-tariff-unit: %q: must be %s or %s", t.Unit, tariff.Dollars, tariff.Grams)
 	}
 	if t.MaxAge < time.Minute {
-		return fmt.Errorf("--energy-tariff-max-age: %v is too little: want at least 1m", t.MaxAge)
+		return fmt.Errorf("--energy-tariff-max-age: %v: must be at least 1m", t.MaxAge)
 	}
 	return nil
 }
@@ -49,11 +49,11 @@ func (r *round) price(ctx context.Context, m *moves.Machines) {
 	if why != r.memory.unpriced {
 		r.memory.unpriced = why
 		if why != "" {
-			log.FromContext(ctx).Info("The tariff is of no use, so joules count the same everywhere until it is", "file", r.Config.Energy.Tariff.File, "reason", why)
-			r.tellSelf(corev1.EventTypeWarning, reason, "the tariff %s is of no use, so joules count the same everywhere until it is: %s", r.Config.Energy.Tariff.File, why)
+			log.FromContext(ctx).Info("The tariff is not usable; energy has the same weight in all zones until it is", "file", r.Config.Energy.Tariff.File, "reason", why)
+			r.tellSelf(corev1.EventTypeWarning, reason, "tariff %s is not usable; energy has the same weight in all zones until it is: %s", r.Config.Energy.Tariff.File, why)
 		} else {
-			log.FromContext(ctx).Info("Joules count by the tariff", "file", r.Config.Energy.Tariff.File, "zones", s.Priced, "zonesWithout", s.Without)
-			r.tellSelf(corev1.EventTypeNormal, tarifffile.ReasonUsable, "joules count by the tariff %s again", r.Config.Energy.Tariff.File)
+			log.FromContext(ctx).Info("Energy is weighted by the tariff", "file", r.Config.Energy.Tariff.File, "zones", s.Priced, "zonesWithout", s.Without)
+			r.tellSelf(corev1.EventTypeNormal, tarifffile.ReasonUsable, "energy is weighted by tariff %s again", r.Config.Energy.Tariff.File)
 		}
 	}
 	m.Unit = r.tariff.Unit()

@@ -66,11 +66,11 @@ func Run(ctx context.Context, c Config) error {
 	}
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
-		return fmt.Errorf("set up the node meter: register kinds: %w", err)
+		return fmt.Errorf("set up the node meter: register the API types: %w", err)
 	}
 	api, err := client.New(c.Client, client.Options{Scheme: scheme})
 	if err != nil {
-		return fmt.Errorf("set up the node meter: reach the cluster: %w", err)
+		return fmt.Errorf("set up the node meter: create the client: %w", err)
 	}
 	guards, err := guard.New(c.Client, meterapi.Audience, c.Log.WithName("guard"))
 	if err != nil {
@@ -131,7 +131,7 @@ func (k *knower) run(ctx context.Context) error {
 			pause = knowSoon
 			if ctx.Err() == nil && err.Error() != k.wrong { // once
 				k.wrong = err.Error()
-				k.log.Error(err, "What the machine is has to be asked again; until then its power model is a usual one")
+				k.log.Error(err, "Failed to read the Node; retrying, with a generic power model until then")
 			}
 		}
 		timer := k.clock.NewTimer(pause)
@@ -149,7 +149,7 @@ func (k *knower) run(ctx context.Context) error {
 func (k *knower) look(ctx context.Context) error {
 	var node corev1.Node
 	if err := k.api.Get(ctx, types.NamespacedName{Name: k.node}, &node); err != nil {
-		return fmt.Errorf("read node %s: %w", k.node, err)
+		return fmt.Errorf("get node %s: %w", k.node, err)
 	}
 	machine := machineOf(&node)
 	k.meter.Know(machine)
@@ -157,7 +157,7 @@ func (k *knower) look(ctx context.Context) error {
 	if err := k.api.List(ctx, &profiles); err != nil {
 		if ctx.Err() == nil && err.Error() != k.wrong {
 			k.wrong = err.Error()
-			k.log.Info("What MachineProfiles say of the node's power is not known", "error", err)
+			k.log.Info("Failed to list MachineProfiles; the built-in power model applies", "error", err)
 		}
 		return nil
 	}

@@ -33,15 +33,15 @@ type entry struct {
 func openJournal(path, probe string, now time.Time) (*journal, Report, error) {
 	done, err := readJournal(path, probe, now.Add(-journalAge))
 	if err != nil {
-		return nil, Report{}, fmt.Errorf("read what was probed before: %w", err)
+		return nil, Report{}, fmt.Errorf("read the journal of the probe: %w", err)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, Report{}, fmt.Errorf("write down what is probed: %w", err)
+		return nil, Report{}, fmt.Errorf("write the journal of the probe: %w", err)
 	}
 	// Rewritten, so that a truncated line is not left in the middle.
 	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
-		return nil, Report{}, fmt.Errorf("write down what is probed: %w", err)
+		return nil, Report{}, fmt.Errorf("write the journal of the probe: %w", err)
 	}
 	j := &journal{file: f}
 	err = j.add(entry{Probe: probe})
@@ -99,7 +99,7 @@ func (j *journal) add(e entry) error {
 		err = j.file.Sync()
 	}
 	if err != nil {
-		return fmt.Errorf("write down what is probed: %w", err)
+		return fmt.Errorf("write the journal of the probe: %w", err)
 	}
 	return nil
 }

@@ -144,11 +144,11 @@ func (k *kmeans) check(points int) (checksum uint64, err error) {
 			checksum = digest(checksum, math.Float64bits(k.centres[at]))
 		}
 		if away = math.Sqrt(away / dimensions); !(away < noise/4) {
-			return 0, fmt.Errorf("k-means: centre %d is %v from the true one in each dimension, want less than %v: %w", c, away, noise/4, ErrWrong)
+			return 0, fmt.Errorf("k-means: centre %d is %v from the true one in each dimension, must be less than %v: %w", c, away, noise/4, ErrWrong)
 		}
 	}
 	if got != int64(points) {
-		return 0, fmt.Errorf("k-means: %d points were assigned of %d: %w", got, points, ErrWrong)
+		return 0, fmt.Errorf("k-means: %d of %d points were assigned: %w", got, points, ErrWrong)
 	}
 	return checksum, nil
 }

@@ -130,7 +130,7 @@ func (m *matmul) check(c *[side * side]float64, t tile) error {
 		}
 		// Rounding errors are far smaller, since all numbers are below 1.
 		if !(math.Abs(one-other) <= 1e-9*float64(width)) {
-			return fmt.Errorf("matrices: row %d of block (%d, %d) adds up to %v, want %v: %w", i, t.row, t.column, one, other, ErrWrong)
+			return fmt.Errorf("matrices: row %d of block (%d, %d) adds up to %v instead of %v: %w", i, t.row, t.column, one, other, ErrWrong)
 		}
 	}
 	return nil

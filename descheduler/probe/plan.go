@@ -32,7 +32,7 @@ func SizesFor(room profile.Size) (Sizes, error) {
 	const leastCPU, leastMemory, mostMemory = 250, 8 << 20, 1 << 30
 	memory := min((room.MemoryBytes-Spare)/4, mostMemory)
 	if room.MilliCPU < leastCPU || memory < leastMemory {
-		return Sizes{}, fmt.Errorf("room for %d m CPU and %d bytes: want at least %d and %d", room.MilliCPU, room.MemoryBytes, leastCPU, leastMemory*4+Spare)
+		return Sizes{}, fmt.Errorf("room for %d m CPU and %d bytes: must be at least %d m and %d bytes", room.MilliCPU, room.MemoryBytes, leastCPU, leastMemory*4+Spare)
 	}
 	whole := room.MilliCPU
 	if whole >= 1000 {
@@ -84,11 +84,11 @@ func (s Sizes) Validate() error {
 		from, to int64
 	}{{"CPU", s.MilliCPU, 10, 4096000}, {"memory", s.MemoryBytes, LeastBytes, 1 << 40}} {
 		if len(of.all) == 0 || len(of.all) > mostSizes {
-			return fmt.Errorf("%s: %d sizes: want 1 to %d", of.what, len(of.all), mostSizes)
+			return fmt.Errorf("%s: %d sizes: must be from 1 to %d", of.what, len(of.all), mostSizes)
 		}
 		for i, v := range of.all {
 			if v < of.from || v > of.to || i > 0 && v <= of.all[i-1] {
-				return fmt.Errorf("%s: size %d is %d: want %d to %d, in rising order", of.what, i+1, v, of.from, of.to)
+				return fmt.Errorf("%s: size %d is %d: must be from %d to %d, in ascending order", of.what, i+1, v, of.from, of.to)
 			}
 		}
 	}

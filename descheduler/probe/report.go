@@ -113,7 +113,7 @@ func (r Report) Encode() ([]byte, error) {
 		return nil, fmt.Errorf("write the report of a probe: %w", err)
 	}
 	if len(text) > ReportBytes {
-		return nil, fmt.Errorf("write the report of a probe: %d runs take %d bytes: want at most %d", len(r.Runs), len(text), ReportBytes)
+		return nil, fmt.Errorf("write the report of a probe: %d runs take %d bytes: must be at most %d", len(r.Runs), len(text), ReportBytes)
 	}
 	return text, nil
 }
@@ -170,13 +170,13 @@ func Decode(text []byte) (Report, error) {
 	const doing = "read the report of a probe"
 	var w wire
 	if len(text) > ReportBytes {
-		return Report{}, fmt.Errorf("%s: %d bytes: want at most %d", doing, len(text), ReportBytes)
+		return Report{}, fmt.Errorf("%s: %d bytes: must be at most %d", doing, len(text), ReportBytes)
 	}
 	if err := json.Unmarshal(text, &w); err != nil {
 		return Report{}, fmt.Errorf("%s: %w", doing, err)
 	}
 	if w.Version != wireVersion || len(w.Governors) == 0 {
-		return Report{}, fmt.Errorf("%s: version %d with %d governors: want version %d: let agent and descheduler be of one release", doing, w.Version, len(w.Governors), wireVersion)
+		return Report{}, fmt.Errorf("%s: version %d with %d governors: must be version %d: run the same release of agent and descheduler", doing, w.Version, len(w.Governors), wireVersion)
 	}
 	for n, z := range w.Sizes {
 		if z[0] < 1 || z[0] > 1e9 || z[1] < 1 || z[1] > 1<<30 {

@@ -119,7 +119,7 @@ func (p *probe) governors() []string {
 		}
 	}
 	if !p.report.Switched {
-		p.Log.Info("The CPU governors cannot be switched: the machine is probed as it is", "governor", p.report.Home)
+		p.Log.Info("The CPU governors cannot be switched; probing only under the current one", "governor", p.report.Home)
 	}
 	return all
 }
@@ -202,7 +202,7 @@ func (p *probe) run(ctx context.Context, task Task, size profile.Size, governor 
 		return err
 	}
 	if expected != 0 && r.Checksum != expected {
-		return fmt.Errorf("the same work gave %x and now %x: %w", expected, r.Checksum, ErrWrong)
+		return fmt.Errorf("the same work resulted in %x, and now in %x: %w", expected, r.Checksum, ErrWrong)
 	}
 	r.Governor = governor
 	p.Log.Info("Probed", "run", p.done, "of", p.todo, "task", task, "milliCPU", size.MilliCPU, "MiB", size.MemoryBytes>>20,

@@ -46,7 +46,7 @@ type Work struct {
 // be done once.
 func (w Work) Prepare(ctx context.Context, memory []float64) (func(context.Context) (uint64, error), error) {
 	if w.Amount < 1 || w.Workers < 1 || len(memory)*8 < LeastBytes {
-		return nil, fmt.Errorf("%s: amount %d, %d workers, %d bytes: want at least 1, 1 and %d", w.Task, w.Amount, w.Workers, len(memory)*8, LeastBytes)
+		return nil, fmt.Errorf("%s: amount %d, %d workers, %d bytes: must be at least 1, 1 and %d", w.Task, w.Amount, w.Workers, len(memory)*8, LeastBytes)
 	}
 	if w.Pace == nil {
 		w.Pace = func() {}
@@ -59,7 +59,7 @@ func (w Work) Prepare(ctx context.Context, memory []float64) (func(context.Conte
 		m := newMatMul(w, memory)
 		return m.run, m.fill(ctx)
 	}
-	return nil, fmt.Errorf("task %q: want one of %q", w.Task, Tasks())
+	return nil, fmt.Errorf("task %q: must be one of %q", w.Task, Tasks())
 }
 
 // share calls do once for each part from 0 to parts-1, in workers goroutines. It returns when all

@@ -142,15 +142,15 @@ func (r *round) launch(ctx context.Context, s decide.Step) error {
 	}
 	hw, err := hardwareOf(object)
 	if err != nil || hw == nil {
-		return errors.Join(err, fmt.Errorf("node %s does not say any more what it is made of", s.Node))
+		return errors.Join(err, fmt.Errorf("node %s no longer has the annotation with its hardware", s.Node))
 	}
 	authorities, err := r.meterAuthorities(ctx)
 	if err != nil {
-		log.FromContext(ctx).Info("A machine is probed without its meter, if it has one", "node", object.Name, "error", err.Error())
+		log.FromContext(ctx).Info("Failed to read the certificate authority of node meters; the machine is probed without a meter", "node", object.Name, "error", err.Error())
 	}
 	job := r.Config.jobFor(s.Type, hw.Fingerprint, object, sizes, string(authorities))
 	if err := r.Client.Create(ctx, job); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("make Job %s/%s: %w", job.Namespace, job.Name, err)
+		return fmt.Errorf("create Job %s/%s: %w", job.Namespace, job.Name, err)
 	}
 	r.count(nil, "started")
 	return nil
@@ -205,14 +205,17 @@ func (r *round) collect(ctx context.Context, s decide.Step) error {
 	if err != nil {
 		return err
 	}
-	why := "the pod of the probe has left no report"
+	why := "the pod of the probe left no report"
 	for _, text := range said {
 		report, err := probe.Decode([]byte(text))
-		if err != nil || !report.Complete {
-			why = fmt.Sprintf("the report of the probe is incomplete (%v)", err)
-			continue
+		switch {
+		case err != nil:
+			why = fmt.Sprintf("the report of the probe is invalid: %v", err)
+		case !report.Complete:
+			why = "the report of the probe is incomplete"
+		default:
+			return r.keep(ctx, s, text)
 		}
-		return r.keep(ctx, s, text)
 	}
 	return r.fail(ctx, s, why)
 }
@@ -285,7 +288,7 @@ func (r *round) save(ctx context.Context, machineType string) error {
 	name := r.recordName(machineType)
 	object := applycorev1.ConfigMap(name.Name, name.Namespace).WithData(map[string]string{recordKey: text})
 	if err := r.Client.Apply(ctx, object, client.FieldOwner(fieldOwner), client.ForceOwnership); err != nil {
-		return fmt.Errorf("keep what is known of machine type %s in ConfigMap %s: %w", machineType, name, err)
+		return fmt.Errorf("write the record of machine type %s to ConfigMap %s: %w", machineType, name, err)
 	}
 	delete(r.memory.dirty, machineType)
 	return nil

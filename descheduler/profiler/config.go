@@ -87,16 +87,16 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 // Validate returns the first error in the configuration, with the name of its flag.
 func (c *Config) Validate() error {
 	if c.Mode != Off && c.Mode != Observe && c.Mode != Act {
-		return fmt.Errorf("--probing: %q: want Off, Observe or Act", c.Mode)
+		return fmt.Errorf("--probing: %q: must be Off, Observe or Act", c.Mode)
 	}
 	if _, err := labels.Parse(c.NodeSelector); err != nil {
 		return fmt.Errorf("--probe-node-selector: %w", err)
 	}
 	if c.MeterNamespace == "" || c.MeterToken == "" {
-		return fmt.Errorf("--meter-namespace, --meter-token: want both")
+		return fmt.Errorf("--meter-namespace, --meter-token: both are required")
 	}
 	if c.Namespace == "" || c.Image == "" {
-		return fmt.Errorf("--probe-namespace, --probe-image: want both")
+		return fmt.Errorf("--probe-namespace, --probe-image: both are required")
 	}
 	for _, f := range []struct {
 		flag             string
@@ -107,7 +107,7 @@ func (c *Config) Validate() error {
 		{"meter-port", int64(c.MeterPort), 1, 65535}, {"probe-amount", int64(c.Amount), 1, 10000},
 	} {
 		if f.got < f.least || f.got > f.most {
-			return fmt.Errorf("--%s: %d: want %d to %d", f.flag, f.got, f.least, f.most)
+			return fmt.Errorf("--%s: %d: must be from %d to %d", f.flag, f.got, f.least, f.most)
 		}
 	}
 	return nil

@@ -68,7 +68,7 @@ func (l *learned) under() string {
 		text += "; also under " + o.Governor
 	}
 	if len(l.guessed) > 0 {
-		text += "; not under " + strings.Join(l.guessed, ", ") + ", since no meter knows the energy"
+		text += "; not under " + strings.Join(l.guessed, ", ") + ", because no meter measured the energy"
 	}
 	return text
 }

@@ -143,11 +143,11 @@ func (r *round) refit(ctx context.Context, p *v1alpha1.MachineProfile, l learned
 	// A record without a digest is new, or of new hardware: the models are of the old hardware.
 	edited := known.Digest != "" && is != known.Digest && is != known.Before && p.Status.Models != nil
 	if edited && !r.DryRun {
-		why := "they are not those that were learned"
+		why := "they differ from the learned ones"
 		if _, err := profile.FromObject(&v1alpha1.MachineProfile{ObjectMeta: p.ObjectMeta, Spec: v1alpha1.MachineProfileSpec{MachineType: p.Spec.MachineType}, Status: p.Status}); err != nil {
 			why = err.Error()
 		}
-		r.Events.Eventf(p, nil, corev1.EventTypeWarning, "ModelsInvalid", "Learn", "status.models are refused and learned again: %s. Models of your own belong in spec.models", why)
+		r.Events.Eventf(p, nil, corev1.EventTypeWarning, "ModelsInvalid", "Learn", "status.models are discarded and learned again: %s. Write your own models to spec.models", why)
 	}
 	p.Status.UnusableSamples = int32(min(l.unusable, 1<<30))
 	var models *v1alpha1.MachineModels
@@ -171,11 +171,11 @@ func (r *round) refit(ctx context.Context, p *v1alpha1.MachineProfile, l learned
 	publish(p.Spec.MachineType, l.Profile)
 	how := "measured"
 	if l.modelled > 0 {
-		how = fmt.Sprintf("that of %d modelled", l.modelled)
+		how = fmt.Sprintf("of %d of them modelled", l.modelled)
 	}
 	meta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{
 		Type: v1alpha1.ProfileLearned, Status: metav1.ConditionTrue, Reason: "Fitted", ObservedGeneration: p.Generation,
-		Message: fmt.Sprintf("from %d sizes probed, energy %s, and %d sizes of finished pods%s", l.probes, how, l.tasks, l.under()),
+		Message: fmt.Sprintf("from %d probed sizes (energy %s) and %d sizes of finished pods%s", l.probes, how, l.tasks, l.under()),
 	})
 	return nil
 }
@@ -239,7 +239,7 @@ func (r *round) ensureProfile(ctx context.Context, machineType string) error {
 		p.Spec.Power = profile.PowerObject(m)
 	}
 	if err := r.Client.Create(ctx, p); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("make MachineProfile %s: %w", p.Name, err)
+		return fmt.Errorf("create MachineProfile %s: %w", p.Name, err)
 	}
 	r.profiles[machineType] = p
 	return nil
@@ -262,7 +262,7 @@ func (r *round) followHardware(ctx context.Context, p *v1alpha1.MachineProfile) 
 		return fmt.Errorf("write the hardware of MachineProfile %s: %w", p.Name, err)
 	}
 	if before.Spec.Hardware != nil {
-		r.Events.Eventf(p, nil, corev1.EventTypeNormal, "HardwareChanged", "Learn", "the machines have other hardware (%s): what was learned is forgotten", hw.CPUModel)
+		r.Events.Eventf(p, nil, corev1.EventTypeNormal, "HardwareChanged", "Learn", "the hardware of the machines has changed (%s): the learned models are discarded", hw.CPUModel)
 	}
 	return nil
 }

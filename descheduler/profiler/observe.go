@@ -208,19 +208,19 @@ func isOurs(t corev1.Taint) bool { return t.Key == v1alpha1.TaintProbing }
 // closed returns why no probe may start on a node; "" if one may.
 func (r *round) closed(n *corev1.Node) string {
 	if _, is := n.Labels[labelControlPlane]; is {
-		return "it is of the control plane"
+		return "it belongs to the control plane"
 	}
 	if !r.selector.Matches(labels.Set(n.Labels)) {
-		return "--probe-node-selector does not choose it"
+		return "--probe-node-selector does not match it"
 	}
 	if _, is := world.Ready(n); !is {
 		return "it is not ready"
 	}
 	if n.Spec.Unschedulable || n.DeletionTimestamp != nil {
-		return "it takes no pods"
+		return "it is unschedulable"
 	}
 	if _, is := drain.MarkOf(n); is {
-		return "it is being emptied"
+		return "it is being drained"
 	}
 	for _, t := range n.Spec.Taints {
 		if !isOurs(t) && t.Effect != corev1.TaintEffectPreferNoSchedule {
@@ -241,7 +241,7 @@ func hardwareOf(n *corev1.Node) (*v1alpha1.MachineHardware, error) {
 	hw := &v1alpha1.MachineHardware{}
 	err := json.Unmarshal([]byte(text), hw)
 	if err == nil && (!fingerprint.MatchString(hw.Fingerprint) || hw.Threads < 0 || len(hw.CPUModel) > 256 || len(hw.Architecture) > 32) {
-		err = errors.New("it is not as node agents write it")
+		err = errors.New("the value was not written by a node agent")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read annotation %s of node %s: %w", v1alpha1.AnnotationHardware, n.Name, err)
@@ -288,14 +288,14 @@ func (p *Profiler) record(ctx context.Context, machineType string) (*record.Reco
 		return nil, nil //nolint:nilnil // there is nothing, and nothing is wrong
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read what is known of machine type %s: %w", machineType, err)
+		return nil, fmt.Errorf("read the record of machine type %s: %w", machineType, err)
 	}
 	known, err := record.Decode(object.Data[recordKey])
 	if err == nil && known.MachineType != machineType {
-		err = fmt.Errorf("it is about machine type %.63q", known.MachineType)
+		err = fmt.Errorf("the record is for machine type %.63q", known.MachineType)
 	}
 	if err != nil {
-		log.FromContext(ctx).Error(err, "What was known of a machine type cannot be read, and is learned again", "configMap", p.recordName(machineType).String())
+		log.FromContext(ctx).Error(err, "Failed to read the record of a machine type; it is learned again", "configMap", p.recordName(machineType).String())
 		known = nil
 	}
 	p.memory.records[machineType] = known

@@ -158,7 +158,7 @@ func (r *round) energy(ctx context.Context, node *corev1.Node, f *finished, know
 	meter := meterapi.Client{URL: "https://" + net.JoinHostPort(host, strconv.Itoa(r.Config.MeterPort)), HTTP: r.HTTP}
 	used, has, err := meter.Usage(ctx, f.start, f.end)
 	if err != nil {
-		log.FromContext(ctx).V(2).Info("A node meter was asked in vain for energy", "node", node.Name, "error", err.Error())
+		log.FromContext(ctx).V(2).Info("Failed to read energy from a node meter", "node", node.Name, "error", err.Error())
 		return 0, false
 	}
 	if !has {

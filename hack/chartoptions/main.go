@@ -68,11 +68,11 @@ func run(file string, programs []string) error {
 		}
 		help, err := exec.Command(path, append(words[1:], "--help")...).Output()
 		if err != nil {
-			return fmt.Errorf("ask %s for its help: %w", program, err)
+			return fmt.Errorf("run %s --help: %w", program, err)
 		}
 		options := optionsOf(name, string(help))
 		if len(options) < 5 {
-			return fmt.Errorf("%s --help shows only %d options; if it looks different now, change how it is read here", program, len(options))
+			return fmt.Errorf("%s --help shows only %d options: if its format has changed, adapt hack/chartoptions", program, len(options))
 		}
 		definitions[name+"Options"] = map[string]any{"type": "object", "properties": options, "additionalProperties": false}
 	}

@@ -38,7 +38,7 @@ die() {
 
 install() {
 	local started=$SECONDS
-	((UID == 0)) || die "it needs root: namespaces and control groups are made"
+	((UID == 0)) || die "root is required to create namespaces and control groups"
 	mkdir -p "$bin" "$root/keys"
 	chmod 700 "$root" # programs from here run as root
 	exec 8>"$root/lock"
@@ -172,7 +172,7 @@ fetch_criu() { # FOLDER VERSION SUITE SHA256
 	local mirror
 	mirror=$(apt-get indextargets --format '$(CODENAME) $(ORIGIN) $(REPO_URI)' "Created-By: Packages" |
 		awk '$2 == "Debian" && $1 !~ /-/ { print $3; exit }')
-	[[ -n $mirror ]] || die "fetch CRIU: apt-get has no sources of Debian; run apt-get update"
+	[[ -n $mirror ]] || die "fetch CRIU: apt-get knows no Debian mirror; run apt-get update"
 	echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $3 main" >"$1/sources.list"
 	(
 		cd "$1"

@@ -92,13 +92,13 @@ apt() {
 }
 
 install() {
-	((UID == 0)) || die "needs root, to install packages and to run the services"
+	((UID == 0)) || die "root is required to install packages and to run the services"
 	local missing=() package
 	for package in "${packages[@]}"; do
 		[[ $(dpkg-query -Wf '${Status}' "$package" 2>/dev/null) == "install ok installed" ]] || missing+=("$package")
 	done
 	if ((${#missing[@]})); then
-		say "installing ${#missing[@]} packages and what they need"
+		say "installing ${#missing[@]} packages and their dependencies"
 		apt update
 		(
 			# No package may start a daemon: the daemons here have their own configurations.
@@ -351,14 +351,14 @@ make_databases() {
 		sql "create database if not exists $name character set utf8"
 	done
 	[[ ! -e $data/.synced ]] || return 0
-	say "making the tables"
+	say "creating the tables"
 	local pids=() failed=0 pid
 	for name in keystone placement glance nova neutron; do
 		(set -e; "sync_$name") >"$log/sync-$name.out" 2>&1 &
 		pids+=($!)
 	done
 	for pid in "${pids[@]}"; do wait "$pid" || failed=1; done
-	((failed == 0)) || { tail -n 5 "$log"/sync-*.out >&2; die "the tables could not be made"; }
+	((failed == 0)) || { tail -n 5 "$log"/sync-*.out >&2; die "failed to create the tables"; }
 	touch "$data/.synced"
 }
 

@@ -135,7 +135,7 @@ func (e *Emptying) migrate(ctx context.Context, pod *corev1.Pod, s Step, method 
 	case apierrors.IsAlreadyExists(err):
 		return Nothing, nil // the cache will soon contain it
 	default:
-		return Nothing, fmt.Errorf("make Migration %s/%s of pod %s: %w", m.Namespace, m.Name, pod.Name, err)
+		return Nothing, fmt.Errorf("create Migration %s/%s of pod %s: %w", m.Namespace, m.Name, pod.Name, err)
 	}
 }
 

@@ -78,11 +78,11 @@ func (m Mark) Next(p Leaver, now time.Time) Step {
 	case p.asksForMigration() && p.Budget != "":
 		return Step{Why: p.Budget}
 	case p.asksForMigration() && p.Ways.Has(cluster.Migrate):
-		return Step{Do: Migrate, Try: p.nextTry(), Why: "it is moved with its state"}
+		return Step{Do: Migrate, Try: p.nextTry(), Why: "it will be moved with its state"}
 	case p.asksForMigration():
-		return Step{Do: Restart, Try: p.nextTry(), Why: "it is started again elsewhere"}
+		return Step{Do: Restart, Try: p.nextTry(), Why: "it will be restarted on another node"}
 	case p.Ways.Has(cluster.Evict):
-		return Step{Do: Evict, Why: "it may be started again elsewhere"}
+		return Step{Do: Evict, Why: "it can be restarted on another node"}
 	case p.Ways.Has(cluster.Wait) && !p.Ways.Has(cluster.Migrate):
 		return Step{Why: "it ends by itself"}
 	}
@@ -108,7 +108,7 @@ func (p *Leaver) stays() string {
 	case p.Refused != "":
 		return p.Refused
 	case p.RolledBack >= MostTries:
-		return fmt.Sprintf("%d migrations of it were rolled back", p.RolledBack)
+		return fmt.Sprintf("%d of its migrations were rolled back", p.RolledBack)
 	case p.Held != "":
 		return p.Held
 	}

@@ -45,17 +45,17 @@ const counterKnots = 5
 // a flat curve.
 func FitCounters(samples []Activity) (CounterModel, error) {
 	if len(samples) == 0 || len(samples[0].Rates) == 0 {
-		return CounterModel{}, errors.New("fit power model: want samples with at least one counter")
+		return CounterModel{}, errors.New("fit power model: samples must have at least one counter")
 	}
 	counters := len(samples[0].Rates)
 	if least := 2 * counterKnots * counters; len(samples) < least {
-		return CounterModel{}, fmt.Errorf("fit power model of %d counters to %d samples: want at least %d", counters, len(samples), least)
+		return CounterModel{}, fmt.Errorf("fit power model of %d counters to %d samples: must be at least %d samples", counters, len(samples), least)
 	}
 	m := CounterModel{Full: make([]float64, counters)}
 	for i, s := range samples {
 		if len(s.Rates) != counters || !(s.Watts > 0) || math.IsInf(float64(s.Watts), 0) ||
 			slices.ContainsFunc(s.Rates, func(r float64) bool { return !(r >= 0) || math.IsInf(r, 0) }) {
-			return CounterModel{}, fmt.Errorf("fit power model: sample %d is %v W at rates %v: want a finite power above 0 and %d finite rates of 0 or more",
+			return CounterModel{}, fmt.Errorf("fit power model: sample %d is %v W at rates %v: the power must be finite and above 0, and the %d rates finite and 0 or more",
 				i, s.Watts, s.Rates, counters)
 		}
 		for j, r := range s.Rates {

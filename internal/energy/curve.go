@@ -27,15 +27,15 @@ type Curve struct {
 // Utilization must increase strictly, the share weakly because a machine does not draw less for doing more.
 func NewCurve(points ...Point) (Curve, error) {
 	if len(points) < 2 {
-		return Curve{}, fmt.Errorf("curve of %d points: want at least (0, 0) and (1, 1)", len(points))
+		return Curve{}, fmt.Errorf("curve of %d points: must have at least (0, 0) and (1, 1)", len(points))
 	}
 	if first, last := points[0], points[len(points)-1]; first != (Point{}) || last != (Point{1, 1}) {
-		return Curve{}, fmt.Errorf("curve from %v to %v: want (0, 0) to (1, 1)", first, last)
+		return Curve{}, fmt.Errorf("curve from %v to %v: must be from (0, 0) to (1, 1)", first, last)
 	}
 	for i := 1; i < len(points); i++ {
 		// Written so that NaN is rejected.
 		if !(points[i].Utilization > points[i-1].Utilization) || !(points[i].Share >= points[i-1].Share) {
-			return Curve{}, fmt.Errorf("curve point %d %v after %v: want a greater utilisation and no smaller share", i, points[i], points[i-1])
+			return Curve{}, fmt.Errorf("curve point %d %v after %v: the utilisation must increase and the share must not decrease", i, points[i], points[i-1])
 		}
 	}
 	return Curve{append([]Point(nil), points...)}, nil
@@ -82,8 +82,8 @@ type Model struct {
 // Validate returns an error for an invalid model.
 func (m Model) Validate() error {
 	var errs input.Faults
-	errs.If(!(m.Idle > 0) || math.IsInf(float64(m.Idle), 0), "idle power %v W: want a finite number above 0", m.Idle)
-	errs.If(!(m.Full >= m.Idle) || math.IsInf(float64(m.Full), 0), "full power %v W: want a finite number of at least the idle power, %v W", m.Full, m.Idle)
+	errs.If(!(m.Idle > 0) || math.IsInf(float64(m.Idle), 0), "idle power %v W: must be a finite number above 0", m.Idle)
+	errs.If(!(m.Full >= m.Idle) || math.IsInf(float64(m.Full), 0), "full power %v W: must be a finite number of at least the idle power, %v W", m.Full, m.Idle)
 	return errors.Join(errs...)
 }
 

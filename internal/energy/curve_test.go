@@ -19,9 +19,9 @@ func TestCurvesThatAreNoneAreRefused(t *testing.T) {
 		{"one point", []Point{{}}, "at least"},
 		{"not from idle", []Point{{0, 0.1}, {1, 1}}, "(0, 0)"},
 		{"not to full load", []Point{{0, 0}, {0.9, 1}}, "(1, 1)"},
-		{"less for more", []Point{{0, 0}, {0.4, 0.6}, {0.5, 0.5}, {1, 1}}, "no smaller share"},
-		{"one utilisation twice", []Point{{0, 0}, {0.5, 0.5}, {0.5, 0.6}, {1, 1}}, "greater utilisation"},
-		{"NaN in the middle", []Point{{0, 0}, {0.5, math.NaN()}, {1, 1}}, "no smaller share"},
+		{"less for more", []Point{{0, 0}, {0.4, 0.6}, {0.5, 0.5}, {1, 1}}, "share must not decrease"},
+		{"one utilisation twice", []Point{{0, 0}, {0.5, 0.5}, {0.5, 0.6}, {1, 1}}, "utilisation must increase"},
+		{"NaN in the middle", []Point{{0, 0}, {0.5, math.NaN()}, {1, 1}}, "share must not decrease"},
 	}
 	for _, tc := range tests {
 		if _, err := NewCurve(tc.points...); err == nil || !strings.Contains(err.Error(), tc.says) {

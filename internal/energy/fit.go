@@ -38,12 +38,12 @@ const leastFitSamples = 2 * fitKnots
 // a broken meter.
 func Fit(samples []Sample) (Model, Quality, error) {
 	if len(samples) < leastFitSamples {
-		return Model{}, Quality{}, fmt.Errorf("fit power model to %d samples: want at least %d", len(samples), leastFitSamples)
+		return Model{}, Quality{}, fmt.Errorf("fit power model to %d samples: must be at least %d samples", len(samples), leastFitSamples)
 	}
 	rows, watts := make([][]float64, len(samples)), make([]float64, len(samples))
 	for i, s := range samples {
 		if !(s.Utilization >= 0 && s.Utilization <= 1) || !(s.Watts > 0) || math.IsInf(float64(s.Watts), 0) {
-			return Model{}, Quality{}, fmt.Errorf("fit power model: sample %d is %v W at utilisation %v: want a finite power above 0 and a utilisation in [0, 1]",
+			return Model{}, Quality{}, fmt.Errorf("fit power model: sample %d is %v W at utilisation %v: the power must be finite and above 0, and the utilisation in [0, 1]",
 				i, s.Watts, s.Utilization)
 		}
 		rows[i], watts[i] = rises(s.Utilization), float64(s.Watts)
@@ -72,7 +72,7 @@ func rises(u float64) []float64 {
 // modelOf converts idle power and the rises of the parts to a model.
 func modelOf(b []float64) (Model, error) {
 	if !(b[0] > 0) {
-		return Model{}, errors.New("the samples say nothing about idle power")
+		return Model{}, errors.New("the samples do not determine the idle power")
 	}
 	rise := 0.0
 	for _, d := range b[1:] {

@@ -48,7 +48,7 @@ func TestASeriesThatCannotBeIsRefusedByLineAndColumn(t *testing.T) {
 		says       []string
 	}{
 		{"nothing", "", byUtilization, []string{"header"}},
-		{"no such columns", "t,w\n1,2\n", byUtilization, []string{"line 1", "column watts", "column utilization", "there are t, w"}},
+		{"no such columns", "t,w\n1,2\n", byUtilization, []string{"line 1", "column watts", "column utilization", "the header has t, w"}},
 		{"a column twice", "watts,utilization,watts\n", byUtilization, []string{"line 1", "column watts", "twice"}},
 		{"no time, which was asked for", "watts,utilization\n1,0\n", timed, []string{"line 1", "column time"}},
 		{"watts that are no number", header + "0,1,0\n1,much,0\n", byUtilization, []string{"line 3", "column watts", `"much"`}},
@@ -98,7 +98,7 @@ func TestASeriesWithoutEndIsRefused(t *testing.T) {
 		file io.Reader
 		says string
 	}{
-		"rows":         {&endless{"watts,utilization\n", "1,0\n"}, fmt.Sprintf("after %d rows", series.MaxRows)},
+		"rows":         {&endless{"watts,utilization\n", "1,0\n"}, fmt.Sprintf("exceeds %d rows", series.MaxRows)},
 		"blank rows":   {&endless{"watts,utilization,note\n", "\n"}, fmt.Sprintf("input is larger than %d bytes", table.MaxInputBytes)},
 		"one row":      {&endless{"watts,utilization\n", "9"}, fmt.Sprintf("input is larger than %d bytes", table.MaxInputBytes)},
 		"the header":   {&endless{"watts", "x"}, fmt.Sprintf("input is larger than %d bytes", table.MaxInputBytes)},

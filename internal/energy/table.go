@@ -103,7 +103,7 @@ func (t *Table) CPUs(cloud, microarchitecture string, n float64) (m Model, exact
 func watts(t *table.Table, columns ...string) []Watts {
 	least, read := 0.0, make([]Watts, 0, len(columns))
 	for _, c := range columns {
-		w := t.Float(c, func(w float64) bool { return w > 0 && w <= 1e6 && w >= least }, "a number above 0, at most 1000000 and no less than the column before")
+		w := t.Float(c, func(w float64) bool { return w > 0 && w <= 1e6 && w >= least }, "a number above 0, at most 1000000 and at least the value of the previous column")
 		least = max(least, w)
 		read = append(read, Watts(w))
 	}

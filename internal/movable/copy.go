@@ -83,7 +83,7 @@ func New(m *v1alpha1.Migration, plan *v1alpha1.MigrationPlan, source *corev1.Pod
 	place := LabelsOfPlace(source, selector)
 	text, err := json.Marshal(place)
 	if err != nil {
-		return nil, fmt.Errorf("write the labels of pod %s/%s down: %w", source.Namespace, source.Name, err)
+		return nil, fmt.Errorf("encode the labels of pod %s/%s: %w", source.Namespace, source.Name, err)
 	}
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

@@ -127,11 +127,11 @@ func Admitted(wanted, made *corev1.Pod, err error) ([]Refusal, error) {
 	switch {
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota"):
 		return []Refusal{{"QuotaExceeded", fmt.Sprintf(
-			"the namespace has no room for a second pod while this one moves: raise its ResourceQuota, or wait (%v)", err)}}, nil
+			"the quota of the namespace does not allow a second pod during the migration: raise its ResourceQuota, or wait (%v)", err)}}, nil
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return []Refusal{{"NotAdmitted", fmt.Sprintf("the API server would not admit the new pod: %v", err)}}, nil
+		return []Refusal{{"NotAdmitted", fmt.Sprintf("the API server does not admit the new pod: %v", err)}}, nil
 	case err != nil:
-		return nil, fmt.Errorf("try to make pod %s/%s: %w", wanted.Namespace, wanted.Name, err)
+		return nil, fmt.Errorf("create pod %s/%s (dry run): %w", wanted.Namespace, wanted.Name, err)
 	}
 	var v Verdict
 	if len(made.Spec.Containers) != len(wanted.Spec.Containers) || len(made.Spec.InitContainers) != len(wanted.Spec.InitContainers) {
@@ -141,8 +141,8 @@ func Admitted(wanted, made *corev1.Pod, err error) ([]Refusal, error) {
 	for i := range wanted.Spec.Containers {
 		want, got := &wanted.Spec.Containers[i], &made.Spec.Containers[i]
 		if want.ImagePullPolicy == corev1.PullNever && got.ImagePullPolicy != corev1.PullNever {
-			v.refuse("ImagesAlwaysPulled", "admission sets imagePullPolicy to %s, but the checkpoint is in no registry: "+
-				"exempt pods with the label %s, or leave the admission plugin AlwaysPullImages off", got.ImagePullPolicy, v1alpha1.LabelMigration)
+			v.refuse("ImagesAlwaysPulled", "admission sets imagePullPolicy to %s, but the checkpoint is not in a registry: "+
+				"exempt pods with the label %s, or disable the admission plugin AlwaysPullImages", got.ImagePullPolicy, v1alpha1.LabelMigration)
 		}
 		if got.Image != want.Image {
 			v.refuse("PodChanged", "an admission webhook changes the image of the new pod from %s to %s: exempt pods with the label %s from it",

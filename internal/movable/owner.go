@@ -21,13 +21,13 @@ const LowestDeletionCost = "-2147483648"
 func (v *Verdict) checkOwner(in Input) {
 	pod := in.Pod
 	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
-		v.refuse("StaticPod", "the pod is a static one that its kubelet keeps: move its manifest to the other node")
+		v.refuse("StaticPod", "the pod is a static pod of its kubelet: move its manifest to the other node")
 		return
 	}
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil {
 		if len(pod.OwnerReferences) > 0 {
-			v.refuse("Owner", "the pod belongs to %s %s, which would not know the new one: only bare pods and those of Jobs and ReplicaSets are moved",
+			v.refuse("Owner", "the pod belongs to %s %s, which would not adopt the new pod: only bare pods and pods of Jobs and ReplicaSets can be moved",
 				pod.OwnerReferences[0].Kind, pod.OwnerReferences[0].Name)
 		}
 		return
@@ -38,11 +38,11 @@ func (v *Verdict) checkOwner(in Input) {
 	case "ReplicaSet":
 		v.checkReplicaSet(in, owner)
 	case "StatefulSet":
-		v.refuse("Owner", "the pod belongs to StatefulSet %s, and two pods cannot have one name: delete it to have it restarted elsewhere", owner.Name)
+		v.refuse("Owner", "the pod belongs to StatefulSet %s, whose pods keep their names, and two pods cannot have the same name: delete the pod to restart it on another node", owner.Name)
 	case "DaemonSet", "Node":
-		v.refuse("Owner", "the pod belongs to its node, by %s %s: there is one on each node", owner.Kind, owner.Name)
+		v.refuse("Owner", "the pod of %s %s belongs to its node", owner.Kind, owner.Name)
 	default:
-		v.refuse("Owner", "the pod belongs to %s %s, which would make another in its place: only bare pods and those of Jobs and ReplicaSets are moved", owner.Kind, owner.Name)
+		v.refuse("Owner", "the pod belongs to %s %s, which would create a replacement itself: only bare pods and pods of Jobs and ReplicaSets can be moved", owner.Kind, owner.Name)
 	}
 }
 
@@ -56,14 +56,14 @@ func (v *Verdict) checkJob(job *batchv1.Job, owner *metav1.OwnerReference) {
 		v.refuse("Deleting", "Job %s of the pod is being deleted", job.Name)
 	}
 	if by := job.Spec.ManagedBy; by != nil && *by != batchv1.JobControllerName {
-		v.refuse("Owner", "Job %s is managed by %s, of which it is not known what it does when a pod is replaced: let the Job controller manage it", job.Name, *by)
+		v.refuse("Owner", "Job %s is managed by %s, whose handling of replaced pods is unknown: use the Job controller", job.Name, *by)
 	}
 	if job.Spec.Suspend != nil && *job.Spec.Suspend {
-		v.refuse("JobSuspended", "Job %s is suspended, so its pods are about to end", job.Name)
+		v.refuse("JobSuspended", "Job %s is suspended, so its pods will be deleted", job.Name)
 	}
 	if policy := job.Spec.PodReplacementPolicy; policy == nil || *policy != batchv1.Failed {
 		v.refuse("PodReplacementPolicy", "Job %s replaces pods as soon as they are being deleted, and counts them as failed: "+
-			"make it with podReplacementPolicy: Failed (or with a podFailurePolicy, which implies that)", job.Name)
+			"set podReplacementPolicy: Failed (or a podFailurePolicy, which implies it) when you create the Job", job.Name)
 	}
 }
 
@@ -78,14 +78,14 @@ func (v *Verdict) checkReplicaSet(in Input, owner *metav1.OwnerReference) {
 		v.refuse("Deleting", "ReplicaSet %s of the pod is being deleted", set.Name)
 	}
 	if set.Spec.Replicas != nil && *set.Spec.Replicas == 0 {
-		v.refuse("ScaledDown", "ReplicaSet %s wants no pods, so this one is about to end", set.Name)
+		v.refuse("ScaledDown", "ReplicaSet %s is scaled to 0, so its pods will be deleted", set.Name)
 	}
 	if in.Method == v1alpha1.MethodRestart {
 		// It would delete the pending new pod before the running old one.
-		v.refuse("ReplacedOnEviction", "ReplicaSet %s starts another pod by itself when this one goes: evict it", set.Name)
+		v.refuse("ReplacedOnEviction", "ReplicaSet %s creates a replacement when the pod is deleted: evict the pod instead", set.Name)
 	}
 	if !separable(in.Pod, set) {
-		v.refuse("Selector", "ReplicaSet %s would take the new pod before its time: its selector matches pods that lack the labels it names", set.Name)
+		v.refuse("Selector", "ReplicaSet %s would adopt the new pod too early: its selector matches pods without the labels that it names", set.Name)
 	}
 }
 

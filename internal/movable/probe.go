@@ -50,13 +50,13 @@ func (v *Verdict) checkProbes(in Input) {
 		}
 		if policy := in.Pod.Spec.RestartPolicy; policy != corev1.RestartPolicyNever {
 			// If its target is lost, the container stays frozen for longer than any probe tolerates.
-			v.refuse("LivenessProbe", "container %s has a liveness probe, which kills a container that is frozen for long, and with restartPolicy %s the kubelet would then start "+
-				"a second copy beside the new pod: remove the probe, or use restartPolicy Never", c.Name, orDefault(policy))
+			v.refuse("LivenessProbe", "container %s has a liveness probe, which kills a container that is frozen for too long, and with restartPolicy %s the kubelet would then start "+
+				"a second copy in addition to the new pod: remove the probe, or use restartPolicy Never", c.Name, orDefault(policy))
 			continue
 		}
 		tolerates, period := tolerance(c.LivenessProbe)
 		if tolerates < longest {
-			v.refuse("LivenessProbe", "the liveness probe of container %s kills it after %s without an answer, and the container can be frozen for up to %s (the deadline and %s): "+
+			v.refuse("LivenessProbe", "the liveness probe of container %s kills it after %s without a response, and the container can be frozen for up to %s (the deadline and %s): "+
 				"remove the probe, raise its failureThreshold to at least %d, or set a shorter deadline",
 				c.Name, tolerates, longest, thawMargin, (longest+period-1)/period+1)
 		}

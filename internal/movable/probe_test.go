@@ -27,7 +27,7 @@ func TestAPodWhoseProbesKillAFrozenContainerIsRefused(t *testing.T) {
 		says     string
 	}{
 		{name: "no probe"},
-		{name: "a probe with the defaults", liveness: probe(10, 3), reason: "LivenessProbe", says: "kills it after 20s without an answer, and the container can be frozen for up to 6m0s"},
+		{name: "a probe with the defaults", liveness: probe(10, 3), reason: "LivenessProbe", says: "kills it after 20s without a response, and the container can be frozen for up to 6m0s"},
 		{name: "a probe that says nothing", liveness: &corev1.Probe{}, reason: "LivenessProbe", says: "failureThreshold to at least 37"},
 		{name: "a probe that kills just before the bound", liveness: probe(10, 36), reason: "LivenessProbe", says: "after 5m50s"},
 		{name: "a probe that tolerates the bound", liveness: probe(10, 37)},

@@ -209,7 +209,7 @@ func (b *improvement) best(c *candidate) (Transfer, *room) {
 	if t.Priced = staysKnown && goesKnown; t.Priced {
 		t.Saves = stays - goes
 	}
-	t.Reason = fmt.Sprintf("%s scores %d on a machine of type %s, which takes %s and %v for the rest, and %d where it is, of type %s, which takes %s and %v",
+	t.Reason = fmt.Sprintf("%s scores %d on a machine of type %s, with %s and %v for the remaining work, and %d on its current machine of type %s, with %s and %v",
 		c.pod.Name, t.Score, to.machineType, b.text(&options[at]), seconds(options[at].Runtime.Value),
 		t.Stays, b.Type(c.from.node), b.text(&options[0]), seconds(options[0].Runtime.Value))
 	return t, to.to

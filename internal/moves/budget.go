@@ -49,5 +49,5 @@ func (a *allowance) spend(pods int) {
 
 // String describes how much of the budget for pods is used.
 func (a *allowance) String() string {
-	return fmt.Sprintf("%d of at most %d pods are on their way", a.pods, a.Pods)
+	return fmt.Sprintf("%d of at most %d pods are moving", a.pods, a.Pods)
 }

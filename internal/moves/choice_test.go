@@ -115,8 +115,8 @@ func TestAMoveSaysWhatItsAlternativesCost(t *testing.T) {
 		node("b", fixed(lasting(job("r", 6, 6), time.Hour))))
 	d := NewPlanner(Config{Threshold: 0.5, Worthwhile: true, Explain: true}).Plan(noon, s).Drains[0]
 	want := []string{
-		"migrate costs $0.074000 (freezes the pod for 30s, and may lose 12m0s of work); to evict costs $1.200000 (12m0s of work again); to wait for 20m0s costs $19.000000 of the node",
-		"ends in 50s, and until then the node is paid",
+		"migrate costs $0.074000 (freezes the pod for 30s, and may lose 12m0s of work); to evict costs $1.200000 (12m0s of repeated work); waiting for 20m0s costs $19.000000 of the node",
+		"ends in 50s, and the node is paid until then",
 	}
 	for i, m := range d.Moves {
 		if m.Reason != want[i] {

@@ -40,11 +40,11 @@ func (p *Planner) untried(now time.Time, n *cluster.Node) string {
 	case n.Kept:
 		return cmp.Or(n.KeptFor, "it must be kept")
 	case n.Incoming > 0:
-		return fmt.Sprintf("%d pods are on their way to it", n.Incoming)
+		return fmt.Sprintf("%d pods are moving to it", n.Incoming)
 	case lasted < p.config.after(n):
 		return fmt.Sprintf("under-used for %v, less than the required %v", lasted.Round(time.Second), p.config.after(n))
 	default:
-		return "pods wait, or have waited until shortly"
+		return "pods are pending, or were until recently"
 	}
 }
 
@@ -72,7 +72,7 @@ func (r *round) notePrice(n *cluster.Node, best *choice) {
 	}
 	margin := ""
 	if saves > costs {
-		margin = fmt.Sprintf(", which is not %.0f%% of what it still costs", 100*r.config.Margin)
+		margin = fmt.Sprintf(", which is less than %.0f%% of the remaining cost of the node", 100*r.config.Margin)
 	}
 	r.note(n, "would save %s for %s%s%s", dollars(saves, digits), dollars(costs, digits), moving, margin)
 }
@@ -90,7 +90,7 @@ func (t *trial) noteNowhere(n *cluster.Node) {
 		return
 	}
 	if len(t.left) == 0 {
-		t.note(n, "its pods find places one by one, but then keep each other out")
+		t.note(n, "its pods fit on other nodes one by one, but not together")
 		return
 	}
 	pod := &t.left[0]
@@ -120,7 +120,7 @@ func (t *trial) noteNowhere(n *cluster.Node) {
 	}
 	others := ""
 	if len(lacks) > 0 {
-		others = ": of the nodes open to " + pod.Name + " are " + strings.Join(lacks, ", ")
+		others = ": of the nodes open to " + pod.Name + ", " + strings.Join(lacks, ", ")
 	}
-	t.note(n, "%d of its %d pods fit nowhere else%s", len(t.left), len(n.Pods), others)
+	t.note(n, "%d of its %d pods fit on no other node%s", len(t.left), len(n.Pods), others)
 }

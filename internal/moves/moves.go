@@ -135,16 +135,16 @@ func (p *Planner) Plan(now time.Time, s *cluster.State) cluster.Plan {
 		room := r.byName[n.Name]
 		switch {
 		case room.target:
-			r.note(n, "it takes pods of other nodes")
+			r.note(n, "it receives pods of other nodes")
 		case room.promised != nil:
-			r.note(n, "room there has been promised to pod %s", room.promised.Name)
+			r.note(n, "its free room is reserved for pod %s", room.promised.Name)
 		case len(n.Pods) == 0:
 			plan.Release = append(plan.Release, cluster.Release{Node: n.Name, Reason: "it is empty"})
 			room.leaving = true
 		case p.config.Limit > 0 && len(plan.Drains) >= p.config.Limit:
-			r.note(n, "the budget of %d machines is used up", p.config.Limit)
+			r.note(n, "the limit of %d machines is reached", p.config.Limit)
 		case r.budget.spent():
-			r.note(n, "the budget of %d machines at once is used up", p.config.Budget.Machines)
+			r.note(n, "the limit of %d machines at the same time is reached", p.config.Budget.Machines)
 		default:
 			if d, ok := r.drain(n); ok {
 				plan.Drains = append(plan.Drains, d)
@@ -165,9 +165,9 @@ func (p *Planner) uncordon(s *cluster.State) []cluster.Stay {
 			continue
 		}
 		if n.Until <= 0 {
-			all = append(all, cluster.Stay{Node: n.Name, Reason: fmt.Sprintf("%d of its pods continue, which should have ended %v ago", len(n.Pods), -n.Until.Round(time.Second))})
+			all = append(all, cluster.Stay{Node: n.Name, Reason: fmt.Sprintf("%d of its pods still run, %v after their expected end", len(n.Pods), -n.Until.Round(time.Second))})
 		} else if at := slices.IndexFunc(s.Pending, func(pod cluster.Pod) bool { return wanted(&pod, n) }); at >= 0 {
-			all = append(all, cluster.Stay{Node: n.Name, Reason: fmt.Sprintf("it has room for pod %s, which waits", s.Pending[at].Name)})
+			all = append(all, cluster.Stay{Node: n.Name, Reason: fmt.Sprintf("it has room for pod %s, which is pending", s.Pending[at].Name)})
 		}
 	}
 	return all

@@ -324,7 +324,7 @@ func TestReplacementIsTheCheapestFlavorThatIsCheaper(t *testing.T) {
 func TestAReplacementIsBoughtForTheClassOfTheNode(t *testing.T) {
 	s := state(of(node("a", job("p", 1, 1)), class.Batch))
 	s.Flavors = []cluster.Flavor{{Name: "small", Size: size(2, 2), Arch: "amd64", MicroDollarsPerHour: 1}}
-	want := &cluster.Purchase{Flavor: "small", Class: class.Batch, Pods: []string{"p"}, Reason: "in the place of a"}
+	want := &cluster.Purchase{Flavor: "small", Class: class.Batch, Pods: []string{"p"}, Reason: "replaces a"}
 	got := NewPlanner(Config{Threshold: 0.5, Replace: true}).Plan(noon, s).Drains[0]
 	if diff := cmp.Diff(want, got.Replacement); diff != "" || len(got.Moves) > 0 {
 		t.Errorf("moves %v, replacement (-want +got):\n%s", got.Moves, diff)

@@ -347,7 +347,7 @@ func (x *exchanger) exchange(o *offer) cluster.Exchange {
 	}
 	slices.Sort(e.Nodes)
 	for _, m := range o.machines {
-		reason := cmp.Or(m.reason, "in the place of "+strings.Join(e.Nodes, ", "))
+		reason := cmp.Or(m.reason, "replaces "+strings.Join(e.Nodes, ", "))
 		e.Buy = append(e.Buy, cluster.Purchase{Flavor: m.flavor.Name, Class: m.class, Pods: names(m.pods), Reason: reason})
 		e.SavesPerHour -= m.flavor.MicroDollarsPerHour
 	}
@@ -383,13 +383,13 @@ func (t *trial) leaveFor(machines []machine) []cluster.Move {
 func (o *offer) what() string {
 	switch {
 	case len(o.waiting) > 0:
-		return fmt.Sprintf("%d machines for %d, room on others for %d pods, and %d end within %v", len(o.machines), len(o.set), len(o.moved),
+		return fmt.Sprintf("%d machines for %d, room on other nodes for %d pods, and %d pods end within %v", len(o.machines), len(o.set), len(o.moved),
 			len(o.waiting), o.leave.Round(time.Second))
 	case len(o.machines) == 0:
-		return fmt.Sprintf("the %d pods of %d machines fit on others", len(o.moved), len(o.set))
+		return fmt.Sprintf("the %d pods of %d machines fit on other nodes", len(o.moved), len(o.set))
 	case len(o.moved) == 0:
 		return fmt.Sprintf("%d machines for %d", len(o.machines), len(o.set))
 	default:
-		return fmt.Sprintf("%d machines for %d, and room on others for %d pods", len(o.machines), len(o.set), len(o.moved))
+		return fmt.Sprintf("%d machines for %d, and room on other nodes for %d pods", len(o.machines), len(o.set), len(o.moved))
 	}
 }

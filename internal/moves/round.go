@@ -156,7 +156,7 @@ func (r *round) replace(n *cluster.Node) (cluster.Drain, bool) {
 	reason := fmt.Sprintf("%.0f%% utilised, and %s holds its %d pods for less", 100*r.config.Utilization(n), best.Name, len(n.Pods))
 	return cluster.Drain{
 		Node: n.Name, Method: r.config.Method, Reason: reason,
-		Replacement: &cluster.Purchase{Flavor: best.Name, Class: n.Class, Pods: names(n.Pods), Reason: "in the place of " + n.Name},
+		Replacement: &cluster.Purchase{Flavor: best.Name, Class: n.Class, Pods: names(n.Pods), Reason: "replaces " + n.Name},
 	}, true
 }
 

@@ -64,11 +64,11 @@ func (r *round) whyFixed(p *cluster.Pod) string {
 	case p.Fixed:
 		return because("must not be moved")
 	case p.Class == class.Service && !r.config.MoveServices:
-		return "is of a service, and those are not moved"
+		return "belongs to a service, and services are not moved"
 	case p.Resided < r.config.PodResidence:
-		return fmt.Sprintf("has been on its node for %v, and moves after %v at the earliest", p.Resided.Round(time.Second), r.config.PodResidence)
+		return fmt.Sprintf("has been on its node for %v, less than the required %v", p.Resided.Round(time.Second), r.config.PodResidence)
 	default:
-		return because("may only be waited for until it ends")
+		return because("can only leave by ending")
 	}
 }
 

@@ -40,7 +40,7 @@ type emptying struct {
 func (r *round) worthwhile(n *cluster.Node) (cluster.Drain, bool) {
 	e := &emptying{round: r, n: n, stay: r.needed(n)}
 	if r.bill(n, e.stay) <= r.bill(n, 0) {
-		r.note(n, "its pods end in %v, and until then it is paid anyway", e.stay.Round(time.Second))
+		r.note(n, "its pods end in %v, and the node is paid until then anyway", e.stay.Round(time.Second))
 		return cluster.Drain{}, false
 	}
 	e.must = slices.DeleteFunc(r.archBound(n), func(p cluster.Pod) bool {
@@ -69,7 +69,7 @@ func (r *round) worthwhile(n *cluster.Node) (cluster.Drain, bool) {
 // end sooner cost nothing by waiting too. The moving pods are therefore must and the first pods of may. Each is placed
 // as if the later ones did not move, so one search serves all choices.
 func (e *emptying) weigh() bool {
-	e.note(e.n, "its pods continue for longer than %v, and not all can move", e.config.Patience)
+	e.note(e.n, "its pods run for longer than %v, and not all can move", e.config.Patience)
 	t := e.tryMoving(e.n, e.must)
 	defer t.rollback()
 	t.fill(e.must, allOrNothing)
@@ -188,7 +188,7 @@ func (e *emptying) take() (cluster.Drain, bool) {
 	if !e.pays(best) {
 		e.notePrice(e.n, best)
 	} else {
-		e.note(e.n, "its pods find places one by one, but then keep each other out")
+		e.note(e.n, "its pods fit on other nodes one by one, but not together")
 	}
 	return cluster.Drain{}, false
 }
@@ -263,7 +263,7 @@ func (e *emptying) price(t *trial, m *moved, way cluster.Method) string {
 	costs := dollars(shareOf(m.to.node, m.pod.Size, t.delay(&m.pod, way)), 6)
 	took := t.takes(&m.pod, way).Round(time.Millisecond)
 	if way == cluster.Evict {
-		return fmt.Sprintf("evict costs %s (%v of work again)", costs, took)
+		return fmt.Sprintf("evict costs %s (%v of repeated work)", costs, took)
 	}
 	return fmt.Sprintf("migrate costs %s (freezes the pod for %v, and may lose %v of work)", costs, took, t.takes(&m.pod, cluster.Evict).Round(time.Second))
 }
@@ -271,7 +271,7 @@ func (e *emptying) price(t *trial, m *moved, way cluster.Method) string {
 // keeping describes what the node costs beyond the choice if it is kept until the pod ends.
 func (e *emptying) keeping(p *cluster.Pod, c *choice) string {
 	end := max(c.leave, e.until(p))
-	return fmt.Sprintf("to wait for %v costs %s of the node", e.end(p).Round(time.Second), dollars(e.bill(e.n, end)-e.bill(e.n, c.leave), 6))
+	return fmt.Sprintf("waiting for %v costs %s of the node", e.end(p).Round(time.Second), dollars(e.bill(e.n, end)-e.bill(e.n, c.leave), 6))
 }
 
 // whyWaits returns the reason why a pod is waited for.
@@ -279,7 +279,7 @@ func (e *emptying) whyWaits(p *cluster.Pod) string {
 	if e.why == nil {
 		return ""
 	}
-	return fmt.Sprintf("ends in %v, and until then the node is paid", e.end(p).Round(time.Second))
+	return fmt.Sprintf("ends in %v, and the node is paid until then", e.end(p).Round(time.Second))
 }
 
 // movesOf returns what happens to each pod, sorted by name.

@@ -49,7 +49,7 @@ func Declared(pod *corev1.Pod) (time.Duration, bool, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 || d > Max {
-		return 0, false, fmt.Errorf("annotation %s=%q: want a duration above 0 and at most %.0fh, such as \"90s\" or \"1h30m\"",
+		return 0, false, fmt.Errorf("annotation %s=%q: must be a duration above 0 and at most %.0fh, such as \"90s\" or \"1h30m\"",
 			v1alpha1.AnnotationRuntime, text, Max.Hours())
 	}
 	return d, true, nil

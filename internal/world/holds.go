@@ -48,7 +48,7 @@ var lifts = []struct {
 		delete(pod.Annotations, v1alpha1.AnnotationMigration)
 		return value == v1alpha1.MigrationNever
 	}},
-	{"no controller", "run it by a Deployment, a StatefulSet or a Job", func(pod *corev1.Pod) bool {
+	{"no controller", "run it with a Deployment, a StatefulSet or a Job", func(pod *corev1.Pod) bool {
 		if metav1.GetControllerOfNoCopy(pod) != nil {
 			return false
 		}
@@ -66,7 +66,7 @@ var lifts = []struct {
 		pod.Annotations[annotationLocalVolumes] = strings.Join(names, ",")
 		return true
 	}},
-	{"batch pod that does not say that it may be moved", "annotation " + v1alpha1.AnnotationMigration + ": restart or checkpoint", func(pod *corev1.Pod) bool {
+	{"batch pod that does not opt in to being moved", "annotation " + v1alpha1.AnnotationMigration + ": restart or checkpoint", func(pod *corev1.Pod) bool {
 		kind, _ := class.OfPod(pod)
 		if kind != class.Batch || pod.Annotations[v1alpha1.AnnotationMigration] != "" {
 			return false
@@ -109,7 +109,7 @@ func (v *View) Holds(pod *corev1.Pod) []Hold {
 		open = open.withBudget(pod.Namespace)
 	}
 	if len(all) > 0 {
-		all = append(all, Hold{Kind: Anything, Advice: "all that is said of each", Ways: leaves(open, &free)})
+		all = append(all, Hold{Kind: Anything, Advice: "all of the above", Ways: leaves(open, &free)})
 	}
 	return all
 }

@@ -17,7 +17,7 @@ func (v *View) pinned(pod *corev1.Pod) string {
 	_, _, extended := constraint.Requests(pod)
 	for _, name := range slices.Sorted(maps.Keys(extended)) {
 		if extended[name] > 0 {
-			return fmt.Sprintf("it requests %s, which plans of moves do not count", name)
+			return fmt.Sprintf("it requests %s, which plans of moves do not consider", name)
 		}
 	}
 	if why := v.volumes.attached(pod); why != "" {
@@ -28,7 +28,7 @@ func (v *View) pinned(pod *corev1.Pod) string {
 		return why
 	}
 	if what := constraint.Unsupported(settled); what != "" {
-		return fmt.Sprintf("it uses %s, which plans of moves do not count", what)
+		return fmt.Sprintf("it uses %s, which plans of moves do not consider", what)
 	}
 	return ""
 }
@@ -47,7 +47,7 @@ func (v *volumes) attached(pod *corev1.Pod) string {
 		if volume == nil || !attachable(&volume.Spec) {
 			continue
 		}
-		return fmt.Sprintf("volume %s of claim %s may have to be attached, and how many volumes other nodes can attach is not known", volume.Name, name)
+		return fmt.Sprintf("volume %s of claim %s may have to be attached, and the number of volumes that other nodes can attach is unknown", volume.Name, name)
 	}
 	return ""
 }

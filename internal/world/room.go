@@ -27,7 +27,7 @@ func (v *View) Refusals(pod *corev1.Pod) (map[string]string, error) {
 	}
 	demands, err := v.compiler.Compile(settled)
 	if err != nil {
-		return nil, fmt.Errorf("read the demands of pod %s: %w", PodName(pod), err)
+		return nil, fmt.Errorf("read the constraints of pod %s: %w", PodName(pod), err)
 	}
 	tracker, hosts := v.placed(pod)
 	all := make(map[string]string, len(v.Nodes))
@@ -52,7 +52,7 @@ func (v *View) Refusals(pod *corev1.Pod) (map[string]string, error) {
 func otherClass(node *corev1.Node, pod *corev1.Pod) string {
 	kind, _ := class.OfPod(pod)
 	if of := ClassOf(node, class.Any); !class.EveryNode(pod) && !of.Takes(kind) {
-		return fmt.Sprintf("takes %v pods alone", of)
+		return fmt.Sprintf("accepts only %v pods", of)
 	}
 	return ""
 }

@@ -48,7 +48,7 @@ func refuses(pod *corev1.Pod, services v1alpha1.ServiceEviction, now time.Time) 
 	case pod.Annotations[v1alpha1.AnnotationMigration] == v1alpha1.MigrationNever:
 		return "it has annotation " + v1alpha1.AnnotationMigration + ": never"
 	case services == v1alpha1.EvictServicesNever:
-		return "it is of a service, and spec.consolidation.evictServices of the NodeFleet is Never"
+		return "it belongs to a service, and spec.consolidation.evictServices of the NodeFleet is Never"
 	}
 	return ""
 }
@@ -67,7 +67,7 @@ func undisrupted(pod *corev1.Pod, now time.Time) string {
 	lasts, err := time.ParseDuration(value)
 	switch start := pod.Status.StartTime; {
 	case err != nil:
-		return why + ", which is neither true, false nor a duration such as 5m"
+		return why + ", which must be true, false or a duration such as 5m"
 	case start == nil:
 		return why + ", and has not started"
 	case now.Sub(start.Time) < lasts:
@@ -86,17 +86,17 @@ func unevictable(pod *corev1.Pod, services v1alpha1.ServiceEviction, budgets []p
 	volume := localVolume(pod)
 	switch {
 	case !declared && services != v1alpha1.EvictServicesOptOut:
-		return "it does not say by annotation " + v1alpha1.AnnotationMigration + " that it may be moved"
+		return "it does not opt in to being moved with annotation " + v1alpha1.AnnotationMigration
 	case metav1.GetControllerOfNoCopy(pod) == nil:
-		return "it has no controller: nothing would start it again"
+		return "it has no controller that would restart it"
 	case startedAnew(pod):
-		return "it was restarted once before, and would never get done if that continued"
+		return "it was already restarted once, and might never complete if restarted repeatedly"
 	case declared:
 		return ""
 	case volume != "":
-		return "what is in its local volume " + volume + " would be lost: annotation " + annotationLocalVolumes + ": " + volume + " allows for that"
+		return "the contents of its local volume " + volume + " would be lost: set annotation " + annotationLocalVolumes + ": " + volume + " to allow that"
 	case pod.Namespace == metav1.NamespaceSystem && !budgeted(pod, budgets):
-		return "it is in namespace " + metav1.NamespaceSystem + ", and no PodDisruptionBudget is for it"
+		return "it is in namespace " + metav1.NamespaceSystem + ", and no PodDisruptionBudget selects it"
 	}
 	return ""
 }

@@ -76,7 +76,7 @@ func (v *volumes) demand(namespace, name string) (*corev1.NodeSelector, string) 
 		return nil, fmt.Sprintf("volume claim %s is not bound yet", name)
 	}
 	if class.Provisioner == "kubernetes.io/no-provisioner" {
-		return nil, fmt.Sprintf("volume claim %s waits for a local volume, which a new machine may not have", name)
+		return nil, fmt.Sprintf("volume claim %s requires a local volume, which a new machine may not have", name)
 	}
 	return allowed(class.AllowedTopologies), ""
 }

@@ -117,7 +117,7 @@ func (v *View) endsByItself(pod *corev1.Pod) bool {
 func (v *View) budgetHolds(pod *corev1.Pod) string {
 	for _, b := range v.forbidding[pod.Namespace] {
 		if !v.ignored(b.name) && b.is(pod) {
-			return fmt.Sprintf("PodDisruptionBudget %s allows for no disruption now", b.name)
+			return fmt.Sprintf("PodDisruptionBudget %s allows no disruption now", b.name)
 		}
 	}
 	return ""

@@ -88,7 +88,7 @@ func (d *Document) WriteHTML(w io.Writer) error {
 	}
 	var out bytes.Buffer
 	if err := pageTemplate.Execute(&out, v); err != nil {
-		return fmt.Errorf("fill in the page: %w", err)
+		return fmt.Errorf("render the page: %w", err)
 	}
 	_, err := out.WriteTo(w)
 	return err

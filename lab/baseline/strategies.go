@@ -31,7 +31,7 @@ func Homogeneous(s *cluster.State, flavor string) []cluster.Purchase {
 		if (p.Arch == "" || p.Arch == f.Arch) && p.Size.Fits(f.Size) {
 			return []cluster.Purchase{{
 				Flavor: flavor, Class: class.Any, Pods: []string{p.Name},
-				Reason: fmt.Sprintf("%d pods found no room; one machine a round", len(s.Pending)),
+				Reason: fmt.Sprintf("%d pods were unschedulable; one machine is bought in each round", len(s.Pending)),
 			}}
 		}
 	}

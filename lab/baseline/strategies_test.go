@@ -137,7 +137,7 @@ func TestHomogeneousBuysOneMachineARound(t *testing.T) {
 
 func TestHomogeneousSaysForHowMany(t *testing.T) {
 	got := Homogeneous(state(podsOf(job("p", 1, minute), job("q", 1, minute))), "large")[0].Reason
-	if want := "2 pods found no room; one machine a round"; got != want {
+	if want := "2 pods were unschedulable; one machine is bought in each round"; got != want {
 		t.Errorf("reason %q, want %q", got, want)
 	}
 }

@@ -72,7 +72,7 @@ type ConsolidationPoint struct {
 // consolidate fills machines of the fleet with Jobs, ends half of them early, and watches the fleet
 // move the others together.
 func consolidate(ctx context.Context, p *playground.Playground, c client.Client, config []byte, progress *Progress) (result *Consolidation, err error) {
-	progress.say("consolidation: %d Jobs begin, and half of them end early", jobCount)
+	progress.say("consolidation: starting %d Jobs, half of which end early", jobCount)
 	scheduler, err := p.StartScheduler(ctx, config)
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func consolidate(ctx context.Context, p *playground.Playground, c client.Client,
 	if err := w.until(ctx, func(ConsolidationPoint) bool { return w.ended == jobCount/2 }); err != nil {
 		return nil, fmt.Errorf("wait until half of the Jobs have ended: %w", err)
 	}
-	progress.say("consolidation: half of the Jobs have ended; the rest is moved together")
+	progress.say("consolidation: half of the Jobs have ended; waiting until the others are consolidated")
 	if err := setConsolidation(ctx, c, underUsedToo); err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func consolidate(ctx context.Context, p *playground.Playground, c client.Client,
 	// On a slow machine the consolidation may still be running. It is enough that pods have moved
 	// and the bill has fallen.
 	if err := w.until(ctx, w.quiet); err != nil && (ctx.Err() != nil || !w.saved()) {
-		return nil, fmt.Errorf("wait until no machine is emptied any more: %w", err)
+		return nil, fmt.Errorf("wait until no machine is being emptied: %w", err)
 	}
 	return w.result(ctx)
 }
@@ -143,7 +143,7 @@ func setConsolidation(ctx context.Context, c client.Client, to func(*v1alpha1.Fl
 	before := fleet.DeepCopy()
 	to(&fleet.Spec.Consolidation)
 	if err := c.Patch(ctx, &fleet, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("set how NodeFleet %s consolidates: %w", fleetName, err)
+		return fmt.Errorf("set the consolidation policy of NodeFleet %s: %w", fleetName, err)
 	}
 	return nil
 }
@@ -158,7 +158,7 @@ func startJobs(ctx context.Context, c client.Client, from, n int) error {
 			job.Spec.Template.Labels = map[string]string{early: ""}
 		}
 		if err := c.Create(ctx, job); err != nil {
-			return fmt.Errorf("make Job %s: %w", job.Name, err)
+			return fmt.Errorf("create Job %s: %w", job.Name, err)
 		}
 	}
 	return nil
@@ -234,13 +234,13 @@ func (w *consolidationWatch) until(ctx context.Context, done func(ConsolidationP
 	if !errors.Is(err, errTooLong) {
 		return err
 	}
-	state := "nothing was seen"
+	state := "no state was observed"
 	if len(w.course) > 0 {
 		p := w.course[len(w.course)-1]
 		state = fmt.Sprintf("%d machines for $%.2f/h, of which %d are being emptied; %d pods move and %d have moved; decided: %s",
 			p.Machines, p.DollarsPerHour, p.Emptying, p.Moving, p.Moved, strings.Join(w.decisions, "; "))
 	}
-	return errors.Join(fmt.Errorf("it has not come about within %v: %s", consolidationTime, state), last)
+	return errors.Join(fmt.Errorf("timed out after %v: %s", consolidationTime, state), last)
 }
 
 // look records the present state.

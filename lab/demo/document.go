@@ -194,10 +194,10 @@ func (d *Document) writeRow(w io.Writer, label string, text func(Outcome) string
 // computer that is too slow for the pace, pods end before they have a machine.
 func (r *Fleet) bill() string {
 	const most = 0.05 // maximum share of pods that found no machine in time
-	paid := fmt.Sprintf("Paid: $%.2f/h, every machine from its order until it had gone", r.DollarsPerHour)
+	paid := fmt.Sprintf("Paid: $%.2f/h, each machine from its order until its removal", r.DollarsPerHour)
 	if pods := r.PodsBound + r.PodsNeverBound; float64(r.PodsNeverBound) > most*float64(pods) {
-		return fmt.Sprintf("%s. That is not to be compared with the $%.2f/h of the fixed cluster, for %d of %d pods went before they had one: "+
-			"this computer is too busy for the pace; a longer --fleet-duration helps.", paid, r.FixedDollarsPerHour, r.PodsNeverBound, pods)
+		return fmt.Sprintf("%s. This is not comparable with the $%.2f/h of the fixed cluster, because %d of %d pods ended before they had a machine: "+
+			"this computer is too slow for the pace; use a longer --fleet-duration.", paid, r.FixedDollarsPerHour, r.PodsNeverBound, pods)
 	}
 	return fmt.Sprintf("%s; all nodes of the fixed cluster cost $%.2f/h (%+.0f %%).", paid, r.FixedDollarsPerHour, 100*(r.DollarsPerHour/r.FixedDollarsPerHour-1))
 }
@@ -219,7 +219,7 @@ func (r *Fleet) write(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\n%d pods bound, %d never; %.2f s to bind on average, machines to come included, 95 %% within %.2f s.\n",
+	fmt.Fprintf(w, "\n%d pods bound, %d never; %.2f s to bind on average, including the start-up of machines, 95 %% within %.2f s.\n",
 		r.PodsBound, r.PodsNeverBound, r.TimeToBindMeanSeconds, r.TimeToBindP95Seconds)
 	fmt.Fprintf(w, "%d machines at the peak, of each flavor at most %s.\n", r.MachinesPeak, strings.Join(mix, ", "))
 	fmt.Fprintln(w, r.bill())
@@ -232,7 +232,7 @@ func (r *Fleet) write(w io.Writer) error {
 
 // write prints the consolidation's part of the demo.
 func (r *Consolidation) write(w io.Writer) error {
-	fmt.Fprintf(w, "\nHalf of %d Jobs have ended; the fleet moves the others together, with their state, and gives machines back:\n\n", 2*r.Jobs)
+	fmt.Fprintf(w, "\nHalf of %d Jobs have ended; the fleet moves the others together, with their state, and releases machines:\n\n", 2*r.Jobs)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "seconds\tmachines\temptied now\tmoving\tmoved\t$/h\t")
 	bar := bars(r.Course, func(p ConsolidationPoint) float64 { return p.DollarsPerHour })
@@ -242,7 +242,7 @@ func (r *Consolidation) write(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\n%d migrations, each pod was frozen for %.2f s on average; of %d Jobs %d failures.\n", r.Migrations, r.FrozenSecondsMean, r.Jobs, r.JobsFailed)
+	fmt.Fprintf(w, "\n%d migrations, each pod was frozen for %.2f s on average; %d Jobs, %d failures.\n", r.Migrations, r.FrozenSecondsMean, r.Jobs, r.JobsFailed)
 	fmt.Fprintf(w, "%d machines for $%.2f/h became %d for $%.2f/h. Decided:\n", r.MachinesBefore, r.DollarsPerHourBefore, r.MachinesAfter, r.DollarsPerHourAfter)
 	for _, d := range r.Decisions {
 		if _, err := fmt.Fprintf(w, "  %s\n", d); err != nil {

@@ -95,7 +95,7 @@ func replayFleet(ctx context.Context, in *Input, fixed float64, progress *Progre
 		return nil, err
 	}
 	if err := c.Create(ctx, compressed.Fleet(fleetName, 1)); err != nil {
-		return nil, fmt.Errorf("make the NodeFleet: %w", err)
+		return nil, fmt.Errorf("create the NodeFleet: %w", err)
 	}
 	scale := scaleOf(in, in.Fleet.Duration, in.Fleet.TimeScale)
 	watch := watchFleet(ctx, p, c)
@@ -110,7 +110,7 @@ func replayFleet(ctx context.Context, in *Input, fixed float64, progress *Progre
 	if err := result.account(watch.machines(), replayed); err != nil {
 		return nil, err
 	}
-	progress.say("the pods have gone: waiting until the fleet has given its machines back")
+	progress.say("all pods have ended: waiting until the fleet has released its machines")
 	if err := result.shrink(ctx, p, c); err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func clientOf(p *playground.Playground) (client.Client, error) {
 	}
 	c, err := client.New(p.Config(), client.Options{Scheme: kinds})
 	if err != nil {
-		return nil, fmt.Errorf("reach the cluster: %w", err)
+		return nil, fmt.Errorf("create the client: %w", err)
 	}
 	return c, nil
 }
@@ -279,7 +279,7 @@ func (r *Fleet) shrink(ctx context.Context, p *playground.Playground, c client.C
 		return r.MachinesEnd == 0
 	})
 	if errors.Is(err, errTooLong) {
-		return fmt.Errorf("the fleet still has %d machines %v after the last pod has gone", r.MachinesEnd, shrinkTime)
+		return fmt.Errorf("the fleet still has %d machines %v after the last pod has ended", r.MachinesEnd, shrinkTime)
 	}
 	return err
 }
@@ -288,7 +288,7 @@ func (r *Fleet) shrink(ctx context.Context, p *playground.Playground, c client.C
 const lookEvery = 400 * time.Millisecond
 
 // errTooLong is returned when a condition is not met in time.
-var errTooLong = errors.New("it has not come about in time")
+var errTooLong = errors.New("timed out")
 
 // until polls look at the interval every until it returns true. It returns [errTooLong] after the
 // time most, or the error of ctx if that ends first.

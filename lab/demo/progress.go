@@ -39,7 +39,7 @@ func (p *Progress) say(format string, args ...any) {
 func (p *Progress) begin(profile string) {
 	p.profile, p.told = profile, 0
 	if !p.terminal {
-		p.say("profile %s: replay begins", profile)
+		p.say("profile %s: replaying the trace", profile)
 	}
 }
 

@@ -24,13 +24,13 @@ func (r Report) check() error {
 	errs := numbersOutside(reflect.ValueOf(r), "", 0)
 	for i, p := range r.Policies {
 		if first := r.Policies[0].LowerBoundDollars; p.LowerBoundDollars != first {
-			errs = append(errs, fmt.Errorf("policies[%d].lowerBoundDollars is %v, want %v as for the first policy", i, p.LowerBoundDollars, first))
+			errs = append(errs, fmt.Errorf("policies[%d].lowerBoundDollars is %v: must be %v as for the first policy", i, p.LowerBoundDollars, first))
 		}
 		if first := r.Policies[0].ServedBoundDollars; p.ServedBoundDollars != first {
-			errs = append(errs, fmt.Errorf("policies[%d].servedBoundDollars is %v, want %v as for the first policy", i, p.ServedBoundDollars, first))
+			errs = append(errs, fmt.Errorf("policies[%d].servedBoundDollars is %v: must be %v as for the first policy", i, p.ServedBoundDollars, first))
 		}
 		if first := r.Policies[0].ServedBoundWaitSeconds; p.ServedBoundWaitSeconds != first {
-			errs = append(errs, fmt.Errorf("policies[%d].servedBoundWaitSeconds is %v, want %v as for the first policy", i, p.ServedBoundWaitSeconds, first))
+			errs = append(errs, fmt.Errorf("policies[%d].servedBoundWaitSeconds is %v: must be %v as for the first policy", i, p.ServedBoundWaitSeconds, first))
 		}
 		if err := p.Series.check(); err != nil {
 			errs = append(errs, fmt.Errorf("policies[%d].series: %w", i, err))
@@ -44,9 +44,9 @@ func (s Series) check() error {
 	lengths := []int{len(s.CostDollars), len(s.CPU), len(s.Memory), len(s.Machines), len(s.Pending), len(s.Moves)}
 	switch {
 	case slices.Min(lengths) != slices.Max(lengths):
-		return fmt.Errorf("costDollars, cpu, memory, machines, pending and moves have %v samples, want one length", lengths)
+		return fmt.Errorf("costDollars, cpu, memory, machines, pending and moves have %v samples: must have the same number", lengths)
 	case lengths[0] > 1 && s.StepSeconds < shortestStep:
-		return fmt.Errorf("stepSeconds is %v, want at least a nanosecond between samples", s.StepSeconds)
+		return fmt.Errorf("stepSeconds is %v: must be at least a nanosecond", s.StepSeconds)
 	}
 	return nil
 }
@@ -60,7 +60,7 @@ func numbersOutside(v reflect.Value, path string, lowest float64) []error {
 	case reflect.Float64, reflect.Int, reflect.Int64:
 		number := toFloat(v)
 		if !(number >= lowest && number <= limit) { // not "<": NaN is outside as well
-			errs = append(errs, fmt.Errorf("%s is %v, want a number from %v to %v", path, number, lowest, limit))
+			errs = append(errs, fmt.Errorf("%s is %v: must be a number from %v to %v", path, number, lowest, limit))
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {

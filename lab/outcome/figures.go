@@ -28,7 +28,7 @@ func (r Report) table() table {
 		f.column("wait", "mean "+wait.symbol,
 			"From the submission of a pod to its first start, waiting for machines included, over the pods that started.",
 			digitsFor, func(p Policy) float64 { return p.Scheduling.Mean / wait.seconds }),
-		f.column("wait", "p95 "+wait.symbol, "Nineteen of twenty pods that started waited no longer.",
+		f.column("wait", "p95 "+wait.symbol, "95 % of the pods that started waited at most this long.",
 			digitsFor, func(p Policy) float64 { return p.Scheduling.P95 / wait.seconds }),
 		f.column("CPU", "%", "Share of the machines' CPU that running pods requested, while the machines were paid for.",
 			oneDigit, func(p Policy) float64 { return 100 * p.Utilization.CPU }),
@@ -98,11 +98,11 @@ func (r Report) energyTable() table {
 	t.columns = []column{
 		f.column("energy", "kJ", "What the machines drew while they were paid for.", digitsFor, func(p Policy) float64 { return p.EnergyJoules / 1000 }),
 		f.savedEnergy("How much less energy than the first policy it took.", func(p Policy) float64 { return p.EnergyJoules }),
-		f.column("to the", "same end", "The same if all machines had gone on until the longest run ended.", digitsFor, part(func(e *Energy) float64 { return e.SameEndJoules })),
+		f.column("to the", "same end", "The same if all machines had run until the longest run ended.", digitsFor, part(func(e *Energy) float64 { return e.SameEndJoules })),
 		f.savedEnergy("How much less than the first policy it took up to the same end.", part(func(e *Energy) float64 { return e.SameEndJoules })),
 		f.column("tasks", "kJ", "What pods drew above idle power.", digitsFor, part(func(e *Energy) float64 { return e.TaskJoules })),
 		f.column("idle", "kJ", "The idle power of machines that could take pods.", digitsFor, part(func(e *Energy) float64 { return e.IdleJoules })),
-		f.column("standby", "kJ", "What machines drew that could not: in standby, and while they woke.", digitsFor, part(func(e *Energy) float64 { return e.StandbyJoules })),
+		f.column("standby", "kJ", "What machines drew in standby and while they woke.", digitsFor, part(func(e *Energy) float64 { return e.StandbyJoules })),
 		f.column("runtime", "mean "+span.symbol, "From the first start of a batch pod to its end.", digitsFor, func(p Policy) float64 { return p.Runtime.mean() / span.seconds }),
 		f.column("response", "mean "+span.symbol, "From the arrival of a batch pod to its end.", digitsFor, func(p Policy) float64 { return p.Response.mean() / span.seconds }),
 		f.column("makespan", end.symbol, "When the last batch pod ended.", digitsFor, func(p Policy) float64 { return p.MakespanSeconds / end.seconds }),
@@ -111,13 +111,13 @@ func (r Report) energyTable() table {
 		t.columns = append(t.columns, f.column("moves", "save kJ", "What moves to machines that suit the pods better were expected to save when they were decided.", digitsFor, saved))
 	}
 	if added := func(p Policy) float64 { return p.Moves.ExpectedAddedJoules / 1000 }; f.any(added) {
-		t.columns = append(t.columns, f.column("moves", "cost kJ", "What others of them were expected to cost, where time was wanted more than energy.", digitsFor, added))
+		t.columns = append(t.columns, f.column("moves", "cost kJ", "What other such moves were expected to cost, where runtime weighed more than energy.", digitsFor, added))
 	}
 	if dollars := thousand(func(e *Energy) float64 { return e.Dollars }); f.any(dollars) {
-		t.columns = append(t.columns, f.column("electricity", "$", "What the energy cost, beside the bill of the machines.", dollarsDigits, dollars))
+		t.columns = append(t.columns, f.column("electricity", "$", "The cost of the energy, in addition to the bill of the machines.", dollarsDigits, dollars))
 	}
 	if grams := thousand(func(e *Energy) float64 { return e.CarbonGrams }); f.any(grams) {
-		t.columns = append(t.columns, f.column("carbon", "g", "What it emitted, in grams of CO2 equivalent.", digitsFor, grams))
+		t.columns = append(t.columns, f.column("carbon", "g", "The emissions of the energy, in grams of CO2 equivalent.", digitsFor, grams))
 	}
 	return t
 }

@@ -107,7 +107,7 @@ func (p page) write(w io.Writer) error {
 	p.Security, p.CSS, p.JS = contentPolicy, template.CSS(pageCSS), template.JS(pageJS)
 	var out bytes.Buffer
 	if err := pageTemplate.Execute(&out, p); err != nil {
-		return fmt.Errorf("fill in the page: %w", err)
+		return fmt.Errorf("render the page: %w", err)
 	}
 	_, err := out.WriteTo(w)
 	return err

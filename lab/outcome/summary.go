@@ -76,7 +76,7 @@ type Spread struct {
 // size of the reports.
 func Summarize(reports []Report) (Summary, error) {
 	if len(reports) == 0 {
-		return Summary{}, errors.New("there is no report to summarize")
+		return Summary{}, errors.New("at least one report is required")
 	}
 	reports = slices.Clone(reports)
 	slices.SortStableFunc(reports, func(a, b Report) int { return cmp.Compare(a.Seed, b.Seed) })
@@ -101,10 +101,10 @@ func agree(reports []Report) error {
 		if err := r.check(); err != nil {
 			errs = append(errs, fmt.Errorf("report of seed %d: %w", r.Seed, err))
 		}
-		errs.If(r.Scenario != first.Scenario, "scenario is %q with seed %d and %q with seed %d, want one", first.Scenario, first.Seed, r.Scenario, r.Seed)
-		errs.If(i > 0 && r.Seed == reports[i-1].Seed, "seed %d comes twice", r.Seed)
+		errs.If(r.Scenario != first.Scenario, "scenario is %q with seed %d and %q with seed %d: must be the same", first.Scenario, first.Seed, r.Scenario, r.Seed)
+		errs.If(i > 0 && r.Seed == reports[i-1].Seed, "seed %d occurs twice", r.Seed)
 		ours, theirs := figures{policies: first.Policies}.names(), figures{policies: r.Policies}.names()
-		errs.If(!slices.Equal(ours, theirs), "policies are %q with seed %d and %q with seed %d, want the same in the same order", ours, first.Seed, theirs, r.Seed)
+		errs.If(!slices.Equal(ours, theirs), "policies are %q with seed %d and %q with seed %d: must be the same in the same order", ours, first.Seed, theirs, r.Seed)
 	}
 	return errors.Join(errs...)
 }

@@ -83,10 +83,10 @@ func (s Summary) energyTable() table {
 		t.columns[i].cells[0] = cell{value: absent}
 	}
 	if dollars := of(func(e *EnergySummary) *Spread { return &e.Dollars }); s.largest(dollars) > 0 {
-		t.columns = append(t.columns, s.column("electricity", "$", "What the energy cost, beside the bill of the machines.", dollarsDigits, dollars))
+		t.columns = append(t.columns, s.column("electricity", "$", "The cost of the energy, in addition to the bill of the machines.", dollarsDigits, dollars))
 	}
 	if grams := of(func(e *EnergySummary) *Spread { return &e.CarbonGrams }); s.largest(grams) > 0 {
-		t.columns = append(t.columns, s.column("carbon", "g", "What it emitted, in grams of CO2 equivalent.", digitsFor, grams))
+		t.columns = append(t.columns, s.column("carbon", "g", "The emissions of the energy, in grams of CO2 equivalent.", digitsFor, grams))
 	}
 	return t
 }

@@ -63,7 +63,7 @@ func (s Summary) WriteHTML(w io.Writer) error {
 		Facts: []string{plural(len(s.Seeds), "seed") + s.seedList(), plural(len(s.Policies), "policy")}, Lead: s.lead(),
 	}
 	if len(s.Policies) > 0 {
-		p.Notes = append(s.notes(1<<30), "Figures are means over the seeds; the least and the most stand below in brackets.")
+		p.Notes = append(s.notes(1<<30), "Figures are means over the seeds; the minimum and maximum are in brackets.")
 		for _, policy := range s.Policies {
 			p.Policies = append(p.Policies, policy.Name)
 		}

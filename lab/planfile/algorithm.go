@@ -50,7 +50,7 @@ func refusedByGreedy(r *Request) error {
 		if p.Demands == nil {
 			continue
 		}
-		reason := "looks at other pods"
+		reason := "depends on other pods"
 		if p.Demands.Plain() {
 			reason = ""
 			for i := range r.flavors {
@@ -60,7 +60,7 @@ func refusedByGreedy(r *Request) error {
 			}
 		}
 		if reason != "" {
-			return fmt.Errorf("knows of no demands but room, and pod %s has others (%s): want supercargo", p.Name, reason)
+			return fmt.Errorf("supports only pods without constraints, and pod %s has constraints (%s): use supercargo", p.Name, reason)
 		}
 	}
 	return nil

@@ -84,14 +84,14 @@ func (r *Request) add(o zoned) {
 // string.
 func unknowable(pod *corev1.Pod) string {
 	if what := constraint.Unsupported(pod); what != "" {
-		return "has " + what + ", and where that lets it run is not known here"
+		return "has " + what + ", and the nodes that this allows are unknown here"
 	}
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	for _, name := range slices.Sorted(maps.Keys(requests)) {
 		switch quantity := requests[name]; {
 		case name == corev1.ResourceCPU, name == corev1.ResourceMemory, name == corev1.ResourceEphemeralStorage, quantity.IsZero():
 		default:
-			return fmt.Sprintf("asks for %v %s, of which no flavor says what it has", &quantity, name)
+			return fmt.Sprintf("requests %v %s, which flavors do not specify", &quantity, name)
 		}
 	}
 	return ""

@@ -26,7 +26,7 @@ func (d Document) WriteTable(w io.Writer) error {
 		return err
 	}
 	tellReasons(&b, "have no machine", d.Unplaceable)
-	tellReasons(&b, "need none", d.Skipped)
+	tellReasons(&b, "need no machine", d.Skipped)
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -31,7 +31,7 @@ func (p *Playground) Aggregate(ctx context.Context, manifest []byte, port int) e
 	}
 	client, err := dynamic.NewForConfig(p.config)
 	if err != nil {
-		return fmt.Errorf("make client: %w", err)
+		return fmt.Errorf("create the client: %w", err)
 	}
 	for _, m := range found {
 		object := m.Object.DeepCopy()
@@ -39,7 +39,7 @@ func (p *Playground) Aggregate(ctx context.Context, manifest []byte, port int) e
 		name, _, err2 := unstructured.NestedString(object.Object, "spec", "service", "name")
 		err3 := unstructured.SetNestedField(object.Object, int64(port), "spec", "service", "port")
 		if err := errors.Join(err1, err2, err3); err != nil || object.GetKind() != "APIService" || name == "" {
-			return errors.Join(fmt.Errorf("aggregate %s: want an APIService with a Service", m), err)
+			return errors.Join(fmt.Errorf("aggregate %s: must be an APIService with a Service", m), err)
 		}
 		if err := p.leadHome(ctx, namespace, name); err != nil {
 			return fmt.Errorf("aggregate %s: %w", m, err)
@@ -56,11 +56,11 @@ func (p *Playground) Aggregate(ctx context.Context, manifest []byte, port int) e
 func (p *Playground) leadHome(ctx context.Context, namespace, name string) error {
 	as := metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
 	if _, err := p.client.CoreV1().Namespaces().Apply(ctx, coreac.Namespace(namespace), as); err != nil {
-		return fmt.Errorf("make namespace %s: %w", namespace, err)
+		return fmt.Errorf("create namespace %s: %w", namespace, err)
 	}
 	service := coreac.Service(name, namespace).WithSpec(coreac.ServiceSpec().WithType(corev1.ServiceTypeExternalName).WithExternalName("localhost"))
 	if _, err := p.client.CoreV1().Services(namespace).Apply(ctx, service, as); err != nil {
-		return fmt.Errorf("make Service %s/%s: %w", namespace, name, err)
+		return fmt.Errorf("create Service %s/%s: %w", namespace, name, err)
 	}
 	return nil
 }
@@ -69,7 +69,7 @@ func (p *Playground) leadHome(ctx context.Context, namespace, name string) error
 func (p *Playground) WaitAggregated(ctx context.Context) error {
 	client, err := dynamic.NewForConfig(p.config)
 	if err != nil {
-		return fmt.Errorf("make client: %w", err)
+		return fmt.Errorf("create the client: %w", err)
 	}
 	err = p.poll(ctx, func(ctx context.Context) error {
 		list, err := client.Resource(apiServices).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
@@ -100,5 +100,5 @@ func available(service *unstructured.Unstructured) error {
 			return fmt.Errorf("APIService %s is not available: %v", service.GetName(), c["message"])
 		}
 	}
-	return fmt.Errorf("APIService %s has not been looked at yet", service.GetName())
+	return fmt.Errorf("APIService %s does not have the condition Available yet", service.GetName())
 }

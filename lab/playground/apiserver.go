@@ -176,7 +176,7 @@ func (p *Playground) apiServerReady(ctx context.Context) error {
 		LabelSelector: controlplane.IdentityLeaseComponentLabelKey + "=" + controlplane.KubeAPIServer,
 	})
 	if err == nil && len(leases.Items) == 0 {
-		err = errors.New("it has not made its lease in " + metav1.NamespaceSystem)
+		err = errors.New("it has not created its Lease in " + metav1.NamespaceSystem)
 	}
 	return err
 }

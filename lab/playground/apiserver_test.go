@@ -22,8 +22,8 @@ func TestAnAPIServerIsReadyWhenItHasMadeItsLease(t *testing.T) {
 		says   string // empty means that it is ready
 	}{
 		{"it is not well", http.StatusInternalServerError, own, "an error on the server"},
-		{"without a lease", http.StatusOK, "", "has not made its lease"},
-		{"with the lease of another", http.StatusOK, "other=one", "has not made its lease"},
+		{"without a lease", http.StatusOK, "", "has not created its Lease"},
+		{"with the lease of another", http.StatusOK, "other=one", "has not created its Lease"},
 		{"with its own", http.StatusOK, own, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

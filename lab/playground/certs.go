@@ -46,7 +46,7 @@ type certs struct {
 func (s *state) writeCerts(address net.IP) (*certs, error) {
 	c, err := newCerts(time.Now(), address)
 	if err != nil {
-		return nil, fmt.Errorf("make certificates: %w", err)
+		return nil, fmt.Errorf("create certificates: %w", err)
 	}
 	files := map[string]*pair{
 		"ca": c.ca, "apiserver": c.server, webhookCert: c.webhook, "admin": c.admin,

@@ -28,7 +28,7 @@ const ClusterAPIEnv = "SUPERCARGO_CLUSTER_API"
 const ClusterName = "playground"
 
 // clusterAPI is the cluster-api manager.
-var clusterAPI = program{name: "cluster-api", env: ClusterAPIEnv, does: "makes machines of MachineDeployments"}
+var clusterAPI = program{name: "cluster-api", env: ClusterAPIEnv, does: "creates the machines of MachineDeployments"}
 
 // FindClusterAPI returns the path of the cluster-api manager. It searches as [FindKwok] does.
 func FindClusterAPI(path string) (string, error) { return clusterAPI.find(path) }
@@ -140,7 +140,7 @@ var (
 func (p *Playground) EnsureCluster(ctx context.Context, namespace string) error {
 	client, err := dynamic.NewForConfig(p.config)
 	if err != nil {
-		return fmt.Errorf("make client: %w", err)
+		return fmt.Errorf("create the client: %w", err)
 	}
 	connected := func(ctx context.Context) error { return clusterConnected(ctx, client, namespace) }
 	if connected(ctx) == nil {
@@ -148,7 +148,7 @@ func (p *Playground) EnsureCluster(ctx context.Context, namespace string) error 
 	}
 	version, err := p.client.Discovery().ServerVersion()
 	if err != nil {
-		return fmt.Errorf("ask for the version: %w", err)
+		return fmt.Errorf("read the version of the API server: %w", err)
 	}
 	ref := func(kind string) map[string]any {
 		return map[string]any{"apiGroup": machines.GroupVersion.Group, "kind": kind, "name": ClusterName}

@@ -13,7 +13,7 @@ import (
 const stopTimeout = 90 * time.Second
 
 // errExited is the error of a component that tried to exit the whole process.
-var errExited = errors.New("it gave up and wanted the process to exit")
+var errExited = errors.New("it failed and tried to exit the process")
 
 // component is one part of the control plane, running until it is stopped.
 type component struct {

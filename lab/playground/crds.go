@@ -57,7 +57,7 @@ func (p *Playground) InstallDefinitions(ctx context.Context, definitions []Manif
 	}
 	client, err := dynamic.NewForConfig(p.config)
 	if err != nil {
-		return fmt.Errorf("make client: %w", err)
+		return fmt.Errorf("create the client: %w", err)
 	}
 	var resources []schema.GroupVersionResource
 	for _, m := range definitions {

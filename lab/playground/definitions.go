@@ -104,7 +104,7 @@ func (w webhookServer) direct(object *unstructured.Unstructured) error {
 	for _, c := range configs {
 		config, ok := c.(map[string]any)
 		if !ok {
-			return fmt.Errorf("%s: clientConfig is %T, want a mapping", object.GetName(), c)
+			return fmt.Errorf("%s: clientConfig is %T: must be a mapping", object.GetName(), c)
 		}
 		path, _, err := unstructured.NestedString(config, "service", "path")
 		if err != nil {
@@ -140,7 +140,7 @@ func (p *Playground) define(ctx context.Context, server webhookServer) error {
 	}
 	client, err := dynamic.NewForConfig(p.config)
 	if err != nil {
-		return fmt.Errorf("make client: %w", err)
+		return fmt.Errorf("create the client: %w", err)
 	}
 	var resources []resourcePath
 	group, groupCtx := errgroup.WithContext(ctx)
@@ -191,7 +191,7 @@ func (p *Playground) serves(ctx context.Context, resources []resourcePath) error
 	group.SetLimit(createParallelism)
 	for _, resource := range resources {
 		if !known[resource] {
-			return fmt.Errorf("%s is not known yet", resource)
+			return fmt.Errorf("%s is not served yet", resource)
 		}
 		group.Go(func() error {
 			return p.client.Discovery().RESTClient().Get().AbsPath(string(resource)).

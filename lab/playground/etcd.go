@@ -35,7 +35,7 @@ func (p *Playground) startEtcd(ctx context.Context) error {
 		case err := <-server.Err():
 			return err
 		case <-server.Server.StopNotify():
-			return errors.New("stopped by itself")
+			return errors.New("stopped unexpectedly")
 		}
 	})
 	if err := p.add(c); err != nil {

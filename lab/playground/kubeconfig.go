@@ -45,7 +45,7 @@ func (s *state) placeKubeconfig(path string) error {
 		return fmt.Errorf("find kubeconfig %s: %w", path, err)
 	}
 	if info, err := os.Stat(filepath.Dir(abs)); err != nil || !info.IsDir() {
-		return fmt.Errorf("write kubeconfig %s: there is no directory %s", path, filepath.Dir(abs))
+		return fmt.Errorf("write kubeconfig %s: directory %s does not exist", path, filepath.Dir(abs))
 	}
 	s.kubeconfig = abs
 	return checkReplaceable(abs)
@@ -64,7 +64,7 @@ func checkReplaceable(path string) error {
 	if err == nil && len(config.Clusters) == 1 && config.Clusters[contextName] != nil {
 		return nil
 	}
-	return fmt.Errorf("write kubeconfig %s: there is a file that is not a playground's kubeconfig; remove it or name another", path)
+	return fmt.Errorf("write kubeconfig %s: the file exists and is not a playground's kubeconfig; remove it or use another path", path)
 }
 
 // removeKubeconfig removes the kubeconfig, unless another has been written in its place.

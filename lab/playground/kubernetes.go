@@ -29,7 +29,7 @@ func (o *Options) kubernetesDir() string { return cmp.Or(o.KubernetesDir, os.Get
 // checkBuiltIn rejects options that the built-in control plane does not support.
 func (o *Options) checkBuiltIn() error {
 	if len(o.FeatureGates)+len(o.RuntimeConfig) > 0 {
-		return &InputError{Option: "FeatureGates", Err: errors.New("feature gates and runtime configuration are for programs in KubernetesDir: the built-in ones share this process's")}
+		return &InputError{Option: "FeatureGates", Err: errors.New("feature gates and runtime configuration require KubernetesDir: the built-in programs share those of this process")}
 	}
 	return nil
 }
@@ -44,7 +44,7 @@ func (p *Playground) kubernetesProgram(name string) (string, error) {
 // until it is ready and then calls release to free the port reservation.
 func (p *Playground) startOtherAPIServer(c *certs) (release func(), err error) {
 	if p.opts.KubeletsReach != nil {
-		return nil, &InputError{Option: "KubeletsReach", Err: errors.New("kubelets are served by the built-in API server only")}
+		return nil, &InputError{Option: "KubeletsReach", Err: errors.New("only the built-in API server supports kubelets")}
 	}
 	path, err := p.kubernetesProgram("kube-apiserver")
 	if err != nil {
@@ -136,7 +136,7 @@ func (p *Playground) startOtherScheduler(ctx context.Context, config string, ext
 		return p.explain(&componentError{doing: "start", name: "kube-scheduler", log: kubernetesLog, err: err})
 	}
 	if len(extra) > 0 {
-		return nil, fail(errors.New("plugins can be added to the built-in scheduler only"))
+		return nil, fail(errors.New("plugins can be added only to the built-in scheduler"))
 	}
 	path, err := p.kubernetesProgram("kube-scheduler")
 	if err != nil {
@@ -200,7 +200,7 @@ func schedulerReady(port int) func(context.Context) error {
 			return err
 		}
 		if response.StatusCode != http.StatusOK {
-			return fmt.Errorf("wait until its caches are filled: %s answers %s", url, response.Status)
+			return fmt.Errorf("wait until its caches are filled: %s returns %s", url, response.Status)
 		}
 		return nil
 	}

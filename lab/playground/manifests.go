@@ -93,7 +93,7 @@ func parseDocument(data []byte) ([]*unstructured.Unstructured, error) {
 	}
 	object := &unstructured.Unstructured{Object: fields}
 	if object.GetAPIVersion() == "" || object.GetKind() == "" {
-		return nil, errors.New("it has no apiVersion or no kind")
+		return nil, errors.New("apiVersion and kind are required")
 	}
 	if !object.IsList() {
 		return []*unstructured.Unstructured{object}, checkObject(object)
@@ -102,7 +102,7 @@ func parseDocument(data []byte) ([]*unstructured.Unstructured, error) {
 	err := object.EachListItem(func(item runtime.Object) error {
 		object, ok := item.(*unstructured.Unstructured)
 		if !ok {
-			return fmt.Errorf("item %d of the list is %T, want an object", len(objects), item)
+			return fmt.Errorf("item %d of the list is %T: must be an object", len(objects), item)
 		}
 		objects = append(objects, object)
 		return checkObject(object)
@@ -112,10 +112,10 @@ func parseDocument(data []byte) ([]*unstructured.Unstructured, error) {
 
 func checkObject(object *unstructured.Unstructured) error {
 	if object.GetAPIVersion() == "" || object.GetKind() == "" {
-		return errors.New("it has no apiVersion or no kind")
+		return errors.New("apiVersion and kind are required")
 	}
 	if object.GetName() == "" {
-		return fmt.Errorf("%s: metadata.name is empty, but objects are applied by name", object.GetKind())
+		return fmt.Errorf("%s: metadata.name is required: objects are applied by name", object.GetKind())
 	}
 	return nil
 }
@@ -128,7 +128,7 @@ func (p *Playground) Apply(ctx context.Context, manifests []Manifest) error {
 	}
 	client, err := dynamic.NewForConfig(p.config)
 	if err != nil {
-		return fmt.Errorf("make client: %w", err)
+		return fmt.Errorf("create the client: %w", err)
 	}
 	a := &applier{
 		client: client,

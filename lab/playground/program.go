@@ -47,7 +47,7 @@ func (p program) find(path string) (string, error) {
 		return filepath.Abs(path)
 	}
 	return "", fmt.Errorf("find %s, which %s: it is neither beside this program nor on PATH; "+
-		"run `make build`, which puts it beside supercargo, or set %s to it", p.name, p.does, p.env)
+		"run `make build`, which puts it beside supercargo, or set %s to its path", p.name, p.does, p.env)
 }
 
 // check returns the absolute path of an executable file. from names the source of the path in

@@ -41,7 +41,7 @@ func (p *Playground) waitReady(ctx context.Context) error {
 		if err := p.poll(ctx, p.defaultServiceAccountExists); err != nil {
 			return &componentError{
 				doing: "wait for", name: "kube-controller-manager", log: kubernetesLog,
-				err: fmt.Errorf("to make the default service account: %w", err),
+				err: fmt.Errorf("to create the default service account: %w", err),
 			}
 		}
 	}

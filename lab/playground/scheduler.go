@@ -99,7 +99,7 @@ func (p *Playground) writeSchedulerConfig(config []byte) (string, error) {
 		return "", fmt.Errorf("read KubeSchedulerConfiguration: %w", err)
 	}
 	if fields == nil {
-		return "", errors.New("read KubeSchedulerConfiguration: it is empty; it needs at least apiVersion and kind")
+		return "", errors.New("read KubeSchedulerConfiguration: it is empty: apiVersion and kind are required")
 	}
 	for _, set := range []struct {
 		section, field string
@@ -114,7 +114,7 @@ func (p *Playground) writeSchedulerConfig(config []byte) (string, error) {
 		section, ok := fields[set.section].(map[string]any)
 		if !ok {
 			if fields[set.section] != nil {
-				return "", fmt.Errorf("read KubeSchedulerConfiguration: %s is %T, want a mapping", set.section, fields[set.section])
+				return "", fmt.Errorf("read KubeSchedulerConfiguration: %s is %T: must be a mapping", set.section, fields[set.section])
 			}
 			section = map[string]any{}
 			fields[set.section] = section

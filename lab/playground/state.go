@@ -50,7 +50,7 @@ func (s *state) open() error {
 	s.lock = lock
 	for _, sub := range []string{s.pkiDir(), s.logDir(), s.etcdDir()} {
 		if err := os.MkdirAll(sub, 0o700); err != nil {
-			return fmt.Errorf("make playground directory: %w", err)
+			return fmt.Errorf("create playground directory: %w", err)
 		}
 	}
 	return s.placeSockets()
@@ -60,7 +60,7 @@ func (s *state) makeDir() error {
 	if s.temporary {
 		dir, err := os.MkdirTemp("", "supercargo-") // 0700
 		if err != nil {
-			return fmt.Errorf("make playground directory: %w", err)
+			return fmt.Errorf("create playground directory: %w", err)
 		}
 		s.dir = dir
 		return nil
@@ -74,7 +74,7 @@ func (s *state) makeDir() error {
 		return err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("make playground directory: %w", err)
+		return fmt.Errorf("create playground directory: %w", err)
 	}
 	if err := os.Chmod(dir, 0o700); err != nil { // it may have existed with a wider mode
 		return fmt.Errorf("close playground directory to others: %w", err)
@@ -96,7 +96,7 @@ func checkUsable(dir string) error {
 		return nil
 	}
 	if _, err := os.Stat(filepath.Join(dir, lockName)); err != nil {
-		return fmt.Errorf("use playground directory %s: it has files in it that are not a playground's; name a new or an empty directory", dir)
+		return fmt.Errorf("use playground directory %s: it contains files that are not a playground's; use a new or empty directory", dir)
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ func (s *state) placeSockets() error {
 	for _, parent := range []string{os.TempDir(), "/tmp"} {
 		dir, err := os.MkdirTemp(parent, "supercargo-") // 0700
 		if err != nil {
-			return fmt.Errorf("make socket directory: %w", err)
+			return fmt.Errorf("create socket directory: %w", err)
 		}
 		s.sockets = dir
 		if len(s.etcdSocket()) <= maxSocketPath {
@@ -121,7 +121,7 @@ func (s *state) placeSockets() error {
 			return fmt.Errorf("remove socket directory: %w", err)
 		}
 	}
-	return fmt.Errorf("make socket %s: the path is longer than %d bytes", s.etcdSocket(), maxSocketPath)
+	return fmt.Errorf("create socket %s: the path is longer than %d bytes", s.etcdSocket(), maxSocketPath)
 }
 
 func (s *state) pkiDir() string     { return filepath.Join(s.dir, "pki") }

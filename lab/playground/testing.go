@@ -18,7 +18,7 @@ func ForTest(tb testing.TB, opts Options) *Playground {
 	}
 	tb.Cleanup(func() {
 		if err := p.Err(); err != nil {
-			tb.Errorf("the playground did not last: %v", err)
+			tb.Errorf("the playground ended early: %v", err)
 		}
 		if tb.Failed() {
 			p.showLogs(tb)

@@ -324,7 +324,7 @@ func (f *fleet) act(now time.Time, s *cluster.State, a *decide.Actions) cluster.
 	for _, r := range a.Uncordon {
 		delete(f.marks, r.Node)
 		f.memory.Uncordoned(r.Node, true)
-		plan.Uncordon = append(plan.Uncordon, cluster.Stay{Node: r.Node, Reason: "it is not drained after all"})
+		plan.Uncordon = append(plan.Uncordon, cluster.Stay{Node: r.Node, Reason: "its drain was cancelled"})
 		setPhase(s, r.Node, cluster.Ready)
 	}
 	for _, c := range a.Cordon {
@@ -333,7 +333,7 @@ func (f *fleet) act(now time.Time, s *cluster.State, a *decide.Actions) cluster.
 			mark.Until = now.Add(c.Until)
 		}
 		f.marks[c.Node] = mark
-		plan.Drains = append(plan.Drains, cluster.Drain{Node: c.Node, Method: cluster.Wait, Until: c.Until, CordonOnly: true, Reason: "it is not needed any more"})
+		plan.Drains = append(plan.Drains, cluster.Drain{Node: c.Node, Method: cluster.Wait, Until: c.Until, CordonOnly: true, Reason: "it is no longer needed"})
 		setPhase(s, c.Node, cluster.Leaving)
 	}
 	plan.Transfers = f.ask(now, s, a.Ask)

@@ -223,8 +223,8 @@ func TestPodsOnAClosedMachineLeaveAsInACluster(t *testing.T) {
 	f.marks["a"] = drain.Mark{Since: now, Until: now.Add(time.Minute)}
 	got := f.ask(now, s, []string{"a"})
 	want := []cluster.Transfer{
-		{Pod: "large", From: "a", To: "c", Method: cluster.Migrate, Reason: "a is drained: it is moved with its state"},
-		{Pod: "small", From: "a", To: "b", Method: cluster.Evict, Reason: "a is drained: it is started again elsewhere"},
+		{Pod: "large", From: "a", To: "c", Method: cluster.Migrate, Reason: "a is drained: it will be moved with its state"},
+		{Pod: "small", From: "a", To: "b", Method: cluster.Evict, Reason: "a is drained: it will be restarted on another node"},
 	}
 	byName := cmpopts.SortSlices(func(a, b cluster.Transfer) bool { return a.Pod < b.Pod })
 	if diff := cmp.Diff(want, got, byName); diff != "" {

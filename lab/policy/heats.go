@@ -28,7 +28,7 @@ var weight = regexp.MustCompile(`^(0(\.[0-9]{1,6})?|1(\.0{1,6})?)$`)
 // weighted returns the policy for a weight that is part of its name.
 func weighted(name, h string, of func(h string) sim.Policy) (sim.Policy, error) {
 	if !weight.MatchString(h) {
-		return sim.Policy{}, fmt.Errorf("policy %q: %q is no weight of energy, want a number from 0 to 1 with up to six decimals, such as 0.618", name, h)
+		return sim.Policy{}, fmt.Errorf("policy %q: the weight %q must be a number from 0 to 1 with up to six decimals, such as 0.618", name, h)
 	}
 	p := of(h)
 	p.Name = name

@@ -181,7 +181,7 @@ func TestPoliciesWithoutASoundWeightAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, h := range []string{"", "-0.1", "1.1", "1.000001", "2", "NaN", "Inf", "0x1p-2", "1e-1", ".5", "0.", "0.1234567", " 0", "0,5"} {
 		for _, prefix := range []string{"heats-", "standby-"} {
-			if _, err := ByName(prefix + h); err == nil || !strings.Contains(err.Error(), "want a number from 0 to 1") {
+			if _, err := ByName(prefix + h); err == nil || !strings.Contains(err.Error(), "must be a number from 0 to 1") {
 				t.Errorf("%q: error %v, want one that says what would be right", prefix+h, err)
 			}
 		}

@@ -46,7 +46,7 @@ func ByName(name string) (sim.Policy, error) {
 		return weighted(name, text, heatsStandby)
 	}
 	if !ok {
-		return sim.Policy{}, fmt.Errorf("no policy is called %q, want one of %s, or heats-H or standby-H with H from 0 to 1, then -dollars or -grams if joules are to count by what they cost or emit", name, strings.Join(Names(), ", "))
+		return sim.Policy{}, fmt.Errorf("policy %q must be one of %s, or heats-H or standby-H with H from 0 to 1, with -dollars or -grams appended to weigh the cost or the emissions of energy", name, strings.Join(Names(), ", "))
 	}
 	p.Name = name
 	return p, nil
@@ -133,7 +133,7 @@ func withScalingCycle(configuration []byte, cycle time.Duration) []byte {
 	cycle = min(max(cycle, time.Second), 24*time.Hour)
 	var config map[string]any
 	if err := yaml.Unmarshal(configuration, &config); err != nil {
-		panic(fmt.Sprintf("the embedded scheduler configuration is no YAML: %v", err))
+		panic(fmt.Sprintf("the embedded scheduler configuration is not valid YAML: %v", err))
 	}
 	timeBin := map[string]any{"name": timebin.Name, "args": map[string]any{"scalingCycle": cycle.String()}}
 	for _, profile := range config["profiles"].([]any) {

@@ -121,7 +121,7 @@ func TestAnUnknownPolicyIsRefusedWithTheKnownOnes(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"", "Default", "heats"} {
 		_, err := ByName(name)
-		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("no policy is called %q, want one of default, most-allocated, coca, stratus, htas, supercargo", name)) {
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("policy %q must be one of default, most-allocated, coca, stratus, htas, supercargo", name)) {
 			t.Errorf("policy %q: error %v, want the names of all", name, err)
 		}
 	}

@@ -105,8 +105,8 @@ func TestNamesOfPricedPolicies(t *testing.T) {
 		}
 	}
 	for name, says := range map[string]string{
-		"heats-2-grams": "no weight of energy", "heats-0.5-euros": "no weight of energy", "heats--grams": "no weight of energy",
-		"supercargo-grams": "no policy is called", "htas-dollars": "-dollars or -grams", "grams": "no policy is called",
+		"heats-2-grams": "must be a number from 0 to 1", "heats-0.5-euros": "must be a number from 0 to 1", "heats--grams": "must be a number from 0 to 1",
+		"supercargo-grams": "must be one of", "htas-dollars": "-dollars or -grams", "grams": "must be one of",
 	} {
 		if _, err := ByName(name); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: error %v, want one that says %q", name, err, says)

@@ -111,7 +111,7 @@ func (s *sleeper) Decide(now time.Time, state *cluster.State) cluster.Plan {
 		plan.Suspend = append(plan.Suspend, cluster.Stay{Node: name, Reason: "it has idled for as long as waking it costs"})
 	}
 	for _, name := range decided.Wake {
-		plan.Resume = append(plan.Resume, cluster.Stay{Node: name, Reason: "pods wait or are expected that awake machines have no room for"})
+		plan.Resume = append(plan.Resume, cluster.Stay{Node: name, Reason: "the awake machines have no room for pods that are pending or expected"})
 	}
 	if len(expected) > 0 && (plan.Wake == 0 || state.SchedulingInterval < plan.Wake) {
 		plan.Wake = state.SchedulingInterval // the expectation expires

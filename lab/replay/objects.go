@@ -78,11 +78,11 @@ func Machines(nodes []corev1.Node) ([]report.Machine, error) {
 func machineOf(node *corev1.Node) (report.Machine, error) {
 	text, ok := node.Annotations[v1alpha1.AnnotationPricePerHour]
 	if !ok {
-		return report.Machine{}, fmt.Errorf("has no annotation %s, want its price in dollars per hour", v1alpha1.AnnotationPricePerHour)
+		return report.Machine{}, fmt.Errorf("has no annotation %s: must be its price in dollars per hour", v1alpha1.AnnotationPricePerHour)
 	}
 	price, err := resource.ParseQuantity(text)
 	if err != nil || price.Sign() < 0 {
-		return report.Machine{}, fmt.Errorf("annotation %s is %q, want dollars per hour such as 0.25", v1alpha1.AnnotationPricePerHour, text)
+		return report.Machine{}, fmt.Errorf("annotation %s is %q: must be dollars per hour, such as 0.25", v1alpha1.AnnotationPricePerHour, text)
 	}
 	m := report.Machine{
 		Name:                node.Name,

@@ -142,17 +142,17 @@ func Run(ctx context.Context, opts Options) (*Result, error) {
 // complete sets defaults and reports all invalid options.
 func (o Options) complete() (Options, error) {
 	var errs input.Faults
-	errs.If(o.Client == nil, "replay: no client")
-	errs.If(len(o.Pods) == 0, "replay: no pods")
+	errs.If(o.Client == nil, "replay: a client is required")
+	errs.If(len(o.Pods) == 0, "replay: at least one pod is required")
 	for _, s := range []struct {
 		name  string
 		value float64
 	}{{"arrivals", o.Scale.Arrivals}, {"lifetimes", o.Scale.Lifetimes}} {
-		errs.If(!(s.value > 0) || math.IsInf(s.value, 0), "replay: scale of %s is %v, want a number above zero", s.name, s.value)
+		errs.If(!(s.value > 0) || math.IsInf(s.value, 0), "replay: scale of %s is %v: must be more than 0", s.name, s.value)
 	}
-	errs.If(o.Window < 0, "replay: window is %s, want zero or more", o.Window)
-	errs.If(o.CleanUp < 0, "replay: clean-up is bounded by %s, want zero or more", o.CleanUp)
-	errs.If(o.Concurrency < 0, "replay: concurrency is %d, want zero or more", o.Concurrency)
+	errs.If(o.Window < 0, "replay: window is %s: must be 0 or more", o.Window)
+	errs.If(o.CleanUp < 0, "replay: clean-up limit is %s: must be 0 or more", o.CleanUp)
+	errs.If(o.Concurrency < 0, "replay: concurrency is %d: must be 0 or more", o.Concurrency)
 	for _, problem := range validation.IsValidLabelValue(o.Run) {
 		errs = append(errs, fmt.Errorf("replay: run %q: %s", o.Run, problem))
 	}
@@ -179,7 +179,7 @@ func duplicates(pods []trace.Pod) []error {
 	var errs input.Faults
 	seen := make(map[string]bool, len(pods))
 	for _, p := range pods {
-		errs.If(seen[p.Name], "replay: two pods are called %q", p.Name)
+		errs.If(seen[p.Name], "replay: two pods have the name %q", p.Name)
 		seen[p.Name] = true
 	}
 	return errs

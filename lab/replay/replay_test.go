@@ -264,7 +264,7 @@ func TestRunStopsCleaningUpInTheEnd(t *testing.T) {
 		})
 		began := time.Now()
 		result, err := Run(ctx, Options{Client: client, Pods: threePods, Scale: Scale{Arrivals: 10, Lifetimes: 1}, Window: 4 * time.Second})
-		if err == nil || !strings.Contains(err.Error(), "3 pods could not be removed: none has gone for 30s") {
+		if err == nil || !strings.Contains(err.Error(), "3 pods were not removed: no pod has been removed for 30s") {
 			t.Errorf("error is %v, want one that counts the pods left", err)
 		}
 		if result == nil || len(result.Stays) != 3 {
@@ -379,7 +379,7 @@ func TestRunRefusesBadOptions(t *testing.T) {
 	_, err := Run(t.Context(), Options{
 		Pods: []trace.Pod{{Item: packing.Item{Name: "a"}}, {Item: packing.Item{Name: "a"}}}, Scale: Scale{Arrivals: -1}, Window: -1, Concurrency: -1, Run: "?",
 	})
-	for _, want := range []string{"no client", "scale of arrivals", "scale of lifetimes", "window", "concurrency", `run "?"`, `two pods are called "a"`} {
+	for _, want := range []string{"a client is required", "scale of arrivals", "scale of lifetimes", "window", "concurrency", `run "?"`, `two pods have the name "a"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error is %v, want it to contain %q", err, want)
 		}

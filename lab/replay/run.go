@@ -116,7 +116,7 @@ func (r *run) play(ctx context.Context) (*Result, error) {
 	}
 	r.tell()
 	if r.gaveUp {
-		return r.result, fmt.Errorf("replay: %d pods could not be removed: none has gone for %s", r.open, r.opts.CleanUp)
+		return r.result, fmt.Errorf("replay: %d pods were not removed: no pod has been removed for %s", r.open, r.opts.CleanUp)
 	}
 	return r.result, ctx.Err()
 }

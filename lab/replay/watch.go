@@ -48,11 +48,11 @@ func (r *run) watch(ctx context.Context) (stop func(), err error) {
 	// Do not wait for the handler: it blocks until the loop runs, which starts only after this.
 	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
 		stop()
-		return nil, fmt.Errorf("replay: watch pods: %w", errors.Join(errors.New("no list of them"), context.Cause(ctx)))
+		return nil, fmt.Errorf("replay: watch pods: %w", errors.Join(errors.New("the initial list was not received"), context.Cause(ctx)))
 	}
 	if left := len(informer.GetStore().ListKeys()); left > 0 {
 		stop()
-		return nil, fmt.Errorf("replay: namespace %s still has %d pods with the label %s=%s, want none; remove them or choose another run",
+		return nil, fmt.Errorf("replay: namespace %s still has %d pods with the label %s=%s: remove them or use another run",
 			r.opts.Namespace, left, LabelRun, r.opts.Run)
 	}
 	return stop, nil

@@ -92,15 +92,15 @@ func Account(machines []Machine, stays []Stay, window time.Duration) (Usage, err
 func check(machines []Machine, stays []Stay, window time.Duration) (map[string]int, error) {
 	var errs []error
 	if window <= 0 {
-		errs = append(errs, fmt.Errorf("window is %s, want more than zero", window))
+		errs = append(errs, fmt.Errorf("window is %s: must be more than 0", window))
 	}
 	index := make(map[string]int, len(machines))
 	for i, m := range machines {
 		if _, twice := index[m.Name]; twice {
-			errs = append(errs, fmt.Errorf("machine %q is there twice", m.Name))
+			errs = append(errs, fmt.Errorf("machine %q occurs twice", m.Name))
 		}
 		if m.MilliCPU <= 0 || m.MemoryBytes <= 0 || m.MicroDollarsPerHour < 0 {
-			errs = append(errs, fmt.Errorf("machine %q offers %d milli-CPU and %d bytes for %d micro-dollars per hour, want CPU, memory and no negative price",
+			errs = append(errs, fmt.Errorf("machine %q offers %d milli-CPU and %d bytes for %d micro-dollars per hour: CPU and memory must be more than 0, and the price 0 or more",
 				m.Name, m.MilliCPU, m.MemoryBytes, m.MicroDollarsPerHour))
 		}
 		index[m.Name] = i
@@ -118,17 +118,17 @@ func (s Stay) check(machines map[string]int) error {
 	_, known := machines[s.Node]
 	switch {
 	case s.MilliCPU < 0 || s.MemoryBytes < 0:
-		return fmt.Errorf("requests %d milli-CPU and %d bytes, want no negative amount", s.MilliCPU, s.MemoryBytes)
+		return fmt.Errorf("requests %d milli-CPU and %d bytes: must be 0 or more", s.MilliCPU, s.MemoryBytes)
 	case s.Created < 0:
-		return fmt.Errorf("created at %s, want no time before the window", s.Created)
+		return fmt.Errorf("created at %s: must not be before the window", s.Created)
 	case s.Bound == Never && s.Node != "":
-		return fmt.Errorf("is on node %q without a time of binding", s.Node)
+		return fmt.Errorf("is on node %q without a binding time", s.Node)
 	case s.Bound != Never && s.Bound < s.Created:
 		return fmt.Errorf("bound at %s, before its creation at %s", s.Bound, s.Created)
 	case s.Bound != Never && !known:
-		return fmt.Errorf("bound to %q, which is none of the machines", s.Node)
+		return fmt.Errorf("bound to %q, which is not one of the machines", s.Node)
 	case s.Gone != Never && s.Gone < max(s.Bound, s.Created):
-		return fmt.Errorf("gone at %s, before its creation at %s or its binding at %s", s.Gone, s.Created, s.Bound)
+		return fmt.Errorf("removed at %s, before its creation at %s or its binding at %s", s.Gone, s.Created, s.Bound)
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func (s *Scenario) Arrivals(seed uint64) ([]Pod, error) {
 	seen := make(map[string]bool, len(pods))
 	for _, pod := range pods {
 		if seen[pod.Name] {
-			return nil, fmt.Errorf("scenario %s: two pods are called %q, want entries with names that keep their pods apart", s.Name, pod.Name)
+			return nil, fmt.Errorf("scenario %s: two pods have the name %q: the names of the entries must make pod names unique", s.Name, pod.Name)
 		}
 		seen[pod.Name] = true
 	}
@@ -96,7 +96,7 @@ func (s *Scenario) draw(p Pattern, seed uint64) ([]Pod, error) {
 	for i, share := range p.Mix {
 		at, found := slices.BinarySearchFunc(s.TaskKinds, share.Kind, func(k TaskKind, name string) int { return cmp.Compare(k.Name, name) })
 		if !found {
-			return nil, fmt.Errorf("no task kind is called %q", share.Kind)
+			return nil, fmt.Errorf("task kind %q does not exist", share.Kind)
 		}
 		kinds[i] = s.TaskKinds[at]
 		sum += share.Weight

@@ -62,7 +62,7 @@ func TestEqualNamesAreRefusedAmongDrawnPodsToo(t *testing.T) {
     pods: [{name: p-nginx-0, class: service, cpu: 1, memory: 1Gi}]
     patterns: [{name: p, shape: stable, rate: 10/m, mix: {nginx: 1}}]
 `)
-	if _, err := s.Arrivals(1); err == nil || !strings.Contains(err.Error(), `two pods are called "p-nginx-0"`) {
+	if _, err := s.Arrivals(1); err == nil || !strings.Contains(err.Error(), `two pods have the name "p-nginx-0"`) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -60,7 +60,7 @@ func (b *builder) electricity(_ int, v value) {
 		return
 	}
 	if slices.ContainsFunc(b.s.Electricity, func(other Electricity) bool { return other.Zone == e.Zone }) {
-		b.fault(v, "is a second entry for zone %q, want one for each", e.Zone)
+		b.fault(v, "is a second entry for zone %q: zones must be unique", e.Zone)
 	}
 	b.s.Electricity = append(b.s.Electricity, e)
 }
@@ -81,9 +81,9 @@ func (b *builder) course(v value) Course {
 		}
 		switch {
 		case i == 0 && s.From > 0:
-			b.bad(child(v, "from"), errors.New("is not the start of the run, want 0s for the first step"))
+			b.bad(child(v, "from"), errors.New("must be 0s for the first step"))
 		case len(c) > 0 && s.From <= c[len(c)-1].From:
-			b.bad(child(v, "from"), errors.New("is out of order, want a later time than that of the step before"))
+			b.bad(child(v, "from"), errors.New("must be later than in the previous step"))
 		}
 		c = append(c, s)
 	})
@@ -93,6 +93,6 @@ func (b *builder) course(v value) Course {
 // zoneIsKnown records an error for a zone without electricity.
 func (b *builder) zoneIsKnown(v value, zone string) {
 	if !slices.ContainsFunc(b.s.Electricity, func(e Electricity) bool { return e.Zone == zone }) {
-		b.bad(v, errors.New("is no zone of spec.electricity, want one of these"))
+		b.bad(v, errors.New("must be a zone of spec.electricity"))
 	}
 }

@@ -26,30 +26,30 @@ const (
 	millionths             = 1_000_000
 )
 
-var errZero = errors.New("is zero, want more")
+var errZero = errors.New("must be more than 0")
 
 // decimal is [table.Decimal] with the maximum most.
 func decimal(text string, unit, most int64, r table.Rounding) (int64, error) {
 	value, err := table.Decimal(text, unit, r)
 	if errors.Is(err, table.ErrTooLarge) || err == nil && value > most {
-		return 0, fmt.Errorf("is too large, want at most %s", new(big.Rat).SetFrac64(most, unit).FloatString(0))
+		return 0, fmt.Errorf("must be at most %s", new(big.Rat).SetFrac64(most, unit).FloatString(0))
 	}
 	return value, err
 }
 
-// suffixed is [decimal] with a unit after the number. The suffix "" is for no unit.
+// suffixed is [table.Decimal] with the maximum most and a unit after the number. The suffix "" is for no unit.
 func suffixed(text string, most int64, r table.Rounding, example string, suffixes map[string]int64) (int64, error) {
 	number := strings.TrimRight(text, "KMGTikm")
 	unit, ok := suffixes[text[len(number):]]
 	if !ok {
-		return 0, fmt.Errorf("has no known unit, want %s", example)
+		return 0, fmt.Errorf("has an unknown unit: must be %s", example)
 	}
-	value, err := decimal(number, unit, most, r)
+	value, err := table.Decimal(number, unit, r)
 	switch {
 	case errors.Is(err, table.ErrNotNumber):
-		return 0, fmt.Errorf("is no amount, want %s", example)
-	case err != nil && !errors.Is(err, table.ErrNegative) && strings.HasPrefix(err.Error(), "is too large"):
-		return 0, errors.New("is too large")
+		return 0, fmt.Errorf("must be %s", example)
+	case err == nil && value > most:
+		return 0, table.ErrTooLarge
 	}
 	return value, err
 }
@@ -79,9 +79,9 @@ func parseDuration(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	switch {
 	case err != nil || strings.HasPrefix(text, "+"):
-		return 0, errors.New("is no duration, want one with a unit such as 20s, 5m or 1h30m")
+		return 0, errors.New("must be a duration with a unit, such as 20s, 5m or 1h30m")
 	case d > MaxDuration:
-		return 0, fmt.Errorf("is too long, want at most %v", MaxDuration)
+		return 0, fmt.Errorf("must be at most %v", MaxDuration)
 	}
 	return d, nil
 }
@@ -91,7 +91,7 @@ func parseRate(text string) (Rate, error) {
 	number, unit, _ := strings.Cut(text, "/")
 	seconds, ok := map[string]int64{"s": 1, "m": 60, "h": 3600}[unit]
 	if !ok {
-		return 0, errors.New("is no rate, want one such as 0.5/s, 12/m or 30/h")
+		return 0, errors.New("must be a rate such as 0.5/s, 12/m or 30/h")
 	}
 	value, err := decimal(number, millionths, maxRatePerSecond*millionths, table.Exact)
 	if err != nil {

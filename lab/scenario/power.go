@@ -73,7 +73,7 @@ func (b *builder) powerSuits(v value, f *Flavor) {
 	stated := has(v, "wattsIdle") && has(v, "wattsFull")
 	for _, name := range []string{"powerCurve", "standby"} {
 		if has(v, name) && !stated {
-			b.fault(child(v, name), "stands without wattsIdle and wattsFull, want these too")
+			b.fault(child(v, name), "requires wattsIdle and wattsFull")
 			return
 		}
 	}
@@ -82,9 +82,9 @@ func (b *builder) powerSuits(v value, f *Flavor) {
 		at := element(child(v, "powerCurve"), i)
 		switch {
 		case p.Utilization <= last.Utilization || p.Utilization >= 1:
-			b.bad(child(at, "utilization"), errors.New("is out of order, want shares between 0 and 1, each greater than the one before"))
+			b.bad(child(at, "utilization"), errors.New("must be between 0 and 1, and more than in the previous point"))
 		case p.Milliwatts < last.Milliwatts || p.Milliwatts > f.MilliwattsFull:
-			b.bad(child(at, "watts"), errors.New("is out of order, want power from wattsIdle to wattsFull that does not fall"))
+			b.bad(child(at, "watts"), errors.New("must be from wattsIdle to wattsFull, and not less than in the previous point"))
 		}
 		last = p
 	}
@@ -93,7 +93,7 @@ func (b *builder) powerSuits(v value, f *Flavor) {
 			s.WakeMilliwatts = f.MilliwattsFull
 		}
 		if s.Milliwatts >= f.MilliwattsIdle {
-			b.bad(child(child(v, "standby"), "watts"), errors.New("is no less than wattsIdle, want less"))
+			b.bad(child(child(v, "standby"), "watts"), errors.New("must be less than wattsIdle"))
 		}
 	}
 }

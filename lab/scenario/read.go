@@ -27,7 +27,7 @@ import (
 // O(n log n) in the size of the files and the number of listed or recorded pods.
 func Read(name string, text []byte, open func(path string) ([]byte, error)) (*Scenario, error) {
 	if open == nil {
-		open = func(string) ([]byte, error) { return nil, errors.New("no files can be read here") }
+		open = func(string) ([]byte, error) { return nil, errors.New("reading other files is not supported here") }
 	}
 	r := &reader{file: name, open: open}
 	if root, ok := r.document(text); ok {
@@ -116,7 +116,7 @@ func (b *builder) spec(v value) {
 		optional("workload", b.workload),
 		optional("taskKinds", func(v value) { b.list(v, b.taskKind) }))
 	if has(v, "flavors") && has(v, "flavorsFile") {
-		b.fault(child(v, "flavorsFile"), "stands beside flavors, want one of the two")
+		b.fault(child(v, "flavorsFile"), "is mutually exclusive with flavors")
 	}
 	// References are checked only if everything could be read.
 	if b.count() > 0 {
@@ -138,7 +138,7 @@ func (b *builder) spec(v value) {
 func (b *builder) machines(v value) {
 	s := b.s
 	if len(s.Flavors) == 0 {
-		b.faultAt(v.node.Line, join(v.path, "flavors"), "is missing, want at least one flavor, here or in flavorsFile")
+		b.faultAt(v.node.Line, join(v.path, "flavors"), "is required: must have at least one flavor, here or in flavorsFile")
 		return
 	}
 	var start int64
@@ -147,9 +147,9 @@ func (b *builder) machines(v value) {
 	}
 	switch {
 	case start > s.MaxNodes:
-		b.fault(child(v, "nodes"), "has %d machines, want at most %d, which is maxNodes", start, s.MaxNodes)
+		b.fault(child(v, "nodes"), "has %d machines: must have at most %d, which is maxNodes", start, s.MaxNodes)
 	case start == 0 && !s.Autoscale:
-		b.fault(child(v, "autoscale"), "is false and there are no nodes, want some")
+		b.fault(child(v, "autoscale"), "is false: at least one node is required")
 	}
 	if s.HomogeneousFlavor == "" {
 		s.HomogeneousFlavor = s.Flavors[0].Name
@@ -204,14 +204,14 @@ func (b *builder) flavor(_ int, v value) {
 	}
 	switch {
 	case has(v, "wattsIdle") != has(v, "wattsFull"):
-		b.fault(v, "has one of wattsIdle and wattsFull, want both or neither")
+		b.fault(v, "must have both or neither of wattsIdle and wattsFull")
 	case f.MilliwattsIdle > f.MilliwattsFull:
-		b.bad(child(v, "wattsIdle"), errors.New("is more than wattsFull, want at most that"))
+		b.bad(child(v, "wattsIdle"), errors.New("must be at most wattsFull"))
 	default:
 		b.powerSuits(v, &f)
 	}
 	if slices.ContainsFunc(b.s.Flavors, func(other Flavor) bool { return other.Name == f.Name }) {
-		b.bad(child(v, "name"), errors.New("is also the name of another flavor, want a name of its own"))
+		b.bad(child(v, "name"), errors.New("is also the name of another flavor: names must be unique"))
 	}
 	if f.MachineType == "" {
 		f.MachineType = f.Name
@@ -247,7 +247,7 @@ func (b *builder) contents(v value) (path string, content []byte, ok bool) {
 		return "", nil, false
 	}
 	if path == "" {
-		b.bad(v, errors.New("is no path, want that of a file"))
+		b.bad(v, errors.New("must be the path of a file"))
 		return "", nil, false
 	}
 	content, err := b.open(path)
@@ -301,14 +301,14 @@ func (b *builder) mustBeOneOf(v value, what, name string, known names) {
 	if len(known.list) > 10 {
 		list += ", ..."
 	}
-	b.fault(v, "%q is no %s, want one of %s", clip.Cell(name), what, list)
+	b.fault(v, "%q is not a known %s: must be one of %s", clip.Cell(name), what, list)
 }
 
 // constant reads a field with a fixed value.
 func (b *builder) constant(want string) func(v value) {
 	return func(v value) {
 		if got, ok := b.scalar(v, want); ok && got != want {
-			b.bad(v, fmt.Errorf("is not known, want %s", want))
+			b.bad(v, fmt.Errorf("must be %s", want))
 		}
 	}
 }
@@ -318,7 +318,7 @@ func oneOf[T any](r *reader, want string, words map[string]T) func(v value) T {
 	return parsed(r, want, func(text string) (T, error) {
 		word, ok := words[text]
 		if !ok {
-			return word, fmt.Errorf("is not known, want %s", want)
+			return word, fmt.Errorf("must be %s", want)
 		}
 		return word, nil
 	})
@@ -326,13 +326,13 @@ func oneOf[T any](r *reader, want string, words map[string]T) func(v value) T {
 
 func parseBool(text string) (bool, error) {
 	if text != "true" && text != "false" {
-		return false, errors.New("is neither true nor false")
+		return false, errors.New("must be true or false")
 	}
 	return text == "true", nil
 }
 
 func (b *builder) name(v value) string {
-	return b.text(v, "a name", "is no name, want 1 to 253 bytes without control characters", func(text string) bool { return text != "" && printable(text) })
+	return b.text(v, "a name", "is not a valid name: must be 1 to 253 bytes without control characters", func(text string) bool { return text != "" && printable(text) })
 }
 
 // text reads a valid text. what is the error message for an invalid one.
@@ -346,11 +346,11 @@ func (b *builder) text(v value, want, what string, valid func(string) bool) stri
 }
 
 func (b *builder) label(v value) string {
-	return b.text(v, "a label value", "is no label value, want up to 63 letters, digits, '-', '_' and '.', with a letter or digit at either end", validLabel)
+	return b.text(v, "a label value", "is not a valid label value: must be up to 63 letters, digits, '-', '_' and '.', with a letter or digit at either end", validLabel)
 }
 
 func (b *builder) arch(v value) string {
-	return b.text(v, "an architecture", "is no architecture, want one such as amd64 or arm64", lowerAlnum.MatchString)
+	return b.text(v, "an architecture", "must be an architecture such as amd64 or arm64", lowerAlnum.MatchString)
 }
 
 func (b *builder) duration(v value) time.Duration {

@@ -29,7 +29,7 @@ func FromRecording(name string, rec *trace.Recording) (*Scenario, []string, erro
 	from, to := rec.Span()
 	s.Horizon = max(time.Second, to-from)
 	if s.Horizon > MaxDuration {
-		return nil, nil, fmt.Errorf("%s: the recording is of %v, want at most %v", name, s.Horizon, MaxDuration)
+		return nil, nil, fmt.Errorf("%s: the recording lasts %v: must last at most %v", name, s.Horizon, MaxDuration)
 	}
 	machines := recordedMachines(rec)
 	if err := s.takeFlavors(name, machines); err != nil {
@@ -38,7 +38,7 @@ func FromRecording(name string, rec *trace.Recording) (*Scenario, []string, erro
 	s.takeNodes(machines, from)
 	pods, like, notes := rec.Workload()
 	if len(pods) > MaxPods {
-		return nil, nil, fmt.Errorf("%s: the recording has %d pods, want at most %d", name, len(pods), MaxPods)
+		return nil, nil, fmt.Errorf("%s: the recording has %d pods: must have at most %d", name, len(pods), MaxPods)
 	}
 	t := Trace{File: name, TimeScale: 1}
 	for i := range pods {
@@ -66,10 +66,10 @@ func recordedPod(p *trace.Pod, like *trace.Recorded) (Pod, error) {
 	case MoveAsLiked, MoveWithState, MoveAnew, MoveNever:
 		pod.Migration = m
 	default:
-		return pod, fmt.Errorf("pod %q: migration %q is not known, want checkpoint, restart, never or nothing", p.Name, like.Migration)
+		return pod, fmt.Errorf("pod %q: migration %q must be checkpoint, restart, never or empty", p.Name, like.Migration)
 	}
 	if !validPodName(pod.Name) {
-		return pod, fmt.Errorf("%q is no pod name", pod.Name)
+		return pod, fmt.Errorf("%q is not a valid pod name", pod.Name)
 	}
 	return pod, nil
 }
@@ -138,7 +138,7 @@ func (m *recordedMachine) reserve(pod *trace.Row, n int64) {
 // takeFlavors sets the scenario's flavors from the machines.
 func (s *Scenario) takeFlavors(name string, machines []*recordedMachine) error {
 	if len(machines) == 0 {
-		return fmt.Errorf("%s: the recording has no node, so that nothing is known of machines: record a cluster that has some", name)
+		return fmt.Errorf("%s: the recording has no nodes, so the machines are unknown: record a cluster that has nodes", name)
 	}
 	found := map[string]*Flavor{}
 	var unpriced []string
@@ -163,12 +163,12 @@ func (s *Scenario) takeFlavors(name string, machines []*recordedMachine) error {
 		case f.MicroDollarsPerHour < 0:
 			unpriced = append(unpriced, flavor)
 		case f.Size.MilliCPU <= 0 || f.Size.MemoryBytes <= 0 || *f.MaxPods <= 0:
-			errs = append(errs, fmt.Errorf("%s: the pods of DaemonSets leave nothing of flavor %q", name, flavor))
+			errs = append(errs, fmt.Errorf("%s: the pods of DaemonSets use all of flavor %q", name, flavor))
 		}
 		s.Flavors = append(s.Flavors, *f)
 	}
 	if len(unpriced) > 0 {
-		errs = append(errs, fmt.Errorf("%s: no price is known of %s: continue the recording with --prices, or write a price_per_hour into one of its rows of event node", name, strings.Join(unpriced, ", ")))
+		errs = append(errs, fmt.Errorf("%s: the price of %s is unknown: continue the recording with --prices, or set price_per_hour in one of its rows with the event node", name, strings.Join(unpriced, ", ")))
 	}
 	return errors.Join(errs...)
 }
@@ -204,5 +204,5 @@ func recordedBill(machines []*recordedMachine, from, to time.Duration) []string 
 			micro += float64(*m.MicroDollarsPerHour) * max(0, until-max(m.came, from)).Hours()
 		}
 	}
-	return []string{fmt.Sprintf("while it was recorded, %d nodes cost $%.4f by these prices", len(machines), micro/1e6)}
+	return []string{fmt.Sprintf("during the recording, %d nodes cost $%.4f at these prices", len(machines), micro/1e6)}
 }

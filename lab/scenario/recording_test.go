@@ -89,14 +89,14 @@ func TestARecordingThatCannotBePlayedSaysWhatIsMissing(t *testing.T) {
 		rec  *trace.Recording
 		says string
 	}{
-		{"a flavor without a price", anHour(unpriced), "no price is known of odd"},
+		{"a flavor without a price", anHour(unpriced), "the price of odd is unknown"},
 		{"a price that came later", anHour(unpriced, price), ""},
 		{"a price that is no longer known", anHour(price, unpriced), ""},
-		{"daemons that fill a node", anHour(full, trace.Row{Time: began, Event: trace.EventDaemon, ID: "x", Node: "e", MilliCPU: 50}), `leave nothing of flavor "full"`},
-		{"no node", &trace.Recording{Rows: []trace.Row{{Time: began, Event: trace.EventBegin}}}, "no node"},
+		{"daemons that fill a node", anHour(full, trace.Row{Time: began, Event: trace.EventDaemon, ID: "x", Node: "e", MilliCPU: 50}), `use all of flavor "full"`},
+		{"no node", &trace.Recording{Rows: []trace.Row{{Time: began, Event: trace.EventBegin}}}, "no nodes"},
 		{"a word that is none", anHour(trace.Row{Time: began, Event: trace.EventPod, ID: "y", Name: "y", Migration: "teleport"}), "teleport"},
 		{"a name that is none", anHour(trace.Row{Time: began, Event: trace.EventPod, ID: "y", Name: "No_Name"}), "No_Name"},
-		{"more than ten years", anHour(trace.Row{Time: began + 2*MaxDuration, Event: trace.EventStop}), "want at most"},
+		{"more than ten years", anHour(trace.Row{Time: began + 2*MaxDuration, Event: trace.EventStop}), "must last at most"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, _, err := FromRecording("week.csv", tc.rec)

@@ -45,7 +45,7 @@ func (r *reader) document(text []byte) (value, bool) {
 	var root, next yaml.Node
 	switch err := decoder.Decode(&root); {
 	case errors.Is(err, io.EOF):
-		r.faultAt(0, "", "is empty, want a Scenario")
+		r.faultAt(0, "", "is empty: must contain a Scenario")
 		return value{}, false
 	case err != nil:
 		r.syntax(err)
@@ -53,7 +53,7 @@ func (r *reader) document(text []byte) (value, bool) {
 	}
 	switch err := decoder.Decode(&next); {
 	case err == nil:
-		r.faultAt(next.Line, "", "begins a second document, want one Scenario per file")
+		r.faultAt(next.Line, "", "begins a second document: must contain one Scenario")
 		return value{}, false
 	case !errors.Is(err, io.EOF):
 		r.syntax(err)
@@ -71,7 +71,7 @@ func (r *reader) syntax(err error) {
 		line, _ = strconv.Atoi(found[1])
 		problem = problem[len(found[0]):]
 	}
-	r.faultAt(line, "", "is no YAML: "+problem)
+	r.faultAt(line, "", "is not valid YAML: "+problem)
 }
 
 func (r *reader) faultAt(line int, path, problem string) {
@@ -123,7 +123,7 @@ func into[T any](target *T, read func(v value) T) func(v value) {
 func (r *reader) object(v value, fields ...field) bool {
 	before := r.count()
 	if v.node.Kind != yaml.MappingNode {
-		r.fault(v, "is %s, want fields %s", kindOf(v), namesOf(fields))
+		r.fault(v, "is %s: must be an object with the fields %s", kindOf(v), namesOf(fields))
 		return false
 	}
 	seen := make(map[string]bool)
@@ -133,9 +133,9 @@ func (r *reader) object(v value, fields ...field) bool {
 		at := slices.IndexFunc(fields, func(f field) bool { return f.name == key.Value })
 		switch {
 		case key.Kind != yaml.ScalarNode || at < 0:
-			r.faultAt(key.Line, child.path, "is no field here, want one of "+namesOf(fields))
+			r.faultAt(key.Line, child.path, "is not a known field: must be one of "+namesOf(fields))
 		case seen[key.Value]:
-			r.faultAt(key.Line, child.path, "stands twice, want it once")
+			r.faultAt(key.Line, child.path, "is set twice")
 		default:
 			seen[key.Value] = true
 			fields[at].read(child)
@@ -143,7 +143,7 @@ func (r *reader) object(v value, fields ...field) bool {
 	}
 	for _, f := range fields {
 		if f.want != "" && !seen[f.name] {
-			r.faultAt(v.node.Line, join(v.path, f.name), "is missing, want "+f.want)
+			r.faultAt(v.node.Line, join(v.path, f.name), "is required: must be "+f.want)
 		}
 	}
 	return r.count() == before
@@ -161,9 +161,9 @@ func namesOf(fields []field) string {
 func (r *reader) list(v value, each func(i int, v value)) {
 	switch {
 	case v.node.Kind != yaml.SequenceNode:
-		r.fault(v, "is %s, want a list", kindOf(v))
+		r.fault(v, "is %s: must be a list", kindOf(v))
 	case len(v.node.Content) > MaxEntries:
-		r.fault(v, "has %d elements, want at most %d", len(v.node.Content), MaxEntries)
+		r.fault(v, "has %d elements: must have at most %d", len(v.node.Content), MaxEntries)
 	default:
 		for i, node := range v.node.Content {
 			each(i, value{node, fmt.Sprintf("%s[%d]", v.path, i)})
@@ -175,10 +175,10 @@ func (r *reader) list(v value, each func(i int, v value)) {
 func (r *reader) pairs(v value, want string, each func(key string, v value)) {
 	switch {
 	case v.node.Kind != yaml.MappingNode:
-		r.fault(v, "is %s, want %s", kindOf(v), want)
+		r.fault(v, "is %s: must be %s", kindOf(v), want)
 		return
 	case len(v.node.Content) > 2*MaxEntries:
-		r.fault(v, "has %d elements, want at most %d", len(v.node.Content)/2, MaxEntries)
+		r.fault(v, "has %d elements: must have at most %d", len(v.node.Content)/2, MaxEntries)
 		return
 	}
 	seen := make(map[string]bool)
@@ -187,9 +187,9 @@ func (r *reader) pairs(v value, want string, each func(key string, v value)) {
 		child := value{v.node.Content[i+1], join(v.path, clip.Cell(key.Value))}
 		switch {
 		case key.Kind != yaml.ScalarNode:
-			r.faultAt(key.Line, v.path, "has a key that is no text, want "+want)
+			r.faultAt(key.Line, v.path, "has a key that is not a string: must be "+want)
 		case seen[key.Value]:
-			r.faultAt(key.Line, child.path, "stands twice, want it once")
+			r.faultAt(key.Line, child.path, "is set twice")
 		default:
 			seen[key.Value] = true
 			each(key.Value, child)
@@ -201,7 +201,7 @@ func (r *reader) pairs(v value, want string, each func(key string, v value)) {
 func (r *reader) scalar(v value, want string) (string, bool) {
 	single := v.node.Kind == yaml.ScalarNode && v.node.Tag != "!!null"
 	if !single {
-		r.fault(v, "is %s, want %s", kindOf(v), want)
+		r.fault(v, "is %s: must be %s", kindOf(v), want)
 	}
 	return v.node.Value, single
 }
@@ -230,7 +230,7 @@ func kindOf(v value) string {
 	case yaml.SequenceNode:
 		return "a list"
 	case yaml.AliasNode:
-		return "an alias, which is not taken here"
+		return "an alias, which is not supported"
 	}
 	if v.node.Tag == "!!null" {
 		return "empty"

@@ -119,10 +119,10 @@ func (r *Result) sortEnergy() {
 func (e *engine) sleep(s cluster.Stay) error {
 	m := e.machine(s.Node)
 	if m == nil || m.node == nil || m.count() > 0 || m.drain != nil || m.flavor.Standby == nil {
-		return fmt.Errorf("%w: put %s to sleep, which is no empty node that can", errPlan, s.Node)
+		return fmt.Errorf("%w: suspend %s, which is not an empty node with a standby state", errPlan, s.Node)
 	}
 	if err := e.sched.RemoveNode(m.node); err != nil {
-		return fmt.Errorf("put node %s to sleep: %w", m.name, err)
+		return fmt.Errorf("suspend node %s: %w", m.name, err)
 	}
 	e.meter(m, e.now)
 	m.node, m.asleep = nil, true
@@ -135,7 +135,7 @@ func (e *engine) sleep(s cluster.Stay) error {
 func (e *engine) wake(s cluster.Stay) error {
 	m := e.machine(s.Node)
 	if m == nil || !m.asleep {
-		return fmt.Errorf("%w: wake %s, which is not asleep", errPlan, s.Node)
+		return fmt.Errorf("%w: wake %s, which is not in standby", errPlan, s.Node)
 	}
 	e.meter(m, e.now)
 	m.asleep, m.wakes, m.due = false, true, e.now+m.flavor.Standby.Wake

@@ -125,7 +125,7 @@ func Run(ctx context.Context, input Input) (*Result, error) {
 func Validate(s *scenario.Scenario, pods []scenario.Pod) error {
 	interval := min(s.ScalingInterval, s.SchedulingInterval)
 	if s.Horizon/interval > maxIntervals {
-		return fmt.Errorf("spec.horizon: %v is more than %d times the shorter of spec.schedulingInterval and spec.scalingInterval, %v; want longer intervals or a shorter horizon",
+		return fmt.Errorf("spec.horizon: %v is more than %d times the shorter of spec.schedulingInterval and spec.scalingInterval, %v; use longer intervals or a shorter horizon",
 			s.Horizon, maxIntervals, interval)
 	}
 	slowest := slices.MinFunc(s.Flavors, func(a, b scenario.Flavor) int { return cmp.Compare(a.Speed, b.Speed) })
@@ -141,12 +141,12 @@ func Validate(s *scenario.Scenario, pods []scenario.Pod) error {
 	hours := func(seconds float64) string { return fmt.Sprintf("%.0fh", seconds/3600) }
 	work := longest.Runtime.Seconds() / slowest.Speed
 	if limit := scenario.MaxDuration.Seconds(); work > limit {
-		return fmt.Errorf("spec.flavors: pod %s would run for %s on %s, which has speed %v; want at most %s", longest.Name, hours(work), slowest.Name, slowest.Speed, hours(limit))
+		return fmt.Errorf("spec.flavors: pod %s would run for %s on %s, which has speed %v: must be at most %s", longest.Name, hours(work), slowest.Name, slowest.Speed, hours(limit))
 	} else if move := moveSeconds(s.Migration, largest.Size.MemoryBytes); move > limit {
-		return fmt.Errorf("spec.migration: moving pod %s would take %s; want at most %s", largest.Name, hours(move), hours(limit))
+		return fmt.Errorf("spec.migration: moving pod %s would take %s: must be at most %s", largest.Name, hours(move), hours(limit))
 	}
 	if all := s.Horizon.Seconds() + work; s.Autoscale && all > interval.Seconds()*maxIntervalsInAll {
-		return fmt.Errorf("spec.horizon: pod %s may run until %s, which is more than %d times the shorter of spec.schedulingInterval and spec.scalingInterval, %v; want longer intervals or a shorter runtime",
+		return fmt.Errorf("spec.horizon: pod %s may run until %s, which is more than %d times the shorter of spec.schedulingInterval and spec.scalingInterval, %v; use longer intervals or a shorter runtime",
 			longest.Name, hours(all), maxIntervalsInAll, interval)
 	}
 	return nil
@@ -167,7 +167,7 @@ func (e *engine) begin(ctx context.Context) error {
 	if policy.Plugins != nil {
 		plugins, err := policy.Plugins(s, e.clock)
 		if err != nil {
-			return fmt.Errorf("make the plugins of policy %s: %w", policy.Name, err)
+			return fmt.Errorf("create the plugins of policy %s: %w", policy.Name, err)
 		}
 		maps.Copy(own, plugins)
 	}
@@ -460,7 +460,7 @@ func (e *engine) finish() error {
 	}
 	e.result.Over = over
 	if e.result.CostMicroDollars = e.bill(over); e.result.CostMicroDollars < 0 {
-		return errors.New("the bill is beyond nine million million dollars, which is more than can be counted")
+		return errors.New("the bill exceeds nine trillion dollars, the maximum")
 	}
 	e.samples.finish(e, over)
 	for _, q := range e.parked {

@@ -66,15 +66,15 @@ func TestScenariosThatWouldTakeTooLongAreRefused(t *testing.T) {
 		want   []string
 	}{
 		{"a horizon of many scheduling intervals", func(sc *scenario.Scenario) { sc.Horizon, sc.SchedulingInterval = 2_000_001*s, s }, job("p", gi, 0, s),
-			[]string{"spec.horizon: ", "2000000 times", "spec.schedulingInterval", "1s; want longer"}},
+			[]string{"spec.horizon: ", "2000000 times", "spec.schedulingInterval", "1s; use longer"}},
 		{"a horizon of many scaling intervals", func(sc *scenario.Scenario) { sc.Horizon, sc.ScalingInterval = time.Hour, time.Millisecond }, job("p", gi, 0, s),
-			[]string{"spec.horizon: 1h0m0s", "1ms; want longer"}},
+			[]string{"spec.horizon: 1h0m0s", "1ms; use longer"}},
 		{"work of many intervals", func(sc *scenario.Scenario) { sc.SchedulingInterval = s }, job("p", gi, 0, year),
-			[]string{"spec.horizon: pod p may run until 8760h", "20000000 times", "1s; want longer"}},
+			[]string{"spec.horizon: pod p may run until 8760h", "20000000 times", "1s; use longer"}},
 		{"work that a machine takes too long for", func(sc *scenario.Scenario) { sc.Flavors[1].Speed = 0.001 }, job("p", gi, 0, year),
-			[]string{"spec.flavors: pod p would run for 8760000h on wide, which has speed 0.001; want at most 87600h"}},
+			[]string{"spec.flavors: pod p would run for 8760000h on wide, which has speed 0.001: must be at most 87600h"}},
 		{"a copy that takes too long", func(sc *scenario.Scenario) { sc.Migration.BitsPerSecond = 1 }, job("p", gi<<10, 0, m),
-			[]string{"spec.migration: moving pod p would take 2443", "want at most 87600h"}},
+			[]string{"spec.migration: moving pod p would take 2443", "must be at most 87600h"}},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 func (e *engine) empty(d cluster.Drain) error {
 	m := e.machine(d.Node)
 	if m == nil || m.node == nil || m.drain != nil || len(m.coming) > 0 {
-		return fmt.Errorf("%w: empty %s, which is no node or one with pods on their way", errPlan, d.Node)
+		return fmt.Errorf("%w: empty %s, which is not a node or has pods moving to it", errPlan, d.Node)
 	}
 	m.drain = &drain{reason: d.Reason, until: e.now + d.Until, waits: d.Method == cluster.Wait, cordonOnly: d.CordonOnly}
 	e.cordon(m, true)
@@ -79,7 +79,7 @@ func (e *engine) evictAll(m *machine, d cluster.Drain) error {
 func (e *engine) uncordon(s cluster.Stay) error {
 	m := e.machine(s.Node)
 	if m == nil || m.drain == nil || !m.drain.cordonOnly && !m.onlyWaits() {
-		return fmt.Errorf("%w: uncordon %s, which is no cordoned node or one whose pods are being moved", errPlan, s.Node)
+		return fmt.Errorf("%w: uncordon %s, which is not a cordoned node or has pods being moved", errPlan, s.Node)
 	}
 	m.drain = nil
 	e.cordon(m, false)
@@ -175,7 +175,7 @@ func (e *engine) expectedOn(r *running, to *machine) time.Duration {
 func (e *engine) transfer(t cluster.Transfer) error {
 	from, to := e.machine(t.From), e.machine(t.To)
 	if from == nil || to == nil || from == to || to.node == nil {
-		return fmt.Errorf("%w: move pod %s from %s to %s, which are no two nodes", errPlan, t.Pod, t.From, t.To)
+		return fmt.Errorf("%w: move pod %s from %s to %s, which are not two nodes", errPlan, t.Pod, t.From, t.To)
 	}
 	at := slices.IndexFunc(from.pods, func(r *running) bool { return r.pod.Name == t.Pod })
 	if at < 0 || from.pods[at].to != nil || !to.fits(from.pods[at]) || t.Method == cluster.Migrate && from.flavor.Arch != to.flavor.Arch {

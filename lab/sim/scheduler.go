@@ -78,7 +78,7 @@ func NewScheduler(ctx context.Context, o SchedulerOptions) (*Scheduler, error) {
 		scheduler.WithPercentageOfNodesToScore(config.PercentageOfNodesToScore),
 		scheduler.WithFrameworkOutOfTreeRegistry(registry))
 	if err != nil {
-		return nil, fmt.Errorf("make a scheduler: %w", err)
+		return nil, fmt.Errorf("create a scheduler: %w", err)
 	}
 	factory.Start(s.ctx.Done())
 	if err := synced(s.ctx, factory); err != nil {
@@ -111,7 +111,7 @@ func decode(configuration []byte) (*schedconfig.KubeSchedulerConfiguration, erro
 	}
 	config, ok := obj.(*schedconfig.KubeSchedulerConfiguration)
 	if !ok {
-		return nil, fmt.Errorf("decode the scheduler's configuration: it is a %T, want a KubeSchedulerConfiguration", obj)
+		return nil, fmt.Errorf("decode the scheduler's configuration: it is a %T: must be a KubeSchedulerConfiguration", obj)
 	}
 	return config, nil
 }
@@ -120,7 +120,7 @@ func decode(configuration []byte) (*schedconfig.KubeSchedulerConfiguration, erro
 func encoder() (apiruntime.Encoder, error) {
 	info, ok := apiruntime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), apiruntime.ContentTypeYAML)
 	if !ok {
-		return nil, errors.New("the scheduler's scheme writes no YAML")
+		return nil, errors.New("the scheduler's scheme does not support YAML")
 	}
 	return scheme.Codecs.EncoderForVersion(info.Serializer, kubeschedulerv1.SchemeGroupVersion), nil
 }
@@ -143,7 +143,7 @@ type Attempt struct {
 func (s *Scheduler) Attempt(pod *corev1.Pod) Attempt {
 	a := Attempt{State: framework.NewCycleState(), Framework: s.Profiles[pod.Spec.SchedulerName]}
 	if a.Framework == nil {
-		a.Err = fmt.Errorf("pod %s: no profile is called %q", pod.Name, pod.Spec.SchedulerName)
+		a.Err = fmt.Errorf("pod %s: no profile has the name %q", pod.Name, pod.Spec.SchedulerName)
 		return a
 	}
 	result, err := schedulePod(s.ctx, s.Scheduler, a, pod)

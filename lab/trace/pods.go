@@ -180,7 +180,7 @@ func (r *podRows) generic() {
 	}
 	r.kind(&p)
 	if !table.Printable(p.Category, maxCategoryBytes) {
-		r.BadCell("category", fmt.Errorf("is no category, want at most %d bytes without control characters", maxCategoryBytes))
+		r.BadCell("category", fmt.Errorf("is not a valid category: must be at most %d bytes without control characters", maxCategoryBytes))
 	}
 	if p.Arrival > math.MaxInt64-p.Runtime {
 		r.BadCell("runtime_s", table.ErrTooLarge)
@@ -200,7 +200,7 @@ func (r *podRows) listed() {
 func (r *podRows) kind(p *Pod) {
 	p.Class, p.Arch = class.Class(r.Cell("class")), r.Cell("arch")
 	if !slices.Contains([]class.Class{"", class.Batch, class.Service}, p.Class) {
-		r.BadCell("class", errors.New("is no class, want batch, service or nothing"))
+		r.BadCell("class", errors.New("must be batch, service or empty"))
 	}
 	r.CheckArch(p.Arch)
 }
@@ -229,11 +229,11 @@ func (r *podRows) openb() {
 func (r *podRows) checkOrder(created, started, deleted time.Duration) {
 	switch {
 	case deleted < created:
-		r.BadCell("deletion_time", fmt.Errorf("is before creation_time %q, want it at or after", r.Cell("creation_time")))
+		r.BadCell("deletion_time", fmt.Errorf("must not be before creation_time %q", r.Cell("creation_time")))
 	case started < created:
-		r.BadCell("scheduled_time", fmt.Errorf("is before creation_time %q, want it at or after", r.Cell("creation_time")))
+		r.BadCell("scheduled_time", fmt.Errorf("must not be before creation_time %q", r.Cell("creation_time")))
 	case deleted < started:
-		r.BadCell("scheduled_time", fmt.Errorf("is after deletion_time %q, want it at or before", r.Cell("deletion_time")))
+		r.BadCell("scheduled_time", fmt.Errorf("must not be after deletion_time %q", r.Cell("deletion_time")))
 	}
 }
 
@@ -245,7 +245,7 @@ func (r *podRows) classOfQoS() class.Class {
 	case "LS", "Burstable", "Guaranteed":
 		return class.Service
 	}
-	r.BadCell("qos", errors.New("is no quality of service, want BE, LS, Burstable or Guaranteed"))
+	r.BadCell("qos", errors.New("must be BE, LS, Burstable or Guaranteed"))
 	return ""
 }
 
@@ -267,7 +267,7 @@ func (r *podRows) addCounted(p Pod) {
 		r.add(p)
 	case count < 1:
 		if r.Cell("count") == "0" {
-			r.BadCell("count", errors.New("stands for no pod, want 1 or more"))
+			r.BadCell("count", errors.New("must be 1 or more"))
 		}
 	default:
 		base := p.Name
@@ -281,17 +281,17 @@ func (r *podRows) addCounted(p Pod) {
 // add adds one pod unless its name is invalid or taken.
 func (r *podRows) add(p Pod) {
 	if len(r.pods) == table.MaxRows {
-		r.Fault(r.Line(), "", fmt.Sprintf("goes beyond %d pods, the most one trace may have", table.MaxRows))
+		r.Fault(r.Line(), "", fmt.Sprintf("exceeds the limit of %d pods in a trace", table.MaxRows))
 		r.full = true
 		return
 	}
 	if len(validation.IsDNS1123Subdomain(p.Name)) > 0 {
-		r.Fault(r.Line(), "name", fmt.Sprintf("%q is no pod name, want up to %d lower-case letters, digits, '-' and '.', with a letter or digit at either end and beside each '.'",
+		r.Fault(r.Line(), "name", fmt.Sprintf("%q is not a valid pod name: must be up to %d lower-case letters, digits, '-' and '.', with a letter or digit at either end and beside each '.'",
 			clip.Cell(p.Name), maxNameBytes))
 		return
 	}
 	if line, taken := r.lineOf[p.Name]; taken {
-		r.Fault(r.Line(), "name", fmt.Sprintf("%q is also the name of a pod of line %d, want a name of its own", clip.Cell(p.Name), line))
+		r.Fault(r.Line(), "name", fmt.Sprintf("%q is also the name of a pod at line %d: names must be unique", clip.Cell(p.Name), line))
 		return
 	}
 	r.lineOf[p.Name] = r.Line()

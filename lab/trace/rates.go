@@ -34,12 +34,12 @@ func ReadRates(file string, r io.Reader) ([]Rate, error) {
 	var rates []Rate
 	for t.Next() {
 		if len(rates) == table.MaxRows {
-			t.Fault(t.Line(), "", fmt.Sprintf("goes beyond %d rows, the most one series may have", table.MaxRows))
+			t.Fault(t.Line(), "", fmt.Sprintf("exceeds the limit of %d rows in a series", table.MaxRows))
 			break
 		}
 		rate := Rate{At: time.Duration(t.Number("time_s", int64(time.Second), table.RoundDown)), PerSecond: rateOf(t, "rate_per_s")}
 		if len(rates) > 0 && rate.At <= rates[len(rates)-1].At {
-			t.BadCell("time_s", fmt.Errorf("is not after the row before, at %v s, want times that ascend", rates[len(rates)-1].At.Seconds()))
+			t.BadCell("time_s", fmt.Errorf("must be later than the previous row, at %v s", rates[len(rates)-1].At.Seconds()))
 		}
 		rates = append(rates, rate)
 	}
@@ -53,7 +53,7 @@ func ReadRates(file string, r io.Reader) ([]Rate, error) {
 func rateOf(t *table.Table, column string) float64 {
 	text := t.Cell(column)
 	if text == "" {
-		t.Fault(t.Line(), column, "is empty, want requests per second")
+		t.Fault(t.Line(), column, "is required: must be requests per second")
 		return 0
 	}
 	value, err := strconv.ParseFloat(text, 64)
@@ -63,7 +63,7 @@ func rateOf(t *table.Table, column string) float64 {
 	case value < 0:
 		t.BadCell(column, table.ErrNegative)
 	case value > maxRate || math.IsNaN(value):
-		t.BadCell(column, fmt.Errorf("is above %g requests per second, the most that is read", float64(maxRate)))
+		t.BadCell(column, fmt.Errorf("must be at most %g requests per second", float64(maxRate)))
 	default:
 		return value
 	}

@@ -196,10 +196,10 @@ func recordedRow(t *table.Table) Row {
 		Node:    t.Cell("node"), Flavor: t.Cell("flavor"), MaxPods: t.OptionalNumber("max_pods", 1, table.Exact),
 	}
 	if !slices.Contains(events, r.Event) {
-		t.BadCell("event", fmt.Errorf("is no event, want one of %v", events))
+		t.BadCell("event", fmt.Errorf("must be one of %v", events))
 	}
 	if !slices.Contains([]class.Class{"", class.Batch, class.Service}, r.Class) {
-		t.BadCell("class", errors.New("is no class, want batch, service or nothing"))
+		t.BadCell("class", errors.New("must be batch, service or empty"))
 	}
 	t.CheckArch(r.Arch)
 	if t.Cell("price_per_hour") != "" {
@@ -309,10 +309,10 @@ func (r *Recording) Workload() (pods []Pod, like []*Recorded, notes []string) {
 		pods, like = append(pods, q), append(like, p)
 	}
 	if waiting > 0 {
-		notes = append(notes, fmt.Sprintf("%d batch pods had not started: they run for as long as they say, else for %v", waiting, defaultRuntime))
+		notes = append(notes, fmt.Sprintf("%d batch pods had not started: they run for their declared runtime, else for %v", waiting, defaultRuntime))
 	}
 	if open > 0 {
-		notes = append(notes, fmt.Sprintf("%d batch pods had not ended: they run for as long as they say, at least for as long as they were seen to", open))
+		notes = append(notes, fmt.Sprintf("%d batch pods had not ended: they run for their declared runtime, but at least for as long as they were observed", open))
 	}
 	if never > 0 {
 		notes = append(notes, fmt.Sprintf("%d pods were deleted before they started, and are left out", never))

@@ -59,13 +59,13 @@ func ReadTasks(file string, r io.Reader) ([]Task, error) {
 	rows := taskRows{Table: t, at: map[string]int{}}
 	for t.Next() {
 		if len(rows.tasks) == table.MaxRows {
-			t.Fault(t.Line(), "", fmt.Sprintf("goes beyond %d tasks, the most one workflow may have", table.MaxRows))
+			t.Fault(t.Line(), "", fmt.Sprintf("exceeds the limit of %d tasks in a workflow", table.MaxRows))
 			break
 		}
 		rows.row()
 	}
 	if len(rows.tasks) == 0 && t.Faults() == 0 {
-		t.Fault(0, "", "has a header but no rows, want at least one")
+		t.Fault(0, "", "has a header but no rows: must have at least one")
 	}
 	if t.Faults() == 0 { // otherwise ids may be missing
 		rows.link()
@@ -97,15 +97,15 @@ func (r *taskRows) row() {
 		Stage:          r.AtMost("stage", r.OptionalNumber("stage", 1, table.Exact), maxStage),
 	}
 	if task.BusyMillionths > Millionths {
-		r.BadCell("cpu_fraction", errors.New("is more than 1, want the share of its cores that the task keeps busy"))
+		r.BadCell("cpu_fraction", errors.New("must be at most 1: it is the share of its cores that the task keeps busy"))
 	}
 	if !table.Printable(task.Category, maxCategoryBytes) {
-		r.BadCell("category", fmt.Errorf("is no category, want up to %d bytes without control characters", maxCategoryBytes))
+		r.BadCell("category", fmt.Errorf("is not a valid category: must be up to %d bytes without control characters", maxCategoryBytes))
 	}
 	if task.ID == "" || !table.Printable(task.ID, maxIDBytes) || strings.Contains(task.ID, ";") {
-		r.BadCell("id", fmt.Errorf("is no id, want 1 to %d bytes without control characters and semicolons", maxIDBytes))
+		r.BadCell("id", fmt.Errorf("is not a valid id: must be 1 to %d bytes without control characters and semicolons", maxIDBytes))
 	} else if first, taken := r.at[task.ID]; taken {
-		r.BadCell("id", fmt.Errorf("is also the id of line %d, want an id of its own", r.lines[first]))
+		r.BadCell("id", fmt.Errorf("is also the id of line %d: ids must be unique", r.lines[first]))
 	} else {
 		r.at[task.ID] = len(r.tasks)
 	}
@@ -125,9 +125,9 @@ func (r *taskRows) link() {
 			parent, known := r.at[id]
 			switch {
 			case !known:
-				r.Fault(r.lines[i], "parents", fmt.Sprintf("%q is the id of no task", clip.Cell(id)))
+				r.Fault(r.lines[i], "parents", fmt.Sprintf("%q is not the id of a task", clip.Cell(id)))
 			case r.tasks[parent].Stage > r.tasks[i].Stage:
-				r.Fault(r.lines[i], "parents", fmt.Sprintf("%q is of a later stage (%d, this one of %d) and would wait for this task", clip.Cell(id), r.tasks[parent].Stage, r.tasks[i].Stage))
+				r.Fault(r.lines[i], "parents", fmt.Sprintf("%q has a later stage (%d, this task has %d) and would wait for this task", clip.Cell(id), r.tasks[parent].Stage, r.tasks[i].Stage))
 			default:
 				r.tasks[i].Parents = append(r.tasks[i].Parents, parent)
 			}
@@ -164,6 +164,6 @@ func (r *taskRows) circles() {
 	}
 	if ended < len(r.tasks) {
 		first := slices.IndexFunc(open, func(n int) bool { return n > 0 })
-		r.Fault(r.lines[first], "parents", fmt.Sprintf("task %q waits for itself, or for tasks that do: parents must not go in a circle", clip.Cell(r.tasks[first].ID)))
+		r.Fault(r.lines[first], "parents", fmt.Sprintf("task %q waits for itself, or for tasks that do: parents must not form a cycle", clip.Cell(r.tasks[first].ID)))
 	}
 }

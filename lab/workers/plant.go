@@ -68,7 +68,7 @@ type Decision struct {
 }
 
 // ErrStalled is returned if the law leaves tasks without workers for good.
-var ErrStalled = errors.New("tasks wait, no worker is there or on its way, and the law asks for none")
+var ErrStalled = errors.New("tasks wait, no worker is running or starting, and the law requests none")
 
 // patience is the maximum number of consecutive decisions without a change while nothing runs.
 const patience = 1000
@@ -97,7 +97,7 @@ func Run(plan Plan, law Law) (Result, error) {
 // Validate reports what can never run, such as a task that fits on no worker, and invalid limits.
 func (p Plan) Validate() error {
 	var errs input.Faults
-	errs.If(len(p.Tasks) == 0, "no tasks to run")
+	errs.If(len(p.Tasks) == 0, "at least one task is required")
 	for i := range p.Tasks {
 		if t := &p.Tasks[i]; !needOf(t).Fits(p.Worker) {
 			errs = append(errs, fmt.Errorf("task %s needs %g cores and %d MiB, and no worker has that (%g cores, %d MiB)",
@@ -105,10 +105,10 @@ func (p Plan) Validate() error {
 			break
 		}
 	}
-	errs.If(p.Start < 0 || p.Max < 1 || p.Start > p.Max, "%d workers at the start and %d at most, want 0 <= start <= max and at least 1", p.Start, p.Max)
-	errs.If(p.InitTime.Mean <= 0 || p.InitTime.SD < 0, "workers take %v (sd %v) to come, want more than 0", p.InitTime.Mean, p.InitTime.SD)
-	errs.If(p.MicroDollarsPerHour < 0 || p.BillingPeriod <= 0, "price: want 0 or more, by a period above 0")
-	errs.If(p.IdleTimeout < 0, "workers wait %v for a task, want 0 or more", p.IdleTimeout)
+	errs.If(p.Start < 0 || p.Max < 1 || p.Start > p.Max, "%d workers at the start and %d at most: must be 0 <= start <= max, and max 1 or more", p.Start, p.Max)
+	errs.If(p.InitTime.Mean <= 0 || p.InitTime.SD < 0, "workers take %v (sd %v) to start: must be more than 0", p.InitTime.Mean, p.InitTime.SD)
+	errs.If(p.MicroDollarsPerHour < 0 || p.BillingPeriod <= 0, "price: must be 0 or more, and its billing period more than 0")
+	errs.If(p.IdleTimeout < 0, "workers wait %v for a task: must be 0 or more", p.IdleTimeout)
 	return errors.Join(errs...)
 }
 
@@ -347,7 +347,7 @@ func (p *plant) decide(law Law) error {
 		return err
 	}
 	if order.Next <= 0 {
-		return fmt.Errorf("the law wants to be asked again in %v, want more than 0", order.Next)
+		return fmt.Errorf("the law wants to decide again in %v: must be more than 0", order.Next)
 	}
 	p.decideAt = p.now + max(time.Millisecond, wholeMillis(order.Next))
 	if order.changes() {
@@ -368,7 +368,7 @@ func (p *plant) decide(law Law) error {
 		active = active || !w.connected || len(w.running) > 0
 	}
 	if serving > p.Max {
-		return fmt.Errorf("the law asks for %d workers, want at most %d", serving, p.Max)
+		return fmt.Errorf("the law requests %d workers: must be at most %d", serving, p.Max)
 	}
 	p.idle++
 	if active {
@@ -382,7 +382,7 @@ func (p *plant) leave(order Order) error {
 	for _, name := range slices.Concat(order.Delete, order.Drain, order.Kill) {
 		i := slices.IndexFunc(p.workers, func(w *worker) bool { return w.Name == name })
 		if i < 0 {
-			return fmt.Errorf("the law removes %s, which is not there", name)
+			return fmt.Errorf("the law removes %s, which does not exist", name)
 		}
 		w := p.workers[i]
 		switch {

@@ -45,7 +45,7 @@ func New(clk clock.PassiveClock) func(context.Context, runtime.Object, fwk.Handl
 	return func(_ context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		args, ok := obj.(*configv1.BestFitArgs)
 		if !ok {
-			return nil, fmt.Errorf("%s: arguments are %T, want *BestFitArgs", Name, obj)
+			return nil, fmt.Errorf("%s: arguments are %T, must be *BestFitArgs", Name, obj)
 		}
 		path := field.NewPath("pluginConfig").Key(Name).Child("args")
 		if err := configv1.ValidateBestFitArgs(path, args).ToAggregate(); err != nil {

@@ -82,7 +82,7 @@ func New(clk clock.Clock) func(context.Context, runtime.Object, fwk.Handle) (fwk
 	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		args, ok := obj.(*configv1.CheckpointStagingArgs)
 		if !ok {
-			return nil, fmt.Errorf("%s: arguments are %T, want *CheckpointStagingArgs", Name, obj)
+			return nil, fmt.Errorf("%s: arguments are %T, must be *CheckpointStagingArgs", Name, obj)
 		}
 		path := field.NewPath("pluginConfig").Key(Name).Child("args")
 		if err := configv1.ValidateCheckpointStagingArgs(path, args).ToAggregate(); err != nil {
@@ -221,11 +221,11 @@ func (p *Plugin) Filter(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod
 		return nil
 	}
 	if s.only != "" && s.only != node.Name {
-		return refuse("node(s) were not the one that the checkpoint is on its way to")
+		return refuse("node(s) were not the one that receives the checkpoint")
 	}
 	switch verdict, known := s.verdicts[node.Annotations[v1alpha1.AnnotationCapability]]; {
 	case !known:
-		return refuse("node(s) could not restore the checkpoint: the node has come just now")
+		return refuse("node(s) could not restore the checkpoint: the node was added during this scheduling attempt")
 	case verdict != "":
 		return refuse(verdict)
 	}
@@ -233,7 +233,7 @@ func (p *Plugin) Filter(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod
 }
 
 func unprepared(pod *corev1.Pod) *fwk.Status {
-	return fwk.AsStatus(fmt.Errorf("pod %s moves and %s has not looked at it: enable the plugin at preFilter too, or by multiPoint", klog.KObj(pod), Name))
+	return fwk.AsStatus(fmt.Errorf("pod %s is the new pod of a migration, and preFilter of %s did not run: enable the plugin at preFilter too, or at multiPoint", klog.KObj(pod), Name))
 }
 
 // PostFilter prevents preemption for the new pod of a migration. It also clears the nomination: without an answer, a
@@ -241,7 +241,7 @@ func unprepared(pod *corev1.Pod) *fwk.Status {
 // come before DefaultPreemption.
 func (p *Plugin) PostFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	if moves(pod) {
-		return framework.NewPostFilterResultWithNominatedNode(""), refuse("no pod is preempted to move another")
+		return framework.NewPostFilterResultWithNominatedNode(""), refuse("no pods are preempted for the new pod of a migration")
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }

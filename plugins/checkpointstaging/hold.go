@@ -144,7 +144,7 @@ func (h *hold) live(ctx context.Context) (*v1alpha1.Migration, error) {
 		if err == nil || !h.held.Reserved || apierrors.IsForbidden(err) {
 			return m, err
 		}
-		klog.FromContext(ctx).Info("The pod is held on, since its migration cannot be read", "pod", klog.KObj(h.pod), "migration", migrationOf(h.pod), "error", err)
+		klog.FromContext(ctx).Info("Failed to read the migration of a held pod; the pod remains held", "pod", klog.KObj(h.pod), "migration", migrationOf(h.pod), "error", err)
 		if err := h.sleep(ctx, h.plugin.clock.Now().Add(retry)); err != nil {
 			return nil, err
 		}
@@ -171,7 +171,7 @@ func (h *hold) sleep(ctx context.Context, until time.Time) error {
 	case <-h.changed:
 	case <-timer.C():
 	case <-ctx.Done():
-		return fmt.Errorf("the scheduler stops: %w", context.Cause(ctx))
+		return fmt.Errorf("the scheduler is shutting down: %w", context.Cause(ctx))
 	}
 	return nil
 }
@@ -197,7 +197,7 @@ func (p *Plugin) Unreserve(ctx context.Context, cycle fwk.CycleState, pod *corev
 	defer cancel()
 	err := p.takeBack(ctx, h, pod, s.outcome.TakeBack)
 	if err != nil && ctx.Err() == nil {
-		klog.FromContext(ctx).Error(err, "The node stays reserved until the pod is placed again or its migration ends", "pod", klog.KObj(pod),
+		klog.FromContext(ctx).Error(err, "Failed to release the reservation; the node stays reserved until the pod is scheduled again or its migration ends", "pod", klog.KObj(pod),
 			"node", klog.KRef("", node), "migration", migrationOf(pod))
 	}
 }
@@ -210,7 +210,7 @@ func (p *Plugin) clearNominatedNode(ctx context.Context, s *state, pod *corev1.P
 	call, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err := p.migrations.clearNominatedNode(call, pod); err != nil && ctx.Err() == nil {
-		klog.FromContext(ctx).Error(err, "The node stays nominated until the pod is tried again", "pod", klog.KObj(pod))
+		klog.FromContext(ctx).Error(err, "Failed to clear the nominated node; it stays nominated until the pod is scheduled again", "pod", klog.KObj(pod))
 	}
 }
 

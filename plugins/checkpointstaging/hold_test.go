@@ -290,7 +290,7 @@ func TestTheRoomIsGivenAwayWhenNothingCanComeOfIt(t *testing.T) {
 			h.f.mu.Unlock()
 			h.f.notifier.notify("job-0-moved")
 		}, "is deleted", `["b"]`},
-		{"another takes the reservation", set(func(m *v1alpha1.Migration) { m.Status.Reservation.PodUID = "other" }), "has lost its reservation to pod UID other", `["b"]`},
+		{"another takes the reservation", set(func(m *v1alpha1.Migration) { m.Status.Reservation.PodUID = "other" }), "has lost its reservation: it now belongs to pod UID other", `["b"]`},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -342,7 +342,7 @@ func TestASchedulerThatStopsLeavesTheReservationToTheNext(t *testing.T) {
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 	h.p.Unreserve(stopped, h.cycle, h.pod, "b")
-	h.want(status, fwk.Error, "the scheduler stops", `["b"]`)
+	h.want(status, fwk.Error, "the scheduler is shutting down", `["b"]`)
 }
 
 func TestAReservationIsNotWrittenOverAnOrderThatCameInBetween(t *testing.T) {
@@ -352,7 +352,7 @@ func TestAReservationIsNotWrittenOverAnOrderThatCameInBetween(t *testing.T) {
 			m.Status.Reservation = &v1alpha1.MigrationReservation{Node: "a", PodUID: "job-0-moved"}
 		}
 	})
-	h.want(h.ends(), fwk.Unschedulable, "has lost its reservation to pod UID job-0-moved on node a", `[]`)
+	h.want(h.ends(), fwk.Unschedulable, "has lost its reservation: it now belongs to pod UID job-0-moved on node a", `[]`)
 }
 
 func TestAReservationIsWrittenAgainAfterAChangeThatDoesNotMatter(t *testing.T) {

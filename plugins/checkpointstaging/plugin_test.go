@@ -110,7 +110,7 @@ func TestAMovedPodGoesWhereItCanBeRestored(t *testing.T) {
 			m.Status.Order = v1alpha1.OrderFreeze
 			m.Status.Reservation = &v1alpha1.MigrationReservation{Node: "too-good", PodUID: "job-0-moved"}
 		}, "[too-good]", []string{
-			"node(s) were not the one that the checkpoint is on its way to", "not the one", "not the one", "not the one", "not the one",
+			"node(s) were not the one that receives the checkpoint", "not the one", "not the one", "not the one", "not the one",
 		}},
 		{"a restart anywhere", moved(anew), func(m *v1alpha1.Migration) { m.Status.Plan.Backend = v1alpha1.BackendRestart },
 			"[good too-good old agentless garbled later]", nil},
@@ -200,7 +200,7 @@ func TestNoPodIsPreemptedToMoveAnother(t *testing.T) {
 	if result.Mode() != fwk.ModeOverride || result.NominatedNodeName != "" {
 		t.Errorf("nominated: %+v, want that no node is", result)
 	}
-	if status.Code() != fwk.UnschedulableAndUnresolvable || status.Message() != "no pod is preempted to move another" {
+	if status.Code() != fwk.UnschedulableAndUnresolvable || status.Message() != "no pods are preempted for the new pod of a migration" {
 		t.Errorf("for a pod that moves: %v, want what ends the search for victims", status)
 	}
 	if _, status := p.PostFilter(t.Context(), framework.NewCycleState(), fixtures.Pod("plain", 1, 1), nil); status.Code() != fwk.Unschedulable {

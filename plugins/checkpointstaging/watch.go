@@ -29,7 +29,7 @@ import (
 const resource = "migrations"
 
 // errReading is the error for pods until Migrations have been read.
-var errReading = errors.New("the scheduler reads the migrations for the first time; the pod is tried again when it has")
+var errReading = errors.New("the cache of migrations has not synced yet; the pod is retried once it has")
 
 // watcher reads and writes Migrations, and watches them from the first request for one. Until then it does nothing, so
 // a scheduler without migrating pods works without the kind, and without permissions for it.
@@ -72,7 +72,7 @@ func (w *watcher) begin() error {
 	}
 	var err error
 	if w.client, err = client.New(config); err != nil {
-		return fmt.Errorf("make a client for migrations: %w", err)
+		return fmt.Errorf("create a client for migrations: %w", err)
 	}
 	w.informer = cache.NewSharedIndexInformer(
 		cache.NewListWatchFromClient(w.client, resource, metav1.NamespaceAll, fields.Everything()),
@@ -85,7 +85,7 @@ func (w *watcher) begin() error {
 		UpdateFunc: func(old, obj any) { w.changed(old.(*v1alpha1.Migration), obj.(*v1alpha1.Migration)) },
 		DeleteFunc: w.notify,
 	}); err != nil {
-		return fmt.Errorf("follow migrations: %w", err)
+		return fmt.Errorf("watch migrations: %w", err)
 	}
 	if _, err := w.handle.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(_, obj any) {
@@ -95,7 +95,7 @@ func (w *watcher) begin() error {
 		},
 		DeleteFunc: w.notify,
 	}); err != nil {
-		return fmt.Errorf("follow pods: %w", err)
+		return fmt.Errorf("watch pods: %w", err)
 	}
 	go w.informer.RunWithContext(w.ctx)
 	go w.callWhenRead()
@@ -157,7 +157,7 @@ func (w *watcher) unread() error {
 	if trouble == nil {
 		return errReading
 	}
-	advice := "the scheduler tries again"
+	advice := "the scheduler retries"
 	switch {
 	case apierrors.IsNotFound(*trouble):
 		advice = "install the CustomResourceDefinition migrations." + v1alpha1.GroupName

@@ -59,7 +59,7 @@ func New(clk clock.PassiveClock, machines Machines) func(context.Context, runtim
 	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		args, ok := obj.(*configv1.EnergyPerformanceArgs)
 		if !ok {
-			return nil, fmt.Errorf("%s: arguments are %T, want *EnergyPerformanceArgs", Name, obj)
+			return nil, fmt.Errorf("%s: arguments are %T, must be *EnergyPerformanceArgs", Name, obj)
 		}
 		path := field.NewPath("pluginConfig").Key(Name).Child("args")
 		if err := configv1.ValidateEnergyPerformanceArgs(path, args).ToAggregate(); err != nil {

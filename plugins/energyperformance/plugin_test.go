@@ -182,7 +182,7 @@ func TestNoPodIsStuck(t *testing.T) {
 	}{
 		{"no profiles", known{}, []string{"arm", "xeon"}, "no MachineProfile has models"},
 		{"no API server to read them from", nil, []string{"arm", "xeon"}, "no API server"},
-		{"nodes without a type", fastAndFrugal, []string{"", ""}, "about nodes that name no machine type: all"},
+		{"nodes without a type", fastAndFrugal, []string{"", ""}, "of nodes without a machine type: all"},
 		{"types that nobody knows", fastAndFrugal, []string{"sparc", "power"}, `machine type "power", machine type "sparc": all`},
 		{"more of them than fit into an Event", fastAndFrugal, strings.Split("abcdefgh", ""), `machine type "e", 3 more: all`},
 		{"one type only", fastAndFrugal, []string{"arm", "arm"}, ""},

@@ -93,7 +93,7 @@ func (n *tariffNotes) note(s tarifffile.Status) {
 	switch {
 	case useless:
 	case s.Without > 0:
-		is = "some zones have no price: their values have expired, or are to come"
+		is = "some zones have no price: their values have expired or are for later times"
 	default:
 		is = "all zones have a price"
 	}
@@ -103,9 +103,9 @@ func (n *tariffNotes) note(s tarifffile.Status) {
 	n.last = is
 	switch {
 	case useless:
-		n.log.Info("The tariff is of no use, so joules count the same everywhere until it is", "reason", is)
+		n.log.Info("The tariff is not usable; energy has the same weight in all zones until it is", "reason", is)
 	default:
-		n.log.Info("Joules count by the tariff", "zones", s.Priced, "zonesWithout", s.Without, "note", is)
+		n.log.Info("Energy is weighted by the tariff", "zones", s.Priced, "zonesWithout", s.Without, "note", is)
 	}
 }
 
@@ -118,9 +118,9 @@ func (n *tariffNotes) tell(s tarifffile.Status) {
 	}
 	n.told = why
 	if why == "" {
-		n.recorder().Eventf(self.Object(), nil, corev1.EventTypeNormal, tarifffile.ReasonUsable, "Scheduling", "joules count by the tariff %s again", n.file)
+		n.recorder().Eventf(self.Object(), nil, corev1.EventTypeNormal, tarifffile.ReasonUsable, "Scheduling", "energy is weighted by tariff %s again", n.file)
 		return
 	}
 	n.recorder().Eventf(self.Object(), nil, corev1.EventTypeWarning, reason, "Scheduling",
-		"the tariff %s is of no use, so joules count the same everywhere until it is: %s", n.file, why)
+		"tariff %s is not usable; energy has the same weight in all zones until it is: %s", n.file, why)
 }

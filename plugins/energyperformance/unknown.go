@@ -36,10 +36,10 @@ func (p *Plugin) notKnown() {
 	}
 	p.said = lacks
 	if lacks == lacksTypes {
-		why = "no MachineProfile with models is about " + p.kinds.types()
+		why = "no MachineProfile has models of " + p.kinds.types()
 	}
 	p.handle.EventRecorder().Eventf(self.Object(), nil, corev1.EventTypeWarning, reasonUnknown, "Scheduling",
-		"%s: all nodes score alike, and pods go where the other plugins have them go", why)
+		"%s: all nodes get the same score, so the other score plugins decide", why)
 }
 
 // lacks returns why no machine is known, without the machine types. It reads the profiles again, because they may have
@@ -81,7 +81,7 @@ const mostNamed = 5
 func (k *kinds) types() string {
 	var names []string
 	for i := range k.places {
-		name := "nodes that name no machine type"
+		name := "nodes without a machine type"
 		if t := k.places[i].machineType; t != "" {
 			name = fmt.Sprintf("machine type %q", t)
 		}

@@ -70,7 +70,7 @@ func watched(ctx context.Context, handle fwk.Handle, beginning time.Duration) (*
 	context.AfterFunc(ctx, func() { watchers.Delete(config) })
 	reader, err := client.New(config)
 	if err != nil {
-		return nil, fmt.Errorf("make a client for machine profiles: %w", err)
+		return nil, fmt.Errorf("create a client for machine profiles: %w", err)
 	}
 	return w, w.follow(ctx, beginning, cache.NewListWatchFromClient(reader, resource, metav1.NamespaceNone, fields.Everything()))
 }
@@ -97,7 +97,7 @@ func (w *watcher) follow(ctx context.Context, beginning time.Duration, source ca
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("follow machine profiles: %w", err)
+		return fmt.Errorf("watch machine profiles: %w", err)
 	}
 	w.synced = handling.HasSynced
 	time.AfterFunc(beginning, func() {
@@ -159,7 +159,7 @@ func (w *watcher) tell(f fault) {
 	about := f.about.DeepCopy()
 	about.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("MachineProfile")) // lists omit it
 	w.handle.EventRecorder().Eventf(about, nil, corev1.EventTypeWarning, "InvalidMachineProfile", "Scheduling",
-		"%v; the profile is not used, and without another one nodes of machine type %q score neutral", f.err, about.Spec.MachineType)
+		"%v; the profile is ignored, and nodes of machine type %q get a neutral score unless another profile exists", f.err, about.Spec.MachineType)
 }
 
 func (w *watcher) drop(name string) {
@@ -187,6 +187,6 @@ func (w *watcher) note(ctx context.Context, r *cache.Reflector, err error) {
 	why := "MachineProfiles cannot be read: " + advice
 	w.unread.Store(&why)
 	w.told.Do(func() {
-		klog.FromContext(ctx).Info("Machine profiles cannot be read, so all nodes score neutral until they can", "plugin", Name, "err", err, "advice", advice)
+		klog.FromContext(ctx).Info("Failed to read MachineProfiles; all nodes get a neutral score until they can be read", "plugin", Name, "err", err, "advice", advice)
 	})
 }

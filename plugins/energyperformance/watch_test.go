@@ -387,7 +387,7 @@ func TestWhatIsMissingIsSaidAnewWhenItIsSomethingElse(t *testing.T) {
 	})
 	s.changes <- watch.Event{Type: watch.Added, Object: &other}
 	readIs("the other profile", func() bool { return len(w.Machines()) == 1 })
-	says("install", "no MachineProfile has models", `no MachineProfile with models is about machine type "xeon-8"`)
+	says("install", "no MachineProfile has models", `no MachineProfile has models of machine type "xeon-8"`)
 }
 
 // TestNothingIsSaidOfWhatMayYetBeKnown covers the time before the profiles have been read, and unknown nodes next to

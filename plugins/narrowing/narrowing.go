@@ -117,10 +117,10 @@ func (n *Narrower) inspectOnce() {
 	n.inspect.Do(func() {
 		n.profile = inspect(n.options.Handle, n.options.Plugin)
 		if n.options.Never {
-			n.profile.hindrance = "the plugin's arguments say so"
+			n.profile.hindrance = "the plugin's arguments disable narrowing"
 		}
 		if n.profile.hindrance != "" {
-			klog.InfoS("All nodes are looked at for every pod", "profile", n.options.Handle.ProfileName(),
+			klog.InfoS("Evaluating all nodes for every pod", "profile", n.options.Handle.ProfileName(),
 				"plugin", n.options.Plugin, "reason", n.profile.hindrance)
 		}
 	})
@@ -215,7 +215,7 @@ func Rescue(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses
 	rejection := statuses.Get(at.node)
 	at.by.rescue(klog.FromContext(ctx), pod, at.node, rejection)
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
-		fmt.Sprintf("node %s had room but was rejected by %s; the pod is tried on all nodes next", at.node, rejection.Plugin()))
+		fmt.Sprintf("node %s had room but was rejected by %s; the next attempt evaluates all nodes", at.node, rejection.Plugin()))
 }
 
 func (n *Narrower) rescue(logger klog.Logger, pod *corev1.Pod, node string, rejection *fwk.Status) {
@@ -224,7 +224,7 @@ func (n *Narrower) rescue(logger klog.Logger, pod *corev1.Pod, node string, reje
 	// not behave as the list assumes.
 	if plugin := rejection.Plugin(); plugin != "" && len(n.options.Handle.NominatedPodsForNode(node)) == 0 {
 		n.distrusted = n.options.Clock.Now().Add(distrust)
-		logger.Error(nil, "Looking at all nodes for every pod for a while", "plugin", n.options.Plugin, "until", n.distrusted,
+		logger.Error(nil, "Temporarily evaluating all nodes for every pod", "plugin", n.options.Plugin, "until", n.distrusted,
 			"reason", fmt.Sprintf("filter plugin %s rejected a node that had passed all filters of the proof", plugin),
 			"pod", klog.KObj(pod), "node", klog.KRef("", node), "rejection", rejection.Message())
 	}

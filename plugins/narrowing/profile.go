@@ -73,13 +73,13 @@ func hindrance(plugins *schedconfig.Plugins, plugin string) string {
 		}
 	}
 	if late := unread(plugins, plugin); late != "" {
-		return fmt.Sprintf("filter plugin %s has no PreFilter before that of %s, so it is not known when it may reject a node", late, plugin)
+		return fmt.Sprintf("filter plugin %s has no PreFilter before that of %s, so it is unknown when it may reject a node", late, plugin)
 	}
 	if first := plugins.PostFilter.Enabled; len(first) == 0 || first[0].Name != BestFit {
 		return fmt.Sprintf("%s is not the first PostFilter plugin, so a pod that failed while narrowed could preempt others", BestFit)
 	}
 	if weight, others := weights(plugins.Score, plugin); weight <= 100*others {
-		return fmt.Sprintf("the profile is blended: %s weighs %d, the others together %d, and strict needs more than 100 times as much",
+		return fmt.Sprintf("the profile is not strict: %s has weight %d, the other score plugins have %d together, and a strict profile requires more than 100 times as much",
 			plugin, weight, others)
 	}
 	return ""

@@ -34,7 +34,7 @@ var (
 // New returns the plugin, which takes no arguments.
 func New(_ context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	if args != nil {
-		return nil, fmt.Errorf("%s: takes no arguments, remove its pluginConfig", Name)
+		return nil, fmt.Errorf("%s: the plugin has no arguments: remove its pluginConfig", Name)
 	}
 	p := &Plugin{recorder: handle.EventRecorder()}
 	_, err := handle.SharedInformerFactory().Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{

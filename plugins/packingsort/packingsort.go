@@ -63,7 +63,7 @@ var _ fwk.QueueSortPlugin = (*Plugin)(nil)
 // New returns the plugin, which takes no arguments.
 func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	if args != nil {
-		return nil, fmt.Errorf("%s: takes no arguments, remove its pluginConfig", Name)
+		return nil, fmt.Errorf("%s: the plugin has no arguments: remove its pluginConfig", Name)
 	}
 	return &Plugin{learner: learning.Shared(ctx, handle.ClientSet()), frozen: lru.New(maxFrozen)}, nil
 }

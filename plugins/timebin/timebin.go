@@ -55,7 +55,7 @@ func New(clk clock.PassiveClock) func(context.Context, runtime.Object, fwk.Handl
 	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		args, ok := obj.(*configv1.TimeBinArgs)
 		if !ok {
-			return nil, fmt.Errorf("%s: arguments are %T, want *TimeBinArgs", Name, obj)
+			return nil, fmt.Errorf("%s: arguments are %T, must be *TimeBinArgs", Name, obj)
 		}
 		path := field.NewPath("pluginConfig").Key(Name).Child("args")
 		if err := configv1.ValidateTimeBinArgs(path, args).ToAggregate(); err != nil {
@@ -211,7 +211,7 @@ func (p *Plugin) tookPlace(ctx context.Context, binding *corev1.Binding, cause e
 	if err != nil || pod.UID != binding.UID || pod.Spec.NodeName != binding.Target.Name {
 		return false
 	}
-	klog.FromContext(ctx).Info("The binding took place although the call failed", "pod", klog.KObj(pod),
+	klog.FromContext(ctx).Info("The pod was bound although the API call failed", "pod", klog.KObj(pod),
 		"node", klog.KRef("", pod.Spec.NodeName), "error", cause)
 	return true
 }

@@ -318,7 +318,7 @@ func TestAMovedPodWhoseMigrationIsGoneIsNotBound(t *testing.T) {
 	if err := s.objects.Delete(t.Context(), s.read("m")); err != nil {
 		t.Fatal(err)
 	}
-	wantUnschedulable(t, s.client, "the pod is the new pod of a migration that is gone")
+	wantUnschedulable(t, s.client, "the pod is the new pod of a migration that no longer exists")
 	s.others("a")
 	s.pending("m")
 }
@@ -422,7 +422,7 @@ func TestNoPodIsPreemptedToMoveAnother(t *testing.T) {
 	createPreemptible(t, s.client, fixtures.Pod("victim", 100, gi, func(p *corev1.Pod) { p.Spec.NodeName = "full" }))
 	startScheduler(t, s.p, fast)
 	s.move("m", needsAVX2)
-	wantUnschedulable(t, s.client, "no pod is preempted to move another")
+	wantUnschedulable(t, s.client, "no pods are preempted for the new pod of a migration")
 	// Any other pod of that priority would have preempted it.
 	if v := s.pod("victim"); v.DeletionTimestamp != nil {
 		t.Error("the other pod was evicted")
@@ -451,7 +451,7 @@ func TestASchedulerWorksWhereMigrationsAreNotKnown(t *testing.T) {
 	s.install()
 	s.move("m", needsAVX2)
 	s.reserved("m", "good")
-	wantUnschedulable(t, s.client, "the pod is the new pod of a migration that is gone")
+	wantUnschedulable(t, s.client, "the pod is the new pod of a migration that no longer exists")
 }
 
 // TestASchedulerNeedsNoRightsToMigrationsUntilOneMoves runs a scheduler as the user that kubeadm creates for

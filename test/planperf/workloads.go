@@ -45,7 +45,7 @@ const (
 
 	aws     = "../../autoscaler/fleet/pricelist/aws/us-east-1.csv"
 	kwok    = "kwok/flavors.csv"
-	demands = "knows of no demands but room"
+	demands = "supports only pods without constraints"
 )
 
 var specs = []spec{

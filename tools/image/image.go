@@ -56,7 +56,7 @@ func Build(s Spec, binary []byte) (v1.Image, error) {
 		return io.NopCloser(bytes.NewReader(files)), nil
 	}, as...)
 	if err != nil {
-		return nil, fmt.Errorf("make layer: %w", err)
+		return nil, fmt.Errorf("create layer: %w", err)
 	}
 	image, err := mutate.Append(base, mutate.Addendum{
 		Layer:   layer,
@@ -124,14 +124,14 @@ func checkBinary(binary []byte, arch string) error {
 	}
 	want, known := machines[arch]
 	if !known {
-		return fmt.Errorf("architecture %q is not one of amd64, arm64", arch)
+		return fmt.Errorf("architecture %q must be one of amd64, arm64", arch)
 	}
 	if file.Machine != want {
-		return fmt.Errorf("binary is for %v, image for %s", file.Machine, arch)
+		return fmt.Errorf("the binary is for %v, but the image is for %s", file.Machine, arch)
 	}
 	for _, prog := range file.Progs {
 		if prog.Type == elf.PT_INTERP {
-			return fmt.Errorf("binary is dynamically linked: build it with CGO_ENABLED=0")
+			return fmt.Errorf("the binary is dynamically linked: build it with CGO_ENABLED=0")
 		}
 	}
 	return nil

@@ -127,7 +127,7 @@ func (o *options) krew(programs []program) error {
 	}
 	var out bytes.Buffer
 	if err := parsed.Execute(&out, map[string]any{"Version": o.version, "Homepage": o.homepage, "Archives": o.archives, "Platforms": platforms}); err != nil {
-		return fmt.Errorf("fill in the plugin's manifest: %w", err)
+		return fmt.Errorf("render the plugin's manifest: %w", err)
 	}
 	return o.write("supercargo-krew.yaml", out.Bytes())
 }

@@ -15,7 +15,7 @@ func (o *options) bills(programs []program) error {
 	for _, p := range programs {
 		info, err := buildinfo.ReadFile(p.file)
 		if err != nil {
-			return fmt.Errorf("read what %s is made of: %w", p.file, err)
+			return fmt.Errorf("read the build information of %s: %w", p.file, err)
 		}
 		bom := cdx.NewBOM()
 		bom.Metadata = &cdx.Metadata{
@@ -38,7 +38,7 @@ func (o *options) bills(programs []program) error {
 		bom.Components = &components
 		var out bytes.Buffer
 		if err := cdx.NewBOMEncoder(&out, cdx.BOMFileFormatJSON).SetPretty(true).Encode(bom); err != nil {
-			return fmt.Errorf("write what %s is made of: %w", p.file, err)
+			return fmt.Errorf("write the bill of materials of %s: %w", p.file, err)
 		}
 		if err := o.write(fmt.Sprintf("sbom/%s_%s_%s.cdx.json", p.name, p.os, p.arch), out.Bytes()); err != nil {
 			return err

@@ -40,12 +40,12 @@ func run(args []string) error {
 	flags.StringVar(&o.version, "version", "", "`version`, such as v0.1.0")
 	flags.StringVar(&o.revision, "revision", "", "commit")
 	created := flags.Int64("created", 0, "`seconds` since 1970 at which the source was committed")
-	flags.StringVar(&o.repository, "repository", "supercargo", "where the images are to be: `registry/path`, to which the program's name is appended")
-	flags.StringVar(&o.archives, "archives", "https://supercargo.dev/releases", "`URL` of the folder in which the archives are to be")
+	flags.StringVar(&o.repository, "repository", "supercargo", "`registry/path` of the images, to which the program's name is appended")
+	flags.StringVar(&o.archives, "archives", "https://supercargo.dev/releases", "`URL` of the folder of the archives")
 	flags.StringVar(&o.homepage, "homepage", "https://supercargo.dev", "`URL` of the project")
 	flags.StringVar(&o.source, "source", ".", "root `folder` of the repository")
 	flags.StringVar(&o.binaries, "binaries", "", "`folder` with OS/ARCH/PROGRAM")
-	flags.StringVar(&o.out, "out", "", "`folder` that is made, with all that is published")
+	flags.StringVar(&o.out, "out", "", "`folder` to create, with all published files")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func run(args []string) error {
 		return errors.New("-version, -created, -binaries and -out are required")
 	}
 	if !strings.HasPrefix(o.version, "v") {
-		return fmt.Errorf("-version=%s: it must begin with v, as the tags of images do", o.version)
+		return fmt.Errorf("-version=%s: must begin with v, as the tags of images do", o.version)
 	}
 	o.created = time.Unix(*created, 0).UTC()
 	return o.make()
@@ -63,7 +63,7 @@ func run(args []string) error {
 // release.
 func (o *options) make() error {
 	if _, err := os.Stat(o.out); !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("-out=%s: it is there already: remove it first", o.out)
+		return fmt.Errorf("-out=%s: already exists: remove it first", o.out)
 	}
 	programs, err := o.find()
 	if err != nil {
@@ -103,7 +103,7 @@ func (o *options) find() ([]program, error) {
 		found = append(found, program{filepath.Base(file), filepath.Base(filepath.Dir(arch)), filepath.Base(arch), file})
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("-binaries=%s: there is nothing like linux/amd64/PROGRAM", o.binaries)
+		return nil, fmt.Errorf("-binaries=%s: must contain files such as linux/amd64/PROGRAM", o.binaries)
 	}
 	slices.SortFunc(found, func(a, b program) int {
 		return strings.Compare(a.name+"/"+a.os+"/"+a.arch, b.name+"/"+b.os+"/"+b.arch)
@@ -142,7 +142,7 @@ func (o *options) sums() error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("sum up: %w", err)
+		return fmt.Errorf("compute the checksums: %w", err)
 	}
 	return o.write(sumsFile, lines.Bytes())
 }

@@ -104,7 +104,7 @@ func (o *options) values(content []byte, digests map[string]string) ([]byte, err
 	}
 	for part, program := range runs {
 		if digests[program] != "" && !filled[part] {
-			return nil, fmt.Errorf("values.yaml has no line \"image\" of %s to fill in", part)
+			return nil, fmt.Errorf("values.yaml has no line \"image\" of %s", part)
 		}
 	}
 	return []byte(strings.Join(lines, "\n")), nil

@@ -317,8 +317,8 @@ func TestWhatCannotBeReleasedIsRefused(t *testing.T) {
 	}{
 		"no version":               {[]string{"-created", "1", "-binaries", "b", "-out", "o"}, "-version"},
 		"a commit for a version":   {[]string{"-version", "1418832-dirty", "-created", "1", "-binaries", "b", "-out", "o"}, "must begin with v"},
-		"a folder that is there":   {[]string{"-version", "v1", "-created", "1", "-binaries", "b", "-out", there}, "there already"},
-		"no binaries":              {[]string{"-version", "v1", "-created", "1", "-binaries", there, "-out", filepath.Join(there, "o")}, "nothing like linux/amd64/PROGRAM"},
+		"a folder that is there":   {[]string{"-version", "v1", "-created", "1", "-binaries", "b", "-out", there}, "already exists"},
+		"no binaries":              {[]string{"-version", "v1", "-created", "1", "-binaries", there, "-out", filepath.Join(there, "o")}, "such as linux/amd64/PROGRAM"},
 		"a time that is not known": {[]string{"-version", "v1", "-created", "0", "-binaries", "b", "-out", "o"}, "-created"},
 	} {
 		if err := run(tc.args); err == nil || !strings.Contains(err.Error(), tc.says) {

@@ -31,7 +31,7 @@ func (d *Deferral) Saves() int64 { return d.BuyNow - d.Wait }
 
 // Reason describes the comparison.
 func (d *Deferral) Reason() string {
-	return fmt.Sprintf("%d pods wait for room that comes free: until all machines are empty again that is expected to cost $%s, and $%s if machines were bought now",
+	return fmt.Sprintf("%d pods wait for room that becomes free: the expected cost until all machines are empty again is $%s, and $%s if machines were bought now",
 		len(d.Pods), dollars.Format(d.Wait), dollars.Format(d.BuyNow))
 }
 

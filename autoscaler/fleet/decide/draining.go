@@ -56,9 +56,9 @@ func (r *round) stays(p *LeavingPod, closed time.Duration) string {
 	case !r.c.MoveServices:
 		return "services are not moved"
 	case p.Resided < closed:
-		return "it came after the node was cordoned"
+		return "it was bound after the node was cordoned"
 	case p.Resided < r.c.PodResidence:
-		return fmt.Sprintf("it has been on its node for %v, and moves after %v at the earliest", p.Resided.Round(time.Second), r.c.PodResidence)
+		return fmt.Sprintf("it has been on its node for %v and may not be moved before %v", p.Resided.Round(time.Second), r.c.PodResidence)
 	}
 	return ""
 }
@@ -87,7 +87,7 @@ func (r *round) drains() {
 		case pod != "":
 			// Only that pod keeps the node open: see FleetDecision.unused.
 			r.uncordon(Uncordoning{Node: d.Node, Cancel: true})
-			r.tell(Event{false, "Uncordoned", "Uncordon", fmt.Sprintf("node %s is uncordoned: pod %s waits for room that it has", d.Node, pod)})
+			r.tell(Event{false, "Uncordoned", "Uncordon", fmt.Sprintf("uncordoned node %s: it has room for pending pod %s", d.Node, pod)})
 		case len(d.Pods) > 0:
 			r.wake(drainPoll)
 			if len(Unhoused(&r.state, d.Node)) == 0 { // else machines may be on order
@@ -168,7 +168,7 @@ func (r *round) keeps(node *cluster.Node) bool {
 // fails returns why a drain is cancelled, or "". No pod is late within the time that the pods are expected to take.
 func (r *round) fails(d *Draining) string {
 	if !r.c.Act {
-		return "the fleet only observes"
+		return "the fleet is in mode Observe"
 	}
 	for i := range d.Pods {
 		if why := r.stays(&d.Pods[i], r.now.Sub(d.Since)); why != "" {

@@ -191,7 +191,7 @@ func (d *FleetDecision) puzzle(atOnce []placed, lessons *Lessons, now time.Time)
 				lessons.Refused(p.pod.Name, p.node.Flavor, p.node.Name, now)
 			}
 			d.Unexplained = append(d.Unexplained, planner.Unplaceable{Pod: p.pod.Name, Reason: fmt.Sprintf(
-				"has waited for %v although node %s seems to have room for it: see what its scheduler says", p.pod.Waited.Round(time.Second), p.node.Name)})
+				"has waited for %v although node %s seems to have room for it: check the events of its scheduler", p.pod.Waited.Round(time.Second), p.node.Name)})
 		}
 	}
 	slices.SortFunc(d.Unexplained, func(a, b planner.Unplaceable) int { return cmp.Compare(a.Pod, b.Pod) })
@@ -263,7 +263,7 @@ func (d *FleetDecision) giveBack(s *cluster.State, o FleetOptions, proposed clus
 	}
 	if len(s.Pending) > 0 || len(d.Plan.Machines) > 0 {
 		for _, drain := range proposed.Drains {
-			d.stays(drain.Node, "pods wait that may need the room that its pods would take")
+			d.stays(drain.Node, "pending pods may need the room that its pods would take")
 		}
 		return
 	}
@@ -271,10 +271,10 @@ func (d *FleetDecision) giveBack(s *cluster.State, o FleetOptions, proposed clus
 		n := nodes[drain.Node]
 		switch wait := paidFor(s, n) - lastCall(s) - drain.Until; {
 		case !o.UnderUsed:
-			d.stays(drain.Node, "spec.consolidation.policy lets no machine go that has pods")
+			d.stays(drain.Node, "spec.consolidation.policy does not allow releasing a machine with pods")
 		case wait >= 0:
 			d.wake(wait + 1)
-			d.stays(drain.Node, fmt.Sprintf("its pods have room elsewhere, but it is paid for; it is emptied in %v", wait.Round(time.Second)))
+			d.stays(drain.Node, fmt.Sprintf("its pods have room elsewhere, but its billing period has not ended: it will be emptied in %v", wait.Round(time.Second)))
 		case may(n):
 			d.Drains = append(d.Drains, drain)
 		default:
@@ -292,11 +292,11 @@ func (d *FleetDecision) giveBack(s *cluster.State, o FleetOptions, proposed clus
 func (d *FleetDecision) bound(n *cluster.Node, budget int, spare map[string]int) string {
 	switch {
 	case budget <= 0:
-		return "spec.consolidation.maxUnavailable lets no more machines go now"
+		return "spec.consolidation.maxUnavailable is reached"
 	case spare[n.Flavor] <= 0:
-		return "there must be as many machines of " + n.Flavor + " as there are"
+		return "flavor " + n.Flavor + " has its minimum number of machines"
 	case d.puzzled[n.Name]:
-		return "it seems to have room for a pod that waits"
+		return "it seems to have room for a pending pod"
 	}
 	return ""
 }

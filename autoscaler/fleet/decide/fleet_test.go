@@ -253,11 +253,11 @@ func TestWhatMightGoAndStaysIsToldWithTheReason(t *testing.T) {
 	}{
 		{"nothing keeps it", under(), func(*FleetOptions) {}, ""},
 		{"no machine goes", quiet(nil, node("a")), func(o *FleetOptions) { o.Empty, o.UnderUsed = false, false }, "it is empty, and spec.consolidation.policy is Never"},
-		{"only empty machines go", under(), func(o *FleetOptions) { o.UnderUsed = false }, "spec.consolidation.policy lets no machine go that has pods"},
-		{"enough are on their way out", under(), func(o *FleetOptions) { o.Budget = 0 }, "spec.consolidation.maxUnavailable lets no more machines go now"},
-		{"there must be as many", under(), func(o *FleetOptions) { o.Spare = nil }, "there must be as many machines of large as there are"},
-		{"it is paid for", paid, func(*FleetOptions) {}, "its pods have room elsewhere, but it is paid for; it is emptied in 29m50s"},
-		{"a machine is bought", under(service("p", 9)), func(*FleetOptions) {}, "pods wait that may need the room that its pods would take"},
+		{"only empty machines go", under(), func(o *FleetOptions) { o.UnderUsed = false }, "spec.consolidation.policy does not allow releasing a machine with pods"},
+		{"enough are on their way out", under(), func(o *FleetOptions) { o.Budget = 0 }, "spec.consolidation.maxUnavailable is reached"},
+		{"there must be as many", under(), func(o *FleetOptions) { o.Spare = nil }, "flavor large has its minimum number of machines"},
+		{"it is paid for", paid, func(*FleetOptions) {}, "its pods have room elsewhere, but its billing period has not ended: it will be emptied in 29m50s"},
+		{"a machine is bought", under(service("p", 9)), func(*FleetOptions) {}, "pending pods may need the room that its pods would take"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			o := all()

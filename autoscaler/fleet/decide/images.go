@@ -162,7 +162,7 @@ func (r *round) tellMisfits(news []cluster.Misfit) {
 	if m.Crashed {
 		pods, says = "pods of namespace "+m.Namespace+" that use it", fmt.Sprintf("Image %q does not run on %s, exec format error", m.Image, m.Arch)
 	}
-	text := fmt.Sprintf("%s: %s are not given %s machines for %v; pod %s stays on node %s until it is deleted", says, pods, m.Arch, misfitFor, m.Pod, m.Node)
+	text := fmt.Sprintf("%s: no %s machines are bought for %s for the next %v; pod %s stays on node %s until it is deleted", says, m.Arch, pods, misfitFor, m.Pod, m.Node)
 	if len(news) > 1 {
 		text += fmt.Sprintf(" (and %d more)", len(news)-1)
 	}

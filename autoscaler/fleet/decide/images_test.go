@@ -229,10 +229,10 @@ func TestPeopleAreToldOnceWhichImageDoesNotRunWhere(t *testing.T) {
 	}{
 		{[]cluster.Misfit{lacking("a", "riscv64")}, nil}, // the fleet has no such machines
 		{[]cluster.Misfit{lacking("a", "arm64")}, []string{
-			`Image "a" has no variant for arm64: pods that use it are not given arm64 machines for 1h0m0s; pod shop/old stays on node n until it is deleted`}},
+			`Image "a" has no variant for arm64: no arm64 machines are bought for pods that use it for the next 1h0m0s; pod shop/old stays on node n until it is deleted`}},
 		{[]cluster.Misfit{lacking("a", "arm64")}, nil},
 		{[]cluster.Misfit{crashing("b", "amd64"), crashing("b", "amd64"), crashing("c", "amd64")}, []string{
-			`Image "b" does not run on amd64, exec format error: pods of namespace shop that use it are not given amd64 machines for 1h0m0s; ` +
+			`Image "b" does not run on amd64, exec format error: no amd64 machines are bought for pods of namespace shop that use it for the next 1h0m0s; ` +
 				`pod shop/old stays on node n until it is deleted (and 1 more)`}},
 	} {
 		if diff := cmp.Diff(append([]string{}, tc.want...), told(tc.misfits...)); diff != "" {

@@ -99,9 +99,9 @@ func mostMissed(limit int, waiting func(n int) int) int {
 // whyReleased describes what a machine costs and what a replacement would cost.
 func whyReleased(s *cluster.State, n *cluster.Node) string {
 	another := cluster.Bill(n.MicroDollarsPerHour, again(s), 0)
-	text := fmt.Sprintf("it is empty, and costs $%.4f/h", float64(n.MicroDollarsPerHour)/1e6)
+	text := fmt.Sprintf("it is empty and costs $%.4f/h", float64(n.MicroDollarsPerHour)/1e6)
 	if s.BillingPeriod > 0 {
-		text += fmt.Sprintf(", paid for another %v at a time", s.BillingPeriod)
+		text += fmt.Sprintf(", billed for %v at a time", s.BillingPeriod)
 	}
-	return text + fmt.Sprintf("; pods that are expected within %v find room without it, and to start another would cost $%.6f", again(s), float64(another)/1e6)
+	return text + fmt.Sprintf("; pods expected within %v have room without it, and starting another machine would cost $%.6f", again(s), float64(another)/1e6)
 }

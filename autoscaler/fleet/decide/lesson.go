@@ -144,11 +144,11 @@ func compare(p *cluster.Pod, f *cluster.Flavor, n *cluster.Node, refuses string)
 		return lesson{}, false
 	}
 	if !fits {
-		return lesson{flavor: f.Name, size: &p.Size, why: fmt.Sprintf("%s was expected to leave %s to pods, and its last machine, node %s, leaves %s",
+		return lesson{flavor: f.Name, size: &p.Size, why: fmt.Sprintf("flavor %s was expected to leave %s for pods, but its latest machine, node %s, leaves %s",
 			f.Name, amount(f.Size), n.Name, amount(n.Capacity))}, true
 	}
 	key := demandsOf(p)
-	return lesson{flavor: f.Name, demands: &key, why: fmt.Sprintf("%s was expected to admit it, and its last machine, node %s, does not: %s", f.Name, n.Name, refuses)}, true
+	return lesson{flavor: f.Name, demands: &key, why: fmt.Sprintf("flavor %s was expected to admit it, but its latest machine, node %s, does not: %s", f.Name, n.Name, refuses)}, true
 }
 
 func amount(s packing.Size) string {
@@ -189,12 +189,23 @@ func (l *Lessons) remember(found lesson) {
 }
 
 // Refused adds the lesson that a pod stays pending although a machine of a flavor seems to have room for it. Another
-// machine of that flavor would be no better.
+// machine of that flavor would be no better. While the pod stays pending beside such a machine, the lesson is renewed;
+// when that happens again after the lesson has expired, the back-off doubles.
 func (l *Lessons) Refused(pod, flavor, node string, now time.Time) {
-	l.all = slices.DeleteFunc(l.all, func(old lesson) bool { return old.flavor == flavor && old.pod == pod })
+	fails := 0
+	l.all = slices.DeleteFunc(l.all, func(old lesson) bool {
+		same := old.flavor == flavor && old.pod == pod
+		if same {
+			fails = old.fails
+			if now.Before(old.until) {
+				fails--
+			}
+		}
+		return same
+	})
 	l.remember(lesson{
-		flavor: flavor, pod: pod, learned: now, until: now.Add(l.BackOff), fails: 1,
-		why: fmt.Sprintf("node %s of %s seemed to have room for it, but its scheduler did not use it", node, flavor),
+		flavor: flavor, pod: pod, learned: now, until: now.Add(l.BackOff << min(fails, mostDoublings)), fails: fails + 1,
+		why: fmt.Sprintf("node %s of flavor %s seemed to have room for it, but its scheduler did not use it", node, flavor),
 	})
 	l.shared = nil
 }
@@ -215,7 +226,7 @@ func (l *Lessons) Except(p *cluster.Pod, now time.Time) *planner.Exceptions {
 		if flavors == nil {
 			flavors = map[string]string{}
 		}
-		flavors[old.flavor] = fmt.Sprintf("%s; it is tried again after %s", old.why, old.until.UTC().Format("15:04:05"))
+		flavors[old.flavor] = fmt.Sprintf("%s; in back-off until %s", old.why, old.until.UTC().Format("15:04:05"))
 		fmt.Fprintf(&key, "%d ", i)
 	}
 	if flavors == nil {

@@ -169,6 +169,41 @@ func TestALessonFromAMachineThatIsStillThereIsNotTakenTwice(t *testing.T) {
 	}
 }
 
+// TestAFlavorThatAPodKeepsNotUsingIsAvoidedForTwiceAsLongEachTime buys a machine for a pod whose scheduler never uses
+// it, and releases it three minutes later.
+func TestAFlavorThatAPodKeepsNotUsingIsAvoidedForTwiceAsLongEachTime(t *testing.T) {
+	l := &Lessons{BackOff: 5 * minute}
+	var tries []time.Duration
+	var ordered time.Time
+	for at := time.Duration(0); at < 8*time.Hour; at += 10 * time.Second {
+		now := midnight.Add(at)
+		p := service("p", 4)
+		p.Waited = at
+		var nodes []cluster.Node
+		age := now.Sub(ordered)
+		there := !ordered.IsZero() && age >= minute && age < 3*minute
+		if there {
+			nodes = append(nodes, machineOf("small", "a", age-minute, 4))
+		}
+		s := quiet(podsOf(p), nodes...)
+		s.Flavors = s.Flavors[1:] // small
+		inFlight := !ordered.IsZero() && age < minute
+		if d := Fleet(s, FleetOptions{Buy: true, Lessons: l}, mover(), now); len(d.Plan.Machines) > 0 && !inFlight && !there {
+			tries, ordered = append(tries, at), now
+		}
+	}
+	// The last time that the pod is seen not to use the room is three minutes after the attempt.
+	var gaps []time.Duration
+	for i := 1; i < len(tries); i++ {
+		gaps = append(gaps, (tries[i] - tries[i-1]).Round(minute))
+	}
+	for i, want := range []time.Duration{8, 13, 23, 43, 83, 83} {
+		if i >= len(gaps) || gaps[i] != want*minute {
+			t.Fatalf("the flavor is tried after %v", gaps)
+		}
+	}
+}
+
 // TestAPodThatDoesNotUseTheRoomOfAMachineGetsNoOtherOfThatFlavor gives other pods the room that the scheduler has not
 // given to the pod.
 func TestAPodThatDoesNotUseTheRoomOfAMachineGetsNoOtherOfThatFlavor(t *testing.T) {

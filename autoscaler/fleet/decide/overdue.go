@@ -82,7 +82,7 @@ func (r *round) abandon() {
 		if a.New > 0 {
 			a.Avoidance = r.avoid(f.Name)
 			r.tell(Event{true, "MachineAbandoned", "Abandon", fmt.Sprintf(
-				"%d machines of %s did not come (%s); it is in back-off until %s", a.New, f.Name, a.Why, a.Until.UTC().Format("15:04:05"))})
+				"abandoned %d machines of flavor %s: %s; the flavor is in back-off until %s", a.New, f.Name, a.Why, a.Until.UTC().Format("15:04:05"))})
 		}
 		r.actions.Abandoned = append(r.actions.Abandoned, a)
 		if a.changes() {
@@ -115,7 +115,7 @@ func (r *round) unorder(flavor string, n int) {
 func (r *round) abandonment(f *Flavor, late []overdue, missing int) Abandonment {
 	a := Abandonment{
 		Avoidance: Avoidance{Flavor: f.Name}, Missing: missing, Want: f.Want,
-		Why: fmt.Sprintf("the MachineDeployment has made %d machines less than it is to have", missing),
+		Why: fmt.Sprintf("the MachineDeployment has %d machines fewer than desired", missing),
 	}
 	most := max(0, f.Want-f.Min)
 	for _, l := range late {
@@ -222,7 +222,7 @@ func (m *Machine) whyLate(timeout time.Duration) string {
 			why = fmt.Sprintf("node %s has not been ready since %s", n.Name, n.Changed.UTC().Format(time.RFC3339))
 		}
 		if n.Remains.Pods > 0 {
-			why += fmt.Sprintf(", and the grace periods of the %d pods on it, which are being deleted, are over", n.Remains.Pods)
+			why += fmt.Sprintf(", and the grace periods of the %d terminating pods on it are over", n.Remains.Pods)
 		}
 		return why
 	case m.Waits != "":
@@ -247,10 +247,10 @@ func (o *Observation) Dead(now time.Time) []string {
 		}
 		switch {
 		case n.Remains.Lost != "":
-			kept = append(kept, fmt.Sprintf("node %s is not ready and pod %s on it is not being deleted, so that it may still run: delete the pod, or set taint %s on the node if its machine is off",
+			kept = append(kept, fmt.Sprintf("node %s is not ready, and pod %s on it is not being deleted and may still run: delete the pod, or set taint %s on the node if its machine is off",
 				n.Name, n.Remains.Lost, corev1.TaintNodeOutOfService))
 		case f.Want <= f.Min:
-			kept = append(kept, fmt.Sprintf("node %s is not ready and its flavor %s has no more machines than it must have: replace the machine", n.Name, m.Flavor))
+			kept = append(kept, fmt.Sprintf("node %s is not ready, and its flavor %s has its minimum number of machines: replace the machine", n.Name, m.Flavor))
 		}
 	}
 	slices.SortFunc(kept, strings.Compare)

@@ -72,7 +72,7 @@ func TestAReleaseNamesWhatItSaves(t *testing.T) {
 	s.BillingPeriod = minute
 	s.Nodes[0].Age = minute
 	got := Fleet(s, all(), mover(), midnight).Release[0].Reason
-	want := "it is empty, and costs $3.6000/h, paid for another 1m0s at a time; pods that are expected within 2m0s find room without it, and to start another would cost $0.120000"
+	want := "it is empty and costs $3.6000/h, billed for 1m0s at a time; pods expected within 2m0s have room without it, and starting another machine would cost $0.120000"
 	if got != want {
 		t.Errorf("reason %q, want %q", got, want)
 	}

@@ -409,7 +409,7 @@ func (r *round) keepsTaint(m *Machine, taint string) bool {
 		return false
 	}
 	r.tell(Event{true, "TaintRemains", "Wait", fmt.Sprintf(
-		"node %s of %s still has taint %s %v after it was ordered, and counts as tainted from now on: see what was to remove it, or state it among the taints of the flavor",
+		"node %s of flavor %s still has taint %s %v after its machine was ordered, so the taint counts as permanent: check the component that should remove it, or add it to the taints of the flavor",
 		m.Key, m.Flavor, taint, r.flavors[m.Flavor].JoinTimeout)})
 	used := func(n cluster.Node) bool { return n.Name == m.Key && len(n.Pods) > 0 }
 	if !slices.ContainsFunc(r.state.Nodes, used) {
@@ -502,7 +502,7 @@ func (r *round) complete(s *cluster.State) {
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
 		if r.keeps(n) {
-			n.Kept, n.KeptFor = true, cmp.Or(n.KeptFor, "it could not be emptied, and is in back-off: "+r.m.kept[n.Name].why)
+			n.Kept, n.KeptFor = true, cmp.Or(n.KeptFor, "it could not be drained and is in back-off: "+r.m.kept[n.Name].why)
 		}
 		if r.uncordoned[n.Name] && !r.m.stillCordoned[n.Name] {
 			open(n)

@@ -48,10 +48,10 @@ var read = struct {
 // Cost: O(n) at the first call for n types, O(1) later.
 func Read(list, region string) ([]catalogue.Flavor, error) {
 	if !slices.Contains(Lists(), list) {
-		return nil, fmt.Errorf("there is no price list %q: there are %s", list, strings.Join(Lists(), ", "))
+		return nil, fmt.Errorf("price list %q is unknown, must be one of %s", list, strings.Join(Lists(), ", "))
 	}
 	if !slices.Contains(Regions(list), region) {
-		return nil, fmt.Errorf("the price list %s has no region %q: it has %s; give prices of your own as a catalogue", list, region, strings.Join(Regions(list), ", "))
+		return nil, fmt.Errorf("region %q of price list %s is unknown, must be one of %s: provide your own prices as a catalogue", region, list, strings.Join(Regions(list), ", "))
 	}
 	read.Lock()
 	defer read.Unlock()

@@ -97,7 +97,7 @@ func (p *Provider) model(ctx context.Context, spec *v1alpha1.MachineTemplate) (*
 	d := &clusterv1.MachineDeployment{}
 	if err := p.live.Get(ctx, name, d); apierrors.IsNotFound(err) {
 		return nil, &provider.Refused{Reason: "TemplateMissing", Message: fmt.Sprintf(
-			"spec.clusterAPI.templates: there is no MachineDeployment %s: make it, with 0 replicas, or name another", name)}
+			"spec.clusterAPI.templates: MachineDeployment %s does not exist: create it with 0 replicas, or specify another", name)}
 	} else if err != nil {
 		return nil, fmt.Errorf("read MachineDeployment %s: %w", name, err)
 	}
@@ -128,20 +128,20 @@ func (m *model) findField() error {
 		return &provider.Refused{Reason: reason, Message: fmt.Sprintf("spec.clusterAPI.templates[%s]", m.spec.MachineDeployment) + fmt.Sprintf(format, args...)}
 	}
 	if len(fields) == 0 && slices.Contains(oneSized, kind) {
-		return refused("InstanceTypeFieldUnknown", ": %s has no instance type, its machines are all of one size: name MachineDeployments in "+
-			"spec.clusterAPI.names or selector, with the annotations %s and %s for what a machine holds and %s for its price",
+		return refused("InstanceTypeFieldUnknown", ": %s has no instance type, because its machines are all of one size: specify MachineDeployments in "+
+			"spec.clusterAPI.names or selector, with the annotations %s and %s for the capacity of a machine and %s for its price",
 			kind, annotationCPU, annotationMemory, v1alpha1.AnnotationPricePerHour)
 	}
 	if len(fields) == 0 {
-		return refused("InstanceTypeFieldUnknown", ".instanceTypeField: nothing is known of %s: say where it holds the instance type", kind)
+		return refused("InstanceTypeFieldUnknown", ".instanceTypeField is required for %s: specify the field that contains the instance type", kind)
 	}
 	at := slices.IndexFunc(fields, m.hasText)
 	if at < 0 {
-		return refused("InstanceTypeFieldMissing", ".instanceTypeField: %s %s holds no text in %s: set an instance type there, or name another field",
+		return refused("InstanceTypeFieldMissing", ".instanceTypeField: %s %s has no text in %s: set an instance type there, or specify another field",
 			kind, m.template.GetName(), strings.Join(fields, " or "))
 	}
 	if preceding := precedingFields[kind][fields[at]]; preceding != "" && m.hasText(preceding) {
-		return refused("InstanceTypeFieldOverridden", ".instanceTypeField: %s %s holds a text in %s, which takes precedence over %s: remove it there, or name that field",
+		return refused("InstanceTypeFieldOverridden", ".instanceTypeField: %s %s has a text in %s, which takes precedence over %s: remove it there, or specify that field",
 			kind, m.template.GetName(), preceding, fields[at])
 	}
 	m.field = strings.Split(fields[at], ".")
@@ -198,10 +198,10 @@ func chosenTypes(spec *v1alpha1.MachineTemplate, all []catalogue.Flavor) ([]*cat
 	switch {
 	case len(unknown) > 0:
 		return nil, &provider.Refused{Reason: "InstanceTypesUnknown", Message: fmt.Sprintf(
-			"spec.clusterAPI.templates[%s].instanceTypes: spec.pricing knows no instance type that matches %s", spec.MachineDeployment, strings.Join(unknown, ", "))}
+			"spec.clusterAPI.templates[%s].instanceTypes: spec.pricing contains no instance type that matches %s", spec.MachineDeployment, strings.Join(unknown, ", "))}
 	case len(chosen) == 0:
 		return nil, &provider.Refused{Reason: "InstanceTypesUnknown", Message: fmt.Sprintf(
-			"spec.clusterAPI.templates[%s]: spec.pricing knows no instance type of architecture %s that it may be used with", spec.MachineDeployment, cmp.Or(spec.Architecture, defaultArch))}
+			"spec.clusterAPI.templates[%s]: spec.pricing contains no instance type of architecture %s for this template", spec.MachineDeployment, cmp.Or(spec.Architecture, defaultArch))}
 	}
 	return chosen, nil
 }
@@ -296,7 +296,7 @@ func ownLabels(model map[string]string) map[string]string {
 }
 
 // retired is why no more machines are bought of a MachineDeployment that the fleet has created.
-const retired = "its template, the instance types or the catalogue have changed since it was made: its machines continue until they are empty"
+const retired = "its template, the instance types or the catalogue have changed since it was created: its machines are kept until they are empty"
 
 // flavorsOf returns the flavors of a fleet with templates: those of the offers, and those of the MachineDeployments
 // created for it earlier.

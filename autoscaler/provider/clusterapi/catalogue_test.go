@@ -456,18 +456,18 @@ func TestATemplateThatCannotBeUsedRefusesTheFleet(t *testing.T) {
 		change       func(*v1alpha1.MachineTemplate)
 		reason, want string
 	}{
-		{"there is no MachineDeployment", aws, nil, "TemplateMissing", "there is no MachineDeployment machines/workers"},
+		{"there is no MachineDeployment", aws, nil, "TemplateMissing", "MachineDeployment machines/workers does not exist"},
 		{"there is no infrastructure template", []client.Object{aws[0], toCopy()}, nil, "TemplateMissing", "AWSMachineTemplate workers of MachineDeployment machines/workers cannot be read"},
 		{"there is no such kind", []client.Object{toCopy()}, nil, "TemplateMissing", "AWSMachineTemplate workers"},
 		{"its kind follows no contract", append(foreign, toCopy()), nil, "TemplateMissing", "has neither of the labels cluster.x-k8s.io/v1beta2 and cluster.x-k8s.io/v1beta1"},
-		{"the field is not there", append(silent, toCopy()), nil, "InstanceTypeFieldMissing", "AWSMachineTemplate workers holds no text in spec.template.spec.instanceType"},
+		{"the field is not there", append(silent, toCopy()), nil, "InstanceTypeFieldMissing", "AWSMachineTemplate workers has no text in spec.template.spec.instanceType"},
 		{"the field holds a number", append(number, toCopy()), nil, "InstanceTypeFieldMissing", "spec.template.spec.instanceType"},
-		{"another field was said", append(aws, toCopy()), func(m *v1alpha1.MachineTemplate) { m.InstanceTypeField = "spec.template.spec.flavor" }, "InstanceTypeFieldMissing", "holds no text in spec.template.spec.flavor"},
+		{"another field was said", append(aws, toCopy()), func(m *v1alpha1.MachineTemplate) { m.InstanceTypeField = "spec.template.spec.flavor" }, "InstanceTypeFieldMissing", "has no text in spec.template.spec.flavor"},
 		{"the field lies below a text", append(aws, toCopy()), func(m *v1alpha1.MachineTemplate) { m.InstanceTypeField = "spec.template.spec.instanceType.name" }, "InstanceTypeFieldMissing", "instanceType.name"},
-		{"nothing is known of the kind", append(other, unknown), nil, "InstanceTypeFieldUnknown", "nothing is known of OtherMachineTemplate"},
-		{"machines of the kind are all of one size", append(host, docker), nil, "InstanceTypeFieldUnknown", "name MachineDeployments in spec.clusterAPI.names or selector"},
+		{"nothing is known of the kind", append(other, unknown), nil, "InstanceTypeFieldUnknown", "is required for OtherMachineTemplate"},
+		{"machines of the kind are all of one size", append(host, docker), nil, "InstanceTypeFieldUnknown", "specify MachineDeployments in spec.clusterAPI.names or selector"},
 		{"another field takes precedence", append(twice, openStack), nil, "InstanceTypeFieldOverridden", "spec.template.spec.flavorID, which takes precedence over spec.template.spec.flavor"},
-		{"none of the fields is there", append(without, openStack), nil, "InstanceTypeFieldMissing", "holds no text in spec.template.spec.flavor or spec.template.spec.flavor.filter.name"},
+		{"none of the fields is there", append(without, openStack), nil, "InstanceTypeFieldMissing", "has no text in spec.template.spec.flavor or spec.template.spec.flavor.filter.name"},
 		{"an instance type is unknown", append(aws, toCopy()), func(m *v1alpha1.MachineTemplate) { m.InstanceTypes = []string{"m7i.large", "m9x.*"} }, "InstanceTypesUnknown", "no instance type that matches m9x.*"},
 		{"all are for another architecture", append(aws, toCopy()), func(m *v1alpha1.MachineTemplate) { m.Architecture = "s390x" }, "InstanceTypesUnknown", "no instance type of architecture s390x"},
 	} {

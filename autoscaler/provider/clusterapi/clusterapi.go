@@ -117,7 +117,7 @@ func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 	for _, name := range p.spec.Names {
 		if !slices.ContainsFunc(found.Flavors, func(f provider.Flavor) bool { return f.Name == name }) {
 			found.Flavors = append(found.Flavors, provider.Flavor{
-				Name: name, Named: true, Problem: fmt.Sprintf("there is no MachineDeployment %s/%s", p.spec.Namespace, name),
+				Name: name, Named: true, Problem: fmt.Sprintf("MachineDeployment %s/%s does not exist", p.spec.Namespace, name),
 			})
 		}
 	}
@@ -305,7 +305,7 @@ func (p *Provider) lacks(ctx context.Context, flavor string, most int) error {
 		}
 	}
 	if there > most {
-		return fmt.Errorf("scale MachineDeployment %s/%s down to %d replicas: it has made %d machines by now: %w",
+		return fmt.Errorf("scale MachineDeployment %s/%s down to %d replicas: it has %d machines by now: %w",
 			p.spec.Namespace, flavor, most, there, provider.ErrChanged)
 	}
 	return nil
@@ -412,7 +412,7 @@ func (p *Provider) clearMarks(ctx context.Context, flavor string, replicas int, 
 			continue
 		}
 		if err := p.setMark(ctx, m.Name, "null"); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("take the mark off Machine %s/%s: %w", p.spec.Namespace, m.Name, err)
+			return fmt.Errorf("remove the deletion mark from Machine %s/%s: %w", p.spec.Namespace, m.Name, err)
 		}
 	}
 	return nil

@@ -557,7 +557,7 @@ func TestObserveListsWhatTheSpecChooses(t *testing.T) {
 		spec             v1alpha1.ClusterAPIFlavors
 		flavors, machine []string
 	}{
-		{"by name, one of which there is not", v1alpha1.ClusterAPIFlavors{Names: []string{"none", "b"}}, []string{"b", "none: there is no MachineDeployment machines/none"}, []string{"m-b"}},
+		{"by name, one of which there is not", v1alpha1.ClusterAPIFlavors{Names: []string{"none", "b"}}, []string{"b", "none: MachineDeployment machines/none does not exist"}, []string{"m-b"}},
 		{"by label", v1alpha1.ClusterAPIFlavors{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"fleet": "x"}}}, []string{"a", "b"}, []string{"m-b"}},
 		{"all", v1alpha1.ClusterAPIFlavors{Selector: &metav1.LabelSelector{}}, []string{"a", "b", "c"}, []string{"m-b", "m-c"}},
 	}
@@ -704,7 +704,7 @@ func TestSizesComeFromTheInfrastructureTemplate(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if f := found.Flavors[0]; !strings.Contains(f.Problem, "nothing says what its machines hold") {
+		if f := found.Flavors[0]; !strings.Contains(f.Problem, "the capacity of its machines is unknown") {
 			t.Errorf("%s: the problem is %q", name, f.Problem)
 		}
 	}

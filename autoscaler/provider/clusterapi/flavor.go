@@ -91,8 +91,8 @@ func warning(d *clusterv1.MachineDeployment) string {
 	if timeout >= v1alpha1.DefaultMigrationDeadline {
 		return ""
 	}
-	return fmt.Sprintf("spec.template.spec.deletion.nodeDrainTimeoutSeconds of the MachineDeployment lets a machine go with the pods on it after %v, "+
-		"and a Migration may take %v: set 0, which waits without limit, or more", timeout, v1alpha1.DefaultMigrationDeadline)
+	return fmt.Sprintf("spec.template.spec.deletion.nodeDrainTimeoutSeconds of the MachineDeployment allows deleting a machine with its pods after %v, "+
+		"but a Migration may take %v: set it to 0, which waits without limit, or raise it", timeout, v1alpha1.DefaultMigrationDeadline)
 }
 
 // problem describes why no machine can be bought.
@@ -105,10 +105,10 @@ func problem(d *clusterv1.MachineDeployment, f *provider.Flavor, r *reading) str
 	case hasKey(d.Annotations, clusterv1.PausedAnnotation) || d.Spec.Paused != nil && *d.Spec.Paused:
 		return "the MachineDeployment is paused"
 	case f.Size.MilliCPU <= 0 || f.Size.MemoryBytes <= 0:
-		return fmt.Sprintf("nothing says what its machines hold: it has no node, its infrastructure template no status.capacity; "+
+		return fmt.Sprintf("the capacity of its machines is unknown, because it has no node and its infrastructure template has no status.capacity: "+
 			"set the annotations %s and %s", annotationCPU, annotationMemory)
 	case f.Min > f.Max:
-		return fmt.Sprintf("the annotation %s is %d, more than %s, which is %d",
+		return fmt.Sprintf("the annotation %s is %d, must be at most %s, which is %d",
 			clusterv1.AutoscalerMinSizeAnnotation, f.Min, clusterv1.AutoscalerMaxSizeAnnotation, f.Max)
 	}
 	return ""
@@ -121,7 +121,7 @@ type reading struct {
 }
 
 func (r *reading) fault(key, want string) {
-	r.faults = append(r.faults, fmt.Sprintf("the annotation %s is %q: want %s", key, r.annotations[key], want))
+	r.faults = append(r.faults, fmt.Sprintf("the annotation %s is %q, must be %s", key, r.annotations[key], want))
 }
 
 func (r *reading) count(key string, otherwise int) int {

@@ -29,14 +29,14 @@ func (p *Provider) create(ctx context.Context, o *offer, replicas int) error {
 		return err
 	}
 	if err := p.writer.Create(ctx, template); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("make %s %s/%s: %w", template.GetKind(), p.spec.Namespace, o.name, err)
+		return fmt.Errorf("create %s %s/%s: %w", template.GetKind(), p.spec.Namespace, o.name, err)
 	}
 	err = p.writer.Create(ctx, o.deployment(p.fleet.Name, replicas))
 	if apierrors.IsAlreadyExists(err) { // since the attempt to scale
 		return p.scale(ctx, o.name, 0, replicas)
 	}
 	if err != nil {
-		return fmt.Errorf("make MachineDeployment %s/%s: %w", p.spec.Namespace, o.name, err)
+		return fmt.Errorf("create MachineDeployment %s/%s: %w", p.spec.Namespace, o.name, err)
 	}
 	return nil
 }
@@ -74,7 +74,7 @@ func (p *Provider) Clean(ctx context.Context) error {
 			return p.writer.Delete(ctx, d, client.Preconditions{UID: &d.UID, ResourceVersion: &d.ResourceVersion})
 		})
 		if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("remove MachineDeployment %s/%s: %w", d.Namespace, d.Name, err)
+			return fmt.Errorf("delete MachineDeployment %s/%s: %w", d.Namespace, d.Name, err)
 		}
 	}
 	p.unused = nil
@@ -103,7 +103,7 @@ func (p *Provider) removeTemplates(ctx context.Context) error {
 			}
 			err := p.templates.unlessBought(p.key(t.GetName()), func() error { return p.writer.Delete(ctx, t) })
 			if client.IgnoreNotFound(err) != nil {
-				return fmt.Errorf("remove %s %s/%s: %w", t.GetKind(), t.GetNamespace(), t.GetName(), err)
+				return fmt.Errorf("delete %s %s/%s: %w", t.GetKind(), t.GetNamespace(), t.GetName(), err)
 			}
 		}
 	}

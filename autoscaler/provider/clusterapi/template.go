@@ -146,7 +146,7 @@ func (t *Templates) object(ctx context.Context, live client.Reader, namespace st
 var contracts = []string{"cluster.x-k8s.io/v1beta2", "cluster.x-k8s.io/v1beta1"}
 
 // errNoContract reports that a kind does not belong to a provider of cluster-api.
-var errNoContract = fmt.Errorf("the definition of its kind has neither of the labels %s, which say what version cluster-api reads", strings.Join(contracts, " and "))
+var errNoContract = fmt.Errorf("its CRD has neither of the labels %s, which state the version that cluster-api reads", strings.Join(contracts, " and "))
 
 // version returns the version in which cluster-api reads a kind: the newest that follows the newest contract.
 func (t *Templates) version(ctx context.Context, live client.Reader, ref clusterv1.ContractVersionedObjectReference) (string, error) {

@@ -33,7 +33,7 @@ func (p *Provider) Buy(ctx context.Context, intent, flavor string, from, to int)
 	}
 	o, ok := stock.find(p.spec, flavor)
 	if !ok {
-		return fmt.Errorf("buy %s, which is not offered any more: %w", flavor, provider.ErrChanged)
+		return fmt.Errorf("buy %s: it is no longer offered: %w", flavor, provider.ErrChanged)
 	}
 	u, err := readUserData(ctx, p.clouds.Live, p.spec.UserData)
 	if err != nil {
@@ -74,7 +74,7 @@ func (p *Provider) missing(ctx context.Context, s *session, intent, flavor strin
 		}
 	}
 	if others != from {
-		return nil, fmt.Errorf("buy %s, of which there were to be %d: there are %d: %w", flavor, from, others, provider.ErrChanged)
+		return nil, fmt.Errorf("buy %s: expected %d servers, found %d: %w", flavor, from, others, provider.ErrChanged)
 	}
 	var missing []int
 	for i := range to - from {
@@ -162,7 +162,7 @@ func (p *Provider) decide(ctx context.Context, s *session, flavor string, err er
 		return p.refuse(ctx, s, flavor, "", fmt.Errorf("buy %s: %s: %w", flavor, said, provider.ErrChanged))
 	case unfit:
 		p.cloud.forgetStock()
-		return p.refuse(ctx, s, flavor, "the cloud refuses to make such a server: "+said, fmt.Errorf("buy %s: %s: %w", flavor, said, provider.ErrChanged))
+		return p.refuse(ctx, s, flavor, "the cloud refuses to create such a server: "+said, fmt.Errorf("buy %s: %s: %w", flavor, said, provider.ErrChanged))
 	case locked, unknown:
 	}
 	return p.loggedOut(s.login.explain("create a server of flavor "+flavor, err))
@@ -218,7 +218,7 @@ func (p *Provider) Release(ctx context.Context, _, flavor string, from int, mach
 		}
 	}
 	if len(staying) != from-len(machines) {
-		return fmt.Errorf("give %d of %d %s back: %d would stay: %w", len(machines), from, flavor, len(staying), provider.ErrChanged)
+		return fmt.Errorf("release %d of %d servers of %s: %d would remain: %w", len(machines), from, flavor, len(staying), provider.ErrChanged)
 	}
 	return p.deleteAll(ctx, s, asked)
 }

@@ -101,10 +101,10 @@ func (p *Provider) cleanNodes(ctx context.Context) error {
 		case err == nil:
 			continue // it has lost its tags, so it is not ours
 		case statusOf(err) != http.StatusNotFound:
-			return p.loggedOut(p.session.login.explain("look for server "+id, err))
+			return p.loggedOut(p.session.login.explain("get server "+id, err))
 		}
 		if err := p.clouds.Writer.Delete(ctx, n, client.Preconditions{UID: new(n.UID)}); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("delete node %s, whose server has gone: %w", name, err)
+			return fmt.Errorf("delete node %s of a deleted server: %w", name, err)
 		}
 	}
 	return nil

@@ -118,15 +118,15 @@ func (l *login) explain(what string, err error) error {
 	case 0:
 	case http.StatusUnauthorized:
 		return &provider.Refused{Reason: reasonCredentials, Message: fmt.Sprintf(
-			"%s refuses the credentials in %s: %s Correct them, or make new ones.", l.auth.IdentityEndpoint, l.where, sentence(messageOf(err)))}
+			"%s rejects the credentials in %s: %s Correct them, or create new ones.", l.auth.IdentityEndpoint, l.where, sentence(messageOf(err)))}
 	case http.StatusForbidden:
 		return &provider.Refused{Reason: "Forbidden", Message: fmt.Sprintf(
-			"the user of %s may not %s: %s Give it a role in the project that allows for it, such as member.", l.where, what, sentence(messageOf(err)))}
+			"the user of %s may not %s: %s Assign a role in the project that allows it, such as member.", l.where, what, sentence(messageOf(err)))}
 	}
 	var noEndpoint *gophercloud.ErrEndpointNotFound
 	if errors.As(err, &noEndpoint) {
 		return &provider.Refused{Reason: "EndpointMissing", Message: fmt.Sprintf(
-			"cannot %s: the catalogue of %s has no such service in region %q: see spec.openStack.region and region_name in %s",
+			"cannot %s: the catalogue of %s has no such service in region %q: check spec.openStack.region and region_name in %s",
 			what, l.auth.IdentityEndpoint, l.endpoint.Region, l.where)}
 	}
 	return &fault{what, err}

@@ -53,7 +53,7 @@ func (s *stock) offers(spec *v1alpha1.OpenStackServers) []offer {
 	for _, name := range s.missing {
 		for _, zone := range zones {
 			all = append(all, offer{name: offerName(name, zone), zone: zone, nova: flavors.Flavor{Name: name}, named: true, problem: fmt.Sprintf(
-				"spec.openStack.flavors names %q and the project sees no such flavor: correct the name, or have the flavor made or shared", name)})
+				"spec.openStack.flavors: the project has access to no flavor %q: correct the name, or have the flavor created or shared", name)})
 		}
 	}
 	return all
@@ -73,18 +73,18 @@ func (s *stock) problem(f *flavors.Flavor, zone string) string {
 	if zone != "" {
 		switch available, ok := s.zones[zone]; {
 		case !ok:
-			return fmt.Sprintf("spec.openStack.availabilityZones names %q and the cloud has no such zone", zone)
+			return fmt.Sprintf("spec.openStack.availabilityZones: the cloud has no zone %q", zone)
 		case !available:
-			return fmt.Sprintf("the cloud says that availability zone %q is not available", zone)
+			return fmt.Sprintf("the cloud reports availability zone %q as not available", zone)
 		}
 	}
 	switch {
 	case f.Disk == 0:
-		return fmt.Sprintf("flavor %s has no disk for the image: choose one that has", f.Name)
+		return fmt.Sprintf("flavor %s has no disk for the image: use a flavor with a disk", f.Name)
 	case f.Disk < s.image.MinDiskGigabytes:
-		return fmt.Sprintf("the disk of flavor %s has %d GB, image %s needs %d", f.Name, f.Disk, s.image.Name, s.image.MinDiskGigabytes)
+		return fmt.Sprintf("the disk of flavor %s has %d GB, but image %s needs %d", f.Name, f.Disk, s.image.Name, s.image.MinDiskGigabytes)
 	case f.RAM < s.image.MinRAMMegabytes:
-		return fmt.Sprintf("flavor %s has %d MiB of memory, image %s needs %d", f.Name, f.RAM, s.image.Name, s.image.MinRAMMegabytes)
+		return fmt.Sprintf("flavor %s has %d MiB of memory, but image %s needs %d", f.Name, f.RAM, s.image.Name, s.image.MinRAMMegabytes)
 	}
 	return ""
 }
@@ -110,7 +110,7 @@ func (o *offer) flavor(fleet *v1alpha1.NodeFleet, spec *v1alpha1.OpenStackServer
 		f.Seen = true
 	}
 	if f.Problem == "" && (f.Size.MilliCPU <= 0 || f.Size.MemoryBytes <= 0) {
-		f.Problem = fmt.Sprintf("flavor %s has no more than spec.openStack.reserved keeps from pods", o.nova.Name)
+		f.Problem = fmt.Sprintf("spec.openStack.reserved leaves no room for pods on flavor %s", o.nova.Name)
 	}
 	return f
 }

@@ -68,7 +68,7 @@ func matchNodes(all []servers.Server, nodes map[string]*corev1.Node, fleet strin
 func (m *matching) remember(known map[string]knownNode, nodes map[string]*corev1.Node) {
 	for id, had := range known {
 		if n := nodes[had.name]; n != nil && n.UID == had.uid && m.nodes[id] == nil && m.doubts[id] == "" {
-			m.doubts[id] = fmt.Sprintf("node %s was on it when it was last seen, and says no longer that it is", had.name)
+			m.doubts[id] = fmt.Sprintf("node %s was on it, but no longer identifies it as its server", had.name)
 		}
 	}
 }
@@ -104,7 +104,7 @@ func (m *matcher) read(n *corev1.Node) {
 	case said == "" && !elsewhere(n):
 		m.certain[system] = append(m.certain[system], n)
 	case system != "" && system != said:
-		m.doubt(n, fmt.Sprintf("node %s has its system UUID or provider ID, and these are of two machines: %s and %s", n.Name, system, n.Spec.ProviderID), system, m.ids[said])
+		m.doubt(n, fmt.Sprintf("the system UUID and the provider ID of node %s belong to different machines, %s and %s", n.Name, system, n.Spec.ProviderID), system, m.ids[said])
 		m.disputed[system], m.disputed[said] = true, true
 	case m.ids[said] != "":
 		m.certain[said] = append(m.certain[said], n)
@@ -132,9 +132,9 @@ func (m *matcher) readRest(n *corev1.Node) {
 	case len(common) == 1:
 		m.likely[common[0]] = append(m.likely[common[0]], likely{n, kinds})
 	case len(common) == 0:
-		m.doubt(n, fmt.Sprintf("the machine ID, name and addresses of node %s are of several servers", n.Name), union...)
+		m.doubt(n, fmt.Sprintf("the machine ID, name and addresses of node %s belong to different servers", n.Name), union...)
 	default:
-		m.doubt(n, fmt.Sprintf("the machine ID, name or addresses of node %s are those of several servers", n.Name), common...)
+		m.doubt(n, fmt.Sprintf("the machine ID, name or addresses of node %s match several servers", n.Name), common...)
 	}
 }
 
@@ -172,7 +172,7 @@ func (m *matcher) contemporaries(s *servers.Server) []*corev1.Node {
 		case !n.CreationTimestamp.Time.Before(begin), !c.LastTransitionTime.Time.Before(begin):
 			found = append(found, n)
 		case is:
-			m.doubt(n.Node, fmt.Sprintf("node %s has its machine ID, name or address, and has been ready since before it was made", n.Name), s.ID)
+			m.doubt(n.Node, fmt.Sprintf("node %s has its machine ID, name or address, but became ready before it was created", n.Name), s.ID)
 		}
 	}
 	if m.doubts[s.ID] != "" || len(found) == 0 {
@@ -205,7 +205,7 @@ func (m *matcher) choose(id string, nodes []*corev1.Node, certain bool) {
 			return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 		})
 	}
-	why := fmt.Sprintf("%d nodes say to be on it, %s and %s among them", len(nodes), nodes[0].Name, nodes[len(nodes)-1].Name)
+	why := fmt.Sprintf("%d nodes identify it as their server, including %s and %s", len(nodes), nodes[0].Name, nodes[len(nodes)-1].Name)
 	for _, n := range nodes {
 		m.placed[n.Name] = true
 		if m.nodes[id] == nil {
@@ -225,7 +225,7 @@ func (m *matcher) suspect(s *servers.Server, nodes map[string]*corev1.Node, name
 		_, leads := n.Labels["node-role.kubernetes.io/control-plane"]
 		other := n.Labels[v1alpha1.LabelFleet] != "" && n.Labels[v1alpha1.LabelFleet] != fleet
 		if !m.placed[name] && !leads && !other && !n.CreationTimestamp.Time.Before(s.Created.Add(-clockSkew)) {
-			m.doubts[s.ID] = fmt.Sprintf("node %s has joined since it was made, and none of its provider ID, system UUID, name and addresses says which server it is on", name)
+			m.doubts[s.ID] = fmt.Sprintf("node %s has joined since it was created, and its provider ID, system UUID, name and addresses do not identify its server", name)
 			return
 		}
 	}

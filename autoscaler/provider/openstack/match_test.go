@@ -129,23 +129,23 @@ func TestNodesAreMatchedToServers(t *testing.T) {
 
 		{"none is ready, the youngest is right", two, []*corev1.Node{aNode("old", withSystem(idA), notReady), aNode("new", withSystem(idA), notReady, joined(time.Hour))}, map[string]string{idA: "new"}, nil},
 		{"one of two is ready", two, []*corev1.Node{aNode("old", withSystem(idA)), aNode("new", withSystem(idA), notReady, joined(time.Hour))}, map[string]string{idA: "old"}, nil},
-		{"two are ready", two, []*corev1.Node{aNode("m", withSystem(idA)), aNode("n", withProvider("openstack:///"+idA))}, nil, map[string]string{idA: "2 nodes say to be on it, m and n"}},
+		{"two are ready", two, []*corev1.Node{aNode("m", withSystem(idA)), aNode("n", withProvider("openstack:///"+idA))}, nil, map[string]string{idA: "2 nodes identify it as their server, including m and n"}},
 		{"one of two of a name is ready", two, []*corev1.Node{aNode("batch-x-0", notReady), aNode("batch-x-0.novalocal")}, map[string]string{idA: "batch-x-0.novalocal"}, nil},
-		{"two of a name are not ready", two, []*corev1.Node{aNode("batch-x-0", notReady), aNode("batch-x-0.novalocal", notReady)}, nil, map[string]string{idA: "2 nodes say to be on it"}},
-		{"two of an address are ready", two, []*corev1.Node{aNode("m", at("10.0.0.4")), aNode("n", at("10.0.0.4"))}, nil, map[string]string{idA: "2 nodes say to be on it"}},
+		{"two of a name are not ready", two, []*corev1.Node{aNode("batch-x-0", notReady), aNode("batch-x-0.novalocal", notReady)}, nil, map[string]string{idA: "2 nodes identify it as their server"}},
+		{"two of an address are ready", two, []*corev1.Node{aNode("m", at("10.0.0.4")), aNode("n", at("10.0.0.4"))}, nil, map[string]string{idA: "2 nodes identify it as their server"}},
 
-		{"the provider ID and the system UUID disagree", two, []*corev1.Node{aNode("n", withProvider("openstack:///"+idA), withSystem(idB))}, nil, map[string]string{idA: "of two machines", idB: "of two machines"}},
-		{"the provider ID is of another cloud, the system UUID of ours", two, []*corev1.Node{aNode("n", withProvider("aws:///zone/i-1"), withSystem(idB))}, nil, map[string]string{idB: "of two machines"}},
-		{"name and address disagree", two, []*corev1.Node{aNode("batch-x-0", at("10.0.0.5"))}, nil, map[string]string{idA: "are of several servers", idB: "are of several servers"}},
-		{"a copied machine ID and the name disagree", two, []*corev1.Node{aNode("batch-x-0", withMachine(idB))}, nil, map[string]string{idA: "are of several servers", idB: "are of several servers"}},
+		{"the provider ID and the system UUID disagree", two, []*corev1.Node{aNode("n", withProvider("openstack:///"+idA), withSystem(idB))}, nil, map[string]string{idA: "belong to different machines", idB: "belong to different machines"}},
+		{"the provider ID is of another cloud, the system UUID of ours", two, []*corev1.Node{aNode("n", withProvider("aws:///zone/i-1"), withSystem(idB))}, nil, map[string]string{idB: "belong to different machines"}},
+		{"name and address disagree", two, []*corev1.Node{aNode("batch-x-0", at("10.0.0.5"))}, nil, map[string]string{idA: "belong to different servers", idB: "belong to different servers"}},
+		{"a copied machine ID and the name disagree", two, []*corev1.Node{aNode("batch-x-0", withMachine(idB))}, nil, map[string]string{idA: "belong to different servers", idB: "belong to different servers"}},
 		{"a copied machine ID does not count beside the system UUID", two, []*corev1.Node{aNode("n", withSystem(idA), withMachine(idB))}, map[string]string{idA: "n"}, nil},
-		{"two servers have a name", twins, []*corev1.Node{aNode("batch-x-0")}, nil, map[string]string{idA: "those of several servers", idB: "those of several servers"}},
+		{"two servers have a name", twins, []*corev1.Node{aNode("batch-x-0")}, nil, map[string]string{idA: "match several servers", idB: "match several servers"}},
 		{"two servers have a name, one of them the address", twins, []*corev1.Node{aNode("batch-x-0", at("10.0.0.5"))}, map[string]string{idB: "batch-x-0"}, nil},
 		{"two servers have a name, one never ran", []servers.Server{two[0], building}, []*corev1.Node{aNode("batch-x-0")}, map[string]string{idA: "batch-x-0"}, nil},
-		{"two servers have an address", []servers.Server{two[0], serverAt(idB, "other", "10.0.0.4")}, []*corev1.Node{aNode("n", at("10.0.0.4"))}, nil, map[string]string{idA: "those of several servers", idB: "those of several servers"}},
-		{"an ID settles what the name of another leaves open", twins, []*corev1.Node{aNode("batch-x-0"), aNode("n", withSystem(idA))}, map[string]string{idA: "n"}, map[string]string{idB: "those of several servers"}},
+		{"two servers have an address", []servers.Server{two[0], serverAt(idB, "other", "10.0.0.4")}, []*corev1.Node{aNode("n", at("10.0.0.4"))}, nil, map[string]string{idA: "match several servers", idB: "match several servers"}},
+		{"an ID settles what the name of another leaves open", twins, []*corev1.Node{aNode("batch-x-0"), aNode("n", withSystem(idA))}, map[string]string{idA: "n"}, map[string]string{idB: "match several servers"}},
 
-		{"an older node of the name that has been ready all the time", two, []*corev1.Node{aNode("batch-x-0", joined(-time.Hour))}, nil, map[string]string{idA: "has been ready since before"}},
+		{"an older node of the name that has been ready all the time", two, []*corev1.Node{aNode("batch-x-0", joined(-time.Hour))}, nil, map[string]string{idA: "became ready before it was created"}},
 		{"an older node of the name that is dead", two, []*corev1.Node{aNode("batch-x-0", joined(-time.Hour), notReady)}, nil, nil},
 		{"an older node of the name that has come to life", two, []*corev1.Node{aNode("batch-x-0", joined(-time.Hour), changedAt(time.Minute))}, map[string]string{idA: "batch-x-0"}, nil},
 		{"an older node of the name that has died since", two, []*corev1.Node{aNode("batch-x-0", joined(-time.Hour), notReady, changedAt(time.Minute))}, map[string]string{idA: "batch-x-0"}, nil},
@@ -198,7 +198,7 @@ func TestAServerThatItsNodeNoLongerNamesIsInDoubt(t *testing.T) {
 		node *corev1.Node
 		want string // part of why the first server is in doubt
 	}{
-		{"it says that it is on another", aNode("n", withSystem(idB)), "node n was on it when it was last seen"},
+		{"it says that it is on another", aNode("n", withSystem(idB)), "node n was on it, but no longer"},
 		{"it says the same", aNode("n", withSystem(idA)), ""},
 		{"it has registered again and is on another", aNode("n", withSystem(idB), func(n *corev1.Node) { n.UID = "another" }), ""},
 		{"it has gone", aNode("other", withSystem(idB)), ""},

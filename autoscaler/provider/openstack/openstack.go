@@ -112,7 +112,7 @@ func (c *Clouds) cluster(ctx context.Context) (string, error) {
 	if c.Cluster == "" {
 		var system corev1.Namespace
 		if err := c.Live.Get(ctx, types.NamespacedName{Name: metav1.NamespaceSystem}, &system); err != nil {
-			return "", fmt.Errorf("read namespace %s, whose UID tells clusters apart: %w", metav1.NamespaceSystem, err)
+			return "", fmt.Errorf("read namespace %s, whose UID identifies the cluster: %w", metav1.NamespaceSystem, err)
 		}
 		c.Cluster = string(system.UID)
 	}
@@ -241,7 +241,7 @@ func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(wants)) { // which the spec no longer names
 		found.Flavors = append(found.Flavors, provider.Flavor{
-			Name: name, Want: wants[name], Max: wants[name], Problem: "there are machines of it, but spec.openStack does not offer it any more",
+			Name: name, Want: wants[name], Max: wants[name], Problem: "it has machines, but spec.openStack no longer offers it",
 		})
 	}
 	slices.SortFunc(found.Flavors, func(a, b provider.Flavor) int { return cmp.Compare(a.Name, b.Name) })

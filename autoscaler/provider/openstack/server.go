@@ -33,13 +33,13 @@ func (p *Provider) machine(s *servers.Server, stock *stock, matched *matching) p
 	}
 	if why := matched.doubts[s.ID]; why != "" {
 		m.Unidentified = fmt.Sprintf("server %s: %s. Set spec.providerID of its node to %s/%s, as OpenStack's cloud controller manager and "+
-			"the kubelet's flag --provider-id do, or delete the server or the node that should not be there", s.Name, why, providerPrefix, s.ID)
+			"the kubelet's flag --provider-id do, or delete the superfluous server or node", s.Name, why, providerPrefix, s.ID)
 	}
 	switch s.Status {
 	case statusError:
 		m.Failed = scrub(strings.TrimSpace(cmp.Or(s.Fault.Message, unexplained)))
 	case statusActive:
-		m.Waits = fmt.Sprintf("server %s is ACTIVE and has no node yet: see its console for how far its user data came", s.Name)
+		m.Waits = fmt.Sprintf("server %s is ACTIVE and has no node yet: check the progress of its user data on its console", s.Name)
 	default:
 		m.Waits = fmt.Sprintf("server %s is %s", s.Name, strings.TrimRight(s.Status+", "+s.TaskState, ", "))
 	}
@@ -48,7 +48,7 @@ func (p *Provider) machine(s *servers.Server, stock *stock, matched *matching) p
 
 // unexplained is the message for servers without one from Nova, such as those that nova-compute abandons when it
 // restarts.
-const unexplained = "Nova says that it is in ERROR and not why"
+const unexplained = "Nova reports status ERROR without a cause"
 
 // explainFaults adds to servers why they failed. Nova omits that from lists for servers that no host took: these are
 // requested one by one, each once.
@@ -72,7 +72,7 @@ func (p *Provider) explainFaults(ctx context.Context, s *session, all []servers.
 		case err == nil:
 			unknown[i].Fault.Message = cmp.Or(found.Fault.Message, unexplained)
 		case statusOf(err) != http.StatusNotFound: // otherwise it is gone by now
-			errs[i] = s.login.explain("ask why server "+unknown[i].ID+" failed", err)
+			errs[i] = s.login.explain("get the fault of server "+unknown[i].ID, err)
 		}
 	})
 	for i := range all {

@@ -274,9 +274,9 @@ func one(field, kind, name string, n int) error {
 	case 1:
 		return nil
 	case 0:
-		return &provider.Refused{Reason: "ReferenceUnknown", Message: fmt.Sprintf("%s: the project sees no %s %q: create it or name another", field, kind, name)}
+		return &provider.Refused{Reason: "ReferenceUnknown", Message: fmt.Sprintf("%s: the project has access to no %s %q: create it or specify another", field, kind, name)}
 	}
-	return &provider.Refused{Reason: "ReferenceAmbiguous", Message: fmt.Sprintf("%s: there are %d of the name %q: give the ID of the %s", field, n, name, kind)}
+	return &provider.Refused{Reason: "ReferenceAmbiguous", Message: fmt.Sprintf("%s: the name %q is ambiguous, there are %d: specify the ID of the %s", field, name, n, kind)}
 }
 
 var uuid = regexp.MustCompile(`^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$`)

@@ -88,7 +88,7 @@ func (u *userData) readTemplate(ctx context.Context, live client.Reader, spec *v
 		text, ok = o.Data[ref.Key]
 	}
 	if !ok {
-		return "", &provider.Refused{Reason: reasonUserData, Message: fmt.Sprintf("%s has no entry %s, which %s.key names", what, ref.Key, field)}
+		return "", &provider.Refused{Reason: reasonUserData, Message: fmt.Sprintf("%s has no entry %s of %s.key", what, ref.Key, field)}
 	}
 	return text, nil
 }
@@ -104,7 +104,7 @@ func (u *userData) render(f facts) ([]byte, error) {
 	switch {
 	case errors.Is(err, errTooLong):
 		return nil, &provider.Refused{Reason: reasonUserData, Message: fmt.Sprintf(
-			"%s comes to more than the %d bytes that Nova takes: let the server fetch the rest itself", u.where, maxUserData)}
+			"%s exceeds the %d bytes that Nova accepts: let the server download the rest", u.where, maxUserData)}
 	case err != nil:
 		return nil, u.refused(err)
 	}
@@ -144,7 +144,7 @@ func (u *userData) refused(err error) *provider.Refused {
 		if found := inLine.FindStringSubmatch(text); found != nil {
 			line = "line " + found[1] + " of the template"
 		}
-		text = line + " is wrong; it is not repeated here, since it may be secret"
+		text = line + " is invalid; it is not shown because it may contain a secret"
 	}
 	return &provider.Refused{Reason: reasonUserData, Message: u.where + ": " + text}
 }

@@ -67,8 +67,8 @@ func TestWhatIsWrongWithATemplateIsSaidBeforeAServerIsWanted(t *testing.T) {
 		{"a function that there is none of", "{{hush}}", `function "hush" not defined`},
 		{"a fact that there is none of", "{{.Size}}", "can't evaluate field Size"},
 		{"a value that is missing", "\n\n{{.Values.tocken}}", `executing "user-data" at <.Values.tocken>: map has no entry for key "tocken"`},
-		{"too much", strings.Repeat("x", maxUserData+1), "more than the 49149 bytes"},
-		{"what has no end", "{{range 9999999999}}x{{end}}", "more than the 49149 bytes"},
+		{"too much", strings.Repeat("x", maxUserData+1), "exceeds the 49149 bytes"},
+		{"what has no end", "{{range 9999999999}}x{{end}}", "exceeds the 49149 bytes"},
 	}
 	for _, tc := range tests {
 		_, err := templateOf(t, tc.text, false)
@@ -83,7 +83,7 @@ func TestWhatIsWrongWithATemplateIsSaidBeforeAServerIsWanted(t *testing.T) {
 func TestATemplateInASecretIsNotRepeated(t *testing.T) {
 	for _, text := range []string{"a\n{{" + secretWord, "\n{{" + strings.ReplaceAll(secretWord, "-", "") + "}}", "\n{{.Values.hush}}"} {
 		_, err := templateOf(t, text, true)
-		if err == nil || strings.Contains(err.Error(), "hush") || !strings.Contains(err.Error(), "line 2 of the template is wrong") ||
+		if err == nil || strings.Contains(err.Error(), "hush") || !strings.Contains(err.Error(), "line 2 of the template is invalid") ||
 			!strings.Contains(err.Error(), "Secret home/join") {
 			t.Errorf("%q: %v", text, err)
 		}
@@ -113,9 +113,9 @@ func TestMissingObjectsAreNamedWithTheFieldThatNamesThem(t *testing.T) {
 		objects []client.Object
 		says    string
 	}{
-		{"no template", nil, "ConfigMap home/join, named in spec.openStack.userData.configMap, does not exist"},
-		{"no such entry", []client.Object{join}, "ConfigMap home/join has no entry user-data, which spec.openStack.userData.configMap.key names"},
-		{"no values", []client.Object{good}, "Secret home/values, named in spec.openStack.userData.values, does not exist"},
+		{"no template", nil, "ConfigMap home/join in spec.openStack.userData.configMap does not exist"},
+		{"no such entry", []client.Object{join}, "ConfigMap home/join has no entry user-data of spec.openStack.userData.configMap.key"},
+		{"no values", []client.Object{good}, "Secret home/values in spec.openStack.userData.values does not exist"},
 	}
 	for _, tc := range tests {
 		_, err := readUserData(t.Context(), fake.NewClientBuilder().WithObjects(tc.objects...).Build(), spec)

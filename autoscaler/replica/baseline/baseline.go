@@ -37,8 +37,8 @@ type Config struct {
 // Validate returns all faults of the constants.
 func (c Config) Validate() error {
 	errs := input.Faults{c.Goal.Validate()}
-	errs.If(!(c.Pole >= 0 && c.Pole < 1), "pole %v: want at least 0 and below 1", c.Pole)
-	errs.If(!(c.Reference > 0 && c.Reference <= 1), "reference %v: want a share of the SLO above 0, at most 1", c.Reference)
+	errs.If(!(c.Pole >= 0 && c.Pole < 1), "pole %v: must be at least 0 and below 1", c.Pole)
+	errs.If(!(c.Reference > 0 && c.Reference <= 1), "reference %v: must be a share of the SLO above 0 and at most 1", c.Reference)
 	return errors.Join(errs...)
 }
 
@@ -74,7 +74,7 @@ func build(name string, c Config, decide func(Config, Memory, law.Observation) (
 			if reason := o.Missing(law.ArrivalRate, c.MaxAge); reason != "" {
 				return m, c.Hold(o, c.Interval, reason)
 			}
-			return m, c.Ask(c.Min, c.Interval, "no request came")
+			return m, c.Ask(c.Min, c.Interval, "no requests arrived")
 		}
 		if reason := o.Missing(law.ArrivalRate|law.ResponseTime, c.MaxAge); reason != "" {
 			return m, c.Hold(o, c.Interval, reason)
@@ -112,7 +112,7 @@ func DecideQMDL(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
 	}
 	m.Correction = min(max(m.Correction, float64(c.Min-n)), float64(c.Max-n))
 	return m, c.Ask(ceiling(float64(n)+m.Correction), c.Interval,
-		append([]string{fmt.Sprintf("model says %d, feedback %+.3g", n, m.Correction)}, notes...)...)
+		append([]string{fmt.Sprintf("%d by the model, feedback %+.3g", n, m.Correction)}, notes...)...)
 }
 
 // DecideQMCA implements Feedback_QMCA: an M/M/1 model corrects the arrival rate for which the M/M/N model is inverted.
@@ -136,7 +136,7 @@ func DecideQMCA(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
 	if err != nil {
 		n = c.Max
 	}
-	return m, c.Ask(n, c.Interval, append([]string{fmt.Sprintf("arrival rate taken %.3g times", r)}, notes...)...)
+	return m, c.Ask(n, c.Interval, append([]string{fmt.Sprintf("arrival rate multiplied by %.3g", r)}, notes...)...)
 }
 
 // DecideInverseP implements Feedback_InverseP: the response time is proportional to the load of a replica,
@@ -157,7 +157,7 @@ func DecideInverseP(c Config, m Memory, o law.Observation) (Memory, law.Decision
 	m.Correction += (1 - c.Pole) * start * (slo - o.ResponseTime) / slo
 	m.Correction = min(max(m.Correction, start/4), start*4)
 	return m, c.Ask(ceiling(o.ArrivalRate/m.Correction), c.Interval,
-		append([]string{fmt.Sprintf("%.4g requests/s for each replica", m.Correction)}, notes...)...)
+		append([]string{fmt.Sprintf("%.4g requests/s per replica", m.Correction)}, notes...)...)
 }
 
 // ProportionalConfig has the constants of the proportional law.
@@ -171,7 +171,7 @@ type ProportionalConfig struct {
 // N = ⌈lambda/rate⌉. It ignores the response time and has no memory.
 func NewProportional(c ProportionalConfig) (law.Law, error) {
 	errs := input.Faults{c.Validate()}
-	errs.If(!(c.RatePerReplica > 0) || math.IsInf(c.RatePerReplica, 1), "rate %v for each replica: want requests per second above 0", c.RatePerReplica)
+	errs.If(!(c.RatePerReplica > 0) || math.IsInf(c.RatePerReplica, 1), "rate %v per replica: must be requests per second above 0", c.RatePerReplica)
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("law %s: %w", Proportional, err)
 	}
@@ -180,7 +180,7 @@ func NewProportional(c ProportionalConfig) (law.Law, error) {
 			return m, c.Hold(o, c.Interval, reason)
 		}
 		n := ceiling(o.ArrivalRate / c.RatePerReplica)
-		return m, c.Ask(n, c.Interval, fmt.Sprintf("%.4g requests/s, %.4g for each replica", o.ArrivalRate, c.RatePerReplica))
+		return m, c.Ask(n, c.Interval, fmt.Sprintf("%.4g requests/s, %.4g per replica", o.ArrivalRate, c.RatePerReplica))
 	}), nil
 }
 

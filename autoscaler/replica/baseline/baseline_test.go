@@ -76,7 +76,7 @@ func TestProportionalIsProportional(t *testing.T) {
 		}
 	}
 	for _, rate := range []float64{0, -1, math.NaN(), math.Inf(1)} {
-		if _, err := NewProportional(ProportionalConfig{Goal: goal(), RatePerReplica: rate}); err == nil || !strings.Contains(err.Error(), "each replica") {
+		if _, err := NewProportional(ProportionalConfig{Goal: goal(), RatePerReplica: rate}); err == nil || !strings.Contains(err.Error(), "per replica") {
 			t.Errorf("a rate of %v for each replica: %v, want it refused", rate, err)
 		}
 	}

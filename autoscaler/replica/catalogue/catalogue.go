@@ -65,7 +65,7 @@ func Describe(name string) string {
 func New(name string, o Options) (law.Law, error) {
 	at := index(name)
 	if at < 0 {
-		return nil, fmt.Errorf("law %q is not known, want one of %s", name, strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("law %q is unknown, must be one of %s", name, strings.Join(Names(), ", "))
 	}
 	return entries[at].make(o)
 }

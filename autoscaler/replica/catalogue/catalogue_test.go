@@ -219,7 +219,7 @@ func TestUnknownLawsAndImpossibleOptionsAreRefused(t *testing.T) {
 	for _, name := range Names() {
 		o := options()
 		o.Max = 1
-		if l, err := New(name, o); err == nil || !strings.Contains(err.Error(), "most replicas 1") {
+		if l, err := New(name, o); err == nil || !strings.Contains(err.Error(), "maximum replicas 1") {
 			t.Errorf("%s with max below min: %v, %v, want it refused by field", name, l, err)
 		}
 	}

@@ -34,11 +34,11 @@ func Read(m Measurement, at time.Time, samples []Sample, warnings []string, err 
 	case err != nil:
 		a.Fault = err.Error()
 	case len(samples) == 0:
-		a.Fault = "no series: nothing of late, or nothing like it"
+		a.Fault = "the query returned no series: there are no recent samples, or it matches none"
 	case len(samples) > 1:
-		a.Fault = fmt.Sprintf("%d series, want one: sum or average them in the query", len(samples))
+		a.Fault = fmt.Sprintf("the query returned %d series, must be one: sum or average them in the query", len(samples))
 	case math.IsNaN(samples[0].Value):
-		a.Fault = "not a number"
+		a.Fault = "the value is not a number"
 	default:
 		a.Value, a.At = samples[0].Value, samples[0].At
 	}
@@ -94,7 +94,7 @@ func (p *Policy) Look(m law.Memory, s Seen) (law.Memory, Outcome) {
 	out.Observation, out.Notes = p.observe(s, out.From)
 	if s.Asked == 0 {
 		out.Off = true
-		out.Decision = law.Decision{Next: retry, Held: true, Reasons: []string{"hold: the target is scaled to 0 replicas: set it to 1 or more to have it scaled"}}
+		out.Decision = law.Decision{Next: retry, Held: true, Reasons: []string{"hold: the target is scaled to 0 replicas: set it to 1 or more to scale it again"}}
 		return m, out
 	}
 	out.Missing = out.Observation.Missing(p.needs(out.Observation), p.MaxAge)
@@ -135,7 +135,7 @@ func (p *Policy) observe(s Seen, from int) (law.Observation, []string) {
 			oldest = a.At
 		}
 		for _, w := range a.Warnings {
-			notes = append(notes, string(a.Measurement)+": the source warns: "+w)
+			notes = append(notes, string(a.Measurement)+": warning of the source: "+w)
 		}
 	}
 	if !oldest.IsZero() {
@@ -146,12 +146,12 @@ func (p *Policy) observe(s Seen, from int) (law.Observation, []string) {
 		if o.ArrivalRate == 0 {
 			o.QueueLength = 0 // without requests there is no response time
 		}
-		notes = append(notes, "queueLength: arrival rate times response time")
+		notes = append(notes, "queueLength: computed as arrival rate times response time")
 	}
 	if !has[Utilization] && has[ArrivalRate] && p.model != nil && s.Ready > 0 {
 		o.Utilization = p.load(o.ArrivalRate, s.Ready)
 		if p.kind == v1alpha1.LawDoubleThreshold {
-			notes = append(notes, "utilization: by the arrival rate and spec.service")
+			notes = append(notes, "utilization: computed from the arrival rate and spec.service")
 		}
 	}
 	return o, notes

@@ -50,7 +50,7 @@ func TestWhatASourceAnswers(t *testing.T) {
 		{"one sample", []Sample{{Value: 3, At: start}}, nil, 3, ""},
 		{"no answer", nil, errors.New("ask x: no answer within 1s"), math.NaN(), "no answer within 1s"},
 		{"no series", nil, nil, math.NaN(), "no series"},
-		{"two series", []Sample{{Value: 3}, {Value: 4}}, nil, math.NaN(), "2 series, want one"},
+		{"two series", []Sample{{Value: 3}, {Value: 4}}, nil, math.NaN(), "2 series, must be one"},
 		{"not a number", []Sample{{Value: math.NaN()}}, nil, math.NaN(), "not a number"},
 		{"infinite, which the law refuses", []Sample{{Value: math.Inf(1)}}, nil, math.Inf(1), ""},
 	} {
@@ -113,7 +113,7 @@ func TestTheSourcesFaultIsToldInTheCondition(t *testing.T) {
 	s.Answers[0] = Read(ArrivalRate, start, nil, []string{"a store is away"}, errors.New("no answer within 3s"))
 	_, out := p.Look(fresh(t, p), s)
 	c := p.Conditions(&Standing{}, &out)[1]
-	for _, says := range []string{"no arrival rate was measured", "arrivalRate: no answer within 3s", "the source warns: a store is away"} {
+	for _, says := range []string{"no arrival rate was measured", "arrivalRate: no answer within 3s", "warning of the source: a store is away"} {
 		if !strings.Contains(c.Message, says) {
 			t.Errorf("the condition says %q, want %q in it", c.Message, says)
 		}

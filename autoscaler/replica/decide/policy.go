@@ -45,7 +45,7 @@ func New(namespace string, spec *v1alpha1.ReplicaPolicySpec) (*Policy, error) {
 	}
 	var errs []error
 	if p.MaxAge <= 0 {
-		errs = append(errs, fmt.Errorf("spec.metrics.maxAge %v: want a time above 0", p.MaxAge))
+		errs = append(errs, fmt.Errorf("spec.metrics.maxAge %v: must be a time above 0", p.MaxAge))
 	}
 	err := p.choose(spec)
 	if err != nil {
@@ -83,9 +83,9 @@ func (p *Policy) choose(spec *v1alpha1.ReplicaPolicySpec) error {
 	}
 	switch {
 	case spec.SLO == nil:
-		return fmt.Errorf("spec.slo: law %s needs the response time to keep", p.kind)
+		return fmt.Errorf("spec.slo: is required by law %s", p.kind)
 	case p.model == nil:
-		return fmt.Errorf("spec.service: law %s needs what one replica can do", p.kind)
+		return fmt.Errorf("spec.service: is required by law %s", p.kind)
 	}
 	goal := law.Goal{Limits: p.Limits, SLO: spec.SLO.ResponseTime.Duration, Model: *p.model, Interval: spec.Law.Interval.Duration, MaxAge: p.MaxAge}
 	if peak := spec.Service.PeakArrivalRate; peak != nil && p.model.Validate() == nil {
@@ -100,7 +100,7 @@ func (p *Policy) choose(spec *v1alpha1.ReplicaPolicySpec) error {
 	case v1alpha1.LawInverseQueue:
 		p.Law, err = p.newInverseQueue(goal, spec.Law.InverseQueue)
 	default:
-		err = fmt.Errorf("law %q: want Predictive, InverseQueue or DoubleThreshold", p.kind)
+		err = fmt.Errorf("law %q: must be one of Predictive, InverseQueue, DoubleThreshold", p.kind)
 	}
 	if err != nil {
 		return inField("spec", err)
@@ -169,17 +169,17 @@ func (p *Policy) ask(namespace string, spec *v1alpha1.ReplicaPolicySpec) error {
 	}
 	var errs []error
 	lacks := func(m Measurement, also string) {
-		errs = append(errs, fmt.Errorf("spec.metrics: law %s needs %s: give spec.metrics.queries.%s%s", p.kind, m, m, also))
+		errs = append(errs, fmt.Errorf("spec.metrics: law %s requires %s: set spec.metrics.queries.%s%s", p.kind, m, m, also))
 	}
 	switch {
 	case p.kind != v1alpha1.LawDoubleThreshold:
 		for _, m := range []Measurement{ArrivalRate, ResponseTime} {
 			if !has[m] {
-				lacks(m, ", or a preset that has it")
+				lacks(m, ", or a preset that provides it")
 			}
 		}
 	case !has[Utilization] && (!has[ArrivalRate] || p.model == nil):
-		lacks(Utilization, ", a preset that has it, or arrivalRate and spec.service")
+		lacks(Utilization, ", a preset that provides it, or arrivalRate and spec.service")
 	}
 	return errors.Join(errs...)
 }

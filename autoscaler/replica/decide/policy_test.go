@@ -66,7 +66,7 @@ func TestEveryConstantReachesItsLaw(t *testing.T) {
 		{v1alpha1.LawPredictive, "watch -1s", func(l *v1alpha1.ReplicaLawSpec) { l.Predictive = &v1alpha1.PredictiveConstants{Watch: long} }},
 		{v1alpha1.LawPredictive, "violations 1e+06", func(l *v1alpha1.ReplicaLawSpec) { l.Predictive = &v1alpha1.PredictiveConstants{Violations: bad} }},
 		{v1alpha1.LawPredictive, "margin 1e+06", func(l *v1alpha1.ReplicaLawSpec) { l.Predictive = &v1alpha1.PredictiveConstants{Margin: bad} }},
-		{v1alpha1.LawPredictive, "greatest margin 0", func(l *v1alpha1.ReplicaLawSpec) {
+		{v1alpha1.LawPredictive, "maximum margin 0", func(l *v1alpha1.ReplicaLawSpec) {
 			l.Predictive = &v1alpha1.PredictiveConstants{MaxMargin: quantity("0")}
 		}},
 		{v1alpha1.LawPredictive, "margin step 1e+06", func(l *v1alpha1.ReplicaLawSpec) { l.Predictive = &v1alpha1.PredictiveConstants{MarginStep: bad} }},
@@ -76,7 +76,7 @@ func TestEveryConstantReachesItsLaw(t *testing.T) {
 			l.Predictive = &v1alpha1.PredictiveConstants{QueueFactor: quantity("0.5")}
 		}},
 		{v1alpha1.LawPredictive, "drain time -1s", func(l *v1alpha1.ReplicaLawSpec) { l.Predictive = &v1alpha1.PredictiveConstants{DrainTime: long} }},
-		{v1alpha1.LawInverseQueue, "reach 20: want no less than the gap", func(l *v1alpha1.ReplicaLawSpec) {
+		{v1alpha1.LawInverseQueue, "reach 20: must be at least the gap", func(l *v1alpha1.ReplicaLawSpec) {
 			l.InverseQueue = &v1alpha1.InverseQueueConstants{Gap: bad, Reach: quantity("20")}
 		}},
 		{v1alpha1.LawInverseQueue, "reach 1:", func(l *v1alpha1.ReplicaLawSpec) {
@@ -101,13 +101,13 @@ func TestEveryConstantReachesItsLaw(t *testing.T) {
 		{v1alpha1.LawInverseQueue, "models 0", func(l *v1alpha1.ReplicaLawSpec) {
 			l.InverseQueue = &v1alpha1.InverseQueueConstants{MaxModels: whole(0)}
 		}},
-		{v1alpha1.LawDoubleThreshold, "beta 70: want a percentage above alpha", func(l *v1alpha1.ReplicaLawSpec) {
+		{v1alpha1.LawDoubleThreshold, "beta 70: must be a percentage above alpha", func(l *v1alpha1.ReplicaLawSpec) {
 			l.DoubleThreshold = &v1alpha1.DoubleThresholdConstants{AlphaPercent: whole(80)}
 		}},
 		{v1alpha1.LawDoubleThreshold, "beta 40", func(l *v1alpha1.ReplicaLawSpec) {
 			l.DoubleThreshold = &v1alpha1.DoubleThresholdConstants{BetaPercent: whole(40)}
 		}},
-		{v1alpha1.LawDoubleThreshold, "epsilon 0.3: want a share above delta", func(l *v1alpha1.ReplicaLawSpec) {
+		{v1alpha1.LawDoubleThreshold, "epsilon 0.3: must be a share above delta", func(l *v1alpha1.ReplicaLawSpec) {
 			l.DoubleThreshold = &v1alpha1.DoubleThresholdConstants{Delta: quantity("0.5")}
 		}},
 		{v1alpha1.LawDoubleThreshold, "epsilon 0.05", func(l *v1alpha1.ReplicaLawSpec) {
@@ -146,7 +146,7 @@ func TestUnsoundSpecsAreRefusedByField(t *testing.T) {
 			s.SLO.ResponseTime = span1(80 * time.Millisecond)
 			s.Service.SpeedUp, s.Service.PeakArrivalRate = quantity("1000"), quantity("500")
 		}, []string{"spec.slo.responseTime", "at 500 requests/s one request alone takes 0.0833333 s"}},
-		{"least above most", v1alpha1.LawPredictive, func(s *v1alpha1.ReplicaPolicySpec) { s.MinReplicas = 41 }, []string{"most replicas 40: want 41 or more"}},
+		{"least above most", v1alpha1.LawPredictive, func(s *v1alpha1.ReplicaPolicySpec) { s.MinReplicas = 41 }, []string{"maximum replicas 40: must be at least the minimum, 41"}},
 		{"no SLO", v1alpha1.LawPredictive, func(s *v1alpha1.ReplicaPolicySpec) { s.SLO = nil }, []string{"spec.slo"}},
 		{"no service", v1alpha1.LawInverseQueue, func(s *v1alpha1.ReplicaPolicySpec) { s.Service = nil }, []string{"spec.service"}},
 		{"no such law", "Astrology", func(*v1alpha1.ReplicaPolicySpec) {}, []string{"Astrology"}},

@@ -58,7 +58,7 @@ func ObservationOf(out *Outcome) v1alpha1.ReplicaObservation {
 	return v1alpha1.ReplicaObservation{
 		Time: metav1.NewTime(o.At.Add(-o.Age).Truncate(time.Second)), ArrivalRate: figure(o.ArrivalRate), ResponseTime: duration(o.ResponseTime),
 		QueueLength: figure(o.QueueLength), UtilizationPercent: figure(o.Utilization),
-		AskedReplicas: int32(o.Wanted), ReadyReplicas: int32(o.Ready), Notes: clipped(out.Notes),
+		SpecReplicas: int32(o.Wanted), ReadyReplicas: int32(o.Ready), Notes: clipped(out.Notes),
 	}
 }
 
@@ -103,10 +103,10 @@ func (p *Policy) Settle(d *v1alpha1.ReplicaDecision, out *Outcome, readyAt time.
 func (p *Policy) Save(m law.Memory, now time.Time) (*v1alpha1.LawMemory, error) {
 	text, err := json.Marshal(m)
 	if err != nil {
-		return nil, fmt.Errorf("write the memory of law %s: %w", p.Name(), err)
+		return nil, fmt.Errorf("encode the memory of law %s: %w", p.Name(), err)
 	}
 	if len(text) > MaxMemory {
-		return nil, fmt.Errorf("the memory of law %s has %d bytes, and %d may be kept: a restart starts again from nothing; choose fewer models", p.Name(), len(text), MaxMemory)
+		return nil, fmt.Errorf("the memory of law %s has %d bytes, must be at most %d to be saved: it is lost at a restart; configure fewer models", p.Name(), len(text), MaxMemory)
 	}
 	return &v1alpha1.LawMemory{Of: clip.Bytes(p.Of, 256), Time: metav1.NewTime(now.Truncate(time.Second)), Data: runtime.RawExtension{Raw: text}}, nil
 }

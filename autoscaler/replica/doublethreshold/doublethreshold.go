@@ -153,7 +153,7 @@ func trendOf(window []float64) (trend, string) {
 	t := trend{x: window}
 	for i := 1; i < len(window); i++ {
 		if window[i-1] == 0 {
-			return t, "growth from a utilisation of 0 has no size"
+			return t, "growth from a utilisation of 0 is undefined"
 		}
 		d := (window[i] - window[i-1]) / window[i-1]
 		t.growth = append(t.growth, d)

@@ -136,7 +136,7 @@ func TestAgainstTheRulesWrittenOut(t *testing.T) {
 func TestConstantsThatContradictAreRefusedAtOnce(t *testing.T) {
 	c := Config{Limits: law.Limits{Min: 0, Max: -1}, Alpha: 70, Beta: 50, Delta: 0.3, Epsilon: 0.1, Window: 1, Calm: time.Second, Busy: time.Minute, MaxAge: -1}
 	err := c.Validate()
-	for _, field := range []string{"least replicas", "beta", "epsilon", "window", "rapid factor", "sampling", "age"} {
+	for _, field := range []string{"minimum replicas", "beta", "epsilon", "window", "rapid factor", "sampling", "age"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("error %v, want it to name %s", err, field)
 		}

@@ -57,11 +57,11 @@ func Paper() Config {
 // Validate returns all faults of the constants.
 func (c Config) Validate() error {
 	errs := input.Faults{c.Limits.Validate()}
-	errs.If(!(c.Target > 0) || math.IsInf(c.Target, 1), "target %v: want a percentage above 0", c.Target)
-	errs.If(c.Interval <= 0, "interval %v: want a time above 0", c.Interval)
-	errs.If(!(c.Tolerance >= 0 && c.Tolerance < 1), "tolerance %v: want at least 0 and below 1", c.Tolerance)
-	errs.If(c.Stabilization < 0 || c.AfterGrowth < 0 || c.AfterShrink < 0 || c.MaxAge < 0, "a time is below 0: want 0 or more")
-	errs.If(c.GrowPods < 0 || !(c.GrowShare >= 0), "growth by %d replicas or %v times: want 0 or more", c.GrowPods, c.GrowShare)
+	errs.If(!(c.Target > 0) || math.IsInf(c.Target, 1), "target %v: must be a percentage above 0", c.Target)
+	errs.If(c.Interval <= 0, "interval %v: must be a time above 0", c.Interval)
+	errs.If(!(c.Tolerance >= 0 && c.Tolerance < 1), "tolerance %v: must be at least 0 and below 1", c.Tolerance)
+	errs.If(c.Stabilization < 0 || c.AfterGrowth < 0 || c.AfterShrink < 0 || c.MaxAge < 0, "all times must be 0 or more")
+	errs.If(c.GrowPods < 0 || !(c.GrowShare >= 0), "growth by %d replicas or %v times: must be 0 or more", c.GrowPods, c.GrowShare)
 	return errors.Join(errs...)
 }
 
@@ -115,11 +115,11 @@ func Decide(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
 	switch {
 	case n < o.Wanted && greatest > n:
 		n = min(greatest, o.Wanted)
-		why += fmt.Sprintf("; no less than was recommended in the last %v", c.Stabilization)
+		why += fmt.Sprintf("; at least the number recommended in the last %v", c.Stabilization)
 	case n > o.Wanted:
 		if limit := c.growth(o.Wanted); n > limit {
 			n = limit
-			why += fmt.Sprintf("; no more than %d in one step", limit)
+			why += fmt.Sprintf("; at most %d in one step", limit)
 		}
 	}
 	return m, c.Ask(n, c.Interval, why)
@@ -146,7 +146,7 @@ func (c Config) recommend(o law.Observation) (int, string) {
 			return o.Wanted, fmt.Sprintf("utilisation %.4g %%, and %d replicas are starting", o.Utilization, o.Starting())
 		}
 	}
-	return ceiling(float64(count) * ratio), fmt.Sprintf("utilisation %.4g %% over %d replicas, want %.4g %%", o.Utilization, o.Ready, c.Target)
+	return ceiling(float64(count) * ratio), fmt.Sprintf("utilisation %.4g %% over %d replicas, target %.4g %%", o.Utilization, o.Ready, c.Target)
 }
 
 // DecidePaper implements the HPA of the DHPA paper: ⌈R·x/target⌉, unless a cool-down has not passed.
@@ -160,14 +160,14 @@ func DecidePaper(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
 			rest = c.AfterGrowth
 		}
 		if since := o.At.Sub(m.ScaledAt); since >= 0 && since < rest {
-			return m, c.Hold(o, c.Interval, fmt.Sprintf("scaled %v ago, less than %v", since, rest))
+			return m, c.Hold(o, c.Interval, fmt.Sprintf("last scaled %v ago, less than %v", since, rest))
 		}
 	}
 	n := c.Clamp(ceiling(float64(o.Ready) * o.Utilization / c.Target))
 	if n != o.Wanted {
 		m.ScaledAt, m.Grew = o.At, n > o.Wanted
 	}
-	return m, c.Ask(n, c.Interval, fmt.Sprintf("utilisation %.4g %% over %d replicas, want %.4g %%", o.Utilization, o.Ready, c.Target))
+	return m, c.Ask(n, c.Interval, fmt.Sprintf("utilisation %.4g %% over %d replicas, target %.4g %%", o.Utilization, o.Ready, c.Target))
 }
 
 // ceiling rounds up, but ignores floating-point error above a whole number.

@@ -235,7 +235,7 @@ func TestWhatIsMeasuredLateTeachesNothing(t *testing.T) {
 			if *r.TooFew != tc.tooFew || !slices.Equal(known, tc.known) {
 				t.Errorf("learned that %d are too few and %v are not, want %d and %v", *r.TooFew, known, tc.tooFew, tc.known)
 			}
-			if last := tc.looks[len(tc.looks)-1].Ready; tc.stays != strings.Contains(d.Reasons[0], "may be from before") || tc.stays && d.Replicas != last {
+			if last := tc.looks[len(tc.looks)-1].Ready; tc.stays != strings.Contains(d.Reasons[0], "may have been measured before") || tc.stays && d.Replicas != last {
 				t.Errorf("decides %+v, want it to stay at %d: %v", d, last, tc.stays)
 			}
 		})

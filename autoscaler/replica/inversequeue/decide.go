@@ -45,16 +45,16 @@ func Decide(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
 func (c Config) quiet(m Memory, o law.Observation, doubt string) (Memory, law.Decision) {
 	if o.QueueLength > 0 {
 		m.Quiet.Looks = 0
-		return m, c.Hold(o, c.Interval, "no request came, and some are still inside")
+		return m, c.Hold(o, c.Interval, "no requests arrived, but some are still in the system")
 	}
 	if doubt != "" {
 		return m, c.Doubt(o, c.Interval, doubt)
 	}
 	if m.Quiet.Looks = min(m.Quiet.Looks+1, c.QuietLooks); m.Quiet.Looks < c.QuietLooks {
-		return m, c.Hold(o, c.Interval, fmt.Sprintf("no request arrived in %d consecutive samples of %d", m.Quiet.Looks, c.QuietLooks))
+		return m, c.Hold(o, c.Interval, fmt.Sprintf("no requests arrived in %d consecutive samples, %d are needed", m.Quiet.Looks, c.QuietLooks))
 	}
 	m.Input, m.Previous = 0, 0
-	return m, c.Ask(c.Min, c.Interval, "no request came")
+	return m, c.Ask(c.Min, c.Interval, "no requests arrived")
 }
 
 // step is one evaluation, with the memory that it will return.
@@ -103,11 +103,11 @@ func (s *step) unstable() string {
 	now := s.system(s.o.Ready)
 	switch {
 	case !now.Stable():
-		return fmt.Sprintf("%d replicas do not keep up with %.4g requests/s, %d would", s.o.Ready, s.lambda, s.stable)
+		return fmt.Sprintf("%d replicas cannot serve %.4g requests/s, %d can", s.o.Ready, s.lambda, s.stable)
 	case s.o.QueueLength > s.c.QueueFactor*now.Requests():
-		return fmt.Sprintf("%.4g requests inside are more than %.3g times the %.4g of a stable queue", s.o.QueueLength, s.c.QueueFactor, now.Requests())
+		return fmt.Sprintf("%.4g requests in the system are more than %.3g times the %.4g of a stable queue", s.o.QueueLength, s.c.QueueFactor, now.Requests())
 	case s.o.ResponseTime > s.c.ResponseFactor*s.response(s.stable):
-		return fmt.Sprintf("a response time of %.4g s is above that of any stable queue", s.o.ResponseTime)
+		return fmt.Sprintf("response time %.4g s is above that of any stable queue", s.o.ResponseTime)
 	}
 	return ""
 }

@@ -186,12 +186,12 @@ func TestNoRequestIsNoSignOfAnIdleServiceAtOnce(t *testing.T) {
 		says  string
 		doubt bool
 	}{
-		{"one look", []law.Observation{idle}, 40, "1 consecutive samples of 3", false},
-		{"two looks", []law.Observation{idle, idle}, 40, "2 consecutive samples of 3", false},
-		{"three looks", []law.Observation{idle, idle, idle}, 1, "no request came", false},
-		{"and for ever after", []law.Observation{idle, idle, idle, idle, idle}, 1, "no request came", false},
-		{"requests between", []law.Observation{idle, idle, seen(400, 0.09, 40), idle, idle}, 40, "2 consecutive samples of 3", false},
-		{"a queue between", []law.Observation{idle, idle, inside, idle, idle}, 40, "2 consecutive samples of 3", false},
+		{"one look", []law.Observation{idle}, 40, "1 consecutive samples, 3 are needed", false},
+		{"two looks", []law.Observation{idle, idle}, 40, "2 consecutive samples, 3 are needed", false},
+		{"three looks", []law.Observation{idle, idle, idle}, 1, "no requests arrived", false},
+		{"and for ever after", []law.Observation{idle, idle, idle, idle, idle}, 1, "no requests arrived", false},
+		{"requests between", []law.Observation{idle, idle, seen(400, 0.09, 40), idle, idle}, 40, "2 consecutive samples, 3 are needed", false},
+		{"a queue between", []law.Observation{idle, idle, inside, idle, idle}, 40, "2 consecutive samples, 3 are needed", false},
 		{"fewer are Ready than before", []law.Observation{idle, idle, unready}, 40, "1 of the 40 replicas that answered before are not Ready", true},
 		{"they became unready one after the other", []law.Observation{
 			{ArrivalRate: 300, ResponseTime: 0.09, QueueLength: 27, Wanted: 40, Ready: 38}, {ArrivalRate: 100, ResponseTime: 0.09, QueueLength: 9, Wanted: 40, Ready: 37},
@@ -200,10 +200,10 @@ func TestNoRequestIsNoSignOfAnIdleServiceAtOnce(t *testing.T) {
 		{"some had not started", []law.Observation{
 			{ArrivalRate: 400, ResponseTime: 0.09, QueueLength: 36, Wanted: 44, Ready: 40}, with(func(o *law.Observation) { o.Wanted = 44 }),
 			with(func(o *law.Observation) { o.Wanted = 44 }), with(func(o *law.Observation) { o.Wanted = 44 }),
-		}, 1, "no request came", false},
+		}, 1, "no requests arrived", false},
 		{"however long", []law.Observation{unready, unready, unready, unready, unready}, 40, "are not Ready", true},
-		{"they are busy", []law.Observation{busy, busy, busy, busy}, 40, "busy to 80 %", true},
-		{"somebody has scaled in", []law.Observation{idle, idle, with(func(o *law.Observation) { o.Wanted, o.Ready = 5, 5 })}, 1, "no request came", false},
+		{"they are busy", []law.Observation{busy, busy, busy, busy}, 40, "80 % busy", true},
+		{"somebody has scaled in", []law.Observation{idle, idle, with(func(o *law.Observation) { o.Wanted, o.Ready = 5, 5 })}, 1, "no requests arrived", false},
 		{"the queue is not known", []law.Observation{idle, idle, with(func(o *law.Observation) { o.QueueLength = math.NaN() })}, 40, "no queue length was measured", false},
 		{"the rate is not known", []law.Observation{idle, idle, with(func(o *law.Observation) { o.ArrivalRate = math.NaN() })}, 40, "no arrival rate was measured", false},
 	} {
@@ -267,7 +267,7 @@ func TestOverload(t *testing.T) {
 		want func(n int) bool
 		says string
 	}{
-		{"replicas that cannot keep up", seen(400, 0.09, 30), func(n int) bool { return n >= 37 && n <= 40 }, "do not keep up"},
+		{"replicas that cannot keep up", seen(400, 0.09, 30), func(n int) bool { return n >= 37 && n <= 40 }, "cannot serve"},
 		{"a line ten times too long: it is worked off in ten seconds",
 			law.Observation{ArrivalRate: 400, ResponseTime: 0.09, QueueLength: 2000, Wanted: 38, Ready: 38},
 			// mu = 11.707: 2000 - L_s requests in 10 s need 17 more
@@ -294,7 +294,7 @@ func TestOverload(t *testing.T) {
 
 func TestAnSLOOutOfReachIsSaidWithWhatIsReachable(t *testing.T) {
 	_, d := Decide(Default(), Memory{}, seen(900, 0.11, 120))
-	if all := strings.Join(d.Reasons, "; "); !strings.Contains(all, "0.1 s is out of reach at 900") || !strings.Contains(all, "takes 0.105") || d.Held {
+	if all := strings.Join(d.Reasons, "; "); !strings.Contains(all, "0.1 s cannot be achieved at 900") || !strings.Contains(all, "takes 0.105") || d.Held {
 		t.Errorf("decides %+v, want it to keep the queue short and name 0.105 s", d)
 	}
 }

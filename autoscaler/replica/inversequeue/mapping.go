@@ -36,7 +36,7 @@ func (s *step) control(guide *Reference) (Memory, law.Decision) {
 		u = max(down, bare*(1+1e-9))
 	}
 	n := s.inverse(u)
-	return s.decide(n, u, fmt.Sprintf("response time %.4g s, reference %.4g s learned at %.4g requests/s: %d replicas keep %.4g s by the queueing model",
+	return s.decide(n, u, fmt.Sprintf("response time %.4g s, reference %.4g s learned at %.4g requests/s: %d replicas achieve %.4g s by the queueing model",
 		y, reference, guide.ArrivalRate, n, u))
 }
 

@@ -31,7 +31,7 @@ func (s *step) overload(why string) (Memory, law.Decision) {
 	}
 	n = s.drain(max(n, s.o.Wanted))
 	n = s.c.Clamp(n)
-	return s.decide(n, s.inputFor(n), why, fmt.Sprintf("%d replicas work off the queue of %.4g", n, s.o.QueueLength))
+	return s.decide(n, s.inputFor(n), why, fmt.Sprintf("%d replicas to drain the queue of %.4g", n, s.o.QueueLength))
 }
 
 // recover implements step 2.

@@ -264,8 +264,8 @@ func (s *step) above() int {
 	return n
 }
 
-// stay keeps the wanted number of replicas until the measurements are of that number.
+// stay keeps the desired number of replicas until the measurements are of that number.
 func (s *step) stay() (Memory, law.Decision) {
 	n := s.c.Clamp(s.o.Wanted)
-	return s.decide(n, s.inputFor(n), fmt.Sprintf("response time %.4g s may be from before %d replicas were Ready: %d stay", s.o.ResponseTime, s.o.Ready, n))
+	return s.decide(n, s.inputFor(n), fmt.Sprintf("response time %.4g s may have been measured before %d replicas were Ready: keeping %d", s.o.ResponseTime, s.o.Ready, n))
 }

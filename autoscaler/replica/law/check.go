@@ -7,5 +7,5 @@ func Want(ok bool, want, format string, args ...any) error {
 	if ok {
 		return nil
 	}
-	return fmt.Errorf("%s: want %s", fmt.Sprintf(format, args...), want)
+	return fmt.Errorf("%s: must be %s", fmt.Sprintf(format, args...), want)
 }

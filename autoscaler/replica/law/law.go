@@ -81,15 +81,15 @@ type Limits struct {
 // Validate returns an error if no number satisfies the limits.
 func (l Limits) Validate() error {
 	var errs input.Faults
-	errs.If(l.Min < 1, "least replicas %d: want 1 or more", l.Min)
-	errs.If(l.Max < l.Min, "most replicas %d: want %d or more, the least", l.Max, l.Min)
+	errs.If(l.Min < 1, "minimum replicas %d: must be 1 or more", l.Min)
+	errs.If(l.Max < l.Min, "maximum replicas %d: must be at least the minimum, %d", l.Max, l.Min)
 	return errors.Join(errs...)
 }
 
 // Clamp returns the number within the limits that is nearest to n.
 func (l Limits) Clamp(n int) int { return min(max(n, l.Min), l.Max) }
 
-// Hold keeps the wanted number of replicas, clamped to the limits.
+// Hold keeps the desired number of replicas, clamped to the limits.
 func (l Limits) Hold(o Observation, next time.Duration, reason string) Decision {
 	return Decision{Replicas: l.Clamp(o.Wanted), Next: next, Held: true, Reasons: []string{"hold: " + reason}}
 }
@@ -107,7 +107,7 @@ func (l Limits) Ask(n int, next time.Duration, reasons ...string) Decision {
 // cause of the earlier decision still holds, and replicas that still start would be cancelled and created again.
 func (l Limits) Grow(o Observation, n int, next time.Duration, reasons ...string) Decision {
 	if n < l.Clamp(o.Wanted) {
-		reasons = append(reasons, fmt.Sprintf("%d are asked for already, and are not cancelled for %d", o.Wanted, n))
+		reasons = append(reasons, fmt.Sprintf("%d are already requested and are not reduced to %d", o.Wanted, n))
 		n = l.Clamp(o.Wanted)
 	}
 	return l.Ask(n, next, reasons...)
@@ -143,11 +143,11 @@ const mostMeasured = 1e12
 func (o Observation) Missing(needs Needs, maxAge time.Duration) string {
 	switch {
 	case o.Age < 0:
-		return fmt.Sprintf("the measurements are %v younger than now: a clock was set", -o.Age)
+		return fmt.Sprintf("the measurements are %v in the future: a clock was changed", -o.Age)
 	case maxAge > 0 && o.Age > maxAge:
 		return fmt.Sprintf("the measurements are %v old, more than %v", o.Age, maxAge)
 	case o.Wanted < 0 || o.Ready < 0:
-		return "the number of replicas is not known"
+		return "the number of replicas is unknown"
 	}
 	for _, m := range []struct {
 		need  Needs

@@ -37,14 +37,14 @@ const busyPercent = 10
 func (q Quiet) Doubt(o Observation) string {
 	switch before := min(q.Served, o.asked()); {
 	case o.Ready < before:
-		return fmt.Sprintf("no request was answered, and %d of the %d replicas that answered before are not Ready: they may be unable to", before-o.Ready, before)
+		return fmt.Sprintf("no request was answered, and %d of the %d replicas that answered before are not Ready: they may be unable to answer", before-o.Ready, before)
 	case o.Utilization > busyPercent:
-		return fmt.Sprintf("no request was answered, and replicas are busy to %.3g %%: they may be unable to answer", o.Utilization)
+		return fmt.Sprintf("no request was answered, and replicas are %.3g %% busy: they may be unable to answer", o.Utilization)
 	}
 	return ""
 }
 
-// Doubt keeps the wanted number of replicas, clamped to the limits, because the measurements are not used.
+// Doubt keeps the desired number of replicas, clamped to the limits, because the measurements are not used.
 func (l Limits) Doubt(o Observation, next time.Duration, why string) Decision {
 	d := l.Hold(o, next, why)
 	d.Doubt = why

@@ -38,12 +38,12 @@ func (g Goal) Validate() error {
 	errs := input.Faults{g.Limits.Validate(), g.Model.Validate()}
 	switch {
 	case g.SLO <= 0:
-		errs = append(errs, fmt.Errorf("SLO %v: want a time above 0", g.SLO))
+		errs = append(errs, fmt.Errorf("SLO %v: must be a time above 0", g.SLO))
 	case g.Model.Validate() == nil && g.Model.C == 0:
 		errs = append(errs, g.Model.CheckSLO(g.SLO.Seconds(), 1))
 	}
-	errs.If(g.Interval <= 0, "interval %v: want a time above 0", g.Interval)
-	errs.If(g.MaxAge < 0, "age %v: want a time above 0, or 0 for no bound", g.MaxAge)
+	errs.If(g.Interval <= 0, "interval %v: must be a time above 0", g.Interval)
+	errs.If(g.MaxAge < 0, "age %v: must be a time above 0, or 0 for no bound", g.MaxAge)
 	return errors.Join(errs...)
 }
 
@@ -59,7 +59,7 @@ func (g Goal) Reachable(w, lambda float64) (aim float64, reason string) {
 		return w, ""
 	}
 	return (1 + waitShare) * bare, fmt.Sprintf(
-		"%.4g s is out of reach at %.4g requests/s: one request alone takes %.4g s; keeping the queue short", w, lambda, bare)
+		"%.4g s cannot be achieved at %.4g requests/s: one request alone takes %.4g s; keeping the queue short", w, lambda, bare)
 }
 
 // Servers returns the lowest number of replicas for which the model gives a mean response time of at most w seconds, at

@@ -16,7 +16,7 @@ import (
 // where f is the forecast rate, e the standard deviation of its error, z the margin, h the headroom and s the learned
 // speed. Within the interval it only scales out:
 //
-//   - if the rate since the last evaluation, minus one standard deviation of chance, makes W of the wanted replicas
+//   - if the rate since the last evaluation, minus one standard deviation of chance, makes W of the desired replicas
 //     exceed the SLO;
 //   - if the queue is QueueFactor times longer than the model predicts, or the Ready replicas do not keep up: then by
 //     as many as work off the queue within DrainTime.
@@ -92,7 +92,7 @@ func (c Config) servers(m Memory, lambda float64) (int, string) {
 	mu := m.Speed * c.Model.ServiceRate(lambda)
 	slo, note := c.SLO.Seconds(), ""
 	if bare := 1 / mu; slo <= bare {
-		note = fmt.Sprintf("%.4g s is out of reach at %.4g requests/s: one request alone takes %.4g s; keeping the queue short", slo, lambda, bare)
+		note = fmt.Sprintf("%.4g s cannot be achieved at %.4g requests/s: one request alone takes %.4g s; keeping the queue short", slo, lambda, bare)
 		slo = 1.1 * bare
 	}
 	n, err := queueing.Inverse(lambda, mu, slo, c.Max)
@@ -102,12 +102,12 @@ func (c Config) servers(m Memory, lambda float64) (int, string) {
 	return n, note
 }
 
-// out decides within a control interval. It never lowers the wanted number of replicas.
+// out decides within a control interval. It never lowers the desired number of replicas.
 func (c Config) out(m Memory, o law.Observation, seconds float64) law.Decision {
 	rate := max(o.ArrivalRate-math.Sqrt(o.ArrivalRate/seconds), 0)
 	if o.ArrivalRate > 0 && c.system(m, o.Wanted, rate).Response() > c.SLO.Seconds() || o.QueueLength > c.longest(m, o) {
 		n, note := c.servers(m, o.ArrivalRate)
-		reasons := []string{fmt.Sprintf("%.4g requests/s and a line of %.4g are more than %d replicas take", o.ArrivalRate, o.QueueLength, o.Wanted)}
+		reasons := []string{fmt.Sprintf("%.4g requests/s and a queue of %.4g exceed what %d replicas can serve", o.ArrivalRate, o.QueueLength, o.Wanted)}
 		if note != "" {
 			reasons = append(reasons, note)
 		}

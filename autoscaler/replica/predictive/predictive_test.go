@@ -14,7 +14,7 @@ import (
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// service is in equilibrium with the wanted replicas immediately; speed is its speed relative to the law's model.
+// service is in equilibrium with the desired replicas immediately; speed is its speed relative to the law's model.
 type service struct {
 	c        Config
 	speed    float64
@@ -126,7 +126,7 @@ func TestInsideAnIntervalItOnlyScalesOut(t *testing.T) {
 	if d := look(100, 10); d.Replicas != before {
 		t.Errorf("a falling rate: %+v, want %d still", d, before)
 	}
-	if d := look(600, 60); d.Replicas <= before || !strings.Contains(d.Reasons[0], "more than") {
+	if d := look(600, 60); d.Replicas <= before || !strings.Contains(d.Reasons[0], "exceed what") {
 		t.Errorf("a rate that outgrew them: %+v, want more than %d", d, before)
 	}
 	edge := 400.0 // the highest rate at which they keep the SLO
@@ -181,11 +181,11 @@ func TestAfterALongAbsenceItBeginsANewIntervalAndForgetsNothing(t *testing.T) {
 func TestAnSLOOutOfReachIsSaidWithWhatIsReachable(t *testing.T) {
 	s := newService(For(law.DefaultGoal()), 1, 150)
 	s.run(60, constant(900))
-	if all := strings.Join(s.last.Reasons, "; "); !strings.Contains(all, "0.1 s is out of reach at") {
+	if all := strings.Join(s.last.Reasons, "; "); !strings.Contains(all, "0.1 s cannot be achieved at") {
 		s.run(1, constant(900))
 	}
 	_, note := s.c.servers(Memory{Speed: 1}, 900)
-	if !strings.Contains(note, "0.1 s is out of reach at 900") || !strings.Contains(note, "takes 0.105") {
+	if !strings.Contains(note, "0.1 s cannot be achieved at 900") || !strings.Contains(note, "takes 0.105") {
 		t.Errorf("it says %q, want the least that can be reached, 0.105 s", note)
 	}
 	stable := queueing.LeastStable(900, s.c.Model.ServiceRate(900))
@@ -196,7 +196,7 @@ func TestAnSLOOutOfReachIsSaidWithWhatIsReachable(t *testing.T) {
 
 func TestConstantsOutOfRangeAreRefusedAtOnce(t *testing.T) {
 	err := Config{Goal: law.DefaultGoal(), SpeedWeight: -1, Headroom: 2}.Validate()
-	for _, field := range []string{"watch", "violations", "greatest margin", "margin step", "speed weight", "headroom", "queue factor", "drain time"} {
+	for _, field := range []string{"watch", "violations", "maximum margin", "margin step", "speed weight", "headroom", "queue factor", "drain time"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("error %v, want it to name %s", err, field)
 		}

@@ -90,7 +90,7 @@ func Fit(samples []Sample, o FitOptions) (Fitted, error) {
 		}
 	}
 	if best == nil {
-		return Fitted{}, fmt.Errorf("fit the queueing model to %d samples: %w: none of them fits any", len(f.samples), ErrUndetermined)
+		return Fitted{}, fmt.Errorf("fit the queueing model to %d samples: %w: no model fits them", len(f.samples), ErrUndetermined)
 	}
 	return f.fitted(best), nil
 }
@@ -110,7 +110,7 @@ func newFitting(samples []Sample, o FitOptions) (*fitting, error) {
 	case o.MaxAlpha == 0:
 		f.maxAlpha = DefaultMaxAlpha
 	case !(o.MaxAlpha > 0 && o.MaxAlpha < 1):
-		return nil, fmt.Errorf("fit the queueing model: MaxAlpha %v: want a number above 0 and below 1", o.MaxAlpha)
+		return nil, fmt.Errorf("fit the queueing model: MaxAlpha %v: must be a number above 0 and below 1", o.MaxAlpha)
 	}
 	low, high := math.Inf(1), 0.0
 	for _, s := range samples {
@@ -123,10 +123,10 @@ func newFitting(samples []Sample, o FitOptions) (*fitting, error) {
 		low, high = min(low, s.ArrivalRate), max(high, s.ArrivalRate)
 	}
 	if n := len(f.samples); n < minFitSamples {
-		return nil, fmt.Errorf("fit the queueing model: %w: %d usable samples, want %d or more", ErrUndetermined, n, minFitSamples)
+		return nil, fmt.Errorf("fit the queueing model: %w: %d usable samples, must be %d or more", ErrUndetermined, n, minFitSamples)
 	}
 	if !f.fixed && high < minRateSpread*low {
-		return nil, fmt.Errorf("fit the queueing model: %w: all arrival rates lie between %.6g and %.6g/s, want them further apart or a fixed service rate",
+		return nil, fmt.Errorf("fit the queueing model: %w: all arrival rates are from %.6g to %.6g/s: provide samples with a wider range, or fix the service rate",
 			ErrUndetermined, low, high)
 	}
 	return f, nil

@@ -10,7 +10,7 @@ import (
 const MaxServers = 1_000_000
 
 // ErrUnreachable is wrapped by the error of [Inverse] if no number of servers is enough.
-var ErrUnreachable = errors.New("response time out of reach")
+var ErrUnreachable = errors.New("response time cannot be achieved")
 
 // LeastStable returns the lowest N of at least 1 with N·mu > lambda. It returns [MaxServers] + 1 if that is more than
 // MaxServers, or if the rates are not valid.
@@ -40,7 +40,7 @@ func LeastStable(lambda, mu float64) int {
 // last one. Cost: linear in the greatest N on the way, about 4 N in total.
 func Inverse(lambda, mu, w float64, most int) (int, error) {
 	if !(System{Servers: max(most, 1), ArrivalRate: lambda, ServiceRate: mu}).Valid() || math.IsNaN(w) {
-		return 0, fmt.Errorf("invert the queue with arrival rate %v/s, service rate %v/s and response time %v s: want numbers, the service rate above 0", lambda, mu, w)
+		return 0, fmt.Errorf("invert the queue with arrival rate %v/s, service rate %v/s and response time %v s: must be numbers, the service rate above 0", lambda, mu, w)
 	}
 	most = min(most, MaxServers)
 	if w < 1/mu {
@@ -48,7 +48,7 @@ func Inverse(lambda, mu, w float64, most int) (int, error) {
 	}
 	least := LeastStable(lambda, mu)
 	if least > most {
-		return 0, fmt.Errorf("%w: %.6g requests/s need more than %d servers of %.6g/s each", ErrUnreachable, lambda, most, mu)
+		return 0, fmt.Errorf("%w: %.6g requests/s require more than %d servers of %.6g/s each", ErrUnreachable, lambda, most, mu)
 	}
 	p := probe{lambda: lambda, mu: mu, load: lambda / mu, at: 0, blocks: 1}
 	p = p.to(least)
@@ -93,7 +93,7 @@ func (p probe) bracket(w float64, most int) (tooFew probe, enough int, err error
 		case next.response() <= w:
 			return p, next.at, nil
 		case next.at == most:
-			return p, 0, fmt.Errorf("%w: %d servers reach %.6g s, want %.6g s", ErrUnreachable, most, next.response(), w)
+			return p, 0, fmt.Errorf("%w: %d servers achieve %.6g s, which is more than %.6g s", ErrUnreachable, most, next.response(), w)
 		}
 		p = next
 	}

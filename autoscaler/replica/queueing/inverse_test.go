@@ -72,10 +72,10 @@ func TestInverseNamesWhatCouldBeReached(t *testing.T) {
 	}{
 		{"below the bare service time", 100, 10, 0.05, 1000, "takes 0.1 s", true},
 		{"too few servers to be stable", 100, 10, 0.2, 10, "more than 10 servers", true},
-		{"too few servers to be quick", 100, 10, 0.1001, 11, "11 servers reach", true},
-		{"a rate that is no number", math.NaN(), 10, 0.2, 10, "want numbers", false},
-		{"no service rate", 1, 0, 0.2, 10, "want numbers", false},
-		{"a time that is no number", 1, 10, math.NaN(), 10, "want numbers", false},
+		{"too few servers to be quick", 100, 10, 0.1001, 11, "11 servers achieve", true},
+		{"a rate that is no number", math.NaN(), 10, 0.2, 10, "must be numbers", false},
+		{"no service rate", 1, 0, 0.2, 10, "must be numbers", false},
+		{"a time that is no number", 1, 10, math.NaN(), 10, "must be numbers", false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			n, err := Inverse(tc.lambda, tc.mu, tc.w, tc.most)

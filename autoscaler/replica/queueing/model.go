@@ -32,9 +32,9 @@ func PaperModel() Model { return Model{MuB: 7.771, C: 1574.510, Alpha: 0.215} }
 // Validate returns all faults of the constants.
 func (m Model) Validate() error {
 	var errs input.Faults
-	errs.If(!(m.MuB > 0) || math.IsInf(m.MuB, 1), "basic service rate mu_b %v: want requests per second above 0", m.MuB)
-	errs.If(!(m.C >= 0) || math.IsInf(m.C, 1), "speed-up c %v: want 0 or more", m.C)
-	errs.If(!(m.Alpha >= 0 && m.Alpha < 1), "weight of the past alpha %v: want at least 0 and below 1", m.Alpha)
+	errs.If(!(m.MuB > 0) || math.IsInf(m.MuB, 1), "basic service rate mu_b %v: must be requests per second above 0", m.MuB)
+	errs.If(!(m.C >= 0) || math.IsInf(m.C, 1), "speed-up c %v: must be 0 or more", m.C)
+	errs.If(!(m.Alpha >= 0 && m.Alpha < 1), "weight of the past alpha %v: must be at least 0 and below 1", m.Alpha)
 	return errors.Join(errs...)
 }
 
@@ -59,10 +59,10 @@ func (m Model) BareTime(lambda float64) float64 { return 1 / m.ServiceRate(lambd
 // rate. The error names the lowest response time that can be kept.
 func (m Model) CheckSLO(slo, peak float64) error {
 	if !(slo > 0) || math.IsInf(slo, 1) {
-		return fmt.Errorf("SLO %v s: want a response time above 0", slo)
+		return fmt.Errorf("SLO %v s: must be a response time above 0", slo)
 	}
 	if bare := m.BareTime(peak); !(slo > bare) {
-		return fmt.Errorf("SLO %.6g s: at %.6g requests/s one request alone takes %.6g s, want a response time above that", slo, peak, bare)
+		return fmt.Errorf("SLO %.6g s: must be longer, because at %.6g requests/s one request alone takes %.6g s", slo, peak, bare)
 	}
 	return nil
 }

@@ -49,9 +49,9 @@ func ReadSamples(file io.Reader, c Columns) ([]Sample, error) {
 		{Name: c.Replicas, Valid: func(x float64) bool { return x >= 1 && x <= MaxServers && x == math.Trunc(x) },
 			Want: fmt.Sprintf("a whole number of replicas from 1 to %d", MaxServers)},
 		{Name: c.ArrivalRate, Valid: func(x float64) bool { return x >= 0 && x <= maxArrivalRate }, MayMiss: true,
-			Want: fmt.Sprintf("requests per second from 0 to %d, or nothing", maxArrivalRate)},
+			Want: fmt.Sprintf("requests per second from 0 to %d, or empty", maxArrivalRate)},
 		{Name: c.Response, Valid: func(x float64) bool { return x == 0 || x >= minResponse && x <= maxResponse }, MayMiss: true,
-			Want: fmt.Sprintf("seconds from %g to %d, or 0 or nothing where none was answered", minResponse, maxResponse)},
+			Want: fmt.Sprintf("seconds from %g to %d, or 0 or empty if no request was answered", minResponse, maxResponse)},
 	}})
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func ReadSamples(file io.Reader, c Columns) ([]Sample, error) {
 			before = math.NaN()
 		}
 		if work += s.Replicas; work > MaxWork {
-			return nil, fmt.Errorf("over %d replicas in all rows together: keep fewer rows", MaxWork)
+			return nil, fmt.Errorf("more than %d replicas in all rows together: provide fewer rows", MaxWork)
 		}
 	}
 	return samples, nil

@@ -48,7 +48,7 @@ func TestSamplesThatCannotBeAreRefused(t *testing.T) {
 		{"an answer before the question", "50,1,-0.1\n", `line 2, column response: "-0.1": want seconds from 1e-09 to 3600`},
 		{"an answer in no time", "50,1,1e-10\n", "line 2, column response"},
 		{"an answer next day", "50,1,3601\n", "line 2, column response"},
-		{"too much to compute with", strings.Repeat("50,1000000,0.1\n", 4) + "50,1,0.1\n", "over 4000000 replicas"},
+		{"too much to compute with", strings.Repeat("50,1000000,0.1\n", 4) + "50,1,0.1\n", "more than 4000000 replicas"},
 	} {
 		got, err := ReadSamples(strings.NewReader("rate,replicas,response\n"+tc.rows), columns)
 		if err == nil || got != nil || !strings.Contains(err.Error(), tc.says) {

@@ -98,7 +98,7 @@ func (s *Fit) settle(m queueing.Model) error {
 		return fmt.Errorf("fit the queueing model: %w: their response times do not rise with the load of a replica", queueing.ErrUndetermined)
 	}
 	if m.MuB < negligible*m.C/s.Rates.Most {
-		return fmt.Errorf("fit the queueing model: %w: the service rate falls as 1/lambda up to %.6g/s, and nothing says what is left of it: want samples of a service that is busier, or a fixed service rate",
+		return fmt.Errorf("fit the queueing model: %w: the service rate falls as 1/lambda up to %.6g/s, so its limit is unknown: provide samples of a busier service, or fix the service rate",
 			queueing.ErrUndetermined, s.Rates.Most)
 	}
 	s.Service.RatePerReplica, s.Model.MuB = rounded(m.MuB)

@@ -54,22 +54,22 @@ const Boundless = int64(1) << 50
 // Validate returns all faults of the configuration.
 func (c *Config) Validate() error {
 	var errs input.Faults
-	errs.If(c.Law != Supercargo && c.Law != HTA, "law: is %q, want %s or %s", c.Law, Supercargo, HTA)
-	errs.If(c.Min < 0 || c.Max < c.Min, "min and max: are %d and %d, want 0 <= min <= max", c.Min, c.Max)
+	errs.If(c.Law != Supercargo && c.Law != HTA, "law: is %q, must be one of %s, %s", c.Law, Supercargo, HTA)
+	errs.If(c.Min < 0 || c.Max < c.Min, "min and max: are %d and %d, must be 0 <= min <= max", c.Min, c.Max)
 	for _, d := range []struct {
 		name string
 		of   time.Duration
 	}{{"cycle", c.Cycle}, {"prior", c.Prior}, {"gone", c.Gone}} {
-		errs.If(d.of <= 0, "%s: is %v, want more than 0", d.name, d.of)
+		errs.If(d.of <= 0, "%s: is %v, must be above 0", d.name, d.of)
 	}
-	errs.If(len(c.Flavors) == 0, "flavors: there are none, want at least one")
+	errs.If(len(c.Flavors) == 0, "flavors: at least one is required")
 	seen := map[string]bool{}
 	for i := range c.Flavors {
 		f := &c.Flavors[i]
-		errs.If(seen[f.Name], "flavors: two are called %q", f.Name)
+		errs.If(seen[f.Name], "flavors: name %q must be unique", f.Name)
 		seen[f.Name] = true
 		w := f.Worker
-		errs.If(f.Trouble == "" && (w.MilliCores <= 0 || w.MemoryBytes < 0 || w.DiskBytes < 0 || w.GPUs < 0) || f.MicroDollarsPerHour < 0, "flavor %q: has %+v at %d micro-dollars an hour, want some cores and nothing negative", f.Name, w, f.MicroDollarsPerHour)
+		errs.If(f.Trouble == "" && (w.MilliCores <= 0 || w.MemoryBytes < 0 || w.DiskBytes < 0 || w.GPUs < 0) || f.MicroDollarsPerHour < 0, "flavor %q: has %+v at %d micro-dollars an hour: cores must be above 0, all others 0 or more", f.Name, w, f.MicroDollarsPerHour)
 	}
 	return errors.Join(errs...)
 }

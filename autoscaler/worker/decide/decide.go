@@ -101,7 +101,7 @@ func (d *Decision) count(pods []Pod) {
 
 func (d *Decision) hold(why string) {
 	d.Held = true
-	d.Reason = "nothing is resized: " + why
+	d.Reason = "the pool is not resized: " + why
 }
 
 // silent decides without a reading. Workers stay, however long the silence lasts: a manager that is busy, stopped or
@@ -182,10 +182,10 @@ func (d *Decision) decide(c *Config, o *Observation, m *Memory, now time.Time) {
 	case t.flavor.Worker.MilliCores > 0: // workers may still be drained
 		if d.plan(&corrected, t.flavor, m, &tr, now); d.Add > 0 {
 			d.Add = 0
-			d.hold("no flavor can be had: " + describe(others))
+			d.hold("no flavor is available: " + describe(others))
 		}
 	default:
-		d.hold("no flavor can be had: " + describe(others))
+		d.hold("no flavor is available: " + describe(others))
 	}
 	if d.Add > 0 || len(d.Drain) > 0 {
 		m.Resized = now
@@ -270,7 +270,7 @@ func (d *Decision) plan(c *Config, f *Flavor, m *Memory, tr *translation, now ti
 	state.Waiting = oneOfEach(tr.state, estimate.PatienceFor(d.InitTime).Warmup)
 	p, err := law(limits, state, now)
 	if err != nil {
-		d.hold("the reading cannot be: " + err.Error())
+		d.hold("the state of the queue is invalid: " + err.Error())
 		return
 	}
 	d.WaitingThen = p.Waiting
@@ -280,7 +280,7 @@ func (d *Decision) plan(c *Config, f *Flavor, m *Memory, tr *translation, now ti
 	d.drain(p.Drain, tr)
 	if settled := now.Sub(m.Resized) >= d.InitTime; settled && d.Add == 0 && len(d.Drain) == 0 && len(tr.lost) > 0 {
 		d.Drain = slices.Clone(tr.lost)
-		d.Reason += fmt.Sprintf("; %d workers have run for long without connecting, while others are connected", len(d.Drain))
+		d.Reason += fmt.Sprintf("; %d workers have not connected for a long time, while others have", len(d.Drain))
 	}
 }
 
@@ -289,7 +289,7 @@ func (d *Decision) plan(c *Config, f *Flavor, m *Memory, tr *translation, now ti
 func (d *Decision) add(wanted, room int) {
 	d.Add = min(wanted, max(0, room))
 	if d.Add < wanted {
-		d.Reason += fmt.Sprintf("; only %d of them now: %d workers that are leaving count towards the limit until they have left", d.Add, d.Leaving)
+		d.Reason += fmt.Sprintf("; only %d of them now: %d terminating workers count towards the limit until they are gone", d.Add, d.Leaving)
 	}
 }
 
@@ -311,10 +311,10 @@ func (d *Decision) drain(names []string, tr *translation) {
 	}
 	var kept []string
 	if busy > 0 {
-		kept = append(kept, fmt.Sprintf("%d stay until the manager says that they are idle", busy))
+		kept = append(kept, fmt.Sprintf("%d stay until the manager reports them as idle", busy))
 	}
 	if elsewhere > 0 {
-		kept = append(kept, fmt.Sprintf("%d are not of this pool", elsewhere))
+		kept = append(kept, fmt.Sprintf("%d do not belong to this pool", elsewhere))
 	}
 	if len(kept) > 0 {
 		d.Reason += "; " + strings.Join(kept, ", ")

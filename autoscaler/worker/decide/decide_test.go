@@ -164,7 +164,7 @@ func TestABadReadingResizesNothing(t *testing.T) {
 		{"tasks are missing", func(o *Observation) { o.Reading.Tasks = nil }, "task_status lists none"},
 		{"workers are missing", func(o *Observation) { o.Reading.Workers = nil }, "worker_status lists none"},
 		{"the queue is missing", func(o *Observation) { o.Reading.Queue.Waiting, o.Reading.Queue.OnWorkers = 0, 0 }, "counts none"},
-		{"a worker twice", func(o *Observation) { o.Reading.Workers[1].Address = o.Reading.Workers[0].Address }, "two workers at address"},
+		{"a worker twice", func(o *Observation) { o.Reading.Workers[1].Address = o.Reading.Workers[0].Address }, "lists address"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			f, m := busy(t)
@@ -298,7 +298,7 @@ func TestWorkersThatAreLeavingCountTowardsTheLimitAndTakeTasks(t *testing.T) {
 	f.submit("work", 40, 1, 10*time.Minute)
 	c := limits(func(c *Config) { c.Max = 6 })
 	d, _ := must(t, c, f.look(), m, f.now.Add(time.Hour))
-	if d.Add != 2 || !strings.Contains(d.Reason, "4 workers that are leaving count towards the limit") {
+	if d.Add != 2 || !strings.Contains(d.Reason, "4 terminating workers count towards the limit") {
 		t.Errorf("%d workers beside four that are leaving, want two: six are allowed (%s)", d.Add, d.Reason)
 	}
 	f, m = busy(t) // four cores are free, on a worker that is leaving like the others
@@ -336,7 +336,7 @@ func TestTasksLargerThanAnyWorkerAreNamed(t *testing.T) {
 	if d.Add != 1 {
 		t.Errorf("%d workers, want the one for the small task", d.Add)
 	}
-	want := []Unplaceable{{Category: "giant", Need: estimate.Resources{MilliCores: 16000}, Tasks: 3, Reason: "needs 16 cores, the largest worker has 4"}}
+	want := []Unplaceable{{Category: "giant", Need: estimate.Resources{MilliCores: 16000}, Tasks: 3, Reason: "needs 16 cores, but the largest worker has 4"}}
 	if diff := cmp.Diff(want, d.Unplaceable); diff != "" {
 		t.Errorf("want -, got +:\n%s", diff)
 	}
@@ -355,7 +355,7 @@ func TestOnlyWorkersThatTheManagerCallsIdleAreDrained(t *testing.T) {
 	f, m := busy(t)
 	down := limits(func(c *Config) { c.Max = 1 }) // the pool must shrink by three
 	now := f.now.Add(time.Hour)
-	if d, _ := must(t, down, f.look(), m, now); !slices.Equal(d.Drain, []string{"w-004"}) || !strings.Contains(d.Reason, "2 stay until the manager says that they are idle") {
+	if d, _ := must(t, down, f.look(), m, now); !slices.Equal(d.Drain, []string{"w-004"}) || !strings.Contains(d.Reason, "2 stay until the manager reports them as idle") {
 		t.Fatalf("%v are drained (%s), want the idle one", d.Drain, d.Reason)
 	}
 	for _, tc := range []struct {
@@ -612,14 +612,14 @@ func TestNeedsAreWhatTheManagerSetsAside(t *testing.T) {
 
 func TestConfigurationsThatCannotBeAreRefusedByName(t *testing.T) {
 	for want, change := range map[string]func(*Config){
-		"law":         func(c *Config) { c.Law = "other" },
-		"min and max": func(c *Config) { c.Min, c.Max = 3, 2 },
-		"cycle":       func(c *Config) { c.Cycle = 0 },
-		"prior":       func(c *Config) { c.Prior = -1 },
-		"gone":        func(c *Config) { c.Gone = 0 },
-		"flavors":     func(c *Config) { c.Flavors = nil },
-		"two are":     func(c *Config) { c.Flavors = append(c.Flavors, c.Flavors[0]) },
-		`"four": has`: func(c *Config) { c.Flavors[0].Worker.MilliCores = 0 },
+		"law":            func(c *Config) { c.Law = "other" },
+		"min and max":    func(c *Config) { c.Min, c.Max = 3, 2 },
+		"cycle":          func(c *Config) { c.Cycle = 0 },
+		"prior":          func(c *Config) { c.Prior = -1 },
+		"gone":           func(c *Config) { c.Gone = 0 },
+		"flavors":        func(c *Config) { c.Flavors = nil },
+		"must be unique": func(c *Config) { c.Flavors = append(c.Flavors, c.Flavors[0]) },
+		`"four": has`:    func(c *Config) { c.Flavors[0].Worker.MilliCores = 0 },
 	} {
 		f := newFarm(time.Second)
 		d, _, err := Decide(limits(change), f.look(), Memory{}, f.now)

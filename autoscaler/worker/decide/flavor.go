@@ -151,7 +151,7 @@ func sizesOf(c *Config, s *estimate.State) (sizes []estimate.Resources) {
 // all.
 func tooLarge(n estimate.Resources, sizes []estimate.Resources) string {
 	if len(sizes) == 0 {
-		return "no flavor can be had"
+		return "no flavor is available"
 	}
 	var most estimate.Resources
 	for _, s := range sizes {
@@ -162,19 +162,19 @@ func tooLarge(n estimate.Resources, sizes []estimate.Resources) string {
 	}
 	var what []string
 	if n.MilliCores > most.MilliCores {
-		what = append(what, fmt.Sprintf("%g cores, the largest worker has %g", float64(n.MilliCores)/1000, float64(most.MilliCores)/1000))
+		what = append(what, fmt.Sprintf("%g cores, but the largest worker has %g", float64(n.MilliCores)/1000, float64(most.MilliCores)/1000))
 	}
 	if n.MemoryBytes > most.MemoryBytes {
-		what = append(what, fmt.Sprintf("%d MiB of memory, the largest worker has %d", n.MemoryBytes>>20, most.MemoryBytes>>20))
+		what = append(what, fmt.Sprintf("%d MiB of memory, but the largest worker has %d", n.MemoryBytes>>20, most.MemoryBytes>>20))
 	}
 	if n.DiskBytes > most.DiskBytes {
-		what = append(what, fmt.Sprintf("%d MiB of disk, the largest worker has %d", n.DiskBytes>>20, most.DiskBytes>>20))
+		what = append(what, fmt.Sprintf("%d MiB of disk, but the largest worker has %d", n.DiskBytes>>20, most.DiskBytes>>20))
 	}
 	if n.GPUs > most.GPUs {
-		what = append(what, fmt.Sprintf("%d GPUs, the largest worker has %d", n.GPUs, most.GPUs))
+		what = append(what, fmt.Sprintf("%d GPUs, but the largest worker has %d", n.GPUs, most.GPUs))
 	}
 	if len(what) == 0 {
-		return "no worker has all that it needs together"
+		return "no worker has all resources that it needs together"
 	}
 	return "needs " + strings.Join(what, ", ")
 }

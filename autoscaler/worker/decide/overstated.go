@@ -93,9 +93,9 @@ func (o *Overstated) String() string {
 	fmt.Fprintf(&b, "category %s ", o.Category)
 	switch o.Source {
 	case WholeWorker:
-		b.WriteString("declares nothing, gets a whole worker")
+		b.WriteString("declares nothing and gets a whole worker")
 	case Measured:
-		fmt.Fprintf(&b, "is given %s", amountsOf(o.SetAside))
+		fmt.Fprintf(&b, "is allocated %s", amountsOf(o.SetAside))
 	default:
 		fmt.Fprintf(&b, "declares %s", amountsOf(o.SetAside))
 	}
@@ -103,7 +103,7 @@ func (o *Overstated) String() string {
 	if o.Now == 1 {
 		do = "does"
 	}
-	fmt.Fprintf(&b, " and used %s at most: %d of its tasks would fit where %d %s", amountsOf(o.Used), o.Could, o.Now, do)
+	fmt.Fprintf(&b, " and used at most %s: %d of its tasks would fit where %d %s", amountsOf(o.Used), o.Could, o.Now, do)
 	if o.MicroDollars > 0 {
 		fmt.Fprintf(&b, ", at $%.4f each instead of $%.4f", float64(o.MicroDollarsThen)/1e6, float64(o.MicroDollars)/1e6)
 	}

@@ -20,7 +20,7 @@ func distrust(r *Reading) string {
 	seen := make(map[string]bool, len(r.Workers))
 	for i := range r.Workers {
 		if address := r.Workers[i].Address; address == "" || seen[address] {
-			return fmt.Sprintf("worker_status lists two workers at address %q", address)
+			return fmt.Sprintf("worker_status lists address %q twice", address)
 		}
 		seen[r.Workers[i].Address] = true
 	}

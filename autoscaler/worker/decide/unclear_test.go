@@ -229,7 +229,7 @@ func TestTasksAreTooLargeOnlyIfNoWorkerCouldEverHoldThem(t *testing.T) {
 		workers []answer.Worker
 		want    string // empty: not too large
 	}{
-		{"no flavor holds it", nil, nil, "needs 8 cores, the largest worker has 4"},
+		{"no flavor holds it", nil, nil, "needs 8 cores, but the largest worker has 4"},
 		{"one does that cannot be had now", []Flavor{eight}, nil, ""},
 		{"a worker of others does", nil, []answer.Worker{connected("desk", 8)}, ""},
 	} {

@@ -31,7 +31,7 @@ func HTA(c Config, s State, now time.Time) (Plan, error) {
 	switch wait := settling(c, s, now); {
 	case wait > 0:
 		p.LookAgain = wait
-		p.Reason = fmt.Sprintf("resized less than one initialisation time (%v) ago; %s", c.InitTime, p.prospects())
+		p.Reason = fmt.Sprintf("last resized less than one initialisation time (%v) ago; %s", c.InitTime, p.prospects())
 	case s.serving() < c.Min || s.serving() > c.Max:
 		p.restore(c, s)
 	case p.Waiting > 0:
@@ -69,7 +69,7 @@ func outset(c Config, s State, o Outlook) (p Plan, wanted int) {
 
 func (p *Plan) prospects() string {
 	if p.Waiting == 0 {
-		return "nothing waits at the end of the window"
+		return "no tasks wait at the end of the window"
 	}
 	return fmt.Sprintf("%d tasks wait at the end of the window", p.Waiting)
 }
@@ -89,7 +89,7 @@ func (p *Plan) restore(c Config, s State) {
 	if missing := c.Min - s.serving(); missing > 0 {
 		p.Add = missing
 		p.LookAgain = c.InitTime
-		p.Reason = fmt.Sprintf("%d workers, fewer than there must be (%d)", s.serving(), c.Min)
+		p.Reason = fmt.Sprintf("%d workers are below the minimum of %d", s.serving(), c.Min)
 		return
 	}
 	var serving []int
@@ -102,7 +102,7 @@ func (p *Plan) restore(c Config, s State) {
 	for _, i := range serving[:s.serving()-c.Max] {
 		p.Drain = append(p.Drain, s.Workers[i].Name)
 	}
-	p.Reason = fmt.Sprintf("%d workers, more than there may be (%d)", s.serving(), c.Max)
+	p.Reason = fmt.Sprintf("%d workers are above the maximum of %d", s.serving(), c.Max)
 }
 
 // add adds the wanted workers, if any.
@@ -114,12 +114,12 @@ func (p *Plan) add(c Config, s State, wanted int) {
 		p.LookAgain = c.InitTime
 		p.Reason = fmt.Sprintf("%s: %d workers for them", p.prospects(), p.Add)
 		if p.Add == room {
-			p.Reason += fmt.Sprintf(", the most there may be (%d)", c.Max)
+			p.Reason += fmt.Sprintf(", which reaches the maximum of %d", c.Max)
 		}
 	case room == 0:
-		p.Reason = fmt.Sprintf("%s, and there are as many workers as there may be (%d)", p.prospects(), c.Max)
+		p.Reason = fmt.Sprintf("%s, but the pool has its maximum of %d workers", p.prospects(), c.Max)
 	default:
-		p.Reason = fmt.Sprintf("%s, and no worker holds any: %s", p.prospects(), strings.Join(p.Unplaceable, ", "))
+		p.Reason = fmt.Sprintf("%s, but no worker can hold any of them: %s", p.prospects(), strings.Join(p.Unplaceable, ", "))
 	}
 }
 
@@ -132,7 +132,7 @@ func (p *Plan) drain(names []string, most int) {
 		names = names[len(names)-most:]
 	}
 	p.Drain = slices.Clone(names)
-	p.Reason = fmt.Sprintf("%s, and %d workers are idle by then and took nothing", p.prospects(), len(names))
+	p.Reason = fmt.Sprintf("%s, and %d workers are idle by then and took no task", p.prospects(), len(names))
 }
 
 // idleThen returns the workers that run nothing at the end of a window and took nothing from the queue within it.

@@ -154,10 +154,10 @@ type Plan struct {
 // Validate returns all faults of the limits.
 func (c Config) Validate() error {
 	var errs input.Faults
-	errs.If(c.Worker.negative() || c.Worker.MilliCores == 0, "worker: has %+v, want some cores and nothing negative", c.Worker)
-	errs.If(c.Min < 0 || c.Max < c.Min, "min and max: are %d and %d, want 0 <= min <= max", c.Min, c.Max)
-	errs.If(c.InitTime <= 0, "initTime: is %v, want more than 0", c.InitTime)
-	errs.If(c.Cycle <= 0, "cycle: is %v, want more than 0", c.Cycle)
+	errs.If(c.Worker.negative() || c.Worker.MilliCores == 0, "worker: has %+v: cores must be above 0, all others 0 or more", c.Worker)
+	errs.If(c.Min < 0 || c.Max < c.Min, "min and max: are %d and %d, must be 0 <= min <= max", c.Min, c.Max)
+	errs.If(c.InitTime <= 0, "initTime: is %v, must be above 0", c.InitTime)
+	errs.If(c.Cycle <= 0, "cycle: is %v, must be above 0", c.Cycle)
 	return errors.Join(errs...)
 }
 
@@ -168,17 +168,17 @@ func (s State) Validate() error {
 	seen := make(map[string]bool, len(s.Workers))
 	for i := range s.Workers {
 		w := &s.Workers[i]
-		errs.If(seen[w.Name], "workers: two are called %q", w.Name)
+		errs.If(seen[w.Name], "workers: name %q must be unique", w.Name)
 		seen[w.Name] = true
-		errs.If(w.Capacity.negative() || w.ReadyIn < 0, "worker %s: has %+v and connects in %v, want nothing negative", w.Name, w.Capacity, w.ReadyIn)
+		errs.If(w.Capacity.negative() || w.ReadyIn < 0, "worker %s: has %+v and connects in %v: all values must be 0 or more", w.Name, w.Capacity, w.ReadyIn)
 		for _, r := range w.Running {
-			errs.If(r.Need.negative() || r.Left < 0 || r.Count <= 0, "worker %s: runs %+v, want at least one task and nothing negative", w.Name, r)
+			errs.If(r.Need.negative() || r.Left < 0 || r.Count <= 0, "worker %s: runs %+v: the number of tasks must be 1 or more, all others 0 or more", w.Name, r)
 		}
 	}
 	for i := range s.Waiting {
 		b := &s.Waiting[i]
 		if b.Need.negative() || b.Runtime <= 0 || b.Count <= 0 {
-			errs = append(errs, fmt.Errorf("waiting[%d]: is %+v, want at least one task, a runtime above 0, and nothing negative", i, *b))
+			errs = append(errs, fmt.Errorf("waiting[%d]: is %+v: the number of tasks must be 1 or more, the runtime above 0, all others 0 or more", i, *b))
 		}
 	}
 	return errors.Join(errs...)

@@ -52,7 +52,7 @@ func Supercargo(c Config, s State, now time.Time) (Plan, error) {
 	switch wait := settling(c, s, now); {
 	case wait > 0:
 		p.LookAgain = wait
-		p.Reason = fmt.Sprintf("resized less than one initialisation time (%v) ago; %s", c.InitTime, p.prospects())
+		p.Reason = fmt.Sprintf("last resized less than one initialisation time (%v) ago; %s", c.InitTime, p.prospects())
 	case s.serving() < c.Min || s.serving() > c.Max:
 		p.restore(c, s)
 	case p.Waiting > 0:

@@ -19,7 +19,7 @@ const (
 )
 
 // ErrPassword is the error of a wrong password.
-var ErrPassword = errors.New("is not that of the manager")
+var ErrPassword = errors.New("does not match that of the manager")
 
 // authenticate proves to the peer that we know the password, and verifies that the peer does, as link_auth of cctools.
 // The protocol is symmetric. Each side sends the name of the method, then a random word, then the SHA-1 of the
@@ -35,7 +35,7 @@ func authenticate(conn io.ReadWriter, password string) error {
 		return err
 	}
 	if method != authMethod {
-		return fmt.Errorf("the manager answers %q, want %q: does it have a password?", clip.Cell(method), authMethod)
+		return fmt.Errorf("the manager answered %q, expected %q: check that it has a password", clip.Cell(method), authMethod)
 	}
 	if err := sendLines(conn, challenge); err != nil {
 		return err
@@ -91,5 +91,5 @@ func readLine(r io.Reader) (string, error) {
 		}
 		line = append(line, one[0])
 	}
-	return "", fmt.Errorf("the manager sends a line of more than %d bytes", maxAuthLine)
+	return "", fmt.Errorf("the manager sent a line of more than %d bytes", maxAuthLine)
 }

@@ -42,7 +42,7 @@ type Catalog struct {
 }
 
 // ErrNotFound is the error of a project for which no catalog server knows a manager.
-var ErrNotFound = errors.New("no catalog server knows a Work Queue manager of that project")
+var ErrNotFound = errors.New("no catalog server lists a Work Queue manager of that project")
 
 // Discover returns the manager of a project that was heard last. It queries the catalog servers in order until one
 // knows the project.
@@ -70,7 +70,7 @@ func (c Catalog) Managers(ctx context.Context, project string) ([]Found, error) 
 			return managers(list, project), nil
 		}
 	}
-	return nil, fmt.Errorf("ask catalog server %s for project %q: %w", c.Address, project, err)
+	return nil, fmt.Errorf("query catalog server %s for project %q: %w", c.Address, project, err)
 }
 
 // managers filters the managers of the project, because a server may send all entries.

@@ -37,7 +37,7 @@ const (
 )
 
 // ErrTooLarge is the error of an answer that exceeds the limit.
-var ErrTooLarge = errors.New("answer is larger than it may be")
+var ErrTooLarge = errors.New("answer exceeds the maximum size")
 
 // query is a query of a manager.
 type query string
@@ -58,7 +58,7 @@ func (c *Client) Queue(ctx context.Context) (Queue, error) {
 	case err != nil:
 		return Queue{}, err
 	case len(list) != 1:
-		return Queue{}, fmt.Errorf("ask %s for its queue: answer has %d entries, want 1", c.Address, len(list))
+		return Queue{}, fmt.Errorf("query %s for its queue: answer has %d entries, expected 1", c.Address, len(list))
 	}
 	return list[0], nil
 }
@@ -85,7 +85,7 @@ func ask[T answer.Entry](ctx context.Context, c *Client, q query) ([]T, error) {
 			return list, nil
 		}
 	}
-	return nil, fmt.Errorf("ask %s for %s: %w", c.Address, q[:len(q)-1], err)
+	return nil, fmt.Errorf("query %s for %s: %w", c.Address, q[:len(q)-1], err)
 }
 
 // send opens a connection, sends a query, and returns the whole answer.
@@ -107,7 +107,7 @@ func (c *Client) send(ctx context.Context, q query) ([]byte, error) {
 	defer stop()
 	data, err := c.exchange(conn, q)
 	if err != nil && ctx.Err() != nil {
-		return nil, fmt.Errorf("no whole answer: %w", ctx.Err())
+		return nil, fmt.Errorf("incomplete answer: %w", ctx.Err())
 	}
 	return data, err
 }

@@ -64,7 +64,7 @@ func TestPasswordsAreProvenOnBothSides(t *testing.T) {
 	if _, err := (&Client{Address: open.Address, Password: "secret"}).Queue(t.Context()); err == nil {
 		t.Error("a manager without password is believed to have one")
 	}
-	if _, err := (&Client{Address: m.Address}).Queue(t.Context()); err == nil || !strings.Contains(err.Error(), "does it want a password") && !strings.Contains(err.Error(), "JSON array") {
+	if _, err := (&Client{Address: m.Address}).Queue(t.Context()); err == nil || !strings.Contains(err.Error(), "requires a password") && !strings.Contains(err.Error(), "JSON array") {
 		t.Errorf("without one: error %v", err)
 	}
 }

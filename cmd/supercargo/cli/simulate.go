@@ -146,9 +146,9 @@ func readSimulation(ctx context.Context, flags simulateFlags, stdin io.Reader) (
 	var errs input.Faults
 	s := &simulation{flags: flags}
 	errs = append(errs, tableOrJSON.check("output", flags.output))
-	errs.If(flags.repeat < 1 || flags.repeat > maxRepeat, "--repeat %d: want 1 to %d", flags.repeat, maxRepeat)
+	errs.If(flags.repeat < 1 || flags.repeat > maxRepeat, "--repeat %d: must be from 1 to %d", flags.repeat, maxRepeat)
 	if len(flags.policies) == 0 {
-		errs = append(errs, fmt.Errorf("--policy: want one of %s", strings.Join(policy.Names(), ", ")))
+		errs = append(errs, fmt.Errorf("--policy: must be one of %s", strings.Join(policy.Names(), ", ")))
 	}
 	for i, name := range flags.policies {
 		p, err := policy.ByName(name)
@@ -156,14 +156,14 @@ func readSimulation(ctx context.Context, flags simulateFlags, stdin io.Reader) (
 		case err != nil:
 			errs = append(errs, fmt.Errorf("--policy: %w", err))
 		case slices.Contains(flags.policies[:i], name):
-			errs = append(errs, fmt.Errorf("--policy: %s is named twice", name))
+			errs = append(errs, fmt.Errorf("--policy: %s is set twice", name))
 		}
 		s.policies = append(s.policies, p)
 	}
 	errs = append(errs, canBeWritten("--report", flags.report), canBeWritten("--placements", flags.placements))
-	errs.If(flags.report != "" && flags.report == flags.placements, "--placements: %s is the file of --report too, want another", flags.placements)
+	errs.If(flags.report != "" && flags.report == flags.placements, "--placements: %s is also the file of --report: use another file", flags.placements)
 	if flags.scenario == "" {
-		errs = append(errs, errors.New("--filename: name the scenario file, or - for stdin"))
+		errs = append(errs, errors.New("--filename is required: the scenario file, or - for standard input"))
 	} else {
 		errs = append(errs, s.read(ctx, stdin))
 	}
@@ -180,7 +180,7 @@ func canBeWritten(flag, path string) error {
 		return nil
 	}
 	if is, err := os.Stat(path); err == nil && is.IsDir() {
-		return fmt.Errorf("%s: %s is a directory, want a file", flag, path)
+		return fmt.Errorf("%s: %s is a directory: must be a file", flag, path)
 	}
 	if _, err := os.Stat(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("%s: %w", flag, err)

@@ -96,7 +96,7 @@ func (o *Options) keepOthersOut() error {
 			return fmt.Errorf("--%s: %w", flag, err)
 		}
 		if info.Mode().Perm()&0o077 != 0 {
-			return fmt.Errorf("--%s=%s: others may enter it, and it is to have secrets: give a folder of its own, or chmod 700", flag, dir)
+			return fmt.Errorf("--%s=%s: the folder will contain secrets and other users can access it: use another folder, or run chmod 700 on it", flag, dir)
 		}
 	}
 	return nil
@@ -112,7 +112,7 @@ func mountWork(dir string, size int64) error {
 		return err
 	}
 	if err := syscall.Mount("supercargo", dir, "tmpfs", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, "mode=0700,size="+strconv.FormatInt(size, 10)); err != nil {
-		return fmt.Errorf("mount a file system in memory at %s: %w: run as root, or give --work-size= and mount one there", dir, err)
+		return fmt.Errorf("mount a tmpfs at %s: %w: run as root, or mount one there and set --work-size=", dir, err)
 	}
 	return nil
 }
@@ -123,7 +123,7 @@ func isMountPoint(dir string) (bool, error) {
 	var kind syscall.Statfs_t
 	err := errors.Join(syscall.Stat(dir, &here), syscall.Stat(filepath.Dir(dir), &above), syscall.Statfs(dir, &kind))
 	if err != nil {
-		return false, fmt.Errorf("look at %s: %w", dir, err)
+		return false, fmt.Errorf("inspect %s: %w", dir, err)
 	}
 	return here.Dev != above.Dev && kind.Type == tmpfsMagic, nil
 }
@@ -270,14 +270,14 @@ func (n *node) capability(ctx context.Context, node *corev1.Node) (capability.No
 		return can, err
 	}
 	if err != nil || can.CRIU == "" {
-		n.Log.Info("Containers cannot be moved with their state: the node has no CRIU that works", "error", err)
+		n.Log.Info("The node cannot move containers with their state: it has no working CRIU", "error", err)
 		return can, nil
 	}
 	if err = n.host.CheckCRIU(ctx); probe.Interrupted(err) {
 		return can, err
 	}
 	if err != nil {
-		n.Log.Info("Containers cannot be moved with their state: the kernel lacks something that CRIU needs", "error", err)
+		n.Log.Info("The node cannot move containers with their state: its kernel lacks a feature that CRIU needs", "error", err)
 		return can, nil
 	}
 	if n.kubelet != nil {

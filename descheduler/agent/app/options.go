@@ -125,7 +125,7 @@ func (o *Options) check() (sizes, labels.Selector, error) {
 		}
 		quantity, err := resource.ParseQuantity(flag.text)
 		if err == nil && quantity.Sign() <= 0 {
-			err = errors.New("it must be more than 0")
+			err = errors.New("must be more than 0")
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("--%s=%s: %w", flag.name, flag.text, err))
@@ -136,9 +136,9 @@ func (o *Options) check() (sizes, labels.Selector, error) {
 	var selector labels.Selector
 	switch {
 	case o.Simulate == "" && o.NodeName == "":
-		errs = append(errs, errors.New("--node-name must be given, or --simulate"))
+		errs = append(errs, errors.New("--node-name or --simulate is required"))
 	case o.Simulate != "" && o.NodeName != "":
-		errs = append(errs, errors.New("--node-name and --simulate cannot be given together"))
+		errs = append(errs, errors.New("--node-name and --simulate are mutually exclusive"))
 	case o.Simulate != "":
 		var err error
 		if selector, err = labels.Parse(o.Simulate); err != nil {
@@ -156,7 +156,7 @@ func (o *Options) checkPlaces() []error {
 	var errs []error
 	for name, dir := range map[string]string{"state-dir": o.StateDir, "work-dir": o.WorkDir, "host-root": o.HostRoot, "kubelet-checkpoints": o.KubeletCheckpoints, "probe-state-dir": o.ProbeState} {
 		if !filepath.IsAbs(dir) {
-			errs = append(errs, fmt.Errorf("--%s=%s: it must be an absolute path", name, dir))
+			errs = append(errs, fmt.Errorf("--%s=%s: must be an absolute path", name, dir))
 		}
 	}
 	if _, _, err := net.SplitHostPort(o.ListenAddress); err != nil {
@@ -167,11 +167,11 @@ func (o *Options) checkPlaces() []error {
 	}
 	for name, socket := range map[string]string{"containerd": o.Containerd, "cri": o.CRI} {
 		if socket != "" && !filepath.IsAbs(socket) {
-			errs = append(errs, fmt.Errorf("--%s=%s: it must be the absolute path of a socket", name, socket))
+			errs = append(errs, fmt.Errorf("--%s=%s: must be the absolute path of a socket", name, socket))
 		}
 	}
 	if o.CRI != "" && (o.Containerd != "" || o.KubeletAuthorities == "") {
-		errs = append(errs, errors.New("--cri is for a runtime that is not containerd: give --containerd= and --kubelet-authorities with it"))
+		errs = append(errs, errors.New("--cri is for container runtimes other than containerd: set --containerd= and --kubelet-authorities too"))
 	}
 	return errs
 }
@@ -180,14 +180,14 @@ func (o *Options) checkNumbers() []error {
 	var errs []error
 	for name, value := range map[string]int64{"max-moves": int64(o.MaxMoves), "max-images": int64(o.MaxImages), "stalled-after": int64(o.Stalled), "sweep-every": int64(o.Sweep)} {
 		if value <= 0 {
-			errs = append(errs, fmt.Errorf("--%s: it must be more than 0", name))
+			errs = append(errs, fmt.Errorf("--%s: must be more than 0", name))
 		}
 	}
 	if f := o.Model.MemoryFactor; !(f > 0 && f <= 16) {
-		errs = append(errs, fmt.Errorf("--simulate-memory=%v: it must be more than 0 and at most 16", f))
+		errs = append(errs, fmt.Errorf("--simulate-memory=%v: must be more than 0 and at most 16", f))
 	}
 	if o.Model.Freeze < 0 {
-		errs = append(errs, fmt.Errorf("--simulate-freeze=%v: it must not be negative", o.Model.Freeze))
+		errs = append(errs, fmt.Errorf("--simulate-freeze=%v: must not be negative", o.Model.Freeze))
 	}
 	return errs
 }

@@ -112,7 +112,7 @@ func (o *ProbeOptions) probe(ctx context.Context) (report probe.Report, err erro
 		return report, err
 	}
 	if is := hardware.Fingerprint(); o.Machine != "" && o.Machine != is {
-		return report, fmt.Errorf("--machine=%s: this machine is %s (%+v): let the node agent say so on its Node", o.Machine, is, hardware)
+		return report, fmt.Errorf("--machine=%s: the fingerprint of this machine is %s (%+v): wait until the node agent has updated the annotation of the Node", o.Machine, is, hardware)
 	}
 	options := probe.Options{
 		Sizes: sizes, Try: o.Governors, Seed: o.Seed, Amount: o.Amount, Unlimited: o.Unlimited, Idle: o.Idle,
@@ -185,7 +185,7 @@ func (m *nodeMeter) Energy(ctx context.Context, from, to time.Time) (used energy
 		select {
 		case <-ctx.Done():
 			if err != nil {
-				m.log.Info("The node meter was asked in vain what the machine used", "error", err.Error())
+				m.log.Info("Failed to read the energy of the machine from the node meter", "error", err.Error())
 			}
 			return 0, false, false
 		case <-time.After(time.Second / 2):

@@ -361,7 +361,7 @@ func TestSourceDecidesAsItIsTold(t *testing.T) {
 			SourceDecision{Do: Report, Step: v1alpha1.SourceShipped}},
 		{"a container that ended by itself cannot be shipped",
 			Source{Exists: true, Order: v1alpha1.OrderFreeze, Step: v1alpha1.SourceDumped, Known: true, Dumped: true, Container: terms.Gone},
-			fail(terms.ReasonContainerGone, "the container has ended before its state was with the target")},
+			fail(terms.ReasonContainerGone, "the container ended before the target had its state")},
 		{"while the new pod takes its place it stays frozen",
 			Source{Exists: true, Order: v1alpha1.OrderFreeze, HandedOver: true, Step: v1alpha1.SourceShipped, Known: true, FreezeNoted: true, Container: terms.Frozen},
 			SourceDecision{}},

@@ -70,7 +70,7 @@ func (t Target) stage() TargetDecision {
 		return TargetDecision{}
 	case t.Lost:
 		return TargetDecision{Report, v1alpha1.TargetFailed, terms.ReasonImageLost,
-			"the staged image has gone: keep others from removing images that are labelled supercargo.dev/migration"}
+			"the staged image was removed: exclude images with the label supercargo.dev/migration from garbage collection"}
 	case t.Staged && t.Step != v1alpha1.TargetStaged:
 		return TargetDecision{Do: Report, Step: v1alpha1.TargetStaged}
 	case t.Staged:
@@ -78,7 +78,7 @@ func (t Target) stage() TargetDecision {
 	case !t.Known || !t.Prepared:
 		if t.Step == v1alpha1.TargetStaged {
 			return TargetDecision{Report, v1alpha1.TargetFailed, terms.ReasonImageLost,
-				"the agent's ledger was lost, and the staged image with it: keep its state folder on a disk"}
+				"the agent's ledger was lost, and the staged image with it: place its state folder on a persistent disk"}
 		}
 		return TargetDecision{Do: Prepare}
 	case t.Step != v1alpha1.TargetPrepared, t.Moved:

@@ -31,7 +31,7 @@ func (h Host) Hardware(architecture string) (profile.Hardware, error) {
 		read("proc/meminfo", func(r io.Reader) (err error) { hw.MemoryBytes, err = parseMemory(r); return err }),
 	)
 	if err != nil {
-		return profile.Hardware{}, fmt.Errorf("read what the machine is made of: %w", err)
+		return profile.Hardware{}, fmt.Errorf("read the hardware of the machine: %w", err)
 	}
 	hw.MaxMegahertz, err = h.maxMegahertz()
 	return hw, err
@@ -72,7 +72,7 @@ func parseCPUs(r io.Reader) (model string, cores, threads int, err error) {
 		return "", 0, 0, err
 	}
 	if threads == 0 {
-		return "", 0, 0, errors.New("/proc/cpuinfo names no processor")
+		return "", 0, 0, errors.New("/proc/cpuinfo lists no processor")
 	}
 	if cores = len(seen); cores == 0 {
 		cores = threads
@@ -101,7 +101,7 @@ func parseMemory(r io.Reader) (int64, error) {
 func (h Host) maxMegahertz() (int64, error) {
 	policies, err := filepath.Glob(filepath.Join(h.Root, "sys/devices/system/cpu/cpufreq/policy*/cpuinfo_max_freq"))
 	if err != nil {
-		return 0, fmt.Errorf("find the clocks of the CPUs: %w", err)
+		return 0, fmt.Errorf("list the frequencies of the CPUs: %w", err)
 	}
 	most := int64(0)
 	for _, p := range policies {
@@ -110,11 +110,11 @@ func (h Host) maxMegahertz() (int64, error) {
 			continue
 		}
 		if err != nil {
-			return 0, fmt.Errorf("read the clocks of the CPUs: %w", err)
+			return 0, fmt.Errorf("read the frequencies of the CPUs: %w", err)
 		}
 		kilohertz, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 		if err != nil {
-			return 0, fmt.Errorf("read the clocks of the CPUs: %s: %w", p, err)
+			return 0, fmt.Errorf("read the frequencies of the CPUs: %s: %w", p, err)
 		}
 		most = max(most, kilohertz/1000)
 	}

@@ -31,15 +31,15 @@ func outputIn(mounts string, command *exec.Cmd) ([]byte, error) {
 func enter(mounts string) error {
 	namespace, err := os.Open(mounts)
 	if err != nil {
-		return fmt.Errorf("enter the node's mounts: %w", err)
+		return fmt.Errorf("enter the node's mount namespace: %w", err)
 	}
 	defer namespace.Close()
 	// Threads share their root and working directory until they unshare them.
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
-		return fmt.Errorf("enter the node's mounts: %w", err)
+		return fmt.Errorf("enter the node's mount namespace: %w", err)
 	}
 	if err := unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNS); err != nil {
-		return fmt.Errorf("enter the node's mounts: %w", err)
+		return fmt.Errorf("enter the node's mount namespace: %w", err)
 	}
 	return nil
 }

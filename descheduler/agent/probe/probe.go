@@ -91,11 +91,11 @@ func (h Host) CRIUVersion(ctx context.Context) (string, error) {
 	}
 	output, err := h.run(ctx, program, "--version")
 	if err != nil {
-		return "", fmt.Errorf("ask %s for its version: %w", program, err)
+		return "", fmt.Errorf("get the version of %s: %w", program, err)
 	}
 	version := parseCRIUVersion(string(output))
 	if version == "" {
-		return "", fmt.Errorf("ask %s for its version: it says %.100q", program, output)
+		return "", fmt.Errorf("get the version of %s: unknown output %.100q", program, output)
 	}
 	return version, nil
 }

@@ -120,14 +120,14 @@ func (w *Writer) Tree(name, dir string) error {
 		case entry.Type().IsRegular():
 			return w.File(inside, file)
 		}
-		return fmt.Errorf("archive %s: %s is neither a file nor a folder", name, file)
+		return fmt.Errorf("archive %s: %s is neither a regular file nor a folder", name, file)
 	})
 }
 
 // Close ends the archive. It does not close the underlying writer.
 func (w *Writer) Close() error {
 	if err := w.tar.Close(); err != nil {
-		return fmt.Errorf("end the archive: %w", err)
+		return fmt.Errorf("finish the archive: %w", err)
 	}
 	return nil
 }
@@ -176,11 +176,11 @@ func Extract(r io.Reader, root *os.Root, maxBytes int64) (int64, error) {
 		case x.source.err != nil:
 			return 0, x.source.err
 		case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-			return 0, checkpoint.Fail(checkpoint.ReasonNoRoom, "unpack a checkpoint: %v: make room on the disk of the container runtime", err)
+			return 0, checkpoint.Fail(checkpoint.ReasonNoRoom, "unpack a checkpoint: %v: free space on the disk of the container runtime", err)
 		case checkpoint.AsFailure(err) != nil:
 			return 0, err
 		case errors.Is(err, tar.ErrHeader), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, tar.ErrFieldTooLong):
-			return 0, checkpoint.Fail(checkpoint.ReasonBadArchive, "what was sent is not a checkpoint: %v", err)
+			return 0, checkpoint.Fail(checkpoint.ReasonBadArchive, "the received data is not a checkpoint: %v", err)
 		}
 		return 0, fmt.Errorf("unpack a checkpoint: %w", err)
 	}
@@ -228,7 +228,7 @@ func (x *extraction) run() error {
 	if n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, io.LimitReader(x.source, bufferBytes+1), x.buf); err != nil {
 		return err
 	} else if n > bufferBytes {
-		return bad("there are more than %d bytes behind its end", bufferBytes)
+		return bad("more than %d bytes follow its end", bufferBytes)
 	}
 	for _, name := range []string{Config, Spec, Status, Checkpoint} {
 		if !x.seen[name] {
@@ -241,7 +241,7 @@ func (x *extraction) run() error {
 func (x *extraction) entry(header *tar.Header, r io.Reader) error {
 	name := path.Clean(header.Name)
 	if len(name) > maxName || !filepath.IsLocal(name) || strings.Contains(header.Name, "\\") {
-		return bad("it has an entry with the path %.100q", header.Name)
+		return bad("it has an entry with the invalid path %.100q", header.Name)
 	}
 	if x.seen[name] && header.Typeflag != tar.TypeDir {
 		return bad("it has two entries with the path %.100q", name)
@@ -256,12 +256,12 @@ func (x *extraction) entry(header *tar.Header, r io.Reader) error {
 	case tar.TypeReg:
 		return x.file(name, header.Size, r)
 	}
-	return bad("%.100q is neither a file nor a folder", name)
+	return bad("%.100q is neither a regular file nor a folder", name)
 }
 
 func (x *extraction) file(name string, size int64, r io.Reader) error {
 	if size > x.left {
-		return checkpoint.Fail(checkpoint.ReasonTooLarge, "the checkpoint is larger than the %d bytes that an image may have here", x.max)
+		return checkpoint.Fail(checkpoint.ReasonTooLarge, "the checkpoint is larger than %d bytes, the maximum for an image on this node", x.max)
 	}
 	if dir := path.Dir(name); dir != "." {
 		if err := x.root.MkdirAll(dir, 0o700); err != nil {
@@ -282,5 +282,5 @@ func (x *extraction) file(name string, size int64, r io.Reader) error {
 }
 
 func bad(format string, args ...any) error {
-	return checkpoint.Fail(checkpoint.ReasonBadArchive, "what was sent is not a checkpoint: "+format, args...)
+	return checkpoint.Fail(checkpoint.ReasonBadArchive, "the received data is not a checkpoint: "+format, args...)
 }

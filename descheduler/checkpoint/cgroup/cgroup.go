@@ -55,7 +55,7 @@ type Freezer struct {
 func Dial(socket string) (criapi.RuntimeServiceClient, error) {
 	connection, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
-		return nil, fmt.Errorf("reach the container runtime at %s: %w", socket, err)
+		return nil, fmt.Errorf("connect to the container runtime at %s: %w", socket, err)
 	}
 	return criapi.NewRuntimeServiceClient(connection), nil
 }
@@ -70,7 +70,7 @@ func (f *Freezer) Inspect(ctx context.Context, c checkpoint.Container) (checkpoi
 		return checkpoint.Facts{}, err
 	}
 	if state != checkpoint.Running {
-		return checkpoint.Facts{}, checkpoint.Fail(checkpoint.ReasonNotRunning, "%s is %s and not running: only what runs can be moved", c, state)
+		return checkpoint.Facts{}, checkpoint.Fail(checkpoint.ReasonNotRunning, "%s is %s: only running containers can be moved", c, state)
 	}
 	return f.Describe(ctx, c)
 }
@@ -79,11 +79,11 @@ func (f *Freezer) Inspect(ctx context.Context, c checkpoint.Container) (checkpoi
 func (f *Freezer) Describe(ctx context.Context, c checkpoint.Container) (checkpoint.Facts, error) {
 	answer, err := f.Runtime.ContainerStatus(ctx, &criapi.ContainerStatusRequest{ContainerId: c.ID})
 	if err != nil {
-		return checkpoint.Facts{}, fmt.Errorf("look at %s: %w", c, err)
+		return checkpoint.Facts{}, fmt.Errorf("inspect %s: %w", c, err)
 	}
 	memory, err := f.memory(ctx, c)
 	if err != nil {
-		return checkpoint.Facts{}, fmt.Errorf("see how much memory %s uses: %w", c, err)
+		return checkpoint.Facts{}, fmt.Errorf("read the memory usage of %s: %w", c, err)
 	}
 	needs, err := f.Requires(ctx)
 	if err != nil {
@@ -122,7 +122,7 @@ func (f *Freezer) State(ctx context.Context, c checkpoint.Container) (checkpoint
 	case errors.Is(err, fs.ErrNotExist):
 		return checkpoint.Gone, nil
 	case err != nil:
-		return checkpoint.Unknown, fmt.Errorf("see whether %s is frozen: %w", c, err)
+		return checkpoint.Unknown, fmt.Errorf("check whether %s is frozen: %w", c, err)
 	case frozen:
 		return checkpoint.Frozen, nil
 	}
@@ -166,7 +166,7 @@ func (f *Freezer) Kill(ctx context.Context, c checkpoint.Container) error {
 	}
 	pids, err := g.pids()
 	if err != nil {
-		return fmt.Errorf("find the processes of %s: %w", c, err)
+		return fmt.Errorf("list the processes of %s: %w", c, err)
 	}
 	for _, pid := range pids {
 		if err := f.Signal(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
@@ -174,9 +174,9 @@ func (f *Freezer) Kill(ctx context.Context, c checkpoint.Container) error {
 		}
 	}
 	if err := g.set(false); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("let %s die: %w", c, err)
+		return fmt.Errorf("thaw %s after killing its processes: %w", c, err)
 	}
-	return f.until(ctx, fmt.Sprintf("wait for %s to die", c), func() (bool, error) {
+	return f.until(ctx, fmt.Sprintf("wait until %s has ended", c), func() (bool, error) {
 		left, err := g.pids()
 		return len(left) == 0 || errors.Is(err, fs.ErrNotExist), nil
 	})
@@ -206,7 +206,7 @@ func (f *Freezer) until(ctx context.Context, doing string, done func() (bool, er
 		case ok:
 			return nil
 		case waited >= patience:
-			return fmt.Errorf("%s: it is not so after %s", doing, patience)
+			return fmt.Errorf("%s: not done after %s", doing, patience)
 		}
 		select {
 		case <-ctx.Done():
@@ -225,7 +225,7 @@ func (f *Freezer) group(ctx context.Context, c checkpoint.Container) (*group, er
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look at %s: %w", c, err)
+		return nil, fmt.Errorf("inspect %s: %w", c, err)
 	}
 	if !c.Is(answer.GetStatus().GetLabels()) {
 		return nil, c.Foreign()
@@ -237,7 +237,7 @@ func (f *Freezer) group(ctx context.Context, c checkpoint.Container) (*group, er
 		PID int `json:"pid"`
 	}
 	if err := json.Unmarshal([]byte(answer.GetInfo()["info"]), &info); err != nil || info.PID <= 0 {
-		return nil, checkpoint.Fail(checkpoint.ReasonNotSupported, "the container runtime does not say which process %s is: use back-end Containerd", c)
+		return nil, checkpoint.Fail(checkpoint.ReasonNotSupported, "the container runtime does not report the process of %s: use back-end Containerd", c)
 	}
 	text, err := os.ReadFile(filepath.Join(f.Proc, strconv.Itoa(info.PID), "cgroup"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -276,7 +276,7 @@ func parseGroup(text, root string) (*group, error) {
 		}
 	}
 	if unified == nil {
-		return nil, errors.New("it has none of its own with a freezer")
+		return nil, errors.New("it has no control group with a freezer")
 	}
 	return unified, nil
 }
@@ -315,7 +315,7 @@ func (g *group) pids() ([]int, error) {
 	for _, field := range strings.Fields(string(text)) {
 		pid, err := strconv.Atoi(field)
 		if err != nil || pid <= 1 {
-			return nil, fmt.Errorf("%q is no process", field)
+			return nil, fmt.Errorf("%q is not a process ID", field)
 		}
 		pids = append(pids, pid)
 	}

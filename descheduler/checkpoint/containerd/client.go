@@ -98,7 +98,7 @@ func New(o Options) (*Client, error) {
 			return stream(inNamespace(ctx), desc, cc, method, options...)
 		}))
 	if err != nil {
-		return nil, fmt.Errorf("reach containerd at %s: %w", o.Socket, err)
+		return nil, fmt.Errorf("connect to containerd at %s: %w", o.Socket, err)
 	}
 	return &Client{
 		Options: o, connection: c,
@@ -140,7 +140,7 @@ func passing(err error) bool {
 func (c *Client) makeLease(ctx context.Context, id, migration string) error {
 	_, err := c.leases.Create(ctx, &leasesapi.CreateRequest{ID: id, Labels: map[string]string{labelMigration: migration}})
 	if err != nil && !isCode(err, codes.AlreadyExists) {
-		return fmt.Errorf("make lease %s: %w", id, err)
+		return fmt.Errorf("create lease %s: %w", id, err)
 	}
 	return nil
 }

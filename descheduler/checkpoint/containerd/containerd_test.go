@@ -138,7 +138,7 @@ func TestNoTwoCheckpointsShareASnapshot(t *testing.T) {
 
 func TestComplaintsOfCRIUAreFound(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "dump.log")
-	if got := complaints(file); got != "it left no log" {
+	if got := complaints(file); got != "there is no log" {
 		t.Errorf("without a log: %q", got)
 	}
 	log := "(00.1) pie: 1\n(00.2) Error (criu/sk-inet.c:191): inet: Connected TCP socket\nmore\n"

@@ -74,7 +74,7 @@ func (c *Client) Inspect(ctx context.Context, k checkpoint.Container) (checkpoin
 		return checkpoint.Facts{}, err
 	}
 	if state != checkpoint.Running {
-		return checkpoint.Facts{}, checkpoint.Fail(checkpoint.ReasonNotRunning, "%s is %s and not running: only what runs can be moved", k, state)
+		return checkpoint.Facts{}, checkpoint.Fail(checkpoint.ReasonNotRunning, "%s is %s: only running containers can be moved", k, state)
 	}
 	if err := c.movable(ctx, k, pid); err != nil {
 		return checkpoint.Facts{}, err
@@ -86,11 +86,11 @@ func (c *Client) Inspect(ctx context.Context, k checkpoint.Container) (checkpoin
 func (c *Client) Describe(ctx context.Context, k checkpoint.Container) (checkpoint.Facts, error) {
 	info, err := c.runtime.ContainerStatus(ctx, &criapi.ContainerStatusRequest{ContainerId: k.ID})
 	if err != nil {
-		return checkpoint.Facts{}, fmt.Errorf("look at %s: %w", k, err)
+		return checkpoint.Facts{}, fmt.Errorf("inspect %s: %w", k, err)
 	}
 	memory, err := c.memory(ctx, k)
 	if err != nil {
-		return checkpoint.Facts{}, fmt.Errorf("see how much memory %s uses: %w", k, err)
+		return checkpoint.Facts{}, fmt.Errorf("read the memory usage of %s: %w", k, err)
 	}
 	needs, err := c.Requires(ctx)
 	if err != nil {
@@ -127,7 +127,7 @@ func imageID(s *criapi.ContainerStatus) string {
 func (c *Client) movable(ctx context.Context, k checkpoint.Container, pid uint32) error {
 	info, err := c.containers.Get(ctx, &containersapi.GetContainerRequest{ID: k.ID})
 	if err != nil {
-		return fmt.Errorf("look at %s: %w", k, err)
+		return fmt.Errorf("inspect %s: %w", k, err)
 	}
 	var spec struct {
 		Process struct {
@@ -141,15 +141,15 @@ func (c *Client) movable(ctx context.Context, k checkpoint.Container, pid uint32
 		return fmt.Errorf("read the specification of %s: %w", k, err)
 	}
 	if spec.Process.Terminal {
-		return checkpoint.Fail(checkpoint.ReasonNotSupported, "%s has a terminal, which cannot be moved: leave out tty in the pod", k)
+		return checkpoint.Fail(checkpoint.ReasonNotSupported, "%s has a terminal, which cannot be moved: remove tty from the pod", k)
 	}
 	if spec.Root.Readonly {
 		has, err := hasTmp(filepath.Join(c.Proc, strconv.FormatUint(uint64(pid), 10), "root"))
 		if err != nil {
-			return fmt.Errorf("look for /tmp in %s: %w", k, err)
+			return fmt.Errorf("check for /tmp in %s: %w", k, err)
 		}
 		if !has {
-			return checkpoint.Fail(checkpoint.ReasonNotSupported, "%s has a read-only root without a folder /tmp, which CRIU needs to restore it: add an empty /tmp to its image, or leave out readOnlyRootFilesystem", k)
+			return checkpoint.Fail(checkpoint.ReasonNotSupported, "%s has a read-only root file system without a folder /tmp, which CRIU needs to restore it: add an empty /tmp to its image, or remove readOnlyRootFilesystem", k)
 		}
 	}
 	if c.OpenConnections {
@@ -157,7 +157,7 @@ func (c *Client) movable(ctx context.Context, k checkpoint.Container, pid uint32
 	}
 	open, err := connections(filepath.Join(c.Proc, strconv.FormatUint(uint64(pid), 10), "net"))
 	if err != nil {
-		return fmt.Errorf("see which connections %s has: %w", k, err)
+		return fmt.Errorf("list the connections of %s: %w", k, err)
 	}
 	if open > 0 {
 		return checkpoint.Fail(checkpoint.ReasonOpenConnections,
@@ -177,7 +177,7 @@ func (c *Client) own(ctx context.Context, k checkpoint.Container) error {
 	case notFound(err):
 		return nil
 	case err != nil:
-		return fmt.Errorf("look at %s: %w", k, err)
+		return fmt.Errorf("inspect %s: %w", k, err)
 	case !k.Is(info.GetContainer().GetLabels()):
 		return k.Foreign()
 	}
@@ -205,7 +205,7 @@ func (c *Client) task(ctx context.Context, k checkpoint.Container) (pid uint32, 
 		return 0, checkpoint.Gone, nil
 	}
 	if err != nil {
-		return 0, checkpoint.Unknown, fmt.Errorf("ask containerd for the state of %s: %w", k, err)
+		return 0, checkpoint.Unknown, fmt.Errorf("get the state of %s from containerd: %w", k, err)
 	}
 	process := answer.GetProcess()
 	switch process.GetStatus() {
@@ -239,9 +239,9 @@ func (c *Client) Freeze(ctx context.Context, k checkpoint.Container) error {
 	case state == checkpoint.Gone:
 		return checkpoint.Fail(checkpoint.ReasonContainerGone, "%s has ended", k)
 	case err != nil:
-		return checkpoint.Fail(checkpoint.ReasonFreezeFailed, "freeze %s: %v: see whether its cgroup has a freezer", k, err)
+		return checkpoint.Fail(checkpoint.ReasonFreezeFailed, "freeze %s: %v: check whether its cgroup has a freezer", k, err)
 	}
-	return fmt.Errorf("freeze %s: it runs on", k)
+	return fmt.Errorf("freeze %s: it still runs", k)
 }
 
 // Thaw resumes the task.
@@ -284,12 +284,12 @@ func (c *Client) Kill(ctx context.Context, k checkpoint.Container) error {
 			// Some versions of runc thaw what they kill. A frozen process with a pending SIGKILL
 			// does not run when it is thawed.
 			if _, err := c.tasks.Resume(ctx, &tasksapi.ResumeTaskRequest{ContainerID: k.ID}); err != nil && passing(err) {
-				return fmt.Errorf("let %s die: %w", k, err)
+				return fmt.Errorf("thaw %s after killing it: %w", k, err)
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("wait for %s to die: %w", k, context.Cause(ctx))
+			return fmt.Errorf("wait until %s has ended: %w", k, context.Cause(ctx))
 		case <-c.Clock.After(20 * time.Millisecond):
 		}
 	}
@@ -309,15 +309,15 @@ func (c *Client) Dump(ctx context.Context, k checkpoint.Container, dir string) (
 		}
 	}
 	if err != nil {
-		return 0, fmt.Errorf("make a folder for the dump of %s: %w", k, err)
+		return 0, fmt.Errorf("create a folder for the dump of %s: %w", k, err)
 	}
 	info, err := c.containers.Get(ctx, &containersapi.GetContainerRequest{ID: k.ID})
 	if err != nil {
-		return 0, fmt.Errorf("look at %s: %w", k, err)
+		return 0, fmt.Errorf("inspect %s: %w", k, err)
 	}
 	seen, err := c.runtime.ContainerStatus(ctx, &criapi.ContainerStatusRequest{ContainerId: k.ID})
 	if err != nil {
-		return 0, fmt.Errorf("look at %s: %w", k, err)
+		return 0, fmt.Errorf("inspect %s: %w", k, err)
 	}
 	if err := describe(dir, k, info.GetContainer(), seen.GetStatus(), c.Clock.Now()); err != nil {
 		return 0, err
@@ -335,7 +335,7 @@ func (c *Client) Dump(ctx context.Context, k checkpoint.Container, dir string) (
 		err = os.WriteFile(filepath.Join(dir, dumpNotes), text, 0o600)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("note what belongs to the dump of %s: %w", k, err)
+		return 0, fmt.Errorf("record the contents of the dump of %s: %w", k, err)
 	}
 	size, err := treeBytes(images)
 	return size + n.DiffBytes + n.LogBytes, err
@@ -402,14 +402,14 @@ func (c *Client) criu(ctx context.Context, k checkpoint.Container, images, work 
 	if strings.Contains(why, "No space left") {
 		return checkpoint.Fail(checkpoint.ReasonNoRoom, "dump %s: the work folder is full: raise --work-size of the node agents", k)
 	}
-	return checkpoint.Fail(checkpoint.ReasonDumpFailed, "dump %s: CRIU cannot: %s (%v)", k, why, err)
+	return checkpoint.Fail(checkpoint.ReasonDumpFailed, "dump %s: CRIU failed: %s (%v)", k, why, err)
 }
 
 // complaints returns the errors in a log of CRIU.
 func complaints(file string) string {
 	f, err := os.Open(file)
 	if err != nil {
-		return "it left no log"
+		return "there is no log"
 	}
 	defer f.Close()
 	var found []string
@@ -457,7 +457,7 @@ func (c *Client) written(ctx context.Context, k checkpoint.Container, info *cont
 		Left: lower.GetMounts(), Right: upper.GetMounts(), MediaType: layerType, Ref: lease, Labels: map[string]string{labelMigration: migration},
 	})
 	if err != nil {
-		return "", 0, fmt.Errorf("gather the files that %s wrote: %w", k, err)
+		return "", 0, fmt.Errorf("collect the files that %s wrote: %w", k, err)
 	}
 	return made.GetDiff().GetDigest(), made.GetDiff().GetSize(), nil
 }
@@ -466,14 +466,14 @@ func (c *Client) written(ctx context.Context, k checkpoint.Container, info *cont
 func (c *Client) Archive(ctx context.Context, k checkpoint.Container, dir string, w io.Writer) error {
 	text, err := os.ReadFile(filepath.Join(dir, dumpNotes))
 	if errors.Is(err, fs.ErrNotExist) {
-		return checkpoint.Fail(checkpoint.ReasonDumpLost, "the dump of %s has gone", k)
+		return checkpoint.Fail(checkpoint.ReasonDumpLost, "the dump of %s is missing", k)
 	}
 	var n notes
 	if err == nil {
 		err = json.Unmarshal(text, &n)
 	}
 	if err != nil {
-		return fmt.Errorf("read what belongs to the dump of %s: %w", k, err)
+		return fmt.Errorf("read the record of the dump of %s: %w", k, err)
 	}
 	a := archive.NewWriter(w)
 	for _, part := range []string{archive.Config, archive.Spec, archive.Status} {
@@ -499,7 +499,7 @@ func (c *Client) Archive(ctx context.Context, k checkpoint.Container, dir string
 func archiveLog(a *archive.Writer, n notes) error {
 	f, err := os.Open(n.Log)
 	if err != nil {
-		return fmt.Errorf("read what the container has printed: %w", err)
+		return fmt.Errorf("read the log of the container: %w", err)
 	}
 	defer f.Close()
 	return a.From(archive.Log, n.LogBytes, f)
@@ -565,7 +565,7 @@ func treeBytes(dir string) (int64, error) {
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("see how large the dump is: %w", err)
+		return 0, fmt.Errorf("measure the dump: %w", err)
 	}
 	return total, nil
 }

@@ -55,14 +55,14 @@ func (c *Client) Able(ctx context.Context, image checkpoint.Image) error {
 	defer cancel()
 	base := image.Requirements.BaseImageID
 	if base == "" {
-		return checkpoint.Fail(checkpoint.ReasonNotSupported, "the source's agent does not say which image the container was made from")
+		return checkpoint.Fail(checkpoint.ReasonNotSupported, "the report of the source's agent does not name the image of the container")
 	}
 	answer, err := c.criImages.ImageStatus(ctx, &criapi.ImageStatusRequest{Image: &criapi.ImageSpec{Image: base}})
 	if err != nil {
-		return fmt.Errorf("look for image %s: %w", base, err)
+		return fmt.Errorf("get image %s: %w", base, err)
 	}
 	if answer.GetImage() == nil || answer.GetImage().GetId() != base {
-		return checkpoint.Fail(checkpoint.ReasonImageMissing, "node %s does not have image %s (%s), from which the container was made: pull it there first, such as with a DaemonSet",
+		return checkpoint.Fail(checkpoint.ReasonImageMissing, "node %s does not have image %s (%s) of the container: pull it there first, for example with a DaemonSet",
 			image.Node, image.Requirements.BaseImage, base)
 	}
 	on, err := c.Restores(ctx)
@@ -70,7 +70,7 @@ func (c *Client) Able(ctx context.Context, image checkpoint.Image) error {
 		return err
 	}
 	if !on {
-		return checkpoint.Fail(checkpoint.ReasonNotSupported, "containerd of node %s does not restore: set enable_criu and enable_experimental_restore_via_create in its CRI plugin's configuration", image.Node)
+		return checkpoint.Fail(checkpoint.ReasonNotSupported, "containerd of node %s does not restore checkpoints: set enable_criu and enable_experimental_restore_via_create in its CRI plugin's configuration", image.Node)
 	}
 	return nil
 }
@@ -79,7 +79,7 @@ func (c *Client) Able(ctx context.Context, image checkpoint.Image) error {
 func (c *Client) Restores(ctx context.Context) (bool, error) {
 	answer, err := c.runtime.Status(ctx, &criapi.StatusRequest{Verbose: true})
 	if err != nil {
-		return false, fmt.Errorf("ask containerd for its configuration: %w", err)
+		return false, fmt.Errorf("get the configuration of containerd: %w", err)
 	}
 	return restores(answer.GetInfo()["config"])
 }
@@ -101,7 +101,7 @@ func restores(config string) (bool, error) {
 func (c *Client) Version(ctx context.Context) (string, error) {
 	answer, err := c.runtime.Version(ctx, &criapi.VersionRequest{})
 	if err != nil {
-		return "", fmt.Errorf("ask containerd for its version: %w", err)
+		return "", fmt.Errorf("get the version of containerd: %w", err)
 	}
 	return strings.TrimPrefix(answer.GetRuntimeVersion(), "v"), nil
 }
@@ -134,7 +134,7 @@ func (c *Client) stage(ctx context.Context, image checkpoint.Image, stream check
 		Snapshotter: c.Snapshotter, Key: lease + snapshotSuffix, Labels: map[string]string{labelMigration: image.Migration},
 	})
 	if err != nil {
-		return checkpoint.Staged{}, fmt.Errorf("make a snapshot for image %s: %w", image.Name, err)
+		return checkpoint.Staged{}, fmt.Errorf("create a snapshot for image %s: %w", image.Name, err)
 	}
 	dir, err := folder(prepared.GetMounts())
 	if err != nil {
@@ -161,14 +161,14 @@ func folder(mounts []*types.Mount) (string, error) {
 	if len(mounts) == 1 && mounts[0].GetType() == "bind" {
 		return mounts[0].GetSource(), nil
 	}
-	return "", errors.New("its snapshots are not plain folders; overlayfs and native have such")
+	return "", errors.New("its snapshots are not plain folders; those of overlayfs and native are")
 }
 
 // makeImage makes the image for the snapshot.
 func (c *Client) makeImage(ctx context.Context, lease string, image checkpoint.Image, sum string) (string, error) {
 	blobs, err := describeImage(image, sum, c.Snapshotter)
 	if err != nil {
-		return "", fmt.Errorf("make image %s: %w", image.Name, err)
+		return "", fmt.Errorf("create image %s: %w", image.Name, err)
 	}
 	for _, b := range blobs.all() {
 		if err := c.writeBlob(ctx, b); err != nil {
@@ -179,14 +179,14 @@ func (c *Client) makeImage(ctx context.Context, lease string, image checkpoint.I
 		Snapshotter: c.Snapshotter, Key: lease + snapshotSuffix, Name: blobs.layer.digest, Labels: map[string]string{labelMigration: image.Migration},
 	})
 	if err != nil {
-		return "", fmt.Errorf("make the snapshot of image %s: %w", image.Name, err)
+		return "", fmt.Errorf("commit the snapshot of image %s: %w", image.Name, err)
 	}
 	_, err = c.images.Create(ctx, &imagesapi.CreateImageRequest{Image: &imagesapi.Image{
 		Name: image.Name, Target: blobs.manifest.descriptor(),
 		Labels: map[string]string{labelPinned: "pinned", labelMigration: image.Migration, labelSnapshot: blobs.layer.digest, labelID: blobs.config.digest},
 	}})
 	if err != nil {
-		return "", fmt.Errorf("make image %s: %w", image.Name, err)
+		return "", fmt.Errorf("create image %s: %w", image.Name, err)
 	}
 	return blobs.manifest.digest, nil
 }
@@ -288,11 +288,11 @@ func (c *Client) seen(ctx context.Context, name string) error {
 		answer, err := c.criImages.ImageStatus(ctx, &criapi.ImageStatusRequest{Image: &criapi.ImageSpec{Image: name}})
 		switch {
 		case err != nil:
-			return fmt.Errorf("look for image %s: %w", name, err)
+			return fmt.Errorf("get image %s: %w", name, err)
 		case answer.GetImage() != nil:
 			return nil
 		case waited >= seenPatience:
-			return fmt.Errorf("look for image %s: containerd's CRI plugin does not see it after %s", name, seenPatience)
+			return fmt.Errorf("get image %s: containerd's CRI plugin did not find it within %s", name, seenPatience)
 		}
 		select {
 		case <-ctx.Done():
@@ -311,13 +311,13 @@ func (c *Client) Has(ctx context.Context, image checkpoint.Image) (bool, error) 
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("look for image %s: %w", image.Name, err)
+		return false, fmt.Errorf("get image %s: %w", image.Name, err)
 	}
 	_, err = c.snapshots.Stat(ctx, &snapshotsapi.StatSnapshotRequest{Snapshotter: c.Snapshotter, Key: found.GetImage().GetLabels()[labelSnapshot]})
 	if notFound(err) {
 		return false, nil
 	}
-	return err == nil, wrap(err, "look for the snapshot of image %s", image.Name)
+	return err == nil, wrap(err, "get the snapshot of image %s", image.Name)
 }
 
 // Remove removes the image and what was made for it.
@@ -326,9 +326,9 @@ func (c *Client) Remove(ctx context.Context, image checkpoint.Image) error {
 	switch {
 	case notFound(err):
 	case err != nil:
-		return fmt.Errorf("look for image %s: %w", image.Name, err)
+		return fmt.Errorf("get image %s: %w", image.Name, err)
 	case found.GetImage().GetLabels()[labelMigration] != image.Migration:
-		return checkpoint.Fail(checkpoint.ReasonNotSupported, "image %s is there already, and not of this migration: remove it", image.Name)
+		return checkpoint.Fail(checkpoint.ReasonNotSupported, "image %s already exists and does not belong to this migration: remove it", image.Name)
 	default:
 		// This removes both names, if the CRI plugin knows the image.
 		if _, err := c.criImages.RemoveImage(ctx, &criapi.RemoveImageRequest{Image: &criapi.ImageSpec{Image: image.Name}}); err != nil {

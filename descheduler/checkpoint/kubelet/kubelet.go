@@ -68,7 +68,7 @@ var _ checkpoint.Source = (*Source)(nil)
 func Client(authorities []byte, name string, token func() (string, error)) (*http.Client, error) {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(authorities) {
-		return nil, errors.New("there is no certificate in the file with the kubelet's authorities")
+		return nil, errors.New("the file with the kubelet's certificate authorities has no certificate")
 	}
 	wire := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool, ServerName: name}}
 	return &http.Client{Transport: bearer{wire, token}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, nil
@@ -127,17 +127,17 @@ func (s *Source) Dump(ctx context.Context, c checkpoint.Container, dir string) (
 		return 0, err
 	}
 	if err := write(dir, n); err != nil {
-		return 0, fmt.Errorf("note that a checkpoint of %s is taken: %w", c, err)
+		return 0, fmt.Errorf("record the start of the checkpoint of %s: %w", c, err)
 	}
 	if n.Archive, err = s.ask(ctx, c); err != nil {
 		return 0, err
 	}
 	info, err := os.Lstat(n.Archive)
 	if err != nil {
-		return 0, checkpoint.Fail(checkpoint.ReasonDumpFailed, "the kubelet says that the checkpoint of %s is in %s, and it is not: is --kubelet-checkpoints right?", c, n.Archive)
+		return 0, checkpoint.Fail(checkpoint.ReasonDumpFailed, "the kubelet reported the checkpoint of %s at %s, where it does not exist: check --kubelet-checkpoints", c, n.Archive)
 	}
 	if err := write(dir, n); err != nil {
-		return 0, fmt.Errorf("note where the checkpoint of %s is: %w", c, err)
+		return 0, fmt.Errorf("record the location of the checkpoint of %s: %w", c, err)
 	}
 	return info.Size(), nil
 }
@@ -150,7 +150,7 @@ func (s *Source) files(c checkpoint.Container) (names []string, err error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look for checkpoints of %s: %w", c, err)
+		return nil, fmt.Errorf("list checkpoints of %s: %w", c, err)
 	}
 	for _, file := range all {
 		rest, is := strings.CutPrefix(file.Name(), "checkpoint-"+c.Pod+"_"+c.Namespace+"-"+c.Name+"-")
@@ -194,20 +194,20 @@ func (s *Source) facts(ctx context.Context, c checkpoint.Container) (checkpoint.
 func (s *Source) ask(ctx context.Context, c checkpoint.Container) (string, error) {
 	address, err := url.JoinPath(s.URL, "checkpoint", c.Namespace, c.Pod, c.Name)
 	if err != nil {
-		return "", fmt.Errorf("ask the kubelet for a checkpoint of %s: %w", c, err)
+		return "", fmt.Errorf("request a checkpoint of %s from the kubelet: %w", c, err)
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, nil)
 	if err != nil {
-		return "", fmt.Errorf("ask the kubelet for a checkpoint of %s: %w", c, err)
+		return "", fmt.Errorf("request a checkpoint of %s from the kubelet: %w", c, err)
 	}
 	response, err := s.HTTP.Do(request)
 	if err != nil {
-		return "", fmt.Errorf("ask the kubelet for a checkpoint of %s: %w", c, err)
+		return "", fmt.Errorf("request a checkpoint of %s from the kubelet: %w", c, err)
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
-		return "", fmt.Errorf("read the kubelet's answer: %w", err)
+		return "", fmt.Errorf("read the kubelet's response: %w", err)
 	}
 	return s.file(c, response.StatusCode, text)
 }
@@ -215,14 +215,14 @@ func (s *Source) ask(ctx context.Context, c checkpoint.Container) (string, error
 // file returns the file that the kubelet's response names.
 func (s *Source) file(c checkpoint.Container, code int, answer []byte) (string, error) {
 	if code != http.StatusOK {
-		return "", checkpoint.Fail(checkpoint.ReasonDumpFailed, "the kubelet took no checkpoint of %s: %d %.300s: it must have feature ContainerCheckpoint, its runtime CRIU, and the agent the right to nodes/checkpoint",
+		return "", checkpoint.Fail(checkpoint.ReasonDumpFailed, "the kubelet did not create a checkpoint of %s: %d %.300s: it requires the feature gate ContainerCheckpoint, CRIU in its container runtime, and permission of the agent for nodes/checkpoint",
 			c, code, strings.TrimSpace(string(answer)))
 	}
 	var list struct {
 		Items []string `json:"items"`
 	}
 	if err := json.Unmarshal(answer, &list); err != nil || len(list.Items) != 1 {
-		return "", checkpoint.Fail(checkpoint.ReasonDumpFailed, "the kubelet does not say where the checkpoint of %s is: %.300s", c, answer)
+		return "", checkpoint.Fail(checkpoint.ReasonDumpFailed, "the kubelet did not report the location of the checkpoint of %s: %.300s", c, answer)
 	}
 	// Only the base name is used: the agent may see the kubelet's folder under another path.
 	return filepath.Join(s.Folder, path.Base(list.Items[0])), nil
@@ -241,11 +241,11 @@ func read(dir string) (note, error) {
 func (s *Source) Archive(_ context.Context, c checkpoint.Container, dir string, w io.Writer) error {
 	n, err := read(dir)
 	if err != nil {
-		return checkpoint.Fail(checkpoint.ReasonDumpLost, "the checkpoint of %s has gone: %v", c, err)
+		return checkpoint.Fail(checkpoint.ReasonDumpLost, "the checkpoint of %s is missing: %v", c, err)
 	}
 	f, err := os.Open(n.Archive)
 	if err != nil {
-		return checkpoint.Fail(checkpoint.ReasonDumpLost, "the checkpoint of %s has gone: %v", c, err)
+		return checkpoint.Fail(checkpoint.ReasonDumpLost, "the checkpoint of %s is missing: %v", c, err)
 	}
 	defer f.Close()
 	if err := rewrite(w, f, n.Image); err != nil {

@@ -109,10 +109,10 @@ type Ledger struct {
 // Open reads the entries of a folder, which it creates if necessary.
 func Open(dir string) (*Ledger, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the folder of the ledger: %w", err)
+		return nil, fmt.Errorf("create the folder of the ledger: %w", err)
 	}
 	if err := os.Chmod(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("keep others out of the ledger: %w", err)
+		return nil, fmt.Errorf("restrict access to the ledger: %w", err)
 	}
 	files, err := os.ReadDir(dir)
 	if err != nil {
@@ -147,7 +147,7 @@ func read(file string) (Entry, error) {
 	if err != nil {
 		// The file was synced before it got this name, so no crash causes this. A guess might let
 		// a container run twice.
-		return Entry{}, fmt.Errorf("read %s of the ledger: %w: look at the container that it names, then remove the file", filepath.Base(file), err)
+		return Entry{}, fmt.Errorf("read %s of the ledger: %w: check the container that it names, then remove the file", filepath.Base(file), err)
 	}
 	return entry, nil
 }
@@ -166,7 +166,7 @@ var plain = regexp.MustCompile(`^[A-Za-z0-9][-A-Za-z0-9._]{0,252}$`)
 
 func (id ID) check() error {
 	if !plain.MatchString(id.Migration) || !plain.MatchString(id.Node) || id.Role != SourceRole && id.Role != TargetRole {
-		return fmt.Errorf("no entry can be named %q, %q, %q", id.Migration, id.Node, id.Role)
+		return fmt.Errorf("an entry cannot be named %q, %q, %q", id.Migration, id.Node, id.Role)
 	}
 	return nil
 }
@@ -218,7 +218,7 @@ func (l *Ledger) Put(entry Entry) error {
 // Remove removes an entry. A missing entry is no error.
 func (l *Ledger) Remove(id ID) error {
 	if err := os.Remove(l.file(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("strike an entry from the ledger: %w", err)
+		return fmt.Errorf("remove an entry from the ledger: %w", err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

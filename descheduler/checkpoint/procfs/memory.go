@@ -54,7 +54,7 @@ func ownMemory(r io.Reader) (int64, error) {
 		case "RssAnon", "RssShmem", "VmSwap":
 			kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
 			if err != nil || kib < 0 || kib > math.MaxInt64>>12 {
-				return 0, fmt.Errorf("read %s: %q is no size", name, value)
+				return 0, fmt.Errorf("read %s: %q is not a size", name, value)
 			}
 			total += kib << 10
 		}

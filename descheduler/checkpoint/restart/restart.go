@@ -36,7 +36,7 @@ func (s Source) Inspect(ctx context.Context, c checkpoint.Container) (checkpoint
 		return checkpoint.Facts{}, err
 	}
 	if state != checkpoint.Running {
-		return checkpoint.Facts{}, checkpoint.Fail(checkpoint.ReasonNotRunning, "%s does not run", c)
+		return checkpoint.Facts{}, checkpoint.Fail(checkpoint.ReasonNotRunning, "%s is not running", c)
 	}
 	return checkpoint.Facts{Requirements: capability.Requirements{Backend: v1alpha1.BackendRestart}}, nil
 }
@@ -48,7 +48,7 @@ func (s Source) State(ctx context.Context, c checkpoint.Container) (checkpoint.S
 	case apierrors.IsNotFound(err), err == nil && string(pod.UID) != c.PodUID:
 		return checkpoint.Gone, nil
 	case err != nil:
-		return checkpoint.Unknown, fmt.Errorf("look at pod %s/%s: %w", c.Namespace, c.Pod, err)
+		return checkpoint.Unknown, fmt.Errorf("get pod %s/%s: %w", c.Namespace, c.Pod, err)
 	case pod.Status.Phase == corev1.PodSucceeded, pod.Status.Phase == corev1.PodFailed:
 		return checkpoint.Gone, nil
 	}

@@ -81,7 +81,7 @@ func New(model Model, dir string, c clock.Clock, pods checkpoint.PodReader) (*Ba
 	}
 	for _, folder := range []string{"frozen", "killed", "images"} {
 		if err := os.MkdirAll(filepath.Join(dir, folder), 0o700); err != nil {
-			return nil, fmt.Errorf("make the folder of the simulation: %w", err)
+			return nil, fmt.Errorf("create the folder of the simulation: %w", err)
 		}
 	}
 	return &Backend{model: model, dir: dir, clock: c, pods: pods, alive: restart.Source{Pods: pods}}, nil
@@ -94,11 +94,11 @@ func (b *Backend) Inspect(ctx context.Context, c checkpoint.Container) (checkpoi
 		return checkpoint.Facts{}, err
 	}
 	if state != checkpoint.Running {
-		return checkpoint.Facts{}, checkpoint.Fail(checkpoint.ReasonNotRunning, "%s does not run", c)
+		return checkpoint.Facts{}, checkpoint.Fail(checkpoint.ReasonNotRunning, "%s is not running", c)
 	}
 	pod, err := b.pods(ctx, types.NamespacedName{Namespace: c.Namespace, Name: c.Pod})
 	if err != nil {
-		return checkpoint.Facts{}, fmt.Errorf("look at pod %s/%s: %w", c.Namespace, c.Pod, err)
+		return checkpoint.Facts{}, fmt.Errorf("get pod %s/%s: %w", c.Namespace, c.Pod, err)
 	}
 	return checkpoint.Facts{MemoryBytes: b.memory(pod, c.Name), Requirements: capability.Requirements{Backend: v1alpha1.BackendSimulated}}, nil
 }
@@ -128,7 +128,7 @@ func (b *Backend) State(ctx context.Context, c checkpoint.Container) (checkpoint
 		case err == nil:
 			return done.is, nil
 		case !errors.Is(err, fs.ErrNotExist):
-			return checkpoint.Unknown, fmt.Errorf("look at %s: %w", c, err)
+			return checkpoint.Unknown, fmt.Errorf("inspect %s: %w", c, err)
 		}
 	}
 	if unread != nil {
@@ -169,7 +169,7 @@ func (b *Backend) Kill(_ context.Context, c checkpoint.Container) error {
 func (b *Backend) Dump(ctx context.Context, c checkpoint.Container, dir string) (int64, error) {
 	pod, err := b.pods(ctx, types.NamespacedName{Namespace: c.Namespace, Name: c.Pod})
 	if err != nil {
-		return 0, fmt.Errorf("look at pod %s/%s: %w", c.Namespace, c.Pod, err)
+		return 0, fmt.Errorf("get pod %s/%s: %w", c.Namespace, c.Pod, err)
 	}
 	modelled := size{Bytes: b.memory(pod, c.Name)}
 	if err := b.wait(ctx, takes(modelled.Bytes, b.model.DumpRate)); err != nil {
@@ -249,11 +249,11 @@ func unpack(dir string, tar checkpoint.Verified) (size, error) {
 	}
 	text, err := root.ReadFile(sizeFile)
 	if err != nil {
-		return size{}, checkpoint.Fail(checkpoint.ReasonBadArchive, "what was sent is not a simulated checkpoint: %v", err)
+		return size{}, checkpoint.Fail(checkpoint.ReasonBadArchive, "the received data is not a simulated checkpoint: %v", err)
 	}
 	var modelled size
 	if err := json.Unmarshal(text, &modelled); err != nil {
-		return size{}, checkpoint.Fail(checkpoint.ReasonBadArchive, "what was sent is not a simulated checkpoint: %v", err)
+		return size{}, checkpoint.Fail(checkpoint.ReasonBadArchive, "the received data is not a simulated checkpoint: %v", err)
 	}
 	return modelled, nil
 }
@@ -274,14 +274,14 @@ func (b *Backend) Remove(_ context.Context, image checkpoint.Image) error {
 
 func (b *Backend) mark(what, name string, content []byte) error {
 	if err := os.WriteFile(b.file(what, name), content, 0o600); err != nil {
-		return fmt.Errorf("note that %s is %s: %w", name, what, err)
+		return fmt.Errorf("record that %s is %s: %w", name, what, err)
 	}
 	return nil
 }
 
 func (b *Backend) unmark(what, name string) error {
 	if err := os.Remove(b.file(what, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("note that %s is no longer %s: %w", name, what, err)
+		return fmt.Errorf("record that %s is no longer %s: %w", name, what, err)
 	}
 	return nil
 }

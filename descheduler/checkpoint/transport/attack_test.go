@@ -90,7 +90,7 @@ func TestAStreamWithoutEndIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	go flood(c, chunk(packed.Bytes())) // one frame after the other, as zstd allows
-	if code, text := b.answer(c); code != http.StatusUnprocessableEntity || !strings.Contains(text, "more than the 1048576 bytes") {
+	if code, text := b.answer(c); code != http.StatusUnprocessableEntity || !strings.Contains(text, "larger than the maximum of 1048576 bytes") {
 		t.Errorf("a stream without end is answered with %d: %s", code, text)
 	}
 }
@@ -102,7 +102,7 @@ func TestAFewBytesThatBecomeManyAreRefused(t *testing.T) {
 	b.receiver.MaxBytes = 1 << 20
 	b.listen()
 	_, err := b.send(make([]byte, 64<<20))
-	b.wantFailure(err, checkpoint.ReasonTooLarge, "more than the 1048576 bytes that are taken here")
+	b.wantFailure(err, checkpoint.ReasonTooLarge, "larger than the maximum of 1048576 bytes")
 	if b.taken != nil {
 		t.Error("it was taken")
 	}
@@ -124,7 +124,7 @@ func TestFramesOfNothingAreRefused(t *testing.T) {
 		frame = []byte{0x50, 0x2a, 0x4d, 0x18, 4, 0, 0, 0, 1, 2, 3, 4}
 	}
 	go flood(c, chunk(bytes.Repeat(frame, 100)))
-	if code, text := b.answer(c); code < 400 || !strings.Contains(text, "more than the 1048576 bytes") && !strings.Contains(text, "the transfer hangs") {
+	if code, text := b.answer(c); code < 400 || !strings.Contains(text, "larger than the maximum of 1048576 bytes") && !strings.Contains(text, "the transfer is stalled") {
 		t.Errorf("frames of nothing are answered with %d: %s", code, text)
 	}
 }
@@ -151,7 +151,7 @@ func TestASenderThatTricklesIsRefused(t *testing.T) {
 			<-tick.C
 		}
 	}()
-	if code, text := b.answer(c); code != http.StatusConflict || !strings.Contains(text, "the transfer hangs") {
+	if code, text := b.answer(c); code != http.StatusConflict || !strings.Contains(text, "the transfer is stalled") {
 		t.Errorf("a sender that trickles is answered with %d: %s", code, text)
 	}
 }
@@ -201,7 +201,7 @@ func TestATransferEndsWithItsMigration(t *testing.T) {
 			}
 			return errors.New("it is taken long after the migration is over")
 		})
-	b.wantFailure(err, checkpoint.ReasonTransferFailed, "when the migration is over")
+	b.wantFailure(err, checkpoint.ReasonTransferFailed, "the end of the migration")
 }
 
 func TestAHugeHeaderIsRefused(t *testing.T) {
@@ -326,5 +326,5 @@ func TestAnAnswerWithoutEndIsRefused(t *testing.T) {
 	t.Cleanup(func() { _ = server.Close() })
 	b.address, b.sender.Tries = listener.Addr().String(), 1
 	_, err = b.send([]byte("work"))
-	b.wantFailure(err, checkpoint.ReasonTransferFailed, "read the target's answer")
+	b.wantFailure(err, checkpoint.ReasonTransferFailed, "read the target's response")
 }

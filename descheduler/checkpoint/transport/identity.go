@@ -36,11 +36,11 @@ type Identity struct {
 func NewIdentity(name string, from, until time.Time) (Identity, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return Identity{}, fmt.Errorf("make a key: %w", err)
+		return Identity{}, fmt.Errorf("create a key: %w", err)
 	}
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
-		return Identity{}, fmt.Errorf("make a certificate: %w", err)
+		return Identity{}, fmt.Errorf("create a certificate: %w", err)
 	}
 	if len(name) > 64 { // the maximum length of a common name
 		name = name[:64]
@@ -51,11 +51,11 @@ func NewIdentity(name string, from, until time.Time) (Identity, error) {
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
-		return Identity{}, fmt.Errorf("make a certificate: %w", err)
+		return Identity{}, fmt.Errorf("create a certificate: %w", err)
 	}
 	secret, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		return Identity{}, fmt.Errorf("write down a key: %w", err)
+		return Identity{}, fmt.Errorf("encode a key: %w", err)
 	}
 	return Identity{
 		Key:         string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})),
@@ -67,7 +67,7 @@ func NewIdentity(name string, from, until time.Time) (Identity, error) {
 func (i Identity) keyPair() (tls.Certificate, error) {
 	pair, err := tls.X509KeyPair([]byte(i.Certificate), []byte(i.Key))
 	if err != nil {
-		return pair, errors.New("the key and the certificate of this side do not go together")
+		return pair, errors.New("the key and the certificate of this agent do not match")
 	}
 	return pair, nil
 }
@@ -82,7 +82,7 @@ type pin struct {
 func newPin(certificate string, now func() time.Time) (pin, error) {
 	block, rest := pem.Decode([]byte(certificate))
 	if block == nil || block.Type != "CERTIFICATE" || len(bytes.TrimSpace(rest)) > 0 {
-		return pin{}, errors.New("the peer's certificate in its report is not one certificate in PEM")
+		return pin{}, errors.New("the peer's report does not have exactly one certificate in PEM")
 	}
 	if _, err := x509.ParseCertificate(block.Bytes); err != nil {
 		return pin{}, fmt.Errorf("read the peer's certificate in its report: %w", err)
@@ -93,7 +93,7 @@ func newPin(certificate string, now func() time.Time) (pin, error) {
 // matches is called after the handshake, which proves that the peer has the key.
 func (p pin) matches(state tls.ConnectionState) error {
 	if len(state.PeerCertificates) != 1 || !bytes.Equal(state.PeerCertificates[0].Raw, p.der) {
-		return errors.New("the peer shows another certificate than its report in the Migration has")
+		return errors.New("the peer's certificate is not the one in its report in the Migration")
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func (p pin) matches(state tls.ConnectionState) error {
 func (p pin) inTime(state tls.ConnectionState) error {
 	certificate, now := state.PeerCertificates[0], p.now()
 	if now.Before(certificate.NotBefore) || now.After(certificate.NotAfter) {
-		return checkpoint.Fail(checkpoint.ReasonTransferFailed, "the certificate that the other node's agent made for this migration is good from %s until %s, and here it is %s: set the clocks of both nodes right",
+		return checkpoint.Fail(checkpoint.ReasonTransferFailed, "the certificate that the other node's agent created for this migration is valid from %s until %s, and the time on this node is %s: correct the clocks of both nodes",
 			certificate.NotBefore.UTC().Format(time.RFC3339), certificate.NotAfter.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	}
 	return nil

@@ -25,10 +25,10 @@ import (
 )
 
 // ErrNotNow refuses a checkpoint that may be accepted later.
-var ErrNotNow = errors.New("the target does not take this checkpoint now")
+var ErrNotNow = errors.New("the target does not accept this checkpoint now")
 
 // ErrSum is the read error of a checkpoint with a wrong checksum.
-var ErrSum = errors.New("the checksum is wrong: what was sent was altered on its way")
+var ErrSum = errors.New("the checksum does not match: the checkpoint was altered in transit")
 
 // Session is an expected checkpoint.
 type Session struct {
@@ -94,7 +94,7 @@ func (r *Receiver) Serve(ctx context.Context, listener net.Listener) error {
 	go func() { ended <- server.Serve(secured) }()
 	select {
 	case err := <-ended:
-		return fmt.Errorf("take checkpoints at %s: %w", listener.Addr(), err)
+		return fmt.Errorf("receive checkpoints at %s: %w", listener.Addr(), err)
 	case <-ctx.Done():
 	}
 	err := server.Close()
@@ -102,7 +102,7 @@ func (r *Receiver) Serve(ctx context.Context, listener net.Listener) error {
 		err = errors.Join(err, stopped)
 	}
 	if err != nil {
-		return fmt.Errorf("stop taking checkpoints: %w", err)
+		return fmt.Errorf("stop receiving checkpoints: %w", err)
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ func (r *Receiver) config(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 	c.VerifyConnection = func(state tls.ConnectionState) error {
 		err := expected.matches(state)
 		if err != nil {
-			r.Log.Info("A peer is turned away", "migration", s.Migration, "node", s.Node, "from", hello.Conn.RemoteAddr().String(), "why", err.Error())
+			r.Log.Info("Rejected a peer", "migration", s.Migration, "node", s.Node, "from", hello.Conn.RemoteAddr().String(), "why", err.Error())
 		}
 		return err
 	}
@@ -149,11 +149,11 @@ func (r *Receiver) put(w http.ResponseWriter, request *http.Request) {
 	case err != nil:
 		refuse(w, http.StatusForbidden, err)
 	case request.URL.Path != pathPrefix+s.Migration || request.Method != http.MethodPut && request.Method != http.MethodGet:
-		refuse(w, http.StatusNotFound, errors.New("there is nothing here but "+pathPrefix+"UID"))
+		refuse(w, http.StatusNotFound, errors.New("the only path is "+pathPrefix+"UID"))
 	default:
 		receipt, err := r.serve(w, request, s)
 		if err != nil {
-			r.Log.Info("A checkpoint is not taken", "migration", s.Migration, "node", s.Node, "from", request.RemoteAddr, "why", err.Error())
+			r.Log.Info("Rejected a checkpoint", "migration", s.Migration, "node", s.Node, "from", request.RemoteAddr, "why", err.Error())
 			refuse(w, http.StatusConflict, err)
 			return
 		}
@@ -184,7 +184,7 @@ func (r *Receiver) take(w http.ResponseWriter, request *http.Request, s Session)
 	limited := http.MaxBytesReader(w, wire, r.MaxWireBytes)
 	decompressed, err := zstd.NewReader(limited, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(windowBytes))
 	if err != nil {
-		return Receipt{}, fmt.Errorf("set up the decompression: %w", err)
+		return Receipt{}, fmt.Errorf("set up decompression: %w", err)
 	}
 	defer decompressed.Close()
 	body := &verified{r: decompressed, wire: wire, sum: xxhash.New(), left: r.MaxBytes, want: func() string { return request.Trailer.Get(sumTrailer) }}
@@ -192,15 +192,15 @@ func (r *Receiver) take(w http.ResponseWriter, request *http.Request, s Session)
 	var wireLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &wireLarge):
-		err = checkpoint.Fail(checkpoint.ReasonTooLarge, "the checkpoint has more than the %d bytes that are taken here, compressed", wireLarge.Limit)
+		err = checkpoint.Fail(checkpoint.ReasonTooLarge, "the compressed checkpoint is larger than the maximum of %d bytes", wireLarge.Limit)
 	case errors.Is(err, errTooLarge):
-		err = checkpoint.Fail(checkpoint.ReasonTooLarge, "the checkpoint has more than the %d bytes that are taken here", r.MaxBytes)
+		err = checkpoint.Fail(checkpoint.ReasonTooLarge, "the checkpoint is larger than the maximum of %d bytes", r.MaxBytes)
 	}
 	return receipt, err
 }
 
 // errTooLarge ends reading a body that is too large.
-var errTooLarge = errors.New("there is more than may be taken")
+var errTooLarge = errors.New("the checkpoint is too large")
 
 // minProgress is how many decompressed bytes must arrive before the wait for them reaches
 // Stalled; then the wait starts again from zero. At a lower rate, the smallest checkpoint would
@@ -223,7 +223,7 @@ type patient struct {
 }
 
 // errAborted ends reading after abort.
-var errAborted = errors.New("the checkpoint is not wanted any more")
+var errAborted = errors.New("the transfer was aborted")
 
 // Read reads from the body with a deadline.
 func (p *patient) Read(b []byte) (int, error) {
@@ -243,9 +243,9 @@ func (p *patient) Read(b []byte) (int, error) {
 // tooSlow returns an error that says which deadline has passed.
 func (p *patient) tooSlow() error {
 	if !p.until.IsZero() && !time.Now().Before(p.until) {
-		return fmt.Errorf("the transfer has not ended by %s, when the migration is over", p.until.UTC().Format(time.RFC3339))
+		return fmt.Errorf("the transfer did not end by %s, the end of the migration", p.until.UTC().Format(time.RFC3339))
 	}
-	return fmt.Errorf("the transfer hangs: %d bytes have come in %s, and at least %d must", p.progress, p.stalled, minProgress)
+	return fmt.Errorf("the transfer is stalled: %d bytes arrived in %s, and at least %d are required", p.progress, p.stalled, minProgress)
 }
 
 // progresses counts received bytes.

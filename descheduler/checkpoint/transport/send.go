@@ -154,7 +154,7 @@ func (s Sender) Send(ctx context.Context, self Identity, to Peer, write func(io.
 			return sent, err
 		case sent.Tries >= s.Tries:
 			return sent, checkpoint.Fail(checkpoint.ReasonTransferFailed,
-				"ship the checkpoint to %s at %s, tried %d times: %v: see that the agents can reach each other", to.Node, to.Address, sent.Tries, err)
+				"ship the checkpoint to %s at %s, after %d attempts: %v: check that the agents can reach each other", to.Node, to.Address, sent.Tries, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -165,7 +165,7 @@ func (s Sender) Send(ctx context.Context, self Identity, to Peer, write func(io.
 }
 
 // errStalled ends a try without progress.
-var errStalled = errors.New("nothing was taken for too long")
+var errStalled = errors.New("the target received nothing for too long")
 
 func (s Sender) try(ctx context.Context, wire http.RoundTripper, to Peer, write func(io.Writer) error) (Receipt, int64, error) {
 	ctx, stop := context.WithCancelCause(ctx)
@@ -173,7 +173,7 @@ func (s Sender) try(ctx context.Context, wire http.RoundTripper, to Peer, write 
 	request, err := http.NewRequestWithContext(ctx, http.MethodPut, "https://"+to.Address+pathPrefix+to.Migration, reader)
 	if err != nil {
 		stop(nil)
-		return Receipt{}, 0, fmt.Errorf("ask %s: %w", to.Address, err)
+		return Receipt{}, 0, fmt.Errorf("send to %s: %w", to.Address, err)
 	}
 	request.Trailer = http.Header{sumTrailer: nil}
 	var wrote atomic.Int64
@@ -251,7 +251,7 @@ func pack(w io.Writer, write func(io.Writer) error) (string, error) {
 	compressed, err := zstd.NewWriter(buffered, zstd.WithEncoderLevel(zstd.SpeedFastest),
 		zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(windowBytes), zstd.WithEncoderCRC(false)) // the body has a checksum
 	if err != nil {
-		return "", fmt.Errorf("set up the compression: %w", err)
+		return "", fmt.Errorf("set up compression: %w", err)
 	}
 	sum := xxhash.New()
 	err = write(io.MultiWriter(sum, compressed))
@@ -274,21 +274,21 @@ func sumOf(d *xxhash.Digest) string { return fmt.Sprintf("xxh64:%016x", d.Sum64(
 func read(response *http.Response) (Receipt, error) {
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
-		return Receipt{}, fmt.Errorf("read the target's answer: %w", err)
+		return Receipt{}, fmt.Errorf("read the target's response: %w", err)
 	}
 	if response.StatusCode == http.StatusOK {
 		var receipt Receipt
 		if err := json.Unmarshal(text, &receipt); err != nil {
-			return Receipt{}, fmt.Errorf("read the target's answer: %w", err)
+			return Receipt{}, fmt.Errorf("read the target's response: %w", err)
 		}
 		return receipt, nil
 	}
 	var no refusal
 	if err := json.Unmarshal(text, &no); err != nil {
-		return Receipt{}, fmt.Errorf("the target answers %s", response.Status)
+		return Receipt{}, fmt.Errorf("the target responded with %s", response.Status)
 	}
 	if no.Final {
-		return Receipt{}, checkpoint.Fail(no.Reason, "the target refuses: %s", no.Message)
+		return Receipt{}, checkpoint.Fail(no.Reason, "the target refused the checkpoint: %s", no.Message)
 	}
 	return Receipt{}, errors.New(no.Message)
 }

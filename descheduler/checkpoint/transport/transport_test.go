@@ -134,7 +134,7 @@ func TestClocksThatAreApartAreNamed(t *testing.T) {
 				}
 				b.sender.Clock, b.receiver.Clock = clocktesting.NewFakeClock(made["source"]), clocktesting.NewFakePassiveClock(made["target"])
 				b.listen()
-				b.wantFailure(b.reach(), checkpoint.ReasonTransferFailed, "set the clocks of both nodes right")
+				b.wantFailure(b.reach(), checkpoint.ReasonTransferFailed, "correct the clocks of both nodes")
 			})
 		}
 	}
@@ -270,20 +270,20 @@ func TestWrongPeersAreRefused(t *testing.T) {
 		"another source": {func(b *bench) {
 			b.source.Key, b.source.Certificate = other.Key, other.Certificate
 			b.pinSource(b.target)
-		}, "tried 3 times"},
-		"another target":                 {func(b *bench) { own := b.target; b.target = other; b.serveAs(own) }, "another certificate"},
-		"a source whose time is over":    {func(b *bench) { b.source = expired }, "set the clocks"},
-		"a target whose time is over":    {func(b *bench) { b.target = expired }, "good from"},
-		"a certificate that is none":     {func(b *bench) { b.target.Certificate = "none" }, "not one certificate"},
-		"a migration nobody waits for":   {func(b *bench) { b.receiver.Session = none }, "tried 3 times"},
-		"a key that does not go with it": {func(b *bench) { b.source.Key = other.Key }, "do not go together"},
+		}, "after 3 attempts"},
+		"another target":                 {func(b *bench) { own := b.target; b.target = other; b.serveAs(own) }, "certificate is not the one in its report"},
+		"a source whose time is over":    {func(b *bench) { b.source = expired }, "correct the clocks"},
+		"a target whose time is over":    {func(b *bench) { b.target = expired }, "valid from"},
+		"a certificate that is none":     {func(b *bench) { b.target.Certificate = "none" }, "not have exactly one certificate"},
+		"a migration nobody waits for":   {func(b *bench) { b.receiver.Session = none }, "after 3 attempts"},
+		"a key that does not go with it": {func(b *bench) { b.source.Key = other.Key }, "do not match"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			tc.change(b)
 			b.listen()
-			if err := b.reach(); err == nil || !strings.Contains(tc.says, "tried") && !strings.Contains(err.Error(), tc.says) {
+			if err := b.reach(); err == nil || !strings.Contains(tc.says, "attempts") && !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("reaching it ends with %v, want %q", err, tc.says)
 			}
 			_, err := b.send([]byte("secret"))

@@ -214,7 +214,7 @@ func TestACertificateIsServedAlthoughItsConfigurationCannotBeWritten(t *testing.
 	k, _ := kept(t, interceptor.Funcs{Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "validatingwebhookconfigurations"}, "evictions", errors.New("no rights"))
 	}})
-	if err := k.Keep(t.Context()); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "into ValidatingWebhookConfiguration evictions") {
+	if err := k.Keep(t.Context()); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "clientConfig of ValidatingWebhookConfiguration evictions") {
 		t.Errorf("error %v", err)
 	}
 	if _, err := k.GetCertificate(nil); err != nil {

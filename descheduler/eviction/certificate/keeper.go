@@ -105,7 +105,7 @@ func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 	if c := k.serving.Load(); c != nil {
 		return c, nil
 	}
-	return nil, errors.New("the certificate is not there yet")
+	return nil, errors.New("there is no certificate yet")
 }
 
 // NeedLeaderElection returns false: every replica serves.
@@ -117,7 +117,7 @@ func (k *Keeper) Start(ctx context.Context) error {
 		pause := lookEvery
 		switch err := k.Keep(ctx); {
 		case err != nil && ctx.Err() == nil:
-			k.Log.Error(err, "The certificate of the webhook is not as it is to be: it is tried again")
+			k.Log.Error(err, "Failed to update the certificate of the webhook; retrying")
 			if !k.idle.Load() {
 				pause = soon
 			}
@@ -177,18 +177,18 @@ func (k *Keeper) installed(ctx context.Context) (bool, error) {
 	switch {
 	case err == nil:
 		if k.idle.Swap(false) {
-			k.Log.Info("The webhook is installed: it is served", "configuration", k.Configuration)
+			k.Log.Info("The ValidatingWebhookConfiguration exists; serving the webhook", "configuration", k.Configuration)
 		}
 		return true, nil
 	case apierrors.IsNotFound(err):
 		if !k.idle.Swap(true) {
-			k.Log.Info("The webhook is not installed: it is served when its ValidatingWebhookConfiguration exists", "configuration", k.Configuration)
+			k.Log.Info("The ValidatingWebhookConfiguration does not exist; the webhook is served once it does", "configuration", k.Configuration)
 		}
 		return false, nil
 	case apierrors.IsForbidden(err):
 		k.idle.Store(true)
 	}
-	return false, fmt.Errorf("look for ValidatingWebhookConfiguration %s: %w", k.Configuration, err)
+	return false, fmt.Errorf("get ValidatingWebhookConfiguration %s: %w", k.Configuration, err)
 }
 
 // inject writes the authorities, unless nil, and the URL with the secret to the webhooks of the
@@ -196,7 +196,7 @@ func (k *Keeper) installed(ctx context.Context) (bool, error) {
 func (k *Keeper) inject(ctx context.Context, authorities []byte, secret string) error {
 	var configuration admissionv1.ValidatingWebhookConfiguration
 	if err := k.Live.Get(ctx, types.NamespacedName{Name: k.Configuration}, &configuration); err != nil {
-		return fmt.Errorf("read ValidatingWebhookConfiguration %s: %w", k.Configuration, err)
+		return fmt.Errorf("get ValidatingWebhookConfiguration %s: %w", k.Configuration, err)
 	}
 	before := configuration.DeepCopy()
 	for i := range configuration.Webhooks {
@@ -212,7 +212,7 @@ func (k *Keeper) inject(ctx context.Context, authorities []byte, secret string) 
 		return nil
 	}
 	if err := k.Client.Patch(ctx, &configuration, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("write how the webhook is called into ValidatingWebhookConfiguration %s: %w", k.Configuration, err)
+		return fmt.Errorf("write the clientConfig of ValidatingWebhookConfiguration %s: %w", k.Configuration, err)
 	}
 	return nil
 }
@@ -225,7 +225,7 @@ func setPath(c *admissionv1.WebhookClientConfig, path string) error {
 	case c.URL != nil:
 		u, err := url.Parse(*c.URL)
 		if err != nil {
-			return errors.New("clientConfig.url is no URL: correct it") // without the text, which may contain a secret
+			return errors.New("clientConfig.url is not a valid URL: correct it") // without the text, which may contain a secret
 		}
 		u.Path = path
 		text := u.String()

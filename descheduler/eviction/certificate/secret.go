@@ -92,7 +92,7 @@ func (k *Keeper) refresh(ctx context.Context) {
 	defer cancel()
 	var secret corev1.Secret
 	if err := k.Live.Get(ctx, k.Secret, &secret); err != nil {
-		k.Log.Error(err, "The secret of the webhook's URL could not be read; the one before holds", "secret", k.Secret)
+		k.Log.Error(err, "Failed to read the secret of the webhook's URL; the last known one remains valid", "secret", k.Secret)
 		return
 	}
 	k.known.Store(secretOf(secret.Data))

@@ -112,7 +112,7 @@ func Reply(c Config, o Observation, now time.Time) Answer {
 		return Answer{Outcome: Untouched}
 	}
 	if m := arrival(o); m != nil {
-		return refuse(Arriving, fmt.Sprintf("Migration %s is bringing pod %s here: it can be evicted once that has ended", m.Name, pod.Name))
+		return refuse(Arriving, fmt.Sprintf("Migration %s is moving pod %s to this node: the pod can be evicted once it has ended", m.Name, pod.Name))
 	}
 	if m := flight(o); m != nil {
 		return refuse(InFlight, fmt.Sprintf("%s: Migration %s moves pod %s to another node", Evacuation, m.Name, pod.Name))
@@ -121,7 +121,7 @@ func Reply(c Config, o Observation, now time.Time) Answer {
 		return Answer{Outcome: Untouched}
 	}
 	if refusals := o.Verdict.Refusals; len(refusals) > 0 {
-		return Answer{Outcome: NotMovable, Warning: fmt.Sprintf("pod %s is evicted and not moved: %s: %s", pod.Name, movable.Reason(refusals), movable.Message(refusals))}
+		return Answer{Outcome: NotMovable, Warning: fmt.Sprintf("pod %s is evicted without its state: it cannot be moved: %s: %s", pod.Name, movable.Reason(refusals), movable.Message(refusals))}
 	}
 	earlier, failed := earlierAttempts(o), attempts.Failed(pod, attempts.Eviction, now)
 	if a := c.afterFailure(pod, earlier, failed); a != nil {
@@ -210,10 +210,10 @@ func (c Config) afterFailure(pod *corev1.Pod, earlier []attempt, failed int) *An
 		if failed < c.Attempts {
 			return nil
 		}
-		return c.failed(pod, fmt.Sprintf("%d Migrations of it have failed", failed))
+		return c.failed(pod, fmt.Sprintf("%d Migrations of the pod have failed", failed))
 	}
 	last := earlier[len(earlier)-1]
-	why := "it is " + string(last.Status.Phase)
+	why := "its phase is " + string(last.Status.Phase)
 	if f := meta.FindStatusCondition(last.Status.Conditions, v1alpha1.MigrationFinished); f != nil && f.Message != "" {
 		why = f.Message
 	}
@@ -226,10 +226,10 @@ func (c Config) afterFailure(pod *corev1.Pod, earlier []attempt, failed int) *An
 // failed answers an eviction of a pod after all attempts failed.
 func (c Config) failed(pod *corev1.Pod, why string) *Answer {
 	if c.AfterFailure == Keep {
-		a := refuse(Failed, fmt.Sprintf("pod %s could not be moved, and evictions without a move are not allowed: %s", pod.Name, why))
+		a := refuse(Failed, fmt.Sprintf("pod %s could not be moved, and --eviction-after-failure=Keep refuses its eviction: %s", pod.Name, why))
 		return &a
 	}
-	return &Answer{Outcome: Failed, Warning: fmt.Sprintf("pod %s is evicted since it could not be moved: %s", pod.Name, why)}
+	return &Answer{Outcome: Failed, Warning: fmt.Sprintf("pod %s is evicted without its state because it could not be moved: %s", pod.Name, why)}
 }
 
 // forGood reports whether a migration was refused for a permanent reason.

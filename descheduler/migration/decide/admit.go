@@ -17,9 +17,9 @@ func (c Config) admit(o Observation, now time.Time) Step {
 	m := o.Migration
 	if m.DeletionTimestamp != nil {
 		if !hasFinalizer(m) {
-			return wait("it is going", time.Time{})
+			return wait("the Migration is being deleted", time.Time{})
 		}
-		return Step{Do: RemoveFinalizer, Why: "it was cancelled before anything was touched"}
+		return Step{Do: RemoveFinalizer, Why: "the migration was cancelled before it changed anything"}
 	}
 	in, refusals := input(o)
 	if len(refusals) > 0 {
@@ -37,7 +37,7 @@ func (c Config) admit(o Observation, now time.Time) Step {
 	}
 	for _, other := range o.Others {
 		if other.PodUID == string(in.Pod.UID) {
-			return refuse(m, []movable.Refusal{{Reason: "AlreadyMoving", Message: fmt.Sprintf("Migration %s already moves the pod: wait until it has finished", other.Name)}}, now)
+			return refuse(m, []movable.Refusal{{Reason: "AlreadyMoving", Message: fmt.Sprintf("Migration %s is already moving the pod: wait until it has finished", other.Name)}}, now)
 		}
 	}
 	if short := c.full(o.Others, m.Namespace, in.Pod.Spec.NodeName); short != nil {
@@ -51,7 +51,7 @@ func input(o Observation) (movable.Input, []movable.Refusal) {
 	spec := &o.Migration.Spec
 	switch {
 	case o.Source == nil:
-		return movable.Input{}, []movable.Refusal{{Reason: "PodNotFound", Message: fmt.Sprintf("there is no pod %s in namespace %s", spec.PodName, o.Migration.Namespace)}}
+		return movable.Input{}, []movable.Refusal{{Reason: "PodNotFound", Message: fmt.Sprintf("pod %s not found in namespace %s", spec.PodName, o.Migration.Namespace)}}
 	case spec.PodUID != "" && spec.PodUID != string(o.Source.UID):
 		return movable.Input{}, []movable.Refusal{{Reason: "PodReplaced", Message: fmt.Sprintf("pod %s has been replaced: its UID is %s, not %s", spec.PodName, o.Source.UID, spec.PodUID)}}
 	}
@@ -84,7 +84,7 @@ func refuse(m *v1alpha1.Migration, refusals []movable.Refusal, now time.Time) St
 	reason, message := movable.Reason(refusals), movable.Message(refusals)
 	s.set(v1alpha1.MigrationEligible, no, reason, message, now)
 	s.Phase = v1alpha1.MigrationRefused
-	s.set(v1alpha1.MigrationFinished, yes, string(s.Phase), "nothing was touched: "+message, now)
+	s.set(v1alpha1.MigrationFinished, yes, string(s.Phase), "nothing was changed: "+message, now)
 	return s.write("refuse: " + message)
 }
 
@@ -162,8 +162,8 @@ func (c Config) fullTarget(others []Flight, node string) string {
 func (c Config) pend(m *v1alpha1.Migration, why string, now time.Time) Step {
 	s := copyStatus(m)
 	s.Phase = v1alpha1.MigrationPending
-	s.set(v1alpha1.MigrationEligible, unknown, "WaitingForOthers", "it begins when there is room: "+why, now)
-	return s.write("wait for room: " + why)
+	s.set(v1alpha1.MigrationEligible, unknown, "WaitingForOthers", "the migration starts when the limit allows it: "+why, now)
+	return s.write("wait for other migrations: " + why)
 }
 
 // holds waits until the cluster is no longer paused, without a timeout.
@@ -187,13 +187,13 @@ func (c Config) pending(o Observation, now time.Time) Step {
 	}
 	patience := deadline(&m.Spec)
 	if until := since.Add(patience); now.Before(until) {
-		return wait("there is no room among the moves in flight yet", until)
+		return wait("the limit of migrations in flight is reached", until)
 	}
 	s := copyStatus(m)
 	s.Phase = v1alpha1.MigrationRolledBack
-	s.set(v1alpha1.MigrationFinished, yes, string(s.Phase), fmt.Sprintf("%s: nothing was touched: the migration has waited for %s, and none has begun meanwhile: %s",
+	s.set(v1alpha1.MigrationFinished, yes, string(s.Phase), fmt.Sprintf("%s: nothing was changed: the migration waited for %s, and no other migration began during that time: %s",
 		deadlineExceeded, patience, short.why), now)
-	return o.remember(deadlineExceeded, orRelease(o, s.write("there was no room by its deadline")), now)
+	return o.remember(deadlineExceeded, orRelease(o, s.write("the limit of migrations in flight did not allow it before its deadline")), now)
 }
 
 // begin checks with a dry run whether the new pod would be admitted, and makes the plan.
@@ -205,13 +205,13 @@ func begin(o Observation, in movable.Input, verdict movable.Verdict, now time.Ti
 		if err != nil {
 			return refuse(m, []movable.Refusal{{Reason: "Pod", Message: err.Error()}}, now)
 		}
-		return Step{Do: TryPod, Why: "ask whether the new pod would be admitted", Pod: pod}
+		return Step{Do: TryPod, Why: "check with a dry run whether the new pod would be admitted", Pod: pod}
 	}
 	if len(o.Trial.Refusals) > 0 {
 		return orRelease(o, refuse(m, o.Trial.Refusals, now))
 	}
 	if !hasFinalizer(m) {
-		return Step{Do: AddFinalizer, Why: "what is about to be made is to be removed before the Migration goes"}
+		return Step{Do: AddFinalizer, Why: "the objects of the migration must be removed before the Migration is deleted"}
 	}
 	s := copyStatus(m)
 	s.Plan = plan
@@ -224,7 +224,7 @@ func begin(o Observation, in movable.Input, verdict movable.Verdict, now time.Ti
 
 // sourceLooks describes the first wait.
 func sourceLooks(plan *v1alpha1.MigrationPlan) string {
-	return "the agent of node " + plan.SourceNode + " looks at the container"
+	return "the agent of node " + plan.SourceNode + " inspects the container"
 }
 
 func hasFinalizer(m *v1alpha1.Migration) bool {

@@ -33,7 +33,7 @@ func (c Config) back(o Observation, now time.Time) Step {
 	s.sayProgress(o, now)
 	if r := o.restored(); r != nil {
 		if r.DeletionTimestamp == nil || r.DeletionGracePeriodSeconds != nil && *r.DeletionGracePeriodSeconds > graceOfRestored {
-			return Step{Do: DeletePod, Why: "the new pod goes first", Pod: r, GraceSeconds: graceOfRestored}
+			return Step{Do: DeletePod, Why: "the new pod is deleted before the old one continues", Pod: r, GraceSeconds: graceOfRestored}
 		}
 		until := c.heldByNewPod(o, s, now)
 		return waitFrozen(o, s, "wait until the new pod is gone", until, now)
@@ -67,7 +67,7 @@ func (c Config) thaw(o Observation, s *status, now time.Time) Step {
 		return waitFrozen(o, s, "wait until the pod runs", until, now)
 	}
 	s.Order = v1alpha1.OrderClean
-	s.set(v1alpha1.MigrationCleanedUp, no, "InProgress", "the agents remove what is left", now)
+	s.set(v1alpha1.MigrationCleanedUp, no, "InProgress", "the agents remove leftovers", now)
 	return s.write("the pod continues: clean up")
 }
 
@@ -77,13 +77,13 @@ func (c Config) heldByAgent(o Observation, s *status, now time.Time) time.Time {
 	m := o.Migration
 	node := o.Nodes[m.Status.Plan.SourceNode]
 	if !movable.Ready(node) {
-		s.set(v1alpha1.MigrationFrozen, yes, sourceNotReady, "node "+node.Name+" is not ready: the pod continues when its agent is back", now)
+		s.set(v1alpha1.MigrationFrozen, yes, sourceNotReady, "node "+node.Name+" is not ready: the pod continues when the agent of the node runs again", now)
 		return time.Time{}
 	}
 	if until := c.silentFrom(&m.Status, v1alpha1.MigrationFinished); now.Before(until) {
 		return until
 	}
-	s.set(v1alpha1.MigrationFrozen, yes, agentSilent, "the agent of node "+node.Name+" has not reported that the pod runs: see that the agent runs", now)
+	s.set(v1alpha1.MigrationFrozen, yes, agentSilent, "the agent of node "+node.Name+" has not reported that the pod runs: check that the agent runs", now)
 	return time.Time{}
 }
 
@@ -111,7 +111,7 @@ func (c Config) backEnd(o Observation, s *status, now time.Time) Step {
 		message += "; the pod was frozen for " + frozen.FrozenSeconds + " s"
 	}
 	s.set(v1alpha1.MigrationFinished, yes, string(s.Phase), message, now)
-	return o.remember(why.Reason, orRelease(o, s.write("it has gone back")), now)
+	return o.remember(why.Reason, orRelease(o, s.write("the migration is rolled back")), now)
 }
 
 // cancelled is the reason of a rollback because the Migration was deleted.
@@ -125,7 +125,7 @@ func (o *Observation) remember(reason string, end Step, now time.Time) Step {
 		return end
 	}
 	if noted := attempts.Note(o.Source, o.Migration, now); noted != nil {
-		return Step{Do: PatchPod, Why: "the pod remembers that it was not moved", Pod: noted}
+		return Step{Do: PatchPod, Why: "record the failed migration on the pod", Pod: noted}
 	}
 	return end
 }

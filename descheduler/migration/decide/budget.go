@@ -34,7 +34,7 @@ func claim(o Observation, now time.Time) (*Step, string) {
 		case answer.Refused != "":
 			return nil, answer.Refused
 		case answer.Write != nil:
-			return &Step{Do: WriteBudget, Why: fmt.Sprintf("claims the pod from PodDisruptionBudget %s", b.Name), Budget: answer.Write}, ""
+			return &Step{Do: WriteBudget, Why: fmt.Sprintf("claim the disruption of the pod from PodDisruptionBudget %s", b.Name), Budget: answer.Write}, ""
 		}
 	}
 	return nil, ""
@@ -50,7 +50,7 @@ func keepClaims(o Observation, now time.Time) (step *Step, next time.Time) {
 	for _, b := range budget.Of(o.Budgets, o.Source) {
 		write, due := budget.Keep(b, o.Source, now)
 		if write != nil {
-			return &Step{Do: WriteBudget, Why: fmt.Sprintf("the pod is still frozen: renews its claim on PodDisruptionBudget %s", b.Name), Budget: write}, time.Time{}
+			return &Step{Do: WriteBudget, Why: fmt.Sprintf("the pod is still frozen: renew its claim on PodDisruptionBudget %s", b.Name), Budget: write}, time.Time{}
 		}
 		next = earlier(next, due)
 	}
@@ -79,7 +79,7 @@ func release(o Observation) *Step {
 	}
 	for _, b := range budget.Of(o.Budgets, o.Source) {
 		if without := budget.Release(b, o.Source); without != nil {
-			return &Step{Do: WriteBudget, Why: fmt.Sprintf("the pod stays: returns its claim to PodDisruptionBudget %s", b.Name), Budget: without}
+			return &Step{Do: WriteBudget, Why: fmt.Sprintf("the pod stays: release its claim on PodDisruptionBudget %s", b.Name), Budget: without}
 		}
 	}
 	return nil

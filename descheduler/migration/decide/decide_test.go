@@ -100,8 +100,8 @@ func TestAnUndisturbedMoveSucceedsInTheOrderOfTheDesign(t *testing.T) {
 // said are the names of steps in a trace.
 var said = map[string]string{
 	"begin": "begin", "CreatePod": "CreatePod", "Freeze": ": freeze", "InProgress": "the new pod can take over", "DeletePod": "DeletePod", "PatchPod": "PatchPod",
-	"before others": "PatchPod: the ReplicaSet deletes the old pod before others", "takes over": "PatchPod: the new pod takes over",
-	"does not count": "PatchPod: the ReplicaSet does not count the old pod", "Kill": "the old container may go", "Clean": "is dead: clean up", "Succeeded": "it has succeeded",
+	"before others": "PatchPod: the ReplicaSet must delete the old pod before others", "takes over": "PatchPod: the new pod takes over",
+	"does not count": "PatchPod: the ReplicaSet must no longer count the old pod", "Kill": "kill the old container", "Clean": "is dead: clean up", "Succeeded": "it has succeeded",
 }
 
 func TestNothingIsFrozenBeforeAPlaceIsCertain(t *testing.T) {
@@ -673,7 +673,7 @@ func TestFiguresAreMeasuredAndNotMadeOutToBeSmall(t *testing.T) {
 func TestTheConditionsHaveBytesAndSeconds(t *testing.T) {
 	w := on(t, ofJob, false, ended)
 	for kind, want := range map[string]string{
-		v1alpha1.MigrationShipped:  "500 bytes over the wire in 0.200 s",
+		v1alpha1.MigrationShipped:  "500 bytes sent in 0.200 s",
 		v1alpha1.MigrationFrozen:   "no copy ran for ",
 		v1alpha1.MigrationVerified: "restored in ",
 		v1alpha1.MigrationFinished: "dump 0.100 s, ship 0.200 s",

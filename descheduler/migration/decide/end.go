@@ -19,16 +19,16 @@ func (c Config) end(o Observation, now time.Time) Step {
 		return *Leftover(m, r, nil)
 	}
 	if hasFinalizer(m) {
-		return Step{Do: RemoveFinalizer, Why: "it has ended"}
+		return Step{Do: RemoveFinalizer, Why: "the migration has ended"}
 	}
 	if m.DeletionTimestamp != nil {
-		return wait("it is going", time.Time{})
+		return wait("the Migration is being deleted", time.Time{})
 	}
 	until := condition(&m.Status, v1alpha1.MigrationFinished).LastTransitionTime.Add(c.KeepFinished)
 	if o.Surplus || !now.Before(until) {
-		return Step{Do: DeleteMigration, Why: "it has been kept for long enough"}
+		return Step{Do: DeleteMigration, Why: "the retention time of finished Migrations has passed"}
 	}
-	return wait("it is kept to be read", until)
+	return wait("finished Migrations are kept for some time", until)
 }
 
 // Leftover returns the step for a pod that a migration created; nil for none. m is nil if the
@@ -49,13 +49,13 @@ func Leftover(m *v1alpha1.Migration, pod, source *corev1.Pod) *Step {
 	if pod.DeletionTimestamp != nil {
 		return nil
 	}
-	return &Step{Do: DeletePod, Why: "its migration is over", Pod: pod, GraceSeconds: graceOfRestored}
+	return &Step{Do: DeletePod, Why: "the migration of the pod has ended", Pod: pod, GraceSeconds: graceOfRestored}
 }
 
 func stays(pod *corev1.Pod) *Step {
 	to := pod.DeepCopy()
 	delete(to.Labels, v1alpha1.LabelMigration)
-	return &Step{Do: PatchPod, Why: "the new pod is one like any other now", Pod: to}
+	return &Step{Do: PatchPod, Why: "the new pod is no longer part of a migration", Pod: to}
 }
 
 // orphan continues the handover of a migration that is gone, if the two pods show that it had
@@ -74,10 +74,10 @@ func orphan(pod, source *corev1.Pod) *Step {
 	case !movable.HasPlace(pod):
 		return nil
 	case leaving && owner != nil && owner.Kind == "Job" && metav1.IsControlledBy(pod, &metav1.ObjectMeta{UID: owner.UID}):
-		return &Step{Do: PatchPod, Why: "the Job does not count the old pod any more", Pod: movable.LeavesPlace(source, owner, nil)}
+		return &Step{Do: PatchPod, Why: "the Job must no longer count the old pod", Pod: movable.LeavesPlace(source, owner, nil)}
 	case wanted && owner == nil && movable.GoesFirst(source):
 		// Its ReplicaSet has lost it to the new pod, which only a migration does.
-		return &Step{Do: DeletePod, Why: "the old pod is on its way out", Pod: source, GraceSeconds: ownGrace(source)}
+		return &Step{Do: DeletePod, Why: "the new pod has replaced the old one", Pod: source, GraceSeconds: ownGrace(source)}
 	}
 	return stays(pod)
 }

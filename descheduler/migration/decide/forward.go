@@ -64,14 +64,14 @@ func (c Config) reserve(o Observation, s *status, now time.Time) Step {
 	}
 	reservation := m.Status.Reservation
 	if reservation == nil || reservation.PodUID != string(o.restored().UID) {
-		s.set(v1alpha1.MigrationReserved, no, "Scheduling", "the scheduler looks for a node for pod "+plan.RestoredPod+"; its Events say why it has none", now)
+		s.set(v1alpha1.MigrationReserved, no, "Scheduling", "the scheduler has not found a node for pod "+plan.RestoredPod+"; the Events of the pod have the reason", now)
 		return s.writeOr(m, "wait for the scheduler to reserve room", until)
 	}
 	if plan.Backend == v1alpha1.BackendRestart {
 		return s.writeOr(m, "wait", until) // readyToHandOver decides the rest
 	}
 	if target := m.Status.Target; target == nil || target.Node != reservation.Node || target.Step != v1alpha1.TargetPrepared {
-		s.set(v1alpha1.MigrationReserved, no, "PreparingTarget", "the agent of node "+reservation.Node+" prepares", now)
+		s.set(v1alpha1.MigrationReserved, no, "PreparingTarget", "the agent of node "+reservation.Node+" prepares the restore", now)
 		return s.writeOr(m, "wait for the target to be prepared", until)
 	}
 	if why := c.fullTarget(o.Others, reservation.Node); why != "" {
@@ -89,7 +89,7 @@ func (c Config) reserve(o Observation, s *status, now time.Time) Step {
 	s.set(v1alpha1.MigrationReserved, yes, "Reserved", "node "+reservation.Node+" has room, and both nodes are prepared", now)
 	s.Order = v1alpha1.OrderFreeze
 	s.Phase = v1alpha1.MigrationMoving
-	return s.write("both nodes are prepared: freeze")
+	return s.write("both nodes are prepared: freeze the container")
 }
 
 // staged reports whether the checkpoint is on the node that the scheduler reserves for the new
@@ -204,7 +204,7 @@ func startHandOver(o Observation, now time.Time) Step {
 		s.sayVerified(o, now)
 	}
 	s.Phase = v1alpha1.MigrationHandingOver
-	s.set(v1alpha1.MigrationHandedOver, no, "InProgress", "the new pod takes the old one's place: there is no way back", now)
+	s.set(v1alpha1.MigrationHandedOver, no, "InProgress", "the new pod is replacing the old one; this cannot be rolled back", now)
 	return s.write("the new pod can take over")
 }
 
@@ -244,7 +244,7 @@ func (o *Observation) faultOfTime(now time.Time) *fault {
 	deadline := o.Migration.Status.Plan.DeadlineAt
 	if now.Before(deadline.Time) {
 		if by := reserveBy(o.Migration.Status.Plan); o.Migration.Status.Order == v1alpha1.OrderPrepare && !now.Before(by) {
-			return &fault{"ReservationTimeout", fmt.Sprintf("the new pod was not placed on a prepared node within %s: see condition Reserved", reservePatience)}
+			return &fault{"ReservationTimeout", fmt.Sprintf("the new pod was not assigned to a prepared node within %s: see condition Reserved", reservePatience)}
 		}
 		return nil
 	}
@@ -258,18 +258,18 @@ func (o *Observation) faultOfSource() *fault {
 	plan := o.Migration.Status.Plan
 	switch {
 	case dead(o.Source) && plan.Owner != nil:
-		return &fault{"SourceEnded", "the pod has ended, and its owner sees to what comes next"}
+		return &fault{"SourceEnded", "the pod has ended, and its owner handles that"}
 	case o.sourceRestarted():
 		return &fault{"SourceRestarted", "the container has been restarted on its node"}
 	case o.abandoned():
-		return &fault{"SourceDeleted", "the pod is being deleted, and its ReplicaSet sees to what comes next"}
+		return &fault{"SourceDeleted", "the pod is being deleted, and its ReplicaSet handles that"}
 	case staged(*o):
 	case o.Source == nil:
 		return &fault{"SourceGone", "the pod is gone"}
 	case dead(o.Source):
 		return &fault{"SourceEnded", "the pod has ended"}
 	case o.Source.DeletionTimestamp != nil:
-		return &fault{"SourceDeleted", "somebody else deletes the pod"}
+		return &fault{"SourceDeleted", "another client is deleting the pod"}
 	}
 	return nil
 }
@@ -314,7 +314,7 @@ func (o *Observation) faultOfTarget() *fault {
 	r := m.Status.Reservation
 	if r == nil {
 		if m.Status.Order != v1alpha1.OrderPrepare {
-			return &fault{"ReservationLost", "the scheduler has given the room on the target away"}
+			return &fault{"ReservationLost", "the scheduler has released the reservation on the target"}
 		}
 		return nil
 	}
@@ -327,9 +327,9 @@ func (o *Observation) faultOfNode(name string) *fault {
 	case node == nil:
 		return &fault{"TargetGone", "node " + name + " is gone"}
 	case node.Spec.Unschedulable:
-		return &fault{"TargetClosed", "node " + name + " was closed for pods"}
+		return &fault{"TargetClosed", "node " + name + " was cordoned"}
 	case !movable.Ready(node):
-		return &fault{"TargetNotReady", "node " + name + " is not ready any more"}
+		return &fault{"TargetNotReady", "node " + name + " is no longer ready"}
 	}
 	return nil
 }

@@ -46,27 +46,27 @@ func (c Config) handOver(o Observation, now time.Time) Step {
 	s.sayProgress(o, now)
 	if m.Status.Order != v1alpha1.OrderKill {
 		s.Order = v1alpha1.OrderKill
-		return s.write("the new pod has taken over: the old container may go")
+		return s.write("the new pod has taken over: kill the old container")
 	}
 	if !killed(o) {
 		until := c.heldByOldPod(o, s, now)
 		return s.writeOr(m, "wait until the old container is dead", until)
 	}
 	if !dead(o.Source) && hasLongGrace(o.Source) {
-		return Step{Do: DeletePod, Why: "the old pod needs no more time than any other", Pod: o.Source, GraceSeconds: ownGrace(o.Source)}
+		return Step{Do: DeletePod, Why: "the old container is dead: the old pod needs only its own grace period", Pod: o.Source, GraceSeconds: ownGrace(o.Source)}
 	}
 	if r := o.restored(); r != nil && r.DeletionTimestamp == nil && r.Spec.NodeName == "" && now.Before(m.Status.Plan.DeadlineAt.Time) {
-		s.set(v1alpha1.MigrationHandedOver, no, "Scheduling", "the old container is dead, and the new pod is about to be bound", now)
+		s.set(v1alpha1.MigrationHandedOver, no, "Scheduling", "the old container is dead, and the new pod is waiting to be bound", now)
 		return s.writeOr(m, "wait until the new pod is bound", m.Status.Plan.DeadlineAt.Time)
 	}
-	reason, message := "TakenOver", "pod "+m.Status.Plan.RestoredPod+" has the old one's place"
+	reason, message := "TakenOver", "pod "+m.Status.Plan.RestoredPod+" has replaced the old one"
 	if o.restored() == nil {
-		reason, message = "NewPodGone", "the new pod had taken over and is gone"
+		reason, message = "NewPodGone", "the new pod took over, and has been deleted since"
 	}
 	s.set(v1alpha1.MigrationHandedOver, yes, reason, message, now)
 	s.Order = v1alpha1.OrderClean
 	s.Phase = v1alpha1.MigrationCleaningUp
-	s.set(v1alpha1.MigrationCleanedUp, no, "InProgress", "the agents remove what is left", now)
+	s.set(v1alpha1.MigrationCleanedUp, no, "InProgress", "the agents remove leftovers", now)
 	s.sayTotal(o, now)
 	return s.write("the old container is dead: clean up")
 }
@@ -80,12 +80,12 @@ func (c Config) heldByOldPod(o Observation, s *status, now time.Time) time.Time 
 	case node == nil:
 	case !movable.Ready(node):
 		s.set(v1alpha1.MigrationHandedOver, no, sourceNotReady,
-			"the new pod has taken over; node "+node.Name+" is not ready, and it is not known whether the old container is dead: bring the node back or remove it", now)
+			"the new pod has taken over; node "+node.Name+" is not ready, so it is unknown whether the old container is dead: repair the node or remove it", now)
 	case now.Before(until):
 		return until
 	default:
 		s.set(v1alpha1.MigrationHandedOver, no, agentSilent,
-			"the new pod has taken over; the agent of node "+node.Name+" has not said that the old container is dead: see that the agent runs", now)
+			"the new pod has taken over; the agent of node "+node.Name+" has not reported that the old container is dead: check that the agent runs", now)
 	}
 	return time.Time{}
 }
@@ -101,7 +101,7 @@ func place(o Observation) *Step {
 		return takePlace(restored, plan)
 	}
 	if runs && source != nil && (source.DeletionTimestamp == nil || hasLongGrace(source)) && slices.Contains(source.Finalizers, batchv1.JobTrackingFinalizer) {
-		return &Step{Do: PatchPod, Why: "the Job does not count how the old pod ends", Pod: movable.Uncounted(source)}
+		return &Step{Do: PatchPod, Why: "the Job must not count the end of the old pod", Pod: movable.Uncounted(source)}
 	}
 	if s := leave(o); s != nil {
 		return s
@@ -111,7 +111,7 @@ func place(o Observation) *Step {
 	}
 	if source != nil && plan.Owner != nil && (metav1.IsControlledBy(source, &metav1.ObjectMeta{UID: plan.Owner.UID}) ||
 		slices.Contains(source.Finalizers, batchv1.JobTrackingFinalizer)) {
-		return &Step{Do: PatchPod, Why: "the Job does not count the old pod any more", Pod: movable.LeavesPlace(source, plan.Owner, movable.SelectorOf(o.Job, nil))}
+		return &Step{Do: PatchPod, Why: "the Job must no longer count the old pod", Pod: movable.LeavesPlace(source, plan.Owner, movable.SelectorOf(o.Job, nil))}
 	}
 	return nil
 }
@@ -123,12 +123,12 @@ func placeInReplicaSet(o Observation) *Step {
 	plan, source, restored := o.Migration.Status.Plan, o.Source, o.restored()
 	if restored != nil && !movable.HasPlace(restored) {
 		if source != nil && source.DeletionTimestamp == nil && !movable.GoesFirst(source) {
-			return &Step{Do: PatchPod, Why: "the ReplicaSet deletes the old pod before others", Pod: movable.ToGoFirst(source)}
+			return &Step{Do: PatchPod, Why: "the ReplicaSet must delete the old pod before others", Pod: movable.ToGoFirst(source)}
 		}
 		return takePlace(restored, plan)
 	}
 	if source != nil && metav1.IsControlledBy(source, &metav1.ObjectMeta{UID: plan.Owner.UID}) {
-		return &Step{Do: PatchPod, Why: "the ReplicaSet does not count the old pod any more",
+		return &Step{Do: PatchPod, Why: "the ReplicaSet must no longer count the old pod",
 			Pod: movable.LeavesPlace(source, plan.Owner, movable.SelectorOf(nil, o.ReplicaSet))}
 	}
 	return leave(o)
@@ -142,9 +142,9 @@ func leave(o Observation) *Step {
 	case source == nil:
 		return nil
 	case source.DeletionTimestamp == nil:
-		return &Step{Do: DeletePod, Why: "the old pod is on its way out", Pod: source, GraceSeconds: graceOf(o.Migration, source, o.sourceRuns())}
+		return &Step{Do: DeletePod, Why: "the new pod has replaced the old one", Pod: source, GraceSeconds: graceOf(o.Migration, source, o.sourceRuns())}
 	case o.sourceRestarted() && !dead(source) && hasLongGrace(source):
-		return &Step{Do: DeletePod, Why: "the old container was started again: it ends as any other", Pod: source, GraceSeconds: ownGrace(source)}
+		return &Step{Do: DeletePod, Why: "the old container was restarted: the pod gets its own grace period", Pod: source, GraceSeconds: ownGrace(source)}
 	}
 	return nil
 }
@@ -215,7 +215,7 @@ func (c Config) cleanUp(o Observation, now time.Time) Step {
 	if r := o.restored(); r != nil {
 		pod := r.DeepCopy()
 		delete(pod.Labels, v1alpha1.LabelMigration)
-		return Step{Do: PatchPod, Why: "the new pod is one like any other now", Pod: pod}
+		return Step{Do: PatchPod, Why: "the new pod is no longer part of a migration", Pod: pod}
 	}
 	s.sayCleaned(o, now)
 	s.Phase = v1alpha1.MigrationSucceeded

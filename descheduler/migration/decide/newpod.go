@@ -17,19 +17,19 @@ func (o *Observation) faultOfRestored(now time.Time) *fault {
 	reservation := m.Status.Reservation
 	switch {
 	case r == nil && o.Restored != nil:
-		return &fault{"NameTaken", "another pod has the name " + o.Restored.Name + " of the new one"}
+		return &fault{"NameTaken", "another pod already has the name " + o.Restored.Name + " of the new pod"}
 	case r == nil && m.Status.Order == v1alpha1.OrderPrepare:
 		return nil // not created yet
 	case r == nil:
-		return &fault{"NewPodGone", "somebody else has deleted the new pod"}
+		return &fault{"NewPodGone", "another client has deleted the new pod"}
 	case r.DeletionTimestamp != nil:
-		return &fault{"NewPodDeleted", "somebody else deletes the new pod"}
+		return &fault{"NewPodDeleted", "another client is deleting the new pod"}
 	case r.Status.Phase == corev1.PodFailed:
 		return &fault{"RestoreFailed", "the new pod has failed: " + whyFailed(r, m.Status.Plan.Container)}
 	case r.Spec.NodeName != "" && m.Status.Order == v1alpha1.OrderPrepare:
-		return &fault{"NotHeld", "scheduler " + r.Spec.SchedulerName + " has bound the new pod before its checkpoint was there: turn the plugin CheckpointStaging on in its profile"}
+		return &fault{"NotHeld", "scheduler " + r.Spec.SchedulerName + " bound the new pod before its checkpoint was staged: enable the plugin CheckpointStaging in its profile"}
 	case r.Spec.NodeName != "" && reservation != nil && r.Spec.NodeName != reservation.Node:
-		return &fault{"BoundElsewhere", "the new pod was bound to node " + r.Spec.NodeName + " and not to " + reservation.Node + ", which was to have its checkpoint"}
+		return &fault{"BoundElsewhere", "the new pod was bound to node " + r.Spec.NodeName + " instead of node " + reservation.Node + ", which was reserved for its checkpoint"}
 	}
 	return o.faultOfStart(now)
 }
@@ -69,7 +69,7 @@ func (o *Observation) startError() (why string, by time.Time) {
 	}
 	bound, sandbox := podCondition(r, corev1.PodScheduled), podCondition(r, corev1.PodReadyToStartContainers)
 	if bound != nil && bound.Status == corev1.ConditionTrue && sandbox != nil && sandbox.Status == corev1.ConditionFalse {
-		return "its volumes are not mounted or its network is not there: its Events say why", bound.LastTransitionTime.Add(sandboxPatience)
+		return "its volumes are not mounted or its network is not ready: see the Events of the pod", bound.LastTransitionTime.Add(sandboxPatience)
 	}
 	return "", time.Time{}
 }

@@ -92,15 +92,15 @@ func TestWhatBecomesOfANewPodWhoseMigrationIsGone(t *testing.T) {
 		pod   string // part of the name of the pod that is written
 		why   string
 	}{
-		{"nothing was handed over", ofJob, isRunning, func(*world) {}, DeletePod, "-m", "its migration is over"},
+		{"nothing was handed over", ofJob, isRunning, func(*world) {}, DeletePod, "-m", "the migration of the pod has ended"},
 		{"the old pod is being deleted, and the new one runs", ofJob, isRunning, leaves, PatchPod, "-m", "takes over"},
-		{"the old pod is being deleted, and the new one does not run yet", ofJob, isBound, leaves, DeletePod, "-m", "its migration is over"},
-		{"the old pod of a ReplicaSet is being deleted, which has seen to another", ofSet, isRunning, leaves, DeletePod, "-m", "its migration is over"},
-		{"the old pod has ended, and its Job has seen to another", ofJob, isRunning, func(w *world) { leaves(w); w.pods[source].Status.Phase = corev1.PodFailed }, DeletePod, "-m", "its migration is over"},
-		{"the new pod has the place, and the Job still counts the old one", ofJob, isRunning, func(w *world) { leaves(w); place(w) }, PatchPod, "work-x1", "does not count"},
-		{"the new pod has the place", bare, isRunning, func(w *world) { leaves(w); place(w) }, PatchPod, "-m", "like any other"},
-		{"the new pod has the place, and the old one is gone", ofJob, isRunning, func(w *world) { place(w); delete(w.pods, source) }, PatchPod, "-m", "like any other"},
-		{"the new pod has the place, and is being deleted", bare, isRunning, func(w *world) { place(w); w.deletePod(w.restored(), 30) }, PatchPod, "-m", "like any other"},
+		{"the old pod is being deleted, and the new one does not run yet", ofJob, isBound, leaves, DeletePod, "-m", "the migration of the pod has ended"},
+		{"the old pod of a ReplicaSet is being deleted, which has seen to another", ofSet, isRunning, leaves, DeletePod, "-m", "the migration of the pod has ended"},
+		{"the old pod has ended, and its Job has seen to another", ofJob, isRunning, func(w *world) { leaves(w); w.pods[source].Status.Phase = corev1.PodFailed }, DeletePod, "-m", "the migration of the pod has ended"},
+		{"the new pod has the place, and the Job still counts the old one", ofJob, isRunning, func(w *world) { leaves(w); place(w) }, PatchPod, "work-x1", "no longer count"},
+		{"the new pod has the place", bare, isRunning, func(w *world) { leaves(w); place(w) }, PatchPod, "-m", "no longer part of a migration"},
+		{"the new pod has the place, and the old one is gone", ofJob, isRunning, func(w *world) { place(w); delete(w.pods, source) }, PatchPod, "-m", "no longer part of a migration"},
+		{"the new pod has the place, and is being deleted", bare, isRunning, func(w *world) { place(w); w.deletePod(w.restored(), 30) }, PatchPod, "-m", "no longer part of a migration"},
 		{"somebody deletes the new pod", ofJob, isRunning, func(w *world) { w.deletePod(w.restored(), 30) }, "", "", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -78,7 +78,7 @@ func (s *status) sayProgress(o Observation, now time.Time) {
 	m.ShipSeconds, m.ShippedBytes = source.ShipSeconds, source.ShipBytes
 	if source.ThawedAt != nil && Back(o.Migration) {
 		m.FrozenSeconds = seconds(source.ThawedAt.Sub(source.FrozenAt.Time))
-		s.set(v1alpha1.MigrationFrozen, no, "Thawed", "it was frozen for "+m.FrozenSeconds+" s", now)
+		s.set(v1alpha1.MigrationFrozen, no, "Thawed", "the container was frozen for "+m.FrozenSeconds+" s", now)
 		return
 	}
 	if c := condition(s.MigrationStatus, v1alpha1.MigrationFrozen); c == nil || c.Status == yes && c.Reason == "Frozen" {
@@ -89,7 +89,7 @@ func (s *status) sayProgress(o Observation, now time.Time) {
 		s.set(v1alpha1.MigrationFrozen, yes, "Frozen", text, now)
 	}
 	if staged(o) {
-		s.set(v1alpha1.MigrationShipped, yes, "Staged", fmt.Sprintf("%d bytes over the wire in %s s, %d tries; %d bytes staged on node %s",
+		s.set(v1alpha1.MigrationShipped, yes, "Staged", fmt.Sprintf("%d bytes sent in %s s, %d attempts; %d bytes staged on node %s",
 			source.ShipBytes, orZero(source.ShipSeconds), source.ShipTries, s.Target.StagedBytes, s.Target.Node), now)
 	}
 }
@@ -149,10 +149,10 @@ func (s *status) sayTotal(o Observation, now time.Time) {
 // sayCleaned sets the condition for leftovers.
 func (s *status) sayCleaned(o Observation, now time.Time) {
 	if left := dirty(o); len(left) > 0 {
-		s.set(v1alpha1.MigrationCleanedUp, no, "AgentsSilent", "the agents of "+strings.Join(left, " and ")+" have not said that they have cleaned up: they do so when they are back", now)
+		s.set(v1alpha1.MigrationCleanedUp, no, "AgentsSilent", "the agents of "+strings.Join(left, " and ")+" have not reported that they have cleaned up: they do so when they run again", now)
 		return
 	}
-	s.set(v1alpha1.MigrationCleanedUp, yes, "Clean", "nothing is left on either node", now)
+	s.set(v1alpha1.MigrationCleanedUp, yes, "Clean", "no leftovers remain on either node", now)
 }
 
 // summary describes a success in one line.

@@ -54,15 +54,15 @@ func (c Config) heldByNewPod(o Observation, s *status, now time.Time) time.Time 
 	until := c.silentFrom(&m.Status, v1alpha1.MigrationFinished)
 	switch {
 	case lost && everFrozen(m):
-		s.set(v1alpha1.MigrationFrozen, yes, held, "node "+name+" of the new pod is not ready, and it is not known whether that runs: "+
-			"the old one is frozen until the node is back, or is removed, or has the taint node.kubernetes.io/out-of-service", now)
+		s.set(v1alpha1.MigrationFrozen, yes, held, "node "+name+" of the new pod is not ready, so it is unknown whether the new pod runs: "+
+			"the old pod stays frozen until the node is ready again, is removed, or has the taint node.kubernetes.io/out-of-service", now)
 	case now.Before(until): // the node need not be one of those observed
 		return until
 	case everFrozen(m):
-		s.set(v1alpha1.MigrationFrozen, yes, held, "node "+name+" has not confirmed that the new pod is gone: the old one is frozen until it has; "+
-			"look at the kubelet there", now)
+		s.set(v1alpha1.MigrationFrozen, yes, held, "node "+name+" has not confirmed that the new pod is gone: the old pod stays frozen until it does; "+
+			"check the kubelet there", now)
 	default:
-		s.set(v1alpha1.MigrationCleanedUp, no, newPodStays, "node "+name+" has not confirmed that the new pod is gone; the old one runs", now)
+		s.set(v1alpha1.MigrationCleanedUp, no, newPodStays, "node "+name+" has not confirmed that the new pod is gone; the old pod runs", now)
 	}
 	return time.Time{}
 }

@@ -134,7 +134,7 @@ func TestAMigrationThatFindsNoRoomEndsAtItsDeadline(t *testing.T) {
 		t.Fatalf("it does not end: %+v", end)
 	}
 	c := condition(end.Status, v1alpha1.MigrationFinished)
-	for _, want := range []string{"DeadlineExceeded", "nothing was touched", "5m0s", "10 of at most 10 migrations are in flight"} {
+	for _, want := range []string{"DeadlineExceeded", "nothing was changed", "5m0s", "10 of at most 10 migrations are in flight"} {
 		if c.Status != yes || !strings.Contains(c.Message, want) {
 			t.Errorf("does not say %q: %+v", want, c)
 		}

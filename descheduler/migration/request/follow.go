@@ -26,12 +26,12 @@ func Follow(ctx context.Context, c client.WithWatch, m *v1alpha1.Migration, show
 		case err == nil:
 			return nil
 		case ctx.Err() != nil:
-			return fmt.Errorf("%w: Migration %s continues; `supercargo explain migration/%s -n %s` says how it is, `kubectl delete migration -n %s %s` cancels it",
+			return fmt.Errorf("%w: Migration %s continues; `supercargo explain migration/%s -n %s` shows its state, `kubectl delete migration -n %s %s` cancels it",
 				ErrStopped, key.Name, key.Name, key.Namespace, key.Namespace, key.Name)
 		case apierrors.IsNotFound(err):
-			return fmt.Errorf("migration %s was deleted, so it was cancelled: %w", key.Name, err)
+			return fmt.Errorf("migration %s was cancelled: its object was deleted: %w", key.Name, err)
 		case !errors.Is(err, errWatchEnded) && !passing(err):
-			return fmt.Errorf("follow Migration %s: %w", key.Name, err)
+			return fmt.Errorf("watch Migration %s: %w", key.Name, err)
 		}
 		select {
 		case <-time.After(200 * time.Millisecond):

@@ -18,11 +18,11 @@ func NewCommand() *cobra.Command {
 	var kubeconfig string
 	cmd := &cobra.Command{
 		Use:   "meter",
-		Short: "Read what this node draws, and say it to whom the API server lets",
+		Short: "Measure the power of this node, and serve it to clients that the API server authorizes",
 		Example: `  # On a node, as a user who may read its meters
   node-agent meter --node-name "$(hostname)" --kubeconfig /etc/supercargo/meter.kubeconfig
 
-  # What the node draws is known to a power distribution unit, and to Prometheus
+  # Prometheus has the power of the node from a power distribution unit
   node-agent meter --node-name "$(hostname)" --prometheus https://prometheus.example:9090 --prometheus-token /etc/supercargo/token \
     --power-meter query --power-query 'sum(pdu_outlet_watts{host="$node"})'`,
 		Args: cobra.NoArgs,

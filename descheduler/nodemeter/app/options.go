@@ -54,11 +54,11 @@ type Options struct {
 func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.NodeName, "node-name", "", "`name` of the node whose power this reads (required)")
 	f.StringVar(&o.Namespace, "namespace", meterapi.Namespace, "`namespace` with the Secret and the ConfigMap "+meterapi.Name+", which keep the certificate")
-	f.StringVar(&o.ServeAddress, "serve-address", fmt.Sprintf(":%d", meterapi.Port), "`host:port` for "+meterapi.Path+" and /metrics, by HTTPS, to those whom the API server lets, and for /healthz and /readyz")
-	f.StringVar(&o.HostRoot, "host-root", "/", "`folder` with the node's folder sys, of which class and devices are read")
+	f.StringVar(&o.ServeAddress, "serve-address", fmt.Sprintf(":%d", meterapi.Port), "`host:port` for "+meterapi.Path+" and /metrics, by HTTPS, for clients that the API server authorizes, and for /healthz and /readyz")
+	f.StringVar(&o.HostRoot, "host-root", "/", "`directory` with the node's directory sys, of which class and devices are read")
 	f.StringVar(&o.PowerMeter, "power-meter", string(meter.Auto), "source of the power of the node: rapl, hwmon, query (the server in --prometheus), model, auto (the best of these) or none")
 	f.StringSliceVar(&o.HwmonSensors, "hwmon-sensors", nil, "power `sensors` to add up, as chip/sensor such as ina2xx/power1 (default: that of the whole machine, or those of the inputs of its power supplies)")
-	f.Float64Var(&o.RatedWatts, "rated-watts", 0, "highest plausible `watts` of the machine; higher readings are dropped (default: what the meter states, if it does)")
+	f.Float64Var(&o.RatedWatts, "rated-watts", 0, "highest plausible `watts` of the machine; higher readings are dropped (default: the limit that the meter reports, if any)")
 	o.Prometheus.AddFlags(f)
 	f.StringVar(&o.PowerPreset, "power-preset", "", "source of power on the server: "+strings.Join(powerquery.NodePresets(), " or ")+"; with --power-meter=auto it takes precedence over the model")
 	f.StringVar(&o.PowerQuery, "power-query", "", "`PromQL` that returns the node's power in watts, as one sample; replaces --power-preset; "+powerquery.Placeholder+" stands for the node's name. With --power-meter=auto it takes precedence over all other meters")
@@ -78,26 +78,26 @@ const (
 func (o *Options) check() error {
 	var errs []error
 	if o.NodeName == "" {
-		errs = append(errs, errors.New("--node-name must be given"))
+		errs = append(errs, errors.New("--node-name is required"))
 	}
 	if wrong := validation.IsDNS1123Label(o.Namespace); len(wrong) > 0 {
 		errs = append(errs, fmt.Errorf("--namespace=%s: %s", o.Namespace, strings.Join(wrong, ", ")))
 	}
 	if !filepath.IsAbs(o.HostRoot) {
-		errs = append(errs, fmt.Errorf("--host-root=%s: it must be an absolute path", o.HostRoot))
+		errs = append(errs, fmt.Errorf("--host-root=%s: must be an absolute path", o.HostRoot))
 	}
 	if _, _, err := net.SplitHostPort(o.ServeAddress); err != nil {
 		errs = append(errs, fmt.Errorf("--serve-address=%s: %w", o.ServeAddress, err))
 	}
 	if !(o.RatedWatts >= 0) || math.IsInf(o.RatedWatts, 0) {
-		errs = append(errs, fmt.Errorf("--rated-watts=%v: it must be a number of watts, or 0 if it is not known", o.RatedWatts))
+		errs = append(errs, fmt.Errorf("--rated-watts=%v: must be a number of watts, or 0 if unknown", o.RatedWatts))
 	}
 	if kinds := meter.Kinds(); !slices.Contains(kinds, meter.Kind(o.PowerMeter)) {
-		errs = append(errs, fmt.Errorf("--power-meter=%s: it must be one of %v", o.PowerMeter, kinds))
+		errs = append(errs, fmt.Errorf("--power-meter=%s: must be one of %v", o.PowerMeter, kinds))
 	}
 	for _, sensor := range o.HwmonSensors {
 		if chip, name, ok := strings.Cut(sensor, "/"); !ok || chip == "" || name == "" || strings.Contains(name, "/") {
-			errs = append(errs, fmt.Errorf("--hwmon-sensors=%s: it must be chip/sensor, such as ina2xx/power1", sensor))
+			errs = append(errs, fmt.Errorf("--hwmon-sensors=%s: must be chip/sensor, such as ina2xx/power1", sensor))
 		}
 	}
 	return errors.Join(append(errs, o.checkServer()...)...)
@@ -135,20 +135,20 @@ func (o *Options) checkServer() []error {
 	if !o.asksServer() {
 		var errs []error
 		if o.PowerMeter == string(meter.Query) {
-			errs = append(errs, errors.New("--power-meter=query: name the server that is asked by --prometheus"))
+			errs = append(errs, errors.New("--power-meter=query: --prometheus is required"))
 		}
 		for _, flag := range [][2]string{
 			{"prometheus-ca", o.Prometheus.CAFile}, {"prometheus-token", o.Prometheus.TokenFile}, {"power-preset", o.PowerPreset}, {"power-query", o.PowerQuery},
 		} {
 			if flag[1] != "" {
-				errs = append(errs, fmt.Errorf("--%s=%s: it is for a server, which --prometheus names", flag[0], flag[1]))
+				errs = append(errs, fmt.Errorf("--%s=%s: requires --prometheus", flag[0], flag[1]))
 			}
 		}
 		return errs
 	}
 	var errs []error
 	if kind := meter.Kind(o.PowerMeter); kind != meter.Auto && kind != meter.Query && slices.Contains(meter.Kinds(), kind) {
-		errs = append(errs, fmt.Errorf("--prometheus=%s: --power-meter=%s asks no server: give query or auto", o.Prometheus.URL, kind))
+		errs = append(errs, fmt.Errorf("--prometheus=%s: --power-meter=%s queries no server: must be query or auto", o.Prometheus.URL, kind))
 	}
 	server := o.server()
 	if err := server.Validate(); err != nil {
@@ -163,9 +163,9 @@ func (o *Options) checkServer() []error {
 		}
 	}
 	if every := o.queryEvery(); every < time.Second || every > time.Hour {
-		errs = append(errs, fmt.Errorf("--power-query-every=%v: it must be from a second to an hour", every))
+		errs = append(errs, fmt.Errorf("--power-query-every=%v: must be from 1s to 1h", every))
 	} else if o.PowerMaxAge < every || o.PowerMaxAge > time.Hour {
-		errs = append(errs, fmt.Errorf("--power-max-age=%v: it must be from --power-query-every (%v) to an hour", o.PowerMaxAge, every))
+		errs = append(errs, fmt.Errorf("--power-max-age=%v: must be from --power-query-every (%v) to 1h", o.PowerMaxAge, every))
 	}
 	return errs
 }
@@ -181,7 +181,7 @@ func (o *Options) asksBy() string {
 // preset returns the query of the server.
 func (o *Options) preset() (powerquery.Preset, error) {
 	if (o.PowerPreset == "") == (o.PowerQuery == "") {
-		return powerquery.Preset{}, errors.New("--prometheus: say by either --power-preset or --power-query what it is asked for")
+		return powerquery.Preset{}, errors.New("--prometheus: exactly one of --power-preset and --power-query is required")
 	}
 	if o.PowerQuery != "" {
 		return powerquery.Own(o.PowerQuery), nil

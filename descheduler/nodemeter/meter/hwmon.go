@@ -59,13 +59,13 @@ func openHwmon(root string, named []string) (*hwmon, error) {
 func findSensors(root string) ([]sensor, error) {
 	chips, err := filepath.Glob(filepath.Join(root, hwmonDir, "hwmon*"))
 	if err != nil {
-		return nil, fmt.Errorf("look for power sensors: %w", err)
+		return nil, fmt.Errorf("find power sensors: %w", err)
 	}
 	var all []sensor
 	for _, dir := range chips {
 		chip, err := readText(filepath.Join(dir, "name"))
 		if err != nil {
-			return nil, fmt.Errorf("look for power sensors: %w", err)
+			return nil, fmt.Errorf("find power sensors: %w", err)
 		}
 		found, err := sensorsOf(dir, chip)
 		if err != nil {
@@ -85,7 +85,7 @@ func sensorsOf(dir, chip string) ([]sensor, error) {
 	for _, kind := range []string{"_input", "_average"} {
 		files, err := filepath.Glob(filepath.Join(dir, "power*"+kind))
 		if err != nil {
-			return nil, fmt.Errorf("look for power sensors: %w", err)
+			return nil, fmt.Errorf("find power sensors: %w", err)
 		}
 		for _, file := range files {
 			name := strings.TrimSuffix(filepath.Base(file), kind)
@@ -95,7 +95,7 @@ func sensorsOf(dir, chip string) ([]sensor, error) {
 			seen[name] = true
 			label, err := readText(filepath.Join(dir, name+"_label"))
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return nil, fmt.Errorf("look for power sensors: %w", err)
+				return nil, fmt.Errorf("find power sensors: %w", err)
 			}
 			found = append(found, sensor{file: file, chip: chip, name: name, label: label})
 		}
@@ -133,7 +133,7 @@ func namedSensors(all []sensor, names []string) ([]sensor, error) {
 	}
 	for _, name := range names {
 		if !slices.Contains(have, name) {
-			return nil, fmt.Errorf("power sensor %s is not there: the node has %s", name, orNone(have))
+			return nil, fmt.Errorf("power sensor %s not found: the node has %s", name, orNone(have))
 		}
 	}
 	return chosen, nil

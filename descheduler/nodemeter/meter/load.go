@@ -36,12 +36,12 @@ const mostStatBytes = 1 << 20
 func readLoad(proc string) (load, error) {
 	f, err := os.Open(filepath.Join(proc, "stat"))
 	if err != nil {
-		return load{}, fmt.Errorf("read how busy the node is: %w", err)
+		return load{}, fmt.Errorf("read the load of the node: %w", err)
 	}
 	defer f.Close()
 	l, err := parseStat(io.LimitReader(f, mostStatBytes))
 	if err != nil {
-		return load{}, fmt.Errorf("read how busy the node is: %s: %w", f.Name(), err)
+		return load{}, fmt.Errorf("read the load of the node: %s: %w", f.Name(), err)
 	}
 	return l, nil
 }
@@ -63,7 +63,7 @@ func parseStat(r io.Reader) (load, error) {
 			continue
 		}
 		if found || len(fields) < 5 {
-			return load{}, fmt.Errorf("%q: want one line of user, nice, system and idle time", lines.Text())
+			return load{}, fmt.Errorf("%q: must be one line of user, nice, system and idle time", lines.Text())
 		}
 		found = true
 		for i, text := range fields[1:min(len(fields), 9)] {
@@ -81,7 +81,7 @@ func parseStat(r io.Reader) (load, error) {
 		return load{}, err
 	}
 	if !found {
-		return load{}, errors.New("no line on the CPUs")
+		return load{}, errors.New("no line with the times of the CPUs")
 	}
 	return l, nil
 }

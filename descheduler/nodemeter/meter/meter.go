@@ -149,7 +149,7 @@ func New(o Options) (*Meter, error) {
 		o.Clock = clock.RealClock{}
 	}
 	if o.Node == "" || o.Root == "" {
-		return nil, errors.New("a power meter needs the node's name and its root folder")
+		return nil, errors.New("the node's name and its root folder are required")
 	}
 	o.Proc = cmp.Or(o.Proc, filepath.Join(o.Root, "proc"))
 	m := &Meter{
@@ -158,7 +158,7 @@ func New(o Options) (*Meter, error) {
 	}
 	if o.Kind == Query || o.Kind == Auto && o.Server != nil {
 		if o.Server == nil {
-			return nil, errors.New("power meter query: no server is given to be asked")
+			return nil, errors.New("power meter query: a server is required")
 		}
 		var err error
 		if m.query, err = newQueried(o.Node, o.Rated, *o.Server); err != nil {
@@ -294,7 +294,7 @@ func (m *Meter) hear() {
 	}
 	fault, changed, err := m.query.listen()
 	if changed { // once, not for each query
-		m.Log.Info("The server that is asked for the node's power changed", "answers", err == nil, "error", err)
+		m.Log.Info("The state of the server with the node's power changed", "answers", err == nil, "error", err)
 	}
 	if m.kind == Query {
 		m.failing = !m.query.ready(m.Clock.Now())
@@ -340,13 +340,13 @@ func (m *Meter) look() {
 	kind, found, err := m.find(now)
 	if err != nil && err.Error() != m.wrong { // once, not every minute
 		m.wrong = err.Error()
-		m.Log.Error(err, "A power meter of the node cannot be used")
+		m.Log.Error(err, "Failed to open a power meter of the node")
 	}
 	if found == nil || m.now != nil && !m.failing && kind == m.kind {
 		return
 	}
 	m.now, m.kind, m.failing = found, kind, false
-	m.Log.Info("The node's power is read", "source", found.source())
+	m.Log.Info("Reading the node's power", "source", found.source())
 }
 
 // turned reports whether a better server than the meter in use has a reading, or the server in
@@ -403,7 +403,7 @@ func (m *Meter) open(kind Kind, now time.Time) (instrument, error) {
 // missing returns an error for a requested meter that does not exist.
 func missing(asked Kind, err error, name, dir string) error {
 	if err == nil && asked != Auto {
-		return fmt.Errorf("--power-meter=%s: the node shows none in /%s: use auto, or load the kernel's module", name, dir)
+		return fmt.Errorf("--power-meter=%s: the node has none in /%s: use auto, or load the kernel module", name, dir)
 	}
 	return err
 }

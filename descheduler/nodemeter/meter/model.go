@@ -22,7 +22,7 @@ func (m *Meter) modelFor(cpus int) energy.Model {
 	} else {
 		m.model, m.origin = chooseModel(m.Table, m.machine, microarchitecture(m.Proc), cpus)
 	}
-	m.Log.Info("The node's power is modelled", "by", m.origin, "machineType", m.machine.Type, "cpus", cpus, "idleWatts", m.model.Idle, "fullWatts", m.model.Full)
+	m.Log.Info("Estimating the node's power with a model", "by", m.origin, "machineType", m.machine.Type, "cpus", cpus, "idleWatts", m.model.Idle, "fullWatts", m.model.Full)
 	return m.model
 }
 

@@ -56,10 +56,10 @@ type answer struct {
 // newQueried returns the meter. It runs no query yet.
 func newQueried(node string, rated energy.Watts, s Server) (*queried, error) {
 	if s.Every <= 0 || s.MaxAge < s.Every {
-		return nil, fmt.Errorf("power is asked for every %v and may be %v old: want more than 0, and an age of no less", s.Every, s.MaxAge)
+		return nil, fmt.Errorf("query interval %v, maximum age %v: the interval must be more than 0, and the maximum age at least the interval", s.Every, s.MaxAge)
 	}
 	if s.Querier == nil {
-		return nil, errors.New("no server to query for power")
+		return nil, errors.New("the client of the server is required")
 	}
 	m, err := powerquery.Meter{
 		Querier: s.Querier, Preset: s.Preset, Limits: energy.Limits{MaxAge: s.MaxAge, MaxSkew: maxSkew, Rated: rated},

@@ -70,7 +70,7 @@ func findZones(root string) ([]zone, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look for power counters: %w", err)
+		return nil, fmt.Errorf("find power counters: %w", err)
 	}
 	var found []zone
 	packages := map[string]string{} // name of a package -> its control type
@@ -81,7 +81,7 @@ func findZones(root string) ([]zone, error) {
 			continue // the control type itself
 		}
 		if err != nil {
-			return nil, fmt.Errorf("look for power counters: %w", err)
+			return nil, fmt.Errorf("find power counters: %w", err)
 		}
 		control, parent := splitZone(e)
 		names[e] = name

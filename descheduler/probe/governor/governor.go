@@ -51,7 +51,7 @@ type Switch struct {
 // machine whose kernel has no selectable governors has none: [Switch.Available] is empty.
 func Open(sysfs, state string) (*Switch, error) {
 	if err := os.MkdirAll(state, 0o700); err != nil {
-		return nil, fmt.Errorf("make the folder of the record of governors: %w", err)
+		return nil, fmt.Errorf("create the folder of the record of governors: %w", err)
 	}
 	s := &Switch{cpufreq: filepath.Join(sysfs, "devices/system/cpu/cpufreq"), state: state, home: map[string]string{}}
 	var err error
@@ -176,7 +176,7 @@ func (s *Switch) write(policy, governor string) error {
 		return fmt.Errorf("set the governor of %s to %s: %w", policy, governor, err)
 	}
 	if got, err := s.read(policy, "scaling_governor"); err != nil || got != governor {
-		return fmt.Errorf("set the governor of %s to %s: it is %q: %w", policy, governor, got, errors.Join(err, errors.ErrUnsupported))
+		return fmt.Errorf("set the governor of %s to %s: it is still %q: %w", policy, governor, got, errors.Join(err, errors.ErrUnsupported))
 	}
 	return nil
 }
@@ -185,12 +185,12 @@ func (s *Switch) write(policy, governor string) error {
 func (s *Switch) record() error {
 	text, err := json.Marshal(s.home)
 	if err != nil {
-		return fmt.Errorf("write the governors down: %w", err)
+		return fmt.Errorf("write the record of governors: %w", err)
 	}
 	name := filepath.Join(s.state, file)
 	f, err := os.OpenFile(name+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
-		return fmt.Errorf("write the governors down: %w", err)
+		return fmt.Errorf("write the record of governors: %w", err)
 	}
 	_, err = f.Write(text)
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
@@ -200,7 +200,7 @@ func (s *Switch) record() error {
 		err = syncFolder(s.state)
 	}
 	if err != nil {
-		return fmt.Errorf("write the governors down: %w", err)
+		return fmt.Errorf("write the record of governors: %w", err)
 	}
 	return nil
 }
@@ -228,7 +228,7 @@ func (s *Switch) Restore() error {
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("put the governors back: %w", err)
+		return fmt.Errorf("restore the governors: %w", err)
 	}
 	if err := os.Remove(filepath.Join(s.state, file)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove the record of governors: %w", err)
@@ -247,11 +247,11 @@ func (s *Switch) recover() error {
 		return fmt.Errorf("read the record of governors: %w", err)
 	}
 	if err := json.Unmarshal(text, &s.home); err != nil {
-		return fmt.Errorf("read the record of governors %s: %w: set the governors by hand and remove it", filepath.Join(s.state, file), err)
+		return fmt.Errorf("read the record of governors %s: %w: set the governors manually and remove the file", filepath.Join(s.state, file), err)
 	}
 	for policy := range s.home {
 		if policy != filepath.Base(policy) || !strings.HasPrefix(policy, "policy") {
-			return fmt.Errorf("read the record of governors %s: %q is no frequency policy: set the governors by hand and remove it", filepath.Join(s.state, file), policy)
+			return fmt.Errorf("read the record of governors %s: %q is not a frequency policy: set the governors manually and remove the file", filepath.Join(s.state, file), policy)
 		}
 	}
 	s.changed = true

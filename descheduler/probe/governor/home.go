@@ -21,7 +21,7 @@ func Home(sysfs, state string) (string, error) {
 		err = json.Unmarshal(text, &s.home)
 	}
 	if err != nil {
-		return "", fmt.Errorf("find out under which governor the machine is: %w", err)
+		return "", fmt.Errorf("read the governor of the machine: %w", err)
 	}
 	return s.Home(), nil
 }

@@ -180,7 +180,7 @@ func (c Config) withJob(t *Type) Step {
 	job := t.Job
 	switch job.State {
 	case Leaving:
-		return Step{Action: Nothing, Node: job.Node, Reason: ReasonLeaving, Message: "the probe on node " + job.Node + " is leaving"}
+		return Step{Action: Nothing, Node: job.Node, Reason: ReasonLeaving, Message: "the probe on node " + job.Node + " is being deleted"}
 	case Succeeded:
 		return Step{Action: Collect, Node: job.Node, Reason: ReasonSucceeded, Message: "node " + job.Node + " was probed"}
 	case Failed:
@@ -191,20 +191,20 @@ func (c Config) withJob(t *Type) Step {
 	}
 	at := slices.IndexFunc(t.Nodes, func(n Node) bool { return n.Name == job.Node })
 	if at < 0 {
-		return cancel(ReasonNodeGone, "node %s is no longer there or of another machine type", job.Node)
+		return cancel(ReasonNodeGone, "node %s no longer exists or has another machine type", job.Node)
 	}
 	node := &t.Nodes[at]
 	switch {
 	case !c.Act:
 		return cancel(ReasonOff, "--probing is not Act")
 	case !t.needs():
-		return cancel(ReasonProbed, "nothing is to be probed any more")
+		return cancel(ReasonProbed, "the hardware no longer needs to be probed")
 	case node.Hardware != job.Hardware || job.Hardware != t.Hardware:
-		return cancel(ReasonHardware, "node %s has other hardware than when it began", node.Name)
+		return cancel(ReasonHardware, "the hardware of node %s has changed since the start of the probe", node.Name)
 	case node.Busy != "":
-		return cancel(ReasonBusy, "pod %s is on node %s too", node.Busy, node.Name)
+		return cancel(ReasonBusy, "pod %s runs on node %s too", node.Busy, node.Name)
 	case node.Wanted != "":
-		return cancel(ReasonWanted, "pod %s waits for room that node %s has", node.Wanted, node.Name)
+		return cancel(ReasonWanted, "pod %s is pending, and node %s has room for it", node.Wanted, node.Name)
 	case node.Reserved.IsZero():
 		return Step{Action: Reserve, Node: node.Name, Reason: ReasonUnreserved, Message: "node " + node.Name + " is reserved again for its probe"}
 	}
@@ -240,13 +240,13 @@ func (c Config) invalid(t *Type, n *Node) (reason, why string) {
 	case !c.Act:
 		return ReasonOff, "--probing is not Act"
 	case !t.needs():
-		return ReasonProbed, "nothing is to be probed any more"
+		return ReasonProbed, "the hardware no longer needs to be probed"
 	case n.Hardware != t.Hardware:
-		return ReasonHardware, "it has other hardware than the profile"
+		return ReasonHardware, "its hardware differs from that of the profile"
 	case n.Busy != "":
-		return ReasonBusy, "pod " + n.Busy + " is on it"
+		return ReasonBusy, "pod " + n.Busy + " runs on it"
 	case n.Wanted != "":
-		return ReasonWanted, "pod " + n.Wanted + " waits for room that it has"
+		return ReasonWanted, "pod " + n.Wanted + " is pending, and the node has room for it"
 	case n.Closed != "":
 		return ReasonNoNode, n.Closed
 	case n.Small != "":
@@ -259,7 +259,7 @@ func (c Config) invalid(t *Type, n *Node) (reason, why string) {
 func (c Config) begin(t *Type, busy int, now time.Time) Step {
 	switch {
 	case t.Hardware == "":
-		return Step{Reason: ReasonUnknown, Message: "no node agent says what its machines are made of"}
+		return Step{Reason: ReasonUnknown, Message: "no node agent has reported the hardware of its machines"}
 	case !t.needs():
 		return Step{Reason: ReasonProbed, Message: "its hardware has been probed"}
 	}
@@ -271,7 +271,7 @@ func (c Config) begin(t *Type, busy int, now time.Time) Step {
 	if busy >= c.AtOnce {
 		return Step{Reason: ReasonOthers, Message: fmt.Sprintf("%d other machine types are being probed", busy)}
 	}
-	why := "it has no node"
+	why := "the machine type has no node"
 	for i := range t.Nodes {
 		n := &t.Nodes[i]
 		if _, invalid := (Config{Act: true}).invalid(t, n); invalid != "" {

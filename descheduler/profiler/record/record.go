@@ -59,9 +59,9 @@ func (t Task) Check() error {
 	const most = math.MaxInt64 / int64(time.Millisecond)
 	switch {
 	case t.UID == "" || len(t.UID) > maxName || len(t.Category) > maxName:
-		return fmt.Errorf("pod %.40q of category %.40q: want a UID, and names of at most %d bytes", t.UID, t.Category, maxName)
+		return fmt.Errorf("pod %.40q of category %.40q: the UID is required, and names must have at most %d bytes", t.UID, t.Category, maxName)
 	case t.MilliCPU < 0 || t.MemoryBytes < 0 || t.Millis <= 0 || t.Millis > most || t.Decijoules < 0:
-		return fmt.Errorf("pod %s: %d m CPU, %d bytes, %d ms, %d dJ: want none negative, and some time", t.UID, t.MilliCPU, t.MemoryBytes, t.Millis, t.Decijoules)
+		return fmt.Errorf("pod %s: %d m CPU, %d bytes, %d ms, %d dJ: values must not be negative, and the time must be more than 0", t.UID, t.MilliCPU, t.MemoryBytes, t.Millis, t.Decijoules)
 	}
 	return nil
 }
@@ -164,10 +164,10 @@ func (r *Record) Encode() (string, error) {
 // Decode decodes a record. It validates everything, because somebody may have edited it. The
 // error says what is wrong, and recommends to delete the record.
 func Decode(text string) (*Record, error) {
-	const hint = ": delete it, and what it knew is learned again"
+	const hint = ": delete it, and its contents are learned again"
 	r := &Record{}
 	if len(text) > MaxBytes {
-		return nil, fmt.Errorf("read a record: %d bytes, want at most %d%s", len(text), MaxBytes, hint)
+		return nil, fmt.Errorf("read a record: %d bytes, must be at most %d%s", len(text), MaxBytes, hint)
 	}
 	if err := json.Unmarshal([]byte(text), r); err != nil {
 		return nil, fmt.Errorf("read a record: %w%s", err, hint)

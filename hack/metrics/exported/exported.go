@@ -85,7 +85,7 @@ func All() ([]Metric, error) {
 	for _, r := range registries {
 		registry, err := r.of()
 		if err != nil {
-			return nil, fmt.Errorf("make the metrics of %s: %w", strings.Join(r.programs, " and "), err)
+			return nil, fmt.Errorf("create the metrics of %s: %w", strings.Join(r.programs, " and "), err)
 		}
 		list, err := describe(registry)
 		if err != nil {
@@ -109,7 +109,7 @@ func All() ([]Metric, error) {
 // use the same registry, and in this process the metrics of both are registered in it.
 var prefixes = map[string]string{
 	"supercargo_nodefleet_": "autoscaler", "supercargo_replicapolicy_": "autoscaler", "supercargo_workerpool_": "autoscaler",
-	"supercargo_wanted_replicas": "autoscaler", "supercargo_pricelist_": "autoscaler",
+	"supercargo_desired_replicas": "autoscaler", "supercargo_pricelist_": "autoscaler",
 	"supercargo_migration_": "descheduler", "supercargo_eviction_": "descheduler", "supercargo_mover_": "descheduler",
 	"supercargo_probes_total": "descheduler", "supercargo_profile_": "descheduler",
 }
@@ -124,7 +124,7 @@ func exports(program string, m Metric) (bool, error) {
 			return owner == program, nil
 		}
 	}
-	return false, fmt.Errorf("whose metric is %s: name its program in hack/metrics/exported", m.Name)
+	return false, fmt.Errorf("metric %s belongs to no program: add it to hack/metrics/exported", m.Name)
 }
 
 func ofScheduler() (prometheus.Registerer, error) {
@@ -204,7 +204,7 @@ func describe(registry prometheus.Registerer) ([]Metric, error) {
 		}
 	}
 	if len(found) == 0 {
-		return nil, errors.New("nothing is registered")
+		return nil, errors.New("no metrics are registered")
 	}
 	if err := correct(found, registry); err != nil {
 		return nil, err
@@ -216,11 +216,11 @@ func describe(registry prometheus.Registerer) ([]Metric, error) {
 func correct(found map[string]Metric, registry prometheus.Registerer) error {
 	gatherer, ok := registry.(prometheus.Gatherer)
 	if !ok {
-		return fmt.Errorf("a %T serves nothing", registry)
+		return fmt.Errorf("a %T does not gather metrics", registry)
 	}
 	families, err := gatherer.Gather()
 	if err != nil {
-		return fmt.Errorf("read what is served: %w", err)
+		return fmt.Errorf("gather the metrics: %w", err)
 	}
 	for _, f := range families {
 		if m, ok := found[f.GetName()]; ok {
@@ -234,7 +234,7 @@ func correct(found map[string]Metric, registry prometheus.Registerer) error {
 func parse(d *prometheus.Desc, c prometheus.Collector) (Metric, error) {
 	parts := described.FindStringSubmatch(d.String())
 	if parts == nil {
-		return Metric{}, fmt.Errorf("%s is not written as this version of client_golang writes a description", d)
+		return Metric{}, fmt.Errorf("%s does not have the format of descriptions of this version of client_golang", d)
 	}
 	m := Metric{Name: parts[1], Kind: kindOf(parts[1], c), Help: strings.TrimPrefix(unquote(parts[2]), "[ALPHA] ")}
 	for _, pair := range strings.Split(parts[3], ",") {

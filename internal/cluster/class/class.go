@@ -39,7 +39,7 @@ func OfPod(pod *corev1.Pod) (Class, error) {
 	case label == string(Batch), label == string(Service):
 		return Class(label), nil
 	default:
-		return fallback, fmt.Errorf("label %s=%q: want %q or %q; the pod is taken for %q",
+		return fallback, fmt.Errorf("label %s=%q: must be %q or %q; the pod counts as %q",
 			v1alpha1.LabelClass, label, Batch, Service, fallback)
 	}
 }
@@ -53,7 +53,7 @@ func OfNode(node *corev1.Node, unlabelled Class) (Class, error) {
 	case label == string(Batch), label == string(Service), label == string(Any):
 		return Class(label), nil
 	default:
-		return unlabelled, fmt.Errorf("label %s=%q: want %q, %q or %q; the node is taken for %q",
+		return unlabelled, fmt.Errorf("label %s=%q: must be %q, %q or %q; the node counts as %q",
 			v1alpha1.LabelClass, label, Batch, Service, Any, unlabelled)
 	}
 }

@@ -95,7 +95,7 @@ func (c *Compiler) compile(pod *corev1.Pod, nodeName string) (*Pod, error) {
 	d.podAntiAffinity()
 	d.topologySpread()
 	if err := d.errs.ToAggregate(); err != nil {
-		return nil, fmt.Errorf("compile the demands of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		return nil, fmt.Errorf("compile the constraints of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	d.p.key = d.key.String()
 	if p := c.pods[d.p.key]; p != nil {

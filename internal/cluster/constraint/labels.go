@@ -71,7 +71,7 @@ func (c *Compiler) heed(pod *corev1.Pod) (map[string]string, error) {
 		}
 	})
 	if len(unknown) > 0 {
-		return nil, fmt.Errorf("compile the demands of pod %s/%s: they speak of labels %v, which no pod known when the compiler was made does",
+		return nil, fmt.Errorf("compile the constraints of pod %s/%s: they refer to labels %v, which no pod referred to when the compiler was created",
 			pod.Namespace, pod.Name, slices.Sorted(maps.Keys(unknown)))
 	}
 	set := map[string]string{}

@@ -40,5 +40,5 @@ func bound(v *corev1.VolumeSource) string {
 		v.HostPath != nil, v.NFS != nil, v.Image != nil, v.CSI != nil: // an inline CSI volume is created on the node for the pod
 		return ""
 	}
-	return "kind not known"
+	return "unknown type"
 }

@@ -79,12 +79,12 @@ func ReadFile(file io.Reader) (powerFrom string, observed []Slice, err error) {
 		return "", nil, fmt.Errorf("at byte %d: %w", decoder.InputOffset(), err)
 	}
 	if f.Format != Format {
-		return "", nil, fmt.Errorf("format %q: want %q", f.Format, Format)
+		return "", nil, fmt.Errorf("format %q: must be %q", f.Format, Format)
 	}
 	var last time.Time
 	for i, s := range f.Slices {
 		if !s.To.After(s.From) || s.From.Before(last) || !sane(s.From) || !sane(s.To) {
-			return "", nil, fmt.Errorf("slices[%d]: from %s to %s: want slices in the order of time, each with an end after its beginning",
+			return "", nil, fmt.Errorf("slices[%d]: from %s to %s: slices must be in ascending order of time, each with an end after its start",
 				i, s.From.Format(time.RFC3339), s.To.Format(time.RFC3339))
 		}
 		last = s.To
@@ -106,7 +106,7 @@ func (s fileSlice) read() (Slice, error) {
 	seen := map[string]bool{}
 	for i, n := range s.Nodes {
 		if n.Node == "" || seen[n.Node] {
-			return out, fmt.Errorf("nodes[%d].node %q: want a name that no other node has", i, n.Node)
+			return out, fmt.Errorf("nodes[%d].node %q: must be a unique name", i, n.Node)
 		}
 		seen[n.Node] = true
 		err := errors.Join(amount("cores", n.Cores, 1e6), amount("measuredJoules", n.MeasuredJoules, mostJoules), amount("modelledJoules", n.ModelledJoules, mostJoules),
@@ -123,7 +123,7 @@ func (s fileSlice) read() (Slice, error) {
 	for i, p := range s.Pods {
 		key := filePod{Namespace: p.Namespace, Pod: p.Pod, Node: p.Node}
 		if p.Namespace == "" || p.Pod == "" || p.Node == "" || pods[key] {
-			return out, fmt.Errorf("pods[%d] %s/%s on node %q: want a namespace, a name and a node, together once", i, p.Namespace, p.Pod, p.Node)
+			return out, fmt.Errorf("pods[%d] %s/%s on node %q: namespace, name and node are required, and must be unique together", i, p.Namespace, p.Pod, p.Node)
 		}
 		pods[key] = true
 		err := amount("requestedCores", p.RequestedCores, 1e6)
@@ -145,5 +145,5 @@ func amount(field string, value, most float64) error {
 	if value >= 0 && value <= most && !math.IsNaN(value) {
 		return nil
 	}
-	return fmt.Errorf("%s %v: want a number from 0 to %v", field, value, most)
+	return fmt.Errorf("%s %v: must be a number from 0 to %v", field, value, most)
 }

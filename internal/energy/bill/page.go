@@ -101,7 +101,7 @@ func rounded(v float64) string {
 func (r Report) lead() string {
 	all := r.Total.Total()
 	if all.Joules <= 0 {
-		return "Nothing is known of the cluster's energy in this time."
+		return "There is no data about the energy of the cluster in this period."
 	}
 	parts := []string{fmt.Sprintf("%s kWh, %.0f %% of it measured", kWh(all.Joules), 100*float64(r.Total.Measured.Joules/all.Joules))}
 	if r.HasPrice {
@@ -110,6 +110,6 @@ func (r Report) lead() string {
 	if r.HasCarbon {
 		parts = append(parts, rounded(all.Grams/1e3)+" kg of CO2")
 	}
-	return fmt.Sprintf("The cluster used %s; %.0f %% of it was idle power, and %.0f %% is charged to no pod.", strings.Join(parts, ", "),
+	return fmt.Sprintf("The cluster used %s; %.0f %% of it was idle power, and %.0f %% is not allocated to pods.", strings.Join(parts, ", "),
 		100*(1-float64(r.Total.Dynamic/all.Joules)), 100*float64(r.Unallocated.Total().Joules/all.Joules))
 }

@@ -207,7 +207,7 @@ func (r Report) facts() []string {
 	return []string{
 		fmt.Sprintf("%s to %s UTC", r.From.UTC().Format(layout), r.To.UTC().Format(layout)),
 		"power by " + printable(r.PowerFrom),
-		fmt.Sprintf("%.1f node-hours known, %.1f not", r.Covered.Hours(), r.Gaps.Hours()),
+		fmt.Sprintf("%.1f node-hours with data, %.1f without", r.Covered.Hours(), r.Gaps.Hours()),
 	}
 }
 

@@ -34,12 +34,12 @@ func Handler(meter func(from, to time.Time) (energy.Usage, bool)) http.Handler {
 			to, err = time.Parse(time.RFC3339Nano, r.URL.Query().Get("to"))
 		}
 		if err != nil || !to.After(from) {
-			http.Error(w, "want from and to as times in RFC 3339, in this order", http.StatusBadRequest)
+			http.Error(w, "from and to must be times in RFC 3339, and from before to", http.StatusBadRequest)
 			return
 		}
 		u, known := meter(from, to)
 		if !known {
-			http.Error(w, "what was used then is not known", http.StatusNotFound)
+			http.Error(w, "the energy of this period is unknown", http.StatusNotFound)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -62,7 +62,7 @@ func (c Client) Usage(ctx context.Context, from, to time.Time) (energy.Usage, bo
 	query := url.Values{"from": {from.UTC().Format(time.RFC3339Nano)}, "to": {to.UTC().Format(time.RFC3339Nano)}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL+Path+"?"+query.Encode(), http.NoBody)
 	if err != nil {
-		return energy.Usage{}, false, fmt.Errorf("ask %s for energy: %w", c.URL, err)
+		return energy.Usage{}, false, fmt.Errorf("read energy from %s: %w", c.URL, err)
 	}
 	client := c.HTTP
 	if client == nil {
@@ -70,7 +70,7 @@ func (c Client) Usage(ctx context.Context, from, to time.Time) (energy.Usage, bo
 	}
 	answer, err := client.Do(request)
 	if err != nil {
-		return energy.Usage{}, false, fmt.Errorf("ask %s for energy: %w", c.URL, err)
+		return energy.Usage{}, false, fmt.Errorf("read energy from %s: %w", c.URL, err)
 	}
 	defer answer.Body.Close()
 	switch answer.StatusCode {
@@ -78,15 +78,15 @@ func (c Client) Usage(ctx context.Context, from, to time.Time) (energy.Usage, bo
 	case http.StatusNotFound:
 		return energy.Usage{}, false, nil
 	default:
-		return energy.Usage{}, false, fmt.Errorf("ask %s for energy: it answers %s", c.URL, answer.Status)
+		return energy.Usage{}, false, fmt.Errorf("read energy from %s: unexpected status %s", c.URL, answer.Status)
 	}
 	var u usage
 	const most = 4096
 	if err := json.NewDecoder(io.LimitReader(answer.Body, most)).Decode(&u); err != nil {
-		return energy.Usage{}, false, fmt.Errorf("ask %s for energy: %w", c.URL, err)
+		return energy.Usage{}, false, fmt.Errorf("read energy from %s: %w", c.URL, err)
 	}
 	if !(u.Measured >= 0) || !(u.Modelled >= 0) || math.IsInf(u.Measured+u.Modelled, 0) {
-		return energy.Usage{}, false, fmt.Errorf("ask %s for energy: it answers %v and %v J", c.URL, u.Measured, u.Modelled)
+		return energy.Usage{}, false, fmt.Errorf("read energy from %s: invalid values %v and %v J", c.URL, u.Measured, u.Modelled)
 	}
 	return energy.Usage{Measured: energy.Joules(u.Measured), Modelled: energy.Joules(u.Modelled), Covered: to.Sub(from)}, true, nil
 }

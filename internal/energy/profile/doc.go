@@ -99,26 +99,26 @@ const maxTerms = 6
 // Validate returns the first fault of a model, with the name of the field, or nil for a valid model.
 func (m Model) Validate() error {
 	if len(m.Terms) == 0 || len(m.Terms) > maxTerms || len(m.Coefficients) != len(m.Terms) {
-		return fmt.Errorf("terms: %d, with %d coefficients: want 1 to %d, and as many coefficients", len(m.Terms), len(m.Coefficients), maxTerms)
+		return fmt.Errorf("terms: %d, with %d coefficients: must be from 1 to %d, with one coefficient each", len(m.Terms), len(m.Coefficients), maxTerms)
 	}
 	for i, t := range m.Terms {
 		if math.IsNaN(t.value(Size{1, 1})) {
-			return fmt.Errorf("terms[%d]: %q: want one of %q", i, t, Terms())
+			return fmt.Errorf("terms[%d]: %q: must be one of %q", i, t, Terms())
 		}
 		if c := m.Coefficients[i]; math.IsNaN(c) || math.IsInf(c, 0) {
-			return fmt.Errorf("terms[%d]: coefficient %v: want a finite number", i, c)
+			return fmt.Errorf("terms[%d]: coefficient %v: must be a finite number", i, c)
 		}
 	}
 	r := m.Range
 	switch {
 	case r.Least.MilliCPU < 0 || r.Most.MilliCPU < r.Least.MilliCPU:
-		return fmt.Errorf("range: CPU from %d to %d m: want 0 or more, in this order", r.Least.MilliCPU, r.Most.MilliCPU)
+		return fmt.Errorf("range: CPU from %d to %d m: must be 0 or more, in ascending order", r.Least.MilliCPU, r.Most.MilliCPU)
 	case r.Least.MemoryBytes < 0 || r.Most.MemoryBytes < r.Least.MemoryBytes:
-		return fmt.Errorf("range: memory from %d to %d bytes: want 0 or more, in this order", r.Least.MemoryBytes, r.Most.MemoryBytes)
+		return fmt.Errorf("range: memory from %d to %d bytes: must be 0 or more, in ascending order", r.Least.MemoryBytes, r.Most.MemoryBytes)
 	case !(r.LeastValue > 0) || !(r.MostValue >= r.LeastValue) || math.IsInf(2*r.MostValue, 0):
-		return fmt.Errorf("range: value from %v to %v: want finite numbers above 0, in this order", r.LeastValue, r.MostValue)
+		return fmt.Errorf("range: value from %v to %v: must be finite numbers above 0, in ascending order", r.LeastValue, r.MostValue)
 	case !(m.Quality.Spread >= 0) || math.IsInf(m.Quality.Spread, 0):
-		return fmt.Errorf("spread: %v: want a finite number of at least 0", m.Quality.Spread)
+		return fmt.Errorf("spread: %v: must be a finite number of at least 0", m.Quality.Spread)
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ var ErrNothingLearned = errors.New("nothing has been learned yet")
 func FromObject(o *v1alpha1.MachineProfile) (*Machine, error) {
 	m := &Machine{Type: o.Spec.MachineType, Object: o.Name}
 	if m.Type == "" {
-		return nil, errors.New("spec.machineType: want the name of a machine type")
+		return nil, errors.New("spec.machineType: the name of a machine type is required")
 	}
 	if err := m.readPower(o.Spec.Power); err != nil {
 		return nil, fmt.Errorf("spec.power: %w", err)
@@ -65,7 +65,7 @@ func FromObject(o *v1alpha1.MachineProfile) (*Machine, error) {
 		return nil, ErrNothingLearned
 	}
 	if h := o.Spec.Hardware; h != nil && models.Fingerprint != "" && h.Fingerprint != models.Fingerprint {
-		return nil, fmt.Errorf("%s.fingerprint: %s is other hardware than that of spec.hardware, %s: want the models to be learned again",
+		return nil, fmt.Errorf("%s.fingerprint: %s differs from that of spec.hardware, %s: the models must be learned again",
 			from, models.Fingerprint, h.Fingerprint)
 	}
 	var errs []error
@@ -81,7 +81,7 @@ func FromObject(o *v1alpha1.MachineProfile) (*Machine, error) {
 	for i := range models.Governors {
 		g, field := &models.Governors[i], fmt.Sprintf("governors[%d].", i)
 		if g.Governor == "" || g.Governor == m.Governor || slices.ContainsFunc(m.Others, func(o Governed) bool { return o.Governor == g.Governor }) {
-			errs = append(errs, fmt.Errorf("%s.%sgovernor: %q: want a name, and each once", from, field, g.Governor))
+			errs = append(errs, fmt.Errorf("%s.%sgovernor: %q: must be a unique name", from, field, g.Governor))
 		}
 		m.Others = append(m.Others, Governed{g.Governor, Profile{Energy: read(field+"energy", g.Energy), Runtime: read(field+"runtime", g.Runtime)}})
 	}
@@ -103,7 +103,7 @@ type StatedPower map[string]energy.Model
 func (p StatedPower) Add(o *v1alpha1.MachineProfile) error {
 	model, err := PowerOf(o)
 	if o.Spec.MachineType == "" {
-		err = errors.Join(errors.New("spec.machineType: want the name of a machine type"), err)
+		err = errors.Join(errors.New("spec.machineType: the name of a machine type is required"), err)
 	}
 	if err != nil {
 		return err
@@ -195,7 +195,7 @@ func readModel(o v1alpha1.MachineModel) (Model, error) {
 	for i, t := range o.Terms {
 		c, err := strconv.ParseFloat(t.Coefficient, 64)
 		if err != nil {
-			return Model{}, fmt.Errorf("terms[%d]: coefficient %q: want a decimal number", i, t.Coefficient)
+			return Model{}, fmt.Errorf("terms[%d]: coefficient %q: must be a decimal number", i, t.Coefficient)
 		}
 		m.Terms, m.Coefficients = append(m.Terms, Term(t.Term)), append(m.Coefficients, c)
 	}

@@ -24,7 +24,7 @@ const (
 	OtherGovernor
 )
 
-var doubts = []string{"CPU outside the range learned", "memory outside the range learned", "poor fit", "old", "confined to what was seen", "learned under another CPU governor"}
+var doubts = []string{"CPU outside the learned range", "memory outside the learned range", "poor fit", "old", "limited to the observed range", "learned under another CPU governor"}
 
 // String lists the reasons, separated by commas.
 func (d Doubt) String() string {

@@ -201,7 +201,7 @@ func TestTrustShrinksByEachDoubt(t *testing.T) {
 	if got := narrow.Predict(size(2.5, 2), 0); got.Trust != 0.5 {
 		t.Errorf("half a core above a range of no width at 2 cores: %+v, want half the trust", got)
 	}
-	if got := (CPUOutside | Old).String(); got != "CPU outside the range learned, old" {
+	if got := (CPUOutside | Old).String(); got != "CPU outside the learned range, old" {
 		t.Errorf("doubts %q", got)
 	}
 }

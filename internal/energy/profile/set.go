@@ -33,7 +33,7 @@ func (b *Book) Put(o *v1alpha1.MachineProfile) error {
 	}
 	for name, other := range b.read {
 		if other != nil && other.Type == m.Type && name < o.Name {
-			return fmt.Errorf("spec.machineType: %q has a profile already, %s, which is used: want one for each machine type", m.Type, name)
+			return fmt.Errorf("spec.machineType: %q already has profile %s, which is used: each machine type must have only one profile", m.Type, name)
 		}
 	}
 	return nil

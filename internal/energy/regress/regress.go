@@ -13,7 +13,7 @@ import (
 
 // ErrDependent is returned if the rows determine no unique solution: there are too few rows, or columns are linearly
 // dependent.
-var ErrDependent = errors.New("the samples do not tell the terms apart")
+var ErrDependent = errors.New("the samples do not distinguish the terms")
 
 // Solver returns the coefficients b that minimise the weighted sum of squares Σ w_i·(y_i - rows_i·b)². Rows must have
 // equal lengths, all values must be finite and weights not negative.
@@ -184,14 +184,14 @@ func unbounded(gram *mat.SymDense, right []float64, free []int) ([]float64, bool
 // check returns an error for input for which a [Solver] is not defined.
 func check(rows [][]float64, y, w []float64) error {
 	if len(rows) == 0 || len(rows[0]) == 0 || len(y) != len(rows) || len(w) != len(rows) {
-		return fmt.Errorf("%d rows, %d values and %d weights: want as many of each, and at least one", len(rows), len(y), len(w))
+		return fmt.Errorf("%d rows, %d values and %d weights: the numbers must be equal, and at least one", len(rows), len(y), len(w))
 	}
 	for i, r := range rows {
 		if len(r) != len(rows[0]) {
-			return fmt.Errorf("row %d has %d columns, want %d as in row 0", i, len(r), len(rows[0]))
+			return fmt.Errorf("row %d has %d columns: must be %d as in row 0", i, len(r), len(rows[0]))
 		}
 		if slices.ContainsFunc(r, notFinite) || notFinite(y[i]) || notFinite(w[i]) || w[i] < 0 {
-			return fmt.Errorf("row %d: want finite numbers and a weight of at least 0", i)
+			return fmt.Errorf("row %d: must have finite numbers and a weight of at least 0", i)
 		}
 	}
 	return nil

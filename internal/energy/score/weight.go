@@ -47,7 +47,7 @@ func WeightOf(pod, namespace map[string]string, fallback float64) (Weight, error
 		if h, err := strconv.ParseFloat(text, 64); err == nil && h >= 0 && h <= 1 {
 			return Weight{h, from.origin}, errors.Join(errs...)
 		}
-		errs = append(errs, fmt.Errorf("annotation %s=%q of the %s: want a number from 0, runtime alone, to 1, energy alone",
+		errs = append(errs, fmt.Errorf("annotation %s=%q of the %s: must be a number from 0 (runtime only) to 1 (energy only)",
 			v1alpha1.AnnotationEnergyWeight, text, from.origin))
 	}
 	return Weight{fallback, FromProfile}, errors.Join(errs...)

@@ -200,7 +200,7 @@ func Read(file io.Reader, column string) (Tariff, error) {
 	rows := 0
 	for in.Next() {
 		if rows++; rows > table.MaxRows {
-			in.Fault(in.Line(), "", fmt.Sprintf("goes beyond %d values, the most one tariff may have", table.MaxRows))
+			in.Fault(in.Line(), "", fmt.Sprintf("exceeds %d values, the maximum for a tariff", table.MaxRows))
 			break
 		}
 		from, err := time.Parse(time.RFC3339, in.Cell("time"))
@@ -227,7 +227,7 @@ func (t Tariff) sort() error {
 		slices.SortFunc(steps, func(a, b step) int { return a.from.Compare(b.from) })
 		for i := 1; i < len(steps); i++ {
 			if steps[i].from.Equal(steps[i-1].from) {
-				errs = append(errs, fmt.Errorf("zone %q has two values at %s: want one", zone, steps[i].from.Format(time.RFC3339)))
+				errs = append(errs, fmt.Errorf("zone %q has two values at %s: must be one", zone, steps[i].from.Format(time.RFC3339)))
 			}
 		}
 	}

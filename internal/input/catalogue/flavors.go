@@ -71,12 +71,12 @@ func readCatalogue[F any](file string, r io.Reader, f table.Format, read func(ro
 	lineOf := make(map[string]int)
 	for t.Next() {
 		if len(flavors) == table.MaxRows {
-			t.Fault(t.Line(), "", fmt.Sprintf("goes beyond %d flavors, the most one catalogue may have", table.MaxRows))
+			t.Fault(t.Line(), "", fmt.Sprintf("exceeds %d flavors, the maximum for a catalogue", table.MaxRows))
 			break
 		}
 		f := read(row{t})
 		if line, taken := lineOf[nameOf(f)]; taken {
-			t.BadCell("name", fmt.Errorf("is also the name of line %d, want a name of its own", line))
+			t.BadCell("name", fmt.Errorf("is also the name in line %d: must be unique", line))
 			continue
 		}
 		lineOf[nameOf(f)] = t.Line()
@@ -103,14 +103,14 @@ func (t row) flavor() Flavor {
 	f.MicroDollarsPerHour = t.AtMost("price_per_hour",
 		t.Number("price_per_hour", microPerDollar, table.Exact), maxMicroDollarsPerHour)
 	if f.Name == "" || !table.Printable(f.Name, maxNameBytes) {
-		t.BadCell("name", fmt.Errorf("is no flavor name, want 1 to %d bytes without control characters", maxNameBytes))
+		t.BadCell("name", fmt.Errorf("is not a valid flavor name: must have 1 to %d bytes without control characters", maxNameBytes))
 	}
 	t.CheckArch(f.Arch)
 	if len(validation.IsValidLabelValue(f.MachineType)) > 0 {
-		t.BadCell("machine_type", fmt.Errorf("is no label value, want up to %d letters, digits, '-', '_' and '.', with a letter or digit at either end", maxLabelBytes))
+		t.BadCell("machine_type", fmt.Errorf("is not a valid label value: must have at most %d letters, digits, '-', '_' and '.', and start and end with a letter or digit", maxLabelBytes))
 	}
 	if f.Kind != "" && f.Kind != KindBurstable && f.Kind != KindAccelerated {
-		t.BadCell("kind", fmt.Errorf("is no kind of machine, want %s, %s or nothing", KindBurstable, KindAccelerated))
+		t.BadCell("kind", fmt.Errorf("is not a kind of machine: must be %s, %s or empty", KindBurstable, KindAccelerated))
 	}
 	if t.Cell("max_pods") != "" {
 		f.MaxPods = new(t.AtMost("max_pods", t.Positive("max_pods", 1, table.Exact), maxMaxPods))
@@ -124,13 +124,13 @@ func (t row) watts(f *Flavor) {
 	idle, full := t.Cell("watts_idle") != "", t.Cell("watts_full") != ""
 	switch {
 	case idle && !full:
-		t.Fault(t.Line(), "watts_full", "is missing beside watts_idle, want both or neither")
+		t.Fault(t.Line(), "watts_full", "is missing, but watts_idle is set: set both or neither")
 	case full && !idle:
-		t.Fault(t.Line(), "watts_idle", "is missing beside watts_full, want both or neither")
+		t.Fault(t.Line(), "watts_idle", "is missing, but watts_full is set: set both or neither")
 	}
 	f.MilliwattsIdle = t.AtMost("watts_idle", t.OptionalNumber("watts_idle", 1000, table.Exact), maxMilliwatts)
 	f.MilliwattsFull = t.AtMost("watts_full", t.OptionalNumber("watts_full", 1000, table.Exact), maxMilliwatts)
 	if idle && full && f.MilliwattsIdle > f.MilliwattsFull {
-		t.BadCell("watts_idle", fmt.Errorf("is more than watts_full %q, want at most that", t.Cell("watts_full")))
+		t.BadCell("watts_idle", fmt.Errorf("must be at most watts_full, %q", t.Cell("watts_full")))
 	}
 }

@@ -49,7 +49,7 @@ func (t row) offer() Offer {
 	o := Offer{Flavor: t.flavor()}
 	for _, zone := range t.entries("zones") {
 		if problems := validation.IsValidLabelValue(zone); len(problems) > 0 || zone == "" {
-			t.BadCell("zones", fmt.Errorf("has %q, which is no zone, want names such as us-east-1a separated by ';'", clip.Cell(zone)))
+			t.BadCell("zones", fmt.Errorf("has %q, which is not a zone: must be names such as us-east-1a separated by ';'", clip.Cell(zone)))
 		}
 		o.Zones = append(o.Zones, zone)
 	}
@@ -57,7 +57,7 @@ func (t row) offer() Offer {
 		key, value, _ := strings.Cut(entry, "=")
 		t.checkLabel("labels", entry, key, value)
 		if column := columnOfLabel[key]; column != "" {
-			t.BadCell("labels", fmt.Errorf("has %s, which column %s speaks of", key, column))
+			t.BadCell("labels", fmt.Errorf("has %s: use column %s instead", key, column))
 		}
 		o.Labels = append(o.Labels, Label{key, value})
 	}
@@ -67,7 +67,7 @@ func (t row) offer() Offer {
 		taint := Taint{key, value, strings.TrimPrefix(entry[at:], ":")}
 		t.checkLabel("taints", entry, taint.Key, taint.Value)
 		if !slices.Contains([]string{"NoSchedule", "PreferNoSchedule", "NoExecute"}, taint.Effect) {
-			t.BadCell("taints", fmt.Errorf("has %q without an effect, want key=value:NoSchedule, or PreferNoSchedule or NoExecute", clip.Cell(entry)))
+			t.BadCell("taints", fmt.Errorf("has %q without an effect: must be key=value:NoSchedule, or PreferNoSchedule or NoExecute", clip.Cell(entry)))
 		}
 		o.Taints = append(o.Taints, taint)
 	}
@@ -91,7 +91,7 @@ var columnOfLabel = map[string]string{
 
 // checkTwice records duplicate entries of lists.
 func (t row) checkTwice(o *Offer) {
-	twice := errors.New("has an entry twice, want each once")
+	twice := errors.New("has a duplicate entry")
 	if len(slices.Compact(slices.Clone(o.Zones))) < len(o.Zones) {
 		t.BadCell("zones", twice)
 	}
@@ -123,6 +123,6 @@ func (t row) entries(column string) []string {
 // checkLabel records a key or value that Kubernetes would reject.
 func (t row) checkLabel(column, entry, key, value string) {
 	if len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(value)) > 0 {
-		t.BadCell(column, fmt.Errorf("has %q, which is no key with a value, want such as example.com/disk=ssd", clip.Cell(entry)))
+		t.BadCell(column, fmt.Errorf("has %q, which is not a valid label: must be a key and a value such as example.com/disk=ssd", clip.Cell(entry)))
 	}
 }

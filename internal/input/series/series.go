@@ -62,7 +62,7 @@ func Read(file io.Reader, f Format) ([][]float64, error) {
 	order := order{column: f.Time}
 	for t.Next() {
 		if len(rows) == MaxRows {
-			t.Fault(t.Line(), "", fmt.Sprintf("continues after %d rows: keep fewer, such as one in a few seconds", MaxRows))
+			t.Fault(t.Line(), "", fmt.Sprintf("exceeds %d rows, the maximum: keep fewer rows, for example one every few seconds", MaxRows))
 			break
 		}
 		order.check(t)
@@ -95,7 +95,7 @@ func (o *order) check(t *table.Table) {
 		t.Wrong(o.column, "seconds, or a time such as 2026-01-31T15:00:00Z")
 		return
 	case o.begun && !(now >= o.last):
-		t.BadCell(o.column, errors.New("is before the row above: want rows in the order of time"))
+		t.BadCell(o.column, errors.New("is before the previous row: rows must be in ascending order of time"))
 	}
 	o.last, o.begun = now, true
 }

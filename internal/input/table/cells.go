@@ -35,7 +35,7 @@ func (t *Table) Cores(column string) int64 {
 	return t.AtMost(column, value, MaxMilliCPU)
 }
 
-var errZero = errors.New("is zero, want more")
+var errZero = errors.New("must be more than 0")
 
 // Positive is [Table.Number], but zero is a fault.
 func (t *Table) Positive(column string, unit int64, r Rounding) int64 {
@@ -60,7 +60,7 @@ func (t *Table) Float(column string, valid func(float64) bool, want string) floa
 
 // Wrong records a fault of a cell of the current row with its content and what it should contain.
 func (t *Table) Wrong(column, want string) {
-	t.Fault(t.line, column, fmt.Sprintf("%q: want %s", clip.Cell(t.Cell(column)), want))
+	t.Fault(t.line, column, fmt.Sprintf("%q: must be %s", clip.Cell(t.Cell(column)), want))
 }
 
 // AtMost records a fault for a value above most, and returns 0 for it.
@@ -79,7 +79,7 @@ func (t *Table) CheckArch(arch string) {
 		ok = ok && isNameByte(arch[i])
 	}
 	if !ok {
-		t.BadCell("arch", errors.New("is no architecture, want one such as amd64 or arm64"))
+		t.BadCell("arch", errors.New("is not an architecture: must be a name such as amd64 or arm64"))
 	}
 }
 

@@ -23,7 +23,7 @@ const maxDigits = 40
 // Errors of [Decimal], besides that for a number that is too fine.
 var (
 	ErrNotNumber = errors.New("is not a plain decimal number such as 12 or 0.5")
-	ErrNegative  = errors.New("is negative, want zero or more")
+	ErrNegative  = errors.New("must be 0 or more")
 	ErrTooLarge  = errors.New("is too large")
 )
 
@@ -64,9 +64,9 @@ const maxInt64 = 1<<63 - 1
 // tooFine returns the error for a number that is not a multiple of 1/unit.
 func tooFine(unit int64) error {
 	if unit == 1 {
-		return errors.New("is no whole number, want one")
+		return errors.New("must be a whole number")
 	}
-	return fmt.Errorf("is finer than 1/%d, want a multiple of that", unit)
+	return fmt.Errorf("must be a multiple of 1/%d", unit)
 }
 
 // shortInteger parses up to 15 digits without allocating.

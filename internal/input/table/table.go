@@ -58,7 +58,7 @@ func (t *Table) header() ([]string, error) {
 		text, err := t.nextLine()
 		switch {
 		case errors.Is(err, io.EOF):
-			t.Fault(0, "", "is empty, want a header row and at least one row")
+			t.Fault(0, "", "is empty: must have a header row and at least one row")
 			return nil, t.faults.orNil()
 		case err != nil:
 			t.Fault(t.line, "", err.Error())
@@ -92,7 +92,7 @@ func (t *Table) detect(header []string, formats []Format) *Format {
 		for _, f := range formats {
 			wants = append(wants, fmt.Sprintf("%s (%s)", strings.Join(f.Required, ","), f.Name))
 		}
-		t.Fault(t.line, "", "has no known column, want a header with "+strings.Join(wants, " or "))
+		t.Fault(t.line, "", "has no known column: the header must have "+strings.Join(wants, " or "))
 		return best
 	}
 	t.checkHeader(header, best)
@@ -116,18 +116,18 @@ func (t *Table) checkHeader(header []string, f *Format) {
 	for i, name := range header {
 		known := slices.Contains(f.Required, name) || slices.Contains(f.Optional, name)
 		if _, twice := t.column[name]; twice && (known || !f.Lenient) {
-			t.Fault(t.line, clip.Cell(name), "stands twice in the header, want each column once")
+			t.Fault(t.line, clip.Cell(name), "is in the header twice: columns must be unique")
 		} else if !known && !f.Lenient {
-			t.Fault(t.line, clip.Cell(name), fmt.Sprintf("is no column of the %s, want one of %s", f.Name,
+			t.Fault(t.line, clip.Cell(name), fmt.Sprintf("is not a column of the %s: must be one of %s", f.Name,
 				strings.Join(slices.Concat(f.Required, f.Optional), ",")))
 		}
 		t.column[name] = i
 	}
 	for _, name := range f.Required {
 		if _, ok := t.column[name]; !ok {
-			problem := fmt.Sprintf("is missing from the header, the %s needs %s", f.Name, strings.Join(f.Required, ","))
+			problem := fmt.Sprintf("is missing from the header: the %s requires %s", f.Name, strings.Join(f.Required, ","))
 			if f.Lenient {
-				problem += ": there are " + named(header)
+				problem += "; the header has " + named(header)
 			}
 			t.Fault(t.line, name, problem)
 		}
@@ -178,7 +178,7 @@ func (t *Table) Next() bool {
 			continue
 		}
 		if len(t.cells) != t.width {
-			t.Fault(t.line, "", fmt.Sprintf("has %d cells, want %d as in the header", len(t.cells), t.width))
+			t.Fault(t.line, "", fmt.Sprintf("has %d cells: must be %d as in the header", len(t.cells), t.width))
 			continue
 		}
 		return true
@@ -208,7 +208,7 @@ func (t *Table) Err() error { return t.faults.orNil() }
 // End is [Table.Err] after the last row. It records a fault if there were no rows.
 func (t *Table) End(rows int) error {
 	if rows == 0 && t.Faults() == 0 {
-		t.Fault(0, "", "has a header but no rows, want at least one")
+		t.Fault(0, "", "has a header but no rows: must have at least one row")
 	}
 	return t.Err()
 }
@@ -242,7 +242,7 @@ func (t *Table) Cell(column string) string {
 func (t *Table) Number(column string, unit int64, r Rounding) int64 {
 	text := t.Cell(column)
 	if text == "" {
-		t.Fault(t.line, column, "is empty, want a number")
+		t.Fault(t.line, column, "is empty: a number is required")
 		return 0
 	}
 	value, err := Decimal(text, unit, r)
@@ -277,7 +277,7 @@ func splitCells(dst []string, line string) ([]string, error) {
 	}
 	cells, err := csv.NewReader(strings.NewReader(line)).Read()
 	if err != nil {
-		return dst, errors.New(`has a quote within a cell, want cells in plain text or wholly in "..." with inner quotes doubled`)
+		return dst, errors.New(`has a quote within a cell: cells must be plain text, or completely in "..." with inner quotes doubled`)
 	}
 	return append(dst, cells...), nil
 }

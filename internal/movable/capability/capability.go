@@ -205,11 +205,11 @@ func anyStrings[T ~string](values []T) []string {
 func check(lists ...list) error {
 	for _, l := range lists {
 		if len(l.names) > maxFeatures {
-			return fmt.Errorf("%s: %d names, more than %d", l.field, len(l.names), maxFeatures)
+			return fmt.Errorf("%s: %d names: must be at most %d", l.field, len(l.names), maxFeatures)
 		}
 		for _, n := range l.names {
 			if n == "" || len(n) > maxName {
-				return fmt.Errorf("%s: a name of %d characters; they have 1 to %d", l.field, len(n), maxName)
+				return fmt.Errorf("%s: a name has %d characters: must be from 1 to %d", l.field, len(n), maxName)
 			}
 		}
 	}

@@ -25,13 +25,13 @@ func (r Requirements) Fits(n Node) error {
 		return nil
 	}
 	if _, ok := slices.BinarySearch(n.Backends, r.Backend); !ok {
-		return fmt.Errorf("has no back-end %s (its agent has %s)", r.Backend, orNone(n.Backends))
+		return fmt.Errorf("does not support back-end %s (its agent supports %s)", r.Backend, orNone(n.Backends))
 	}
 	if !n.Restore {
-		return errors.New("has a container runtime that restores no checkpoints")
+		return errors.New("has a container runtime that does not restore checkpoints")
 	}
 	if r.Arch != "" && r.Arch != n.Arch {
-		return fmt.Errorf("has architecture %s and not %s", orUnknown(n.Arch), r.Arch)
+		return fmt.Errorf("has architecture %s instead of %s", orUnknown(n.Arch), r.Arch)
 	}
 	if err := oldEnough("kernel", r.Kernel, n.Kernel); err != nil {
 		return err
@@ -54,7 +54,7 @@ func (r Requirements) fitsRuntime(n Node) error {
 		return nil
 	}
 	if want != have {
-		return fmt.Errorf("has container runtime %s and not %s", orUnknown(have), want)
+		return fmt.Errorf("has container runtime %s instead of %s", orUnknown(have), want)
 	}
 	return oldEnough(want, runtimeVersion(r.Runtime), runtimeVersion(n.Runtime))
 }
@@ -78,7 +78,7 @@ func oldEnough(what, least, have string) error {
 	want, known := parseVersion(least)
 	got, ok := parseVersion(have)
 	if !known || !ok {
-		return fmt.Errorf("has %s %s, which cannot be told from %s", what, orUnknown(have), least)
+		return fmt.Errorf("has %s %s, which cannot be compared with %s", what, orUnknown(have), least)
 	}
 	if slices.Compare(got[:], want[:]) < 0 {
 		return fmt.Errorf("has %s %s, older than %s", what, have, least)

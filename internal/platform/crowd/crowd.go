@@ -56,9 +56,9 @@ func (c *limited) enter(host string) error {
 	defer c.mu.Unlock()
 	switch {
 	case c.all >= c.most:
-		return fmt.Errorf("there are %d connections, and that is the most", c.all)
+		return fmt.Errorf("there are %d connections, the maximum", c.all)
 	case c.open[host] >= c.mostOne:
-		return fmt.Errorf("there are %d connections from this address, and that is the most", c.open[host])
+		return fmt.Errorf("there are %d connections from this address, the maximum", c.open[host])
 	}
 	c.all++
 	c.open[host]++
@@ -82,7 +82,7 @@ func (c *limited) refuse(host string, why error) {
 	if time.Since(c.said) < sayEvery {
 		return
 	}
-	c.log.Error(why, "Connections are closed: look who opens them, and have a firewall keep them out", "at", c.Addr().String(), "from", host, "closed", c.refused)
+	c.log.Error(why, "Closed connections: check which clients open them, and block them with a firewall", "at", c.Addr().String(), "from", host, "closed", c.refused)
 	c.said, c.refused = time.Now(), 0
 }
 

@@ -93,18 +93,18 @@ func (g *Guard) Protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, known, err := g.who.AuthenticateRequest(g.addressed(r))
 		if err != nil || !known {
-			g.log.V(2).Info("A caller is not known", "from", r.RemoteAddr, "error", err)
+			g.log.V(2).Info("Failed to authenticate a caller", "from", r.RemoteAddr, "error", err)
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			http.Error(w, "show the token of a ServiceAccount that the API server of this cluster knows", http.StatusUnauthorized)
+			http.Error(w, "a token of a ServiceAccount of this cluster is required", http.StatusUnauthorized)
 			return
 		}
 		asked := authorizer.AttributesRecord{User: who.User, Verb: strings.ToLower(r.Method), Path: r.URL.Path}
 		switch decision, why, err := g.may.Authorize(r.Context(), asked); {
 		case err != nil:
-			g.log.Error(err, "The API server does not say whether a caller may", "user", who.User.GetName(), "path", asked.Path)
-			http.Error(w, "the API server of this cluster does not say whether you may: try again later", http.StatusServiceUnavailable)
+			g.log.Error(err, "Failed to authorize a caller", "user", who.User.GetName(), "path", asked.Path)
+			http.Error(w, "the API server of this cluster did not answer the SubjectAccessReview: try again later", http.StatusServiceUnavailable)
 		case decision != authorizer.DecisionAllow:
-			g.log.V(2).Info("A caller is turned away", "user", who.User.GetName(), "path", asked.Path, "reason", why)
+			g.log.V(2).Info("Denied a request", "user", who.User.GetName(), "path", asked.Path, "reason", why)
 			http.Error(w, fmt.Sprintf("user %q may not %s %s: bind a ClusterRole that allows this nonResourceURL", who.User.GetName(), asked.Verb, asked.Path), http.StatusForbidden)
 		default:
 			next.ServeHTTP(w, r)
@@ -177,7 +177,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	if listener == nil {
 		var err error
 		if listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", s.Address); err != nil {
-			return fmt.Errorf("listen at %s: %w", s.Address, err)
+			return fmt.Errorf("listen on %s: %w", s.Address, err)
 		}
 	}
 	server := &http.Server{

@@ -38,14 +38,14 @@ const askPatience = 10 * time.Second
 // Client returns a client that uses s as transport. It follows no redirects.
 func (s *Secure) Client() *http.Client {
 	return &http.Client{Transport: s, Timeout: askPatience, CheckRedirect: func(*http.Request, []*http.Request) error {
-		return errors.New("a node meter does not send elsewhere")
+		return errors.New("node meters must not redirect")
 	}}
 }
 
 // RoundTrip implements [http.RoundTripper].
 func (s *Secure) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme != "https" {
-		return nil, fmt.Errorf("a token is not shown by %s: want https", r.URL.Scheme)
+		return nil, fmt.Errorf("a token is not sent by %s: must be https", r.URL.Scheme)
 	}
 	wire, err := s.transport(r.Context())
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *Secure) transport(ctx context.Context) (*http.Transport, error) {
 	}
 	text, err := s.Authorities(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("find out who signs the certificate of node meters: %w", err)
+		return nil, fmt.Errorf("read the certificate authority of node meters: %w", err)
 	}
 	s.at = time.Now()
 	if s.wire != nil && s.trusted == string(text) {

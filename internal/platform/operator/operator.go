@@ -75,7 +75,7 @@ func Load(file string) (*rest.Config, error) {
 	}
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("find the cluster: %w", err)
+		return nil, fmt.Errorf("load the client configuration: %w", err)
 	}
 	return Throttle(config), nil
 }
@@ -97,7 +97,7 @@ func Throttle(c *rest.Config) *rest.Config {
 func Kinds() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
-		return nil, fmt.Errorf("register kinds: %w", err)
+		return nil, fmt.Errorf("register the API types: %w", err)
 	}
 	return scheme, nil
 }
@@ -107,7 +107,7 @@ func NewManager(name string, o Options, add ...func(*runtime.Scheme) error) (ctr
 	scheme := runtime.NewScheme()
 	for _, a := range add {
 		if err := a(scheme); err != nil {
-			return nil, fmt.Errorf("register kinds: %w", err)
+			return nil, fmt.Errorf("register the API types: %w", err)
 		}
 	}
 	cached := cache.Options{DefaultTransform: strip()}
@@ -216,13 +216,13 @@ func Served(c cluster.Cluster, objects ...client.Object) ([]client.Object, error
 	for _, object := range objects {
 		kind, err := apiutil.GVKForObject(object, c.GetScheme())
 		if err != nil {
-			return nil, fmt.Errorf("find the kind of %T: %w", object, err)
+			return nil, fmt.Errorf("get the kind of %T: %w", object, err)
 		}
 		switch _, err = c.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version); {
 		case err == nil:
 			found = append(found, object)
 		case !meta.IsNoMatchError(err):
-			return nil, fmt.Errorf("look for kind %s: %w", kind.Kind, err)
+			return nil, fmt.Errorf("discover kind %s: %w", kind.Kind, err)
 		}
 	}
 	return found, nil

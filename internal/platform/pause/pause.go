@@ -60,7 +60,7 @@ func (s State) Message() string {
 	if s.Why != "" {
 		why = " (" + s.Why + ")"
 	}
-	return fmt.Sprintf("Supercargo is paused%s: decisions are made and shown, and not carried out; to resume, delete ConfigMap %s/%s", why, s.Namespace, Name)
+	return fmt.Sprintf("Supercargo is paused%s: decisions are reported but not executed; to resume, delete ConfigMap %s/%s", why, s.Namespace, Name)
 }
 
 // Condition sets condition Paused while the cluster is paused and removes it otherwise. It returns whether a pause has
@@ -91,7 +91,7 @@ func (s *Switch) Read(ctx context.Context) (State, error) {
 	err := s.Client.Get(ctx, types.NamespacedName{Namespace: s.Namespace, Name: Name}, &object)
 	switch {
 	case client.IgnoreNotFound(err) != nil:
-		return State{}, fmt.Errorf("see whether Supercargo is paused: read ConfigMap %s/%s: %w", s.Namespace, Name, err)
+		return State{}, fmt.Errorf("check whether Supercargo is paused: read ConfigMap %s/%s: %w", s.Namespace, Name, err)
 	case err != nil:
 		return State{}, nil
 	}

@@ -108,7 +108,7 @@ func (e *events) next() error {
 	}
 	length := binary.BigEndian.Uint32(e.frame)
 	if length > largestEvent {
-		return fmt.Errorf("watch pods: an event of %d bytes is larger than %d", length, largestEvent)
+		return fmt.Errorf("watch pods: an event has %d bytes: must be at most %d", length, largestEvent)
 	}
 	e.frame = append(e.frame, make([]byte, length)...)
 	if _, err := io.ReadFull(e.body, e.frame[header:]); err != nil {

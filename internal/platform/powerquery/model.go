@@ -32,7 +32,7 @@ func (m Model) Used(ctx context.Context, from, to time.Time) (map[string]energy.
 	whole := to.Sub(from)
 	span := whole.Truncate(LookEvery)
 	if span < LookEvery {
-		return nil, Tally{}, fmt.Errorf("ask for use from %s to %s: want at least %v", from.Format(time.RFC3339), to.Format(time.RFC3339), LookEvery)
+		return nil, Tally{}, fmt.Errorf("read usage from %s to %s: the period must be at least %v", from.Format(time.RFC3339), to.Format(time.RFC3339), LookEvery)
 	}
 	over := func(function, expression string) (map[string]float64, error) {
 		return m.ask(ctx, fmt.Sprintf("%s((%s)[%ds:%ds])", function, expression, int(span.Seconds()), int(LookEvery.Seconds())), to)
@@ -70,7 +70,7 @@ func (m Model) Used(ctx context.Context, from, to time.Time) (map[string]energy.
 func (m Model) ask(ctx context.Context, expression string, at time.Time) (map[string]float64, error) {
 	samples, err := m.Querier.Query(ctx, expression, at)
 	if err != nil {
-		return nil, fmt.Errorf("read how busy nodes are: %w", err)
+		return nil, fmt.Errorf("read the load of nodes: %w", err)
 	}
 	values := map[string]float64{}
 	for _, s := range samples {

@@ -37,13 +37,13 @@ func (m Meter) Of(node string) (NodeMeter, error) {
 	p := m.Preset
 	switch {
 	case !nodeName.MatchString(node):
-		return NodeMeter{}, fmt.Errorf("%q is no name of a node", node)
+		return NodeMeter{}, fmt.Errorf("%q is not the name of a node", node)
 	case p.WattsOf == "":
-		return NodeMeter{}, fmt.Errorf("preset %s has what node meters show: want one of %s, or a query of your own", p.Name, strings.Join(NodePresets(), ", "))
+		return NodeMeter{}, fmt.Errorf("preset %s reads the metrics of node meters themselves: must be one of %s, or your own query", p.Name, strings.Join(NodePresets(), ", "))
 	case strings.Contains(p.WattsOf, "supercargo_node_power_") || strings.Contains(p.WattsOf, "supercargo_node_energy_"):
-		return NodeMeter{}, fmt.Errorf("query %s has what node meters show: ask for what others measure", p.WattsOf)
+		return NodeMeter{}, fmt.Errorf("query %s reads the metrics of node meters themselves: query metrics of other exporters", p.WattsOf)
 	case !placeholder.MatchString(p.WattsOf):
-		return NodeMeter{}, fmt.Errorf("query %s asks for all nodes: write %[2]s for the node's name, as in pdu_outlet_watts{node=\"%[2]s\"}", p.WattsOf, Placeholder)
+		return NodeMeter{}, fmt.Errorf("query %s selects all nodes: use %[2]s for the node's name, as in pdu_outlet_watts{node=\"%[2]s\"}", p.WattsOf, Placeholder)
 	}
 	p.WattsOf, p.StampOf = narrowed(p.WattsOf, node), narrowed(p.StampOf, node)
 	return NodeMeter{querier: m.Querier, limits: m.Limits, preset: p, node: node}, nil
@@ -99,9 +99,9 @@ func (m NodeMeter) one(ctx context.Context, expression string, at time.Time) (pr
 	case err != nil:
 		err = fmt.Errorf("read power of node %s by preset %s: %w", m.node, m.preset.Name, err)
 	case len(found) == 0:
-		err = fmt.Errorf("read power of node %s by preset %s: there is no sample for %s: look under which name the server knows the node", m.node, m.preset.Name, expression)
+		err = fmt.Errorf("read power of node %s by preset %s: there is no sample for %s: check the name of the node on the server", m.node, m.preset.Name, expression)
 	case len(found) > 1:
-		err = fmt.Errorf("read power of node %s by preset %s: several samples for %s: aggregate the query, and add up nothing that overlaps", m.node, m.preset.Name, expression)
+		err = fmt.Errorf("read power of node %s by preset %s: several samples for %s: aggregate the query, without samples that overlap", m.node, m.preset.Name, expression)
 	default:
 		return found[0], nil
 	}

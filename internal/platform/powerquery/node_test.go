@@ -162,9 +162,9 @@ func TestWhatCannotBeAskedForOneNodeIsRefused(t *testing.T) {
 		{powerquery.Own(`supercargo_node_power_watts{node="$node"}`), "a", "node meters"},
 		{powerquery.Own(`rate(supercargo_node_energy_joules_total{node="$node"}[1m])`), "a", "node meters"},
 		{named(t, powerquery.Supercargo), "a", "kepler, node-exporter"},
-		{named(t, powerquery.Kepler), `a"} or vector(1) #`, "no name"},
-		{named(t, powerquery.Kepler), "", "no name"},
-		{named(t, powerquery.Kepler), "a\n", "no name"},
+		{named(t, powerquery.Kepler), `a"} or vector(1) #`, "not the name"},
+		{named(t, powerquery.Kepler), "", "not the name"},
+		{named(t, powerquery.Kepler), "a\n", "not the name"},
 	}
 	for _, tc := range tests {
 		if _, err := (powerquery.Meter{Preset: tc.preset}).Of(tc.node); err == nil || !strings.Contains(err.Error(), tc.says) {

@@ -54,7 +54,7 @@ type Observer struct {
 // of all slices. Cost: eight queries per slice, plus those for power.
 func (o Observer) Observe(ctx context.Context, from, to time.Time, slice time.Duration, progress func(done, all int)) ([]bill.Slice, Tally, error) {
 	if slice < LookEvery || to.Sub(from) < LookEvery {
-		return nil, Tally{}, fmt.Errorf("look at %v in slices of %v: want both to be at least %v", to.Sub(from), slice, LookEvery)
+		return nil, Tally{}, fmt.Errorf("read %v in slices of %v: both must be at least %v", to.Sub(from), slice, LookEvery)
 	}
 	var observed []bill.Slice
 	var tally Tally
@@ -67,7 +67,7 @@ func (o Observer) Observe(ctx context.Context, from, to time.Time, slice time.Du
 		}
 		s, one, err := o.slice(ctx, begin, end)
 		if err != nil {
-			return nil, tally, fmt.Errorf("look at %s to %s: %w", begin.Format(time.RFC3339), end.Format(time.RFC3339), err)
+			return nil, tally, fmt.Errorf("read %s to %s: %w", begin.Format(time.RFC3339), end.Format(time.RFC3339), err)
 		}
 		observed = append(observed, s)
 		for fault, n := range one.Counts {

@@ -86,7 +86,7 @@ func (m Meter) Used(ctx context.Context, from, to time.Time) (map[string]energy.
 	whole := to.Sub(from)
 	span := whole.Truncate(LookEvery)
 	if span < LookEvery {
-		return nil, Tally{}, fmt.Errorf("ask for energy from %s to %s: want at least %v", from.Format(time.RFC3339), to.Format(time.RFC3339), LookEvery)
+		return nil, Tally{}, fmt.Errorf("read energy from %s to %s: the period must be at least %v", from.Format(time.RFC3339), to.Format(time.RFC3339), LookEvery)
 	}
 	over := func(function string) string {
 		return fmt.Sprintf("%s(((%s) >= 0)[%ds:%ds])", function, m.Preset.Watts, int(span.Seconds()), int(LookEvery.Seconds()))
@@ -175,7 +175,7 @@ func (m Meter) ask(ctx context.Context, expression string, at time.Time) (answer
 		a.samples = append(a.samples, sample{k, s.Value})
 	}
 	if len(twice) > 0 {
-		return answers{}, fmt.Errorf("read power by preset %s: several samples for node %s: aggregate the query by node, and add up nothing that overlaps",
+		return answers{}, fmt.Errorf("read power by preset %s: several samples for node %s: aggregate the query by node, without samples that overlap",
 			m.Preset.Name, strings.Join(slices.Sorted(maps.Keys(twice)), ", "))
 	}
 	slices.SortFunc(a.samples, func(x, y sample) int {

@@ -101,7 +101,7 @@ func ByName(name string) (Preset, error) {
 		}
 		names = append(names, p.Name)
 	}
-	return Preset{}, fmt.Errorf("%q is no preset of power queries: want one of %s, or a query of your own", name, strings.Join(names, ", "))
+	return Preset{}, fmt.Errorf("%q is not a preset of power queries: must be one of %s, or your own query", name, strings.Join(names, ", "))
 }
 
 // Own returns the preset of a user-defined query for watts, such as of power distribution units, Redfish, IPMI, or GPUs

@@ -96,7 +96,7 @@ func (s *Secret) renew(data map[string][]byte, now time.Time, missing bool) (cha
 		return false, err
 	}
 	if !missing {
-		s.Log.Info("A new certificate is made", "secret", s.Name, "why", why.Error())
+		s.Log.Info("Created a new certificate", "secret", s.Name, "why", why.Error())
 	}
 	data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey], data[AuthoritiesKey] = pair.Certificate, pair.Key, pair.Authorities
 	return true, nil

@@ -40,11 +40,11 @@ type Pair struct {
 func New(hosts []string, before []byte, now time.Time) (Pair, error) {
 	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return Pair{}, fmt.Errorf("make a key: %w", err)
+		return Pair{}, fmt.Errorf("create a key: %w", err)
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return Pair{}, fmt.Errorf("make a key: %w", err)
+		return Pair{}, fmt.Errorf("create a key: %w", err)
 	}
 	authority, err := template("supercargo authority", now)
 	if err != nil {
@@ -65,15 +65,15 @@ func New(hosts []string, before []byte, now time.Time) (Pair, error) {
 	}
 	authorityDER, err := x509.CreateCertificate(rand.Reader, authority, authority, &authorityKey.PublicKey, authorityKey)
 	if err != nil {
-		return Pair{}, fmt.Errorf("make an authority: %w", err)
+		return Pair{}, fmt.Errorf("create a certificate authority: %w", err)
 	}
 	serverDER, err := x509.CreateCertificate(rand.Reader, server, authority, &key.PublicKey, authorityKey)
 	if err != nil {
-		return Pair{}, fmt.Errorf("make a certificate for %v: %w", hosts, err)
+		return Pair{}, fmt.Errorf("create a certificate for %v: %w", hosts, err)
 	}
 	keyDER, err := x509.MarshalECPrivateKey(key)
 	if err != nil {
-		return Pair{}, fmt.Errorf("write a key: %w", err)
+		return Pair{}, fmt.Errorf("encode a key: %w", err)
 	}
 	return Pair{
 		Certificate: encode("CERTIFICATE", serverDER),
@@ -85,7 +85,7 @@ func New(hosts []string, before []byte, now time.Time) (Pair, error) {
 func template(name string, now time.Time) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
-		return nil, fmt.Errorf("make a serial number: %w", err)
+		return nil, fmt.Errorf("create a serial number: %w", err)
 	}
 	return &x509.Certificate{
 		// Authorities with equal names would be mistaken for each other.
@@ -116,14 +116,14 @@ func (p Pair) Check(hosts []string, now time.Time) error {
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(p.Authorities) {
-		return errors.New("it has no authority")
+		return errors.New("it has no certificate authority")
 	}
 	if _, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}); err != nil {
-		return fmt.Errorf("it is not to be trusted: %w", err)
+		return fmt.Errorf("it is not trusted: %w", err)
 	}
 	for _, host := range hosts {
 		if err := pair.Leaf.VerifyHostname(host); err != nil {
-			return fmt.Errorf("it is not for %s: %w", host, err)
+			return fmt.Errorf("it is not valid for %s: %w", host, err)
 		}
 	}
 	if !now.Before(pair.Leaf.NotAfter.Add(-RenewBefore)) {

@@ -56,7 +56,7 @@ func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 	if c := k.serving.Load(); c != nil {
 		return c, nil
 	}
-	return nil, errors.New("the certificate is not there yet")
+	return nil, errors.New("there is no certificate yet")
 }
 
 // Ready returns an error until there is a certificate.
@@ -70,7 +70,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	for {
 		pause := lookEvery
 		if err := k.Keep(ctx); err != nil && ctx.Err() == nil {
-			k.Log.Error(err, "The certificate is not as it is to be: it is tried again")
+			k.Log.Error(err, "Failed to update the certificate; retrying")
 			pause = soon
 		}
 		timer := k.Clock.NewTimer(pause)
@@ -116,7 +116,7 @@ func (k *Keeper) Keep(ctx context.Context) error {
 func (k *Keeper) ensure(ctx context.Context) (selfsigned.Pair, error) {
 	var secret corev1.Secret
 	if err := k.Client.Get(ctx, k.Object, &secret); err != nil {
-		return selfsigned.Pair{}, fmt.Errorf("read Secret %s, which the manifests have, with nothing in it: %w", k.Object, err)
+		return selfsigned.Pair{}, fmt.Errorf("read Secret %s, which the manifests create empty: %w", k.Object, err)
 	}
 	pair := selfsigned.Pair{Certificate: secret.Data[corev1.TLSCertKey], Key: secret.Data[corev1.TLSPrivateKeyKey], Authorities: secret.Data[AuthoritiesKey]}
 	now := k.Clock.Now()
@@ -124,7 +124,7 @@ func (k *Keeper) ensure(ctx context.Context) (selfsigned.Pair, error) {
 	if why == nil {
 		return pair, nil
 	}
-	k.Log.Info("A new certificate is made", "secret", k.Object, "why", why.Error())
+	k.Log.Info("Created a new certificate", "secret", k.Object, "why", why.Error())
 	pair, err := selfsigned.New(k.Hosts, pair.Authorities, now)
 	if err != nil {
 		return selfsigned.Pair{}, err
@@ -143,7 +143,7 @@ func (k *Keeper) ensure(ctx context.Context) (selfsigned.Pair, error) {
 func (k *Keeper) publish(ctx context.Context, authorities []byte) error {
 	var published corev1.ConfigMap
 	if err := k.Client.Get(ctx, k.Object, &published); err != nil {
-		return fmt.Errorf("read ConfigMap %s, which the manifests have, with nothing in it: %w", k.Object, err)
+		return fmt.Errorf("read ConfigMap %s, which the manifests create empty: %w", k.Object, err)
 	}
 	if bytes.Equal([]byte(published.Data[AuthoritiesKey]), authorities) {
 		return nil
@@ -153,7 +153,7 @@ func (k *Keeper) publish(ctx context.Context, authorities []byte) error {
 	}
 	published.Data[AuthoritiesKey] = string(authorities)
 	if err := k.Client.Update(ctx, &published); err != nil {
-		return fmt.Errorf("say in ConfigMap %s whom to trust: %w", k.Object, err)
+		return fmt.Errorf("write the certificate authorities to ConfigMap %s: %w", k.Object, err)
 	}
 	return nil
 }

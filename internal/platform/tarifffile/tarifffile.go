@@ -94,7 +94,7 @@ func (f *File) text() ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular(): // reading a pipe could block forever
-		return nil, fmt.Errorf("it is no file: %v", info.Mode())
+		return nil, fmt.Errorf("it is not a regular file: %v", info.Mode())
 	}
 	file, err := os.Open(f.path)
 	if err != nil {
@@ -106,7 +106,7 @@ func (f *File) text() ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case len(text) > MaxBytes:
-		return nil, fmt.Errorf("it is over %d bytes: leave out what is past, and zones without machines", MaxBytes)
+		return nil, fmt.Errorf("it has more than %d bytes: remove past values, and zones without machines", MaxBytes)
 	}
 	return text, nil
 }
@@ -139,7 +139,7 @@ const (
 )
 
 // errInvalid matches errors in the content of a file.
-var errInvalid = errors.New("no tariff")
+var errInvalid = errors.New("not a valid tariff")
 
 // mostTrouble keeps the note of an Event below the 1,024 bytes that the API server accepts: a message may quote a cell
 // of any length.
@@ -159,7 +159,7 @@ func (s Status) Trouble() (reason, why string) {
 		}
 		return ReasonUnreadable, why
 	case s.Priced == 0:
-		return ReasonExpired, "no zone has a price: all values have expired, or are to come"
+		return ReasonExpired, "no zone has a price: all values have expired or are for later times"
 	}
 	return "", ""
 }

@@ -106,19 +106,19 @@ func TestABadFileKnowsNothing(t *testing.T) {
 			if err := os.Truncate(path, MaxBytes+1); err != nil {
 				t.Fatal(err)
 			}
-		}, "over 8388608 bytes"},
+		}, "more than 8388608 bytes"},
 		"is a folder": {func(t *testing.T, path string) {
 			remove(t, path)
 			if err := os.Mkdir(path, 0o700); err != nil {
 				t.Fatal(err)
 			}
-		}, "no file"},
+		}, "not a regular file"},
 		"is a pipe": {func(t *testing.T, path string) {
 			remove(t, path)
 			if err := syscall.Mkfifo(path, 0o600); err != nil {
 				t.Fatal(err)
 			}
-		}, "no file"},
+		}, "not a regular file"},
 	}
 	for name, tc := range spoil {
 		t.Run(name, func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestTroubleFitsIntoAnEvent(t *testing.T) {
 	}{
 		{"sound", sound, "", ""},
 		{"not there", "", ReasonUnreadable, "carbon.csv: no such file"},
-		{"too long", strings.Repeat("x", MaxBytes+1), ReasonUnreadable, "over 8388608 bytes"},
+		{"too long", strings.Repeat("x", MaxBytes+1), ReasonUnreadable, "more than 8388608 bytes"},
 		{"expired", "time,grams_per_kwh\n2025-01-01T10:00:00Z,600\n", ReasonExpired, "expired"},
 		{"no number", sound + "2026-01-01T13:00:00Z,north,cheap\n", ReasonInvalid, "line 4"},
 		{"a cell without end", sound + "2026-01-01T13:00:00Z,north," + strings.Repeat("\u20ac", 5000) + "\n", ReasonInvalid, "line 4"},

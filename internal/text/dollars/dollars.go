@@ -15,14 +15,14 @@ const mostDollars = 1_000_000
 func Parse(text string) (int64, error) {
 	whole, fraction, _ := strings.Cut(text, ".")
 	if !digits(whole, 1, 7) || !digits(fraction, 0, 12) || strings.HasSuffix(text, ".") {
-		return 0, fmt.Errorf("%q is no price: want dollars per hour from 0 to %d, such as 0.192", text, mostDollars)
+		return 0, fmt.Errorf("%q is not a price: must be dollars per hour from 0 to %d, such as 0.192", text, mostDollars)
 	}
 	const decimals = 12
 	dollars, _ := strconv.ParseInt(whole, 10, 64) // at most seven digits
 	rest, _ := strconv.ParseInt(fraction+strings.Repeat("0", decimals-len(fraction)), 10, 64)
 	micros := dollars*1_000_000 + (rest+999_999)/1_000_000
 	if micros > mostDollars*1_000_000 {
-		return 0, fmt.Errorf("%q is no price: it is above %d dollars per hour", text, mostDollars)
+		return 0, fmt.Errorf("%q is not a price: must be at most %d dollars per hour", text, mostDollars)
 	}
 	return micros, nil
 }

@@ -43,7 +43,7 @@ func TestWhatIsNoPriceIsRefused(t *testing.T) {
 		got, err := Parse(text)
 		if err == nil {
 			t.Errorf("Parse(%q) = %d, want an error", text, got)
-		} else if !strings.Contains(err.Error(), `"`+text+`" is no price: `) {
+		} else if !strings.Contains(err.Error(), `"`+text+`" is not a price: `) {
 			t.Errorf("Parse(%q): %v, which does not say what was read", text, err)
 		}
 	}

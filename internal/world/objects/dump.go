@@ -35,7 +35,7 @@ func Dump(name string, in io.Reader) (*Objects, error) {
 	first, err := r.firstByte()
 	switch {
 	case errors.Is(err, io.EOF):
-		return nil, fmt.Errorf("%s: is empty, want what kubectl get nodes,pods -A -o yaml prints", name)
+		return nil, fmt.Errorf("%s: is empty: must be the output of kubectl get nodes,pods -A -o yaml", name)
 	case err != nil:
 		return nil, fmt.Errorf("%s: read: %w", name, err)
 	case first == '{':
@@ -76,9 +76,9 @@ func (r *reader) firstByte() (byte, error) {
 func (r *reader) check() error {
 	switch {
 	case len(r.into.Nodes) == 0:
-		return fmt.Errorf("%s: has no Node, want what kubectl get nodes,pods -A -o yaml prints", r.name)
+		return fmt.Errorf("%s: has no Node: must be the output of kubectl get nodes,pods -A -o yaml", r.name)
 	case len(r.into.Pods) == 0:
-		return fmt.Errorf("%s: has no Pod that runs or waits, want what kubectl get nodes,pods -A -o yaml prints", r.name)
+		return fmt.Errorf("%s: has no running or pending Pod: must be the output of kubectl get nodes,pods -A -o yaml", r.name)
 	}
 	return nil
 }
@@ -112,7 +112,7 @@ const mostBatch = 512
 // add adds one object and flushes the batch if it is full.
 func (r *reader) add(o raw, waiting func(raw)) error {
 	if r.objects++; r.objects > MaxObjects {
-		return r.fault(o.where, "goes beyond %d objects", MaxObjects)
+		return r.fault(o.where, "exceeds the maximum of %d objects", MaxObjects)
 	}
 	if r.batch = append(r.batch, o); len(r.batch) < mostBatch {
 		return nil
@@ -152,13 +152,13 @@ func (r *reader) take(p *parsed, o *raw, waiting func(raw)) error {
 	case p.list != nil:
 		return r.list(p.list, o.where)
 	case p.noKind != nil && waiting == nil:
-		return r.fault(p.where, "kind: is missing, want Node, Pod or another kind")
+		return r.fault(p.where, "kind: is required, such as Node or Pod")
 	case p.noKind != nil:
 		waiting(raw{text: p.noKind, where: p.where})
 	case p.object == nil:
 		r.into.Others++
 	case r.seen[p.key]:
-		return r.fault(p.where, "metadata.name: is there twice, want each object once")
+		return r.fault(p.where, "metadata.name: is a duplicate: each object must be unique")
 	default:
 		if r.seen == nil {
 			r.seen = map[string]bool{}
@@ -190,7 +190,7 @@ func parse(o *raw) parsed {
 	}
 	var h head
 	if err := json.Unmarshal(text, &h); err != nil {
-		return parsed{where: o.where, err: fmt.Errorf("is no object of Kubernetes: %w", err)}
+		return parsed{where: o.where, err: fmt.Errorf("is not a Kubernetes object: %w", err)}
 	}
 	kind := cmp.Or(h.Kind, strings.TrimSuffix(o.listKind, "List"))
 	switch {
@@ -205,7 +205,7 @@ func parse(o *raw) parsed {
 		return p
 	}
 	if problems := validation.IsDNS1123Subdomain(h.Metadata.Name); len(problems) > 0 {
-		p.where, p.err = fmt.Sprintf("%s: %s", o.where, kind), fmt.Errorf("metadata.name: %q is no name: %s", clip(h.Metadata.Name), problems[0])
+		p.where, p.err = fmt.Sprintf("%s: %s", o.where, kind), fmt.Errorf("metadata.name: %q is not a valid name: %s", clip(h.Metadata.Name), problems[0])
 		return p
 	}
 	if p.err = kubejson.UnmarshalCaseSensitivePreserveInts(text, p.object); p.err == nil {
@@ -221,7 +221,7 @@ func (r *reader) list(text []byte, where string) error {
 		Items []json.RawMessage `json:"items"`
 	}
 	if err := json.Unmarshal(text, &list); err != nil {
-		return r.fault(where, "is no list: %v", err)
+		return r.fault(where, "is not a list: %v", err)
 	}
 	for i, item := range list.Items {
 		if err := r.add(raw{text: item, where: fmt.Sprintf("%sitems[%d]", prefix(where), i), listKind: list.Kind}, nil); err != nil {
@@ -255,9 +255,9 @@ func (r *reader) jsonDocuments() error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return r.fault(fmt.Sprintf("document %d", document), "is no JSON: %v", err)
+			return r.fault(fmt.Sprintf("document %d", document), "is not JSON: %v", err)
 		case token != json.Delim('{'):
-			return r.fault(fmt.Sprintf("document %d", document), "is no object, want a List or an object")
+			return r.fault(fmt.Sprintf("document %d", document), "is not an object: must be a List or an object")
 		}
 		if err := r.jsonObject(decoder, fmt.Sprintf("document %d", document)); err != nil {
 			return err
@@ -275,26 +275,26 @@ func (r *reader) jsonObject(decoder *json.Decoder, where string) error {
 	for decoder.More() {
 		token, err := decoder.Token()
 		if err != nil {
-			return r.fault(where, "is no JSON: %v", err)
+			return r.fault(where, "is not JSON: %v", err)
 		}
 		field, _ := token.(string)
 		if field != "items" {
 			var value json.RawMessage
 			if err := decoder.Decode(&value); err != nil {
-				return r.fault(where, "%s: is no JSON: %v", clip(field), err)
+				return r.fault(where, "%s: is not JSON: %v", clip(field), err)
 			}
 			fields[field] = value
 			continue
 		}
 		items = true
 		if token, err := decoder.Token(); err != nil || token != json.Delim('[') {
-			return r.fault(prefix(where)+"items", "is no list")
+			return r.fault(prefix(where)+"items", "is not a list")
 		}
 		for i := 0; decoder.More(); i++ {
 			var item json.RawMessage
 			at := fmt.Sprintf("%sitems[%d]", prefix(where), i)
 			if err := decoder.Decode(&item); err != nil {
-				return r.fault(at, "is no JSON: %v", err)
+				return r.fault(at, "is not JSON: %v", err)
 			}
 			if len(item) > MaxObjectBytes {
 				return r.fault(at, "is larger than %d bytes", MaxObjectBytes)
@@ -307,11 +307,11 @@ func (r *reader) jsonObject(decoder *json.Decoder, where string) error {
 			return err
 		}
 		if _, err := decoder.Token(); err != nil {
-			return r.fault(where, "is no JSON: %v", err)
+			return r.fault(where, "is not JSON: %v", err)
 		}
 	}
 	if _, err := decoder.Token(); err != nil {
-		return r.fault(where, "is no JSON: %v", err)
+		return r.fault(where, "is not JSON: %v", err)
 	}
 	if !items {
 		text, err := json.Marshal(fields)

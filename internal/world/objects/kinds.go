@@ -43,7 +43,7 @@ var mostAmount = resource.MustParse("1Pi")
 func checkAmounts(field string, amounts corev1.ResourceList) error {
 	for _, name := range slices.Sorted(maps.Keys(amounts)) {
 		if q := amounts[name]; q.Sign() < 0 || q.Cmp(mostAmount) > 0 {
-			return fmt.Errorf("%s.%s: %q is no amount, want one of 0 to 1Pi", field, name, clip(q.String()))
+			return fmt.Errorf("%s.%s: %q is not a valid amount: must be from 0 to 1Pi", field, name, clip(q.String()))
 		}
 	}
 	return nil

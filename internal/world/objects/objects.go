@@ -47,7 +47,7 @@ var _ client.Reader = (*Objects)(nil)
 
 // Get returns an error. Package world does not need it.
 func (o *Objects) Get(_ context.Context, key types.NamespacedName, object client.Object, _ ...client.GetOption) error {
-	return fmt.Errorf("get %T %s: objects of an audit can be listed only", object, key)
+	return fmt.Errorf("get %T %s: objects of an audit can only be listed", object, key)
 }
 
 // List fills in a list. The items share memory with o and must not be changed.

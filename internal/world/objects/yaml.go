@@ -31,7 +31,7 @@ type document struct {
 }
 
 // errTooLarge rejects input that would have to be held in memory as a whole.
-var errTooLarge = fmt.Errorf("is larger than %d bytes, want objects as kubectl get -o yaml or -o json prints them", MaxObjectBytes)
+var errTooLarge = fmt.Errorf("is larger than %d bytes: must be objects in the format of kubectl get -o yaml or -o json", MaxObjectBytes)
 
 // yamlDocuments reads YAML documents. If a list has the form that kubectl prints, where each item begins with "- " at
 // the beginning of a line, items are read one by one. In block style no other line of an item begins so, because
@@ -144,7 +144,7 @@ func (d *document) needless(line []byte) bool {
 func toJSON(text []byte) ([]byte, error) {
 	text, err := yaml.YAMLToJSON(text)
 	if err != nil {
-		return nil, fmt.Errorf("is no YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+		return nil, fmt.Errorf("is not YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
 	}
 	return text, nil
 }
@@ -165,7 +165,7 @@ func (r *reader) endDocument(d *document) error {
 	case !d.split && bytes.Equal(text, []byte("null")):
 		return nil
 	case !d.split && text[0] != '{':
-		return r.fault(d.where(), "is no object, want a List or an object")
+		return r.fault(d.where(), "is not an object: must be a List or an object")
 	case !d.split:
 		return r.late([]raw{{text: text, where: d.where()}}, "")
 	}
@@ -173,7 +173,7 @@ func (r *reader) endDocument(d *document) error {
 		Kind string `json:"kind"`
 	}
 	if err := json.Unmarshal(text, &list); err != nil {
-		return r.fault(d.where(), "is no list: %v", err)
+		return r.fault(d.where(), "is not a list: %v", err)
 	}
 	return r.late(d.waiting, list.Kind)
 }

@@ -166,7 +166,7 @@ func (r *machineReconciler) read(ctx context.Context, kind, namespace, name stri
 // acquire creates the Node when the acquisition lag is over.
 func (r *machineReconciler) acquire(ctx context.Context, m *KwokMachine) (time.Duration, error) {
 	if m.Spec.Fault == FaultFail {
-		if setReady(m, metav1.ConditionFalse, "ProvisioningFailed", "this machine was told to fail") {
+		if setReady(m, metav1.ConditionFalse, "ProvisioningFailed", "spec.fault of this machine is Fail") {
 			return 0, r.client.Status().Update(ctx, m)
 		}
 		return 0, nil
@@ -202,7 +202,7 @@ func (r *machineReconciler) join(ctx context.Context, m *KwokMachine) error {
 		return err
 	}
 	if found.Spec.ProviderID != node.Spec.ProviderID {
-		return fmt.Errorf("make node %s: there is one that belongs to another machine, with provider ID %q", node.Name, found.Spec.ProviderID)
+		return fmt.Errorf("create node %s: a node of this name belongs to another machine, with provider ID %q", node.Name, found.Spec.ProviderID)
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func (r *machineReconciler) choose(ctx context.Context, m *KwokMachine) (why str
 	}
 	at := slices.IndexFunc(m.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "Machine" })
 	if at < 0 {
-		return "cluster-api has yet to say for which Machine it is", nil
+		return "cluster-api has not set the owning Machine yet", nil
 	}
 	machine, err := r.read(ctx, "Machine", m.Namespace, m.OwnerReferences[at].Name)
 	if err != nil {
@@ -52,11 +52,11 @@ func (r *machineReconciler) choose(ctx context.Context, m *KwokMachine) (why str
 	}
 	at = slices.IndexFunc(types, func(f catalogue.Flavor) bool { return f.Name == m.Spec.InstanceType })
 	if at < 0 {
-		return fmt.Sprintf("InvalidInstanceType: there is no instance type %q", m.Spec.InstanceType), nil
+		return fmt.Sprintf("InvalidInstanceType: instance type %q does not exist", m.Spec.InstanceType), nil
 	}
 	for line := range strings.Lines(market.Data[MarketSoldOut]) {
 		if line = strings.TrimSpace(line); line == m.Spec.InstanceType || line == m.Spec.InstanceType+"/"+domain {
-			return fmt.Sprintf("InsufficientInstanceCapacity: no machine of type %s can be had in failure domain %q", m.Spec.InstanceType, domain), nil
+			return fmt.Sprintf("InsufficientInstanceCapacity: no machine of type %s is available in failure domain %q", m.Spec.InstanceType, domain), nil
 		}
 	}
 	m.Spec.sold(&types[at], domain)

@@ -40,12 +40,12 @@ func Run(ctx context.Context, opts Options, synced chan<- struct{}) error {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{AddToScheme, corev1.AddToScheme} {
 		if err := add(scheme); err != nil {
-			return fmt.Errorf("register kinds: %w", err)
+			return fmt.Errorf("register the API types: %w", err)
 		}
 	}
 	direct, err := client.New(opts.Config, client.Options{Scheme: scheme})
 	if err != nil {
-		return fmt.Errorf("make client: %w", err)
+		return fmt.Errorf("create the client: %w", err)
 	}
 	if err := refreshKubeconfigs(ctx, direct, opts.Kubeconfig); err != nil {
 		return err

@@ -144,14 +144,14 @@ func Horizon(rates []trace.Rate) time.Duration {
 // Validate reports everything that is invalid.
 func (c Config) Validate() error {
 	errs := input.Faults{c.Plant.Validate()}
-	errs.If(c.Decider == nil, "decider: want one")
+	errs.If(c.Decider == nil, "a decider is required")
 	if len(c.Rates) == 0 {
-		errs = append(errs, errors.New("arrival rates: want at least one"))
+		errs = append(errs, errors.New("arrival rates: at least one is required"))
 	} else if horizon := Horizon(c.Rates); c.Warmup < 0 || c.Warmup >= horizon {
-		errs = append(errs, fmt.Errorf("warm-up %v: want 0 or more and less than the series, which lasts %v", c.Warmup, horizon))
+		errs = append(errs, fmt.Errorf("warm-up %v: must be 0 or more and less than the series, which lasts %v", c.Warmup, horizon))
 	}
-	errs.If(c.SLO <= 0 || c.Interval <= 0, "SLO %v and interval %v: want times above 0", c.SLO, c.Interval)
-	errs.If(c.ResponseWindow < 0, "response window %v: want 0 or more", c.ResponseWindow)
+	errs.If(c.SLO <= 0 || c.Interval <= 0, "SLO %v and interval %v: must be more than 0", c.SLO, c.Interval)
+	errs.If(c.ResponseWindow < 0, "response window %v: must be 0 or more", c.ResponseWindow)
 	return errors.Join(errs...)
 }
 

@@ -50,9 +50,9 @@ func Default() Config {
 // Validate reports everything that is invalid.
 func (c Config) Validate() error {
 	errs := input.Faults{c.Model.Validate()}
-	errs.If(c.Timeout < 0 || c.Start < 0 || c.Stop < 0, "time-out %v, start %v and stop %v: want 0 or more", c.Timeout, c.Start, c.Stop)
-	errs.If(c.Connections < 0 || c.Replicas < 0, "%d connections and %d replicas: want 0 or more", c.Connections, c.Replicas)
-	errs.If(c.Connections > 0 && c.Timeout == 0, "a bound of connections without a time-out: want one, which is what a rejected request counts as")
+	errs.If(c.Timeout < 0 || c.Start < 0 || c.Stop < 0, "timeout %v, start %v and stop %v: must be 0 or more", c.Timeout, c.Start, c.Stop)
+	errs.If(c.Connections < 0 || c.Replicas < 0, "%d connections and %d replicas: must be 0 or more", c.Connections, c.Replicas)
+	errs.If(c.Connections > 0 && c.Timeout == 0, "a limit of connections requires a timeout, which is the response time of rejected requests")
 	return errors.Join(errs...)
 }
 
@@ -176,7 +176,7 @@ const maxServiceRate = 1e6
 // SetRate sets the arrival rate to lambda requests per second from now on.
 func (p *Plant) SetRate(lambda float64) error {
 	if !(lambda >= 0) || math.IsInf(lambda, 1) {
-		return fmt.Errorf("arrival rate %v: want requests per second, 0 or more", lambda)
+		return fmt.Errorf("arrival rate %v: must be 0 or more requests per second", lambda)
 	}
 	p.lambda = lambda
 	p.mu = min(p.c.Model.ServiceRate(lambda), maxServiceRate)

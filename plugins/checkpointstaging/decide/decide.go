@@ -54,7 +54,7 @@ func Place(m *v1alpha1.Migration, pod Pod, now time.Time) Placement {
 
 func refused(m *v1alpha1.Migration, pod Pod, now time.Time) string {
 	if m == nil || m.UID != pod.Migration {
-		return "is the new pod of a migration that is gone: delete the pod"
+		return "is the new pod of a migration that no longer exists: delete the pod"
 	}
 	if _, why := ended(m); why != "" {
 		return why
@@ -75,7 +75,7 @@ func refused(m *v1alpha1.Migration, pod Pod, now time.Time) string {
 }
 
 func pastDeadline(deadline metav1.Time) string {
-	return "is past its migration's deadline, " + deadline.UTC().Format(time.RFC3339)
+	return "has exceeded the deadline of its migration, " + deadline.UTC().Format(time.RFC3339)
 }
 
 // ended returns the phase or order by which a migration gives up or no longer needs its new pod, and what that means
@@ -173,7 +173,7 @@ func (h Held) Next(m *v1alpha1.Migration, now time.Time) Next {
 	case own && h.ready(m):
 		return Next{Step: Bind}
 	case !own && (h.Reserved || underWay(m)):
-		return Next{Step: GiveUp, Reason: "Lost", Message: "has lost its reservation to " + holder(m.Status.Reservation)}
+		return Next{Step: GiveUp, Reason: "Lost", Message: "has lost its reservation: " + holder(m.Status.Reservation)}
 	}
 	until, message := h.limit(m)
 	if !now.Before(until) {
@@ -191,13 +191,13 @@ func (h Held) over(m *v1alpha1.Migration) (Next, bool) {
 		return Next{Step: GiveUp, Reason: reason, Message: message}, true
 	}
 	if m == nil || m.UID != h.Migration || m.Status.Plan == nil {
-		return give("Gone", "is the new pod of a migration that is gone")
+		return give("Gone", "is the new pod of a migration that no longer exists")
 	}
 	if reason, why := ended(m); why != "" {
 		return give(reason, why)
 	}
 	if h.Deleted {
-		return give("Deleted", "is deleted")
+		return give("Deleted", "is being deleted")
 	}
 	if failure := targetFailed(m); failure != "" {
 		return Next{Step: GiveUp, Reason: "TargetFailed", Message: failure, TakeBack: true}, true
@@ -212,9 +212,9 @@ func (h Held) Owns(r *v1alpha1.MigrationReservation) bool {
 
 func holder(r *v1alpha1.MigrationReservation) string {
 	if r == nil {
-		return "nobody: it was taken back"
+		return "the reservation was released"
 	}
-	return fmt.Sprintf("pod UID %s on node %s", r.PodUID, r.Node)
+	return fmt.Sprintf("it now belongs to pod UID %s on node %s", r.PodUID, r.Node)
 }
 
 // ready reports whether the pod can start on its node: its checkpoint is staged or, for a restart, the old container is
@@ -237,7 +237,7 @@ func (h Held) limit(m *v1alpha1.Migration) (time.Time, string) {
 	timeout := h.Since.Add(h.Timeout)
 	deadline := m.Status.Plan.DeadlineAt
 	if restarts(m) && !beforeKill(m) || !underWay(m) && timeout.Before(deadline.Time) {
-		return timeout, fmt.Sprintf("was held on node %s for %v and its migration did not get further; see the reports of the two nodes in its status", h.Node, h.Timeout)
+		return timeout, fmt.Sprintf("was held on node %s for %v without progress of its migration; see the reports of the two nodes in the status of the Migration", h.Node, h.Timeout)
 	}
 	return deadline.Time, pastDeadline(deadline)
 }

@@ -326,7 +326,7 @@ func TestWhatIsWrongIsSaidSoThatItCanBePutRight(t *testing.T) {
 	}
 	t.Run("flavor", func(t *testing.T) {
 		b := newBench(p, func(s *v1alpha1.OpenStackServers) { s.Flavors = []string{"m3.small", "m9.huge"} })
-		if f := b.flavor("m9.huge"); !strings.Contains(f.Problem, `spec.openStack.flavors names "m9.huge"`) {
+		if f := b.flavor("m9.huge"); !strings.Contains(f.Problem, `the project has access to no flavor "m9.huge"`) {
 			t.Errorf("the problem of a flavor that is not there is %q", f.Problem)
 		}
 		if f := b.flavor("m3.small"); f.Problem != "" {

@@ -56,7 +56,7 @@ func TestAFleetBuysTheNextBestWhenNoHostTakesTheBest(t *testing.T) { // not para
 		}
 		return cmp.Diff(map[string]int{"small ACTIVE": 1, "roomy ACTIVE": 2}, zones)
 	})
-	if note := c.event("MachineAbandoned"); !strings.Contains(note, "machines of m1.medium@small did not come (No valid host") {
+	if note := c.event("MachineAbandoned"); !strings.Contains(note, "machines of flavor m1.medium@small: No valid host") {
 		t.Errorf("the Event says %q", note)
 	}
 	if text := c.has(v1alpha1.FleetDegraded, metav1.ConditionTrue, "MachinesNotReady"); !strings.Contains(text, "m1.medium@small") {
@@ -190,7 +190,7 @@ func TestAFleetSaysWhatToPutRightAndGoesOnWhenItIs(t *testing.T) {
 	c.credentials(userPassword)
 	c.run(1) // on the remaining flavor
 	text := c.has(v1alpha1.FleetDegraded, metav1.ConditionTrue, "FlavorsUnusable")
-	if !strings.Contains(text, `spec.openStack.flavors names "m9.huge"`) {
+	if !strings.Contains(text, `the project has access to no flavor "m9.huge"`) {
 		t.Errorf("the fleet is degraded for %q", text)
 	}
 	c.has(v1alpha1.FleetReady, metav1.ConditionTrue, "Reconciled")

@@ -112,11 +112,11 @@ func watchThroughPools(t *testing.T, flow workflow, address, catalog, project st
 		says    string
 	}{
 		{"by its address", v1alpha1.WorkQueueManager{Address: &address}, map[string][]byte{"password": word}, address, "answers"},
-		{"without the line end of its password", v1alpha1.WorkQueueManager{Address: &address}, map[string][]byte{"password": word[:len(word)-1]}, "", "password: is not that of the manager"},
+		{"without the line end of its password", v1alpha1.WorkQueueManager{Address: &address}, map[string][]byte{"password": word[:len(word)-1]}, "", "password: does not match that of the manager"},
 		{"at the second of two catalog servers", at("127.0.0.1:1", catalog), map[string][]byte{"password": word}, address, "answers"},
 		{"at catalog servers that are down", at("127.0.0.1:1"), map[string][]byte{"password": word}, "", "connection refused"},
 		{"over TLS", trusting, map[string][]byte{"password": word, "ca.crt": ca}, secure, "answers"},
-		{"over TLS, with a Secret that has no certificate", trusting, map[string][]byte{"password": word, "ca.crt": []byte("no certificate")}, "", "has no certificate as PEM"},
+		{"over TLS, with a Secret that has no certificate", trusting, map[string][]byte{"password": word, "ca.crt": []byte("no certificate")}, "", "contains no PEM certificate"},
 		{"without TLS", v1alpha1.WorkQueueManager{Address: &secure}, map[string][]byte{"password": word}, "", "password"},
 	} {
 		status := observed(t, tc.manager, tc.secrets)

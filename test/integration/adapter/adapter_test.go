@@ -303,7 +303,7 @@ func TestAStockAutoscalerFollowsAReplicaPolicy(t *testing.T) {
 	namespace(t, s, name)
 	deploy(t, s, name)
 	policy := publish(t, s, name)
-	follow(t, s, name, "supercargo_wanted_replicas", map[string]string{"name": "web"}, 1)
+	follow(t, s, name, "supercargo_desired_replicas", map[string]string{"name": "web"}, 1)
 	for _, c := range []struct{ wanted, replicas int32 }{{5, 5}, {2, 2}, {30, 10}, {1, 1}} {
 		want(t, s, policy, c.wanted, time.Now())
 		becomes(t, s, fmt.Sprintf("the replicas when %d are wanted", c.wanted), fmt.Sprint(c.replicas), func() string {
@@ -314,7 +314,7 @@ func TestAStockAutoscalerFollowsAReplicaPolicy(t *testing.T) {
 			return fmt.Sprint(*d.Spec.Replicas)
 		})
 	}
-	value := func() string { return external(t, s.Playground.Client(), name, "supercargo_wanted_replicas", "") }
+	value := func() string { return external(t, s.Playground.Client(), name, "supercargo_desired_replicas", "") }
 	becomes(t, s, "what is served", "map[name:web namespace:follows]=1", value)
 	want(t, s, policy, 7, time.Now().Add(-time.Hour)) // the autoscaler of the policy has stopped
 	becomes(t, s, "what is served of an old status", "", value)
@@ -353,7 +353,7 @@ func deploy(t *testing.T, s *kit.Site, namespace string) {
 	}
 }
 
-// publish creates a ReplicaPolicy that publishes its wanted replicas.
+// publish creates a ReplicaPolicy that publishes its desired replicas.
 func publish(t *testing.T, s *kit.Site, namespace string) *v1alpha1.ReplicaPolicy {
 	t.Helper()
 	for _, object := range kit.Objects(t, "testdata/replicapolicy.yaml") {
@@ -369,12 +369,12 @@ func publish(t *testing.T, s *kit.Site, namespace string) *v1alpha1.ReplicaPolic
 	return p
 }
 
-// want writes the wanted replicas of a policy, with the time of the observation.
+// want writes the desired replicas of a policy, with the time of the observation.
 func want(t *testing.T, s *kit.Site, p *v1alpha1.ReplicaPolicy, replicas int32, at time.Time) {
 	t.Helper()
 	before := p.DeepCopy()
-	p.Status.WantedReplicas = replicas
-	p.Status.LastObservation = &v1alpha1.ReplicaObservation{Time: metav1.NewTime(at), AskedReplicas: 1, ReadyReplicas: 1}
+	p.Status.DesiredReplicas = replicas
+	p.Status.LastObservation = &v1alpha1.ReplicaObservation{Time: metav1.NewTime(at), SpecReplicas: 1, ReadyReplicas: 1}
 	if err := s.Client.Status().Patch(t.Context(), p, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}

@@ -211,7 +211,7 @@ func (f followed) nobodyBuys(t *testing.T) {
 	if reason, is := got["m-large"]; !is || reason != "" || fleet.Note != "" {
 		t.Errorf("m-large is kept by %q, note %q; want it to take the pod, and the flavors to be read whole", reason, fleet.Note)
 	}
-	if fleet.Doing != explain.Nothing || !strings.Contains(fleet.Because, "is it running?") {
+	if fleet.Doing != explain.Nothing || !strings.Contains(fleet.Because, "check that it is running") {
 		t.Errorf("the fleet is doing %s: %s; want nothing, as no autoscaler runs", fleet.Doing, fleet.Because)
 	}
 	if code, stdout, stderr := supercargo("explain", "pods", "-A", "--kubeconfig", f.kubeconfig); code != exitOK || !strings.Contains(stdout, "default/"+f.pod) {

@@ -337,7 +337,7 @@ func TestWhatAUserMayNotReadIsLeftOutAndThatIsSaid(t *testing.T) {
 		}
 	}
 	r := listen(t, run(t, viewer))
-	const note = "NodeFleets are not shown: the user may not list and watch them"
+	const note = "NodeFleets are not shown: the user is not allowed to list and watch them"
 	r.until(t, "two nodes and the note are shown", func() bool {
 		s := read[view.Summary](t, r, "summary/")
 		return s.Nodes == 2 && slices.Contains(s.Notes, note)

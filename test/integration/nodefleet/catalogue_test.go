@@ -149,8 +149,8 @@ func TestAFleetWhoseTemplateCannotBeUsedIsRefused(t *testing.T) {
 		fleet, reason, want string
 		change              func(*v1alpha1.NodeFleetSpec)
 	}{
-		{"taken", "TemplateInUse", "is a template of NodeFleet badcopy-first", func(*v1alpha1.NodeFleetSpec) {}},
-		{"none", "TemplateMissing", "there is no MachineDeployment badcopy/none", func(s *v1alpha1.NodeFleetSpec) { s.ClusterAPI.Templates[0].MachineDeployment = "none" }},
+		{"taken", "TemplateInUse", "is already a template of NodeFleet badcopy-first", func(*v1alpha1.NodeFleetSpec) {}},
+		{"none", "TemplateMissing", "MachineDeployment badcopy/none does not exist", func(s *v1alpha1.NodeFleetSpec) { s.ClusterAPI.Templates[0].MachineDeployment = "none" }},
 	} {
 		b.fleet(tc.fleet, b.catalogue("c7i.*"), tc.change)
 		message := b.has(tc.fleet, v1alpha1.FleetReady, metav1.ConditionFalse, tc.reason)
@@ -163,14 +163,14 @@ func TestAFleetWhoseTemplateCannotBeUsedIsRefused(t *testing.T) {
 		reason, want string
 		change       func(*v1alpha1.NodeFleetSpec)
 	}{
-		{"InstanceTypeFieldMissing", "holds no text in spec.template.spec.flavor", func(s *v1alpha1.NodeFleetSpec) {
+		{"InstanceTypeFieldMissing", "has no text in spec.template.spec.flavor", func(s *v1alpha1.NodeFleetSpec) {
 			s.ClusterAPI.Templates[0].InstanceTypeField = "spec.template.spec.flavor"
 		}},
-		{"InstanceTypeFieldUnknown", "nothing is known of KwokMachineTemplate", func(s *v1alpha1.NodeFleetSpec) { s.ClusterAPI.Templates[0].InstanceTypeField = "" }},
+		{"InstanceTypeFieldUnknown", "is required for KwokMachineTemplate", func(s *v1alpha1.NodeFleetSpec) { s.ClusterAPI.Templates[0].InstanceTypeField = "" }},
 		{"InstanceTypesUnknown", "no instance type that matches c77i.*", func(s *v1alpha1.NodeFleetSpec) {
 			s.ClusterAPI.Templates[0].InstanceTypeField, s.ClusterAPI.Templates[0].InstanceTypes = "spec.template.spec.instanceType", []string{"c77i.*"}
 		}},
-		{"PriceListUnknown", "it has us-east-1", func(s *v1alpha1.NodeFleetSpec) { s.Pricing.Region = "eu-west-1" }},
+		{"PriceListUnknown", "must be one of us-east-1", func(s *v1alpha1.NodeFleetSpec) { s.Pricing.Region = "eu-west-1" }},
 	} {
 		b.change("first", tc.change)
 		if message := b.has("first", v1alpha1.FleetReady, metav1.ConditionFalse, tc.reason); !strings.Contains(message, tc.want) {

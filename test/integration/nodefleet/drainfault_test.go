@@ -48,7 +48,7 @@ func TestADrainThatFailsDoesNotKeepMachinesFromBeingBought(t *testing.T) {
 	if note := b.event("DrainFailed"); !strings.Contains(note, "guarded") {
 		t.Errorf("the Event says %q", note)
 	}
-	b.has("all", v1alpha1.FleetDegraded, metav1.ConditionTrue, "DrainFails")
+	b.has("all", v1alpha1.FleetDegraded, metav1.ConditionTrue, "DrainFailed")
 	b.pods("p", 1, "30", "1Gi")
 	b.run(3)
 	b.becomes(map[string]int{"m": 1, "room": 2})
@@ -108,7 +108,7 @@ func TestAReleaseThatFailsDoesNotKeepMachinesFromBeingBought(t *testing.T) {
 	if note := b.event("ReleaseFailed"); !strings.Contains(note, "machines stay") {
 		t.Errorf("the Event says %q", note)
 	}
-	b.has("all", v1alpha1.FleetDegraded, metav1.ConditionTrue, "DrainFails")
+	b.has("all", v1alpha1.FleetDegraded, metav1.ConditionTrue, "ReleaseFailed")
 	b.has("all", v1alpha1.FleetReady, metav1.ConditionTrue, "Reconciled")
 	b.pods("p", 1, "8", "1Gi")
 	b.run(1)

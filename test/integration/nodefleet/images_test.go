@@ -60,7 +60,7 @@ func TestPodsWithAnImageThatLacksAnArchitectureGetMachinesThatRunIt(t *testing.T
 		t.Fatalf("the first pod is on %s, want the cheaper arm", flavor)
 	}
 	b.fails("first", "acme/a:1")
-	const want = `Image "acme/a:1" has no variant for arm64: pods that use it are not given arm64 machines for 1h0m0s; pod images/first stays on node `
+	const want = `Image "acme/a:1" has no variant for arm64: no arm64 machines are bought for pods that use it for the next 1h0m0s; pod images/first stays on node `
 	if note := b.event("ImageDoesNotRun"); !strings.HasPrefix(note, want) {
 		t.Errorf("the Event says %s", note)
 	}

@@ -37,7 +37,7 @@ func TestALimitIsNeverExceededEvenByPodsThatComeWhileMachinesAreOnOrder(t *testi
 			b.run(2)
 			b.wait(2)
 			message := b.has("all", v1alpha1.FleetLimited, metav1.ConditionTrue, "LimitReached")
-			if !strings.Contains(message, "spec.limits."+name) && !strings.Contains(message, "no more than ") { // the limit is used up, or the rest is too small
+			if !strings.Contains(message, "spec.limits."+name) && !strings.Contains(message, "buy at most ") { // the limit is used up, or the rest is too small
 				t.Errorf("limited with %q, which does not say by what", message)
 			}
 			b.eventually("the waiting pods are counted", func() string {

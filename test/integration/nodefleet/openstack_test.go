@@ -75,7 +75,7 @@ func TestAMachineWithADeadNodeIsKeptWhileItsPodsMayRun(t *testing.T) {
 	node := b.nodes()[0]
 	c.silence(&node)
 	text := b.has("rented", v1alpha1.FleetDegraded, metav1.ConditionTrue, "NodesNotReady")
-	if want := "node " + node.Name + " is not ready and pod dead/p-000 on it is not being deleted"; !strings.Contains(text, want) {
+	if want := "node " + node.Name + " is not ready, and pod dead/p-000 on it is not being deleted"; !strings.Contains(text, want) {
 		t.Errorf("the fleet is degraded for %q, want %q in it", text, want)
 	}
 	c.rounds(time.Now())
@@ -114,7 +114,7 @@ func TestAServerWhoseNodeIsNotIdentifiedIsKeptAndSaidSo(t *testing.T) {
 	b.run(1)
 	node := b.nodes()[0]
 	text := b.has("rented", v1alpha1.FleetDegraded, metav1.ConditionTrue, "NodesUnidentified")
-	for _, want := range []string{"the nodes of 1 machines are not identified", "node " + node.Name + " has joined since it was made", "Set spec.providerID of its node to openstack:///"} {
+	for _, want := range []string{"the nodes of 1 machines are not identified", "node " + node.Name + " has joined since it was created", "Set spec.providerID of its node to openstack:///"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the fleet is degraded for %q, want %q in it", text, want)
 		}

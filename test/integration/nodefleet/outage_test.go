@@ -43,7 +43,7 @@ func TestACloudThatDoesNotAnswerHoldsItsOwnFleetAlone(t *testing.T) {
 		}
 		b.run(i + 1)
 	}
-	if text := b.has("rented", v1alpha1.FleetReady, metav1.ConditionFalse, "ProviderUnreachable"); !strings.Contains(text, "not answered within") {
+	if text := b.has("rented", v1alpha1.FleetReady, metav1.ConditionFalse, "ProviderUnreachable"); !strings.Contains(text, "no response within") {
 		t.Errorf("the fleet of the cloud holds for %q", text)
 	}
 	b.event("ProviderUnreachable")

@@ -353,7 +353,7 @@ func TestTheTemplatesThatProvidersPublishAreCopiedAsTheyAre(t *testing.T) {
 			b.autoscaleStrictly()
 			for _, wrong := range p.wrong {
 				b.change("all", b.copies(models, in(wrong)))
-				want := fmt.Sprintf("spec.clusterAPI.templates[%s].instanceTypeField: %s %s holds no text in %s", models[0], p.kind, models[0], wrong)
+				want := fmt.Sprintf("spec.clusterAPI.templates[%s].instanceTypeField: %s %s has no text in %s", models[0], p.kind, models[0], wrong)
 				b.eventually("the fleet is refused for "+wrong, func() string {
 					if message := b.has("all", v1alpha1.FleetReady, metav1.ConditionFalse, "InstanceTypeFieldMissing"); !strings.HasPrefix(message, want) {
 						return message
@@ -458,7 +458,7 @@ func TestMachinesOfOneSizeAreBoughtOfMachineDeploymentsThatAFleetNames(t *testin
 	b.autoscaleStrictly()
 	for kind, models := range map[string][]string{"DevMachineTemplate": dev, "DockerMachineTemplate": docker} {
 		b.change("all", b.copies(models))
-		want := fmt.Sprintf("spec.clusterAPI.templates[%s]: %s has no instance type, its machines are all of one size: name MachineDeployments in spec.clusterAPI.names", models[0], kind)
+		want := fmt.Sprintf("spec.clusterAPI.templates[%s]: %s has no instance type, because its machines are all of one size: specify MachineDeployments in spec.clusterAPI.names", models[0], kind)
 		b.eventually("the fleet is refused for "+kind, func() string {
 			if message := b.has("all", v1alpha1.FleetReady, metav1.ConditionFalse, "InstanceTypeFieldUnknown"); !strings.HasPrefix(message, want) {
 				return message

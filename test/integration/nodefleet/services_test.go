@@ -105,7 +105,7 @@ func TestAServiceThatOptsOutKeepsItsMachine(t *testing.T) {
 	b.fleet("all", defaultConsolidation)
 	b.autoscale()
 
-	for i, want := range []string{"stays-0 must not be moved: it has annotation karpenter.sh/do-not-disrupt", "stays-1 must not be moved: what is in its local volume cache"} {
+	for i, want := range []string{"stays-0 must not be moved: it has annotation karpenter.sh/do-not-disrupt", "stays-1 must not be moved: the contents of its local volume cache"} {
 		b.eventually("explain says why the machine stays", func() string {
 			text := b.explain("all")
 			for _, line := range strings.Split(text, "\n") {

@@ -197,7 +197,7 @@ func TestAMachineThatDoesNotHoldItsPodIsNotBoughtAgainForIt(t *testing.T) {
 	b.autoscale()
 	b.pods("p", 1, "1900m", "1Gi")
 	message := b.has("all", v1alpha1.FleetDegraded, metav1.ConditionTrue, "PodsDoNotFit")
-	if !strings.Contains(message, "holds-tight was expected to leave CPU 2000m") {
+	if !strings.Contains(message, "flavor holds-tight was expected to leave CPU 2000m") {
 		t.Errorf("degraded with %q", message)
 	}
 	b.event("PodDoesNotFit")

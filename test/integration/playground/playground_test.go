@@ -324,7 +324,7 @@ func TestForeignFilesAreLeftAlone(t *testing.T) {
 	_, err = playground.Start(t.Context(), playground.Options{KubeconfigPath: file})
 	wantInputError(t, err, "KubeconfigPath", "not a playground's")
 	_, err = playground.Start(t.Context(), playground.Options{KubeconfigPath: filepath.Join(dir, "none", "config")})
-	wantInputError(t, err, "KubeconfigPath", "there is no directory")
+	wantInputError(t, err, "KubeconfigPath", "does not exist")
 	if data, err := os.ReadFile(file); err != nil || string(data) != "clusters: []\n" {
 		t.Errorf("the file is now %q (%v)", data, err)
 	}

@@ -63,11 +63,11 @@ func ParseAmount(text string) (Amount, error) {
 	value, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
 	switch {
 	case err != nil || math.IsNaN(value) || value > maxAmount:
-		return Amount{}, fmt.Errorf("%q is no amount, want such as 4, ~4, >4 or na", clip.Cell(text))
+		return Amount{}, fmt.Errorf("%q is not an amount, must be such as 4, ~4, >4 or na", clip.Cell(text))
 	case value == -1 && a.Bound == Exact:
 		return Amount{}, nil
 	case value < 0:
-		return Amount{}, fmt.Errorf("%q is negative, want 0 or more, or -1 for none", clip.Cell(text))
+		return Amount{}, fmt.Errorf("%q is negative, must be 0 or more, or -1 for none", clip.Cell(text))
 	}
 	a.Value = value
 	return a, nil
@@ -93,7 +93,7 @@ func (c *count) UnmarshalJSON(data []byte) error {
 	}
 	value, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(value >= 0 && value <= maxCount) {
-		return fmt.Errorf("%q is no count, want a number from 0 to %d", clip.Cell(text), int64(maxCount))
+		return fmt.Errorf("%q is not a count, must be a number from 0 to %d", clip.Cell(text), int64(maxCount))
 	}
 	*c = count(value)
 	return nil

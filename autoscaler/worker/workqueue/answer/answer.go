@@ -128,7 +128,7 @@ const maxEntries = 2_000_000
 
 // ErrNoAnswer is the error of a manager that closed the connection without an answer, as it does if it requires a
 // password or TLS, or does not know the query.
-var ErrNoAnswer = errors.New("closed without an answer: is it a Work Queue manager, and does it want a password or TLS?")
+var ErrNoAnswer = errors.New("the connection was closed without an answer: check that it is a Work Queue manager, and whether it requires a password or TLS")
 
 // Entry is an element of an answer.
 type Entry interface {
@@ -142,7 +142,7 @@ func Read[T Entry](data []byte) ([]T, error) {
 	}
 	decoder := json.NewDecoder(bytes.NewReader(withoutQuotedApostrophes(data)))
 	if token, err := decoder.Token(); err != nil || token != json.Delim('[') {
-		return nil, fmt.Errorf("answer begins with %q, want a JSON array", clip.Cell(string(data[:min(len(data), 40)])))
+		return nil, fmt.Errorf("answer starts with %q, must be a JSON array", clip.Cell(string(data[:min(len(data), 40)])))
 	}
 	var list []T
 	var entry, empty T
@@ -158,10 +158,10 @@ func Read[T Entry](data []byte) ([]T, error) {
 		list = append(list, entry)
 	}
 	if _, err := decoder.Token(); err != nil {
-		return nil, fmt.Errorf("answer is cut off after %d entries: %w", len(list), err)
+		return nil, fmt.Errorf("answer is truncated after %d entries: %w", len(list), err)
 	}
 	if decoder.More() {
-		return nil, errors.New("more follows the array of the answer")
+		return nil, errors.New("unexpected data after the array of the answer")
 	}
 	return list, nil
 }

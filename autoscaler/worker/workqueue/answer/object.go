@@ -28,7 +28,7 @@ func (o *object) UnmarshalJSON(data []byte) error {
 	clear(o.values)
 	if data = bytes.TrimSpace(data); string(data) != "null" {
 		if data[0] != '{' {
-			return fmt.Errorf("%s is no object", clip.Cell(string(data)))
+			return fmt.Errorf("%s is not an object", clip.Cell(string(data)))
 		}
 		o.find(data)
 	}

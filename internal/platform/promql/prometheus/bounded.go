@@ -34,7 +34,7 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p)
 	if b.left -= int64(n); b.left < 0 {
-		return 0, fmt.Errorf("the answer has more than %d bytes", b.most)
+		return 0, fmt.Errorf("the response has more than %d bytes", b.most)
 	}
 	return n, err
 }

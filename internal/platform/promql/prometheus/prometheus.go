@@ -56,17 +56,17 @@ func (c Config) Validate() error {
 	case err != nil:
 		errs = append(errs, fmt.Errorf("url: %w", err))
 	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
-		errs = append(errs, fmt.Errorf("url %q: want http or https, and a host, such as https://prometheus.monitoring:9090", u.Redacted()))
+		errs = append(errs, fmt.Errorf("url %q: must have scheme http or https, and a host, such as https://prometheus.monitoring:9090", u.Redacted()))
 	case u.User != nil:
-		errs = append(errs, fmt.Errorf("url %q: want no user in it: it would stand in logs", u.Redacted()))
+		errs = append(errs, fmt.Errorf("url %q: must not have a user, which logs would show", u.Redacted()))
 	case u.RawQuery != "" || u.Fragment != "":
-		errs = append(errs, fmt.Errorf("url %q: want nothing after the path", u.Redacted()))
+		errs = append(errs, fmt.Errorf("url %q: must not have a query or a fragment", u.Redacted()))
 	case u.Scheme == "http" && c.TokenFile != "":
-		errs = append(errs, fmt.Errorf("tokenFile %s: want https for %q: a token is not sent in the clear", c.TokenFile, u.Redacted()))
+		errs = append(errs, fmt.Errorf("tokenFile %s: requires https for %q: tokens are not sent unencrypted", c.TokenFile, u.Redacted()))
 	}
-	errs.If(c.Timeout <= 0, "timeout %v: want a time above 0", c.Timeout)
-	errs.If(c.Lookback < 0, "lookback %v: want a time above 0, or 0 for the server's own", c.Lookback)
-	errs.If(c.MaxBytes <= 0, "most bytes %d: want a number above 0", c.MaxBytes)
+	errs.If(c.Timeout <= 0, "timeout %v: must be more than 0", c.Timeout)
+	errs.If(c.Lookback < 0, "lookback %v: must be more than 0, or 0 for the server's default", c.Lookback)
+	errs.If(c.MaxBytes <= 0, "most bytes %d: must be more than 0", c.MaxBytes)
 	return errors.Join(errs...)
 }
 
@@ -125,7 +125,7 @@ func (c *Client) Query(ctx context.Context, expression string, at time.Time) ([]
 
 // QueryWarned implements [promql.Warner]. It returns within the timeout, whatever the server does.
 func (c *Client) QueryWarned(ctx context.Context, expression string, at time.Time) ([]promql.Sample, []string, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.config.Timeout, fmt.Errorf("no answer within %v", c.config.Timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, c.config.Timeout, fmt.Errorf("no response within %v", c.config.Timeout))
 	defer cancel()
 	options := []promv1.Option{promv1.WithTimeout(c.config.Timeout)}
 	if c.config.Lookback > 0 {
@@ -140,7 +140,7 @@ func (c *Client) QueryWarned(ctx context.Context, expression string, at time.Tim
 		samples, err = samplesOf(value)
 	}
 	if err != nil {
-		return nil, warnings, fmt.Errorf("ask %s for %s: %w", c.config.URL, clip.Bytes(expression, maxText), brief(err))
+		return nil, warnings, fmt.Errorf("query %s for %s: %w", c.config.URL, clip.Bytes(expression, maxText), brief(err))
 	}
 	return samples, warnings, nil
 }
@@ -158,9 +158,9 @@ func samplesOf(value model.Value) ([]promql.Sample, error) {
 		for _, s := range v {
 			switch {
 			case s == nil:
-				return nil, errors.New("the answer has a series that is null")
+				return nil, errors.New("the response has a series that is null")
 			case s.Histogram != nil:
-				return nil, fmt.Errorf("the answer has native histograms, want numbers: take histogram_quantile or histogram_avg of them")
+				return nil, fmt.Errorf("the response has native histograms, must be numbers: use histogram_quantile or histogram_avg")
 			}
 			labels := make(map[string]string, len(s.Metric))
 			for name, text := range s.Metric {
@@ -171,9 +171,9 @@ func samplesOf(value model.Value) ([]promql.Sample, error) {
 		return samples, nil
 	}
 	if value == nil {
-		return nil, errors.New("the answer has no value")
+		return nil, errors.New("the response has no value")
 	}
-	return nil, fmt.Errorf("the answer is a %s, want an instant vector or a scalar", value.Type())
+	return nil, fmt.Errorf("the response is a %s, must be an instant vector or a scalar", value.Type())
 }
 
 // maxText bounds the length of a server's message or a query in an error.
