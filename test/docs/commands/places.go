@@ -97,6 +97,7 @@ var Places = []Place{
 	{Pages: `scheduler/replace`, Command: `.`, Test: installed},
 	{Command: `kubectl .*supercargo-kube-scheduler`, Test: installed},
 	{Command: `kubectl .*(--watch|-w)$`, Until: `.`},
+	{Pages: `openstack`, Command: `kubectl .* --from-literal=auth_url`, Replace: []string{"secret generic openstack ", "secret generic openstack-keys "}},
 	// The playground has a metrics adapter of its own, and the binding of another page.
 	{Command: `kubectl apply --server-side -k manifests/(adapter|replicas)`, Replace: []string{"--server-side", "--server-side --force-conflicts --dry-run=server"}},
 	{Pages: `dashboard`, Command: `kubectl create clusterrolebinding audit `, Replace: []string{"binding audit ", "binding audit-too "}},
