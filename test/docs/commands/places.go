@@ -59,7 +59,7 @@ var Places = []Place{
 	{Command: `apt-get `, Reason: privilege},
 	{Command: `hack/nodes/nodes.sh `, Reason: privilege + ": make e2e-nodes and make e2e-install run it"},
 	{Command: `go run ./test/e2e/install/up`, Test: installed},
-	{Command: `(git tag|for p in dist/release|gpg) `, Reason: published},
+	{Command: `(git tag |for p in dist/release|gpg )`, Reason: published},
 	{Command: `(npm|tar) `, Reason: "fetches a new version of a file of the repository"},
 
 	// The command line.
