@@ -1,7 +1,7 @@
 // Package policy has the named policies of the simulator. Each consists of a scheduler
 // configuration and a controller that decides about machines and moves. The policy supercargo runs
 // the decision of a NodeFleet, autoscaler/fleet/decide. The policies that it is compared with are
-// in the package baseline.
+// in the packages baseline and karpenter.
 package policy
 
 import (
@@ -14,6 +14,7 @@ import (
 
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/lab/baseline"
+	"supercargo.dev/supercargo/lab/karpenter"
 	"supercargo.dev/supercargo/lab/scenario"
 	"supercargo.dev/supercargo/lab/sim"
 	"supercargo.dev/supercargo/manifests"
@@ -23,7 +24,7 @@ import (
 // Names returns the names of all policies, the baseline first, except heats-H and standby-H, which
 // exist for every number H.
 func Names() []string {
-	return []string{"default", "most-allocated", "coca", "stratus", "htas", "supercargo"}
+	return []string{"default", "most-allocated", "coca", "stratus", "htas", "karpenter", "supercargo"}
 }
 
 // ByName returns a policy. The error for an unknown name lists the known ones.
@@ -34,6 +35,7 @@ func ByName(name string) (sim.Policy, error) {
 		"coca":           {Scheduler: bestFit, Controller: baseline.COCA},
 		"stratus":        {Scheduler: runtimeBins, Plugins: baseline.BinPlugins, Controller: baseline.Stratus},
 		"htas":           {Scheduler: timeBins(manifests.SchedulerConfig), Groups: true, Controller: baseline.HTAS},
+		"karpenter":      {Scheduler: stock, Controller: karpenterLike, Asks: true, Looks: promptly},
 		"supercargo":     {Scheduler: always(string(manifests.SchedulerConfig)), Controller: supercargo, Asks: true, Looks: promptly},
 	}[name]
 	if p, is, err := priced(name); is {
@@ -51,6 +53,9 @@ func ByName(name string) (sim.Policy, error) {
 	p.Name = name
 	return p, nil
 }
+
+// karpenterLike is Karpenter with one NodePool with its defaults, which holds all machines.
+func karpenterLike(*scenario.Scenario) sim.Controller { return karpenter.New(karpenter.Defaults()) }
 
 // promptly makes a controller run within a second of any event, the minimum interval between rounds
 // of a NodeFleet.
