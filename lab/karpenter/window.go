@@ -1,6 +1,7 @@
 package karpenter
 
 import (
+	"slices"
 	"time"
 
 	"supercargo.dev/supercargo/internal/cluster"
@@ -18,11 +19,13 @@ type window struct {
 	opened, last time.Time            // opened is zero while the window is closed
 }
 
-// observe records the pending pods. It reports whether the window closes now, and the time of the next change: 0 if no
-// pod is pending.
+// observe records the pending pods. It reports whether the window has closed since the last call, and the time until the
+// next change: 0 if no pod is pending.
+//
+// Cost: O(p log p) for p pending pods.
 func (w *window) observe(now time.Time, pending []cluster.Pod) (closes bool, wait time.Duration) {
-	closes = w.close(now) // before later pods extend it
 	seen := make(map[string]time.Time, len(pending))
+	var extends []time.Time
 	var next time.Time
 	for i := range pending {
 		p := &pending[i]
@@ -31,15 +34,20 @@ func (w *window) observe(now time.Time, pending []cluster.Pod) (closes bool, wai
 		switch {
 		case !known || since.After(at):
 			at = since
-			w.extend(at)
+			extends = append(extends, at)
 		case !at.Add(w.again).After(now):
 			at = at.Add(w.again)
-			w.extend(at)
+			extends = append(extends, at)
 		}
 		seen[p.Name] = at
 		next = earlier(next, at.Add(w.again))
 	}
 	w.seen = seen
+	slices.SortFunc(extends, time.Time.Compare)
+	for _, at := range extends {
+		closes = w.close(at) || closes
+		w.extend(at)
+	}
 	closes = w.close(now) || closes
 	if !w.opened.IsZero() {
 		next = earlier(next, w.end())
@@ -51,12 +59,10 @@ func (w *window) observe(now time.Time, pending []cluster.Pod) (closes bool, wai
 }
 
 func (w *window) extend(at time.Time) {
-	if w.opened.IsZero() || at.Before(w.opened) {
+	if w.opened.IsZero() {
 		w.opened = at
 	}
-	if at.After(w.last) {
-		w.last = at
-	}
+	w.last = at
 }
 
 // end returns when an open window closes.

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/lab/karpenter"
+	"supercargo.dev/supercargo/lab/planfile"
+)
+
+// draw draws pods and flavors. Prices follow sizes, with noise.
+func draw(r *rand.Rand) ([]planfile.Pod, []planfile.Flavor) {
+	var flavors []planfile.Flavor
+	for i := range 1 + r.IntN(12) {
+		cpu, ratio := int64(1)<<r.IntN(6), int64(2)<<r.IntN(3)
+		var f planfile.Flavor
+		f.Name, f.Arch = fmt.Sprintf("flavor-%02d", i), "amd64"
+		if r.IntN(4) == 0 {
+			f.Arch = "arm64"
+		}
+		f.Size = packing.Size{MilliCPU: cpu * 1000, MemoryBytes: cpu * ratio << 30}
+		f.MaxPods = new(int64(8 + r.IntN(110)))
+		f.MicroDollarsPerHour = cpu * (30_000 + 4_000*ratio) * int64(80+r.IntN(41)) / 100
+		flavors = append(flavors, f)
+	}
+	var pods []planfile.Pod
+	for i := range 1 + r.IntN(60) {
+		var p planfile.Pod
+		p.Name = fmt.Sprintf("pod-%03d", i)
+		p.Size = packing.Size{MilliCPU: 50 * int64(1+r.IntN(60)), MemoryBytes: 64 << 20 * int64(1+r.IntN(64))}
+		switch r.IntN(8) {
+		case 0:
+			p.Arch = "arm64"
+		case 1:
+			p.Arch = "amd64"
+		}
+		pods = append(pods, p)
+	}
+	return pods, flavors
+}
+
+// ours plans with the simulator's policy, and returns what it launches by flavor, its price in micro-dollars per hour
+// and the number of pods that fit nowhere.
+func ours(pods []planfile.Pod, flavors []planfile.Flavor) (machines map[string]int, price int64, unplaced int) {
+	var pending []cluster.Pod
+	for i := range pods {
+		p := cluster.Pod{Arch: pods[i].Arch}
+		p.Name, p.Size = pods[i].Name, pods[i].Size
+		pending = append(pending, p)
+	}
+	var sold []cluster.Flavor
+	for i := range flavors {
+		f := &flavors[i]
+		sold = append(sold, cluster.Flavor{Name: f.Name, Size: f.Size, MaxPods: f.MaxPods, Arch: f.Arch, MicroDollarsPerHour: f.MicroDollarsPerHour})
+	}
+	s := karpenter.Solve(pending, nil, sold, len(pods))
+	machines = map[string]int{}
+	for _, c := range s.Claims {
+		machines[c.Flavors[0].Name]++
+		price += c.Flavors[0].MicroDollarsPerHour
+	}
+	return machines, price, len(s.Unplaced)
+}
+
+// The policy karpenter of the simulator launches the same machines as Karpenter's own scheduler.
+func TestThePolicyLaunchesWhatKarpenterLaunches(t *testing.T) {
+	const cases = 200
+	for seed := range uint64(cases) {
+		pods, flavors := draw(rand.New(rand.NewPCG(seed, 0)))
+		theirs, err := solve(t.Context(), pods, flavors)
+		if err != nil {
+			t.Fatal(err)
+		}
+		machines, price, unplaced := ours(pods, flavors)
+		want := map[string]int{}
+		for _, m := range theirs.Machines {
+			want[m.Flavor] = m.Count
+		}
+		if fmt.Sprint(machines) != fmt.Sprint(want) || unplaced != len(theirs.Unplaceable) {
+			t.Errorf("seed %d: %d pods, %d flavors: machines %v for $%.4f, %d unplaced; Karpenter launches %v for $%.4f, %d unplaced",
+				seed, len(pods), len(flavors), machines, float64(price)/1e6, unplaced, want, theirs.PricePerHour, len(theirs.Unplaceable))
+		}
+	}
+}
