@@ -132,7 +132,7 @@ func (v *view) consolidate(m method, nodes []*cluster.Node) *command {
 			ordered[r.node.Name] = r.node.Phase == cluster.Ordered
 		}
 	}
-	s := solve(pods, rooms, v.flavors, v.most)
+	s := solve(pods, rooms, v.flavors, v.most, 1)
 	if len(s.Claims) > 1 || !served(s, nodes, ordered) {
 		return nil
 	}
@@ -152,7 +152,8 @@ func served(s Solution, nodes []*cluster.Node, ordered map[string]bool) bool {
 	for _, n := range nodes {
 		for i := range n.Pods {
 			name := n.Pods[i].Name
-			if ordered[s.Nodes[name]] || slices.Contains(s.Unplaced, name) {
+			node, placed := s.Nodes[name]
+			if ordered[node] || !placed && slices.Contains(s.Unplaced, name) {
 				return false
 			}
 		}

@@ -39,7 +39,7 @@ type Solution struct {
 //
 // Cost: O(p (n + f c)) for p pods, n nodes, f flavors and c claims, plus sorting.
 func Solve(pods []cluster.Pod, nodes []cluster.Node, flavors []cluster.Flavor, most int) Solution {
-	return solve(pods, roomsOf(nodes), byPrice(flavors), most)
+	return solve(pods, roomsOf(nodes), byPrice(flavors), most, len(pods))
 }
 
 // room is what a node has left.
@@ -90,8 +90,9 @@ func decreasing(a, b cluster.Pod) int {
 	)
 }
 
-// solve is [Solve] on prepared rooms, which it uses up, and on flavors by price.
-func solve(pods []cluster.Pod, rooms []room, flavors []*cluster.Flavor, most int) Solution {
+// solve is [Solve] on prepared rooms, which it uses up, and on flavors by price. It stops when it has more than enough
+// claims: the solution is then of no use.
+func solve(pods []cluster.Pod, rooms []room, flavors []*cluster.Flavor, most, enough int) Solution {
 	s := Solution{Nodes: make(map[string]string, len(pods))}
 	pods = slices.Clone(pods)
 	slices.SortFunc(pods, decreasing)
@@ -105,6 +106,9 @@ func solve(pods []cluster.Pod, rooms []room, flavors []*cluster.Flavor, most int
 		}
 		if !s.addToClaim(p) && !s.addClaim(p, flavors, most) {
 			s.Unplaced = append(s.Unplaced, p.Name)
+		}
+		if len(s.Claims) > enough {
+			break
 		}
 	}
 	return s

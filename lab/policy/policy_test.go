@@ -56,6 +56,7 @@ var moved = map[string]struct{ migrates, evicts, movesServices, loses, mixes boo
 	"coca":           {evicts: true, movesServices: true, loses: true, mixes: true},
 	"stratus":        {migrates: true, mixes: true},
 	"htas":           {migrates: true},
+	"karpenter":      {evicts: true, movesServices: true, loses: true, mixes: true},
 	"supercargo":     {migrates: true, evicts: true, movesServices: true, mixes: true},
 }
 
@@ -121,7 +122,7 @@ func TestAnUnknownPolicyIsRefusedWithTheKnownOnes(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"", "Default", "heats"} {
 		_, err := ByName(name)
-		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("no policy is called %q, want one of default, most-allocated, coca, stratus, htas, supercargo", name)) {
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("no policy is called %q, want one of default, most-allocated, coca, stratus, htas, karpenter, supercargo", name)) {
 			t.Errorf("policy %q: error %v, want the names of all", name, err)
 		}
 	}

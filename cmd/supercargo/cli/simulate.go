@@ -67,6 +67,7 @@ Policies that run by default:
   most-allocated  the same, with the MostAllocated score
   coca, stratus, htas
                   as published
+  karpenter       stock kube-scheduler, and Karpenter's documented algorithm with its defaults
   supercargo      Supercargo's defaults
 
 Policies to name with --policy:
@@ -82,7 +83,7 @@ The same scenario, seed and policy give the same figures on every machine.`,
 		Example: `  supercargo simulate -f scenario.yaml
 
   # Simulate a recording of a cluster
-  supercargo simulate -f week.csv --policy default,htas,supercargo
+  supercargo simulate -f week.csv --policy default,karpenter,supercargo
 
   # Compare two policies over ten seeds, as JSON
   supercargo simulate -f scenario.yaml --policy default,supercargo --repeat 10 -o json

@@ -47,14 +47,11 @@ func draw(r *rand.Rand) ([]planfile.Pod, []planfile.Flavor) {
 func ours(pods []planfile.Pod, flavors []planfile.Flavor) (machines map[string]int, price int64, unplaced int) {
 	var pending []cluster.Pod
 	for i := range pods {
-		p := cluster.Pod{Arch: pods[i].Arch}
-		p.Name, p.Size = pods[i].Name, pods[i].Size
-		pending = append(pending, p)
+		pending = append(pending, pods[i].Pod)
 	}
 	var sold []cluster.Flavor
 	for i := range flavors {
-		f := &flavors[i]
-		sold = append(sold, cluster.Flavor{Name: f.Name, Size: f.Size, MaxPods: f.MaxPods, Arch: f.Arch, MicroDollarsPerHour: f.MicroDollarsPerHour})
+		sold = append(sold, flavors[i].Flavor.Flavor)
 	}
 	s := karpenter.Solve(pending, nil, sold, len(pods))
 	machines = map[string]int{}
