@@ -248,46 +248,37 @@ func TestNoPodIsEvictedForANodeThatIsNotReady(t *testing.T) {
 
 func TestSeveralNodesAreReplacedByOneThatIsCheaper(t *testing.T) {
 	f := flavors()
-	l, m, s := f[1], f[2], f[3]
+	l, m, small := f[1], f[2], f[3]
 	half := func(name string, f cluster.Flavor) cluster.Node {
 		return nodeOf(name, f, cluster.Ready, podOf("p-"+name, f.Size.MilliCPU/2, 1))
 	}
+	light := func(name string) cluster.Node { return nodeOf(name, l, cluster.Ready, podOf("p-"+name, 600, 1)) }
 	several := Defaults()
 	several.BudgetPercent = 100
 	for _, tc := range []struct {
 		name  string
 		nodes []cluster.Node
-		// bought is the machine bought instead; of is those removed with it.
-		bought, of string
+		want  []string
 	}{
-		{"two halves make a whole of the next size", []cluster.Node{half("n1", m), half("n2", m)}, "", ""}, // keeping one is the same
-		{"the replacement is none of the nodes' flavors", []cluster.Node{half("n1", l), half("n2", s)}, "", ""},
-		{"three small ones", []cluster.Node{
-			nodeOf("n1", l, cluster.Ready, podOf("a", 600, 1)), nodeOf("n2", l, cluster.Ready, podOf("b", 600, 1)), nodeOf("n3", l, cluster.Ready, podOf("c", 600, 1)),
-		}, "m", "n1 n2 n3"},
+		{"three by one", []cluster.Node{light("n1"), light("n2"), light("n3")},
+			[]string{"15s buy m for []", "15s cordon n1", "15s cordon n2", "15s cordon n3", "46s evict n1", "46s evict n2", "46s evict n3"}},
+		{"not by one of their own flavors: keeping that node is the same", []cluster.Node{half("n1", m), half("n2", m)},
+			[]string{"15s evict n1"}},
+		{"nor by one that costs as much as that", []cluster.Node{half("n1", l), half("n2", small)},
+			[]string{"15s buy m for []", "15s cordon n1", "46s evict n1"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := New(several)
-			v := c.view(start, &cluster.State{Nodes: tc.nodes, Flavors: f, MaxNodes: 20})
-			// All nodes must leave: those that remain have no room.
-			got := v.consolidate(multiNode, v.used)
-			if got != nil && len(got.flavors) > 0 {
-				got = withoutSame(got)
-			}
-			if (got == nil) != (tc.bought == "") {
-				t.Fatalf("command %+v", got)
-			}
-			if got != nil && (got.flavors[0].Name != tc.bought || strings.Join(got.names(), " ") != tc.of) {
-				t.Errorf("%s instead of %v, want %s instead of %s", got.flavors[0].Name, got.names(), tc.bought, tc.of)
-			}
+			w := worldOf(t, several, tc.nodes...)
+			w.want(300*second, tc.want...)
 		})
 	}
-	nodes := slices.Clone([]cluster.Node{
-		nodeOf("n1", l, cluster.Ready, podOf("a", 600, 1)), nodeOf("n2", l, cluster.Ready, podOf("b", 600, 1)), nodeOf("n3", l, cluster.Ready, podOf("c", 600, 1)),
-	})
-	w := worldOf(t, several, nodes...)
-	w.want(47*second, "15s buy m for []", "15s cordon n1", "15s cordon n2", "15s cordon n3", "46s evict n1", "46s evict n2", "46s evict n3")
-	w.want(300 * second)
+}
+
+func TestNodesThatWaitForTheirReplacementCountAgainstTheBudget(t *testing.T) {
+	dear := flavorOf("dear", 8, 32, 999)
+	w := worldOf(t, Defaults(), nodeOf("n1", dear, cluster.Ready, podOf("a", 7000, 1)), nodeOf("n2", dear, cluster.Ready, podOf("b", 7000, 1)))
+	w.want(60*second, "15s buy xl for []", "15s cordon n1", "46s evict n1")
+	w.want(300*second, "71s buy xl for []", "71s cordon n2", "102s evict n2")
 }
 
 // The nodes with the highest price for each pod go first.
