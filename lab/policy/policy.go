@@ -35,7 +35,7 @@ func ByName(name string) (sim.Policy, error) {
 		"coca":           {Scheduler: bestFit, Controller: baseline.COCA},
 		"stratus":        {Scheduler: runtimeBins, Plugins: baseline.BinPlugins, Controller: baseline.Stratus},
 		"htas":           {Scheduler: timeBins(manifests.SchedulerConfig), Groups: true, Controller: baseline.HTAS},
-		"karpenter":      {Scheduler: stock, Controller: karpenterLike, Asks: true, Looks: promptly},
+		"karpenter":      {Scheduler: stock, Controller: karpenterLike, KeepsNever: true, Looks: promptly},
 		"supercargo":     {Scheduler: always(string(manifests.SchedulerConfig)), Controller: supercargo, Asks: true, Looks: promptly},
 	}[name]
 	if p, is, err := priced(name); is {

@@ -240,7 +240,7 @@ func TestThePolicyConsolidatesAsKarpenterDoes(t *testing.T) {
 	removed, replaced, several := 0, 0, 0
 	for seed := range uint64(cases) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		_, flavors := draw(r)
+		_, flavors := draw(r, 1)
 		var sold []cluster.Flavor
 		for i := range flavors {
 			sold = append(sold, flavors[i].Flavor.Flavor)
