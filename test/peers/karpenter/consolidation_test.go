@@ -141,10 +141,13 @@ func decisionOf(c disruption.Command, byName map[string]planfile.Flavor) decisio
 	return d
 }
 
-// nodePool is one with the defaults, which is ready.
+// nodePool is one with the defaults and without spot machines, which is ready.
 func nodePool() *v1.NodePool {
 	p := &v1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: pool, UID: pool}}
 	p.Spec.Template.Spec.NodeClassRef = &v1.NodeClassReference{Group: v1alpha1.Group, Kind: "TestNodeClass", Name: "class"}
+	p.Spec.Template.Spec.Requirements = []v1.NodeSelectorRequirementWithMinValues{
+		{Key: v1.CapacityTypeLabelKey, Operator: corev1.NodeSelectorOpIn, Values: []string{v1.CapacityTypeOnDemand}},
+	}
 	p.Spec.Disruption.ConsolidationPolicy = v1.ConsolidationPolicyWhenEmptyOrUnderutilized
 	p.Spec.Disruption.ConsolidateAfter = v1.NillableDuration{Duration: new(time.Duration)}
 	for _, c := range []string{v1.ConditionTypeValidationSucceeded, v1.ConditionTypeNodeClassReady, v1.ConditionTypeNodeRegistrationHealthy} {
