@@ -71,6 +71,7 @@ Policies that run by default:
   supercargo      Supercargo's defaults
 
 Policies to name with --policy:
+  karpenter-AFTER Karpenter with consolidateAfter AFTER, such as 5m, in place of 0s
   heats-H         weighs energy against runtime with weight H, from 0 (runtime only) to 1
                   (energy only). It learns from probes of the machines, and migrates running
                   pods to better machines
