@@ -74,7 +74,7 @@ func New(s Settings) *Controller {
 }
 
 // Decide returns the purchases and removals of one moment. It buys nothing for which no pod waits or that replaces
-// nothing dearer. Without a change, repeating it buys nothing more. now must not go back.
+// nothing dearer. Repeated at the same time, it does nothing more. now must not go back.
 //
 // Cost: O(n) for n nodes and pending pods, plus [Solve] when the window closes, plus one [Solve] for each under-used
 // node and O(log n) for several together in each round of consolidation.
