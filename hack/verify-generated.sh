@@ -10,6 +10,7 @@ generated() {
 		find manifests -type f
 		echo lab/playground/cluster-api.yaml.gz
 		echo docs/exported-metrics.md
+		find docs/reference -type f
 	} | sort
 }
 

@@ -95,7 +95,9 @@ type script struct {
 	// standby enables it in a fixed cluster too.
 	standby bool
 	// asks makes pods move only as they declare.
-	asks  bool
+	asks bool
+	// keeps makes pods stay that declare never to be moved.
+	keeps bool
 	looks []look
 }
 
@@ -137,7 +139,7 @@ func (c *script) times() []time.Duration {
 // policy returns a policy that packs by best fit and executes the script.
 func (c *script) policy() sim.Policy {
 	p := fixed(manifests.InOrderSchedulerConfig)
-	p.Controller, p.Asks = func(*scenario.Scenario) sim.Controller { return c }, c.asks
+	p.Controller, p.Asks, p.KeepsNever = func(*scenario.Scenario) sim.Controller { return c }, c.asks, c.keeps
 	return p
 }
 

@@ -79,6 +79,9 @@ type Policy struct {
 	Looks func(*scenario.Scenario) time.Duration
 	// Asks means that pods are moved only as they declare. Other policies ignore the declarations.
 	Asks bool
+	// KeepsNever means that pods that declare never to be moved stay, and that other declarations are
+	// ignored. Asks includes it.
+	KeepsNever bool
 }
 
 // classOf returns the class of an initial machine under the policy.

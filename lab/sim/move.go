@@ -13,15 +13,17 @@ import (
 	"supercargo.dev/supercargo/internal/runtimes"
 )
 
-// empty executes a drain.
+// empty executes a drain. It also drains a node that is only cordoned.
 func (e *engine) empty(d cluster.Drain) error {
 	m := e.machine(d.Node)
-	if m == nil || m.node == nil || m.drain != nil || len(m.coming) > 0 {
+	if m == nil || m.node == nil || m.drain != nil && (!m.drain.cordonOnly || d.CordonOnly) || len(m.coming) > 0 {
 		return fmt.Errorf("%w: empty %s, which is not a node or has pods moving to it", errPlan, d.Node)
 	}
+	if m.drain == nil {
+		e.cordon(m, true)
+		e.count("drains")
+	}
 	m.drain = &drain{reason: d.Reason, until: e.now + d.Until, waits: d.Method == cluster.Wait, cordonOnly: d.CordonOnly}
-	e.cordon(m, true)
-	e.count("drains")
 	if d.Replacement != nil {
 		replacement, err := e.buy(*d.Replacement)
 		if err != nil {

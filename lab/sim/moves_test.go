@@ -126,6 +126,18 @@ func TestAClosedMachineIsOpenedAgainWhilePodsLeaveIt(t *testing.T) {
 	h.tells(t, "medium-0", "0s asked for", "0s ready")
 }
 
+func TestAClosedMachineIsEmptiedLater(t *testing.T) {
+	t.Parallel()
+	closed := cluster.Plan{Drains: []cluster.Drain{{Node: "medium-0", Method: cluster.Wait, CordonOnly: true}}}
+	c := &script{plans: plans{20 * s: closed, 40 * s: evict("medium-0")}}
+	h := simulate(t, scene(pair), c, job("job", 4*gi, 0, 100*s), job("early", gi, 0, 30*s))
+	h.tells(t, "job", "0s started: medium-0", "40s evicted: medium-0", "40s started: wide-0", "2m20s ended: wide-0")
+	h.tells(t, "medium-0", "0s asked for", "0s ready", "40s asked to go")
+	if h.Evictions != 1 || h.LostWork != 40*s || h.Events["drains"] != 1 {
+		t.Errorf("counts %s, %d drains", h.counts(), h.Events["drains"])
+	}
+}
+
 func TestAReplacementTakesThePodsThatAreStillThere(t *testing.T) {
 	t.Parallel()
 	sc := scene(func(sc *scenario.Scenario) { sc.Nodes, sc.Horizon = []scenario.Nodes{nodes("wide", 1)}, 20*m })

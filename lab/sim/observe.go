@@ -104,8 +104,11 @@ func (e *engine) seenPod(r *running) cluster.Pod {
 		p.Runtime, p.Overdue, p.Ran = max(0, r.expected-e.now), max(0, e.now-r.expected), slowed(e.lose(r), r.on.flavor.Speed)
 		p.Guessed = runtimes.EstimateOf(r.object, e.learner, runtimes.Default).Source == runtimes.FromDefault
 	}
-	if e.input.Policy.Asks {
+	switch policy := e.input.Policy; {
+	case policy.Asks:
 		e.consent(r, &p)
+	case policy.KeepsNever && r.pod.Migration == scenario.MoveNever:
+		p.Fixed = true
 	}
 	return p
 }

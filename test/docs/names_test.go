@@ -217,6 +217,9 @@ func TestEveryFlagOfThePagesExists(t *testing.T) {
 	s := readSource(t)
 	found := 0
 	for _, p := range pages(t) {
+		if p.name == "docs/reference/options.md" { // written from the help of the programs
+			continue
+		}
 		for i, line := range strings.Split(p.text, "\n") {
 			for _, match := range flagInPage.FindAllStringSubmatch(line, -1) {
 				found++

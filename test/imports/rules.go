@@ -56,6 +56,7 @@ var pure = []string{
 	"internal/text/dollars",
 	"internal/text/jsondoc",
 	"lab/bound",
+	"lab/karpenter",
 	"lab/outcome",
 	"lab/planfile",
 	"lab/replicas/loop",

@@ -67,9 +67,11 @@ Policies that run by default:
   most-allocated  the same, with the MostAllocated score
   coca, stratus, htas
                   as published
+  karpenter       stock kube-scheduler, and Karpenter's documented algorithm with its defaults
   supercargo      Supercargo's defaults
 
 Policies to name with --policy:
+  karpenter-AFTER Karpenter with consolidateAfter AFTER, such as 5m, in place of 0s
   heats-H         weighs energy against runtime with weight H, from 0 (runtime only) to 1
                   (energy only). It learns from probes of the machines, and migrates running
                   pods to better machines
@@ -82,7 +84,7 @@ The same scenario, seed and policy give the same figures on every machine.`,
 		Example: `  supercargo simulate -f scenario.yaml
 
   # Simulate a recording of a cluster
-  supercargo simulate -f week.csv --policy default,htas,supercargo
+  supercargo simulate -f week.csv --policy default,karpenter,supercargo
 
   # Compare two policies over ten seeds, as JSON
   supercargo simulate -f scenario.yaml --policy default,supercargo --repeat 10 -o json

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"supercargo.dev/supercargo/test/docs/commands"
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
 	"supercargo.dev/supercargo/test/e2e/nodes/workload"
 )
@@ -33,6 +34,7 @@ func TestSupercargoIsInstalledUsedUpgradedAndRemoved(t *testing.T) {
 	s.importImages()
 	before := s.nodeStates()
 	s.part("helm installs everything and every pod is ready", (*site).installed)
+	s.part("the runbooks' commands about running pods work", (*site).runbookCommands)
 	s.part("the default scheduler is replaced", (*site).schedulerIsReplaced)
 	s.part("a Job is moved by kubectl drain and counts no failure", (*site).jobIsDrained)
 	s.part("the stock scheduler comes back", (*site).schedulerGoesBack)
@@ -298,4 +300,57 @@ spec: {podName: ` + s.get("{.items[0].metadata.name}", "pods", "-l", "job-name=l
 	if crds := s.kubectl("get", "crds"); !strings.Contains(crds, "migrations.supercargo.dev") {
 		s.Error("the kinds have gone with the releases")
 	}
+}
+
+// runbookCommands runs the commands of the documentation that read logs and Leases, or connect to pods: they need pods
+// that run.
+func (s *site) runbookCommands() {
+	ran := 0
+	for _, pattern := range []string{"docs/*.md", "docs/runbooks/*.md"} {
+		files, err := filepath.Glob(filepath.Join(project, pattern))
+		if err != nil {
+			s.Fatal(err)
+		}
+		for _, file := range files {
+			all, err := commands.Read(project, filepath.Join(filepath.Dir(pattern), filepath.Base(file)))
+			if err != nil {
+				s.Fatal(err)
+			}
+			for _, c := range all {
+				if place := commands.Of(c); place != nil && place.Kubeadm {
+					ran++
+					s.runs(c, place)
+				}
+			}
+		}
+	}
+	if ran < 20 {
+		s.Errorf("only %d commands were run", ran)
+	}
+}
+
+// runs runs a command of a page. One that does not end by itself runs for some seconds.
+func (s *site) runs(c commands.Command, place *commands.Place) {
+	s.Helper()
+	text, _, _ := strings.Cut(strings.TrimSuffix(c.Text, " &"), " | grep ") // grep fails if it finds nothing
+	text = strings.NewReplacer("NAMESPACE", "default", "POOL", "pool", "NODE", s.Nodes[0].Name, "POD", s.podFor(c.Text), "--previous", "").Replace(text)
+	if place.Until != "" {
+		text = "timeout 5 " + text + "; test $? -eq 124"
+	}
+	if out, err := s.try("bash", "-c", text); err != nil {
+		s.Errorf("%s: %v\n%s", c, err, out)
+	}
+}
+
+// podFor returns the pod that POD stands for in a command: one of the namespace that the command names.
+func (s *site) podFor(text string) string {
+	s.Helper()
+	for namespace, program := range map[string]string{
+		"supercargo-agent": "supercargo-node-agent", "supercargo-meter": "supercargo-node-meter", "supercargo-system": "supercargo-metrics-adapter",
+	} {
+		if strings.Contains(text, "-n "+namespace+" ") && strings.Contains(text, " POD") {
+			return s.get("{.items[0].metadata.name}", "pods", "-n", namespace, "-l", "app.kubernetes.io/name="+program)
+		}
+	}
+	return ""
 }
