@@ -82,6 +82,7 @@ var Places = []Place{
 	{Command: `node-agent meter `, Test: "TestTheMeterThatAsksPrometheusStartsWithItsFlags"},
 
 	// Helm. The playground has the kinds already, so that the commands that take objects over run there.
+	{Pages: `nodefleet`, Command: `kubectl --(context|kubeconfig) |helm --kube-context |export `, Test: installed},
 	{Command: `helm install (supercargo-crds )?\S+( manifests/helm/supercargo)?( --namespace supercargo-system --create-namespace.*)?$`, Test: installed},
 	{Command: `helm rollback `, Replace: []string{"REVISION", "1"}},
 

@@ -67,7 +67,7 @@ type management struct {
 // docs/nodefleet.md, and goes back.
 func (s *site) fleetBuysElsewhere() {
 	m := s.newManagement()
-	m.documented("machines=default\n")
+	m.documented("export machines=default\n")
 	s.ready()
 	s.apply(boughtFleet)
 	s.says("True Reconciled", `{.status.conditions[?(@.type=="Ready")].status} {.status.conditions[?(@.type=="Ready")].reason}`, "nodefleet", boughtPool)
