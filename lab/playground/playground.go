@@ -108,6 +108,13 @@ type Options struct {
 	// every 15 s, as in other clusters.
 	AutoscalerPeriod time.Duration
 
+	// AuditPolicy is an audit.k8s.io Policy in YAML or JSON. The API server then writes its
+	// audit log to [Playground.AuditLogPath], one event a line. Nil means no audit log.
+	AuditPolicy []byte
+
+	// EtcdQuotaBytes is the size of its data at which etcd refuses writes. 0 means 4 GiB.
+	EtcdQuotaBytes int64
+
 	// Log gets a copy of what goes to the files in Dir/logs. Nil means no copy.
 	Log io.Writer
 }
