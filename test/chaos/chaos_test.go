@@ -48,7 +48,7 @@ func TestNothingIsLostWhateverFails(t *testing.T) {
 		r.Broken = append(r.Broken, line)
 		t.Errorf("%s (repeat with CHAOS_SEED=%d)", line, *seedFlag)
 	}
-	if wrong := w.settled(); wrong != "" {
+	if wrong := w.settled(time.Now()); wrong != "" {
 		t.Fatalf("the cluster does not work before anything has gone wrong: %s", wrong)
 	}
 	k := w.begin(nil)
@@ -102,7 +102,7 @@ func (s *striker) faults(ctx context.Context, r *report, fails func(string, ...a
 		}
 		over := time.Now()
 		s.events.note("over", map[string]any{"fault": f.String()})
-		wrong := s.settled()
+		wrong := s.settled(over)
 		took := time.Since(over).Seconds()
 		s.events.note("settled", map[string]any{"fault": f.String(), "seconds": took, "wrong": wrong})
 		s.Logf("%v: settled after %.0f s %s", f, took, wrong)

@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/test/chaos/fault"
 	"supercargo.dev/supercargo/test/chaos/ledger"
 )
 
@@ -49,11 +48,11 @@ func (w *world) now(ctx context.Context) (*ledger.Final, error) {
 	return &ledger.Final{Nodes: nodes.Items, Pods: pods.Items, Jobs: jobs.Items, Deployments: deployments.Items, Migrations: migrations.Items}, errors.Join(errs...)
 }
 
-// settled waits until every program has a leader, every replica runs, and nothing has lasted
-// for too long. It returns what is still wrong.
-func (w *world) settled() string {
+// settled waits until every program has a leader that has renewed its Lease since a fault was
+// over, every replica runs, and nothing has lasted for too long. It returns what is still wrong.
+func (w *world) settled(over time.Time) string {
 	return w.poll(settlePatience, func(ctx context.Context) string {
-		wrong := w.leaderless(ctx)
+		wrong := w.leaderless(ctx, over)
 		for _, r := range w.replicas() {
 			if !r.alive() {
 				wrong = append(wrong, r.name+" does not run")
@@ -67,8 +66,9 @@ func (w *world) settled() string {
 	})
 }
 
-// leaderless returns which programs have no leader of ours.
-func (w *world) leaderless(ctx context.Context) (wrong []string) {
+// leaderless returns which programs have no leader of ours, or one that has not renewed its
+// Lease since a time.
+func (w *world) leaderless(ctx context.Context, since time.Time) (wrong []string) {
 	for _, p := range w.programs {
 		if p.lease == "" {
 			continue
@@ -78,7 +78,7 @@ func (w *world) leaderless(ctx context.Context) (wrong []string) {
 			wrong = append(wrong, err.Error())
 			continue
 		}
-		if renewed := lease.Spec.RenewTime; renewed == nil || time.Since(renewed.Time) > fault.Lease || time.Since(w.leader(p).proxy.Renewed()) > fault.Lease {
+		if renewed := lease.Spec.RenewTime; renewed == nil || renewed.Time.Before(since) || !w.leader(p).proxy.Renewed().After(since) {
 			wrong = append(wrong, "nobody leads "+p.name)
 		}
 	}

@@ -68,7 +68,7 @@ type series struct {
 func TestMemoryGoroutinesAndWatchesStayFlat(t *testing.T) {
 	w := start(t)
 	t.Logf("seed %d; events and logs in %s", *seedFlag, w.out)
-	if wrong := w.settled(); wrong != "" {
+	if wrong := w.settled(time.Now()); wrong != "" {
 		t.Fatalf("the cluster does not work: %s", wrong)
 	}
 	r := &soakReport{Seed: *seedFlag, Restarts: map[string]int{}}
