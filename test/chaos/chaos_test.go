@@ -65,6 +65,10 @@ func TestNothingIsLostWhateverFails(t *testing.T) {
 	if wrong := w.released(); wrong != "" {
 		fails("not all is released within %v: %s", releasePatience, wrong)
 	}
+	k.insist(t.Context(), k.everywhere())
+	if wrong := w.rest(); wrong != "" {
+		fails("not every node takes pods again within %v: %s", restPatience, wrong)
+	}
 	r.Jobs, r.Services = k.sums.Jobs, k.sums.Services
 	w.count(r, fails)
 	for _, wrong := range w.stopPrograms() {

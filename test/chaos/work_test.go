@@ -165,6 +165,20 @@ func (k *work) job() client.Object {
 	}
 }
 
+// everywhere makes a Job with a pod for each node that belongs to no NodeFleet, which it fills:
+// each must take pods again.
+func (k *work) everywhere() *batchv1.Job {
+	job := k.job().(*batchv1.Job)
+	job.Name = "everywhere"
+	pods := int32(len(nodes()))
+	job.Spec.Parallelism, job.Spec.Completions = &pods, &pods
+	t := &job.Spec.Template
+	t.Annotations = map[string]string{v1alpha1.AnnotationMigration: v1alpha1.MigrationNever, v1alpha1.AnnotationRuntime: "10s"}
+	t.Spec.NodeSelector = map[string]string{labelOwn: "true"}
+	t.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2500m"), corev1.ResourceMemory: resource.MustParse("1Gi")}
+	return job
+}
+
 // service makes a Deployment that is there for a while.
 func (k *work) service() client.Object {
 	t := template(k.serves, v1alpha1.MigrationCheckpoint, v1alpha1.MigrationRestart)

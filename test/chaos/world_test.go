@@ -61,6 +61,8 @@ const (
 	home, space = "supercargo-system", "work"
 	// labelAgent says which agent plays a node.
 	labelAgent = "chaos/agent"
+	// labelOwn is on the nodes that belong to no NodeFleet.
+	labelOwn = "chaos/own"
 	// startUp is how long a machine takes from its order to its Node.
 	startUp = 6 * time.Second
 	// stretch is by how much longer than those of the demo the waits of the NodeFleet are.
@@ -85,7 +87,7 @@ func nodes() (all []playground.NodeSpec) {
 	for i := range 4 {
 		all = append(all, playground.NodeSpec{
 			Name: fmt.Sprintf("own-%d", i), CPU: "3", Memory: "12Gi",
-			Labels:      map[string]string{labelAgent: string("ab"[i%2])},
+			Labels:      map[string]string{labelAgent: string("ab"[i%2]), labelOwn: "true"},
 			Annotations: map[string]string{v1alpha1.AnnotationPricePerHour: "0.15"},
 		})
 	}

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -45,7 +46,7 @@ func (f *Final) Unsettled(now time.Time, p Patience) (all []string) {
 	}
 	for i := range f.Nodes {
 		if n := &f.Nodes[i]; n.DeletionTimestamp == nil {
-			if mark, is := drain.MarkOf(n); is && now.Sub(mark.Since) > p.Drain {
+			if mark, is := drain.MarkOf(n); is && f.used(n.Name) && now.Sub(mark.Since) > p.Drain {
 				all = append(all, fmt.Sprintf("node %s is drained by %s since %s", n.Name, mark.Owner, clock(mark.Since)))
 			}
 			if !ready(n) {
@@ -58,7 +59,10 @@ func (f *Final) Unsettled(now time.Time, p Patience) (all []string) {
 
 // Broken returns what must not be once all work is done and everything has come to rest: a pod
 // of a Job that failed, a Job or a service that lacks pods, a Migration that has not ended or
-// left its pod frozen, a node that is cordoned or marked.
+// left its pod frozen, a node that is cordoned.
+//
+// A node that the descheduler has emptied stays cordoned and marked, until a pod that fits there
+// is pending: that is what it is meant to do.
 func (f *Final) Broken() (all []string) {
 	for i := range f.Jobs {
 		all = append(all, brokenJob(&f.Jobs[i])...)
@@ -74,12 +78,19 @@ func (f *Final) Broken() (all []string) {
 	}
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
-		_, marked := n.Annotations[v1alpha1.AnnotationDraining]
-		if marked || n.Spec.Unschedulable {
+		mark, marked := drain.MarkOf(n)
+		if emptied := marked && n.Spec.Unschedulable && mark.Owner == drain.Descheduler && !f.used(n.Name); !emptied && (marked || n.Spec.Unschedulable) {
 			all = append(all, fmt.Sprintf("node left cordoned: %s, unschedulable %t, %s %q", n.Name, n.Spec.Unschedulable, v1alpha1.AnnotationDraining, n.Annotations[v1alpha1.AnnotationDraining]))
 		}
 	}
 	return all
+}
+
+// used reports whether a node has a pod that has not ended.
+func (f *Final) used(node string) bool {
+	return slices.ContainsFunc(f.Pods, func(p corev1.Pod) bool {
+		return p.Spec.NodeName == node && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
+	})
 }
 
 func brokenJob(j *batchv1.Job) (all []string) {

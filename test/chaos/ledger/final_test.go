@@ -25,6 +25,10 @@ func node(name string, cordoned bool, mark string) corev1.Node {
 	return n
 }
 
+func on(node string, phase corev1.PodPhase) corev1.Pod {
+	return corev1.Pod{ObjectMeta: meta("p"), Spec: corev1.PodSpec{NodeName: node}, Status: corev1.PodStatus{Phase: phase}}
+}
+
 func migration(name string, phase v1alpha1.MigrationPhase, source *v1alpha1.SourceReport) v1alpha1.Migration {
 	return v1alpha1.Migration{ObjectMeta: meta(name), Spec: v1alpha1.MigrationSpec{PodName: "p"}, Status: v1alpha1.MigrationStatus{Phase: phase, Source: source}}
 }
@@ -47,7 +51,7 @@ func TestWhatIsBrokenInTheEndIsNamed(t *testing.T) {
 		return &v1alpha1.SourceReport{Step: step, FrozenAt: &at, ThawedAt: thawed}
 	}
 	whole := Final{
-		Nodes: []corev1.Node{node("open", false, "")}, Jobs: []batchv1.Job{job("done", 2, 0, true)}, Deployments: []appsv1.Deployment{service("whole", 2, 2)},
+		Nodes: []corev1.Node{node("open", false, ""), node("emptied", true, "Descheduler/2026-11-27T12:00:00Z")}, Pods: []corev1.Pod{on("emptied", corev1.PodSucceeded)}, Jobs: []batchv1.Job{job("done", 2, 0, true)}, Deployments: []appsv1.Deployment{service("whole", 2, 2)},
 		Migrations: []v1alpha1.Migration{
 			migration("moved", v1alpha1.MigrationSucceeded, frozen(v1alpha1.SourceKilled, nil)), migration("refused", v1alpha1.MigrationRefused, nil),
 			migration("thawed", v1alpha1.MigrationRolledBack, frozen(v1alpha1.SourceThawed, &at)), migration("early", v1alpha1.MigrationRolledBack, nil),
@@ -55,15 +59,18 @@ func TestWhatIsBrokenInTheEndIsNamed(t *testing.T) {
 	}
 	expect(t, "all is well", whole.Broken())
 	broken := Final{
-		Nodes: []corev1.Node{node("cordoned", true, ""), node("marked", false, "all/2026-11-27T12:00:00Z")},
-		Jobs:  []batchv1.Job{job("failed", 2, 1, true), job("stuck", 1, 0, false)}, Deployments: []appsv1.Deployment{service("fewer", 1, 1), service("more", 3, 2)},
+		Nodes: []corev1.Node{
+			node("cordoned", true, ""), node("marked", false, "Descheduler/2026-11-27T12:00:00Z"), node("used", true, "Descheduler/2026-11-27T12:00:00Z"), node("fleet's", true, "all/2026-11-27T12:00:00Z"),
+		},
+		Pods: []corev1.Pod{on("used", corev1.PodRunning)},
+		Jobs: []batchv1.Job{job("failed", 2, 1, true), job("stuck", 1, 0, false)}, Deployments: []appsv1.Deployment{service("fewer", 1, 1), service("more", 3, 2)},
 		Migrations: []v1alpha1.Migration{migration("stuck", v1alpha1.MigrationMoving, nil), migration("frozen", v1alpha1.MigrationRolledBack, frozen(v1alpha1.SourceFrozen, nil))},
 	}
 	expect(t, "all is broken", broken.Broken(),
 		"Job work/failed counts 1 failed pods", "Job work/stuck has 1 of 2 pods succeeded",
 		"Deployment work/fewer has 1 pods, 1 of them ready, and wants 2", "Deployment work/more has 3 pods",
 		"Migration work/stuck of pod p is Moving", "Migration work/frozen of pod p is rolled back, and its pod was frozen and not thawed",
-		"node left cordoned: cordoned", "node left cordoned: marked")
+		"node left cordoned: cordoned", "node left cordoned: marked", "node left cordoned: used", "node left cordoned: fleet's")
 }
 
 func TestWhatLastsForTooLongIsNotSettled(t *testing.T) {
@@ -71,7 +78,8 @@ func TestWhatLastsForTooLongIsNotSettled(t *testing.T) {
 	silent := node("silent", false, "")
 	silent.Status.Conditions[0].Status = corev1.ConditionUnknown
 	f := Final{
-		Pods: []corev1.Pod{pending, bound}, Nodes: []corev1.Node{node("drained", true, "all/2026-11-27T12:00:00Z"), silent},
+		Pods:       []corev1.Pod{pending, bound, on("drained", corev1.PodRunning)},
+		Nodes:      []corev1.Node{node("drained", true, "all/2026-11-27T12:00:00Z"), node("emptied", true, "Descheduler/2026-11-27T12:00:00Z"), silent},
 		Migrations: []v1alpha1.Migration{migration("moves", v1alpha1.MigrationMoving, nil), migration("moved", v1alpha1.MigrationSucceeded, nil)},
 	}
 	p := Patience{Pending: time.Minute, Migration: 2 * time.Minute, Drain: 3 * time.Minute}
