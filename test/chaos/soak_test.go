@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,13 +27,19 @@ type measure struct {
 }
 
 var measures = []measure{
-	{"process_resident_memory_bytes", 0.2, 8 << 20},
-	{"go_goroutines", 0.15, 10},
+	{residentBytes, 0.2, 8 << 20},
+	{goroutines, 0.15, 10},
 	{openWatches, 0.1, 2},
 }
 
-// openWatches are those at the API server, as the proxy counts them.
-const openWatches = "open_watches"
+const (
+	// residentBytes is what the kernel says of the process.
+	residentBytes = "resident_bytes"
+	// goroutines are what its /metrics says; the node agent does not serve them.
+	goroutines = "go_goroutines"
+	// openWatches are those at the API server, as the proxy counts them.
+	openWatches = "open_watches"
+)
 
 // fewestSamples are needed to judge.
 const fewestSamples = 4
@@ -116,10 +123,14 @@ func (w *world) sample(ctx context.Context) map[string]*series {
 			r.mu.Unlock()
 			for _, m := range measures {
 				key := r.name + " " + m.name
+				value, measured := values[m.name]
+				if !measured {
+					continue
+				}
 				if all[key] == nil {
 					all[key] = &series{Replica: r.name, Measure: m.name}
 				}
-				all[key].add(run, time.Since(began).Seconds(), values[m.name])
+				all[key].add(run, time.Since(began).Seconds(), value)
 			}
 		}
 		select {
@@ -160,6 +171,11 @@ func (s *series) judge(r *soakReport) {
 
 // read reads what is measured of a replica.
 func (r *replica) read(ctx context.Context) (map[string]float64, error) {
+	resident, err := r.resident()
+	if err != nil {
+		return nil, err
+	}
+	values := map[string]float64{openWatches: float64(r.proxy.Watches()), residentBytes: resident}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.metrics, http.NoBody)
 	if err != nil {
 		return nil, err
@@ -172,21 +188,33 @@ func (r *replica) read(ctx context.Context) (map[string]float64, error) {
 	if response.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("%s: %s", r.metrics, response.Status)
 	}
-	values := map[string]float64{openWatches: float64(r.proxy.Watches())}
 	lines := bufio.NewScanner(response.Body)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		name, value, _ := strings.Cut(lines.Text(), " ")
-		for _, m := range measures {
-			if m.name == name {
-				if values[name], err = strconv.ParseFloat(value, 64); err != nil {
-					return nil, err
-				}
+		if text, is := strings.CutPrefix(lines.Text(), goroutines+" "); is {
+			if values[goroutines], err = strconv.ParseFloat(text, 64); err != nil {
+				return nil, err
 			}
 		}
 	}
-	if len(values) != len(measures) {
-		return nil, fmt.Errorf("%s has %d of %d measures", r.metrics, len(values), len(measures))
-	}
 	return values, lines.Err()
+}
+
+// resident reads how much memory the process has, in bytes.
+func (r *replica) resident() (float64, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.process == nil {
+		return 0, fmt.Errorf("%s does not run", r.name)
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", r.process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	fields := strings.Fields(string(text))
+	if len(fields) < 2 {
+		return 0, fmt.Errorf("%s: %q is not what the kernel says of memory", r.name, text)
+	}
+	pages, err := strconv.ParseFloat(fields[1], 64)
+	return pages * float64(os.Getpagesize()), err
 }

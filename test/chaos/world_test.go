@@ -111,6 +111,7 @@ type world struct {
 	events   *events
 	out      string
 	disk     string // of the agents; empty if they have none of their own
+	ports    int    // tried last
 }
 
 // start starts it all. It ends with the test at the latest.
@@ -322,15 +323,24 @@ func (w *world) binary(name string) string {
 	return filepath.Join(dir, name)
 }
 
-// port returns a host:port where nobody listens.
+// port returns a host:port where nobody listens: below those that the kernel gives to
+// connections, one of which might have it while its replica is away.
 func (w *world) port() string {
 	w.Helper()
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		w.Fatal(err)
+	const first, last = 20_000, 32_000
+	for range last - first {
+		if w.ports == 0 {
+			w.ports = os.Getpid() * 31
+		}
+		w.ports++
+		at := net.JoinHostPort("127.0.0.1", strconv.Itoa(first+w.ports%(last-first)))
+		if l, err := net.Listen("tcp4", at); err == nil {
+			_ = l.Close()
+			return at
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	w.Fatal("no port is free")
+	return ""
 }
 
 // kubeconfig writes that of a replica, which leads to its proxy.
