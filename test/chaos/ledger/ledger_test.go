@@ -139,6 +139,10 @@ func TestAnOldLeaderMustNotWrite(t *testing.T) {
 			want: []string{"two leaders: autoscaler-1.1 wrote (patch nodes/ work/n"},
 		},
 		"a write that was asked for late and came first": {log: []entry{lease(0, "autoscaler-1.1", "one", 1), cordons(20.005, "autoscaler-1.1", 2), lease(20, "autoscaler-2.1", "two", 3)}},
+		"a write that was asked for before and came last": {
+			log:  []entry{lease(0, "autoscaler-1.1", "one", 1), lease(20, "autoscaler-2.1", "two", 2), cordons(20.005, "autoscaler-1.1", 3)},
+			want: []string{"asked 12:00:20.005"},
+		},
 		"a write without a revision goes by its time": {
 			log:  []entry{lease(0, "autoscaler-1.1", "one", 1), lease(20, "autoscaler-2.1", "two", 2), binds(20.005, "autoscaler-1.1", "a", "a", "n"), binds(20.02, "autoscaler-1.1", "b", "b", "n")},
 			want: []string{"work/b"},
