@@ -170,7 +170,7 @@ test: test-unit test-first ## Run the unit tests and each program once against a
 test-all: test test-tools test-integration e2e e2e-workers e2e-openstack e2e-nodes verify images test-nightly ## Run everything (Debian 12, root; takes hours).
 
 .PHONY: test-nightly
-test-nightly: test-integration-nightly test-kubernetes test-kubernetes-nightly e2e-openstack-nightly e2e-nodes-nightly e2e-install test-books test-race test-peers test-vendor test-browser e2e-replicas e2e-commands conformance ## Run the tests that tell least for the time that they take (Debian 12, root; also wants chromium, jq, nginx and gcc).
+test-nightly: test-integration-nightly test-kubernetes test-kubernetes-nightly e2e-openstack-nightly e2e-nodes-nightly e2e-install test-books test-race test-peers test-vendor test-browser e2e-replicas e2e-commands chaos conformance ## Run the tests that tell least for the time that they take (Debian 12, root; also wants chromium, jq, nginx and gcc).
 
 .PHONY: test-unit
 test-unit: $(TOOLS)/gotestsum | $(DIST) ## Run the tests that need nothing but Go.
@@ -305,6 +305,26 @@ soak-migration: export NODES_LOGS := $(abspath $(DIST))/nodes
 soak-migration: $(BIN)/node-agent $(BIN)/descheduler | $(DIST) ## Kill every part of a migration at every step on real nodes (KILL_SEED orders them); what came of it in dist/soak-migration.json.
 	hack/nodes/nodes.sh run go test -tags nodes -count 1 -timeout 4h -v -run TestWhateverIsKilled ./test/e2e/nodes/migration \
 		-kill-points 0 -kill-seed $(KILL_SEED) -kill-report $(abspath $(DIST))/soak-migration.json
+
+CHAOS_SEED  ?= 1
+CHAOS_LASTS ?= 10m
+CHAOS_ONLY  ?=
+
+# The programs as they ship, and what the playground runs.
+CHAOS_NEEDS := $(addprefix $(BIN)/,autoscaler descheduler kube-scheduler node-agent $(CHILDREN))
+chaos_test   = SUPERCARGO_BIN="$(abspath $(BIN))" PATH="$(abspath $(BIN)):$$PATH" go test -tags chaos -count 1 -timeout 24h -v -run $(1) ./test/chaos -seed $(CHAOS_SEED)
+
+.PHONY: chaos
+chaos: $(CHAOS_NEEDS) | $(DIST) ## Have one thing after another fail for CHAOS_LASTS (CHAOS_SEED draws what, CHAOS_ONLY is one kind), then replay the audit log; what came of it in dist/chaos.json (root).
+	rm -rf $(DIST)/chaos
+	$(call chaos_test,TestNothingIsLostWhateverFails) -lasts $(CHAOS_LASTS) -only '$(CHAOS_ONLY)' -out $(abspath $(DIST))/chaos -report $(abspath $(DIST))/chaos.json
+
+# SOAK_LASTS is another for make soak-consolidation.
+.PHONY: soak
+soak: SOAK_LASTS := 1h
+soak: $(CHAOS_NEEDS) | $(DIST) ## Run the binaries for SOAK_LASTS, and fail if memory, goroutines or watches grow; JSON in dist/soak.json (root).
+	rm -rf $(DIST)/soak
+	$(call chaos_test,TestMemoryGoroutinesAndWatchesStayFlat) -lasts $(SOAK_LASTS) -out $(abspath $(DIST))/soak -report $(abspath $(DIST))/soak.json
 
 .PHONY: test-vendor
 test-vendor: ## Build kube-scheduler from a vendored copy of this tree, without network.
