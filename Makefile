@@ -286,9 +286,9 @@ e2e-nodes e2e-nodes-nightly: $(BIN)/node-agent $(BIN)/descheduler $(BIN)/kubectl
 
 .PHONY: e2e-install
 e2e-install: export NODES_LOGS := $(abspath $(DIST))/nodes
-e2e-install: $(BIN)/kubectl $(TOOLS)/gotestsum $(TOOLS)/helm | $(DIST) ## Install the images and the charts on a cluster that kubeadm makes on this machine, use, upgrade and remove them (Debian 12, root).
+e2e-install: $(addprefix $(BIN)/,$(CHILDREN) kubectl) $(TOOLS)/gotestsum $(TOOLS)/helm | $(DIST) ## Install the images and the charts on a cluster that kubeadm makes on this machine, use, upgrade and remove them (Debian 12, root).
 	$(MAKE) --no-print-directory images IMAGE_TAG=v0.1.0
-	PATH="$(abspath $(BIN)):$(abspath $(TOOLS)):$$PATH" hack/nodes/nodes.sh run-kubeadm $(call go_test,$@,-tags install -count 1 -timeout 40m ./test/e2e/install/...)
+	PATH="$(abspath $(BIN)):$(abspath $(TOOLS)):$$PATH" hack/nodes/nodes.sh run-kubeadm $(call go_test,$@,-tags install -count 1 -timeout 60m ./test/e2e/install/...)
 
 .PHONY: e2e-workers
 e2e-workers: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN)) | $(DIST) ## Test against a real makeflow, Work Queue manager and workers, on pools that grow and drain (Debian's coop-computing-tools and ncbi-blast+, root).

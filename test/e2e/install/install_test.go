@@ -43,6 +43,8 @@ func TestSupercargoIsInstalledUsedUpgradedAndRemoved(t *testing.T) {
 	s.part("leaders are killed and others lead", (*site).leadersAreKilled)
 	s.part("a worker loses power and comes back", (*site).workerIsKilled)
 	s.part("certificates are made anew", (*site).certificatesAreMadeAnew)
+	s.part("the control plane has new certificates and starts again", (*site).controlPlaneIsRenewed)
+	s.part("a NodeFleet buys machines in a management cluster", (*site).fleetBuysElsewhere)
 	s.part("helm upgrade while a pod is being moved", (*site).upgradedWhileAPodMoves)
 	s.part("every right that an account has is needed, and none is missing", (*site).rightsAreRight)
 	s.part("helm uninstall leaves nodes and objects as they were", func(s *site) { s.uninstalled(before) })
