@@ -1,0 +1,152 @@
+//go:build vm
+
+package migration
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
+	"supercargo.dev/supercargo/test/e2e/nodes/workload"
+)
+
+// whole checks that a counter that was not moved goes on, and that nothing that it printed is
+// missing or came twice.
+func (w *town) whole(pod string, seen *output) {
+	w.Helper()
+	w.WentOn(pod)
+	if err := workload.CheckTicks(workload.Join(seen.ticks(), w.Ticks(pod)), 1); err != nil {
+		w.Error(err)
+	}
+}
+
+func TestTheAgentOfTheSourceIsKilledBetweenTheFreezeAndTheDump(t *testing.T) {
+	w := twoOf(t, older, older)
+	w.starts(w.first, w.Pod("counter", cluster.Images["counter"], corev1.EnvVar{Name: "MB", Value: "16"}))
+	// Only on the machine is there time enough between the two.
+	killed := make(chan error, 1)
+	watching := make(chan struct{})
+	ctx := w.Context()
+	go func() {
+		close(watching)
+		_, err := w.first.Run(ctx, `grep -q -m 1 'step="Frozen"' <(journalctl -fu node-agent -n 0 -o cat)
+systemctl kill -s KILL node-agent`)
+		killed <- err
+	}()
+	<-watching
+	w.Eventually("the machine watches its agent", func(ctx context.Context) error {
+		_, err := w.first.Run(ctx, "pgrep -f '^journalctl -fu node-agent'")
+		return err
+	})
+	before := w.follow("counter")
+	m := w.moves("counter")
+	if err := <-killed; err != nil {
+		t.Fatal(err)
+	}
+	m = w.Until(m, "is frozen", func(m *v1alpha1.Migration) error {
+		if m.Status.Source == nil || m.Status.Source.Step != v1alpha1.SourceFrozen {
+			return fmt.Errorf("the source says %+v", m.Status.Source)
+		}
+		return nil
+	})
+	if _, err := w.first.Run(w.Context(), "systemctl reset-failed node-agent; systemctl start node-agent"); err != nil {
+		t.Fatal(err)
+	}
+	m = w.Succeeded(m)
+	w.TellMeasured(m)
+	w.goesOn(before, m.Status.Plan.RestoredPod)
+}
+
+func TestTheTargetLosesPowerWhileItIsVerifiedAndTheSourceGoesOn(t *testing.T) {
+	w := twoOf(t, older, older)
+	w.starts(w.first, w.Pod("counter", cluster.Images["counter"]))
+	before := w.follow("counter")
+	m := w.reaches(w.moves("counter"), v1alpha1.MigrationVerifying)
+	if err := w.second.PowerOff(); err != nil {
+		t.Fatal(err)
+	}
+	stood := len(before.ticks()) // frozen before the copy was sent
+	// Nobody can know whether the copy ran, so the source stays frozen until its node is back.
+	w.Until(m, "knows that its target is gone", func(m *v1alpha1.Migration) error {
+		node, err := w.Client().CoreV1().Nodes().Get(w.Context(), w.second.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, c := range node.Status.Conditions {
+			if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
+				return nil
+			}
+		}
+		return fmt.Errorf("node %s is taken for ready", w.second.Name)
+	})
+	if now := len(before.ticks()); now != stood {
+		t.Errorf("the source has printed %d values since the target lost power, want it frozen", now-stood)
+	}
+	if err := w.second.Up(w.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.RolledBack(m, "TargetNotReady")
+	w.whole("counter", before)
+}
+
+func TestTheSourceLosesPowerWhileTheTargetIsVerifiedAndTheCopyTakesOver(t *testing.T) {
+	w := twoOf(t, older, older)
+	w.starts(w.first, w.Pod("counter", cluster.Images["counter"]))
+	before := w.follow("counter")
+	m := w.reaches(w.moves("counter"), v1alpha1.MigrationVerifying)
+	if err := w.first.PowerOff(); err != nil {
+		t.Fatal(err)
+	}
+	w.goesOn(before, m.Status.Plan.RestoredPod)
+	w.conditionIs(m, v1alpha1.MigrationHandedOver, metav1.ConditionFalse, "SourceNotReady")
+	if err := w.first.Up(w.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m = w.Succeeded(m)
+	w.TellMeasured(m)
+	w.Gone("counter")
+	w.goesOn(before, m.Status.Plan.RestoredPod)
+}
+
+func TestClocksFiveMinutesApartAreFoundBeforeTheFreeze(t *testing.T) {
+	w := twoOf(t, older, older)
+	w.starts(w.first, w.Pod("counter", cluster.Images["counter"]))
+	before := w.follow("counter")
+	for _, ahead := range []time.Duration{-5 * time.Minute, 5 * time.Minute} {
+		if err := w.second.SetClock(w.Context(), ahead); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := w.second.SetClock(context.WithoutCancel(w.Context()), 0); err != nil {
+				t.Error(err)
+			}
+		})
+		m := w.RolledBack(w.moves("counter"), "clock")
+		t.Logf("a clock that is %v off: %+v", ahead, m.Status.Source)
+		if m.Status.Source == nil || m.Status.Source.FrozenAt != nil {
+			t.Errorf("the counter was frozen: %+v", m.Status.Source)
+		}
+	}
+	w.whole("counter", before)
+}
+
+func TestAReadOnlyRootWithoutTmpIsRefusedBeforeTheFreeze(t *testing.T) {
+	w := twoOf(t, older, older)
+	pod := w.Pod("counter", cluster.Images["counter"])
+	pod.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{ReadOnlyRootFilesystem: ptr.To(true)}
+	w.starts(w.first, pod)
+	before := w.follow("counter")
+	m := w.End(w.moves("counter"))
+	if m.Status.Source == nil || m.Status.Source.FrozenAt != nil || !strings.Contains(m.Status.Source.Message, "/tmp") {
+		t.Errorf("the source says %+v, want a message about /tmp and no freeze", m.Status.Source)
+	}
+	w.whole("counter", before)
+}
