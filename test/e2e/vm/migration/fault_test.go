@@ -37,7 +37,7 @@ func TestTheAgentOfTheSourceIsKilledBetweenTheFreezeAndTheDump(t *testing.T) {
 	ctx := w.Context()
 	go func() {
 		close(watching)
-		_, err := w.first.Run(ctx, `grep -q -m 1 'step="Frozen"' <(journalctl -fu node-agent -n 0 -o cat)
+		_, err := w.first.Run(ctx, `grep -q -m 1 'step="Frozen"' <(journalctl -fu node-agent -n 0 -o cat 2>/dev/null)
 systemctl kill -s KILL node-agent`)
 		killed <- err
 	}()
@@ -52,11 +52,14 @@ systemctl kill -s KILL node-agent`)
 		t.Fatal(err)
 	}
 	m = w.Until(m, "is frozen", func(m *v1alpha1.Migration) error {
-		if m.Status.Source == nil || m.Status.Source.Step != v1alpha1.SourceFrozen {
+		if m.Status.Source == nil || m.Status.Source.Step == v1alpha1.SourcePrepared {
 			return fmt.Errorf("the source says %+v", m.Status.Source)
 		}
 		return nil
 	})
+	if m.Status.Source.Step != v1alpha1.SourceFrozen {
+		t.Fatalf("the agent was killed too late: it says %+v", m.Status.Source)
+	}
 	if _, err := w.first.Run(w.Context(), "systemctl reset-failed node-agent; systemctl start node-agent"); err != nil {
 		t.Fatal(err)
 	}
