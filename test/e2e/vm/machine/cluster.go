@@ -180,18 +180,14 @@ func (m *Machine) join(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for path, content := range map[string][]byte{
+	_, err = m.RunWith(ctx, map[string][]byte{
 		"/etc/kubernetes/kubelet.conf":      kubelet,
 		"/etc/kubernetes/ca.crt":            api.CAData,
 		"/etc/kubernetes/node":              fmt.Appendf(nil, "NODE_NAME=%s\nNODE_IP=%s\n", m.Name, m.Address),
 		"/etc/cni/net.d/10-bridge.conflist": network,
 		"/root/images.tar":                  m.cluster.images,
-	} {
-		if err := m.Write(ctx, path, content); err != nil {
-			return err
-		}
-	}
-	if _, err := m.Run(ctx, "ctr -n k8s.io images import --local /root/images.tar && rm /root/images.tar && systemctl start kubelet && sync"); err != nil {
+	}, "ctr -n k8s.io images import --local /root/images.tar && rm /root/images.tar && systemctl start kubelet && sync")
+	if err != nil {
 		return err
 	}
 	err = m.poll(ctx, "its Node is there", func(ctx context.Context) error {
@@ -209,10 +205,7 @@ func (m *Machine) join(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := m.Write(ctx, "/etc/kubernetes/agent.conf", agent); err != nil {
-		return err
-	}
-	_, err = m.Run(ctx, "systemctl start node-agent && sync")
+	_, err = m.RunWith(ctx, map[string][]byte{"/etc/kubernetes/agent.conf": agent}, "systemctl start node-agent && sync")
 	return err
 }
 
