@@ -292,7 +292,7 @@ e2e-install: $(BIN)/kubectl $(TOOLS)/gotestsum $(TOOLS)/helm | $(DIST) ## Instal
 
 .PHONY: e2e-vm
 e2e-vm: export VMS_LOGS := $(abspath $(DIST))/vms
-e2e-vm: $(BIN)/node-agent $(BIN)/descheduler $(TOOLS)/gotestsum | $(DIST) ## Test moves between Debian virtual machines with control groups v2, whose power it cuts (Debian 12, root; emulated, takes about an hour).
+e2e-vm: $(BIN)/node-agent $(BIN)/descheduler $(TOOLS)/gotestsum | $(DIST) ## Test moves between Debian virtual machines with control groups v2, whose power it cuts (Debian 12, root; emulated: wants a quiet machine, and an hour or more).
 	hack/nodes/nodes.sh run hack/vms/vms.sh run $(call go_test,$@,-tags vm -count 1 -timeout 4h ./test/e2e/vm/...)
 
 .PHONY: e2e-workers
