@@ -40,7 +40,7 @@ const (
 )
 
 // joinTimeout bounds how long a machine that has booted takes to be a node that takes pods.
-const joinTimeout = 10 * time.Minute
+const joinTimeout = 20 * time.Minute
 
 // Cluster is a control plane with the descheduler, and machines that are its nodes.
 type Cluster struct {

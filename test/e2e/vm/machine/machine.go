@@ -25,7 +25,7 @@ import (
 // bootTimeout bounds how long a machine takes from power to ssh, and commandTimeout how long
 // a connection takes: an emulated machine is slow, and this one may be busy.
 const (
-	bootTimeout    = 10 * time.Minute
+	bootTimeout    = 20 * time.Minute
 	connectTimeout = 30 * time.Second
 	pollInterval   = 500 * time.Millisecond
 )
@@ -130,7 +130,7 @@ func (m *Machine) start() error {
 		"-display", "none", "-no-reboot", "-nodefaults", "-pidfile", filepath.Join(m.dir(), "pid"),
 		"-kernel", kernel, "-initrd", initrd,
 		// On a busy machine the timer is late, and the kernel would take it for broken. QEMU ends if it panics.
-		"-append", fmt.Sprintf("root=/dev/vda rw console=ttyS0 no_timer_check panic=-1 mitigations=off net.ifnames=0 ip=%s::%s:255.255.255.0:%s:eth0:none systemd.hostname=%s",
+		"-append", fmt.Sprintf("root=/dev/vda rw console=ttyS0 no_timer_check panic=-1 mitigations=off systemd.default_timeout_start_sec=600 net.ifnames=0 ip=%s::%s:255.255.255.0:%s:eth0:none systemd.hostname=%s",
 			m.Address, m.cluster.gateway(), m.Name, m.Name),
 		"-drive", "file="+filepath.Join(m.dir(), "disk.qcow2")+",if=virtio,cache=unsafe,discard=unmap",
 		"-netdev", fmt.Sprintf("tap,id=n0,ifname=%s-%d,script=%s,downscript=no", os.Getenv(bridgeVariable), m.index, up),

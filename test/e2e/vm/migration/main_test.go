@@ -27,8 +27,8 @@ import (
 // patience is how long a test waits for what must come, and deadline how long a migration
 // may take: emulated machines are slow.
 const (
-	patience = 15 * time.Minute
-	deadline = 20 * time.Minute
+	patience = 20 * time.Minute
+	deadline = 30 * time.Minute
 )
 
 // The releases of Debian that machines have. Two machines have power at a time.
