@@ -14,6 +14,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
+	"supercargo.dev/supercargo/test/e2e/nodes/moves"
 	"supercargo.dev/supercargo/test/e2e/nodes/workload"
 )
 
@@ -81,7 +82,7 @@ func TestClocksFiveMinutesApartAreFoundBeforeTheFreeze(t *testing.T) {
 			}
 		})
 		m := w.RolledBack(w.moves("counter"), "clock")
-		t.Logf("a clock that is %v off: %+v", ahead, m.Status.Source)
+		t.Logf("a clock that is %v off: %s", ahead, moves.EndMessage(m))
 		if m.Status.Source == nil || m.Status.Source.FrozenAt != nil {
 			t.Errorf("the counter was frozen: %+v", m.Status.Source)
 		}
