@@ -97,8 +97,8 @@ func TestAReadOnlyRootWithoutTmpIsRefusedBeforeTheFreeze(t *testing.T) {
 	w.starts(w.first, pod)
 	before := w.follow("counter")
 	m := w.End(w.moves("counter"))
-	if m.Status.Source == nil || m.Status.Source.FrozenAt != nil || !strings.Contains(m.Status.Source.Message, "/tmp") {
-		t.Errorf("the source says %+v, want a message about /tmp and no freeze", m.Status.Source)
+	if m.Status.Phase != v1alpha1.MigrationRefused || m.Status.Source == nil || m.Status.Source.FrozenAt != nil || !strings.Contains(moves.EndMessage(m), "/tmp") {
+		t.Errorf("it ended as %s: %s; the source says %+v; want it Refused without a freeze, and a message about /tmp", m.Status.Phase, moves.EndMessage(m), m.Status.Source)
 	}
 	w.whole("counter", before)
 }
