@@ -170,7 +170,7 @@ test: test-unit test-first ## Run the unit tests and each program once against a
 test-all: test test-tools test-integration e2e e2e-workers e2e-openstack e2e-nodes verify images test-nightly ## Run everything (Debian 12, root; takes hours).
 
 .PHONY: test-nightly
-test-nightly: test-integration-nightly test-kubernetes test-kubernetes-nightly e2e-openstack-nightly e2e-nodes-nightly e2e-install test-books test-race test-peers test-vendor test-browser e2e-replicas e2e-commands conformance ## Run the tests that tell least for the time that they take (Debian 12, root; also wants chromium, jq, nginx and gcc).
+test-nightly: test-integration-nightly test-kubernetes test-kubernetes-nightly e2e-openstack-nightly e2e-nodes-nightly e2e-install e2e-scheduling e2e-vm test-books test-race test-peers test-vendor test-browser e2e-replicas e2e-commands chaos conformance ## Run the tests that tell least for the time that they take (Debian 12, root; also wants chromium, jq, nginx and gcc).
 
 .PHONY: test-unit
 test-unit: $(TOOLS)/gotestsum | $(DIST) ## Run the tests that need nothing but Go.
@@ -288,7 +288,20 @@ e2e-nodes e2e-nodes-nightly: $(BIN)/node-agent $(BIN)/descheduler $(BIN)/kubectl
 e2e-install: export NODES_LOGS := $(abspath $(DIST))/nodes
 e2e-install: $(addprefix $(BIN)/,$(CHILDREN) kubectl) $(TOOLS)/gotestsum $(TOOLS)/helm | $(DIST) ## Install the images and the charts on a cluster that kubeadm makes on this machine, use, upgrade and remove them (Debian 12, root).
 	$(MAKE) --no-print-directory images IMAGE_TAG=v0.1.0
-	PATH="$(abspath $(BIN)):$(abspath $(TOOLS)):$$PATH" hack/nodes/nodes.sh run-kubeadm $(call go_test,$@,-tags install -count 1 -timeout 60m ./test/e2e/install/...)
+	PATH="$(abspath $(BIN)):$(abspath $(TOOLS)):$$PATH" hack/nodes/nodes.sh run-kubeadm $(call go_test,$@,-tags install -count 1 -timeout 60m -skip '^$(k8s_suite)$$' ./test/e2e/install/...)
+
+k8s_suite := TestKubernetesOwnTestsOfItsSchedulerPass
+
+.PHONY: e2e-scheduling
+e2e-scheduling: export NODES_LOGS := $(abspath $(DIST))/nodes
+e2e-scheduling: $(BIN)/kubectl $(TOOLS)/gotestsum $(TOOLS)/helm | $(DIST) ## Run the tests of Kubernetes that are named [sig-scheduling] on such a cluster, with our scheduler in place of its own; what differs (half an hour or more).
+	$(MAKE) --no-print-directory images IMAGE_TAG=v0.1.0
+	PATH="$(abspath $(BIN)):$(abspath $(TOOLS)):$$PATH" hack/nodes/nodes.sh run-suite $(call go_test,$@,-tags install -count 1 -timeout 4h -run '^$(k8s_suite)$$' ./test/e2e/install)
+
+.PHONY: e2e-vm
+e2e-vm: export VMS_LOGS := $(abspath $(DIST))/vms
+e2e-vm: $(BIN)/node-agent $(BIN)/descheduler $(TOOLS)/gotestsum | $(DIST) ## Test moves between Debian virtual machines with control groups v2, whose power it cuts (Debian 12, root; emulated: wants a quiet machine, and an hour or more).
+	hack/nodes/nodes.sh run hack/vms/vms.sh run $(call go_test,$@,-tags vm -count 1 -timeout 4h ./test/e2e/vm/...)
 
 .PHONY: e2e-workers
 e2e-workers: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN)) | $(DIST) ## Test against a real makeflow, Work Queue manager and workers, on pools that grow and drain (Debian's coop-computing-tools and ncbi-blast+, root).
@@ -305,6 +318,26 @@ soak-migration: export NODES_LOGS := $(abspath $(DIST))/nodes
 soak-migration: $(BIN)/node-agent $(BIN)/descheduler | $(DIST) ## Kill every part of a migration at every step on real nodes (KILL_SEED orders them); what came of it in dist/soak-migration.json.
 	hack/nodes/nodes.sh run go test -tags nodes -count 1 -timeout 4h -v -run TestWhateverIsKilled ./test/e2e/nodes/migration \
 		-kill-points 0 -kill-seed $(KILL_SEED) -kill-report $(abspath $(DIST))/soak-migration.json
+
+CHAOS_SEED  ?= 1
+CHAOS_LASTS ?= 10m
+CHAOS_ONLY  ?=
+
+# The programs as they ship, and what the playground runs.
+CHAOS_NEEDS := $(addprefix $(BIN)/,autoscaler descheduler kube-scheduler node-agent $(CHILDREN))
+chaos_test   = SUPERCARGO_BIN="$(abspath $(BIN))" PATH="$(abspath $(BIN)):$$PATH" go test -tags chaos -count 1 -timeout 24h -v -run $(1) ./test/chaos -seed $(CHAOS_SEED)
+
+.PHONY: chaos
+chaos: $(CHAOS_NEEDS) | $(DIST) ## Have one thing after another fail for CHAOS_LASTS (CHAOS_SEED draws what, CHAOS_ONLY is one kind), then replay the audit log; what came of it in dist/chaos.json (root).
+	rm -rf $(DIST)/chaos
+	$(call chaos_test,TestNothingIsLostWhateverFails) -lasts $(CHAOS_LASTS) -only '$(CHAOS_ONLY)' -out $(abspath $(DIST))/chaos -report $(abspath $(DIST))/chaos.json
+
+# SOAK_LASTS is another for make soak-consolidation.
+.PHONY: soak
+soak: SOAK_LASTS := 1h
+soak: $(CHAOS_NEEDS) | $(DIST) ## Run the binaries for SOAK_LASTS, and fail if memory, goroutines or watches grow; JSON in dist/soak.json (root).
+	rm -rf $(DIST)/soak
+	$(call chaos_test,TestMemoryGoroutinesAndWatchesStayFlat) -lasts $(SOAK_LASTS) -out $(abspath $(DIST))/soak -report $(abspath $(DIST))/soak.json
 
 .PHONY: test-vendor
 test-vendor: ## Build kube-scheduler from a vendored copy of this tree, without network.

@@ -41,6 +41,11 @@ type Options struct {
 
 // Run runs the autoscaler until ctx ends or an error occurs that a restart may fix.
 func Run(ctx context.Context, o Options) error {
+	fence := o.Fence(name)
+	o.Config = fence(o.Config)
+	if o.ClusterAPIConfig != nil {
+		o.ClusterAPIConfig = fence(o.ClusterAPIConfig)
+	}
 	m, err := operator.NewManager(name, o.Options, clientgoscheme.AddToScheme, v1alpha1.AddToScheme, clusterapi.AddToScheme)
 	if err != nil {
 		return err

@@ -94,6 +94,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := o.Validate(); err != nil {
 		return err
 	}
+	o.Config = o.Fence(name)(o.Config)
 	m, err := operator.NewManager(name, o.Options, clientgoscheme.AddToScheme, v1alpha1.AddToScheme)
 	if err != nil {
 		return err

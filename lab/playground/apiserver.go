@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,6 +35,11 @@ func (p *Playground) startAPIServer(ctx context.Context, c *certs) error {
 	fail := func(err error) error {
 		return &componentError{doing: "start", name: "kube-apiserver", log: kubernetesLog, err: err}
 	}
+	if p.opts.AuditPolicy != nil {
+		if err := writeFile(p.auditPolicyPath(), p.opts.AuditPolicy); err != nil {
+			return fail(err)
+		}
+	}
 	if p.opts.kubernetesDir() != "" {
 		release, err := p.startOtherAPIServer(c)
 		if err != nil {
@@ -55,6 +61,9 @@ func (p *Playground) startAPIServer(ctx context.Context, c *certs) error {
 	if p.opts.KubeletsReach != nil {
 		serveKubelets(opts, c)
 	}
+	if p.opts.AuditPolicy != nil {
+		opts.Audit.PolicyFile, opts.Audit.LogOptions.Path = p.auditPolicyPath(), p.AuditLogPath()
+	}
 	if p.opts.NoControllerManager {
 		opts.Admission.GenericAdmission.DisablePlugins = controllersAdmission
 	}
@@ -73,6 +82,14 @@ func (p *Playground) startAPIServer(ctx context.Context, c *certs) error {
 		return err
 	}
 	return p.waitAPIServer(ctx)
+}
+
+// AuditLogPath returns where the API server writes its audit log, if the options have a
+// policy for it: one event of audit.k8s.io/v1 a line, as JSON.
+func (p *Playground) AuditLogPath() string { return filepath.Join(p.state.logDir(), "audit.json") }
+
+func (p *Playground) auditPolicyPath() string {
+	return filepath.Join(p.state.dir, "audit-policy.yaml")
 }
 
 // waitAPIServer waits until the API server is ready.

@@ -1,10 +1,12 @@
 package playground
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
@@ -16,6 +18,12 @@ import (
 // directories cannot be resumed.
 const etcdName = "playground"
 
+// etcdComponent is the name of the component.
+const etcdComponent = "etcd"
+
+// etcdQuota is the default size of the data at which etcd refuses writes.
+const etcdQuota = 4 << 30
+
 // startEtcd starts an etcd that listens only on a Unix socket in the playground's directory,
 // because it has no authentication.
 func (p *Playground) startEtcd(ctx context.Context) error {
@@ -23,11 +31,11 @@ func (p *Playground) startEtcd(ctx context.Context) error {
 		return &componentError{doing: "start", name: "etcd", log: etcdLog, err: err}
 	}
 	// StartEtcd cannot be interrupted, but is fast.
-	server, err := embed.StartEtcd(etcdConfig(p.state, p.logs))
+	server, err := embed.StartEtcd(etcdConfig(p.state, p.logs, cmp.Or(p.opts.EtcdQuotaBytes, etcdQuota)))
 	if err != nil {
 		return fail(err)
 	}
-	c := startComponent("etcd", etcdLog, func(ctx context.Context) error {
+	c := startComponent(etcdComponent, etcdLog, func(ctx context.Context) error {
 		defer server.Close()
 		select {
 		case <-ctx.Done():
@@ -51,7 +59,50 @@ func (p *Playground) startEtcd(ctx context.Context) error {
 	}
 }
 
-func etcdConfig(s *state, l *logs) *embed.Config {
+// EtcdEndpoint returns where etcd listens, as its clients write it. It asks for no password.
+func (p *Playground) EtcdEndpoint() string { return "unix://" + p.state.etcdSocket() }
+
+// StopEtcd stops etcd, for tests of what a cluster does without it: the API server answers
+// nothing that it has to read or write there. [Playground.StartEtcd] starts it again, with
+// all objects. It fails if etcd does not run.
+func (p *Playground) StopEtcd() error {
+	p.mu.Lock()
+	var c *component
+	if i := p.indexOf(etcdComponent); i >= 0 {
+		c = p.components[i]
+	}
+	p.mu.Unlock()
+	if c == nil {
+		return errors.New("stop etcd: it does not run")
+	}
+	err := c.stop()
+	p.remove(c)
+	return err
+}
+
+// StartEtcd starts etcd after [Playground.StopEtcd], and returns when it is ready. The API
+// server finds it again by itself, within seconds.
+func (p *Playground) StartEtcd(ctx context.Context) error {
+	if err := p.startEtcd(ctx); err != nil {
+		return p.explain(err)
+	}
+	// Stop ends the components in the reverse of their order, and the others need etcd to end.
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i := p.indexOf(etcdComponent); i > 0 {
+		c := p.components[i]
+		p.components = slices.Insert(slices.Delete(slices.Clone(p.components), i, i+1), 0, c)
+	}
+	return nil
+}
+
+// indexOf returns where a component is among those that run, and a negative number if it
+// does not. The caller holds the lock.
+func (p *Playground) indexOf(name string) int {
+	return slices.IndexFunc(p.components, func(c *component) bool { return c.name == name })
+}
+
+func etcdConfig(s *state, l *logs, quota int64) *embed.Config {
 	config := embed.NewConfig()
 	config.Name = etcdName
 	config.Dir = s.etcdDir()
@@ -70,7 +121,7 @@ func etcdConfig(s *state, l *logs) *embed.Config {
 	config.TickMs = 10
 	config.ElectionMs = 100
 	config.AutoCompactionRetention = "0" // the API server compacts
-	config.QuotaBackendBytes = 4 << 30
+	config.QuotaBackendBytes = quota
 	config.WarningApplyDuration = time.Second // slow requests are normal on a busy machine
 	config.WarningUnaryRequestDuration = time.Second
 	config.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdLogger(l))

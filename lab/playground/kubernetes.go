@@ -91,6 +91,9 @@ func (p *Playground) apiServerFlags(port int, c *certs) []string {
 		"--requestheader-group-headers=X-Remote-Group",
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 	}
+	if p.opts.AuditPolicy != nil {
+		flags = append(flags, "--audit-policy-file="+p.auditPolicyPath(), "--audit-log-path="+p.AuditLogPath())
+	}
 	if p.opts.NoControllerManager {
 		flags = append(flags, "--disable-admission-plugins="+strings.Join(controllersAdmission, ","))
 	}

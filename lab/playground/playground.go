@@ -108,6 +108,13 @@ type Options struct {
 	// AutoscalerPeriod is the sync period of HorizontalPodAutoscalers. 0 means the default of 15 s.
 	AutoscalerPeriod time.Duration
 
+	// AuditPolicy is an audit.k8s.io Policy in YAML or JSON. The API server then writes its audit
+	// log to [Playground.AuditLogPath], one event per line. Nil means no audit log.
+	AuditPolicy []byte
+
+	// EtcdQuotaBytes is the size of the data at which etcd refuses writes. 0 means 4 GiB.
+	EtcdQuotaBytes int64
+
 	// Log receives a copy of what is written to the files in Dir/logs. Nil means no copy.
 	Log io.Writer
 }

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,6 +33,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/platform/fence"
 	"supercargo.dev/supercargo/internal/platform/pause"
 	"supercargo.dev/supercargo/internal/platform/podwire"
 )
@@ -93,6 +95,22 @@ func Throttle(c *rest.Config) *rest.Config {
 	return c
 }
 
+// leaseDuration is how long a Lease is valid: the default of controller-runtime.
+const leaseDuration = 15 * time.Second
+
+// Fence returns a function that puts the clients of a configuration behind the fence of the named program: they stop
+// writing once its Lease has expired. Apply it to each configuration that the program writes with, including
+// [Options.Config]. Without leader election the function changes nothing.
+func (o *Options) Fence(name string) func(*rest.Config) *rest.Config {
+	if !o.LeaderElection || o.DryRun {
+		return func(config *rest.Config) *rest.Config { return config }
+	}
+	return fence.New(leaseName(name), leaseDuration, clock.RealClock{}).Wrap
+}
+
+// leaseName returns the name of the Lease of the named program.
+func leaseName(name string) string { return name + "." + v1alpha1.GroupName }
+
 // Kinds returns a scheme with the kinds of Kubernetes and of Supercargo.
 func Kinds() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
@@ -116,7 +134,8 @@ func NewManager(name string, o Options, add ...func(*runtime.Scheme) error) (ctr
 		Scheme: scheme, Logger: o.Log,
 		Cache:          cached,
 		Metrics:        server.Options{BindAddress: o.MetricsAddress},
-		LeaderElection: o.LeaderElection && !o.DryRun, LeaderElectionID: name + "." + v1alpha1.GroupName, LeaderElectionNamespace: o.LeaderElectionNamespace,
+		LeaderElection: o.LeaderElection && !o.DryRun, LeaderElectionID: leaseName(name), LeaderElectionNamespace: o.LeaderElectionNamespace,
+		LeaseDuration:                 new(leaseDuration),
 		LeaderElectionReleaseOnCancel: true,
 		HealthProbeBindAddress:        o.ProbeAddress,
 		// Several managers may run in one process with the same controller names.

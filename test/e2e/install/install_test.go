@@ -12,6 +12,7 @@ import (
 
 	"supercargo.dev/supercargo/test/docs/commands"
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
+	"supercargo.dev/supercargo/test/e2e/nodes/oci"
 	"supercargo.dev/supercargo/test/e2e/nodes/workload"
 )
 
@@ -32,6 +33,7 @@ func TestSupercargoIsInstalledUsedUpgradedAndRemoved(t *testing.T) {
 	s.part("the control plane's own pods are ready", (*site).controlPlaneIsReady)
 	s.say("loading images")
 	s.importImages()
+	s.importToAll("workload.tar", s.nginxImage(), s.workerImage(), oci.Image{Name: cluster.Images["chain"], Program: cluster.ProgramPath("workload/chain")})
 	before := s.nodeStates()
 	s.part("helm installs everything and every pod is ready", (*site).installed)
 	s.part("the runbooks' commands about running pods work", (*site).runbookCommands)

@@ -56,7 +56,7 @@ type Cluster struct {
 	client kubernetes.Interface
 }
 
-// Gateway is the address of this machine at which nodes and pods reach what listens here.
+// Gateway returns the address of this machine at which nodes and pods reach programs that listen here.
 func (c *Cluster) Gateway() string { return c.slot.gateway() }
 
 // Up starts a cluster and returns when all nodes have joined. If it fails, only the logs that the error names

@@ -1,0 +1,151 @@
+package ledger
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+)
+
+// ActorMark comes before the name of an actor at the end of a user agent.
+const ActorMark = " replica/"
+
+// Actor is one run of one replica of a program: autoscaler-1.3 is the third run of replica 1
+// of the autoscaler. It is empty for everybody else.
+type Actor string
+
+// Program returns the program of an actor: autoscaler.
+func (a Actor) Program() string {
+	program, _, _ := cutLast(string(a), "-")
+	return program
+}
+
+// Write is a write that the API server carried out.
+type Write struct {
+	Actor Actor
+	Verb  string
+	// Resource is the plural name of the kind, Subresource what of the object was written.
+	Resource, Subresource string
+	Namespace, Name       string
+	UID                   types.UID
+	// Asked and Answered are when the API server got the request and when it had carried it
+	// out, by its own clock.
+	Asked, Answered time.Time
+	// Revision is the resourceVersion of the object after the write: they are in the order of
+	// the writes over all objects. 0 if the answer has none, as that of a binding.
+	Revision int64
+	// Request and Object are what was sent, and the object after the write; empty where the
+	// policy of the log leaves them out.
+	Request, Object []byte
+}
+
+// Key returns namespace/name of what was written.
+func (w *Write) Key() string { return w.Namespace + "/" + w.Name }
+
+// decode reads the object after the write.
+func (w *Write) decode(into any) error {
+	if len(w.Object) == 0 {
+		return fmt.Errorf("the audit log has no object of %s %s/%s %s", w.Verb, w.Resource, w.Subresource, w.Key())
+	}
+	if err := json.Unmarshal(w.Object, into); err != nil {
+		return fmt.Errorf("read the object of %s %s/%s %s: %w", w.Verb, w.Resource, w.Subresource, w.Key(), err)
+	}
+	return nil
+}
+
+// Read reads an audit log, one event a line, and returns the writes that were carried out: in
+// the order of their revisions, and those without by when they were answered. A last line that
+// is cut off is left out.
+func Read(log io.Reader) ([]Write, error) {
+	var all []Write
+	lines := bufio.NewReader(log)
+	for n := 1; ; n++ {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the audit log: %w", err)
+		}
+		var e auditv1.Event
+		if err := json.Unmarshal(line, &e); err != nil {
+			return nil, fmt.Errorf("read line %d of the audit log: %w", n, err)
+		}
+		if w, is := writeOf(&e); is {
+			all = append(all, w)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Write) int { return a.Answered.Compare(b.Answered) })
+	inRevisions(all)
+	return all, nil
+}
+
+// writeOf returns the write that an event tells of, and whether it tells of one that was
+// carried out.
+func writeOf(e *auditv1.Event) (Write, bool) {
+	if e.Stage != auditv1.StageResponseComplete || e.ObjectRef == nil || e.ResponseStatus == nil || e.ResponseStatus.Code/100 != 2 {
+		return Write{}, false
+	}
+	w := Write{
+		Verb: e.Verb, Resource: e.ObjectRef.Resource, Subresource: e.ObjectRef.Subresource,
+		Namespace: e.ObjectRef.Namespace, Name: e.ObjectRef.Name, UID: e.ObjectRef.UID,
+		Asked: e.RequestReceivedTimestamp.Time, Answered: e.StageTimestamp.Time,
+		Request: raw(e.RequestObject), Object: raw(e.ResponseObject),
+	}
+	if _, actor, marked := cutLast(e.UserAgent, ActorMark); marked {
+		w.Actor = Actor(actor)
+	}
+	var object struct {
+		Kind     string            `json:"kind"`
+		Metadata metav1.ObjectMeta `json:"metadata"`
+	}
+	if len(w.Object) > 0 && json.Unmarshal(w.Object, &object) == nil && object.Kind != "Status" {
+		w.Name = cmp.Or(w.Name, object.Metadata.Name)
+		w.UID = cmp.Or(w.UID, object.Metadata.UID)
+		w.Revision, _ = strconv.ParseInt(object.Metadata.ResourceVersion, 10, 64)
+	}
+	return w, true
+}
+
+func raw(u *runtime.Unknown) []byte {
+	if u == nil {
+		return nil
+	}
+	return u.Raw
+}
+
+// cutLast cuts a text at the last separator.
+func cutLast(s, separator string) (before, after string, found bool) {
+	i := strings.LastIndex(s, separator)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(separator):], true
+}
+
+// inRevisions puts writes with a revision into their order, in the places that they have
+// together. Those without stay where they are.
+func inRevisions(all []Write) {
+	var places []int
+	var some []Write
+	for i := range all {
+		if all[i].Revision > 0 {
+			places, some = append(places, i), append(some, all[i])
+		}
+	}
+	slices.SortStableFunc(some, func(a, b Write) int { return cmp.Compare(a.Revision, b.Revision) })
+	for i, place := range places {
+		all[place] = some[i]
+	}
+}

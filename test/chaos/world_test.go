@@ -1,0 +1,456 @@
+//go:build chaos
+
+package chaos
+
+import (
+	"context"
+	"crypto/tls"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/platform/operator"
+	"supercargo.dev/supercargo/lab/compressed"
+	"supercargo.dev/supercargo/lab/playground"
+	"supercargo.dev/supercargo/manifests"
+	"supercargo.dev/supercargo/test/chaos/proxy"
+	"supercargo.dev/supercargo/test/kit"
+)
+
+var (
+	seedFlag   = flag.Uint64("seed", 1, "of the work and of the faults")
+	lastsFlag  = flag.Duration("lasts", 10*time.Minute, "for how long there are faults, or for how long a soak lasts")
+	outFlag    = flag.String("out", "", "folder for the events, the logs and the audit log; a temporary one if empty")
+	reportFlag = flag.String("report", "", "file for what came of it, as JSON")
+	onlyFlag   = flag.String("only", "", "the one kind of fault to have; empty is all")
+	everyFlag  = flag.Duration("every", time.Minute, "how often a soak takes samples")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	ctrl.SetLogger(kit.GlobalLog.Logger("global"))
+	os.Exit(m.Run())
+}
+
+//go:embed audit-policy.yaml
+var auditPolicy []byte
+
+const (
+	// home is the namespace of our programs, space that of the work.
+	home, space = "supercargo-system", "work"
+	// labelAgent says which agent plays a node.
+	labelAgent = "chaos/agent"
+	// labelOwn is on the nodes that belong to no NodeFleet.
+	labelOwn = "chaos/own"
+	// startUp is how long a machine takes from its order to its Node.
+	startUp = 6 * time.Second
+	// stretch is by how much longer than those of the demo the waits of the NodeFleet are.
+	stretch = float64(startUp) / float64(compressed.Lag)
+	// etcdQuota is how much etcd may hold.
+	etcdQuota = 192 << 20
+	// agentDisk is the room of the agents, if they have a disk of their own.
+	agentDisk = 64 << 20
+	// drainTimeout is how long a node may be drained.
+	drainTimeout = 2 * time.Minute
+)
+
+// flavors are the machines that can be bought.
+var flavors = []playground.MachineDeploymentSpec{
+	{Name: "small", CPU: "2", Memory: "8Gi", PricePerHour: "0.10", Labels: map[string]string{labelAgent: "a"}},
+	{Name: "medium", CPU: "4", Memory: "16Gi", PricePerHour: "0.19", Labels: map[string]string{labelAgent: "b"}},
+	{Name: "large", CPU: "8", Memory: "32Gi", PricePerHour: "0.36", Labels: map[string]string{labelAgent: "a"}},
+}
+
+// nodes are those that belong to no NodeFleet: the descheduler drains them.
+func nodes() (all []playground.NodeSpec) {
+	for i := range 4 {
+		all = append(all, playground.NodeSpec{
+			Name: fmt.Sprintf("own-%d", i), CPU: "3", Memory: "12Gi",
+			Labels:      map[string]string{labelAgent: string("ab"[i%2]), labelOwn: "true"},
+			Annotations: map[string]string{v1alpha1.AnnotationPricePerHour: "0.15"},
+		})
+	}
+	return all
+}
+
+// program is a program of which there are several replicas.
+type program struct {
+	name string
+	// lease is the name of its Lease, in a namespace; empty if all replicas act.
+	lease, namespace string
+	replicas         []*replica
+}
+
+// world is a cluster with everything that runs on it.
+type world struct {
+	*testing.T
+	p        *playground.Playground
+	client   client.WithWatch
+	programs []*program
+	events   *events
+	out      string
+	disk     string // of the agents; empty if they have none of their own
+	ports    int    // tried last
+}
+
+// start starts it all. It ends with the test at the latest.
+func start(t *testing.T) *world {
+	t.Helper()
+	w := &world{T: t, out: *outFlag}
+	if w.out == "" {
+		w.out = t.TempDir()
+	}
+	if err := os.MkdirAll(w.out, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	w.events = newEvents(t, filepath.Join(w.out, "events.jsonl"))
+	w.p = playground.ForTest(t, playground.Options{
+		ClusterAPI: true, NoScheduler: true, Nodes: nodes(), AuditPolicy: auditPolicy, EtcdQuotaBytes: etcdQuota,
+	})
+	scheme, err := operator.Kinds()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := w.p.Config()
+	config.Timeout = requestTimeout
+	if w.client, err = client.NewWithWatch(config, client.Options{Scheme: scheme}); err != nil {
+		t.Fatal(err)
+	}
+	w.furnish()
+	w.addDisk()
+	w.addPrograms()
+	return w
+}
+
+// furnish makes what the programs need, and what is to be bought.
+func (w *world) furnish() {
+	w.Helper()
+	ctx := w.Context()
+	if err := w.p.InstallCRDs(ctx); err != nil {
+		w.Fatal(err)
+	}
+	for _, name := range []string{home, space} {
+		w.make(kit.Namespace(name))
+	}
+	for _, spec := range flavors {
+		spec.Flavor, spec.MachineType, spec.Max = spec.Name, spec.Name, 8
+		spec.AcquisitionLag, spec.AcquisitionLagSD, spec.ReleaseLag = startUp-time.Second, 300*time.Millisecond, 2*time.Second
+		if err := w.p.AddMachineDeployment(ctx, spec); err != nil {
+			w.Fatal(err)
+		}
+	}
+	fleet := compressed.Fleet("all", stretch)
+	fleet.Spec.Mode = v1alpha1.FleetAct
+	fleet.Spec.Limits.Machines = new(int32(16))
+	fleet.Spec.Consolidation.Policy = v1alpha1.ConsolidateWhenUnderUsed
+	w.make(fleet)
+}
+
+func (w *world) make(o client.Object) {
+	w.Helper()
+	if err := w.client.Create(w.Context(), o); err != nil {
+		w.Fatalf("make %T %s: %v", o, o.GetName(), err)
+	}
+}
+
+// addDisk gives the agents a small disk of their own, which takes root.
+func (w *world) addDisk() {
+	w.Helper()
+	dir := filepath.Join(w.TempDir(), "disk")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		w.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+strconv.Itoa(agentDisk)); err != nil {
+		w.events.note("no disk of the agents can be filled", map[string]any{"why": err.Error()})
+		return
+	}
+	w.disk = dir
+	w.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			w.Errorf("unmount the disk of the agents: %v", err)
+		}
+	})
+}
+
+// addPrograms starts two replicas of each program.
+func (w *world) addPrograms() {
+	w.Helper()
+	agents := w.disk
+	if agents == "" {
+		agents = w.TempDir()
+	}
+	for _, p := range []struct {
+		program
+		args func(n int, kubeconfig string, port func() string) (args []string, metrics string)
+	}{
+		{program{name: "autoscaler", lease: "autoscaler." + v1alpha1.GroupName, namespace: home}, func(_ int, kubeconfig string, port func() string) ([]string, string) {
+			at := port()
+			return []string{"--kubeconfig", kubeconfig, "--leader-elect-namespace", home, "--metrics-bind-address", at, "--health-probe-bind-address", "0"}, "http://" + at + "/metrics"
+		}},
+		{program{name: "descheduler", lease: "descheduler." + v1alpha1.GroupName, namespace: home}, func(_ int, kubeconfig string, port func() string) ([]string, string) {
+			at := port()
+			return []string{
+				"--kubeconfig", kubeconfig, "--leader-elect-namespace", home, "--metrics-bind-address", at, "--health-probe-bind-address", "0",
+				// What waits for minutes would do nothing in minutes.
+				"--consolidation", "Act", "--consolidation-interval", "10s", "--pod-residence", "20s", "--under-used-for", "5s", "--queue-empty-for", "3s",
+				"--move-services", "--billing-period", "10s", "--drain-timeout", drainTimeout.String(), "--clean-up-patience", "30s",
+			}, "http://" + at + "/metrics"
+		}},
+		{program{name: "kube-scheduler", lease: "kube-scheduler", namespace: "kube-system"}, func(n int, kubeconfig string, port func() string) ([]string, string) {
+			at := port()
+			_, number, _ := net.SplitHostPort(at)
+			return []string{
+				"--config", w.schedulerConfig(n, kubeconfig), "--bind-address", "127.0.0.1", "--secure-port", number,
+				"--authorization-always-allow-paths", "/healthz,/readyz,/livez,/metrics",
+			}, "https://" + at + "/metrics"
+		}},
+		{program{name: "node-agent"}, func(n int, kubeconfig string, port func() string) ([]string, string) {
+			at, name := port(), string("ab"[n-1])
+			return []string{
+				"--kubeconfig", kubeconfig, "--simulate", labelAgent + "=" + name, "--listen-address", port(), "--serve-address", at, "--work-size", "",
+				"--state-dir", filepath.Join(agents, name, "state"), "--work-dir", filepath.Join(agents, name, "work"), "--probe-state-dir", filepath.Join(agents, name, "probe"),
+				"--simulate-memory", "0.01", "--sweep-every", "1m",
+			}, "http://" + at + "/metrics"
+		}},
+	} {
+		one := p.program
+		for n := 1; n <= 2; n++ {
+			r := w.newReplica(&one, n)
+			r.args, r.metrics = p.args(n, w.kubeconfig(r), w.port)
+			one.replicas = append(one.replicas, r)
+		}
+		w.programs = append(w.programs, &one)
+	}
+	for _, p := range w.programs {
+		for _, r := range p.replicas {
+			go r.run(w.binary(p.name))
+		}
+	}
+}
+
+// newReplica makes one with its proxy and its log.
+func (w *world) newReplica(p *program, n int) *replica {
+	w.Helper()
+	name := fmt.Sprintf("%s-%d", p.name, n)
+	config := w.p.Config()
+	config.Proxy = nil
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		w.Fatal(err)
+	}
+	pki := filepath.Join(w.p.Dir(), "pki", "apiserver")
+	certificate, err := tls.LoadX509KeyPair(pki+".crt", pki+".key")
+	if err != nil {
+		w.Fatal(err)
+	}
+	through, err := proxy.New(config.Host, transport, certificate, *seedFlag+uint64(n))
+	if err != nil {
+		w.Fatal(err)
+	}
+	log, err := os.Create(filepath.Join(w.out, name+".log"))
+	if err != nil {
+		w.Fatal(err)
+	}
+	r := &replica{program: p, name: name, proxy: through, log: log, events: w.events, done: make(chan struct{})}
+	w.Cleanup(func() {
+		_ = r.signal(syscall.SIGKILL) // nothing runs any more, unless the test has failed
+		_ = r.stop()
+		if err := r.close(); err != nil {
+			w.Error(err)
+		}
+	})
+	return r
+}
+
+// stopPrograms asks all to end, which they do.
+func (w *world) stopPrograms() (broken []string) {
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	for _, r := range w.replicas() {
+		all.Go(func() {
+			if err := r.stop(); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				broken = append(broken, err.Error())
+			}
+		})
+	}
+	all.Wait()
+	return broken
+}
+
+// replicas returns those of all programs.
+func (w *world) replicas() (all []*replica) {
+	for _, p := range w.programs {
+		all = append(all, p.replicas...)
+	}
+	return all
+}
+
+// program returns one by its name.
+func (w *world) program(name string) *program {
+	return w.programs[slices.IndexFunc(w.programs, func(p *program) bool { return p.name == name })]
+}
+
+// binary is the path of a binary that make has built.
+func (w *world) binary(name string) string {
+	w.Helper()
+	dir := os.Getenv("SUPERCARGO_BIN")
+	if dir == "" {
+		w.Fatal("SUPERCARGO_BIN does not name the folder of the binaries: run `make chaos`")
+	}
+	return filepath.Join(dir, name)
+}
+
+// port returns a host:port where nobody listens: below those that the kernel gives to
+// connections, one of which might have it while its replica is away.
+func (w *world) port() string {
+	w.Helper()
+	const first, last = 20_000, 32_000
+	for range last - first {
+		if w.ports == 0 {
+			w.ports = os.Getpid() * 31
+		}
+		w.ports++
+		at := net.JoinHostPort("127.0.0.1", strconv.Itoa(first+w.ports%(last-first)))
+		if l, err := net.Listen("tcp4", at); err == nil {
+			_ = l.Close()
+			return at
+		}
+	}
+	w.Fatal("no port is free")
+	return ""
+}
+
+// kubeconfig writes that of a replica, which leads to its proxy.
+func (w *world) kubeconfig(r *replica) string {
+	w.Helper()
+	config := clientcmdapi.NewConfig()
+	config.Clusters["chaos"] = &clientcmdapi.Cluster{Server: r.proxy.URL(), CertificateAuthorityData: w.p.Config().CAData}
+	config.Contexts["chaos"] = &clientcmdapi.Context{Cluster: "chaos"}
+	config.CurrentContext = "chaos"
+	path := filepath.Join(w.TempDir(), r.name+".kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		w.Fatal(err)
+	}
+	return path
+}
+
+// schedulerConfig writes the shipped configuration with a kubeconfig.
+func (w *world) schedulerConfig(n int, kubeconfig string) string {
+	w.Helper()
+	var fields map[string]any
+	if err := yaml.UnmarshalStrict(manifests.SchedulerConfig, &fields); err != nil {
+		w.Fatal(err)
+	}
+	fields["clientConnection"] = map[string]any{"kubeconfig": kubeconfig}
+	text, err := yaml.Marshal(fields)
+	path := filepath.Join(w.TempDir(), fmt.Sprintf("scheduler-%d.yaml", n))
+	if err = errors.Join(err, os.WriteFile(path, text, 0o600)); err != nil {
+		w.Fatal(err)
+	}
+	return path
+}
+
+// poll calls check until it says nothing any more, and returns what it said last if the
+// patience ends before.
+func (w *world) poll(patience time.Duration, check func(context.Context) string) string {
+	ctx, cancel := context.WithTimeout(w.Context(), patience)
+	defer cancel()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for last := ""; ; {
+		said := check(ctx)
+		if said == "" {
+			return ""
+		}
+		if ctx.Err() == nil || last == "" {
+			last = said
+		}
+		select {
+		case <-ctx.Done():
+			return last
+		case <-w.p.Done():
+			return fmt.Sprintf("the playground has ended: %v", w.p.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+// unlimited is a client for metrics of servers whose certificates are their own.
+var unlimited = &http.Client{Timeout: requestTimeout, Transport: &http.Transport{
+	TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // kube-scheduler makes its certificate itself
+}}
+
+// events writes what happens to a file, one JSON object a line.
+type events struct {
+	t    *testing.T
+	mu   sync.Mutex
+	file *os.File
+	// recent is what is shown when a test fails.
+	recent []string
+}
+
+func newEvents(t *testing.T, path string) *events {
+	t.Helper()
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &events{t: t, file: file}
+	t.Cleanup(func() {
+		if err := file.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+// note writes one event, with its time.
+func (e *events) note(what string, fields map[string]any) {
+	line := map[string]any{"time": time.Now().UTC().Format(time.RFC3339Nano), "what": what}
+	for k, v := range fields {
+		line[k] = v
+	}
+	text, err := json.Marshal(line)
+	if err != nil {
+		text = fmt.Appendf(nil, "%q", err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	_, _ = e.file.Write(append(text, '\n'))
+	const most = 60
+	e.recent = append(e.recent, string(text))
+	e.recent = e.recent[max(0, len(e.recent)-most):]
+}
+
+// namespaced is a list option for the namespace of the work.
+var namespaced = client.InNamespace(space)
+
+// podsOf lists the pods of the work.
+func (w *world) podsOf(ctx context.Context) ([]corev1.Pod, error) {
+	var list corev1.PodList
+	err := w.client.List(ctx, &list, namespaced)
+	return list.Items, err
+}
