@@ -170,7 +170,7 @@ test: test-unit test-first ## Run the unit tests and each program once against a
 test-all: test test-tools test-integration e2e e2e-workers e2e-openstack e2e-nodes verify images test-nightly ## Run everything (Debian 12, root; takes hours).
 
 .PHONY: test-nightly
-test-nightly: test-integration-nightly test-kubernetes test-kubernetes-nightly e2e-openstack-nightly e2e-nodes-nightly e2e-install test-books test-race test-peers test-vendor test-browser e2e-replicas chaos conformance ## Run the tests that tell least for the time that they take (Debian 12, root; also wants chromium, nginx and gcc).
+test-nightly: test-integration-nightly test-kubernetes test-kubernetes-nightly e2e-openstack-nightly e2e-nodes-nightly e2e-install test-books test-race test-peers test-vendor test-browser e2e-replicas e2e-commands chaos conformance ## Run the tests that tell least for the time that they take (Debian 12, root; also wants chromium, jq, nginx and gcc).
 
 .PHONY: test-unit
 test-unit: $(TOOLS)/gotestsum | $(DIST) ## Run the tests that need nothing but Go.
@@ -194,7 +194,8 @@ test-peers: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(PEERS)) | $(DIST) ## Run th
 	cd test/peers/karpenter-live && $(call go_test,test-peers-live,./...)
 
 .PHONY: test-browser
-test-browser: $(TOOLS)/gotestsum | $(DIST) ## Look at HTML reports in Chromium (CHROMIUM=path); pictures in dist/browser/.
+test-browser: $(TOOLS)/gotestsum | $(DIST) ## Look at HTML reports, the dashboard and the site in Chromium (CHROMIUM=path); pictures in dist/browser/.
+	$(MAKE) --no-print-directory site SITE_URL=/
 	$(call go_test,test-browser,-tags browser -count 1 ./test/browser)
 
 .PHONY: pictures
@@ -252,6 +253,10 @@ $(call k8s_tests,test-kubernetes-nightly): test-kubernetes-nightly-%: $(k8s_need
 .PHONY: e2e
 e2e: build $(TOOLS)/gotestsum $(TOOLS)/kustomize | $(DIST) ## Run the built binaries end to end.
 	SUPERCARGO_BIN="$(abspath $(BIN))" $(call go_test,e2e,-tags e2e -count 1 ./test/e2e/...)
+
+.PHONY: e2e-commands
+e2e-commands: build $(BIN)/kubectl $(TOOLS)/gotestsum $(TOOLS)/helm | $(DIST) ## Run the commands of the documentation on playgrounds (also wants jq).
+	SUPERCARGO_BIN="$(abspath $(BIN))" $(call go_test,e2e-commands,-tags commands -count 1 ./test/e2e/commands)
 
 .PHONY: conformance
 conformance: $(TOOLS)/etcd | $(DIST) ## Run Kubernetes' own scheduler integration suite with our profile and with the stock one; a table of differences (takes an hour or more).
@@ -324,6 +329,22 @@ soak: $(CHAOS_NEEDS) | $(DIST) ## Run the binaries for SOAK_LASTS, and fail if m
 .PHONY: test-vendor
 test-vendor: ## Build kube-scheduler from a vendored copy of this tree, without network.
 	hack/test-vendor.sh
+
+##@ Document
+
+# Where the site is served, and optionally the address of the source files on a code host.
+SITE_URL    ?= https://supercargo.dev/
+SITE_SOURCE ?=
+hugo         = HUGO_CACHEDIR="$(abspath $(DIST))/hugo" HUGO_PARAMS_SOURCE="$(SITE_SOURCE)" $(TOOLS)/hugo $(1) --config hack/site/hugo.yaml --noBuildLock
+
+.PHONY: site
+site: $(TOOLS)/hugo | $(DIST) ## Build the documentation as a site in dist/site/, for SITE_URL; a dead link fails (SITE_SOURCE: address of the source files on a code host).
+	$(call hugo,) --destination $(abspath $(DIST))/site --cleanDestinationDir --panicOnWarning --quiet --baseURL "$(SITE_URL)"
+	go run -buildvcs=false ./hack/site/links -root $(DIST)/site -at "$(SITE_URL)"
+
+.PHONY: site-serve
+site-serve: $(TOOLS)/hugo | $(DIST) ## Serve the site at http://localhost:1313, and again after each change of a page.
+	$(call hugo,server) --destination $(abspath $(DIST))/site-served
 
 ##@ Measure
 
@@ -456,6 +477,7 @@ verify-modules:
 	go -C tools mod tidy -diff
 	go -C tools/helm mod tidy -diff
 	go -C tools/promtool mod tidy -diff
+	go -C tools/hugo mod tidy -diff
 	go -C lab/playground/kwok mod tidy -diff
 	for dir in hack/nodes/runtime/*/; do go -C "$$dir" mod tidy -diff; done
 	for dir in test/peers/*/; do go -C "$$dir" mod tidy -diff; done
@@ -473,14 +495,18 @@ verify-manifests: $(TOOLS)/kustomize
 # The chart has a value for each option of these.
 CHART_PROGRAMS := autoscaler descheduler kube-scheduler metrics-adapter node-agent
 
+# Programs whose options are in docs/reference/options.md.
+REFERENCE_PROGRAMS := supercargo autoscaler descheduler metrics-adapter nginx-exporter node-agent
+
 .PHONY: generate
-generate: $(TOOLS)/controller-gen $(TOOLS)/kustomize $(TOOLS)/helm $(addprefix $(BIN)/,$(CHART_PROGRAMS)) ## Write deep-copy functions, the CRDs in manifests/crd/ and those of the playground, the list of metrics, and what charts and manifests have in common.
+generate: $(TOOLS)/controller-gen $(TOOLS)/kustomize $(TOOLS)/helm $(addprefix $(BIN)/,$(sort $(CHART_PROGRAMS) $(REFERENCE_PROGRAMS))) ## Write deep-copy functions, the CRDs in manifests/crd/ and those of the playground, the reference pages of the documentation, and what charts and manifests have in common.
 	$(TOOLS)/controller-gen object paths="{./api/...,./lab/playground/machines}"
 	$(TOOLS)/controller-gen crd:generateEmbeddedObjectMeta=false paths=./api/v1alpha1/... output:crd:dir=manifests/crd
 	$(TOOLS)/controller-gen crd:generateEmbeddedObjectMeta=false paths=./lab/playground/machines output:crd:dir=lab/playground/machines/crd
 	hack/generate-cluster-api.sh
 	go run -buildvcs=false ./hack/chartoptions -schema manifests/helm/supercargo/values.schema.json $(addprefix $(BIN)/,$(CHART_PROGRAMS)) "evictions=$(BIN)/descheduler evictions" "node-meter=$(BIN)/node-agent meter"
 	go run -buildvcs=false ./hack/metrics -page docs/exported-metrics.md
+	go run -buildvcs=false ./hack/reference -out docs/reference $(addprefix $(BIN)/,$(REFERENCE_PROGRAMS))
 	hack/generate-manifests.sh $(TOOLS)/helm
 
 ##@ Pack
@@ -573,6 +599,10 @@ $(addprefix $(TOOLS)/,controller-gen kustomize gotestsum benchstat golangci-lint
 
 $(TOOLS)/promtool: tools/promtool/go.mod # without the services that Prometheus finds targets by
 	go -C tools/promtool build -buildvcs=false -tags remove_all_sd -ldflags "-s -w" -o $(abspath $@) github.com/prometheus/prometheus/cmd/promtool
+	touch $@
+
+$(TOOLS)/hugo: tools/hugo/go.mod # without what compiles Sass and converts pictures
+	go -C tools/hugo build -buildvcs=false -ldflags "-s -w" -o $(abspath $@) github.com/gohugoio/hugo
 	touch $@
 
 $(TOOLS)/helm: tools/helm/go.mod # a module of its own: what the generators write must not move with its libraries

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Builds programs one after the other and says which, and how long each took: go build prints
-# nothing, and the first time it compiles much of Kubernetes.
+# Builds programs one after the other, and reports each program and its build time: go build prints nothing,
+# and the first build compiles much of Kubernetes.
 #
 #   hack/build-programs.sh "COMMAND" TARGET...     runs COMMAND TARGET for each
 #
-# BUILD_HEARTBEAT is after how many seconds it says again that it is at work.
+# BUILD_HEARTBEAT is the interval in seconds at which it reports that it is still running.
 set -euo pipefail
 command=$1
 shift
 heartbeat=${BUILD_HEARTBEAT:-30}
 
 echo "Building $# programs. The first time this compiles much of Kubernetes and takes several minutes; later it takes seconds."
-# Without this Ctrl-C would leave the build running: it is in the background.
+# The build runs in the background. Without this trap, Ctrl-C would not stop it.
 build=
 trap '[ -z "$build" ] || kill "$build" 2>/dev/null || true' EXIT
 trap 'exit 130' INT

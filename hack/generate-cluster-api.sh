@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Writes what a playground applies before it starts cluster-api's manager: its
-# CustomResourceDefinitions and webhook configurations, out of the manifests that
-# come with the version go.mod pins. The file is only written anew when what is
-# in it would change, since gzip does not promise the same bytes everywhere.
+# Writes the objects that a playground applies before it starts cluster-api's manager: the
+# CustomResourceDefinitions and webhook configurations from the manifests of the version in go.mod. The file
+# is rewritten only if its content would change, because gzip does not produce the same bytes everywhere.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 output=lab/playground/cluster-api.yaml.gz

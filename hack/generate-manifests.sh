@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Renders the parts under manifests/ out of the chart in manifests/helm/supercargo, and copies
-# into the charts what has its source elsewhere: the kinds and the scheduler's configurations.
-# generate-manifests.sh HELM
+# Renders the parts under manifests/ from the chart in manifests/helm/supercargo, and copies the CRDs and the
+# scheduler's configurations into the charts: generate-manifests.sh HELM
 set -euo pipefail
 helm=$(realpath "$1")
 cd "$(dirname "$0")/../manifests"
@@ -13,7 +12,7 @@ cp scheduler/config/{second-scheduler,kube-scheduler}.yaml scheduler/replace/kub
 
 rendered=$(mktemp -d)
 trap 'rm -rf "$rendered"' EXIT
-# The autoscaler of manifests/autoscaler knows no metrics adapter: manifests/adapter/autoscaler adds that.
+# manifests/autoscaler has no metrics adapter configured. manifests/adapter/autoscaler adds it.
 for adapter in false true; do
 	"$helm" template supercargo helm/supercargo --namespace supercargo-system --values helm/kustomize-values.yaml \
 		--set "metricsAdapter.enabled=$adapter" --output-dir "$rendered/$adapter" >/dev/null

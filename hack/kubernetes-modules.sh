@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Writes the module files for the versions of Kubernetes after that of go.mod: go.1.36.mod
-# and go.1.36.sum, and so on. They are go.mod with the libraries of that version. With -diff
-# it writes nothing, shows what would change, and fails if anything would.
+# Writes the module files for the versions of Kubernetes after the one in go.mod: go.1.36.mod and go.1.36.sum,
+# and so on. They are go.mod with the libraries of that version. With -diff it writes nothing, prints what
+# would change, and fails if anything would.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Each version, and the controller-runtime and custom-metrics-apiserver that go with it.
+# Each version, with the matching controller-runtime and custom-metrics-apiserver.
 versions="
 1.36.3 v0.24.1 v1.36.0
 1.37.2 v0.25.2 v1.37.0
@@ -20,7 +20,7 @@ write() {
 		-e "s|^(\tsigs\.k8s\.io/custom-metrics-apiserver) .*|\1 $3|" \
 		-e '/^exclude \(/,/^\)/{/^\t/{/k8s\.io\/(api|apimachinery|client-go) /!d}}' \
 		go.mod >"$mod"
-	# Kubernetes names the modules that are released with it as folders of its own tree.
+	# The go.mod of Kubernetes replaces the modules released with it by folders of its own tree.
 	own=$(go mod download -json "k8s.io/kubernetes@v$version" | sed -n 's|.*"GoMod": "\(.*\)",.*|\1|p')
 	for module in $(sed -n 's|^\t*\(k8s.io/[a-z-]*\) => ./staging/.*|\1|p' "$own"); do
 		if grep -q "^	$module v" "$mod"; then
@@ -38,7 +38,7 @@ while read -r version rest; do
 	[[ $version ]] || continue
 	name=go.${version%.*}
 	cp go.sum "$scratch/$name.sum"
-	[[ ! -e $name.sum ]] || sort -u go.sum $name.sum >"$scratch/$name.sum" # nothing to ask for anew
+	[[ ! -e $name.sum ]] || sort -u go.sum $name.sum >"$scratch/$name.sum" # so that the sums are not requested again
 	write "$version" $rest "$scratch/$name.mod"
 	for file in "$name.mod" "$name.sum"; do
 		if [[ ${1-} != -diff ]]; then
@@ -49,6 +49,6 @@ while read -r version rest; do
 	done
 done <<<"$versions"
 if ((stale)); then
-	echo "the module files of other Kubernetes versions do not follow go.mod: run make modules" >&2
+	echo "the module files of other Kubernetes versions are not up to date with go.mod: run make modules" >&2
 	exit 1
 fi

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Proves that `make vendor` is enough to build kube-scheduler: vendors a copy of
-# this tree, then builds from that with an empty module cache and no network.
+# Verifies that `make vendor` suffices to build kube-scheduler: it vendors a copy of this tree, and builds
+# from it with an empty module cache and no network.
 #
-# The build cache is shared. It holds compiled packages, never sources, so a
-# missing vendored file still fails the build.
+# The build cache is shared. It holds compiled packages, never sources, so a missing vendored file still fails
+# the build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,7 +18,7 @@ du -sh "$work/tree/vendor" | cut -f1 | sed 's/^/vendor: /'
 
 isolate=()
 if [[ $EUID -eq 0 ]] && unshare --net true 2>/dev/null; then
-	isolate=(unshare --net) # a name space with no interface but a dead loopback
+	isolate=(unshare --net) # a network namespace whose only interface is a loopback that is down
 fi
 echo "building without network (${isolate[*]:-GOPROXY=off only})"
 start=$SECONDS

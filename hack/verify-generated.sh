@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Fails when `make generate` would change a file. What it changed is left in
-# the tree, ready to be committed.
+# Fails if `make generate` changes a file. The changes stay in the tree, ready to be committed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,6 +10,7 @@ generated() {
 		find manifests -type f
 		echo lab/playground/cluster-api.yaml.gz
 		echo docs/exported-metrics.md
+		find docs/reference -type f
 	} | sort
 }
 

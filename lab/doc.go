@@ -1,15 +1,14 @@
-// Package lab is empty. The folders below it are the laboratory, which never runs in a
-// cluster:
+// Package lab is empty. The packages below it never run in a cluster:
 //
-//   - sim runs a cluster in virtual time with the real scheduler; scenario says what it starts
-//     from, policy and baseline who decides in it, standby which idle machines sleep, bound what
-//     a run must cost at least, outcome what it came to;
+//   - sim simulates a cluster in virtual time with the real scheduler; scenario has its input, policy and baseline
+//     the policies, standby decides which idle machines sleep, bound computes lower bounds of the cost, and outcome
+//     presents the results;
 //   - replicas and workers replay a service and a workflow under the laws that scale them;
-//   - playground is a control plane on this machine; replay drives it, or any cluster, with a
-//     recorded workload, report turns what was seen into figures, and compressed shortens
-//     every wait for it; demo shows Supercargo by all of these;
-//   - planfile reads what is to be planned, hands it to the planner and prints the plan;
-//     definition reads what commands are given.
+//   - playground is a control plane on this machine; replay drives it, or any cluster, with a recorded workload,
+//     report computes figures from the observations, compressed shortens every wait, and demo shows Supercargo
+//     with all of these;
+//   - planfile reads the input of a plan, calls the planner and prints the plan; definition applies the defaults of
+//     the CustomResourceDefinitions to the input of commands.
 //
-// It may import everything that ships. Nothing that ships imports it.
+// Packages here may import everything that ships. Nothing that ships imports them.
 package lab

@@ -19,11 +19,11 @@ apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 `
 
-// withoutStaging is what CheckpointStaging costs pods that do not move.
+// withoutStaging removes CheckpointStaging, to measure its cost for pods that do not move.
 var withoutStaging = strings.NewReplacer("- {name: CheckpointStaging}", "", ", {name: CheckpointStaging}]", "]").Replace(scheduling.StrictConfiguration)
 
-// BenchmarkAttempt is one pass of the scheduling algorithm for a plain pod, and
-// the pod's placement in the cache, which changes one node for the next pass.
+// BenchmarkAttempt measures one pass of the scheduling algorithm for a plain pod, and the pod's placement in the cache,
+// which changes one node for the next pass.
 func BenchmarkAttempt(b *testing.B) {
 	for _, profile := range []struct{ name, configuration string }{
 		{"default", stockConfiguration}, {"supercargo", scheduling.StrictConfiguration},
@@ -41,7 +41,7 @@ func BenchmarkAttempt(b *testing.B) {
 					if a.Err != nil {
 						b.Fatal(a.Err)
 					}
-					if i%2 == 1 { // so that no node runs out of slots
+					if i%2 == 1 { // so that no node runs out of pod slots
 						if err := s.RemovePod(placed); err != nil {
 							b.Fatal(err)
 						}
@@ -52,7 +52,7 @@ func BenchmarkAttempt(b *testing.B) {
 	}
 }
 
-// spread returns what makes a pod spread over zones with others of its kind.
+// spread makes a pod spread over zones with others of its app.
 func spread(how corev1.UnsatisfiableConstraintAction) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Labels["app"] = "web"
@@ -63,9 +63,8 @@ func spread(how corev1.UnsatisfiableConstraintAction) func(*corev1.Pod) {
 	}
 }
 
-// BenchmarkSpreadAttempt is one pass of the scheduling algorithm for a pod that
-// spreads over three zones, in a cluster where every node runs ten pods, as in
-// scheduler_perf's TopologySpreading and PreferredTopologySpreading.
+// BenchmarkSpreadAttempt measures one pass of the scheduling algorithm for a pod that spreads over three zones, in a
+// cluster where every node runs ten pods, as in scheduler_perf's TopologySpreading and PreferredTopologySpreading.
 func BenchmarkSpreadAttempt(b *testing.B) {
 	const nodes = 500
 	for _, constraint := range []corev1.UnsatisfiableConstraintAction{corev1.DoNotSchedule, corev1.ScheduleAnyway} {
@@ -104,8 +103,7 @@ func BenchmarkSpreadAttempt(b *testing.B) {
 	}
 }
 
-// signing is the stock profile without the spreading that it gives to the pods of
-// every Service, which keeps it from batching pods.
+// signing is the stock profile without the default spreading of the pods of Services, which prevents batching.
 const signing = stockConfiguration + `
 profiles:
 - schedulerName: default-scheduler
@@ -113,8 +111,8 @@ profiles:
   - {name: PodTopologySpread, args: {defaultingType: List}}
 `
 
-// BenchmarkEqualPodsAttempt places equal pods that have a node each: the pods that
-// kube-scheduler batches where all plugins of a profile sign them.
+// BenchmarkEqualPodsAttempt places equal pods that each fill a node: kube-scheduler batches such pods if all plugins of
+// a profile sign them.
 func BenchmarkEqualPodsAttempt(b *testing.B) {
 	for _, profile := range []struct{ name, configuration string }{
 		{"default", stockConfiguration}, {"batching", signing}, {"supercargo", scheduling.StrictConfiguration},
@@ -138,9 +136,8 @@ func BenchmarkEqualPodsAttempt(b *testing.B) {
 	}
 }
 
-// attemptQueued takes a pod through the queue, which counts the cycles that batching
-// compares, and returns 1 when one node was looked at. A pod that leaves is removed at
-// once, so that nodes do not run out.
+// attemptQueued takes a pod through the queue, which counts the cycles that batching compares, and returns 1 if only
+// one node was evaluated. A pod that leaves is removed at once, so that nodes do not fill up.
 func attemptQueued(b *testing.B, s *scheduling.Scheduler, pod *corev1.Pod, leaves bool) int {
 	s.Enqueue(pod)
 	if _, err := s.SchedulingQueue.Pop(klog.Background()); err != nil {

@@ -9,7 +9,7 @@ import (
 	"supercargo.dev/supercargo/internal/runtimes"
 )
 
-// The API imports no package that decides, so both state these.
+// The API must not import packages that decide, so both define these defaults.
 func TestArgumentsDefaultToWhatDecisionsDefaultTo(t *testing.T) {
 	tests := []struct {
 		name      string

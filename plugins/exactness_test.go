@@ -21,24 +21,23 @@ import (
 	"supercargo.dev/supercargo/test/scheduling"
 )
 
-// neverNarrow is the strict configuration with all nodes looked at for every pod.
+// neverNarrow is the strict configuration without narrowing.
 const neverNarrow = scheduling.StrictConfiguration + `
   pluginConfig:
   - {name: BestFit, args: {narrowing: Never}}
   - {name: TimeBin, args: {narrowing: Never}}
 `
 
-// cluster is one scheduler and what was placed by it.
+// cluster is one scheduler with the pods that it placed.
 type cluster struct {
 	*scheduling.Scheduler
 	nodes map[string]*corev1.Node
 	pods  map[string]*corev1.Pod
-	// nominated are pending pods that were promised a node.
+	// nominated are pending pods that are nominated to a node.
 	nominated []*corev1.Pod
 }
 
-// twins are two schedulers that are told the same: one narrows, the other scans
-// all nodes.
+// twins are two schedulers with the same input: one narrows, the other scans all nodes.
 type twins struct {
 	t      *testing.T
 	r      *rand.Rand
@@ -46,7 +45,7 @@ type twins struct {
 	narrow cluster
 	scan   cluster
 	serial int
-	// narrowed counts the pods for which only one node was looked at.
+	// narrowed counts the pods for which only one node was evaluated.
 	narrowed int
 }
 
@@ -66,7 +65,7 @@ func (w *twins) name(prefix string) string {
 	return fmt.Sprintf("%s-%04d", prefix, w.serial)
 }
 
-// randomNode makes nodes that differ in everything a filter looks at.
+// randomNode returns nodes that differ in everything that a filter uses.
 func (w *twins) randomNode(name string) *corev1.Node {
 	r := w.r
 	sizes := []int64{2, 4, 4, 8}
@@ -77,7 +76,7 @@ func (w *twins) randomNode(name string) *corev1.Node {
 	case 1:
 		n.Labels["supercargo.dev/class"] = "service"
 	case 2:
-		n.Labels["supercargo.dev/class"] = "sevrice" // misspelt: takes any
+		n.Labels["supercargo.dev/class"] = "sevrice" // misspelt: accepts any pod
 	}
 	switch r.IntN(12) {
 	case 0:
@@ -103,7 +102,7 @@ func (w *twins) randomNode(name string) *corev1.Node {
 	return n
 }
 
-// randomPod makes mostly plain pods, and some with each kind of constraint.
+// randomPod returns mostly plain pods, and some with each kind of constraint.
 func (w *twins) randomPod() *corev1.Pod {
 	r := w.r
 	p := fixtures.Pod(w.name("pod"), int64(r.IntN(9))*100, int64(r.IntN(9))<<27)
@@ -143,7 +142,7 @@ func (w *twins) randomPod() *corev1.Pod {
 	case 7:
 		p.Labels["supercargo.dev/class"] = "bacth"
 	case 9:
-		p.Labels["supercargo.dev/migration"] = "5f6c" // of a migration that nobody knows
+		p.Labels["supercargo.dev/migration"] = "5f6c" // of an unknown migration
 	case 8:
 		p.Spec.Volumes = []corev1.Volume{{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 	}
@@ -159,8 +158,7 @@ func (w *twins) place() {
 		w.t.Errorf("pod %s: a proven node was rejected: %v", pod.Name, narrow.Err)
 		narrow = w.narrow.Attempt(pod)
 	}
-	// Where preferences choose, both looked at all nodes, and kube-scheduler took any of
-	// those with the greatest score.
+	// If preferences choose, both evaluated all nodes, and kube-scheduler took any of those with the highest score.
 	chosen := narrow.Evaluated > 1 && narrow.Evaluated == scan.Evaluated && narrow.Err == nil && scan.Err == nil
 	if narrow.Node != scan.Node && !chosen {
 		w.t.Fatalf("pod %s %v %v: narrowed to %q (%v), the full scan chose %q (%v)",
@@ -239,10 +237,9 @@ func (w *twins) step() {
 	}
 }
 
-// TestNarrowingChangesNoPlacement runs two schedulers through the same random
-// life of a cluster, in which nodes come, go, return and change, pods of every
-// kind come and end, and time passes. The one that narrows must choose the nodes
-// of the one that looks at all of them, and find a node whenever that one does.
+// TestNarrowingChangesNoPlacement runs two schedulers through the same random history of a cluster, in which nodes are
+// added, removed and changed, pods of every kind come and end, and time passes. The one that narrows must choose the
+// nodes of the one that scans all of them, and find a node whenever that one does.
 func TestNarrowingChangesNoPlacement(t *testing.T) {
 	narrowed := 0
 	for seed := range uint64(12) {

@@ -12,7 +12,7 @@ import (
 	"supercargo.dev/supercargo/test/scheduling"
 )
 
-// TestAttemptsAreCountedByOutcome reads what the scheduler serves at /metrics.
+// TestAttemptsAreCountedByOutcome reads the scheduler's /metrics.
 func TestAttemptsAreCountedByOutcome(t *testing.T) {
 	legacyregistry.Reset()
 	s := scheduling.NewScheduler(t, scheduling.StrictConfiguration, clock.RealClock{})

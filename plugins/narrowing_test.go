@@ -30,7 +30,7 @@ func inZone(z string) func(*corev1.Node) {
 	return func(n *corev1.Node) { n.Labels[corev1.LabelTopologyZone] = z }
 }
 
-// placeNarrowed is place for a pod for which one node is looked at.
+// placeNarrowed is place, and checks that only one node is evaluated.
 func placeNarrowed(t *testing.T, s *scheduling.Scheduler, want string, pod *corev1.Pod) {
 	t.Helper()
 	if a := place(t, s, want, pod); a.Evaluated != 1 {
@@ -38,8 +38,7 @@ func placeNarrowed(t *testing.T, s *scheduling.Scheduler, want string, pod *core
 	}
 }
 
-// TestArgumentsOfTheFiltersHoldWhileNarrowed has filters that reject nodes also for
-// pods that ask for nothing but room.
+// TestArgumentsOfTheFiltersHoldWhileNarrowed has filters that reject nodes also for pods that only request resources.
 func TestArgumentsOfTheFiltersHoldWhileNarrowed(t *testing.T) {
 	t.Run("an added affinity", func(t *testing.T) {
 		s := scheduling.NewScheduler(t, withArguments("NodeAffinity",
@@ -70,8 +69,8 @@ func TestArgumentsOfTheFiltersHoldWhileNarrowed(t *testing.T) {
 	})
 }
 
-// TestRequiredAntiAffinityMattersToThePodsItSelects has a pod on the tightest node
-// that keeps pods of one app away. All others are narrowed to that node.
+// TestRequiredAntiAffinityMattersToThePodsItSelects has a pod on the tightest node that repels pods of one app. All
+// others are narrowed to that node.
 func TestRequiredAntiAffinityMattersToThePodsItSelects(t *testing.T) {
 	inNamespace := func(name string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Namespace = name } }
 	elsewhere := func(change func(*corev1.PodAffinityTerm)) func(*corev1.Pod) {
@@ -114,7 +113,7 @@ func TestRequiredAntiAffinityMattersToThePodsItSelects(t *testing.T) {
 	}
 }
 
-// makeNamespaces makes namespaces with labels and waits until the scheduler knows them.
+// makeNamespaces creates namespaces with labels and waits until the scheduler observes them.
 func makeNamespaces(t *testing.T, s *scheduling.Scheduler, namespaces map[string]map[string]string) {
 	t.Helper()
 	f := s.Profiles[corev1.DefaultSchedulerName]
@@ -133,8 +132,7 @@ func makeNamespaces(t *testing.T, s *scheduling.Scheduler, namespaces map[string
 	}
 }
 
-// TestManyUnfitNodesEndTheSearch has more nodes that the pod may not use than are
-// tried one by one.
+// TestManyUnfitNodesEndTheSearch has more unsuitable nodes than are tried one by one.
 func TestManyUnfitNodesEndTheSearch(t *testing.T) {
 	s := scheduling.NewScheduler(t, scheduling.StrictConfiguration, clock.RealClock{})
 	for i := range 70 {
@@ -147,8 +145,7 @@ func TestManyUnfitNodesEndTheSearch(t *testing.T) {
 	}
 }
 
-// liar is a filter that goes by the name of one that lets plain pods pass, and rejects
-// a node.
+// liar is a filter with the name of one that admits plain pods, and rejects a node.
 type liar struct{}
 
 func (liar) Name() string { return "CheckpointStaging" }
@@ -164,7 +161,7 @@ var liarRegistry = frameworkruntime.Registry{
 	"CheckpointStaging": func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return liar{}, nil },
 }
 
-// withLiar has the liar in the place of CheckpointStaging, which has no arguments then.
+// withLiar replaces CheckpointStaging by the liar, without arguments.
 var withLiar = strings.Replace(scheduling.StrictConfiguration, "enabled: [{name: BestFit}, {name: CheckpointStaging}]", "enabled: [{name: BestFit}]", 1)
 
 func newLiedTo(t *testing.T, clk clock.PassiveClock) *scheduling.Scheduler {
@@ -174,7 +171,7 @@ func newLiedTo(t *testing.T, clk clock.PassiveClock) *scheduling.Scheduler {
 	return s
 }
 
-// failNarrowed lets a pod fail on the node that it was narrowed to.
+// failNarrowed makes a pod fail on the node that it was narrowed to.
 func failNarrowed(t *testing.T, s *scheduling.Scheduler, pod *corev1.Pod) {
 	t.Helper()
 	if a := s.Attempt(pod); a.Node != "" || !strings.Contains(fitMessage(a), "tried on all nodes next") {
@@ -182,8 +179,8 @@ func failNarrowed(t *testing.T, s *scheduling.Scheduler, pod *corev1.Pod) {
 	}
 }
 
-// TestAPodThatFailsWhileNarrowedIsTriedOnAllNodesAndEvictsNobody has a filter that is
-// not what the list of known ones says.
+// TestAPodThatFailsWhileNarrowedIsTriedOnAllNodesAndEvictsNobody has a filter that does not behave as the list of known
+// filters assumes.
 func TestAPodThatFailsWhileNarrowedIsTriedOnAllNodesAndEvictsNobody(t *testing.T) {
 	clk := clocktesting.NewFakeClock(noon)
 	s := newLiedTo(t, clk)
@@ -199,19 +196,18 @@ func TestAPodThatFailsWhileNarrowedIsTriedOnAllNodesAndEvictsNobody(t *testing.T
 		t.Error("the pod was nominated to a node, so somebody would be evicted for it")
 	}
 	place(t, s, "good", fixtures.Pod("p", 100, gi))
-	for _, name := range []string{"q", "r"} { // no other pod pays for it
+	for _, name := range []string{"q", "r"} { // other pods are placed without narrowing
 		if a := place(t, s, "good", fixtures.Pod(name, 100, gi)); a.Evaluated == 1 {
 			t.Error("pods are narrowed still")
 		}
 	}
-	// The cause may be over by now: another pod finds out.
+	// After the pause, narrowing is tried again.
 	clk.Step(6 * time.Minute)
 	failNarrowed(t, s, fixtures.Pod("later", 100, gi))
 }
 
-// TestNarrowingComesBackWhenTheCauseOfARejectionIsOver has a rejection that does not
-// last, as of a pod that was nominated to the node after the proof and is gone when the
-// failure is looked into.
+// TestNarrowingComesBackWhenTheCauseOfARejectionIsOver has a transient rejection, as by a pod that was nominated to the
+// node after the proof and is gone before the failure is handled.
 func TestNarrowingComesBackWhenTheCauseOfARejectionIsOver(t *testing.T) {
 	clk := clocktesting.NewFakeClock(noon)
 	s := newLiedTo(t, clk)
@@ -229,8 +225,8 @@ func TestNarrowingComesBackWhenTheCauseOfARejectionIsOver(t *testing.T) {
 	placeNarrowed(t, s, "good", fixtures.Pod("r", 100, gi))
 }
 
-// TestAPodNominatedInBetweenDoesNotEndNarrowing lets the proven node be rejected
-// while a pod is nominated to it, as when that one came after the proof.
+// TestAPodNominatedInBetweenDoesNotEndNarrowing has the proven node rejected while a pod is nominated to it, as if the
+// nomination came after the proof.
 func TestAPodNominatedInBetweenDoesNotEndNarrowing(t *testing.T) {
 	s := newLiedTo(t, clock.RealClock{})
 	if err := s.Nominate(fixtures.Pod("n", 1, 1), "tight"); err != nil {
@@ -245,10 +241,9 @@ func TestAPodNominatedInBetweenDoesNotEndNarrowing(t *testing.T) {
 	}
 }
 
-// TestNoPodIsSignedForBatching says what is so: kube-scheduler batches equal pods only
-// in profiles whose plugins all sign them, and the packing plugins do not. Nothing is
-// lost in a profile like the shipped one, since PodTopologySpread signs no pod either
-// while it spreads the pods of Services by default.
+// TestNoPodIsSignedForBatching documents a fact: kube-scheduler batches equal pods only in profiles whose plugins all
+// sign them, and the packing plugins do not. A profile like the shipped one loses nothing, since PodTopologySpread
+// signs no pod either while it spreads the pods of Services by default.
 func TestNoPodIsSignedForBatching(t *testing.T) {
 	for _, tc := range []struct {
 		name, configuration string

@@ -32,7 +32,7 @@ const gi = int64(1) << 30
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// blended has the packing plugins with the weight of any other.
+// blended gives the packing plugins the same weight as all others.
 const blended = `
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -51,7 +51,7 @@ profiles:
 var withoutTimeBin = strings.NewReplacer("- {name: TimeBin, weight: 10000}", "", "enabled: [{name: TimeBin}]", "enabled: []").
 	Replace(scheduling.StrictConfiguration)
 
-// place places a pod and fails the test when it goes elsewhere than wanted.
+// place schedules a pod and fails the test if it goes to another node than wanted.
 func place(t *testing.T, s *scheduling.Scheduler, want string, pod *corev1.Pod) scheduling.Attempt {
 	t.Helper()
 	_, a := s.Place(pod)
@@ -96,7 +96,7 @@ func TestBatchPodsShareANodeThatEndsWhenTheyDo(t *testing.T) {
 	for _, n := range []string{"free", "soon", "late"} {
 		s.AddNode(fixtures.Node(n, 8000, 32*gi))
 	}
-	// Pods placed as if by an earlier scheduler: their finish is in their annotation.
+	// Pods as if placed by an earlier scheduler: their finish is in their annotation.
 	for node, in := range map[string]time.Duration{"soon": 12 * time.Minute, "late": 47 * time.Minute} {
 		pod := fixtures.Pod("on-"+node, 100, gi, ends(in))
 		pod.Spec.NodeName = node
@@ -106,7 +106,7 @@ func TestBatchPodsShareANodeThatEndsWhenTheyDo(t *testing.T) {
 	}
 	place(t, s, "soon", fixtures.Pod("a", 100, 2*gi, fixtures.Batch("11m")))
 	place(t, s, "late", fixtures.Pod("b", 100, gi, fixtures.Batch("46m")))
-	place(t, s, "late", fixtures.Pod("c", 100, gi, fixtures.Batch("30m"))) // its own bin is empty: upward first
+	place(t, s, "late", fixtures.Pod("c", 100, gi, fixtures.Batch("30m"))) // its own bin is empty: search upward first
 	place(t, s, "late", fixtures.Pod("d", 100, gi, fixtures.Batch("99m"))) // nothing above: downward
 	clk.Step(40 * time.Minute)
 	place(t, s, "late", fixtures.Pod("e", 100, gi, fixtures.Batch("6m"))) // 7 minutes are left there
@@ -116,7 +116,7 @@ func TestTheReservedFinishCountsBeforeTheBindingComesBack(t *testing.T) {
 	clk := clocktesting.NewFakeClock(noon)
 	s := scheduling.NewScheduler(t, scheduling.StrictConfiguration, clk)
 	s.AddNode(fixtures.Node("a", 8000, 32*gi))
-	s.AddNode(fixtures.Node("b", 8000, 10*gi)) // the tighter one for all that fits it
+	s.AddNode(fixtures.Node("b", 8000, 10*gi)) // the tighter node for all pods that fit it
 	pod := fixtures.Pod("long", 100, 20*gi, fixtures.Batch("2h"))
 	a := s.Attempt(pod)
 	if status := a.Framework.RunReservePluginsReserve(t.Context(), a.State, pod, a.Node); !status.IsSuccess() {
@@ -152,7 +152,7 @@ func TestClassesStayOnTheirMachines(t *testing.T) {
 	without := scheduling.NewScheduler(t, strings.Replace(scheduling.StrictConfiguration, "- {name: NodeClass}", "", 1), clock.RealClock{})
 	without.AddNode(fixtures.Node("batch", 4000, 4*gi, fixtures.NodeClass("batch")))
 	without.AddNode(fixtures.Node("larger", 4000, 8*gi))
-	place(t, without, "batch", fixtures.Pod("web", 100, gi)) // without the plugin the label means nothing
+	place(t, without, "batch", fixtures.Pod("web", 100, gi)) // without the plugin the label has no effect
 	s.AddNode(fixtures.Node("unlabelled", 4000, 6*gi, func(n *corev1.Node) { n.Labels = nil }))
 	place(t, s, "unlabelled", fixtures.Pod("large-job", 100, 5*gi, fixtures.Batch("5m")))
 }
@@ -198,7 +198,7 @@ func TestNodesThatReportNoCapacityAreNeverChosenForBeingTight(t *testing.T) {
 	}
 }
 
-// picky is a filter of somebody else's, about which nothing is known.
+// picky is an unknown filter.
 type picky struct{}
 
 func (picky) Name() string { return "Picky" }
@@ -358,8 +358,8 @@ func TestMalformedArgumentsStopTheStartAndNameTheField(t *testing.T) {
 	}
 }
 
-// TestTheRegistryHoldsOursAndThoseOfSchedulerPlugins is what makes the image a
-// drop-in one. dropped are those that do not compile with this Kubernetes.
+// TestTheRegistryHoldsOursAndThoseOfSchedulerPlugins ensures that the image is a drop-in replacement. dropped are the
+// plugins that do not compile with this Kubernetes version.
 func TestTheRegistryHoldsOursAndThoseOfSchedulerPlugins(t *testing.T) {
 	want := []string{
 		"BestFit", "CapacityScheduling", "CheckpointStaging", "Coscheduling", "EnergyPerformance", "LoadVariationRiskBalancing", "LowRiskOverCommitment",

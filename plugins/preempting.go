@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/scheduler-plugins/pkg/preemptiontoleration"
 )
 
-// preempting returns the plugins of scheduler-plugins that preempt.
+// preempting returns the preemption plugins of scheduler-plugins.
 func preempting() runtime.Registry {
 	return runtime.Registry{
 		capacityscheduling.Name:   capacityscheduling.New,

@@ -19,7 +19,7 @@ import (
 	"supercargo.dev/supercargo/test/scheduling"
 )
 
-// shipped returns a configuration that is installed, as it is.
+// shipped returns an installed configuration, unchanged.
 func shipped(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "manifests", "scheduler", "config", name))
@@ -39,8 +39,7 @@ func prefersSSD(p *corev1.Pod) {
 		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 1, Preference: ssd}}}}
 }
 
-// apart returns what makes a pod keep away, or rather keep away, from hosts with pods
-// of the app.
+// apart gives a pod required or preferred anti-affinity to the pods of the app by host.
 func apart(required bool) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		term := corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, LabelSelector: app}
@@ -54,18 +53,18 @@ func apart(required bool) func(*corev1.Pod) {
 
 func web(p *corev1.Pod) { p.Labels["app"] = "web" }
 
-// preference is something that speaks for node-4 among five equally good nodes.
+// preference is a preference for node-4 among five equally good nodes.
 type preference struct {
 	name string
 	pod  func(*corev1.Pod)
 	node func(i int, n *corev1.Node)
-	// running are pods on nodes 0 to 3, and on no other when it returns nil.
+	// running returns the pods on nodes 0 to 3, and on no other if it returns nil.
 	running func(node int) *corev1.Pod
-	// prepare changes the cluster before the pod comes.
+	// prepare changes the cluster before the pod is created.
 	prepare func(t *testing.T, s *scheduling.Scheduler)
 }
 
-// alike is a pod without requests, so that the node that runs it is no fuller.
+// alike returns a pod without requests, so that its node is no fuller.
 func alike(change ...func(*corev1.Pod)) func(int) *corev1.Pod {
 	return func(i int) *corev1.Pod {
 		if i == 4 {
@@ -100,7 +99,7 @@ var preferences = []preference{
 	}},
 }
 
-// serveWeb makes a Service of the app and waits until the scheduler knows it.
+// serveWeb creates a Service of the app and waits until the scheduler observes it.
 func serveWeb(t *testing.T, s *scheduling.Scheduler) {
 	t.Helper()
 	f := s.Profiles[corev1.DefaultSchedulerName]
@@ -117,9 +116,8 @@ func serveWeb(t *testing.T, s *scheduling.Scheduler) {
 	}
 }
 
-// TestSoftPreferencesChooseAmongNodesThatPackEquallyWell runs the profiles that are
-// installed: a strict profile lets preferences break ties, and so they do whether
-// nodes are narrowed or not.
+// TestSoftPreferencesChooseAmongNodesThatPackEquallyWell runs the installed profiles: in a strict profile, preferences
+// break ties, whether nodes are narrowed or not.
 func TestSoftPreferencesChooseAmongNodesThatPackEquallyWell(t *testing.T) {
 	for name, configuration := range map[string]string{
 		"shipped": shipped(t, "kube-scheduler.yaml"), "in order": shipped(t, "in-order.yaml"), "all nodes": neverNarrow,
@@ -132,7 +130,7 @@ func TestSoftPreferencesChooseAmongNodesThatPackEquallyWell(t *testing.T) {
 					changes = append(changes, p.pod)
 				}
 				for _, batch := range []bool{false, true} {
-					if batch && p.running != nil { // services that run put nodes into another time bin
+					if batch && p.running != nil { // running services move nodes into another time bin
 						continue
 					}
 					if batch {
@@ -143,7 +141,7 @@ func TestSoftPreferencesChooseAmongNodesThatPackEquallyWell(t *testing.T) {
 						t.Errorf("batch %t: the pod goes to %q (%v), want node-4", batch, a.Node, a.Err)
 					}
 				}
-				if p.pod == nil { // the preference is of no pod: everyone shares it
+				if p.pod == nil { // the preference is not of the pod: all pods share it
 					return
 				}
 				place(t, s, "node-0", fixtures.Pod("indifferent", 100, gi))
@@ -178,8 +176,8 @@ func fiveNodes(t *testing.T, configuration string, p preference) *scheduling.Sch
 	return s
 }
 
-// TestPreferencesHoldHoweverOftenNodesChange lets the node with the image report its
-// status again and again, other nodes with it come and go, and then the image go too.
+// TestPreferencesHoldHoweverOftenNodesChange updates the status of the node with the image repeatedly, adds and removes
+// other nodes with the image, and then removes the image.
 func TestPreferencesHoldHoweverOftenNodesChange(t *testing.T) {
 	var image preference
 	for _, p := range preferences {
@@ -215,8 +213,7 @@ func TestPreferencesHoldHoweverOftenNodesChange(t *testing.T) {
 	placeNarrowed(t, s, "node-0", fixtures.Pod("p", 100, gi))
 }
 
-// TestPreferencesAreNotAskedWhereOneNodePacksBest keeps the cost of preferences to
-// ties.
+// TestPreferencesAreNotAskedWhereOneNodePacksBest limits the cost of preferences to ties.
 func TestPreferencesAreNotAskedWhereOneNodePacksBest(t *testing.T) {
 	for _, p := range preferences {
 		t.Run(p.name, func(t *testing.T) {
@@ -233,8 +230,7 @@ func TestPreferencesAreNotAskedWhereOneNodePacksBest(t *testing.T) {
 	}
 }
 
-// TestPodsWithoutPreferencesGoByName holds for pods of every kind that is narrowed
-// and of some that are not.
+// TestPodsWithoutPreferencesGoByName covers pods of every kind that is narrowed and of some that are not.
 func TestPodsWithoutPreferencesGoByName(t *testing.T) {
 	everywhere := func(_ int, n *corev1.Node) {
 		n.Status.Images = []corev1.ContainerImage{{Names: []string{"pause:latest"}, SizeBytes: 900 << 20}}
@@ -252,8 +248,7 @@ func TestPodsWithoutPreferencesGoByName(t *testing.T) {
 	}
 }
 
-// TestAProfileWithoutAScorePluginKnowsNoSuchPreference has nothing to break ties by
-// but names.
+// TestAProfileWithoutAScorePluginKnowsNoSuchPreference has only names to break ties.
 func TestAProfileWithoutAScorePluginKnowsNoSuchPreference(t *testing.T) {
 	for i, plugin := range []string{"NodeAffinity", "PodTopologySpread", "PodTopologySpread", "InterPodAffinity", "InterPodAffinity", "ImageLocality", "TaintToleration"} {
 		p := preferences[i]

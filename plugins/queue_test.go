@@ -12,9 +12,8 @@ import (
 	"supercargo.dev/supercargo/test/scheduling"
 )
 
-// TestAFailedPodTellsWhetherItWasNarrowed holds kube-scheduler to what PackingSort relies
-// on: that it names the plugin that narrowed a pod among those that rejected it, and
-// does not name it for a pod that was tried on all nodes.
+// TestAFailedPodTellsWhetherItWasNarrowed checks what PackingSort relies on: kube-scheduler lists the plugin that
+// narrowed a pod among those that rejected it, and does not list it for a pod that was tried on all nodes.
 func TestAFailedPodTellsWhetherItWasNarrowed(t *testing.T) {
 	s := scheduling.NewScheduler(t, withLiar, clock.RealClock{}, liarRegistry)
 	s.AddNode(fixtures.Node("tight", 4000, 8*gi))
@@ -36,7 +35,7 @@ func TestAFailedPodTellsWhetherItWasNarrowed(t *testing.T) {
 		}
 	}
 
-	s = scheduling.NewScheduler(t, withLiar, clock.RealClock{}, liarRegistry) // the first narrows nothing for a while
+	s = scheduling.NewScheduler(t, withLiar, clock.RealClock{}, liarRegistry) // narrowing is paused in the first scheduler
 	s.AddNode(fixtures.Node("tight", 4000, 8*gi))
 	var unfit *framework.FitError
 	if a := s.Attempt(fixtures.Pod("batch", 100, gi, fixtures.Batch("1h"))); !errors.As(a.Err, &unfit) || !unfit.Diagnosis.UnschedulablePlugins.Has("TimeBin") {

@@ -1,5 +1,4 @@
-// Package plugins is the one list of scheduler plugins that the Supercargo
-// kube-scheduler adds to the stock ones.
+// Package plugins is the list of scheduler plugins that the Supercargo kube-scheduler adds to the stock ones.
 package plugins
 
 import (
@@ -28,15 +27,13 @@ import (
 	"supercargo.dev/supercargo/plugins/timebin"
 )
 
-// Registry returns every out-of-tree plugin by name: Supercargo's own and those
-// of sigs.k8s.io/scheduler-plugins. Supercargo's own read the time from clk, but for
-// CheckpointStaging: it waits for others, which no other time than the real one makes
-// happen. The caller owns the map.
+// Registry returns every out-of-tree plugin by name: Supercargo's own and those of sigs.k8s.io/scheduler-plugins.
+// Supercargo's own read the time from clk, except CheckpointStaging: it waits for other components, which act in real
+// time. The caller owns the map.
 //
-// Of scheduler-plugins those are absent that have not followed the framework to the
-// interfaces of the Kubernetes that this is built with: CrossNodePreemption, whose source
-// upstream has commented out, those of preempting from 1.36 on, and those of sorting from
-// 1.37 on.
+// Plugins of scheduler-plugins are missing if they do not support the framework of the Kubernetes version of this
+// build: CrossNodePreemption, whose source is commented out upstream, those of preempting from 1.36 on, and those of
+// sorting from 1.37 on.
 func Registry(clk clock.PassiveClock) runtime.Registry {
 	registry := runtime.Registry{
 		bestfit.Name:           bestfit.New(clk),
@@ -61,8 +58,7 @@ func Registry(clk clock.PassiveClock) runtime.Registry {
 	return registry
 }
 
-// Options turns [Registry] into the options that kube-scheduler's command and
-// Setup take.
+// Options converts [Registry] into the options that kube-scheduler's command and Setup take.
 func Options() []app.Option {
 	registry := Registry(clock.RealClock{})
 	options := make([]app.Option, 0, len(registry))

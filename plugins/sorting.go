@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/scheduler-plugins/pkg/qos"
 )
 
-// sorting returns the plugins of scheduler-plugins that order the queue.
+// sorting returns the QueueSort plugins of scheduler-plugins.
 func sorting() runtime.Registry {
 	return runtime.Registry{
 		coscheduling.Name:    coscheduling.New,

@@ -16,9 +16,9 @@ import (
 // +kubebuilder:printcolumn:name="Target",type=string,JSONPath=`.spec.target.name`
 // +kubebuilder:printcolumn:name="Law",type=string,JSONPath=`.spec.law.name`
 // +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.spec.mode`
-// +kubebuilder:printcolumn:name="Asked",type=integer,JSONPath=`.status.askedReplicas`
+// +kubebuilder:printcolumn:name="Spec",type=integer,JSONPath=`.status.specReplicas`
 // +kubebuilder:printcolumn:name="Ready pods",type=integer,JSONPath=`.status.readyReplicas`
-// +kubebuilder:printcolumn:name="Wanted",type=integer,JSONPath=`.status.wantedReplicas`
+// +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=`.status.desiredReplicas`
 // +kubebuilder:printcolumn:name="Measured",type=string,JSONPath=`.status.conditions[?(@.type=="Measured")].status`,priority=1
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -57,7 +57,7 @@ const (
 	// ReplicasObserve records decisions and their reasons in the status, and changes nothing
 	// else.
 	ReplicasObserve ReplicaMode = "Observe"
-	// ReplicasViaHPA publishes the wanted number of replicas as a metric, which a
+	// ReplicasViaHPA publishes the desired number of replicas as a metric, which a
 	// HorizontalPodAutoscaler follows within its own limits.
 	ReplicasViaHPA ReplicaMode = "ViaHPA"
 )
@@ -89,7 +89,7 @@ type ReplicaPolicySpec struct {
 	Target ReplicaTarget `json:"target"`
 
 	// mode specifies how decisions are carried out. Act updates the scale of the target.
-	// Observe only records decisions in the status. ViaHPA publishes the wanted number of
+	// Observe only records decisions in the status. ViaHPA publishes the desired number of
 	// replicas as a metric, which a HorizontalPodAutoscaler follows.
 	// +kubebuilder:default=Act
 	// +optional
@@ -525,9 +525,9 @@ type ReplicaPolicyStatus struct {
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// askedReplicas is the desired number of replicas in the spec of the target.
+	// specReplicas is the desired number of replicas in the spec of the target.
 	// +optional
-	AskedReplicas int32 `json:"askedReplicas"`
+	SpecReplicas int32 `json:"specReplicas"`
 
 	// replicas is the number of pods of the target, without those that are terminating.
 	// +optional
@@ -537,16 +537,16 @@ type ReplicaPolicyStatus struct {
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
 
-	// wantedReplicas is the number of replicas that the law requests. It is 0 until the law
+	// desiredReplicas is the number of replicas that the law requests. It is 0 until the law
 	// has decided for the first time.
 	// +optional
-	WantedReplicas int32 `json:"wantedReplicas"`
+	DesiredReplicas int32 `json:"desiredReplicas"`
 
 	// lastObservation is the law's input when the status was last written.
 	// +optional
 	LastObservation *ReplicaObservation `json:"lastObservation,omitempty"`
 
-	// lastDecision is the last decision that changed the wanted number of replicas.
+	// lastDecision is the last decision that changed the desired number of replicas.
 	// +optional
 	LastDecision *ReplicaDecision `json:"lastDecision,omitempty"`
 
@@ -586,9 +586,9 @@ type ReplicaObservation struct {
 	// +optional
 	UtilizationPercent string `json:"utilizationPercent,omitempty"`
 
-	// askedReplicas is the desired number of replicas: the one in the target's spec or, in
+	// specReplicas is the desired number of replicas: the one in the target's spec or, in
 	// modes Observe and ViaHPA, the one that the law requests.
-	AskedReplicas int32 `json:"askedReplicas"`
+	SpecReplicas int32 `json:"specReplicas"`
 
 	// readyReplicas is the number of Ready pods.
 	ReadyReplicas int32 `json:"readyReplicas"`

@@ -18,8 +18,8 @@ import (
 // +kubebuilder:printcolumn:name="Waiting",type=integer,JSONPath=`.status.queue.waiting`
 // +kubebuilder:printcolumn:name="Running",type=integer,JSONPath=`.status.queue.running`
 // +kubebuilder:printcolumn:name="Workers",type=integer,JSONPath=`.status.workers.connected`
-// +kubebuilder:printcolumn:name="Coming",type=integer,JSONPath=`.status.workers.coming`
-// +kubebuilder:printcolumn:name="Leaving",type=integer,JSONPath=`.status.workers.leaving`
+// +kubebuilder:printcolumn:name="Starting",type=integer,JSONPath=`.status.workers.starting`
+// +kubebuilder:printcolumn:name="Draining",type=integer,JSONPath=`.status.workers.draining`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 52",message="metadata.name must not exceed 52 characters, because the names of pods and hosts contain it"
@@ -475,11 +475,11 @@ type WorkerCounts struct {
 	// +optional
 	Foreign int32 `json:"foreign,omitempty"`
 
-	// coming is the number of pods whose worker has not connected yet.
-	Coming int32 `json:"coming"`
+	// starting is the number of pods whose worker has not connected yet.
+	Starting int32 `json:"starting"`
 
-	// leaving is the number of pods that are being drained.
-	Leaving int32 `json:"leaving"`
+	// draining is the number of pods that are being drained.
+	Draining int32 `json:"draining"`
 }
 
 // TaskCategory contains the learned properties of tasks that do the same kind of work.

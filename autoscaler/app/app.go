@@ -71,7 +71,7 @@ func addPools(m ctrl.Manager, o Options) error {
 		return err
 	}
 	if len(served) == 0 {
-		o.Log.Info("WorkerPools are not installed: install their definition and restart to have workers of Work Queue managers scaled")
+		o.Log.Info("The CRD of WorkerPools is not installed: to scale the workers of Work Queue managers, install it and restart")
 		return nil
 	}
 	r := &worker.Reconciler{
@@ -91,10 +91,10 @@ func addFleets(m ctrl.Manager, o Options) error {
 			c.Cache.DefaultTransform = cache.TransformStripManagedFields()
 		})
 		if err != nil {
-			return fmt.Errorf("reach the cluster that has the MachineDeployments: %w", err)
+			return fmt.Errorf("connect to the cluster of the MachineDeployments: %w", err)
 		}
 		if err := m.Add(machines); err != nil {
-			return fmt.Errorf("reach the cluster that has the MachineDeployments: %w", err)
+			return fmt.Errorf("connect to the cluster of the MachineDeployments: %w", err)
 		}
 	}
 	watched, err := operator.Served(machines, clusterapi.Kinds()...)
@@ -102,14 +102,14 @@ func addFleets(m ctrl.Manager, o Options) error {
 		return err
 	}
 	if len(watched) == 0 {
-		o.Log.Info("cluster-api is not installed: install its v1beta2 API and restart for fleets with provider ClusterAPI")
+		o.Log.Info("cluster-api is not installed: for fleets with provider ClusterAPI, install its v1beta2 API and restart")
 	}
 	migrations, err := operator.Served(m, &v1alpha1.Migration{})
 	if err != nil {
 		return err
 	}
 	if len(migrations) == 0 {
-		o.Log.Info("Migrations are not installed: install their definition and the descheduler and restart to have pods moved with their state")
+		o.Log.Info("The CRD of Migrations is not installed: to move pods with their state, install it and the descheduler and restart")
 	}
 	templates := clusterapi.NewTemplates(clock.RealClock{})
 	clouds := &openstack.Clouds{Live: m.GetAPIReader(), Writer: m.GetClient(), Clock: clock.RealClock{}}

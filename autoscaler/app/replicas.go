@@ -30,7 +30,7 @@ func addPolicies(m ctrl.Manager, o Options) error {
 		return err
 	}
 	if len(served) == 0 {
-		o.Log.Info("ReplicaPolicies are not installed: install their definition and restart to have services scaled")
+		o.Log.Info("The CRD of ReplicaPolicies is not installed: to scale services, install it and restart")
 		return nil
 	}
 	kinds, err := scaleKinds(m.GetRESTMapper(), o)
@@ -65,9 +65,9 @@ func scaleKinds(mapper meta.RESTMapper, o Options) (map[schema.GroupKind]schema.
 		kind, err := mapper.KindFor(schema.ParseGroupResource(name).WithVersion(""))
 		switch {
 		case meta.IsNoMatchError(err):
-			o.Log.Info("Left out of --scale-kinds: the cluster does not have it", "resource", name)
+			o.Log.Info("Ignoring a resource of --scale-kinds that the cluster does not have", "resource", name)
 		case err != nil:
-			return nil, fmt.Errorf("--scale-kinds: look for %s: %w", name, err)
+			return nil, fmt.Errorf("--scale-kinds: find the kind of %s: %w", name, err)
 		default:
 			kinds[kind.GroupKind()] = kind
 		}

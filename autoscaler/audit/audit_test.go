@@ -199,7 +199,7 @@ func TestTheWorstNodesSayWhatWouldEmptyThem(t *testing.T) {
 		said[w.Node] = w.Remedy
 	}
 	for node, want := range map[string]string{
-		"empty": "it is empty", "held": "1 of its 1 pods may not be moved, as h: told to stay", "cordoned": "cordoned", "movable": "moving its 1 pods",
+		"empty": "it is empty", "held": "1 of its 1 pods may not be moved, such as h: told to stay", "cordoned": "cordoned", "movable": "moving its 1 pods",
 	} {
 		if !strings.Contains(said[node], want) {
 			t.Errorf("%s: %q, want %q", node, said[node], want)

@@ -100,7 +100,7 @@ func leave(p *cluster.Pod, ways map[string]cluster.Ways) {
 		p.Ways, p.Held, p.Fixed = by, "", false
 	}
 	if p.Ways = p.Ways.Without(cluster.Wait); p.Ways == 0 {
-		p.Fixed, p.Held = true, cmp.Or(p.Held, "it is only waited for")
+		p.Fixed, p.Held = true, cmp.Or(p.Held, "it may only leave by completing")
 	}
 	p.Resided = max(p.Resided, settled)
 }

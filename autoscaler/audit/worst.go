@@ -61,7 +61,7 @@ func (c *scene) remedy(w *Worst, after moved) string {
 	n := &c.nodes[at]
 	switch {
 	case w.Emptied && w.Pods == 0:
-		return "nothing: it is empty and can go now"
+		return "nothing: it is empty and can be released now"
 	case w.Emptied:
 		return fmt.Sprintf("moving its %d pods to nodes that have room", w.Pods)
 	case n.Kept:
@@ -76,7 +76,7 @@ func (c *scene) remedy(w *Worst, after moved) string {
 		return why
 	}
 	if out := decide.Unhoused(&after.state, n.Name); len(out) > 0 {
-		return fmt.Sprintf("room for %d of its %d pods, which other nodes have not", len(out), w.Pods)
+		return fmt.Sprintf("room for %d of its %d pods, which other nodes do not have", len(out), w.Pods)
 	}
 	return fmt.Sprintf("a higher threshold than the default of 50 %%: its %d pods have room elsewhere", w.Pods)
 }
@@ -106,5 +106,5 @@ func heldOn(n *Node) string {
 			reason = why
 		}
 	}
-	return fmt.Sprintf("%d of its %d pods may not be moved, as %s: %s", held, len(n.Pods), first[reason], reason)
+	return fmt.Sprintf("%d of its %d pods may not be moved, such as %s: %s", held, len(n.Pods), first[reason], reason)
 }

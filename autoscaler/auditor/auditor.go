@@ -48,7 +48,7 @@ func Of(ctx context.Context, from *objects.Objects, o Options) (*Observation, er
 	withDaemons, derived := daemons(from)
 	w, err := world.Read(ctx, withDaemons, false)
 	if err != nil {
-		return nil, fmt.Errorf("look at the objects: %w", err)
+		return nil, fmt.Errorf("read the objects: %w", err)
 	}
 	b := &observer{objects: withDaemons, options: o, view: world.NewView(w, o.Now, runtimes.NewLearner())}
 	for name := range w.Nodes {
@@ -102,7 +102,7 @@ func (b *observer) readNodes() {
 		n := cluster.Node{Name: node.Name, Flavor: InstanceType(node), Class: class.Any, MicroDollarsPerHour: price, Age: b.options.Now.Sub(node.CreationTimestamp.Time)}
 		stays := ""
 		if controlPlane(node) {
-			stays = "it is of the control plane"
+			stays = "it is a control plane node"
 			n.Kept, n.KeptFor = true, stays
 		}
 		all := audit.Node{Node: b.view.Node(node, n), InstanceType: InstanceType(node), Unpriced: unpriced, Stays: stays}

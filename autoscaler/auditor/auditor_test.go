@@ -95,9 +95,9 @@ func TestANodeIsPricedByTheFirstThatKnowsItsPriceAndNeverGuessed(t *testing.T) {
 		{"a spot machine", nodeOf("n", "m5.xlarge", label("karpenter.sh/capacity-type", "spot")), 0, "spot machine"},
 		{"a spot machine with an annotation", nodeOf("n", "m5.xlarge", label("karpenter.sh/capacity-type", "spot"), annotated("0.05")), 50_000, ""},
 		{"Windows", nodeOf("n", "m5.xlarge", label(corev1.LabelOSStable, "windows")), 0, "it runs windows"},
-		{"an instance type that nobody lists", nodeOf("n", "z9.huge"), 0, "no instance type z9.huge"},
+		{"an instance type that nobody lists", nodeOf("n", "z9.huge"), 0, "do not include instance type z9.huge"},
 		{"no instance type", nodeOf("n", ""), 0, "no label node.kubernetes.io/instance-type"},
-		{"a machine of nobody known", nodeOf("n", "m5.xlarge", bare), 0, "not known who sells it"},
+		{"a machine of nobody known", nodeOf("n", "m5.xlarge", bare), 0, "its cloud provider is unknown"},
 		{"a label that tells who sells it", nodeOf("n", "m5.xlarge", bare, label("eks.amazonaws.com/nodegroup", "a")), 192_000, ""},
 	}
 	for _, tc := range tests {
@@ -117,7 +117,7 @@ func TestARegionThatIsNotCarriedIsPricedByTheNearestAndThatIsSaid(t *testing.T) 
 		n.Labels[corev1.LabelTopologyRegion], n.Spec.ProviderID = "germanywestcentral", "azure:///x"
 	}
 	seen := observed(t, &objects.Objects{Nodes: []corev1.Node{nodeOf("n", "Standard_D4s_v5", frankfurt)}, Pods: []corev1.Pod{podOf("p", "n")}})
-	want := "No list prices of azure in germanywestcentral are carried: nodes there have those of westeurope, the nearest that is."
+	want := "No list prices of azure in germanywestcentral are included: nodes there have those of westeurope, the nearest region with prices."
 	if !slices.Contains(seen.Notes, want) || seen.Source != "list prices of azure in westeurope" {
 		t.Errorf("notes %q, source %q; want %q", seen.Notes, seen.Source, want)
 	}
@@ -290,7 +290,7 @@ func TestAPodThatMachinesYetToBeBoughtMayNotHoldKeepsItsNode(t *testing.T) {
 			t.Errorf("%s: %q, want why it stays", n.Name, n.Stays)
 		}
 	}
-	want := "No PersistentVolumeClaims were read: the nodes of 1 pods that have some stay as they are."
+	want := "No PersistentVolumeClaims were read: the nodes of 1 pods with such claims stay as they are."
 	if !slices.Contains(seen.Notes, want) {
 		t.Errorf("notes %q, want %q", seen.Notes, want)
 	}

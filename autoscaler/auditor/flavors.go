@@ -290,7 +290,7 @@ type UnknownTypesError struct {
 
 // Error implements error.
 func (e *UnknownTypesError) Error() string {
-	return fmt.Sprintf("%s: no instance type of %s matches", strings.Join(e.Patterns, ", "), e.Source)
+	return fmt.Sprintf("no instance type in %s matches %s", e.Source, strings.Join(e.Patterns, ", "))
 }
 
 // market returns the instance types for sale: the user's prices and, for other types, the price

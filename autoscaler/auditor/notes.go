@@ -19,20 +19,20 @@ func (b *observer) note(derivedDaemons int) {
 		return cmp.Or(cmp.Compare(x.list, y.list), cmp.Compare(x.region, y.region))
 	}) {
 		if at := b.pricer.asked[of]; at != of {
-			b.notef("No list prices of %s in %s are carried: nodes there have those of %s, the nearest that is.", of.list, cmp.Or(of.region, "an unknown region"), at.region)
+			b.notef("No list prices of %s in %s are included: nodes there have those of %s, the nearest region with prices.", of.list, cmp.Or(of.region, "an unknown region"), at.region)
 		}
 	}
 	if b.Input.Pending > 0 {
-		b.notef("%d pods have no node. No figure counts them.", b.Input.Pending)
+		b.notef("%d pods have no node and are not included in any figure.", b.Input.Pending)
 	}
 	if derivedDaemons > 0 {
-		b.notef("No DaemonSets were read: what their pods take of a machine is taken from those of %d of them that run.", derivedDaemons)
+		b.notef("No DaemonSets were read: the requests of their pods on a machine are derived from the running pods of %d of them.", derivedDaemons)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(b.objects.Missing)) {
 		b.notef("%s were not read: %s.", kind, b.objects.Missing[kind])
 	}
 	if claims := b.unknownClaims(); claims > 0 && len(b.objects.Claims) == 0 {
-		b.notef("No PersistentVolumeClaims were read: the nodes of %d pods that have some stay as they are.", claims)
+		b.notef("No PersistentVolumeClaims were read: the nodes of %d pods with such claims stay as they are.", claims)
 	}
 	if len(b.Input.Flavors) == 0 {
 		b.notef("No machine is for sale: no node has both a price and an instance type.")

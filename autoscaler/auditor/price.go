@@ -72,22 +72,22 @@ func (p *Pricer) Price(node *corev1.Node) (microDollars int64, unpriced string) 
 		return 0, "it has no label " + corev1.LabelInstanceTypeStable
 	}
 	if spot(node) {
-		return 0, "it is a spot machine, whose price changes: annotation " + v1alpha1.AnnotationPricePerHour + " says what it costs"
+		return 0, "it is a spot machine, whose price changes: set annotation " + v1alpha1.AnnotationPricePerHour + " to its price"
 	}
 	if f := p.own[kind]; f != nil {
 		return f.MicroDollarsPerHour, ""
 	}
 	if os := node.Labels[corev1.LabelOSStable]; os != "" && os != string(corev1.Linux) {
-		return 0, "list prices are of Linux, and it runs " + os
+		return 0, "list prices are for Linux, and it runs " + os
 	}
 	list := provider(node)
 	if list == "" {
-		return 0, "it is not known who sells it: it has neither a provider ID of AWS, Azure or Google Cloud nor a label of theirs"
+		return 0, "its cloud provider is unknown: it has neither a provider ID nor a label of AWS, Azure or Google Cloud"
 	}
 	at := p.nearest(place{list, region(node)})
 	f := p.list(at)[kind]
 	if f == nil {
-		return 0, fmt.Sprintf("the list prices of %s in %s have no instance type %s", at.list, at.region, kind)
+		return 0, fmt.Sprintf("the list prices of %s in %s do not include instance type %s", at.list, at.region, kind)
 	}
 	p.used[at]++
 	return f.MicroDollarsPerHour, ""

@@ -2,11 +2,16 @@ package auditor
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
+
+// awsRegion matches the region at the start of the name of a zone, a Local Zone or a Wavelength Zone
+// of AWS: us-east-1a, us-west-2-lax-1a, us-east-1-wl1-bos-wlz-1.
+var awsRegion = regexp.MustCompile(`^[a-z]+(-[a-z]+)+-[0-9]+`)
 
 // region returns the region of a node; "" if unknown.
 func region(node *corev1.Node) string {
@@ -18,7 +23,7 @@ func region(node *corev1.Node) string {
 	case zone == "":
 		return ""
 	case strings.HasPrefix(node.Spec.ProviderID, "aws://"):
-		return strings.TrimRight(zone, "abcdef") // us-east-1a
+		return cmp.Or(awsRegion.FindString(zone), zone)
 	case strings.LastIndex(zone, "-") > 0:
 		return zone[:strings.LastIndex(zone, "-")] // us-central1-a of Google Cloud, eastus-1 of Azure
 	}

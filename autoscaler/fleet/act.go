@@ -27,7 +27,7 @@ func (r *round) mayAct() bool {
 	return !r.DryRun && !r.paused && r.fleet.Spec.Mode != v1alpha1.FleetObserve
 }
 
-// mode is the mode in which the round is.
+// mode returns the effective mode of the round.
 func (r *round) mode() v1alpha1.FleetMode {
 	if r.mayAct() {
 		return v1alpha1.FleetAct
@@ -35,22 +35,21 @@ func (r *round) mode() v1alpha1.FleetMode {
 	return v1alpha1.FleetObserve
 }
 
-// newIntent returns an intent with a name that no other has.
+// newIntent returns an intent with a unique name.
 func (r *round) newIntent() *v1alpha1.FleetIntent {
 	return &v1alpha1.FleetIntent{ID: r.fleet.Name + "-" + strconv.FormatInt(r.now.UnixMilli(), 36), Time: metav1.NewTime(r.now)}
 }
 
-// act carries out what was decided, or only says what it would have done. Orders come first:
-// pods wait for them. What fails is decided again in the next round, and keeps nothing else from
-// being done, except that no node is cordoned while orders fail: machines in the place of its own
-// may be among them. What pods wait for less is left to the next round once more of them have
-// been gathered.
+// act carries out the decision, or only reports it. Orders come first, because pods wait for them. What fails is
+// decided again in the next round and does not stop the rest, except that no node is cordoned if orders fail: the
+// orders may include replacements for the node. Less urgent work is left to the next round once more pods have been
+// gathered.
 func (r *round) act(ctx context.Context) error {
 	defer r.degraded()
 	r.note()
 	if stale, err := r.unseenJoined(ctx); stale || err != nil {
 		r.wakeIn(mostRest)
-		return err // decide again, as soon as the node is seen
+		return err // decide again as soon as the node is observed
 	}
 	r.noteAbandoned()
 	intent := r.newIntent()
@@ -65,7 +64,7 @@ func (r *round) act(ctx context.Context) error {
 	err := r.carryOut(ctx, intent)
 	if err == nil {
 		for _, node := range r.actions.Cordon {
-			if err := r.cordon(ctx, r.world.Nodes[node.Node], node.Until); err != nil && !apierrors.IsConflict(err) { // else it is looked at again
+			if err := r.cordon(ctx, r.world.Nodes[node.Node], node.Until); err != nil && !apierrors.IsConflict(err) { // else the next round retries
 				r.drainFailed(node.Node, err)
 			}
 		}
@@ -78,7 +77,7 @@ func (r *round) act(ctx context.Context) error {
 	return cmp.Or(err, ctx.Err())
 }
 
-// note writes down what was seen, and tells people.
+// note records the observations in the status, and emits events.
 func (r *round) note() {
 	a := &r.actions
 	for _, j := range a.Joined {
@@ -97,7 +96,7 @@ func (r *round) note() {
 		r.tell(kind, e.Reason, e.Action, e.Message)
 	}
 	if r.fleet.Status.Intent != nil {
-		r.info(context.Background(), "dropping an intent that was left unfinished; what is left of it is decided again", "intent", r.fleet.Status.Intent.ID)
+		r.info(context.Background(), "Dropping an unfinished intent, its remaining changes will be decided again", "intent", r.fleet.Status.Intent.ID)
 		r.fleet.Status.Intent = nil
 	}
 	r.recordRejected()
@@ -110,7 +109,7 @@ func (r *round) avoid(a *decide.Avoidance) {
 	s.BackOffUntil, s.Failures = new(metav1.NewTime(a.Until)), a.Failures
 }
 
-// noteAbandoned writes down which machines are abandoned.
+// noteAbandoned records which machines are abandoned.
 func (r *round) noteAbandoned() {
 	r.memory.Abandoned(r.actions.Abandoned)
 	for i := range r.actions.Abandoned {
@@ -121,8 +120,8 @@ func (r *round) noteAbandoned() {
 	}
 }
 
-// unseenJoined reports whether a machine that is taken to have no node has got one, or may
-// have, since the round began: the cache of nodes lags behind the API server.
+// unseenJoined reports whether a machine observed without a node has, or may have, got one since the round began: the
+// cache of nodes lags behind the API server.
 func (r *round) unseenJoined(ctx context.Context) (bool, error) {
 	unseen := r.actions.Unseen()
 	if len(unseen) == 0 {
@@ -130,7 +129,7 @@ func (r *round) unseenJoined(ctx context.Context) (bool, error) {
 	}
 	var list corev1.NodeList
 	if err := r.Live.List(ctx, &list); err != nil {
-		return false, fmt.Errorf("list nodes before machines without a node are released: %w", err)
+		return false, fmt.Errorf("list nodes before releasing machines without a node: %w", err)
 	}
 	nodes := make(map[string]*corev1.Node, len(list.Items))
 	for i := range list.Items {
@@ -146,7 +145,7 @@ func (r *round) unseenJoined(ctx context.Context) (bool, error) {
 		return err
 	})
 	if err != nil {
-		return false, fmt.Errorf("look again at machines before they are released: %w", err)
+		return false, fmt.Errorf("list machines again before releasing them: %w", err)
 	}
 	return slices.ContainsFunc(now.Machines, func(m provider.Machine) bool {
 		return slices.Contains(unseen, m.Name) && (m.Unidentified != "" || nodes[m.Node] != nil)
@@ -161,11 +160,10 @@ func ordersOf(orders []decide.Order) []v1alpha1.FleetOrder {
 	return all
 }
 
-// carryOut writes down what is to be ordered and does it, and then what is to be released.
-// Wherever it breaks off, the next round finds out what was done. It returns errors of orders
-// alone, and that something has been changed by somebody else: a release that fails is tried again.
+// carryOut announces the orders, makes them, and then releases machines. If it is interrupted, the next round finds out
+// what was done. It returns errors of orders and conflicts with other writers only: a failed release is retried.
 func (r *round) carryOut(ctx context.Context, intent *v1alpha1.FleetIntent) error {
-	left := *intent // what is in the record stays as it is
+	left := *intent // the recorded intent is not changed
 	left.Orders = nil
 	failed, err := r.purchase(ctx, intent, &left)
 	if err != nil {
@@ -190,16 +188,16 @@ func (r *round) carryOut(ctx context.Context, intent *v1alpha1.FleetIntent) erro
 	return cmp.Or(failed, changed)
 }
 
-// announce writes down what is about to be done.
+// announce writes the intent to the status before it is carried out.
 func (r *round) announce(ctx context.Context, intent *v1alpha1.FleetIntent) error {
 	r.fleet.Status.Intent = intent
 	return r.writeStatus(ctx)
 }
 
-// atOnce is how many writes of one fleet its provider gets at a time.
+// atOnce is the maximum number of concurrent writes of one fleet to its provider.
 const atOnce = 8
 
-// sideBySide calls a function for each number below n, some at a time.
+// sideBySide calls a function for each number below n, some of them concurrently.
 func sideBySide(n int, do func(i int)) {
 	var g errgroup.Group
 	g.SetLimit(atOnce)
@@ -209,14 +207,14 @@ func sideBySide(n int, do func(i int)) {
 			return nil
 		})
 	}
-	_ = g.Wait() // none of them fails
+	_ = g.Wait() // none of them returns an error
 }
 
-// purchase does the orders of an intent and releases the machines that did not come. Meanwhile
-// nodes are uncordoned on which the orders count. What may or may not have been done is added to
-// left. failed is what became of orders, err that nothing could be done.
+// purchase makes the orders of an intent and releases the machines that did not come. Meanwhile it uncordons the nodes
+// on which the orders count. It adds to left what may or may not have been done. failed are the errors of orders, err
+// means that nothing could be done.
 //
-// Machines that did not come go first, so that those in their place do not come on top of them.
+// Machines that did not come are released first, so that their replacements do not add to them.
 func (r *round) purchase(ctx context.Context, orders, left *v1alpha1.FleetIntent) (failed, err error) {
 	intent := r.withAbandoned(orders)
 	if len(intent.Orders)+len(intent.Releases) == 0 {
@@ -263,8 +261,8 @@ func (r *round) purchase(ctx context.Context, orders, left *v1alpha1.FleetIntent
 	return cmp.Or(errors.Join(errs...), errors.Join(changed...)), nil
 }
 
-// giveBack releases the machines of nodes that are still empty. changed is that somebody else
-// has changed something, err that nothing could be done.
+// giveBack releases the machines of nodes that are still empty. changed means that another writer has made a change,
+// err that nothing could be done.
 func (r *round) giveBack(ctx context.Context, left *v1alpha1.FleetIntent) (changed, err error) {
 	if r.pressed() {
 		return nil, nil
@@ -299,7 +297,7 @@ func (r *round) giveBack(ctx context.Context, left *v1alpha1.FleetIntent) (chang
 	return errors.Join(all...), nil
 }
 
-// withAbandoned returns the intent with what is to become of machines that did not come.
+// withAbandoned returns the intent with the changes for machines that did not come.
 func (r *round) withAbandoned(intent *v1alpha1.FleetIntent) *v1alpha1.FleetIntent {
 	all := *intent
 	for i := range r.actions.Abandoned {
@@ -320,19 +318,18 @@ func (r *round) releaseOf(flavor string, machines []string) v1alpha1.FleetReleas
 	return v1alpha1.FleetRelease{Flavor: flavor, From: int32(r.flavor(flavor).Want), Machines: slices.Sorted(slices.Values(machines))}
 }
 
-// outcome is what became of a write.
+// outcome is the result of a write.
 type outcome struct {
 	err error
 	at  time.Time
-	// left says that it is left to the next round.
+	// left reports that the write is left to the next round.
 	left bool
 }
 
-// conflictTries is how often a write that met another is done again at once.
+// conflictTries is how often a conflicting write is retried at once.
 const conflictTries = 3
 
-// order changes the number of machines of a flavor. A write that meets another is done again;
-// nothing else waits for it.
+// order changes the number of machines of a flavor. It retries conflicts; nothing else waits for it.
 func (r *round) order(ctx context.Context, intent string, o *v1alpha1.FleetOrder) outcome {
 	buy := func(ctx context.Context) error {
 		return r.provider.Buy(ctx, intent, o.Flavor, int(o.From), int(o.To))
@@ -344,7 +341,7 @@ func (r *round) order(ctx context.Context, intent string, o *v1alpha1.FleetOrder
 	return outcome{err: err, at: r.Clock.Now()}
 }
 
-// bought takes in that the number of machines of a flavor has been changed.
+// bought accounts for a changed number of machines of a flavor.
 func (r *round) bought(o *v1alpha1.FleetOrder, at time.Time) {
 	if o.To > o.From {
 		metricOrdered.WithLabelValues(r.fleet.Name, o.Flavor).Add(float64(o.To - o.From))
@@ -359,7 +356,7 @@ func (r *round) bought(o *v1alpha1.FleetOrder, at time.Time) {
 	r.fleet.Status.InFlight += o.To - o.From
 }
 
-// release gives machines of a flavor back.
+// release releases machines of a flavor.
 func (r *round) release(ctx context.Context, intent string, release *v1alpha1.FleetRelease) outcome {
 	err := r.asking(ctx, func(ctx context.Context) error {
 		return r.provider.Release(ctx, intent, release.Flavor, int(release.From), release.Machines)
@@ -370,8 +367,8 @@ func (r *round) release(ctx context.Context, intent string, release *v1alpha1.Fl
 	return outcome{err: err}
 }
 
-// released takes in what became of a release. It returns that somebody else has changed
-// something, and adds to left what may or may not have been done.
+// released accounts for the outcome of a release. It returns the error if another writer has made a change, and adds to
+// left what may or may not have been done.
 func (r *round) released(release *v1alpha1.FleetRelease, what outcome, left *v1alpha1.FleetIntent) error {
 	switch {
 	case what.left:
@@ -380,7 +377,7 @@ func (r *round) released(release *v1alpha1.FleetRelease, what outcome, left *v1a
 		return what.err
 	case what.err != nil:
 		left.Releases = append(left.Releases, *release)
-		r.failed("ReleaseFailed", "Release", fmt.Sprintf("%v; it is tried again", what.err))
+		r.failed("ReleaseFailed", "Release", fmt.Sprintf("%v; will retry", what.err))
 		return nil
 	}
 	metricReleased.WithLabelValues(r.fleet.Name, release.Flavor).Add(float64(len(release.Machines)))

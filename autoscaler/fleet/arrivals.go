@@ -9,19 +9,18 @@ import (
 	"supercargo.dev/supercargo/internal/world"
 )
 
-// conditionStep is the resolution of the times of conditions: a pod may have been found to
-// have no room as much later as its condition says.
+// conditionStep is the resolution of the times of conditions: a pod may have become unschedulable up to one step later
+// than its condition says.
 const conditionStep = time.Second
 
-// arrivals knows since when pods have waited that find no room, more exactly than their
-// conditions do. The zero value is ready for use, also by several goroutines. It takes a time
-// for each pod that waits.
+// arrivals records since when pods are unschedulable, more exactly than their conditions. The zero value is ready for
+// use and safe for concurrent use. It stores one time for each such pod.
 type arrivals struct {
 	mu    sync.Mutex
-	since map[string]time.Time // by the name that decisions know it by
+	since map[string]time.Time // by pod name as in decisions
 }
 
-// observe notes what the watch tells of a pod, and returns whether it waits.
+// observe records a watch event of a pod, and reports whether the pod is unschedulable.
 func (a *arrivals) observe(pod *corev1.Pod, now time.Time) bool {
 	c, waits := world.Unschedulable(pod)
 	a.mu.Lock()
@@ -41,16 +40,16 @@ func (a *arrivals) gone(pod string) {
 	delete(a.since, pod)
 }
 
-// waits returns since when a pod has waited whose condition says when, rounded down. What the
-// watch has yet to tell of counts as seen now.
+// waits returns since when a pod is unschedulable. condition is the time in its condition, rounded down. A pod that the
+// watch has not delivered yet counts as seen now.
 func (a *arrivals) waits(pod string, condition, now time.Time) time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.note(pod, condition, now)
 }
 
-// note keeps when a pod was first seen to wait, unless that is too late, or too early, to be
-// when it was found to have no room.
+// note keeps the time at which a pod was first seen to be unschedulable, unless it contradicts the pod's condition,
+// which then counts.
 func (a *arrivals) note(pod string, condition, now time.Time) time.Time {
 	if a.since == nil {
 		a.since = map[string]time.Time{}
@@ -66,7 +65,7 @@ func (a *arrivals) note(pod string, condition, now time.Time) time.Time {
 	return since
 }
 
-// after returns since when the pods have waited that began to after a moment.
+// after returns the times since which pods are unschedulable that are after a moment.
 func (a *arrivals) after(moment time.Time) (all []time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -78,7 +77,7 @@ func (a *arrivals) after(moment time.Time) (all []time.Time) {
 	return all
 }
 
-// prune forgets the pods that are no more, except those that may have come just now.
+// prune forgets the pods that no longer exist, except recent ones, which pods may not include yet.
 func (a *arrivals) prune(pods []corev1.Pod, now time.Time) {
 	const lately = time.Minute
 	there := make(map[string]bool, len(pods))

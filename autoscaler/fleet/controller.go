@@ -1,19 +1,16 @@
-// Package fleet keeps NodeFleets: it buys machines for unschedulable pods, and
-// releases those that are no longer worth their price.
+// Package fleet reconciles NodeFleets: it buys machines for unschedulable pods, and releases machines that are no
+// longer worth their price.
 //
-// A round goes from top to bottom through the files: controller.go (what starts a
-// round), round.go (its steps), observe.go (what there is), plain.go (the same without
-// objects of the API), autoscaler/fleet/decide (what to do, see [decide.Round]), act.go
-// and drain.go (doing it), record.go (saying why).
+// A round runs through the files in this order: controller.go (what starts a round), round.go (its steps), observe.go
+// (the observation), plain.go (the same without API objects), autoscaler/fleet/decide (the decision, see
+// [decide.Round]), act.go and drain.go (its execution), record.go (its explanation).
 //
-// One round is for one fleet. Those of several fleets run beside each other, so that nothing
-// that is slow holds up another fleet, but only one of them decides at a time: a fleet counts
-// on the machines that others have on order, those included that they have just decided to
-// buy. pace.go says when a round begins, outage.go how it continues without the answer of a provider.
-// Numbers of machines are read past the cache, and every write is refused by the API server
-// if what it was decided on has changed.
-// What a round is about to do is in the fleet's status before the first machine is
-// touched, so that nothing is bought twice or forgotten whenever the process dies.
+// One round is for one fleet. Rounds of several fleets run concurrently, so that a slow provider delays no other fleet,
+// but only one of them decides at a time: a fleet counts on the machines that others have on order, including those
+// that they have just decided to buy. pace.go decides when a round begins, outage.go how it continues without an answer
+// of a provider. Numbers of machines are read from the API server, and it refuses every write if what the write is
+// based on has changed. Before the first machine is touched, the fleet's status contains what the round is about to do,
+// so that a crash of the process at any time leaves nothing bought twice or forgotten.
 package fleet
 
 import (
@@ -49,30 +46,28 @@ import (
 	"supercargo.dev/supercargo/internal/world"
 )
 
-// Reconciler keeps all NodeFleets of a cluster.
+// Reconciler reconciles all NodeFleets of a cluster.
 type Reconciler struct {
-	// Client reads pods, nodes and what else concerns them from a cache, and writes.
+	// Client reads pods, nodes and related objects from a cache, and writes.
 	Client client.Client
-	// Live reads past the cache.
+	// Live reads from the API server.
 	Live client.Reader
-	// NewProvider returns where the machines of a fleet come from. nodes are those of
-	// the cluster, by name.
+	// NewProvider returns the provider of a fleet's machines. nodes are those of the cluster, by name.
 	NewProvider func(fleet *v1alpha1.NodeFleet, nodes map[string]*corev1.Node) (provider.Provider, error)
-	// Events takes what is worth telling.
+	// Events records Events on fleets.
 	Events events.EventRecorder
-	// Clock says what time it is.
+	// Clock returns the current time.
 	Clock clock.PassiveClock
-	// DryRun only logs what it would do: it writes nothing, no status and no Event.
+	// DryRun only logs decisions: it writes nothing, no status and no Event.
 	DryRun bool
-	// Pause keeps decisions from being carried out; nil never does.
+	// Pause suspends the execution of decisions; nil never does.
 	Pause *pause.Switch
-	// Migrations says that the kind is installed: pods that ask for it are moved with their
-	// state.
+	// Migrations reports that the kind Migration is installed: pods that opt in are moved with their state.
 	Migrations bool
 
 	learned  *runtimes.Learner
 	arrivals arrivals
-	deciding sync.Mutex // held from looking at other fleets until it is told what is ordered
+	deciding sync.Mutex // held from reading the other fleets until the orders are known to them
 
 	mu     sync.Mutex // protects the maps below
 	memory map[types.UID]*memory
@@ -81,22 +76,21 @@ type Reconciler struct {
 	wake   func(fleet string) // starts a round of a fleet, once the controller runs
 }
 
-// memory is what is remembered of a fleet between rounds. All of it can be lost: then
-// machines stay a little longer.
+// memory is what is remembered of a fleet between rounds. All of it may be lost: then machines stay a little longer.
 type memory struct {
 	generation int64
 	*decide.Memory
-	// unlisted are the flavors for which the status had no room.
+	// unlisted are the flavors that did not fit into the status.
 	unlisted []v1alpha1.FlavorStatus
-	// said is the last event of each kind, which is not repeated.
+	// said is the last event of each reason, to avoid repeating it.
 	said map[string]string
 }
 
-// rounds is how many fleets may have a round at a time. Such a round mostly waits.
+// rounds is the maximum number of concurrent rounds. A round mostly waits.
 const rounds = 64
 
-// SetupWithManager registers the reconciler. machines are further objects, in
-// machinesCache, whose changes concern fleets.
+// SetupWithManager registers the reconciler. machines are further objects, in machinesCache, whose changes start
+// rounds.
 func (r *Reconciler) SetupWithManager(m ctrl.Manager, machinesCache cache.Cache, machines ...client.Object) error {
 	r.learned, r.memory = runtimes.NewLearner(), map[types.UID]*memory{}
 	b := ctrl.NewControllerManagedBy(m).Named("nodefleet").
@@ -104,10 +98,10 @@ func (r *Reconciler) SetupWithManager(m ctrl.Manager, machinesCache cache.Cache,
 		Watches(&corev1.Pod{}, r.everyFleet(), builder.WithPredicates(r.podMatters())).
 		Watches(&corev1.Node{}, r.everyFleet(), builder.WithPredicates(nodeMatters())).
 		Watches(&appsv1.DaemonSet{}, r.everyFleet(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&corev1.ConfigMap{}, r.everyFleet()). // of the switch
+		Watches(&corev1.ConfigMap{}, r.everyFleet()). // of pause.Switch
 		WatchesRawSource(source.Func(r.begin)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: rounds})
-	for _, object := range world.Kinds(r.Migrations) { // read in a round, and so to be in the cache
+	for _, object := range world.Kinds(r.Migrations) { // read in a round, so they must be in the cache
 		if _, err := m.GetCache().GetInformer(context.Background(), object, cache.BlockUntilSynced(false)); err != nil {
 			return fmt.Errorf("set up the controller of NodeFleets: cache %T: %w", object, err)
 		}
@@ -121,18 +115,18 @@ func (r *Reconciler) SetupWithManager(m ctrl.Manager, machinesCache cache.Cache,
 	return nil
 }
 
-// begin is told of the queue when the controller starts, before the first round.
+// begin receives the queue when the controller starts, before the first round.
 func (r *Reconciler) begin(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	r.wake = func(fleet string) { q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: fleet}}) }
 	return nil
 }
 
-// everyFleet starts a round for every fleet, once things have settled.
+// everyFleet starts a round for every fleet after events have settled.
 func (r *Reconciler) everyFleet() handler.EventHandler {
 	enqueue := func(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 		var fleets v1alpha1.NodeFleetList
 		if err := r.Client.List(ctx, &fleets); err != nil {
-			return // the cache is not there yet: fleets get a first round anyway
+			return // the cache is not ready: fleets get a first round anyway
 		}
 		for i := range fleets.Items {
 			q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Name: fleets.Items[i].Name}}, settling)
@@ -147,9 +141,9 @@ func (r *Reconciler) everyFleet() handler.EventHandler {
 	}
 }
 
-// podMatters is for pods that have been found to have no room, or that come to show that
-// an image does not run on the architecture of their node, and learns from those that have
-// finished, also before the reconciler has started. Pods that leave are seen at the next round.
+// podMatters passes pods that become unschedulable, or that show that an image does not run on the architecture of
+// their node. It also learns from finished pods, even before the reconciler has started. Deleted pods are noticed in
+// the next round.
 func (r *Reconciler) podMatters() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool {
@@ -171,8 +165,7 @@ func (r *Reconciler) podMatters() predicate.Predicate {
 	}
 }
 
-// nodeMatters is for nodes that come, go, become ready or are not any more, and are
-// opened or closed for pods.
+// nodeMatters passes nodes that are created, deleted, become ready or unready, or are cordoned or uncordoned.
 func nodeMatters() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
@@ -199,8 +192,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: max(again, 1)}, nil
 }
 
-// round runs one round for a fleet, and returns after what time the next is due; 0 if the fleet is
-// no more.
+// round runs one round for a fleet, and returns the time until the next one is due; 0 if the fleet no longer exists.
 func (r *Reconciler) round(ctx context.Context, name string, p *pace) (time.Duration, error) {
 	var list v1alpha1.NodeFleetList
 	if err := r.Live.List(ctx, &list); err != nil {
@@ -218,7 +210,7 @@ func (r *Reconciler) round(ctx context.Context, name string, p *pace) (time.Dura
 	case fleet.UID:
 	case "":
 		p.fleet = fleet.UID
-	default: // another had that name
+	default: // a previous fleet had that name
 		r.forget(name, p)
 		return settling, nil
 	}
@@ -232,7 +224,7 @@ func (r *Reconciler) round(ctx context.Context, name string, p *pace) (time.Dura
 	return round.again, err
 }
 
-// forget drops what is known of a fleet that is no more.
+// forget drops the state of a fleet that no longer exists.
 func (r *Reconciler) forget(name string, p *pace) {
 	forget(name)
 	r.mu.Lock()
@@ -242,13 +234,12 @@ func (r *Reconciler) forget(name string, p *pace) {
 	delete(r.pace, name)
 }
 
-// seniority orders fleets by who has a first claim to a MachineDeployment: the one
-// that was made first, ties by name.
+// seniority orders fleets by their priority in claiming a MachineDeployment: by creation time, ties by name.
 func seniority(a, b v1alpha1.NodeFleet) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
-// remember returns the memory of a fleet, anew when its spec has changed.
+// remember returns the memory of a fleet. A change of the spec resets it.
 func (r *Reconciler) remember(fleet *v1alpha1.NodeFleet) *memory {
 	r.mu.Lock()
 	defer r.mu.Unlock()

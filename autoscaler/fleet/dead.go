@@ -16,12 +16,11 @@ import (
 	"supercargo.dev/supercargo/internal/world"
 )
 
-// condemned reports whether a pod on a node that is not ready ends with its machine and
-// loses nothing by it, and after how long. It does once it is being deleted and its grace
-// period is over: the API server, the taint that evicts pods from unreachable nodes or
-// somebody has decided its end, and its kubelet is bound to kill it. Until then it may
-// run on: that its node is not heard of says nothing about its containers. A pod that a
-// Migration moves is not condemned: its state may be on the node.
+// condemned reports whether a pod on an unready node ends with its machine and loses nothing by it, and after how long.
+// It does so once it is being deleted and its grace period is over: the API server, the taint that evicts pods from
+// unreachable nodes or a user has decided that it ends, and its kubelet must kill it. Until then it may still run,
+// because an unreachable node says nothing about its containers. A pod that a Migration moves is not condemned: its
+// state may be on the node.
 func (r *round) condemned(pod *corev1.Pod) (after time.Duration, is bool) {
 	if pod.DeletionTimestamp == nil || r.seen.view.Moved(pod) {
 		return 0, false
@@ -29,13 +28,13 @@ func (r *round) condemned(pod *corev1.Pod) (after time.Duration, is bool) {
 	return max(0, pod.DeletionTimestamp.Sub(r.now)), true
 }
 
-// ended reports whether a pod has ended with its node, if that is dead.
+// ended reports whether a pod ended with its node, if the node is dead.
 func (r *round) ended(pod *corev1.Pod) bool {
 	after, is := r.condemned(pod)
 	return is && after == 0
 }
 
-// podsOf returns the pods on a node by the cache, without those of DaemonSets.
+// podsOf returns the pods on a node according to the cache, without those of DaemonSets.
 func (r *round) podsOf(node string) []*corev1.Pod {
 	if r.podsOn == nil {
 		r.podsOn = map[string][]*corev1.Pod{}
@@ -48,8 +47,8 @@ func (r *round) podsOf(node string) []*corev1.Pod {
 	return r.podsOn[node]
 }
 
-// remains returns what is on a node that is not ready. Of several pods that would be lost
-// the first by name is named, so that what is said of the machine stays the same.
+// remains returns the pods on an unready node. Of several pods that would be lost, it names the first by name, so that
+// messages about the machine do not change.
 func (r *round) remains(node string) decide.Remains {
 	pods := r.podsOf(node)
 	found := decide.Remains{Pods: len(pods)}
@@ -63,15 +62,15 @@ func (r *round) remains(node string) decide.Remains {
 	return found
 }
 
-// dead reports whether the node of a machine has not been ready for as long as a machine may
-// take to come: no kubelet carries out the deletion of pods on it.
+// dead reports whether the node of a machine has been unready for at least the join timeout: no kubelet carries out the
+// deletion of pods on it.
 func (r *round) dead(m *provider.Machine, node *corev1.Node) bool {
 	n := decide.Machine{Ordered: m.Ordered, Node: r.plainNode(node, "")}
 	return !n.Node.Ready && n.Unready(r.now) >= joinTimeout(r.fleet, r.flavor(m.Flavor))
 }
 
-// withoutEnded returns the pods on a node without those that have ended with it, if it is
-// dead. The node is read past the cache: one that is ready by now empties itself.
+// withoutEnded returns the pods on a node without those that ended with it, if it is dead. It reads the node from the
+// API server: a node that is ready by now terminates its pods itself.
 func (r *round) withoutEnded(ctx context.Context, name string, pods []corev1.Pod) ([]corev1.Pod, error) {
 	ended := func(p corev1.Pod) bool { return r.ended(&p) }
 	m := r.seen.own[name]
@@ -80,7 +79,7 @@ func (r *round) withoutEnded(ctx context.Context, name string, pods []corev1.Pod
 	}
 	var node corev1.Node
 	if err := r.Live.Get(ctx, types.NamespacedName{Name: name}, &node); client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("read node %s before its machine is released: %w", name, err)
+		return nil, fmt.Errorf("read node %s before releasing its machine: %w", name, err)
 	} else if err == nil && !r.dead(&m, &node) {
 		return pods, nil
 	}

@@ -17,11 +17,11 @@ import (
 	"supercargo.dev/supercargo/internal/world"
 )
 
-// deletedAt is the annotation by which pods of a model say when their grace period ends: the
-// client that it has would use the clock of the machine.
+// deletedAt is the annotation that holds the end of the grace period of a model's pod: the fake client would use the
+// real clock.
 const deletedAt = "deleted-at"
 
-// deletes lets pods with the annotation be seen as being deleted.
+// deletes makes pods with the annotation appear as being deleted.
 func (m *model) deletes() {
 	c := interceptor.NewClient(m.r.Client.(client.WithWatch), interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
@@ -39,7 +39,7 @@ func (m *model) deletes() {
 	m.r.Client, m.r.Live = c, c
 }
 
-// remove deletes a pod, whose grace period ends so long from now.
+// remove deletes a pod whose grace period ends after the given time.
 func (m *model) remove(name string, grace time.Duration) {
 	pod := &corev1.Pod{}
 	m.must(m.client.Get(m.t.Context(), client.ObjectKey{Namespace: "default", Name: name}, pod))
@@ -54,7 +54,7 @@ func (m *model) setReady(name string, is corev1.ConditionStatus) {
 	m.must(m.client.Status().Update(m.t.Context(), node))
 }
 
-// died has one machine with two pods, whose node is not ready since now.
+// died has one machine with two pods, whose node has just become unready.
 func died(t *testing.T) *model {
 	t.Helper()
 	m := newModel(t, alone(nil), smalls())
@@ -67,8 +67,7 @@ func died(t *testing.T) *model {
 
 func (m *model) there() bool { return len(m.machines) > 0 && m.machines[0].Name == "m01" }
 
-// TestAMachineWithADeadNodeIsGivenUpOnceItsPodsAreBeingDeleted follows one whose pods are deleted
-// one after the other.
+// TestAMachineWithADeadNodeIsGivenUpOnceItsPodsAreBeingDeleted deletes its pods one after the other.
 func TestAMachineWithADeadNodeIsGivenUpOnceItsPodsAreBeingDeleted(t *testing.T) {
 	m := died(t)
 	said := events.NewFakeRecorder(1000)
@@ -99,9 +98,9 @@ func TestAMachineWithADeadNodeIsGivenUpOnceItsPodsAreBeingDeleted(t *testing.T) 
 	}
 	text := strings.Join(all, "\n")
 	for _, want := range []string{
-		"NodesNotReady 1 machines are kept and paid for although their nodes are not ready: node node-m01 is not ready and pod default/a on it is not being deleted",
-		"node node-m01 is not ready and pod default/b on it is not being deleted",
-		"node node-m01 has not been ready since 2026-01-01T00:05", "and the grace periods of the 2 pods on it, which are being deleted, are over",
+		"NodesNotReady 1 machines are kept and billed although their nodes are not ready: node node-m01 is not ready, and pod default/a on it is not being deleted",
+		"node node-m01 is not ready, and pod default/b on it is not being deleted",
+		"node node-m01 has not been ready since 2026-01-01T00:05", "and the grace periods of the 2 terminating pods on it are over",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no Event says %q:\n%s", want, text)
@@ -113,7 +112,7 @@ func TestAMachineWithADeadNodeIsGivenUpNoSoonerThanOneThatDoesNotCome(t *testing
 	m := died(t)
 	m.remove("a", 0)
 	m.remove("b", 0)
-	m.run(9*minute, "f") // joinTimeout is ten
+	m.run(9*minute, "f") // joinTimeout is 10 minutes
 	if !m.there() {
 		t.Fatal("it is given up early")
 	}
@@ -138,8 +137,8 @@ func TestPodsOfADaemonSetKeepNoDeadNode(t *testing.T) {
 	}
 }
 
-// TestANodeThatComesBackToLifeKeepsItsMachineWhilePodsAreOnIt has one that is closed already, and
-// is seen to be ready by the last look alone.
+// TestANodeThatComesBackToLifeKeepsItsMachineWhilePodsAreOnIt has a node that is already cordoned, and that only the
+// last read shows to be ready.
 func TestANodeThatComesBackToLifeKeepsItsMachineWhilePodsAreOnIt(t *testing.T) {
 	for _, stale := range []bool{false, true} {
 		m := died(t)
@@ -151,7 +150,7 @@ func TestANodeThatComesBackToLifeKeepsItsMachineWhilePodsAreOnIt(t *testing.T) {
 			}
 			m.run(10*second, "f")
 		}
-		if stale { // in the cache, and not past it
+		if stale { // in the cache, but not on the API server
 			old := m.nodes()["node-m01"]
 			m.r.Client = interceptor.NewClient(m.r.Client.(client.WithWatch), interceptor.Funcs{
 				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {

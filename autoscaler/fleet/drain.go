@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,30 +19,31 @@ import (
 	"supercargo.dev/supercargo/internal/drain"
 )
 
-// retry is after how long something is tried again that failed.
+// retry is the time after which a failed operation is retried.
 const retry = 5 * time.Second
 
-// failed says that something could not be done for now. It keeps nothing else from being
-// done: an eviction can fail for good, as that of a pod of two PodDisruptionBudgets does.
+// failed reports that an operation failed for now. It does not stop the other operations: an eviction can fail
+// permanently, like that of a pod with two PodDisruptionBudgets.
 func (r *round) failed(reason, action, text string) {
+	r.failure = cmp.Or(r.failure, reason)
 	r.failures = append(r.failures, text)
 	r.tell(corev1.EventTypeWarning, reason, action, text)
 	r.wakeIn(retry)
 }
 
-// drainFailed says that a node could not be drained, uncordoned or cordoned for now.
+// drainFailed reports that a node could not be drained, uncordoned or cordoned for now.
 func (r *round) drainFailed(node string, err error) {
-	r.failed("DrainFailed", "Drain", fmt.Sprintf("node %s: %v; it is tried again, and meanwhile the node stays as it is", node, err))
+	r.failed("DrainFailed", "Drain", fmt.Sprintf("node %s: %v; will retry, the node is unchanged until then", node, err))
 }
 
-// leaver is a pod that is to leave a node, and what is next for it.
+// leaver is a pod that is to leave a node, and its next step.
 type leaver struct {
 	pod  *corev1.Pod
 	step drain.Step
 }
 
-// leavers returns the pods on a node that is drained, and remembers them for ask. It leaves
-// out pods that have ended with the node: see ended.
+// leavers returns the pods on a drained node, and remembers them for ask. It leaves out pods that ended with the node:
+// see ended.
 func (r *round) leavers(name string, m *provider.Machine, mark drain.Mark) []leaver {
 	if r.emptying == nil {
 		r.emptying, r.leaving = drain.NewEmptying(r.Client, r.seen.view, r.learned), map[string][]leaver{}
@@ -56,7 +58,7 @@ func (r *round) leavers(name string, m *provider.Machine, mark drain.Mark) []lea
 	return r.leaving[name]
 }
 
-// ask asks the pods on a node to leave: each, whatever becomes of the others.
+// ask starts the next step of each pod on a node. A failure does not affect the other pods.
 func (r *round) ask(ctx context.Context, node string) error {
 	var errs []error
 	for _, l := range r.leaving[node] {
@@ -77,7 +79,7 @@ func (r *round) ask(ctx context.Context, node string) error {
 	return errors.Join(errs...)
 }
 
-// uncordon uncordons nodes.
+// uncordon uncordons the nodes that the round decided to uncordon.
 func (r *round) uncordon(ctx context.Context) {
 	for _, n := range r.actions.Uncordon {
 		var err error
@@ -94,8 +96,7 @@ func (r *round) uncordon(ctx context.Context) {
 	}
 }
 
-// cordon cordons a node. until is when its last pod is expected to have left, from
-// now; 0 if none is there.
+// cordon cordons a node. until is the time until its last pod is expected to have left; 0 if it has none.
 func (r *round) cordon(ctx context.Context, node *corev1.Node, until time.Duration) error {
 	mark := drain.Mark{Owner: r.fleet.Name, Since: r.now}
 	if until > 0 {
@@ -104,11 +105,11 @@ func (r *round) cordon(ctx context.Context, node *corev1.Node, until time.Durati
 	return drain.Cordon(ctx, r.Client, node, mark)
 }
 
-// uncordonAbandoned uncordons nodes that fleets cordoned which are no more.
+// uncordonAbandoned uncordons nodes that were cordoned by fleets that no longer exist.
 func (r *Reconciler) uncordonAbandoned(ctx context.Context) {
 	var nodes corev1.NodeList
 	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); r.DryRun || err != nil {
-		return // the next round looks again
+		return // the next round retries
 	}
 	closed := map[string][]*corev1.Node{}
 	for i := range nodes.Items {
@@ -126,14 +127,14 @@ func (r *Reconciler) uncordonAbandoned(ctx context.Context) {
 		}
 		for _, node := range nodes {
 			if err := drain.Uncordon(ctx, r.Client, node); err != nil {
-				log.FromContext(ctx).Error(err, "uncordon a node of a fleet that is no more; it is tried again", "node", node.Name, "fleet", owner)
+				log.FromContext(ctx).Error(err, "Failed to uncordon a node of a deleted fleet, will retry", "node", node.Name, "fleet", owner)
 			}
 		}
 	}
 }
 
-// empty returns those of the nodes that are still empty, which it reads past the cache: a pod
-// that tolerates cordoned nodes may have come to one.
+// empty returns the nodes that are still empty according to the API server: a pod that tolerates cordoned nodes may
+// have been bound to one.
 func (r *round) empty(ctx context.Context, nodes []string) []string {
 	return slices.DeleteFunc(slices.Clone(nodes), func(name string) bool {
 		pods, err := drain.Pods(ctx, r.Live, name)

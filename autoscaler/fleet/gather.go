@@ -7,9 +7,8 @@ import (
 	"supercargo.dev/supercargo/autoscaler/fleet/decide"
 )
 
-// gather returns for how long more pods are awaited before machines are bought, and notes when
-// that ends. Pods that were there when machines were last decided about are not waited with:
-// those that are still pending are what the decision left so.
+// gather returns how much longer to wait for more pods before buying machines, and records when that ends. Pods from
+// before the last purchase decision do not delay it: the decision left those that are still pending.
 func (r *round) gather() time.Duration {
 	scaling := &r.fleet.Spec.Scaling
 	p := r.pace
@@ -37,15 +36,15 @@ func (r *round) gather() time.Duration {
 	return 0
 }
 
-// owes notes that machines could not be ordered as was decided.
+// owes records that machines could not be ordered as decided.
 func (r *round) owes() {
 	if len(r.fresh) > 0 {
 		r.pace.owed, r.pace.owedSince = r.fresh, r.gathered
 	}
 }
 
-// pressed reports whether pods have been gathered that the round does not know: what can wait
-// is left to the next.
+// pressed reports whether the gathering of pods that the round does not know has ended: what can wait is then left to
+// the next round.
 func (r *round) pressed() bool {
 	due := r.due(r.pace)
 	if r.pace.hurried || !due.After(r.pace.began) || due.After(r.Clock.Now()) {
@@ -55,8 +54,8 @@ func (r *round) pressed() bool {
 	return true
 }
 
-// measureOrder notes how long after the end of batching machines of a flavor were ordered, if
-// any of them are for pods that have come since the last decision.
+// measureOrder observes the time from the end of batching to the order of machines of a flavor, if any of them are for
+// pods that arrived since the last decision.
 func (r *round) measureOrder(flavor string, at time.Time) {
 	machines := r.actions.Fleet.Plan.Machines
 	for i := range machines {

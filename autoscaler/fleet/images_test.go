@@ -42,7 +42,7 @@ func TestTheSecondPodWithAnImageThatLacksAnArchitectureGetsAMachineThatRunsIt(t 
 	if m.most["arm"] != 1 || m.most["small"] != 1 {
 		t.Errorf("machines were made %v, want one of each flavor\n%s", m.most, strings.Join(m.log, "\n"))
 	}
-	const want = `Warning ImageDoesNotRun Image "i" has no variant for arm64: pods that use it are not given arm64 machines for 1h0m0s; ` +
+	const want = `Warning ImageDoesNotRun Image "i" has no variant for arm64: no arm64 machines are bought for pods that use it for the next 1h0m0s; ` +
 		`pod default/p stays on node node-m01 until it is deleted`
 	said := 0
 	for len(told.Events) > 0 {

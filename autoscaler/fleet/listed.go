@@ -10,12 +10,11 @@ import (
 	"supercargo.dev/supercargo/internal/text/dollars"
 )
 
-// The most that a status lists: maxFlavors is what the API allows of flavors, orders and
-// releases, and maxFlavorBytes is about how much of an object in etcd, which takes 1.5 MiB,
-// they may take. maxUnused is how many are listed of which there are no machines and nothing was
-// learned: a status is written in most rounds, and takes the API server longer the more it lists.
-// rowBytes is about what a row takes beside its texts: its fields, and their
-// names in metadata.managedFields, where the name of the flavor stands once more.
+// Limits of the lists in a status. maxFlavors is the maximum number of flavors, orders and releases that the API
+// allows. maxFlavorBytes is the approximate share that they may take of an object in etcd, which is limited to 1.5 MiB.
+// maxUnused is the maximum number of listed flavors without machines and learned values: a status is written in most
+// rounds, and larger ones take the API server longer. rowBytes is the approximate size of a row without its texts: its
+// fields, and their names in metadata.managedFields, which repeat the name of the flavor.
 const (
 	maxFlavors     = decide.MaxFlavors
 	maxFlavorBytes = 1 << 20
@@ -23,10 +22,9 @@ const (
 	rowBytes       = 600
 )
 
-// listed splits the flavors of a fleet into those that its status has room for, ordered by
-// name, and the others. First come those that there are machines of, then those of which
-// something was learned that must not be forgotten, then those that can be bought, the
-// cheapest first, then the rest; ties are resolved by name. It may reorder all.
+// listed splits the flavors of a fleet into those that fit into its status, ordered by name, and the others. Flavors
+// with machines come first, then those with learned values that must not be forgotten, then those that can be bought,
+// cheapest first, then the rest; ties by name. It may reorder all.
 func listed(all []v1alpha1.FlavorStatus) (list, rest []v1alpha1.FlavorStatus) {
 	size := func(f *v1alpha1.FlavorStatus) int {
 		return rowBytes + 2*len(f.Name) + len(f.InstanceType) + len(f.Message)
@@ -55,10 +53,10 @@ func listed(all []v1alpha1.FlavorStatus) (list, rest []v1alpha1.FlavorStatus) {
 	return list, rest
 }
 
-// rankUnused is the rank of flavors of which there is nothing to remember.
+// rankUnused is the rank of flavors without anything to remember.
 const rankUnused = 3
 
-// listRank orders flavors by how much is lost if they are not listed.
+// listRank ranks flavors by how much is lost if they are not listed.
 func listRank(f *v1alpha1.FlavorStatus) int {
 	switch {
 	case f.Machines > 0:
@@ -73,8 +71,7 @@ func listRank(f *v1alpha1.FlavorStatus) int {
 	return rankUnused + 1
 }
 
-// listPrice is the price of a flavor in millionths of a dollar per hour; what has none comes
-// last.
+// listPrice returns the price of a flavor in micro-dollars per hour. Flavors without a price come last.
 func listPrice(f *v1alpha1.FlavorStatus) int64 {
 	price, err := dollars.Parse(f.PricePerHour)
 	if err != nil {

@@ -22,7 +22,7 @@ func TestFlavorsThatMatterMostAreListedInAFullStatus(t *testing.T) {
 	var all []v1alpha1.FlavorStatus
 	for i := range maxFlavors {
 		f := v1alpha1.FlavorStatus{Name: fmt.Sprintf("f-%04d", i), PricePerHour: "0.5"}
-		if i < maxFlavors-maxUnused { // as many as there is room for beside those that are not used
+		if i < maxFlavors-maxUnused { // as many as there is room for beside the unused ones
 			f.Lag = &v1alpha1.LearnedTime{Samples: 1}
 		}
 		all = append(all, f)
@@ -60,8 +60,7 @@ func TestFlavorsThatMatterMostAreListedInAFullStatus(t *testing.T) {
 	}
 }
 
-// TestAStatusWithRoomListsAllFlavorsAsTheyAre also says that none is lost or made up, and that the
-// size is bounded.
+// TestAStatusWithRoomListsAllFlavorsAsTheyAre also checks that none is lost or invented, and that the size is bounded.
 func TestAStatusWithRoomListsAllFlavorsAsTheyAre(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, name, message := rapid.IntRange(0, 2500).Draw(t, "flavors"), rapid.IntRange(8, 500).Draw(t, "name"), rapid.IntRange(0, conditions.MaxMessage).Draw(t, "message")
@@ -100,8 +99,7 @@ func TestAStatusWithRoomListsAllFlavorsAsTheyAre(t *testing.T) {
 	})
 }
 
-// TestAFleetOfMoreFlavorsThanItsStatusListsGoesOn also says that it remembers of the others what it
-// has learned.
+// TestAFleetOfMoreFlavorsThanItsStatusListsGoesOn also checks that it remembers what it learned about the others.
 func TestAFleetOfMoreFlavorsThanItsStatusListsGoesOn(t *testing.T) {
 	var flavors []provider.Flavor
 	for i := range maxFlavors + 200 {
@@ -112,7 +110,7 @@ func TestAFleetOfMoreFlavorsThanItsStatusListsGoesOn(t *testing.T) {
 	m.add(testPod("p", 3000, 1024, time.Hour))
 	m.run(3*minute, "f")
 	status := m.fleet("f").Status
-	// The one that has a machine, the others that are the cheapest, and those that are not listed.
+	// The one with a machine, the cheapest others, and the unlisted ones.
 	if len(status.Flavors) != 1+maxUnused || int(status.UnlistedFlavors) != maxFlavors+200-maxUnused {
 		t.Errorf("%d flavors are listed, and %d more are counted", len(status.Flavors), status.UnlistedFlavors)
 	}

@@ -8,7 +8,7 @@ import (
 	"supercargo.dev/supercargo/internal/platform/conditions"
 )
 
-// Metrics of NodeFleets. fleet is the name of one, flavor that of a MachineDeployment.
+// Metrics of NodeFleets. fleet is the name of a NodeFleet, flavor that of a MachineDeployment.
 var (
 	metricMachines        = gauge("machines", "Machines, including those in flight.", "fleet", "flavor")
 	metricInFlight        = gauge("machines_in_flight", "Machines without a ready node.", "fleet")
@@ -36,7 +36,7 @@ func init() { metrics.Registry.MustRegister(metricConditions) }
 
 const subsystem = "supercargo_nodefleet"
 
-// auto registers what it makes.
+// auto registers the metrics that it creates.
 var auto = promauto.With(metrics.Registry)
 
 func gauge(name, help string, labels ...string) *prometheus.GaugeVec {
@@ -63,7 +63,7 @@ func (r *round) publish() {
 	metricBoundPerHour.WithLabelValues(fleet).Set(float64(r.least) / 1e6)
 }
 
-// forget drops the metrics of a fleet that is no more.
+// forget drops the metrics of a fleet that no longer exists.
 func forget(fleet string) {
 	metricConditions.Forget(fleet)
 	for _, v := range []interface {

@@ -21,7 +21,7 @@ import (
 	"supercargo.dev/supercargo/internal/world"
 )
 
-// able is what the agents of nodes say that can move pods.
+// able is the report of the agents of nodes that can move pods.
 var able = capability.Node{Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendSimulated, v1alpha1.BackendRestart}, Arch: "amd64", Restore: true}.Encode()
 
 // testJob owns the pods that testPod makes with a length.
@@ -32,11 +32,11 @@ func testJob() *batchv1.Job {
 	}
 }
 
-// carried is how long a Migration takes in the model.
+// carried is the duration of a Migration in the model.
 const carried = 20 * time.Second
 
-// migrate is the controller of Migrations, and does the least: it takes one on, and some
-// time later the pod is on another node, if one has room.
+// migrate is a minimal controller of Migrations: it accepts one, and some time later the pod is on another node, if one
+// has room.
 func (m *model) migrate() {
 	var all v1alpha1.MigrationList
 	m.must(m.client.List(m.t.Context(), &all))
@@ -64,8 +64,7 @@ func (m *model) migrate() {
 	}
 }
 
-// carry moves the pod of a Migration to the first node with room, and returns what has
-// become of the Migration.
+// carry moves the pod of a Migration to the first node with room, and returns the outcome of the Migration.
 func (m *model) carry(migration *v1alpha1.Migration) v1alpha1.MigrationPhase {
 	pods := m.pods()
 	at := slices.IndexFunc(pods, func(p corev1.Pod) bool { return string(p.UID) == migration.Spec.PodUID })
@@ -94,13 +93,13 @@ func (m *model) carry(migration *v1alpha1.Migration) v1alpha1.MigrationPhase {
 	return v1alpha1.MigrationRolledBack
 }
 
-// movesFromAnUnderUsedMachine has two pods left on one of two machines, both of which fit on
-// the other. So many Migrations fail; all if it is below 0.
+// movesFromAnUnderUsedMachine has two pods left on one of two machines, which both fit on the other. The given number
+// of Migrations fail; all if it is negative.
 func movesFromAnUnderUsedMachine(fails int) func(*model) {
 	return func(m *model) {
 		m.migrates, m.fails = true, fails
 		m.restart()
-		for i, cpu := range []int64{2100, 2000} { // which end sooner than expected
+		for i, cpu := range []int64{2100, 2000} { // which end earlier than expected
 			pod := testPod(fmt.Sprintf("early-%d", i), cpu, 1024, time.Hour)
 			pod.Annotations["ends-after"] = "3m"
 			m.add(pod)
@@ -114,7 +113,7 @@ func movesFromAnUnderUsedMachine(fails int) func(*model) {
 	}
 }
 
-// movingScenarios are those of pods that are moved with their state.
+// movingScenarios are the scenarios of pods that are moved with their state.
 func movingScenarios() []scenario {
 	small := modelFlavor("small", 4, 16, 100_000)
 	const moved = `3 pods run, 0 wait, 2 have ended, lost []; 2 moved; small 1 of 1, at most 2; 2 were made, 0 nodes are cordoned`
@@ -124,7 +123,7 @@ func movingScenarios() []scenario {
 	}
 }
 
-// TestANodeIsKeptIfItsPodsCannotBeMoved has every Migration fail.
+// TestANodeIsKeptIfItsPodsCannotBeMoved makes every Migration fail.
 func TestANodeIsKeptIfItsPodsCannotBeMoved(t *testing.T) {
 	m := newModel(t, []*v1alpha1.NodeFleet{fleetNamed("f")}, []provider.Flavor{modelFlavor("small", 4, 16, 100_000)})
 	movesFromAnUnderUsedMachine(-1)(m)

@@ -51,56 +51,54 @@ func TestMain(m *testing.M) {
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// errDied is what a write returns in whose course the process dies.
+// errDied is returned by a write during which the process dies.
 var errDied = errors.New("the process dies")
 
-// errAPI is what the API server answers when it has enough to do.
+// errAPI is the error of an overloaded API server.
 var errAPI = apierrors.NewTooManyRequests("later", 1)
 
-// model is a cluster with a cloud, a scheduler and a kubelet that do the least, and a
-// reconciler that may die in the course of any write.
+// model is a cluster with a minimal cloud, scheduler and kubelet, and a reconciler that may die during any write.
 type model struct {
 	t      *testing.T
 	client client.WithWatch
 	clock  *clocktesting.FakePassiveClock
 	r      *Reconciler
 
-	flavors  []provider.Flavor // Want is how many there are to be
-	sellers  map[string]string // the fleet that may buy a flavor, where that is not every one
+	flavors  []provider.Flavor // Want is the desired number
+	sellers  map[string]string // the only fleet that may buy a flavor; any may buy the others
 	machines []*modelMachine
-	made     int // machines ever made
+	made     int // number of machines ever created
 	lastMade time.Time
 	done     int            // jobs that have ended
-	killed   []string       // pods that were lost with their machine
-	most     map[string]int // the most machines there ever were at a time, by flavor
-	wanted   int            // the most machines that there ever were to be at a time, of all flavors
+	killed   []string       // pods lost with their machine
+	most     map[string]int // maximum number of machines at a time, by flavor
+	wanted   int            // maximum desired number of machines at a time, of all flavors
 
 	mu      sync.Mutex // held during a write
 	writes  int
-	dies    int                     // at which write; 0 is never
+	dies    int                     // at which write; 0 means never
 	applied bool                    // whether that write still takes effect
 	before  func(what string) error // is called before each write, and may refuse it
 	refuses func() (refused, done bool)
-	sick    bool          // nodes come without being ready
-	goes    time.Duration // how long machines that were released stay, empty
-	// promised is what nodes have less than their flavor says, taints those that they come with.
+	sick    bool          // nodes never become ready
+	goes    time.Duration // how long released machines stay, empty
+	// promised is how much less than their flavor nodes have, taints are those that they start with.
 	promised packing.Size
 	taints   []corev1.Taint
 	log      []string
 
 	migrates bool // Migrations are installed, and all nodes able
 	moved    int  // pods that Migrations have moved
-	fails    int  // how many of the next Migrations fail; all if it is below 0
+	fails    int  // how many of the next Migrations fail; all if negative
 }
 
 type modelMachine struct {
 	provider.Machine
-	comes time.Duration // from order to ready; below 0 never
+	comes time.Duration // from order to ready; never if negative
 	asked time.Time     // when it was released
 }
 
-// fleetNamed is a fleet with the defaults of the API, except that it releases machines
-// soon.
+// fleetNamed is a fleet with the defaults of the API, except that it releases machines early.
 func fleetNamed(name string) *v1alpha1.NodeFleet {
 	d := func(d time.Duration) metav1.Duration { return metav1.Duration{Duration: d} }
 	return &v1alpha1.NodeFleet{
@@ -149,7 +147,7 @@ func newModel(t *testing.T, fleets []*v1alpha1.NodeFleet, flavors []provider.Fla
 	return m
 }
 
-// restart begins with an empty memory, as a process does.
+// restart begins with an empty memory, like a new process.
 func (m *model) restart() {
 	c := interceptor.NewClient(m.client, interceptor.Funcs{
 		SubResourceUpdate: func(ctx context.Context, c client.Client, name string, o client.Object, opts ...client.SubResourceUpdateOption) error {
@@ -178,7 +176,7 @@ func (m *model) restart() {
 	}
 }
 
-// write does a write, unless the process dies before it, or after.
+// write does a write, unless the process dies before or after it.
 func (m *model) write(what string, do func() error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -198,7 +196,7 @@ func (m *model) write(what string, do func() error) error {
 		}
 	}
 	if m.dies > 0 && m.writes > m.dies {
-		return errDied // it has
+		return errDied // it did
 	}
 	if m.writes != m.dies {
 		return do()
@@ -234,7 +232,7 @@ func (m *model) flavor(name string) *provider.Flavor {
 	return &m.flavors[slices.IndexFunc(m.flavors, func(f provider.Flavor) bool { return f.Name == name })]
 }
 
-// announced fails the test unless what is about to be done stands in the fleet's status.
+// announced fails the test unless the fleet's status contains what is about to be done.
 func (p *modelProvider) announced(intent string) {
 	if written := p.model.fleet(p.fleet).Status.Intent; written == nil || written.ID != intent {
 		p.t.Errorf("%s is carried out while the status has %+v", intent, written)
@@ -306,7 +304,7 @@ func (m *model) nodes() map[string]*corev1.Node {
 	return found
 }
 
-// pass lets time pass: machines are made and go, nodes come, jobs end, pods are bound.
+// pass lets time pass: machines are created and deleted, nodes join, jobs end, pods are bound.
 func (m *model) pass(d time.Duration) {
 	m.clock.SetTime(m.clock.Now().Add(d))
 	m.goAway()
@@ -316,7 +314,7 @@ func (m *model) pass(d time.Duration) {
 	m.schedule()
 }
 
-// goAway takes the machines away that were released, with their nodes and pods.
+// goAway deletes the released machines, with their nodes and pods.
 func (m *model) goAway() {
 	gone := func(machine *modelMachine) bool { return machine.Leaving && m.clock.Now().Sub(machine.asked) >= m.goes }
 	for _, machine := range m.machines {
@@ -339,8 +337,8 @@ func (m *model) goAway() {
 	m.machines = slices.DeleteFunc(m.machines, gone)
 }
 
-// makes reports whether another machine is made now: never of an unmade flavor, and of a
-// slow one some time after the last.
+// makes reports whether another machine is created now: never of an unmade flavor, and of a slow one some time after
+// the last.
 func (m *model) makes(flavor string) bool {
 	switch {
 	case strings.HasPrefix(flavor, "unmade"):
@@ -404,7 +402,7 @@ func testNode(name string, size packing.Size, at time.Time) *corev1.Node {
 	}
 }
 
-// finish ends jobs whose time has come.
+// finish ends jobs whose runtime is over.
 func (m *model) finish() {
 	for _, pod := range m.pods() {
 		length, err := time.ParseDuration(cmp.Or(pod.Annotations["ends-after"], pod.Annotations[v1alpha1.AnnotationRuntime]))
@@ -416,7 +414,7 @@ func (m *model) finish() {
 	}
 }
 
-// room is what is free on nodes that are ready and open.
+// room is the free room on nodes that are ready and not cordoned.
 func (m *model) room() map[string]packing.Size {
 	free := map[string]packing.Size{}
 	for name, node := range m.nodes() {
@@ -470,7 +468,7 @@ func waitsSince(at time.Time) corev1.PodCondition {
 	return corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(at)}
 }
 
-// evict kills a pod; its job starts it anew.
+// evict kills a pod; its job starts it again.
 func (m *model) evict(ctx context.Context, o client.Object) error {
 	pod := &corev1.Pod{}
 	if err := m.client.Get(ctx, client.ObjectKeyFromObject(o), pod); err != nil {
@@ -483,8 +481,7 @@ func (m *model) evict(ctx context.Context, o client.Object) error {
 	return m.client.Create(ctx, pod)
 }
 
-// testPod is a pod of a Job, or of a ReplicaSet where length is 0. CPU is in
-// thousandths of a core, memory in MiB.
+// testPod is a pod of a Job, or of a ReplicaSet if length is 0. CPU is in thousandths of a core, memory in MiB.
 func testPod(name string, cpu, mib int64, length time.Duration) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -511,8 +508,7 @@ func (m *model) add(pods ...*corev1.Pod) {
 	m.schedule()
 }
 
-// round runs a round of a fleet and says when the next is due. A process that dies is
-// started again.
+// round runs a round of a fleet and returns when the next is due. A process that dies is restarted.
 func (m *model) round(fleet string) time.Duration {
 	result, err := m.r.Reconcile(m.t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: fleet}})
 	switch {
@@ -529,7 +525,7 @@ func (m *model) round(fleet string) time.Duration {
 	return result.RequeueAfter
 }
 
-// run runs rounds of fleets for some time, a fleet's at least every half minute.
+// run runs rounds of fleets for some time, at least one every half minute for each fleet.
 func (m *model) run(d time.Duration, fleets ...string) {
 	for end := m.clock.Now().Add(d); m.clock.Now().Before(end); {
 		wait := 30 * second
@@ -547,7 +543,7 @@ func (m *model) fleet(name string) *v1alpha1.NodeFleet {
 	return f
 }
 
-// outcome is what there is in the end.
+// outcome is the final state.
 func (m *model) outcome() string {
 	running, waiting := 0, 0
 	for _, pod := range m.pods() {
@@ -587,8 +583,8 @@ func (m *model) outcome() string {
 	return text + fmt.Sprintf(" %d were made, %d nodes are cordoned", m.made, closed)
 }
 
-// scenario is a story that the process may die in, and the outcome, died or not. Where it
-// died, that may be another that is as good.
+// scenario is a sequence of events during which the process may die, and its outcome. If the process died, another
+// outcome may be equally good.
 type scenario struct {
 	name   string
 	fleets []*v1alpha1.NodeFleet
@@ -638,7 +634,7 @@ func evictingScenarios() []scenario {
 		{
 			"an under-used machine is emptied onto another", one, []provider.Flavor{small}, nil,
 			func(m *model) {
-				for i, cpu := range []int64{2100, 2000} { // which end sooner than expected
+				for i, cpu := range []int64{2100, 2000} { // which end earlier than expected
 					pod := testPod(fmt.Sprintf("early-%d", i), cpu, 1024, time.Hour)
 					pod.Annotations["ends-after"] = "3m"
 					m.add(pod)
@@ -686,8 +682,8 @@ func evictingScenarios() []scenario {
 	}
 }
 
-// TestWhereverTheProcessDiesTheOutcomeIsTheSame lets the process die in the course of each
-// write in turn, before it takes effect and after, and start again with an empty memory.
+// TestWhereverTheProcessDiesTheOutcomeIsTheSame lets the process die during each write in turn, before and after the
+// write takes effect, and restart with an empty memory.
 func TestWhereverTheProcessDiesTheOutcomeIsTheSame(t *testing.T) {
 	for _, tc := range scenarios() {
 		t.Run(tc.name, func(t *testing.T) {
@@ -713,8 +709,7 @@ func TestWhereverTheProcessDiesTheOutcomeIsTheSame(t *testing.T) {
 	}
 }
 
-// TestFaultsOfTheAPIServerDelayAndChangeNothing refuses one write of four, or does it and
-// says that it has not.
+// TestFaultsOfTheAPIServerDelayAndChangeNothing refuses one write of four, or does it and returns an error.
 func TestFaultsOfTheAPIServerDelayAndChangeNothing(t *testing.T) {
 	for _, tc := range scenarios() {
 		t.Run(tc.name, func(t *testing.T) {

@@ -28,45 +28,43 @@ type stock struct {
 	traits map[string]traits
 }
 
-// observation is the cluster as one fleet sees it.
+// observation is the cluster as observed for one fleet.
 type observation struct {
 	view  *world.View
 	state cluster.State
-	// own are the fleet's machines by the names that their nodes have in the state.
+	// own are the fleet's machines, by the names of their nodes in the state.
 	own map[string]provider.Machine
-	// ordered is how many machines of each flavor there are or are to be, those that
-	// leave not counted; inFlight is how many of them have no ready node.
+	// ordered is the number of existing and ordered machines of each flavor, without those that are leaving. inFlight
+	// is how many of them have no ready node.
 	ordered  map[string]int
 	inFlight map[string]int
-	// paid is what all machines cost in an hour, those that leave included.
+	// paid is the price of all machines per hour, including those that are leaving.
 	paid int64
-	// held are pods for which nothing can be planned, with the reasons.
+	// held are pods that cannot be planned, with reasons.
 	held []v1alpha1.Rejection
-	// going are the nodes of machines of any fleet that have been asked to go.
+	// going are the nodes of machines, of any fleet, that are being released.
 	going map[string]bool
-	// waited are since when the pods have waited that found no room, by name.
+	// waited is the time since which a pod is unschedulable, by pod name.
 	waited map[string]time.Time
-	// needed are the nodes that pods need for which no machine is bought, with one such pod
-	// each: they are not released.
+	// needed are the nodes that pods need for which no machine is bought, with one such pod each: these nodes are not
+	// released.
 	needed map[string]string
-	// starting are the fleet's machines whose nodes are ready and have yet to lose a taint, by
-	// name, with that taint.
+	// starting is the startup taint that the ready node of a fleet's machine still has, by machine name.
 	starting map[string]corev1.Taint
 }
 
-// machinePrefix begins the names of machines in the state that pods cannot be bound to yet: no
-// node has a name with a space.
+// machinePrefix begins the names, in the state, of machines to which pods cannot be bound yet. No node name contains a
+// space.
 const machinePrefix = "machine "
 
-// observer puts an observation together.
+// observer builds an observation.
 type observer struct {
 	now  time.Time
 	lags func(flavor string) time.Duration
 	observation
 }
 
-// observe looks at the cluster for one fleet of all. lags says how long machines of a
-// flavor of that fleet are expected to take.
+// observe observes the cluster for one fleet. lags returns the expected start-up time of a flavor of that fleet.
 func observe(w *world.World, all []*stock, self *stock, lags func(flavor string) time.Duration, learned *runtimes.Learner, now time.Time) *observation {
 	o := &observer{
 		now: now, lags: lags,
@@ -96,7 +94,7 @@ func observe(w *world.World, all []*stock, self *stock, lags func(flavor string)
 	return &o.observation
 }
 
-// readPending looks at the pods that wait.
+// readPending reads the pending pods.
 func (o *observer) readPending(self *stock) {
 	for _, w := range o.view.Waiting(self.class) {
 		if w.Held != "" {
@@ -108,9 +106,8 @@ func (o *observer) readPending(self *stock) {
 	}
 }
 
-// readArrivals looks at the pods that came within the longest lag of the fleet, by the times
-// at which they were created: so a new process knows what one before it knew. Those that have
-// been deleted since are not seen.
+// readArrivals reads the pods that arrived within the longest lag of the fleet, by creation time, so that a restarted
+// process knows what the previous one knew. Pods deleted since then are missing.
 func (o *observer) readArrivals(w *world.World, self *stock) {
 	for i := range self.inventory.Flavors {
 		o.state.Observed = max(o.state.Observed, o.lag(self.inventory.Flavors[i].Name, true))
@@ -138,8 +135,7 @@ func (o *observer) addNode(node *corev1.Node, n cluster.Node) {
 	o.state.Nodes = append(o.state.Nodes, o.view.Node(node, n))
 }
 
-// addMachines adds the machines of a fleet. Those of others are only looked at for
-// the room that they have.
+// addMachines adds the machines of a fleet. Machines of other fleets count only for their free room.
 func (o *observer) addMachines(s *stock, own bool, seen map[string]bool) {
 	flavors := make(map[string]*provider.Flavor, len(s.inventory.Flavors))
 	for i := range s.inventory.Flavors {
@@ -181,11 +177,11 @@ func (o *observer) addMachines(s *stock, own bool, seen map[string]bool) {
 		}
 		n.Name = machinePrefix + m.Name
 		if late {
-			n.Phase = cluster.Leaving // no pod is to wait for it any longer
+			n.Phase = cluster.Leaving // so that no pod waits for it any longer
 		}
 		o.state.Nodes = append(o.state.Nodes, n)
 		o.remember(own, n.Name, m)
-		if !late || m.Unidentified == "" { // else nobody knows when it is to become known
+		if !late || m.Unidentified == "" { // else it is unknown when its node will be identified
 			o.countInFlight(own, f.Name)
 		}
 	}
@@ -218,8 +214,8 @@ func (o *observer) countInFlight(own bool, flavor string) {
 	}
 }
 
-// lag is how long machines of a flavor are expected to take. Those of other fleets are
-// taken to come at once, so that their pods are left to them.
+// lag returns the expected start-up time of a flavor. Machines of other fleets are assumed to be ready at once, so that
+// their pods are left to them.
 func (o *observer) lag(flavor string, own bool) time.Duration {
 	if own {
 		return o.lags(flavor)
@@ -227,12 +223,12 @@ func (o *observer) lag(flavor string, own bool) time.Duration {
 	return 0
 }
 
-// template returns a machine of a flavor that is on its way.
+// template returns a machine of a flavor on order.
 func (o *observer) template(s *stock, f *provider.Flavor, own bool) cluster.Node {
 	seen := s.traits[f.Name]
 	host := &constraint.Host{Labels: f.Labels, Taints: seen.keep(f.Taints)}
 	size, pods := o.view.Overhead(host)
-	if f.Seen { // else what it promises is less that already, see limitToSeen
+	if f.Seen { // else limitToSeen has already subtracted them
 		size.MilliCPU += seen.static.MilliCPU
 		size.MemoryBytes += seen.static.MemoryBytes
 		pods += seen.statics
@@ -244,7 +240,7 @@ func (o *observer) template(s *stock, f *provider.Flavor, own bool) cluster.Node
 	}
 }
 
-// addFlavors adds what can be bought.
+// addFlavors adds the flavors that can be bought.
 func (o *observer) addFlavors(s *stock) {
 	for i := range s.inventory.Flavors {
 		f := &s.inventory.Flavors[i]
@@ -262,7 +258,7 @@ func (o *observer) addFlavors(s *stock) {
 	}
 }
 
-// joinTimeout is how long a machine may take to get a ready node.
+// joinTimeout returns how long a machine may take until its node is ready.
 func joinTimeout(fleet *v1alpha1.NodeFleet, f *provider.Flavor) time.Duration {
 	if f.JoinTimeout != nil {
 		return *f.JoinTimeout

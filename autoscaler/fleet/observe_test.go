@@ -23,7 +23,7 @@ import (
 	"supercargo.dev/supercargo/internal/world"
 )
 
-// scene is a cluster seen at the epoch. Machines need two minutes.
+// scene is a cluster observed at the epoch. Machines take two minutes.
 type scene struct {
 	world *world.World
 	all   []*stock
@@ -35,14 +35,14 @@ func newScene(flavors ...provider.Flavor) *scene {
 	return s
 }
 
-// fleet adds a fleet. The first is the one that looks.
+// fleet adds a fleet. The first one observes.
 func (s *scene) fleet(name string, flavors ...provider.Flavor) *stock {
 	f := &stock{fleet: fleetNamed(name), class: class.Any, inventory: &provider.Inventory{Flavors: flavors}, prices: pricesOf(flavors, &Prices{})}
 	s.all = append(s.all, f)
 	return f
 }
 
-// machine adds a machine to a fleet. It is to be there.
+// machine adds an existing machine to a fleet, and to its desired number.
 func (f *stock) machine(name, flavor, node string, age time.Duration) *provider.Machine {
 	f.inventory.Machines = append(f.inventory.Machines, provider.Machine{Name: name, Flavor: flavor, Node: node, Ordered: epoch.Add(-age)})
 	at := slices.IndexFunc(f.inventory.Flavors, func(x provider.Flavor) bool { return x.Name == flavor })
@@ -94,7 +94,7 @@ func (s *scene) look() *observation {
 	return observe(s.world, s.all, s.all[0], func(string) time.Duration { return 2 * minute }, runtimes.NewLearner(), epoch)
 }
 
-// told writes nodes as "NAME PHASE CLASS CPU, DUE, PODS".
+// told formats nodes as "NAME PHASE CLASS CPU, DUE, PODS".
 func told(o *observation) []string {
 	phases := map[cluster.Phase]string{cluster.Ordered: "ordered", cluster.Ready: "ready", cluster.Leaving: "leaving"}
 	all := []string{}
@@ -131,7 +131,7 @@ func TestMachinesAreSeenInAllTheirPhases(t *testing.T) {
 	f.machine("m-ready", "small", "n-ready", time.Hour)
 	s.node("n-ready")
 	f.machine("m-fresh", "small", "", 30*second)
-	f.machine("m-slow", "large", "", 5*minute) // beyond what is expected, not beyond what it may take
+	f.machine("m-slow", "large", "", 5*minute) // later than expected, but not than the timeout
 	f.machine("m-late", "large", "", 10*minute)
 	f.machine("m-starting", "small", "n-starting", minute)
 	s.node("n-starting").Status.Conditions[0].Status = corev1.ConditionFalse
@@ -141,11 +141,11 @@ func TestMachinesAreSeenInAllTheirPhases(t *testing.T) {
 	s.node("n-dead").Status.Conditions[0].Status = corev1.ConditionUnknown
 	f.machine("m-closed", "small", "n-closed", time.Hour)
 	s.node("n-closed").Spec.Unschedulable = true
-	f.machine("m-gone", "small", "n-gone", time.Hour) // its node is not in the cache, or not any more
+	f.machine("m-gone", "small", "n-gone", time.Hour) // its node is not in the cache, or no longer
 	f.machine("m-leaving", "small", "n-leaving", time.Hour).Leaving = true
 	f.inventory.Flavors[0].Want-- // as it has been released
 	s.node("n-leaving")
-	f.inventory.Flavors[0].Want += 2 // not made yet
+	f.inventory.Flavors[0].Want += 2 // not created yet
 	s.node("foreign")
 	s.pod(placedOn("n-ready", testPod("p", 1000, 1024, time.Hour)))
 	s.pod(placedOn("n-leaving", testPod("q", 1000, 1024, time.Hour)))
@@ -175,7 +175,7 @@ func TestMachinesAreSeenInAllTheirPhases(t *testing.T) {
 	if diff := cmp.Diff(map[string]int{"small": 6, "large": 2}, o.inFlight); diff != "" {
 		t.Errorf("in flight (-want +got):\n%s", diff)
 	}
-	if want := int64(10*100_000 + 2*350_000); o.paid != want { // the one that leaves, too
+	if want := int64(10*100_000 + 2*350_000); o.paid != want { // including the leaving one
 		t.Errorf("%d are paid, want %d", o.paid, want)
 	}
 	if diff := cmp.Diff(map[string]bool{"n-leaving": true}, o.going); diff != "" {
@@ -192,8 +192,7 @@ func TestMachinesAreSeenInAllTheirPhases(t *testing.T) {
 	}
 }
 
-// TestFleetsCountOnTheMachinesThatOthersHaveOnOrder is what keeps two fleets from buying
-// for the same pods.
+// TestFleetsCountOnTheMachinesThatOthersHaveOnOrder keeps two fleets from buying for the same pods.
 func TestFleetsCountOnTheMachinesThatOthersHaveOnOrder(t *testing.T) {
 	s := newScene(modelFlavor("small", 4, 16, 100_000))
 	g := s.fleet("g", modelFlavor("large", 16, 64, 350_000))
@@ -366,7 +365,7 @@ func TestOnlyPodsThatFoundNoRoomWait(t *testing.T) {
 	}
 }
 
-// TestPodsThatCameWithinTheLagAreSeenTheLastFirst has machines that need two minutes.
+// TestPodsThatCameWithinTheLagAreSeenTheLastFirst has machines that take two minutes.
 func TestPodsThatCameWithinTheLagAreSeenTheLastFirst(t *testing.T) {
 	s := newScene(provider.Flavor{Name: "small"})
 	created := func(name string, ago time.Duration, change func(*corev1.Pod)) {

@@ -13,11 +13,11 @@ import (
 	"supercargo.dev/supercargo/internal/world"
 )
 
-// Offer is a flavor of a fleet as a round looks at it when it buys.
+// Offer is a flavor of a fleet as a purchase decision sees it.
 type Offer struct {
-	// Name is that of the flavor.
+	// Name is the name of the flavor.
 	Name string
-	// Hold says why no machine of it is bought, whatever the pod; empty if one can be.
+	// Hold is why no machine of the flavor is bought for any pod; empty if one can be bought.
 	Hold string
 
 	flavor cluster.Flavor
@@ -32,10 +32,9 @@ func (o *Offer) Refuses(p *cluster.Pod) string {
 	return asks.RefusedBy(&o.flavor)
 }
 
-// Offers returns what a fleet can buy, ordered by name, for whoever asks why it buys nothing for a
-// pod: by the same reading of the inventory as a round has, and with the prices that it would use.
-// What several pods or several fleets come to together is not looked at, nor are the fleet's
-// limits: its conditions name those.
+// Offers returns what a fleet can buy, ordered by name, to explain why it buys nothing for a pod. It interprets the
+// inventory like a round and uses the same prices. It ignores the combined effects of several pods or fleets, and the
+// fleet's limits, which the fleet's conditions report.
 //
 // Cost: O(nodes + pods + flavors).
 func Offers(w *world.World, fleet *v1alpha1.NodeFleet, inventory *provider.Inventory, prices *Prices, now time.Time) []Offer {
@@ -62,7 +61,7 @@ func Offers(w *world.World, fleet *v1alpha1.NodeFleet, inventory *provider.Inven
 		case f.Problem != "":
 			o.Hold = f.Problem
 		case can == nil:
-			o.Hold = "the pods of DaemonSets leave nothing of it"
+			o.Hold = "DaemonSet pods leave no room on it"
 		case !can.Sells(1):
 			o.Hold = fmt.Sprintf("quota: it has its maximum of %d machines", f.Max)
 		default:
@@ -74,17 +73,15 @@ func Offers(w *world.World, fleet *v1alpha1.NodeFleet, inventory *provider.Inven
 	return all
 }
 
-// BackingOff says that no machine of a flavor is bought for now since the last ones did not come,
-// or returns "". There may be no status.
+// BackingOff describes the back-off of a flavor whose last machines did not come, or returns "". s may be nil.
 func BackingOff(s *v1alpha1.FlavorStatus, now time.Time) string {
 	if s == nil || s.BackOffUntil == nil || !s.BackOffUntil.After(now) {
 		return ""
 	}
-	return fmt.Sprintf("sold out: %d machines did not come, in back-off until %s", s.Failures, s.BackOffUntil.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("sold out: the nodes of %d machines did not become ready, in back-off until %s", s.Failures, s.BackOffUntil.UTC().Format(time.RFC3339))
 }
 
-// ReadyAfter is how long a machine of a flavor is expected to need from its order until it takes
-// pods.
+// ReadyAfter returns the expected time from the order of a machine of a flavor until it accepts pods.
 func ReadyAfter(fleet *v1alpha1.NodeFleet, flavor string) time.Duration {
 	for i := range fleet.Status.Flavors {
 		if fleet.Status.Flavors[i].Name == flavor {

@@ -15,39 +15,37 @@ import (
 	"supercargo.dev/supercargo/autoscaler/provider"
 )
 
-// A round waits for patience for its own fleet's provider to answer. After that the provider has
-// until askTimeout, and the fleet holds. One that failed, or was late the last time, is waited
-// for no longer than shortPatience. So are those of other fleets: what they told last counts.
+// A round waits for patience until its own fleet's provider answers. After that the fleet is suspended while the
+// provider has until askTimeout. A provider that failed, or was late the last time, is awaited for shortPatience only.
+// So are those of other fleets, whose last answer counts.
 const (
 	patience, shortPatience = 5 * time.Second, 50 * time.Millisecond
 	askTimeout              = time.Minute
-	// actTimeout is how long one order, one release or one clean-up may take. What is cut off
-	// is found and carried on by the next round.
+	// actTimeout is the maximum time of one order, release or clean-up. The next round finds out what was cut off and
+	// continues it.
 	actTimeout = time.Minute
-	// A provider that failed is asked again after firstRetry, and after twice as long each time
-	// that it fails again, up to lastRetry.
+	// A failed provider is asked again after firstRetry, which doubles with each failure up to lastRetry.
 	firstRetry, lastRetry = time.Second, 2 * time.Minute
 )
 
-// known is what is known of the machines of a fleet.
+// known is what is known of a fleet's machines.
 type known struct {
-	inventory *provider.Inventory // nil if it has never been told
-	// failures counts those of its provider in a row; err is the last, and retry is when to ask
-	// again.
+	inventory *provider.Inventory // nil before the first answer
+	// failures is the number of failures of the provider in a row. err is the last one, and retry is when to ask again.
 	failures int
 	err      error
 	retry    time.Time
-	// generation is that of the fleet's spec at the last failure: another may mend it.
+	// generation is that of the fleet's spec at the last failure: another one may fix it.
 	generation int64
-	// late says that the last answer outlasted patience.
+	// late reports that the last answer took longer than patience.
 	late bool
-	// question is the last; nil if the fleet's own round has used the answer, or it failed.
+	// question is the last one; nil if the fleet's own round has used its answer, or if it failed.
 	question *question
-	// held says that a round of the fleet uses its provider: nobody else asks it meanwhile.
+	// held reports that a round of the fleet uses its provider: no other round may ask it meanwhile.
 	held bool
 }
 
-// patience is how long a round waits for an answer, from the question on.
+// patience returns how long a round waits for an answer after asking.
 func (k *known) patience(own bool) time.Duration {
 	if k.failures > 0 || k.late || !own && k.inventory != nil {
 		return shortPatience
@@ -55,31 +53,30 @@ func (k *known) patience(own bool) time.Duration {
 	return patience
 }
 
-// question is one question for the machines of a fleet. done is closed when it is answered.
+// question is one request for the machines of a fleet. done is closed when it is answered.
 type question struct {
-	provider   provider.Provider // that is asked: it may remember what it saw
+	provider   provider.Provider // it may remember what it observed
 	generation int64             // of the fleet's spec
 	asked      time.Time
 	by         string // the fleet whose round asks
 	done       chan struct{}
 
-	// The rest is protected by Reconciler.mu. awaited are the fleets whose rounds have not
-	// waited, with the machines that they went by; nil has any answer start a round.
+	// The fields below are protected by Reconciler.mu. awaited are the fleets whose rounds went on without the answer,
+	// with the machines that they used instead; for nil, any answer starts a round.
 	awaited   map[string]*provider.Inventory
-	at        time.Time // when it was answered
+	at        time.Time // the time of the answer
 	inventory *provider.Inventory
 	err       error
 }
 
 // errPending is returned while the provider of the round's own fleet is being asked.
-var errPending = errors.New("its provider is being asked")
+var errPending = errors.New("a request to its provider is in progress")
 
-// inventory asks a fleet's provider for its machines, and returns with them the provider that
-// told them, which may have been asked by another round. If that of another fleet fails or is
-// late, the machines are those that it told last, so that what that fleet has on order still
-// counts; nil if it has told none. The fleet's own round says what is wrong: it fails with
-// errPending, with a *waiting if the provider is silent or failed, or as the provider refused.
-// If it does not fail, it holds its provider until letGo.
+// inventory asks a fleet's provider for its machines, and returns them with the provider that answered, which may have
+// been asked by another round. If the provider of another fleet fails or is late, the result is its last answer, so
+// that what that fleet has on order still counts; nil if there was none. For the round's own fleet it fails: with
+// errPending, with a *waiting if the provider does not answer or failed, or with the provider's refusal. On success the
+// round holds its provider until letGo.
 func (r *round) inventory(ctx context.Context, f *v1alpha1.NodeFleet, p provider.Provider) (*provider.Inventory, provider.Provider, error) {
 	for {
 		q, wait := r.inquire(ctx, f, p)
@@ -91,9 +88,9 @@ func (r *round) inventory(ctx context.Context, f *v1alpha1.NodeFleet, p provider
 }
 
 // errOvertaken is returned if a round of another fleet has asked again meanwhile.
-var errOvertaken = errors.New("its provider is being asked again")
+var errOvertaken = errors.New("another request to its provider is in progress")
 
-// take uses the answer to a question, or goes without.
+// take uses the answer to a question, or continues without it.
 func (r *round) take(ctx context.Context, f *v1alpha1.NodeFleet, q *question, wait time.Duration) (*provider.Inventory, provider.Provider, error) {
 	own := f.Name == r.fleet.Name
 	r.mu.Lock()
@@ -108,7 +105,7 @@ func (r *round) take(ctx context.Context, f *v1alpha1.NodeFleet, q *question, wa
 		r.know(f.UID, k)
 		q.await(r.fleet.Name, own, k.inventory)
 		if loud {
-			return nil, nil, r.unreachable(fmt.Errorf("it has not answered within %v", patience), 0)
+			return nil, nil, r.unreachable(fmt.Errorf("no response within %v", patience), 0)
 		}
 		return r.without(f, k)
 	case k.question != q && !own:
@@ -122,18 +119,18 @@ func (r *round) take(ctx context.Context, f *v1alpha1.NodeFleet, q *question, wa
 	told := known{inventory: q.inventory.Clone(), late: k.late && q.at.Sub(q.asked) > patience, question: q}
 	if own {
 		if told.question, told.held = nil, true; q.by != f.Name && q.asked.Before(r.now) {
-			r.wakeIn(mostRest) // what the round began for may be missing
+			r.wakeIn(mostRest) // changes that started the round may be missing
 		}
 		if r.memory != nil {
-			delete(r.memory.said, unreachableReason) // the next outage is told again
+			delete(r.memory.said, unreachableReason) // so that the next outage is reported again
 		}
 	}
 	r.know(f.UID, told)
 	return q.inventory.Clone(), q.provider, nil
 }
 
-// inquire returns the question to wait for, and for how long; nil if there is none. It is a new one
-// unless one is being asked, or the round has been waiting for the answer.
+// inquire returns the question to wait for, and for how long; nil if there is none. It asks a new one unless one is
+// unanswered, or the round was waiting for the answer.
 func (r *round) inquire(ctx context.Context, f *v1alpha1.NodeFleet, p provider.Provider) (*question, time.Duration) {
 	own := f.Name == r.fleet.Name
 	r.mu.Lock()
@@ -143,7 +140,7 @@ func (r *round) inquire(ctx context.Context, f *v1alpha1.NodeFleet, p provider.P
 	if q := k.question; q != nil && q.answered() {
 		_, awaited := q.awaited[r.fleet.Name]
 		if q.generation != f.Generation || q.err == nil && (!awaited || now.Sub(q.at) > patience) {
-			k.question = nil // it is of another spec, or of before the round
+			k.question = nil // for another spec, or from before the round
 		}
 	}
 	switch {
@@ -159,7 +156,7 @@ func (r *round) inquire(ctx context.Context, f *v1alpha1.NodeFleet, p provider.P
 	return k.question, k.patience(own)
 }
 
-// question asks beside the rounds, and starts those that have not waited for the answer.
+// question asks asynchronously. The answer starts rounds for the fleets in awaited.
 func (r *round) question(ctx context.Context, f *v1alpha1.NodeFleet, p provider.Provider, now time.Time) *question {
 	q := &question{provider: p, generation: f.Generation, asked: now, by: r.fleet.Name, done: make(chan struct{}), awaited: map[string]*provider.Inventory{}}
 	go func() {
@@ -167,7 +164,7 @@ func (r *round) question(ctx context.Context, f *v1alpha1.NodeFleet, p provider.
 		defer cancel()
 		inventory, err := p.Observe(within)
 		if err != nil && within.Err() != nil && ctx.Err() == nil {
-			err = fmt.Errorf("it has not answered within %v: %w", askTimeout, err)
+			err = fmt.Errorf("no response within %v: %w", askTimeout, err)
 		}
 		for _, fleet := range r.answer(q, inventory, err) {
 			r.awaken(fleet)
@@ -176,7 +173,7 @@ func (r *round) question(ctx context.Context, f *v1alpha1.NodeFleet, p provider.
 	return q
 }
 
-// answer answers a question, and returns the fleets that have a round for that reason.
+// answer records the answer to a question, and returns the fleets for which it starts a round.
 func (r *Reconciler) answer(q *question, inventory *provider.Inventory, err error) (wakes []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -190,8 +187,8 @@ func (r *Reconciler) answer(q *question, inventory *provider.Inventory, err erro
 	return wakes
 }
 
-// await has the answer start a round of a fleet: always if it is about its own machines, and else
-// if these are not what it went by.
+// await makes the answer start a round of a fleet: always if it is about its own machines, else only if they differ
+// from those that the round used.
 func (q *question) await(fleet string, own bool, before *provider.Inventory) {
 	switch {
 	case own:
@@ -202,7 +199,7 @@ func (q *question) await(fleet string, own bool, before *provider.Inventory) {
 	q.awaited[fleet] = before
 }
 
-// answeredWithin waits for the answer for some time.
+// answeredWithin waits at most the given time for the answer.
 func (q *question) answeredWithin(ctx context.Context, wait time.Duration) {
 	if q == nil || wait <= 0 {
 		return
@@ -225,7 +222,7 @@ func (q *question) answered() bool {
 	}
 }
 
-// pending returns the question unless it has been answered.
+// pending returns the question, or nil if it has been answered.
 func (q *question) pending() *question {
 	if q != nil && q.answered() {
 		return nil
@@ -233,14 +230,14 @@ func (q *question) pending() *question {
 	return q
 }
 
-// told returns the machines of a fleet as they were told last; nil if they never were.
+// told returns the last known machines of a fleet; nil if there was no answer yet.
 func (r *Reconciler) told(fleet types.UID) *provider.Inventory {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.known[fleet].inventory.Clone()
 }
 
-// letGo ends that the fleet's own round uses its provider.
+// letGo ends the use of the provider by the fleet's own round.
 func (r *round) letGo() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -250,27 +247,26 @@ func (r *round) letGo() {
 	}
 }
 
-// refusedOrFailed takes in that a provider has answered with an error. One that refuses is
-// there, and asked again in the next round. The caller has r.mu.
+// refusedOrFailed handles an error of a provider. A provider that refuses is available, and is asked again in the next
+// round. The caller must hold r.mu.
 func (r *round) refusedOrFailed(ctx context.Context, f *v1alpha1.NodeFleet, k known, err error) (*provider.Inventory, provider.Provider, error) {
 	own, refused := f.Name == r.fleet.Name, (*provider.Refused)(nil)
 	switch {
 	case ctx.Err() != nil:
-		return nil, nil, fmt.Errorf("take stock of fleet %s: %w", f.Name, err)
+		return nil, nil, fmt.Errorf("list the machines of fleet %s: %w", f.Name, err)
 	case errors.As(err, &refused):
 		r.know(f.UID, known{inventory: k.inventory, held: k.held, question: k.question.pending()})
 		if own {
-			return nil, nil, fmt.Errorf("take stock of fleet %s: %w", f.Name, err)
+			return nil, nil, fmt.Errorf("list the machines of fleet %s: %w", f.Name, err)
 		}
 		return k.inventory.Clone(), nil, nil
 	case !own:
-		log.FromContext(ctx).Error(err, "taking stock of another fleet; its machines are taken to be those that were there last", "fleet", f.Name)
+		log.FromContext(ctx).Error(err, "Failed to list the machines of another fleet, using the last known ones", "fleet", f.Name)
 	}
 	return r.without(f, r.fail(f, err))
 }
 
-// fail notes that the provider of a fleet has failed, and when to ask it again. The caller has
-// r.mu.
+// fail records a failure of a fleet's provider, and when to ask again. The caller must hold r.mu.
 func (r *round) fail(f *v1alpha1.NodeFleet, err error) known {
 	k := r.known[f.UID]
 	k.err, k.question, k.generation = err, k.question.pending(), f.Generation
@@ -280,7 +276,7 @@ func (r *round) fail(f *v1alpha1.NodeFleet, err error) known {
 	return k
 }
 
-// without is what a round does that goes without an answer: that of the fleet itself holds.
+// without returns the result without an answer. The round's own fleet is suspended.
 func (r *round) without(f *v1alpha1.NodeFleet, k known) (*provider.Inventory, provider.Provider, error) {
 	switch {
 	case f.Name != r.fleet.Name:
@@ -297,22 +293,22 @@ func (r *round) without(f *v1alpha1.NodeFleet, k known) (*provider.Inventory, pr
 
 const unreachableReason = "ProviderUnreachable"
 
-// unreachable is why a fleet holds whose provider is silent or fails. The next round is due
-// after the time given; 0 leaves it as it is.
+// unreachable suspends a fleet whose provider fails or does not answer. The next round is due after again; 0 leaves it
+// unchanged.
 func (r *round) unreachable(err error, again time.Duration) error {
 	if again > 0 {
 		r.again = again
 	}
-	return &waiting{unreachableReason, "no machine is bought or released: the provider cannot be asked for the fleet's machines: " + err.Error()}
+	return &waiting{unreachableReason, "no machine is bought or released, because the machines of the fleet cannot be listed: " + err.Error()}
 }
 
-// asking calls a provider to change something, for a limited time.
+// asking calls a provider to change something, with a timeout.
 func (r *round) asking(ctx context.Context, call func(context.Context) error) error {
 	within, cancel := context.WithTimeout(ctx, actTimeout)
 	defer cancel()
 	err := call(within)
 	if err != nil && within.Err() != nil && ctx.Err() == nil {
-		err = fmt.Errorf("the provider has not answered within %v: %w", actTimeout, err)
+		err = fmt.Errorf("no response from the provider within %v: %w", actTimeout, err)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.fail(r.fleet, err)
@@ -320,7 +316,7 @@ func (r *round) asking(ctx context.Context, call func(context.Context) error) er
 	return err
 }
 
-// know sets what is known of a fleet. The caller has r.mu.
+// know sets what is known of a fleet. The caller must hold r.mu.
 func (r *Reconciler) know(fleet types.UID, k known) {
 	if r.known == nil {
 		r.known = map[types.UID]known{}
@@ -328,8 +324,8 @@ func (r *Reconciler) know(fleet types.UID, k known) {
 	r.known[fleet] = k
 }
 
-// ordered notes how many machines of a flavor there are to be, for other fleets that look before
-// the provider is asked again.
+// ordered records the desired number of machines of a flavor, for other fleets that read it before the provider is
+// asked again.
 func (r *round) ordered(flavor string, want int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

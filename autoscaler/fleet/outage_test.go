@@ -16,7 +16,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/provider"
 )
 
-// oneProvider answers as it is told.
+// oneProvider answers as configured.
 type oneProvider struct {
 	provider.Provider
 	asked   atomic.Int64
@@ -89,10 +89,10 @@ func TestAProviderThatDoesNotAnswerHoldsItsOwnFleetAlone(t *testing.T) {
 			{"what it tells then is used", other, 10 * second, slowly, "late", 0, "", 2},
 		}},
 		{"its own is silent", []outageStep{
-			{"it is waited for", self, 0, silent, "unknown", patience, "not answered within 5s", 1},
-			{"it is being asked", self, 10 * second, silent, "unknown", 0, "being asked", 1},
-			{"its time is over", self, minute, silent, "unknown", 0, "not answered within 1m0s", 1},
-			{"it is asked again", self, 2 * second, silent, "unknown", shortPatience, "not answered within 1m0s", 2},
+			{"it is waited for", self, 0, silent, "unknown", patience, "no response within 5s", 1},
+			{"it is being asked", self, 10 * second, silent, "unknown", 0, "a request to its provider is in progress", 1},
+			{"its time is over", self, minute, silent, "unknown", 0, "no response within 1m0s", 1},
+			{"it is asked again", self, 2 * second, silent, "unknown", shortPatience, "no response within 1m0s", 2},
 		}},
 		{"its own fails", []outageStep{
 			{"once", self, 0, down, "unknown", 0, "the cloud is down", 1},
@@ -103,9 +103,9 @@ func TestAProviderThatDoesNotAnswerHoldsItsOwnFleetAlone(t *testing.T) {
 			{"and is asked each time", self, 0, inventoryOf("b"), "b", 0, "", 4},
 		}},
 		{"its own is slow", []outageStep{
-			{"it is waited for", self, 0, slowly, "unknown", patience, "not answered within 5s", 1},
+			{"it is waited for", self, 0, slowly, "unknown", patience, "no response within 5s", 1},
 			{"what it told is used", self, 6 * second, slowly, "late", 0, "", 1},
-			{"it is not waited for again", self, 0, slowly, "unknown", shortPatience, "being asked", 2},
+			{"it is not waited for again", self, 0, slowly, "unknown", shortPatience, "a request to its provider is in progress", 2},
 			{"what it told is used again", self, 11 * second, slowly, "late", 0, "", 2},
 		}},
 	} {
@@ -117,7 +117,7 @@ func TestAProviderThatDoesNotAnswerHoldsItsOwnFleetAlone(t *testing.T) {
 				for _, step := range tc.steps {
 					step.run(t, r, p)
 				}
-				time.Sleep(2 * minute) // what is still being asked
+				time.Sleep(2 * minute) // requests that are still running
 				if late := tc.name == "its own is silent" || strings.HasSuffix(tc.name, "slow"); late != (woken.Load() > 0) {
 					t.Errorf("%d answers have started a round, want those that it was late for", woken.Load())
 				}
@@ -126,7 +126,7 @@ func TestAProviderThatDoesNotAnswerHoldsItsOwnFleetAlone(t *testing.T) {
 	}
 }
 
-// outageStep is one round's question.
+// outageStep is one round's request.
 type outageStep struct {
 	name    string
 	fleet   *v1alpha1.NodeFleet
@@ -135,7 +135,7 @@ type outageStep struct {
 	want    string
 	takes   time.Duration
 	fault   string
-	asked   int // times in all
+	asked   int // number of requests in total
 }
 
 func (s *outageStep) run(t *testing.T, r *round, p *oneProvider) {
@@ -153,8 +153,7 @@ func (s *outageStep) run(t *testing.T, r *round, p *oneProvider) {
 	}
 }
 
-// TestWhatAFleetHasOrderedCountsWhileItsProviderFails is what keeps two fleets from buying
-// for the same pods then.
+// TestWhatAFleetHasOrderedCountsWhileItsProviderFails keeps two fleets from buying for the same pods then.
 func TestWhatAFleetHasOrderedCountsWhileItsProviderFails(t *testing.T) {
 	self, other := fleetNamed("self"), fleetNamed("other")
 	all := &Reconciler{Clock: clock.RealClock{}}

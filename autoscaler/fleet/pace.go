@@ -9,40 +9,39 @@ import (
 	"supercargo.dev/supercargo/autoscaler/fleet/decide"
 )
 
-// settling is how long events are gathered before a round begins. After a round its fleet rests
-// for as long as that took, within leastRest and mostRest: a round reads all machines from the
-// API server. What ends the gathering of pods begins at that moment, whatever was before.
+// settling is how long events are gathered before a round begins. After a round, its fleet rests for the duration of
+// the round, within leastRest and mostRest, because a round reads all machines from the API server. The end of the
+// gathering of pods starts a round at that moment in any case.
 const (
 	settling            = 20 * time.Millisecond
 	leastRest, mostRest = 100 * time.Millisecond, time.Second
 )
 
-// pace is how soon the next round of a fleet may begin. What is not atomic is for one
-// goroutine at a time.
+// pace controls how soon the next round of a fleet may begin. The fields that are not atomic are for one goroutine at a
+// time.
 type pace struct {
 	fleet        types.UID
 	began, ended time.Time // the last round
-	// decided is when it was last decided which machines to buy, idle and most are for how long
-	// pods are gathered, and gathered is when the last round was going to have enough of them; zero
-	// if it waited for none.
+	// decided is the time of the last purchase decision. idle and most are the gathering times of pods. gathered is
+	// when gathering ends according to the last round; zero if it gathered none.
 	decided, gathered time.Time
 	idle, most        time.Duration
-	// owed are pods whose machines could not be ordered, and since when they were to be.
+	// owed are pods whose machines could not be ordered, and owedSince is when they were due.
 	owed      map[string]bool
 	owedSince time.Time
-	// anew says that the last round is to be followed at once by another, because somebody else
-	// has changed what it was for. That is not done twice in a row: followed says that it was.
+	// anew makes another round follow the last one at once, because another writer changed what the round read.
+	// followed reports that this has happened, because it does not happen twice in a row.
 	anew, followed bool
-	// left says that the last round has left to the next what can wait, and hurried that the one
-	// before did: that is not done twice in a row either.
+	// left reports that the last round left deferrable work to the next one, and hurried that the round before did so:
+	// that does not happen twice in a row either.
 	left    atomic.Bool
 	hurried bool
-	// woken says that the answer has come that rounds were waiting for.
+	// woken reports that the answer has arrived for which rounds were waiting.
 	woken atomic.Bool
 }
 
-// wait returns how long a round has to wait that could begin now. due is when pods will have
-// been gathered; zero if there are none. One that would still run then waits for that.
+// wait returns how long a round must wait that could begin now. due is when the gathering of pods ends; zero if there
+// are none. A round that would still run at that time waits for it.
 func (p *pace) wait(now, due time.Time) time.Duration {
 	if p.woken.Load() || p.anew {
 		return 0
@@ -64,18 +63,18 @@ func (p *pace) wait(now, due time.Time) time.Duration {
 	return max(0, next.Sub(now))
 }
 
-// begin notes that a round begins.
+// begin records that a round begins.
 func (p *pace) begin(now time.Time) {
 	p.began, p.followed, p.anew = now, p.anew, false
 	p.hurried = p.left.Swap(false)
 	p.woken.Store(false)
 }
 
-// changed has the next round follow at once.
+// changed makes the next round follow at once.
 func (p *pace) changed() { p.anew = !p.followed }
 
-// due returns when the pods will have been gathered that have come since it was last decided
-// what to buy; zero if there are none. Pods that are not for the fleet may be among them.
+// due returns when the gathering of the pods that arrived since the last purchase decision ends; zero if there are
+// none. They may include pods that are not for the fleet.
 func (r *Reconciler) due(p *pace) time.Time {
 	end := decide.GatherEnd(r.arrivals.after(p.decided), p.idle, p.most)
 	if !p.gathered.IsZero() && (end.IsZero() || p.gathered.Before(end)) {

@@ -44,8 +44,8 @@ func TestAFleetRestsAsLongAsItsRoundTookUnlessPodsHaveBeenGathered(t *testing.T)
 	}
 }
 
-// TestRoundsFollowAtOnceNoMoreThanOneAfterTheOther: two that change the same machines would
-// otherwise go on without a rest.
+// TestRoundsFollowAtOnceNoMoreThanOneAfterTheOther: otherwise two fleets that change the same machines would continue
+// without a rest.
 func TestRoundsFollowAtOnceNoMoreThanOneAfterTheOther(t *testing.T) {
 	p := &pace{}
 	for i, want := range []time.Duration{0, leastRest, 0, leastRest} {
@@ -58,13 +58,13 @@ func TestRoundsFollowAtOnceNoMoreThanOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// gathering is a round in which pods, by name, have waited since these times.
+// gathering is a round in which the named pods have waited since these times.
 func gathering(r *Reconciler, p *pace, now time.Time, waited map[string]time.Time) *round {
 	return &round{Reconciler: r, fleet: fleetNamed("f"), pace: p, now: now, seen: &observation{waited: waited}} // idle 1s, most 10s
 }
 
-// TestPodsThatWereDecidedAboutAreNotGatheredWith: one that stays pending would otherwise end
-// the gathering of all that come after it.
+// TestPodsThatWereDecidedAboutAreNotGatheredWith: one that stays pending would otherwise end the gathering of all later
+// pods.
 func TestPodsThatWereDecidedAboutAreNotGatheredWith(t *testing.T) {
 	r, p := &Reconciler{}, &pace{}
 	at := epoch.Add
@@ -88,8 +88,7 @@ func TestPodsThatWereDecidedAboutAreNotGatheredWith(t *testing.T) {
 	}
 }
 
-// TestPodsWhoseOrderFailedAreNotGatheredAgain has another pod come after the order of the first
-// has failed.
+// TestPodsWhoseOrderFailedAreNotGatheredAgain has another pod arrive after the order of the first has failed.
 func TestPodsWhoseOrderFailedAreNotGatheredAgain(t *testing.T) {
 	for _, stillWaits := range []bool{true, false} {
 		r, p := &Reconciler{}, &pace{}
@@ -172,7 +171,7 @@ func TestAPodWaitsSinceItWasSeenToHaveNoRoom(t *testing.T) {
 	}
 }
 
-// TestWhatTheWatchTellsReachesTheArrivals goes by the handler of Events.
+// TestWhatTheWatchTellsReachesTheArrivals uses the event handler.
 func TestWhatTheWatchTellsReachesTheArrivals(t *testing.T) {
 	m := newModel(t, nil, nil)
 	matters := m.r.podMatters()
@@ -195,7 +194,7 @@ func TestWhatTheWatchTellsReachesTheArrivals(t *testing.T) {
 	count(0, "when its deletion has been missed")
 }
 
-// meeting is a provider whose orders meet what a test has in mind.
+// meeting is a provider whose orders are intercepted by a test.
 type meeting struct {
 	*modelProvider
 	buy func(ctx context.Context, fleet, flavor string) error
@@ -209,20 +208,20 @@ func (p *meeting) Buy(ctx context.Context, intent, flavor string, from, to int) 
 	return p.modelProvider.Buy(ctx, intent, flavor, from, to)
 }
 
-// meets lets the orders of all fleets meet something.
+// meets intercepts the orders of all fleets.
 func (m *model) meets(buy func(ctx context.Context, fleet, flavor string) error) {
 	m.r.NewProvider = func(f *v1alpha1.NodeFleet, _ map[string]*corev1.Node) (provider.Provider, error) {
 		return &meeting{&modelProvider{m, f.Name}, buy}, nil
 	}
 }
 
-// different are two flavors, and pods of which each needs another.
+// different are two flavors, and pods that need one of them each.
 func different() (flavors []provider.Flavor, pods []*corev1.Pod) {
 	return []provider.Flavor{modelFlavor("large", 16, 64, 350_000), modelFlavor("small", 4, 16, 100_000)},
 		[]*corev1.Pod{testPod("p", 15_000, 1024, time.Hour), testPod("q", 3000, 1024, time.Hour), testPod("r", 2000, 1024, time.Hour)}
 }
 
-// TestAnOrderThatMeetsAnotherWriteIsDoneAgainAlone has the write of one flavor meet others.
+// TestAnOrderThatMeetsAnotherWriteIsDoneAgainAlone has conflicts on the write of one flavor.
 func TestAnOrderThatMeetsAnotherWriteIsDoneAgainAlone(t *testing.T) {
 	for _, tc := range []struct {
 		conflicts, tried int
@@ -259,7 +258,7 @@ func TestAnOrderThatMeetsAnotherWriteIsDoneAgainAlone(t *testing.T) {
 	}
 }
 
-// TestOrdersOfSeveralFlavorsDoNotWaitForEachOther has each order wait for the other.
+// TestOrdersOfSeveralFlavorsDoNotWaitForEachOther has each order wait until the other has started.
 func TestOrdersOfSeveralFlavorsDoNotWaitForEachOther(t *testing.T) {
 	flavors, pods := different()
 	m := newModel(t, alone(nil), flavors)
@@ -283,13 +282,13 @@ func TestOrdersOfSeveralFlavorsDoNotWaitForEachOther(t *testing.T) {
 	}
 }
 
-// TestAnOrderThatIsNotAnsweredHoldsNoOtherFleet has a fleet whose order hangs. Another buys
-// meanwhile, and counts on what the first is ordering.
+// TestAnOrderThatIsNotAnsweredHoldsNoOtherFleet has a fleet whose order hangs. Another one buys meanwhile, and counts
+// on what the first is ordering.
 func TestAnOrderThatIsNotAnsweredHoldsNoOtherFleet(t *testing.T) {
 	g := fleetNamed("g")
 	m := newModel(t, append(alone(nil), g), []provider.Flavor{modelFlavor("large", 16, 64, 350_000), modelFlavor("small", 4, 16, 100_000)})
 	m.sellers = map[string]string{"small": "f", "large": "g"}
-	m.add(testPod("p", 15_000, 1024, time.Hour)) // large ones alone hold it
+	m.add(testPod("p", 15_000, 1024, time.Hour)) // only large machines hold it
 	hangs, answers := make(chan struct{}), make(chan struct{})
 	m.meets(func(ctx context.Context, fleet, _ string) error {
 		if fleet != "g" {

@@ -111,7 +111,7 @@ func TestATemplateBelongsToTheOldestFleetThatNamesIt(t *testing.T) {
 		return *f
 	}
 	fleets := []v1alpha1.NodeFleet{with("old", "x", "a", "b"), with("young", "x", "c", "b"), with("apart", "y", "b"), with("named", "x")}
-	for i, want := range []string{"", "MachineDeployment x/b is a template of NodeFleet old", "", ""} {
+	for i, want := range []string{"", "MachineDeployment x/b is already a template of NodeFleet old", "", ""} {
 		err := templatesTaken(&fleets[i], fleets)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("fleet %s: %v, want %q", fleets[i].Name, err, want)
@@ -130,7 +130,7 @@ func TestOlderFleetsComeFirst(t *testing.T) {
 	}
 }
 
-// budgetOf is a PodDisruptionBudget that is spent.
+// budgetOf is a PodDisruptionBudget that allows no more disruptions.
 func budgetOf(labels map[string]string) policyv1.PodDisruptionBudget {
 	return policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default"}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}},

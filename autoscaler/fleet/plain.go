@@ -15,7 +15,7 @@ import (
 	"supercargo.dev/supercargo/internal/world"
 )
 
-// config is what the fleet's spec allows for.
+// config returns the configuration for the decision.
 func (r *round) config() decide.Config {
 	c, began := decide.ConfigOf(&r.fleet.Spec), r.Clock.Now()
 	c.Act, c.SkipDrains = r.mayAct(), r.DryRun
@@ -23,10 +23,10 @@ func (r *round) config() decide.Config {
 	return c
 }
 
-// planningTime is how long a plan may take before the best so far is taken.
+// planningTime is how long planning may take before the best plan so far is used.
 const planningTime = 20 * time.Second
 
-// plain is what the round decides on: what was observed, without the objects of the API.
+// plain returns the input of the decision: the observation without API objects.
 func (r *round) plain() *decide.Observation {
 	o := &decide.Observation{
 		State: r.seen.state, Flavors: r.plainFlavors(), Machines: r.plainMachines(), Quota: r.self.inventory.Quota,
@@ -98,7 +98,7 @@ func plainMachine(m *provider.Machine) decide.Machine {
 // taintText identifies a taint.
 func taintText(t *corev1.Taint) string { return t.Key + ":" + string(t.Effect) }
 
-// plainNode is the node of a machine. Pods are on it if the machine's key is its name.
+// plainNode returns the node of a machine. Its pods are read by key, which must be the node's name.
 func (r *round) plainNode(node *corev1.Node, key string) *decide.MachineNode {
 	c, is := world.Ready(node)
 	_, drained := drain.MarkOf(node)
@@ -114,8 +114,7 @@ func (r *round) plainNode(node *corev1.Node, key string) *decide.MachineNode {
 	return n
 }
 
-// plainDrains are the nodes that the fleet drains, by name. It also notes what is next for
-// each of their pods.
+// plainDrains returns the nodes that the fleet drains, by name. It also records the next step of each of their pods.
 func (r *round) plainDrains() []decide.Draining {
 	var all []decide.Draining
 	for name, m := range r.seen.own {
@@ -145,8 +144,8 @@ func (r *round) plainDrains() []decide.Draining {
 	return all
 }
 
-// foreign returns the nodes that this fleet has cordoned and that are not its own any more, by
-// name. Those that are on their way out stay cordoned.
+// foreign returns the nodes that this fleet has cordoned but that no longer belong to it, by name. Nodes of leaving
+// machines stay cordoned.
 func (r *round) foreign() []string {
 	var all []string
 	for name, node := range r.world.Nodes {

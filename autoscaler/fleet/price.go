@@ -24,23 +24,23 @@ const (
 	fromList       = "List"
 )
 
-// price is what a machine of a flavor costs in an hour.
+// price is the price of a machine of a flavor per hour.
 type price struct {
 	microDollars int64
 	source       string
 	known        bool
 }
 
-// Prices are the instance types that a fleet's pricing knows.
+// Prices are the instance types in a fleet's pricing, with their prices.
 type Prices struct {
 	types []catalogue.Flavor
-	of    map[string]price // by the names of types
+	of    map[string]price // by type name
 }
 
 // Types returns all instance types, ordered by name. The caller must not change them.
 func (p *Prices) Types() []catalogue.Flavor { return p.types }
 
-// add puts instance types before those that there are already.
+// add adds instance types. They replace existing ones of the same name.
 func (p *Prices) add(types []catalogue.Flavor, source string) {
 	of := make(map[string]price, len(p.of)+len(types))
 	for i := range types {
@@ -56,8 +56,8 @@ func (p *Prices) add(types []catalogue.Flavor, source string) {
 	p.types, p.of = all, of
 }
 
-// pricesOf returns the price of each flavor: what the provider knows, else what the
-// catalogue or the list says of its instance type or, failing that, of its name.
+// pricesOf returns the price of each flavor: that of the provider, else that of its instance type in the catalogue or
+// list, else that of its name there.
 func pricesOf(flavors []provider.Flavor, known *Prices) map[string]price {
 	found := make(map[string]price, len(flavors))
 	for i := range flavors {
@@ -73,7 +73,7 @@ func pricesOf(flavors []provider.Flavor, known *Prices) map[string]price {
 	return found
 }
 
-// ReadPrices reads what a fleet's pricing names: list prices, and before them those of a catalogue in a
+// ReadPrices reads the prices that a fleet's pricing refers to: list prices, overridden by those of a catalogue in a
 // ConfigMap.
 func ReadPrices(ctx context.Context, c client.Reader, from *v1alpha1.FleetPricing) (*Prices, error) {
 	found := &Prices{}
@@ -112,9 +112,8 @@ func readCatalogue(ctx context.Context, c client.Reader, ref *v1alpha1.PriceCata
 	return flavors, nil
 }
 
-// withoutPrices says of flavors without a price that none can be bought, and returns for people
-// which these are; empty if there is none. Their machines go on: what they cost is not known, and
-// counts as nothing.
+// withoutPrices marks flavors without a price as unavailable, and returns a message that names them; empty if there are
+// none. Their machines stay: their cost is unknown and counts as 0.
 func withoutPrices(flavors []provider.Flavor, prices map[string]price) string {
 	var names []string
 	for i := range flavors {
@@ -133,5 +132,5 @@ func withoutPrices(flavors []provider.Flavor, prices map[string]price) string {
 		names = names[:10]
 	}
 	return "no price is known for " + strings.Join(names, ", ") + more + ", so none is bought: set the annotation " +
-		v1alpha1.AnnotationPricePerHour + " on the MachineDeployment, or list it in spec.pricing.catalogue"
+		v1alpha1.AnnotationPricePerHour + " on the MachineDeployment, or add it to spec.pricing.catalogue"
 }

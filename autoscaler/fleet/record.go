@@ -21,14 +21,14 @@ import (
 	"supercargo.dev/supercargo/internal/text/dollars"
 )
 
-// maxListed is the most that a status holds of each: an object in etcd is small.
+// maxListed is the maximum length of each list in a status, because objects in etcd must be small.
 const maxListed = 100
 
 func (r *round) condition(kind string, is bool, reason, message string) {
 	conditions.Set(&r.fleet.Status.Conditions, kind, is, reason, message, r.fleet.Generation, r.now)
 }
 
-// tell makes an Event, unless the same was said last.
+// tell emits an Event, unless it repeats the last one of its reason.
 func (r *round) tell(kind, reason, action, message string) {
 	if r.memory.said[reason] == message {
 		return
@@ -41,7 +41,7 @@ func (r *round) tell(kind, reason, action, message string) {
 	r.Events.Eventf(r.fleet, nil, kind, reason, action, "%s", clip.Bytes(message, conditions.MaxMessage))
 }
 
-// count writes down what there is.
+// count records the observation in the status.
 func (r *round) count() {
 	status := &r.fleet.Status
 	status.Machines, status.InFlight, status.PendingPods = 0, 0, int32(len(r.seen.state.Pending)+len(r.seen.held))
@@ -77,8 +77,8 @@ func (r *round) count() {
 	r.publish()
 }
 
-// seenMachine is what pods can use of a machine of a flavor that there is: what static pods
-// take of it is known only as long as there is one.
+// seenMachine returns what pods can use of an existing machine of a flavor. What static pods use is known only while
+// there is a machine.
 func (r *round) seenMachine(f *provider.Flavor) *v1alpha1.SeenMachine {
 	t := r.self.traits[f.Name]
 	return &v1alpha1.SeenMachine{
@@ -88,8 +88,7 @@ func (r *round) seenMachine(f *provider.Flavor) *v1alpha1.SeenMachine {
 	}
 }
 
-// lowerBound is what machines of the fleet's flavors must cost at least that hold all
-// its pods.
+// lowerBound returns the least price of machines of the fleet's flavors that hold all its pods.
 func (r *round) lowerBound() int64 {
 	state := &r.seen.state
 	var own []cluster.Pod
@@ -101,7 +100,7 @@ func (r *round) lowerBound() int64 {
 	return decide.LowerBound(slices.Concat(own, state.Pending), state.Flavors)
 }
 
-// warn says which flavors threaten the pods on their machines.
+// warn reports the flavors that endanger the pods on their machines.
 func (r *round) warn() {
 	var warnings []string
 	for i := range r.self.inventory.Flavors {
@@ -114,7 +113,7 @@ func (r *round) warn() {
 	}
 }
 
-// unidentified says of which machines it should be known by now which node is on them.
+// unidentified describes the machines whose nodes should have been identified by now.
 func (r *round) unidentified() (all []string) {
 	for _, m := range r.self.inventory.Machines {
 		f := r.flavor(m.Flavor)
@@ -125,7 +124,7 @@ func (r *round) unidentified() (all []string) {
 	return all
 }
 
-// degraded says which flavors are in back-off, and what somebody has to put right.
+// degraded sets the condition about flavors in back-off and about what users must repair.
 func (r *round) degraded() {
 	var alone, unusable, problems []string
 	for _, f := range r.fleet.Status.Flavors {
@@ -134,7 +133,7 @@ func (r *round) degraded() {
 		}
 	}
 	for i := range r.self.inventory.Flavors {
-		// A flavor has the same problem in each zone.
+		// A flavor has the same problem in all zones.
 		if f := &r.self.inventory.Flavors[i]; f.Named && f.Problem != "" && !slices.Contains(problems, f.Problem) {
 			problems = append(problems, f.Problem)
 			unusable = append(unusable, f.Name+": "+f.Problem)
@@ -149,11 +148,11 @@ func (r *round) degraded() {
 	}
 	unidentified := r.unidentified()
 	if n := len(unidentified); n > 0 {
-		unidentified = []string{fmt.Sprintf("the nodes of %d machines are not identified, and these machines and their pods are kept: %s", n, unidentified[0])}
+		unidentified = []string{fmt.Sprintf("the nodes of %d machines are not identified, so these machines and their pods are kept: %s", n, unidentified[0])}
 	}
 	dead := r.plainly.Dead(r.now)
 	if n := len(dead); n > 0 {
-		dead = []string{fmt.Sprintf("%d machines are kept and paid for although their nodes are not ready: %s", n, dead[0])}
+		dead = []string{fmt.Sprintf("%d machines are kept and billed although their nodes are not ready: %s", n, dead[0])}
 	}
 	text := strings.Join(slices.Concat(unusable, unidentified, dead, alone, learned, r.failures), "; ")
 	for _, held := range []struct {
@@ -175,7 +174,7 @@ func (r *round) degraded() {
 	case len(alone) > 0:
 		r.condition(v1alpha1.FleetDegraded, true, "MachinesNotReady", text)
 	case len(r.failures) > 0:
-		r.condition(v1alpha1.FleetDegraded, true, "DrainFails", text)
+		r.condition(v1alpha1.FleetDegraded, true, r.failure, text)
 	case len(learned) > 0:
 		r.condition(v1alpha1.FleetDegraded, true, "PodsDoNotFit", text)
 	default:
@@ -183,13 +182,13 @@ func (r *round) degraded() {
 	}
 }
 
-// summary says in a line how the fleet is.
+// summary describes the fleet in one line.
 func (r *round) summary() string {
 	s := &r.fleet.Status
 	return fmt.Sprintf("%d machines, %d in flight, %d pods pending, $%s/h", s.Machines, s.InFlight, s.PendingPods, s.Cost.DollarsPerHour)
 }
 
-// recordRejected says which pods find no machine, and whether that is for a limit.
+// recordRejected records which pods fit no machine, and whether a limit is the cause.
 func (r *round) recordRejected() {
 	limited := ""
 	for _, u := range r.actions.Fleet.Plan.Unplaceable {
@@ -203,7 +202,7 @@ func (r *round) recordRejected() {
 		r.fleet.Status.Deferral = r.deferral()
 	}
 	switch {
-	case !planned: // pods are gathered: nothing is known yet
+	case !planned: // pods are being gathered: nothing is known yet
 	case limited == "":
 		r.condition(v1alpha1.FleetLimited, false, "WithinLimits", "no pod waits because of a limit")
 	default:
@@ -213,8 +212,7 @@ func (r *round) recordRejected() {
 	r.rejectedPods()
 }
 
-// rejectedPods puts pods that no machine holds into Events on the fleet: one, for the
-// first of them.
+// rejectedPods emits one Event on the fleet about the pods that fit no machine. It names the first of them.
 func (r *round) rejectedPods() {
 	rejected := r.rejections()
 	if len(rejected) == 0 {
@@ -236,7 +234,7 @@ func (r *round) rejections() []v1alpha1.Rejection {
 	return all
 }
 
-// recordKept writes down which of the fleet's machines are under-used or empty and stay.
+// recordKept records which under-used or empty machines of the fleet are kept.
 func (r *round) recordKept() {
 	leaves := map[string]bool{}
 	for _, node := range r.nodesToEmpty() {
@@ -253,7 +251,7 @@ func (r *round) recordKept() {
 	r.fleet.Status.Kept = all
 }
 
-// recordDecision writes down what is going to be done, and why.
+// recordDecision records the decision, with reasons.
 func (r *round) recordDecision(intent *v1alpha1.FleetIntent) {
 	d := &v1alpha1.FleetDecision{ID: intent.ID, Time: intent.Time, Mode: r.mode()}
 	plan := &r.actions.Fleet.Plan
@@ -279,7 +277,7 @@ func (r *round) recordDecision(intent *v1alpha1.FleetIntent) {
 		if f.Message != "" {
 			d.Rejected = append(d.Rejected, v1alpha1.Rejection{Name: f.Name, Reason: f.Message})
 		} else if f.BackOffUntil != nil {
-			d.Rejected = append(d.Rejected, v1alpha1.Rejection{Name: f.Name, Reason: "in back-off until " + f.BackOffUntil.UTC().Format("15:04:05") + ": its machines did not come"})
+			d.Rejected = append(d.Rejected, v1alpha1.Rejection{Name: f.Name, Reason: "in back-off until " + f.BackOffUntil.UTC().Format("15:04:05") + ": the nodes of its machines did not become ready"})
 		}
 	}
 	d.Buys, d.Releases, d.Rejected = d.Buys[:min(len(d.Buys), maxListed)], d.Releases[:min(len(d.Releases), maxListed)], d.Rejected[:min(len(d.Rejected), maxListed)]
@@ -323,8 +321,7 @@ func kindOf(d *v1alpha1.FleetDecision) string {
 	return "Exchange"
 }
 
-// nodesToEmpty returns the nodes that are cordoned because their machines are not worth their
-// price.
+// nodesToEmpty returns the nodes that are cordoned because their machines are not worth their price.
 func (r *round) nodesToEmpty() []string {
 	var nodes []string
 	d := &r.actions.Fleet
@@ -360,7 +357,7 @@ func (r *round) decidedPurchase(o v1alpha1.FleetOrder) v1alpha1.DecidedPurchase 
 	return d
 }
 
-// summarize says a decision in one line.
+// summarize describes a decision in one line.
 func (r *round) summarize(d *v1alpha1.FleetDecision) string {
 	verb := "buy"
 	if d.Mode == v1alpha1.FleetObserve {
@@ -378,11 +375,11 @@ func (r *round) summarize(d *v1alpha1.FleetDecision) string {
 		}
 		parts = append(parts, part)
 		if r.actions.Fleet.Served > 0 {
-			parts = append(parts, fmt.Sprintf("%d pods find room without", r.actions.Fleet.Served))
+			parts = append(parts, fmt.Sprintf("%d pods have room without new machines", r.actions.Fleet.Served))
 		}
 	}
 	if w := r.actions.Fleet.Deferral; w != nil {
-		parts = append(parts, fmt.Sprintf("%d pods wait for room that comes free, which saves $%s", len(w.Pods), dollars.Format(w.Saves())))
+		parts = append(parts, fmt.Sprintf("%d pods wait for room that becomes free, which saves $%s", len(w.Pods), dollars.Format(w.Saves())))
 	}
 	if len(d.Releases) > 0 {
 		parts = append(parts, strings.Replace(verb, "buy", "release", 1)+" "+named(d.Releases)+": "+d.Releases[0].Reason)
@@ -390,7 +387,7 @@ func (r *round) summarize(d *v1alpha1.FleetDecision) string {
 	return strings.Join(parts, "; ")
 }
 
-// named names the machines that are released, or the first ones and how many more there are.
+// named names the released machines, or the first ones and the number of the others.
 func named(releases []v1alpha1.DecidedRelease) string {
 	const most = 5
 	var names []string
@@ -404,8 +401,7 @@ func named(releases []v1alpha1.DecidedRelease) string {
 	return text
 }
 
-// measure sets beside what a decision expected what came of it, once nothing is in
-// flight any more.
+// measure records the actual result of a decision next to the expected one, once nothing is in flight any more.
 func (r *round) measure() {
 	d := r.fleet.Status.LastDecision
 	if d == nil || d.Measured != nil || d.Mode != v1alpha1.FleetAct || r.fleet.Status.Intent != nil || r.fleet.Status.InFlight > 0 || r.plainly.Leaving() > 0 {
@@ -424,9 +420,8 @@ func (r *round) measure() {
 	}
 }
 
-// writeStatus writes the status if it has changed. The API server refuses it if
-// somebody else has written the fleet since it was read. What it has no room for is
-// remembered by this process alone.
+// writeStatus writes the status if it has changed. The API server refuses the write if another client has written the
+// fleet since it was read. Flavors that do not fit are kept only in memory.
 func (r *round) writeStatus(ctx context.Context) error {
 	if r.DryRun {
 		return nil

@@ -21,45 +21,46 @@ import (
 	"supercargo.dev/supercargo/internal/world"
 )
 
-// round is one look at one fleet.
+// round is one round of one fleet.
 type round struct {
 	*Reconciler
 	fleet  *v1alpha1.NodeFleet
-	before *v1alpha1.NodeFleetStatus // as the API server has it
+	before *v1alpha1.NodeFleetStatus // as on the API server
 	world  *world.World
 	now    time.Time
 	memory *memory
 	pace   *pace
 	paused bool                     // the cluster is
 	podsOn map[string][]*corev1.Pod // see podsOf
-	rows   map[string]int           // where the status of a flavor was last found, by its name
+	rows   map[string]int           // the last index of a flavor's status, by flavor name
 
 	provider provider.Provider
 	listed   *Prices
 	self     *stock
 	seen     *observation
-	plainly  *decide.Observation // what the round decides on
+	plainly  *decide.Observation // the input of the decision
 	actions  decide.Actions
-	// emptying has pods leave, and leaving are those on nodes that are drained, by node.
+	// emptying evicts or migrates pods. leaving are the pods on drained nodes, by node.
 	emptying *drain.Emptying
 	leaving  map[string][]leaver
-	// failures are what went wrong and is tried again.
+	// failure is the reason of the first failed operation, and failures are the messages of all. They are retried.
+	failure  string
 	failures []string
-	// fresh are the pods that have come since machines were last decided about, gathered is when
-	// enough of them have been waited for; zero if there is none.
+	// fresh are the pods that arrived since the last purchase decision. gathered is the time at which their gathering
+	// ends; zero if there are none.
 	fresh    map[string]bool
 	gathered time.Time
-	least    int64         // what machines for all pods must cost at least
+	least    int64         // lower bound of the price of machines for all pods
 	again    time.Duration // when the next round is due
 }
 
-// waiting says why a fleet is not scaled for now; it becomes its Ready condition.
+// waiting is why a fleet is not scaled for now; it becomes the fleet's Ready condition.
 type waiting struct{ reason, message string }
 
+// Error returns the message.
 func (w *waiting) Error() string { return w.message }
 
-// run does one round. What keeps the fleet from being looked after is in its
-// conditions; an error is what the next try may not meet.
+// run does one round. Permanent problems of the fleet become conditions; an error is one that a retry may solve.
 func (r *round) run(ctx context.Context, fleets []v1alpha1.NodeFleet) error {
 	r.again = r.fleet.Spec.Scaling.Interval.Duration
 	r.fleet.Status.ObservedGeneration = r.fleet.Generation
@@ -95,7 +96,7 @@ func (r *round) run(ctx context.Context, fleets []v1alpha1.NodeFleet) error {
 	return err
 }
 
-// heed has the round only say what it would do while the cluster is paused.
+// heed makes the round only report its decisions while the cluster is paused.
 func (r *round) heed(ctx context.Context) (err error) {
 	r.paused, err = r.Pause.Heed(ctx, &r.fleet.Status.Conditions, r.fleet.Generation, r.now, r.memory.said, r.tell)
 	return err
@@ -117,8 +118,8 @@ func (r *round) steps(ctx context.Context, fleets []v1alpha1.NodeFleet) error {
 	return cmp.Or(err, r.clean(ctx))
 }
 
-// templatesTaken refuses a fleet one of whose templates an older fleet has: both would buy for the
-// same pods, and a change of the template is the owner's alone. fleets are ordered by seniority.
+// templatesTaken refuses a fleet that shares a template with an older fleet: both would buy for the same pods, and only
+// the owner may change the template. fleets are ordered by seniority.
 func templatesTaken(fleet *v1alpha1.NodeFleet, fleets []v1alpha1.NodeFleet) error {
 	own := templatesOf(fleet)
 	for i := range fleets {
@@ -129,14 +130,14 @@ func templatesTaken(fleet *v1alpha1.NodeFleet, fleets []v1alpha1.NodeFleet) erro
 		for template := range templatesOf(f) {
 			if own[template] {
 				return &provider.Refused{Reason: "TemplateInUse", Message: fmt.Sprintf(
-					"spec.clusterAPI.templates: MachineDeployment %s is a template of NodeFleet %s: make another for this fleet", template, f.Name)}
+					"spec.clusterAPI.templates: MachineDeployment %s is already a template of NodeFleet %s: create another for this fleet", template, f.Name)}
 			}
 		}
 	}
 	return nil
 }
 
-// templatesOf are the MachineDeployments that a fleet copies.
+// templatesOf returns the MachineDeployments that a fleet copies.
 func templatesOf(fleet *v1alpha1.NodeFleet) map[types.NamespacedName]bool {
 	found := map[types.NamespacedName]bool{}
 	if from := fleet.Spec.ClusterAPI; from != nil && fleet.Spec.Provider != v1alpha1.FleetOpenStack {
@@ -147,8 +148,7 @@ func templatesOf(fleet *v1alpha1.NodeFleet) map[types.NamespacedName]bool {
 	return found
 }
 
-// look reads what the round is to know, all at the same time, and returns the other fleets that may
-// have machines.
+// look reads all input of the round concurrently, and returns the other fleets that may have machines.
 func (r *round) look(ctx context.Context, fleets []v1alpha1.NodeFleet) ([]*v1alpha1.NodeFleet, error) {
 	var err error
 	if r.world, err = world.Read(ctx, r.Client, r.Migrations); err != nil {
@@ -175,7 +175,7 @@ func (r *round) look(ctx context.Context, fleets []v1alpha1.NodeFleet) ([]*v1alp
 		}
 		all = append(all, f)
 		wg.Go(func() {
-			_, _, _ = r.inventory(ctx, f, p) // see choose: what has been told last counts
+			_, _, _ = r.inventory(ctx, f, p) // see choose: the last answer counts
 		})
 	}
 	inventory, p, unknown := r.inventory(ctx, r.fleet, own)
@@ -188,13 +188,13 @@ func (r *round) look(ctx context.Context, fleets []v1alpha1.NodeFleet) ([]*v1alp
 	case unknown != nil:
 		return nil, unknown
 	case ctx.Err() != nil:
-		return nil, fmt.Errorf("take stock of all fleets: %w", ctx.Err())
+		return nil, fmt.Errorf("list the machines of all fleets: %w", ctx.Err())
 	}
 	r.provider, r.self = p, stockOf(r.fleet, inventory)
 	return all, nil
 }
 
-// unpriced holds the fleet because its prices cannot be read.
+// unpriced suspends the fleet because its prices cannot be read.
 func (r *round) unpriced(err error) error {
 	if refused := (*provider.Refused)(nil); errors.As(err, &refused) {
 		r.condition(v1alpha1.FleetPriced, false, refused.Reason, refused.Message)
@@ -203,11 +203,10 @@ func (r *round) unpriced(err error) error {
 	return err
 }
 
-// errAnew is returned if what the round has seen is too old to decide on.
-var errAnew = errors.New("other fleets took long to decide: the cluster is looked at again")
+// errAnew is returned if the round's observation is too old to decide on.
+var errAnew = errors.New("the observation is outdated because other fleets took long to decide: will observe again")
 
-// choose decides what to do. No other fleet does meanwhile, and what is going to be ordered is
-// known to the next.
+// choose decides what to do. Only one fleet decides at a time, and the next one knows what this one is about to order.
 func (r *round) choose(fleets []*v1alpha1.NodeFleet) error {
 	const most = time.Second
 	began := r.Clock.Now()
@@ -238,8 +237,8 @@ func (r *round) choose(fleets []*v1alpha1.NodeFleet) error {
 	return nil
 }
 
-// priced tells whether every flavor has a price, and holds a fleet none of whose flavors has one.
-// without says which have none.
+// priced sets the condition about prices, and suspends a fleet none of whose flavors has a price. without names the
+// flavors without one.
 func (r *round) priced(without string) error {
 	if without == "" {
 		r.condition(v1alpha1.FleetPriced, true, "PricesKnown", "every flavor has a price")
@@ -255,40 +254,39 @@ func (r *round) priced(without string) error {
 	return &waiting{"PriceUnknown", without}
 }
 
-// clean has removed what was left behind. That is not urgent.
+// clean removes leftovers of the provider. That is not urgent.
 func (r *round) clean(ctx context.Context) error {
 	c, ok := r.provider.(provider.Cleaner)
 	if !ok || !r.mayAct() || r.pressed() {
 		return nil
 	}
 	if err := r.asking(ctx, c.Clean); err != nil {
-		return fmt.Errorf("remove what was left behind: %w", err)
+		return fmt.Errorf("remove leftovers: %w", err)
 	}
 	return nil
 }
 
-// lastUpdated is how cluster-autoscaler writes the time of its status.
+// lastUpdated is the format in which cluster-autoscaler writes the time of its status.
 const lastUpdated = "2006-01-02 15:04:05.999999999 -0700 MST"
 
-// besideClusterAutoscaler holds while a cluster-autoscaler runs in the cluster: both
-// would answer to the same pods.
+// besideClusterAutoscaler suspends the fleet while a cluster-autoscaler runs in the cluster: both would respond to the
+// same pods.
 func (r *round) besideClusterAutoscaler(ctx context.Context) error {
 	const alive = 10 * time.Minute
 	var status corev1.ConfigMap
 	err := r.Live.Get(ctx, types.NamespacedName{Namespace: "kube-system", Name: "cluster-autoscaler-status"}, &status)
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("look for a cluster-autoscaler: %w", err)
+		return fmt.Errorf("check for a cluster-autoscaler: %w", err)
 	}
 	text := status.Annotations["cluster-autoscaler.kubernetes.io/last-updated"]
 	if at, err := time.Parse(lastUpdated, text); err != nil || r.now.Sub(at) > alive {
-		return nil // it has gone
+		return nil // it no longer runs
 	}
 	return &waiting{"ClusterAutoscalerRuns", "a cluster-autoscaler runs in this cluster (ConfigMap kube-system/cluster-autoscaler-status was written at " +
-		text + "); stop it, and the fleet takes over"}
+		text + "): stop it so that the fleet can take over"}
 }
 
-// takeStock puts together the machines of all fleets, as they were told last, and the prices of
-// this one's.
+// takeStock collects the last known machines of all fleets, and the prices of this one's flavors.
 func (r *round) takeStock(fleets []*v1alpha1.NodeFleet) ([]*stock, error) {
 	var all []*stock
 	claimed := map[string]string{}
@@ -296,7 +294,7 @@ func (r *round) takeStock(fleets []*v1alpha1.NodeFleet) ([]*stock, error) {
 		s := r.self
 		if f.Name != r.fleet.Name {
 			if s = stockOf(f, r.told(f.UID)); s.inventory == nil {
-				continue // its machines are not known: their nodes are left as they are
+				continue // its machines are unknown: their nodes are left alone
 			}
 		}
 		limitToSeen(f, s.inventory)
@@ -316,19 +314,19 @@ func stockOf(f *v1alpha1.NodeFleet, inventory *provider.Inventory) *stock {
 	return &stock{fleet: f, class: decide.ClassOf(f.Spec.Class), inventory: inventory}
 }
 
-// noFlavors says why nothing can be bought.
+// noFlavors describes why nothing can be bought.
 func noFlavors(spec *v1alpha1.NodeFleetSpec) string {
 	if spec.ClusterAPI == nil {
-		return "the project sees no flavor: have some made or shared"
+		return "the project has access to no flavor: have flavors created or shared"
 	}
 	if len(spec.ClusterAPI.Templates) > 0 {
-		return "spec.pricing knows no instance type"
+		return "spec.pricing contains no instance type"
 	}
 	return fmt.Sprintf("no MachineDeployment in namespace %s matches spec.clusterAPI", spec.ClusterAPI.Namespace)
 }
 
-// disclaim takes from a fleet the MachineDeployments that one before it has. Flavors that
-// anybody may buy belong to no fleet.
+// disclaim removes from a fleet the MachineDeployments that an older fleet has. Flavors that are not MachineDeployments
+// belong to no fleet.
 func disclaim(s *stock, claimed map[string]string) {
 	if s.fleet.Spec.ClusterAPI == nil {
 		return
@@ -347,12 +345,12 @@ func disclaim(s *stock, claimed map[string]string) {
 	s.inventory.Machines = slices.DeleteFunc(s.inventory.Machines, func(m provider.Machine) bool { return theirs[m.Flavor] })
 }
 
-// lag is how long a machine of a flavor of this fleet is expected to take.
+// lag returns the expected start-up time of a machine of a flavor of this fleet.
 func (r *round) lag(flavor string) time.Duration {
 	return decide.ExpectedLag(r.status(flavor).Lag, r.fleet.Spec.Scaling.ExpectedLag.Duration)
 }
 
-// status returns the status of a flavor, which it makes if there is none.
+// status returns the status of a flavor, and adds one if there is none.
 func (r *round) status(flavor string) *v1alpha1.FlavorStatus {
 	all := &r.fleet.Status.Flavors
 	if at, ok := r.rows[flavor]; ok && at < len(*all) && (*all)[at].Name == flavor {
@@ -370,7 +368,7 @@ func (r *round) status(flavor string) *v1alpha1.FlavorStatus {
 	return &(*all)[at]
 }
 
-// decide asks what to do.
+// decide makes the decision of the round.
 func (r *round) decide() {
 	began := r.Clock.Now()
 	r.actions = decide.Round(r.plainly, r.memory.Memory, r.config(), r.now)

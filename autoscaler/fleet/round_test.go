@@ -74,7 +74,7 @@ func TestADryRunWritesNothing(t *testing.T) {
 	m := newModel(t, alone(nil), smalls())
 	m.r.DryRun = true
 	m.add(testPod("p", 3000, 1024, time.Hour))
-	node := testNode("marked", m.flavors[0].Size, epoch) // by a fleet that is no more
+	node := testNode("marked", m.flavors[0].Size, epoch) // cordoned by a fleet that no longer exists
 	node.Annotations = map[string]string{v1alpha1.AnnotationDraining: "gone/2026-01-01T00:00:00Z"}
 	node.Spec.Unschedulable = true
 	m.must(m.client.Create(t.Context(), node))
@@ -133,7 +133,7 @@ func TestWhatSomebodyElseHasChangedIsDecidedAnew(t *testing.T) {
 	m.before = func(what string) error {
 		if strings.HasPrefix(what, "buy") {
 			m.before = nil
-			m.flavors[0].Want += 2 // somebody scales the MachineDeployment up
+			m.flavors[0].Want += 2 // another client scales the MachineDeployment up
 		}
 		return nil
 	}
@@ -154,7 +154,7 @@ func TestWhatSomebodyElseHasChangedIsDecidedAnew(t *testing.T) {
 	}
 }
 
-// emptied has one machine whose pod has ended. It has just been closed.
+// emptied has one machine whose pod has ended and whose node has just been cordoned.
 func emptied(t *testing.T) *model {
 	t.Helper()
 	m := newModel(t, alone(nil), smalls())
@@ -190,7 +190,7 @@ func TestANodeWithAPodThatMustStayIsOpened(t *testing.T) {
 	}
 }
 
-// TestAClosedNodeIsNotBelievedToBeEmptyAtOnce: a pod that the scheduler is binding may show up.
+// TestAClosedNodeIsNotBelievedToBeEmptyAtOnce: a pod that the scheduler is binding may appear.
 func TestAClosedNodeIsNotBelievedToBeEmptyAtOnce(t *testing.T) {
 	m := emptied(t)
 	for range 2 {
@@ -204,7 +204,7 @@ func TestAClosedNodeIsNotBelievedToBeEmptyAtOnce(t *testing.T) {
 	m.checkOutcome("0 pods run, 0 wait, 1 have ended, lost []; small 0 of 0, at most 1; 1 were made, 0 nodes are cordoned")
 }
 
-// TestMachinesThatThereMustBeAreWaitedFor also says that meanwhile others are bought.
+// TestMachinesThatThereMustBeAreWaitedFor also checks that others are bought meanwhile.
 func TestMachinesThatThereMustBeAreWaitedFor(t *testing.T) {
 	m := newModel(t, alone(nil), []provider.Flavor{least(1, modelFlavor("never", 4, 16, 10_000)), modelFlavor("small", 4, 16, 100_000)})
 	m.add(testPod("p", 3000, 1024, time.Hour))
@@ -216,8 +216,8 @@ func TestMachinesThatThereMustBeAreWaitedFor(t *testing.T) {
 	m.checkCondition(v1alpha1.FleetDegraded, "True MachinesNotReady")
 }
 
-// TestMachinesInThePlaceOfOthersDoNotComeOnTopOfThem has machines that do not come, and pods for
-// which the next are ordered in the same round.
+// TestMachinesInThePlaceOfOthersDoNotComeOnTopOfThem has machines that do not come, and replacements ordered in the
+// same round.
 func TestMachinesInThePlaceOfOthersDoNotComeOnTopOfThem(t *testing.T) {
 	patient := func(f *v1alpha1.NodeFleet) { f.Spec.Scaling.BackOff.Duration = time.Hour }
 	m := newModel(t, alone(patient), []provider.Flavor{modelFlavor("never", 4, 16, 10_000), modelFlavor("unmade", 4, 16, 50_000), modelFlavor("zsmall", 4, 16, 100_000)})
@@ -236,8 +236,7 @@ func TestMachinesThatAreNotMadeAreAbandonedAndOthersBought(t *testing.T) {
 	m.checkOutcome("1 pods run, 0 wait, 0 have ended, lost []; unmade 0 of 0, at most 0; small 1 of 1, at most 1; 1 were made, 0 nodes are cordoned")
 }
 
-// TestMachinesThatAreMadeOneAfterTheOtherAreWaitedFor: together they take longer than one
-// may.
+// TestMachinesThatAreMadeOneAfterTheOtherAreWaitedFor: together they take longer than the timeout of one.
 func TestMachinesThatAreMadeOneAfterTheOtherAreWaitedFor(t *testing.T) {
 	m := newModel(t, alone(nil), []provider.Flavor{modelFlavor("slow", 4, 16, 50_000), modelFlavor("small", 4, 16, 100_000)})
 	for i := range 4 {
@@ -248,8 +247,8 @@ func TestMachinesThatAreMadeOneAfterTheOtherAreWaitedFor(t *testing.T) {
 	m.checkCondition(v1alpha1.FleetDegraded, "False MachinesReady")
 }
 
-// TestAFlavorThatCannotBeBoughtDegradesAFleetThatNamesIt: one among all that the seller has
-// concerns nobody.
+// TestAFlavorThatCannotBeBoughtDegradesAFleetThatNamesIt: an unnamed one among all flavors of the seller needs no
+// attention.
 func TestAFlavorThatCannotBeBoughtDegradesAFleetThatNamesIt(t *testing.T) {
 	broken := modelFlavor("broken", 4, 16, 10_000)
 	broken.Problem = "there is none of that name"
@@ -268,8 +267,8 @@ func TestAFlavorThatCannotBeBoughtDegradesAFleetThatNamesIt(t *testing.T) {
 	}
 }
 
-// TestWhatThreatensPodsIsWarnedAboutAndBoughtNevertheless: only its owner knows why machines
-// are to go with what is on them.
+// TestWhatThreatensPodsIsWarnedAboutAndBoughtNevertheless: only its owner knows why machines are deleted with their
+// pods.
 func TestWhatThreatensPodsIsWarnedAboutAndBoughtNevertheless(t *testing.T) {
 	hasty := modelFlavor("hasty", 4, 16, 10_000)
 	hasty.Warning = "machines go with the pods on them"
@@ -301,7 +300,7 @@ func TestANodeThatIsNobodysAnyMoreIsOpened(t *testing.T) {
 	m.checkOutcome("0 pods run, 0 wait, 1 have ended, lost []; small 1 of 1, at most 1; 1 were made, 0 nodes are cordoned")
 }
 
-// podsOfAnUnderUsedNode fill two machines, of which one is under-used once pod early has ended.
+// podsOfAnUnderUsedNode fill two machines, one of which is under-used once pod early has ended.
 func podsOfAnUnderUsedNode() []*corev1.Pod {
 	restarting := testPod("restarting", 1000, 1024, time.Hour)
 	restarting.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart
@@ -310,8 +309,8 @@ func podsOfAnUnderUsedNode() []*corev1.Pod {
 	return []*corev1.Pod{restarting, early, testPod("large", 2500, 12*1024, time.Hour)}
 }
 
-// TestANodeThatCannotBeEmptiedIsKept has a PodDisruptionBudget that allows no eviction, unseen until
-// the API server says so.
+// TestANodeThatCannotBeEmptiedIsKept has a PodDisruptionBudget that allows no eviction, which is unknown until the API
+// server refuses one.
 func TestANodeThatCannotBeEmptiedIsKept(t *testing.T) {
 	m := newModel(t, alone(nil), smalls())
 	m.before = func(what string) error {
@@ -329,8 +328,7 @@ func TestANodeThatCannotBeEmptiedIsKept(t *testing.T) {
 	m.checkOutcome("2 pods run, 0 wait, 1 have ended, lost []; small 2 of 2, at most 2; 2 were made, 0 nodes are cordoned")
 }
 
-// TestAnUnderUsedNodeOfAServiceIsEmptiedOrTheStatusSaysWhyNot has a pod of a service that would have room
-// elsewhere.
+// TestAnUnderUsedNodeOfAServiceIsEmptiedOrTheStatusSaysWhyNot has a pod of a service that fits elsewhere.
 func TestAnUnderUsedNodeOfAServiceIsEmptiedOrTheStatusSaysWhyNot(t *testing.T) {
 	consolidation := func(change func(*v1alpha1.FleetConsolidation)) func(*v1alpha1.NodeFleet, *corev1.Pod) {
 		return func(f *v1alpha1.NodeFleet, _ *corev1.Pod) { change(&f.Spec.Consolidation) }
@@ -345,19 +343,19 @@ func TestAnUnderUsedNodeOfAServiceIsEmptiedOrTheStatusSaysWhyNot(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change func(*v1alpha1.NodeFleet, *corev1.Pod)
-		kept   string // empty: it is emptied
+		kept   string // empty: it is drained
 	}{
 		{"nothing is said", func(*v1alpha1.NodeFleet, *corev1.Pod) {}, ""},
-		{"the policy", consolidation(func(c *v1alpha1.FleetConsolidation) { c.Policy = v1alpha1.ConsolidateWhenEmpty }), "spec.consolidation.policy lets no machine go that has pods"},
-		{"services never leave", consolidation(func(c *v1alpha1.FleetConsolidation) { c.EvictServices = v1alpha1.EvictServicesNever }), "pod default/web must not be moved: it is of a service, and spec.consolidation.evictServices of the NodeFleet is Never"},
-		{"services must opt in", consolidation(func(c *v1alpha1.FleetConsolidation) { c.EvictServices = v1alpha1.EvictServicesOptIn }), "pod default/web must not be moved: it does not say by annotation supercargo.dev/migration"},
+		{"the policy", consolidation(func(c *v1alpha1.FleetConsolidation) { c.Policy = v1alpha1.ConsolidateWhenEmpty }), "spec.consolidation.policy does not allow releasing a machine with pods"},
+		{"services never leave", consolidation(func(c *v1alpha1.FleetConsolidation) { c.EvictServices = v1alpha1.EvictServicesNever }), "pod default/web must not be moved: it belongs to a service, and spec.consolidation.evictServices of the NodeFleet is Never"},
+		{"services must opt in", consolidation(func(c *v1alpha1.FleetConsolidation) { c.EvictServices = v1alpha1.EvictServicesOptIn }), "pod default/web must not be moved: it does not opt in to being moved with annotation supercargo.dev/migration"},
 		{"no machine may go", consolidation(func(c *v1alpha1.FleetConsolidation) { c.MaxUnavailable = "0" }), "spec.consolidation.maxUnavailable"},
 		{"an annotation", web(func(p *corev1.Pod) { p.Annotations["karpenter.sh/do-not-disrupt"] = "true" }), "pod default/web must not be moved: it has annotation karpenter.sh/do-not-disrupt: true"},
 		{"no controller", web(func(p *corev1.Pod) { p.OwnerReferences = nil }), "pod default/web must not be moved: it has no controller"},
 		{"a volume", web(func(p *corev1.Pod) {
 			p.Spec.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
-		}), "pod default/web must not be moved: what is in its local volume scratch would be lost"},
-		{"a budget", web(func(p *corev1.Pod) { p.Labels = map[string]string{"app": "web"} }), "pod default/web must not be moved: PodDisruptionBudget web allows for no disruption now"},
+		}), "pod default/web must not be moved: the contents of its local volume scratch would be lost"},
+		{"a budget", web(func(p *corev1.Pod) { p.Labels = map[string]string{"app": "web"} }), "pod default/web must not be moved: PodDisruptionBudget web allows no disruption now"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			pods := slices.Concat(podsOfAnUnderUsedNode()[1:], []*corev1.Pod{testPod("web", 1000, 1024, 0)})
@@ -381,8 +379,8 @@ func TestAnUnderUsedNodeOfAServiceIsEmptiedOrTheStatusSaysWhyNot(t *testing.T) {
 	}
 }
 
-// TestAServiceThatComesBackToAClosedNodeIsEvictedOnce has a pod that tolerates cordoned nodes, and that
-// the scheduler puts back each time.
+// TestAServiceThatComesBackToAClosedNodeIsEvictedOnce has a pod that tolerates cordoned nodes, and that the scheduler
+// binds to the node each time.
 func TestAServiceThatComesBackToAClosedNodeIsEvictedOnce(t *testing.T) {
 	m := newModel(t, alone(nil), smalls())
 	web := testPod("web", 1000, 1024, 0)
@@ -416,8 +414,8 @@ func TestAServiceThatComesBackToAClosedNodeIsEvictedOnce(t *testing.T) {
 	}
 }
 
-// TestADrainThatFailsStopsNothingElse has evictions that fail for good, as those of pods of two
-// PodDisruptionBudgets do.
+// TestADrainThatFailsStopsNothingElse has evictions that fail permanently, like those of pods with two
+// PodDisruptionBudgets.
 func TestADrainThatFailsStopsNothingElse(t *testing.T) {
 	m := newModel(t, alone(nil), smalls())
 	failed := 0
@@ -434,7 +432,7 @@ func TestADrainThatFailsStopsNothingElse(t *testing.T) {
 			break
 		}
 	}
-	m.checkCondition(v1alpha1.FleetDegraded, "True DrainFails")
+	m.checkCondition(v1alpha1.FleetDegraded, "True DrainFailed")
 	m.checkCondition(v1alpha1.FleetReady, "True Reconciled")
 	m.add(testPod("late", 4000, 1024, time.Hour))
 	m.run(3*minute, "f")
@@ -443,8 +441,7 @@ func TestADrainThatFailsStopsNothingElse(t *testing.T) {
 	}
 }
 
-// TestADrainTimesOutWhileMachinesForOthersAreAwaited has a flavor that must have a machine, which
-// never comes.
+// TestADrainTimesOutWhileMachinesForOthersAreAwaited has a flavor with a minimum of one machine, which never comes.
 func TestADrainTimesOutWhileMachinesForOthersAreAwaited(t *testing.T) {
 	m := newModel(t, alone(nil), []provider.Flavor{least(1, modelFlavor("never", 1, 1, 900_000)), modelFlavor("small", 4, 16, 100_000)})
 	m.before = func(what string) error {
@@ -462,7 +459,7 @@ func TestADrainTimesOutWhileMachinesForOthersAreAwaited(t *testing.T) {
 	m.checkOutcome("2 pods run, 0 wait, 1 have ended, lost []; never 1 of 1, at most 1; small 2 of 2, at most 2; 3 were made, 0 nodes are cordoned")
 }
 
-// TestAMachineThatCannotBeReleasedStopsNothingElse has a provider that refuses to release any.
+// TestAMachineThatCannotBeReleasedStopsNothingElse has a provider that refuses all releases.
 func TestAMachineThatCannotBeReleasedStopsNothingElse(t *testing.T) {
 	m := emptied(t)
 	m.flavors = append(m.flavors, modelFlavor("xlarge", 16, 64, 350_000))
@@ -482,7 +479,7 @@ func TestAMachineThatCannotBeReleasedStopsNothingElse(t *testing.T) {
 		}
 	}
 	m.checkCondition(v1alpha1.FleetReady, "True Reconciled")
-	m.checkCondition(v1alpha1.FleetDegraded, "True DrainFails")
+	m.checkCondition(v1alpha1.FleetDegraded, "True ReleaseFailed")
 	m.add(testPod("late", 9000, 1024, time.Hour))
 	m.run(4*minute, "f")
 	if !strings.Contains(m.outcome(), "1 pods run, 0 wait") {
@@ -497,8 +494,8 @@ func TestAMachineThatCannotBeReleasedStopsNothingElse(t *testing.T) {
 	t.Error("nobody was told")
 }
 
-// TestNothingIsOrderedBeyondLimitsWhileMachinesLeave has machines that take a while to go, and are
-// paid for until then.
+// TestNothingIsOrderedBeyondLimitsWhileMachinesLeave has machines whose release takes a while; they are billed until
+// then.
 func TestNothingIsOrderedBeyondLimitsWhileMachinesLeave(t *testing.T) {
 	m := newModel(t, alone(func(f *v1alpha1.NodeFleet) { f.Spec.Limits.Machines = new(int32(1)) }), []provider.Flavor{modelFlavor("small", 4, 16, 100_000), modelFlavor("xlarge", 16, 64, 350_000)})
 	m.goes = 5 * minute
@@ -521,8 +518,7 @@ func TestNothingIsOrderedBeyondLimitsWhileMachinesLeave(t *testing.T) {
 	m.checkCondition(v1alpha1.FleetLimited, "False WithinLimits")
 }
 
-// TestAMachineThatComesToLifeAtTheLastMomentIsKept has a node that is not ready for as long as it
-// may take, and then is.
+// TestAMachineThatComesToLifeAtTheLastMomentIsKept has a node that becomes ready just after the timeout.
 func TestAMachineThatComesToLifeAtTheLastMomentIsKept(t *testing.T) {
 	m := newModel(t, alone(nil), smalls())
 	m.add(testPod("p", 3000, 1024, time.Hour))
@@ -554,14 +550,14 @@ func (m *model) hasNode(name string) bool {
 	return m.client.Get(m.t.Context(), client.ObjectKey{Name: name}, &corev1.Node{}) == nil
 }
 
-// unidentified lets it not be known, from now on, which node is on the first machine.
+// unidentified makes the node on the first machine unknown from now on.
 func (m *model) unidentified() {
 	machine := m.machines[0]
 	machine.Node, machine.comes, machine.Unidentified = "", -1, "server m01: two nodes say to be on it"
 }
 
-// TestAMachineWhoseNodeIsNotIdentifiedIsKept has one whose node is ready and has a pod. The
-// fleet goes on with the others.
+// TestAMachineWhoseNodeIsNotIdentifiedIsKept has a machine whose node is ready and has a pod. The fleet continues with
+// the others.
 func TestAMachineWhoseNodeIsNotIdentifiedIsKept(t *testing.T) {
 	for _, failed := range []string{"", "the cloud says that it failed"} {
 		m := newModel(t, alone(nil), smalls())
@@ -589,7 +585,7 @@ func TestAMachineWhoseNodeIsNotIdentifiedIsKept(t *testing.T) {
 			if strings.Contains(e, "MachineAbandoned") {
 				t.Errorf("Event %s", e)
 			}
-			if strings.Contains(e, "NodesUnidentified the nodes of 1 machines are not identified, and these machines and their pods are kept: server m01: two nodes") {
+			if strings.Contains(e, "NodesUnidentified the nodes of 1 machines are not identified, so these machines and their pods are kept: server m01: two nodes") {
 				told++
 			}
 		}
@@ -604,7 +600,7 @@ func TestAMachineWhoseNodeIsNotIdentifiedIsKept(t *testing.T) {
 	}
 }
 
-// TestAMachineThatHasANodeByNowIsNotGivenUp has a cache of nodes that lags.
+// TestAMachineThatHasANodeByNowIsNotGivenUp has a cache of nodes that lags behind.
 func TestAMachineThatHasANodeByNowIsNotGivenUp(t *testing.T) {
 	m := newModel(t, alone(nil), smalls())
 	m.r.Client = interceptor.NewClient(m.client, interceptor.Funcs{
@@ -625,7 +621,7 @@ func TestAMachineThatHasANodeByNowIsNotGivenUp(t *testing.T) {
 	}
 }
 
-// nearsighted is a provider that knows no node of machines but those that it was given.
+// nearsighted is a provider that knows only the nodes that it was given.
 type nearsighted struct {
 	*modelProvider
 	nodes map[string]*corev1.Node
@@ -645,7 +641,7 @@ func (p *nearsighted) Observe(ctx context.Context) (*provider.Inventory, error) 
 	return found, nil
 }
 
-// TestConditionsAreMetrics: an alert can ask for what the status says, until the fleet is no more.
+// TestConditionsAreMetrics until the fleet is deleted, so that alerts can use the status.
 func TestConditionsAreMetrics(t *testing.T) {
 	flavors := smalls()
 	flavors[0].HasPrice = false

@@ -8,13 +8,11 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// limitToSeen lowers what flavors promise to what the last machine of the same template
-// was seen to hold. Were a promise trusted again as soon as the last machine has gone,
-// a pod that fits nothing but the promise would have a machine bought, found to be too
-// small, released and bought again, without end.
+// limitToSeen limits the size of flavors to what the last machine of the same template held. Without it, once that
+// machine is gone, a pod that fits only the stated size would have a machine bought, found to be too small, released
+// and bought again, without end.
 //
-// A flavor all of whose machines are leaving counts as unseen: its nodes may have lost their
-// static pods already.
+// A flavor all of whose machines are leaving counts as unseen: its nodes may already have lost their static pods.
 func limitToSeen(fleet *v1alpha1.NodeFleet, inventory *provider.Inventory) {
 	for i := range inventory.Flavors {
 		f := &inventory.Flavors[i]

@@ -12,14 +12,14 @@ import (
 	"supercargo.dev/supercargo/internal/text/dollars"
 )
 
-// The most that a decision lists of what makes up its dollars: of machines that are paid for
-// equally long, for one flavor and in all, and of names of pods in the same way.
+// Limits of the terms that a decision lists: groups of machines with the same billed time, per flavor and in total, and
+// pod names, per group and in total.
 const (
 	maxGroups, maxAllGroups = 10, 100
 	maxNames, maxAllNames   = 10, 100
 )
 
-// seconds are whole seconds, rounded up.
+// seconds returns whole seconds, rounded up.
 func seconds(d time.Duration) int64 {
 	n := int64(d / time.Second)
 	if d%time.Second > 0 {
@@ -28,7 +28,7 @@ func seconds(d time.Duration) int64 {
 	return n
 }
 
-// recordTerms writes down of what the dollars consist by which machines were chosen.
+// recordTerms records the components of the dollars by which machines were chosen.
 func (r *round) recordTerms(d *v1alpha1.FleetDecision) {
 	fleet := &r.actions.Fleet
 	groups, names := maxAllGroups, maxAllNames
@@ -59,7 +59,7 @@ func (r *round) recordTerms(d *v1alpha1.FleetDecision) {
 	r.recordSaving(d)
 }
 
-// deferred is how many pods wait for room that comes free rather than for a machine.
+// deferred returns the number of pods that wait for room that becomes free instead of a machine.
 func (r *round) deferred() int {
 	if r.actions.Fleet.Deferral == nil {
 		return 0
@@ -67,7 +67,7 @@ func (r *round) deferred() int {
 	return len(r.actions.Fleet.Deferral.Pods)
 }
 
-// deferral says which these are, and what that saves; nil if there are none.
+// deferral describes the deferred pods and what deferring saves; nil if there are none.
 func (r *round) deferral() *v1alpha1.FleetDeferral {
 	w := r.actions.Fleet.Deferral
 	if w == nil {
@@ -80,13 +80,12 @@ func (r *round) deferral() *v1alpha1.FleetDeferral {
 	}
 }
 
-// in is the time so long from now, to the second that the API server keeps.
+// in returns the time at d from now, truncated to the seconds that the API server stores.
 func (r *round) in(d time.Duration) metav1.Time {
 	return metav1.NewTime(r.now.Add(d).Truncate(time.Second))
 }
 
-// decidedMachines says what machines come to that are paid for equally long, with so many names
-// of pods at most.
+// decidedMachines describes machines with the same billed time, with at most names pod names.
 func decidedMachines(a *decide.Alike, names int) v1alpha1.DecidedMachines {
 	return v1alpha1.DecidedMachines{
 		Count: int32(a.Machines), BusySeconds: seconds(a.Busy), BilledSeconds: seconds(a.Billed), DollarsUntilEmpty: dollars.Format(a.MicroDollars),
@@ -94,8 +93,8 @@ func decidedMachines(a *decide.Alike, names int) v1alpha1.DecidedMachines {
 	}
 }
 
-// recordSaving writes down what releasing machines saves and costs. The releases stand in the
-// order of the decision: empty machines, then those to empty.
+// recordSaving records what releasing machines saves and costs. The releases are in the order of the decision: empty
+// machines, then those to drain.
 func (r *round) recordSaving(d *v1alpha1.FleetDecision) {
 	fleet := &r.actions.Fleet
 	released := make(map[string]*v1alpha1.DecidedRelease, len(d.Releases))
@@ -112,7 +111,7 @@ func (r *round) recordSaving(d *v1alpha1.FleetDecision) {
 	for i := range fleet.Drains {
 		drain := &fleet.Drains[i]
 		if drain.Saves == 0 && drain.Costs == 0 {
-			continue // nobody has worked it out
+			continue // not computed
 		}
 		saves, costs = saves+drain.Saves, costs+drain.Costs
 		if to := released[drain.Node]; to != nil {

@@ -14,8 +14,8 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
-// TestTheRecordShowsOfWhatTheDollarsOfAPurchaseConsist has been worked out by hand: a machine
-// starts within 2 min, and started minutes are paid.
+// TestTheRecordShowsOfWhatTheDollarsOfAPurchaseConsist uses values computed by hand: a machine starts within 2 min, and
+// started minutes are billed.
 func TestTheRecordShowsOfWhatTheDollarsOfAPurchaseConsist(t *testing.T) {
 	m := newModel(t, alone(func(f *v1alpha1.NodeFleet) { f.Spec.Mode = v1alpha1.FleetObserve }), smalls()) // $0.10 an hour
 	m.add(testPod("hour", 3000, 1024, time.Hour), testPod("half", 3000, 1024, 30*minute+second), testPod("web", 3000, 1024, 0))
@@ -70,8 +70,7 @@ func TestTheRecordShowsWhatDrainsAndExchangesSaveAndCost(t *testing.T) {
 	}
 }
 
-// TestTheRecordOfManyMachinesIsBounded buys of more flavors, for more pods, than a status has
-// room for.
+// TestTheRecordOfManyMachinesIsBounded buys of more flavors, for more pods, than fit into a status.
 func TestTheRecordOfManyMachinesIsBounded(t *testing.T) {
 	r := &round{}
 	d := &v1alpha1.FleetDecision{}
@@ -114,9 +113,9 @@ func TestTimesInTheRecordAreWholeSecondsRoundedUp(t *testing.T) {
 	}
 }
 
-// TestTheStatusSaysWhichPodsWaitAndWhatThatSaves has a machine that is full until a pod ends, 12 min
-// after it came, and a pod that comes at 4 min and runs for an hour. The machine that there is would be
-// needed for an hour more, or $0.10; another one for an hour and 2 min.
+// TestTheStatusSaysWhichPodsWaitAndWhatThatSaves has a machine that is full until a pod ends, 12 min after it arrived,
+// and a pod that arrives at 4 min and runs for an hour. The existing machine would be needed for another hour, or
+// $0.10; another one for an hour and 2 min.
 func TestTheStatusSaysWhichPodsWaitAndWhatThatSaves(t *testing.T) {
 	m := newModel(t, alone(func(f *v1alpha1.NodeFleet) { f.Spec.Scaling.MaxWait.Duration = 20 * minute }), smalls())
 	m.add(testPod("first", 3000, 1024, 12*minute))
@@ -126,7 +125,7 @@ func TestTheStatusSaysWhichPodsWaitAndWhatThatSaves(t *testing.T) {
 	m.add(second)
 	m.run(minute, "f")
 	d := m.fleet("f").Status.Deferral
-	if d == nil || d.Pods != 1 || d.PodNames[0] != "default/second" || !strings.HasPrefix(d.Reason, "1 pods wait for room that comes free") ||
+	if d == nil || d.Pods != 1 || d.PodNames[0] != "default/second" || !strings.HasPrefix(d.Reason, "1 pods wait for room that becomes free") ||
 		d.BuyTime.Before(&d.RoomTime) || m.made != 1 {
 		t.Fatalf("%d machines were bought, and what waits is %+v", m.made, d)
 	}
@@ -149,7 +148,7 @@ func TestTheStatusSaysWhichPodsWaitAndWhatThatSaves(t *testing.T) {
 func TestTheSummaryOfADecisionSaysWhatWaitingSaves(t *testing.T) {
 	r := &round{actions: decide.Actions{Fleet: decide.FleetDecision{Asked: 1, Deferral: &decide.Deferral{Pods: []string{"a", "b"}, BuyNow: 744_000, Wait: 732_000}}}}
 	d := &v1alpha1.FleetDecision{Buys: []v1alpha1.DecidedPurchase{{Flavor: "small", Count: 1}}, PricePerHour: "0.10", LowerBoundPerHour: "0.10"}
-	if got, want := r.summarize(d), "buy 1 small for 1 pods at $0.10/h (bound $0.10/h); 2 pods wait for room that comes free, which saves $0.012"; got != want {
+	if got, want := r.summarize(d), "buy 1 small for 1 pods at $0.10/h (bound $0.10/h); 2 pods wait for room that becomes free, which saves $0.012"; got != want {
 		t.Errorf("it says %q, want %q", got, want)
 	}
 }

@@ -11,23 +11,22 @@ import (
 	"supercargo.dev/supercargo/internal/world"
 )
 
-// traits are what the machines of a flavor have shown that nothing states beforehand.
+// traits are observed properties of the machines of a flavor that are not stated anywhere.
 type traits struct {
-	// static is what static pods take of one machine, and statics how many there are.
+	// static is what static pods use of one machine, and statics their number.
 	static  packing.Size
 	statics int64
-	// taints are those that machines of the flavor keep: the stated ones, and those that a
-	// node still has after the time in which it was to start. passing are the others, which
-	// younger nodes have.
+	// taints are the permanent taints of the flavor: the stated ones, and those that a node still has after its join
+	// timeout. passing are the other taints, which younger nodes have.
 	taints, passing []corev1.Taint
 }
 
-// keep returns the taints less those that nodes have only while they start.
+// keep returns the taints without those that nodes have only while they start.
 func (t *traits) keep(taints []corev1.Taint) []corev1.Taint {
 	return slices.DeleteFunc(slices.Clone(taints), func(taint corev1.Taint) bool { return world.HasTaint(t.passing, &taint) })
 }
 
-// readTraits looks at the machines of a fleet.
+// readTraits reads the traits of all flavors of a fleet.
 func (o *observer) readTraits(s *stock) {
 	s.traits = map[string]traits{}
 	nodes := map[string][]provider.Machine{}
@@ -54,9 +53,8 @@ func (o *observer) readTraits(s *stock) {
 	}
 }
 
-// startingNode returns a node whose taint keeps pods away until it has started: a machine on
-// its way, less what pods have of it that are there already, if it is ready. n is the
-// machine as it is to be.
+// startingNode returns a node that has a startup taint. If the node is ready, it is a machine on order, minus what the
+// pods already on it use. n is the machine as expected.
 func (o *observer) startingNode(own bool, machine string, node *corev1.Node, taint corev1.Taint, n cluster.Node) cluster.Node {
 	if _, ready := world.Ready(node); !ready || node.Status.Allocatable.Cpu().IsZero() {
 		return n

@@ -108,8 +108,8 @@ func TestATaintThatOldMachinesKeepIsOneOfTheFlavor(t *testing.T) {
 	}
 }
 
-// TestMachinesThatHoldLessThanPromisedAreNotBoughtWithoutEnd has nodes that leave less to pods
-// than their flavor says, so that none holds the pod, and releases empty ones.
+// TestMachinesThatHoldLessThanPromisedAreNotBoughtWithoutEnd has nodes that are smaller than their flavor, so that none
+// holds the pod, and releases empty ones.
 func TestMachinesThatHoldLessThanPromisedAreNotBoughtWithoutEnd(t *testing.T) {
 	m := newModel(t, alone(nil), smalls())
 	m.promised = packing.Size{MilliCPU: 200}
@@ -124,7 +124,7 @@ func TestMachinesThatHoldLessThanPromisedAreNotBoughtWithoutEnd(t *testing.T) {
 	close(said.Events)
 	told := 0
 	for e := range said.Events {
-		if strings.Contains(e, "PodDoesNotFit pod default/p: small was expected to leave CPU 4000m") {
+		if strings.Contains(e, "PodDoesNotFit pod default/p: flavor small was expected to leave CPU 4000m") {
 			told++
 		}
 	}
@@ -136,8 +136,8 @@ func TestMachinesThatHoldLessThanPromisedAreNotBoughtWithoutEnd(t *testing.T) {
 // driver is a taint that the driver of a device removes.
 var driver = corev1.Taint{Key: "nvidia.com/driver-not-ready", Effect: corev1.TaintEffectNoSchedule}
 
-// TestNothingMoreIsBoughtWhileANodeStarts has nodes that are ready and stay tainted for longer
-// than machines are expected to take, and another flavor that could be had.
+// TestNothingMoreIsBoughtWhileANodeStarts has nodes that are ready but stay tainted for longer than the expected lag,
+// and another flavor that could be bought.
 func TestNothingMoreIsBoughtWhileANodeStarts(t *testing.T) {
 	m := newModel(t, alone(nil), append(smalls(), modelFlavor("zlarge", 8, 32, 300_000)))
 	m.taints = []corev1.Taint{driver}
@@ -155,7 +155,7 @@ func TestNothingMoreIsBoughtWhileANodeStarts(t *testing.T) {
 	}
 }
 
-// TestATaintThatRemainsIsToldAndOthersAreBought is what ends the time in which a node starts.
+// TestATaintThatRemainsIsToldAndOthersAreBought ends the time in which a node starts.
 func TestATaintThatRemainsIsToldAndOthersAreBought(t *testing.T) {
 	m := newModel(t, alone(nil), append(smalls(), modelFlavor("zlarge", 8, 32, 300_000)))
 	said := events.NewFakeRecorder(1000)
@@ -167,7 +167,7 @@ func TestATaintThatRemainsIsToldAndOthersAreBought(t *testing.T) {
 			break
 		}
 	}
-	m.taints = nil // of those that come from now on
+	m.taints = nil // of later nodes
 	m.run(6*minute, "f")
 	m.checkOutcome("1 pods run, 0 wait, 0 have ended, lost []; small 0 of 0, at most 1; zlarge 1 of 1, at most 1; 2 were made, 0 nodes are cordoned")
 	if f := m.fleet("f").Status.Flavors[0]; f.Failures != 1 {
@@ -175,14 +175,14 @@ func TestATaintThatRemainsIsToldAndOthersAreBought(t *testing.T) {
 	}
 	close(said.Events)
 	for e := range said.Events {
-		if strings.Contains(e, "TaintRemains node node-m01 of small still has taint nvidia.com/driver-not-ready:NoSchedule 10m0s") {
+		if strings.Contains(e, "TaintRemains node node-m01 of flavor small still has taint nvidia.com/driver-not-ready:NoSchedule 10m0s") {
 			return
 		}
 	}
 	t.Error("nobody was told")
 }
 
-// TestWhatWasSeenIsBelievedWhileTheLastMachineLeaves: static pods go before their node does.
+// TestWhatWasSeenIsBelievedWhileTheLastMachineLeaves: static pods end before their node does.
 func TestWhatWasSeenIsBelievedWhileTheLastMachineLeaves(t *testing.T) {
 	for name, tc := range map[string]struct {
 		machines []provider.Machine
@@ -208,8 +208,8 @@ func TestWhatWasSeenIsBelievedWhileTheLastMachineLeaves(t *testing.T) {
 	}
 }
 
-// TestAMachineThatAPodNeedsForWhichNothingIsBoughtIsKept has a pod come to wait when the
-// machine with the only GPU is closed already.
+// TestAMachineThatAPodNeedsForWhichNothingIsBoughtIsKept has a pod become pending when the machine with the only GPU is
+// already cordoned.
 func TestAMachineThatAPodNeedsForWhichNothingIsBoughtIsKept(t *testing.T) {
 	const gpu corev1.ResourceName = "nvidia.com/gpu"
 	m := emptied(t)
@@ -218,7 +218,7 @@ func TestAMachineThatAPodNeedsForWhichNothingIsBoughtIsKept(t *testing.T) {
 	m.must(m.client.Status().Update(t.Context(), node))
 	training := waitingPod(testPod("training", 1000, 1024, time.Hour))
 	training.Spec.Containers[0].Resources.Requests[gpu] = resource.MustParse("1")
-	training.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "node-m01"} // the scheduler of the model looks at no GPUs
+	training.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "node-m01"} // the model's scheduler ignores GPUs
 	m.must(m.client.Create(t.Context(), training))
 	m.must(m.client.Status().Update(t.Context(), training))
 	for range 20 {

@@ -4,14 +4,13 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
-// admission is which pods may run on which machines, whatever their size: by CPU
-// architecture, by its exceptions and by what a pod demands of a host. Pods that demand the same are a
-// class.
+// admission is which pods may run on which machines, regardless of size: by CPU architecture, exceptions and node
+// constraints. Pods with the same constraints are a class.
 type admission struct {
 	classes []int // by pod
 	pods    []*Pod
-	// sets are by class the numbers of the sets of offers that admit it, pricedOn of those that
-	// do whatever domain it is assigned to.
+	// sets are, by class, the numbers of the sets of offers that admit it; pricedOn are those that admit it in any
+	// domain.
 	sets, pricedOn []int32
 }
 
@@ -44,12 +43,12 @@ func newAdmission(pods []Pod) *admission {
 	return a
 }
 
-// column says of each class whether a flavor admits it.
+// column returns, by class, whether a flavor admits it.
 func (a *admission) column(f *Flavor) string {
 	return a.columnOf(func(p *Pod) bool { return p.admittedBy(f) == "" })
 }
 
-// columnOf says it of whatever admits pods so.
+// columnOf returns, by class, whether the function admits it.
 func (a *admission) columnOf(admits func(*Pod) bool) string {
 	column := make([]byte, len(a.pods))
 	for i, pod := range a.pods {
@@ -63,7 +62,7 @@ func (a *admission) columnOf(admits func(*Pod) bool) string {
 
 var bareHost = &constraint.Host{}
 
-// admittedBy returns why no machine of a flavor admits the pod, or nothing.
+// admittedBy returns why no machine of a flavor admits the pod, or "".
 func (p *Pod) admittedBy(f *Flavor) string {
 	if !suits(p.Arch, f.Arch) {
 		return "needs architecture " + p.Arch

@@ -6,15 +6,13 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
-// budget is what may still be bought.
-//
-// The zero value is no limit.
+// budget is what may still be bought. The zero value is no limit.
 type budget struct {
 	machines            int
 	cpu, memory, dollar int64
-	// each is by offer how many machines may be bought; nil is any number of all.
+	// each is, by offer, how many machines may be bought; nil means any number of all.
 	each []int
-	// tight says that there is any limit at all.
+	// tight reports that there is any limit.
 	tight bool
 }
 
@@ -35,7 +33,7 @@ func newBudget(limits cluster.Limits, options MixOptions) *budget {
 	return b
 }
 
-// machinesOf is how many machines may be bought; nil for any number.
+// machinesOf returns the maximum number of machines; nil means any number.
 func machinesOf(limits cluster.Limits, options MixOptions) *int64 {
 	if options.MaxMachines > 0 {
 		limits = limits.And(cluster.Limits{Machines: new(int64(options.MaxMachines))})
@@ -43,11 +41,11 @@ func machinesOf(limits cluster.Limits, options MixOptions) *int64 {
 	return limits.Machines
 }
 
-// of returns the budget with how many machines of each offer of a problem may be bought.
+// of returns the budget with the maximum number of machines of each offer of a problem.
 func (b *budget) of(p *problem) *budget {
 	c := b.clone()
 	for i := range p.offers {
-		if p.offers[i].Most == nil { // those sold out are no offers
+		if p.offers[i].Most == nil { // flavors that are sold out are no offers
 			continue
 		}
 		if c.each == nil {
@@ -64,7 +62,7 @@ func (b *budget) of(p *problem) *budget {
 	return c
 }
 
-// most is how many machines may be bought.
+// most returns the maximum number of machines.
 func (b *budget) most() int {
 	if !b.tight {
 		return math.MaxInt
@@ -72,8 +70,7 @@ func (b *budget) most() int {
 	return b.machines
 }
 
-// share is the greatest part of any limit that a machine takes, on the scale of
-// offer.scaledPrice; 1 at least.
+// share returns the largest part of any limit that a machine takes, on the scale of offer.scaledPrice; at least 1.
 func (b *budget) share(o *offer) uint64 {
 	const whole = 1 << priceBits
 	taken := uint64(1)
@@ -89,7 +86,7 @@ func (b *budget) share(o *offer) uint64 {
 	return taken
 }
 
-// machinesOnly reports whether there is no limit but that of all machines.
+// machinesOnly reports whether the only limit is the total number of machines.
 func (b *budget) machinesOnly() bool {
 	return !b.tight || b.each == nil && b.cpu == math.MaxInt64 && b.memory == math.MaxInt64 && b.dollar == math.MaxInt64
 }
@@ -119,7 +116,7 @@ func (b *budget) change(p *problem, at, n int) {
 	}
 }
 
-// pay takes so many machines of a flavor off.
+// pay subtracts n machines of a flavor.
 func (b *budget) pay(f *Flavor, n int) {
 	take := func(from *int64, amount int64) {
 		if *from < math.MaxInt64 {
@@ -151,8 +148,7 @@ func (b *budget) covers(p *problem, machines []machine) bool {
 	return true
 }
 
-// swaps reports whether a machine of one offer, which was bought, may be one of another
-// instead.
+// swaps reports whether a bought machine of one offer may become one of another offer.
 func (b *budget) swaps(p *problem, from, to int) bool {
 	if !b.tight || from == to {
 		return true

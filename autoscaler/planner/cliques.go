@@ -8,23 +8,23 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
-// cliques are sets of pods of which no machine holds two: they keep apart by pod
-// anti-affinity on hosts, or ask for the same port of the host.
+// cliques are sets of pods of which no machine holds two: they repel each other by pod anti-affinity on nodes, or
+// request the same host port.
 type cliques struct {
-	of    []int32 // by pod: the largest one that it is in, or noClique
-	sizes []int   // by clique, two at least
+	of    []int32 // by pod: its largest clique, or noClique
+	sizes []int   // by clique, at least two
 }
 
 const (
 	noClique int32 = -1
-	// cliqueMeasures is how many measures of cliques there are.
+	// cliqueMeasures is the number of measures of cliques.
 	cliqueMeasures = 2
-	// wholeClique is what all cliques of a measure take of a machine together, at most.
+	// wholeClique is the maximum that all cliques of a measure take of a machine together.
 	wholeClique = 1 << 20
 )
 
-// newCliques returns those of the pods, numbered in the order in which they first appear.
-// Of several that a pod is in it counts to the one with the most pods, the first by name.
+// newCliques returns the cliques of the pods, numbered in the order of first appearance. A pod in several cliques
+// counts to the one with the most pods, the first by name.
 func newCliques(pods []Pod) cliques {
 	c := cliques{of: make([]int32, len(pods))}
 	names, all := map[*constraint.Pod][]string{}, map[string]int{}
@@ -71,11 +71,10 @@ func newCliques(pods []Pod) cliques {
 	return c
 }
 
-// parts returns, by measure and clique, which part of a machine a pod takes, in
-// 1/wholeClique. A machine has one pod of each clique at most, so that parts which add up
-// to no more than the whole over all cliques are a measure. One divides it among the
-// largest cliques, the other among those of more than half that size: which of them call
-// for more machines than the pods' sizes do depends on prices.
+// parts returns, by measure and clique, the part of a machine that a pod takes, in 1/wholeClique. A machine has at most
+// one pod of each clique, so parts that sum to no more than the whole over all cliques are a measure. One measure
+// divides the machine among the largest cliques, the other among those of more than half that size: prices determine
+// which of them require more machines than the pods' sizes do.
 func (c *cliques) parts() [][]uint64 {
 	var found [][]uint64
 	if len(c.sizes) == 0 {
@@ -102,12 +101,12 @@ func (c *cliques) parts() [][]uint64 {
 	return found
 }
 
-// measuresOf returns some measures, and those of cliques by which any pod takes something.
+// measuresOf returns some measures and those of the cliques of the problem.
 func (p *problem) measuresOf(some []int) []int {
 	return slices.Concat(some, between(byClique, byClique+p.cliqueMeasures))
 }
 
-// together reports whether one machine may hold pods of all these kinds: of no clique two.
+// together reports whether one machine may hold pods of all these kinds: no two of one clique.
 func (p *problem) together(kinds []int32) bool {
 	if p.cliques == 0 {
 		return true
@@ -120,7 +119,7 @@ func (p *problem) together(kinds []int32) bool {
 	return true
 }
 
-// joins reports whether a machine that holds pods of some kinds may hold one of another.
+// joins reports whether a machine that holds pods of some kinds may also hold one of kind k.
 func (p *problem) joins(k int32, kinds []int32) bool {
 	c := p.kinds[k].clique
 	return c == noClique || !slices.ContainsFunc(kinds, func(other int32) bool { return p.kinds[other].clique == c })

@@ -17,7 +17,7 @@ func onPort(port int32) corev1.PodSpec {
 	return corev1.PodSpec{Containers: []corev1.Container{{Ports: []corev1.ContainerPort{{HostPort: port}}}}}
 }
 
-// TestTheBoundCountsMachinesForPodsThatKeepApart names what the machines cost at least.
+// TestTheBoundCountsMachinesForPodsThatKeepApart checks the least price of the machines.
 func TestTheBoundCountsMachinesForPodsThatKeepApart(t *testing.T) {
 	big, small := flavor("big", 100, 100, 100), flavor("small", 10, 10, 12)
 	some := func(n int, cpu int64, app string, spec corev1.PodSpec) func(demands) []Pod {
@@ -63,7 +63,7 @@ func TestTheBoundCountsMachinesForPodsThatKeepApart(t *testing.T) {
 			if len(got.Unplaceable) > 0 {
 				t.Fatalf("%d pods are left out", len(got.Unplaceable))
 			}
-			// Prices are split up to a tolerance, so that a bound may be short of what is exact.
+			// Prices are divided within a tolerance, so a bound may be slightly below the exact one.
 			if least := got.LowerBoundMicroDollarsPerHour; least > tt.want || least < tt.want-1 {
 				t.Errorf("machines cost at least %d, want %d (the plan's cost %d)", least, tt.want, got.MicroDollarsPerHour)
 			}
@@ -71,7 +71,7 @@ func TestTheBoundCountsMachinesForPodsThatKeepApart(t *testing.T) {
 	}
 }
 
-// TestTheBoundCountsDearerZones names what the machines cost at least. There is a full node in each zone.
+// TestTheBoundCountsDearerZones checks the least price of the machines. There is a full node in each zone.
 func TestTheBoundCountsDearerZones(t *testing.T) {
 	zones := []Flavor{zoned(flavor("cheap", 10, 10, 100), "a"), zoned(flavor("dear", 10, 10, 150), "b"), zoned(flavor("dearest", 10, 10, 200), "c")}
 	atLeast := func(domains int32) corev1.PodSpec {
@@ -106,7 +106,7 @@ func TestTheBoundCountsDearerZones(t *testing.T) {
 			}
 			p := newUnpriced(sorted(r.Pods, Services), r.Flavors, r.Nodes, r.Options)
 			p.scale()
-			// Prices are split up to a tolerance, so that a bound may be short of what is exact.
+			// Prices are divided within a tolerance, so a bound may be slightly below the exact one.
 			if least := p.least(p.counts()); least > tt.want || least < tt.want-2 {
 				t.Errorf("machines cost at least %d, want %d", least, tt.want)
 			}
@@ -177,8 +177,8 @@ type trialMachine struct {
 	open bool // it is bought
 }
 
-// cheaper reports whether any plan for the pods from one on costs less than what is left
-// of the limit and keeps all rules: it puts each pod everywhere.
+// cheaper reports whether any plan for the pods from one on costs less than the rest of the limit and satisfies all
+// rules: it tries every place for each pod.
 func (s *trial) cheaper(from int, left int64) bool {
 	if left <= 0 {
 		return false
@@ -225,10 +225,10 @@ func (s *trial) takeBack(at int) {
 	m.pods = m.pods[:last]
 }
 
-// inSomeOrder reports whether the pods may come to where they are in any order.
+// inSomeOrder reports whether the pods may be placed in any order.
 func (s *trial) inSomeOrder() bool {
 	tracker := constraint.NewTracker()
-	var waiting []trialMachine // one for each pod, host being its number
+	var waiting []trialMachine // one for each pod; host is its number
 	var hosts []int
 	for i := range s.machines {
 		host := tracker.AddHost(s.machines[i].host)
@@ -301,7 +301,7 @@ func TestNoPlanOfCoupledPodsIsCheaperThanTheBound(t *testing.T) {
 	t.Logf("%d bounds above those without rules, %d reached", sharper, reached)
 }
 
-// TestNoMachineTakesTwoPodsOfAClique looks at machines before any rule is checked again.
+// TestNoMachineTakesTwoPodsOfAClique checks machines before the final check of all rules.
 func TestNoMachineTakesTwoPodsOfAClique(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 6))

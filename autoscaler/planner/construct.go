@@ -6,20 +6,17 @@ import (
 
 // strategy is how a packer constructs a mix. Any strategy makes a valid one.
 type strategy struct {
-	// window is how many pods are compared at each step of filling a machine.
+	// window is the number of pods compared in each step of filling a machine.
 	window int
-	// rounds are how often a machine is gone through to exchange pods, on trial and
-	// when it is bought.
+	// trial and rounds are how often all pods of a machine are tried for exchanges, on trial and when it is bought.
 	trial, rounds int
-	// reprice is the part of its worth, in percent, that the pool has lost when it is
-	// priced anew; 100 is never.
+	// reprice is the percentage of its worth that the pool loses before prices are recalculated; 100 means never.
 	reprice int
-	// costs are by offer what machines are chosen by, worth per cost: their price if
-	// nil.
+	// costs are the costs, by offer, in the worth per cost by which machines are chosen; nil means prices.
 	costs []uint64
-	// some are offers to try before all others; nil is none.
+	// some are offers to try before all others; nil means none.
 	some []int
-	// extended says that pods have an extended pricing: see solvePricing.
+	// extended selects the extended pricing: see solvePricing.
 	extended bool
 }
 
@@ -38,12 +35,12 @@ var strategies = []strategy{
 	{window: 200, trial: 2, rounds: 6, reprice: 30},
 }
 
-// manyPods are so many that an extended pricing and rebuild pay: for
-// fewer, the local search is as good and much quicker.
+// manyPods is the number of pods from which an extended pricing and rebuild pay off: for fewer, the local search is as
+// good and much faster.
 const manyPods = 1_000
 
-// strategies returns those to try: few where pods are paid for unlike times, since each is
-// tried for pods of like times, too.
+// strategies returns the strategies to try: few if pods have different billed times, because each is then also tried
+// for pods of similar times.
 func (p *problem) strategies() []strategy {
 	if p.total >= manyPods && !p.timed() {
 		return strategies
@@ -63,11 +60,11 @@ type buyer struct {
 	made   []machine
 	best   []int32
 	buffer []int32
-	turn   int // which of the preferred offers was tried last
+	turn   int // index of the preferred offer tried last
 }
 
-// construct makes machines for so many pods of each kind, as long as the budget allows,
-// and leaves those in the pool that have none. It returns false if it was stopped.
+// construct makes machines for the given number of pods of each kind as far as the budget allows, and leaves the pods
+// without one in the pool. It returns false if it was stopped.
 func (b *buyer) construct(counts []int32, at pricing, stop func() bool) bool {
 	b.stock(counts, at)
 	b.made = nil
@@ -97,12 +94,11 @@ func (b *buyer) construct(counts []int32, at pricing, stop func() bool) bool {
 	}
 }
 
-// next is the value of the pool at which it is priced anew.
+// next returns the value of the pool at which prices are recalculated.
 func (b *buyer) next() uint64 { return b.value / 100 * uint64(100-b.reprice) }
 
-// tryPreferred returns the best machine of a preferred offer that the pool is worth, filled
-// from the pods suited to it first. Of many it takes the first one that is full, and each time
-// begins with another.
+// tryPreferred returns the best machine of the preferred offers whose price the pool is worth, filled with the pods
+// suited to it first. Of many offers it takes the first full machine, and starts with another offer each time.
 func (b *buyer) tryPreferred() filledBin {
 	const many = 8
 	top := filledBin{bin: bin{at: -1}}
@@ -121,7 +117,7 @@ func (b *buyer) tryPreferred() filledBin {
 	return top
 }
 
-// tryAll returns the best machine of some offers, if there is any, or of all.
+// tryAll returns the best machine of the offers in some, or else of all offers.
 func (b *buyer) tryAll() filledBin {
 	top := filledBin{bin: bin{at: -1}}
 	for _, offers := range [][]int{b.some, b.p.all} {
@@ -135,8 +131,7 @@ func (b *buyer) tryAll() filledBin {
 	return top
 }
 
-// try fills a machine on trial, and makes it the top one, with its pods in best, if it
-// has more worth for its cost.
+// try fills a machine on trial. If it has more worth per cost than top, it becomes top, and its pods become best.
 func (b *buyer) try(at int, of *pool, top *filledBin) {
 	if !b.budget.allows(b.p, at) {
 		return
@@ -158,7 +153,7 @@ func (b *buyer) try(at int, of *pool, top *filledBin) {
 	b.undo(&f)
 }
 
-// compare compares what machines are worth for what they cost.
+// compare compares the worth per cost of two machines.
 func (b *buyer) compare(f, g *filledBin) int {
 	return newBill(f.worth+1, b.cost(g.at)).compare(newBill(g.worth+1, b.cost(f.at)))
 }
@@ -179,8 +174,7 @@ func (b *buyer) empty(at int) filledBin {
 	}
 }
 
-// downsize changes the machine to the first offer that holds its pods and may be
-// bought.
+// downsize changes the machine to the first offer that holds its pods and may be bought.
 func (b *buyer) downsize(f *filledBin) {
 	used, on := f.size.Minus(f.room), anyOffer
 	for _, at := range f.items {
@@ -196,8 +190,7 @@ func (b *buyer) downsize(f *filledBin) {
 	}
 }
 
-// buy takes the pods of the top machine out of the pool, and as many times more as it
-// can if there are as many of each kind.
+// buy takes the pods of the top machine out of the pool, and repeats that while there are enough pods of each kind.
 func (b *buyer) buy(top filledBin) {
 	f := b.empty(top.at)
 	for _, at := range slices.Clone(b.best) {
@@ -217,8 +210,7 @@ func (b *buyer) buy(top filledBin) {
 	b.buffer = f.items[:0]
 }
 
-// again takes the same pods once more, if they are there and the machine may be
-// bought.
+// again takes the same pods once more, if they are in the pool and the machine may be bought.
 func (b *buyer) again(f *filledBin) bool {
 	if !b.budget.allows(b.p, b.made[len(b.made)-1].offer) {
 		return false
@@ -235,8 +227,7 @@ func (b *buyer) again(f *filledBin) bool {
 	return true
 }
 
-// machine returns the machine that a filled bin stands for, of the first offer that holds
-// its pods and may be bought.
+// machine converts a filled bin to a machine of the first offer that holds its pods and may be bought.
 func (b *buyer) machine(f *filledBin) machine {
 	b.downsize(f)
 	m := machine{offer: f.at, on: anyOffer}

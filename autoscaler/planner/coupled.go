@@ -8,12 +8,12 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// placeCoupled places the pods whose place depends on that of others, one by one, by
-// the rules of the scheduler: on a node, on a machine bought for one before, or on a new
-// one. Rounds go on as long as they place a pod, since one may wait for another.
+// placeCoupled places the pods whose placement depends on other pods, one by one, by the rules of the scheduler: on a
+// node, on a machine already bought for one of them, or on a new one. It repeats rounds while they place a pod, because
+// one pod may depend on another.
 //
-// Together, those that keep apart from others on hosts at most are only put on nodes, and
-// assigned to domains otherwise: machines for them are bought with those for all others.
+// If together is set, pods that at most repel others on hosts are only placed on nodes, and otherwise assigned to
+// domains: machines for them are bought together with those for all other pods.
 func (d *draft) placeCoupled(together bool) {
 	if !d.track() {
 		return
@@ -38,7 +38,7 @@ func (d *draft) placeCoupled(together bool) {
 	d.pending = slices.Concat(waiting, plain)
 }
 
-// inRounds tries to place pods as long as that places any, and returns those left over.
+// inRounds tries to place pods in rounds while a round places any, and returns those left over.
 func (d *draft) inRounds(waiting []Pod, place func(p Pod) bool) []Pod {
 	for was := len(waiting) + 1; len(waiting) < was; {
 		was = len(waiting)
@@ -47,7 +47,7 @@ func (d *draft) inRounds(waiting []Pod, place func(p Pod) bool) []Pod {
 	return waiting
 }
 
-// place places coupled pods in rounds, and returns those left over, with reasons.
+// place places coupled pods in rounds, and returns those left over, with reasons recorded.
 func (d *draft) place(waiting []Pod) []Pod {
 	if len(waiting) == 0 {
 		return nil
@@ -62,7 +62,7 @@ func (d *draft) place(waiting []Pod) []Pod {
 	return waiting
 }
 
-// track sets up the tracker, and reports whether there are coupled pods pending.
+// track sets up the tracker, and reports whether any pending pod is coupled.
 func (d *draft) track() bool {
 	var all, pending []*constraint.Pod
 	seen := map[*constraint.Pod]bool{nil: true}
@@ -128,11 +128,11 @@ func (d *draft) put(p Pod, r *room) {
 // coupledBuyer opens machines for coupled pods.
 type coupledBuyer struct {
 	*draft
-	// byPrice are the places of all flavors, cheapest first; preferred are those on which
-	// all pods together are cheapest, with what such a machine is worth at most.
+	// byPrice are the indices of all flavors, cheapest first; preferred are those on which all pods together are
+	// cheapest.
 	byPrice, preferred []int
-	// worth is what pods are worth that may fill machines up, on the scale of prices;
-	// it shrinks as machines are opened.
+	// worth is the worth, on the scale of prices, of the pods that may fill machines up; it shrinks as machines are
+	// opened.
 	worth int64
 }
 
@@ -155,8 +155,8 @@ func newCoupledBuyer(d *draft) *coupledBuyer {
 	return s
 }
 
-// open buys a machine for the pod: one that all pods together would have, if they are
-// worth it, or else the cheapest that takes it.
+// open buys a machine for the pod: one of a preferred flavor, if the remaining pods are worth its price, or else the
+// cheapest that takes the pod.
 func (s *coupledBuyer) open(p Pod) bool {
 	for _, at := range s.preferred {
 		if s.flavors[at].MicroDollarsPerHour <= s.worth && s.try(p, at) {
@@ -171,7 +171,7 @@ func (s *coupledBuyer) open(p Pod) bool {
 	return false
 }
 
-// try buys a machine of a flavor for the pod if that takes it.
+// try buys a machine of a flavor for the pod if the machine takes it.
 func (s *coupledBuyer) try(p Pod, at int) bool {
 	f := &s.flavors[at]
 	if p.RefusedBy(f) != "" || !s.budget.has(f) {
@@ -195,7 +195,7 @@ func newRoom(f *Flavor, at, host int) *room {
 	return &room{ExistingNode: ExistingNode{Free: f.Size, Arch: f.Arch, Host: f.Host}, places: orAny(f.MaxPods), flavor: at, bought: f.Name, host: host}
 }
 
-// purchase takes machines of a flavor off what may be bought.
+// purchase subtracts machines of a flavor from what may be bought.
 func (d *draft) purchase(at, n int) {
 	f := &d.flavors[at]
 	d.budget.pay(f, n)
@@ -204,7 +204,7 @@ func (d *draft) purchase(at, n int) {
 	}
 }
 
-// refusal says why a coupled pod has no place.
+// refusal describes why a coupled pod has no place.
 func (s *coupledBuyer) refusal(p *Pod) string {
 	if why := refusal(p, s.r.Flavors); why != "" {
 		return why
@@ -231,7 +231,7 @@ func (s *coupledBuyer) refusal(p *Pod) string {
 	return tally(len(s.flavors), counts)
 }
 
-// absorb makes rooms of the machines that the search has bought.
+// absorb turns the machines that the search has bought into rooms.
 func (d *draft) absorb() {
 	if d.problem == nil {
 		return
@@ -256,9 +256,8 @@ func (d *draft) absorb() {
 	d.problem, d.mix = nil, mix{}
 }
 
-// repair places pods anew that could not come to where they are with all machines there
-// from the beginning: a machine bought later may have opened a zone that a spread
-// counts. Those that are wrong again and again are left out.
+// repair places pods again that could not join their rooms if all machines existed from the beginning: a machine bought
+// later may have added a zone that a spread counts. Pods that fail repeatedly are left out.
 func (d *draft) repair() {
 	if d.tracker == nil {
 		return
@@ -274,16 +273,15 @@ func (d *draft) repair() {
 			wrong = d.place(wrong)
 		} else {
 			for i := range wrong {
-				d.reasons[wrong[i].Name] = "no place by its constraints on the machines of the plan"
+				d.reasons[wrong[i].Name] = "no machine of the plan satisfies its constraints"
 			}
 		}
 		d.pending = append(d.pending, wrong...)
 	}
 }
 
-// replay lets the coupled pods come to their rooms in an order in which each may, with
-// all machines there, and takes those out that cannot, or could not come last. Machines without pods are released
-// .
+// replay places the coupled pods in their rooms again, with all machines there, in an order in which each may join, and
+// removes the pods that cannot, or could not join last. It releases machines without pods.
 func (d *draft) replay() (wrong []Pod) {
 	d.rooms = slices.DeleteFunc(d.rooms, func(r *room) bool {
 		if r.flavor >= 0 && len(r.pods) == 0 {
@@ -330,9 +328,8 @@ func (d *draft) replay() (wrong []Pod) {
 	return append(wrong, d.misplaced()...)
 }
 
-// misplaced takes those coupled pods out that could not come last, with all others
-// where they are: whether they could come earlier depends on an order that nobody
-// knows.
+// misplaced removes the coupled pods that could not join last, with all others in place: whether they could join
+// earlier depends on an unknown order.
 func (d *draft) misplaced() (wrong []Pod) {
 	for _, r := range d.rooms {
 		for _, p := range slices.Clone(r.pods) {
@@ -350,7 +347,7 @@ func (d *draft) misplaced() (wrong []Pod) {
 	return wrong
 }
 
-// drop takes a pod out of a room.
+// drop removes a pod from a room.
 func (r *room) drop(name string) {
 	at := slices.IndexFunc(r.pods, func(p Pod) bool { return p.Name == name })
 	r.Free = sum(r.Free, r.pods[at].Size)
@@ -360,9 +357,8 @@ func (r *room) drop(name string) {
 	r.pods = slices.Delete(r.pods, at, at+1)
 }
 
-// shrink gives each machine that was bought for coupled pods the cheapest flavor that
-// holds all its pods by all rules. Where that leaves pods without an order in which they
-// could have come, flavors stay in their zones, or stay what they were.
+// shrink gives each machine bought for coupled pods the cheapest flavor that holds all its pods by all rules. If no
+// order of pods allows that, flavors stay in their zones, or unchanged.
 func (d *draft) shrink() {
 	if d.tracker == nil {
 		return
@@ -377,7 +373,7 @@ func (d *draft) shrink() {
 	}
 }
 
-// snapshot is what shrink changes.
+// snapshot is the state that shrink changes.
 type snapshot struct {
 	rooms   []room
 	flavors []Flavor
@@ -421,7 +417,7 @@ func (d *draft) shrinkAll(anywhere bool) {
 	}
 }
 
-// replace changes a machine to another flavor if its pods may all be there.
+// replace changes a machine to another flavor if all its pods may run there.
 func (d *draft) replace(r *room, at int) bool {
 	f := &d.r.Flavors[at]
 	used := packing.Size{}
@@ -463,8 +459,8 @@ func (d *draft) replace(r *room, at int) bool {
 	return true
 }
 
-// agree reports whether the coupled pods of all other rooms could still join them: some
-// may be where they are because of pods on a machine that has changed.
+// agree reports whether the coupled pods of all other rooms could still join them: some may be there because of pods on
+// the changed machine.
 func (d *draft) agree(tracker *constraint.Tracker, changed *room) bool {
 	for _, r := range d.rooms {
 		for i := range r.pods {

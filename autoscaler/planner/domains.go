@@ -11,24 +11,23 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
-// domains assigns coupled pods to domains, such as zones, before machines are bought, so that
-// these are bought for all pods together: whatever machines of its domain a pod then comes to,
-// its demands of other domains are met. It asks a tracker in which each pod is on a host of
-// its own.
+// domains assigns coupled pods to domains, such as zones, before machines are bought, so that machines are bought for
+// all pods together: the constraints of a pod on other domains hold on any machine of its domain. It uses a tracker in
+// which each pod is on a host of its own.
 type domains struct {
 	*draft
 	tracker *constraint.Tracker
-	// keys are the topology keys that matter, beside that of hosts.
+	// keys are the relevant topology keys, without the hostname.
 	keys []string
-	// of is by flavor the name of its domain: its values of the keys. names are those of all
-	// that there are to choose from, in order, and beside are the others.
+	// of is the name of the domain of each flavor: its values of the keys. names are the domains to choose from, in
+	// order, and beside are the others.
 	of            []string
 	names, beside []string
 	// bound are the pods whose domain matters.
 	bound map[*constraint.Pod]bool
-	// taken is by domain what the pods assigned to it cost, about.
+	// taken is the approximate cost of the pods assigned to each domain.
 	taken map[string]float64
-	// elsewhere are the flavors in other domains, by domain, beside those that some pods except.
+	// elsewhere are the flavors in other domains, plus the exceptions of the pod, by domain.
 	elsewhere map[exceptBeside]*Exceptions
 }
 
@@ -37,12 +36,12 @@ type exceptBeside struct {
 	except *Exceptions
 }
 
-// domainOf returns the name of the domain in which a host is: its values of the keys.
+// domainOf returns the name of the domain of a host: its values of the keys.
 func domainOf(keys []string, h *constraint.Host) string {
 	var name strings.Builder
 	for _, key := range keys {
 		if value, has := hostOf(h).Labels[key]; has {
-			name.WriteByte('=') // no value is not an empty one
+			name.WriteByte('=') // distinguishes a missing value from an empty one
 			name.WriteString(value)
 		}
 		name.WriteByte(0)
@@ -50,14 +49,14 @@ func domainOf(keys []string, h *constraint.Host) string {
 	return name.String()
 }
 
-// assignable reports whether machines may be bought for the pod together with those for all
-// others: at most, it keeps apart from its like on hosts, and asks for a domain.
+// assignable reports whether machines may be bought for the pod together with those for all others: its only
+// constraints are anti-affinity on hosts and constraints on domains.
 func assignable(p *Pod) bool {
 	return !negative(*p) && p.Demands.OnlyKeepsApart(corev1.LabelHostname)
 }
 
-// assign returns those of the coupled pods that are bought for together with all others, of
-// which some have a domain now, and those that no domain lets come.
+// assign assigns coupled pods to domains. It returns the pods that are bought for together with all others, and those
+// that no domain admits.
 func (d *draft) assign(pods []Pod) (assigned, others []Pod) {
 	s := &domains{draft: d, tracker: d.tracker.Clone(), taken: map[string]float64{}, elsewhere: map[exceptBeside]*Exceptions{}}
 	s.bound = constraint.CoupledBeyond(d.demands, corev1.LabelHostname)
@@ -94,9 +93,9 @@ func (d *draft) assign(pods []Pod) (assigned, others []Pod) {
 	return assigned, waiting
 }
 
-// divide finds the domains. Those to choose from are those in which there are nodes; if there are
-// none in any domain of a flavor, those in which the pods cost no more than a fiftieth more than
-// where they cost least. They count as being there, so that a spread is over them.
+// divide finds the domains. The choice is the domains with nodes, or, if no domain of a flavor has nodes, those in
+// which the pods cost at most a fiftieth more than in the cheapest one. The chosen domains count as existing, so that
+// pods spread over them.
 func (s *domains) divide(pods []Pod) {
 	const dearer = 0.02
 	s.of = make([]string, len(s.flavors))
@@ -140,8 +139,8 @@ func (s *domains) divide(pods []Pod) {
 	}
 }
 
-// cheapest returns the flavor of a domain on which the pod costs least by the greatest part of a
-// machine that it takes, and what it costs, or -1 if there is none and what no pod costs.
+// cheapest returns the flavor of a domain on which the pod costs least, by the largest part of a machine that it takes,
+// and that cost; -1 and a prohibitive cost if there is none.
 func (s *domains) cheapest(p *Pod, name string) (flavor int, cost float64) {
 	const never = 1e18
 	flavor, cost = -1, never
@@ -158,8 +157,8 @@ func (s *domains) cheapest(p *Pod, name string) (flavor int, cost float64) {
 	return flavor, cost
 }
 
-// choose assigns the pod to the domain where it costs least, and of those where it costs the same
-// to the one with the least so far, if any lets it come.
+// choose assigns the pod to the domain in which it costs least, on a tie to the one with the least cost so far, and
+// reports whether any domain admits it.
 func (s *domains) choose(p *Pod) bool {
 	for _, names := range [][]string{s.names, s.beside} {
 		type option struct {
@@ -190,7 +189,7 @@ func (s *domains) choose(p *Pod) bool {
 	return false
 }
 
-// except returns the flavors that are not bought for a pod in a domain.
+// except returns the flavors that must not be bought for a pod in a domain.
 func (s *domains) except(at exceptBeside) *Exceptions {
 	if s.elsewhere[at] == nil {
 		all := &Exceptions{Flavors: map[string]string{}}

@@ -10,25 +10,24 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// draft is a plan while it is made.
+// draft is a plan under construction.
 type draft struct {
 	r       *Request
-	flavors []Flavor // with what is left to buy of each
+	flavors []Flavor // with the remaining maximum of each
 	budget  *budget
 	stop    func() bool
-	// rooms are the nodes, and then the machines bought for coupled pods.
+	// rooms are the nodes, followed by the machines bought for coupled pods.
 	rooms []*room
-	// pending are the pods without a place, in the order they choose, reasons why, by
-	// name, where that is known already.
+	// pending are the pods without a place, in packing order; reasons are the known reasons why, by pod name.
 	pending []Pod
 	reasons map[string]string
 	moved   map[string]bool // into rooms
-	// together are coupled pods for which machines are bought together with those for others.
+	// together are coupled pods for which machines are bought together with those for other pods.
 	together []Pod
-	// assigned are what pods that are assigned to domains except, with what they do otherwise.
+	// assigned maps the exceptions of pods assigned to domains to their original exceptions.
 	assigned map[*Exceptions]*Exceptions
-	// problem and mix are what is bought for all other pods. priced is that problem, also when
-	// the machines have become rooms.
+	// problem and mix are the purchases for all other pods. priced is that problem, even after its machines have become
+	// rooms.
 	problem *problem
 	priced  *problem
 	mix     mix
@@ -39,12 +38,11 @@ type draft struct {
 	coupledBuyer *coupledBuyer
 }
 
-// room is a node, or a machine that is bought before the search, and what is free there.
+// room is the free room of a node, or of a machine bought before the search.
 type room struct {
 	ExistingNode
 	places int64 // how many more pods it takes; math.MaxInt64 for any number
-	// flavor is its place among the flavors, or -1 for a node, and bought the name of its
-	// flavor, empty for a node.
+	// flavor is the index of its flavor, or -1 for a node; bought is the name of its flavor, empty for a node.
 	flavor int
 	bought string
 	host   int // in the tracker
@@ -60,7 +58,7 @@ func newDraft(r *Request) *draft {
 	return d
 }
 
-// roomsOn returns the nodes by name.
+// roomsOn returns the rooms of the nodes, ordered by name.
 func roomsOn(nodes []ExistingNode) []*room {
 	var rooms []*room
 	for _, node := range nodes {
@@ -70,7 +68,7 @@ func roomsOn(nodes []ExistingNode) []*room {
 	return rooms
 }
 
-// orAny is a number of pods; math.MaxInt64 for any number.
+// orAny returns a number of pods; math.MaxInt64 for any number.
 func orAny(pods *int64) int64 {
 	if pods == nil {
 		return math.MaxInt64
@@ -78,12 +76,12 @@ func orAny(pods *int64) int64 {
 	return *pods
 }
 
-// holds reports whether a room has enough left for a pod, and admits it by itself.
+// holds reports whether a room has enough left for a pod, and admits it without regard to others.
 func (r *room) holds(p *Pod) bool {
 	return p.Size.Fits(r.Free) && r.places > 0 && r.admits(p)
 }
 
-// admits reports whether a room admits a pod by itself.
+// admits reports whether a room admits a pod without regard to others.
 func (r *room) admits(p *Pod) bool {
 	there := r.flavor < 0
 	return (!there || !p.OnlyBought) && p.admittedBy(&Flavor{Name: r.bought, Arch: r.Arch, Host: r.Host}) == ""
@@ -98,7 +96,7 @@ func (r *room) take(p Pod) {
 	r.pods = append(r.pods, p)
 }
 
-// refuse moves pods that no flavor takes from pending to the reasons.
+// refuse removes the pods that no flavor takes, and records the reasons.
 func (d *draft) refuse(pods []Pod) []Pod {
 	takes := d.placeable(pods)
 	known := map[Pod]string{}
@@ -117,8 +115,8 @@ func (d *draft) refuse(pods []Pod) []Pod {
 	})
 }
 
-// placeable reports by pod whether some flavor takes it. It asks each flavor once what
-// pods it admits, and looks at the large flavors first.
+// placeable reports, by pod, whether some flavor takes it. It evaluates each flavor once for each class of pods, and
+// tries large flavors first.
 func (d *draft) placeable(pods []Pod) []bool {
 	a := newAdmission(pods)
 	takes := make([]bool, len(pods))
@@ -142,8 +140,8 @@ func (d *draft) placeable(pods []Pod) []bool {
 	return takes
 }
 
-// fillRooms puts pods that are not coupled into the rooms: those worth the most
-// elsewhere or, of few pods, those without which machines for the others cost least.
+// fillRooms puts pods that are not coupled into the rooms: those worth the most elsewhere or, for few pods, those whose
+// absence makes the machines for the others cheapest.
 func (d *draft) fillRooms() {
 	const fewRooms = 8
 	coupled, plain := d.split()
@@ -187,12 +185,12 @@ func (d *draft) move(p *problem, kinds [][]int32, pods []Pod) {
 	}
 }
 
-// limited reports whether there is any limit to what may be bought.
+// limited reports whether there is any limit on purchases.
 func (r *Request) limited() bool {
 	return newBudget(r.Limits, r.Options).tight || slices.ContainsFunc(r.Flavors, func(f Flavor) bool { return f.Most != nil })
 }
 
-// split returns the pending pods whose place depends on that of others, and the others.
+// split returns the pending pods whose placement depends on other pods, and the others.
 func (d *draft) split() (coupled, plain []Pod) {
 	for _, p := range d.pending {
 		if d.coupled[p.Demands] {
@@ -204,8 +202,8 @@ func (d *draft) split() (coupled, plain []Pod) {
 	return coupled, plain
 }
 
-// fillRooms returns by room the kinds of the pods that go there. A pod that fits no
-// offer comes first, then the one worth the most.
+// fillRooms returns, by room, the kinds of the pods that go there. Pods that fit no offer come first, then those worth
+// the most.
 func (p *problem) fillRooms() [][]int32 {
 	at := pricing{parts: p.pricing.parts, worth: slices.Clone(p.pricing.worth)}
 	for i := range p.kinds {
@@ -229,8 +227,8 @@ func (p *problem) fillRooms() [][]int32 {
 	return found
 }
 
-// buy buys machines for the pods that are not coupled and are left, and for those that are
-// bought for together with them.
+// buy buys machines for the remaining pods that are not coupled, and for the coupled pods that are bought for together
+// with them.
 func (d *draft) buy() {
 	coupled, plain := d.split()
 	plain = d.refuse(sorted(append(plain, d.together...), Services))
@@ -252,7 +250,7 @@ func (d *draft) buy() {
 	for _, pod := range plain {
 		byName[pod.Name] = pod
 	}
-	for _, pod := range d.r.Pods { // as they were before they were assigned to domains
+	for _, pod := range d.r.Pods { // as before they were assigned to domains
 		if _, is := byName[pod.Name]; is {
 			byName[pod.Name] = pod
 		}
@@ -265,7 +263,7 @@ func (d *draft) buy() {
 	}
 }
 
-// constrained reports whether there is anything that [Greedy] does not heed.
+// constrained reports whether there is anything that [Greedy] ignores.
 func (r *Request) constrained() bool {
 	return slices.ContainsFunc(r.Pods, func(p Pod) bool { return p.Demands != nil || p.Except != nil }) ||
 		slices.ContainsFunc(r.Flavors, func(f Flavor) bool { return f.Most != nil })

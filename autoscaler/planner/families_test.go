@@ -20,8 +20,8 @@ func familyPods(f families.Family, n int, seed uint64) []Pod {
 	return pods
 }
 
-// familyFlavors returns a catalogue whose machines hold so many pods at most, or as many
-// as it says if that is 0.
+// familyFlavors returns a catalogue whose machines hold at most the given number of pods, or as many as the catalogue
+// states if that is 0.
 func familyFlavors(t testing.TB, c families.Catalogue, maxPods int64) []Flavor {
 	t.Helper()
 	read, err := c.Flavors("../../test/data")
@@ -38,8 +38,8 @@ func familyFlavors(t testing.TB, c families.Catalogue, maxPods int64) []Flavor {
 	return flavors
 }
 
-// TestNoFamilyOfPodsIsPlannedBadly keeps what has been reached, over all families. What
-// is aimed at is 1 % for each: docs/planner.md says where that is missed.
+// TestNoFamilyOfPodsIsPlannedBadly guards the quality reached over all families. The goal is 1 % for each:
+// docs/planner.md lists where that is missed.
 func TestNoFamilyOfPodsIsPlannedBadly(t *testing.T) {
 	const pods, most, mostOnAverage = 2_000, 0.05, 0.012
 	sum, n := 0.0, 0
@@ -49,7 +49,7 @@ func TestNoFamilyOfPodsIsPlannedBadly(t *testing.T) {
 			for i, f := range families.All {
 				if (i+n/len(families.All))%4 > 0 {
 					n++
-					continue // each catalogue has its turn with each family
+					continue // each catalogue is combined with each family in turn
 				}
 				n++
 				result := Supercargo(Request{Pods: familyPods(f, pods, 11), Flavors: flavors})
@@ -66,8 +66,8 @@ func TestNoFamilyOfPodsIsPlannedBadly(t *testing.T) {
 	}
 }
 
-// TestFewKindsOfManyPodsArePlannedToWithinOnePercent, since the relaxation of such is solved
-// whole: the bound and the plan both come from it.
+// TestFewKindsOfManyPodsArePlannedToWithinOnePercent because their relaxation is solved completely, and both the bound
+// and the plan are derived from it.
 func TestFewKindsOfManyPodsArePlannedToWithinOnePercent(t *testing.T) {
 	const few, pods, most = "few kinds", 2_000, 0.01
 	family := families.All[slices.IndexFunc(families.All, func(f families.Family) bool { return f.Name == few })]
@@ -82,8 +82,8 @@ func TestFewKindsOfManyPodsArePlannedToWithinOnePercent(t *testing.T) {
 	}
 }
 
-// BenchmarkSupercargoByFamily reports by how much plans are dearer than their lower bound, on
-// average over several draws of the pods, and at the most.
+// BenchmarkSupercargoByFamily reports the gap between plans and their lower bound: the mean over several draws of the
+// pods, and the maximum.
 func BenchmarkSupercargoByFamily(b *testing.B) {
 	const first, draws = 21, 5
 	for _, c := range families.Catalogues {
@@ -114,8 +114,8 @@ func BenchmarkSupercargoByFamily(b *testing.B) {
 	}
 }
 
-// TestWherePricesAreLinearThePlanIsNotBoundToTheSmallestMachines keeps the planner from
-// preferring only some of many flavors that are as good as each other: it was 0.8 % then.
+// TestWherePricesAreLinearThePlanIsNotBoundToTheSmallestMachines keeps the planner from preferring only some of many
+// equally good flavors: the gap was 0.8 % then.
 func TestWherePricesAreLinearThePlanIsNotBoundToTheSmallestMachines(t *testing.T) {
 	linear, uniform := families.Catalogues[len(families.Catalogues)-1], families.All[0]
 	result := Supercargo(Request{Pods: familyPods(uniform, 2_000, 11), Flavors: familyFlavors(t, linear, 0)})

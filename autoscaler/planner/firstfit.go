@@ -10,32 +10,31 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// firstFit plans as many autoscalers do: pods by CPU, then memory, the largest first,
-// each to the first node that takes it, else to the open machine with the fewest pods,
-// each machine being all flavors that would still hold what it has, and in the end the
-// cheapest of these. It is there to be compared with where pods are coupled; it knows no limits.
+// firstFit plans like many autoscalers: pods by CPU, then memory, largest first, each to the first node that takes it,
+// else to the open machine with the fewest pods. An open machine stands for all flavors that still hold its pods, and
+// in the end becomes the cheapest of them. It is a baseline for coupled pods, and ignores limits.
 //
 // Cost: O(n·m·f) at worst for n pods, m machines and f flavors.
 type firstFit struct {
 	*draft
 	open []*openMachine
-	// left is what is left of the limit.
+	// left is the unspent part of the limit.
 	left int64
 }
 
-// openMachine is a machine whose flavor is still open.
+// openMachine is a machine whose flavor is still undecided.
 type openMachine struct {
 	room
 	used packing.Size
-	// options are the places of flavors that hold the pods, cheapest first, most what
-	// none of them has more of.
+	// options are the indices of the flavors that hold the pods, cheapest first; most is the maximum of each resource
+	// over them.
 	options []int
 	most    packing.Size
 }
 
-// firstFit returns the plan of that algorithm, or false if there is none by all rules,
-// it is not asked for, or it costs more than a limit. It is abandoned as soon as that is known:
-// what an open machine costs at least never falls.
+// firstFit returns the plan of that algorithm. It returns false if the request has limits or no coupled pods, if the
+// plan would violate constraints, or if it costs more than limit. It stops as soon as that is known, because the least
+// price of an open machine never falls.
 func (r *Request) firstFit(limit int64) (*draft, bool) {
 	b := &firstFit{draft: newDraft(r), left: limit}
 	if r.limited() || !b.track() {
@@ -56,7 +55,7 @@ func (r *Request) firstFit(limit int64) (*draft, bool) {
 	}
 	b.pending = waiting
 	for i := range waiting {
-		b.reasons[waiting[i].Name] = cmp.Or(refusal(&waiting[i], r.Flavors), "no place by its constraints")
+		b.reasons[waiting[i].Name] = cmp.Or(refusal(&waiting[i], r.Flavors), "no node or machine satisfies its constraints")
 	}
 	for _, o := range b.open {
 		f := newRoom(&r.Flavors[o.options[0]], o.options[0], o.host)
@@ -68,7 +67,7 @@ func (r *Request) firstFit(limit int64) (*draft, bool) {
 	return b.draft, len(b.replay()) == 0
 }
 
-// allows reports whether other pods let the pod be on a host.
+// allows reports whether other pods allow the pod on a host.
 func (b *firstFit) allows(p Pod, host int) bool {
 	return !b.coupled[p.Demands] || b.tracker.Check(p.Demands, host) == ""
 }
@@ -101,7 +100,7 @@ func (b *firstFit) joinOpen(p Pod) bool {
 	return false
 }
 
-// start opens a machine for the pod, by the cheapest flavor that takes it.
+// start opens a machine for the pod with the cheapest flavor that takes it.
 func (b *firstFit) start(p Pod) bool {
 	all := placesByPrice(b.flavors)
 	for _, at := range all {
@@ -125,8 +124,8 @@ func (b *firstFit) start(p Pod) bool {
 	return false
 }
 
-// filter returns the options that hold so much, admit the pod, and are for all other
-// pods what the host is.
+// filter returns the options that hold the used amounts and number of pods, admit the pod, and are in the same domains
+// as the host.
 func (b *firstFit) filter(options []int, p Pod, used packing.Size, pods int, host *constraint.Host) []int {
 	var found []int
 	for _, at := range options {
@@ -138,9 +137,8 @@ func (b *firstFit) filter(options []int, p Pod, used packing.Size, pods int, hos
 	return found
 }
 
-// sameDomains reports whether two hosts are in the same domains that pods usually care
-// for. What others care for is found out in the end, when all pods come to their
-// machines once more.
+// sameDomains reports whether two hosts are in the same domains of the usual topology keys. Other keys are checked at
+// the end, when all pods are placed on their machines again.
 func sameDomains(a, b *constraint.Host) bool {
 	for _, key := range []string{corev1.LabelTopologyZone, corev1.LabelTopologyRegion} {
 		if a.Labels[key] != b.Labels[key] {

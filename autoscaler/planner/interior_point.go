@@ -4,11 +4,10 @@ import (
 	"math"
 )
 
-// linearProgram is this program: spread the requests of each group of pods over the
-// offers that hold them, so that the machines that have as much cost the least, parts
-// of machines included. In units of money, with x(f) the money spent on offer f, y(b,f)
-// the part of group b that goes there, and cost(b,f,r) what machines of f cost that have
-// as much of resource r as the group asks for:
+// linearProgram is this program: divide the requests of each group of pods among the offers that hold them, so that the
+// machines with that capacity cost the least, where fractions of machines are allowed. In units of money, with x(f) the
+// money spent on offer f, y(b,f) the part of group b that goes there, and cost(b,f,r) the price of machines of f with
+// as much of resource r as the group requests:
 //
 //	minimise Σ x(f)  where  Σ_f y(b,f) = 1,  x(f) ≥ Σ_b cost(b,f,r)·y(b,f)  for each r
 //
@@ -16,17 +15,15 @@ import (
 //
 //	maximise Σ π(b)  where  π(b) ≤ Σ_r cost(b,f,r)·share(f,r),  Σ_r share(f,r) ≤ 1
 //
-// An interior-point method (Mehrotra 1992) solves both: the program is so degenerate,
-// offers of one family being multiples of each other, that a simplex method with
-// dense matrices cycles or crawls, while this takes some 20 steps, each a Cholesky
-// factorization with as many rows for each offer as measures count.
+// An interior-point method (Mehrotra 1992) solves both. The program is highly degenerate, because offers of one family
+// are multiples of each other, so that a simplex method with dense matrices cycles or is slow. This method takes about
+// 20 steps, each a Cholesky factorization with as many rows for each offer as it has measures.
 type linearProgram struct {
 	offers int
-	// cells are the pairs of group and offer, those of group b from starts[b] to
-	// starts[b+1].
+	// cells are the pairs of group and offer; those of group b are from starts[b] to starts[b+1].
 	cells  []cell
 	starts []int
-	// rows are by offer how many measures count, the first ones.
+	// rows is the number of measures of each offer.
 	rows []int
 }
 
@@ -45,23 +42,22 @@ type interiorPoint struct {
 	*linearProgram
 	y, yStep, ySlack, ySlackStep []float64 // by cell
 	x, xStep, xSlack, xSlackStep []float64 // by offer
-	spare, spareStep             []vector  // by offer: what x has beyond need
+	spare, spareStep             []vector  // by offer: what x exceeds the need by
 	share, shareStep             []vector  // by offer: also the slack of spare
 	worth, worthStep             []float64 // by group: π
-	target                       []float64 // by group, for the right-hand side
-	yGoal, xGoal                 []float64 // what complementarity asks for
+	target                       []float64 // by group: the right-hand side
+	yGoal, xGoal                 []float64 // set by aim
 	spareGoal                    []vector
-	matrix                       [][]float64 // lower triangle, a row for each of an offer's
+	matrix                       [][]float64 // lower triangle, with a row for each measure of an offer
 	first                        []int       // by offer: its first row
 	right                        []float64
-	// steps counts the work, as that of the search is counted.
+	// steps counts the work in the unit of the search.
 	steps int
-	pairs int // of rows that meet in a group
+	pairs int // of rows that share a group
 }
 
-// solve returns the shares of the resources in the price of each offer, what each
-// group is worth and what is spent on each offer, to about the tolerance, a part of the
-// whole. Each group must have a cell and ask for something that costs.
+// solve returns the shares of the resources in the price of each offer, the worth of each group and the money spent on
+// each offer, within about the relative tolerance. Each group must have a cell and request something that costs money.
 func (s *linearProgram) solve(tolerance float64) *interiorPoint {
 	p := newInteriorPoint(s)
 	const most = 60
@@ -103,8 +99,7 @@ func newInteriorPoint(s *linearProgram) *interiorPoint {
 	return p
 }
 
-// center starts with all groups spread evenly, twice the money needed, and half of each
-// price shared out.
+// center starts with all groups divided evenly, twice the money needed, and half of each price divided into shares.
 func (p *interiorPoint) center() {
 	need := make([]vector, p.offers)
 	for b := range p.groups() {
@@ -143,7 +138,7 @@ func (p *interiorPoint) center() {
 	}
 }
 
-// values returns what is spent and what the groups are worth.
+// values returns the money spent and the total worth of the groups.
 func (p *interiorPoint) values() (primal, dual float64) {
 	for _, x := range p.x {
 		primal += x
@@ -154,9 +149,9 @@ func (p *interiorPoint) values() (primal, dual float64) {
 	return primal, dual
 }
 
-// step goes once towards the optimum: a step that aims at it to see how far it gets,
-// then one that aims at as much less of complementarity, corrected by what the first
-// one neglected. It reports false when rounding does not let it go on.
+// step moves once towards the optimum. A predictor step aims at the optimum to find out how far it gets; a corrector
+// step then aims at a correspondingly smaller complementarity, and corrects what the first one neglected. It returns
+// false if rounding prevents progress.
 func (p *interiorPoint) step() bool {
 	if !p.factor() {
 		return false
@@ -175,8 +170,8 @@ func (p *interiorPoint) step() bool {
 	return p.move(min(1, float64(back*primal)), min(1, float64(back*dual)))
 }
 
-// complementarity returns the sum of the products of variables and slacks after a
-// step of these lengths, and how many there are.
+// complementarity returns the sum of the products of variables and slacks after a step of these lengths, and their
+// number.
 func (p *interiorPoint) complementarity(primal, dual float64) (sum float64, pairs int) {
 	at := func(v, step, slack, slackStep float64) {
 		sum += float64((v + float64(primal*step)) * (slack + float64(dual*slackStep)))
@@ -193,7 +188,7 @@ func (p *interiorPoint) complementarity(primal, dual float64) (sum float64, pair
 	return sum, len(p.y) + len(p.x) + len(p.right)
 }
 
-// aim sets what the products are to change by, over the slack.
+// aim sets the targets for the change of the products, divided by the slack.
 func (p *interiorPoint) aim(center float64, correct bool) {
 	goal := func(v, step, slack, slackStep float64) float64 {
 		g := center - float64(v*slack)
@@ -213,8 +208,7 @@ func (p *interiorPoint) aim(center float64, correct bool) {
 	}
 }
 
-// factor sets up the normal equations, without the rows of the groups, whose part is
-// diagonal, and factors them.
+// factor sets up the normal equations, without the rows of the groups, whose part is diagonal, and factors them.
 func (p *interiorPoint) factor() bool {
 	for i := range p.matrix {
 		clear(p.matrix[i][:i+1])
@@ -267,8 +261,8 @@ func (p *interiorPoint) addGroup(b int) {
 	}
 }
 
-// cholesky replaces the lower triangle of a symmetric matrix by that of its factor.
-// A pivot lost to rounding becomes so large that its row counts no more.
+// cholesky replaces the lower triangle of a symmetric matrix by that of its factor. A pivot lost to rounding becomes so
+// large that its row has no effect.
 func cholesky(m [][]float64) bool {
 	for i, row := range m {
 		for j := range i + 1 {
@@ -292,7 +286,7 @@ func cholesky(m [][]float64) bool {
 	return true
 }
 
-// direct solves for the direction that meets the goals.
+// direct computes the direction that meets the goals.
 func (p *interiorPoint) direct() {
 	p.setRight()
 	for i, row := range p.matrix {
@@ -316,8 +310,7 @@ func (p *interiorPoint) direct() {
 	p.directRest()
 }
 
-// setRight sets the right-hand side: what the goals of all variables come to in each
-// row.
+// setRight sets the right-hand side: the sum of the goals of all variables in each row.
 func (p *interiorPoint) setRight() {
 	for f := range p.x {
 		for r := range p.rows[f] {
@@ -340,7 +333,7 @@ func (p *interiorPoint) setRight() {
 	}
 }
 
-// directRest works out all directions from those of the shares.
+// directRest computes all other directions from those of the shares.
 func (p *interiorPoint) directRest() {
 	for b := range p.groups() {
 		from, sum, worth := p.starts[b], 0.0, p.target[b]
@@ -366,7 +359,7 @@ func (p *interiorPoint) directRest() {
 	}
 }
 
-// reach returns how long a step can be before a variable, or a slack, is zero.
+// reach returns the lengths at which a step makes a variable, or a slack, zero.
 func (p *interiorPoint) reach() (primal, dual float64) {
 	primal, dual = 1e9, 1e9
 	limit := func(reach *float64, v, step float64) {
@@ -389,7 +382,7 @@ func (p *interiorPoint) reach() (primal, dual float64) {
 	return primal, dual
 }
 
-// move takes the step. It reports false for one too short to matter, or no number.
+// move makes the step. It returns false if the step is too short to matter, or NaN.
 func (p *interiorPoint) move(primal, dual float64) bool {
 	if !(primal > 1e-6 || dual > 1e-6) {
 		return false

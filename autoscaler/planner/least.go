@@ -5,9 +5,9 @@ import (
 	"math/bits"
 )
 
-// LowerBound returns what any machines of the flavors cost that hold all pods at once,
-// in micro-dollars per hour, and how many pods no flavor holds; those add nothing. It is
-// that of [Supercargo] without nodes, where the pods are of many kinds.
+// LowerBound returns a lower bound of the price of any machines of the flavors that hold all pods at once, in
+// micro-dollars per hour, and the number of pods that no flavor holds, which add nothing. It is the bound of
+// [Supercargo] without nodes, for pods of many kinds.
 //
 // Cost: that of one linear program, some tens of milliseconds for hundreds of flavors.
 func LowerBound(pods []Pod, flavors []Flavor) (microDollarsPerHour int64, uncounted int) {
@@ -22,8 +22,8 @@ func LowerBound(pods []Pod, flavors []Flavor) (microDollarsPerHour int64, uncoun
 	return microDollarsPerHour, len(pods) - len(held)
 }
 
-// least returns what any machines cost that hold the pods placed, beside what is on the
-// nodes, in micro-dollars per hour.
+// least returns a lower bound of the price of any machines that hold the placed pods, minus what the nodes hold, in
+// micro-dollars per hour.
 func (d *draft) least() int64 {
 	if d.problem != nil && len(d.rooms) == 0 {
 		if d.problem.optimal {
@@ -66,17 +66,16 @@ func (d *draft) least() int64 {
 	return p.least(p.counts())
 }
 
-// alike reports whether the prices at which machines were bought are about those of so many
-// placed pods, since nearly all of them were bought for.
+// alike reports whether the prices at which machines were bought approximate those of the placed pods, because machines
+// were bought for nearly all of them.
 func (d *draft) alike(placed int) bool {
 	const most = 0.9
 	return d.priced != nil && float64(d.priced.total) > most*float64(placed) && most*float64(d.priced.total) < float64(placed)
 }
 
-// least returns what machines for so many pods of each kind must cost at least, in
-// micro-dollars per hour: what the pods are worth, less what those are worth at most
-// that the rooms take. Prices are whole, so what they add up to is, and the bound is
-// rounded up.
+// least returns a lower bound of the price of machines for the given number of pods of each kind, in micro-dollars per
+// hour: the worth of the pods minus the maximum worth of the pods that the rooms take. Prices are integers, so sums of
+// them are, and the bound is rounded up.
 func (p *problem) least(counts []int32) int64 {
 	dearest := uint64(1)
 	for i := range p.offers {
@@ -102,8 +101,8 @@ func (p *problem) least(counts []int32) int64 {
 	return int64(whole.low)
 }
 
-// leastByColumns is least by what the relaxation says that pods are worth, which knows
-// that machines hold whole pods; 0 if it was not solved.
+// leastByColumns is least with the worth of pods from the relaxation, which accounts for whole pods per machine; 0 if
+// the relaxation was not solved.
 func (p *problem) leastByColumns(counts []int32) int64 {
 	sum := 0.0
 	for i, w := range p.duals {
@@ -116,7 +115,7 @@ func (p *problem) leastByColumns(counts []int32) int64 {
 	return 0
 }
 
-// price returns what a mix costs per hour.
+// price returns the price of a mix per hour.
 func (p *problem) price(m *mix) int64 {
 	sum := int64(0)
 	for i := range m.machines {
@@ -135,10 +134,9 @@ func (b bill) less(other bill) bill {
 	return bill{high, low}
 }
 
-// taken returns what the pods that go to the rooms are worth at most. For each room
-// it takes prices of CPU, memory, places and one pod of each clique in the ratio that they
-// have on some offer, raised until no pod that may go there is worth more than it asks for:
-// what the room has is then worth no less than any pods in it.
+// taken returns the maximum worth of the pods that go to the rooms. For each room it takes the prices of CPU, memory,
+// slots and one pod of each clique in the ratio that they have on some offer, raised until no pod that may go there is
+// worth more than its requests: the room is then worth at least as much as any pods in it.
 func (p *problem) taken(counts []int32, worth []uint64, v prices) bill {
 	var total bill
 	raised := map[string][]vector{}
@@ -167,8 +165,7 @@ func (p *problem) taken(counts []int32, worth []uint64, v prices) bill {
 	return total
 }
 
-// admits tells apart by which kinds they admit the places that offers and rooms have in
-// sets.
+// admits returns a key of the sets that contain an offer or room, given by index.
 func (p *problem) admits(at int) string {
 	key := make([]byte, len(p.members))
 	for set := range p.members {
@@ -180,8 +177,8 @@ func (p *problem) admits(at int) string {
 	return string(key)
 }
 
-// raise returns prices at which the kinds that a room admits are worth no more than
-// they ask for, in the ratios that they have on the preferred offers.
+// raise returns prices at which the requests of each kind that a room admits cost at least the kind's worth, in the
+// ratios of the preferred offers.
 func (p *problem) raise(at int, counts []int32, worth []uint64, v prices) []vector {
 	var found []vector
 	for _, offer := range p.pricing.preferred {
@@ -210,14 +207,14 @@ func (p *problem) raise(at int, counts []int32, worth []uint64, v prices) []vect
 		}
 		found = append(found, ratio)
 	}
-	if len(found) == 0 { // nothing costs anything
+	if len(found) == 0 { // everything is free
 		found = append(found, vector{})
 	}
 	return found
 }
 
-// Gap is by how much a price is above its lower bound, both in micro-dollars per hour, as a part
-// of the bound; 0 where it is not above, and +Inf where the bound is 0 and the price is not.
+// Gap returns the relative amount by which a price exceeds its lower bound, both in micro-dollars per hour; 0 if it
+// does not, and +Inf if the bound is 0 and the price is not.
 func Gap(price, bound int64) float64 {
 	switch {
 	case price <= bound:

@@ -1,31 +1,28 @@
 package planner
 
-// measures are ways to say how much of a machine a pod takes, none of which comes to more
-// than the whole machine for pods that a machine holds: the parts of its CPU, memory and
-// places for pods that they take, functions of the first two that know that pods are
-// not divisible (see [dualFeasible]), and whether they keep apart from each other (see
-// [cliques]).
+// measures quantify how much of a machine a pod takes; by none of them do the pods that a machine holds exceed the
+// whole machine. They are the parts of CPU, memory and pod slots that pods take, functions of the first two that
+// account for indivisible pods (see [dualFeasible]), and cliques of pods that repel each other (see [cliques]).
 const (
 	byCPU = iota
 	byMemory
 	byPlace
-	// byCPUDual and byMemoryDual are the first of as many measures as there are
-	// dualFeasibles.
+	// byCPUDual and byMemoryDual are the first of len(dualFeasibles) measures each.
 	byCPUDual
 	byMemoryDual = byCPUDual + len(dualFeasibles)
-	// byClique is the first of those of cliques.
+	// byClique is the first measure of cliques.
 	byClique = byMemoryDual + len(dualFeasibles)
 	measures = byClique + cliqueMeasures
 
-	// linear is how many of them, the first ones, are parts of what a machine has.
+	// linear is the number of measures, from the first, that are parts of a machine's resources.
 	linear = byCPUDual
 )
 
-// basicMeasures are those of a basic pricing, allMeasures those of an extended one. Those of
-// cliques are not among them: see [problem.measuresOf].
+// basicMeasures are those of a basic pricing, allMeasures those of an extended one. They do not include those of
+// cliques: see [problem.measuresOf].
 var basicMeasures, allMeasures = between(0, linear), between(0, byClique)
 
-// between returns the measures from one on and before another.
+// between returns the measures from one up to, but not including, another.
 func between(from, to int) []int {
 	var found []int
 	for r := from; r < to; r++ {
@@ -53,15 +50,15 @@ func total(a vector) float64 {
 	return sum
 }
 
-// dualFeasible is a dual feasible function: pods that a machine has room for come to no more than
-// the whole machine by it. Fekete and Schepers (2001) collect such functions.
+// dualFeasible is a dual feasible function: by it, pods for which a machine has room sum to at most the whole machine.
+// Fekete and Schepers (2001) collect such functions.
 type dualFeasible func(asks, has uint64) uint64
 
 var dualFeasibles = [...]dualFeasible{
-	// A pod of more than half counts as a whole machine, one of less as nothing.
+	// A pod of more than half counts as a whole machine, a smaller one as nothing.
 	func(asks, has uint64) uint64 { return beyond(asks, has, has/2) },
 	func(asks, has uint64) uint64 { return beyond(asks, has, has/3) },
-	// Of pods of more than a third, a machine holds two.
+	// A machine holds two pods of more than a third.
 	func(asks, has uint64) uint64 {
 		switch {
 		case asks > has-has/3:
@@ -73,9 +70,9 @@ var dualFeasibles = [...]dualFeasible{
 	},
 }
 
-// beyond counts a pod of less than the margin as nothing and one that leaves less than it
-// as the whole, any other as what it asks for; margin is half of what there is at most.
-// Beside one of the second kind there are none but of the first.
+// beyond counts a pod smaller than the margin as nothing, one that leaves less than the margin as the whole, and any
+// other as its request. margin is at most half of the whole. Pods of the second kind share a machine only with pods of
+// the first.
 func beyond(asks, has, margin uint64) uint64 {
 	switch {
 	case asks < margin:
@@ -86,13 +83,12 @@ func beyond(asks, has, margin uint64) uint64 {
 	return asks
 }
 
-// small reports whether a pod of the kind takes nothing of the offer by any dual feasible
-// function.
+// small reports whether a pod of the kind takes nothing of the offer by any dual feasible function.
 func (o *offer) small(k *kind) bool {
 	return k.size.MilliCPU < o.Size.MilliCPU/3 && k.size.MemoryBytes < o.Size.MemoryBytes/3
 }
 
-// part returns by a measure what a pod of the kind takes, and what the offer has.
+// part returns, by a measure, what a pod of the kind takes and what the offer has.
 func (o *offer) part(k *kind, measure int) (takes, has uint64) {
 	cpu, memory := uint64(max(k.size.MilliCPU, 0)), uint64(max(k.size.MemoryBytes, 0))
 	hasCPU, hasMemory := uint64(max(o.Size.MilliCPU, 0)), uint64(max(o.Size.MemoryBytes, 0))

@@ -28,12 +28,12 @@ func TestPodsThatFitTakeNoMoreThanAMachineByAnyMeasure(t *testing.T) {
 	})
 }
 
-// TestMeasuresKnowThatPodsAreNotDivisible keeps the dual feasible functions from being of no use.
+// TestMeasuresKnowThatPodsAreNotDivisible checks that the dual feasible functions raise the bound.
 func TestMeasuresKnowThatPodsAreNotDivisible(t *testing.T) {
 	tests := []struct {
 		name string
-		cpu  int64 // of each of 30 pods, on machines with 12
-		want int64 // machines at least
+		cpu  int64 // of each of 30 pods, on machines with 12 CPU
+		want int64 // least number of machines
 	}{
 		{"more than half", 7, 30},
 		{"half", 6, 15},

@@ -10,33 +10,29 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// DefaultUnbounded is how long a pod without a runtime is taken to run where
-// [MixOptions] do not say.
+// DefaultUnbounded is the assumed runtime of a pod without one if [MixOptions] do not set it.
 const DefaultUnbounded = 24 * time.Hour
 
-// MixOptions adjust what [Supercargo] plans. The zero value makes the price per hour as
-// low as it can where no pod has a runtime. Negative values count as 0.
+// MixOptions adjust the plan of [Supercargo]. The zero value minimizes the price per hour if no pod has a runtime.
+// Negative values count as 0.
 type MixOptions struct {
-	// Setup is how long a machine is paid for before its pods start.
+	// Setup is how long a machine is billed before its pods start.
 	Setup time.Duration
-	// Period is the unit in which time is paid, every started one in full. 0 means
-	// that time is paid as it passes.
+	// Period is the unit of billing, of which every started one is billed in full. 0 means that the exact time is
+	// billed.
 	Period time.Duration
-	// Unbounded is how long a pod without a runtime is taken to run; 0 means
-	// [DefaultUnbounded].
+	// Unbounded is the assumed runtime of a pod without one; 0 means [DefaultUnbounded].
 	Unbounded time.Duration
-	// MaxMachines is how many machines may be bought; 0 means any number.
+	// MaxMachines is the maximum number of machines to buy; 0 means no maximum.
 	MaxMachines int
-	// Effort is about how many steps the search may take, a step being some
-	// nanoseconds of work: to look at whether a pod goes to a machine. 0 means
-	// 12,000,000 and 20,000 for each pod, up to 72,000,000. The same effort gives the
-	// same plan on any computer. Some work is done whatever it says.
+	// Effort is the approximate number of steps that the search may take. A step is some nanoseconds of work, such as
+	// checking whether a pod fits a machine. 0 means 12,000,000 plus 20,000 for each pod, up to 72,000,000. The same
+	// effort gives the same plan on any computer. Some work does not depend on it.
 	Effort int
 }
 
-// Paid returns for how long a machine is paid whose longest pod runs for the
-// runtime: Setup and the runtime, rounded up to whole periods. A runtime that is
-// not above 0 counts as Unbounded. The result stops at the longest duration.
+// Paid returns the billed time of a machine whose longest pod has the given runtime: Setup plus the runtime, rounded up
+// to whole periods. A runtime of 0 or less counts as Unbounded. The result saturates at the longest duration.
 func (o MixOptions) Paid(runtime time.Duration) time.Duration {
 	if runtime <= 0 {
 		runtime = o.Unbounded
@@ -44,7 +40,7 @@ func (o MixOptions) Paid(runtime time.Duration) time.Duration {
 	if runtime <= 0 {
 		runtime = DefaultUnbounded
 	}
-	// Neither sum can exceed 64 bits without a sign.
+	// Neither sum can exceed an unsigned 64-bit integer.
 	paid := uint64(max(o.Setup, 0)) + uint64(runtime)
 	if period := uint64(max(o.Period, 0)); period > 0 {
 		paid = min(paid, math.MaxInt64)
@@ -61,7 +57,7 @@ func (o MixOptions) effort(pods int) int {
 	return least + min(forEach*min(pods, most/forEach), most-least)
 }
 
-// sort orders the machines of a mix as plans have them.
+// sort orders the machines of a mix as in plans.
 func (m *mix) sort() {
 	for i := range m.machines {
 		slices.Sort(m.machines[i].kinds)
@@ -71,7 +67,7 @@ func (m *mix) sort() {
 	})
 }
 
-// write adds the machines of a mix to a plan. Pods that have none are left to the caller.
+// write adds the machines of a mix to a plan. The caller handles the pods without a machine.
 func (p *problem) write(plan *Plan, m mix) {
 	m.sort()
 	served := make([]int, len(p.kinds))
@@ -85,7 +81,7 @@ func (p *problem) write(plan *Plan, m mix) {
 	}
 }
 
-// add adds a machine, without a name, for these pods, which use so much of it together.
+// add adds an unnamed machine for these pods, which use the given amounts in total.
 func (p *Plan) add(f *Flavor, pods []string, used packing.Size, paid time.Duration) {
 	slices.Sort(pods)
 	m := Machine{
@@ -103,7 +99,7 @@ func (p *Plan) add(f *Flavor, pods []string, used packing.Size, paid time.Durati
 	}
 	m.Reason = fmt.Sprintf("the cheapest found to hold %s %.1f %% of its CPU and %.1f %% of its memory, at $%.4f/h",
 		held, 100*m.CPU, 100*m.Memory, float64(f.MicroDollarsPerHour)/1e6)
-	if paid < DefaultUnbounded { // else nobody knows for how long
+	if paid < DefaultUnbounded { // else the billed time is a guess
 		m.Reason += fmt.Sprintf(" for %v, $%.4f in all", paid, float64(f.MicroDollarsPerHour)/1e6*paid.Hours())
 	}
 	p.Machines = append(p.Machines, m)

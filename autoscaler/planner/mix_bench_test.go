@@ -34,7 +34,7 @@ func htasTasks(r *rand.Rand, name string) Pod {
 	return pod(name, 100*n, 322_122_548*n)
 }
 
-// realPods has the some 25 shapes of a real cluster.
+// realPods has the about 25 shapes of a real cluster.
 func realPods(r *rand.Rand, name string) Pod {
 	rows := strings.Split(strings.TrimSpace(data.OpenbPods), "\n")[1:]
 	var id string
@@ -76,8 +76,8 @@ func awsFlavors(*rand.Rand) []Flavor {
 	return flavors
 }
 
-// randomFlavors are up to 32 cores and 62 GiB, and cost what their size does give
-// or take a fifth. All hold the pods of the loads above but the greatest.
+// randomFlavors have up to 32 cores and 62 GiB, and prices within a fifth of proportional to their size. All hold the
+// pods of the loads above except the largest.
 func randomFlavors(r *rand.Rand) []Flavor {
 	var flavors []Flavor
 	for i := range 8 {
@@ -88,7 +88,7 @@ func randomFlavors(r *rand.Rand) []Flavor {
 	return flavors
 }
 
-// scenes are what Mix is measured on.
+// scenes are the benchmarks of Mix.
 var scenes = []struct {
 	name   string
 	load   load
@@ -107,8 +107,8 @@ var scenes = []struct {
 	{"random/random/batch", batch(randomShapes), randomFlavors, MixOptions{Setup: 150 * time.Second, Period: 10 * time.Minute}},
 }
 
-// lowerBound is what pods that fit some flavor must cost at least, in
-// micro-dollars, by the package of bounds: it knows nothing of whole pods.
+// lowerBound is the lower bound for pods that fit some flavor, in micro-dollars, by the package of bounds, which allows
+// fractions of pods.
 func lowerBound(pods []Pod, flavors []Flavor, opts MixOptions) float64 {
 	run := bound.Run{BillingPeriod: opts.Period}
 	for _, f := range flavors {
@@ -120,7 +120,7 @@ func lowerBound(pods []Pod, flavors []Flavor, opts MixOptions) float64 {
 	return float64(bound.Cost(run).MicroDollars)
 }
 
-// microDollars is the bill of a plan, rounded as floats are.
+// microDollars is the bill of a plan, with floating-point rounding.
 func microDollars(plan Plan, pods []Pod, opts MixOptions) float64 {
 	runtimes := map[string]time.Duration{}
 	for _, p := range pods {
@@ -137,9 +137,8 @@ func microDollars(plan Plan, pods []Pod, opts MixOptions) float64 {
 	return sum
 }
 
-// BenchmarkMix reports how much dearer than the bound the plans of Mix are, and
-// those of Greedy in the order that suits the pods. No plan can have a gap of 0
-// where pods leave fragments.
+// BenchmarkMix reports the gap between the bound and the plans of Mix, and those of Greedy in the order that suits the
+// pods. No plan can have a gap of 0 if pods leave fragments.
 func BenchmarkMix(b *testing.B) {
 	for _, n := range []int{exactPods, 100, 1_000, 10_000} {
 		for _, s := range scenes {

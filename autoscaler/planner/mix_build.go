@@ -10,12 +10,11 @@ import (
 // machine is a machine of a mix under construction.
 type machine struct {
 	offer int
-	kinds []int32 // one for each pod; not changed once the machine is made
+	kinds []int32 // one for each pod; not changed after construction
 	used  packing.Size
 	on    int32 // the set of offers that admit its pods
 	paid  uint64
-	// time is paid in the units of scaled, worth the sum of worth times time of its
-	// pods.
+	// time is paid in the units of scaled; worth is the sum of worth times time of the pods.
 	time, worth uint64
 }
 
@@ -24,7 +23,7 @@ func (p *problem) add(m *machine, at int32) {
 	m.kinds = append(m.kinds, at)
 	m.used.MilliCPU += k.size.MilliCPU
 	m.used.MemoryBytes += k.size.MemoryBytes
-	if m.used.MilliCPU < 0 || m.used.MemoryBytes < 0 { // beyond 64 bits
+	if m.used.MilliCPU < 0 || m.used.MemoryBytes < 0 { // overflow
 		m.used = packing.Size{MilliCPU: math.MaxInt64, MemoryBytes: math.MaxInt64}
 		m.on = p.number(p.make(func(int) bool { return false }))
 	}
@@ -35,8 +34,8 @@ func (p *problem) add(m *machine, at int32) {
 	}
 }
 
-// newMachine returns a machine of the first offer that holds pods of the kinds;
-// its offer is the number of offers if there is none.
+// newMachine returns a machine of the first offer that holds pods of the kinds; its offer is the number of offers if
+// there is none.
 func (p *problem) newMachine(kinds []int32) machine {
 	m := machine{offer: len(p.offers), on: anyOffer}
 	for _, at := range kinds {
@@ -46,8 +45,7 @@ func (p *problem) newMachine(kinds []int32) machine {
 	return m
 }
 
-// downsize gives a machine the first offer that holds its pods, no later than
-// the one it has.
+// downsize gives a machine the first offer that holds its pods, if that is before its own.
 func (p *problem) downsize(m *machine) {
 	for i := range p.offers[:m.offer] {
 		if p.holds(i, m.used, m.on, int64(len(m.kinds))) {
@@ -62,24 +60,22 @@ func (p *problem) bill(m *machine) bill { return newBill(p.offers[m.offer].price
 // scaledBill is bill on the scale of offer.scaledPrice times scaled.time.
 func (p *problem) scaledBill(m *machine) uint64 { return p.offers[m.offer].scaledPrice * m.time }
 
-// heuristic are the parameters of a construction. Any make a valid mix.
+// heuristic are the parameters of a construction. Any values make a valid mix.
 type heuristic struct {
-	// window is how many pods that fit are compared before the best is taken: the
-	// longest ones come first.
+	// window is the number of fitting pods, longest first, that are compared before the best is taken.
 	window int
-	// timePenalty is how much a pod that is shorter than the machine's longest loses:
-	// the share of its time is squared so many times less one; 0 is nothing.
+	// timePenalty is the penalty of pods that are shorter than the machine's longest: the ratio of the times is squared
+	// timePenalty-1 times; 0 means no penalty.
 	timePenalty int
-	// balanced prefers pods that take most of what is most free; otherwise all free
-	// room counts alike.
+	// balanced prefers pods that take most of the resource that is most free; otherwise all free room counts alike.
 	balanced bool
-	// noise is how many bits of chance the choice of pods has.
+	// noise is the number of random bits in the choice of pods.
 	noise uint
-	// noisyOffers lets chance make an offer look up to twice as good.
+	// noisyOffers makes offers randomly look up to twice as good.
 	noisyOffers bool
-	// offers are those to try first; where none holds a pod, all are.
+	// offers are tried first; if none holds a pod, all are.
 	offers []int
-	// goal is what offers are compared by.
+	// goal is the criterion for offers.
 	goal goal
 }
 
@@ -95,14 +91,14 @@ const (
 // builder constructs mixes. It is not safe for concurrent use.
 type builder struct {
 	p *problem
-	// left is how many pods of each kind wait.
+	// left is the number of pods of each kind without a machine.
 	left  []int32
 	taken []int32  // by kind, while one machine is filled
-	noisy []uint64 // by kind: the factor of chance
-	live  []int32  // kinds that wait, in their order
+	noisy []uint64 // by kind: the random factor
+	live  []int32  // kinds with pods left, in their order
 	fits  []int32
-	// trial and chosen are the pods of the machine that is filled and of the best
-	// one so far; store holds those of machines built.
+	// trial and chosen are the pods of the machine being filled and of the best one so far; store holds those of
+	// finished machines.
 	trial, chosen, store []int32
 	// steps counts the work.
 	steps int
@@ -114,10 +110,9 @@ func newBuilder(p *problem) *builder {
 	return &builder{p: p, left: make([]int32, n), taken: make([]int32, n), noisy: make([]uint64, n)}
 }
 
-// build makes machines, no more than most, for the pods left of the kinds, which
-// are in order. It stops and returns false when they are going to cost the limit
-// or more. What it returns is valid until it is called again, and what it
-// leaves waits.
+// build makes at most most machines for the pods left of the kinds, which must be in order. It stops and returns false
+// once the machines will cost the limit or more. The result is valid until the next call; left holds the pods without a
+// machine.
 func (b *builder) build(kinds []int32, t heuristic, limit uint64, most int, made []machine) ([]machine, bool) {
 	b.store = b.store[:0]
 	b.live = append(b.live[:0], kinds...)
@@ -167,8 +162,8 @@ func (b *builder) copies() int32 {
 	return most
 }
 
-// seed returns the pod that the next machine must take: of the longest the one
-// worth the most or, where pods are counted, that worth the least of all.
+// seed returns the pod that the next machine must take: of the longest, the one worth the most or, if pods are counted,
+// the one worth the least of all.
 func (b *builder) seed(t heuristic) int32 {
 	seed := b.live[0]
 	longest, top := b.p.kinds[seed].paid, uint64(0)
@@ -188,7 +183,7 @@ func (b *builder) seed(t heuristic) int32 {
 	return seed
 }
 
-// best returns the best machine for the seed and leaves its pods in chosen.
+// best returns the best machine for the seed, with its pods in chosen.
 func (b *builder) best(seed int32, t heuristic) machine {
 	found := machine{offer: -1}
 	var foundValue, foundPrice uint64
@@ -198,7 +193,7 @@ func (b *builder) best(seed int32, t heuristic) machine {
 				continue
 			}
 			m := b.fill(at, seed, t)
-			// The number of pods counts where they are worth nothing.
+			// The number of pods counts if they are worth nothing.
 			value, price := m.worth/m.time+uint64(len(m.kinds)), b.p.offers[m.offer].scaledPrice
 			switch t.goal {
 			case worthPerPrice:
@@ -222,8 +217,7 @@ func (b *builder) best(seed int32, t heuristic) machine {
 	return found
 }
 
-// fill packs one machine, the seed first. Its pods are valid until the next
-// call.
+// fill packs one machine, the seed first. Its pods are valid until the next call.
 func (b *builder) fill(at int, seed int32, t heuristic) machine {
 	o := &b.p.offers[at]
 	m := machine{offer: at, on: anyOffer, kinds: b.trial[:0]}
@@ -243,8 +237,7 @@ func (b *builder) fill(at int, seed int32, t heuristic) machine {
 	return m
 }
 
-// next returns the kind that the machine takes next, or -1. It drops from fits
-// what fits no more.
+// next returns the kind that the machine takes next, or -1. It drops from fits what no longer fits.
 func (b *builder) next(m *machine, o *offer, free [2]uint64, t heuristic) int32 {
 	if int64(len(m.kinds)) >= o.places {
 		return -1
@@ -284,7 +277,7 @@ func (b *builder) next(m *machine, o *offer, free [2]uint64, t heuristic) int32 
 	return best
 }
 
-// decay returns time as a part of longest in 1/1<<16, squared times less one.
+// decay returns time as a part of longest in 1/1<<16, squared times-1 times.
 func decay(time, longest uint64, times int) uint64 {
 	f := time << 16 / longest
 	for range times - 1 {

@@ -6,46 +6,42 @@ import (
 	"slices"
 )
 
-// times multiplies. The conversion keeps compilers from fusing the product with
-// a sum, which some machines round otherwise: so the floats below, which propose
-// machines, are the same everywhere. What is proposed is compared in exact
+// times multiplies. The conversion keeps compilers from fusing the product with a sum, which some machines round
+// differently. So the floats below, which propose machines, are the same everywhere. Proposals are compared in exact
 // bills like any other mix.
 func times(a, b float64) float64 { return float64(a * b) }
 
-// column is a set of pods for one machine, and how many such machines to buy, a
-// part of one included.
+// column is a set of pods for one machine, and the number of such machines to buy, which may be fractional.
 type column struct {
 	offer  int
 	counts []int32 // by kind
-	cost   float64 // about
+	cost   float64 // approximate
 	number float64
-	// ratio is what the pods are worth over cost when the column was found.
+	// ratio is the worth of the pods over cost when the column was found.
 	ratio float64
 }
 
-// relaxation finds how many machines of which sets of pods hold all pods at the
-// least cost if a part of a machine could be bought. It is a linear program with
-// a row for each kind, solved by the simplex method; columns are generated when they
-// improve it (column generation, Gilmore and Gomory 1961). It suits few kinds of many
-// pods each.
+// relaxation finds how many machines with which sets of pods hold all pods at the least cost if fractions of machines
+// could be bought. It is a linear program with a row for each kind, solved by the simplex method; columns are generated
+// when they improve it (column generation, Gilmore and Gomory 1961). It suits few kinds of many pods each.
 type relaxation struct {
 	p *problem
-	// levels are the times that columns are made for, at most maxLevels of them.
+	// levels are the times for which columns are generated, at most maxLevels.
 	levels []uint64
 	basis  []column
-	// inverse is that of the matrix of the basis' counts.
+	// inverse is the inverse of the matrix of the counts in the basis.
 	inverse [][]float64
-	// duals are the dual values: what one more pod of each kind costs.
+	// duals are the dual values: the cost of one more pod of each kind.
 	duals    []float64
 	knapsack *knapsack
-	// offers are those that columns are made for, as long as that is enough.
+	// offers are those for which columns are generated while that is enough.
 	offers []int
 	steps  int
 }
 
 const maxLevels = 8
 
-// minRatio is how much more than its cost a column must be worth.
+// minRatio is the least ratio of a column's worth to its cost.
 const minRatio = 1 + 1e-6
 
 func newRelaxation(p *problem) *relaxation {
@@ -76,7 +72,7 @@ func newRelaxation(p *problem) *relaxation {
 	return r
 }
 
-// initialColumn returns the column of one kind that costs least for each pod.
+// initialColumn returns the column of one kind that costs least per pod.
 func (p *problem) initialColumn(i int) column {
 	k := &p.kinds[i]
 	best := column{counts: make([]int32, len(p.kinds))}
@@ -102,7 +98,7 @@ func (p *problem) initialColumn(i int) column {
 	return best
 }
 
-// solve improves until no column does or the steps are used up.
+// solve iterates until no column improves the solution or the steps are used up.
 func (r *relaxation) solve(steps int) {
 	for entered := true; entered && r.steps < steps; {
 		entered = false
@@ -123,8 +119,8 @@ func (r *relaxation) solve(steps int) {
 	}
 }
 
-// improving returns columns that improve the solution. It looks at all offers when none of those looked at so
-// far has any, in the end closely.
+// improving returns columns that improve the solution. It tries all offers if none of r.offers has one, finally with
+// more steps for each.
 func (r *relaxation) improving() []column {
 	found := r.candidates(r.offers)
 	if len(found) > 0 {
@@ -167,8 +163,7 @@ func (r *relaxation) worth(counts []int32) float64 {
 	return sum
 }
 
-// candidates returns the best column of each of the offers and level that pays, the
-// one that pays most first.
+// candidates returns the best column of each offer and level that improves the solution, the best first.
 func (r *relaxation) candidates(offers []int) []column {
 	var found []column
 	for _, at := range offers {
@@ -186,10 +181,9 @@ func (r *relaxation) candidates(offers []int) []column {
 	return found
 }
 
-// feasibleDuals returns what pods are worth by kind such that no machine full of them is worth
-// more than its price: the dual values, divided by the most that any machine is worth for
-// its price. Where that is not known exactly, a bound of it is taken. No value is below
-// zero, and no kind is timed.
+// feasibleDuals returns the worth of pods by kind such that no full machine is worth more than its price: the dual
+// values, divided by the maximum ratio of a machine's worth to its price. If that ratio is not known exactly, an upper
+// bound is used. No value is negative. It must not be timed.
 func (r *relaxation) feasibleDuals() []float64 {
 	r.setDuals()
 	for i := range r.duals {
@@ -198,7 +192,7 @@ func (r *relaxation) feasibleDuals() []float64 {
 	most := r.mostForPrice()
 	found := make([]float64, len(r.duals))
 	for i := range found {
-		// Less than nothing, of what costs nothing, is no number.
+		// 0/0 is NaN, and a ratio of 0 gives infinity.
 		if w := r.duals[i] / most; w >= 0 && !math.IsInf(w, 0) {
 			found[i] = w
 		}
@@ -206,9 +200,8 @@ func (r *relaxation) feasibleDuals() []float64 {
 	return found
 }
 
-// mostForPrice is what a full machine of any offer is worth for its price at most. It looks
-// ever closer at the offer of which a machine could be worth the most, as long as that is
-// not known exactly and steps are left.
+// mostForPrice returns the maximum ratio of a full machine's worth to its price. It refines the offer with the greatest
+// upper bound until that is exact or the steps are used up.
 func (r *relaxation) mostForPrice() float64 {
 	const closer = 4
 	steps := manyBranches
@@ -216,7 +209,7 @@ func (r *relaxation) mostForPrice() float64 {
 		steps *= 4
 	}
 	type look struct {
-		most      float64 // worth for its price
+		most      float64 // worth per price
 		exact     bool
 		branching int
 	}
@@ -247,7 +240,7 @@ func (r *relaxation) mostForPrice() float64 {
 	}
 }
 
-// enter takes a column into the basis for the one that it drives to zero first.
+// enter adds a column to the basis in place of the one that it drives to zero first.
 func (r *relaxation) enter(c column) bool {
 	const nothing = 1e-9
 	n := len(r.basis)
@@ -285,9 +278,8 @@ func (r *relaxation) enter(c column) bool {
 	return true
 }
 
-// roundDown returns the machines that the columns stand for, parts of machines left
-// out, and how many pods of each kind have none then. Columns of which more than
-// half a machine is left over come once more where all their pods wait.
+// roundDown returns the machines of the columns without fractions, and the number of pods of each kind without a
+// machine then. Columns with a fraction of more than half get one more machine if all its pods are left.
 func (r *relaxation) roundDown() (machines []machine, waiting []int32) {
 	p := r.p
 	for i := range p.kinds {
@@ -299,7 +291,7 @@ func (r *relaxation) roundDown() (machines []machine, waiting []int32) {
 		order[i] = i
 		const nearly = 1e-6
 		number := 0
-		if c.number > 0 && c.number < float64(p.total) { // not what is no number
+		if c.number > 0 && c.number < float64(p.total) { // excludes NaN
 			number = int(c.number + nearly)
 		}
 		rest[i] = c.number - float64(number)
@@ -320,7 +312,7 @@ func (r *relaxation) roundDown() (machines []machine, waiting []int32) {
 	return machines, waiting
 }
 
-// take adds a machine for those of the counted pods that wait.
+// take adds a machine for those of the counted pods that have none.
 func (p *problem) take(machines []machine, counts, waiting []int32) []machine {
 	var kinds []int32
 	for k, n := range counts {

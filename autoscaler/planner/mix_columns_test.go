@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawProblem draws a problem of up to max pods that all fit some flavor, without
-// a limit on machines. It has one pod at least.
+// drawProblem draws a problem of up to max pods that all fit some flavor, without a limit on machines. It has at least
+// one pod.
 func drawProblem(t *rapid.T, most int) *problem {
 	opts := MixOptions{}
 	flavors := append(drawFlavors(t), flavor("holds-all", 12, 12, 9))
@@ -40,8 +40,7 @@ func TestNoMachineIsWorthMoreThanItCosts(t *testing.T) {
 	})
 }
 
-// TestPodsThatFillMachinesAreWorthWhatTheyCost keeps the worth from being too
-// low to be of use.
+// TestPodsThatFillMachinesAreWorthWhatTheyCost guards against a worth that is uselessly low.
 func TestPodsThatFillMachinesAreWorthWhatTheyCost(t *testing.T) {
 	var pods []Pod
 	for i := range 50 {
@@ -107,14 +106,14 @@ func TestTheRelaxationIsTheCheapestInPartsOfMachines(t *testing.T) {
 		name   string
 		cpu    []int64 // of the pods of each kind
 		number []int
-		want   float64 // machines of 10 CPU
+		want   float64 // number of machines of 10 CPU
 	}{
 		{"half a machine for each pod", []int64{5}, []int{7}, 3.5},
 		{"pairs that fill", []int64{6, 4}, []int{10, 10}, 10},
 		{"the rest goes in pairs", []int64{6, 4}, []int{10, 16}, 13},
 		{"nothing goes with these", []int64{6, 7}, []int{10, 10}, 20},
 		{"three kinds fill", []int64{5, 3, 2}, []int{4, 4, 4}, 4},
-		// 3 3 3 holds three, 4 4 two and 3 3 4 fills: 6 and the rest of the 3s in threes.
+		// 3 3 3, 4 4 and 3 3 4 fit; the last fills a machine: 6 of those, and one for the three remaining 3s.
 		{"mixes of both", []int64{4, 3}, []int{6, 15}, 6 + 1},
 	}
 	for _, tc := range tests {
@@ -137,8 +136,8 @@ func TestTheRelaxationIsTheCheapestInPartsOfMachines(t *testing.T) {
 	}
 }
 
-// TestTheRelaxationIsNoDearerThanTheBestMix compares with all mixes of whole
-// machines, among which is the best in parts of machines or a dearer one.
+// TestTheRelaxationIsNoDearerThanTheBestMix compares with all mixes of whole machines. The best mix with fractions of
+// machines costs no more than any of them.
 func TestTheRelaxationIsNoDearerThanTheBestMix(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProblem(t, 8)
@@ -173,7 +172,7 @@ func TestTheRelaxationIsNoDearerThanTheBestMix(t *testing.T) {
 	})
 }
 
-// TestADiveOverfillsNothingAndLosesNoPod, however few steps it has.
+// TestADiveOverfillsNothingAndLosesNoPod whatever the number of steps.
 func TestADiveOverfillsNothingAndLosesNoPod(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProblem(t, 12)
@@ -197,8 +196,8 @@ func TestADiveOverfillsNothingAndLosesNoPod(t *testing.T) {
 	})
 }
 
-// TestADiveWithStepsEnoughPlacesAllPods: of six pods of 4 and three of 3, machines of 10
-// hold two and three, or 3 and 3 and 4.
+// TestADiveWithStepsEnoughPlacesAllPods: of six pods of 4 and three of 3, machines of 10 hold two and three, or 3 and 3
+// and 4.
 func TestADiveWithStepsEnoughPlacesAllPods(t *testing.T) {
 	var pods []Pod
 	for i := range 9 {

@@ -2,8 +2,8 @@ package planner
 
 import "slices"
 
-// part returns the problem of so many pods of each kind, and the kinds that its kinds are.
-// It is for a relaxation alone: prices and worths are those of the whole problem.
+// part returns the problem of the given number of pods of each kind, and the original kinds of its kinds. It is only
+// for a relaxation: prices and worths are those of the whole problem.
 func (p *problem) part(counts []int32) (*problem, []int32) {
 	part, of := *p, []int32(nil)
 	part.kinds, part.total, part.duals = nil, 0, nil
@@ -18,11 +18,10 @@ func (p *problem) part(counts []int32) (*problem, []int32) {
 	return &part, of
 }
 
-// dive makes machines for so many pods of each kind: the whole machines of the relaxation, or
-// the one that comes nearest to a whole one if there is none; and so on with a relaxation of
-// the pods that are left, whose machines hold no more of a kind than there still are (Wäscher
-// and Gau 1996 compare such ways to round). It goes on for so many steps, and returns those
-// that it took; pods that wait then have no machine.
+// dive makes machines for the given number of pods of each kind: the whole machines of the relaxation, or the one
+// closest to a whole one if there is none. It repeats that with a relaxation of the pods that are left, whose machines
+// hold no more pods of a kind than are left (Wäscher and Gau 1996 compare such ways of rounding). It stops after about
+// the given number of steps, and returns those taken; some pods may then have no machine.
 func (p *problem) dive(waiting []int32, steps int) (machines []machine, left []int32, taken int) {
 	left = slices.Clone(waiting)
 	for taken < steps {
@@ -44,8 +43,8 @@ func (p *problem) dive(waiting []int32, steps int) (machines []machine, left []i
 	return machines, left, taken
 }
 
-// wholeMachines returns the pods of the machines that the columns stand for, parts of machines
-// left out; or of one of the column of which there is most if there are none.
+// wholeMachines returns the pods of the columns' machines, without fractions of machines. If there are no whole ones,
+// it returns one machine of the column with the greatest number.
 func (r *relaxation) wholeMachines() [][]int32 {
 	const nearly = 1e-6
 	var whole [][]int32
@@ -54,7 +53,7 @@ func (r *relaxation) wholeMachines() [][]int32 {
 		if c.number > r.basis[most].number {
 			most = i
 		}
-		if c.number < float64(r.p.total)+1 { // not what is no number
+		if c.number < float64(r.p.total)+1 { // excludes NaN
 			for range int(c.number + nearly) {
 				whole = append(whole, c.counts)
 			}

@@ -5,12 +5,11 @@ import (
 	"math/bits"
 )
 
-// exactPods is up to how many pods the best mix is found by trying all.
+// exactPods is the number of pods up to which the best mix is found by exhaustive search.
 const exactPods = 12
 
-// exact returns the best mix of at most exactPods pods on any number of machines
-// up to most, by dynamic programming over the sets of pods. Cost: O(3ⁿ) for n pods,
-// and n times that where the best mix of all has more machines than that.
+// exact returns the best mix of at most exactPods pods on at most most machines, by dynamic programming over the sets
+// of pods. Cost: O(3ⁿ) for n pods, times most if the best mix for all pods has more machines than that.
 func (p *problem) exact(most int) mix {
 	e := newExhaustive(p)
 	all := len(e.alone) - 1
@@ -28,10 +27,9 @@ func (p *problem) exact(most int) mix {
 	return e.mix(layers, e.fullest(layers[most]))
 }
 
-// exactRooms returns by room which kinds go there so that machines for the others are
-// the best, with as few pods left out as can be: a cover of any set of pods takes some
-// of them into the next room. Of equal ones that with the most pods in rooms counts.
-// Cost: O(3ⁿ) for n pods and each room.
+// exactRooms returns, by room, the kinds that go there, so that machines for the others are the best, with as few pods
+// left out as possible: a cover of any set of pods takes some of them into the next room. On a tie, more pods in rooms
+// win. Cost: O(3ⁿ) for n pods and each room.
 func (p *problem) exactRooms() [][]int32 {
 	e := newExhaustive(p)
 	covers := e.solve(nil)
@@ -71,7 +69,7 @@ func (e *exhaustive) fitsRoom(set, room int) bool {
 type exhaustive struct {
 	p    *problem
 	pods []int32
-	// alone is the cheapest machine for each set of pods, if fits says there is one.
+	// alone is the cheapest machine for each set of pods; fits reports whether there is one.
 	alone []machine
 	fits  []bool
 }
@@ -91,13 +89,13 @@ func newExhaustive(p *problem) *exhaustive {
 	return e
 }
 
-// cover is the cheapest way to buy machines for a set of pods.
+// cover is the cheapest purchase of machines for a set of pods.
 type cover struct {
-	none     bool // there is no way
+	none     bool // the set has no cover
 	bill     bill
 	machines int
-	first    int // pods of one of the machines
-	inRooms  int // how many pods have none
+	first    int // the pods of one of the machines
+	inRooms  int // the number of pods in rooms
 }
 
 func (e *exhaustive) kinds(set int) []int32 {
@@ -108,8 +106,7 @@ func (e *exhaustive) kinds(set int) []int32 {
 	return kinds
 }
 
-// solve returns the cover of every set by one machine more than fewer has, or by
-// any number if fewer is nil.
+// solve returns the cover of every set by one machine more than in fewer, or by any number of machines if fewer is nil.
 func (e *exhaustive) solve(fewer []cover) []cover {
 	covers := make([]cover, len(e.alone))
 	if fewer == nil {
@@ -118,7 +115,7 @@ func (e *exhaustive) solve(fewer []cover) []cover {
 	for set := 1; set < len(covers); set++ {
 		best := cover{none: true}
 		lowest := set & -set
-		// The machine with the first pod takes any of the others too.
+		// The machine with the first pod takes any of the other pods too.
 		for rest := set ^ lowest; ; rest = (rest - 1) & (set ^ lowest) {
 			if other := &fewer[set^lowest^rest]; e.fits[lowest|rest] && !other.none {
 				c := cover{bill: other.bill.plus(e.p.bill(&e.alone[lowest|rest])), machines: other.machines + 1, first: lowest | rest}
@@ -140,8 +137,7 @@ func (c cover) compare(other cover) int {
 		cmp.Compare(other.inRooms, c.inRooms))
 }
 
-// fullest returns the set with the most pods that has a cover, and of these that
-// with the cheapest.
+// fullest returns the set with the most pods that has a cover, and of these the one with the cheapest.
 func (e *exhaustive) fullest(covers []cover) int {
 	best := 0
 	for set := range covers {
@@ -153,8 +149,7 @@ func (e *exhaustive) fullest(covers []cover) int {
 	return best
 }
 
-// mix returns the machines of the cover of a set in the last layer, each layer
-// but a single one being about one machine more.
+// mix returns the machines of the cover of a set in the last layer. If there are several layers, each adds one machine.
 func (e *exhaustive) mix(layers [][]cover, set int) mix {
 	m := mix{waiting: make([]int32, len(e.p.kinds))}
 	for at, k := range e.pods {

@@ -5,44 +5,44 @@ import (
 	"slices"
 )
 
-// knapsack finds pods for one machine that are worth the most together, by branch and
-// bound: see mix_knapsack_branch.go. It takes no more than so many steps, so the answer need
-// not be the best; it then knows what the best is worth at most.
+// knapsack finds the pods for one machine that are worth the most together, by branch and bound: see
+// mix_knapsack_branch.go. The number of steps is limited, so the result may not be optimal; most is then an upper bound
+// of the optimum.
 type knapsack struct {
 	items []knapsackItem
 	has   amounts
-	// whole is has, of which items take parts.
+	// whole is has as floating-point numbers, at least 1.
 	whole   [linear]float64
 	relaxed fractional
 	counts  []int32
-	// best and bestValue are the best counts so far.
+	// best and bestValue are the best counts so far, and their value.
 	best      []int32
 	bestValue float64
-	// unexplored is what pods are worth at most in branches that were not looked at.
+	// unexplored is an upper bound of the worth of pods in unexplored branches.
 	unexplored float64
-	// steps counts the work of all calls; each stops after so many more as branching says.
+	// steps counts the work of all calls; branching limits the steps of each call.
 	steps, branching int
 }
 
-// knapsackItem is a kind in a knapsack.
+// knapsackItem is a kind of pod in a knapsack.
 type knapsackItem struct {
 	kind  int
-	takes amounts // places is how many pods there are
+	takes amounts // places is the number of pods
 	value float64
-	// part is the part of the machine that a pod takes, by CPU, memory and places.
+	// part is the part of the machine that a pod takes, by CPU, memory and slots.
 	part    [linear]float64
 	density float64
 }
 
-// amounts is an amount of what a machine has.
+// amounts are resources of a machine.
 type amounts struct{ cpu, memory, places int64 }
 
-// less returns what is left of an amount without so many pods.
+// less returns what is left without the given number of pods.
 func (a amounts) less(it *knapsackItem, pods int64) amounts {
 	return amounts{a.cpu - pods*it.takes.cpu, a.memory - pods*it.takes.memory, a.places - pods}
 }
 
-// fit is how many pods fit into an amount, up to most.
+// fit returns how many pods fit into the amounts, up to most.
 func (a amounts) fit(it *knapsackItem, most int64) int64 {
 	most = min(most, a.places)
 	if it.takes.cpu > 0 {
@@ -54,18 +54,17 @@ func (a amounts) fit(it *knapsackItem, most int64) int64 {
 	return most
 }
 
-// valid reports whether nothing is below zero.
+// valid reports whether no amount is negative.
 func (a amounts) valid() bool { return a.cpu >= 0 && a.memory >= 0 && a.places >= 0 }
 
 const (
-	// fewBranches are steps enough for most machines, manyBranches for nearly all.
+	// fewBranches is enough steps for most machines, manyBranches for nearly all.
 	fewBranches, manyBranches = 20_000, 500_000
-	// more is by how much the best must be exceeded to be worth looking for.
+	// more is the least factor by which a result must exceed the best one to matter.
 	more = 1 + 1e-9
 )
 
-// fill returns the most valuable counts of kinds for an offer, none with a time
-// above level, and their value.
+// fill returns the most valuable counts of kinds for an offer, of kinds with times up to level, and their value.
 func (b *knapsack) fill(p *problem, at int, level uint64, values []float64) ([]int32, float64) {
 	o := &p.offers[at]
 	b.has = amounts{o.Size.MilliCPU, o.Size.MemoryBytes, o.places}
@@ -92,10 +91,10 @@ func (b *knapsack) fill(p *problem, at int, level uint64, values []float64) ([]i
 	return counts, b.bestValue
 }
 
-// most returns what the last offer filled can be worth at most.
+// most returns an upper bound of the worth of the last offer filled.
 func (b *knapsack) most() float64 { return max(b.bestValue, b.unexplored) * more }
 
-// order sorts the items by value for what they cost at the prices of the relaxation.
+// order sorts the items by value per cost at the prices of the relaxation.
 func (b *knapsack) order() {
 	const least = 1e-12
 	b.relaxed.reset(b.items, [linear]float64{1, 1, 1})
@@ -111,7 +110,7 @@ func (b *knapsack) order() {
 	b.steps += b.relaxed.steps + 8*len(b.items)
 }
 
-// costs returns what a pod takes at such prices of the whole machine.
+// costs returns the cost of a pod at the given prices of the whole machine.
 func (it *knapsackItem) costs(prices [linear]float64) float64 {
 	return times(prices[byCPU], it.part[byCPU]) + times(prices[byMemory], it.part[byMemory]) + times(prices[byPlace], it.part[byPlace])
 }

@@ -7,20 +7,19 @@ import (
 	"supercargo.dev/supercargo/internal/heap"
 )
 
-// branch is a part of all ways to fill a machine: those with no fewer and no more pods of each
-// item than that.
+// branch is a subset of the ways to fill a machine: those whose number of pods of each item is between low and high.
 type branch struct {
 	low, high []int32
-	// bound is what pods are worth at most in this part.
+	// bound is an upper bound of the worth of pods in this branch.
 	bound float64
-	// split is the item of which the relaxation takes most nearly half a pod more than at.
+	// split is the item whose amount in the relaxation is closest to half a pod above at.
 	split int
 	at    int32
 }
 
-// search solves the relaxation of the whole machine, and parts those branches in two for which
-// that takes a part of a pod (Land and Doig 1960). The branch with the greatest bound comes
-// first, so that what a search cut short leaves unexplored is bounded as closely as can be.
+// search solves the relaxation of the whole machine, and splits branches whose relaxation takes a fraction of a pod
+// (Land and Doig 1960). The branch with the greatest bound comes first, so that the bound of the unexplored branches is
+// as tight as possible if the search is cut short.
 func (b *knapsack) search() {
 	limit := b.steps + max(b.branching, fewBranches)
 	open := heap.New(func(a, b *branch) bool { return a.bound > b.bound }, nil)
@@ -51,8 +50,8 @@ func (b *knapsack) search() {
 	}
 }
 
-// explore solves the relaxation of a branch. It takes what that says without parts of pods
-// if that is the best so far, and reports whether there may be better in it.
+// explore solves the relaxation of a branch. If its result, rounded down to whole pods, is the best so far, explore
+// keeps it. It reports whether the branch may contain a better one.
 func (b *knapsack) explore(n *branch) bool {
 	free, value := b.has, 0.0
 	for i, low := range n.low {
@@ -75,8 +74,8 @@ func (b *knapsack) explore(n *branch) bool {
 	return n.split >= 0 && n.bound > times(b.bestValue, more)
 }
 
-// split notes where a branch is to be parted, below zero if nowhere, and takes down in counts
-// how many pods of each item its relaxation has, parts of pods left out.
+// split sets where to split a branch, -1 for nowhere, and sets counts to the number of whole pods of each item in its
+// relaxation.
 func (b *knapsack) split(n *branch) {
 	const nearly = 1e-9
 	n.split = -1
@@ -91,7 +90,7 @@ func (b *knapsack) split(n *branch) {
 	}
 }
 
-// complete adds as many pods to the counts as fit, and takes that if it is the best.
+// complete adds as many pods to the counts as fit, and keeps the result if it is the best.
 func (b *knapsack) complete() {
 	free, value := b.has, 0.0
 	for i, n := range b.counts {

@@ -2,26 +2,25 @@ package planner
 
 import "math"
 
-// fractional is a basis of the knapsack with parts of pods, for the simplex method for variables
-// with bounds: a row for each of CPU, memory and places, and no more of an item than there are
-// pods. Its columns are the items, and then the slack of each row.
+// fractional is a basis of the knapsack that allows fractions of pods, for the simplex method for bounded variables: a
+// row for each of CPU, memory and slots, and the number of pods as the upper bound of an item. Its columns are the
+// items, followed by the slack of each row.
 type fractional struct {
 	items []knapsackItem
-	// upper is by item how many of it there are at most.
+	// upper is the upper bound of each item.
 	upper   []float64
 	basis   [linear]int
 	inverse [linear][linear]float64
 	amounts [linear]float64 // of what is in the basis
-	// full says which columns outside the basis are at their upper bound, in says which
-	// are in the basis.
+	// full reports which columns outside the basis are at their upper bound, in which are in the basis.
 	full, in []bool
 	steps    int
 }
 
-// columnSteps is how many steps it is to look at a column.
+// columnSteps is the number of steps for visiting a column.
 const columnSteps = 4
 
-// reset starts over with these items, and that much room in each row.
+// reset starts over with these items, and the given room in each row.
 func (s *fractional) reset(items []knapsackItem, room [linear]float64) {
 	n := len(items)
 	s.items, s.steps = items, 0
@@ -37,8 +36,7 @@ func (s *fractional) reset(items []knapsackItem, room [linear]float64) {
 	}
 }
 
-// solve goes on until nothing gains anything. Any basis gives a bound, so that it may stop
-// early.
+// solve iterates until no column gains anything. Any basis gives a bound, so it may stop early.
 func (s *fractional) solve() {
 	for range 8 + 2*len(s.items) {
 		at, gain := s.entering()
@@ -48,8 +46,8 @@ func (s *fractional) solve() {
 	}
 }
 
-// worthAtMost is what pods are worth at most in so much room, by the prices of the rows: any that
-// are not below zero give a bound.
+// worthAtMost returns an upper bound of the worth of pods in the given room, by the prices of the rows: any
+// non-negative prices give a bound.
 func (s *fractional) worthAtMost(room [linear]float64) float64 {
 	prices, bound := s.prices(), 0.0
 	for r := range prices {
@@ -62,7 +60,7 @@ func (s *fractional) worthAtMost(room [linear]float64) float64 {
 	return bound
 }
 
-// amount is how many pods of an item the solution takes.
+// amount returns how many pods of an item the solution takes.
 func (s *fractional) amount(at int) float64 {
 	if s.full[at] {
 		return s.upper[at]
@@ -106,8 +104,8 @@ func (s *fractional) prices() (found [linear]float64) {
 	return found
 }
 
-// entering returns the column that gains the most, and what one of it gains: less than
-// zero for one that there should be less of, and zero if none gains anything.
+// entering returns the column that gains the most, and the gain of one unit of it: negative if the column should
+// decrease, and zero if none gains anything.
 func (s *fractional) entering() (at int, gain float64) {
 	const nothing = 1e-9
 	prices := s.prices()
@@ -127,8 +125,8 @@ func (s *fractional) entering() (at int, gain float64) {
 	return at, gain
 }
 
-// enter changes how much there is of a column, up or down, until it or one of the basis
-// is at a bound. It reports false if nothing bounds it, which rounding alone can do.
+// enter increases or decreases a column until it or one of the basis is at a bound. It returns false if nothing bounds
+// it, which only rounding can cause.
 func (s *fractional) enter(at int, up bool) bool {
 	c := s.column(at)
 	var change [linear]float64 // of the basis, for one more of the column
@@ -174,7 +172,7 @@ func (s *fractional) enter(at int, up bool) bool {
 	return true
 }
 
-// pivot changes the inverse for a column in the place of another.
+// pivot updates the inverse for a column that replaces another.
 func (s *fractional) pivot(leave int, c [linear]float64) {
 	var direction [linear]float64
 	for i := range linear {

@@ -9,8 +9,7 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// bill is an amount of money: micro-dollars per hour times nanoseconds. It has 128
-// bits and stops at the greatest.
+// bill is an amount of money: micro-dollars per hour times nanoseconds. It has 128 bits and saturates.
 type bill struct{ high, low uint64 }
 
 func newBill(price, paid uint64) bill {
@@ -31,35 +30,32 @@ func (b bill) compare(other bill) int {
 	return cmp.Or(cmp.Compare(b.high, other.high), cmp.Compare(b.low, other.low))
 }
 
-// kind are pods that can take each other's place: of one size and clique, that the same
-// offers admit, with which a machine is paid for equally long.
+// kind is a set of interchangeable pods: of one size and clique, admitted by the same offers, and with the same billed
+// time.
 type kind struct {
 	size   packing.Size
-	on     int32 // the set of offers that admit it, whatever its size
+	on     int32 // the set of offers that admit it, regardless of its size
 	paid   uint64
-	clique int32 // of which no machine holds two; noClique if it may hold several
-	quota  int32 // that it counts to, or noQuota
-	// pricedOn is the set of offers that admit it whatever domain it is assigned to.
+	clique int32 // no machine holds two pods of it; noClique if there is no such limit
+	quota  int32 // the quota that it counts to, or noQuota
+	// pricedOn is the set of offers that admit it in any domain.
 	pricedOn int32
-	// inCliques is by measure of cliques which part of a machine a pod takes, in
-	// 1/wholeClique.
+	// inCliques is, by measure of cliques, the part of a machine that a pod takes, in 1/wholeClique.
 	inCliques [cliqueMeasures]uint64
 	pods      []string // in the order they are served
 	scaled
 }
 
-// scaled are the numbers of a kind that steer the search, rounded down so that
-// they fit into words. Bills are never made of them.
+// scaled are the numbers of a kind that guide the search, rounded down to fit into words. Bills are never computed from
+// them.
 type scaled struct {
-	// cpu and memory are parts of the greatest that an offer has, in 1/1<<unitBits.
+	// cpu and memory are parts of the maximum over all offers, in 1/1<<unitBits.
 	cpu, memory uint64
-	// time is how long a machine is paid for with it, as a part of the longest, in
-	// 1/1<<timeBits; 1 at least.
+	// time is the billed time of a machine with it, as a part of the longest, in 1/1<<timeBits; at least 1.
 	time uint64
-	// worth times time is no more than the pod costs in any mix, on the scale of
-	// offer.scaledPrice.
+	// worth times time is at most the cost of the pod in any mix, on the scale of offer.scaledPrice.
 	worth uint64
-	// basic is the same by the basic pricing.
+	// basic is worth by the basic pricing.
 	basic uint64
 }
 
@@ -69,21 +65,21 @@ const (
 	priceBits = 30
 )
 
-// offer is a flavor that no cheaper or equal one makes superfluous.
+// offer is a flavor that no cheaper or equal one dominates.
 type offer struct {
 	Flavor
-	flavor int   // its place among the flavors
-	places int64 // no more than there are pods
+	flavor int   // its index among the flavors
+	places int64 // at most the number of pods
 	price  uint64
 	// cpu, memory and slots are Size and places in the units of scaled, rounded up.
 	cpu, memory, slots uint64
-	// scaledPrice is price as a part of the highest, in 1/1<<priceBits; 1 at least.
+	// scaledPrice is price as a part of the maximum, in 1/1<<priceBits; at least 1.
 	scaledPrice uint64
 }
 
 func (o *offer) has(used packing.Size, pods int64) bool { return used.Fits(o.Size) && pods <= o.places }
 
-// atLeast is scaledPrice where it is no more than the price: not where it was raised to 1.
+// atLeast returns scaledPrice if it does not exceed the price, and 0 if it was raised to 1.
 func (o *offer) atLeast() uint64 {
 	if o.scaledPrice == 1 {
 		return 0
@@ -91,46 +87,45 @@ func (o *offer) atLeast() uint64 {
 	return o.scaledPrice
 }
 
-// problem is what a mix is sought for.
+// problem is the problem that a mix solves.
 type problem struct {
 	*sets
-	kinds  []kind  // longest paid first, then most worth
+	kinds  []kind  // longest billed first, then most worth
 	offers []offer // by price, then name
 	total  int     // pods
-	all    []int   // places of all offers
-	// twins are by offer the cheapest one that is the same but for its domain; nil if no pod is
-	// assigned to a domain.
+	all    []int   // indices of all offers
+	// twins are, by offer, the cheapest one that differs only in its domain; nil if no pod is assigned to a domain.
 	twins []int
 	rooms []*room // after the offers in sets
-	// quotas are those that a bound heeds, nil for a plan; domainKeys are their topology keys:
-	// offers of different domains do not replace each other.
+	// quotas are those of a bound, nil for a plan; domainKeys are their topology keys: offers of different domains do
+	// not dominate each other.
 	quotas     *quotas
 	domainKeys []string
-	// cliques is how many cliques there are, cliqueMeasures how many of the measures of cliques any pod takes something by.
+	// cliques is the number of cliques, cliqueMeasures that of the measures of cliques in use.
 	cliques, cliqueMeasures int
-	// duals are what pods are worth by the relaxation, in micro-dollars per hour, if
-	// it was solved; optimal says that no mix is cheaper than the one found.
+	// duals are the worths of pods by the relaxation, in micro-dollars per hour, if it was solved; optimal reports that
+	// no mix is cheaper than the one found.
 	duals   []float64
 	optimal bool
-	// pricing is that of all pods, an extended one if they are many; basic is the basic one.
+	// pricing is that of all pods, an extended one if there are many; basic is the basic one.
 	pricing, basic pricing
 }
 
-// holds reports whether one machine of an offer has room for pods that ask for so
-// much together, and admits them; on is the set of offers that admit them all.
+// holds reports whether one machine of an offer has room for pods that use the given amounts in total, and admits them;
+// on is the set of offers that admit them all.
 func (p *problem) holds(at int, used packing.Size, on int32, pods int64) bool {
 	return p.offers[at].has(used, pods) && p.has(on, at)
 }
 
-// newProblem takes pods that each fit some flavor, or one of the rooms, in the order
-// they are served.
+// newProblem returns the problem of pods that each fit some flavor, or one of the rooms, in the order in which they are
+// served.
 func newProblem(pods []Pod, flavors []Flavor, rooms []*room, opts MixOptions) *problem {
 	return newProblemInDomains(pods, flavors, rooms, opts, nil)
 }
 
-// newProblemInDomains takes pods of which some are assigned to domains by their exceptions:
-// assigned says which exceptions they have without. Such pods are priced as if they could be
-// anywhere, since they are about evenly divided, which makes the program much smaller.
+// newProblemInDomains is newProblem for pods of which some are assigned to domains by their exceptions; assigned maps
+// those to their original exceptions. Such pods are priced as if they could be in any domain: they are about evenly
+// divided, and the program becomes much smaller.
 func newProblemInDomains(pods []Pod, flavors []Flavor, rooms []*room, opts MixOptions, assigned map[*Exceptions]*Exceptions) *problem {
 	p := &problem{total: len(pods), rooms: rooms}
 	p.setUp(pods, flavors, opts, assigned)
@@ -138,15 +133,14 @@ func newProblemInDomains(pods []Pod, flavors []Flavor, rooms []*room, opts MixOp
 	return p
 }
 
-// newUnpriced returns the problem of pods that heed quotas, for a bound, without numbers that
-// depend on prices.
+// newUnpriced returns the problem of pods with quotas, for a bound, without the numbers that depend on prices.
 func newUnpriced(pods []Pod, flavors []Flavor, nodes []ExistingNode, opts MixOptions) *problem {
 	p := &problem{total: len(pods), rooms: roomsOn(nodes), quotas: newQuotas(pods, nodes)}
 	p.setUp(pods, flavors, opts, nil)
 	return p
 }
 
-// setUp finds the offers and kinds.
+// setUp sets the offers and kinds.
 func (p *problem) setUp(pods []Pod, flavors []Flavor, opts MixOptions, assigned map[*Exceptions]*Exceptions) {
 	rooms := p.rooms
 	admission := newAdmission(pods)
@@ -170,8 +164,7 @@ func (p *problem) setUp(pods []Pod, flavors []Flavor, opts MixOptions, assigned 
 	}
 }
 
-// borrow takes the pricing of another problem of about the same pods, and reports whether that
-// has all offers.
+// borrow takes the pricing of another problem of about the same pods, and reports whether that problem has all offers.
 func (p *problem) borrow(from *problem) bool {
 	at := map[int]int{}
 	for i := range from.offers {
@@ -191,8 +184,7 @@ func (p *problem) borrow(from *problem) bool {
 	return true
 }
 
-// findTwins finds the offers that are the same but for their domain, and its price: their
-// prices have the same parts.
+// findTwins finds the offers that differ only in their domain and its price: their prices have the same parts.
 func (p *problem) findTwins() {
 	type shape struct {
 		size     packing.Size
@@ -217,12 +209,11 @@ func (p *problem) findTwins() {
 	}
 }
 
-// twin reports whether an offer is the same as one before it but for its domain.
+// twin reports whether an offer differs from an earlier one only in its domain.
 func (p *problem) twin(at int) bool { return p.twins != nil && p.twins[at] != at }
 
-// addOffers leaves out what a cheaper or equal offer makes superfluous: one at least
-// as large that admits the same pods.
-// It returns which classes each offer admits.
+// addOffers adds the flavors that no cheaper or equal offer dominates: one at least as large that admits the same pods.
+// It returns the classes that each offer admits.
 func (p *problem) addOffers(flavors []Flavor, a *admission) []string {
 	var columns, domains []string
 	if p.quotas != nil {
@@ -245,7 +236,7 @@ func (p *problem) addOffers(flavors []Flavor, a *admission) []string {
 	return columns
 }
 
-// placesByPrice returns the places of the flavors by price, then name.
+// placesByPrice returns the indices of the flavors by price, then name.
 func placesByPrice(flavors []Flavor) []int {
 	places := make([]int, len(flavors))
 	for i := range places {
@@ -289,7 +280,7 @@ func (p *problem) addKinds(pods []Pod, a *admission, opts MixOptions) {
 	}
 }
 
-// scale works out the rounded numbers, and the order of the kinds.
+// scale computes the scaled numbers, and orders the kinds.
 func (p *problem) scale() {
 	var most packing.Size
 	var dearest, longest uint64

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// mix is an answer to a problem: machines, and the pods that have none.
+// mix is a solution of a problem: machines, and the pods without one.
 type mix struct {
 	machines []machine
-	// waiting is how many pods of each kind have no machine, missing their sum.
+	// waiting is the number of pods of each kind without a machine, missing their sum.
 	waiting []int32
 	missing int
 }
@@ -33,8 +33,8 @@ func (p *problem) rank(m *mix) rank {
 	return r
 }
 
-// pickedMachines and pickedPods limit how much is destroyed at once: this many
-// machines, and no further one once so many pods are reached.
+// pickedMachines and pickedPods limit how much is destroyed at once: at most this many machines, and none after this
+// many pods.
 const pickedMachines, pickedPods = 6, 160
 
 // searcher improves mixes by large neighbourhood search (destroy and repair). It removes a few
@@ -42,8 +42,8 @@ const pickedMachines, pickedPods = 6, 160
 type searcher struct {
 	*builder
 	most   int   // machines
-	timed  bool  // machines are not all paid for equally long
-	picked []int // places of the machines destroyed
+	timed  bool  // machines have different billed times
+	picked []int // indices of the destroyed machines
 	kinds  []int32
 	shown  []int32
 	made   []machine
@@ -54,7 +54,7 @@ func newSearcher(p *problem, most int) *searcher {
 	return &searcher{builder: newBuilder(p), most: most, timed: p.timed()}
 }
 
-// improve changes a mix into a better one, or one as good, for so many steps.
+// improve changes a mix into a better or equal one, in about the given number of steps.
 func (s *searcher) improve(m *mix, steps int) {
 	for end := s.steps + steps; s.steps < end && len(m.machines) > 0; {
 		s.step(m)
@@ -75,7 +75,7 @@ func (s *searcher) step(m *mix) {
 		}
 	}
 	if was.missing = s.releaseWaiting(m); was.missing > 0 {
-		limit = math.MaxUint64 // to place them may cost more
+		limit = math.MaxUint64 // placing them may cost more
 	}
 	slices.Sort(s.kinds)
 	made, whole := s.build(s.offered(was.missing > 0), s.randomHeuristic(was.missing > 0), limit, s.most-len(m.machines)+len(s.picked), s.made[:0])
@@ -95,7 +95,7 @@ func (s *searcher) step(m *mix) {
 	}
 }
 
-// release makes pods of a kind wait.
+// release adds pods of a kind to those to pack.
 func (s *searcher) release(k, pods int32) {
 	if s.left[k] == 0 {
 		s.kinds = append(s.kinds, k)
@@ -103,8 +103,8 @@ func (s *searcher) release(k, pods int32) {
 	s.left[k] += pods
 }
 
-// releaseWaiting adds the waiting pods of the kinds released, and of a few more
-// kinds, and returns how many they are.
+// releaseWaiting adds the pods without a machine of the released kinds, and of a few more kinds, and returns their
+// number.
 func (s *searcher) releaseWaiting(m *mix) int {
 	if m.missing == 0 {
 		return 0
@@ -133,8 +133,7 @@ func (s *searcher) releaseWaiting(m *mix) int {
 	return sum
 }
 
-// offered returns the kinds to pack: all released, or all but a few if pods may
-// be left out.
+// offered returns the kinds to pack: all released ones, or all but a few if pods may be left out.
 func (s *searcher) offered(missing bool) []int32 {
 	s.shown = append(s.shown[:0], s.kinds...)
 	for hidden := s.intN(4); missing && hidden > 0 && len(s.shown) > 1; hidden-- {
@@ -144,7 +143,7 @@ func (s *searcher) offered(missing bool) []int32 {
 	return s.shown
 }
 
-// swap puts the machines made in place of those picked.
+// swap replaces the picked machines by the made ones.
 func (s *searcher) swap(m *mix, missing int) {
 	slices.Sort(s.picked)
 	for _, i := range slices.Backward(s.picked) {
@@ -164,8 +163,7 @@ func (s *searcher) swap(m *mix, missing int) {
 	}
 }
 
-// pick draws machines to destroy: one that wastes much, and others, mostly
-// of like time.
+// pick draws machines to destroy: a wasteful one, and others, mostly of similar time.
 func (s *searcher) pick(m *mix) {
 	ms := m.machines
 	s.kinds, s.picked = s.kinds[:0], s.picked[:0]
@@ -194,7 +192,7 @@ func (s *searcher) pick(m *mix) {
 
 func gap(a, b uint64) uint64 { return max(a, b) - min(a, b) }
 
-// waste is what a machine costs beyond what its pods must, about.
+// waste returns approximately what a machine costs beyond the worth of its pods.
 func (s *searcher) waste(m *machine) uint64 { return s.p.scaledBill(m) - m.worth }
 
 // randomHeuristic draws a heuristic.

@@ -12,17 +12,17 @@ import (
 type solver struct {
 	*problem
 	budget *budget
-	// pods and flavors are for Greedy; no pods if it is not to be asked.
+	// pods and flavors are for Greedy; without pods, Greedy is not tried.
 	pods    []Pod
 	flavors []Flavor
 	best    mix
 	found   bool
 	stop    func() bool
-	// steps are those taken, effort those that may be.
+	// steps is the number of steps taken, effort the maximum.
 	steps, effort int
 }
 
-// solve returns the best mix it finds. Stop ends the search once there is one.
+// solve returns the best mix that it finds. stop ends the search once there is one.
 func (p *problem) solve(b *budget, pods []Pod, flavors []Flavor, effort int, stop func() bool) mix {
 	if p.total <= exactPods {
 		most := math.MaxInt
@@ -55,15 +55,15 @@ func (s *solver) consider(m mix) {
 
 func never() bool { return false }
 
-// constructed considers the mix that a strategy makes. The first one is not stopped.
+// constructed considers the mix that a strategy makes. The first one cannot be stopped.
 func (s *solver) constructed(m strategy, counts []int32, at pricing) {
 	if made, ok := s.construct(m, counts, at, s.budget.clone()); ok {
 		s.consider(made)
 	}
 }
 
-// constructedByTime considers the mix that a strategy makes of pods that are paid for
-// about equally long, up to twice, each apart from others.
+// constructedByTime considers the mix that a strategy makes if pods are packed separately by billed time, in groups
+// within a factor of two.
 func (s *solver) constructedByTime(m strategy) {
 	budget, all := s.budget.clone(), s.counts()
 	whole := mix{waiting: make([]int32, len(s.kinds))}
@@ -86,7 +86,7 @@ func (s *solver) constructedByTime(m strategy) {
 	s.consider(whole)
 }
 
-// construct returns the mix that a strategy makes, unless it is stopped.
+// construct returns the mix that a strategy makes, and false if it was stopped.
 func (s *solver) construct(m strategy, counts []int32, at pricing, left *budget) (mix, bool) {
 	b := &buyer{packer: packer{p: s.problem}, strategy: m, budget: left}
 	stop := s.stop
@@ -102,13 +102,13 @@ func (s *solver) construct(m strategy, counts []int32, at pricing, left *budget)
 	return made, whole
 }
 
-// done reports whether no more should be tried than so much of the effort.
+// done reports whether the given percentage of the effort is used up.
 func (s *solver) done(part int) bool { return s.found && (s.steps >= s.effort*part/100 || s.stop()) }
 
-// timed reports whether machines are not all paid for equally long.
+// timed reports whether machines have different billed times.
 func (p *problem) timed() bool { return p.kinds[0].paid > p.kinds[len(p.kinds)-1].paid }
 
-// unlimited looks for the best mix of any machines.
+// unlimited searches for the best mix of any machines.
 func (s *solver) unlimited() {
 	part := 50
 	if s.total >= manyPods {
@@ -139,10 +139,9 @@ func (s *solver) greedyBoth() {
 	}
 }
 
-// greedy considers the mix that [Greedy] buys. It abandons it as soon as it is going to
-// cost more than the best: the machines bought, and what the other pods are worth,
-// which no machines that hold them cost less than. That is soon, unless the two
-// are close.
+// greedy considers the mix that [Greedy] buys. It stops as soon as that mix will cost more than the best one, by the
+// machines bought plus the worth of the other pods, which is a lower bound of their machines. It stops early unless the
+// two are close.
 func (s *solver) greedy(order Order) {
 	if len(s.pods) == 0 || !s.budget.machinesOnly() {
 		return
@@ -175,8 +174,8 @@ func (s *solver) greedy(order Order) {
 	}
 }
 
-// unlike leaves out flavors of the same shape as a cheaper one, or an equal one whose
-// name comes first: [Greedy] never buys them.
+// unlike removes flavors of the same shape as a cheaper one, or as an equal one whose name comes first: [Greedy] never
+// buys them.
 func unlike(flavors []Flavor) []Flavor {
 	type shape struct {
 		size    packing.Size
@@ -205,7 +204,7 @@ func (p *problem) kindsByName() map[string]int32 {
 	return kindOf
 }
 
-// polish improves on the best mix by local search.
+// polish improves the best mix by local search.
 func (s *solver) polish() {
 	search := newSearcher(s.problem, s.budget.most())
 	if s.timed() {
@@ -227,7 +226,7 @@ func (s *solver) polish() {
 	if s.total >= manyPods && !s.timed() && !s.budget.tight {
 		s.rebuild(s.effort*7/10 - s.steps)
 	}
-	// Of many pods nearly all machines are full, and what chance picks seldom better.
+	// With many pods, nearly all machines are full, and random choices rarely improve the mix.
 	const many = 2000
 	effort := max(s.effort/4, s.effort-s.steps)
 	if !s.timed() && !s.budget.tight {
@@ -238,9 +237,8 @@ func (s *solver) polish() {
 	}
 }
 
-// limited looks for a mix within the budget: the fewest pods left out, then the lowest
-// price. It chooses machines by their price and by how much of the budget they take,
-// and pods by their worth and one like the other.
+// limited searches for a mix within the budget: the fewest pods left out, then the lowest price. It chooses machines by
+// their price and by their share of the budget, and pods by their worth or alike.
 func (s *solver) limited() {
 	scarce := make([]uint64, len(s.offers))
 	for i := range s.offers {
@@ -265,8 +263,7 @@ func (s *solver) limited() {
 	s.settle(&s.best)
 }
 
-// within considers the mix of machines with the most worth for such costs. It reports
-// whether that leaves no pod out.
+// within considers the mix of the machines with the most worth per cost. It reports whether no pod is left out.
 func (s *solver) within(at pricing, costs []uint64) bool {
 	if s.found && s.stop() {
 		return false
@@ -279,8 +276,7 @@ func (s *solver) within(at pricing, costs []uint64) bool {
 	return ok && made.missing == 0
 }
 
-// balance gives the price as much weight against what is scarce as it can without
-// leaving pods out, in powers of two.
+// balance gives the price as much weight against the scarcity as possible without leaving pods out, in powers of two.
 func (s *solver) balance(at pricing, scarce []uint64) {
 	const most = 12
 	costs := make([]uint64, len(scarce))
@@ -297,8 +293,7 @@ func (s *solver) balance(at pricing, scarce []uint64) {
 	}
 }
 
-// bestCapacityPerCost returns the offers that have the most for what they cost, whatever the weight
-// of CPU against memory.
+// bestCapacityPerCost returns the offers with the most capacity per cost, for several weights of CPU against memory.
 func (p *problem) bestCapacityPerCost(costs []uint64) []int {
 	const parts = 8
 	var found []int
@@ -321,7 +316,7 @@ func (p *problem) bestCapacityPerCost(costs []uint64) []int {
 	return found
 }
 
-// read returns the mix that a plan of Greedy stands for.
+// read converts a plan of Greedy to a mix.
 func (p *problem) read(plan Plan, kindOf map[string]int32) mix {
 	m := mix{waiting: make([]int32, len(p.kinds)), missing: len(plan.Unplaceable)}
 	for _, bought := range plan.Machines {
@@ -337,8 +332,8 @@ func (p *problem) read(plan Plan, kindOf map[string]int32) mix {
 	return m
 }
 
-// heuristics returns those that the first constructions have, the most promising
-// first. Patience makes no difference where all pods are paid for equally long.
+// heuristics returns the heuristics of the first constructions, the most promising first. timePenalty makes no
+// difference if all pods have the same billed time.
 func (p *problem) heuristics(limited bool) []heuristic {
 	base := heuristic{window: 256, timePenalty: 8, balanced: true, offers: p.all}
 	var found []heuristic
@@ -364,9 +359,8 @@ func (p *problem) heuristics(limited bool) []heuristic {
 	return found
 }
 
-// construct makes a mix of all pods by one heuristic. It looks at no more than
-// chunk kinds at once, or the work would grow with their square: those of like
-// time together, in an order drawn by chance among equals.
+// construct makes a mix of all pods by one heuristic. It packs at most chunk kinds at once, because the work grows with
+// their square: those of similar times together, in random order among equal ones.
 func (s *searcher) construct(t heuristic) mix {
 	const chunk = 1000
 	p := s.p
@@ -396,8 +390,8 @@ func (s *searcher) construct(t heuristic) mix {
 	return m
 }
 
-// byColumns considers the mixes that the relaxation leads to: its whole machines, and
-// for the rest what construction finds; and what construction finds by its values.
+// byColumns considers the mixes that follow from the relaxation: its whole machines plus a construction for the rest,
+// and a construction by its values.
 func (s *solver) byColumns() {
 	r := newRelaxation(s.problem)
 	r.solve(s.effortForColumns())
@@ -405,7 +399,7 @@ func (s *solver) byColumns() {
 	if s.covered() {
 		s.duals = r.feasibleDuals()
 	}
-	const long = 4 // of its steps are as long as one of the search
+	const long = 4 // its steps per step of the search
 	s.steps += (r.steps + r.knapsack.steps) / long
 	at := pricing{parts: s.pricing.parts, worth: make([]uint64, len(s.kinds))}
 	for i, v := range r.duals {
@@ -426,7 +420,7 @@ func (s *solver) byColumns() {
 	}
 }
 
-// considerDive considers the mix of these machines and of what dive makes for the pods that wait.
+// considerDive considers the mix of these machines and of what dive makes for the other pods.
 func (s *solver) considerDive(machines []machine, waiting []int32) {
 	const part = 8 // of the effort
 	rest, left, steps := s.dive(waiting, s.effort/part)
@@ -438,10 +432,10 @@ func (s *solver) considerDive(machines []machine, waiting []int32) {
 	s.consider(made)
 }
 
-// relaxationSteps is up to how many steps the relaxation of many pods takes: each is short.
+// relaxationSteps is the maximum number of steps of the relaxation of many pods: each is short.
 const relaxationSteps = 60_000_000
 
-// effortForColumns is up to how many steps the relaxation takes.
+// effortForColumns returns the maximum number of steps of the relaxation.
 func (s *solver) effortForColumns() int {
 	if s.total < manyPods {
 		return s.effort / 2
@@ -449,12 +443,11 @@ func (s *solver) effortForColumns() int {
 	return min(relaxationSteps, s.effort*3/2)
 }
 
-// covered reports whether the values of the relaxation say what machines cost per hour.
+// covered reports whether the values of the relaxation bound the price of machines per hour.
 func (p *problem) covered() bool { return !p.timed() && len(p.rooms) == 0 }
 
-// settle puts waiting pods on machines that hold them, or that another flavor in
-// their place holds with them and the budget allows, as cheaply as it can. A mix can
-// have any only if there are limits.
+// settle puts pods without a machine on machines that hold them, or that hold them as another flavor that the budget
+// allows, as cheaply as possible. A mix has such pods only if there are limits.
 func (s *solver) settle(m *mix) {
 	left := s.budget.clone()
 	for i := range m.machines {
@@ -472,7 +465,7 @@ func (s *solver) settle(m *mix) {
 				if now.offer == len(s.offers) || !left.swaps(s.problem, m.machines[i].offer, now.offer) {
 					continue
 				}
-				// The difference to the bill, without subtracting.
+				// Compares the differences of the bills without subtracting.
 				is, was := s.bill(&now), s.bill(&m.machines[i])
 				if best < 0 || is.plus(old).compare(grown.plus(was)) < 0 {
 					best, grown, old = i, is, was
@@ -490,8 +483,8 @@ func (s *solver) settle(m *mix) {
 	}
 }
 
-// with returns the machine with another pod, of the first offer that holds them
-// all; its offer is none if there is no such.
+// with returns the machine with one more pod, of the first offer that holds all its pods; its offer is the number of
+// offers if there is none.
 func (p *problem) with(m machine, k int32) machine {
 	m.kinds = m.kinds[:len(m.kinds):len(m.kinds)]
 	p.add(&m, k)

@@ -50,7 +50,7 @@ func TestMixBuysTheCheapestMachines(t *testing.T) {
 		{"pods that ask for CPU go with pods that ask for memory",
 			[]Pod{pod("a", 1, 9), pod("b", 1, 9), pod("c", 9, 1), pod("d", 9, 1)},
 			[]Flavor{flavor("f", 10, 10, 10), flavor("g", 20, 20, 21)}, MixOptions{}, []string{"f-0: a c", "f-1: b d"}},
-		// The last one, c and d on f, costs 10; c, d and e apart on small ones 12.
+		// The last one, c and d on f, costs 10; c, d and e separately on small ones cost 12.
 		{"a mix of flavors", []Pod{pod("a", 9, 9), pod("b", 9, 9), pod("c", 4, 4), pod("d", 4, 4), pod("e", 1, 1)},
 			[]Flavor{flavor("f", 10, 10, 9), flavor("small", 4, 4, 4)}, MixOptions{},
 			[]string{"small-0: c", "small-1: d", "f-0: a", "f-1: b e"}},
@@ -127,7 +127,7 @@ func TestMachinesOfAMixSayWhatTheyAreBoughtFor(t *testing.T) {
 		t.Errorf("a free machine with nothing used: %+v", m)
 	}
 	limited := mixed([]Pod{pod("a", 9, 3), pod("b", 9, 3)}, []Flavor{flavor("f", 10, 5, 1)}, MixOptions{MaxMachines: 1})
-	if diff := cmp.Diff([]Unplaceable{{Pod: "b", Reason: "the plan may buy no more than 1 machines", Limited: true}}, limited.Unplaceable); diff != "" {
+	if diff := cmp.Diff([]Unplaceable{{Pod: "b", Reason: "the plan may buy at most 1 machines", Limited: true}}, limited.Unplaceable); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -159,8 +159,7 @@ func TestAMachineIsPaidForSetupAndRuntimeInWholePeriods(t *testing.T) {
 	}
 }
 
-// score is a plan by the objective of Mix, worked out by its words from the plan
-// alone.
+// score is the quality of a plan by the objective of Mix, computed by its definition from the plan alone.
 type score struct {
 	missing  int
 	bill     *big.Int // micro-dollars per hour times nanoseconds
@@ -211,8 +210,7 @@ func (s score) String() string {
 	return fmt.Sprintf("%d missing, bill %v, %d machines", s.missing, s.bill, s.machines)
 }
 
-// bestOfAll tries every way to share the pods among machines, and returns the
-// score of the best one.
+// bestOfAll tries every division of the pods among machines, and returns the score of the best one.
 func bestOfAll(pods []Pod, flavors []Flavor, opts MixOptions) score {
 	best := score{missing: len(pods) + 1}
 	var groups [][]Pod
@@ -405,8 +403,8 @@ func TestAMixStaysTheSameIfAllPricesAreMultiplied(t *testing.T) {
 	})
 }
 
-// TestPodsCutFromFullMachinesFillThemAgain knows the best bill because no room
-// is left over: flavors cost what their size does, and machines cannot be fuller.
+// TestPodsCutFromFullMachinesFillThemAgain has a known best bill, because no room is left over: the prices of flavors
+// are proportional to their size, and machines cannot be fuller.
 func TestPodsCutFromFullMachinesFillThemAgain(t *testing.T) {
 	flavors := []Flavor{flavor("large", 80, 80, 80), flavor("medium", 40, 40, 40), flavor("small", 20, 20, 20)}
 	cuts := [][]packing.Size{
@@ -427,8 +425,7 @@ func TestPodsCutFromFullMachinesFillThemAgain(t *testing.T) {
 	}
 }
 
-// TestTheSearchSeldomMissesTheBest lets the search for many pods plan for few,
-// for which the best is known.
+// TestTheSearchSeldomMissesTheBest uses the search for many pods on few pods, for which the best plan is known.
 func TestTheSearchSeldomMissesTheBest(t *testing.T) {
 	const cases = 200
 	for _, limit := range []int{0, 2} {
@@ -486,8 +483,7 @@ func TestMixesAreNoCheaperThanTheBound(t *testing.T) {
 	}
 }
 
-// TestMixSavesOnRealisticPods holds the quality of the plans, with fewer steps than
-// by default.
+// TestMixSavesOnRealisticPods guards the quality of the plans, with fewer steps than the default.
 func TestMixSavesOnRealisticPods(t *testing.T) {
 	mean := 0.0
 	for _, s := range scenes {
@@ -559,7 +555,7 @@ func TestBillsStopAtTheGreatest(t *testing.T) {
 	}
 }
 
-// TestBillsAreExact compares with integers of any size.
+// TestBillsAreExact compares with big integers.
 func TestBillsAreExact(t *testing.T) {
 	whole := func(b bill) *big.Int {
 		x := new(big.Int).Lsh(new(big.Int).SetUint64(b.high), 64)

@@ -8,30 +8,28 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// packer fills bins one by one from a pool of items, as well as it can. It takes pods that lose
-// nothing there, the large ones first, so that small ones are left for the gaps. Then it
-// exchanges pods for others that fit and are worth more. It takes pods to be worth what a pricing says, and all to be paid for
-// equally long. It is not safe for concurrent use.
+// packer fills bins one by one from a pool of items. It takes pods that waste nothing there, large ones first, so that
+// small ones are left for the gaps. Then it exchanges pods for others that fit and are worth more. It takes the worth
+// of pods from a pricing, and assumes equal billed times. It is not safe for concurrent use.
 type packer struct {
 	p *problem
 	// items are the kinds in the pool, those worth the most first.
 	items []item
 	pool  pool
-	// preferred are offers to buy as long as the pool is worth one of them. suited are, by
-	// preferred offer, the pods that lose next to nothing there.
+	// preferred are offers to buy as long as the pool is worth one of them. suited are, by preferred offer, the pods
+	// that waste almost nothing there.
 	preferred []int
 	suited    []pool
-	// value is what the pool is worth.
+	// value is the total worth of the pool.
 	value uint64
-	// inBin says by clique whether a pod of it is in the bin that is being filled, of which
-	// there is one at a time.
+	// inBin reports, by clique, whether a pod of it is in the bin being filled. Only one bin is filled at a time.
 	inBin []bool
 	// steps counts the work.
 	steps int
 	random
 }
 
-// item is a kind of pod by what it is worth now.
+// item is a kind of pod with its current worth.
 type item struct {
 	kind   int32
 	on     int32
@@ -39,13 +37,13 @@ type item struct {
 	clique int32
 	size   packing.Size
 	worth  uint64
-	// suitedTo are the preferred offers that it is suited to, a bit for each.
+	// suitedTo has a bit for each preferred offer that the item is suited to.
 	suitedTo uint64
 }
 
 const maxPreferred = 64
 
-// stock replaces the pool by so many pods of each kind.
+// stock replaces the pool by the given number of pods of each kind.
 func (k *packer) stock(counts []int32, at pricing) {
 	k.items, k.value = k.items[:0], 0
 	k.inBin = make([]bool, k.p.cliques)
@@ -66,9 +64,9 @@ func (k *packer) stock(counts []int32, at pricing) {
 	}
 }
 
-// addSuited adds the pods that are suited to the preferred offer at a place.
+// addSuited adds the pods that are suited to the preferred offer at index i.
 func (k *packer) addSuited(i int, parts []vector) {
-	const enough = 0.99 // of what the pod's part of the machine costs
+	const enough = 0.99 // of the cost of the pod's part of the machine
 	offer := k.preferred[i]
 	o, part := &k.p.offers[offer], &parts[offer]
 	scale := float64(o.scaledPrice) / total(*part)
@@ -88,7 +86,7 @@ func (k *packer) addSuited(i int, parts []vector) {
 	k.suited = append(k.suited, newPool(k.items, func(g *item) bool { return g.suitedTo>>i&1 == 1 }))
 }
 
-// counts returns what is left in the pool by kind.
+// counts returns what is left in the pool, by kind.
 func (k *packer) counts() []int32 {
 	counts := make([]int32, len(k.p.kinds))
 	for i := range k.items {
@@ -110,7 +108,7 @@ func (k *packer) put(at int32) {
 	k.value += g.worth
 }
 
-// take removes one.
+// take removes a pod from the pool.
 func (k *packer) take(at int32) {
 	g := &k.items[at]
 	g.left--
@@ -123,9 +121,9 @@ func (k *packer) take(at int32) {
 	}
 }
 
-// bin is what pods are packed into: a machine to buy, or room on a node.
+// bin is a container for pods: a machine to buy, or room on a node.
 type bin struct {
-	// at is its place among the offers and nodes.
+	// at is its index among the offers, followed by the nodes.
 	at     int
 	size   packing.Size
 	places int64
@@ -133,7 +131,7 @@ type bin struct {
 	enough uint64
 }
 
-// filledBin is a bin with pods, by their places in items, that are out of the pool.
+// filledBin is a bin with pods, given by indices in items, that are out of the pool.
 type filledBin struct {
 	bin
 	items []int32
@@ -150,14 +148,14 @@ func (k *packer) add(f *filledBin, at int32) {
 	k.mark(at, true)
 }
 
-// mark notes whether a pod of the item's clique is in the bin.
+// mark records whether a pod of the item's clique is in the bin.
 func (k *packer) mark(at int32, in bool) {
 	if c := k.items[at].clique; c != noClique {
 		k.inBin[c] = in
 	}
 }
 
-// drop puts the pod at a place of the bin back into the pool.
+// drop puts the pod at index i of the bin back into the pool.
 func (k *packer) drop(f *filledBin, i int) {
 	at, last := f.items[i], len(f.items)-1
 	f.items[i] = f.items[last]
@@ -179,16 +177,15 @@ func sum(a, b packing.Size) packing.Size {
 	return packing.Size{MilliCPU: a.MilliCPU + b.MilliCPU, MemoryBytes: a.MemoryBytes + b.MemoryBytes}
 }
 
-// first returns the first of the items from a place on that fits into a room of the
-// bin, which is that worth the most, or -1. Those of which another of the clique is in the bin
-// do not fit.
+// first returns the first, and so most valuable, of the items from an index on that fit into a room of the bin, or -1.
+// Items with another pod of their clique in the bin do not fit.
 func (k *packer) first(from int32, room packing.Size, v *bin, of *pool) int32 {
 	for {
 		at := of.next(int(from), room, &k.steps)
 		if at < 0 || at >= len(k.items) {
 			return -1
 		}
-		// A room without limit holds even fitsNowhere.
+		// An unlimited room holds even fitsNowhere.
 		if g := &k.items[at]; g.left > 0 && (g.clique == noClique || !k.inBin[g.clique]) && k.p.has(g.on, v.at) {
 			return int32(at)
 		}
@@ -196,8 +193,8 @@ func (k *packer) first(from int32, room packing.Size, v *bin, of *pool) int32 {
 	}
 }
 
-// fill packs pods of a pool into a bin: each time the one that goes best with the
-// shape of the room, of so many of the largest that fit.
+// fill packs pods of a pool into a bin: in each step, of the window most valuable pods that fit, the one that best
+// matches the shape of the room.
 func (k *packer) fill(f *filledBin, of *pool, window int) {
 	cpu, memory := 1/float64(max(f.size.MilliCPU, 1)), 1/float64(max(f.size.MemoryBytes, 1))
 	from := int32(0)
@@ -210,7 +207,7 @@ func (k *packer) fill(f *filledBin, of *pool, window int) {
 				break
 			}
 			if i == 0 {
-				from = at // what did not fit will not
+				from = at // what did not fit will not fit later
 			}
 			s := k.items[at].size
 			score := float64(float64(float64(s.MilliCPU)*cpu)*freeCPU) + float64(float64(float64(s.MemoryBytes)*memory)*freeMemory)
@@ -226,9 +223,8 @@ func (k *packer) fill(f *filledBin, of *pool, window int) {
 	}
 }
 
-// refine exchanges one or two pods of a bin at once for others of the pool as long
-// as that makes it worth more, so many times through all of them at most, until it is
-// worth enough.
+// refine exchanges one or two pods of a bin at once for others of the pool while that increases its worth, in at most
+// rounds passes, until the bin is worth enough.
 func (k *packer) refine(f *filledBin, rounds int) {
 	for range rounds {
 		was := f.worth
@@ -255,15 +251,14 @@ func (k *packer) refine(f *filledBin, rounds int) {
 	}
 }
 
-// exchange replaces the pods at one or two places of the bin, the greater first, by
-// the one or two of the pool that are worth the most, or keeps them. The second place
-// is -1 for none.
+// exchange replaces the pods at one or two indices of the bin, the greater first, by the one or two of the pool that
+// are worth the most, or keeps them. The second index is -1 for none.
 func (k *packer) exchange(f *filledBin, i, j int) {
 	room, least, stay := sum(f.room, k.items[f.items[i]].size), k.items[f.items[i]].worth, int64(len(f.items))-1
 	if j >= 0 {
 		room, least, stay = sum(room, k.items[f.items[j]].size), least+k.items[f.items[j]].worth, stay-1
 	}
-	k.mark(f.items[i], false) // others of their cliques may take their place
+	k.mark(f.items[i], false) // other pods of their cliques may replace them
 	if j >= 0 {
 		k.mark(f.items[j], false)
 	}
@@ -285,10 +280,9 @@ func (k *packer) exchange(f *filledBin, i, j int) {
 	}
 }
 
-// bestPair returns one or two of the pool that fit into a room together, beside so many
-// pods that stay, and are worth more than least, the most it can find; -1 for none.
-// The best one is found for sure. Of pairs it tries those with one of the largest that
-// fit, and with some that chance draws, with the best second one.
+// bestPair returns one or two pods of the pool that fit into a room together, beside stay other pods, and are worth
+// more than least, the best found; -1 for none. The best single pod is always found. Pairs are tried with some of the
+// most valuable pods that fit, and with some random ones, each with the best second pod.
 func (k *packer) bestPair(f *filledBin, room packing.Size, stay int64, least uint64) (one, two int32) {
 	const largest, drawn = 6, 6
 	one, two = -1, -1

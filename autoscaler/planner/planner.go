@@ -1,15 +1,13 @@
 // Package planner decides which machines to buy for unschedulable pods.
 //
-// [Supercargo] searches for the cheapest machines that hold all pods together, fills the
-// nodes there are first, heeds what pods demand of where they run, and says what any plan
-// must cost. [Greedy] is the algorithm of the HTAS paper for services (Zhong and Buyya, ACM
-// TOIT 2020, section 5.2), which no plan of Supercargo may be dearer than. Where the paper
-// adds and subtracts totals, as if a pod could straddle machines, it packs whole pods, so
-// that each machine of a [Plan] comes with the pods it is bought for.
+// [Supercargo] searches for the cheapest machines that hold all pods together. It fills existing nodes first, respects
+// the placement constraints of pods, and returns a lower bound of the price of any plan. [Greedy] is the algorithm of
+// the HTAS paper for services (Zhong and Buyya, ACM TOIT 2020, section 5.2); no plan of Supercargo is more expensive.
+// Where the paper adds and subtracts totals, as if a pod could span machines, Greedy packs whole pods, so that each
+// machine of a [Plan] comes with the pods that it is bought for.
 //
-// The package buys nothing itself and knows nothing about Kubernetes. Every
-// function is pure and deterministic: the order of its arguments does not
-// matter, and ties are broken as its comment says.
+// The package buys nothing itself and has no client. Every function is pure and deterministic: the order of its
+// arguments does not matter, and ties are broken as documented.
 package planner
 
 import (
@@ -23,27 +21,23 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// Pod is a pod that waits for a machine. It has of a [cluster.Pod] what a purchase depends
-// on, in the same terms: a search copies and compares pods by the thousand, and two that
-// differ in nothing here are served alike.
+// Pod is a pod that needs a machine. It has the fields of [cluster.Pod] that a purchase depends on, because a search
+// copies and compares thousands of pods, and pods that are equal here are treated alike.
 type Pod struct {
-	// Item is what it asks for. Its name is unique. A pod that asks for a
-	// negative amount is unplaceable.
+	// Item is the pod's unique name and its requests. A pod with a negative request is unplaceable.
 	packing.Item
-	// Arch is the CPU architecture it needs, as in GOARCH; empty means any.
+	// Arch is the CPU architecture that the pod needs, as in GOARCH; empty means any.
 	Arch string
-	// Demands are what else it demands of where it runs; nil is nothing. Only
-	// [Supercargo] heeds them.
+	// Demands are its other placement constraints; nil means none. Only [Supercargo] respects them.
 	Demands *constraint.Pod
-	// Except are flavors that are not to be bought for it; nil is none. Only [Supercargo]
-	// heeds them. Pods with the same exceptions best share them.
+	// Except are flavors that must not be bought for the pod; nil means none. Only [Supercargo] respects them. Pods
+	// with the same exceptions should share the pointer.
 	Except *Exceptions
-	// OnlyBought says that none of the nodes that are there is for it. Only [Supercargo] heeds it.
+	// OnlyBought excludes the existing nodes for the pod. Only [Supercargo] respects it.
 	OnlyBought bool
 }
 
-// PodOf is a pod as the planner takes it. One of which nobody knows how long it runs has no
-// runtime.
+// PodOf converts a pod for the planner. A pod with a guessed runtime gets no runtime.
 func PodOf(p *cluster.Pod) Pod {
 	pod := Pod{Item: p.Item, Arch: p.Arch, Demands: p.Demands}
 	if p.Guessed {
@@ -54,17 +48,16 @@ func PodOf(p *cluster.Pod) Pod {
 
 // Exceptions are flavors that are not bought for a pod although they seem to hold it.
 type Exceptions struct {
-	// Flavors are their names, with the reasons.
+	// Flavors are the names of the flavors, with the reasons.
 	Flavors map[string]string
 }
 
-// Flavor is a kind of machine that can be bought. Its name is the last tie-break. Its price is
-// not negative; one that costs nothing scores above all that do. One without a Host has nodes
-// without labels and taints. Only [Supercargo] heeds Most.
+// Flavor is a kind of machine that can be bought. Its name is the last tie-break. Its price must not be negative; a
+// free flavor scores above all others. The nodes of a flavor without a Host have no labels and taints. Only
+// [Supercargo] respects Most.
 type Flavor = cluster.Flavor
 
-// Order is the order in which pods choose, and so which of them a machine takes
-// when it cannot take all.
+// Order is the order in which pods are packed, which decides which pods a machine takes if it cannot take all.
 type Order int
 
 const (
@@ -77,10 +70,9 @@ const (
 // Options adjust a plan. The zero value plans for services and buys any number
 // of machines.
 type Options struct {
-	// Order is the order in which pods choose.
+	// Order is the order in which pods are packed.
 	Order Order
-	// MaxMachines is how many machines may be bought; 0 means any number. Pods
-	// for which there is none left are unplaceable.
+	// MaxMachines is the maximum number of machines to buy; 0 means no maximum. Pods beyond it are unplaceable.
 	MaxMachines int
 }
 
@@ -88,26 +80,22 @@ type Options struct {
 type Machine struct {
 	// Flavor is the name of its flavor.
 	Flavor string
-	// Name is FLAVOR-N, N counting the machines of the flavor from 0 in the order
-	// they are bought. It is unique within a plan unless a flavor's own name looks
-	// like that.
+	// Name is FLAVOR-N, where N counts the machines of the flavor from 0 in the order of purchase. It is unique within
+	// a plan unless the name of a flavor looks like that.
 	Name string
-	// Pods are the names of the pods it is bought for, in the order they chose;
-	// [Supercargo] puts them in the order of names.
+	// Pods are the names of the pods that the machine is bought for, in packing order; [Supercargo] sorts them by name.
 	Pods []string
-	// Used is what these pods ask for together.
+	// Used is the sum of the requests of these pods.
 	Used packing.Size
-	// CPU and Memory are the amounts in Used divided by the greatest that any
-	// candidate flavor would have used in this purchase, 0 to 1. [Supercargo] divides by
-	// what the machine has instead.
+	// CPU and Memory are the amounts in Used divided by the maximum that any candidate flavor would have used in this
+	// purchase, 0 to 1. [Supercargo] divides by the capacity of the machine instead.
 	CPU, Memory float64
-	// Score is (CPU + Memory) / 2 per dollar and hour: the highest of all candidates,
-	// where there are any, and +Inf for a machine that costs nothing. It is for
-	// display; purchases compare exact fractions.
+	// Score is (CPU + Memory) / 2 per dollar and hour: the maximum over all candidates, if there are any, and +Inf for
+	// a free machine. It is for display; purchases compare exact fractions.
 	Score float64
 	// MicroDollarsPerHour is its price.
 	MicroDollarsPerHour int64
-	// Reason says in words why this flavor was bought.
+	// Reason describes why this flavor was bought.
 	Reason string
 }
 
@@ -116,24 +104,24 @@ type Assignment struct {
 	Pod string
 	// Machine is the name of a machine of the plan, or of a node if Waits is set.
 	Machine string
-	// Waits is set where the pod takes room that is, or comes free, on a node there
-	// already, so that nothing is bought for it.
+	// Waits is set if the pod takes room that is free, or becomes free, on an existing node, so that nothing is bought
+	// for it.
 	Waits bool
 }
 
 // Unplaceable is a pod for which no machine is bought.
 type Unplaceable struct {
 	Pod string
-	// Reason says why and what would be needed, for a person.
+	// Reason describes why, and what would be needed, for people.
 	Reason string
-	// Limited says that some flavor takes it and may not be bought any more: because of
-	// [Request].Limits, or of Flavor.Most. Only [Supercargo] says so.
+	// Limited reports that some flavor could hold the pod but may not be bought any more because of [Request].Limits or
+	// Flavor.Most. Only [Supercargo] sets it.
 	Limited bool
 }
 
 // Plan is what to buy. Each pod is either in Assignments or in Unplaceable.
 type Plan struct {
-	// Machines are in the order they are bought, or in that of [Supercargo].
+	// Machines are in the order of purchase, or in that of [Supercargo].
 	Machines []Machine
 	// Assignments and Unplaceable are ordered by pod name.
 	Assignments []Assignment
@@ -142,26 +130,23 @@ type Plan struct {
 	MicroDollarsPerHour int64
 }
 
-// Greedy buys one machine after the other until every pod has one (paper,
-// algorithm 3). Each time it packs the pods still pending into one empty
-// machine of each flavor, in the order of opts.Order, passing over pods that do
-// not fit any more, and buys the flavor with the highest score:
+// Greedy buys one machine after the other until every pod has one (paper, algorithm 3). In each step it packs the pods
+// still pending into one empty machine of each flavor, in the order of opts.Order, skipping pods that no longer fit,
+// and buys the flavor with the highest score:
 //
 //	score = (c/C + m/M) / 2 / price
 //
-// where c and m are the CPU and memory that the packed pods would really take, C
-// and M the greatest c and m over the candidate flavors, and price is that of
-// one machine per hour. The pods packed into it are then no longer pending.
+// where c and m are the CPU and memory that the packed pods would really take, C and M the maxima of c and m over the
+// candidate flavors, and price is that of one machine per hour. The packed pods are then no longer pending.
 //
-// Dividing by the flavor's own capacity instead would favour the cheapest flavor
-// whatever the load. A resource that no pending pod asks for counts 0. A
-// flavor that holds no pending pod is no candidate. Pods that no flavor holds
-// are unplaceable. Ties: lower price, then name.
+// Dividing by the flavor's own capacity instead would favour the cheapest flavor for any load. A resource that no
+// pending pod requests counts 0. A flavor that holds no pending pod is no candidate. Pods that no flavor holds are
+// unplaceable. Ties: lower price, then name.
 //
 // No machine is over-filled, max pods included. The arguments are not modified.
-// Cost: O(n·log n) for n pods, plus O(log n) for each pod packed on trial: some
-// n·f of them for f flavors of like size, up to n·f times as many as the greatest
-// machine takes where the smallest are bought. See queue for the worst case.
+//
+// Cost: O(n·log n) for n pods, plus O(log n) for each pod packed on trial: about n·f of them for f flavors of similar
+// size, up to n·f times as many as the largest machine takes if the smallest are bought. See queue for the worst case.
 func Greedy(pods []Pod, flavors []Flavor, opts Options) Plan {
 	var plan Plan
 	plan.buy(pods, flavors, opts, nil)
@@ -169,8 +154,8 @@ func Greedy(pods []Pod, flavors []Flavor, opts Options) Plan {
 	return plan
 }
 
-// buy adds machines for the pods, or the reason why there is none. It stops after a
-// machine of which enough, unless nil, says so, and returns false.
+// buy adds machines for the pods, or the reasons why there are none. If enough is not nil and accepts a machine, buy
+// stops after it and returns false.
 func (p *Plan) buy(pods []Pod, flavors []Flavor, opts Options, enough func(*Machine) bool) bool {
 	var pending []Pod
 	for _, pod := range sorted(pods, opts.Order) {
@@ -205,7 +190,7 @@ func (p *Plan) buy(pods []Pod, flavors []Flavor, opts Options, enough func(*Mach
 	return true
 }
 
-// refuse makes all pods unplaceable that are still pending.
+// refuse makes all pending pods unplaceable.
 func (p *Plan) refuse(queues queues, pending []Pod, limit int) {
 	reason := limitReached(limit)
 	for at := range pending {
@@ -216,7 +201,7 @@ func (p *Plan) refuse(queues queues, pending []Pod, limit int) {
 }
 
 func limitReached(limit int) string {
-	return fmt.Sprintf("the plan may buy no more than %d machines", limit)
+	return fmt.Sprintf("the plan may buy at most %d machines", limit)
 }
 
 func (p *Plan) sort() {
@@ -229,14 +214,12 @@ type candidate struct {
 	flavor  Flavor
 	members []int
 	used    packing.Size
-	// worth is the score's numerator in an arbitrary unit that all candidates of
-	// one purchase share.
+	// worth is the numerator of the score, in an arbitrary unit shared by all candidates of one purchase.
 	worth *big.Int
 }
 
-// bestPurchase returns the machine with the highest score and the places of its
-// pods in pending, one at least. Some pod must be pending, and every pending pod
-// must fit some flavor.
+// bestPurchase returns the machine with the highest score and the indices of its pods in pending, at least one. Some
+// pod must be pending, and every pending pod must fit some flavor.
 func bestPurchase(queues queues, pending []Pod, flavors []Flavor) (Machine, []int) {
 	var candidates []candidate
 	var most packing.Size
@@ -249,7 +232,7 @@ func bestPurchase(queues queues, pending []Pod, flavors []Flavor) (Machine, []in
 		most.MilliCPU = max(most.MilliCPU, used.MilliCPU)
 		most.MemoryBytes = max(most.MemoryBytes, used.MemoryBytes)
 	}
-	// Where nothing of a resource is used, any divisor gives 0.
+	// If none of a resource is used, any divisor gives 0.
 	most.MilliCPU, most.MemoryBytes = max(most.MilliCPU, 1), max(most.MemoryBytes, 1)
 	for i := range candidates {
 		candidates[i].worth = worth(candidates[i].used, most)
@@ -286,7 +269,7 @@ func (c candidate) machine(most packing.Size, candidates int) Machine {
 	}
 	m.Score = (m.CPU + m.Memory) / 2 / (float64(m.MicroDollarsPerHour) / 1e6)
 	if m.MicroDollarsPerHour == 0 {
-		m.Reason = fmt.Sprintf("costs nothing and takes %d of the pending pods", len(c.members))
+		m.Reason = fmt.Sprintf("costs nothing and holds %d of the pending pods", len(c.members))
 		return m
 	}
 	m.Reason = fmt.Sprintf("best score of %d flavors: %d pods use %.3f of the most CPU and %.3f of the most memory for $%.4f/h",
@@ -294,10 +277,10 @@ func (c candidate) machine(most packing.Size, candidates int) Machine {
 	return m
 }
 
-// unplaceable returns why no flavor holds a pod, or nothing if one does.
+// unplaceable returns why no flavor holds a pod, or "" if one does.
 func unplaceable(p Pod, flavors []Flavor) string {
 	if negative(p) {
-		return fmt.Sprintf("asks for a negative amount: CPU %dm, memory %d bytes", p.Size.MilliCPU, p.Size.MemoryBytes)
+		return fmt.Sprintf("requests a negative amount: CPU %dm, memory %d bytes", p.Size.MilliCPU, p.Size.MemoryBytes)
 	}
 	if len(flavors) == 0 {
 		return "there are no flavors to buy"
@@ -318,11 +301,11 @@ func unplaceable(p Pod, flavors []Flavor) string {
 	case !suitable:
 		return fmt.Sprintf("needs architecture %s, which no flavor has", p.Arch)
 	case p.Size.MilliCPU > most.MilliCPU:
-		return fmt.Sprintf("asks for CPU %dm, the most that a flavor has for it is %dm", p.Size.MilliCPU, most.MilliCPU)
+		return fmt.Sprintf("requests CPU %dm, but the largest flavor for it has %dm", p.Size.MilliCPU, most.MilliCPU)
 	case p.Size.MemoryBytes > most.MemoryBytes:
-		return fmt.Sprintf("asks for %d bytes of memory, the most that a flavor has for it is %d", p.Size.MemoryBytes, most.MemoryBytes)
+		return fmt.Sprintf("requests %d bytes of memory, but the largest flavor for it has %d", p.Size.MemoryBytes, most.MemoryBytes)
 	default:
-		return fmt.Sprintf("no one flavor has both CPU %dm and %d bytes of memory", p.Size.MilliCPU, p.Size.MemoryBytes)
+		return fmt.Sprintf("no flavor has both CPU %dm and %d bytes of memory", p.Size.MilliCPU, p.Size.MemoryBytes)
 	}
 }
 
@@ -331,7 +314,7 @@ func negative(p Pod) bool { return p.Size.MilliCPU < 0 || p.Size.MemoryBytes < 0
 // suits reports whether a pod of one architecture runs on a machine of the other.
 func suits(pod, machine string) bool { return pod == "" || pod == machine }
 
-// sorted returns a copy of the pods in the order they choose.
+// sorted returns a copy of the pods in the order in which they are packed.
 func sorted(pods []Pod, order Order) []Pod {
 	compare := packing.LargestFirst
 	if order == Batch {

@@ -33,7 +33,7 @@ func flavor(name string, cpu, memory, price int64) Flavor {
 	return Flavor{Name: name, Size: size(cpu, memory), MicroDollarsPerHour: price}
 }
 
-// bought writes a plan as "machine: pods" lines, "pod waits for node" and "pod -".
+// bought formats a plan as lines "machine: pods", "pod waits for node" and "pod -".
 func bought(p Plan) []string {
 	lines := []string{}
 	for _, m := range p.Machines {
@@ -70,13 +70,12 @@ func TestGreedyBuysTheBestScore(t *testing.T) {
 		{"the score is per price", []Pod{pod("a", 10, 10), pod("b", 10, 10), pod("c", 10, 10)},
 			[]Flavor{flavor("large", 40, 40, 40), flavor("small", 10, 10, 10)}, Options{},
 			[]string{"small-0: a", "small-1: b", "small-2: c"}},
-		// cpu holds the pods asking for CPU: c 20/20, m 2/40; memory: c 2/20, m 40/40. Equal weights of
-		// unlike units: 1.05/10 against 1.1/10.
+		// cpu holds the pods with CPU requests: c 20/20, m 2/40; memory: c 2/20, m 40/40. Equal weights of different
+		// units: 1.05/10 against 1.1/10.
 		{"each resource is divided by the most that a candidate uses", []Pod{pod("c1", 20, 2), pod("m1", 2, 40)},
 			[]Flavor{flavor("cpu", 20, 5, 10), flavor("mem", 5, 40, 10)}, Options{},
 			[]string{"mem-0: m1", "cpu-0: c1"}},
-		// The most is 10 CPU and 10 memory used, not the 1000 memory that "odd" has:
-		// odd 2/20, even 2/21.
+		// The maximum is 10 CPU and 10 memory used, not the 1000 memory that "odd" has: odd 2/20, even 2/21.
 		{"what is not used does not count", []Pod{pod("a", 10, 10)},
 			[]Flavor{flavor("even", 10, 10, 21), flavor("odd", 10, 1000, 20)}, Options{}, []string{"odd-0: a"}},
 		{"a machine takes whole pods in order and passes over those that do not fit",
@@ -132,7 +131,7 @@ func TestMachinesSayWhatTheyAreBoughtFor(t *testing.T) {
 		t.Errorf("plan (-want +got):\n%s", diff)
 	}
 	free := Greedy([]Pod{pod("a", 1, 1)}, []Flavor{flavor("gift", 1, 1, 0)}, Options{})
-	if m := free.Machines[0]; !math.IsInf(m.Score, 1) || m.Reason != "costs nothing and takes 1 of the pending pods" {
+	if m := free.Machines[0]; !math.IsInf(m.Score, 1) || m.Reason != "costs nothing and holds 1 of the pending pods" {
 		t.Errorf("a free machine: %+v", m)
 	}
 }
@@ -144,12 +143,12 @@ func TestUnplaceablePodsSayWhatWouldBeNeeded(t *testing.T) {
 		flavors []Flavor
 		want    string
 	}{
-		{pod("a", 11, 1), flavors, "asks for CPU 11m, the most that a flavor has for it is 10m"},
-		{pod("a", 1, 11), flavors, "asks for 11 bytes of memory, the most that a flavor has for it is 10"},
-		{pod("a", 6, 6), flavors, "no one flavor has both CPU 6m and 6 bytes of memory"},
+		{pod("a", 11, 1), flavors, "requests CPU 11m, but the largest flavor for it has 10m"},
+		{pod("a", 1, 11), flavors, "requests 11 bytes of memory, but the largest flavor for it has 10"},
+		{pod("a", 6, 6), flavors, "no flavor has both CPU 6m and 6 bytes of memory"},
 		{Pod{Item: pod("a", 1, 1).Item, Arch: "arm64"}, flavors, "needs architecture arm64, which no flavor has"},
 		{pod("a", 1, 1), nil, "there are no flavors to buy"},
-		{pod("a", -1, 2), flavors, "asks for a negative amount: CPU -1m, memory 2 bytes"},
+		{pod("a", -1, 2), flavors, "requests a negative amount: CPU -1m, memory 2 bytes"},
 	}
 	for _, tc := range tests {
 		got := Greedy([]Pod{tc.pod}, tc.flavors, Options{}).Unplaceable
@@ -158,12 +157,12 @@ func TestUnplaceablePodsSayWhatWouldBeNeeded(t *testing.T) {
 		}
 	}
 	limited := Greedy([]Pod{pod("a", 9, 3), pod("b", 9, 3)}, flavors, Options{MaxMachines: 1})
-	if diff := cmp.Diff([]Unplaceable{{Pod: "b", Reason: "the plan may buy no more than 1 machines"}}, limited.Unplaceable); diff != "" {
+	if diff := cmp.Diff([]Unplaceable{{Pod: "b", Reason: "the plan may buy at most 1 machines"}}, limited.Unplaceable); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-// twin is algorithm 3 written down as the words of [Greedy], pod by pod.
+// twin is algorithm 3 as described by [Greedy], pod by pod.
 func twin(pods []Pod, flavors []Flavor, order Order) []string {
 	pods = slices.Clone(pods)
 	sort.Slice(pods, func(x, y int) bool { return choosesBefore(pods[x], pods[y], order) })
@@ -286,8 +285,8 @@ func TestGreedyBuysWhatItsWordsSay(t *testing.T) {
 	})
 }
 
-// checkPlan states what holds for every plan: each pod is placed or refused
-// once and with a reason, no machine is over-filled, and the bill adds up.
+// checkPlan checks the invariants of every plan: each pod is placed or refused once and with a reason, no machine is
+// over-filled, and the bill adds up.
 func checkPlan(t rapid.TB, plan Plan, pods []Pod, flavors []Flavor) {
 	t.Helper()
 	seen, byName, price := map[string]int{}, map[string]Pod{}, int64(0)

@@ -6,18 +6,17 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// pool finds the first kind of pod that fits without looking at those that do not: a
-// binary tree over the places, each node of which knows the least CPU and the least
-// memory that any pod below it asks for, as in queue.
+// pool finds the first kind of pod that fits without visiting those that do not: a binary tree over the indices, each
+// node of which stores the least CPU and the least memory that any pod below it requests, as in queue.
 type pool struct {
 	width int
 	least []packing.Size
 }
 
-// fitsNowhere asks for more than any machine has.
+// fitsNowhere exceeds every machine.
 var fitsNowhere = packing.Size{MilliCPU: math.MaxInt64, MemoryBytes: math.MaxInt64}
 
-// newPool returns a pool of those items for which in holds.
+// newPool returns a pool of the items for which in returns true.
 func newPool(items []item, in func(*item) bool) pool {
 	width := 1
 	for width < len(items) {
@@ -36,13 +35,13 @@ func newPool(items []item, in func(*item) bool) pool {
 	return q
 }
 
-// childMin returns the least of both children of a node.
+// childMin returns the minimum of both children of a tree node.
 func (q *pool) childMin(node int) packing.Size {
 	a, b := &q.least[2*node], &q.least[2*node+1]
 	return packing.Size{MilliCPU: min(a.MilliCPU, b.MilliCPU), MemoryBytes: min(a.MemoryBytes, b.MemoryBytes)}
 }
 
-// set puts a kind of this size at a place.
+// set puts a kind of this size at an index.
 func (q *pool) set(at int, s packing.Size) {
 	node := q.width + at
 	q.least[node] = s
@@ -55,7 +54,7 @@ func (q *pool) set(at int, s packing.Size) {
 	}
 }
 
-// clear removes the kind at a place.
+// clear removes the kind at an index.
 func (q *pool) clear(at int) {
 	node := q.width + at
 	q.least[node] = fitsNowhere
@@ -68,8 +67,8 @@ func (q *pool) clear(at int) {
 	}
 }
 
-// next returns the first place from which on a kind fits, or -1, and adds what it
-// looked at to steps.
+// next returns the first index, starting at from, of a kind that fits, or -1, and adds the number of visited tree nodes
+// to steps.
 func (q *pool) next(from int, room packing.Size, steps *int) int {
 	if from >= q.width {
 		return -1

@@ -6,18 +6,16 @@ import (
 	"slices"
 )
 
-// prices are what a machine's CPU, memory and places for pods are worth: shares of
-// the price of each offer, no more than the price together. Bound to the cheapest of
-// the offers that hold it, a pod is worth no more than any machine's part it takes:
+// prices are what the CPU, memory and pod slots of a machine are worth: for each offer, shares of its price that sum to
+// at most the price. A pod is worth the least of its parts over the offers that hold it:
 //
 //	worth(pod) = min over offers f that hold it of Σ_r share(f,r) · request(r) / capacity(f,r)
 //
-// A machine full of pods is then worth no more than its price, whatever the shares,
-// so that pods are worth no more than any machines that hold them cost.
+// A full machine's pods are then worth at most its price, for any shares, so pods are worth at most the price of any
+// machines that hold them.
 type prices [][measures]uint64
 
-// newPrices shares out the price that each offer has, by parts, which need not add up
-// to one, or be numbers.
+// newPrices divides the price of each offer in proportion to parts, which need not sum to one or even be numbers.
 func newPrices(parts []vector, price func(at int) uint64) prices {
 	found := make(prices, len(parts))
 	for i := range parts {
@@ -31,13 +29,12 @@ func newPrices(parts []vector, price func(at int) uint64) prices {
 			found[i][r] = share
 			left -= share
 		}
-		found[i][byPlace] += left // of rounding
+		found[i][byPlace] += left // from rounding
 	}
 	return found
 }
 
-// worth returns what a pod of the kind is worth, rounded down; 0 where no offer holds
-// one.
+// worth returns the worth of a pod of the kind, rounded down; 0 if no offer holds one.
 func (v prices) worth(p *problem, k *kind) uint64 {
 	least := uint64(math.MaxUint64)
 	for i := range p.offers {
@@ -51,8 +48,7 @@ func (v prices) worth(p *problem, k *kind) uint64 {
 	return least
 }
 
-// on returns the lesser of a number and what the pod is worth on an offer that holds
-// it.
+// on returns the lesser of least and the worth of the pod on an offer that holds it.
 func (v prices) on(p *problem, k *kind, at int, least uint64) uint64 {
 	o, shares := &p.offers[at], &v[at]
 	worth := portion(uint64(k.size.MilliCPU), uint64(o.Size.MilliCPU), shares[byCPU])
@@ -76,8 +72,7 @@ func (v prices) on(p *problem, k *kind, at int, least uint64) uint64 {
 	return min(least, worth)
 }
 
-// portion returns times·part/whole, rounded down and no more than times. Nothing is no
-// part, even of nothing.
+// portion returns times·part/whole, rounded down and at most times. A part of 0 gives 0, even if whole is 0.
 func portion(part, whole, times uint64) uint64 {
 	switch {
 	case part == 0:
@@ -90,27 +85,25 @@ func portion(part, whole, times uint64) uint64 {
 	return q
 }
 
-// pricing is what is known from the program for some of the pods.
+// pricing is the solution of the linear program for some of the pods.
 type pricing struct {
 	// parts split the price of each offer among its resources.
 	parts []vector
-	// preferred are the offers on which money is spent, active those besides that were
-	// looked at closely.
+	// preferred are the offers on which money is spent; active are the other offers that were examined closely.
 	preferred, active []int
-	// worth is by kind what a pod is worth, on the scale of offer.scaledPrice; 0 for those
-	// without pods.
+	// worth is the worth of a pod, by kind, on the scale of offer.scaledPrice; 0 for kinds without pods.
 	worth []uint64
-	// steps is the work it took.
+	// steps is the work that the solution took.
 	steps int
 }
 
-// solvePricing solves the program for so many pods of each kind. On the way to the worth
-// it takes the prices in units that do not depend on those of money.
+// solvePricing solves the program for the given number of pods of each kind. Prices are scaled, so that the solution
+// does not depend on the unit of money.
 //
-// A basic pricing counts the linear measures and those of cliques, and prefers only the best offers.
-// An extended one counts all measures, and also prefers offers that are nearly as good: pods of which few fit
-// together come out worth more, and there is more to choose from. The basic one is quicker, and
-// better for some pods. An extended pricing of less than all pods is rough.
+// A basic pricing uses the linear measures and those of cliques, and prefers only the best offers. An extended one uses
+// all measures, and also prefers offers that are nearly as good: pods of which few fit together are worth more, and
+// there is more choice. The basic one is faster, and better for some pods. An extended pricing of fewer than all pods
+// is approximate.
 func (p *problem) solvePricing(counts []int32, extended bool) pricing {
 	const finer = 26
 	how := precision{groups: 256, rounds: 8, tolerance: 1e-5, extended: extended}
@@ -128,7 +121,7 @@ func (p *problem) solvePricing(counts []int32, extended bool) pricing {
 	return found
 }
 
-// counts returns how many pods of each kind there are.
+// counts returns the number of pods of each kind.
 func (p *problem) counts() []int32 {
 	counts := make([]int32, len(p.kinds))
 	for i := range p.kinds {
@@ -137,27 +130,26 @@ func (p *problem) counts() []int32 {
 	return counts
 }
 
-// group is pods of like size that the same offers hold, about.
+// group is a group of pods of similar size that roughly the same offers hold.
 type group struct {
 	on      int32
 	mean    kind    // the size of the mean pod
-	pods    float64 // how many there are, times their time
+	pods    float64 // number of pods times their time
 	asks    [linear]float64
 	members []member
 }
 
-// member is a kind in a group, and how many pods of it, times their time.
+// member is a kind in a group, and its number of pods times their time.
 type member struct {
 	kind int32
 	pods float64
 }
 
-// split parts the price of each offer such that the pods are worth about the most
-// that they can be, all in all, or evenly where nothing costs anything.
+// split divides the price of each offer so that the total worth of the pods is about maximal, or evenly if all offers
+// are free.
 //
-// Pods are gathered into groups, and the program is solved for few offers, to which
-// those are added that the groups' worth does not do justice: that have pods worth
-// more than the price in a full machine.
+// It collects pods into groups, and solves the program for a few offers. It then adds the offers whose full machine
+// would hold pods worth more than its price.
 func (p *problem) split(found *pricing, counts []int32, how precision) {
 	for range p.offers {
 		found.parts = append(found.parts, vector{byCPU: 1, byMemory: 1, byPlace: 1})
@@ -173,7 +165,7 @@ func (p *problem) split(found *pricing, counts []int32, how precision) {
 	}
 }
 
-// withTwins adds the offers that are the same as some but for their domain.
+// withTwins adds the offers that differ from some only in their domain.
 func (p *problem) withTwins(some []int) []int {
 	if p.twins == nil {
 		return some
@@ -187,20 +179,19 @@ func (p *problem) withTwins(some []int) []int {
 	return found
 }
 
-// precision is how closely the program is solved.
+// precision is how precisely the program is solved.
 type precision struct {
-	// groups is about the most there are, rounds how often offers are added.
+	// groups is the approximate maximum number of groups, rounds how often offers are added.
 	groups, rounds int
-	// tolerance is how far both sides of the program may be from each other.
+	// tolerance is the maximum difference between both sides of the program.
 	tolerance float64
 	extended  bool
-	// from are offers to start with; nil are those that each group is cheapest on.
+	// from are the initial offers; nil means those on which each group is cheapest.
 	from []int
 }
 
-// groups gathers the kinds that cost something into about so many at most: as finely as it
-// can by the ratio of memory to CPU, on which the split of prices depends, and roughly by
-// size.
+// groups collects the kinds that cost something into about most groups at most: as finely as possible by the ratio of
+// memory to CPU, on which the division of prices depends, and coarsely by size.
 func (p *problem) groups(counts []int32, most int) []group {
 	free := make([]bool, len(p.kinds))
 	for i := range p.kinds {
@@ -217,8 +208,8 @@ func (p *problem) groups(counts []int32, most int) []group {
 	}
 }
 
-// gather puts kinds into one group whose ratios of memory to CPU have the same first
-// binary digits and whose sizes are alike up to so many octaves.
+// gather groups kinds whose ratios of memory to CPU have the same first binary digits and whose sizes agree within the
+// given number of octaves.
 func (p *problem) gather(counts []int32, free []bool, digits, octaves int) []group {
 	type key struct {
 		on        int32
@@ -256,7 +247,7 @@ func (p *problem) gather(counts []int32, free []bool, digits, octaves int) []gro
 	return groups
 }
 
-// head keeps the first digits after the leading one, and how long the number is.
+// head keeps the first digits after the leading one, and the length of the number.
 func head(x uint64, digits int) uint64 {
 	n := bits.Len64(x)
 	if n <= digits+1 {

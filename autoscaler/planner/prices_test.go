@@ -19,8 +19,8 @@ func fitting(pods []Pod, flavors []Flavor) []Pod {
 	return slices.DeleteFunc(slices.Clone(pods), func(p Pod) bool { return unplaceable(p, flavors) != "" })
 }
 
-// TestTheProgramIsSolvedFromBothSides checks a solution by what makes it one: both
-// sides keep their rules, and are as good as each other.
+// TestTheProgramIsSolvedFromBothSides checks a solution by its properties: both sides are feasible and have equal
+// values.
 func TestTheProgramIsSolvedFromBothSides(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 3))
@@ -81,7 +81,7 @@ func TestFullMachinesAreWorthNoMoreThanTheirPrice(t *testing.T) {
 			return
 		}
 		p := newProblem(pods, flavors, nil, MixOptions{})
-		// Any parts will do, and those that were worked out too.
+		// Any parts will do, including the computed ones.
 		parts := p.pricing.parts
 		if rapid.Bool().Draw(t, "any parts") {
 			for i := range parts {
@@ -143,8 +143,7 @@ func TestTheBoundIsNoMoreThanTheBestPlanCosts(t *testing.T) {
 	}
 }
 
-// cheapestWithNodes tries every way to put pods on nodes, and then the best way to buy
-// machines for the others.
+// cheapestWithNodes tries every way to put pods on nodes, with the best purchase of machines for the others.
 func cheapestWithNodes(pods []Pod, nodes []*room, flavors []Flavor, at int, rest []Pod) int64 {
 	best := int64(math.MaxInt64)
 	if at == len(pods) {
@@ -194,8 +193,7 @@ func TestPlansForFewPodsWithNodesAreTheBestThereAre(t *testing.T) {
 	}
 }
 
-// TestTheBoundIsAboveThatOfTotals also holds by how much, where cheap flavors hold few
-// of the pods.
+// TestTheBoundIsAboveThatOfTotals also checks by how much, if cheap flavors hold few of the pods.
 func TestTheBoundIsAboveThatOfTotals(t *testing.T) {
 	for _, s := range supercargoScenes {
 		flavors := ofCatalogue(s.chosen)
@@ -218,7 +216,7 @@ func TestTheBoundIsAboveThatOfTotals(t *testing.T) {
 	}
 }
 
-// TestRealisticPlansAreNearTheBound holds the quality of plans for many pods.
+// TestRealisticPlansAreNearTheBound guards the quality of plans for many pods.
 func TestRealisticPlansAreNearTheBound(t *testing.T) {
 	for _, s := range supercargoScenes {
 		flavors := ofCatalogue(s.chosen)
@@ -301,9 +299,8 @@ func TestSetsOfOffersMeet(t *testing.T) {
 	})
 }
 
-// TestAKnapsackCutShortStillHasABound fills a machine with pods of which many are worth
-// almost the same for their CPU, so that the search does not end, and compares with a
-// table of the best value for each amount of CPU.
+// TestAKnapsackCutShortStillHasABound fills a machine with pods of which many have almost the same worth per CPU, so
+// that the search does not end, and compares with a table of the best value for each amount of CPU.
 func TestAKnapsackCutShortStillHasABound(t *testing.T) {
 	const capacity = 5000
 	cut := 0

@@ -6,11 +6,10 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// queues are the pending pods in the order they choose, once for each CPU
-// architecture among the flavors: a pod stands in those of the machines it
-// runs on.
+// queues are the pending pods in packing order, once for each CPU architecture among the flavors: a pod is in the
+// queues of the machines on which it runs.
 type queues struct {
-	// removed says of each pending pod whether a machine has taken it.
+	// removed reports, by pending pod, whether a machine has taken it.
 	removed  []bool
 	byArch   map[string]*queue
 	ofFlavor []*queue // parallel to the flavors
@@ -27,8 +26,7 @@ func newQueues(pending []Pod, flavors []Flavor) queues {
 	return q
 }
 
-// pack returns which pods one machine of flavor number i takes, in the order
-// they choose, and what they ask for together.
+// pack returns the pods that one machine of flavor number i takes, in packing order, and the sum of their requests.
 func (q queues) pack(i int, f Flavor, pending []Pod) ([]int, packing.Size) {
 	var members []int
 	free := f.Size
@@ -43,7 +41,7 @@ func (q queues) pack(i int, f Flavor, pending []Pod) ([]int, packing.Size) {
 	return members, f.Size.Minus(free)
 }
 
-// remove takes the pod at that place out of all queues.
+// remove removes the pod at an index from all queues.
 func (q queues) remove(at int) {
 	q.removed[at] = true
 	for _, one := range q.byArch {
@@ -51,17 +49,16 @@ func (q queues) remove(at int) {
 	}
 }
 
-// queue finds the next pod that fits without looking at those that do not: a
-// binary tree over the places, each node of which knows the least CPU and the
-// least memory that any pod below it asks for. Node 1 is the root, the children
-// of node i are 2i and 2i+1, and the leaves start at width.
+// queue finds the next pod that fits without visiting those that do not: a binary tree over the indices, each node of
+// which stores the least CPU and the least memory that any pod below it requests. Node 1 is the root, the children of
+// node i are 2i and 2i+1, and the leaves start at width.
 //
-// next costs O(log n) where the pods below a node that ask for little CPU are
-// those that ask for little memory, and O(n) at worst; remove O(log n).
+// next costs O(log n) if the pods below a node that request little CPU also request little memory, and O(n) at worst;
+// remove costs O(log n).
 type queue struct {
 	width int
 	least []packing.Size
-	alive []bool // by node: whether any pod is below it
+	alive []bool // by tree node: whether any pod is below it
 }
 
 func newQueue(pending []Pod, arch string) *queue {
@@ -101,12 +98,12 @@ func (q *queue) remove(at int) {
 	}
 }
 
-// next returns the first place from which on a pod fits into free, or -1.
+// next returns the first index, starting at from, of a pod that fits into free, or -1.
 func (q *queue) next(from int, free packing.Size) int {
 	return q.search(1, 0, q.width, from, free)
 }
 
-// search is next below one node, which covers the places low to high-1.
+// search is next below one tree node, which covers the indices low to high-1.
 func (q *queue) search(node, low, high, from int, free packing.Size) int {
 	if high <= from || !q.alive[node] || !q.least[node].Fits(free) {
 		return -1

@@ -7,16 +7,16 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
-// quotas are how many of some pods come to one domain at most.
+// quotas are the maximum numbers of certain pods in one domain.
 type quotas struct {
 	all []constraint.Quota
-	of  []int32 // by pod: the one that it counts to, or noQuota
+	of  []int32 // by pod: the quota that it counts to, or noQuota
 }
 
 const noQuota int32 = -1
 
-// newQuotas returns those that follow for pods that come to nodes and machines. A pod counts
-// to the one that leaves it the least choice.
+// newQuotas returns the quotas for pods that are placed on nodes and machines. A pod counts to its most restrictive
+// quota.
 func newQuotas(pods []Pod, nodes []ExistingNode) *quotas {
 	q := &quotas{of: make([]int32, len(pods))}
 	var coming, there []*constraint.Pod
@@ -63,9 +63,8 @@ func newQuotas(pods []Pod, nodes []ExistingNode) *quotas {
 	return q
 }
 
-// narrowest returns the quota of a pod that lets the smallest part of its members come to a
-// domain, the first of equals; noQuota if each lets all of them come. Members are how many of the
-// pods that come count to each.
+// narrowest returns the quota of a pod that admits the smallest share of its members to a domain, the first of equals;
+// noQuota if each admits all of them. members is the number of pods that count to each quota.
 func (q *quotas) narrowest(c *constraint.Pod, members []int) int32 {
 	best := noQuota
 	for j := range q.all {
@@ -77,7 +76,7 @@ func (q *quotas) narrowest(c *constraint.Pod, members []int) int32 {
 	return best
 }
 
-// keys returns the topology keys of those that pods count to, in order.
+// keys returns the topology keys of the quotas that pods count to, ordered.
 func (q *quotas) keys() []string {
 	var keys []string
 	for _, i := range q.of {
@@ -89,11 +88,10 @@ func (q *quotas) keys() []string {
 	return keys
 }
 
-// surplus returns how much more than without quotas the pods are worth, and raises what each is
-// worth to the most that it may be worth anywhere. In each domain a pod is worth what it is on
-// its machines, and elsewhere it cannot be; without machines there, on nodes, it is worth what
-// it is anywhere. All pods of a quota are worth at least what they are where they are worth
-// the least together, with no more in one domain than may be.
+// surplus returns how much more the pods are worth than without quotas, and raises the worth of each to its maximum
+// over all domains. In each domain with machines, a pod is worth what it is on these machines. In a domain with only
+// nodes, it is worth what it is anywhere, and it cannot be in any other domain. All pods of a quota are worth at least
+// what they are in the division among domains that makes their total worth least and respects the quota.
 func (p *problem) surplus(counts []int32, worth []uint64, v prices) bill {
 	var sum bill
 	if p.quotas == nil {
@@ -119,15 +117,15 @@ func (p *problem) surplus(counts []int32, worth []uint64, v prices) bill {
 	return sum
 }
 
-// transport divides pods among domains with room for so many each.
+// transport divides pods among domains with limited room.
 type transport struct {
 	most  []float64  // by domain
 	pods  []float64  // by kind
-	least []uint64   // by kind: what a pod is worth where that is least
-	worth [][]uint64 // by kind and domain; notThere where it cannot be
+	least []uint64   // by kind: the least worth of a pod
+	worth [][]uint64 // by kind and domain; notThere where the pod cannot be
 }
 
-// notThere is less than any worth counts, and so marks none.
+// notThere marks a domain where a pod cannot be. A pod whose least worth is 0 may be anywhere.
 const notThere = 0
 
 func (p *problem) newTransport(q *constraint.Quota, kinds []int, counts []int32, worth []uint64, v prices) *transport {
@@ -179,11 +177,10 @@ func (p *problem) newTransport(q *constraint.Quota, kinds []int, counts []int32,
 	return s
 }
 
-// surplus returns how much more the pods are worth together than if each domain had room for
-// all, at least. For any prices of a place in a domain, the sum over the pods of the least of what
-// they are worth with that price, less the prices of all places, is no more (weak duality).
-// The prices are the best ones, up to rounding: a place is worth what the cheapest way costs from
-// there to a domain with room, when the pods are divided such that they are worth the least.
+// surplus returns a lower bound of how much more the pods are worth together than if each domain had room for all. For
+// any prices of a slot in a domain, the sum over the pods of their least worth plus price, minus the prices of all
+// slots, is such a bound (weak duality). The prices are optimal up to rounding: the price of a slot is the cost of the
+// cheapest way from its domain to one with room, when the pods are divided so that their total worth is least.
 func (s *transport) surplus() uint64 {
 	whole := 0.0
 	for i := range s.pods {
@@ -191,7 +188,7 @@ func (s *transport) surplus() uint64 {
 	}
 	in, count := s.divide()
 	best := 0.0
-	for d := range s.most { // if there is room nowhere, a place in one of them is worth nothing
+	for d := range s.most { // if no domain has room, a slot in one of them is worth nothing
 		prices, _, _ := s.ways(in, count, d)
 		for d := range prices {
 			if math.IsInf(prices[d], 1) {
@@ -209,7 +206,7 @@ func (s *transport) surplus() uint64 {
 	return uint64(value)
 }
 
-// value returns the value of prices.
+// value returns the bound of surplus for the given prices.
 func (s *transport) value(prices []float64) float64 {
 	value := 0.0
 	for i := range s.pods {
@@ -225,8 +222,7 @@ func (s *transport) value(prices []float64) float64 {
 	return value
 }
 
-// more is how much more a pod of a kind is worth in a domain than it is worth at least, +Inf where
-// it cannot be.
+// more returns by how much the worth of a pod of a kind in a domain exceeds its least worth; +Inf where it cannot be.
 func (s *transport) more(kind, domain int) float64 {
 	w := s.worth[kind][domain]
 	if w == notThere && s.least[kind] > notThere {
@@ -235,7 +231,7 @@ func (s *transport) more(kind, domain int) float64 {
 	return float64(w - min(w, s.least[kind]))
 }
 
-// cheapest returns where a pod of a kind is worth the least with prices, or -1 if it can be nowhere.
+// cheapest returns the domain where a pod's worth plus price is least, or -1 if it can be nowhere.
 func (s *transport) cheapest(kind int, prices []float64) int {
 	best, least := -1, math.Inf(1)
 	for d := range s.worth[kind] {
@@ -246,9 +242,9 @@ func (s *transport) cheapest(kind int, prices []float64) int {
 	return best
 }
 
-// divide divides the pods such that they are worth the least together, by successive shortest paths:
-// as long as there are too many in a domain, some move on along the cheapest way to one with
-// room. It returns how many of each kind are in each domain, and of all.
+// divide divides the pods so that their total worth is least, by successive shortest paths: while a domain has too many
+// pods, some move along the cheapest way to a domain with room. It returns the number of pods by kind and domain, and
+// by domain.
 func (s *transport) divide() (in [][]float64, count []float64) {
 	n := len(s.most)
 	in, count = make([][]float64, len(s.pods)), make([]float64, n)
@@ -284,9 +280,8 @@ func (s *transport) divide() (in [][]float64, count []float64) {
 	return in, count
 }
 
-// ways returns, by domain, what the cheapest way from there to a domain with room, or to a given
-// one, costs, where it goes next, or -1 if there is room, and the kind that moves there (Bellman
-// and Ford).
+// ways returns, by domain, the cost of the cheapest way to a domain with room, or to the domain room, the next domain
+// on it, or -1 if there is room, and the kind that moves there (Bellman and Ford).
 func (s *transport) ways(in [][]float64, count []float64, room int) (cost []float64, next, mover []int) {
 	n := len(count)
 	cost, next, mover = make([]float64, n), make([]int, n), make([]int, n)

@@ -1,6 +1,6 @@
 package planner
 
-// random is a fixed sequence of numbers (SplitMix64), the same for all.
+// random is a fixed sequence of numbers (SplitMix64), equal in all runs.
 type random struct{ state uint64 }
 
 func (c *random) draw() uint64 {

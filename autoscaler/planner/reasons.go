@@ -9,12 +9,11 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
-// refusal says why no flavor takes a pod, counting flavors by what is in the way: "0 of
-// 12 flavors: 8 too small (CPU), 4 not admitted: node selector zone=b". It returns
-// nothing if some flavor of which any may be bought takes it.
+// refusal describes why no flavor takes a pod, and counts flavors by reason: "0 of 12 flavors: 8 too small (CPU), 4 not
+// admitted: node selector zone=b". It returns "" if some flavor that can be bought takes the pod.
 func refusal(p *Pod, flavors []Flavor) string {
 	if negative(*p) {
-		return fmt.Sprintf("asks for a negative amount: CPU %dm, memory %d bytes", p.Size.MilliCPU, p.Size.MemoryBytes)
+		return fmt.Sprintf("requests a negative amount: CPU %dm, memory %d bytes", p.Size.MilliCPU, p.Size.MemoryBytes)
 	}
 	if len(flavors) == 0 {
 		return "there are no flavors to buy"
@@ -30,10 +29,10 @@ func refusal(p *Pod, flavors []Flavor) string {
 	return tally(len(flavors), counts)
 }
 
-// RefusedBy returns why no machine of a flavor takes the pod, or nothing.
+// RefusedBy returns why no machine of a flavor takes the pod, or "".
 func (p *Pod) RefusedBy(f *Flavor) string {
 	if !f.Sells(1) {
-		return "none left to buy"
+		return "at its maximum"
 	}
 	if why := p.admittedBy(f); why != "" {
 		return "not admitted: " + why
@@ -49,7 +48,7 @@ func (p *Pod) RefusedBy(f *Flavor) string {
 	return ""
 }
 
-// tally writes what is in the way, the most frequent first.
+// tally formats the reasons, the most frequent first.
 func tally(flavors int, counts map[string]int) string {
 	var whys []string
 	for why := range counts {
@@ -62,8 +61,7 @@ func tally(flavors int, counts map[string]int) string {
 	return fmt.Sprintf("0 of %d flavors: %s", flavors, strings.Join(whys, ", "))
 }
 
-// exhausted says why a pod has no machine although flavors take it: every such flavor
-// is beyond what may be bought in all.
+// exhausted describes why a pod has no machine although flavors take it: every such flavor exceeds the limits.
 func exhausted(l cluster.Limits, options MixOptions) string {
 	var limits []string
 	if most := machinesOf(l, options); most != nil {
@@ -79,7 +77,7 @@ func exhausted(l cluster.Limits, options MixOptions) string {
 		limits = append(limits, fmt.Sprintf("$%.4f/h", float64(*l.MicroDollarsPerHour)/1e6))
 	}
 	if len(limits) == 0 {
-		return "no more machines of the flavors that take it may be bought"
+		return "no more machines of the flavors that can hold it may be bought"
 	}
-	return "the plan may buy no more than " + strings.Join(limits, ", ")
+	return "the plan may buy at most " + strings.Join(limits, ", ")
 }

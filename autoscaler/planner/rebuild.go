@@ -5,12 +5,11 @@ import (
 	"slices"
 )
 
-// destroyedPercent are the parts of all machines, in percent, that rebuild destroys in turn.
+// destroyedPercent are the percentages of all machines that rebuild destroys in turn.
 var destroyedPercent = []int{50, 25, 12, 6}
 
-// rebuild improves on the best mix by large neighbourhood search: it destroys the machines that
-// waste the most, and some drawn by chance, and buys for their pods again at prices of their
-// own. It goes on as long as the effort lasts.
+// rebuild improves the best mix by large neighbourhood search: it destroys the most wasteful machines, chosen with some
+// randomness, and buys for their pods again at recalculated prices. It continues until the effort is used up.
 func (s *solver) rebuild(effort int) {
 	var c random
 	for end, round := s.steps+effort, 0; s.steps < end && len(s.best.machines) > 1 && !s.stop(); round++ {
@@ -35,9 +34,8 @@ func (s *solver) rebuild(effort int) {
 	}
 }
 
-// wasteful returns the places of so many machines, ordered: those that cost the most
-// beyond what their pods are worth, as a part of their price, times one to three as chance
-// draws it.
+// wasteful returns the indices, ordered, of the n most wasteful machines. Waste is the part of the price that exceeds
+// the worth of the pods, times a random factor of one to three.
 func (s *solver) wasteful(c *random, n int) []int {
 	waste, order := make([]float64, len(s.best.machines)), make([]int, len(s.best.machines))
 	for i := range s.best.machines {
@@ -52,8 +50,7 @@ func (s *solver) wasteful(c *random, n int) []int {
 	return order
 }
 
-// with returns a mix with other machines in place of those at some places, which are
-// ordered.
+// with returns a mix in which made replaces the machines at the ordered indices gone.
 func (m *mix) with(made []machine, gone []int) mix {
 	next := mix{waiting: m.waiting, missing: m.missing, machines: make([]machine, 0, len(m.machines)-len(gone)+len(made))}
 	for i := range m.machines {

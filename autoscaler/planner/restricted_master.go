@@ -6,22 +6,22 @@ import (
 	"slices"
 )
 
-// restrictedMaster solves a linearProgram by column generation: over a few active offers, to
-// which it adds those that price out, until none does (the literature also says sifting).
+// restrictedMaster solves a linearProgram by column generation: over a few active offers, to which it adds those that
+// price out, until none does (also called sifting).
 type restrictedMaster struct {
 	precision
 	p      *problem
 	groups []group
-	// costs are by offer and group what machines of the offer cost that have as much as the
-	// group asks for, by each measure; none where the offer does not hold the pods.
+	// costs are, by offer and group, the price of machines of the offer with as much as the group requests, by each
+	// measure; zero if the offer does not hold the pods.
 	costs  [][]vector
 	holds  [][]bool
 	active []int
-	// preferred are the offers that some pods are worth their price on, about.
+	// preferred are the offers on which some pods are worth about their price.
 	preferred []int
-	// used are the measures that count, in order.
+	// used are the measures in use, in order.
 	used []int
-	// listed are by offer the measures by which some group takes something.
+	// listed are, by offer, the measures by which some group takes something.
 	listed [][]int
 	steps  int
 }
@@ -53,8 +53,7 @@ func newRestrictedMaster(p *problem, groups []group, how precision) *restrictedM
 	return s
 }
 
-// cost returns what machines of the offer cost that have as much as the group asks for, by
-// each measure.
+// cost returns the price of machines of the offer with as much as the group requests, by each measure.
 func (s *restrictedMaster) cost(o *offer, b *group) vector {
 	var costs vector
 	capacity := [linear]float64{float64(o.Size.MilliCPU), float64(o.Size.MemoryBytes), float64(o.places)}
@@ -80,9 +79,8 @@ func (s *restrictedMaster) cost(o *offer, b *group) vector {
 	return costs
 }
 
-// start takes the offers to start with, and the one that a group by itself is cheapest on
-// where none of them holds it. It puts the costs on a scale on which all groups cost 1 by
-// themselves.
+// start selects the initial offers, and for each group that none of them holds the offer on which the group alone is
+// cheapest. It scales the costs so that all groups alone cost 1 in total.
 func (s *restrictedMaster) start() {
 	seen := make([]bool, len(s.p.offers))
 	whole := 0.0
@@ -114,18 +112,17 @@ func (s *restrictedMaster) start() {
 }
 
 const (
-	// maxAdded is how many offers are added in one round.
+	// maxAdded is the maximum number of offers added in one round.
 	maxAdded = 8
-	// nearlyWorth is how much of its price a full machine of an offer must be worth for a
-	// extended pricing to prefer it.
+	// nearlyWorth is the part of its price that a full machine of an offer must be worth for an extended pricing to
+	// prefer it.
 	nearlyWorth = 0.998
-	// pricingTolerance is how far the worth of a full machine may be above its price, as a
-	// part of that.
+	// pricingTolerance is the relative amount by which the worth of a full machine may exceed its price.
 	pricingTolerance = 1e-4
 )
 
-// solve sets the parts: for an extended pricing first by the measures of a basic one alone,
-// which find the offers that matter, unless it is told which.
+// solve sets the parts. An extended pricing first uses only the measures of a basic one, which find the relevant
+// offers, unless these are given.
 func (s *restrictedMaster) solve(parts []vector) {
 	if !s.extended || s.from == nil {
 		s.solveBy(s.p.measuresOf(basicMeasures), parts)
@@ -160,8 +157,8 @@ func (s *restrictedMaster) solveBy(used []int, parts []vector) {
 	}
 }
 
-// counted are the measures of an offer by which some group takes something: no pod takes
-// a large part of a large machine.
+// counted returns the measures of an offer by which some group takes something: no pod takes a large part of a large
+// machine.
 func (s *restrictedMaster) counted(at int) []int {
 	if s.listed[at] == nil {
 		for _, r := range s.used {
@@ -173,7 +170,7 @@ func (s *restrictedMaster) counted(at int) []int {
 	return s.listed[at]
 }
 
-// pack leaves out what the measures of an offer do not count, unpack puts it back.
+// pack omits the measures that do not count for an offer, unpack restores them.
 func (s *restrictedMaster) pack(at int, v vector) (packed vector) {
 	for i, r := range s.counted(at) {
 		packed[i] = v[r]
@@ -188,7 +185,7 @@ func (s *restrictedMaster) unpack(at int, packed vector) (v vector) {
 	return v
 }
 
-// program is the linearProgram over the active offers.
+// program returns the linearProgram over the active offers.
 func (s *restrictedMaster) program() *linearProgram {
 	program := &linearProgram{offers: len(s.active), starts: []int{0}}
 	for _, at := range s.active {
@@ -205,8 +202,8 @@ func (s *restrictedMaster) program() *linearProgram {
 	return program
 }
 
-// price splits the prices of the offers that are not active as well as can be, and
-// returns those that are worth too much all the same, the worst first.
+// price divides the prices of the inactive offers as well as possible, and returns those that are still worth too much,
+// the worst first.
 func (s *restrictedMaster) price(solved *interiorPoint, parts []vector) []int {
 	var short []int
 	excess := make([]float64, len(parts))
@@ -223,8 +220,8 @@ func (s *restrictedMaster) price(solved *interiorPoint, parts []vector) []int {
 	return short
 }
 
-// notePreferred notes the offers on which money is spent, and for an extended pricing those of which a
-// full machine is nearly worth its price, the dearer ones if they are too many.
+// notePreferred records the offers on which money is spent and, for an extended pricing, those of which a full machine
+// is nearly worth its price; the more expensive ones if there are too many.
 func (s *restrictedMaster) notePreferred(solved *interiorPoint) {
 	s.preferred = s.preferred[:0]
 	whole, _ := solved.values()
@@ -241,10 +238,9 @@ func (s *restrictedMaster) notePreferred(solved *interiorPoint) {
 	s.preferred = s.preferred[max(0, len(s.preferred)-maxPreferred):]
 }
 
-// fullest returns the parts of an offer's price that make no group it holds worth less
-// than it is, and are least together: the dual of filling a machine with the most
-// worth, parts of pods included, by the simplex method. With a row for each measure, that
-// takes few steps.
+// fullest returns the parts of an offer's price with the least sum for which each group it holds costs at least its
+// worth: the dual of filling a machine with the most worth, parts of pods included, by the simplex method. With one row
+// for each measure, that takes few steps.
 func (s *restrictedMaster) fullest(at int, worth []float64) vector {
 	var inverse [measures]vector
 	var amount vector
@@ -296,7 +292,7 @@ func (s *restrictedMaster) fullest(at int, worth []float64) vector {
 	return s.cover(at, worth, found)
 }
 
-// cover raises the parts until no group is worth less on the offer than it is.
+// cover raises the parts until each group costs at least its worth on the offer.
 func (s *restrictedMaster) cover(at int, worth []float64, parts vector) vector {
 	raise := 1.0
 	for _, r := range s.used {

@@ -4,9 +4,9 @@ import (
 	"encoding/binary"
 )
 
-// sets gives numbers to sets of offers: of those that admit a pod, whatever its size,
-// and of those that admit all of some pods. Number 0 is the set of all. Equal sets
-// have equal numbers, so that few are kept however many machines are looked at.
+// sets numbers sets of offers: those that admit a pod, regardless of its size, and those that admit all of some pods.
+// Number 0 is the set of all offers. Equal sets have equal numbers, so that few are stored however many machines are
+// tried.
 type sets struct {
 	offers  int
 	members [][]uint64 // by number: a bit for each offer
@@ -22,7 +22,7 @@ func newSets(offers int) *sets {
 	return s
 }
 
-// make returns the set of the offers for which in holds.
+// make returns the set of the offers for which in returns true.
 func (s *sets) make(in func(at int) bool) []uint64 {
 	members := make([]uint64, (s.offers+63)/64)
 	for at := range s.offers {
@@ -51,7 +51,7 @@ func (s *sets) has(set int32, at int) bool {
 	return set == anyOffer || s.members[set][at/64]>>(at%64)&1 == 1
 }
 
-// meet returns the set of what is in both.
+// meet returns the intersection of two sets.
 func (s *sets) meet(a, b int32) int32 {
 	switch {
 	case a == b || b == anyOffer:

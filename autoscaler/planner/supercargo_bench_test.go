@@ -14,7 +14,7 @@ import (
 	"supercargo.dev/supercargo/test/families"
 )
 
-// ofCatalogue returns the flavors of the whole AWS catalogue that are chosen.
+// ofCatalogue returns the selected flavors of the whole AWS catalogue.
 func ofCatalogue(chosen func(catalogue.Flavor) bool) []Flavor {
 	read, err := pricelist.Read("aws", "us-east-1")
 	if err != nil {
@@ -37,8 +37,8 @@ func general(f catalogue.Flavor) bool {
 
 func every(catalogue.Flavor) bool { return true }
 
-// smallAndMedium draws three small pods, up to 2 cores, for each medium one, up to 16,
-// with 1 to 8 GiB for each core, in whole steps of 10 mCPU and 1 MiB.
+// smallAndMedium draws three small pods, up to 2 cores, for each medium one, up to 16, with 1 to 8 GiB for each core,
+// in steps of 10 mCPU and 1 MiB.
 func smallAndMedium(r *rand.Rand, name string) Pod {
 	cpu := 10 * (5 + r.Int64N(196))
 	if r.IntN(4) == 0 {
@@ -68,8 +68,7 @@ func drawLoad(l load, n int) []Pod {
 	return pods
 }
 
-// BenchmarkSupercargo reports by how much plans are dearer than their lower bound, and
-// how many pods they are for.
+// BenchmarkSupercargo reports the gap between plans and their lower bound, and the number of pods.
 func BenchmarkSupercargo(b *testing.B) {
 	for _, s := range supercargoScenes {
 		flavors := ofCatalogue(s.chosen)
@@ -88,11 +87,11 @@ func BenchmarkSupercargo(b *testing.B) {
 	}
 }
 
-// coupling is which pods of a load demand what of others.
+// coupling is how the pods of a load constrain each other.
 type coupling struct {
 	name string
-	// size is how many pods a group has. Of each ten groups, apart keep their pods on different
-	// machines, and spread have them spread over zones.
+	// size is the number of pods in a group. Of each ten groups, apart have anti-affinity on hosts, and spread are
+	// spread over zones.
 	size, apart, spread int
 }
 
@@ -105,7 +104,7 @@ var couplings = []coupling{
 	{"small groups", 3, 4, 4},
 }
 
-// couple makes groups of pods. What they demand does not depend on their size.
+// couple divides pods into groups. Their constraints do not depend on their size.
 func (s coupling) couple(pods []Pod) []Pod {
 	c := newDemands()
 	for i := range pods {
@@ -123,8 +122,8 @@ func (s coupling) couple(pods []Pod) []Pod {
 	return pods
 }
 
-// inZones returns each flavor once for each of three zones, each dearer by so many percent of the
-// price in the first.
+// inZones returns each flavor once for each of three zones, each more expensive by the given percentage of the price in
+// the first.
 func inZones(flavors []Flavor, dearer int64) []Flavor {
 	var all []Flavor
 	for i, zone := range []string{"a", "b", "c"} {
@@ -137,7 +136,7 @@ func inZones(flavors []Flavor, dearer int64) []Flavor {
 	return all
 }
 
-// fullNodes are nodes, one in each zone, that have no room: a spread is over their zones.
+// fullNodes are nodes without room, one in each zone, so that a spread is over their zones.
 func fullNodes() []ExistingNode {
 	var nodes []ExistingNode
 	for _, zone := range []string{"a", "b", "c"} {
@@ -148,7 +147,7 @@ func fullNodes() []ExistingNode {
 	return nodes
 }
 
-// BenchmarkSupercargoWithCoupledPods also reports by how much dearer first fit is.
+// BenchmarkSupercargoWithCoupledPods also reports how much more first fit costs.
 func BenchmarkSupercargoWithCoupledPods(b *testing.B) {
 	for _, s := range couplings {
 		for _, n := range []int{500, 2_000, 10_000} {
@@ -159,8 +158,8 @@ func BenchmarkSupercargoWithCoupledPods(b *testing.B) {
 	}
 }
 
-// BenchmarkSupercargoWithCoupledPodsInDearerZones has a second zone that is a twentieth dearer, and
-// a third that is a tenth dearer.
+// BenchmarkSupercargoWithCoupledPodsInDearerZones has a second zone that is a twentieth more expensive, and a third
+// that is a tenth more expensive.
 func BenchmarkSupercargoWithCoupledPodsInDearerZones(b *testing.B) {
 	for _, s := range couplings {
 		for _, n := range []int{500, 2_000} {
@@ -171,7 +170,7 @@ func BenchmarkSupercargoWithCoupledPodsInDearerZones(b *testing.B) {
 	}
 }
 
-// BenchmarkSupercargoWithCoupledPodsByFamily has pods and catalogues that the planner was not made with.
+// BenchmarkSupercargoWithCoupledPodsByFamily has pods and catalogues that were not used in developing the planner.
 func BenchmarkSupercargoWithCoupledPodsByFamily(b *testing.B) {
 	for _, c := range families.Catalogues {
 		for _, f := range families.All {

@@ -24,7 +24,7 @@ func newDemands() demands {
 	return demands{constraint.NewCompiler(map[string]map[string]string{"default": nil})}
 }
 
-// of returns what a pod with the labels and spec demands.
+// of returns the constraints of a pod with the labels and spec.
 func (d demands) of(app string, spec corev1.PodSpec) *constraint.Pod {
 	p, err := d.Compile(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Labels: map[string]string{"app": app}}, Spec: spec})
 	if err != nil {
@@ -69,7 +69,7 @@ func zoned(f Flavor, zone string) Flavor {
 	return f
 }
 
-// atMost is a number of pods, and any number for 0.
+// atMost is a number of pods; 0 means any number.
 func atMost(pods int64) *int64 {
 	if pods == 0 {
 		return nil
@@ -77,7 +77,7 @@ func atMost(pods int64) *int64 {
 	return &pods
 }
 
-// standing is a node that takes so many more pods, or any number where that is below 0.
+// standing is a node that takes the given number of further pods, or any number if that is negative.
 func standing(name string, cpu, memory, places int64) ExistingNode {
 	most := &places
 	if places < 0 {
@@ -173,16 +173,15 @@ func TestPodsLeftOutSayWhy(t *testing.T) {
 		"alone: 0 of 2 flavors: 2 pod affinity on topology.kubernetes.io/zone",
 		"away: 0 of 2 flavors: 2 not admitted: node selector topology.kubernetes.io/zone=b",
 		"big: 0 of 2 flavors: 2 too small (CPU)",
-		"minus: asks for a negative amount: CPU -1m, memory 0 bytes",
-		"q: the plan may buy no more than 1 machines, CPU 15m",
+		"minus: requests a negative amount: CPU -1m, memory 0 bytes",
+		"q: the plan may buy at most 1 machines, CPU 15m",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-// drawRequest draws a request with nodes, zones, limits and pods of all sorts of
-// demands.
+// drawRequest draws a request with nodes, zones, limits and pods with all kinds of constraints.
 func drawRequest(t *rapid.T) Request {
 	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 2))
 	c := newDemands()
@@ -246,7 +245,7 @@ func drawRequest(t *rapid.T) Request {
 	return req
 }
 
-// checkResult fails unless the plan keeps all rules.
+// checkResult fails unless the plan satisfies all rules.
 func checkResult(t *rapid.T, req Request, got Result) {
 	t.Helper()
 	on := podsByMachine(t, req, got)
@@ -296,7 +295,7 @@ func podsByMachine(t *rapid.T, req Request, got Result) map[string][]Pod {
 	return on
 }
 
-// checkMachine fails unless the pods may be on a machine by themselves.
+// checkMachine fails unless the pods may be on a machine, regardless of others.
 func checkMachine(t *rapid.T, name string, has Flavor, pods []Pod) {
 	t.Helper()
 	var cpu, memory int64
@@ -320,7 +319,7 @@ func checkMachine(t *rapid.T, name string, has Flavor, pods []Pod) {
 	}
 }
 
-// checkLimits fails unless no more is bought than may be.
+// checkLimits fails if purchases exceed the limits.
 func checkLimits(t *rapid.T, req Request, got Result, flavors map[string]Flavor) {
 	t.Helper()
 	counts := map[string]int{}
@@ -348,11 +347,10 @@ func checkLimits(t *rapid.T, req Request, got Result, flavors map[string]Flavor)
 	}
 }
 
-// checkCoupled fails unless there is an order in which all pods could have come to
-// where they are. It starts from some: a pod may come once it may, where several wait
-// the first by name, the last by name, or the first machine by name, nodes first. Pods
-// that an order leaves out come first in the next: a pod with affinity to its own group
-// may be the first of the group anywhere, and later only beside the others.
+// checkCoupled fails unless there is an order in which all pods could have joined their machines. It tries several:
+// each pod joins as soon as it may, and if several may, the first by name, the last by name, or the one of the first
+// machine by name, nodes first. Pods that one order leaves out come first in the next: a pod with affinity to its own
+// group may be the first of the group anywhere, and later only beside the others.
 func checkCoupled(t *rapid.T, req Request, got Result, on map[string][]Pod, flavors map[string]Flavor) {
 	t.Helper()
 	var waiting []coming
@@ -385,15 +383,14 @@ func checkCoupled(t *rapid.T, req Request, got Result, on map[string][]Pod, flav
 	t.Fatal(why)
 }
 
-// coming is a pod and where it is to come to.
+// coming is a pod and the place that it joins.
 type coming struct {
 	pod     Pod
 	machine string
 	node    bool
 }
 
-// replay returns the pods that cannot come to where they are in the order given, or
-// later, and why the first cannot.
+// replay returns the pods that cannot join their places in the order given, or later, and why the first cannot.
 func replay(req Request, got Result, waiting []coming, flavors map[string]Flavor) ([]coming, string) {
 	tracker := constraint.NewTracker()
 	hosts := map[string]int{}
@@ -476,7 +473,7 @@ func TestPlansForCoupledPodsAreNoDearerThanFirstFit(t *testing.T) {
 	}
 }
 
-// TestPlansOfCoupledPodsAreCloseToTheirBound keeps what has been reached.
+// TestPlansOfCoupledPodsAreCloseToTheirBound guards the quality reached.
 func TestPlansOfCoupledPodsAreCloseToTheirBound(t *testing.T) {
 	const pods, most = 500, 0.02
 	flavors := inZones(ofCatalogue(general), 0)

@@ -1,5 +1,5 @@
-// Package provider is the port through which a NodeFleet gets machines. Each
-// folder below it is one adapter.
+// Package provider is the interface through which a NodeFleet gets machines. Each folder below it is one
+// implementation.
 package provider
 
 import (
@@ -15,65 +15,59 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// Provider gives machines and takes them back. Buy and Release may be called by several
-// goroutines at a time, each for a flavor of its own; otherwise implementations need not be safe
-// for concurrent use.
+// Provider buys and releases machines. Buy and Release may be called concurrently, each for a different flavor;
+// otherwise implementations need not be safe for concurrent use.
 //
-// Both writes are idempotent: doing one again after a crash, with the same
-// arguments, changes nothing that was done before.
+// Both writes are idempotent: repeating one after a crash, with the same arguments, changes nothing that was already
+// done.
 type Provider interface {
-	// Observe reads what can be bought and what there is. The numbers of machines
-	// come from the source of truth, not from a cache: what Buy and Release have
-	// done is seen.
+	// Observe reads the flavors and machines. It reads the numbers of machines from the source of truth, not from a
+	// cache, so that it observes the effects of Buy and Release.
 	Observe(ctx context.Context) (*Inventory, error)
 
-	// Buy makes the machines of a flavor as many as to, if there are still to be
-	// as many as from. It returns ErrChanged if somebody else has changed their
-	// number. To want fewer takes none away that there is: it returns ErrChanged if there
-	// are more than to. The intent names the decision.
+	// Buy changes the desired number of machines of a flavor to to, if it is still from. It returns ErrChanged if
+	// another client has changed that number. A smaller number deletes no existing machine: Buy returns ErrChanged if
+	// there are more than to. The intent names the decision.
 	Buy(ctx context.Context, intent, flavor string, from, to int) error
 
-	// Release releases machines of a flavor of which there are to be as many as
-	// from. A machine that is going is no fault. It returns ErrChanged if somebody
-	// else has changed the number of machines, or one of them has gone: then another
-	// has come in its place.
+	// Release releases machines of a flavor whose desired number is from. A machine that is already leaving is no
+	// error. It returns ErrChanged if another client has changed the number of machines, or if one of them is gone,
+	// because then another has replaced it.
 	Release(ctx context.Context, intent, flavor string, from int, machines []string) error
 }
 
-// ErrChanged says that the world is no longer what the decision was made for.
-// Observe again and decide anew.
-var ErrChanged = errors.New("the number of machines has been changed by somebody else")
+// ErrChanged reports that the state on which the decision is based has changed. Observe again and decide anew.
+var ErrChanged = errors.New("another client has changed the number of machines")
 
-// ErrConflict is an ErrChanged of a write that met another, of which it is not known that it
-// concerned the number of machines: the same may be tried again at once.
-var ErrConflict = fmt.Errorf("the write met another: %w", ErrChanged)
+// ErrConflict is an ErrChanged of a write that conflicted with another, which need not concern the number of machines:
+// the same write may be retried at once.
+var ErrConflict = fmt.Errorf("the write conflicts with another one: %w", ErrChanged)
 
-// Refused says that nothing can be done until somebody puts right what Message says.
-// Reason is one word for it, as conditions have it.
+// Refused reports that nothing can be done until a user repairs what Message says. Reason is the reason of the
+// condition.
 type Refused struct{ Reason, Message string }
 
 // Error returns the message.
 func (r *Refused) Error() string { return r.Message }
 
-// Cleaner is a Provider that can find things left behind that nobody needs.
+// Cleaner is a Provider that can find leftovers.
 type Cleaner interface {
-	// Clean removes them: machines that were made twice for one order, and nodes whose
-	// machines have gone. It touches nothing that does not carry the fleet's marks, and
-	// goes by what the Observe before it has seen.
+	// Clean removes leftovers: machines that were created twice for one order, and nodes whose machines are gone. It
+	// touches only objects with the fleet's marks, and relies on the last Observe.
 	Clean(ctx context.Context) error
 }
 
-// Inventory is what can be bought and what there is.
+// Inventory is the flavors that can be bought and the existing machines.
 type Inventory struct {
-	// Flavors are ordered by name.
+	// Flavors are the flavors, ordered by name.
 	Flavors []Flavor
-	// Machines are ordered by name.
+	// Machines are the existing machines, ordered by name.
 	Machines []Machine
-	// Quota is what the seller still allows for, of all flavors together.
+	// Quota is what the seller still allows, for all flavors together.
 	Quota cluster.Limits
 }
 
-// Clone returns a copy whose lists may be changed. That of nil is nil.
+// Clone returns a copy whose lists may be changed. The clone of nil is nil.
 func (i *Inventory) Clone() *Inventory {
 	if i == nil {
 		return nil
@@ -87,46 +81,41 @@ func (i *Inventory) Clone() *Inventory {
 type Flavor struct {
 	// Name is unique in its fleet.
 	Name string
-	// InstanceType is how the seller calls it; empty if that is not known.
+	// InstanceType is the seller's name of the instance type; empty if unknown.
 	InstanceType string
-	// Size is what pods can use of one machine, before the pods of DaemonSets.
-	// MaxPods is how many pods it takes.
+	// Size is what pods can use of one machine, including the pods of DaemonSets. MaxPods is the maximum number of
+	// pods.
 	Size    packing.Size
 	MaxPods int64
-	// Seen says that Size and MaxPods are those of a machine that there is, and not what
-	// is promised. Template names what machines are made from: as long as it is the same,
-	// they are alike.
+	// Seen reports that Size and MaxPods are those of an existing machine, not the stated ones. Template identifies
+	// what machines are made from: machines of the same template are alike.
 	Seen     bool
 	Template string
-	// Sold is what the seller counts one machine for against the Quota.
+	// Sold is what one machine counts against the Quota.
 	Sold packing.Size
-	// Labels and Taints are those that its nodes have. The hostname is missing.
+	// Labels and Taints are those of its nodes, without the hostname.
 	Labels map[string]string
 	Taints []corev1.Taint
-	// Stated are the taints that somebody has stated for machines of the flavor, whether or not
-	// a node has them. Others on a node may be there only until it has started.
+	// Stated are the taints that are stated for machines of the flavor, whether or not a node has them. Other taints of
+	// a node may be startup taints.
 	Stated []corev1.Taint
-	// MicroDollarsPerHour is the price that the provider knows; HasPrice is whether
-	// it knows one.
+	// MicroDollarsPerHour is the price that the provider knows; HasPrice reports whether it knows one.
 	MicroDollarsPerHour int64
 	HasPrice            bool
-	// Min and Max bound the number of machines; Want is how many there are to be.
+	// Min and Max bound the number of machines; Want is the desired number.
 	Min, Max, Want int
-	// JoinTimeout, UnneededTime and Threshold override those of the fleet where they
-	// are not nil. Threshold is a share.
+	// JoinTimeout, UnneededTime and Threshold override those of the fleet if they are not nil. Threshold is a fraction.
 	JoinTimeout, UnneededTime *time.Duration
 	Threshold                 *float64
-	// Problem says why no machine of it can be bought; empty if one can. Named says that
-	// it is not one among all that the seller has: the fleet asks for it by name, and a
-	// Problem is for somebody to put right.
+	// Problem is why no machine of the flavor can be bought; empty if one can. Named reports that the fleet names the
+	// flavor, instead of using all flavors of the seller, so that users must repair the Problem.
 	Problem string
 	Named   bool
-	// Warning says what threatens pods on its machines, which can be bought nevertheless;
-	// empty if nothing does.
+	// Warning is what endangers the pods on its machines, which can be bought nevertheless; empty if nothing does.
 	Warning string
 }
 
-// Machine is a machine, from its order until it is no longer paid for.
+// Machine is a machine, from its order until it is no longer billed.
 type Machine struct {
 	// Name is unique in its fleet.
 	Name string
@@ -134,15 +123,14 @@ type Machine struct {
 	Flavor string
 	// Node is the name of its node; empty until it has one.
 	Node string
-	// Unidentified says why it is not known which node is on the machine; empty if it is
-	// known, or known that there is none. There may be pods on such a machine: whatever
-	// else is said of it, it must not be released. It has no Node.
+	// Unidentified is why the node on the machine is unknown; empty if it is known, or known not to exist. Pods may run
+	// on such a machine, so it must not be released regardless of its other fields. It has no Node.
 	Unidentified string
-	// Ordered is when it was asked for.
+	// Ordered is the time of the order.
 	Ordered time.Time
-	// Failed says what went wrong if the machine is never going to come; else it is
-	// empty. Waits says what the provider waits for, where it tells.
+	// Failed is the error of a machine that will never come, else empty. Waits is what the provider waits for, if it
+	// reports that.
 	Failed, Waits string
-	// Leaving says that it has been asked to go.
+	// Leaving reports that the machine is being released.
 	Leaving bool
 }

@@ -11,15 +11,15 @@ import (
 	"supercargo.dev/supercargo/autoscaler/replica/decide"
 )
 
-// errOvertaken is for a scale that somebody else has changed since it was decided on.
-var errOvertaken = errors.New("somebody else has changed it")
+// errOvertaken reports that the scale has changed since the decision was made.
+var errOvertaken = errors.New("another client has changed it")
 
-// conflicts is how often a write is tried again that came between two others: the
-// status of a Deployment changes often while it scales.
+// conflicts is the number of attempts to write the scale. Writes conflict often, because the status of a Deployment
+// changes often while it scales.
 const conflicts = 4
 
-// rescale writes the scale, if it still is what the decision was made on. The API server
-// refuses the write if the object has changed since it was read.
+// rescale writes the scale, provided that it is unchanged since the decision. The API server refuses the write if the
+// object has changed since it was read.
 func (l *look) rescale(ctx context.Context, out *decide.Outcome) error {
 	target := l.object.Spec.Target
 	key := types.NamespacedName{Namespace: l.key.Namespace, Name: target.Name}
@@ -31,7 +31,7 @@ func (l *look) rescale(ctx context.Context, out *decide.Outcome) error {
 		}
 		switch int(scale.Spec.Replicas) {
 		case out.Replicas:
-			return nil // done already: the answer to an earlier write was lost
+			return nil // already done: the response to an earlier write was lost
 		case out.From:
 		default:
 			return fmt.Errorf("it has %d replicas: %w", scale.Spec.Replicas, errOvertaken)

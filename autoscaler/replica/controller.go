@@ -1,16 +1,14 @@
-// Package replica keeps ReplicaPolicies: it measures, lets a law decide how many
-// replicas a service needs, and carries that out.
+// Package replica reconciles ReplicaPolicies: it measures a service, lets a law decide how many replicas the service
+// needs, and scales the target.
 //
-// A look goes from top to bottom through the files: controller.go (what starts one),
-// look.go (its steps), target.go (what is scaled), standing.go (who else wants to scale
-// it), measure.go (asking the source), pods.go (what is Ready), autoscaler/replica/decide
-// (what to do), act.go (doing it), record.go (saying why).
+// One evaluation runs through the files in this order: controller.go (what triggers it), look.go (its steps), target.go
+// (the scaled object), standing.go (other autoscalers of the target), measure.go (queries to the source), pods.go
+// (Ready pods), autoscaler/replica/decide (the decision), act.go (the scaling), record.go (the status).
 //
-// Sources are asked beside the queue of the controller: one that hangs holds the
-// policies that ask it, and no other. The target's scale is read again when the target
-// has changed, pods are counted again when one of them has, and the status is written
-// when it says something new, and else once a minute, so that a policy that looks every
-// second costs the API server nothing while nothing happens.
+// Sources are queried outside the controller's queue, so a source that hangs delays only the policies that query it.
+// The scale of the target is read again when the target changes, and pods are counted again when one of them changes.
+// The status is written when it says something new, and otherwise once a minute. A policy that evaluates every second
+// therefore costs the API server nothing while nothing happens.
 package replica
 
 import (
@@ -42,47 +40,46 @@ import (
 	"supercargo.dev/supercargo/internal/platform/pause"
 )
 
-// Reconciler keeps all ReplicaPolicies of a cluster.
+// Reconciler reconciles all ReplicaPolicies of a cluster.
 type Reconciler struct {
-	// Client reads policies, pods and who else scales from a cache, and writes status.
+	// Client reads policies, pods and HorizontalPodAutoscalers from a cache, and writes status.
 	Client client.Client
-	// Live reads past the cache.
+	// Live reads from the API server, bypassing the cache.
 	Live client.Reader
 	// Scaler reads and writes scale subresources.
 	Scaler Scaler
-	// Kinds are what may be scaled, by group and kind.
+	// Kinds are the kinds that may be scaled, by group and kind.
 	Kinds map[schema.GroupKind]schema.GroupVersionKind
 	// Sources answer queries, by name.
 	Sources map[string]*Source
-	// Events takes what is worth telling.
+	// Events records Events.
 	Events events.EventRecorder
-	// Clock says what time it is.
+	// Clock returns the current time.
 	Clock clock.PassiveClock
-	// DryRun only logs what it would do: it writes nothing, no status and no Event.
+	// DryRun only logs decisions. It writes neither status nor Events.
 	DryRun bool
-	// Pause keeps decisions from being carried out; nil never does.
+	// Pause suspends the execution of decisions. A nil Pause never does.
 	Pause *pause.Switch
 
 	mu      sync.Mutex
 	tracked map[types.NamespacedName]*tracked
 
-	// Of the controller, once it runs: what ends with it, and what wakes a policy.
+	// Set when the controller starts: the context of its run, and the function that enqueues a policy.
 	running context.Context
 	wake    func(types.NamespacedName)
 }
 
-// workers is how many policies are looked at at a time. A look takes about a
-// millisecond, and a write to the API server some.
+// workers is the number of policies reconciled concurrently. One evaluation takes about a millisecond, and a write to
+// the API server a few.
 const workers = 8
 
-// The indexes of the cache: policies and HorizontalPodAutoscalers by what they scale.
+// The cache indexes policies and HorizontalPodAutoscalers by the object that they scale.
 const (
 	policiesByTarget    = "supercargo.target"
 	autoscalersByTarget = "supercargo.scaleTarget"
 )
 
-// targetKey is the value of both indexes. The version is no part of it: it is the same
-// object in every version.
+// targetKey is the value of both indexes. It omits the version, because all versions denote the same object.
 func targetKey(apiVersion, kind, name string) string {
 	gv, err := schema.ParseGroupVersion(apiVersion)
 	if err != nil {
@@ -95,7 +92,7 @@ func policyTarget(p *v1alpha1.ReplicaPolicy) string {
 	return targetKey(p.Spec.Target.APIVersion, p.Spec.Target.Kind, p.Spec.Target.Name)
 }
 
-// SetupWithManager registers the reconciler.
+// SetupWithManager registers the reconciler with a manager.
 func (r *Reconciler) SetupWithManager(m ctrl.Manager) error {
 	r.tracked = map[types.NamespacedName]*tracked{}
 	ctx := context.Background()
@@ -125,7 +122,7 @@ func (r *Reconciler) SetupWithManager(m ctrl.Manager) error {
 	}
 	b := ctrl.NewControllerManagedBy(m).Named("replicapolicy").
 		For(&v1alpha1.ReplicaPolicy{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.everyPolicy)). // of the switch
+		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.everyPolicy)). // holds the pause switch
 		Watches(&v1alpha1.ReplicaPolicy{}, r.others(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, r.scaledBy(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Func(r.begin)).
@@ -144,7 +141,7 @@ func (r *Reconciler) SetupWithManager(m ctrl.Manager) error {
 	return nil
 }
 
-// begin is told of the queue when the controller starts.
+// begin stores the context and the queue when the controller starts.
 func (r *Reconciler) begin(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -157,7 +154,7 @@ func (r *Reconciler) begin(ctx context.Context, q workqueue.TypedRateLimitingInt
 func (r *Reconciler) by(ctx context.Context, namespace, target string) []reconcile.Request {
 	var list v1alpha1.ReplicaPolicyList
 	if err := r.Client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{policiesByTarget: target}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil // the cache is not there yet: policies get a first look anyway
+		return nil // the cache has not started yet: every policy is reconciled when it does
 	}
 	requests := make([]reconcile.Request, 0, len(list.Items))
 	for i := range list.Items {
@@ -166,11 +163,11 @@ func (r *Reconciler) by(ctx context.Context, namespace, target string) []reconci
 	return requests
 }
 
-// everyPolicy wakes all policies.
+// everyPolicy enqueues all policies.
 func (r *Reconciler) everyPolicy(ctx context.Context, _ client.Object) []reconcile.Request {
 	var list v1alpha1.ReplicaPolicyList
 	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil // the cache is not there yet: policies get a first look anyway
+		return nil // the cache has not started yet: every policy is reconciled when it does
 	}
 	requests := make([]reconcile.Request, 0, len(list.Items))
 	for i := range list.Items {
@@ -179,14 +176,14 @@ func (r *Reconciler) everyPolicy(ctx context.Context, _ client.Object) []reconci
 	return requests
 }
 
-// others wakes the policies of the same target when one comes, goes or is changed.
+// others enqueues the policies with the same target when a policy is created, changed or deleted.
 func (r *Reconciler) others() handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		return r.by(ctx, o.GetNamespace(), policyTarget(o.(*v1alpha1.ReplicaPolicy)))
 	})
 }
 
-// scaledBy wakes the policies of what a HorizontalPodAutoscaler scales.
+// scaledBy enqueues the policies with the same target as a HorizontalPodAutoscaler.
 func (r *Reconciler) scaledBy() handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		ref := o.(*autoscalingv2.HorizontalPodAutoscaler).Spec.ScaleTargetRef
@@ -194,16 +191,16 @@ func (r *Reconciler) scaledBy() handler.EventHandler {
 	})
 }
 
-// targeting wakes the policies of an object when it comes, goes or is changed.
+// targeting enqueues the policies that scale an object when it is created, changed or deleted.
 func (r *Reconciler) targeting(kind schema.GroupVersionKind) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		return r.by(ctx, o.GetNamespace(), targetKey(kind.GroupVersion().String(), kind.Kind, o.GetName()))
 	})
 }
 
-// Reconcile implements reconcile.Reconciler: it takes one policy one step on.
+// Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	policy := &v1alpha1.ReplicaPolicy{} // not copied from the cache, and not changed: its memory may be long
+	policy := &v1alpha1.ReplicaPolicy{} // shared with the cache, so not changed: a copy would be costly, as the law's memory may be long
 	if err := r.Client.Get(ctx, req.NamespacedName, policy, client.UnsafeDisableDeepCopy); err != nil {
 		if client.IgnoreNotFound(err) == nil {
 			r.forget(req.NamespacedName)
@@ -226,7 +223,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: l.again}, nil
 }
 
-// podEvents is told of every pod.
+// podEvents handles the events of all pods.
 func (r *Reconciler) podEvents() toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(object any) {
@@ -252,7 +249,7 @@ func (r *Reconciler) podEvents() toolscache.ResourceEventHandler {
 	}
 }
 
-// until is the time from now to a moment, at least a millisecond: 0 would mean never.
+// until returns the time from now until moment, at least a millisecond, because RequeueAfter 0 means never.
 func until(now, moment time.Time) time.Duration {
 	return max(moment.Sub(now), time.Millisecond)
 }

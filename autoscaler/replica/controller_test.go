@@ -32,18 +32,17 @@ import (
 	"supercargo.dev/supercargo/autoscaler/adapter/query"
 )
 
-// stage is a controller without a manager: the test is its clock and its queue.
+// stage is a controller without a manager: the test provides its clock and its queue.
 type stage struct {
 	*testing.T
 	*Reconciler
 	clock  *testingclock.FakeClock
 	events *events.FakeRecorder
 	woken  chan types.NamespacedName
-	// values are what the source answers, by query, and fault is why it does not.
+	// values are the answers of the source by query; fault is its error.
 	values map[string]float64
 	fault  error
-	// scale is the target's. before is called ahead of each write; a fault it returns is
-	// that of the write.
+	// scale is the scale of the target. before runs before each write; its error becomes that of the write.
 	scale        autoscalingv1.Scale
 	before       func() error
 	rescaled     []int32
@@ -52,8 +51,7 @@ type stage struct {
 
 var web = types.NamespacedName{Namespace: "shop", Name: "web"}
 
-// newStage has one policy, looked at every second, for a Deployment of 10 replicas with
-// 10 Ready pods.
+// newStage returns a stage with one policy, evaluated every second, for a Deployment of 10 replicas with 10 Ready pods.
 func newStage(t *testing.T, change ...func(*v1alpha1.ReplicaPolicySpec)) *stage {
 	t.Helper()
 	s := &stage{T: t, clock: testingclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)), events: events.NewFakeRecorder(1000),
@@ -130,7 +128,7 @@ func (s *stage) SetScale(_ context.Context, _ schema.GroupVersionKind, scale *au
 	return nil
 }
 
-// once runs one step and returns when the next is due.
+// once runs one step and returns the requeue delay.
 func (s *stage) once() time.Duration {
 	s.Helper()
 	result, err := s.Reconcile(s.Context(), reconcile.Request{NamespacedName: web})
@@ -140,7 +138,7 @@ func (s *stage) once() time.Duration {
 	return result.RequeueAfter
 }
 
-// look asks and decides as soon as that is due, and returns when to come back.
+// look queries and decides as soon as that is due, and returns the requeue delay.
 func (s *stage) look() time.Duration {
 	s.Helper()
 	for range 100 {
@@ -155,7 +153,7 @@ func (s *stage) look() time.Duration {
 	return 0
 }
 
-// run looks for so long.
+// run evaluates for the duration d.
 func (s *stage) run(d time.Duration) (looks int) {
 	s.Helper()
 	for end := s.clock.Now().Add(d); s.clock.Now().Before(end); looks++ {
@@ -182,7 +180,7 @@ func (s *stage) ready() metav1.Condition {
 	return *c
 }
 
-// told returns the Events so far.
+// told returns the Events recorded so far.
 func (s *stage) told() (found []string) {
 	for {
 		select {
@@ -196,7 +194,7 @@ func (s *stage) told() (found []string) {
 
 func TestAPolicyLookedAtEverySecondIsWrittenOnceAMinute(t *testing.T) {
 	s := newStage(t)
-	s.run(20 * time.Second) // until the replicas are as the law likes them
+	s.run(20 * time.Second) // until the number of replicas is stable
 	s.statusWrites = 0
 	looks := s.run(5 * time.Minute)
 	if looks < 250 || s.statusWrites < 4 || s.statusWrites > 7 {
@@ -211,7 +209,7 @@ func TestNewsAreHeldBackWhileTheLastWriteIsFresh(t *testing.T) {
 	s := newStage(t)
 	s.look()
 	s.statusWrites = 0
-	for i := range 20 { // it is measured, and is not, from second to second
+	for i := range 20 { // it alternates between measured and not measured
 		s.fault = nil
 		if i%2 == 0 {
 			s.fault = errors.New("out of order")
@@ -265,12 +263,12 @@ func TestADecisionThatSomebodyElseOvertookIsDropped(t *testing.T) {
 	if len(s.rescaled) != 0 || s.scale.Spec.Replicas != 17 {
 		t.Errorf("rescaled to %v over somebody else's 17", s.rescaled)
 	}
-	if events := strings.Join(s.told(), "\n"); !strings.Contains(events, "it has 17 replicas: somebody else has changed it") {
+	if events := strings.Join(s.told(), "\n"); !strings.Contains(events, "it has 17 replicas: another client has changed it") {
 		t.Errorf("it is told: %s", events)
 	}
 }
 
-// overtaken is a scale that somebody changes after it was decided on.
+// overtaken is a scale that changes between the decision and the write.
 type overtaken struct {
 	*stage
 	reads int
@@ -337,7 +335,7 @@ func TestASourceIsNotAskedTwiceAtATime(t *testing.T) {
 	}
 }
 
-// blocking answers when it is let.
+// blocking answers when the test allows it.
 type blocking struct {
 	query.Querier
 	open chan struct{}
@@ -394,7 +392,7 @@ func TestAPolicyThatIsNoMoreIsForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.once()
-	if len(s.tracked) != 0 || metricWanted.DeleteLabelValues("shop", "web") {
+	if len(s.tracked) != 0 || metricDesired.DeleteLabelValues("shop", "web") {
 		t.Error("something is still remembered")
 	}
 	if left := testutil.CollectAndCount(metricConditions); conditions == 0 || shown-left != conditions {

@@ -13,24 +13,22 @@ import (
 	"supercargo.dev/supercargo/autoscaler/replica/decide"
 )
 
-// look is one step of one policy.
+// look is one reconcile step of one policy.
 type look struct {
 	*Reconciler
 	*tracked
 	now time.Time
-	// again is when to come back; 0: when woken.
+	// again is the time until the next step; 0 means that an event triggers it.
 	again time.Duration
 }
 
-// faultRetry is how long is waited where somebody has to put something right that is
-// not watched.
+// faultRetry is the requeue delay after a fault whose repair no watch reports.
 const faultRetry = time.Minute
 
-// actRetry is how long is waited before a decision that could not be carried out is
-// tried again, as long as it is the last one.
+// actRetry is the delay before a failed scaling is retried, while no newer decision exists.
 const actRetry = 5 * time.Second
 
-// run takes the policy one step on: it asks, or decides by what was answered, or waits.
+// run takes one step: it queries the source, decides on the answers, or waits.
 func (l *look) run(ctx context.Context) error {
 	if err := l.heed(ctx); err != nil {
 		return err
@@ -41,7 +39,7 @@ func (l *look) run(ctx context.Context) error {
 	}
 	s := l.Sources[l.object.Spec.Metrics.Source]
 	if s == nil {
-		l.idle("NoSuchSource", fmt.Sprintf("spec.metrics.source: the autoscaler has no source %q: see --metrics-url and --metrics-sources", l.object.Spec.Metrics.Source))
+		l.idle("NoSuchSource", fmt.Sprintf("spec.metrics.source: the autoscaler has no source %q: check --metrics-url and --metrics-sources", l.object.Spec.Metrics.Source))
 		return nil
 	}
 	target, err := l.target(ctx)
@@ -64,7 +62,7 @@ func (l *look) run(ctx context.Context) error {
 	return l.decide(ctx, target, standing, answers, askedAt)
 }
 
-// heed has the look only say what it would do while the cluster is paused.
+// heed turns the mode into Observe while the cluster is paused.
 func (l *look) heed(ctx context.Context) error {
 	paused, err := l.Pause.Heed(ctx, &l.status.Conditions, l.object.Generation, l.now, l.said, l.tell)
 	if err != nil || l.sound == nil {
@@ -77,7 +75,7 @@ func (l *look) heed(ctx context.Context) error {
 	return nil
 }
 
-// idle is for a policy that cannot do anything. Measurements for it are cancelled.
+// idle handles a policy that cannot be evaluated. It cancels its queries.
 func (l *look) idle(reason, message string) {
 	l.cancel()
 	l.measured.drop()
@@ -88,8 +86,8 @@ func (l *look) idle(reason, message string) {
 	forgetWanted(l.key)
 }
 
-// wait asks the source when that is due. Until then what could not be carried out is
-// tried again, and what somebody else has done is told.
+// wait queries the source when that is due. Until then it retries a failed scaling, and updates the conditions if other
+// autoscalers of the target change.
 func (l *look) wait(ctx context.Context, s *Source, standing *decide.Standing) {
 	if l.now.Before(l.due) {
 		l.again = until(l.now, l.due)
@@ -104,14 +102,14 @@ func (l *look) wait(ctx context.Context, s *Source, standing *decide.Standing) {
 	}
 }
 
-// decide lets the law look, and carries out what it decides.
+// decide evaluates the law, and carries out its decision.
 func (l *look) decide(ctx context.Context, target *scaled, standing *decide.Standing, answers []decide.Answer, askedAt time.Time) error {
 	total, ready, startUp, err := l.count(ctx, l.tracked, target.selector)
 	if err != nil {
 		return err
 	}
 	l.recall()
-	seen := decide.Seen{Now: l.now, Asked: target.asked, Ready: ready, Wanted: int(l.status.WantedReplicas), Answers: answers}
+	seen := decide.Seen{Now: l.now, Asked: target.asked, Ready: ready, Wanted: int(l.status.DesiredReplicas), Answers: answers}
 	if startUp != nil {
 		seen.StartUp = startUp.Mean.Duration
 	}
@@ -120,7 +118,7 @@ func (l *look) decide(ctx context.Context, target *scaled, standing *decide.Stan
 	metricDecisionSeconds.Observe(l.Clock.Since(began).Seconds())
 	conflict := standing.Conflict(l.sound.Mode) != ""
 	if conflict {
-		// What is measured comes of somebody else's decisions: nothing is learned from it.
+		// The measurements reflect another autoscaler's decisions, so the law must not learn from them.
 		out.Replicas = out.From
 	} else {
 		l.memory = memory
@@ -129,7 +127,7 @@ func (l *look) decide(ctx context.Context, target *scaled, standing *decide.Stan
 	l.last, l.pending = &out, nil
 	l.due = askedAt.Add(l.stagger(out.Next))
 	l.again = until(l.now, l.due)
-	l.status.AskedReplicas, l.status.Replicas, l.status.ReadyReplicas, l.status.StartUp = int32(target.asked), int32(total), int32(ready), startUp
+	l.status.SpecReplicas, l.status.Replicas, l.status.ReadyReplicas, l.status.StartUp = int32(target.asked), int32(total), int32(ready), startUp
 	l.judge(standing)
 	l.record(&out, conflict)
 	if !conflict && out.Changes() {
@@ -138,19 +136,18 @@ func (l *look) decide(ctx context.Context, target *scaled, standing *decide.Stan
 	return nil
 }
 
-// recall reads the law's memory from the status, at the first look.
+// recall restores the law's memory from the status at the first evaluation.
 func (l *look) recall() {
 	if l.memory != nil {
 		return
 	}
 	var err error
 	if l.memory, err = l.sound.Recall(l.status.Memory); err != nil {
-		l.tell(corev1.EventTypeWarning, "StateDiscarded", "Restore", "The law starts again from nothing: "+err.Error())
+		l.tell(corev1.EventTypeWarning, "StateDiscarded", "Restore", "The law discards its memory and learns again: "+err.Error())
 	}
 }
 
-// act carries out a decision. What was changed by somebody else meanwhile is left as it
-// is: the next look sees it.
+// act carries out a decision. If the scale has been changed in the meantime, it stays so until the next evaluation.
 func (l *look) act(ctx context.Context, out *decide.Outcome) {
 	if l.sound.Mode != v1alpha1.ReplicasAct {
 		return
@@ -167,10 +164,10 @@ func (l *look) act(ctx context.Context, out *decide.Outcome) {
 		l.tell(corev1.EventTypeWarning, "ScaleConflict", "Scale", "Did not scale "+what+": "+err.Error())
 	case err != nil:
 		l.pending, l.scale = out, nil
-		message := "Could not scale " + what + ": " + err.Error()
+		message := "Failed to scale " + what + ": " + err.Error()
 		l.condition(decide.Condition{Type: v1alpha1.PolicyReady, Reason: "NotScaled", Message: message})
 		l.tell(corev1.EventTypeWarning, "NotScaled", "Scale", message)
-		ctrl.LoggerFrom(ctx).Error(err, "Could not scale", "target", target.Name)
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to scale", "target", target.Name)
 		l.comeBack(actRetry)
 	default:
 		l.pending, l.scale = nil, nil
@@ -179,7 +176,7 @@ func (l *look) act(ctx context.Context, out *decide.Outcome) {
 			direction = "in"
 		}
 		metricScalings.WithLabelValues(l.key.Namespace, l.key.Name, direction).Inc()
-		l.status.AskedReplicas = int32(out.Replicas)
+		l.status.SpecReplicas = int32(out.Replicas)
 		l.tell(corev1.EventTypeNormal, "Scaled", "Scale", fmt.Sprintf("Scaled %s: %s", what, out.Reasons[0]))
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/replica/decide"
 )
 
-// Source is where measurements come from.
+// Source is a source of measurements.
 type Source struct {
 	name    string
 	querier query.Querier
@@ -18,19 +18,17 @@ type Source struct {
 	slots   chan struct{}
 }
 
-// queriesAtATime bounds what one source is asked at once.
+// queriesAtATime bounds the concurrent queries to one source.
 const queriesAtATime = 64
 
-// NewSource returns a source. A round of queries is cancelled after timeout, waiting
-// for others included.
+// NewSource returns a source. A round of queries is cancelled after timeout, which includes the wait for other rounds.
 func NewSource(name string, querier query.Querier, timeout time.Duration) *Source {
 	return &Source{name: name, querier: querier, timeout: timeout, slots: make(chan struct{}, queriesAtATime)}
 }
 
-// answer asks all questions at once, as of a moment. It returns within the time-out as
-// far as the querier heeds its context.
+// answer runs all queries concurrently, for time at. It returns within the timeout if the querier respects its context.
 func (s *Source) answer(ctx context.Context, questions []decide.Question, at time.Time) []decide.Answer {
-	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, fmt.Errorf("source %s has not answered within %v", s.name, s.timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, fmt.Errorf("no response from source %s within %v", s.name, s.timeout))
 	defer cancel()
 	answers := make([]decide.Answer, len(questions))
 	var wg sync.WaitGroup
@@ -66,12 +64,11 @@ func (s *Source) one(ctx context.Context, q decide.Question, at time.Time) decid
 	return decide.Read(q.Measurement, at, samples, warnings, err)
 }
 
-// ask starts to ask for what a policy needs. The policy is woken when the answers are
-// there.
+// ask starts a round of queries for a policy. The policy is enqueued when the answers have arrived.
 func (r *Reconciler) ask(t *tracked, s *Source, now time.Time) {
 	round, ok := t.measured.begin(now)
 	if !ok {
-		return // it is under way
+		return // a round is running
 	}
 	r.mu.Lock()
 	ctx, wake := r.running, r.wake

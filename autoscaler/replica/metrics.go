@@ -13,22 +13,20 @@ import (
 	"supercargo.dev/supercargo/internal/platform/conditions"
 )
 
-// Metrics of ReplicaPolicies. namespace and name are those of one, source is the name of
-// what is asked.
+// Metrics of ReplicaPolicies. The labels namespace and name identify the policy, source the queried source.
 var (
-	// metricWanted is what HorizontalPodAutoscalers follow. Only policies in mode ViaHPA have
-	// it.
-	metricWanted = auto.NewGaugeVec(prometheus.GaugeOpts{Name: decide.WantedMetric,
+	// metricDesired is the metric that HorizontalPodAutoscalers follow. Only policies in mode ViaHPA have it.
+	metricDesired = auto.NewGaugeVec(prometheus.GaugeOpts{Name: decide.WantedMetric,
 		Help: "Replicas that a ReplicaPolicy in mode ViaHPA wants."}, policyLabels)
 
-	metricAsked           = gauge("asked_replicas", "Replicas in the spec of the target.")
+	metricSpec            = gauge("spec_replicas", "Replicas in the spec of the target.")
 	metricReady           = gauge("ready_replicas", "Ready pods of the target.")
 	metricRate            = gauge("arrival_rate", "Last measured requests per second.")
 	metricResponse        = gauge("response_seconds", "Last measured mean response time.")
 	metricEvaluations     = counter("evaluations_total", "Evaluations of a law, by their result: decided, held, missing (not measured), conflict.", "namespace", "name", "result")
 	metricScalings        = counter("scalings_total", "Changes of the replicas of a target.", "namespace", "name", "direction")
 	metricQueryFaults     = counter("query_faults_total", "Queries that failed.", "source")
-	metricQuerySeconds    = histogram("query_seconds", "Time to measure all that a look needs.", prometheus.ExponentialBuckets(0.001, 2, 15), "source")
+	metricQuerySeconds    = histogram("query_seconds", "Time to measure the metrics for an evaluation.", prometheus.ExponentialBuckets(0.001, 2, 15), "source")
 	metricDecisionSeconds = auto.NewHistogram(prometheus.HistogramOpts{Subsystem: subsystem, Name: "decision_seconds",
 		Help: "Time to make a decision.", Buckets: prometheus.ExponentialBuckets(1e-6, 4, 12)})
 	metricStatusWrites = auto.NewCounter(prometheus.CounterOpts{Subsystem: subsystem, Name: "status_writes_total",
@@ -42,7 +40,7 @@ const subsystem = "supercargo_replicapolicy"
 
 var policyLabels = []string{"namespace", "name"}
 
-// auto registers what it makes.
+// auto registers the metrics that it makes.
 var auto = promauto.With(metrics.Registry)
 
 func gauge(name, help string) *prometheus.GaugeVec {
@@ -57,17 +55,16 @@ func histogram(name, help string, buckets []float64, labels ...string) *promethe
 	return auto.NewHistogramVec(prometheus.HistogramOpts{Subsystem: subsystem, Name: name, Help: help, Buckets: buckets}, labels)
 }
 
-// publish sets the gauges of a policy after a look. What a policy without a claim to its
-// target would ask for is not published: a HorizontalPodAutoscaler follows whoever has
-// one.
+// publish sets the gauges of a policy after an evaluation. A policy in conflict does not publish its desired replicas,
+// because a HorizontalPodAutoscaler follows the policy that takes precedence.
 func (l *look) publish(standing *decide.Standing) {
 	namespace, name, out := l.key.Namespace, l.key.Name, l.last
 	if !l.DryRun && l.sound.Mode == v1alpha1.ReplicasViaHPA && standing.Conflict(l.sound.Mode) == "" && !out.Off {
-		metricWanted.WithLabelValues(namespace, name).Set(float64(out.Replicas))
+		metricDesired.WithLabelValues(namespace, name).Set(float64(out.Replicas))
 	} else {
 		forgetWanted(l.key)
 	}
-	metricAsked.WithLabelValues(namespace, name).Set(float64(l.status.AskedReplicas))
+	metricSpec.WithLabelValues(namespace, name).Set(float64(l.status.SpecReplicas))
 	metricReady.WithLabelValues(namespace, name).Set(float64(l.status.ReadyReplicas))
 	for gauge, value := range map[*prometheus.GaugeVec]float64{metricRate: out.Observation.ArrivalRate, metricResponse: out.Observation.ResponseTime} {
 		if math.IsNaN(value) {
@@ -78,15 +75,15 @@ func (l *look) publish(standing *decide.Standing) {
 	}
 }
 
-// forgetWanted publishes nothing any more.
-func forgetWanted(key types.NamespacedName) { metricWanted.DeleteLabelValues(key.Namespace, key.Name) }
+// forgetWanted deletes the desired replicas of a policy.
+func forgetWanted(key types.NamespacedName) { metricDesired.DeleteLabelValues(key.Namespace, key.Name) }
 
-// forgetMetrics drops those of a policy that is no more.
+// forgetMetrics deletes the metrics of a deleted policy.
 func forgetMetrics(key types.NamespacedName) {
 	metricConditions.Forget(key.Namespace, key.Name)
 	for _, v := range []interface {
 		DeletePartialMatch(labels prometheus.Labels) int
-	}{metricWanted, metricAsked, metricReady, metricRate, metricResponse, metricEvaluations, metricScalings} {
+	}{metricDesired, metricSpec, metricReady, metricRate, metricResponse, metricEvaluations, metricScalings} {
 		v.DeletePartialMatch(prometheus.Labels{"namespace": key.Namespace, "name": key.Name})
 	}
 }

@@ -17,16 +17,15 @@ import (
 	"supercargo.dev/supercargo/autoscaler/replica/decide"
 )
 
-// pods are the pods of one policy, as counted last.
+// pods are the pods of one policy, as last counted.
 type pods struct {
 	mu       sync.Mutex
 	selector labels.Selector
-	// counted is false when a pod has come, gone, or become Ready or unready since.
+	// counted is false if since then a pod was created, deleted, or changed in readiness.
 	counted      bool
 	total, ready int
-	// starting has the pods that were seen, and whether they have not been Ready since. A
-	// pod that was Ready when it was seen first tells nothing: how often it started is not
-	// known.
+	// starting has every observed pod, and whether it has never been Ready. A pod that was Ready when first observed
+	// gives no start-up time, because it may have restarted.
 	starting map[types.UID]bool
 	startUp  *v1alpha1.LearnedTime
 }
@@ -41,21 +40,19 @@ func readiness(p *corev1.Pod) (ready bool, since time.Time) {
 	return false, time.Time{}
 }
 
-// counts says whether a pod is one of the replicas there are to be: not one that
-// leaves or has ended.
+// counts reports whether a pod counts as a replica: it is neither terminating nor finished.
 func counts(p *corev1.Pod) bool {
 	return p.DeletionTimestamp.IsZero() && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
 }
 
-// podMatters says whether a change of a pod changes what is counted.
+// podMatters reports whether a change of a pod affects the counts.
 func podMatters(before, after *corev1.Pod) bool {
 	was, _ := readiness(before)
 	is, _ := readiness(after)
 	return was != is || counts(before) != counts(after) || before.UID != after.UID || !maps.Equal(before.Labels, after.Labels)
 }
 
-// podChanged tells the policies that count a pod. before is nil for one that has come,
-// after for one that has gone.
+// podChanged informs the policies that may count a pod. before is nil for a new pod, after for a deleted one.
 func (r *Reconciler) podChanged(before, after *corev1.Pod) {
 	pod := after
 	if pod == nil {
@@ -91,7 +88,7 @@ func (p *pods) changed(before, after *corev1.Pod) {
 	p.watch(after)
 }
 
-// watch learns from a pod that was seen to start.
+// watch learns the start-up time of a pod whose start was observed.
 func (p *pods) watch(pod *corev1.Pod) {
 	if p.starting == nil {
 		p.starting = map[types.UID]bool{}
@@ -105,18 +102,17 @@ func (p *pods) watch(pod *corev1.Pod) {
 		p.starting[pod.UID] = !ready
 	case ready && starting:
 		p.startUp = decide.LearnStartUp(p.startUp, since.Sub(pod.CreationTimestamp.Time))
-		p.starting[pod.UID] = false // it may become unready and Ready again: that is no start
+		p.starting[pod.UID] = false // a later change from unready to Ready is not a start
 	}
 }
 
-// restarted says that a container has ended and was started again: when the pod becomes
-// Ready says nothing of how long a start takes.
+// restarted reports whether a container has restarted. The time until such a pod is Ready is not a start-up time.
 func restarted(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.RestartCount > 0 })
 }
 
-// count returns how many pods there are and how many of them are Ready, and how long
-// they take to start. Pods are listed again if one of them has changed.
+// count returns the number of pods, the number of Ready ones, and the learned start-up time. It lists pods only if one
+// has changed since the last count.
 func (r *Reconciler) count(ctx context.Context, t *tracked, selector labels.Selector) (total, ready int, startUp *v1alpha1.LearnedTime, err error) {
 	p := &t.pods
 	p.mu.Lock()
@@ -127,7 +123,7 @@ func (r *Reconciler) count(ctx context.Context, t *tracked, selector labels.Sele
 		defer p.mu.Unlock()
 		return p.total, p.ready, p.startUp, nil
 	}
-	// What changes while they are listed is counted at the next look.
+	// A change during the list is counted at the next evaluation.
 	p.counted = true
 	p.mu.Unlock()
 	var list corev1.PodList

@@ -20,20 +20,20 @@ import (
 )
 
 const (
-	// rememberEvery is how often the status is written that says nothing new but the last
-	// measurements and the law's memory: what a crash loses was learned in that time.
+	// rememberEvery is the interval between writes of a status in which only the measurements and the law's memory are
+	// new. A crash loses at most what was learned in that time.
 	rememberEvery = time.Minute
-	// writeGap is the least time between two writes of a status.
+	// writeGap is the minimum time between two writes of a status.
 	writeGap = 5 * time.Second
 )
 
-// condition sets one of the status.
+// condition sets a condition of the status.
 func (l *look) condition(c decide.Condition) {
 	conditions.Set(&l.status.Conditions, c.Type, c.True, c.Reason, c.Message, l.object.Generation, l.now)
 }
 
-// judge sets the conditions by the last look and by who else scales the target, and
-// tells of what has begun to be wrong.
+// judge sets the conditions from the last evaluation and the other autoscalers of the target, and records an Event for
+// each new problem.
 func (l *look) judge(standing *decide.Standing) {
 	l.status.ObservedGeneration = l.object.Generation
 	for _, c := range l.sound.Conditions(standing, l.last) {
@@ -51,14 +51,14 @@ func (l *look) judge(standing *decide.Standing) {
 	l.publish(standing)
 }
 
-// resume lets what is over be told again when it comes back.
+// resume allows the Event of a resolved problem to be recorded again.
 func (l *look) resume(before *metav1.Condition) {
 	if before != nil {
 		delete(l.said, before.Reason)
 	}
 }
 
-// tell makes an Event, unless the same was said last for that reason.
+// tell records an Event, unless the last one with this reason had the same message.
 func (l *look) tell(kind, reason, action, message string) {
 	if l.said[reason] == message {
 		return
@@ -71,7 +71,7 @@ func (l *look) tell(kind, reason, action, message string) {
 	l.Events.Eventf(l.object, nil, kind, reason, action, "%s", clip.Bytes(message, conditions.MaxMessage))
 }
 
-// record writes down what was seen and decided.
+// record updates the status with an observation and its decision.
 func (l *look) record(out *decide.Outcome, conflict bool) {
 	observed := decide.ObservationOf(out)
 	l.status.LastObservation = &observed
@@ -88,7 +88,7 @@ func (l *look) record(out *decide.Outcome, conflict bool) {
 	if conflict || out.Off {
 		return
 	}
-	l.status.WantedReplicas = int32(out.Replicas)
+	l.status.DesiredReplicas = int32(out.Replicas)
 	if out.Changes() {
 		l.status.LastDecision, l.readyAt = l.sound.DecisionOf(out), time.Time{}
 		return
@@ -105,11 +105,11 @@ func (l *look) record(out *decide.Outcome, conflict bool) {
 	l.sound.Settle(d, out, l.readyAt)
 }
 
-// news says whether the status says something new: another decision, another condition,
-// another spec. Measurements and memory are none.
+// news reports whether the status says something new: a decision, a condition or a spec. Measurements and memory do not
+// count.
 func (l *look) news() bool {
 	a, b := l.written, l.status
-	if a.ObservedGeneration != b.ObservedGeneration || a.WantedReplicas != b.WantedReplicas || len(a.Conditions) != len(b.Conditions) {
+	if a.ObservedGeneration != b.ObservedGeneration || a.DesiredReplicas != b.DesiredReplicas || len(a.Conditions) != len(b.Conditions) {
 		return true
 	}
 	if (a.LastDecision == nil) != (b.LastDecision == nil) || b.LastDecision != nil && (!a.LastDecision.Time.Equal(&b.LastDecision.Time) ||
@@ -121,8 +121,8 @@ func (l *look) news() bool {
 	})
 }
 
-// writeStatus writes the status if it says something new, or has not been written for a
-// while. A new one is held back while the last write is fresh.
+// writeStatus writes the status if it says something new, but at least writeGap after the last write, and otherwise
+// every rememberEvery.
 func (l *look) writeStatus(ctx context.Context) error {
 	since := l.now.Sub(l.writtenAt)
 	switch news := l.news(); {
@@ -138,7 +138,7 @@ func (l *look) writeStatus(ctx context.Context) error {
 	object := l.object.DeepCopy()
 	object.Status = *l.status.DeepCopy()
 	err := l.Client.Status().Update(ctx, object)
-	if apierrors.IsConflict(err) { // the cache was behind
+	if apierrors.IsConflict(err) { // the cache was stale
 		if err = l.Live.Get(ctx, l.key, object); err == nil && object.UID == l.uid {
 			object.Status = *l.status.DeepCopy()
 			err = l.Client.Status().Update(ctx, object)
@@ -155,14 +155,14 @@ func (l *look) writeStatus(ctx context.Context) error {
 	return nil
 }
 
-// comeBack shortens the time to the next step.
+// comeBack shortens the time until the next step.
 func (l *look) comeBack(after time.Duration) {
 	if l.again == 0 || l.again > after {
 		l.again = after
 	}
 }
 
-// remember puts the law's memory into the status.
+// remember saves the law's memory in the status.
 func (l *look) remember() {
 	if l.sound == nil || l.memory == nil {
 		return
@@ -174,5 +174,5 @@ func (l *look) remember() {
 		return
 	}
 	l.status.Memory = saved
-	l.condition(decide.Condition{Type: v1alpha1.PolicyRemembered, True: true, Reason: "Remembered", Message: "Who takes over continues from status.memory"})
+	l.condition(decide.Condition{Type: v1alpha1.PolicyRemembered, True: true, Reason: "Remembered", Message: "A restarted autoscaler continues from status.memory"})
 }

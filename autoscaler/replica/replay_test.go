@@ -20,13 +20,13 @@ import (
 	"supercargo.dev/supercargo/lab/trace"
 )
 
-// controlled is the controller as what decides in a replay: it is shown the service by the
-// target's scale, by pods and by a source of metrics.
+// controlled makes the controller the decider of a replay: it sees the service through the target's scale, pods and a
+// source of metrics.
 type controlled struct {
 	*stage
 	first time.Duration
 	start time.Duration // how long a replica takes to start
-	there []*corev1.Pod // in the order in which they were made
+	there []*corev1.Pod // in order of creation
 }
 
 // Name implements loop.Decider.
@@ -53,7 +53,7 @@ func (c *controlled) Look(m law.Memory, seen decide.Seen) (law.Memory, decide.Ou
 		now = t.due // seconds of the replay are rounded
 	}
 	c.clock.SetTime(now)
-	c.once() // asks
+	c.once() // queries
 	<-c.woken
 	looks := c.tracked[web].looks
 	if c.once(); c.tracked[web].looks != looks+1 {
@@ -64,7 +64,7 @@ func (c *controlled) Look(m law.Memory, seen decide.Seen) (law.Memory, decide.Ou
 	return m, out
 }
 
-// makePods makes pods, or removes those that were made last, until there are n.
+// makePods creates pods, or deletes the newest, until there are n.
 func (c *controlled) makePods(at time.Time, n int, ready bool) {
 	c.Helper()
 	for len(c.there) > n {
@@ -86,11 +86,11 @@ func (c *controlled) makePods(at time.Time, n int, ready bool) {
 	}
 }
 
-// showPods makes as many pods Ready as are seen to be.
+// showPods makes as many pods Ready as were seen to be.
 func (c *controlled) showPods(seen decide.Seen) {
 	c.Helper()
 	if c.there == nil {
-		for i := range 10 { // of the stage
+		for i := range 10 { // the pods of the stage
 			if err := c.Client.Delete(c.Context(), pod(fmt.Sprint("web-", i), true)); err != nil {
 				c.Fatal(err)
 			}
@@ -111,11 +111,11 @@ func (c *controlled) showPods(seen decide.Seen) {
 	}
 }
 
-// TestAReplayDecidesAsTheControllerDoes plays a service twice: once under what `supercargo
-// replicas` lets decide, and once under the controller itself.
+// TestAReplayDecidesAsTheControllerDoes replays a service twice: with the decisions of `supercargo replicas`, and with
+// the controller itself.
 func TestAReplayDecidesAsTheControllerDoes(t *testing.T) {
 	var rates []trace.Rate
-	for minute := range 120 { // a wave, with a crowd in the middle and a pause near the end
+	for minute := range 120 { // a wave, with a peak in the middle and a pause near the end
 		rate := 60 + 30*math.Sin(float64(minute)/10)
 		switch {
 		case minute >= 50 && minute < 65:

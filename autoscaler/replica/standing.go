@@ -13,7 +13,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/replica/decide"
 )
 
-// standing finds who else wants to scale the target.
+// standing finds the other autoscalers of the target.
 func (l *look) standing(ctx context.Context) (*decide.Standing, error) {
 	in, target := client.InNamespace(l.key.Namespace), policyTarget(l.object)
 	var policies v1alpha1.ReplicaPolicyList
@@ -43,13 +43,12 @@ func (l *look) standing(ctx context.Context) (*decide.Standing, error) {
 	return s, nil
 }
 
-// seniority orders policies by who has a first claim to a target: the one that was made
-// first, ties by name.
+// seniority orders policies by precedence for a target: by creation time, ties by name.
 func seniority(a, b v1alpha1.ReplicaPolicy) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
-// follows says whether a HorizontalPodAutoscaler takes what policies publish.
+// follows reports whether a HorizontalPodAutoscaler uses the metric that policies publish.
 func follows(h *autoscalingv2.HorizontalPodAutoscaler) bool {
 	return slices.ContainsFunc(h.Spec.Metrics, func(m autoscalingv2.MetricSpec) bool {
 		return m.External != nil && m.External.Metric.Name == decide.WantedMetric

@@ -19,16 +19,15 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// Scaler reads and writes the scale subresource of any kind, past the cache.
+// Scaler reads and writes the scale subresource of any kind, bypassing the cache.
 type Scaler interface {
-	// Scale reads it.
+	// Scale reads a scale.
 	Scale(ctx context.Context, kind schema.GroupVersionKind, key types.NamespacedName) (*autoscalingv1.Scale, error)
-	// SetScale writes one that was read. It fails with a conflict if the object has been
-	// changed since.
+	// SetScale writes a scale that was read before. It fails with a conflict if the object has changed since.
 	SetScale(ctx context.Context, kind schema.GroupVersionKind, scale *autoscalingv1.Scale) error
 }
 
-// NewScaler returns a Scaler that uses a client.
+// NewScaler returns a Scaler that uses c.
 func NewScaler(c client.SubResourceClientConstructor) Scaler { return scaler{c} }
 
 type scaler struct {
@@ -68,7 +67,7 @@ func (s scaler) SetScale(ctx context.Context, kind schema.GroupVersionKind, scal
 	return s.SubResource("scale").Update(ctx, parent(kind, client.ObjectKeyFromObject(scale)), client.WithSubResourceBody(raw))
 }
 
-// scaled is the scale of a target as read last.
+// scaled is the scale of a target, as last read.
 type scaled struct {
 	uid        types.UID
 	generation int64
@@ -77,19 +76,19 @@ type scaled struct {
 	selector   labels.Selector
 }
 
-// scaleAge is how old a scale may be of a target that counts no generations.
+// scaleAge is the maximum age of a scale whose target has no generation.
 const scaleAge = 30 * time.Second
 
-// targetFault is why a target cannot be scaled. Reason is for the condition Ready.
+// targetFault is the reason why a target cannot be scaled. reason is for the condition Ready.
 type targetFault struct {
 	reason string
 	error
 }
 
-// Unwrap returns what it comes from.
+// Unwrap returns the wrapped error.
 func (f *targetFault) Unwrap() error { return f.error }
 
-// groupKind is what a target is, whatever its version; empty if that is no version.
+// groupKind returns the group and kind of a target. It is empty if the apiVersion is invalid.
 func groupKind(t v1alpha1.ReplicaTarget) schema.GroupKind {
 	gv, err := schema.ParseGroupVersion(t.APIVersion)
 	if err != nil {
@@ -98,20 +97,19 @@ func groupKind(t v1alpha1.ReplicaTarget) schema.GroupKind {
 	return gv.WithKind(t.Kind).GroupKind()
 }
 
-// target returns the scale of what a policy scales. It is read again when the cache has
-// the object at another generation.
+// target returns the scale of a policy's target. It reads the scale again if the generation in the cache has changed.
 func (l *look) target(ctx context.Context) (*scaled, error) {
 	t := l.object.Spec.Target
 	key := types.NamespacedName{Namespace: l.key.Namespace, Name: t.Name}
 	kind, ok := l.Kinds[groupKind(t)]
 	if !ok {
-		return nil, &targetFault{"KindNotAllowed", fmt.Errorf("spec.target: the autoscaler may not scale %s of %s, or found none of it when it began: name it in --scale-kinds and grant it get, list and watch, and get and update of its scale", t.Kind, t.APIVersion)}
+		return nil, &targetFault{"KindNotAllowed", fmt.Errorf("spec.target: the autoscaler may not scale %s of %s, or the kind did not exist when it started: add it to --scale-kinds, and grant get, list and watch on it and get and update on its scale", t.Kind, t.APIVersion)}
 	}
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(kind)
 	if err := l.Client.Get(ctx, key, object); err != nil {
 		if apierrors.IsNotFound(err) {
-			return nil, &targetFault{"TargetNotFound", fmt.Errorf("there is no %s %s", t.Kind, key)}
+			return nil, &targetFault{"TargetNotFound", fmt.Errorf("%s %s does not exist", t.Kind, key)}
 		}
 		return nil, fmt.Errorf("read %s %s: %w", t.Kind, key, err)
 	}
@@ -121,23 +119,23 @@ func (l *look) target(ctx context.Context) (*scaled, error) {
 	read, err := l.Scaler.Scale(ctx, kind, key)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, &targetFault{"NotScalable", fmt.Errorf("%s %s has no scale subresource, or has just gone", t.Kind, key)}
+		return nil, &targetFault{"NotScalable", fmt.Errorf("%s %s has no scale subresource, or was just deleted", t.Kind, key)}
 	case apierrors.IsForbidden(err):
 		return nil, &targetFault{"Forbidden", fmt.Errorf("read the scale of %s %s: %w", t.Kind, key, err)}
 	case err != nil:
 		return nil, fmt.Errorf("read the scale of %s %s: %w", t.Kind, key, err)
 	case read.Status.Selector == "":
-		return nil, &targetFault{"NotScalable", fmt.Errorf("the scale of %s %s does not say by which labels its pods are found", t.Kind, key)}
+		return nil, &targetFault{"NotScalable", fmt.Errorf("the scale of %s %s has no status.selector", t.Kind, key)}
 	}
 	selector, err := labels.Parse(read.Status.Selector)
 	if err != nil {
-		return nil, &targetFault{"NotScalable", fmt.Errorf("the scale of %s %s says status.selector %q: %w", t.Kind, key, read.Status.Selector, err)}
+		return nil, &targetFault{"NotScalable", fmt.Errorf("the scale of %s %s has an invalid status.selector %q: %w", t.Kind, key, read.Status.Selector, err)}
 	}
 	l.scale = &scaled{uid: object.UID, generation: object.Generation, readAt: l.now, asked: int(read.Spec.Replicas), selector: selector}
 	return l.scale, nil
 }
 
-// isFault finds out whether an error is about the target, and not about reading it.
+// isFault reports whether an error is a fault of the target, and not an error of reading it.
 func isFault(err error) (*targetFault, bool) {
 	var fault *targetFault
 	return fault, errors.As(err, &fault)

@@ -14,44 +14,43 @@ import (
 	"supercargo.dev/supercargo/autoscaler/replica/law"
 )
 
-// tracked is what is remembered of a policy between looks. All of it can be lost: the
-// status has what matters.
+// tracked is the state of a policy between evaluations. It can be rebuilt: the status contains what matters.
 type tracked struct {
 	key  types.NamespacedName
 	uid  types.UID
-	spec int64 // the generation of the spec that sound or invalid came from
+	spec int64 // the generation that sound or invalid was made from
 
-	// object is the policy as read last. Its status is what was read then.
+	// object is the policy as last read, with the status as read.
 	object *v1alpha1.ReplicaPolicy
-	// status is what the status is to say. written and writtenAt are what it says.
+	// status is the desired status. written and writtenAt are the last written one.
 	status, written *v1alpha1.ReplicaPolicyStatus
 	writtenAt       time.Time
 
 	sound   *decide.Policy
-	invalid error // why there is no sound policy
+	invalid error // why sound is nil
 	memory  law.Memory
 
-	// due is when to look again, and looks how often there was a look.
+	// due is the time of the next evaluation, and looks the number of evaluations.
 	due   time.Time
 	looks int
-	// last is what the last look came to, and readyAt since when as many pods have been
-	// Ready as the last decision asked for.
+	// last is the last outcome. readyAt is the time since which as many pods have been Ready as the last decision
+	// wants.
 	last    *decide.Outcome
 	readyAt time.Time
-	// pending is a decision that could not be carried out yet.
+	// pending is a decision that has not been carried out yet.
 	pending *decide.Outcome
 	scale   *scaled
-	// said is the last event of each kind, which is not repeated.
+	// said is the last Event message for each reason; it is not repeated.
 	said map[string]string
-	// cancel ends the asking that is under way.
+	// cancel cancels the running queries.
 	cancel context.CancelFunc
 
-	// pods and measured are written by others than the look.
+	// pods and measured are also written outside the reconcile loop.
 	pods     pods
 	measured measured
 }
 
-// track returns what is remembered of a policy, up to date with its spec.
+// track returns the state of a policy, updated for its spec.
 func (r *Reconciler) track(policy *v1alpha1.ReplicaPolicy) *tracked {
 	key := client.ObjectKeyFromObject(policy)
 	r.mu.Lock()
@@ -74,8 +73,7 @@ func (r *Reconciler) track(policy *v1alpha1.ReplicaPolicy) *tracked {
 	return t
 }
 
-// adopt reads a spec that is new. What the law knows stays where it is still of use, and
-// there is a look at once.
+// adopt takes over a new spec. The law's memory is kept if the new law can use it, and an evaluation is due at once.
 func (t *tracked) adopt(policy *v1alpha1.ReplicaPolicy) {
 	if t.sound != nil && t.memory != nil {
 		if saved, err := t.sound.Save(t.memory, t.writtenAt); err == nil {
@@ -88,7 +86,7 @@ func (t *tracked) adopt(policy *v1alpha1.ReplicaPolicy) {
 	t.sound, t.invalid = decide.New(policy.Namespace, &policy.Spec)
 }
 
-// forget drops what is remembered of a policy that is no more.
+// forget drops the state of a deleted policy.
 func (r *Reconciler) forget(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,8 +97,8 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 	forgetMetrics(key)
 }
 
-// stagger shortens the first wait of a policy by up to half, each by its own share: all
-// policies begin at once when the controller does, and are not to ask at once ever after.
+// stagger shortens the first wait of a policy by up to half, by a share derived from its UID. All policies start with
+// the controller, and would otherwise query at the same times ever after.
 func (t *tracked) stagger(wait time.Duration) time.Duration {
 	if t.looks != 1 {
 		return wait
@@ -110,16 +108,16 @@ func (t *tracked) stagger(wait time.Duration) time.Duration {
 	return wait - time.Duration(float64(wait)/2*float64(h.Sum32())/float64(1<<32))
 }
 
-// measured is what a source answered, or is being asked.
+// measured is the state of the queries of a policy.
 type measured struct {
 	mu      sync.Mutex
 	round   int
 	asking  bool
 	askedAt time.Time
-	answers []decide.Answer // nil: none that has not been used
+	answers []decide.Answer // nil: no unused answers
 }
 
-// begin starts a round of questions, unless one is under way.
+// begin starts a round of queries, unless one is running.
 func (m *measured) begin(now time.Time) (round int, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -131,7 +129,7 @@ func (m *measured) begin(now time.Time) (round int, ok bool) {
 	return m.round, true
 }
 
-// end takes the answers of a round, unless it has been dropped.
+// end stores the answers of a round, unless the round was dropped.
 func (m *measured) end(round int, answers []decide.Answer) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -142,7 +140,7 @@ func (m *measured) end(round int, answers []decide.Answer) bool {
 	return true
 }
 
-// take returns answers that have not been used, and when they were asked for.
+// take returns unused answers, and the time for which they were queried.
 func (m *measured) take() (answers []decide.Answer, askedAt time.Time, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -150,7 +148,7 @@ func (m *measured) take() (answers []decide.Answer, askedAt time.Time, ok bool) 
 	return answers, m.askedAt, answers != nil
 }
 
-// drop lets a round that is under way come to nothing.
+// drop discards the running round and unused answers.
 func (m *measured) drop() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -15,13 +15,12 @@ import (
 	"supercargo.dev/supercargo/autoscaler/worker/decide"
 )
 
-// act carries the decision out. What it does twice after an error is harmless: a pod that was
-// made is counted at the next look, and one that is deleted is deleted. It returns how many
-// workers it has made or told to leave.
+// act carries out the decision. Repeating it after an error is harmless: a created pod counts at the next
+// reconciliation, and a deleted pod stays deleted. It returns how many workers it has created or drained.
 func (l *look) act(ctx context.Context, template *corev1.PodTemplateSpec, config *decide.Config) (done int, err error) {
 	if l.observes() {
 		if l.DryRun && (l.decision.Add > 0 || len(l.decision.Drain) > 0) {
-			ctrl.LoggerFrom(ctx).Info("would resize", "pool", klog.KObj(l.pool), "add", l.decision.Add, "drain", l.decision.Drain, "reason", l.decision.Reason)
+			ctrl.LoggerFrom(ctx).Info("Would resize", "pool", klog.KObj(l.pool), "add", l.decision.Add, "drain", l.decision.Drain, "reason", l.decision.Reason)
 		}
 		return 0, nil
 	}
@@ -45,7 +44,7 @@ func (l *look) act(ctx context.Context, template *corev1.PodTemplateSpec, config
 	}
 	for n := range l.decision.Add {
 		if err := l.Client.Create(ctx, podFor(l.pool, template, &config.Flavors[i], instanceType)); err != nil {
-			return done, fmt.Errorf("make the pod of worker %d of %d: %w", n+1, l.decision.Add, err)
+			return done, fmt.Errorf("create the pod of worker %d of %d: %w", n+1, l.decision.Add, err)
 		}
 		done++
 		metricAdded.WithLabelValues(l.pool.Namespace, l.pool.Name).Inc()
@@ -53,7 +52,7 @@ func (l *look) act(ctx context.Context, template *corev1.PodTemplateSpec, config
 	return done, nil
 }
 
-// instanceType is the label of the machines of a flavor, where they have one.
+// instanceType returns the instance type label of a flavor's machines. It is empty if they have none.
 func (l *look) instanceType(ctx context.Context, flavor string) (string, error) {
 	if flavor == "" {
 		return "", nil
@@ -70,7 +69,7 @@ func (l *look) instanceType(ctx context.Context, flavor string) (string, error) 
 	return "", nil
 }
 
-// sweep removes pods that have ended: no worker is in them.
+// sweep deletes pods that have ended, because they run no worker.
 func (l *look) sweep(ctx context.Context) error {
 	for name, p := range l.pods {
 		if !ended(p) {
@@ -80,13 +79,13 @@ func (l *look) sweep(ctx context.Context) error {
 			l.tell(corev1.EventTypeWarning, "WorkerFailed", "Replace", fmt.Sprintf("pod %s failed: %s %s", name, p.Status.Reason, p.Status.Message))
 		}
 		if err := l.remove(ctx, p); err != nil {
-			return fmt.Errorf("remove pod %s, which has ended: %w", name, err)
+			return fmt.Errorf("delete terminated pod %s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// remove deletes the very pod that was seen, with the grace that it was made with.
+// remove deletes the observed pod, by its UID, with the grace period from its spec.
 func (l *look) remove(ctx context.Context, p *corev1.Pod) error {
 	return client.IgnoreNotFound(l.Client.Delete(ctx, p, client.Preconditions{UID: &p.UID}))
 }

@@ -16,7 +16,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue/workqueuetest"
 )
 
-// task is what a manager lists of one; where names the worker that it runs on.
+// task is a task as a manager lists it; where names the worker that runs it.
 func task(id int, category string, cores int, where string) string {
 	if where == "" {
 		return fmt.Sprintf(`{"taskid":%d,"category":%q,"state":"WAITING","cores":%d}`, id, category, cores)
@@ -24,7 +24,7 @@ func task(id int, category string, cores int, where string) string {
 	return fmt.Sprintf(`{"taskid":%d,"category":%q,"state":"running","cores":%d,"address_port":%q}`, id, category, cores, where)
 }
 
-// answers are those of a manager that lists these tasks and workers.
+// answers are those of a manager with these tasks and workers.
 func answers(started, waiting, running int, tasks, workers []string) map[string]string {
 	return map[string]string{
 		"queue_status":  fmt.Sprintf(`[{"project":"p","starttime":%d,"tasks_waiting":%d,"tasks_on_workers":%d,"workers_connected":%d}]`, started, waiting, running, len(workers)),
@@ -34,8 +34,8 @@ func answers(started, waiting, running int, tasks, workers []string) map[string]
 	}
 }
 
-// anIdleWorker is a pool with one worker that has connected and has had nothing to do for so
-// long that it would be told to leave at the next look.
+// anIdleWorker is a pool with one worker that has connected and been idle for so long that the next reconciliation
+// would drain it.
 func anIdleWorker(t *testing.T) (*bench, *workqueuetest.Manager, string) {
 	t.Helper()
 	m := startManager(t)
@@ -64,15 +64,15 @@ func TestNothingIsResizedForABadAnswer(t *testing.T) {
 	}
 	for _, query := range []string{"queue_status", "task_status", "worker_status", "wable_status"} {
 		for _, bad := range []struct{ name, answer, says string }{
-			{"cut off", `[{"category":"split","taskid":1,`, "ask "},
-			{"no JSON", "<html>", "want a JSON array"},
+			{"cut off", `[{"category":"split","taskid":1,`, "query "},
+			{"no JSON", "<html>", "must be a JSON array"},
 			{"nothing", "", "closed without an answer"},
 			{"a count below 0", `[{"tasks_waiting":-1,"taskid":-1,"total_tasks_running":-1}]`, "-1"},
 			{"never", workqueuetest.Hang, "context deadline exceeded"},
 		} {
 			t.Run(query+" "+bad.name, func(t *testing.T) {
 				b, m, _ := anIdleWorker(t)
-				if bad.answer == workqueuetest.Hang { // others have the time that a busy machine takes
+				if bad.answer == workqueuetest.Hang { // other answers get the time that a busy machine needs
 					b.timeout(500 * time.Millisecond)
 				}
 				m.Put(map[string]string{query: bad.answer})
@@ -112,7 +112,7 @@ func TestAManagerThatBeganAnewIsServedByTheWorkersThatAreThere(t *testing.T) {
 	}
 }
 
-// told reports whether an Event has begun so, and forgets all that have come.
+// told reports whether an Event with this reason was recorded, and drops all recorded Events.
 func (b *bench) told(reason string) (found bool) {
 	for {
 		select {
@@ -137,12 +137,12 @@ func TestATaskThatNoWorkerHoldsIsNamedInTheStatus(t *testing.T) {
 	m.Put(answers(1795334232, 3, 0, []string{task(1, "giant", 16, ""), task(2, "giant", 16, ""), task(3, "split", 1, "")}, nil))
 	b := newBench(t, interceptor.Funcs{}, poolAt(m.Address))
 	p := b.look()
-	const says = "2 tasks of category giant: needs 16 cores, the largest worker has 4"
+	const says = "2 tasks of category giant: needs 16 cores, but the largest worker has 4"
 	b.expect(v1alpha1.PoolLimited, metav1.ConditionTrue, "TasksTooLarge")
 	if !b.told("TasksTooLarge " + says) {
 		t.Error("no Event names it")
 	}
-	if c := p.Status.Categories[0]; c.Name != "giant" || c.Unplaceable != "needs 16 cores, the largest worker has 4" || len(b.pods()) != 1 {
+	if c := p.Status.Categories[0]; c.Name != "giant" || c.Unplaceable != "needs 16 cores, but the largest worker has 4" || len(b.pods()) != 1 {
 		t.Errorf("category %+v and %d workers, want it named and one worker for the other", c, len(b.pods()))
 	}
 	if b.look(); b.told("TasksTooLarge") {

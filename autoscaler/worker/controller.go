@@ -1,16 +1,14 @@
-// Package worker keeps WorkerPools: as many workers of a Work Queue manager as its queue is
-// worth, each in a pod.
+// Package worker reconciles WorkerPools: it runs as many workers of a Work Queue manager as its queue needs, each in a
+// pod.
 //
-// A look goes from top to bottom through the files: controller.go (what starts one),
-// observe.go (what there is: the manager's answers and the pods), shape.go (what workers can
-// be made as), autoscaler/worker/decide (what to do), act.go and pod.go (doing it),
-// record.go (saying why), memory.go (what is kept in the status).
+// One reconciliation runs through the files in this order: controller.go (what triggers it), observe.go (the manager's
+// answers and the pods), shape.go (the possible sizes of workers), autoscaler/worker/decide (the decision), act.go and
+// pod.go (carrying it out), record.go (the status), memory.go (what the status keeps).
 //
-// Nothing that is done here ends a task. A worker is told to leave by deleting its pod, and
-// then continues until the manager has had nothing for it for a while; pod.go says how. What
-// a look is about to do is in the pool's status before the first pod is touched, and how
-// many pods there are is read past the cache, so that nothing is made twice whenever the
-// process dies.
+// The controller does not interrupt tasks. It drains a worker by deleting its pod; the worker then continues until the
+// manager has had no task for it for a while, see pod.go. Before it touches the first pod, it writes the decision to
+// the pool's status. It lists pods from the API server, not from the cache. So no pod is created twice, whenever the
+// process crashes.
 package worker
 
 import (
@@ -37,45 +35,44 @@ import (
 	"supercargo.dev/supercargo/internal/platform/pause"
 )
 
-// Reconciler keeps all WorkerPools of a cluster.
+// Reconciler reconciles all WorkerPools of a cluster.
 type Reconciler struct {
-	// Client reads nodes and what else concerns workers from a cache, and writes.
+	// Client reads nodes and other objects from a cache, and writes.
 	Client client.Client
-	// Live reads past the cache.
+	// Live reads from the API server, bypassing the cache.
 	Live client.Reader
-	// Events takes what is worth telling.
+	// Events records Events.
 	Events events.EventRecorder
-	// Clock says what time it is.
+	// Clock returns the current time.
 	Clock clock.PassiveClock
-	// DryRun only logs what it would do: it writes nothing, no status and no Event.
+	// DryRun only logs decisions. It writes neither status nor Events.
 	DryRun bool
-	// Pause keeps decisions from being carried out; nil never does.
+	// Pause suspends the execution of decisions. A nil Pause never does.
 	Pause *pause.Switch
 
 	mu     sync.Mutex
 	memory map[types.NamespacedName]*memory
 }
 
-// memory is what is remembered of a pool between looks. All of it but what the status keeps
-// can be lost.
+// memory is the state of a pool between reconciliations. It may be lost, apart from what the status stores.
 type memory struct {
 	uid     types.UID
 	decided decide.Memory
-	// resized is when workers were last added or drained indeed: what is only decided, in
-	// mode Observe, keeps nothing waiting once the pool may act.
+	// resized is when workers were last actually added or drained. Decisions in mode Observe do not count, so they do
+	// not delay the pool once it may act.
 	resized time.Time
-	// said is the last Event of each kind, which is not repeated.
+	// said is the last Event message for each reason; it is not repeated.
 	said map[string]string
 }
 
-// atOnce is how many pools are looked at at a time: a manager may take long to answer.
+// atOnce is the number of pools reconciled concurrently, because a manager may take long to answer.
 const atOnce = 8
 
-// SetupWithManager registers the reconciler.
+// SetupWithManager registers the reconciler with a manager.
 func (r *Reconciler) SetupWithManager(m ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(m).Named("workerpool").
 		For(&v1alpha1.WorkerPool{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.everyPool)). // of the switch
+		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.everyPool)). // holds the pause switch
 		WithOptions(controller.Options{MaxConcurrentReconciles: atOnce}).
 		Complete(r)
 	if err != nil {
@@ -84,25 +81,25 @@ func (r *Reconciler) SetupWithManager(m ctrl.Manager) error {
 	return nil
 }
 
-// look is one look at one pool.
+// look is one reconciliation of a pool.
 type look struct {
 	*Reconciler
 	pool   *v1alpha1.WorkerPool
 	before *v1alpha1.WorkerPoolStatus
 	now    time.Time
 	memory *memory
-	paused bool // the cluster is
+	paused bool // the cluster is paused
 
 	client *workqueue.Client
-	// undiscovered is why the manager is asked where it was found last; nil if it is not.
+	// undiscovered is why the last known address of the manager is used; nil if the manager was discovered.
 	undiscovered error
 	seen         decide.Observation
 	pods         pods
 	decision     decide.Decision
 }
 
-// Reconcile implements reconcile.Reconciler: it looks at one pool once. Running it twice in a
-// row is harmless: a second resize waits for an initialisation time.
+// Reconcile implements reconcile.Reconciler. It is safe to run twice in a row, because a second resize waits for an
+// initialisation time.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	pool := &v1alpha1.WorkerPool{}
 	if err := r.Live.Get(ctx, req.NamespacedName, pool); err != nil {
@@ -113,7 +110,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, fmt.Errorf("read WorkerPool %s: %w", req, err)
 	}
 	if pool.DeletionTimestamp != nil {
-		return reconcile.Result{}, nil // its pods follow it, each when it has nothing to do
+		return reconcile.Result{}, nil // the garbage collector deletes its pods, and each ends when its worker is idle
 	}
 	l := &look{Reconciler: r, pool: pool, before: pool.Status.DeepCopy(), now: r.Clock.Now(), memory: r.remember(pool)}
 	err := l.run(ctx)
@@ -162,8 +159,8 @@ func (l *look) run(ctx context.Context) error {
 		return nil
 	}
 	l.record()
-	if err := l.writeStatus(ctx); err != nil { // before anything is done
-		l.memory.decided = before // nothing was: the next look may
+	if err := l.writeStatus(ctx); err != nil { // before acting
+		l.memory.decided = before // nothing was done, so the next reconciliation may act
 		return err
 	}
 	done, err := l.act(ctx, template, &config)
@@ -180,17 +177,17 @@ func (l *look) run(ctx context.Context) error {
 	return err
 }
 
-// heed has the look only say what it would do while the cluster is paused.
+// heed checks whether the cluster is paused.
 func (l *look) heed(ctx context.Context) (err error) {
 	l.paused, err = l.Pause.Heed(ctx, &l.pool.Status.Conditions, l.pool.Generation, l.now, l.memory.said, l.tell)
 	return err
 }
 
-// everyPool has every pool looked at.
+// everyPool enqueues every pool.
 func (r *Reconciler) everyPool(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
 	var list v1alpha1.WorkerPoolList
 	if err := r.Client.List(ctx, &list); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "WorkerPools are looked at when they are due")
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list WorkerPools, will reconcile each when it is due")
 	}
 	for i := range list.Items {
 		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
@@ -198,10 +195,10 @@ func (r *Reconciler) everyPool(ctx context.Context, _ client.Object) (requests [
 	return requests
 }
 
-// observes reports whether nothing is carried out.
+// observes reports whether decisions are not carried out.
 func (l *look) observes() bool { return l.DryRun || l.mode() == v1alpha1.WorkerPoolObserve }
 
-// mode is the mode in which the look is.
+// mode returns the effective mode of the pool: Observe while the cluster is paused.
 func (l *look) mode() v1alpha1.WorkerPoolMode {
 	if l.paused {
 		return v1alpha1.WorkerPoolObserve
@@ -209,8 +206,7 @@ func (l *look) mode() v1alpha1.WorkerPoolMode {
 	return l.pool.Spec.Mode
 }
 
-// remember returns what is remembered of a pool, from its status for one that is new to this
-// process.
+// remember returns the state of a pool. For a pool that is new to this process, it comes from the status.
 func (r *Reconciler) remember(pool *v1alpha1.WorkerPool) *memory {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -227,7 +223,7 @@ func (r *Reconciler) remember(pool *v1alpha1.WorkerPool) *memory {
 	return m
 }
 
-// forget drops what is remembered of a pool that is no more, and its metrics.
+// forget drops the state and the metrics of a deleted pool.
 func (r *Reconciler) forget(name types.NamespacedName) {
 	r.mu.Lock()
 	delete(r.memory, name)

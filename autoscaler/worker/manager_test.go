@@ -26,7 +26,7 @@ func secret(name, key string, value []byte) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Data: map[string][]byte{key: value}}
 }
 
-// put replaces what a Secret has.
+// put replaces a Secret.
 func (b *bench) put(s *corev1.Secret) {
 	b.Helper()
 	if err := b.Update(b.Context(), s); err != nil {
@@ -34,7 +34,7 @@ func (b *bench) put(s *corev1.Secret) {
 	}
 }
 
-// expectAnswer checks that the manager answers, or else what is said of it.
+// expectAnswer checks that the manager answers, or otherwise the error.
 func (b *bench) expectAnswer(refused string) {
 	b.Helper()
 	c := meta.FindStatusCondition(b.pool().Status.Conditions, v1alpha1.PoolConnected)
@@ -54,7 +54,7 @@ func TestAPoolProvesThePasswordOfItsSecret(t *testing.T) {
 		s.Manager.PasswordSecret = &v1alpha1.SecretKey{Name: "makeflow", Key: "password"}
 	}))
 	b.look()
-	b.expectAnswer("password: is not that of the manager")
+	b.expectAnswer("password: does not match that of the manager")
 	if len(b.pods()) > 0 {
 		t.Fatal("a worker was made for a manager that did not answer")
 	}
@@ -77,7 +77,7 @@ func TestAPoolProvesThePasswordOfItsSecret(t *testing.T) {
 	}
 }
 
-// certified is a web server's certificate, for 127.0.0.1 and example.com, and as PEM.
+// certified returns a web server with a certificate for 127.0.0.1 and example.com, and the certificate as PEM.
 func certified(t *testing.T) (server *httptest.Server, ca []byte) {
 	t.Helper()
 	server = httptest.NewUnstartedServer(nil)
@@ -121,7 +121,7 @@ func TestAPoolChecksTheCertificateOfItsManager(t *testing.T) {
 	}
 }
 
-// startCatalog plays a catalog server that knows what it is given, a JSON entry each.
+// startCatalog starts a catalog server with the given JSON entries.
 func startCatalog(t *testing.T) (address string, know func(entries ...string)) {
 	t.Helper()
 	knows := make(chan []string, 1)
@@ -138,7 +138,7 @@ func startCatalog(t *testing.T) (address string, know func(entries ...string)) {
 	}
 }
 
-// entry is what a catalog server knows of a manager.
+// entry is a catalog server's entry of a manager.
 func entry(address string, heard int, more string) string {
 	host, port, _ := strings.Cut(address, ":")
 	return fmt.Sprintf(`{"type":"wq_master","project":"flow","address":%q,"port":%s,"lastheardfrom":%d%s}`, host, port, heard, more)
@@ -151,7 +151,7 @@ func TestAPoolFollowsItsManagerByTheCatalogServer(t *testing.T) {
 		s.Manager.Address, s.Manager.Catalog = nil, &v1alpha1.WorkQueueCatalog{Servers: []string{"127.0.0.1:1", catalog}, Project: "flow"}
 	}))
 	b.look()
-	b.expectAnswer(`project "flow": no catalog server knows`)
+	b.expectAnswer(`project "flow": no catalog server lists`)
 	if len(b.pods()) > 0 {
 		t.Fatal("a worker was made for a manager that nobody knows")
 	}
@@ -162,7 +162,7 @@ func TestAPoolFollowsItsManagerByTheCatalogServer(t *testing.T) {
 	if args := b.pods()[0].Spec.Containers[0].Args; !slices.Equal(args[len(args)-4:], []string{"--catalog", "127.0.0.1:1," + catalog, "--manager-name", "^flow$"}) {
 		t.Errorf("arguments %q, want the worker to ask the catalog servers too", args)
 	}
-	know(entry(first.Address, 100, ""), entry(second.Address, 200, "")) // started anew on another port
+	know(entry(first.Address, 100, ""), entry(second.Address, 200, "")) // restarted on another port
 	if p := b.look(); p.Status.Queue.Address != second.Address {
 		t.Errorf("asked %s, want %s, which was heard of last", p.Status.Queue.Address, second.Address)
 	}
@@ -174,8 +174,8 @@ func TestAPoolFollowsItsManagerByTheCatalogServer(t *testing.T) {
 	}
 }
 
-// TestAPoolAsksItsManagerWhereItWasWhenTheCatalogServerIsAway: a catalog server that is out of
-// order, or that has dropped a manager too busy to send news, says nothing of the manager.
+// TestAPoolAsksItsManagerWhereItWasWhenTheCatalogServerIsAway: a catalog server that is down, or that has dropped a
+// manager too busy to send updates, does not know the manager.
 func TestAPoolAsksItsManagerWhereItWasWhenTheCatalogServerIsAway(t *testing.T) {
 	ofProject := func(project string) map[string]string {
 		return map[string]string{"queue_status": strings.Replace(twoWait["queue_status"], `"p"`, fmt.Sprintf("%q", project), 1)}
@@ -191,12 +191,12 @@ func TestAPoolAsksItsManagerWhereItWasWhenTheCatalogServerIsAway(t *testing.T) {
 	know()
 	b.look()
 	b.expectAnswer("")
-	if c := meta.FindStatusCondition(b.pool().Status.Conditions, v1alpha1.PoolConnected); !strings.Contains(c.Message, "no catalog server knows") {
+	if c := meta.FindStatusCondition(b.pool().Status.Conditions, v1alpha1.PoolConnected); !strings.Contains(c.Message, "no catalog server lists") {
 		t.Errorf("it says %q, want why the manager is asked where it was", c.Message)
 	}
 	m.Put(ofProject("another"))
 	b.look()
-	b.expectAnswer(`is of project "another"`)
+	b.expectAnswer(`belongs to project "another"`)
 	m.Close()
 	for _, after := range []time.Duration{0, time.Minute} {
 		if b.clock.SetTime(begin.Add(2*time.Minute + after)); len(b.pods()) != 1 {
@@ -217,13 +217,13 @@ func TestTheCatalogServerSaysWhetherAManagerWantsTLS(t *testing.T) {
 		return newBench(t, interceptor.Funcs{}, secret("ca", "ca.crt", ca), poolAt("", func(s *v1alpha1.WorkerPoolSpec) {
 			s.Manager.Address, s.Manager.Catalog = nil, &v1alpha1.WorkQueueCatalog{Servers: []string{catalog}, Project: "flow"}
 			s.Manager.TLS, s.Manager.Timeout = tls, span(500*time.Millisecond)
-		})) // which is asked over TLS, and is not trusted unless a Secret says so
+		})) // which requires TLS, and is trusted only with a Secret
 	}
 	know(entry(m.Address, 100, `,"ssl":1`))
 	b := at(nil)
 	b.look()
 	b.expectAnswer("TLS: tls: failed to verify certificate")
-	know(entry(m.Address, 100, "")) // an old server, which drops what it does not know
+	know(entry(m.Address, 100, "")) // an old server, which ignores unknown fields
 	b = at(&v1alpha1.WorkQueueTLS{CASecret: &v1alpha1.SecretKey{Name: "ca", Key: "ca.crt"}})
 	b.look()
 	b.expectAnswer("")

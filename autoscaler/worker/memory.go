@@ -16,11 +16,11 @@ import (
 	"supercargo.dev/supercargo/internal/text/clip"
 )
 
-// maxKept is how many categories and initialisation times a status holds.
+// maxKept bounds the categories and the initialisation times in a status.
 const maxKept = 100
 
-// recall reads from a status what was learned. Of runtimes it has their mean, which stands for
-// each of them.
+// recall restores the memory from a status. The status has only the mean of the runtimes, so each runtime becomes the
+// mean.
 func recall(s *v1alpha1.WorkerPoolStatus) decide.Memory {
 	var m decide.Memory
 	if s.Queue != nil {
@@ -45,7 +45,7 @@ func recall(s *v1alpha1.WorkerPoolStatus) decide.Memory {
 	for i := range s.InitTimes {
 		t := &s.InitTimes[i]
 		if t.Mean.Duration < 0 || t.Samples <= 0 {
-			continue // somebody has edited it
+			continue // the status was edited
 		}
 		m.InitTimes = append(m.InitTimes, decide.InitTime{
 			Flavor: t.Flavor, Mean: t.Mean.Duration, Deviation: t.Deviation.Duration, Node: t.Node.Duration, Image: t.Image.Duration, Connect: t.Connect.Duration, Samples: t.Samples,
@@ -74,8 +74,7 @@ func recallCategory(c *v1alpha1.TaskCategory) decide.Category {
 	return out
 }
 
-// keep writes what was learned into the status. Of more categories than it holds those stay of
-// which most tasks ended.
+// keep stores the memory in the status. If there are too many categories, those with the most ended tasks are kept.
 func keep(s *v1alpha1.WorkerPoolStatus, m *decide.Memory, unplaceable []decide.Unplaceable) {
 	keepResized(s, m.Resized)
 	s.SilentSince, s.GoneSince = instant(m.SilentSince), instant(m.GoneSince)
@@ -95,7 +94,7 @@ func keep(s *v1alpha1.WorkerPoolStatus, m *decide.Memory, unplaceable []decide.U
 	}
 }
 
-// instant is a time in a status; nil for none.
+// instant returns a time for a status; nil if t is zero.
 func instant(t time.Time) *metav1.Time {
 	if t.IsZero() {
 		return nil
@@ -133,7 +132,7 @@ func keepCategory(c *decide.Category, unplaceable []decide.Unplaceable) v1alpha1
 	return out
 }
 
-// quantity is so much of something; nil for none.
+// quantity returns n at a scale as a quantity, or nil if n is 0.
 func quantity(n int64, scale resource.Scale, format resource.Format) *resource.Quantity {
 	if n == 0 {
 		return nil
@@ -143,7 +142,7 @@ func quantity(n int64, scale resource.Scale, format resource.Format) *resource.Q
 	return q
 }
 
-// valueOf is what a quantity says that may be absent.
+// valueOf returns an optional quantity, or zero if it is nil.
 func valueOf(q *resource.Quantity) *resource.Quantity {
 	if q == nil {
 		return &resource.Quantity{}

@@ -9,8 +9,8 @@ import (
 	"supercargo.dev/supercargo/internal/platform/conditions"
 )
 
-// Metrics of WorkerPools. namespace and pool name one, flavor is empty where workers are not
-// made for a flavor.
+// Metrics of WorkerPools. The labels namespace and pool identify the pool. flavor is empty for workers without a
+// flavor.
 var (
 	metricTasks     = gauge("tasks", "Tasks of the manager, by state.", "state")
 	metricShortage  = gauge("shortage_cores", "Cores that waiting tasks request.")
@@ -31,7 +31,7 @@ const subsystem = "supercargo_workerpool"
 
 func names(labels []string) []string { return append([]string{"namespace", "pool"}, labels...) }
 
-// auto registers what it makes.
+// auto registers the metrics that it makes.
 var auto = promauto.With(metrics.Registry)
 
 func gauge(name, help string, labels ...string) *prometheus.GaugeVec {
@@ -49,15 +49,15 @@ func (l *look) publish() {
 	metricTasks.WithLabelValues(namespace, name, "waiting").Set(float64(l.decision.TasksWaiting))
 	metricTasks.WithLabelValues(namespace, name, "running").Set(float64(l.decision.TasksRunning))
 	metricWorkers.WithLabelValues(namespace, name, "connected").Set(float64(s.Workers.Connected))
-	metricWorkers.WithLabelValues(namespace, name, "coming").Set(float64(s.Workers.Coming))
-	metricWorkers.WithLabelValues(namespace, name, "leaving").Set(float64(s.Workers.Leaving))
+	metricWorkers.WithLabelValues(namespace, name, "starting").Set(float64(s.Workers.Starting))
+	metricWorkers.WithLabelValues(namespace, name, "draining").Set(float64(s.Workers.Draining))
 	metricLost.WithLabelValues(namespace, name).Set(float64(l.decision.WorkersLost))
 	for i := range s.InitTimes {
 		metricInit.WithLabelValues(namespace, name, s.InitTimes[i].Flavor).Set(s.InitTimes[i].Mean.Seconds())
 	}
 }
 
-// count counts a reading.
+// count counts a query of the manager.
 func count(pool *v1alpha1.WorkerPool, answered bool) {
 	text := "no"
 	if answered {
@@ -66,7 +66,7 @@ func count(pool *v1alpha1.WorkerPool, answered bool) {
 	metricReadings.WithLabelValues(pool.Namespace, pool.Name, text).Inc()
 }
 
-// forgetMetrics drops the metrics of a pool that is no more.
+// forgetMetrics deletes the metrics of a deleted pool.
 func forgetMetrics(namespace, pool string) {
 	metricConditions.Forget(namespace, pool)
 	for _, v := range []interface {

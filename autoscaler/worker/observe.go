@@ -20,11 +20,10 @@ import (
 	"supercargo.dev/supercargo/internal/text/clip"
 )
 
-// pods are the pool's, by name.
+// pods are the pods of the pool, by name.
 type pods map[string]*corev1.Pod
 
-// observe reads the pods and asks the manager. That it does not answer is no error here, but
-// something that is observed.
+// observe reads the pods and queries the manager. A manager that does not answer is an observation, not an error.
 func (l *look) observe(ctx context.Context) error {
 	if err := l.observePods(ctx); err != nil {
 		return err
@@ -43,7 +42,7 @@ func (l *look) observe(ctx context.Context) error {
 	return nil
 }
 
-// silence says what an error of a manager that was asked tells about it.
+// silence classifies the error of a query.
 func silence(err error) decide.Silence {
 	switch {
 	case workqueue.IsGone(err):
@@ -54,7 +53,7 @@ func silence(err error) decide.Silence {
 	return decide.Unusable
 }
 
-// observePods lists the pods of the pool past the cache: one that was made a moment ago counts.
+// observePods lists the pods of the pool, bypassing the cache, so that pods created a moment ago count.
 func (l *look) observePods(ctx context.Context) error {
 	var list corev1.PodList
 	err := l.Live.List(ctx, &list, client.InNamespace(l.pool.Namespace), client.MatchingLabels{v1alpha1.LabelWorkerPool: l.pool.Name})
@@ -79,7 +78,7 @@ func (l *look) observePods(ctx context.Context) error {
 			return err
 		}
 		if addresses[pod.IP] > 1 {
-			pod.IP = "" // pods in the network of their node tell nothing by it
+			pod.IP = "" // host-network pods share the address of their node
 		}
 		l.seen.Pods = append(l.seen.Pods, pod)
 	}
@@ -90,13 +89,13 @@ func owned(p *corev1.Pod, pool *v1alpha1.WorkerPool) bool {
 	return slices.ContainsFunc(p.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == pool.UID })
 }
 
-// ended reports whether no worker runs in the pod any more nor will. One that is being deleted
-// is still leaving.
+// ended reports whether the pod has finished, so that it runs no worker any more. A pod that is being deleted is
+// leaving, not ended.
 func ended(p *corev1.Pod) bool {
 	return p.DeletionTimestamp == nil && (p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed)
 }
 
-// observePod reads from a pod how far it has come.
+// observePod returns the progress of a pod.
 func (l *look) observePod(ctx context.Context, p *corev1.Pod) (decide.Pod, error) {
 	pod := decide.Pod{
 		Name: p.Name, IP: p.Status.PodIP, Flavor: p.Annotations[v1alpha1.AnnotationFlavor], Worker: offered(p),
@@ -125,7 +124,7 @@ func (l *look) observePod(ctx context.Context, p *corev1.Pod) (decide.Pod, error
 	return pod, nil
 }
 
-// trouble says why a pod does not start; empty if nothing is known to be wrong.
+// trouble returns why a pod does not start; empty if no problem is known.
 func trouble(p *corev1.Pod) string {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
@@ -140,7 +139,7 @@ func trouble(p *corev1.Pod) string {
 	return ""
 }
 
-// connect finds the manager and what it takes to talk to it.
+// connect finds the manager, its password and its TLS configuration.
 func (l *look) connect(ctx context.Context) error {
 	m := &l.pool.Spec.Manager
 	l.client = &workqueue.Client{Timeout: m.Timeout.Duration}
@@ -181,8 +180,8 @@ func (l *look) discover(ctx context.Context, c *v1alpha1.WorkQueueCatalog) (work
 	return workqueue.Discover(ctx, servers, c.Project)
 }
 
-// askLastKnown has the manager asked where it was found last, when catalog servers do not know
-// it: they may be out of order, and they drop a manager that is too busy to send news.
+// askLastKnown uses the manager's last known address if catalog servers do not know the manager: they may be down, and
+// they drop a manager that is too busy to send updates.
 func (l *look) askLastKnown(unknown error) error {
 	if l.before.Queue == nil || l.before.Queue.Address == "" {
 		return unknown
@@ -191,19 +190,18 @@ func (l *look) askLastKnown(unknown error) error {
 	return nil
 }
 
-// checkProject refuses the answer of another manager at the address where that of the pool was
-// found last.
+// checkProject rejects the answer of a different manager at the last known address.
 func (l *look) checkProject() error {
 	if l.undiscovered == nil || l.seen.Reading == nil {
 		return nil
 	}
 	if project := l.seen.Reading.Queue.Project; project != l.pool.Spec.Manager.Catalog.Project {
-		return fmt.Errorf("%w; the manager at %s, where it was found last, is of project %q", l.undiscovered, l.client.Address, clip.Cell(project))
+		return fmt.Errorf("%w; the manager at its last known address %s belongs to project %q", l.undiscovered, l.client.Address, clip.Cell(project))
 	}
 	return nil
 }
 
-// secret reads a key of a Secret past the cache, which has none.
+// secret reads a key of a Secret from the API server, because the cache has no Secrets.
 func (l *look) secret(ctx context.Context, of *v1alpha1.SecretKey) ([]byte, error) {
 	var s corev1.Secret
 	if err := l.Live.Get(ctx, types.NamespacedName{Namespace: l.pool.Namespace, Name: of.Name}, &s); err != nil {
@@ -231,17 +229,17 @@ func (l *look) tls(ctx context.Context, t *v1alpha1.WorkQueueTLS) (*tls.Config, 
 	}
 	config.RootCAs = x509.NewCertPool()
 	if !config.RootCAs.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("read Secret %s: key %q has no certificate as PEM", t.CASecret.Name, t.CASecret.Key)
+		return nil, fmt.Errorf("read Secret %s: key %q contains no PEM certificate", t.CASecret.Name, t.CASecret.Key)
 	}
 	return config, nil
 }
 
-// ask puts the four questions: all answers or none.
+// ask sends the four queries. It returns all answers or an error.
 func ask(ctx context.Context, m workqueue.Manager) (*decide.Reading, error) {
 	var r decide.Reading
 	var err error
 	if r.Queue, err = m.Queue(ctx); err != nil {
-		return nil, err // the others would only wait as long
+		return nil, err // the other queries would only time out too
 	}
 	var errs [3]error
 	r.Tasks, errs[0] = m.Tasks(ctx)

@@ -19,14 +19,13 @@ import (
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
 )
 
-// serve is what the container runs, with the arguments of work_queue_worker behind it.
+// serve is the command of the container; the arguments of work_queue_worker follow it.
 //
-// A worker that gets SIGTERM breaks off what it runs, and even an idle one counts as lost
-// then. The one way to go that costs nothing is its own: when the manager has had no task for
-// it for --idle-timeout it says so, and the manager gives a task that it may have sent at that
-// very moment to somebody else, for it was not begun. So the worker runs one such session
-// after the other, out of reach of signals, and SIGTERM, which the kubelet sends when the pod
-// is deleted, evicted or drained with its node, only lets no further session begin.
+// A worker that gets SIGTERM aborts its tasks, and counts as lost even if it is idle. It can leave without loss only on
+// its own: after --idle-timeout without a task it tells the manager, and the manager gives a task that it may have sent
+// at that moment to another worker, because it was not started. So the script runs one such session after the other,
+// shielded from signals. SIGTERM, which the kubelet sends when the pod is deleted, evicted or drained with its node,
+// only prevents the next session.
 const serve = `leave=
 trap 'leave=1' TERM INT
 while [ -z "$leave" ]; do
@@ -42,15 +41,14 @@ const (
 	passwordDir    = "/var/run/supercargo/work-queue"
 	passwordFile   = "password"
 
-	// connectTimeout is how many seconds a worker looks for its manager before the next
-	// session begins, or it leaves.
+	// connectTimeout is how many seconds a worker looks for its manager before the next session starts, or it leaves.
 	connectTimeout = 15
 
 	annotationSafeToEvict = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 	gpu                   = corev1.ResourceName("nvidia.com/gpu")
 )
 
-// parseTemplate reads the pod template of a pool, and names what is wrong with it.
+// parseTemplate decodes the pod template of a pool, and returns its faults.
 func parseTemplate(pool *v1alpha1.WorkerPool) (*corev1.PodTemplateSpec, error) {
 	var template corev1.PodTemplateSpec
 	decoder := json.NewDecoder(bytes.NewReader(pool.Spec.Template.Raw))
@@ -59,16 +57,16 @@ func parseTemplate(pool *v1alpha1.WorkerPool) (*corev1.PodTemplateSpec, error) {
 		return nil, fmt.Errorf("spec.template: %w", err)
 	}
 	if len(template.Spec.Containers) == 0 {
-		return nil, fmt.Errorf("spec.template.spec.containers: there is none, want one with an image that has work_queue_worker")
+		return nil, fmt.Errorf("spec.template.spec.containers: at least one is required, with an image that contains work_queue_worker")
 	}
 	c := &template.Spec.Containers[0]
 	if len(c.Command) > 0 || len(c.Args) > 0 {
-		return nil, fmt.Errorf("spec.template.spec.containers[0]: has a command or args, which the pool sets: leave them out")
+		return nil, fmt.Errorf("spec.template.spec.containers[0]: must not have command or args, because the pool sets them")
 	}
 	return &template, nil
 }
 
-// podFor makes the pod of a worker.
+// podFor returns the pod of a worker.
 func podFor(pool *v1alpha1.WorkerPool, template *corev1.PodTemplateSpec, f *decide.Flavor, instanceType string) *corev1.Pod {
 	t := template.DeepCopy()
 	pod := &corev1.Pod{ObjectMeta: t.ObjectMeta, Spec: t.Spec}
@@ -98,7 +96,7 @@ func podFor(pool *v1alpha1.WorkerPool, template *corev1.PodTemplateSpec, f *deci
 	return pod
 }
 
-// withDefault returns the map with a value for the key, if it has none.
+// withDefault sets a key of the map to value, if it has none, and returns the map.
 func withDefault(m map[string]string, key, value string) map[string]string {
 	if m == nil {
 		m = map[string]string{}
@@ -109,7 +107,7 @@ func withDefault(m map[string]string, key, value string) map[string]string {
 	return m
 }
 
-// apart keeps the pod from nodes that have a worker, of any pool.
+// apart keeps the pod off nodes that have a worker of any pool.
 func apart(spec *corev1.PodSpec) {
 	if spec.Affinity == nil {
 		spec.Affinity = &corev1.Affinity{}
@@ -124,7 +122,7 @@ func apart(spec *corev1.PodSpec) {
 	})
 }
 
-// mountPassword lets the worker read the manager's password.
+// mountPassword mounts the manager's password into the worker's container.
 func mountPassword(pool *v1alpha1.WorkerPool, spec *corev1.PodSpec) {
 	secret := pool.Spec.Manager.PasswordSecret
 	if secret == nil {
@@ -137,7 +135,7 @@ func mountPassword(pool *v1alpha1.WorkerPool, spec *corev1.PodSpec) {
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: passwordVolume, MountPath: passwordDir, ReadOnly: true})
 }
 
-// arguments are those of work_queue_worker.
+// arguments returns the arguments of work_queue_worker.
 func arguments(pool *v1alpha1.WorkerPool, size estimate.Resources) []string {
 	args := []string{
 		"--single-shot", "--idle-timeout", strconv.Itoa(int(math.Ceil(pool.Spec.Worker.IdleTimeout.Seconds()))),
@@ -159,12 +157,12 @@ func arguments(pool *v1alpha1.WorkerPool, size estimate.Resources) []string {
 	}
 	host, port, err := net.SplitHostPort(*m.Address)
 	if err != nil {
-		return append(args, *m.Address) // as far as the API server's pattern goes it is host:port
+		return append(args, *m.Address) // the API server's validation pattern ensures host:port
 	}
 	return append(args, host, port)
 }
 
-// request asks for what the worker offers.
+// request sets the container's requests to what the worker offers.
 func request(c *corev1.Container, size estimate.Resources) {
 	if c.Resources.Requests == nil {
 		c.Resources.Requests = corev1.ResourceList{}
@@ -183,7 +181,7 @@ func request(c *corev1.Container, size estimate.Resources) {
 	}
 }
 
-// offered is what the worker in a pod offers, by what the pod requests.
+// offered returns what the worker in a pod offers, derived from the pod's requests.
 func offered(p *corev1.Pod) estimate.Resources {
 	requests := p.Spec.Containers[0].Resources.Requests
 	size := estimate.Resources{MilliCores: requests.Cpu().MilliValue() / 1000 * 1000, MemoryBytes: requests.Memory().Value(), DiskBytes: decide.Boundless}

@@ -137,7 +137,7 @@ func TestAPoolOfTheSameNameBeginsAnew(t *testing.T) {
 	if err := b.Create(t.Context(), pool); err != nil {
 		t.Fatal(err)
 	}
-	b.look() // the one pod is of the pool before, and nothing is known of a resize
+	b.look() // the only pod belongs to the previous pool, and no resize is known
 	if pods := b.pods(); len(pods) != 2 || pods[0].OwnerReferences[0].UID == pods[1].OwnerReferences[0].UID {
 		t.Errorf("%d pods, want one of each pool", len(pods))
 	}
@@ -223,7 +223,7 @@ func TestAWorkerThatRunsAndNeverConnectsIsNamed(t *testing.T) {
 		b.look()
 		b.expect(v1alpha1.PoolDegraded, map[bool]metav1.ConditionStatus{false: metav1.ConditionFalse, true: metav1.ConditionTrue}[reason == "WorkersDoNotConnect"], reason)
 	}
-	if len(b.pods()) != 1 || !b.told("WorkersDoNotConnect 1 workers run and have not connected to the manager at "+m.Address+", such as that in pod "+pod.Name) {
+	if len(b.pods()) != 1 || !b.told("WorkersDoNotConnect 1 workers run but have not connected to the manager at "+m.Address+", such as pod "+pod.Name) {
 		t.Errorf("%d pods, want the worker kept, since no other is connected, and an Event that names it", len(b.pods()))
 	}
 }
@@ -239,7 +239,7 @@ func TestAStatusThatSomebodyHasEditedTeachesNothing(t *testing.T) {
 	}
 }
 
-// fleetOf is a NodeFleet with a flavor of four cores, one of eight, and a dear one.
+// fleetOf is a NodeFleet with a flavor of four cores, one of eight, and an expensive one.
 func fleetOf() *v1alpha1.NodeFleet {
 	q := func(text string) *resource.Quantity { return new(resource.MustParse(text)) }
 	return &v1alpha1.NodeFleet{ObjectMeta: metav1.ObjectMeta{Name: "batch"}, Status: v1alpha1.NodeFleetStatus{Flavors: []v1alpha1.FlavorStatus{
@@ -273,7 +273,12 @@ func TestAWorkerSelectsTheMachinesOfTheFlavorThatCostsLeast(t *testing.T) {
 
 func TestWorkersLeaveWhatDaemonSetsTake(t *testing.T) {
 	daemon := func(name string, spec corev1.PodSpec) *appsv1.DaemonSet {
-		spec.Containers = []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("1Gi")}}}}
+		requests := func(cpu, memory string) corev1.ResourceRequirements {
+			return corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}}
+		}
+		spec.Containers = []corev1.Container{{Name: "c", Resources: requests("250m", "512Mi")}}
+		spec.InitContainers = []corev1.Container{{Name: "sidecar", RestartPolicy: new(corev1.ContainerRestartPolicyAlways), Resources: requests("150m", "256Mi")}}
+		spec.Overhead = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("256Mi")}
 		return &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name}, Spec: appsv1.DaemonSetSpec{Template: corev1.PodTemplateSpec{Spec: spec}}}
 	}
 	b := newBench(t, interceptor.Funcs{}, fleetOf(), daemon("everywhere", corev1.PodSpec{}), daemon("linux", corev1.PodSpec{NodeSelector: map[string]string{corev1.LabelOSStable: "linux"}}),
@@ -283,7 +288,7 @@ func TestWorkersLeaveWhatDaemonSetsTake(t *testing.T) {
 		change  func(*v1alpha1.WorkerPoolSpec)
 		cores   int64
 		memory  string
-		dollars int64 // millionths an hour
+		dollars int64 // micro-dollars per hour
 		trouble string
 	}{
 		{"two of them are on each machine", func(*v1alpha1.WorkerPoolSpec) {}, 3, "14Gi", 200_000, ""},
@@ -298,7 +303,7 @@ func TestWorkersLeaveWhatDaemonSetsTake(t *testing.T) {
 		}, 1, "7Gi", 100_000, ""},
 		{"one that does not fit", func(s *v1alpha1.WorkerPoolSpec) {
 			s.Worker.Resources = &v1alpha1.WorkerResources{Cores: 4, Memory: resource.MustParse("1Gi")}
-		}, 4, "1Gi", 200_000, "a machine has 3 whole cores and 14336 MiB to spare"},
+		}, 4, "1Gi", 200_000, "a machine has 3 whole cores and 14336 MiB of memory for workers, which is too little for one"},
 	} {
 		pool := poolAt("m:1", func(s *v1alpha1.WorkerPoolSpec) { s.Worker.Resources, s.Worker.NodeFleet = nil, "batch" }, tc.change)
 		c, why, err := (&look{Reconciler: b.Reconciler, pool: pool, now: begin}).config(t.Context())
@@ -338,7 +343,7 @@ func TestPodsOfOneAddressTellNothingByIt(t *testing.T) {
 	}
 }
 
-// TestConditionsAreMetrics: an alert can ask for what the status says, until the pool is no more.
+// TestConditionsAreMetrics: alerts can use the conditions of the status, until the pool is deleted.
 func TestConditionsAreMetrics(t *testing.T) {
 	m := startManager(t)
 	b := newBench(t, interceptor.Funcs{}, poolAt(m.Address))

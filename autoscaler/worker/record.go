@@ -23,18 +23,18 @@ func (l *look) condition(kind string, is bool, reason, message string) {
 	conditions.Set(&l.pool.Status.Conditions, kind, is, reason, message, l.pool.Generation, l.now)
 }
 
-// notReady says why nothing can be done.
+// notReady sets the condition Ready to false, and records an Event.
 func (l *look) notReady(reason, message string) {
 	l.condition(v1alpha1.PoolReady, false, reason, message)
 	l.tell(corev1.EventTypeWarning, reason, "Hold", message)
 }
 
-// tell makes an Event, unless the same was said last.
+// tell records an Event, unless the last one with this reason had the same message.
 func (l *look) tell(kind, reason, action, message string) {
 	l.tellOf(kind, reason, action, message, message)
 }
 
-// tellOf makes an Event, unless the last one of that reason was of the same.
+// tellOf records an Event, unless the last one with this reason was about the same subject.
 func (l *look) tellOf(kind, reason, action, of, message string) {
 	if l.memory.said[reason] == of {
 		return
@@ -47,12 +47,12 @@ func (l *look) tellOf(kind, reason, action, of, message string) {
 	l.Events.Eventf(l.pool, nil, kind, reason, action, "%s", clip.Bytes(message, conditions.MaxMessage))
 }
 
-// record writes down what was seen and decided.
+// record updates the status with the observation and the decision.
 func (l *look) record() {
 	s, d := &l.pool.Status, &l.decision
 	s.Phase = v1alpha1.WorkerPhase(d.Phase)
 	s.Workers = v1alpha1.WorkerCounts{
-		Pods: int32(len(l.seen.Pods)), Connected: int32(d.Connected), Foreign: int32(d.Foreign), Coming: int32(d.Coming), Leaving: int32(d.Leaving),
+		Pods: int32(len(l.seen.Pods)), Connected: int32(d.Connected), Foreign: int32(d.Foreign), Starting: int32(d.Coming), Draining: int32(d.Leaving),
 	}
 	keep(s, &l.memory.decided, d.Unplaceable)
 	if l.observes() {
@@ -75,7 +75,7 @@ func (l *look) record() {
 	l.publish()
 }
 
-// recordManager says whether the manager answers, and what.
+// recordManager records whether the manager answers, and its queue.
 func (l *look) recordManager() {
 	s, r := &l.pool.Status, l.seen.Reading
 	if r == nil {
@@ -86,7 +86,7 @@ func (l *look) recordManager() {
 	delete(l.memory.said, "NoAnswer")
 	message := "the manager at " + l.client.Address + " answers"
 	if l.undiscovered != nil {
-		message += ", where it was found last: " + l.undiscovered.Error()
+		message += ", but its address may be outdated: " + l.undiscovered.Error()
 	}
 	l.condition(v1alpha1.PoolConnected, true, "Answers", message)
 	q := &v1alpha1.WorkQueueStatus{
@@ -100,7 +100,7 @@ func (l *look) recordManager() {
 		l.tell(corev1.EventTypeNormal, "QueueReplaced", "Learn", fmt.Sprintf("the manager has a new queue, which began at %s: runtimes learned from the previous one are discarded", r.Queue.Started.Format("2006-01-02 15:04:05 MST")))
 	}
 	if len(l.decision.Relearned) > 0 {
-		l.tell(corev1.EventTypeNormal, "Relearned", "Learn", "tasks have become others and are learned again: "+strings.Join(l.decision.Relearned, ", "))
+		l.tell(corev1.EventTypeNormal, "Relearned", "Learn", "the runtimes or resources of tasks have changed and are learned again: "+strings.Join(l.decision.Relearned, ", "))
 	}
 }
 
@@ -108,7 +108,7 @@ func clipTo(text string, most int) string {
 	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
 
-// recordLimits says whether tasks wait that get no worker.
+// recordLimits records whether tasks wait because of a limit.
 func (l *look) recordLimits() {
 	d := &l.decision
 	var large []string
@@ -120,17 +120,17 @@ func (l *look) recordLimits() {
 		l.condition(v1alpha1.PoolLimited, true, "TasksTooLarge", text)
 		l.tell(corev1.EventTypeWarning, "TasksTooLarge", "Hold", text)
 	case d.WaitingThen > 0 && len(l.seen.Pods)+d.Add >= int(l.pool.Spec.Limits.Max):
-		l.condition(v1alpha1.PoolLimited, true, "LimitReached", fmt.Sprintf("%d tasks wait, and there are as many workers as there may be (%d)", d.TasksWaiting, l.pool.Spec.Limits.Max))
+		l.condition(v1alpha1.PoolLimited, true, "LimitReached", fmt.Sprintf("%d tasks wait, but the pool has its maximum of %d workers", d.TasksWaiting, l.pool.Spec.Limits.Max))
 	default:
 		l.condition(v1alpha1.PoolLimited, false, "WithinLimits", "no task waits because of a limit")
 	}
 }
 
-// recordOverstated says for which tasks far more is set aside than they use. The Event says it
-// once for the same categories, however the figures go on.
+// recordOverstated records for which tasks far more is reserved than they use. The Event is not repeated for the same
+// categories, even if the figures change.
 func (l *look) recordOverstated() {
 	if l.seen.Reading == nil || l.decision.Held {
-		return // nothing new is known
+		return // no new information
 	}
 	var names, texts []string
 	for i := range l.decision.Overstated {
@@ -138,9 +138,9 @@ func (l *look) recordOverstated() {
 		names, texts = append(names, o.Category), append(texts, o.String())
 	}
 	if len(names) == 0 {
-		reason, text := "NotMeasured", "the manager says of no category what its tasks used"
+		reason, text := "NotMeasured", "the manager reports the resource usage of no category"
 		if slices.ContainsFunc(l.memory.decided.Categories, func(c decide.Category) bool { return c.Used != (estimate.Resources{}) }) {
-			reason, text = "NothingToSpare", "no category was measured to use far less than is set aside for it"
+			reason, text = "NothingToSpare", "no category uses far less than is allocated to it"
 		}
 		l.condition(v1alpha1.PoolOverstated, false, reason, text)
 		return
@@ -150,16 +150,15 @@ func (l *look) recordOverstated() {
 	l.tellOf(corev1.EventTypeNormal, "RequestsExceedUsage", "Measure", strings.Join(names, " "), text)
 }
 
-// unmanaged are the reasons of condition Degraded for managers that have been silent for long,
-// and what becomes of their workers.
+// unmanaged maps managers that have been silent for long to the reason and message of the condition Degraded.
 var unmanaged = map[decide.Silence]struct{ reason, what string }{
 	decide.Unreachable: {"ManagerUnreachable", "the manager does not answer; its workers are kept, since they may run tasks"},
-	decide.Unusable:    {"ManagerUnusable", "what the manager answers cannot be used; its workers are kept, since they may run tasks"},
-	decide.NotAsked:    {"ManagerNotAsked", "the manager cannot be asked; its workers are kept, since they may run tasks"},
+	decide.Unusable:    {"ManagerUnusable", "the manager's answers are invalid; its workers are kept, since they may run tasks"},
+	decide.NotAsked:    {"ManagerNotAsked", "the manager cannot be queried; its workers are kept, since they may run tasks"},
 }
 
-// recordDegraded says what is wrong with the pool: a manager that has been silent for long, or
-// workers that do not come. A manager that is gone is no fault: its workflow has ended.
+// recordDegraded records what is wrong with the pool: a manager that has been silent for long, or workers that do not
+// start. A manager that is gone is no fault, because its workflow has ended.
 func (l *look) recordDegraded() {
 	if of, silent := unmanaged[l.decision.Silent]; silent {
 		l.condition(v1alpha1.PoolDegraded, true, of.reason, of.what+": "+l.seen.Fault)
@@ -172,7 +171,7 @@ func (l *look) recordDegraded() {
 	l.recordTrouble()
 }
 
-// recordTrouble says which workers should have come and have not.
+// recordTrouble records which workers are overdue.
 func (l *look) recordTrouble() {
 	const patience = 3 // initialisation times
 	init := l.decision.InitTime
@@ -189,15 +188,15 @@ func (l *look) recordTrouble() {
 		return
 	}
 	if names := l.decision.Unconnected; len(names) > 0 {
-		text := fmt.Sprintf("%d workers run and have not connected to the manager at %s, such as that in pod %s: read its log, and check the manager's password, TLS and the network policies between them", len(names), l.client.Address, names[0])
+		text := fmt.Sprintf("%d workers run but have not connected to the manager at %s, such as pod %s: check its log, the manager's password and TLS, and the network policies between them", len(names), l.client.Address, names[0])
 		l.condition(v1alpha1.PoolDegraded, true, "WorkersDoNotConnect", text)
 		l.tell(corev1.EventTypeWarning, "WorkersDoNotConnect", "Wait", text)
 		return
 	}
-	l.condition(v1alpha1.PoolDegraded, false, "WorkersReady", "no worker is long overdue")
+	l.condition(v1alpha1.PoolDegraded, false, "WorkersReady", "no worker is overdue")
 }
 
-// recordDecision writes down what is going to be done, and why.
+// recordDecision records the decision and its reason.
 func (l *look) recordDecision() {
 	d := &l.decision
 	out := &v1alpha1.WorkerDecision{
@@ -227,8 +226,8 @@ func onFlavor(name string) string {
 	return " of flavor " + name
 }
 
-// measure sets beside what the last decision expected what came of it: when all workers that
-// it made had connected, or those that it drained had left.
+// measure records the measured time next to the expected one, once all workers that the last decision added have
+// connected, or those that it drained have left.
 func (l *look) measure() {
 	d := l.pool.Status.LastDecision
 	if d == nil || d.MeasuredReady != nil || d.Mode != v1alpha1.WorkerPoolAct || l.seen.Reading == nil {
@@ -239,8 +238,7 @@ func (l *look) measure() {
 	}
 }
 
-// writeStatus writes the status if it has changed. The API server refuses it if somebody else
-// has written the pool since it was read.
+// writeStatus writes the status if it has changed. The API server refuses it if the pool was changed since it was read.
 func (l *look) writeStatus(ctx context.Context) error {
 	if l.DryRun || equality.Semantic.DeepEqual(l.before, &l.pool.Status) {
 		return nil

@@ -13,13 +13,14 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/worker/decide"
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
+	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/text/dollars"
 )
 
-// refusal says why nothing can be decided.
+// refusal is the reason why no decision is possible.
 type refusal struct{ reason, message string }
 
-// config is what the pool may do.
+// config returns the configuration of the pool.
 func (l *look) config(ctx context.Context) (decide.Config, refusal, error) {
 	spec := &l.pool.Spec
 	c := decide.ConfigOf(spec)
@@ -29,7 +30,7 @@ func (l *look) config(ctx context.Context) (decide.Config, refusal, error) {
 	var fleet v1alpha1.NodeFleet
 	switch err := l.Client.Get(ctx, types.NamespacedName{Name: spec.Worker.NodeFleet}, &fleet); {
 	case apierrors.IsNotFound(err):
-		return c, refusal{"NodeFleetMissing", fmt.Sprintf("spec.worker.nodeFleet: there is no NodeFleet %s", spec.Worker.NodeFleet)}, nil
+		return c, refusal{"NodeFleetMissing", fmt.Sprintf("spec.worker.nodeFleet: NodeFleet %s does not exist", spec.Worker.NodeFleet)}, nil
 	case err != nil:
 		return c, refusal{}, fmt.Errorf("read NodeFleet %s: %w", spec.Worker.NodeFleet, err)
 	}
@@ -45,54 +46,52 @@ func (l *look) config(ctx context.Context) (decide.Config, refusal, error) {
 		}
 	}
 	if len(c.Flavors) == 0 {
-		return c, refusal{"NoFlavors", fmt.Sprintf("spec.worker: NodeFleet %s has none of the flavors yet, or none at all", fleet.Name)}, nil
+		return c, refusal{"NoFlavors", fmt.Sprintf("spec.worker: NodeFleet %s has none of the flavors, or no flavors at all yet", fleet.Name)}, nil
 	}
 	return c, refusal{}, nil
 }
 
-// reserve is what workers leave of each machine: what the spec says and what DaemonSets take.
-// Of those it is not known here which machines they are for, unless they select nodes by
-// more than their operating system: then they are left out, and the spec may say more.
+// reserve returns what each machine reserves besides workers: what the spec says plus the requests of DaemonSets. A
+// DaemonSet that selects nodes by more than their operating system is left out, because its machines are not known
+// here; the spec may account for it.
 func reserve(w *v1alpha1.WorkerShape, daemons []appsv1.DaemonSet) (r estimate.Resources) {
 	for i := range daemons {
-		pod := &daemons[i].Spec.Template.Spec
-		selects := len(pod.NodeSelector)
-		if _, os := pod.NodeSelector[corev1.LabelOSStable]; os {
+		pod := corev1.Pod{Spec: daemons[i].Spec.Template.Spec}
+		selects := len(pod.Spec.NodeSelector)
+		if _, os := pod.Spec.NodeSelector[corev1.LabelOSStable]; os {
 			selects--
 		}
-		if selects > 0 || pod.Affinity != nil && pod.Affinity.NodeAffinity != nil {
+		if selects > 0 || pod.Spec.Affinity != nil && pod.Spec.Affinity.NodeAffinity != nil {
 			continue
 		}
-		for j := range pod.Containers {
-			requests := pod.Containers[j].Resources.Requests
-			r.MilliCores += requests.Cpu().MilliValue()
-			r.MemoryBytes += requests.Memory().Value()
-		}
+		cpu, memory, _ := constraint.Requests(&pod)
+		r.MilliCores += cpu
+		r.MemoryBytes += memory
 	}
 	r.MilliCores += valueOf(w.Reserved.CPU).MilliValue()
 	r.MemoryBytes += valueOf(w.Reserved.Memory).Value()
 	return r
 }
 
-// flavor is a worker on a machine of a flavor. One that fills its machine has the whole cores
-// and MiB that are left of it.
+// flavor returns the worker for a machine of a flavor. A worker that fills its machine has the whole cores and MiB that
+// are left on it.
 func (l *look) flavor(f *v1alpha1.FlavorStatus, reserved estimate.Resources) decide.Flavor {
 	out := decide.Flavor{Name: f.Name, Trouble: f.Message}
 	if f.BackOffUntil != nil && f.BackOffUntil.After(l.now) {
-		out.Trouble = "in back-off until " + f.BackOffUntil.UTC().Format("15:04:05") + ": its machines did not come"
+		out.Trouble = "in back-off until " + f.BackOffUntil.UTC().Format("15:04:05") + ": the nodes of its machines did not become ready"
 	}
 	if f.CPU == nil || f.Memory == nil {
-		out.Trouble = "nothing is known of its machines yet"
+		out.Trouble = "the capacity of its machines is not known yet"
 		return out
 	}
 	left := estimate.Resources{
 		MilliCores: max(0, f.CPU.MilliValue()-reserved.MilliCores) / 1000 * 1000, MemoryBytes: decide.WholeMiB(f.Memory.Value() - reserved.MemoryBytes), DiskBytes: decide.Boundless,
 	}
-	out.MicroDollarsPerHour, _ = dollars.Parse(f.PricePerHour) // 0 where it is not known
+	out.MicroDollarsPerHour, _ = dollars.Parse(f.PricePerHour) // 0 if it is not known
 	if stated := l.pool.Spec.Worker.Resources; stated != nil {
 		out.Worker = decide.SizeOf(stated)
 		if on := out.Worker; on.MilliCores > left.MilliCores || on.MemoryBytes > left.MemoryBytes {
-			out.Trouble = fmt.Sprintf("a machine has %d whole cores and %d MiB to spare, too little for a worker", left.MilliCores/1000, left.MemoryBytes>>20)
+			out.Trouble = fmt.Sprintf("a machine has %d whole cores and %d MiB of memory for workers, which is too little for one", left.MilliCores/1000, left.MemoryBytes>>20)
 		}
 		if l.pool.Spec.Worker.Packing == v1alpha1.WorkersPacked && left.MilliCores > 0 && left.MemoryBytes > 0 {
 			share := max(float64(out.Worker.MilliCores)/float64(left.MilliCores), float64(out.Worker.MemoryBytes)/float64(left.MemoryBytes))
@@ -102,7 +101,7 @@ func (l *look) flavor(f *v1alpha1.FlavorStatus, reserved estimate.Resources) dec
 	}
 	out.Worker = left
 	if left.MilliCores < 1000 || left.MemoryBytes == 0 {
-		out.Trouble = fmt.Sprintf("less than a core or a MiB is left of a machine (%s CPU, %s memory)", f.CPU, f.Memory)
+		out.Trouble = fmt.Sprintf("a machine (%s CPU, %s memory) has less than one core or one MiB left for a worker", f.CPU, f.Memory)
 	}
 	return out
 }

@@ -37,13 +37,13 @@ import (
 
 var begin = time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
 
-// startManager plays a manager with two tasks of a core that wait, and no worker.
+// startManager starts a manager with two waiting tasks of one core, and no worker.
 func startManager(t *testing.T) *workqueuetest.Manager {
 	t.Helper()
 	return workqueuetest.Start(t, twoWait, "", nil)
 }
 
-// twoWait is what a manager answers that has two tasks of a core and no worker.
+// twoWait are the answers of a manager with two waiting tasks of one core, and no worker.
 var twoWait = map[string]string{
 	"queue_status": `[{"project":"p","starttime":1795334232,"tasks_waiting":2}]`, "worker_status": `[]`,
 	"task_status":  `[{"taskid":1,"category":"split","state":"WAITING","cores":1},{"taskid":2,"category":"split","state":"WAITING","cores":1}]`,
@@ -73,7 +73,7 @@ func poolAt(address string, change ...func(*v1alpha1.WorkerPoolSpec)) *v1alpha1.
 	return p
 }
 
-// bench is a reconciler with its world.
+// bench is a reconciler with its environment.
 type bench struct {
 	*testing.T
 	client.Client
@@ -96,7 +96,7 @@ func newBench(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) *
 	return b
 }
 
-// restart begins anew with a reconciler that remembers nothing.
+// restart replaces the reconciler by one with empty memory.
 func (b *bench) restart() {
 	b.Reconciler = &Reconciler{Client: b.Client, Live: b.Client, Events: b.events, Clock: b.clock}
 }
@@ -153,7 +153,7 @@ func TestAPoolMakesAWorkerForWhatWaits(t *testing.T) {
 	}
 	b.expect(v1alpha1.PoolReady, metav1.ConditionTrue, "Decided")
 	b.expect(v1alpha1.PoolConnected, metav1.ConditionTrue, "Answers")
-	b.restart() // the worker is on its way, and whoever takes over knows
+	b.restart() // the worker is starting, and the new reconciler knows
 	if b.look(); len(b.pods()) != 1 {
 		t.Errorf("%d pods, want the same one", len(b.pods()))
 	}
@@ -170,8 +170,8 @@ func TestAPoolInModeObserveMakesNothing(t *testing.T) {
 	}
 }
 
-// TestAPoolThatHasOnlyObservedActsAtOnce: what was only decided is no resize, so that nothing
-// waits for an initialisation time in which no worker comes; what was done before still is.
+// TestAPoolThatHasOnlyObservedActsAtOnce: a decision that was not carried out is no resize, so nothing waits for an
+// initialisation time; earlier actual resizes still count.
 func TestAPoolThatHasOnlyObservedActsAtOnce(t *testing.T) {
 	m := startManager(t)
 	b := newBench(t, interceptor.Funcs{}, poolAt(m.Address, func(s *v1alpha1.WorkerPoolSpec) { s.Mode = v1alpha1.WorkerPoolObserve }))
@@ -226,7 +226,7 @@ func TestAPoolWhoseManagerIsGoneDrainsItsWorkers(t *testing.T) {
 	b.expect(v1alpha1.PoolReady, metav1.ConditionFalse, "Held")
 	b.expect(v1alpha1.PoolConnected, metav1.ConditionFalse, "NoAnswer")
 	b.clock.SetTime(begin.Add(2*time.Minute + 59*time.Second))
-	b.restart() // since when it is gone stands in the status
+	b.restart() // the status stores since when it is gone
 	if b.look(); len(b.pods()) != 1 {
 		t.Fatal("a worker went too soon")
 	}
@@ -237,7 +237,7 @@ func TestAPoolWhoseManagerIsGoneDrainsItsWorkers(t *testing.T) {
 	b.expect(v1alpha1.PoolDegraded, metav1.ConditionFalse, "WorkersReady")
 }
 
-// TestAPoolKeepsTheWorkersOfAManagerThatIsSilent: whatever the reason is, a worker may run tasks.
+// TestAPoolKeepsTheWorkersOfAManagerThatIsSilent: for any kind of silence, workers may run tasks.
 func TestAPoolKeepsTheWorkersOfAManagerThatIsSilent(t *testing.T) {
 	all := func(m *workqueuetest.Manager, answer func(query string) string) {
 		for query := range m.Answers() {
@@ -248,12 +248,12 @@ func TestAPoolKeepsTheWorkersOfAManagerThatIsSilent(t *testing.T) {
 		name, reason, says string
 		change             func(b *bench, m *workqueuetest.Manager)
 	}{
-		{"it does not answer", "ManagerUnreachable", "no whole answer", func(_ *bench, m *workqueuetest.Manager) { all(m, func(string) string { return workqueuetest.Hang }) }},
+		{"it does not answer", "ManagerUnreachable", "incomplete answer", func(_ *bench, m *workqueuetest.Manager) { all(m, func(string) string { return workqueuetest.Hang }) }},
 		{"its answers are garbled", "ManagerUnusable", "unexpected EOF", func(_ *bench, m *workqueuetest.Manager) {
 			all(m, func(query string) string { return m.Answers()[query][:len(m.Answers()[query])/2] })
 		}},
 		{"it closes without an answer", "ManagerUnusable", "closed without an answer", func(_ *bench, m *workqueuetest.Manager) { all(m, func(string) string { return "" }) }},
-		{"its answer is too large", "ManagerUnusable", "larger than it may be", func(_ *bench, m *workqueuetest.Manager) {
+		{"its answer is too large", "ManagerUnusable", "exceeds the maximum size", func(_ *bench, m *workqueuetest.Manager) {
 			all(m, func(string) string { return strings.Repeat(" ", workqueue.DefaultMaxBytes+1) })
 		}},
 		{"its password is missing", "ManagerNotAsked", "read Secret makeflow", func(b *bench, _ *workqueuetest.Manager) {
@@ -261,7 +261,7 @@ func TestAPoolKeepsTheWorkersOfAManagerThatIsSilent(t *testing.T) {
 				b.Fatal(err)
 			}
 		}},
-		{"another password", "ManagerUnusable", "is not that of the manager", func(b *bench, _ *workqueuetest.Manager) { b.put(secret("makeflow", "password", []byte("another"))) }},
+		{"another password", "ManagerUnusable", "does not match that of the manager", func(b *bench, _ *workqueuetest.Manager) { b.put(secret("makeflow", "password", []byte("another"))) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			m := workqueuetest.Start(t, twoWait, "word\n", nil)
@@ -270,7 +270,7 @@ func TestAPoolKeepsTheWorkersOfAManagerThatIsSilent(t *testing.T) {
 			}))
 			b.look()
 			if tc.reason == "ManagerUnreachable" {
-				b.timeout(500 * time.Millisecond) // which passes at each look, and is long enough to connect
+				b.timeout(500 * time.Millisecond) // expires at each reconciliation, and is long enough to connect
 			}
 			tc.change(b, m)
 			for _, after := range []time.Duration{0, 59 * time.Second, time.Minute, 48 * time.Hour} {
@@ -302,12 +302,12 @@ func TestWhatCannotBeIsSaidAndNothingIsDone(t *testing.T) {
 	}{
 		{raw(`{"spec":{"containers":[{"name":"w","imag":"x"}]}}`), v1alpha1.PoolReady, "InvalidTemplate", `unknown field "imag"`},
 		{raw(`{"spec":{"containers":[]}}`), v1alpha1.PoolReady, "InvalidTemplate", "spec.template.spec.containers"},
-		{raw(`{"spec":{"containers":[{"name":"w","image":"x","args":["a"]}]}}`), v1alpha1.PoolReady, "InvalidTemplate", "leave them out"},
-		{func(s *v1alpha1.WorkerPoolSpec) { s.Worker.NodeFleet = "none" }, v1alpha1.PoolReady, "NodeFleetMissing", "there is no NodeFleet none"},
+		{raw(`{"spec":{"containers":[{"name":"w","image":"x","args":["a"]}]}}`), v1alpha1.PoolReady, "InvalidTemplate", "must not have command or args"},
+		{func(s *v1alpha1.WorkerPoolSpec) { s.Worker.NodeFleet = "none" }, v1alpha1.PoolReady, "NodeFleetMissing", "NodeFleet none does not exist"},
 		{func(s *v1alpha1.WorkerPoolSpec) { s.Manager.PasswordSecret = &v1alpha1.SecretKey{Name: "pw", Key: "k"} }, v1alpha1.PoolConnected, "NoAnswer", "read Secret pw"},
 		{func(s *v1alpha1.WorkerPoolSpec) {
 			s.Manager.TLS = &v1alpha1.WorkQueueTLS{CASecret: &v1alpha1.SecretKey{Name: "ca", Key: "k"}}
-		}, v1alpha1.PoolConnected, "NoAnswer", "has no certificate"},
+		}, v1alpha1.PoolConnected, "NoAnswer", "contains no PEM certificate"},
 	} {
 		ca := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "ca"}, Data: map[string][]byte{"k": []byte("none")}}
 		b := newBench(t, interceptor.Funcs{}, poolAt(m.Address, tc.change), ca)
@@ -398,7 +398,7 @@ func TestTasksThatUseFarLessThanTheyDeclareAreSaidOnce(t *testing.T) {
 		t.Errorf("category %+v, want what it used beside what it declares", c)
 	}
 	text := meta.FindStatusCondition(b.pool().Status.Conditions, v1alpha1.PoolOverstated).Message
-	if want := "category split declares 1 cores, 4096 MiB of memory and used 1 cores, 310 MiB of memory, 1 MiB of disk at most: 4 of its tasks would fit where 2 do"; text != want {
+	if want := "category split declares 1 cores, 4096 MiB of memory and used at most 1 cores, 310 MiB of memory, 1 MiB of disk: 4 of its tasks would fit where 2 do"; text != want {
 		t.Errorf("it says %q, want %q", text, want)
 	}
 }
@@ -470,15 +470,15 @@ func TestWorkersFillTheMachinesOfAFleet(t *testing.T) {
 	if f := c.Flavors[0]; f.Worker.MilliCores != 3000 || f.Worker.MemoryBytes != 16<<30-256<<20 || f.MicroDollarsPerHour != 200_000 || f.Trouble != "" {
 		t.Errorf("flavor %+v, want whole cores and all memory but what is reserved", f)
 	}
-	for i, says := range map[int]string{1: "in back-off until 08:01:00", 2: "less than a core", 3: "nothing is known"} {
+	for i, says := range map[int]string{1: "in back-off until 08:01:00", 2: "less than one core", 3: "is not known yet"} {
 		if !strings.Contains(c.Flavors[i].Trouble, says) {
 			t.Errorf("flavor %s: %q, want %q", c.Flavors[i].Name, c.Flavors[i].Trouble, says)
 		}
 	}
 }
 
-// TestTheCommandOfAWorkerEndsWhenItsSessionHasEnded runs it with a program in the place of
-// work_queue_worker that notes when it begins and ends, and dies of signals if it gets any.
+// TestTheCommandOfAWorkerEndsWhenItsSessionHasEnded runs the command with a replacement of work_queue_worker that logs
+// its start and end, and dies if it gets a signal.
 func TestTheCommandOfAWorkerEndsWhenItsSessionHasEnded(t *testing.T) {
 	dir := t.TempDir()
 	note, end := filepath.Join(dir, "note"), filepath.Join(dir, "end")

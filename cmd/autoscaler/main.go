@@ -82,7 +82,7 @@ func metricSources(flags source.Config, file string) (all []source.Config, err e
 	if flags.URL != "" {
 		all = append(all, flags)
 	} else if flags.CAFile != "" || flags.TokenFile != "" {
-		return nil, errors.New("--metrics-ca-file and --metrics-token-file are for a server that --metrics-url names")
+		return nil, errors.New("--metrics-ca-file and --metrics-token-file require --metrics-url")
 	}
 	return all, nil
 }

@@ -1,16 +1,15 @@
-// Package agent is what runs on every node that containers leave or come to with their
-// state. It carries out the orders of the Migrations that concern its node, and says in
-// its part of their status how far it has come.
+// Package agent runs on every node that containers leave, or come to, with their state. It
+// carries out the orders of the Migrations that concern its node, and reports its progress in its
+// part of their status.
 //
-// It works like a controller: what it sees (the Migration, its ledger, the container)
-// goes into a pure decision in [supercargo.dev/supercargo/descheduler/agent/decide],
-// which names one thing to do. It does that and looks again. So it can be killed at any
-// moment. What takes long runs beside and is cancelled when the order changes.
+// It works like a controller. The observed state (the Migration, its ledger, the container) is
+// the input of a pure decision in [supercargo.dev/supercargo/descheduler/agent/decide], which
+// returns one action. The agent does it and observes again, so it can be killed at any moment.
+// Long actions run in the background, and are cancelled when the order changes.
 //
-// The files follow that way: watch.go says which Migrations to look at, work.go looks
-// and decides, source.go and target.go act, report.go writes the status; beside these
-// node.go says what the node can do, sweep.go removes what was left, and serve.go shows
-// metrics and health.
+// Files: watch.go selects the Migrations, work.go observes and decides, source.go and target.go
+// act, report.go writes the status, node.go annotates the node with its capability, sweep.go
+// removes leftovers, and serve.go serves metrics and health.
 package agent
 
 import (
@@ -45,80 +44,77 @@ import (
 	"supercargo.dev/supercargo/internal/movable/capability"
 )
 
-// Config says how an agent runs. What is zero gets the default that is named; what has
-// none must be given.
+// Config configures an agent. A zero field gets the default in its comment; a field without a
+// default is required.
 type Config struct {
-	// Client reaches the API server.
+	// Client connects to the API server.
 	Client *rest.Config
-	// Node is the node whose agent this is. Leave it empty for a simulation.
+	// Node is the node of this agent. It is empty in a simulation.
 	Node string
-	// Simulation plays nodes that run no containers; nil plays none.
+	// Simulation simulates nodes that run no containers; nil for none.
 	Simulation *Simulation
-	// Backends makes the ways to take and to restore state. It may be nil for a
-	// simulation.
+	// Backends returns the back-ends that take and restore state. It may be nil in a simulation.
 	Backends func(checkpoint.PodReader) map[v1alpha1.MigrationBackend]checkpoint.Backend
-	// Capability says what the node can do. It may be nil for a simulation.
+	// Capability returns what the node can do. It may be nil in a simulation.
 	Capability func(context.Context, *corev1.Node) (capability.Node, error)
-	// Runtime asks the container runtime whether it answers; nil asks none. The agent is
-	// not ready while it does not.
+	// Runtime returns an error if the container runtime does not answer; nil for no check. While
+	// it fails, the agent is not ready.
 	Runtime func(context.Context) error
-	// Hardware says what the machine is made of, for the Node's annotation; nil says
-	// nothing.
+	// Hardware describes the machine, for the Node's annotation; nil writes no annotation.
 	Hardware func(*corev1.Node) (string, error)
-	// Governor says which CPU governor the machine has, for the Node's annotation; empty for
-	// none, and nil says nothing.
+	// Governor returns the machine's CPU governor for the Node's annotation, or "" if it has
+	// none; nil writes no annotation.
 	Governor func() (string, error)
-	// Restore puts back what a probe that died has left switched, and reports whether there
-	// was something; nil looks for nothing. It is called every RestoreEvery.
+	// Restore restores the CPU governors that a dead probe changed, and reports whether there
+	// were any. It is called every RestoreEvery; nil for never.
 	Restore func() (bool, error)
-	// StateDir keeps the ledger, on a disk: it must be there after a restart. WorkDir
-	// keeps dumps, best in memory, on a file system of its own with a limit. Nobody but
-	// root may enter either.
+	// StateDir holds the ledger. It must be on disk, because the ledger must survive a restart.
+	// WorkDir holds dumps, best on a tmpfs of its own with a size limit. Only root may enter
+	// them.
 	StateDir, WorkDir string
-	// ListenAddress is where checkpoints are taken, as host:port; port 0 is a free one.
+	// ListenAddress is the host:port to receive checkpoints on; port 0 is any free port.
 	ListenAddress string
-	// AdvertiseHost is under which host other nodes reach that; empty means the node's
-	// InternalIP, and 127.0.0.1 for a simulation.
+	// AdvertiseHost is the host at which other nodes reach ListenAddress. The default is the
+	// node's InternalIP, or 127.0.0.1 in a simulation.
 	AdvertiseHost string
-	// ServeAddress is where metrics and health are served, as host:port; empty is
-	// nowhere.
+	// ServeAddress is the host:port for metrics and health; empty for none.
 	ServeAddress string
-	// Limits bound what it takes.
+	// Limits bounds the agent's use of its node.
 	Limits Limits
-	// Resync is how often everything in hand is looked at without being told to; 5 s.
+	// Resync is how often all ledger entries are requeued; 5 s.
 	Resync time.Duration
-	// SweepEvery is how often what has no owner is looked for and removed; 1 h.
+	// SweepEvery is how often leftovers without an owner are removed; 1 h.
 	SweepEvery time.Duration
-	// RestoreEvery is how often is looked for what a probe has left; 10 s.
+	// RestoreEvery is how often Restore is called; 10 s.
 	RestoreEvery time.Duration
-	// Clock tells the time; the real one.
+	// Clock is the real clock by default.
 	Clock clock.WithTicker
-	// Log takes what is worth a line.
+	// Log receives the agent's log.
 	Log logr.Logger
 }
 
-// Simulation is which nodes are played, and how.
+// Simulation selects the nodes to simulate, and how.
 type Simulation struct {
-	// Selector finds them by their labels.
+	// Selector selects nodes by their labels.
 	Selector labels.Selector
-	// Model is how large and how fast things are.
+	// Model sets the sizes and speeds.
 	Model simulated.Model
 }
 
-// Limits bound what an agent takes of its node.
+// Limits bounds an agent's use of its node.
 type Limits struct {
-	// Moves is how many containers of a node may be dumped and shipped at once; 2. The
-	// others run on meanwhile.
+	// Moves is how many containers of a node may be dumped and shipped at the same time; 2.
+	// Others keep running until it is their turn.
 	Moves int
-	// ImageBytes is how large one checkpoint may be; 8 GiB.
+	// ImageBytes is the maximum size of a checkpoint; 8 GiB.
 	ImageBytes int64
-	// Images is how many staged images there may be on a node at once; 8.
+	// Images is the maximum number of staged images on a node; 8.
 	Images int
-	// TotalBytes is how large all staged images may be together; 32 GiB.
+	// TotalBytes is the maximum total size of staged images on a node; 32 GiB.
 	TotalBytes int64
 	// Tries is how often a checkpoint is sent; 3.
 	Tries int
-	// Stalled is after how long without progress a transfer is cancelled; 10 s, or 10 min
+	// Stalled is how long a transfer may make no progress before it is cancelled; 10 s, or 10 min
 	// in a simulation.
 	Stalled time.Duration
 }
@@ -138,18 +134,18 @@ const (
 
 	// tryPause is how long the source waits before it sends a second time.
 	tryPause = 300 * time.Millisecond
-	// workers is how many Migrations are looked at at once. None of them waits for long.
+	// workers is how many Migrations are processed at the same time. None blocks for long.
 	workers = 8
 )
 
-// withDefaults fills in what was left out.
+// withDefaults sets the defaults.
 func (c Config) withDefaults() Config {
 	fill(&c.Limits.Moves, defaultMoves)
 	fill(&c.Limits.ImageBytes, defaultImageBytes)
 	fill(&c.Limits.Images, defaultImages)
 	fill(&c.Limits.TotalBytes, defaultTotalBytes)
 	fill(&c.Limits.Tries, defaultTries)
-	if c.Simulation != nil { // a transfer that is simulated keeps it frozen for all of its time
+	if c.Simulation != nil { // a simulated transfer sends nothing for as long as a real one would take
 		fill(&c.Limits.Stalled, simulatedStalled)
 	}
 	fill(&c.Limits.Stalled, defaultStalled)
@@ -172,23 +168,23 @@ func fill[T comparable](field *T, value T) {
 	}
 }
 
-// check says what cannot be left out.
+// check returns an error for what is missing, contradictory or negative.
 func (c Config) check() error {
 	var errs []error
 	if c.Client == nil {
-		errs = append(errs, errors.New("an agent needs a client configuration"))
+		errs = append(errs, errors.New("the client configuration is required"))
 	}
 	if (c.Node == "") == (c.Simulation == nil) {
-		errs = append(errs, errors.New("an agent is for one node, or for a simulation: give one of both"))
+		errs = append(errs, errors.New("exactly one of a node name and a simulation is required"))
 	}
 	if c.Node != "" && (c.Backends == nil || c.Capability == nil) {
-		errs = append(errs, errors.New("the agent of a node needs back-ends and somebody who says what it can do"))
+		errs = append(errs, errors.New("the back-ends of the node and the function that returns its capability are required"))
 	}
 	if c.StateDir == "" || c.WorkDir == "" {
-		errs = append(errs, errors.New("an agent needs a state folder and a work folder"))
+		errs = append(errs, errors.New("the state folder and the work folder are required"))
 	}
 	if c.Limits.Moves < 0 || c.Limits.ImageBytes < 0 || c.Limits.Images < 0 || c.Limits.TotalBytes < 0 || c.Limits.Tries < 0 || c.Limits.Stalled < 0 {
-		errs = append(errs, errors.New("no limit of an agent may be negative"))
+		errs = append(errs, errors.New("limits must not be negative"))
 	}
 	return errors.Join(errs...)
 }
@@ -208,14 +204,13 @@ type Agent struct {
 	mu       sync.Mutex
 	jobs     map[ledger.ID]*job
 	failures map[ledger.ID]*checkpoint.Failure // not reported yet
-	crowded  map[types.NamespacedName]bool     // waiting for others to finish
-	arrived  map[ledger.ID]int64               // bytes of checkpoints that are coming in
-	freezing sync.Mutex                        // while it is seen whether one more may be frozen, and noted
+	crowded  map[types.NamespacedName]bool     // waiting for room for another frozen container
+	arrived  map[ledger.ID]int64               // bytes received of checkpoints that are not staged yet
+	freezing sync.Mutex                        // held while the limit is checked and a freeze is noted
 	running  sync.WaitGroup                    // jobs
 }
 
-// New sets an agent up. It reads its ledger and makes its folders; nothing runs before
-// Run.
+// New returns an agent. It opens the ledger and makes the folders; nothing runs before Run.
 func New(c Config) (*Agent, error) {
 	c = c.withDefaults()
 	if err := c.check(); err != nil {
@@ -224,15 +219,15 @@ func New(c Config) (*Agent, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, eventsv1.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
-			return nil, fmt.Errorf("set up the agent: register kinds: %w", err)
+			return nil, fmt.Errorf("set up the agent: register the API types: %w", err)
 		}
 	}
 	api, err := client.NewWithWatch(c.Client, client.Options{Scheme: scheme})
 	if err != nil {
-		return nil, fmt.Errorf("set up the agent: reach the cluster: %w", err)
+		return nil, fmt.Errorf("set up the agent: create the client: %w", err)
 	}
 	if err := os.MkdirAll(c.WorkDir, 0o700); err != nil {
-		return nil, fmt.Errorf("set up the agent: make the work folder: %w", err)
+		return nil, fmt.Errorf("set up the agent: create the work folder: %w", err)
 	}
 	memory, err := ledger.Open(filepath.Join(c.StateDir, "ledger"))
 	if err != nil {
@@ -248,7 +243,7 @@ func New(c Config) (*Agent, error) {
 	return a, a.addBackends()
 }
 
-// addBackends makes the ways to take and to restore state.
+// addBackends makes the back-ends.
 func (a *Agent) addBackends() error {
 	a.backends = map[v1alpha1.MigrationBackend]checkpoint.Backend{}
 	if a.Backends != nil {
@@ -274,9 +269,9 @@ func (a *Agent) pod(ctx context.Context, name types.NamespacedName) (*corev1.Pod
 	return &pod, nil
 }
 
-// Run runs the agent until ctx ends or something fails that a restart may mend. Containers
-// whose state the target cannot have yet go on then, and are frozen again by an agent that
-// is back. Others that are frozen stay so, and are found again.
+// Run runs the agent until ctx ends, or until an error that a restart may fix. At the end,
+// containers whose state the target cannot have yet continue, and the next agent freezes them
+// again. Other frozen containers stay frozen, and the next agent finds them in its ledger.
 func (a *Agent) Run(ctx context.Context) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", a.ListenAddress)
 	if err != nil {
@@ -290,9 +285,9 @@ func (a *Agent) Run(ctx context.Context) error {
 		workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{Clock: a.Clock})
 	receiver := &transport.Receiver{
 		Clock: a.Clock, Session: a.session, Take: a.take, Stalled: a.Limits.Stalled, Log: a.Log,
-		// What does not compress grows by less than this.
+		// Incompressible data grows by less than this.
 		MaxWireBytes: a.Limits.ImageBytes + a.Limits.ImageBytes/64 + 1<<20,
-		// The archive has headers beside what its files have.
+		// The archive has headers besides its files.
 		MaxBytes: a.Limits.ImageBytes + archive.MaxOverhead,
 	}
 	group, ctx := errgroup.WithContext(ctx)

@@ -13,28 +13,27 @@ import (
 )
 
 const (
-	// stuckAfter is after how long one look at a Migration has not come to an end by
-	// itself: all that it asks for has shorter bounds.
+	// stuckAfter is how long one reconcile of a Migration may take. All its calls have shorter
+	// timeouts.
 	stuckAfter = 5 * time.Minute
-	// runtimeEvery is how often a runtime is asked at most, however often the agent is, and
-	// runtimeTimeout how long that may take.
+	// runtimeEvery is the minimum time between two checks of the runtime, however often the
+	// agent's health is queried. runtimeTimeout bounds each check.
 	runtimeEvery   = 10 * time.Second
 	runtimeTimeout = 4 * time.Second
 )
 
-// health knows how the agent is. It is live if its loop continues: to start it again helps
-// against nothing else. It is ready if it also follows the API server and the container
-// runtime answers.
+// health tracks the agent's health. It is live while its loop runs: a restart helps against
+// nothing else. It is ready if it also follows the API server and the container runtime answers.
 type health struct {
 	clock   clock.PassiveClock
 	resync  time.Duration
 	runtime func(context.Context) error
 
 	mu      sync.Mutex
-	ticked  time.Time // the last round of resync
+	ticked  time.Time // of the last resync
 	looking map[types.NamespacedName]time.Time
 	synced  []func() bool
-	asked   error // what the API server last said to lists and watches
+	asked   error // the last result of a list or a watch
 	known   time.Time
 	answer  error // of the runtime, at known
 }
@@ -43,14 +42,14 @@ func newHealth(c clock.PassiveClock, resync time.Duration, runtime func(context.
 	return &health{clock: c, resync: resync, runtime: runtime, ticked: c.Now(), looking: map[types.NamespacedName]time.Time{}}
 }
 
-// ticks notes that the loop goes round.
+// ticks notes a resync.
 func (h *health) ticks(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ticked = now
 }
 
-// looks notes that a Migration is being looked at. The returned function notes the end.
+// looks notes that a reconcile of a Migration began. The returned function notes its end.
 func (h *health) looks(key types.NamespacedName, now time.Time) func() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -62,14 +61,14 @@ func (h *health) looks(key types.NamespacedName, now time.Time) func() {
 	}
 }
 
-// follows notes what is followed, by whether all of it was seen once.
+// follows adds an informer, by its HasSynced function.
 func (h *health) follows(synced func() bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.synced = append(h.synced, synced)
 }
 
-// asks notes what became of a list or a watch, and returns that.
+// asks notes the result of a list or a watch, and returns it.
 func (h *health) asks(ctx context.Context, err error) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -79,23 +78,23 @@ func (h *health) asks(ctx context.Context, err error) error {
 	return err
 }
 
-// live says what is wrong with the loop.
+// live returns an error if the loop is stuck.
 func (h *health) live() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.clock.Now()
 	if idle := now.Sub(h.ticked); idle > stuckAfter+h.resync {
-		return fmt.Errorf("the agent has not looked at its Migrations for %s", idle.Round(time.Second))
+		return fmt.Errorf("the agent has not reconciled its Migrations for %s", idle.Round(time.Second))
 	}
 	for key, since := range h.looking {
 		if took := now.Sub(since); took > stuckAfter {
-			return fmt.Errorf("looking at Migration %s has not ended for %s", key, took.Round(time.Second))
+			return fmt.Errorf("the agent has been reconciling Migration %s for %s", key, took.Round(time.Second))
 		}
 	}
 	return nil
 }
 
-// ready says what keeps the agent from taking part in moves.
+// ready returns an error if the agent cannot take part in migrations.
 func (h *health) ready(ctx context.Context) error {
 	return errors.Join(h.live(), h.followed(), h.runs(ctx))
 }
@@ -104,20 +103,20 @@ func (h *health) followed() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.asked != nil {
-		return fmt.Errorf("follow the API server: %w", h.asked)
+		return fmt.Errorf("watch the API server: %w", h.asked)
 	}
 	if len(h.synced) == 0 {
-		return errors.New("follow the API server: the agent is about to start")
+		return errors.New("watch the API server: the agent is starting")
 	}
 	for _, synced := range h.synced {
 		if !synced() {
-			return errors.New("follow the API server: not all Migrations and Nodes that concern this agent were read yet")
+			return errors.New("watch the API server: the caches of Migrations and Nodes have not synced yet")
 		}
 	}
 	return nil
 }
 
-// runs asks the runtime, unless it was asked just now.
+// runs checks the runtime, unless its last answer is fresh.
 func (h *health) runs(ctx context.Context) error {
 	if h.runtime == nil {
 		return nil
@@ -131,7 +130,7 @@ func (h *health) runs(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, runtimeTimeout)
 	defer cancel()
 	if answer = h.runtime(ctx); answer != nil {
-		answer = fmt.Errorf("ask the container runtime: %w", answer)
+		answer = fmt.Errorf("check the container runtime: %w", answer)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -139,7 +138,7 @@ func (h *health) runs(ctx context.Context) error {
 	return answer
 }
 
-// answers serves a check: 503 with what is wrong.
+// answers serves a check: 503 with the error, or 200.
 func answers(check func(context.Context) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := check(r.Context()); err != nil {

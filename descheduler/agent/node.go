@@ -20,33 +20,33 @@ import (
 	"supercargo.dev/supercargo/internal/movable/capability"
 )
 
-// capabilityRefresh is how often an agent looks anew at what its node can do: a
-// container runtime may be upgraded or configured without it.
+// capabilityRefresh is how often an agent checks its node's capability again: the container
+// runtime may be upgraded or configured without a change of the Node.
 const capabilityRefresh = 5 * time.Minute
 
-// nodes knows the Nodes that an agent is for, and tells each what it can do.
+// nodes holds the Nodes of an agent, and annotates each with its capability.
 type nodes struct {
 	agent *Agent
 
-	able able // only see looks at it, which is called for one Node after the other
+	able able // used only by see, which handles one Node after the other
 
 	mu    sync.Mutex
 	known map[string]*corev1.Node
 }
 
-// able is what was found that a node can do. To find that out, CRIU tries what the kernel
-// has: that takes a good part of a second of a CPU, and kubelets write their Node often.
+// able caches a node's capability. Finding it takes a good part of a CPU second, in which CRIU
+// checks the kernel, and kubelets update their Node often.
 type able struct {
 	can capability.Node
-	at  time.Time // zero if nothing was found
+	at  time.Time // zero if the cache is empty
 	of  corev1.NodeSystemInfo
 }
 
-// capability says what a node can do, and looks at most every capabilityRefresh, unless the
-// Node says that it has another kernel or runtime.
+// capability returns a node's capability. It checks at most every capabilityRefresh, unless the
+// Node's kernel or runtime changed.
 func (n *nodes) capability(ctx context.Context, node *corev1.Node) (capability.Node, error) {
 	now := n.agent.Clock.Now()
-	// The informer says its Node again after about that time.
+	// The informer repeats its Node after about that time.
 	if a := n.able; !a.at.IsZero() && a.of == node.Status.NodeInfo && now.Sub(a.at) < capabilityRefresh*9/10 {
 		return a.can, nil
 	}
@@ -58,7 +58,7 @@ func (n *nodes) capability(ctx context.Context, node *corev1.Node) (capability.N
 	return can, err
 }
 
-// mine says whether a node is one of the agent's.
+// mine reports whether a node is one of the agent's.
 func (n *nodes) mine(name string) bool {
 	if n.agent.Simulation == nil {
 		return name != "" && name == n.agent.Node
@@ -68,7 +68,7 @@ func (n *nodes) mine(name string) bool {
 	return n.known[name] != nil
 }
 
-// address is where other nodes reach the agent, for its report.
+// address returns the address at which other nodes reach the agent, for its report.
 func (n *nodes) address(name string) (string, error) {
 	if n.agent.AdvertiseHost != "" {
 		return joinHostPort(n.agent.AdvertiseHost, n.agent.port), nil
@@ -82,10 +82,10 @@ func (n *nodes) address(name string) (string, error) {
 			}
 		}
 	}
-	return "", fmt.Errorf("node %s has no InternalIP: say with --advertise-host how others reach it", name)
+	return "", fmt.Errorf("node %s has no InternalIP: set --advertise-host to an address at which other nodes reach it", name)
 }
 
-// watch follows the Nodes until ctx ends.
+// watch watches the Nodes until ctx ends.
 func (n *nodes) watch(ctx context.Context) error {
 	a := n.agent
 	var options []client.ListOption
@@ -118,7 +118,7 @@ func (n *nodes) watch(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// see notes a Node, and says on it what it can do.
+// see stores a Node, and annotates it.
 func (n *nodes) see(ctx context.Context, node *corev1.Node) {
 	n.mu.Lock()
 	isNew := n.known[node.Name] == nil
@@ -126,29 +126,29 @@ func (n *nodes) see(ctx context.Context, node *corev1.Node) {
 	n.mu.Unlock()
 	log := n.agent.Log.WithValues("node", node.Name)
 	if err := n.annotate(ctx, node); err != nil && ctx.Err() == nil {
-		log.Error(err, "What the node can do could not be said; it takes no part until that works")
+		log.Error(err, "Failed to annotate the node with its capability; it takes no part in migrations until a retry succeeds")
 	}
 	if isNew && n.agent.Simulation != nil {
 		if err := n.agent.requeueAll(ctx); err != nil && ctx.Err() == nil {
-			log.Error(err, "Migrations of a new node are looked at later")
+			log.Error(err, "Failed to requeue the Migrations of a new node; they are reconciled later")
 		}
 	}
 }
 
-// annotate says on the Node what it can do, if that is not there already.
+// annotate writes the node's capability to its annotation, unless it is there already.
 func (n *nodes) annotate(ctx context.Context, node *corev1.Node) error {
 	can := capability.Node{Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendRestart, v1alpha1.BackendSimulated}, Arch: node.Status.NodeInfo.Architecture, Restore: true}
 	if n.agent.Simulation == nil {
 		var err error
 		if can, err = n.capability(ctx, node); err != nil {
-			return fmt.Errorf("find out what node %s can do: %w", node.Name, err)
+			return fmt.Errorf("determine the capability of node %s: %w", node.Name, err)
 		}
 	}
-	say := map[string]any{v1alpha1.AnnotationCapability: can.Encode()} // nil takes one away
+	say := map[string]any{v1alpha1.AnnotationCapability: can.Encode()} // a nil value removes the annotation
 	if n.agent.Hardware != nil {
 		hardware, err := n.agent.Hardware(node)
 		if err != nil { // it can move containers all the same
-			n.agent.Log.Error(err, "What the machine is made of is not known; it is not probed", "node", node.Name)
+			n.agent.Log.Error(err, "Failed to read the hardware of the machine; it is not probed", "node", node.Name)
 		} else {
 			say[v1alpha1.AnnotationHardware] = hardware
 		}
@@ -156,7 +156,7 @@ func (n *nodes) annotate(ctx context.Context, node *corev1.Node) error {
 	if n.agent.Governor != nil {
 		governor, err := n.agent.Governor()
 		if err != nil {
-			n.agent.Log.Error(err, "The CPU governor is not known; what was learned under the usual one is taken to hold", "node", node.Name)
+			n.agent.Log.Error(err, "Failed to read the CPU governor; the profile of the usual governor applies", "node", node.Name)
 		} else if say[v1alpha1.AnnotationGovernor] = nil; profile.IsGovernor(governor) {
 			say[v1alpha1.AnnotationGovernor] = governor
 		}
@@ -170,18 +170,18 @@ func (n *nodes) annotate(ctx context.Context, node *corev1.Node) error {
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": say}})
 	if err != nil {
-		return fmt.Errorf("say what node %s can do: %w", node.Name, err)
+		return fmt.Errorf("annotate node %s with its capability: %w", node.Name, err)
 	}
 	if err := n.agent.api.Patch(ctx, &corev1.Node{ObjectMeta: named(node.Name)}, client.RawPatch(types.MergePatchType, patch)); err != nil {
-		return fmt.Errorf("say what node %s can do: %w", node.Name, err)
+		return fmt.Errorf("annotate node %s with its capability: %w", node.Name, err)
 	}
-	n.agent.Log.Info("The node's annotations say what it is and can do", "node", node.Name, "annotations", say)
+	n.agent.Log.Info("Annotated the node with its capability, hardware and CPU governor", "node", node.Name, "annotations", say)
 	return nil
 }
 
 func labelSet(set map[string]string) labels.Labels { return labels.Set(set) }
 
-// withoutManagedFields leaves out what takes most of the room and tells nobody anything.
+// withoutManagedFields removes the largest fields, which are not needed.
 func withoutManagedFields(obj any) (any, error) {
 	if node, ok := obj.(*corev1.Node); ok {
 		node.ManagedFields, node.Status.Images = nil, nil

@@ -18,8 +18,8 @@ import (
 	"supercargo.dev/supercargo/internal/movable/capability"
 )
 
-// TestANodeSaysWhichGovernorItHas: what cannot be read stays as it was, and the rest is said
-// all the same.
+// TestANodeSaysWhichGovernorItHas: a value that cannot be read does not change, and the rest is
+// still written.
 func TestANodeSaysWhichGovernorItHas(t *testing.T) {
 	for name, tc := range map[string]struct {
 		governor string
@@ -55,8 +55,8 @@ func TestANodeSaysWhichGovernorItHas(t *testing.T) {
 	}
 }
 
-// TestWhatANodeCanDoIsNotFoundOutAtEachOfItsWrites: kubelets write their Node often, and to
-// find out takes CPU time.
+// TestWhatANodeCanDoIsNotFoundOutAtEachOfItsWrites: kubelets update their Node often, and
+// checking the capability takes CPU time.
 func TestWhatANodeCanDoIsNotFoundOutAtEachOfItsWrites(t *testing.T) {
 	looked := 0
 	var fails error

@@ -21,19 +21,19 @@ import (
 	"supercargo.dev/supercargo/internal/text/clip"
 )
 
-// maxMessage is how long the message of a report may be, in bytes.
+// maxMessage is the maximum length of a report's message, in bytes.
 const maxMessage = 1024
 
-// operation is one of a JSON patch. Reports are replaced whole, and only if the
-// Migration is the one that is meant: another of the same name has another UID.
+// operation is one operation of a JSON patch. A report is replaced whole, and only if the UID
+// matches: another Migration of the same name has another UID.
 type operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
 	Value any    `json:"value"`
 }
 
-// reportSource writes what the source's agent has to say. The Migration is returned as
-// it is then; nil if it is gone.
+// reportSource writes the report of the source's agent. It returns the updated Migration, or nil
+// if it is gone.
 func (a *Agent) reportSource(ctx context.Context, m *v1alpha1.Migration, entry ledger.Entry, d decide.SourceDecision) (*v1alpha1.Migration, error) {
 	now := a.Clock.Now()
 	report := v1alpha1.SourceReport{
@@ -44,7 +44,7 @@ func (a *Agent) reportSource(ctx context.Context, m *v1alpha1.Migration, entry l
 		Reason: d.Reason, Message: clip.Bytes(d.Message, maxMessage),
 	}
 	if before := m.Status.Source; before != nil && report.FrozenAt == nil {
-		report.FrozenAt = before.FrozenAt // what the ledger has lost is still there
+		report.FrozenAt = before.FrozenAt // the ledger may have lost it
 	}
 	updated, err := a.patch(ctx, m, []operation{{"test", "/metadata/uid", m.UID}, {"add", "/status/source", report}})
 	if err != nil || updated == nil {
@@ -56,8 +56,8 @@ func (a *Agent) reportSource(ctx context.Context, m *v1alpha1.Migration, entry l
 	return updated, nil
 }
 
-// reportTarget writes what the target's agent has to say. Only the node that has the
-// reservation says something new; one that has lost it only takes back what it said.
+// reportTarget writes the report of the target's agent. The node with the reservation writes new
+// reports; a node that lost it only updates its own report.
 func (a *Agent) reportTarget(ctx context.Context, m *v1alpha1.Migration, entry ledger.Entry, d decide.TargetDecision) (*v1alpha1.Migration, error) {
 	report := v1alpha1.TargetReport{
 		Node: entry.Node, Step: d.Step, Time: metav1.NewMicroTime(a.Clock.Now()), Reason: d.Reason, Message: clip.Bytes(d.Message, maxMessage),
@@ -89,7 +89,7 @@ func (a *Agent) reportTarget(ctx context.Context, m *v1alpha1.Migration, entry l
 func (a *Agent) patch(ctx context.Context, m *v1alpha1.Migration, operations []operation) (*v1alpha1.Migration, error) {
 	text, err := json.Marshal(operations)
 	if err != nil {
-		return m, fmt.Errorf("report on Migration %s/%s: %w", m.Namespace, m.Name, err)
+		return m, fmt.Errorf("write the report to Migration %s/%s: %w", m.Namespace, m.Name, err)
 	}
 	updated := m.DeepCopy()
 	err = a.api.Status().Patch(ctx, updated, client.RawPatch(types.JSONPatchType, text))
@@ -97,12 +97,12 @@ func (a *Agent) patch(ctx context.Context, m *v1alpha1.Migration, operations []o
 		return nil, nil
 	}
 	if err != nil {
-		return m, fmt.Errorf("report on Migration %s/%s: %w", m.Namespace, m.Name, err)
+		return m, fmt.Errorf("write the report to Migration %s/%s: %w", m.Namespace, m.Name, err)
 	}
 	return updated, nil
 }
 
-// said logs what was reported, and makes an Event of what went wrong.
+// said logs a report, and creates an Event for a failure.
 func (a *Agent) said(ctx context.Context, m *v1alpha1.Migration, id ledger.ID, step, reason, message string) {
 	log := a.Log.WithValues("migration", client.ObjectKeyFromObject(m), "node", id.Node, "role", id.Role, "step", step)
 	if reason == "" {
@@ -120,11 +120,11 @@ func (a *Agent) said(ctx context.Context, m *v1alpha1.Migration, id ledger.ID, s
 		},
 	}
 	if err := a.api.Create(ctx, event); err != nil {
-		log.Error(err, "The Event could not be made; the report has the same")
+		log.Error(err, "Failed to create the Event; the report has the same message")
 	}
 }
 
-// microTime is nil for the zero time.
+// microTime returns nil for the zero time.
 func microTime(t time.Time) *metav1.MicroTime {
 	if t.IsZero() {
 		return nil
@@ -133,7 +133,7 @@ func microTime(t time.Time) *metav1.MicroTime {
 	return &m
 }
 
-// seconds writes a duration as reports do; empty for none.
+// seconds formats a duration for a report; empty for 0.
 func seconds(d time.Duration) string {
 	if d == 0 {
 		return ""

@@ -6,7 +6,7 @@ import (
 	"supercargo.dev/supercargo/internal/platform/poll"
 )
 
-// restore puts back, until ctx ends, what probes that were killed have left switched.
+// restore restores, until ctx ends, the CPU governors that killed probes left changed.
 func (a *Agent) restore(ctx context.Context) error {
 	if a.Restore == nil {
 		<-ctx.Done()
@@ -15,12 +15,12 @@ func (a *Agent) restore(ctx context.Context) error {
 	poll.Every(ctx, a.Clock, a.RestoreEvery, func(context.Context) error {
 		restored, err := a.Restore()
 		if err == nil && restored {
-			a.Log.Info("A probe died; the CPU governors that it had switched are as they were before")
+			a.Log.Info("Restored the CPU governors of a probe that died")
 		}
 		return err
 	}, poll.Changes(func(err error) {
-		if err != nil { // it is tried again
-			a.Log.Error(err, "The CPU governors that a probe has switched are not put back")
+		if err != nil { // it is retried
+			a.Log.Error(err, "Failed to restore the CPU governors of a probe")
 		}
 	}))
 	return ctx.Err()

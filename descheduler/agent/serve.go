@@ -15,7 +15,8 @@ import (
 	"supercargo.dev/supercargo/descheduler/checkpoint/ledger"
 )
 
-// metrics are what an agent counts. They are its own: several run in one process.
+// metrics are the agent's metrics. They have a registry of their own, because several agents may
+// run in one process.
 type metrics struct {
 	registry *prometheus.Registry
 	phase    *prometheus.HistogramVec // seconds
@@ -23,8 +24,8 @@ type metrics struct {
 	reports  *prometheus.CounterVec
 }
 
-// RegisterMetrics registers what an agent counts in a registry, for who wants to know what that
-// is. [New] has one of its own.
+// RegisterMetrics registers an agent's metrics in a registry, for listing them. [New] has a
+// registry of its own.
 func RegisterMetrics(to prometheus.Registerer) { newMetrics().register(to) }
 
 func newMetrics() *metrics {
@@ -47,7 +48,7 @@ func newMetrics() *metrics {
 
 func (m *metrics) register(to prometheus.Registerer) { to.MustRegister(m.phase, m.bytes, m.reports) }
 
-// source counts a report of the source.
+// source records a report of the source.
 func (m *metrics) source(entry ledger.Entry, d decide.SourceDecision) {
 	m.reports.WithLabelValues(string(ledger.SourceRole), string(d.Step), d.Reason).Inc()
 	switch d.Step {
@@ -64,7 +65,7 @@ func (m *metrics) source(entry ledger.Entry, d decide.SourceDecision) {
 	}
 }
 
-// target counts a report of the target.
+// target records a report of the target.
 func (m *metrics) target(entry ledger.Entry, d decide.TargetDecision) {
 	m.reports.WithLabelValues(string(ledger.TargetRole), string(d.Step), d.Reason).Inc()
 	if d.Step == v1alpha1.TargetStaged && entry.Staged != nil {

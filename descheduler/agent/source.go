@@ -19,26 +19,25 @@ import (
 	"supercargo.dev/supercargo/descheduler/checkpoint/transport"
 )
 
-// certificateGrace is how much longer than the deadline a certificate is good, and
-// certificateSkew since when before now: clocks differ.
+// certificateGrace is how long after the deadline a certificate is valid, and certificateSkew how
+// long before now: clocks differ.
 const (
 	certificateGrace = 10 * time.Minute
 	certificateSkew  = time.Minute
-	// thawGrace is how much longer than the deadline a container is frozen whose state
-	// was not sent: an order to thaw, which the controller gives at the deadline, comes
-	// first, and clocks differ.
+	// thawGrace is how long after the deadline a container whose state was not sent stays frozen.
+	// The controller orders Thaw at the deadline, which should come first, and clocks differ.
 	thawGrace = time.Minute
-	// endTimeout bounds what is done for one container when the agent ends.
+	// endTimeout bounds the work for one container when the agent shuts down.
 	endTimeout = 20 * time.Second
-	// reachTries is how often it is tried to reach the target, which may be about to start
-	// again: the container runs meanwhile. With the queue's pauses that takes 10 s.
+	// reachTries is how often the agent tries to reach the target, which may be restarting. The
+	// container runs meanwhile. With the queue's back-off this takes 10 s.
 	reachTries = 9
 )
 
-// stepSource decides and acts once for the source of a migration. m is nil if it is
-// gone. It returns whether to ask again at once, and the Migration as it is then.
+// stepSource decides and acts once for the source of a migration. m is nil if it is gone. It
+// returns whether to decide again at once, and the updated Migration.
 func (a *Agent) stepSource(ctx context.Context, key types.NamespacedName, id ledger.ID, m *v1alpha1.Migration) (bool, *v1alpha1.Migration, error) {
-	busy := a.busy(id) // first: what ends after this is not in an entry that was read before
+	busy := a.busy(id) // first: an action that ends later is not in an entry that was read before
 	entry, known := a.ledger.Get(id)
 	if !known && m != nil {
 		entry = newSourceEntry(id, m, a.Clock.Now())
@@ -51,7 +50,7 @@ func (a *Agent) stepSource(ctx context.Context, key types.NamespacedName, id led
 	if failure := a.failed(id); failure != nil {
 		switch {
 		case m == nil || m.Status.Order != v1alpha1.OrderPrepare && m.Status.Order != v1alpha1.OrderFreeze:
-			a.settled(id) // nobody waits for it any more
+			a.settled(id) // no longer relevant
 		case seen.Busy == decide.Nothing:
 			decision = decide.SourceDecision{Do: decide.Report, Step: v1alpha1.SourceFailed, Reason: failure.Reason, Message: failure.Message}
 		}
@@ -59,7 +58,7 @@ func (a *Agent) stepSource(ctx context.Context, key types.NamespacedName, id led
 	return a.actSource(ctx, key, entry, m, decision)
 }
 
-// stepAlone is stepSource while the API server cannot be asked.
+// stepAlone is stepSource while the API server is unreachable.
 func (a *Agent) stepAlone(ctx context.Context, key types.NamespacedName, id ledger.ID) (bool, error) {
 	busy := a.busy(id)
 	entry, known := a.ledger.Get(id)
@@ -77,15 +76,15 @@ func (a *Agent) stepAlone(ctx context.Context, key types.NamespacedName, id ledg
 	return again, err
 }
 
-// release lets containers go on before the agent ends, if the target cannot have their
-// state: the agent may not come back. Nothing is under way any more. ctx has ended.
+// release lets containers continue before the agent ends, if the target cannot have their state:
+// the agent may not come back. No action is running, and ctx has ended.
 func (a *Agent) release(ctx context.Context) {
 	for _, entry := range a.ledger.All() {
 		if entry.Role != ledger.SourceRole || !entry.FreezeNoted {
 			continue
 		}
 		if err := a.releaseOne(context.WithoutCancel(ctx), entry); err != nil {
-			a.Log.Error(err, "The container stays frozen until an agent is back on the node", "migration", entry.Namespace+"/"+entry.Name)
+			a.Log.Error(err, "Failed to resume the container; it stays frozen until an agent runs on the node again", "migration", entry.Namespace+"/"+entry.Name)
 		}
 	}
 }
@@ -101,8 +100,8 @@ func (a *Agent) releaseOne(ctx context.Context, entry ledger.Entry) error {
 	if decide.ForSourceAtEnd(seen).Do != decide.Thaw {
 		return nil
 	}
-	// Not after it: what was dumped must not be sent once the container has run. It is
-	// still noted as frozen, since it will be again.
+	// Written before the thaw: a dump must not be sent once the container has run. FreezeNoted
+	// stays, because the container is frozen again later.
 	entry.Dumped, entry.Dump, entry.DumpBytes = false, 0, 0
 	if err := a.ledger.Put(entry); err != nil {
 		return err
@@ -110,12 +109,12 @@ func (a *Agent) releaseOne(ctx context.Context, entry ledger.Entry) error {
 	if err := a.backends[entry.Backend].Source.Thaw(ctx, entry.Container); err != nil {
 		return err
 	}
-	a.Log.Info("The agent ends: the container continues, and is frozen again when an agent is back", "migration", entry.Namespace+"/"+entry.Name, "container", entry.Container.String())
+	a.Log.Info("The agent is shutting down: the container continues, and is frozen again when an agent runs on the node again", "migration", entry.Namespace+"/"+entry.Name, "container", entry.Container.String())
 	entry.ThawedAt = a.Clock.Now()
 	return a.ledger.Put(entry)
 }
 
-// newSourceEntry is what is known of a migration before anything is done.
+// newSourceEntry returns the entry of a migration before any action.
 func newSourceEntry(id ledger.ID, m *v1alpha1.Migration, now time.Time) ledger.Entry {
 	plan := m.Status.Plan
 	return ledger.Entry{
@@ -126,18 +125,17 @@ func newSourceEntry(id ledger.ID, m *v1alpha1.Migration, now time.Time) ledger.E
 	}
 }
 
-// remembered is what the ledger says, and what time it is.
+// remembered returns the observation that the ledger alone gives.
 func (a *Agent) remembered(entry ledger.Entry) decide.Source {
 	return decide.Source{
 		Known: true, Stateless: entry.Backend == v1alpha1.BackendRestart, FreezeNoted: entry.FreezeNoted, Dumped: entry.Dumped,
 		Sent: entry.Sent, Shipped: entry.Shipped, KillNoted: entry.KillNoted, Removed: entry.Removed,
-		// An entry without a time may have been sent by a release that did not note it.
+		// An entry of an older release has no ThawAfter, and may have been sent without Sent.
 		Overdue: !entry.ThawAfter.IsZero() && a.Clock.Now().After(entry.ThawAfter), Expired: entry.Expired,
 	}
 }
 
-// stateOf asks the runtime for the state of a container; it is not known of a back-end that
-// this node does not have.
+// stateOf returns the state of a container; Unknown if this node does not have the back-end.
 func (a *Agent) stateOf(ctx context.Context, entry ledger.Entry) (checkpoint.State, error) {
 	backend := a.backends[entry.Backend].Source
 	if backend == nil {
@@ -145,12 +143,12 @@ func (a *Agent) stateOf(ctx context.Context, entry ledger.Entry) (checkpoint.Sta
 	}
 	state, err := backend.State(ctx, entry.Container)
 	if err != nil {
-		return state, fmt.Errorf("look at %s: %w", entry.Container, err)
+		return state, fmt.Errorf("inspect %s: %w", entry.Container, err)
 	}
 	return state, nil
 }
 
-// seeSource gathers what the decision needs.
+// seeSource gathers the input of the decision.
 func (a *Agent) seeSource(ctx context.Context, busy decide.Action, m *v1alpha1.Migration, entry ledger.Entry, known bool) (decide.Source, error) {
 	s := a.remembered(entry)
 	s.Exists, s.Known, s.Busy = m != nil, known, busy
@@ -179,7 +177,7 @@ func (a *Agent) seeSource(ctx context.Context, busy decide.Action, m *v1alpha1.M
 	return s, err
 }
 
-// targetOf is the report of the target, if it is of the node that has the reservation.
+// targetOf returns the target's report, if it is of the node that has the reservation.
 func (a *Agent) targetOf(m *v1alpha1.Migration) *v1alpha1.TargetReport {
 	if r := m.Status.Target; r != nil && m.Status.Reservation != nil && r.Node == m.Status.Reservation.Node {
 		return r
@@ -187,8 +185,8 @@ func (a *Agent) targetOf(m *v1alpha1.Migration) *v1alpha1.TargetReport {
 	return nil
 }
 
-// noteFreeze notes that a container is about to be frozen, unless as many are on their
-// way as may be. Then it runs on until there is room.
+// noteFreeze notes that a container is about to be frozen, unless the limit of Moves is reached.
+// Then the container runs on until there is room.
 func (a *Agent) noteFreeze(key types.NamespacedName, entry ledger.Entry) (bool, error) {
 	a.freezing.Lock()
 	defer a.freezing.Unlock()
@@ -200,7 +198,7 @@ func (a *Agent) noteFreeze(key types.NamespacedName, entry ledger.Entry) (bool, 
 	return true, a.ledger.Put(entry)
 }
 
-// isCrowded says that as many containers of the node are on their way as may be.
+// isCrowded reports whether the node has reached the limit of Moves.
 func (a *Agent) isCrowded(id ledger.ID) bool {
 	frozen := 0
 	for _, entry := range a.ledger.All() {
@@ -211,14 +209,14 @@ func (a *Agent) isCrowded(id ledger.ID) bool {
 	return frozen >= a.Limits.Moves
 }
 
-// podOf says what became of the pod whose Migration is gone.
+// podOf returns the state of the pod of a Migration that is gone.
 func (a *Agent) podOf(ctx context.Context, c checkpoint.Container) (decide.Pod, error) {
 	pod, err := a.pod(ctx, types.NamespacedName{Namespace: c.Namespace, Name: c.Pod})
 	switch {
 	case apierrors.IsNotFound(err):
 		return decide.PodGone, nil
 	case err != nil:
-		return decide.PodUnknown, fmt.Errorf("look at pod %s/%s: %w", c.Namespace, c.Pod, err)
+		return decide.PodUnknown, fmt.Errorf("get pod %s/%s: %w", c.Namespace, c.Pod, err)
 	case string(pod.UID) != c.PodUID:
 		return decide.PodGone, nil
 	case pod.DeletionTimestamp != nil:
@@ -227,7 +225,7 @@ func (a *Agent) podOf(ctx context.Context, c checkpoint.Container) (decide.Pod, 
 	return decide.PodWanted, nil
 }
 
-// actSource does what was decided.
+// actSource carries out a decision.
 func (a *Agent) actSource(ctx context.Context, key types.NamespacedName, entry ledger.Entry, m *v1alpha1.Migration, d decide.SourceDecision) (bool, *v1alpha1.Migration, error) {
 	id := entry.ID
 	switch d.Do {
@@ -263,14 +261,14 @@ func (a *Agent) actSource(ctx context.Context, key types.NamespacedName, entry l
 	return false, m, nil
 }
 
-// prepareSource finds out all that can be while the container runs.
+// prepareSource does all checks that are possible while the container runs.
 func (a *Agent) prepareSource(ctx context.Context, b checkpoint.Source, entry ledger.Entry, m *v1alpha1.Migration) error {
 	facts, err := b.Inspect(ctx, entry.Container)
 	if err != nil {
 		return err
 	}
 	if facts.MemoryBytes > a.Limits.ImageBytes {
-		return checkpoint.Fail(checkpoint.ReasonTooLarge, "%s uses %d bytes of memory, and no checkpoint may have more than %d: raise --max-image-bytes of the node agents",
+		return checkpoint.Fail(checkpoint.ReasonTooLarge, "%s uses %d bytes of memory, more than the maximum of %d for a checkpoint: raise --max-image-bytes of the node agents",
 			entry.Container, facts.MemoryBytes, a.Limits.ImageBytes)
 	}
 	if entry.Backend != v1alpha1.BackendRestart {
@@ -288,15 +286,15 @@ func (a *Agent) prepareSource(ctx context.Context, b checkpoint.Source, entry le
 	return a.ledger.Put(entry)
 }
 
-// roomToDump fails if the work folder cannot hold the dump beside those that are
-// expected already.
+// roomToDump fails if the work folder cannot hold the dump in addition to those that are already
+// expected.
 func (a *Agent) roomToDump(entry ledger.Entry, bytes int64) error {
 	if entry.Backend == v1alpha1.BackendSimulated {
 		return nil
 	}
 	free, err := freeBytes(a.WorkDir)
 	if err != nil {
-		return fmt.Errorf("see how much room the work folder has: %w", err)
+		return fmt.Errorf("measure the free space of the work folder: %w", err)
 	}
 	for _, other := range a.ledger.All() {
 		if other.Role == ledger.SourceRole && other.ID != entry.ID && !other.Dumped && !other.Removed {
@@ -304,7 +302,7 @@ func (a *Agent) roomToDump(entry ledger.Entry, bytes int64) error {
 		}
 	}
 	if bytes > free {
-		return checkpoint.Fail(checkpoint.ReasonNoRoom, "%s uses %d bytes of memory, and the work folder of its node's agent has room for %d: raise --work-size, or wait for other moves",
+		return checkpoint.Fail(checkpoint.ReasonNoRoom, "%s uses %d bytes of memory, and the work folder of the agent on its node has only %d bytes free: raise --work-size, or wait until other migrations end",
 			entry.Container, bytes, max(free, 0))
 	}
 	return nil
@@ -318,28 +316,28 @@ func (a *Agent) freeze(ctx context.Context, b checkpoint.Source, entry ledger.En
 	return a.ledger.Put(entry)
 }
 
-// reachedAs names a target as the ledger does.
+// reachedAs identifies a target in the ledger.
 func reachedAs(target *v1alpha1.TargetReport) string { return target.Node + " " + target.Address }
 
-// peerOf is to whom the state of a container goes.
+// peerOf returns the receiver of a container's state.
 func peerOf(entry ledger.Entry, target *v1alpha1.TargetReport) transport.Peer {
 	return transport.Peer{Address: target.Address, Certificate: target.Certificate, Migration: entry.Migration, Node: target.Node}
 }
 
-// reach finds out whether the target can be sent something. What stands against it, such
-// as a firewall or a clock, is found while the container runs.
+// reach checks that the target can be reached, so that a firewall or a wrong clock is found while
+// the container still runs.
 func (a *Agent) reach(ctx context.Context, _ checkpoint.Source, entry ledger.Entry, m *v1alpha1.Migration) error {
 	target := a.targetOf(m)
 	if target == nil || target.Address == "" {
-		return errors.New("the target has not said where it listens")
+		return errors.New("the target has not reported its address")
 	}
 	sender := transport.Sender{Clock: a.Clock, Stalled: a.Limits.Stalled}
 	err := sender.Reach(ctx, transport.Identity{Key: entry.Key, Certificate: entry.Certificate}, peerOf(entry, target))
 	if err != nil && ctx.Err() == nil && checkpoint.AsFailure(err) == nil {
 		if entry.ReachTries++; entry.ReachTries >= reachTries {
-			return checkpoint.Fail(checkpoint.ReasonTransferFailed, "%v, tried %d times: see that the agents can reach each other", err, entry.ReachTries)
+			return checkpoint.Fail(checkpoint.ReasonTransferFailed, "%v, after %d attempts: check that the agents can reach each other", err, entry.ReachTries)
 		}
-		return errors.Join(err, a.ledger.Put(entry)) // the target may say meanwhile that it listens elsewhere
+		return errors.Join(err, a.ledger.Put(entry)) // the target may report another address meanwhile
 	}
 	if err != nil {
 		return err
@@ -348,7 +346,7 @@ func (a *Agent) reach(ctx context.Context, _ checkpoint.Source, entry ledger.Ent
 	return a.ledger.Put(entry)
 }
 
-// workDir is where the dump of a migration is.
+// workDir returns the folder of a migration's dump.
 func (a *Agent) workDir(entry ledger.Entry) string {
 	return filepath.Join(a.WorkDir, entry.Migration)
 }
@@ -356,14 +354,14 @@ func (a *Agent) workDir(entry ledger.Entry) string {
 func (a *Agent) dump(ctx context.Context, b checkpoint.Source, entry ledger.Entry, _ *v1alpha1.Migration) error {
 	start := a.Clock.Now()
 	if entry.FrozenAt.IsZero() {
-		entry.FrozenAt = start // killed between freezing and noting when
+		entry.FrozenAt = start // the agent was killed after freezing, before it recorded the time
 	}
 	bytes, err := b.Dump(ctx, entry.Container, a.workDir(entry))
 	if err != nil {
 		return err
 	}
 	if bytes > a.Limits.ImageBytes {
-		return checkpoint.Fail(checkpoint.ReasonTooLarge, "the dump of %s has %d bytes, and none may have more than %d: raise --max-image-bytes of the node agents",
+		return checkpoint.Fail(checkpoint.ReasonTooLarge, "the dump of %s has %d bytes, more than the maximum of %d: raise --max-image-bytes of the node agents",
 			entry.Container, bytes, a.Limits.ImageBytes)
 	}
 	if err := stillFrozen(ctx, b, entry.Container); err != nil {
@@ -373,13 +371,13 @@ func (a *Agent) dump(ctx context.Context, b checkpoint.Source, entry ledger.Entr
 	return a.ledger.Put(entry)
 }
 
-// stillFrozen fails if the container runs: then what was taken is of the past.
+// stillFrozen fails if the container runs, since its dump is then outdated.
 func stillFrozen(ctx context.Context, b checkpoint.Source, c checkpoint.Container) error {
 	switch state, err := b.State(ctx, c); {
 	case err != nil:
-		return fmt.Errorf("look at %s: %w", c, err)
+		return fmt.Errorf("inspect %s: %w", c, err)
 	case state != checkpoint.Frozen:
-		return checkpoint.Fail(checkpoint.ReasonThawed, "%s was frozen and is %s now: something else resumed it, so its checkpoint is of no use", c, state)
+		return checkpoint.Fail(checkpoint.ReasonThawed, "%s was frozen and is now %s: something else resumed it, so its checkpoint is outdated", c, state)
 	}
 	return nil
 }
@@ -387,7 +385,7 @@ func stillFrozen(ctx context.Context, b checkpoint.Source, c checkpoint.Containe
 func (a *Agent) ship(ctx context.Context, b checkpoint.Source, entry ledger.Entry, m *v1alpha1.Migration) error {
 	target := a.targetOf(m)
 	if target == nil || target.Address == "" {
-		return errors.New("the target has not said where it listens")
+		return errors.New("the target has not reported its address")
 	}
 	if err := stillFrozen(ctx, b, entry.Container); err != nil {
 		return err
@@ -396,12 +394,12 @@ func (a *Agent) ship(ctx context.Context, b checkpoint.Source, entry ledger.Entr
 	sender := transport.Sender{
 		Clock: a.Clock, Tries: a.Limits.Tries, Pause: tryPause, Stalled: a.Limits.Stalled,
 		BeforeEnd: func() error {
-			// The target must not have all of it if others have let the container go on: it
-			// would run twice.
+			// The target must not get all of it if something else resumed the container: it would
+			// run twice.
 			if err := stillFrozen(ctx, b, entry.Container); err != nil {
 				return err
 			}
-			entry.Sent = true // from here on it may be restored, and must not go on by itself
+			entry.Sent = true // from here on a copy may be restored, so the original must not continue without an order
 			return a.ledger.Put(entry)
 		},
 	}
@@ -432,10 +430,10 @@ func (a *Agent) kill(ctx context.Context, b checkpoint.Source, entry ledger.Entr
 func (a *Agent) thaw(ctx context.Context, b checkpoint.Source, entry ledger.Entry, m *v1alpha1.Migration) error {
 	switch {
 	case entry.Expired:
-		a.Log.Info("The deadline is over and the container's state was not sent: the container continues",
+		a.Log.Info("The deadline has passed and the container's state was not sent: the container continues",
 			"migration", entry.Name, "pod", entry.Container.Namespace+"/"+entry.Container.Pod, "container", entry.Container.Name)
 	case m == nil:
-		a.Log.Info("The Migration is gone and its pod is still wanted: the container continues",
+		a.Log.Info("The Migration was deleted and its pod was not: the container continues",
 			"migration", entry.Name, "pod", entry.Container.Namespace+"/"+entry.Container.Pod, "container", entry.Container.Name)
 	}
 	if err := b.Thaw(ctx, entry.Container); err != nil {
@@ -445,7 +443,7 @@ func (a *Agent) thaw(ctx context.Context, b checkpoint.Source, entry ledger.Entr
 	return a.ledger.Put(entry)
 }
 
-// removeSource removes the dump. The key goes too: nobody is to be convinced any more.
+// removeSource removes the dump, and the key, which is no longer needed.
 func (a *Agent) removeSource(ctx context.Context, b checkpoint.Source, entry ledger.Entry, _ *v1alpha1.Migration) error {
 	dir := a.workDir(entry)
 	if err := b.Forget(ctx, entry.Container, dir); err != nil {
@@ -458,19 +456,19 @@ func (a *Agent) removeSource(ctx context.Context, b checkpoint.Source, entry led
 	return a.ledger.Put(entry)
 }
 
-// unable is the back-end that this node does not have.
+// unable stands in for a back-end that this node does not have.
 type unable struct{ name v1alpha1.MigrationBackend }
 
 func (u unable) fail() error {
-	return checkpoint.Fail(checkpoint.ReasonNotSupported, "the agent of this node has no back-end %s: see the annotation %s of the node", u.name, v1alpha1.AnnotationCapability)
+	return checkpoint.Fail(checkpoint.ReasonNotSupported, "the agent of this node does not support back-end %s: see annotation %s of the node", u.name, v1alpha1.AnnotationCapability)
 }
 
-// Inspect fails, and so does all that comes after it.
+// Inspect fails, so that nothing later is called.
 func (u unable) Inspect(context.Context, checkpoint.Container) (checkpoint.Facts, error) {
 	return checkpoint.Facts{}, u.fail()
 }
 
-// State is not known.
+// State returns Unknown.
 func (u unable) State(context.Context, checkpoint.Container) (checkpoint.State, error) {
 	return checkpoint.Unknown, nil
 }
@@ -494,7 +492,7 @@ func (u unable) Archive(context.Context, checkpoint.Container, string, io.Writer
 	return u.fail()
 }
 
-// Forget has nothing to forget.
+// Forget does nothing.
 func (u unable) Forget(context.Context, checkpoint.Container, string) error { return nil }
 
 var _ checkpoint.Source = unable{}

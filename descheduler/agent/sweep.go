@@ -14,15 +14,15 @@ import (
 	"supercargo.dev/supercargo/descheduler/checkpoint/ledger"
 )
 
-// sweep removes, from time to time, what has no owner: dumps and images whose entry in
-// the ledger was lost with its disk. What has an entry is removed by orders, or when its Migration
-// is gone. It continues until ctx ends.
+// sweep periodically removes dumps and images without an owner, whose ledger entry was lost with
+// its disk, until ctx ends. Those with an entry are removed by orders, or when their Migration is
+// gone.
 func (a *Agent) sweep(ctx context.Context) error {
 	ticker := a.Clock.NewTicker(a.SweepEvery)
 	defer ticker.Stop()
 	for {
 		if err := a.sweepOnce(ctx); err != nil && ctx.Err() == nil {
-			a.Log.Error(err, "Some of what was left is still there")
+			a.Log.Error(err, "Failed to remove all leftovers")
 		}
 		select {
 		case <-ctx.Done():
@@ -32,11 +32,11 @@ func (a *Agent) sweep(ctx context.Context) error {
 	}
 }
 
-// sweeper is a back-end that can find what it made for migrations that are not in the
-// ledger, and remove it.
+// sweeper is a back-end that can find and remove what it made for migrations that are not in the
+// ledger.
 type sweeper interface {
-	// Sweep removes what was made for migrations whose UID known does not know. It asks
-	// after it has seen what there is: nothing is made before it is known.
+	// Sweep removes what was made for migrations that known does not report. It calls known after
+	// it has listed what exists: the ledger has an entry before anything is made.
 	Sweep(ctx context.Context, known func(migration string) bool) error
 }
 
@@ -45,42 +45,42 @@ func (a *Agent) sweepOnce(ctx context.Context) error {
 	for name, backend := range a.backends {
 		if s, ok := backend.Target.(sweeper); ok {
 			if err := s.Sweep(ctx, a.knows); err != nil {
-				errs = append(errs, fmt.Errorf("sweep what back-end %s has left: %w", name, err))
+				errs = append(errs, fmt.Errorf("remove the leftovers of back-end %s: %w", name, err))
 			}
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// knows says whether a migration is in the ledger.
+// knows reports whether a migration is in the ledger.
 func (a *Agent) knows(migration string) bool {
 	return slices.ContainsFunc(a.ledger.All(), func(entry ledger.Entry) bool { return entry.Migration == migration })
 }
 
-// uid matches the names of dumps, which are UIDs of Migrations. Nothing else in the work
-// folder is touched: it may have been given by mistake.
+// uid matches the names of dumps, which are UIDs of Migrations. Nothing else in the work folder
+// is removed: the folder may have been given by mistake.
 var uid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 // sweepDumps removes dumps without an owner.
 func (a *Agent) sweepDumps() error {
 	dirs, err := os.ReadDir(a.WorkDir)
 	if err != nil {
-		return fmt.Errorf("look for dumps that were left: %w", err)
+		return fmt.Errorf("list leftover dumps: %w", err)
 	}
 	var errs []error
 	for _, dir := range dirs {
 		if !dir.IsDir() || !uid.MatchString(dir.Name()) || a.knows(dir.Name()) {
 			continue
 		}
-		a.Log.Info("A dump that belongs to no migration in hand is removed", "dump", dir.Name())
+		a.Log.Info("Removing a dump that belongs to no current migration", "dump", dir.Name())
 		if err := os.RemoveAll(filepath.Join(a.WorkDir, dir.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, fmt.Errorf("remove a dump that was left: %w", err))
+			errs = append(errs, fmt.Errorf("remove a leftover dump: %w", err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// freeBytes is how much a file system can still take.
+// freeBytes returns the free bytes of a file system.
 func freeBytes(dir string) (int64, error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {

@@ -16,8 +16,8 @@ import (
 	"supercargo.dev/supercargo/internal/movable/capability"
 )
 
-// stepTarget decides and acts once for the target of a migration. m is nil if it is
-// gone. It returns whether to ask again at once, and the Migration as it is then.
+// stepTarget decides and acts once for the target of a migration. m is nil if it is gone. It
+// returns whether to decide again at once, and the updated Migration.
 func (a *Agent) stepTarget(ctx context.Context, key types.NamespacedName, id ledger.ID, m *v1alpha1.Migration) (bool, *v1alpha1.Migration, error) {
 	entry, known := a.ledger.Get(id)
 	if !known && m != nil && m.Status.Plan != nil {
@@ -35,7 +35,7 @@ func (a *Agent) stepTarget(ctx context.Context, key types.NamespacedName, id led
 	if failure := a.failed(id); failure != nil {
 		switch {
 		case m == nil || !seen.Reserved || m.Status.Order != v1alpha1.OrderPrepare && m.Status.Order != v1alpha1.OrderFreeze:
-			a.settled(id) // nobody waits for it any more
+			a.settled(id) // no longer relevant
 		case seen.Busy == decide.Nothing:
 			decision = decide.TargetDecision{Do: decide.Report, Step: v1alpha1.TargetFailed, Reason: failure.Reason, Message: failure.Message}
 		}
@@ -43,7 +43,7 @@ func (a *Agent) stepTarget(ctx context.Context, key types.NamespacedName, id led
 	return a.actTarget(ctx, key, entry, m, decision)
 }
 
-// seeTarget gathers what the decision needs.
+// seeTarget gathers the input of the decision.
 func (a *Agent) seeTarget(ctx context.Context, id ledger.ID, m *v1alpha1.Migration, entry ledger.Entry, known bool) (decide.Target, error) {
 	t := decide.Target{
 		Exists: m != nil, Known: known, Busy: a.busy(id), Stateless: entry.Backend == v1alpha1.BackendRestart,
@@ -58,19 +58,19 @@ func (a *Agent) seeTarget(ctx context.Context, id ledger.ID, m *v1alpha1.Migrati
 	if r := m.Status.Target; r != nil && r.Node == id.Node {
 		t.Step = r.Step
 		address, err := a.nodes.address(id.Node)
-		t.Moved = err == nil && r.Address != address // an address that is not known cannot be reported either
+		t.Moved = err == nil && r.Address != address // an unknown address cannot be reported either
 	}
 	if backend := a.backends[entry.Backend].Target; t.Staged && t.Busy == decide.Nothing && t.Order == v1alpha1.OrderFreeze && backend != nil {
 		has, err := backend.Has(ctx, entry.Image)
 		if err != nil {
-			return t, fmt.Errorf("look at image %s: %w", entry.Image.Name, err)
+			return t, fmt.Errorf("inspect image %s: %w", entry.Image.Name, err)
 		}
 		t.Lost = !has
 	}
 	return t, nil
 }
 
-// actTarget does what was decided.
+// actTarget carries out a decision.
 func (a *Agent) actTarget(ctx context.Context, key types.NamespacedName, entry ledger.Entry, m *v1alpha1.Migration, d decide.TargetDecision) (bool, *v1alpha1.Migration, error) {
 	id := entry.ID
 	switch d.Do {
@@ -89,8 +89,7 @@ func (a *Agent) actTarget(ctx context.Context, key types.NamespacedName, entry l
 	return false, m, nil
 }
 
-// prepareTarget finds out whether the image can be taken and restored, and makes a
-// certificate.
+// prepareTarget checks whether the image can be received and restored, and makes a certificate.
 func (a *Agent) prepareTarget(ctx context.Context, entry ledger.Entry, m *v1alpha1.Migration) error {
 	backend := a.backends[entry.Backend].Target
 	if backend == nil {
@@ -98,7 +97,7 @@ func (a *Agent) prepareTarget(ctx context.Context, entry ledger.Entry, m *v1alph
 	}
 	var err error
 	if entry.Image.Requirements, err = capability.ParseRequirements(m.Status.Source.Requirements); err != nil {
-		return checkpoint.Fail(checkpoint.ReasonNotSupported, "read what the source's agent says is needed: %v", err)
+		return checkpoint.Fail(checkpoint.ReasonNotSupported, "read the requirements in the report of the source's agent: %v", err)
 	}
 	entry.MemoryBytes = m.Status.Source.MemoryBytes
 	if err := a.roomToStage(entry); err != nil {
@@ -116,19 +115,19 @@ func (a *Agent) prepareTarget(ctx context.Context, entry ledger.Entry, m *v1alph
 	return a.ledger.Put(entry)
 }
 
-// roomToStage fails if the node has as many images as it may, or if they are as large.
+// roomToStage fails if the image is too large, or if the node would exceed its limits.
 func (a *Agent) roomToStage(entry ledger.Entry) error {
 	if entry.MemoryBytes > a.Limits.ImageBytes {
-		return checkpoint.Fail(checkpoint.ReasonTooLarge, "the container uses %d bytes of memory, and no checkpoint may have more than %d here: raise --max-image-bytes of the node agents",
+		return checkpoint.Fail(checkpoint.ReasonTooLarge, "the container uses %d bytes of memory, more than the maximum of %d for a checkpoint on this node: raise --max-image-bytes of the node agents",
 			entry.MemoryBytes, a.Limits.ImageBytes)
 	}
 	images, bytes := a.othersStaged(entry.ID)
 	return a.fits(images+1, bytes+entry.MemoryBytes)
 }
 
-// othersStaged returns how many other images the node has or is to have, and how large they
-// are. Of one that is yet to come that is what its source says, or what has come if that is
-// more: the source may be wrong, or lie.
+// othersStaged returns the number and total size of the other images that the node has or
+// expects. An expected image counts with the size that its source reports, or with the bytes
+// received if these are more: the source may be wrong, or lie.
 func (a *Agent) othersStaged(id ledger.ID) (images int, bytes int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -146,16 +145,16 @@ func (a *Agent) othersStaged(id ledger.ID) (images int, bytes int64) {
 	return images, bytes
 }
 
-// fits fails if the node may not have so many images that are so large.
+// fits fails if the images exceed the node's limits.
 func (a *Agent) fits(images int, bytes int64) error {
 	if images <= a.Limits.Images && bytes <= a.Limits.TotalBytes {
 		return nil
 	}
-	return checkpoint.Fail(checkpoint.ReasonNoRoom, "with this one the node would hold %d checkpoints with %d bytes, and it may hold %d with %d: wait for other moves, or raise --max-images and --max-total-bytes of the node agents",
+	return checkpoint.Fail(checkpoint.ReasonNoRoom, "the node would hold %d checkpoints with %d bytes, and its maximum is %d with %d: wait until other migrations end, or raise --max-images and --max-total-bytes of the node agents",
 		images, bytes, a.Limits.Images, a.Limits.TotalBytes)
 }
 
-// removeTarget removes the image, and what was made of it if staging was killed.
+// removeTarget removes the image, and the leftovers of an interrupted staging.
 func (a *Agent) removeTarget(ctx context.Context, entry ledger.Entry) error {
 	if backend := a.backends[entry.Backend].Target; backend != nil {
 		if err := backend.Remove(ctx, entry.Image); err != nil {
@@ -166,7 +165,7 @@ func (a *Agent) removeTarget(ctx context.Context, entry ledger.Entry) error {
 	return a.ledger.Put(entry)
 }
 
-// session tells the transport whether a checkpoint is expected, and from whom.
+// session returns the session of an expected checkpoint; false if none is expected.
 func (a *Agent) session(ctx context.Context, migration, node string) (transport.Session, bool) {
 	entry, known := a.ledger.Get(ledger.ID{Migration: migration, Node: node, Role: ledger.TargetRole})
 	if !known || !entry.Prepared {
@@ -182,21 +181,21 @@ func (a *Agent) session(ctx context.Context, migration, node string) (transport.
 	}, true
 }
 
-// expects says that a Migration, read just now, wants a node to take a checkpoint.
+// expects reports whether a Migration, just read, wants a node to receive a checkpoint.
 func expects(m *v1alpha1.Migration, migration, node string) bool {
 	return m != nil && string(m.UID) == migration && !ended(m) && m.Status.Order == v1alpha1.OrderFreeze && m.Status.Plan != nil && m.Status.Source != nil &&
 		m.Status.Reservation != nil && m.Status.Reservation.Node == node
 }
 
-// take stages what the source sends. A source that tries again takes the place of its
-// own earlier try, whose connection may not have ended yet.
+// take stages the checkpoint that the source sends. A retry of the source replaces its earlier
+// try, whose connection may not have ended yet.
 func (a *Agent) take(ctx context.Context, s transport.Session, tar transport.Body) (transport.Receipt, error) {
 	id := ledger.ID{Migration: s.Migration, Node: s.Node, Role: ledger.TargetRole}
 	a.mu.Lock()
 	earlier := a.jobs[id]
 	a.mu.Unlock()
 	if earlier != nil && earlier.action == decide.Receive {
-		earlier.cancel(errors.New("the source tries again"))
+		earlier.cancel(errors.New("the source retries"))
 		select {
 		case <-earlier.done:
 		case <-ctx.Done():
@@ -211,7 +210,7 @@ func (a *Agent) take(ctx context.Context, s transport.Session, tar transport.Bod
 	if j == nil {
 		return transport.Receipt{}, transport.ErrNotNow
 	}
-	// From here on nobody else changes the entry.
+	// From here on no other action changes the entry.
 	stop := context.AfterFunc(ctx, tar.Abort) // the source may send nothing for long
 	err := transport.ErrNotNow
 	var receipt transport.Receipt
@@ -224,20 +223,20 @@ func (a *Agent) take(ctx context.Context, s transport.Session, tar transport.Bod
 	stop()
 	failed := err
 	if entry.Staged != nil {
-		failed = nil // what was staged before stays so: it is the source that is told
+		failed = nil // the staged image stays; only the source gets the error
 	}
 	a.end(ctx, id, j, failed)
 	return receipt, err
 }
 
-// stage makes the image, or finds that it was made from the same archive already.
+// stage makes the image, unless it was already made from the same archive.
 func (a *Agent) stage(ctx context.Context, entry ledger.Entry, tar checkpoint.Verified) (transport.Receipt, error) {
 	if entry.Staged != nil {
 		if _, err := io.Copy(io.Discard, tar); err != nil {
-			return transport.Receipt{}, fmt.Errorf("take a checkpoint again: %w", err)
+			return transport.Receipt{}, fmt.Errorf("receive the checkpoint again: %w", err)
 		}
 		if tar.Sum() != entry.Sum {
-			return transport.Receipt{}, checkpoint.Fail(checkpoint.ReasonBadArchive, "another checkpoint of this migration is staged already")
+			return transport.Receipt{}, checkpoint.Fail(checkpoint.ReasonBadArchive, "another checkpoint of this migration is already staged")
 		}
 		return transport.Receipt{Sum: entry.Sum, Digest: entry.Staged.Digest, Bytes: entry.Staged.Bytes}, nil
 	}
@@ -253,7 +252,7 @@ func (a *Agent) stage(ctx context.Context, entry ledger.Entry, tar checkpoint.Ve
 	return transport.Receipt{Sum: entry.Sum, Digest: staged.Digest, Bytes: staged.Bytes}, nil
 }
 
-// cancellable ends reading when a context does.
+// cancellable ends reading when a context ends.
 type cancellable struct {
 	checkpoint.Verified
 	ctx context.Context
@@ -271,20 +270,20 @@ func (c cancellable) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// weighEvery is after how many bytes that have come it is seen anew whether they fit.
+// weighEvery is how many bytes may arrive between two checks of the limits.
 const weighEvery = 16 << 20
 
-// weighed ends reading when the node has no room for what comes. What is announced is seen
-// before anything is sent, but a source may send more than it has announced.
+// weighed ends reading when the node has no room for the checkpoint. Its announced size was
+// checked before, but a source may send more.
 type weighed struct {
 	checkpoint.Verified
 	agent *Agent
 	id    ledger.ID
 
-	came, next int64 // bytes, and after how many it is seen again
+	came, next int64 // bytes received, and at which count to check next
 }
 
-// Read reads unless there is more than there is room for.
+// Read fails once the checkpoint exceeds the limits.
 func (w *weighed) Read(p []byte) (int, error) {
 	n, err := w.Verified.Read(p)
 	if w.came += int64(n); w.came < w.next {

@@ -10,14 +10,14 @@ import (
 	"supercargo.dev/supercargo/descheduler/checkpoint/ledger"
 )
 
-// zeros is a checkpoint without end.
+// zeros is an endless checkpoint.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 func (zeros) Sum() string                { return "" }
 
-// TestASourceCannotSendMoreThanTheNodeHasRoomFor: each of two says that it has one byte, and
-// sends without end.
+// TestASourceCannotSendMoreThanTheNodeHasRoomFor: each of two announces one byte, and sends
+// without end.
 func TestASourceCannotSendMoreThanTheNodeHasRoomFor(t *testing.T) {
 	memory, err := ledger.Open(t.TempDir())
 	if err != nil {
@@ -38,13 +38,13 @@ func TestASourceCannotSendMoreThanTheNodeHasRoomFor(t *testing.T) {
 		}
 		ids = append(ids, entry.ID)
 	}
-	// The first takes what half of the rest has room for, and waits.
+	// The first takes part of the room, and waits.
 	first := &weighed{Verified: zeros{}, agent: a, id: ids[1]}
 	if _, err := io.CopyN(io.Discard, first, 96<<20); err != nil {
 		t.Fatalf("what there is room for is refused: %v", err)
 	}
 	n, err := io.Copy(io.Discard, &weighed{Verified: zeros{}, agent: a, id: ids[2]})
-	if f := checkpoint.AsFailure(err); f == nil || f.Reason != checkpoint.ReasonNoRoom || !strings.Contains(f.Message, "it may hold 3 with 268435456") {
+	if f := checkpoint.AsFailure(err); f == nil || f.Reason != checkpoint.ReasonNoRoom || !strings.Contains(f.Message, "its maximum is 3 with 268435456") {
 		t.Errorf("reading the second ends with %v", err)
 	}
 	if most := int64(96<<20 + 2*weighEvery); n > most {

@@ -18,8 +18,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// watch keeps the queue filled with the Migrations that concern this agent, until ctx
-// ends.
+// watch enqueues the Migrations that concern this agent, until ctx ends.
 func (a *Agent) watch(ctx context.Context) error {
 	for _, entry := range a.ledger.All() {
 		a.queue.Add(types.NamespacedName{Namespace: entry.Namespace, Name: entry.Name})
@@ -33,8 +32,8 @@ func (a *Agent) watch(ctx context.Context) error {
 	return group.Wait()
 }
 
-// selectors choose the Migrations. The agent of one node is sent no others; one that
-// plays many nodes is sent all.
+// selectors selects the Migrations. The agent of one node receives only its own; a simulation
+// receives all.
 func (a *Agent) selectors() []fields.Selector {
 	if a.Simulation != nil {
 		return []fields.Selector{fields.Everything()}
@@ -49,7 +48,7 @@ func (a *Agent) watchMigrations(ctx context.Context, selector fields.Selector) e
 	enqueue := func(obj any) {
 		key, err := cache.DeletionHandlingObjectToName(obj)
 		if err != nil {
-			a.Log.Error(err, "A Migration without a name was seen")
+			a.Log.Error(err, "Failed to get the name of a Migration")
 			return
 		}
 		a.queue.Add(types.NamespacedName{Namespace: key.Namespace, Name: key.Name})
@@ -58,8 +57,7 @@ func (a *Agent) watchMigrations(ctx context.Context, selector fields.Selector) e
 		ListerWatcher: a.lister(&v1alpha1.MigrationList{}, client.MatchingFieldsSelector{Selector: selector}),
 		ObjectType:    &v1alpha1.Migration{},
 		Transform:     onlyMetadata,
-		// A Migration that no longer matches is said to be deleted: who works on it reads
-		// it live and sees what is true.
+		// A Migration that no longer matches is reported as deleted. The worker reads it live.
 		Handler: cache.ResourceEventHandlerFuncs{AddFunc: enqueue, UpdateFunc: func(_, obj any) { enqueue(obj) }, DeleteFunc: enqueue},
 	})
 	a.health.follows(informer.HasSynced)
@@ -67,8 +65,8 @@ func (a *Agent) watchMigrations(ctx context.Context, selector fields.Selector) e
 	return ctx.Err()
 }
 
-// onlyMetadata keeps of a Migration what the informer needs to tell versions apart: all
-// else is read live.
+// onlyMetadata keeps only the fields that the informer needs to tell versions apart: the rest is
+// read live.
 func onlyMetadata(obj any) (any, error) {
 	m, ok := obj.(*v1alpha1.Migration)
 	if !ok {
@@ -79,7 +77,7 @@ func onlyMetadata(obj any) (any, error) {
 	}}, nil
 }
 
-// lister lists and watches, and says to health whether it can.
+// lister lists and watches, and reports the results to health.
 func (a *Agent) lister(list client.ObjectList, options ...client.ListOption) cache.ListerWatcher {
 	with := func(o metav1.ListOptions) *client.ListOptions {
 		all := &client.ListOptions{Raw: &o}
@@ -89,7 +87,7 @@ func (a *Agent) lister(list client.ObjectList, options ...client.ListOption) cac
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			fresh, ok := list.DeepCopyObject().(client.ObjectList)
 			if !ok {
-				return nil, fmt.Errorf("%T is no list", list)
+				return nil, fmt.Errorf("%T is not a list", list)
 			}
 			return fresh, a.health.asks(ctx, a.api.List(ctx, fresh, with(o)))
 		},
@@ -100,8 +98,8 @@ func (a *Agent) lister(list client.ObjectList, options ...client.ListOption) cac
 	}
 }
 
-// resync looks at everything in hand from time to time: containers end without anybody
-// saying so to the Migration.
+// resync periodically enqueues all Migrations of the ledger, because containers end without an
+// update of their Migration.
 func (a *Agent) resync(ctx context.Context) error {
 	ticker := a.Clock.NewTicker(a.Resync)
 	defer ticker.Stop()
@@ -118,7 +116,7 @@ func (a *Agent) resync(ctx context.Context) error {
 	}
 }
 
-// requeueAll looks at all Migrations again, since a node has come to be played.
+// requeueAll enqueues all Migrations, after a new node joined the simulation.
 func (a *Agent) requeueAll(ctx context.Context) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("MigrationList"))
@@ -134,7 +132,7 @@ func (a *Agent) requeueAll(ctx context.Context) error {
 	})
 }
 
-// isNode says whether a Node is one that this agent plays.
+// isNode reports whether a Node is one of the agent's.
 func (a *Agent) isNode(node *corev1.Node) bool {
 	if a.Simulation != nil {
 		return a.Simulation.Selector.Matches(labelSet(node.Labels))

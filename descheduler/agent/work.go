@@ -18,15 +18,14 @@ import (
 	"supercargo.dev/supercargo/descheduler/checkpoint/ledger"
 )
 
-// maxSteps is how many quick things are done in a row for one migration before others
-// get their turn.
+// maxSteps is how many steps one migration may do in a row before others get their turn.
 const maxSteps = 8
 
-// readTimeout bounds how long the API server is asked for an order. What is to be done
-// without it must not wait for longer.
+// readTimeout bounds the read of a Migration, because the work without the API server waits for
+// it.
 const readTimeout = 15 * time.Second
 
-// job is an action that takes long.
+// job is a long action.
 type job struct {
 	key    types.NamespacedName
 	action decide.Action
@@ -34,13 +33,13 @@ type job struct {
 	done   chan struct{}
 }
 
-// handingOver is the reason of the condition HandedOver while it happens.
+// handingOver is the reason of the condition HandedOver while the handover is in progress.
 const handingOver = "InProgress"
 
-// errOrderChanged is why a job is cancelled.
+// errOrderChanged is the cause of a job's cancellation.
 var errOrderChanged = errors.New("the order has changed")
 
-// next looks at one Migration of the queue. It returns false once the queue is shut.
+// next reconciles one Migration of the queue. It returns false once the queue is shut down.
 func (a *Agent) next(ctx context.Context) bool {
 	key, shut := a.queue.Get()
 	if shut {
@@ -49,18 +48,18 @@ func (a *Agent) next(ctx context.Context) bool {
 	defer a.queue.Done(key)
 	if err := a.look(ctx, key); err != nil {
 		if ctx.Err() == nil {
-			a.Log.Error(err, "It is tried again", "migration", key)
+			a.Log.Error(err, "Failed to reconcile the Migration; retrying", "migration", key)
 		}
 		a.queue.AddRateLimited(key)
 		return true
 	}
 	if !a.works(key) {
-		a.queue.Forget(key) // what is under way may fail again, and must wait longer then
+		a.queue.Forget(key) // a running action may fail again, and its back-off must grow then
 	}
 	return true
 }
 
-// works says whether anything is under way for a Migration.
+// works reports whether an action is running for a Migration.
 func (a *Agent) works(key types.NamespacedName) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -72,25 +71,25 @@ func (a *Agent) works(key types.NamespacedName) bool {
 	return false
 }
 
-// look does what there is to do for a Migration, in each role that this agent has in it.
+// look reconciles a Migration, in each role that this agent has in it.
 func (a *Agent) look(ctx context.Context, key types.NamespacedName) error {
 	defer a.health.looks(key, a.Clock.Now())()
 	m, err := a.read(ctx, key)
 	if err != nil {
-		return errors.Join(err, a.alone(ctx, key)) // who cannot read the order carries out none
+		return errors.Join(err, a.alone(ctx, key)) // without the order, only what needs none
 	}
 	var errs []error
 	for _, id := range a.roles(key, m) {
 		mine := m
 		if m != nil && string(m.UID) != id.Migration {
-			mine = nil // an earlier one of the same name
+			mine = nil // the entry is of an earlier Migration of the same name
 		}
 		errs = append(errs, a.step(ctx, key, id, mine))
 	}
 	return errors.Join(errs...)
 }
 
-// alone does what there is to do for a Migration that cannot be read.
+// alone reconciles a Migration that cannot be read.
 func (a *Agent) alone(ctx context.Context, key types.NamespacedName) error {
 	var errs []error
 	for _, id := range a.roles(key, nil) {
@@ -103,7 +102,7 @@ func (a *Agent) alone(ctx context.Context, key types.NamespacedName) error {
 	return errors.Join(errs...)
 }
 
-// read reads a Migration live; nil if there is none.
+// read reads a Migration live; nil if it does not exist.
 func (a *Agent) read(ctx context.Context, key types.NamespacedName) (*v1alpha1.Migration, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -118,7 +117,7 @@ func (a *Agent) read(ctx context.Context, key types.NamespacedName) (*v1alpha1.M
 	return &m, nil
 }
 
-// roles are the parts that this agent plays in a Migration, or has played.
+// roles returns the roles that this agent has, or had, in a Migration.
 func (a *Agent) roles(key types.NamespacedName, m *v1alpha1.Migration) []ledger.ID {
 	var ids []ledger.ID
 	add := func(id ledger.ID) {
@@ -133,8 +132,8 @@ func (a *Agent) roles(key types.NamespacedName, m *v1alpha1.Migration) []ledger.
 		if reserved := m.Status.Reservation; reserved != nil && a.nodes.mine(reserved.Node) {
 			add(ledger.ID{Migration: string(m.UID), Node: reserved.Node, Role: ledger.TargetRole})
 		}
-		// One that failed before it wrote anything down is still waited for, and the room
-		// may have been given away since.
+		// A target that failed before it wrote a ledger entry must still be cleaned, even if its
+		// reservation has gone to another node.
 		if reported := m.Status.Target; reported != nil && a.nodes.mine(reported.Node) {
 			add(ledger.ID{Migration: string(m.UID), Node: reported.Node, Role: ledger.TargetRole})
 		}
@@ -165,7 +164,7 @@ func (a *Agent) step(ctx context.Context, key types.NamespacedName, id ledger.ID
 	return nil
 }
 
-// busy is the action under way for a role.
+// busy returns the running action of a role.
 func (a *Agent) busy(id ledger.ID) decide.Action {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -175,8 +174,8 @@ func (a *Agent) busy(id ledger.ID) decide.Action {
 	return decide.Nothing
 }
 
-// start runs an action beside. When it ends the Migration is looked at again. There is
-// one for a role at a time; start returns false if there is.
+// start runs an action in the background, and requeues the Migration when it ends. A role has one
+// action at a time: start returns false if one is running.
 func (a *Agent) start(ctx context.Context, key types.NamespacedName, id ledger.ID, action decide.Action, run func(context.Context) error) bool {
 	ctx, j := a.begin(ctx, key, id, action)
 	if j == nil {
@@ -189,7 +188,7 @@ func (a *Agent) start(ctx context.Context, key types.NamespacedName, id ledger.I
 	return true
 }
 
-// begin notes that an action is under way; nil if another is.
+// begin registers an action; the job is nil if another is running.
 func (a *Agent) begin(ctx context.Context, key types.NamespacedName, id ledger.ID, action decide.Action) (context.Context, *job) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -203,7 +202,7 @@ func (a *Agent) begin(ctx context.Context, key types.NamespacedName, id ledger.I
 	return ctx, j
 }
 
-// end notes that an action has ended, and how.
+// end records the result of an action.
 func (a *Agent) end(ctx context.Context, id ledger.ID, j *job, err error) {
 	cancelled := ctx.Err() != nil
 	j.cancel(nil)
@@ -226,11 +225,11 @@ func (a *Agent) end(ctx context.Context, id ledger.ID, j *job, err error) {
 	case err == nil:
 		log.V(2).Info("Done")
 	case cancelled:
-		log.V(2).Info("Cancelled, since the order has changed or the agent ends")
+		log.V(2).Info("Cancelled because the order has changed or the agent is shutting down")
 	case failure != nil:
-		log.Info("It cannot be done", "reason", failure.Reason, "message", failure.Message)
+		log.Info("Failed", "reason", failure.Reason, "message", failure.Message)
 	default:
-		log.Error(err, "It is tried again")
+		log.Error(err, "Failed; retrying")
 		a.queue.AddRateLimited(j.key)
 		return
 	}
@@ -238,7 +237,7 @@ func (a *Agent) end(ctx context.Context, id ledger.ID, j *job, err error) {
 	a.queue.Add(j.key)
 }
 
-// cancel ends the action under way for a role. It does not wait for that.
+// cancel cancels the running action of a role. It does not wait for its end.
 func (a *Agent) cancel(id ledger.ID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -247,34 +246,34 @@ func (a *Agent) cancel(id ledger.ID) {
 	}
 }
 
-// failed returns the failure of a role that was not reported yet.
+// failed returns the unreported failure of a role.
 func (a *Agent) failed(id ledger.ID) *checkpoint.Failure {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.failures[id]
 }
 
-// settled forgets a failure.
+// settled clears a failure.
 func (a *Agent) settled(id ledger.ID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.failures, id)
 }
 
-// waits notes that a Migration is to be looked at when another has come further.
+// waits requeues a Migration when any action ends.
 func (a *Agent) waits(key types.NamespacedName) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.crowded[key] = true
 }
 
-// ended says whether a Migration is Finished.
+// ended reports whether a Migration is Finished.
 func ended(m *v1alpha1.Migration) bool {
 	return meta.IsStatusConditionTrue(m.Status.Conditions, v1alpha1.MigrationFinished)
 }
 
-// handedOver says whether the new pod has begun to take the old one's place: the
-// condition is there from before the first write of that.
+// handedOver reports whether the new pod has begun to take the old one's place. The condition is
+// set before the first write of the handover.
 func handedOver(m *v1alpha1.Migration) bool {
 	c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.MigrationHandedOver)
 	return c != nil && (c.Status == metav1.ConditionTrue || c.Reason == handingOver)

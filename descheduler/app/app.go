@@ -1,4 +1,4 @@
-// Package app puts the descheduler together.
+// Package app builds the descheduler.
 package app
 
 import (
@@ -21,24 +21,25 @@ import (
 	"supercargo.dev/supercargo/internal/platform/operator"
 )
 
-// name is what the program calls itself.
+// name is the program's name.
 const name = "descheduler"
 
-// Options say how the descheduler runs.
+// Options configure the descheduler.
 type Options struct {
 	operator.Options
-	// Migrations bounds them.
+	// Migrations limits Migrations.
 	Migrations decide.Config
-	// Consolidation says which nodes are emptied.
+	// Consolidation selects the nodes to empty.
 	Consolidation mover.Config
-	// Probing says which machine types are probed, and when is learned.
+	// Probing selects the machine types to probe, and controls learning.
 	Probing profiler.Config
-	// Evictions become Migrations by a webhook. It is served where it has a Listener or an
-	// Address; in a cluster a program with fewer rights serves it: [NewEvictionsCommand].
+	// Evictions configures the webhook that turns evictions into Migrations. It is served if it
+	// has a Listener or an Address; in a cluster a program with fewer permissions serves it:
+	// [NewEvictionsCommand].
 	Evictions Evictions
 }
 
-// Defaults returns what the flags say if nothing is given.
+// Defaults returns the defaults of the flags.
 func Defaults() Options {
 	return Options{
 		Migrations: decide.Config{
@@ -53,7 +54,7 @@ func Defaults() Options {
 	}
 }
 
-// AddFlags adds the flags; what is in the options are their defaults.
+// AddFlags adds the flags. The current values are their defaults.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	o.Options.AddFlags(flags)
 	o.Consolidation.AddFlags(flags)
@@ -67,7 +68,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&m.MaxFinished, "keep-finished-per-namespace", m.MaxFinished, "maximum finished Migrations to keep in a namespace; the oldest are deleted first")
 }
 
-// Validate returns what is wrong with the options, by the names of the flags.
+// Validate returns the first error in the options, with the name of its flag.
 func (o *Options) Validate() error {
 	m := &o.Migrations
 	for _, f := range []struct {
@@ -79,7 +80,7 @@ func (o *Options) Validate() error {
 		{"keep-finished-per-namespace", int64(m.MaxFinished), 0},
 	} {
 		if f.got < f.least {
-			return fmt.Errorf("--%s: %d is too few: want at least %d", f.flag, f.got, f.least)
+			return fmt.Errorf("--%s: %d: must be at least %d", f.flag, f.got, f.least)
 		}
 	}
 	if err := errors.Join(o.Consolidation.Validate(), o.Probing.Validate()); err != nil {
@@ -88,7 +89,7 @@ func (o *Options) Validate() error {
 	return o.Evictions.validate()
 }
 
-// Run runs the descheduler until ctx ends or something fails that a restart may mend.
+// Run runs the descheduler until ctx ends, or until an error that a restart may fix.
 func Run(ctx context.Context, o Options) error {
 	if err := o.Validate(); err != nil {
 		return err
@@ -119,7 +120,7 @@ func Run(ctx context.Context, o Options) error {
 	return operator.Run(ctx, name, m)
 }
 
-// addProfiler adds what probes machine types, unless that is off or the cluster has no
+// addProfiler adds the profiler of machine types, unless it is off or the cluster has no
 // MachineProfiles.
 func addProfiler(ctx context.Context, m ctrl.Manager, o Options) error {
 	if o.Probing.Mode == profiler.Off {
@@ -130,7 +131,7 @@ func addProfiler(ctx context.Context, m ctrl.Manager, o Options) error {
 		return err
 	}
 	if len(profiles) == 0 {
-		m.GetLogger().Info("The kind MachineProfile is not installed: nothing is probed or learned")
+		m.GetLogger().Info("The CustomResourceDefinition of MachineProfiles is not installed: no machines are probed, and no profiles learned")
 		return nil
 	}
 	p, err := profiler.New(&profiler.Profiler{
@@ -143,7 +144,7 @@ func addProfiler(ctx context.Context, m ctrl.Manager, o Options) error {
 	return p.SetupWithManager(ctx, m)
 }
 
-// addMover adds what empties nodes, unless that is off.
+// addMover adds the mover, which empties nodes, unless it is off.
 func addMover(ctx context.Context, m ctrl.Manager, o Options) error {
 	if o.Consolidation.Off() {
 		return nil

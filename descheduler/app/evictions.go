@@ -22,25 +22,25 @@ import (
 	"supercargo.dev/supercargo/descheduler/eviction/decide"
 )
 
-// Evictions say how the webhook is served that turns evictions into Migrations.
+// Evictions configures the webhook that turns evictions into Migrations.
 type Evictions struct {
 	decide.Config
-	// Address is where it is served, as host:port; empty is nowhere. Without a CertDir
-	// nothing listens there until the Configuration exists.
+	// Address is the host:port to serve at; empty for none. Without a CertDir the webhook does
+	// not listen until the Configuration exists.
 	Address string
-	// Listener is used in the place of Address if it is not nil.
+	// Listener replaces Address if it is not nil.
 	Listener net.Listener
-	// CertDir has tls.crt and tls.key, which somebody else keeps; if it is empty the
-	// descheduler keeps a certificate of its own.
+	// CertDir has tls.crt and tls.key, which others manage. If it is empty, the descheduler
+	// manages a certificate of its own.
 	CertDir string
-	// Secret is where it does, as namespace/name, Hosts are the names and addresses that
-	// it is for, and Configuration is the ValidatingWebhookConfiguration that is to trust
+	// Secret is the namespace/name of the Secret with the managed certificate. Hosts are its
+	// names and addresses. Configuration is the ValidatingWebhookConfiguration that must trust
 	// it.
 	Secret        string
 	Hosts         []string
 	Configuration string
-	// ClientCA is a file with who signs the certificates that callers must show; empty
-	// asks for none. ClientNames are for whom these must be; empty is for anybody.
+	// ClientCA is a file with the authorities of client certificates; empty to request none.
+	// ClientNames are the accepted names; empty for any.
 	ClientCA    string
 	ClientNames []string
 }
@@ -58,47 +58,47 @@ func (e *Evictions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar((*string)(&e.AfterFailure), "eviction-after-failure", string(e.AfterFailure), "what to do with an eviction after the last attempt: `Evict` allows it, Keep refuses it for now")
 }
 
-// served reports whether the webhook is.
+// served reports whether the webhook is served.
 func (e *Evictions) served() bool { return e.Listener != nil || e.Address != "" }
 
-// validate returns what is wrong, by the names of the flags.
+// validate returns the errors in the options, with the names of their flags.
 func (e *Evictions) validate() error {
 	var errs []error
 	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if e.Deadline < 10*time.Second || e.Deadline > 24*time.Hour {
-		refuse("--eviction-deadline: %s: want between 10s and 24h", e.Deadline)
+		refuse("--eviction-deadline: %s: must be from 10s to 24h", e.Deadline)
 	}
 	if e.Attempts < 1 {
-		refuse("--eviction-attempts: %d is too few: want at least 1", e.Attempts)
+		refuse("--eviction-attempts: %d: must be 1 or more", e.Attempts)
 	}
 	if e.AfterFailure != decide.Evict && e.AfterFailure != decide.Keep {
-		refuse("--eviction-after-failure: %q: want %s or %s", e.AfterFailure, decide.Evict, decide.Keep)
+		refuse("--eviction-after-failure: %q: must be %s or %s", e.AfterFailure, decide.Evict, decide.Keep)
 	}
 	if e.Listener == nil && e.served() {
 		if _, _, err := net.SplitHostPort(e.Address); err != nil {
-			refuse("--eviction-webhook-bind-address: %w: want host:port", err)
+			refuse("--eviction-webhook-bind-address: %w: must be host:port", err)
 		}
 	}
 	if len(e.ClientNames) > 0 && e.ClientCA == "" {
-		refuse("--eviction-webhook-client-names: give --eviction-webhook-client-ca too: without it no certificate is asked for")
+		refuse("--eviction-webhook-client-names: --eviction-webhook-client-ca is required too: without it, the webhook requests no client certificate")
 	}
 	if !e.served() {
 		return errors.Join(errs...)
 	}
 	if namespace, name, ok := strings.Cut(e.Secret, "/"); !ok || namespace == "" || name == "" {
-		refuse("--eviction-webhook-secret: %q: want namespace/name", e.Secret)
+		refuse("--eviction-webhook-secret: %q: must be namespace/name", e.Secret)
 	}
 	if len(e.Hosts) == 0 && e.CertDir == "" {
-		refuse("--eviction-webhook-hosts: want at least one name or address")
+		refuse("--eviction-webhook-hosts: at least one name or address is required")
 	}
 	if e.Configuration == "" {
-		refuse("--eviction-webhook-configuration: want a name")
+		refuse("--eviction-webhook-configuration: a name is required")
 	}
 	return errors.Join(errs...)
 }
 
-// addOrWatch adds the webhook to a manager, or else what warns if it is installed and nobody
-// serves it.
+// addOrWatch adds the webhook to a manager. If the webhook is not served here, it adds a check
+// that warns if it is installed but not served.
 func (e *Evictions) addOrWatch(m ctrl.Manager) error {
 	if e.served() {
 		return e.addTo(m)
@@ -142,9 +142,8 @@ func (e *Evictions) addTo(m ctrl.Manager) error {
 	return nil
 }
 
-// certificate says with what the webhook serves: its own certificate, or the one that
-// somebody else keeps; then only the secret of the URL is kept. It returns the check of
-// whether that is there.
+// certificate sets the certificate of the webhook: the managed one, or the one in CertDir; then
+// the keeper only manages the secret of the URL. It returns the readiness check.
 func (e *Evictions) certificate(m ctrl.Manager, server *eviction.Server, keeper *certificate.Keeper) (healthz.Checker, error) {
 	if e.CertDir == "" {
 		server.Certificate, server.Wanted = keeper.GetCertificate, keeper.Started()
@@ -161,7 +160,7 @@ func (e *Evictions) certificate(m ctrl.Manager, server *eviction.Server, keeper 
 	return server.Ready, nil
 }
 
-// clientAuthorities reads who signs the certificates of callers; nil asks for none.
+// clientAuthorities reads the authorities of client certificates; nil to request none.
 func (e *Evictions) clientAuthorities() (*x509.CertPool, error) {
 	if e.ClientCA == "" {
 		return nil, nil
@@ -172,7 +171,7 @@ func (e *Evictions) clientAuthorities() (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("--eviction-webhook-client-ca=%s: there is no certificate in the file", e.ClientCA)
+		return nil, fmt.Errorf("--eviction-webhook-client-ca=%s: the file has no certificate", e.ClientCA)
 	}
 	return pool, nil
 }

@@ -13,9 +13,9 @@ import (
 	"supercargo.dev/supercargo/internal/platform/operator"
 )
 
-// NewEvictionsCommand returns the command that serves the webhook and nothing else. Its account
-// needs no right to make or delete pods, to change nodes, or to write what Migrations order: the
-// API server calls it, and so may others who find its port.
+// NewEvictionsCommand returns the command that only serves the webhook. The API server calls it,
+// and so may anyone who finds its port. Its account therefore needs no permission to create or
+// delete pods, to change nodes, or to write the orders of Migrations.
 func NewEvictionsCommand() *cobra.Command {
 	o := EvictionDefaults()
 	var kubeconfig string
@@ -44,7 +44,7 @@ func NewEvictionsCommand() *cobra.Command {
 	return cmd
 }
 
-// AddEvictionFlags adds the flags of the webhook's command; what is in the options are their
+// AddEvictionFlags adds the flags of the webhook's command. The current values are their
 // defaults.
 func (o *Options) AddEvictionFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", "`host:port` for /metrics; 0 serves none")
@@ -52,15 +52,15 @@ func (o *Options) AddEvictionFlags(flags *pflag.FlagSet) {
 	o.Evictions.addFlags(flags)
 }
 
-// EvictionDefaults returns what the flags of the webhook's command say if nothing is given.
+// EvictionDefaults returns the defaults of the flags of the webhook's command.
 func EvictionDefaults() Options {
 	o := Defaults()
 	o.Evictions.Address = ":9443"
 	return o
 }
 
-// RunEvictions serves the webhook until ctx ends or something fails that a restart may mend.
-// Of the options it reads the general ones and Evictions.
+// RunEvictions serves the webhook until ctx ends, or until an error that a restart may fix. It
+// uses the general options and Evictions.
 func RunEvictions(ctx context.Context, o Options) error {
 	if err := o.Evictions.validate(); err != nil {
 		return err

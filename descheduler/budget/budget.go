@@ -1,13 +1,13 @@
-// Package budget claims disruptions from PodDisruptionBudgets, by the rules and in the
-// fields of Kubernetes' eviction API: who claims for a pod takes one from
-// status.disruptionsAllowed and notes the pod in status.disruptedPods, under the
-// resourceVersion of the budget. So evictions by others and moves share one budget.
+// Package budget claims disruptions from PodDisruptionBudgets, with the rules and fields of
+// Kubernetes' eviction API. A claim for a pod decrements status.disruptionsAllowed and adds the
+// pod to status.disruptedPods, under the resourceVersion of the budget. So evictions by others
+// and migrations share one budget.
 //
-// The disruption controller takes a note out when the pod is gone, or when the note is
-// older than [Lasts]; until then it does not count the pod as healthy. It counts anew
-// after each change, so who releases a claim only has to take the note out.
+// The disruption controller removes the entry of a pod when the pod is gone, or when the entry is
+// older than [Lasts]; until then it does not count the pod as healthy. It recounts after each
+// change, so releasing a claim only means removing the entry.
 //
-// Nothing here writes: all functions return the budget as it is to be written.
+// Functions here write nothing: they return the budget to write.
 package budget
 
 import (
@@ -24,17 +24,17 @@ import (
 )
 
 const (
-	// Lasts is how long a claim counts unless its pod goes. It is a constant of the
-	// disruption controller.
+	// Lasts is how long a claim counts while its pod exists. It is a constant of the disruption
+	// controller.
 	Lasts = 2 * time.Minute
-	// renewal is the age from which a claim that is still needed is made anew.
+	// renewal is the age from which a claim that is still needed is renewed.
 	renewal = 30 * time.Second
-	// mostNotes is how many notes the eviction API lets a budget have.
+	// mostNotes is the eviction API's limit of entries in status.disruptedPods.
 	mostNotes = 2000
 )
 
-// Of returns those of the budgets of a namespace that a pod counts for, by name. A budget
-// whose selector nobody understands counts for none, as for the eviction API.
+// Of returns the budgets that select a pod, by name. A budget with an invalid selector selects no
+// pod, as in the eviction API.
 func Of(all []policyv1.PodDisruptionBudget, pod *corev1.Pod) (found []*policyv1.PodDisruptionBudget) {
 	for i := range all {
 		b := &all[i]
@@ -50,20 +50,20 @@ func Of(all []policyv1.PodDisruptionBudget, pod *corev1.Pod) (found []*policyv1.
 	return found
 }
 
-// Answer is what a budget says to one more disruption.
+// Answer is a budget's answer to one more disruption.
 type Answer struct {
-	// Write is the budget as it is to be written; nil if nothing is to be.
+	// Write is the budget to write; nil for none.
 	Write *policyv1.PodDisruptionBudget
-	// Refused says in the words of the eviction API why there is none; empty if there is.
+	// Refused is the reason for a refusal, in the words of the eviction API; empty if allowed.
 	Refused string
-	// Forbidden says that waiting does not help.
+	// Forbidden means that waiting does not help.
 	Forbidden bool
-	// Wait is after which time to ask again, if the budget knows; zero if not.
+	// Wait is how long to wait before the next try, if known; zero if not.
 	Wait time.Duration
 }
 
-// Claim asks a budget for the disruption of a pod. It asks for nothing more if the pod
-// has a claim, or is not healthy and the budget lets such pods go.
+// Claim claims the disruption of a pod. It claims nothing if the pod has a claim, or is unhealthy
+// and the budget allows the eviction of such pods.
 func Claim(b *policyv1.PodDisruptionBudget, pod *corev1.Pod, now time.Time) Answer {
 	if at, ok := b.Status.DisruptedPods[pod.Name]; ok && now.Before(at.Add(Lasts)) {
 		return renew(b, pod.Name, at.Time, now)
@@ -93,7 +93,7 @@ func Claim(b *policyv1.PodDisruptionBudget, pod *corev1.Pod, now time.Time) Answ
 	return Answer{Write: to}
 }
 
-// renew lets a claim that is there last longer. It is in no count a second time.
+// renew renews an existing claim. It is not counted again.
 func renew(b *policyv1.PodDisruptionBudget, name string, at, now time.Time) Answer {
 	if now.Before(at.Add(renewal)) {
 		return Answer{}
@@ -110,11 +110,10 @@ func note(b *policyv1.PodDisruptionBudget, name string, now time.Time) {
 	b.Status.DisruptedPods[name] = metav1.NewTime(now)
 }
 
-// Keep returns a budget with a claim of a pod that is disrupted already, and stays so: one
-// that is about to lapse is renewed, and one that has lapsed is made again although the
-// budget may allow no disruption by now, so that it allows no other beside this one. Where
-// there is nothing to write, it returns when that is due; zero if it is not. A pod that is
-// not healthy and has no claim needs none: no budget counts on it.
+// Keep keeps the claim of a pod that is disrupted already. It renews a claim that is about to
+// lapse. It makes a lapsed claim again even if the budget allows no disruption by now, so that
+// the budget allows no other in addition. If there is nothing to write, it returns when that is
+// due; zero for never. An unhealthy pod without a claim needs none, because no budget counts it.
 func Keep(b *policyv1.PodDisruptionBudget, pod *corev1.Pod, now time.Time) (write *policyv1.PodDisruptionBudget, due time.Time) {
 	at, noted := b.Status.DisruptedPods[pod.Name]
 	if due = at.Add(renewal); noted && now.Before(due) {
@@ -131,7 +130,7 @@ func Keep(b *policyv1.PodDisruptionBudget, pod *corev1.Pod, now time.Time) (writ
 	return to, time.Time{}
 }
 
-// Release returns a budget without the claim of a pod; nil if it has none.
+// Release returns a budget without the claim of a pod; nil if it has no claim.
 func Release(b *policyv1.PodDisruptionBudget, pod *corev1.Pod) *policyv1.PodDisruptionBudget {
 	if _, ok := b.Status.DisruptedPods[pod.Name]; !ok {
 		return nil
@@ -141,8 +140,8 @@ func Release(b *policyv1.PodDisruptionBudget, pod *corev1.Pod) *policyv1.PodDisr
 	return to
 }
 
-// Ignores reports whether a pod may go whatever its budgets say: it is not one that they
-// count on.
+// Ignores reports whether a pod may be evicted whatever its budgets say, because they do not
+// count it.
 func Ignores(pod *corev1.Pod) bool {
 	switch pod.Status.Phase {
 	case corev1.PodSucceeded, corev1.PodFailed, corev1.PodPending:
@@ -161,7 +160,8 @@ func healthy(pod *corev1.Pod) bool {
 	return false
 }
 
-// letsUnhealthyGo reports whether a pod that is not healthy asks for no disruption.
+// letsUnhealthyGo reports whether a budget allows the eviction of an unhealthy pod without a
+// claim.
 func letsUnhealthyGo(b *policyv1.PodDisruptionBudget) bool {
 	if p := b.Spec.UnhealthyPodEvictionPolicy; p != nil && *p == policyv1.AlwaysAllow {
 		return true

@@ -50,8 +50,8 @@ func TestABudgetAnswersAsTheEvictionAPIDoes(t *testing.T) {
 		name    string
 		budget  *policyv1.PodDisruptionBudget
 		pod     func(*corev1.Pod)
-		refused string // part of what it says
-		left    int32  // disruptions after the claim; -1 for nothing to write
+		refused string // part of the refusal
+		left    int32  // disruptions allowed after the claim; -1 for nothing to write
 	}{
 		{"one of two is taken", allows(2), nil, "", 1},
 		{"the last is taken", allows(1), nil, "", 0},
@@ -163,8 +163,8 @@ func TestPodsOnWhichNoBudgetCounts(t *testing.T) {
 	}
 }
 
-// However claims are asked for and again, a budget never gives more than it has, and no
-// pod takes two.
+// TestNoMoreIsClaimedThanThereIs: in any order of claims, a budget never allows more than it has,
+// and no pod claims two.
 func TestNoMoreIsClaimedThanThereIs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		has := rapid.Int32Range(0, 5).Draw(t, "has")

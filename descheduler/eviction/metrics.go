@@ -10,7 +10,7 @@ import (
 	"supercargo.dev/supercargo/descheduler/eviction/decide"
 )
 
-// subsystem begins the names of all metrics of evictions.
+// subsystem is the prefix of the names of all metrics of evictions.
 const subsystem = "supercargo_eviction"
 
 // Metrics of evictions.

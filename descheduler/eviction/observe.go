@@ -17,8 +17,8 @@ import (
 	"supercargo.dev/supercargo/internal/movable"
 )
 
-// observe looks at a pod and at all that the answer to its eviction depends on. What
-// does not matter is not read: most pods ask for nothing.
+// observe reads a pod and everything else that the answer depends on. It reads nothing more for a
+// pod that has not opted in, as most have not.
 func (w *Webhook) observe(ctx context.Context, wanted eviction) (*decide.Observation, error) {
 	pod, err := get(ctx, w.Live, wanted.pod, &corev1.Pod{})
 	o := &decide.Observation{Pod: pod, Options: wanted.options}
@@ -46,7 +46,7 @@ func (w *Webhook) observe(ctx context.Context, wanted eviction) (*decide.Observa
 	return o, nil
 }
 
-// input reads what the rules about movable pods look at.
+// input reads the input of the rules for movable pods.
 func (w *Webhook) input(ctx context.Context, pod *corev1.Pod) (movable.Input, error) {
 	in := movable.Input{
 		Pod: pod, Method: v1alpha1.MethodCheckpoint, Deadline: w.Config.Deadline,
@@ -79,7 +79,7 @@ func (w *Webhook) input(ctx context.Context, pod *corev1.Pod) (movable.Input, er
 	return in, nil
 }
 
-// owner reads the owner of the pod, if it is of a kind that lets its pods be moved.
+// owner reads the owner of the pod, if it is of a kind whose pods can be moved.
 func (w *Webhook) owner(ctx context.Context, in *movable.Input) (err error) {
 	owner := metav1.GetControllerOf(in.Pod)
 	if owner == nil {
@@ -95,7 +95,7 @@ func (w *Webhook) owner(ctx context.Context, in *movable.Input) (err error) {
 	return err
 }
 
-// get reads an object; it returns nil if there is none.
+// get reads an object; nil if it does not exist.
 func get[T client.Object](ctx context.Context, reader client.Reader, key types.NamespacedName, object T) (T, error) {
 	var none T
 	err := reader.Get(ctx, key, object)

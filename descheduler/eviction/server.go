@@ -12,46 +12,45 @@ import (
 	"time"
 )
 
-// Path is where the webhook is served. A secret comes behind it, in the URL as in the
+// Path is the path of the webhook. A secret follows in the URL of the
 // ValidatingWebhookConfiguration: PATH/SECRET.
 const Path = "/evictions"
 
-// mostHeaderBytes bounds what is read of callers who may be anybody.
+// mostHeaderBytes bounds the header of a request, since anyone may send one.
 const mostHeaderBytes = 16 << 10
 
-// shutdownPatience is how long answers may take when the program ends.
+// shutdownPatience is how long pending answers may take when the program ends.
 const shutdownPatience = 5 * time.Second
 
-// Server serves a webhook. Each replica of its program does, whoever leads.
+// Server serves a webhook, in every replica of its program, leader or not.
 //
-// A review has side effects, so it must come from the API server, which shows no client
-// certificate unless its administrator has configured one. So the URL that the API server
-// is told has a secret, and nobody else is answered. ClientAuthorities ask for a client
-// certificate besides.
+// A review has side effects, so it must come from the API server, which presents no client
+// certificate unless its administrator has configured one. Therefore the URL for the API server
+// contains a secret, and requests without it are refused. ClientAuthorities request a client
+// certificate in addition.
 type Server struct {
 	// Handler answers at [Path].
 	Handler http.Handler
-	// Listener is where it serves; if it is nil, it listens at Address, as host:port, once
-	// Wanted is closed. A nil Wanted is not waited for.
+	// Listener is the listener to serve on. If it is nil, the server listens at Address, as
+	// host:port, once Wanted is closed, or at once if Wanted is nil.
 	Listener net.Listener
 	Address  string
 	Wanted   <-chan struct{}
-	// Certificate returns what it serves with.
+	// Certificate returns the server's certificate.
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	// Knows reports whether a secret is one that the API server was told. It takes as
-	// long for a wrong one whatever that is.
+	// Knows reports whether a secret is valid, in constant time.
 	Knows func(ctx context.Context, secret string) bool
-	// ClientAuthorities sign the certificates that callers must show; nil asks for none.
+	// ClientAuthorities are the authorities of client certificates; nil to request none.
 	ClientAuthorities *x509.CertPool
-	// ClientNames are the common names and DNS names of which such a certificate must have
-	// one; empty takes all that ClientAuthorities have signed.
+	// ClientNames are the accepted common names and DNS names of a client certificate; empty for
+	// any that ClientAuthorities have signed.
 	ClientNames []string
 }
 
-// NeedLeaderElection says that every replica serves.
+// NeedLeaderElection returns false: every replica serves.
 func (s *Server) NeedLeaderElection() bool { return false }
 
-// Start serves until ctx ends. Those who wait for an answer then get one.
+// Start serves until ctx ends. Pending requests then still get an answer.
 func (s *Server) Start(ctx context.Context) error {
 	listener := s.Listener
 	if listener == nil {
@@ -86,8 +85,8 @@ func (s *Server) Start(ctx context.Context) error {
 	return <-stopped
 }
 
-// guarded is the handler for those who know the secret. Others are not told that there is
-// anything here, and what they send is not read.
+// guarded returns the handler for callers with the secret. Others get a 404, and their body is
+// not read.
 func (s *Server) guarded() http.Handler {
 	return http.HandlerFunc(func(out http.ResponseWriter, in *http.Request) {
 		if !s.Knows(in.Context(), in.PathValue("secret")) {
@@ -108,16 +107,16 @@ func (s *Server) tls() *tls.Config {
 		return c
 	}
 	c.VerifyConnection = func(state tls.ConnectionState) error {
-		leaf := state.PeerCertificates[0] // it was verified before
+		leaf := state.PeerCertificates[0] // already verified
 		if slices.Contains(s.ClientNames, leaf.Subject.CommonName) || slices.ContainsFunc(leaf.DNSNames, func(name string) bool { return slices.Contains(s.ClientNames, name) }) {
 			return nil
 		}
-		return fmt.Errorf("the client's certificate is for %q, and evictions are taken from %q only", leaf.Subject.CommonName, s.ClientNames)
+		return fmt.Errorf("the client's certificate is for %q: must be for one of %q", leaf.Subject.CommonName, s.ClientNames)
 	}
 	return c
 }
 
-// Ready is a readiness check: there is a certificate to serve with.
+// Ready is a readiness check. It succeeds if there is a certificate.
 func (s *Server) Ready(*http.Request) error {
 	_, err := s.Certificate(nil)
 	return err

@@ -18,8 +18,8 @@ import (
 	"supercargo.dev/supercargo/internal/platform/selfsigned"
 )
 
-// serve serves until the test ends, and returns how often the webhook was asked and where
-// it is.
+// serve serves until the test ends, and returns the number of requests of the webhook and its
+// address.
 func serve(t *testing.T, change func(*Server)) (asked *int, address string) {
 	t.Helper()
 	pair, err := selfsigned.New([]string{"127.0.0.1"}, nil, time.Now())
@@ -73,7 +73,7 @@ func TestOnlyWhoKnowsTheSecretIsAnswered(t *testing.T) {
 	}
 }
 
-// shows makes a certificate for a name by an authority of its own.
+// shows makes a certificate for a name, signed by an authority of its own.
 func shows(t *testing.T, name string) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -19,32 +19,31 @@ import (
 	"supercargo.dev/supercargo/internal/platform/self"
 )
 
-// unservedEvery is how often it is looked whether the webhook is installed.
+// unservedEvery is the time between two checks.
 const unservedEvery = time.Minute
 
-// ReasonUnserved is the reason of the Event that says that a webhook is installed which nobody
-// serves.
+// ReasonUnserved is the reason of the Event for a webhook that is installed but not served.
 const ReasonUnserved = "EvictionWebhookUnserved"
 
-// Unserved runs where the webhook is not served. It warns, by a log line, an Event on the
-// program's own pod and a metric, while the API server is told to call it at a Service that has
-// no ready endpoint: the failurePolicy of the configuration then decides about every eviction.
+// Unserved runs where the webhook is not served. It warns with a log line, an Event on the
+// program's own pod and a metric while the configuration refers to a Service without ready
+// endpoints: then its failurePolicy decides about every eviction.
 type Unserved struct {
-	// Live reads past any cache.
+	// Live reads without a cache.
 	Live client.Reader
-	// Events takes the warning.
+	// Events receives the warning.
 	Events events.EventRecorder
-	// Clock tells the time.
+	// Clock is the current time.
 	Clock clock.WithTicker
 	// Configuration is the name of the ValidatingWebhookConfiguration.
 	Configuration string
-	// Log takes the warning too.
+	// Log receives the warning too.
 	Log logr.Logger
 
 	warned bool
 }
 
-// Start looks until ctx ends. It implements manager.Runnable; the replica that leads runs it.
+// Start checks until ctx ends. It implements manager.Runnable; only the leader runs it.
 func (u *Unserved) Start(ctx context.Context) error {
 	for {
 		u.look(ctx)
@@ -54,9 +53,8 @@ func (u *Unserved) Start(ctx context.Context) error {
 	}
 }
 
-// look warns once if there is a configuration that nobody serves, and again after that was over
-// for a while.
-// What cannot be read changes nothing.
+// look warns if the webhook of a configuration is not served, once until it is served or
+// uninstalled. If something cannot be read, nothing changes.
 func (u *Unserved) look(ctx context.Context) {
 	var c admissionv1.ValidatingWebhookConfiguration
 	err := u.Live.Get(ctx, types.NamespacedName{Name: u.Configuration}, &c)
@@ -66,13 +64,13 @@ func (u *Unserved) look(ctx context.Context) {
 		u.warned = false
 		return
 	case err != nil:
-		u.Log.V(1).Info("Cannot tell whether the eviction webhook is installed", "configuration", u.Configuration, "err", err.Error())
+		u.Log.V(1).Info("Failed to check whether the eviction webhook is installed", "configuration", u.Configuration, "err", err.Error())
 		return
 	}
 	served, err := u.served(ctx, &c)
 	switch {
 	case err != nil:
-		u.Log.V(1).Info("Cannot tell whether the eviction webhook is served", "configuration", u.Configuration, "err", err.Error())
+		u.Log.V(1).Info("Failed to check whether the eviction webhook is served", "configuration", u.Configuration, "err", err.Error())
 		return
 	case served:
 		metricUnserved.Set(0)
@@ -84,15 +82,15 @@ func (u *Unserved) look(ctx context.Context) {
 		return
 	}
 	u.warned = true
-	const note = "ValidatingWebhookConfiguration %s exists, and nobody serves it: %s. " +
-		"See what keeps the pods of Deployment supercargo-evictions from being ready, or delete the configuration"
+	const note = "ValidatingWebhookConfiguration %s exists, but no ready pod serves its webhook: %s. " +
+		"Check why the pods of Deployment supercargo-evictions are not ready, or delete the configuration"
 	what := consequence(&c)
-	u.Log.Error(nil, "The eviction webhook is installed and not served", "configuration", u.Configuration, "consequence", what)
+	u.Log.Error(nil, "The eviction webhook is installed, but no ready pod serves it", "configuration", u.Configuration, "consequence", what)
 	u.Events.Eventf(self.Object(), nil, corev1.EventTypeWarning, ReasonUnserved, "Evict", note, u.Configuration, what)
 }
 
-// served reports whether the Service that the configuration names has a ready endpoint. One that
-// names a URL is taken to be served.
+// served reports whether the Services of the configuration have ready endpoints. A webhook with a
+// URL counts as served.
 func (u *Unserved) served(ctx context.Context, c *admissionv1.ValidatingWebhookConfiguration) (bool, error) {
 	for i := range c.Webhooks {
 		service := c.Webhooks[i].ClientConfig.Service
@@ -110,7 +108,7 @@ func (u *Unserved) served(ctx context.Context, c *admissionv1.ValidatingWebhookC
 	return true, nil
 }
 
-// ready reports whether one of the endpoints is.
+// ready reports whether any of the endpoints is ready.
 func ready(all []discoveryv1.EndpointSlice) bool {
 	for i := range all {
 		for _, e := range all[i].Endpoints {
@@ -122,12 +120,12 @@ func ready(all []discoveryv1.EndpointSlice) bool {
 	return false
 }
 
-// consequence says what becomes of evictions that nobody answers.
+// consequence describes what happens to evictions while the webhook is not served.
 func consequence(c *admissionv1.ValidatingWebhookConfiguration) string {
 	for i := range c.Webhooks {
 		if p := c.Webhooks[i].FailurePolicy; p == nil || *p == admissionv1.Fail {
 			return "no pod can be evicted (failurePolicy Fail)"
 		}
 	}
-	return "evictions kill pods that ask to be moved with their state (failurePolicy Ignore)"
+	return "evictions kill pods that opted in to moves with their state (failurePolicy Ignore)"
 }

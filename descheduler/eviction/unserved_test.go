@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
-// TestAWebhookThatIsInstalledAndNotServedIsSaid: once for as long as it is so.
+// TestAWebhookThatIsInstalledAndNotServedIsSaid: one warning for as long as it lasts.
 func TestAWebhookThatIsInstalledAndNotServedIsSaid(t *testing.T) {
 	for _, tc := range []struct {
 		name   string

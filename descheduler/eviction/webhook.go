@@ -1,14 +1,13 @@
-// Package eviction is the admission webhook that turns evictions of pods which ask for it
-// into Migrations, so that whoever drains a node moves running work instead of killing
-// it: `kubectl drain`, cluster-api, the stock descheduler, Karpenter.
+// Package eviction is the admission webhook that turns evictions of pods that opt in into
+// Migrations. So clients that drain a node move running work instead of killing it: `kubectl
+// drain`, cluster-api, the stock descheduler, Karpenter.
 //
-// How an eviction is answered is decided in descheduler/eviction/decide, which is pure.
-// This package looks (observe.go), writes what was decided and answers (webhook.go),
-// counts (metrics.go) and serves (server.go).
+// The answer is decided in descheduler/eviction/decide, which is pure. This package observes
+// (observe.go), writes and answers (webhook.go), counts (metrics.go), serves (server.go), and
+// warns if the webhook is not served (unserved.go).
 //
-// What goes wrong on the way to an answer is an HTTP error, and no refusal: so the
-// failurePolicy of the webhook's configuration says what becomes of the eviction, as it
-// does when nobody serves.
+// An error on the way to an answer is an HTTP error, not a refusal. So the failurePolicy of the
+// webhook's configuration applies, as it does when the webhook is not served.
 package eviction
 
 import (
@@ -35,31 +34,31 @@ import (
 )
 
 const (
-	// mostBytes is how long a review may be: that of an API request.
+	// mostBytes is the maximum size of a review: that of an API request.
 	mostBytes = 3 << 20
-	// tries is how often in a row a budget is claimed that others change meanwhile.
+	// tries is how often in a row to retry after a write conflict.
 	tries = 5
-	// longestNote is how long the note of an Event may be.
+	// longestNote is the maximum length of an Event's note.
 	longestNote = 1024
 )
 
-// Webhook answers reviews of evictions.
+// Webhook answers AdmissionReviews of evictions.
 type Webhook struct {
 	// Client reads Services and nodes from a cache, and writes.
 	Client client.Client
-	// Live reads past the cache.
+	// Live reads without the cache.
 	Live client.Reader
-	// Events takes what is worth telling.
+	// Events receives Events.
 	Events events.EventRecorder
-	// Clock says what time it is.
+	// Clock is the current time.
 	Clock clock.PassiveClock
-	// Config bounds what is done.
+	// Config configures the answers.
 	Config decide.Config
-	// Log takes what is worth a line.
+	// Log receives log lines.
 	Log logr.Logger
 }
 
-// eviction is what is asked for.
+// eviction is a requested eviction.
 type eviction struct {
 	pod     types.NamespacedName
 	options *metav1.DeleteOptions
@@ -72,14 +71,14 @@ func (w *Webhook) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 	review, wanted, err := read(in)
 	if err != nil {
 		metricErrors.Inc()
-		w.Log.Error(err, "A review was not understood")
+		w.Log.Error(err, "Failed to read an AdmissionReview")
 		http.Error(out, err.Error(), http.StatusBadRequest)
 		return
 	}
 	answer, err := w.answer(in.Context(), wanted)
 	if err != nil {
 		metricErrors.Inc()
-		w.Log.Error(err, "An eviction was not answered: the failurePolicy of the webhook says what becomes of it", "pod", wanted.pod)
+		w.Log.Error(err, "Failed to answer an eviction; the failurePolicy of the webhook applies", "pod", wanted.pod)
 		http.Error(out, err.Error(), http.StatusInternalServerError)
 		return
 	}
@@ -87,24 +86,24 @@ func (w *Webhook) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 	out.Header().Set("Content-Type", "application/json")
 	reply := admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: respond(review.Request.UID, answer)}
 	if err := json.NewEncoder(out).Encode(reply); err != nil {
-		w.Log.V(1).Info("Nobody waits for the answer any more", "pod", wanted.pod, "err", err.Error())
+		w.Log.V(1).Info("Failed to send the response to the API server", "pod", wanted.pod, "err", err.Error())
 	}
 }
 
-// read reads what is asked for. An eviction can be said to be a dry run in its own
-// options too, and `kubectl drain --dry-run=server` says it there.
+// read parses the request. The dry run may be set in the eviction's own delete options instead of
+// the review, as `kubectl drain --dry-run=server` does.
 func read(in *http.Request) (*admissionv1.AdmissionReview, eviction, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(nil, in.Body, mostBytes))
 	if err != nil {
-		return nil, eviction{}, fmt.Errorf("read the review: %w", err)
+		return nil, eviction{}, fmt.Errorf("read the AdmissionReview: %w", err)
 	}
 	review := &admissionv1.AdmissionReview{}
 	if err := json.Unmarshal(body, review); err != nil {
-		return nil, eviction{}, fmt.Errorf("read the review: %w", err)
+		return nil, eviction{}, fmt.Errorf("read the AdmissionReview: %w", err)
 	}
 	r := review.Request
 	if r == nil || review.APIVersion != admissionv1.SchemeGroupVersion.String() || r.Resource.Resource != "pods" || r.SubResource != "eviction" {
-		return nil, eviction{}, errors.New("want an AdmissionReview of admission.k8s.io/v1 about pods/eviction: correct the rules of the ValidatingWebhookConfiguration")
+		return nil, eviction{}, errors.New("the request must be an AdmissionReview of admission.k8s.io/v1 for pods/eviction: correct the rules of the ValidatingWebhookConfiguration")
 	}
 	var asked policyv1.Eviction
 	if len(r.Object.Raw) > 0 {
@@ -123,7 +122,7 @@ func read(in *http.Request) (*admissionv1.AdmissionReview, eviction, error) {
 	return review, wanted, nil
 }
 
-// respond puts an answer into the words of the API.
+// respond converts an answer to an AdmissionResponse.
 func respond(uid types.UID, a decide.Answer) *admissionv1.AdmissionResponse {
 	r := &admissionv1.AdmissionResponse{UID: uid, Allowed: a.Status == nil, Result: a.Status}
 	if a.Warning != "" {
@@ -132,7 +131,7 @@ func respond(uid types.UID, a decide.Answer) *admissionv1.AdmissionResponse {
 	return r
 }
 
-// answer decides and writes, until nothing that it rests on has changed meanwhile.
+// answer decides and writes, and retries after a write conflict.
 func (w *Webhook) answer(ctx context.Context, wanted eviction) (decide.Answer, error) {
 	var last error
 	for range tries {
@@ -155,24 +154,24 @@ func (w *Webhook) answer(ctx context.Context, wanted eviction) (decide.Answer, e
 	return decide.Answer{}, last
 }
 
-// act claims the budgets and makes the Migration.
+// act claims the budgets and creates the Migration.
 func (w *Webhook) act(ctx context.Context, a decide.Answer) error {
 	for _, b := range a.Claims {
 		if err := w.Client.Status().Update(ctx, b); err != nil {
-			return fmt.Errorf("claim PodDisruptionBudget %s/%s: %w", b.Namespace, b.Name, err)
+			return fmt.Errorf("claim a disruption from PodDisruptionBudget %s/%s: %w", b.Namespace, b.Name, err)
 		}
 	}
 	if a.Migration == nil {
 		return nil
 	}
-	// If this fails the claim runs out by itself; the next answer finds and uses it.
+	// If this fails, the claim expires; the next answer finds and uses it.
 	if err := w.Client.Create(ctx, a.Migration); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("make Migration %s/%s: %w", a.Migration.Namespace, a.Migration.Name, err)
+		return fmt.Errorf("create Migration %s/%s: %w", a.Migration.Namespace, a.Migration.Name, err)
 	}
 	return nil
 }
 
-// tell says on the pod what became of its eviction, if that is news.
+// tell creates an Event on the pod for a new Migration or a warning.
 func (w *Webhook) tell(pod *corev1.Pod, a decide.Answer) {
 	switch {
 	case a.Warning != "":

@@ -33,16 +33,16 @@ import (
 
 var now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// cluster is one in which pod work on node a can be moved to node b, and its budget lets
-// it go.
+// cluster is a cluster in which pod work on node a can be moved to node b, and its budget allows
+// it.
 type cluster struct {
 	*testing.T
 	client.Client
 	webhook *Webhook
 	events  *events.FakeRecorder
-	// writes are those that somebody has asked for.
+	// writes is the number of requested writes.
 	writes int
-	// before is called before each write, and its error is what the API server says.
+	// before is called before each write. Its error is the API server's response.
 	before func(client.Object) error
 }
 
@@ -105,7 +105,7 @@ func able(name string) *corev1.Node {
 	}
 }
 
-// review is what the API server asks.
+// review returns a request of the API server.
 func review(change ...func(*admissionv1.AdmissionRequest, *policyv1.Eviction)) []byte {
 	asked := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "work"}}
 	r := &admissionv1.AdmissionRequest{
@@ -115,12 +115,12 @@ func review(change ...func(*admissionv1.AdmissionRequest, *policyv1.Eviction)) [
 	for _, f := range change {
 		f(r, asked)
 	}
-	r.Object.Raw, _ = json.Marshal(asked) // it always can be
+	r.Object.Raw, _ = json.Marshal(asked) // it never fails
 	text, _ := json.Marshal(admissionv1.AdmissionReview{TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}, Request: r})
 	return text
 }
 
-// ask asks, and returns the response; nil if there is only an error.
+// ask sends a request, and returns the response; nil if there is only an error.
 func (c *cluster) ask(body []byte) (*admissionv1.AdmissionResponse, int, string) {
 	c.Helper()
 	out := httptest.NewRecorder()
@@ -217,7 +217,7 @@ func TestABudgetThatOthersClaimMeanwhileIsLookedAtAgain(t *testing.T) {
 		if _, ok := o.(*policyv1.PodDisruptionBudget); !ok || c.writes > 1 {
 			return nil
 		}
-		var b policyv1.PodDisruptionBudget // somebody else takes the last
+		var b policyv1.PodDisruptionBudget // somebody else claims the last one
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(o), &b); err != nil {
 			return err
 		}
@@ -233,11 +233,11 @@ func TestABudgetThatOthersClaimMeanwhileIsLookedAtAgain(t *testing.T) {
 	}
 }
 
-// An error is no answer: so the failurePolicy says what comes of it.
+// TestWhatGoesWrongIsAnErrorAndNoRefusal: so the failurePolicy applies.
 func TestWhatGoesWrongIsAnErrorAndNoRefusal(t *testing.T) {
 	c := newCluster(t)
 	c.before = func(client.Object) error { return errors.New("the API server is away") }
-	if got, code, text := c.ask(review()); got != nil || code != http.StatusInternalServerError || !strings.Contains(text, "claim PodDisruptionBudget ns/work: the API server is away") {
+	if got, code, text := c.ask(review()); got != nil || code != http.StatusInternalServerError || !strings.Contains(text, "claim a disruption from PodDisruptionBudget ns/work: the API server is away") {
 		t.Errorf("%d %s", code, text)
 	}
 	for name, body := range map[string][]byte{

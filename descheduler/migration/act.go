@@ -15,7 +15,7 @@ import (
 	"supercargo.dev/supercargo/internal/movable"
 )
 
-// act does the one write of a step. It is refused if what was observed has changed.
+// act does the one write of a step. The write fails if the observed object has changed.
 func (r *Reconciler) act(ctx context.Context, o *decide.Observation, step decide.Step) error {
 	if r.DryRun {
 		ctrl.LoggerFrom(ctx).Info("Would "+string(step.Do), "why", step.Why)
@@ -30,7 +30,7 @@ func (r *Reconciler) act(ctx context.Context, o *decide.Observation, step decide
 	case decide.AddFinalizer, decide.RemoveFinalizer:
 		return r.setFinalizer(ctx, m, step.Do == decide.AddFinalizer)
 	case decide.CreatePod:
-		return named(r.Client.Create(ctx, step.Pod), "make", step.Pod)
+		return named(r.Client.Create(ctx, step.Pod), "create", step.Pod)
 	case decide.PatchPod:
 		return r.patchPod(ctx, o, step.Pod)
 	case decide.DeletePod:
@@ -40,10 +40,10 @@ func (r *Reconciler) act(ctx context.Context, o *decide.Observation, step decide
 	case decide.DeleteMigration:
 		return named(r.Client.Delete(ctx, m, asObserved(m)), "delete", m)
 	}
-	return fmt.Errorf("migration %s/%s: there is no action %q", m.Namespace, m.Name, step.Do)
+	return fmt.Errorf("migration %s/%s: unknown action %q", m.Namespace, m.Name, step.Do)
 }
 
-// named says what was being done to which object when something went wrong.
+// named adds the operation and the object to an error.
 func named(err error, doing string, object client.Object) error {
 	if err == nil {
 		return nil
@@ -51,17 +51,17 @@ func named(err error, doing string, object client.Object) error {
 	return fmt.Errorf("%s %T %s/%s: %w", doing, object, object.GetNamespace(), object.GetName(), err)
 }
 
-// asObserved lets a deletion happen only if the object has not changed.
+// asObserved makes a deletion conditional on an unchanged object.
 func asObserved(object client.Object) client.Preconditions {
 	return client.Preconditions{UID: new(object.GetUID()), ResourceVersion: new(object.GetResourceVersion())}
 }
 
-// asObservedFrom makes a patch that is refused if the object has changed.
+// asObservedFrom returns a patch that fails if the object has changed.
 func asObservedFrom(object client.Object) client.Patch {
 	return client.MergeFromWithOptions(object, client.MergeFromWithOptimisticLock{})
 }
 
-// try asks the API server whether it would make a pod.
+// try checks with a dry run whether the API server would create a pod.
 func (r *Reconciler) try(ctx context.Context, pod *corev1.Pod) (*decide.Trial, error) {
 	made := pod.DeepCopy()
 	err := r.Client.Create(ctx, made, client.DryRunAll)
@@ -96,27 +96,27 @@ func (r *Reconciler) setFinalizer(ctx context.Context, m *v1alpha1.Migration, ad
 	return named(r.Client.Patch(ctx, m, asObservedFrom(before)), "write the finalizers of", m)
 }
 
-// patchPod changes that of the two observed pods which it is about.
+// patchPod patches the observed pod with the UID of to.
 func (r *Reconciler) patchPod(ctx context.Context, o *decide.Observation, to *corev1.Pod) error {
 	for _, pod := range []*corev1.Pod{o.Source, o.Restored} {
 		if pod != nil && pod.UID == to.UID {
-			return named(r.Client.Patch(ctx, to.DeepCopy(), asObservedFrom(pod)), "change", to)
+			return named(r.Client.Patch(ctx, to.DeepCopy(), asObservedFrom(pod)), "patch", to)
 		}
 	}
-	return fmt.Errorf("change pod %s/%s: it was not observed", to.Namespace, to.Name)
+	return fmt.Errorf("patch pod %s/%s: the pod was not observed", to.Namespace, to.Name)
 }
 
 func (r *Reconciler) deletePod(ctx context.Context, step decide.Step) error {
 	return named(r.Client.Delete(ctx, step.Pod, client.GracePeriodSeconds(step.GraceSeconds), asObserved(step.Pod)), "delete", step.Pod)
 }
 
-// strays sees to a pod whose migration is over or gone: whoever made it was late. It
-// returns the step that it took; nil if there was none to take.
+// strays handles pods of a migration that is over or gone, which its creator made too late. It
+// returns the step that it took; nil if there was none.
 func (r *Reconciler) strays(ctx context.Context, key types.NamespacedName) (*decide.Step, error) {
 	var pods corev1.PodList
 	err := r.Client.List(ctx, &pods, client.InNamespace(key.Namespace), client.MatchingFields{byMigration: key.Name}, client.UnsafeDisableDeepCopy)
 	if err != nil {
-		return nil, fmt.Errorf("list pods that Migration %s has made: %w", key, err)
+		return nil, fmt.Errorf("list pods that Migration %s has created: %w", key, err)
 	}
 	for i := range pods.Items {
 		step, err := r.leftover(ctx, key, &pods.Items[i])
@@ -133,7 +133,7 @@ func (r *Reconciler) leftover(ctx context.Context, key types.NamespacedName, cac
 		return nil, err
 	}
 	if ours(m, cached) && !decide.Ended(m) {
-		return nil, nil // the rule, found without asking anybody
+		return nil, nil // the usual case, found in the cache
 	}
 	if m, err = get(ctx, r.Live, key.Namespace, key.Name, &v1alpha1.Migration{}); err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ func (r *Reconciler) leftover(ctx context.Context, key types.NamespacedName, cac
 	return step, r.act(ctx, o, *step)
 }
 
-// sourceOf returns the pod that a new pod was made from; nil if it is gone.
+// sourceOf returns the pod that a new pod replaces; nil if it is gone.
 func (r *Reconciler) sourceOf(ctx context.Context, restored *corev1.Pod) (*corev1.Pod, error) {
 	name, uid, ok := movable.SourceOf(restored)
 	if !ok {
@@ -169,7 +169,7 @@ func (r *Reconciler) sourceOf(ctx context.Context, restored *corev1.Pod) (*corev
 	return pod, nil
 }
 
-// ours reports whether a migration has made a pod.
+// ours reports whether a migration created a pod.
 func ours(m *v1alpha1.Migration, pod *corev1.Pod) bool {
 	return m != nil && pod.Labels[v1alpha1.LabelMigration] == string(m.UID)
 }

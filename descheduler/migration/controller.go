@@ -1,12 +1,12 @@
-// Package migration moves running pods from node to node, as Migrations say.
+// Package migration moves running pods between nodes, as Migrations request.
 //
-// What is done next is decided in descheduler/migration/decide, which is pure. This
-// package looks (observe.go), does the one write that was decided (act.go), and looks
-// again; it knows which migrations are in flight (registry.go) and counts (metrics.go).
+// The next step is decided in descheduler/migration/decide, which is pure. This package observes
+// (observe.go), does the one write of the step (act.go), and observes again. It tracks the
+// migrations in flight (registry.go) and exports metrics (metrics.go).
 //
-// It may look into caches to find out that there is nothing to do. Before it does
-// anything it reads the migration, its pods and their owner from the API server and decides
-// anew, and the write is refused if one of them has changed since.
+// It may use caches to find out that there is nothing to do. Before any write it reads the
+// migration, its pods and their owner from the API server and decides again, and the write fails
+// if one of them has changed since.
 package migration
 
 import (
@@ -40,42 +40,41 @@ import (
 	"supercargo.dev/supercargo/internal/platform/pause"
 )
 
-// atOnce is how many migrations are worked on at the same time. They mostly wait for
-// the API server.
+// atOnce is the number of concurrent reconciles, which mostly wait for the API server.
 const atOnce = 8
 
 const (
-	// maxTries is how often in a row it is tried to write what others change meanwhile.
+	// maxTries is how often in a row to retry after a write conflict.
 	maxTries = 8
-	// unseenPatience is when a migration is looked at again if nothing was heard of what
-	// was written: the API server tells nobody of a write that changes nothing.
+	// unseenPatience is when to requeue a migration if no event follows a write: the API server
+	// sends none for a write that changes nothing.
 	unseenPatience = time.Second
 )
 
-// Reconciler carries out all Migrations of a cluster.
+// Reconciler reconciles all Migrations of a cluster.
 type Reconciler struct {
 	// Client reads from a cache, and writes.
 	Client client.Client
-	// Live reads past the cache.
+	// Live reads without the cache.
 	Live client.Reader
-	// Events takes what is worth telling.
+	// Events receives Events.
 	Events events.EventRecorder
-	// Clock says what time it is.
+	// Clock is the current time.
 	Clock clock.PassiveClock
-	// Config bounds what is done.
+	// Config sets limits and timeouts.
 	Config decide.Config
-	// DryRun only logs what it would do: it writes nothing, no status and no Event.
+	// DryRun only logs what it would do. It writes nothing, not even a status or an Event.
 	DryRun bool
-	// Pause keeps Migrations from beginning; those that have begun go on. nil never does.
+	// Pause keeps Migrations from beginning; those that have begun continue. nil never pauses.
 	Pause *pause.Switch
 
 	registry registry
 }
 
-// The indexes of the cache.
+// Indexes of the cache.
 const (
-	byPod       = "spec.podName"   // of Migrations: the pod that they move
-	byMigration = "made-by"        // of pods: the name of the Migration that made them
+	byPod       = "spec.podName"   // of Migrations: the pod to move
+	byMigration = "made-by"        // of pods: the name of the Migration that created them
 	byNode      = "nodes-involved" // of Migrations: the nodes of a plan
 )
 
@@ -95,23 +94,23 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, m ctrl.Manager) error
 			return fmt.Errorf("index %s of %T: %w", index.field, index.object, err)
 		}
 	}
-	// Those that wait to begin have a queue of their own: however many there are, none
-	// stands in the way of one that has begun, whose pod may be frozen.
+	// Migrations that have not begun have a queue of their own, so that none delays one that has
+	// begun, whose pod may be frozen.
 	err := ctrl.NewControllerManagedBy(m).Named("migration-admission").
 		For(&v1alpha1.Migration{}, builder.WithPredicates(predicate.NewPredicateFuncs(waits))).
 		Watches(&v1alpha1.Migration{}, r.whenOneEnds(r.waiting)).
-		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.allThatWait)). // of the switch
+		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.allThatWait)). // of the pause switch
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
 		Complete(r.reconcile(waits))
 	if err != nil {
-		return fmt.Errorf("set up the controller of Migrations that wait: %w", err)
+		return fmt.Errorf("set up the controller of pending Migrations: %w", err)
 	}
 	err = ctrl.NewControllerManagedBy(m).Named("migration").
 		For(&v1alpha1.Migration{}, builder.WithPredicates(predicate.NewPredicateFuncs(begun))).
 		Watches(&v1alpha1.Migration{}, r.whenOneEnds(r.concerned)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.migrationsOfPod)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.migrationsOfNode), builder.WithPredicates(nodeMatters())).
-		// Read when a migration is looked at, and so to be in the cache.
+		// These are read in a reconcile, so they must be in the cache.
 		Watches(&batchv1.Job{}, handler.Funcs{}).
 		Watches(&appsv1.ReplicaSet{}, handler.Funcs{}).
 		Watches(&policyv1.PodDisruptionBudget{}, handler.Funcs{}).
@@ -133,7 +132,7 @@ func waits(o client.Object) bool {
 // begun reports whether a migration has begun, or ended.
 func begun(o client.Object) bool { return !waits(o) }
 
-// nodesOf returns the nodes that take part in a migration that has not ended.
+// nodesOf returns the nodes of a migration in flight.
 func nodesOf(m *v1alpha1.Migration) (nodes []string) {
 	if m.Status.Plan == nil || decide.Ended(m) {
 		return nil
@@ -145,7 +144,7 @@ func nodesOf(m *v1alpha1.Migration) (nodes []string) {
 	return nodes
 }
 
-// madeBy returns the name of the Migration that has made a pod, if one has.
+// madeBy returns the name of the Migration that created a pod, if any.
 func madeBy(pod client.Object) []string {
 	if pod.GetLabels()[v1alpha1.LabelMigration] == "" {
 		return nil
@@ -157,7 +156,7 @@ func request(namespace, name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
 }
 
-// migrationsOfPod returns the migrations that move a pod or have made it.
+// migrationsOfPod returns the migrations that move a pod or created it.
 func (r *Reconciler) migrationsOfPod(ctx context.Context, pod client.Object) (requests []reconcile.Request) {
 	for _, name := range madeBy(pod) {
 		requests = append(requests, request(pod.GetNamespace(), name))
@@ -165,16 +164,16 @@ func (r *Reconciler) migrationsOfPod(ctx context.Context, pod client.Object) (re
 	return append(requests, r.find(ctx, client.InNamespace(pod.GetNamespace()), client.MatchingFields{byPod: pod.GetName()})...)
 }
 
-// migrationsOfNode returns those in flight that a node takes part in.
+// migrationsOfNode returns the migrations in flight from or to a node.
 func (r *Reconciler) migrationsOfNode(ctx context.Context, node client.Object) []reconcile.Request {
 	return r.find(ctx, client.MatchingFields{byNode: node.GetName()})
 }
 
-// find returns the migrations of a list that have not ended.
+// find returns the unfinished migrations of a list.
 func (r *Reconciler) find(ctx context.Context, options ...client.ListOption) (requests []reconcile.Request) {
 	var list v1alpha1.MigrationList
 	if err := r.Client.List(ctx, &list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
-		return nil // the cache ends
+		return nil // the cache is shutting down
 	}
 	for i := range list.Items {
 		if m := &list.Items[i]; !decide.Ended(m) {
@@ -184,8 +183,7 @@ func (r *Reconciler) find(ctx context.Context, options ...client.ListOption) (re
 	return requests
 }
 
-// nodeMatters is for nodes that come and go, become ready or are not any more, are
-// closed or opened, or change in what they can do.
+// nodeMatters selects changes of a node's readiness, schedulability and capability.
 func nodeMatters() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
@@ -194,13 +192,13 @@ func nodeMatters() predicate.Predicate {
 	}}
 }
 
-// whenOneEnds wakes others whenever a migration has ended, or counts no more.
+// whenOneEnds enqueues others when a migration ends, or no longer counts towards the limits.
 func (r *Reconciler) whenOneEnds(wake func(ctx context.Context, ended *v1alpha1.Migration, all []v1alpha1.Migration) []reconcile.Request) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	add := func(ctx context.Context, ended client.Object, q queue) {
 		var list v1alpha1.MigrationList
 		if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-			return // the cache ends
+			return // the cache is shutting down
 		}
 		for _, request := range wake(ctx, ended.(*v1alpha1.Migration), list.Items) {
 			q.Add(request)
@@ -221,8 +219,8 @@ func (r *Reconciler) whenOneEnds(wake func(ctx context.Context, ended *v1alpha1.
 	}
 }
 
-// waiting returns the migrations that wait and may find room now, the oldest first, and
-// no more of them than can begin at once.
+// waiting returns the waiting migrations that may find room now, oldest first, and at most as
+// many as can begin at once.
 func (r *Reconciler) waiting(ctx context.Context, _ *v1alpha1.Migration, all []v1alpha1.Migration) (requests []reconcile.Request) {
 	var found []*v1alpha1.Migration
 	for i := range all {
@@ -250,7 +248,7 @@ func (r *Reconciler) waiting(ctx context.Context, _ *v1alpha1.Migration, all []v
 func (r *Reconciler) allThatWait(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
 	var list v1alpha1.MigrationList
 	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil // the cache is not there yet: each is looked at first anyway
+		return nil // the cache has not synced yet: all are reconciled at the start anyway
 	}
 	for i := range list.Items {
 		if m := &list.Items[i]; waits(m) {
@@ -260,8 +258,8 @@ func (r *Reconciler) allThatWait(ctx context.Context, _ client.Object) (requests
 	return requests
 }
 
-// concerned returns the migrations that may wait for a node that another has left, and
-// those of its namespace that are now one too many to be kept.
+// concerned returns the migrations that may wait for the node of the ended one, and those of its
+// namespace that exceed the limit of finished migrations.
 func (r *Reconciler) concerned(_ context.Context, ended *v1alpha1.Migration, all []v1alpha1.Migration) (requests []reconcile.Request) {
 	for i := range all {
 		if m := &all[i]; begun(m) && !decide.Ended(m) && decide.LooksAtOthers(m) {
@@ -274,17 +272,17 @@ func (r *Reconciler) concerned(_ context.Context, ended *v1alpha1.Migration, all
 	return requests
 }
 
-// reconcile returns what does one thing for a migration, as long as that is for this
-// controller to do. What it has written comes back through the cache and calls it again:
-// to look on at once would be to decide on what the cache does not know yet, and so to
-// ask the API server for everything twice.
+// reconcile returns a function that does one step for a migration that this controller handles.
+// Its write comes back through the cache and triggers the next reconcile. To continue at once
+// would mean to decide with an outdated cache, and so to read everything from the API server
+// twice.
 func (r *Reconciler) reconcile(concerns func(client.Object) bool) reconcile.Func {
 	return func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 		for range maxTries {
 			step, err := r.once(ctx, req.NamespacedName, concerns)
 			switch {
 			case apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err):
-				ctrl.LoggerFrom(ctx).V(2).Info("What was observed has changed: it is observed again", "err", err.Error())
+				ctrl.LoggerFrom(ctx).V(2).Info("The observed objects have changed; reading them again", "err", err.Error())
 				continue
 			case err != nil || step == nil:
 				return reconcile.Result{}, err
@@ -299,13 +297,13 @@ func (r *Reconciler) reconcile(concerns func(client.Object) bool) reconcile.Func
 	}
 }
 
-// once observes, decides and does one thing. It returns what it did; nil if there is
-// nothing for this controller to do.
+// once observes, decides and does one step. It returns the step; nil if there is none for this
+// controller.
 func (r *Reconciler) once(ctx context.Context, key types.NamespacedName, concerns func(client.Object) bool) (*decide.Step, error) {
 	if step, err := r.strays(ctx, key); step != nil || err != nil {
 		return step, err
 	}
-	// What a cache says is enough to find that there is nothing to do.
+	// The cache is enough to find that there is nothing to do.
 	o, err := r.observe(ctx, r.Client, key)
 	if err != nil || !concerns(o.Migration) {
 		return nil, client.IgnoreNotFound(err)
@@ -318,7 +316,8 @@ func (r *Reconciler) once(ctx context.Context, key types.NamespacedName, concern
 		return nil, client.IgnoreNotFound(err)
 	}
 	if decide.ChangesFlights(o.Migration, step) {
-		// Who looks at the others in flight and goes, must be seen by the next who looks.
+		// A step that depends on the other migrations in flight must be visible to the next such
+		// decision.
 		r.registry.admission.Lock()
 		defer r.registry.admission.Unlock()
 		if o, step, err = r.decideLive(ctx, key); err != nil || !concerns(o.Migration) {
@@ -329,8 +328,8 @@ func (r *Reconciler) once(ctx context.Context, key types.NamespacedName, concern
 	return &step, r.act(ctx, o, step)
 }
 
-// decideLive decides on what the API server says now. An error that says NotFound is
-// about the migration.
+// decideLive decides from the API server's current state. A NotFound error is about the
+// migration.
 func (r *Reconciler) decideLive(ctx context.Context, key types.NamespacedName) (*decide.Observation, decide.Step, error) {
 	o, err := r.observe(ctx, r.Live, key)
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 	"supercargo.dev/supercargo/descheduler/migration/decide"
 )
 
-// subsystem begins the names of all metrics of migrations.
+// subsystem is the prefix of the names of all metrics of migrations.
 const subsystem = "supercargo_migration"
 
-// Metrics of migrations. backend is how the state was taken.
+// Metrics of migrations. The label backend is how the state was taken.
 var (
 	metricFrozen  = histogram("frozen_seconds", "Time during which no copy of a container ran.", secondsBuckets)
 	metricDump    = histogram("dump_seconds", "Time to dump the state of a container.", secondsBuckets)
@@ -34,17 +34,17 @@ var (
 	})
 )
 
-// secondsBuckets go from 10 ms to about 11 minutes.
+// secondsBuckets range from 10 ms to about 11 minutes.
 var secondsBuckets = prometheus.ExponentialBuckets(0.01, 2, 17)
 
 func histogram(name, help string, buckets []float64) *prometheus.HistogramVec {
 	return auto.NewHistogramVec(prometheus.HistogramOpts{Subsystem: subsystem, Name: name, Help: help, Buckets: buckets}, []string{"backend"})
 }
 
-// auto registers what it makes.
+// auto registers the metrics that it creates.
 var auto = promauto.With(metrics.Registry)
 
-// count counts a migration that has just ended.
+// count records the metrics of a migration that has just ended.
 func count(before, after *v1alpha1.MigrationStatus) {
 	outcome := decide.OutcomeOf(before, after)
 	if outcome == nil {

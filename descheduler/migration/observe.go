@@ -16,13 +16,13 @@ import (
 	"supercargo.dev/supercargo/descheduler/migration/decide"
 )
 
-// observe looks at a migration and at all that concerns it. The migration, its pods and
-// their owner come from the reader; nodes, Services and other migrations from the cache.
-// An error that says NotFound is about the migration.
+// observe reads a migration and everything that concerns it. The migration, its pods and their
+// owner come from the reader; nodes, Services and other migrations come from the cache. A
+// NotFound error is about the migration.
 func (r *Reconciler) observe(ctx context.Context, reader client.Reader, key types.NamespacedName) (*decide.Observation, error) {
 	m := &v1alpha1.Migration{}
 	if err := reader.Get(ctx, key, m); err != nil {
-		return nil, err // the caller tells it from others
+		return nil, err // unwrapped, so that the caller can recognize NotFound
 	}
 	o := &decide.Observation{Migration: m}
 	if decide.Ended(m) {
@@ -66,7 +66,7 @@ func (r *Reconciler) observe(ctx context.Context, reader client.Reader, key type
 	return o, nil
 }
 
-// observeBudgets looks at the budgets of the namespace, if they matter.
+// observeBudgets reads the budgets of the namespace, if the decision needs them.
 func (r *Reconciler) observeBudgets(ctx context.Context, reader client.Reader, o *decide.Observation) error {
 	if !decide.LooksAtBudgets(o) {
 		return nil
@@ -79,7 +79,7 @@ func (r *Reconciler) observeBudgets(ctx context.Context, reader client.Reader, o
 	return nil
 }
 
-// nodesToLookAt returns the nodes that matter once there is a plan.
+// nodesToLookAt returns the nodes that a decision needs once there is a plan.
 func (r *Reconciler) nodesToLookAt(m *v1alpha1.Migration) []string {
 	names := []string{m.Status.Plan.SourceNode}
 	if m.Status.Reservation != nil {
@@ -91,7 +91,7 @@ func (r *Reconciler) nodesToLookAt(m *v1alpha1.Migration) []string {
 	return names
 }
 
-// observeAdmission looks at what matters before there is a plan.
+// observeAdmission reads what a decision needs before there is a plan.
 func (r *Reconciler) observeAdmission(ctx context.Context, reader client.Reader, o *decide.Observation) error {
 	m := o.Migration
 	state, err := r.Pause.Read(ctx)
@@ -119,7 +119,7 @@ func (r *Reconciler) observeAdmission(ctx context.Context, reader client.Reader,
 	o.Claims = map[string]*corev1.PersistentVolumeClaim{}
 	for i := range o.Source.Spec.Volumes {
 		if source := o.Source.Spec.Volumes[i].PersistentVolumeClaim; source != nil {
-			// There is no cache of claims: few pods that move have one.
+			// Claims are not cached, because few pods that move have one.
 			if o.Claims[source.ClaimName], err = get(ctx, r.Live, m.Namespace, source.ClaimName, &corev1.PersistentVolumeClaim{}); err != nil {
 				return err
 			}
@@ -136,7 +136,7 @@ func (r *Reconciler) observeAdmission(ctx context.Context, reader client.Reader,
 	return nil
 }
 
-// observeOwner looks at the Job or the ReplicaSet that is the owner.
+// observeOwner reads the owner, if it is a Job or a ReplicaSet.
 func (r *Reconciler) observeOwner(ctx context.Context, reader client.Reader, o *decide.Observation, owner *metav1.OwnerReference) error {
 	if owner == nil {
 		return nil
@@ -158,7 +158,7 @@ func (r *Reconciler) observeOwner(ctx context.Context, reader client.Reader, o *
 	return nil
 }
 
-// observeEnd looks at what matters once a migration has ended.
+// observeEnd reads what a decision needs once a migration has ended.
 func (r *Reconciler) observeEnd(ctx context.Context, o *decide.Observation) error {
 	m := o.Migration
 	var list v1alpha1.MigrationList
@@ -180,7 +180,7 @@ func (r *Reconciler) others(ctx context.Context, m *v1alpha1.Migration) ([]decid
 	return r.registry.others(list.Items, m.UID), nil
 }
 
-// get reads an object; it returns nil if there is none.
+// get reads an object; nil if it does not exist.
 func get[T client.Object](ctx context.Context, reader client.Reader, namespace, name string, object T) (T, error) {
 	var none T
 	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)

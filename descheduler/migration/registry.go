@@ -10,40 +10,40 @@ import (
 	"supercargo.dev/supercargo/descheduler/migration/decide"
 )
 
-// registry knows which migrations are in flight. The cache may not know yet what this
-// process has written, so that is remembered.
+// registry tracks the migrations in flight. It remembers the writes of this process, which the
+// cache may not have yet.
 type registry struct {
-	// admission is held by who looks at the others until it has gone or not.
+	// admission is held from reading the other migrations until the write that depends on them.
 	admission sync.Mutex
 
 	mu sync.Mutex
-	// latest has what this process last wrote of a migration.
+	// latest has the last write of this process to each migration.
 	latest map[types.UID]written
 }
 
-// written is what a write of this process has made of a migration.
+// written is a migration after a write of this process.
 type written struct {
-	// version is the resourceVersion that the API server answered.
+	// version is the resourceVersion that the API server returned.
 	version string
 	// flight is nil if the migration has ended.
 	flight *decide.Flight
 }
 
-// after reports whether the write is not known to a cache that has a version: others may
-// have written since, and a cache may hear of a write before the writer has its answer.
+// after reports whether a cache at a version lacks the write. Others may have written since, and
+// a cache may receive a write before the writer gets its response.
 func (w written) after(version string) bool {
 	order, err := resourceversion.CompareResourceVersion(w.version, version)
 	return err != nil || order > 0
 }
 
-// wrote remembers what was written.
+// wrote remembers a write.
 func (r *registry) wrote(m *v1alpha1.Migration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.latest[m.UID] = written{m.ResourceVersion, decide.FlightOf(m)}
 }
 
-// others returns which of the migrations but one are in flight.
+// others returns the migrations in flight, except one.
 func (r *registry) others(all []v1alpha1.Migration, but types.UID) (flights []decide.Flight) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,7 +67,7 @@ func (r *registry) others(all []v1alpha1.Migration, but types.UID) (flights []de
 		}
 	}
 	for uid := range r.latest {
-		if !there[uid] { // what was written was in the cache before
+		if !there[uid] { // it was deleted, so the cache had the write before
 			delete(r.latest, uid)
 		}
 	}

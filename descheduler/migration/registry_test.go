@@ -9,7 +9,8 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// A migration in flight, as the API server has it at a version; stuck if its agent is silent.
+// inFlight returns a migration in flight at a version of the API server; stuck if its agent is
+// silent.
 func inFlight(version string, stuck bool) v1alpha1.Migration {
 	m := v1alpha1.Migration{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "m", UID: "1", ResourceVersion: version}}
 	m.Status.Plan = &v1alpha1.MigrationPlan{SourceNode: "n"}

@@ -13,87 +13,87 @@ import (
 	"supercargo.dev/supercargo/internal/moves"
 )
 
-// Mode is what comes of decisions.
+// Mode is whether decisions are carried out.
 type Mode string
 
 const (
-	// Off decides nothing.
+	// Off makes no decisions.
 	Off Mode = "Off"
-	// Observe decides and says so, and moves nothing.
+	// Observe makes decisions and reports them, but moves nothing.
 	Observe Mode = "Observe"
 	// Act moves pods.
 	Act Mode = "Act"
 )
 
-// Policy is by what rule nodes are emptied.
+// Policy is the rule that selects nodes to empty.
 type Policy string
 
 const (
-	// CostAware empties nodes where that is expected to save more than it costs.
+	// CostAware empties nodes if that is expected to save more than it costs.
 	CostAware Policy = "CostAware"
-	// HTAS empties nodes that are under-used for a while when no batch pod waits (HTAS,
-	// algorithm 5), whatever that costs.
+	// HTAS empties nodes that have been under-used for a while when no batch pod is pending
+	// (HTAS, algorithm 5), whatever the cost.
 	HTAS Policy = "HTAS"
 )
 
-// Config says which nodes are emptied, and when.
+// Config configures which nodes are emptied, and when.
 type Config struct {
-	// Mode is what comes of decisions, Policy by what rule they are made.
+	// Mode is whether decisions are carried out, and Policy how they are made.
 	Mode   Mode
 	Policy Policy
-	// NodeSelector chooses the nodes by their labels; empty chooses all. Nodes of the
-	// control plane and those of NodeFleets are never emptied.
+	// NodeSelector selects nodes by their labels; empty for all. Nodes of the control plane and
+	// of NodeFleets are never emptied.
 	NodeSelector string
-	// Interval is how often is decided.
+	// Interval is the time between decisions.
 	Interval time.Duration
-	// ThresholdPercent is the share of a node's CPU and memory, the mean of both, below
-	// which it is under-used: for the policy HTAS.
+	// ThresholdPercent is the utilization of a node below which it is under-used, as the mean of
+	// CPU and memory, for policy HTAS.
 	ThresholdPercent int
-	// After is for how long a node must have been so, QueueEmpty for how long no batch pod
-	// may have waited.
+	// After is how long a node must have been under-used, and QueueEmpty how long no batch pod
+	// may have been pending.
 	After, QueueEmpty time.Duration
-	// Residence is for how long a pod must have been on its node before it is moved.
+	// Residence is how long a pod must have been on its node before it is moved.
 	Residence time.Duration
-	// MaxNodes is how many nodes may be emptied at once, MaxPods how many pods may be on
-	// their way at once.
+	// MaxNodes is the maximum number of nodes to empty at the same time, and MaxPods the maximum
+	// number of pods to move at the same time.
 	MaxNodes, MaxPods int
-	// DrainTimeout is how long pods may take to leave beyond what was expected until the
-	// node is uncordoned.
+	// DrainTimeout is how long pods may take to leave, beyond the expected time, before the node
+	// is uncordoned.
 	DrainTimeout time.Duration
-	// Horizon is how long the cluster is taken to stay as it is.
+	// Horizon is how long the cluster is assumed to stay the same.
 	Horizon time.Duration
-	// BillingPeriod is the unit of which every started one is paid.
+	// BillingPeriod is the billing period of machines: each started one is paid in full.
 	BillingPeriod time.Duration
 	// MoveServices allows pods of services to be moved too.
 	MoveServices bool
-	// CPUHour and GiBHour are the prices in dollars of a node that does not say its own.
+	// CPUHour and GiBHour are prices in dollars, for nodes without the price annotation.
 	CPUHour, GiBHour float64
-	// Bandwidth is what a checkpoint is expected to be shipped with, in bits per second.
+	// Bandwidth is the expected bandwidth of checkpoint transfers, in bits per second.
 	Bandwidth int64
-	// StatusNamespace is where the ConfigMap of the last decision is; empty for none.
+	// StatusNamespace is the namespace of the ConfigMap with the last decision; empty for none.
 	StatusNamespace string
-	// Energy says which pods are moved to machines that suit them better.
+	// Energy configures the moves of single pods to machines that suit them better.
 	Energy Energy
 }
 
-// Energy says which running pods are moved one by one to machines where the rest of their
-// work takes less energy or time, as MachineProfiles have it.
+// Energy configures the moves of single running pods to machines where the rest of their work
+// takes less energy or time, according to MachineProfiles.
 type Energy struct {
-	// Mode is what comes of decisions.
+	// Mode is whether decisions are carried out.
 	Mode Mode
-	// Interval is how often is decided.
+	// Interval is the time between decisions.
 	Interval time.Duration
-	// Gain is by how many points of 100 moving must score better than staying.
+	// Gain is by how many points of 100 the score of a move must exceed that of staying.
 	Gain int
-	// Weight is H of pods that have none by annotation, nor by that of their namespace.
+	// Weight is H of pods without the annotation, on themselves or on their namespace.
 	Weight float64
-	// IdleCounts says that what a machine without pods draws could be saved.
+	// IdleCounts counts the idle power of a machine without pods as saved.
 	IdleCounts bool
-	// Tariff has joules count by what they cost or emit in the zone of a node.
+	// Tariff weighs joules by their cost or emissions in the zone of a node.
 	Tariff Tariff
 }
 
-// Defaults are what the flags say if nothing is given.
+// Defaults returns the defaults of the flags.
 func Defaults() Config {
 	return Config{
 		Mode: Observe, Policy: CostAware, Interval: 20 * time.Second, ThresholdPercent: 50,
@@ -105,7 +105,7 @@ func Defaults() Config {
 	}
 }
 
-// AddFlags adds the flags; what is in c are their defaults.
+// AddFlags adds the flags. The values of c are their defaults.
 func (c *Config) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar((*string)(&c.Mode), "consolidation", string(c.Mode), "what to do about under-used nodes that belong to no NodeFleet: Off, Observe (report what it would do) or Act")
 	flags.StringVar((*string)(&c.Policy), "consolidation-policy", string(c.Policy), "CostAware drains nodes if that saves more than it costs, HTAS drains nodes below --under-used-below")
@@ -141,39 +141,39 @@ func (e *Energy) addFlags(flags *pflag.FlagSet) {
 
 func (e *Energy) validate() error {
 	if e.Mode != Off && e.Mode != Observe && e.Mode != Act {
-		return fmt.Errorf("--energy-moves: %q: want Off, Observe or Act", e.Mode)
+		return fmt.Errorf("--energy-moves: %q: must be Off, Observe or Act", e.Mode)
 	}
 	if e.Interval < time.Second {
-		return fmt.Errorf("--energy-moves-interval: %v is too little: want at least 1s", e.Interval)
+		return fmt.Errorf("--energy-moves-interval: %v: must be at least 1s", e.Interval)
 	}
 	if e.Gain < 1 || e.Gain > score.Best {
-		return fmt.Errorf("--energy-moves-gain: %d: want 1 to %d", e.Gain, score.Best)
+		return fmt.Errorf("--energy-moves-gain: %d: must be from 1 to %d", e.Gain, score.Best)
 	}
 	if !(e.Weight >= 0 && e.Weight <= 1) {
-		return fmt.Errorf("--default-energy-weight: %v: want 0 to 1", e.Weight)
+		return fmt.Errorf("--default-energy-weight: %v: must be from 0 to 1", e.Weight)
 	}
 	return e.Tariff.validate()
 }
 
-// Off reports whether nothing is decided at all.
+// Off reports whether no decisions are made at all.
 func (c *Config) Off() bool { return c.Mode == Off && c.Energy.Mode == Off }
 
-// Validate returns what is wrong, by the names of the flags.
+// Validate returns the first error in the configuration, with the name of its flag.
 func (c *Config) Validate() error {
 	if err := c.Energy.validate(); err != nil {
 		return err
 	}
 	if c.Mode != Off && c.Mode != Observe && c.Mode != Act {
-		return fmt.Errorf("--consolidation: %q: want Off, Observe or Act", c.Mode)
+		return fmt.Errorf("--consolidation: %q: must be Off, Observe or Act", c.Mode)
 	}
 	if c.Policy != CostAware && c.Policy != HTAS {
-		return fmt.Errorf("--consolidation-policy: %q: want CostAware or HTAS", c.Policy)
+		return fmt.Errorf("--consolidation-policy: %q: must be CostAware or HTAS", c.Policy)
 	}
 	if _, err := labels.Parse(c.NodeSelector); err != nil {
 		return fmt.Errorf("--consolidation-node-selector: %w", err)
 	}
 	if c.ThresholdPercent < 1 || c.ThresholdPercent > 100 {
-		return fmt.Errorf("--under-used-below: %d: want 1 to 100", c.ThresholdPercent)
+		return fmt.Errorf("--under-used-below: %d: must be from 1 to 100", c.ThresholdPercent)
 	}
 	for _, f := range []struct {
 		flag       string
@@ -185,16 +185,16 @@ func (c *Config) Validate() error {
 		{"billing-period", int64(c.BillingPeriod), 0}, {"migration-bandwidth", c.Bandwidth, 1},
 	} {
 		if f.got < f.least {
-			return fmt.Errorf("--%s: %d is too little: want at least %d", f.flag, f.got, f.least)
+			return fmt.Errorf("--%s: %d: must be at least %d", f.flag, f.got, f.least)
 		}
 	}
 	if !(c.CPUHour >= 0 && c.CPUHour <= 1000) || !(c.GiBHour >= 0 && c.GiBHour <= 1000) {
-		return fmt.Errorf("--default-price-per-cpu-hour, --default-price-per-gib-hour: want 0 to 1000 dollars")
+		return fmt.Errorf("--default-price-per-cpu-hour, --default-price-per-gib-hour: must be from 0 to 1000 dollars")
 	}
 	return nil
 }
 
-// planner returns what the planner of moves is told.
+// planner returns the configuration of the planner.
 func (c *Config) planner() moves.Config {
 	m := moves.Config{
 		After: c.After, QueueEmpty: max(c.QueueEmpty, 1), Method: cluster.Evict, MoveServices: c.MoveServices,

@@ -24,10 +24,10 @@ import (
 	"supercargo.dev/supercargo/internal/world"
 )
 
-// wouldMove is the reason of Events about pods that would be moved in mode Act.
+// wouldMove is the reason of Events on pods that mode Act would move.
 const wouldMove = "WouldMove"
 
-// improve has pods move to machines that suit them better, if it is time to look.
+// improve moves pods to machines that suit them better, if the next decision is due.
 func (r *round) improve(ctx context.Context) error {
 	e := &r.Config.Energy
 	if e.Mode == Off || !r.Profiles {
@@ -58,8 +58,7 @@ func (r *round) improve(ctx context.Context) error {
 	return r.report(ctx)
 }
 
-// profiles returns what is known of machine types. What is wrong with a profile the
-// scheduler says.
+// profiles returns the profiles of machine types. The scheduler reports invalid ones.
 func (r *round) profiles(ctx context.Context) (profile.Set, error) {
 	var list v1alpha1.MachineProfileList
 	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
@@ -68,13 +67,13 @@ func (r *round) profiles(ctx context.Context) (profile.Set, error) {
 	var book profile.Book
 	for i := range list.Items {
 		if err := book.Put(&list.Items[i]); err != nil {
-			log.FromContext(ctx).V(1).Info("A MachineProfile is not used", "machineProfile", list.Items[i].Name, "reason", err.Error())
+			log.FromContext(ctx).V(1).Info("Ignored a MachineProfile", "machineProfile", list.Items[i].Name, "reason", err.Error())
 		}
 	}
 	return book.Set(), nil
 }
 
-// machines says of the nodes and pods of the round what type they are and want.
+// machines returns the machine types of the round's nodes and the energy weights of its pods.
 func (r *round) machines(profiles profile.Set) moves.Machines {
 	pods := r.podsByName()
 	return moves.Machines{
@@ -86,7 +85,7 @@ func (r *round) machines(profiles profile.Set) moves.Machines {
 			if pod == nil {
 				return r.Config.Energy.Weight
 			}
-			w, _ := score.WeightOf(pod.Annotations, r.world.NamespaceAnnotations[pod.Namespace], r.Config.Energy.Weight) // of a wrong one the scheduler says so
+			w, _ := score.WeightOf(pod.Annotations, r.world.NamespaceAnnotations[pod.Namespace], r.Config.Energy.Weight) // the scheduler reports an invalid one
 			return w.H
 		},
 	}
@@ -100,8 +99,8 @@ func (r *round) podsByName() map[string]*corev1.Pod {
 	return pods
 }
 
-// improvable is the state with all pods fixed that may not be moved one by one: those on
-// nodes that are not chosen, and those that no Migration can move.
+// improvable returns the state in which all pods are fixed that must not be moved one by one:
+// those on nodes that are not selected, and those that no Migration can move.
 func (r *round) improvable() *cluster.State {
 	s, pods := *r.plannable(), r.podsByName()
 	for i := range s.Nodes {
@@ -120,7 +119,7 @@ func (r *round) improvable() *cluster.State {
 	return &s
 }
 
-// stepOf is how a pod would leave now.
+// stepOf returns how a pod would leave now.
 func (r *round) stepOf(pod *corev1.Pod) drain.Step {
 	if pod == nil {
 		return drain.Step{Do: drain.GiveUp}
@@ -131,7 +130,7 @@ func (r *round) stepOf(pod *corev1.Pod) drain.Step {
 // migrates reports whether a pod leaves by a Migration.
 func migrates(s drain.Step) bool { return s.Do == drain.Migrate || s.Do == drain.Restart }
 
-// decideTransfers writes down what was decided.
+// decideTransfers records the decision.
 func (r *round) decideTransfers(transfers []moves.Transfer) {
 	d := r.memory.decision
 	if d == nil {
@@ -162,7 +161,7 @@ func methodOf(t *moves.Transfer) v1alpha1.MigrationMethod {
 	return v1alpha1.MethodRestart
 }
 
-// carryOver asks for the Migrations, or only says which there would be.
+// carryOver creates the Migrations, or only reports them.
 func (r *round) carryOver(ctx context.Context, transfers []moves.Transfer) error {
 	acts, pods := r.mayAct(r.Config.Energy.Mode), r.podsByName()
 	room := r.Config.MaxPods - r.onTheirWay()
@@ -195,7 +194,7 @@ func (r *round) carryOver(ctx context.Context, transfers []moves.Transfer) error
 	return nil
 }
 
-// tellPod makes an Event on a pod, unless one with that reason has been made lately.
+// tellPod creates an Event on a pod, unless one with that reason was created recently.
 func (r *round) tellPod(pod *corev1.Pod, reason, format string, args ...any) {
 	key := said{world.PodName(pod), reason}
 	if r.DryRun || r.now.Sub(r.memory.said[key]) < repeated {

@@ -15,7 +15,8 @@ import (
 	"supercargo.dev/supercargo/internal/energy/profile"
 )
 
-// learned is a MachineProfile of machines on which everything takes the same.
+// learned returns the MachineProfile of machines on which all work takes the same energy and
+// time.
 func learned(machineType string, joules, seconds float64) *v1alpha1.MachineProfile {
 	of := func(v float64) profile.Model {
 		return profile.Model{Terms: []profile.Term{profile.One}, Coefficients: []float64{v}, Range: profile.Range{
@@ -29,7 +30,7 @@ func learned(machineType string, joules, seconds float64) *v1alpha1.MachineProfi
 	}
 }
 
-// mixed is a fast node with pod p, and a frugal one, with what is known of both.
+// mixed returns a fast node with pod p, a frugal one, and the profiles of both.
 func mixed(change ...func(*corev1.Pod)) []client.Object {
 	typed := func(machineType string) func(*corev1.Node) {
 		return func(n *corev1.Node) { n.Labels[v1alpha1.LabelMachineType] = machineType }
@@ -41,12 +42,12 @@ func mixed(change ...func(*corev1.Pod)) []client.Object {
 	}
 }
 
-// saving has energy alone count, and nothing be emptied.
+// saving makes only energy count, and nodes not be emptied.
 func saving(mode Mode) func(*Config) {
 	return func(c *Config) { c.Mode, c.Energy.Mode, c.Energy.Weight = Off, mode, 1 }
 }
 
-// goes returns where Migrations are to take pods, and how.
+// goes returns the targets and methods of Migrations, by pod.
 func (p *play) goes() map[string]string {
 	p.t.Helper()
 	var list v1alpha1.MigrationList
@@ -101,7 +102,7 @@ func TestPodsGoWhereTheRestOfTheirWorkTakesLessEnergy(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			p := newPlay(t, func(c *Config) {
 				tc.change(c)
-				c.BillingPeriod = 100 * time.Hour // nothing is saved by emptying
+				c.BillingPeriod = 100 * time.Hour // emptying a node saves nothing
 			}, tc.objects...)
 			p.mover.Profiles = true
 			p.run(3 * time.Minute)
@@ -128,7 +129,7 @@ func TestWhatIsOnlyObservedIsSaidOnce(t *testing.T) {
 func TestAPodIsAskedOnceToGoWhereItIsBetterOff(t *testing.T) {
 	p := newPlay(t, saving(Act), mixed()...)
 	p.mover.Profiles = true
-	p.run(10 * time.Minute) // the Migration stays as it is
+	p.run(10 * time.Minute) // the Migration does not change
 	var list v1alpha1.MigrationList
 	if err := p.client.List(t.Context(), &list); err != nil || len(list.Items) != 1 {
 		t.Errorf("%d Migrations, %v", len(list.Items), err)
@@ -160,7 +161,7 @@ func TestItIsDecidedOnceAnInterval(t *testing.T) {
 	}
 }
 
-// decision is what the ConfigMap holds.
+// decision returns the decision in the ConfigMap.
 func (p *play) decision() *Decision {
 	p.t.Helper()
 	var object corev1.ConfigMap

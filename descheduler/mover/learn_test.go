@@ -12,7 +12,8 @@ import (
 	"supercargo.dev/supercargo/internal/runtimes"
 )
 
-// After a restart the pods that succeeded before are seen for the first time.
+// TestRuntimesAreLearnedFromPodsThatHaveSucceededBefore: after a restart, pods that succeeded
+// before are seen for the first time.
 func TestRuntimesAreLearnedFromPodsThatHaveSucceededBefore(t *testing.T) {
 	end := metav1.Now()
 	pod := &corev1.Pod{

@@ -1,16 +1,17 @@
-// Package mover empties nodes that are not worth their price, and that no NodeFleet has.
+// Package mover empties nodes that cost more than they are worth and belong to no NodeFleet.
 //
-// What is to be emptied is decided by internal/moves, the planner that NodeFleets and the
-// simulator use too. The mover shows it the cluster, cordons the nodes that it names, and
-// has their pods leave (package drain): with their state by Migrations, which the
-// controller of those carries out, or by eviction. An emptied node stays cordoned, for
-// whoever releases machines, until a pod waits that has room there.
+// internal/moves, the planner of NodeFleets and the simulator, decides which nodes to empty. The
+// mover gives it the state of the cluster, cordons the nodes that it selects, and moves their
+// pods away (package drain): with their state by Migrations, which have a controller of their
+// own, or by eviction. An emptied node stays cordoned, so that it can be released, until a pod is
+// pending that has room there.
 //
-// It also moves single pods to machines where the rest of their work takes less energy or
-// time, which internal/moves decides as well.
+// It also moves single pods to machines where the rest of their work takes less energy or time.
+// internal/moves decides these moves too.
 //
-// config.go has the flags, mover.go what starts a round, round.go its steps, improve.go
-// those for single pods, observe.go what there is, report.go says what was decided and why.
+// Files: config.go has the flags, mover.go starts rounds, round.go has their steps, improve.go
+// moves single pods, observe.go reads the cluster, tariff.go prices energy, and report.go reports
+// decisions.
 package mover
 
 import (
@@ -44,46 +45,44 @@ import (
 
 // Mover empties nodes.
 type Mover struct {
-	// Client reads what concerns nodes and pods from a cache, and writes.
+	// Client reads nodes, pods and related objects from a cache, and writes.
 	Client client.Client
-	// Live reads past the cache.
+	// Live reads without the cache.
 	Live client.Reader
-	// Events takes what is worth telling.
+	// Events receives Events.
 	Events events.EventRecorder
-	// Clock says what time it is.
+	// Clock is the current time.
 	Clock clock.PassiveClock
-	// Config says which nodes are emptied, and when.
+	// Config configures which nodes are emptied, and when.
 	Config Config
-	// Fleets and Profiles say that the kinds NodeFleet and MachineProfile are installed.
+	// Fleets and Profiles are whether the kinds NodeFleet and MachineProfile are installed.
 	Fleets, Profiles bool
 	// DryRun only logs what would be done.
 	DryRun bool
-	// Pause keeps nodes from being emptied; nil never does.
+	// Pause keeps nodes from being emptied; nil never pauses.
 	Pause *pause.Switch
 
 	selector labels.Selector
 	learned  *runtimes.Learner
 	planner  *moves.Planner
-	tariff   *tarifffile.File // nil where joules count the same everywhere
+	tariff   *tarifffile.File // nil if joules count the same everywhere
 	memory   memory
 }
 
-// memory is what is remembered between rounds. All of it can be lost: then nodes stay a
-// little longer.
+// memory is the state between rounds. If it is lost, nodes only stay a little longer.
 type memory struct {
-	// busy is when a batch pod was last seen to wait.
+	// busy is when a batch pod was last pending.
 	busy time.Time
-	// spared is until when nodes that could not be emptied are not to be emptied again, and how often
-	// that was so.
+	// spared holds the back-off of nodes that could not be emptied.
 	spared map[string]spared
 	// decision is the last one.
 	decision *Decision
-	// said is when Events were made last.
+	// said is when each Event was last created.
 	said map[said]time.Time
-	// next is when the next plan is due, and improves when it is looked next which pods
-	// suit other machines better.
+	// next is when the next consolidation plan is due, and improves the next decision about
+	// single pods.
 	next, improves time.Time
-	// unpriced is why the tariff is of no use, as said last.
+	// unpriced is why the tariff is unusable, as last reported.
 	unpriced string
 }
 
@@ -96,13 +95,13 @@ type spared struct {
 	why   string
 }
 
-// the one request there is: a round is about all nodes.
+// everything is the only request: a round is about all nodes.
 var everything = reconcile.Request{NamespacedName: types.NamespacedName{Name: "nodes"}}
 
-// settling is how long events are gathered before a round.
+// settling is how long events are collected before a round.
 const settling = 200 * time.Millisecond
 
-// New returns a Mover that has seen nothing yet. The configuration must be valid.
+// New returns a Mover. The configuration must be valid.
 func New(m Mover) (*Mover, error) {
 	if err := m.Config.Validate(); err != nil {
 		return nil, err
@@ -126,7 +125,7 @@ func (m *Mover) SetupWithManager(ctx context.Context, manager ctrl.Manager) erro
 	if m.Profiles {
 		kinds = append(kinds, &v1alpha1.MachineProfile{})
 	}
-	for _, kind := range kinds { // read in a round, and so to be in the cache
+	for _, kind := range kinds { // rounds read these kinds from the cache
 		if _, err := manager.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
 			return fmt.Errorf("set up the mover: cache %T: %w", kind, err)
 		}
@@ -135,7 +134,7 @@ func (m *Mover) SetupWithManager(ctx context.Context, manager ctrl.Manager) erro
 		Watches(&corev1.Node{}, soon(), builder.WithPredicates(nodeMatters())).
 		Watches(&corev1.Pod{}, soon(), builder.WithPredicates(m.podMatters())).
 		Watches(&v1alpha1.Migration{}, soon(), builder.WithPredicates(migrationEnds())).
-		Watches(&corev1.ConfigMap{}, soon()). // of the switch
+		Watches(&corev1.ConfigMap{}, soon()). // of the pause switch
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
 		Complete(m)
 	if err != nil {
@@ -144,7 +143,7 @@ func (m *Mover) SetupWithManager(ctx context.Context, manager ctrl.Manager) erro
 	return nil
 }
 
-// soon starts a round once things have settled.
+// soon starts a round after settling.
 func soon() handler.EventHandler { return operator.Settled(everything, settling) }
 
 func nodeMatters() predicate.Predicate {
@@ -155,8 +154,8 @@ func nodeMatters() predicate.Predicate {
 	}
 }
 
-// podMatters is for pods that have just been found to have no room, and learns from those
-// that have finished, also before the mover has started.
+// podMatters selects pods that have just become unschedulable. It also learns runtimes from
+// finished pods, even before the mover has started.
 func (m *Mover) podMatters() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool {
@@ -182,7 +181,7 @@ func migrationEnds() predicate.Predicate {
 	}
 }
 
-// Reconcile implements reconcile.Reconciler: it runs one round.
+// Reconcile implements reconcile.Reconciler. It runs one round.
 func (m *Mover) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	r, err := m.look(ctx)
 	if err != nil {

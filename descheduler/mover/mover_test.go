@@ -61,7 +61,7 @@ func newPlay(t *testing.T, change func(*Config), objects ...client.Object) *play
 	return p
 }
 
-// run lets time pass, with a round each five seconds.
+// run advances the time, with a round every five seconds.
 func (p *play) run(d time.Duration) {
 	p.t.Helper()
 	for end := p.clock.Now().Add(d); p.clock.Now().Before(end); p.clock.Step(5 * time.Second) {
@@ -71,7 +71,7 @@ func (p *play) run(d time.Duration) {
 	}
 }
 
-// cordoned returns the cordoned nodes, with who has cordoned them.
+// cordoned returns the cordoned nodes, with the owners of their marks.
 func (p *play) cordoned() map[string]string {
 	p.t.Helper()
 	var nodes corev1.NodeList
@@ -87,7 +87,7 @@ func (p *play) cordoned() map[string]string {
 	return all
 }
 
-// migrations returns the names of the pods that Migrations are to move.
+// migrations returns the names of the pods that Migrations move.
 func (p *play) migrations() map[string]bool {
 	p.t.Helper()
 	var list v1alpha1.MigrationList
@@ -134,7 +134,7 @@ func newNode(name, price string, change ...func(*corev1.Node)) *corev1.Node {
 	return n
 }
 
-// newPod is a pod of a Job that runs on a node for two hours, one of which has passed.
+// newPod returns a pod of a Job that runs on a node for two hours, one of which has passed.
 func newPod(name, node, cpu string, change ...func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -156,7 +156,7 @@ func newPod(name, node, cpu string, change ...func(*corev1.Pod)) *corev1.Pod {
 	return p
 }
 
-// unschedulable says that the scheduler has found no node for a pod.
+// unschedulable sets the condition of an unschedulable pod.
 func unschedulable(p *corev1.Pod) {
 	p.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(noon),
@@ -167,7 +167,7 @@ func newJob() *batchv1.Job {
 	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "j", UID: "job"}, Spec: batchv1.JobSpec{PodReplacementPolicy: new(batchv1.Failed)}}
 }
 
-// halfEmpty are two nodes whose pods fit on one.
+// halfEmpty returns two nodes whose pods fit on one.
 func halfEmpty() []client.Object {
 	return []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, newJob(),
@@ -257,8 +257,8 @@ func TestAnEmptiedNodeStaysClosedUntilAPodNeedsIt(t *testing.T) {
 	}
 }
 
-// TestAPodThatNoNodeHoldsStopsNothing has pods that wait for a larger node, or another kind
-// of node, than there is: one that could be here after others would keep the nodes.
+// TestAPodThatNoNodeHoldsStopsNothing: pods are pending for a larger node, or another kind of
+// node, than exists. A pod that would fit on a node if others left keeps the nodes.
 func TestAPodThatNoNodeHoldsStopsNothing(t *testing.T) {
 	for name, test := range map[string]struct {
 		pod   *corev1.Pod
@@ -278,7 +278,7 @@ func TestAPodThatNoNodeHoldsStopsNothing(t *testing.T) {
 	}
 }
 
-// TestADrainThatFailsIsDroppedAndTheNodeLeftAlone has one of two migrations refused.
+// TestADrainThatFailsIsDroppedAndTheNodeLeftAlone: one of two migrations is refused.
 func TestADrainThatFailsIsDroppedAndTheNodeLeftAlone(t *testing.T) {
 	p := newPlay(t, nil, append(halfEmpty(), newPod("r", "b", "100m"))...)
 	p.run(2 * time.Minute)
@@ -302,7 +302,7 @@ func TestADrainThatFailsIsDroppedAndTheNodeLeftAlone(t *testing.T) {
 	if p.migrations()["r"] {
 		t.Errorf("the migration of the other pod is left: it has frozen nothing")
 	}
-	p.run(10 * time.Minute) // the other node is emptied in its place
+	p.run(10 * time.Minute) // the other node is emptied instead
 	if diff := cmp.Diff(map[string]string{"a": drain.Descheduler}, p.cordoned()); diff != "" {
 		t.Errorf("cordoned nodes (-want +got):\n%s", diff)
 	}
@@ -311,7 +311,7 @@ func TestADrainThatFailsIsDroppedAndTheNodeLeftAlone(t *testing.T) {
 	}
 }
 
-// TestANodeThatWaitsInVainIsOpened has a pod that does not end when it should.
+// TestANodeThatWaitsInVainIsOpened: a pod does not end when it should.
 func TestANodeThatWaitsInVainIsOpened(t *testing.T) {
 	mark := drain.Mark{Owner: drain.Descheduler, Since: noon.Add(-time.Hour), Until: noon.Add(time.Minute)}
 	closed := newNode("b", "0.20", func(n *corev1.Node) {
@@ -329,7 +329,7 @@ func TestANodeThatWaitsInVainIsOpened(t *testing.T) {
 	if len(p.cordoned()) > 0 {
 		t.Errorf("%v are cordoned", p.cordoned())
 	}
-	if said := p.said(); !strings.Contains(said, "Uncordoned") || !strings.Contains(said, "should have ended") {
+	if said := p.said(); !strings.Contains(said, "Uncordoned") || !strings.Contains(said, "after their expected end") {
 		t.Errorf("it says\n%s", said)
 	}
 }
@@ -387,11 +387,11 @@ func TestFlagsThatMakeNoSenseAreRefused(t *testing.T) {
 		change func(*Config)
 		want   string
 	}{
-		{func(c *Config) { c.Mode = "act" }, `--consolidation: "act": want Off, Observe or Act`},
-		{func(c *Config) { c.Policy = "" }, `--consolidation-policy: "": want CostAware or HTAS`},
+		{func(c *Config) { c.Mode = "act" }, `--consolidation: "act": must be Off, Observe or Act`},
+		{func(c *Config) { c.Policy = "" }, `--consolidation-policy: "": must be CostAware or HTAS`},
 		{func(c *Config) { c.NodeSelector = "a in" }, "--consolidation-node-selector"},
-		{func(c *Config) { c.ThresholdPercent = 0 }, "--under-used-below: 0: want 1 to 100"},
-		{func(c *Config) { c.MaxNodes = 0 }, "--max-nodes-emptied: 0 is too little: want at least 1"},
+		{func(c *Config) { c.ThresholdPercent = 0 }, "--under-used-below: 0: must be from 1 to 100"},
+		{func(c *Config) { c.MaxNodes = 0 }, "--max-nodes-emptied: 0: must be at least 1"},
 		{func(c *Config) { c.Interval = time.Millisecond }, "--consolidation-interval"},
 		{func(c *Config) { c.CPUHour = -1 }, "--default-price-per-cpu-hour"},
 	}

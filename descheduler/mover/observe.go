@@ -21,23 +21,23 @@ import (
 	"supercargo.dev/supercargo/internal/world"
 )
 
-// annotationMachine is on nodes whose machine cluster-api keeps.
+// annotationMachine is on nodes whose machines cluster-api manages.
 const annotationMachine = "cluster.x-k8s.io/machine"
 
 // labelControlPlane is on nodes of the control plane.
 const labelControlPlane = "node-role.kubernetes.io/control-plane"
 
-// round is one look at the cluster.
+// round is one round, with the state of the cluster that it observed.
 type round struct {
 	*Mover
 	world *world.World
 	view  *world.View
 	now   time.Time
 	state cluster.State
-	// paused is whether the cluster is.
+	// paused is whether the cluster is paused.
 	paused pause.State
-	// emptied are the nodes that this mover has emptied, draining those that it empties,
-	// by name, in order.
+	// emptied are the nodes that this mover has emptied, and draining those that it is emptying,
+	// both sorted by name.
 	emptied, draining []string
 	again             time.Duration
 	emptying          *drain.Emptying
@@ -65,7 +65,7 @@ func (m *Mover) look(ctx context.Context) (*round, error) {
 	return r, nil
 }
 
-// observe puts together what the planner sees. Emptied nodes are not there any more for it.
+// observe builds the planner's input and the lists of nodes that this mover has cordoned.
 func (r *round) observe(fleets []v1alpha1.NodeFleet) {
 	s := &r.state
 	for name, node := range r.world.Nodes {
@@ -104,13 +104,13 @@ func (r *round) observe(fleets []v1alpha1.NodeFleet) {
 	s.Migration.BitsPerSecond = r.Config.Bandwidth
 }
 
-// awaited reports whether a pod waits for room on one of the nodes: there is one that would
-// hold it if others left. A pod that no node can hold stops nothing, however long it waits.
+// awaited reports whether a pending pod would fit on one of the nodes if others left. A pod that
+// fits on no node blocks nothing, however long it is pending.
 func (r *round) awaited(p *cluster.Pod) bool {
 	return slices.ContainsFunc(r.state.Nodes, func(n cluster.Node) bool { return p.Size.Fits(n.Capacity) && n.Suits(p) })
 }
 
-// waits reports whether the pods that are still on a cordoned node are only waited for.
+// waits reports whether the mover only waits for the remaining pods of a cordoned node.
 func (r *round) waits(node string, mark drain.Mark) bool {
 	for i := range r.world.Pods {
 		if p := &r.world.Pods[i]; p.Spec.NodeName == node && !class.EveryNode(p) && !mark.WaitsFor(r.emptying.Leaver(p), r.now) {
@@ -120,19 +120,19 @@ func (r *round) waits(node string, mark drain.Mark) bool {
 	return true
 }
 
-// keeps says why a node is never emptied by the mover, or returns "".
+// keeps returns why the mover never empties a node; "" if it may.
 func (m *Mover) keeps(node *corev1.Node, fleets []v1alpha1.NodeFleet) string {
 	if _, is := node.Labels[labelControlPlane]; is {
-		return "it is of the control plane"
+		return "it belongs to the control plane"
 	}
 	if !m.selector.Matches(labels.Set(node.Labels)) {
-		return "--consolidation-node-selector does not choose it"
+		return "--consolidation-node-selector does not match it"
 	}
 	if mark, ok := drain.MarkOf(node); ok && mark.Owner != drain.Descheduler {
-		return "NodeFleet " + mark.Owner + " empties it"
+		return "NodeFleet " + mark.Owner + " is draining it"
 	}
 	if fleet := node.Labels[v1alpha1.LabelFleet]; fleet != "" {
-		return "NodeFleet " + fleet + " has it"
+		return "it belongs to NodeFleet " + fleet
 	}
 	if node.Annotations[annotationMachine] == "" {
 		return ""
@@ -141,16 +141,16 @@ func (m *Mover) keeps(node *corev1.Node, fleets []v1alpha1.NodeFleet) string {
 	if at < 0 {
 		return ""
 	}
-	return "NodeFleets look after the machines of cluster-api"
+	return "NodeFleets manage the machines of cluster-api"
 }
 
-// price is that of a node in micro-dollars per hour: what its annotation says, or what its
-// CPU and memory cost by the configuration.
+// price returns the price of a node in micro-dollars per hour, from its annotation or else from
+// its CPU and memory.
 func (c *Config) price(node *corev1.Node) int64 {
 	if p, err := dollars.Parse(node.Annotations[v1alpha1.AnnotationPricePerHour]); err == nil {
 		return p
 	}
-	allocatable := node.Status.Capacity
-	cpu, memory := float64(allocatable.Cpu().MilliValue())/1000, float64(allocatable.Memory().Value())/(1<<30)
+	capacity := node.Status.Capacity
+	cpu, memory := float64(capacity.Cpu().MilliValue())/1000, float64(capacity.Memory().Value())/(1<<30)
 	return int64(math.Round((cpu*c.CPUHour + memory*c.GiBHour) * 1e6))
 }

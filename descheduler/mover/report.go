@@ -51,7 +51,7 @@ var (
 
 const subsystem = "supercargo_mover"
 
-// auto registers what it makes.
+// auto registers the metrics that it creates.
 var auto = promauto.With(metrics.Registry)
 
 // StatusName is the name of the ConfigMap with the last decision.
@@ -60,46 +60,46 @@ const StatusName = "supercargo-consolidation"
 // statusKey is the key in it.
 const statusKey = "decision"
 
-// mostListed is how many nodes of each kind a decision lists: an object in etcd is small.
+// mostListed is the maximum length of a decision's lists, since objects in etcd must be small.
 const mostListed = 200
 
-// Decision is what was decided last, as the ConfigMap [StatusName] holds it in JSON.
+// Decision is the last decision, as the ConfigMap [StatusName] holds it in JSON.
 type Decision struct {
-	// Time is when, Mode whether pods were moved, Policy by what rule.
+	// Time is when it was made, Mode whether it is carried out, and Policy how it was made.
 	Time   metav1.Time `json:"time"`
 	Mode   Mode        `json:"mode"`
 	Policy Policy      `json:"policy"`
-	// Paused says that the cluster was paused, and so was in mode Observe; empty if it was not.
+	// Paused is why the cluster is paused, so that the mode is Observe; empty if it is not.
 	Paused string `json:"paused,omitempty"`
-	// DollarsPerHour is what all nodes cost that have not been emptied, and
-	// ExpectedDollarsPerHour what they will when what is decided has been done.
+	// DollarsPerHour is the price of all nodes that are not emptied, and ExpectedDollarsPerHour
+	// that after the decision has been carried out.
 	DollarsPerHour         string `json:"dollarsPerHour"`
 	ExpectedDollarsPerHour string `json:"expectedDollarsPerHour"`
-	// Nodes is how many there are, Emptying and Emptied which of them the mover has cordoned.
+	// Nodes is the number of nodes. Emptying and Emptied are those that the mover has cordoned.
 	Nodes    int      `json:"nodes"`
 	Emptying []string `json:"emptying,omitempty"`
 	Emptied  []string `json:"emptied,omitempty"`
-	// Drains are the nodes that were chosen, the last round first that chose any.
+	// Drains are the selected nodes, of the last round that selected any.
 	Drains []DecidedDrain `json:"drains,omitempty"`
-	// Kept are under-used nodes that stay, and why.
+	// Kept are under-used nodes that stay, with the reasons.
 	Kept []v1alpha1.Rejection `json:"kept,omitempty"`
-	// Energy are the pods that other machines suit better, of the last look that found any.
+	// Energy are the pods that other machines suit better, of the last decision that found any.
 	Energy []DecidedTransfer `json:"energy,omitempty"`
-	// Omitted is how many nodes were left out of a list because it was too long.
+	// Omitted is the number of nodes left out of lists that were too long.
 	Omitted int `json:"omitted,omitempty"`
 }
 
-// DecidedDrain is a node that is to be emptied.
+// DecidedDrain is a node to empty.
 type DecidedDrain struct {
 	Node   string      `json:"node"`
 	Time   metav1.Time `json:"time"`
 	Reason string      `json:"reason"`
-	// SavesDollars and CostsDollars are what that is expected to save and to cost, until
-	// the last pod is expected to have left in UntilSeconds.
+	// SavesDollars and CostsDollars are the expected savings and costs. UntilSeconds is the
+	// expected time until the last pod has left.
 	SavesDollars string `json:"savesDollars,omitempty"`
 	CostsDollars string `json:"costsDollars,omitempty"`
 	UntilSeconds int64  `json:"untilSeconds"`
-	// Pods say how each leaves.
+	// Pods are the moves of its pods.
 	Pods []DecidedMove `json:"pods,omitempty"`
 }
 
@@ -107,7 +107,7 @@ type DecidedDrain struct {
 type DecidedMove struct {
 	Pod    string `json:"pod"`
 	Method string `json:"method"`
-	// Target is where there is room for it; the scheduler decides.
+	// Target is a node with room for it; the scheduler decides.
 	Target string `json:"target,omitempty"`
 	Reason string `json:"reason,omitempty"`
 }
@@ -120,17 +120,17 @@ type DecidedTransfer struct {
 	Target string      `json:"target"`
 	// Method is Checkpoint or Restart.
 	Method string `json:"method"`
-	// Joules and SoonerSeconds are what the rest of its work is expected to take less.
+	// Joules and SoonerSeconds are the expected savings of energy and time for the rest of its
+	// work.
 	Joules        float64 `json:"joules"`
 	SoonerSeconds float64 `json:"soonerSeconds"`
-	// Dollars or CO2Grams is what that energy is expected to cost or emit less, where a tariff
-	// says.
+	// Dollars or CO2Grams is the expected saving of cost or emissions, if there is a tariff.
 	Dollars  *float64 `json:"dollars,omitempty"`
 	CO2Grams *float64 `json:"co2Grams,omitempty"`
 	Reason   string   `json:"reason"`
 }
 
-// paid is what the nodes cost that have not been emptied, in micro-dollars per hour.
+// paid returns the price of all nodes that are not emptied, in micro-dollars per hour.
 func (r *round) paid() (sum int64) {
 	for i := range r.state.Nodes {
 		if n := &r.state.Nodes[i]; !slices.Contains(r.emptied, n.Name) {
@@ -140,7 +140,7 @@ func (r *round) paid() (sum int64) {
 	return sum
 }
 
-// decide writes down what was decided.
+// decide records the decision.
 func (r *round) decide(plan cluster.Plan) {
 	d := &Decision{
 		Time: metav1.NewTime(r.now), Mode: r.Config.Mode, Policy: r.Config.Policy, Nodes: len(r.state.Nodes),
@@ -199,10 +199,10 @@ func (r *round) decided(drain *cluster.Drain) DecidedDrain {
 	return d
 }
 
-// mostText is how long a text in a list may be, in bytes.
+// mostText is the maximum length of a text in a list, in bytes.
 const mostText = 512
 
-// shorten cuts lists that are too long.
+// shorten truncates lists that are too long.
 func (d *Decision) shorten() {
 	d.Omitted = max(0, len(d.Kept)-mostListed) + max(0, len(d.Drains)-mostListed) + max(0, len(d.Emptied)-mostListed)
 	d.Kept, d.Drains, d.Emptied = d.Kept[:min(len(d.Kept), mostListed)], d.Drains[:min(len(d.Drains), mostListed)], d.Emptied[:min(len(d.Emptied), mostListed)]
@@ -215,24 +215,24 @@ func (r *round) publish() {
 	metricDollars.Set(float64(r.paid()) / 1e6)
 }
 
-// report writes the decision into the ConfigMap. That it cannot is worth a line in the log,
-// but nothing depends on it.
+// report writes the decision to the ConfigMap. It only logs a failed write, because nothing
+// depends on it.
 func (r *round) report(ctx context.Context) error {
 	if r.Config.StatusNamespace == "" || r.DryRun {
 		return nil
 	}
 	text, err := json.Marshal(r.memory.decision)
 	if err != nil {
-		return fmt.Errorf("write the decision down: %w", err)
+		return fmt.Errorf("encode the decision: %w", err)
 	}
 	object := applycorev1.ConfigMap(StatusName, r.Config.StatusNamespace).WithData(map[string]string{statusKey: string(text)})
 	if err := r.Client.Apply(ctx, object, client.FieldOwner("supercargo-descheduler"), client.ForceOwnership); err != nil {
-		log.FromContext(ctx).Error(err, "The decision is not in its ConfigMap", "configMap", r.Config.StatusNamespace+"/"+StatusName)
+		log.FromContext(ctx).Error(err, "Failed to write the decision to its ConfigMap", "configMap", r.Config.StatusNamespace+"/"+StatusName)
 	}
 	return nil
 }
 
-// ReadDecision returns the decision that a ConfigMap holds.
+// ReadDecision returns the decision in a ConfigMap.
 func ReadDecision(object *corev1.ConfigMap) (*Decision, error) {
 	d := &Decision{}
 	if err := json.Unmarshal([]byte(object.Data[statusKey]), d); err != nil {

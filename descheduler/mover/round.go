@@ -18,13 +18,13 @@ import (
 	"supercargo.dev/supercargo/internal/world"
 )
 
-// wouldEmpty is the reason of Events about nodes that would be emptied in mode Act.
+// wouldEmpty is the reason of Events on nodes that mode Act would empty.
 const wouldEmpty = "WouldEmpty"
 
-// drainPoll is how often pods that did not leave are asked again.
+// drainPoll is the time between two tries to move pods that have not left.
 const drainPoll = 5 * time.Second
 
-// run does one round.
+// run runs one round.
 func (r *round) run(ctx context.Context) error {
 	if r.Config.Mode != Off {
 		changed, err := r.uncordon(ctx)
@@ -37,7 +37,7 @@ func (r *round) run(ctx context.Context) error {
 		}
 		r.publish()
 		if changed || drained {
-			r.again = settling // what was seen is out of date
+			r.again = settling // the observed state is outdated
 			return nil
 		}
 		if err := r.consolidate(ctx); err != nil {
@@ -47,10 +47,10 @@ func (r *round) run(ctx context.Context) error {
 	return r.improve(ctx)
 }
 
-// mayAct reports whether a part that has that mode may have pods moved.
+// mayAct reports whether decisions in a mode are carried out.
 func (r *round) mayAct(mode Mode) bool { return mode == Act && !r.DryRun && !r.paused.Paused }
 
-// observes says why nothing is done.
+// observes returns why decisions are not carried out.
 func (r *round) observes() string {
 	if r.paused.Paused {
 		return r.paused.Message()
@@ -58,7 +58,7 @@ func (r *round) observes() string {
 	return "--consolidation is not Act"
 }
 
-// consolidate plans which nodes to empty.
+// consolidate plans which nodes to empty, and begins.
 func (r *round) consolidate(ctx context.Context) error {
 	plan := r.planner.Plan(r.now, r.plannable())
 	if plan.Wake > 0 {
@@ -70,15 +70,14 @@ func (r *round) consolidate(ctx context.Context) error {
 	}
 	r.memory.next = r.now.Add(r.Config.Interval)
 	if uncordoned, err := r.drop(ctx, plan.Uncordon); err != nil || uncordoned {
-		r.again = settling // the plan is made anew without them
+		r.again = settling // make a new plan without them
 		return err
 	}
 	return r.begin(ctx, plan)
 }
 
-// plannable is the state without what the planner has nothing to do with: nodes that have
-// been emptied are as good as gone, and those that were just found not to be emptied are
-// in back-off.
+// plannable returns the planner's state: without the emptied nodes, which are as good as
+// released, and with the nodes in back-off kept.
 func (r *round) plannable() *cluster.State {
 	s := r.state
 	s.Nodes = nil
@@ -98,8 +97,8 @@ func (r *round) plannable() *cluster.State {
 	return &s
 }
 
-// uncordon uncordons nodes that should take pods again: all that this mover has cordoned if it may
-// not act any more, and emptied ones for which a pod waits.
+// uncordon uncordons nodes that should accept pods again: emptied ones that a pending pod needs,
+// and all that this mover has cordoned if it may no longer act.
 func (r *round) uncordon(ctx context.Context) (bool, error) {
 	if r.DryRun {
 		return false, nil
@@ -113,7 +112,7 @@ func (r *round) uncordon(ctx context.Context) (bool, error) {
 			return err
 		}
 		uncordoned = true
-		r.tell(name, corev1.EventTypeNormal, "Uncordoned", "node %s takes pods again: %s", name, why)
+		r.tell(name, corev1.EventTypeNormal, "Uncordoned", "node %s accepts pods again: %s", name, why)
 		return nil
 	}
 	for _, name := range r.emptied {
@@ -123,7 +122,7 @@ func (r *round) uncordon(ctx context.Context) (bool, error) {
 			if pod == "" {
 				continue
 			}
-			why = "pod " + pod + " waits for room that it has"
+			why = "pod " + pod + " is pending, and the node has room for it"
 		}
 		if err := uncordon(name, why); err != nil {
 			return uncordoned, err
@@ -140,7 +139,7 @@ func (r *round) uncordon(ctx context.Context) (bool, error) {
 	return uncordoned, nil
 }
 
-// drop uncordons nodes of which the plan no longer holds, and reports whether there were any.
+// drop uncordons nodes that are no longer worth emptying, and reports whether there were any.
 func (r *round) drop(ctx context.Context, nodes []cluster.Stay) (bool, error) {
 	if !r.mayAct(r.Config.Mode) {
 		return false, nil
@@ -150,19 +149,18 @@ func (r *round) drop(ctx context.Context, nodes []cluster.Stay) (bool, error) {
 			return true, err
 		}
 		r.spare(stay.Node, stay.Reason)
-		r.tell(stay.Node, corev1.EventTypeNormal, "Uncordoned", "node %s takes pods again: %s", stay.Node, stay.Reason)
+		r.tell(stay.Node, corev1.EventTypeNormal, "Uncordoned", "node %s accepts pods again: %s", stay.Node, stay.Reason)
 	}
 	return len(nodes) > 0, nil
 }
 
-// leaver is a pod that is to leave a node, and what is next for it.
+// leaver is a pod that must leave a node, and its next step.
 type leaver struct {
 	pod  *corev1.Pod
 	step drain.Step
 }
 
-// proceed continues with the nodes that are being emptied. It reports whether one was uncordoned
-// again.
+// proceed continues with the nodes that are being emptied. It reports whether it uncordoned one.
 func (r *round) proceed(ctx context.Context) (uncordoned bool, err error) {
 	if !r.mayAct(r.Config.Mode) {
 		return false, nil
@@ -181,7 +179,7 @@ func (r *round) proceed(ctx context.Context) (uncordoned bool, err error) {
 			}
 			uncordoned = true
 			r.spare(name, why)
-			r.tell(name, corev1.EventTypeWarning, "DrainCancelled", "node %s is kept: %s", name, why)
+			r.tell(name, corev1.EventTypeWarning, "DrainCancelled", "the drain of node %s is cancelled: %s", name, why)
 			continue
 		}
 		if err := r.ask(ctx, leaving); err != nil {
@@ -191,22 +189,21 @@ func (r *round) proceed(ctx context.Context) (uncordoned bool, err error) {
 	return uncordoned, nil
 }
 
-// leavers decides about the pods on a node that is being emptied.
+// leavers returns the next steps of the pods on a node that is being emptied.
 func (r *round) leavers(pods []corev1.Pod, mark drain.Mark) []leaver {
 	all := make([]leaver, len(pods))
 	for i := range pods {
 		all[i] = leaver{&pods[i], mark.Next(r.emptying.Leaver(&pods[i]), r.now)}
 		if kind, _ := class.OfPod(&pods[i]); kind == class.Service && !r.Config.MoveServices && pods[i].DeletionTimestamp == nil {
-			all[i].step = drain.Step{Do: drain.GiveUp, Why: "services are not moved"}
+			all[i].step = drain.Step{Do: drain.GiveUp, Why: "pods of services are not moved"}
 		}
 		all[i].step = settle(all[i].step, &pods[i], r.Config.Residence, r.now)
 	}
 	return all
 }
 
-// settle has a pod stay that has not been on its node for long enough. The planner sees to
-// that too, but the scheduler may have sent a pod there that it did not know of when it
-// chose the node.
+// settle keeps a pod that has not been on its node for long enough. The planner checks that too,
+// but the scheduler may have bound a pod that the planner did not know when it selected the node.
 func settle(s drain.Step, pod *corev1.Pod, residence time.Duration, now time.Time) drain.Step {
 	if s.Do == drain.Stay || s.Do == drain.GiveUp {
 		return s
@@ -217,8 +214,7 @@ func settle(s drain.Step, pod *corev1.Pod, residence time.Duration, now time.Tim
 	return s
 }
 
-// fails says why a node is not to be emptied after all, or returns "". A plan that no
-// longer holds is dropped.
+// fails returns why the drain of a node must be cancelled; "" if it continues.
 func (r *round) fails(leaving []leaver, mark drain.Mark) string {
 	for _, l := range leaving {
 		if l.step.Do == drain.GiveUp {
@@ -230,12 +226,12 @@ func (r *round) fails(leaving []leaver, mark drain.Mark) string {
 		begun = mark.Until
 	}
 	if r.now.Sub(begun) > r.Config.DrainTimeout {
-		return fmt.Sprintf("%d pods have not left within %v", len(leaving), r.Config.DrainTimeout)
+		return fmt.Sprintf("%d pods did not leave within %v", len(leaving), r.Config.DrainTimeout)
 	}
 	return ""
 }
 
-// ask asks pods to leave, as many as may be on their way at once.
+// ask moves pods away, up to the limit of MaxPods.
 func (r *round) ask(ctx context.Context, leaving []leaver) error {
 	room := r.Config.MaxPods - r.onTheirWay()
 	for _, l := range leaving {
@@ -259,7 +255,7 @@ func (r *round) ask(ctx context.Context, leaving []leaver) error {
 	return nil
 }
 
-// onTheirWay is how many Migrations are in flight, whoever asked for them.
+// onTheirWay returns the number of Migrations in flight, whoever requested them.
 func (r *round) onTheirWay() int {
 	n := 0
 	for i := range r.world.Migrations {
@@ -270,7 +266,7 @@ func (r *round) onTheirWay() int {
 	return n
 }
 
-// spare keeps a node from being emptied for a while, for longer each time.
+// spare puts a node into back-off, which doubles each time.
 func (r *round) spare(node, why string) {
 	const mostDoublings = 4
 	s := r.memory.spared[node]
@@ -280,24 +276,24 @@ func (r *round) spare(node, why string) {
 	r.memory.spared[node] = s
 }
 
-// begin cordons the nodes that are to be emptied, or only says which those would be.
+// begin cordons the selected nodes, or only reports them.
 func (r *round) begin(ctx context.Context, plan cluster.Plan) error {
 	r.decide(plan)
 	for i := range plan.Drains {
 		d := &plan.Drains[i]
-		text := fmt.Sprintf("to be emptied: %s", d.Reason)
+		text := fmt.Sprintf("to be drained: %s", d.Reason)
 		if d.Saves > 0 {
 			metricExpectedSavings.Add(float64(d.Saves-d.Costs) / 1e6)
 		}
 		if !r.mayAct(r.Config.Mode) {
-			log.FromContext(ctx).Info("Would empty a node", "node", d.Node, "reason", d.Reason, "saves", dollars.Format(d.Saves-d.Costs))
+			log.FromContext(ctx).Info("Would drain a node", "node", d.Node, "reason", d.Reason, "saves", dollars.Format(d.Saves-d.Costs))
 			r.tell(d.Node, corev1.EventTypeNormal, wouldEmpty, "%s", text)
 			continue
 		}
 		mark := drain.Mark{Owner: drain.Descheduler, Since: r.now, Until: r.now.Add(d.Until)}
 		switch err := drain.Cordon(ctx, r.Client, r.world.Nodes[d.Node], mark); {
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-			continue // it is looked at again
+			continue // the next round sees it again
 		case err != nil:
 			return err
 		}
@@ -308,11 +304,11 @@ func (r *round) begin(ctx context.Context, plan cluster.Plan) error {
 	return r.report(ctx)
 }
 
-// repeated is how long nothing is said again that has not changed.
+// repeated is the minimum time between equal Events of mode Observe.
 const repeated = 10 * time.Minute
 
-// tell makes an Event on a node, unless one with that reason has been made lately: what is
-// only observed would be said in every round.
+// tell creates an Event on a node. It does not repeat a recent WouldEmpty Event, which every
+// round would create.
 func (r *round) tell(node, kind, reason, format string, args ...any) {
 	key := said{node, reason}
 	if r.DryRun || reason == wouldEmpty && r.now.Sub(r.memory.said[key]) < repeated {

@@ -15,33 +15,33 @@ import (
 	"supercargo.dev/supercargo/internal/platform/tarifffile"
 )
 
-// Tariff says where the price of electricity, or its carbon intensity, is written.
+// Tariff configures the source of electricity prices or carbon intensities.
 type Tariff struct {
-	// File is the path of a CSV file; empty where joules count the same everywhere.
+	// File is the path of a CSV file; empty if joules count the same everywhere.
 	File string
-	// Unit is the column that counts.
+	// Unit selects the column.
 	Unit tariff.Unit
-	// MaxAge is for how long a value holds that no later one of its zone follows.
+	// MaxAge is how long a value is valid if no later one of its zone follows.
 	MaxAge time.Duration
 }
 
 func (t *Tariff) validate() error {
 	if t.Unit != tariff.Dollars && t.Unit != tariff.Grams {
-		return fmt.Errorf("--energy-tariff-unit: %q: want %s or %s", t.Unit, tariff.Dollars, tariff.Grams)
+		return fmt.Errorf("--energy-tariff-unit: %q: must be %s or %s", t.Unit, tariff.Dollars, tariff.Grams)
 	}
 	if t.MaxAge < time.Minute {
-		return fmt.Errorf("--energy-tariff-max-age: %v is too little: want at least 1m", t.MaxAge)
+		return fmt.Errorf("--energy-tariff-max-age: %v: must be at least 1m", t.MaxAge)
 	}
 	return nil
 }
 
-// price has joules count by the tariff, if there is one. It says so when it has become of no
-// use, or of use again.
+// price weighs joules by the tariff, if there is one. It reports when the tariff becomes unusable
+// or usable.
 func (r *round) price(ctx context.Context, m *moves.Machines) {
 	if r.tariff == nil {
 		return
 	}
-	_ = r.tariff.Read() // the status says so
+	_ = r.tariff.Read() // Status has the error
 	s := r.tariff.Status(r.now)
 	reason, why := s.Trouble()
 	metricTariffZones.WithLabelValues("Priced").Set(float64(s.Priced))
@@ -49,11 +49,11 @@ func (r *round) price(ctx context.Context, m *moves.Machines) {
 	if why != r.memory.unpriced {
 		r.memory.unpriced = why
 		if why != "" {
-			log.FromContext(ctx).Info("The tariff is of no use, so joules count the same everywhere until it is", "file", r.Config.Energy.Tariff.File, "reason", why)
-			r.tellSelf(corev1.EventTypeWarning, reason, "the tariff %s is of no use, so joules count the same everywhere until it is: %s", r.Config.Energy.Tariff.File, why)
+			log.FromContext(ctx).Info("The tariff is not usable; energy has the same weight in all zones until it is", "file", r.Config.Energy.Tariff.File, "reason", why)
+			r.tellSelf(corev1.EventTypeWarning, reason, "tariff %s is not usable; energy has the same weight in all zones until it is: %s", r.Config.Energy.Tariff.File, why)
 		} else {
-			log.FromContext(ctx).Info("Joules count by the tariff", "file", r.Config.Energy.Tariff.File, "zones", s.Priced, "zonesWithout", s.Without)
-			r.tellSelf(corev1.EventTypeNormal, tarifffile.ReasonUsable, "joules count by the tariff %s again", r.Config.Energy.Tariff.File)
+			log.FromContext(ctx).Info("Energy is weighted by the tariff", "file", r.Config.Energy.Tariff.File, "zones", s.Priced, "zonesWithout", s.Without)
+			r.tellSelf(corev1.EventTypeNormal, tarifffile.ReasonUsable, "energy is weighted by tariff %s again", r.Config.Energy.Tariff.File)
 		}
 	}
 	m.Unit = r.tariff.Unit()
@@ -62,15 +62,15 @@ func (r *round) price(ctx context.Context, m *moves.Machines) {
 	}
 }
 
-// tellSelf makes an Event on what the descheduler is, its pod: the tariff is a file that is
-// mounted there, and whatever kept it from being mounted is told there too.
+// tellSelf creates an Event on the descheduler's own pod, where the tariff's file is mounted and
+// where the kubelet reports mount errors too.
 func (r *round) tellSelf(kind, reason, format string, args ...any) {
 	if !r.DryRun {
 		r.Events.Eventf(self.Object(), nil, kind, reason, "Move", format, args...)
 	}
 }
 
-// openTariff returns the tariff of a configuration, nil if it names none.
+// openTariff returns the configured tariff; nil for none.
 func openTariff(t Tariff) *tarifffile.File {
 	if t.File == "" {
 		return nil

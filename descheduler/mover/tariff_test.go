@@ -15,7 +15,7 @@ import (
 	"supercargo.dev/supercargo/internal/energy/tariff"
 )
 
-// zoned is mixed with node a in the east and node b in the west.
+// zoned returns mixed with node a in the east and node b in the west.
 func zoned() []client.Object {
 	objects := mixed()
 	for _, o := range objects {
@@ -26,8 +26,8 @@ func zoned() []client.Object {
 	return objects
 }
 
-// TestPodsMoveByWhatTheirEnergyEmits: node b takes half the energy. Whatever is wrong with
-// the tariff, joules count then.
+// TestPodsMoveByWhatTheirEnergyEmits: node b takes half the energy. If anything is wrong with the
+// tariff, only joules count.
 func TestPodsMoveByWhatTheirEnergyEmits(t *testing.T) {
 	row := func(after time.Duration, zone, grams string) string {
 		return fmt.Sprintf("%s,%s,%s\n", noon.Add(after).Format(time.RFC3339), zone, grams)
@@ -37,7 +37,7 @@ func TestPodsMoveByWhatTheirEnergyEmits(t *testing.T) {
 		name, text string
 		want       map[string]string
 		priced     bool
-		says       string // the one Event about the tariff, if any
+		says       string // text of the one Event about the tariff, if any
 	}{
 		{"as dirty", row(0, "east", "300") + row(0, "west", "300"), moves, true, ""},
 		{"four times as dirty", row(0, "east", "100") + row(0, "west", "400"), stays, false, ""},
@@ -84,7 +84,7 @@ func TestPodsMoveByWhatTheirEnergyEmits(t *testing.T) {
 	}
 }
 
-// aboutTariff returns kind and reason of the Events about the tariff since it was asked last.
+// aboutTariff returns kind and reason of the Events about the tariff since its last call.
 func (p *play) aboutTariff() (events []string) {
 	for _, e := range strings.Split(p.said(), "\n") {
 		if words := strings.Fields(e); len(words) > 1 && strings.HasPrefix(words[1], "Tariff") {
@@ -94,8 +94,8 @@ func (p *play) aboutTariff() (events []string) {
 	return events
 }
 
-// TestATariffIsToldOfWhenItChanges: once when it has become of no use, for another reason, or of
-// use again. Who only looks on makes no Events.
+// TestATariffIsToldOfWhenItChanges: once when it becomes unusable, for another reason, or usable
+// again. A dry run creates no Events.
 func TestATariffIsToldOfWhenItChanges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "carbon.csv")
 	p := newPlay(t, func(c *Config) {

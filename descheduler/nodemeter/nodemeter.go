@@ -1,8 +1,8 @@
-// Package nodemeter runs the power meter of a node, and says what it reads to those whom the
-// API server lets: as metrics, and at [meterapi.Path].
+// Package nodemeter runs the power meter of a node, and serves its readings to callers that the
+// API server authorizes: as metrics, and at [meterapi.Path].
 //
-// It is a program of its own, beside the node agent: it needs to read some files of the node
-// and nothing else, while the agent is as good as root there.
+// It is a program separate from the node agent, because it only needs to read some files of the
+// node, while the agent is effectively root there.
 package nodemeter
 
 import (
@@ -33,44 +33,44 @@ import (
 )
 
 const (
-	// knowEvery is how often it is asked what the node and its machine are, and knowSoon
-	// after that could not be found out.
+	// knowEvery is how often the Node and the MachineProfiles are read, and knowSoon that after
+	// an error.
 	knowEvery = 5 * time.Minute
 	knowSoon  = 5 * time.Second
 )
 
-// Config says how the meter of a node runs.
+// Config configures the meter of a node.
 type Config struct {
-	// Client reaches the API server.
+	// Client connects to the API server.
 	Client *rest.Config
 	// Node is the node's name.
 	Node string
-	// Namespace has the Secret and the ConfigMap named [meterapi.Name], with the certificate.
+	// Namespace is that of the Secret and the ConfigMap named [meterapi.Name], with the
+	// certificate.
 	Namespace string
-	// Meter reads what the node draws.
+	// Meter reads the node's power.
 	Meter *meter.Meter
-	// ServeAddress is where it serves, as host:port; Listener is used in its place if it is
-	// not nil.
+	// ServeAddress is the host:port to serve at. Listener replaces it if it is not nil.
 	ServeAddress string
 	Listener     net.Listener
-	// Clock tells the time; nil is the real one.
+	// Clock is the current time; nil for the real one.
 	Clock clock.WithTicker
-	// Log takes what is worth a line.
+	// Log receives log lines.
 	Log logr.Logger
 }
 
-// Run reads the meter and serves until ctx ends or something fails that a restart may mend.
+// Run reads the meter and serves until ctx ends, or until an error that a restart may fix.
 func Run(ctx context.Context, c Config) error {
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}
 	}
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
-		return fmt.Errorf("set up the node meter: register kinds: %w", err)
+		return fmt.Errorf("set up the node meter: register the API types: %w", err)
 	}
 	api, err := client.New(c.Client, client.Options{Scheme: scheme})
 	if err != nil {
-		return fmt.Errorf("set up the node meter: reach the cluster: %w", err)
+		return fmt.Errorf("set up the node meter: create the client: %w", err)
 	}
 	guards, err := guard.New(c.Client, meterapi.Audience, c.Log.WithName("guard"))
 	if err != nil {
@@ -95,8 +95,8 @@ func Run(ctx context.Context, c Config) error {
 	return nil
 }
 
-// handler serves what the meter knows to those whom protect lets, and the health of the
-// program, which says nothing of the node, to everybody.
+// handler serves the meter's readings to callers that protect authorizes, and the health of the
+// program, which contains nothing about the node, to everyone.
 func handler(m *meter.Meter, protect func(http.Handler) http.Handler, ready func(context.Context) error) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(m)
@@ -114,14 +114,14 @@ func handler(m *meter.Meter, protect func(http.Handler) http.Handler, ready func
 	return mux
 }
 
-// knower tells the meter what the API server says of the node.
+// knower gives the meter the description of the node in the API server.
 type knower struct {
 	api   client.Client
 	node  string
 	meter *meter.Meter
 	clock clock.WithTicker
 	log   logr.Logger
-	wrong string // said last
+	wrong string // the last reported error
 }
 
 func (k *knower) run(ctx context.Context) error {
@@ -131,7 +131,7 @@ func (k *knower) run(ctx context.Context) error {
 			pause = knowSoon
 			if ctx.Err() == nil && err.Error() != k.wrong { // once
 				k.wrong = err.Error()
-				k.log.Error(err, "What the machine is has to be asked again; until then its power model is a usual one")
+				k.log.Error(err, "Failed to read the Node; retrying, with a generic power model until then")
 			}
 		}
 		timer := k.clock.NewTimer(pause)
@@ -144,12 +144,12 @@ func (k *knower) run(ctx context.Context) error {
 	}
 }
 
-// look asks once. Without the kind MachineProfile, or the right to read it, the meter
-// continues with its own table.
+// look reads the objects once. Without the kind MachineProfile, or permission to read it, the
+// meter continues with its own table.
 func (k *knower) look(ctx context.Context) error {
 	var node corev1.Node
 	if err := k.api.Get(ctx, types.NamespacedName{Name: k.node}, &node); err != nil {
-		return fmt.Errorf("read node %s: %w", k.node, err)
+		return fmt.Errorf("get node %s: %w", k.node, err)
 	}
 	machine := machineOf(&node)
 	k.meter.Know(machine)
@@ -157,7 +157,7 @@ func (k *knower) look(ctx context.Context) error {
 	if err := k.api.List(ctx, &profiles); err != nil {
 		if ctx.Err() == nil && err.Error() != k.wrong {
 			k.wrong = err.Error()
-			k.log.Info("What MachineProfiles say of the node's power is not known", "error", err)
+			k.log.Info("Failed to list MachineProfiles; the built-in power model applies", "error", err)
 		}
 		return nil
 	}
@@ -166,8 +166,8 @@ func (k *knower) look(ctx context.Context) error {
 	return nil
 }
 
-// machineOf returns what a Node says of its machine. A label of our own goes before that
-// of the cloud.
+// machineOf returns the description of a Node's machine. Supercargo's label takes precedence over
+// that of the cloud.
 func machineOf(node *corev1.Node) meter.Machine {
 	return meter.Machine{
 		Type:       cmp.Or(node.Labels[v1alpha1.LabelMachineType], node.Labels[corev1.LabelInstanceTypeStable]),

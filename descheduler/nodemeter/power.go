@@ -9,8 +9,8 @@ import (
 	"supercargo.dev/supercargo/internal/energy/profile"
 )
 
-// powerOf returns the power model in the profile of a machine type, the one whose name comes
-// first if there are several; nil if none says something that can be.
+// powerOf returns the power model in the profile of a machine type; nil if there is no valid one.
+// Of several, the first by name is used.
 func powerOf(objects []v1alpha1.MachineProfile, machineType string) *energy.Model {
 	slices.SortFunc(objects, func(a, b v1alpha1.MachineProfile) int { return strings.Compare(a.Name, b.Name) })
 	for i := range objects {

@@ -11,37 +11,37 @@ import (
 	"time"
 )
 
-// journal remembers on disk what a probe has done, so that who comes after a failure goes
-// on. It has one line for each thing done; a last line that was cut off by a crash is
-// passed over, and so is all of a journal of the day before yesterday.
+// journal records on disk what a probe has done, so that a later process can continue after a
+// failure. It has one line for each idle time or run. A last line that a crash truncated is
+// ignored, and so is a journal with a run older than journalAge.
 type journal struct {
 	file *os.File
 }
 
-// journalAge is how old what was done may be to be gone on with.
+// journalAge is the maximum age of recorded runs.
 const journalAge = 24 * time.Hour
 
-// entry is a line: the first says which probe it is, the others what was done.
+// entry is a line: the first identifies the probe, the others are results.
 type entry struct {
 	Probe string `json:"probe,omitempty"`
 	Idle  *Idle  `json:"idle,omitempty"`
 	Run   *Run   `json:"run,omitempty"`
 }
 
-// openJournal opens the one of a probe at a path, and returns what it has done. The
-// journal of another probe is thrown away.
+// openJournal opens the journal of a probe, and returns the results in it. It discards the
+// journal of another probe.
 func openJournal(path, probe string, now time.Time) (*journal, Report, error) {
 	done, err := readJournal(path, probe, now.Add(-journalAge))
 	if err != nil {
-		return nil, Report{}, fmt.Errorf("read what was probed before: %w", err)
+		return nil, Report{}, fmt.Errorf("read the journal of the probe: %w", err)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, Report{}, fmt.Errorf("write down what is probed: %w", err)
+		return nil, Report{}, fmt.Errorf("write the journal of the probe: %w", err)
 	}
-	// Written anew, so that what a crash has cut off is not in the middle.
+	// Rewritten, so that a truncated line is not left in the middle.
 	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
-		return nil, Report{}, fmt.Errorf("write down what is probed: %w", err)
+		return nil, Report{}, fmt.Errorf("write the journal of the probe: %w", err)
 	}
 	j := &journal{file: f}
 	err = j.add(entry{Probe: probe})
@@ -73,7 +73,7 @@ func readJournal(path, probe string, oldest time.Time) (done Report, err error) 
 	for first := true; lines.Scan(); first = false {
 		var e entry
 		if json.Unmarshal(lines.Bytes(), &e) != nil {
-			break // cut off
+			break // truncated
 		}
 		switch {
 		case first && e.Probe != probe:
@@ -89,7 +89,7 @@ func readJournal(path, probe string, oldest time.Time) (done Report, err error) 
 	return done, lines.Err()
 }
 
-// add writes a line that outlives a crash.
+// add writes a line that survives a crash.
 func (j *journal) add(e entry) error {
 	text, err := json.Marshal(e)
 	if err == nil {
@@ -99,7 +99,7 @@ func (j *journal) add(e entry) error {
 		err = j.file.Sync()
 	}
 	if err != nil {
-		return fmt.Errorf("write down what is probed: %w", err)
+		return fmt.Errorf("write the journal of the probe: %w", err)
 	}
 	return nil
 }

@@ -9,22 +9,22 @@ import (
 const (
 	clusters   = 16
 	dimensions = 32 // HEATS, section V: points of 32 dimensions
-	// batch is how many points an iteration looks at, chunk how many of them a worker
-	// does at a time: about a millisecond.
+	// batch is the number of points in an iteration, and chunk how many of them a worker
+	// processes at a time: about a millisecond.
 	batch = 8192
 	chunk = 1024
-	// iterations are those of an amount of 100.
+	// iterations is the number of iterations for amount 100.
 	iterations = 400
-	// noise is how far coordinates are from those of their cluster's centre, which are in
-	// [-1, 1).
+	// noise is the maximum distance of coordinates from those of their cluster's centre, which
+	// are in [-1, 1).
 	noise = 0.25
-	// fillPoints is how many points are made at a time.
+	// fillPoints is the number of points that are generated at a time.
 	fillPoints = 4096
 )
 
-// kmeans finds the centres of clusters by mini-batches (Sculley, WWW 2010): an iteration
-// assigns a batch of points to their nearest centres and moves these to the means of all
-// points that they have got so far. Batches go round through all points.
+// kmeans finds the centres of clusters with mini-batches (Sculley, WWW 2010): an iteration
+// assigns a batch of points to their nearest centres and moves these to the means of all points
+// assigned so far. Batches cycle through all points.
 type kmeans struct {
 	Work
 	points  []float64 // of dimensions numbers each; point i is of cluster i mod clusters
@@ -33,7 +33,7 @@ type kmeans struct {
 	got     [clusters]int64
 }
 
-// newKMeans begins with the first point of each cluster as its centre.
+// newKMeans returns the task. The first point of each cluster is its initial centre.
 func newKMeans(w Work, memory []float64) *kmeans {
 	n := len(memory) / dimensions / batch * batch
 	if n == 0 {
@@ -42,7 +42,7 @@ func newKMeans(w Work, memory []float64) *kmeans {
 	return &kmeans{Work: w, points: memory[:n*dimensions], n: n}
 }
 
-// truth is a coordinate of a cluster's true centre.
+// truth returns a coordinate of a cluster's true centre.
 func (k *kmeans) truth(cluster, dimension int) float64 {
 	return random(^k.Seed, uint64(cluster*dimensions+dimension))
 }
@@ -65,7 +65,7 @@ func (k *kmeans) fill(ctx context.Context) error {
 	return err
 }
 
-// partial is what a chunk adds to the clusters.
+// partial is the contribution of a chunk to the clusters.
 type partial struct {
 	sum [clusters * dimensions]float64
 	got [clusters]int64
@@ -74,7 +74,7 @@ type partial struct {
 func (k *kmeans) run(ctx context.Context) (uint64, error) {
 	size := min(batch, k.n)
 	partials := make([]partial, size/chunk)
-	// A batch that is smaller for want of memory is done more often.
+	// If memory limits the size of a batch, there are more batches.
 	for i := range (iterations*k.Amount + 99) / 100 * (batch / size) {
 		first := i * size % k.n
 		err := share(ctx, k.Workers, len(partials), func(part int) {
@@ -84,14 +84,14 @@ func (k *kmeans) run(ctx context.Context) (uint64, error) {
 		if err != nil {
 			return 0, err
 		}
-		for part := range partials { // in order: sums do not depend on who was first
+		for part := range partials { // in order, so that sums do not depend on timing
 			k.move(&partials[part])
 		}
 	}
 	return k.check((iterations*k.Amount + 99) / 100 * batch)
 }
 
-// assign gives each point of a chunk to its nearest centre, the first of equals.
+// assign assigns each point of a chunk to its nearest centre, ties to the first.
 func (k *kmeans) assign(to *partial, first int) {
 	*to = partial{}
 	for p := first; p < first+chunk; p++ {
@@ -115,7 +115,7 @@ func (k *kmeans) assign(to *partial, first int) {
 	}
 }
 
-// move takes the centres to the means of what they have got.
+// move moves the centres to the means of their points.
 func (k *kmeans) move(by *partial) {
 	for c := range clusters {
 		if by.got[c] == 0 {
@@ -130,8 +130,8 @@ func (k *kmeans) move(by *partial) {
 	}
 }
 
-// check compares the centres with the true ones. The mean of so many points is closer to
-// its centre than half the noise by far, even if some are of a neighbour's.
+// check compares the centres with the true ones. The mean of so many points is much closer to its
+// centre than the limit of noise/4, even if some points belong to a neighbour.
 func (k *kmeans) check(points int) (checksum uint64, err error) {
 	got := int64(0)
 	for c := range clusters {
@@ -144,11 +144,11 @@ func (k *kmeans) check(points int) (checksum uint64, err error) {
 			checksum = digest(checksum, math.Float64bits(k.centres[at]))
 		}
 		if away = math.Sqrt(away / dimensions); !(away < noise/4) {
-			return 0, fmt.Errorf("k-means: centre %d is %v from the true one in each dimension, want less than %v: %w", c, away, noise/4, ErrWrong)
+			return 0, fmt.Errorf("k-means: centre %d is %v from the true one in each dimension, must be less than %v: %w", c, away, noise/4, ErrWrong)
 		}
 	}
 	if got != int64(points) {
-		return 0, fmt.Errorf("k-means: %d points were assigned of %d: %w", got, points, ErrWrong)
+		return 0, fmt.Errorf("k-means: %d of %d points were assigned: %w", got, points, ErrWrong)
 	}
 	return checksum, nil
 }

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// process is a CPU-bound process under a limiter: each step uses CPU time on so many
-// CPUs, and it waits as long as it is told.
+// process is a CPU-bound process under a limiter: each step uses CPU time on a number of CPUs,
+// and it waits as long as the limiter requires.
 type process struct {
 	clock *clocktesting.FakeClock
 	used  time.Duration
@@ -40,7 +40,7 @@ func TestAProcessGetsItsPartOfTheCPUs(t *testing.T) {
 		}
 		want := min(float64(milliCPU)/1000, float64(cpus))
 		got := p.used.Seconds() / p.clock.Since(begin).Seconds()
-		// A last chunk too much, and a period begun.
+		// One chunk in excess at the end, and a period that has started.
 		if got > want*1.01+0.01 || got < want*0.98-0.01 {
 			t.Fatalf("%d workers limited to %d m use %v CPUs, want %v", cpus, milliCPU, got, want)
 		}

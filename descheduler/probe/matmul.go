@@ -7,15 +7,15 @@ import (
 )
 
 const (
-	// side is that of a block, in rows and columns.
+	// side is the number of rows and columns of a block.
 	side = 64
-	// products are how many products of two blocks an amount of 100 is.
+	// products is the number of products of two blocks for amount 100.
 	products = 6144
 )
 
-// matmul multiplies two square matrices block by block: C = A·B, where each block of C is
-// the sum of products of blocks of A and B. It goes through the blocks of C, from the
-// beginning again when it has done all, until it has done its products.
+// matmul multiplies two square matrices block by block: C = A·B, where each block of C is the sum
+// of products of blocks of A and B. It computes the blocks of C cyclically until it has done its
+// number of products.
 type matmul struct {
 	Work
 	a, b   []float64 // row by row
@@ -38,17 +38,17 @@ func (m *matmul) fill(ctx context.Context) error {
 	})
 }
 
-// tile is one block of C: the sum over so many blocks of A and B, from the first.
+// tile is one block of C: the sum over the first terms blocks of A and B.
 type tile struct{ row, column, terms int }
 
-// tiles returns which blocks of C are computed. The last may be in part only, so that the
-// number of products is the same for all sizes.
+// tiles returns the blocks of C to compute. The last may be partial, so that the number of
+// products is the same for all sizes.
 func (m *matmul) tiles() []tile {
 	left := (products*m.Amount + 99) / 100
 	var all []tile
 	for i := 0; left > 0; i++ {
 		terms := min(left, m.blocks)
-		// Down a diagonal, then the next: each block of A and B is met as often.
+		// Diagonal by diagonal, so that all blocks of A and B are used equally often.
 		row := i % m.blocks
 		all = append(all, tile{row: row, column: (row + i/m.blocks) % m.blocks, terms: terms})
 		left -= terms
@@ -75,7 +75,7 @@ func (m *matmul) run(ctx context.Context) (uint64, error) {
 	return checksum, nil
 }
 
-// multiply computes one block and checks it.
+// multiply computes and checks one block.
 func (m *matmul) multiply(ctx context.Context, t tile) (uint64, error) {
 	var c [side * side]float64
 	for k := range t.terms {
@@ -92,7 +92,7 @@ func (m *matmul) multiply(ctx context.Context, t tile) (uint64, error) {
 	return checksum, m.check(&c, t)
 }
 
-// add adds the product of a block of A and one of B.
+// add adds the product of a block of A and a block of B.
 func (m *matmul) add(c *[side * side]float64, row, k, column int) {
 	for i := range side {
 		to := c[i*side : (i+1)*side]
@@ -106,8 +106,8 @@ func (m *matmul) add(c *[side * side]float64, row, k, column int) {
 	}
 }
 
-// check multiplies the block with a vector of random signs, in two ways (Freivalds, 1977):
-// C·x and A·(B·x), which costs a sixty-fourth of the product.
+// check multiplies the block by a vector of random signs in two ways (Freivalds, 1977): C·x and
+// A·(B·x). That costs about a thirty-second of the product.
 func (m *matmul) check(c *[side * side]float64, t tile) error {
 	var x [side]float64
 	for j := range x {
@@ -128,9 +128,9 @@ func (m *matmul) check(c *[side * side]float64, t tile) error {
 		for l, y := range bx {
 			other += m.a[(t.row*side+i)*m.n+l] * y
 		}
-		// Rounding: far less than this, since all numbers are below 1.
+		// Rounding errors are far smaller, since all numbers are below 1.
 		if !(math.Abs(one-other) <= 1e-9*float64(width)) {
-			return fmt.Errorf("matrices: row %d of block (%d, %d) adds up to %v, want %v: %w", i, t.row, t.column, one, other, ErrWrong)
+			return fmt.Errorf("matrices: row %d of block (%d, %d) adds up to %v instead of %v: %w", i, t.row, t.column, one, other, ErrWrong)
 		}
 	}
 	return nil

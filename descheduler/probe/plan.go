@@ -11,33 +11,32 @@ import (
 	"supercargo.dev/supercargo/internal/energy/profile"
 )
 
-// mostSizes is how many sizes of CPU, or of memory, there are at most. It bounds how long
-// a probe takes, and how long its report is.
+// mostSizes is the maximum number of CPU sizes, and of memory sizes. It bounds the duration of a
+// probe and the length of its report.
 const mostSizes = 6
 
-// Spare is the memory that a probe needs beside what it works on.
+// Spare is the memory that a probe needs besides its data.
 const Spare = 64 << 20
 
-// Sizes are those of a plan: it has each amount of CPU with each of memory.
+// Sizes are the sizes of a plan: each amount of CPU with each amount of memory.
 type Sizes struct {
 	MilliCPU    []int64
 	MemoryBytes []int64
 }
 
-// SizesFor returns what is probed on a machine with so much to give to one pod: a quarter
-// of a CPU, a half, one, two and so on, four times as much from size to size where it has
-// many, all of it at the last; and 64 MiB, 256 MiB and 1 GiB of memory, as far as a
-// quarter of it goes. It is an error if there is less than a quarter of a CPU or less than
-// 8 MiB to work on.
+// SizesFor returns the sizes to probe on a machine with that much room for one pod. CPU: 0.25,
+// 0.5, 1, 2, 4 and so on, with a factor of 4 above 1 on a machine with more than 8, and last all
+// of it. Memory: 64 MiB, 256 MiB and 1 GiB, up to a quarter of the room without Spare. It is an
+// error if the room has less than 0.25 CPU, or less than 8 MiB for the data.
 func SizesFor(room profile.Size) (Sizes, error) {
 	const leastCPU, leastMemory, mostMemory = 250, 8 << 20, 1 << 30
 	memory := min((room.MemoryBytes-Spare)/4, mostMemory)
 	if room.MilliCPU < leastCPU || memory < leastMemory {
-		return Sizes{}, fmt.Errorf("room for %d m CPU and %d bytes: want at least %d and %d", room.MilliCPU, room.MemoryBytes, leastCPU, leastMemory*4+Spare)
+		return Sizes{}, fmt.Errorf("room for %d m CPU and %d bytes: must be at least %d m and %d bytes", room.MilliCPU, room.MemoryBytes, leastCPU, leastMemory*4+Spare)
 	}
 	whole := room.MilliCPU
 	if whole >= 1000 {
-		whole -= whole % 1000 // threads are whole
+		whole -= whole % 1000 // workers have whole CPUs
 	}
 	var s Sizes
 	step := int64(2)
@@ -60,8 +59,8 @@ func SizesFor(room profile.Size) (Sizes, error) {
 	return s, nil
 }
 
-// Points returns all sizes, in the order in which they are probed: memory changes last,
-// since filling it takes time.
+// Points returns all sizes in the order of probing: memory changes last, because filling it takes
+// time.
 func (s Sizes) Points() []profile.Size {
 	var all []profile.Size
 	for _, memory := range s.MemoryBytes {
@@ -72,12 +71,12 @@ func (s Sizes) Points() []profile.Size {
 	return all
 }
 
-// Largest returns what a pod must request that has room for all.
+// Largest returns the requests of a pod with room for all sizes.
 func (s Sizes) Largest() profile.Size {
 	return profile.Size{MilliCPU: slices.Max(s.MilliCPU), MemoryBytes: slices.Max(s.MemoryBytes) + Spare}
 }
 
-// Validate returns what is wrong with the sizes.
+// Validate returns the first error in the sizes.
 func (s Sizes) Validate() error {
 	for _, of := range []struct {
 		what     string
@@ -85,18 +84,18 @@ func (s Sizes) Validate() error {
 		from, to int64
 	}{{"CPU", s.MilliCPU, 10, 4096000}, {"memory", s.MemoryBytes, LeastBytes, 1 << 40}} {
 		if len(of.all) == 0 || len(of.all) > mostSizes {
-			return fmt.Errorf("%s: %d sizes: want 1 to %d", of.what, len(of.all), mostSizes)
+			return fmt.Errorf("%s: %d sizes: must be from 1 to %d", of.what, len(of.all), mostSizes)
 		}
 		for i, v := range of.all {
 			if v < of.from || v > of.to || i > 0 && v <= of.all[i-1] {
-				return fmt.Errorf("%s: size %d is %d: want %d to %d, in rising order", of.what, i+1, v, of.from, of.to)
+				return fmt.Errorf("%s: size %d is %d: must be from %d to %d, in ascending order", of.what, i+1, v, of.from, of.to)
 			}
 		}
 	}
 	return nil
 }
 
-// Flags returns the sizes as --cpu and --memory take them: "250m,1" and "64Mi".
+// Flags returns the sizes in the format of --cpu and --memory: "250m,1" and "64Mi".
 func (s Sizes) Flags() (cpu, memory string) {
 	var c, m []string
 	for _, v := range s.MilliCPU {
@@ -108,7 +107,7 @@ func (s Sizes) Flags() (cpu, memory string) {
 	return strings.Join(c, ","), strings.Join(m, ",")
 }
 
-// ParseSizes reads what [Sizes.Flags] returns.
+// ParseSizes parses the format of [Sizes.Flags].
 func ParseSizes(cpu, memory string) (s Sizes, err error) {
 	read := func(flag, text string, value func(resource.Quantity) int64) (all []int64) {
 		for part := range strings.SplitSeq(text, ",") {

@@ -12,24 +12,24 @@ import (
 	"supercargo.dev/supercargo/internal/energy/profile"
 )
 
-// Run is what one task took at one size.
+// Run is the result of one task at one size.
 type Run struct {
 	Task Task
 	Size profile.Size
-	// Governor is that of the CPUs; empty where there is none.
+	// Governor is the CPU governor; empty if there is none.
 	Governor string
-	// Started is when, Runtime for how long, CPU how much CPU time was used.
+	// Started is the start, Runtime the duration, and CPU the CPU time.
 	Started      time.Time
 	Runtime, CPU time.Duration
-	// Machine is the energy that the machine used meanwhile. It is not known where there
-	// is no meter; then Measured is false and it is 0.
+	// Machine is the energy that the machine used. Measured is false if it was modelled, or if it
+	// is unknown and so 0.
 	Machine  energy.Joules
 	Measured bool
-	// Checksum is that of the result.
+	// Checksum is the checksum of the result.
 	Checksum uint64
 }
 
-// Idle is what the machine used while nothing ran, under a governor.
+// Idle is the energy that the machine used without load, under a governor.
 type Idle struct {
 	Governor string
 	For      time.Duration
@@ -37,7 +37,7 @@ type Idle struct {
 	Measured bool
 }
 
-// Watts returns the power without load, and false if it is not known.
+// Watts returns the idle power; false if it is unknown.
 func (i Idle) Watts() (energy.Watts, bool) {
 	if i.For <= 0 || !(i.Machine > 0) || math.IsInf(float64(i.Machine), 0) {
 		return 0, false
@@ -45,31 +45,31 @@ func (i Idle) Watts() (energy.Watts, bool) {
 	return energy.Watts(float64(i.Machine) / i.For.Seconds()), true
 }
 
-// Report is what a probe has done so far.
+// Report is the results of a probe so far.
 type Report struct {
-	// Home is the governor that the machine has when nobody probes, and Switched says
-	// that others could be tried.
+	// Home is the machine's own governor. Switched is whether others could be set.
 	Home     string
 	Switched bool
 	Idle     []Idle
 	Runs     []Run
-	// Complete says that nothing is left to do, Failure why something is.
+	// Complete means that no work is left. Failure is why some is.
 	Complete bool
 	Failure  string
 }
 
-// ReportBytes is the longest report: what Kubernetes keeps of a container's last words.
+// ReportBytes is the maximum length of a report: the limit of Kubernetes for a termination
+// message.
 const ReportBytes = 4096
 
-// wire is how a report is written: short, since there is little room. Runs of one size
-// and governor are one row; the tasks are in the order of Tasks.
+// wire is the encoding of a report, which must be short. A row is a run; it refers to governors,
+// sizes and the tasks in the order of Tasks by index.
 type wire struct {
 	Version   int      `json:"v"`
-	Governors []string `json:"g"` // the first is the one at home
+	Governors []string `json:"g"` // the first is the machine's own
 	Switched  bool     `json:"s,omitempty"`
 	Complete  bool     `json:"c,omitempty"`
 	Failure   string   `json:"f,omitempty"`
-	// Idle has governor, milliseconds, decijoules (less one than none if not known), measured.
+	// Idle has governor, milliseconds, decijoules, measured.
 	Idle [][4]int64 `json:"i,omitempty"`
 	// Sizes have milli-CPU and MiB.
 	Sizes [][2]int64 `json:"z,omitempty"`
@@ -80,8 +80,8 @@ type wire struct {
 
 const wireVersion = 1
 
-// Encode writes a report of at most [ReportBytes]. Failures that are long are cut. An
-// error means that it has more runs than the plan of [SizesFor] can have.
+// Encode encodes a report in at most [ReportBytes]. It truncates a long failure. An error means
+// that the report has more runs than a plan of [SizesFor].
 func (r Report) Encode() ([]byte, error) {
 	w := wire{Version: wireVersion, Governors: []string{r.Home}, Switched: r.Switched, Complete: r.Complete, Failure: r.Failure, Rows: [][7]int64{}}
 	w.Failure = plain(w.Failure)
@@ -113,12 +113,12 @@ func (r Report) Encode() ([]byte, error) {
 		return nil, fmt.Errorf("write the report of a probe: %w", err)
 	}
 	if len(text) > ReportBytes {
-		return nil, fmt.Errorf("write the report of a probe: %d runs take %d bytes: want at most %d", len(r.Runs), len(text), ReportBytes)
+		return nil, fmt.Errorf("write the report of a probe: %d runs take %d bytes: must be at most %d", len(r.Runs), len(text), ReportBytes)
 	}
 	return text, nil
 }
 
-// plain returns the beginning of a text in letters that are one byte each as JSON.
+// plain returns the start of a text, with only characters that take one byte in JSON.
 func plain(text string) string {
 	const most = 256
 	return strings.Map(func(r rune) rune {
@@ -129,8 +129,7 @@ func plain(text string) string {
 	}, text[:min(len(text), most)])
 }
 
-// Others returns the governors beside the machine's own under which something was run, in
-// the order of the runs.
+// Others returns the governors of runs other than the machine's own, in the order of the runs.
 func (r Report) Others() []string {
 	var all []string
 	for _, run := range r.Runs {
@@ -141,14 +140,13 @@ func (r Report) Others() []string {
 	return all
 }
 
-// Under returns the report as if the machine's own governor were another one.
+// Under returns the report with another governor as the machine's own.
 func (r Report) Under(governor string) Report {
 	r.Home = governor
 	return r
 }
 
-// OnlyHome returns the report without what was done under other governors than the
-// machine's own.
+// OnlyHome returns the report without results under governors other than the machine's own.
 func (r Report) OnlyHome() Report {
 	r.Runs = slices.DeleteFunc(slices.Clone(r.Runs), func(run Run) bool { return run.Governor != r.Home })
 	r.Idle = slices.DeleteFunc(slices.Clone(r.Idle), func(i Idle) bool { return i.Governor != r.Home })
@@ -164,21 +162,21 @@ func bit(b bool) int64 {
 	return 0
 }
 
-// mostMillis is the longest time in a report: a year.
+// mostMillis is the longest duration in a report: a year.
 const mostMillis = int64(time.Hour * 24 * 365 / time.Millisecond)
 
-// Decode reads a report. It trusts nothing: the text comes from a pod.
+// Decode decodes a report. It validates everything, because the text comes from a pod.
 func Decode(text []byte) (Report, error) {
 	const doing = "read the report of a probe"
 	var w wire
 	if len(text) > ReportBytes {
-		return Report{}, fmt.Errorf("%s: %d bytes: want at most %d", doing, len(text), ReportBytes)
+		return Report{}, fmt.Errorf("%s: %d bytes: must be at most %d", doing, len(text), ReportBytes)
 	}
 	if err := json.Unmarshal(text, &w); err != nil {
 		return Report{}, fmt.Errorf("%s: %w", doing, err)
 	}
 	if w.Version != wireVersion || len(w.Governors) == 0 {
-		return Report{}, fmt.Errorf("%s: version %d with %d governors: want version %d: let agent and descheduler be of one release", doing, w.Version, len(w.Governors), wireVersion)
+		return Report{}, fmt.Errorf("%s: version %d with %d governors: must be version %d: run the same release of agent and descheduler", doing, w.Version, len(w.Governors), wireVersion)
 	}
 	for n, z := range w.Sizes {
 		if z[0] < 1 || z[0] > 1e9 || z[1] < 1 || z[1] > 1<<30 {
@@ -203,10 +201,10 @@ func Decode(text []byte) (Report, error) {
 	return r, nil
 }
 
-// indexes reports whether i is one of n things.
+// indexes reports whether i is an index of n elements.
 func indexes(i int64, n int) bool { return i >= 0 && i < int64(n) }
 
-// lasts reports whether a time can be one.
+// lasts reports whether a duration is valid.
 func lasts(millis int64) bool { return millis >= 0 && millis <= mostMillis }
 
 func (w *wire) idle(row [4]int64) (Idle, bool) {
@@ -228,17 +226,17 @@ func (w *wire) run(row [7]int64) (Run, bool) {
 	}, true
 }
 
-// Power is what a machine of so many threads draws, for runs whose energy no meter knows.
+// Power is the power model of a machine with Threads threads, for runs whose energy was not
+// measured.
 type Power struct {
 	energy.Model
 	Threads int
 }
 
-// Samples returns what is learned from a report: for each size the standard piece of
-// work, which is all tasks one after the other, under the governor that the machine has.
-// The energy is that of the machine less idle power over the run; where no meter knows it,
-// it is that which the power model gives for the CPU time used, and modelled counts these.
-// Sizes of which a task is missing are left out.
+// Samples returns the samples in a report: for each size the standard work, which is all tasks in
+// turn, under the machine's own governor. The energy is that of the machine minus its idle
+// energy. If it was not measured, it follows from the power model and the CPU time; modelled is
+// the number of such samples. Sizes without all tasks are left out.
 func (r Report) Samples(power Power) (samples []profile.Sample, modelled int) {
 	type key struct {
 		profile.Size
@@ -274,7 +272,7 @@ func (r Report) Samples(power Power) (samples []profile.Sample, modelled int) {
 	return samples, modelled
 }
 
-// energy returns that of the task alone, and whether it was measured.
+// energy returns the energy of the task alone, and whether it was measured.
 func (r Report) energy(run Run, power Power) (energy.Joules, bool) {
 	if run.Measured {
 		for _, i := range r.Idle {

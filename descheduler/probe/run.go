@@ -14,40 +14,40 @@ import (
 	"supercargo.dev/supercargo/internal/energy/profile"
 )
 
-// Governors switches the CPU governors of the machine; [governor.Switch] does.
+// Governors changes the CPU governors of the machine; [governor.Switch] implements it.
 type Governors interface {
-	// Home is the governor that the machine has; empty if it has none.
+	// Home returns the machine's own governor; empty if it has none.
 	Home() string
-	// Available returns those that can be set of some.
+	// Available returns the wanted governors that can be set.
 	Available(wanted ...string) []string
-	// Set sets one, Restore puts back the one that was there.
+	// Set sets a governor, and Restore restores the original one.
 	Set(governor string) error
 	Restore() error
 }
 
-// Meter knows how much energy the machine used.
+// Meter has the energy that the machine used.
 type Meter interface {
-	// Energy returns how much between two moments, and false if that is not known.
+	// Energy returns the energy used between two times; known is false if it is unknown.
 	Energy(ctx context.Context, from, to time.Time) (used energy.Joules, measured, known bool)
 }
 
-// Options say what a probe does.
+// Options configure a probe.
 type Options struct {
-	// Sizes are those that are probed. They are sound.
+	// Sizes are the sizes to probe. They must be valid.
 	Sizes Sizes
-	// Try are the governors to probe beside the one that the machine has.
+	// Try are the governors to probe besides the machine's own.
 	Try []string
-	// Seed makes the data, Amount is how much work there is; 100 is the standard.
+	// Seed is the random seed of the data. Amount is the amount of work; 100 is the standard.
 	Seed   uint64
 	Amount int
-	// Unlimited leaves it to the container that CPU time is limited, and only chooses the
-	// number of workers by the size.
+	// Unlimited leaves the limit of CPU time to the container. Sizes then only set the number of
+	// workers.
 	Unlimited bool
-	// Idle is for how long the machine is watched without load; under its own governor up to
-	// twelve times as long, if its meter is too slow to know what it used meanwhile.
+	// Idle is how long the machine is measured without load. Under its own governor it is up to
+	// twelve times as long, if the meter is too slow for a shorter time.
 	Idle time.Duration
-	// Journal is the path of a file on a disk that remembers what was done, Machine is the
-	// fingerprint of the hardware that this was done on.
+	// Journal is the path of a file on disk that records progress. Machine is the fingerprint of
+	// the hardware.
 	Journal, Machine string
 	// Governors and Meter may be nil.
 	Governors Governors
@@ -56,13 +56,13 @@ type Options struct {
 	Log       logr.Logger
 }
 
-// identity is which probe it is: what another has done is of no use to it.
+// identity identifies the probe. It cannot use the results of another one.
 func (o *Options) identity() string {
 	cpu, memory := o.Sizes.Flags()
 	return fmt.Sprintf("%s %s %s seed %d amount %d limited %t", o.Machine, cpu, memory, o.Seed, o.Amount, !o.Unlimited)
 }
 
-// probe is one that runs.
+// probe is a running probe.
 type probe struct {
 	Options
 	journal *journal
@@ -72,9 +72,9 @@ type probe struct {
 	todo    int
 }
 
-// Start runs a probe until all is done, ctx ends, or something fails. What was done before
-// by the same probe, as its journal says, is not done again. It returns what has been done
-// in any case, and leaves the governors as they were.
+// Start runs a probe until it is done, ctx ends, or something fails. It skips work that the
+// journal records for the same probe. It always returns the results so far, and restores the
+// governors.
 func Start(ctx context.Context, o Options) (report Report, err error) {
 	p := &probe{Options: o}
 	if p.journal, p.report, err = openJournal(o.Journal, o.identity(), o.Clock.Now()); err != nil {
@@ -104,8 +104,7 @@ func (p *probe) restore() error {
 	return p.Governors.Restore()
 }
 
-// governors returns those to probe under: first the one that the machine has, which needs
-// nothing to be switched.
+// governors returns the governors to probe under: first the machine's own, which needs no change.
 func (p *probe) governors() []string {
 	if p.Governors == nil {
 		return []string{p.report.Home}
@@ -120,7 +119,7 @@ func (p *probe) governors() []string {
 		}
 	}
 	if !p.report.Switched {
-		p.Log.Info("The CPU governors cannot be switched: the machine is probed as it is", "governor", p.report.Home)
+		p.Log.Info("The CPU governors cannot be switched; probing only under the current one", "governor", p.report.Home)
 	}
 	return all
 }
@@ -149,11 +148,11 @@ func (p *probe) under(ctx context.Context, governor string) error {
 	return nil
 }
 
-// idleFactor is how much longer a machine may be watched whose meter is slow: one that is
-// read every half minute knows of five minutes and more.
+// idleFactor is by how much longer a machine with a slow meter may be measured: a meter that is
+// read every half minute needs five minutes or more.
 const idleFactor = 12
 
-// idle watches the machine without load, if it has a meter.
+// idle measures the machine without load, if it has a meter.
 func (p *probe) idle(ctx context.Context, governor string) error {
 	for _, i := range p.report.Idle {
 		if i.Governor == governor {
@@ -164,7 +163,7 @@ func (p *probe) idle(ctx context.Context, governor string) error {
 		return nil
 	}
 	most := p.Idle
-	if governor == p.report.Home { // pods that are alone on the machine are learned from by it too
+	if governor == p.report.Home { // learning from pods that are alone on the machine needs it too
 		most *= idleFactor
 	}
 	from := p.Clock.Now()
@@ -186,7 +185,7 @@ func (p *probe) idle(ctx context.Context, governor string) error {
 	}
 }
 
-// run does one task at one size, if it has not been done.
+// run runs one task at one size, unless that was done.
 func (p *probe) run(ctx context.Context, task Task, size profile.Size, governor string) error {
 	p.done++
 	expected := uint64(0)
@@ -203,7 +202,7 @@ func (p *probe) run(ctx context.Context, task Task, size profile.Size, governor 
 		return err
 	}
 	if expected != 0 && r.Checksum != expected {
-		return fmt.Errorf("the same work gave %x and now %x: %w", expected, r.Checksum, ErrWrong)
+		return fmt.Errorf("the same work resulted in %x, and now in %x: %w", expected, r.Checksum, ErrWrong)
 	}
 	r.Governor = governor
 	p.Log.Info("Probed", "run", p.done, "of", p.todo, "task", task, "milliCPU", size.MilliCPU, "MiB", size.MemoryBytes>>20,
@@ -212,9 +211,9 @@ func (p *probe) run(ctx context.Context, task Task, size profile.Size, governor 
 	return p.journal.add(entry{Run: &r})
 }
 
-// measure does the work.
+// measure runs the task and measures it.
 func (p *probe) measure(ctx context.Context, task Task, size profile.Size) (Run, error) {
-	if p.memory == nil { // all of it at once: there is room for that, and no more
+	if p.memory == nil { // all of it at once, because there is only room for that
 		p.memory = make([]float64, slices.Max(p.Sizes.MemoryBytes)/8)
 	}
 	var limit *limiter

@@ -18,7 +18,7 @@ import (
 	"supercargo.dev/supercargo/internal/energy/profile"
 )
 
-// switchboard plays governors, and remembers what was done.
+// switchboard simulates governors, and records calls.
 type switchboard struct {
 	now       string
 	available []string
@@ -39,7 +39,7 @@ func (s *switchboard) Set(g string) error {
 
 func (s *switchboard) Restore() error { s.now = "schedutil"; return nil }
 
-// steady is a meter of a machine that always draws so many watts.
+// steady is the meter of a machine with constant power.
 type steady energy.Watts
 
 func (w steady) Energy(_ context.Context, from, to time.Time) (energy.Joules, bool, bool) {
@@ -94,7 +94,7 @@ func TestAGovernorThatCannotBeSetEndsTheProbe(t *testing.T) {
 	}
 }
 
-// meterThatStops cancels a probe after so many runs.
+// meterThatStops cancels a probe after a number of runs.
 type meterThatStops struct {
 	steady
 	left   int
@@ -108,7 +108,7 @@ func (m *meterThatStops) Energy(ctx context.Context, from, to time.Time) (energy
 	return m.steady.Energy(ctx, from, to)
 }
 
-// slow is a meter that knows of no time under so long.
+// slow is a meter that does not know intervals shorter than least.
 type slow struct {
 	steady
 	least time.Duration
@@ -123,8 +123,7 @@ func (m *slow) Energy(ctx context.Context, from, to time.Time) (energy.Joules, b
 	return m.steady.Energy(ctx, from, to)
 }
 
-// leaping is a clock on which a wait takes as long as it is meant to, and anything else a
-// microsecond.
+// leaping is a clock on which a wait takes exactly its duration, and anything else a microsecond.
 type leaping struct {
 	clock.RealClock
 	now time.Time
@@ -144,11 +143,11 @@ func (c *leaping) After(d time.Duration) <-chan time.Time {
 	return passed
 }
 
-// TestASlowMeterIsGivenTimeToKnowIdlePower: under the governor that the machine has, which is
-// how pods run on it.
+// TestASlowMeterIsGivenTimeToKnowIdlePower: under the machine's own governor, under which pods
+// run.
 func TestASlowMeterIsGivenTimeToKnowIdlePower(t *testing.T) {
 	for _, tc := range []struct {
-		least time.Duration // times of Options.Idle
+		least time.Duration // in units of Options.Idle
 		idle  int
 		asked int
 	}{{1, 2, 2}, {10, 1, 5 + 1}, {12, 1, 5 + 1}, {1e9, 0, 5 + 1}} {
@@ -166,7 +165,7 @@ func TestASlowMeterIsGivenTimeToKnowIdlePower(t *testing.T) {
 	}
 }
 
-// TestAProbeGoesOnWhereItWasStopped: however often, each thing is done once.
+// TestAProbeGoesOnWhereItWasStopped: however often it is stopped, each task runs once.
 func TestAProbeGoesOnWhereItWasStopped(t *testing.T) {
 	o := options(t)
 	governors := &switchboard{available: []string{"powersave"}}
@@ -241,8 +240,7 @@ func TestWhatWasDoneLongAgoIsDoneAgain(t *testing.T) {
 	}
 }
 
-// TestAResultThatDiffersIsFound: the same work must give the same result, after a restart
-// too.
+// TestAResultThatDiffersIsFound: the same work must give the same result, even after a restart.
 func TestAResultThatDiffersIsFound(t *testing.T) {
 	o := options(t)
 	if _, err := Start(t.Context(), o); err != nil {
@@ -353,7 +351,7 @@ func TestSamplesAreTheTasksTogetherWithoutIdlePower(t *testing.T) {
 	samples, modelled := r.Samples(Power{Model: energy.Model{Idle: 30, Full: 70}, Threads: 4})
 	want := []profile.Sample{
 		{Size: small, Runtime: 30 * time.Second, Energy: 400 - 300 + 700 - 600},
-		// One of four threads busy for 5 s is a quarter of 40 W; and 350 J less 300 J.
+		// One of four threads busy for 5 s is a quarter of 40 W; and 350 J minus 300 J.
 		{Size: large, Runtime: 15 * time.Second, Energy: 50 + 50},
 	}
 	if !slices.Equal(samples, want) || modelled != 1 {

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Task names one kind of work.
+// Task is the name of a kind of work.
 type Task string
 
 // The tasks. Both are bound by the CPU (HEATS, section III).
@@ -19,37 +19,34 @@ const (
 	MatMul Task = "matmul"
 )
 
-// Tasks lists them in the order in which they run.
+// Tasks returns the tasks in the order in which they run.
 func Tasks() []Task { return []Task{KMeans, MatMul} }
 
-// ErrWrong is returned for a result that is not that of the work: the machine, or the
-// program, computes wrongly.
+// ErrWrong is the error for a wrong result: the machine, or the program, computes incorrectly.
 var ErrWrong = errors.New("the result is wrong")
 
-// LeastBytes is the least memory that the work can be spread over.
+// LeastBytes is the minimum memory for the work.
 const LeastBytes = 1 << 20
 
-// Work is one run of a task over a piece of memory.
+// Work is one run of a task on a piece of memory.
 type Work struct {
 	Task Task
-	// Seed makes the data. The same seed and amount of memory give the same result,
-	// however many workers there are.
+	// Seed is the random seed of the data. The same seed and amount of memory give the same
+	// result, with any number of workers.
 	Seed uint64
-	// Amount is how much there is to do; 100 is the standard. It takes some seconds of a
-	// CPU.
+	// Amount is the amount of work; 100 is the standard, which takes some seconds of a CPU.
 	Amount int
-	// Workers is how many goroutines share the work, at least 1.
+	// Workers is the number of goroutines, at least 1.
 	Workers int
-	// Pace is called by each worker about every millisecond of its work, and holds it up;
-	// nil for nobody.
+	// Pace is called by each worker about every millisecond, and may block it; nil for no limit.
 	Pace func()
 }
 
-// Prepare fills the memory, which is no part of what is measured, and returns the work
-// that is. It can be done once.
+// Prepare fills the memory, which is not measured, and returns the work to measure. The work can
+// be done once.
 func (w Work) Prepare(ctx context.Context, memory []float64) (func(context.Context) (uint64, error), error) {
 	if w.Amount < 1 || w.Workers < 1 || len(memory)*8 < LeastBytes {
-		return nil, fmt.Errorf("%s: amount %d, %d workers, %d bytes: want at least 1, 1 and %d", w.Task, w.Amount, w.Workers, len(memory)*8, LeastBytes)
+		return nil, fmt.Errorf("%s: amount %d, %d workers, %d bytes: must be at least 1, 1 and %d", w.Task, w.Amount, w.Workers, len(memory)*8, LeastBytes)
 	}
 	if w.Pace == nil {
 		w.Pace = func() {}
@@ -62,11 +59,11 @@ func (w Work) Prepare(ctx context.Context, memory []float64) (func(context.Conte
 		m := newMatMul(w, memory)
 		return m.run, m.fill(ctx)
 	}
-	return nil, fmt.Errorf("task %q: want one of %q", w.Task, Tasks())
+	return nil, fmt.Errorf("task %q: must be one of %q", w.Task, Tasks())
 }
 
-// share calls do for each part of 0 to parts-1, by so many workers, each part once. It
-// returns when all have ended, with the context's error if they ended early.
+// share calls do once for each part from 0 to parts-1, in workers goroutines. It returns when all
+// have ended, with the context's error if they ended early.
 func share(ctx context.Context, workers, parts int, do func(part int)) error {
 	if workers = min(workers, parts); workers <= 1 {
 		for part := range parts {
@@ -89,8 +86,8 @@ func share(ctx context.Context, workers, parts int, do func(part int)) error {
 	return ctx.Err()
 }
 
-// random returns a number in [-1, 1) that depends on the seed and the index alone, so
-// that data can be made in parts: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+// random returns a number in [-1, 1) that depends only on the seed and the index, so that data
+// can be generated in parts: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
 func random(seed, index uint64) float64 {
 	z := seed + (index+1)*0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
@@ -99,7 +96,7 @@ func random(seed, index uint64) float64 {
 	return float64(int64(z)>>11) / (1 << 52)
 }
 
-// digest adds a number to a checksum, in which the order counts.
+// digest adds a number to a checksum that depends on the order.
 func digest(sum, number uint64) uint64 {
 	const prime = 0x9e3779b97f4a7c15
 	return bits.RotateLeft64(sum^number*prime, 27)*prime + 1

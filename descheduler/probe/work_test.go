@@ -10,7 +10,7 @@ import (
 
 func memory(bytes int) []float64 { return make([]float64, bytes/8) }
 
-// run prepares the work and does it.
+// run prepares and runs the work.
 func (w Work) run(ctx context.Context, memory []float64) (checksum uint64, err error) {
 	prepared, err := w.Prepare(ctx, memory)
 	if err != nil {
@@ -41,8 +41,8 @@ func TestTheResultIsTheSameHoweverManyWorkersThereAre(t *testing.T) {
 	}
 }
 
-// TestMemoryThatChangesIsNoticed: a number that is not what it was gives another result,
-// or one that is found to be wrong.
+// TestMemoryThatChangesIsNoticed: a changed number gives another result, or one that is detected
+// as wrong.
 func TestMemoryThatChangesIsNoticed(t *testing.T) {
 	work := Work{Task: KMeans, Seed: 4, Amount: 2, Workers: 1}
 	data := memory(LeastBytes)
@@ -50,7 +50,7 @@ func TestMemoryThatChangesIsNoticed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data[clusters*dimensions] = 1e9 // of a point of the first cluster, and no centre yet
+	data[clusters*dimensions] = 1e9 // of a point of the first cluster that is not an initial centre
 	if _, err := run(t.Context()); !errors.Is(err, ErrWrong) {
 		t.Errorf("k-means with a wild point: %v, want ErrWrong", err)
 	}
@@ -98,8 +98,8 @@ func TestAProductOfMatricesIsThatOfTheDefinition(t *testing.T) {
 	}
 }
 
-// TestTheAmountOfWorkDoesNotDependOnMemory: as many products of blocks, however large the
-// matrices are.
+// TestTheAmountOfWorkDoesNotDependOnMemory: the number of block products is the same for matrices
+// of any size.
 func TestTheAmountOfWorkDoesNotDependOnMemory(t *testing.T) {
 	for _, size := range []int{LeastBytes, 3 << 20, 64 << 20} {
 		m := newMatMul(Work{Task: MatMul, Amount: 100}, memory(size))

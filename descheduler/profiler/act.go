@@ -27,7 +27,7 @@ import (
 	"supercargo.dev/supercargo/internal/drain"
 )
 
-// run decides and carries it out. It returns when to look again.
+// run decides and carries out the steps. It returns when the next round is due.
 func (r *round) run(ctx context.Context) (time.Duration, error) {
 	again := interval
 	steps := decide.Decide(decide.Config{
@@ -40,7 +40,7 @@ func (r *round) run(ctx context.Context) (time.Duration, error) {
 		}
 		if err := r.do(ctx, s); err != nil {
 			if apierrors.IsConflict(err) {
-				again = settling // what was seen is out of date
+				again = settling // the observed state is outdated
 				continue
 			}
 			errs = append(errs, fmt.Errorf("machine type %s: %w", s.Type, err))
@@ -88,8 +88,8 @@ func (r *round) count(err error, result string) {
 	}
 }
 
-// reserve taints a node, if it is still as it was seen, and has a profile be made for its
-// machine type.
+// reserve taints a node, if it has not changed since it was observed, and creates a profile of
+// its machine type.
 func (r *round) reserve(ctx context.Context, s decide.Step) error {
 	if err := r.ensureProfile(ctx, s.Type); err != nil {
 		return err
@@ -101,7 +101,7 @@ func (r *round) reserve(ctx context.Context, s decide.Step) error {
 	return r.taint(ctx, node, taints)
 }
 
-// free takes the taint off a node. One that has gone is no error.
+// free removes the taint from a node. A missing node is no error.
 func (r *round) free(ctx context.Context, name string) error {
 	node := r.world.Nodes[name]
 	if node == nil || !slices.ContainsFunc(node.Spec.Taints, isOurs) {
@@ -110,8 +110,8 @@ func (r *round) free(ctx context.Context, name string) error {
 	return client.IgnoreNotFound(r.taint(ctx, node, slices.DeleteFunc(slices.Clone(node.Spec.Taints), isOurs)))
 }
 
-// taint sets the taints of a node, in a write that is refused with a conflict if it has
-// changed since it was read: taints are written all at once.
+// taint sets the taints of a node. They are written as a whole, so the write fails with a
+// conflict if the node has changed since it was read.
 func (r *round) taint(ctx context.Context, node *corev1.Node, taints []corev1.Taint) error {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": node.ResourceVersion}, "spec": map[string]any{"taints": taints},
@@ -125,15 +125,14 @@ func (r *round) taint(ctx context.Context, node *corev1.Node, taints []corev1.Ta
 	return nil
 }
 
-// launch makes the Job, unless the API server knows of a pod on the node that the cache
-// does not.
+// launch creates the Job, unless the API server has a pod on the node that the cache lacks.
 func (r *round) launch(ctx context.Context, s decide.Step) error {
 	pods, err := drain.Pods(ctx, r.Live, s.Node)
 	if err != nil {
 		return err
 	}
 	if len(pods) > 0 {
-		return r.free(ctx, s.Node) // a pod was quicker; another node, or another time
+		return r.free(ctx, s.Node) // a pod came first; the next decision chooses again
 	}
 	object := r.world.Nodes[s.Node]
 	state := r.view.Node(object, cluster.Node{Name: object.Name, Class: class.Any})
@@ -143,22 +142,22 @@ func (r *round) launch(ctx context.Context, s decide.Step) error {
 	}
 	hw, err := hardwareOf(object)
 	if err != nil || hw == nil {
-		return errors.Join(err, fmt.Errorf("node %s does not say any more what it is made of", s.Node))
+		return errors.Join(err, fmt.Errorf("node %s no longer has the annotation with its hardware", s.Node))
 	}
 	authorities, err := r.meterAuthorities(ctx)
 	if err != nil {
-		log.FromContext(ctx).Info("A machine is probed without its meter, if it has one", "node", object.Name, "error", err.Error())
+		log.FromContext(ctx).Info("Failed to read the certificate authority of node meters; the machine is probed without a meter", "node", object.Name, "error", err.Error())
 	}
 	job := r.Config.jobFor(s.Type, hw.Fingerprint, object, sizes, string(authorities))
 	if err := r.Client.Create(ctx, job); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("make Job %s/%s: %w", job.Namespace, job.Name, err)
+		return fmt.Errorf("create Job %s/%s: %w", job.Namespace, job.Name, err)
 	}
 	r.count(nil, "started")
 	return nil
 }
 
-// end deletes the Job of a type and frees its node. The pod puts governors back while the
-// node is taking others already.
+// end deletes the Job of a type and frees its node. The pod may restore governors while the node
+// already accepts other pods.
 func (r *round) end(ctx context.Context, s decide.Step) error {
 	if job := r.jobs[s.Type]; job != nil {
 		err := r.Client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationForeground), client.Preconditions{UID: &job.UID})
@@ -169,7 +168,7 @@ func (r *round) end(ctx context.Context, s decide.Step) error {
 	return r.free(ctx, s.Node)
 }
 
-// words returns what the pods of a type's probe have said, the last first.
+// words returns the termination messages of the pods of a type's probe, newest first.
 func (r *round) words(ctx context.Context, machineType string) ([]string, error) {
 	job := r.jobs[machineType]
 	var pods corev1.PodList
@@ -188,7 +187,7 @@ func (r *round) words(ctx context.Context, machineType string) ([]string, error)
 	return all, nil
 }
 
-// lastWords says why a probe has failed.
+// lastWords returns why a probe has failed.
 func (r *round) lastWords(ctx context.Context, s decide.Step) string {
 	said, err := r.words(ctx, s.Type)
 	if err != nil || len(said) == 0 {
@@ -200,25 +199,28 @@ func (r *round) lastWords(ctx context.Context, s decide.Step) string {
 	return s.Message
 }
 
-// collect keeps the result of a probe. One that cannot be learned from is a failure.
+// collect saves the result of a probe. An unusable result is a failure.
 func (r *round) collect(ctx context.Context, s decide.Step) error {
 	said, err := r.words(ctx, s.Type)
 	if err != nil {
 		return err
 	}
-	why := "the pod of the probe has left no report"
+	why := "the pod of the probe left no report"
 	for _, text := range said {
 		report, err := probe.Decode([]byte(text))
-		if err != nil || !report.Complete {
-			why = fmt.Sprintf("the report of the probe is incomplete (%v)", err)
-			continue
+		switch {
+		case err != nil:
+			why = fmt.Sprintf("the report of the probe is invalid: %v", err)
+		case !report.Complete:
+			why = "the report of the probe is incomplete"
+		default:
+			return r.keep(ctx, s, text)
 		}
-		return r.keep(ctx, s, text)
 	}
 	return r.fail(ctx, s, why)
 }
 
-// keep writes the report of a complete probe into the record before it lets the Job go.
+// keep writes the report of a complete probe to the record before it deletes the Job.
 func (r *round) keep(ctx context.Context, s decide.Step, report string) error {
 	job := jobState(r.jobs[s.Type])
 	threads := 1
@@ -244,7 +246,7 @@ func (r *round) keep(ctx context.Context, s decide.Step, report string) error {
 	return err
 }
 
-// fail remembers that a probe has failed.
+// fail records a failed probe.
 func (r *round) fail(ctx context.Context, s decide.Step, why string) error {
 	const most = 512
 	known := r.recordOf(s.Type)
@@ -264,7 +266,7 @@ func (r *round) fail(ctx context.Context, s decide.Step, why string) error {
 	return err
 }
 
-// recordOf returns the record of a type, a new one if there was none.
+// recordOf returns the record of a type, which it creates if necessary.
 func (r *round) recordOf(machineType string) *record.Record {
 	known := r.memory.records[machineType]
 	if known == nil {
@@ -274,7 +276,7 @@ func (r *round) recordOf(machineType string) *record.Record {
 	return known
 }
 
-// save writes a record into its ConfigMap.
+// save writes a record to its ConfigMap.
 func (r *round) save(ctx context.Context, machineType string) error {
 	if r.DryRun {
 		return nil
@@ -286,7 +288,7 @@ func (r *round) save(ctx context.Context, machineType string) error {
 	name := r.recordName(machineType)
 	object := applycorev1.ConfigMap(name.Name, name.Namespace).WithData(map[string]string{recordKey: text})
 	if err := r.Client.Apply(ctx, object, client.FieldOwner(fieldOwner), client.ForceOwnership); err != nil {
-		return fmt.Errorf("keep what is known of machine type %s in ConfigMap %s: %w", machineType, name, err)
+		return fmt.Errorf("write the record of machine type %s to ConfigMap %s: %w", machineType, name, err)
 	}
 	delete(r.memory.dirty, machineType)
 	return nil

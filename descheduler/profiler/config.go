@@ -10,50 +10,49 @@ import (
 	"supercargo.dev/supercargo/internal/energy/meterapi"
 )
 
-// Mode is what comes of decisions.
+// Mode is whether decisions are carried out.
 type Mode string
 
 const (
-	// Off probes and learns nothing.
+	// Off neither probes nor learns.
 	Off Mode = "Off"
-	// Observe says what would be probed. Profiles that are there are refitted; none is made.
+	// Observe reports what it would probe. It refits existing profiles and creates none.
 	Observe Mode = "Observe"
 	// Act probes.
 	Act Mode = "Act"
 )
 
-// Config says what is probed, and when is learned.
+// Config configures probing and learning.
 type Config struct {
-	// Mode is what comes of decisions.
+	// Mode is whether decisions are carried out.
 	Mode Mode
-	// NodeSelector chooses the nodes that may be probed by their labels; empty chooses all.
-	// Nodes of the control plane never are.
+	// NodeSelector selects the nodes that may be probed by their labels; empty for all. Nodes of
+	// the control plane are never probed.
 	NodeSelector string
-	// Namespace is where the Jobs of probes and the records of machine types are.
+	// Namespace is that of the Jobs of probes and the records of machine types.
 	Namespace string
-	// Image is that of the node agent, which has the probe.
+	// Image is the image of the node agent, which includes the probe.
 	Image string
-	// Timeout is how long a probe may take.
+	// Timeout is the timeout of a probe.
 	Timeout time.Duration
-	// AtOnce is how many machine types may be probed at the same time.
+	// AtOnce is the maximum number of machine types to probe at the same time.
 	AtOnce int
-	// Backoff is how long is waited after a probe has failed, doubled each time.
+	// Backoff is the wait after a failed probe. It doubles with each further failure.
 	Backoff time.Duration
-	// Period is how often profiles are refitted.
+	// Period is the time between refits of a profile.
 	Period time.Duration
-	// MeterPort is where the meters of nodes say how much energy these have used,
-	// MeterNamespace has the ConfigMap that says whom to trust there, and MeterToken is the
-	// file with the token that they are shown.
+	// MeterPort is the port of node meters, MeterNamespace the namespace of the ConfigMap with
+	// the authorities of their certificate, and MeterToken the file with the token for them.
 	MeterPort                  int
 	MeterNamespace, MeterToken string
-	// Amount is how much work a probe does, in percent of the standard.
+	// Amount is the amount of work of a probe, in percent of the standard.
 	Amount int
 
-	// settle is how long a node must have been reserved before its probe begins.
+	// settle is how long a node must have been reserved before its probe starts.
 	settle time.Duration
 }
 
-// Defaults are what the flags say if nothing is given.
+// Defaults returns the defaults of the flags.
 func Defaults() Config {
 	return Config{
 		Mode: Observe, Namespace: "supercargo-probing", Image: "supercargo/node-agent:v0.1.0", Timeout: 2 * time.Hour, AtOnce: 1, Backoff: 10 * time.Minute,
@@ -62,14 +61,14 @@ func Defaults() Config {
 }
 
 const (
-	// defaultSettle is ample time for a scheduler to learn of a taint, and to bind a pod for
-	// which it chose the node before.
+	// defaultSettle is ample time for a scheduler to see the taint, and to bind a pod for which
+	// it chose the node before.
 	defaultSettle = 5 * time.Second
-	// mostBackoff is the longest that is waited after failures.
+	// mostBackoff is the longest wait after failures.
 	mostBackoff = 24 * time.Hour
 )
 
-// AddFlags adds the flags; what is in c are their defaults.
+// AddFlags adds the flags. The values of c are their defaults.
 func (c *Config) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar((*string)(&c.Mode), "probing", string(c.Mode), "what to do about machine types with unknown speed and energy: Off, Observe (report what it would probe) or Act (probe an empty node)")
 	flags.StringVar(&c.NodeSelector, "probe-node-selector", c.NodeSelector, "label `selector` of the nodes that can be probed (default: all except those of the control plane)")
@@ -85,19 +84,19 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&c.Amount, "probe-amount", c.Amount, "amount of work of a probe, in `percent`; only profiles with the same amount are comparable")
 }
 
-// Validate returns what is wrong, by the names of the flags.
+// Validate returns the first error in the configuration, with the name of its flag.
 func (c *Config) Validate() error {
 	if c.Mode != Off && c.Mode != Observe && c.Mode != Act {
-		return fmt.Errorf("--probing: %q: want Off, Observe or Act", c.Mode)
+		return fmt.Errorf("--probing: %q: must be Off, Observe or Act", c.Mode)
 	}
 	if _, err := labels.Parse(c.NodeSelector); err != nil {
 		return fmt.Errorf("--probe-node-selector: %w", err)
 	}
 	if c.MeterNamespace == "" || c.MeterToken == "" {
-		return fmt.Errorf("--meter-namespace, --meter-token: want both")
+		return fmt.Errorf("--meter-namespace, --meter-token: both are required")
 	}
 	if c.Namespace == "" || c.Image == "" {
-		return fmt.Errorf("--probe-namespace, --probe-image: want both")
+		return fmt.Errorf("--probe-namespace, --probe-image: both are required")
 	}
 	for _, f := range []struct {
 		flag             string
@@ -108,7 +107,7 @@ func (c *Config) Validate() error {
 		{"meter-port", int64(c.MeterPort), 1, 65535}, {"probe-amount", int64(c.Amount), 1, 10000},
 	} {
 		if f.got < f.least || f.got > f.most {
-			return fmt.Errorf("--%s: %d: want %d to %d", f.flag, f.got, f.least, f.most)
+			return fmt.Errorf("--%s: %d: must be from %d to %d", f.flag, f.got, f.least, f.most)
 		}
 	}
 	return nil

@@ -9,25 +9,25 @@ import (
 	"supercargo.dev/supercargo/internal/energy/profile"
 )
 
-// mostGovernors is how many governors beside the machine's own a profile takes.
+// mostGovernors is the maximum number of governors in a profile besides the machine's own.
 const mostGovernors = 2
 
-// governed is what was learned under which CPU governors.
+// governed is what was learned under each CPU governor.
 type governed struct {
-	// home is the one that the machine has, empty if it has none.
+	// home is the machine's own governor; empty if it has none.
 	home string
-	// others is what was learned under others; guessed are those under which no meter knew
-	// the energy.
+	// others are the profiles under other governors. guessed are the governors under which the
+	// energy was not measured.
 	others  []profile.Governed
 	guessed []string
 }
 
-// governedBy learns from what a probe did under other governors than the machine's own.
-// Finished pods teach nothing about these: they ran as the machines are.
+// governedBy learns from a probe's runs under governors other than the machine's own. Finished
+// pods contribute nothing, because they ran under the machine's own.
 //
-// Energy must have been measured. A power model knows how long the CPUs were busy, but not
-// at which clock, and would have a governor take more energy by as much as it is slower. The
-// report comes from a pod: names that no governor can have are passed over.
+// The energy must have been measured. A power model only has the CPU time, not the clock, so it
+// would give a slower governor more energy. The report comes from a pod, so invalid governor
+// names are ignored.
 func governedBy(report probe.Report) (g governed) {
 	if profile.IsGovernor(report.Home) {
 		g.home = report.Home
@@ -48,7 +48,7 @@ func governedBy(report probe.Report) (g governed) {
 	return g
 }
 
-// models returns what was learned as a MachineProfile holds it.
+// models returns the learned models in the form of a MachineProfile.
 func (l *learned) models(at time.Time, fingerprint string) *v1alpha1.MachineModels {
 	m := l.Object(at, fingerprint)
 	m.Governor = l.home
@@ -58,7 +58,7 @@ func (l *learned) models(at time.Time, fingerprint string) *v1alpha1.MachineMode
 	return m
 }
 
-// under says under which governors it was learned, for a condition.
+// under names the governors of the learned models, for a condition.
 func (l *learned) under() string {
 	if l.home == "" {
 		return ""
@@ -68,7 +68,7 @@ func (l *learned) under() string {
 		text += "; also under " + o.Governor
 	}
 	if len(l.guessed) > 0 {
-		text += "; not under " + strings.Join(l.guessed, ", ") + ", since no meter knows the energy"
+		text += "; not under " + strings.Join(l.guessed, ", ") + ", because no meter measured the energy"
 	}
 	return text
 }

@@ -16,8 +16,9 @@ import (
 	"supercargo.dev/supercargo/internal/energy/score"
 )
 
-// underGovernors is a report of three: with powersave all takes twice as long and half the
-// energy, 5 W of idle power not counted; with performance no meter knew the energy.
+// underGovernors returns a report under three governors. With powersave everything takes twice as
+// long and half the energy, without the idle power of 5 W; with performance the energy was not
+// measured.
 func underGovernors(t *testing.T) probe.Report {
 	t.Helper()
 	r, err := probe.Decode([]byte(report(t, 1)))
@@ -70,14 +71,15 @@ func TestWhatIsProbedUnderOtherGovernorsIsLearned(t *testing.T) {
 			t.Errorf("condition %+v does not say %q", c, says)
 		}
 	}
-	p.start(nil) // it forgets everything
+	p.start(nil) // it loses its memory
 	p.run(time.Minute)
 	if again := p.profile(o.Name); again.ResourceVersion != o.ResourceVersion {
 		t.Errorf("after a restart the profile is written: %+v became %+v", o.Status, again.Status)
 	}
 }
 
-// TestAnEditedModelOfAGovernorIsRefused: those of other governors are ours like the rest.
+// TestAnEditedModelOfAGovernorIsRefused: models under other governors are the profiler's like the
+// rest.
 func TestAnEditedModelOfAGovernorIsRefused(t *testing.T) {
 	text, err := underGovernors(t).Encode()
 	if err != nil {
@@ -102,8 +104,8 @@ func TestAnEditedModelOfAGovernorIsRefused(t *testing.T) {
 	}
 }
 
-// TestGovernorsOfAReportAreJudged: it comes from a pod, and what it says of names ends in an
-// object that the API server checks.
+// TestGovernorsOfAReportAreJudged: a report comes from a pod, and its names are written to an
+// object that the API server validates.
 func TestGovernorsOfAReportAreJudged(t *testing.T) {
 	r := underGovernors(t)
 	for i := range r.Runs {

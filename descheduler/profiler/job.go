@@ -18,30 +18,30 @@ import (
 )
 
 const (
-	// annotationNode and annotationFingerprint are on the Job of a probe: where it runs, and
-	// of what hardware that is.
+	// annotationNode and annotationFingerprint on the Job of a probe are its node and the
+	// fingerprint of the node's hardware.
 	annotationNode        = v1alpha1.GroupName + "/probe-node"
 	annotationFingerprint = v1alpha1.GroupName + "/probe-fingerprint"
-	// serviceAccount is the one of probes. It may do nothing.
+	// serviceAccount is the service account of probes. It has no permissions.
 	serviceAccount = "supercargo-probe"
-	// stateFolder is where a probe keeps on the node what must outlive it; the node's agent
-	// looks there too.
+	// stateFolder is the node's folder for a probe's persistent state. The node's agent uses it
+	// too.
 	stateFolder = "/var/lib/supercargo/probe"
-	// cpuFolder is the only part of the node's /sys that a probe sees, and may write: CPU
-	// governors are there. It is not mounted at its own path, which container runtimes and
+	// cpuFolder is the only part of the node's /sys that a probe can see and write. It contains
+	// the CPU governors. It is not mounted at its own path, which container runtimes and
 	// AppArmor's profile for containers keep read-only.
 	cpuFolder = "/sys/devices/system/cpu"
-	// retries is how often a pod of a probe may fail; the next continues where it ended.
+	// retries is how many pods of a probe may fail; each continues where the last one ended.
 	retries = 3
-	// graceSeconds is how long a probe has to put the governors back.
+	// graceSeconds is how long a probe has to restore the governors.
 	graceSeconds = 30
 )
 
-// meterVolume has the token that a probe shows the node's meter. It is good for nothing else.
+// meterVolume has the token for the node's meter. It is valid for nothing else.
 const meterVolume = "node-meter"
 
-// meterArgs tell a probe how to ask the node's meter, which shows a certificate that
-// authorities have signed; none is asked if these are not known.
+// meterArgs returns the arguments for a probe to query the node's meter. authorities have signed
+// the meter's certificate; if they are unknown, the probe uses no meter.
 func (c *Config) meterArgs(authorities string) []string {
 	if authorities == "" {
 		return nil
@@ -52,8 +52,8 @@ func (c *Config) meterArgs(authorities string) []string {
 	}
 }
 
-// jobFor returns the Job that probes a node, whose meter shows a certificate that authorities
-// have signed; they are empty if there is none.
+// jobFor returns the Job that probes a node. authorities have signed the certificate of its
+// meter; they are empty if it has none.
 func (c *Config) jobFor(machineType, fingerprint string, node *corev1.Node, sizes probe.Sizes, authorities string) *batchv1.Job {
 	cpu, memory := sizes.Flags()
 	largest := sizes.Largest()
@@ -61,7 +61,7 @@ func (c *Config) jobFor(machineType, fingerprint string, node *corev1.Node, size
 		corev1.ResourceCPU:    *resource.NewMilliQuantity(largest.MilliCPU, resource.DecimalSI),
 		corev1.ResourceMemory: *resource.NewQuantity(largest.MemoryBytes, resource.BinarySI),
 	}
-	// A node for services takes no other pods.
+	// A node of class service accepts no other pods.
 	kind := class.Batch
 	if of, _ := class.OfNode(node, class.Any); of == class.Service {
 		kind = class.Service
@@ -77,7 +77,7 @@ func (c *Config) jobFor(machineType, fingerprint string, node *corev1.Node, size
 		},
 		Spec: batchv1.JobSpec{
 			BackoffLimit: new(int32(retries)), ActiveDeadlineSeconds: new(int64(c.Timeout.Seconds())),
-			PodReplacementPolicy: new(batchv1.Failed), // two at once would measure each other
+			PodReplacementPolicy: new(batchv1.Failed), // two at the same time would measure each other
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{
 					v1alpha1.AnnotationMigration: v1alpha1.MigrationNever, "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
@@ -96,7 +96,8 @@ func (c *Config) jobFor(machineType, fingerprint string, node *corev1.Node, size
 						Env:       []corev1.EnvVar{{Name: "HOST_IP", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.hostIP"}}}},
 						Resources: corev1.ResourceRequirements{Requests: resources, Limits: resources},
 						SecurityContext: &corev1.SecurityContext{
-							// Root, to whom the governors and the folder belong, and nothing else of root.
+							// Root owns the governors and the folder; the probe needs nothing
+							// else of root.
 							RunAsUser: new(int64(0)), AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
 							Capabilities:   &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 							SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
@@ -119,7 +120,7 @@ func (c *Config) jobFor(machineType, fingerprint string, node *corev1.Node, size
 	}
 }
 
-// onNode has a pod go to one node, as the pods of DaemonSets do.
+// onNode restricts a pod to one node, as for the pods of DaemonSets.
 func onNode(name string) *corev1.Affinity {
 	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
 		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{

@@ -23,7 +23,7 @@ import (
 	"supercargo.dev/supercargo/internal/energy/profile"
 )
 
-// learned is what is known of a machine type after a refit.
+// learned is the result of a refit of a machine type.
 type learned struct {
 	profile.Profile
 	governed
@@ -31,10 +31,10 @@ type learned struct {
 	err                               error
 }
 
-// learn brings the profiles up to date: it makes those that are wanted, refits those whose
-// time has come or that somebody has edited, and says how far probing is.
+// learn updates the profiles: it refits those that are due or that somebody has edited, and
+// writes conditions about the progress of probing.
 func (r *round) learn(ctx context.Context, steps []decide.Step) error {
-	var all map[string]learned // of all types at once, when the first needs it
+	var all map[string]learned // of all types at once, when the first one needs it
 	var errs []error
 	for _, s := range steps {
 		p := r.profiles[s.Type]
@@ -73,8 +73,8 @@ func equal(a, b *v1alpha1.MachineProfile) bool {
 	return err == nil && err2 == nil && string(one) == string(other)
 }
 
-// due reports whether a profile is to be refitted: it has not been for a period, a probe
-// has come since, or its models are not those that were learned.
+// due reports whether a profile must be refitted: the period has passed, there is a new probe, or
+// its models differ from the learned ones.
 func (r *round) due(p *v1alpha1.MachineProfile) bool {
 	known := r.memory.records[p.Spec.MachineType]
 	if known == nil || known.Probe == nil && len(known.Tasks) == 0 || p.Spec.Hardware == nil || known.Fingerprint != p.Spec.Hardware.Fingerprint {
@@ -83,8 +83,8 @@ func (r *round) due(p *v1alpha1.MachineProfile) bool {
 	return known.Learned.IsZero() || r.now.Sub(known.Learned) >= r.Config.Period || digestOf(p.Status.Models) != known.Digest
 }
 
-// fit learns from all records: first from probes alone, then from these and finished pods,
-// which the first makes comparable.
+// fit learns from all records: first from probes alone, then from probes and finished pods, which
+// the first profiles make comparable.
 func (r *round) fit() map[string]learned {
 	all, probes := map[string]learned{}, map[string][]profile.Sample{}
 	probed, tasks := map[string]profile.Profile{}, map[string][]profile.Task{}
@@ -119,8 +119,8 @@ func (r *round) fit() map[string]learned {
 	return all
 }
 
-// power is what a machine of a type draws, for what no meter has measured: what its
-// profile says, else the table by type, else the mean of all CPUs.
+// power returns the power model of a machine type, for energy that was not measured: that of its
+// profile, else of the table by type, else the mean of all CPUs.
 func (r *round) power(machineType string, threads int) energy.Model {
 	if o := r.profiles[machineType]; o != nil && o.Spec.Power != nil {
 		if m, err := profile.PowerOf(o); err == nil {
@@ -134,20 +134,20 @@ func (r *round) power(machineType string, threads int) energy.Model {
 	return m
 }
 
-// refit puts what was learned into the status of a profile. The record says first what
-// will be there, so that a status that is neither that nor what was before it was edited
-// by somebody.
+// refit writes the learned models to the status of a profile. It first writes their digest to the
+// record, so that a status with neither these nor the previous models must have been edited by
+// somebody.
 func (r *round) refit(ctx context.Context, p *v1alpha1.MachineProfile, l learned) error {
 	known := r.recordOf(p.Spec.MachineType)
 	is := digestOf(p.Status.Models)
-	// A record without a digest is of new hardware, or new itself: what is there is of old.
+	// A record without a digest is new, or of new hardware: the models are of the old hardware.
 	edited := known.Digest != "" && is != known.Digest && is != known.Before && p.Status.Models != nil
 	if edited && !r.DryRun {
-		why := "they are not those that were learned"
+		why := "they differ from the learned ones"
 		if _, err := profile.FromObject(&v1alpha1.MachineProfile{ObjectMeta: p.ObjectMeta, Spec: v1alpha1.MachineProfileSpec{MachineType: p.Spec.MachineType}, Status: p.Status}); err != nil {
 			why = err.Error()
 		}
-		r.Events.Eventf(p, nil, corev1.EventTypeWarning, "ModelsInvalid", "Learn", "status.models are refused and learned again: %s. Models of your own belong in spec.models", why)
+		r.Events.Eventf(p, nil, corev1.EventTypeWarning, "ModelsInvalid", "Learn", "status.models are discarded and learned again: %s. Write your own models to spec.models", why)
 	}
 	p.Status.UnusableSamples = int32(min(l.unusable, 1<<30))
 	var models *v1alpha1.MachineModels
@@ -171,16 +171,16 @@ func (r *round) refit(ctx context.Context, p *v1alpha1.MachineProfile, l learned
 	publish(p.Spec.MachineType, l.Profile)
 	how := "measured"
 	if l.modelled > 0 {
-		how = fmt.Sprintf("that of %d modelled", l.modelled)
+		how = fmt.Sprintf("of %d of them modelled", l.modelled)
 	}
 	meta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{
 		Type: v1alpha1.ProfileLearned, Status: metav1.ConditionTrue, Reason: "Fitted", ObservedGeneration: p.Generation,
-		Message: fmt.Sprintf("from %d sizes probed, energy %s, and %d sizes of finished pods%s", l.probes, how, l.tasks, l.under()),
+		Message: fmt.Sprintf("from %d probed sizes (energy %s) and %d sizes of finished pods%s", l.probes, how, l.tasks, l.under()),
 	})
 	return nil
 }
 
-// judge says whether the profile can be used.
+// judge sets the condition for whether the profile can be used.
 func (r *round) judge(p *v1alpha1.MachineProfile) {
 	p.Status.ObservedGeneration = p.Generation
 	ready := metav1.Condition{Type: v1alpha1.ProfileReady, Status: metav1.ConditionTrue, Reason: "Learned", ObservedGeneration: p.Generation, Message: "status.models predict energy and runtime"}
@@ -195,7 +195,7 @@ func (r *round) judge(p *v1alpha1.MachineProfile) {
 	meta.SetStatusCondition(&p.Status.Conditions, ready)
 }
 
-// probed is the condition that says how far probing is.
+// probed returns the condition for the progress of probing.
 func (*round) probed(s decide.Step, p *v1alpha1.MachineProfile) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ProfileProbed, Status: metav1.ConditionFalse, Reason: s.Reason, Message: s.Message, ObservedGeneration: p.Generation}
 	if s.Reason == decide.ReasonProbed {
@@ -204,7 +204,7 @@ func (*round) probed(s decide.Step, p *v1alpha1.MachineProfile) metav1.Condition
 	return c
 }
 
-// digestOf is a hash of models as the API server gives them back; "" of none.
+// digestOf returns a hash of models as the API server returns them; "" for none.
 func digestOf(m *v1alpha1.MachineModels) string {
 	if m == nil {
 		return ""
@@ -212,7 +212,7 @@ func digestOf(m *v1alpha1.MachineModels) string {
 	text, err := json.Marshal(m)
 	again := &v1alpha1.MachineModels{}
 	if err == nil {
-		err = json.Unmarshal(text, again) // quantities and times are written in one way only
+		err = json.Unmarshal(text, again) // normalizes quantities and times
 	}
 	if err == nil {
 		text, err = json.Marshal(again)
@@ -224,7 +224,7 @@ func digestOf(m *v1alpha1.MachineModels) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// ensureProfile makes the profile of a machine type that has none.
+// ensureProfile creates the profile of a machine type that has none.
 func (r *round) ensureProfile(ctx context.Context, machineType string) error {
 	if r.profiles[machineType] != nil {
 		return nil
@@ -239,14 +239,14 @@ func (r *round) ensureProfile(ctx context.Context, machineType string) error {
 		p.Spec.Power = profile.PowerObject(m)
 	}
 	if err := r.Client.Create(ctx, p); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("make MachineProfile %s: %w", p.Name, err)
+		return fmt.Errorf("create MachineProfile %s: %w", p.Name, err)
 	}
 	r.profiles[machineType] = p
 	return nil
 }
 
-// followHardware writes into the spec of a profile of what its machines are made of now.
-// That makes models of other hardware useless at once, for everybody who reads them.
+// followHardware writes the current hardware of the machines to the spec of a profile. That
+// invalidates models of other hardware at once, for all readers.
 func (r *round) followHardware(ctx context.Context, p *v1alpha1.MachineProfile) error {
 	at := slices.IndexFunc(r.types, func(t decide.Type) bool { return t.Name == p.Spec.MachineType })
 	if at < 0 || !r.probing() {
@@ -262,7 +262,7 @@ func (r *round) followHardware(ctx context.Context, p *v1alpha1.MachineProfile) 
 		return fmt.Errorf("write the hardware of MachineProfile %s: %w", p.Name, err)
 	}
 	if before.Spec.Hardware != nil {
-		r.Events.Eventf(p, nil, corev1.EventTypeNormal, "HardwareChanged", "Learn", "the machines have other hardware (%s): what was learned is forgotten", hw.CPUModel)
+		r.Events.Eventf(p, nil, corev1.EventTypeNormal, "HardwareChanged", "Learn", "the hardware of the machines has changed (%s): the learned models are discarded", hw.CPUModel)
 	}
 	return nil
 }

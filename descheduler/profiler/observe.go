@@ -36,17 +36,17 @@ import (
 // labelControlPlane is on nodes of the control plane.
 const labelControlPlane = "node-role.kubernetes.io/control-plane"
 
-// round is one look at the cluster.
+// round is one round, with the state of the cluster that it observed.
 type round struct {
 	*Profiler
 	world *world.World
 	view  *world.View
 	now   time.Time
-	// paused is whether the cluster is.
+	// paused is whether the cluster is paused.
 	paused pause.State
-	// waiting are the pods that found no room.
+	// waiting are the pending pods, without those of probes.
 	waiting []world.Waiting
-	// profiles are those that are used, by machine type, and jobs the probes' by the same.
+	// profiles are the profiles in use, and jobs those of probes, both by machine type.
 	profiles map[string]*v1alpha1.MachineProfile
 	jobs     map[string]*batchv1.Job
 	types    []decide.Type
@@ -94,7 +94,7 @@ func (p *Profiler) look(ctx context.Context) (*round, error) {
 	return r, r.observe(ctx)
 }
 
-// observe puts together what the decision sees.
+// observe builds the input of the decision.
 func (r *round) observe(ctx context.Context) error {
 	nodes := map[string][]decide.Node{}
 	for _, name := range slices.Sorted(maps.Keys(r.world.Nodes)) {
@@ -133,8 +133,8 @@ func (r *round) observe(ctx context.Context) error {
 	return nil
 }
 
-// fingerprint is that of the hardware that a type's profile is about: the one that it was
-// about, as long as a node has it, else that of most nodes, the first of equals.
+// fingerprint returns the fingerprint of the hardware that a type's profile is about: the current
+// one as long as a node has it, else the most frequent, ties to the first.
 func (r *round) fingerprint(machineType string, nodes []decide.Node) string {
 	count := map[string]int{}
 	for _, n := range nodes {
@@ -154,7 +154,7 @@ func (r *round) fingerprint(machineType string, nodes []decide.Node) string {
 	})
 }
 
-// node returns a node as the decision sees it.
+// node returns the decision's view of a node.
 func (r *round) node(object *corev1.Node) decide.Node {
 	n := decide.Node{Name: object.Name, Closed: r.closed(object)}
 	if at := slices.IndexFunc(object.Spec.Taints, isOurs); at >= 0 {
@@ -166,7 +166,7 @@ func (r *round) node(object *corev1.Node) decide.Node {
 	if hw, err := hardwareOf(object); err == nil && hw != nil {
 		n.Hardware, r.hardware[hw.Fingerprint] = hw.Fingerprint, hw
 	}
-	// As it is without the reservation and without the probe.
+	// Without the reservation and the probe.
 	bare := object.DeepCopy()
 	bare.Spec.Taints = slices.DeleteFunc(bare.Spec.Taints, isOurs)
 	state := r.view.Node(bare, cluster.Node{Name: object.Name, Class: class.Any})
@@ -181,15 +181,16 @@ func (r *round) node(object *corev1.Node) decide.Node {
 	return n
 }
 
-// room is what a probe may request of a node: what no pod of every node has.
+// room returns what a probe may request on a node: the capacity that is left by the pods that run
+// on every node.
 func room(n *cluster.Node) profile.Size {
 	return profile.Size{MilliCPU: n.Capacity.MilliCPU, MemoryBytes: n.Capacity.MemoryBytes}
 }
 
-// heldMatters is for how long a pod counts of which it is not known where it could run.
+// heldMatters is how long a pod counts whose suitable nodes are unknown.
 const heldMatters = 5 * time.Minute
 
-// wanted returns a pod that waits and has room on the node.
+// wanted returns a pending pod for which the node has room; "" if there is none.
 func (r *round) wanted(n *cluster.Node) string {
 	state := cluster.State{Nodes: []cluster.Node{*n}}
 	for _, w := range r.waiting {
@@ -204,22 +205,22 @@ func (r *round) wanted(n *cluster.Node) string {
 
 func isOurs(t corev1.Taint) bool { return t.Key == v1alpha1.TaintProbing }
 
-// closed says why no probe may begin on a node.
+// closed returns why no probe may start on a node; "" if one may.
 func (r *round) closed(n *corev1.Node) string {
 	if _, is := n.Labels[labelControlPlane]; is {
-		return "it is of the control plane"
+		return "it belongs to the control plane"
 	}
 	if !r.selector.Matches(labels.Set(n.Labels)) {
-		return "--probe-node-selector does not choose it"
+		return "--probe-node-selector does not match it"
 	}
 	if _, is := world.Ready(n); !is {
 		return "it is not ready"
 	}
 	if n.Spec.Unschedulable || n.DeletionTimestamp != nil {
-		return "it takes no pods"
+		return "it is unschedulable"
 	}
 	if _, is := drain.MarkOf(n); is {
-		return "it is being emptied"
+		return "it is being drained"
 	}
 	for _, t := range n.Spec.Taints {
 		if !isOurs(t) && t.Effect != corev1.TaintEffectPreferNoSchedule {
@@ -231,7 +232,7 @@ func (r *round) closed(n *corev1.Node) string {
 
 var fingerprint = regexp.MustCompile(`^[0-9a-f]{16}$`)
 
-// hardwareOf reads what a node's agent says, nil if it does not.
+// hardwareOf returns the hardware that a node's agent reports; nil if it does not.
 func hardwareOf(n *corev1.Node) (*v1alpha1.MachineHardware, error) {
 	text, has := n.Annotations[v1alpha1.AnnotationHardware]
 	if !has {
@@ -240,7 +241,7 @@ func hardwareOf(n *corev1.Node) (*v1alpha1.MachineHardware, error) {
 	hw := &v1alpha1.MachineHardware{}
 	err := json.Unmarshal([]byte(text), hw)
 	if err == nil && (!fingerprint.MatchString(hw.Fingerprint) || hw.Threads < 0 || len(hw.CPUModel) > 256 || len(hw.Architecture) > 32) {
-		err = errors.New("it is not as node agents write it")
+		err = errors.New("the value was not written by a node agent")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read annotation %s of node %s: %w", v1alpha1.AnnotationHardware, n.Name, err)
@@ -248,7 +249,7 @@ func hardwareOf(n *corev1.Node) (*v1alpha1.MachineHardware, error) {
 	return hw, nil
 }
 
-// jobState reads how far a Job is.
+// jobState returns the state of a Job.
 func jobState(job *batchv1.Job) *decide.Job {
 	j := &decide.Job{Node: job.Annotations[annotationNode], Hardware: job.Annotations[annotationFingerprint]}
 	if job.DeletionTimestamp != nil {
@@ -274,8 +275,8 @@ func (p *Profiler) recordName(machineType string) types.NamespacedName {
 	return types.NamespacedName{Namespace: p.Config.Namespace, Name: "machine-" + profile.NameOf(machineType)}
 }
 
-// record returns what is kept of a machine type, nil if there is nothing. A record that
-// cannot be read is told of and begun anew.
+// record returns the record of a machine type; nil if there is none. It logs an invalid record
+// and starts a new one.
 func (p *Profiler) record(ctx context.Context, machineType string) (*record.Record, error) {
 	if known, has := p.memory.records[machineType]; has {
 		return known, nil
@@ -287,14 +288,14 @@ func (p *Profiler) record(ctx context.Context, machineType string) (*record.Reco
 		return nil, nil //nolint:nilnil // there is nothing, and nothing is wrong
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read what is known of machine type %s: %w", machineType, err)
+		return nil, fmt.Errorf("read the record of machine type %s: %w", machineType, err)
 	}
 	known, err := record.Decode(object.Data[recordKey])
 	if err == nil && known.MachineType != machineType {
-		err = fmt.Errorf("it is about machine type %.63q", known.MachineType)
+		err = fmt.Errorf("the record is for machine type %.63q", known.MachineType)
 	}
 	if err != nil {
-		log.FromContext(ctx).Error(err, "What was known of a machine type cannot be read, and is learned again", "configMap", p.recordName(machineType).String())
+		log.FromContext(ctx).Error(err, "Failed to read the record of a machine type; it is learned again", "configMap", p.recordName(machineType).String())
 		known = nil
 	}
 	p.memory.records[machineType] = known

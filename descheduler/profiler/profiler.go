@@ -1,15 +1,15 @@
-// Package profiler finds out how fast each machine type is and how much energy it takes,
-// and keeps the MachineProfiles, as HEATS does (Rocha et al., PDP 2019, section III).
+// Package profiler learns how fast each machine type is and how much energy it uses, and
+// maintains the MachineProfiles, as HEATS does (Rocha et al., PDP 2019, section III).
 //
-// When a machine type is new, or its hardware has changed, it reserves an empty node and
-// has a Job probe it; it gives the node back as soon as a pod waits for it. What probes
-// and finished pods took is learned from, again and again.
+// When a machine type is new, or its hardware has changed, the profiler reserves an empty node
+// and creates a Job that probes it. It frees the node as soon as a pod is pending for it. It
+// learns from probes and finished pods periodically.
 //
-// What is probed is decided in package decide, which is pure; what is kept between
-// restarts is a record (package record) in a ConfigMap for each type. config.go has the
-// flags, profiler.go what starts a round, observe.go what there is, act.go carries
-// decisions out, job.go is the Job, tasks.go gathers finished pods, learn.go refits, and
-// report.go says what came of it.
+// Package decide, which is pure, decides what to probe. A record (package record) in a ConfigMap
+// for each type survives restarts. Files: config.go has the flags, profiler.go starts rounds,
+// observe.go reads the cluster, act.go carries out decisions, job.go has the Job, tasks.go
+// collects finished pods, learn.go refits, governor.go learns under other CPU governors, and
+// report.go reports.
 package profiler
 
 import (
@@ -46,24 +46,24 @@ import (
 	"supercargo.dev/supercargo/internal/world"
 )
 
-// Profiler probes machine types and keeps their profiles.
+// Profiler probes machine types and maintains their profiles.
 type Profiler struct {
 	// Client reads from a cache and writes.
 	Client client.Client
-	// Live reads past the cache.
+	// Live reads without the cache.
 	Live client.Reader
-	// Events takes what is worth telling.
+	// Events receives Events.
 	Events events.EventRecorder
-	// Clock says what time it is.
+	// Clock is the current time.
 	Clock clock.PassiveClock
-	// Config says what is probed, and when is learned.
+	// Config configures probing and learning.
 	Config Config
-	// HTTP asks node meters for energy; nil gets one that shows the token of the Config, and
-	// trusts whom the ConfigMap of the meters says.
+	// HTTP is the client for node meters. nil is one with the token of the Config that trusts the
+	// authorities in the meters' ConfigMap.
 	HTTP *http.Client
 	// DryRun only logs what would be done.
 	DryRun bool
-	// Pause keeps machine types from being probed; nil never does.
+	// Pause keeps machine types from being probed; nil never pauses.
 	Pause *pause.Switch
 
 	selector labels.Selector
@@ -71,22 +71,22 @@ type Profiler struct {
 	memory   memory
 
 	mu       sync.Mutex
-	finished []finished           // pods that have not been looked at
-	left     map[string]time.Time // when a pod was deleted from a node last
+	finished []finished           // not processed yet
+	left     map[string]time.Time // when the last pod was deleted, by node
 }
 
-// memory is what is remembered between rounds. All of it can be lost.
+// memory is the state between rounds. It may be lost.
 type memory struct {
-	// began is since when pods are watched.
+	// began is since when pods have been watched.
 	began time.Time
-	// records are those of machine types; dirty ones are not written yet.
+	// records are those of machine types, and dirty those that are not written yet.
 	records map[string]*record.Record
 	dirty   map[string]time.Time
-	// said is what was told last of what is only observed, by machine type.
+	// said is the last message of mode Observe, by machine type.
 	said map[string]string
 }
 
-// meterAuthorities returns who signs the certificate of node meters, in PEM.
+// meterAuthorities returns the authorities of the node meters' certificate, in PEM.
 func (p *Profiler) meterAuthorities(ctx context.Context) ([]byte, error) {
 	var published corev1.ConfigMap
 	key := types.NamespacedName{Namespace: p.Config.MeterNamespace, Name: meterapi.Name}
@@ -96,19 +96,19 @@ func (p *Profiler) meterAuthorities(ctx context.Context) ([]byte, error) {
 	return []byte(published.Data[meterapi.AuthoritiesKey]), nil
 }
 
-// mostFinished is how many finished pods wait for a round at most.
+// mostFinished is the maximum number of finished pods that wait for a round.
 const mostFinished = 4096
 
 var everything = reconcile.Request{NamespacedName: types.NamespacedName{Name: "machine-types"}}
 
 const (
-	// settling is how long events are gathered before a round.
+	// settling is how long events are collected before a round.
 	settling = 500 * time.Millisecond
-	// interval is how often there is a round at least.
+	// interval is the maximum time between rounds.
 	interval = 30 * time.Second
 )
 
-// New returns a Profiler that has seen nothing yet. The configuration must be valid.
+// New returns a Profiler. The configuration must be valid.
 func New(p *Profiler) (*Profiler, error) {
 	if err := p.Config.Validate(); err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func New(p *Profiler) (*Profiler, error) {
 
 // SetupWithManager registers the profiler.
 func (p *Profiler) SetupWithManager(ctx context.Context, manager ctrl.Manager) error {
-	for _, kind := range append(world.Kinds(true), &v1alpha1.MachineProfile{}) { // read in a round, and so to be in the cache
+	for _, kind := range append(world.Kinds(true), &v1alpha1.MachineProfile{}) { // rounds read these kinds from the cache
 		if _, err := manager.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
 			return fmt.Errorf("set up the profiler: cache %T: %w", kind, err)
 		}
@@ -138,7 +138,7 @@ func (p *Profiler) SetupWithManager(ctx context.Context, manager ctrl.Manager) e
 	err := ctrl.NewControllerManagedBy(manager).Named("profiler").
 		Watches(&corev1.Node{}, soon(), builder.WithPredicates(nodeMatters())).
 		Watches(&corev1.Pod{}, soon(), builder.WithPredicates(p.podMatters())).
-		Watches(&corev1.ConfigMap{}, soon()). // of the switch
+		Watches(&corev1.ConfigMap{}, soon()). // of the pause switch
 		Watches(&batchv1.Job{}, soon(), builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetNamespace() == p.Config.Namespace }))).
 		Watches(&v1alpha1.MachineProfile{}, soon()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
@@ -149,7 +149,7 @@ func (p *Profiler) SetupWithManager(ctx context.Context, manager ctrl.Manager) e
 	return nil
 }
 
-// soon starts a round once things have settled.
+// soon starts a round after settling.
 func soon() handler.EventHandler { return operator.Settled(everything, settling) }
 
 func nodeMatters() predicate.Predicate {
@@ -162,13 +162,13 @@ func nodeMatters() predicate.Predicate {
 	}
 }
 
-// podMatters is for pods that have just been found to have no room, those that come to a
-// node while one is reserved, and those of probes. It notes pods that finish or go.
+// podMatters selects pods that have just become unschedulable, those that are bound while probes
+// may run, and those of probes. It records pods that finish or are deleted.
 func (p *Profiler) podMatters() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool {
 			pod := e.Object.(*corev1.Pod)
-			p.finish(pod) // while nobody watched
+			p.finish(pod) // it may have finished before the watch
 			return pod.Namespace == p.Config.Namespace
 		},
 		UpdateFunc: func(e event.UpdateEvent) bool {
@@ -191,13 +191,13 @@ func (p *Profiler) podMatters() predicate.Predicate {
 	}
 }
 
-// probing reports whether probes may be under way, unless the cluster is paused.
+// probing reports whether probes may run, unless the cluster is paused.
 func (p *Profiler) probing() bool { return p.Config.Mode == Act && !p.DryRun }
 
-// probing reports whether probes may be under way.
+// probing reports whether probes may run.
 func (r *round) probing() bool { return r.Profiler.probing() && !r.paused.Paused }
 
-// Reconcile implements reconcile.Reconciler: it runs one round.
+// Reconcile implements reconcile.Reconciler. It runs one round.
 func (p *Profiler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	r, err := p.look(ctx)
 	if err != nil {

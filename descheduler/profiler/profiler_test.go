@@ -63,7 +63,7 @@ func newPlay(t *testing.T, change func(*Profiler), objects ...client.Object) *pl
 	return p
 }
 
-// start starts a profiler that remembers nothing.
+// start starts a profiler without memory.
 func (p *play) start(change func(*Profiler)) {
 	p.Helper()
 	profiler := &Profiler{Client: p.client, Live: p.client, Events: p.events, Clock: p.clock, Config: Defaults()}
@@ -77,7 +77,7 @@ func (p *play) start(change func(*Profiler)) {
 	}
 }
 
-// run lets time pass, with a round each five seconds.
+// run advances the time, with a round every five seconds.
 func (p *play) run(d time.Duration) {
 	p.Helper()
 	for end := p.clock.Now().Add(d); p.clock.Now().Before(end); p.clock.Step(5 * time.Second) {
@@ -145,8 +145,8 @@ func node(name, machineType string, change ...func(*corev1.Node)) *corev1.Node {
 	return n
 }
 
-// report is that of a machine on which the standard piece of work takes 10 s of a CPU at
-// speed 1; it has a meter, draws 10 W without load and 20 W more for each busy CPU.
+// report returns the report of a machine on which the standard work takes 10 s of a CPU at speed
+// 1. It has a meter, and draws 10 W without load and 20 W more for each busy CPU.
 func report(t *testing.T, speed float64) string {
 	t.Helper()
 	r := probe.Report{Complete: true, Home: "x", Idle: []probe.Idle{{Governor: "x", For: time.Minute, Machine: 600, Measured: true}}}
@@ -168,7 +168,7 @@ func report(t *testing.T, speed float64) string {
 	return string(text)
 }
 
-// ends lets the Job's pod end with its last words, and the Job with it.
+// ends ends the Job's pod with a termination message, and the Job with it.
 func (p *play) ends(condition batchv1.JobConditionType, words string) {
 	p.Helper()
 	job := p.job()
@@ -221,7 +221,7 @@ func TestAProbeBecomesAProfile(t *testing.T) {
 	if got := m.Profile.Energy.Predict(profile.Size{MilliCPU: 1000, MemoryBytes: 128 << 20}, 0); got.Value < 198 || got.Value > 202 {
 		t.Errorf("a pod of a CPU takes %+v, want 200 J", got)
 	}
-	p.start(nil) // it forgets everything
+	p.start(nil) // it loses its memory
 	p.run(time.Minute)
 	if p.job() != nil {
 		t.Error("after a restart it is probed again")
@@ -271,7 +271,7 @@ func TestWhyAProbeFailedIsTold(t *testing.T) {
 	}
 }
 
-// TestAnEditedStatusIsRefused: whatever somebody writes there, NaN too.
+// TestAnEditedStatusIsRefused: whatever somebody writes there, even NaN.
 func TestAnEditedStatusIsRefused(t *testing.T) {
 	for _, coefficient := range []string{"1e9", "NaN", ""} {
 		p := newPlay(t, nil, node("a", "xeon"))
@@ -314,8 +314,8 @@ func TestModelsThatAreLostComeBackWithoutAWord(t *testing.T) {
 	}
 }
 
-// TestOtherHardwareIsLearnedAnew: what was learned of the old is of no use from the moment
-// on that a node says so, and nobody is blamed for it.
+// TestOtherHardwareIsLearnedAnew: models of the old hardware are unused as soon as a node reports
+// the new one, and nobody is blamed for an edit.
 func TestOtherHardwareIsLearnedAnew(t *testing.T) {
 	p := newPlay(t, nil, node("a", "xeon"))
 	p.run(15 * time.Second)
@@ -343,7 +343,7 @@ func TestOtherHardwareIsLearnedAnew(t *testing.T) {
 	}
 }
 
-// finishedPod has run on a node from a moment on.
+// finishedPod returns a pod that ran on a node from a time.
 func finishedPod(name, node string, cpu string, start time.Time, took time.Duration) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -358,7 +358,7 @@ func finishedPod(name, node string, cpu string, start time.Time, took time.Durat
 	}
 }
 
-// finishes has a pod end before the eyes of the profiler.
+// finishes ends a pod while the profiler watches.
 func (p *play) finishes(pod *corev1.Pod) {
 	p.Helper()
 	if err := p.client.Create(p.Context(), pod); err != nil {
@@ -382,7 +382,8 @@ func (p *play) record(machineType string) *record.Record {
 	return r
 }
 
-// TestFinishedPodsTeachBesideProbes: what they do is another thing, seven times as much.
+// TestFinishedPodsTeachBesideProbes: their work differs from the standard, and takes seven times
+// as long.
 func TestFinishedPodsTeachBesideProbes(t *testing.T) {
 	p := newPlay(t, nil, node("a", "xeon"))
 	p.run(15 * time.Second)
@@ -414,12 +415,12 @@ func TestFinishedPodsTeachBesideProbes(t *testing.T) {
 	}
 }
 
-// TestAMeterThatKnowsLateIsAskedAgain: as one is that others read, every half minute. A pod of
-// which it never knows teaches its runtime in the end.
+// TestAMeterThatKnowsLateIsAskedAgain: as with a meter whose source is read every half minute. If
+// it never knows a pod's energy, the profiler finally learns the pod's runtime.
 func TestAMeterThatKnowsLateIsAskedAgain(t *testing.T) {
 	for _, tc := range []struct {
 		late  time.Duration // after the pod's end
-		after time.Duration // by then the pod is kept
+		after time.Duration // when the pod is recorded
 		want  int64
 	}{{30 * time.Second, 2 * time.Minute, 70_000}, {24 * time.Hour, 2 * time.Minute, 0}} {
 		var p *play
@@ -446,7 +447,7 @@ func TestAMeterThatKnowsLateIsAskedAgain(t *testing.T) {
 	}
 }
 
-// TestEnergyOfAPodIsKnownWhereItWasAlone: and its node measured it.
+// TestEnergyOfAPodIsKnownWhereItWasAlone: and where its node measured it.
 func TestEnergyOfAPodIsKnownWhereItWasAlone(t *testing.T) {
 	measured := energy.Usage{Measured: 1000}
 	server := httptest.NewTLSServer(meterapi.Handler(func(_, _ time.Time) (energy.Usage, bool) { return measured, true }))
@@ -460,7 +461,7 @@ func TestEnergyOfAPodIsKnownWhereItWasAlone(t *testing.T) {
 		usage energy.Usage
 		took  time.Duration
 		other *corev1.Pod
-		late  bool // the profiler has begun after the pod
+		late  bool // the profiler started after the pod
 		want  int64
 	}{
 		{"alone and measured: 1000 J less 30 s of 10 W", energy.Usage{Measured: 1000}, 30 * time.Second, nil, false, 7000},

@@ -34,7 +34,7 @@ func init() {
 	}
 }
 
-// publish sets the gauges of a machine type.
+// publish sets the metrics of a machine type.
 func publish(machineType string, p profile.Profile) {
 	for quantity, m := range map[string]profile.Model{"energy": p.Energy, "runtime": p.Runtime} {
 		metricSpread.WithLabelValues(machineType, quantity).Set(m.Quality.Spread)
@@ -42,7 +42,7 @@ func publish(machineType string, p profile.Profile) {
 	}
 }
 
-// tell makes an Event on the profile of a type, or on the node if there is none.
+// tell creates an Event on the profile of a type, or on the node if there is none.
 func (r *round) tell(s decide.Step, kind, reason, message string) {
 	node := r.world.Nodes[s.Node]
 	switch p := r.profiles[s.Type]; {
@@ -55,7 +55,7 @@ func (r *round) tell(s decide.Step, kind, reason, message string) {
 	}
 }
 
-// observeOnly says once what would be done in mode Act.
+// observeOnly reports once what mode Act would do.
 func (r *round) observeOnly(ctx context.Context, s decide.Step) {
 	if s.Reason != decide.ReasonObserve {
 		delete(r.memory.said, s.Type)

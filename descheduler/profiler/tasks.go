@@ -31,8 +31,8 @@ type finished struct {
 	task       record.Task
 }
 
-// finish notes a pod that has succeeded, if it can be learned from: a batch pod that
-// requests CPU and memory and nothing special.
+// finish records a pod that has succeeded, if it can be learned from: a batch pod with a category
+// or an owner that requests CPU and memory and nothing else.
 func (p *Profiler) finish(pod *corev1.Pod) {
 	took, ok := runtimes.Observed(pod)
 	kind, _ := class.OfPod(pod)
@@ -62,7 +62,7 @@ func (p *Profiler) finish(pod *corev1.Pod) {
 	}
 }
 
-// span is from when to when a pod's containers have run; to the end of time if they do yet.
+// span returns when a pod's containers started and ended; the far future if they have not ended.
 func span(pod *corev1.Pod) (start, end time.Time) {
 	if pod.Status.StartTime != nil {
 		start = pod.Status.StartTime.Time
@@ -78,12 +78,11 @@ func span(pod *corev1.Pod) (start, end time.Time) {
 	return start, end
 }
 
-// gatherEvery is how often records are written because of finished pods.
+// gatherEvery is the minimum time between writes of a record because of finished pods.
 const gatherEvery = time.Minute
 
-// gather puts pods that have finished into the records of their machine types. Types
-// without a profile are left out: nobody has asked for one. Pods whose energy the node's meter
-// may yet know wait for a later round.
+// gather adds finished pods to the records of their machine types, except for types without a
+// profile. Pods whose energy the node's meter does not have yet wait for a later round.
 func (r *round) gather(ctx context.Context) error {
 	r.mu.Lock()
 	all := r.finished
@@ -127,20 +126,21 @@ func (r *round) gather(ctx context.Context) error {
 	return nil
 }
 
-// leastSpan is how short a pod's run may be for its energy to be known: the times of
+// leastSpan is the minimum duration of a pod whose energy is used, because the times of
 // containers are whole seconds.
 const leastSpan = 20 * time.Second
 
-// meterLag is for how long after a pod has ended its node's meter may not know of that yet: it
-// has the next reading some seconds later, or, if others read it, up to a tenth of the pod's
-// time.
+// meterLag returns for how long after a pod's end its node's meter may lack readings: the next
+// one comes some seconds later or, if the meter queries a server, up to a tenth of the pod's
+// duration later.
 func meterLag(f *finished) time.Duration {
 	return min(15*time.Second+f.end.Sub(f.start)/10, 2*time.Minute)
 }
 
-// energy returns what a pod used, in tenths of a joule, 0 if that is not known: the pod
-// must have been alone on its node, the node's meter must have measured all the time, and
-// the probe must have measured the same machine without load. later says that it may yet be.
+// energy returns the energy that a pod used, in tenths of a joule; 0 if unknown. The pod must
+// have been alone on its node, the node's meter must have measured all of the time, and the probe
+// must have measured the same machine without load. later means that the meter may have the
+// energy later.
 func (r *round) energy(ctx context.Context, node *corev1.Node, f *finished, known *record.Record) (decijoules int64, later bool) {
 	idle, is := idleWatts(known)
 	if !is || f.end.Sub(f.start) < leastSpan || f.start.Before(r.memory.began) || !r.alone(ctx, f) {
@@ -158,7 +158,7 @@ func (r *round) energy(ctx context.Context, node *corev1.Node, f *finished, know
 	meter := meterapi.Client{URL: "https://" + net.JoinHostPort(host, strconv.Itoa(r.Config.MeterPort)), HTTP: r.HTTP}
 	used, has, err := meter.Usage(ctx, f.start, f.end)
 	if err != nil {
-		log.FromContext(ctx).V(2).Info("A node meter was asked in vain for energy", "node", node.Name, "error", err.Error())
+		log.FromContext(ctx).V(2).Info("Failed to read energy from a node meter", "node", node.Name, "error", err.Error())
 		return 0, false
 	}
 	if !has {
@@ -170,7 +170,7 @@ func (r *round) energy(ctx context.Context, node *corev1.Node, f *finished, know
 	return max(0, int64(math.Round(10*(float64(used.Measured)-idle*f.end.Sub(f.start).Seconds())))), false
 }
 
-// idleWatts is what the machine drew without load when it was probed.
+// idleWatts returns the machine's idle power from its probe; false if it was not measured.
 func idleWatts(known *record.Record) (float64, bool) {
 	if known.Probe == nil {
 		return 0, false
@@ -187,7 +187,8 @@ func idleWatts(known *record.Record) (float64, bool) {
 	return 0, false
 }
 
-// alone reports whether no other pod, but those of every node, was on the node meanwhile.
+// alone reports whether no other pod was on the node meanwhile, except those that run on every
+// node.
 func (r *round) alone(ctx context.Context, f *finished) bool {
 	r.mu.Lock()
 	left := r.left[f.node]
@@ -195,7 +196,7 @@ func (r *round) alone(ctx context.Context, f *finished) bool {
 	if left.After(f.start) {
 		return false
 	}
-	var pods corev1.PodList // those that have ended too
+	var pods corev1.PodList // includes pods that have ended
 	if err := r.Client.List(ctx, &pods, client.UnsafeDisableDeepCopy); err != nil {
 		return false
 	}

@@ -1,10 +1,10 @@
-// Command chartoptions writes what options the programs have into the schema of the chart's
-// values, so that Helm refuses one that does not exist, and tells editors what each is for:
+// Command chartoptions writes the options of the programs into the schema of the chart's values, so that Helm
+// rejects unknown options and editors show a description of each:
 //
 //	go run ./hack/chartoptions -schema values.schema.json bin/autoscaler bin/descheduler node-meter='bin/node-agent meter'
 //
-// The name of a program is that of its file, unless another stands before a "=".
-// It asks each program for its help, which is all that users see of the options too.
+// The name of a program is its file name, unless the argument has another name before a "=". The command
+// reads the options from the help of each program, which is also all that users see of them.
 package main
 
 import (
@@ -20,8 +20,8 @@ import (
 	"strings"
 )
 
-// composed are the options that the chart itself gives a program, or that other objects of the
-// chart must agree with, so that users cannot have them differ.
+// composed lists the options that the chart sets itself, or that must agree with other objects of the chart.
+// Users cannot set them.
 var composed = map[string][]string{
 	"": {"help", "version", "kubeconfig", "metrics-bind-address", "health-probe-bind-address", "leader-elect-namespace"},
 	"descheduler": {
@@ -68,11 +68,11 @@ func run(file string, programs []string) error {
 		}
 		help, err := exec.Command(path, append(words[1:], "--help")...).Output()
 		if err != nil {
-			return fmt.Errorf("ask %s for its help: %w", program, err)
+			return fmt.Errorf("run %s --help: %w", program, err)
 		}
 		options := optionsOf(name, string(help))
 		if len(options) < 5 {
-			return fmt.Errorf("%s --help shows only %d options; if it looks different now, change how it is read here", program, len(options))
+			return fmt.Errorf("%s --help shows only %d options: if its format has changed, adapt hack/chartoptions", program, len(options))
 		}
 		definitions[name+"Options"] = map[string]any{"type": "object", "properties": options, "additionalProperties": false}
 	}
@@ -86,11 +86,11 @@ func run(file string, programs []string) error {
 	return os.WriteFile(file, out.Bytes(), 0o644)
 }
 
-// option matches the line of an option in the help: its name, the word for its value, which
-// switches lack, and what it is for.
+// option matches the line of an option in the help: its name, the placeholder of its value, which switches
+// lack, and its description.
 var option = regexp.MustCompile(`(?m)^ +(?:-[a-z], +)?--([a-z0-9-]+)(?: ([^ ]+))? {2,}(.*)$`)
 
-// optionsOf returns a schema for each option that the help of a program shows, by name.
+// optionsOf returns a schema for each option in the help of a program, by name.
 func optionsOf(program, help string) map[string]any {
 	options := map[string]any{}
 	for _, match := range option.FindAllStringSubmatch(help, -1) {
@@ -103,11 +103,11 @@ func optionsOf(program, help string) map[string]any {
 	return options
 }
 
-// list says that the default of an option is a list.
+// list matches an option whose default is a list.
 var list = regexp.MustCompile(`\(default \[.*\]\)$`)
 
-// types returns the JSON types that an option's value may have. What is a string to the program
-// may also be written as a number; the program itself looks closer.
+// types returns the JSON types that an option's value may have. A string option may also be written as a
+// number; the program validates it.
 func types(word, about string) any {
 	switch {
 	case word == "":
@@ -120,7 +120,7 @@ func types(word, about string) any {
 		return "string"
 	case list.MatchString(about):
 		return []string{"array", "string"}
-	case strings.HasSuffix(word, "s"): // names, or bytes
+	case strings.HasSuffix(word, "s"): // for example names or bytes
 		return []string{"array", "number", "string"}
 	}
 	return []string{"number", "string"}

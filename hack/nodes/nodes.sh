@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # Runs real nodes on this machine, for tests: kubelets with containerd, runc and CRIU,
-# each in namespaces of its own. The control plane runs in the test's process.
+# each in its own namespaces. The control plane runs in the test's process.
 #
 #   nodes.sh install           build what is missing, into NODES_DIR/bin
 #   nodes.sh install-kubeadm   build what kubeadm installs too: a control plane, kube-proxy, CoreDNS
 #   nodes.sh up [COUNT]        install, start a control plane with COUNT nodes (default: 2)
 #   nodes.sh down              stop it
-#   nodes.sh run COMMAND...    install, run COMMAND, and stop, whatever happens
+#   nodes.sh run COMMAND...    install, run COMMAND, and stop in any case
 #   nodes.sh run-kubeadm COMMAND...  the same, with what kubeadm installs
-#   nodes.sh check             say what is left of nodes whose processes have ended
+#   nodes.sh check             list what is left of nodes whose processes have ended
 #   nodes.sh remove            stop, and remove the directory
 #
-# Each may be done again. Needs root and Debian. What is built stays in one directory, so
-# that the next time takes seconds.
+# Each command can be repeated. Needs root and Debian. Built programs stay in one directory,
+# so that later runs take seconds.
 #
 # Environment:
 #   NODES_DIR   the directory (default: /var/tmp/supercargo-nodes)
@@ -38,11 +38,11 @@ die() {
 
 install() {
 	local started=$SECONDS
-	((UID == 0)) || die "it needs root: namespaces and control groups are made"
+	((UID == 0)) || die "root is required to create namespaces and control groups"
 	mkdir -p "$bin" "$root/keys"
-	chmod 700 "$root" # what runs from here runs as root
+	chmod 700 "$root" # programs from here run as root
 	exec 8>"$root/lock"
-	flock 8 # one at a time builds
+	flock 8 # only one build at a time
 	install_packages
 	build criu "$(printf '%s\n' "${criu_sources[@]}")" build_criu
 	build runc "$(module runc)" build_runc
@@ -76,14 +76,14 @@ install_packages() {
 		-o DPkg::Lock::Timeout=600 "${missing[@]}" >&2
 }
 
-# module NAME: what its programs are made of.
+# module NAME: prints the files that determine the build of its programs.
 module() { cat "$here/runtime/$1/go.mod" "$here/runtime/$1/go.sum"; }
 
-# version NAME MODULE: the version of MODULE that go.mod of NAME asks for.
+# version NAME MODULE: prints the version of MODULE in the go.mod of NAME.
 version() { awk -v module="$2" '$1 == module { print $2 }' "$here/runtime/$1/go.mod"; }
 
-# build NAME CONTENT FUNCTION: runs FUNCTION unless it ran before for the same CONTENT,
-# Go and script.
+# build NAME CONTENT FUNCTION: runs FUNCTION unless it has already run for the same CONTENT, Go version and
+# script.
 build() {
 	local name=$1 key=$root/keys/$1 want started=$SECONDS
 	want=$({ printf '%s\n' "$2" && go version && declare -f "$3"; } | sha256sum)
@@ -94,7 +94,7 @@ build() {
 	say "built $name in $((SECONDS - started)) s"
 }
 
-go_build() { # MODULE FLAG...: its tools, into bin/
+go_build() { # MODULE FLAG...: builds its tools into bin/
 	local dir=$here/runtime/$1
 	shift
 	(cd "$dir" && go build -buildvcs=false "$@" -o "$bin/" tool)
@@ -113,7 +113,7 @@ build_containerd() {
 		-ldflags "-s -w -X $module/version.Version=$(version containerd $module)"
 }
 
-# kubernetes_flags VERSION: have programs of Kubernetes say which they are of.
+# kubernetes_flags VERSION: makes programs of Kubernetes report that version.
 kubernetes_flags() {
 	local flags="-s -w" package minor=${1#*.}
 	for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
@@ -134,7 +134,7 @@ build_coredns() { (cd "$here/runtime/coredns" && CGO_ENABLED=0 go build -buildvc
 
 build_etcd() { (cd "$project/tools" && CGO_ENABLED=0 go build -buildvcs=false -ldflags "-s -w" -o "$bin/etcd" go.etcd.io/etcd/server/v3); }
 
-# Our own programs are small, and the go command knows what is stale.
+# The project's own programs are small, and the go command rebuilds only what is stale.
 build_own() {
 	mkdir -p "$bin/workload"
 	cd "$project"
@@ -142,7 +142,7 @@ build_own() {
 	CGO_ENABLED=0 go build -buildvcs=false -ldflags "-s -w" -o "$bin/workload/" ./test/e2e/nodes/workload/...
 }
 
-# build_criu reads the source through lists of its own: this machine keeps its sources.
+# build_criu downloads the source with its own package lists, so that the machine's sources stay unchanged.
 build_criu() (
 	tmp=$(mktemp -d "$root/criu-XXXXXX")
 	trap 'rm -rf "$tmp"' EXIT
@@ -172,7 +172,7 @@ fetch_criu() { # FOLDER VERSION SUITE SHA256
 	local mirror
 	mirror=$(apt-get indextargets --format '$(CODENAME) $(ORIGIN) $(REPO_URI)' "Created-By: Packages" |
 		awk '$2 == "Debian" && $1 !~ /-/ { print $3; exit }')
-	[[ -n $mirror ]] || die "fetch CRIU: apt-get has no sources of Debian; run apt-get update"
+	[[ -n $mirror ]] || die "fetch CRIU: apt-get knows no Debian mirror; run apt-get update"
 	echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $3 main" >"$1/sources.list"
 	(
 		cd "$1"
@@ -185,12 +185,11 @@ fetch_criu() { # FOLDER VERSION SUITE SHA256
 
 # ---- up, down, run
 
-# A process is known by its number and when it was started, in ticks since the machine
-# was: numbers are used again.
+# A process is identified by its PID and its start time in ticks since boot, because PIDs are reused.
 born() { # PROCESS
 	local stat
 	{ stat=$(<"/proc/$1/stat"); } 2>/dev/null || return 1
-	stat=${stat##*) } # the name before may have anything in it
+	stat=${stat##*) } # the name before may contain any character
 	# shellcheck disable=SC2086 # words
 	set -- $stat
 	[[ $1 != Z ]] && echo "${20}"
@@ -230,8 +229,8 @@ run() { run_after install "$@"; }
 
 run_kubeadm() { run_after install-kubeadm "$@"; }
 
-# run_after VERB COMMAND...: runs a command, after VERB has built what it needs. Nothing may
-# be left of its nodes.
+# run_after VERB COMMAND...: runs a command after VERB has built what it needs. It fails if anything of the
+# command's nodes is left.
 run_after() {
 	local code=0 verb=$1
 	shift
@@ -244,8 +243,8 @@ run_after() {
 	return "$code"
 }
 
-# guarded runs a command in a session of its own, which ends with it, and when this shell
-# does, whatever ends it: the guard holds the other end of a pipe.
+# guarded runs a command in its own session. The guard ends the session when the command ends, and when this
+# shell ends for any reason, because it holds the other end of a pipe.
 guarded() {
 	local code=0
 	setsid "$@" </dev/null &

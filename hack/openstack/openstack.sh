@@ -4,16 +4,16 @@
 # the scheduler and the quotas are real, and no guest ever runs.
 #
 #   openstack.sh install           install what is missing (apt-get)
-#   openstack.sh start [SERVICE]   make what is not there yet, start it, wait for it
+#   openstack.sh start [SERVICE]   make what is missing, start it, wait for it
 #   openstack.sh stop [SERVICE]    stop it; without a SERVICE, all
-#   openstack.sh status            say which services run
-#   openstack.sh run COMMAND...    install, start, run COMMAND, and stop, whatever happens
+#   openstack.sh status            list which services run
+#   openstack.sh run COMMAND...    install, start, run COMMAND, and stop in any case
 #   openstack.sh remove            stop, and remove the directory
 #
-# Each may be done again. Needs root. All state is in one directory, all ports are on
-# 127.0.0.1. What `run` starts ends with it, also if it is killed: a guard in a session
-# of its own sees that and stops all. There are three hosts, each in an availability
-# zone of its own:
+# Each command can be repeated. Needs root. All state is in one directory, all ports are
+# on 127.0.0.1. What `run` starts ends with it, also if it is killed: a guard in its own
+# session detects this and stops all services. There are three hosts, each in its own
+# availability zone:
 #
 #   fake1  roomy   takes about a hundred machines of any size
 #   fake2  small   2 vCPUs and 8 GiB: soon full
@@ -21,11 +21,11 @@
 #
 # Environment:
 #   OPENSTACK_DIR    the directory (default: /var/tmp/openstack-UID; for `run` a new one
-#                    in /var/tmp, which goes when the command succeeds)
+#                    in /var/tmp, which is removed if the command succeeds)
 #   OPENSTACK_PORT   the first of eight ports (default: 25000; for `run` the first from
-#                    there on where nothing listens)
+#                    there on without a listener)
 #   OPENSTACK_NICE   how nice the services are (default: 10)
-#   OPENSTACK_TOKEN_SECONDS  how long tokens are good (default: 160; with 120 or less the
+#   OPENSTACK_TOKEN_SECONDS  lifetime of tokens (default: 160; with 120 or less the
 #                    services, which renew theirs two minutes early, log in all the time)
 set -euo pipefail
 
@@ -38,7 +38,7 @@ die() { say "$*"; exit 1; }
 say() { printf '%s openstack: %s\n' "$(date +%T)" "$*" >&2; }
 listens() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
-free_ports() { # the first of eight ports at which nothing listens
+free_ports() { # prints the first of eight consecutive ports without a listener
 	local first at
 	for ((first = 25000; first < 30000; first += 10)); do
 		for ((at = first; at < first + 8; at++)); do
@@ -50,7 +50,7 @@ free_ports() { # the first of eight ports at which nothing listens
 	die "no eight ports are free between 25000 and 30000: set OPENSTACK_PORT"
 }
 
-# What `run` chooses, those whom it starts find in the environment.
+# Values that `run` chooses are passed to the processes that it starts in the environment.
 fresh=
 if [[ $verb == run ]]; then
 	[[ -n ${OPENSTACK_PORT-} ]] || OPENSTACK_PORT=$(free_ports)
@@ -66,11 +66,11 @@ ip=127.0.0.1
 keystone=$port placement=$((port + 1)) glance=$((port + 2)) neutron=$((port + 3)) nova=$((port + 4))
 rabbit=$((port + 5)) epmd=$((port + 6)) rabbit_nodes=$((port + 7))
 etc=$root/etc run=$root/run log=$root/log data=$root/data share=$root/share
-python=/usr/bin/python3 # Debian's packages are for Debian's python
+python=/usr/bin/python3 # Debian's packages need Debian's python
 
 packages=(python3-keystone python3-placement python3-glance python3-nova python3-neutron
 	uwsgi-core uwsgi-plugin-python3 rabbitmq-server mariadb-server-core mariadb-client-core curl ca-certificates)
-# In the order in which they start; stopped the other way round.
+# In start order. They are stopped in reverse order.
 services=(mysql epmd rabbit keystone placement glance neutron nova-api nova-conductor nova-scheduler
 	nova-compute-1 nova-compute-2 nova-compute-3)
 
@@ -84,8 +84,7 @@ export SEED_GLANCE=http://$ip:$glance SEED_NEUTRON=http://$ip:$neutron SEED_PASS
 
 # ---- install
 
-# apt is apt-get with lists and an archive of its own, which no other apt-get that runs
-# meanwhile locks or cleans.
+# apt is apt-get with its own lists and archive, which a concurrent apt-get does not lock or clean.
 apt() {
 	mkdir -p "$root/apt/lists/partial" "$root/apt/archives/partial"
 	HOME="$caller_home" DEBIAN_FRONTEND=noninteractive apt-get -qq -o "Dir::State::lists=$root/apt/lists" -o "Dir::Cache=$root/apt" \
@@ -93,16 +92,16 @@ apt() {
 }
 
 install() {
-	((UID == 0)) || die "needs root, to install packages and to run the services"
+	((UID == 0)) || die "root is required to install packages and to run the services"
 	local missing=() package
 	for package in "${packages[@]}"; do
 		[[ $(dpkg-query -Wf '${Status}' "$package" 2>/dev/null) == "install ok installed" ]] || missing+=("$package")
 	done
 	if ((${#missing[@]})); then
-		say "installing ${#missing[@]} packages and what they need"
+		say "installing ${#missing[@]} packages and their dependencies"
 		apt update
 		(
-			# No package may start a daemon: the ones here have configurations of their own.
+			# No package may start a daemon: the daemons here have their own configurations.
 			policy=/usr/sbin/policy-rc.d
 			if [[ ! -e $policy ]]; then
 				trap 'rm -f "$policy"' EXIT
@@ -119,7 +118,7 @@ install() {
 		mkdir -p "$share"
 		(
 			cd "$share"
-			# What the system knows of packages is enough if it is not too old.
+			# The package lists of the system suffice unless they are too old.
 			apt-get -qq download "${pipelines[@]}" 2>/dev/null || { apt update && apt download "${pipelines[@]}"; }
 			for package in ./*.deb; do dpkg-deb -x "$package" .; done
 			rm -f ./*.deb
@@ -341,7 +340,7 @@ sync_nova() {
 	"${manage[@]}" api_db sync
 	"${manage[@]}" cell_v2 map_cell0 --database_connection "$(database nova_cell0)"
 	"${manage[@]}" db sync
-	"${manage[@]}" cell_v2 create_cell --name=cell1 --verbose || (($? == 2)) # 2: there already
+	"${manage[@]}" cell_v2 create_cell --name=cell1 --verbose || (($? == 2)) # 2: it exists already
 }
 
 sync_neutron() { script neutron.db.migration.cli:main --config-file "$etc/neutron.conf" upgrade heads; }
@@ -352,38 +351,37 @@ make_databases() {
 		sql "create database if not exists $name character set utf8"
 	done
 	[[ ! -e $data/.synced ]] || return 0
-	say "making the tables"
+	say "creating the tables"
 	local pids=() failed=0 pid
 	for name in keystone placement glance nova neutron; do
 		(set -e; "sync_$name") >"$log/sync-$name.out" 2>&1 &
 		pids+=($!)
 	done
 	for pid in "${pids[@]}"; do wait "$pid" || failed=1; done
-	((failed == 0)) || { tail -n 5 "$log"/sync-*.out >&2; die "the tables could not be made"; }
+	((failed == 0)) || { tail -n 5 "$log"/sync-*.out >&2; die "failed to create the tables"; }
 	touch "$data/.synced"
 }
 
 # ---- start and stop
 
-# Of each that runs, a file has the process and when it was started, in ticks since the
-# machine was: numbers of processes are used again.
+# A file for each running service holds its PID and its start time in ticks since boot, because PIDs are
+# reused.
 born() { # PROCESS
 	local stat
 	{ stat=$(<"/proc/$1/stat"); } 2>/dev/null || return 1
-	stat=${stat##*) } # the name before may have anything in it
+	stat=${stat##*) } # the name before may contain any character
 	set -- $stat
 	[[ $1 != Z ]] && echo "${20}"
 }
 
-leader() { # NAME: its process, if it is alive
+leader() { # NAME: prints its PID if it is alive
 	local process started
 	read -r process started 2>/dev/null <"$run/$1.pid" && [[ -n $started && $(born "$process") == "$started" ]] && echo "$process"
 }
 
 alive() { leader "$1" >/dev/null; }
 
-# launch NAME COMMAND...: starts it in a session of its own. The pipe to the guard is not
-# for it: see guard.
+# launch NAME COMMAND...: starts it in its own session, without the pipe to the guard: see guard.
 launch() {
 	local name=$1
 	shift
@@ -391,14 +389,14 @@ launch() {
 	echo "$! $(born $!)" >"$run/$name.pid"
 }
 
-# daemon NAME COMMAND...: starts a service. The mark finds what leaves its session.
+# daemon NAME COMMAND...: starts a service. The mark identifies processes that leave its session.
 daemon() {
 	local name=$1
 	shift
 	alive "$name" || OPENSTACK_MARK=$root launch "$name" nice -n "$niceness" "$@" >>"$log/$name.out" 2>&1 </dev/null
 }
 
-wait_for() { # NAME COMMAND...: until COMMAND succeeds
+wait_for() { # NAME COMMAND...: waits until COMMAND succeeds
 	local name=$1 until=$((SECONDS + 180))
 	shift
 	until "$@" >/dev/null 2>&1; do
@@ -480,7 +478,7 @@ start() {
 	wait_for keystone answers "$keystone"
 	"$python" "$here/seed.py" identity
 	wait_for placement answers "$placement"
-	# These log in while they start, and give up when they cannot.
+	# These services log in when they start, and exit if they cannot.
 	for service in nova-conductor nova-scheduler nova-compute-{1,2,3}; do "start_$service"; done
 	wait_for nova-api answers "$nova"
 	wait_for glance answers "$glance"
@@ -489,7 +487,7 @@ start() {
 	say "up: $SEED_IDENTITY"
 }
 
-# stop_one NAME: its whole process group, by force after four seconds.
+# stop_one NAME: ends its whole process group, with SIGKILL after four seconds.
 stop_one() {
 	local group until=$((SECONDS + 4))
 	if group=$(leader "$1"); then
@@ -508,7 +506,7 @@ stop() {
 		stop_one "$1"
 		return
 	fi
-	# What talks to the message bus and the database goes first.
+	# Clients of the message bus and the database stop first.
 	for ((i = ${#services[@]} - 1; i > 2; i--)); do
 		stop_one "${services[i]}" &
 		pids+=($!)
@@ -520,7 +518,7 @@ stop() {
 	sweep
 }
 
-# sweep kills what services have started and not ended.
+# sweep kills processes of the services that are still running.
 sweep() {
 	local file process
 	for file in $(grep -lzxF "OPENSTACK_MARK=$root" /proc/[0-9]*/environ 2>/dev/null); do
@@ -537,8 +535,8 @@ status() {
 	return "$code"
 }
 
-# run runs a command with the services up. They are stopped when it ends, and when this
-# shell does, whatever ends it.
+# run runs a command with the services up. They are stopped when the command ends, and when this shell ends
+# for any reason.
 run() {
 	mkdir -p "$run"
 	rm -f "$run/succeeded"
@@ -548,7 +546,7 @@ run() {
 	trap 'exit 130' INT
 	trap 'exit 143' TERM
 	install 9>&-
-	stop 9>&- # what a run before may have left
+	stop 9>&- # leftovers of an earlier run
 	launch start "$self" start
 	wait $!
 	export OPENSTACK_SCRIPT=$self OPENSTACK_IDENTITY=$SEED_IDENTITY
@@ -563,8 +561,8 @@ run() {
 	return "$code"
 }
 
-# guard waits until nobody holds the other end of the pipe any more, and stops all. Of a
-# directory that was made for one run it leaves the logs if that failed.
+# guard waits until no process holds the other end of the pipe, and stops all services. It removes a directory
+# that was made for one run, but keeps the logs if that run failed.
 guard() {
 	trap '' INT TERM HUP
 	cat >/dev/null

@@ -5,12 +5,11 @@ import (
 	"time"
 )
 
-// Bill returns the price in micro-dollars of a machine held for a time: every
-// started billing period is paid in full, at least one. A period of 0 bills by
-// the nanosecond. Fractions of a micro-dollar are rounded up once, on the whole.
+// Bill returns the price in micro-dollars of a machine held for the given time. Every started billing period is paid in
+// full, and at least one period is paid. A period of 0 bills by the nanosecond. The total is rounded up to a whole
+// micro-dollar once.
 //
-// The result is exact for any price up to a million dollars an hour and any time.
-// Neither may be negative.
+// The result is exact for any time and any price up to a million dollars per hour. Neither may be negative.
 func Bill(microDollarsPerHour int64, held, period time.Duration) int64 {
 	paid := held
 	if period > 0 {

@@ -1,10 +1,8 @@
-// Package cluster is what those who decide about machines and moves see of a
-// cluster, and what they may ask for.
+// Package cluster models a cluster as decisions about machines and pod moves see it, and the actions that they can
+// request.
 //
-// A controller or the simulator fills in a [State] and hands it to the functions
-// of autoscaler/fleet/decide and internal/moves, whose answer is a [Plan]. All
-// times are lengths, not moments: how long something has lasted, or will last.
-// So a decision needs no clock.
+// A controller or the simulator fills in a [State] and passes it to the functions of autoscaler/fleet/decide and
+// internal/moves, which return a [Plan]. All times are durations, not timestamps, so a decision needs no clock.
 package cluster
 
 import (
@@ -16,57 +14,52 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// Pod is a pod that waits or runs.
+// Pod is a pending or running pod.
 type Pod struct {
-	// Item has the pod's unique name and size. Runtime is how long a batch pod is
-	// still expected to run: all of it while it waits, 0 when it is overdue, and 0
-	// for services.
+	// Item holds the pod's unique name and its size. Runtime is the expected remaining runtime of a batch pod: the
+	// whole runtime while it is pending, 0 when it is overdue, and 0 for services.
 	packing.Item
-	// Guessed says that nothing is known of how long a batch pod runs: its Runtime is a
-	// default. It is not expected to end soon.
+	// Guessed means that the Runtime of a batch pod is a default because nothing is known about it. The pod is not
+	// expected to end soon.
 	Guessed bool
 	// Class is batch or service.
 	Class class.Class
-	// Arch is the CPU architecture that it needs, as in GOARCH; empty means any.
+	// Arch is the CPU architecture that the pod needs, as in GOARCH; empty means any.
 	Arch string
-	// Waited is how long a waiting pod has found no room, and how long ago a recent
-	// one came.
+	// Waited is how long a pending pod has been unschedulable. For a pod of State.Recent it is the time since it
+	// arrived.
 	Waited time.Duration
-	// Ran is how much work a running batch pod has done that a restart would
-	// repeat.
+	// Ran is how much work of a running batch pod a restart would repeat.
 	Ran time.Duration
-	// Nominated says of a waiting pod that a machine on its way was bought for it: it
-	// chooses before others, and nothing more is bought for it.
+	// Nominated means that a machine that is not ready yet was bought for this pending pod. The pod chooses before
+	// others, and nothing more is bought for it.
 	Nominated bool
-	// Fixed says that the pod must not be moved, whatever is planned.
+	// Fixed means that no plan may move the pod.
 	Fixed bool
-	// Held says to a person why it may not be moved now; empty if it may, or if nobody
-	// knows.
+	// Held is a human-readable reason why the pod may not be moved now. It is empty if the pod may be moved or the
+	// reason is unknown.
 	Held string
-	// Ways are the methods by which it may leave its node. The zero value leaves that to
-	// the configuration of whoever plans.
+	// Ways are the methods by which the pod may leave its node. If zero, the planner's configuration decides.
 	Ways Ways
-	// Resided is for how long it has been on its node, however it came there.
+	// Resided is how long the pod has been on its node, however it got there.
 	Resided time.Duration
-	// Overdue is for how long a batch pod has run beyond what was expected of it.
+	// Overdue is how long a batch pod has run beyond its expected runtime.
 	Overdue time.Duration
-	// Promised is the node on which room has been promised to a waiting pod; empty for
-	// none.
+	// Promised is the node on which room is reserved for a pending pod; empty if none.
 	Promised string
-	// EnergyWeight is the weight of energy against runtime that its owner states, for it or
-	// for its namespace, in [0, 1]; nil where nothing is stated or nobody asks.
+	// EnergyWeight is the weight of energy against runtime, in [0, 1], that is set on the pod or its namespace. It is
+	// nil if none is set or the caller does not need it.
 	EnergyWeight *float64
-	// Demands are what else it demands of where it runs; nil for nothing. Only the
-	// planners of purchases and of moves look at those that depend on other pods.
+	// Demands are the pod's other scheduling constraints; nil if there are none. Only the planners of purchases and
+	// moves evaluate those that depend on other pods.
 	Demands *constraint.Pod
-	// Namespace is where it is, and Images are those of its containers, ordered, each once.
-	// Both are empty where nobody asks.
+	// Namespace is the pod's namespace, and Images are the images of its containers, sorted and without duplicates.
+	// Both are empty if the caller does not need them.
 	Namespace string
 	Images    []string
 }
 
-// Scheduled orders pods as they are scheduled: services by size, then batch pods by
-// runtime.
+// Scheduled compares pods in scheduling order: services by size first, then batch pods by runtime.
 func Scheduled(a, b Pod) int {
 	switch {
 	case a.Class != b.Class && a.Class == class.Service:
@@ -80,17 +73,17 @@ func Scheduled(a, b Pod) int {
 	}
 }
 
-// Phase is where a machine is in its life.
+// Phase is a phase in the lifecycle of a machine.
 type Phase int
 
 const (
-	// Ordered machines have been asked for and are paid for, but take no pods yet.
+	// Ordered machines have been bought and are paid for, but accept no pods yet.
 	Ordered Phase = iota
-	// Ready machines take pods.
+	// Ready machines accept pods.
 	Ready
-	// Leaving machines take no more pods, because they are being emptied.
+	// Leaving machines accept no more pods because they are being drained.
 	Leaving
-	// Asleep machines are in standby and take pods once they have been woken.
+	// Asleep machines are in standby. They accept pods after they have been woken.
 	Asleep
 )
 
@@ -98,47 +91,46 @@ const (
 type Node struct {
 	// Name is unique.
 	Name string
-	// Flavor is the kind of machine.
+	// Flavor is the name of the machine's flavor.
 	Flavor string
-	// Class is which pods it takes.
+	// Class is the class of pods that the machine accepts.
 	Class class.Class
-	// Capacity is what pods can use of it in all.
+	// Capacity is what pods can use of the machine in total (allocatable).
 	Capacity packing.Size
-	// MaxPods is how many pods it takes; nil for any number.
+	// MaxPods is the maximum number of pods; nil means unlimited.
 	MaxPods *int64
-	// Arch is its CPU architecture, as in GOARCH.
+	// Arch is the CPU architecture, as in GOARCH.
 	Arch string
-	// Host has its labels and taints; nil where no pod looks at them.
+	// Host holds the labels and taints; nil if no pod depends on them.
 	Host *constraint.Host
-	// UnderUsed and UnneededFor, where they are not nil, say for this node below which
-	// utilisation it is under-used, and for how long it must have been.
+	// UnderUsed and UnneededFor, if not nil, override for this node the utilisation below which it is under-used and
+	// how long it must have been under-used.
 	UnderUsed   *float64
 	UnneededFor *time.Duration
-	// Kept says that it is neither emptied nor released, whatever is planned; KeptFor says
-	// to a person why, where that is known.
+	// Kept means that the node is neither drained nor released. KeptFor is a human-readable reason, if known.
 	Kept    bool
 	KeptFor string
-	// MicroDollarsPerHour is its price.
+	// MicroDollarsPerHour is the price.
 	MicroDollarsPerHour int64
-	// Phase is where it is in its life.
+	// Phase is the phase in the machine's lifecycle.
 	Phase Phase
-	// Due is how long an ordered machine is expected to need until it is ready.
+	// Due is the expected time until an ordered machine is ready.
 	Due time.Duration
-	// Age is how long it has been paid for.
+	// Age is how long the machine has been paid for.
 	Age time.Duration
-	// Pods are those on the node and those on their way to it, ordered by name.
+	// Pods are the pods on the node and those on their way to it, sorted by name.
 	Pods []Pod
-	// Incoming is how many of the pods are on their way.
+	// Incoming is the number of pods on their way to the node.
 	Incoming int
-	// Waits says of a Leaving node that it is only cordoned: the pods that are still there
-	// end by themselves, and none is being moved. It can be uncordoned.
+	// Waits means that a Leaving node is only cordoned: its remaining pods end by themselves, and none is being moved.
+	// The node can be uncordoned.
 	Waits bool
-	// Until is for how long such pods are still expected to be there by the plan that cordoned
-	// the node. Below 0 they should have ended.
+	// Until is how long the plan that cordoned the node still expects those pods to stay. It is negative if they should
+	// have ended already.
 	Until time.Duration
 }
 
-// Used is what the pods on the node request together.
+// Used returns the total requests of the pods on the node.
 func (n *Node) Used() packing.Size {
 	var used packing.Size
 	for i := range n.Pods {
@@ -148,11 +140,11 @@ func (n *Node) Used() packing.Size {
 	return used
 }
 
-// Free is the capacity that no pod requests.
+// Free returns the capacity that no pod requests.
 func (n *Node) Free() packing.Size { return n.Capacity.Minus(n.Used()) }
 
-// Remaining is how long the longest batch pod on the node is expected to run
-// still, 0 when there is none. Services do not count.
+// Remaining returns the longest expected remaining runtime of the batch pods on the node, 0 if there are none. Services
+// do not count.
 func (n *Node) Remaining() time.Duration {
 	var longest time.Duration
 	for i := range n.Pods {
@@ -166,17 +158,16 @@ func (n *Node) Has(c class.Class) bool {
 	return slices.ContainsFunc(n.Pods, func(p Pod) bool { return p.Class == c })
 }
 
-// Suits reports whether class, architecture, labels and taints let the pod run on
-// the node, were there room.
+// Suits reports whether class, architecture, labels and taints allow the pod on the node, regardless of free room.
 func (n *Node) Suits(p *Pod) bool {
 	return n.Class.Takes(p.Class) && (p.Arch == "" || p.Arch == n.Arch) &&
 		(p.Demands == nil || n.Host == nil || p.Demands.Admits(n.Host) == "")
 }
 
-// Takes reports whether the node can hold that many pods, whatever their size.
+// Takes reports whether the node can hold the given number of pods, whatever their size.
 func (n *Node) Takes(pods int) bool { return n.MaxPods == nil || int64(pods) <= *n.MaxPods }
 
-// HasRoom reports whether the node has room left for the pod, and suits it.
+// HasRoom reports whether the node suits the pod and has room for it.
 func (n *Node) HasRoom(p *Pod) bool {
 	return n.Takes(len(n.Pods)+1) && p.Size.Fits(n.Free()) && n.Suits(p)
 }
@@ -185,27 +176,27 @@ func (n *Node) HasRoom(p *Pod) bool {
 type Flavor struct {
 	// Name is unique.
 	Name string
-	// Size is what pods can use of one machine.
+	// Size is what pods can use of one machine (allocatable).
 	Size packing.Size
-	// MaxPods is how many pods one machine takes; nil for any number.
+	// MaxPods is the maximum number of pods on one machine; nil means unlimited.
 	MaxPods *int64
 	// Arch is the CPU architecture, as in GOARCH.
 	Arch string
-	// Host has the labels and taints of its nodes; nil where no pod looks at them.
+	// Host holds the labels and taints of its nodes; nil if no pod depends on them.
 	Host *constraint.Host
-	// Most is how many more can be bought, nil for any number.
+	// Most is how many more machines can be bought; nil means unlimited.
 	Most *int
 	// MicroDollarsPerHour is the price of one machine.
 	MicroDollarsPerHour int64
 }
 
-// Takes reports whether one machine can hold that many pods, whatever their size.
+// Takes reports whether one machine can hold the given number of pods, whatever their size.
 func (f *Flavor) Takes(pods int) bool { return f.MaxPods == nil || int64(pods) <= *f.MaxPods }
 
-// Sells reports whether n more can be bought.
+// Sells reports whether n more machines can be bought.
 func (f *Flavor) Sells(n int) bool { return f.Most == nil || n <= *f.Most }
 
-// Unlimited is the flavor as if any number of it could be bought.
+// Unlimited returns a copy of the flavor without a limit on the number of machines.
 func (f Flavor) Unlimited() Flavor {
 	f.Most = nil
 	return f
@@ -213,54 +204,50 @@ func (f Flavor) Unlimited() Flavor {
 
 // State is a cluster at one moment.
 type State struct {
-	// Nodes are the machines that are paid for and have not been asked to go,
-	// ordered by name.
+	// Nodes are the machines that are paid for and whose release has not been requested, sorted by name.
 	Nodes []Node
-	// Pending are the pods that found no room, ordered by name.
+	// Pending are the unschedulable pods, sorted by name.
 	Pending []Pod
-	// Recent are the pods that came within the last Lag and ScalingInterval
-	// together, the last first. Their Runtime is what was expected of them.
+	// Recent are the pods that arrived within the last Lag + ScalingInterval, newest first. Their Runtime is their
+	// expected total runtime.
 	Recent []Pod
-	// Observed is for how long arrivals have been watched, that time at most.
+	// Observed is how long arrivals have been observed, capped at that time.
 	Observed time.Duration
-	// QueueEmpty is for how long no batch pod has been pending.
+	// QueueEmpty is how long no batch pod has been pending.
 	QueueEmpty time.Duration
-	// Flavors can be bought, ordered by name.
+	// Flavors are the flavors that can be bought, sorted by name.
 	Flavors []Flavor
-	// MaxNodes is how many machines there may be, those on order included.
+	// MaxNodes is the maximum number of machines, including ordered ones.
 	MaxNodes int
-	// Lag is how long a machine is expected to need from order to ready, Release how
-	// long from being asked to go until it is no longer paid.
+	// Lag is the expected time from ordering a machine until it is ready. Release is the expected time from requesting
+	// its release until it is no longer paid for.
 	Lag, Release time.Duration
-	// BillingPeriod is the unit of which every started one is paid.
+	// BillingPeriod is the unit of billing. Every started period is paid in full.
 	BillingPeriod time.Duration
-	// Migration says how long moving a pod with its state takes.
+	// Migration estimates how long moving a pod with its state takes.
 	Migration Migration
-	// ScalingInterval is the time between two rounds of buying, SchedulingInterval
-	// that between two looks at pods that wait.
+	// ScalingInterval is the time between two rounds of buying, SchedulingInterval the time between two attempts to
+	// schedule pending pods.
 	ScalingInterval, SchedulingInterval time.Duration
-	// Scaling says that this is a round in which machines may be bought.
+	// Scaling means that machines may be bought in this round.
 	Scaling bool
 }
 
-// Migration is what moving a pod with its state takes.
+// Migration holds the parameters of the time to migrate a pod.
 type Migration struct {
-	// BitsPerSecond is the bandwidth; BytesPerMemory how many bytes of checkpoint
-	// there are per byte of requested memory; Fixed comes on top.
+	// BitsPerSecond is the bandwidth. BytesPerMemory is the number of checkpoint bytes per byte of requested memory.
+	// Fixed is added to every migration.
 	BitsPerSecond  int64
 	BytesPerMemory float64
 	Fixed          time.Duration
 }
 
-// DefaultMigration is what is expected of migrations where nobody has said anything else:
-// the bandwidth of HTAS (section 5.3), a checkpoint as large as the memory that is
-// requested, and the pause of a container with hardly any memory, as measured
-// (docs/benchmarks.md).
+// DefaultMigration is the default for migrations: the bandwidth of HTAS (section 5.3), a checkpoint as large as the
+// requested memory, and the measured pause of a container with hardly any memory (docs/benchmarks.md).
 var DefaultMigration = Migration{BitsPerSecond: 1_200_000_000, BytesPerMemory: 1, Fixed: time.Second}
 
-// Time is how long moving a pod that requests so much memory takes, rounded up to
-// the millisecond: bytes / bandwidth + the fixed part (HTAS, section 5.3). The pod
-// does not run meanwhile.
+// Time returns how long migrating a pod that requests memoryBytes of memory takes, rounded up to the millisecond: bytes
+// / bandwidth + the fixed part (HTAS, section 5.3). The pod does not run during this time.
 func (m Migration) Time(memoryBytes int64) time.Duration {
 	if m.BitsPerSecond <= 0 {
 		return m.Fixed
@@ -273,122 +260,114 @@ func (m Migration) Time(memoryBytes int64) time.Duration {
 	return time.Duration(milliseconds)*time.Millisecond + m.Fixed
 }
 
-// Plan is what a decision asks for.
+// Plan is the result of a decision.
 type Plan struct {
 	Buy     []Purchase
 	Drains  []Drain
 	Release []Release
-	// Uncordon are nodes that wait for their last pods, and whose plan no longer holds: they
-	// take pods again.
+	// Uncordon are nodes that wait for their last pods but whose plan no longer holds. They accept pods again.
 	Uncordon []Stay
-	// Suspend are empty nodes to put to sleep, Resume those to wake.
+	// Suspend are empty nodes to put to sleep, Resume are nodes to wake.
 	Suspend, Resume []Stay
-	// Kept are nodes that stay although they are under-used, for whoever asks why.
+	// Kept are nodes that stay although they are under-used, with the reason.
 	Kept []Stay
-	// Transfers are single pods to move to nodes that suit them better.
+	// Transfers are moves of single pods to nodes that suit them better.
 	Transfers []Transfer
-	// Wake is after what time the decision wants to be asked again even if nothing
-	// happens; 0 means not.
+	// Wake is the time after which the decision should be repeated even if nothing happens; 0 means never.
 	Wake time.Duration
 }
 
-// Purchase asks for one machine.
+// Purchase requests one machine.
 type Purchase struct {
-	// Flavor is the name of the flavor, Class which pods the machine will take.
+	// Flavor is the name of the flavor, Class the class of pods that the machine will accept.
 	Flavor string
 	Class  class.Class
-	// Pods are the names of the pods for which it is bought.
+	// Pods are the names of the pods for which the machine is bought.
 	Pods []string
-	// Reason says why in words.
+	// Reason is a human-readable reason.
 	Reason string
 }
 
-// Release asks for an empty machine to be released.
+// Release requests that an empty machine be released.
 type Release struct {
 	Node   string
 	Reason string
 }
 
-// Stay says why a node is neither emptied nor released, or why it sleeps or wakes.
+// Stay is the reason why a node is neither drained nor released, or why it sleeps, wakes or is uncordoned.
 type Stay struct {
 	Node   string
 	Reason string
 }
 
-// Drain asks for a machine to be emptied and released.
+// Drain requests that a machine be drained and released.
 type Drain struct {
 	Node string
-	// Method is how pods leave that have no entry in Moves.
+	// Method is how the pods without an entry in Moves leave.
 	Method Method
-	// Moves are its pods, by name, with how they leave and the nodes they go to. Evicted
-	// pods go where the scheduler puts them; the target shows that there is room.
+	// Moves are the node's pods, sorted by name, with how they leave and their target nodes. The scheduler decides
+	// where evicted pods go; the target only shows that there is room.
 	Moves []Move
 	// Until is when the last pod is expected to have left.
 	Until time.Duration
-	// CordonOnly says that the node is only cordoned for now: nothing is done to its pods, and
-	// when they have left, its machine stays until it is released or the node is
-	// uncordoned.
+	// CordonOnly means that the node is only cordoned for now and its pods are left alone. When they have left, the
+	// machine stays until it is released or the node is uncordoned.
 	CordonOnly bool
-	// Replacement, if not nil, is to be bought first: the pods that are still there
-	// when it is ready move to it, and Moves is empty.
+	// Replacement, if not nil, is bought first. The pods that are still on the node when the replacement is ready move
+	// to it, and Moves is empty.
 	Replacement *Purchase
-	// Saves and Costs are what the drain is expected to save and to cost, in
-	// micro-dollars; both 0 where it was not worked out.
+	// Saves and Costs are the expected savings and costs of the drain in micro-dollars. Both are 0 if they were not
+	// calculated.
 	Saves, Costs int64
 	Reason       string
 }
 
-// Exchange asks for machines in the place of others, which are emptied and released
-// once the new ones are ready.
+// Exchange requests machines that replace others. The others are drained and released once the new ones are ready.
 type Exchange struct {
-	// Nodes are those to empty, by name.
+	// Nodes are the nodes to drain, sorted by name.
 	Nodes []string
-	// Buy are the machines to buy first. Their Pods are those of the nodes that are to go
-	// there. It may be empty.
+	// Buy are the machines to buy first; it may be empty. Their Pods are the pods of Nodes that move to them.
 	Buy []Purchase
-	// Moves are the other pods of the nodes, by name, with the nodes they go to, which are
-	// there already. As for a [Drain], targets of evicted pods show that there is room.
+	// Moves are the other pods of Nodes, sorted by name, with their target nodes, which already exist. As in a [Drain],
+	// the target of an evicted pod only shows that there is room.
 	Moves []Move
-	// Method is how pods leave that have no entry in Moves or Leave.
+	// Method is how the pods without an entry in Moves or Leave leave.
 	Method Method
-	// Leave is how the pods of Buy leave, by name; it has no targets.
+	// Leave is how the pods of Buy leave, sorted by name, without targets.
 	Leave []Move
 	// Until is when the last pod is expected to have left.
 	Until time.Duration
-	// SavesPerHour is the price of the nodes less that of the machines to buy, in
-	// micro-dollars.
+	// SavesPerHour is the price of Nodes minus that of Buy, in micro-dollars per hour.
 	SavesPerHour int64
-	// Saves and Costs are what the exchange is expected to save and to cost, in
-	// micro-dollars.
+	// Saves and Costs are the expected savings and costs of the exchange in micro-dollars.
 	Saves, Costs int64
 	Reason       string
 }
 
-// Transfer asks for one pod to be moved to another node, whatever becomes of its own.
+// Transfer requests that one pod be moved to another node, whatever happens to its current node.
 type Transfer struct {
-	// Pod, From and To are names: of the pod, of its node, and of the node it goes to.
+	// Pod, From and To are the names of the pod, its node and the target node.
 	Pod, From, To string
-	// Method is [Migrate] or [Evict]: with its state, or started anew there.
+	// Method is [Migrate] (the pod keeps its state) or [Evict] (it starts again).
 	Method Method
-	// Joules is what the rest of its work is expected to take less, all told.
+	// Joules is the expected saving of energy, in total, over the pod's remaining work.
 	Joules float64
-	// Reason says it in words.
+	// Reason is a human-readable reason.
 	Reason string
 }
 
 // Move is how one pod leaves its node.
 type Move struct {
-	// Pod is its name, Target that of the node it goes to. One that waits until it ends has
-	// no target.
+	// Pod is the name of the pod, Target that of its target node. A pod that is waited for has no target.
 	Pod, Target string
-	// Method is how it leaves.
+	// Method is how the pod leaves.
 	Method Method
-	// Takes is how much later the pod ends because of it: the time for which it stands
-	// still while it is migrated, or the work that it repeats after an eviction.
+	// Takes is how much later the pod ends because of the move: the pause of a migration, or the work that is repeated
+	// after an eviction.
 	Takes time.Duration
-	// Costs is what this way is expected to cost, in micro-dollars, beside what the nodes
-	// cost: 0 where it was not worked out.
+	// Costs is the expected cost of the move in micro-dollars, without the price of the nodes; 0 if it was not
+	// calculated.
 	Costs int64
-	// Reason says in words why this way and no other was chosen; empty where nobody asks.
+	// Reason is a human-readable reason for this method; empty if the caller does not need it.
 	Reason string
 }

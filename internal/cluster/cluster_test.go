@@ -48,7 +48,7 @@ func TestBill(t *testing.T) {
 	}
 }
 
-// TestBillIsExact compares it with fractions of any length.
+// TestBillIsExact compares Bill with big rational numbers.
 func TestBillIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		price := rapid.Int64Range(0, 1_000_000_000_000).Draw(t, "price")
@@ -142,7 +142,7 @@ func TestANodeSuitsPodsOfItsClassAndArchitecture(t *testing.T) {
 	tests := []struct {
 		name      string
 		node, pod class.Class
-		arch      string // that the pod needs
+		arch      string // that the pod requires
 		want      bool
 	}{
 		{"its own class", class.Batch, class.Batch, "", true},
@@ -185,7 +185,7 @@ func TestPodsAreScheduledServicesBySizeThenBatchByRuntime(t *testing.T) {
 	}
 }
 
-// TestScheduledIsAStrictWeakOrder is what sorting relies on.
+// TestScheduledIsAStrictWeakOrder checks what sorting requires.
 func TestScheduledIsAStrictWeakOrder(t *testing.T) {
 	pod := rapid.Custom(func(t *rapid.T) Pod {
 		p := Pod{Class: rapid.SampledFrom([]class.Class{class.Batch, class.Service}).Draw(t, "class")}

@@ -2,14 +2,14 @@ package cluster
 
 import "supercargo.dev/supercargo/internal/packing"
 
-// Limits bound machines, all together: how many there are, what pods can use of them, and
-// their price per hour. What is nil is not bounded; 0 or less allows for no machine at all.
+// Limits bound a group of machines in total: their number, what pods can use of them, and their price per hour. A nil
+// field is unlimited; 0 or less permits no machine.
 type Limits struct {
 	Machines, MilliCPU, MemoryBytes, MicroDollarsPerHour *int64
 }
 
-// Less returns what remains of the limits after n machines of that size (milli-CPU, bytes) and price
-// (micro-dollars per hour). An absent limit stays absent; one that is exceeded becomes negative.
+// Less returns what remains of the limits after n machines of the given size (milli-CPU, bytes) and price
+// (micro-dollars per hour). A nil limit stays nil; an exceeded limit becomes negative.
 func (l Limits) Less(n int, size packing.Size, microDollarsPerHour int64) Limits {
 	less := func(limit *int64, of int64) *int64 {
 		if limit == nil {
@@ -23,15 +23,15 @@ func (l Limits) Less(n int, size packing.Size, microDollarsPerHour int64) Limits
 	}
 }
 
-// Allows reports whether the limits permit one more machine of that size and price. A limit of 0 or
-// less permits none.
+// Allows reports whether the limits permit one more machine of the given size and price. A limit of 0 or less permits
+// none.
 func (l Limits) Allows(size packing.Size, microDollarsPerHour int64) bool {
 	allows := func(limit *int64, of int64) bool { return limit == nil || *limit > 0 && of <= *limit }
 	return allows(l.Machines, 1) && allows(l.MilliCPU, size.MilliCPU) && allows(l.MemoryBytes, size.MemoryBytes) &&
 		allows(l.MicroDollarsPerHour, microDollarsPerHour)
 }
 
-// And returns the lower of both limits in each respect; an absent one does not count.
+// And returns the lower limit of each field; nil limits do not count.
 func (l Limits) And(other Limits) Limits {
 	return Limits{
 		Machines: lower(l.Machines, other.Machines), MilliCPU: lower(l.MilliCPU, other.MilliCPU), MemoryBytes: lower(l.MemoryBytes, other.MemoryBytes),

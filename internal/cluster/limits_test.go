@@ -33,7 +33,7 @@ func TestSeveralMachinesUseUpEachLimitAtOnce(t *testing.T) {
 	}
 }
 
-// TestAMachineThatTakesNothingOfALimitIsStillBounded has machines that cost nothing.
+// TestAMachineThatTakesNothingOfALimitIsStillBounded uses machines with a price of 0.
 func TestAMachineThatTakesNothingOfALimitIsStillBounded(t *testing.T) {
 	if (Limits{MicroDollarsPerHour: new(int64(0))}).Allows(packing.Size{MilliCPU: 1}, 0) {
 		t.Error("a limit of 0 allows for a machine")

@@ -8,17 +8,16 @@ type Method int
 const (
 	// Migrate moves a pod with its state: it continues where it was.
 	Migrate Method = iota
-	// Evict kills a pod, which is then scheduled anew and starts from the beginning.
+	// Evict kills a pod, which is then scheduled again and starts from the beginning.
 	Evict
-	// Wait leaves a batch pod where it is until it ends. The node takes no others
-	// meanwhile.
+	// Wait leaves a batch pod on the node until it ends. The node accepts no other pods in the meantime.
 	Wait
 )
 
-// methods are all of them, the one that disturbs a pod least first.
+// methods are all methods, the least disruptive first.
 var methods = [...]Method{Wait, Migrate, Evict}
 
-// String is a word for people.
+// String returns the name of the method.
 func (m Method) String() string {
 	switch m {
 	case Migrate:
@@ -32,11 +31,11 @@ func (m Method) String() string {
 	}
 }
 
-// Ways are the methods by which a pod may leave its node. The zero value is no opinion:
-// the configuration of whoever plans decides.
+// Ways is a set of methods by which a pod may leave its node. The zero value leaves the choice to the planner's
+// configuration.
 type Ways uint8
 
-// WaysOf returns the set of these methods.
+// WaysOf returns the set of the given methods.
 func WaysOf(all ...Method) Ways {
 	var w Ways
 	for _, m := range all {
@@ -45,13 +44,13 @@ func WaysOf(all ...Method) Ways {
 	return w
 }
 
-// Has reports whether the method is one of them.
+// Has reports whether the set contains the method.
 func (w Ways) Has(m Method) bool { return w&(1<<m) != 0 }
 
-// Without returns the others.
+// Without returns the set without the method.
 func (w Ways) Without(m Method) Ways { return w &^ (1 << m) }
 
-// String names them, the one that disturbs a pod least first.
+// String lists the methods, the least disruptive first.
 func (w Ways) String() string {
 	var all []string
 	for _, m := range methods {

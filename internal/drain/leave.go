@@ -18,22 +18,22 @@ import (
 	"supercargo.dev/supercargo/internal/world"
 )
 
-// LabelDrained is on Migrations that empty a node, with the UID of the pod that they move.
+// LabelDrained is the label of Migrations that drain a node. Its value is the UID of the pod that they move.
 const LabelDrained = v1alpha1.GroupName + "/drained-pod"
 
-// Emptying has the pods of nodes leave them.
+// Emptying moves or evicts the pods of nodes that are being drained.
 type Emptying struct {
-	// Client makes Migrations and evictions.
+	// Client creates Migrations and evictions.
 	Client client.Client
-	// View is the cluster; its Migrations say what has been tried.
+	// View is the cluster; its Migrations show what has been tried.
 	View *world.View
-	// Learned are runtimes of batch pods.
+	// Learned holds learned runtimes of batch pods.
 	Learned *runtimes.Learner
 
 	tried map[types.UID]tries
 }
 
-// tries is what became of the Migrations of one pod.
+// tries is the outcome of the Migrations of one pod.
 type tries struct {
 	moving     bool
 	rolledBack int
@@ -41,7 +41,7 @@ type tries struct {
 	last       int
 }
 
-// NewEmptying returns one that sees the cluster so.
+// NewEmptying returns an Emptying for the given view of the cluster.
 func NewEmptying(c client.Client, v *world.View, learned *runtimes.Learner) *Emptying {
 	e := &Emptying{Client: c, View: v, Learned: learned, tried: map[types.UID]tries{}}
 	for i := range v.Migrations {
@@ -51,7 +51,7 @@ func NewEmptying(c client.Client, v *world.View, learned *runtimes.Learner) *Emp
 			uid = types.UID(m.Status.Plan.PodUID)
 		}
 		if ended := world.Ended(m); uid == "" || ended && m.Labels[LabelDrained] == "" {
-			continue // somebody else's tries do not count
+			continue // finished Migrations that were not made for a drain do not count
 		}
 		tried := e.tried[uid].with(m)
 		if number, ok := attempts.Number(m.Name, attempts.Drain, uid); ok {
@@ -79,7 +79,7 @@ func (t tries) with(m *v1alpha1.Migration) tries {
 	return t
 }
 
-// Leaver returns what is known of a pod that is to leave.
+// Leaver returns what is known about a pod that is to leave.
 func (e *Emptying) Leaver(pod *corev1.Pod) Leaver {
 	exit, tried := e.View.Exit(pod), e.tried[pod.UID]
 	l := Leaver{
@@ -93,21 +93,21 @@ func (e *Emptying) Leaver(pod *corev1.Pod) Leaver {
 	return l
 }
 
-// Asked is what a pod was asked for.
+// Asked is what was requested for a pod.
 type Asked int
 
 const (
-	// Nothing was asked for, or it was refused for now.
+	// Nothing means that nothing was requested, or that the request was refused for now.
 	Nothing Asked = iota
-	// Migration says that a Migration was made.
+	// Migration means that a Migration was created.
 	Migration
-	// Eviction says that the pod was evicted.
+	// Eviction means that the pod was evicted.
 	Eviction
 )
 
-// Do carries a step out for a pod, and returns what it has made. An eviction that a
-// PodDisruptionBudget or the webhook that turns evictions into migrations holds back is
-// asked for again at the next look; a Migration that is there already is as good.
+// Do carries out a step for a pod and returns what it requested. An eviction that a PodDisruptionBudget, or the webhook
+// that turns evictions into migrations, refuses is retried in the next round. A Migration that already exists is not an
+// error.
 func (e *Emptying) Do(ctx context.Context, pod *corev1.Pod, s Step, owner string) (Asked, error) {
 	switch s.Do {
 	case Migrate:
@@ -133,14 +133,14 @@ func (e *Emptying) migrate(ctx context.Context, pod *corev1.Pod, s Step, method 
 	case err == nil:
 		return Migration, nil
 	case apierrors.IsAlreadyExists(err):
-		return Nothing, nil // the cache is going to know it
+		return Nothing, nil // the cache will soon contain it
 	default:
-		return Nothing, fmt.Errorf("make Migration %s/%s of pod %s: %w", m.Namespace, m.Name, pod.Name, err)
+		return Nothing, fmt.Errorf("create Migration %s/%s of pod %s: %w", m.Namespace, m.Name, pod.Name, err)
 	}
 }
 
-// Cancel takes back the Migrations that owner has asked for to empty a node and that
-// have frozen nothing yet: the node stays, so these pods may too. Others come to their end.
+// Cancel deletes the Migrations that owner requested to drain a node and that have not frozen anything yet. The node
+// stays, so these pods may stay too. Other Migrations run to their end.
 func (e *Emptying) Cancel(ctx context.Context, node, owner string) error {
 	on := map[types.UID]bool{}
 	for i := range e.View.Pods {

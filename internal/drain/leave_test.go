@@ -13,7 +13,7 @@ import (
 	"supercargo.dev/supercargo/internal/world"
 )
 
-// rolledBack is a Migration with that number that has emptied no node.
+// rolledBack returns a Migration with the given number that was rolled back.
 func rolledBack(pod *corev1.Pod, number int, uid string) v1alpha1.Migration {
 	return v1alpha1.Migration{
 		ObjectMeta: metav1.ObjectMeta{
@@ -27,8 +27,8 @@ func rolledBack(pod *corev1.Pod, number int, uid string) v1alpha1.Migration {
 	}
 }
 
-// Migrations that have ended are deleted, the first of them first. The pod remembers how
-// many have failed, so that the tries come to an end, and no name is taken twice.
+// Finished Migrations are deleted, oldest first. The pod records how many have failed, so that retries end and no name
+// is used twice.
 func TestTriesAreCountedThoughTheirMigrationsAreGone(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "work", UID: "p"}}
 	var all []v1alpha1.Migration

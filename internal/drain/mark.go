@@ -1,11 +1,10 @@
-// Package drain empties nodes: it cordons a node, has those that are there leave
-// it, each by its own way, and uncordons it where that fails.
+// Package drain drains nodes: it cordons a node, makes each of its pods leave by its own method, and uncordons the node
+// if that fails.
 //
-// NodeFleets and the descheduler both use it. A node that is being emptied carries a
-// [Mark], which says who does that, so that nobody uncordons or empties the node of another.
+// NodeFleets and the descheduler both use it. A node that is being drained carries a [Mark] with the owner of the
+// drain, so that owners do not uncordon or drain each other's nodes.
 //
-// mark.go is the mark, step.go decides what to do next with one pod and is pure, node.go
-// and leave.go do it.
+// mark.go is the mark. step.go decides what to do next with one pod and is pure. node.go and leave.go carry it out.
 package drain
 
 import (
@@ -17,24 +16,23 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// Descheduler is the owner of marks that no NodeFleet has made: no object can have a name
-// with a capital letter.
+// Descheduler is the owner of marks that no NodeFleet made. It cannot collide with the name of an object because it
+// contains a capital letter.
 const Descheduler = "Descheduler"
 
-// Mark is what a node says of who empties it, as the annotation supercargo.dev/draining:
-// OWNER/SINCE/UNTIL, times in RFC 3339.
+// Mark records who drains a node. It is stored in the annotation supercargo.dev/draining as OWNER/SINCE/UNTIL, with
+// times in RFC 3339.
 type Mark struct {
 	// Owner is the name of a NodeFleet, or [Descheduler].
 	Owner string
 	// Since is when the node was cordoned.
 	Since time.Time
-	// Until is when its last pod is expected to have left: those that end sooner are
-	// waited for. Zero if none is.
+	// Until is when the last pod is expected to have left; pods that end sooner are waited for. It is zero if no pod is
+	// waited for.
 	Until time.Time
 }
 
-// MarkOf returns the mark of a node, and whether it has one. A time that is none was long
-// ago.
+// MarkOf returns the mark of a node, and whether it has one. A malformed time is returned as the zero time.
 func MarkOf(node *corev1.Node) (Mark, bool) {
 	text, ok := node.Annotations[v1alpha1.AnnotationDraining]
 	if !ok {

@@ -14,8 +14,8 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/class"
 )
 
-// Cordon cordons a node and marks it, in one write that the API server refuses
-// with a conflict if the node has changed since it was read.
+// Cordon cordons a node and marks it in one write. The API server rejects the write with a conflict if the node has
+// changed since it was read.
 func Cordon(ctx context.Context, c client.Client, node *corev1.Node, m Mark) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q,"annotations":{%q:%q}},"spec":{"unschedulable":true}}`,
 		node.ResourceVersion, v1alpha1.AnnotationDraining, m)
@@ -25,7 +25,7 @@ func Cordon(ctx context.Context, c client.Client, node *corev1.Node, m Mark) err
 	return nil
 }
 
-// Uncordon undoes [Cordon]. A node that has gone is no error.
+// Uncordon undoes [Cordon]. A node that no longer exists is not an error.
 func Uncordon(ctx context.Context, c client.Client, node *corev1.Node) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}},"spec":{"unschedulable":null}}`, v1alpha1.AnnotationDraining)
 	if err := c.Patch(ctx, named(node), client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
@@ -38,8 +38,8 @@ func named(node *corev1.Node) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
 }
 
-// Pods returns the pods on a node that would be lost with it: all that have not ended
-// and do not belong to every node. The reader should look past any cache.
+// Pods returns the pods that would be lost with the node: all that have not ended and are not DaemonSet or static pods.
+// The reader should bypass any cache.
 func Pods(ctx context.Context, live client.Reader, node string) ([]corev1.Pod, error) {
 	var list corev1.PodList
 	if err := live.List(ctx, &list, client.MatchingFields{"spec.nodeName": node}); err != nil {

@@ -7,9 +7,8 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
-// Wanted returns the name of the first pod that waits and would have room on a cordoned
-// node of the state, were it uncordoned, or "". It looks at what the pod demands of a node, and
-// not at other pods.
+// Wanted returns the name of the first pending pod that would fit on the given cordoned node if it were uncordoned, or
+// "". It checks the pod's constraints on the node, but not those on other pods.
 func Wanted(s *cluster.State, node string) string {
 	at := slices.IndexFunc(s.Nodes, func(n cluster.Node) bool { return n.Name == node })
 	if at < 0 {

@@ -9,57 +9,53 @@ import (
 	"supercargo.dev/supercargo/internal/energy/regress"
 )
 
-// Activity is a machine's power measured together with what its hardware counted.
+// Activity is a sample of a machine's power and hardware counters.
 type Activity struct {
-	// Rates are counts per second, such as of CPU cycles, CPU time, instructions and
-	// cache misses: of the same counters in the same order in all samples that go
-	// together.
+	// Rates are counts per second, such as of CPU cycles, CPU time, instructions and cache misses. All samples of a
+	// series must have the same counters in the same order.
 	Rates []float64
 	Watts Watts
 }
 
-// CounterModel is what a machine draws by what its hardware counts:
+// CounterModel predicts a machine's power from its hardware counters:
 //
 //	P(r) = Idle + Σᵢ Sᵢ(rᵢ / Fullᵢ)
 //
-// where Sᵢ are piecewise linear curves from 0 that nowhere fall. Power that grows with
-// several counters is the model of Bellosa (ACM SIGOPS European Workshop 2000, section 3),
-// with curves in the place of his straight lines: a machine of many cores, as one of one
-// core, does not draw the tenth tenth of load as it does the first.
+// where Sᵢ are non-decreasing piecewise linear curves with Sᵢ(0) = 0. A sum over several counters is the model of
+// Bellosa (ACM SIGOPS European Workshop 2000, section 3). Curves replace his straight lines because the power of a
+// machine does not grow linearly with its load.
 //
-// It knows what utilisation alone cannot: the same cycles draw more when they do more
-// instructions or wait for memory.
+// It distinguishes what utilisation cannot: the same number of cycles draws more power with more instructions or more
+// waits for memory.
 type CounterModel struct {
 	// Idle is the power at rates of 0.
 	Idle Watts
-	// Full are the rates beyond which the curves go on flat: the greatest that were seen.
+	// Full are the greatest observed rates. Beyond them the curves are constant.
 	Full []float64
-	// Rises are, for each counter, the power by which each part of its curve rises. The
-	// parts are of equal width.
+	// Rises are, for each counter, the power by which each part of its curve rises. The parts have equal widths.
 	Rises [][]Watts
 }
 
-// counterKnots is how many equal parts the curve of a counter has: half as many as that of
-// utilisation, since the counters of one machine tell much of each other.
+// counterKnots is the number of equal parts of a counter's curve. It is half that of utilisation because the counters
+// of a machine are correlated.
 const counterKnots = 5
 
-// FitCounters returns the model that follows the samples best, by non-negative least
-// squares on relative errors, with Huber's weights against outliers. Rates that are no
-// finite numbers of 0 or more, or a power not above 0, are an error. A counter that was
-// always 0 has a flat curve.
+// FitCounters fits a model by non-negative least squares on relative errors, with Huber's weights against outliers.
+// Rates that are negative or not finite, or powers that are not positive, are an error. A counter that is always 0 has
+// a flat curve.
 func FitCounters(samples []Activity) (CounterModel, error) {
 	if len(samples) == 0 || len(samples[0].Rates) == 0 {
-		return CounterModel{}, errors.New("fit power model: want samples with at least one counter")
+		return CounterModel{}, errors.New("fit power model: samples must have at least one counter")
 	}
 	counters := len(samples[0].Rates)
 	if least := 2 * counterKnots * counters; len(samples) < least {
-		return CounterModel{}, fmt.Errorf("fit power model of %d counters to %d samples: want at least %d", counters, len(samples), least)
+		return CounterModel{}, fmt.Errorf("fit power model of %d counters to %d samples: must be at least %d samples", counters, len(samples), least)
 	}
 	m := CounterModel{Full: make([]float64, counters)}
 	for i, s := range samples {
 		if len(s.Rates) != counters || !(s.Watts > 0) || math.IsInf(float64(s.Watts), 0) ||
 			slices.ContainsFunc(s.Rates, func(r float64) bool { return !(r >= 0) || math.IsInf(r, 0) }) {
-			return CounterModel{}, fmt.Errorf("fit power model: sample %d is %v W at rates %v: want a finite power above 0 and %d finite rates of 0 or more",
+			return CounterModel{}, fmt.Errorf("fit power model: sample %d is %v W at rates %v: the power must be finite and above 0, and the %d rates finite and 0 or more",
 				i, s.Watts, s.Rates, counters)
 		}
 		for j, r := range s.Rates {
@@ -70,7 +66,7 @@ func FitCounters(samples []Activity) (CounterModel, error) {
 	for i, s := range samples {
 		rows[i], ones[i] = m.row(s.Rates), 1
 		for j := range rows[i] {
-			rows[i][j] /= float64(s.Watts) // so that a relative error counts
+			rows[i][j] /= float64(s.Watts) // minimises the relative error
 		}
 	}
 	fit, err := regress.Huber(regress.NonNegative, rows, ones)
@@ -88,8 +84,7 @@ func FitCounters(samples []Activity) (CounterModel, error) {
 	return m, nil
 }
 
-// row returns 1 for the idle power, then for each counter how far it is through each part
-// of its curve.
+// row returns 1 for the idle power, then for each counter how far its rate is through each part of its curve.
 func (m CounterModel) row(rates []float64) []float64 {
 	row := make([]float64, 1, 1+counterKnots*len(rates))
 	row[0] = 1
@@ -101,7 +96,7 @@ func (m CounterModel) row(rates []float64) []float64 {
 	return row
 }
 
-// through returns how far a rate is through a part of its counter's curve, 0 to 1.
+// through returns how far a rate is through a part of its counter's curve, from 0 to 1.
 func (m CounterModel) through(counter, part int, rate float64) float64 {
 	if m.Full[counter] == 0 {
 		return 0
@@ -109,8 +104,8 @@ func (m CounterModel) through(counter, part int, rate float64) float64 {
 	return min(max(rate/m.Full[counter]*counterKnots-float64(part), 0), 1)
 }
 
-// At returns the power at rates of the counters that the model was fitted to; NaN if their
-// number is another, or one of them is NaN. It allocates nothing.
+// At returns the power at the given rates. It returns NaN if their number differs from that of the fitted counters, or
+// if one of them is NaN. It does not allocate.
 func (m CounterModel) At(rates []float64) Watts {
 	if len(rates) != len(m.Full) {
 		return Watts(math.NaN())
@@ -127,8 +122,8 @@ func (m CounterModel) At(rates []float64) Watts {
 	return sum
 }
 
-// QualityOfCounters says how well a model follows samples, which need not be those that it was
-// fitted to. Its range of utilisation is 0: there is none.
+// QualityOfCounters returns how well a model fits samples, which may differ from those that it was fitted to. The range
+// of utilisation is 0 because there is none.
 func QualityOfCounters(m CounterModel, samples []Activity) Quality {
 	return qualityOf(len(samples), func(i int) (predicted, measured Watts) { return m.At(samples[i].Rates), samples[i].Watts })
 }

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// truth is a machine whose power has a bend in one counter and none in the other.
+// truth is a machine whose power has a bend in one counter and is linear in the other.
 func truth(a, b float64) Watts {
 	return Watts(100 + 50*min(a/4e9, 0.2)/0.2 + 30*max(0, a/4e9-0.2)/0.8 + 40*b/1e7)
 }
@@ -20,7 +20,7 @@ func TestCountersGiveBackWhatTheyWereMadeOf(t *testing.T) {
 		a, b := random.Float64()*4e9, random.Float64()*1e7
 		w := truth(a, b)
 		if i%20 == 0 {
-			w *= 4 // a wild reading
+			w *= 4 // an outlier
 		}
 		samples = append(samples, Activity{[]float64{a, b}, w})
 	}
@@ -44,7 +44,7 @@ func TestCountersGiveBackWhatTheyWereMadeOf(t *testing.T) {
 	}
 }
 
-// TestPowerNeverFallsWithAnyCounter holds for whatever is fitted.
+// TestPowerNeverFallsWithAnyCounter holds for any fit.
 func TestPowerNeverFallsWithAnyCounter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rate := rapid.Float64Range(0, 1e10)

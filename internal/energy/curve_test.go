@@ -19,9 +19,9 @@ func TestCurvesThatAreNoneAreRefused(t *testing.T) {
 		{"one point", []Point{{}}, "at least"},
 		{"not from idle", []Point{{0, 0.1}, {1, 1}}, "(0, 0)"},
 		{"not to full load", []Point{{0, 0}, {0.9, 1}}, "(1, 1)"},
-		{"less for more", []Point{{0, 0}, {0.4, 0.6}, {0.5, 0.5}, {1, 1}}, "no smaller share"},
-		{"one utilisation twice", []Point{{0, 0}, {0.5, 0.5}, {0.5, 0.6}, {1, 1}}, "greater utilisation"},
-		{"NaN in the middle", []Point{{0, 0}, {0.5, math.NaN()}, {1, 1}}, "no smaller share"},
+		{"less for more", []Point{{0, 0}, {0.4, 0.6}, {0.5, 0.5}, {1, 1}}, "share must not decrease"},
+		{"one utilisation twice", []Point{{0, 0}, {0.5, 0.5}, {0.5, 0.6}, {1, 1}}, "utilisation must increase"},
+		{"NaN in the middle", []Point{{0, 0}, {0.5, math.NaN()}, {1, 1}}, "share must not decrease"},
 	}
 	for _, tc := range tests {
 		if _, err := NewCurve(tc.points...); err == nil || !strings.Contains(err.Error(), tc.says) {
@@ -88,8 +88,7 @@ func TestPointsAreCopies(t *testing.T) {
 	}
 }
 
-// TestPowerNeverFallsWithLoad holds for whatever is fitted, noise and outliers
-// included.
+// TestPowerNeverFallsWithLoad holds for any fit, including noise and outliers.
 func TestPowerNeverFallsWithLoad(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		samples := make([]Sample, rapid.IntRange(leastFitSamples, 60).Draw(t, "n"))
@@ -98,7 +97,7 @@ func TestPowerNeverFallsWithLoad(t *testing.T) {
 		}
 		m, q, err := Fit(samples)
 		if err != nil {
-			return // such as one that begins at 0 W
+			return // for example if the power begins at 0 W
 		}
 		if err := m.Validate(); err != nil {
 			t.Fatal(err)
@@ -128,7 +127,7 @@ func TestFitFindsTheCurveThatIsThere(t *testing.T) {
 		u := float64(i) / 200
 		s := Sample{u, truth.At(u)}
 		if i%20 == 7 {
-			s.Watts *= 5 // a meter that jumps
+			s.Watts *= 5 // an outlier
 		}
 		samples = append(samples, s)
 	}

@@ -8,45 +8,42 @@ import (
 	"supercargo.dev/supercargo/internal/energy/regress"
 )
 
-// Sample is a machine's power measured at a known utilisation.
+// Sample is a machine's power at a known utilisation.
 type Sample struct {
-	// Utilization is the busy share of the CPU, from 0 to 1: of its time, or of the
-	// cycles that it can do, which follows power better where clocks vary.
+	// Utilization is the busy share of the CPU, from 0 to 1: of its time, or of its cycles, which predicts power better
+	// if clock frequencies vary.
 	Utilization float64
 	Watts       Watts
 }
 
-// Quality says how well a model follows the samples that it was fitted to.
+// Quality describes how well a model fits samples.
 type Quality struct {
 	Samples int
 	// MeanError is the mean of |predicted - measured| / measured, and RSquared the
 	// share of the variance of the power that the model explains.
 	MeanError, RSquared float64
-	// Least and Most are the range of utilisation that was seen. Beyond it the model
-	// goes on flat.
+	// Least and Most are the range of utilisation of the samples. Beyond it the model is constant.
 	Least, Most float64
 }
 
-// fitKnots is how many equal parts the fitted curve has: the ten steps of SPECpower.
+// fitKnots is the number of equal parts of the fitted curve: the ten steps of SPECpower.
 const fitKnots = 10
 
-// leastFitSamples is the fewest samples that a model is fitted to: two for each part
-// of the curve.
+// leastFitSamples is the minimum number of samples for a fit: two for each part of the curve.
 const leastFitSamples = 2 * fitKnots
 
-// Fit returns the power model that follows the samples best: a piecewise linear
-// curve with a knot at each tenth of utilisation that nowhere falls, by non-negative
-// least squares on its rises, with Huber's weights against outliers. Samples that
-// are no finite numbers, not above 0 W or outside [0, 1] are an error: filter them
-// first, since many of them say that the meter is broken.
+// Fit fits a power model to the samples: a non-decreasing piecewise linear curve with a knot at each tenth of
+// utilisation, by non-negative least squares on its rises, with Huber's weights against outliers. Samples that are not
+// finite, not above 0 W or outside [0, 1] are an error. Callers should filter them first, because many of them indicate
+// a broken meter.
 func Fit(samples []Sample) (Model, Quality, error) {
 	if len(samples) < leastFitSamples {
-		return Model{}, Quality{}, fmt.Errorf("fit power model to %d samples: want at least %d", len(samples), leastFitSamples)
+		return Model{}, Quality{}, fmt.Errorf("fit power model to %d samples: must be at least %d samples", len(samples), leastFitSamples)
 	}
 	rows, watts := make([][]float64, len(samples)), make([]float64, len(samples))
 	for i, s := range samples {
 		if !(s.Utilization >= 0 && s.Utilization <= 1) || !(s.Watts > 0) || math.IsInf(float64(s.Watts), 0) {
-			return Model{}, Quality{}, fmt.Errorf("fit power model: sample %d is %v W at utilisation %v: want a finite power above 0 and a utilisation in [0, 1]",
+			return Model{}, Quality{}, fmt.Errorf("fit power model: sample %d is %v W at utilisation %v: the power must be finite and above 0, and the utilisation in [0, 1]",
 				i, s.Watts, s.Utilization)
 		}
 		rows[i], watts[i] = rises(s.Utilization), float64(s.Watts)
@@ -62,8 +59,7 @@ func Fit(samples []Sample) (Model, Quality, error) {
 	return m, QualityOf(m, samples), nil
 }
 
-// rises returns the row of a sample: 1 for the idle power, then how far it is
-// through each part of the curve.
+// rises returns the row of a sample: 1 for the idle power, then how far it is through each part of the curve.
 func rises(u float64) []float64 {
 	row := make([]float64, 1+fitKnots)
 	row[0] = 1
@@ -73,10 +69,10 @@ func rises(u float64) []float64 {
 	return row
 }
 
-// modelOf turns idle power and the rises of the parts into a model.
+// modelOf converts idle power and the rises of the parts to a model.
 func modelOf(b []float64) (Model, error) {
 	if !(b[0] > 0) {
-		return Model{}, errors.New("the samples say nothing about idle power")
+		return Model{}, errors.New("the samples do not determine the idle power")
 	}
 	rise := 0.0
 	for _, d := range b[1:] {
@@ -91,14 +87,13 @@ func modelOf(b []float64) (Model, error) {
 		share = min(1, share+d/rise)
 		points = append(points, Point{float64(k+1) / fitKnots, share})
 	}
-	points[fitKnots].Share = 1 // whatever the rounding
+	points[fitKnots].Share = 1 // exact despite rounding
 	var err error
 	m.Curve, err = NewCurve(points...)
 	return m, err
 }
 
-// QualityOf says how well a model follows samples, which need not be those that it
-// was fitted to.
+// QualityOf returns how well a model fits samples, which may differ from those that it was fitted to.
 func QualityOf(m Model, samples []Sample) Quality {
 	q := qualityOf(len(samples), func(i int) (predicted, measured Watts) { return m.At(samples[i].Utilization), samples[i].Watts })
 	q.Least, q.Most = math.Inf(1), math.Inf(-1)
@@ -108,7 +103,7 @@ func QualityOf(m Model, samples []Sample) Quality {
 	return q
 }
 
-// qualityOf has no range of utilisation.
+// qualityOf returns a Quality without a range of utilisation.
 func qualityOf(n int, at func(i int) (predicted, measured Watts)) Quality {
 	q := Quality{Samples: n}
 	mean := 0.0

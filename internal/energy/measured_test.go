@@ -38,9 +38,8 @@ func series(t *testing.T) []measurement {
 	return read
 }
 
-// predict fits a model to the rows of one half and returns its quality on the other.
-// The most cycles of the half that is learned from count as full load; nothing of
-// the other half is looked at before it is predicted.
+// predict fits a model to the rows of one half and returns its quality on the other. The maximum cycles of the first
+// half count as full load; no data of the other half is used before the prediction.
 func predict(t *testing.T, all []measurement, learned func(i int) bool) energy.Quality {
 	t.Helper()
 	full := 0.0
@@ -65,7 +64,7 @@ func predict(t *testing.T, all []measurement, learned func(i int) bool) energy.Q
 	return energy.QualityOf(model, unseen)
 }
 
-// predictByCounters does what predict does with all counters, and returns the mean error.
+// predictByCounters is predict with all counters, and returns the mean error.
 func predictByCounters(t *testing.T, all []measurement, learned func(i int) bool) float64 {
 	t.Helper()
 	var known []energy.Activity
@@ -88,12 +87,10 @@ func predictByCounters(t *testing.T, all []measurement, learned func(i int) bool
 	return off / n
 }
 
-// TestAModelOfHalfASeriesPredictsTheOtherHalf fits to measured power of a real
-// machine. Blocks of three minutes alternate, so that both halves have seen the same
-// kinds of load. The first and the last half of the series have not: power at the
-// same cycles differs between them by up to a tenth (the last has long idle times
-// and other mixes of instructions), which no model of cycles alone can know. One of all
-// counters can, for the most part.
+// TestAModelOfHalfASeriesPredictsTheOtherHalf fits models to the measured power of a real machine. Alternating blocks
+// of three minutes have similar loads in both halves. The first and the last half of the series differ: power at the
+// same cycles differs by up to a tenth (the last half has long idle times and other instruction mixes), which a model
+// of cycles alone cannot predict. A model of all counters mostly can.
 func TestAModelOfHalfASeriesPredictsTheOtherHalf(t *testing.T) {
 	all := series(t)
 	half := len(all) / 2

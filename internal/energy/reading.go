@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Source says where a reading comes from.
+// Source is the source of a reading.
 type Source string
 
 const (
@@ -17,46 +17,46 @@ const (
 	SourceKepler Source = "kepler"
 	// SourceNodeExporter is node-exporter's RAPL collector through Prometheus.
 	SourceNodeExporter Source = "node-exporter"
-	// SourceQuery is a Prometheus query of the user's own.
+	// SourceQuery is a user-defined Prometheus query.
 	SourceQuery Source = "query"
-	// SourceModel is a [Model] and a utilisation: nothing was measured.
+	// SourceModel is a [Model] and a utilisation, without a measurement.
 	SourceModel Source = "model"
 )
 
 // Measured reports whether the source is a meter.
 func (s Source) Measured() bool { return s != SourceModel && s != "" }
 
-// Reading is the power that a machine draws at a moment.
+// Reading is the power of a machine at a point in time.
 type Reading struct {
 	Source Source
 	At     time.Time
 	Watts  Watts
 }
 
-// Age returns how old the reading is. One from the future has a negative age.
+// Age returns the age of the reading. A reading from the future has a negative age.
 func (r Reading) Age(now time.Time) time.Duration { return now.Sub(r.At) }
 
-// Fault says why a reading is not used.
+// Fault is the reason why a reading is not used.
 type Fault uint8
 
-// What can be wrong with a reading, in the order in which it is looked for.
+// The faults, in the order in which they are checked.
 const (
 	Sound        Fault = iota // nothing
 	NotANumber                // NaN or infinite
 	Negative                  // below 0
-	AboveRated                // over what the machine can draw
+	AboveRated                // above what the machine can draw
 	Stale                     // older than allowed
-	FromFuture                // newer than now, by more than clocks may differ
-	CounterReset              // a counter went back and did not wrap around
-	NoTimePassed              // two readings of a counter at one moment, or in the wrong order
-	Unreadable                // the meter is there and gives no reading
+	FromFuture                // newer than now, by more than the allowed clock skew
+	CounterReset              // a counter decreased without wrapping around
+	NoTimePassed              // two readings of a counter at the same time, or in the wrong order
+	Unreadable                // the meter exists but returned no reading
 
-	faults // how many there are
+	faults // number of faults
 )
 
 var faultNames = [faults]string{"sound", "not-a-number", "negative", "above-rated", "stale", "from-future", "counter-reset", "no-time-passed", "unreadable"}
 
-// String returns the fault's name as metrics carry it: "above-rated".
+// String returns the fault's name in metrics, such as "above-rated".
 func (f Fault) String() string {
 	if f >= faults {
 		return "unknown"
@@ -64,14 +64,13 @@ func (f Fault) String() string {
 	return faultNames[f]
 }
 
-// Limits say which readings can be true.
+// Limits define which readings are plausible.
 type Limits struct {
-	// MaxAge is how old a reading may be; 0 allows any age.
+	// MaxAge is the maximum age of a reading; 0 means unlimited.
 	MaxAge time.Duration
-	// MaxSkew is how far two clocks may differ: a reading may be that much newer than
-	// now.
+	// MaxSkew is the maximum clock skew: a reading may be newer than now by this much.
 	MaxSkew time.Duration
-	// Rated is the most that the machine can draw; 0 when it is not known.
+	// Rated is the maximum power of the machine; 0 if unknown.
 	Rated Watts
 }
 
@@ -92,7 +91,7 @@ func (l Limits) Check(r Reading, now time.Time) Fault {
 	return Sound
 }
 
-// Faults returns all faults but [Sound], in their order.
+// Faults returns all faults except [Sound], in order.
 func Faults() []Fault {
 	all := make([]Fault, 0, faults-1)
 	for f := Sound + 1; f < faults; f++ {
@@ -101,8 +100,7 @@ func Faults() []Fault {
 	return all
 }
 
-// Counts says how many readings had which fault; [Sound] ones are those that were
-// kept. The zero value is ready to use.
+// Counts counts readings by fault. [Sound] counts those that were kept. The zero value is ready to use.
 type Counts [faults]int
 
 // Of returns how many readings had the fault.
@@ -113,7 +111,7 @@ func (c *Counts) Of(f Fault) int {
 	return c[f]
 }
 
-// Dropped returns how many readings were not kept.
+// Dropped returns how many readings were dropped.
 func (c *Counts) Dropped() int {
 	n := 0
 	for _, k := range c[Sound+1:] {
@@ -122,8 +120,7 @@ func (c *Counts) Dropped() int {
 	return n
 }
 
-// Filter returns the readings without fault, in their order, in a new slice, and
-// counts the others in counts by what is wrong with them.
+// Filter returns the readings without a fault, in order and in a new slice. It counts all readings in counts by fault.
 func (l Limits) Filter(readings []Reading, now time.Time, counts *Counts) []Reading {
 	kept := make([]Reading, 0, len(readings))
 	for _, r := range readings {
@@ -136,23 +133,19 @@ func (l Limits) Filter(readings []Reading, now time.Time, counts *Counts) []Read
 	return kept
 }
 
-// Count is what an energy counter stood at, such as energy_uj of a powercap zone.
+// Count is a reading of an energy counter, such as energy_uj of a powercap zone.
 type Count struct {
 	At          time.Time
 	Microjoules uint64
 }
 
-// Between returns the mean power between two readings of one counter, as a reading
-// at the moment of the later one.
+// Between returns the mean power between two readings of one counter, as a reading at the time of the later one.
 //
-// wrap is the greatest value that the counter shows before it begins again at 0
-// (max_energy_range_uj of the zone), or 0 for one that does not wrap. Where the
-// counter has gone back, either it wrapped around, once, and wrap - from + to was
-// used (less by one unit of the counter than the truth, some 60 µJ, which powercap
-// does not tell), or its machine started anew. The two look alike: the wrapped value
-// is taken when the power it implies is not over limits.Rated, so a counter that
-// wraps needs a rated power, and one read less often than it wraps at rated power
-// (about once in an hour at 70 W) is not to be trusted.
+// wrap is the greatest value of the counter before it restarts at 0 (max_energy_range_uj of the zone), or 0 if the
+// counter does not wrap. If the counter has decreased, either it wrapped around once and the energy is wrap - from + to
+// (less than the truth by one unit of the counter, about 60 µJ, which powercap does not report), or the machine
+// restarted. Between assumes a wrap if the resulting power does not exceed limits.Rated. A counter that wraps therefore
+// needs a rated power, and must be read more often than it wraps at rated power (about once per hour at 70 W).
 func (l Limits) Between(source Source, from, to Count, wrap uint64) (Reading, Fault) {
 	seconds := to.At.Sub(from.At).Seconds()
 	if !(seconds > 0) {
@@ -175,13 +168,12 @@ func (l Limits) Between(source Source, from, to Count, wrap uint64) (Reading, Fa
 	return Reading{}, AboveRated
 }
 
-// Usage is the energy used over a time, measured and modelled apart.
+// Usage is the energy used over a period, measured and modelled separately.
 type Usage struct {
 	Measured, Modelled Joules
-	// Covered is the time that the two stand for, Gaps the time between readings that
-	// were too far apart to say anything.
+	// Covered is the time that the energy stands for. Gaps is the time between readings that were too far apart.
 	Covered, Gaps time.Duration
 }
 
-// Total returns measured and modelled energy together.
+// Total returns the sum of measured and modelled energy.
 func (u Usage) Total() Joules { return u.Measured + u.Modelled }

@@ -97,14 +97,14 @@ func TestPowerBetweenTwoCounts(t *testing.T) {
 	}
 }
 
-// TestACounterIsReadAcrossItsEnd compares with a counter that never ends.
+// TestACounterIsReadAcrossItsEnd compares with a counter that never wraps.
 func TestACounterIsReadAcrossItsEnd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		wrap := rapid.Uint64Range(1e9, 1e12).Draw(t, "wrap")
 		start, used := rapid.Uint64Range(0, wrap).Draw(t, "start"), rapid.Uint64Range(0, 400e6).Draw(t, "used")
 		to := start + used
 		if to > wrap {
-			to -= wrap // as the arithmetic has it; the counter itself is one unit further
+			to -= wrap // by the formula; the real counter is one unit further
 		}
 		r, fault := Limits{Rated: 400}.Between(SourceRAPL, Count{noon, start}, Count{after(1), to}, wrap)
 		if fault != Sound || math.Abs(float64(r.Watts)-float64(used)/1e6) > 1e-6 {

@@ -7,22 +7,22 @@ import (
 	"supercargo.dev/supercargo/internal/input/series"
 )
 
-// Columns name the columns of a measured series that count. Names are as in the header, and
-// each is there once; other columns are passed over.
+// Columns names the columns of a measured series, as in the header. Each must occur once; other columns are ignored.
 type Columns struct {
-	// Time is checked to go on from row to row, where the file has it: times in RFC 3339, or
-	// seconds. A file without it is taken to be in the order of time, unless NeedsTime.
+	// Time is the column of times, in RFC 3339 or seconds. If the file has it, it must not decrease from row to row. A file
+	// without it is assumed to be in chronological order, unless NeedsTime is set.
 	Time      string
 	NeedsTime bool
 	// Watts is the power, above 0 and below 1,000,000.
 	Watts string
-	// Rates are numbers from 0 to MostRate, at least one column.
+	// Rates are the columns of rates, at least one. Their values are from 0 to MostRate.
 	Rates    []string
 	MostRate float64
 }
 
-// ReadSeries reads measurements of one machine from a CSV file with a header row, in the order
-// of time. It refuses a file with over [MaxSeriesRows] rows, or with a cell that is no number in its range. Errors name line and column.
+// ReadSeries reads measurements of one machine, in chronological order, from a CSV file with a header row. It rejects a
+// file with more than [MaxSeriesRows] rows, or with a cell that is not a number in its range. Errors name line and
+// column.
 func ReadSeries(file io.Reader, c Columns) ([]Activity, error) {
 	format := series.Format{Time: c.Time, NeedsTime: c.NeedsTime, Columns: []series.Column{
 		{Name: c.Watts, Valid: func(x float64) bool { return x > 0 && x < 1e6 }, Want: "watts above 0, below 1000000"},
@@ -43,8 +43,8 @@ func ReadSeries(file io.Reader, c Columns) ([]Activity, error) {
 	return samples, nil
 }
 
-// ByUtilization returns samples of the first rate as a share of the one that is full load:
-// those of a greater one count as full load. It is above 0.
+// ByUtilization returns samples with the first rate as a share of full, which is the rate at full load and must be
+// above 0. Greater rates count as full load.
 func ByUtilization(samples []Activity, full float64) []Sample {
 	by := make([]Sample, len(samples))
 	for i, s := range samples {
@@ -53,19 +53,19 @@ func ByUtilization(samples []Activity, full float64) []Sample {
 	return by
 }
 
-// blocks is into how many parts in the order of time [HeldOut] divides a series.
+// blocks is the number of chronological parts into which [HoldOut] divides a series.
 const blocks = 20
 
-// HeldOut is how well models predict samples that they were not fitted to.
+// HeldOut describes how well models predict samples that they were not fitted to.
 type HeldOut struct {
-	// LastHalf is the quality on the last half of the samples of what was fitted to the first:
-	// the load of another time. Between is that on every other twentieth of what was fitted to
-	// those in between: loads that were seen.
+	// LastHalf is the quality on the last half of the samples of a model fitted to the first half: load at another
+	// time. Between is the quality on every other twentieth of a model fitted to the rest: load that is similar to
+	// known load.
 	LastHalf, Between Quality
 }
 
-// HoldOut tries fitting on parts of a series in the order of time. fit returns how well what it
-// fits follows other samples. The error names the part that cannot be fitted to.
+// HoldOut evaluates fit on parts of a chronological series. fit returns a function that judges the fitted model on
+// other samples. The error names the part to which no model could be fitted.
 func HoldOut(samples []Activity, fit func(known []Activity) (func(unseen []Activity) Quality, error)) (HeldOut, error) {
 	quality := func(part string, learned func(i int) bool) (Quality, error) {
 		var known, unseen []Activity

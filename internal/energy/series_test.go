@@ -48,7 +48,7 @@ func TestASeriesThatCannotBeIsRefusedByLineAndColumn(t *testing.T) {
 		says       []string
 	}{
 		{"nothing", "", byUtilization, []string{"header"}},
-		{"no such columns", "t,w\n1,2\n", byUtilization, []string{"line 1", "column watts", "column utilization", "there are t, w"}},
+		{"no such columns", "t,w\n1,2\n", byUtilization, []string{"line 1", "column watts", "column utilization", "the header has t, w"}},
 		{"a column twice", "watts,utilization,watts\n", byUtilization, []string{"line 1", "column watts", "twice"}},
 		{"no time, which was asked for", "watts,utilization\n1,0\n", timed, []string{"line 1", "column time"}},
 		{"watts that are no number", header + "0,1,0\n1,much,0\n", byUtilization, []string{"line 3", "column watts", `"much"`}},
@@ -81,7 +81,7 @@ func TestASeriesThatCannotBeIsRefusedByLineAndColumn(t *testing.T) {
 	}
 }
 
-// endless is a file that begins as a text and goes on with another for ever.
+// endless is a file that begins with text and repeats more forever.
 type endless struct{ text, more string }
 
 func (e *endless) Read(p []byte) (int, error) {
@@ -98,7 +98,7 @@ func TestASeriesWithoutEndIsRefused(t *testing.T) {
 		file io.Reader
 		says string
 	}{
-		"rows":         {&endless{"watts,utilization\n", "1,0\n"}, fmt.Sprintf("after %d rows", series.MaxRows)},
+		"rows":         {&endless{"watts,utilization\n", "1,0\n"}, fmt.Sprintf("exceeds %d rows", series.MaxRows)},
 		"blank rows":   {&endless{"watts,utilization,note\n", "\n"}, fmt.Sprintf("input is larger than %d bytes", table.MaxInputBytes)},
 		"one row":      {&endless{"watts,utilization\n", "9"}, fmt.Sprintf("input is larger than %d bytes", table.MaxInputBytes)},
 		"the header":   {&endless{"watts", "x"}, fmt.Sprintf("input is larger than %d bytes", table.MaxInputBytes)},
@@ -110,7 +110,7 @@ func TestASeriesWithoutEndIsRefused(t *testing.T) {
 	}
 }
 
-// FuzzReadSeries: what is read is in its ranges, and is read again from what it is written as.
+// FuzzReadSeries checks that values are in range, and that they survive being written and read again.
 func FuzzReadSeries(f *testing.F) {
 	f.Add("time,watts,utilization\n2026-01-01T12:00:00Z,100,0.5\n2026-01-01T12:00:01Z,110,1\n")
 	f.Add("\ufeffutilization,watts\n0.1,1e-3\n")
@@ -139,8 +139,7 @@ func FuzzReadSeries(f *testing.F) {
 	})
 }
 
-// TestWhatIsHeldOutIsNotFittedTo: each of the two ways judges each sample that it has not been
-// shown, and no other.
+// TestWhatIsHeldOutIsNotFittedTo checks that both ways judge all samples that were not fitted to, and no others.
 func TestWhatIsHeldOutIsNotFittedTo(t *testing.T) {
 	samples := make([]Activity, 45)
 	for i := range samples {

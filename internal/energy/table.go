@@ -18,34 +18,30 @@ var (
 	vcpuCSV string
 )
 
-// Table holds power models by machine type and by virtual CPU. It is safe for
-// concurrent use once made.
+// Table holds power models by machine type and by virtual CPU. It is immutable and safe for concurrent use.
 type Table struct {
 	types map[string]Model
 	cpus  map[string]Model // "cloud/microarchitecture", lower case
 	mean  map[string]Model // cloud, lower case; "" is the mean of all rows
 }
 
-// builtIn reads the tables that the program carries. A test reads them too, so a
-// fault in them cannot be met in production.
+// builtIn reads the embedded tables. A test reads them too, so they are known to be valid.
 var builtIn = sync.OnceValues(func() (*Table, error) {
 	return NewTable(strings.NewReader(machineTypesCSV), strings.NewReader(vcpuCSV))
 })
 
-// BuiltIn returns the table that the program carries; data/README.md says where it
-// comes from.
+// BuiltIn returns the embedded table. data/README.md names its sources.
 func BuiltIn() *Table {
 	t, err := builtIn()
 	if err != nil {
-		panic(err) // the file is part of the program
+		panic(err) // the file is embedded
 	}
 	return t
 }
 
-// NewTable reads a table from two CSV files with a header row each. machineTypes has
-// the columns machine_type, vcpu, watts_idle, watts_10, watts_50 and watts_100, per
-// machine; cpus has cloud, microarchitecture, watts_idle and watts_full, per virtual
-// CPU. Watts are above 0 and do not fall with load. Errors name line and field.
+// NewTable reads a table from two CSV files with header rows. machineTypes has the columns machine_type, vcpu,
+// watts_idle, watts_10, watts_50 and watts_100, per machine. cpus has cloud, microarchitecture, watts_idle and
+// watts_full, per virtual CPU. Watts must be above 0 and must not decrease with load. Errors name line and field.
 func NewTable(machineTypes, cpus io.Reader) (*Table, error) {
 	t := &Table{types: map[string]Model{}, cpus: map[string]Model{}, mean: map[string]Model{}}
 	if err := readRows("machine types", machineTypes, []string{"machine_type", "vcpu", "watts_idle", "watts_10", "watts_50", "watts_100"}, t.addType); err != nil {
@@ -83,17 +79,15 @@ func (t *Table) addType(r *table.Table) {
 	t.types[r.Cell("machine_type")] = m
 }
 
-// MachineType returns the model of a machine type by its name, and false for one
-// that the table does not know.
+// MachineType returns the model of a machine type, and false if the table does not contain it.
 func (t *Table) MachineType(name string) (Model, bool) {
 	m, ok := t.types[name]
 	return m, ok
 }
 
-// CPUs returns the model of a machine of n virtual CPUs of a cloud (aws, azure, gcp)
-// and microarchitecture ("Cascade Lake"), in any case of letters. A
-// microarchitecture that is not known gives the mean of the cloud's, a cloud that is
-// not known the mean of all; exact is false for both.
+// CPUs returns the model of a machine with n virtual CPUs of a cloud (aws, azure, gcp) and microarchitecture ("Cascade
+// Lake"), case-insensitively. For an unknown microarchitecture it returns the mean of the cloud, for an unknown cloud
+// the mean of all; exact is false for both.
 func (t *Table) CPUs(cloud, microarchitecture string, n float64) (m Model, exact bool) {
 	cloud, microarchitecture = strings.ToLower(cloud), strings.ToLower(microarchitecture)
 	if m, ok := t.cpus[cloud+"/"+microarchitecture]; ok {
@@ -105,19 +99,19 @@ func (t *Table) CPUs(cloud, microarchitecture string, n float64) (m Model, exact
 	return t.mean[""].Times(n), false
 }
 
-// watts reads power that does not fall from column to column, and notes what is wrong.
+// watts reads non-decreasing powers from the columns and records faults.
 func watts(t *table.Table, columns ...string) []Watts {
 	least, read := 0.0, make([]Watts, 0, len(columns))
 	for _, c := range columns {
-		w := t.Float(c, func(w float64) bool { return w > 0 && w <= 1e6 && w >= least }, "a number above 0, at most 1000000 and no less than the column before")
+		w := t.Float(c, func(w float64) bool { return w > 0 && w <= 1e6 && w >= least }, "a number above 0, at most 1000000 and at least the value of the previous column")
 		least = max(least, w)
 		read = append(read, Watts(w))
 	}
 	return read
 }
 
-// readRows calls add for each row of a CSV file whose header has the columns, in any
-// order and among others. add notes faults in the table.
+// readRows calls add for each row of a CSV file. The header must contain the columns, in any order. add records faults
+// in the table.
 func readRows(name string, file io.Reader, columns []string, add func(*table.Table)) error {
 	t, _, err := table.Open("", file, table.Format{Name: "power table", Required: columns, Lenient: true})
 	if err == nil {

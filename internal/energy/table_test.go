@@ -71,7 +71,7 @@ func TestTablesNameLineAndField(t *testing.T) {
 	}
 }
 
-// FuzzTable: whatever is read is sound, or refused.
+// FuzzTable checks that any input gives valid models or an error.
 func FuzzTable(f *testing.F) {
 	f.Add("machine_type,vcpu,watts_idle,watts_10,watts_50,watts_100\na,1,1,2,3,4\n", "cloud,microarchitecture,watts_idle,watts_full\naws,x,1,2\n")
 	f.Add(machineTypesCSV[:400], vcpuCSV)

@@ -1,35 +1,34 @@
-// Package heap is container/heap for a type: a priority queue without the five methods that its
-// interface wants of each.
+// Package heap wraps container/heap as a generic priority queue, so that users need not implement [heap.Interface].
 package heap
 
 import "container/heap"
 
-// Heap is a queue that has the least item first. Of items that are alike, no order is kept: a
-// less that knows no ties makes the order certain. It is not safe for concurrent use.
+// Heap is a priority queue with the least item first. The order of equal items is undefined, so less should have no
+// ties if the order matters. Heap is not safe for concurrent use.
 type Heap[T any] struct{ items items[T] }
 
-// New returns an empty heap by an order. moved, unless it is nil, is told of each item where it
-// is from now on, for [Heap.Remove]: -1 once it is not in the heap.
+// New returns an empty heap ordered by less. moved, if not nil, is called with the new position of each item that
+// moves, for [Heap.Remove]; the position is -1 when the item leaves the heap.
 func New[T any](less func(a, b T) bool, moved func(item T, at int)) *Heap[T] {
 	return &Heap[T]{items[T]{less: less, moved: moved}}
 }
 
-// Len returns how many items there are.
+// Len returns the number of items.
 func (h *Heap[T]) Len() int { return len(h.items.list) }
 
-// First returns the least item without taking it out. The heap must not be empty.
+// First returns the least item without removing it. The heap must not be empty.
 func (h *Heap[T]) First() T { return h.items.list[0] }
 
 // Push adds an item. Cost: O(log n).
 func (h *Heap[T]) Push(item T) { heap.Push(&h.items, item) }
 
-// Pop takes out the least item. The heap must not be empty. Cost: O(log n).
+// Pop removes and returns the least item. The heap must not be empty. Cost: O(log n).
 func (h *Heap[T]) Pop() T { return heap.Pop(&h.items).(T) }
 
-// Remove takes out the item at a place. Cost: O(log n).
+// Remove removes the item at the given position. Cost: O(log n).
 func (h *Heap[T]) Remove(at int) { heap.Remove(&h.items, at) }
 
-// Clear takes out all items; moved is not told.
+// Clear removes all items without calling moved.
 func (h *Heap[T]) Clear() { h.items.list = nil }
 
 // items implements [heap.Interface].
@@ -65,7 +64,7 @@ func (i *items[T]) Pop() any {
 	last := len(i.list) - 1
 	item := i.list[last]
 	var none T
-	i.list[last], i.list = none, i.list[:last] // what it refers to can go
+	i.list[last], i.list = none, i.list[:last] // so that the item can be garbage-collected
 	if i.moved != nil {
 		i.moved(item, -1)
 	}

@@ -15,7 +15,7 @@ func TestItemsComeLeastFirstAndKnowTheirPlace(t *testing.T) {
 	const seed = 7
 	random := rand.New(rand.NewPCG(seed, seed))
 	h := heap.New(func(a, b *item) bool { return a.key < b.key }, func(i *item, at int) { i.at = at })
-	var left []*item // what is in the heap, in no order
+	var left []*item // the items in the heap, in no order
 	for step := range 10_000 {
 		switch at := random.IntN(3); {
 		case at == 0 || len(left) == 0:

@@ -1,23 +1,22 @@
 // Package input collects all faults of an input, so that its author sees them at once.
 //
-// The folders below it read files of users: table reads rows and columns of any kind. On it
-// stand series, which reads measurements, and catalogue, which reads machines. Package world reads
-// objects of Kubernetes.
+// Its subpackages read files of users: table reads rows and columns of any kind. Based on it, series reads
+// measurements, and catalogue reads machines. Package world reads Kubernetes objects.
 package input
 
 import "fmt"
 
-// Faults are what is wrong with an input. errors.Join makes one error of them.
+// Faults are the faults of an input. Use errors.Join to combine them.
 type Faults []error
 
-// If notes a fault if it is one. The arguments are evaluated in either case.
+// If adds a fault if is is true. The arguments are always evaluated.
 func (f *Faults) If(is bool, format string, args ...any) {
 	if is {
 		*f = append(*f, fmt.Errorf(format, args...))
 	}
 }
 
-// In notes an error, unless it is nil, with what it is in, such as a flag.
+// In adds an error, unless it is nil, with its context, such as a flag.
 func (f *Faults) In(what string, err error) {
 	if err != nil {
 		*f = append(*f, fmt.Errorf("%s: %w", what, err))

@@ -20,23 +20,22 @@ import (
 	"supercargo.dev/supercargo/internal/runtimes"
 )
 
-// AnnotationPlace is on a new pod until it takes over: the labels that go with the
-// place of the old one, as a JSON object.
+// AnnotationPlace is on a new pod until it takes over. It holds the labels that belong to the old pod's place, as a
+// JSON object.
 const AnnotationPlace = v1alpha1.GroupName + "/labels-of-place"
 
-// AnnotationSource is on a new pod: the name and the UID of the old one, as NAME/UID. It
-// leads to the old pod where the Migration is gone.
+// AnnotationSource is on a new pod and holds the name and the UID of the old one, as NAME/UID. It identifies the old
+// pod if the Migration is gone.
 const AnnotationSource = v1alpha1.GroupName + "/moved-from"
 
-// SourceOf returns the name and the UID of the pod that a new pod was made from; false if
-// it does not say so.
+// SourceOf returns the name and the UID of the pod from which a new pod was made, or false if the pod does not state
+// them.
 func SourceOf(restored *corev1.Pod) (name string, uid types.UID, ok bool) {
 	name, id, ok := strings.Cut(restored.Annotations[AnnotationSource], "/")
 	return name, types.UID(id), ok && name != "" && id != ""
 }
 
-// NewPlan returns what is to be done to the pod of an input that Check lets move.
-// uid is that of the Migration; it makes names that no other move uses.
+// NewPlan returns the plan for a pod that passed Check. uid is that of the Migration; it makes names unique.
 func NewPlan(in Input, v Verdict, uid types.UID, now time.Time, deadline time.Duration) *v1alpha1.MigrationPlan {
 	pod := in.Pod
 	p := &v1alpha1.MigrationPlan{
@@ -53,8 +52,7 @@ func NewPlan(in Input, v Verdict, uid types.UID, now time.Time, deadline time.Du
 		Notes:       v.Notes,
 	}
 	if v.Backend != v1alpha1.BackendRestart {
-		// Never pulled; the first part keeps runtimes from taking it for one of a registry
-		// that they know.
+		// The image is never pulled. The first part keeps runtimes from mistaking it for an image of a known registry.
 		p.Image = v1alpha1.GroupName + "/checkpoint:" + string(uid)
 	}
 	return p
@@ -63,8 +61,8 @@ func NewPlan(in Input, v Verdict, uid types.UID, now time.Time, deadline time.Du
 // moved matches the end of the name of a pod that was moved.
 var moved = regexp.MustCompile(`-m[0-9a-f]{8}$`)
 
-// newName returns the name of the new pod: that of the old, less what an earlier move
-// put at its end, and a mark of this move. A pod's name must do as a host name.
+// newName returns the name of the new pod: that of the old one without the suffix of an earlier move, plus a suffix for
+// this move. The name must be valid as a host name.
 func newName(pod *corev1.Pod, uid types.UID) string {
 	base := pod.Name
 	if _, before := pod.Annotations[v1alpha1.AnnotationBaseImage]; before {
@@ -78,15 +76,14 @@ func newName(pod *corev1.Pod, uid types.UID) string {
 	return base + mark
 }
 
-// New returns the pod that takes the place of source. It has no owner, and no label by
-// which anybody would take it for the old pod's equal before it is: Place has those.
-// selector is the owner's. requirements are those of the source's agent; empty if they
-// are not known yet.
+// New returns the pod that replaces source. It has no owner yet, nor labels by which others would treat it as the old
+// pod: [TakesPlace] adds these. selector is the owner's. requirements are those of the source's agent; empty if not
+// known yet.
 func New(m *v1alpha1.Migration, plan *v1alpha1.MigrationPlan, source *corev1.Pod, selector *metav1.LabelSelector, requirements string) (*corev1.Pod, error) {
 	place := LabelsOfPlace(source, selector)
 	text, err := json.Marshal(place)
 	if err != nil {
-		return nil, fmt.Errorf("write the labels of pod %s/%s down: %w", source.Namespace, source.Name, err)
+		return nil, fmt.Errorf("encode the labels of pod %s/%s: %w", source.Namespace, source.Name, err)
 	}
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -100,7 +97,7 @@ func New(m *v1alpha1.Migration, plan *v1alpha1.MigrationPlan, source *corev1.Pod
 			p.Labels[key] = value
 		}
 	}
-	kind, _ := class.OfPod(source) // a wrong label is as wrong on the copy, and overwritten here
+	kind, _ := class.OfPod(source) // an invalid label has the same effect on the copy, and is overwritten here
 	p.Labels[v1alpha1.LabelClass] = string(kind)
 	p.Labels[v1alpha1.LabelMigration] = string(m.UID)
 	p.Annotations[v1alpha1.AnnotationMigrationName] = m.Name
@@ -115,9 +112,8 @@ func New(m *v1alpha1.Migration, plan *v1alpha1.MigrationPlan, source *corev1.Pod
 	return p, nil
 }
 
-// restOf is for how long the new pod is expected to run from its start where it continues
-// with the state of the old one; 0 where that is not known, or where it begins anew. The
-// old pod runs on until it is frozen, so it is rather a little too long than too short.
+// restOf returns how long the new pod is expected to run if it continues with the state of the old one; 0 if unknown or
+// if it starts again. The old pod runs until it is frozen, so the value is slightly too long.
 func restOf(source *corev1.Pod, plan *v1alpha1.MigrationPlan) time.Duration {
 	if plan.Backend == v1alpha1.BackendRestart {
 		return 0
@@ -132,7 +128,7 @@ func restOf(source *corev1.Pod, plan *v1alpha1.MigrationPlan) time.Duration {
 	return max(time.Second, ends.Sub(plan.StartedAt.Time).Round(time.Millisecond))
 }
 
-// setSpec changes the copy of a pod's spec into that of the new pod.
+// setSpec changes the copy of the old pod's spec into the spec of the new pod.
 func setSpec(spec *corev1.PodSpec, m *v1alpha1.Migration, plan *v1alpha1.MigrationPlan, source *corev1.Pod) {
 	spec.NodeName = ""
 	_, before := source.Annotations[v1alpha1.AnnotationBaseImage]
@@ -143,7 +139,7 @@ func setSpec(spec *corev1.PodSpec, m *v1alpha1.Migration, plan *v1alpha1.Migrati
 	}
 	c := &spec.Containers[0]
 	if plan.Backend == v1alpha1.BackendRestart {
-		if c.Image != plan.BaseImage { // it was restored once
+		if c.Image != plan.BaseImage { // it was restored before
 			c.Image, c.ImagePullPolicy = plan.BaseImage, corev1.PullIfNotPresent
 		}
 		return
@@ -156,8 +152,8 @@ func setSpec(spec *corev1.PodSpec, m *v1alpha1.Migration, plan *v1alpha1.Migrati
 	}
 }
 
-// elsewhere returns an affinity that also keeps the pod off the source, and on the
-// target if one is named. What it added for an earlier move of the pod, it takes out.
+// elsewhere returns an affinity that also keeps the pod off the source and, if a target is named, on the target. It
+// removes what it added for an earlier move of the pod.
 func elsewhere(given *corev1.Affinity, source, target string, movedBefore bool) *corev1.Affinity {
 	if given == nil {
 		given = &corev1.Affinity{}
@@ -184,8 +180,8 @@ func elsewhere(given *corev1.Affinity, source, target string, movedBefore bool) 
 	return given
 }
 
-// ofTheOldPod are annotations that others wrote about one pod and that are wrong on
-// another, beside those that every move sets.
+// ofTheOldPod are annotations that other components wrote about the old pod and that do not apply to the new one, in
+// addition to those that every move sets.
 var ofTheOldPod = []string{
 	v1alpha1.AnnotationExpectedFinish, attempts.Annotation,
 	corev1.LastAppliedConfigAnnotation,
@@ -207,8 +203,8 @@ func annotations(source *corev1.Pod) map[string]string {
 	return all
 }
 
-// LabelsOfPlace returns the labels that go with a pod's place: those by which its owner,
-// who has the selector, finds it; of a bare pod all but Supercargo's.
+// LabelsOfPlace returns the labels that belong to a pod's place: those by which its owner selects it, or, for a bare
+// pod, all except Supercargo's. selector is the owner's.
 func LabelsOfPlace(pod *corev1.Pod, selector *metav1.LabelSelector) map[string]string {
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
 		return labelsOfOwner(pod, owner, selector)
@@ -222,8 +218,8 @@ func LabelsOfPlace(pod *corev1.Pod, selector *metav1.LabelSelector) map[string]s
 	return found
 }
 
-// TakesPlace returns the new pod as it is when it has taken over from the old: with the
-// labels of the place, and with the owner's tracking finalizer where a Job owns it.
+// TakesPlace returns the new pod as it is after it has taken over from the old one: with the labels of the place, the
+// owner reference, and, if a Job owns it, the Job's tracking finalizer.
 func TakesPlace(restored *corev1.Pod, owner *metav1.OwnerReference) (*corev1.Pod, error) {
 	p := restored.DeepCopy()
 	var place map[string]string
@@ -239,7 +235,7 @@ func TakesPlace(restored *corev1.Pod, owner *metav1.OwnerReference) (*corev1.Pod
 	maps.Copy(p.Labels, place)
 	if owner != nil && !metav1.IsControlledBy(p, &metav1.ObjectMeta{UID: owner.UID}) {
 		p.OwnerReferences = append(p.OwnerReferences, *owner.DeepCopy())
-		// The API takes no more finalizers on what is being deleted.
+		// The API rejects new finalizers on an object that is being deleted.
 		if owner.Kind == "Job" && p.DeletionTimestamp == nil && !slices.Contains(p.Finalizers, batchv1.JobTrackingFinalizer) {
 			p.Finalizers = append(p.Finalizers, batchv1.JobTrackingFinalizer)
 		}
@@ -253,8 +249,8 @@ func HasPlace(restored *corev1.Pod) bool {
 	return !waits
 }
 
-// LeavesPlace returns the old pod as it is when its owner knows it no more. selector is
-// the owner's; nil if that is gone.
+// LeavesPlace returns the old pod as it is after its owner has released it. selector is the owner's; nil if the owner
+// is gone.
 func LeavesPlace(source *corev1.Pod, owner *metav1.OwnerReference, selector *metav1.LabelSelector) *corev1.Pod {
 	p := source.DeepCopy()
 	if owner == nil {
@@ -268,8 +264,8 @@ func LeavesPlace(source *corev1.Pod, owner *metav1.OwnerReference, selector *met
 	return p
 }
 
-// Uncounted returns a pod as it is when its Job does not count how it ends. It is still
-// one of the Job's.
+// Uncounted returns a pod without the tracking finalizer, so that its Job does not count how it ends. The Job still
+// owns it.
 func Uncounted(pod *corev1.Pod) *corev1.Pod {
 	p := pod.DeepCopy()
 	p.Finalizers = slices.DeleteFunc(p.Finalizers, func(f string) bool { return f == batchv1.JobTrackingFinalizer })

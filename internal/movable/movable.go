@@ -1,12 +1,11 @@
-// Package movable says whether a pod can be moved to another node, and what the pod
-// that takes its place looks like.
+// Package movable decides whether a pod can be moved to another node, and defines the pod that replaces it.
 //
-// The controller of Migrations asks it before anything is touched, and so does
-// `supercargo migrate --dry-run`, with the same answer. What only the pod's own node
-// can tell, such as open connections, its agent says later, still while the pod runs.
+// The Migration controller calls it before it changes anything, and so does `supercargo migrate --dry-run`, with the
+// same result. What only the pod's own node knows, such as open connections, its agent checks later while the pod still
+// runs.
 //
-// movable.go holds the question and the answer; pod.go, probe.go, owner.go and node.go the rules;
-// copy.go the new pod.
+// movable.go holds the input and the result; pod.go, probe.go, owner.go and node.go hold the rules; copy.go the new
+// pod.
 package movable
 
 import (
@@ -23,47 +22,45 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// Input is all that the answer depends on.
+// Input is everything that the result depends on.
 type Input struct {
-	// Pod is the pod that is to be moved.
+	// Pod is the pod to move.
 	Pod *corev1.Pod
-	// Method says what becomes of its state.
+	// Method says what happens to the pod's state.
 	Method v1alpha1.MigrationMethod
-	// TargetNode is where it is to go; empty leaves that to the scheduler.
+	// TargetNode is the target node; if empty, the scheduler decides.
 	TargetNode string
-	// Deadline is that of the migration; zero is the API server's default. It bounds how
-	// long the container is frozen.
+	// Deadline is that of the migration; zero means the API server's default. It bounds how long the container is
+	// frozen.
 	Deadline time.Duration
-	// Job controls the pod; nil if no Job does, or if it is gone.
+	// Job controls the pod; nil if no Job does or if it is gone.
 	Job *batchv1.Job
-	// ReplicaSet controls the pod; nil if none does, or if it is gone. Its template does
-	// not matter.
+	// ReplicaSet controls the pod; nil if none does or if it is gone. Its template is not used.
 	ReplicaSet *appsv1.ReplicaSet
-	// Services are those of the pod's namespace.
+	// Services are the Services of the pod's namespace.
 	Services []corev1.Service
-	// Claims are the PersistentVolumeClaims of the pod's namespace, by name; those that
-	// the pod does not mount may be left out.
+	// Claims are the PersistentVolumeClaims of the pod's namespace, by name. Those that the pod does not mount may be
+	// omitted.
 	Claims map[string]*corev1.PersistentVolumeClaim
-	// Nodes are those of the cluster, by name.
+	// Nodes are the nodes of the cluster, by name.
 	Nodes map[string]*corev1.Node
 }
 
-// Refusal says why a pod cannot be moved.
+// Refusal is a reason why a pod cannot be moved.
 type Refusal struct {
-	// Reason is a word for programs, such as "EmptyDir".
+	// Reason is a machine-readable word, such as "EmptyDir".
 	Reason string
-	// Message says it to people, and what would make the pod movable.
+	// Message is the human-readable reason, and what would make the pod movable.
 	Message string
 }
 
-// Verdict is the answer.
+// Verdict is the result of [Check].
 type Verdict struct {
-	// Refusals say why not, in the order of the rules; none means that the pod can be
-	// moved as far as the API knows.
+	// Refusals are in the order of the rules. If there are none, the pod can be moved as far as the API knows.
 	Refusals []Refusal
-	// Backend is how its state is taken; empty if no agent can.
+	// Backend is how the pod's state is taken; empty if no agent can take it.
 	Backend v1alpha1.MigrationBackend
-	// Notes say what changes for the pod although it can be moved.
+	// Notes say what changes for the pod when it is moved.
 	Notes []string
 }
 
@@ -77,11 +74,10 @@ func (v *Verdict) note(format string, args ...any) {
 	v.Notes = append(v.Notes, fmt.Sprintf(format, args...))
 }
 
-// Selector is that by which the pod's owner finds its pods; nil if it has none that is
-// there.
+// Selector returns the selector of the pod's owner, or nil if it has none or the owner is gone.
 func (in *Input) Selector() *metav1.LabelSelector { return SelectorOf(in.Job, in.ReplicaSet) }
 
-// SelectorOf returns the selector of an owner, of which at most one is not nil.
+// SelectorOf returns the selector of an owner. At most one of the two may be non-nil.
 func SelectorOf(job *batchv1.Job, set *appsv1.ReplicaSet) *metav1.LabelSelector {
 	switch {
 	case job != nil:
@@ -92,8 +88,8 @@ func SelectorOf(job *batchv1.Job, set *appsv1.ReplicaSet) *metav1.LabelSelector 
 	return nil
 }
 
-// Check says whether the pod can be moved. It changes nothing in the input. All
-// refusals are found, not only the first.
+// Check decides whether the pod can be moved. It does not change the input. It returns all refusals, not only the
+// first.
 func Check(in Input) Verdict {
 	var v Verdict
 	v.checkState(in)
@@ -108,7 +104,7 @@ func Check(in Input) Verdict {
 	return v
 }
 
-// Reason sums refusals up in the reason of the first; it is empty for none.
+// Reason returns the reason of the first refusal, or "" if there are none.
 func Reason(refusals []Refusal) string {
 	if len(refusals) == 0 {
 		return ""
@@ -116,7 +112,7 @@ func Reason(refusals []Refusal) string {
 	return refusals[0].Reason
 }
 
-// Message joins what refusals say.
+// Message joins the messages of refusals.
 func Message(refusals []Refusal) string {
 	parts := make([]string, len(refusals))
 	for i, r := range refusals {
@@ -125,18 +121,17 @@ func Message(refusals []Refusal) string {
 	return strings.Join(parts, "; ")
 }
 
-// Admitted says what stands against a new pod when the API server was asked to make it
-// without doing so. made is what it would have made, err what it said instead. An
-// error that says nothing about the pod, such as one of the network, is returned.
+// Admitted returns the refusals that follow from a dry-run creation of the new pod. made is the pod that the API server
+// would have created, err its error. An error that is not about the pod, such as a network error, is returned.
 func Admitted(wanted, made *corev1.Pod, err error) ([]Refusal, error) {
 	switch {
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota"):
 		return []Refusal{{"QuotaExceeded", fmt.Sprintf(
-			"the namespace has no room for a second pod while this one moves: raise its ResourceQuota, or wait (%v)", err)}}, nil
+			"the quota of the namespace does not allow a second pod during the migration: raise its ResourceQuota, or wait (%v)", err)}}, nil
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return []Refusal{{"NotAdmitted", fmt.Sprintf("the API server would not admit the new pod: %v", err)}}, nil
+		return []Refusal{{"NotAdmitted", fmt.Sprintf("the API server does not admit the new pod: %v", err)}}, nil
 	case err != nil:
-		return nil, fmt.Errorf("try to make pod %s/%s: %w", wanted.Namespace, wanted.Name, err)
+		return nil, fmt.Errorf("create pod %s/%s (dry run): %w", wanted.Namespace, wanted.Name, err)
 	}
 	var v Verdict
 	if len(made.Spec.Containers) != len(wanted.Spec.Containers) || len(made.Spec.InitContainers) != len(wanted.Spec.InitContainers) {
@@ -146,8 +141,8 @@ func Admitted(wanted, made *corev1.Pod, err error) ([]Refusal, error) {
 	for i := range wanted.Spec.Containers {
 		want, got := &wanted.Spec.Containers[i], &made.Spec.Containers[i]
 		if want.ImagePullPolicy == corev1.PullNever && got.ImagePullPolicy != corev1.PullNever {
-			v.refuse("ImagesAlwaysPulled", "admission sets imagePullPolicy to %s, but the checkpoint is in no registry: "+
-				"exempt pods with the label %s, or leave the admission plugin AlwaysPullImages off", got.ImagePullPolicy, v1alpha1.LabelMigration)
+			v.refuse("ImagesAlwaysPulled", "admission sets imagePullPolicy to %s, but the checkpoint is not in a registry: "+
+				"exempt pods with the label %s, or disable the admission plugin AlwaysPullImages", got.ImagePullPolicy, v1alpha1.LabelMigration)
 		}
 		if got.Image != want.Image {
 			v.refuse("PodChanged", "an admission webhook changes the image of the new pod from %s to %s: exempt pods with the label %s from it",

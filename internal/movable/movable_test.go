@@ -22,7 +22,7 @@ import (
 	"supercargo.dev/supercargo/test/fixtures"
 )
 
-// movableInput is a bare pod on node a that can go to node b.
+// movableInput returns a bare pod on node a that can move to node b.
 func movableInput() Input {
 	return Input{
 		Pod: &corev1.Pod{
@@ -124,16 +124,16 @@ func TestAPodIsRefusedWithTheReasonAndWhatWouldHelp(t *testing.T) {
 		{"a ReplicaSet that is gone", func(in *Input) { ofReplicaSet(in); in.ReplicaSet = nil }, "Owner", "web-5d of the pod is gone"},
 		{"another ReplicaSet of that name", func(in *Input) { ofReplicaSet(in).UID = "later" }, "Owner", "is gone"},
 		{"a ReplicaSet that goes", func(in *Input) { ofReplicaSet(in).DeletionTimestamp = &metav1.Time{} }, "Deleting", "is being deleted"},
-		{"a ReplicaSet that wants none", func(in *Input) { ofReplicaSet(in).Spec.Replicas = new(int32(0)) }, "ScaledDown", "about to end"},
+		{"a ReplicaSet that wants none", func(in *Input) { ofReplicaSet(in).Spec.Replicas = new(int32(0)) }, "ScaledDown", "scaled to 0"},
 		{"a ReplicaSet whose pods start anew", func(in *Input) {
 			ofReplicaSet(in)
 			in.Method, in.Pod.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MethodRestart, v1alpha1.MigrationRestart
-		}, "ReplacedOnEviction", "evict it"},
+		}, "ReplacedOnEviction", "evict the pod"},
 		{"a ReplicaSet that takes what has no label", func(in *Input) {
 			ofReplicaSet(in, func(set *appsv1.ReplicaSet) {
 				set.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"x"}}}}
 			})
-		}, "Selector", "before its time"},
+		}, "Selector", "too early"},
 		{"a ReplicaSet that needs one label and not another", func(in *Input) {
 			ofReplicaSet(in, func(set *appsv1.ReplicaSet) {
 				set.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"x"}}}
@@ -143,7 +143,7 @@ func TestAPodIsRefusedWithTheReasonAndWhatWouldHelp(t *testing.T) {
 			ofReplicaSet(in, func(set *appsv1.ReplicaSet) {
 				set.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Like"}}
 			})
-		}, "Selector", "before its time"},
+		}, "Selector", "too early"},
 		{"a claim for many nodes", claim(corev1.ReadWriteOnce, corev1.ReadWriteMany), "", ""},
 		{"a claim to read", claim(corev1.ReadOnlyMany), "", ""},
 		{"an init container", func(in *Input) { in.Pod.Spec.InitContainers = []corev1.Container{{Name: "once"}} }, "", ""},
@@ -162,12 +162,12 @@ func TestAPodIsRefusedWithTheReasonAndWhatWouldHelp(t *testing.T) {
 		{"opted in for a restart", func(in *Input) { in.Pod.Annotations[v1alpha1.AnnotationMigration] = "restart" }, "NotOptedIn", `"restart", and method Checkpoint needs "checkpoint"`},
 		{"opted in for its state, to be restarted", func(in *Input) { in.Method = v1alpha1.MethodRestart }, "NotOptedIn", `needs "restart"`},
 		{"being deleted", func(in *Input) { in.Pod.DeletionTimestamp = &metav1.Time{} }, "Deleting", "being deleted"},
-		{"pending", func(in *Input) { in.Pod.Status.Phase = corev1.PodPending }, "NotRunning", "Pending and not Running"},
+		{"pending", func(in *Input) { in.Pod.Status.Phase = corev1.PodPending }, "NotRunning", "the pod is Pending"},
 		{"without a running container", func(in *Input) { in.Pod.Status.ContainerStatuses[0].State = corev1.ContainerState{} }, "NotRunning", "container main"},
 		{"static", func(in *Input) { in.Pod.Annotations[corev1.MirrorPodAnnotationKey] = "x" }, "StaticPod", "manifest"},
 		{"of a ReplicaSet", ownedBy("ReplicaSet"), "Owner", "ReplicaSet it"},
-		{"of a StatefulSet", ownedBy("StatefulSet"), "Owner", "one name"},
-		{"of a DaemonSet", ownedBy("DaemonSet"), "Owner", "one on each node"},
+		{"of a StatefulSet", ownedBy("StatefulSet"), "Owner", "the same name"},
+		{"of a DaemonSet", ownedBy("DaemonSet"), "Owner", "belongs to its node"},
 		{"of somebody who does not control it", func(in *Input) { in.Pod.OwnerReferences = []metav1.OwnerReference{{Kind: "Flow", Name: "f"}} }, "Owner", "Flow f"},
 		{"of a Job that is gone", func(in *Input) { owned(in); in.Job = nil }, "Owner", "is gone"},
 		{"of a Job that has another's name", func(in *Input) { owned(in).UID = "other" }, "Owner", "is gone"},
@@ -199,7 +199,7 @@ func TestAPodIsRefusedWithTheReasonAndWhatWouldHelp(t *testing.T) {
 		{"a folder of the node", volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{}}), "Volume", "ReadWriteMany"},
 		{"a claim for one node", claim(corev1.ReadWriteOnce), "VolumeOfOneNode", "claim disk"},
 		{"a claim for one pod", claim(corev1.ReadWriteOncePod), "VolumeOfOneNode", "claim disk"},
-		{"a claim that is not there", func(in *Input) { claim()(in); in.Claims = nil }, "Volume", "not there"},
+		{"a claim that is not there", func(in *Input) { claim()(in); in.Claims = nil }, "Volume", "does not exist"},
 		{"the node's network", func(in *Input) { in.Pod.Spec.HostNetwork = true }, "HostNamespace", "hostNetwork"},
 		{"the node's processes", func(in *Input) { in.Pod.Spec.HostPID = true }, "HostNamespace", "hostPID"},
 		{"the node's IPC", func(in *Input) { in.Pod.Spec.HostIPC = true }, "HostNamespace", "hostIPC"},
@@ -214,20 +214,20 @@ func TestAPodIsRefusedWithTheReasonAndWhatWouldHelp(t *testing.T) {
 		{"an agent without a back-end", func(in *Input) {
 			in.Nodes["a"] = node("a", func(n *capability.Node) { n.Backends = []v1alpha1.MigrationBackend{v1alpha1.BackendRestart} })
 		}, "NoBackend", "method Checkpoint"},
-		{"no such target", func(in *Input) { in.TargetNode = "z" }, "Target", "no node z"},
-		{"the target is where it is", func(in *Input) { in.TargetNode = "a" }, "Target", "on node a already"},
+		{"no such target", func(in *Input) { in.TargetNode = "z" }, "Target", "node z not found"},
+		{"the target is where it is", func(in *Input) { in.TargetNode = "a" }, "Target", "already on node a"},
 		{"the target is closed", func(in *Input) { in.TargetNode = "b"; in.Nodes["b"].Spec.Unschedulable = true }, "Target", "kubectl uncordon b"},
 		{"the target is not ready", func(in *Input) { in.TargetNode = "b"; in.Nodes["b"].Status.Conditions = nil }, "Target", "not ready"},
 		{"the target restores nothing", func(in *Input) {
 			in.TargetNode = "b"
 			in.Nodes["b"] = node("b", func(n *capability.Node) { n.Restore = false })
-		}, "Target", "restores no checkpoints"},
+		}, "Target", "does not restore checkpoints"},
 		{"the target is of another kind", func(in *Input) {
 			in.TargetNode = "b"
 			in.Nodes["b"] = node("b", func(n *capability.Node) { n.Arch = "arm64" })
 		}, "Target", "arm64"},
 		{"no other node", func(in *Input) { delete(in.Nodes, "b") }, "Target", "no other node"},
-		{"no other node that can", func(in *Input) { in.Nodes["b"].Annotations = nil }, "Target", "no agent speaks for node b"},
+		{"no other node that can", func(in *Input) { in.Nodes["b"].Annotations = nil }, "Target", "no agent runs on node b"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			in := movableInput()
@@ -306,12 +306,12 @@ func TestItSaysWhatChangesForThePod(t *testing.T) {
 	in.Pod.Spec.InitContainers = []corev1.Container{{Name: "once"}}
 	in.Pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{}}
 	notes := strings.Join(Check(in).Notes, "\n")
-	for _, want := range []string{"new name", "restartPolicy Never", "its owner makes a fresh pod", "init containers are not run again", "postStart"} {
+	for _, want := range []string{"new name", "restartPolicy Never", "its owner creates a new pod", "init containers are not run again", "postStart"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("does not say %q:\n%s", want, notes)
 		}
 	}
-	if notes := strings.Join(Check(movableInput()).Notes, "\n"); !strings.Contains(notes, "its labels follow") {
+	if notes := strings.Join(Check(movableInput()).Notes, "\n"); !strings.Contains(notes, "it gets its labels when it takes over") {
 		t.Errorf("does not say when a bare pod gets its labels:\n%s", notes)
 	}
 }
@@ -413,7 +413,7 @@ func TestTheNewPodIsTheOldOneOnAnotherNodeAndNobodys(t *testing.T) {
 	}
 }
 
-// fields says which names of nodes each term of a pod's affinity asks for.
+// fields returns the node names that each term of a pod's affinity requires.
 func fields(pod *corev1.Pod) string {
 	var terms [][]string
 	for _, term := range pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
@@ -494,7 +494,7 @@ func TestAPodThatStartsAnewKeepsItsImage(t *testing.T) {
 	if plan.Image != "" || c.Image != "registry/work:1" || c.ImagePullPolicy != corev1.PullAlways || pod.Spec.RestartPolicy != corev1.RestartPolicyAlways || len(pod.Spec.InitContainers) != 1 {
 		t.Errorf("plan image %q, container %+v, %s", plan.Image, c, pod.Spec.RestartPolicy)
 	}
-	in.Pod.Annotations[v1alpha1.AnnotationBaseImage] = "registry/work:0" // it was restored once
+	in.Pod.Annotations[v1alpha1.AnnotationBaseImage] = "registry/work:0" // it was restored before
 	if _, pod = planFor(t, in); pod.Spec.Containers[0].Image != "registry/work:0" || pod.Spec.Containers[0].ImagePullPolicy != corev1.PullIfNotPresent {
 		t.Errorf("container %+v", pod.Spec.Containers[0])
 	}

@@ -10,11 +10,10 @@ import (
 	"supercargo.dev/supercargo/internal/movable/capability"
 )
 
-// preferred are the back-ends that keep a container's state, the best first.
+// preferred are the back-ends that keep a container's state, best first.
 var preferred = []v1alpha1.MigrationBackend{v1alpha1.BackendContainerd, v1alpha1.BackendKubelet, v1alpha1.BackendSimulated}
 
-// checkNodes refuses moves that one of the two nodes cannot take part in, and finds the
-// back-end.
+// checkNodes refuses moves in which one of the two nodes cannot take part, and selects the back-end.
 func (v *Verdict) checkNodes(in Input) {
 	source := in.Nodes[in.Pod.Spec.NodeName]
 	if source == nil {
@@ -33,7 +32,7 @@ func (v *Verdict) checkNodes(in Input) {
 	}
 	v.Backend = backendFor(in.Method, can)
 	if v.Backend == "" {
-		v.refuse("NoBackend", "the agent of node %s has no back-end for method %s (it has %v)", source.Name, in.Method, can.Backends)
+		v.refuse("NoBackend", "the agent of node %s has no back-end for method %s (it supports %v)", source.Name, in.Method, can.Backends)
 		return
 	}
 	v.checkTarget(in, source, capability.Requirements{Backend: v.Backend, Arch: can.Arch})
@@ -52,30 +51,29 @@ func backendFor(method v1alpha1.MigrationMethod, can capability.Node) v1alpha1.M
 	return ""
 }
 
-// able returns what the agent of a node says that it can do.
+// able returns the capabilities that the agent of a node reports.
 func able(node *corev1.Node) (capability.Node, error) {
 	text := node.Annotations[v1alpha1.AnnotationCapability]
 	if text == "" {
-		return capability.Node{}, fmt.Errorf("no agent speaks for node %s: run the DaemonSet of manifests/agent there", node.Name)
+		return capability.Node{}, fmt.Errorf("no agent runs on node %s: run the DaemonSet of manifests/agent there", node.Name)
 	}
 	can, err := capability.ParseNode(text)
 	if err != nil {
-		return capability.Node{}, fmt.Errorf("the agent of node %s is not understood: %w", node.Name, err)
+		return capability.Node{}, fmt.Errorf("read the capability of node %s: %w", node.Name, err)
 	}
 	return can, nil
 }
 
-// checkTarget refuses a target that cannot take the pod, and a cluster without any.
-// What the checkpoint needs more, the source's agent finds out; whether there is room,
-// the scheduler.
+// checkTarget refuses a target that cannot take the pod, and a cluster without a target. The source's agent checks
+// further requirements of the checkpoint later, and the scheduler checks free room.
 func (v *Verdict) checkTarget(in Input, source *corev1.Node, need capability.Requirements) {
 	if in.TargetNode != "" {
 		node := in.Nodes[in.TargetNode]
 		switch {
 		case node == nil:
-			v.refuse("Target", "there is no node %s: name one of `kubectl get nodes`", in.TargetNode)
+			v.refuse("Target", "node %s not found: use one of `kubectl get nodes`", in.TargetNode)
 		case node.Name == source.Name:
-			v.refuse("Target", "the pod is on node %s already: name another", source.Name)
+			v.refuse("Target", "the pod is already on node %s: use another node", source.Name)
 		default:
 			if err := takes(node, need); err != nil {
 				v.refuse("Target", "node %s %v", node.Name, err)
@@ -88,7 +86,7 @@ func (v *Verdict) checkTarget(in Input, source *corev1.Node, need capability.Req
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	why := "there is no other"
+	why := "there is no other node"
 	for _, name := range names {
 		if name == source.Name {
 			continue
@@ -99,14 +97,14 @@ func (v *Verdict) checkTarget(in Input, source *corev1.Node, need capability.Req
 		}
 		why = fmt.Sprintf("node %s %v", name, err)
 	}
-	v.refuse("Target", "no other node can take the pod: %s", why)
+	v.refuse("Target", "no other node is a possible target: %s", why)
 }
 
-// takes returns nil if a node can take a pod with those needs, or why not, in words
-// that follow its name.
+// takes returns nil if a node can take a pod with the given requirements. Otherwise it returns the reason, worded to
+// follow the node's name.
 func takes(node *corev1.Node, need capability.Requirements) error {
 	if node.Spec.Unschedulable {
-		return fmt.Errorf("is closed for pods: `kubectl uncordon %s` opens it", node.Name)
+		return fmt.Errorf("is cordoned: run `kubectl uncordon %s`", node.Name)
 	}
 	if !Ready(node) {
 		return fmt.Errorf("is not ready")
@@ -116,12 +114,12 @@ func takes(node *corev1.Node, need capability.Requirements) error {
 	}
 	can, err := able(node)
 	if err != nil {
-		return fmt.Errorf("cannot restore it: %w", err)
+		return fmt.Errorf("cannot restore the container: %w", err)
 	}
 	return need.Fits(can)
 }
 
-// Ready reports whether a node says that it is ready.
+// Ready reports whether the node is ready.
 func Ready(node *corev1.Node) bool {
 	for i := range node.Status.Conditions {
 		if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {

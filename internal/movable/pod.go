@@ -12,7 +12,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/gang"
 )
 
-// checkState refuses pods that do not run or do not want to be moved.
+// checkState refuses pods that do not run or have not opted in.
 func (v *Verdict) checkState(in Input) {
 	pod := in.Pod
 	want := v1alpha1.MigrationCheckpoint
@@ -20,22 +20,22 @@ func (v *Verdict) checkState(in Input) {
 		want = v1alpha1.MigrationRestart
 	}
 	if got := pod.Annotations[v1alpha1.AnnotationMigration]; got != want {
-		v.refuse("NotOptedIn", "the pod has annotation %s: %q, and method %s needs %q: set it in the template that pods are made from",
+		v.refuse("NotOptedIn", "the pod has annotation %s: %q, and method %s needs %q: set it in the pod template",
 			v1alpha1.AnnotationMigration, got, in.Method, want)
 	}
 	if pod.DeletionTimestamp != nil {
 		v.refuse("Deleting", "the pod is being deleted")
 	}
 	if name := gang.Of(pod); name != "" {
-		v.refuse("Gang", "the pod is in gang %s, whose pods are placed together: the new pod would not be in it", name)
+		v.refuse("Gang", "the pod is in gang %s, whose pods are scheduled together: the new pod would not belong to it", name)
 	}
 	if pod.Spec.NodeName == "" || pod.Status.Phase != corev1.PodRunning {
-		v.refuse("NotRunning", "the pod is %s and not Running: only a running pod is moved", orNothing(string(pod.Status.Phase)))
+		v.refuse("NotRunning", "the pod is %s: only pods in phase Running can be moved", orNothing(string(pod.Status.Phase)))
 		return
 	}
 	for i := range pod.Status.ContainerStatuses {
 		if s := &pod.Status.ContainerStatuses[i]; s.State.Running == nil {
-			v.refuse("NotRunning", "container %s of the pod does not run", s.Name)
+			v.refuse("NotRunning", "container %s of the pod is not running", s.Name)
 		}
 	}
 }
@@ -47,40 +47,40 @@ func orNothing(text string) string {
 	return text
 }
 
-// checkContainers refuses what is more than one plain container.
+// checkContainers refuses pods with more than one plain container.
 func (v *Verdict) checkContainers(in Input) {
 	spec := &in.Pod.Spec
 	if len(spec.Containers) != 1 {
-		v.refuse("SeveralContainers", "the pod has %d containers, and only one can be frozen and restored as one: make it pods of one container", len(spec.Containers))
+		v.refuse("SeveralContainers", "the pod has %d containers, and only one can be frozen and restored consistently: use pods with one container", len(spec.Containers))
 	}
 	for i := range spec.InitContainers {
 		if c := &spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			v.refuse("SeveralContainers", "the pod has the sidecar %s: run it in a pod of its own", c.Name)
+			v.refuse("SeveralContainers", "the pod has sidecar %s: run it in a separate pod", c.Name)
 		}
 	}
 	if len(spec.EphemeralContainers) > 0 {
-		v.refuse("SeveralContainers", "the pod has been debugged with the ephemeral container %s, which cannot be removed: this pod stays", spec.EphemeralContainers[0].Name)
+		v.refuse("SeveralContainers", "the pod has ephemeral container %s, which cannot be removed: this pod cannot be moved", spec.EphemeralContainers[0].Name)
 	}
 	if len(spec.ResourceClaims) > 0 {
-		v.refuse("Devices", "the pod claims devices (resourceClaims), whose state is not carried: ask for none")
+		v.refuse("Devices", "the pod claims devices (resourceClaims), whose state cannot be moved: do not request devices")
 	}
 	for i := range spec.Containers {
 		c := &spec.Containers[i]
 		for _, name := range sortedKeys(c.Resources.Limits) {
 			if device(name) {
-				v.refuse("Devices", "container %s uses %s, whose state is not carried: ask for none", c.Name, name)
+				v.refuse("Devices", "container %s uses %s, whose state cannot be moved: do not request it", c.Name, name)
 			}
 		}
 		if len(c.VolumeDevices) > 0 {
-			v.refuse("Devices", "container %s uses the block device %s, which cannot be on two nodes", c.Name, c.VolumeDevices[0].DevicePath)
+			v.refuse("Devices", "container %s uses block device %s, which cannot be attached to two nodes", c.Name, c.VolumeDevices[0].DevicePath)
 		}
 	}
 	if spec.RuntimeClassName != nil {
-		v.refuse("RuntimeClass", "the pod runs with RuntimeClass %s, whose containers may not be ones that CRIU knows: use the default runtime", *spec.RuntimeClassName)
+		v.refuse("RuntimeClass", "the pod runs with RuntimeClass %s, which CRIU may not support: use the default runtime", *spec.RuntimeClassName)
 	}
 }
 
-// device reports whether a resource is more than time and memory.
+// device reports whether a resource is something other than CPU, memory and storage.
 func device(name corev1.ResourceName) bool {
 	switch name {
 	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourceStorage:
@@ -98,15 +98,15 @@ func sortedKeys(list corev1.ResourceList) []corev1.ResourceName {
 	return names
 }
 
-// checkVolumes refuses volumes with contents that stay on the node.
+// checkVolumes refuses volumes whose contents stay on the node.
 func (v *Verdict) checkVolumes(in Input) {
 	for i := range in.Pod.Spec.Volumes {
 		volume := &in.Pod.Spec.Volumes[i]
 		switch source := &volume.VolumeSource; {
 		case source.ConfigMap != nil, source.Secret != nil, source.DownwardAPI != nil, source.Projected != nil, source.NFS != nil:
-			// The target's kubelet makes them anew, at the same path.
+			// The target's kubelet creates them again at the same path.
 		case source.EmptyDir != nil:
-			v.refuse("EmptyDir", "volume %s is an emptyDir, whose contents are not carried: write to the container's own file system, or to a shared volume", volume.Name)
+			v.refuse("EmptyDir", "volume %s is an emptyDir, whose contents are not moved: write to the container's own file system, or to a shared volume", volume.Name)
 		case source.PersistentVolumeClaim != nil:
 			v.checkClaim(volume.Name, source.PersistentVolumeClaim.ClaimName, in)
 		default:
@@ -118,7 +118,7 @@ func (v *Verdict) checkVolumes(in Input) {
 func (v *Verdict) checkClaim(volume, name string, in Input) {
 	claim := in.Claims[name]
 	if claim == nil {
-		v.refuse("Volume", "volume %s uses claim %s, which is not there", volume, name)
+		v.refuse("Volume", "volume %s uses claim %s, which does not exist", volume, name)
 		return
 	}
 	for _, mode := range claim.Spec.AccessModes {
@@ -126,10 +126,10 @@ func (v *Verdict) checkClaim(volume, name string, in Input) {
 			return
 		}
 	}
-	v.refuse("VolumeOfOneNode", "volume %s uses claim %s, which one node at a time can mount, and both nodes need it for a moment: use one with access mode ReadWriteMany", volume, name)
+	v.refuse("VolumeOfOneNode", "volume %s uses claim %s, which only one node can mount at a time, and both nodes mount it during the migration: use a claim with access mode ReadWriteMany", volume, name)
 }
 
-// checkHost refuses pods that use what belongs to the node.
+// checkHost refuses pods that use namespaces of the node.
 func (v *Verdict) checkHost(in Input) {
 	spec := &in.Pod.Spec
 	for _, use := range []struct {
@@ -139,15 +139,15 @@ func (v *Verdict) checkHost(in Input) {
 		{spec.HostNetwork, "hostNetwork"}, {spec.HostPID, "hostPID"}, {spec.HostIPC, "hostIPC"},
 	} {
 		if use.is {
-			v.refuse("HostNamespace", "the pod uses %s, which is another on another node: run it without", use.what)
+			v.refuse("HostNamespace", "the pod uses %s, which differs between nodes: run the pod without it", use.what)
 		}
 	}
 	if spec.ShareProcessNamespace != nil && *spec.ShareProcessNamespace {
-		v.refuse("HostNamespace", "the pod shares its process namespace (shareProcessNamespace), which has processes of the node in it: run it without")
+		v.refuse("HostNamespace", "the pod shares its process namespace (shareProcessNamespace), which contains processes of the node: run the pod without it")
 	}
 }
 
-// checkServices refuses pods that serve: a frozen pod stays a ready endpoint.
+// checkServices refuses pods behind a Service, because a frozen pod remains a ready endpoint.
 func (v *Verdict) checkServices(in Input) {
 	for i := range in.Services {
 		s := &in.Services[i]
@@ -155,12 +155,12 @@ func (v *Verdict) checkServices(in Input) {
 			continue
 		}
 		if labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(in.Pod.Labels)) {
-			v.refuse("Service", "Service %s sends requests to the pod, and would while it is frozen: move pods that serve by a rolling update", s.Name)
+			v.refuse("Service", "Service %s sends requests to the pod, and would continue while the pod is frozen: move pods of Services with a rolling update", s.Name)
 		}
 	}
 }
 
-// noteChanges says what is different for the pod on its new node.
+// noteChanges notes what changes for the pod on its new node.
 func (v *Verdict) noteChanges(in Input) {
 	if len(v.Refusals) > 0 {
 		return
@@ -174,7 +174,7 @@ func (v *Verdict) noteChanges(in Input) {
 	if spec.RestartPolicy != corev1.RestartPolicyNever {
 		text := "the new pod has restartPolicy Never, since a checkpoint is restored once"
 		if metav1.GetControllerOfNoCopy(in.Pod) != nil {
-			text += "; when it ends, its owner makes a fresh pod if it wants one"
+			text += "; when it ends, its owner creates a new pod if required"
 		}
 		v.note("%s", text)
 	}
@@ -185,11 +185,11 @@ func (v *Verdict) noteChanges(in Input) {
 		v.note("its postStart hook is not run again")
 	}
 	if metav1.GetControllerOfNoCopy(in.Pod) == nil && len(LabelsOfPlace(in.Pod, nil)) > 0 {
-		v.note("its labels follow when it takes over: until then they select the pod that is frozen, for NetworkPolicies too")
+		v.note("it gets its labels when it takes over: until then they select the frozen pod, for NetworkPolicies too")
 	}
 }
 
-// BaseImage returns the image that the pod's container was first made from.
+// BaseImage returns the image from which the pod's container was first created.
 func BaseImage(pod *corev1.Pod) string {
 	if image := pod.Annotations[v1alpha1.AnnotationBaseImage]; image != "" {
 		return image
@@ -200,8 +200,7 @@ func BaseImage(pod *corev1.Pod) string {
 	return pod.Spec.Containers[0].Image
 }
 
-// ContainerID returns the ID of the pod's container without the runtime's prefix; it is
-// empty where nobody has set one.
+// ContainerID returns the ID of the pod's container without the runtime's prefix, or "" if it is not set.
 func ContainerID(pod *corev1.Pod) string {
 	if len(pod.Status.ContainerStatuses) == 0 {
 		return ""

@@ -8,17 +8,17 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// thawMargin is how long after its deadline a migration that goes back may take to
-// remove the new pod and to thaw the container.
+// thawMargin is how long after its deadline a migration that is rolled back may take to remove the new pod and to thaw
+// the container.
 const thawMargin = time.Minute
 
-// The defaults of the API server for probes.
+// Defaults of the API server for probes.
 const (
 	defaultPeriodSeconds    = 10
 	defaultFailureThreshold = 3
 )
 
-// deadline returns the deadline of the migration, with the default.
+// deadline returns the deadline of the migration, or the default.
 func (in *Input) deadline() time.Duration {
 	if in.Deadline <= 0 {
 		return v1alpha1.DefaultMigrationDeadline
@@ -26,14 +26,13 @@ func (in *Input) deadline() time.Duration {
 	return in.Deadline
 }
 
-// checkProbes refuses pods whose kubelet would kill the container while it is frozen: a
-// frozen container answers no probe. A kubelet that has once decided to kill a container
-// does so however soon it is thawed, so the grace period does not count.
+// checkProbes refuses pods whose kubelet would kill the container while it is frozen, because a frozen container
+// answers no probe. A kubelet that has decided to kill a container does so however soon it is thawed, so the grace
+// period does not count.
 //
-// TCP and exec probes are refused as HTTP and gRPC probes are. The kernel accepts TCP
-// connections for a frozen process until its backlog is full, and runtimes refuse to run
-// a command in a paused container, which the kubelet ignores; but neither holds for all
-// runtimes and for as long as a migration may take.
+// TCP and exec probes are refused like HTTP and gRPC probes. The kernel accepts TCP connections for a frozen process
+// until its backlog is full, and the kubelet ignores that runtimes refuse to run a command in a paused container. But
+// neither holds for all runtimes and for as long as a migration may take.
 //
 // A startup probe that has succeeded is not run again.
 func (v *Verdict) checkProbes(in Input) {
@@ -50,23 +49,22 @@ func (v *Verdict) checkProbes(in Input) {
 			continue
 		}
 		if policy := in.Pod.Spec.RestartPolicy; policy != corev1.RestartPolicyNever {
-			// A migration whose target is lost stays frozen for longer than any probe tolerates.
-			v.refuse("LivenessProbe", "container %s has a liveness probe, which kills a container that is frozen for long, and with restartPolicy %s the kubelet would then start "+
-				"a second copy beside the new pod: remove the probe, or use restartPolicy Never", c.Name, orDefault(policy))
+			// If its target is lost, the container stays frozen for longer than any probe tolerates.
+			v.refuse("LivenessProbe", "container %s has a liveness probe, which kills a container that is frozen for too long, and with restartPolicy %s the kubelet would then start "+
+				"a second copy in addition to the new pod: remove the probe, or use restartPolicy Never", c.Name, orDefault(policy))
 			continue
 		}
 		tolerates, period := tolerance(c.LivenessProbe)
 		if tolerates < longest {
-			v.refuse("LivenessProbe", "the liveness probe of container %s kills it after %s without an answer, and the container can be frozen for up to %s (the deadline and %s): "+
+			v.refuse("LivenessProbe", "the liveness probe of container %s kills it after %s without a response, and the container can be frozen for up to %s (the deadline and %s): "+
 				"remove the probe, raise its failureThreshold to at least %d, or set a shorter deadline",
 				c.Name, tolerates, longest, thawMargin, (longest+period-1)/period+1)
 		}
 	}
 }
 
-// tolerance returns the least time that passes from the moment a container stops
-// answering a probe until the kubelet kills it, and the period of the probe. Timeouts may
-// add to it.
+// tolerance returns the minimum time from when a container stops answering a probe until the kubelet kills it, and the
+// period of the probe. Timeouts may add to that time.
 func tolerance(p *corev1.Probe) (least, period time.Duration) {
 	seconds, failures := p.PeriodSeconds, p.FailureThreshold
 	if seconds <= 0 {

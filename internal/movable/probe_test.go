@@ -10,8 +10,8 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// A frozen container answers no probe, so its kubelet kills it. Nothing must be frozen
-// for longer than the probes of its container tolerate.
+// A frozen container answers no probe, so its kubelet kills it. No container may be frozen for longer than its probes
+// tolerate.
 func TestAPodWhoseProbesKillAFrozenContainerIsRefused(t *testing.T) {
 	probe := func(period, failures int32) *corev1.Probe {
 		return &corev1.Probe{PeriodSeconds: period, FailureThreshold: failures, TimeoutSeconds: 1}
@@ -27,7 +27,7 @@ func TestAPodWhoseProbesKillAFrozenContainerIsRefused(t *testing.T) {
 		says     string
 	}{
 		{name: "no probe"},
-		{name: "a probe with the defaults", liveness: probe(10, 3), reason: "LivenessProbe", says: "kills it after 20s without an answer, and the container can be frozen for up to 6m0s"},
+		{name: "a probe with the defaults", liveness: probe(10, 3), reason: "LivenessProbe", says: "kills it after 20s without a response, and the container can be frozen for up to 6m0s"},
 		{name: "a probe that says nothing", liveness: &corev1.Probe{}, reason: "LivenessProbe", says: "failureThreshold to at least 37"},
 		{name: "a probe that kills just before the bound", liveness: probe(10, 36), reason: "LivenessProbe", says: "after 5m50s"},
 		{name: "a probe that tolerates the bound", liveness: probe(10, 37)},

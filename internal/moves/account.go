@@ -10,10 +10,10 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// account is what an exchange comes to, in micro-dollars: see [Exchange].
+// account is the result of an exchange in micro-dollars: see [Exchange].
 type account struct {
 	saves, costs int64
-	// paid is what the old machines would cost from now on.
+	// paid is what the old machines would still cost.
 	paid int64
 }
 
@@ -23,13 +23,13 @@ func (x *exchanger) pays(a account) bool {
 	return a.gain() > 0 && float64(a.gain()) > x.c.Margin*float64(a.paid)
 }
 
-// untilMoved is until when a machine is needed for the pod if it is.
+// untilMoved returns how long a machine is needed for the pod if it is moved.
 func (t *trial) untilMoved(pod *cluster.Pod) time.Duration { return t.cut(t.end(pod)+t.lost(pod), pod) }
 
-// lost is how much later a pod is expected to end because it is moved.
+// lost returns how much later a pod is expected to end because it is moved.
 func (t *trial) lost(pod *cluster.Pod) time.Duration { return t.delay(pod, t.way(pod)) }
 
-// leave is when the last pod has left.
+// leave returns when the last pod has left.
 func (t *trial) leave() time.Duration {
 	last := t.wait
 	for i := range t.waiting {
@@ -50,7 +50,7 @@ func (t *trial) waits(p *cluster.Pod) bool {
 	return slices.ContainsFunc(t.waiting, func(w cluster.Pod) bool { return w.Name == p.Name })
 }
 
-// account computes what the trial comes to with these machines.
+// account calculates the result of the trial if the given machines are bought.
 func (t *trial) account(machines []machine) account {
 	var before, after, costs, paid int64
 	left := t.leave()
@@ -83,13 +83,13 @@ func (t *trial) account(machines []machine) account {
 	return account{saves: before - after + costs, costs: costs, paid: paid}
 }
 
-// bill is what a node costs that is needed for so long from now.
+// bill returns what a node costs that is needed for the given time from now.
 func (r *round) bill(n *cluster.Node, stay time.Duration) int64 {
 	return cluster.Bill(n.MicroDollarsPerHour, n.Age+stay+r.state.Release, r.state.BillingPeriod)
 }
 
-// use returns what a node costs that is needed for so long anyway and gets the pods, if
-// moving them took no time, and how much more that time costs.
+// use returns what a node costs that is needed for stay anyway and receives the pods, as if moving them took no time,
+// and the extra cost of that time.
 func (t *trial) use(n *cluster.Node, stay time.Duration, pods []cluster.Pod) (bill, repeated int64) {
 	needed, shares := stay, int64(0)
 	for i := range pods {
@@ -101,16 +101,15 @@ func (t *trial) use(n *cluster.Node, stay time.Duration, pods []cluster.Pod) (bi
 	return bill, max(t.bill(n, needed)-bill, shares)
 }
 
-// shareOf is the price of a part of a node for a time: the greater of the parts of its CPU
-// and memory.
+// shareOf returns the price of a share of a node for a time. The share is the greater of the shares of CPU and memory.
 func shareOf(n *cluster.Node, size packing.Size, d time.Duration) int64 {
 	part := max(share(size.MilliCPU, n.Capacity.MilliCPU), share(size.MemoryBytes, n.Capacity.MemoryBytes))
 	return int64(math.Ceil(part * float64(cluster.Bill(n.MicroDollarsPerHour, d, 0))))
 }
 
-// leastPrice is what machines for the pods without room cost at least, in micro-dollars: each
-// pod needs a machine for as long as it runs, and together they use so much of the machine
-// with the best rate. It is not possible if a pod fits no flavor.
+// leastPrice returns a lower bound in micro-dollars on the price of machines for the pods without room: each pod needs
+// a machine for as long as it runs, and all pods together pay for their requests at the best rate. possible is false if
+// a pod fits no flavor.
 func (t *trial) leastPrice(flavors []cluster.Flavor) (least int64, possible bool) {
 	cpuRate, memoryRate := math.Inf(1), math.Inf(1)
 	for i := range flavors {
@@ -138,7 +137,7 @@ func (t *trial) leastPrice(flavors []cluster.Flavor) (least int64, possible bool
 		least = max(least, cluster.Bill(cheapest, t.until(p)+t.state.Release, t.state.BillingPeriod))
 	}
 	if len(t.left) > 0 {
-		// Not all digits of a float are right.
+		// Allow for rounding errors.
 		least = max(least, int64(max(cpu*cpuRate, memory*memoryRate)*(1-1e-9))-1)
 	}
 	return least, true

@@ -12,9 +12,9 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/class"
 )
 
-// TestWhatAnExchangeSavesAndCosts has machines of a dollar a minute that are 10 min old and
-// billed by the minute. A new machine costs half a dollar a minute unless a case says
-// otherwise. Amounts are in dollars, for half an hour from now.
+// TestWhatAnExchangeSavesAndCosts uses machines at a dollar a minute that are 10 min old and billed by the minute. A
+// new machine costs half a dollar a minute unless a case says otherwise. Amounts are in dollars, for half an hour from
+// now.
 func TestWhatAnExchangeSavesAndCosts(t *testing.T) {
 	const minute = time.Minute
 	migrate := ExchangeConfig{Horizon: 30 * minute, MoveServices: true, Margin: -1}
@@ -37,12 +37,12 @@ func TestWhatAnExchangeSavesAndCosts(t *testing.T) {
 		c            ExchangeConfig
 		saves, costs float64
 	}{
-		// a is paid for 11 min in the place of 40, and for half of the last one in vain.
+		// a is paid for 11 min instead of 40, and half of the last minute is wasted.
 		{"a service", cloned(web), half, migrate, 29 - 15 + 0.5, 0.5},
 		{"evicted, it goes at once", cloned(web), half, evict, 30 - 15, 0},
 		// Both are paid for 4 min.
 		{"the new machine takes a while", lagging(cloned(web), 4*minute), half, evict, 26 - 15 + 2, 2},
-		// Of the hour that has begun, 50 min are lost. The new machine is paid for one, too.
+		// 50 min of the started hour are lost. The new machine is paid for one hour, too.
 		{"by the hour", by(time.Hour, state(with(node("a", service("p", 5, 5)), func(n *cluster.Node) { n.Age = 70 * minute }))), half, evict, 0 - 30 + 50, 50},
 		{"to the moment", by(0, cloned(web)), half, migrate, 30 - 0.5 - 15, 0},
 		// 41.5 and 11.5 min of a are paid as 42 and 12, and 31.5 min of the new one as 32.
@@ -50,8 +50,8 @@ func TestWhatAnExchangeSavesAndCosts(t *testing.T) {
 		// p ends in 20 min, or in 20.5 if it is moved, which is paid as 21.
 		{"a job ends by itself", state(node("a", lasting(job("p", 5, 5), 20*minute))), fresh(50, 10, 10), migrate, 20 - 1 - 10 + 0.5, 0.5 + 0.5},
 		{"an evicted job starts again from nothing", state(node("a", ran(lasting(job("p", 5, 5), 20*minute), 6*minute))), fresh(50, 10, 10), evict, 20 - 10, 3},
-		// It ends 8 min later, 4 of them after the horizon. Half of the machine for 8 min is as
-		// much as the machine for 4.
+		// It ends 8 min later, 4 of them after the horizon. Half of the machine for 8 min costs as much as the machine
+		// for 4.
 		{"and loses what it does until then", lagging(state(node("a", ran(lasting(job("p", 5, 5), 26*minute), 4*minute))), 4*minute), fresh(50, 10, 10), evict,
 			26 - 4 - 13 + 2, 2 + 2},
 		{"beyond the horizon its share counts", state(node("a", ran(lasting(job("p", 5, 8), 29*minute), 8*minute))), fresh(50, 10, 10), evict, 29 - 14.5, 3.2},
@@ -61,7 +61,7 @@ func TestWhatAnExchangeSavesAndCosts(t *testing.T) {
 		{"one that is needed so long anyway", state(node("a", lasting(job("p", 5, 5), 20*minute)), until("b", 40*minute)), nil, evict, 20, 0},
 		{"because of a service", state(node("a", lasting(job("p", 5, 5), 20*minute)), node("b", fixed(service("q", 5, 5)))), nil, evict, 20, 0},
 		{"because it is kept", state(node("a", lasting(job("p", 5, 5), 20*minute)), with(node("b"), keep)), nil, evict, 20, 0},
-		// p does again what it did in 10 min, on a tenth of b.
+		// p repeats 10 min of work on a tenth of b.
 		{"repeated work takes a share of a node that stays", state(node("a", ran(lasting(job("p", 1, 0), 20*minute), 10*minute)), node("b", fixed(service("q", 5, 5)))), nil, evict, 20, 1},
 	}
 	for _, tc := range tests {
@@ -91,10 +91,10 @@ func TestAnExchangeSaysWhatItIsAbout(t *testing.T) {
 	s.Flavors = []cluster.Flavor{flavor("small", 4, 4, 20)}
 	want := []cluster.Exchange{{
 		Nodes: []string{"a"}, Method: cluster.Evict, SavesPerHour: 40_000_000, Saves: 40_000_000,
-		Buy:    []cluster.Purchase{{Flavor: "small", Class: "any", Pods: []string{"p"}, Reason: "in the place of a"}},
+		Buy:    []cluster.Purchase{{Flavor: "small", Class: "any", Pods: []string{"p"}, Reason: "replaces a"}},
 		Moves:  []cluster.Move{{Pod: "q", Target: "b", Method: cluster.Evict}},
 		Leave:  []cluster.Move{{Pod: "p", Method: cluster.Evict}},
-		Reason: "1 machines for 1, and room on others for 1 pods: saves $40.0000 an hour, and until 1h0m0s from now $40.0000 for $0.0000",
+		Reason: "1 machines for 1, and room on other nodes for 1 pods: saves $40.0000 an hour, and until 1h0m0s from now $40.0000 for $0.0000",
 	}}
 	if diff := cmp.Diff(want, Exchange(s, c, thrifty)); diff != "" {
 		t.Errorf("exchanges (-want +got):\n%s", diff)
@@ -181,7 +181,7 @@ func TestTheBuyerIsNotAskedWithoutEnd(t *testing.T) {
 			t.Errorf("%d calls allowed: asked %d times, want %d", calls, asked, most)
 		}
 	}
-	// Where even a machine without waste would not pay, he is not asked at all.
+	// If even a machine without waste would not pay, the buyer is not called.
 	s.Flavors = []cluster.Flavor{flavor("dear", 6, 6, 1000), flavor("tiny", 1, 1, 1)}
 	never := func([]cluster.Pod, []cluster.Node, []cluster.Flavor, int) ([]cluster.Purchase, []cluster.Move, bool) {
 		t.Error("asked about what cannot be or cannot pay")
@@ -195,7 +195,7 @@ func TestTheBuyerIsNotAskedWithoutEnd(t *testing.T) {
 	}
 	s.Flavors = []cluster.Flavor{arm(flavor("arm", 6, 6, 1)), flavor("dear", 6, 6, 1000)}
 	Exchange(s, few, never)
-	// Nor where nothing may be bought.
+	// Nor is it called if nothing may be bought.
 	s.Flavors, s.MaxNodes = []cluster.Flavor{flavor("small", 6, 6, 20)}, 40
 	Exchange(s, day, never)
 }
@@ -240,8 +240,7 @@ func TestPodsThatLookAtOthersAreBoughtForTogether(t *testing.T) {
 	}
 }
 
-// TestTheBuyerMayUseRoomOnNodes has a pod that follows another to a zone, to which that comes
-// only with a purchase.
+// TestTheBuyerMayUseRoomOnNodes has a pod with affinity to another one, which moves to the zone only with a purchase.
 func TestTheBuyerMayUseRoomOnNodes(t *testing.T) {
 	d := newDemands()
 	s := state(
@@ -267,7 +266,7 @@ func TestTheBuyerMayUseRoomOnNodes(t *testing.T) {
 	}
 }
 
-// scripted always gives the same answer.
+// scripted always returns the same answer.
 func scripted(buy []cluster.Purchase, moves ...cluster.Move) Buyer {
 	return func([]cluster.Pod, []cluster.Node, []cluster.Flavor, int) ([]cluster.Purchase, []cluster.Move, bool) {
 		return buy, moves, true
@@ -278,9 +277,8 @@ func buying(flavor string, pods ...string) cluster.Purchase {
 	return cluster.Purchase{Flavor: flavor, Class: class.Any, Pods: pods}
 }
 
-// TestAWrongAnswerIsNotActedUpon has a node with three pods, two of which must not be together.
-// There is no room for them on others, since those are full (f), about to go (e) or take jobs
-// alone (b).
+// TestAWrongAnswerIsNotActedUpon has a node with three pods, two of which must not be together. The other nodes have no
+// room for them because they are full (f), being released (e) or only for jobs (b).
 func TestAWrongAnswerIsNotActedUpon(t *testing.T) {
 	d := newDemands()
 	small := buying("small", "p")
@@ -332,7 +330,7 @@ func TestAWrongAnswerIsNotActedUpon(t *testing.T) {
 	}
 }
 
-// TestTheBuyerIsAskedAnewWhenAFlavorIsSoldOut has one that buys the first flavor there is.
+// TestTheBuyerIsAskedAnewWhenAFlavorIsSoldOut uses a buyer that buys the first available flavor.
 func TestTheBuyerIsAskedAnewWhenAFlavorIsSoldOut(t *testing.T) {
 	s := state(node("a", service("p", 6, 6)), node("b", service("q", 6, 5)))
 	s.Flavors = []cluster.Flavor{most(flavor("first", 6, 6, 10), 1), flavor("second", 6, 6, 20)}
@@ -347,7 +345,7 @@ func TestTheBuyerIsAskedAnewWhenAFlavorIsSoldOut(t *testing.T) {
 	}
 }
 
-// TestAnExchangeCountsForTheNext carries one out and looks at what the next one sees.
+// TestAnExchangeCountsForTheNext applies an exchange and checks the state for the next one.
 func TestAnExchangeCountsForTheNext(t *testing.T) {
 	d := newDemands()
 	const minute = time.Minute
@@ -374,7 +372,7 @@ func TestAnExchangeCountsForTheNext(t *testing.T) {
 		t.Fatal("no exchange of a or b")
 	}
 	ex.apply(o)
-	// q would end in 20 min, repeats 3 and loses the 4 until the machine is there.
+	// q would end in 20 min, repeats 3 and loses the 4 until the machine is ready.
 	if got, want := ex.byName["k"].stay, 27*minute; got != want {
 		t.Errorf("k is needed for %v, want %v", got, want)
 	}
@@ -411,7 +409,7 @@ func TestTheMostWastefulMachinesAreTriedFirst(t *testing.T) {
 		n.MicroDollarsPerHour = dollarsPerHour * 1_000_000
 		return n
 	}
-	// Of a flavor of 10 dollars, 10 by 10, they use as much as is worth 5, 2, 5 and 10.
+	// Their shares of a flavor of 10 dollars, 10 by 10, cost 5, 2, 5 and 10.
 	s := state(node("a", service("p", 5, 5)), node("b", service("q", 1, 2)), cheap(node("c", service("r", 5, 1)), 100), cheap(node("d", service("t", 10, 10)), 65),
 		node("e", lasting(job("u", 1, 1), time.Minute)))
 	s.Flavors = []cluster.Flavor{flavor("ten", 10, 10, 10), most(flavor("sold-out", 10, 10, 0), 0)}

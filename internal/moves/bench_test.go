@@ -12,7 +12,7 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// crowd is a cluster of nodes with ten jobs each that fill the given share of them.
+// crowd returns a cluster of nodes with ten jobs each that fill the given share of them.
 func crowd(nodes int, share float64) *cluster.State {
 	r := rand.New(rand.NewPCG(1, 1))
 	s := state()
@@ -58,7 +58,7 @@ func BenchmarkPlan(b *testing.B) {
 	}
 }
 
-// demanding gives one pod in four of a crowd demands on others, and nodes three zones.
+// demanding gives one pod in four constraints on other pods, and the nodes three zones.
 func demanding(s *cluster.State) *cluster.State {
 	d := newDemands()
 	for i := range s.Nodes {
@@ -93,8 +93,7 @@ func BenchmarkPlanWithDemands(b *testing.B) {
 	}
 }
 
-// firstFit buys the machine with the best rate over and over, so that what is measured is
-// the search and not the buyer.
+// firstFit buys the machine with the best rate repeatedly, so that the benchmark measures the search and not the buyer.
 func firstFit(pods []cluster.Pod, _ []cluster.Node, flavors []cluster.Flavor, most int) (buy []cluster.Purchase, _ []cluster.Move, ok bool) {
 	f := flavors[len(flavors)-1]
 	var free []packing.Size

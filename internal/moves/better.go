@@ -14,89 +14,83 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// DefaultGain is a margin to begin with for [BetterConfig].
+// DefaultGain is a reasonable Gain for [BetterConfig].
 const DefaultGain = 10
 
-// BetterConfig says which running pods are moved to machines that suit them better.
+// BetterConfig configures which running pods are moved to machines that suit them better.
 type BetterConfig struct {
-	// Gain is by how many points of the score, of [score.Best], moving must be better than
-	// staying; less than 1 counts as 1.
+	// Gain is by how many points of the score, out of [score.Best], moving must be better than staying. Values less
+	// than 1 count as 1.
 	Gain int64
-	// PodResidence is for how long a pod must have been on its node.
+	// PodResidence is how long a pod must have been on its node.
 	PodResidence time.Duration
-	// Budget limits the pods that are on their way at once; its Machines do not matter.
+	// Budget limits the number of pods on their way at once. Its Machines are ignored.
 	Budget Budget
-	// Risk is how probable it is that a migration fails so that the pod starts from the
-	// beginning; 0 is [DefaultRisk], and less than 0 none.
+	// Risk is the probability that a migration fails, so that the pod starts from the beginning. 0 means [DefaultRisk],
+	// a negative value means none.
 	Risk float64
-	// IdleCounts says that a machine without pods could be switched off: what it draws
-	// idle counts for the pod that keeps it awake.
+	// IdleCounts means that a machine without pods could be switched off. Its idle power then counts for the pod that
+	// keeps it on.
 	IdleCounts bool
 }
 
-// Machines is what is known of the machines and wanted by the pods of a cluster.
+// Machines holds what is known about the machines and the preferences of the pods of a cluster.
 type Machines struct {
-	// Profiles are by machine type.
+	// Profiles are the energy profiles by machine type.
 	Profiles profile.Set
-	// Type returns the machine type of a node, Weight the H of a pod: the weight of energy
-	// against runtime, in [0, 1].
+	// Type returns the machine type of a node. Weight returns the weight H of a pod: that of energy against runtime, in
+	// [0, 1].
 	Type   func(*cluster.Node) string
 	Weight func(*cluster.Pod) float64
-	// Governor returns the CPU governor that a node runs under, empty if that is not known; nil
-	// where it is of none.
+	// Governor returns the CPU governor of a node, empty if unknown. The function may be nil.
 	Governor func(*cluster.Node) string
-	// Price returns what a kWh costs on average where a node is from Now until a moment, in
-	// Unit; nil where joules count the same everywhere.
+	// Price returns the average price of a kWh at a node from Now until the given time, in Unit. If it is nil, energy
+	// itself is compared.
 	Price func(n *cluster.Node, until time.Time) tariff.Price
 	Unit  tariff.Unit
-	// Now tells the age of the profiles.
+	// Now determines the age of the profiles.
 	Now time.Time
 }
 
-// Transfer asks for one pod to be moved to a machine that suits it better.
+// Transfer requests that one pod be moved to a machine that suits it better.
 type Transfer struct {
-	// Pod, From and To are names: of the pod, of its node, and of the node it goes to.
+	// Pod, From and To are the names of the pod, its node and the target node.
 	Pod, From, To string
-	// Method is how it goes, Takes for how long it is frozen.
+	// Method is how the pod moves, Takes how long it is frozen.
 	Method cluster.Method
 	Takes  time.Duration
-	// Score is that of moving, and Stays that of staying, among all that the pod could do.
+	// Score and Stays are the scores of moving and of staying among all options of the pod.
 	Score, Stays int64
-	// Joules and Sooner are what the rest of its work is expected to take less, all told;
-	// one of them may be below 0.
+	// Joules and Sooner are the expected total savings of energy and time over the pod's remaining work. One of them
+	// may be negative.
 	Joules float64
 	Sooner time.Duration
-	// Saves is what that energy is expected to cost less, in the unit of the prices; Priced is
-	// false where they are not known, or do not count.
+	// Saves is the expected saving of energy cost, in the unit of the prices. Priced is false if prices are unknown or
+	// not used.
 	Saves  float64
 	Priced bool
-	// Reason says it in words.
+	// Reason is a human-readable reason.
 	Reason string
 }
 
-// Better says which running batch pods to move to machines where the rest of their work
-// takes less energy or time, as HEATS does every x seconds (Rocha et al., PDP 2019, section
-// III, algorithm 1).
+// Better returns the running batch pods to move to machines where their remaining work takes less energy or time, as
+// HEATS does every x seconds (Rocha et al., PDP 2019, section III, algorithm 1).
 //
-// What a pod could do, staying included, is compared by [score.Rank], as where it starts
-// is. On another machine the rest of its work takes as much longer as that machine is slower
-// by the profiles. A migration freezes it and keeps its room on both machines
-// meanwhile, as if it ran there; at Risk, all it did is done again. A restart does all of it
-// again. It is moved if that scores better than staying by Gain: so it repays what the move
-// takes, in energy and in time, by the weights that its owner gave them.
+// [score.Rank] compares the options of a pod, including staying, as it does for the initial placement. By the profiles,
+// the remaining work takes longer on a slower machine. A migration freezes the pod, which occupies room on both
+// machines meanwhile as if it ran there; with probability Risk, all completed work is repeated. A restart repeats all
+// completed work. The pod is moved if the score of moving exceeds that of staying by Gain. The move therefore pays for
+// its own energy and time, by the weights that the owner set.
 //
-// Where prices are known, what energy costs in the zone of a machine counts in its place, on
-// average over the time that the pod still has to run where it is; while it moves, what the
-// energy costs of the machine that it leaves. Where energy only becomes cheaper later than it
-// is where the pod runs, it is soon enough to move then.
+// If prices are known, the cost of energy in the zone of a machine counts instead of the energy. It is averaged over
+// the remaining time of the pod on its current machine; during the move, the price at the old machine applies. If the
+// energy at the target is dearer now and only cheaper on average, the pod is not moved yet.
 //
-// The state of a pod continues only on its architecture; one that may be started anew goes to
-// any. Pods that move take their room from the others, the greatest gain first, ties by
-// name; of the nodes of a kind the fullest takes the pod. What is promised to others is not
-// there. Pods and machines of which nothing is known stay out of it, and so do nodes that
-// are being emptied.
+// A pod that keeps its state stays on its architecture; a pod that restarts may go to any. Pods reserve room in order
+// of descending gain, ties by name; of equal nodes, the fullest takes the pod. Reserved room is not available. Pods and
+// machines about which nothing is known are not considered, nor are nodes that are being drained.
 //
-// Cost: O(p·n) for p pods that may be moved and n nodes.
+// Cost: O(p·n) for p movable pods and n nodes.
 func Better(c BetterConfig, m Machines, s *cluster.State) []Transfer {
 	b := &improvement{
 		round:        newRound(Config{PodResidence: c.PodResidence, Worthwhile: true, Risk: c.Risk, Budget: c.Budget, Method: cluster.Migrate}, s),
@@ -126,7 +120,7 @@ type improvement struct {
 	Machines
 }
 
-// candidate is a pod that may be moved, and what it gains by that.
+// candidate is a pod that may be moved, and its gain.
 type candidate struct {
 	pod  cluster.Pod
 	from *room
@@ -134,7 +128,7 @@ type candidate struct {
 	gain int64
 }
 
-// candidates returns the pods that gain enough by a move as things are.
+// candidates returns the pods that currently gain enough by a move.
 func (b *improvement) candidates() (all []candidate) {
 	for _, from := range b.rooms {
 		for i := range from.node.Pods {
@@ -154,7 +148,7 @@ func (b *improvement) candidates() (all []candidate) {
 	return all
 }
 
-// wayOf is how a pod may be moved; Wait if it may not.
+// wayOf returns how a pod may be moved, or Wait if it may not.
 func (b *improvement) wayOf(p *cluster.Pod) cluster.Method {
 	switch w := b.ways(p); {
 	case p.Class != class.Batch:
@@ -168,7 +162,7 @@ func (b *improvement) wayOf(p *cluster.Pod) cluster.Method {
 	}
 }
 
-// spot is the fullest node of a kind that could take a pod.
+// spot is the fullest node of a kind that has room for a pod.
 type spot struct {
 	machineType, governor string
 	idle                  bool
@@ -177,12 +171,12 @@ type spot struct {
 	option                score.Option
 }
 
-// alike reports whether two spots are of a kind.
+// alike reports whether two spots are of one kind.
 func (s *spot) alike(other *spot) bool {
 	return s.machineType == other.machineType && s.governor == other.governor && s.idle == other.idle && s.price == other.price
 }
 
-// best returns the best move of a pod, and where it goes; nil if it had better stay.
+// best returns the best move of a pod and its target, or nil if the pod should stay.
 func (b *improvement) best(c *candidate) (Transfer, *room) {
 	rest, here := b.end(&c.pod), b.predict(c, c.from.node, b.IdleCounts && c.from.pods == 1)
 	if !here.Known || rest <= 0 {
@@ -215,13 +209,13 @@ func (b *improvement) best(c *candidate) (Transfer, *room) {
 	if t.Priced = staysKnown && goesKnown; t.Priced {
 		t.Saves = stays - goes
 	}
-	t.Reason = fmt.Sprintf("%s scores %d on a machine of type %s, which takes %s and %v for the rest, and %d where it is, of type %s, which takes %s and %v",
+	t.Reason = fmt.Sprintf("%s scores %d on a machine of type %s, with %s and %v for the remaining work, and %d on its current machine of type %s, with %s and %v",
 		c.pod.Name, t.Score, to.machineType, b.text(&options[at]), seconds(options[at].Runtime.Value),
 		t.Stays, b.Type(c.from.node), b.text(&options[0]), seconds(options[0].Runtime.Value))
 	return t, to.to
 }
 
-// text writes the energy of an option, and what it costs if that is known.
+// text formats the energy of an option, and its cost if known.
 func (b *improvement) text(o *score.Option) string {
 	text := fmt.Sprintf("%.0f J", o.Joules())
 	if cost, known := o.Cost(); known {
@@ -248,8 +242,7 @@ func (b *improvement) governor(of *cluster.Node) string {
 	return b.Governor(of)
 }
 
-// cheaperLater reports whether energy is dearer on a node now than where the pod is, and only
-// on average cheaper.
+// cheaperLater reports whether energy at a node is dearer now than at the pod's node, but cheaper on average.
 func (b *improvement) cheaperLater(c *candidate, on *cluster.Node) bool {
 	if b.Price == nil {
 		return false
@@ -265,8 +258,7 @@ func (b *improvement) price(c *candidate, on *cluster.Node) tariff.Price {
 	return b.Price(on, b.Now.Add(b.end(&c.pod)))
 }
 
-// spots returns where a pod could go, one node for each kind of which something is known,
-// in the order of the nodes.
+// spots returns the possible targets of a pod, one node of each kind with a known profile, in the order of the nodes.
 func (b *improvement) spots(c *candidate, here score.Option) []spot {
 	var all []spot
 	b.rules.remove(&c.pod, c.from.at)
@@ -291,14 +283,14 @@ func (b *improvement) spots(c *candidate, here score.Option) []spot {
 	return all
 }
 
-// scaled is an option for as much of the work as takes so many seconds by it.
+// scaled scales an option to the amount of work that takes the given number of seconds.
 func scaled(o score.Option, runs float64) score.Option {
 	o.Energy.Value *= runs / o.Runtime.Value
 	o.Runtime.Value = runs
 	return o
 }
 
-// moved is what the rest of a pod's work takes if it moves.
+// moved returns the option that a pod moves for its remaining work.
 func (b *improvement) moved(c *candidate, here, there score.Option) score.Option {
 	frozen, rest, done := b.frozenFor(c).Seconds(), b.end(&c.pod).Seconds(), c.pod.Ran.Seconds()
 	if c.way == cluster.Migrate {
@@ -306,12 +298,12 @@ func (b *improvement) moved(c *candidate, here, there score.Option) score.Option
 	}
 	slower := there.Runtime.Value / here.Runtime.Value
 	o := scaled(there, (rest+done)*slower+frozen)
-	o.Before, o.BeforePrice = scaled(here, frozen).Joules(), here.Price // the old machine waits as well
+	o.Before, o.BeforePrice = scaled(here, frozen).Joules(), here.Price // the old machine is occupied too
 	o.Energy.Trust, o.Runtime.Trust = min(o.Energy.Trust, here.Energy.Trust), min(o.Runtime.Trust, here.Runtime.Trust)
 	return o
 }
 
-// frozenFor is for how long the pod is frozen.
+// frozenFor returns how long the pod is frozen.
 func (b *improvement) frozenFor(c *candidate) time.Duration {
 	if c.way == cluster.Migrate {
 		return b.state.Migration.Time(c.pod.Size.MemoryBytes)
@@ -319,7 +311,7 @@ func (b *improvement) frozenFor(c *candidate) time.Duration {
 	return 0
 }
 
-// take gives a pod its room. What it leaves is not there for others before it has gone.
+// take reserves room for a pod. The room that the pod leaves is not available until it has left.
 func (b *improvement) take(c *candidate, to *room) {
 	to.Free = to.Free.Minus(c.pod.Size)
 	to.pods++

@@ -17,7 +17,7 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// machineModel takes the same for pods of every size.
+// machineModel returns a machine with equal predictions for pods of every size.
 func machineModel(joules, seconds, idleWatts float64) *profile.Machine {
 	of := func(v float64) profile.Model {
 		return profile.Model{Terms: []profile.Term{profile.One}, Coefficients: []float64{v}, Range: profile.Range{
@@ -29,8 +29,7 @@ func machineModel(joules, seconds, idleWatts float64) *profile.Machine {
 	return m
 }
 
-// fleet has a fast machine type, a frugal one and one in between; of strange nothing is
-// known. The type of a node is its flavor.
+// fleet has a fast machine type, a frugal one and one in between; strange is unknown. The type of a node is its flavor.
 var fleet = profile.Set{"fast": machineModel(2000, 50, 40), "frugal": machineModel(500, 200, 5), "middling": machineModel(1000, 100, 20)}
 
 func machinesFor(h float64) Machines {
@@ -114,7 +113,7 @@ func TestWhichPodsSuitOtherMachinesBetter(t *testing.T) {
 			[]cluster.Node{typed("fast", "m", a), typed("frugal", "n"), typed("frugal", "o", busy)}, []string{"a m>o migrate"},
 		},
 		{
-			"to wake a machine takes more than it saves", idle, 1, // 10 W of its own against 5 W and what is drawn idle
+			"to wake a machine takes more than it saves", idle, 1, // 10 W of its own against 5 W plus the idle power
 			[]cluster.Node{typed("middling", "m", a, busy), with(typed("frugal", "n"), func(n *cluster.Node) { n.Flavor = "thirsty" })}, nil,
 		},
 		{
@@ -168,8 +167,8 @@ func TestRoomThatIsPromisedIsNotTakenForBetter(t *testing.T) {
 }
 
 func TestWhatAMoveIsExpectedToSave(t *testing.T) {
-	// An hour on the fast machine at 40 W; four on the frugal one at 2.5 W, half a minute
-	// later, and once in fifty times what was done in half an hour again.
+	// An hour on the fast machine at 40 W; four hours on the frugal one at 2.5 W, half a minute later, and in one of
+	// fifty cases the work of half an hour again.
 	s := state(typed("fast", "m", ran(job("a", 1, 1), 30*time.Minute)), typed("frugal", "n"))
 	got := Better(BetterConfig{}, machinesFor(1), s)
 	if len(got) != 1 {
@@ -182,13 +181,13 @@ func TestWhatAMoveIsExpectedToSave(t *testing.T) {
 	}
 }
 
-// TestPodsMoveWhereTheirEnergyIsCheaper has machines of one type in zones, named by their
-// nodes, that cost what prices say.
+// TestPodsMoveWhereTheirEnergyIsCheaper uses machines of one type in zones, named by their nodes, with the given
+// prices.
 func TestPodsMoveWhereTheirEnergyIsCheaper(t *testing.T) {
 	stays := job("a", 1, 1)
 	tests := []struct {
 		name   string
-		flavor string // of the node to go to
+		flavor string // of the target node
 		h      float64
 		prices map[string]float64
 		want   []string
@@ -223,8 +222,8 @@ func TestPodsMoveWhereTheirEnergyIsCheaper(t *testing.T) {
 	}
 }
 
-// TestPodsMoveToNodesUnderABetterGovernor has machines of one type, of which nodes whose name
-// begins with p run under powersave.
+// TestPodsMoveToNodesUnderABetterGovernor uses machines of one type. Nodes whose names begin with p run under
+// powersave.
 func TestPodsMoveToNodesUnderABetterGovernor(t *testing.T) {
 	both := machineModel(2000, 50, 40)
 	both.Governor = "performance"
@@ -250,8 +249,8 @@ func TestPodsMoveToNodesUnderABetterGovernor(t *testing.T) {
 	}
 }
 
-// TestPodsDoNotMoveBeforeEnergyIsCheaper has energy that is dear in the zone of m from 10
-// minutes on, and in that of n until then.
+// TestPodsDoNotMoveBeforeEnergyIsCheaper has energy that becomes dear in the zone of m after 10 minutes, and is dear in
+// that of n until then.
 func TestPodsDoNotMoveBeforeEnergyIsCheaper(t *testing.T) {
 	turn := noon.Add(10 * time.Minute)
 	for after, want := range map[time.Duration][]string{0: {}, 9 * time.Minute: {}, 10 * time.Minute: {"a m>n migrate"}} {
@@ -259,7 +258,7 @@ func TestPodsDoNotMoveBeforeEnergyIsCheaper(t *testing.T) {
 		m.Now = noon.Add(after)
 		m.Price = func(n *cluster.Node, until time.Time) tariff.Price {
 			early := max(0, turn.Sub(m.Now).Seconds())
-			share := early / max(early, until.Sub(m.Now).Seconds(), 1) // of the time that is before the turn
+			share := early / max(early, until.Sub(m.Now).Seconds(), 1) // of the time before the change
 			if n.Name == "n" {
 				share = 1 - share
 			}
@@ -282,8 +281,7 @@ func TestOfTheNodesOfATypeTheCheapestTakesThePod(t *testing.T) {
 	if diff := cmp.Diff([]string{"a m>o migrate"}, transfers(got)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	// 40 W for an hour at 0.4; at 0.1 for half a minute more, in which the old machine draws
-	// as much at 0.4.
+	// 40 W for an hour at 0.4; at 0.1 for half a minute more, in which the old machine draws the same power at 0.4.
 	saves := 40.0 / 1000 * (0.4 - 0.1*3630/3600 - 0.4*30/3600)
 	if len(got) == 1 && (!got[0].Priced || math.Abs(got[0].Saves-saves) > 1e-9 || math.Abs(got[0].Joules+2*30*40) > 1e-6) {
 		t.Errorf("%+v, want to save $%v and take 2400 J more", got[0], saves)
@@ -300,9 +298,8 @@ func TestInvalidKnowledgeMovesNothing(t *testing.T) {
 	}
 }
 
-// TestMovesToBetterMachinesKeepTheirPromises draws clusters. Every pod moves at most once, to
-// a node that has room for it and suits it, what it gains is there by a computation that
-// knows nothing of scores.
+// TestMovesToBetterMachinesKeepTheirPromises draws clusters. Every pod moves at most once, to a node that has room for
+// it and suits it, and its gain is confirmed by a calculation that does not use scores.
 func TestMovesToBetterMachinesKeepTheirPromises(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		types := []string{"fast", "frugal", "middling", "strange"}
@@ -355,8 +352,8 @@ func TestMovesToBetterMachinesKeepTheirPromises(t *testing.T) {
 	})
 }
 
-// TestAPodThatMovedDoesNotGoBack draws a pod and two machines: where it is better off once it
-// is not worse off a moment later, with the rest of its work.
+// TestAPodThatMovedDoesNotGoBack draws a pod and two machines. After the pod has moved, moving back must not pay a
+// moment later.
 func TestAPodThatMovedDoesNotGoBack(t *testing.T) {
 	types := []string{"fast", "frugal", "middling"}
 	rapid.Check(t, func(t *rapid.T) {

@@ -6,23 +6,22 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
-// DefaultRisk is how probable it is that a migration fails for good.
+// DefaultRisk is the default probability that a migration fails for good.
 const DefaultRisk = 0.02
 
-// Budget is how much may be under way at once; 0 means any number.
+// Budget limits how much may be in progress at once; 0 means unlimited.
 type Budget struct {
-	// Machines is how many nodes with pods may be emptied at once. Those that are being
-	// emptied already count, as do those of the round.
+	// Machines is how many nodes with pods may be drained at once, including those that are already being drained.
 	Machines int
-	// Pods is how many pods may be on their way at once: those of the round beside all
-	// that are already. Pods that wait until they end do not count.
+	// Pods is how many pods may be on their way at once, including those that already are. Pods that are waited for do
+	// not count.
 	Pods int
 }
 
-// allowance is what is left of a budget.
+// allowance is the remaining budget.
 type allowance struct {
 	Budget
-	machines, pods int // under way
+	machines, pods int // in progress
 }
 
 func newAllowance(b Budget, s *cluster.State) *allowance {
@@ -36,19 +35,19 @@ func newAllowance(b Budget, s *cluster.State) *allowance {
 	return a
 }
 
-// spent reports whether no machine more may be emptied.
+// spent reports whether no further machine may be drained.
 func (a *allowance) spent() bool { return a.Machines > 0 && a.machines >= a.Machines }
 
-// allows reports whether so many pods more may be on their way.
+// allows reports whether the given number of further pods may be on their way.
 func (a *allowance) allows(pods int) bool { return a.Pods <= 0 || a.pods+pods <= a.Pods }
 
-// spend notes that a machine is emptied, and how many of its pods move.
+// spend records that a machine is drained, and how many of its pods move.
 func (a *allowance) spend(pods int) {
 	a.machines++
 	a.pods += pods
 }
 
-// String says what is left for pods.
+// String describes how much of the budget for pods is used.
 func (a *allowance) String() string {
-	return fmt.Sprintf("%d of at most %d pods are on their way", a.pods, a.Pods)
+	return fmt.Sprintf("%d of at most %d pods are moving", a.pods, a.Pods)
 }

@@ -20,7 +20,7 @@ var (
 
 func leaving(p cluster.Pod, ways cluster.Ways) cluster.Pod { p.Ways = ways; return p }
 
-// left writes how the pods of a drain leave.
+// left formats how the pods of a drain leave.
 func left(d cluster.Drain) string {
 	var all []string
 	for _, m := range d.Moves {
@@ -29,9 +29,8 @@ func left(d cluster.Drain) string {
 	return strings.Join(all, ", ")
 }
 
-// TestEachPodLeavesInTheWayThatIsCheapestForTheNode has machines of a dollar a minute that
-// are 10 min old, paid by the minute; a migration takes 30 s and fails once in 50 times. b is
-// needed for an hour anyway.
+// TestEachPodLeavesInTheWayThatIsCheapestForTheNode uses machines at a dollar a minute that are 10 min old and billed
+// by the minute. A migration takes 30 s and fails once in 50 times. b is needed for an hour anyway.
 func TestEachPodLeavesInTheWayThatIsCheapestForTheNode(t *testing.T) {
 	const minute = time.Minute
 	p := func(name string, size int64, end, done time.Duration, ways cluster.Ways) cluster.Pod {
@@ -105,7 +104,7 @@ func TestEachPodLeavesInTheWayThatIsCheapestForTheNode(t *testing.T) {
 	}
 }
 
-// near6 allows for what rounding a few amounts up to a micro-dollar makes.
+// near6 tolerates the rounding of a few amounts up to a micro-dollar.
 func near6(a, b float64) bool { return a-b > -1e-5 && a-b < 1e-5 }
 
 func with2(p cluster.Pod, change func(*cluster.Pod)) cluster.Pod { change(&p); return p }
@@ -116,8 +115,8 @@ func TestAMoveSaysWhatItsAlternativesCost(t *testing.T) {
 		node("b", fixed(lasting(job("r", 6, 6), time.Hour))))
 	d := NewPlanner(Config{Threshold: 0.5, Worthwhile: true, Explain: true}).Plan(noon, s).Drains[0]
 	want := []string{
-		"migrate costs $0.074000 (freezes the pod for 30s, and may lose 12m0s of work); to evict costs $1.200000 (12m0s of work again); to wait for 20m0s costs $19.000000 of the node",
-		"ends in 50s, and until then the node is paid",
+		"migrate costs $0.074000 (freezes the pod for 30s, and may lose 12m0s of work); to evict costs $1.200000 (12m0s of repeated work); waiting for 20m0s costs $19.000000 of the node",
+		"ends in 50s, and the node is paid until then",
 	}
 	for i, m := range d.Moves {
 		if m.Reason != want[i] {
@@ -129,8 +128,8 @@ func TestAMoveSaysWhatItsAlternativesCost(t *testing.T) {
 	}
 }
 
-// TestNoOtherWayOfEmptyingANodeIsBetter tries all sets of pods that move and all their
-// methods on a copy of the cluster, node after node.
+// TestNoOtherWayOfEmptyingANodeIsBetter tries all sets of moving pods and all their methods on a copy of the cluster,
+// node after node.
 func TestNoOtherWayOfEmptyingANodeIsBetter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := Config{
@@ -153,7 +152,7 @@ func TestNoOtherWayOfEmptyingANodeIsBetter(t *testing.T) {
 	})
 }
 
-// drawWays draws a cluster in which pods may leave in several ways.
+// drawWays draws a cluster in which pods may leave by several methods.
 func drawWays(t *rapid.T) *cluster.State {
 	s := drawState(t)
 	s.BillingPeriod = rapid.SampledFrom([]time.Duration{time.Minute, time.Minute, 20 * time.Second, 0, 10 * time.Minute}).Draw(t, "period")
@@ -173,11 +172,11 @@ func drawWays(t *rapid.T) *cluster.State {
 		}
 	}
 	s.Migration.Fixed = 29 * time.Second
-	s.Migration.BitsPerSecond, s.Migration.BytesPerMemory = 8, 1 // a second for each byte
+	s.Migration.BitsPerSecond, s.Migration.BytesPerMemory = 8, 1 // a second per byte
 	return s
 }
 
-// checkMixed states what holds for every plan with several methods.
+// checkMixed checks invariants of every plan with several methods.
 func checkMixed(t *rapid.T, c Config, s *cluster.State, plan cluster.Plan) {
 	t.Helper()
 	machines, pods := 0, 0
@@ -224,7 +223,7 @@ func checkMixed(t *rapid.T, c Config, s *cluster.State, plan cluster.Plan) {
 	checkTargets(t, cloned(s), went, leaving)
 }
 
-// checkWay looks at how one pod leaves.
+// checkWay checks how one pod leaves.
 func checkWay(t *rapid.T, c Config, s *cluster.State, d cluster.Drain, m cluster.Move, p *cluster.Pod) {
 	t.Helper()
 	ways := p.Ways
@@ -244,14 +243,14 @@ func checkWay(t *rapid.T, c Config, s *cluster.State, d cluster.Drain, m cluster
 	}
 }
 
-// weigher finds the best way of emptying a node by trying all.
+// weigher finds the best way to drain a node by exhaustive search.
 type weigher struct {
 	naive
 	*world
 	emptied, going int
 }
 
-// follow compares node after node with the plan, and carries that out.
+// follow compares node after node with the plan, and applies it.
 func (w *weigher) follow(t *rapid.T, plan cluster.Plan) {
 	drains := map[string]cluster.Drain{}
 	for _, d := range plan.Drains {
@@ -298,17 +297,16 @@ func (w *weigher) follow(t *rapid.T, plan cluster.Plan) {
 	}
 }
 
-// bestGain is the greatest gain of all ways in which the pods of a node may leave that pay, 0
-// if none does.
+// bestGain returns the greatest gain of all profitable ways to drain a node, or 0 if there is none.
 func (w *weigher) bestGain(at int) int64 {
 	n := &w.original.Nodes[at]
 	var best int64
-	for set := range 1 << len(n.Pods) { // of the pods that move
+	for set := range 1 << len(n.Pods) { // of the moving pods
 		moves, ok := w.places(at, set)
 		if !ok || w.Budget.Pods > 0 && len(moves) > 0 && w.going+len(moves) > w.Budget.Pods {
 			continue
 		}
-		for methods := range 1 << len(moves) { // of those, which are evicted
+		for methods := range 1 << len(moves) { // the evicted ones of those
 			if gain, ok := w.gain(at, set, moves, methods); ok {
 				best = max(best, gain)
 			}
@@ -321,7 +319,7 @@ func (w *weigher) bestGain(at int) int64 {
 	return best
 }
 
-// waysOf are those of a pod, gentlest first.
+// waysOf returns the methods of a pod, least disruptive first.
 func (w *weigher) waysOf(p *cluster.Pod) (wait, migrate, evict bool) {
 	ways := p.Ways
 	if ways == 0 {
@@ -381,7 +379,7 @@ func (w *weigher) places(at, set int) ([]place, bool) {
 	return all, true
 }
 
-// later is how much later a pod ends because it is migrated, or else evicted.
+// later returns how much later a pod ends because it is migrated or evicted.
 func (w *weigher) later(p *cluster.Pod, evicted bool) time.Duration {
 	switch {
 	case p.Class == class.Service:
@@ -393,7 +391,7 @@ func (w *weigher) later(p *cluster.Pod, evicted bool) time.Duration {
 	}
 }
 
-// shipped is how long a migration takes: 29 s and a second for each byte.
+// shipped returns the time of a migration: 29 s plus a second per byte.
 func (w *weigher) shipped(p *cluster.Pod) time.Duration {
 	return time.Duration(29+p.Size.MemoryBytes) * time.Second
 }
@@ -409,7 +407,7 @@ func (w *weigher) gentlest(p *cluster.Pod) time.Duration {
 	}
 }
 
-// cutAt is an end as far as one looks.
+// cutAt returns the end of a pod, bounded by the horizon.
 func (w *weigher) cutAt(p *cluster.Pod, later time.Duration) time.Duration {
 	end := max(p.Runtime, p.Overdue) + later
 	switch {
@@ -429,7 +427,7 @@ func (w *weigher) need(n *cluster.Node) (last time.Duration) {
 	return last
 }
 
-// gain is what it saves, less what it costs, if the pods of the set move by these methods.
+// gain returns the savings minus the costs if the pods of the set move by these methods.
 func (w *weigher) gain(at, set int, moves []place, methods int) (int64, bool) {
 	n := &w.original.Nodes[at]
 	var gone time.Duration
@@ -477,8 +475,8 @@ func (w *weigher) gain(at, set int, moves []place, methods int) (int64, bool) {
 	return gain, true
 }
 
-// stayOf is for how long a node is needed now that others have been emptied: for ever, if a
-// service or an order keeps it and nobody says for how long.
+// stayOf returns how long a node is needed after others have been drained: forever if a service or Kept keeps it and
+// there is no horizon.
 func (w *weigher) stayOf(at int) time.Duration {
 	n := &w.Nodes[at]
 	switch {
@@ -495,7 +493,7 @@ func (w *weigher) billOf(n *cluster.Node, until time.Duration) int64 {
 	return cluster.Bill(n.MicroDollarsPerHour, n.Age+until+w.Release, w.BillingPeriod)
 }
 
-// apply moves the pods of a plan.
+// apply applies a drain.
 func (w *weigher) apply(at int, d cluster.Drain) {
 	n := &w.original.Nodes[at]
 	for i, m := range d.Moves {

@@ -18,7 +18,7 @@ const (
 	hostname = corev1.LabelHostname
 )
 
-// demand changes what a pod demands.
+// demand changes the constraints of a pod.
 type demand func(*corev1.Pod)
 
 func selects(app string) *metav1.LabelSelector {
@@ -61,12 +61,12 @@ func inZone(name string) demand {
 	return func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{zone: name} }
 }
 
-// demands compiles pods of one cluster.
+// demands compiles the pods of one cluster.
 type demands struct{ *constraint.Compiler }
 
 func newDemands() demands { return demands{constraint.NewCompiler(nil)} }
 
-// of is what a pod of an application demands.
+// of returns the constraints of a pod of an app.
 func (d demands) of(app string, all ...demand) *constraint.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Labels: map[string]string{"app": app}},
@@ -77,25 +77,25 @@ func (d demands) of(app string, all ...demand) *constraint.Pod {
 	}
 	compiled, err := d.Compile(p)
 	if err != nil {
-		panic(err) // the tests write them
+		panic(err) // the tests write only valid ones
 	}
 	return compiled
 }
 
-// on is the pod with demands.
+// on returns the pod with constraints.
 func (d demands) on(p cluster.Pod, app string, all ...demand) cluster.Pod {
 	p.Demands = d.of(app, all...)
 	return p
 }
 
-// located is the node in a zone.
+// located returns the node in a zone.
 func located(n cluster.Node, in string) cluster.Node {
 	n.Host = &constraint.Host{Name: n.Name, Labels: map[string]string{hostname: n.Name, zone: in}}
 	return n
 }
 
-// drawDemands gives the pods of a cluster demands, and nodes and flavors labels and
-// taints. The vocabulary is small, so that things meet.
+// drawDemands gives the pods of a cluster constraints, and nodes and flavors labels and taints. The vocabulary is
+// small, so that selectors match often.
 func drawDemands(t *rapid.T, s *cluster.State) {
 	compiler := newDemands()
 	apps := []string{"a", "b"}

@@ -10,7 +10,7 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// ExchangeConfig says which machines are exchanged for others, and when that pays.
+// ExchangeConfig configures which machines are exchanged for others, and when that pays.
 type ExchangeConfig struct {
 	// Method, Ways, MoveServices, Cycle, PodResidence, Budget and Risk are as in [Config].
 	Method       cluster.Method
@@ -22,93 +22,84 @@ type ExchangeConfig struct {
 	Risk         float64
 	// Residence is how long a machine must have been paid for.
 	Residence time.Duration
-	// Horizon is how long the cluster is expected to stay as it is. What an exchange
-	// saves and costs later is not counted. Services are taken to run until then.
+	// Horizon is how long the cluster is expected to stay as it is. Savings and costs after it do not count. Services
+	// are assumed to run until then.
 	Horizon time.Duration
-	// Margin is which part of what the old machines would still cost must be left of the
-	// saving when all costs are paid, so that small errors of what is expected do not
-	// move pods to and fro; 0 is [DefaultMargin], and less than 0 none.
+	// Margin is the fraction of the old machines' remaining cost that the saving, minus all costs, must exceed, so that
+	// small estimation errors do not move pods back and forth. 0 means [DefaultMargin], a negative value means none.
 	Margin float64
-	// Patience is for how long a machine may be cordoned for pods that end by themselves; 0 is
-	// any time. A machine with a pod that ends later, and may not leave otherwise, stays.
+	// Patience is how long a machine may be cordoned for pods that end by themselves; 0 means unlimited. A machine with
+	// a pod that ends later and may not leave otherwise stays.
 	Patience time.Duration
-	// Limit is how many machines may be emptied in all; 0 means any number.
+	// Limit is how many machines may be drained in total; 0 means unlimited.
 	Limit int
-	// Calls is how often the buyer is asked at most; 0 is [DefaultCalls].
+	// Calls is how often the buyer may be called; 0 means [DefaultCalls].
 	Calls int
-	// Planned is what is done besides: its nodes leave, and what its pods take and what
-	// it buys is not there for exchanges.
+	// Planned is what is done in addition. Its nodes are released, and the room and machines that it uses are not
+	// available for exchanges.
 	Planned cluster.Plan
 }
 
 const (
-	// DefaultMargin is the least part of their price that an exchange of machines saves.
+	// DefaultMargin is the default of [ExchangeConfig.Margin].
 	DefaultMargin = 0.15
-	// DefaultCalls is how often [Exchange] asks what to buy.
+	// DefaultCalls is the default of [ExchangeConfig.Calls].
 	DefaultCalls = 64
 )
 
-// Buyer says which machines to buy so that all pods have a place: on one of those, where
-// they stand in the Pods of the purchase, or else on a node, where they stand in moves. It
-// is not ok if they have none. All prices and limits are those of the flavors; it buys no
-// more than most machines.
+// Buyer returns machines to buy such that every pod has a place: on one of them (listed in the Pods of the purchase) or
+// on a node (listed in moves). ok is false if there is no such solution. Prices and limits are those of flavors; it
+// buys at most the given number of machines.
 //
-// The nodes are those of the cluster, with the pods as they are going to be, if a pod's
-// place depends on that of others; else there are none, since pods that any node takes
-// have been given to it. Only those that are [cluster.Ready] take pods.
+// nodes are the future nodes of the cluster with their pods, if the placement of some pod depends on other pods.
+// Otherwise nodes is empty, because pods that fit on nodes have already been placed. Only [cluster.Ready] nodes accept
+// pods.
 type Buyer func(pods []cluster.Pod, nodes []cluster.Node, flavors []cluster.Flavor, most int) (
 	buy []cluster.Purchase, moves []cluster.Move, ok bool)
 
-// Exchange says which machines to replace by cheaper ones, several by one, one by
-// several, or several by several. What saves most comes first.
+// Exchange returns the machines to replace by cheaper ones: several by one, one by several, or several by several. The
+// greatest gain comes first.
 //
-// A machine may go if it is ready, not kept, old enough, no pods are on their way to it, none
-// has been promised room there, and all its pods may leave. The pods of a set of such machines take what room there is
-// on others, as for [Planner.Plan], and the buyer finds machines for the rest. An exchange
-// without purchases happens too: several nodes may be worth emptying together that are not
-// one by one.
+// A machine is a candidate if it is ready, not kept and old enough, no pods are on their way to it, no room on it is
+// reserved, and all its pods may leave. The pods of a set of candidates take room on other nodes, as in [Planner.Plan],
+// and the buyer finds machines for the rest. Exchanges without purchases are possible: it may pay to drain several
+// nodes together but not one by one.
 //
-// It is done if what is paid until the horizon is less by Margin of what the machines would
-// still cost. Each machine is paid from now until the last of its pods has ended, services
-// at the horizon, and is released: by started billing periods, so that the rest of the
-// last one is lost. So the old machines and the new are both paid while those come. A batch
-// pod ends later by what a move costs it: all the work done until it is evicted, or the
-// time of a migration and, at the Risk that it fails, all that work: each pod leaves in that
-// one of its ways by which it ends soonest. Where that does not lengthen the stay of its machine by as much, its
-// share of the machine for that time is counted, since others could have used that.
+// An exchange is done if it reduces the payments until the horizon by more than Margin times the remaining cost of the
+// old machines. Each machine is paid from now until the last of its pods has ended (services end at the horizon) and it
+// is released. Every started billing period is paid in full, so the rest of the last one is lost. The old and the new
+// machines are both paid while the new ones start. A move delays the end of a batch pod: an eviction repeats all its
+// work, a migration takes time and, with probability Risk, repeats all its work. Each pod leaves by the method with
+// which it ends soonest. If the delay does not lengthen the stay of its machine by as much, the pod's share of the
+// machine for that time counts, because others could have used it.
 //
-// Of the costs that it states, all started periods of old machines, the price of the new
-// ones during Lag and what repeated work costs are one part; all else makes what it saves.
+// The stated costs are all started periods of the old machines, the price of the new ones during Lag, and the cost of
+// repeated work. Everything else counts as savings.
 //
-// As every exchange makes the bill up to the horizon smaller and a move lets no pod end
-// sooner, no sequence of exchanges leads back to where it began as long as pods, prices and
-// expectations stay the same.
+// Every exchange reduces the bill until the horizon, and no move makes a pod end sooner. No sequence of exchanges
+// therefore returns to its start as long as pods, prices and expectations stay the same.
 //
-// The search is not exhaustive. Machines are ordered by what they waste until the horizon:
-// their price, less what the requests on them would cost at the rate of the flavor that is
-// best for them; ties by name. All sets of up to five candidates are tried; of more, the
-// first ones singly and together, subsets of the first five, and several of a kind. The set
-// with the greatest gain is taken, ties to the smaller one and then to the earlier, and
-// the rest is searched again, without sets that did not pay. So with up to five
-// candidates the first exchange is the best there is, given how room is filled and what
-// the buyer answers.
+// The search is not exhaustive. Machines are ordered by their waste until the horizon: their price minus what their
+// requests would cost at the rate of the best flavor for them; ties by name. With up to five candidates, all sets are
+// tried. With more, the first ones are tried singly and together, as well as subsets of the first five and several of a
+// kind. The set with the greatest gain is selected, ties to the smaller set and then to the earlier one. The rest is
+// searched again, without sets that did not pay. With up to five candidates, the first exchange is therefore optimal
+// for the given filling of room and the buyer's answers.
 //
-// For pods that may be waited for, all that end before new machines come are, and besides up
-// to three numbers of those that end next are tried; the machines are then paid until the
-// last of them has ended.
+// Of pods that may be waited for, the search waits for all that end before new machines are ready, and also tries up to
+// three numbers of those that end next. The machines are then paid until the last of these pods has ended.
 //
-// Pods either take all room they find before the rest is bought for, or only room on
-// nodes that are needed as long anyway: the better of the two.
+// Pods either take all room that they find before machines are bought for the rest, or only room on nodes that are
+// needed as long anyway. The better alternative is selected.
 //
-// Pods that wait are not looked at: ask when none does. The machines stay within MaxNodes and the flavors' limits although old and new ones are
-// there at once. New machines take pods of their own exchange alone.
+// Pending pods are not considered, so callers should call Exchange only if there are none. Old and new machines
+// together stay within MaxNodes and the limits of the flavors. New machines take only the pods of their exchange.
 //
-// Cost: O(n) for each pod of a set, of n nodes; 256 sets at most for each exchange, and 2048
-// in all: what is then left is found the next time. The buyer is not asked where even
-// machines without any waste would not pay.
+// Cost: O(n) for each pod of a set, for n nodes; at most 256 sets per exchange and 2048 in total. What remains is found
+// in the next round. The buyer is not called if even machines without waste would not pay.
 func Exchange(s *cluster.State, c ExchangeConfig, buy Buyer) []cluster.Exchange {
 	if c.Horizon <= 0 {
-		return nil // nothing saves anything in no time
+		return nil // nothing can be saved in no time
 	}
 	x := newExchanger(s, c, buy)
 	var done []cluster.Exchange
@@ -122,19 +113,19 @@ func Exchange(s *cluster.State, c ExchangeConfig, buy Buyer) []cluster.Exchange 
 	}
 }
 
-// exchanger looks for exchanges, one after the other.
+// exchanger finds exchanges, one after the other.
 type exchanger struct {
 	*round
 	c            ExchangeConfig
 	buy          Buyer
-	candidates   []*cluster.Node // the most wasteful first
+	candidates   []*cluster.Node // most wasteful first
 	emptied      int
-	tries        int                   // of sets, that are left
-	calls        int                   // of the buyer, that are left
+	tries        int                   // remaining sets to try
+	calls        int                   // remaining calls of the buyer
 	answers      map[string]answer     // of the buyer
 	unprofitable map[string]bool       // sets that did not pay
-	added        map[int][]cluster.Pod // to nodes, by place in the state
-	machines     []machine             // that were bought
+	added        map[int][]cluster.Pod // to nodes, by index in the state
+	machines     []machine             // bought so far
 }
 
 // machine is a machine to buy.
@@ -143,7 +134,7 @@ type machine struct {
 	class  class.Class
 	pods   []cluster.Pod
 	reason string
-	host   int // in the tracker
+	host   int // host id in the tracker
 }
 
 func newExchanger(s *cluster.State, c ExchangeConfig, buy Buyer) *exchanger {
@@ -166,7 +157,7 @@ func newExchanger(s *cluster.State, c ExchangeConfig, buy Buyer) *exchanger {
 	return x
 }
 
-// reserve takes what is planned already out of the round.
+// reserve applies an existing plan to the round.
 func (x *exchanger) reserve(plan cluster.Plan) {
 	order := func(p cluster.Purchase) {
 		x.spare--
@@ -185,7 +176,7 @@ func (x *exchanger) reserve(plan cluster.Plan) {
 		if from == nil {
 			continue
 		}
-		if d.Replacement != nil { // until that is there, the pods are where they are
+		if d.Replacement != nil { // until it is ready, the pods stay
 			order(*d.Replacement)
 			from.leaving = true
 			x.budget.spend(len(from.node.Pods))
@@ -208,7 +199,7 @@ func (x *exchanger) reserve(plan cluster.Plan) {
 	}
 }
 
-// commit makes a trial part of the round.
+// commit applies a trial to the round.
 func (x *exchanger) commit(t *trial) {
 	for _, m := range t.moved {
 		m.to.stay = max(m.to.stay, t.untilMoved(&m.pod))
@@ -228,7 +219,7 @@ func (x *exchanger) commit(t *trial) {
 	t.commit()
 }
 
-// wasteful returns the machines that may go, the most wasteful first.
+// wasteful returns the candidates, most wasteful first.
 func (x *exchanger) wasteful() []*cluster.Node {
 	var all []*cluster.Node
 	waste := map[string]float64{}
@@ -247,13 +238,13 @@ func (x *exchanger) wasteful() []*cluster.Node {
 	return all
 }
 
-// waste is by how much the node is dearer than what its pods request at the best rate,
-// in micro-dollars per hour.
+// waste returns by how much the price of the node exceeds that of its requests at the best rate, in micro-dollars per
+// hour.
 func (x *exchanger) waste(n *cluster.Node) float64 {
 	used := n.Used()
 	cost := func(of packing.Size, price int64) float64 {
 		part := max(share(used.MilliCPU, of.MilliCPU), share(used.MemoryBytes, of.MemoryBytes))
-		return float64(part * float64(price)) // rounded, so that it is the same on all machines
+		return float64(part * float64(price)) // the conversion forces rounding, so that all platforms give the same result
 	}
 	least := cost(n.Capacity, n.MicroDollarsPerHour)
 	for i := range x.state.Flavors {
@@ -264,7 +255,7 @@ func (x *exchanger) waste(n *cluster.Node) float64 {
 	return float64(n.MicroDollarsPerHour) - least
 }
 
-// best returns the exchange that gains most, or nil if none pays.
+// best returns the exchange with the greatest gain, or nil if none pays.
 func (x *exchanger) best() *offer {
 	var best *offer
 	for _, set := range x.sets() {
@@ -283,7 +274,7 @@ func (x *exchanger) best() *offer {
 	return best
 }
 
-// apply makes an offer part of the round.
+// apply applies an offer to the round.
 func (x *exchanger) apply(o *offer) {
 	t := x.trySet(o.set, o.waiting)
 	t.wait = o.wait

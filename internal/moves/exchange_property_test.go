@@ -32,7 +32,7 @@ func drawExchangeConfig(t *rapid.T) ExchangeConfig {
 	}
 }
 
-// drawMarket draws a cluster of up to so many machines that can all be bought anew.
+// drawMarket draws a cluster of up to most machines, all of which can be bought again.
 func drawMarket(t *rapid.T, most int) *cluster.State {
 	s := state()
 	for i := range rapid.IntRange(2, 4).Draw(t, "flavors") {
@@ -85,8 +85,8 @@ func machineOf(f *cluster.Flavor, name string, c class.Class) cluster.Node {
 	}
 }
 
-// TestEveryExchangeIsOneThatCanBeCarriedOut follows what is proposed, one after the other,
-// whatever the buyer says.
+// TestEveryExchangeIsOneThatCanBeCarriedOut applies the proposed exchanges one after the other, with any answers of the
+// buyer.
 func TestEveryExchangeIsOneThatCanBeCarriedOut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, c := drawMarket(t, 9), drawExchangeConfig(t)
@@ -126,7 +126,7 @@ func TestEveryExchangeIsOneThatCanBeCarriedOut(t *testing.T) {
 	})
 }
 
-// drawWaysOf lets the pods of nodes leave in several ways.
+// drawWaysOf lets the pods of nodes leave by several methods.
 func drawWaysOf(t *rapid.T, nodes []cluster.Node) []cluster.Node {
 	for i := range nodes {
 		for j := range nodes[i].Pods {
@@ -139,7 +139,7 @@ func drawWaysOf(t *rapid.T, nodes []cluster.Node) []cluster.Node {
 	return nodes
 }
 
-// checkBudget looks at what all exchanges together have under way.
+// checkBudget checks what all exchanges together have in progress.
 func checkBudget(t *rapid.T, c ExchangeConfig, s *cluster.State, all []cluster.Exchange) {
 	t.Helper()
 	machines, pods := 0, 0
@@ -166,7 +166,7 @@ func checkBudget(t *rapid.T, c ExchangeConfig, s *cluster.State, all []cluster.E
 	}
 }
 
-// methodOf is how a pod leaves for an exchange.
+// methodOf returns how a pod leaves in an exchange.
 func methodOf(e cluster.Exchange, pod string) cluster.Method {
 	for _, m := range slices.Concat(e.Moves, e.Leave) {
 		if m.Pod == pod {
@@ -181,7 +181,7 @@ func careless(t *rapid.T) Buyer {
 	return func(pods []cluster.Pod, nodes []cluster.Node, flavors []cluster.Flavor, most int) (buy []cluster.Purchase, moves []cluster.Move, ok bool) {
 		for _, p := range pods {
 			switch what := rapid.IntRange(0, 9).Draw(t, "what"); {
-			case what == 0: // forgotten
+			case what == 0: // omitted
 			case what < 4 && len(nodes) > 0:
 				moves = append(moves, cluster.Move{Pod: p.Name, Target: rapid.SampledFrom(nodes).Draw(t, "node").Name})
 			case what < 5 && len(buy) > 0:
@@ -196,8 +196,7 @@ func careless(t *rapid.T) Buyer {
 	}
 }
 
-// checkExchange states what holds for an exchange, now that those before it have been
-// carried out.
+// checkExchange checks invariants of an exchange after those before it have been applied.
 func checkExchange(t *rapid.T, c ExchangeConfig, before, now *cluster.State, e cluster.Exchange) {
 	t.Helper()
 	for _, name := range e.Nodes {
@@ -238,7 +237,7 @@ func marginOf(c ExchangeConfig) float64 {
 	return max(c.Margin, 0)
 }
 
-// movable reports whether all pods of the machine may go, and it itself.
+// movable reports whether the machine and all its pods may leave.
 func movable(c ExchangeConfig, n *cluster.Node) bool {
 	return n.Phase == cluster.Ready && !n.Kept && n.Incoming == 0 && len(n.Pods) > 0 && n.Age >= c.Residence &&
 		!slices.ContainsFunc(n.Pods, func(p cluster.Pod) bool {
@@ -257,7 +256,7 @@ func checkEmptied(t *rapid.T, c ExchangeConfig, n, before *cluster.Node) {
 	}
 }
 
-// checkPlaces looks for pods without a place or with one where they must not be.
+// checkPlaces checks that each pod has exactly one valid place.
 func checkPlaces(t *rapid.T, c ExchangeConfig, now *cluster.State, e cluster.Exchange) {
 	t.Helper()
 	var there, went []string
@@ -273,7 +272,7 @@ func checkPlaces(t *rapid.T, c ExchangeConfig, now *cluster.State, e cluster.Exc
 			continue
 		}
 		went = append(went, names(arrived)...)
-		if slices.Contains(e.Nodes, n.Name) { // these wait where they are
+		if slices.Contains(e.Nodes, n.Name) { // these are waited for
 			continue
 		}
 		if free := n.Free(); free.MilliCPU < 0 || free.MemoryBytes < 0 || n.MaxPods != nil && int64(len(n.Pods)) > *n.MaxPods {
@@ -307,8 +306,7 @@ func holder(s *cluster.State, pod string) string {
 	return ""
 }
 
-// exchanged is the cluster while old machines are still there and the new ones have their
-// pods.
+// exchanged returns the cluster while the old machines still exist and the new ones have their pods.
 func exchanged(s *cluster.State, c ExchangeConfig, e cluster.Exchange) *cluster.State {
 	after := cloned(s)
 	pods := map[string]cluster.Pod{}
@@ -345,7 +343,7 @@ func exchanged(s *cluster.State, c ExchangeConfig, e cluster.Exchange) *cluster.
 	return after
 }
 
-// delayed is the pod as it is expected to run because of an exchange.
+// delayed returns the pod with its runtime extended by an exchange.
 func delayed(s *cluster.State, c ExchangeConfig, e cluster.Exchange, p cluster.Pod) cluster.Pod {
 	p.Runtime += delay(s, c, e, p)
 	if methodOf(e, p.Name) == cluster.Evict {
@@ -354,12 +352,12 @@ func delayed(s *cluster.State, c ExchangeConfig, e cluster.Exchange, p cluster.P
 	return p
 }
 
-// delay is how much later a pod ends. A migration takes 30 s here.
+// delay returns how much later a pod ends. A migration takes 30 s here.
 func delay(s *cluster.State, c ExchangeConfig, e cluster.Exchange, p cluster.Pod) time.Duration {
 	switch method := methodOf(e, p.Name); {
 	case p.Class == class.Service || method == cluster.Wait:
 		return 0
-	case method == cluster.Migrate: // it fails now and then
+	case method == cluster.Migrate: // it may fail
 		return 30*time.Second + time.Duration(riskOf(c.Risk)*float64(delay(s, c, evicting(e), p)))
 	case len(e.Buy) == 0:
 		return p.Ran
@@ -370,12 +368,12 @@ func delay(s *cluster.State, c ExchangeConfig, e cluster.Exchange, p cluster.Pod
 	}
 }
 
-// evicting is the exchange with all pods evicted.
+// evicting returns the exchange with all pods evicted.
 func evicting(e cluster.Exchange) cluster.Exchange {
 	return cluster.Exchange{Method: cluster.Evict, Buy: e.Buy}
 }
 
-// recounted works out what an exchange saves and costs, machine by machine.
+// recounted calculates the savings and costs of an exchange machine by machine.
 func recounted(s *cluster.State, c ExchangeConfig, e cluster.Exchange) (saves, costs, paid int64) {
 	end := func(p cluster.Pod, delay time.Duration) time.Duration {
 		if p.Class == class.Service || p.Runtime+delay > c.Horizon {
@@ -458,8 +456,8 @@ func recounted(s *cluster.State, c ExchangeConfig, e cluster.Exchange) (saves, c
 	return balance + costs, costs, paid
 }
 
-// TestNoOtherSetOfMachinesIsABetterExchange tries all sets on a copy of the cluster, and
-// finds rooms with the planner that keeps no accounts.
+// TestNoOtherSetOfMachinesIsABetterExchange tries all sets on a copy of the cluster, and fills rooms with the naive
+// planner.
 func TestNoOtherSetOfMachinesIsABetterExchange(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, c := drawMarket(t, exhaustive), drawExchangeConfig(t)
@@ -484,7 +482,7 @@ func TestNoOtherSetOfMachinesIsABetterExchange(t *testing.T) {
 	})
 }
 
-// replaced is the exchange of a set of machines, given as bits.
+// replaced returns the exchange of a set of machines, given as bits.
 func replaced(s *cluster.State, c ExchangeConfig, set int, idle bool) (cluster.Exchange, bool) {
 	e := cluster.Exchange{Method: c.Method}
 	w := &world{State: cloned(s), original: s, off: map[int]bool{}, moved: map[int]bool{}, targets: map[int]bool{}}
@@ -555,7 +553,7 @@ func (n *naive) fill(w *world, pods []cluster.Pod, e *cluster.Exchange) (left []
 	return left
 }
 
-// exchangedWorld has the machines that are bought.
+// exchangedWorld adds the machines that are bought.
 func exchangedWorld(w *world, e cluster.Exchange, left []cluster.Pod) *world {
 	after := w.copy()
 	for _, b := range e.Buy {
@@ -571,7 +569,7 @@ func exchangedWorld(w *world, e cluster.Exchange, left []cluster.Pod) *world {
 	return after
 }
 
-// settledIn reports whether all pods that were moved could join the others.
+// settledIn reports whether the constraints of all moved pods hold with the other pods.
 func settledIn(w *world, e cluster.Exchange) bool {
 	moved := map[string]bool{}
 	for _, m := range e.Moves {
@@ -592,8 +590,8 @@ func settledIn(w *world, e cluster.Exchange) bool {
 	return true
 }
 
-// TestNoExchangeLeadsBack carries out what is proposed, time and again, and looks for a
-// cluster that was there before. Every machine can be bought anew, and may go at once.
+// TestNoExchangeLeadsBack applies proposed exchanges repeatedly and checks that no earlier cluster recurs. Every
+// machine can be bought again and may leave at once.
 func TestNoExchangeLeadsBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, c := drawMarket(t, 7), drawExchangeConfig(t)
@@ -620,8 +618,7 @@ func TestNoExchangeLeadsBack(t *testing.T) {
 	})
 }
 
-// later is the cluster when old machines have gone, the new ones are ready, and so much
-// work has been done.
+// later returns the cluster after the old machines have gone, the new ones are ready, and some work has been done.
 func later(s *cluster.State, round int, elapsed time.Duration) *cluster.State {
 	after := cloned(s)
 	after.Nodes = slices.DeleteFunc(after.Nodes, func(n cluster.Node) bool { return n.Phase == cluster.Leaving && len(n.Pods) == 0 })
@@ -641,7 +638,7 @@ func later(s *cluster.State, round int, elapsed time.Duration) *cluster.State {
 	return after
 }
 
-// shape tells clusters apart by which pods share which kind of machine.
+// shape identifies clusters by which pods share which kind of machine.
 func shape(s *cluster.State) string {
 	count := map[string]int{}
 	for _, n := range s.Nodes {

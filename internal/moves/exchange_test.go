@@ -14,13 +14,12 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// flavor is a machine for amd64 of so many dollars an hour.
+// flavor returns an amd64 machine with the given price in dollars per hour.
 func flavor(name string, cpu, memory, dollarsPerHour int64) cluster.Flavor {
 	return cluster.Flavor{Name: name, Size: size(cpu, memory), Arch: "amd64", MicroDollarsPerHour: dollarsPerHour * 1_000_000}
 }
 
-// thrifty buys the cheapest machines there are for up to five pods: it tries all ways of
-// putting them together.
+// thrifty buys the cheapest machines for up to five pods by trying all partitions.
 func thrifty(pods []cluster.Pod, nodes []cluster.Node, flavors []cluster.Flavor, most int) ([]cluster.Purchase, []cluster.Move, bool) {
 	if len(pods) > 5 {
 		return nil, nil, false
@@ -36,7 +35,7 @@ func thrifty(pods []cluster.Pod, nodes []cluster.Node, flavors []cluster.Flavor,
 	return best, nil, bestPrice >= 0
 }
 
-// partitions returns all ways of putting pods into groups.
+// partitions returns all partitions of the pods into groups.
 func partitions(pods []cluster.Pod) [][][]cluster.Pod {
 	all := [][][]cluster.Pod{nil}
 	for _, p := range pods {
@@ -54,8 +53,7 @@ func partitions(pods []cluster.Pod) [][][]cluster.Pod {
 	return all
 }
 
-// agree reports whether pods could be on these machines, beside the nodes, as far as
-// others matter.
+// agree reports whether the constraints between pods hold if they run on these machines beside the nodes.
 func agree(nodes []cluster.Node, groups [][]cluster.Pod, buy []cluster.Purchase, flavors []cluster.Flavor) bool {
 	w := &world{State: &cluster.State{Nodes: slices.Clone(nodes)}}
 	for i, b := range buy {
@@ -71,7 +69,7 @@ func agree(nodes []cluster.Node, groups [][]cluster.Pod, buy []cluster.Purchase,
 	return true
 }
 
-// priced gives each group of pods the cheapest machine that holds it.
+// priced returns the cheapest machine for each group of pods.
 func priced(groups [][]cluster.Pod, flavors []cluster.Flavor) (buy []cluster.Purchase, price int64) {
 	counts := map[string]int{}
 	for _, group := range groups {
@@ -97,7 +95,7 @@ func priced(groups [][]cluster.Pod, flavors []cluster.Flavor) (buy []cluster.Pur
 	return buy, price
 }
 
-// told writes exchanges as "NODES -> FLAVOR(PODS) ... POD>TARGET ...".
+// told formats exchanges as "NODES -> FLAVOR(PODS) ... POD>TARGET ...".
 func told(all []cluster.Exchange) []string {
 	lines := []string{}
 	for _, e := range all {
@@ -113,7 +111,7 @@ func told(all []cluster.Exchange) []string {
 	return lines
 }
 
-// day looks a day ahead.
+// day has a horizon of a day.
 var day = ExchangeConfig{Horizon: 24 * time.Hour, MoveServices: true}
 
 func sized(n cluster.Node, cpu, memory int64) cluster.Node {
@@ -192,14 +190,14 @@ func TestWhichMachinesAreExchanged(t *testing.T) {
 	}
 }
 
-// ending is a job that ends in that time, and may not leave otherwise.
+// ending returns a job that ends in the given time and may not leave otherwise.
 func ending(name string, in time.Duration) cluster.Pod {
 	p := lasting(job(name, 2, 2), in)
 	p.Ways = cluster.WaysOf(cluster.Wait)
 	return p
 }
 
-// orMoving is a pod that may be migrated as well.
+// orMoving returns the pod such that it may also be migrated.
 func orMoving(p cluster.Pod) cluster.Pod {
 	p.Ways = cluster.WaysOf(cluster.Wait, cluster.Migrate)
 	return p

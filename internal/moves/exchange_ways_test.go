@@ -10,8 +10,8 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
-// TestAnExchangeDoesNotBuyForPodsThatEndBeforeTheMachinesCome has a machine of a dollar a
-// minute, and new ones that are half as large for half the price and come after 4 min.
+// TestAnExchangeDoesNotBuyForPodsThatEndBeforeTheMachinesCome has a machine at a dollar a minute, and new ones of half
+// the size at half the price that are ready after 4 min.
 func TestAnExchangeDoesNotBuyForPodsThatEndBeforeTheMachinesCome(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -36,7 +36,7 @@ func TestAnExchangeDoesNotBuyForPodsThatEndBeforeTheMachinesCome(t *testing.T) {
 			if len(all) == 0 {
 				return
 			}
-			// By then p has worked for 5 min, of which it would lose 2 % by a migration.
+			// By then p has run for 5 min, of which a migration would lose 2 % on average.
 			leave := []cluster.Move{{Pod: "p", Method: cluster.Migrate, Takes: 30 * time.Second, Costs: 300_000}}
 			if diff := cmp.Diff(leave, all[0].Leave[:1]); diff != "" {
 				t.Errorf("how p leaves (-want +got):\n%s", diff)

@@ -14,9 +14,8 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/class"
 )
 
-// highNodeUtilization is the rule of the stock descheduler's strategy of that name: pods of
-// nodes below the threshold in CPU and memory are evicted, for nodes that are not. It does
-// nothing if no node is below, or all are.
+// highNodeUtilization is the rule of the descheduler's strategy of that name: it evicts pods of nodes below the
+// threshold in CPU and memory so that they move to other nodes. It does nothing if no node or every node is below.
 func highNodeUtilization(s *cluster.State, threshold float64) (evicted []string) {
 	var low []*cluster.Node
 	for i := range s.Nodes {
@@ -123,7 +122,7 @@ func TestABudgetCountsWhatIsUnderWay(t *testing.T) {
 			t.Errorf("%+v: %q, want %q", tc.budget, got, tc.want)
 		}
 		if goes := len(plan.Drains); goes < 2 && !slices.ContainsFunc(plan.Kept, func(s cluster.Stay) bool {
-			return strings.Contains(s.Reason, "the budget of") || strings.Contains(s.Reason, "pods are on their way")
+			return strings.Contains(s.Reason, "the limit of") || strings.Contains(s.Reason, "pods are moving")
 		}) {
 			t.Errorf("%+v: nothing says why the others stay: %v", tc.budget, plan.Kept)
 		}
@@ -135,7 +134,7 @@ func TestAPodStaysForItsResidence(t *testing.T) {
 	s := state(node("a", fresh), node("b", job("r", 6, 6)))
 	c := Config{Threshold: 0.5, PodResidence: 5 * time.Minute, Explain: true}
 	plan := NewPlanner(c).Plan(noon, s)
-	if len(plan.Drains) > 0 || len(plan.Kept) != 1 || plan.Kept[0].Reason != "pod p has been on its node for 4m0s, and moves after 5m0s at the earliest" {
+	if len(plan.Drains) > 0 || len(plan.Kept) != 1 || plan.Kept[0].Reason != "pod p has been on its node for 4m0s, less than the required 5m0s" {
 		t.Errorf("drains %v, kept %v", plan.Drains, plan.Kept)
 	}
 	s.Nodes[0].Pods[0].Resided = 5 * time.Minute
@@ -159,8 +158,8 @@ func TestANodeThatWaitsInVainIsOpenedAgain(t *testing.T) {
 		want    string
 	}{
 		{"its pods are expected to end in time", closed(time.Minute, true), nil, ""},
-		{"they should have ended", closed(-time.Minute, true), nil, "1 of its pods continue, which should have ended 1m0s ago"},
-		{"a pod waits that it has room for", closed(time.Minute, true), []cluster.Pod{small}, "it has room for pod q, which waits"},
+		{"they should have ended", closed(-time.Minute, true), nil, "1 of its pods still run, 1m0s after their expected end"},
+		{"a pod waits that it has room for", closed(time.Minute, true), []cluster.Pod{small}, "it has room for pod q, which is pending"},
 		{"one that is too large", closed(time.Minute, true), []cluster.Pod{large}, ""},
 		{"one for which a machine is on its way", closed(time.Minute, true), []cluster.Pod{nominated}, ""},
 		{"pods are still moving off it", closed(-time.Minute, false), []cluster.Pod{small}, ""},
@@ -179,9 +178,8 @@ func TestANodeThatWaitsInVainIsOpenedAgain(t *testing.T) {
 	}
 }
 
-// TestNothingMovesBack carries plans out and plans again, with pods that end when they are
-// expected to: without arrivals, no pod moves twice within its residence, and no budget is
-// exceeded at any moment.
+// TestNothingMovesBack applies plans and plans again, with pods that end as expected. Without arrivals, no pod moves
+// twice within its residence, and the budget is never exceeded.
 func TestNothingMovesBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := Config{
@@ -228,7 +226,7 @@ func TestNothingMovesBack(t *testing.T) {
 	})
 }
 
-// movesAny reports whether a plan moves a pod that the one before has moved.
+// movesAny reports whether a plan moves a pod that the previous one has moved.
 func movesAny(plan, before cluster.Plan) bool {
 	moved := map[string]bool{}
 	for _, d := range before.Drains {
@@ -241,7 +239,7 @@ func movesAny(plan, before cluster.Plan) bool {
 	})
 }
 
-// carried is the cluster when the plan has been carried out and some time has passed.
+// carried returns the cluster after the plan has been applied and some time has passed.
 func carried(s *cluster.State, plan cluster.Plan, elapsed time.Duration) *cluster.State {
 	after := cloned(Uncordoned(s, plan.Uncordon))
 	gone := map[string]bool{}

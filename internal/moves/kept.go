@@ -10,11 +10,10 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
-// mostKept is how many nodes [Planner.Plan] explains at most.
+// mostKept is the maximum number of nodes that [Planner.Plan] explains.
 const mostKept = 100
 
-// kept returns the nodes that stay although they are under-used, the worst utilised
-// first, ties by name.
+// kept returns the nodes that stay although they are under-used, least utilised first, ties by name.
 func (p *Planner) kept(now time.Time, r *round) []cluster.Stay {
 	if r.why == nil {
 		return nil
@@ -34,30 +33,30 @@ func (p *Planner) kept(now time.Time, r *round) []cluster.Stay {
 	return all[:min(len(all), mostKept)]
 }
 
-// untried says why an under-used node is no candidate.
+// untried returns the reason why an under-used node is not a candidate.
 func (p *Planner) untried(now time.Time, n *cluster.Node) string {
 	lasted := now.Sub(p.since[n.Name])
 	switch {
 	case n.Kept:
 		return cmp.Or(n.KeptFor, "it must be kept")
 	case n.Incoming > 0:
-		return fmt.Sprintf("%d pods are on their way to it", n.Incoming)
+		return fmt.Sprintf("%d pods are moving to it", n.Incoming)
 	case lasted < p.config.after(n):
 		return fmt.Sprintf("under-used for %v, less than the required %v", lasted.Round(time.Second), p.config.after(n))
 	default:
-		return "pods wait, or have waited until shortly"
+		return "pods are pending, or were until recently"
 	}
 }
 
-// note says why a node stays.
+// note records why a node stays.
 func (r *round) note(n *cluster.Node, format string, args ...any) {
 	if r.why != nil {
 		r.why[n.Name] = fmt.Sprintf(format, args...)
 	}
 }
 
-// notePrice says what emptying a node would save and cost at best, in cents, or as many
-// digits as it takes to tell the two apart.
+// notePrice records what draining a node would save and cost at best, in cents or with as many digits as are needed to
+// distinguish the two.
 func (r *round) notePrice(n *cluster.Node, best *choice) {
 	if r.why == nil {
 		return
@@ -73,7 +72,7 @@ func (r *round) notePrice(n *cluster.Node, best *choice) {
 	}
 	margin := ""
 	if saves > costs {
-		margin = fmt.Sprintf(", which is not %.0f%% of what it still costs", 100*r.config.Margin)
+		margin = fmt.Sprintf(", which is less than %.0f%% of the remaining cost of the node", 100*r.config.Margin)
 	}
 	r.note(n, "would save %s for %s%s%s", dollars(saves, digits), dollars(costs, digits), moving, margin)
 }
@@ -85,14 +84,13 @@ func dollars(microDollars int64, digits int) string {
 	return fmt.Sprintf("$%.*f", digits, float64(microDollars)/1e6)
 }
 
-// noteNowhere says for how many pods of a node there is no other place, and what the other
-// nodes lack for the first of them.
+// noteNowhere records how many pods of a node fit nowhere else, and what the other nodes lack for the first of them.
 func (t *trial) noteNowhere(n *cluster.Node) {
 	if t.why == nil {
 		return
 	}
 	if len(t.left) == 0 {
-		t.note(n, "its pods find places one by one, but then keep each other out")
+		t.note(n, "its pods fit on other nodes one by one, but not together")
 		return
 	}
 	pod := &t.left[0]
@@ -122,7 +120,7 @@ func (t *trial) noteNowhere(n *cluster.Node) {
 	}
 	others := ""
 	if len(lacks) > 0 {
-		others = ": of the nodes open to " + pod.Name + " are " + strings.Join(lacks, ", ")
+		others = ": of the nodes open to " + pod.Name + ", " + strings.Join(lacks, ", ")
 	}
-	t.note(n, "%d of its %d pods fit nowhere else%s", len(t.left), len(n.Pods), others)
+	t.note(n, "%d of its %d pods fit on no other node%s", len(t.left), len(n.Pods), others)
 }

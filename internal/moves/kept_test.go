@@ -11,7 +11,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
-// whyNot writes what a plan says of nodes that stay.
+// whyNot formats the reasons of a plan for nodes that stay.
 func whyNot(p cluster.Plan) []string {
 	all := []string{}
 	for _, k := range p.Kept {
@@ -42,18 +42,18 @@ func TestAPersonIsToldWhyAnUnderUsedNodeStays(t *testing.T) {
 		{"a pod that must stay, and why", explained,
 			state(node("a", job("o", 1, 1), held(fixed(job("ns/p", 1, 1)), "it requests nvidia.com/gpu"))), []string{"a: pod ns/p must not be moved: it requests nvidia.com/gpu"}},
 		{"a pod that is waited for, and why", explained,
-			state(node("a", held(byWays(job("ns/p", 1, 1), cluster.Wait), "it says never"))), []string{"a: pod ns/p may only be waited for until it ends: it says never"}},
+			state(node("a", held(byWays(job("ns/p", 1, 1), cluster.Wait), "it says never"))), []string{"a: pod ns/p can only leave by ending: it says never"}},
 		{"a node that is kept, and why", explained,
 			state(with(node("a"), func(n *cluster.Node) { n.Kept, n.KeptFor = true, "pod ns/q needs it" })), []string{"a: pod ns/q needs it"}},
-		{"a service", explained, state(node("a", job("o", 1, 1), service("ns/p", 1, 1))), []string{"a: pod ns/p is of a service, and those are not moved"}},
+		{"a service", explained, state(node("a", job("o", 1, 1), service("ns/p", 1, 1))), []string{"a: pod ns/p belongs to a service, and services are not moved"}},
 		{"no room for some", explained,
 			state(node("a", job("ns/p", 1, 1), job("ns/q", 2, 2), lasting(job("ns/r", 1, 2), 2*time.Hour)), node("b", job("s", 9, 8)), node("c", job("t", 10, 9))),
-			[]string{"a: 2 of its 3 pods fit nowhere else: of the nodes open to ns/p are 2 without room"}},
-		{"nothing else there", explained, state(node("a", job("ns/p", 1, 1))), []string{"a: 1 of its 1 pods fit nowhere else"}},
+			[]string{"a: 2 of its 3 pods fit on no other node: of the nodes open to ns/p, 2 without room"}},
+		{"nothing else there", explained, state(node("a", job("ns/p", 1, 1))), []string{"a: 1 of its 1 pods fit on no other node"}},
 		{"different reasons on different nodes", explained,
 			state(located(node("a", d.on(job("ns/p", 1, 1), "p", inZone("x"), apartFrom("q", hostname))), "x"), located(node("b", job("r", 7, 7)), "y"),
 				located(node("c", d.on(job("s", 7, 7), "q")), "x"), located(node("d", job("t", 10, 10)), "x")),
-			[]string{"a: 1 of its 1 pods fit nowhere else: of the nodes open to ns/p are 1 without room, 1 unsuitable, 1 ruled out by pod anti-affinity on kubernetes.io/hostname"}},
+			[]string{"a: 1 of its 1 pods fit on no other node: of the nodes open to ns/p, 1 without room, 1 unsuitable, 1 ruled out by pod anti-affinity on kubernetes.io/hostname"}},
 		{"it costs more than it saves", Config{Threshold: 0.5, Worthwhile: true, Explain: true},
 			state(cheap(node("a", lasting(job("p", 1, 1), 2*time.Minute))), cheap(node("b", fixed(lasting(job("q", 8, 8), 0))))),
 			[]string{"a: would save $0.01 for $0.03"}},
@@ -62,15 +62,15 @@ func TestAPersonIsToldWhyAnUnderUsedNodeStays(t *testing.T) {
 				with(node("b", fixed(lasting(job("q", 8, 8), time.Minute))), func(n *cluster.Node) { n.MicroDollarsPerHour = 60_000 })),
 			[]string{"a: would save $0.00198 for $0.00200"}},
 		{"the budget", Config{Threshold: 0.5, Limit: 1, Explain: true},
-			state(node("a", job("p", 1, 1)), node("b", job("q", 1, 1)), node("c", job("r", 7, 7))), []string{"b: the budget of 1 machines is used up"}},
-		{"a target", explained, state(node("a", job("p", 1, 1)), sized(node("b", job("q", 1, 1)), 4, 4)), []string{"b: it takes pods of other nodes"}},
+			state(node("a", job("p", 1, 1)), node("b", job("q", 1, 1)), node("c", job("r", 7, 7))), []string{"b: the limit of 1 machines is reached"}},
+		{"a target", explained, state(node("a", job("p", 1, 1)), sized(node("b", job("q", 1, 1)), 4, 4)), []string{"b: it receives pods of other nodes"}},
 		{"not for long", Config{Threshold: 0.5, After: 10 * time.Minute, Explain: true}, state(node("a", job("p", 1, 1)), node("b", job("q", 8, 8))),
 			[]string{"a: under-used for 0s, less than the required 10m0s"}},
 		{"pods wait", Config{Threshold: 0.5, AnyPending: true, Explain: true}, waiting(state(node("a", job("p", 1, 1)), node("b", job("q", 8, 8)))),
-			[]string{"a: pods wait, or have waited until shortly"}},
+			[]string{"a: pods are pending, or were until recently"}},
 		{"it is kept", explained, state(with(node("a", job("p", 1, 1)), keep), node("b", job("q", 8, 8))), []string{"a: it must be kept"}},
 		{"pods are coming", explained, state(with(node("a", job("p", 1, 1)), func(n *cluster.Node) { n.Incoming = 1 }), node("b", job("q", 8, 8))),
-			[]string{"a: 1 pods are on their way to it"}},
+			[]string{"a: 1 pods are moving to it"}},
 		{"a node that is not ready needs none", explained, state(with(node("a", job("p", 1, 1)), func(n *cluster.Node) { n.Phase = cluster.Leaving })), []string{}},
 		{"the worst first", explained, state(node("a", fixed(job("p", 2, 2))), node("b", fixed(job("q", 1, 1))), node("c", fixed(job("r", 2, 2)))),
 			[]string{"b: pod q must not be moved", "a: pod p must not be moved", "c: pod r must not be moved"}},
@@ -99,8 +99,8 @@ func TestNoMoreNodesAreExplainedThanAPersonReads(t *testing.T) {
 	}
 }
 
-// TestReasonsChangeNothing compares with a planner that does not give any, and looks for
-// under-used nodes without a reason.
+// TestReasonsChangeNothing compares with a planner that gives no reasons, and checks that every under-used node has a
+// reason.
 func TestReasonsChangeNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		config, s := drawConfig(t), drawState(t)

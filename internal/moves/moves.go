@@ -1,9 +1,8 @@
-// Package moves decides which nodes are emptied and where their pods go.
+// Package moves decides which nodes are drained and where their pods go.
 //
-// It is the one planner of moves: the descheduler, NodeFleets and the simulator call
-// [Planner.Plan], which empties nodes whose pods fit on others, and [Exchange], which also
-// buys machines for them. It acts on nothing and needs no clock; what it remembers from one
-// call to the next, since when each node has been under-used, is in the [Planner].
+// It is the only planner of moves. The descheduler, NodeFleets and the simulator call [Planner.Plan], which drains
+// nodes whose pods fit on others, and [Exchange], which also buys machines for them. The package carries nothing out
+// and needs no clock. The only state between calls, since when each node has been under-used, is in the [Planner].
 package moves
 
 import (
@@ -16,7 +15,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/class"
 )
 
-// Measure is how the utilisation of a node is computed from the requests.
+// Measure is how the utilisation of a node is calculated from the requests.
 type Measure int
 
 const (
@@ -26,115 +25,100 @@ const (
 	Dominant
 )
 
-// Config says which nodes are emptied, when, and how.
+// Config configures which nodes are drained, when, and how.
 type Config struct {
-	// Threshold is the utilisation below which a node is under-used, from 0 to 1, unless
-	// the node says otherwise.
+	// Threshold is the utilisation, from 0 to 1, below which a node is under-used. The node may override it.
 	Threshold float64
-	// Measure is how utilisation is computed.
+	// Measure is how utilisation is calculated.
 	Measure Measure
-	// After is for how long without a break a node must have been under-used. Time in
-	// which pods are on their way to it does not count.
+	// After is how long a node must have been under-used without interruption. Time during which pods are on their way
+	// to it does not count.
 	After time.Duration
-	// QueueEmpty is for how long no batch pod may have been pending. Above zero, it
-	// holds back only nodes that take batch pods; those of services alone wait until no
-	// service is pending.
+	// QueueEmpty is how long no batch pod may have been pending. If it is positive, it only holds back nodes that
+	// accept batch pods; nodes of class service are held back while a service is pending.
 	QueueEmpty time.Duration
-	// EmptyWhileQueued proposes empty nodes whatever QueueEmpty says: whoever asks knows
-	// whether pods that are pending are going to need them.
+	// EmptyWhileQueued releases empty nodes regardless of QueueEmpty, for callers that know whether pending pods need
+	// them.
 	EmptyWhileQueued bool
-	// AnyPending holds everything back while any pod is pending.
+	// AnyPending holds all nodes back while any pod is pending.
 	AnyPending bool
-	// Method is how pods leave that have no [cluster.Ways] of their own. Ways, if not 0, is
-	// the choice that they have in its place.
+	// Method is how pods without [cluster.Ways] of their own leave. If Ways is not 0, those pods leave by one of Ways
+	// instead.
 	Method cluster.Method
 	Ways   cluster.Ways
 	// MoveServices allows services to be moved as well as batch pods.
 	MoveServices bool
-	// Cycle is the width of the time bins by which a batch pod's target is chosen; 0
-	// chooses the tightest fit.
+	// Cycle is the width of the time bins for the target of a batch pod; 0 means best fit.
 	Cycle time.Duration
-	// Replace allows a cheaper machine to be bought for the pods of a node that
-	// fit nowhere else, as long as there may be more machines. Worthwhile does not
-	// look at replacements.
+	// Replace allows buying a cheaper machine for the pods of a node that fit nowhere else, within MaxNodes. Worthwhile
+	// does not weigh the costs of a replacement.
 	Replace bool
-	// Limit is how many nodes with pods may be emptied in one round; 0 means any
-	// number. Empty nodes are not limited.
+	// Limit is how many nodes with pods may be drained in one round; 0 means unlimited. Empty nodes are not limited.
 	Limit int
-	// Budget limits what is under way at once, counting what was begun before.
+	// Budget limits what is in progress at once, including earlier rounds.
 	Budget Budget
-	// PodResidence is for how long a pod must have been on its node before it is moved
-	// off it. A node with a pod that has to move and must not yet stays.
+	// PodResidence is how long a pod must have been on its node before it is moved. A node with a pod that must move
+	// and has not been there long enough stays.
 	PodResidence time.Duration
-	// Worthwhile empties a node only where that is expected to save more than it
-	// costs, and chooses how each pod leaves: see [Planner.Plan].
+	// Worthwhile drains a node only if the expected savings exceed the costs, and chooses how each pod leaves: see
+	// [Planner.Plan].
 	Worthwhile bool
-	// Margin is which part of what a node would still cost must be left of the saving when
-	// all costs are paid, so that small errors of what is expected do not move pods to
-	// and fro; 0 is none, and [DefaultMargin] one to begin with.
+	// Margin is the fraction of a node's remaining cost that the saving, minus all costs, must exceed, so that small
+	// estimation errors do not move pods back and forth. 0 means none; [DefaultMargin] is a reasonable value.
 	Margin float64
-	// Risk is how probable it is that a migration fails so that the pod starts from the
-	// beginning; 0 is [DefaultRisk], and less than 0 none.
+	// Risk is the probability that a migration fails, so that the pod starts from the beginning. 0 means [DefaultRisk],
+	// a negative value means none.
 	Risk float64
-	// Patience is for how long a node may be cordoned while its last pods end; 0 means any
-	// time. What the account does not know is what else would have come to it.
+	// Patience is how long a node may be cordoned while its last pods end; 0 means unlimited. The account does not
+	// include pods that would have come to the node in that time.
 	Patience time.Duration
-	// Horizon is how long the cluster is expected to stay as it is, for the account of
-	// services, which run until then: 0 leaves them, and the nodes that they keep, out of it.
+	// Horizon is how long the cluster is expected to stay as it is. Services are assumed to run until then. With 0, the
+	// account ignores services and the nodes that they keep.
 	Horizon time.Duration
-	// Explain has [cluster.Plan.Kept] filled in, for a person. It changes nothing else.
+	// Explain fills in [cluster.Plan.Kept]. It changes nothing else.
 	Explain bool
 }
 
-// Planner proposes moves under one configuration. It is not safe for concurrent
-// use.
+// Planner proposes moves for one configuration. It is not safe for concurrent use.
 type Planner struct {
 	config Config
-	// since says since when each under-used node has been so.
+	// since is when each under-used node became under-used.
 	since map[string]time.Time
 }
 
-// NewPlanner returns a Planner that has seen nothing yet.
+// NewPlanner returns a Planner without state.
 func NewPlanner(c Config) *Planner {
 	return &Planner{config: c, since: map[string]time.Time{}}
 }
 
-// Plan says which nodes to empty and which empty ones to release (HTAS,
-// section 5.3 and algorithm 5).
+// Plan returns which nodes to drain and which empty nodes to release (HTAS, section 5.3 and algorithm 5).
 //
-// A node qualifies when it may go at all, has been under-used for long enough and
-// the queue allows it. Nodes are tried from the worst utilised on, ties by name. Every pod of a
-// node needs a target among the other nodes, all or nothing: the pods choose in the
-// order in which they would be scheduled, a target is what the packing algorithm
-// picks, and what one pod takes the next cannot have. A node that is being
-// emptied is no target, nor is an empty one unless it is kept; a node that has become a
-// target is not emptied.
+// A node qualifies if it is not kept, has been under-used for long enough and the queue allows it. Nodes are tried from
+// the least utilised on, ties by name. Every pod of a node needs a target among the other nodes, all or nothing. The
+// pods choose in scheduling order, the packing algorithm selects each target, and room taken by one pod is not
+// available to the next. A node that is being drained is not a target, nor is an empty node unless it is kept. A node
+// that has become a target is not drained.
 //
-// A target is also one where the scheduler would let the pod go: what it demands of a
-// node, and what it and the pods there demand of one another (package constraint), while
-// the nodes that are being emptied are still there. A node without a Host has no labels
-// and taints, and admits every pod.
+// A target must also pass the scheduler's filters: the constraints of the pod on the node, and those between it and the
+// pods there (package constraint), while the nodes that are being drained still exist. A node without a Host has no
+// labels and taints, and admits every pod.
 //
-// Without Worthwhile all pods leave at once, by the configured method wherever their
-// [cluster.Ways] have it.
+// Without Worthwhile all pods leave at once, by the configured method if their [cluster.Ways] include it.
 //
-// With Worthwhile the bill decides, and each pod leaves in the way that makes the bill
-// smallest for the node as a whole. The node is paid, by started billing periods, until the
-// last pod has left it: those that wait have ended, those that migrate have arrived, and
-// evicted ones are gone at once. A pod that moves costs the periods for which its target is
-// then needed longer, and at least its share of the target for as long as the move makes it
-// end later: the time of a migration and, at the Risk that this fails, all the work done,
-// which an eviction repeats for sure. A drain saves the periods that the node would have
-// been paid for until its last pod has ended by itself. It is done if it saves more than
-// it costs, by Margin of what the node would still cost. Ties go to fewer moves, then to
-// migration. Without a Horizon, services cost and save nothing.
+// With Worthwhile each pod leaves by the method that minimises the bill for the node as a whole. The node is paid, by
+// started billing periods, until its last pod has left: waiting pods have ended, migrating pods have arrived, and
+// evicted pods leave at once. The cost of moving a pod is that of the periods for which its target is needed longer,
+// and at least the pod's share of the target for the time by which the move delays its end: the time of a migration
+// and, with probability Risk, all completed work, which an eviction always repeats. A drain saves the periods for which
+// the node would have been paid until its last pod ended by itself. A drain is done if its savings exceed its costs by
+// Margin of the node's remaining cost. Ties go to fewer moves, then to migration. Without a Horizon, services cost and
+// save nothing.
 //
-// What is promised is not there for others: pods on their way are among those of their
-// target, and pods that wait and have been promised room (see [cluster.Pod]) have it.
+// Reserved room is not available to others: pods on their way are among the pods of their target, and pending pods with
+// promised room (see [cluster.Pod]) occupy it.
 //
-// A node that waits for its last pods takes pods again if the plan that cordoned it no longer
-// holds: they have not ended when they should have, or a pod is pending that it has room
-// for.
+// A node that waits for its last pods is uncordoned if the plan that cordoned it no longer holds: the pods have not
+// ended in time, or the node has room for a pending pod.
 //
 // Cost: O(n·log n) for n nodes, plus O(n + p) for each of p pods on a node that qualifies.
 func (p *Planner) Plan(now time.Time, s *cluster.State) cluster.Plan {
@@ -151,16 +135,16 @@ func (p *Planner) Plan(now time.Time, s *cluster.State) cluster.Plan {
 		room := r.byName[n.Name]
 		switch {
 		case room.target:
-			r.note(n, "it takes pods of other nodes")
+			r.note(n, "it receives pods of other nodes")
 		case room.promised != nil:
-			r.note(n, "room there has been promised to pod %s", room.promised.Name)
+			r.note(n, "its free room is reserved for pod %s", room.promised.Name)
 		case len(n.Pods) == 0:
 			plan.Release = append(plan.Release, cluster.Release{Node: n.Name, Reason: "it is empty"})
 			room.leaving = true
 		case p.config.Limit > 0 && len(plan.Drains) >= p.config.Limit:
-			r.note(n, "the budget of %d machines is used up", p.config.Limit)
+			r.note(n, "the limit of %d machines is reached", p.config.Limit)
 		case r.budget.spent():
-			r.note(n, "the budget of %d machines at once is used up", p.config.Budget.Machines)
+			r.note(n, "the limit of %d machines at the same time is reached", p.config.Budget.Machines)
 		default:
 			if d, ok := r.drain(n); ok {
 				plan.Drains = append(plan.Drains, d)
@@ -172,7 +156,7 @@ func (p *Planner) Plan(now time.Time, s *cluster.State) cluster.Plan {
 	return plan
 }
 
-// uncordon returns the nodes that wait for their last pods in vain, by name.
+// uncordon returns the nodes that need not wait for their last pods any more, by name.
 func (p *Planner) uncordon(s *cluster.State) []cluster.Stay {
 	var all []cluster.Stay
 	for i := range s.Nodes {
@@ -181,16 +165,15 @@ func (p *Planner) uncordon(s *cluster.State) []cluster.Stay {
 			continue
 		}
 		if n.Until <= 0 {
-			all = append(all, cluster.Stay{Node: n.Name, Reason: fmt.Sprintf("%d of its pods continue, which should have ended %v ago", len(n.Pods), -n.Until.Round(time.Second))})
+			all = append(all, cluster.Stay{Node: n.Name, Reason: fmt.Sprintf("%d of its pods still run, %v after their expected end", len(n.Pods), -n.Until.Round(time.Second))})
 		} else if at := slices.IndexFunc(s.Pending, func(pod cluster.Pod) bool { return wanted(&pod, n) }); at >= 0 {
-			all = append(all, cluster.Stay{Node: n.Name, Reason: fmt.Sprintf("it has room for pod %s, which waits", s.Pending[at].Name)})
+			all = append(all, cluster.Stay{Node: n.Name, Reason: fmt.Sprintf("it has room for pod %s, which is pending", s.Pending[at].Name)})
 		}
 	}
 	return all
 }
 
-// Uncordoned is the cluster once the nodes take pods again. The rest is shared with the one
-// given.
+// Uncordoned returns the cluster after the given nodes have been uncordoned. It shares the rest with s.
 func Uncordoned(s *cluster.State, nodes []cluster.Stay) *cluster.State {
 	if len(nodes) == 0 {
 		return s
@@ -206,12 +189,12 @@ func Uncordoned(s *cluster.State, nodes []cluster.Stay) *cluster.State {
 	return &after
 }
 
-// wanted reports whether a pending pod could be on the node, and has no other place yet.
+// wanted reports whether the node has room for a pending pod that has no other place yet.
 func wanted(pod *cluster.Pod, n *cluster.Node) bool {
 	return !pod.Nominated && pod.Promised == "" && n.HasRoom(pod)
 }
 
-// threshold is the utilisation below which a node is under-used.
+// threshold returns the utilisation below which a node is under-used.
 func (c Config) threshold(n *cluster.Node) float64 {
 	if n.UnderUsed != nil {
 		return *n.UnderUsed
@@ -219,7 +202,7 @@ func (c Config) threshold(n *cluster.Node) float64 {
 	return c.Threshold
 }
 
-// after is for how long a node must have been under-used.
+// after returns how long a node must have been under-used.
 func (c Config) after(n *cluster.Node) time.Duration {
 	if n.UnneededFor != nil {
 		return *n.UnneededFor
@@ -227,7 +210,7 @@ func (c Config) after(n *cluster.Node) time.Duration {
 	return c.After
 }
 
-// observe notes which nodes are under-used.
+// observe records which nodes are under-used.
 func (p *Planner) observe(now time.Time, s *cluster.State) {
 	seen := make(map[string]time.Time, len(p.since))
 	for i := range s.Nodes {
@@ -248,8 +231,7 @@ func (p *Planner) observe(now time.Time, s *cluster.State) {
 	p.since = seen
 }
 
-// wake returns after what time the next node may qualify, 0 if none can without
-// something else happening.
+// wake returns the time until the next node may qualify, or 0 if none can unless something else happens.
 func (p *Planner) wake(now time.Time, s *cluster.State) time.Duration {
 	var soonest time.Duration
 	for i := range s.Nodes {
@@ -268,7 +250,7 @@ func (p *Planner) wake(now time.Time, s *cluster.State) time.Duration {
 	return soonest
 }
 
-// candidates returns the nodes that qualify, the worst utilised first.
+// candidates returns the nodes that qualify, least utilised first.
 func (p *Planner) candidates(now time.Time, s *cluster.State) []*cluster.Node {
 	if p.config.AnyPending && len(s.Pending) > 0 {
 		return nil
@@ -286,7 +268,7 @@ func (p *Planner) candidates(now time.Time, s *cluster.State) []*cluster.Node {
 	return found
 }
 
-// queueAllows reports whether what is pending lets a node go.
+// queueAllows reports whether the pending pods allow a node to be drained.
 func (p *Planner) queueAllows(n *cluster.Node, s *cluster.State) bool {
 	if p.config.QueueEmpty == 0 || p.config.EmptyWhileQueued && len(n.Pods) == 0 {
 		return true
@@ -297,8 +279,8 @@ func (p *Planner) queueAllows(n *cluster.Node, s *cluster.State) bool {
 	return s.QueueEmpty >= p.config.QueueEmpty
 }
 
-// Utilization is the utilisation of a node by the configured measure. A resource
-// of which the node has nothing counts 0.
+// Utilization returns the utilisation of a node by the configured measure. A resource of which the node has nothing
+// counts as 0.
 func (c Config) Utilization(n *cluster.Node) float64 {
 	used := n.Used()
 	cpu, memory := share(used.MilliCPU, n.Capacity.MilliCPU), share(used.MemoryBytes, n.Capacity.MemoryBytes)

@@ -18,7 +18,7 @@ func size(milliCPU, memoryBytes int64) packing.Size {
 	return packing.Size{MilliCPU: milliCPU, MemoryBytes: memoryBytes}
 }
 
-// job is a batch pod with an hour to go.
+// job returns a batch pod with a remaining runtime of an hour.
 func job(name string, milliCPU, memoryBytes int64) cluster.Pod {
 	return lasting(cluster.Pod{Item: packing.Item{Name: name, Size: size(milliCPU, memoryBytes)}, Class: class.Batch}, time.Hour)
 }
@@ -32,7 +32,7 @@ func ran(p cluster.Pod, work time.Duration) cluster.Pod        { p.Ran = work; r
 func fixed(p cluster.Pod) cluster.Pod                          { p.Fixed = true; return p }
 func needing(p cluster.Pod, arch string) cluster.Pod           { p.Arch = arch; return p }
 
-// node is a ready machine of 10 by 10 for all pods that costs a dollar a minute.
+// node returns a ready machine of 10 by 10 for all pods that costs a dollar a minute.
 func node(name string, pods ...cluster.Pod) cluster.Node {
 	return cluster.Node{
 		Name: name, Flavor: "medium", Class: class.Any, Capacity: size(10, 10), Arch: "amd64", Phase: cluster.Ready,
@@ -44,7 +44,7 @@ func with(n cluster.Node, change func(*cluster.Node)) cluster.Node { change(&n);
 
 func of(n cluster.Node, c class.Class) cluster.Node { n.Class = c; return n }
 
-// state bills by the minute. A move takes 30 s.
+// state returns a cluster billed by the minute. A migration takes 30 s.
 func state(nodes ...cluster.Node) *cluster.State {
 	return &cluster.State{
 		Nodes: nodes, MaxNodes: 100, BillingPeriod: time.Minute, QueueEmpty: time.Hour,
@@ -52,7 +52,7 @@ func state(nodes ...cluster.Node) *cluster.State {
 	}
 }
 
-// lines writes a plan as "drain NODE: POD>TARGET ...", "drain NODE: FLAVOR for PODS" and "release NODE".
+// lines formats a plan as "drain NODE: POD>TARGET ...", "drain NODE: FLAVOR for PODS" and "release NODE".
 func lines(p cluster.Plan) []string {
 	all := []string{}
 	for _, d := range p.Drains {
@@ -71,7 +71,7 @@ func lines(p cluster.Plan) []string {
 	return all
 }
 
-// underHalf empties what is used to less than a half, at once.
+// underHalf drains nodes that are used to less than a half, at once.
 var underHalf = Config{Threshold: 0.5}
 
 func TestWhichNodesAreEmptiedAndWhereTheirPodsGo(t *testing.T) {
@@ -169,7 +169,7 @@ func TestWhichNodesAreEmptiedAndWhereTheirPodsGo(t *testing.T) {
 				node("c", lasting(job("r", 6, 6), 9*time.Minute)), node("d", lasting(job("s", 7, 7), time.Hour)),
 			},
 			[]string{"drain a: p>c"}},
-		{"a pod that goes there makes a node end later for the next", bins, // b comes to end when q does, long before c
+		{"a pod that goes there makes a node end later for the next", bins, // b now ends when q does, long before c
 			[]cluster.Node{
 				node("a", lasting(job("p", 2, 2), 14*time.Minute), lasting(job("q", 1, 1), 13*time.Minute)),
 				node("b", lasting(job("r", 6, 6), 9*time.Minute)), node("c", lasting(job("s", 9, 9), 20*time.Minute)),
@@ -324,7 +324,7 @@ func TestReplacementIsTheCheapestFlavorThatIsCheaper(t *testing.T) {
 func TestAReplacementIsBoughtForTheClassOfTheNode(t *testing.T) {
 	s := state(of(node("a", job("p", 1, 1)), class.Batch))
 	s.Flavors = []cluster.Flavor{{Name: "small", Size: size(2, 2), Arch: "amd64", MicroDollarsPerHour: 1}}
-	want := &cluster.Purchase{Flavor: "small", Class: class.Batch, Pods: []string{"p"}, Reason: "in the place of a"}
+	want := &cluster.Purchase{Flavor: "small", Class: class.Batch, Pods: []string{"p"}, Reason: "replaces a"}
 	got := NewPlanner(Config{Threshold: 0.5, Replace: true}).Plan(noon, s).Drains[0]
 	if diff := cmp.Diff(want, got.Replacement); diff != "" || len(got.Moves) > 0 {
 		t.Errorf("moves %v, replacement (-want +got):\n%s", got.Moves, diff)

@@ -17,22 +17,22 @@ type offer struct {
 	wait time.Duration
 	// leave is when the last pod has left.
 	leave    time.Duration
-	waiting  []cluster.Pod // until they end
+	waiting  []cluster.Pod // waited for until they end
 	moved    []moved
 	machines []machine
 }
 
-// answer is what a buyer answered.
+// answer is the result of a call of the buyer.
 type answer struct {
 	buy   []cluster.Purchase
 	moves []cluster.Move
 	ok    bool
 }
 
-// mostWaits is for how many ends of pods an exchange looks whether to wait for them.
+// mostWaits is how many numbers of pods to wait for are tried.
 const mostWaits = 4
 
-// offer returns the best way of replacing the machines, or nil if none pays.
+// offer returns the best way to replace the machines, or nil if none pays.
 func (x *exchanger) offer(set []*cluster.Node) *offer {
 	var best *offer
 	for _, waiting := range x.waitings(set) {
@@ -54,9 +54,9 @@ func podsOn(set []*cluster.Node) int {
 	return pods
 }
 
-// waitings returns for which pods of the machines to wait until they end: for those without
-// another way; besides for all that end before new machines would be there; and for as
-// many more as have ended at some moments after that.
+// waitings returns the alternatives of pods to wait for: those that cannot leave otherwise; also all that end before
+// new machines would be ready; and also up to three numbers of those that end next. It returns nil if a pod that cannot
+// leave otherwise ends too late.
 func (x *exchanger) waitings(set []*cluster.Node) [][]cluster.Pod {
 	var must, may []cluster.Pod
 	for _, n := range set {
@@ -90,13 +90,12 @@ func (x *exchanger) waitings(set []*cluster.Node) [][]cluster.Pod {
 	return all
 }
 
-// patient reports whether the pod ends soon enough for its machine to be cordoned until then.
+// patient reports whether the pod ends soon enough to cordon its machine until then.
 func (x *exchanger) patient(p *cluster.Pod) bool {
 	return x.c.Patience == 0 || x.end(p) <= x.c.Patience
 }
 
-// offerWaiting returns the better way of filling room on others for all pods that do not
-// wait.
+// offerWaiting returns the better way to fill room on other nodes with the pods that are not waited for.
 func (x *exchanger) offerWaiting(set []*cluster.Node, waiting []cluster.Pod) *offer {
 	best, lengthened := x.offerFilling(set, waiting, partial)
 	if !lengthened {
@@ -108,7 +107,7 @@ func (x *exchanger) offerWaiting(set []*cluster.Node, waiting []cluster.Pod) *of
 	return best
 }
 
-// trySet begins a trial in which all pods of the machines move but those that wait.
+// trySet begins a trial in which all pods of the machines move except waiting.
 func (x *exchanger) trySet(set []*cluster.Node, waiting []cluster.Pod) *trial {
 	if len(waiting) == 0 {
 		return x.try(set...)
@@ -127,8 +126,8 @@ func (x *exchanger) trySet(set []*cluster.Node, waiting []cluster.Pod) *trial {
 	return t
 }
 
-// offerFilling returns what becomes of the machines if other room is filled in that way,
-// and whether nodes are then needed longer.
+// offerFilling returns the offer for the machines if room on other nodes is filled in the given mode, and whether nodes
+// are then needed longer.
 func (x *exchanger) offerFilling(set []*cluster.Node, waiting []cluster.Pod, how fillMode) (o *offer, lengthened bool) {
 	t := x.trySet(set, waiting)
 	defer t.rollback()
@@ -156,7 +155,7 @@ func (x *exchanger) offerFilling(set []*cluster.Node, waiting []cluster.Pod, how
 	return &offer{account: a, set: set, wait: t.wait, leave: t.leave(), waiting: waiting, moved: slices.Clone(t.moved), machines: machines}, lengthened
 }
 
-// movingPods returns the pods that move, as they look for a place.
+// movingPods returns the pods that move, in the order in which they choose a place.
 func (t *trial) movingPods() []cluster.Pod {
 	var all []cluster.Pod
 	for _, from := range t.from {
@@ -165,9 +164,8 @@ func (t *trial) movingPods() []cluster.Pod {
 	return all
 }
 
-// purchase finds machines for the pods of a trial that have no room, and nodes for those that
-// the buyer finds room for after all. It returns nil if there are none, or if they could
-// not pay.
+// purchase finds machines for the pods of a trial that have no room, and places those for which the buyer finds room on
+// nodes after all. It returns nil if there are no such machines, or if none could pay.
 func (x *exchanger) purchase(t *trial) []machine {
 	flavors := x.flavors()
 	least, possible := t.leastPrice(flavors)
@@ -184,7 +182,7 @@ func (x *exchanger) purchase(t *trial) []machine {
 	return x.check(t, a, flavors)
 }
 
-// flavors returns what may still be bought.
+// flavors returns the flavors that can still be bought.
 func (x *exchanger) flavors() []cluster.Flavor {
 	var all []cluster.Flavor
 	for _, f := range x.state.Flavors {
@@ -200,8 +198,7 @@ func (x *exchanger) flavors() []cluster.Flavor {
 	return all
 }
 
-// ask asks the buyer, or recalls what he said of the same pods, if that is still within
-// the limits.
+// ask calls the buyer, or returns its cached answer for the same pods if that is still within the limits.
 func (x *exchanger) ask(t *trial, flavors []cluster.Flavor) answer {
 	var key strings.Builder
 	for i := range t.left {
@@ -220,7 +217,7 @@ func (x *exchanger) ask(t *trial, flavors []cluster.Flavor) answer {
 	return a
 }
 
-// within reports whether so much may be bought.
+// within reports whether the purchases are within the limits.
 func (x *exchanger) within(buy []cluster.Purchase, flavors []cluster.Flavor) bool {
 	counts := map[string]int{}
 	for _, p := range buy {
@@ -243,8 +240,8 @@ func flavorNamed(flavors []cluster.Flavor, name string) *cluster.Flavor {
 	return &flavors[at]
 }
 
-// view returns the nodes as they are going to be, with the machines bought before, if a
-// pod's place depends on that of others.
+// view returns the future nodes, including machines bought before. It returns nil if no pod's placement depends on
+// others.
 func (x *exchanger) view(t *trial) []cluster.Node {
 	if x.rules.tracker == nil {
 		return nil
@@ -276,9 +273,8 @@ func (x *exchanger) view(t *trial) []cluster.Node {
 	return nodes
 }
 
-// check carries out an answer. It returns nil unless every pod that is left has exactly one
-// place, where there is room and it may be as far as others do not matter, within all
-// limits.
+// check applies an answer to the trial. It returns nil unless every remaining pod has exactly one place, with room and
+// allowed by the constraints on the node, within all limits.
 func (x *exchanger) check(t *trial, a answer, flavors []cluster.Flavor) []machine {
 	if !x.within(a.buy, flavors) {
 		return nil
@@ -322,8 +318,8 @@ func (x *exchanger) check(t *trial, a answer, flavors []cluster.Flavor) []machin
 	return machines
 }
 
-// holds reports whether there is room on the machine for its pods, and each may be there as
-// far as the others do not matter.
+// holds reports whether the machine has room for its pods and each of them may run there as far as other pods do not
+// matter.
 func (m *machine) holds() bool {
 	n := cluster.Node{Class: m.class, Capacity: m.flavor.Size, Arch: m.flavor.Arch, Host: m.flavor.Host, Pods: m.pods}
 	if free := n.Free(); free.MilliCPU < 0 || free.MemoryBytes < 0 || !m.flavor.Takes(len(m.pods)) {
@@ -332,7 +328,7 @@ func (m *machine) holds() bool {
 	return !slices.ContainsFunc(m.pods, func(p cluster.Pod) bool { return !n.Suits(&p) })
 }
 
-// addMachine puts the pods of a machine to buy there.
+// addMachine places the pods of a machine to buy in the tracker.
 func (t *trial) addMachine(m *machine) {
 	if t.rules.tracker == nil {
 		return
@@ -341,7 +337,7 @@ func (t *trial) addMachine(m *machine) {
 	t.rules.placeAll(m.pods, m.host)
 }
 
-// exchange is what to tell the caller of an offer.
+// exchange returns an offer in the form for the caller.
 func (x *exchanger) exchange(o *offer) cluster.Exchange {
 	t := &trial{round: x.round, wait: o.wait, moved: o.moved}
 	e := cluster.Exchange{Method: x.c.Method, Saves: o.saves, Costs: o.costs, Until: o.leave}
@@ -351,7 +347,7 @@ func (x *exchanger) exchange(o *offer) cluster.Exchange {
 	}
 	slices.Sort(e.Nodes)
 	for _, m := range o.machines {
-		reason := cmp.Or(m.reason, "in the place of "+strings.Join(e.Nodes, ", "))
+		reason := cmp.Or(m.reason, "replaces "+strings.Join(e.Nodes, ", "))
 		e.Buy = append(e.Buy, cluster.Purchase{Flavor: m.flavor.Name, Class: m.class, Pods: names(m.pods), Reason: reason})
 		e.SavesPerHour -= m.flavor.MicroDollarsPerHour
 	}
@@ -366,7 +362,7 @@ func (x *exchanger) exchange(o *offer) cluster.Exchange {
 	return e
 }
 
-// leaveFor returns how the pods of new machines leave, by name.
+// leaveFor returns how the pods of new machines leave, sorted by name.
 func (t *trial) leaveFor(machines []machine) []cluster.Move {
 	var all []cluster.Move
 	for i := range machines {
@@ -383,17 +379,17 @@ func (t *trial) leaveFor(machines []machine) []cluster.Move {
 	return all
 }
 
-// what says what becomes of the machines.
+// what describes the exchange.
 func (o *offer) what() string {
 	switch {
 	case len(o.waiting) > 0:
-		return fmt.Sprintf("%d machines for %d, room on others for %d pods, and %d end within %v", len(o.machines), len(o.set), len(o.moved),
+		return fmt.Sprintf("%d machines for %d, room on other nodes for %d pods, and %d pods end within %v", len(o.machines), len(o.set), len(o.moved),
 			len(o.waiting), o.leave.Round(time.Second))
 	case len(o.machines) == 0:
-		return fmt.Sprintf("the %d pods of %d machines fit on others", len(o.moved), len(o.set))
+		return fmt.Sprintf("the %d pods of %d machines fit on other nodes", len(o.moved), len(o.set))
 	case len(o.moved) == 0:
 		return fmt.Sprintf("%d machines for %d", len(o.machines), len(o.set))
 	default:
-		return fmt.Sprintf("%d machines for %d, and room on others for %d pods", len(o.machines), len(o.set), len(o.moved))
+		return fmt.Sprintf("%d machines for %d, and room on other nodes for %d pods", len(o.machines), len(o.set), len(o.moved))
 	}
 }

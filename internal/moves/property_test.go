@@ -16,7 +16,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
-// drawConfig draws a rule. Amounts are small, so that ties and edges are common.
+// drawConfig draws a configuration. Amounts are small, so that ties and edge cases are common.
 func drawConfig(t *rapid.T) Config {
 	minutes := func(name string, most int) time.Duration {
 		return time.Duration(rapid.IntRange(0, most).Draw(t, name)) * time.Minute
@@ -49,8 +49,7 @@ func drawPod(t *rapid.T, name string) cluster.Pod {
 	return p
 }
 
-// drawState draws a cluster of up to six nodes with up to four pods each. Some nodes promise
-// more than they have.
+// drawState draws a cluster of up to six nodes with up to four pods each. Some nodes are overcommitted.
 func drawState(t *rapid.T) *cluster.State {
 	s := state()
 	for i := range rapid.IntRange(0, 6).Draw(t, "nodes") {
@@ -103,9 +102,8 @@ func cloned(s *cluster.State) *cluster.State {
 	return &c
 }
 
-// TestPlansAreThoseOfACopyOnWhichTheyAreCarriedOut compares round after round with a
-// planner that keeps no accounts: it moves the pods on a copy of the cluster and
-// looks again.
+// TestPlansAreThoseOfACopyOnWhichTheyAreCarriedOut compares round after round with a naive planner, which moves the
+// pods on a copy of the cluster and evaluates it again.
 func TestPlansAreThoseOfACopyOnWhichTheyAreCarriedOut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		config := drawConfig(t)
@@ -130,10 +128,10 @@ func TestPlansAreThoseOfACopyOnWhichTheyAreCarriedOut(t *testing.T) {
 	})
 }
 
-// opaque compares compiled demands by identity.
+// opaque compares compiled constraints by identity.
 var opaque = gocmp.Comparer(func(a, b *constraint.Pod) bool { return a == b })
 
-// checkMoves states what holds for every plan, whatever the rules.
+// checkMoves checks invariants of every plan.
 func checkMoves(t *rapid.T, c Config, s *cluster.State, plan cluster.Plan) {
 	t.Helper()
 	leaving, least, replaced := map[string]bool{}, 0.0, 0
@@ -172,7 +170,7 @@ func find(s *cluster.State, name string) *cluster.Node {
 	return &s.Nodes[slices.IndexFunc(s.Nodes, func(n cluster.Node) bool { return n.Name == name })]
 }
 
-// checkDrain looks at one drain: all pods of the node go, and each of them may.
+// checkDrain checks one drain: all pods of the node leave, and each of them may.
 func checkDrain(t *rapid.T, c Config, n *cluster.Node, d cluster.Drain) {
 	t.Helper()
 	var went, there []string
@@ -201,8 +199,7 @@ func checkDrain(t *rapid.T, c Config, n *cluster.Node, d cluster.Drain) {
 	}
 }
 
-// checkTargets carries out all moves, and looks for targets that go themselves or have too
-// many pods then.
+// checkTargets applies all moves and checks that no target is released or has too many pods.
 func checkTargets(t *rapid.T, s *cluster.State, plan cluster.Plan, leaving map[string]bool) {
 	t.Helper()
 	targets := map[string]bool{}
@@ -224,14 +221,14 @@ func checkTargets(t *rapid.T, s *cluster.State, plan cluster.Plan, leaving map[s
 	}
 }
 
-// naive plans as the doc comments say.
+// naive plans as described in the doc comments.
 type naive struct {
 	Config
 	since map[string]time.Time
-	may   func(p *cluster.Pod, at int) bool // a further condition for targets, unless nil
+	may   func(p *cluster.Pod, at int) bool // a further condition for targets; may be nil
 }
 
-// delay is how much later a pod ends that moves. A migration takes 30 s here.
+// delay returns how much later a moved pod ends. A migration takes 30 s here.
 func (n *naive) delay(p *cluster.Pod) time.Duration {
 	switch {
 	case p.Class == class.Service:
@@ -245,7 +242,7 @@ func (n *naive) delay(p *cluster.Pod) time.Duration {
 	}
 }
 
-// riskOf is the risk of a configuration.
+// riskOf returns the risk of a configuration.
 func riskOf(r float64) float64 {
 	if r == 0 {
 		return 0.02
@@ -332,11 +329,11 @@ func (n *naive) plan(now time.Time, s *cluster.State) []string {
 	return append(drains, releases...)
 }
 
-// world is a cluster on which plans are carried out.
+// world is a cluster to which plans are applied.
 type world struct {
 	*cluster.State
 	original *cluster.State
-	off      map[int]bool // nodes emptied or released
+	off      map[int]bool // nodes drained or released
 	moved    map[int]bool // those whose pods have moved to others
 	targets  map[int]bool
 	bought   map[string]int
@@ -348,8 +345,7 @@ func (w *world) copy() *world {
 	}
 }
 
-// tracker is one in which all pods are but those of nodes that have been emptied, and of
-// one that is.
+// tracker returns a tracker with all pods except those of drained nodes and of the node that is being drained.
 func (w *world) tracker(from int) *constraint.Tracker {
 	tracker := constraint.NewTracker()
 	for i := range w.Nodes {
@@ -357,7 +353,7 @@ func (w *world) tracker(from int) *constraint.Tracker {
 		if h == nil {
 			h = &constraint.Host{}
 		}
-		tracker.AddHost(h) // their ids are counted from 0
+		tracker.AddHost(h) // host ids are counted from 0
 		for _, p := range w.Nodes[i].Pods {
 			if i != from && !w.moved[i] && p.Demands != nil {
 				tracker.Place(p.Demands, i)
@@ -367,7 +363,7 @@ func (w *world) tracker(from int) *constraint.Tracker {
 	return tracker
 }
 
-// together reports whether the pods could each join the others on a host.
+// together reports whether the constraints of each pod hold with the others on a host.
 func together(tracker *constraint.Tracker, pods []cluster.Pod, host int) bool {
 	for _, p := range pods {
 		if p.Demands == nil {
@@ -393,7 +389,7 @@ func (n *naive) empty(w *world, at int) (string, *world) {
 	}
 	after, went := w.copy(), map[string]string{}
 	arrived := map[int][]cluster.Pod{}
-	for again := true; again; { // one may be able to go where another has gone before
+	for again := true; again; { // a pod may be placeable after another one
 		again = false
 		for _, p := range pods {
 			if n.Method == cluster.Migrate && p.Arch == "" {
@@ -427,7 +423,7 @@ func (n *naive) empty(w *world, at int) (string, *world) {
 	return line, after
 }
 
-// inQueue is the order in which pods are scheduled.
+// inQueue compares pods in scheduling order.
 func inQueue(a, b cluster.Pod) int {
 	rank := map[class.Class]int{class.Service: 0, class.Batch: 1}
 	if a.Class != b.Class {
@@ -468,7 +464,7 @@ func (n *naive) target(w *world, from int, p *cluster.Pod) int {
 	return best
 }
 
-// takes reports whether the node has room for the pod and lets it run.
+// takes reports whether the node has room for the pod and suits it.
 func takes(node *cluster.Node, p *cluster.Pod) bool {
 	free := node.Free()
 	switch {

@@ -9,7 +9,7 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// round is one planning round: the room left once what was planned is done.
+// round is one planning round. It holds the room that remains after what has been planned so far.
 type round struct {
 	config Config
 	state  *cluster.State
@@ -18,33 +18,31 @@ type round struct {
 	rules  *rules
 	spare  int // how many machines may still be bought
 	bought map[string]int
-	// why says of nodes why they stay; nil if nobody asks.
+	// why holds the reasons why nodes stay; nil if they are not needed.
 	why map[string]string
-	// horizon is how far an exchange looks.
+	// horizon is [Config.Horizon].
 	horizon time.Duration
-	// risk is how probable it is that a migration fails, 0 without an eye on the bill.
+	// risk is the probability that a migration fails, 0 without Worthwhile.
 	risk   float64
 	budget *allowance
 }
 
-// room is what is left on a node.
+// room is the room left on a node.
 type room struct {
 	packing.Node
 	node *cluster.Node
-	// pods is how many there are.
+	// pods is the number of pods.
 	pods int
-	// at is the place of the room, and of the node in the state.
+	// at is the index of the node in the state.
 	at int
-	// stay is for how long it is needed: see until.
+	// stay is how long the node is needed: see until.
 	stay time.Duration
-	// target says that pods of other nodes go there, leaving that it is being emptied or
-	// released.
+	// target means that pods of other nodes go there, leaving that the node is being drained or released.
 	target, leaving bool
-	// staying says that it is not about to be released: what is empty is, unless it is
-	// kept or promised.
+	// staying means that the node is not about to be released. An empty node is, unless it is kept or has promised
+	// room.
 	staying bool
-	// promised is the first pod, by name, that waits and has been promised room; nil if
-	// none has.
+	// promised is the first pending pod, by name, to which room is promised; nil if there is none.
 	promised *cluster.Pod
 }
 
@@ -75,7 +73,7 @@ func newRound(c Config, s *cluster.State) *round {
 	return r
 }
 
-// promise takes the room that has been promised to pods that wait.
+// promise reserves the room that is promised to pending pods.
 func (r *round) promise() {
 	for i := range r.state.Pending {
 		p := &r.state.Pending[i]
@@ -96,7 +94,7 @@ func (r *round) promise() {
 	r.rules.commit()
 }
 
-// accepts reports whether pods of other nodes may go there at all.
+// accepts reports whether the node may be a target at all.
 func (r *room) accepts() bool { return r.staying && !r.leaving }
 
 // holds reports whether there is room for the pod.
@@ -104,7 +102,7 @@ func (r *room) holds(pod *cluster.Pod) bool {
 	return pod.Size.Fits(r.Free) && r.node.Takes(r.pods+1)
 }
 
-// drain plans the emptying of a node, and reserves what it takes.
+// drain plans the drain of a node and reserves the room that it needs.
 func (r *round) drain(n *cluster.Node) (cluster.Drain, bool) {
 	if why := r.stays(n); why != "" {
 		r.note(n, "%s", why)
@@ -158,7 +156,7 @@ func (r *round) replace(n *cluster.Node) (cluster.Drain, bool) {
 	reason := fmt.Sprintf("%.0f%% utilised, and %s holds its %d pods for less", 100*r.config.Utilization(n), best.Name, len(n.Pods))
 	return cluster.Drain{
 		Node: n.Name, Method: r.config.Method, Reason: reason,
-		Replacement: &cluster.Purchase{Flavor: best.Name, Class: n.Class, Pods: names(n.Pods), Reason: "in the place of " + n.Name},
+		Replacement: &cluster.Purchase{Flavor: best.Name, Class: n.Class, Pods: names(n.Pods), Reason: "replaces " + n.Name},
 	}, true
 }
 

@@ -7,23 +7,21 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
-// rules say which pods may be where, whether or not there is room. What a pod demands of
-// a node alone is looked up once for all pods that demand the same. What depends on other
-// pods is followed by a tracker, if any pod of the cluster has such demands: it has all
-// nodes and those pods that have to do with one another.
+// rules decide which pods may be on which nodes, regardless of free room. Constraints on the node alone are evaluated
+// once for all pods with the same constraints. If any pod of the cluster has constraints that depend on other pods, a
+// tracker records all nodes and the pods that are coupled by such constraints.
 //
-// Nodes that are being emptied stay in it without pods until the round is over, as the
-// scheduler sees them while their pods look for a place.
+// Nodes that are being drained stay in the tracker without pods until the end of the round, because the scheduler still
+// sees them while their pods are placed.
 type rules struct {
 	state *cluster.State
-	// verdicts say whether a node admits a pod, by place in the state: yes, no or 0 if
-	// nobody has asked.
+	// verdicts record whether a node admits a pod, by index in the state: yes, no, or 0 if not evaluated yet.
 	verdicts map[*constraint.Pod][]verdict
-	static   map[string][]verdict // the same slices, by what they depend on
+	static   map[string][]verdict // the same slices, by static key
 
-	tracker *constraint.Tracker // nil if no pod's place depends on others
+	tracker *constraint.Tracker // nil if no pod's placement depends on others
 	coupled map[*constraint.Pod]bool
-	hosts   []int // in the tracker, by place in the state
+	hosts   []int // host ids in the tracker, by index in the state
 	log     []shift
 }
 
@@ -36,7 +34,7 @@ const (
 
 // shift is a change of the tracker.
 type shift struct {
-	pod     *constraint.Pod // nil if it is the host that came
+	pod     *constraint.Pod // nil if a host was added
 	host    int
 	removed bool
 }
@@ -50,8 +48,7 @@ func newRules(s *cluster.State) *rules {
 	return r
 }
 
-// coupled returns the demands of those pods on nodes, or promised room there, whose place
-// depends on that of others.
+// coupled returns the constraints of the pods, on nodes or with promised room, whose placement depends on other pods.
 func coupled(s *cluster.State) map[*constraint.Pod]bool {
 	var all []*constraint.Pod
 	seen := map[*constraint.Pod]bool{nil: true}
@@ -90,7 +87,7 @@ func (r *rules) track() {
 	}
 }
 
-// hostOf returns the host, or one of that name without labels and taints.
+// hostOf returns the host, or one with the given name and without labels and taints if h is nil.
 func hostOf(h *constraint.Host, name string) *constraint.Host {
 	if h == nil {
 		return &constraint.Host{Name: name}
@@ -98,7 +95,7 @@ func hostOf(h *constraint.Host, name string) *constraint.Host {
 	return h
 }
 
-// suits is [cluster.Node.Suits], which it asks once for all pods that demand the same.
+// suits is [cluster.Node.Suits], evaluated once for all pods with the same constraints.
 func (r *rules) suits(pod *cluster.Pod, to *room) bool {
 	if pod.Demands == nil || to.node.Host == nil {
 		return to.node.Suits(pod)
@@ -124,7 +121,7 @@ func (r *rules) suits(pod *cluster.Pod, to *room) bool {
 	return of[to.at] == yes
 }
 
-// conflict says which demand on other pods keeps the pod off a node, if any.
+// conflict returns the constraint on other pods that keeps the pod off a node, or "".
 func (r *rules) conflict(pod *cluster.Pod, at int) string {
 	if !r.coupled[pod.Demands] {
 		return ""
@@ -132,7 +129,7 @@ func (r *rules) conflict(pod *cluster.Pod, at int) string {
 	return r.tracker.Check(pod.Demands, r.hosts[at])
 }
 
-// removeAll takes all pods off a node.
+// removeAll removes all pods from a node.
 func (r *rules) removeAll(n *cluster.Node, at int) {
 	if r.tracker == nil {
 		return
@@ -142,7 +139,7 @@ func (r *rules) removeAll(n *cluster.Node, at int) {
 	}
 }
 
-// remove takes a pod off a node.
+// remove removes a pod from a node.
 func (r *rules) remove(p *cluster.Pod, at int) {
 	if d := p.Demands; r.coupled[d] {
 		r.tracker.Unplace(d, r.hosts[at])
@@ -150,7 +147,7 @@ func (r *rules) remove(p *cluster.Pod, at int) {
 	}
 }
 
-// place puts a pod on a node.
+// place places a pod on a node.
 func (r *rules) place(pod *cluster.Pod, at int) {
 	if r.coupled[pod.Demands] {
 		r.placeOn(pod.Demands, r.hosts[at])
@@ -162,8 +159,7 @@ func (r *rules) placeOn(pod *constraint.Pod, host int) {
 	r.log = append(r.log, shift{pod, host, false})
 }
 
-// feasible reports whether a pod that has been put on a node could join the others that
-// are there now.
+// feasible reports whether a pod that was placed on a node satisfies the constraints with the pods that are there now.
 func (r *rules) feasible(pod *cluster.Pod, at int) bool {
 	return !r.coupled[pod.Demands] || r.feasibleOn(pod.Demands, r.hosts[at])
 }
@@ -175,7 +171,7 @@ func (r *rules) feasibleOn(pod *constraint.Pod, host int) bool {
 	return why == ""
 }
 
-// rollback takes back what was done since the last commit.
+// rollback undoes the changes since the last commit.
 func (r *rules) rollback() {
 	for _, s := range slices.Backward(r.log) {
 		switch {
@@ -190,18 +186,17 @@ func (r *rules) rollback() {
 	r.commit()
 }
 
-// commit makes what was done final.
+// commit makes the changes final.
 func (r *rules) commit() { r.log = r.log[:0] }
 
-// addMachine adds a machine of a flavor and returns its host.
+// addMachine adds a machine of a flavor and returns its host id.
 func (r *rules) addMachine(f *cluster.Flavor) int {
 	host := r.tracker.AddHost(hostOf(f.Host, ""))
 	r.log = append(r.log, shift{host: host})
 	return host
 }
 
-// replaceable reports whether all pods of the node may be together on a new machine of
-// the flavor.
+// replaceable reports whether all pods of the node may run together on a new machine of the flavor.
 func (r *rules) replaceable(n *cluster.Node, f *cluster.Flavor) bool {
 	for i := range n.Pods {
 		if d := n.Pods[i].Demands; d != nil && f.Host != nil && d.Admits(f.Host) != "" {
@@ -220,7 +215,7 @@ func (r *rules) replaceable(n *cluster.Node, f *cluster.Flavor) bool {
 	return ok
 }
 
-// placeAll puts pods on a host.
+// placeAll places pods on a host.
 func (r *rules) placeAll(pods []cluster.Pod, host int) {
 	for i := range pods {
 		if r.coupled[pods[i].Demands] {
@@ -229,8 +224,8 @@ func (r *rules) placeAll(pods []cluster.Pod, host int) {
 	}
 }
 
-// feasibleAll reports whether each of the pods that have been put on a host could join all
-// others that are there now.
+// feasibleAll reports whether each of the pods that were placed on a host satisfies the constraints with the pods that
+// are there now.
 func (r *rules) feasibleAll(pods []cluster.Pod, host int) bool {
 	return !slices.ContainsFunc(pods, func(p cluster.Pod) bool {
 		return r.coupled[p.Demands] && !r.feasibleOn(p.Demands, host)

@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// mostSets is how many sets of machines a search tries.
+	// mostSets is how many sets of machines one search tries.
 	mostSets = 256
-	// mostTries is how many sets one call tries.
+	// mostTries is how many sets one call tries in total.
 	mostTries = 2048
-	// exhaustive is up to how many candidates all sets are tried.
+	// exhaustive is the number of candidates up to which all sets are tried.
 	exhaustive = 5
 )
 
-// sets returns sets of candidates, those first that promise most. None is longer than
-// may be emptied, and none has been found not to pay.
+// sets returns sets of candidates, most promising first. It respects the limits on drained machines and omits sets that
+// did not pay.
 func (x *exchanger) sets() [][]*cluster.Node {
 	all := setList{most: len(x.candidates), unprofitable: x.unprofitable, seen: map[string]bool{}}
 	if x.c.Limit > 0 {
@@ -53,7 +53,7 @@ func (x *exchanger) sets() [][]*cluster.Node {
 	return all.sets
 }
 
-// groupByKind groups machines that are alike, in the order of the first of each kind.
+// groupByKind groups machines of one flavor, class and architecture, in the order of the first of each group.
 func groupByKind(nodes []*cluster.Node) [][]*cluster.Node {
 	var kinds [][]*cluster.Node
 	at := map[[3]string]int{}
@@ -70,9 +70,9 @@ func groupByKind(nodes []*cluster.Node) [][]*cluster.Node {
 	return kinds
 }
 
-// setList collects sets, each once.
+// setList collects sets without duplicates.
 type setList struct {
-	most               int // how many machines a set may have
+	most               int // maximum number of machines in a set
 	unprofitable, seen map[string]bool
 	sets               [][]*cluster.Node
 }
@@ -83,11 +83,11 @@ func (l *setList) add(set []*cluster.Node) {
 		return
 	}
 	l.seen[key] = true
-	l.sets = append(l.sets, slices.Clone(set)) // candidates are going to change
+	l.sets = append(l.sets, slices.Clone(set)) // candidates will change
 }
 
-// addPrefixes adds the first machines, from so many to so many. Of more than 8, each
-// prefix is longer than the one before by a half.
+// addPrefixes adds the first n machines for n in [from, to]. Beyond 8, each prefix is half as long again as the
+// previous one.
 func (l *setList) addPrefixes(nodes []*cluster.Node, from, to int) {
 	to = min(to, len(nodes), l.most)
 	for n := from; n <= to; n++ {
@@ -98,7 +98,7 @@ func (l *setList) addPrefixes(nodes []*cluster.Node, from, to int) {
 	}
 }
 
-// addSubsets adds all sets of the machines, the smallest first.
+// addSubsets adds all subsets of the machines, smallest first.
 func (l *setList) addSubsets(nodes []*cluster.Node) {
 	for size := 1; size <= len(nodes); size++ {
 		for mask := range 1 << len(nodes) {
@@ -115,7 +115,7 @@ func (l *setList) addSubsets(nodes []*cluster.Node) {
 	}
 }
 
-// keyOf is equal for equal sets.
+// keyOf returns a key that is equal for equal sets.
 func keyOf(set []*cluster.Node) string {
 	all := make([]string, len(set))
 	for i, n := range set {

@@ -14,7 +14,7 @@ import (
 type step struct {
 	at   time.Duration // since noon
 	s    *cluster.State
-	want string // the plan, and "wake in TIME" where it wants to be asked again
+	want string // the plan, and "wake in TIME" if it has a Wake
 }
 
 func checkSteps(t *testing.T, c Config, steps []step) {

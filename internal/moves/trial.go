@@ -10,40 +10,40 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// trial is the emptying of some nodes, as far as it has been worked out. Their pods
-// take room that the rest of the round does not have, until rollback gives it back.
+// trial is the drain of some nodes while it is being planned. Their pods take room from the round until rollback
+// returns it.
 type trial struct {
 	*round
-	// wait is how long it takes until the pods leave.
+	// wait is the time until the pods leave.
 	wait  time.Duration
 	from  []*room
-	saved map[int]room // what rooms with new pods were before, by place in the state
+	saved map[int]room // rooms before they received new pods, by index in the state
 	moved []moved
-	left  []cluster.Pod // that found no room
-	uses  []use         // of costs, which is asked often
-	// waiting are the pods that stay until they end.
+	left  []cluster.Pod // pods without room
+	uses  []use         // scratch memory of costs, which is called often
+	// waiting are the pods that are waited for.
 	waiting []cluster.Pod
 }
 
-// moved is a pod that has found a room.
+// moved is a pod with its target.
 type moved struct {
 	pod cluster.Pod
 	to  *room
 }
 
-// fillMode is how a trial looks for room.
+// fillMode is how a trial fills room.
 type fillMode int
 
 const (
-	// allOrNothing stops once a pod cannot find any.
+	// allOrNothing stops when a pod finds no room.
 	allOrNothing fillMode = iota
-	// partial takes what there is.
+	// partial places the pods that find room.
 	partial
-	// withinStay takes what there is on nodes that are needed for so long anyway.
+	// withinStay is partial, but only on nodes that are needed as long anyway.
 	withinStay
 )
 
-// try begins a trial: the pods of these nodes are taken off them.
+// try begins a trial and removes the pods of the nodes from the rules.
 func (r *round) try(nodes ...*cluster.Node) *trial {
 	t := &trial{round: r, saved: map[int]room{}}
 	for _, n := range nodes {
@@ -65,8 +65,8 @@ func (r *round) tryMoving(n *cluster.Node, pods []cluster.Pod) *trial {
 	return &trial{round: r, saved: map[int]room{}, from: []*room{from}, moved: make([]moved, 0, len(n.Pods))}
 }
 
-// archBound returns the pods of a node as they look for a place. The state of one that may be
-// migrated continues only on the architecture where it is.
+// archBound returns the pods of a node with their architecture bound where needed: the state of a pod that may be
+// migrated can only continue on its current architecture.
 func (r *round) archBound(n *cluster.Node) []cluster.Pod {
 	t := trial{round: r}
 	all := slices.Clone(n.Pods)
@@ -78,7 +78,7 @@ func (r *round) archBound(n *cluster.Node) []cluster.Pod {
 	return all
 }
 
-// rollback leaves the round as it was before the trial.
+// rollback restores the round as it was before the trial.
 func (t *trial) rollback() {
 	for _, from := range t.from {
 		from.leaving = false
@@ -91,7 +91,7 @@ func (t *trial) rollback() {
 	t.rules.rollback()
 }
 
-// commit makes the trial part of the round.
+// commit applies the trial to the round.
 func (t *trial) commit() {
 	for _, m := range t.moved {
 		m.to.target = true
@@ -99,9 +99,8 @@ func (t *trial) commit() {
 	t.rules.commit()
 }
 
-// fill finds rooms for the pods, in the order in which they would be scheduled. A pod
-// that only the demands of pods on other pods keep out is tried again once others have
-// found room, since it may want to be where one of those is.
+// fill finds rooms for the pods in scheduling order. A pod that only constraints on other pods reject is tried again
+// after others have been placed, because it may have affinity to one of them.
 func (t *trial) fill(pods []cluster.Pod, how fillMode) {
 	t.left = slices.Clone(pods)
 	slices.SortFunc(t.left, cluster.Scheduled)
@@ -111,8 +110,7 @@ func (t *trial) fill(pods []cluster.Pod, how fillMode) {
 	}
 }
 
-// pass tries each pod once. It reports whether it makes sense to do so again, should
-// any have found room.
+// pass tries each pod once. It reports whether another pass makes sense if any pod has been placed.
 func (t *trial) pass(how fillMode) (again bool) {
 	waiting := t.left
 	t.left = nil
@@ -125,15 +123,15 @@ func (t *trial) pass(how fillMode) (again bool) {
 		t.left = append(t.left, waiting[i])
 		if retriable {
 			again = true
-		} else if how == allOrNothing && t.why == nil { // rooms only become fuller
+		} else if how == allOrNothing && t.why == nil { // rooms only get fuller
 			return false
 		}
 	}
 	return again
 }
 
-// target returns the room that takes the pod, or nil. It is retriable if there is one that
-// only the demands of pods on other pods keep it out of.
+// target returns the best room for the pod, or nil. retriable means that there is a room that only constraints between
+// pods reject.
 func (t *trial) target(pod *cluster.Pod, how fillMode) (best *room, retriable bool) {
 	prefer := packing.CompareFit
 	if pod.Class == class.Batch && t.config.Cycle > 0 {
@@ -153,7 +151,7 @@ func (t *trial) target(pod *cluster.Pod, how fillMode) (best *room, retriable bo
 	return best, retriable
 }
 
-// put moves a pod into a room.
+// put places a pod in a room.
 func (t *trial) put(pod cluster.Pod, to *room) {
 	if _, ok := t.saved[to.at]; !ok {
 		t.saved[to.at] = *to
@@ -166,13 +164,13 @@ func (t *trial) put(pod cluster.Pod, to *room) {
 	t.moved = append(t.moved, moved{pod, to})
 }
 
-// feasible reports whether each pod that was moved could join those that are around it
-// in the end, in whatever order they came.
+// feasible reports whether the constraints of each moved pod hold in the final placement, in whatever order the pods
+// move.
 func (t *trial) feasible() bool {
 	return !slices.ContainsFunc(t.moved, func(m moved) bool { return !t.rules.feasible(&m.pod, m.to.at) })
 }
 
-// plan returns the moves, by the names of pods.
+// plan returns the moves, sorted by pod name.
 func (t *trial) plan() []cluster.Move {
 	var all []cluster.Move
 	for i := range t.moved {

@@ -9,8 +9,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/class"
 )
 
-// ways are those in which the pod may leave its node now. Without an eye on the bill, no
-// pod is waited for.
+// ways returns the methods by which the pod may leave its node now. Without Worthwhile, no pod is waited for.
 func (r *round) ways(p *cluster.Pod) cluster.Ways {
 	w := cmp.Or(p.Ways, r.config.Ways, cluster.WaysOf(r.config.Method))
 	if p.Class == class.Service || !r.config.Worthwhile {
@@ -22,8 +21,8 @@ func (r *round) ways(p *cluster.Pod) cluster.Ways {
 	return w
 }
 
-// way is how the pod is moved if it is: in the way by which it ends soonest, ties by
-// migration. Without an eye on the bill it is the configured one wherever that is possible.
+// way returns how the pod is moved if it is: by the method with which it ends soonest, ties to migration. Without
+// Worthwhile it is the configured method where possible.
 func (t *trial) way(p *cluster.Pod) cluster.Method {
 	w := t.ways(p)
 	switch {
@@ -40,10 +39,10 @@ func (t *trial) way(p *cluster.Pod) cluster.Method {
 	}
 }
 
-// movable reports whether the pod can leave otherwise than by ending.
+// movable reports whether the pod can leave in another way than by ending.
 func (r *round) movable(p *cluster.Pod) bool { return r.ways(p).Without(cluster.Wait) != 0 }
 
-// stays says which pod keeps a node from being emptied, and why; empty if none does.
+// stays returns the pod that prevents the drain of a node, and why; empty if there is none.
 func (r *round) stays(n *cluster.Node) string {
 	for i := range n.Pods {
 		if p := &n.Pods[i]; r.ways(p) == 0 {
@@ -53,7 +52,7 @@ func (r *round) stays(n *cluster.Node) string {
 	return ""
 }
 
-// whyFixed says why a pod cannot leave.
+// whyFixed returns the reason why a pod cannot leave.
 func (r *round) whyFixed(p *cluster.Pod) string {
 	because := func(what string) string {
 		if p.Held == "" {
@@ -65,16 +64,16 @@ func (r *round) whyFixed(p *cluster.Pod) string {
 	case p.Fixed:
 		return because("must not be moved")
 	case p.Class == class.Service && !r.config.MoveServices:
-		return "is of a service, and those are not moved"
+		return "belongs to a service, and services are not moved"
 	case p.Resided < r.config.PodResidence:
-		return fmt.Sprintf("has been on its node for %v, and moves after %v at the earliest", p.Resided.Round(time.Second), r.config.PodResidence)
+		return fmt.Sprintf("has been on its node for %v, less than the required %v", p.Resided.Round(time.Second), r.config.PodResidence)
 	default:
-		return because("may only be waited for until it ends")
+		return because("can only leave by ending")
 	}
 }
 
-// takes is for how long the pod is frozen when it is migrated, or how much work it
-// repeats after an eviction. Until then it goes on for the wait of the trial.
+// takes returns how long a migration freezes the pod, or how much work an eviction repeats. Until then the pod runs on
+// for the wait of the trial.
 func (t *trial) takes(p *cluster.Pod, m cluster.Method) time.Duration {
 	switch {
 	case m == cluster.Migrate:
@@ -86,8 +85,8 @@ func (t *trial) takes(p *cluster.Pod, m cluster.Method) time.Duration {
 	}
 }
 
-// delay is how much later the pod is expected to end because it leaves in that way. A
-// migration that fails repeats the work as an eviction does. Services do not end.
+// delay returns how much later the pod is expected to end because it leaves by the given method. A failed migration
+// repeats the work as an eviction does. Services do not end.
 func (t *trial) delay(p *cluster.Pod, m cluster.Method) time.Duration {
 	switch {
 	case p.Class == class.Service || m == cluster.Wait:
@@ -99,10 +98,9 @@ func (t *trial) delay(p *cluster.Pod, m cluster.Method) time.Duration {
 	}
 }
 
-// end is in what time the batch pod is expected to end. One that is overdue is taken to go on
-// for as long as it has been: of what lasts longer than all that was known, nothing says
-// that it has just reached its end. One of which nobody knows how long it runs is not
-// expected to end before the horizon.
+// end returns the time until the batch pod is expected to end. An overdue pod is assumed to run on for as long as it
+// has been overdue, because nothing indicates that it is about to end. A pod of unknown runtime is not expected to end
+// before the horizon.
 func (r *round) end(p *cluster.Pod) time.Duration {
 	if p.Guessed && r.horizon > 0 {
 		return max(r.horizon, p.Runtime)

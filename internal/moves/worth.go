@@ -11,8 +11,8 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/class"
 )
 
-// choice is a way in which all pods of a node leave: those that a trial has moved first
-// go by these methods, all others wait.
+// choice is one way to drain a node: the first pods that a trial has moved leave by these methods, all others are
+// waited for.
 type choice struct {
 	methods []cluster.Method
 	// leave is when the last pod has left.
@@ -22,26 +22,25 @@ type choice struct {
 
 func (c *choice) gain() int64 { return c.saves - c.costs }
 
-// emptying weighs the ways in which one node may be emptied: see [Planner.Plan].
+// emptying compares the ways to drain one node: see [Planner.Plan].
 type emptying struct {
 	*round
 	n *cluster.Node
-	// stay is for how long the node is needed if nothing is moved.
+	// stay is how long the node is needed if nothing is moved.
 	stay time.Duration
-	// must are the pods that have to move, may those that may wait as well, the one that
-	// ends last first.
+	// must are the pods that have to move. may are those that may also be waited for, the one that ends last first.
 	must, may []cluster.Pod
-	// choices are those with the greatest gain for each number of pods that move.
+	// choices are those with the greatest gain for each number of moving pods.
 	choices []choice
-	// targets are those of must and of the first of may, in the order of the moves.
+	// targets are those of must and of the first pods of may, in the order of the moves.
 	targets []moved
 }
 
-// worthwhile plans the emptying of a node if that saves enough.
+// worthwhile plans the drain of a node if that saves enough.
 func (r *round) worthwhile(n *cluster.Node) (cluster.Drain, bool) {
 	e := &emptying{round: r, n: n, stay: r.needed(n)}
 	if r.bill(n, e.stay) <= r.bill(n, 0) {
-		r.note(n, "its pods end in %v, and until then it is paid anyway", e.stay.Round(time.Second))
+		r.note(n, "its pods end in %v, and the node is paid until then anyway", e.stay.Round(time.Second))
 		return cluster.Drain{}, false
 	}
 	e.must = slices.DeleteFunc(r.archBound(n), func(p cluster.Pod) bool {
@@ -64,14 +63,13 @@ func (r *round) worthwhile(n *cluster.Node) (cluster.Drain, bool) {
 	return e.take()
 }
 
-// weigh fills in the choices. It reports false if pods that have to move have no place.
+// weigh fills in the choices. It returns false if pods that have to move have no place.
 //
-// The pods that wait are those that end first: if the node is paid until one of them has
-// ended, those that end sooner cost nothing by waiting too. So the pods that move are must
-// and the first of may, and each finds its place as if the later ones did not move: one
-// search serves all choices.
+// The pods that are waited for are those that end first: if the node is paid until one of them has ended, those that
+// end sooner cost nothing by waiting too. The moving pods are therefore must and the first pods of may. Each is placed
+// as if the later ones did not move, so one search serves all choices.
 func (e *emptying) weigh() bool {
-	e.note(e.n, "its pods continue for longer than %v, and not all can move", e.config.Patience)
+	e.note(e.n, "its pods run for longer than %v, and not all can move", e.config.Patience)
 	t := e.tryMoving(e.n, e.must)
 	defer t.rollback()
 	t.fill(e.must, allOrNothing)
@@ -84,7 +82,7 @@ func (e *emptying) weigh() bool {
 		if len(t.moved) > 0 && e.patient(at) {
 			c, least := e.best(t, at)
 			e.choices = append(e.choices, c)
-			if least >= most { // more moves only cost more
+			if least >= most { // further moves only increase the costs
 				break
 			}
 		}
@@ -92,16 +90,16 @@ func (e *emptying) weigh() bool {
 			break
 		}
 	}
-	e.targets = t.moved // rolling back leaves them as they are
+	e.targets = t.moved // rollback does not change them
 	return true
 }
 
-// patient reports whether those of may from a place on may be waited for.
+// patient reports whether the pods of may from index at on may be waited for.
 func (e *emptying) patient(at int) bool {
 	return at == len(e.may) || e.config.Patience == 0 || e.end(&e.may[at]) <= e.config.Patience
 }
 
-// move lets one pod more move, if it can.
+// move moves one more pod, if possible.
 func (e *emptying) move(t *trial, p *cluster.Pod) bool {
 	switch {
 	case !e.movable(p):
@@ -122,10 +120,10 @@ func (e *emptying) move(t *trial, p *cluster.Pod) bool {
 	return true
 }
 
-// best returns the best choice in which the pods that the trial has moved move, and those of
-// may from a place on wait. Each pod leaves in its own best way; where the node is then
-// paid for periods in which only migrations go on, evictions in the place of the longest
-// of these are weighed too. No choice with these moves costs less than least.
+// best returns the best choice in which the pods that the trial has moved move, and those of may from index waiting on
+// are waited for. Each pod leaves by its own best method. If the node is then paid for periods in which only migrations
+// are in progress, evictions instead of the longest migrations are also tried. No choice with these moves costs less
+// than least.
 func (e *emptying) best(t *trial, waiting int) (best choice, least int64) {
 	var ends time.Duration
 	if waiting < len(e.may) {
@@ -158,7 +156,7 @@ func (e *emptying) best(t *trial, waiting int) (best choice, least int64) {
 	return best, least
 }
 
-// choice works out what moving pods by these methods comes to if the others end by then.
+// choice calculates the result of moving pods by these methods if the others end by the given time.
 func (e *emptying) choice(t *trial, methods []cluster.Method, ends time.Duration) choice {
 	c := choice{methods: methods, leave: ends}
 	for i, m := range methods {
@@ -171,10 +169,10 @@ func (e *emptying) choice(t *trial, methods []cluster.Method, ends time.Duration
 	return c
 }
 
-// take carries out the best choice that the demands of pods on others allow, if it pays.
+// take carries out the best choice that pays and that the constraints between pods allow.
 func (e *emptying) take() (cluster.Drain, bool) {
 	if len(e.choices) == 0 {
-		return cluster.Drain{}, false // and weigh has said why
+		return cluster.Drain{}, false // weigh has recorded the reason
 	}
 	slices.SortStableFunc(e.choices, func(a, b choice) int { return cmp.Compare(b.gain(), a.gain()) })
 	for i := range e.choices {
@@ -190,18 +188,18 @@ func (e *emptying) take() (cluster.Drain, bool) {
 	if !e.pays(best) {
 		e.notePrice(e.n, best)
 	} else {
-		e.note(e.n, "its pods find places one by one, but then keep each other out")
+		e.note(e.n, "its pods fit on other nodes one by one, but not together")
 	}
 	return cluster.Drain{}, false
 }
 
-// pays reports whether a choice leaves enough of what it saves.
+// pays reports whether the gain of a choice exceeds the margin.
 func (e *emptying) pays(c *choice) bool {
 	paid := cluster.Bill(e.n.MicroDollarsPerHour, e.stay, 0)
 	return c.gain() > 0 && float64(c.gain()) > e.config.Margin*float64(paid)
 }
 
-// apply makes the choice part of the round, unless pods would keep each other out.
+// apply applies the choice to the round, unless constraints between pods prevent it.
 func (e *emptying) apply(c *choice) (cluster.Drain, bool) {
 	gone := e.targets[:len(c.methods)]
 	pods := make([]cluster.Pod, len(gone))
@@ -227,7 +225,7 @@ func (e *emptying) apply(c *choice) (cluster.Drain, bool) {
 	return d, true
 }
 
-// podsFit says that all pods of a node, so many, can move.
+// podsFit describes that all pods of a node can move.
 func podsFit(pods int) string {
 	if pods == 1 {
 		return "its only pod fits on another node"
@@ -235,7 +233,7 @@ func podsFit(pods int) string {
 	return fmt.Sprintf("its %d pods fit on other nodes", pods)
 }
 
-// what says what becomes of the pods of the node if so many move.
+// what describes what happens to the pods of the node if gone of them move.
 func (e *emptying) what(gone int, leave time.Duration) string {
 	if gone == len(e.n.Pods) {
 		return podsFit(gone)
@@ -243,7 +241,7 @@ func (e *emptying) what(gone int, leave time.Duration) string {
 	return fmt.Sprintf("%d of its %d pods end within %v and the others fit on other nodes", len(e.n.Pods)-gone, len(e.n.Pods), leave.Round(time.Second))
 }
 
-// whyMoved compares the ways of a pod that moves.
+// whyMoved compares the methods for a pod that moves.
 func (e *emptying) whyMoved(t *trial, m *moved, c *choice, chosen cluster.Method) string {
 	if e.why == nil {
 		return ""
@@ -260,31 +258,31 @@ func (e *emptying) whyMoved(t *trial, m *moved, c *choice, chosen cluster.Method
 	return strings.Join(all, "; ")
 }
 
-// price says what a pod costs that leaves in that way.
+// price describes the cost of a pod that leaves by the given method.
 func (e *emptying) price(t *trial, m *moved, way cluster.Method) string {
 	costs := dollars(shareOf(m.to.node, m.pod.Size, t.delay(&m.pod, way)), 6)
 	took := t.takes(&m.pod, way).Round(time.Millisecond)
 	if way == cluster.Evict {
-		return fmt.Sprintf("evict costs %s (%v of work again)", costs, took)
+		return fmt.Sprintf("evict costs %s (%v of repeated work)", costs, took)
 	}
 	return fmt.Sprintf("migrate costs %s (freezes the pod for %v, and may lose %v of work)", costs, took, t.takes(&m.pod, cluster.Evict).Round(time.Second))
 }
 
-// keeping says what the node costs beyond the choice if it is kept until the pod ends.
+// keeping describes what the node costs beyond the choice if it is kept until the pod ends.
 func (e *emptying) keeping(p *cluster.Pod, c *choice) string {
 	end := max(c.leave, e.until(p))
-	return fmt.Sprintf("to wait for %v costs %s of the node", e.end(p).Round(time.Second), dollars(e.bill(e.n, end)-e.bill(e.n, c.leave), 6))
+	return fmt.Sprintf("waiting for %v costs %s of the node", e.end(p).Round(time.Second), dollars(e.bill(e.n, end)-e.bill(e.n, c.leave), 6))
 }
 
-// whyWaits says why a pod is waited for.
+// whyWaits returns the reason why a pod is waited for.
 func (e *emptying) whyWaits(p *cluster.Pod) string {
 	if e.why == nil {
 		return ""
 	}
-	return fmt.Sprintf("ends in %v, and until then the node is paid", e.end(p).Round(time.Second))
+	return fmt.Sprintf("ends in %v, and the node is paid until then", e.end(p).Round(time.Second))
 }
 
-// movesOf returns what becomes of the pods, by name.
+// movesOf returns what happens to each pod, sorted by name.
 func (e *emptying) movesOf(t *trial, c *choice) []cluster.Move {
 	all := make([]cluster.Move, 0, len(e.n.Pods))
 	for i := range t.moved {
@@ -301,9 +299,8 @@ func (e *emptying) movesOf(t *trial, c *choice) []cluster.Move {
 	return all
 }
 
-// costs is what the pods cost that have moved, if by these methods, in micro-dollars: their
-// targets are needed longer, and what a move takes costs at least the pod's share of its
-// target for that time.
+// costs returns the cost of the moved pods in micro-dollars if they move by the given methods: their targets are needed
+// longer, and the delay of a move costs at least the pod's share of its target for that time.
 func (t *trial) costs(methods []cluster.Method) int64 {
 	t.uses = t.uses[:0]
 	for i := range t.moved {
@@ -328,19 +325,18 @@ func (t *trial) costs(methods []cluster.Method) int64 {
 	return sum
 }
 
-// use is for how long a node is needed: before the moves, with them if they took no time, and
-// with the time that they take. The shares are the price of that.
+// use is how long a node is needed: before the moves, with moves that take no time, and with their actual time. shares
+// is the price of the pods' shares for that time.
 type use struct {
 	node              *cluster.Node
 	was, stay, needed time.Duration
 	shares            int64
 }
 
-// forever is longer than anything that a plan looks at, and short enough for a bill.
+// forever is longer than any time in a plan, and short enough for a bill.
 const forever = 50 * 365 * 24 * time.Hour
 
-// needed is for how long the pods of a node need it. Without a horizon services do
-// not count.
+// needed returns how long the pods of a node need it. Without a horizon, services do not count.
 func (r *round) needed(n *cluster.Node) time.Duration {
 	var last time.Duration
 	for i := range n.Pods {
@@ -349,8 +345,8 @@ func (r *round) needed(n *cluster.Node) time.Duration {
 	return last
 }
 
-// stay is for how long a node is needed, from now, as far as the horizon. Without one, a
-// node with a service is needed for good.
+// stay returns how long a node is needed from now, up to the horizon. Without a horizon, a node with a service is
+// needed forever.
 func (r *round) stay(n *cluster.Node) time.Duration {
 	switch {
 	case n.Kept && r.horizon > 0:
@@ -362,11 +358,10 @@ func (r *round) stay(n *cluster.Node) time.Duration {
 	}
 }
 
-// until is until when a machine is needed for the pod if it is not moved: a batch
-// pod ends, a service does not.
+// until returns how long a machine is needed for the pod if it is not moved: a batch pod ends, a service does not.
 func (r *round) until(pod *cluster.Pod) time.Duration { return r.cut(r.end(pod), pod) }
 
-// cut returns an end that is no later than the horizon, at which services end.
+// cut returns end bounded by the horizon. Services end at the horizon.
 func (r *round) cut(end time.Duration, pod *cluster.Pod) time.Duration {
 	switch {
 	case pod.Class == class.Service:

@@ -10,9 +10,9 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
-// TestADrainMustSaveMoreThanItCosts has machines of a dollar a minute that are 10 min old
-// unless a case says otherwise, billed by the minute, and moves of 30 s. Where a target is
-// needed no longer, p costs a tenth of it for that time. Amounts are in dollars.
+// TestADrainMustSaveMoreThanItCosts uses machines at a dollar a minute that are 10 min old unless a case says
+// otherwise, billed by the minute, and migrations of 30 s. Where a target is not needed longer, p costs a tenth of it
+// for that time. Amounts are in dollars.
 func TestADrainMustSaveMoreThanItCosts(t *testing.T) {
 	const minute = time.Minute
 	costing := func(n cluster.Node, cents int64) cluster.Node { n.MicroDollarsPerHour = cents * 600_000; return n }
@@ -29,15 +29,15 @@ func TestADrainMustSaveMoreThanItCosts(t *testing.T) {
 		saves, costs float64
 		done         bool
 	}{
-		// Kept, a is paid for 15 min; emptied, for 10.5 min, of which 11 are paid.
+		// If kept, a is paid for 15 min; if drained, for 10.5 min, which are billed as 11.
 		{"the target is needed longer anyway", state(node("a", p), until("b", 10*minute)), 4, 0.05, true},
-		// p ends 5.5 min from now; until then b is paid for 16 min, without it for 14.
+		// p ends 5.5 min from now; until then b is paid for 16 min, without p for 14.
 		{"the target is needed longer than without", state(node("a", p), until("b", 4*minute)), 4, 2, true},
 		{"a target twice as dear eats up what is saved", state(node("a", p), costing(until("b", 4*minute), 200)), 4, 4, false},
 		{"one that is a little less dear does not", state(node("a", p), costing(until("b", 4*minute), 199)), 4, 3.98, true},
 		{"a cheap node is not worth it", state(costing(node("a", p), 50), until("b", 4*minute)), 2, 2, false},
 		{"the longest pod decides what is saved", state(node("a", p, q), until("b", 10*minute)), 4, 0.15, true},
-		// b is paid for 15.5 min, so 16 in the place of 11, and c for 13.5, so 14 in the place of 12.
+		// b is paid for 15.5 min, so 16 instead of 11, and c for 13.5, so 14 instead of 12.
 		{"the costs of several targets add up", state(costing(node("a", lasting(job("p", 4, 4), 5*minute), lasting(job("q", 3, 3), 3*minute)), 1000),
 			until("b", minute), node("c", lasting(job("r", 7, 7), 2*minute))), 40, 7, true},
 		{"a pod that ends before its move is over", state(node("a", lasting(job("p", 1, 1), 20*time.Second)), until("b", 10*minute)), 0, 0.05, false},
@@ -59,14 +59,14 @@ func TestADrainMustSaveMoreThanItCosts(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.s.Nodes[0].MaxPods = new(int64(len(tc.s.Nodes[0].Pods))) // a is no target
 			for i := range tc.s.Nodes[1:] {
-				tc.s.Nodes[i+1].Pods[0].Fixed = true // and no other node is emptied
+				tc.s.Nodes[i+1].Pods[0].Fixed = true // no other node is drained
 			}
 			plan := NewPlanner(Config{Threshold: 1, Worthwhile: true}).Plan(noon, tc.s)
 			if !tc.done {
 				if len(plan.Drains) > 0 {
 					t.Errorf("%s: %s", lines(plan), plan.Drains[0].Reason)
 				}
-				// What it would come to, seen with no eye on the bill.
+				// The result without Worthwhile's decision.
 				r := newRound(Config{Worthwhile: true}, tc.s)
 				e := &emptying{round: r, n: &tc.s.Nodes[0], stay: r.needed(&tc.s.Nodes[0]), must: tc.s.Nodes[0].Pods}
 				e.weigh()
@@ -90,8 +90,8 @@ func TestWithoutTheBillADrainIsNotPriced(t *testing.T) {
 	}
 }
 
-// TestAnotherDrainPaysOnlyForWhatTheFirstHasNotPaid has two nodes whose pods go to one
-// target: after the first it is needed as long as the second wants it.
+// TestAnotherDrainPaysOnlyForWhatTheFirstHasNotPaid has two nodes whose pods go to one target: after the first drain
+// the target is needed as long as the second one requires.
 func TestAnotherDrainPaysOnlyForWhatTheFirstHasNotPaid(t *testing.T) {
 	s := state(node("a", lasting(job("p", 1, 1), 5*time.Minute)), node("b", lasting(job("q", 2, 2), 5*time.Minute)),
 		with(node("c", fixed(lasting(job("r", 7, 7), time.Minute))), func(n *cluster.Node) { n.MicroDollarsPerHour /= 2 }))
@@ -99,15 +99,15 @@ func TestAnotherDrainPaysOnlyForWhatTheFirstHasNotPaid(t *testing.T) {
 	for _, d := range NewPlanner(Config{Threshold: 1, Worthwhile: true}).Plan(noon, s).Drains {
 		costs = append(costs, d.Costs)
 	}
-	// 15.5 min of c are paid as 16, and 11 min would be without p and q.
+	// 15.5 min of c are billed as 16; without p and q they would be 11 min.
 	if diff := cmp.Diff([]int64{2_500_000, 50_000}, costs); diff != "" {
 		t.Errorf("costs (-want +got):\n%s", diff)
 	}
 }
 
 func TestAnEvictionSavesAtOnceAndRepeatsWork(t *testing.T) {
-	// Without p, a is paid for 10 min and not for 15. p takes 5 min and the 2 min it ran again,
-	// so that b is paid for 17 min and not for 16.
+	// Without p, a is paid for 10 min instead of 15. p takes 5 min plus the 2 min that it repeats, so b is paid for 17
+	// min instead of 16.
 	s := state(node("a", ran(lasting(job("p", 1, 1), 5*time.Minute), 2*time.Minute)), node("b", fixed(lasting(job("r", 6, 6), 6*time.Minute))))
 	d := NewPlanner(Config{Threshold: 0.5, Worthwhile: true, Method: cluster.Evict}).Plan(noon, s).Drains
 	if len(d) != 1 || d[0].Saves != 5_000_000 || d[0].Costs != 1_000_000 {

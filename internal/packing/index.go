@@ -8,43 +8,41 @@ import (
 	"supercargo.dev/supercargo/internal/heap"
 )
 
-// IndexedNode is one machine as an [Index] keeps it.
+// IndexedNode is one machine in an [Index].
 type IndexedNode struct {
 	Name string
 	Free Size
-	// Finish is when the longest batch job on the node is expected to end. The
-	// zero time means that the node has none, [Unending] that a service is on it.
+	// Finish is when the longest batch job on the node is expected to end. It is zero if the node has none, and
+	// [Unending] if a service is on it.
 	Finish time.Time
 }
 
-// Index keeps nodes ordered so that the most preferred node with room is found
-// without looking at all of them. It gives the answers of [CompareFit] and
-// [CompareTimeBin], for nodes whose remaining runtime shrinks as time passes.
+// Index keeps nodes ordered so that the most preferred node with room is found without a scan of all nodes. It
+// implements [CompareFit] and [CompareTimeBin] for nodes whose remaining runtime shrinks as time passes.
 //
-// An Index is not safe for concurrent use. Costs for n nodes spread over b bins:
-// Put and Remove O(√n + log n), a first fit O(b + √n) (see shelf for the worst
-// case), Advance O(k·√n) where k nodes changed their bin since the last call.
+// An Index is not safe for concurrent use. Costs for n nodes in b bins: Put and Remove O(√n + log n), a first fit O(b +
+// √n) (see shelf for the worst case), Advance O(k·√n), where k nodes changed their bin since the last call.
 type Index struct {
 	cycle   time.Duration
 	now     time.Time
 	nodes   map[string]*filed
 	shelves map[int64]*shelf
-	bins    []int64            // keys of shelves that are not empty, ascending
-	next    *heap.Heap[*filed] // the nodes that will leave their bin, the first to leave first
+	bins    []int64            // keys of the shelves, ascending
+	next    *heap.Heap[*filed] // the nodes that will leave their bin, earliest first
 }
 
-// filed is a node and where it stands in an Index.
+// filed is a node and its position in an Index.
 type filed struct {
 	node IndexedNode
 	bin  int64
-	// leaves is the moment after which the node belongs to the next lesser bin;
-	// at is its place in the heap next, or -1 in bin 0.
+	// leaves is the time after which the node belongs to the next lower bin; at is its position in the heap next, or -1
+	// if it is not in the heap.
 	leaves time.Time
 	at     int
 }
 
-// NewIndex returns an empty index over time bins of the given scaling cycle as
-// seen at now. A cycle of 0 makes one bin of all nodes, which is plain best fit.
+// NewIndex returns an empty index over time bins of the given scaling cycle at the time now. With a cycle of 0 all
+// nodes are in one bin, which is plain best fit.
 func NewIndex(cycle time.Duration, now time.Time) *Index {
 	next := heap.New(func(a, b *filed) bool { return a.leaves.Before(b.leaves) }, func(f *filed, at int) { f.at = at })
 	return &Index{cycle: cycle, now: now, nodes: map[string]*filed{}, shelves: map[int64]*shelf{}, next: next}
@@ -53,7 +51,7 @@ func NewIndex(cycle time.Duration, now time.Time) *Index {
 // Len returns the number of nodes in the index.
 func (x *Index) Len() int { return len(x.nodes) }
 
-// Put adds a node or replaces the one of the same name.
+// Put adds a node or replaces the one with the same name.
 func (x *Index) Put(n IndexedNode) {
 	if old, ok := x.nodes[n.Name]; ok {
 		if old.node == n {
@@ -64,7 +62,7 @@ func (x *Index) Put(n IndexedNode) {
 	x.put(n)
 }
 
-// Remove forgets the node of that name, if there is one.
+// Remove removes the node with the given name, if it exists.
 func (x *Index) Remove(name string) {
 	if old, ok := x.nodes[name]; ok {
 		x.take(old)
@@ -72,9 +70,8 @@ func (x *Index) Remove(name string) {
 	}
 }
 
-// Advance moves the index to a later time: nodes whose remaining runtime has
-// shrunk below their bin move to the lesser one. An earlier time, as after a
-// clock was set back, files every node anew.
+// Advance moves the index to a later time: nodes whose remaining runtime has shrunk below their bin move to a lower
+// one. If now is earlier, for example because a clock was set back, every node is filed again.
 func (x *Index) Advance(now time.Time) {
 	if now.Before(x.now) {
 		x.refile(now)
@@ -112,11 +109,9 @@ func (x *Index) Fitting(size Size, runtime time.Duration) iter.Seq[IndexedNode] 
 	}
 }
 
-// Tied yields the names of the nodes that fit an item exactly as well as the node of
-// the given name does: those of its bin with the same room, itself among them, in
-// the order of their names. It yields none when the index does not hold the node.
-// The index must not be changed during the iteration. Cost: O(√n) and O(1) for each
-// name.
+// Tied yields, in order of name, the names of the nodes that fit an item exactly as well as the given node: those of
+// its bin with the same free room, including itself. It yields none if the index does not hold the node. The index must
+// not be changed during the iteration. Cost: O(√n), and O(1) for each name.
 func (x *Index) Tied(name string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		at, ok := x.nodes[name]
@@ -148,7 +143,7 @@ func (x *Index) binsFrom(own int64) iter.Seq[int64] {
 	}
 }
 
-// put files a node that stands nowhere.
+// put files a node that is on no shelf.
 func (x *Index) put(n IndexedNode) {
 	var remaining time.Duration
 	if !n.Finish.IsZero() {
@@ -172,7 +167,7 @@ func (x *Index) put(n IndexedNode) {
 	}
 }
 
-// take removes a node from its shelf; its record stays for the caller to replace.
+// take removes a node from its shelf and the heap. The caller must replace or delete its entry in nodes.
 func (x *Index) take(f *filed) {
 	if f.at >= 0 {
 		x.next.Remove(f.at)

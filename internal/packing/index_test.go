@@ -14,7 +14,7 @@ import (
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// naive answers like an Index by sorting all nodes anew.
+// naive implements Index by sorting all nodes each time.
 type naive struct {
 	nodes map[string]IndexedNode
 	now   time.Time
@@ -65,8 +65,8 @@ func namesFitting(x *Index, size Size, runtime time.Duration) []string {
 	return names
 }
 
-// TestIndexAnswersLikeAFullScan lets nodes come, go and change, and time pass
-// (now and then backwards), and compares the whole order with a fresh sort.
+// TestIndexAnswersLikeAFullScan adds, removes and changes nodes, lets time pass (sometimes backwards), and compares the
+// whole order with a new sort.
 func TestIndexAnswersLikeAFullScan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cycle := rapid.SampledFrom([]time.Duration{0, time.Minute, 5 * time.Minute}).Draw(t, "cycle")
@@ -116,8 +116,7 @@ func TestIndexAnswersLikeAFullScan(t *testing.T) {
 	})
 }
 
-// TestIndexAnswersLikeAFullScanAtSize does the same with enough nodes to split,
-// merge and drop blocks.
+// TestIndexAnswersLikeAFullScanAtSize does the same with enough nodes to split, merge and drop blocks.
 func TestIndexAnswersLikeAFullScanAtSize(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	x, twin := NewIndex(0, epoch), naive{nodes: map[string]IndexedNode{}, now: epoch}
@@ -161,7 +160,7 @@ func TestIndexAnswersLikeAFullScanAtSize(t *testing.T) {
 	}
 }
 
-// TestANodeWithAServiceStaysInTheGreatestBin lets three centuries pass, forwards and back.
+// TestANodeWithAServiceStaysInTheGreatestBin moves the time by three centuries, forwards and back.
 func TestANodeWithAServiceStaysInTheGreatestBin(t *testing.T) {
 	x := NewIndex(cycle, epoch)
 	x.Put(IndexedNode{Name: "tight", Free: Size{MemoryBytes: 1, MilliCPU: 1}})
@@ -195,9 +194,8 @@ func TestRemovingAnUnknownNodeIsHarmless(t *testing.T) {
 	}
 }
 
-// TestScoresRankLikeTheOrder states what a strict profile relies on: the first
-// node of the order and those that differ from it by name alone have BestScore, the
-// others follow in order.
+// TestScoresRankLikeTheOrder checks what a strict profile relies on: the first node of the order and those that differ
+// from it only by name have BestScore, and the others follow in order.
 func TestScoresRankLikeTheOrder(t *testing.T) {
 	for seed := range uint64(2000) {
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -243,8 +241,7 @@ func TestFitScoresAreLinearInFreeMemory(t *testing.T) {
 	}
 }
 
-// TestNodesThatFitEquallyWellScoreTheSame leaves the choice among them to the other
-// score plugins of a profile.
+// TestNodesThatFitEquallyWellScoreTheSame leaves the choice between them to the other score plugins of a profile.
 func TestNodesThatFitEquallyWellScoreTheSame(t *testing.T) {
 	at := func(name string, memory, cpu int64, remaining time.Duration) Node {
 		return Node{Name: name, Free: Size{MemoryBytes: memory, MilliCPU: cpu}, Remaining: remaining}
@@ -270,8 +267,8 @@ func TestNodesThatFitEquallyWellScoreTheSame(t *testing.T) {
 	}
 }
 
-// TestScoresBelowTheBestOrderNodesOnlyRoughly is why no list of scored nodes may be
-// kept for the next pod: the second of the order is not known from it.
+// TestScoresBelowTheBestOrderNodesOnlyRoughly shows why scored nodes must not be kept for the next pod: the scores do
+// not give the second node of the order.
 func TestScoresBelowTheBestOrderNodesOnlyRoughly(t *testing.T) {
 	nodes := []Node{{Name: "first", Free: Size{MemoryBytes: 0}}, {Name: "third", Free: Size{MemoryBytes: 501}},
 		{Name: "second", Free: Size{MemoryBytes: 500}}, {Name: "last", Free: Size{MemoryBytes: 1000}}}
@@ -296,7 +293,7 @@ func TestTimeBinScoresGiveEachBinABand(t *testing.T) {
 	}
 }
 
-// TestTiedNodesAreFoundAcrossBlocks has more equal nodes than a block holds.
+// TestTiedNodesAreFoundAcrossBlocks uses more equal nodes than a block holds.
 func TestTiedNodesAreFoundAcrossBlocks(t *testing.T) {
 	x, twin := NewIndex(0, epoch), naive{nodes: map[string]IndexedNode{}, now: epoch}
 	for i := range 4 * blockSize {

@@ -1,14 +1,11 @@
-// Package packing decides which node takes a pod so that few nodes stay in use.
+// Package packing decides which node a pod goes to so that few nodes stay in use.
 //
-// It holds the two orders of the HTAS paper (Zhong and Buyya, ACM TOIT 2020,
-// section 5.1): best-fit decreasing over (memory, CPU) for services, and
-// time-bin best fit for batch jobs. [Index] answers for one pod at a time without
-// looking at every node; [FitScores] and [TimeBinScores] turn the same orders into
-// scheduler scores.
+// It implements the two orders of the HTAS paper (Zhong and Buyya, ACM TOIT 2020, section 5.1): best-fit decreasing
+// over (memory, CPU) for services, and time-bin best fit for batch jobs. [Index] finds a node for one pod without a
+// scan of all nodes; [FitScores] and [TimeBinScores] turn the same orders into scheduler scores.
 //
-// The package knows nothing about Kubernetes: callers turn pods into [Item] and
-// machines into [Node]. Every function is pure and deterministic, every tie is
-// broken by name.
+// The package is independent of Kubernetes: callers turn pods into [Item] and machines into [Node]. Every function is
+// pure and deterministic, and ties are broken by name.
 package packing
 
 import (
@@ -17,66 +14,62 @@ import (
 	"time"
 )
 
-// Size is an amount of both packed resources: what an item asks for, or what a
-// node has left. A node's size may be negative, when more was promised than it
-// has; nothing fits there.
+// Size is an amount of both packed resources: the requests of an item, or the free room of a node. The free room is
+// negative if the node is overcommitted; nothing fits there.
 type Size struct {
 	MemoryBytes int64
 	MilliCPU    int64
 }
 
-// Fits reports whether an item of this size goes into the free room.
+// Fits reports whether an item of this size fits into the free room.
 func (s Size) Fits(free Size) bool {
 	return s.MemoryBytes <= free.MemoryBytes && s.MilliCPU <= free.MilliCPU
 }
 
-// Minus returns the room left in s after other is taken from it.
+// Minus returns s minus other.
 func (s Size) Minus(other Size) Size {
 	return Size{MemoryBytes: s.MemoryBytes - other.MemoryBytes, MilliCPU: s.MilliCPU - other.MilliCPU}
 }
 
 // Item is one pod to place.
 type Item struct {
-	// Name breaks ties and must be unique.
+	// Name is unique and breaks ties.
 	Name string
-	// Size is what the item asks for.
+	// Size is what the item requests.
 	Size Size
-	// Runtime is how long the item will still run. Only time-bin packing reads it.
+	// Runtime is the remaining runtime of the item. Only time-bin packing uses it.
 	Runtime time.Duration
-	// Arrival is when the item began to wait, as a time since any common start.
-	// Earlier ones go first among equals.
+	// Arrival is when the item became pending, as a time since any common start. Among equals, earlier items go first.
 	Arrival time.Duration
 }
 
 // Node is one machine.
 type Node struct {
-	// Name breaks ties and must be unique.
+	// Name is unique and breaks ties.
 	Name string
-	// Free is the room left.
+	// Free is the free room.
 	Free Size
-	// Remaining is how long the longest batch job on the node will still run: 0
-	// when it has none. A negative value, a job over its expected time, counts as 0.
-	// It is [Endless] for a node with a service.
+	// Remaining is the remaining runtime of the longest batch job on the node, 0 if it has none. A negative value (an
+	// overdue job) counts as 0. For a node with a service it is [Endless].
 	Remaining time.Duration
 }
 
-// Endless is the remaining runtime of a node that does not empty by itself, since a
-// service is on it. The paper knows no such node, as it keeps services apart. It is
-// in the greatest time bin: a batch job costs nothing there, since the machine is
-// kept anyway, and goes there rather than to a node that would else be free sooner.
+// Endless is the remaining runtime of a node with a service, which does not become empty by itself. The paper has no
+// such nodes because it keeps services apart. Endless is in the greatest time bin: a batch job costs nothing on such a
+// node, because the machine is kept anyway, whereas it might delay the release of another node.
 const Endless time.Duration = math.MaxInt64
 
-// endlessBin is the time bin of nodes that do not empty by themselves.
+// endlessBin is the time bin of [Endless].
 const endlessBin int64 = math.MaxInt64
 
-// Unending is an expected finish that is as good as never: the time left until then
-// is [Endless], counted from any time within three centuries of today.
+// Unending is an expected finish that means never: the time until then, from any time within three centuries of today,
+// is [Endless].
 var Unending = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
 // CompareFit orders nodes tightest first: least free memory, then least free
 // CPU, then name. It returns a negative number when a comes before b.
 func CompareFit(a, b Node) int {
-	// One after the other, since planners spend most of their time here.
+	// The comparisons are written out because planners spend most of their time here.
 	if c := cmp.Compare(a.Free.MemoryBytes, b.Free.MemoryBytes); c != 0 {
 		return c
 	}
@@ -86,11 +79,9 @@ func CompareFit(a, b Node) int {
 	return cmp.Compare(a.Name, b.Name)
 }
 
-// BinOf returns the time bin of a remaining runtime: floor(remaining / cycle),
-// where cycle is the scaling cycle, the time between two autoscaling rounds. An
-// empty node and an overdue job are in bin 0, and so is everything when cycle is
-// not positive. [Endless] is in the greatest bin, which no other runtime reaches
-// while cycle is above a nanosecond.
+// BinOf returns the time bin of a remaining runtime: floor(remaining / cycle), where cycle is the scaling cycle, the
+// time between two autoscaling rounds. Empty nodes and overdue jobs are in bin 0, and so is everything if cycle is not
+// positive. [Endless] is in the greatest bin, which no other runtime reaches if cycle is longer than a nanosecond.
 func BinOf(remaining, cycle time.Duration) int64 {
 	switch {
 	case remaining <= 0 || cycle <= 0:
@@ -101,9 +92,8 @@ func BinOf(remaining, cycle time.Duration) int64 {
 	return int64(remaining / cycle)
 }
 
-// CompareBins orders time bins as algorithm 2 of the paper tries them for an
-// item of bin own: its own bin, then greater bins upward, then lesser bins
-// downward. It returns a negative number when a is tried before b.
+// CompareBins orders time bins as algorithm 2 of the paper tries them for an item of bin own: the item's own bin, then
+// higher bins ascending, then lower bins descending. It returns a negative number when a is tried before b.
 func CompareBins(own, a, b int64) int {
 	switch aUp, bUp := a >= own, b >= own; {
 	case aUp && bUp:
@@ -117,8 +107,8 @@ func CompareBins(own, a, b int64) int {
 	}
 }
 
-// CompareTimeBin orders nodes for a batch item of the given runtime: by time bin
-// as [CompareBins] does, then tightest first.
+// CompareTimeBin returns the order of nodes for a batch item of the given runtime: by time bin as in [CompareBins],
+// then by [CompareFit].
 func CompareTimeBin(runtime, cycle time.Duration) func(a, b Node) int {
 	own := BinOf(runtime, cycle)
 	return func(a, b Node) int {

@@ -50,8 +50,8 @@ func TestBinsAreTriedOwnThenUpThenDown(t *testing.T) {
 	}
 }
 
-// bestFitDecreasing places a queue of services by an [Index], as algorithm 1 of the paper.
-// It returns for each item the index of its node, or -1.
+// bestFitDecreasing places a queue of services with an [Index], as algorithm 1 of the paper. It returns the index of
+// the node of each item, or -1.
 func bestFitDecreasing(items []Item, nodes []Node) []int {
 	services := slices.Clone(items)
 	for i := range services {
@@ -60,12 +60,12 @@ func bestFitDecreasing(items []Item, nodes []Node) []int {
 	return placed(services, nodes, 0, LargestFirst)
 }
 
-// timeBinBestFitDecreasing places a queue of batch items by an [Index], as algorithm 2.
+// timeBinBestFitDecreasing places a queue of batch items with an [Index], as algorithm 2.
 func timeBinBestFitDecreasing(items []Item, nodes []Node, cycle time.Duration) []int {
 	return placed(items, nodes, cycle, LongestFirst)
 }
 
-// placed lets items choose one after the other. A node runs as long as any item on it.
+// placed places items one after the other. A node runs as long as any item on it.
 func placed(items []Item, nodes []Node, cycle time.Duration, queue func(a, b Item) int) []int {
 	x := NewIndex(cycle, epoch)
 	at := map[string]int{}
@@ -95,7 +95,7 @@ func placed(items []Item, nodes []Node, cycle time.Duration, queue func(a, b Ite
 	return on
 }
 
-// unplaced is the node of an item that fits nowhere.
+// unplaced stands for an item that fits nowhere.
 const unplaced = -1
 
 func TestBestFitDecreasing(t *testing.T) {
@@ -191,7 +191,7 @@ func TestTimeBinBestFitDecreasing(t *testing.T) {
 	}
 }
 
-// randomCase makes small numbers on purpose, so that ties are common.
+// randomCase uses small numbers, so that ties are common.
 func randomCase(r *rand.Rand, items, nodes int) ([]Item, []Node) {
 	is, ns := make([]Item, r.IntN(items+1)), make([]Node, r.IntN(nodes+1))
 	for i := range is {
@@ -216,12 +216,10 @@ func randomCase(r *rand.Rand, items, nodes int) ([]Item, []Node) {
 	return is, ns
 }
 
-// endlessBinHere stands for the bin of nodes with a service: greater than any bin that
-// occurs in a random case.
+// endlessBinHere is the bin of nodes with a service: greater than any bin in a random case.
 const endlessBinHere = 10
 
-// documentedBins lists the bins in the order the paper's algorithm 2 scans them,
-// written as its two loops.
+// documentedBins lists the bins in the order in which algorithm 2 of the paper scans them, written as its two loops.
 func documentedBins(own int64) []int64 {
 	var bins []int64
 	for b := own; b <= endlessBinHere; b++ {
@@ -233,9 +231,8 @@ func documentedBins(own int64) []int64 {
 	return bins
 }
 
-// documentedChoice is best fit as the paper words it: among the nodes with room,
-// the least free memory, then the least free CPU, then the name. It sorts a copy
-// by name and scans, so that it shares nothing with the code under test.
+// documentedChoice is best fit as described in the paper: among the nodes with room, the least free memory, then the
+// least free CPU, then the name. It sorts a copy by name and scans, so that it shares no code with the implementation.
 func documentedChoice(size Size, nodes []Node, eligible func(Node) bool) string {
 	byName := slices.Clone(nodes)
 	sort.Slice(byName, func(i, j int) bool { return byName[i].Name < byName[j].Name })
@@ -268,8 +265,7 @@ func documentedTimeBinChoice(i Item, nodes []Node) string {
 	return ""
 }
 
-// TestPlacementsFollowTheDocumentedOrder replays each answer of the two packers
-// against the words of the paper.
+// TestPlacementsFollowTheDocumentedOrder checks each placement of the two packers against the description in the paper.
 func TestPlacementsFollowTheDocumentedOrder(t *testing.T) {
 	packers := []struct {
 		name   string
@@ -336,8 +332,7 @@ func TestPlacementsFollowTheDocumentedOrder(t *testing.T) {
 	}
 }
 
-// fewestNodes is the least number of nodes of one shape that hold all items,
-// found by trying every assignment.
+// fewestNodes returns the minimum number of nodes of one shape that hold all items, by trying every assignment.
 func fewestNodes(items []Item, shape Size) int {
 	best := len(items) + 1
 	var try func(i int, open []Size)
@@ -362,10 +357,9 @@ func fewestNodes(items []Item, shape Size) int {
 	return best
 }
 
-// TestBestFitDecreasingStaysNearTheFewestNodes compares the number of nodes used
-// with the true optimum on cases small enough to try everything. In one dimension
-// best-fit decreasing needs at most 11/9 of the optimum plus one; over two
-// resources no such bound is known, and the test holds it to twice the optimum.
+// TestBestFitDecreasingStaysNearTheFewestNodes compares the number of nodes with the true optimum on cases small enough
+// for exhaustive search. In one dimension best-fit decreasing needs at most 11/9 of the optimum plus one. For two
+// resources no such bound is known, so the test requires at most twice the optimum.
 func TestBestFitDecreasingStaysNearTheFewestNodes(t *testing.T) {
 	shape := Size{MemoryBytes: 10, MilliCPU: 10}
 	total, optimum := 0, 0

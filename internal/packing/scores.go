@@ -6,21 +6,18 @@ import (
 )
 
 const (
-	// BestScore is the score of the best node, and of every node that fits the
-	// item equally well.
+	// BestScore is the score of the best node and of every node that fits equally well.
 	BestScore = 100
-	// MaxOtherScore is the most that any other node scores, so that a profile
-	// which weighs packing above 100 times the sum of its other weights always
-	// ends on a best node.
+	// MaxOtherScore is the maximum score of other nodes. A profile in which packing weighs more than 100 times the sum
+	// of its other weights therefore always selects a best node.
 	MaxOtherScore = BestScore - 1
-	// NeutralScore is for a node about which nothing is known.
+	// NeutralScore is the score of a node about which nothing is known.
 	NeutralScore = 50
 )
 
-// FitScores scores nodes for a service: [BestScore] for the first node of
-// [CompareFit] and all with the same room, and for the others a value linear in
-// free memory, from [MaxOtherScore] for the least to 0 for the most. Names do not
-// count. The order of the result is that of nodes. Cost: O(len(nodes)).
+// FitScores scores nodes for a service: [BestScore] for the first node of [CompareFit] and all nodes with the same free
+// room. The scores of the others are linear in free memory, from [MaxOtherScore] for the least to 0 for the most. Names
+// do not count. The result is in the order of nodes. Cost: O(len(nodes)).
 func FitScores(nodes []Node) []int64 {
 	scores := make([]int64, len(nodes))
 	scoreBand(scores, nodes, indices(len(nodes)), 0, 1)
@@ -28,13 +25,10 @@ func FitScores(nodes []Node) []int64 {
 	return scores
 }
 
-// TimeBinScores scores nodes for a batch item of the given runtime:
-// [BestScore] for the first node of [CompareTimeBin] and all of its bin with the
-// same room; for the others 0..[MaxOtherScore] is cut into one band of equal width
-// for each time bin that occurs, in the order of [CompareBins], and inside a band
-// the score is linear in free memory. Names do not count. The order of the result
-// is that of nodes.
-// Cost: O(n + b·log b) for n nodes in b bins.
+// TimeBinScores scores nodes for a batch item of the given runtime: [BestScore] for the first node of [CompareTimeBin]
+// and all nodes of its bin with the same free room. For the others, 0..[MaxOtherScore] is divided into bands of equal
+// width, one for each time bin that occurs, in the order of [CompareBins]; within a band the score is linear in free
+// memory. Names do not count. The result is in the order of nodes. Cost: O(n + b·log b) for n nodes in b bins.
 func TimeBinScores(nodes []Node, runtime, cycle time.Duration) []int64 {
 	byBin := map[int64][]int{}
 	for i, n := range nodes {
@@ -56,8 +50,7 @@ func TimeBinScores(nodes []Node, runtime, cycle time.Duration) []int64 {
 	return scores
 }
 
-// scoreBand scores the nodes with the given indices inside band number rank of
-// bands, 0 being the highest.
+// scoreBand scores the nodes with the given indices within band number rank of bands; rank 0 is the highest.
 func scoreBand(scores []int64, nodes []Node, members []int, rank, bands int) {
 	if len(members) == 0 {
 		return
@@ -75,8 +68,8 @@ func scoreBand(scores []int64, nodes []Node, members []int, rank, bands int) {
 	}
 }
 
-// markBest gives [BestScore] to the first node in the order of compare and to all
-// that differ from it by name alone.
+// markBest gives [BestScore] to the first node in the order of compare and to all nodes that differ from it only by
+// name.
 func markBest(scores []int64, nodes []Node, cycle time.Duration, compare func(a, b Node) int) {
 	if len(nodes) == 0 {
 		return

@@ -7,10 +7,9 @@ import (
 	"sort"
 )
 
-// blockSize is the most entries a block of a shelf holds. A look-up walks at
-// most one block and the list of blocks, so the best value is near the square
-// root of the number of nodes; 128 keeps a block within a few cache lines' reach
-// up to some 20,000 nodes.
+// blockSize is the maximum number of entries of a block of a shelf. A lookup scans at most one block and the list of
+// blocks, so the best value is near the square root of the number of nodes; 128 is suitable for up to about 20,000
+// nodes.
 const blockSize = 128
 
 // entry is a node on a shelf.
@@ -27,14 +26,12 @@ func compareEntries(a, b entry) int {
 	)
 }
 
-// shelf is a set of nodes in the order of [CompareFit]: a sorted list cut into
-// blocks, each of which knows the most CPU any of its nodes has free, so that a
-// search passes over full blocks. The zero value is an empty shelf.
+// shelf is a set of nodes in the order of [CompareFit]: a sorted list cut into blocks. Each block knows the maximum
+// free CPU of its nodes, so that a search skips blocks without enough CPU. The zero value is an empty shelf.
 //
-// Costs for n nodes: add, remove and finding the first fit O(blockSize +
-// n/blockSize); a fit search may visit more blocks when nodes have memory but no
-// CPU left, at one comparison a block plus blockSize for each block that has one
-// node with the CPU and none with the memory as well.
+// Costs for n nodes: add, remove and finding the first fit O(blockSize + n/blockSize). A search may visit more blocks
+// if nodes have memory but no CPU left: it costs one comparison per block, plus blockSize for each block in which one
+// node has enough CPU but no node has enough of both.
 type shelf struct {
 	blocks []block
 }
@@ -46,7 +43,7 @@ type block struct {
 
 func (s *shelf) empty() bool { return len(s.blocks) == 0 }
 
-// find returns the block that holds e, or would.
+// find returns the index of the block that holds e, or would hold it.
 func (s *shelf) find(e entry) int {
 	return sort.Search(len(s.blocks), func(i int) bool {
 		entries := s.blocks[i].entries
@@ -54,7 +51,7 @@ func (s *shelf) find(e entry) int {
 	})
 }
 
-// add puts e on the shelf. It must not be there yet.
+// add adds e, which must not be on the shelf yet.
 func (s *shelf) add(e entry) {
 	b := s.find(e)
 	if b == len(s.blocks) {
@@ -72,7 +69,7 @@ func (s *shelf) add(e entry) {
 	}
 }
 
-// remove takes e off the shelf and reports whether it was there.
+// remove removes e and reports whether it was on the shelf.
 func (s *shelf) remove(e entry) bool {
 	b := s.find(e)
 	if b == len(s.blocks) {
@@ -98,7 +95,7 @@ func (s *shelf) split(b int) {
 	half := len(s.blocks[b].entries) / 2
 	upper := block{entries: slices.Clone(s.blocks[b].entries[half:])}
 	upper.measure()
-	clear(s.blocks[b].entries[half:]) // let go of the names
+	clear(s.blocks[b].entries[half:]) // so that the names can be garbage-collected
 	s.blocks[b].entries = s.blocks[b].entries[:half]
 	s.blocks[b].measure()
 	s.blocks = slices.Insert(s.blocks, b+1, upper)
@@ -137,10 +134,10 @@ func (s *shelf) fitting(size Size) iter.Seq[entry] {
 	}
 }
 
-// sameRoom yields the names of the nodes with exactly this much room.
+// sameRoom yields the names of the nodes with exactly this free room.
 func (s *shelf) sameRoom(free Size) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		first := entry{free: free} // names are not empty, so it comes before all of them
+		first := entry{free: free} // names are not empty, so this sorts before all of them
 		from := s.find(first)
 		for _, b := range s.blocks[from:] {
 			at, _ := slices.BinarySearchFunc(b.entries, first, compareEntries)

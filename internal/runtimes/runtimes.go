@@ -1,5 +1,5 @@
-// Package runtimes says how long a batch pod is expected to run: what its owner
-// declared, else what finished pods of its category took, else a default.
+// Package runtimes estimates how long a batch pod runs: the runtime that its owner declared, else the runtime of
+// finished pods of its category, else a default.
 package runtimes
 
 import (
@@ -14,37 +14,34 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// Default is the runtime of a batch pod about which nothing is known and for
-// which the configuration gives no other. It lies in the middle of the batch
-// jobs of HTAS table 4 (1 to 12 minutes), on their upper side, since a node
-// thought free too early is the costlier mistake.
+// Default is the runtime of a batch pod if nothing is known about it and no other default is configured. It is in the
+// upper half of the runtimes of the batch jobs of HTAS table 4 (1 to 12 minutes), because expecting a node to become
+// empty too early is the costlier mistake.
 const Default = 10 * time.Minute
 
-// Max is the longest runtime accepted. A longer one is surely a slip, and sums
-// of times with it could overflow.
+// Max is the longest accepted runtime. A longer one is most likely a mistake, and sums of such times could overflow.
 const Max = 10 * 365 * 24 * time.Hour
 
-// Source says where an estimate comes from.
+// Source is the source of an estimate.
 type Source string
 
 const (
-	// FromAnnotation is the owner's own word.
+	// FromAnnotation is the runtime that the owner declared.
 	FromAnnotation Source = "annotation"
-	// FromCategory is the median of finished pods of the same category.
+	// FromCategory is the median runtime of finished pods of the same category.
 	FromCategory Source = "category"
 	// FromDefault is the configured default.
 	FromDefault Source = "default"
 )
 
-// Estimate is an expected runtime and where it comes from.
+// Estimate is an expected runtime and its source.
 type Estimate struct {
 	Runtime time.Duration
 	Source  Source
 }
 
-// Declared returns the runtime that the pod's annotation declares, and false
-// when it has none. A malformed one gives false and an error that says what
-// would be right.
+// Declared returns the runtime in the pod's annotation, and false if it has none. For a malformed annotation it returns
+// false and an error that says what is valid.
 func Declared(pod *corev1.Pod) (time.Duration, bool, error) {
 	text, ok := pod.Annotations[v1alpha1.AnnotationRuntime]
 	if !ok {
@@ -52,14 +49,14 @@ func Declared(pod *corev1.Pod) (time.Duration, bool, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 || d > Max {
-		return 0, false, fmt.Errorf("annotation %s=%q: want a duration above 0 and at most %.0fh, such as \"90s\" or \"1h30m\"",
+		return 0, false, fmt.Errorf("annotation %s=%q: must be a duration above 0 and at most %.0fh, such as \"90s\" or \"1h30m\"",
 			v1alpha1.AnnotationRuntime, text, Max.Hours())
 	}
 	return d, true, nil
 }
 
-// EstimateOf returns the expected runtime of a batch pod. learned may be nil. A
-// malformed annotation is passed over, and reported by [Declared].
+// EstimateOf returns the expected runtime of a batch pod. learned may be nil. A malformed annotation is ignored here;
+// [Declared] reports it.
 func EstimateOf(pod *corev1.Pod, learned *Learner, fallback time.Duration) Estimate {
 	if d, ok, _ := Declared(pod); ok {
 		return Estimate{d, FromAnnotation}
@@ -72,9 +69,8 @@ func EstimateOf(pod *corev1.Pod, learned *Learner, fallback time.Duration) Estim
 	return Estimate{fallback, FromDefault}
 }
 
-// Expected returns when a bound batch pod is expected to end: the annotation that
-// the scheduler wrote when it bound the pod, else the estimate counted from its
-// start, or from its creation when it has not started.
+// Expected returns when a bound batch pod is expected to end: the time in the annotation that the scheduler wrote when
+// it bound the pod, else the estimate counted from the pod's start, or from its creation if it has not started.
 func Expected(pod *corev1.Pod, learned *Learner, fallback time.Duration) time.Time {
 	if finish, ok := Written(pod); ok {
 		return finish
@@ -86,8 +82,8 @@ func Expected(pod *corev1.Pod, learned *Learner, fallback time.Duration) time.Ti
 	return start.Add(EstimateOf(pod, learned, fallback).Runtime)
 }
 
-// Written returns the expected finish in the pod's annotation, and false when it
-// has none or one that is no RFC 3339 time.
+// Written returns the expected finish in the pod's annotation. It returns false if the annotation is missing or is not
+// an RFC 3339 time.
 func Written(pod *corev1.Pod) (time.Time, bool) {
 	text, ok := pod.Annotations[v1alpha1.AnnotationExpectedFinish]
 	if !ok {
@@ -97,15 +93,14 @@ func Written(pod *corev1.Pod) (time.Time, bool) {
 	return finish, err == nil
 }
 
-// Format writes an expected finish as [Written] reads it, to the millisecond.
+// Format formats an expected finish for [Written], with millisecond precision.
 func Format(finish time.Time) string {
 	return finish.UTC().Format("2006-01-02T15:04:05.000Z07:00")
 }
 
-// Observed returns how long a pod that has succeeded really ran, from the first
-// start to the last end of its containers, and false for any other pod: a failed
-// run says nothing about how long a good one takes. Neither does the rest of a run that
-// was begun elsewhere: that of a pod that a Migration has made.
+// Observed returns the actual runtime of a succeeded pod, from the first start to the last end of its containers. It
+// returns false for other pods, because a failed run says nothing about the runtime of a successful one, and for pods
+// created by a Migration, which ran only the rest of the work.
 func Observed(pod *corev1.Pod) (time.Duration, bool) {
 	if _, moved := pod.Annotations[v1alpha1.AnnotationBaseImage]; moved || pod.Status.Phase != corev1.PodSucceeded {
 		return 0, false
@@ -130,16 +125,15 @@ func Observed(pod *corev1.Pod) (time.Duration, bool) {
 }
 
 const (
-	// window is how many finished pods of a category count: enough to outvote
-	// stragglers, few enough to follow a change of input size.
+	// window is how many finished pods of a category count: enough to outvote stragglers, few enough to follow a change
+	// of input size.
 	window = 32
-	// maxCategories bounds the memory of a [Learner]; the categories used least
-	// recently are forgotten first.
+	// maxCategories bounds the memory of a [Learner]. The least recently used categories are forgotten first.
 	maxCategories = 10_000
 )
 
-// Learner remembers how long finished pods took, by namespace and category. It
-// is safe for concurrent use. Memory: at most 10,000 categories of 32 runtimes.
+// Learner records how long finished pods ran, by namespace and category. It is safe for concurrent use. Memory: at most
+// 10,000 categories of 32 runtimes.
 type Learner struct {
 	mu         sync.Mutex
 	categories *lru.Cache
@@ -147,19 +141,18 @@ type Learner struct {
 
 type categoryKey struct{ namespace, category string }
 
-// history is the last runtimes of a category, oldest first, and their median.
+// history holds the last runtimes of a category, oldest first, and their median.
 type history struct {
 	runtimes []time.Duration
 	median   time.Duration
 }
 
-// NewLearner returns a Learner that knows nothing.
+// NewLearner returns an empty Learner.
 func NewLearner() *Learner {
 	return &Learner{categories: lru.New(maxCategories)}
 }
 
-// Observe remembers that a pod of the category took that long. Runtimes that are
-// not positive are ignored.
+// Observe records the runtime of a pod of the category. Runtimes that are not positive are ignored.
 func (l *Learner) Observe(namespace, category string, runtime time.Duration) {
 	if runtime <= 0 || category == "" {
 		return
@@ -177,9 +170,8 @@ func (l *Learner) Observe(namespace, category string, runtime time.Duration) {
 	l.categories.Add(categoryKey{namespace, category}, history{next, sorted[len(sorted)/2]})
 }
 
-// ObservePod remembers how long a pod took if it has just succeeded. before is the pod as it
-// was seen last; nil if it was not, as after a restart of whoever watches, which so learns
-// from all succeeded pods that are still there.
+// ObservePod records the runtime of a pod that has just succeeded. before is the last observed state of the pod, or nil
+// if there is none. After a restart, the caller therefore learns from all succeeded pods that still exist.
 func (l *Learner) ObservePod(before, after *corev1.Pod) {
 	if before != nil && before.Status.Phase == after.Status.Phase {
 		return
@@ -189,9 +181,8 @@ func (l *Learner) ObservePod(before, after *corev1.Pod) {
 	}
 }
 
-// Median returns the median runtime of the last finished pods of the category,
-// the greater of the middle two when their number is even, and false when none
-// has finished.
+// Median returns the median runtime of the last finished pods of the category, or the upper median if their number is
+// even. It returns false if none has finished.
 func (l *Learner) Median(namespace, category string) (time.Duration, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

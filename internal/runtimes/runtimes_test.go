@@ -87,16 +87,16 @@ func TestLearnerFollowsTheMedianOfTheLatest(t *testing.T) {
 	l.Observe("ns", "c", time.Minute)
 	check(time.Minute)
 	l.Observe("ns", "c", 3*time.Minute)
-	check(3 * time.Minute) // the greater of two
+	check(3 * time.Minute) // the upper median
 	l.Observe("ns", "c", 100*time.Hour)
-	check(3 * time.Minute) // an outlier does not move it far
+	check(3 * time.Minute) // an outlier does not change it much
 	l.Observe("ns", "c", 0)
 	l.Observe("ns", "c", -time.Hour)
 	check(3 * time.Minute)
 	for range window {
 		l.Observe("ns", "c", 5*time.Minute)
 	}
-	check(5 * time.Minute) // what is older than the window is forgotten
+	check(5 * time.Minute) // values older than the window are forgotten
 	l.Observe("ns", "c", 6*time.Minute)
 	if v, _ := l.categories.Get(categoryKey{"ns", "c"}); len(v.(history).runtimes) != window {
 		t.Errorf("%d runtimes are kept, want %d", len(v.(history).runtimes), window)

@@ -1,3 +1,3 @@
-// Package text is empty. The folders below it write values for people and scripts: clip
-// shortens what others wrote, dollars reads and writes prices, jsondoc writes documents as JSON.
+// Package text contains packages that write values for people and scripts: clip shortens external text, dollars parses
+// and formats prices, and jsondoc writes documents as JSON.
 package text

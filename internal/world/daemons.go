@@ -9,14 +9,13 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// daemon is what the pods of a DaemonSet take of each machine.
+// daemon is a pod of a DaemonSet and the room that it takes on a machine.
 type daemon struct {
 	demands *constraint.Pod
 	size    packing.Size
 }
 
-// toleratedByDaemons are the taints that the DaemonSet controller lets its pods
-// tolerate.
+// toleratedByDaemons are the tolerations that the DaemonSet controller adds to its pods.
 var toleratedByDaemons = []corev1.Toleration{
 	{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
 	{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
@@ -26,7 +25,7 @@ var toleratedByDaemons = []corev1.Toleration{
 	{Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
 }
 
-// daemonPod returns a pod of a DaemonSet as its controller makes it.
+// daemonPod returns a pod of a DaemonSet as the controller creates it.
 func daemonPod(set *appsv1.DaemonSet) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Name, Labels: set.Spec.Template.Labels},
@@ -41,16 +40,15 @@ func (v *View) readDaemons() {
 		pod := daemonPod(&v.Daemons[i])
 		demands, err := v.compiler.Compile(pod)
 		if err != nil {
-			continue // the API server has let it pass: its pods run nowhere
+			continue // the API server accepted an invalid template; its pods run nowhere
 		}
 		size, _ := Requests(pod)
 		v.daemons = append(v.daemons, daemon{demands: demands, size: size})
 	}
 }
 
-// Static is what the static pods of one of the nodes take of it, and how many there are: of
-// each the most that any node has. No object says beforehand which static pods a machine is
-// going to run; machines of one kind run the same.
+// Static returns the total requests of the static pods on one node and their number, each as the maximum over the given
+// nodes. No object describes the static pods of a future machine, but machines of one kind run the same ones.
 func (v *View) Static(nodes []string) (size packing.Size, pods int64) {
 	for _, name := range nodes {
 		var of packing.Size
@@ -70,13 +68,13 @@ func (v *View) Static(nodes []string) (size packing.Size, pods int64) {
 	return size, pods
 }
 
-// isStatic reports whether a pod stands for a static pod of its node's kubelet.
+// isStatic reports whether a pod is the mirror pod of a static pod.
 func isStatic(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	return pod.Annotations[corev1.MirrorPodAnnotationKey] != "" && owner != nil && owner.Kind == "Node"
 }
 
-// Overhead is what the pods of DaemonSets take of a machine, and how many there are.
+// Overhead returns the total requests of the DaemonSet pods on a machine, and their number.
 func (v *View) Overhead(host *constraint.Host) (size packing.Size, pods int64) {
 	for i := range v.daemons {
 		if d := &v.daemons[i]; d.demands.Admits(host) == "" {

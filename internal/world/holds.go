@@ -14,21 +14,21 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/class"
 )
 
-// Hold is one thing that keeps a pod on its node, which somebody could change.
+// Hold is one thing that keeps a pod on its node and that a user could change.
 type Hold struct {
-	// Kind is the sort of thing. Budget is the PodDisruptionBudget, if it is one.
+	// Kind describes the hold. Budget is the PodDisruptionBudget, if it is one.
 	Kind, Budget string
 	// Advice says what to change.
 	Advice string
-	// Ways are by which the pod could leave now without it; none if something else holds it, too.
+	// Ways are the methods by which the pod could leave now without this hold; none if something else holds it, too.
 	Ways cluster.Ways
 }
 
-// Anything is the kind of the last of a pod's holds: all others together.
+// Anything is the kind of the last hold of a pod: all others together.
 const Anything = "anything that keeps pods on their nodes"
 
-// lifts are the changes to a pod, each with whether it changes anything. They return a pod of which
-// only the metadata is their own.
+// lifts are the changes to a pod that remove a hold; lift reports whether the hold was present. The pod must own its
+// annotations.
 var lifts = []struct {
 	kind, advice string
 	lift         func(pod *corev1.Pod) bool
@@ -48,7 +48,7 @@ var lifts = []struct {
 		delete(pod.Annotations, v1alpha1.AnnotationMigration)
 		return value == v1alpha1.MigrationNever
 	}},
-	{"no controller", "run it by a Deployment, a StatefulSet or a Job", func(pod *corev1.Pod) bool {
+	{"no controller", "run it with a Deployment, a StatefulSet or a Job", func(pod *corev1.Pod) bool {
 		if metav1.GetControllerOfNoCopy(pod) != nil {
 			return false
 		}
@@ -66,7 +66,7 @@ var lifts = []struct {
 		pod.Annotations[annotationLocalVolumes] = strings.Join(names, ",")
 		return true
 	}},
-	{"batch pod that does not say that it may be moved", "annotation " + v1alpha1.AnnotationMigration + ": restart or checkpoint", func(pod *corev1.Pod) bool {
+	{"batch pod that does not opt in to being moved", "annotation " + v1alpha1.AnnotationMigration + ": restart or checkpoint", func(pod *corev1.Pod) bool {
 		kind, _ := class.OfPod(pod)
 		if kind != class.Batch || pod.Annotations[v1alpha1.AnnotationMigration] != "" {
 			return false
@@ -76,8 +76,8 @@ var lifts = []struct {
 	}},
 }
 
-// Holds returns what keeps a pod on its node that somebody could change, one by one; none for a pod
-// that may leave, or of which nothing can be planned.
+// Holds returns the holds of a pod, one by one, then together. It returns none for a pod that may leave or cannot be
+// planned for.
 func (v *View) Holds(pod *corev1.Pod) []Hold {
 	if v.Exit(pod).Now().Without(cluster.Wait) != 0 || v.moving[pod.UID] || Restoring(pod) {
 		return nil
@@ -92,7 +92,7 @@ func (v *View) Holds(pod *corev1.Pod) []Hold {
 			})
 		}
 	}
-	free := *pod // without all that is found
+	free := *pod // the pod without any of the holds
 	for _, l := range lifts {
 		changed := annotated(pod)
 		if l.lift(&changed) {
@@ -109,21 +109,19 @@ func (v *View) Holds(pod *corev1.Pod) []Hold {
 		open = open.withBudget(pod.Namespace)
 	}
 	if len(all) > 0 {
-		all = append(all, Hold{Kind: Anything, Advice: "all that is said of each", Ways: leaves(open, &free)})
+		all = append(all, Hold{Kind: Anything, Advice: "all of the above", Ways: leaves(open, &free)})
 	}
 	return all
 }
 
-// lookingPast returns the view as if a PodDisruptionBudget allowed for disruptions, or all do if its name
-// is empty.
+// lookingPast returns the view as if a PodDisruptionBudget allowed disruptions, or all of them if budget is empty.
 func (v *View) lookingPast(budget string) *View {
 	other := *v
 	other.without = &budget
 	return &other
 }
 
-// withBudget returns the view as if there were a PodDisruptionBudget for all pods of a namespace, and it
-// allowed for disruptions.
+// withBudget returns the view as if the namespace had a PodDisruptionBudget for all its pods that allows disruptions.
 func (v *View) withBudget(namespace string) *View {
 	b := policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}
 	b.Spec.Selector, b.Status.DisruptionsAllowed = &metav1.LabelSelector{}, 1
@@ -133,7 +131,7 @@ func (v *View) withBudget(namespace string) *View {
 	return &other
 }
 
-// annotated returns a pod with annotations of its own.
+// annotated returns a copy of the pod that owns its annotations.
 func annotated(pod *corev1.Pod) corev1.Pod {
 	own := *pod
 	if own.Annotations = maps.Clone(pod.Annotations); own.Annotations == nil {

@@ -12,15 +12,15 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
-// starts is how long a container must run until it is assumed that its program does: where
-// the kernel refuses a program, runtimes say first that the container runs.
+// starts is how long a container must run until its program is assumed to run. If the kernel rejects the program,
+// runtimes first report the container as running.
 const starts = 10 * time.Second
 
-// Misfits returns the images that pods show not to run on the architecture of their nodes,
-// ordered by pod and image, and those that have run on one. Linux nodes are looked at, whoever they
-// belong to.
+// Misfits returns the images that pods show not to run on the architecture of their nodes, sorted by pod and image, and
+// the platforms on which images have run. It checks all Linux nodes, whoever manages them.
 //
-// Cost: linear in the containers; 76 ms for 100,000 pods of two on a busy machine of two cores.
+// Cost: linear in the number of containers; 76 ms for 100,000 pods with two containers on a busy machine with two
+// cores.
 func (w *World) Misfits(now time.Time) (misfits []cluster.Misfit, runs map[cluster.Platform]bool) {
 	runs = map[cluster.Platform]bool{}
 	look := func(pod *corev1.Pod) {
@@ -49,8 +49,7 @@ func (w *World) Misfits(now time.Time) (misfits []cluster.Misfit, runs map[clust
 	return misfits, runs
 }
 
-// BecameMisfit reports whether a pod has come to show that an image does not run on the
-// architecture of its node.
+// BecameMisfit reports whether the pod newly shows that an image does not run on the architecture of its node.
 func BecameMisfit(before, after *corev1.Pod) bool { return !showsMisfit(before) && showsMisfit(after) }
 
 func showsMisfit(pod *corev1.Pod) (shows bool) {
@@ -61,8 +60,8 @@ func showsMisfit(pod *corev1.Pod) (shows bool) {
 	return shows
 }
 
-// eachContainer calls a function with the image and the status of each container of a pod
-// that has one. Ephemeral containers are left out: no pod begins with one.
+// eachContainer calls use with the image and the status of each container of the pod that has both. It skips ephemeral
+// containers, because no pod starts with one.
 func eachContainer(pod *corev1.Pod, use func(image string, s *corev1.ContainerStatus)) {
 	each := func(containers []corev1.Container, statuses []corev1.ContainerStatus) {
 		for i := range statuses {
@@ -76,7 +75,7 @@ func eachContainer(pod *corev1.Pod, use func(image string, s *corev1.ContainerSt
 	each(pod.Spec.Containers, pod.Status.ContainerStatuses)
 }
 
-// imagesOf returns the images of a pod's containers, ordered, each once.
+// imagesOf returns the images of a pod's containers, sorted and without duplicates.
 func imagesOf(pod *corev1.Pod) []string {
 	all := make([]string, 0, len(pod.Spec.InitContainers)+len(pod.Spec.Containers))
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
@@ -97,13 +96,13 @@ func ran(s *corev1.ContainerStatus, now time.Time) bool {
 	return r != nil && !r.StartedAt.IsZero() && now.Sub(r.StartedAt.Time) >= starts
 }
 
-// misfitOf returns how, and when last, the status of a container shows that its image does
-// not run on the architecture of its node, and whether it does. What waits does so now.
+// misfitOf reports whether the status of a container shows that its image does not run on the architecture of its node,
+// and how and when last. A waiting container does so at now.
 func misfitOf(pod *corev1.Pod, image string, s *corev1.ContainerStatus, now time.Time) (cluster.Misfit, bool) {
 	if w := s.State.Waiting; w != nil {
 		switch w.Reason {
 		case "ErrImagePull", "ImagePullBackOff":
-			// The registry of an image volume may be meant.
+			// The message may be about the registry of an image volume.
 			mounted := slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Image != nil })
 			if lacksPlatform(w.Message) && (!mounted || strings.Contains(w.Message, image)) {
 				return cluster.Misfit{At: now}, true
@@ -126,9 +125,9 @@ func misfitOf(pod *corev1.Pod, image string, s *corev1.ContainerStatus, now time
 	return cluster.Misfit{}, false
 }
 
-// platformMissing are what runtimes say, in small letters, of an image that has no variant
-// for their platform: containerd; CRI-O, of OCI indexes and of Docker's manifest lists; the
-// Docker Engine, behind cri-dockerd, of today and as it was.
+// platformMissing are the lower-case messages of runtimes for an image without a variant for their platform:
+// containerd; CRI-O for OCI indexes and for Docker manifest lists; Docker Engine behind cri-dockerd, current and older
+// versions.
 var platformMissing = []string{
 	"no match for platform in manifest",
 	"no image found in image index for architecture",
@@ -137,25 +136,23 @@ var platformMissing = []string{
 	"no supported platform found in manifest list",
 }
 
-// lacksPlatform reports whether the message of a pull that failed says that there is no
-// variant of the image for the platform. Such messages come from the runtime: nobody who
-// makes pods can have them speak of an image of somebody else.
+// lacksPlatform reports whether the message of a failed pull says that the image has no variant for the platform. The
+// runtime writes these messages, so a user who creates pods cannot forge one about another image.
 func lacksPlatform(message string) bool {
 	message = strings.ToLower(message)
 	return slices.ContainsFunc(platformMissing, func(says string) bool { return strings.Contains(message, says) })
 }
 
 var (
-	// refusedProgram is ENOEXEC at the end of what runc, Kata Containers, gVisor or a shell say
-	// of the program that they were to run. In the middle it may be a part of the program's name.
+	// refusedProgram matches ENOEXEC at the end of the messages of runc, Kata Containers, gVisor and shells about the
+	// program to run. Elsewhere in a message it may be part of the program's name.
 	refusedProgram = regexp.MustCompile(`^[^\n]*exec format error(?: \(os error 8\)|: unknown|["')])*\.?$`)
-	// refusedByCrun is how crun writes it into the log of the container.
+	// refusedByCrun matches what crun writes to the container's log.
 	refusedByCrun = regexp.MustCompile("^\\{\"msg\":\"exec container process [^\n\"]*: exec format error\"[^\n]*\\}$")
 )
 
-// notExecutable reports whether a message, which is of one line then, says that the kernel does
-// not know the format of the container's program. What the runtime says of a program of its
-// own, such as runc or a hook, is about the node.
+// notExecutable reports whether a message is a single line that says that the kernel does not know the format of the
+// container's program. A runtime's message about a program of its own, such as runc or a hook, is about the node.
 func notExecutable(message string, byRuntime bool) bool {
 	message = strings.ToLower(strings.TrimSpace(message))
 	if byRuntime && (strings.Contains(message, "fork/exec") || strings.Contains(message, "hook")) {

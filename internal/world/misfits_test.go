@@ -15,7 +15,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
-// What runtimes say of a pull, as kubelets pass it on.
+// Messages of runtimes about pulls, as reported by kubelets.
 var pulls = map[string]struct {
 	message string
 	lacks   bool
@@ -41,7 +41,7 @@ var pulls = map[string]struct {
 	"nothing":                              {``, false},
 }
 
-// What is said of programs that cannot be run, and by whom.
+// Messages about programs that cannot be run, by sender.
 var crashes = map[string]struct {
 	message              string
 	byContainer, runtime bool
@@ -77,7 +77,7 @@ func TestRuntimesSayInTheirWordsThatAnImageHasNoVariantForTheNode(t *testing.T) 
 				t.Errorf("%s: %s shows that the image has no variant: %v, want %v", name, reason, is, tc.lacks)
 			}
 		}
-		// Part of such messages is what the pod's spec says, such as a directory.
+		// Such messages contain parts of the pod's spec, such as a directory.
 		for _, reason := range []string{"CreateContainerError", "CrashLoopBackOff", "PostStartHookError", "ContainerCreating"} {
 			if _, is := misfitOf(podOf("a:1"), "a:1", waitsFor(reason, tc.message), noon); is {
 				t.Errorf("%s: %s is believed to be about a pull", name, reason)
@@ -165,7 +165,7 @@ func nodeOf(name, os, arch string) *corev1.Node {
 
 const pullFails = `failed to pull and unpack image "docker.io/acme/a:1": no match for platform in manifest: not found`
 
-// sees writes what a pod on an arm64 node shows.
+// sees formats what a pod on an arm64 node shows.
 func sees(pod *corev1.Pod) (misfits, runs []string) {
 	w := &World{Nodes: map[string]*corev1.Node{"n": nodeOf("n", "linux", "arm64")}, Pods: []corev1.Pod{*pod}}
 	found, ran := w.Misfits(noon)
@@ -271,7 +271,7 @@ func TestPodsThatHaveFailedShowItToo(t *testing.T) {
 	}
 }
 
-// listing is an API server that has nothing but nodes and pods.
+// listing is an API server with only nodes and pods.
 type listing struct {
 	client.Reader
 	nodes []corev1.Node
@@ -298,8 +298,8 @@ func TestAPodBeginsToShowItOnce(t *testing.T) {
 	}
 }
 
-// BenchmarkMisfits looks at the statuses of 100,000 pods of two containers on 5,000 nodes, as
-// each round of a fleet does.
+// BenchmarkMisfits checks the statuses of 100,000 pods with two containers on 5,000 nodes, as each round of a fleet
+// does.
 func BenchmarkMisfits(b *testing.B) {
 	w := &World{Nodes: map[string]*corev1.Node{}}
 	for i := range 5_000 {

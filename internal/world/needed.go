@@ -8,8 +8,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
-// amounts are quantities of resources, in the units of [constraint.Requests], with CPU in
-// thousandths.
+// amounts are quantities of resources in the units of [constraint.Requests], with CPU in milli-CPU.
 type amounts map[corev1.ResourceName]int64
 
 func (a amounts) add(pod *corev1.Pod, times int64) {
@@ -22,7 +21,7 @@ func (a amounts) add(pod *corev1.Pod, times int64) {
 	}
 }
 
-// free returns what is left of a node.
+// free returns the allocatable resources of a node minus the requests of its pods.
 func (v *View) free(node *corev1.Node) amounts {
 	left := amounts{}
 	for name, q := range node.Status.Allocatable {
@@ -35,12 +34,11 @@ func (v *View) free(node *corev1.Node) amounts {
 	return left
 }
 
-// NeededBy returns the ready nodes that pods without room need and that no machine
-// replaces, with the name of one such pod each: pods that request extended resources, for
-// which nothing is bought, on nodes that have them and have room. Closed nodes count: such
-// a pod may have come just then.
+// NeededBy returns the ready nodes that unschedulable pods need and that no new machine can replace, each with the name
+// of one such pod. These pods request extended resources, for which no machines are bought, and the nodes have the
+// resources and free room. Cordoned nodes count too, because the pod may have arrived just after the cordon.
 //
-// Cost: O(n·m) for n such pods and m nodes that have extended resources.
+// Cost: O(n·m) for n such pods and m nodes with extended resources.
 func (v *View) NeededBy() map[string]string {
 	needed := map[string]string{}
 	free := map[string]amounts{}
@@ -74,7 +72,7 @@ func (v *View) NeededBy() map[string]string {
 	return needed
 }
 
-// fit reports whether there is as much of everything.
+// fit reports whether free has at least the given amount of every resource.
 func (a amounts) fit(free amounts) bool {
 	for name, amount := range a {
 		if amount > 0 && amount > free[name] {
@@ -84,7 +82,7 @@ func (a amounts) fit(free amounts) bool {
 	return true
 }
 
-// opened returns a node as a host that takes pods again.
+// opened returns a node as a host that is not cordoned.
 func opened(node *corev1.Node) *constraint.Host {
 	host := *constraint.NewHost(node)
 	host.Unschedulable = false

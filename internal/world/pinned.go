@@ -10,15 +10,14 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
-// pinned returns why a pod must not be moved to another node, or "". Plans of moves count
-// CPU, memory and pods alone. A pod that needs more of its node might find that no other
-// node has it, and no machine is bought for such a pod: it would be lost, and its node
-// released.
+// pinned returns the reason why a pod must not be moved to another node, or "". Plans of moves only consider CPU,
+// memory and the number of pods. A pod that needs other resources of its node might fit no other node, and no machine
+// is bought for such a pod: it would stay pending after its node is released.
 func (v *View) pinned(pod *corev1.Pod) string {
 	_, _, extended := constraint.Requests(pod)
 	for _, name := range slices.Sorted(maps.Keys(extended)) {
 		if extended[name] > 0 {
-			return fmt.Sprintf("it requests %s, which plans of moves do not count", name)
+			return fmt.Sprintf("it requests %s, which plans of moves do not consider", name)
 		}
 	}
 	if why := v.volumes.attached(pod); why != "" {
@@ -29,33 +28,31 @@ func (v *View) pinned(pod *corev1.Pod) string {
 		return why
 	}
 	if what := constraint.Unsupported(settled); what != "" {
-		return fmt.Sprintf("it uses %s, which plans of moves do not count", what)
+		return fmt.Sprintf("it uses %s, which plans of moves do not consider", what)
 	}
 	return ""
 }
 
-// attached returns why the volumes of a pod keep it on its node, or "". A node can attach
-// so many volumes and no more, and how many is not known here. Volumes that many nodes
-// mount at a time are file systems on the network, which are not attached; a volume
-// on the node's own disk has a node affinity, which names the node.
+// attached returns the reason why the volumes of a pod keep it on its node, or "". The number of volumes that a node
+// can attach is limited and not known here. Volumes that many nodes can mount at a time are network file systems, which
+// are not attached. A local volume has a node affinity that names its node.
 func (v *volumes) attached(pod *corev1.Pod) string {
 	for i := range pod.Spec.Volumes {
 		name := claimName(pod, &pod.Spec.Volumes[i])
 		claim := v.claims[pod.Namespace+"/"+name]
 		if name == "" || claim == nil {
-			continue // see settle
+			continue // settle reports these
 		}
 		volume := v.volumes[claim.Spec.VolumeName]
 		if volume == nil || !attachable(&volume.Spec) {
 			continue
 		}
-		return fmt.Sprintf("volume %s of claim %s may have to be attached, and how many volumes other nodes can attach is not known", volume.Name, name)
+		return fmt.Sprintf("volume %s of claim %s may have to be attached, and the number of volumes that other nodes can attach is unknown", volume.Name, name)
 	}
 	return ""
 }
 
-// attachable reports whether a volume may count against how many volumes a node can
-// attach. Kinds that are not known may.
+// attachable reports whether a volume may count against a node's limit of attached volumes. Unknown kinds may.
 func attachable(spec *corev1.PersistentVolumeSpec) bool {
 	switch {
 	case spec.NFS != nil, spec.HostPath != nil, spec.Local != nil, spec.CephFS != nil, spec.Glusterfs != nil, spec.AzureFile != nil:

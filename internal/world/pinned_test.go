@@ -16,14 +16,14 @@ import (
 
 const gpu corev1.ResourceName = "nvidia.com/gpu"
 
-// requests sets what a pod requests of a resource.
+// requests sets the request of a pod for a resource.
 func requests(name corev1.ResourceName, amount string) func(*World, *corev1.Pod) {
 	return func(_ *World, pod *corev1.Pod) {
 		pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{name: resource.MustParse(amount)}
 	}
 }
 
-// mounts has a pod mount a claim that is bound to a volume.
+// mounts makes a pod mount a claim that is bound to a volume.
 func mounts(change func(*corev1.PersistentVolumeSpec)) func(*World, *corev1.Pod) {
 	return func(w *World, pod *corev1.Pod) {
 		volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "disk"}}
@@ -127,7 +127,7 @@ func TestAPodThatMovesGoesWhereItsVolumesCanBeReached(t *testing.T) {
 	}
 }
 
-// TestANodeIsNeededByAPodForWhichNothingIsBought has a cordoned node with two GPUs.
+// TestANodeIsNeededByAPodForWhichNothingIsBought uses a cordoned node with two GPUs.
 func TestANodeIsNeededByAPodForWhichNothingIsBought(t *testing.T) {
 	ask := func(amount string) func(*World, *corev1.Pod) { return requests(gpu, amount) }
 	tests := []struct {

@@ -12,23 +12,22 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
-// Refusals returns for each node, by its name, why the pod has no place there, or "" for a node that
-// would take it: what kube-scheduler's filters say, in their order, by the same reading of a pod's
-// demands by which machines are bought. Room that is promised to others counts as taken. The error
-// says why the pod's demands cannot be read.
+// Refusals returns for each node, by name, the reason why the pod cannot run there, or "" if it can: the reasons of
+// kube-scheduler's filters in their order, evaluated as for the purchase of machines. Room that is reserved for other
+// pods counts as occupied. The error says why the pod's constraints cannot be parsed.
 //
-// Preemption, and what only the scheduler knows, such as resource claims and how many volumes a node
-// can attach, is not looked at.
+// Preemption and what only the scheduler knows, such as resource claims and attach limits of volumes, are not
+// considered.
 //
 // Cost: O(nodes + pods).
 func (v *View) Refusals(pod *corev1.Pod) (map[string]string, error) {
 	settled, held := v.volumes.settle(pod)
 	if held != "" {
-		settled = pod // what its volumes demand is not known
+		settled = pod // the constraints of its volumes are unknown
 	}
 	demands, err := v.compiler.Compile(settled)
 	if err != nil {
-		return nil, fmt.Errorf("read the demands of pod %s: %w", PodName(pod), err)
+		return nil, fmt.Errorf("read the constraints of pod %s: %w", PodName(pod), err)
 	}
 	tracker, hosts := v.placed(pod)
 	all := make(map[string]string, len(v.Nodes))
@@ -48,17 +47,17 @@ func (v *View) Refusals(pod *corev1.Pod) (map[string]string, error) {
 	return all, nil
 }
 
-// otherClass says that a node is for pods of another class, or returns "". Fleets heed that for all
-// pods, and the scheduler in profiles with the plugin NodeClass.
+// otherClass returns the reason why a node does not accept the pod's class, or "". Fleets honor classes for all pods,
+// the scheduler in profiles with the plugin NodeClass.
 func otherClass(node *corev1.Node, pod *corev1.Pod) string {
 	kind, _ := class.OfPod(pod)
 	if of := ClassOf(node, class.Any); !class.EveryNode(pod) && !of.Takes(kind) {
-		return fmt.Sprintf("takes %v pods alone", of)
+		return fmt.Sprintf("accepts only %v pods", of)
 	}
 	return ""
 }
 
-// placed returns who is where, but for one pod, and the nodes' numbers there.
+// placed returns a tracker of all pods on nodes except but, and the host ids of the nodes.
 func (v *View) placed(but *corev1.Pod) (*constraint.Tracker, map[string]int) {
 	t, hosts := constraint.NewTracker(), make(map[string]int, len(v.Nodes))
 	for _, name := range slices.Sorted(maps.Keys(v.Nodes)) {
@@ -67,7 +66,7 @@ func (v *View) placed(but *corev1.Pod) (*constraint.Tracker, map[string]int) {
 			if other.UID == but.UID && other.Name == but.Name && other.Namespace == but.Namespace {
 				continue
 			}
-			if demands, err := v.compiler.Compile(other); err == nil { // the API server has taken it: this is not met
+			if demands, err := v.compiler.Compile(other); err == nil { // the API server has accepted the pod, so there is no error
 				t.Place(demands, hosts[name])
 			}
 		}
@@ -75,7 +74,7 @@ func (v *View) placed(but *corev1.Pod) (*constraint.Tracker, map[string]int) {
 	return t, hosts
 }
 
-// lacks names what a node has too little of for the pod, as kube-scheduler does.
+// lacks returns the resources that a node lacks for the pod, as kube-scheduler words them.
 func (v *View) lacks(node *corev1.Node, pod *corev1.Pod) (reasons []string) {
 	allocatable := node.Status.Allocatable
 	cpu, memory, pods := allocatable.Cpu().MilliValue(), allocatable.Memory().Value(), allocatable.Pods().Value()

@@ -55,7 +55,7 @@ func TestEachNodeSaysWhyItDoesNotTakeAPod(t *testing.T) {
 	want := map[string]string{
 		"free": "", "full": "Insufficient cpu", "promised": "Insufficient cpu", "small": "Insufficient cpu, Insufficient memory",
 		"plain": "Insufficient example.com/gpu", "crowded": "Too many pods", "tainted": "untolerated taint own=team:NoSchedule",
-		"batch": "takes batch pods alone", "shunned": got["shunned"],
+		"batch": "accepts only batch pods", "shunned": got["shunned"],
 	}
 	if diff := cmp.Diff(want, got); diff != "" || want["shunned"] == "" {
 		t.Errorf("shunned by %q; (-want +got):\n%s", want["shunned"], diff)

@@ -15,12 +15,11 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/class"
 )
 
-// annotationLocalVolumes lists the local volumes of a pod, by name and separated by commas,
-// that do not keep it on its node.
+// annotationLocalVolumes lists the local volumes of a pod, by name and separated by commas, that do not keep it on its
+// node.
 const annotationLocalVolumes = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
 
-// EvictServices says which pods of services may be evicted from a node. Without that, they
-// leave it as other pods do: by their own word alone.
+// EvictServices sets which service pods may be evicted from a node. By default, pods leave a node only if they opt in.
 func (v *View) EvictServices(node string, which v1alpha1.ServiceEviction) {
 	if v.services == nil {
 		v.services = map[string]v1alpha1.ServiceEviction{}
@@ -28,8 +27,8 @@ func (v *View) EvictServices(node string, which v1alpha1.ServiceEviction) {
 	v.services[node] = which
 }
 
-// servicesOn says which pods of services are evicted from the node of a pod: "" if nothing
-// is said of it, or if the pod is of no service.
+// servicesOn returns which service pods are evicted from the pod's node. It returns "" if this is not set or the pod is
+// not a service.
 func (v *View) servicesOn(pod *corev1.Pod) v1alpha1.ServiceEviction {
 	if kind, _ := class.OfPod(pod); kind != class.Service {
 		return ""
@@ -37,8 +36,8 @@ func (v *View) servicesOn(pod *corev1.Pod) v1alpha1.ServiceEviction {
 	return v.services[pod.Spec.NodeName]
 }
 
-// refuses says why a pod stays on its node in any case, or returns "": it asks for that, or
-// it is of a service and such pods never leave the node.
+// refuses returns the reason why a pod must stay on its node, or "": the pod opts out, or it is a service and services
+// never leave the node.
 func refuses(pod *corev1.Pod, services v1alpha1.ServiceEviction, now time.Time) string {
 	if why := undisrupted(pod, now); why != "" {
 		return why
@@ -49,13 +48,13 @@ func refuses(pod *corev1.Pod, services v1alpha1.ServiceEviction, now time.Time) 
 	case pod.Annotations[v1alpha1.AnnotationMigration] == v1alpha1.MigrationNever:
 		return "it has annotation " + v1alpha1.AnnotationMigration + ": never"
 	case services == v1alpha1.EvictServicesNever:
-		return "it is of a service, and spec.consolidation.evictServices of the NodeFleet is Never"
+		return "it belongs to a service, and spec.consolidation.evictServices of the NodeFleet is Never"
 	}
 	return ""
 }
 
-// undisrupted says why a pod stays by its annotation for Karpenter, or returns "". Its value is
-// true, false, or for how long after its start the pod stays. What cannot be read keeps it.
+// undisrupted returns the reason why a pod stays because of Karpenter's annotation, or "". The value is true, false, or
+// how long after its start the pod stays. A malformed value keeps the pod.
 func undisrupted(pod *corev1.Pod, now time.Time) string {
 	value := pod.Annotations[annotationDoNotDisrupt]
 	if value == "" || value == "false" {
@@ -68,7 +67,7 @@ func undisrupted(pod *corev1.Pod, now time.Time) string {
 	lasts, err := time.ParseDuration(value)
 	switch start := pod.Status.StartTime; {
 	case err != nil:
-		return why + ", which is neither true, false nor a duration such as 5m"
+		return why + ", which must be true, false or a duration such as 5m"
 	case start == nil:
 		return why + ", and has not started"
 	case now.Sub(start.Time) < lasts:
@@ -77,35 +76,33 @@ func undisrupted(pod *corev1.Pod, now time.Time) string {
 	return ""
 }
 
-// unevictable says why a pod that does not refuse is not evicted, or returns "".
+// unevictable returns the reason why a pod that does not refuse is not evicted, or "".
 //
-// One that says that it may be started again is evicted if something would do that. Others
-// stay, except on a node from which services are evicted that do not opt out: there, what
-// keeps a pod is what keeps it for cluster-autoscaler, too, since their owners know these
-// rules.
+// A pod that opts in to being restarted is evicted if a controller would start it again. Other pods stay, except on a
+// node from which services that do not opt out are evicted. There the rules of cluster-autoscaler apply, because the
+// owners of the pods know them.
 func unevictable(pod *corev1.Pod, services v1alpha1.ServiceEviction, budgets []policyv1.PodDisruptionBudget) string {
 	declared := pod.Annotations[v1alpha1.AnnotationMigration] == v1alpha1.MigrationRestart || pod.Annotations[annotationSafeToEvict] == "true"
 	volume := localVolume(pod)
 	switch {
 	case !declared && services != v1alpha1.EvictServicesOptOut:
-		return "it does not say by annotation " + v1alpha1.AnnotationMigration + " that it may be moved"
+		return "it does not opt in to being moved with annotation " + v1alpha1.AnnotationMigration
 	case metav1.GetControllerOfNoCopy(pod) == nil:
-		return "it has no controller: nothing would start it again"
+		return "it has no controller that would restart it"
 	case startedAnew(pod):
-		return "it was restarted once before, and would never get done if that continued"
+		return "it was already restarted once, and might never complete if restarted repeatedly"
 	case declared:
 		return ""
 	case volume != "":
-		return "what is in its local volume " + volume + " would be lost: annotation " + annotationLocalVolumes + ": " + volume + " allows for that"
+		return "the contents of its local volume " + volume + " would be lost: set annotation " + annotationLocalVolumes + ": " + volume + " to allow that"
 	case pod.Namespace == metav1.NamespaceSystem && !budgeted(pod, budgets):
-		return "it is in namespace " + metav1.NamespaceSystem + ", and no PodDisruptionBudget is for it"
+		return "it is in namespace " + metav1.NamespaceSystem + ", and no PodDisruptionBudget selects it"
 	}
 	return ""
 }
 
-// localVolume names the first volume of a pod whose data stays behind on the node, and that
-// the pod does not list as one that may be lost; "" if there is none. A hostPath volume
-// counts, since the pod may find something else on another node.
+// localVolume returns the first volume of a pod whose data stays on the node and that the pod does not list as
+// expendable, or "". A hostPath volume counts because the pod may find different data on another node.
 func localVolume(pod *corev1.Pod) string {
 	listed := strings.Split(pod.Annotations[annotationLocalVolumes], ",")
 	for i := range pod.Spec.Volumes {
@@ -118,8 +115,7 @@ func localVolume(pod *corev1.Pod) string {
 	return ""
 }
 
-// budgeted reports whether a PodDisruptionBudget is for a pod. One that cannot be read is for
-// none.
+// budgeted reports whether a PodDisruptionBudget selects the pod. A budget with an invalid selector selects none.
 func budgeted(pod *corev1.Pod, budgets []policyv1.PodDisruptionBudget) bool {
 	return slices.ContainsFunc(budgets, func(b policyv1.PodDisruptionBudget) bool {
 		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)

@@ -15,7 +15,7 @@ import (
 	"supercargo.dev/supercargo/internal/runtimes"
 )
 
-// served is two able nodes, and a pod of a Deployment on the first.
+// served returns two able nodes and a pod of a Deployment on the first.
 func served() (*World, *corev1.Pod) {
 	w, pod := scene()
 	set := appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "set"}}
@@ -29,7 +29,7 @@ func emptyDir(name string, medium corev1.StorageMedium) corev1.Volume {
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: medium}}}
 }
 
-// budgetFor is a PodDisruptionBudget for pods with label app: NAME.
+// budgetFor returns a PodDisruptionBudget for pods with label app: NAME.
 func budgetFor(namespace, name string, allowed int32) policyv1.PodDisruptionBudget {
 	return policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "budget"},
@@ -76,10 +76,10 @@ func TestPodsOfServicesLeaveAsTheOwnerOfTheNodeLetsThem(t *testing.T) {
 		held   string
 	}{
 		{"nothing is said", out, nil, evict, ""},
-		{"nothing is said, and it must opt in", in, nil, stays, "does not say by annotation supercargo.dev/migration"},
+		{"nothing is said, and it must opt in", in, nil, stays, "does not opt in to being moved with annotation supercargo.dev/migration"},
 		{"nothing is said, and services never leave", never, nil, stays, "spec.consolidation.evictServices of the NodeFleet is Never"},
-		{"nothing is said, on a node of which nothing is", "", nil, stays, "does not say"},
-		{"nothing is said, on another node", out, elsewhere, stays, "does not say"},
+		{"nothing is said, on a node of which nothing is", "", nil, stays, "does not opt in"},
+		{"nothing is said, on another node", out, elsewhere, stays, "does not opt in"},
 		{"it may be restarted", in, says(migration, "restart"), evict, ""},
 		{"it is safe to evict", in, says(safe, "true"), evict, ""},
 		{"it may be restarted, on a node of which nothing is said", "", says(migration, "restart"), evict, ""},
@@ -93,11 +93,11 @@ func TestPodsOfServicesLeaveAsTheOwnerOfTheNodeLetsThem(t *testing.T) {
 		{"it must not be disrupted for a while", out, both(started(5*time.Minute-time.Second), says(disrupt, "5m")), stays, "karpenter.sh/do-not-disrupt: 5m, and started 4m59s ago"},
 		{"it must not be disrupted until now", out, both(started(5*time.Minute), says(disrupt, "5m")), evict, ""},
 		{"it must not be disrupted for a while from its start, which has yet to come", out, both(notStarted, says(disrupt, "5m")), stays, "karpenter.sh/do-not-disrupt: 5m"},
-		{"it must not be disrupted for what nobody can read", out, says(disrupt, "5 minutes"), stays, `karpenter.sh/do-not-disrupt: 5 minutes, which is neither true, false nor a duration such as 5m`},
+		{"it must not be disrupted for what nobody can read", out, says(disrupt, "5 minutes"), stays, `karpenter.sh/do-not-disrupt: 5 minutes, which must be true, false or a duration such as 5m`},
 		{"it says nothing of whether it may be disrupted", out, says(disrupt, ""), evict, ""},
 		{"nobody would start it again", out, bare, stays, "no controller"},
 		{"nobody would start it again, safe or not", out, both(bare, says(safe, "true")), stays, "no controller"},
-		{"a batch pod says for itself", out, batch, stays, "does not say"},
+		{"a batch pod says for itself", out, batch, stays, "does not opt in"},
 		{"a batch pod where services never leave", never, both(batch, says(migration, "restart")), evict, ""},
 		{"data on the node's disk", out, has(emptyDir("scratch", "")), stays, "local volume scratch"},
 		{"data in memory", out, has(emptyDir("scratch", corev1.StorageMediumMemory)), evict, ""},

@@ -18,8 +18,7 @@ import (
 	"supercargo.dev/supercargo/internal/runtimes"
 )
 
-// View is a World at a moment, as decisions see it. Nodes without an own word about it
-// take all pods.
+// View is a World at a point in time, in the form that decisions need. Nodes without the class label accept all pods.
 type View struct {
 	*World
 	now      time.Time
@@ -29,23 +28,22 @@ type View struct {
 	onNode   map[string][]*corev1.Pod
 	waiting  []*corev1.Pod
 	peers    map[string]*corev1.Node             // see findPeers
-	moving   map[types.UID]bool                  // the pods that Migrations in flight move
+	moving   map[types.UID]bool                  // the pods that Migrations in progress move
 	services map[string]v1alpha1.ServiceEviction // by node, see EvictServices
 
-	// forbidding are the PodDisruptionBudgets that allow for no disruption, by namespace; without, unless
-	// nil, is the name of one that is looked past, "" for all.
+	// forbidding are the PodDisruptionBudgets that allow no disruption, by namespace. without, if not nil, is the name
+	// of one to ignore, or "" for all.
 	forbidding map[string][]forbidding
 	without    *string
 }
 
-// Now is the moment at which the world is looked at.
+// Now returns the time of the view.
 func (v *View) Now() time.Time { return v.now }
 
-// NewView looks at a world at a moment. How long batch pods run that do not say so is what
-// was learned.
+// NewView returns a view of the world at the given time. learned provides the runtimes of batch pods that declare none.
 //
-// A pod is on the node that it is bound to, or else on the one that it is nominated for
-// or whose room is reserved for it by a Migration: nobody else is to count on that room.
+// A pod counts on the node that it is bound to, else on the one that it is nominated for or that a Migration has
+// reserved for it, so that no other pod is given that room.
 func NewView(w *World, now time.Time, learned *runtimes.Learner) *View {
 	v := &View{
 		World: w, now: now, learned: learned, compiler: w.Compiler(), onNode: map[string][]*corev1.Pod{},
@@ -64,8 +62,7 @@ func NewView(w *World, now time.Time, learned *runtimes.Learner) *View {
 	return v
 }
 
-// reserved returns the nodes whose room is reserved for pods by Migrations, by the UIDs of
-// the pods.
+// reserved returns the nodes on which Migrations reserve room for pods, by the UIDs of the pods.
 func (w *World) reserved() map[string]string {
 	all := map[string]string{}
 	for i := range w.Migrations {
@@ -76,7 +73,7 @@ func (w *World) reserved() map[string]string {
 	return all
 }
 
-// moving returns the pods that Migrations in flight move.
+// moving returns the pods that Migrations in progress move.
 func (w *World) moving() map[types.UID]bool {
 	all := map[types.UID]bool{}
 	for i := range w.Migrations {
@@ -87,26 +84,25 @@ func (w *World) moving() map[types.UID]bool {
 	return all
 }
 
-// Moved reports whether a Migration in flight moves a pod.
+// Moved reports whether a Migration in progress moves the pod.
 func (v *View) Moved(pod *corev1.Pod) bool { return v.moving[pod.UID] }
 
-// Ended reports whether nothing is done any more for a Migration.
+// Ended reports whether the Migration has finished.
 func Ended(m *v1alpha1.Migration) bool {
 	return meta.IsStatusConditionTrue(m.Status.Conditions, v1alpha1.MigrationFinished)
 }
 
-// Waiting is a pod that found no room.
+// Waiting is an unschedulable pod.
 type Waiting struct {
 	cluster.Pod
-	// Since is when it was found that there is none.
+	// Since is when the pod became unschedulable.
 	Since time.Time
-	// Held is why nothing can be planned for it; empty as a rule. The pod then has no
-	// more than its name.
+	// Held is the reason why nothing can be planned for the pod; usually empty. If it is set, Pod has only a name.
 	Held string
 }
 
-// Waiting returns the pods of a class that found no room. Those that Migrations have made
-// are not among them: nothing is bought for a move.
+// Waiting returns the unschedulable pods of a class. It omits pods that Migrations created, because nothing is bought
+// for a move.
 func (v *View) Waiting(of class.Class) (all []Waiting) {
 	for _, pod := range v.waiting {
 		c, is := Unschedulable(pod)
@@ -121,8 +117,8 @@ func (v *View) Waiting(of class.Class) (all []Waiting) {
 	return all
 }
 
-// Arrived returns a pod, however far it has come by now, as one of its kind that is yet to
-// come, and whether machines of a class could be bought for it.
+// Arrived returns a pod, whatever its state, as if it were still pending, and whether machines of a class could be
+// bought for it.
 func (v *View) Arrived(pod *corev1.Pod, of class.Class) (cluster.Pod, bool) {
 	if kind, _ := class.OfPod(pod); class.EveryNode(pod) || Restoring(pod) || !of.Takes(kind) {
 		return cluster.Pod{}, false
@@ -131,7 +127,7 @@ func (v *View) Arrived(pod *corev1.Pod, of class.Class) (cluster.Pod, bool) {
 	return p, held == ""
 }
 
-// wait returns a pod that waits, or only its name and why nothing can be planned for it.
+// wait returns a pending pod, or only its name and the reason why nothing can be planned for it.
 func (v *View) wait(pod *corev1.Pod) (p cluster.Pod, held string) {
 	pod, held = v.plannable(pod)
 	p, err := v.pod(pod, true)
@@ -144,8 +140,8 @@ func (v *View) wait(pod *corev1.Pod) (p cluster.Pod, held string) {
 	return p, held
 }
 
-// plannable returns a pod with what its volumes demand of a node, or why nothing can be planned for
-// it: it needs something that is not known of machines yet to be bought.
+// plannable returns a pod with the node constraints of its volumes, or the reason why nothing can be planned for it: it
+// needs something that is unknown for future machines.
 func (v *View) plannable(pod *corev1.Pod) (settled *corev1.Pod, held string) {
 	settled, held = v.volumes.settle(pod)
 	if held == "" {
@@ -157,8 +153,8 @@ func (v *View) plannable(pod *corev1.Pod) (settled *corev1.Pod, held string) {
 	return settled, held
 }
 
-// Successor returns what the pod that would follow this one elsewhere demands of nodes, or why
-// nothing can be planned for it.
+// Successor returns the constraints of the pod that would replace this one on another node, or the reason why nothing
+// can be planned for it.
 func (v *View) Successor(pod *corev1.Pod) (demands *constraint.Pod, held string) {
 	settled, held := v.plannable(pod)
 	if held != "" {
@@ -171,17 +167,16 @@ func (v *View) Successor(pod *corev1.Pod) (demands *constraint.Pod, held string)
 	return demands, ""
 }
 
-// On returns the pods that are on a node or on their way to it. The caller must not change them.
+// On returns the pods on a node or on their way to it. The caller must not change them.
 func (v *View) On(node string) []*corev1.Pod { return v.onNode[node] }
 
-// PodName is the name that decisions know a pod by: namespace/name.
+// PodName returns the name of a pod in decisions: namespace/name.
 func PodName(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
 
-// pod returns a pod as decisions see it, and an error if it cannot be known what it
-// demands of nodes. One that does not wait is seen as the one that would follow it
-// elsewhere.
+// pod returns a pod as decisions see it, and an error if its constraints cannot be parsed. If the pod is not pending,
+// the result describes the pod that would replace it on another node.
 func (v *View) pod(pod *corev1.Pod, waits bool) (cluster.Pod, error) {
-	kind, _ := class.OfPod(pod) // a label that is none is as no label
+	kind, _ := class.OfPod(pod) // an invalid label counts as no label
 	size, _ := Requests(pod)
 	p := cluster.Pod{Item: packing.Item{Name: PodName(pod), Size: size}, Class: kind, Namespace: pod.Namespace, Images: imagesOf(pod)}
 	if !waits {
@@ -211,21 +206,20 @@ func (v *View) pod(pod *corev1.Pod, waits bool) (cluster.Pod, error) {
 	compile := v.compiler.Compile
 	if !waits {
 		compile = v.compiler.CompileSuccessor
-		pod, _ = v.volumes.settle(pod) // one whose volumes cannot be settled stays: see pinned
+		pod, _ = v.volumes.settle(pod) // a pod whose volumes cannot be settled is pinned
 	}
 	var err error
 	p.Demands, err = compile(pod)
 	return p, err
 }
 
-// guessed reports whether nothing is known of how long a batch pod runs. The finish that
-// its scheduler wrote may be a guess as well.
+// guessed reports whether nothing is known about how long a batch pod runs. Then the finish that the scheduler wrote is
+// a guess too.
 func (v *View) guessed(pod *corev1.Pod) bool {
 	return runtimes.EstimateOf(pod, v.learned, runtimes.Default).Source == runtimes.FromDefault
 }
 
-// Node completes what is known of a node by what the API server says of it: what pods can
-// use, its phase, its pods.
+// Node completes n with the state of the node in the API: what pods can use, its phase, its pods.
 func (v *View) Node(node *corev1.Node, n cluster.Node) cluster.Node {
 	allocatable := node.Status.Allocatable
 	most := allocatable.Pods().Value()
@@ -258,14 +252,14 @@ func (v *View) Node(node *corev1.Node, n cluster.Node) cluster.Node {
 	return n
 }
 
-// ClassOf is which pods a node takes: what its label says, if it says so.
+// ClassOf returns the class of a node: that of its label, or unlabelled if the label is missing or invalid.
 func ClassOf(node *corev1.Node, unlabelled class.Class) class.Class {
-	c, _ := class.OfNode(node, unlabelled) // a label that is none is as no label
+	c, _ := class.OfNode(node, unlabelled) // an invalid label counts as no label
 	return c
 }
 
-// Requests returns what a pod asks for, and the name of a resource beside CPU and
-// memory if it asks for one.
+// Requests returns the requests of a pod, and the name of one requested resource other than CPU, memory and ephemeral
+// storage, if any.
 func Requests(pod *corev1.Pod) (packing.Size, corev1.ResourceName) {
 	cpu, memory, extended := constraint.Requests(pod)
 	var other corev1.ResourceName

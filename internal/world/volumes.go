@@ -15,10 +15,9 @@ type volumes struct {
 	classes map[string]*storagev1.StorageClass
 }
 
-// settle returns the pod without the volumes that are claimed, and with what these
-// demand of its node in its node affinity: where a bound volume can be reached, where
-// an unbound one may be made. If that cannot be known it returns the reason. How many
-// volumes a node can attach is not looked at.
+// settle returns the pod without its claimed volumes and with their constraints added to its node affinity: where a
+// bound volume can be reached, and where an unbound volume can be provisioned. If these are unknown it returns the
+// reason. It does not consider attach limits.
 func (v *volumes) settle(pod *corev1.Pod) (*corev1.Pod, string) {
 	var settled *corev1.Pod
 	for i := range pod.Spec.Volumes {
@@ -42,7 +41,7 @@ func (v *volumes) settle(pod *corev1.Pod) (*corev1.Pod, string) {
 	return settled, ""
 }
 
-// claimName returns the claim of a volume, "" if it has none.
+// claimName returns the name of a volume's claim, or "" if it has none.
 func claimName(pod *corev1.Pod, volume *corev1.Volume) string {
 	switch {
 	case volume.PersistentVolumeClaim != nil:
@@ -53,8 +52,7 @@ func claimName(pod *corev1.Pod, volume *corev1.Volume) string {
 	return ""
 }
 
-// demand returns what a claim demands of a node, nil for nothing, or why that is not
-// known.
+// demand returns the constraints of a claim on the node, nil if there are none, or the reason why they are unknown.
 func (v *volumes) demand(namespace, name string) (*corev1.NodeSelector, string) {
 	claim := v.claims[namespace+"/"+name]
 	if claim == nil {
@@ -78,12 +76,12 @@ func (v *volumes) demand(namespace, name string) (*corev1.NodeSelector, string) 
 		return nil, fmt.Sprintf("volume claim %s is not bound yet", name)
 	}
 	if class.Provisioner == "kubernetes.io/no-provisioner" {
-		return nil, fmt.Sprintf("volume claim %s waits for a local volume, which a new machine may not have", name)
+		return nil, fmt.Sprintf("volume claim %s requires a local volume, which a new machine may not have", name)
 	}
 	return allowed(class.AllowedTopologies), ""
 }
 
-// allowed returns where a storage class makes volumes.
+// allowed returns the nodes for which a storage class provisions volumes, nil for all.
 func allowed(topologies []corev1.TopologySelectorTerm) *corev1.NodeSelector {
 	if len(topologies) == 0 {
 		return nil
@@ -101,8 +99,8 @@ func allowed(topologies []corev1.TopologySelectorTerm) *corev1.NodeSelector {
 	return selector
 }
 
-// demandNode adds a demand to those that a pod has: a node must meet both. Of each the
-// terms are alternatives, so the terms of both together are all pairs.
+// demandNode adds a demand to the pod's node affinity: a node must match both. The terms of each are alternatives, so
+// the terms of the result are all pairs.
 func demandNode(spec *corev1.PodSpec, demand *corev1.NodeSelector) {
 	if demand == nil {
 		return
@@ -122,7 +120,7 @@ func demandNode(spec *corev1.PodSpec, demand *corev1.NodeSelector) {
 	for _, a := range affinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
 		for _, b := range demand.NodeSelectorTerms {
 			if empty(a) || empty(b) {
-				continue // a term without requirements is met by no node
+				continue // a term without requirements matches no node
 			}
 			both.NodeSelectorTerms = append(both.NodeSelectorTerms, corev1.NodeSelectorTerm{
 				MatchExpressions: slices.Concat(a.MatchExpressions, b.MatchExpressions), MatchFields: slices.Concat(a.MatchFields, b.MatchFields),

@@ -39,8 +39,7 @@ func disk(terms ...corev1.NodeSelectorTerm) *corev1.PersistentVolume {
 	return v
 }
 
-// TestVolumesSayWhichZonesAPodMayRunIn asks each settled pod about machines in three
-// zones.
+// TestVolumesSayWhichZonesAPodMayRunIn checks each settled pod on machines in three zones.
 func TestVolumesSayWhichZonesAPodMayRunIn(t *testing.T) {
 	v := &volumes{
 		claims: map[string]*corev1.PersistentVolumeClaim{
@@ -57,9 +56,9 @@ func TestVolumesSayWhichZonesAPodMayRunIn(t *testing.T) {
 	}
 	tests := []struct {
 		name    string
-		claims  string // of the pod, between commas
+		claims  string // of the pod, comma-separated
 		own     []corev1.NodeSelectorTerm
-		ask     string // an ephemeral volume of that name
+		ask     string // an ephemeral volume with that name
 		zones   string
 		because string
 	}{
@@ -76,7 +75,7 @@ func TestVolumesSayWhichZonesAPodMayRunIn(t *testing.T) {
 		{name: "an ephemeral volume has a claim of its own", ask: "scratch", zones: "bc"},
 		{name: "one that is going to be bound without looking at the pod", claims: "at-once", because: "volume claim at-once is not bound yet"},
 		{name: "one of an unknown class", claims: "no-class", because: "volume claim no-class is not bound yet"},
-		{name: "a local one", claims: "local", because: "volume claim local waits for a local volume, which a new machine may not have"},
+		{name: "a local one", claims: "local", because: "volume claim local requires a local volume, which a new machine may not have"},
 		{name: "one that is not there", claims: "typo", because: "volume claim typo does not exist"},
 		{name: "one whose volume is not there", claims: "lost", because: "volume gone of claim lost does not exist"},
 	}

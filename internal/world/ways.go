@@ -19,29 +19,26 @@ import (
 	"supercargo.dev/supercargo/internal/runtimes"
 )
 
-// The annotations by which pods say to other autoscalers whether they may be
-// evicted.
+// Annotations by which pods tell other autoscalers whether they may be evicted.
 const (
 	annotationSafeToEvict  = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 	annotationDoNotDisrupt = "karpenter.sh/do-not-disrupt"
 )
 
-// Exit is how a pod may leave its node.
+// Exit is how a pod can leave its node.
 type Exit struct {
-	// Ways are all it may leave by; none means that it stays.
+	// Ways are the methods by which the pod can leave; if there are none, it stays.
 	Ways cluster.Ways
-	// Held says why it may not leave by the way that it asked for, or by any.
+	// Held is the reason why the pod may not be moved.
 	Held string
-	// Restart says that a Migration can start the pod anew elsewhere. That is better than
-	// an eviction: the new pod has its place before the old one goes, and a Job neither
-	// counts a failure nor waits before it makes another.
+	// Restart means that a Migration can start the pod again elsewhere. That is better than an eviction: the new pod
+	// has a place before the old one is deleted, and a Job neither counts a failure nor backs off.
 	Restart bool
-	// Budget says which PodDisruptionBudget forbids for now to take it away; empty if
-	// none does.
+	// Budget says which PodDisruptionBudget currently forbids disrupting the pod; empty if none does.
 	Budget string
 }
 
-// Now returns the ways by which the pod may leave at this moment.
+// Now returns the methods by which the pod can leave now.
 func (e Exit) Now() cluster.Ways {
 	if e.Budget != "" {
 		return e.Ways.Without(cluster.Migrate).Without(cluster.Evict)
@@ -49,12 +46,11 @@ func (e Exit) Now() cluster.Ways {
 	return e.Ways
 }
 
-// Exit says how a pod may leave its node while the cluster is as it is: by checkpoint if
-// it asks for that and can be moved (package movable), by eviction if it says that it may
-// be started again, or if it is of a service and the node's owner evicts those that do not
-// object (see [View.EvictServices]). A batch pod of which it is known how long it runs may be
-// waited for. Otherwise nobody takes a pod away without its own word, nor one that needs more
-// of a node than plans of moves count.
+// Exit returns how a pod can leave its node in the current state of the cluster. A pod leaves by checkpoint if it
+// requests that and can be moved (package movable). It leaves by eviction if it opts in to being restarted, or if it is
+// a service and the owner of the node evicts services that do not opt out (see [View.EvictServices]). A batch pod with
+// a known runtime may be waited for. Other pods are not disrupted, nor are pods that need more of a node than plans of
+// moves consider.
 func (v *View) Exit(pod *corev1.Pod) Exit {
 	if v.moving[pod.UID] || Restoring(pod) {
 		return Exit{Held: "it is being moved"}
@@ -77,8 +73,8 @@ func (v *View) Exit(pod *corev1.Pod) Exit {
 	return e
 }
 
-// wanted returns the way by which the pod may be taken away by its own word, or by that of
-// the node's owner, or why it is not.
+// wanted returns the method by which the pod, or the owner of its node, allows it to be moved, or the reason why it may
+// not be moved.
 func (v *View) wanted(pod *corev1.Pod) (cluster.Method, string) {
 	services := v.servicesOn(pod)
 	if why := refuses(pod, services, v.now); why != "" {
@@ -94,16 +90,15 @@ func (v *View) wanted(pod *corev1.Pod) (cluster.Method, string) {
 	return cluster.Migrate, movable.Message(verdict.Refusals)
 }
 
-// startedAnew reports whether a Migration has started the pod's work from the beginning
-// before. Each time may be worth it by itself, but together they may keep it from its end.
+// startedAnew reports whether a Migration has already restarted the pod's work from the beginning. Each restart may pay
+// off by itself, but repeated restarts could keep the pod from ever finishing.
 func startedAnew(pod *corev1.Pod) bool {
 	kind, _ := class.OfPod(pod)
 	return kind == class.Batch && pod.Annotations[v1alpha1.AnnotationMigrationName] != "" &&
 		pod.Annotations[v1alpha1.AnnotationMigration] == v1alpha1.MigrationRestart
 }
 
-// endsByItself reports whether the pod is a batch pod of which it is known how long it
-// runs.
+// endsByItself reports whether the pod is a batch pod with a known runtime.
 func (v *View) endsByItself(pod *corev1.Pod) bool {
 	if kind, _ := class.OfPod(pod); kind != class.Batch || pod.Spec.RestartPolicy == corev1.RestartPolicyAlways {
 		return false
@@ -118,34 +113,33 @@ func (v *View) endsByItself(pod *corev1.Pod) bool {
 	return learned
 }
 
-// budgetHolds names the PodDisruptionBudget that forbids to take the pod away now, or
-// returns "".
+// budgetHolds names the PodDisruptionBudget that currently forbids disrupting the pod, or returns "".
 func (v *View) budgetHolds(pod *corev1.Pod) string {
 	for _, b := range v.forbidding[pod.Namespace] {
 		if !v.ignored(b.name) && b.is(pod) {
-			return fmt.Sprintf("PodDisruptionBudget %s allows for no disruption now", b.name)
+			return fmt.Sprintf("PodDisruptionBudget %s allows no disruption now", b.name)
 		}
 	}
 	return ""
 }
 
-// ignored reports whether a view is one as if a budget were not there.
+// ignored reports whether the view ignores the budget.
 func (v *View) ignored(budget string) bool {
 	return v.without != nil && (*v.without == budget || *v.without == "")
 }
 
-// forbidding is a PodDisruptionBudget that allows for no disruption.
+// forbidding is a PodDisruptionBudget that allows no disruption.
 type forbidding struct {
 	name     string
-	selector labels.Selector // nil for one that cannot be read: it may be about any pod
+	selector labels.Selector // nil if invalid: it may select any pod
 }
 
-// is reports whether the budget is for a pod of its namespace.
+// is reports whether the budget selects a pod of its namespace.
 func (f *forbidding) is(pod *corev1.Pod) bool {
 	return f.selector == nil || f.selector.Matches(labels.Set(pod.Labels))
 }
 
-// forbiddingBudgets returns the budgets that allow for no disruption, by namespace.
+// forbiddingBudgets returns the budgets that allow no disruption, by namespace.
 func forbiddingBudgets(budgets []policyv1.PodDisruptionBudget) map[string][]forbidding {
 	all := map[string][]forbidding{}
 	for i := range budgets {
@@ -162,13 +156,13 @@ func forbiddingBudgets(budgets []policyv1.PodDisruptionBudget) map[string][]forb
 	return all
 }
 
-// restarts reports whether a Migration can start the pod anew elsewhere.
+// restarts reports whether a Migration can start the pod again elsewhere.
 func (v *View) restarts(pod *corev1.Pod) bool {
 	return v.migrates && pod.Annotations[v1alpha1.AnnotationMigration] == v1alpha1.MigrationRestart &&
 		len(movable.Check(v.movability(pod, v1alpha1.MethodRestart)).Refusals) == 0
 }
 
-// movability is what the answer depends on whether the pod can be moved by that method.
+// movability returns the input for the check whether the pod can be moved by the given method.
 func (v *View) movability(pod *corev1.Pod, method v1alpha1.MigrationMethod) movable.Input {
 	in := movable.Input{
 		Pod: pod, Method: method, Services: v.Services[pod.Namespace], Nodes: v.peersOf(pod.Spec.NodeName),
@@ -191,12 +185,12 @@ func (v *View) movability(pod *corev1.Pod, method v1alpha1.MigrationMethod) mova
 	return in
 }
 
-// mostPeers is how many nodes that can do the same are looked at for a pod: one that takes
-// pods is enough, and one of them may be the pod's own.
+// mostPeers is how many nodes with equal capabilities are considered for a pod. One that accepts pods is enough, and
+// one of them may be the pod's own node.
 const mostPeers = 2
 
-// peersOf returns a node, and some others of each kind that take pods: whether a pod can
-// be moved at all depends on no more.
+// peersOf returns a node and some schedulable nodes of each kind. These suffice to decide whether a pod can be moved at
+// all.
 func (v *View) peersOf(name string) map[string]*corev1.Node {
 	peers := maps.Clone(v.peers)
 	if peers == nil {
@@ -208,7 +202,7 @@ func (v *View) peersOf(name string) map[string]*corev1.Node {
 	return peers
 }
 
-// findPeers picks some nodes that take pods of each kind, by what their agents can do.
+// findPeers returns some ready, schedulable nodes of each kind, by the capabilities of their agents.
 func (w *World) findPeers() map[string]*corev1.Node {
 	peers, counts := map[string]*corev1.Node{}, map[string]int{}
 	for _, name := range slices.Sorted(maps.Keys(w.Nodes)) {
@@ -250,8 +244,8 @@ func servicesByNamespace(services []corev1.Service) map[string][]corev1.Service 
 	return all
 }
 
-// Restoring reports whether a pod has been made by a Migration that has not ended: it
-// waits for a place of its own, and is nobody else's concern.
+// Restoring reports whether a Migration created the pod and has not ended. The Migration finds a node for it, and no
+// other component handles it.
 func Restoring(pod *corev1.Pod) bool {
 	return strings.TrimSpace(pod.Labels[v1alpha1.LabelMigration]) != ""
 }

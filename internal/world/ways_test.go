@@ -19,7 +19,7 @@ import (
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// ableNode is a ready node with an agent that moves containers.
+// ableNode returns a ready node with an agent that moves containers.
 func ableNode(name string) *corev1.Node {
 	text := capability.Node{Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendSimulated, v1alpha1.BackendRestart}, Arch: "amd64", Restore: true}.Encode()
 	return &corev1.Node{
@@ -28,7 +28,7 @@ func ableNode(name string) *corev1.Node {
 	}
 }
 
-// scene is two able nodes, and a pod of a Job on the first.
+// scene returns two able nodes and a pod of a Job on the first.
 func scene() (*World, *corev1.Pod) {
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "j", UID: "job"}, Spec: batchv1.JobSpec{PodReplacementPolicy: new(batchv1.Failed)}}
 	pod := &corev1.Pod{
@@ -55,9 +55,9 @@ func TestPodsLeaveAsTheySayThatTheyMay(t *testing.T) {
 		want        cluster.Ways
 		held        string
 	}{
-		{"nothing is said", nil, nil, 0, "does not say"},
+		{"nothing is said", nil, nil, 0, "does not opt in"},
 		{"it may be restarted", map[string]string{migration: "restart"}, nil, evict, ""},
-		{"it was restarted before", map[string]string{migration: "restart", v1alpha1.AnnotationMigrationName: "m"}, nil, 0, "once before"},
+		{"it was restarted before", map[string]string{migration: "restart", v1alpha1.AnnotationMigrationName: "m"}, nil, 0, "already restarted once"},
 		{
 			"it was restarted before, and is a service", map[string]string{migration: "restart", v1alpha1.AnnotationMigrationName: "m"},
 			func(_ *World, pod *corev1.Pod) { pod.Labels[v1alpha1.LabelClass] = "service" }, evict, "",
@@ -76,8 +76,8 @@ func TestPodsLeaveAsTheySayThatTheyMay(t *testing.T) {
 		{"not safe wins", map[string]string{safe: "false", migration: "restart"}, nil, 0, safe},
 		{"not safe wins over a checkpoint", map[string]string{safe: "false", migration: "checkpoint"}, nil, 0, safe},
 		{"do not disrupt wins", map[string]string{disrupt: "true", safe: "true", migration: "restart"}, nil, 0, disrupt},
-		{"disrupt as you like says nothing", map[string]string{disrupt: "false"}, nil, 0, "does not say"},
-		{"nobody would start it again", map[string]string{migration: "restart", safe: "true"}, func(_ *World, p *corev1.Pod) { p.OwnerReferences = nil }, 0, "start it again"},
+		{"disrupt as you like says nothing", map[string]string{disrupt: "false"}, nil, 0, "does not opt in"},
+		{"nobody would start it again", map[string]string{migration: "restart", safe: "true"}, func(_ *World, p *corev1.Pod) { p.OwnerReferences = nil }, 0, "no controller"},
 		{"a bare pod is moved with its state", map[string]string{migration: "checkpoint"}, func(_ *World, p *corev1.Pod) { p.OwnerReferences = nil }, migrate, ""},
 		{"one that cannot be moved", map[string]string{migration: "checkpoint"}, func(_ *World, p *corev1.Pod) {
 			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}

@@ -1,8 +1,8 @@
-// Package world is the cluster as the API server shows it, turned into what those who
-// decide about machines and moves look at (package cluster).
+// Package world turns the state of the cluster in the API into the input of decisions about machines and moves (package
+// cluster).
 //
-// A [World] is read once a round. A [View] of it tells what pods and nodes are: sizes,
-// expected runtimes, demands, room that is promised to others.
+// A [World] is read once per round. A [View] of it derives sizes, expected runtimes, constraints and reserved room of
+// pods and nodes.
 package world
 
 import (
@@ -21,20 +21,20 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
-// World is what the API server says of the cluster.
+// World is the state of the cluster in the API.
 type World struct {
-	// Nodes are all, by name.
+	// Nodes are all nodes, by name.
 	Nodes map[string]*corev1.Node
-	// Pods are those that have not finished.
+	// Pods are the pods that have not finished.
 	Pods []corev1.Pod
-	// Daemons, Budgets and Migrations are all of their kind.
+	// Daemons, Budgets and Migrations are all objects of their kinds.
 	Daemons    []appsv1.DaemonSet
 	Budgets    []policyv1.PodDisruptionBudget
 	Migrations []v1alpha1.Migration
-	// Namespaces are their labels, and NamespaceAnnotations their annotations, by name.
+	// Namespaces are the labels, and NamespaceAnnotations the annotations, of all namespaces, by name.
 	Namespaces           map[string]map[string]string
 	NamespaceAnnotations map[string]map[string]string
-	// Jobs and ReplicaSets are all, by namespace/name, and Services by their namespace.
+	// Jobs and ReplicaSets are all objects of their kinds, by namespace/name, and Services by namespace.
 	Jobs        map[string]*batchv1.Job
 	ReplicaSets map[string]*appsv1.ReplicaSet
 	Services    map[string][]corev1.Service
@@ -44,8 +44,8 @@ type World struct {
 	migrates bool // the kind Migration is installed
 }
 
-// Kinds returns an object of each kind that [Read] lists, for those who keep a cache of
-// them. Without migrations, where that kind is not installed, there are none.
+// Kinds returns an object of each kind that [Read] lists, for callers that cache them. The kind Migration is included
+// only if migrations is set, that is, if it is installed.
 func Kinds(migrations bool) []client.Object {
 	kinds := []client.Object{
 		&corev1.Node{}, &corev1.Pod{}, &appsv1.DaemonSet{}, &policyv1.PodDisruptionBudget{}, &corev1.Namespace{}, &batchv1.Job{}, &appsv1.ReplicaSet{},
@@ -58,8 +58,8 @@ func Kinds(migrations bool) []client.Object {
 	return kinds
 }
 
-// Read reads a World, from a cache as a rule. Nothing of it may be changed. Migrations
-// are read only if that kind is installed.
+// Read reads a World, usually from a cache. The caller must not change the objects. Migrations are read only if
+// migrations is set, that is, if the kind is installed.
 func Read(ctx context.Context, c client.Reader, migrations bool) (*World, error) {
 	var nodes corev1.NodeList
 	var pods corev1.PodList
@@ -123,8 +123,8 @@ func Read(ctx context.Context, c client.Reader, migrations bool) (*World, error)
 	return w, nil
 }
 
-// Compiler returns one that tells pods apart by what somebody demands of them, and not
-// by the name of the Job that they are of.
+// Compiler returns a compiler that considers only labels that a constraint mentions, so that pods that differ only in,
+// for example, the name of their Job are equal.
 func (w *World) Compiler() *constraint.Compiler {
 	demanding := make([]*corev1.Pod, 0, len(w.Pods)+len(w.Daemons))
 	for i := range w.Pods {
@@ -136,8 +136,8 @@ func (w *World) Compiler() *constraint.Compiler {
 	return constraint.NewCompilerFor(w.Namespaces, demanding)
 }
 
-// Unschedulable returns the condition by which the scheduler says that it has found no
-// room for a pod, and whether there is one.
+// Unschedulable returns the condition by which the scheduler reports that a pod is unschedulable, and whether it
+// exists.
 func Unschedulable(pod *corev1.Pod) (corev1.PodCondition, bool) {
 	if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
 		return corev1.PodCondition{}, false
@@ -150,15 +150,14 @@ func Unschedulable(pod *corev1.Pod) (corev1.PodCondition, bool) {
 	return corev1.PodCondition{}, false
 }
 
-// BecameUnschedulable reports whether the scheduler has found no room for a pod since it
-// was as before.
+// BecameUnschedulable reports whether a pod has become unschedulable.
 func BecameUnschedulable(before, after *corev1.Pod) bool {
 	_, was := Unschedulable(before)
 	_, is := Unschedulable(after)
 	return is && !was
 }
 
-// Ready returns the node's condition of that name, and whether the node is ready.
+// Ready returns the Ready condition of a node, and whether the node is ready.
 func Ready(node *corev1.Node) (corev1.NodeCondition, bool) {
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
@@ -168,8 +167,7 @@ func Ready(node *corev1.Node) (corev1.NodeCondition, bool) {
 	return corev1.NodeCondition{}, false
 }
 
-// AvailabilityChanged reports whether a node became ready or ceased to be, or was opened
-// or closed for pods, by taints or altogether.
+// AvailabilityChanged reports whether a node's readiness, cordon or taints have changed.
 func AvailabilityChanged(before, after *corev1.Node) bool {
 	_, was := Ready(before)
 	_, is := Ready(after)
@@ -177,8 +175,7 @@ func AvailabilityChanged(before, after *corev1.Node) bool {
 		!slices.EqualFunc(before.Spec.Taints, after.Spec.Taints, func(a, b corev1.Taint) bool { return a.MatchTaint(&b) })
 }
 
-// Joined reports whether the machine of a node has come: the node is ready, and has
-// lost the taints that keep pods away until then.
+// Joined reports whether a node has joined: it is ready and has no startup taints.
 func Joined(node *corev1.Node) bool {
 	_, is := Ready(node)
 	return is && !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return StartupTaint(t.Key) })

@@ -1,5 +1,5 @@
-// Package auditreport prints what `supercargo audit` finds: as a table on one screen and as one page of HTML.
-// Its [Document] is what is printed as JSON and YAML.
+// Package auditreport prints the results of `supercargo audit` as a table that fits one screen and
+// as an HTML page. [Document] is the form printed as JSON and YAML.
 package auditreport
 
 import (
@@ -10,43 +10,44 @@ import (
 	"supercargo.dev/supercargo/internal/text/jsondoc"
 )
 
-// hoursPerMonth is how many hours a month has on average, as sellers count: 365 · 24 / 12.
+// hoursPerMonth is the mean number of hours in a month, as sellers count: 365 · 24 / 12.
 const hoursPerMonth = 730
 
-// Document is an audit as JSON. Money is in dollars. Scripts read it: fields may be added and never
+// Document is an audit as JSON. Money is in dollars. Scripts read it: fields may be added but never
 // renamed.
 type Document struct {
-	// Source says which prices machines are bought at, Notes what was assumed or left out.
+	// Source names the source of the machine prices. Notes lists what was assumed or left out.
 	Source string   `json:"source"`
 	Notes  []string `json:"notes"`
-	// Now, Moved and Cheapest are bills of the same pods: as it is, after moves alone, and on the cheapest
-	// machines found. LowerBoundPerHour is what any machines cost that hold the pods.
+	// Now, Moved and Cheapest are bills of the same pods: on the present nodes, after moves alone,
+	// and on the cheapest machines found. LowerBoundPerHour is a lower bound on the price of any
+	// machines that hold the pods.
 	Now               Bill    `json:"now"`
 	Moved             Bill    `json:"moved"`
 	Cheapest          Bill    `json:"cheapest"`
 	LowerBoundPerHour float64 `json:"lowerBoundPerHour"`
-	// Moves is how many pods move for Moved, Emptied which nodes go.
+	// Moves is the number of pods that move for Moved. Emptied lists the nodes that this removes.
 	Moves   int      `json:"moves"`
 	Emptied []string `json:"emptied"`
-	// Pods is how many pods are in the bills, those of DaemonSets and static ones left out, and Pending how
-	// many have no node.
+	// Pods is the number of pods in the bills, without those of DaemonSets and static pods. Pending
+	// is the number of pods without a node.
 	Pods    int `json:"pods"`
 	Pending int `json:"pending"`
-	// Requested are the shares of the priced nodes that pods request; Used those that are used, nil where
-	// nobody measures.
+	// Requested is the share of the priced nodes that pods request. Used is the share in use, or
+	// nil if there are no usage metrics.
 	Requested Shares  `json:"requested"`
 	Used      *Shares `json:"used,omitempty"`
-	// Unpriced are nodes in no bill, and Staying those that are in each.
+	// Unpriced are the nodes in no bill. Staying are the nodes in every bill.
 	Unpriced []Stay `json:"unpriced"`
 	Staying  []Stay `json:"staying"`
-	// Obstacles are ordered by what they cost, Worst by what is paid for what is idle.
+	// Obstacles are ordered by their cost, Worst by the price of the idle part.
 	Obstacles []Obstacle `json:"obstacles"`
 	Worst     []Worst    `json:"worst"`
-	// Incomplete says that the time was up before all was looked at.
+	// Incomplete is set if the time limit expired before the audit was complete.
 	Incomplete bool `json:"incomplete,omitempty"`
 }
 
-// Bill is a number of machines.
+// Bill is the price of a set of machines.
 type Bill struct {
 	PerHour  float64 `json:"perHour"`
 	PerMonth float64 `json:"perMonth"`
@@ -55,61 +56,61 @@ type Bill struct {
 	Machines []Count `json:"machines"`
 }
 
-// Count is a number of equal machines.
+// Count is a number of identical machines.
 type Count struct {
 	InstanceType string `json:"instanceType"`
 	Count        int    `json:"count"`
-	// PricePerHour is that of one machine.
+	// PricePerHour is the price of one machine.
 	PricePerHour float64 `json:"pricePerHour"`
 }
 
-// Shares are parts of what there is, from 0 to 1. Pods is 0 of what is used.
+// Shares are fractions of the total, from 0 to 1. Pods is 0 for usage.
 type Shares struct {
 	CPU    float64 `json:"cpu"`
 	Memory float64 `json:"memory"`
 	Pods   float64 `json:"pods,omitempty"`
-	// Nodes is how many nodes are counted.
+	// Nodes is the number of nodes counted.
 	Nodes int `json:"nodes"`
 }
 
-// Stay is a node and why it is in no bill, or in each.
+// Stay is a node that is in no bill or in every bill, and the reason.
 type Stay struct {
 	Node         string `json:"node"`
 	InstanceType string `json:"instanceType,omitempty"`
 	Reason       string `json:"reason"`
 }
 
-// Obstacle is a demand and what it costs.
+// Obstacle is a constraint and its cost.
 type Obstacle struct {
 	Kind    string `json:"kind"`
 	Subject string `json:"subject"`
 	Advice  string `json:"advice"`
 	Pods    int    `json:"pods"`
 	Nodes   int    `json:"nodes"`
-	// NodesPerHour is what the nodes cost on which the pods are.
+	// NodesPerHour is the price of the nodes that run the pods.
 	NodesPerHour float64 `json:"nodesPerHour"`
-	// Lowers is the bill that would be lower without it: moved or cheapest. SavesPerHour is by how much;
-	// nil where that was not worked out.
+	// Lowers names the bill that is lower without the constraint: moved or cheapest. SavesPerHour
+	// is the difference, or nil if it was not computed.
 	Lowers       string   `json:"lowers"`
 	SavesPerHour *float64 `json:"savesPerHour,omitempty"`
 }
 
-// Worst is a node that is used little for its price.
+// Worst is a node with low use for its price.
 type Worst struct {
 	Node         string  `json:"node"`
 	InstanceType string  `json:"instanceType,omitempty"`
 	PerHour      float64 `json:"perHour"`
-	// IdlePerHour is what is paid for the part that nobody requests.
+	// IdlePerHour is the price of the part that no pod requests.
 	IdlePerHour float64 `json:"idlePerHour"`
 	Requested   Shares  `json:"requested"`
 	Used        *Shares `json:"used,omitempty"`
 	Pods        int     `json:"pods"`
-	// Emptied says that moves alone empty it; Remedy what would.
+	// Emptied is set if moves alone empty the node. Remedy says what would empty it.
 	Emptied bool   `json:"emptied"`
 	Remedy  string `json:"remedy"`
 }
 
-// NewDocument turns a result into what is printed.
+// NewDocument converts a result to its printed form.
 func NewDocument(o *auditor.Observation, r *audit.Result) *Document {
 	d := &Document{
 		Source: o.Source, Notes: jsondoc.List(o.Notes), Now: billOf(&r.Now), Moved: billOf(&r.Moved), Cheapest: billOf(&r.Cheapest),

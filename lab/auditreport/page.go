@@ -25,24 +25,24 @@ var (
 		"named": func(name string) string { return cmp.Or(name, "(unknown)") },
 	}).Parse(pageHTML))
 
-	// contentPolicy is the page's Content-Security-Policy: nothing is loaded, and only this style sheet has
-	// effect.
+	// contentPolicy is the Content-Security-Policy of the page: it loads nothing and applies only
+	// this style sheet.
 	contentPolicy = fmt.Sprintf("default-src 'none'; style-src '%s'; base-uri 'none'; form-action 'none'", hashOf(pageCSS))
 )
 
-// hashOf is how a Content-Security-Policy names a part of the page.
+// hashOf returns the hash source by which a Content-Security-Policy names a part of the page.
 func hashOf(part string) string {
 	sum := sha256.Sum256([]byte(part))
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// bar is a bill as a bar. Width is in per cent of the widest.
+// bar is a bill as a bar. Width is in percent of the widest bar.
 type bar struct {
 	row
 	Width float64
 }
 
-// pageView is what the template shows.
+// pageView is the data of the template.
 type pageView struct {
 	*Document
 	Security string
@@ -53,19 +53,19 @@ type pageView struct {
 	Shown    []shownObstacle
 }
 
-// shownObstacle is an obstacle with what it costs in words.
+// shownObstacle is an obstacle with its cost in words.
 type shownObstacle struct {
 	Obstacle
 	Less, Means string
 }
 
-// mostShown bounds the rows of a table of the page.
+// mostShown is the maximum number of rows in a table of the page.
 const mostShown = 50
 
-// gauge is a share as a bar. Used is below 0 where nobody measures.
+// gauge is a share as a bar. Used is negative if there are no usage metrics.
 type gauge struct {
 	Name            string
-	Requested, Used float64 // per cent
+	Requested, Used float64 // percent
 }
 
 // WriteHTML writes the document as one HTML page that needs no network and no script. All text is escaped.
@@ -88,13 +88,13 @@ func (d *Document) WriteHTML(w io.Writer) error {
 	}
 	var out bytes.Buffer
 	if err := pageTemplate.Execute(&out, v); err != nil {
-		return fmt.Errorf("fill in the page: %w", err)
+		return fmt.Errorf("render the page: %w", err)
 	}
 	_, err := out.WriteTo(w)
 	return err
 }
 
-// lead says in a sentence what came out.
+// lead returns the result in a few sentences.
 func (d *Document) lead() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "This cluster costs $%.2f an hour, $%.0f a month.", d.Now.PerHour, d.Now.PerMonth)

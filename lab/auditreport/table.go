@@ -9,14 +9,14 @@ import (
 	"text/tabwriter"
 )
 
-// How many lines of each part the table has at most: all together fit on one screen.
+// The maximum number of lines in each part of the table. All parts together fit on one screen.
 const (
 	mostObstacles = 8
 	mostMachines  = 6
 	mostStays     = 4
 )
 
-// WriteTable prints the document for people.
+// WriteTable writes the document as a table for a terminal.
 func (d *Document) WriteTable(w io.Writer) error {
 	var b strings.Builder
 	if err := d.tellBills(&b); err != nil {
@@ -37,17 +37,17 @@ func (d *Document) WriteTable(w io.Writer) error {
 type row struct {
 	Name string
 	Bill
-	// Saves is by how much of the bill now it is lower.
+	// Saves is the reduction against the present bill.
 	Saves string
 	What  string
 }
 
-// rows are the bills, the dearest first.
+// rows returns the bills, most expensive first.
 func (d *Document) rows() []row {
 	bound := Bill{PerHour: d.LowerBoundPerHour, PerMonth: d.LowerBoundPerHour * hoursPerMonth}
 	return []row{
 		{"now", d.Now, "", machinesOf(d.Now.Machines)},
-		{"by moving pods alone", d.Moved, d.below(d.Moved.PerHour), fmt.Sprintf("%d pods move, %d nodes go", d.Moves, len(d.Emptied))},
+		{"by moving pods alone", d.Moved, d.below(d.Moved.PerHour), fmt.Sprintf("%d pods move, %d nodes are released", d.Moves, len(d.Emptied))},
 		{"on the cheapest machines found", d.Cheapest, d.below(d.Cheapest.PerHour), machinesOf(d.Cheapest.Machines)},
 		{"lower bound of any machines", bound, d.below(d.LowerBoundPerHour), ""},
 	}
@@ -74,7 +74,7 @@ func (d *Document) tellBills(b *strings.Builder) error {
 	return t.Flush()
 }
 
-// machinesOf names the machines on which most is spent.
+// machinesOf names the machine types with the highest total price.
 func machinesOf(all []Count) string {
 	spent := slices.Clone(all)
 	slices.SortStableFunc(spent, func(x, y Count) int {
@@ -94,7 +94,7 @@ func (d *Document) tellFullness(b *strings.Builder) {
 	r := d.Requested
 	fmt.Fprintf(b, "\nRequested: %.0f %% of CPU, %.0f %% of memory, %.0f %% of pods.", 100*r.CPU, 100*r.Memory, 100*r.Pods)
 	if d.Used == nil {
-		b.WriteString(" What is used is not known: metrics-server was not asked or does not answer.\n")
+		b.WriteString(" Usage is unknown: metrics-server was not queried or does not respond.\n")
 		return
 	}
 	fmt.Fprintf(b, " Used: %.0f %% of CPU, %.0f %% of memory", 100*d.Used.CPU, 100*d.Used.Memory)
@@ -106,7 +106,7 @@ func (d *Document) tellFullness(b *strings.Builder) {
 
 func (d *Document) tellObstacles(b *strings.Builder) error {
 	if len(d.Obstacles) == 0 {
-		b.WriteString("\nNothing stands in the way of a lower bill.\n")
+		b.WriteString("\nNothing prevents a lower bill.\n")
 		return nil
 	}
 	b.WriteString("\n")
@@ -124,18 +124,18 @@ func (d *Document) tellObstacles(b *strings.Builder) error {
 	return nil
 }
 
-// saves says by how much the bill would be lower.
+// saves returns the reduction of the bill in words.
 func (o *Obstacle) saves() string {
 	switch {
 	case o.SavesPerHour == nil:
-		return fmt.Sprintf("not worked out, %.2f at most", o.NodesPerHour)
+		return fmt.Sprintf("not computed, %.2f at most", o.NodesPerHour)
 	case *o.SavesPerHour == 0:
 		return "no less"
 	}
 	return fmt.Sprintf("%.2f less", *o.SavesPerHour)
 }
 
-// means is how the bill would become lower.
+// means says how the bill would be reduced.
 func (o *Obstacle) means() string {
 	if o.Lowers == "moved" {
 		return "moving pods"
@@ -160,7 +160,7 @@ func (d *Document) tellWorst(b *strings.Builder) error {
 func (d *Document) tellNotes(b *strings.Builder) {
 	notes := slices.Clone(d.Notes)
 	if d.Incomplete {
-		notes = append(notes, "The time was up before all was looked at.")
+		notes = append(notes, "The time limit was reached before the audit was complete.")
 	}
 	if len(notes) > 0 {
 		b.WriteString("\n")
@@ -168,8 +168,8 @@ func (d *Document) tellNotes(b *strings.Builder) {
 	for _, n := range notes {
 		fmt.Fprintln(b, n)
 	}
-	tellStays(b, "nodes have no price and are in no figure", d.Unpriced)
-	tellStays(b, "nodes stay whatever is bought", d.Staying)
+	tellStays(b, "nodes have no price and are left out of all figures", d.Unpriced)
+	tellStays(b, "nodes are kept whatever is bought", d.Staying)
 }
 
 func tellStays(b *strings.Builder, what string, all []Stay) {
@@ -185,7 +185,7 @@ func tellStays(b *strings.Builder, what string, all []Stay) {
 	}
 }
 
-// shortened is text for a column of the table: the whole is in the other formats.
+// shortened cuts text to the width of a table column. The other formats have the full text.
 func shortened(text string) string {
 	const most = 90
 	if letters := []rune(text); len(letters) > most {

@@ -20,26 +20,25 @@ import (
 	"supercargo.dev/supercargo/plugins/learning"
 )
 
-// BinName is the name of the plugin of Stratus.
+// BinName is the name of the Stratus plugin.
 const BinName = "RuntimeBins"
 
-// binWidth is the width of Stratus' time bins, that of HTAS.
+// binWidth is the width of the time bins of Stratus, the same as in HTAS.
 const binWidth = 5 * time.Minute
 
-// lastBin is that of services, which never end. It is an ordinary bin, unlike that of
-// packing.Endless, which Stratus does not know.
+// lastBin is the bin of services, which never end. Unlike the bin of packing.Endless, which Stratus
+// does not have, it is an ordinary bin.
 const lastBin = math.MaxInt64 - 1
 
-// bins is Stratus' scheduler as HTAS describes it (sections 2 and 6.3): runtime bins
-// that hold services and batch pods together. It scores the bin alone; inside a bin
-// the stock scores spread. A service never ends, so its bin is the last.
+// bins is the Stratus scheduler as HTAS describes it (sections 2 and 6.3): runtime bins that hold
+// services and batch pods together. It scores only the bin; within a bin the stock scores decide. A
+// service never ends, so it is in the last bin.
 type bins struct {
 	clock   clock.PassiveClock
 	learner *runtimes.Learner
-	// finishes are the expected ends of pods placed, of those still there at the
-	// last sweep.
+	// finishes are the expected finishes of placed pods. A periodic sweep removes overdue entries.
 	finishes map[types.UID]time.Time
-	scores   map[string]int64 // of the present pod, by node
+	scores   map[string]int64 // of the current pod, by node
 }
 
 var (
@@ -48,7 +47,7 @@ var (
 	_ fwk.ReservePlugin  = (*bins)(nil)
 )
 
-// BinPlugins makes the plugin of Stratus.
+// BinPlugins returns the registry with the Stratus plugin.
 func BinPlugins(_ *scenario.Scenario, clk clock.PassiveClock) (runtime.Registry, error) {
 	return runtime.Registry{BinName: func(ctx context.Context, _ apiruntime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		return &bins{
@@ -60,8 +59,8 @@ func BinPlugins(_ *scenario.Scenario, clk clock.PassiveClock) (runtime.Registry,
 // Name implements fwk.Plugin.
 func (b *bins) Name() string { return BinName }
 
-// PreScore ranks the bins: its own first, then greater ones upward, then lesser ones
-// downward.
+// PreScore ranks the bins: the pod's own bin first, then longer bins in ascending order, then
+// shorter bins in descending order.
 func (b *bins) PreScore(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, infos []fwk.NodeInfo) *fwk.Status {
 	own := int64(lastBin)
 	if isBatch(pod) {
@@ -82,7 +81,7 @@ func (b *bins) PreScore(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, in
 	return nil
 }
 
-// bin is that of the longest pod on the node.
+// bin returns the bin of the longest-running pod on the node.
 func (b *bins) bin(info fwk.NodeInfo) int64 {
 	var bin int64
 	for _, p := range info.GetPods() {
@@ -107,12 +106,12 @@ func (b *bins) Score(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, info fw
 // ScoreExtensions implements fwk.ScorePlugin.
 func (b *bins) ScoreExtensions() fwk.ScoreExtensions { return nil }
 
-// Reserve notes when the pod is expected to end.
+// Reserve records the expected finish of the pod.
 func (b *bins) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) *fwk.Status {
 	if isBatch(pod) {
 		now := b.clock.Now()
 		b.finishes[pod.UID] = now.Add(runtimes.EstimateOf(pod, b.learner, runtimes.Default).Runtime)
-		if len(b.finishes)%4096 == 0 { // those overdue are in bin 0 as those unknown are
+		if len(b.finishes)%4096 == 0 { // overdue and unknown pods are both in bin 0
 			for uid, finish := range b.finishes {
 				if finish.Before(now) {
 					delete(b.finishes, uid)

@@ -23,7 +23,7 @@ func newBins() *bins {
 	return &bins{clock: clocktesting.NewFakePassiveClock(noon), learner: runtimes.NewLearner(), finishes: map[types.UID]time.Time{}}
 }
 
-// ending is a batch pod that is expected to end so long after noon.
+// ending returns a batch pod that is expected to end at that time after noon.
 func ending(name string, after time.Duration) *corev1.Pod {
 	return fixtures.Pod(name, 1, 1, fixtures.Batch("1m"), func(p *corev1.Pod) {
 		p.Annotations[v1alpha1.AnnotationExpectedFinish] = runtimes.Format(noon.Add(after))
@@ -36,7 +36,7 @@ func nodeWith(name string, pods ...*corev1.Pod) fwk.NodeInfo {
 	return info
 }
 
-// scores are those of all nodes for a pod.
+// scores returns the scores of all nodes for a pod.
 func scores(t *testing.T, b *bins, pod *corev1.Pod, infos []fwk.NodeInfo) map[string]int64 {
 	t.Helper()
 	if status := b.PreScore(t.Context(), nil, pod, infos); !status.IsSuccess() {

@@ -14,20 +14,20 @@ import (
 // table 6, and the default of cluster-autoscaler).
 const underUsed = 0.5
 
-// queueEmpty is for how long no batch pod may have waited before a machine is emptied
-// (HTAS, section 4).
+// queueEmpty is how long no batch pod may have waited before a machine is emptied (HTAS, section
+// 4).
 const queueEmpty = 5 * time.Minute
 
-// controller asks a function.
+// controller adapts a function to sim.Controller.
 type controller func(now time.Time, s *cluster.State) cluster.Plan
 
 // Decide implements sim.Controller.
 func (c controller) Decide(now time.Time, s *cluster.State) cluster.Plan { return c(now, s) }
 
-// ClusterAutoscaler is cluster-autoscaler on one node group, with its defaults:
-// nodes whose greater share of requests is under a half for 10 min go, those with pods
-// one a round, unless a machine was bought less than 10 min ago. One loop is a
-// scaling interval (HTAS, table 6).
+// ClusterAutoscaler is cluster-autoscaler on one node group with its defaults. It removes nodes
+// whose dominant share of requests has been under one half for 10 min, at most one node with pods
+// per round, unless a machine was bought less than 10 min ago. One loop is one scaling interval
+// (HTAS, table 6).
 func ClusterAutoscaler(sc *scenario.Scenario) sim.Controller {
 	planner := moves.NewPlanner(moves.Config{
 		Threshold: underUsed, Measure: moves.Dominant, After: 10 * time.Minute, Method: cluster.Evict, MoveServices: true, Limit: 1,
@@ -35,8 +35,8 @@ func ClusterAutoscaler(sc *scenario.Scenario) sim.Controller {
 	return rounds(sc, planner, 10*time.Minute)
 }
 
-// COCA is COCA as HTAS describes it (section 6): the same autoscaler, and in every
-// round in which nothing waits it compacts the cluster by eviction as far as it can.
+// COCA is COCA as HTAS describes it (section 6): the same autoscaler, which also compacts the
+// cluster by eviction as far as possible in every round without pending pods.
 func COCA(sc *scenario.Scenario) sim.Controller {
 	planner := moves.NewPlanner(moves.Config{
 		Threshold: underUsed, Method: cluster.Evict, MoveServices: true, AnyPending: true,
@@ -44,8 +44,8 @@ func COCA(sc *scenario.Scenario) sim.Controller {
 	return rounds(sc, planner, 0)
 }
 
-// rounds buys and empties at scaling intervals only, and empties nothing in a round
-// with a purchase nor for some time after it.
+// rounds buys and empties machines only at scaling intervals. It empties nothing in a round with a
+// purchase, nor for the time quiet after it.
 func rounds(sc *scenario.Scenario, planner *moves.Planner, quiet time.Duration) sim.Controller {
 	var bought time.Time
 	return controller(func(now time.Time, s *cluster.State) cluster.Plan {
@@ -65,15 +65,15 @@ func rounds(sc *scenario.Scenario, planner *moves.Planner, quiet time.Duration) 
 	})
 }
 
-// untilRound is how long it is until the next round of buying: rounds are at multiples
-// of the scaling interval.
+// untilRound returns the time until the next purchase round. Rounds are at multiples of the scaling
+// interval.
 func untilRound(now time.Time, s *cluster.State) time.Duration {
 	since := now.Sub(sim.Epoch)
 	return s.ScalingInterval - since%s.ScalingInterval
 }
 
-// Stratus buys by the score of HTAS for all pods together, and moves batch pods off
-// under-used machines, if need be to a cheaper one bought for them; services stay.
+// Stratus buys by the score of HTAS for all pods together. It moves batch pods off under-used
+// machines, if necessary to a cheaper machine bought for them. Services stay.
 func Stratus(sc *scenario.Scenario) sim.Controller {
 	config := rescheduling(sc)
 	config.Replace = true
@@ -85,13 +85,13 @@ func Stratus(sc *scenario.Scenario) sim.Controller {
 	})
 }
 
-// HTAS follows the paper: groups for batch pods and services, algorithms 3 and 4
-// every scaling interval, algorithm 5 at every scheduling interval.
+// HTAS follows the paper: separate groups for batch pods and services, algorithms 3 and 4 at every
+// scaling interval, algorithm 5 at every scheduling interval.
 func HTAS(sc *scenario.Scenario) sim.Controller { return htasWith(rescheduling(sc)) }
 
-// HTASWith is HTAS with other times than ours where the paper leaves them open: for how
-// long a machine must have been under-used, and for how long no batch pod may have
-// waited, before it is emptied.
+// HTASWith is HTAS with other values for two times that the paper leaves open: how long a machine
+// must have been under-used, and how long no batch pod may have waited, before the machine is
+// emptied.
 func HTASWith(underUsedFor, queueEmpty time.Duration) func(*scenario.Scenario) sim.Controller {
 	return func(sc *scenario.Scenario) sim.Controller {
 		config := rescheduling(sc)
@@ -100,8 +100,8 @@ func HTASWith(underUsedFor, queueEmpty time.Duration) func(*scenario.Scenario) s
 	}
 }
 
-// HTASMoving is HTAS with pods that leave emptied machines by another method. By
-// [cluster.Wait], none is moved.
+// HTASMoving is HTAS with another method of moving pods off emptied machines. With [cluster.Wait],
+// no pod is moved.
 func HTASMoving(m cluster.Method) func(*scenario.Scenario) sim.Controller {
 	return func(sc *scenario.Scenario) sim.Controller {
 		config := rescheduling(sc)
@@ -119,14 +119,14 @@ func htasWith(config moves.Config) sim.Controller {
 	})
 }
 
-// rescheduling is HTAS's. For how long a machine must have been under-used is
-// open in the paper: a billing period is the least time for which giving it back can
+// rescheduling returns the configuration of HTAS. The paper does not say how long a machine must
+// have been under-used. A billing period is the shortest time for which releasing the machine can
 // pay.
 func rescheduling(sc *scenario.Scenario) moves.Config {
 	return moves.Config{Threshold: underUsed, After: sc.BillingPeriod, QueueEmpty: queueEmpty, Cycle: sc.ScalingInterval}
 }
 
-// limited leaves out replacements for which purchases leave no room under the limit.
+// limited drops replacements that exceed the node limit after the purchases.
 func limited(plan cluster.Plan, s *cluster.State) cluster.Plan {
 	room := s.MaxNodes - len(s.Nodes) - len(plan.Buy)
 	plan.Drains = slices.DeleteFunc(plan.Drains, func(d cluster.Drain) bool {

@@ -21,7 +21,7 @@ const (
 
 var times = &scenario.Scenario{HomogeneousFlavor: "medium", ScalingInterval: 5 * m, SchedulingInterval: 20 * time.Second, BillingPeriod: m}
 
-// stateAt is a cluster of medium machines, each with the pods given.
+// stateAt returns a cluster of medium machines, each with the given pods.
 func stateAt(at time.Duration, nodes map[string][]cluster.Pod, pending ...cluster.Pod) *cluster.State {
 	s := &cluster.State{
 		Flavors: []cluster.Flavor{
@@ -50,7 +50,7 @@ func pod(name string, milliCPU, memory int64, c class.Class) cluster.Pod {
 	return p
 }
 
-// told is a plan in few words.
+// told returns a plan in short form.
 func told(p cluster.Plan) string {
 	text := ""
 	for _, b := range p.Buy {
@@ -72,7 +72,7 @@ func told(p cluster.Plan) string {
 	return text
 }
 
-// step is what a controller is shown at a time, and what it should then do.
+// step is what a controller observes at a time, and the expected plan.
 type step struct {
 	at      time.Duration
 	nodes   map[string][]cluster.Pod
@@ -169,7 +169,7 @@ func TestStratusAndHTASMoveBatchPodsWhenTheQueueHasBeenEmpty(t *testing.T) {
 			play(t, c, []step{
 				{4 * m, nodes, nil, ""}, // the queue has been empty for four minutes
 				{4*m + 20*time.Second, map[string][]cluster.Pod{"a": {full}, "b": {full}}, nil, ""},
-				{5*m + 20*time.Second, nodes, nil, ""}, // it has, but the machine is in use until now
+				{5*m + 20*time.Second, nodes, nil, ""}, // it has for five, but the machine was in use until now
 				{6 * m, nodes, nil, ""},
 				{6*m + 20*time.Second, nodes, nil, "migrate b; "},
 			})

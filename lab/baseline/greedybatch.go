@@ -10,32 +10,31 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// standing is a machine that is there already, as greedyBatch looks at it.
+// standing is an existing machine as greedyBatch sees it.
 type standing struct {
 	// name is unique among the nodes.
 	name string
-	// capacity is what pods can use of the node, whether it is used now or not.
+	// capacity is the node's allocatable resources, including those in use.
 	capacity packing.Size
 	// maxPods and arch are as for [cluster.Flavor].
 	maxPods *int64
 	arch    string
-	// remaining is how long the longest batch pod on the node will still run: 0
-	// when it has none.
+	// remaining is the remaining runtime of the longest batch pod on the node, or 0 if it has none.
 	remaining time.Duration
 }
 
-// greedyBatch buys machines for batch pods (HTAS, algorithm 4): it first counts
-// on the nodes in time bin 0, whose jobs end within one scaling cycle, before a
-// new machine would be of much use, and buys nothing if they are enough.
+// greedyBatch buys machines for batch pods (HTAS, algorithm 4). It first counts on the nodes in
+// time bin 0: their jobs end within one scaling cycle, before a new machine would be of much use.
+// It buys nothing if those nodes are enough.
 //
-// The paper subtracts their capacity from the totals. Here the pods are packed
-// into the nodes' full capacity in the order of
-// [packing.LongestFirst], each on the first node of [packing.CompareTimeBin], as if their present jobs had ended; those
-// that fit wait ([planner.Assignment].Waits), and [planner.Greedy] buys in the order of
-// [planner.Batch] for those left over.
+// The paper subtracts the capacity of these nodes from the totals. Here the pods are packed into
+// the nodes' full capacity, as if the present jobs had ended, in the order of
+// [packing.LongestFirst], each on the first node of [packing.CompareTimeBin]. Pods that fit wait
+// ([planner.Assignment].Waits). [planner.Greedy] buys for the others in the order of
+// [planner.Batch].
 //
-// Nodes in other bins are not looked at: room on them would have been used
-// already. A cycle that is not positive puts every node in bin 0.
+// Nodes in other bins are ignored: the scheduler would already have used room on them. A cycle that
+// is not positive puts every node in bin 0.
 func greedyBatch(pods []planner.Pod, nodes []standing, cycle time.Duration, flavors []cluster.Flavor, opts planner.Options) planner.Plan {
 	var rooms []freeing
 	for _, n := range nodes {
@@ -66,7 +65,7 @@ func greedyBatch(pods []planner.Pod, nodes []standing, cycle time.Duration, flav
 	return plan
 }
 
-// bestRoom returns the place of the room that a pod takes, -1 if none holds it.
+// bestRoom returns the index of the best node for the pod, or -1 if none fits.
 func bestRoom(rooms []freeing, pod planner.Pod, cycle time.Duration) int {
 	prefer := packing.CompareTimeBin(pod.Runtime, cycle)
 	best := -1
@@ -78,7 +77,7 @@ func bestRoom(rooms []freeing, pod planner.Pod, cycle time.Duration) int {
 	return best
 }
 
-// freeing is a node of bin 0 as if its jobs had ended.
+// freeing is a node in bin 0 as if its jobs had ended.
 type freeing struct {
 	packing.Node
 	maxPods *int64

@@ -16,12 +16,12 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// waits is a batch pod.
+// waits returns a batch pod.
 func waits(name string, cpu, memory int64, runtime time.Duration) planner.Pod {
 	return planner.Pod{Item: packing.Item{Name: name, Size: size(cpu, memory), Runtime: runtime}}
 }
 
-// planned writes a plan as "MACHINE: PODS", "POD waits for NODE" and "POD -".
+// planned formats a plan as "MACHINE: PODS", "POD waits for NODE" and "POD -".
 func planned(p planner.Plan) []string {
 	lines := []string{}
 	for _, m := range p.Machines {
@@ -84,8 +84,8 @@ func first(nodes iter.Seq[packing.IndexedNode]) (packing.IndexedNode, bool) {
 	return packing.IndexedNode{}, false
 }
 
-// TestWaitingPodsArePlacedAsThePackingDefinesIt compares with an index of
-// nodes, which knows no max pods and no architectures.
+// TestWaitingPodsArePlacedAsThePackingDefinesIt compares with an index of nodes, which does not
+// support max pods and architectures.
 func TestWaitingPodsArePlacedAsThePackingDefinesIt(t *testing.T) {
 	const cycle = 2 * time.Minute
 	amount := rapid.Int64Range(0, 12)

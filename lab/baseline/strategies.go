@@ -1,11 +1,10 @@
-// Package baseline has the policies that Supercargo is compared with: how they buy, and
-// how they empty machines. They run in simulations alone.
+// Package baseline implements the policies that Supercargo is compared with: how they buy and how
+// they empty machines. They run only in simulations.
 //
-// [Homogeneous] buys as cluster-autoscaler does on one node group, [Groups] as HTAS and
-// [Mixed] as Stratus. All are pure and count on machines already on order: nothing is
-// bought for pods that find room there in the order in which they will be scheduled, which
-// need not be the pods that a machine was bought for. What they buy is chosen by
-// autoscaler/planner.
+// [Homogeneous] buys as cluster-autoscaler does on one node group, [Groups] as HTAS and [Mixed] as
+// Stratus. All are pure and count on machines already on order: they buy nothing for pods that fit
+// there in scheduling order, which need not be the pods for which a machine was bought. The package
+// autoscaler/planner chooses what they buy.
 package baseline
 
 import (
@@ -19,9 +18,9 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// Homogeneous buys one machine of the flavor if a pending pod fits it that fits no
-// machine on order: one a round, as the baselines of HTAS do (section 6.3). It
-// buys nothing between rounds, and none beyond the limit.
+// Homogeneous buys one machine of the flavor if a pending pod fits it but fits no machine on order:
+// one per round, as the baselines of HTAS do (section 6.3). It buys nothing between rounds or
+// beyond the limit.
 func Homogeneous(s *cluster.State, flavor string) []cluster.Purchase {
 	at := slices.IndexFunc(s.Flavors, func(f cluster.Flavor) bool { return f.Name == flavor })
 	if !s.Scaling || at < 0 || left(s) == 0 {
@@ -32,16 +31,15 @@ func Homogeneous(s *cluster.State, flavor string) []cluster.Purchase {
 		if (p.Arch == "" || p.Arch == f.Arch) && p.Size.Fits(f.Size) {
 			return []cluster.Purchase{{
 				Flavor: flavor, Class: class.Any, Pods: []string{p.Name},
-				Reason: fmt.Sprintf("%d pods found no room; one machine a round", len(s.Pending)),
+				Reason: fmt.Sprintf("%d pods were unschedulable; one machine is bought in each round", len(s.Pending)),
 			}}
 		}
 	}
 	return nil
 }
 
-// Groups buys for services and batch pods apart (HTAS, algorithms 3 and 4), for
-// services first where the limit does not allow both. It buys nothing between
-// rounds.
+// Groups buys separately for services and for batch pods (HTAS, algorithms 3 and 4). Services go
+// first when the limit does not allow both. It buys nothing between rounds.
 func Groups(s *cluster.State) []cluster.Purchase {
 	if !s.Scaling {
 		return nil
@@ -66,8 +64,8 @@ func Groups(s *cluster.State) []cluster.Purchase {
 	return append(bought, purchases(batch, class.Batch)...)
 }
 
-// Mixed buys for all pods together, with the score of [planner.Greedy], machines
-// that take both classes. It buys nothing between rounds.
+// Mixed buys machines that accept both classes for all pods together, by the score of
+// [planner.Greedy]. It buys nothing between rounds.
 func Mixed(s *cluster.State) []cluster.Purchase {
 	room := left(s)
 	if !s.Scaling || room == 0 {
@@ -77,11 +75,11 @@ func Mixed(s *cluster.State) []cluster.Purchase {
 	return purchases(planner.Greedy(pods(waiting, ""), s.Flavors, planner.Options{MaxMachines: room}), class.Any)
 }
 
-// left is how many machines may still be bought.
+// left returns the number of machines that may still be bought.
 func left(s *cluster.State) int { return max(0, s.MaxNodes-len(s.Nodes)) }
 
-// unserved returns those of the pods that no machine on order has room for. The
-// pods choose in the order in which they will be scheduled; each takes the tightest fit.
+// unserved returns the pods that fit on no machine on order. Pods choose in scheduling order; each
+// takes the tightest fit.
 func unserved(s *cluster.State, waiting []cluster.Pod) []cluster.Pod {
 	type ordered struct {
 		node *cluster.Node
@@ -122,7 +120,7 @@ func tighter(a, b packing.Size) bool {
 	return cmp.Or(cmp.Compare(a.MemoryBytes, b.MemoryBytes), cmp.Compare(a.MilliCPU, b.MilliCPU)) < 0
 }
 
-// pods returns the pods of a class, or all for none, as the planner takes them.
+// pods returns the pods of class c, or all pods if c is empty, in the planner's form.
 func pods(waiting []cluster.Pod, c class.Class) []planner.Pod {
 	var all []planner.Pod
 	for _, p := range waiting {
@@ -133,7 +131,7 @@ func pods(waiting []cluster.Pod, c class.Class) []planner.Pod {
 	return all
 }
 
-// purchases turns a plan into purchases for machines of the class.
+// purchases converts a plan to purchases of machines of class c.
 func purchases(p planner.Plan, c class.Class) []cluster.Purchase {
 	all := make([]cluster.Purchase, len(p.Machines))
 	for i, m := range p.Machines {

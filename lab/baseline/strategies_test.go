@@ -20,7 +20,7 @@ func size(milliCPU, memoryBytes int64) packing.Size {
 	return packing.Size{MilliCPU: milliCPU, MemoryBytes: memoryBytes}
 }
 
-// job is a batch pod that takes as much of both resources.
+// job returns a batch pod with the same amount of both resources.
 func job(name string, amount int64, runtime time.Duration) cluster.Pod {
 	return cluster.Pod{Item: packing.Item{Name: name, Size: size(amount, amount), Runtime: runtime}, Class: class.Batch}
 }
@@ -31,15 +31,15 @@ func service(name string, amount int64) cluster.Pod {
 
 func needing(p cluster.Pod, arch string) cluster.Pod { p.Arch = arch; return p }
 
-// flavor is a machine with as much of both resources.
+// flavor returns a machine with the same amount of both resources.
 func flavor(name string, amount, price int64) cluster.Flavor {
 	return cluster.Flavor{Name: name, Size: size(amount, amount), Arch: "amd64", MicroDollarsPerHour: price}
 }
 
-// The large flavor is the cheaper one where three quarters of it are used.
+// The large flavor is cheaper if three quarters of it are used.
 var small, large = flavor("small", 4, 40), flavor("large", 10, 75)
 
-// node is a ready machine for all pods, ten large.
+// node returns a ready machine of size ten for all pods.
 func node(name string, pods ...cluster.Pod) cluster.Node {
 	return cluster.Node{
 		Name: name, Flavor: "large", Class: class.Any, Capacity: size(10, 10), Arch: "amd64", Phase: cluster.Ready,
@@ -49,13 +49,14 @@ func node(name string, pods ...cluster.Pod) cluster.Node {
 
 func of(c class.Class, n cluster.Node) cluster.Node { n.Class = c; return n }
 
-// due is a machine on order.
+// due returns a machine on order.
 func due(in time.Duration, n cluster.Node) cluster.Node {
 	n.Phase, n.Due = cluster.Ordered, in
 	return n
 }
 
-// state is one at a round of buying. Machines need two minutes, and the next round is in five.
+// state returns a state in a purchase round. Machines need two minutes, and the next round is in
+// five.
 func state(pending []cluster.Pod, nodes ...cluster.Node) *cluster.State {
 	return &cluster.State{
 		Nodes: nodes, Pending: pending, Flavors: []cluster.Flavor{large, small}, MaxNodes: 100,
@@ -65,7 +66,7 @@ func state(pending []cluster.Pod, nodes ...cluster.Node) *cluster.State {
 
 func podsOf(all ...cluster.Pod) []cluster.Pod { return all }
 
-// bought writes purchases as "FLAVOR CLASS: PODS".
+// bought formats purchases as "FLAVOR CLASS: PODS".
 func bought(purchases []cluster.Purchase) []string {
 	all := []string{}
 	for _, p := range purchases {
@@ -136,7 +137,7 @@ func TestHomogeneousBuysOneMachineARound(t *testing.T) {
 
 func TestHomogeneousSaysForHowMany(t *testing.T) {
 	got := Homogeneous(state(podsOf(job("p", 1, minute), job("q", 1, minute))), "large")[0].Reason
-	if want := "2 pods found no room; one machine a round"; got != want {
+	if want := "2 pods were unschedulable; one machine is bought in each round"; got != want {
 		t.Errorf("reason %q, want %q", got, want)
 	}
 }
@@ -227,7 +228,7 @@ func TestMixedBuysForAllTogether(t *testing.T) {
 	})
 }
 
-// drawState draws a cluster.
+// drawState returns a random cluster.
 func drawState(t *rapid.T) *cluster.State {
 	within := func(most time.Duration, name string) time.Duration {
 		return time.Duration(rapid.Int64Range(1, int64(most)).Draw(t, name))
@@ -292,9 +293,9 @@ var strategies = map[string]func(*cluster.State) []cluster.Purchase{
 	"groups":      Groups, "mixed": Mixed,
 }
 
-// TestWhatEveryStrategyKeepsTo states what holds whatever the cluster: no machine beyond the limit
-// or between rounds, each for pods that it holds, none twice, and the same answer
-// for the same cluster, which stays as it is.
+// TestWhatEveryStrategyKeepsTo checks properties for any cluster: no machine beyond the limit or
+// between rounds, each for pods that fit it, no pod twice, and the same answer for the same
+// cluster, which is not modified.
 func TestWhatEveryStrategyKeepsTo(t *testing.T) {
 	for name, strategy := range strategies {
 		t.Run(name, func(t *testing.T) {
@@ -322,8 +323,8 @@ func TestWhatEveryStrategyKeepsTo(t *testing.T) {
 	}
 }
 
-// TestWhatIsOnOrderForLikePodsIsNotBoughtAgain has pods alike, so that they fit the machines on
-// order in whatever order they choose.
+// TestWhatIsOnOrderForLikePodsIsNotBoughtAgain uses identical pods, so that they fit the machines
+// on order in any order.
 func TestWhatIsOnOrderForLikePodsIsNotBoughtAgain(t *testing.T) {
 	for name, strategy := range strategies {
 		t.Run(name, func(t *testing.T) {
@@ -352,7 +353,7 @@ func TestWhatIsOnOrderForLikePodsIsNotBoughtAgain(t *testing.T) {
 	}
 }
 
-// checkPurchase holds a machine against the pods it is bought for.
+// checkPurchase checks a machine against the pods it is bought for.
 func checkPurchase(t *rapid.T, s *cluster.State, p cluster.Purchase) {
 	t.Helper()
 	f := s.Flavors[slices.IndexFunc(s.Flavors, func(f cluster.Flavor) bool { return f.Name == p.Flavor })]
@@ -369,7 +370,8 @@ func checkPurchase(t *rapid.T, s *cluster.State, p cluster.Purchase) {
 	}
 }
 
-// order puts a machine on order, named as a scheduler would see it: after those there.
+// order puts a machine on order, with a name after the existing machines, as the scheduler would
+// see it.
 func order(s *cluster.State, p cluster.Purchase) {
 	f := s.Flavors[slices.IndexFunc(s.Flavors, func(f cluster.Flavor) bool { return f.Name == p.Flavor })]
 	s.Nodes = append(s.Nodes, cluster.Node{

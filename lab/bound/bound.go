@@ -1,15 +1,14 @@
-// Package bound computes what machines must cost at least, whatever a policy
-// does: [Cost] for a run of which only the batch pods must be completed, and
-// [Served] for one whose services must be served too.
+// Package bound computes the least that machines must cost under any policy: [Cost] for a run in
+// which only the batch pods must complete, and [Served] for a run whose services must be served
+// too.
 //
-// The bounds are those of linear programming duality. Give CPU and memory any
-// prices such that no flavor's capacity is worth more than the flavor costs;
-// then the pods' requests, at those prices, cost no more than the machines that
-// hold them. The best such prices are found exactly. docs/lower-bound.md has
-// the derivation.
+// The bounds follow from linear programming duality. Give CPU and memory any prices such that no
+// flavor's capacity is worth more than the flavor costs. At those prices, the pods' requests cost
+// no more than the machines that hold them. The best such prices are found exactly.
+// docs/lower-bound.md has the derivation.
 //
-// All arithmetic is on exact fractions, rounded once at the end and to the safe
-// side. Every function is pure, and the order of its arguments does not matter.
+// All arithmetic uses exact fractions, rounded once at the end towards the safe side. Every
+// function is pure, and the order of its arguments does not matter.
 package bound
 
 import (
@@ -21,86 +20,84 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/class"
 )
 
-// Flavor is a kind of machine. Its size and price are not negative. Only pods of its own or of
-// any architecture go there.
+// Flavor is a machine type. Its size and price are not negative. It accepts only pods of its own
+// architecture and pods without one.
 type Flavor struct {
 	cluster.Flavor
-	// Speed divides the runtimes of batch pods. A value that is not above zero, or
-	// not finite, counts as 1.
+	// Speed divides the runtimes of batch pods. A value that is not positive and finite counts as
+	// 1.
 	Speed float64
 }
 
-// Machines are equal machines that are there, and paid for, from the start.
+// Machines are identical machines that exist, and are paid for, from the start.
 type Machines struct {
 	Flavor Flavor
-	// Count is how many there are.
+	// Count is the number of machines.
 	Count int64
 }
 
-// Run is what the bound of a run depends on. It says nothing of the policy.
+// Run is the input of a bound. It is independent of the policy.
 type Run struct {
-	// Pods are the workload. Of each count what it asks for, which is not negative, its
-	// class, architecture, Arrival since the start of the run, and Runtime: of a batch pod
-	// that on a machine of speed 1; of a service its lifetime from its start, at any speed, 0
-	// for the end of the run. Every batch pod that some flavor holds is taken to complete:
-	// leave out those that a policy may leave undone.
+	// Pods are the workload. Only requests (not negative), class, architecture, Arrival since the
+	// start of the run and Runtime count. The Runtime of a batch pod is at speed 1. The Runtime of
+	// a service is its lifetime from its start at any speed; 0 means until the end of the run.
+	// Every batch pod that some flavor holds must complete: leave out pods that a policy may leave
+	// undone.
 	Pods []cluster.Pod
-	// Flavors can be bought at any time, without a limit.
+	// Flavors can be bought at any time, without limit.
 	Flavors []Flavor
-	// Machines are there at the start. Their flavors need not be among Flavors.
+	// Machines exist at the start. Their flavors need not be among Flavors.
 	Machines []Machines
-	// Fixed says that nothing is bought and nothing released: Machines are paid
-	// for until the run ends, and Flavors are not looked at.
+	// Fixed means that nothing is bought or released: Machines are paid for until the run ends, and
+	// Flavors is ignored.
 	Fixed bool
-	// BillingPeriod is the unit that is paid; every started one is paid in full,
-	// and one at least for each machine. 0 means that time is paid as it passes.
+	// BillingPeriod is the billing unit. Every started period is paid in full, at least one for
+	// each machine. 0 means that time is billed exactly.
 	BillingPeriod time.Duration
-	// ReleaseLag is from giving a machine back until it is no longer paid.
+	// ReleaseLag is the time from releasing a machine until billing stops.
 	ReleaseLag time.Duration
-	// End is a time before which the run does not end, whatever is done; 0 if
-	// none is known. Batch pods make it later by themselves: none completes
-	// sooner than its arrival plus its runtime at the highest speed.
+	// End is a time before which the run cannot end under any policy, or 0 if none is known. Batch
+	// pods can make it later: none completes before its arrival plus its runtime at the highest
+	// speed.
 	End time.Duration
 
-	// The rest is for [Served] alone.
+	// The remaining fields are only for [Served].
 
-	// StartLag is the least time from ordering a machine until pods can run on it.
+	// StartLag is the minimum time from ordering a machine until pods can run on it.
 	StartLag time.Duration
-	// LagFree says that a machine is not paid for during its start lag.
+	// LagFree means that a machine is not billed during its start lag.
 	LagFree bool
-	// ServiceWait is how long a service is without a machine, on average over the
-	// services that some flavor holds.
+	// ServiceWait is the time that a service is without a machine, averaged over the services that
+	// some flavor holds.
 	ServiceWait time.Duration
 }
 
-// Bound is what a run must cost at least, in millionths of a dollar, and why.
+// Bound is the least that a run must cost, in millionths of a dollar, and its parts.
 type Bound struct {
 	// MicroDollars is the bound: the greater of Start + Work, rounded down, and
 	// Longest.
 	MicroDollars int64
-	// Start is what must be paid for the machines that are there at the start even
-	// if they are released at once, or for the whole run if it is Fixed.
+	// Start is the cost of the initial machines even if they are released at once, or for the whole
+	// run if it is Fixed.
 	Start int64
-	// Work is what must be paid on top for the work that they cannot do meanwhile.
+	// Work is the additional cost of the work that they cannot do meanwhile.
 	Work int64
-	// Longest is what the dearest single pod must cost on the machine cheapest
-	// for it, one billing period at least.
+	// Longest is the cost of the most expensive single pod on the machine that is cheapest for it,
+	// at least one billing period.
 	Longest int64
-	// Uncounted is how many pods no flavor holds; they add nothing.
+	// Uncounted is the number of pods that no flavor holds. They add nothing.
 	Uncounted int
 }
 
-// Cost returns a lower bound of the bill of a run, under any policy, present or
-// future, that completes the batch pods of r. Services count nothing: a policy may
-// never start them. A policy may know the future, delay pods, stop and resume
-// them, and move them at no cost; more machines at once than any real limit allows
-// are allowed.
+// Cost returns a lower bound of the bill of a run under any policy that completes the batch pods of
+// r. Services do not count: a policy may never start them. A policy may know the future, delay
+// pods, stop and resume them, and move them at no cost. It may use more machines at once than any
+// real limit allows.
 //
-// Start lag, copies, lost work and fragments of machines that no pod fits only
-// add to a bill; so the bound is seldom reached. It never falls when a
-// pod is added, and with all prices multiplied by k it is multiplied by k, apart
-// from rounding. A runtime divided by a speed may be rounded down to
-// the nanosecond, once per pod.
+// Start lag, copies, lost work and fragments that fit no pod only add to a bill, so the bound is
+// seldom reached. It never falls when a pod is added. If all prices are multiplied by k, it is
+// multiplied by k, apart from rounding. A runtime divided by a speed may be rounded down to the
+// nanosecond, once per pod.
 //
 // Cost: O(n·f + f³) for n pods and f flavors.
 func Cost(r Run) Bound {
@@ -116,21 +113,20 @@ func Cost(r Run) Bound {
 	}
 }
 
-// problem is a run in the units of the arithmetic: milli-CPU and bytes, each
-// times nanoseconds, and micro-dollars per hour times nanoseconds, which
-// inDollars turns into micro-dollars.
+// problem is a run in the units of the arithmetic: milli-CPU and bytes, each times nanoseconds, and
+// micro-dollars per hour times nanoseconds. The dollars method converts the latter to
+// micro-dollars.
 type problem struct {
 	flavors   []candidate
 	loads     []load
-	services  []cluster.Pod // that some flavor holds
+	services  []cluster.Pod // those that some flavor holds
 	uncounted int
 	machines  []held // their flavors are the first of flavors
-	// paid is how long every machine of the start is paid for at least; period
-	// how long every machine is; end when the run ends at the soonest.
+	// paid is the minimum time for which every initial machine is billed, period the minimum for
+	// every machine, and end the earliest end of the run.
 	paid, period, end int64
 	inDollars         bool
-	// lag is how long a machine that is bought is paid for before pods can run on
-	// it. Only [Served] sets it.
+	// lag is the billed time of a bought machine before pods can run on it. Only [Served] sets it.
 	lag int64
 }
 
@@ -140,19 +136,18 @@ type candidate struct {
 	speed *big.Rat
 }
 
-// held are machines of the start; flavor is an index.
+// held are initial machines. flavor is an index into problem.flavors.
 type held struct {
 	flavor int
 	count  int64
 }
 
-// load is a batch pod.
+// load is the work of a batch pod.
 type load struct {
 	cluster.Pod
-	// duration is for how long it must run at speed 1.
+	// duration is the runtime at speed 1.
 	duration int64
-	// early is how much of the duration may pass while the machines of the start
-	// are paid for anyway.
+	// early is the part of the duration that may pass while the initial machines are billed anyway.
 	early int64
 }
 
@@ -190,14 +185,14 @@ func prepare(r Run) problem {
 		window := new(big.Rat).SetInt64(max(0, p.paid-int64(pod.Arrival)))
 		l.early = min(l.duration, ceil(window.Mul(window, fastest)))
 		if r.Fixed {
-			l.early = l.duration // the machines are all there is, whenever the pods come
+			l.early = l.duration // no other machine ever exists, whenever the pods arrive
 		}
 		p.add(l)
 	}
 	return p
 }
 
-// add takes a pod in, or counts it if no flavor holds it.
+// add adds a pod, or counts it as uncounted if no flavor holds it.
 func (p *problem) add(l load) {
 	switch {
 	case !p.holdable(l.Pod):
@@ -218,8 +213,8 @@ func (p *problem) holdable(pod cluster.Pod) bool {
 	return false
 }
 
-// fastest returns the highest speed of any flavor, 1 at least, and how many
-// nanoseconds of work rounding one runtime down may save.
+// fastest returns the highest speed of any flavor, at least 1, and the number of nanoseconds of
+// work that rounding down one runtime may save.
 func (p *problem) fastest() (speed *big.Rat, rounded int64) {
 	speed = one
 	for _, f := range p.flavors {
@@ -231,7 +226,7 @@ func (p *problem) fastest() (speed *big.Rat, rounded int64) {
 	return speed, rounded * ceil(speed)
 }
 
-// start is what the machines of the start cost in any case.
+// start returns the unavoidable cost of the initial machines.
 func (p *problem) start() *big.Rat {
 	sum := new(big.Rat)
 	for _, m := range p.machines {
@@ -242,7 +237,8 @@ func (p *problem) start() *big.Rat {
 	return p.dollars(sum)
 }
 
-// work is the best bound among views of the batch pods, each true by itself.
+// work returns the best bound among the views of the batch pods. Each view alone gives a valid
+// bound.
 func (p *problem) work() *big.Rat {
 	best := new(big.Rat)
 	for _, v := range p.views() {
@@ -251,9 +247,9 @@ func (p *problem) work() *big.Rat {
 	return p.dollars(best)
 }
 
-// longest is the dearest batch pod on its cheapest machine. Splitting its run over
-// several machines is no cheaper: each costs a period, and each unit of work
-// costs what it costs on the machine cheapest for it.
+// longest returns the cost of the most expensive batch pod on its cheapest machine. Splitting its
+// run over several machines is no cheaper: each machine costs a period, and each unit of work costs
+// at least its price on the cheapest machine.
 func (p *problem) longest() *big.Rat {
 	worst := new(big.Rat)
 	for _, l := range p.loads {
@@ -265,7 +261,7 @@ func (p *problem) longest() *big.Rat {
 			}
 			held := new(big.Rat).SetInt64(l.duration)
 			held.Quo(held, f.speed)
-			if i >= len(p.machines) { // it has to be bought
+			if i >= len(p.machines) { // it must be bought
 				held.Add(held, new(big.Rat).SetInt64(p.lag))
 			}
 			held = larger(held, new(big.Rat).SetInt64(p.period))
@@ -279,7 +275,7 @@ func (p *problem) longest() *big.Rat {
 	return p.dollars(worst)
 }
 
-// dollars turns micro-dollars per hour times nanoseconds into micro-dollars.
+// dollars converts micro-dollars per hour times nanoseconds to micro-dollars.
 func (p *problem) dollars(x *big.Rat) *big.Rat {
 	if !p.inDollars {
 		return x
@@ -303,7 +299,7 @@ func candidates(flavors []Flavor) []candidate {
 	return all
 }
 
-// started rounds a time up to whole periods, one at least.
+// started rounds t up to whole periods, at least one.
 func started(t, period int64) int64 {
 	if period <= 0 {
 		return t
@@ -318,8 +314,7 @@ func larger(a, b *big.Rat) *big.Rat {
 	return a
 }
 
-// floor and ceil round to a whole number of 64 bits; greater ones become the
-// greatest of these.
+// floor and ceil round to an int64. Values out of range become math.MaxInt64.
 func floor(x *big.Rat) int64 {
 	return whole(new(big.Int).Div(x.Num(), x.Denom())) // Euclidean, and Denom is above zero
 }

@@ -17,8 +17,8 @@ import (
 
 func size(cpu, memory int64) packing.Size { return packing.Size{MilliCPU: cpu, MemoryBytes: memory} }
 
-// slot is the billing period of the tiny runs. At 60 micro-dollars per hour a
-// machine costs 1 micro-dollar a slot.
+// slot is the billing period of the tiny runs. At 60 micro-dollars per hour a machine costs 1
+// micro-dollar per slot.
 const slot = time.Minute
 
 func perSlot(micros int64) int64 { return 60 * micros }
@@ -58,7 +58,7 @@ func TestCostOfRunsThatCanBeWorkedOutByHand(t *testing.T) {
 			Bound{MicroDollars: 3, Longest: 3}},
 		{"a fast machine pays if it costs less for the work", Run{Pods: []cluster.Pod{batch(2, 4, 0, 10)},
 			Flavors: []Flavor{small, with(flavor(2, 4, 4), func(f *Flavor) { f.Speed = 2 })}},
-			Bound{MicroDollars: 19, Work: 19, Longest: 19}}, // 20 less the nanoseconds that rounding may save
+			Bound{MicroDollars: 19, Work: 19, Longest: 19}}, // 20 minus the nanoseconds that rounding may save
 		{"pods that fit nowhere add nothing", Run{Pods: []cluster.Pod{batch(9, 1, 0, 10)}, Flavors: []Flavor{small}}, Bound{Uncounted: 1}},
 		{"architectures add up", Run{Pods: []cluster.Pod{arm(batch(2, 4, 0, 10)), batch(2, 4, 0, 10), {Item: packing.Item{Size: size(2, 4), Runtime: 10 * slot}, Arch: "amd64"}},
 			Flavors: []Flavor{with(small, func(f *Flavor) { f.Arch = "amd64" }), with(big, func(f *Flavor) { f.Arch = "arm64" })}},
@@ -97,9 +97,9 @@ func TestCostOfRunsThatCanBeWorkedOutByHand(t *testing.T) {
 	}
 }
 
-// tiny finds the cheapest run of all by trying, slot by slot, every choice of
-// pods to run and every way to put them on machines. Pods may be stopped, resumed and
-// moved for nothing, so a machine may as well be bought anew for each slot.
+// tiny finds the cheapest of all runs by trying, slot by slot, every choice of pods to run and
+// every way to put them on machines. Pods may be stopped, resumed and moved for free, so a machine
+// may as well be bought again for each slot.
 type tiny struct {
 	Run
 	slots int
@@ -108,8 +108,8 @@ type tiny struct {
 
 const never = math.MaxInt64 / 4
 
-// cheapest returns the cost from a slot on, given the work left of each pod;
-// what the machines of the start cost in any case is left out.
+// cheapest returns the cost from a slot on, given the remaining work of each pod. It excludes the
+// unavoidable cost of the initial machines.
 func (w *tiny) cheapest(now int, left []int) int64 {
 	over := now >= int(w.End/slot)
 	for i, p := range w.Pods {
@@ -160,7 +160,7 @@ func newRoom(f Flavor) *room {
 	return r
 }
 
-// try decides about pod i and those after it in this slot.
+// try decides about pod i and the following pods in this slot.
 func (w *tiny) try(i, now int, left []int, rooms []*room) int64 {
 	if i == len(w.Pods) {
 		return w.cheapest(now+1, append([]int(nil), left...))
@@ -194,7 +194,7 @@ func (w *tiny) try(i, now int, left []int, rooms []*room) int64 {
 	return best
 }
 
-// truth returns the least cost of a run, or never if its pods cannot be done.
+// truth returns the least cost of a run, or never if its pods cannot complete.
 func truth(r Run, slots int) int64 {
 	w := tiny{Run: r, slots: slots, known: map[string]int64{}}
 	left := make([]int, len(r.Pods))
@@ -258,7 +258,7 @@ func TestNoScheduleIsCheaperThanTheBound(t *testing.T) {
 			reached++
 		}
 	})
-	// A bound of 0 would be true too.
+	// A bound of 0 would also be valid.
 	if reached*3 < possible {
 		t.Errorf("the bound is reached in %d of %d runs only", reached, possible)
 	}

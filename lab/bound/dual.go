@@ -7,25 +7,23 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// maxFlavorsForViews bounds the work on views: with more flavors only the views
-// of all pods and of the architectures are taken.
+// maxFlavorsForViews bounds the work on views. With more flavors, only the views of all pods and of
+// the architectures are used.
 const maxFlavorsForViews = 32
 
-// part is some of the loads and services, and flavors among which are all that
-// hold any of them; all are indices. The flavors do not depend on which pods there
-// are, or one more pod could lower the bound.
+// part is a set of loads and services, with flavors that include all that hold any of them. All are
+// indices. The flavors must not depend on the pods, or adding a pod could lower the bound.
 type part struct{ loads, services, flavors []int }
 
-// view is a way to look at the pods: parts with no flavor in common. Pods in no
-// part are not counted.
+// view is a list of parts without a common flavor. Pods in no part do not count.
 type view []part
 
-// views returns ways to look at the pods that each give a true bound:
+// views returns views of the pods that each give a valid bound:
 //
 //   - all of them together;
-//   - those that need an architecture, each architecture apart, since no machine
-//     has two;
-//   - for each flavor, those that it does not hold: no flavor of the same
+//   - those that need an architecture, each architecture separately, since no
+//     machine has two;
+//   - for each flavor, the pods that it does not hold: no flavor of the same
 //     architecture that is smaller in both resources holds them either.
 func (p *problem) views() []view {
 	views := []view{{p.part(
@@ -54,7 +52,7 @@ func (p *problem) views() []view {
 	return views
 }
 
-// part returns the part of the pods and flavors for which the functions hold.
+// part returns the part of the pods and flavors that satisfy the predicates.
 func (p *problem) part(pod func(*cluster.Pod) bool, flavor func(*candidate) bool) part {
 	var of part
 	for i := range p.loads {
@@ -75,21 +73,21 @@ func (p *problem) part(pod func(*cluster.Pod) bool, flavor func(*candidate) bool
 	return of
 }
 
-// amounts are of CPU, memory and places for pods, each times a time.
+// amounts are of CPU, memory and pod slots, each times a duration.
 type amounts struct{ cpu, memory, places *big.Rat }
 
 func newAmounts() amounts {
 	return amounts{cpu: new(big.Rat), memory: new(big.Rat), places: new(big.Rat)}
 }
 
-// offer is what a machine of a flavor gives in a unit of time, and its price.
-// Places is nil if they are without limit.
+// offer is what a machine of a flavor provides per unit of time, and its price. places is nil if
+// pod slots are unlimited.
 type offer struct {
 	amounts
 	price *big.Rat
 }
 
-// viewWork sums the bounds of the parts of a view.
+// viewWork returns the sum of the bounds of the view's parts.
 func (p *problem) viewWork(v view) *big.Rat {
 	sum := new(big.Rat)
 	for _, of := range v {
@@ -98,10 +96,9 @@ func (p *problem) viewWork(v view) *big.Rat {
 	return sum
 }
 
-// partWork returns what must be paid for a part besides the time in
-// which the machines of the start are paid anyway. What can be done in that
-// time is at most what the pods have to do then, and at most what those
-// machines can do; either may be taken off, so the greater remainder counts.
+// partWork returns the cost of a part beyond the time for which the initial machines are billed
+// anyway. The work done in that time is at most what the pods have to do then, and at most what
+// those machines can do. Either may be subtracted, so the greater remainder counts.
 func (p *problem) partWork(of part) *big.Rat {
 	late, beyond := p.totals(of.loads)
 	var offers []offer
@@ -126,7 +123,7 @@ func (p *problem) partWork(of part) *big.Rat {
 	return larger(dearest(late, offers), dearest(beyond, offers))
 }
 
-// totals returns what the loads ask for after the paid time, and in all.
+// totals returns the requests of the loads after the paid time, and in total.
 func (p *problem) totals(loads []int) (late, sum amounts) {
 	var lates, sums tally
 	for _, i := range loads {
@@ -137,7 +134,7 @@ func (p *problem) totals(loads []int) (late, sum amounts) {
 	return lates.amounts(), sums.amounts()
 }
 
-// tally adds up what pods ask for, each for a time.
+// tally sums requests, each times a duration.
 type tally struct{ cpu, memory, places big.Int }
 
 func (t *tally) add(size packing.Size, time int64) {
@@ -171,8 +168,8 @@ func less(a, b, times *big.Rat) *big.Rat {
 	return product.Sub(a, product)
 }
 
-// dearest returns the most that the wanted amounts, which may be negative, can
-// be worth when no offer is worth more than its price; 0 at least.
+// dearest returns the greatest value that the wanted amounts, which may be negative, can have when
+// no offer is worth more than its price. It is at least 0.
 func dearest(want amounts, offers []offer) *big.Rat {
 	best := new(big.Rat)
 	for _, prices := range priceVectors(offers) {
@@ -181,8 +178,8 @@ func dearest(want amounts, offers []offer) *big.Rat {
 	return best
 }
 
-// priceVectors returns prices of a unit of each resource at which no offer is
-// worth more than its price. Either CPU and memory have prices or places have.
+// priceVectors returns unit prices at which no offer is worth more than its price. Either CPU and
+// memory have prices, or pod slots have.
 func priceVectors(offers []offer) []amounts {
 	var all []amounts
 	for _, c := range corners(offers) {
@@ -194,8 +191,7 @@ func priceVectors(offers []offer) []amounts {
 	return all
 }
 
-// worth is what amounts are worth at these prices. Places without limit have no
-// price.
+// worth returns the value of amounts at these prices. Unlimited pod slots have no price.
 func (prices amounts) worth(of amounts) *big.Rat {
 	sum := new(big.Rat).Mul(prices.cpu, of.cpu)
 	sum.Add(sum, new(big.Rat).Mul(prices.memory, of.memory))
@@ -205,8 +201,8 @@ func (prices amounts) worth(of amounts) *big.Rat {
 	return sum
 }
 
-// cheapest returns the lowest price of a unit of one resource, or nil where an
-// offer has it without limit or no offer has any.
+// cheapest returns the lowest unit price of one resource, or nil if an offer has it without limit
+// or no offer has it.
 func cheapest(offers []offer, of func(offer) *big.Rat) *big.Rat {
 	var least *big.Rat
 	for _, o := range offers {
@@ -224,17 +220,16 @@ func cheapest(offers []offer, of func(offer) *big.Rat) *big.Rat {
 	return least
 }
 
-// pair is a price of a unit of CPU and one of memory.
+// pair is a unit price of CPU and one of memory.
 type pair struct{ cpu, memory *big.Rat }
 
-// corners returns corners of the polygon of all pairs of prices, none negative,
-// at which no offer is worth more than its price: the origin and those from
-// which on a higher price of CPU means a lower one of memory. Any linear function
-// has its greatest value over the polygon at one of its corners, and those left
-// out, with one price 0 and the other below its limit, are no corners.
+// corners returns corners of the polygon of all pairs of nonnegative prices at which no offer is
+// worth more than its price: the origin, and the corners from which a higher CPU price means a
+// lower memory price. A linear function has its maximum over the polygon at a corner. The omitted
+// points, with one price 0 and the other below its limit, are no corners.
 //
-// It walks along the upper edge from CPU price 0 to the highest. A resource that no
-// offer has gets price 0. Cost: O(f·k) for f offers and k corners.
+// It walks along the upper edge from CPU price 0 to the highest. A resource that no offer has gets
+// price 0. Cost: O(f·k) for f offers and k corners.
 func corners(offers []offer) []pair {
 	zero := new(big.Rat)
 	found := []pair{{zero, zero}}
@@ -264,19 +259,19 @@ func corners(offers []offer) []pair {
 	}
 }
 
-// memoryPrice is the highest price of memory at which the offer is worth no
-// more than its price, given that of CPU. It must have memory.
+// memoryPrice returns the highest memory price at which the offer is worth no more than its price,
+// given the CPU price. The offer must have memory.
 func (o offer) memoryPrice(cpuPrice *big.Rat) *big.Rat {
 	rest := new(big.Rat).Mul(cpuPrice, o.cpu)
 	rest.Sub(o.price, rest)
 	return rest.Quo(rest, o.memory)
 }
 
-// slope is how fast memoryPrice falls.
+// slope is the rate at which memoryPrice falls.
 func (o offer) slope() *big.Rat { return new(big.Rat).Quo(o.cpu, o.memory) }
 
-// edgeRightOf returns the offer that limits the price of memory at and just
-// above a price of CPU. Some offer must have memory.
+// edgeRightOf returns the offer that limits the memory price at and just above the CPU price at.
+// Some offer must have memory.
 func edgeRightOf(offers []offer, at *big.Rat) offer {
 	best := -1
 	for i, o := range offers {
@@ -294,8 +289,8 @@ func edgeRightOf(offers []offer, at *big.Rat) offer {
 	return offers[best]
 }
 
-// crossing returns the price of CPU at which two offers of unlike slope allow
-// the same price of memory.
+// crossing returns the CPU price at which two offers of different slopes allow the same memory
+// price.
 func crossing(a, b offer) *big.Rat {
 	// pa/ma - x·ca/ma = pb/mb - x·cb/mb
 	atZero := new(big.Rat)

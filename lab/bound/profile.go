@@ -5,15 +5,15 @@ import (
 	"math/big"
 )
 
-// maxPeriods is how many started billing periods are counted as such. A machine
-// that is there for longer is taken to be paid as time passes.
+// maxPeriods is the number of billing periods that are counted as whole periods. A machine that
+// exists for longer is treated as billed exactly.
 const maxPeriods = 8
 
-// forever is later than any run ends.
+// forever is later than the end of any run.
 const forever = math.MaxInt64
 
-// arithmetic is that of exact fractions, of which bounds are made, or of
-// floating-point numbers, with which good profiles are found quickly.
+// arithmetic abstracts exact fractions, which make the bounds, and floating-point numbers, which
+// find good profiles quickly.
 type arithmetic[N any] struct {
 	of                 func(*big.Rat) N
 	whole              func(int64) N
@@ -41,28 +41,26 @@ var quick = arithmetic[float64]{
 	less:  func(a, b float64) bool { return a < b },
 }
 
-// demand is what must be on machines, at given prices. A profile is a height for
-// each stretch of the run, by which the prices of that stretch are multiplied.
+// demand is what must be on machines, at given prices. A profile is a height for each stretch of
+// the run; it multiplies the prices of that stretch.
 type demand struct {
-	// times are where stretches begin, the first at 0; the last is where the last
-	// ends. The run ends no later.
+	// times are the starts of the stretches, the first at 0, and the end of the last. The run ends
+	// no later.
 	times []int64
-	// fixed is what the services of a stretch are worth at height 1, free the batch
-	// work that arrives in it, which counts with the lowest height from there on.
+	// fixed is the value of the services in each stretch at height 1. free is the value of the
+	// batch work that arrives in it, which counts with the lowest height from there on.
 	fixed, free []*big.Rat
-	// missed is what services may be worth for the time that they go without a
-	// machine. It counts with the greatest height.
+	// missed is the maximum value of the time that services are without a machine. It counts with
+	// the greatest height.
 	missed *big.Rat
-	// supplies are the machines of the start, which are paid for that long at least.
+	// supplies are the initial machines. They are billed for at least the time least.
 	supplies []supply
 	least    int64
-	// later returns the bound of an even profile for runs that end at a time or
-	// after it.
+	// later returns the bound of an even profile for runs that end at end or later.
 	later func(end int64) *big.Rat
 }
 
-// supply is what machines of the start are worth in a unit of time at height 1, and
-// what they cost.
+// supply is the value of initial machines per unit of time at height 1, and their price.
 type supply struct{ worth, price *big.Rat }
 
 func (s supply) times(count int64) supply {
@@ -70,9 +68,9 @@ func (s supply) times(count int64) supply {
 	return supply{worth: new(big.Rat).Mul(s.worth, by), price: new(big.Rat).Mul(s.price, by)}
 }
 
-// even is the bound of the profile that is 1 throughout, whenever the run ends. No
-// machine earns more than it costs then, and one of the start comes closest at the
-// time for which it is paid in any case.
+// even returns the bound of the profile that is 1 throughout, whenever the run ends. With this
+// profile no machine earns more than it costs, and an initial machine comes closest at the time for
+// which it is billed in any case.
 func (d demand) even() *big.Rat {
 	sum := new(big.Rat).Neg(d.missed)
 	for i := range d.fixed {
@@ -86,11 +84,11 @@ func (d demand) even() *big.Rat {
 	return sum
 }
 
-// valuation computes what a profile proves about a demand.
+// valuation computes the bound that a profile proves for a demand.
 type valuation[N any] struct {
 	arithmetic[N]
-	// ready is from when on pods can run on a machine that is bought, lag for how long
-	// it is paid for by then. least is for how long one of the start is.
+	// ready is the time from which pods can run on a bought machine, and lag the billed time before
+	// that. least is the minimum billed time of an initial machine.
 	ready, lag, period, least int64
 	times                     []int64
 	fixed, free               []N
@@ -111,15 +109,14 @@ func valuate[N any](how arithmetic[N], s *serving, d demand) *valuation[N] {
 	return v
 }
 
-// course is a profile with its integral.
+// course is a profile and its integral.
 type course[N any] struct {
 	heights []N
-	areas   []N // up to each of the times
+	areas   []N // integral up to each of the times
 }
 
-// bound returns the bound that a profile proves. A profile at which some machine
-// would earn more than it costs is lowered as a whole until none does.
-// Cost: O(k²) for k stretches.
+// bound returns the bound that a profile proves. If some machine would earn more than it costs, the
+// whole profile is lowered until none does. Cost: O(k²) for k stretches.
 func (v *valuation[N]) bound(heights []N) N {
 	c := v.course(heights)
 	if strain := v.strain(c); v.less(v.whole(1), strain) {
@@ -156,7 +153,7 @@ func (v *valuation[N]) course(heights []N) course[N] {
 	return c
 }
 
-// area is the integral of the profile up to a time.
+// area returns the integral of the profile up to a time.
 func (v *valuation[N]) area(c course[N], to int64) N {
 	i := 0
 	for i+1 < len(c.heights) && v.times[i+1] < to {
@@ -165,12 +162,12 @@ func (v *valuation[N]) area(c course[N], to int64) N {
 	return v.add(c.areas[i], v.mul(c.heights[i], v.whole(to-v.times[i])))
 }
 
-// strain is the greatest ratio of the integral of the profile over the time that
-// pods can run on a machine that is bought, to the time that it is paid for.
+// strain returns the greatest ratio of the profile's integral over the usable time of a bought
+// machine to its billed time.
 //
-// The ratio is greatest either for a window that fills a number of billing periods
-// and begins or ends where a stretch does, or, where periods do not count, for
-// one that begins and ends there: between, it is monotonic.
+// The ratio is greatest either for a window that fills whole billing periods and begins or ends at
+// the edge of a stretch or, where periods do not count, for a window that begins and ends at edges:
+// in between it is monotonic.
 func (v *valuation[N]) strain(c course[N]) N {
 	worst := v.whole(0)
 	end := v.times[len(v.times)-1]
@@ -186,7 +183,7 @@ func (v *valuation[N]) strain(c course[N]) N {
 			worst = ratio
 		}
 	}
-	counted := int64(0) // windows no longer than that have been considered
+	counted := int64(0) // windows up to this length have been considered
 	for k := int64(1); v.period > 0 && k <= maxPeriods && counted < end-edges[0]; k++ {
 		paid := k * v.period
 		length := min(paid-v.lag, end-edges[0])
@@ -202,15 +199,15 @@ func (v *valuation[N]) strain(c course[N]) N {
 	for i, from := range edges {
 		for _, to := range edges[i+1:] {
 			if to-from > counted {
-				consider(from, to, max(to-from, to-from+v.lag)) // the sum may overflow with to forever
+				consider(from, to, max(to-from, to-from+v.lag)) // the sum may overflow if to is forever
 			}
 		}
 	}
 	return worst
 }
 
-// gain is the most by which what machines of the start earn, from the start to
-// when they are released, can exceed what they cost. It may be negative.
+// gain returns the maximum by which the earnings of initial machines, from the start to their
+// release, can exceed their cost. It may be negative.
 func (v *valuation[N]) gain(c course[N], worth, price N) N {
 	end := v.times[len(v.times)-1]
 	best := v.sub(v.whole(0), v.mul(price, v.whole(v.least)))
@@ -234,9 +231,8 @@ func (v *valuation[N]) gain(c course[N], worth, price N) N {
 	return best
 }
 
-// climb returns the best profile that it finds for a demand, from an even one and
-// from one of peaks a billing period apart. What it returns proves a true bound,
-// however good it is.
+// climb returns the best profile that it finds, starting from an even profile and from one with
+// peaks a billing period apart. Any profile that it returns proves a valid bound.
 func climb(v *valuation[float64]) []float64 {
 	n := len(v.times) - 1
 	even := make([]float64, n)
@@ -259,8 +255,8 @@ func climb(v *valuation[float64]) []float64 {
 	return best
 }
 
-// climbFrom raises and lowers single stretches of a profile, those before and those
-// after each of the times, as long as that is better.
+// climbFrom scales single stretches of a profile, and all stretches before or after each of the
+// times, as long as the bound improves.
 func climbFrom(v *valuation[float64], heights []float64) []float64 {
 	n := len(heights)
 	if strain := v.strain(v.course(heights)); strain > 0 && strain < 1 {
@@ -301,8 +297,8 @@ const (
 	maxHeight = 1 << 20
 )
 
-// fractions returns the heights in exact numbers, and a little more: a profile that
-// is meant to be as high as can be is lowered to that again, exactly.
+// fractions returns the heights as exact numbers, slightly raised. A profile that should be as high
+// as possible is then lowered exactly to the limit.
 func fractions(heights []float64) []*big.Rat {
 	all := make([]*big.Rat, len(heights))
 	for i, h := range heights {

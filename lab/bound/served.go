@@ -10,23 +10,22 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// maxStretches is into how many stretches a run is divided at most.
+// maxStretches is the maximum number of stretches of a run.
 const maxStretches = 12
 
-// Served returns a lower bound, in micro-dollars, of the bill of a run under any
-// policy that completes the batch pods of r and serves the services: each service
-// that some flavor holds is on a machine from its arrival until its lifetime, which
-// counts from its first start, is over or the run ends, but for the time
-// r.ServiceWait on average over these services. A policy may do else what it may
-// do for [Cost].
+// Served returns a lower bound, in micro-dollars, of the bill of a run under any policy that
+// completes the batch pods of r and serves its services. Each service that some flavor holds is on
+// a machine from its arrival until the run ends or its lifetime, counted from its first start, is
+// over, except for the time r.ServiceWait, averaged over these services. Otherwise a policy may do
+// what it may do for [Cost].
 //
-// Beside the work it counts that a machine which is bought is paid for before pods
-// can run on it, that started billing periods are paid in full, and that a service
-// keeps a whole machine busy. It is never below Cost(r). In a fixed cluster, whose
-// machines are paid to the end anyway, it is Cost(r).
+// In addition to the work, it counts that a bought machine is billed before pods can run on it,
+// that started billing periods are paid in full, and that a service keeps a whole machine busy. It
+// is never below Cost(r). In a fixed cluster, whose machines are billed to the end anyway, it
+// equals Cost(r).
 //
-// Cost: O(n·f + f³ + n·k) for n pods, f flavors and k = 13 stretches of the run,
-// and some ten thousand evaluations of O(k²).
+// Cost: O(n·f + f³ + n·k) for n pods, f flavors and k = 13 stretches of the run, and about ten
+// thousand evaluations of O(k²).
 func Served(r Run) int64 {
 	most := Cost(r).MicroDollars
 	if r.Fixed {
@@ -37,7 +36,7 @@ func Served(r Run) int64 {
 	if !r.LagFree {
 		p.lag = int64(r.StartLag)
 	}
-	if len(p.machines) == 0 { // nothing runs before the first machine that is bought is ready
+	if len(p.machines) == 0 { // nothing runs before the first bought machine is ready
 		fastest, _ := p.fastest()
 		for _, l := range p.loads {
 			work := new(big.Rat).SetInt64(l.duration)
@@ -49,17 +48,17 @@ func Served(r Run) int64 {
 	return max(most, floor(best))
 }
 
-// serving is a problem whose services are served.
+// serving is a problem in which services must be served.
 type serving struct {
 	*problem
-	ready   int64    // pods can run on a machine that is bought from then on
-	missing *big.Rat // how long services go without a machine, all together
+	ready   int64    // the time from which pods can run on a bought machine
+	missing *big.Rat // the total time that services are without a machine
 }
 
-// stay is from when to when a service must be on a machine.
+// stay is the interval in which a service must be on a machine.
 type stay struct{ from, to int64 }
 
-// stayOf returns the stay of a service in a run that ends at a time.
+// stayOf returns the stay of a service in a run that ends at end.
 func stayOf(pod *cluster.Pod, end int64) stay {
 	of := stay{from: min(int64(pod.Arrival), end), to: end}
 	if pod.Runtime > 0 && int64(pod.Runtime) < end-of.from {
@@ -68,8 +67,8 @@ func stayOf(pod *cluster.Pod, end int64) stay {
 	return of
 }
 
-// work is the best bound among views of all pods. Only the view that is best with
-// an even profile is looked at more closely.
+// work returns the best bound among the views of all pods. It searches profiles only for the view
+// that is best with an even profile.
 func (s *serving) work() *big.Rat {
 	views := s.views()
 	var best *big.Rat
@@ -90,8 +89,8 @@ func (s *serving) work() *big.Rat {
 	return larger(best, sum)
 }
 
-// untouched is what the machines of the start cost in any case whose flavors are in
-// no part of a view.
+// untouched returns the unavoidable cost of the initial machines whose flavors are in no part of
+// the view.
 func (s *serving) untouched(v view) *big.Rat {
 	sum := new(big.Rat)
 	for _, m := range s.machines {
@@ -105,8 +104,7 @@ func (s *serving) untouched(v view) *big.Rat {
 	return sum
 }
 
-// partDemand returns the demand of a part at the prices that are best with an even
-// profile.
+// partDemand returns the demand of a part at the prices that are best with an even profile.
 func (s *serving) partDemand(of part) demand {
 	w := s.tallies(of)
 	var offers []offer
@@ -114,7 +112,7 @@ func (s *serving) partDemand(of part) demand {
 	for _, i := range of.flavors {
 		rate := s.flavors[i].speed
 		if len(of.services) > 0 {
-			rate = larger(rate, one) // services pass no slower on a slow machine
+			rate = larger(rate, one) // services do not last longer on a slow machine
 		}
 		offerOf[i] = newOffer(&s.flavors[i], rate)
 		offers = append(offers, offerOf[i])
@@ -145,14 +143,14 @@ func (s *serving) partDemand(of part) demand {
 	return best
 }
 
-// tallies are what the pods of a part ask for in the stretches of a run.
+// tallies are the requests of a part's pods in the stretches of a run.
 type tallies struct {
 	times       []int64
 	fixed, free []tally
 	endless     tally
 }
 
-// tallies divides the run up to its end, and adds an empty stretch beyond.
+// tallies divides the run up to its end and adds an empty stretch after it.
 func (s *serving) tallies(of part) tallies {
 	stays := make([]stay, len(of.services))
 	for i, at := range of.services {
@@ -182,8 +180,8 @@ func (s *serving) tallies(of part) tallies {
 	return w
 }
 
-// divide returns times from 0 to the end of the run that divide it where something
-// happens, or evenly if much does.
+// divide returns times from 0 to the end of the run that divide it at events, or evenly if there
+// are too many events.
 func (s *serving) divide(stays []stay, arrivals []int64) []int64 {
 	ends := []int64{0, min(s.ready, s.end), s.end}
 	times := slices.Concat(ends, arrivals)
@@ -198,7 +196,7 @@ func (s *serving) divide(stays []stay, arrivals []int64) []int64 {
 		slices.Sort(ends)
 		return slices.Compact(ends)
 	}
-	// Even between two of them a profile may have its reasons to change.
+	// With few events, also divide the time between them: the best profile may change there.
 	if parts := int64(maxStretches / max(1, len(times)-1)); parts > 1 {
 		for i, from := range times[:len(times)-1] {
 			for j := range parts - 1 {
@@ -210,7 +208,7 @@ func (s *serving) divide(stays []stay, arrivals []int64) []int64 {
 	return slices.Compact(times)
 }
 
-// stretchOf returns the stretch in which a time lies.
+// stretchOf returns the index of the stretch that contains a time.
 func stretchOf(times []int64, at int64) int {
 	i, found := slices.BinarySearch(times, at)
 	if !found {
@@ -219,8 +217,8 @@ func stretchOf(times []int64, at int64) int {
 	return min(max(i, 0), len(times)-2)
 }
 
-// missed is the most that services can be worth, at these prices, for the time that
-// they go without a machine, all together, in a run that ends at a time.
+// missed returns the maximum total value, at these prices, of the time that services are without a
+// machine in a run that ends at end.
 func (s *serving) missed(of part, prices amounts, end int64) *big.Rat {
 	type kind struct {
 		worth, time *big.Rat
@@ -255,9 +253,8 @@ func asks(size packing.Size) amounts {
 	return amounts{cpu: new(big.Rat).SetInt64(size.MilliCPU), memory: new(big.Rat).SetInt64(size.MemoryBytes), places: one}
 }
 
-// closely is the best bound among profiles that it finds. A profile is for runs that
-// end by some time; with those that go on for longer, the services that stay cost
-// more. The less of both counts.
+// closely returns the best bound among the profiles that it finds. A profile is for runs that end
+// by some time. In longer runs the remaining services cost more. The lower of both bounds counts.
 func (s *serving) closely(d demand) *big.Rat {
 	found, best := d.even(), math.Inf(-1)
 	after := max(s.lag, s.period, 4)
@@ -287,9 +284,9 @@ func (s *serving) closely(d demand) *big.Rat {
 	return found
 }
 
-// presence is what the machines must cost of which some service needs one, whatever
-// else runs there: at each moment at least the cheapest that holds the service for
-// which that is dearest.
+// presence returns the cost of keeping a machine for the services, whatever else runs there: at
+// each moment at least the cheapest machine that holds the service for which that machine is the
+// most expensive.
 func (s *serving) presence() *big.Rat {
 	levels := map[int64][]stay{}
 	for i := range s.services {
@@ -317,7 +314,7 @@ func (s *serving) presence() *big.Rat {
 		d.fixed, d.free = append(d.fixed, new(big.Rat)), append(d.free, new(big.Rat))
 	}
 	var there []stay
-	for i, price := range prices { // the dearest first: those of its level and above need that much
+	for i, price := range prices { // in descending order: services of this level and above need that much
 		step := price
 		if i+1 < len(prices) {
 			step -= prices[i+1]
@@ -340,7 +337,7 @@ func (s *serving) presence() *big.Rat {
 	return larger(d.even(), valuate(exact, s, d).bound(fractions(heights)))
 }
 
-// merged returns the union of stays, ordered and without overlap.
+// merged returns the union of the stays, sorted and without overlap.
 func merged(stays []stay) []stay {
 	slices.SortFunc(stays, func(a, b stay) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
 	var union []stay

@@ -29,7 +29,7 @@ func TestBillOfServedRunsThatCanBeWorkedOutByHand(t *testing.T) {
 		{"or of its lifetime", Run{Pods: []cluster.Pod{service(2, 4, 2, 3)}, Flavors: []Flavor{small}, End: 10 * slot}, 9},
 		{"but for the time that it goes without a machine", Run{Pods: []cluster.Pod{endless}, Flavors: []Flavor{small}, End: 10 * slot, ServiceWait: 2 * slot}, 18},
 		{"the dearest of all services may wait for all", Run{Pods: []cluster.Pod{service(2, 4, 0, 4), service(1, 2, 0, 4)}, Flavors: []Flavor{with(small, func(f *Flavor) { f.MicroDollarsPerHour *= 2 })},
-			End: 4 * slot, ServiceWait: slot}, 24}, // 36 in all, 12 for the greater one's two slots
+			End: 4 * slot, ServiceWait: slot}, 24}, // 36 in total, minus 12 for the greater pod's two slots
 		{"a fragment of a machine is paid in full", Run{Pods: []cluster.Pod{service(1, 1, 0, 0), service(1, 1, 5, 0)}, Flavors: []Flavor{big, small}, End: 10 * slot}, 30},
 		{"the start lag is paid", Run{Pods: []cluster.Pod{endless}, Flavors: []Flavor{small}, End: 10 * slot, StartLag: 2 * slot}, 30},
 		{"unless it is free", Run{Pods: []cluster.Pod{endless}, Flavors: []Flavor{small}, End: 10 * slot, StartLag: 2 * slot, LagFree: true}, 24},
@@ -56,18 +56,17 @@ func TestBillOfServedRunsThatCanBeWorkedOutByHand(t *testing.T) {
 	}
 }
 
-// rented is a machine in the exhaustive search; credit is for how many more slots it
-// is paid.
+// rented is a machine in the exhaustive search. credit is the number of remaining slots that are
+// already paid.
 type rented struct{ flavor, credit int }
 
-// search finds the cheapest run that serves its services by trying, slot by slot,
-// every way to put pods on machines, to buy and to release. A machine is bought
-// in time for the first slot in which it has a pod: an empty one may as well be
-// bought later. The release lag is that of the machines of the start alone, if they
-// are released at once.
+// search finds the cheapest run that serves its services by trying, slot by slot, every way to put
+// pods on machines, to buy and to release. A machine is bought in time for the first slot in which
+// it has a pod: an empty one may as well be bought later. Only initial machines that are released
+// at once have a release lag.
 type search struct {
 	Run
-	flavors     []Flavor // those that can be bought, then those of the start
+	flavors     []Flavor // those that can be bought, then those of the initial machines
 	forSale     int      // how many of them can be bought
 	slots       int
 	lag, period int
@@ -75,19 +74,19 @@ type search struct {
 	steps       int // so far
 }
 
-// moment is what the rest of a run depends on.
+// moment is the state on which the rest of a run depends.
 type moment struct {
 	now      int
-	left     []int // work of batch pods; of services the lifetime, -1 to the end of the run
+	left     []int // remaining work of batch pods; remaining lifetime of services, -1 to the end of the run
 	began    []bool
-	spare    int // slots that services may still go without a machine
+	spare    int // slots that services may still be without a machine
 	machines []rented
 }
 
-// cheapestServed returns the least cost of a run in which services go without a
-// machine for so many slots all together, or never if it cannot be done.
+// cheapestServed returns the least cost of a run in which services are without a machine for the
+// given number of slots in total, or never if that is impossible.
 //
-// Few runs have so many schedules that to look at them all takes minutes: it gives up on those.
+// It gives up on the few runs with so many schedules that an exhaustive search takes minutes.
 func cheapestServed(r Run, missing, slots int) (cost int64, all bool) {
 	w := search{
 		Run: r, slots: slots, lag: int(r.StartLag / slot), period: int(r.BillingPeriod / slot),
@@ -112,12 +111,12 @@ func cheapestServed(r Run, missing, slots int) (cost int64, all bool) {
 	return cost, w.steps <= mostSteps
 }
 
-// mostSteps bounds what is looked at: some seconds.
+// mostSteps limits the search to some seconds.
 const mostSteps = 5_000_000
 
 func (w *search) price(flavor int) int64 { return w.flavors[flavor].MicroDollarsPerHour / 60 }
 
-// cost is that of the rest of a run.
+// cost returns the cost of the rest of a run.
 func (w *search) cost(m moment) int64 {
 	over := m.now >= int(w.End/slot)
 	for i, p := range w.Pods {
@@ -145,7 +144,7 @@ func (w *search) cost(m moment) int64 {
 	return cost
 }
 
-// place decides where pod i and those after it are in this slot.
+// place decides where pod i and the following pods are in this slot.
 func (w *search) place(i int, m moment, rooms []*room, pods, left []int, began []bool) int64 {
 	if w.steps++; w.steps > mostSteps {
 		return never
@@ -182,7 +181,7 @@ func (w *search) place(i int, m moment, rooms []*room, pods, left []int, began [
 		return cost
 	}
 	for at := range rooms {
-		if at == 0 || m.machines[at] != m.machines[at-1] || *rooms[at] != *rooms[at-1] { // equal ones do equally well
+		if at == 0 || m.machines[at] != m.machines[at-1] || *rooms[at] != *rooms[at-1] { // identical machines give identical results
 			best = min(best, on(at))
 		}
 	}
@@ -214,7 +213,7 @@ func (w *search) without(i int, present bool, m moment, rooms []*room, pods, lef
 	m.spare--
 	had := left[i]
 	if left[i] > 0 && began[i] {
-		left[i]-- // its lifetime goes on
+		left[i]-- // its lifetime continues
 	}
 	cost := w.place(i+1, m, rooms, pods, left, began)
 	left[i] = had
@@ -243,7 +242,7 @@ func (w *search) keep(i int, m moment, pods []int, kept []rented) int64 {
 	return cost
 }
 
-// drawServed draws a run and how many slots its services go without a machine.
+// drawServed returns a random run and the number of slots that its services are without a machine.
 func drawServed(t *rapid.T) (r Run, missing int) {
 	end := rapid.IntRange(1, 4).Draw(t, "end")
 	r = Run{
@@ -267,7 +266,7 @@ func drawServed(t *rapid.T) (r Run, missing int) {
 			p.Runtime = 0
 		}
 		if p.Class == class.Service {
-			p.Arrival += r.StartLag // before that, no machine may be there
+			p.Arrival += r.StartLag // no machine can exist before that
 		}
 		if problem := prepare(r); p.Class == class.Service && problem.holdable(*p) {
 			services++

@@ -1,5 +1,5 @@
-// Package comparison runs several policies on the workloads of a scenario, one workload for each
-// seed, and tells what each policy came to beside what any must pay at least.
+// Package comparison runs several policies on the workloads of a scenario, one workload per seed,
+// and reports the result of each policy next to the lower bounds.
 package comparison
 
 import (
@@ -17,22 +17,22 @@ import (
 	"supercargo.dev/supercargo/lab/sim"
 )
 
-// Plan is what is to be run.
+// Plan is a set of simulations to run.
 type Plan struct {
 	scenario *scenario.Scenario
 	policies []sim.Policy
 	seed     uint64
-	// workloads are the pods of seed and those after it.
+	// workloads has the pods of each seed, beginning with seed.
 	workloads [][]scenario.Pod
-	// unnamed is the policy that is run for the served bound alone; nil if there is none.
+	// unnamed is the policy that runs only for the served bound, or nil.
 	unnamed *sim.Policy
 }
 
-// waitsOf is the policy whose mean wait the served bound allows services.
+// waitsOf is the policy whose mean wait the served bound allows for services.
 const waitsOf = "default"
 
-// New draws the workloads of a scenario by the seed and those after it, repeat of them. The
-// policies are compared with the first.
+// New draws repeat workloads of the scenario, with seed and the seeds after it. The reports compare
+// every policy with the first.
 func New(s *scenario.Scenario, policies []sim.Policy, seed uint64, repeat int) (*Plan, error) {
 	p := &Plan{scenario: s, policies: policies, seed: seed}
 	for i := range repeat {
@@ -60,7 +60,7 @@ func hasServices(pods []scenario.Pod) bool {
 	return slices.ContainsFunc(pods, func(p scenario.Pod) bool { return p.Class == class.Service })
 }
 
-// all are the policies that are run: those named, and last the unnamed one.
+// all returns the policies to run: the named ones, then the unnamed one.
 func (p *Plan) all() []sim.Policy {
 	if p.unnamed == nil {
 		return p.policies
@@ -68,31 +68,30 @@ func (p *Plan) all() []sim.Policy {
 	return append(slices.Clip(p.policies), *p.unnamed)
 }
 
-// Runs is how many simulations [Plan.Run] makes.
+// Runs returns the number of simulations of [Plan.Run].
 func (p *Plan) Runs() int { return len(p.all()) * len(p.workloads) }
 
-// Run is one simulation that has ended.
+// Run is a finished simulation.
 type Run struct {
 	Seed   uint64
 	Policy string
-	// Wall is how long the simulation took.
+	// Wall is the wall-clock time of the simulation.
 	Wall   time.Duration
 	Result *sim.Result
 }
 
-// Result is what a plan came to.
+// Result is the result of a plan.
 type Result struct {
-	// Runs are those of the policies that were asked for, in the order of the seeds and then of
-	// the policies.
+	// Runs are the runs of the named policies, ordered by seed and then by policy.
 	Runs []Run
 
 	plan *Plan
-	// waits are how long the served bound lets services wait, with each seed.
+	// waits has, for each seed, the wait that the served bound allows for services.
 	waits []time.Duration
 }
 
-// Run simulates every policy with every seed, as many at a time as there are processors.
-// progress is told, concurrently, which part of a run from 0 to 1 is done.
+// Run simulates every policy with every seed, GOMAXPROCS at a time. It calls progress concurrently
+// with the completed fraction of a run, from 0 to 1.
 func (p *Plan) Run(ctx context.Context, progress func(run int, part float64)) (*Result, error) {
 	policies := p.all()
 	runs := make([]Run, p.Runs())
@@ -125,8 +124,7 @@ func (p *Plan) Run(ctx context.Context, progress func(run int, part float64)) (*
 	return p.result(runs), nil
 }
 
-// result keeps the runs that were asked for, and of the others the waits that the served bound
-// allows.
+// result keeps the runs of the named policies, and the waits that the served bound allows.
 func (p *Plan) result(runs []Run) *Result {
 	r := &Result{plan: p, waits: make([]time.Duration, len(p.workloads))}
 	policies := len(p.all())

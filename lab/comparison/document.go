@@ -9,14 +9,14 @@ import (
 	"supercargo.dev/supercargo/lab/sim"
 )
 
-// Document is what a comparison came to, in all the forms in which it is shown.
+// Document is the result of a comparison in all its output formats.
 type Document interface {
 	WriteJSON(io.Writer) error
 	WriteTable(io.Writer) error
 	WriteHTML(io.Writer) error
 }
 
-// Document is a report of one seed, or a summary of several.
+// Document returns a report of one seed, or a summary of several.
 func (r *Result) Document() (Document, error) {
 	p := r.plan
 	reports := make([]outcome.Report, len(p.workloads))
@@ -35,8 +35,7 @@ func (r *Result) Document() (Document, error) {
 	return outcome.Summarize(reports)
 }
 
-// WritePlacements writes a row for each placement as CSV, in the order of the runs and then of
-// time.
+// WritePlacements writes a CSV row for each placement, ordered by run and then by time.
 func (r *Result) WritePlacements(w io.Writer) error {
 	rows := csv.NewWriter(w)
 	if err := rows.Write([]string{"time_s", "pod", "node", "flavor", "reason", "policy", "seed"}); err != nil {

@@ -1,6 +1,6 @@
-// Package compressed configures Supercargo for a cluster in which time is compressed:
-// machines come within seconds and pods live for seconds, so every wait is shortened in
-// proportion. The demo and the comparison with other autoscalers use it.
+// Package compressed configures Supercargo for a cluster in compressed time: machines start within
+// seconds and pods live for seconds, so every wait is shortened in proportion. The demo and the
+// comparison with other autoscalers use it.
 package compressed
 
 import (
@@ -16,14 +16,13 @@ import (
 	"supercargo.dev/supercargo/plugins/timebin"
 )
 
-// Lag is how long a machine of the demo takes from its order to its Node, about a hundredth
-// of what it takes in a cloud.
+// Lag is the start-up time of a machine of the demo, about a hundredth of the time in a cloud.
 const Lag = 1500 * time.Millisecond
 
-// Fleet is a NodeFleet of all MachineDeployments in the namespace default. With stretch 1
-// its waits suit machines that come within [Lag]; a greater stretch makes them, and the lag
-// expected at first, so much longer. Machines are paid for by the second all the same, and
-// all may be released at a time. What it does not state is the default of a NodeFleet.
+// Fleet returns a NodeFleet of all MachineDeployments in the namespace default. With stretch 1 its
+// waits suit machines that start within [Lag]; stretch multiplies them and the lag expected at
+// first. The billing period is one second for any stretch, and all machines may be released at
+// once. Fields that are not set take the defaults of a NodeFleet.
 func Fleet(name string, stretch float64) *v1alpha1.NodeFleet {
 	after := func(d time.Duration) metav1.Duration {
 		return metav1.Duration{Duration: time.Duration(float64(d) * stretch)}
@@ -47,17 +46,17 @@ func Fleet(name string, stretch float64) *v1alpha1.NodeFleet {
 	}
 }
 
-// What [Fleet] waits for with stretch 1 before it buys: until no pod has come for BatchIdle,
-// but BatchMax at most.
+// The waits of [Fleet] before a purchase with stretch 1: until no pod has arrived for BatchIdle,
+// but at most BatchMax.
 const (
 	BatchIdle = 300 * time.Millisecond
 	BatchMax  = time.Second
 )
 
-// SchedulerConfig is the shipped scheduler configuration as [Scheduler] returns it, with
-// the scaling cycle of its time bins divided by timeScale, as lifetimes are: with the cycle
-// of real time all pods of a compressed trace would fall into one bin. The plugin takes no
-// cycle below a second.
+// SchedulerConfig returns the shipped scheduler configuration as modified by [Scheduler], with the
+// scaling cycle of its time bins divided by timeScale, like lifetimes. With the cycle of real time,
+// all pods of a compressed trace would fall into one bin. The plugin accepts no cycle below a
+// second.
 func SchedulerConfig(timeScale float64) ([]byte, error) {
 	config, err := read(manifests.SchedulerConfig)
 	if err != nil {
@@ -73,14 +72,14 @@ func SchedulerConfig(timeScale float64) ([]byte, error) {
 	return yaml.Marshal(config)
 }
 
-// Cycle is the scaling cycle of [SchedulerConfig]: the width of its time bins.
+// Cycle returns the scaling cycle of [SchedulerConfig], the width of its time bins.
 func Cycle(timeScale float64) time.Duration {
 	return max(time.Second, time.Duration(float64(configv1.DefaultScalingCycle)/timeScale)).Round(time.Millisecond)
 }
 
-// Scheduler is a scheduler configuration in which a pod that found no room is looked at
-// again after a second, the least there is, in place of up to ten: where pods live for
-// seconds, those that are looked at seldom lose their room to others again and again.
+// Scheduler returns the configuration with a back-off of one second, the minimum, for unschedulable
+// pods, instead of up to ten. Where pods live for seconds, pods with a longer back-off lose their
+// room to others again and again.
 func Scheduler(config []byte) ([]byte, error) {
 	fields, err := read(config)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package definition completes objects of Supercargo's kinds as the API server does: with the
-// defaults of their CustomResourceDefinitions. What replays a decision outside a cluster so
-// starts from the same settings as an installation.
+// Package definition applies the defaults of CustomResourceDefinitions to objects of Supercargo's
+// kinds, as the API server does. A decision that is replayed outside a cluster so starts from the
+// same settings as an installation.
 package definition
 
 import (
@@ -16,11 +16,11 @@ import (
 	"supercargo.dev/supercargo/manifests"
 )
 
-// Complete sets every field of stated that is absent and has a default, and stores the result
-// in object, a pointer to the Go type of the kind. plural is the resource name of the kind,
-// such as "workerpools". stated is changed. Complete does not validate.
+// Complete sets every absent field of stated that has a default, and stores the result in object, a
+// pointer to the Go type of the kind. plural is the resource name of the kind, such as
+// "workerpools". Complete modifies stated and does not validate.
 //
-// It fails if there is no such kind, or if stated does not have the kind's fields.
+// It returns an error if there is no such kind, or if stated does not match the kind's fields.
 func Complete(plural string, stated map[string]any, object any) error {
 	structural, err := schemaOf(plural)
 	if err != nil {
@@ -33,7 +33,7 @@ func Complete(plural string, stated map[string]any, object any) error {
 	return nil
 }
 
-// schemaOf reads the schema of the only version of a kind.
+// schemaOf reads the schema of the kind's only version.
 func schemaOf(plural string) (*schema.Structural, error) {
 	text, err := manifests.CRDs.ReadFile("crd/supercargo.dev_" + plural + ".yaml")
 	if err != nil {

@@ -22,33 +22,33 @@ import (
 )
 
 const (
-	// jobRuntime is how long the Jobs of the consolidation say that they run. Every second
-	// one ends early, the others outlive the demo.
+	// jobRuntime is the declared runtime of the Jobs of the consolidation. Every second Job ends
+	// early; the others outlive the demo.
 	jobRuntime = time.Hour
 	// early is the label of the pods that end early.
 	early = "early"
-	// jobCount is how many Jobs there are, jobWave how many come at a time: for each wave
-	// the fleet buys what it wants.
+	// jobCount is the number of Jobs, and jobWave the number that start at a time. The fleet buys
+	// for each wave.
 	jobCount, jobWave = 36, 6
-	// quietTime is for how long nothing must have changed until the consolidation has
-	// ended, consolidationTime how long it is watched at most.
+	// quietTime is how long nothing must change until the consolidation counts as ended, and
+	// consolidationTime the maximum time to wait for that.
 	quietTime         = 10 * time.Second
 	consolidationTime = 3 * time.Minute
-	// residence keeps a pod from being moved twice.
+	// residence prevents a pod from being moved twice in a row.
 	residence = 10 * time.Second
 )
 
-// Consolidation is what a fleet achieved that empties machines by moving pods with
-// their state.
+// Consolidation is the result of a fleet that empties machines by moving pods with their state.
 type Consolidation struct {
-	// Jobs is how many ran on, with one pod each; JobsFailed counts all failures.
+	// Jobs is the number of Jobs that kept running, with one pod each. JobsFailed counts all
+	// failures.
 	Jobs       int `json:"jobs"`
 	JobsFailed int `json:"jobsFailed"`
-	// Migrations is how many pods were moved, FrozenSecondsMean for how long each was frozen
-	// on average.
+	// Migrations is the number of moved pods. FrozenSecondsMean is the mean time that each was
+	// frozen.
 	Migrations        int     `json:"migrations"`
 	FrozenSecondsMean float64 `json:"frozenSecondsMean"`
-	// Of machines and dollars per hour, before is when half of the Jobs had ended.
+	// The values before are from the moment when half of the Jobs had ended.
 	MachinesBefore       int                  `json:"machinesBefore"`
 	MachinesAfter        int                  `json:"machinesAfter"`
 	DollarsPerHourBefore float64              `json:"dollarsPerHourBefore"`
@@ -57,9 +57,9 @@ type Consolidation struct {
 	Decisions            []string             `json:"decisions"`
 }
 
-// ConsolidationPoint is the cluster at one moment: Seconds after the watch began, the machines
-// of the fleet, those of them that are being emptied, the pods that are being moved and that
-// have been, and what the machines cost per hour.
+// ConsolidationPoint is the cluster at one moment: Seconds since the watch began, the machines of
+// the fleet and how many of them are being emptied, the pods that are being moved and that have
+// been moved, and the price of the machines per hour.
 type ConsolidationPoint struct {
 	Seconds        float64 `json:"seconds"`
 	Machines       int     `json:"machines"`
@@ -69,10 +69,10 @@ type ConsolidationPoint struct {
 	DollarsPerHour float64 `json:"dollarsPerHour"`
 }
 
-// consolidate fills machines of the fleet with Jobs, of which half end early, and watches how
-// the others are moved together.
+// consolidate fills machines of the fleet with Jobs, ends half of them early, and watches the fleet
+// move the others together.
 func consolidate(ctx context.Context, p *playground.Playground, c client.Client, config []byte, progress *Progress) (result *Consolidation, err error) {
-	progress.say("consolidation: %d Jobs begin, and half of them end early", jobCount)
+	progress.say("consolidation: starting %d Jobs, half of which end early", jobCount)
 	scheduler, err := p.StartScheduler(ctx, config)
 	if err != nil {
 		return nil, err
@@ -108,23 +108,24 @@ func consolidate(ctx context.Context, p *playground.Playground, c client.Client,
 	if err := w.until(ctx, func(ConsolidationPoint) bool { return w.ended == jobCount/2 }); err != nil {
 		return nil, fmt.Errorf("wait until half of the Jobs have ended: %w", err)
 	}
-	progress.say("consolidation: half of the Jobs have ended; the rest is moved together")
+	progress.say("consolidation: half of the Jobs have ended; waiting until the others are consolidated")
 	if err := setConsolidation(ctx, c, underUsedToo); err != nil {
 		return nil, err
 	}
 	w.course = nil
-	// Where the machine is slow, it may still go on when that is enough to see.
+	// On a slow machine the consolidation may still be running. It is enough that pods have moved
+	// and the bill has fallen.
 	if err := w.until(ctx, w.quiet); err != nil && (ctx.Err() != nil || !w.saved()) {
-		return nil, fmt.Errorf("wait until no machine is emptied any more: %w", err)
+		return nil, fmt.Errorf("wait until no machine is being emptied: %w", err)
 	}
 	return w.result(ctx)
 }
 
-// onlyEmpty has a fleet move nothing: while Jobs come and end, machines are to become
-// half-empty.
+// onlyEmpty lets a fleet release only empty machines, so that machines become half-empty while Jobs
+// start and end.
 func onlyEmpty(c *v1alpha1.FleetConsolidation) { c.Policy = v1alpha1.ConsolidateWhenEmpty }
 
-// underUsedToo has a fleet empty machines that are used little, a quarter of all at a time.
+// underUsedToo lets a fleet empty under-used machines, a quarter of all at a time.
 func underUsedToo(c *v1alpha1.FleetConsolidation) {
 	c.Policy = v1alpha1.ConsolidateWhenUnderUsed
 	c.ThresholdPercent = new(int32(60))
@@ -133,7 +134,7 @@ func underUsedToo(c *v1alpha1.FleetConsolidation) {
 	c.PodResidence = &metav1.Duration{Duration: residence}
 }
 
-// setConsolidation changes how the fleet empties machines.
+// setConsolidation updates the consolidation settings of the fleet.
 func setConsolidation(ctx context.Context, c client.Client, to func(*v1alpha1.FleetConsolidation)) error {
 	var fleet v1alpha1.NodeFleet
 	if err := c.Get(ctx, client.ObjectKey{Name: fleetName}, &fleet); err != nil {
@@ -142,13 +143,13 @@ func setConsolidation(ctx context.Context, c client.Client, to func(*v1alpha1.Fl
 	before := fleet.DeepCopy()
 	to(&fleet.Spec.Consolidation)
 	if err := c.Patch(ctx, &fleet, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("set how NodeFleet %s consolidates: %w", fleetName, err)
+		return fmt.Errorf("set the consolidation policy of NodeFleet %s: %w", fleetName, err)
 	}
 	return nil
 }
 
-// startJobs makes n more Jobs of three sizes, of which every second is to end early. All say the
-// same, so that they are placed alike, and may be moved with their state.
+// startJobs creates n more Jobs of three sizes, every second of which is to end early. All declare
+// the same runtime, so that they are placed alike, and may be moved with their state.
 func startJobs(ctx context.Context, c client.Client, from, n int) error {
 	sizes := []struct{ cpu, memory string }{{"900m", "512Mi"}, {"1500m", "1Gi"}, {"400m", "768Mi"}}
 	for i := from; i < from+n; i++ {
@@ -157,13 +158,13 @@ func startJobs(ctx context.Context, c client.Client, from, n int) error {
 			job.Spec.Template.Labels = map[string]string{early: ""}
 		}
 		if err := c.Create(ctx, job); err != nil {
-			return fmt.Errorf("make Job %s: %w", job.Name, err)
+			return fmt.Errorf("create Job %s: %w", job.Name, err)
 		}
 	}
 	return nil
 }
 
-// endEarly has the pods end that are to, as their kubelet would say it.
+// endEarly marks the pods that end early as succeeded, as their kubelet would.
 func endEarly(ctx context.Context, c client.Client) error {
 	var pods corev1.PodList
 	if err := c.List(ctx, &pods, client.InNamespace(metav1.NamespaceDefault), client.HasLabels{early}); err != nil {
@@ -213,7 +214,7 @@ func newJob(name, cpu, memory string) *batchv1.Job {
 	}
 }
 
-// consolidationWatch looks at a consolidation about twice a second.
+// consolidationWatch polls a consolidation about twice a second.
 type consolidationWatch struct {
 	client                 client.Client
 	began                  time.Time
@@ -222,7 +223,7 @@ type consolidationWatch struct {
 	decisions              []string
 }
 
-// until looks until something has come about.
+// until polls until done returns true.
 func (w *consolidationWatch) until(ctx context.Context, done func(ConsolidationPoint) bool) error {
 	var last error
 	err := until(ctx, lookEvery, consolidationTime, func() bool {
@@ -233,16 +234,16 @@ func (w *consolidationWatch) until(ctx context.Context, done func(ConsolidationP
 	if !errors.Is(err, errTooLong) {
 		return err
 	}
-	state := "nothing was seen"
+	state := "no state was observed"
 	if len(w.course) > 0 {
 		p := w.course[len(w.course)-1]
 		state = fmt.Sprintf("%d machines for $%.2f/h, of which %d are being emptied; %d pods move and %d have moved; decided: %s",
 			p.Machines, p.DollarsPerHour, p.Emptying, p.Moving, p.Moved, strings.Join(w.decisions, "; "))
 	}
-	return errors.Join(fmt.Errorf("it has not come about within %v: %s", consolidationTime, state), last)
+	return errors.Join(fmt.Errorf("timed out after %v: %s", consolidationTime, state), last)
 }
 
-// look takes down how things are.
+// look records the present state.
 func (w *consolidationWatch) look(ctx context.Context) (ConsolidationPoint, error) {
 	var jobs batchv1.JobList
 	var nodes corev1.NodeList
@@ -318,7 +319,7 @@ func (w *consolidationWatch) quiet(now ConsolidationPoint) bool {
 	return false
 }
 
-// result sums up.
+// result summarizes the observations.
 func (w *consolidationWatch) result(ctx context.Context) (*Consolidation, error) {
 	first, last := w.course[0], w.course[len(w.course)-1]
 	r := &Consolidation{

@@ -1,15 +1,14 @@
-// Package demo is the demonstration that `supercargo demo` gives: one trace in compressed time
-// on a playground with the stock scheduler and with Supercargo's, then on a NodeFleet that buys
-// machines and gives them back, and then Jobs that the fleet moves together.
+// Package demo implements `supercargo demo`. It replays one trace in compressed time on a
+// playground with the stock scheduler and with Supercargo's, then on a NodeFleet that buys and
+// releases machines, and then shows how the fleet consolidates Jobs.
 //
-// [Run] runs it, and the [Document] that it returns prints what came of it. Who calls it says
-// which trace, machines and profiles: this package reads no file and knows no flag. How time is
-// compressed is in package compressed, how a trace is replayed in package replay, and what
-// figures are made of that in package report.
+// [Run] runs it, and [Document] prints the result. The caller provides the trace, machines and
+// profiles: this package reads no file and has no flags. Package compressed has the settings for
+// compressed time, package replay replays a trace, and package report computes the figures.
 //
-// Files in the order of reading: demo.go (input, Run, one replay), fleet.go (the part on a
-// fleet), consolidation.go (the part in which pods move), document.go (what is printed),
-// progress.go (messages of progress).
+// Files in reading order: demo.go (input, Run, one replay), fleet.go (the part on a fleet),
+// consolidation.go (the part in which pods move), document.go (output), progress.go (progress
+// messages).
 package demo
 
 import (
@@ -36,33 +35,33 @@ import (
 	"supercargo.dev/supercargo/lab/trace"
 )
 
-// Input is what to show.
+// Input is the configuration of a demo.
 type Input struct {
-	// TraceName is what the trace is called where results are printed.
+	// TraceName is the name of the trace in results.
 	TraceName string
-	// Workload has one pod or more, in the order of arrival.
+	// Workload has at least one pod, in order of arrival.
 	Workload *trace.Trace
-	// Flavors are one or more. The nodes of the fixed cluster are of all in turn.
+	// Flavors has at least one flavor. The nodes of the fixed cluster cycle through them.
 	Flavors []catalogue.Flavor
 	Nodes   int
-	// Duration is how long the trace is replayed with each profile: arrivals are squeezed into
-	// nine tenths of it.
+	// Duration is the time to replay the trace with each profile. Arrivals are compressed into nine
+	// tenths of it.
 	Duration time.Duration
-	// TimeScale is how many seconds of a recorded lifetime pass in one second.
+	// TimeScale is the number of seconds of a recorded lifetime that pass in one second.
 	TimeScale float64
-	// Profiles are one or more, in the order in which they run.
+	// Profiles has at least one profile, in the order in which they run.
 	Profiles []Profile
-	// Fleet has the trace replayed once more, on machines that are bought and released. Nil
-	// leaves that out.
+	// Fleet configures a further replay on machines that are bought and released. Nil skips it.
 	Fleet *FleetInput
-	// Consolidation has half of the fleet's Jobs end, and the others moved together.
+	// Consolidation adds a part in which half of the fleet's Jobs end and the others are moved
+	// together.
 	Consolidation bool
-	// Watch is called with each control plane and the width of the time bins there, and returns when
-	// its context ends, before the control plane stops. Nil watches nothing.
+	// Watch is called with each control plane and the width of its time bins. It must return when
+	// its context ends, which is before the control plane stops. Nil disables it.
 	Watch func(ctx context.Context, config *rest.Config, cycle time.Duration)
 }
 
-// watch has a control plane watched until the function that it returns is called.
+// watch runs in.Watch on a control plane until the returned function is called.
 func (in *Input) watch(ctx context.Context, p *playground.Playground, timeScale float64) (end func()) {
 	if in.Watch == nil {
 		return func() {}
@@ -76,12 +75,12 @@ func (in *Input) watch(ctx context.Context, p *playground.Playground, timeScale 
 	}
 }
 
-// FleetInput says how the trace is replayed on a fleet: like the fixed cluster's replay, but
-// at a pace of its own, for each pod costs the control plane more where machines come and go.
+// FleetInput configures the replay on a fleet. It has its own pace, because each pod costs the
+// control plane more when machines come and go.
 type FleetInput struct {
-	// Duration is how long the trace is replayed: arrivals are squeezed into nine tenths of it.
+	// Duration is the time to replay the trace. Arrivals are compressed into nine tenths of it.
 	Duration time.Duration
-	// TimeScale is how many seconds of a recorded lifetime pass in one second.
+	// TimeScale is the number of seconds of a recorded lifetime that pass in one second.
 	TimeScale float64
 	// Scheduler is a KubeSchedulerConfiguration; nil is the stock one.
 	Scheduler []byte
@@ -94,10 +93,10 @@ type Profile struct {
 	Config []byte
 }
 
-// Run replays the trace on a fixed cluster and then, if asked, on a fleet. It starts control
-// planes on this machine, one after the other, and has stopped all that it has started when it
-// returns, which takes until it is done or ctx ends. An error that is a
-// [playground.InputError] is the fault of a profile's configuration.
+// Run replays the trace on a fixed cluster and then, if requested, on a fleet. It starts control
+// planes on this machine, one after the other, and returns when it is done or ctx ends, after
+// stopping everything that it started. A [playground.InputError] means that a profile's
+// configuration is invalid.
 func Run(ctx context.Context, in *Input, progress *Progress) (*Document, error) {
 	began := time.Now()
 	doc, err := replayProfiles(ctx, in, progress)
@@ -113,8 +112,8 @@ func Run(ctx context.Context, in *Input, progress *Progress) (*Document, error) 
 	return doc, nil
 }
 
-// replayProfiles starts a playground, replays the trace with one profile after the
-// other and stops the playground again.
+// replayProfiles starts a playground, replays the trace with one profile after another, and stops
+// the playground.
 func replayProfiles(ctx context.Context, in *Input, progress *Progress) (doc *Document, err error) {
 	progress.say("starting a control plane with %d nodes", in.Nodes)
 	p, err := start(ctx, playground.Options{Nodes: nodesOf(in), NoScheduler: true})
@@ -148,16 +147,16 @@ func replayProfiles(ctx context.Context, in *Input, progress *Progress) (doc *Do
 	return doc, nil
 }
 
-// scaleOf compresses the trace of in into a window.
+// scaleOf returns the scale that compresses the trace into a window.
 func scaleOf(in *Input, window time.Duration, timeScale float64) replay.Scale {
 	return replay.Scale{Arrivals: replay.FitArrivals(in.Workload.Pods, window*9/10), Lifetimes: timeScale}
 }
 
-// start starts a playground that outlives ctx, so that a replay which is interrupted can still
-// remove its pods. The caller stops it.
+// start starts a playground that outlives ctx, so that an interrupted replay can still delete its
+// pods. The caller must stop it.
 func start(ctx context.Context, o playground.Options) (*playground.Playground, error) {
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	keep := context.AfterFunc(ctx, cancel) // but not while it starts
+	keep := context.AfterFunc(ctx, cancel) // cancels only while the playground starts
 	p, err := playground.Start(own, o)
 	if err != nil {
 		cancel()
@@ -167,7 +166,7 @@ func start(ctx context.Context, o playground.Options) (*playground.Playground, e
 	return p, nil
 }
 
-// nodesOf makes the nodes: FLAVOR-N, of all flavors in turn.
+// nodesOf returns the nodes, named FLAVOR-N, cycling through the flavors.
 func nodesOf(in *Input) []playground.NodeSpec {
 	specs := make([]playground.NodeSpec, in.Nodes)
 	for i := range specs {
@@ -188,7 +187,7 @@ func nodesOf(in *Input) []playground.NodeSpec {
 	return specs
 }
 
-// machinesOf reads the nodes back as the API server has them.
+// machinesOf reads the nodes back from the API server.
 func machinesOf(ctx context.Context, p *playground.Playground) ([]report.Machine, error) {
 	nodes, err := p.Client().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -205,7 +204,7 @@ func replayProfile(ctx context.Context, p *playground.Playground, in *Input, pro
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go func() { // without a control plane there is nothing to wait for
+	go func() { // end the replay if the control plane fails
 		select {
 		case <-p.Done():
 			cancel()
@@ -224,7 +223,7 @@ func replayProfile(ctx context.Context, p *playground.Playground, in *Input, pro
 	return result, errors.Join(err, scheduler.Stop())
 }
 
-// countBatch counts the pods of a trace that are batch.
+// countBatch returns the number of batch pods.
 func countBatch(pods []trace.Pod) int {
 	n := 0
 	for _, p := range pods {

@@ -16,7 +16,7 @@ import (
 	"supercargo.dev/supercargo/test/data"
 )
 
-// example is a small document with a saving of a half.
+// example returns a small document with a saving of one half.
 func example(t *testing.T) *Document {
 	t.Helper()
 	workload, err := trace.Read("openb/pods.csv", strings.NewReader(data.OpenbPods))
@@ -71,10 +71,10 @@ func TestABillIsComparedOnlyForTheSameWork(t *testing.T) {
 		never     int
 		want, not string
 	}{
-		{0, "cost $40.00/h (-75 %).", "too busy"},
-		{10, "cost $40.00/h (-75 %).", "too busy"}, // 5 %
-		{11, "not to be compared with the $40.00/h of the fixed cluster, for 11 of 200 pods", "%)"},
-		{200, "for 200 of 200 pods", "%)"},
+		{0, "cost $40.00/h (-75 %).", "too slow"},
+		{10, "cost $40.00/h (-75 %).", "too slow"}, // 5 %
+		{11, "not comparable with the $40.00/h of the fixed cluster, because 11 of 200 pods", "%)"},
+		{200, "because 200 of 200 pods", "%)"},
 	} {
 		r := Fleet{PodsBound: 200 - tc.never, PodsNeverBound: tc.never, DollarsPerHour: 10, FixedDollarsPerHour: 40}
 		if got := r.bill(); !strings.Contains(got, "Paid: $10.00/h") || !strings.Contains(got, tc.want) || strings.Contains(got, tc.not) {
@@ -127,7 +127,7 @@ func TestDemoProgressIsPlainWithoutATerminal(t *testing.T) {
 	}
 	p.end()
 	want := []string{
-		"profile default: replay begins",
+		"profile default: replaying the trace",
 		"profile default: 10 of 21 s, 3 of 5 pods created, 0 bound, 0 ended",
 		"profile default: 20 of 21 s, 3 of 5 pods created, 0 bound, 0 ended",
 	}

@@ -12,16 +12,15 @@ import (
 	"supercargo.dev/supercargo/lab/report"
 )
 
-// Document is what `supercargo demo -o json` prints.
+// Document is the output of `supercargo demo -o json`.
 type Document struct {
 	Trace    Trace     `json:"trace"`
 	Cluster  Cluster   `json:"cluster"`
 	Scale    Scale     `json:"scale"`
 	Profiles []Outcome `json:"profiles"`
-	// Fleet is the part on machines that are bought and released, unless that was
-	// left out.
+	// Fleet is the result of the part on a fleet, or nil if it was skipped.
 	Fleet *Fleet `json:"fleet,omitempty"`
-	// WallSeconds is how long the whole demo took.
+	// WallSeconds is the duration of the whole demo.
 	WallSeconds float64 `json:"wallSeconds"`
 }
 
@@ -32,13 +31,13 @@ type Trace struct {
 	Pods        int     `json:"pods"`
 	BatchPods   int     `json:"batchPods"`
 	SpanSeconds float64 `json:"spanSeconds"` // from the first to the last arrival, as recorded
-	// IgnoredColumns were in the file and not replayed; GPUIgnored says whether
-	// requests for GPUs were among them.
+	// IgnoredColumns lists the columns of the file that were not replayed. GPUIgnored is set if GPU
+	// requests were among them.
 	IgnoredColumns []string `json:"ignoredColumns"`
 	GPUIgnored     bool     `json:"gpuIgnored"`
 }
 
-// Cluster describes the fixed nodes that both profiles have.
+// Cluster describes the fixed nodes, which are the same for all profiles.
 type Cluster struct {
 	Nodes          int      `json:"nodes"`
 	MilliCPU       int64    `json:"milliCPU"`
@@ -47,7 +46,7 @@ type Cluster struct {
 	Flavors        []Flavor `json:"flavors"`
 }
 
-// Flavor is one size of the nodes: how many there are, and what each can give to pods and costs.
+// Flavor is one size of nodes: their number, and the allocatable resources and price of each.
 type Flavor struct {
 	Name           string  `json:"name"`
 	Nodes          int     `json:"nodes"`
@@ -56,14 +55,14 @@ type Flavor struct {
 	DollarsPerHour float64 `json:"dollarsPerHour"`
 }
 
-// Scale says how much faster than recorded the replay was.
+// Scale is the speed of the replay relative to the recording.
 type Scale struct {
 	Arrivals  float64 `json:"arrivals"`
 	Lifetimes float64 `json:"lifetimes"`
 }
 
-// Outcome is what one profile achieved. Times are those of the replay, not
-// of the trace. DollarsPerHour is the price of the nodes while they had pods.
+// Outcome is the result of one profile. Times are those of the replay, not of the trace.
+// DollarsPerHour is the mean price of the nodes while they had pods.
 type Outcome struct {
 	Name                     string  `json:"name"`
 	WindowSeconds            float64 `json:"windowSeconds"`
@@ -111,7 +110,7 @@ func newDocument(in *Input, scale replay.Scale, machines []report.Machine) *Docu
 	return doc
 }
 
-// add appends what a profile achieved.
+// add appends the result of a profile.
 func (d *Document) add(name string, u report.Usage, r *replay.Result) {
 	d.Profiles = append(d.Profiles, Outcome{
 		Name: name, WindowSeconds: u.Window.Seconds(),
@@ -124,13 +123,13 @@ func (d *Document) add(name string, u report.Usage, r *replay.Result) {
 	})
 }
 
-// WriteJSON prints the document for scripts.
+// WriteJSON writes the document as JSON.
 func (d *Document) WriteJSON(w io.Writer) error {
 	return jsondoc.Write(w, d)
 }
 
-// WriteTable prints the document for people: the profiles side by side, and how the second differs from
-// the first.
+// WriteTable writes the document as a table: the profiles side by side, and the difference of the
+// second from the first.
 func (d *Document) WriteTable(w io.Writer) error {
 	fmt.Fprintf(w, "%d pods (%d batch) of the %s on %d nodes of %d flavors, %.0f s with each profile.\n",
 		d.Trace.Pods, d.Trace.BatchPods, d.Trace.Name, d.Cluster.Nodes, len(d.Cluster.Flavors), d.Profiles[0].WindowSeconds)
@@ -156,7 +155,7 @@ func (d *Document) WriteTable(w io.Writer) error {
 	return d.Fleet.write(w)
 }
 
-// rows are the lines of the table.
+// rows are the rows of the table.
 var rows = []struct {
 	label, format string
 	value         func(Outcome) float64
@@ -172,8 +171,8 @@ var rows = []struct {
 	{"time to bind, 95th percentile", "%.3f s", func(o Outcome) float64 { return o.TimeToBindP95Seconds }},
 }
 
-// writeRow writes one line of the table. Its difference is in percent of the
-// first profile's value, or "difference" for the header, which has no value.
+// writeRow writes one row of the table. The difference is in percent of the first profile's value;
+// the header, which has no value, gets the word "difference".
 func (d *Document) writeRow(w io.Writer, label string, text func(Outcome) string, value func(Outcome) float64) {
 	fmt.Fprintf(w, "%-34s\t", label)
 	for _, o := range d.Profiles {
@@ -191,14 +190,14 @@ func (d *Document) writeRow(w io.Writer, label string, text func(Outcome) string
 	fmt.Fprintln(w)
 }
 
-// bill compares what was paid with a cluster of all machines, if they did the same work: a
-// computer that is too busy for the pace leaves pods without machines in time.
+// bill compares the price paid with that of the fixed cluster, if both did the same work: on a
+// computer that is too slow for the pace, pods end before they have a machine.
 func (r *Fleet) bill() string {
-	const most = 0.05 // share of pods that may have found no machine
-	paid := fmt.Sprintf("Paid: $%.2f/h, every machine from its order until it had gone", r.DollarsPerHour)
+	const most = 0.05 // maximum share of pods that found no machine in time
+	paid := fmt.Sprintf("Paid: $%.2f/h, each machine from its order until its removal", r.DollarsPerHour)
 	if pods := r.PodsBound + r.PodsNeverBound; float64(r.PodsNeverBound) > most*float64(pods) {
-		return fmt.Sprintf("%s. That is not to be compared with the $%.2f/h of the fixed cluster, for %d of %d pods went before they had one: "+
-			"this computer is too busy for the pace; a longer --fleet-duration helps.", paid, r.FixedDollarsPerHour, r.PodsNeverBound, pods)
+		return fmt.Sprintf("%s. This is not comparable with the $%.2f/h of the fixed cluster, because %d of %d pods ended before they had a machine: "+
+			"this computer is too slow for the pace; use a longer --fleet-duration.", paid, r.FixedDollarsPerHour, r.PodsNeverBound, pods)
 	}
 	return fmt.Sprintf("%s; all nodes of the fixed cluster cost $%.2f/h (%+.0f %%).", paid, r.FixedDollarsPerHour, 100*(r.DollarsPerHour/r.FixedDollarsPerHour-1))
 }
@@ -220,7 +219,7 @@ func (r *Fleet) write(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\n%d pods bound, %d never; %.2f s to bind on average, machines to come included, 95 %% within %.2f s.\n",
+	fmt.Fprintf(w, "\n%d pods bound, %d never; %.2f s to bind on average, including the start-up of machines, 95 %% within %.2f s.\n",
 		r.PodsBound, r.PodsNeverBound, r.TimeToBindMeanSeconds, r.TimeToBindP95Seconds)
 	fmt.Fprintf(w, "%d machines at the peak, of each flavor at most %s.\n", r.MachinesPeak, strings.Join(mix, ", "))
 	fmt.Fprintln(w, r.bill())
@@ -233,7 +232,7 @@ func (r *Fleet) write(w io.Writer) error {
 
 // write prints the consolidation's part of the demo.
 func (r *Consolidation) write(w io.Writer) error {
-	fmt.Fprintf(w, "\nHalf of %d Jobs have ended; the fleet moves the others together, with their state, and gives machines back:\n\n", 2*r.Jobs)
+	fmt.Fprintf(w, "\nHalf of %d Jobs have ended; the fleet moves the others together, with their state, and releases machines:\n\n", 2*r.Jobs)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "seconds\tmachines\temptied now\tmoving\tmoved\t$/h\t")
 	bar := bars(r.Course, func(p ConsolidationPoint) float64 { return p.DollarsPerHour })
@@ -243,7 +242,7 @@ func (r *Consolidation) write(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\n%d migrations, each pod was frozen for %.2f s on average; of %d Jobs %d failures.\n", r.Migrations, r.FrozenSecondsMean, r.Jobs, r.JobsFailed)
+	fmt.Fprintf(w, "\n%d migrations, each pod was frozen for %.2f s on average; %d Jobs, %d failures.\n", r.Migrations, r.FrozenSecondsMean, r.Jobs, r.JobsFailed)
 	fmt.Fprintf(w, "%d machines for $%.2f/h became %d for $%.2f/h. Decided:\n", r.MachinesBefore, r.DollarsPerHourBefore, r.MachinesAfter, r.DollarsPerHourAfter)
 	for _, d := range r.Decisions {
 		if _, err := fmt.Fprintf(w, "  %s\n", d); err != nil {
@@ -253,7 +252,7 @@ func (r *Consolidation) write(w io.Writer) error {
 	return nil
 }
 
-// bars returns what draws the value of a point as a bar, the highest of all 20 characters long.
+// bars returns a function that draws the value of a point as a bar. The longest has 20 characters.
 func bars[P any](course []P, value func(P) float64) func(P) string {
 	top := 0.0
 	for _, p := range course {

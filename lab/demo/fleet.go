@@ -23,25 +23,24 @@ import (
 	"supercargo.dev/supercargo/lab/report"
 )
 
-// The machines of the fleet come and go about a hundred times as fast as those of a cloud,
-// which take some minutes.
+// Machines of the fleet start and stop about a hundred times as fast as those of a cloud, which
+// take some minutes.
 const (
 	lag        = compressed.Lag
 	releaseLag = 500 * time.Millisecond
 	fleetName  = "demo"
-	// shrinkTime is how long the fleet may take to give all machines back.
+	// shrinkTime is the maximum time for the fleet to release all machines.
 	shrinkTime = 2 * time.Minute
 )
 
-// Fleet is what a fleet achieved that buys machines and gives them back.
+// Fleet is the result of a fleet that buys and releases machines.
 type Fleet struct {
 	WindowSeconds  float64 `json:"windowSeconds"`
 	Scale          Scale   `json:"scale"`
 	PodsBound      int     `json:"podsBound"`
 	PodsNeverBound int     `json:"podsNeverBound"`
-	// DollarsPerHour is the mean of what all machines cost from their order until they
-	// have gone, idle ones included; FixedDollarsPerHour what all nodes of the fixed
-	// cluster cost.
+	// DollarsPerHour is the mean price of all machines, idle ones included, from their order until
+	// they are gone. FixedDollarsPerHour is the price of all nodes of the fixed cluster.
 	DollarsPerHour        float64 `json:"dollarsPerHour"`
 	FixedDollarsPerHour   float64 `json:"fixedDollarsPerHour"`
 	MachinesPeak          int     `json:"machinesPeak"`
@@ -50,16 +49,16 @@ type Fleet struct {
 	ShrinkSeconds         float64 `json:"shrinkSeconds"`
 	TimeToBindMeanSeconds float64 `json:"timeToBindMeanSeconds"`
 	TimeToBindP95Seconds  float64 `json:"timeToBindP95Seconds"`
-	// AcquisitionLagSeconds is how long a machine takes to come.
+	// AcquisitionLagSeconds is the start-up time of a machine.
 	AcquisitionLagSeconds float64      `json:"acquisitionLagSeconds"`
 	Flavors               []FleetMix   `json:"flavors"`
 	Course                []FleetPoint `json:"course"`
 	LastDecision          string       `json:"lastDecision"`
-	// Consolidation is what came after the trace, unless that was left out.
+	// Consolidation is the result of the part after the trace, or nil if it was skipped.
 	Consolidation *Consolidation `json:"consolidation,omitempty"`
 }
 
-// FleetMix is how many machines of a flavor there were at the most.
+// FleetMix is the peak number of machines of a flavor.
 type FleetMix struct {
 	Flavor string `json:"flavor"`
 	Peak   int    `json:"peak"`
@@ -96,7 +95,7 @@ func replayFleet(ctx context.Context, in *Input, fixed float64, progress *Progre
 		return nil, err
 	}
 	if err := c.Create(ctx, compressed.Fleet(fleetName, 1)); err != nil {
-		return nil, fmt.Errorf("make the NodeFleet: %w", err)
+		return nil, fmt.Errorf("create the NodeFleet: %w", err)
 	}
 	scale := scaleOf(in, in.Fleet.Duration, in.Fleet.TimeScale)
 	watch := watchFleet(ctx, p, c)
@@ -111,7 +110,7 @@ func replayFleet(ctx context.Context, in *Input, fixed float64, progress *Progre
 	if err := result.account(watch.machines(), replayed); err != nil {
 		return nil, err
 	}
-	progress.say("the pods have gone: waiting until the fleet has given its machines back")
+	progress.say("all pods have ended: waiting until the fleet has released its machines")
 	if err := result.shrink(ctx, p, c); err != nil {
 		return nil, err
 	}
@@ -123,7 +122,7 @@ func replayFleet(ctx context.Context, in *Input, fixed float64, progress *Progre
 	return result, nil
 }
 
-// clientOf returns a client that knows the kinds of Kubernetes and of Supercargo.
+// clientOf returns a client for the kinds of Kubernetes and of Supercargo.
 func clientOf(p *playground.Playground) (client.Client, error) {
 	kinds, err := operator.Kinds()
 	if err != nil {
@@ -131,7 +130,7 @@ func clientOf(p *playground.Playground) (client.Client, error) {
 	}
 	c, err := client.New(p.Config(), client.Options{Scheme: kinds})
 	if err != nil {
-		return nil, fmt.Errorf("reach the cluster: %w", err)
+		return nil, fmt.Errorf("create the client: %w", err)
 	}
 	return c, nil
 }
@@ -146,7 +145,7 @@ func addDeployments(ctx context.Context, p *playground.Playground, in *Input) er
 	return p.AddMachineDeployments(ctx, specs)
 }
 
-// fleetWatch looks at a fleet, its nodes and its cost about twice a second.
+// fleetWatch polls a fleet, its nodes and its cost about twice a second.
 type fleetWatch struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
@@ -167,13 +166,13 @@ func watchFleet(ctx context.Context, p *playground.Playground, c client.Client) 
 	return w
 }
 
-// end stops looking.
+// end stops polling.
 func (w *fleetWatch) end() {
 	w.cancel()
 	w.done.Wait()
 }
 
-// look takes down how things are; a look that fails is left out.
+// look records the present state. It skips the poll if a request fails.
 func (w *fleetWatch) look(ctx context.Context, p *playground.Playground, c client.Client) {
 	nodes, err := p.Client().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -201,7 +200,7 @@ func lookAtFleet(ctx context.Context, c client.Client) (FleetPoint, *v1alpha1.No
 	if err := c.Get(ctx, client.ObjectKey{Name: fleetName}, &fleet); err != nil {
 		return FleetPoint{}, nil, err
 	}
-	cost, _ := strconv.ParseFloat(fleet.Status.Cost.DollarsPerHour, 64) // empty before the first round: nothing yet
+	cost, _ := strconv.ParseFloat(fleet.Status.Cost.DollarsPerHour, 64) // empty before the first round, which counts as 0
 	return FleetPoint{
 		Machines: int(fleet.Status.Machines), InFlight: int(fleet.Status.InFlight), PendingPods: int(fleet.Status.PendingPods), DollarsPerHour: cost,
 	}, &fleet, nil
@@ -215,7 +214,7 @@ func (w *fleetWatch) machines() []corev1.Node {
 	return all
 }
 
-// result is what was seen within the window.
+// result returns what was observed within the window.
 func (w *fleetWatch) result(in *Input, window time.Duration) *Fleet {
 	r := &Fleet{WindowSeconds: window.Seconds(), AcquisitionLagSeconds: lag.Seconds(), LastDecision: w.last}
 	w.course = slices.DeleteFunc(w.course, func(p FleetPoint) bool { return p.Seconds > window.Seconds() })
@@ -239,7 +238,7 @@ func (w *fleetWatch) result(in *Input, window time.Duration) *Fleet {
 	return r
 }
 
-// thinned returns so many of the points, at even distances, the last one included.
+// thinned returns at most most points at even distances, including the last.
 func thinned[P any](course []P, most int) []P {
 	if len(course) <= most {
 		return course
@@ -251,7 +250,7 @@ func thinned[P any](course []P, most int) []P {
 	return kept
 }
 
-// account adds what became of the pods.
+// account adds the figures of the pods.
 func (r *Fleet) account(nodes []corev1.Node, replayed *replay.Result) error {
 	machines, err := replay.Machines(nodes)
 	if err != nil {
@@ -266,7 +265,7 @@ func (r *Fleet) account(nodes []corev1.Node, replayed *replay.Result) error {
 	return nil
 }
 
-// shrink waits until the fleet has no machines any more.
+// shrink waits until the fleet has no machines.
 func (r *Fleet) shrink(ctx context.Context, p *playground.Playground, c client.Client) error {
 	began := time.Now()
 	err := until(ctx, 100*time.Millisecond, shrinkTime, func() bool {
@@ -280,19 +279,19 @@ func (r *Fleet) shrink(ctx context.Context, p *playground.Playground, c client.C
 		return r.MachinesEnd == 0
 	})
 	if errors.Is(err, errTooLong) {
-		return fmt.Errorf("the fleet still has %d machines %v after the last pod has gone", r.MachinesEnd, shrinkTime)
+		return fmt.Errorf("the fleet still has %d machines %v after the last pod has ended", r.MachinesEnd, shrinkTime)
 	}
 	return err
 }
 
-// lookEvery is the time between two looks at the cluster.
+// lookEvery is the polling interval.
 const lookEvery = 400 * time.Millisecond
 
-// errTooLong says that something has not come about in time.
-var errTooLong = errors.New("it has not come about in time")
+// errTooLong is returned when a condition is not met in time.
+var errTooLong = errors.New("timed out")
 
-// until looks every so often until look reports that what is waited for has come about. It
-// fails with [errTooLong] after most, and with the error of ctx when that ends first.
+// until polls look at the interval every until it returns true. It returns [errTooLong] after the
+// time most, or the error of ctx if that ends first.
 func until(ctx context.Context, every, most time.Duration, look func() bool) error {
 	err := wait.PollUntilContextTimeout(ctx, every, most, true, func(context.Context) (bool, error) { return look(), nil })
 	if err != nil && ctx.Err() == nil {

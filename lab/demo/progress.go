@@ -12,19 +12,19 @@ import (
 	"supercargo.dev/supercargo/lab/replay"
 )
 
-// Progress tells a person how far the demo is: with a bar on a terminal,
-// with a line every ten seconds elsewhere.
+// Progress shows the progress of the demo: a bar on a terminal, and a line every ten seconds
+// elsewhere.
 type Progress struct {
 	w        io.Writer
 	terminal bool
 	profile  string
-	told     time.Duration // Elapsed when the last line was written
+	told     time.Duration // Elapsed at the last line
 }
 
-// plainEvery is the time between two lines when there is no terminal.
+// plainEvery is the interval between lines without a terminal.
 const plainEvery = 10 * time.Second
 
-// NewProgress returns one that writes to w.
+// NewProgress returns a Progress that writes to w.
 func NewProgress(w io.Writer) *Progress {
 	f, ok := w.(*os.File)
 	return &Progress{w: w, terminal: ok && term.IsTerminal(int(f.Fd()))}
@@ -39,13 +39,13 @@ func (p *Progress) say(format string, args ...any) {
 func (p *Progress) begin(profile string) {
 	p.profile, p.told = profile, 0
 	if !p.terminal {
-		p.say("profile %s: replay begins", profile)
+		p.say("profile %s: replaying the trace", profile)
 	}
 }
 
-// show is the callback of the replay.
+// show is the progress callback of the replay.
 func (p *Progress) show(now replay.Progress) {
-	now.Elapsed = min(now.Elapsed, now.Window) // after it, pods are removed
+	now.Elapsed = min(now.Elapsed, now.Window) // pods are deleted after the window
 	state := fmt.Sprintf("%d of %d pods created, %d bound, %d ended", now.Created, now.Pods, now.Bound, now.Gone)
 	if !p.terminal {
 		if now.Elapsed-p.told >= plainEvery {

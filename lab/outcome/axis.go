@@ -6,24 +6,24 @@ import (
 	"strconv"
 )
 
-// axis runs from 0 to max, which is not zero.
+// axis covers 0 to max, which is above zero.
 type axis struct {
 	max   float64
 	ticks []tick
 }
 
-// tick is a labelled place on an axis, at from 0 to 1.
+// tick is a labelled position on an axis; at is from 0 to 1.
 type tick struct {
 	at    float64
 	label string
 }
 
-// smallest is what is no longer told from zero on an axis of amounts.
+// smallest is the smallest amount that an axis distinguishes from zero.
 const smallest = 1e-9
 
-// amountAxis covers 0 to largest in two to five equal steps of 1, 2 or 5 times a
-// power of ten and ends at a tick; whole steps are at least 1, and may be fewer. It writes thousands
-// as k, M and G once the axis reaches 10,000.
+// amountAxis covers 0 to largest in two to five equal steps of 1, 2 or 5 times a power of ten and
+// ends at a tick. With whole, steps are at least 1, and there may be fewer. Thousands are written
+// as k, M, G and T once the axis reaches 10,000.
 func amountAxis(largest float64, whole bool) axis {
 	if largest < smallest {
 		largest = 1
@@ -48,7 +48,7 @@ func amountAxis(largest float64, whole bool) axis {
 	return a
 }
 
-// shareAxis runs from 0 % to 100 %, or as far as a larger share needs.
+// shareAxis covers 0 % to 100 %, or more if a share is larger.
 func shareAxis(largest float64) axis {
 	if largest > 1 {
 		return amountAxis(100*largest, true).scaled(0.01)
@@ -60,7 +60,7 @@ func shareAxis(largest float64) axis {
 	return a
 }
 
-// labelled returns the axis with something before and after each label.
+// labelled returns the axis with a prefix and a suffix on each label.
 func (a axis) labelled(prefix, suffix string) axis {
 	for i := range a.ticks {
 		a.ticks[i].label = prefix + a.ticks[i].label + suffix
@@ -68,14 +68,13 @@ func (a axis) labelled(prefix, suffix string) axis {
 	return a
 }
 
-// scaled returns the axis with the same labels for values that are so much larger.
+// scaled returns the axis with the same labels for values that are larger by factor.
 func (a axis) scaled(factor float64) axis {
 	a.max *= factor
 	return a
 }
 
-// timeAxis covers 0 to span seconds, which is its end, with three to seven ticks
-// that suit the unit it returns.
+// timeAxis covers exactly 0 to span seconds, with three to seven ticks that suit the returned unit.
 func timeAxis(span float64) (axis, unit) {
 	u := unitFor(span)
 	if span <= 0 {
@@ -84,7 +83,7 @@ func timeAxis(span float64) (axis, unit) {
 	long := span / u.seconds
 	step := roundStep(long / 6)
 	if i := slices.IndexFunc(u.steps, func(s float64) bool { return s >= long/6 }); i >= 0 && long >= 2 {
-		step = u.steps[i] // for a second and less these are too long
+		step = u.steps[i] // the unit's steps are too long for short spans
 	}
 	a := axis{max: span}
 	for i := 0; float64(i)*step <= long*(1+1e-9); i++ {
@@ -105,7 +104,7 @@ func roundStep(v float64) float64 {
 	return 10 * power
 }
 
-// stepDigits returns how many digits after the point tell multiples of step apart.
+// stepDigits returns the number of decimals that distinguish multiples of step.
 func stepDigits(step float64) int {
 	return max(0, -int(math.Floor(math.Log10(step)+1e-9)))
 }

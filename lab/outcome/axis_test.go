@@ -84,7 +84,7 @@ func TestTimesGetTheTicksOfAClock(t *testing.T) {
 	}
 }
 
-// TestAxesKeepTheirPromises reads the labels back: they must be where they say.
+// TestAxesKeepTheirPromises parses the labels: they must match their positions.
 func TestAxesKeepTheirPromises(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		largest := math.Pow(10, rapid.Float64Range(-8, 18).Draw(t, "magnitude"))
@@ -114,8 +114,8 @@ func TestTimeAxesKeepTheirPromises(t *testing.T) {
 	})
 }
 
-// checkTicks expects ticks that ascend from 0 to at most 1, differ, and say what
-// is there on an axis that ends at the given number.
+// checkTicks expects ticks that are distinct, ascend from 0 to at most 1, and match their positions
+// on an axis that ends at the given number.
 func checkTicks(t *rapid.T, a axis, end float64) {
 	t.Helper()
 	prefixes := strings.NewReplacer("k", "e3", "M", "e6", "G", "e9", "T", "e12", ",", "")

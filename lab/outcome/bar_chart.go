@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Heights in a bar chart, in pixels from its top or from the top of a row. Widths
-// are percentages of what room there is.
+// Heights in a bar chart, in pixels from its top or from the top of a row. Widths are percentages
+// of the available width.
 const (
 	headHeight = 26 // for the label of the lower bound
 	rowHeight  = 46
@@ -14,7 +14,7 @@ const (
 	barHeight  = 14
 )
 
-// barChart has a bar for each policy, ready for the template.
+// barChart has a bar for each policy. It is the input of the template.
 type barChart struct {
 	Title, About, Label string
 	Height              int // of the bars, without the axis
@@ -24,8 +24,7 @@ type barChart struct {
 	Bars                []bar
 }
 
-// bar shows one policy. A bar with a range has a second, thin line over it, from
-// Low to High.
+// bar shows one policy. A ranged bar has a second, thin line over it, from Low to High.
 type bar struct {
 	Policy               int
 	Name, Value          string
@@ -36,19 +35,17 @@ type bar struct {
 	CapTop, CapBottom    int
 }
 
-// measure is what a bar shows: a value and, if ranged, from where to where
-// something around it goes.
+// measure is the content of a bar: a value and, if ranged, a range around it.
 type measure struct {
 	policy      string
 	value       float64
 	ranged      bool
 	low, high   float64
-	text        string // what is written
-	description string // what is read out
+	text        string // the visible label
+	description string // the text for screen readers
 }
 
-// scale says how the axis of a bar chart is labelled, and where the lower bound
-// lies: 0 is none.
+// scale has the labels of a bar chart's axis and the lower bound; 0 means none.
 type scale struct {
 	prefix, suffix string
 	bound          float64
@@ -86,7 +83,8 @@ func newBarChart(measures []measure, s scale) barChart {
 	return chart
 }
 
-// anchorAt keeps a text at the given share of the width inside the chart.
+// anchorAt returns the text anchor that keeps a text at the given share of the width inside the
+// chart.
 func anchorAt(at float64) string {
 	switch {
 	case at < 0.3:
@@ -108,7 +106,7 @@ func describeBars(measures []measure, boundText string) string {
 	return strings.Join(parts, ". ") + "."
 }
 
-// costBars compares what the policies cost.
+// costBars compares the costs of the policies.
 func (r Report) costBars() barChart {
 	measures := make([]measure, len(r.Policies))
 	for i, p := range r.Policies {
@@ -126,8 +124,7 @@ func (r Report) costBars() barChart {
 	return chart
 }
 
-// waitBars compares how long pods waited: a bar to the mean, a line on to the 95th
-// percentile.
+// waitBars compares the waits of pods: a bar up to the mean, a line on to the 95th percentile.
 func (r Report) waitBars() barChart {
 	f := figures{policies: r.Policies}
 	largest := f.largest(func(p Policy) float64 { return max(p.Scheduling.Mean, p.Scheduling.P95) })

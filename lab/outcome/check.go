@@ -9,29 +9,28 @@ import (
 	"strings"
 )
 
-// limit is the largest number a report may hold. It is far above what a
-// simulation comes to, and low enough that sums and products of a few such
-// numbers stay finite.
+// limit is the largest number in a report. It is far above any result of a simulation, and low
+// enough that sums and products of a few such numbers stay finite.
 const limit = 1e18
 
-// shortestStep is the smallest distance between samples, in seconds: virtual time
-// is counted in whole nanoseconds.
+// shortestStep is the smallest distance between samples, in seconds: virtual time has a resolution
+// of one nanosecond.
 const shortestStep = 1e-9
 
-// check reports every fault that would make the report impossible to show: a
-// number that is NaN, infinite, negative or above 1e18, courses of different
-// lengths, samples without a distance, and lower bounds that differ.
+// check reports everything that makes the report impossible to show: a number that is NaN,
+// infinite, negative or above 1e18, series of different lengths, samples without a distance, and
+// bounds that differ between policies.
 func (r Report) check() error {
 	errs := numbersOutside(reflect.ValueOf(r), "", 0)
 	for i, p := range r.Policies {
 		if first := r.Policies[0].LowerBoundDollars; p.LowerBoundDollars != first {
-			errs = append(errs, fmt.Errorf("policies[%d].lowerBoundDollars is %v, want %v as for the first policy", i, p.LowerBoundDollars, first))
+			errs = append(errs, fmt.Errorf("policies[%d].lowerBoundDollars is %v: must be %v as for the first policy", i, p.LowerBoundDollars, first))
 		}
 		if first := r.Policies[0].ServedBoundDollars; p.ServedBoundDollars != first {
-			errs = append(errs, fmt.Errorf("policies[%d].servedBoundDollars is %v, want %v as for the first policy", i, p.ServedBoundDollars, first))
+			errs = append(errs, fmt.Errorf("policies[%d].servedBoundDollars is %v: must be %v as for the first policy", i, p.ServedBoundDollars, first))
 		}
 		if first := r.Policies[0].ServedBoundWaitSeconds; p.ServedBoundWaitSeconds != first {
-			errs = append(errs, fmt.Errorf("policies[%d].servedBoundWaitSeconds is %v, want %v as for the first policy", i, p.ServedBoundWaitSeconds, first))
+			errs = append(errs, fmt.Errorf("policies[%d].servedBoundWaitSeconds is %v: must be %v as for the first policy", i, p.ServedBoundWaitSeconds, first))
 		}
 		if err := p.Series.check(); err != nil {
 			errs = append(errs, fmt.Errorf("policies[%d].series: %w", i, err))
@@ -40,28 +39,28 @@ func (r Report) check() error {
 	return errors.Join(errs...)
 }
 
-// check returns what is wrong with the shape of the series.
+// check reports whether the series are well-formed.
 func (s Series) check() error {
 	lengths := []int{len(s.CostDollars), len(s.CPU), len(s.Memory), len(s.Machines), len(s.Pending), len(s.Moves)}
 	switch {
 	case slices.Min(lengths) != slices.Max(lengths):
-		return fmt.Errorf("costDollars, cpu, memory, machines, pending and moves have %v samples, want one length", lengths)
+		return fmt.Errorf("costDollars, cpu, memory, machines, pending and moves have %v samples: must have the same number", lengths)
 	case lengths[0] > 1 && s.StepSeconds < shortestStep:
-		return fmt.Errorf("stepSeconds is %v, want at least a nanosecond between samples", s.StepSeconds)
+		return fmt.Errorf("stepSeconds is %v: must be at least a nanosecond", s.StepSeconds)
 	}
 	return nil
 }
 
-// numbersOutside walks through v and returns an error for each number that is not
-// from lowest to limit, named as in JSON. It looks at every field there is, so a
-// new one cannot be forgotten. Unsigned numbers are names (seeds), not amounts.
+// numbersOutside walks through v and returns an error for each number outside lowest to limit,
+// named as in JSON. It visits every field, so that no new field is missed. Unsigned numbers are
+// names (seeds), not amounts.
 func numbersOutside(v reflect.Value, path string, lowest float64) []error {
 	var errs []error
 	switch v.Kind() {
 	case reflect.Float64, reflect.Int, reflect.Int64:
 		number := toFloat(v)
 		if !(number >= lowest && number <= limit) { // not "<": NaN is outside as well
-			errs = append(errs, fmt.Errorf("%s is %v, want a number from %v to %v", path, number, lowest, limit))
+			errs = append(errs, fmt.Errorf("%s is %v: must be a number from %v to %v", path, number, lowest, limit))
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
@@ -93,8 +92,8 @@ func toFloat(v reflect.Value) float64 {
 
 func byText(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) }
 
-// percentAbove says by how many percent value lies above base. There is no such
-// number, and ok is false, if base is 0 or the percentage beyond 1e18.
+// percentAbove returns by how many percent value lies above base. ok is false if base is 0 or the
+// percentage exceeds 1e18.
 func percentAbove(value, base float64) (percent float64, ok bool) {
 	if base == 0 {
 		return 0, false
@@ -103,8 +102,8 @@ func percentAbove(value, base float64) (percent float64, ok bool) {
 	return percent, math.Abs(percent) <= limit
 }
 
-// percentBelow says by how many percent value lies below base, as percentAbove
-// does. There is no negative zero.
+// percentBelow returns by how many percent value lies below base, like percentAbove. It never
+// returns negative zero.
 func percentBelow(value, base float64) (percent float64, ok bool) {
 	percent, ok = percentAbove(value, base)
 	return 0 - percent, ok

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestEveryNumberIsLookedAt puts what cannot be into each number of a report in
-// turn. It walks through the type by itself, with paths spelled in Go.
+// TestEveryNumberIsLookedAt sets each number of a report in turn to an invalid value. It walks
+// through the type itself, with paths in Go notation.
 func TestEveryNumberIsLookedAt(t *testing.T) {
 	r := twoPolicies()
 	numbers := 0
@@ -20,12 +20,12 @@ func TestEveryNumberIsLookedAt(t *testing.T) {
 		defer number.Set(before)
 		if number.CanInt() {
 			number.SetInt(-1)
-			expectRefusal(t, r, path, "is -1, want")
+			expectRefusal(t, r, path, "is -1: must be")
 			return
 		}
 		for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -0.5, 2e18} {
 			number.SetFloat(bad)
-			expectRefusal(t, r, path, fmt.Sprintf("is %v, want", bad))
+			expectRefusal(t, r, path, fmt.Sprintf("is %v: must be", bad))
 		}
 	})
 	if numbers < 2*25+2*6 {
@@ -33,7 +33,7 @@ func TestEveryNumberIsLookedAt(t *testing.T) {
 	}
 }
 
-// visit calls f for each number that v holds and that can be changed.
+// visit calls f for each number in v that can be changed.
 func visit(v reflect.Value, path string, f func(path string, number reflect.Value)) {
 	switch v.Kind() {
 	case reflect.Float64, reflect.Int:
@@ -49,8 +49,8 @@ func visit(v reflect.Value, path string, f func(path string, number reflect.Valu
 	}
 }
 
-// expectRefusal expects that no way to write takes the report, that the error
-// says the number and where it is, and that nothing is written.
+// expectRefusal expects that every way to write rejects the report, that the error has the number
+// and its path, and that nothing is written.
 func expectRefusal(t *testing.T, r Report, path, want string) {
 	t.Helper()
 	spelled := strings.ReplaceAll(strings.TrimSpace(path), " ", ".")
@@ -69,7 +69,7 @@ func expectRefusal(t *testing.T, r Report, path, want string) {
 func TestNegativeCountsInMapsAreRefused(t *testing.T) {
 	r := twoPolicies()
 	r.Policies[0].Events["end"] = -3
-	expectRefusal(t, r, `policies[0] events["end"]`, "is -3, want")
+	expectRefusal(t, r, `policies[0] events["end"]`, "is -3: must be")
 	r = twoPolicies()
 	r.Policies[1].PendingReasons["too large"] = -4
 	if err := r.check(); err == nil || !strings.Contains(err.Error(), `pendingReasons["too large"] is -4`) {
@@ -87,9 +87,9 @@ func TestReportsThatContradictThemselvesAreRefused(t *testing.T) {
 		{"a course is missing", func(r *Report) { r.Policies[0].Series.CPU = nil }, "policies[0].series: costDollars, cpu"},
 		{"three samples lie on each other", func(r *Report) { r.Policies[0].Series.StepSeconds = 0 }, "policies[0].series: stepSeconds is 0"},
 		{"two samples lie on each other", func(r *Report) { r.Policies[1].Series.StepSeconds = 0 }, "policies[1].series: stepSeconds is 0"},
-		{"served bounds differ", func(r *Report) { r.Policies[1].ServedBoundDollars = 61 }, "policies[1].servedBoundDollars is 61, want 0"},
-		{"waits of the served bound differ", func(r *Report) { r.Policies[1].ServedBoundWaitSeconds = 61 }, "policies[1].servedBoundWaitSeconds is 61, want 0"},
-		{"lower bounds differ", func(r *Report) { r.Policies[1].LowerBoundDollars = 61 }, "policies[1].lowerBoundDollars is 61, want 60"},
+		{"served bounds differ", func(r *Report) { r.Policies[1].ServedBoundDollars = 61 }, "policies[1].servedBoundDollars is 61: must be 0"},
+		{"waits of the served bound differ", func(r *Report) { r.Policies[1].ServedBoundWaitSeconds = 61 }, "policies[1].servedBoundWaitSeconds is 61: must be 0"},
+		{"lower bounds differ", func(r *Report) { r.Policies[1].LowerBoundDollars = 61 }, "policies[1].lowerBoundDollars is 61: must be 60"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {

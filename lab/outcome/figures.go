@@ -9,7 +9,7 @@ import (
 
 const joulesPerKilowattHour = 3.6e6
 
-// table puts the figures of the report side by side.
+// table returns the main figures of the policies side by side.
 func (r Report) table() table {
 	f := figures{policies: r.Policies}
 	cost := f.column("cost", "$", "The bill of all machines.", dollarsDigits, func(p Policy) float64 { return p.CostDollars })
@@ -28,7 +28,7 @@ func (r Report) table() table {
 		f.column("wait", "mean "+wait.symbol,
 			"From the submission of a pod to its first start, waiting for machines included, over the pods that started.",
 			digitsFor, func(p Policy) float64 { return p.Scheduling.Mean / wait.seconds }),
-		f.column("wait", "p95 "+wait.symbol, "Nineteen of twenty pods that started waited no longer.",
+		f.column("wait", "p95 "+wait.symbol, "95 % of the pods that started waited at most this long.",
 			digitsFor, func(p Policy) float64 { return p.Scheduling.P95 / wait.seconds }),
 		f.column("CPU", "%", "Share of the machines' CPU that running pods requested, while the machines were paid for.",
 			oneDigit, func(p Policy) float64 { return 100 * p.Utilization.CPU }),
@@ -49,7 +49,7 @@ func (r Report) table() table {
 	return table{policies: f.names(), columns: columns}
 }
 
-// moreFigures are those that have no place in the first table.
+// moreFigures returns the figures that are not in the first table.
 func (r Report) moreFigures() table {
 	f := figures{policies: r.Policies}
 	end := unitFor(f.largest(func(p Policy) float64 { return max(p.MakespanSeconds, p.EndSeconds) }))
@@ -64,7 +64,7 @@ func (r Report) moreFigures() table {
 		f.column("nodes added", "", "", noDigit, func(p Policy) float64 { return float64(p.Nodes.Added) }),
 		f.column("nodes removed", "", "", noDigit, func(p Policy) float64 { return float64(p.Nodes.Removed) }),
 	}
-	if f.any(servedBound) { // the first table shows the other bound
+	if f.any(servedBound) { // the first table shows the served bound instead
 		wait := unitFor(f.largest(func(p Policy) float64 { return p.ServiceWaitSeconds }))
 		columns = append(columns, f.aboveBound(), f.column("service wait", "mean "+wait.symbol, "", digitsFor, func(p Policy) float64 { return p.ServiceWaitSeconds / wait.seconds }))
 	}
@@ -74,8 +74,8 @@ func (r Report) moreFigures() table {
 	return table{policies: f.names(), columns: columns}
 }
 
-// energyTable says where the energy went and how long pods took for it. It has no columns
-// if no policy knows.
+// energyTable shows where the energy went and how long pods took. It has no columns if no policy
+// reports energy.
 func (r Report) energyTable() table {
 	f := figures{policies: r.Policies}
 	t := table{policies: f.names()}
@@ -98,11 +98,11 @@ func (r Report) energyTable() table {
 	t.columns = []column{
 		f.column("energy", "kJ", "What the machines drew while they were paid for.", digitsFor, func(p Policy) float64 { return p.EnergyJoules / 1000 }),
 		f.savedEnergy("How much less energy than the first policy it took.", func(p Policy) float64 { return p.EnergyJoules }),
-		f.column("to the", "same end", "The same if all machines had gone on until the longest run ended.", digitsFor, part(func(e *Energy) float64 { return e.SameEndJoules })),
+		f.column("to the", "same end", "The same if all machines had run until the longest run ended.", digitsFor, part(func(e *Energy) float64 { return e.SameEndJoules })),
 		f.savedEnergy("How much less than the first policy it took up to the same end.", part(func(e *Energy) float64 { return e.SameEndJoules })),
 		f.column("tasks", "kJ", "What pods drew above idle power.", digitsFor, part(func(e *Energy) float64 { return e.TaskJoules })),
 		f.column("idle", "kJ", "The idle power of machines that could take pods.", digitsFor, part(func(e *Energy) float64 { return e.IdleJoules })),
-		f.column("standby", "kJ", "What machines drew that could not: in standby, and while they woke.", digitsFor, part(func(e *Energy) float64 { return e.StandbyJoules })),
+		f.column("standby", "kJ", "What machines drew in standby and while they woke.", digitsFor, part(func(e *Energy) float64 { return e.StandbyJoules })),
 		f.column("runtime", "mean "+span.symbol, "From the first start of a batch pod to its end.", digitsFor, func(p Policy) float64 { return p.Runtime.mean() / span.seconds }),
 		f.column("response", "mean "+span.symbol, "From the arrival of a batch pod to its end.", digitsFor, func(p Policy) float64 { return p.Response.mean() / span.seconds }),
 		f.column("makespan", end.symbol, "When the last batch pod ended.", digitsFor, func(p Policy) float64 { return p.MakespanSeconds / end.seconds }),
@@ -111,18 +111,18 @@ func (r Report) energyTable() table {
 		t.columns = append(t.columns, f.column("moves", "save kJ", "What moves to machines that suit the pods better were expected to save when they were decided.", digitsFor, saved))
 	}
 	if added := func(p Policy) float64 { return p.Moves.ExpectedAddedJoules / 1000 }; f.any(added) {
-		t.columns = append(t.columns, f.column("moves", "cost kJ", "What others of them were expected to cost, where time was wanted more than energy.", digitsFor, added))
+		t.columns = append(t.columns, f.column("moves", "cost kJ", "What other such moves were expected to cost, where runtime weighed more than energy.", digitsFor, added))
 	}
 	if dollars := thousand(func(e *Energy) float64 { return e.Dollars }); f.any(dollars) {
-		t.columns = append(t.columns, f.column("electricity", "$", "What the energy cost, beside the bill of the machines.", dollarsDigits, dollars))
+		t.columns = append(t.columns, f.column("electricity", "$", "The cost of the energy, in addition to the bill of the machines.", dollarsDigits, dollars))
 	}
 	if grams := thousand(func(e *Energy) float64 { return e.CarbonGrams }); f.any(grams) {
-		t.columns = append(t.columns, f.column("carbon", "g", "What it emitted, in grams of CO2 equivalent.", digitsFor, grams))
+		t.columns = append(t.columns, f.column("carbon", "g", "The emissions of the energy, in grams of CO2 equivalent.", digitsFor, grams))
 	}
 	return t
 }
 
-// mean is 0 where there is none.
+// mean returns 0 for nil.
 func (w *Waits) mean() float64 {
 	if w == nil {
 		return 0
@@ -157,8 +157,8 @@ func (r Report) eventCounts() table {
 	return t
 }
 
-// notes are what has to be read with the table: lines of plain text, names cut
-// to so many runes.
+// notes returns the lines of plain text that belong to the table. Names are cut to the given number
+// of runes.
 func (r Report) notes(runes int) []string {
 	first := r.Policies[0]
 	lines := []string{"No lower bound of the cost is known."}
@@ -184,37 +184,37 @@ func (r Report) notes(runes int) []string {
 
 const servedHelp = "How far the cost lies above the served bound, which is for policies that keep each service on a machine from its arrival to its end."
 
-// servedNote says what the served bound is, and what is assumed.
+// servedNote explains the served bound and its assumption.
 func servedNote(bound, wait string) string {
 	return fmt.Sprintf("Served bound: %s. No policy that also keeps each service on a machine, but for %s on average, can cost less.", bound, wait)
 }
 
-// waitedNote says that the served bound was not computed for such a policy.
+// waitedNote says that the policy violates the assumption of the served bound.
 func waitedNote(name, wait string) string {
 	return fmt.Sprintf("%s left a service without a machine for %s on average, longer than that bound assumes.", name, wait)
 }
 
-// seconds writes a time for a sentence.
+// seconds formats a time for a sentence.
 func seconds(v float64) string { return fixed(v, 1) + " s" }
 
 func servedBound(p Policy) float64 { return p.ServedBoundDollars }
 
-// money writes an amount with the digits that suit the costs of the report.
+// money formats an amount with as many decimals as suit the costs of the report.
 func (r Report) money(v float64) string {
 	f := figures{policies: r.Policies}
 	return dollars(v, f.largest(func(p Policy) float64 { return max(p.CostDollars, p.LowerBoundDollars, p.ServedBoundDollars) }))
 }
 
-// unfinished counts the pods whose work was left undone.
+// unfinished returns the number of pods with unfinished work.
 func (p Policy) unfinished() int { return p.Pods.Pending + p.Pods.Failed }
 
-// reason says why so many pods are pending.
+// reason is a reason for pending pods, and their number.
 type reason struct {
 	text string
 	pods int64
 }
 
-// pendingReasons returns the most frequent reason first, ties by text.
+// pendingReasons returns the most frequent reason first; ties are ordered by text.
 func (p Policy) pendingReasons() []reason {
 	var reasons []reason
 	for text, pods := range p.PendingReasons {
@@ -237,8 +237,8 @@ func (f figures) names() []string {
 	return names
 }
 
-// column writes a number of each policy; digits says how many digits after the
-// point suit the largest of them.
+// column has a number for each policy. digits returns the number of decimals that suits the largest
+// of them.
 func (f figures) column(title, unit, help string, digits func(largest float64) int, value func(Policy) float64) column {
 	after := digits(f.largest(value))
 	return f.texts(title, unit, help, func(p Policy) string { return fixed(value(p), after) })

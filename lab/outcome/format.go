@@ -9,12 +9,12 @@ import (
 	"unicode/utf8"
 )
 
-// absent stands for a figure that does not exist, such as a percentage of nothing.
+// absent stands for a figure that does not exist, such as a percentage of zero.
 const absent = "-"
 
-// fixed writes v with so many digits after the point, half to even, and with
-// commas between thousands from 10,000 up. There is no negative zero. Numbers of
-// 1e15 and more are written with an exponent.
+// fixed formats v with the given number of decimals, half to even, and with commas between
+// thousands from 10,000 up. It never returns negative zero. Numbers of 1e15 and more have an
+// exponent.
 func fixed(v float64, digits int) string {
 	if math.Abs(v) >= 1e15 {
 		return strconv.FormatFloat(v, 'e', 2, 64)
@@ -35,17 +35,17 @@ func fixed(v float64, digits int) string {
 	return whole
 }
 
-// capital returns a text that begins with an ASCII letter with a capital.
+// capital capitalizes a text that begins with an ASCII letter.
 func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
-// count writes a whole number.
+// count formats a whole number.
 func count[N int | int64](n N) string { return fixed(float64(n), 0) }
 
-// dollars writes an amount of money with cents, or with more digits if the largest
-// amount beside it is smaller than a dollar.
+// dollars formats an amount with cents, or with more decimals if the largest amount next to it is
+// below one dollar.
 func dollars(v, largest float64) string { return "$" + fixed(v, max(2, digitsFor(largest))) }
 
-// plural writes a number with its noun.
+// plural returns a number with its noun.
 func plural(n int, noun string) string {
 	switch {
 	case n == 1:
@@ -56,8 +56,8 @@ func plural(n int, noun string) string {
 	return count(n) + " " + noun + "s"
 }
 
-// digitsFor returns how many digits after the point to write so that numbers up
-// to largest show three significant figures: 2 for 9.87, 0 for 987, at most 9.
+// digitsFor returns the number of decimals so that numbers up to largest show three significant
+// figures: 2 for 9.87, 0 for 987, at most 9.
 func digitsFor(largest float64) int {
 	if largest < 1e-7 {
 		if largest == 0 {
@@ -72,10 +72,9 @@ func digitsFor(largest float64) int {
 type unit struct {
 	symbol, name string
 	seconds      float64
-	// upTo is the longest time, in seconds, for which it is the unit of choice.
+	// upTo is the longest time, in seconds, for which this unit is preferred.
 	upTo float64
-	// steps are the distances between ticks that a reader of clocks finds round,
-	// in this unit and ascending.
+	// steps are the usual distances between ticks, in this unit and ascending.
 	steps []float64
 }
 
@@ -86,7 +85,7 @@ var units = []unit{
 	{"d", "days", 86400, math.Inf(1), []float64{0.5, 1, 2, 3, 7, 14, 28}},
 }
 
-// unitFor returns the unit in which times up to largest are easy to read.
+// unitFor returns the unit that is easiest to read for times up to largest.
 func unitFor(largest float64) unit {
 	for _, u := range units {
 		if largest <= u.upTo {
@@ -96,7 +95,7 @@ func unitFor(largest float64) unit {
 	return units[len(units)-1]
 }
 
-// duration writes a time in its two largest units: "1 d 4 h", "2 min 5 s", "0.25 s".
+// duration formats a time in its two largest units: "1 d 4 h", "2 min 5 s", "0.25 s".
 func duration(seconds float64) string {
 	if seconds < 60 {
 		return fixed(seconds, min(2, digitsFor(seconds))) + " s"
@@ -108,7 +107,7 @@ func duration(seconds float64) string {
 		}
 		rest := math.Round(math.Mod(seconds, large.seconds) / small.seconds)
 		whole := math.Floor(seconds / large.seconds)
-		if rest*small.seconds >= large.seconds { // 59.7 min are an hour
+		if rest*small.seconds >= large.seconds { // 59.7 min round up to an hour
 			whole, rest = whole+1, 0
 		}
 		if rest == 0 {
@@ -118,10 +117,9 @@ func duration(seconds float64) string {
 	}
 }
 
-// shown makes a text that somebody typed fit to be shown: what does not print,
-// such as tabs, escape sequences and marks that turn the direction of writing,
-// becomes a Go escape, so that a name can neither paint on a terminal nor shift
-// the cells of a table. It says nothing about HTML; the template escapes that.
+// shown makes untrusted text safe to display. Characters that do not print, such as tabs, escape
+// sequences and direction marks, become Go escapes, so that a name can neither write to a terminal
+// nor shift the cells of a table. It does not escape HTML; the template does.
 func shown(name string) string {
 	if name == "" {
 		return "(no name)"
@@ -143,7 +141,7 @@ func shown(name string) string {
 	return b.String()
 }
 
-// shortened is shown, cut to at most so many runes.
+// shortened is shown, cut to at most the given number of runes.
 func shortened(name string, runes int) string {
 	name = shown(name)
 	if utf8.RuneCountInString(name) <= runes {

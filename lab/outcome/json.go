@@ -6,13 +6,12 @@ import (
 	"supercargo.dev/supercargo/internal/text/jsondoc"
 )
 
-// WriteJSON writes the report as one indented JSON document that ends in a
-// newline. Lists and maps that are nil are written as empty ones, and keys of maps
-// are sorted.
+// WriteJSON writes the report as one indented JSON document that ends with a newline. Nil lists and
+// maps are written as empty, and map keys are sorted.
 //
-// JSON knows neither NaN nor infinity. A report that holds one, or a negative
-// number, or one above 1e18, is refused, as is one whose series have different
-// lengths; the error names every such field, and nothing is written.
+// JSON has neither NaN nor infinity. WriteJSON returns an error and writes nothing if a number is
+// NaN, infinite, negative or above 1e18, or if the series have different lengths. The error names
+// every such field.
 func (r Report) WriteJSON(w io.Writer) error {
 	if err := r.check(); err != nil {
 		return err
@@ -20,8 +19,7 @@ func (r Report) WriteJSON(w io.Writer) error {
 	return jsondoc.Write(w, r.filled())
 }
 
-// filled returns a copy of the report in which no list and no map but the optional
-// ones is nil.
+// filled returns a copy of the report in which no list or map is nil, except optional ones.
 func (r Report) filled() Report {
 	policies := make([]Policy, len(r.Policies))
 	for i, p := range r.Policies {

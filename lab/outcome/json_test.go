@@ -24,8 +24,8 @@ func TestAReportComesBackFromJSONAsItWas(t *testing.T) {
 	}
 }
 
-// TestTheFieldsOfTheJSONAreAContract spells the document out: other programs read
-// these names.
+// TestTheFieldsOfTheJSONAreAContract has the complete document, because other programs read these
+// names.
 func TestTheFieldsOfTheJSONAreAContract(t *testing.T) {
 	r := Report{Scenario: "s", Seed: 18446744073709551615, Policies: []Policy{{
 		Name: "p", CostDollars: 1.5, LowerBoundDollars: 1, ServedBoundDollars: 1.25, ServedBoundWaitSeconds: 30, ServiceWaitSeconds: 20, EnergyJoules: 2, MakespanSeconds: 3, EndSeconds: 4,
@@ -53,7 +53,7 @@ func TestTheFieldsOfTheJSONAreAContract(t *testing.T) {
 	}
 }
 
-// squeezed takes the white space out of JSON that has none in its strings.
+// squeezed removes the white space from JSON that has none in its strings.
 func squeezed(text string) string {
 	return strings.Join(strings.Fields(strings.ReplaceAll(text, ": ", ":")), "")
 }

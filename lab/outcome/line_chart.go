@@ -8,23 +8,23 @@ import (
 	"strings"
 )
 
-// Paths are drawn in whole units of a grid that the browser stretches to the size
-// of the chart: fine enough for a wide screen, and short to write.
+// Paths use whole units of a grid that the browser stretches to the size of the chart. It is fine
+// enough for a wide screen, and the numbers are short.
 const (
 	gridWidth  = 2000
 	gridHeight = 1000
 )
 
-// course is one of the series as a chart shows it.
+// course is a series as a chart shows it.
 type course struct {
 	title, about string
-	// prefix and suffix are written around a value, as in "$12.30" and "64.1 %".
+	// prefix and suffix enclose a value, as in "$12.30" and "64.1 %".
 	prefix, suffix string
-	// axisUnit stands at the axis, unless prefix or suffix say enough.
+	// axisUnit is the axis title, unless prefix or suffix are enough.
 	axisUnit string
-	// factor turns a sample into what is written: 100 for shares.
+	// factor converts a sample to the displayed value: 100 for shares.
 	factor float64
-	// cumulative says that the last value stays true after the end of the run.
+	// cumulative means that the last value stays valid after the end of the run.
 	cumulative bool
 	whole      bool
 	samples    func(Series) []float64
@@ -45,7 +45,7 @@ var courses = []course{
 		samples: func(s Series) []float64 { return floats(s.Moves) }},
 }
 
-// lineChart is a course of all policies over time, ready for the template.
+// lineChart is a course of all policies over time. It is the input of the template.
 type lineChart struct {
 	Title, About, Label string
 	AxisUnit, TimeUnit  string
@@ -54,15 +54,15 @@ type lineChart struct {
 	Lines               []line
 }
 
-// line is the course of one policy.
+// line is the line of one policy.
 type line struct {
 	Policy     int
 	Name       string
-	Path       string // in the grid; empty if there is but one sample
+	Path       string // in the grid; empty if there is only one sample
 	EndX, EndY string // the last sample, in percent of the chart
 }
 
-// place is a position on an axis in percent, with what to write there.
+// place is a position on an axis in percent, with its text.
 type place struct{ At, Text string }
 
 // lineCharts draws all courses on one time axis, from 0 to the last sample of any
@@ -91,7 +91,7 @@ func (r Report) lineCharts() []lineChart {
 	return charts
 }
 
-// drawLine joins samples that lie step apart, as a share of the time axis.
+// drawLine joins samples at the distance step, a share of the time axis.
 func drawLine(samples []float64, step, highest float64) line {
 	last := len(samples) - 1
 	l := line{EndX: "0", EndY: percentOf(1 - samples[last]/highest)}
@@ -103,9 +103,8 @@ func drawLine(samples []float64, step, highest float64) line {
 	return l
 }
 
-// path writes the samples as an SVG path. It goes from point to point by
-// differences, which are short, and leaves out points in the middle of a straight
-// line: most courses stay level for long.
+// path formats the samples as an SVG path. It uses relative coordinates, which are short, and skips
+// points in the middle of a straight line: most courses stay level for long.
 func path(samples []float64, step, highest float64) string {
 	type point struct{ x, y int }
 	at := func(i int) point {
@@ -131,7 +130,7 @@ func path(samples []float64, step, highest float64) string {
 	return strings.Replace(b.String(), "l ", "l", 1)
 }
 
-// difference writes a number of a path; a minus sign separates as well as a space.
+// difference formats a number of a path. A minus sign separates numbers as a space does.
 func difference(n int) string {
 	if n < 0 {
 		return strconv.Itoa(n)
@@ -139,7 +138,7 @@ func difference(n int) string {
 	return " " + strconv.Itoa(n)
 }
 
-// span is the time of the last sample of any policy, in seconds.
+// span returns the time of the last sample of any policy, in seconds.
 func (r Report) span() float64 {
 	var span float64
 	for _, p := range r.Policies {
@@ -148,8 +147,8 @@ func (r Report) span() float64 {
 	return span
 }
 
-// bound is the bound that charts show: the served bound of the cost where it is
-// known, else the lower bound, 0 if there is none.
+// bound returns the bound that charts show: the served bound if it is known, else the lower bound,
+// or 0 if there is none.
 func (r Report) bound() float64 {
 	if len(r.Policies) == 0 {
 		return 0
@@ -160,7 +159,7 @@ func (r Report) bound() float64 {
 	return r.Policies[0].LowerBoundDollars
 }
 
-// boundName is what bound is called.
+// boundName returns the name of bound.
 func (r Report) boundName() string {
 	if len(r.Policies) > 0 && servedBound(r.Policies[0]) > 0 {
 		return "served bound"
@@ -168,7 +167,7 @@ func (r Report) boundName() string {
 	return "lower bound"
 }
 
-// axisOf returns the axis that holds a course of all policies.
+// axisOf returns the axis that covers a course of all policies.
 func (r Report) axisOf(c course) axis {
 	var largest float64
 	for _, p := range r.Policies {
@@ -185,7 +184,7 @@ func (r Report) axisOf(c course) axis {
 	return amountAxis(largest, c.whole)
 }
 
-// digits returns how many digits after the point the course is written with.
+// digits returns the number of decimals of the course.
 func (r Report) digits(c course) int {
 	switch {
 	case c.whole:
@@ -196,7 +195,7 @@ func (r Report) digits(c course) int {
 	return dollarsDigits(r.axisOf(c).max)
 }
 
-// describe says in words what the chart shows, for those who do not see it.
+// describe describes the chart in words, for screen readers.
 func (r Report) describe(c course, span float64) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s over %s.", c.title, duration(span))
@@ -215,7 +214,7 @@ func (r Report) describe(c course, span float64) string {
 	return b.String()
 }
 
-// places turns ticks into positions; upwards ones are counted from the top.
+// places converts ticks to positions. Upward axes are counted from the top.
 func places(a axis, upwards bool) []place {
 	list := make([]place, len(a.ticks))
 	for i, t := range a.ticks {
@@ -228,7 +227,7 @@ func places(a axis, upwards bool) []place {
 	return list
 }
 
-// percentOf writes a share as the number of percent, within what can be drawn.
+// percentOf formats a share as a percentage, limited to 0 to 100.
 func percentOf(share float64) string {
 	text := strconv.FormatFloat(100*min(max(share, 0), 1), 'f', 2, 64)
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")

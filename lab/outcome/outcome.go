@@ -1,21 +1,21 @@
-// Package outcome says what simulated runs came to, and shows it: as JSON, as a
-// table for a terminal, and as an HTML page that needs no network.
+// Package outcome presents the results of simulated runs as JSON, as a table for a terminal, and as
+// an HTML page that needs no network.
 //
-// [Report] is one seed of a scenario, [Summary] several. The package is pure: the
-// same report gives the same bytes.
+// [Report] covers one seed of a scenario, [Summary] several. The package is pure: the same report
+// gives the same bytes.
 package outcome
 
 // Report compares policies on one scenario.
 type Report struct {
 	// Scenario is the scenario's name.
 	Scenario string `json:"scenario"`
-	// Seed drew the workload and broke ties.
+	// Seed determines the workload and breaks ties.
 	Seed uint64 `json:"seed"`
-	// Policies are in the order in which they were asked for.
+	// Policies are in the order of the command line.
 	Policies []Policy `json:"policies"`
 }
 
-// SameEnd fills in what each policy's energy comes to at the end of the longest run.
+// SameEnd sets the energy that each policy uses until the end of the longest run.
 func (r Report) SameEnd() {
 	end := 0.0
 	for _, p := range r.Policies {
@@ -28,55 +28,54 @@ func (r Report) SameEnd() {
 	}
 }
 
-// Policy is what one policy made of the scenario.
+// Policy is the result of one policy.
 type Policy struct {
 	Name string `json:"name"`
-	// CostDollars is the bill of all machines. LowerBoundDollars is what no policy
-	// can go below; it is the same for all policies of a report.
+	// CostDollars is the bill of all machines. LowerBoundDollars is the lower bound under any
+	// policy; it is the same for all policies of a report.
 	CostDollars       float64 `json:"costDollars"`
 	LowerBoundDollars float64 `json:"lowerBoundDollars"`
-	// ServedBoundDollars is what no policy can go below that serves each service from
-	// its arrival to its end, but for ServedBoundWaitSeconds on average. Both are the
-	// same for all policies of a report. The bound is 0 where it is not known.
+	// ServedBoundDollars is the lower bound under any policy that serves each service from its
+	// arrival to its end, except for ServedBoundWaitSeconds on average. Both are the same for all
+	// policies of a report. The bound is 0 if it is not known.
 	ServedBoundDollars     float64 `json:"servedBoundDollars"`
 	ServedBoundWaitSeconds float64 `json:"servedBoundWaitSeconds"`
-	// ServiceWaitSeconds is how long a service was without a machine between its
-	// arrival and its end, or that of the run, on average over the services that some
-	// machine can hold: before its first start and after evictions.
+	// ServiceWaitSeconds is the time that a service was without a machine between its arrival and
+	// its end, or that of the run: before its first start and after evictions. It is averaged over
+	// the services that some machine can hold.
 	ServiceWaitSeconds float64 `json:"serviceWaitSeconds"`
-	// EnergyJoules is what the machines drew while they were paid for, idle power
-	// included. It is 0 if no flavor states its power.
+	// EnergyJoules is the energy that the machines drew while they were billed, including idle
+	// power. It is 0 if no flavor states its power.
 	EnergyJoules float64 `json:"energyJoules"`
-	// Energy says where the joules went. It is absent if no flavor states its power.
+	// Energy breaks the energy down. It is absent if no flavor states its power.
 	Energy *Energy `json:"energy,omitempty"`
-	// Runtime is from the first start of a batch pod to its end, Response from its
-	// arrival to its end, over the completed ones; absent if there is none.
+	// Runtime is the time from the first start of a batch pod to its end, Response the time from
+	// its arrival to its end, over the completed pods. They are absent if there are none.
 	Runtime  *Waits `json:"runtimeSeconds,omitempty"`
 	Response *Waits `json:"responseSeconds,omitempty"`
-	// MakespanSeconds is when the last batch pod ended, counted from the start.
+	// MakespanSeconds is the end of the last batch pod, measured from the start of the run.
 	MakespanSeconds float64 `json:"makespanSeconds"`
-	// EndSeconds is when the run ended and the last machine was released.
+	// EndSeconds is the time when the run had ended and the last machine was released.
 	EndSeconds  float64     `json:"endSeconds"`
 	Pods        Pods        `json:"pods"`
 	Scheduling  Waits       `json:"schedulingSeconds"`
 	Utilization Utilization `json:"utilization"`
 	Nodes       Nodes       `json:"nodes"`
 	Moves       Moves       `json:"moves"`
-	// Events counts what happened, by kind.
+	// Events counts events by kind.
 	Events map[string]int64 `json:"events"`
-	// PendingReasons counts the pods that never found a place, by reason.
+	// PendingReasons counts the pods that were never scheduled, by reason.
 	PendingReasons map[string]int64 `json:"pendingReasons,omitempty"`
-	// WallSeconds is how long the simulation took on this machine; 0 where the
-	// output has to be the same everywhere.
+	// WallSeconds is the duration of the simulation on this machine, or 0 where the output must be
+	// reproducible.
 	WallSeconds float64 `json:"wallSeconds"`
-	// Series are the courses over time, all of one length.
+	// Series are the samples over time, all of the same length.
 	Series Series `json:"series"`
 }
 
-// Pods counts the pods of the workload. Scheduled ones started at least once;
-// a service that runs to the end of the run is not completed; pending ones wait
-// at the end of the run; failed ones ended before their work was done and were
-// not started again.
+// Pods counts the pods of the workload. Scheduled pods started at least once. A service that runs
+// to the end of the run is not completed. Pending pods wait at the end of the run. Failed pods
+// ended before their work was done and were not restarted.
 type Pods struct {
 	Submitted int `json:"submitted"`
 	Scheduled int `json:"scheduled"`
@@ -85,28 +84,28 @@ type Pods struct {
 	Failed    int `json:"failed"`
 }
 
-// Energy says where the energy of a run went.
+// Energy breaks down the energy of a run.
 type Energy struct {
-	// TaskJoules is what pods drew above idle power, IdleJoules the idle power of machines
-	// that could take pods, StandbyJoules what machines drew that could not: in standby, and
-	// while they woke. Together they are all of it.
+	// TaskJoules is what pods drew above idle power, IdleJoules the idle power of machines that
+	// could accept pods, and StandbyJoules what machines drew in standby and while waking up. Their
+	// sum is the total.
 	TaskJoules    float64 `json:"taskJoules"`
 	IdleJoules    float64 `json:"idleJoules"`
 	StandbyJoules float64 `json:"standbyJoules"`
-	// EndWatts is what the machines drew at the end of the run, and SameEndJoules all energy
-	// if they had gone on like that until the longest run of the report ended: machines that
-	// stay draw idle power whether or not their own run is over. See [Report.SameEnd].
+	// EndWatts is the power of the machines at the end of the run. SameEndJoules is the total
+	// energy if they had kept that power until the longest run of the report ended: remaining
+	// machines draw idle power even when their own run is over. See [Report.SameEnd].
 	EndWatts      float64 `json:"endWatts"`
 	SameEndJoules float64 `json:"sameEndJoules"`
-	// Dollars is what the energy cost, beside the bill of the machines, and CarbonGrams what
-	// it emitted in CO2 equivalents. Both are absent where the scenario does not say.
+	// Dollars is the price of the energy, in addition to the bill of the machines. CarbonGrams is
+	// its emission in CO2 equivalents. Both are absent if the scenario does not state them.
 	Dollars     float64 `json:"dollars,omitempty"`
 	CarbonGrams float64 `json:"carbonGrams,omitempty"`
 	// MachineTypes are ordered by name.
 	MachineTypes []MachineEnergy `json:"machineTypes"`
 }
 
-// MachineEnergy is what all machines of a type drew; its parts are those of [Energy].
+// MachineEnergy is the energy of all machines of a type. Its parts are those of [Energy].
 type MachineEnergy struct {
 	MachineType   string  `json:"machineType"`
 	Joules        float64 `json:"joules"`
@@ -115,8 +114,8 @@ type MachineEnergy struct {
 	StandbyJoules float64 `json:"standbyJoules"`
 }
 
-// Waits are the times from the submission of a pod to its first start, waiting for
-// machines included, over the pods that started. Percentiles are nearest ranks.
+// Waits are times per pod, by default from the submission of a pod to its first start, including
+// the wait for machines, over the pods that started. Percentiles are nearest ranks.
 type Waits struct {
 	Mean float64 `json:"mean"`
 	P50  float64 `json:"p50"`
@@ -125,14 +124,14 @@ type Waits struct {
 }
 
 // Utilization is the share of the machines' capacity that running pods
-// requested, while the machines were paid for, from 0 to 1.
+// requested, while the machines were billed, from 0 to 1.
 type Utilization struct {
 	CPU    float64 `json:"cpu"`
 	Memory float64 `json:"memory"`
 }
 
-// Nodes counts machines: those there at the start, the most at one time, those
-// bought and those released before the end, and the machine hours paid for.
+// Nodes counts machines: at the start, at the peak, bought and released before the end, and the
+// billed machine hours.
 type Nodes struct {
 	Start   int     `json:"start"`
 	Peak    int     `json:"peak"`
@@ -141,34 +140,30 @@ type Nodes struct {
 	Hours   float64 `json:"hours"`
 }
 
-// Moves counts the pods that were moved with their state, those that were killed
-// to be started elsewhere, and the work that the latter lost.
+// Moves counts the pods that were moved with their state, the pods that were killed and restarted
+// elsewhere, and the work that the latter lost.
 type Moves struct {
 	Migrations int `json:"migrations"`
 	Evictions  int `json:"evictions"`
-	// Restarts are those of the evictions that were started anew on a machine chosen for
-	// them.
+	// Restarts are the evictions after which the pod started on a machine chosen for it.
 	Restarts        int     `json:"restarts"`
 	LostWorkSeconds float64 `json:"lostWorkSeconds"`
-	// FrozenSeconds is for how long pods were frozen to be moved with their state.
+	// FrozenSeconds is the time that pods were frozen during migrations.
 	FrozenSeconds float64 `json:"frozenSeconds"`
-	// ExpectedSavedJoules is what single moves, to machines that suit the pods better, were
-	// expected to save when they were decided, all that they take included;
-	// ExpectedAddedJoules what others were expected to cost where time was wanted more than
-	// energy.
+	// ExpectedSavedJoules is what single moves to more suitable machines were expected to save when
+	// they were decided, including their own cost. ExpectedAddedJoules is what other moves were
+	// expected to cost where runtime had more weight than energy.
 	ExpectedSavedJoules float64 `json:"expectedSavedJoules"`
 	ExpectedAddedJoules float64 `json:"expectedAddedJoules"`
 }
 
-// Series are samples at equal distances, the first at 0. Sample i shows the
-// moment i·StepSeconds after the start; the last sample may lie after the end of
-// the run and shows its end.
+// Series are samples at equal intervals, the first at 0. Sample i is the state at i·StepSeconds
+// after the start. The last sample may lie after the end of the run and shows its end.
 type Series struct {
 	StepSeconds float64 `json:"stepSeconds"`
-	// CostDollars is what has been paid so far. CPU and Memory are the shares of
-	// the capacity of all machines that are requested at the moment. Machines
-	// counts those paid for, Pending the pods that wait. Moves counts migrations
-	// and evictions so far.
+	// CostDollars is the bill so far. CPU and Memory are the requested shares of the capacity of
+	// all machines. Machines counts billed machines, Pending the waiting pods. Moves counts
+	// migrations and evictions so far.
 	CostDollars []float64 `json:"costDollars"`
 	CPU         []float64 `json:"cpu"`
 	Memory      []float64 `json:"memory"`

@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// twoPolicies is a small report whose figures are easy to work out: the second
-// policy pays four fifths of what the first pays, and both lie above a bound of 60
-// dollars.
+// twoPolicies returns a small report with simple figures: the second policy costs four fifths of
+// the first, and both are above a bound of 60 dollars.
 func twoPolicies() Report {
 	return Report{
 		Scenario: "two days",
@@ -63,7 +62,7 @@ func writersOf(r Report) []writer {
 	return []writer{{"JSON", r.WriteJSON}, {"table", r.WriteTable}, {"HTML", r.WriteHTML}}
 }
 
-// written returns what is written, or ends the test.
+// written returns the output, and fails the test on an error.
 func written(t testing.TB, write func(io.Writer) error) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -76,7 +75,7 @@ func written(t testing.TB, write func(io.Writer) error) string {
 func TestTheSameReportGivesTheSameBytes(t *testing.T) {
 	for _, w := range writersOf(twoPolicies()) {
 		first := written(t, w.write)
-		for range 20 { // maps come in another order each time
+		for range 20 { // the order of maps differs each time
 			if again := written(t, w.write); again != first {
 				t.Errorf("%s differs from one time to the next:\n%s\n%s", w.name, first, again)
 				break

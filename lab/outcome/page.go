@@ -23,18 +23,16 @@ var (
 		"shown": shown, "style": styleOf,
 	}).Parse(pageHTML))
 
-	// contentPolicy is the page's Content-Security-Policy: nothing is loaded, and only
-	// this style sheet and this script have effect, so that even a name that got
-	// out of its place could do nothing.
+	// contentPolicy is the Content-Security-Policy of the page: it loads nothing and applies only
+	// this style sheet and this script, so that even injected markup could do nothing.
 	contentPolicy = fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; base-uri 'none'; form-action 'none'",
 		hashOf(pageCSS), hashOf(pageJS))
 )
 
-// styles is how many different looks of lines there are. Further policies start
-// again with the first.
+// styles is the number of line styles. Further policies start again with the first.
 const styles = 10
 
-// page is what the template shows.
+// page is the data of the template.
 type page struct {
 	Security      string // the Content-Security-Policy
 	CSS           template.CSS
@@ -53,13 +51,13 @@ type page struct {
 	Data          *hoverData
 }
 
-// pendingList says why pods of one policy are pending.
+// pendingList has the reasons why pods of one policy are pending.
 type pendingList struct {
 	Name    string
 	Reasons []string
 }
 
-// hoverData is what the script needs to say what the lines are at a moment.
+// hoverData is the data with which the script shows the values at a moment.
 type hoverData struct {
 	Span     float64       `json:"span"` // of the time axis, in seconds
 	Charts   []hoverChart  `json:"charts"`
@@ -78,11 +76,10 @@ type hoverSeries struct {
 	Values [][]float64 `json:"values"` // by chart
 }
 
-// WriteHTML writes the report as one HTML page that needs no network and no
-// script: tables and charts are in the page itself, and the script only adds what
-// a pointer can ask for. All text is escaped. With the ten policies that have a
-// look of their own and 600 samples each it stays below a megabyte. It refuses
-// what [Report.WriteJSON] refuses, and writes nothing then.
+// WriteHTML writes the report as one HTML page that needs no network and no script: tables and
+// charts are in the page, and the script only adds details under the pointer. All text is escaped.
+// With the ten policies that have a style of their own and 600 samples each, it stays below a
+// megabyte. It returns an error and writes nothing in the cases of [Report.WriteJSON].
 func (r Report) WriteHTML(w io.Writer) error {
 	if err := r.check(); err != nil {
 		return err
@@ -110,13 +107,13 @@ func (p page) write(w io.Writer) error {
 	p.Security, p.CSS, p.JS = contentPolicy, template.CSS(pageCSS), template.JS(pageJS)
 	var out bytes.Buffer
 	if err := pageTemplate.Execute(&out, p); err != nil {
-		return fmt.Errorf("fill in the page: %w", err)
+		return fmt.Errorf("render the page: %w", err)
 	}
 	_, err := out.WriteTo(w)
 	return err
 }
 
-// facts are what the whole report is about.
+// facts returns the facts about the whole report.
 func (r Report) facts() []string {
 	facts := []string{fmt.Sprintf("seed %d", r.Seed), plural(len(r.Policies), "policy")}
 	if len(r.Policies) == 0 {
@@ -126,8 +123,8 @@ func (r Report) facts() []string {
 	return append(facts, plural(r.Policies[0].Pods.Submitted, "pod"), duration(end)+" simulated")
 }
 
-// lead says in a sentence what came out. It looks for the lowest cost among the
-// policies that left the fewest pods undone: others did less for their money.
+// lead returns the result in a sentence: the lowest cost among the policies with the fewest
+// unfinished pods, because others did less for their money.
 func (r Report) lead() string {
 	if len(r.Policies) == 0 {
 		return "No policy was run."
@@ -161,7 +158,7 @@ func (r Report) lead() string {
 	return "Lowest cost: " + sentence + "."
 }
 
-// unequal reports whether some policies left more pods undone than others.
+// unequal reports whether the policies left different numbers of pods unfinished.
 func (r Report) unequal() bool {
 	for _, p := range r.Policies {
 		if p.unfinished() != r.Policies[0].unfinished() {
@@ -185,8 +182,7 @@ func (r Report) pendingLists() []pendingList {
 	return lists
 }
 
-// hoverData rounds the samples to what is shown of them, which keeps the page
-// small.
+// hoverData rounds the samples to the displayed precision, which keeps the page small.
 func (r Report) hoverData() *hoverData {
 	data := &hoverData{Span: r.span()}
 	for _, p := range r.Policies {
@@ -207,10 +203,10 @@ func (r Report) hoverData() *hoverData {
 	return data
 }
 
-// styleOf returns the classes that give a policy its colour and its dashes.
+// styleOf returns the CSS class for the color and dashes of a policy.
 func styleOf(policy int) string { return fmt.Sprintf("p%d", policy%styles) }
 
-// tableView is a table as the template wants it.
+// tableView is a table in the form that the template needs.
 type tableView struct {
 	Title string
 	Heads []headView
@@ -227,7 +223,7 @@ type rowView struct {
 
 type cellView struct{ Value, Spread string }
 
-// view turns a table by its side: columns become the cells of rows.
+// view transposes a table: columns become cells of rows.
 func (t table) view(title string) tableView {
 	view := tableView{Title: title}
 	for _, c := range t.columns {

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/net/html"
 )
 
-// parsed returns the page as a browser sees it.
+// parsed returns the page as a browser parses it.
 func parsed(t testing.TB, page string) *html.Node {
 	t.Helper()
 	doc, err := html.Parse(strings.NewReader(page))
@@ -28,8 +28,7 @@ func parsed(t testing.TB, page string) *html.Node {
 	return doc
 }
 
-// all returns the elements below n that have the tag and the class; an empty class
-// stands for any.
+// all returns the elements below n with the tag and the class; an empty class matches any.
 func all(n *html.Node, tag, class string) []*html.Node {
 	var found []*html.Node
 	for d := range n.Descendants() {
@@ -78,8 +77,8 @@ func textsOf(list []*html.Node) []string {
 	return texts
 }
 
-// noisy is a report as large as they come: nothing stays level, so that paths
-// and samples are as long as they can be.
+// noisy returns a report of maximum size: no course stays level, so paths and samples are as long
+// as possible.
 func noisy(policies, samples int) Report {
 	random := rand.New(rand.NewPCG(1, 2))
 	r := Report{Scenario: "noise", Seed: 1}
@@ -214,8 +213,8 @@ func TestEachPolicyHasAColourAndADashOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestLinesGoThroughTheSamples reads the paths back, as a browser would, and looks
-// how high the line is at each sample.
+// TestLinesGoThroughTheSamples parses the paths, as a browser would, and checks the height of the
+// line at each sample.
 func TestLinesGoThroughTheSamples(t *testing.T) {
 	r := noisy(3, 200)
 	flat := &r.Policies[1].Series
@@ -243,7 +242,7 @@ func TestLinesGoThroughTheSamples(t *testing.T) {
 	}
 }
 
-// courseOf returns the samples of the i-th chart as its axis counts them.
+// courseOf returns the samples of the i-th chart in the units of its axis.
 func courseOf(s Series, i int) []float64 {
 	percent := func(shares []float64) []float64 {
 		list := make([]float64, len(shares))
@@ -280,7 +279,7 @@ func highestTick(t *testing.T, chart *html.Node) float64 {
 
 type point struct{ x, y float64 }
 
-// readPath understands M x y followed by l and differences.
+// readPath parses M x y followed by l and differences.
 func readPath(t *testing.T, d string) []point {
 	t.Helper()
 	if !regexp.MustCompile(`^M\d+ \d+l-?\d+[ -]\d+([ -]\d+[ -]\d+)*$`).MatchString(d) {
@@ -302,8 +301,8 @@ func readPath(t *testing.T, d string) []point {
 	return points
 }
 
-// heightAt returns the height of the line near x that is closest to want: where
-// samples lie a unit or so apart, rounding moves a corner by as much.
+// heightAt returns the height of the line near x that is closest to want: if samples are about a
+// unit apart, rounding moves a corner by as much.
 func heightAt(points []point, x, want float64) float64 {
 	best := math.Inf(1)
 	for i := 1; i < len(points); i++ {
@@ -442,8 +441,8 @@ func TestChartsAreToldInWords(t *testing.T) {
 	}
 }
 
-// TestThePageAsksForNothing looks for every way by which a page reaches out, and
-// for styles and scripts other than those that the policy of the page names.
+// TestThePageAsksForNothing searches for every way by which a page loads resources, and for styles
+// and scripts other than those in its Content-Security-Policy.
 func TestThePageAsksForNothing(t *testing.T) {
 	doc := parsed(t, written(t, noisy(3, 10).WriteHTML))
 	policy := ""
@@ -533,8 +532,8 @@ func TestReportsWithLittleInThemMakeAPage(t *testing.T) {
 	}
 }
 
-// checkNumbers expects every attribute that is a place or a size to be a number
-// within the picture.
+// checkNumbers expects every attribute that is a position or a size to be a number within the
+// picture.
 func checkNumbers(t testing.TB, doc *html.Node) {
 	t.Helper()
 	places := []string{"x", "y", "x1", "x2", "y1", "y2", "cx", "cy", "width", "height"}
@@ -552,8 +551,7 @@ func checkNumbers(t testing.TB, doc *html.Node) {
 	}
 }
 
-// shape is the page without text and without what attributes say: what a name must
-// not change.
+// shape returns the page without text and attribute values: a name must not change it.
 func shape(t testing.TB, page string) []string {
 	var parts []string
 	for d := range parsed(t, page).Descendants() {
@@ -571,7 +569,7 @@ func shape(t testing.TB, page string) []string {
 	return parts
 }
 
-// withNames puts one text wherever somebody could have typed it.
+// withNames sets every field that a user can type to one text.
 func withNames(text string) Report {
 	r := twoPolicies()
 	r.Scenario = text
@@ -613,8 +611,8 @@ func FuzzNamesCannotLeaveTheirPlace(f *testing.F) {
 	})
 }
 
-// FuzzNumbersStayInThePicture gives the page any numbers there are: it refuses
-// them or draws them inside the picture.
+// FuzzNumbersStayInThePicture passes arbitrary numbers to the page: it rejects them or draws them
+// inside the picture.
 func FuzzNumbersStayInThePicture(f *testing.F) {
 	f.Add(1.0, 0.5, 60.0, 12.0, 0.3, 1.5, 3, 7)
 	f.Add(1e18, 1e18, 1e18, 1e18, 1e18, 1e18, math.MaxInt, 0)

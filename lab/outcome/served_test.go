@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// servedPolicies are twoPolicies with a served bound of 75 dollars. The second
-// policy lets services wait for longer than that assumes.
+// servedPolicies returns twoPolicies with a served bound of 75 dollars. The second policy lets
+// services wait for longer than that bound assumes.
 func servedPolicies() Report {
 	r := twoPolicies()
 	for i := range r.Policies {

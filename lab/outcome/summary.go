@@ -9,52 +9,49 @@ import (
 	"supercargo.dev/supercargo/internal/input"
 )
 
-// Summary is what the policies made of one scenario with several seeds.
+// Summary is the result of the policies on one scenario with several seeds.
 type Summary struct {
 	// Scenario is the scenario's name.
 	Scenario string `json:"scenario"`
-	// Seeds are those of the reports, ascending.
+	// Seeds are the seeds of the reports, ascending.
 	Seeds []uint64 `json:"seeds"`
 	// Policies are in the order of the reports.
 	Policies []PolicySummary `json:"policies"`
 }
 
-// PolicySummary is what one policy made of the scenario, over all seeds. Each
-// figure is worked out for each seed first.
+// PolicySummary is the result of one policy over all seeds. Each figure is computed per seed first.
 type PolicySummary struct {
 	Name string `json:"name"`
-	// CostDollars is the bill of all machines, LowerBoundDollars what no policy can
-	// go below.
+	// CostDollars is the bill of all machines, LowerBoundDollars the lower bound under any policy.
 	CostDollars       Spread `json:"costDollars"`
 	LowerBoundDollars Spread `json:"lowerBoundDollars"`
-	// AboveLowerBoundPercent is how far the cost lies above the bound. It is absent
-	// if the bound is 0 with any seed.
+	// AboveLowerBoundPercent is the distance of the cost above the bound. It is absent if the bound
+	// is 0 with any seed.
 	AboveLowerBoundPercent *Spread `json:"aboveLowerBoundPercent,omitempty"`
-	// ServedBoundDollars and ServedBoundWaitSeconds are those of [Policy], and
-	// AboveServedBoundPercent is how far the cost lies above that bound. It is absent if
-	// the bound is 0 with any seed.
+	// ServedBoundDollars and ServedBoundWaitSeconds are those of [Policy]. AboveServedBoundPercent
+	// is the distance of the cost above that bound. It is absent if the bound is 0 with any seed.
 	ServedBoundDollars      Spread  `json:"servedBoundDollars"`
 	ServedBoundWaitSeconds  Spread  `json:"servedBoundWaitSeconds"`
 	AboveServedBoundPercent *Spread `json:"aboveServedBoundPercent,omitempty"`
 	// ServiceWaitSeconds is that of [Policy].
 	ServiceWaitSeconds Spread `json:"serviceWaitSeconds"`
-	// SavedPercent is how much less than the first policy this one cost with the
-	// same seed: negative if it cost more, 0 for the first itself. It is absent if
-	// the first policy cost nothing with any seed.
+	// SavedPercent is the saving against the first policy with the same seed: negative if this
+	// policy cost more, 0 for the first itself. It is absent if the first policy cost nothing with
+	// any seed.
 	SavedPercent *Spread `json:"savedPercent,omitempty"`
-	// EnergyJoules is what the machines drew, 0 if no flavor states its power, and Energy
-	// more about that, nil then.
+	// EnergyJoules is the energy that the machines drew, or 0 if no flavor states its power. Energy
+	// has more figures, and is nil in that case.
 	EnergyJoules Spread         `json:"energyJoules"`
 	Energy       *EnergySummary `json:"energy,omitempty"`
-	// SchedulingSecondsMean and SchedulingSecondsP95 are about the mean and the 95th
-	// percentile, within one run, of the time from submission to first start.
+	// SchedulingSecondsMean and SchedulingSecondsP95 summarize the mean and the 95th percentile,
+	// within one run, of the time from submission to first start.
 	SchedulingSecondsMean Spread `json:"schedulingSecondsMean"`
 	SchedulingSecondsP95  Spread `json:"schedulingSecondsP95"`
-	// CPUUtilizationPercent and MemoryUtilizationPercent are shares of the capacity
-	// paid for, from 0 to 100.
+	// CPUUtilizationPercent and MemoryUtilizationPercent are shares of the billed capacity, from 0
+	// to 100.
 	CPUUtilizationPercent    Spread `json:"cpuUtilizationPercent"`
 	MemoryUtilizationPercent Spread `json:"memoryUtilizationPercent"`
-	// NodeHours are the machine hours paid for.
+	// NodeHours are the billed machine hours.
 	NodeHours Spread `json:"nodeHours"`
 	// Migrations, Evictions and LostWorkSeconds are those of [Moves].
 	Migrations      Spread `json:"migrations"`
@@ -64,22 +61,22 @@ type PolicySummary struct {
 	PodsUndone Spread `json:"podsUndone"`
 }
 
-// Spread is the mean of a figure over the seeds, and its extremes.
+// Spread is the mean of a figure over the seeds, with its minimum and maximum.
 type Spread struct {
 	Mean float64 `json:"mean"`
 	Min  float64 `json:"min"`
 	Max  float64 `json:"max"`
 }
 
-// Summarize draws together reports of one scenario with different seeds. The order
-// of the reports does not matter: they are taken by seed.
+// Summarize combines reports of one scenario with different seeds. The order of the reports does
+// not matter: they are sorted by seed.
 //
-// It is an error if there is no report, if a seed comes twice, if the scenario or
-// the names or the order of the policies differ, or if a report is one that
-// [Report.WriteJSON] refuses. Cost: linear in the size of the reports.
+// It returns an error if there is no report, a seed occurs twice, the scenario or the names or
+// order of the policies differ, or a report is invalid for [Report.WriteJSON]. Cost: linear in the
+// size of the reports.
 func Summarize(reports []Report) (Summary, error) {
 	if len(reports) == 0 {
-		return Summary{}, errors.New("there is no report to summarize")
+		return Summary{}, errors.New("at least one report is required")
 	}
 	reports = slices.Clone(reports)
 	slices.SortStableFunc(reports, func(a, b Report) int { return cmp.Compare(a.Seed, b.Seed) })
@@ -96,8 +93,7 @@ func Summarize(reports []Report) (Summary, error) {
 	return s, nil
 }
 
-// agree returns why the reports, which are sorted by seed, cannot be drawn
-// together.
+// agree returns the reasons why the reports, which are sorted by seed, cannot be combined.
 func agree(reports []Report) error {
 	var errs input.Faults
 	first := reports[0]
@@ -105,15 +101,15 @@ func agree(reports []Report) error {
 		if err := r.check(); err != nil {
 			errs = append(errs, fmt.Errorf("report of seed %d: %w", r.Seed, err))
 		}
-		errs.If(r.Scenario != first.Scenario, "scenario is %q with seed %d and %q with seed %d, want one", first.Scenario, first.Seed, r.Scenario, r.Seed)
-		errs.If(i > 0 && r.Seed == reports[i-1].Seed, "seed %d comes twice", r.Seed)
+		errs.If(r.Scenario != first.Scenario, "scenario is %q with seed %d and %q with seed %d: must be the same", first.Scenario, first.Seed, r.Scenario, r.Seed)
+		errs.If(i > 0 && r.Seed == reports[i-1].Seed, "seed %d occurs twice", r.Seed)
 		ours, theirs := figures{policies: first.Policies}.names(), figures{policies: r.Policies}.names()
-		errs.If(!slices.Equal(ours, theirs), "policies are %q with seed %d and %q with seed %d, want the same in the same order", ours, first.Seed, theirs, r.Seed)
+		errs.If(!slices.Equal(ours, theirs), "policies are %q with seed %d and %q with seed %d: must be the same in the same order", ours, first.Seed, theirs, r.Seed)
 	}
 	return errors.Join(errs...)
 }
 
-// summarizePolicy draws together what policy i did in each report.
+// summarizePolicy combines the figures of policy i in all reports.
 func summarizePolicy(reports []Report, i int) PolicySummary {
 	spread, percent := over(reports, i)
 	above := func(bound func(Policy) float64) *Spread {
@@ -143,8 +139,9 @@ func summarizePolicy(reports []Report, i int) PolicySummary {
 	}
 }
 
-// over returns what makes spreads of figures of policy i over the reports, and of percentages for
-// which the first policy counts too: nil unless there is such a percentage with each seed.
+// over returns functions that make spreads over the reports: of a figure of policy i, and of a
+// percentage that also depends on the first policy. The latter is nil unless the percentage exists
+// with every seed.
 func over(reports []Report, i int) (spread func(func(Policy) float64) Spread, percent func(func(own, first Policy) (float64, bool)) *Spread) {
 	spread = func(figure func(Policy) float64) Spread {
 		values := make([]float64, len(reports))
@@ -166,12 +163,12 @@ func over(reports []Report, i int) (spread func(func(Policy) float64) Spread, pe
 	return spread, percent
 }
 
-// spreadOf returns the spread of one value or more.
+// spreadOf returns the spread of at least one value.
 func spreadOf(values []float64) Spread {
 	s := Spread{Min: slices.Min(values), Max: slices.Max(values)}
 	for _, v := range values {
 		s.Mean += v / float64(len(values))
 	}
-	s.Mean = min(max(s.Mean, s.Min), s.Max) // rounding may carry it past equal values
+	s.Mean = min(max(s.Mean, s.Min), s.Max) // rounding may put it outside equal values
 	return s
 }

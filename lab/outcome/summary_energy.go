@@ -1,33 +1,32 @@
 package outcome
 
-// EnergySummary is what machines drew, how long batch pods took for it, and what moves to
-// machines that suit pods better came to, over all seeds. Percentages are against the first
-// policy, seed by seed.
+// EnergySummary has the energy of the machines, the times of batch pods, and the effect of moves to
+// more suitable machines, over all seeds. Percentages are against the first policy, per seed.
 type EnergySummary struct {
-	// SavedPercent is how much less energy it took to the end of each run, and
-	// SameEndSavedPercent to the same end for all policies. Both are absent where the first
-	// policy took none with any seed.
+	// SavedPercent is the energy saved until the end of each run, and SameEndSavedPercent until the
+	// same end for all policies. Each is absent if the first policy used no energy with any seed.
 	SavedPercent        *Spread `json:"savedPercent,omitempty"`
 	SameEndJoules       Spread  `json:"sameEndJoules"`
 	SameEndSavedPercent *Spread `json:"sameEndSavedPercent,omitempty"`
 	TaskJoules          Spread  `json:"taskJoules"`
-	// RuntimeSecondsMean is from the first start of a batch pod to its end, the mean within
-	// one run; LongerPercent how much more that is.
+	// RuntimeSecondsMean is the mean, within one run, of the time from the first start of a batch
+	// pod to its end. LongerPercent is its increase.
 	RuntimeSecondsMean Spread  `json:"runtimeSecondsMean"`
 	LongerPercent      *Spread `json:"runtimeLongerPercent,omitempty"`
-	// MakespanSeconds is when the last batch pod ended, LaterPercent how much later.
+	// MakespanSeconds is the end of the last batch pod, and LaterPercent its delay.
 	MakespanSeconds Spread  `json:"makespanSeconds"`
 	LaterPercent    *Spread `json:"makespanLaterPercent,omitempty"`
 	// ExpectedSavedJoules and ExpectedAddedJoules are those of [Moves].
 	ExpectedSavedJoules Spread `json:"expectedSavedJoules"`
 	ExpectedAddedJoules Spread `json:"expectedAddedJoules"`
-	// Dollars is what the energy cost, beside the bill of the machines, and CarbonGrams what
-	// it emitted: 0 where the scenario does not say.
+	// Dollars is the price of the energy, in addition to the bill of the machines. CarbonGrams is
+	// its emission. Both are 0 if the scenario does not state them.
 	Dollars     Spread `json:"dollars"`
 	CarbonGrams Spread `json:"carbonGrams"`
 }
 
-// energySummary is nil unless the energy of the policy is known with each seed.
+// energySummary returns nil unless the energy of the policy, and of the first, is known with every
+// seed.
 func energySummary(reports []Report, i int) *EnergySummary {
 	for _, r := range reports {
 		if r.Policies[0].Energy == nil || r.Policies[i].Energy == nil {
@@ -55,8 +54,8 @@ func energySummary(reports []Report, i int) *EnergySummary {
 	}
 }
 
-// energyTable shows what was drawn and how long pods took for it. It has no columns if no
-// policy knows.
+// energyTable shows the energy and the times of batch pods. It has no columns if no policy reports
+// energy.
 func (s Summary) energyTable() table {
 	of := func(figure func(*EnergySummary) *Spread) func(PolicySummary) *Spread {
 		return func(p PolicySummary) *Spread {
@@ -84,10 +83,10 @@ func (s Summary) energyTable() table {
 		t.columns[i].cells[0] = cell{value: absent}
 	}
 	if dollars := of(func(e *EnergySummary) *Spread { return &e.Dollars }); s.largest(dollars) > 0 {
-		t.columns = append(t.columns, s.column("electricity", "$", "What the energy cost, beside the bill of the machines.", dollarsDigits, dollars))
+		t.columns = append(t.columns, s.column("electricity", "$", "The cost of the energy, in addition to the bill of the machines.", dollarsDigits, dollars))
 	}
 	if grams := of(func(e *EnergySummary) *Spread { return &e.CarbonGrams }); s.largest(grams) > 0 {
-		t.columns = append(t.columns, s.column("carbon", "g", "What it emitted, in grams of CO2 equivalent.", digitsFor, grams))
+		t.columns = append(t.columns, s.column("carbon", "g", "The emissions of the energy, in grams of CO2 equivalent.", digitsFor, grams))
 	}
 	return t
 }

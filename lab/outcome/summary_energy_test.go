@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// drawn is a run of two policies, the second of which has the given figures.
+// drawn returns a run of two policies, the second of which has the given figures.
 func drawn(seed uint64, joules, sameEnd, runtime, makespan, saved float64) Report {
 	r := named("first", "second")
 	r.Scenario, r.Seed = "s", seed

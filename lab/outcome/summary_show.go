@@ -11,9 +11,9 @@ import (
 	"supercargo.dev/supercargo/internal/text/jsondoc"
 )
 
-// WriteJSON writes the summary as one indented JSON document that ends in a
-// newline. One with a number that is NaN, infinite or beyond 1e18 is refused; the
-// error names every such field, and nothing is written.
+// WriteJSON writes the summary as one indented JSON document that ends with a newline. It returns
+// an error and writes nothing if a number is NaN, infinite or beyond 1e18. The error names every
+// such field.
 func (s Summary) WriteJSON(w io.Writer) error {
 	if err := s.check(); err != nil {
 		return err
@@ -22,11 +22,10 @@ func (s Summary) WriteJSON(w io.Writer) error {
 	return jsondoc.Write(w, s)
 }
 
-// WriteTable prints the summary for a terminal: the mean over the seeds of each
-// figure, with its least and largest value in brackets. What costs money, how pods
-// fared, what was drawn and which were moved are tables of their own, which keeps lines below 150
-// columns. Names are treated as by [Report.WriteTable]; a summary that
-// [Summary.WriteJSON] refuses is refused.
+// WriteTable writes the summary as tables for a terminal: the mean of each figure over the seeds,
+// with its minimum and maximum in brackets. Cost, energy, pods and moves have separate tables,
+// which keeps lines below 150 columns. Names are treated as by [Report.WriteTable]. It returns an
+// error in the cases of [Summary.WriteJSON].
 func (s Summary) WriteTable(w io.Writer) error {
 	if err := s.check(); err != nil {
 		return err
@@ -53,8 +52,8 @@ func (s Summary) WriteTable(w io.Writer) error {
 	return err
 }
 
-// WriteHTML writes the summary as one HTML page: a table and bars with their
-// range over the seeds. What holds for [Report.WriteHTML] holds here.
+// WriteHTML writes the summary as one HTML page: a table, and bars with their range over the seeds.
+// The properties of [Report.WriteHTML] apply.
 func (s Summary) WriteHTML(w io.Writer) error {
 	if err := s.check(); err != nil {
 		return err
@@ -64,7 +63,7 @@ func (s Summary) WriteHTML(w io.Writer) error {
 		Facts: []string{plural(len(s.Seeds), "seed") + s.seedList(), plural(len(s.Policies), "policy")}, Lead: s.lead(),
 	}
 	if len(s.Policies) > 0 {
-		p.Notes = append(s.notes(1<<30), "Figures are means over the seeds; the least and the most stand below in brackets.")
+		p.Notes = append(s.notes(1<<30), "Figures are means over the seeds; the minimum and maximum are in brackets.")
 		for _, policy := range s.Policies {
 			p.Policies = append(p.Policies, policy.Name)
 		}
@@ -76,7 +75,7 @@ func (s Summary) WriteHTML(w io.Writer) error {
 	return p.write(w)
 }
 
-// seedList names the seeds as long as there are few.
+// seedList lists the seeds if there are at most ten.
 func (s Summary) seedList() string {
 	if len(s.Seeds) == 0 || len(s.Seeds) > 10 {
 		return ""
@@ -84,7 +83,7 @@ func (s Summary) seedList() string {
 	return " (" + strings.Trim(strings.ReplaceAll(fmt.Sprint(s.Seeds), " ", ", "), "[]") + ")"
 }
 
-// lead says in a sentence what came out, as Report.lead does.
+// lead returns the result in a sentence, as Report.lead does.
 func (s Summary) lead() string {
 	if len(s.Policies) == 0 {
 		return "No policy was run."
@@ -118,7 +117,7 @@ func (s Summary) unequal() bool {
 	return false
 }
 
-// costTable shows what the policies cost.
+// costTable shows the costs of the policies.
 func (s Summary) costTable() table {
 	above := s.column("above", "bound %", "How far the cost lies above the lower bound, below which no policy can go.", oneDigit,
 		func(p PolicySummary) *Spread { return p.AboveLowerBoundPercent })
@@ -142,7 +141,7 @@ func (s Summary) costTable() table {
 
 func servedBounds(p PolicySummary) *Spread { return &p.ServedBoundDollars }
 
-// podTable shows how full machines were and how pods fared.
+// podTable shows the utilization of machines and the waits of pods.
 func (s Summary) podTable() table {
 	wait := unitFor(s.largest(func(p PolicySummary) *Spread { return &p.SchedulingSecondsMean }))
 	t := s.table(
@@ -158,7 +157,7 @@ func (s Summary) podTable() table {
 	return t
 }
 
-// moveTable shows how often pods were moved. It has no columns if none was.
+// moveTable shows the number of moved pods. It has no columns if no pod moved.
 func (s Summary) moveTable() table {
 	migrations := func(p PolicySummary) *Spread { return &p.Migrations }
 	evictions := func(p PolicySummary) *Spread { return &p.Evictions }
@@ -173,7 +172,7 @@ func (s Summary) moveTable() table {
 			func(p PolicySummary) *Spread { return p.LostWorkSeconds.over(lost.seconds) }))
 }
 
-// notes are what has to be read with the tables.
+// notes returns the lines of text that belong to the tables.
 func (s Summary) notes(runes int) []string {
 	bound := s.Policies[0].LowerBoundDollars
 	lines := []string{"No lower bound of the cost is known."}
@@ -237,7 +236,7 @@ func (s Summary) bars(axis scale, figure func(PolicySummary) *Spread, write func
 	return newBarChart(measures, axis)
 }
 
-// money writes an amount with the digits that suit the costs of the summary.
+// money formats an amount with as many decimals as suit the costs of the summary.
 func (s Summary) money(v float64) string {
 	cost := func(p PolicySummary) *Spread {
 		return &Spread{Max: max(p.CostDollars.Max, p.LowerBoundDollars.Max, p.ServedBoundDollars.Max)}
@@ -253,7 +252,7 @@ func (s Summary) table(columns ...column) table {
 	return t
 }
 
-// column writes a spread of each policy; nil is one that does not exist.
+// column has a spread for each policy; nil means that it does not exist.
 func (s Summary) column(title, unit, help string, digits func(largest float64) int, figure func(PolicySummary) *Spread) column {
 	after := digits(s.largest(figure))
 	c := column{title: title, unit: unit, help: help}

@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// threeSeeds are runs of the same two policies. By seed, the first costs 100, 200
-// and 300 dollars, and the second saves 20, 10 and 60 percent of that.
+// threeSeeds returns runs of the same two policies. By seed, the first costs 100, 200 and 300
+// dollars, and the second saves 20, 10 and 60 percent of that.
 func threeSeeds() []Report {
 	seed := func(seed uint64, first, second, bound, mean float64) Report {
 		r := twoPolicies()
@@ -106,7 +106,7 @@ func TestReportsThatDoNotBelongTogetherAreRefused(t *testing.T) {
 		edit func(r []Report) []Report
 		want string
 	}{
-		{"none", func([]Report) []Report { return nil }, "there is no report"},
+		{"none", func([]Report) []Report { return nil }, "at least one report is required"},
 		{"another scenario", func(r []Report) []Report { r[0].Scenario = "other"; return r },
 			`scenario is "two days" with seed 1 and "other" with seed 3`},
 		{"another policy", func(r []Report) []Report { r[2].Policies[1].Name = "other"; return r },
@@ -115,7 +115,7 @@ func TestReportsThatDoNotBelongTogetherAreRefused(t *testing.T) {
 			`policies are ["default" "packing"] with seed 1 and ["packing" "default"] with seed 2`},
 		{"one policy less", func(r []Report) []Report { r[0].Policies = r[0].Policies[:1]; return r },
 			`and ["default"] with seed 3`},
-		{"a seed twice", func(r []Report) []Report { return append(r, r[1]) }, "seed 1 comes twice"},
+		{"a seed twice", func(r []Report) []Report { return append(r, r[1]) }, "seed 1 occurs twice"},
 		{"a report that cannot be", func(r []Report) []Report { r[2].Policies[0].CostDollars = math.NaN(); return r },
 			"report of seed 2: policies[0].costDollars is NaN"},
 	}

@@ -8,8 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// table has a row per policy and a column per figure. It is what the terminal and
-// the page have in common.
+// table has a row per policy and a column per figure. The terminal and the page share it.
 type table struct {
 	policies []string
 	columns  []column
@@ -23,19 +22,17 @@ type column struct {
 	cells []cell
 }
 
-// cell is the figure of one policy; spread is empty or says between which two
-// values it lay.
+// cell is the figure of one policy. spread is its range over the seeds, or empty.
 type cell struct{ value, spread string }
 
-// longestName is how many runes of a policy's name the terminal shows. Pages show
-// all of it.
+// longestName is the number of runes of a policy's name that the terminal shows. Pages show all.
 const longestName = 24
 
-// gap is what stands at least between two columns.
+// gap is the minimum space between two columns.
 const gap = "  "
 
-// write prints the table with two lines of heading, titles above units, names on
-// the left and figures aligned on the right.
+// write prints the table with two header lines, titles above units. Names are on the left, and
+// figures are aligned on the right.
 func (t table) write(w io.Writer) error {
 	width := len("policy")
 	for _, name := range t.policies {
@@ -64,17 +61,16 @@ func (t table) write(w io.Writer) error {
 	if err := aligned.Flush(); err != nil {
 		return err
 	}
-	// Aligned to the right, the first column has a gap before it as well.
+	// With right alignment, the first column has a gap before it as well.
 	_, err := io.WriteString(w, strings.ReplaceAll(strings.TrimPrefix(out.String(), gap), "\n"+gap, "\n"))
 	return err
 }
 
-// WriteTable prints the report for a terminal: a row per policy, where the energy went
-// if that is known, then the lower
-// bound, then why pods are still pending. Columns that say nothing, such as an
-// energy of 0 for all, are left out. Lines stay below 150 columns for amounts of
-// up to seven digits. Names are cut to 24 runes, and what does not print is
-// escaped. It refuses what [Report.WriteJSON] refuses.
+// WriteTable writes the report for a terminal: a row per policy, a breakdown of the energy if it is
+// known, the lower bound, and the reasons for pending pods. Empty columns, such as an energy of 0
+// for all policies, are omitted. Lines stay below 150 columns for amounts of up to seven digits.
+// Names are cut to 24 runes, and unprintable characters are escaped. It returns an error in the
+// cases of [Report.WriteJSON].
 func (r Report) WriteTable(w io.Writer) error {
 	if err := r.check(); err != nil {
 		return err

@@ -6,22 +6,22 @@ import (
 	"supercargo.dev/supercargo/autoscaler/planner"
 )
 
-// Algorithm is a way to plan.
+// Algorithm is a planning algorithm.
 type Algorithm struct {
 	Name string
-	// Plan returns the best plan it has when stop says so, or when it is done.
+	// Plan returns its best plan when it is done or stop returns true.
 	Plan func(r *Request, stop func() bool) Outcome
-	// Refuses says why it cannot plan for these pods, or nil if it can.
+	// Refuses returns the reason why it cannot plan for these pods, or nil.
 	Refuses func(r *Request) error
 }
 
-// Outcome is a plan and what any plan must cost, in micro-dollars per hour.
+// Outcome is a plan and a lower bound for any plan, in micro-dollars per hour.
 type Outcome struct {
 	Plan  planner.Plan
 	Bound int64
 }
 
-// Algorithms are the known ones, the default first.
+// Algorithms returns the known algorithms, the default first.
 func Algorithms() []Algorithm {
 	return []Algorithm{
 		{"supercargo", planSupercargo, func(*Request) error { return nil }},
@@ -34,24 +34,23 @@ func planSupercargo(r *Request, stop func() bool) Outcome {
 	return Outcome{result.Plan, result.LowerBoundMicroDollarsPerHour}
 }
 
-// planGreedy is algorithm 3 of the HTAS paper. All pods choose in the order of
-// services: the order of batch pods is by runtime, which a price per hour does not
-// depend on. There are no nodes, so that algorithm 4 has nothing to add. It is too
-// quick to be stopped.
+// planGreedy is algorithm 3 of the HTAS paper. All pods choose in the order of services, because
+// batch pods are ordered by runtime, on which a price per hour does not depend. There are no nodes,
+// so algorithm 4 has nothing to add. It is too fast to need stop.
 func planGreedy(r *Request, _ func() bool) Outcome {
 	plan := planner.Greedy(r.pods, r.flavors, planner.Options{Order: planner.Services})
 	least, _ := planner.LowerBound(r.pods, r.flavors)
 	return Outcome{plan, least}
 }
 
-// refusedByGreedy names a pod that demands more than room: the paper knows pods of
-// no other kind.
+// refusedByGreedy returns an error that names a pod with constraints other than room: the paper has
+// no such pods.
 func refusedByGreedy(r *Request) error {
 	for _, p := range r.pods {
 		if p.Demands == nil {
 			continue
 		}
-		reason := "looks at other pods"
+		reason := "depends on other pods"
 		if p.Demands.Plain() {
 			reason = ""
 			for i := range r.flavors {
@@ -61,7 +60,7 @@ func refusedByGreedy(r *Request) error {
 			}
 		}
 		if reason != "" {
-			return fmt.Errorf("knows of no demands but room, and pod %s has others (%s): want supercargo", p.Name, reason)
+			return fmt.Errorf("supports only pods without constraints, and pod %s has constraints (%s): use supercargo", p.Name, reason)
 		}
 	}
 	return nil

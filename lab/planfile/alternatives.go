@@ -8,13 +8,13 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
-// mostAlternatives is for how many flavors there is an alternative, those first on which a plan
-// spends the most.
+// mostAlternatives is the maximum number of alternatives. The flavors with the highest total price
+// come first.
 const mostAlternatives = 8
 
-// Compare adds to the document of a request what the next best plans cost: of the request
-// without each flavor that is bought, in all zones. plan plans them; its error ends the
-// comparison and is returned with the flavor.
+// Compare adds the next best plans to the document: for each bought flavor, a plan of the request
+// without that flavor in any zone. It calls plan for each. An error of plan ends the comparison and
+// is returned with the flavor.
 func (d *Document) Compare(r *Request, plan func(*Request) (Outcome, error)) error {
 	spent := slices.Clone(d.Machines)
 	slices.SortStableFunc(spent, func(x, y Count) int {

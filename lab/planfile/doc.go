@@ -1,7 +1,6 @@
-// Package planfile holds what `supercargo plan` reads, plans and prints: pods as a table
-// or as Kubernetes manifests, the machines that can be bought, the request that they
-// make of the planner and by which algorithms, and the plan as JSON or as a table. Who
-// measures or checks plans reads and writes the same.
+// Package planfile implements the input and output of `supercargo plan`: pods as a table or as
+// Kubernetes manifests, the machines that can be bought, the request to the planner, the
+// algorithms, and the plan as JSON or as a table. Programs that measure or check plans use it too.
 //
 // The package is pure, and bounded by the Max constants of
 // [supercargo.dev/supercargo/internal/input/table].

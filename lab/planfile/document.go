@@ -11,61 +11,59 @@ import (
 	"supercargo.dev/supercargo/internal/text/jsondoc"
 )
 
-// Document is a plan as JSON. Money is in dollars. Scripts read it: fields may be
-// added and never renamed.
+// Document is a plan as JSON. Money is in dollars. Scripts read it: fields may be added but never
+// renamed.
 type Document struct {
-	// Algorithm is who planned.
+	// Algorithm is the name of the algorithm.
 	Algorithm string `json:"algorithm"`
-	// Machines are how many machines of each flavor to buy, ordered by flavor.
+	// Machines are the numbers of machines to buy, ordered by flavor.
 	Machines []Count `json:"machines"`
 	// Assignments are ordered by pod.
 	Assignments []Assignment `json:"assignments"`
-	// PricePerHour is what all machines cost, and LowerBoundPerHour what those of any
-	// plan must cost.
+	// PricePerHour is the price of all machines, and LowerBoundPerHour a lower bound for any plan.
 	PricePerHour      float64 `json:"pricePerHour"`
 	LowerBoundPerHour float64 `json:"lowerBoundPerHour"`
-	// Gap is PricePerHour / LowerBoundPerHour - 1: 0 for a plan that is as cheap as can
-	// be, and by how much a better one could be cheaper at most.
+	// Gap is PricePerHour / LowerBoundPerHour - 1: 0 for an optimal plan, and otherwise the
+	// greatest possible excess over the cheapest plan.
 	Gap float64 `json:"gap"`
-	// Unplaceable are the pods for which nothing is bought, ordered by pod.
+	// Unplaceable are the pods for which no machine is bought, ordered by pod.
 	Unplaceable []Reason `json:"unplaceable"`
-	// Skipped are pods of the input that need no machine, in its order.
+	// Skipped are the pods of the input that need no machine, in input order.
 	Skipped []Reason `json:"skipped"`
-	// ElapsedMillis is how long planning took, reading and printing left out.
+	// ElapsedMillis is the planning time, without reading and printing.
 	ElapsedMillis float64 `json:"elapsedMillis"`
-	// Purchases are the machines one by one.
+	// Purchases are the individual machines.
 	Purchases []Purchase `json:"purchases"`
-	// Alternatives are the plans next best, where they were asked for: each without one of
-	// the flavors that are bought, those first on which the most is spent.
+	// Alternatives are the next best plans, if requested. Each omits one of the bought flavors;
+	// those with the highest total price come first.
 	Alternatives []Alternative `json:"alternatives,omitempty"`
 }
 
-// Alternative is what the best plan found without a flavor is like.
+// Alternative is the best plan found without a flavor.
 type Alternative struct {
 	Without      string  `json:"without"`
 	PricePerHour float64 `json:"pricePerHour"`
 	// Machines are ordered by flavor.
 	Machines []Count `json:"machines"`
-	// Unplaceable is how many pods more it leaves without a machine.
+	// Unplaceable is the number of additional pods without a machine.
 	Unplaceable int `json:"unplaceable,omitempty"`
 }
 
-// Count is a number of equal machines.
+// Count is a number of identical machines.
 type Count struct {
 	Flavor string `json:"flavor"`
 	Count  int    `json:"count"`
-	// PricePerHour is that of one machine.
+	// PricePerHour is the price of one machine.
 	PricePerHour float64 `json:"pricePerHour"`
 }
 
-// Assignment says which machine takes a pod. Machines are called FLAVOR-N, N from 0
-// for each flavor.
+// Assignment is the machine of a pod. Machines are named FLAVOR-N, with N from 0 for each flavor.
 type Assignment struct {
 	Pod     string `json:"pod"`
 	Machine string `json:"machine"`
 }
 
-// Reason says why a pod has no machine.
+// Reason is the reason why a pod has no machine.
 type Reason struct {
 	Pod    string `json:"pod"`
 	Reason string `json:"reason"`
@@ -75,19 +73,18 @@ type Reason struct {
 type Purchase struct {
 	Machine string `json:"machine"`
 	Flavor  string `json:"flavor"`
-	// Zone is where to buy it; empty where its flavor names no zones.
+	// Zone is the zone of the machine, or empty if its flavor has no zones.
 	Zone         string  `json:"zone,omitempty"`
 	PricePerHour float64 `json:"pricePerHour"`
 	Pods         int     `json:"pods"`
-	// CPUPercent and MemoryPercent are how much of the machine its pods ask for.
+	// CPUPercent and MemoryPercent are the shares of the machine that its pods request.
 	CPUPercent    float64 `json:"cpuPercent"`
 	MemoryPercent float64 `json:"memoryPercent"`
-	// Reason says in words why it is bought; empty where nobody can tell.
+	// Reason is the reason for the purchase in words, or empty if it is unknown.
 	Reason string `json:"reason,omitempty"`
 }
 
-// NewDocument turns what an algorithm makes of a request, in so long a time, into what is
-// printed.
+// NewDocument converts the result of an algorithm, and its planning time, to the printed form.
 func NewDocument(algorithm string, r *Request, o Outcome, elapsed time.Duration) Document {
 	d := Document{
 		Algorithm: algorithm, PricePerHour: dollars.Of(o.Plan.MicroDollarsPerHour), LowerBoundPerHour: dollars.Of(o.Bound),
@@ -97,7 +94,7 @@ func NewDocument(algorithm string, r *Request, o Outcome, elapsed time.Duration)
 	for _, m := range o.Plan.Machines {
 		from := r.origin[m.Flavor]
 		name := from.flavor.Name
-		// The planner numbers the machines of each zone.
+		// The planner numbers machines per zone, the document per flavor.
 		machine := fmt.Sprintf("%s-%d", name, counts[name])
 		counts[name]++
 		nameOf[m.Name] = machine
@@ -126,15 +123,15 @@ func NewDocument(algorithm string, r *Request, o Outcome, elapsed time.Duration)
 	return d
 }
 
-// Write prints the document with its lists that are nil as empty ones.
+// Write writes the document as JSON, with nil lists as empty ones.
 func (d Document) Write(w io.Writer) error {
 	d.Machines, d.Assignments, d.Purchases = jsondoc.List(d.Machines), jsondoc.List(d.Assignments), jsondoc.List(d.Purchases)
 	d.Unplaceable, d.Skipped = jsondoc.List(d.Unplaceable), jsondoc.List(d.Skipped)
 	return jsondoc.Write(w, d)
 }
 
-// Gap is by how much of the bound the price is above it. A bound of 0 goes with a
-// price of 0: machines that cost nothing can be had in any number.
+// Gap returns the excess of the price over the bound as a share of the bound. A bound of 0 means a
+// price of 0, because machines that cost nothing can be bought in any number.
 func Gap(price, bound int64) float64 {
 	if price <= bound || bound <= 0 {
 		return 0
@@ -142,8 +139,8 @@ func Gap(price, bound int64) float64 {
 	return float64(price-bound) / float64(bound)
 }
 
-// Percent is a share of a machine, rounded down to two digits after the point; 0 of
-// nothing.
+// Percent returns a share of a machine in percent, rounded down to two decimals. It is 0 if whole
+// is 0.
 func Percent(part, whole int64) float64 {
 	if whole <= 0 {
 		return 0

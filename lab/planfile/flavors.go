@@ -11,18 +11,18 @@ import (
 	"supercargo.dev/supercargo/internal/input/catalogue"
 )
 
-// Flavor is a kind of machine that can be bought, as many as wanted. Architecture
-// and number of pods are always stated.
+// Flavor is a machine type that can be bought in any number. Architecture and number of pods are
+// always set.
 type Flavor struct{ catalogue.Offer }
 
-// What a flavor has that does not say so, as in scenarios.
+// Defaults of flavors, as in scenarios.
 const (
 	DefaultArch    = "amd64"
 	DefaultMaxPods = 110
 )
 
-// ReadFlavors reads the machines that can be bought, see [catalogue.ReadOffers]. They
-// are ordered by name.
+// ReadFlavors reads the flavors that can be bought, see [catalogue.ReadOffers]. They are ordered by
+// name.
 func ReadFlavors(name string, in io.Reader) ([]Flavor, error) {
 	offers, err := catalogue.ReadOffers(name, in)
 	if err != nil {
@@ -39,8 +39,8 @@ func ReadFlavors(name string, in io.Reader) ([]Flavor, error) {
 	return flavors, nil
 }
 
-// Zoned returns the zones in which the flavor can be had, one empty one if it names
-// none: its nodes have no zone then.
+// Zoned returns the zones of the flavor, or one empty zone if it has none: its nodes then have no
+// zone label.
 func (f Flavor) Zoned() []string {
 	if len(f.Zones) == 0 {
 		return []string{""}
@@ -48,7 +48,7 @@ func (f Flavor) Zoned() []string {
 	return slices.Clone(f.Zones)
 }
 
-// NodeLabels are the labels of a node of the flavor in a zone, all but its name.
+// NodeLabels returns the labels of a node of the flavor in a zone, except its hostname.
 func (f Flavor) NodeLabels(zone string) map[string]string {
 	labels := map[string]string{
 		corev1.LabelArchStable:         f.Arch,
@@ -67,7 +67,7 @@ func (f Flavor) NodeLabels(zone string) map[string]string {
 	return labels
 }
 
-// NodeTaints are the taints of a node of the flavor.
+// NodeTaints returns the taints of a node of the flavor.
 func (f Flavor) NodeTaints() []corev1.Taint {
 	var taints []corev1.Taint
 	for _, t := range f.Taints {

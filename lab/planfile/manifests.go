@@ -25,7 +25,7 @@ import (
 	"supercargo.dev/supercargo/internal/text/clip"
 )
 
-// reader reads manifests and collects their faults.
+// reader reads manifests and collects their errors.
 type reader struct {
 	file   string
 	pods   Pods
@@ -57,7 +57,7 @@ func (r *reader) fault(line int, field, problem string) {
 
 var errorLine = regexp.MustCompile(`^line ([0-9]+): `)
 
-// documents reads one document after the other.
+// documents reads all YAML documents.
 func (r *reader) documents(text []byte) {
 	documents := yaml.NewDecoder(bytes.NewReader(text))
 	empty := true
@@ -67,7 +67,7 @@ func (r *reader) documents(text []byte) {
 		switch {
 		case errors.Is(err, io.EOF):
 			if empty {
-				r.fault(0, "", "is empty, want pods")
+				r.fault(0, "", "is empty: must contain pods")
 			}
 			return
 		case err != nil:
@@ -76,7 +76,7 @@ func (r *reader) documents(text []byte) {
 				line, _ = strconv.Atoi(found[1])
 				problem = problem[len(found[0]):]
 			}
-			r.fault(line, "", "is no YAML: "+problem)
+			r.fault(line, "", "is not valid YAML: "+problem)
 			return
 		}
 		if root := document.Content[0]; root.Tag != "!!null" {
@@ -89,12 +89,12 @@ func (r *reader) documents(text []byte) {
 // object reads a pod or a list of pods.
 func (r *reader) object(n *yaml.Node, path string) {
 	if n.Kind != yaml.MappingNode {
-		r.fault(n.Line, path, "is no object, want a Pod or a List of them")
+		r.fault(n.Line, path, "must be a Pod or a List of Pods")
 		return
 	}
 	kind := valueOf(n, "kind")
 	if version := valueOf(n, "apiVersion"); version == nil || version.Value != "v1" {
-		r.fault(n.Line, join(path, "apiVersion"), "is missing or unknown, want v1")
+		r.fault(n.Line, join(path, "apiVersion"), "must be v1")
 		return
 	}
 	switch {
@@ -103,7 +103,7 @@ func (r *reader) object(n *yaml.Node, path string) {
 	case kind != nil && (kind.Value == "List" || kind.Value == "PodList"):
 		items := valueOf(n, "items")
 		if items == nil || items.Kind != yaml.SequenceNode {
-			r.fault(n.Line, join(path, "items"), "is missing, want a list of pods")
+			r.fault(n.Line, join(path, "items"), "must be a list of pods")
 			return
 		}
 		for i, item := range items.Content {
@@ -111,18 +111,18 @@ func (r *reader) object(n *yaml.Node, path string) {
 			if kind.Value == "PodList" || valueOf(item, "kind") != nil && valueOf(item, "kind").Value == "Pod" {
 				r.pod(item, at)
 			} else {
-				r.fault(item.Line, join(at, "kind"), "is missing or unknown, want Pod")
+				r.fault(item.Line, join(at, "kind"), "must be Pod")
 			}
 		}
 	default:
-		r.fault(n.Line, join(path, "kind"), "is missing or unknown, want Pod or List")
+		r.fault(n.Line, join(path, "kind"), "must be Pod or List")
 	}
 }
 
 // pod reads one pod.
 func (r *reader) pod(n *yaml.Node, path string) {
 	if len(r.pods.Pods) == table.MaxRows {
-		r.fault(n.Line, path, fmt.Sprintf("goes beyond %d pods", table.MaxRows))
+		r.fault(n.Line, path, fmt.Sprintf("exceeds the limit of %d pods", table.MaxRows))
 		return
 	}
 	phase := ""
@@ -142,11 +142,11 @@ func (r *reader) pod(n *yaml.Node, path string) {
 		name = pod.Namespace + "/" + name
 	}
 	if problems := validation.IsDNS1123Subdomain(pod.Name); len(problems) > 0 {
-		r.fault(lineAt(n, "metadata.name"), join(path, "metadata.name"), fmt.Sprintf("%q is no pod name: %s", clip.Cell(pod.Name), problems[0]))
+		r.fault(lineAt(n, "metadata.name"), join(path, "metadata.name"), fmt.Sprintf("%q is not a valid pod name: %s", clip.Cell(pod.Name), problems[0]))
 		return
 	}
 	if line, taken := r.lineOf[name]; taken {
-		r.fault(lineAt(n, "metadata.name"), join(path, "metadata.name"), fmt.Sprintf("%q is also the name of the pod of line %d, want a name of its own", name, line))
+		r.fault(lineAt(n, "metadata.name"), join(path, "metadata.name"), fmt.Sprintf("%q is also the name of the pod at line %d: names must be unique", name, line))
 		return
 	}
 	r.lineOf[name] = n.Line
@@ -157,15 +157,15 @@ func (r *reader) pod(n *yaml.Node, path string) {
 	defaultRequests(pod)
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	if requests.Cpu().Cmp(mostCPU) > 0 || requests.Memory().Cmp(mostMemory) > 0 {
-		r.fault(n.Line, path, fmt.Sprintf("pod %s asks for CPU %v and memory %v, want no more than %v and %v", name, requests.Cpu(), requests.Memory(), &mostCPU, &mostMemory))
+		r.fault(n.Line, path, fmt.Sprintf("pod %s requests CPU %v and memory %v: must be at most %v and %v", name, requests.Cpu(), requests.Memory(), &mostCPU, &mostMemory))
 		return
 	}
 	size := packing.Size{MilliCPU: requests.Cpu().MilliValue(), MemoryBytes: requests.Memory().Value()}
 	r.pods.Pods = append(r.pods.Pods, Pod{Pod: cluster.Pod{Item: packing.Item{Name: name, Size: size}}, Manifest: pod})
 }
 
-// defaultRequests makes limits requests where there are none, as the API server does
-// when a pod is created.
+// defaultRequests sets missing requests to the limits, as the API server does when a pod is
+// created.
 func defaultRequests(pod *corev1.Pod) {
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
@@ -183,7 +183,8 @@ func defaultRequests(pod *corev1.Pod) {
 	}
 }
 
-// skip returns why a pod needs no machine of the plan, or nothing if it does.
+// skip returns the reason why a pod needs no machine of the plan, or an empty string if it needs
+// one.
 func skip(pod *corev1.Pod, phase string) string {
 	switch {
 	case phase == string(corev1.PodSucceeded) || phase == string(corev1.PodFailed):
@@ -193,13 +194,13 @@ func skip(pod *corev1.Pod, phase string) string {
 	}
 	for _, owner := range pod.OwnerReferences {
 		if owner.Controller != nil && *owner.Controller && owner.Kind == "DaemonSet" {
-			return "is one of DaemonSet " + owner.Name + ", which runs on every node"
+			return "belongs to DaemonSet " + owner.Name + ", which runs on every node"
 		}
 	}
 	return ""
 }
 
-// decode turns a node into a pod and notes what is no field of one.
+// decode converts a YAML node to a pod and records unknown fields.
 func (r *reader) decode(n *yaml.Node, path string) (*corev1.Pod, bool) {
 	var loose any
 	if err := n.Decode(&loose); err != nil {
@@ -208,15 +209,15 @@ func (r *reader) decode(n *yaml.Node, path string) (*corev1.Pod, bool) {
 	}
 	text, err := json.Marshal(loose)
 	if err != nil {
-		r.fault(n.Line, path, "has a key that is no text: "+err.Error())
+		r.fault(n.Line, path, "has a key that is not a string: "+err.Error())
 		return nil, false
 	}
 	var pod corev1.Pod
-	kind := corev1.SchemeGroupVersion.WithKind("Pod") // items of a PodList do not say so
+	kind := corev1.SchemeGroupVersion.WithKind("Pod") // items of a PodList have no kind
 	_, _, err = decoder.Decode(text, &kind, &pod)
 	strict, unknown := runtime.AsStrictDecodingError(err)
 	if err != nil && !unknown {
-		r.fault(n.Line, path, "is no Pod: "+err.Error())
+		r.fault(n.Line, path, "is not a valid Pod: "+err.Error())
 		return nil, false
 	}
 	if !unknown {
@@ -224,7 +225,7 @@ func (r *reader) decode(n *yaml.Node, path string) (*corev1.Pod, bool) {
 	}
 	for _, fault := range strict.Errors() {
 		if field := unknownField.FindStringSubmatch(fault.Error()); field != nil {
-			r.fault(lineAt(n, field[1]), join(path, field[1]), "is no field of a Pod")
+			r.fault(lineAt(n, field[1]), join(path, field[1]), "is not a field of a Pod")
 		} else {
 			r.fault(n.Line, path, fault.Error())
 		}
@@ -237,7 +238,7 @@ var (
 	unknownField = regexp.MustCompile(`^unknown field "(.*)"$`)
 )
 
-// newDecoder returns a decoder of pods that tells of unknown fields.
+// newDecoder returns a decoder of pods that reports unknown fields.
 func newDecoder() runtime.Decoder {
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
@@ -246,13 +247,13 @@ func newDecoder() runtime.Decoder {
 	return kjson.NewSerializerWithOptions(kjson.DefaultMetaFactory, scheme, scheme, kjson.SerializerOptions{Strict: true})
 }
 
-// What one pod may ask for, as in tables.
+// The maximum requests of one pod, as in tables.
 var (
 	mostCPU    = resource.MustParse("1000000")
 	mostMemory = resource.MustParse("1Pi")
 )
 
-// checkRequests notes requests that are negative or beyond what sums can hold.
+// checkRequests records requests that are negative or too large for sums.
 func (r *reader) checkRequests(n *yaml.Node, path string) bool {
 	spec, ok := valueOf(n, "spec"), true
 	check := func(at string, amounts *yaml.Node) {
@@ -260,13 +261,13 @@ func (r *reader) checkRequests(n *yaml.Node, path string) bool {
 			key, value := amounts.Content[i].Value, amounts.Content[i+1]
 			quantity, err := resource.ParseQuantity(value.Value)
 			if err != nil || quantity.Sign() < 0 || quantity.Cmp(mostMemory) > 0 {
-				r.fault(value.Line, join(path, at+"."+key), fmt.Sprintf("%q is no amount, want one of 0 to 1Pi such as 500m or 2Gi", clip.Cell(value.Value)))
+				r.fault(value.Line, join(path, at+"."+key), fmt.Sprintf("%q must be a quantity from 0 to 1Pi, such as 500m or 2Gi", clip.Cell(value.Value)))
 				ok = false
 			}
 		}
 	}
 	if spec == nil {
-		r.fault(n.Line, join(path, "spec"), "is missing")
+		r.fault(n.Line, join(path, "spec"), "is required")
 		return false
 	}
 	for _, list := range []string{"initContainers", "containers"} {
@@ -285,7 +286,7 @@ func (r *reader) checkRequests(n *yaml.Node, path string) bool {
 	return ok
 }
 
-// valueOf returns the value of a key of a mapping, or nil. Neither is an alias.
+// valueOf returns the value of a key of a mapping, or nil. It resolves aliases of both.
 func valueOf(n *yaml.Node, key string) *yaml.Node {
 	n = resolved(n)
 	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
@@ -303,7 +304,7 @@ func resolved(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// drop removes a key of a mapping.
+// drop removes a key from a mapping.
 func drop(n *yaml.Node, key string) {
 	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == key {
@@ -315,8 +316,8 @@ func drop(n *yaml.Node, key string) {
 
 var step = regexp.MustCompile(`[^.\[\]]+|\[[0-9]+\]`)
 
-// lineAt returns the line of a path such as spec.containers[0].image, or of as much
-// of it as there is.
+// lineAt returns the line of a path such as spec.containers[0].image, or of its longest existing
+// prefix.
 func lineAt(n *yaml.Node, path string) int {
 	line := n.Line
 	for _, name := range step.FindAllString(path, -1) {

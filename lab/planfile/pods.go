@@ -16,40 +16,39 @@ import (
 	"supercargo.dev/supercargo/lab/trace"
 )
 
-// Pod is a pod that needs a machine. Its name is unlike that of any other pod of the file: for
-// manifests it is namespace/name, or the name alone where there is no namespace. Of the rest it
-// has its size and, from a table, its architecture.
+// Pod is a pod that needs a machine. Its name is unique in the file: for manifests it is
+// namespace/name, or only the name without a namespace. Otherwise only its size and, from a table,
+// its architecture are set.
 type Pod struct {
 	cluster.Pod
-	// Manifest is the pod as Kubernetes knows it; nil for a pod of a table.
+	// Manifest is the Kubernetes pod, or nil for a pod of a table.
 	Manifest *corev1.Pod
 }
 
 // Skipped is a pod of the file that needs no machine of the plan.
 type Skipped struct {
 	Name string
-	// Reason says why.
+	// Reason is the reason.
 	Reason string
 }
 
 // Pods are the pods of a file.
 type Pods struct {
-	// Pods are in the order of their names.
+	// Pods are ordered by name.
 	Pods []Pod
-	// Skipped are in the order of the file.
+	// Skipped are in file order.
 	Skipped []Skipped
 }
 
-// ReadPods reads pods that are there together, from a CSV file, see
-// [trace.ReadPodList], or from pod manifests as YAML or JSON: one document after the
-// other, or lists as `kubectl get pods -o yaml` prints them. The extension of the
-// name decides which, or else the first line: a header has no colon.
+// ReadPods reads pods that exist at the same time, either from a CSV file, see [trace.ReadPodList],
+// or from pod manifests as YAML or JSON: a sequence of documents, or lists as printed by `kubectl
+// get pods -o yaml`. The extension of the name decides, or else the first line: a CSV header has no
+// colon.
 //
-// Runtimes of tables are dropped. Of manifests, pods that have ended, pods of
-// DaemonSets and static pods are skipped: no machine is bought for them. Unknown
-// fields are refused, since they may say where a pod may go, but those of status and
-// managedFields are not looked at. name is used in errors, which are of type
-// [*table.Errors].
+// Runtimes in tables are ignored. In manifests, pods that have ended, DaemonSet pods and static
+// pods are skipped, because no machine is bought for them. Unknown fields are errors, since they
+// may restrict where a pod can run, but status and managedFields are ignored. name is used in
+// errors, which are of type [*table.Errors].
 //
 // Cost: O(n log n).
 func ReadPods(name string, in io.Reader) (*Pods, error) {
@@ -73,7 +72,7 @@ func (p *Pods) sort() {
 	slices.SortFunc(p.Pods, func(a, b Pod) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// isManifest looks ahead as far as the buffer goes.
+// isManifest peeks at most one buffer ahead.
 func isManifest(name string, in *bufio.Reader) bool {
 	switch filepath.Ext(name) {
 	case ".csv":
@@ -81,7 +80,7 @@ func isManifest(name string, in *bufio.Reader) bool {
 	case ".yaml", ".yml", ".json":
 		return true
 	}
-	ahead, _ := in.Peek(table.MaxLineBytes) // what keeps it from reading will be met again
+	ahead, _ := in.Peek(table.MaxLineBytes) // a read error recurs at the actual read
 	for line := range bytes.Lines(ahead) {
 		if line = bytes.TrimSpace(line); len(line) > 0 {
 			return line[0] == '{' || line[0] == '#' || bytes.HasPrefix(line, []byte("---")) || bytes.IndexByte(line, ':') >= 0

@@ -63,7 +63,7 @@ func TestManifestsAreToldFromTables(t *testing.T) {
 	if _, err := ReadPods("pods.csv", strings.NewReader(onePod)); err == nil || !strings.Contains(err.Error(), "want a header with name,cpu_milli,memory_mib") {
 		t.Errorf("a manifest called .csv gives %v, want that there is no header", err)
 	}
-	if _, err := ReadPods("pods.yaml", strings.NewReader("name,cpu_milli,memory_mib\n")); err == nil || !strings.Contains(err.Error(), "want a Pod or a List") {
+	if _, err := ReadPods("pods.yaml", strings.NewReader("name,cpu_milli,memory_mib\n")); err == nil || !strings.Contains(err.Error(), "must be a Pod or a List") {
 		t.Errorf("a table called .yaml gives %v, want that it is no object", err)
 	}
 }
@@ -122,7 +122,7 @@ func TestPodsThatNeedNoMachineAreSkipped(t *testing.T) {
 		pod("runs", "", "status: {phase: Running, whatIsNewInThisRelease: 1}\n") +
 		pod("done", "", "status: {phase: Succeeded}\n")
 	got := readPods(t, "p.yaml", text)
-	want := []Skipped{{"z", "is a static pod of its node"}, {"failed", "has ended"}, {"ds", "is one of DaemonSet logs, which runs on every node"}, {"done", "has ended"}}
+	want := []Skipped{{"z", "is a static pod of its node"}, {"failed", "has ended"}, {"ds", "belongs to DaemonSet logs, which runs on every node"}, {"done", "has ended"}}
 	if diff := cmp.Diff(want, got.Skipped); diff != "" {
 		t.Errorf("skipped (-want +got):\n%s", diff)
 	}
@@ -133,29 +133,29 @@ func TestPodsThatNeedNoMachineAreSkipped(t *testing.T) {
 
 func TestBadManifestsAreRefusedWithLineAndField(t *testing.T) {
 	tests := []struct{ name, text, want string }{
-		{"nothing at all", "", "p.yaml: is empty, want pods"},
-		{"nothing but a separator", "---\n", "p.yaml: is empty, want pods"},
-		{"no YAML", "kind: Pod\n\t- x\n", "p.yaml:2: is no YAML: "},
-		{"no object", "- a\n", "p.yaml:1: is no object, want a Pod or a List of them"},
-		{"another kind", "apiVersion: v1\nkind: Service\n", "p.yaml:1: kind: is missing or unknown, want Pod or List"},
-		{"another version", "apiVersion: v2\nkind: Pod\n", "p.yaml:1: apiVersion: is missing or unknown, want v1"},
-		{"a list without items", "apiVersion: v1\nkind: List\n", "p.yaml:1: items: is missing, want a list of pods"},
-		{"another kind in a list", "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Node}\n", "p.yaml:4: items[0].kind: is missing or unknown, want Pod"},
-		{"an unknown field", onePod[:len(onePod)-1] + "\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: q}\nspec:\n  containers:\n  - name: c\n    imagine: x\n", "p.yaml:12: spec.containers[0].imagine: is no field of a Pod"},
-		{"an unknown field of a list's pod", "apiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: q}\n  spec:\n    gpu: 1\n", "p.yaml:6: items[0].spec.gpu: is no field of a Pod"},
-		{"a field of another type", "apiVersion: v1\nkind: Pod\nmetadata: {name: 7}\n", "p.yaml:1: is no Pod: "},
-		{"a key that is no text", "apiVersion: v1\nkind: Pod\n1: 2\n", "p.yaml:1: has a key that is no text"},
-		{"no name", "apiVersion: v1\nkind: Pod\nmetadata: {generateName: p-}\nspec: {containers: []}\n", `metadata.name: "" is no pod name: `},
-		{"a bad name", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: P_\nspec: {containers: []}\n", `p.yaml:4: metadata.name: "P_" is no pod name: `},
-		{"a name twice", onePod + "---\n" + onePod, `p.yaml:8: metadata.name: "p" is also the name of the pod of line 1, want a name of its own`},
-		{"no spec", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n", "p.yaml:1: spec: is missing"},
+		{"nothing at all", "", "p.yaml: is empty: must contain pods"},
+		{"nothing but a separator", "---\n", "p.yaml: is empty: must contain pods"},
+		{"no YAML", "kind: Pod\n\t- x\n", "p.yaml:2: is not valid YAML: "},
+		{"no object", "- a\n", "p.yaml:1: must be a Pod or a List of Pods"},
+		{"another kind", "apiVersion: v1\nkind: Service\n", "p.yaml:1: kind: must be Pod or List"},
+		{"another version", "apiVersion: v2\nkind: Pod\n", "p.yaml:1: apiVersion: must be v1"},
+		{"a list without items", "apiVersion: v1\nkind: List\n", "p.yaml:1: items: must be a list of pods"},
+		{"another kind in a list", "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Node}\n", "p.yaml:4: items[0].kind: must be Pod"},
+		{"an unknown field", onePod[:len(onePod)-1] + "\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: q}\nspec:\n  containers:\n  - name: c\n    imagine: x\n", "p.yaml:12: spec.containers[0].imagine: is not a field of a Pod"},
+		{"an unknown field of a list's pod", "apiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: q}\n  spec:\n    gpu: 1\n", "p.yaml:6: items[0].spec.gpu: is not a field of a Pod"},
+		{"a field of another type", "apiVersion: v1\nkind: Pod\nmetadata: {name: 7}\n", "p.yaml:1: is not a valid Pod: "},
+		{"a key that is no text", "apiVersion: v1\nkind: Pod\n1: 2\n", "p.yaml:1: has a key that is not a string"},
+		{"no name", "apiVersion: v1\nkind: Pod\nmetadata: {generateName: p-}\nspec: {containers: []}\n", `metadata.name: "" is not a valid pod name: `},
+		{"a bad name", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: P_\nspec: {containers: []}\n", `p.yaml:4: metadata.name: "P_" is not a valid pod name: `},
+		{"a name twice", onePod + "---\n" + onePod, `p.yaml:8: metadata.name: "p" is also the name of the pod at line 1: names must be unique`},
+		{"no spec", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n", "p.yaml:1: spec: is required"},
 		{"no amount", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - name: c\n    resources:\n      requests:\n        cpu: -1\n",
-			`p.yaml:9: spec.containers[0].resources.requests.cpu: "-1" is no amount, want one of 0 to 1Pi such as 500m or 2Gi`},
-		{"a bad amount behind an alias", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  initContainers: &c [{name: c, resources: {requests: &r {cpu: -1}}}]\n  containers: *c\n", `spec.containers[0].resources.requests.cpu: "-1" is no amount`},
-		{"too large an amount", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  overhead: {memory: 2Pi}\n", `p.yaml:5: spec.overhead.memory: "2Pi" is no amount`},
+			`p.yaml:9: spec.containers[0].resources.requests.cpu: "-1" must be a quantity from 0 to 1Pi, such as 500m or 2Gi`},
+		{"a bad amount behind an alias", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  initContainers: &c [{name: c, resources: {requests: &r {cpu: -1}}}]\n  containers: *c\n", `spec.containers[0].resources.requests.cpu: "-1" must be a quantity`},
+		{"too large an amount", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  overhead: {memory: 2Pi}\n", `p.yaml:5: spec.overhead.memory: "2Pi" must be a quantity`},
 		{"too large a sum", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - {name: a, resources: {requests: {memory: 1Pi}}}\n  - {name: b, resources: {requests: {memory: 1Pi}}}\n",
-			"pod p asks for CPU 0 and memory 2Pi, want no more than 1M and 1Pi"},
-		{"too many CPUs", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - {name: a, resources: {requests: {cpu: 1000001}}}\n", "asks for CPU 1000001 and memory 0"},
+			"pod p requests CPU 0 and memory 2Pi: must be at most 1M and 1Pi"},
+		{"too many CPUs", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - {name: a, resources: {requests: {cpu: 1000001}}}\n", "requests CPU 1000001 and memory 0"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -178,7 +178,7 @@ func TestFaultsAreCountedAndNotAllTold(t *testing.T) {
 	}
 }
 
-// endless is an input without end.
+// endless is an infinite input.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) {

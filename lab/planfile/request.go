@@ -15,15 +15,15 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
-// Request is what is to be planned, in the planner's terms. [NewRequest] makes one.
+// Request is the input of the planner. Create it with [NewRequest].
 type Request struct {
 	pods []planner.Pod
-	// flavors are those of the catalogue, once for each zone if that matters to a
-	// pod; origin says by name what they are.
+	// flavors are the flavors of the catalogue, once per zone if some pod may depend on it. origin
+	// maps their names to the catalogue.
 	flavors   []cluster.Flavor
 	origin    map[string]zoned
 	catalogue []Flavor
-	// unplaceable are pods that are not asked for: nobody can tell where they may run.
+	// unplaceable are pods that are not planned, because it is unknown where they may run.
 	unplaceable []Reason
 	skipped     []Skipped
 }
@@ -34,16 +34,16 @@ type zoned struct {
 	zone   string
 }
 
-// NewRequest compiles the demands of the pods of a file, whose name is said in errors. The
-// flavors are ordered by name. It fails on demands that an API server would have refused, and
-// reports all of them.
+// NewRequest compiles the constraints of the pods of a file, whose name is used in errors. flavors
+// must be ordered by name. It returns an error that lists all constraints that an API server would
+// have rejected.
 func NewRequest(file string, pods *Pods, flavors []Flavor) (*Request, error) {
 	r := &Request{origin: map[string]zoned{}, catalogue: flavors, skipped: pods.Skipped}
 	compiler := constraint.NewCompiler(nil)
 	demanding := false
 	var errs []error
 	for _, p := range pods.Pods {
-		pod := planner.PodOf(&p.Pod) // without a runtime: what is to be low is the price per hour
+		pod := planner.PodOf(&p.Pod) // without a runtime: the price per hour is minimized
 		if p.Manifest != nil {
 			demanding = true
 			if reason := unknowable(p.Manifest); reason != "" {
@@ -60,7 +60,7 @@ func NewRequest(file string, pods *Pods, flavors []Flavor) (*Request, error) {
 	for _, f := range flavors {
 		zones := f.Zoned()
 		if !demanding {
-			zones = zones[:1] // nobody minds which
+			zones = zones[:1] // no pod depends on the zone
 		}
 		for _, zone := range zones {
 			r.add(zoned{f, zone})
@@ -69,35 +69,35 @@ func NewRequest(file string, pods *Pods, flavors []Flavor) (*Request, error) {
 	return r, errors.Join(errs...)
 }
 
-// add lets a flavor be bought in a zone.
+// add makes a flavor available in a zone.
 func (r *Request) add(o zoned) {
 	f := o.flavor.Flavor.Flavor
 	f.Host = &constraint.Host{Name: f.Name, Labels: o.flavor.NodeLabels(o.zone), Taints: o.flavor.NodeTaints()}
 	if len(o.flavor.Zones) > 1 {
-		f.Name += "\x00" + o.zone // no name of a flavor has this
+		f.Name += "\x00" + o.zone // no flavor name contains this
 	}
 	r.origin[f.Name] = o
 	r.flavors = append(r.flavors, f)
 }
 
-// unknowable returns why nobody can tell from the two files where a pod may run, or
-// nothing.
+// unknowable returns the reason why the two files do not determine where a pod may run, or an empty
+// string.
 func unknowable(pod *corev1.Pod) string {
 	if what := constraint.Unsupported(pod); what != "" {
-		return "has " + what + ", and where that lets it run is not known here"
+		return "has " + what + ", and the nodes that this allows are unknown here"
 	}
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	for _, name := range slices.Sorted(maps.Keys(requests)) {
 		switch quantity := requests[name]; {
 		case name == corev1.ResourceCPU, name == corev1.ResourceMemory, name == corev1.ResourceEphemeralStorage, quantity.IsZero():
 		default:
-			return fmt.Sprintf("asks for %v %s, of which no flavor says what it has", &quantity, name)
+			return fmt.Sprintf("requests %v %s, which flavors do not specify", &quantity, name)
 		}
 	}
 	return ""
 }
 
-// inNamespace is the pod in the namespace that it ends up in.
+// inNamespace returns the pod with the default namespace if it has none.
 func inNamespace(pod *corev1.Pod) *corev1.Pod {
 	if pod.Namespace != "" {
 		return pod

@@ -10,11 +10,11 @@ import (
 	"text/tabwriter"
 )
 
-// mostLines is how many lines of machines, and of reasons, a table shows.
+// mostLines is the maximum number of lines for machines, and for reasons, in a table.
 const mostLines = 20
 
-// WriteTable prints the plan for a terminal: what it costs, machines by flavor, then
-// each machine with the reason for it, then the pods that have none.
+// WriteTable writes the plan for a terminal: its price, the machines by flavor, each machine with
+// its reason, and the pods without a machine.
 func (d Document) WriteTable(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d pods on %d machines for $%.4f/h (%s).\n", len(d.Assignments), len(d.Purchases), d.PricePerHour, d.Algorithm)
@@ -26,7 +26,7 @@ func (d Document) WriteTable(w io.Writer) error {
 		return err
 	}
 	tellReasons(&b, "have no machine", d.Unplaceable)
-	tellReasons(&b, "need none", d.Skipped)
+	tellReasons(&b, "need no machine", d.Skipped)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -83,13 +83,13 @@ func tabulateMachines(b *strings.Builder, d Document) error {
 	return nil
 }
 
-// sameButName reports whether two machines are equal but for their names.
+// sameButName reports whether two machines are equal except for their names.
 func sameButName(a, b Purchase) bool {
 	a.Machine = b.Machine
 	return a == b
 }
 
-// tellReasons groups pods by the reason.
+// tellReasons groups pods by reason.
 func tellReasons(b *strings.Builder, what string, pods []Reason) {
 	if len(pods) == 0 {
 		return
@@ -115,7 +115,7 @@ func tellReasons(b *strings.Builder, what string, pods []Reason) {
 	}
 }
 
-// tabulateAlternatives prints what plans without a flavor cost, and what they buy more of.
+// tabulateAlternatives prints the prices of plans without a flavor, and what they buy instead.
 func tabulateAlternatives(w io.Writer, d Document) error {
 	if len(d.Alternatives) == 0 {
 		return nil
@@ -139,8 +139,7 @@ func tabulateAlternatives(w io.Writer, d Document) error {
 	return t.Flush()
 }
 
-// instead names the flavors of which an alternative buys more, those of which it buys the
-// most first.
+// instead names the flavors of which an alternative buys more, the largest difference first.
 func instead(a Alternative, bought map[string]int) string {
 	const most = 3
 	type extra struct {

@@ -14,16 +14,16 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// apiServices is the resource by which the aggregator knows servers of further APIs.
+// apiServices is the resource in which the aggregator registers additional API servers.
 var apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 
-// Aggregate has the API server hand requests for the groups of APIServices, in YAML, to a
-// server on this machine that listens on a port. That one has a certificate for the names
-// NAME.NAMESPACE.svc of the Services in them, or the APIServices say that it need not.
+// Aggregate makes the API server proxy requests for the groups of the given APIServices, in YAML,
+// to a server on a local port. That server needs a certificate for NAME.NAMESPACE.svc of the
+// Services in the APIServices, unless these skip TLS verification.
 //
-// There are no pods behind a Service here, and no network. The Services are made with type
-// ExternalName and lead to localhost: the aggregator, which asks the Service for an address
-// and not for endpoints unless it is told to, then connects to the port in the APIService.
+// The playground has no pods behind a Service and no network. The Services therefore have the type
+// ExternalName and resolve to localhost: by default the aggregator resolves the Service, not its
+// endpoints, and connects to the port in the APIService.
 func (p *Playground) Aggregate(ctx context.Context, manifest []byte, port int) error {
 	found, err := ParseManifests("APIServices", bytes.NewReader(manifest))
 	if err != nil {
@@ -31,7 +31,7 @@ func (p *Playground) Aggregate(ctx context.Context, manifest []byte, port int) e
 	}
 	client, err := dynamic.NewForConfig(p.config)
 	if err != nil {
-		return fmt.Errorf("make client: %w", err)
+		return fmt.Errorf("create the client: %w", err)
 	}
 	for _, m := range found {
 		object := m.Object.DeepCopy()
@@ -39,7 +39,7 @@ func (p *Playground) Aggregate(ctx context.Context, manifest []byte, port int) e
 		name, _, err2 := unstructured.NestedString(object.Object, "spec", "service", "name")
 		err3 := unstructured.SetNestedField(object.Object, int64(port), "spec", "service", "port")
 		if err := errors.Join(err1, err2, err3); err != nil || object.GetKind() != "APIService" || name == "" {
-			return errors.Join(fmt.Errorf("aggregate %s: want an APIService with a Service", m), err)
+			return errors.Join(fmt.Errorf("aggregate %s: must be an APIService with a Service", m), err)
 		}
 		if err := p.leadHome(ctx, namespace, name); err != nil {
 			return fmt.Errorf("aggregate %s: %w", m, err)
@@ -52,25 +52,24 @@ func (p *Playground) Aggregate(ctx context.Context, manifest []byte, port int) e
 	return nil
 }
 
-// leadHome makes a Service, and its namespace, that leads to this machine.
+// leadHome creates a Service that resolves to this machine, and its namespace.
 func (p *Playground) leadHome(ctx context.Context, namespace, name string) error {
 	as := metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
 	if _, err := p.client.CoreV1().Namespaces().Apply(ctx, coreac.Namespace(namespace), as); err != nil {
-		return fmt.Errorf("make namespace %s: %w", namespace, err)
+		return fmt.Errorf("create namespace %s: %w", namespace, err)
 	}
 	service := coreac.Service(name, namespace).WithSpec(coreac.ServiceSpec().WithType(corev1.ServiceTypeExternalName).WithExternalName("localhost"))
 	if _, err := p.client.CoreV1().Services(namespace).Apply(ctx, service, as); err != nil {
-		return fmt.Errorf("make Service %s/%s: %w", namespace, name, err)
+		return fmt.Errorf("create Service %s/%s: %w", namespace, name, err)
 	}
 	return nil
 }
 
-// WaitAggregated waits until the aggregator says of all APIServices that their servers
-// answer.
+// WaitAggregated waits until the aggregator reports all APIServices as available.
 func (p *Playground) WaitAggregated(ctx context.Context) error {
 	client, err := dynamic.NewForConfig(p.config)
 	if err != nil {
-		return fmt.Errorf("make client: %w", err)
+		return fmt.Errorf("create the client: %w", err)
 	}
 	err = p.poll(ctx, func(ctx context.Context) error {
 		list, err := client.Resource(apiServices).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
@@ -90,7 +89,7 @@ func (p *Playground) WaitAggregated(ctx context.Context) error {
 	return nil
 }
 
-// available returns an error unless an APIService has a server that answers.
+// available returns an error unless the APIService is available.
 func available(service *unstructured.Unstructured) error {
 	conditions, _, _ := unstructured.NestedSlice(service.Object, "status", "conditions")
 	for _, c := range conditions {
@@ -101,5 +100,5 @@ func available(service *unstructured.Unstructured) error {
 			return fmt.Errorf("APIService %s is not available: %v", service.GetName(), c["message"])
 		}
 	}
-	return fmt.Errorf("APIService %s has not been looked at yet", service.GetName())
+	return fmt.Errorf("APIService %s does not have the condition Available yet", service.GetName())
 }

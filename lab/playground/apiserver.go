@@ -16,23 +16,21 @@ import (
 	controlplane "k8s.io/kubernetes/pkg/controlplane/apiserver"
 )
 
-// serviceRange is where Services get their addresses. No packet is ever sent
-// there.
+// serviceRange is the range of Service IPs. No packet is ever sent there.
 const serviceRange = "10.96.0.0/16"
 
-// serviceAccountIssuer is who tokens of service accounts are from.
+// serviceAccountIssuer is the issuer of service account tokens.
 const serviceAccountIssuer = "https://kubernetes.default.svc"
 
-// controllersAdmission are the admission plugins that need a controller manager: the
-// first wants default service accounts, the second taints nodes until somebody finds
-// them ready.
+// controllersAdmission are the admission plugins that need a controller manager: the first requires
+// default service accounts, the second taints nodes until a controller finds them ready.
 var controllersAdmission = []string{"ServiceAccount", "TaintNodesByCondition"}
 
-// loopback is where the API server listens unless it is for kubelets.
+// loopback is the address of the API server, unless it serves kubelets.
 var loopback = net.IPv4(127, 0, 0, 1)
 
-// startAPIServer starts the kube-apiserver on a free port of its address, writes
-// the kubeconfig that leads to it, and waits until it is ready.
+// startAPIServer starts the kube-apiserver on a free port, writes its kubeconfig, and waits until
+// it is ready.
 func (p *Playground) startAPIServer(ctx context.Context, c *certs) error {
 	fail := func(err error) error {
 		return &componentError{doing: "start", name: "kube-apiserver", log: kubernetesLog, err: err}
@@ -77,7 +75,7 @@ func (p *Playground) startAPIServer(ctx context.Context, c *certs) error {
 		return errors.Join(fail(err), listener.Close())
 	}
 	component := startComponent("kube-apiserver", kubernetesLog, func(ctx context.Context) error {
-		defer listener.Close() // when it ends before it serves
+		defer listener.Close() // if it ends before it serves
 		return app.Run(ctx, completed)
 	})
 	if err := p.add(component); err != nil {
@@ -102,7 +100,7 @@ func (p *Playground) waitAPIServer(ctx context.Context) error {
 	return nil
 }
 
-// apiAddress is where the API server listens.
+// apiAddress returns the address of the API server.
 func (o *Options) apiAddress() net.IP {
 	if o.KubeletsReach != nil {
 		return o.KubeletsReach
@@ -110,8 +108,8 @@ func (o *Options) apiAddress() net.IP {
 	return loopback
 }
 
-// serveKubelets gives kubelets their rights, which differ by node, and has the API
-// server show them who it is. It asks for logs as the administrator.
+// serveKubelets authorizes kubelets per node and makes the API server authenticate to them with a
+// client certificate. It requests logs as the administrator.
 func serveKubelets(o *options.ServerRunOptions, c *certs) {
 	o.Authorization.Modes = []string{"Node", "RBAC"}
 	o.Admission.GenericAdmission.EnablePlugins = append(o.Admission.GenericAdmission.EnablePlugins, "NodeRestriction")
@@ -120,9 +118,8 @@ func serveKubelets(o *options.ServerRunOptions, c *certs) {
 	o.KubeletConfig.PreferredAddressTypes = []string{string(corev1.NodeInternalIP)}
 }
 
-// apiServerOptions says what the flags would. The flags themselves are not
-// used: making them changes feature gates of the whole process, which is only
-// possible once.
+// apiServerOptions returns the equivalent of the flags. Creating the flags themselves would change
+// feature gates of the whole process, which is possible only once.
 func apiServerOptions(s *state, c *certs, listener net.Listener) *options.ServerRunOptions {
 	o := options.NewServerRunOptions()
 	o.Etcd.StorageConfig.Transport.ServerList = []string{"unix://" + s.etcdSocket()}
@@ -133,11 +130,10 @@ func apiServerOptions(s *state, c *certs, listener net.Listener) *options.Server
 	o.SecureServing.ServerCert.CertKey.CertFile = c.server.certFile
 	o.SecureServing.ServerCert.CertKey.KeyFile = c.server.keyFile
 	o.GenericServerRunOptions.AdvertiseAddress = address.IP
-	o.EndpointReconcilerType = "none" // loopback is no valid endpoint of the Service kubernetes
+	o.EndpointReconcilerType = "none" // loopback is not a valid endpoint of the Service kubernetes
 	o.ServiceClusterIPRanges = serviceRange
 	o.AllowPrivileged = true
-	// With this, and only with this, a shutdown waits for clients that watch no
-	// longer than two seconds.
+	// Only with this option does a shutdown limit the wait for watching clients to two seconds.
 	o.GenericServerRunOptions.ShutdownSendRetryAfter = true
 
 	o.Authorization.Modes = []string{"RBAC"}
@@ -146,7 +142,7 @@ func apiServerOptions(s *state, c *certs, listener net.Listener) *options.Server
 	o.Authentication.ServiceAccounts.KeyFiles = []string{c.serviceAccounts.keyFile}
 	o.ServiceAccountSigningKeyFile = c.serviceAccounts.keyFile
 
-	// Who an aggregated API server takes requests from.
+	// The client that an aggregated API server accepts requests from.
 	o.ProxyClientCertFile = c.frontProxy.certFile
 	o.ProxyClientKeyFile = c.frontProxy.keyFile
 	o.Authentication.RequestHeader.ClientCAFile = c.frontProxyCA.certFile
@@ -168,7 +164,7 @@ func completeAPIServer(ctx context.Context, o *options.ServerRunOptions) (option
 	return completed, errors.Join(completed.Validate()...)
 }
 
-// writeClientConfig makes the clients of the API server at address, for this
+// writeClientConfig creates the client configuration for the API server at address, for this
 // process and, as a kubeconfig, for others.
 func (p *Playground) writeClientConfig(address string, c *certs) error {
 	server := "https://" + address
@@ -186,9 +182,9 @@ func (p *Playground) writeClientConfig(address string, c *certs) error {
 	return p.state.writeKubeconfig(server, c)
 }
 
-// apiServerReady says what the API server still has to do: to answer, and to make its
-// lease, for which it makes the namespaces of the system. It does not end before it
-// has made that lease, and may try again to make the namespaces after a minute only.
+// apiServerReady returns an error until the API server answers and has created its lease, for which
+// it creates the system namespaces. It does not shut down before it has created that lease, and may
+// retry creating the namespaces only after a minute.
 func (p *Playground) apiServerReady(ctx context.Context) error {
 	if err := p.client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
 		return err
@@ -197,7 +193,7 @@ func (p *Playground) apiServerReady(ctx context.Context) error {
 		LabelSelector: controlplane.IdentityLeaseComponentLabelKey + "=" + controlplane.KubeAPIServer,
 	})
 	if err == nil && len(leases.Items) == 0 {
-		err = errors.New("it has not made its lease in " + metav1.NamespaceSystem)
+		err = errors.New("it has not created its Lease in " + metav1.NamespaceSystem)
 	}
 	return err
 }

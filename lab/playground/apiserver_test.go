@@ -11,19 +11,19 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestAnAPIServerIsReadyWhenItHasMadeItsLease: real ones make it about when they are ready, so
-// that it is not to be seen there that anybody waits for it.
+// TestAnAPIServerIsReadyWhenItHasMadeItsLease uses a fake: a real API server creates the lease at
+// about the time when it is ready, so that a missing wait would not be noticed.
 func TestAnAPIServerIsReadyWhenItHasMadeItsLease(t *testing.T) {
 	const own = "apiserver.kubernetes.io/identity=kube-apiserver"
 	for _, tc := range []struct {
 		name   string
 		health int
-		lease  string // labelled so
+		lease  string // its label
 		says   string // empty means that it is ready
 	}{
 		{"it is not well", http.StatusInternalServerError, own, "an error on the server"},
-		{"without a lease", http.StatusOK, "", "has not made its lease"},
-		{"with the lease of another", http.StatusOK, "other=one", "has not made its lease"},
+		{"without a lease", http.StatusOK, "", "has not created its Lease"},
+		{"with the lease of another", http.StatusOK, "other=one", "has not created its Lease"},
 		{"with its own", http.StatusOK, own, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -15,12 +15,12 @@ import (
 	"time"
 )
 
-// certLifetime is how long certificates are valid: longer than any playground
-// lives. They are made anew at each start.
+// certLifetime is the validity of certificates, longer than any playground lives. They are created
+// again at each start.
 const certLifetime = 365 * 24 * time.Hour
 
-// pair is a certificate and its key in PEM, and the files they are in. A pair
-// without a certificate is a bare key.
+// pair is a certificate and its key in PEM, and their files. A pair without a certificate is a bare
+// key.
 type pair struct {
 	cert, key         []byte
 	certFile, keyFile string
@@ -29,24 +29,24 @@ type pair struct {
 	signer *ecdsa.PrivateKey
 }
 
-// certs is all that a control plane needs to know its own.
+// certs are the certificates and keys of a control plane.
 type certs struct {
 	ca               *pair // signs server, webhook and admin
-	server           *pair // the API server's, for localhost and all addresses it may have
-	webhook          *pair // that of cluster-api's webhooks, for 127.0.0.1
+	server           *pair // of the API server, for localhost and all its possible addresses
+	webhook          *pair // of the cluster-api webhooks, for 127.0.0.1
 	admin            *pair // a client in system:masters
 	frontProxyCA     *pair // signs frontProxy
-	frontProxy       *pair // how the API server shows itself to aggregated ones
+	frontProxy       *pair // the client certificate of the API server for aggregated API servers
 	serviceAccounts  *pair // a bare key that signs service account tokens
 	frontProxyClient string
 }
 
-// writeCerts makes all keys and certificates and writes them to the state. The API
-// server's is valid for 127.0.0.1 and address.
+// writeCerts creates all keys and certificates and writes them to the state. The certificate of the
+// API server is valid for 127.0.0.1 and address.
 func (s *state) writeCerts(address net.IP) (*certs, error) {
 	c, err := newCerts(time.Now(), address)
 	if err != nil {
-		return nil, fmt.Errorf("make certificates: %w", err)
+		return nil, fmt.Errorf("create certificates: %w", err)
 	}
 	files := map[string]*pair{
 		"ca": c.ca, "apiserver": c.server, webhookCert: c.webhook, "admin": c.admin,
@@ -118,7 +118,7 @@ func newCA(name string, now time.Time) (*pair, error) {
 	return ca, ca.sign(template, template, ca.signer, now)
 }
 
-// issue makes a key and a certificate for it, signed by the CA p.
+// issue creates a key and a certificate for it, signed by the CA p.
 func (p *pair) issue(template *x509.Certificate, now time.Time) (*pair, error) {
 	leaf, err := newKey()
 	if err != nil {
@@ -127,14 +127,14 @@ func (p *pair) issue(template *x509.Certificate, now time.Time) (*pair, error) {
 	return leaf, leaf.sign(template, p.parsed, p.signer, now)
 }
 
-// sign completes template and makes it p's certificate.
+// sign completes template and signs it as the certificate of p.
 func (p *pair) sign(template, parent *x509.Certificate, signer *ecdsa.PrivateKey, now time.Time) error {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
 		return err
 	}
 	template.SerialNumber = serial
-	template.NotBefore = now.Add(-time.Hour) // for clocks that are a little behind
+	template.NotBefore = now.Add(-time.Hour) // tolerates clocks that are slightly behind
 	template.NotAfter = now.Add(certLifetime)
 	template.KeyUsage |= x509.KeyUsageDigitalSignature
 	template.BasicConstraintsValid = true

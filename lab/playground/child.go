@@ -9,10 +9,9 @@ import (
 	"time"
 )
 
-// startChild starts a child process that logs to the log of its component. The
-// error is that of a process that could not be started; what becomes of it later,
-// the component says. again, if it is not nil, is asked whether to start it anew
-// when it has ended by itself.
+// startChild starts a child process that logs to the log of its component. It returns an error if
+// the process cannot be started; later failures are reported by the component. When the process
+// exits by itself and again is not nil, again decides whether to restart it.
 func (p *Playground) startChild(name, log string, command func() *exec.Cmd, again func(context.Context, error) bool) error {
 	c, err := p.newChild(name, log, command, again)
 	if err != nil {
@@ -21,8 +20,8 @@ func (p *Playground) startChild(name, log string, command func() *exec.Cmd, agai
 	return p.add(c)
 }
 
-// newChild is startChild without a notice of the child's end: whoever calls it adds the
-// component, or stops it.
+// newChild is startChild without reporting the child's end: the caller adds the component or stops
+// it.
 func (p *Playground) newChild(name, log string, command func() *exec.Cmd, again func(context.Context, error) bool) (*component, error) {
 	first := make(chan error, 1)
 	c := startComponent(name, log, func(ctx context.Context) error {
@@ -45,14 +44,14 @@ func (p *Playground) newChild(name, log string, command func() *exec.Cmd, again 
 	return c, nil
 }
 
-// killAfter is how long a child may take to end after SIGTERM.
+// killAfter is the time from SIGTERM to SIGKILL.
 const killAfter = 5 * time.Second
 
-// runChild runs cmd until it ends or ctx does, and reaps it. It reports on
-// started whether there is a process.
+// runChild runs cmd until it or ctx ends, and reaps it. It sends the result of the start to
+// started.
 func runChild(ctx context.Context, cmd *exec.Cmd, started chan<- error) error {
-	// Linux sends the parent-death signal when the thread that started the
-	// child ends, so that thread must not end before.
+	// Linux sends the parent-death signal when the thread that started the child ends, so that
+	// thread must not end earlier.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	err := cmd.Start()
@@ -60,7 +59,7 @@ func runChild(ctx context.Context, cmd *exec.Cmd, started chan<- error) error {
 	if err != nil {
 		return err
 	}
-	cmd.WaitDelay = killAfter // for grandchildren that keep the log open
+	cmd.WaitDelay = killAfter // in case grandchildren keep the log open
 	stopped := make(chan struct{})
 	defer close(stopped)
 	go func() {

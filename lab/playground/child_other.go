@@ -4,9 +4,8 @@ package playground
 
 import "syscall"
 
-// childAttributes puts a child into a process group of its own, so that Ctrl-C
-// on the terminal reaches it through the orderly stop alone. Only Linux can
-// also end it when this process is killed.
+// childAttributes puts a child into its own process group, so that Ctrl-C on the terminal reaches
+// it only through the orderly stop. Only Linux can also kill it when this process is killed.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

@@ -21,27 +21,24 @@ import (
 	"supercargo.dev/supercargo/lab/playground/machines"
 )
 
-// ClusterAPIEnv names the environment variable that says where cluster-api's
-// manager is.
+// ClusterAPIEnv is the environment variable with the path of the cluster-api manager.
 const ClusterAPIEnv = "SUPERCARGO_CLUSTER_API"
 
-// ClusterName is the name of the Cluster that MachineDeployments belong to, in
-// their own namespace.
+// ClusterName is the name of the Cluster that MachineDeployments belong to, in their own namespace.
 const ClusterName = "playground"
 
-// clusterAPI is cluster-api's manager.
-var clusterAPI = program{name: "cluster-api", env: ClusterAPIEnv, does: "makes machines of MachineDeployments"}
+// clusterAPI is the cluster-api manager.
+var clusterAPI = program{name: "cluster-api", env: ClusterAPIEnv, does: "creates the machines of MachineDeployments"}
 
-// FindClusterAPI returns the path of cluster-api's manager, looked for as
-// [FindKwok] looks for kwok.
+// FindClusterAPI returns the path of the cluster-api manager. It searches as [FindKwok] does.
 func FindClusterAPI(path string) (string, error) { return clusterAPI.find(path) }
 
-// webhookCert names the certificate of cluster-api's webhooks.
+// webhookCert is the name of the certificate of cluster-api's webhooks.
 const webhookCert = "cluster-api"
 
-// startClusterAPI defines cluster-api's kinds, starts the provider of its machines
-// and its manager, as a child process, makes the Cluster in the namespace default,
-// and returns when the manager has taken notice of that.
+// startClusterAPI installs cluster-api's CRDs, starts the machine provider and, as a child process,
+// the manager, creates the Cluster in the namespace default, and returns when the manager has
+// connected to it.
 func (p *Playground) startClusterAPI(ctx context.Context, certs *certs) error {
 	fail := func(err error) error {
 		return &componentError{doing: "start", name: clusterAPI.name, log: clusterAPILog, err: err}
@@ -74,7 +71,7 @@ func (p *Playground) startClusterAPI(ctx context.Context, certs *certs) error {
 	return nil
 }
 
-// clusterAPICommand is the manager's command line.
+// clusterAPICommand returns the manager's command line.
 func (p *Playground) clusterAPICommand(path string, webhookPort int, certs *certs) *exec.Cmd {
 	qps := strconv.Itoa(clientQPS)
 	return exec.Command(path,
@@ -83,18 +80,17 @@ func (p *Playground) clusterAPICommand(path string, webhookPort int, certs *cert
 		"--webhook-cert-dir="+p.state.pkiDir(),
 		"--webhook-cert-name="+filepath.Base(certs.webhook.certFile),
 		"--webhook-key-name="+filepath.Base(certs.webhook.keyFile),
-		"--health-addr=0",         // not served
-		"--diagnostics-address=0", // not served
+		"--health-addr=0",         // disabled
+		"--diagnostics-address=0", // disabled
 		"--leader-elect=false",
-		"--skip-crd-migration-phases=StorageVersionMigration,CleanupManagedFields", // there is nothing of an older version
-		"--feature-gates=ReconcilerRateLimiting=false",                             // it looks at an object once a second at most
+		"--skip-crd-migration-phases=StorageVersionMigration,CleanupManagedFields", // there are no objects of older versions
+		"--feature-gates=ReconcilerRateLimiting=false",                             // it limits reconciles of an object to one per second
 		"--kube-api-qps="+qps, "--kube-api-burst="+qps,
 		"--clustercache-client-qps="+qps, "--clustercache-client-burst="+qps,
 	)
 }
 
-// startMachines starts the provider of machines, and returns when it has seen all
-// that there are.
+// startMachines starts the machine provider and returns when its caches have synced.
 func (p *Playground) startMachines(ctx context.Context) error {
 	opts := machines.Options{
 		Config: p.Config(), Kubeconfig: p.state.written, Node: machineNode, Log: klog.Background(),
@@ -116,7 +112,7 @@ func (p *Playground) startMachines(ctx context.Context) error {
 	}
 }
 
-// answers returns an error until the server takes connections.
+// answers returns an error until the server accepts connections.
 func (w webhookServer) answers(ctx context.Context) error {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(w.ca)
@@ -130,7 +126,7 @@ func (w webhookServer) answers(ctx context.Context) error {
 	return conn.Close()
 }
 
-// The resources of cluster-api and of the machines that the playground makes.
+// The resources of cluster-api and of the playground's machines.
 var (
 	clusters           = schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: "clusters"}
 	machineDeployments = clusters.GroupVersion().WithResource("machinedeployments")
@@ -139,13 +135,12 @@ var (
 	kwokTemplates      = machines.GroupVersion.WithResource("kwokmachinetemplates")
 )
 
-// EnsureCluster makes the Cluster that MachineDeployments of a namespace belong
-// to, unless it is there, and returns when cluster-api has connected to it. The
-// namespace must be there.
+// EnsureCluster creates the Cluster for the MachineDeployments of a namespace if it does not exist,
+// and returns when cluster-api has connected to it. The namespace must exist.
 func (p *Playground) EnsureCluster(ctx context.Context, namespace string) error {
 	client, err := dynamic.NewForConfig(p.config)
 	if err != nil {
-		return fmt.Errorf("make client: %w", err)
+		return fmt.Errorf("create the client: %w", err)
 	}
 	connected := func(ctx context.Context) error { return clusterConnected(ctx, client, namespace) }
 	if connected(ctx) == nil {
@@ -153,7 +148,7 @@ func (p *Playground) EnsureCluster(ctx context.Context, namespace string) error 
 	}
 	version, err := p.client.Discovery().ServerVersion()
 	if err != nil {
-		return fmt.Errorf("ask for the version: %w", err)
+		return fmt.Errorf("read the version of the API server: %w", err)
 	}
 	ref := func(kind string) map[string]any {
 		return map[string]any{"apiGroup": machines.GroupVersion.Group, "kind": kind, "name": ClusterName}
@@ -174,8 +169,7 @@ func (p *Playground) EnsureCluster(ctx context.Context, namespace string) error 
 	return p.poll(ctx, connected)
 }
 
-// clusterConnected returns an error until cluster-api has connected to the Cluster
-// of a namespace.
+// clusterConnected returns an error until cluster-api has connected to the Cluster of a namespace.
 func clusterConnected(ctx context.Context, client dynamic.Interface, namespace string) error {
 	cluster, err := client.Resource(clusters).Namespace(namespace).Get(ctx, ClusterName, metav1.GetOptions{})
 	if err != nil {
@@ -187,8 +181,8 @@ func clusterConnected(ctx context.Context, client dynamic.Interface, namespace s
 	return nil
 }
 
-// create makes an object of the given fields, unless it is there. Until the
-// webhooks have come up the API server refuses it, so it tries again.
+// create creates an object with the given fields if it does not exist. It retries because the API
+// server rejects the object until the webhooks are up.
 func (p *Playground) create(ctx context.Context, client dynamic.Interface, resource schema.GroupVersionResource, namespace, name string, fields map[string]any) error {
 	object := &unstructured.Unstructured{Object: fields}
 	object.SetAPIVersion(resource.GroupVersion().String())
@@ -201,7 +195,7 @@ func (p *Playground) create(ctx context.Context, client dynamic.Interface, resou
 			return nil
 		}
 		if refused(err) {
-			refusal = err // trying again does not help
+			refusal = err // a retry does not help
 			return nil
 		}
 		return err

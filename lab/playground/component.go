@@ -8,17 +8,16 @@ import (
 	"time"
 )
 
-// stopTimeout is how long one component may take to end before Stop gives it up
-// and continues to the next. Longer than the API server waits for the requests that it
-// is serving, which is a minute.
+// stopTimeout is how long Stop waits for one component before it continues with the next. It is
+// longer than the minute for which the API server waits for the requests that it is serving.
 const stopTimeout = 90 * time.Second
 
-// errExited is how a component ends that wanted the whole process to exit.
-var errExited = errors.New("it gave up and wanted the process to exit")
+// errExited is the error of a component that tried to exit the whole process.
+var errExited = errors.New("it failed and tried to exit the process")
 
 // component is one part of the control plane, running until it is stopped.
 type component struct {
-	name    string // as people know it: kube-apiserver
+	name    string // the common name, such as kube-apiserver
 	log     string // name of its log file
 	cancel  context.CancelFunc
 	stopped atomic.Bool   // stop has been called
@@ -26,8 +25,7 @@ type component struct {
 	err     error         // what run returned; written before done is closed
 }
 
-// componentError is an error with the component at fault, which leads to the
-// log to quote.
+// componentError is an error with the failed component, whose log is quoted.
 type componentError struct {
 	doing, name, log string
 	err              error
@@ -36,23 +34,22 @@ type componentError struct {
 func (e *componentError) Error() string { return fmt.Sprintf("%s %s: %v", e.doing, e.name, e.err) }
 func (e *componentError) Unwrap() error { return e.err }
 
-// startComponent runs run in a goroutine. Its context is cancelled by stop
-// alone: the parts end one after the other, not all at once.
+// startComponent runs run in a goroutine. Only stop cancels its context: the components stop one
+// after the other, not all at once.
 func startComponent(name, log string, run func(context.Context) error) *component {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &component{name: name, log: log, cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(c.done)
-		// Stands when run ends by runtime.Goexit, which is what klog.OsExit
-		// does in a playground.
+		// This error remains if run ends by runtime.Goexit, which klog.OsExit calls in a
+		// playground.
 		c.err = errExited
 		c.err = run(ctx)
 	}()
 	return c
 }
 
-// died returns why a component that has ended did so by itself, and nil when it
-// was stopped.
+// died returns the error of a component that ended by itself, or nil if it was stopped.
 func (c *component) died() error {
 	if c.stopped.Load() {
 		return nil
@@ -64,7 +61,7 @@ func (c *component) died() error {
 	return &componentError{doing: "run", name: c.name, log: c.log, err: err}
 }
 
-// stop ends the component and waits until it has ended.
+// stop stops the component and waits until it has ended.
 func (c *component) stop() error { return c.stopWithin(stopTimeout) }
 
 func (c *component) stopWithin(timeout time.Duration) error {

@@ -7,8 +7,8 @@ import (
 	"k8s.io/kubernetes/cmd/kube-controller-manager/app/options"
 )
 
-// startControllerManager starts the kube-controller-manager. What it has to do
-// before the playground is ready, [Playground.waitReady] waits for.
+// startControllerManager starts the kube-controller-manager. [Playground.waitReady] waits for it to
+// become ready.
 func (p *Playground) startControllerManager(c *certs) error {
 	if p.opts.kubernetesDir() != "" {
 		return p.startOtherControllerManager(c)

@@ -15,8 +15,8 @@ import (
 	"supercargo.dev/supercargo/manifests"
 )
 
-// InstallCRDs applies the definitions of Supercargo's kinds and waits until all of them
-// are served.
+// InstallCRDs applies the CustomResourceDefinitions of Supercargo and waits until all of them are
+// served.
 func (p *Playground) InstallCRDs(ctx context.Context) error {
 	definitions, err := supercargoCRDs()
 	if err != nil {
@@ -25,10 +25,10 @@ func (p *Playground) InstallCRDs(ctx context.Context) error {
 	return p.InstallDefinitions(ctx, definitions)
 }
 
-// supercargoCRDs reads the definitions of Supercargo's kinds.
+// supercargoCRDs reads the CustomResourceDefinitions of Supercargo.
 func supercargoCRDs() ([]Manifest, error) { return parseAll(manifests.CRDs) }
 
-// parseAll reads all files of a file system as manifests.
+// parseAll parses all files of a file system as manifests.
 func parseAll(files fs.ReadFileFS) ([]Manifest, error) {
 	var all []Manifest
 	err := fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
@@ -49,16 +49,15 @@ func parseAll(files fs.ReadFileFS) ([]Manifest, error) {
 	return all, nil
 }
 
-// InstallDefinitions applies CustomResourceDefinitions and waits until every version that they serve
-// can be listed. It ends early, with an error that says what is missing, only when ctx
-// does.
+// InstallDefinitions applies CustomResourceDefinitions and waits until every served version can be
+// listed. It returns early only if ctx ends, with an error that says what is missing.
 func (p *Playground) InstallDefinitions(ctx context.Context, definitions []Manifest) error {
 	if err := p.Apply(ctx, definitions); err != nil {
 		return err
 	}
 	client, err := dynamic.NewForConfig(p.config)
 	if err != nil {
-		return fmt.Errorf("make client: %w", err)
+		return fmt.Errorf("create the client: %w", err)
 	}
 	var resources []schema.GroupVersionResource
 	for _, m := range definitions {
@@ -78,7 +77,7 @@ func (p *Playground) InstallDefinitions(ctx context.Context, definitions []Manif
 	return nil
 }
 
-// served returns what a CustomResourceDefinition says it serves.
+// served returns the resources that a CustomResourceDefinition serves.
 func served(definition *unstructured.Unstructured) []schema.GroupVersionResource {
 	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
 	plural, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "plural")

@@ -20,15 +20,15 @@ import (
 	"supercargo.dev/supercargo/lab/playground/machines"
 )
 
-// clusterAPIManifests are cluster-api's kinds and webhooks, in YAML.
-// hack/generate-cluster-api.sh writes it.
+// clusterAPIManifests are cluster-api's CRDs and webhooks in YAML, written by
+// hack/generate-cluster-api.sh.
 //
 //go:embed cluster-api.yaml.gz
 var clusterAPIManifests []byte
 
-// clusterAPIDefinitions reads what the manager needs to be in the API server: its
-// own kinds, those of the machines and the webhook configurations. The result is
-// shared and not to be changed.
+// clusterAPIDefinitions reads the objects that the manager needs in the API server: its own CRDs,
+// those of the machines, and the webhook configurations. The result is shared and must not be
+// modified.
 var clusterAPIDefinitions = sync.OnceValues(func() ([]*unstructured.Unstructured, error) {
 	packed, err := gzip.NewReader(bytes.NewReader(clusterAPIManifests))
 	if err != nil {
@@ -48,8 +48,8 @@ var clusterAPIDefinitions = sync.OnceValues(func() ([]*unstructured.Unstructured
 	return objects, err
 })
 
-// dropDescriptions takes the words out of a definition. They are two thirds of
-// it, and the API server takes seconds longer to serve the kinds with them.
+// dropDescriptions removes the descriptions from a definition. They are two thirds of its size, and
+// delay serving the kinds by seconds.
 func dropDescriptions(value any) {
 	switch value := value.(type) {
 	case map[string]any:
@@ -66,21 +66,21 @@ func dropDescriptions(value any) {
 	}
 }
 
-// resourceOf are the resources of the kinds among the definitions.
+// resourceOf maps the kinds of the definitions to their resources.
 var resourceOf = map[string]schema.GroupVersionResource{
 	"CustomResourceDefinition":       {Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
 	"MutatingWebhookConfiguration":   {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"},
 	"ValidatingWebhookConfiguration": {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"},
 }
 
-// webhookServer is where the API server finds cluster-api's webhooks.
+// webhookServer is the address of cluster-api's webhooks for the API server.
 type webhookServer struct {
 	url string // without a path
 	ca  []byte // PEM
 }
 
-// direct makes everything in a definition that leads to a Service in the cluster
-// lead to the server instead. The object is changed.
+// direct replaces every reference to a Service in a definition by the server. It modifies the
+// object.
 func (w webhookServer) direct(object *unstructured.Unstructured) error {
 	var configs []any // the clientConfigs
 	switch object.GetKind() {
@@ -104,7 +104,7 @@ func (w webhookServer) direct(object *unstructured.Unstructured) error {
 	for _, c := range configs {
 		config, ok := c.(map[string]any)
 		if !ok {
-			return fmt.Errorf("%s: clientConfig is %T, want a mapping", object.GetName(), c)
+			return fmt.Errorf("%s: clientConfig is %T: must be a mapping", object.GetName(), c)
 		}
 		path, _, err := unstructured.NestedString(config, "service", "path")
 		if err != nil {
@@ -117,8 +117,8 @@ func (w webhookServer) direct(object *unstructured.Unstructured) error {
 	return nil
 }
 
-// dropOldVersions leaves of the versions of a kind only the one in which objects are stored,
-// so that none is ever converted. The object is changed.
+// dropOldVersions keeps only the storage version of a kind, so that no object is ever converted. It
+// modifies the object.
 func dropOldVersions(definition *unstructured.Unstructured) error {
 	versions, _, err := unstructured.NestedSlice(definition.Object, "spec", "versions")
 	if err != nil {
@@ -132,8 +132,7 @@ func dropOldVersions(definition *unstructured.Unstructured) error {
 	return unstructured.SetNestedSlice(definition.Object, versions, "spec", "versions")
 }
 
-// define applies the definitions and waits until the API server serves the new
-// kinds.
+// define applies the definitions and waits until the API server serves the new kinds.
 func (p *Playground) define(ctx context.Context, server webhookServer) error {
 	definitions, err := clusterAPIDefinitions()
 	if err != nil {
@@ -141,7 +140,7 @@ func (p *Playground) define(ctx context.Context, server webhookServer) error {
 	}
 	client, err := dynamic.NewForConfig(p.config)
 	if err != nil {
-		return fmt.Errorf("make client: %w", err)
+		return fmt.Errorf("create the client: %w", err)
 	}
 	var resources []resourcePath
 	group, groupCtx := errgroup.WithContext(ctx)
@@ -174,9 +173,9 @@ func (p *Playground) define(ctx context.Context, server webhookServer) error {
 	return p.poll(ctx, func(ctx context.Context) error { return p.serves(ctx, resources) })
 }
 
-// serves returns an error until the API server says that it has the resources and
-// lists their objects. It has caches to make for each, which begins when somebody
-// asks; those who come later then need not wait.
+// serves returns an error until the API server discovers the resources and lists their objects. The
+// first list of each resource starts its cache in the API server, so that later clients need not
+// wait.
 func (p *Playground) serves(ctx context.Context, resources []resourcePath) error {
 	_, lists, err := p.client.Discovery().ServerGroupsAndResources()
 	if err != nil {
@@ -192,7 +191,7 @@ func (p *Playground) serves(ctx context.Context, resources []resourcePath) error
 	group.SetLimit(createParallelism)
 	for _, resource := range resources {
 		if !known[resource] {
-			return fmt.Errorf("%s is not known yet", resource)
+			return fmt.Errorf("%s is not served yet", resource)
 		}
 		group.Go(func() error {
 			return p.client.Discovery().RESTClient().Get().AbsPath(string(resource)).
@@ -202,11 +201,10 @@ func (p *Playground) serves(ctx context.Context, resources []resourcePath) error
 	return group.Wait()
 }
 
-// resourcePath is where the objects of a resource are listed.
+// resourcePath is the URL path that lists the objects of a resource.
 type resourcePath string
 
-// storedResource is the resource of a CustomResourceDefinition in the version that
-// is stored.
+// storedResource returns the resource of a CustomResourceDefinition in the storage version.
 func storedResource(definition *unstructured.Unstructured) resourcePath {
 	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
 	plural, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "plural")

@@ -38,7 +38,7 @@ func TestAllWebhooksLeadToThePlayground(t *testing.T) {
 		}
 		walk(object.Object, func(fields map[string]any) {
 			config, has := fields["clientConfig"].(map[string]any)
-			if !has || config["type"] == "object" { // the schema of a field of that name
+			if !has || config["type"] == "object" { // the schema of a field with that name
 				return
 			}
 			url, _ := config["url"].(string)
@@ -53,7 +53,7 @@ func TestAllWebhooksLeadToThePlayground(t *testing.T) {
 			}
 		})
 	}
-	// So many has cluster-api; fewer would mean that some were not looked at.
+	// cluster-api has that many. Fewer would mean that some were not visited.
 	if hooks < 20 || conversions != 13 {
 		t.Errorf("%d webhooks and %d conversions, want at least 20 and 13", hooks, conversions)
 	}

@@ -14,8 +14,8 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// etcdName is the name of the one member. It is part of the data, so it must
-// never change for a directory to be resumed.
+// etcdName is the name of the single member. It is part of the data, so it must never change, or
+// directories cannot be resumed.
 const etcdName = "playground"
 
 // etcdComponent is what the component is called.
@@ -24,13 +24,13 @@ const etcdComponent = "etcd"
 // etcdQuota is the size of its data at which etcd refuses writes, if nothing else is said.
 const etcdQuota = 4 << 30
 
-// startEtcd starts an etcd that listens on a Unix socket in the playground's
-// directory and nowhere else: it asks nobody for a password.
+// startEtcd starts an etcd that listens only on a Unix socket in the playground's directory,
+// because it has no authentication.
 func (p *Playground) startEtcd(ctx context.Context) error {
 	fail := func(err error) error {
 		return &componentError{doing: "start", name: "etcd", log: etcdLog, err: err}
 	}
-	// StartEtcd is not interruptible, but quick.
+	// StartEtcd cannot be interrupted, but is fast.
 	server, err := embed.StartEtcd(etcdConfig(p.state, p.logs, cmp.Or(p.opts.EtcdQuotaBytes, etcdQuota)))
 	if err != nil {
 		return fail(err)
@@ -43,7 +43,7 @@ func (p *Playground) startEtcd(ctx context.Context) error {
 		case err := <-server.Err():
 			return err
 		case <-server.Server.StopNotify():
-			return errors.New("stopped by itself")
+			return errors.New("stopped unexpectedly")
 		}
 	})
 	if err := p.add(c); err != nil {
@@ -110,26 +110,26 @@ func etcdConfig(s *state, l *logs, quota int64) *embed.Config {
 	config.ListenClientUrls = []url.URL{{Scheme: "unix", Path: s.etcdSocket()}}
 	config.ListenPeerUrls = nil // there are no peers
 	config.EnableGRPCGateway = false
-	// What is advertised must look like an address and be the same whenever the
-	// directory is resumed. Nobody connects to it.
+	// The advertised URL must be a valid address and stay the same when the directory is resumed.
+	// No client connects to it.
 	nowhere := []url.URL{{Scheme: "http", Host: "127.0.0.1:2379"}}
 	config.AdvertiseClientUrls = nowhere
 	config.AdvertisePeerUrls = nowhere
 	config.InitialCluster = config.InitialClusterFromName(config.Name)
-	// A single member elects itself; the default second of waiting is for
-	// others to be found.
+	// A single member elects itself. The default timeout of one second is for finding other
+	// members.
 	config.TickMs = 10
 	config.ElectionMs = 100
 	config.AutoCompactionRetention = "0" // the API server compacts
 	config.QuotaBackendBytes = quota
-	config.WarningApplyDuration = time.Second // a busy machine is no news here
+	config.WarningApplyDuration = time.Second // slow requests are normal on a busy machine
 	config.WarningUnaryRequestDuration = time.Second
 	config.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdLogger(l))
 	return config
 }
 
-// etcdLogger logs to the playground's file. What would exit the process ends
-// the calling goroutine instead.
+// etcdLogger logs to the playground's file. A fatal log entry ends the calling goroutine instead of
+// the process.
 func etcdLogger(l *logs) *zap.Logger {
 	format := zap.NewProductionEncoderConfig()
 	format.EncodeTime = zapcore.ISO8601TimeEncoder

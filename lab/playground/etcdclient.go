@@ -7,10 +7,10 @@ import (
 	_ "k8s.io/apiserver/pkg/storage/storagebackend/factory" // holds the variable
 )
 
-// etcdClientLogger is what the API server's etcd clients log with. Kubernetes
-// makes it when the program starts, for the terminal, and gives no way to change
-// it: a playground that stops would leave a page of warnings there about calls
-// that its stop has cut off. Should the variable go, the program does not link.
+// etcdClientLogger is the logger of the API server's etcd clients. Kubernetes creates it for the
+// terminal when the program starts, and offers no way to change it. Without this, a stopping
+// playground would print many warnings about calls that its stop has cut off. If the variable is
+// ever removed, the program does not link.
 //
 //go:linkname etcdClientLogger k8s.io/apiserver/pkg/storage/storagebackend/factory.etcd3ClientLogger
 var etcdClientLogger *zap.Logger

@@ -12,11 +12,12 @@ import (
 	"supercargo.dev/supercargo/internal/text/dollars"
 )
 
-// maxMachines bounds what autoscalers buy of one flavor in a playground.
+// maxMachines is the maximum number of machines of one flavor that autoscalers may buy in a
+// playground.
 const maxMachines = 1000
 
-// FlavorDeployment describes a MachineDeployment without replicas for machines of a
-// flavor, which come and go without delay. Autoscalers may buy up to 1000 of them.
+// FlavorDeployment returns a MachineDeployment without replicas for machines of a flavor, which
+// start and stop without delay. Autoscalers may buy up to 1000 of them.
 func FlavorDeployment(f catalogue.Flavor) MachineDeploymentSpec {
 	return MachineDeploymentSpec{
 		Name:         DeploymentName(f.Name),
@@ -31,9 +32,9 @@ func FlavorDeployment(f catalogue.Flavor) MachineDeploymentSpec {
 	}
 }
 
-// DeploymentName makes the name of a MachineDeployment from a flavor's: in small
-// letters, with dashes for what cannot be in one. It is empty for a flavor whose name has
-// no letter and no digit, and two flavors may give the same name.
+// DeploymentName converts a flavor name to the name of a MachineDeployment: in lower case, with
+// dashes for invalid characters. It is empty for a flavor without letters and digits, and two
+// flavors may have the same result.
 func DeploymentName(flavor string) string {
 	name := strings.Map(func(r rune) rune {
 		if 'a' <= r && r <= 'z' || '0' <= r && r <= '9' || r == '.' {
@@ -41,7 +42,7 @@ func DeploymentName(flavor string) string {
 		}
 		return '-'
 	}, strings.ToLower(flavor))
-	// A dot may only stand between letters or digits.
+	// A dot must be between letters or digits.
 	parts := strings.Split(name, ".")
 	for i := range parts {
 		parts[i] = strings.Trim(parts[i], "-")
@@ -49,8 +50,8 @@ func DeploymentName(flavor string) string {
 	return strings.Trim(strings.Join(parts, "."), ".")
 }
 
-// AddMachineDeployments makes MachineDeployments, several at a time, as
-// [Playground.AddMachineDeployment] makes one.
+// AddMachineDeployments creates MachineDeployments concurrently, each as
+// [Playground.AddMachineDeployment] does.
 func (p *Playground) AddMachineDeployments(ctx context.Context, specs []MachineDeploymentSpec) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(8)

@@ -1,9 +1,8 @@
 package playground
 
-// InputError is an error about what the caller gave. Trying again does not
-// help.
+// InputError is an error in the caller's input. A retry does not help.
 type InputError struct {
-	Option string // the field of Options it is about; empty for manifests
+	Option string // the field of Options at fault; empty for manifests
 	Err    error
 }
 

@@ -12,8 +12,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// contextName names the one cluster, user and context of a playground's
-// kubeconfig, and is what such a file is known by.
+// contextName names the single cluster, user and context of a playground's kubeconfig, and
+// identifies such a file.
 const contextName = "supercargo-playground"
 
 // writeKubeconfig writes the administrator's kubeconfig for server.
@@ -34,25 +34,24 @@ func (s *state) writeKubeconfig(server string, c *certs) error {
 	return nil
 }
 
-// placeKubeconfig settles where the kubeconfig goes.
+// placeKubeconfig sets the path of the kubeconfig.
 func (s *state) placeKubeconfig(path string) error {
 	s.kubeconfig = filepath.Join(s.dir, "kubeconfig")
 	if path == "" {
-		return nil // the directory is ours
+		return nil // the directory belongs to the playground
 	}
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return fmt.Errorf("find kubeconfig %s: %w", path, err)
 	}
 	if info, err := os.Stat(filepath.Dir(abs)); err != nil || !info.IsDir() {
-		return fmt.Errorf("write kubeconfig %s: there is no directory %s", path, filepath.Dir(abs))
+		return fmt.Errorf("write kubeconfig %s: directory %s does not exist", path, filepath.Dir(abs))
 	}
 	s.kubeconfig = abs
 	return checkReplaceable(abs)
 }
 
-// checkReplaceable refuses to overwrite a kubeconfig that is not a
-// playground's, which somebody would miss.
+// checkReplaceable returns an error if path has a kubeconfig that is not a playground's.
 func checkReplaceable(path string) error {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(data) == 0 {
@@ -65,11 +64,10 @@ func checkReplaceable(path string) error {
 	if err == nil && len(config.Clusters) == 1 && config.Clusters[contextName] != nil {
 		return nil
 	}
-	return fmt.Errorf("write kubeconfig %s: there is a file that is not a playground's kubeconfig; remove it or name another", path)
+	return fmt.Errorf("write kubeconfig %s: the file exists and is not a playground's kubeconfig; remove it or use another path", path)
 }
 
-// removeKubeconfig removes the kubeconfig, which is of no more use, unless
-// somebody has written another in its place.
+// removeKubeconfig removes the kubeconfig, unless another has been written in its place.
 func (s *state) removeKubeconfig() error {
 	if s.written == nil {
 		return nil

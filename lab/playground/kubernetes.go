@@ -18,18 +18,18 @@ import (
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 )
 
-// KubernetesEnv names the environment variable that says where the control plane of
-// another Kubernetes is; see [Options.KubernetesDir].
+// KubernetesEnv is the environment variable with the directory of another Kubernetes control plane;
+// see [Options.KubernetesDir].
 const KubernetesEnv = "SUPERCARGO_KUBERNETES"
 
-// kubernetesDir is where the programs of the control plane are, and empty if those that
-// are built in run.
+// kubernetesDir returns the directory of the control plane's programs, or an empty string for the
+// built-in ones.
 func (o *Options) kubernetesDir() string { return cmp.Or(o.KubernetesDir, os.Getenv(KubernetesEnv)) }
 
-// checkBuiltIn refuses what the built-in control plane does not take.
+// checkBuiltIn rejects options that the built-in control plane does not support.
 func (o *Options) checkBuiltIn() error {
 	if len(o.FeatureGates)+len(o.RuntimeConfig) > 0 {
-		return &InputError{Option: "FeatureGates", Err: errors.New("feature gates and runtime configuration are for programs in KubernetesDir: the built-in ones share this process's")}
+		return &InputError{Option: "FeatureGates", Err: errors.New("feature gates and runtime configuration require KubernetesDir: the built-in programs share those of this process")}
 	}
 	return nil
 }
@@ -40,11 +40,11 @@ func (p *Playground) kubernetesProgram(name string) (string, error) {
 	return program.check(filepath.Join(p.opts.kubernetesDir(), name), "the directory of another Kubernetes")
 }
 
-// startOtherAPIServer starts the kube-apiserver of another Kubernetes as a child. That it
-// is ready the caller waits for. release gives the port back, once it is.
+// startOtherAPIServer starts the kube-apiserver of another Kubernetes as a child. The caller waits
+// until it is ready and then calls release to free the port reservation.
 func (p *Playground) startOtherAPIServer(c *certs) (release func(), err error) {
 	if p.opts.KubeletsReach != nil {
-		return nil, &InputError{Option: "KubeletsReach", Err: errors.New("kubelets are served by the built-in API server only")}
+		return nil, &InputError{Option: "KubeletsReach", Err: errors.New("only the built-in API server supports kubelets")}
 	}
 	path, err := p.kubernetesProgram("kube-apiserver")
 	if err != nil {
@@ -65,7 +65,7 @@ func (p *Playground) startOtherAPIServer(c *certs) (release func(), err error) {
 	return release, err
 }
 
-// apiServerFlags say what [apiServerOptions] does.
+// apiServerFlags are the flags equivalent to [apiServerOptions].
 func (p *Playground) apiServerFlags(port int, c *certs) []string {
 	flags := []string{
 		"--etcd-servers=unix://" + p.state.etcdSocket(),
@@ -133,13 +133,13 @@ func (p *Playground) startOtherControllerManager(c *certs) error {
 }
 
 // startOtherScheduler starts the kube-scheduler of another Kubernetes as a child, with a
-// configuration in a file, and returns when its caches are filled.
+// configuration file, and returns when its caches are filled.
 func (p *Playground) startOtherScheduler(ctx context.Context, config string, extra []app.Option) (*Scheduler, error) {
 	fail := func(err error) error {
 		return p.explain(&componentError{doing: "start", name: "kube-scheduler", log: kubernetesLog, err: err})
 	}
 	if len(extra) > 0 {
-		return nil, fail(errors.New("plugins can be added to the built-in scheduler only"))
+		return nil, fail(errors.New("plugins can be added only to the built-in scheduler"))
 	}
 	path, err := p.kubernetesProgram("kube-scheduler")
 	if err != nil {
@@ -168,7 +168,7 @@ func (p *Playground) startOtherScheduler(ctx context.Context, config string, ext
 		}
 	})
 	select {
-	case <-c.done: // it refused its configuration, most likely
+	case <-c.done: // most likely it rejected its configuration
 		err = errors.Join(err, c.died())
 	default:
 	}
@@ -181,11 +181,12 @@ func (p *Playground) startOtherScheduler(ctx context.Context, config string, ext
 	return &Scheduler{playground: p, component: c}, nil
 }
 
-// schedulerReady returns what asks the scheduler at a port whether its caches are filled.
+// schedulerReady returns a function that checks whether the caches of the scheduler at a port are
+// filled.
 func schedulerReady(port int) func(context.Context) error {
 	client := &http.Client{
 		Timeout: time.Second,
-		// The scheduler makes its certificate itself, and nobody else is given the port.
+		// The scheduler creates its own certificate, and no other program uses the port.
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}, //nolint:gosec // see above
 	}
 	url := "https://" + net.JoinHostPort(loopback.String(), strconv.Itoa(port)) + "/readyz"
@@ -202,7 +203,7 @@ func schedulerReady(port int) func(context.Context) error {
 			return err
 		}
 		if response.StatusCode != http.StatusOK {
-			return fmt.Errorf("wait until its caches are filled: %s answers %s", url, response.Status)
+			return fmt.Errorf("wait until its caches are filled: %s returns %s", url, response.Status)
 		}
 		return nil
 	}

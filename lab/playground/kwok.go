@@ -13,24 +13,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// KwokEnv names the environment variable that says where the kwok program is.
+// KwokEnv is the environment variable with the path of the kwok program.
 const KwokEnv = "SUPERCARGO_KWOK"
 
-// kwokConfig says how kwok simulates nodes and pods.
+// kwokConfig configures how kwok simulates nodes and pods.
 //
 //go:embed stages.yaml
 var kwokConfig []byte
 
-// kwok is the program that plays the nodes.
+// kwok is the program that simulates the nodes.
 var kwok = program{name: "kwok", env: KwokEnv, does: "simulates the nodes"}
 
-// FindKwok returns the path of the kwok program: path itself when given, else
-// the one that SUPERCARGO_KWOK names, else the first found beside the running
-// program, in a test in bin/ of the Go module it belongs to, and on PATH.
+// FindKwok returns the path of the kwok program: path itself if it is set, else the value of
+// SUPERCARGO_KWOK, else the first one found next to the running program, in a test in bin/ of its
+// Go module, and on PATH.
 func FindKwok(path string) (string, error) { return kwok.find(path) }
 
-// startKwok starts kwok as a child process. That it plays the nodes is seen by
-// [Playground.waitReady].
+// startKwok starts kwok as a child process. [Playground.waitReady] waits until it simulates the
+// nodes.
 func (p *Playground) startKwok(ctx context.Context) error {
 	fail := func(err error) error {
 		return &componentError{doing: "start", name: "kwok", log: kwokLog, err: err}
@@ -64,20 +64,19 @@ func (p *Playground) startKwok(ctx context.Context) error {
 	})
 }
 
-// mostRestarts is how often kwok is started anew. When the first pods and nodes come
-// at the same moment it may write to a map of its expression library from two
-// goroutines, which ends a Go program; once it is past that, it does not happen
-// again.
+// mostRestarts is the maximum number of restarts of kwok. When the first pods and nodes arrive at
+// the same moment, two of its goroutines may write to a map of its expression library, which
+// crashes the process. After that phase it does not happen again.
 const mostRestarts = 3
 
-// crashed reports whether a process has ended as Go programs do that crash.
+// crashed reports whether a process exited like a crashed Go program.
 func crashed(err error) bool {
 	var exit *exec.ExitError
 	return errors.As(err, &exit) && exit.ExitCode() == 2
 }
 
-// takeOverNodes lets a new kwok play the nodes at once. Their leases still name the
-// one before, and it would wait until they have run out.
+// takeOverNodes lets a new kwok take over the nodes at once. Their leases still name the previous
+// one, and it would wait until they expire.
 func (p *Playground) takeOverNodes(ctx context.Context) error {
 	leases := p.client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
 	if err := leases.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {

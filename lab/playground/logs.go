@@ -18,7 +18,7 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// The log files of a playground, all of them in logNames.
+// The log files of a playground. logNames lists all of them.
 const (
 	etcdLog       = "etcd.log"
 	kubernetesLog = "kubernetes.log" // of all components that log through klog
@@ -30,14 +30,14 @@ var logNames = []string{etcdLog, kubernetesLog, kwokLog, clusterAPILog}
 
 // logs are the open log files of one playground.
 type logs struct {
-	also   *syncWriter // nil when nobody wants a copy
+	also   *syncWriter // nil if no copy is wanted
 	gaveUp func()
 	files  map[string]*os.File
 }
 
-// openLogs opens the log files and lets klog write to this playground's. All
-// that is logged goes to also as well, unless that is nil. It calls gaveUp when
-// something in this process wants to exit through klog.
+// openLogs opens the log files and adds them to the outputs of klog. Everything logged is also
+// written to also, unless it is nil. gaveUp is called when some code in this process tries to exit
+// through klog.
 func openLogs(dir string, also io.Writer, gaveUp func()) (*logs, error) {
 	l := &logs{gaveUp: gaveUp, files: map[string]*os.File{}}
 	if also != nil {
@@ -54,7 +54,7 @@ func openLogs(dir string, also io.Writer, gaveUp func()) (*logs, error) {
 	return l, nil
 }
 
-// writer returns where to write the log called name.
+// writer returns the writer of the log with the given name.
 func (l *logs) writer(name string) io.Writer {
 	if l.also == nil {
 		return l.files[name]
@@ -71,7 +71,7 @@ func (l *logs) close() error {
 	return errors.Join(errs...)
 }
 
-// syncWriter makes a caller's writer safe for several components.
+// syncWriter makes a caller's writer safe for concurrent use.
 type syncWriter struct {
 	mu sync.Mutex
 	w  io.Writer
@@ -83,8 +83,7 @@ func (s *syncWriter) Write(b []byte) (int, error) {
 	return s.w.Write(b)
 }
 
-// klogSinks sends what this process logs through klog to all playgrounds that
-// run.
+// klogSinks copies the klog output of this process to all running playgrounds.
 var klogSinks klogFanout
 
 type klogFanout struct {
@@ -109,8 +108,7 @@ func (k *klogFanout) remove(l *logs) {
 	delete(k.sinks, l)
 }
 
-// gaveUp tells all playgrounds that something wants to exit. Which one's
-// component it is cannot be known.
+// gaveUp notifies all playgrounds that some code tries to exit. The playground at fault is unknown.
 func (k *klogFanout) gaveUp() {
 	k.mu.Lock()
 	sinks := slices.Collect(maps.Keys(k.sinks))
@@ -120,7 +118,7 @@ func (k *klogFanout) gaveUp() {
 	}
 }
 
-// Write never fails: klog would exit the process.
+// Write never fails, because klog would exit the process.
 func (k *klogFanout) Write(b []byte) (int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -130,12 +128,11 @@ func (k *klogFanout) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// takeKlog turns klog away from the terminal, and keeps a component that gives
-// up from taking the process with it: klog.Fatal and klog.FlushAndExit end the
-// calling goroutine alone, and the playgrounds are told.
+// takeKlog redirects klog from the terminal and prevents klog.Fatal and klog.FlushAndExit from
+// ending the process: they end only the calling goroutine, and the playgrounds are notified.
 //
-// klog is never returned. Goroutines of the Kubernetes libraries may outlive
-// the component they belong to, and log.
+// It never restores klog, because goroutines of the Kubernetes libraries may outlive their
+// component, and log.
 func takeKlog() {
 	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(flags)
@@ -150,7 +147,7 @@ func takeKlog() {
 		}
 	}
 	klog.SetOutput(&klogSinks)
-	ctrllog.SetLogger(klog.Background()) // else it complains on the terminal
+	ctrllog.SetLogger(klog.Background()) // else controller-runtime warns on the terminal
 	klog.OsExit = func(int) {
 		klogSinks.gaveUp()
 		runtime.Goexit()
@@ -166,7 +163,7 @@ type explained struct {
 func (e *explained) Error() string { return e.error.Error() + e.quote }
 func (e *explained) Unwrap() error { return e.error }
 
-// explain adds the last lines of the log of the component at fault to err.
+// explain adds the last lines of the log of the failed component to err.
 func (p *Playground) explain(err error) error {
 	var done *explained
 	var c *componentError
@@ -176,12 +173,12 @@ func (p *Playground) explain(err error) error {
 	path := filepath.Join(p.state.logDir(), c.log)
 	lines, readErr := lastLines(path, 12)
 	if readErr != nil || lines == "" {
-		return err // it says enough without
+		return err // the error is sufficient alone
 	}
 	return &explained{error: err, quote: fmt.Sprintf("\nthe end of %s:\n%s", path, lines)}
 }
 
-// lastLines returns up to n last lines of a file, each indented.
+// lastLines returns the last lines of a file, at most n, each indented.
 func lastLines(path string, n int) (string, error) {
 	const most = 64 << 10
 	f, err := os.Open(path)

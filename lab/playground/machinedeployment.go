@@ -21,15 +21,15 @@ import (
 	"supercargo.dev/supercargo/lab/playground/machines"
 )
 
-// The annotations by which cluster-autoscaler knows a MachineDeployment.
+// The annotations of MachineDeployments that cluster-autoscaler reads.
 const (
 	annotationMinSize  = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"
 	annotationMaxSize  = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size"
 	annotationCapacity = "capacity.cluster-autoscaler.kubernetes.io/"
 )
 
-// MachineDeploymentSpec describes a MachineDeployment to make: machines of one
-// flavor, simulated by kwok.
+// MachineDeploymentSpec describes a MachineDeployment to create: machines of one flavor, simulated
+// by kwok.
 type MachineDeploymentSpec struct {
 	Name      string
 	Namespace string // empty means default
@@ -40,27 +40,26 @@ type MachineDeploymentSpec struct {
 	Memory       string // quantity: "8Gi"
 	MaxPods      int    // 0 means 110
 	Arch         string // as in GOARCH; empty means amd64
-	PricePerHour string // in dollars: "0.1371"; empty means not stated
+	PricePerHour string // in dollars: "0.1371"; empty means unknown
 	Labels       map[string]string
 	Taints       []corev1.Taint
 
-	// Min and Max are the bounds that autoscalers keep to. They are annotations:
-	// Replicas may be outside.
+	// Min and Max are the limits for autoscalers. They are annotations: Replicas may be outside.
 	Min, Max int
 	Replicas int
 
-	// AcquisitionLag is how long a machine takes from being asked for to its Node;
-	// if AcquisitionLagSD is not 0, on average. ReleaseLag is how long it stays
-	// after it has been asked to go.
+	// AcquisitionLag is the time from the request of a machine to its Node; it is the mean if
+	// AcquisitionLagSD is not 0. ReleaseLag is how long the machine stays after its deletion is
+	// requested.
 	AcquisitionLag, AcquisitionLagSD, ReleaseLag time.Duration
 
-	// Fault is how the machines misbehave. Empty means not at all.
+	// Fault is the simulated fault of the machines. Empty means none.
 	Fault machines.Fault
 }
 
-// AddMachineDeployment makes a MachineDeployment, the template of its machines,
-// which has its name, and the Cluster they belong to. What is there already stays
-// as it is. The playground must have been started with ClusterAPI.
+// AddMachineDeployment creates a MachineDeployment, a template of its machines with the same name,
+// and the Cluster they belong to. It leaves existing objects unchanged. The playground must have
+// been started with ClusterAPI.
 func (p *Playground) AddMachineDeployment(ctx context.Context, spec MachineDeploymentSpec) error {
 	fail := func(err error) error { return fmt.Errorf("add MachineDeployment %s: %w", spec.Name, err) }
 	if !p.opts.ClusterAPI {
@@ -89,9 +88,9 @@ func (p *Playground) AddMachineDeployment(ctx context.Context, spec MachineDeplo
 	return nil
 }
 
-// MarketSpec describes a MachineDeployment to copy for each of the instance types that are for sale.
+// MarketSpec describes a MachineDeployment from which one is copied for each instance type on sale.
 type MarketSpec struct {
-	Name      string // of the MachineDeployment, and of its template
+	Name      string // of the MachineDeployment and of its template
 	Namespace string // empty means default
 	Types     string // the instance types, as a CSV catalogue
 	Labels    map[string]string
@@ -99,9 +98,9 @@ type MarketSpec struct {
 	AcquisitionLag, ReleaseLag time.Duration
 }
 
-// AddMarket makes a MachineDeployment without replicas whose template names an instance type and says
-// no more of its machines, and the ConfigMap with the instance types (see machines.Market). What is
-// there already stays as it is.
+// AddMarket creates a MachineDeployment without replicas, whose template sets only the instance
+// type of its machines, and the ConfigMap with the instance types (see machines.Market). It leaves
+// existing objects unchanged.
 func (p *Playground) AddMarket(ctx context.Context, spec MarketSpec) error {
 	fail := func(err error) error { return fmt.Errorf("add MachineDeployment %s: %w", spec.Name, err) }
 	if !p.opts.ClusterAPI {
@@ -136,7 +135,7 @@ func (p *Playground) AddMarket(ctx context.Context, spec MarketSpec) error {
 	}
 	deployment := MachineDeploymentSpec{Name: spec.Name, Namespace: spec.Namespace}
 	model := deployment.deployment()
-	delete(model, "metadata") // the annotations say of one flavor what its machines are
+	delete(model, "metadata") // the annotations describe the machines of a single flavor
 	if labels := pairs(spec.Labels); labels != "" {
 		model["metadata"] = map[string]any{"annotations": map[string]any{annotationCapacity + "labels": labels}}
 	}
@@ -146,7 +145,7 @@ func (p *Playground) AddMarket(ctx context.Context, spec MarketSpec) error {
 	return nil
 }
 
-// nodeLabels are the labels that the machines' Nodes have and others may not.
+// nodeLabels returns the labels that are specific to the machines' Nodes.
 func (s *MachineDeploymentSpec) nodeLabels() map[string]string {
 	labels := map[string]string{}
 	if s.Flavor != "" {
@@ -196,7 +195,7 @@ func (s *MachineDeploymentSpec) deployment() map[string]any {
 				"metadata": map[string]any{"labels": maps.Clone(selected)},
 				"spec": map[string]any{
 					"clusterName": ClusterName,
-					"bootstrap":   map[string]any{"dataSecretName": ""}, // nothing boots
+					"bootstrap":   map[string]any{"dataSecretName": ""}, // there is no bootstrap
 					"infrastructureRef": map[string]any{
 						"apiGroup": machines.GroupVersion.Group, "kind": "KwokMachineTemplate", "name": s.Name,
 					},
@@ -206,7 +205,7 @@ func (s *MachineDeploymentSpec) deployment() map[string]any {
 	}
 }
 
-// annotations tell autoscalers what they may do and what they would get.
+// annotations returns the annotations that tell autoscalers the limits and the size of machines.
 func (s *MachineDeploymentSpec) annotations() map[string]any {
 	pods := s.MaxPods
 	if pods == 0 {
@@ -235,7 +234,7 @@ func (s *MachineDeploymentSpec) annotations() map[string]any {
 	return annotations
 }
 
-// pairs writes labels as annotations have them.
+// pairs formats labels for annotations.
 func pairs(labels map[string]string) string {
 	var all []string
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
@@ -244,7 +243,7 @@ func pairs(labels map[string]string) string {
 	return strings.Join(all, ",")
 }
 
-// machineNode describes the Node of a machine.
+// machineNode returns the Node of a machine.
 func machineNode(m *machines.KwokMachine) (*corev1.Node, error) {
 	labels := maps.Clone(m.Spec.NodeLabels)
 	if labels == nil {

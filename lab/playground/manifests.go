@@ -23,24 +23,23 @@ import (
 // fieldManager owns the fields that Apply sets.
 const fieldManager = "supercargo-playground"
 
-// newKindTimeout is how long a kind may take to be served after its definition
-// has been applied.
+// newKindTimeout is how long a kind may take to be served after its definition has been applied.
 const newKindTimeout = 30 * time.Second
 
-// Manifest is an object to apply and where it is from.
+// Manifest is an object to apply and its source.
 type Manifest struct {
 	Source   string // file name
 	Document int    // in the file, from 1
 	Object   *unstructured.Unstructured
 }
 
-// String says which manifest it is.
+// String identifies the manifest.
 func (m Manifest) String() string {
 	return fmt.Sprintf("%s: document %d: %s %s", m.Source, m.Document, m.Object.GetKind(), m.Object.GetName())
 }
 
-// ParseManifests reads a YAML stream of objects; a List counts as its items.
-// Empty documents are skipped. The error names every document that is wrong.
+// ParseManifests reads a YAML stream of objects. A List is replaced by its items, and empty
+// documents are skipped. The error names every invalid document.
 func ParseManifests(source string, r io.Reader) ([]Manifest, error) {
 	data, err := io.ReadAll(r)
 	if err != nil {
@@ -63,9 +62,8 @@ func ParseManifests(source string, r io.Reader) ([]Manifest, error) {
 	return manifests, nil
 }
 
-// splitDocuments splits a YAML stream at its separators. Each document begins
-// with as many empty lines as there are lines before it, so that the line
-// numbers in errors are those of the stream.
+// splitDocuments splits a YAML stream at its separators. Each document starts with as many empty
+// lines as there are lines before it, so that the line numbers in errors are those of the stream.
 func splitDocuments(data []byte) [][]byte {
 	separator := []byte("---")
 	documents := [][]byte{nil}
@@ -95,7 +93,7 @@ func parseDocument(data []byte) ([]*unstructured.Unstructured, error) {
 	}
 	object := &unstructured.Unstructured{Object: fields}
 	if object.GetAPIVersion() == "" || object.GetKind() == "" {
-		return nil, errors.New("it has no apiVersion or no kind")
+		return nil, errors.New("apiVersion and kind are required")
 	}
 	if !object.IsList() {
 		return []*unstructured.Unstructured{object}, checkObject(object)
@@ -104,7 +102,7 @@ func parseDocument(data []byte) ([]*unstructured.Unstructured, error) {
 	err := object.EachListItem(func(item runtime.Object) error {
 		object, ok := item.(*unstructured.Unstructured)
 		if !ok {
-			return fmt.Errorf("item %d of the list is %T, want an object", len(objects), item)
+			return fmt.Errorf("item %d of the list is %T: must be an object", len(objects), item)
 		}
 		objects = append(objects, object)
 		return checkObject(object)
@@ -114,24 +112,23 @@ func parseDocument(data []byte) ([]*unstructured.Unstructured, error) {
 
 func checkObject(object *unstructured.Unstructured) error {
 	if object.GetAPIVersion() == "" || object.GetKind() == "" {
-		return errors.New("it has no apiVersion or no kind")
+		return errors.New("apiVersion and kind are required")
 	}
 	if object.GetName() == "" {
-		return fmt.Errorf("%s: metadata.name is empty, but objects are applied by name", object.GetKind())
+		return fmt.Errorf("%s: metadata.name is required: objects are applied by name", object.GetKind())
 	}
 	return nil
 }
 
-// Apply creates or updates the objects in the order they are given, by
-// server-side apply. An object without a namespace that needs one goes to the
-// namespace default. It stops at the first that is refused.
+// Apply creates or updates the objects in the given order by server-side apply. A namespaced object
+// without a namespace goes to the namespace default. It stops at the first object that is rejected.
 func (p *Playground) Apply(ctx context.Context, manifests []Manifest) error {
 	if len(manifests) == 0 {
 		return nil
 	}
 	client, err := dynamic.NewForConfig(p.config)
 	if err != nil {
-		return fmt.Errorf("make client: %w", err)
+		return fmt.Errorf("create the client: %w", err)
 	}
 	a := &applier{
 		client: client,
@@ -146,7 +143,7 @@ func (p *Playground) Apply(ctx context.Context, manifests []Manifest) error {
 	return nil
 }
 
-// applier applies one object after the other.
+// applier applies objects one by one.
 type applier struct {
 	client   dynamic.Interface
 	mapper   *restmapper.DeferredDiscoveryRESTMapper
@@ -177,15 +174,15 @@ func (a *applier) apply(ctx context.Context, m Manifest) error {
 	return err
 }
 
-// refused reports whether the server found fault with the object. A field that
-// the kind does not have is an internal error to it, told by its text alone.
+// refused reports whether the server rejected the object. An unknown field is an internal error for
+// the server, recognized only by its text.
 func refused(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) ||
 		err != nil && strings.Contains(err.Error(), "failed to create typed patch object")
 }
 
-// mapping finds the resource of an object's kind. A kind that an object before
-// may have defined is waited for.
+// mapping returns the resource of an object's kind. It waits for a kind that an earlier object may
+// have defined.
 func (a *applier) mapping(ctx context.Context, object *unstructured.Unstructured) (*meta.RESTMapping, error) {
 	kind := object.GroupVersionKind()
 	find := func() (*meta.RESTMapping, error) { return a.mapper.RESTMapping(kind.GroupKind(), kind.Version) }

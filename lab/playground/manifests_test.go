@@ -46,10 +46,10 @@ func TestBadManifestsAreNamed(t *testing.T) {
 	}{
 		{"no YAML, with its line in the file", good + "---\nkind: [\n", []string{"w.yaml: document 2", "line 5"}},
 		{"not an object", "- 1\n", []string{"w.yaml: document 1"}},
-		{"no kind", "apiVersion: v1\nmetadata: {name: x}\n", []string{"w.yaml: document 1", "no apiVersion or no kind"}},
+		{"no kind", "apiVersion: v1\nmetadata: {name: x}\n", []string{"w.yaml: document 1", "apiVersion and kind are required"}},
 		{"no name", good + "---\napiVersion: v1\nkind: Pod\nmetadata: {generateName: x-}\n", []string{"w.yaml: document 2", "Pod", "metadata.name"}},
 		{"the same field twice", good + "kind: Pod\n", []string{"w.yaml: document 1", "kind"}},
-		{"item of a list without a kind", "apiVersion: v1\nkind: List\nitems: [{metadata: {name: x}}]\n", []string{"w.yaml: document 1", "no apiVersion or no kind"}},
+		{"item of a list without a kind", "apiVersion: v1\nkind: List\nitems: [{metadata: {name: x}}]\n", []string{"w.yaml: document 1", "apiVersion and kind are required"}},
 		{"several at once", "kind: A\n---\nkind: B\n", []string{"document 1", "document 2"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -16,17 +16,16 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// kwokAnnotation with the value kwokFake is on the nodes that kwok simulates.
+// The annotation kwokAnnotation with the value kwokFake marks nodes that kwok simulates.
 const (
 	kwokAnnotation = "kwok.x-k8s.io/node"
 	kwokFake       = "fake"
 )
 
-// defaultPods is how many pods a node takes unless it says otherwise, as with
-// the kubelet.
+// defaultPods is the default maximum number of pods per node, as in the kubelet.
 const defaultPods = 110
 
-// NodeSpec describes a node to make.
+// NodeSpec describes a node to create.
 type NodeSpec struct {
 	Name        string
 	CPU         string // quantity: "2", "500m"
@@ -48,9 +47,8 @@ var fleetTypes = []struct{ name, cpu, memory, price string }{
 	{"m1.xlarge", "8", "32Gi", "0.5479"},
 }
 
-// Fleet describes n unequal nodes: node-0, node-1 and so on take turns through
-// five machine types, from 1 CPU with 1 GiB to 8 CPUs with 32 GiB, and carry
-// their price.
+// Fleet returns the specs of n nodes of different sizes: node-0, node-1 and so on cycle through
+// five machine types, from 1 CPU with 1 GiB to 8 CPUs with 32 GiB, annotated with their price.
 func Fleet(n int) []NodeSpec {
 	specs := make([]NodeSpec, n)
 	for i := range specs {
@@ -63,8 +61,7 @@ func Fleet(n int) []NodeSpec {
 	return specs
 }
 
-// Node returns the object for the spec: a node that kwok simulates and that is Ready
-// from the start.
+// Node returns the Node for the spec: a node that kwok simulates and that is Ready from the start.
 func (s NodeSpec) Node() (*corev1.Node, error) {
 	resources, err := s.resources()
 	if err != nil {
@@ -118,11 +115,10 @@ func (s NodeSpec) resources() (corev1.ResourceList, error) {
 	}, nil
 }
 
-// createParallelism is how many nodes are made at a time.
+// createParallelism is the number of concurrent create calls.
 const createParallelism = 16
 
-// CreateNodes makes nodes for kwok to play. A node that is there already stays
-// as it is.
+// CreateNodes creates nodes for kwok to simulate. It leaves existing nodes unchanged.
 func CreateNodes(ctx context.Context, client kubernetes.Interface, specs []NodeSpec) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(createParallelism)

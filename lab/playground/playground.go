@@ -1,22 +1,20 @@
-// Package playground runs a real Kubernetes control plane on this machine: an
-// etcd, a kube-apiserver, a kube-controller-manager and Supercargo's
-// kube-scheduler in this process, and kwok, which plays the nodes, as a child.
-// Where wanted, cluster-api runs as another child, and makes and removes nodes.
+// Package playground runs a real Kubernetes control plane on this machine: an etcd, a
+// kube-apiserver, a kube-controller-manager and Supercargo's kube-scheduler in this process, and
+// kwok, which simulates the nodes, as a child process. Optionally cluster-api runs as another child
+// and creates and removes nodes.
 //
-// It listens on 127.0.0.1 and on a Unix socket in its own directory only, unless it
-// is given an address for kubelets, needs no root, and keeps all its state in one
-// directory. It is for trying things
-// out and for tests: etcd does not sync to disk.
+// It listens only on 127.0.0.1, unless it has an address for kubelets, and on a Unix socket in its
+// own directory. It needs no root and keeps all its state in one directory. It is for experiments
+// and tests: etcd does not sync to disk.
 //
-// Several playgrounds may run at once, in one process or in many. The logs of
-// the Kubernetes components go through klog, which a process has only one of:
-// from the first playground on, klog writes to the log files of all playgrounds
-// that run, and to nowhere when none does.
+// Several playgrounds may run at once, in one process or in many. The logs of the Kubernetes
+// components go through klog, of which a process has only one: from the first playground on, klog
+// writes to the log files of all running playgrounds, and to nowhere if none is running.
 //
-// The files follow the order in which things start: state.go (the directory),
-// certs.go, etcd.go, apiserver.go, controllermanager.go, kwok.go, scheduler.go,
-// nodes.go, ready.go; beside these clusterapi.go, definitions.go and, once all
-// runs, machinedeployment.go and aggregate.go.
+// The files follow the start order: state.go (the directory), certs.go, etcd.go, apiserver.go,
+// controllermanager.go, kwok.go, scheduler.go, nodes.go, ready.go. In addition there are
+// clusterapi.go, definitions.go and, for a running playground, machinedeployment.go and
+// aggregate.go.
 package playground
 
 import (
@@ -34,78 +32,74 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// startTimeout bounds [Start]. A start takes a few seconds; the rest is for
-// machines that are busy with something else.
+// startTimeout limits [Start]. A start takes a few seconds; the rest is for busy machines.
 const startTimeout = 2 * time.Minute
 
-// Options says what to start. The zero value starts everything, without nodes,
-// in a temporary directory.
+// Options configures a playground. The zero value starts everything, without nodes, in a temporary
+// directory.
 type Options struct {
-	// Dir keeps all state, with mode 0700. Empty means a temporary directory
-	// that Stop removes. A directory that a playground has used before is
-	// resumed: its objects are still there, under new certificates.
+	// Dir holds all state, with mode 0700. Empty means a temporary directory that Stop removes. A
+	// directory of an earlier playground is resumed: its objects still exist, under new
+	// certificates.
 	Dir string
 
-	// KubeconfigPath is where the administrator's kubeconfig goes, with mode
-	// 0600. Empty means Dir/kubeconfig. A file there is only replaced when it is
-	// empty or a playground's kubeconfig. Stop removes it.
+	// KubeconfigPath is the path of the administrator's kubeconfig, with mode 0600. Empty means
+	// Dir/kubeconfig. An existing file is only replaced if it is empty or a playground's
+	// kubeconfig. Stop removes it.
 	KubeconfigPath string
 
 	// Nodes are created before Start returns.
 	Nodes []NodeSpec
 
 	// SchedulerConfig is a KubeSchedulerConfiguration in YAML or JSON. Nil means
-	// [manifests.SchedulerConfig]. See [Playground.StartScheduler] for what is
-	// changed in it.
+	// [manifests.SchedulerConfig]. [Playground.StartScheduler] lists what is changed in it.
 	SchedulerConfig []byte
 
 	// NoScheduler leaves pods pending until StartScheduler is called.
 	NoScheduler bool
 
-	// NoKwok leaves the nodes without a kubelet's part: they are Ready when
-	// created but nothing renews that, and no pod starts.
+	// NoKwok leaves the nodes without a kubelet: they are Ready when created, but their status is
+	// not renewed, and no pod starts.
 	NoKwok bool
 
-	// NoControllerManager also switches the admission plugins off that need
-	// one, so that pods and nodes can be made and scheduled without it.
+	// NoControllerManager also disables the admission plugins that need one, so that pods and nodes
+	// can be created and scheduled without it.
 	NoControllerManager bool
 
-	// ClusterAPI also starts cluster-api's manager, as a child, and a provider for
-	// its machines, whose Nodes kwok simulates. See [Playground.AddMachineDeployment].
+	// ClusterAPI also starts the cluster-api manager as a child, and a provider of machines whose
+	// Nodes kwok simulates. See [Playground.AddMachineDeployment].
 	ClusterAPI bool
 
-	// OldClusterAPI also serves the older versions of cluster-api's kinds. The API server
-	// then has cluster-api's manager convert every object that is written, since it
-	// keeps each version in a cache of its own: two thousand times while sixty machines
-	// come and go within a minute.
+	// OldClusterAPI also serves the older versions of cluster-api's kinds. The API server then
+	// calls cluster-api's conversion webhook for every object that is written, since it caches each
+	// version separately: two thousand times while sixty machines start and stop within a minute.
 	OldClusterAPI bool
 
-	// ClusterAPIPath is cluster-api's manager. Empty means: look for it, see
+	// ClusterAPIPath is the path of the cluster-api manager. Empty means the result of
 	// [FindClusterAPI].
 	ClusterAPIPath string
 
-	// KwokPath is the kwok program. Empty means: look for it, see [FindKwok].
+	// KwokPath is the path of the kwok program. Empty means the result of [FindKwok].
 	KwokPath string
 
-	// KubeletsReach is an address of this machine where kubelets reach the API server,
-	// which then listens there in place of 127.0.0.1, knows them by the groups of their
-	// certificates, and reaches them at their internal addresses. Nil means that there
-	// are none: kwok simulates them.
+	// KubeletsReach is an address of this machine where kubelets reach the API server. The API
+	// server then listens there instead of on 127.0.0.1, identifies kubelets by the groups of their
+	// certificates, and connects to them at their internal addresses. Nil means that there are
+	// none: kwok simulates them.
 	KubeletsReach net.IP
 
-	// KubernetesDir has the programs of a control plane, kube-apiserver,
-	// kube-controller-manager and kube-scheduler, which then run as children in place of
-	// those that are built in: those of another Kubernetes version. Empty means what
-	// SUPERCARGO_KUBERNETES says, and if it says nothing those that are built in.
+	// KubernetesDir has the programs of another Kubernetes version, kube-apiserver,
+	// kube-controller-manager and kube-scheduler, which then run as children instead of the
+	// built-in ones. Empty means the value of SUPERCARGO_KUBERNETES, or the built-in programs if
+	// that is empty too.
 	KubernetesDir string
 
-	// FeatureGates, as Name=true, and RuntimeConfig, as group/version=true, are given to
-	// the programs in KubernetesDir. Those that are built in have one set of gates for the
-	// whole process, and take none.
+	// FeatureGates, as Name=true, and RuntimeConfig, as group/version=true, are passed to the
+	// programs in KubernetesDir. The built-in programs share the feature gates of this process and
+	// do not support them.
 	FeatureGates, RuntimeConfig []string
 
-	// AutoscalerPeriod is how often HorizontalPodAutoscalers are looked at. 0 means
-	// every 15 s, as in other clusters.
+	// AutoscalerPeriod is the sync period of HorizontalPodAutoscalers. 0 means the default of 15 s.
 	AutoscalerPeriod time.Duration
 
 	// AuditPolicy is an audit.k8s.io Policy in YAML or JSON. The API server then writes its
@@ -115,12 +109,11 @@ type Options struct {
 	// EtcdQuotaBytes is the size of its data at which etcd refuses writes. 0 means 4 GiB.
 	EtcdQuotaBytes int64
 
-	// Log gets a copy of what goes to the files in Dir/logs. Nil means no copy.
+	// Log receives a copy of what is written to the files in Dir/logs. Nil means no copy.
 	Log io.Writer
 }
 
-// Playground is a running control plane. Its methods may be called from any
-// goroutine.
+// Playground is a running control plane. Its methods are safe for concurrent use.
 type Playground struct {
 	opts  Options
 	state *state
@@ -134,23 +127,22 @@ type Playground struct {
 	stopping   bool
 	schedulers int // started so far, to name their files
 
-	done     chan struct{} // closed when a component has died or Stop has ended
+	done     chan struct{} // closed when a component has died or Stop has finished
 	doneOnce sync.Once
-	err      error // why done was closed; written before it
+	err      error // the reason why done was closed; written before it is closed
 
 	stopOnce sync.Once
 	stopErr  error
 }
 
-// Start starts a playground and returns when it is ready: pods can be created,
-// the scheduler runs and all nodes are Ready. When it fails, what had been
-// started has ended and the error says which component was at fault, with the
-// last lines of its log.
+// Start starts a playground and returns when it is ready: pods can be created, the scheduler runs,
+// and all nodes are Ready. If it fails, it stops everything that it started, and the error names
+// the failed component with the last lines of its log.
 //
-// Cancelling ctx stops the playground, also after Start has returned. Wait for
-// that with [Playground.Stop], which may be called any number of times.
+// Cancelling ctx stops the playground, also after Start has returned. Wait for that with
+// [Playground.Stop], which may be called more than once.
 //
-// Unless GOGC is set, the whole process collects its garbage less often from then on.
+// Unless GOGC is set, the whole process collects garbage less often from then on.
 func Start(ctx context.Context, opts Options) (*Playground, error) {
 	setGCPercent()
 	st, err := openState(opts.Dir, opts.KubeconfigPath)
@@ -162,7 +154,7 @@ func Start(ctx context.Context, opts Options) (*Playground, error) {
 	defer cancel()
 	if err := p.start(startCtx); err != nil {
 		if ctx.Err() != nil {
-			err = context.Cause(ctx) // whatever else failed, failed because of it
+			err = context.Cause(ctx) // other errors are consequences of it
 		} else {
 			err = p.explain(err) // before Stop removes the logs
 		}
@@ -172,8 +164,7 @@ func Start(ctx context.Context, opts Options) (*Playground, error) {
 	return p, nil
 }
 
-// start brings everything up in order. The caller stops what has been started
-// when it fails.
+// start starts everything in order. If it fails, the caller stops what has been started.
 func (p *Playground) start(ctx context.Context) error {
 	var err error
 	if p.logs, err = openLogs(p.state.logDir(), p.opts.Log, p.gaveUp); err != nil {
@@ -189,7 +180,7 @@ func (p *Playground) start(ctx context.Context) error {
 	if err := p.startAPIServer(ctx, certs); err != nil {
 		return err
 	}
-	// Each of the two mostly waits for others.
+	// Both mostly wait for other components.
 	group, ctx := errgroup.WithContext(ctx)
 	if p.opts.ClusterAPI {
 		group.Go(func() error { return p.startClusterAPI(ctx, certs) })
@@ -203,7 +194,7 @@ func (p *Playground) start(ctx context.Context) error {
 	return group.Wait()
 }
 
-// startClients starts what talks to the API server, and makes the nodes.
+// startClients starts the clients of the API server and creates the nodes.
 func (p *Playground) startClients(ctx context.Context, certs *certs) error {
 	if !p.opts.NoControllerManager {
 		if err := p.startControllerManager(certs); err != nil {
@@ -229,18 +220,17 @@ func (p *Playground) Config() *rest.Config { return rest.CopyConfig(p.config) }
 // Client returns a client with the administrator's rights and no rate limit.
 func (p *Playground) Client() kubernetes.Interface { return p.client }
 
-// KubeconfigPath returns where the administrator's kubeconfig is.
+// KubeconfigPath returns the path of the administrator's kubeconfig.
 func (p *Playground) KubeconfigPath() string { return p.state.kubeconfig }
 
 // Dir returns the directory with the playground's state and logs.
 func (p *Playground) Dir() string { return p.state.dir }
 
-// Done is closed when a component has ended by itself or the playground has
-// been stopped.
+// Done is closed when a component has ended by itself or the playground has been stopped.
 func (p *Playground) Done() <-chan struct{} { return p.done }
 
-// Err returns, once Done is closed, which component has ended by itself and
-// why, or nil when the playground was stopped.
+// Err returns, once Done is closed, the error of the component that ended by itself, or nil if the
+// playground was stopped.
 func (p *Playground) Err() error {
 	select {
 	case <-p.done:
@@ -250,9 +240,8 @@ func (p *Playground) Err() error {
 	}
 }
 
-// Stop ends everything in the reverse order of its start, so etcd last, and
-// returns when all of it has ended and the files that are not to stay are gone.
-// It may be called again and returns the same error.
+// Stop stops everything in the reverse order of its start, so etcd last, and returns when all of it
+// has ended and the temporary files are removed. Further calls return the same error.
 func (p *Playground) Stop() error {
 	p.stopOnce.Do(func() {
 		p.mu.Lock()
@@ -274,7 +263,7 @@ func (p *Playground) Stop() error {
 	return p.stopErr
 }
 
-// finish closes done for the reason err, if it is still open.
+// finish closes done with the reason err, if it is still open.
 func (p *Playground) finish(err error) {
 	p.doneOnce.Do(func() {
 		p.err = err
@@ -282,8 +271,8 @@ func (p *Playground) finish(err error) {
 	})
 }
 
-// gaveUp notes that a component wanted the process to exit. Some do while they
-// are being stopped, which is no news.
+// gaveUp records that a component tried to exit the process. Some do so while they are being
+// stopped, which is ignored.
 func (p *Playground) gaveUp() {
 	p.mu.Lock()
 	stopping := p.stopping
@@ -295,12 +284,11 @@ func (p *Playground) gaveUp() {
 	}
 }
 
-// errStopping is what starting something in a stopped playground gives.
+// errStopping is returned when a component is started in a stopped playground.
 var errStopping = errors.New("the playground is being stopped")
 
-// add registers a component that has just been started, so that its end is
-// noticed and Stop ends it. It fails, and ends the component, when the
-// playground is already stopping.
+// add registers a component that has just started, so that its end is noticed and Stop stops it. If
+// the playground is already stopping, it stops the component and returns an error.
 func (p *Playground) add(c *component) error {
 	p.mu.Lock()
 	stopping := p.stopping
@@ -320,7 +308,7 @@ func (p *Playground) add(c *component) error {
 	return nil
 }
 
-// remove forgets a component that has been stopped.
+// remove removes a stopped component from the list.
 func (p *Playground) remove(c *component) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

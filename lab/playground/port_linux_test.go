@@ -13,7 +13,7 @@ func TestAReservedPortIsKeptForAListener(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What takes any port that is free, takes those that this succeeds on.
+	// The kernel assigns to other sockets only free ports for which this bind would succeed.
 	other, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)

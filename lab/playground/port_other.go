@@ -7,8 +7,8 @@ import (
 	"net"
 )
 
-// freePort finds a port of 127.0.0.1 for a child to listen on. Another process may
-// be given it before the child listens.
+// freePort finds a port of 127.0.0.1 for a child to listen on. Another process may get the port
+// before the child listens.
 func freePort() (port int, release func(), err error) {
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {

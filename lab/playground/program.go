@@ -10,16 +10,16 @@ import (
 	"testing"
 )
 
-// program is something that a playground runs as a child process.
+// program is a program that a playground runs as a child process.
 type program struct {
 	name string // of the file
-	env  string // the environment variable that says where it is
+	env  string // the environment variable with its path
 	does string // why it is needed: "simulates the nodes"
 }
 
-// find returns the path of the program: path itself when given, else the one that
-// the environment variable names, else the first found beside the running program,
-// in a test in bin/ of the Go module it belongs to, and on PATH.
+// find returns the path of the program: path itself if it is set, else the value of the environment
+// variable, else the first one found next to the running program, in a test in bin/ of its Go
+// module, and on PATH.
 func (p program) find(path string) (string, error) {
 	if path != "" {
 		return p.check(path, "the given path")
@@ -31,8 +31,8 @@ func (p program) find(path string) (string, error) {
 	if self, err := os.Executable(); err == nil {
 		candidates = append(candidates, filepath.Join(filepath.Dir(self), p.name))
 	}
-	// Elsewhere this would run a program for no better reason than that the
-	// user stands in somebody's source tree.
+	// Outside tests, this would run a program only because the working directory is inside a source
+	// tree.
 	if testing.Testing() {
 		for _, root := range moduleRoots() {
 			candidates = append(candidates, filepath.Join(root, "bin", p.name))
@@ -47,10 +47,11 @@ func (p program) find(path string) (string, error) {
 		return filepath.Abs(path)
 	}
 	return "", fmt.Errorf("find %s, which %s: it is neither beside this program nor on PATH; "+
-		"run `make build`, which puts it beside supercargo, or set %s to it", p.name, p.does, p.env)
+		"run `make build`, which puts it beside supercargo, or set %s to its path", p.name, p.does, p.env)
 }
 
-// check returns the absolute path of an executable file. from says who named it.
+// check returns the absolute path of an executable file. from names the source of the path in
+// errors.
 func (p program) check(path, from string) (string, error) {
 	info, err := os.Stat(path)
 	if err == nil && (!info.Mode().IsRegular() || info.Mode()&0o111 == 0) {
@@ -62,7 +63,7 @@ func (p program) check(path, from string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// moduleRoots returns the directories upwards that hold a go.mod, nearest first.
+// moduleRoots returns the parent directories that contain a go.mod, nearest first.
 func moduleRoots() []string {
 	dir, err := os.Getwd()
 	if err != nil {

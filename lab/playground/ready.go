@@ -11,11 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// pollInterval is how often a condition is looked at again.
+// pollInterval is the polling interval of conditions.
 const pollInterval = 50 * time.Millisecond
 
-// poll calls check until it returns nil. It gives up when ctx ends, and then
-// returns what check said last, or when a component has died.
+// poll calls check until it returns nil. It returns early when a component dies or ctx ends, in the
+// latter case with the last error of check.
 func (p *Playground) poll(ctx context.Context, check func(context.Context) error) error {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
@@ -34,14 +34,14 @@ func (p *Playground) poll(ctx context.Context, check func(context.Context) error
 	}
 }
 
-// waitReady waits until what the components do on their own has been done:
-// pods can be created, and the nodes of the options take them.
+// waitReady waits until the components are ready: pods can be created, and the nodes of the options
+// accept them.
 func (p *Playground) waitReady(ctx context.Context) error {
 	if !p.opts.NoControllerManager {
 		if err := p.poll(ctx, p.defaultServiceAccountExists); err != nil {
 			return &componentError{
 				doing: "wait for", name: "kube-controller-manager", log: kubernetesLog,
-				err: fmt.Errorf("to make the default service account: %w", err),
+				err: fmt.Errorf("to create the default service account: %w", err),
 			}
 		}
 	}
@@ -56,8 +56,8 @@ func (p *Playground) defaultServiceAccountExists(ctx context.Context) error {
 	return err
 }
 
-// WaitNodes waits until the nodes are Ready, have no taint for not being so,
-// and, if there is a kwok, are looked after by it.
+// WaitNodes waits until the nodes are Ready, have no taint for being not ready, and, if kwok runs,
+// are managed by it.
 func (p *Playground) WaitNodes(ctx context.Context, specs []NodeSpec) error {
 	check := func(ctx context.Context) error { return p.nodesReady(ctx, specs) }
 	if err := p.poll(ctx, check); err != nil {
@@ -67,7 +67,7 @@ func (p *Playground) WaitNodes(ctx context.Context, specs []NodeSpec) error {
 }
 
 func (p *Playground) nodesReady(ctx context.Context, specs []NodeSpec) error {
-	// From the API server's cache: this is asked often.
+	// Read from the API server's cache, because this is polled often.
 	cached := metav1.ListOptions{ResourceVersion: "0"}
 	nodes, err := p.client.CoreV1().Nodes().List(ctx, cached)
 	if err != nil {
@@ -98,8 +98,7 @@ func (p *Playground) nodesReady(ctx context.Context, specs []NodeSpec) error {
 	return nil
 }
 
-// takesPods reports whether a node is Ready and seen as such by the node
-// controller.
+// takesPods reports whether a node is Ready and the node controller has observed it.
 func takesPods(node *corev1.Node) bool {
 	tainted := slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
 		return t.Key == corev1.TaintNodeNotReady || t.Key == corev1.TaintNodeUnreachable

@@ -18,33 +18,30 @@ import (
 	"supercargo.dev/supercargo/plugins"
 )
 
-// clientQPS is how many requests a second a component may send. The limits that
-// components have by default protect an API server with more to do.
+// clientQPS is the rate limit of a component's requests per second. The default limits protect API
+// servers with more load.
 const clientQPS = 1000
 
-// StockSchedulerConfig is the default profile of kube-scheduler, without any
-// plugin of Supercargo.
+// StockSchedulerConfig is the default profile of kube-scheduler, without plugins of Supercargo.
 var StockSchedulerConfig = []byte(`
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 `)
 
-// Scheduler is a kube-scheduler that runs in this process.
+// Scheduler is a running kube-scheduler.
 type Scheduler struct {
 	playground *Playground
 	component  *component
 }
 
-// StartScheduler starts a kube-scheduler with a KubeSchedulerConfiguration in
-// YAML or JSON, with every plugin of Supercargo and of scheduler-plugins to
-// choose from and extra on top, and returns when its caches are filled. Nil
-// means [manifests.SchedulerConfig].
+// StartScheduler starts a kube-scheduler with a KubeSchedulerConfiguration in YAML or JSON, and
+// returns when its caches are filled. All plugins of Supercargo and of scheduler-plugins are
+// available, and those in extra. Nil means [manifests.SchedulerConfig].
 //
-// Three things in the configuration are changed: clientConnection.kubeconfig
-// becomes the playground's, its request limits are raised unless it sets any, and
-// leader election is switched off, since a scheduler that loses it exits the
-// process. Several schedulers may run at once
-// when their profiles have different names.
+// It changes three things in the configuration: clientConnection.kubeconfig becomes the
+// playground's, the request limits are raised unless they are set, and leader election is disabled,
+// since a scheduler that loses it exits the process. Several schedulers may run at once if their
+// profiles have different names.
 func (p *Playground) StartScheduler(ctx context.Context, config []byte, extra ...app.Option) (*Scheduler, error) {
 	fail := func(err error) error {
 		return &componentError{doing: "start", name: "kube-scheduler", err: err}
@@ -62,8 +59,8 @@ func (p *Playground) StartScheduler(ctx context.Context, config []byte, extra ..
 	configz.Delete(schedulerConfigz)
 	defer configz.Delete(schedulerConfigz)
 
-	// The context of Setup is that of the informers and plugins it makes, so it
-	// must live as long as the scheduler does.
+	// The informers and plugins of Setup use its context, so it must live as long as the scheduler
+	// does.
 	runCtx, cancel := context.WithCancel(context.Background())
 	cc, sched, err := setupScheduler(runCtx, file, append(plugins.Options(), extra...))
 	if err != nil {
@@ -85,15 +82,14 @@ func (p *Playground) StartScheduler(ctx context.Context, config []byte, extra ..
 	return s, nil
 }
 
-// schedulerConfigz is the name under which app.Run publishes the configuration
-// in this process, which fails when it is taken. schedulerStarts keeps two
-// starts from meeting there.
+// schedulerConfigz is the name under which app.Run publishes the configuration in this process,
+// which fails if the name is taken. schedulerStarts serializes starts for that reason.
 const schedulerConfigz = "componentconfig"
 
 var schedulerStarts sync.Mutex
 
-// writeSchedulerConfig writes the configuration, changed as StartScheduler
-// says, to a file of its own and returns its path.
+// writeSchedulerConfig writes the configuration, changed as described at StartScheduler, to a new
+// file and returns its path.
 func (p *Playground) writeSchedulerConfig(config []byte) (string, error) {
 	if config == nil {
 		config = manifests.SchedulerConfig
@@ -103,12 +99,12 @@ func (p *Playground) writeSchedulerConfig(config []byte) (string, error) {
 		return "", fmt.Errorf("read KubeSchedulerConfiguration: %w", err)
 	}
 	if fields == nil {
-		return "", errors.New("read KubeSchedulerConfiguration: it is empty; it needs at least apiVersion and kind")
+		return "", errors.New("read KubeSchedulerConfiguration: it is empty: apiVersion and kind are required")
 	}
 	for _, set := range []struct {
 		section, field string
 		value          any
-		keep           bool // what the configuration says, if anything
+		keep           bool // keep an existing value
 	}{
 		{"clientConnection", "kubeconfig", p.state.kubeconfig, false},
 		{"clientConnection", "qps", clientQPS, true},
@@ -118,7 +114,7 @@ func (p *Playground) writeSchedulerConfig(config []byte) (string, error) {
 		section, ok := fields[set.section].(map[string]any)
 		if !ok {
 			if fields[set.section] != nil {
-				return "", fmt.Errorf("read KubeSchedulerConfiguration: %s is %T, want a mapping", set.section, fields[set.section])
+				return "", fmt.Errorf("read KubeSchedulerConfiguration: %s is %T: must be a mapping", set.section, fields[set.section])
 			}
 			section = map[string]any{}
 			fields[set.section] = section
@@ -146,8 +142,8 @@ func setupScheduler(ctx context.Context, configFile string, plugins []app.Option
 	return app.Setup(ctx, o, plugins...)
 }
 
-// runScheduler returns nil when the scheduler ended because ctx did. Nothing of
-// it then watches the API server any more.
+// runScheduler returns nil if the scheduler ended because ctx ended. None of its informers runs
+// after it returns.
 func runScheduler(ctx context.Context, cc *schedulerconfig.CompletedConfig, sched *scheduler.Scheduler) error {
 	err := app.Run(ctx, cc, sched)
 	if ctx.Err() == nil {
@@ -158,7 +154,7 @@ func runScheduler(ctx context.Context, cc *schedulerconfig.CompletedConfig, sche
 	return nil // app.Run always returns an error
 }
 
-// waitSynced waits until the scheduler has seen every object there is.
+// waitSynced waits until the scheduler's caches have synced.
 func (s *Scheduler) waitSynced(ctx context.Context, sched *scheduler.Scheduler) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -175,9 +171,8 @@ func (s *Scheduler) waitSynced(ctx context.Context, sched *scheduler.Scheduler) 
 	return nil
 }
 
-// Stop ends the scheduler, in whatever it is doing, and returns when it has
-// ended. Pods that it had chosen a node for but not bound stay unbound. It may
-// be called again.
+// Stop stops the scheduler at once and returns when it has ended. Pods with a chosen node that are
+// not bound yet stay unbound. It may be called again.
 func (s *Scheduler) Stop() error {
 	err := s.component.stop()
 	s.playground.remove(s.component)

@@ -8,26 +8,26 @@ import (
 	"path/filepath"
 )
 
-// lockName is the file that marks a directory as a playground's and that the
-// playground using it holds locked.
+// lockName is the file that marks a directory as a playground's. The playground that uses the
+// directory holds its lock.
 const lockName = "playground.lock"
 
-// maxSocketPath is the longest path a Unix socket can have on Linux and, four
-// bytes shorter, on macOS.
+// maxSocketPath is the maximum length of a Unix socket's path on macOS, four bytes below that of
+// Linux.
 const maxSocketPath = 103
 
-// state is the directory of one playground and everything kept in it.
+// state is the directory of one playground and its contents.
 type state struct {
 	dir        string
 	temporary  bool   // remove dir on close
-	sockets    string // where Unix sockets go: dir, or a shorter directory
+	sockets    string // directory of Unix sockets: dir, or a shorter path
 	kubeconfig string
-	written    []byte   // what we wrote to kubeconfig; nil before that
+	written    []byte   // content written to kubeconfig; nil before that
 	lock       *os.File // held while the directory is in use
 }
 
-// openState makes or reopens the directory, locks it, and checks that the
-// kubeconfig may be written.
+// openState creates or reopens the directory, locks it, and checks that the kubeconfig may be
+// written.
 func openState(dir, kubeconfig string) (*state, error) {
 	s := &state{dir: dir, temporary: dir == ""}
 	if err := s.open(); err != nil {
@@ -50,7 +50,7 @@ func (s *state) open() error {
 	s.lock = lock
 	for _, sub := range []string{s.pkiDir(), s.logDir(), s.etcdDir()} {
 		if err := os.MkdirAll(sub, 0o700); err != nil {
-			return fmt.Errorf("make playground directory: %w", err)
+			return fmt.Errorf("create playground directory: %w", err)
 		}
 	}
 	return s.placeSockets()
@@ -60,7 +60,7 @@ func (s *state) makeDir() error {
 	if s.temporary {
 		dir, err := os.MkdirTemp("", "supercargo-") // 0700
 		if err != nil {
-			return fmt.Errorf("make playground directory: %w", err)
+			return fmt.Errorf("create playground directory: %w", err)
 		}
 		s.dir = dir
 		return nil
@@ -74,16 +74,16 @@ func (s *state) makeDir() error {
 		return err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("make playground directory: %w", err)
+		return fmt.Errorf("create playground directory: %w", err)
 	}
-	if err := os.Chmod(dir, 0o700); err != nil { // it may have been there, and wider
+	if err := os.Chmod(dir, 0o700); err != nil { // it may have existed with a wider mode
 		return fmt.Errorf("close playground directory to others: %w", err)
 	}
 	return nil
 }
 
-// checkUsable refuses a directory with somebody else's files in it: the
-// playground changes its mode and fills it.
+// checkUsable rejects a directory with other files in it, because the playground changes its mode
+// and fills it.
 func checkUsable(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -96,13 +96,13 @@ func checkUsable(dir string) error {
 		return nil
 	}
 	if _, err := os.Stat(filepath.Join(dir, lockName)); err != nil {
-		return fmt.Errorf("use playground directory %s: it has files in it that are not a playground's; name a new or an empty directory", dir)
+		return fmt.Errorf("use playground directory %s: it contains files that are not a playground's; use a new or empty directory", dir)
 	}
 	return nil
 }
 
-// placeSockets chooses where Unix sockets go. Their paths must be short, and
-// the directories of Go tests are long.
+// placeSockets chooses the directory of Unix sockets. Their paths must be short, and the
+// directories of Go tests are long.
 func (s *state) placeSockets() error {
 	s.sockets = s.dir
 	if len(s.etcdSocket()) <= maxSocketPath {
@@ -111,7 +111,7 @@ func (s *state) placeSockets() error {
 	for _, parent := range []string{os.TempDir(), "/tmp"} {
 		dir, err := os.MkdirTemp(parent, "supercargo-") // 0700
 		if err != nil {
-			return fmt.Errorf("make socket directory: %w", err)
+			return fmt.Errorf("create socket directory: %w", err)
 		}
 		s.sockets = dir
 		if len(s.etcdSocket()) <= maxSocketPath {
@@ -121,7 +121,7 @@ func (s *state) placeSockets() error {
 			return fmt.Errorf("remove socket directory: %w", err)
 		}
 	}
-	return fmt.Errorf("make socket %s: the path is longer than %d bytes", s.etcdSocket(), maxSocketPath)
+	return fmt.Errorf("create socket %s: the path is longer than %d bytes", s.etcdSocket(), maxSocketPath)
 }
 
 func (s *state) pkiDir() string     { return filepath.Join(s.dir, "pki") }
@@ -129,7 +129,7 @@ func (s *state) logDir() string     { return filepath.Join(s.dir, "logs") }
 func (s *state) etcdDir() string    { return filepath.Join(s.dir, "etcd") }
 func (s *state) etcdSocket() string { return filepath.Join(s.sockets, "etcd.sock") }
 
-// close removes what is not to stay and gives the directory free.
+// close removes temporary files and releases the directory.
 func (s *state) close() error {
 	var errs []error
 	errs = append(errs, s.removeKubeconfig())
@@ -145,8 +145,7 @@ func (s *state) close() error {
 	return errors.Join(errs...)
 }
 
-// writeFile writes a file of the state whole or not at all, readable by its
-// owner only.
+// writeFile writes a file of the state atomically, readable only by its owner.
 func writeFile(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-") // 0600
 	if err != nil {

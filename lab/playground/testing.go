@@ -6,20 +6,19 @@ import (
 	"testing"
 )
 
-// ForTest starts a playground for a test, and stops it when the test ends. The
-// test fails if it does not start, or if it does not stop cleanly. When the
-// test has failed, it says what the components logged last.
+// ForTest starts a playground for a test and stops it when the test ends. The test fails if the
+// playground does not start or does not stop cleanly. If the test has failed, the last log lines of
+// the components are printed.
 func ForTest(tb testing.TB, opts Options) *Playground {
 	tb.Helper()
-	// Not cancelled with the test's context: that ends before the cleanups run,
-	// and those still want the control plane.
+	// The test's context ends before the cleanups run, and those still need the control plane.
 	p, err := Start(context.WithoutCancel(tb.Context()), opts)
 	if err != nil {
 		tb.Fatalf("start a playground: %v", err)
 	}
 	tb.Cleanup(func() {
 		if err := p.Err(); err != nil {
-			tb.Errorf("the playground did not last: %v", err)
+			tb.Errorf("the playground ended early: %v", err)
 		}
 		if tb.Failed() {
 			p.showLogs(tb)
@@ -31,7 +30,7 @@ func ForTest(tb testing.TB, opts Options) *Playground {
 	return p
 }
 
-// showLogs puts the end of every log into the test's output.
+// showLogs prints the end of every log to the test's output.
 func (p *Playground) showLogs(tb testing.TB) {
 	tb.Helper()
 	for _, name := range logNames {

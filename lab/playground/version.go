@@ -8,10 +8,9 @@ import (
 	"k8s.io/component-base/version"
 )
 
-// kubernetesVersion is what the Kubernetes components call themselves. The linker
-// sets it when `make` builds. Programs that are built otherwise, as tests are,
-// would be of version v0.0.0-master, with which clients such as cluster-api refuse
-// to work. Should the variable go, the program does not link.
+// kubernetesVersion is the version that the Kubernetes components report. The linker sets it when
+// `make` builds. Otherwise, as in tests, it would be v0.0.0-master, with which clients such as
+// cluster-api refuse to work. If the variable is ever removed, the program does not link.
 //
 //go:linkname kubernetesVersion k8s.io/component-base/version.gitVersion
 var kubernetesVersion string
@@ -29,6 +28,6 @@ func init() {
 		}
 	}
 	if err := version.SetDynamicVersion(kubernetesVersion); err != nil {
-		panic(err) // it is the same, which is always right
+		panic(err) // it is the same version, which is always valid
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"supercargo.dev/supercargo/lab/definition"
 )
 
-// defaultFleet returns a NodeFleet as the API server completes one of which nothing is
-// stated: with the defaults of its CustomResourceDefinition.
+// defaultFleet returns the spec of a NodeFleet with only the defaults of its
+// CustomResourceDefinition.
 func defaultFleet() *v1alpha1.NodeFleetSpec { return defaults().Spec.DeepCopy() }
 
 var defaults = sync.OnceValue(func() *v1alpha1.NodeFleet {

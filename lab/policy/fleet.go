@@ -16,47 +16,48 @@ import (
 	"supercargo.dev/supercargo/lab/sim"
 )
 
-// fleet is a NodeFleet in a simulation: each round is decided by [decide.Round], as in the
-// autoscaler, with the fields of an installed NodeFleet. What is here only observes and
-// acts, as the reconciler does against a cluster.
+// fleet is a NodeFleet in a simulation: [decide.Round] decides each round, as in the autoscaler,
+// with the fields of an installed NodeFleet. The code here only observes and acts, as the
+// reconciler does in a cluster.
 type fleet struct {
 	spec   *v1alpha1.NodeFleetSpec
 	memory *decide.Memory
-	// ways is how batch pods may leave a node that declare nothing. A cluster in which
-	// each is annotated with supercargo.dev/migration: checkpoint has [cluster.Migrate].
+	// ways are the ways in which batch pods that declare none may leave a node. [cluster.Migrate]
+	// corresponds to a cluster in which each is annotated with supercargo.dev/migration:
+	// checkpoint.
 	ways cluster.Ways
-	// most is how many machines there may be.
+	// most is the maximum number of machines.
 	most int
-	// machines are those of the fleet that have not been asked to go, by name, and released
-	// those that have, the last at the end.
+	// machines are the machines of the fleet that are not released, by name. released are those
+	// that are being released, oldest first.
 	machines map[string]*bought
 	released []decide.Machine
-	// marks are the nodes that are cordoned, by name.
+	// marks are the cordoned nodes, by name.
 	marks map[string]drain.Mark
-	// decided is when it was last decided which machines to buy: pods that waited then are not
+	// decided is the time of the last purchase decision. Pods that were pending then are not
 	// gathered again.
 	decided time.Time
-	// flavors is what the fleet's status has of flavors, by name.
+	// flavors is the flavor status of the fleet, by name.
 	flavors map[string]*flavorStatus
 }
 
-// bought is when a machine was ordered and when it became ready, as far as it was seen.
+// bought has the times when a machine was ordered and observed as ready.
 type bought struct{ ordered, ready time.Time }
 
-// flavorStatus is what has been learned about a flavor.
+// flavorStatus is what the fleet has learned about a flavor.
 type flavorStatus struct {
 	lag *v1alpha1.LearnedTime
 	decide.Avoidance
 }
 
-// supercargo is what an installation does: one NodeFleet for all pods, of which nothing is
-// stated but what machines cost.
+// supercargo is a default installation: one NodeFleet for all pods, which sets only the prices of
+// machines.
 func supercargo(sc *scenario.Scenario) sim.Controller {
 	return newFleet(sc, defaultFleet(), cluster.WaysOf(cluster.Migrate))
 }
 
-// SupercargoWith is the policy supercargo with a fleet that empties under-used machines, and
-// batch pods that leave these in those ways alone where they declare nothing. Services stay.
+// SupercargoWith is the policy supercargo with a fleet that empties under-used machines. Batch pods
+// that declare nothing leave them only in the given ways. Services stay.
 func SupercargoWith(ways cluster.Ways) sim.Policy {
 	return fleetPolicy(func(sc *scenario.Scenario) sim.Controller {
 		spec := defaultFleet()
@@ -66,7 +67,7 @@ func SupercargoWith(ways cluster.Ways) sim.Policy {
 	})
 }
 
-// FleetWith is the policy supercargo with a NodeFleet that is changed.
+// FleetWith is the policy supercargo with a modified NodeFleet.
 func FleetWith(change func(*v1alpha1.NodeFleetSpec)) sim.Policy {
 	return fleetPolicy(func(sc *scenario.Scenario) sim.Controller {
 		spec := defaultFleet()
@@ -84,8 +85,8 @@ func fleetPolicy(c func(*scenario.Scenario) sim.Controller) sim.Policy {
 	return p
 }
 
-// newFleet returns a fleet in a scenario, which says how machines are billed, how many there
-// may be, and how long they take: where that is long, the fleet's owner has it wait for longer.
+// newFleet returns a fleet in a scenario, which sets the billing, the maximum number of machines
+// and the lags. A long lag raises the join timeout, as the owner of a fleet would do.
 func newFleet(sc *scenario.Scenario, spec *v1alpha1.NodeFleetSpec, ways cluster.Ways) *fleet {
 	spec.Pricing.BillingPeriod.Duration = sc.BillingPeriod
 	spec.Scaling.JoinTimeout.Duration = max(spec.Scaling.JoinTimeout.Duration, 2*sc.AcquisitionLag.Mean)
@@ -112,7 +113,7 @@ func (f *fleet) Decide(now time.Time, seen *cluster.State) cluster.Plan {
 	return plan
 }
 
-// recognise notes which machines there are, and since when.
+// recognise records the existing machines and their times.
 func (f *fleet) recognise(now time.Time, seen *cluster.State) {
 	there := make(map[string]bool, len(seen.Nodes))
 	for i := range seen.Nodes {
@@ -140,7 +141,7 @@ func (f *fleet) recognise(now time.Time, seen *cluster.State) {
 	f.released = slices.Delete(f.released, 0, max(0, gone))
 }
 
-// observe is the cluster as the fleet sees it.
+// observe returns the cluster as the fleet sees it.
 func (f *fleet) observe(now time.Time, seen *cluster.State) *decide.Observation {
 	o := &decide.Observation{State: *seen, Machines: slices.Clone(f.released)}
 	s := &o.State
@@ -177,7 +178,7 @@ func (f *fleet) lag(flavor string) time.Duration {
 	return decide.ExpectedLag(l.lag, f.spec.Scaling.ExpectedLag.Duration)
 }
 
-// flavor is what the fleet knows of a flavor, of which there are so many machines.
+// flavor returns what the fleet knows about a flavor with the given number of machines.
 func (f *fleet) flavor(of *cluster.Flavor, machines int) decide.Flavor {
 	flavor := decide.Flavor{
 		Name: of.Name, Size: of.Size, Sold: of.Size, MicroDollarsPerHour: of.MicroDollarsPerHour, Want: machines, Ordered: machines,
@@ -189,8 +190,7 @@ func (f *fleet) flavor(of *cluster.Flavor, machines int) decide.Flavor {
 	return flavor
 }
 
-// observeMachine completes what the fleet knows of a machine in the state, and returns the
-// machine.
+// observeMachine sets what the fleet knows about a machine in the state, and returns the machine.
 func (f *fleet) observeMachine(now time.Time, n *cluster.Node) decide.Machine {
 	b := f.machines[n.Name]
 	m := decide.Machine{Name: n.Name, Flavor: n.Flavor, Key: n.Name, Ordered: b.ordered}
@@ -199,7 +199,7 @@ func (f *fleet) observeMachine(now time.Time, n *cluster.Node) decide.Machine {
 	if m.OnOrder = n.Phase == cluster.Ordered; m.OnOrder {
 		n.Due = max(0, f.lag(n.Flavor)-n.Age)
 		if n.Age >= f.spec.Scaling.JoinTimeout.Duration {
-			n.Phase = cluster.Leaving // no pod is to wait for it any longer
+			n.Phase = cluster.Leaving // no pod may wait for it any longer
 		}
 		return m
 	}
@@ -212,7 +212,7 @@ func (f *fleet) observeMachine(now time.Time, n *cluster.Node) decide.Machine {
 	return m
 }
 
-// observePod completes what the fleet knows of a pod on a node.
+// observePod sets what the fleet knows about a pod on a node.
 func (f *fleet) observePod(p *cluster.Pod) {
 	if p.Class == class.Service {
 		f.observeService(p)
@@ -222,24 +222,24 @@ func (f *fleet) observePod(p *cluster.Pod) {
 		p.Ways = f.ways
 	}
 	if p.Runtime == 0 {
-		p.Runtime = max(time.Second, p.Overdue) // the longer it is overdue, the longer it may go on
+		p.Runtime = max(time.Second, p.Overdue) // the longer it is overdue, the longer it may continue
 	}
 }
 
-// observeService says how a pod of a service may leave. All pods of a scenario have a
-// controller and nothing on their nodes' disks: one that declares nothing leaves unless the
-// fleet asks for a word.
+// observeService sets how a pod of a service may leave. All pods of a scenario have a controller
+// and no local storage. A pod that declares nothing may be evicted unless the fleet requires
+// services to opt in.
 func (f *fleet) observeService(p *cluster.Pod) {
 	switch which := f.spec.Consolidation.EvictServices; {
 	case p.Fixed:
 	case which == v1alpha1.EvictServicesNever, which == v1alpha1.EvictServicesOptIn && p.Ways == 0:
 		p.Fixed, p.Held = true, "spec.consolidation.evictServices of the NodeFleet is "+string(which)
-	case p.Ways == 0, p.Ways == cluster.WaysOf(cluster.Wait): // a service has no end to wait for, however often it was started anew
+	case p.Ways == 0, p.Ways == cluster.WaysOf(cluster.Wait): // a service has no end to wait for, however often it was restarted
 		p.Ways = cluster.WaysOf(cluster.Evict)
 	}
 }
 
-// draining returns the nodes that are cordoned, by name, with the pods on them.
+// draining returns the cordoned nodes, by name, with their pods.
 func (f *fleet) draining(now time.Time, nodes []cluster.Node) []decide.Draining {
 	var all []decide.Draining
 	moving := inMotion(nodes)
@@ -263,7 +263,7 @@ func (f *fleet) draining(now time.Time, nodes []cluster.Node) []decide.Draining 
 	return all
 }
 
-// inMotion returns the pods that are being moved: they are on both nodes.
+// inMotion returns the pods that are being moved: these are on both nodes.
 func inMotion(nodes []cluster.Node) map[string]bool {
 	seen, moving := map[string]bool{}, map[string]bool{}
 	for i := range nodes {
@@ -276,7 +276,7 @@ func inMotion(nodes []cluster.Node) map[string]bool {
 	return moving
 }
 
-// leaver is what is known of a pod that is to leave its node. A Migration starts a pod anew
+// leaver returns what is known about a pod that must leave its node. A Migration restarts a pod
 // that must not be moved with its state.
 func leaver(now time.Time, p *cluster.Pod, moving bool) drain.Leaver {
 	l := drain.Leaver{Ways: p.Ways, Restart: true, Moving: moving}
@@ -292,7 +292,7 @@ func leaver(now time.Time, p *cluster.Pod, moving bool) drain.Leaver {
 	return l
 }
 
-// learn keeps what the fleet's status would.
+// learn records what the fleet's status would contain.
 func (f *fleet) learn(a *decide.Actions) {
 	known := func(flavor string) *flavorStatus {
 		if f.flavors[flavor] == nil {
@@ -315,7 +315,7 @@ func (f *fleet) learn(a *decide.Actions) {
 	}
 }
 
-// act carries out what was decided, in the state that was seen.
+// act carries out the decision in the observed state.
 func (f *fleet) act(now time.Time, s *cluster.State, a *decide.Actions) cluster.Plan {
 	plan := cluster.Plan{Wake: a.Wake, Buy: purchases(a)}
 	for _, o := range a.Orders {
@@ -324,7 +324,7 @@ func (f *fleet) act(now time.Time, s *cluster.State, a *decide.Actions) cluster.
 	for _, r := range a.Uncordon {
 		delete(f.marks, r.Node)
 		f.memory.Uncordoned(r.Node, true)
-		plan.Uncordon = append(plan.Uncordon, cluster.Stay{Node: r.Node, Reason: "it is not drained after all"})
+		plan.Uncordon = append(plan.Uncordon, cluster.Stay{Node: r.Node, Reason: "its drain was cancelled"})
 		setPhase(s, r.Node, cluster.Ready)
 	}
 	for _, c := range a.Cordon {
@@ -333,7 +333,7 @@ func (f *fleet) act(now time.Time, s *cluster.State, a *decide.Actions) cluster.
 			mark.Until = now.Add(c.Until)
 		}
 		f.marks[c.Node] = mark
-		plan.Drains = append(plan.Drains, cluster.Drain{Node: c.Node, Method: cluster.Wait, Until: c.Until, CordonOnly: true, Reason: "it is not needed any more"})
+		plan.Drains = append(plan.Drains, cluster.Drain{Node: c.Node, Method: cluster.Wait, Until: c.Until, CordonOnly: true, Reason: "it is no longer needed"})
 		setPhase(s, c.Node, cluster.Leaving)
 	}
 	plan.Transfers = f.ask(now, s, a.Ask)
@@ -360,7 +360,7 @@ func setPhase(s *cluster.State, node string, phase cluster.Phase) {
 	}
 }
 
-// purchases are the machines that are ordered, with the pods that they are planned for.
+// purchases returns the ordered machines with the pods that are planned on them.
 func purchases(a *decide.Actions) []cluster.Purchase {
 	planned := map[string][]cluster.Purchase{}
 	for i := range a.Fleet.Plan.Machines {
@@ -379,7 +379,8 @@ func purchases(a *decide.Actions) []cluster.Purchase {
 	return all
 }
 
-// ask has the pods on nodes leave: each that has a step to take, if there is room for it.
+// ask makes the pods on the given nodes leave: each pod that has a next step and fits on another
+// node.
 func (f *fleet) ask(now time.Time, s *cluster.State, nodes []string) []cluster.Transfer {
 	var all []cluster.Transfer
 	moving := inMotion(s.Nodes)
@@ -407,8 +408,7 @@ func (f *fleet) ask(now time.Time, s *cluster.State, nodes []string) []cluster.T
 	return all
 }
 
-// tightest returns the ready node with the least free memory that holds a pod, nil if none
-// does.
+// tightest returns the ready node with the least free memory that holds the pod, or nil.
 func tightest(s *cluster.State, p *cluster.Pod) *cluster.Node {
 	var best *cluster.Node
 	least := int64(math.MaxInt64)

@@ -26,7 +26,7 @@ const gi = int64(1) << 30
 
 var minutely = &scenario.Scenario{ScalingInterval: 5 * time.Minute, SchedulingInterval: 20 * time.Second, BillingPeriod: time.Minute, MaxNodes: 10}
 
-// fleetState is a cluster with medium machines, each with the pods given.
+// fleetState returns a cluster with medium machines, each with the given pods.
 func fleetState(at time.Duration, pending []cluster.Pod, nodes ...cluster.Node) *cluster.State {
 	return &cluster.State{
 		Flavors: []cluster.Flavor{
@@ -109,7 +109,7 @@ func TestAFleetInASimulationBuysOnceForAPod(t *testing.T) {
 	if plan := c.Decide(now, fleetState(0, []cluster.Pod{waitingJob("p", gi, time.Second)})); len(plan.Buy) != 1 || plan.Buy[0].Flavor != "small" {
 		t.Fatalf("it buys %+v, want a small machine", plan.Buy)
 	}
-	// The machine is on its way, and others have been put there in the forecast's order.
+	// The machine is on order, and other pods have been placed there in the order of the forecast.
 	ordered := mediumNode("small-0", cluster.Ordered)
 	ordered.Capacity, ordered.Due = packing.Size{MilliCPU: 1000, MemoryBytes: 2 * gi}, 149*time.Second
 	both := []cluster.Pod{waitingJob("a-longer", 2*gi, 2*time.Second), waitingJob("p", gi, 2*time.Second)}
@@ -120,7 +120,7 @@ func TestAFleetInASimulationBuysOnceForAPod(t *testing.T) {
 	}
 }
 
-// inASecond is a scenario in which every moment is paid for, and machines leave at once.
+// inASecond returns a scenario with exact billing, in which machines are released at once.
 func inASecond(most int64) *scenario.Scenario {
 	sc := *minutely
 	sc.BillingPeriod, sc.MaxNodes, sc.AcquisitionLag = 0, most, scenario.Lag{Mean: 150 * time.Second}
@@ -205,8 +205,8 @@ func TestAFleetInASimulationGivesUpAMachineThatDoesNotCome(t *testing.T) {
 	}
 }
 
-// TestPodsOnAClosedMachineLeaveAsInACluster: each that may, to the tightest room, and none
-// twice.
+// TestPodsOnAClosedMachineLeaveAsInACluster: each pod that may leave moves to the tightest room,
+// and none twice.
 func TestPodsOnAClosedMachineLeaveAsInACluster(t *testing.T) {
 	t.Parallel()
 	f := newFleet(minutely, defaultFleet(), cluster.WaysOf(cluster.Migrate))
@@ -223,8 +223,8 @@ func TestPodsOnAClosedMachineLeaveAsInACluster(t *testing.T) {
 	f.marks["a"] = drain.Mark{Since: now, Until: now.Add(time.Minute)}
 	got := f.ask(now, s, []string{"a"})
 	want := []cluster.Transfer{
-		{Pod: "large", From: "a", To: "c", Method: cluster.Migrate, Reason: "a is drained: it is moved with its state"},
-		{Pod: "small", From: "a", To: "b", Method: cluster.Evict, Reason: "a is drained: it is started again elsewhere"},
+		{Pod: "large", From: "a", To: "c", Method: cluster.Migrate, Reason: "a is drained: it will be moved with its state"},
+		{Pod: "small", From: "a", To: "b", Method: cluster.Evict, Reason: "a is drained: it will be restarted on another node"},
 	}
 	byName := cmpopts.SortSlices(func(a, b cluster.Transfer) bool { return a.Pod < b.Pod })
 	if diff := cmp.Diff(want, got, byName); diff != "" {
@@ -272,7 +272,7 @@ func TestServicesInASimulationLeaveAsTheFleetLetsThem(t *testing.T) {
 	}
 }
 
-// TestAFleetInASimulationEmptiesMachinesOfServices plays three draws of one scenario in which every
+// TestAFleetInASimulationEmptiesMachinesOfServices runs three draws of one scenario in which every
 // other service declares that it never moves.
 func TestAFleetInASimulationEmptiesMachinesOfServices(t *testing.T) {
 	t.Parallel()
@@ -289,7 +289,7 @@ func TestAFleetInASimulationEmptiesMachinesOfServices(t *testing.T) {
 	}
 }
 
-// emptiesMachinesOfServices plays one draw, and returns what it costs in micro-dollars.
+// emptiesMachinesOfServices runs one draw, and returns its cost in micro-dollars.
 func emptiesMachinesOfServices(t *testing.T, which v1alpha1.ServiceEviction, seed uint64) int64 {
 	t.Helper()
 	sc := theScenario(t, "cycle")
@@ -333,8 +333,8 @@ func emptiesMachinesOfServices(t *testing.T, which v1alpha1.ServiceEviction, see
 	return r.CostMicroDollars
 }
 
-// TestWherePodsMayWaitForRoomTheyDoAndCostLess has a quarter of the pods of the scenario, which are few
-// enough for the machines that there are to serve most of them.
+// TestWherePodsMayWaitForRoomTheyDoAndCostLess uses a quarter of the pods of the scenario, few
+// enough for the existing machines to serve most of them.
 func TestWherePodsMayWaitForRoomTheyDoAndCostLess(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "test", "scenarios", "htas-on-off.yaml"))

@@ -21,27 +21,27 @@ const (
 	standbyPrefix = "standby-"
 )
 
-// weight is a plain number from 0 to 1. Other ways to write one, as 1e-1, would be further
+// weight matches a plain number from 0 to 1. Other notations, such as 1e-1, would be additional
 // names of the same policy.
 var weight = regexp.MustCompile(`^(0(\.[0-9]{1,6})?|1(\.0{1,6})?)$`)
 
-// weighted returns the policy of a weight that stands in its name.
+// weighted returns the policy for a weight that is part of its name.
 func weighted(name, h string, of func(h string) sim.Policy) (sim.Policy, error) {
 	if !weight.MatchString(h) {
-		return sim.Policy{}, fmt.Errorf("policy %q: %q is no weight of energy, want a number from 0 to 1 with up to six decimals, such as 0.618", name, h)
+		return sim.Policy{}, fmt.Errorf("policy %q: the weight %q must be a number from 0 to 1 with up to six decimals, such as 0.618", name, h)
 	}
 	p := of(h)
 	p.Name = name
 	return p, nil
 }
 
-// heats is HEATS with one weight of energy for all pods: its score alone, by the
-// scheduler's own plugin, decides between machine types, and the stock scores between
-// nodes of one type, and running pods move where that score, with what the move takes, is
-// better. As in the paper, idle power is not the pod's. Machines are bought and released
-// as in default, if at all.
+// heats is HEATS with one energy weight for all pods. Its score, computed by the scheduler's own
+// plugin, alone decides between machine types, and the stock scores decide between nodes of one
+// type. Running pods move where that score is better including the cost of the move. As in the
+// paper, idle power is not attributed to pods. Machines are bought and released as in default, if
+// at all.
 func heats(h string) sim.Policy {
-	// One point of the score weighs more than all stock scores together, 12 times 100.
+	// One point of the score outweighs all stock scores together, which reach 12 times 100.
 	configuration := head + `profiles:
 - schedulerName: default-scheduler
   percentageOfNodesToScore: 100
@@ -62,7 +62,7 @@ func heats(h string) sim.Policy {
 	}
 }
 
-// number is a weight that has been matched.
+// number parses a weight that matches the pattern.
 func number(h string) float64 {
 	w, err := strconv.ParseFloat(h, 64)
 	if err != nil {
@@ -71,13 +71,13 @@ func number(h string) float64 {
 	return w
 }
 
-// known are profiles that do not change.
+// known are constant profiles.
 type known profile.Set
 
 // Machines implements energyperformance.Machines.
 func (k known) Machines() profile.Set { return profile.Set(k) }
 
-// probed gives the plugin EnergyPerformance what is learned.
+// probed configures the plugin EnergyPerformance with the learned profiles.
 func probed(sc *scenario.Scenario, clk clock.PassiveClock) (runtime.Registry, error) {
 	machines, err := learned(sc)
 	if err != nil {
@@ -86,9 +86,8 @@ func probed(sc *scenario.Scenario, clk clock.PassiveClock) (runtime.Registry, er
 	return runtime.Registry{energyperformance.Name: energyperformance.New(clk, known(machines))}, nil
 }
 
-// learned is what can be learned from probes of the scenario's machines. As in a cluster, a
-// machine type from whose probes nothing can be learned, since no power is stated, is
-// unknown.
+// learned returns the profiles that probes of the scenario's machines yield. As in a cluster, a
+// machine type without a stated power is unknown, because nothing can be learned from its probes.
 func learned(sc *scenario.Scenario) (profile.Set, error) {
 	machines := profile.Set{}
 	for i := range sc.Flavors {

@@ -29,7 +29,7 @@ func heatsScenario(t *testing.T) *scenario.Scenario {
 	return sc
 }
 
-// experiment has what policies made of the seeds.
+// experiment has the results of the policies for all seeds.
 type experiment map[string][]outcome.Policy
 
 func runHEATS(t *testing.T, sc *scenario.Scenario, policies ...string) experiment {
@@ -63,7 +63,7 @@ func runHEATS(t *testing.T, sc *scenario.Scenario, policies ...string) experimen
 	return all
 }
 
-// mean is the mean of a figure over the seeds.
+// mean returns the mean of a figure over the seeds.
 func (x experiment) mean(policy string, of func(outcome.Policy) float64) float64 {
 	sum := 0.0
 	for _, p := range x[policy] {
@@ -72,7 +72,7 @@ func (x experiment) mean(policy string, of func(outcome.Policy) float64) float64
 	return sum / float64(len(x[policy]))
 }
 
-// more is by how many percent the mean of one policy lies above that of another.
+// more returns by how many percent the mean of one policy is above that of another.
 func (x experiment) more(policy, than string, of func(outcome.Policy) float64) float64 {
 	return 100 * (x.mean(policy, of)/x.mean(than, of) - 1)
 }
@@ -84,8 +84,8 @@ func makespan(p outcome.Policy) float64   { return p.MakespanSeconds }
 func runtimeOf(p outcome.Policy) float64  { return p.Runtime.Mean }
 func responseOf(p outcome.Policy) float64 { return p.Response.Mean }
 
-// TestHEATSWeighsEnergyAgainstRuntime holds the experiment to the paper's headline, whichever
-// way its energy and its runtime are read: docs/simulation.md says which there are.
+// TestHEATSWeighsEnergyAgainstRuntime compares the experiment with the paper's headline, for each
+// reading of its energy and its runtime in docs/simulation.md.
 func TestHEATSWeighsEnergyAgainstRuntime(t *testing.T) {
 	t.Parallel()
 	x := runHEATS(t, heatsScenario(t), "default", "heats-0", "heats-1")
@@ -105,13 +105,13 @@ func TestHEATSWeighsEnergyAgainstRuntime(t *testing.T) {
 			t.Errorf("%s: runtime alone takes %.1f %% longer than default, want no longer", what, longer)
 		}
 	}
-	// What moves do to that is in TestLongTasksMoveToMachinesThatSuitThemBetter.
+	// TestLongTasksMoveToMachinesThatSuitThemBetter covers the effect of moves on this.
 	if longer := x.more("heats-1", "heats-0", makespan); !(longer <= 7) {
 		t.Errorf("makespan: energy alone takes %.1f %% longer than runtime alone, want at most 7", longer)
 	}
 }
 
-// TestEnergyDoesNotRiseWithItsWeight goes from runtime alone to energy alone.
+// TestEnergyDoesNotRiseWithItsWeight covers the weights from runtime only to energy only.
 func TestEnergyDoesNotRiseWithItsWeight(t *testing.T) {
 	t.Parallel()
 	var weights []string
@@ -121,8 +121,8 @@ func TestEnergyDoesNotRiseWithItsWeight(t *testing.T) {
 	x := runHEATS(t, heatsScenario(t), weights...)
 	for what, of := range map[string]func(outcome.Policy) float64{"to the end of the run": ownEnd, "to the same end": sameEnd, "of the tasks": tasks} {
 		for i, h := range weights[1:] {
-			// Scores are whole numbers from 1 to 100, so machine types that differ by less
-			// than a point are alike to some weights and not to others.
+			// Scores are whole numbers from 1 to 100, so machine types that differ by less than a
+			// point are equal for some weights and not for others.
 			const tolerance = 1 // percent
 			if rise := x.more(h, weights[i], of); !(rise <= tolerance) {
 				t.Errorf("%s takes %.1f %% more energy %s than %s", h, rise, what, weights[i])
@@ -137,7 +137,7 @@ func TestEnergyDoesNotRiseWithItsWeight(t *testing.T) {
 func TestMachinesThatSleepSaveAFifthAtTheSameRuntime(t *testing.T) {
 	t.Parallel()
 	sc := heatsScenario(t)
-	for _, horizon := range []time.Duration{sc.Horizon, 20 * time.Minute} { // to each run's own end, and to one for all
+	for _, horizon := range []time.Duration{sc.Horizon, 20 * time.Minute} { // to each run's own end, and to a common end
 		sc.Horizon = horizon
 		x := runHEATS(t, sc, "default", "standby-0.5", "heats-0.5")
 		if saved := -x.more("standby-0.5", "default", ownEnd); !(saved >= 20) {
@@ -181,7 +181,7 @@ func TestPoliciesWithoutASoundWeightAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, h := range []string{"", "-0.1", "1.1", "1.000001", "2", "NaN", "Inf", "0x1p-2", "1e-1", ".5", "0.", "0.1234567", " 0", "0,5"} {
 		for _, prefix := range []string{"heats-", "standby-"} {
-			if _, err := ByName(prefix + h); err == nil || !strings.Contains(err.Error(), "want a number from 0 to 1") {
+			if _, err := ByName(prefix + h); err == nil || !strings.Contains(err.Error(), "must be a number from 0 to 1") {
 				t.Errorf("%q: error %v, want one that says what would be right", prefix+h, err)
 			}
 		}
@@ -191,8 +191,8 @@ func TestPoliciesWithoutASoundWeightAreRefused(t *testing.T) {
 	}
 }
 
-// TestProfilesAreLearnedFromProbes compares what is learned with what a task takes, worked
-// out by hand from the scenario.
+// TestProfilesAreLearnedFromProbes compares the learned profiles with the runtime and energy of a
+// task, computed by hand from the scenario.
 func TestProfilesAreLearnedFromProbes(t *testing.T) {
 	t.Parallel()
 	sc := heatsScenario(t)

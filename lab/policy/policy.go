@@ -1,12 +1,13 @@
-// Package policy has the policies that the simulator knows by name: each is a
-// scheduler's configuration with who decides about machines and moves. The policy
-// supercargo runs the decision of a NodeFleet, autoscaler/fleet/decide; those that it is
-// compared with are in the package baseline.
+// Package policy has the named policies of the simulator. Each consists of a scheduler
+// configuration and a controller that decides about machines and moves. The policy supercargo runs
+// the decision of a NodeFleet, autoscaler/fleet/decide. The policies that it is compared with are
+// in the packages baseline and karpenter.
 package policy
 
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -14,19 +15,20 @@ import (
 
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/lab/baseline"
+	"supercargo.dev/supercargo/lab/karpenter"
 	"supercargo.dev/supercargo/lab/scenario"
 	"supercargo.dev/supercargo/lab/sim"
 	"supercargo.dev/supercargo/manifests"
 	"supercargo.dev/supercargo/plugins/timebin"
 )
 
-// Names returns the names of all policies but heats-H and standby-H, of which there are as
-// many as numbers, the baseline first.
+// Names returns the names of all policies, the baseline first, except heats-H and standby-H, which
+// exist for every number H, and karpenter-AFTER, which exists for every time.
 func Names() []string {
-	return []string{"default", "most-allocated", "coca", "stratus", "htas", "supercargo"}
+	return []string{"default", "most-allocated", "coca", "stratus", "htas", "karpenter", "supercargo"}
 }
 
-// ByName returns a policy. The error of an unknown name lists the known ones.
+// ByName returns a policy. The error for an unknown name lists the known ones.
 func ByName(name string) (sim.Policy, error) {
 	p, ok := map[string]sim.Policy{
 		"default":        {Scheduler: stock, Controller: baseline.ClusterAutoscaler},
@@ -34,6 +36,7 @@ func ByName(name string) (sim.Policy, error) {
 		"coca":           {Scheduler: bestFit, Controller: baseline.COCA},
 		"stratus":        {Scheduler: runtimeBins, Plugins: baseline.BinPlugins, Controller: baseline.Stratus},
 		"htas":           {Scheduler: timeBins(manifests.SchedulerConfig), Groups: true, Controller: baseline.HTAS},
+		"karpenter":      {Scheduler: stock, Controller: karpenterAfter(0), KeepsNever: true, Looks: promptly},
 		"supercargo":     {Scheduler: always(string(manifests.SchedulerConfig)), Controller: supercargo, Asks: true, Looks: promptly},
 	}[name]
 	if p, is, err := priced(name); is {
@@ -45,26 +48,53 @@ func ByName(name string) (sim.Policy, error) {
 	if text, is := strings.CutPrefix(name, standbyPrefix); is {
 		return weighted(name, text, heatsStandby)
 	}
+	if after, is := strings.CutPrefix(name, "karpenter-"); is {
+		return karpenterWith(name, after)
+	}
 	if !ok {
-		return sim.Policy{}, fmt.Errorf("no policy is called %q, want one of %s, or heats-H or standby-H with H from 0 to 1, then -dollars or -grams if joules are to count by what they cost or emit", name, strings.Join(Names(), ", "))
+		return sim.Policy{}, fmt.Errorf("policy %q must be one of %s, or karpenter-AFTER with a duration such as 5m, or heats-H or standby-H with H from 0 to 1, with -dollars or -grams appended to weigh the cost or the emissions of energy", name, strings.Join(Names(), ", "))
 	}
 	p.Name = name
 	return p, nil
 }
 
-// promptly has a controller asked within a second of whatever happens: that is how often
-// rounds of a NodeFleet begin at most.
+// karpenterAfter is Karpenter with one NodePool, which holds all machines and has the defaults except for
+// consolidateAfter.
+func karpenterAfter(after time.Duration) func(*scenario.Scenario) sim.Controller {
+	return func(*scenario.Scenario) sim.Controller {
+		settings := karpenter.Defaults()
+		settings.ConsolidateAfter = after
+		return karpenter.New(settings)
+	}
+}
+
+// wholeTime matches a number of seconds, minutes or hours, as users write consolidateAfter.
+var wholeTime = regexp.MustCompile(`^[1-9][0-9]{0,3}[smh]$`)
+
+// karpenterWith returns the policy karpenter with another consolidateAfter, which is part of its name.
+func karpenterWith(name, after string) (sim.Policy, error) {
+	d, err := time.ParseDuration(after)
+	if err != nil || !wholeTime.MatchString(after) {
+		return sim.Policy{}, fmt.Errorf("policy %q: %q is no consolidateAfter, want a time such as 30s, 5m or 1h", name, after)
+	}
+	p, err := ByName("karpenter")
+	p.Name, p.Controller = name, karpenterAfter(d)
+	return p, err
+}
+
+// promptly makes a controller run within a second of any event, the minimum interval between rounds
+// of a NodeFleet.
 func promptly(*scenario.Scenario) time.Duration { return time.Second }
 
-// HTASWith is the policy htas with other times than ours where the paper leaves them
-// open: for how long a machine must have been under-used, and for how long no
-// batch pod may have waited, before it is emptied.
+// HTASWith is the policy htas with other values for two times that the paper leaves open: how long
+// a machine must have been under-used, and how long no batch pod may have waited, before the
+// machine is emptied.
 func HTASWith(underUsedFor, queueEmpty time.Duration) sim.Policy {
 	return htasBy(baseline.HTASWith(underUsedFor, queueEmpty))
 }
 
-// HTASMoving is the policy htas with pods that leave emptied machines by another method.
-// By [cluster.Wait], none is moved.
+// HTASMoving is the policy htas with another method of moving pods off emptied machines. With
+// [cluster.Wait], no pod is moved.
 func HTASMoving(m cluster.Method) sim.Policy { return htasBy(baseline.HTASMoving(m)) }
 
 func htasBy(c func(*scenario.Scenario) sim.Controller) sim.Policy {
@@ -76,8 +106,7 @@ func htasBy(c func(*scenario.Scenario) sim.Controller) sim.Policy {
 	return p
 }
 
-// The configurations do not depend on the scenario, except for the width of time
-// bins.
+// The configurations do not depend on the scenario, except for the width of time bins.
 var (
 	stock         = always(head)
 	mostAllocated = always(head + `profiles:
@@ -91,8 +120,7 @@ var (
         - {name: cpu, weight: 1}
         - {name: memory, weight: 1}
 `)
-	// bestFit packs by best fit, without node classes and in the stock order of the
-	// queue.
+	// bestFit packs by best fit, without node classes and in the stock queue order.
 	bestFit = always(head + `profiles:
 - schedulerName: default-scheduler
   percentageOfNodesToScore: 100
@@ -104,8 +132,8 @@ var (
       enabled:
       - name: BestFit
 `)
-	// runtimeBins groups pods by runtime and spreads them inside a bin: one bin weighs
-	// more than all stock scores together.
+	// runtimeBins groups pods by runtime and spreads them inside a bin: one bin outweighs all stock
+	// scores together.
 	runtimeBins = always(head + `profiles:
 - schedulerName: default-scheduler
   percentageOfNodesToScore: 100
@@ -122,21 +150,20 @@ func always(configuration string) func(*scenario.Scenario) []byte {
 	return func(*scenario.Scenario) []byte { return []byte(configuration) }
 }
 
-// timeBins makes the time bins as wide as the scaling interval of the scenario, as far
-// as the plugin allows.
+// timeBins sets the width of the time bins to the scaling interval of the scenario, within the
+// limits of the plugin.
 func timeBins(configuration []byte) func(*scenario.Scenario) []byte {
 	return func(s *scenario.Scenario) []byte {
 		return withScalingCycle(configuration, s.ScalingInterval)
 	}
 }
 
-// withScalingCycle sets the argument of TimeBin in every profile, within the bounds
-// that the plugin accepts.
+// withScalingCycle sets the argument of TimeBin in every profile, within the limits of the plugin.
 func withScalingCycle(configuration []byte, cycle time.Duration) []byte {
 	cycle = min(max(cycle, time.Second), 24*time.Hour)
 	var config map[string]any
 	if err := yaml.Unmarshal(configuration, &config); err != nil {
-		panic(fmt.Sprintf("the embedded scheduler configuration is no YAML: %v", err))
+		panic(fmt.Sprintf("the embedded scheduler configuration is not valid YAML: %v", err))
 	}
 	timeBin := map[string]any{"name": timebin.Name, "args": map[string]any{"scalingCycle": cycle.String()}}
 	for _, profile := range config["profiles"].([]any) {

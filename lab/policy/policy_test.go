@@ -21,7 +21,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	klog.SetLogger(logr.Discard()) // kube-scheduler tells how it reads its configuration
+	klog.SetLogger(logr.Discard()) // kube-scheduler logs how it reads its configuration
 	os.Exit(m.Run())
 }
 
@@ -48,14 +48,15 @@ func byName(t *testing.T, name string) sim.Policy {
 	return p
 }
 
-// moved is how each policy moves pods. The evictions of default and most-allocated are
-// few, and of services in these runs.
+// moved is how each policy moves pods. In these runs, default and most-allocated evict few pods,
+// and only services.
 var moved = map[string]struct{ migrates, evicts, movesServices, loses, mixes bool }{
 	"default":        {evicts: true, movesServices: true, mixes: true},
 	"most-allocated": {evicts: true, movesServices: true, mixes: true},
 	"coca":           {evicts: true, movesServices: true, loses: true, mixes: true},
 	"stratus":        {migrates: true, mixes: true},
 	"htas":           {migrates: true},
+	"karpenter":      {evicts: true, movesServices: true, loses: true, mixes: true},
 	"supercargo":     {migrates: true, evicts: true, movesServices: true, mixes: true},
 }
 
@@ -92,7 +93,7 @@ func TestPoliciesServeTheExperimentsOfHTAS(t *testing.T) {
 	}
 }
 
-// mixes counts the machines that pods of both classes have been on.
+// mixes counts the machines that have run pods of both classes.
 func mixes(r *sim.Result, pods []scenario.Pod) int {
 	of := map[string]class.Class{}
 	for _, p := range pods {
@@ -121,8 +122,34 @@ func TestAnUnknownPolicyIsRefusedWithTheKnownOnes(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"", "Default", "heats"} {
 		_, err := ByName(name)
-		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("no policy is called %q, want one of default, most-allocated, coca, stratus, htas, supercargo", name)) {
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("policy %q must be one of default, most-allocated, coca, stratus, htas, karpenter, supercargo", name)) {
 			t.Errorf("policy %q: error %v, want the names of all", name, err)
+		}
+	}
+}
+
+func TestKarpenterMayWaitBeforeItConsolidates(t *testing.T) {
+	t.Parallel()
+	evictions := map[string]int{}
+	for _, name := range []string{"karpenter", "karpenter-5m"} {
+		sc := theScenario(t, "stable")
+		pods, err := sc.Arrivals(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := byName(t, name)
+		r, err := sim.Run(t.Context(), sim.Input{Scenario: sc, Pods: pods, Seed: 1, Policy: p})
+		if err != nil || p.Name != name {
+			t.Fatalf("policy %s, want %s: %v", p.Name, name, err)
+		}
+		evictions[name] = r.Evictions
+	}
+	if evictions["karpenter-5m"] >= evictions["karpenter"] {
+		t.Errorf("evictions %v, want fewer after 5 minutes without a change", evictions)
+	}
+	for _, wrong := range []string{"karpenter-", "karpenter-0s", "karpenter-5", "karpenter-1m30s", "karpenter--5m"} {
+		if _, err := ByName(wrong); err == nil || !strings.Contains(err.Error(), "want a time such as 30s, 5m or 1h") {
+			t.Errorf("policy %s: error %v", wrong, err)
 		}
 	}
 }
@@ -142,7 +169,7 @@ func TestAPolicyKnowsItsName(t *testing.T) {
 	}
 }
 
-// profiles are the arguments of each plugin in each profile of a configuration.
+// profiles returns the arguments of each plugin in each profile of a configuration.
 func profiles(t *testing.T, configuration []byte) map[string]map[string]map[string]any {
 	t.Helper()
 	var config struct {
@@ -178,7 +205,7 @@ func TestTimeBinsAreAsWideAsTheScalingIntervalWhereTheyAreUsed(t *testing.T) {
 		want     string
 	}{
 		{5 * time.Minute, "5m0s"}, {90 * time.Second, "1m30s"},
-		{time.Millisecond, "1s"}, {48 * time.Hour, "24h0m0s"}, // as far as the plugin allows
+		{time.Millisecond, "1s"}, {48 * time.Hour, "24h0m0s"}, // limited by the plugin
 	} {
 		got := timeBins(manifests.SchedulerConfig)(&scenario.Scenario{ScalingInterval: tc.interval})
 		if diff := cmp.Diff(three(tc.want), profiles(t, got)); diff != "" {

@@ -18,10 +18,10 @@ import (
 	"supercargo.dev/supercargo/plugins/energyperformance"
 )
 
-// units are what joules can count by, as they end the name of a policy.
+// units are the units in which joules can be counted, by the suffix of a policy's name.
 var units = map[string]tariff.Unit{"-dollars": tariff.Dollars, "-grams": tariff.Grams}
 
-// priced returns the policy of a name that ends in a unit, and false for another name.
+// priced returns the policy of a name with a unit suffix, and false for other names.
 func priced(name string) (p sim.Policy, is bool, err error) {
 	for ending, unit := range units {
 		of, ends := strings.CutSuffix(name, ending)
@@ -39,8 +39,8 @@ func priced(name string) (p sim.Policy, is bool, err error) {
 	return p, false, nil
 }
 
-// countingBy has the plugin EnergyPerformance count joules by what they cost or emit, as the
-// scenario has it.
+// countingBy makes the plugin EnergyPerformance weight joules by their price or emission in the
+// scenario.
 func countingBy(unit tariff.Unit, of func(*scenario.Scenario, clock.PassiveClock) (runtime.Registry, error)) func(*scenario.Scenario, clock.PassiveClock) (runtime.Registry, error) {
 	return func(sc *scenario.Scenario, clk clock.PassiveClock) (runtime.Registry, error) {
 		registry, err := of(sc, clk)
@@ -64,8 +64,8 @@ func countingBy(unit tariff.Unit, of func(*scenario.Scenario, clock.PassiveClock
 	}
 }
 
-// movingBy has moves of running pods count joules so too: on average over the time that a pod
-// still has to run.
+// movingBy does the same for moves of running pods, with the mean over the remaining runtime of the
+// pod.
 func movingBy(unit tariff.Unit, of func(*scenario.Scenario) sim.Controller) func(*scenario.Scenario) sim.Controller {
 	return func(sc *scenario.Scenario) sim.Controller {
 		c := of(sc)
@@ -85,7 +85,7 @@ func movingBy(unit tariff.Unit, of func(*scenario.Scenario) sim.Controller) func
 	}
 }
 
-// courses are the prices of a scenario.
+// courses are the prices of a scenario over time.
 type courses struct {
 	unit tariff.Unit
 	*scenario.Scenario
@@ -98,7 +98,7 @@ func (c courses) At(zone string, at time.Time) tariff.Price {
 	return tariff.Price{PerKWh: value, Known: len(course) > 0}
 }
 
-// of is the course of a zone; empty where nothing is known of it.
+// of returns the course of a zone, or an empty one if it is unknown.
 func (c courses) of(zone string) scenario.Course {
 	e := c.ElectricityOf(zone)
 	switch {
@@ -111,8 +111,8 @@ func (c courses) of(zone string) scenario.Course {
 	}
 }
 
-// mean is the price between two moments, on average; at the first if the second is not after
-// it.
+// mean returns the mean price between two times, or the price at the first if the second is not
+// after it.
 func (c courses) mean(zone string, from, until time.Time) tariff.Price {
 	course, at, end := c.of(zone), from.Sub(sim.Epoch), until.Sub(sim.Epoch)
 	if end <= at {

@@ -12,8 +12,8 @@ import (
 	"supercargo.dev/supercargo/lab/sim"
 )
 
-// twoZones has one machine type in two zones. In the first hour the north has little carbon
-// and dear electricity, in the second it is the other way round.
+// twoZones has one machine type in two zones. In the first hour the north has low carbon intensity
+// and expensive electricity; in the second it is the other way round.
 const twoZones = `apiVersion: supercargo.dev/v1alpha1
 kind: Scenario
 metadata: {name: zones}
@@ -59,8 +59,8 @@ func runZones(t *testing.T, policy, text string) outcome.Policy {
 	return r.Outcome(policy, sim.Bounds{}, 0)
 }
 
-// TestTasksFollowCheapOrCleanEnergy: the tasks take the same energy wherever they run; which
-// zone is chosen differs by what joules count by, and it changes with the hour.
+// TestTasksFollowCheapOrCleanEnergy: the tasks use the same energy in any zone. The chosen zone
+// depends on the unit in which joules count, and changes with the hour.
 func TestTasksFollowCheapOrCleanEnergy(t *testing.T) {
 	grams, dollars := runTwoZones(t, "heats-1-grams"), runTwoZones(t, "heats-1-dollars")
 	if grams.TaskJoules != dollars.TaskJoules {
@@ -76,8 +76,8 @@ func TestTasksFollowCheapOrCleanEnergy(t *testing.T) {
 		{"dollars by dollars", dollars.Dollars, kWh * 0.1, kWh * 0.4},
 	} {
 		mean := (tc.best + tc.worst) / kWh / 2
-		tasks := tc.got - 2*idle*mean // idle power is drawn wherever tasks are
-		// What begins before the full hour is charged the other price after it.
+		tasks := tc.got - 2*idle*mean // idle power is drawn regardless of where tasks run
+		// A task that starts before the full hour pays the other price after it.
 		if tasks < tc.best*0.9 || tasks > tc.best*1.2 {
 			t.Errorf("%s: tasks have %.3g of %.3g to %.3g, want almost the least", tc.what, tasks, tc.best, tc.worst)
 		}
@@ -87,7 +87,7 @@ func TestTasksFollowCheapOrCleanEnergy(t *testing.T) {
 	}
 }
 
-// TestWithoutElectricityPricesChangeNothing: where nothing is stated, joules count alike.
+// TestWithoutElectricityPricesChangeNothing: without prices, all joules count the same.
 func TestWithoutElectricityPricesChangeNothing(t *testing.T) {
 	sc := heatsScenario(t)
 	x := runHEATS(t, sc, "heats-0.6", "heats-0.6-grams")
@@ -105,8 +105,8 @@ func TestNamesOfPricedPolicies(t *testing.T) {
 		}
 	}
 	for name, says := range map[string]string{
-		"heats-2-grams": "no weight of energy", "heats-0.5-euros": "no weight of energy", "heats--grams": "no weight of energy",
-		"supercargo-grams": "no policy is called", "htas-dollars": "-dollars or -grams", "grams": "no policy is called",
+		"heats-2-grams": "must be a number from 0 to 1", "heats-0.5-euros": "must be a number from 0 to 1", "heats--grams": "must be a number from 0 to 1",
+		"supercargo-grams": "must be one of", "htas-dollars": "-dollars or -grams", "grams": "must be one of",
 	} {
 		if _, err := ByName(name); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: error %v, want one that says %q", name, err, says)
@@ -114,8 +114,8 @@ func TestNamesOfPricedPolicies(t *testing.T) {
 	}
 }
 
-// TestRunningTasksFollowCleanEnergy has tasks of half an hour, some of which run when the
-// clean zone becomes the dirty one.
+// TestRunningTasksFollowCleanEnergy has tasks of half an hour, some of which run when the clean
+// zone becomes the dirty one.
 func TestRunningTasksFollowCleanEnergy(t *testing.T) {
 	long := strings.Replace(twoZones, "{min: 1m, max: 2m}", "{min: 30m, max: 40m}", 1)
 	long = strings.Replace(long, "rate: 2/m", "rate: 12/h", 1)
@@ -125,7 +125,7 @@ func TestRunningTasksFollowCleanEnergy(t *testing.T) {
 	if moving.Moves.Migrations == 0 || unpriced.Moves.Migrations != 0 || still.Moves.Migrations != 0 {
 		t.Errorf("%d migrations, %d where joules count alike, %d without rescheduling; want some, and none", moving.Moves.Migrations, unpriced.Moves.Migrations, still.Moves.Migrations)
 	}
-	if less := 100 * (1 - moving.Energy.CarbonGrams/still.Energy.CarbonGrams); !(less >= 2) { // most of it is of idle power, which goes on
+	if less := 100 * (1 - moving.Energy.CarbonGrams/still.Energy.CarbonGrams); !(less >= 2) { // most of it comes from idle power, which continues
 		t.Errorf("moves save %.1f %% of the carbon, want 2", less)
 	}
 }
@@ -154,8 +154,8 @@ func TestThePriceOfATimeIsItsMean(t *testing.T) {
 	}
 }
 
-// TestATaskWaitsUntilEnergyIsCleanerElsewhere: a task of three hours begins in the north, and
-// moves when the full hour makes the south cleaner: neither before, nor back.
+// TestATaskWaitsUntilEnergyIsCleanerElsewhere: a task of three hours starts in the north and moves
+// when the south becomes cleaner at the full hour, neither earlier nor back.
 func TestATaskWaitsUntilEnergyIsCleanerElsewhere(t *testing.T) {
 	head, _, _ := strings.Cut(twoZones, "  taskKinds:")
 	long := head + `  workload:

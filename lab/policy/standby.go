@@ -16,11 +16,10 @@ import (
 	"supercargo.dev/supercargo/plugins/energyperformance"
 )
 
-// heatsStandby is heats with machines that sleep: those of one type are filled one after
-// another, and those that nobody needs go into standby. The score leaves idle power out:
-// counted, it would hold pods on whatever machine is busy already, however wasteful, while
-// which machines wake at all is chosen with idle power in mind. Where machines are bought
-// and released it does that as default does.
+// heatsStandby is heats with standby: machines of one type are filled one after another, and
+// machines that are not needed go into standby. The score ignores idle power, because otherwise it
+// would keep pods on any machine that is already busy, however inefficient. Idle power counts when
+// machines to wake are chosen. If machines are bought and released, this works as in default.
 func heatsStandby(h string) sim.Policy {
 	configuration := head + `profiles:
 - schedulerName: default-scheduler
@@ -53,11 +52,11 @@ func heatsStandby(h string) sim.Policy {
 	}
 }
 
-// sleeper puts machines to sleep and wakes them.
+// sleeper suspends and wakes machines.
 type sleeper struct {
 	flavors map[string]*scenario.Flavor
 	ranks   map[string]float64 // by flavor
-	longest time.Duration      // that a machine takes to wake
+	longest time.Duration      // the longest wake time of a machine
 	idle    map[string]time.Time
 }
 
@@ -73,8 +72,8 @@ func newSleeper(sc *scenario.Scenario, h float64) *sleeper {
 	return s
 }
 
-// ranks orders flavors by the score of HEATS for work that fills a machine, its idle power
-// included: the flavor with the best score has the least rank.
+// ranks orders flavors by the HEATS score for work that fills a machine, including its idle power.
+// The flavor with the best score has the lowest rank.
 func ranks(flavors []scenario.Flavor, h float64) map[string]float64 {
 	options, results := make([]score.Option, len(flavors)), make([]score.Result, len(flavors))
 	for i := range flavors {
@@ -93,8 +92,8 @@ func ranks(flavors []scenario.Flavor, h float64) map[string]float64 {
 	return byName
 }
 
-// Decide implements sim.Controller. The pods that came within the longest time that a
-// machine takes to wake are expected again, as policy supercargo expects them while it buys.
+// Decide implements sim.Controller. It expects the pods that arrived within the longest wake time
+// to arrive again, as the policy supercargo does when it buys.
 func (s *sleeper) Decide(now time.Time, state *cluster.State) cluster.Plan {
 	machines := make([]standby.Machine, 0, len(state.Nodes))
 	for i := range state.Nodes {
@@ -112,15 +111,15 @@ func (s *sleeper) Decide(now time.Time, state *cluster.State) cluster.Plan {
 		plan.Suspend = append(plan.Suspend, cluster.Stay{Node: name, Reason: "it has idled for as long as waking it costs"})
 	}
 	for _, name := range decided.Wake {
-		plan.Resume = append(plan.Resume, cluster.Stay{Node: name, Reason: "pods wait or are expected that awake machines have no room for"})
+		plan.Resume = append(plan.Resume, cluster.Stay{Node: name, Reason: "the awake machines have no room for pods that are pending or expected"})
 	}
 	if len(expected) > 0 && (plan.Wake == 0 || state.SchedulingInterval < plan.Wake) {
-		plan.Wake = state.SchedulingInterval // they will not be expected forever
+		plan.Wake = state.SchedulingInterval // the expectation expires
 	}
 	return plan
 }
 
-// machine is a node as the decision sees it.
+// machine returns a node in the form that the decision needs.
 func (s *sleeper) machine(now time.Time, n *cluster.Node) standby.Machine {
 	f := s.flavors[n.Flavor]
 	free, pods := s.room(n)
@@ -150,8 +149,8 @@ func (s *sleeper) machine(now time.Time, n *cluster.Node) standby.Machine {
 	return m
 }
 
-// room is what a node has free when a machine that is woken now takes pods at the latest,
-// and how many pods it then has: those that are expected to end before have gone.
+// room returns the free room of a node at the latest time when a machine that is woken now accepts
+// pods, and its number of pods then: pods that are expected to end earlier are not counted.
 func (s *sleeper) room(n *cluster.Node) (free packing.Size, pods int64) {
 	free, pods = n.Free(), int64(len(n.Pods))
 	for i := range n.Pods {

@@ -10,22 +10,23 @@ import (
 	"supercargo.dev/supercargo/lab/sim"
 )
 
-// suiter moves running pods to machines that suit them better, every so often, as the
-// descheduler does: by [moves.Better] and what has been learned from probes.
+// suiter periodically moves running pods to more suitable machines, as the descheduler does: with
+// [moves.Better] and the profiles learned from probes.
 type suiter struct {
 	config   moves.BetterConfig
 	machines moves.Machines
 	interval time.Duration
 	next     time.Time
-	// rest decides about the machines; nil leaves them as they are.
+	// rest decides about the machines; nil leaves them unchanged.
 	rest sim.Controller
 }
 
-// suiting returns a controller that moves pods by the weight h where they state none, beside
-// another one or, with nil, alone. idleCounts says that idle machines can be switched off.
+// suiting returns a controller that moves pods, with the energy weight h for pods that declare
+// none, in addition to the controller rest if it is not nil. idleCounts means that idle machines
+// can be switched off.
 func suiting(sc *scenario.Scenario, h float64, idleCounts bool, rest sim.Controller) sim.Controller {
 	profiles, err := learned(sc)
-	if err != nil || sc.Rescheduling.Interval == 0 { // of the error the plugins tell, which need the profiles too
+	if err != nil || sc.Rescheduling.Interval == 0 { // the plugins, which need the profiles too, report the error
 		return rest
 	}
 	types := map[string]string{}
@@ -67,8 +68,8 @@ func (s *suiter) Decide(now time.Time, state *cluster.State) cluster.Plan {
 	return plan
 }
 
-// move adds the moves to a plan, but none from or to machines that it empties or releases.
-// A machine that is about to go to sleep stays awake for a pod that comes.
+// move adds moves to a plan, except from or to machines that it empties or releases. A machine that
+// is about to be suspended stays awake if a pod moves to it.
 func (s *suiter) move(now time.Time, state *cluster.State, plan *cluster.Plan) {
 	s.machines.Now = now
 	going := map[string]bool{}
@@ -87,7 +88,7 @@ func (s *suiter) move(now time.Time, state *cluster.State, plan *cluster.Plan) {
 	}
 }
 
-// targeted reports whether a drain sends pods to the node: its room is promised.
+// targeted reports whether a drain sends pods to the node, so that its room is reserved.
 func targeted(drains []cluster.Drain, node string) bool {
 	return slices.ContainsFunc(drains, func(d cluster.Drain) bool {
 		return slices.ContainsFunc(d.Moves, func(m cluster.Move) bool { return m.Target == node })

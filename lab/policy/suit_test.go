@@ -17,8 +17,8 @@ import (
 	"supercargo.dev/supercargo/lab/sim"
 )
 
-// long is the experiment with a third of the tasks, ten times as long: what starts where a
-// burst leaves room runs on while better machines come free.
+// long is the experiment with a third of the tasks, ten times as long: tasks that start during a
+// burst still run when better machines become available.
 func long(t *testing.T, how scenario.Migratable) *scenario.Scenario {
 	t.Helper()
 	sc := heatsScenario(t)
@@ -60,8 +60,8 @@ func TestLongTasksMoveToMachinesThatSuitThemBetter(t *testing.T) {
 	}
 }
 
-// TestTasksThatMayBeStartedAnewLeaveTheSlowestMachines: a state does not go from one
-// architecture to another.
+// TestTasksThatMayBeStartedAnewLeaveTheSlowestMachines: state cannot be moved between
+// architectures.
 func TestTasksThatMayBeStartedAnewLeaveTheSlowestMachines(t *testing.T) {
 	t.Parallel()
 	anew, checkpoint := runHEATS(t, long(t, scenario.MoveAnew), "heats-0"), runHEATS(t, long(t, scenario.MoveWithState), "heats-0")
@@ -97,8 +97,8 @@ func TestMovesKeepToTheirRules(t *testing.T) {
 	}
 }
 
-// checkMoves looks at where pods went and when: none across architectures with its state,
-// none before its residence was over or anew twice, no more at once than the budget allows.
+// checkMoves checks where and when pods moved: none across architectures with its state, none
+// before its residence was over, none restarted twice, and no more at once than the budget allows.
 func checkMoves(t *testing.T, name string, sc *scenario.Scenario, r *sim.Result) {
 	t.Helper()
 	arch := map[string]string{}
@@ -112,7 +112,7 @@ func checkMoves(t *testing.T, name string, sc *scenario.Scenario, r *sim.Result)
 		if !placed {
 			continue
 		}
-		left := p.At // it was asked to go before it was copied
+		left := p.At // the move began before the copy
 		withState := strings.HasPrefix(p.Reason, "moved")
 		switch {
 		case withState:
@@ -167,8 +167,8 @@ func TestTheWeightOfAPodGoesBeforeThatOfItsNamespaceAndThatOfThePolicy(t *testin
 	}
 }
 
-// TestRunningPodsMoveByTheirOwnWeight: of two equal tasks on the frugal machine, the one in a
-// hurry moves to the fast one.
+// TestRunningPodsMoveByTheirOwnWeight: of two equal tasks on the frugal machine, the one that
+// prefers runtime moves to the fast one.
 func TestRunningPodsMoveByTheirOwnWeight(t *testing.T) {
 	t.Parallel()
 	sc := heatsScenario(t)
@@ -181,8 +181,8 @@ func TestRunningPodsMoveByTheirOwnWeight(t *testing.T) {
 	}
 }
 
-// crowd is a frugal machine with tasks that have run for a minute of twenty, and a fast one
-// without.
+// crowd has a frugal machine with tasks that have run for one of twenty minutes, and an empty fast
+// one.
 func crowd(names ...string) *cluster.State {
 	size := packing.Size{MilliCPU: 2000, MemoryBytes: 100 << 20}
 	s := &cluster.State{
@@ -200,8 +200,8 @@ func crowd(names ...string) *cluster.State {
 	return s
 }
 
-// TestMovesAreThoseOfTheDeschedulersPlanner: what the simulator moves is what [moves.Better]
-// says, no more and no less.
+// TestMovesAreThoseOfTheDeschedulersPlanner: the simulator makes exactly the moves of
+// [moves.Better].
 func TestMovesAreThoseOfTheDeschedulersPlanner(t *testing.T) {
 	t.Parallel()
 	sc := heatsScenario(t)
@@ -243,8 +243,8 @@ func TestMovesComeEverySoOften(t *testing.T) {
 	}
 }
 
-// TestMovesLeaveMachinesAloneThatOthersDecideAbout: what is emptied is neither left nor gone
-// to, and what was to sleep stays awake for a pod that comes.
+// TestMovesLeaveMachinesAloneThatOthersDecideAbout: no pod moves from or to a machine that is being
+// emptied, and a machine that was about to be suspended stays awake for an arriving pod.
 func TestMovesLeaveMachinesAloneThatOthersDecideAbout(t *testing.T) {
 	t.Parallel()
 	sc, now := heatsScenario(t), sim.Epoch.Add(time.Minute)
@@ -270,7 +270,7 @@ func TestMovesLeaveMachinesAloneThatOthersDecideAbout(t *testing.T) {
 	}
 }
 
-// controller asks a function.
+// controller adapts a function to sim.Controller.
 type controller func(now time.Time, s *cluster.State) cluster.Plan
 
 // Decide implements sim.Controller.

@@ -7,7 +7,7 @@ import (
 	"supercargo.dev/supercargo/internal/heap"
 )
 
-// verb is what an entry of the agenda asks for.
+// verb is the action of an agenda entry.
 type verb int
 
 const (
@@ -18,18 +18,17 @@ const (
 	look      // report progress
 )
 
-// entry is one thing to do at a time.
+// entry is an action at a time.
 type entry struct {
 	at   time.Time
 	verb verb
 	pod  int // index, for createPod and deletePod
-	// restarts is how often the pod had been restarted when its end was planned: the end
-	// of a pod that has been replaced since means nothing to its successor.
+	// restarts is the number of restarts of the pod when its end was planned. The planned end of a
+	// replaced pod does not apply to its successor.
 	restarts int
 }
 
-// agenda is a heap of entries: the earliest first; of one moment by verb, then
-// by pod.
+// agenda is a heap of entries, the earliest first; ties are ordered by verb, then by pod.
 type agenda struct{ *heap.Heap[entry] }
 
 func newAgenda() agenda {
@@ -38,7 +37,7 @@ func newAgenda() agenda {
 	}, nil)}
 }
 
-// due removes and returns the next entry if its time has come.
+// due removes and returns the next entry if it is due.
 func (a agenda) due(now time.Time) (entry, bool) {
 	if a.Len() == 0 || a.First().at.After(now) {
 		return entry{}, false
@@ -46,7 +45,7 @@ func (a agenda) due(now time.Time) (entry, bool) {
 	return a.Pop(), true
 }
 
-// wait returns how long nothing is due, at most most.
+// wait returns the time until the next entry is due, at most most.
 func (a agenda) wait(now time.Time, most time.Duration) time.Duration {
 	if a.Len() == 0 {
 		return most

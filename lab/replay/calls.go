@@ -18,16 +18,16 @@ type call struct {
 	verb   verb // createPod or deletePod
 	pod    int
 	object *corev1.Pod
-	unsure bool // for deletePod: it is not known whether the pod there is ours
+	unsure bool // for deletePod: the pod may belong to another run
 }
 
-// answer is what became of a call.
+// answer is the result of a call.
 type answer struct {
 	call
 	err error
 }
 
-// work makes calls until there are none.
+// work makes calls until the channel is closed.
 func (r *run) work(ctx context.Context) {
 	pods := r.opts.Client.CoreV1().Pods(r.opts.Namespace)
 	for c := range r.calls {
@@ -41,7 +41,8 @@ func (r *run) work(ctx context.Context) {
 	}
 }
 
-// delete removes a pod at once. Where the pod may be another's, it looks first.
+// delete deletes a pod without a grace period. If the pod may belong to another run, it checks
+// first.
 func (r *run) delete(ctx context.Context, pods typedcorev1.PodInterface, c call) error {
 	opts := metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
 	if c.unsure {
@@ -62,8 +63,8 @@ const (
 	lastPause  = 5 * time.Second
 )
 
-// pause returns how long to wait after the given number of failures on end: the
-// double each time, or as long as the API server asks if that is more.
+// pause returns the back-off after the given number of consecutive failures: it doubles each time,
+// or follows the API server's Retry-After if that is longer.
 func pause(failures int, err error) time.Duration {
 	d := lastPause
 	if doublings := failures - 1; doublings < 6 {
@@ -75,7 +76,7 @@ func pause(failures int, err error) time.Duration {
 	return d
 }
 
-// hopeless reports whether the same create call would fail forever.
+// hopeless reports whether retrying the same create call can never succeed.
 func hopeless(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
 }

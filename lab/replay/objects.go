@@ -16,13 +16,12 @@ import (
 	"supercargo.dev/supercargo/lab/trace"
 )
 
-// LabelRun is on every pod of a replay; its value is the run's.
+// LabelRun is a label of every pod of a replay. Its value identifies the run.
 const LabelRun = v1alpha1.GroupName + "/replay"
 
-// PodOf makes the pod that stands for a row of a trace. Its annotated runtime
-// is the given one, which is how long it will really run, not how long it was
-// recorded to. Its container asks for the row's CPU and memory, never ends by
-// itself and stops at once when the pod is deleted.
+// PodOf returns the pod for a row of a trace. Its annotated runtime is the given one, which is its
+// actual runtime in the replay, not the recorded one. Its container requests the row's CPU and
+// memory, never ends by itself and stops at once when the pod is deleted.
 func PodOf(row trace.Pod, runtime time.Duration, opts Options) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -60,9 +59,8 @@ func PodOf(row trace.Pod, runtime time.Duration, opts Options) *corev1.Pod {
 	return pod
 }
 
-// Machines reads what nodes offer to pods, and their prices, from allocatable
-// and the price annotation. Every node must have both; prices finer than a
-// micro-dollar are rounded up.
+// Machines returns the allocatable resources and, from the price annotation, the prices of nodes.
+// Every node must have both. Prices finer than a micro-dollar are rounded up.
 func Machines(nodes []corev1.Node) ([]report.Machine, error) {
 	var errs []error
 	machines := make([]report.Machine, 0, len(nodes))
@@ -80,11 +78,11 @@ func Machines(nodes []corev1.Node) ([]report.Machine, error) {
 func machineOf(node *corev1.Node) (report.Machine, error) {
 	text, ok := node.Annotations[v1alpha1.AnnotationPricePerHour]
 	if !ok {
-		return report.Machine{}, fmt.Errorf("has no annotation %s, want its price in dollars per hour", v1alpha1.AnnotationPricePerHour)
+		return report.Machine{}, fmt.Errorf("has no annotation %s: must be its price in dollars per hour", v1alpha1.AnnotationPricePerHour)
 	}
 	price, err := resource.ParseQuantity(text)
 	if err != nil || price.Sign() < 0 {
-		return report.Machine{}, fmt.Errorf("annotation %s is %q, want dollars per hour such as 0.25", v1alpha1.AnnotationPricePerHour, text)
+		return report.Machine{}, fmt.Errorf("annotation %s is %q: must be dollars per hour, such as 0.25", v1alpha1.AnnotationPricePerHour, text)
 	}
 	m := report.Machine{
 		Name:                node.Name,

@@ -16,56 +16,53 @@ import (
 	"supercargo.dev/supercargo/lab/trace"
 )
 
-// Options says what to replay, where and how fast.
+// Options configures a replay.
 type Options struct {
-	// Client reaches the cluster. Its own rate limit applies, so it should allow
-	// some hundred requests a second. Required.
+	// Client is the client of the cluster. Its own rate limit applies, so it should allow several
+	// hundred requests per second. Required.
 	Client kubernetes.Interface
-	// Pods is the trace. The earliest arrival is the beginning of the replay.
-	// Names must be unlike each other. Required.
+	// Pods is the trace. The replay begins at the earliest arrival. Names must be unique. Required.
 	Pods []trace.Pod
 	// Scale compresses time. Required.
 	Scale Scale
-	// Window ends the replay that long after its beginning, whatever still waits
-	// or runs. Zero means: when the last pod has ended, which never comes while
-	// a pod fits nowhere.
+	// Window ends the replay that long after its beginning, even if pods still wait or run. Zero
+	// means when the last pod has ended, which never happens if a pod fits nowhere.
 	Window time.Duration
-	// Namespace is where the pods go; it must exist. Empty means "default".
+	// Namespace is the namespace of the pods; it must exist. Empty means "default".
 	Namespace string
-	// SchedulerName is put into the pods. Empty means the default scheduler.
+	// SchedulerName is the scheduler name of the pods. Empty means the default scheduler.
 	SchedulerName string
-	// NodeSelector is put into the pods, which have that of their architecture beside it.
+	// NodeSelector is the node selector of the pods, in addition to their architecture.
 	NodeSelector map[string]string
-	// Run becomes the value of the pods' label [LabelRun], and tells them from
-	// others. It must be a label's value. Empty means "replay".
+	// Run is the value of the pods' label [LabelRun], which distinguishes them from others. It must
+	// be a valid label value. Empty means "replay".
 	Run string
-	// Recreate says that pods have controllers: one that fails or is taken away by somebody
-	// else within the window is created again at once, under its name, and runs from its
-	// beginning. Without it the pod is lost.
+	// Recreate simulates controllers: a pod that fails, or that another client deletes, within the
+	// window is created again at once, under the same name, and runs from its beginning. Otherwise
+	// the pod is lost.
 	Recreate bool
-	// Concurrency is the most API calls under way at a time. Zero means 16.
+	// Concurrency is the maximum number of concurrent API calls. Zero means 16.
 	Concurrency int
-	// CleanUp bounds how long removing the pods at the end may go on without any of them going.
-	// Zero means 30 s.
+	// CleanUp limits how long the final deletion of pods may continue without progress. Zero means
+	// 30 s.
 	CleanUp time.Duration
-	// Clock says when it is time. Nil means the real one.
+	// Clock is the clock of the replay. Nil means the real clock.
 	Clock clock.Clock
-	// Progress, if set, is called about five times a second and once at the end,
-	// never twice at a time. It must not take long.
+	// Progress, if set, is called about five times per second and once at the end, never
+	// concurrently. It must return quickly.
 	Progress func(Progress)
 }
 
-// Scale says how many seconds of the trace pass in one second of the replay. The
-// two differ where a trace is thinner than the cluster is to be loaded: with
-// Arrivals = 10·Lifetimes there are, on average, ten times as many pods at a
-// time as were recorded.
+// Scale is the number of seconds of the trace per second of the replay. The two values differ if
+// the cluster should have more load than the trace: with Arrivals = 10·Lifetimes there are on
+// average ten times as many concurrent pods as recorded.
 type Scale struct {
 	Arrivals  float64 // for the gaps between arrivals
 	Lifetimes float64 // for how long pods run
 }
 
-// FitArrivals returns the scale of arrivals at which the arrivals of pods span
-// window, and 1 when they all come at one moment.
+// FitArrivals returns the scale at which the arrivals of the pods span window, or 1 if all arrive
+// at one moment.
 func FitArrivals(pods []trace.Pod, window time.Duration) float64 {
 	if len(pods) == 0 || window <= 0 {
 		return 1
@@ -80,7 +77,7 @@ func FitArrivals(pods []trace.Pod, window time.Duration) float64 {
 	return float64(last-first) / float64(window)
 }
 
-// Progress is how far a replay is.
+// Progress is the progress of a replay.
 type Progress struct {
 	Elapsed time.Duration // since the beginning
 	Window  time.Duration // as in the options
@@ -88,43 +85,41 @@ type Progress struct {
 	Created int           // so far
 	Bound   int           // so far
 	Gone    int           // so far
-	Retries int           // API calls that were tried again, so far
+	Retries int           // retried API calls so far
 }
 
-// Result is what was seen.
+// Result is the record of a replay.
 type Result struct {
-	// Began is when the replay did; all moments in Stays count from it.
+	// Began is the start of the replay. All times in Stays are relative to it.
 	Began time.Time
-	// Window is how long the replay lasted, without the cleaning up after it.
+	// Window is the duration of the replay, without the clean-up.
 	Window time.Duration
-	// Stays has one entry per pod that was created, in the order of arrival; of a pod that
-	// was created again, the last.
-	// Created is when the first call to create it was sent, so tries that failed
-	// count as waiting. Bound and Gone are when the watch showed it, Gone at the
-	// latest when the call that deleted it returned.
+	// Stays has one entry per created pod, in order of arrival; for a pod that was created again,
+	// the last one. Created is when the first create call was sent, so failed attempts count as
+	// waiting. Bound and Gone are when the watch reported it; Gone is at the latest when the delete
+	// call returned.
 	Stays []report.Stay
-	// Retries counts the API calls that were tried again.
+	// Retries is the number of retried API calls.
 	Retries int
-	// Replaced has, in the order of their ends, the stays of pods that were created again.
+	// Replaced has the stays of pods that were created again, in the order of their ends.
 	Replaced []report.Stay
-	// Lost counts the pods that were taken away by somebody else or failed within the
-	// window, whether they were created again or not.
+	// Lost is the number of pods that failed or were deleted by another client within the window,
+	// whether they were created again or not.
 	Lost int
-	// Refused has, for each pod that the cluster will never take, the reason.
+	// Refused has the reasons for all pods that the cluster will never accept.
 	Refused []error
 }
 
-// defaultCleanUp bounds the cleaning up where the options do not.
+// defaultCleanUp is the default of Options.CleanUp.
 const defaultCleanUp = 30 * time.Second
 
-// Run replays a trace and removes its pods again. API errors are retried with
-// growing pauses, up to 5 s apart, for as long as the replay lasts; only pods
-// that the API server calls invalid, or whose name is taken, are not tried again.
+// Run replays a trace and deletes its pods at the end. It retries API errors with exponential
+// back-off, up to 5 s, for as long as the replay lasts, except for pods that the API server rejects
+// as invalid or whose name is taken.
 //
-// When ctx ends, Run stops creating pods, removes those that are there, and
-// returns what was seen together with the context's error. It returns an error
-// too when the options are wrong, when the namespace cannot be read, and when
-// pods could not be removed in time.
+// When ctx ends, Run stops creating pods, deletes the existing ones, and returns the record
+// together with the context's error. It also returns an error if the options are invalid, the
+// namespace cannot be read, or pods could not be deleted in time.
 //
 // Cost: memory for every pod of the trace; no polling of the API server.
 func Run(ctx context.Context, opts Options) (*Result, error) {
@@ -144,20 +139,20 @@ func Run(ctx context.Context, opts Options) (*Result, error) {
 	return r.play(ctx)
 }
 
-// complete fills what is not set and reports everything that is wrong.
+// complete sets defaults and reports all invalid options.
 func (o Options) complete() (Options, error) {
 	var errs input.Faults
-	errs.If(o.Client == nil, "replay: no client")
-	errs.If(len(o.Pods) == 0, "replay: no pods")
+	errs.If(o.Client == nil, "replay: a client is required")
+	errs.If(len(o.Pods) == 0, "replay: at least one pod is required")
 	for _, s := range []struct {
 		name  string
 		value float64
 	}{{"arrivals", o.Scale.Arrivals}, {"lifetimes", o.Scale.Lifetimes}} {
-		errs.If(!(s.value > 0) || math.IsInf(s.value, 0), "replay: scale of %s is %v, want a number above zero", s.name, s.value)
+		errs.If(!(s.value > 0) || math.IsInf(s.value, 0), "replay: scale of %s is %v: must be more than 0", s.name, s.value)
 	}
-	errs.If(o.Window < 0, "replay: window is %s, want zero or more", o.Window)
-	errs.If(o.CleanUp < 0, "replay: clean-up is bounded by %s, want zero or more", o.CleanUp)
-	errs.If(o.Concurrency < 0, "replay: concurrency is %d, want zero or more", o.Concurrency)
+	errs.If(o.Window < 0, "replay: window is %s: must be 0 or more", o.Window)
+	errs.If(o.CleanUp < 0, "replay: clean-up limit is %s: must be 0 or more", o.CleanUp)
+	errs.If(o.Concurrency < 0, "replay: concurrency is %d: must be 0 or more", o.Concurrency)
 	for _, problem := range validation.IsValidLabelValue(o.Run) {
 		errs = append(errs, fmt.Errorf("replay: run %q: %s", o.Run, problem))
 	}
@@ -184,7 +179,7 @@ func duplicates(pods []trace.Pod) []error {
 	var errs input.Faults
 	seen := make(map[string]bool, len(pods))
 	for _, p := range pods {
-		errs.If(seen[p.Name], "replay: two pods are called %q", p.Name)
+		errs.If(seen[p.Name], "replay: two pods have the name %q", p.Name)
 		seen[p.Name] = true
 	}
 	return errs

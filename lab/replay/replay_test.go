@@ -27,8 +27,8 @@ import (
 	"supercargo.dev/supercargo/lab/trace"
 )
 
-// cluster is a fake API server with a scheduler that binds at once every pod
-// that asks for less than 1,000 milli-CPU, in virtual time.
+// cluster is a fake API server in virtual time, with a scheduler that at once binds every pod that
+// requests less than 1,000 milli-CPU.
 func cluster(ctx context.Context, t *testing.T) *fake.Clientset {
 	t.Helper()
 	client := fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
@@ -56,7 +56,7 @@ func cluster(ctx context.Context, t *testing.T) *fake.Clientset {
 	return client
 }
 
-// inBubble runs a test in virtual time, with a context that ends the fakes.
+// inBubble runs a test in virtual time, with a context that stops the fakes.
 func inBubble(t *testing.T, test func(ctx context.Context, t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -85,8 +85,8 @@ var threePods = []trace.Pod{
 	{Item: packing.Item{Name: "huge", Arrival: 110 * time.Second, Runtime: 10 * time.Second, Size: packing.Size{MilliCPU: 5000, MemoryBytes: 3}}},
 }
 
-// wantStays is what replaying threePods ten times (arrivals) and twenty times
-// (lifetimes) as fast shows in five seconds.
+// wantStays is the expected result of replaying threePods ten times (arrivals) and twenty times
+// (lifetimes) as fast for five seconds.
 var wantStays = []report.Stay{
 	{Pod: "first", MilliCPU: 100, MemoryBytes: 1, Created: 0, Bound: 0, Gone: 4 * time.Second, Node: "node-1"},
 	{Pod: "huge", MilliCPU: 5000, MemoryBytes: 3, Created: time.Second, Bound: report.Never, Gone: report.Never},
@@ -202,8 +202,8 @@ func TestRunGivesUpOnlyWhatCannotBeCreated(t *testing.T) {
 			name := a.(clienttesting.CreateAction).GetObject().(*corev1.Pod).Name
 			return name == "huge", nil, apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, name, nil)
 		})
-		// The fake's informer shows pods of all labels, so the foreign pod is
-		// hidden from the check that none is left from before.
+		// The fake's informer returns pods with any label, so the foreign pod is hidden from the
+		// check for leftover pods.
 		hideFromLists(client, "late")
 		result, err := Run(ctx, Options{Client: client, Pods: threePods, Scale: Scale{Arrivals: 10, Lifetimes: 20}})
 		if err != nil {
@@ -218,7 +218,7 @@ func TestRunGivesUpOnlyWhatCannotBeCreated(t *testing.T) {
 	})
 }
 
-// hideFromLists lets lists of pods come back without one.
+// hideFromLists removes a pod from the results of lists.
 func hideFromLists(client *fake.Clientset, name string) {
 	client.PrependReactor("list", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		object, err := client.Tracker().List(a.GetResource(), schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, a.GetNamespace())
@@ -264,7 +264,7 @@ func TestRunStopsCleaningUpInTheEnd(t *testing.T) {
 		})
 		began := time.Now()
 		result, err := Run(ctx, Options{Client: client, Pods: threePods, Scale: Scale{Arrivals: 10, Lifetimes: 1}, Window: 4 * time.Second})
-		if err == nil || !strings.Contains(err.Error(), "3 pods could not be removed: none has gone for 30s") {
+		if err == nil || !strings.Contains(err.Error(), "3 pods were not removed: no pod has been removed for 30s") {
 			t.Errorf("error is %v, want one that counts the pods left", err)
 		}
 		if result == nil || len(result.Stays) != 3 {
@@ -280,7 +280,7 @@ func TestRunGoesOnCleaningUpAsLongAsPodsGo(t *testing.T) {
 	inBubble(t, func(ctx context.Context, t *testing.T) {
 		client := cluster(ctx, t)
 		began := time.Now()
-		// A busy API server: the pods can be deleted 20 s, 40 s and 60 s after the window.
+		// A busy API server: the pods can be deleted only 20 s, 40 s and 60 s after the window.
 		after := map[string]time.Duration{"first": 24 * time.Second, "huge": 44 * time.Second, "late": 64 * time.Second}
 		client.PrependReactor("delete", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 			name := action.(clienttesting.DeleteAction).GetName()
@@ -327,8 +327,8 @@ func TestAPodThatEndsByItselfIsRemoved(t *testing.T) {
 	})
 }
 
-// busyClient counts the create calls under way, each of which takes 1 ms. The
-// fake itself makes one call at a time.
+// busyClient counts concurrent create calls, each of which takes 1 ms. The fake itself serializes
+// calls.
 type busyClient struct {
 	kubernetes.Interface
 	typedcorev1.CoreV1Interface
@@ -340,7 +340,7 @@ func (c *busyClient) CoreV1() typedcorev1.CoreV1Interface { return c }
 
 func (c *busyClient) Pods(string) typedcorev1.PodInterface { return busyPods{c.PodInterface, c} }
 
-// IsWatchListSemanticsUnSupported says what the fake says: informers list first.
+// IsWatchListSemanticsUnSupported returns the same as the fake: informers list first.
 func (c *busyClient) IsWatchListSemanticsUnSupported() bool { return true }
 
 func (c *busyClient) RESTClient() rest.Interface { return c.CoreV1Interface.RESTClient() }
@@ -353,7 +353,7 @@ type busyPods struct {
 func (p busyPods) Create(ctx context.Context, pod *corev1.Pod, opts metav1.CreateOptions) (*corev1.Pod, error) {
 	p.count.most.Store(max(p.count.most.Load(), p.count.under.Add(1)))
 	defer p.count.under.Add(-1)
-	time.Sleep(time.Millisecond) // virtual: it lets the other workers start
+	time.Sleep(time.Millisecond) // virtual time: lets the other workers start
 	return p.PodInterface.Create(ctx, pod, opts)
 }
 
@@ -379,7 +379,7 @@ func TestRunRefusesBadOptions(t *testing.T) {
 	_, err := Run(t.Context(), Options{
 		Pods: []trace.Pod{{Item: packing.Item{Name: "a"}}, {Item: packing.Item{Name: "a"}}}, Scale: Scale{Arrivals: -1}, Window: -1, Concurrency: -1, Run: "?",
 	})
-	for _, want := range []string{"no client", "scale of arrivals", "scale of lifetimes", "window", "concurrency", `run "?"`, `two pods are called "a"`} {
+	for _, want := range []string{"a client is required", "scale of arrivals", "scale of lifetimes", "window", "concurrency", `run "?"`, `two pods have the name "a"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error is %v, want it to contain %q", err, want)
 		}
@@ -420,8 +420,8 @@ func TestFitArrivals(t *testing.T) {
 	}
 }
 
-// takeAway deletes or fails a pod some time after its first creation, as a drain or a
-// dying node does.
+// takeAway deletes or fails a pod some time after its first creation, as a drain or a failing node
+// does.
 func takeAway(ctx context.Context, t *testing.T, client *fake.Clientset, name string, after time.Duration, fail bool) {
 	t.Helper()
 	pods := client.CoreV1().Pods("default")
@@ -500,8 +500,8 @@ func TestPodsThatTheReplayEndsItselfAreNotLost(t *testing.T) {
 	})
 }
 
-// TestAPodIsNotGoneBeforeItIsBound has both orders: sightings and answers are stamped by several
-// goroutines, so that of a pod's end may come first, or bear an earlier time.
+// TestAPodIsNotGoneBeforeItIsBound tests both orders: several goroutines take the times of
+// sightings and answers, so the end of a pod may be observed first or have an earlier time.
 func TestAPodIsNotGoneBeforeItIsBound(t *testing.T) {
 	for name, both := range map[string]func(bound, gone func()){
 		"bound first": func(bound, gone func()) { bound(); gone() },

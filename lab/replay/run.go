@@ -14,14 +14,14 @@ import (
 	"supercargo.dev/supercargo/lab/trace"
 )
 
-// life is how far a pod has come.
+// life is the state of a pod.
 type life int
 
 const (
-	expected life = iota // not asked for, or asked for in vain so far
-	asked                // a create call is under way
+	expected life = iota // not created yet, or all create calls failed so far
+	asked                // a create call is in progress
 	present
-	leaving // a delete call is under way or to be made again
+	leaving // a delete call is in progress or must be retried
 	over    // gone, refused, or never to be created
 )
 
@@ -31,37 +31,37 @@ type pod struct {
 	arrival  time.Duration // scaled, from the beginning
 	runtime  time.Duration // scaled
 	life     life
-	failures int // of the present call, on end
+	failures int // consecutive failures of the current call
 	stay     report.Stay
-	sent     bool // the first create call was; stay.Created says when
+	sent     bool // the first create call has been sent at stay.Created
 	created  bool // known to have been created
 	restarts int
-	failed   bool // by itself or another's doing, and to be created again once it is gone
+	failed   bool // failed or deleted by another client, and to be created again once it is gone
 }
 
-// run is the state of a replay. The loop owns all of it; workers and the watch
-// reach it by the channels alone.
+// run is the state of a replay. The loop owns all of it; workers and the watch communicate with it
+// only through the channels.
 type run struct {
 	opts   Options
 	pods   []pod
 	index  map[string]int
 	agenda agenda
-	ready  []call // due calls that no worker has taken yet
+	ready  []call // due calls that wait for a worker
 
 	calls     chan call
 	answers   chan answer
 	sightings chan sighting
-	blind     chan struct{} // closed when nobody reads sightings any more
+	blind     chan struct{} // closed when sightings are no longer read
 
 	began    time.Time
-	open     int // pods whose life is not over
+	open     int // pods that are not over
 	progress Progress
 	refused  []error
 	lost     int
-	replaced []report.Stay // of pods that have a successor
+	replaced []report.Stay // of pods that were created again
 	result   *Result       // set when the window has ended
 	gaveUp   bool
-	lastOver time.Time // when the last pod went for good
+	lastOver time.Time // when the last pod was finally gone
 }
 
 func newRun(opts Options) *run {
@@ -87,7 +87,7 @@ func newRun(opts Options) *run {
 	return r
 }
 
-// longest keeps scaled times away from overflow when they are added to a date.
+// longest prevents overflow when scaled times are added to a date.
 const longest = 100 * 365 * 24 * time.Hour
 
 // scaled divides a time of the trace by a scale.
@@ -95,9 +95,9 @@ func scaled(d time.Duration, scale float64) time.Duration {
 	return time.Duration(min(float64(d)/scale, float64(longest)))
 }
 
-// play starts the workers, runs the loop and ends the workers.
+// play starts the workers, runs the loop and stops the workers.
 func (r *run) play(ctx context.Context) (*Result, error) {
-	// Calls outlive ctx: what was created must be found and removed.
+	// Calls outlive ctx, because created pods must be found and deleted.
 	callCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	var workers sync.WaitGroup
@@ -112,11 +112,11 @@ func (r *run) play(ctx context.Context) (*Result, error) {
 		workers.Wait()
 		close(r.answers)
 	}()
-	for range r.answers { // of calls that nobody waits for any more
+	for range r.answers { // answers that are no longer awaited
 	}
 	r.tell()
 	if r.gaveUp {
-		return r.result, fmt.Errorf("replay: %d pods could not be removed: none has gone for %s", r.open, r.opts.CleanUp)
+		return r.result, fmt.Errorf("replay: %d pods were not removed: no pod has been removed for %s", r.open, r.opts.CleanUp)
 	}
 	return r.result, ctx.Err()
 }
@@ -135,7 +135,7 @@ func (r *run) plan() {
 	}
 }
 
-// loop waits for whatever comes next until no pod is left or it gives up.
+// loop processes events until no pod is left or it gives up.
 func (r *run) loop(ctx context.Context) {
 	cancelled := ctx.Done()
 	for r.open > 0 && !r.gaveUp {
@@ -165,7 +165,7 @@ func (r *run) loop(ctx context.Context) {
 	r.end(r.opts.Clock.Now())
 }
 
-// begin starts everything on the agenda that is due.
+// begin starts all agenda entries that are due.
 func (r *run) begin(now time.Time) {
 	for {
 		e, ok := r.agenda.due(now)
@@ -198,7 +198,7 @@ func (r *run) begin(now time.Time) {
 	}
 }
 
-// lookEvery is the time between two calls of Progress.
+// lookEvery is the interval between calls of Progress.
 const lookEvery = 200 * time.Millisecond
 
 func (r *run) queue(v verb, i int) {
@@ -206,8 +206,8 @@ func (r *run) queue(v verb, i int) {
 	r.ready = append(r.ready, call{verb: v, pod: i, object: p.object, unsure: v == deletePod && !p.created})
 }
 
-// sent notes that a worker has taken a call. now was read before that: the
-// cluster may be quicker to act on the call than the loop to come here.
+// sent records that a worker has taken a call. now was read before that, because the cluster may
+// act on the call before the loop gets here.
 func (r *run) sent(c call, now time.Time) {
 	p := &r.pods[c.pod]
 	if c.verb == createPod && !p.sent {
@@ -216,8 +216,7 @@ func (r *run) sent(c call, now time.Time) {
 	}
 }
 
-// end closes the window, if it is open: it notes the result and has every pod
-// removed.
+// end closes the window, if it is open: it records the result and deletes every pod.
 func (r *run) end(now time.Time) {
 	if r.result != nil {
 		return
@@ -240,8 +239,8 @@ func (r *run) end(now time.Time) {
 	r.agenda.Push(entry{at: now.Add(r.opts.CleanUp), verb: giveUp})
 }
 
-// remove ends the life of a pod that is not there as far as is known. If a create
-// call failed it may be there all the same.
+// remove ends the life of a pod that is not known to exist. If a create call failed, the pod may
+// exist nevertheless.
 func (r *run) remove(i int) {
 	if r.pods[i].failures > 0 {
 		r.leave(i)
@@ -250,7 +249,7 @@ func (r *run) remove(i int) {
 	r.finish(i)
 }
 
-// resultAt copies what was seen.
+// resultAt copies the record.
 func (r *run) resultAt(now time.Time) *Result {
 	result := &Result{
 		Began: r.began, Window: now.Sub(r.began), Retries: r.progress.Retries, Refused: slices.Clone(r.refused), Lost: r.lost, Replaced: slices.Clone(r.replaced),
@@ -263,7 +262,7 @@ func (r *run) resultAt(now time.Time) *Result {
 	return result
 }
 
-// settle takes the answer to a call.
+// settle processes the answer to a call.
 func (r *run) settle(a answer) {
 	p := &r.pods[a.pod]
 	if a.verb == createPod {
@@ -272,7 +271,7 @@ func (r *run) settle(a answer) {
 	}
 	if a.err == nil || apierrors.IsNotFound(a.err) {
 		if p.failed && r.result == nil {
-			return // the watch has yet to show it gone, and must not take its successor for it
+			return // the watch has not reported its deletion yet, which must not be taken for that of its successor
 		}
 		r.goes(a.pod, r.opts.Clock.Now())
 		return
@@ -284,7 +283,7 @@ func (r *run) settleCreate(p *pod, a answer) {
 	taken := apierrors.IsAlreadyExists(a.err)
 	switch {
 	case a.err == nil, p.created, taken && p.failures > 0:
-		// An earlier try that seemed to fail may have worked.
+		// An earlier attempt that seemed to fail may have succeeded.
 		r.exists(p)
 		if r.result != nil && p.life == present {
 			r.leave(a.pod)
@@ -293,13 +292,13 @@ func (r *run) settleCreate(p *pod, a answer) {
 		r.refused = append(r.refused, fmt.Errorf("create pod %s: %w", p.object.Name, a.err))
 		r.finish(a.pod)
 	case r.result != nil:
-		r.leave(a.pod) // it may be there all the same
+		r.leave(a.pod) // it may exist nevertheless
 	default:
 		r.again(a)
 	}
 }
 
-// exists notes that a pod is there: its create call or the watch says so.
+// exists records that a pod exists, as its create call or the watch reports.
 func (r *run) exists(p *pod) {
 	p.failures = 0
 	if p.life == asked || p.life == expected {
@@ -325,7 +324,7 @@ func (r *run) again(a answer) {
 	r.agenda.Push(entry{at: r.opts.Clock.Now().Add(pause(p.failures, a.err)), verb: a.verb, pod: a.pod, restarts: p.restarts})
 }
 
-// see takes what the watch showed.
+// see processes an event of the watch.
 func (r *run) see(s sighting) {
 	i, ok := r.index[s.name]
 	if !ok || r.pods[i].life == over {
@@ -353,12 +352,12 @@ func (r *run) see(s sighting) {
 	}
 }
 
-// bound notes where a pod runs and plans its end.
+// bound records the node of a pod and plans its end.
 func (r *run) bound(i int, s sighting) {
 	p := &r.pods[i]
 	p.stay.Node = s.node
 	p.stay.Bound = s.at.Sub(r.began)
-	if p.stay.Gone != report.Never { // seen before
+	if p.stay.Gone != report.Never { // its end was seen first
 		p.stay.Gone = max(p.stay.Gone, p.stay.Bound)
 	}
 	r.progress.Bound++
@@ -367,7 +366,7 @@ func (r *run) bound(i int, s sighting) {
 	}
 }
 
-// loses notes that a pod ends that was not asked to, within the window.
+// loses records that a pod has ended within the window without being deleted by the replay.
 func (r *run) loses(p *pod) {
 	if r.result != nil || p.life != present {
 		return
@@ -376,14 +375,14 @@ func (r *run) loses(p *pod) {
 	p.failed = r.opts.Recreate
 }
 
-// leave has a pod deleted now.
+// leave deletes a pod now.
 func (r *run) leave(i int) {
 	r.pods[i].life = leaving
 	r.pods[i].failures = 0
 	r.queue(deletePod, i)
 }
 
-// goes notes that a pod is gone.
+// goes records that a pod is gone.
 func (r *run) goes(i int, at time.Time) {
 	if r.pods[i].life == over {
 		return
@@ -396,7 +395,7 @@ func (r *run) goes(i int, at time.Time) {
 	r.finish(i)
 }
 
-// replace has a pod that is gone created again.
+// replace creates a pod again that is gone.
 func (r *run) replace(i int) {
 	p := &r.pods[i]
 	r.replaced = append(r.replaced, p.stay)
@@ -410,11 +409,11 @@ func (r *run) replace(i int) {
 	r.queue(createPod, i)
 }
 
-// givesBack notes that a pod's requests are free again. The first time counts:
-// a pod that ends does so then, not when it is removed.
+// givesBack records that a pod's requests are free again. Only the first time counts: that of a pod
+// that ends is its end, not its deletion.
 func (r *run) givesBack(p *pod, at time.Time) {
 	if p.stay.Gone == report.Never && p.created {
-		// What ends a pod may be seen a moment before what bound it, if both come at once.
+		// The end of a pod may be observed shortly before its binding, if both happen at once.
 		p.stay.Gone = max(at.Sub(r.began), p.stay.Created, p.stay.Bound)
 		r.progress.Gone++
 	}

@@ -12,19 +12,19 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// sighting is what the watch showed of a pod.
+// sighting is an event of the watch about a pod.
 type sighting struct {
 	name string
 	at   time.Time
 	node string // empty: not bound
 
-	ended   bool // by itself or killed; it is still listed
-	failed  bool // ended, and not by success
+	ended   bool // ended by itself or killed, but not deleted yet
+	failed  bool // ended without success
 	removed bool
 }
 
-// watch shows the pods of this run to the loop until the returned function is
-// called. It returns when the watch stands.
+// watch sends events about the pods of this run to the loop until stop is called. It returns when
+// the watch is established.
 func (r *run) watch(ctx context.Context) (stop func(), err error) {
 	factory := informers.NewSharedInformerFactoryWithOptions(r.opts.Client, 0,
 		informers.WithNamespace(r.opts.Namespace),
@@ -45,21 +45,20 @@ func (r *run) watch(ctx context.Context) (stop func(), err error) {
 		close(r.blind)
 		factory.Shutdown()
 	}
-	// Not until the handler has seen all: it waits for the loop, which waits for
-	// this.
+	// Do not wait for the handler: it blocks until the loop runs, which starts only after this.
 	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
 		stop()
-		return nil, fmt.Errorf("replay: watch pods: %w", errors.Join(errors.New("no list of them"), context.Cause(ctx)))
+		return nil, fmt.Errorf("replay: watch pods: %w", errors.Join(errors.New("the initial list was not received"), context.Cause(ctx)))
 	}
 	if left := len(informer.GetStore().ListKeys()); left > 0 {
 		stop()
-		return nil, fmt.Errorf("replay: namespace %s still has %d pods with the label %s=%s, want none; remove them or choose another run",
+		return nil, fmt.Errorf("replay: namespace %s still has %d pods with the label %s=%s: remove them or use another run",
 			r.opts.Namespace, left, LabelRun, r.opts.Run)
 	}
 	return stop, nil
 }
 
-// show passes on what the loop cares about.
+// show sends relevant events to the loop.
 func (r *run) show(object any, removed bool) {
 	if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = gone.Obj

@@ -1,3 +1,4 @@
-// Package replicas tells what came of replays of a service in virtual time. The folders below it
-// make them: plant is the service, decider who decides on its replicas, loop brings both together.
+// Package replicas presents the results of replays of a service in virtual time. In the packages
+// below it, plant simulates the service, decider chooses what decides on its replicas, and loop
+// connects both.
 package replicas

@@ -11,7 +11,7 @@ import (
 	"supercargo.dev/supercargo/lab/replicas/loop"
 )
 
-// Figures are what one law made of a series.
+// Figures are the results of one law.
 type Figures struct {
 	Law                   string   `json:"law"`
 	SLOViolationPercent   float64  `json:"sloViolationPercent"`
@@ -20,7 +20,7 @@ type Figures struct {
 	MaxReplicas           int      `json:"maxReplicas"`
 	MeanReplicas          float64  `json:"meanReplicas"`
 	OverloadSeconds       float64  `json:"overloadSeconds"`
-	MeanResponseSeconds   *float64 `json:"meanResponseSeconds"` // null: no request ended
+	MeanResponseSeconds   *float64 `json:"meanResponseSeconds"` // null if no request ended
 	MaxUtilizationPercent *float64 `json:"maxUtilizationPercent"`
 	ControlIntervals      int      `json:"controlIntervals"`
 	SLOViolations         int      `json:"sloViolations"`
@@ -31,8 +31,8 @@ type Figures struct {
 	TimedOutRequests      int64    `json:"timedOutRequests"`
 }
 
-// Document is what is printed. The figures of a run of one law stand at
-// the top, as scripts expect them; laws lists those of every run.
+// Document is the printed result. The figures of a run with one law are at the top level, as
+// scripts expect; laws has those of every run.
 type Document struct {
 	Trace           string  `json:"trace"`
 	Seed            uint64  `json:"seed"`
@@ -44,8 +44,8 @@ type Document struct {
 	Laws []Figures `json:"laws"`
 }
 
-// NewDocument tells what laws made of the series of a file. Result i is of the law with name i,
-// and all ran with c but for its Decider.
+// NewDocument returns the results of laws on the series of a file. results[i] belongs to the law
+// names[i]. All runs used c, except for its Decider.
 func NewDocument(trace string, c loop.Config, names []string, results []loop.Result) Document {
 	d := Document{
 		Trace: trace, Seed: c.Seed, SLOSeconds: c.SLO.Seconds(), IntervalSeconds: c.Interval.Seconds(),
@@ -67,7 +67,7 @@ func NewDocument(trace string, c loop.Config, names []string, results []loop.Res
 	return d
 }
 
-// orNull is nothing where x is no finite number, which JSON has no word for.
+// orNull returns nil if x is not a finite number, which JSON cannot represent.
 func orNull(x float64) *float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return nil
@@ -75,12 +75,12 @@ func orNull(x float64) *float64 {
 	return &x
 }
 
-// WriteJSON writes the document for scripts.
+// WriteJSON writes the document as JSON.
 func (d Document) WriteJSON(w io.Writer) error {
 	return jsondoc.Write(w, d)
 }
 
-// WriteTable writes a line for each law.
+// WriteTable writes a row for each law.
 func (d Document) WriteTable(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %.4g h, the first %.4g h left out; SLO %.4g s, control interval %.4g s.\n\n", d.Trace,

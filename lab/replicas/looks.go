@@ -10,13 +10,13 @@ import (
 	"supercargo.dev/supercargo/lab/replicas/loop"
 )
 
-// Looks writes every look of a law as CSV.
+// Looks writes every evaluation of a law as CSV.
 type Looks struct {
 	rows *csv.Writer
 	err  error
 }
 
-// NewLooks writes the header.
+// NewLooks returns a Looks and writes the header.
 func NewLooks(w io.Writer) *Looks {
 	l := &Looks{rows: csv.NewWriter(w)}
 	l.err = l.rows.Write([]string{"time_s", "rate_per_s", "measured_rate_per_s", "response_s", "queue_length", "utilization_percent",
@@ -24,7 +24,7 @@ func NewLooks(w io.Writer) *Looks {
 	return l
 }
 
-// Add writes one look; a value that was not measured stays empty.
+// Add writes one evaluation. A value that was not measured stays empty.
 func (l *Looks) Add(s loop.Step) {
 	if l.err != nil {
 		return
@@ -40,7 +40,7 @@ func (l *Looks) Add(s loop.Step) {
 		strconv.FormatBool(s.Held), strings.Join(s.Reasons, "; ")})
 }
 
-// Flush writes what is buffered, and returns the first error of all that was written.
+// Flush writes buffered data and returns the first error of all writes.
 func (l *Looks) Flush() error {
 	l.rows.Flush()
 	if l.err != nil {

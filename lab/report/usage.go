@@ -1,7 +1,7 @@
-// Package report turns what was seen of a cluster into figures.
+// Package report computes figures from observations of a cluster.
 //
-// [Account] says how many machines a run used, how full they were and what they
-// cost. It is pure: no clock, client, logger or random source.
+// [Account] computes how many machines a run used, their utilization and their price. It is pure:
+// no clock, client, logger or random source.
 package report
 
 import (
@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// Never stands for a moment that did not come.
+// Never is the time of an event that did not happen.
 const Never time.Duration = -1
 
-// Machine is a node with what it offers to pods and what it costs.
+// Machine is a node with its allocatable resources and its price.
 type Machine struct {
 	Name                string
 	MilliCPU            int64 // allocatable, in thousandths of a core
@@ -24,53 +24,50 @@ type Machine struct {
 	MicroDollarsPerHour int64 // price while it is used
 }
 
-// Stay is one pod's time in the cluster. All moments count from the beginning of
-// the window.
+// Stay is one pod's time in the cluster. All times are relative to the beginning of the window.
 type Stay struct {
 	Pod         string
 	MilliCPU    int64 // requested
 	MemoryBytes int64 // requested
 	Created     time.Duration
-	Bound       time.Duration // Never: it found no node
-	Gone        time.Duration // when its requests were freed; Never: it is still there
-	Node        string        // empty as long as Bound is Never
+	Bound       time.Duration // Never if it was not bound
+	Gone        time.Duration // when its requests were freed; Never if it still exists
+	Node        string        // empty if Bound is Never
 }
 
-// Usage says what the pods of a window took of the cluster. A node is used from
-// the moment its first pod is bound until its last pod is gone, both ends to the
-// nanosecond: [Bound, Gone) is the time a pod counts.
+// Usage is what the pods of a window used. A node is used from the moment its first pod is bound
+// until its last pod is gone: a pod counts in [Bound, Gone), to the nanosecond.
 type Usage struct {
-	// Window is how long was looked at.
+	// Window is the observed time.
 	Window time.Duration
-	// PodsCreated counts the pods created inside the window, PodsBound those of
-	// them that were bound inside it, and PodsNeverBound the rest: those still
-	// waiting at its end and those taken away before they were bound.
+	// PodsCreated counts the pods created inside the window, PodsBound those of them that were
+	// bound inside it, and PodsNeverBound the rest: pods that still wait at its end or were deleted
+	// before they were bound.
 	PodsCreated, PodsBound, PodsNeverBound int
-	// NodesUsedPeak is the most nodes used at one time.
+	// NodesUsedPeak is the maximum number of nodes used at one time.
 	NodesUsedPeak int
-	// NodesUsedMean is the number of used nodes, averaged over the window.
+	// NodesUsedMean is the mean number of used nodes over the window.
 	NodesUsedMean float64
-	// CPUUtilisation and MemoryUtilisation are, over the used nodes only, the
-	// integral of what pods requested over the integral of what those nodes
-	// offer; in [0, 1] unless a node was overfilled, 0 when none was used.
+	// CPUUtilisation and MemoryUtilisation are the integral of the requests over the integral of
+	// the allocatable resources, for used nodes only. They are in [0, 1] unless a node was
+	// overcommitted, and 0 if none was used.
 	CPUUtilisation, MemoryUtilisation float64
-	// MicroDollarsPerHour is the price of the used nodes, averaged over the
-	// window and rounded to nearest, half up: what the cluster would cost per
-	// hour if each machine were released the moment it has no pod and were
-	// there again the moment it gets one. No real bill is that low.
+	// MicroDollarsPerHour is the mean price of the used nodes over the window, rounded half up: the
+	// price of the cluster if each machine were released the moment it has no pod and were back the
+	// moment it gets one. No real bill is that low.
 	MicroDollarsPerHour int64
-	// BindMean and BindP95 are the mean, rounded down, and the 95th percentile
-	// (nearest rank) of the time from creation to binding, over the bound pods
-	// alone: pods that still wait are left out, so compare PodsNeverBound first.
+	// BindMean and BindP95 are the mean, rounded down, and the 95th percentile (nearest rank) of
+	// the time from creation to binding, over the bound pods only. Pods that still wait are
+	// excluded, so compare PodsNeverBound first.
 	BindMean, BindP95 time.Duration
 }
 
-// Account works out the usage of the window that begins at zero. Sums are exact
-// integers; only the final quotients are rounded.
+// Account computes the usage of the window that begins at zero. Sums are exact integers; only the
+// final quotients are rounded.
 //
-// Every fault of the input is reported: a window that is not positive, a machine
-// named twice or without CPU or memory, a negative amount, a pod bound before it
-// was created, gone before it was bound, or bound to an unknown machine.
+// It reports all invalid input: a window that is not positive, a machine that is listed twice or
+// has no CPU or memory, a negative amount, and a pod that was bound before its creation, gone
+// before its binding, or bound to an unknown machine.
 //
 // Cost: O(m + n log n) for m machines and n stays.
 func Account(machines []Machine, stays []Stay, window time.Duration) (Usage, error) {
@@ -91,19 +88,19 @@ func Account(machines []Machine, stays []Stay, window time.Duration) (Usage, err
 	return u, nil
 }
 
-// check collects the faults and returns the place of each machine by name.
+// check collects errors and returns the index of each machine by name.
 func check(machines []Machine, stays []Stay, window time.Duration) (map[string]int, error) {
 	var errs []error
 	if window <= 0 {
-		errs = append(errs, fmt.Errorf("window is %s, want more than zero", window))
+		errs = append(errs, fmt.Errorf("window is %s: must be more than 0", window))
 	}
 	index := make(map[string]int, len(machines))
 	for i, m := range machines {
 		if _, twice := index[m.Name]; twice {
-			errs = append(errs, fmt.Errorf("machine %q is there twice", m.Name))
+			errs = append(errs, fmt.Errorf("machine %q occurs twice", m.Name))
 		}
 		if m.MilliCPU <= 0 || m.MemoryBytes <= 0 || m.MicroDollarsPerHour < 0 {
-			errs = append(errs, fmt.Errorf("machine %q offers %d milli-CPU and %d bytes for %d micro-dollars per hour, want CPU, memory and no negative price",
+			errs = append(errs, fmt.Errorf("machine %q offers %d milli-CPU and %d bytes for %d micro-dollars per hour: CPU and memory must be more than 0, and the price 0 or more",
 				m.Name, m.MilliCPU, m.MemoryBytes, m.MicroDollarsPerHour))
 		}
 		index[m.Name] = i
@@ -116,35 +113,35 @@ func check(machines []Machine, stays []Stay, window time.Duration) (map[string]i
 	return index, errors.Join(errs...)
 }
 
-// check returns the first fault of a stay.
+// check returns the first error of a stay.
 func (s Stay) check(machines map[string]int) error {
 	_, known := machines[s.Node]
 	switch {
 	case s.MilliCPU < 0 || s.MemoryBytes < 0:
-		return fmt.Errorf("requests %d milli-CPU and %d bytes, want no negative amount", s.MilliCPU, s.MemoryBytes)
+		return fmt.Errorf("requests %d milli-CPU and %d bytes: must be 0 or more", s.MilliCPU, s.MemoryBytes)
 	case s.Created < 0:
-		return fmt.Errorf("created at %s, want no time before the window", s.Created)
+		return fmt.Errorf("created at %s: must not be before the window", s.Created)
 	case s.Bound == Never && s.Node != "":
-		return fmt.Errorf("is on node %q without a time of binding", s.Node)
+		return fmt.Errorf("is on node %q without a binding time", s.Node)
 	case s.Bound != Never && s.Bound < s.Created:
 		return fmt.Errorf("bound at %s, before its creation at %s", s.Bound, s.Created)
 	case s.Bound != Never && !known:
-		return fmt.Errorf("bound to %q, which is none of the machines", s.Node)
+		return fmt.Errorf("bound to %q, which is not one of the machines", s.Node)
 	case s.Gone != Never && s.Gone < max(s.Bound, s.Created):
-		return fmt.Errorf("gone at %s, before its creation at %s or its binding at %s", s.Gone, s.Created, s.Bound)
+		return fmt.Errorf("removed at %s, before its creation at %s or its binding at %s", s.Gone, s.Created, s.Bound)
 	}
 	return nil
 }
 
-// change is a pod that comes to a node or leaves it.
+// change is a pod that is bound to a node or leaves it.
 type change struct {
 	at   time.Duration
 	stay *Stay
 	sign int64 // +1 comes, -1 leaves
 }
 
-// changesOf returns what happens inside the window, by time. Changes of one
-// moment may come in any order: nothing is counted between them.
+// changesOf returns the changes inside the window by time. The order of simultaneous changes does
+// not matter: nothing is counted between them.
 func changesOf(stays []Stay, window time.Duration) []change {
 	var changes []change
 	for i := range stays {
@@ -181,7 +178,7 @@ func newLedger(machines []Machine, index map[string]int) *ledger {
 	return &ledger{machines: machines, index: index, pods: make([]int64, len(machines))}
 }
 
-// advance adds the time up to at, during which nothing changed.
+// advance adds the time up to at, during which the state is constant.
 func (l *ledger) advance(at time.Duration) {
 	elapsed := int64(at - l.now)
 	if elapsed == 0 {
@@ -197,7 +194,7 @@ func (l *ledger) advance(at time.Duration) {
 	l.memoRoom.add(l.memoryOffer, elapsed)
 }
 
-// apply moves one pod.
+// apply binds or removes one pod.
 func (l *ledger) apply(c change) {
 	i := l.index[c.stay.Node]
 	before := l.pods[i]
@@ -214,7 +211,7 @@ func (l *ledger) apply(c change) {
 	l.memoryOffer += c.sign * m.MemoryBytes
 }
 
-// fill writes the integrals into u, whose window is set.
+// fill sets the fields of u from the integrals. u.Window must be set.
 func (l *ledger) fill(u *Usage) {
 	window := integralOf(int64(u.Window))
 	u.NodesUsedPeak = int(l.peak)
@@ -224,7 +221,7 @@ func (l *ledger) fill(u *Usage) {
 	u.MicroDollarsPerHour = l.cost.roundedOver(window)
 }
 
-// countPods fills in what concerns pods alone. u.Window is set.
+// countPods sets the fields of u that concern only pods. u.Window must be set.
 func (u *Usage) countPods(stays []Stay) {
 	var waits []time.Duration
 	var total integral
@@ -249,8 +246,8 @@ func (u *Usage) countPods(stays []Stay) {
 	u.BindP95 = waits[(len(waits)*95+99)/100-1]
 }
 
-// integral is a sum of products that may exceed 64 bits: bytes times
-// nanoseconds do so within seconds.
+// integral is a sum of products that may exceed 64 bits: bytes times nanoseconds do so within
+// seconds.
 type integral struct{ sum, scratch big.Int }
 
 func integralOf(value int64) integral {
@@ -265,7 +262,7 @@ func (i *integral) add(value, times int64) {
 	i.sum.Add(&i.sum, &i.scratch)
 }
 
-// over returns i/j, and 0 when j is.
+// over returns i/j, or 0 if j is 0.
 func (i *integral) over(j integral) float64 {
 	if j.sum.Sign() == 0 {
 		return 0
@@ -274,8 +271,7 @@ func (i *integral) over(j integral) float64 {
 	return quotient
 }
 
-// roundedOver returns i/j to the nearest integer, half up. Both are not
-// negative and j is not zero.
+// roundedOver returns i/j rounded half up. Both must not be negative, and j must not be zero.
 func (i *integral) roundedOver(j integral) int64 {
 	double := new(big.Int).Lsh(&i.sum, 1)
 	double.Add(double, &j.sum)

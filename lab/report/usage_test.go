@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// twoMachines are a small one for a dollar and a large one for three.
+// twoMachines are a small machine for a dollar and a large one for three.
 var twoMachines = []Machine{
 	{Name: "small", MilliCPU: 1000, MemoryBytes: 4 << 30, MicroDollarsPerHour: 1_000_000},
 	{Name: "large", MilliCPU: 4000, MemoryBytes: 8 << 30, MicroDollarsPerHour: 3_000_000},
@@ -76,14 +76,14 @@ func TestAccountRefusesWhatCannotBe(t *testing.T) {
 		edit func(s *Stay)
 		want string
 	}{
-		{"negative CPU", func(s *Stay) { s.MilliCPU = -1 }, "no negative amount"},
-		{"negative memory", func(s *Stay) { s.MemoryBytes = -1 }, "no negative amount"},
-		{"created before the window", func(s *Stay) { s.Created = -2 }, "no time before the window"},
+		{"negative CPU", func(s *Stay) { s.MilliCPU = -1 }, "must be 0 or more"},
+		{"negative memory", func(s *Stay) { s.MemoryBytes = -1 }, "must be 0 or more"},
+		{"created before the window", func(s *Stay) { s.Created = -2 }, "must not be before the window"},
 		{"bound before created", func(s *Stay) { s.Created = 3 }, "before its creation"},
-		{"gone before bound", func(s *Stay) { s.Gone = 1 }, "gone at 1ns, before"},
-		{"gone before created", func(s *Stay) { s.Bound, s.Node, s.Gone, s.Created = Never, "", 1, 2 }, "gone at 1ns, before"},
-		{"an unknown node", func(s *Stay) { s.Node = "x" }, `bound to "x", which is none`},
-		{"a node without binding", func(s *Stay) { s.Bound = Never }, "without a time of binding"},
+		{"gone before bound", func(s *Stay) { s.Gone = 1 }, "removed at 1ns, before"},
+		{"gone before created", func(s *Stay) { s.Bound, s.Node, s.Gone, s.Created = Never, "", 1, 2 }, "removed at 1ns, before"},
+		{"an unknown node", func(s *Stay) { s.Node = "x" }, `bound to "x", which is not one`},
+		{"a node without binding", func(s *Stay) { s.Bound = Never }, "without a binding time"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -100,15 +100,15 @@ func TestAccountRefusesWhatCannotBe(t *testing.T) {
 func TestAccountListsEveryFault(t *testing.T) {
 	machines := append(slices.Clone(twoMachines), Machine{Name: "small", MilliCPU: 1, MemoryBytes: 1}, Machine{Name: "void"})
 	_, err := Account(machines, []Stay{{Pod: "p", Created: -1, Bound: Never, Gone: Never}}, 0)
-	for _, want := range []string{"window is 0s", `machine "small" is there twice`, `machine "void" offers 0`, `pod "p"`} {
+	for _, want := range []string{"window is 0s", `machine "small" occurs twice`, `machine "void" offers 0`, `pod "p"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error is %v, want it to contain %q", err, want)
 		}
 	}
 }
 
-// TestAccountAgreesWithAStopwatch looks at the cluster once per nanosecond and
-// adds up, without any helper of the package.
+// TestAccountAgreesWithAStopwatch observes the cluster every nanosecond and adds up, without any
+// helper of the package.
 func TestAccountAgreesWithAStopwatch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		machines, stays := drawCluster(t)
@@ -172,7 +172,7 @@ func drawCluster(t *rapid.T) ([]Machine, []Stay) {
 	return machines, stays
 }
 
-// stopwatch is the naive twin of Account for small numbers.
+// stopwatch is a naive implementation of Account for small numbers.
 func stopwatch(machines []Machine, stays []Stay, window int64) Usage {
 	u := Usage{Window: time.Duration(window)}
 	var usedTicks, price int64

@@ -13,45 +13,43 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// Pod is one pod of the workload. Its name is unlike that of any other. Its Arrival is since
-// the start of the run, and its Runtime, 0 for services, is that on a machine of speed 1.
+// Pod is one pod of the workload. Its name is unique. Arrival is relative to the start of the run.
+// Runtime is at speed 1, and 0 for services.
 type Pod struct {
 	cluster.Pod
-	// Lifetime is how long a service runs from its start; 0 means to the end of
-	// the run. 0 for batch pods.
+	// Lifetime is how long a service runs from its start; 0 means until the end of the run. It is 0
+	// for batch pods.
 	Lifetime time.Duration
-	// Category groups pods that do the same kind of work; empty when unknown.
+	// Category groups pods that do the same kind of work; empty means unknown.
 	Category string
 	// Migration is how the pod may be moved.
 	Migration Migratable
 }
 
-// Migratable is how a pod may be moved by its own word.
+// Migratable is a pod's own declaration of how it may be moved.
 type Migratable string
 
 const (
-	// MoveAsLiked leaves it to the policy: the pod says nothing.
+	// MoveAsLiked means that the pod declares nothing and the policy decides.
 	MoveAsLiked Migratable = ""
-	// MoveWithState lets it be migrated, on its architecture.
+	// MoveWithState allows migration to a node of the same architecture.
 	MoveWithState Migratable = "checkpoint"
-	// MoveAnew lets it be started from its beginning elsewhere, on any architecture.
+	// MoveAnew allows a restart on another node of any architecture.
 	MoveAnew Migratable = "restart"
-	// MoveNever keeps it where it is.
+	// MoveNever forbids moving the pod.
 	MoveNever Migratable = "never"
 )
 
-// Arrivals returns the pods of all workload entries in the order of their
-// arrival. Ties: written-out pods, then traces, then patterns, each in the
-// order of the file, and within one entry by index. None arrives after the
-// horizon.
+// Arrivals returns the pods of all workload entries in order of arrival. Ties are ordered by entry:
+// listed pods, then traces, then patterns, each in file order, and within an entry by index. None
+// arrives after the horizon.
 //
-// The seed and the name of a pattern decide what it draws, so that adding an
-// entry leaves the pods of the others as they are; times, kinds and runtimes
-// are drawn independently, so that changing a mix leaves the times. The pods of
-// a pattern are called PATTERN-KIND-N, N counting from 0 within the pattern,
-// with '-' for each '_' of the kind.
+// The seed and the name of a pattern determine its random numbers, so adding an entry does not
+// change the pods of others. Times, kinds and runtimes are drawn independently, so changing a mix
+// does not change the times. The pods of a pattern are named PATTERN-KIND-N, with N from 0 within
+// the pattern, and '-' for each '_' of the kind.
 //
-// It fails when two pods have the same name. Cost: O(n log n).
+// It returns an error if two pods have the same name. Cost: O(n log n).
 func (s *Scenario) Arrivals(seed uint64) ([]Pod, error) {
 	var pods []Pod
 	for _, task := range s.Workload.Pods {
@@ -70,7 +68,7 @@ func (s *Scenario) Arrivals(seed uint64) ([]Pod, error) {
 	seen := make(map[string]bool, len(pods))
 	for _, pod := range pods {
 		if seen[pod.Name] {
-			return nil, fmt.Errorf("scenario %s: two pods are called %q, want entries with names that keep their pods apart", s.Name, pod.Name)
+			return nil, fmt.Errorf("scenario %s: two pods have the name %q: the names of the entries must make pod names unique", s.Name, pod.Name)
 		}
 		seen[pod.Name] = true
 	}
@@ -78,7 +76,7 @@ func (s *Scenario) Arrivals(seed uint64) ([]Pod, error) {
 	return pods, nil
 }
 
-// appendPods appends the pods that a task stands for.
+// appendPods appends the pods of a task.
 func (t Task) appendPods(pods []Pod) []Pod {
 	if t.Count == 1 {
 		return append(pods, t.Pod)
@@ -91,14 +89,14 @@ func (t Task) appendPods(pods []Pod) []Pod {
 	return pods
 }
 
-// draw returns the pods of a pattern in the order of their arrival.
+// draw returns the pods of a pattern in order of arrival.
 func (s *Scenario) draw(p Pattern, seed uint64) ([]Pod, error) {
 	kinds := make([]TaskKind, len(p.Mix))
 	var sum int64
 	for i, share := range p.Mix {
 		at, found := slices.BinarySearchFunc(s.TaskKinds, share.Kind, func(k TaskKind, name string) int { return cmp.Compare(k.Name, name) })
 		if !found {
-			return nil, fmt.Errorf("no task kind is called %q", share.Kind)
+			return nil, fmt.Errorf("task kind %q does not exist", share.Kind)
 		}
 		kinds[i] = s.TaskKinds[at]
 		sum += share.Weight
@@ -118,8 +116,7 @@ func (s *Scenario) draw(p Pattern, seed uint64) ([]Pod, error) {
 	return pods, nil
 }
 
-// pick returns which share of the mix the given point of the sum of weights
-// lies in.
+// pick returns the index of the share that contains the given point of the sum of weights.
 func pick(shares []Share, point int64) int {
 	for i, share := range shares {
 		if point < share.Weight {
@@ -130,9 +127,8 @@ func pick(shares []Share, point int64) int {
 	return len(shares) - 1
 }
 
-// pod returns a pod of the kind, without a name. One random number is drawn
-// whether or not the kind needs it, so that the kinds of earlier pods do not
-// decide the runtimes of later ones beyond their range.
+// pod returns a pod of the kind, without a name. It always draws one random number, so that the
+// kinds of earlier pods do not influence the runtimes of later ones beyond their range.
 func (k TaskKind) pod(at time.Duration, lengths stream) Pod {
 	pod := Pod{
 		Pod: cluster.Pod{Class: k.Class, Item: packing.Item{Size: k.Size, Arrival: at}, Arch: k.Arch, Namespace: k.Namespace, EnergyWeight: k.EnergyWeight}, Category: k.Category,
@@ -148,9 +144,9 @@ func (k TaskKind) pod(at time.Duration, lengths stream) Pod {
 	return pod
 }
 
-// Draw returns the lag of the n-th machine that is bought, drawn from a normal
-// distribution by the sum of twelve uniform numbers, which is never further than
-// six standard deviations off, and never below zero. It is in whole milliseconds.
+// Draw returns the lag of the n-th machine that is bought, in whole milliseconds. It approximates a
+// normal distribution by the sum of twelve uniform numbers, so it is at most six standard
+// deviations off, and never below zero.
 func (l Lag) Draw(seed uint64, n int) time.Duration {
 	if l.SD == 0 {
 		return l.Mean

@@ -16,7 +16,7 @@ import (
 
 const allMix = "mix: {batch_small: 5, batch_med: 3, batch_large: 1, nginx: 1}"
 
-// patterns are one of each shape.
+// patterns has one pattern of each shape.
 var patterns = []string{
 	"{name: st, shape: stable, rate: 12/m, " + allMix + "}",
 	"{name: gr, shape: growing, rate: 3/m, peakRate: 40/m, exponent: 2.5, " + allMix + "}",
@@ -62,7 +62,7 @@ func TestEqualNamesAreRefusedAmongDrawnPodsToo(t *testing.T) {
     pods: [{name: p-nginx-0, class: service, cpu: 1, memory: 1Gi}]
     patterns: [{name: p, shape: stable, rate: 10/m, mix: {nginx: 1}}]
 `)
-	if _, err := s.Arrivals(1); err == nil || !strings.Contains(err.Error(), `two pods are called "p-nginx-0"`) {
+	if _, err := s.Arrivals(1); err == nil || !strings.Contains(err.Error(), `two pods have the name "p-nginx-0"`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -118,8 +118,8 @@ func TestBurstsHaveAsManyPodsAsTheySay(t *testing.T) {
 	}
 }
 
-// TestAsManyPodsComeAsThePatternPromises compares each quarter of the horizon
-// with the integral of the rate, which math gives in a second way.
+// TestAsManyPodsComeAsThePatternPromises compares each quarter of the horizon with the integral of
+// the rate, computed in a second way with package math.
 func TestAsManyPodsComeAsThePatternPromises(t *testing.T) {
 	const minute = time.Minute
 	rates := map[string]func(at time.Duration) float64{ // per minute
@@ -223,8 +223,8 @@ func TestSeedsAndNamesDrawUnlike(t *testing.T) {
 	}
 }
 
-// TestTheSameSeedGivesTheSameBytes holds what was drawn when this was written:
-// published results name a seed, and must be found again on any machine.
+// TestTheSameSeedGivesTheSameBytes pins the random draws: published results name a seed, and must
+// be reproducible on any machine.
 func TestTheSameSeedGivesTheSameBytes(t *testing.T) {
 	for _, tc := range []struct {
 		patterns []string
@@ -238,7 +238,7 @@ func TestTheSameSeedGivesTheSameBytes(t *testing.T) {
 			h := fnv.New64a()
 			for _, p := range arrivals(t, s, seed) {
 				fmt.Fprintf(h, "{Name:%s Class:%s Size:%+v Arrival:%v Runtime:%v Lifetime:%v Category:%s Arch:%s EnergyWeight:0.5}\n",
-					p.Name, p.Class, p.Size, p.Arrival, p.Runtime, p.Lifetime, p.Category, p.Arch) // as it was written then
+					p.Name, p.Class, p.Size, p.Arrival, p.Runtime, p.Lifetime, p.Category, p.Arch) // in the format of that time
 			}
 			if got := h.Sum64(); got != want {
 				t.Errorf("%d patterns, seed %d: hash %#x, want %#x", len(tc.patterns), seed, got, want)
@@ -279,8 +279,8 @@ func TestEveryPointOfTheWeightsHasItsKind(t *testing.T) {
 }
 
 func TestNumbersBelowABoundAreEquallyLikely(t *testing.T) {
-	// 2^64 is 8/3 of this bound: without rejection two of three numbers would
-	// stand for three random ones and the third for two.
+	// 2^64 is 8/3 of this bound: without rejection, two of three numbers would represent three
+	// random ones and the third two.
 	const bound, n = int64(3) << 61, 100_000
 	draw := newStream(1, "test")
 	var counts [3]float64
@@ -303,7 +303,7 @@ func TestNumbersBelowABoundAreEquallyLikely(t *testing.T) {
 	}
 }
 
-// TestKindsDoNotDependOnTimes looks for the gap before a pod deciding its kind.
+// TestKindsDoNotDependOnTimes checks that the gap before a pod does not determine its kind.
 func TestKindsDoNotDependOnTimes(t *testing.T) {
 	pods := arrivals(t, read(t, withPatterns("{shape: stable, rate: 5/s, mix: {batch_small: 1, nginx: 1}}")), 9)
 	var sums, counts [2]float64

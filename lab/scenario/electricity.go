@@ -8,25 +8,26 @@ import (
 	yaml "go.yaml.in/yaml/v3"
 )
 
-// Electricity is what electricity costs and emits in a zone.
+// Electricity is the price and the emission of electricity in a zone.
 type Electricity struct {
-	// Zone is that of flavors; empty for flavors that state none.
+	// Zone is the zone of flavors; empty for flavors without one.
 	Zone string
-	// DollarsPerKWh and GramsPerKWh are courses over time: of the price, and of the carbon
-	// intensity in grams of CO2 equivalent. Empty is unknown.
+	// DollarsPerKWh and GramsPerKWh are the price and the carbon intensity in grams of CO2
+	// equivalent over time. Empty means unknown.
 	DollarsPerKWh, GramsPerKWh Course
 }
 
-// Course is a value that changes in steps, ordered by time, the first from 0.
+// Course is a value that changes in steps, ordered by time; the first step is at 0.
 type Course []Step
 
-// Step is a value from some time on.
+// Step is a value from a time on.
 type Step struct {
 	From  time.Duration
 	Value float64
 }
 
-// At returns the value at a time, and until when it stays: 0 forever. An empty course is 0.
+// At returns the value at a time, and until when it holds; 0 means forever. An empty course has the
+// value 0.
 func (c Course) At(at time.Duration) (value float64, until time.Duration) {
 	i, _ := slices.BinarySearchFunc(c, at+1, func(s Step, t time.Duration) int { return int(min(1, max(-1, s.From-t))) })
 	if i > 0 {
@@ -38,7 +39,7 @@ func (c Course) At(at time.Duration) (value float64, until time.Duration) {
 	return value, until
 }
 
-// ElectricityOf returns that of a zone, nil if there is none.
+// ElectricityOf returns the electricity of a zone, or nil.
 func (s *Scenario) ElectricityOf(zone string) *Electricity {
 	at := slices.IndexFunc(s.Electricity, func(e Electricity) bool { return e.Zone == zone })
 	if at < 0 {
@@ -47,7 +48,7 @@ func (s *Scenario) ElectricityOf(zone string) *Electricity {
 	return &s.Electricity[at]
 }
 
-// maxPerKWh bounds prices and intensities.
+// maxPerKWh limits prices and intensities.
 const maxPerKWh = 1_000_000
 
 func (b *builder) electricity(_ int, v value) {
@@ -59,12 +60,12 @@ func (b *builder) electricity(_ int, v value) {
 		return
 	}
 	if slices.ContainsFunc(b.s.Electricity, func(other Electricity) bool { return other.Zone == e.Zone }) {
-		b.fault(v, "is a second entry for zone %q, want one for each", e.Zone)
+		b.fault(v, "is a second entry for zone %q: zones must be unique", e.Zone)
 	}
 	b.s.Electricity = append(b.s.Electricity, e)
 }
 
-// course reads a number, or a list of steps.
+// course reads a number or a list of steps.
 func (b *builder) course(v value) Course {
 	number := b.ratio(0, maxPerKWh)
 	if v.node.Kind == yaml.ScalarNode {
@@ -80,18 +81,18 @@ func (b *builder) course(v value) Course {
 		}
 		switch {
 		case i == 0 && s.From > 0:
-			b.bad(child(v, "from"), errors.New("is not the start of the run, want 0s for the first step"))
+			b.bad(child(v, "from"), errors.New("must be 0s for the first step"))
 		case len(c) > 0 && s.From <= c[len(c)-1].From:
-			b.bad(child(v, "from"), errors.New("is out of order, want a later time than that of the step before"))
+			b.bad(child(v, "from"), errors.New("must be later than in the previous step"))
 		}
 		c = append(c, s)
 	})
 	return c
 }
 
-// zoneIsKnown notes a zone without electricity.
+// zoneIsKnown records an error for a zone without electricity.
 func (b *builder) zoneIsKnown(v value, zone string) {
 	if !slices.ContainsFunc(b.s.Electricity, func(e Electricity) bool { return e.Zone == zone }) {
-		b.bad(v, errors.New("is no zone of spec.electricity, want one of these"))
+		b.bad(v, errors.New("must be a zone of spec.electricity"))
 	}
 }

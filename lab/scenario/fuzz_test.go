@@ -8,11 +8,11 @@ import (
 	"supercargo.dev/supercargo/internal/input/table"
 )
 
-// manyPods finds counts, rates and horizons that take long without trying more.
+// manyPods matches counts, rates and horizons that take long.
 var manyPods = regexp.MustCompile(`[0-9]{5}`)
 
-// FuzzRead demands that whatever is accepted can be drawn, and that whatever is
-// refused is refused in the documented way.
+// FuzzRead checks that every accepted scenario can be drawn, and that every rejected one is
+// rejected in the documented way.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(base))
 	f.Add([]byte(withPatterns(patterns...)))
@@ -34,7 +34,7 @@ func FuzzRead(f *testing.F) {
 				expected += float64(p.highest()) * s.Horizon.Seconds()
 			}
 			if expected < 10_000 {
-				_, _ = s.Arrivals(1) // fails on equal names alone; must not panic
+				_, _ = s.Arrivals(1) // fails only on duplicate names; must not panic
 			}
 			return
 		}

@@ -16,7 +16,7 @@ func TestALagThatDoesNotVaryIsItsMean(t *testing.T) {
 	}
 }
 
-// TestLagsHaveTheMeanAndDeviationGiven draws those that HTA measured.
+// TestLagsHaveTheMeanAndDeviationGiven draws the lags that HTA measured.
 func TestLagsHaveTheMeanAndDeviationGiven(t *testing.T) {
 	const n = 40_000
 	lag := Lag{Mean: 157_400 * time.Millisecond, SD: 4200 * time.Millisecond}
@@ -33,7 +33,7 @@ func TestLagsHaveTheMeanAndDeviationGiven(t *testing.T) {
 				t.Fatalf("seed %d: machine %d takes %v: want whole milliseconds, and no more than six deviations off", seed, i, got)
 			}
 		}
-		// Five standard errors, and the half millisecond that cutting off takes.
+		// Five standard errors, and half a millisecond for truncation.
 		if mean := sum / n; !(math.Abs(mean+0.0005) <= 5*4.2/math.Sqrt(n)) {
 			t.Errorf("seed %d: the mean is %v s off", seed, mean)
 		}
@@ -57,7 +57,7 @@ func TestNoLagIsNegative(t *testing.T) {
 			zero++
 		}
 	}
-	if share := float64(zero) / 10_000; !(math.Abs(share-0.46) <= 0.03) { // what would lie below zero
+	if share := float64(zero) / 10_000; !(math.Abs(share-0.46) <= 0.03) { // the share that would be below zero
 		t.Errorf("%v of the machines are there at once, want 0.46", share)
 	}
 }
@@ -74,10 +74,10 @@ func TestLagsDependOnSeedAndMachineAlone(t *testing.T) {
 			seen[first] = true
 		}
 	}
-	if len(seen) < 98 { // of 100 draws to the millisecond, two may be alike
+	if len(seen) < 98 { // of 100 draws to the millisecond, two may be equal
 		t.Errorf("100 machines take only %d different times", len(seen))
 	}
-	// The same on every machine, and from one version to the next.
+	// The same on every machine and in every version.
 	for n, want := range []time.Duration{3131_335 * time.Millisecond, 3307_329 * time.Millisecond, 4051_421 * time.Millisecond} {
 		if got := lag.Draw(7, n); got != want {
 			t.Errorf("seed 7: machine %d takes %v, want %v", n, got, want)

@@ -13,7 +13,7 @@ import (
 	"supercargo.dev/supercargo/internal/input/table"
 )
 
-// Bounds of single numbers, small enough for sums over a whole scenario.
+// Limits of single numbers, small enough for sums over a whole scenario.
 const (
 	maxMilliCPU            = 1_000_000_000
 	maxMemoryBytes         = 1 << 50
@@ -21,36 +21,35 @@ const (
 	maxMilliwatts          = 1_000_000_000
 	maxMaxPods             = 1_000_000
 	maxBitsPerSecond       = 1_000_000_000_000_000
-	maxRatio               = 1000 // of speeds, sizes of checkpoints
+	maxRatio               = 1000 // of speeds and sizes of checkpoints
 	maxRatePerSecond       = 1_000_000
 	millionths             = 1_000_000
 )
 
-var errZero = errors.New("is zero, want more")
+var errZero = errors.New("must be more than 0")
 
-// decimal is [table.Decimal] of a product that is at most most.
+// decimal is [table.Decimal] with the maximum most.
 func decimal(text string, unit, most int64, r table.Rounding) (int64, error) {
 	value, err := table.Decimal(text, unit, r)
 	if errors.Is(err, table.ErrTooLarge) || err == nil && value > most {
-		return 0, fmt.Errorf("is too large, want at most %s", new(big.Rat).SetFrac64(most, unit).FloatString(0))
+		return 0, fmt.Errorf("must be at most %s", new(big.Rat).SetFrac64(most, unit).FloatString(0))
 	}
 	return value, err
 }
 
-// suffixed is [decimal] with a unit that follows the number, "" among the
-// suffixes for none.
+// suffixed is [table.Decimal] with the maximum most and a unit after the number. The suffix "" is for no unit.
 func suffixed(text string, most int64, r table.Rounding, example string, suffixes map[string]int64) (int64, error) {
 	number := strings.TrimRight(text, "KMGTikm")
 	unit, ok := suffixes[text[len(number):]]
 	if !ok {
-		return 0, fmt.Errorf("has no known unit, want %s", example)
+		return 0, fmt.Errorf("has an unknown unit: must be %s", example)
 	}
-	value, err := decimal(number, unit, most, r)
+	value, err := table.Decimal(number, unit, r)
 	switch {
 	case errors.Is(err, table.ErrNotNumber):
-		return 0, fmt.Errorf("is no amount, want %s", example)
-	case err != nil && !errors.Is(err, table.ErrNegative) && strings.HasPrefix(err.Error(), "is too large"):
-		return 0, errors.New("is too large")
+		return 0, fmt.Errorf("must be %s", example)
+	case err == nil && value > most:
+		return 0, table.ErrTooLarge
 	}
 	return value, err
 }
@@ -80,19 +79,19 @@ func parseDuration(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	switch {
 	case err != nil || strings.HasPrefix(text, "+"):
-		return 0, errors.New("is no duration, want one with a unit such as 20s, 5m or 1h30m")
+		return 0, errors.New("must be a duration with a unit, such as 20s, 5m or 1h30m")
 	case d > MaxDuration:
-		return 0, fmt.Errorf("is too long, want at most %v", MaxDuration)
+		return 0, fmt.Errorf("must be at most %v", MaxDuration)
 	}
 	return d, nil
 }
 
-// parseRate reads pods per second, minute or hour.
+// parseRate parses pods per second, minute or hour.
 func parseRate(text string) (Rate, error) {
 	number, unit, _ := strings.Cut(text, "/")
 	seconds, ok := map[string]int64{"s": 1, "m": 60, "h": 3600}[unit]
 	if !ok {
-		return 0, errors.New("is no rate, want one such as 0.5/s, 12/m or 30/h")
+		return 0, errors.New("must be a rate such as 0.5/s, 12/m or 30/h")
 	}
 	value, err := decimal(number, millionths, maxRatePerSecond*millionths, table.Exact)
 	if err != nil {
@@ -101,7 +100,7 @@ func parseRate(text string) (Rate, error) {
 	return Rate(float64(value) / float64(seconds*millionths)), nil
 }
 
-// lowerWord and lowerAlnum are texts that only this format bounds.
+// lowerWord and lowerAlnum match texts that only this format restricts.
 var (
 	lowerWord  = regexp.MustCompile(`^[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?$`)
 	lowerAlnum = regexp.MustCompile(`^[a-z0-9]{1,16}$`)
@@ -109,7 +108,7 @@ var (
 
 func validLabel(text string) bool { return text != "" && len(validation.IsValidLabelValue(text)) == 0 }
 
-// validName reports whether text may name a namespace, or begin the names of pods.
+// validName reports whether text is a valid namespace or prefix of pod names.
 func validName(text string) bool { return len(validation.IsDNS1123Label(text)) == 0 }
 
 func validPodName(text string) bool { return len(validation.IsDNS1123Subdomain(text)) == 0 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Shape names the course of a pattern's rate.
+// Shape is the form of a pattern's rate over time.
 type Shape string
 
 // The four shapes of HTAS, figure 2, and that of HEATS, figure 4.
@@ -47,8 +47,8 @@ func (p Pattern) highest() Rate {
 	return max(p.BaseRate, p.PeakRate)
 }
 
-// most returns how many pods the pattern comes to up to the horizon: those of a burst
-// exactly, those of other shapes as their highest rate gives on average.
+// most returns the number of pods up to the horizon: exact for bursts, and the mean at the highest
+// rate for other shapes.
 func (p Pattern) most(horizon time.Duration) float64 {
 	if p.Shape == Burst {
 		return float64(p.Count) * float64(p.rounds(horizon))
@@ -56,7 +56,7 @@ func (p Pattern) most(horizon time.Duration) float64 {
 	return float64(float64(p.highest()) * horizon.Seconds())
 }
 
-// rounds is how many bursts there are up to the horizon.
+// rounds returns the number of bursts up to the horizon.
 func (p Pattern) rounds(horizon time.Duration) int64 {
 	all := int64((horizon + p.Period - 1) / p.Period)
 	if p.Bursts > 0 {
@@ -65,9 +65,8 @@ func (p Pattern) rounds(horizon time.Duration) int64 {
 	return all
 }
 
-// times draws the arrivals from 0 to horizon, horizon excluded, in order and
-// rounded down to the millisecond. It thins a Poisson process of the highest
-// rate: an arrival at t stays with the chance Rate(t)/highest.
+// times draws the arrivals in [0, horizon), in order and rounded down to the millisecond. It thins
+// a Poisson process of the highest rate: an arrival at t is kept with probability Rate(t)/highest.
 func (p Pattern) times(seed uint64, horizon time.Duration) []time.Duration {
 	draw := newStream(seed, p.Name+"/times")
 	if p.Shape == Burst {
@@ -87,8 +86,8 @@ func (p Pattern) times(seed uint64, horizon time.Duration) []time.Duration {
 	}
 }
 
-// bursts draws Count arrivals in the first On of every Period, uniformly among its whole
-// milliseconds, in order. Those from the horizon on are left out.
+// bursts draws Count arrivals in the first On of every Period, uniformly among whole milliseconds,
+// in order. Arrivals at or after the horizon are dropped.
 func (p Pattern) bursts(draw stream, horizon time.Duration) []time.Duration {
 	var kept []time.Duration
 	for round := range p.rounds(horizon) {

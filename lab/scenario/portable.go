@@ -2,9 +2,8 @@ package scenario
 
 import "math"
 
-// The functions of this file return the same bits on every machine. A product
-// is converted to float64 before something is added to it, which forbids fusing
-// the two. They are good to about 1e-14.
+// The functions of this file return the same bits on every machine. A product is converted to
+// float64 before an addition, which prevents fusing the two. Their precision is about 1e-14.
 
 const ln2 = 0x1.62e42fefa39efp-1
 
@@ -36,8 +35,8 @@ func logarithm(x float64) float64 {
 	return mulAdd(float64(k), ln2, float64(2*s*sum))
 }
 
-// expNegative returns e^y for y of zero or less: with y = k ln 2 + r it is the
-// Taylor series of r times 2^k.
+// expNegative returns e^y for y of zero or less: with y = k ln 2 + r, it is 2^k times the Taylor
+// series of e^r.
 func expNegative(y float64) float64 {
 	if y < -700 {
 		return 0

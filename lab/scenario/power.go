@@ -11,23 +11,23 @@ import (
 type PowerPoint struct {
 	// Utilization is the requested share of the machine's CPU, between 0 and 1.
 	Utilization float64
-	// Milliwatts is what the machine draws there.
+	// Milliwatts is the power of the machine at that utilization.
 	Milliwatts int64
 }
 
-// Standby is a state in which a machine takes no pods and draws little: suspended, or off
+// Standby is a state in which a machine accepts no pods and draws little power: suspended, or off
 // with its management controller on.
 type Standby struct {
-	// Milliwatts is drawn in standby, less than when idle.
+	// Milliwatts is the power in standby, less than idle power.
 	Milliwatts int64
-	// Wake is from being woken until the machine takes pods again. Above zero.
+	// Wake is the time from waking the machine until it accepts pods. Above zero.
 	Wake time.Duration
-	// WakeMilliwatts is drawn meanwhile. By default that of full load.
+	// WakeMilliwatts is the power while waking. The default is that of full load.
 	WakeMilliwatts int64
 }
 
-// Power is what a machine draws by its utilisation: a straight line from idle to full load
-// where the file states no curve. Its values are in watts.
+// Power returns the power of a machine by utilization, in watts: a straight line from idle to full
+// load if the file has no curve.
 func (f *Flavor) Power() energy.Model {
 	m := energy.Model{Idle: watts(f.MilliwattsIdle), Full: watts(f.MilliwattsFull)}
 	if rise := f.MilliwattsFull - f.MilliwattsIdle; len(f.PowerCurve) > 0 && rise > 0 {
@@ -35,7 +35,7 @@ func (f *Flavor) Power() energy.Model {
 		for _, p := range f.PowerCurve {
 			points = append(points, energy.Point{Utilization: p.Utilization, Share: float64(p.Milliwatts-f.MilliwattsIdle) / float64(rise)})
 		}
-		if curve, err := energy.NewCurve(append(points, energy.Point{Utilization: 1, Share: 1})...); err == nil { // the reader has checked it
+		if curve, err := energy.NewCurve(append(points, energy.Point{Utilization: 1, Share: 1})...); err == nil { // already validated by the reader
 			m.Curve = curve
 		}
 	}
@@ -68,12 +68,12 @@ func (b *builder) standby(target **Standby) func(v value) {
 	}
 }
 
-// powerSuits notes figures of a flavor's power that contradict each other.
+// powerSuits records contradictions in a flavor's power values.
 func (b *builder) powerSuits(v value, f *Flavor) {
 	stated := has(v, "wattsIdle") && has(v, "wattsFull")
 	for _, name := range []string{"powerCurve", "standby"} {
 		if has(v, name) && !stated {
-			b.fault(child(v, name), "stands without wattsIdle and wattsFull, want these too")
+			b.fault(child(v, name), "requires wattsIdle and wattsFull")
 			return
 		}
 	}
@@ -82,9 +82,9 @@ func (b *builder) powerSuits(v value, f *Flavor) {
 		at := element(child(v, "powerCurve"), i)
 		switch {
 		case p.Utilization <= last.Utilization || p.Utilization >= 1:
-			b.bad(child(at, "utilization"), errors.New("is out of order, want shares between 0 and 1, each greater than the one before"))
+			b.bad(child(at, "utilization"), errors.New("must be between 0 and 1, and more than in the previous point"))
 		case p.Milliwatts < last.Milliwatts || p.Milliwatts > f.MilliwattsFull:
-			b.bad(child(at, "watts"), errors.New("is out of order, want power from wattsIdle to wattsFull that does not fall"))
+			b.bad(child(at, "watts"), errors.New("must be from wattsIdle to wattsFull, and not less than in the previous point"))
 		}
 		last = p
 	}
@@ -93,7 +93,7 @@ func (b *builder) powerSuits(v value, f *Flavor) {
 			s.WakeMilliwatts = f.MilliwattsFull
 		}
 		if s.Milliwatts >= f.MilliwattsIdle {
-			b.bad(child(child(v, "standby"), "watts"), errors.New("is no less than wattsIdle, want less"))
+			b.bad(child(child(v, "standby"), "watts"), errors.New("must be less than wattsIdle"))
 		}
 	}
 }

@@ -16,20 +16,18 @@ import (
 	"supercargo.dev/supercargo/internal/text/clip"
 )
 
-// Read reads a scenario. name is only used in errors. Files that the scenario
-// names are read through open, which gets the path as it stands there; the
-// caller decides what it is relative to. A nil open refuses them.
+// Read reads a scenario. name is only used in errors. open reads the files that the scenario names.
+// It gets the path as written in the scenario; the caller decides what it is relative to. If open
+// is nil, such files are errors.
 //
-// Errors are of type [*table.Errors], with the path of the field as column
-// ("spec.nodes[0].count"). They list the faults in the order of their lines,
-// those of other files last, up to [table.MaxErrors].
+// Errors are of type [*table.Errors], with the path of the field as column ("spec.nodes[0].count").
+// They are ordered by line, with those of other files last, up to [table.MaxErrors].
 //
-// Unknown fields, fields that stand twice, empty values, aliases and further
-// documents are refused. Cost: O(n log n) in the size of the files and the
-// number of pods that are written out or recorded.
+// Unknown fields, duplicate fields, empty values, aliases and further documents are errors. Cost:
+// O(n log n) in the size of the files and the number of listed or recorded pods.
 func Read(name string, text []byte, open func(path string) ([]byte, error)) (*Scenario, error) {
 	if open == nil {
-		open = func(string) ([]byte, error) { return nil, errors.New("no files can be read here") }
+		open = func(string) ([]byte, error) { return nil, errors.New("reading other files is not supported here") }
 	}
 	r := &reader{file: name, open: open}
 	if root, ok := r.document(text); ok {
@@ -42,7 +40,7 @@ func Read(name string, text []byte, open func(path string) ([]byte, error)) (*Sc
 	return nil, r.err()
 }
 
-// defaults returns a scenario in which only what is required is missing.
+// defaults returns a scenario with all defaults.
 func defaults() *Scenario {
 	return &Scenario{
 		SchedulingInterval: 20 * time.Second,
@@ -59,7 +57,7 @@ func defaults() *Scenario {
 	}
 }
 
-// builder fills a scenario from the document.
+// builder builds a scenario from the document.
 type builder struct {
 	*reader
 	s     *Scenario
@@ -68,7 +66,7 @@ type builder struct {
 	flavorNames, kindNames names // for those checks
 }
 
-// names are those that something can refer to.
+// names are names that can be referenced.
 type names struct {
 	list []string // in order, for messages
 	set  map[string]bool
@@ -118,9 +116,9 @@ func (b *builder) spec(v value) {
 		optional("workload", b.workload),
 		optional("taskKinds", func(v value) { b.list(v, b.taskKind) }))
 	if has(v, "flavors") && has(v, "flavorsFile") {
-		b.fault(child(v, "flavorsFile"), "stands beside flavors, want one of the two")
+		b.fault(child(v, "flavorsFile"), "is mutually exclusive with flavors")
 	}
-	// What refers to things is checked only where all of them could be read.
+	// References are checked only if everything could be read.
 	if b.count() > 0 {
 		return
 	}
@@ -136,11 +134,11 @@ func (b *builder) spec(v value) {
 	}
 }
 
-// machines checks the flavors and the nodes together.
+// machines validates the flavors and the nodes together.
 func (b *builder) machines(v value) {
 	s := b.s
 	if len(s.Flavors) == 0 {
-		b.faultAt(v.node.Line, join(v.path, "flavors"), "is missing, want at least one flavor, here or in flavorsFile")
+		b.faultAt(v.node.Line, join(v.path, "flavors"), "is required: must have at least one flavor, here or in flavorsFile")
 		return
 	}
 	var start int64
@@ -149,9 +147,9 @@ func (b *builder) machines(v value) {
 	}
 	switch {
 	case start > s.MaxNodes:
-		b.fault(child(v, "nodes"), "has %d machines, want at most %d, which is maxNodes", start, s.MaxNodes)
+		b.fault(child(v, "nodes"), "has %d machines: must have at most %d, which is maxNodes", start, s.MaxNodes)
 	case start == 0 && !s.Autoscale:
-		b.fault(child(v, "autoscale"), "is false and there are no nodes, want some")
+		b.fault(child(v, "autoscale"), "is false: at least one node is required")
 	}
 	if s.HomogeneousFlavor == "" {
 		s.HomogeneousFlavor = s.Flavors[0].Name
@@ -206,14 +204,14 @@ func (b *builder) flavor(_ int, v value) {
 	}
 	switch {
 	case has(v, "wattsIdle") != has(v, "wattsFull"):
-		b.fault(v, "has one of wattsIdle and wattsFull, want both or neither")
+		b.fault(v, "must have both or neither of wattsIdle and wattsFull")
 	case f.MilliwattsIdle > f.MilliwattsFull:
-		b.bad(child(v, "wattsIdle"), errors.New("is more than wattsFull, want at most that"))
+		b.bad(child(v, "wattsIdle"), errors.New("must be at most wattsFull"))
 	default:
 		b.powerSuits(v, &f)
 	}
 	if slices.ContainsFunc(b.s.Flavors, func(other Flavor) bool { return other.Name == f.Name }) {
-		b.bad(child(v, "name"), errors.New("is also the name of another flavor, want a name of its own"))
+		b.bad(child(v, "name"), errors.New("is also the name of another flavor: names must be unique"))
 	}
 	if f.MachineType == "" {
 		f.MachineType = f.Name
@@ -249,7 +247,7 @@ func (b *builder) contents(v value) (path string, content []byte, ok bool) {
 		return "", nil, false
 	}
 	if path == "" {
-		b.bad(v, errors.New("is no path, want that of a file"))
+		b.bad(v, errors.New("must be the path of a file"))
 		return "", nil, false
 	}
 	content, err := b.open(path)
@@ -259,7 +257,7 @@ func (b *builder) contents(v value) (path string, content []byte, ok bool) {
 	return path, content, err == nil
 }
 
-// other notes the faults of another file.
+// other records the errors of another file.
 func (b *builder) other(v value, err error) {
 	var faults *table.Errors
 	if !errors.As(err, &faults) {
@@ -294,7 +292,7 @@ func (b *builder) flavorName(v value) string {
 	return name
 }
 
-// mustBeOneOf notes a reference to something that is not there.
+// mustBeOneOf records an error for a reference to an unknown name.
 func (b *builder) mustBeOneOf(v value, what, name string, known names) {
 	if known.set[name] {
 		return
@@ -303,24 +301,24 @@ func (b *builder) mustBeOneOf(v value, what, name string, known names) {
 	if len(known.list) > 10 {
 		list += ", ..."
 	}
-	b.fault(v, "%q is no %s, want one of %s", clip.Cell(name), what, list)
+	b.fault(v, "%q is not a known %s: must be one of %s", clip.Cell(name), what, list)
 }
 
-// constant reads a field that has one value.
+// constant reads a field with a fixed value.
 func (b *builder) constant(want string) func(v value) {
 	return func(v value) {
 		if got, ok := b.scalar(v, want); ok && got != want {
-			b.bad(v, fmt.Errorf("is not known, want %s", want))
+			b.bad(v, fmt.Errorf("must be %s", want))
 		}
 	}
 }
 
-// oneOf reads one of a few words.
+// oneOf reads one of several words.
 func oneOf[T any](r *reader, want string, words map[string]T) func(v value) T {
 	return parsed(r, want, func(text string) (T, error) {
 		word, ok := words[text]
 		if !ok {
-			return word, fmt.Errorf("is not known, want %s", want)
+			return word, fmt.Errorf("must be %s", want)
 		}
 		return word, nil
 	})
@@ -328,16 +326,16 @@ func oneOf[T any](r *reader, want string, words map[string]T) func(v value) T {
 
 func parseBool(text string) (bool, error) {
 	if text != "true" && text != "false" {
-		return false, errors.New("is neither true nor false")
+		return false, errors.New("must be true or false")
 	}
 	return text == "true", nil
 }
 
 func (b *builder) name(v value) string {
-	return b.text(v, "a name", "is no name, want 1 to 253 bytes without control characters", func(text string) bool { return text != "" && printable(text) })
+	return b.text(v, "a name", "is not a valid name: must be 1 to 253 bytes without control characters", func(text string) bool { return text != "" && printable(text) })
 }
 
-// text reads a text that is valid, and says what one is where it is not.
+// text reads a valid text. what is the error message for an invalid one.
 func (b *builder) text(v value, want, what string, valid func(string) bool) string {
 	return parsed(b.reader, want, func(text string) (string, error) {
 		if !valid(text) {
@@ -348,11 +346,11 @@ func (b *builder) text(v value, want, what string, valid func(string) bool) stri
 }
 
 func (b *builder) label(v value) string {
-	return b.text(v, "a label value", "is no label value, want up to 63 letters, digits, '-', '_' and '.', with a letter or digit at either end", validLabel)
+	return b.text(v, "a label value", "is not a valid label value: must be up to 63 letters, digits, '-', '_' and '.', with a letter or digit at either end", validLabel)
 }
 
 func (b *builder) arch(v value) string {
-	return b.text(v, "an architecture", "is no architecture, want one such as amd64 or arm64", lowerAlnum.MatchString)
+	return b.text(v, "an architecture", "must be an architecture such as amd64 or arm64", lowerAlnum.MatchString)
 }
 
 func (b *builder) duration(v value) time.Duration {
@@ -380,7 +378,7 @@ func (b *builder) ratio(least, most int64) func(v value) float64 {
 	return func(v value) float64 { return float64(read(v)) / millionths }
 }
 
-// above reads an amount that is more than zero.
+// above reads an amount above zero.
 func (b *builder) above(parse func(text string) (int64, error)) func(v value) int64 {
 	return parsed(b.reader, "an amount", nonZero(parse))
 }
@@ -398,8 +396,7 @@ func nonZero[T ~int64 | ~float64](parse func(text string) (T, error)) func(text 
 // has reports whether an object has a field.
 func has(v value, name string) bool { return child(v, name).node != v.node }
 
-// child returns a field of an object, or the object with the field's path when
-// it has none.
+// child returns a field of an object, or the object with the field's path if it has no such field.
 func child(v value, name string) value {
 	for i := 0; i+1 < len(v.node.Content); i += 2 {
 		if v.node.Content[i].Value == name {

@@ -25,7 +25,7 @@ const (
 	base = head + oneF // 6 lines: what tests add begins at line 7
 )
 
-// files opens what the tests refer to.
+// files opens the files that the tests refer to.
 func files(path string) ([]byte, error) {
 	text, ok := map[string]string{
 		"pods.csv":    "arrival_s,cpu_milli,memory_mib,runtime_s,name,class,category,arch\n90,100,1,60,b,,c,arm64\n30,200,2,120,a,service,,\n8000,1,1,1,late,batch,,\n",
@@ -180,116 +180,115 @@ func TestPodsOfATraceAfterTheHorizonAreLeftOut(t *testing.T) {
 	}
 }
 
-// TestFaultsSayWhereAndWhatWouldBeRight adds one line to a good scenario, and
-// looks for one fault.
+// TestFaultsSayWhereAndWhatWouldBeRight adds one line to a valid scenario and expects one fault.
 func TestFaultsSayWhereAndWhatWouldBeRight(t *testing.T) {
 	pattern := func(s string) string { return "  workload: {patterns: [{mix: {nginx: 1}, " + s + "}]}" }
 	pod := func(s string) string { return "  workload: {pods: [{cpu: 1, memory: 1Gi, " + s + "}]}" }
 	kind := func(s string) string { return "  taskKinds: [{cpu: 1, memory: 1Gi, " + s + "}]" }
 	tests := []struct{ line, want string }{
-		{"  color: red", `s.yaml:7: spec.color: is no field here, want one of horizon, `},
-		{"  horizon: 3h", `s.yaml:7: spec.horizon: stands twice`},
-		{"  schedulingInterval: 0s", `spec.schedulingInterval: "0s" is zero, want more`},
-		{"  schedulingInterval: 20", `spec.schedulingInterval: "20" is no duration, want one with a unit such as 20s`},
-		{"  scalingInterval: -5m", `spec.scalingInterval: "-5m" is negative`},
-		{"  scalingInterval: 100000h", `spec.scalingInterval: "100000h" is too long, want at most 87600h0m0s`},
-		{"  scalingInterval: +5m", `"+5m" is no duration`},
-		{"  billingPeriod:", `spec.billingPeriod: is empty, want a duration`},
-		{"  billingPeriod: [1m]", `spec.billingPeriod: is a list, want a duration`},
+		{"  color: red", `s.yaml:7: spec.color: is not a known field: must be one of horizon, `},
+		{"  horizon: 3h", `s.yaml:7: spec.horizon: is set twice`},
+		{"  schedulingInterval: 0s", `spec.schedulingInterval: "0s" must be more than 0`},
+		{"  schedulingInterval: 20", `spec.schedulingInterval: "20" must be a duration with a unit, such as 20s`},
+		{"  scalingInterval: -5m", `spec.scalingInterval: "-5m" must be 0 or more`},
+		{"  scalingInterval: 100000h", `spec.scalingInterval: "100000h" must be at most 87600h0m0s`},
+		{"  scalingInterval: +5m", `"+5m" must be a duration`},
+		{"  billingPeriod:", `spec.billingPeriod: is empty: must be a duration`},
+		{"  billingPeriod: [1m]", `spec.billingPeriod: is a list: must be a duration`},
 		{"  billedFrom: boot", `spec.billedFrom: "boot"`},
-		{"  releaseLag: NaN", `spec.releaseLag: "NaN" is no duration`},
-		{"  acquisitionLag: {sd: 4s}", `s.yaml:7: spec.acquisitionLag.mean: is missing, want a duration such as 157s`},
-		{"  acquisitionLag: {mean: 1s, sd: x}", `spec.acquisitionLag.sd: "x" is no duration`},
-		{"  acquisitionLag: soon", `spec.acquisitionLag: "soon" is no duration`},
-		{"  migration: {bandwidth: 0}", `spec.migration.bandwidth: "0" is zero`},
-		{"  migration: {bandwidth: 1200Mi}", `spec.migration.bandwidth: "1200Mi" has no known unit, want bits per second such as 1200M`},
-		{"  migration: {bandwidth: M}", `spec.migration.bandwidth: "M" is no amount, want bits per second`},
+		{"  releaseLag: NaN", `spec.releaseLag: "NaN" must be a duration`},
+		{"  acquisitionLag: {sd: 4s}", `s.yaml:7: spec.acquisitionLag.mean: is required: must be a duration such as 157s`},
+		{"  acquisitionLag: {mean: 1s, sd: x}", `spec.acquisitionLag.sd: "x" must be a duration`},
+		{"  acquisitionLag: soon", `spec.acquisitionLag: "soon" must be a duration`},
+		{"  migration: {bandwidth: 0}", `spec.migration.bandwidth: "0" must be more than 0`},
+		{"  migration: {bandwidth: 1200Mi}", `spec.migration.bandwidth: "1200Mi" has an unknown unit: must be bits per second such as 1200M`},
+		{"  migration: {bandwidth: M}", `spec.migration.bandwidth: "M" must be bits per second`},
 		{"  migration: {bytesPerMemory: Inf}", `spec.migration.bytesPerMemory: "Inf" is not a plain decimal number`},
-		{"  migration: {bytesPerMemory: 1001}", `spec.migration.bytesPerMemory: "1001" is too large, want at most 1000`},
-		{"  migration: {fixed: 2}", `spec.migration.fixed: "2" is no duration`},
-		{"  flavorsFile: flavors.csv", `spec.flavorsFile: stands beside flavors`},
-		{"  nodes: {flavor: f}", `spec.nodes: is an object, want a list`},
-		{"  nodes: [{flavor: g}]", `s.yaml:7: spec.nodes[0].flavor: "g" is no flavor, want one of f`},
-		{"  nodes: [{count: 1}]", `spec.nodes[0].flavor: is missing, want the name of a flavor`},
-		{"  nodes: [{flavor: f, count: 0}]", `spec.nodes[0].count: "0" is zero`},
-		{"  nodes: [{flavor: f, count: 1.5}]", `spec.nodes[0].count: "1.5" is no whole number`},
+		{"  migration: {bytesPerMemory: 1001}", `spec.migration.bytesPerMemory: "1001" must be at most 1000`},
+		{"  migration: {fixed: 2}", `spec.migration.fixed: "2" must be a duration`},
+		{"  flavorsFile: flavors.csv", `spec.flavorsFile: is mutually exclusive with flavors`},
+		{"  nodes: {flavor: f}", `spec.nodes: is an object: must be a list`},
+		{"  nodes: [{flavor: g}]", `s.yaml:7: spec.nodes[0].flavor: "g" is not a known flavor: must be one of f`},
+		{"  nodes: [{count: 1}]", `spec.nodes[0].flavor: is required: must be the name of a flavor`},
+		{"  nodes: [{flavor: f, count: 0}]", `spec.nodes[0].count: "0" must be more than 0`},
+		{"  nodes: [{flavor: f, count: 1.5}]", `spec.nodes[0].count: "1.5" must be a whole number`},
 		{"  nodes: [{flavor: f, count: 1e3}]", `spec.nodes[0].count: "1e3" is not a plain decimal number`},
-		{"  nodes: [{flavor: f, count: 99999999999999999999}]", `spec.nodes[0].count: "99999999999999999999" is too large, want at most 100000`},
-		{"  nodes: [{flavor: f, count: 1001}]", `spec.nodes: has 1001 machines, want at most 1000, which is maxNodes`},
-		{"  nodes: [{flavor: f, class: Both}]", `spec.nodes[0].class: "Both" is not known, want Any, Batch or Service`},
-		{"  homogeneousFlavor: g", `spec.homogeneousFlavor: "g" is no flavor, want one of f`},
-		{"  autoscale: maybe", `spec.autoscale: "maybe" is neither true nor false`},
-		{"  autoscale: false", `spec.autoscale: is false and there are no nodes`},
-		{"  maxNodes: 0", `spec.maxNodes: "0" is zero`},
-		{"  workload: {jobs: []}", `spec.workload.jobs: is no field here, want one of pods, traces, patterns`},
-		{"  workload: {pods: [*x]}", `is no YAML: unknown anchor 'x' referenced`},
-		{"  homogeneousFlavor: &x f\n  autoscale: *x", `s.yaml:8: spec.autoscale: is an alias, which is not taken here`},
+		{"  nodes: [{flavor: f, count: 99999999999999999999}]", `spec.nodes[0].count: "99999999999999999999" must be at most 100000`},
+		{"  nodes: [{flavor: f, count: 1001}]", `spec.nodes: has 1001 machines: must have at most 1000, which is maxNodes`},
+		{"  nodes: [{flavor: f, class: Both}]", `spec.nodes[0].class: "Both" must be Any, Batch or Service`},
+		{"  homogeneousFlavor: g", `spec.homogeneousFlavor: "g" is not a known flavor: must be one of f`},
+		{"  autoscale: maybe", `spec.autoscale: "maybe" must be true or false`},
+		{"  autoscale: false", `spec.autoscale: is false: at least one node is required`},
+		{"  maxNodes: 0", `spec.maxNodes: "0" must be more than 0`},
+		{"  workload: {jobs: []}", `spec.workload.jobs: is not a known field: must be one of pods, traces, patterns`},
+		{"  workload: {pods: [*x]}", `is not valid YAML: unknown anchor 'x' referenced`},
+		{"  homogeneousFlavor: &x f\n  autoscale: *x", `s.yaml:8: spec.autoscale: is an alias, which is not supported`},
 		{"  workload: {traces: [{file: bad.csv}]}", `bad.csv:2: arrival_s: "NaN" is not a plain decimal number`},
-		{"  workload: {traces: [{file: long.csv}]}", `spec.workload.traces[0].file: pod "a" runs for longer than 87600h0m0s`},
-		{"  workload: {traces: [{file: name.csv, name: b}]}", `is longer than 253 bytes with the entry's name before it`},
-		{"  nodes: [" + strings.Repeat("1,", MaxEntries) + "1]", `spec.nodes: has 10001 elements, want at most 10000`},
-		{"  scalingInterval: 87600h0m0.000000001s", `spec.scalingInterval: "87600h0m0.000000001s" is too long`},
-		{"  workload: {traces: [{limit: 1}]}", `spec.workload.traces[0].file: is missing`},
+		{"  workload: {traces: [{file: long.csv}]}", `spec.workload.traces[0].file: pod "a" runs for longer than the maximum of 87600h0m0s`},
+		{"  workload: {traces: [{file: name.csv, name: b}]}", `is longer than 253 bytes with the name of the entry as prefix`},
+		{"  nodes: [" + strings.Repeat("1,", MaxEntries) + "1]", `spec.nodes: has 10001 elements: must have at most 10000`},
+		{"  scalingInterval: 87600h0m0.000000001s", `spec.scalingInterval: "87600h0m0.000000001s" must be at most`},
+		{"  workload: {traces: [{limit: 1}]}", `spec.workload.traces[0].file: is required`},
 		{"  workload: {traces: [{file: nope}]}", `spec.workload.traces[0].file: read nope: no such file`},
-		{"  workload: {traces: [{file: pods.csv, limit: 0}]}", `traces[0].limit: "0" is zero`},
-		{"  workload: {traces: [{file: pods.csv, timeScale: 0}]}", `traces[0].timeScale: "0" is zero`},
-		{"  workload: {traces: [{file: pods.csv, name: X}]}", `traces[0].name: "X" is no name`},
-		{"  workload: {traces: [{file: pods.csv}, {file: pods.csv}]}", `spec.workload.traces[1]: has a pod "a", and so has an entry before it`},
-		{pod("name: a, class: batch"), `spec.workload.pods[0].runtime: is missing, want how long`},
-		{pod("name: a, class: batch, runtime: 0s"), `pods[0].runtime: "0s" is zero`},
-		{pod("name: a, class: batch, runtime: 1s, lifetime: 1s"), `pods[0].lifetime: is for services`},
-		{pod("name: a, class: service, runtime: 1s"), `pods[0].runtime: is for batch pods`},
-		{pod("name: a, class: Batch, runtime: 1s"), `pods[0].class: "Batch" is not known, want batch or service`},
-		{pod("name: A, class: service"), `pods[0].name: "A" is no pod name`},
-		{pod("class: service"), `pods[0].name: is missing`},
-		{pod("name: a, class: service, count: 1000001"), `pods[0].count: "1000001" is too large`},
-		{pod("name: a, class: service, arrival: 7201s"), `pods[0].arrival: "7201s" is after the horizon, want at most 2h0m0s`},
-		{pod("name: a, class: service, energyWeight: 1.1"), `pods[0].energyWeight: "1.1" is too large, want at most 1`},
-		{pod("name: a, class: service, namespace: A"), `pods[0].namespace: "A" is no namespace`},
-		{pod("name: a, class: service, migration: always"), `pods[0].migration: "always" is not known, want checkpoint, restart or never`},
-		{"  namespaces: [{energyWeight: 1}]", `spec.namespaces[0].name: is missing`},
-		{"  namespaces: [{name: a, energyWeight: 2}]", `spec.namespaces[0].energyWeight: "2" is too large, want at most 1`},
+		{"  workload: {traces: [{file: pods.csv, limit: 0}]}", `traces[0].limit: "0" must be more than 0`},
+		{"  workload: {traces: [{file: pods.csv, timeScale: 0}]}", `traces[0].timeScale: "0" must be more than 0`},
+		{"  workload: {traces: [{file: pods.csv, name: X}]}", `traces[0].name: "X" is not a valid name`},
+		{"  workload: {traces: [{file: pods.csv}, {file: pods.csv}]}", `spec.workload.traces[1]: has a pod "a", which this or an earlier entry has too`},
+		{pod("name: a, class: batch"), `spec.workload.pods[0].runtime: is required for a batch pod`},
+		{pod("name: a, class: batch, runtime: 0s"), `pods[0].runtime: "0s" must be more than 0`},
+		{pod("name: a, class: batch, runtime: 1s, lifetime: 1s"), `pods[0].lifetime: is only for services`},
+		{pod("name: a, class: service, runtime: 1s"), `pods[0].runtime: is only for batch pods`},
+		{pod("name: a, class: Batch, runtime: 1s"), `pods[0].class: "Batch" must be batch or service`},
+		{pod("name: A, class: service"), `pods[0].name: "A" is not a valid pod name`},
+		{pod("class: service"), `pods[0].name: is required`},
+		{pod("name: a, class: service, count: 1000001"), `pods[0].count: "1000001" must be at most`},
+		{pod("name: a, class: service, arrival: 7201s"), `pods[0].arrival: "7201s" is after the horizon: must be at most 2h0m0s`},
+		{pod("name: a, class: service, energyWeight: 1.1"), `pods[0].energyWeight: "1.1" must be at most 1`},
+		{pod("name: a, class: service, namespace: A"), `pods[0].namespace: "A" is not a valid namespace`},
+		{pod("name: a, class: service, migration: always"), `pods[0].migration: "always" must be checkpoint, restart or never`},
+		{"  namespaces: [{energyWeight: 1}]", `spec.namespaces[0].name: is required`},
+		{"  namespaces: [{name: a, energyWeight: 2}]", `spec.namespaces[0].energyWeight: "2" must be at most 1`},
 		{"  namespaces: [{name: a}, {name: a}]", `spec.namespaces[1]: is a second entry for namespace "a"`},
-		{kind("name: k, class: service, energyWeight: {min: 0.5, max: 0.4}"), `taskKinds[0].energyWeight.min: "0.5" is more than max`},
-		{kind("name: k, class: service, energyWeight: {min: 0}"), `taskKinds[0].energyWeight.max: is missing`},
-		{kind("name: k, class: service, energyWeight: {min: 0, max: 1.5}"), `taskKinds[0].energyWeight.max: "1.5" is too large`},
-		{"  rescheduling: {interval: soon}", `spec.rescheduling.interval: "soon" is no duration`},
-		{"  rescheduling: {gain: 0}", `spec.rescheduling.gain: "0" is zero`},
-		{"  rescheduling: {gain: 101}", `spec.rescheduling.gain: "101" is too large, want at most 100`},
-		{"  rescheduling: {pods: 0}", `spec.rescheduling.pods: "0" is zero`},
-		{pod("name: a, class: service, arch: x_86"), `pods[0].arch: "x_86" is no architecture`},
-		{pod("name: a, class: service, category: \"\\x01\""), `is no category`},
+		{kind("name: k, class: service, energyWeight: {min: 0.5, max: 0.4}"), `taskKinds[0].energyWeight.min: "0.5" must be at most max`},
+		{kind("name: k, class: service, energyWeight: {min: 0}"), `taskKinds[0].energyWeight.max: is required`},
+		{kind("name: k, class: service, energyWeight: {min: 0, max: 1.5}"), `taskKinds[0].energyWeight.max: "1.5" must be at most`},
+		{"  rescheduling: {interval: soon}", `spec.rescheduling.interval: "soon" must be a duration`},
+		{"  rescheduling: {gain: 0}", `spec.rescheduling.gain: "0" must be more than 0`},
+		{"  rescheduling: {gain: 101}", `spec.rescheduling.gain: "101" must be at most 100`},
+		{"  rescheduling: {pods: 0}", `spec.rescheduling.pods: "0" must be more than 0`},
+		{pod("name: a, class: service, arch: x_86"), `pods[0].arch: "x_86" must be an architecture`},
+		{pod("name: a, class: service, category: \"\\x01\""), `is not a valid category`},
 		{pod("name: a, class: service}, {cpu: 1, memory: 1, name: a, class: service"), `spec.workload.pods[1]: has a pod "a"`},
 		{pod("name: " + strings.Repeat("a", 252) + ", class: service, count: 2"), `is too long for a pod name`},
-		{pattern("shape: square, rate: 1/s"), `spec.workload.patterns[0].shape: "square" is not known, want stable, growing`},
-		{pattern("shape: stable, rate: 1"), `patterns[0].rate: "1" is no rate, want one such as 0.5/s, 12/m or 30/h`},
-		{pattern("shape: stable, rate: -1/s"), `patterns[0].rate: "-1/s" is negative`},
-		{pattern("shape: stable, rate: 0/s"), `patterns[0].rate: "0/s" is zero`},
-		{pattern("shape: stable, rate: 1/s, on: 1m"), `patterns[0].on: does not belong to the shape stable`},
-		{pattern("shape: stable, rate: 1000/s"), `patterns[0]: stands for up to 7200000 pods`},
-		{pattern("shape: growing, rate: 1/s"), `patterns[0].peakRate: is missing, the shape growing needs it`},
-		{pattern("shape: growing, rate: 2/m, peakRate: 1/m"), `patterns[0].peakRate: "1/m" is less than rate`},
-		{pattern("shape: growing, rate: 2/m, peakRate: 3/m, exponent: 101"), `patterns[0].exponent: "101" is too large`},
-		{pattern("shape: cycle, rate: 2/m, peakRate: 3/m"), `patterns[0].period: is missing`},
-		{pattern("shape: on-off, rate: 2/m, period: 1m, on: 2m"), `patterns[0].on: "2m" is longer than period`},
-		{pattern("shape: stable"), `patterns[0].rate: is missing, the shape stable needs it`},
-		{pattern("shape: burst, period: 1m, on: 1m"), `patterns[0].count: is missing, the shape burst needs it`},
-		{pattern("shape: burst, period: 1m, on: 1m, count: 0"), `patterns[0].count: "0" is zero`},
-		{pattern("shape: burst, period: 1m, on: 1m, count: 5, rate: 1/s"), `patterns[0].rate: does not belong to the shape burst`},
-		{pattern("shape: burst, period: 1m, on: 2m, count: 5"), `patterns[0].on: "2m" is longer than period`},
-		{pattern("shape: burst, period: 1s, on: 1s, count: 900000"), `patterns[0]: stands for up to 6480000000 pods`},
-		{pattern("shape: on-off, rate: 1/s, period: 1m, on: 1m, count: 5"), `patterns[0].count: does not belong to the shape on-off`},
-		{pattern("name: a, shape: stable, rate: 1/m}, {mix: {nginx: 1}, name: a, shape: stable, rate: 1/m"), `two patterns of the name "a"`},
-		{"  workload: {patterns: [{shape: stable, rate: 1/m, mix: {apache: 1}}]}", `patterns[0].mix.apache: "apache" is no task kind, want one of batch_large, batch_med, batch_small, nginx`},
-		{"  workload: {patterns: [{shape: stable, rate: 1/m, mix: {}}]}", `patterns[0].mix: names no task kind`},
-		{"  workload: {patterns: [{shape: stable, rate: 1/m, mix: [nginx]}]}", `patterns[0].mix: is a list, want weights`},
-		{"  workload: {patterns: [{shape: stable, rate: 1/m, mix: {nginx: 0}}]}", `patterns[0].mix.nginx: "0" is zero`},
-		{"  workload: {patterns: [{shape: stable, rate: 70/s, mix: {nginx: 1}}, {shape: stable, rate: 70/s, mix: {nginx: 1}}]}", `spec.workload: comes to about 1008000 pods`},
+		{pattern("shape: square, rate: 1/s"), `spec.workload.patterns[0].shape: "square" must be stable, growing`},
+		{pattern("shape: stable, rate: 1"), `patterns[0].rate: "1" must be a rate such as 0.5/s, 12/m or 30/h`},
+		{pattern("shape: stable, rate: -1/s"), `patterns[0].rate: "-1/s" must be 0 or more`},
+		{pattern("shape: stable, rate: 0/s"), `patterns[0].rate: "0/s" must be more than 0`},
+		{pattern("shape: stable, rate: 1/s, on: 1m"), `patterns[0].on: does not apply to the shape stable`},
+		{pattern("shape: stable, rate: 1000/s"), `patterns[0]: creates up to 7200000 pods`},
+		{pattern("shape: growing, rate: 1/s"), `patterns[0].peakRate: is required for the shape growing`},
+		{pattern("shape: growing, rate: 2/m, peakRate: 1/m"), `patterns[0].peakRate: "1/m" must be at least rate`},
+		{pattern("shape: growing, rate: 2/m, peakRate: 3/m, exponent: 101"), `patterns[0].exponent: "101" must be at most`},
+		{pattern("shape: cycle, rate: 2/m, peakRate: 3/m"), `patterns[0].period: is required`},
+		{pattern("shape: on-off, rate: 2/m, period: 1m, on: 2m"), `patterns[0].on: "2m" must be at most period`},
+		{pattern("shape: stable"), `patterns[0].rate: is required for the shape stable`},
+		{pattern("shape: burst, period: 1m, on: 1m"), `patterns[0].count: is required for the shape burst`},
+		{pattern("shape: burst, period: 1m, on: 1m, count: 0"), `patterns[0].count: "0" must be more than 0`},
+		{pattern("shape: burst, period: 1m, on: 1m, count: 5, rate: 1/s"), `patterns[0].rate: does not apply to the shape burst`},
+		{pattern("shape: burst, period: 1m, on: 2m, count: 5"), `patterns[0].on: "2m" must be at most period`},
+		{pattern("shape: burst, period: 1s, on: 1s, count: 900000"), `patterns[0]: creates up to 6480000000 pods`},
+		{pattern("shape: on-off, rate: 1/s, period: 1m, on: 1m, count: 5"), `patterns[0].count: does not apply to the shape on-off`},
+		{pattern("name: a, shape: stable, rate: 1/m}, {mix: {nginx: 1}, name: a, shape: stable, rate: 1/m"), `two patterns with the name "a"`},
+		{"  workload: {patterns: [{shape: stable, rate: 1/m, mix: {apache: 1}}]}", `patterns[0].mix.apache: "apache" is not a known task kind: must be one of batch_large, batch_med, batch_small, nginx`},
+		{"  workload: {patterns: [{shape: stable, rate: 1/m, mix: {}}]}", `patterns[0].mix: has no task kind`},
+		{"  workload: {patterns: [{shape: stable, rate: 1/m, mix: [nginx]}]}", `patterns[0].mix: is a list: must be weights`},
+		{"  workload: {patterns: [{shape: stable, rate: 1/m, mix: {nginx: 0}}]}", `patterns[0].mix.nginx: "0" must be more than 0`},
+		{"  workload: {patterns: [{shape: stable, rate: 70/s, mix: {nginx: 1}}, {shape: stable, rate: 70/s, mix: {nginx: 1}}]}", `spec.workload: has about 1008000 pods`},
 		{kind("name: nginx, class: service"), `spec.taskKinds[0].name: "nginx" is also the name of another kind`},
-		{kind("name: k, class: batch"), `taskKinds[0].runtime: is missing`},
-		{kind("name: k, class: batch, runtime: {min: 2s, max: 1s}"), `taskKinds[0].runtime.min: "2s" is more than max`},
-		{kind("name: k, class: batch, runtime: 1us"), `taskKinds[0]: has a runtime finer than a millisecond`},
-		{kind("name: K, class: service"), `taskKinds[0].name: "K" is no kind`},
+		{kind("name: k, class: batch"), `taskKinds[0].runtime: is required`},
+		{kind("name: k, class: batch, runtime: {min: 2s, max: 1s}"), `taskKinds[0].runtime.min: "2s" must be at most max`},
+		{kind("name: k, class: batch, runtime: 1us"), `taskKinds[0]: must have a runtime in whole milliseconds`},
+		{kind("name: K, class: service"), `taskKinds[0].name: "K" is not a valid kind`},
 	}
 	for _, tc := range tests {
 		t.Run(clip.Cell(tc.line), func(t *testing.T) { checkFault(t, base+tc.line+"\n", tc.want) })
@@ -309,30 +308,30 @@ func TestBoundsAreInclusive(t *testing.T) {
 
 func TestFaultsOfFlavors(t *testing.T) {
 	tests := []struct{ fields, want string }{
-		{"cpu: 1, memory: 1Gi, pricePerHour: 1", `s.yaml:6: spec.flavors[0].name: is missing`},
-		{"name: '', cpu: 1, memory: 1Gi, pricePerHour: 1", `flavors[0].name: "" is no name`},
-		{"name: f, cpu: 0, memory: 1Gi, pricePerHour: 1", `flavors[0].cpu: "0" is zero`},
-		{"name: f, cpu: 0.0001, memory: 1Gi, pricePerHour: 1", `flavors[0].cpu: "0.0001" is finer than 1/1000`},
-		{"name: f, cpu: 1e3, memory: 1Gi, pricePerHour: 1", `flavors[0].cpu: "1e3" is no amount, want cores or milli-CPU`},
-		{"name: f, cpu: 1, memory: 8 GB, pricePerHour: 1", `flavors[0].memory: "8 GB" is no amount, want an amount such as 300Mi`},
+		{"cpu: 1, memory: 1Gi, pricePerHour: 1", `s.yaml:6: spec.flavors[0].name: is required`},
+		{"name: '', cpu: 1, memory: 1Gi, pricePerHour: 1", `flavors[0].name: "" is not a valid name`},
+		{"name: f, cpu: 0, memory: 1Gi, pricePerHour: 1", `flavors[0].cpu: "0" must be more than 0`},
+		{"name: f, cpu: 0.0001, memory: 1Gi, pricePerHour: 1", `flavors[0].cpu: "0.0001" must be a multiple of 1/1000`},
+		{"name: f, cpu: 1e3, memory: 1Gi, pricePerHour: 1", `flavors[0].cpu: "1e3" must be cores or milli-CPU`},
+		{"name: f, cpu: 1, memory: 8 GB, pricePerHour: 1", `flavors[0].memory: "8 GB" must be an amount such as 300Mi`},
 		{"name: f, cpu: 1, memory: 99999999Ti, pricePerHour: 1", `flavors[0].memory: "99999999Ti" is too large`},
 		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: $1", `flavors[0].pricePerHour: "$1" is not a plain decimal number`},
-		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 0.0000001", `flavors[0].pricePerHour: "0.0000001" is finer than 1/1000000`},
-		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, speed: 0", `flavors[0].speed: "0" is zero`},
-		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, wattsIdle: 1", `flavors[0]: has one of wattsIdle and wattsFull`},
-		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, wattsIdle: 2, wattsFull: 1", `flavors[0].wattsIdle: "2" is more than wattsFull`},
-		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, powerCurve: [{utilization: 0.5, watts: 2}]", `flavors[0].powerCurve: stands without wattsIdle and wattsFull`},
-		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, wattsIdle: 1, wattsFull: 3, powerCurve: [{utilization: 0.5, watts: 2}, {utilization: 0.5, watts: 2}]", `flavors[0].powerCurve[1].utilization: "0.5" is out of order`},
-		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, wattsIdle: 1, wattsFull: 3, powerCurve: [{utilization: 1, watts: 2}]", `flavors[0].powerCurve[0].utilization: "1" is out of order`},
-		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, wattsIdle: 1, wattsFull: 3, powerCurve: [{utilization: 0.2, watts: 0.9}]", `flavors[0].powerCurve[0].watts: "0.9" is out of order`},
-		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, wattsIdle: 1, wattsFull: 3, powerCurve: [{utilization: 0.2, watts: 3.1}]", `flavors[0].powerCurve[0].watts: "3.1" is out of order`},
-		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, wattsIdle: 1, wattsFull: 3, powerCurve: [{watts: 2}]", `flavors[0].powerCurve[0].utilization: is missing`},
-		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, standby: {watts: 1, wake: 3s}", `flavors[0].standby: stands without wattsIdle and wattsFull`},
-		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, wattsIdle: 1, wattsFull: 3, standby: {watts: 1, wake: 3s}", `flavors[0].standby.watts: "1" is no less than wattsIdle`},
-		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, wattsIdle: 1, wattsFull: 3, standby: {watts: 0.5, wake: 0s}", `flavors[0].standby.wake: "0s" is zero`},
-		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, machineType: a b", `flavors[0].machineType: "a b" is no label value`},
-		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, arch: AMD", `flavors[0].arch: "AMD" is no architecture`},
-		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, maxPods: 0", `flavors[0].maxPods: "0" is zero`},
+		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 0.0000001", `flavors[0].pricePerHour: "0.0000001" must be a multiple of 1/1000000`},
+		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, speed: 0", `flavors[0].speed: "0" must be more than 0`},
+		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, wattsIdle: 1", `flavors[0]: must have both or neither of wattsIdle and wattsFull`},
+		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, wattsIdle: 2, wattsFull: 1", `flavors[0].wattsIdle: "2" must be at most wattsFull`},
+		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, powerCurve: [{utilization: 0.5, watts: 2}]", `flavors[0].powerCurve: requires wattsIdle and wattsFull`},
+		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, wattsIdle: 1, wattsFull: 3, powerCurve: [{utilization: 0.5, watts: 2}, {utilization: 0.5, watts: 2}]", `flavors[0].powerCurve[1].utilization: "0.5" must be between 0 and 1`},
+		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, wattsIdle: 1, wattsFull: 3, powerCurve: [{utilization: 1, watts: 2}]", `flavors[0].powerCurve[0].utilization: "1" must be between 0 and 1`},
+		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, wattsIdle: 1, wattsFull: 3, powerCurve: [{utilization: 0.2, watts: 0.9}]", `flavors[0].powerCurve[0].watts: "0.9" must be from wattsIdle`},
+		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, wattsIdle: 1, wattsFull: 3, powerCurve: [{utilization: 0.2, watts: 3.1}]", `flavors[0].powerCurve[0].watts: "3.1" must be from wattsIdle`},
+		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, wattsIdle: 1, wattsFull: 3, powerCurve: [{watts: 2}]", `flavors[0].powerCurve[0].utilization: is required`},
+		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, standby: {watts: 1, wake: 3s}", `flavors[0].standby: requires wattsIdle and wattsFull`},
+		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, wattsIdle: 1, wattsFull: 3, standby: {watts: 1, wake: 3s}", `flavors[0].standby.watts: "1" must be less than wattsIdle`},
+		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, wattsIdle: 1, wattsFull: 3, standby: {watts: 0.5, wake: 0s}", `flavors[0].standby.wake: "0s" must be more than 0`},
+		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, machineType: a b", `flavors[0].machineType: "a b" is not a valid label value`},
+		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, arch: AMD", `flavors[0].arch: "AMD" must be an architecture`},
+		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, maxPods: 0", `flavors[0].maxPods: "0" must be more than 0`},
 		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1}, {name: f, cpu: 1, memory: 1Gi, pricePerHour: 1", `flavors[1].name: "f" is also the name of another flavor`},
 	}
 	for _, tc := range tests {
@@ -343,16 +342,16 @@ func TestFaultsOfFlavors(t *testing.T) {
 func TestFaultsOfElectricity(t *testing.T) {
 	tests := []struct{ line, want string }{
 		{"electricity: [{zone: a}, {zone: a}]", `spec.electricity[1]: is a second entry for zone "a"`},
-		{"electricity: [{pricePerKWh: -1}]", `electricity[0].pricePerKWh: "-1" is negative`},
-		{"electricity: [{pricePerKWh: {from: 0s}}]", `electricity[0].pricePerKWh: is an object, want a list`},
-		{"electricity: [{gramsPerKWh: [{from: 1s, value: 3}]}]", `electricity[0].gramsPerKWh[0].from: "1s" is not the start of the run`},
-		{"electricity: [{gramsPerKWh: [{from: 0s, value: 3}, {from: 0s, value: 3}]}]", `gramsPerKWh[1].from: "0s" is out of order`},
-		{"electricity: [{gramsPerKWh: [{from: 0s}]}]", `gramsPerKWh[0].value: is missing`},
+		{"electricity: [{pricePerKWh: -1}]", `electricity[0].pricePerKWh: "-1" must be 0 or more`},
+		{"electricity: [{pricePerKWh: {from: 0s}}]", `electricity[0].pricePerKWh: is an object: must be a list`},
+		{"electricity: [{gramsPerKWh: [{from: 1s, value: 3}]}]", `electricity[0].gramsPerKWh[0].from: "1s" must be 0s for the first step`},
+		{"electricity: [{gramsPerKWh: [{from: 0s, value: 3}, {from: 0s, value: 3}]}]", `gramsPerKWh[1].from: "0s" must be later`},
+		{"electricity: [{gramsPerKWh: [{from: 0s}]}]", `gramsPerKWh[0].value: is required`},
 	}
 	for _, tc := range tests {
 		t.Run(tc.line, func(t *testing.T) { checkFault(t, base+"  "+tc.line+"\n", tc.want) })
 	}
-	checkFault(t, head+"  flavors: [{name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, zone: moon}]\n", `flavors[0].zone: "moon" is no zone of spec.electricity`)
+	checkFault(t, head+"  flavors: [{name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, zone: moon}]\n", `flavors[0].zone: "moon" must be a zone of spec.electricity`)
 }
 
 func TestCoursesStayUntilTheirNextStep(t *testing.T) {
@@ -372,18 +371,18 @@ func TestCoursesStayUntilTheirNextStep(t *testing.T) {
 
 func TestFaultsOfDocuments(t *testing.T) {
 	tests := []struct{ name, text, want string }{
-		{"empty", "", "s.yaml: is empty, want a Scenario"},
-		{"no object", "- a\n", "s.yaml:1: is a list, want fields apiVersion, kind"},
-		{"no YAML", "a: b\n c: d\n", "s.yaml:2: is no YAML: "},
+		{"empty", "", "s.yaml: is empty: must contain a Scenario"},
+		{"no object", "- a\n", "s.yaml:1: is a list: must be an object with the fields apiVersion, kind"},
+		{"no YAML", "a: b\n c: d\n", "s.yaml:2: is not valid YAML: "},
 		{"two documents", base + "---\n" + base, "begins a second document"},
-		{"another kind", strings.Replace(base, "Scenario", "Pod", 1), `s.yaml:2: kind: "Pod" is not known, want Scenario`},
-		{"another version", strings.Replace(base, "v1alpha1", "v2", 1), `s.yaml:1: apiVersion: "supercargo.dev/v2" is not known, want supercargo.dev/v1alpha1`},
-		{"no name", strings.Replace(base, "name: test", "", 1), `s.yaml:3: metadata.name: is missing`},
-		{"no horizon", strings.Replace(base, "  horizon: 2h\n", "", 1), `s.yaml:5: spec.horizon: is missing, want a duration such as 2h`},
-		{"no flavors", head, `spec.flavors: is missing, want at least one flavor`},
+		{"another kind", strings.Replace(base, "Scenario", "Pod", 1), `s.yaml:2: kind: "Pod" must be Scenario`},
+		{"another version", strings.Replace(base, "v1alpha1", "v2", 1), `s.yaml:1: apiVersion: "supercargo.dev/v2" must be supercargo.dev/v1alpha1`},
+		{"no name", strings.Replace(base, "name: test", "", 1), `s.yaml:3: metadata.name: is required`},
+		{"no horizon", strings.Replace(base, "  horizon: 2h\n", "", 1), `s.yaml:5: spec.horizon: is required: must be a duration such as 2h`},
+		{"no flavors", head, `spec.flavors: is required: must have at least one flavor`},
 		{"no catalogue", head + "  flavorsFile: nope.csv\n", `s.yaml:6: spec.flavorsFile: read nope.csv: no such file`},
-		{"no path", head + "  flavorsFile: ''\n", `spec.flavorsFile: "" is no path`},
-		{"a bad catalogue", head + "  flavorsFile: badf.csv\n", `badf.csv:2: cpu: "-1" is negative`},
+		{"no path", head + "  flavorsFile: ''\n", `spec.flavorsFile: "" must be the path`},
+		{"a bad catalogue", head + "  flavorsFile: badf.csv\n", `badf.csv:2: cpu: "-1" must be 0 or more`},
 		{"too large", strings.Repeat("#", MaxBytes+1), "s.yaml: is larger than 4194304 bytes"},
 	}
 	for _, tc := range tests {
@@ -391,7 +390,7 @@ func TestFaultsOfDocuments(t *testing.T) {
 	}
 }
 
-// checkFault demands one fault that has the wanted text.
+// checkFault expects exactly one fault with the wanted text.
 func checkFault(t *testing.T, text, want string) {
 	t.Helper()
 	s, err := Read("s.yaml", []byte(text), files)
@@ -408,8 +407,8 @@ func TestAllFaultsAreListedByLineUpToABound(t *testing.T) {
 	_, err := Read("s.yaml", []byte(head+"  maxNodes: x\n  nodes: [{count: y}]\n  flavorsFile: badf.csv\n"), files)
 	want := `s.yaml:6: spec.maxNodes: "x" is not a plain decimal number such as 12 or 0.5
 s.yaml:7: spec.nodes[0].count: "y" is not a plain decimal number such as 12 or 0.5
-s.yaml:7: spec.nodes[0].flavor: is missing, want the name of a flavor
-badf.csv:2: cpu: "-1" is negative, want zero or more`
+s.yaml:7: spec.nodes[0].flavor: is required: must be the name of a flavor
+badf.csv:2: cpu: "-1" must be 0 or more`
 	if err == nil || err.Error() != want {
 		t.Errorf("got:\n%v\nwant:\n%s", err, want)
 	}
@@ -421,7 +420,7 @@ badf.csv:2: cpu: "-1" is negative, want zero or more`
 
 func TestFilesAreRefusedWithoutAWayToOpenThem(t *testing.T) {
 	_, err := Read("s.yaml", []byte(head+"  flavorsFile: flavors.csv\n"), nil)
-	if err == nil || !strings.Contains(err.Error(), "no files can be read here") {
+	if err == nil || !strings.Contains(err.Error(), "reading other files is not supported here") {
 		t.Errorf("got %v", err)
 	}
 }

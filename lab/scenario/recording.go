@@ -16,19 +16,20 @@ import (
 	"supercargo.dev/supercargo/lab/trace"
 )
 
-// FromRecording returns a scenario in which the recorded pods come again: the nodes that were there when
-// the recording began are there at the start, and machines of the flavors that were seen can be bought.
-// All else is as where a scenario says nothing. The notes say what is not known of the recording.
+// FromRecording returns a scenario that replays the recorded pods. The nodes at the start of the
+// recording are the initial nodes, and machines of the observed flavors can be bought. Everything
+// else has the defaults of a scenario. The notes say what is unknown about the recording.
 //
-// A flavor is the smallest machine that was seen of it, less what the pods of DaemonSets and of the
-// node itself took at most. It fails if a flavor has no price, or if there is no node.
+// A flavor has the size of its smallest observed machine minus the maximum that the pods of
+// DaemonSets and of the node itself requested. It returns an error if a flavor has no price or
+// there is no node.
 func FromRecording(name string, rec *trace.Recording) (*Scenario, []string, error) {
 	s := defaults()
 	s.Name = name
 	from, to := rec.Span()
 	s.Horizon = max(time.Second, to-from)
 	if s.Horizon > MaxDuration {
-		return nil, nil, fmt.Errorf("%s: the recording is of %v, want at most %v", name, s.Horizon, MaxDuration)
+		return nil, nil, fmt.Errorf("%s: the recording lasts %v: must last at most %v", name, s.Horizon, MaxDuration)
 	}
 	machines := recordedMachines(rec)
 	if err := s.takeFlavors(name, machines); err != nil {
@@ -37,7 +38,7 @@ func FromRecording(name string, rec *trace.Recording) (*Scenario, []string, erro
 	s.takeNodes(machines, from)
 	pods, like, notes := rec.Workload()
 	if len(pods) > MaxPods {
-		return nil, nil, fmt.Errorf("%s: the recording has %d pods, want at most %d", name, len(pods), MaxPods)
+		return nil, nil, fmt.Errorf("%s: the recording has %d pods: must have at most %d", name, len(pods), MaxPods)
 	}
 	t := Trace{File: name, TimeScale: 1}
 	for i := range pods {
@@ -52,7 +53,7 @@ func FromRecording(name string, rec *trace.Recording) (*Scenario, []string, erro
 	return s, append(notes, recordedBill(machines, from, to)...), nil
 }
 
-// recordedPod returns a pod of the workload.
+// recordedPod converts a recorded pod to a pod of the workload.
 func recordedPod(p *trace.Pod, like *trace.Recorded) (Pod, error) {
 	pod := Pod{
 		Pod:      cluster.Pod{Item: p.Item, Class: cmp.Or(p.Class, class.Service), Arch: p.Arch, Namespace: like.Namespace, EnergyWeight: like.EnergyWeight},
@@ -65,27 +66,27 @@ func recordedPod(p *trace.Pod, like *trace.Recorded) (Pod, error) {
 	case MoveAsLiked, MoveWithState, MoveAnew, MoveNever:
 		pod.Migration = m
 	default:
-		return pod, fmt.Errorf("pod %q: migration %q is not known, want checkpoint, restart, never or nothing", p.Name, like.Migration)
+		return pod, fmt.Errorf("pod %q: migration %q must be checkpoint, restart, never or empty", p.Name, like.Migration)
 	}
 	if !validPodName(pod.Name) {
-		return pod, fmt.Errorf("%q is no pod name", pod.Name)
+		return pod, fmt.Errorf("%q is not a valid pod name", pod.Name)
 	}
 	return pod, nil
 }
 
 // recordedMachine is a node of a recording.
 type recordedMachine struct {
-	trace.Row               // as it was last
-	came      time.Duration // when it was seen first, or made
-	gone      time.Duration // 0 while it is there
-	reserved  packing.Size  // what pods of DaemonSets take of it now, and at most
+	trace.Row               // its last state
+	came      time.Duration // when it was created or first observed
+	gone      time.Duration // 0 while it exists
+	reserved  packing.Size  // current requests of DaemonSet pods, and their maximum
 	most      packing.Size
-	slots     int64 // how many of them there are at most
+	slots     int64 // maximum number of DaemonSet pods
 	there     int64
 }
 
-// recordedMachines returns the nodes of a recording, in the order of the file, with what the pods that
-// every node has took of them.
+// recordedMachines returns the nodes of a recording, in file order, with the requests of their
+// DaemonSet pods.
 func recordedMachines(rec *trace.Recording) []*recordedMachine {
 	byID := map[string]*recordedMachine{}
 	var all []*recordedMachine
@@ -122,10 +123,10 @@ func recordedMachines(rec *trace.Recording) []*recordedMachine {
 	return all
 }
 
-// reserve notes that a pod that every node has has come to the machine, or with -1 has left it.
+// reserve adds a DaemonSet pod to the machine, or removes it if n is -1.
 func (m *recordedMachine) reserve(pod *trace.Row, n int64) {
 	if m == nil {
-		return // its node was not seen
+		return // its node was not observed
 	}
 	m.reserved.MilliCPU += n * pod.MilliCPU
 	m.reserved.MemoryBytes += n * pod.MemoryBytes
@@ -134,10 +135,10 @@ func (m *recordedMachine) reserve(pod *trace.Row, n int64) {
 	m.slots = max(m.slots, m.there)
 }
 
-// takeFlavors makes the scenario's flavors of the machines.
+// takeFlavors sets the scenario's flavors from the machines.
 func (s *Scenario) takeFlavors(name string, machines []*recordedMachine) error {
 	if len(machines) == 0 {
-		return fmt.Errorf("%s: the recording has no node, so that nothing is known of machines: record a cluster that has some", name)
+		return fmt.Errorf("%s: the recording has no nodes, so the machines are unknown: record a cluster that has nodes", name)
 	}
 	found := map[string]*Flavor{}
 	var unpriced []string
@@ -162,18 +163,18 @@ func (s *Scenario) takeFlavors(name string, machines []*recordedMachine) error {
 		case f.MicroDollarsPerHour < 0:
 			unpriced = append(unpriced, flavor)
 		case f.Size.MilliCPU <= 0 || f.Size.MemoryBytes <= 0 || *f.MaxPods <= 0:
-			errs = append(errs, fmt.Errorf("%s: the pods of DaemonSets leave nothing of flavor %q", name, flavor))
+			errs = append(errs, fmt.Errorf("%s: the pods of DaemonSets use all of flavor %q", name, flavor))
 		}
 		s.Flavors = append(s.Flavors, *f)
 	}
 	if len(unpriced) > 0 {
-		errs = append(errs, fmt.Errorf("%s: no price is known of %s: continue the recording with --prices, or write a price_per_hour into one of its rows of event node", name, strings.Join(unpriced, ", ")))
+		errs = append(errs, fmt.Errorf("%s: the price of %s is unknown: continue the recording with --prices, or set price_per_hour in one of its rows with the event node", name, strings.Join(unpriced, ", ")))
 	}
 	return errors.Join(errs...)
 }
 
-// takeNodes makes the scenario's nodes of the machines that were there when the recording began. The
-// flavor of most of them is what policies buy that know only one; ties go to the first by name.
+// takeNodes sets the scenario's nodes from the machines at the start of the recording. The most
+// frequent flavor becomes the homogeneous flavor; ties go to the first by name.
 func (s *Scenario) takeNodes(machines []*recordedMachine, from time.Duration) {
 	start, ever := map[string]int64{}, map[string]int64{}
 	for _, m := range machines {
@@ -194,7 +195,7 @@ func (s *Scenario) takeNodes(machines []*recordedMachine, from time.Duration) {
 	s.MaxNodes = min(MaxMachines, max(s.MaxNodes, 2*int64(len(machines))))
 }
 
-// recordedBill says what the machines cost while they were recorded, by the prices that are known.
+// recordedBill returns the price of the machines during the recording, by the known prices.
 func recordedBill(machines []*recordedMachine, from, to time.Duration) []string {
 	var micro float64
 	for _, m := range machines {
@@ -203,5 +204,5 @@ func recordedBill(machines []*recordedMachine, from, to time.Duration) []string 
 			micro += float64(*m.MicroDollarsPerHour) * max(0, until-max(m.came, from)).Hours()
 		}
 	}
-	return []string{fmt.Sprintf("while it was recorded, %d nodes cost $%.4f by these prices", len(machines), micro/1e6)}
+	return []string{fmt.Sprintf("during the recording, %d nodes cost $%.4f at these prices", len(machines), micro/1e6)}
 }

@@ -25,8 +25,9 @@ func recordedNode(id, flavor string, after time.Duration, milliCPU, gib, micro i
 	return r
 }
 
-// anHour is a recording of an hour: two small nodes from the beginning, of which one has more for pods
-// than the other, and a large one that comes after ten minutes and goes half an hour later.
+// anHour is a recording of an hour: two small nodes from the beginning, one of which has more room
+// for pods than the other, and a large node that joins after ten minutes and leaves half an hour
+// later.
 func anHour(more ...trace.Row) *trace.Recording {
 	daemon := func(id, node string, event trace.Event, after time.Duration) trace.Row {
 		return trace.Row{Time: began + after, Event: event, ID: id, Name: id, Node: node, MilliCPU: 100, MemoryBytes: 1 << 30}
@@ -59,7 +60,7 @@ func TestARecordingBecomesAScenario(t *testing.T) {
 	flavor := func(name string, milliCPU, gib, pods, micro int64) Flavor {
 		return Flavor{Speed: 1, Flavor: catalogue.Flavor{Flavor: cluster.Flavor{Name: name, Size: packing.Size{MilliCPU: milliCPU, MemoryBytes: gib << 30}, Arch: "arm64", MaxPods: new(pods), MicroDollarsPerHour: micro}, MachineType: name}}
 	}
-	// b has 1900m, of which two daemons took 200m for a minute.
+	// b has 1900m, of which two daemons requested 200m for a minute.
 	want.Flavors = []Flavor{flavor("large", 16000, 64, 110, 800_000), flavor("small", 1700, 6, 108, 100_000)}
 	want.Nodes = []Nodes{{Flavor: "small", Count: 2, Class: class.Any}}
 	size := packing.Size{MilliCPU: 500, MemoryBytes: 2 << 30}
@@ -70,7 +71,7 @@ func TestARecordingBecomesAScenario(t *testing.T) {
 	if diff := cmp.Diff(want, got, cmpopts.EquateComparable()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	// Two small ones for an hour, a large one for half of one.
+	// Two small nodes for an hour, and a large one for half an hour.
 	if text := strings.Join(notes, "; "); !strings.Contains(text, "3 nodes cost $0.6000") {
 		t.Errorf("notes are %q, want what the nodes cost", text)
 	}
@@ -88,14 +89,14 @@ func TestARecordingThatCannotBePlayedSaysWhatIsMissing(t *testing.T) {
 		rec  *trace.Recording
 		says string
 	}{
-		{"a flavor without a price", anHour(unpriced), "no price is known of odd"},
+		{"a flavor without a price", anHour(unpriced), "the price of odd is unknown"},
 		{"a price that came later", anHour(unpriced, price), ""},
 		{"a price that is no longer known", anHour(price, unpriced), ""},
-		{"daemons that fill a node", anHour(full, trace.Row{Time: began, Event: trace.EventDaemon, ID: "x", Node: "e", MilliCPU: 50}), `leave nothing of flavor "full"`},
-		{"no node", &trace.Recording{Rows: []trace.Row{{Time: began, Event: trace.EventBegin}}}, "no node"},
+		{"daemons that fill a node", anHour(full, trace.Row{Time: began, Event: trace.EventDaemon, ID: "x", Node: "e", MilliCPU: 50}), `use all of flavor "full"`},
+		{"no node", &trace.Recording{Rows: []trace.Row{{Time: began, Event: trace.EventBegin}}}, "no nodes"},
 		{"a word that is none", anHour(trace.Row{Time: began, Event: trace.EventPod, ID: "y", Name: "y", Migration: "teleport"}), "teleport"},
 		{"a name that is none", anHour(trace.Row{Time: began, Event: trace.EventPod, ID: "y", Name: "No_Name"}), "No_Name"},
-		{"more than ten years", anHour(trace.Row{Time: began + 2*MaxDuration, Event: trace.EventStop}), "want at most"},
+		{"more than ten years", anHour(trace.Row{Time: began + 2*MaxDuration, Event: trace.EventStop}), "must last at most"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, _, err := FromRecording("week.csv", tc.rec)

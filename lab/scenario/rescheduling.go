@@ -4,7 +4,7 @@ import (
 	"slices"
 )
 
-// rescheduling reads how running pods are moved to machines that suit them better.
+// rescheduling reads the settings for moving running pods to more suitable machines.
 func (b *builder) rescheduling(v value) {
 	r := &b.s.Rescheduling
 	b.object(v,
@@ -14,7 +14,7 @@ func (b *builder) rescheduling(v value) {
 		optional("pods", into(&r.Pods, b.number(1, 1, MaxPods))))
 }
 
-// namespace reads what is said about one.
+// namespace reads the settings of a namespace.
 func (b *builder) namespace(_ int, v value) {
 	var n Namespace
 	if !b.object(v,
@@ -23,11 +23,11 @@ func (b *builder) namespace(_ int, v value) {
 		return
 	}
 	if slices.ContainsFunc(b.s.Namespaces, func(other Namespace) bool { return other.Name == n.Name }) {
-		b.fault(v, "is a second entry for namespace %q, want one for each", n.Name)
+		b.fault(v, "is a second entry for namespace %q: namespaces must be unique", n.Name)
 	}
 	b.s.Namespaces = append(b.s.Namespaces, n)
 }
 
 func (b *builder) namespaceName(v value) string {
-	return b.text(v, "a namespace's name", "is no namespace, want up to 63 lower-case letters, digits and '-', with a letter or digit at either end", validName)
+	return b.text(v, "a namespace's name", "is not a valid namespace: must be up to 63 lower-case letters, digits and '-', with a letter or digit at either end", validName)
 }

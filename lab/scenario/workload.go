@@ -26,12 +26,12 @@ func (b *builder) workload(v value) {
 		optional("patterns", func(v value) { b.list(v, b.pattern) }))
 	for i, p := range w.Patterns {
 		if slices.ContainsFunc(w.Patterns[:i], func(other Pattern) bool { return other.Name == p.Name }) {
-			b.fault(child(v, "patterns"), "has two patterns of the name %q, want names of their own", p.Name)
+			b.fault(child(v, "patterns"), "has two patterns with the name %q: names must be unique", p.Name)
 		}
 	}
 }
 
-// podFields are those that written-out pods and task kinds share.
+// podFields returns the fields that listed pods and task kinds share.
 func (b *builder) podFields(c *class.Class, size *packing.Size, category, arch *string) []field {
 	return []field{
 		required("class", "batch or service", into(c, b.podClass)),
@@ -42,7 +42,7 @@ func (b *builder) podFields(c *class.Class, size *packing.Size, category, arch *
 	}
 }
 
-// moving are the fields about where pods run, which traces have too.
+// moving returns the fields about namespace, weight and migration, which traces have too.
 func (b *builder) moving(namespace *string, weight func(v value), m *Migratable) []field {
 	return []field{
 		optional("namespace", into(namespace, b.namespaceName)),
@@ -58,7 +58,7 @@ func (b *builder) weight(v value) *float64 {
 	return &h
 }
 
-// weights reads the weight of a kind, or the range that weights are drawn from.
+// weights reads the weight of a kind, or the range from which weights are drawn.
 func (b *builder) weights(k *TaskKind) func(v value) {
 	return func(v value) {
 		if len(v.node.Content) == 0 {
@@ -69,7 +69,7 @@ func (b *builder) weights(k *TaskKind) func(v value) {
 		if b.object(v,
 			required("min", "a weight such as 0", into(&r.Least, b.ratio(0, 1))),
 			required("max", "a weight such as 1", into(&r.Most, b.ratio(0, 1)))) && r.Least > r.Most {
-			b.bad(child(v, "min"), errors.New("is more than max, want at most that"))
+			b.bad(child(v, "min"), errors.New("must be at most max"))
 		}
 		k.Weights = &r
 	}
@@ -80,7 +80,7 @@ func (b *builder) podClass(v value) class.Class {
 }
 
 func (b *builder) category(v value) string {
-	return b.text(v, "a category", "is no category, want at most 253 bytes without control characters", printable)
+	return b.text(v, "a category", "is not a valid category: must be at most 253 bytes without control characters", printable)
 }
 
 func (b *builder) task(_ int, v value) {
@@ -97,34 +97,34 @@ func (b *builder) task(_ int, v value) {
 	b.lengthSuits(v, t.Class)
 	b.later = append(b.later, func() {
 		if t.Arrival > b.s.Horizon {
-			b.bad(child(v, "arrival"), fmt.Errorf("is after the horizon, want at most %v", b.s.Horizon))
+			b.bad(child(v, "arrival"), fmt.Errorf("is after the horizon: must be at most %v", b.s.Horizon))
 		}
 	})
 	if t.Count > 1 && !validPodName(t.Name+"-"+strconv.FormatInt(t.Count-1, 10)) {
-		b.bad(child(v, "name"), errors.New("is too long for a pod name with a number behind it"))
+		b.bad(child(v, "name"), errors.New("is too long for a pod name with a number appended"))
 	}
 	b.s.Workload.Pods = append(b.s.Workload.Pods, t)
 }
 
-// lengthSuits notes a runtime or lifetime that is missing or of the other class.
+// lengthSuits records an error if runtime or lifetime is missing or belongs to the other class.
 func (b *builder) lengthSuits(v value, c class.Class) {
 	switch {
 	case c == class.Batch && !has(v, "runtime"):
-		b.fault(child(v, "runtime"), "is missing, want how long the batch pod runs, such as 3m")
+		b.fault(child(v, "runtime"), "is required for a batch pod: must be its runtime, such as 3m")
 	case c == class.Batch && has(v, "lifetime"):
-		b.fault(child(v, "lifetime"), "is for services, want runtime alone for a batch pod")
+		b.fault(child(v, "lifetime"), "is only for services: set only runtime for a batch pod")
 	case c == class.Service && has(v, "runtime"):
-		b.fault(child(v, "runtime"), "is for batch pods, want lifetime for a service")
+		b.fault(child(v, "runtime"), "is only for batch pods: set lifetime for a service")
 	}
 }
 
 func (b *builder) podName(v value) string {
-	return b.text(v, "a pod name", "is no pod name, want up to 253 lower-case letters, digits, '-' and '.', with a letter or digit at either end and beside each '.'", validPodName)
+	return b.text(v, "a pod name", "is not a valid pod name: must be up to 253 lower-case letters, digits, '-' and '.', with a letter or digit at either end and beside each '.'", validPodName)
 }
 
-// entryName reads what stands before the names of an entry's pods.
+// entryName reads the prefix of the names of an entry's pods.
 func (b *builder) entryName(v value) string {
-	return b.text(v, "a name", "is no name, want up to 63 lower-case letters, digits and '-', with a letter or digit at either end", validName)
+	return b.text(v, "a name", "is not a valid name: must be up to 63 lower-case letters, digits and '-', with a letter or digit at either end", validName)
 }
 
 func (b *builder) trace(_ int, v value) {
@@ -157,8 +157,8 @@ func (b *builder) trace(_ int, v value) {
 	b.later = append(b.later, func() { b.s.Workload.Traces[i].Pods = b.recorded(file, t, recorded, like) })
 }
 
-// recorded returns the pods of a trace, scaled and named, up to the horizon. What a
-// recording does not have is as in like.
+// recorded returns the pods of a trace, scaled and named, up to the horizon. like has the values
+// for what a recording does not have.
 func (b *builder) recorded(v value, t Trace, all []trace.Pod, like Pod) []Pod {
 	var pods []Pod
 	for _, p := range all {
@@ -167,7 +167,7 @@ func (b *builder) recorded(v value, t Trace, all []trace.Pod, like Pod) []Pod {
 			break
 		}
 		if runtime > MaxDuration {
-			b.fault(v, "pod %q runs for longer than %v, want at most that", p.Name, MaxDuration)
+			b.fault(v, "pod %q runs for longer than the maximum of %v", p.Name, MaxDuration)
 			break
 		}
 		pod := Pod{
@@ -181,7 +181,7 @@ func (b *builder) recorded(v value, t Trace, all []trace.Pod, like Pod) []Pod {
 			pod.Name = t.Name + "-" + p.Name
 		}
 		if len(pod.Name) > 253 {
-			b.fault(v, "pod name %q is longer than 253 bytes with the entry's name before it", clip.Cell(pod.Name))
+			b.fault(v, "pod name %q is longer than 253 bytes with the name of the entry as prefix", clip.Cell(pod.Name))
 			break
 		}
 		if pod.Class == class.Service {
@@ -192,7 +192,7 @@ func (b *builder) recorded(v value, t Trace, all []trace.Pod, like Pod) []Pod {
 	return pods
 }
 
-// scaled divides a time and rounds it to the nanosecond, at most the largest.
+// scaled divides a time and rounds it to the nanosecond, saturating at the maximum.
 func scaled(d time.Duration, scale float64) time.Duration {
 	if scale == 1 {
 		return d
@@ -225,8 +225,7 @@ func (b *builder) pattern(i int, v value) {
 	}
 }
 
-// shapeSuits notes numbers that the shape lacks or does not know, and those that
-// contradict each other.
+// shapeSuits records missing numbers, numbers that do not belong to the shape, and contradictions.
 func (b *builder) shapeSuits(v value, p *Pattern) bool {
 	before := b.count()
 	needs := map[Shape][]string{
@@ -237,9 +236,9 @@ func (b *builder) shapeSuits(v value, p *Pattern) bool {
 		takes := slices.Contains(needs, name)
 		switch {
 		case takes && !has(v, name):
-			b.fault(child(v, name), "is missing, the shape %s needs it", p.Shape)
+			b.fault(child(v, name), "is required for the shape %s", p.Shape)
 		case !takes && has(v, name) && (name != "exponent" || p.Shape != Growing) && (name != "bursts" || p.Shape != Burst):
-			b.fault(child(v, name), "does not belong to the shape %s, want it left out", p.Shape)
+			b.fault(child(v, name), "does not apply to the shape %s: must be omitted", p.Shape)
 		}
 	}
 	if b.count() > before {
@@ -252,14 +251,14 @@ func (b *builder) shapeSuits(v value, p *Pattern) bool {
 	case p.Shape != Burst && p.highest() == 0:
 		b.bad(child(v, "rate"), errZero)
 	case has(v, "peakRate") && p.PeakRate < p.BaseRate:
-		b.bad(child(v, "peakRate"), errors.New("is less than rate, want at least that"))
+		b.bad(child(v, "peakRate"), errors.New("must be at least rate"))
 	case p.On > p.Period:
-		b.bad(child(v, "on"), errors.New("is longer than period, want at most that"))
+		b.bad(child(v, "on"), errors.New("must be at most period"))
 	}
 	return b.count() == before
 }
 
-// mix reads the weights of task kinds, ordered by kind.
+// mix reads the weights of task kinds and returns them ordered by kind.
 func (b *builder) mix(v value) []Share {
 	const want = "weights by task kind such as {batch_small: 5, nginx: 1}"
 	weight := b.number(1, millionths, millionths*millionths)
@@ -269,20 +268,20 @@ func (b *builder) mix(v value) []Share {
 		b.later = append(b.later, func() { b.mustBeOneOf(v, "task kind", kind, b.kindNames) })
 	})
 	if v.node.Tag == "!!map" && len(v.node.Content) == 0 {
-		b.fault(v, "names no task kind, want %s", want)
+		b.fault(v, "has no task kind: must be %s", want)
 	}
 	slices.SortFunc(shares, func(a, c Share) int { return cmp.Compare(a.Kind, c.Kind) })
 	return shares
 }
 
-// amount notes a pattern that draws too many pods.
+// amount records an error for a pattern with too many pods.
 func (b *builder) amount(v value, p Pattern) {
 	if most := p.most(b.s.Horizon); most > MaxPods {
-		b.fault(v, "stands for up to %.0f pods at its highest rate until the horizon, want at most %d", most, MaxPods)
+		b.fault(v, "creates up to %.0f pods at its highest rate until the horizon: must be at most %d", most, MaxPods)
 	}
 }
 
-// taskKind reads a kind beside the built-in ones.
+// taskKind reads a kind in addition to the built-in ones.
 func (b *builder) taskKind(_ int, v value) {
 	var k TaskKind
 	length := func(v value) {
@@ -294,7 +293,7 @@ func (b *builder) taskKind(_ int, v value) {
 		if b.object(v,
 			required("min", "a duration such as 1m", into(&k.MinRuntime, b.positive)),
 			required("max", "a duration such as 4m", into(&k.MaxRuntime, b.positive))) && k.MinRuntime > k.MaxRuntime {
-			b.bad(child(v, "min"), errors.New("is more than max, want at most that"))
+			b.bad(child(v, "min"), errors.New("must be at most max"))
 		}
 	}
 	ok := b.object(v, append(append(b.podFields(&k.Class, &k.Size, &k.Category, &k.Arch), b.moving(&k.Namespace, b.weights(&k), &k.Migration)...),
@@ -306,10 +305,10 @@ func (b *builder) taskKind(_ int, v value) {
 	}
 	b.lengthSuits(v, k.Class)
 	if k.MinRuntime%time.Millisecond != 0 || k.MaxRuntime%time.Millisecond != 0 {
-		b.fault(v, "has a runtime finer than a millisecond, want whole ones")
+		b.fault(v, "must have a runtime in whole milliseconds")
 	}
 	if slices.ContainsFunc(b.s.TaskKinds, func(other TaskKind) bool { return other.Name == k.Name }) {
-		b.bad(child(v, "name"), errors.New("is also the name of another kind, want a name of its own"))
+		b.bad(child(v, "name"), errors.New("is also the name of another kind: names must be unique"))
 	}
 	if k.Category == "" {
 		k.Category = k.Name
@@ -318,11 +317,11 @@ func (b *builder) taskKind(_ int, v value) {
 }
 
 func (b *builder) kindName(v value) string {
-	return b.text(v, "a name", "is no kind, want up to 63 lower-case letters, digits, '-' and '_', with a letter or digit at either end", lowerWord.MatchString)
+	return b.text(v, "a name", "is not a valid kind: must be up to 63 lower-case letters, digits, '-' and '_', with a letter or digit at either end", lowerWord.MatchString)
 }
 
-// pods checks the number and the names of all pods that are not drawn, and the
-// number of those that are.
+// pods validates the number and the names of all pods that are not random, and the number of the
+// random ones.
 func (b *builder) pods(v value) {
 	w := b.s.Workload
 	total := 0.0
@@ -337,14 +336,14 @@ func (b *builder) pods(v value) {
 	}
 	at := child(v, "workload")
 	if total > MaxPods {
-		b.fault(at, "comes to about %.0f pods, want at most %d", total, MaxPods)
+		b.fault(at, "has about %.0f pods: must have at most %d", total, MaxPods)
 		return
 	}
 	seen := make(map[string]bool)
 	check := func(at value, pods []Pod) {
 		for _, pod := range pods {
 			if seen[pod.Name] {
-				b.fault(at, "has a pod %q, and so has an entry before it or this one, want names of their own: a trace may be given a name to put before them", pod.Name)
+				b.fault(at, "has a pod %q, which this or an earlier entry has too: names must be unique; the name of a trace becomes a prefix of its pods", pod.Name)
 				return
 			}
 			seen[pod.Name] = true

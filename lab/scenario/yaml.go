@@ -23,19 +23,19 @@ type value struct {
 	path string
 }
 
-// reader walks one document and collects its faults.
+// reader reads one document and collects its errors.
 type reader struct {
 	file   string
 	open   func(path string) ([]byte, error)
 	faults []table.Error
 	more   int
-	others []table.Error // of files that the document names
+	others []table.Error // of files that the document references
 }
 
-// maxCollected bounds how many faults are kept until they are sorted.
+// maxCollected limits the number of errors kept until they are sorted.
 const maxCollected = 1000
 
-// document returns the root of the one document in text.
+// document returns the root of the single document in text.
 func (r *reader) document(text []byte) (value, bool) {
 	if len(text) > MaxBytes {
 		r.faultAt(0, "", fmt.Sprintf("is larger than %d bytes", MaxBytes))
@@ -45,7 +45,7 @@ func (r *reader) document(text []byte) (value, bool) {
 	var root, next yaml.Node
 	switch err := decoder.Decode(&root); {
 	case errors.Is(err, io.EOF):
-		r.faultAt(0, "", "is empty, want a Scenario")
+		r.faultAt(0, "", "is empty: must contain a Scenario")
 		return value{}, false
 	case err != nil:
 		r.syntax(err)
@@ -53,7 +53,7 @@ func (r *reader) document(text []byte) (value, bool) {
 	}
 	switch err := decoder.Decode(&next); {
 	case err == nil:
-		r.faultAt(next.Line, "", "begins a second document, want one Scenario per file")
+		r.faultAt(next.Line, "", "begins a second document: must contain one Scenario")
 		return value{}, false
 	case !errors.Is(err, io.EOF):
 		r.syntax(err)
@@ -64,14 +64,14 @@ func (r *reader) document(text []byte) (value, bool) {
 
 var errorLine = regexp.MustCompile(`^line ([0-9]+): `)
 
-// syntax notes that the text is no YAML.
+// syntax records that the text is not valid YAML.
 func (r *reader) syntax(err error) {
 	problem, line := strings.TrimPrefix(err.Error(), "yaml: "), 0
 	if found := errorLine.FindStringSubmatch(problem); found != nil {
 		line, _ = strconv.Atoi(found[1])
 		problem = problem[len(found[0]):]
 	}
-	r.faultAt(line, "", "is no YAML: "+problem)
+	r.faultAt(line, "", "is not valid YAML: "+problem)
 }
 
 func (r *reader) faultAt(line int, path, problem string) {
@@ -82,19 +82,18 @@ func (r *reader) faultAt(line int, path, problem string) {
 	r.faults = append(r.faults, table.Error{File: r.file, Line: line, Column: path, Problem: problem})
 }
 
-// fault notes a fault of a value.
+// fault records an error at a value.
 func (r *reader) fault(v value, format string, args ...any) {
 	r.faultAt(v.node.Line, v.path, fmt.Sprintf(format, args...))
 }
 
-// bad notes a fault of a scalar and shows what it holds.
+// bad records an error at a scalar and quotes its content.
 func (r *reader) bad(v value, err error) { r.fault(v, "%q %v", clip.Cell(v.node.Value), err) }
 
-// count returns how many faults there are so far.
+// count returns the number of errors so far.
 func (r *reader) count() int { return len(r.faults) + r.more + len(r.others) }
 
-// err returns the faults in the order of their lines, those of other files
-// last, or nil.
+// err returns the errors ordered by line, those of other files last, or nil.
 func (r *reader) err() error {
 	if r.count() == 0 {
 		return nil
@@ -105,8 +104,8 @@ func (r *reader) err() error {
 	return &table.Errors{List: list[:kept], More: len(list) - kept + r.more}
 }
 
-// field is a key that an object may have. Where want is not empty the object
-// must have it, and want says what it holds.
+// field is a possible key of an object. If want is not empty, the key is required, and want
+// describes its content.
 type field struct {
 	name, want string
 	read       func(v value)
@@ -120,12 +119,11 @@ func into[T any](target *T, read func(v value) T) func(v value) {
 	return func(v value) { *target = read(v) }
 }
 
-// object reads the fields of a mapping and reports whether they are without
-// fault.
+// object reads the fields of a mapping and reports whether all are valid.
 func (r *reader) object(v value, fields ...field) bool {
 	before := r.count()
 	if v.node.Kind != yaml.MappingNode {
-		r.fault(v, "is %s, want fields %s", kindOf(v), namesOf(fields))
+		r.fault(v, "is %s: must be an object with the fields %s", kindOf(v), namesOf(fields))
 		return false
 	}
 	seen := make(map[string]bool)
@@ -135,9 +133,9 @@ func (r *reader) object(v value, fields ...field) bool {
 		at := slices.IndexFunc(fields, func(f field) bool { return f.name == key.Value })
 		switch {
 		case key.Kind != yaml.ScalarNode || at < 0:
-			r.faultAt(key.Line, child.path, "is no field here, want one of "+namesOf(fields))
+			r.faultAt(key.Line, child.path, "is not a known field: must be one of "+namesOf(fields))
 		case seen[key.Value]:
-			r.faultAt(key.Line, child.path, "stands twice, want it once")
+			r.faultAt(key.Line, child.path, "is set twice")
 		default:
 			seen[key.Value] = true
 			fields[at].read(child)
@@ -145,7 +143,7 @@ func (r *reader) object(v value, fields ...field) bool {
 	}
 	for _, f := range fields {
 		if f.want != "" && !seen[f.name] {
-			r.faultAt(v.node.Line, join(v.path, f.name), "is missing, want "+f.want)
+			r.faultAt(v.node.Line, join(v.path, f.name), "is required: must be "+f.want)
 		}
 	}
 	return r.count() == before
@@ -163,9 +161,9 @@ func namesOf(fields []field) string {
 func (r *reader) list(v value, each func(i int, v value)) {
 	switch {
 	case v.node.Kind != yaml.SequenceNode:
-		r.fault(v, "is %s, want a list", kindOf(v))
+		r.fault(v, "is %s: must be a list", kindOf(v))
 	case len(v.node.Content) > MaxEntries:
-		r.fault(v, "has %d elements, want at most %d", len(v.node.Content), MaxEntries)
+		r.fault(v, "has %d elements: must have at most %d", len(v.node.Content), MaxEntries)
 	default:
 		for i, node := range v.node.Content {
 			each(i, value{node, fmt.Sprintf("%s[%d]", v.path, i)})
@@ -173,14 +171,14 @@ func (r *reader) list(v value, each func(i int, v value)) {
 	}
 }
 
-// pairs reads a mapping whose keys are free.
+// pairs reads a mapping with arbitrary keys.
 func (r *reader) pairs(v value, want string, each func(key string, v value)) {
 	switch {
 	case v.node.Kind != yaml.MappingNode:
-		r.fault(v, "is %s, want %s", kindOf(v), want)
+		r.fault(v, "is %s: must be %s", kindOf(v), want)
 		return
 	case len(v.node.Content) > 2*MaxEntries:
-		r.fault(v, "has %d elements, want at most %d", len(v.node.Content)/2, MaxEntries)
+		r.fault(v, "has %d elements: must have at most %d", len(v.node.Content)/2, MaxEntries)
 		return
 	}
 	seen := make(map[string]bool)
@@ -189,9 +187,9 @@ func (r *reader) pairs(v value, want string, each func(key string, v value)) {
 		child := value{v.node.Content[i+1], join(v.path, clip.Cell(key.Value))}
 		switch {
 		case key.Kind != yaml.ScalarNode:
-			r.faultAt(key.Line, v.path, "has a key that is no text, want "+want)
+			r.faultAt(key.Line, v.path, "has a key that is not a string: must be "+want)
 		case seen[key.Value]:
-			r.faultAt(key.Line, child.path, "stands twice, want it once")
+			r.faultAt(key.Line, child.path, "is set twice")
 		default:
 			seen[key.Value] = true
 			each(key.Value, child)
@@ -199,17 +197,16 @@ func (r *reader) pairs(v value, want string, each func(key string, v value)) {
 	}
 }
 
-// scalar returns the text of a value that is a single one.
+// scalar returns the text of a scalar value.
 func (r *reader) scalar(v value, want string) (string, bool) {
 	single := v.node.Kind == yaml.ScalarNode && v.node.Tag != "!!null"
 	if !single {
-		r.fault(v, "is %s, want %s", kindOf(v), want)
+		r.fault(v, "is %s: must be %s", kindOf(v), want)
 	}
 	return v.node.Value, single
 }
 
-// parsed reads a scalar with a function that returns an error which says what
-// would be right.
+// parsed reads a scalar with parse, whose error says what would be valid.
 func parsed[T any](r *reader, want string, parse func(text string) (T, error)) func(v value) T {
 	return func(v value) T {
 		text, ok := r.scalar(v, want)
@@ -225,7 +222,7 @@ func parsed[T any](r *reader, want string, parse func(text string) (T, error)) f
 	}
 }
 
-// kindOf says what a value is.
+// kindOf describes the type of a value.
 func kindOf(v value) string {
 	switch v.node.Kind {
 	case yaml.MappingNode:
@@ -233,7 +230,7 @@ func kindOf(v value) string {
 	case yaml.SequenceNode:
 		return "a list"
 	case yaml.AliasNode:
-		return "an alias, which is not taken here"
+		return "an alias, which is not supported"
 	}
 	if v.node.Tag == "!!null" {
 		return "empty"

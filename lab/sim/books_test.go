@@ -26,7 +26,7 @@ import (
 	"supercargo.dev/supercargo/lab/sim"
 )
 
-// randomScenario is small, and anything that can be said in a scenario may be in it.
+// randomScenario returns a small scenario in which any field may be set.
 func randomScenario(seed uint64) (*scenario.Scenario, []scenario.Pod) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	oneOf := func(of ...time.Duration) time.Duration { return of[r.IntN(len(of))] }
@@ -60,7 +60,7 @@ func randomScenario(seed uint64) (*scenario.Scenario, []scenario.Pod) {
 	return sc, pods
 }
 
-// randomMoves says how and how often pods move, and what their owners want.
+// randomMoves sets how and how often pods move, and what their owners declare.
 func randomMoves(r *rand.Rand, sc *scenario.Scenario, pods []scenario.Pod) {
 	sc.Rescheduling = scenario.Rescheduling{
 		Interval: []time.Duration{0, 5 * s, 20 * s, m}[r.IntN(4)], Residence: time.Duration(r.Int64N(int64(m))), Gain: 1 + r.Int64N(20), Pods: 1 + r.Int64N(4),
@@ -77,10 +77,10 @@ func randomMoves(r *rand.Rand, sc *scenario.Scenario, pods []scenario.Pod) {
 	}
 }
 
-// audited are the policies whose books are looked at.
+// audited are the policies whose books are audited.
 func audited() []string { return append(policy.Names(), "heats-0", "heats-0.5", "heats-1") }
 
-// randomCurves gives some flavors a power curve and puts some into one machine type.
+// randomCurves gives some flavors a power curve and merges some into one machine type.
 func randomCurves(r *rand.Rand, flavors []scenario.Flavor) {
 	for i := range flavors {
 		f := &flavors[i]
@@ -128,8 +128,8 @@ func randomPods(r *rand.Rand, horizon time.Duration) []scenario.Pod {
 
 var scenarios = flag.Uint64("scenarios", 40, "of how many random scenarios the books are checked, 40 at least")
 
-// TestBooksBalance replays runs of random scenarios under every policy, and runs each
-// again without shortcuts.
+// TestBooksBalance audits runs of random scenarios under every policy, and repeats each run without
+// shortcuts.
 func TestBooksBalance(t *testing.T) {
 	t.Parallel()
 	scenarios := *scenarios
@@ -160,11 +160,11 @@ func TestBooksBalance(t *testing.T) {
 	}
 }
 
-// tally counts what happened in runs, to see that the scenarios ask for something.
+// tally counts events in runs, to check that the scenarios are demanding.
 type tally struct {
 	sync.Mutex
-	// done runs completed all batch pods, limited ones had as many machines as there may
-	// be.
+	// done counts runs that completed all batch pods, and limited those that reached the maximum
+	// number of machines.
 	runs, done, limited                      int
 	pending, migrations, evictions, restarts int
 	// higher counts runs for which the served bound is higher than the lower bound.
@@ -192,7 +192,7 @@ func (t *tally) add(r *sim.Result, l *ledger) {
 	t.pending, t.migrations, t.evictions, t.restarts = t.pending+r.Pending, t.migrations+r.Migrations, t.evictions+r.Evictions, t.restarts+r.Restarts
 }
 
-// audit runs a random scenario under a policy and returns what is wrong with it.
+// audit runs a random scenario under a policy and returns everything that is wrong with it.
 func audit(ctx context.Context, seed uint64, name string, all *tally) string {
 	p, err := policy.ByName(name)
 	if err != nil {
@@ -227,14 +227,14 @@ func audit(ctx context.Context, seed uint64, name string, all *tally) string {
 	}
 	delete(r.Events, "schedulingAttempts")
 	delete(full.Events, "schedulingAttempts")
-	// Of several pods that ask for too much, the first is told of the nodes.
+	// Of several pods with too large requests, only the first gets the reasons of the nodes.
 	if diff := cmp.Diff(full, r, cmpopts.IgnoreFields(sim.Result{}, "PendingReasons")); diff != "" {
 		return "shortcuts change the result (-without +with):\n" + diff
 	}
 	return ""
 }
 
-// soonest is a time before which the last batch pod cannot end.
+// soonest returns a time before which the last batch pod cannot end.
 func soonest(sc *scenario.Scenario, pods []scenario.Pod) time.Duration {
 	var least time.Duration
 	speed := 0.0
@@ -249,8 +249,8 @@ func soonest(sc *scenario.Scenario, pods []scenario.Pod) time.Duration {
 	return least
 }
 
-// TestOutcomesAreTheSameBytes runs on one processor and on four. It is not parallel,
-// since it sets GOMAXPROCS.
+// TestOutcomesAreTheSameBytes runs on one processor and on four. It is not parallel, because it
+// sets GOMAXPROCS.
 func TestOutcomesAreTheSameBytes(t *testing.T) {
 	encode := func(seed uint64, processors int) string {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))

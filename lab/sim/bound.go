@@ -8,31 +8,31 @@ import (
 	"supercargo.dev/supercargo/lab/scenario"
 )
 
-// LowerBound returns a lower bound, in micro-dollars, of the bill of the scenario
-// with these pods under any policy that completes the batch pods which some
-// machine can hold. docs/lower-bound.md derives it.
+// LowerBound returns a lower bound, in micro-dollars, of the bill of the scenario with these pods
+// under any policy that completes the batch pods that fit on some machine. docs/lower-bound.md
+// derives it.
 //
-// Services count nothing: a policy may let them wait. So does the time up to the
-// horizon, except in a fixed cluster, which is billed to the horizon at least.
-// [ServedBound] is for policies that serve them.
+// Services do not count, because a policy may let them wait. Neither does the time up to the
+// horizon, except in a fixed cluster, which is billed at least to the horizon. [ServedBound] is for
+// policies that serve services.
 func LowerBound(s *scenario.Scenario, pods []scenario.Pod) int64 {
 	return bound.Cost(boundRun(s, pods)).MicroDollars
 }
 
-// ServedBound returns a lower bound, in micro-dollars, of the bill of the scenario
-// with these pods under any policy that completes the batch pods and serves the
-// services which some machine can hold: each is on a machine from its arrival until
-// its lifetime, which counts from its first start, is over or the run ends, but for
-// the time wait, on average over these services. It is never below [LowerBound].
+// ServedBound returns a lower bound, in micro-dollars, of the bill of the scenario with these pods
+// under any policy that completes the batch pods and serves the services that fit on some machine:
+// each service is on a machine from its arrival until the run ends or its lifetime, counted from
+// its first start, is over, except for the time wait, averaged over these services. It is never
+// below [LowerBound].
 func ServedBound(s *scenario.Scenario, pods []scenario.Pod, wait time.Duration) int64 {
 	run := boundRun(s, pods)
-	run.End = s.Horizon // services without a lifetime are there until then
+	run.End = s.Horizon // services without a lifetime run until then
 	run.StartLag, run.LagFree = shortestLag(s.AcquisitionLag), s.BilledFrom == scenario.FromReady
 	run.ServiceWait = wait
 	return bound.Served(run)
 }
 
-// shortestLag is the least that [scenario.Lag.Draw] returns.
+// shortestLag returns the minimum of [scenario.Lag.Draw].
 func shortestLag(l scenario.Lag) time.Duration {
 	if l.SD == 0 {
 		return l.Mean
@@ -46,7 +46,7 @@ func shortestLag(l scenario.Lag) time.Duration {
 func boundRun(s *scenario.Scenario, pods []scenario.Pod) bound.Run {
 	run := bound.Run{
 		Fixed: !s.Autoscale, BillingPeriod: s.BillingPeriod,
-		ReleaseLag: min(s.ReleaseLag, s.Horizon), // the end of the run cuts it
+		ReleaseLag: min(s.ReleaseLag, s.Horizon), // limited by the end of the run
 	}
 	for i := range s.Flavors {
 		run.Flavors = append(run.Flavors, boundFlavor(&s.Flavors[i]))

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Epoch is the zero of virtual time. Any moment does; a fixed one makes what is
-// derived from it, such as the expected finish of a pod, the same in every run.
+// Epoch is the origin of virtual time. A fixed time makes derived values, such as the expected
+// finish of a pod, the same in every run.
 var Epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Clock tells virtual time. It implements clock.PassiveClock and is safe for
-// concurrent use; only the engine sets it.
+// Clock has the virtual time. It implements clock.PassiveClock and is safe for concurrent use; only
+// the engine sets it.
 type Clock struct {
 	since atomic.Int64 // nanoseconds after Epoch
 }
@@ -21,5 +21,5 @@ func (c *Clock) Now() time.Time { return Epoch.Add(time.Duration(c.since.Load())
 // Since returns the virtual time passed since ts.
 func (c *Clock) Since(ts time.Time) time.Duration { return c.Now().Sub(ts) }
 
-// set moves the clock to the given time after Epoch.
+// set sets the clock to the given time after Epoch.
 func (c *Clock) set(at time.Duration) { c.since.Store(int64(at)) }

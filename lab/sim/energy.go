@@ -11,23 +11,22 @@ import (
 	"supercargo.dev/supercargo/lab/scenario"
 )
 
-// MachineEnergy is what the machines of one type drew while they were paid for.
+// MachineEnergy is the energy of the machines of one type while they were billed.
 type MachineEnergy struct {
-	// MachineType is that of the flavors.
+	// MachineType is the machine type of the flavors.
 	MachineType string
-	// Joules is all of it, the sum of the others.
+	// Joules is the total, the sum of the others.
 	Joules float64
-	// TaskJoules is what pods drew above idle power: what HEATS calls the energy of a
-	// task.
+	// TaskJoules is what pods drew above idle power, which HEATS calls the energy of a task.
 	TaskJoules float64
-	// IdleJoules is the idle power of machines that could take pods, or were about to.
+	// IdleJoules is the idle power of machines that could accept pods or were starting.
 	IdleJoules float64
-	// StandbyJoules is what machines drew that could not take pods: in standby, and while
-	// they woke.
+	// StandbyJoules is what machines drew in standby and while waking up.
 	StandbyJoules float64
 }
 
-// energyOf returns the books of a flavor's machine type. Their order is that of first use.
+// energyOf returns the energy account of a flavor's machine type. Accounts are in order of first
+// use.
 func (r *Result) energyOf(f *scenario.Flavor) *MachineEnergy {
 	at := slices.IndexFunc(r.Energy, func(e *MachineEnergy) bool { return e.MachineType == f.MachineType })
 	if at >= 0 {
@@ -38,15 +37,15 @@ func (r *Result) energyOf(f *scenario.Flavor) *MachineEnergy {
 	return e
 }
 
-// aboveIdle is the power in milliwatts that a machine draws above idle when a share of
-// its CPU is requested.
+// aboveIdle returns the power in milliwatts that a machine draws above idle power when the share
+// load of its CPU is requested.
 func aboveIdle(f *scenario.Flavor, power energy.Model, load float64) float64 {
 	return float64(float64(f.MilliwattsFull-f.MilliwattsIdle) * power.Curve.At(load))
 }
 
-// meterEnergy adds what a machine has drawn for some seconds in which nothing changed, so
-// that the sum is exact: requests are constant between two events. The products are
-// converted before they are added, as in meter.
+// meterEnergy adds the energy of a machine for some seconds in which nothing changed, so the sum is
+// exact: requests are constant between two events. The products are converted before they are
+// added, as in meter.
 func (e *engine) meterEnergy(m *machine, seconds float64) {
 	idle, tasks, standby := m.milliwatts()
 	joules := float64((idle + tasks + standby) * seconds / 1000)
@@ -60,8 +59,8 @@ func (e *engine) meterEnergy(m *machine, seconds float64) {
 // kilowattHours is one milliwatt-second in kWh.
 const kilowattHours = 1e-3 / 3.6e6
 
-// meterElectricity adds what a machine has cost and emitted by its electricity while nothing
-// changed but perhaps price and carbon intensity, which change in steps.
+// meterElectricity adds the price and emission of a machine's electricity for a time in which only
+// price and carbon intensity may have changed, in steps.
 func (e *engine) meterElectricity(m *machine, since, now time.Duration) {
 	if m.electricity == nil {
 		return
@@ -72,7 +71,7 @@ func (e *engine) meterElectricity(m *machine, since, now time.Duration) {
 	e.result.CarbonGrams += float64(perSecond * integral(m.electricity.GramsPerKWh, since, now))
 }
 
-// integral is the sum of a course over the seconds between two times.
+// integral returns the integral of a course, in seconds, between two times.
 func integral(c scenario.Course, since, now time.Duration) float64 {
 	sum := 0.0
 	for since < now {
@@ -86,8 +85,8 @@ func integral(c scenario.Course, since, now time.Duration) float64 {
 	return sum
 }
 
-// milliwatts is what a machine draws now: either idle power and what its pods draw above
-// it, or the power of standby or waking.
+// milliwatts returns the present power of a machine: idle power and what its pods draw above it, or
+// the power in standby or while waking.
 func (m *machine) milliwatts() (idle, tasks, standby float64) {
 	switch {
 	case m.asleep:
@@ -99,7 +98,7 @@ func (m *machine) milliwatts() (idle, tasks, standby float64) {
 	return float64(m.flavor.MilliwattsIdle), aboveIdle(m.flavor, m.power, load), 0
 }
 
-// endWatts is what all machines draw that are paid for at the end of the run.
+// endWatts returns the power of all machines that are billed at the end of the run.
 func (e *engine) endWatts() float64 {
 	sum := 0.0
 	for _, m := range e.machines {
@@ -111,7 +110,7 @@ func (e *engine) endWatts() float64 {
 	return sum
 }
 
-// sortEnergy puts the books in the order of machine types.
+// sortEnergy sorts the energy accounts by machine type.
 func (r *Result) sortEnergy() {
 	slices.SortFunc(r.Energy, func(a, b *MachineEnergy) int { return cmp.Compare(a.MachineType, b.MachineType) })
 }
@@ -120,10 +119,10 @@ func (r *Result) sortEnergy() {
 func (e *engine) sleep(s cluster.Stay) error {
 	m := e.machine(s.Node)
 	if m == nil || m.node == nil || m.count() > 0 || m.drain != nil || m.flavor.Standby == nil {
-		return fmt.Errorf("%w: put %s to sleep, which is no empty node that can", errPlan, s.Node)
+		return fmt.Errorf("%w: suspend %s, which is not an empty node with a standby state", errPlan, s.Node)
 	}
 	if err := e.sched.RemoveNode(m.node); err != nil {
-		return fmt.Errorf("put node %s to sleep: %w", m.name, err)
+		return fmt.Errorf("suspend node %s: %w", m.name, err)
 	}
 	e.meter(m, e.now)
 	m.node, m.asleep = nil, true
@@ -132,11 +131,11 @@ func (e *engine) sleep(s cluster.Stay) error {
 	return nil
 }
 
-// wake lets a machine that is asleep become a node again, after the time that this takes.
+// wake makes a machine in standby become a node again after its wake time.
 func (e *engine) wake(s cluster.Stay) error {
 	m := e.machine(s.Node)
 	if m == nil || !m.asleep {
-		return fmt.Errorf("%w: wake %s, which is not asleep", errPlan, s.Node)
+		return fmt.Errorf("%w: wake %s, which is not in standby", errPlan, s.Node)
 	}
 	e.meter(m, e.now)
 	m.asleep, m.wakes, m.due = false, true, e.now+m.flavor.Standby.Wake

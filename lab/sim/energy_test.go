@@ -15,8 +15,8 @@ import (
 	"supercargo.dev/supercargo/lab/sim"
 )
 
-// TestEnergyIsThatOfATwinThatLooksEverySecond lets pods begin and end at whole seconds, so
-// that a twin which looks once a second and knows nothing of events sees all there is.
+// TestEnergyIsThatOfATwinThatLooksEverySecond starts and ends pods at whole seconds, so that a twin
+// that samples once per second, without events, is exact.
 func TestEnergyIsThatOfATwinThatLooksEverySecond(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -76,8 +76,8 @@ func TestEnergyIsThatOfATwinThatLooksEverySecond(t *testing.T) {
 	})
 }
 
-// sleepy is a fixed cluster of one machine that idles at 50 W, draws 90 W at full load and
-// 130 W for the 30 s in which it wakes from a standby of 5 W. It lasts for 200 s.
+// sleepy returns a fixed cluster of one machine that idles at 50 W, draws 90 W at full load and 130
+// W for the 30 s in which it wakes from a standby of 5 W. It lasts for 200 s.
 func sleepy(sc *scenario.Scenario) {
 	sc.Autoscale, sc.Horizon = false, 200*s
 	f := &sc.Flavors[0]
@@ -145,7 +145,7 @@ func TestOnlyWhatCanSleepIsPutToSleepAndOnlyWhatSleepsIsWoken(t *testing.T) {
 			tc.change(sc)
 		}
 		pods := []scenario.Pod{job("job", gi, 0, 100*s)}
-		pods[0].Size.MemoryBytes = 8 * gi // where best fit puts it: on the smallest, by name
+		pods[0].Size.MemoryBytes = 8 * gi // best fit puts it there: on the smallest machine, by name
 		_, err := try(t, sc, &script{standby: true, plans: plans{20 * s: tc.plan}}, pods...)
 		if err == nil || !strings.Contains(err.Error(), "the plan cannot be carried out") {
 			t.Errorf("%s: error %v, want that the plan cannot be carried out", name, err)

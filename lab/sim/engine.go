@@ -21,20 +21,19 @@ import (
 	"supercargo.dev/supercargo/plugins/learning"
 )
 
-// Limits that keep a run from going on forever.
+// Limits that keep a run from continuing forever.
 const (
-	// maxIntervals is how many intervals a horizon may have, and maxIntervalsInAll how
-	// many there may be until pods that start at the horizon have ended.
+	// maxIntervals is the maximum number of intervals up to the horizon, and maxIntervalsInAll the
+	// maximum until pods that start at the horizon have ended.
 	maxIntervals      = 2_000_000
 	maxIntervalsInAll = 10 * maxIntervals
-	// maxVirtual is the longest run. Sums of a few times that a scenario may have
-	// stay within 64 bits after it.
+	// maxVirtual is the longest run. Sums of a few times of a scenario still fit in 64 bits after
+	// it.
 	maxVirtual = 20 * scenario.MaxDuration
-	// maxEvictions is how often a batch pod may be evicted before it counts as
-	// failed.
+	// maxEvictions is the number of evictions after which a batch pod counts as failed.
 	maxEvictions = 100
-	// stallRounds is how many scaling rounds after the horizon may pass in which no pod
-	// starts or ends.
+	// stallRounds is the maximum number of scaling rounds after the horizon in which no pod starts
+	// or ends.
 	stallRounds = 20
 )
 
@@ -50,27 +49,27 @@ type engine struct {
 
 	events   *heap.Heap[event]
 	sequence int
-	looks    time.Duration // how often the controller is asked at most
-	tickAt   time.Duration // of the tick on its way; -1: none is
-	wakeAt   time.Duration // when the controller wants to be asked again; -1: not
-	dirty    bool          // something has happened since the controller was asked
-	lastStep time.Duration // when a pod started or ended last
+	looks    time.Duration // minimum interval between calls of the controller
+	tickAt   time.Duration // time of the scheduled tick; -1 if none
+	wakeAt   time.Duration // when the controller requested its next call; -1 if it did not
+	dirty    bool          // something has happened since the last call of the controller
+	lastStep time.Duration // when a pod last started or ended
 
-	fresh    []*queued // arrived at this moment, not tried yet
-	parked   []*queued // found no room
+	fresh    []*queued // arrived at this time, not tried yet
+	parked   []*queued // unschedulable at the last attempt
 	evicted  map[*scenario.Pod]int
-	recent   []*queued       // arrived of late, the last at the end
-	lost     []*queued       // fit no machine that there can be
-	failures []parkedFailure // kinds of pods that found none since it last came free
-	freed    bool            // room has come free since the parked were last tried
-	busy     time.Duration   // when a batch pod was pending last
+	recent   []*queued       // arrived recently, the latest at the end
+	lost     []*queued       // fit no machine that can ever exist
+	failures []parkedFailure // kinds of pods that found no room since room was last freed
+	freed    bool            // room has been freed since the parked pods were last tried
+	busy     time.Duration   // when a batch pod was last pending
 
-	all      []*machine // that ever were, in the order they were asked for
-	machines []*machine // not asked to go, by name
-	leaving  []*machine // asked to go and still paid
+	all      []*machine // all machines ever, in purchase order
+	machines []*machine // not released, by name
+	leaving  []*machine // released but still billed
 	numbers  map[string]int
 	paid     int
-	capacity packing.Size // of the machines paid for
+	capacity packing.Size // of the billed machines
 	used     packing.Size
 	arrived  int
 
@@ -83,26 +82,25 @@ type running struct {
 	pod        *scenario.Pod
 	object     *corev1.Pod
 	on         *machine
-	to         *machine      // where it is moving; it does no work meanwhile
-	first      time.Duration // when it started for the first time
-	since      time.Duration // when it began or went on to work
-	left       time.Duration // work left then, at speed 1
-	ends       time.Duration // when a service ends; 0: with the run
-	expected   time.Duration // when a batch pod is expected to end
+	to         *machine      // target of a migration; the pod does no work meanwhile
+	first      time.Duration // first start
+	since      time.Duration // when it last started or resumed work
+	left       time.Duration // remaining work at that time, at speed 1
+	ends       time.Duration // end of a service; 0 means the end of the run
+	expected   time.Duration // expected finish of a batch pod
 	generation int
 	moves      int
-	copied     *corev1.Pod // on the target while it is moving
-	why        string      // it is moving
-	anew       bool        // it was started anew on a machine chosen for it
+	copied     *corev1.Pod // on the target during a migration
+	why        string      // reason for the migration
+	anew       bool        // restarted on a machine chosen for it
 }
 
-// Run simulates the input to its end: until the horizon has passed and all batch
-// work that can find a place has ended. Pods that fit nowhere stay pending and are
-// counted. It stops early when ctx ends, with its error.
+// Run simulates the input to its end: until the horizon has passed and all schedulable batch work
+// has ended. Pods that fit nowhere stay pending and are counted. It returns early with the error of
+// ctx when ctx ends.
 //
-// Cost: that of the scheduling attempts and of the controller's decisions, plus
-// O(log n) an event for n pods to come and running. Pods that have ended cost
-// nothing.
+// Cost: that of the scheduling attempts and of the controller's decisions, plus O(log n) per event
+// for n future and running pods. Finished pods cost nothing.
 func Run(ctx context.Context, input Input) (*Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -122,12 +120,12 @@ func Run(ctx context.Context, input Input) (*Result, error) {
 	return &e.result, nil
 }
 
-// Validate reports what keeps a scenario that was read without fault from being
-// simulated with these pods in reasonable time. The error names the field.
+// Validate returns an error, which names the field, if a valid scenario cannot be simulated with
+// these pods in reasonable time.
 func Validate(s *scenario.Scenario, pods []scenario.Pod) error {
 	interval := min(s.ScalingInterval, s.SchedulingInterval)
 	if s.Horizon/interval > maxIntervals {
-		return fmt.Errorf("spec.horizon: %v is more than %d times the shorter of spec.schedulingInterval and spec.scalingInterval, %v; want longer intervals or a shorter horizon",
+		return fmt.Errorf("spec.horizon: %v is more than %d times the shorter of spec.schedulingInterval and spec.scalingInterval, %v; use longer intervals or a shorter horizon",
 			s.Horizon, maxIntervals, interval)
 	}
 	slowest := slices.MinFunc(s.Flavors, func(a, b scenario.Flavor) int { return cmp.Compare(a.Speed, b.Speed) })
@@ -143,23 +141,23 @@ func Validate(s *scenario.Scenario, pods []scenario.Pod) error {
 	hours := func(seconds float64) string { return fmt.Sprintf("%.0fh", seconds/3600) }
 	work := longest.Runtime.Seconds() / slowest.Speed
 	if limit := scenario.MaxDuration.Seconds(); work > limit {
-		return fmt.Errorf("spec.flavors: pod %s would run for %s on %s, which has speed %v; want at most %s", longest.Name, hours(work), slowest.Name, slowest.Speed, hours(limit))
+		return fmt.Errorf("spec.flavors: pod %s would run for %s on %s, which has speed %v: must be at most %s", longest.Name, hours(work), slowest.Name, slowest.Speed, hours(limit))
 	} else if move := moveSeconds(s.Migration, largest.Size.MemoryBytes); move > limit {
-		return fmt.Errorf("spec.migration: moving pod %s would take %s; want at most %s", largest.Name, hours(move), hours(limit))
+		return fmt.Errorf("spec.migration: moving pod %s would take %s: must be at most %s", largest.Name, hours(move), hours(limit))
 	}
 	if all := s.Horizon.Seconds() + work; s.Autoscale && all > interval.Seconds()*maxIntervalsInAll {
-		return fmt.Errorf("spec.horizon: pod %s may run until %s, which is more than %d times the shorter of spec.schedulingInterval and spec.scalingInterval, %v; want longer intervals or a shorter runtime",
+		return fmt.Errorf("spec.horizon: pod %s may run until %s, which is more than %d times the shorter of spec.schedulingInterval and spec.scalingInterval, %v; use longer intervals or a shorter runtime",
 			longest.Name, hours(all), maxIntervalsInAll, interval)
 	}
 	return nil
 }
 
-// moveSeconds is [cluster.Migration.Time] without its limits.
+// moveSeconds is [cluster.Migration.Time] without its limits, in seconds.
 func moveSeconds(m scenario.Migration, memory int64) float64 {
 	return float64(memory)*m.BytesPerMemory*8/float64(m.BitsPerSecond) + m.Fixed.Seconds()
 }
 
-// begin makes the scheduler, the machines of the start and the arrivals.
+// begin creates the scheduler, the initial machines and the arrival events.
 func (e *engine) begin(ctx context.Context) error {
 	policy, s := e.input.Policy, e.input.Scenario
 	configuration, own, err := BreakTies(policy.Scheduler(s), e.input.Seed)
@@ -169,7 +167,7 @@ func (e *engine) begin(ctx context.Context) error {
 	if policy.Plugins != nil {
 		plugins, err := policy.Plugins(s, e.clock)
 		if err != nil {
-			return fmt.Errorf("make the plugins of policy %s: %w", policy.Name, err)
+			return fmt.Errorf("create the plugins of policy %s: %w", policy.Name, err)
 		}
 		maps.Copy(own, plugins)
 	}
@@ -210,7 +208,7 @@ func (e *engine) begin(ctx context.Context) error {
 	return nil
 }
 
-// flavor returns the flavor of that name, nil if there is none.
+// flavor returns the flavor with the given name, or nil.
 func (e *engine) flavor(name string) *scenario.Flavor {
 	flavors := e.input.Scenario.Flavors
 	at := slices.IndexFunc(flavors, func(f scenario.Flavor) bool { return f.Name == name })
@@ -220,8 +218,8 @@ func (e *engine) flavor(name string) *scenario.Flavor {
 	return &flavors[at]
 }
 
-// loop handles all that happens at one moment, then serves the queue and asks the
-// controller, and continues to the next moment.
+// loop processes all events at one time, then serves the queue and calls the controller, and
+// continues with the next time.
 func (e *engine) loop(ctx context.Context) error {
 	for moments := 0; e.events.Len() > 0 && !e.over(); moments++ {
 		if err := ctx.Err(); err != nil {
@@ -264,7 +262,7 @@ func (e *engine) loop(ctx context.Context) error {
 	return nil
 }
 
-// tries reports whether pods that wait are tried at this moment.
+// tries reports whether waiting pods are tried at this time.
 func (e *engine) tries() bool {
 	s := e.input.Scenario
 	return e.now%s.SchedulingInterval == 0 || e.now%s.ScalingInterval == 0
@@ -276,7 +274,7 @@ func (e *engine) howFar() Progress {
 
 func (e *engine) happen(ev event) error {
 	if ev.kind == tick || ev.kind == end && ev.running.generation != ev.generation {
-		return nil // an end that has been put off is none
+		return nil // a postponed end is void
 	}
 	e.dirty = true
 	switch ev.kind {
@@ -290,7 +288,7 @@ func (e *engine) happen(ev event) error {
 		return e.arriveMoved(ev.running)
 	case ready:
 		if ev.machine.gone >= 0 {
-			return nil // it was released before
+			return nil // it was released before it became ready
 		}
 		e.count("machinesReady")
 		return e.join(ev.machine)
@@ -336,8 +334,7 @@ func (e *engine) end(r *running) error {
 	return e.emptied(r.on)
 }
 
-// expire ends an evicted service whose lifetime is over before it has found a place
-// again.
+// expire ends an evicted service whose lifetime ends before it is scheduled again.
 func (e *engine) expire(q *queued) {
 	before := len(e.parked)
 	e.parked = slices.DeleteFunc(e.parked, func(other *queued) bool { return other == q })
@@ -348,7 +345,7 @@ func (e *engine) expire(q *queued) {
 	}
 }
 
-// leave takes a pod off its machine.
+// leave removes a pod from its machine.
 func (e *engine) leave(r *running) error {
 	if err := e.sched.RemovePod(r.object); err != nil {
 		return err
@@ -362,7 +359,7 @@ func (e *engine) leave(r *running) error {
 	return nil
 }
 
-// progress notes that the run gets on.
+// progress records that the run makes progress.
 func (e *engine) progress() { e.lastStep = e.now }
 
 func (e *engine) tell(f fact) {
@@ -372,9 +369,9 @@ func (e *engine) tell(f fact) {
 	}
 }
 
-// planTick makes sure of the next tick: at the next multiple of the scheduling
-// interval if parked pods may find room, at the next of the scaling interval if pods
-// wait for machines, and when the controller has something new to see or wants it.
+// planTick schedules the next tick: at the next multiple of the scheduling interval if parked pods
+// may fit, at the next multiple of the scaling interval if pods wait for machines, and when the
+// controller has something new to observe or requested a call.
 func (e *engine) planTick() {
 	s := e.input.Scenario
 	next := time.Duration(-1)
@@ -409,8 +406,8 @@ func (e *engine) planTick() {
 	}
 }
 
-// control asks the controller and does what it says. tries says that pods are tried
-// which find room by that.
+// control calls the controller and executes its plan. tries enables another attempt for pods that
+// fit as a result.
 func (e *engine) control(tries bool) error {
 	if e.controller == nil {
 		return nil
@@ -431,8 +428,8 @@ func (e *engine) control(tries bool) error {
 	return e.serve(tries && e.freed)
 }
 
-// over reports whether the run has ended: no pod is to come, no batch pod runs, none
-// waits that may still find a place, and nothing more happens up to the horizon.
+// over reports whether the run has ended: all pods have arrived, no batch pod runs or waits and may
+// still be scheduled, and no event is left up to the horizon.
 func (e *engine) over() bool {
 	s := e.input.Scenario
 	if e.arrived < len(e.input.Pods) || e.result.BatchRunning > 0 || e.events.First().at <= s.Horizon || len(e.fresh) > 0 {
@@ -446,8 +443,8 @@ func (e *engine) over() bool {
 	return e.controller != nil && e.now > max(e.lastStep, s.Horizon)+stall
 }
 
-// finish ends the run: services that run to the end stop, machines are paid. A run
-// in which batch pods wait in vain ends with the last step of any other.
+// finish ends the run: it stops the remaining services and bills the machines. A run with
+// unschedulable batch pods ends with the last step of any other pod.
 func (e *engine) finish() error {
 	over := max(e.input.Scenario.Horizon, e.result.Makespan)
 	if slices.ContainsFunc(e.parked, func(q *queued) bool { return q.pod.Class == class.Batch }) {
@@ -463,7 +460,7 @@ func (e *engine) finish() error {
 	}
 	e.result.Over = over
 	if e.result.CostMicroDollars = e.bill(over); e.result.CostMicroDollars < 0 {
-		return errors.New("the bill is beyond nine million million dollars, which is more than can be counted")
+		return errors.New("the bill exceeds nine trillion dollars, the maximum")
 	}
 	e.samples.finish(e, over)
 	for _, q := range e.parked {
@@ -484,7 +481,7 @@ func (e *engine) finish() error {
 
 func (e *engine) count(kind string) { e.result.Events[kind]++ }
 
-// machine returns the machine of that name, nil if there is none.
+// machine returns the machine with the given name, or nil.
 func (e *engine) machine(name string) *machine {
 	at, ok := slices.BinarySearchFunc(e.machines, &machine{name: name}, byName)
 	if !ok {
@@ -495,7 +492,7 @@ func (e *engine) machine(name string) *machine {
 
 var errPlan = errors.New("the plan cannot be carried out")
 
-// act does what a plan says.
+// act executes a plan.
 func (e *engine) act(plan cluster.Plan) error {
 	for _, s := range plan.Uncordon {
 		if err := e.uncordon(s); err != nil {
@@ -539,8 +536,7 @@ func (e *engine) act(plan cluster.Plan) error {
 	return nil
 }
 
-// buy orders a machine. Those asked to go count against the limit until they are
-// gone.
+// buy orders a machine. Released machines count against the limit until they are gone.
 func (e *engine) buy(p cluster.Purchase) (*machine, error) {
 	flavor := e.flavor(p.Flavor)
 	switch {
@@ -554,6 +550,6 @@ func (e *engine) buy(p cluster.Purchase) (*machine, error) {
 	e.result.NodesAdded++
 	lag := e.input.Scenario.AcquisitionLag.Draw(e.input.Seed, e.result.NodesAdded)
 	m := e.addMachine(flavor, p.Class)
-	e.push(event{at: e.now + max(lag, 1), kind: ready, machine: m}) // not within this moment
+	e.push(event{at: e.now + max(lag, 1), kind: ready, machine: m}) // not at the current time
 	return m, nil
 }

@@ -6,7 +6,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/class"
 )
 
-// Fact is one step in the life of a machine or a pod, for tests.
+// Fact is one change of a machine or a pod, for tests.
 type Fact struct {
 	At        time.Duration
 	What      string
@@ -15,7 +15,7 @@ type Fact struct {
 	Class     class.Class
 }
 
-// Watched returns the input of a run that tells fn every fact.
+// Watched returns the input of a run that calls fn for every fact.
 func (i Input) Watched(fn func(Fact)) Input {
 	i.watch = func(f fact) {
 		fn(Fact{At: f.at, What: string(f.what), Node: f.node, Pod: f.pod, Flavor: f.flavor, Class: f.class})
@@ -23,7 +23,7 @@ func (i Input) Watched(fn func(Fact)) Input {
 	return i
 }
 
-// Exhaustive returns the input of a run that takes no shortcut.
+// Exhaustive returns the input of a run without shortcuts.
 func (i Input) Exhaustive() Input {
 	i.exhaustive = true
 	return i

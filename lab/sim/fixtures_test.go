@@ -31,7 +31,7 @@ const (
 )
 
 var (
-	// medium costs a dollar a minute, wide two.
+	// medium costs one dollar per minute, wide two.
 	medium = flavor("medium", 2000, 8*gi, 60*dollar)
 	wide   = flavor("wide", 4000, 16*gi, 120*dollar)
 
@@ -42,12 +42,12 @@ func flavor(name string, milliCPU, memory, price int64) scenario.Flavor {
 	return scenario.Flavor{Speed: 1, Flavor: catalogue.Flavor{Flavor: cluster.Flavor{Name: name, Size: packing.Size{MilliCPU: milliCPU, MemoryBytes: memory}, MicroDollarsPerHour: price, Arch: "amd64", MaxPods: new(int64(110))}, MachineType: name}}
 }
 
-// nodes are machines of the start that take both classes.
+// nodes returns initial machines that accept both classes.
 func nodes(flavor string, n int64) scenario.Nodes {
 	return scenario.Nodes{Flavor: flavor, Count: n, Class: class.Any}
 }
 
-// scene is a scenario of a second, after which only batch pods go on, with one medium
+// scene returns a scenario of a second, after which only batch pods continue, with one medium
 // machine and the times that the tests expect.
 func scene(changes ...func(*scenario.Scenario)) *scenario.Scenario {
 	sc := &scenario.Scenario{
@@ -75,27 +75,29 @@ func service(name string, memory int64, arrival, lifetime time.Duration) scenari
 	}
 }
 
-// fixed is a policy that never does anything about machines.
+// fixed is a policy that never changes the machines.
 func fixed(configuration []byte) sim.Policy {
 	return sim.Policy{Name: "fixed", Scheduler: func(*scenario.Scenario) []byte { return configuration }}
 }
 
-// look is what a controller was shown.
+// look is an observation of a controller.
 type look struct {
 	At    time.Duration
 	State *cluster.State
 }
 
-// script is a controller that plays back plans and keeps what it was shown.
+// script is a controller that executes plans and records its observations.
 type script struct {
-	// plans are carried out at those times.
+	// plans are executed at those times.
 	plans map[time.Duration]cluster.Plan
-	// each, if not nil, is asked instead.
+	// each, if not nil, is called instead.
 	each func(at time.Duration, s *cluster.State) cluster.Plan
-	// standby has it asked in a fixed cluster too.
+	// standby enables it in a fixed cluster too.
 	standby bool
-	// asks has pods moved only as they declare.
-	asks  bool
+	// asks makes pods move only as they declare.
+	asks bool
+	// keeps makes pods stay that declare never to be moved.
+	keeps bool
 	looks []look
 }
 
@@ -114,7 +116,7 @@ func (c *script) Decide(now time.Time, st *cluster.State) cluster.Plan {
 	return plan
 }
 
-// at returns what the controller was shown at a time.
+// at returns the observation at a time.
 func (c *script) at(t testing.TB, at time.Duration) *cluster.State {
 	t.Helper()
 	for _, l := range c.looks {
@@ -134,14 +136,14 @@ func (c *script) times() []time.Duration {
 	return all
 }
 
-// policy is one that packs by best fit and obeys the script.
+// policy returns a policy that packs by best fit and executes the script.
 func (c *script) policy() sim.Policy {
 	p := fixed(manifests.InOrderSchedulerConfig)
-	p.Controller, p.Asks = func(*scenario.Scenario) sim.Controller { return c }, c.asks
+	p.Controller, p.Asks, p.KeepsNever = func(*scenario.Scenario) sim.Controller { return c }, c.asks, c.keeps
 	return p
 }
 
-// history is all that a run came to.
+// history is the complete result of a run.
 type history struct {
 	*sim.Result
 	facts []sim.Fact
@@ -157,7 +159,7 @@ func simulate(t testing.TB, sc *scenario.Scenario, c *script, pods ...scenario.P
 	return h
 }
 
-// try is simulate that may fail. A run of more than 100,000 decisions is stopped.
+// try is simulate that may return an error. A run of more than 100,000 decisions is stopped.
 func try(t testing.TB, sc *scenario.Scenario, c *script, pods ...scenario.Pod) (history, error) {
 	t.Helper()
 	p := c.policy()
@@ -188,7 +190,7 @@ type decider func(now time.Time, st *cluster.State) cluster.Plan
 
 func (d decider) Decide(now time.Time, st *cluster.State) cluster.Plan { return d(now, st) }
 
-// run runs an input that must not fail.
+// run runs an input and fails the test on an error.
 func run(t testing.TB, input sim.Input) *sim.Result {
 	t.Helper()
 	r, err := sim.Run(t.Context(), input)
@@ -198,7 +200,7 @@ func run(t testing.TB, input sim.Input) *sim.Result {
 	return r
 }
 
-// story is the facts about one pod or machine, such as "20s started on medium-0".
+// story returns the facts about one pod or machine, such as "20s started on medium-0".
 func (h history) story(name string) []string {
 	var lines []string
 	for _, f := range h.facts {
@@ -214,7 +216,7 @@ func (h history) story(name string) []string {
 	return lines
 }
 
-// tells checks the story of a pod or machine.
+// tells checks the facts about a pod or machine.
 func (h history) tells(t *testing.T, name string, want ...string) {
 	t.Helper()
 	if diff := cmp.Diff(want, h.story(name)); diff != "" {
@@ -240,7 +242,7 @@ func podOf(t testing.TB, n *cluster.Node, name string) *cluster.Pod {
 	return &n.Pods[at]
 }
 
-// counts says in a line how many pods did what.
+// counts returns the numbers of pods by result in one line.
 func (h history) counts() string {
 	return fmt.Sprintf("submitted %d, scheduled %d, completed %d, pending %d, failed %d, migrations %d, evictions %d, lost %v",
 		h.Submitted, h.Scheduled, h.Completed, h.Pending, h.Failed, h.Migrations, h.Evictions, h.LostWork)
@@ -254,7 +256,7 @@ func names(pods []cluster.Pod) []string {
 	return all
 }
 
-// buy, release, migrate and evict are plans of one step.
+// buy, release, migrate and evict return plans of one step.
 func buy(flavors ...string) cluster.Plan {
 	var plan cluster.Plan
 	for _, f := range flavors {
@@ -296,6 +298,6 @@ func near(a, b float64) bool {
 }
 
 func TestMain(m *testing.M) {
-	klog.SetLogger(logr.Discard()) // kube-scheduler tells how it reads its configuration
+	klog.SetLogger(logr.Discard()) // kube-scheduler logs how it reads its configuration
 	os.Exit(m.Run())
 }

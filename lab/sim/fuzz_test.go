@@ -113,8 +113,8 @@ const (
 	fuzzFlavors = "name,cpu,memory_gib,price_per_hour,arch,machine_type,max_pods,watts_idle,watts_full\nm3.small,2,4,0.0686,,,,,\nm1.large,4,16,0.2746,arm64,,5,40,95\n"
 )
 
-// FuzzSimulate runs any scenario that is read and small under some policy: it ends, and
-// its books balance.
+// FuzzSimulate runs any small valid scenario under some policy: it must end, and its books must
+// balance.
 func FuzzSimulate(f *testing.F) {
 	for i, text := range fuzzSeeds {
 		for j := range audited() {
@@ -185,8 +185,8 @@ func few(sc *scenario.Scenario) bool {
 	return pods <= 60 && machines <= 20 && len(sc.Flavors) <= 20
 }
 
-// brief reports whether decisions are few, from the start until the last pod has ended
-// or is given up.
+// brief reports whether there are few decisions from the start until the last pod has ended or is
+// abandoned.
 func brief(sc *scenario.Scenario, pods []scenario.Pod) bool {
 	all := sc.Horizon.Seconds() + 20*max(sc.ScalingInterval, sc.SchedulingInterval).Seconds() + 10*sc.AcquisitionLag.Mean.Seconds()
 	for _, p := range pods {

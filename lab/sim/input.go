@@ -11,32 +11,31 @@ import (
 	"supercargo.dev/supercargo/lab/scenario"
 )
 
-// Input is all that a run depends on.
+// Input is everything that a run depends on.
 type Input struct {
 	// Scenario is the cluster with its machines and times.
 	Scenario *scenario.Scenario
-	// Pods are the workload, in the order of their arrival, as
-	// [scenario.Scenario.Arrivals] gives them.
+	// Pods are the workload in order of arrival, as returned by [scenario.Scenario.Arrivals].
 	Pods []scenario.Pod
 	// Seed breaks ties between equally good nodes and draws acquisition lags.
 	Seed uint64
-	// Policy decides.
+	// Policy is the policy to simulate.
 	Policy Policy
-	// Progress, if not nil, is called now and then with what has been done.
+	// Progress, if not nil, is called from time to time.
 	Progress func(Progress)
 
-	// exhaustive tries pods also where it is known that no node takes them.
+	// exhaustive disables the shortcut for pods that are known to fit on no node.
 	exhaustive bool
-	// watch, if not nil, is told what becomes of machines and pods.
+	// watch, if not nil, is called for each change of a machine or a pod.
 	watch func(fact)
 }
 
-// fact is one step in the life of a machine or a pod.
+// fact is a change of a machine or a pod.
 type fact struct {
 	at        time.Duration
 	what      factKind
 	node, pod string
-	flavor    string // of a machine that was asked for
+	flavor    string // of an ordered machine
 	class     class.Class
 }
 
@@ -56,35 +55,36 @@ const (
 	machineWoken    factKind = "woken"
 )
 
-// Policy is a way to run a cluster: a scheduler and who decides about machines.
+// Policy is a way to run a cluster: a scheduler and a controller of the machines.
 type Policy struct {
-	// Name is what users call it.
+	// Name is the name of the policy for users.
 	Name string
 	// Scheduler returns the KubeSchedulerConfiguration for a scenario, in YAML. All pods
 	// name its profile default-scheduler.
 	Scheduler func(*scenario.Scenario) []byte
-	// Plugins makes those that the configuration needs beside the image's own, or in their
-	// place, for a scenario; nil if it needs none.
+	// Plugins returns additional or replacement plugins that the configuration needs, for a
+	// scenario; nil if it needs none.
 	Plugins func(*scenario.Scenario, clock.PassiveClock) (runtime.Registry, error)
-	// Groups says that the policy heeds the classes that the scenario gives the
-	// machines of the start. For others these take both batch pods and services.
+	// Groups means that the policy respects the scenario's classes of the initial machines.
+	// Otherwise these accept both batch pods and services.
 	Groups bool
-	// Controller makes the controller of one run, for a scenario; nil leaves the
-	// machines as they are.
+	// Controller returns the controller of one run; nil leaves the machines unchanged.
 	Controller func(*scenario.Scenario) Controller
-	// Fixed makes the controller of one run in a fixed cluster, whose machines are neither
-	// bought nor released; nil leaves all as it is.
+	// Fixed returns the controller of one run in a fixed cluster, whose machines are neither bought
+	// nor released; nil means none.
 	Fixed func(*scenario.Scenario) Controller
-	// Looks says how often the controller is asked at most, at multiples of that time; nil
-	// is the scheduling interval. Pods that wait are tried at the scheduling interval
-	// whatever it says.
+	// Looks returns the minimum interval between calls of the controller, which are at its
+	// multiples; nil means the scheduling interval. Waiting pods are tried at the scheduling
+	// interval in any case.
 	Looks func(*scenario.Scenario) time.Duration
-	// Asks says that pods are moved only as they declare. Other policies move them as they
-	// like.
+	// Asks means that pods are moved only as they declare. Other policies ignore the declarations.
 	Asks bool
+	// KeepsNever means that pods that declare never to be moved stay, and that other declarations are
+	// ignored. Asks includes it.
+	KeepsNever bool
 }
 
-// classOf is the class that a machine of the start has under the policy.
+// classOf returns the class of an initial machine under the policy.
 func (p Policy) classOf(c class.Class) class.Class {
 	if p.Groups {
 		return c
@@ -94,17 +94,16 @@ func (p Policy) classOf(c class.Class) class.Class {
 
 // Controller decides about machines and moves.
 type Controller interface {
-	// Decide is called at a scheduling interval or, if the policy says otherwise, at
-	// another, if something has happened since it was called last or the plan before
-	// asked for it.
+	// Decide is called at a multiple of the interval of the policy, if something has happened since
+	// the last call or the previous plan requested it.
 	Decide(now time.Time, s *cluster.State) cluster.Plan
 }
 
-// Progress is how far a run has come.
+// Progress is the progress of a run.
 type Progress struct {
 	// Now is the virtual time.
 	Now time.Duration
-	// Arrived and Done count pods, Done those that have ended; Total is all of the
+	// Arrived and Done count pods that have arrived and that have ended. Total is the size of the
 	// workload.
 	Arrived, Done, Total int
 }

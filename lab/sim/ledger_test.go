@@ -14,12 +14,13 @@ import (
 	"supercargo.dev/supercargo/lab/sim"
 )
 
-// ledger replays what a run tells of machines and pods, step by step, and notes what
-// cannot have been. It calls nothing of the package under test.
+// ledger replays the facts of a run step by step and records impossible ones. It calls nothing of
+// the package under test.
 type ledger struct {
 	sc       *scenario.Scenario
-	groups   bool // the policy heeds the classes of the machines of the start
+	groups   bool // the policy respects the classes of the initial machines
 	asks     bool // the policy moves pods only as they declare
+	keeps    bool // the policy moves no pods that declare never to be moved
 	machines map[string]*rented
 	pods     map[string]*worked
 	faults   []string
@@ -39,7 +40,7 @@ type rented struct {
 	changes                []change
 }
 
-// change is what pods take from some moment on, or release.
+// change is a change of the requests of pods at a time.
 type change struct {
 	at          time.Duration
 	cpu, memory int64
@@ -48,20 +49,20 @@ type change struct {
 // worked is a pod.
 type worked struct {
 	*scenario.Pod
-	on, to       string        // where it runs, and where it moves
-	since        time.Duration // when it began to run or to move
+	on, to       string        // its node, and its target during a move
+	since        time.Duration // when it started to run or to move
 	done         float64       // nanoseconds of work done before since
 	first        time.Duration // its first start; -1: none
 	ends         time.Duration // a service's end, once it has started
 	evictions    int
-	anew         bool          // was started anew since it was scheduled
+	anew         bool          // restarted since it was scheduled
 	ended, given bool          // up
-	without      time.Duration // a machine since then, if it is on none
-	waited       time.Duration // for how long it was before
+	without      time.Duration // start of the time without a machine, if it is on none
+	waited       time.Duration // earlier time without a machine
 }
 
 func newLedger(sc *scenario.Scenario, pods []scenario.Pod, p sim.Policy) *ledger {
-	l := &ledger{sc: sc, groups: p.Groups, asks: p.Asks, machines: map[string]*rented{}, pods: map[string]*worked{}}
+	l := &ledger{sc: sc, groups: p.Groups, asks: p.Asks, keeps: p.KeepsNever, machines: map[string]*rented{}, pods: map[string]*worked{}}
 	for i := range pods {
 		l.pods[pods[i].Name] = &worked{Pod: &pods[i], first: -1, without: pods[i].Arrival}
 	}
@@ -74,7 +75,7 @@ func (l *ledger) fault(format string, args ...any) {
 	}
 }
 
-// tell takes the next fact.
+// tell processes the next fact.
 func (l *ledger) tell(f sim.Fact) {
 	m, p := l.machines[f.Node], l.pods[f.Pod]
 	switch {
@@ -158,7 +159,7 @@ func (l *ledger) tellPod(f sim.Fact, m *rented, p *worked) {
 	}
 }
 
-// tellMove takes a step of a pod's move, and reports whether it can have been.
+// tellMove processes a step of a pod's move, and reports whether it is possible.
 func (l *ledger) tellMove(f sim.Fact, m *rented, p *worked) (ok bool) {
 	switch f.What {
 	case "frozen, on its way to the node":
@@ -185,7 +186,8 @@ func (l *ledger) tellMove(f sim.Fact, m *rented, p *worked) (ok bool) {
 			l.failed++
 		}
 	case "restarted":
-		// The work of a batch pod begins anew only if it says so, and once; a service has none.
+		// The work of a batch pod restarts only if the pod declares so, and once; a service has
+		// none.
 		ok = p.on != "" && p.to == "" && p.on != f.Node && l.may(p, scenario.MoveAnew) && p.mayBeginAnew()
 		l.lost += p.done + l.work(p, f.At)
 		l.vacate(f.At, p.on, p)
@@ -198,18 +200,21 @@ func (l *ledger) tellMove(f sim.Fact, m *rented, p *worked) (ok bool) {
 	return ok
 }
 
-// mayBeginAnew reports whether a pod's work may begin from the start on a machine chosen for it.
+// mayBeginAnew reports whether a pod may be restarted on a machine chosen for it.
 func (p *worked) mayBeginAnew() bool {
 	return p.Class == class.Service || !p.anew && p.Migration == scenario.MoveAnew
 }
 
-// may reports whether a pod may be moved that way by its own word.
+// may reports whether a pod's declaration allows it to be moved that way.
 func (l *ledger) may(p *worked, how scenario.Migratable) bool {
+	if l.keeps && p.Migration == scenario.MoveNever {
+		return false
+	}
 	return !l.asks || p.Migration == scenario.MoveAsLiked || p.Migration == how
 }
 
-// ends reports whether a pod may end now: a batch pod when its work is done, to the
-// nanosecond, a service when its lifetime is over.
+// ends reports whether a pod may end now: a batch pod when its work is done, to the nanosecond, and
+// a service when its lifetime is over.
 func (l *ledger) ends(f sim.Fact, p *worked) bool {
 	switch {
 	case p.to != "" || p.on != f.Node:
@@ -225,7 +230,7 @@ func (l *ledger) ends(f sim.Fact, p *worked) bool {
 	}
 }
 
-// work is what a running batch pod has done since it began or went on.
+// work returns the work of a running batch pod since it last started or resumed.
 func (l *ledger) work(p *worked, now time.Duration) float64 {
 	if p.Class != class.Batch || p.on == "" {
 		return 0
@@ -233,7 +238,7 @@ func (l *ledger) work(p *worked, now time.Duration) float64 {
 	return float64(now-p.since) * l.machines[p.on].flavor.Speed
 }
 
-// occupy gives a pod its room on a machine.
+// occupy adds a pod's request to a machine.
 func (l *ledger) occupy(at time.Duration, name string, m *rented, p *worked) {
 	if m.ready < 0 || m.released >= 0 {
 		l.fault("%v: pod %s is put on %s, which is not there", at, p.Name, name)
@@ -258,8 +263,8 @@ func (l *ledger) vacate(at time.Duration, name string, p *worked) {
 	m.changes = append(m.changes, change{at, -p.Size.MilliCPU, -p.Size.MemoryBytes})
 }
 
-// from is when a machine began to be paid, and to when it was no longer; false if it
-// was not paid up to the end of the run.
+// paid returns the start and end of a machine's billing, and false if it was not billed up to the
+// end of the run.
 func (l *ledger) paid(m *rented, over time.Duration) (from, to time.Duration, ok bool) {
 	from, to = m.asked, over
 	if l.sc.BilledFrom == scenario.FromReady {
@@ -271,7 +276,7 @@ func (l *ledger) paid(m *rented, over time.Duration) (from, to time.Duration, ok
 	return from, to, from >= 0 && from <= over
 }
 
-// bill is the price of a machine in micro-dollars, in exact numbers.
+// bill returns the price of a machine in micro-dollars, in exact arithmetic.
 func (l *ledger) bill(m *rented, over time.Duration) *big.Int {
 	from, to, ok := l.paid(m, over)
 	if !ok {
@@ -287,7 +292,7 @@ func (l *ledger) bill(m *rented, over time.Duration) *big.Int {
 	return price
 }
 
-// settle compares the result with what was told, and returns all faults.
+// settle compares the result with the facts and returns all faults.
 func (l *ledger) settle(r *sim.Result) []string {
 	l.settlePods(r)
 	l.settleServices(r)
@@ -303,7 +308,7 @@ func (l *ledger) settle(r *sim.Result) []string {
 	return l.faults
 }
 
-// settleServices checks for how long services were without a machine.
+// settleServices checks how long services were without a machine.
 func (l *ledger) settleServices(r *sim.Result) {
 	services, wait := 0, time.Duration(0)
 	for _, p := range l.pods {
@@ -372,7 +377,7 @@ func (l *ledger) canHold(p *scenario.Pod) bool {
 	})
 }
 
-// batchWaits reports whether some batch pod has been left undone.
+// batchWaits reports whether some batch pod is unfinished.
 func (l *ledger) batchWaits() bool {
 	for _, p := range l.pods {
 		if p.Class == class.Batch && !p.ended {
@@ -407,7 +412,7 @@ func (l *ledger) settleMachines(r *sim.Result) {
 	if bill.Cmp(big.NewInt(r.CostMicroDollars)) != 0 {
 		l.fault("the bill is %d micro-dollars, want %v", r.CostMicroDollars, bill)
 	}
-	if l.batchWaits() { // the rest is measured to when the run was given up
+	if l.batchWaits() { // the rest is measured up to the time when the run was abandoned
 		return
 	}
 	for _, e := range r.Energy {
@@ -427,7 +432,7 @@ func (l *ledger) settleMachines(r *sim.Result) {
 	}
 }
 
-// joules is what the machine drew from one time to another.
+// joules returns the energy of the machine between two times.
 func (m *rented) joules(from, to time.Duration) float64 {
 	changes := slices.Clone(m.changes)
 	slices.SortStableFunc(changes, func(a, b change) int { return int(a.at - b.at) })
@@ -442,7 +447,7 @@ func (m *rented) joules(from, to time.Duration) float64 {
 	return sum
 }
 
-// milliwatts is the power of a machine at a load, point to point.
+// milliwatts returns the power of a machine at a load, interpolated between points.
 func milliwatts(f *scenario.Flavor, load float64) float64 {
 	left := scenario.PowerPoint{Milliwatts: f.MilliwattsIdle}
 	for _, right := range append(slices.Clone(f.PowerCurve), scenario.PowerPoint{Utilization: 1, Milliwatts: f.MilliwattsFull}) {
@@ -455,7 +460,7 @@ func milliwatts(f *scenario.Flavor, load float64) float64 {
 	return math.NaN()
 }
 
-// uncountable reports whether the machines told of may have cost too much for an int64.
+// uncountable reports whether the cost of the machines may overflow an int64.
 func (l *ledger) uncountable() bool {
 	bill := new(big.Int)
 	for _, m := range l.machines {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 )
 
-// recorders gives every profile one recorder.
+// recorders returns the same recorder for every profile.
 func recorders(one events.EventRecorderLogger) profile.RecorderFactory {
 	return func(string) events.EventRecorder { return one }
 }

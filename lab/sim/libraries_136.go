@@ -15,13 +15,13 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 )
 
-// recorders gives every profile one recorder.
+// recorders returns the same recorder for every profile.
 func recorders(one events.EventRecorderLogger) profile.RecorderFactory {
 	return func(string) events.EventRecorderLogger { return one }
 }
 
-// schedulePod takes the snapshot of the cluster, too, which since 1.36 whoever calls
-// SchedulePod does.
+// schedulePod also updates the snapshot of the cluster, which since 1.36 is the duty of the caller
+// of SchedulePod.
 func schedulePod(ctx context.Context, s *scheduler.Scheduler, a Attempt, pod *corev1.Pod) (scheduler.ScheduleResult, error) {
 	info, err := framework.NewPodInfo(pod)
 	if err != nil {

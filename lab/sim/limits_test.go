@@ -17,7 +17,7 @@ func TestARunEndsWhenNobodyBuysForThePodsThatWait(t *testing.T) {
 	if h.Pending != 1 || h.Completed != 1 || h.Over != 90*s || h.CostMicroDollars != 2*dollar {
 		t.Errorf("%s; over at %v for %d micro-dollars, want the big pod pending and the bill of 90 s", h.counts(), h.Over, h.CostMicroDollars)
 	}
-	// 20 rounds and ten lags after the last step, which is as long as a machine may take.
+	// 20 rounds and ten lags after the last step, the maximum start-up time of a machine.
 	last, patience := c.looks[len(c.looks)-1].At, 20*m+10*150*s
 	if last < 90*s+patience || last > 90*s+patience+2*m {
 		t.Errorf("given up after %v, want about %v", last, 90*s+patience)
@@ -66,15 +66,15 @@ func TestScenariosThatWouldTakeTooLongAreRefused(t *testing.T) {
 		want   []string
 	}{
 		{"a horizon of many scheduling intervals", func(sc *scenario.Scenario) { sc.Horizon, sc.SchedulingInterval = 2_000_001*s, s }, job("p", gi, 0, s),
-			[]string{"spec.horizon: ", "2000000 times", "spec.schedulingInterval", "1s; want longer"}},
+			[]string{"spec.horizon: ", "2000000 times", "spec.schedulingInterval", "1s; use longer"}},
 		{"a horizon of many scaling intervals", func(sc *scenario.Scenario) { sc.Horizon, sc.ScalingInterval = time.Hour, time.Millisecond }, job("p", gi, 0, s),
-			[]string{"spec.horizon: 1h0m0s", "1ms; want longer"}},
+			[]string{"spec.horizon: 1h0m0s", "1ms; use longer"}},
 		{"work of many intervals", func(sc *scenario.Scenario) { sc.SchedulingInterval = s }, job("p", gi, 0, year),
-			[]string{"spec.horizon: pod p may run until 8760h", "20000000 times", "1s; want longer"}},
+			[]string{"spec.horizon: pod p may run until 8760h", "20000000 times", "1s; use longer"}},
 		{"work that a machine takes too long for", func(sc *scenario.Scenario) { sc.Flavors[1].Speed = 0.001 }, job("p", gi, 0, year),
-			[]string{"spec.flavors: pod p would run for 8760000h on wide, which has speed 0.001; want at most 87600h"}},
+			[]string{"spec.flavors: pod p would run for 8760000h on wide, which has speed 0.001: must be at most 87600h"}},
 		{"a copy that takes too long", func(sc *scenario.Scenario) { sc.Migration.BitsPerSecond = 1 }, job("p", gi<<10, 0, m),
-			[]string{"spec.migration: moving pod p would take 2443", "want at most 87600h"}},
+			[]string{"spec.migration: moving pod p would take 2443", "must be at most 87600h"}},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestScenariosAtTheBoundsAreAccepted(t *testing.T) {
 		"fixed":   func(sc *scenario.Scenario) { sc.Autoscale, sc.SchedulingInterval = false, s },
 	} {
 		pods := []scenario.Pod{job("p", gi, 0, s)}
-		if name == "fixed" { // without decisions, how often they could be made is no matter
+		if name == "fixed" { // without a controller, the possible number of decisions does not matter
 			pods[0].Runtime = 9 * 365 * 24 * time.Hour
 		}
 		if _, err := sim.Run(t.Context(), sim.Input{Scenario: scene(change), Pods: pods, Policy: fixed(stock)}); err != nil {
@@ -106,7 +106,7 @@ func TestScenariosAtTheBoundsAreAccepted(t *testing.T) {
 	}
 }
 
-// TestARunOfCenturiesIsStopped: ten years each, one after the other.
+// TestARunOfCenturiesIsStopped runs pods of ten years each, one after another.
 func TestARunOfCenturiesIsStopped(t *testing.T) {
 	t.Parallel()
 	sc := scene(func(sc *scenario.Scenario) { sc.Autoscale = false })

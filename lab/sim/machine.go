@@ -25,32 +25,32 @@ type machine struct {
 	name   string
 	flavor *scenario.Flavor
 	class  class.Class
-	node   *corev1.Node  // nil until it is ready
-	from   time.Duration // when it began to be paid; -1 before that
+	node   *corev1.Node  // nil until the machine is ready
+	from   time.Duration // start of billing; -1 before that
 	due    time.Duration // when it is expected to be ready
-	gone   time.Duration // when it is no longer paid; -1 until it is asked to go
-	// pods run on the machine, coming are on their way to it; both hold their room.
+	gone   time.Duration // end of billing; -1 until it is released
+	// pods run on the machine, and coming are moving to it. Both occupy room.
 	pods, coming []*running
 	used         packing.Size
 	drain        *drain
-	replaces     *machine // the one it was bought to take the pods of
+	replaces     *machine // the machine whose pods it was bought for
 	metered      time.Duration
 	asleep       bool
-	wakes        bool // from standby: it will be a node again
+	wakes        bool // waking from standby: it will be a node again
 	power        energy.Model
 	energy       *MachineEnergy        // of its machine type
-	electricity  *scenario.Electricity // of its zone; nil where nothing is known of it
+	electricity  *scenario.Electricity // of its zone; nil if unknown
 }
 
 // drain is the emptying of a machine.
 type drain struct {
 	reason     string
 	until      time.Duration // when its last pod is expected to have left
-	waits      bool          // for pods to end, and so the drain can be cancelled
-	cordonOnly bool          // for now, see [cluster.Drain]
+	waits      bool          // for pods to end, so the drain can be cancelled
+	cordonOnly bool          // no release yet, see [cluster.Drain]
 }
 
-// addMachine adds a machine that has been asked for.
+// addMachine adds an ordered machine.
 func (e *engine) addMachine(flavor *scenario.Flavor, c class.Class) *machine {
 	number := e.numbers[flavor.Name]
 	e.numbers[flavor.Name]++
@@ -78,7 +78,7 @@ func (e *engine) beginToPay(m *machine) {
 
 func byName(a, b *machine) int { return cmp.Compare(a.name, b.name) }
 
-// join makes a machine a node.
+// join adds the node of a machine.
 func (e *engine) join(m *machine) error {
 	if m.from < 0 {
 		e.beginToPay(m)
@@ -97,7 +97,7 @@ func (e *engine) join(m *machine) error {
 	return nil
 }
 
-// release asks an empty machine to go.
+// release releases an empty machine.
 func (e *engine) release(m *machine) error {
 	if m.gone >= 0 {
 		return nil
@@ -118,8 +118,8 @@ func (e *engine) release(m *machine) error {
 	return nil
 }
 
-// bill is what all machines have cost by a time, -1 if that is more than can be
-// counted. Cost: O(m) for m machines that ever were.
+// bill returns the cost of all machines up to a time, or -1 if it overflows. Cost: O(m) for m
+// machines that ever existed.
 func (e *engine) bill(at time.Duration) int64 {
 	var sum int64
 	for _, m := range e.all {
@@ -139,7 +139,7 @@ func (e *engine) bill(at time.Duration) int64 {
 	return sum
 }
 
-// stopPaying takes a machine from the books.
+// stopPaying ends the billing of a machine.
 func (e *engine) stopPaying(m *machine, at time.Duration) {
 	if m.from < 0 {
 		return
@@ -150,7 +150,7 @@ func (e *engine) stopPaying(m *machine, at time.Duration) {
 	e.paid--
 }
 
-// cordon keeps new pods from the machine, or lets them come again.
+// cordon cordons or uncordons the machine.
 func (e *engine) cordon(m *machine, closed bool) {
 	after := m.node.DeepCopy()
 	after.Spec.Unschedulable = closed
@@ -158,12 +158,12 @@ func (e *engine) cordon(m *machine, closed bool) {
 	m.node = after
 }
 
-// room is what no pod has taken of the machine.
+// room returns the free room of the machine.
 func (m *machine) room() packing.Size { return m.flavor.Size.Minus(m.used) }
 
 func (m *machine) count() int { return len(m.pods) + len(m.coming) }
 
-// take gives room to a pod, drop gives it back.
+// take adds a pod's request to a machine, drop removes it.
 func (e *engine) take(m *machine, size packing.Size) { e.change(m, size.MilliCPU, size.MemoryBytes) }
 func (e *engine) drop(m *machine, size packing.Size) { e.change(m, -size.MilliCPU, -size.MemoryBytes) }
 
@@ -175,9 +175,8 @@ func (e *engine) change(m *machine, milliCPU, memory int64) {
 	e.used.MemoryBytes += memory
 }
 
-// meter brings the machine's energy and use up to the moment. The products are
-// converted before they are added, which forbids fusing both: the bits are then
-// the same on every machine.
+// meter updates the machine's energy and utilization to the given time. The products are converted
+// before they are added, which prevents fusing: the bits are then the same on every machine.
 func (e *engine) meter(m *machine, now time.Duration) {
 	since, seconds := m.metered, (now - m.metered).Seconds()
 	m.metered = now

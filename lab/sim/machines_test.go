@@ -16,7 +16,7 @@ import (
 
 type plans = map[time.Duration]cluster.Plan
 
-// empty is a scene without machines that lasts for ten minutes.
+// empty returns a scene without machines that lasts for ten minutes.
 func empty(sc *scenario.Scenario) { sc.Nodes, sc.Horizon = nil, 10*m }
 
 func TestAMachineIsReadyAfterItsLagAndTakesPodsAtOnce(t *testing.T) {
@@ -36,7 +36,7 @@ func TestStartedPeriodsArePaidFromOrderToReleaseAndItsLag(t *testing.T) {
 		change   func(*scenario.Scenario)
 		released time.Duration // a multiple of 20 s; ordered at 20 s, ready at 170 s
 		want     int64         // in dollars
-		seconds  float64       // for which it was paid
+		seconds  float64       // billed time
 	}{
 		{"from 20 to 285 s are five started minutes", func(*scenario.Scenario) {}, 280 * s, 5, 265},
 		{"exactly four minutes", func(sc *scenario.Scenario) { sc.ReleaseLag = 20 * s }, 240 * s, 4, 240},
@@ -62,7 +62,7 @@ func TestAMachineGivenBackAtTheVeryStartIsPaidForNoLonger(t *testing.T) {
 	t.Parallel()
 	sc := scene(func(sc *scenario.Scenario) { sc.ReleaseLag, sc.Horizon = 0, 10*m })
 	h := simulate(t, sc, &script{plans: plans{0: giveBack("medium-0")}})
-	if h.CostMicroDollars != dollar || h.MachineSeconds != 0 { // one period at least
+	if h.CostMicroDollars != dollar || h.MachineSeconds != 0 { // at least one period
 		t.Errorf("%d micro-dollars for %v s, want a dollar for nothing", h.CostMicroDollars, h.MachineSeconds)
 	}
 }
@@ -78,8 +78,8 @@ func TestMachinesOnOrderAtTheEndArePaidOnlyIfOrdersAre(t *testing.T) {
 	}
 }
 
-// TestNothingHappensAfterTheEnd: rounds are at multiples of 7 min, the next after
-// the horizon would buy.
+// TestNothingHappensAfterTheEnd: rounds are at multiples of 7 min, and the next one after the
+// horizon would buy.
 func TestNothingHappensAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	sc := scene(func(sc *scenario.Scenario) { sc.Horizon, sc.ScalingInterval = 10*m, 7*m })
@@ -234,8 +234,8 @@ func TestPlansThatCannotBeCarriedOutEndTheRun(t *testing.T) {
 			if tc.change != nil {
 				tc.change(sc)
 			}
-			// Both jobs begin on medium-0; the filler keeps them off wide-0, which then
-			// has room for one.
+			// Both jobs start on medium-0. The filler keeps them off wide-0, which then has room
+			// for one.
 			sc.Flavors[0].Size.MemoryBytes, sc.Flavors[1].Size.MemoryBytes = 9*gi, 7*gi
 			job, other, filler := job("job", 4*gi, 0, 10*m), job("other", 4*gi, 0, 10*m), job("filler", 7*gi, 0, 10*s)
 			job.Arch = "amd64"
@@ -314,7 +314,7 @@ func TestABillThatCannotBeCountedIsRefused(t *testing.T) {
 		sc.Nodes[0].Count, sc.MaxNodes = 200, 200
 	})
 	_, err := sim.Run(t.Context(), sim.Input{Scenario: sc, Policy: fixed(stock)})
-	if err == nil || !strings.Contains(err.Error(), "more than can be counted") {
+	if err == nil || !strings.Contains(err.Error(), "exceeds nine trillion dollars") {
 		t.Errorf("error %v, want that the bill is more than can be counted", err)
 	}
 }

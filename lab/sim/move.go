@@ -13,15 +13,17 @@ import (
 	"supercargo.dev/supercargo/internal/runtimes"
 )
 
-// empty carries out a drain.
+// empty executes a drain. It also drains a node that is only cordoned.
 func (e *engine) empty(d cluster.Drain) error {
 	m := e.machine(d.Node)
-	if m == nil || m.node == nil || m.drain != nil || len(m.coming) > 0 {
-		return fmt.Errorf("%w: empty %s, which is no node or one with pods on their way", errPlan, d.Node)
+	if m == nil || m.node == nil || m.drain != nil && (!m.drain.cordonOnly || d.CordonOnly) || len(m.coming) > 0 {
+		return fmt.Errorf("%w: empty %s, which is not a node or has pods moving to it", errPlan, d.Node)
+	}
+	if m.drain == nil {
+		e.cordon(m, true)
+		e.count("drains")
 	}
 	m.drain = &drain{reason: d.Reason, until: e.now + d.Until, waits: d.Method == cluster.Wait, cordonOnly: d.CordonOnly}
-	e.cordon(m, true)
-	e.count("drains")
 	if d.Replacement != nil {
 		replacement, err := e.buy(*d.Replacement)
 		if err != nil {
@@ -54,7 +56,7 @@ func (e *engine) empty(d cluster.Drain) error {
 	return e.emptied(m)
 }
 
-// evictAll kills the pods that a drain evicts, those first that have been there for longest.
+// evictAll kills the pods that a drain evicts, in the order in which they came to the machine.
 func (e *engine) evictAll(m *machine, d cluster.Drain) error {
 	methods := make(map[string]cluster.Method, len(d.Moves))
 	for _, move := range d.Moves {
@@ -75,11 +77,11 @@ func (e *engine) evictAll(m *machine, d cluster.Drain) error {
 	return nil
 }
 
-// uncordon lets a machine that waits for its last pods take others again.
+// uncordon makes a machine that waits for its last pods schedulable again.
 func (e *engine) uncordon(s cluster.Stay) error {
 	m := e.machine(s.Node)
 	if m == nil || m.drain == nil || !m.drain.cordonOnly && !m.onlyWaits() {
-		return fmt.Errorf("%w: uncordon %s, which is no cordoned node or one whose pods are being moved", errPlan, s.Node)
+		return fmt.Errorf("%w: uncordon %s, which is not a cordoned node or has pods being moved", errPlan, s.Node)
 	}
 	m.drain = nil
 	e.cordon(m, false)
@@ -88,8 +90,7 @@ func (e *engine) uncordon(s cluster.Stay) error {
 	return nil
 }
 
-// onlyWaits reports whether a machine that is to be emptied waits for pods to end, and for
-// nothing else.
+// onlyWaits reports whether a drained machine only waits for pods to end.
 func (m *machine) onlyWaits() bool {
 	return m.drain != nil && m.drain.waits && len(m.coming) == 0 && !slices.ContainsFunc(m.pods, func(r *running) bool { return r.to != nil })
 }
@@ -99,7 +100,7 @@ func (m *machine) fits(r *running) bool {
 		r.pod.Size.Fits(m.room()) && m.flavor.Takes(m.count()+1) && m.drain == nil
 }
 
-// emptied releases a machine that was to be emptied, once it is.
+// emptied releases a drained machine if it is empty.
 func (e *engine) emptied(m *machine) error {
 	if m.drain == nil || m.drain.cordonOnly || m.count() > 0 {
 		return nil
@@ -107,8 +108,8 @@ func (e *engine) emptied(m *machine) error {
 	return e.release(m)
 }
 
-// evict kills a pod, which waits again and starts from the beginning. A batch
-// pod that has been evicted too often has failed.
+// evict kills a pod, which is requeued and starts from the beginning. A batch pod that was evicted
+// too often has failed.
 func (e *engine) evict(r *running) error {
 	lost := e.lose(r)
 	if err := e.leave(r); err != nil {
@@ -132,13 +133,13 @@ func (e *engine) evict(r *running) error {
 	return nil
 }
 
-// migrate moves a pod with its state. It is frozen from now until it arrives, and
-// has its room on both machines.
+// migrate moves a pod with its state. It is frozen until it arrives and occupies room on both
+// machines.
 func (e *engine) migrate(r *running, to *machine, reason string) error {
 	took := e.migration().Time(r.pod.Size.MemoryBytes)
 	e.result.Frozen += took
 	r.left -= e.workDone(r)
-	r.generation++ // its end is off
+	r.generation++ // voids its planned end
 	r.moves++
 	r.to, r.why = to, reason
 	r.expected = e.expectedOn(r, to) + took
@@ -163,7 +164,7 @@ func (e *engine) migrate(r *running, to *machine, reason string) error {
 	return nil
 }
 
-// expectedOn is when a pod would be expected to end if it went on on another machine now.
+// expectedOn returns the expected finish of a pod if it continued on another machine now.
 func (e *engine) expectedOn(r *running, to *machine) time.Duration {
 	from := r.on.flavor.Speed
 	if from == to.flavor.Speed {
@@ -172,11 +173,11 @@ func (e *engine) expectedOn(r *running, to *machine) time.Duration {
 	return e.now + time.Duration(float64(r.expected-e.now)*(from/to.flavor.Speed))
 }
 
-// transfer moves one pod to a machine that suits it better.
+// transfer moves one pod to a more suitable machine.
 func (e *engine) transfer(t cluster.Transfer) error {
 	from, to := e.machine(t.From), e.machine(t.To)
 	if from == nil || to == nil || from == to || to.node == nil {
-		return fmt.Errorf("%w: move pod %s from %s to %s, which are no two nodes", errPlan, t.Pod, t.From, t.To)
+		return fmt.Errorf("%w: move pod %s from %s to %s, which are not two nodes", errPlan, t.Pod, t.From, t.To)
 	}
 	at := slices.IndexFunc(from.pods, func(r *running) bool { return r.pod.Name == t.Pod })
 	if at < 0 || from.pods[at].to != nil || !to.fits(from.pods[at]) || t.Method == cluster.Migrate && from.flavor.Arch != to.flavor.Arch {
@@ -194,8 +195,8 @@ func (e *engine) transfer(t cluster.Transfer) error {
 	return nil
 }
 
-// restart starts a pod from its beginning on another machine. As for a Migration that
-// restarts, its place is certain before it is killed.
+// restart restarts a pod from its beginning on another machine. As in a Migration with restart, its
+// place is reserved before it is killed.
 func (e *engine) restart(r *running, to *machine, reason string) error {
 	lost := e.lose(r)
 	if err := e.leave(r); err != nil {
@@ -223,7 +224,7 @@ func (e *engine) restart(r *running, to *machine, reason string) error {
 	return e.emptied(r.on)
 }
 
-// workDone is the work that a batch pod has done since it began or went on.
+// workDone returns the work of a batch pod since it last started or resumed.
 func (e *engine) workDone(r *running) time.Duration {
 	if r.pod.Class != class.Batch {
 		return 0
@@ -231,7 +232,7 @@ func (e *engine) workDone(r *running) time.Duration {
 	return r.done(e.now)
 }
 
-// lose returns the work that an eviction loses.
+// lose returns the work lost by an eviction.
 func (e *engine) lose(r *running) time.Duration {
 	if r.pod.Class != class.Batch {
 		return 0
@@ -239,7 +240,7 @@ func (e *engine) lose(r *running) time.Duration {
 	return r.pod.Runtime - r.left + r.done(e.now)
 }
 
-// arriveMoved lets a pod go on where it has moved to.
+// arriveMoved resumes a pod on the machine that it has moved to.
 func (e *engine) arriveMoved(r *running) error {
 	from, to := r.on, r.to
 	generation := r.generation
@@ -258,7 +259,7 @@ func (e *engine) arriveMoved(r *running) error {
 	return e.emptied(from)
 }
 
-// toReplacement moves what is left on a machine to the one bought for it.
+// toReplacement moves the remaining pods of a machine to its replacement.
 func (e *engine) toReplacement(to *machine) error {
 	from := to.replaces
 	if from.gone >= 0 || from.drain == nil {

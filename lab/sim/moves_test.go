@@ -13,12 +13,12 @@ import (
 	"supercargo.dev/supercargo/lab/sim"
 )
 
-// pair has two machines: what fits goes to medium-0 first, which is the tighter fit.
+// pair has two machines. Pods that fit go to medium-0 first, which is the tighter fit.
 func pair(sc *scenario.Scenario) {
 	sc.Nodes, sc.Horizon = []scenario.Nodes{nodes("medium", 1), nodes("wide", 1)}, 5*m
 }
 
-// ten is how much memory takes ten seconds to copy, and two for the rest.
+// ten is an amount of memory that takes ten seconds to copy, plus two for the rest.
 const ten = int64(1_500_000_000)
 
 func TestAMovedPodGoesOnWhereItWasFrozen(t *testing.T) {
@@ -33,7 +33,7 @@ func TestAMovedPodGoesOnWhereItWasFrozen(t *testing.T) {
 	if diff := cmp.Diff(want, h.Placements[1]); diff != "" {
 		t.Errorf("placement (-want +got):\n%s", diff)
 	}
-	// medium-0 until 37 s, one minute; wide-0 for five minutes of two dollars.
+	// medium-0 until 37 s costs one minute; wide-0 costs five minutes at two dollars.
 	if h.CostMicroDollars != 11*dollar {
 		t.Errorf("cost %d micro-dollars, want 11 dollars", h.CostMicroDollars)
 	}
@@ -55,7 +55,7 @@ func TestWorkGoesOnAtTheSpeedOfTheTarget(t *testing.T) {
 	}
 }
 
-// TestAMoveHoldsRoomOnBothMachines: it takes 22 s from 20 s on.
+// TestAMoveHoldsRoomOnBothMachines: the move takes 22 s from 20 s on.
 func TestAMoveHoldsRoomOnBothMachines(t *testing.T) {
 	t.Parallel()
 	c := &script{plans: plans{20 * s: migrate("medium-0", "job", "wide-0"), 40 * s: {}, m: {}}}
@@ -75,8 +75,8 @@ func TestAMoveHoldsRoomOnBothMachines(t *testing.T) {
 	if p := podOf(t, n, "job"); n.Incoming != 0 || p.Fixed || p.Ran != 38*s || p.Runtime != 62*s {
 		t.Errorf("after the move the job is %+v, want it free, that it ran for 38 s and needs 62 s", p)
 	}
-	// The source takes nothing although it has room; the target has room beside the pod on
-	// its way, as if it were there.
+	// The source accepts nothing although it has room. The target has room next to the arriving
+	// pod, which counts as if it were there.
 	h.tells(t, "early", "26s started: wide-0", "28s ended: wide-0")
 	h.tells(t, "fits", "40s started: wide-0", "41s ended: wide-0")
 	h.tells(t, "wait", "2m20s started: wide-0", "2m21s ended: wide-0")
@@ -110,7 +110,7 @@ func TestAClosedMachineStaysUntilItIsReleased(t *testing.T) {
 	c := &script{plans: plans{20 * s: closed, 2 * m: giveBack("medium-0")}}
 	h := simulate(t, scene(pair), c, job("job", 16*gi, 0, 10*m), job("early", gi, 0, m), job("late", gi, 40*s, s))
 	h.tells(t, "medium-0", "0s asked for", "0s ready", "2m0s asked to go")
-	h.tells(t, "late", "10m0s started: wide-0", "10m1s ended: wide-0") // it takes no more
+	h.tells(t, "late", "10m0s started: wide-0", "10m1s ended: wide-0") // it accepts no more pods
 }
 
 func TestAClosedMachineIsOpenedAgainWhilePodsLeaveIt(t *testing.T) {
@@ -126,6 +126,18 @@ func TestAClosedMachineIsOpenedAgainWhilePodsLeaveIt(t *testing.T) {
 	h.tells(t, "medium-0", "0s asked for", "0s ready")
 }
 
+func TestAClosedMachineIsEmptiedLater(t *testing.T) {
+	t.Parallel()
+	closed := cluster.Plan{Drains: []cluster.Drain{{Node: "medium-0", Method: cluster.Wait, CordonOnly: true}}}
+	c := &script{plans: plans{20 * s: closed, 40 * s: evict("medium-0")}}
+	h := simulate(t, scene(pair), c, job("job", 4*gi, 0, 100*s), job("early", gi, 0, 30*s))
+	h.tells(t, "job", "0s started: medium-0", "40s evicted: medium-0", "40s started: wide-0", "2m20s ended: wide-0")
+	h.tells(t, "medium-0", "0s asked for", "0s ready", "40s asked to go")
+	if h.Evictions != 1 || h.LostWork != 40*s || h.Events["drains"] != 1 {
+		t.Errorf("counts %s, %d drains", h.counts(), h.Events["drains"])
+	}
+}
+
 func TestAReplacementTakesThePodsThatAreStillThere(t *testing.T) {
 	t.Parallel()
 	sc := scene(func(sc *scenario.Scenario) { sc.Nodes, sc.Horizon = []scenario.Nodes{nodes("wide", 1)}, 20*m })
@@ -133,7 +145,7 @@ func TestAReplacementTakesThePodsThatAreStillThere(t *testing.T) {
 	h := simulate(t, sc, c, job("short", ten, 0, 100*s), job("long", ten, 0, 300*s), job("new", gi, 30*s, 10*s))
 	h.tells(t, "short", "0s started: wide-0", "1m40s ended: wide-0")
 	h.tells(t, "long", "0s started: wide-0", "2m50s frozen, on its way to the node: medium-0", "3m2s moved: medium-0", "5m12s ended: medium-0")
-	h.tells(t, "new", "2m50s started: medium-0", "3m0s ended: medium-0") // the source takes no more
+	h.tells(t, "new", "2m50s started: medium-0", "3m0s ended: medium-0") // the source accepts no more pods
 	h.tells(t, "medium-0", "20s asked for", "2m50s ready")
 	h.tells(t, "wide-0", "0s asked for", "0s ready", "3m2s asked to go")
 	if n := nodeOf(t, c.at(t, 40*s), "wide-0"); n.Phase != cluster.Leaving {
@@ -146,7 +158,7 @@ func TestASourceThatEmptiesBeforeItsReplacementComesIsGivenBackThen(t *testing.T
 	sc := scene(func(sc *scenario.Scenario) { sc.Horizon = 5 * m })
 	h := simulate(t, sc, &script{plans: plans{20 * s: replace("medium-0", "medium")}}, job("short", gi, 0, 100*s))
 	h.tells(t, "medium-0", "0s asked for", "0s ready", "1m40s asked to go")
-	h.tells(t, "medium-1", "20s asked for", "2m50s ready") // and is there for others
+	h.tells(t, "medium-1", "20s asked for", "2m50s ready") // and is available to others
 	if h.Migrations != 0 || h.NodesPeak != 2 {
 		t.Errorf("%d migrations, at most %d machines, want none and 2", h.Migrations, h.NodesPeak)
 	}
@@ -168,7 +180,7 @@ func TestServicesKeepTheirEndWhenTheyMove(t *testing.T) {
 	c := &script{plans: plans{20 * s: migrate("medium-0", "web", "wide-0", "short", "wide-0", "forever", "wide-0")}}
 	h := simulate(t, scene(pair), c, service("web", ten, 0, 100*s), service("short", ten, 0, 25*s), service("forever", ten, 0, 0))
 	h.tells(t, "web", "0s started: medium-0", "20s frozen, on its way to the node: wide-0", "32s moved: wide-0", "1m40s ended: wide-0")
-	h.tells(t, "short", "0s started: medium-0", "20s frozen, on its way to the node: wide-0", "32s moved: wide-0", "32s ended: wide-0") // its time was over
+	h.tells(t, "short", "0s started: medium-0", "20s frozen, on its way to the node: wide-0", "32s moved: wide-0", "32s ended: wide-0") // its lifetime was over
 	h.tells(t, "forever", "0s started: medium-0", "20s frozen, on its way to the node: wide-0", "32s moved: wide-0")
 }
 
@@ -218,7 +230,7 @@ func TestAnEvictedPodWaitsLikeAnyOther(t *testing.T) {
 		t.Error("an eviction counts as an arrival")
 	}
 	h.tells(t, "web", "0s started: medium-0", "40s evicted: medium-0", "3m30s started: medium-1")
-	if h.LostWork != 40*s { // the job's; a service has none to lose
+	if h.LostWork != 40*s { // that of the job; a service has no work to lose
 		t.Errorf("%v of work are lost, want 40 s", h.LostWork)
 	}
 }
@@ -240,7 +252,7 @@ func TestItEndsThenEvenWhileItWaits(t *testing.T) {
 	}
 }
 
-// restless gives each pod a machine of its own for 19 s of every 20 s.
+// restless gives each pod its own machine for 19 s of every 20 s.
 func restless(pod func(st *cluster.State) bool) *script {
 	return &script{each: func(_ time.Duration, st *cluster.State) cluster.Plan {
 		plan := cluster.Plan{Wake: 20 * s}
@@ -279,8 +291,8 @@ func TestAServiceIsNeverGivenUp(t *testing.T) {
 	}
 }
 
-// TestServicesThatGoRoundDoNotKeepARunGoing: a batch pod waits for ever, a service is
-// evicted and started again for ever.
+// TestServicesThatGoRoundDoNotKeepARunGoing: a batch pod waits forever, and a service is evicted
+// and restarted forever.
 func TestServicesThatGoRoundDoNotKeepARunGoing(t *testing.T) {
 	t.Parallel()
 	c := restless(func(*cluster.State) bool { return true })
@@ -296,7 +308,7 @@ func TestReplacedClassesAreKept(t *testing.T) {
 	plan := replace("medium-0", "medium")
 	plan.Drains[0].Replacement.Class = class.Service
 	h := simulate(t, sc, &script{plans: plans{20 * s: plan}}, job("job", ten, 0, 300*s), service("web", ten, 0, 0))
-	h.tells(t, "job", "0s started: medium-0", "5m0s ended: medium-0") // the new machine takes services alone
+	h.tells(t, "job", "0s started: medium-0", "5m0s ended: medium-0") // the new machine accepts only services
 	if got := fmt.Sprint(h.story("web")); got != "[0s started: medium-0 2m50s frozen, on its way to the node: medium-1 3m2s moved: medium-1]" {
 		t.Errorf("what became of web: %s", got)
 	}

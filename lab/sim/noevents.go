@@ -6,7 +6,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// noEvents drops the Events of the plugins.
+// noEvents discards the Events of the plugins.
 type noEvents struct{}
 
 // Eventf implements events.EventRecorder.

@@ -16,7 +16,7 @@ import (
 	"supercargo.dev/supercargo/lab/scenario"
 )
 
-// observe is what the controller sees of the cluster.
+// observe returns the state of the cluster for the controller.
 func (e *engine) observe() *cluster.State {
 	s := e.input.Scenario
 	state := &cluster.State{
@@ -69,7 +69,7 @@ func (e *engine) flavors() []cluster.Flavor {
 	return all
 }
 
-// seen is a machine as the controller sees it.
+// seen returns a machine as the controller observes it.
 func (e *engine) seen(m *machine) cluster.Node {
 	n := cluster.Node{
 		Name: m.name, Flavor: m.flavor.Name, Class: m.class, Capacity: m.flavor.Size, MaxPods: m.flavor.MaxPods, Arch: m.flavor.Arch,
@@ -104,15 +104,17 @@ func (e *engine) seenPod(r *running) cluster.Pod {
 		p.Runtime, p.Overdue, p.Ran = max(0, r.expected-e.now), max(0, e.now-r.expected), slowed(e.lose(r), r.on.flavor.Speed)
 		p.Guessed = runtimes.EstimateOf(r.object, e.learner, runtimes.Default).Source == runtimes.FromDefault
 	}
-	if e.input.Policy.Asks {
+	switch policy := e.input.Policy; {
+	case policy.Asks:
 		e.consent(r, &p)
+	case policy.KeepsNever && r.pod.Migration == scenario.MoveNever:
+		p.Fixed = true
 	}
 	return p
 }
 
-// consent notes how a pod may be moved by its own word. One that was started anew is not
-// once more: each time may be worth it by itself, but together they might keep it from its
-// end.
+// consent sets how a pod may be moved by its own declaration. A restarted pod is not restarted
+// again: each restart may pay by itself, but together they might keep the pod from finishing.
 func (e *engine) consent(r *running, p *cluster.Pod) {
 	switch {
 	case r.pod.Migration == scenario.MoveNever:
@@ -126,13 +128,13 @@ func (e *engine) consent(r *running, p *cluster.Pod) {
 	}
 }
 
-// place notes where a pod runs now.
+// place records the present node of a pod.
 func (e *engine) place(r *running, m *machine, reason string) {
 	e.count("starts")
 	e.result.Placements = append(e.result.Placements, Placement{At: e.now, Pod: r.pod.Name, Node: m.name, Flavor: m.flavor.Name, Reason: reason})
 }
 
-// shortReason is the scheduler's reason in few words, the same for all pods alike.
+// shortReason returns the scheduler's reason in short form, the same for all similar pods.
 func shortReason(unfit *framework.FitError) string {
 	reasons := map[string]bool{}
 	unfit.Diagnosis.NodeToStatus.ForEachExplicitNode(func(_ string, status *fwk.Status) {
@@ -146,13 +148,13 @@ func shortReason(unfit *framework.FitError) string {
 	return "no node has room: " + strings.Join(slices.Sorted(maps.Keys(reasons)), ", ")
 }
 
-// impossible returns why no machine there can ever be takes the pod, or nothing.
+// impossible returns the reason why no machine that can ever exist fits the pod, or an empty
+// string.
 func (e *engine) impossible(p *scenario.Pod) string {
 	return impossible(e.input.Scenario, e.controller != nil && e.input.Scenario.Autoscale, e.input.Policy.classOf, p)
 }
 
-// impossible looks at the flavors that can be bought, if any can, and at the
-// machines of the start.
+// impossible checks the flavors that can be bought, if any, and the initial machines.
 func impossible(s *scenario.Scenario, buys bool, groups func(class.Class) class.Class, p *scenario.Pod) string {
 	arch, kind, cpu, memory, takes := false, false, false, false, false
 	look := func(f *scenario.Flavor, c class.Class) {

@@ -49,7 +49,7 @@ func TestTheControllerIsAskedAfterSomethingHasHappenedAndElseNot(t *testing.T) {
 
 func TestWhilePodsWaitTheControllerIsAskedEveryRound(t *testing.T) {
 	t.Parallel()
-	sc := scene(func(sc *scenario.Scenario) { sc.Horizon, sc.ScalingInterval = 5*m, 50*s }) // no multiple of the other
+	sc := scene(func(sc *scenario.Scenario) { sc.Horizon, sc.ScalingInterval = 5*m, 50*s }) // not a multiple of the other
 	c := &script{}
 	simulate(t, sc, c, service("big", 9*gi, 10*s, 0))
 	want := []time.Duration{0, 20 * s, 50 * s, 100 * s, 150 * s, 200 * s, 250 * s, 300 * s}
@@ -153,7 +153,7 @@ func TestRuntimesAreLearnedByCategoryAndOverdueJobsNeedNothing(t *testing.T) {
 		in("render", job("first", gi, 0, 100*s)), in("render", job("second", gi, 200*s, 300*s)),
 		in("render", service("service", gi, 0, 10*s)), in("", job("plain", gi, 0, 50*s)))
 	for at, want := range map[time.Duration]string{
-		40 * s:  "first 9m20s, plain 10s, ", // nothing is known: ten minutes
+		40 * s:  "first 9m20s, plain 10s, ", // nothing is known: the default of ten minutes
 		240 * s: "second 1m0s, ",
 		320 * s: "second 0s, ",
 	} {

@@ -7,15 +7,15 @@ import (
 	"supercargo.dev/supercargo/lab/outcome"
 )
 
-// Bounds are what a run must cost at least, in micro-dollars.
+// Bounds are lower bounds of the cost of a run, in micro-dollars.
 type Bounds struct {
-	// Lower is that of [LowerBound], Served that of [ServedBound] with ServiceWait.
+	// Lower is the result of [LowerBound], Served that of [ServedBound] with ServiceWait.
 	Lower, Served int64
 	ServiceWait   time.Duration
 }
 
-// Outcome turns the result of a policy into what users read. wall is how long the
-// simulation took.
+// Outcome converts the result of a policy to its presentation. wall is the duration of the
+// simulation.
 func (r *Result) Outcome(policy string, least Bounds, wall time.Duration) outcome.Policy {
 	p := outcome.Policy{
 		Name: policy, CostDollars: dollars.Of(r.CostMicroDollars), LowerBoundDollars: dollars.Of(least.Lower),
@@ -57,7 +57,7 @@ func ratio(a, b float64) float64 {
 	return a / b
 }
 
-// energyOutcome is nil if no machine drew anything.
+// energyOutcome returns nil if no machine drew energy.
 func (r *Result) energyOutcome() *outcome.Energy {
 	if r.EnergyJoules <= 0 || len(r.Energy) == 0 {
 		return nil
@@ -72,7 +72,7 @@ func (r *Result) energyOutcome() *outcome.Energy {
 	return all
 }
 
-// spans summarises ascending times, and is nil if there is none.
+// spans summarizes ascending times. It returns nil if there are none.
 func spans(sorted []time.Duration) *outcome.Waits {
 	if len(sorted) == 0 {
 		return nil
@@ -81,14 +81,14 @@ func spans(sorted []time.Duration) *outcome.Waits {
 	return &w
 }
 
-// waits summarises ascending times.
+// waits summarizes ascending times.
 func waits(sorted []time.Duration) outcome.Waits {
 	if len(sorted) == 0 {
 		return outcome.Waits{}
 	}
 	var sum time.Duration
 	for _, w := range sorted {
-		sum += w / time.Duration(len(sorted)) // whole nanoseconds; the sum of all could overflow
+		sum += w / time.Duration(len(sorted)) // in whole nanoseconds; the sum of all could overflow
 	}
 	rank := func(percent int) float64 { return sorted[(len(sorted)*percent+99)/100-1].Seconds() }
 	return outcome.Waits{Mean: sum.Seconds(), P50: rank(50), P95: rank(95), Max: sorted[len(sorted)-1].Seconds()}

@@ -8,15 +8,15 @@ import (
 	"supercargo.dev/supercargo/lab/scenario"
 )
 
-// probeWork is how long a probe takes on a machine of speed 1.
+// probeWork is the runtime of a probe on a machine of speed 1.
 const probeWork = time.Minute
 
-// Probe returns what probes take on a machine of the flavor (HEATS, section III): the same
-// work at several requests of CPU and memory, each alone on the machine, as a pod of the
-// run would take it there. Energy is without idle power, and 0 where none is stated.
+// Probe returns the measurements of probes on a machine of the flavor (HEATS, section III): the
+// same work with several requests of CPU and memory, each alone on the machine, with the runtime
+// and energy of a pod of the run. Energy excludes idle power and is 0 if no power is stated.
 //
-// A real meter is off by a little; this one is not. How profiles bear what is off is tested
-// where they are learned.
+// Unlike a real meter, this one is exact. The tests of profile learning cover inaccurate
+// measurements.
 func Probe(f *scenario.Flavor) []profile.Sample {
 	power, took := f.Power(), slowed(probeWork, f.Speed)
 	var samples []profile.Sample

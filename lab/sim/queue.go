@@ -22,33 +22,32 @@ import (
 	"supercargo.dev/supercargo/lab/scenario"
 )
 
-// queued is a pod that waits, as the QueueSort plugin wants it.
+// queued is a waiting pod in the form that the QueueSort plugin needs.
 type queued struct {
 	pod   *scenario.Pod
 	info  *framework.QueuedPodInfo
 	since time.Duration // when it began to wait
-	// started says that it ran before and was evicted; ends is then when a service
-	// of limited lifetime ends all the same.
+	// started means that it ran before and was evicted. ends is then the fixed end of a service
+	// with a limited lifetime.
 	started bool
-	first   time.Duration // when it started for the first time
+	first   time.Duration // first start
 	ends    time.Duration
 	reason  string // why the scheduler found no node
 }
 
-// failure is a kind of pod that found no room.
+// failure is a kind of pod that was unschedulable.
 type failure struct {
 	class class.Class
 	arch  string
 	size  packing.Size
 }
 
-// serve tries new pods, and with all also those that found no room before, in
-// the order of the queue.
+// serve tries new pods and, if all is true, also parked pods, in queue order.
 //
-// All pods are plain: whether a node takes one depends on its class, architecture
-// and size alone, and no node that refused a pod takes one that asks for as
-// much or more. So such a pod is parked untried. A new one is so too when room
-// has come free since: it does not overtake a pod that waits and asks for no more.
+// All pods are plain: whether a node accepts a pod depends only on class, architecture and size,
+// and a node that rejected a pod also rejects pods with the same or greater requests. Such pods are
+// parked without an attempt, new ones even if room has been freed since: they do not overtake a
+// waiting pod with the same or smaller requests.
 func (e *engine) serve(all bool) error {
 	queue := e.fresh
 	e.fresh = nil
@@ -102,7 +101,7 @@ func (e *engine) try(q *queued) error {
 	return nil
 }
 
-// refused parks a pod for which the scheduler found no node.
+// refused parks an unschedulable pod.
 func (e *engine) refused(q *queued, reason string) {
 	e.failures = append(e.failures, parkedFailure{failure{q.pod.Class, q.pod.Arch, q.pod.Size}, reason})
 	e.park(q, reason)
@@ -113,8 +112,8 @@ type parkedFailure struct {
 	reason string
 }
 
-// hopeless returns why no node can take the pod, if that is known, or why it has
-// to wait for the next look.
+// hopeless returns the known reason why no node fits the pod, or why it must wait for the next
+// attempt, or nil.
 func (e *engine) hopeless(p *scenario.Pod) *string {
 	if e.input.exhaustive && !e.freed {
 		return nil
@@ -128,16 +127,16 @@ func (e *engine) hopeless(p *scenario.Pod) *string {
 	return nil
 }
 
-// park keeps a pod until room comes free.
+// park keeps a pod until room is freed.
 func (e *engine) park(q *queued, reason string) {
 	q.reason = reason
 	e.parked = append(e.parked, q)
 }
 
-// roomier notes that room has come free: what found none may find some now.
+// roomier records that room has been freed: parked pods may now be schedulable.
 func (e *engine) roomier() { e.freed = true }
 
-// start lets a pod run on the node that it was placed on.
+// start runs a pod on its assigned node.
 func (e *engine) start(q *queued, placed *corev1.Pod) {
 	m := e.machine(placed.Spec.NodeName)
 	r := &running{pod: q.pod, object: placed, on: m, first: e.now, since: e.now, left: q.pod.Runtime, ends: q.ends}
@@ -166,7 +165,7 @@ func (e *engine) start(q *queued, placed *corev1.Pod) {
 	e.take(m, q.pod.Size)
 	e.endLater(r)
 	e.tell(fact{what: podStarted, pod: q.pod.Name, node: m.name})
-	if !q.started || q.pod.Class == class.Batch { // services may go round forever
+	if !q.started || q.pod.Class == class.Batch { // services may cycle forever
 		e.progress()
 	}
 }
@@ -178,7 +177,7 @@ func batchOne(p *scenario.Pod) int {
 	return 0
 }
 
-// endLater plans the end of a pod that continues from now.
+// endLater plans the end of a pod that continues now.
 func (e *engine) endLater(r *running) {
 	r.generation++
 	r.since = e.now
@@ -191,7 +190,7 @@ func (e *engine) endLater(r *running) {
 	}
 }
 
-// slowed is how long work takes at a speed, rounded up to the nanosecond.
+// slowed returns the duration of work at a speed, rounded up to the nanosecond.
 func slowed(work time.Duration, speed float64) time.Duration {
 	if speed == 1 {
 		return work
@@ -203,8 +202,8 @@ func slowed(work time.Duration, speed float64) time.Duration {
 	return took
 }
 
-// done is the work that a batch pod has done since it last began to run, and that is
-// not in left yet. A pod on the move does none.
+// done returns the work of a batch pod since it last started that is not yet deducted from left. A
+// migrating pod does no work.
 func (r *running) done(now time.Duration) time.Duration {
 	if r.to != nil {
 		return 0
@@ -226,8 +225,8 @@ func (e *engine) enqueue(p *scenario.Pod, attempt int) *queued {
 	return &queued{pod: p, since: e.now, info: waiting}
 }
 
-// podObject is the pod as it is created: the first time, or anew after that many
-// evictions.
+// podObject returns the pod as created for the first time or, if attempt is above 0, after that
+// many evictions.
 func podObject(p *scenario.Pod, now time.Duration, attempt int) *corev1.Pod {
 	uid := p.Name
 	if attempt > 0 {
@@ -265,10 +264,10 @@ func podObject(p *scenario.Pod, now time.Duration, attempt int) *corev1.Pod {
 	return object
 }
 
-// written is a weight of energy as annotations have it.
+// written formats an energy weight for annotations.
 func written(h float64) string { return strconv.FormatFloat(h, 'f', -1, 64) }
 
-// namespaces are those of the scenario, with what they say of the weight of energy.
+// namespaces returns the namespaces of the scenario with their energy weights.
 func namespaces(s *scenario.Scenario) []*corev1.Namespace {
 	all := make([]*corev1.Namespace, len(s.Namespaces))
 	for i, ns := range s.Namespaces {

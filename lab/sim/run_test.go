@@ -230,7 +230,7 @@ func TestAPodThatFitsWhatCanBeBoughtIsNotImpossible(t *testing.T) {
 	}
 }
 
-// workload is random, with many ties between the nodes of the stock profile.
+// workload returns random pods, with many ties between the nodes of the stock profile.
 func workload(n int, seed uint64) []scenario.Pod {
 	r := rand.New(rand.NewPCG(seed, 0))
 	pods := make([]scenario.Pod, n)

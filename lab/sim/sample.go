@@ -2,8 +2,8 @@ package sim
 
 import "time"
 
-// maxSamples is how many samples a run keeps at most; when there are more, every
-// other one is dropped and the distance doubled.
+// maxSamples is the maximum number of samples of a run. If there are more, every other sample is
+// dropped and the interval doubled.
 const maxSamples = 600
 
 // Sample is the state of a run at one moment.
@@ -12,24 +12,23 @@ type Sample struct {
 	CostMicroDollars int64
 	// CPU and Memory are the shares of all machines' capacity that are requested.
 	CPU, Memory float64
-	// Machines are paid for, Pending pods wait, Moves have been made.
+	// Machines is the number of billed machines, Pending that of waiting pods, and Moves that of
+	// moves so far.
 	Machines, Pending, Moves int
 }
 
-// sampler takes samples at equal distances.
+// sampler takes samples at equal intervals.
 type sampler struct {
 	step    time.Duration
 	samples []Sample
 }
 
-// newSampler returns a sampler whose step is a whole number of seconds of the
-// horizon.
+// newSampler returns a sampler with a step of about 1/300 of the horizon, in whole seconds.
 func newSampler(horizon time.Duration) sampler {
 	return sampler{step: max(time.Second, (horizon / 300).Truncate(time.Second))}
 }
 
-// until samples the moments before the given one, at which nothing has changed
-// since the last event.
+// until takes the samples before the given time, for which the state since the last event is valid.
 func (s *sampler) until(e *engine, at time.Duration) {
 	for {
 		next := time.Duration(len(s.samples)) * s.step
@@ -43,9 +42,9 @@ func (s *sampler) until(e *engine, at time.Duration) {
 	}
 }
 
-// finish adds the end of the run.
+// finish adds a sample at the end of the run.
 func (s *sampler) finish(e *engine, over time.Duration) {
-	s.samples = s.samples[:min(len(s.samples), int((over+s.step-1)/s.step))] // others are of a wait in vain
+	s.samples = s.samples[:min(len(s.samples), int((over+s.step-1)/s.step))] // later samples show only unschedulable pods
 	s.samples = append(s.samples, e.sample(over))
 	e.result.Step, e.result.Samples = s.step, s.samples
 }
@@ -58,7 +57,7 @@ func (s *sampler) thin() {
 	s.samples, s.step = kept, 2*s.step
 }
 
-// sample is the state as it is since the last event. Cost: that of bill.
+// sample returns the state since the last event. Cost: that of bill.
 func (e *engine) sample(at time.Duration) Sample {
 	return Sample{
 		CostMicroDollars: e.bill(at), CPU: quotient(e.used.MilliCPU, e.capacity.MilliCPU), Memory: quotient(e.used.MemoryBytes, e.capacity.MemoryBytes),

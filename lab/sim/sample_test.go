@@ -11,7 +11,7 @@ import (
 	"supercargo.dev/supercargo/lab/sim"
 )
 
-// TestSamplesShowTheRunAtEqualDistances: every two seconds of ten minutes.
+// TestSamplesShowTheRunAtEqualDistances samples ten minutes every two seconds.
 func TestSamplesShowTheRunAtEqualDistances(t *testing.T) {
 	t.Parallel()
 	sc := scene(func(sc *scenario.Scenario) { sc.Horizon = 10 * m })
@@ -39,7 +39,7 @@ func TestSamplesShowTheRunAtEqualDistances(t *testing.T) {
 	} {
 		got := h.Samples[at/h.Step]
 		if at == 600*s {
-			want.Machines = got.Machines // all have gone by then
+			want.Machines = got.Machines // all machines are gone by then
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("at %v (-want +got):\n%s", at, diff)

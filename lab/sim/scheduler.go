@@ -29,31 +29,31 @@ import (
 	"supercargo.dev/supercargo/plugins"
 )
 
-// SchedulerOptions configure a [Scheduler].
+// SchedulerOptions configures a [Scheduler].
 type SchedulerOptions struct {
-	// Configuration is a KubeSchedulerConfiguration in YAML. Its first profile
-	// schedules the pods that name it; all profiles are there.
+	// Configuration is a KubeSchedulerConfiguration in YAML. All its profiles are available; each
+	// pod names one.
 	Configuration []byte
-	// Clock tells Supercargo's plugins the time.
+	// Clock is the clock of Supercargo's plugins.
 	Clock clock.PassiveClock
-	// Namespaces are those that the plugins can look up.
+	// Namespaces are the namespaces that the plugins can look up.
 	Namespaces []*corev1.Namespace
-	// Plugins are registered beside those of the image.
+	// Plugins are registered in addition to those of the image.
 	Plugins runtime.Registry
-	// Recorder takes the plugins' Events. Nil drops them.
+	// Recorder receives the plugins' Events. Nil drops them.
 	Recorder events.EventRecorderLogger
 }
 
-// Scheduler is the real kube-scheduler algorithm over an in-memory cluster,
-// without API server, queue and binding. It is not safe for concurrent use.
+// Scheduler is the real kube-scheduler algorithm on an in-memory cluster, without API server, queue
+// and binding. It is not safe for concurrent use.
 type Scheduler struct {
 	*scheduler.Scheduler
 	ctx    context.Context
 	client kubernetes.Interface
 }
 
-// NewScheduler returns a scheduler that lives until ctx ends. The error of a
-// configuration that is refused names the field.
+// NewScheduler returns a scheduler that lives until ctx ends. The error for an invalid
+// configuration names the field.
 func NewScheduler(ctx context.Context, o SchedulerOptions) (*Scheduler, error) {
 	config, err := decode(o.Configuration)
 	if err != nil {
@@ -78,7 +78,7 @@ func NewScheduler(ctx context.Context, o SchedulerOptions) (*Scheduler, error) {
 		scheduler.WithPercentageOfNodesToScore(config.PercentageOfNodesToScore),
 		scheduler.WithFrameworkOutOfTreeRegistry(registry))
 	if err != nil {
-		return nil, fmt.Errorf("make a scheduler: %w", err)
+		return nil, fmt.Errorf("create a scheduler: %w", err)
 	}
 	factory.Start(s.ctx.Done())
 	if err := synced(s.ctx, factory); err != nil {
@@ -87,7 +87,7 @@ func NewScheduler(ctx context.Context, o SchedulerOptions) (*Scheduler, error) {
 	return s, nil
 }
 
-// synced waits until the informers are. Theirs is a wait of at least 100 ms, half of a
+// synced waits until the informers have synced. Their own wait takes at least 100 ms, half of a
 // short run.
 func synced(ctx context.Context, factory informers.SharedInformerFactory) error {
 	now := make(chan struct{})
@@ -111,39 +111,39 @@ func decode(configuration []byte) (*schedconfig.KubeSchedulerConfiguration, erro
 	}
 	config, ok := obj.(*schedconfig.KubeSchedulerConfiguration)
 	if !ok {
-		return nil, fmt.Errorf("decode the scheduler's configuration: it is a %T, want a KubeSchedulerConfiguration", obj)
+		return nil, fmt.Errorf("decode the scheduler's configuration: it is a %T: must be a KubeSchedulerConfiguration", obj)
 	}
 	return config, nil
 }
 
-// encoder returns what writes a KubeSchedulerConfiguration in version v1.
+// encoder returns an encoder of KubeSchedulerConfigurations in version v1.
 func encoder() (apiruntime.Encoder, error) {
 	info, ok := apiruntime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), apiruntime.ContentTypeYAML)
 	if !ok {
-		return nil, errors.New("the scheduler's scheme writes no YAML")
+		return nil, errors.New("the scheduler's scheme does not support YAML")
 	}
 	return scheme.Codecs.EncoderForVersion(info.Serializer, kubeschedulerv1.SchemeGroupVersion), nil
 }
 
 // Attempt is one pass of the scheduling algorithm for one pod.
 type Attempt struct {
-	// Node is where the pod goes, or empty.
+	// Node is the selected node, or empty.
 	Node string
-	// Evaluated is how many nodes were filtered.
+	// Evaluated is the number of filtered nodes.
 	Evaluated int
-	// Err says why it goes nowhere.
+	// Err is the reason why no node was selected.
 	Err error
 	// State is the cycle state.
 	State fwk.CycleState
-	// Framework is that of the pod's profile.
+	// Framework is the framework of the pod's profile.
 	Framework framework.Framework
 }
 
-// Attempt runs the scheduling algorithm for the pod. It changes nothing.
+// Attempt runs the scheduling algorithm for the pod, without side effects.
 func (s *Scheduler) Attempt(pod *corev1.Pod) Attempt {
 	a := Attempt{State: framework.NewCycleState(), Framework: s.Profiles[pod.Spec.SchedulerName]}
 	if a.Framework == nil {
-		a.Err = fmt.Errorf("pod %s: no profile is called %q", pod.Name, pod.Spec.SchedulerName)
+		a.Err = fmt.Errorf("pod %s: no profile has the name %q", pod.Name, pod.Spec.SchedulerName)
 		return a
 	}
 	result, err := schedulePod(s.ctx, s.Scheduler, a, pod)
@@ -151,8 +151,8 @@ func (s *Scheduler) Attempt(pod *corev1.Pod) Attempt {
 	return a
 }
 
-// Assume puts the pod on the node that the attempt chose and runs the Reserve
-// plugins, as the scheduling cycle does. It returns the pod as placed.
+// Assume assigns the pod to the node of the attempt and runs the Reserve plugins, as the scheduling
+// cycle does. It returns the assigned pod.
 func (s *Scheduler) Assume(pod *corev1.Pod, a Attempt) (*corev1.Pod, error) {
 	placed := pod.DeepCopy()
 	placed.Spec.NodeName = a.Node
@@ -166,25 +166,25 @@ func (s *Scheduler) Assume(pod *corev1.Pod, a Attempt) (*corev1.Pod, error) {
 	return placed, nil
 }
 
-// AddNode lets a node join.
+// AddNode adds a node.
 func (s *Scheduler) AddNode(node *corev1.Node) { s.Cache.AddNode(klog.FromContext(s.ctx), node) }
 
-// UpdateNode changes a node.
+// UpdateNode updates a node.
 func (s *Scheduler) UpdateNode(before, after *corev1.Node) {
 	s.Cache.UpdateNode(klog.FromContext(s.ctx), before, after)
 }
 
-// RemoveNode lets a node leave.
+// RemoveNode removes a node.
 func (s *Scheduler) RemoveNode(node *corev1.Node) error {
 	return s.Cache.RemoveNode(klog.FromContext(s.ctx), node)
 }
 
-// AddPod puts a pod on the node its spec names, whoever bound it.
+// AddPod adds a pod to the node in its spec, no matter who bound it.
 func (s *Scheduler) AddPod(pod *corev1.Pod) error {
 	return s.Cache.AddPod(klog.FromContext(s.ctx), pod)
 }
 
-// RemovePod lets a placed pod end.
+// RemovePod removes an assigned pod.
 func (s *Scheduler) RemovePod(pod *corev1.Pod) error {
 	return s.Cache.RemovePod(klog.FromContext(s.ctx), pod)
 }

@@ -14,24 +14,22 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 )
 
-// kube-scheduler ends a tie between equally good nodes with the global random
-// source, which cannot be seeded. To get the same choice in every run, a profile
-// is given score plugins that make ties impossible without changing anything
-// else: all weights are multiplied by tieFactor, and three plugins of weights
-// 101², 101 and 1 add the digits, base 101, of a rank that every node has once.
-// The ranks are drawn anew for each pod, so the choice is as fair as a random one.
+// kube-scheduler breaks ties between equally good nodes with the global random source, which cannot
+// be seeded. To get the same choice in every run, each profile gets score plugins that prevent ties
+// without any other effect: all weights are multiplied by tieFactor, and three plugins with weights
+// 101², 101 and 1 add the base-101 digits of a unique rank of each node. The ranks are drawn for
+// each pod, so the choice is as fair as a random one.
 const (
 	tieDigits = 3
 	tieBase   = fwk.MaxNodeScore + 1
 	tieFactor = tieBase * tieBase * tieBase
 )
 
-// BreakTies returns the KubeSchedulerConfiguration with ties broken by the seed,
-// and the plugins that it then needs. Profiles with weights too great for that,
-// as strict packing profiles have, stay as they are. They have ties only between nodes
-// that pack equally well and that the soft preferences of a pod rate the same; with
-// one worker the scheduler then takes the same node in every run, by the order in
-// which nodes came.
+// BreakTies returns the KubeSchedulerConfiguration with ties broken by the seed, and the plugins
+// that it needs. It leaves profiles unchanged whose weights are too large for that, as in strict
+// packing profiles. These have ties only between nodes that pack equally well and score equally for
+// a pod's soft preferences. With one worker the scheduler then selects the same node in every run,
+// by the order in which nodes were added.
 func BreakTies(configuration []byte, seed uint64) ([]byte, runtime.Registry, error) {
 	config, err := decode(configuration)
 	if err != nil {
@@ -51,8 +49,8 @@ func BreakTies(configuration []byte, seed uint64) ([]byte, runtime.Registry, err
 	return text, registry, err
 }
 
-// addTieBreak gives a profile its three plugins. Their names carry the profile's
-// number, since profiles rank apart.
+// addTieBreak adds the three plugins to a profile. Their names contain the profile's number,
+// because each profile has its own ranks.
 func addTieBreak(plugins *schedconfig.Plugins, registry runtime.Registry, t *tieBreaker, profile int) {
 	scale(plugins.MultiPoint.Enabled)
 	scale(plugins.Score.Enabled)
@@ -70,7 +68,7 @@ func addTieBreak(plugins *schedconfig.Plugins, registry runtime.Registry, t *tie
 // tieBreaker ranks nodes. It belongs to one profile of one scheduler.
 type tieBreaker struct {
 	seed  uint64
-	ranks map[string]int64 // of the nodes of the present pod
+	ranks map[string]int64 // of the nodes of the current pod
 }
 
 func scalable(plugins *schedconfig.Plugins) bool {
@@ -90,10 +88,9 @@ func scale(plugins []schedconfig.Plugin) {
 	}
 }
 
-// rank draws the ranks of the nodes for a pod: a permutation of 0..n-1 by Fisher
-// and Yates over the nodes in the order of their names, from the seed and the name
-// of the pod. The snapshot's own order would not do: it depends on when each node
-// was first seen. Cost: O(n·log n).
+// rank draws the ranks of the nodes for a pod: a Fisher-Yates permutation of 0..n-1 over the nodes
+// in name order, from the seed and the name of the pod. The order of the snapshot is unsuitable: it
+// depends on when each node was first seen. Cost: O(n·log n).
 func (t *tieBreaker) rank(pod *corev1.Pod, infos []fwk.NodeInfo) {
 	names := make([]string, len(infos))
 	for i, info := range infos {
@@ -111,8 +108,8 @@ func (t *tieBreaker) rank(pod *corev1.Pod, infos []fwk.NodeInfo) {
 	}
 }
 
-// splitMix is the generator of Steele, Lea and Flood (OOPSLA 2014): small, and the
-// same on every machine.
+// splitMix is the generator of Steele, Lea and Flood (OOPSLA 2014): small, and the same on every
+// machine.
 func splitMix(state *uint64) uint64 {
 	*state += 0x9e3779b97f4a7c15
 	z := *state
@@ -136,7 +133,7 @@ var (
 // Name implements fwk.Plugin.
 func (p *tiePlugin) Name() string { return p.name }
 
-// PreScore draws the ranks, for all digits at once.
+// PreScore draws the ranks once for all digits.
 func (p *tiePlugin) PreScore(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, infos []fwk.NodeInfo) *fwk.Status {
 	if p.digit == 0 {
 		p.rank(pod, infos)
@@ -144,7 +141,7 @@ func (p *tiePlugin) PreScore(_ context.Context, _ fwk.CycleState, pod *corev1.Po
 	return nil
 }
 
-// Score returns the digit.
+// Score returns the digit of the node's rank.
 func (p *tiePlugin) Score(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
 	rank := p.ranks[info.Node().Name]
 	for range p.digit {

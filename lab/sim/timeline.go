@@ -7,8 +7,7 @@ import (
 	"supercargo.dev/supercargo/lab/scenario"
 )
 
-// eventKind orders what happens at one moment: room comes free before it is asked
-// for.
+// eventKind orders simultaneous events: room is freed before it is used.
 type eventKind int
 
 const (
@@ -25,12 +24,12 @@ const (
 type event struct {
 	at       time.Duration
 	kind     eventKind
-	sequence int // in the order they were made, the last tie-break
+	sequence int // creation order, the last tie-break
 	pod      *scenario.Pod
 	running  *running
 	queued   *queued
-	// generation is the running pod's when the event was made; the event is void
-	// if the pod has another since.
+	// generation is that of the running pod when the event was created. The event is void if the
+	// pod's generation has changed.
 	generation int
 	machine    *machine
 }

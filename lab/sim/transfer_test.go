@@ -9,12 +9,12 @@ import (
 	"supercargo.dev/supercargo/lab/sim"
 )
 
-// transfer moves one pod, saving so many joules.
+// transfer moves one pod with the given saving in joules.
 func transfer(pod, from, to string, method cluster.Method, joules float64) cluster.Plan {
 	return cluster.Plan{Transfers: []cluster.Transfer{{Pod: pod, From: from, To: to, Method: method, Joules: joules, Reason: "the script says so"}}}
 }
 
-// asArm makes the second machine one of another architecture, at half the speed.
+// asArm gives the second machine another architecture and half the speed.
 func asArm(sc *scenario.Scenario) {
 	pair(sc)
 	sc.Flavors[1].Arch, sc.Flavors[1].Speed = "arm64", 0.5
@@ -74,22 +74,23 @@ func TestAMoveThatCannotBeMadeIsAFaultOfThePlan(t *testing.T) {
 	}
 }
 
-// TestAPodMovesAsItDeclares looks at what a controller is told, before and after a job is
-// started anew.
+// TestAPodMovesAsItDeclares checks what a controller observes before and after a job is restarted.
 func TestAPodMovesAsItDeclares(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
-		says        scenario.Migratable
-		asks, fixed bool
-		ways, then  cluster.Ways
+		says               scenario.Migratable
+		asks, fixed, keeps bool
+		ways, then         cluster.Ways
 	}{
-		{scenario.MoveAsLiked, true, false, 0, 0},
-		{scenario.MoveWithState, true, false, cluster.WaysOf(cluster.Migrate), cluster.WaysOf(cluster.Migrate)},
-		{scenario.MoveAnew, true, false, cluster.WaysOf(cluster.Evict), cluster.WaysOf(cluster.Wait)},
-		{scenario.MoveNever, true, true, 0, 0},
-		{scenario.MoveNever, false, false, 0, 0},
+		{scenario.MoveAsLiked, true, false, false, 0, 0},
+		{scenario.MoveWithState, true, false, false, cluster.WaysOf(cluster.Migrate), cluster.WaysOf(cluster.Migrate)},
+		{scenario.MoveAnew, true, false, false, cluster.WaysOf(cluster.Evict), cluster.WaysOf(cluster.Wait)},
+		{scenario.MoveNever, true, true, false, 0, 0},
+		{scenario.MoveNever, false, false, false, 0, 0},
+		{scenario.MoveNever, false, true, true, 0, 0},
+		{scenario.MoveWithState, false, false, true, 0, 0},
 	} {
-		c := &script{asks: tc.asks, plans: plans{20 * s: transfer("job", "medium-0", "wide-0", cluster.Evict, 0), 40 * s: {}}}
+		c := &script{asks: tc.asks, keeps: tc.keeps, plans: plans{20 * s: transfer("job", "medium-0", "wide-0", cluster.Evict, 0), 40 * s: {}}}
 		asked := job("job", ten, 0, 100*s)
 		asked.Migration = tc.says
 		simulate(t, scene(pair), c, asked)
@@ -101,8 +102,8 @@ func TestAPodMovesAsItDeclares(t *testing.T) {
 	}
 }
 
-// TestWhatAPodStillRunsIsOfItsMachine: 100 s of work at half the speed, of which 20 s have
-// passed, then at double speed.
+// TestWhatAPodStillRunsIsOfItsMachine: 100 s of work at half the speed, of which 20 s have passed,
+// then at double speed.
 func TestWhatAPodStillRunsIsOfItsMachine(t *testing.T) {
 	t.Parallel()
 	sc := scene(pair, func(sc *scenario.Scenario) { sc.Flavors[0].Speed, sc.Flavors[1].Speed = 0.5, 2 })
@@ -111,7 +112,7 @@ func TestWhatAPodStillRunsIsOfItsMachine(t *testing.T) {
 	if p := podOf(t, nodeOf(t, c.at(t, 20*s), "medium-0"), "job"); p.Runtime != 180*s || p.Ran != 20*s {
 		t.Errorf("it needs %v and has run for %v, want 3m and 20s", p.Runtime, p.Ran)
 	}
-	// 90 s of work at double speed from 32 s on; 26 s are done at 40 s, worth 13 s here.
+	// 90 s of work at double speed from 32 s on; 26 s are done at 40 s, equal to 13 s here.
 	if p := podOf(t, nodeOf(t, c.at(t, 40*s), "wide-0"), "job"); p.Runtime != 37*s || p.Ran != 13*s {
 		t.Errorf("it needs %v and has run for %v, want 37s and 13s", p.Runtime, p.Ran)
 	}

@@ -6,7 +6,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
-// closing has pods leave medium-0 as given, the last expected after 90 s.
+// closing makes pods leave medium-0 by the given method, the last one expected after 90 s.
 func closing(moves ...cluster.Move) cluster.Plan {
 	return cluster.Plan{Drains: []cluster.Drain{{Node: "medium-0", Moves: moves, Until: 90 * s, Reason: "the script says so"}}}
 }
@@ -20,7 +20,7 @@ func TestPodsOfOneNodeLeaveInDifferentWays(t *testing.T) {
 	h.tells(t, "killed", "0s started: medium-0", "20s evicted: medium-0", "20s started: wide-0", "2m0s ended: wide-0")
 	h.tells(t, "moved", "0s started: medium-0", "20s frozen, on its way to the node: wide-0", "32s moved: wide-0", "1m52s ended: wide-0")
 	h.tells(t, "waits", "0s started: medium-0", "1m0s ended: medium-0")
-	h.tells(t, "new", "30s started: wide-0", "31s ended: wide-0") // the cordoned node takes none
+	h.tells(t, "new", "30s started: wide-0", "31s ended: wide-0") // the cordoned node accepts none
 	h.tells(t, "medium-0", "0s asked for", "0s ready", "1m0s asked to go")
 	if h.Migrations != 1 || h.Evictions != 1 || h.LostWork != 20*s {
 		t.Errorf("counts %s", h.counts())

@@ -1,11 +1,10 @@
-// Package standby decides which idle machines sleep and which are woken.
+// Package standby decides which idle machines are suspended and which are woken.
 //
-// HEATS leaves idle machines on (Rocha et al., PDP 2019: its totals include their idle
-// power). A machine that sleeps draws little, but takes a while and energy to wake, and
-// pods wait meanwhile. [Decide] weighs both: it keeps awake what pods need that wait or
-// are about to come, and puts an idle machine to sleep once it has idled away what waking
-// it costs, so that whatever comes it never spends more than twice what a prophet would
-// (the ski-rental rule: Karlin et al., Algorithmica 1994).
+// HEATS leaves idle machines on (Rocha et al., PDP 2019: its totals include their idle power). A
+// machine in standby draws little, but waking it takes time and energy, and pods wait meanwhile.
+// [Decide] keeps the machines awake that waiting and expected pods need. It suspends an idle
+// machine once its idle energy equals the cost of waking it, so it never spends more than twice the
+// optimum in hindsight (the ski-rental rule: Karlin et al., Algorithmica 1994).
 package standby
 
 import (
@@ -18,50 +17,49 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// Phase is what a machine can do now.
+// Phase is the state of a machine.
 type Phase int
 
 // The phases.
 const (
-	// Awake machines take pods.
+	// Awake machines accept pods.
 	Awake Phase = iota
-	// Waking machines will.
+	// Waking machines will accept pods.
 	Waking
-	// Asleep machines have to be woken first.
+	// Asleep machines must be woken first.
 	Asleep
 )
 
-// Machine is one of those that may sleep, or take pods.
+// Machine is a machine that accepts pods or may be suspended.
 type Machine struct {
 	Name  string
 	Phase Phase
-	// Free is the room that it has or will have by the time at which one that is woken now
-	// would take pods, MaxPods for how many more pods; Arch is as in GOARCH.
+	// Free is its room at the time when a machine that is woken now would accept pods, and MaxPods
+	// the number of additional pods. Arch is as in GOARCH.
 	Free    packing.Size
 	MaxPods int64
 	Arch    string
-	// Idle is for how long an awake machine has had no pod; nil when it has some.
+	// Idle is how long an awake machine has had no pods; nil if it has some.
 	Idle *time.Duration
-	// Rank orders machines by how gladly pods are put there: the least first, ties by
-	// name.
+	// Rank orders machines by preference for placing pods: the lowest first, ties by name.
 	Rank float64
-	// Power and Asleep are what it draws when idle and asleep, Waking while it wakes, which
-	// takes Wakes. Wakes is 0 for machines that cannot sleep.
+	// Power, Asleep and Waking are its power when idle, in standby and while waking, which takes
+	// Wakes. Wakes is 0 for machines without standby.
 	Power, Asleep, Waking energy.Watts
 	Wakes                 time.Duration
 }
 
-// Plan names the machines to put to sleep and to wake, in the order of their names.
+// Plan has the names of the machines to suspend and to wake, sorted by name.
 type Plan struct {
 	Sleep, Wake []string
-	// Recheck is after what time an idle machine may go to sleep if nothing happens
-	// before; 0 if none may.
+	// Recheck is the time after which an idle machine may be suspended if nothing happens before; 0
+	// if none may.
 	Recheck time.Duration
 }
 
-// BreakEven is for how long a machine must idle until it has drawn as much above standby as
-// waking it costs. It is 0 for a machine that draws no more idle than asleep, which then had
-// better never sleep.
+// BreakEven returns the idle time after which a machine has drawn as much above standby as waking
+// it costs. It is 0 for a machine without standby or whose idle power is no higher than its standby
+// power, which should never be suspended.
 func (m *Machine) BreakEven() time.Duration {
 	saves := float64(m.Power - m.Asleep)
 	if m.Wakes <= 0 || !(saves > 0) {
@@ -70,13 +68,13 @@ func (m *Machine) BreakEven() time.Duration {
 	return time.Duration(float64(m.Waking-m.Asleep) / saves * float64(m.Wakes))
 }
 
-// Decide says which machines sleep and which wake, given the pods that wait and those that
-// are expected before a machine that is woken now could take them, each list in the order
-// in which they are placed. Machines may be in any order, and are not changed.
+// Decide returns the machines to suspend and to wake, for the waiting pods and those expected
+// before a machine that is woken now could accept them, each list in placement order. Machines may
+// be in any order and are not modified.
 //
-// Pods are put one by one on the first machine that has room: awake ones first, then those
-// that wake, then those asleep, each by rank. What gets a pod stays awake, or is woken. Of
-// the others, those that have idled for their break-even time sleep. No machine is both.
+// Each pod is placed on the first machine with room: awake machines first, then waking ones, then
+// suspended ones, each by rank. A machine that gets a pod stays awake or is woken. Of the others,
+// those that have been idle for their break-even time are suspended. No machine is in both lists.
 //
 // Cost: O(p·m) for p pods and m machines.
 func Decide(machines []Machine, waiting, expected []cluster.Pod) Plan {

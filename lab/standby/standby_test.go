@@ -14,7 +14,7 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// server sleeps at 10 W, idles at 60 W, and takes 20 s at 160 W to wake: it breaks even
+// server draws 10 W in standby and 60 W when idle, and takes 20 s at 160 W to wake: it breaks even
 // after 60 s.
 func server(name string, phase Phase, cores int64, idle time.Duration) Machine {
 	return Machine{
@@ -23,7 +23,7 @@ func server(name string, phase Phase, cores int64, idle time.Duration) Machine {
 	}
 }
 
-// idleFor is nil for what is below 0: a machine with pods.
+// idleFor returns nil for negative values: a machine with pods.
 func idleFor(d time.Duration) *time.Duration {
 	if d < 0 {
 		return nil
@@ -85,7 +85,7 @@ func TestAMachineThatDrawsNoLessAsleepDoesNotSleep(t *testing.T) {
 	}
 }
 
-// TestPlansKeepTheirPromises replays plans against the doc comment.
+// TestPlansKeepTheirPromises checks plans against the doc comment.
 func TestPlansKeepTheirPromises(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var machines []Machine

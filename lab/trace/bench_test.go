@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// benchRows is the length of the whole openb pod list.
+// benchRows is the number of rows of the whole openb pod list.
 const benchRows = 8152
 
 func BenchmarkReadPods(b *testing.B) {

@@ -13,11 +13,11 @@ import (
 	"supercargo.dev/supercargo/internal/input/table"
 )
 
-// manyDigits finds large counts, among other things.
+// manyDigits matches large counts, among other things.
 var manyDigits = regexp.MustCompile(`[0-9]{5}`)
 
-// FuzzReadPods feeds both pod formats: whatever is accepted keeps the promises
-// of [Pod], and survives being written and read again.
+// FuzzReadPods covers both pod formats: every accepted input satisfies the conditions of [Pod], and
+// survives being written and read again.
 func FuzzReadPods(f *testing.F) {
 	f.Add([]byte(genericHeader + "1,2,3,4\n0.5,100,0.3,60\n"))
 	f.Add([]byte("\ufeffname,class,category,count,arch," + genericHeader + "a,batch,\"x,y\",3,arm64,1,2,3,4\r\n"))
@@ -56,8 +56,8 @@ func FuzzReadPods(f *testing.F) {
 	})
 }
 
-// FuzzReadPodList feeds pod lists: what is accepted is bounded, named and not
-// negative, and what [Read] accepts is accepted too.
+// FuzzReadPodList covers pod lists: accepted pods are bounded, named and not negative, and every
+// input that [Read] accepts is accepted too.
 func FuzzReadPodList(f *testing.F) {
 	f.Add([]byte("name,cpu_milli,memory_mib\na,1,1\n"))
 	f.Add([]byte("\ufeffname,class,count,arch,runtime_s,memory_mib,cpu_milli\na,batch,3,arm64,1.5,0.3,2\r\n"))
@@ -86,7 +86,7 @@ func FuzzReadPodList(f *testing.F) {
 	})
 }
 
-// checkRefusal demands that a refusal names the file and stays short.
+// checkRefusal expects that an error names the file and is short.
 func checkRefusal(t *testing.T, err error) {
 	t.Helper()
 	var all *table.Errors

@@ -19,14 +19,13 @@ import (
 	"supercargo.dev/supercargo/internal/text/clip"
 )
 
-// Pod is one pod of a trace: its name is a valid one and unlike that of any other pod of the
-// trace, its Arrival is since the zero of the trace, and its Runtime, from its start, may be
-// zero.
+// Pod is one pod of a trace. Its name is valid and unique in the trace. Its Arrival is relative to
+// the origin of the trace. Its Runtime, from its start, may be zero.
 type Pod struct {
 	packing.Item
-	// Class is batch, service or empty, which leaves it to whoever makes the pod.
+	// Class is batch, service or empty, which leaves the choice to the creator of the pod.
 	Class class.Class
-	// Category groups pods that do the same kind of work; empty when unknown.
+	// Category groups pods that do the same kind of work; empty if unknown.
 	Category string
 	// Arch is the CPU architecture as in GOARCH; empty means any.
 	Arch string
@@ -62,29 +61,28 @@ type Trace struct {
 	// Format names the file's format: "generic trace", "openb pod list", "pod
 	// list" or "recording".
 	Format string
-	// Ignored lists the columns of the file that were not read, in their order.
+	// Ignored has the columns of the file that were not read, in file order.
 	Ignored []string
 	// Pods is ordered by arrival, then name.
 	Pods []Pod
 }
 
-// Read reads a generic trace, an openb pod list or the pods of a recording; the header tells which.
-// file is only used in errors, which are of type [*table.Errors] and list every fault
+// Read reads a generic trace, an openb pod list or the pods of a recording. The header determines
+// the format. file is only used in errors, which are of type [*table.Errors] and list every fault
 // up to [table.MaxErrors].
 //
-// Generic trace: times are seconds with up to nine decimals, and cpu_milli is
-// whole. memory_mib may have decimals and is rounded up to a byte. A row with a
-// count of n > 1 stands for n pods called name-0 to name-(n-1). A row without a
-// name is called pod-LINE.
+// Generic trace: times are seconds with up to nine decimals, and cpu_milli is an integer.
+// memory_mib may have decimals and is rounded up to a byte. A row with a count of n > 1 represents
+// n pods named name-0 to name-(n-1). A row without a name is named pod-LINE.
 //
-// openb pod list: made for CPU and memory clusters, so the columns num_gpu,
-// gpu_milli and gpu_spec are IGNORED: a pod that asked for GPUs is read as if it
-// asked for CPU and memory alone. pod_phase and unknown columns are ignored too.
-// Arrival is creation_time. Runtime is deletion_time less scheduled_time, or
-// less creation_time for pods that were never scheduled. The quality of service
-// BE is read as batch; LS, Burstable and Guaranteed as service.
+// openb pod list: it is read for CPU and memory clusters, so the columns num_gpu, gpu_milli and
+// gpu_spec are IGNORED: a pod that requested GPUs is read as if it requested only CPU and memory.
+// pod_phase and unknown columns are ignored too. Arrival is creation_time. Runtime is deletion_time
+// minus scheduled_time, or minus creation_time for pods that were never scheduled. The quality of
+// service BE is read as batch, and LS, Burstable and Guaranteed as service.
 //
-// Recording: see [Recording.Workload]. A service that had not ended runs to the end of the recording.
+// Recording: see [Recording.Workload]. A service that had not ended runs to the end of the
+// recording.
 //
 // Cost: O(n log n).
 func Read(file string, r io.Reader) (*Trace, error) {
@@ -95,10 +93,9 @@ func Read(file string, r io.Reader) (*Trace, error) {
 	return read(file, b, genericFormat, openbFormat)
 }
 
-// ReadPodList reads pods that are there together, so that nothing is said of when
-// they come: a pod list, whose columns mean what they mean in a generic trace, or
-// anything that [Read] reads. Every row of a pod list has a name, and runtime_s may
-// be empty, which makes it zero. file, errors and cost are as for [Read].
+// ReadPodList reads pods that exist at the same time, without arrivals: a pod list, whose columns
+// have the same meaning as in a generic trace, or any format of [Read]. Every row of a pod list has
+// a name. An empty runtime_s means zero. file, errors and cost are as for [Read].
 func ReadPodList(file string, r io.Reader) (*Trace, error) {
 	b := bufio.NewReader(r)
 	if t, is, err := readRecorded(file, b); is {
@@ -107,7 +104,7 @@ func ReadPodList(file string, r io.Reader) (*Trace, error) {
 	return read(file, b, podListFormat, genericFormat, openbFormat)
 }
 
-// read reads whichever of the formats the header fits best, the first of equals.
+// read reads the format that fits the header best; ties go to the first.
 func read(file string, r io.Reader, formats ...table.Format) (*Trace, error) {
 	t, f, err := table.Open(file, r, formats...)
 	if err != nil {
@@ -131,7 +128,7 @@ func read(file string, r io.Reader, formats ...table.Format) (*Trace, error) {
 	return &Trace{Format: f.Name, Ignored: t.Ignored(f), Pods: rows.pods}, nil
 }
 
-// ReadPods is [Read] for those who want the pods alone.
+// ReadPods is [Read] without the other fields of the trace.
 func ReadPods(file string, r io.Reader) ([]Pod, error) {
 	t, err := Read(file, r)
 	if err != nil {
@@ -147,7 +144,7 @@ func SortPods(pods []Pod) {
 	})
 }
 
-// Rebase returns a copy of pods whose earliest arrival is zero.
+// Rebase returns a copy of pods shifted so that the earliest arrival is zero.
 func Rebase(pods []Pod) []Pod {
 	moved := slices.Clone(pods)
 	if len(moved) == 0 {
@@ -163,7 +160,7 @@ func Rebase(pods []Pod) []Pod {
 	return moved
 }
 
-// podRows turns rows into pods.
+// podRows converts rows to pods.
 type podRows struct {
 	*table.Table
 	pods   []Pod
@@ -171,7 +168,7 @@ type podRows struct {
 	full   bool
 }
 
-// generic reads the present row of a generic trace.
+// generic reads the current row of a generic trace.
 func (r *podRows) generic() {
 	p := Pod{
 		Item:     packing.Item{Name: r.Cell("name"), Arrival: time.Duration(r.Number("arrival_s", int64(time.Second), table.Exact)), Runtime: time.Duration(r.Number("runtime_s", int64(time.Second), table.Exact))},
@@ -183,7 +180,7 @@ func (r *podRows) generic() {
 	}
 	r.kind(&p)
 	if !table.Printable(p.Category, maxCategoryBytes) {
-		r.BadCell("category", fmt.Errorf("is no category, want at most %d bytes without control characters", maxCategoryBytes))
+		r.BadCell("category", fmt.Errorf("is not a valid category: must be at most %d bytes without control characters", maxCategoryBytes))
 	}
 	if p.Arrival > math.MaxInt64-p.Runtime {
 		r.BadCell("runtime_s", table.ErrTooLarge)
@@ -191,7 +188,7 @@ func (r *podRows) generic() {
 	r.addCounted(p)
 }
 
-// listed reads the present row of a pod list.
+// listed reads the current row of a pod list.
 func (r *podRows) listed() {
 	p := Pod{Item: packing.Item{Name: r.Cell("name"), Runtime: time.Duration(r.OptionalNumber("runtime_s", int64(time.Second), table.Exact))}}
 	r.requests(&p)
@@ -203,12 +200,12 @@ func (r *podRows) listed() {
 func (r *podRows) kind(p *Pod) {
 	p.Class, p.Arch = class.Class(r.Cell("class")), r.Cell("arch")
 	if !slices.Contains([]class.Class{"", class.Batch, class.Service}, p.Class) {
-		r.BadCell("class", errors.New("is no class, want batch, service or nothing"))
+		r.BadCell("class", errors.New("must be batch, service or empty"))
 	}
 	r.CheckArch(p.Arch)
 }
 
-// openb reads the present row of an openb pod list.
+// openb reads the current row of an openb pod list.
 func (r *podRows) openb() {
 	faults := r.Faults()
 	p := Pod{
@@ -228,15 +225,15 @@ func (r *podRows) openb() {
 	r.add(p)
 }
 
-// checkOrder notes times of an openb row that run backwards.
+// checkOrder records an error if the times of an openb row are not in order.
 func (r *podRows) checkOrder(created, started, deleted time.Duration) {
 	switch {
 	case deleted < created:
-		r.BadCell("deletion_time", fmt.Errorf("is before creation_time %q, want it at or after", r.Cell("creation_time")))
+		r.BadCell("deletion_time", fmt.Errorf("must not be before creation_time %q", r.Cell("creation_time")))
 	case started < created:
-		r.BadCell("scheduled_time", fmt.Errorf("is before creation_time %q, want it at or after", r.Cell("creation_time")))
+		r.BadCell("scheduled_time", fmt.Errorf("must not be before creation_time %q", r.Cell("creation_time")))
 	case deleted < started:
-		r.BadCell("scheduled_time", fmt.Errorf("is after deletion_time %q, want it at or before", r.Cell("deletion_time")))
+		r.BadCell("scheduled_time", fmt.Errorf("must not be after deletion_time %q", r.Cell("deletion_time")))
 	}
 }
 
@@ -248,17 +245,17 @@ func (r *podRows) classOfQoS() class.Class {
 	case "LS", "Burstable", "Guaranteed":
 		return class.Service
 	}
-	r.BadCell("qos", errors.New("is no quality of service, want BE, LS, Burstable or Guaranteed"))
+	r.BadCell("qos", errors.New("must be BE, LS, Burstable or Guaranteed"))
 	return ""
 }
 
-// requests reads the columns that both formats share.
+// requests reads the columns that all formats share.
 func (r *podRows) requests(p *Pod) {
 	p.Size.MilliCPU = r.AtMost("cpu_milli", r.Number("cpu_milli", 1, table.Exact), table.MaxMilliCPU)
 	p.Size.MemoryBytes = r.AtMost("memory_mib", r.Number("memory_mib", table.BytesPerMiB, table.RoundUp), table.MaxMemoryBytes)
 }
 
-// addCounted adds the pods that a row with a count stands for.
+// addCounted adds the pods of a row with a count.
 func (r *podRows) addCounted(p Pod) {
 	if r.Cell("count") == "" {
 		r.add(p)
@@ -270,7 +267,7 @@ func (r *podRows) addCounted(p Pod) {
 		r.add(p)
 	case count < 1:
 		if r.Cell("count") == "0" {
-			r.BadCell("count", errors.New("stands for no pod, want 1 or more"))
+			r.BadCell("count", errors.New("must be 1 or more"))
 		}
 	default:
 		base := p.Name
@@ -281,20 +278,20 @@ func (r *podRows) addCounted(p Pod) {
 	}
 }
 
-// add keeps one pod unless its name is bad or taken.
+// add adds one pod unless its name is invalid or taken.
 func (r *podRows) add(p Pod) {
 	if len(r.pods) == table.MaxRows {
-		r.Fault(r.Line(), "", fmt.Sprintf("goes beyond %d pods, the most one trace may have", table.MaxRows))
+		r.Fault(r.Line(), "", fmt.Sprintf("exceeds the limit of %d pods in a trace", table.MaxRows))
 		r.full = true
 		return
 	}
 	if len(validation.IsDNS1123Subdomain(p.Name)) > 0 {
-		r.Fault(r.Line(), "name", fmt.Sprintf("%q is no pod name, want up to %d lower-case letters, digits, '-' and '.', with a letter or digit at either end and beside each '.'",
+		r.Fault(r.Line(), "name", fmt.Sprintf("%q is not a valid pod name: must be up to %d lower-case letters, digits, '-' and '.', with a letter or digit at either end and beside each '.'",
 			clip.Cell(p.Name), maxNameBytes))
 		return
 	}
 	if line, taken := r.lineOf[p.Name]; taken {
-		r.Fault(r.Line(), "name", fmt.Sprintf("%q is also the name of a pod of line %d, want a name of its own", clip.Cell(p.Name), line))
+		r.Fault(r.Line(), "name", fmt.Sprintf("%q is also the name of a pod at line %d: names must be unique", clip.Cell(p.Name), line))
 		return
 	}
 	r.lineOf[p.Name] = r.Line()

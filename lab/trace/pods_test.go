@@ -66,45 +66,45 @@ func TestReadPodsReadsTheOpenbList(t *testing.T) {
 func TestReadPodsRefusesBadInput(t *testing.T) {
 	long := strings.Repeat("1", table.MaxLineBytes+1)
 	tests := []struct{ name, input, want string }{
-		{"nothing at all", "", "t.csv: is empty, want a header row"},
+		{"nothing at all", "", "t.csv: is empty: must have a header row"},
 		{"only a byte order mark", "\ufeff", "t.csv: is empty"},
 		{"a header without rows", genericHeader, "t.csv: has a header but no rows"},
-		{"a header of no format", "a,b\n1,2\n", "t.csv:1: has no known column, want a header with arrival_s,cpu_milli"},
+		{"a header of no format", "a,b\n1,2\n", "t.csv:1: has no known column: the header must have arrival_s,cpu_milli"},
 		{"a missing column", "arrival_s,cpu_milli,memory_mib\n1,2,3\n", "t.csv:1: runtime_s: is missing from the header"},
 		{"a missing openb column", "name,cpu_milli,memory_mib,qos,creation_time\n", "t.csv:1: deletion_time: is missing"},
-		{"an unknown column", "arrival_s,cpu_milli,memory_mib,runtime_s,gpu\n", "t.csv:1: gpu: is no column of the generic trace"},
-		{"a column twice", "arrival_s,cpu_milli,memory_mib,runtime_s,arrival_s\n", "t.csv:1: arrival_s: stands twice"},
-		{"an openb column twice", "qos," + openbHeader, "t.csv:1: qos: stands twice"},
-		{"too few cells", genericHeader + "1,2,3\n", "t.csv:2: has 3 cells, want 4"},
-		{"too many cells", genericHeader + "1,2,3,4,5\n", "t.csv:2: has 5 cells, want 4"},
-		{"an empty number", genericHeader + "1,,3,4\n", "t.csv:2: cpu_milli: is empty, want a number"},
+		{"an unknown column", "arrival_s,cpu_milli,memory_mib,runtime_s,gpu\n", "t.csv:1: gpu: is not a column of the generic trace"},
+		{"a column twice", "arrival_s,cpu_milli,memory_mib,runtime_s,arrival_s\n", "t.csv:1: arrival_s: is in the header twice"},
+		{"an openb column twice", "qos," + openbHeader, "t.csv:1: qos: is in the header twice"},
+		{"too few cells", genericHeader + "1,2,3\n", "t.csv:2: has 3 cells: must be 4"},
+		{"too many cells", genericHeader + "1,2,3,4,5\n", "t.csv:2: has 5 cells: must be 4"},
+		{"an empty number", genericHeader + "1,,3,4\n", "t.csv:2: cpu_milli: is empty: a number is required"},
 		{"not a number", genericHeader + "NaN,2,3,4\n", `t.csv:2: arrival_s: "NaN" is not a plain decimal number`},
 		{"infinity", genericHeader + "1,2,3,+Inf\n", `t.csv:2: runtime_s: "+Inf" is not a plain decimal number`},
 		{"an exponent", genericHeader + "1e3,2,3,4\n", `t.csv:2: arrival_s: "1e3" is not a plain decimal number`},
-		{"a negative number", genericHeader + "1,2,-3,4\n", `t.csv:2: memory_mib: "-3" is negative, want zero or more`},
+		{"a negative number", genericHeader + "1,2,-3,4\n", `t.csv:2: memory_mib: "-3" must be 0 or more`},
 		{"an overflow", genericHeader + "99999999999999999999,2,3,4\n", "is too large"},
 		{"an end beyond all time", genericHeader + "9000000000,2,3,9000000000\n", "t.csv:2: runtime_s: \"9000000000\" is too large"},
 		{"more CPU than any machine has", genericHeader + "1,1000000001,3,4\n", "t.csv:2: cpu_milli: \"1000000001\" is too large"},
 		{"a very long number", genericHeader + "1," + strings.Repeat("0", 41) + ",3,4\n", "has more than 40 characters"},
-		{"half a milli-CPU", genericHeader + "1,2.5,3,4\n", `t.csv:2: cpu_milli: "2.5" is no whole number`},
-		{"less than a nanosecond", genericHeader + "0.0000000001,2,3,4\n", "is finer than 1/1000000000"},
+		{"half a milli-CPU", genericHeader + "1,2.5,3,4\n", `t.csv:2: cpu_milli: "2.5" must be a whole number`},
+		{"less than a nanosecond", genericHeader + "0.0000000001,2,3,4\n", "must be a multiple of 1/1000000000"},
 		{"a point without digits", genericHeader + "1.,2,3,4\n", "is not a plain decimal number"},
 		{"a stray quote", genericHeader + "1\",2,3,4\n", "t.csv:2: has a quote within a cell"},
 		{"a quote left open", genericHeader + "\"1,2,3,4\n", "t.csv:2: has a quote within a cell"},
 		{"bad UTF-8", genericHeader + "\xff,2,3,4\n", "t.csv:2: is not valid UTF-8"},
 		{"a long line", genericHeader + long + "\n", "t.csv:2: is longer than 16384 bytes"},
 		{"a long header", long, "t.csv:1: is longer than 16384 bytes"},
-		{"a bad name", "name," + genericHeader + "Ä,1,2,3,4\n", `t.csv:2: name: "Ä" is no pod name, want`},
-		{"a bad class", "class," + genericHeader + "BE,1,2,3,4\n", `t.csv:2: class: "BE" is no class, want batch, service or nothing`},
+		{"a bad name", "name," + genericHeader + "Ä,1,2,3,4\n", `t.csv:2: name: "Ä" is not a valid pod name: must be`},
+		{"a bad class", "class," + genericHeader + "BE,1,2,3,4\n", `t.csv:2: class: "BE" must be batch, service or empty`},
 		{"a bad category", "category," + genericHeader + "\x01,1,2,3,4\n", "t.csv:2: category:"},
-		{"a bad architecture", "arch," + genericHeader + "x86_64,1,2,3,4\n", `t.csv:2: arch: "x86_64" is no architecture`},
-		{"a count of nothing", "count," + genericHeader + "0,1,2,3,4\n", `t.csv:2: count: "0" stands for no pod, want 1 or more`},
-		{"a name twice", "name," + genericHeader + "a,1,2,3,4\na,1,2,3,4\n", `t.csv:3: name: "a" is also the name of a pod of line 2`},
+		{"a bad architecture", "arch," + genericHeader + "x86_64,1,2,3,4\n", `t.csv:2: arch: "x86_64" is not an architecture`},
+		{"a count of nothing", "count," + genericHeader + "0,1,2,3,4\n", `t.csv:2: count: "0" must be 1 or more`},
+		{"a name twice", "name," + genericHeader + "a,1,2,3,4\na,1,2,3,4\n", `t.csv:3: name: "a" is also the name of a pod at line 2`},
 		{"a name twice by count", "name,count," + genericHeader + "a-1,1,1,2,3,4\na,2,1,2,3,4\n", `t.csv:3: name: "a-1" is also`},
-		{"an end before the beginning", openbHeader + "a,1,2,0,0,,LS,Running,10,9,10\n", `t.csv:2: deletion_time: "9" is before creation_time "10"`},
-		{"a start before the arrival", openbHeader + "a,1,2,0,0,,LS,Running,10,19,9\n", `t.csv:2: scheduled_time: "9" is before creation_time "10"`},
-		{"a start after the end", openbHeader + "a,1,2,0,0,,LS,Running,10,19,20\n", `t.csv:2: scheduled_time: "20" is after deletion_time "19"`},
-		{"an unknown quality of service", openbHeader + "a,1,2,0,0,,,Running,10,19,10\n", `t.csv:2: qos: "" is no quality of service, want BE, LS`},
+		{"an end before the beginning", openbHeader + "a,1,2,0,0,,LS,Running,10,9,10\n", `t.csv:2: deletion_time: "9" must not be before creation_time "10"`},
+		{"a start before the arrival", openbHeader + "a,1,2,0,0,,LS,Running,10,19,9\n", `t.csv:2: scheduled_time: "9" must not be before creation_time "10"`},
+		{"a start after the end", openbHeader + "a,1,2,0,0,,LS,Running,10,19,20\n", `t.csv:2: scheduled_time: "20" must not be after deletion_time "19"`},
+		{"an unknown quality of service", openbHeader + "a,1,2,0,0,,,Running,10,19,10\n", `t.csv:2: qos: "" must be BE, LS`},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestReadPodsListsEveryFaultUpToTheBound(t *testing.T) {
 	if len(all.List) != table.MaxErrors || all.More != table.MaxErrors {
 		t.Errorf("lists %d faults and counts %d more, want %d and %d", len(all.List), all.More, table.MaxErrors, table.MaxErrors)
 	}
-	want := table.Error{File: "t.csv", Line: 2, Column: "runtime_s", Problem: `"-1" is negative, want zero or more`}
+	want := table.Error{File: "t.csv", Line: 2, Column: "runtime_s", Problem: `"-1" must be 0 or more`}
 	if all.List[1] != want {
 		t.Errorf("second fault is %+v, want %+v", all.List[1], want)
 	}
@@ -159,12 +159,12 @@ func TestReadPodsGoesOnAfterALongLine(t *testing.T) {
 func TestReadPodsRefusesMorePodsThanTheBound(t *testing.T) {
 	input := "count," + genericHeader + fmt.Sprintf("%d,1,2,3,4\n1,1,2,3,4\n", table.MaxRows)
 	_, err := ReadPods("t.csv", strings.NewReader(input))
-	if err == nil || !strings.Contains(err.Error(), "t.csv:3: goes beyond 1000000 pods") {
+	if err == nil || !strings.Contains(err.Error(), "t.csv:3: exceeds the limit of 1000000 pods") {
 		t.Errorf("error is %v, want one that states the bound", err)
 	}
 }
 
-// endless yields one line for ever.
+// endless repeats one line forever.
 type endless struct{ line string }
 
 func (e endless) Read(p []byte) (int, error) { return copy(p, e.line), nil }

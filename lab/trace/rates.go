@@ -12,7 +12,7 @@ import (
 	"supercargo.dev/supercargo/internal/input/table"
 )
 
-// Rate is how many requests per second come from a time on.
+// Rate is the number of requests per second from a time on.
 type Rate struct {
 	At        time.Duration // since the beginning of the series, 0 or more
 	PerSecond float64       // 0 or more, finite
@@ -20,13 +20,12 @@ type Rate struct {
 
 var ratesFormat = table.Format{Name: "arrival-rate series", Required: []string{"time_s", "rate_per_s"}}
 
-// maxRate is the highest arrival rate that is read, requests per second.
+// maxRate is the maximum arrival rate in requests per second.
 const maxRate = 1e9
 
-// ReadRates reads an arrival-rate series with the columns time_s and rate_per_s.
-// Times must ascend strictly. A rate may carry an exponent, as programs write
-// small ones; it is the only kind of number here that becomes floating point,
-// since nothing is computed with it but probabilities.
+// ReadRates reads an arrival-rate series with the columns time_s and rate_per_s. Times must be
+// strictly ascending. A rate may have an exponent, as programs write small ones. Rates are the only
+// numbers here in floating point, because they are only used for probabilities.
 func ReadRates(file string, r io.Reader) ([]Rate, error) {
 	t, _, err := table.Open(file, r, ratesFormat)
 	if err != nil {
@@ -35,12 +34,12 @@ func ReadRates(file string, r io.Reader) ([]Rate, error) {
 	var rates []Rate
 	for t.Next() {
 		if len(rates) == table.MaxRows {
-			t.Fault(t.Line(), "", fmt.Sprintf("goes beyond %d rows, the most one series may have", table.MaxRows))
+			t.Fault(t.Line(), "", fmt.Sprintf("exceeds the limit of %d rows in a series", table.MaxRows))
 			break
 		}
 		rate := Rate{At: time.Duration(t.Number("time_s", int64(time.Second), table.RoundDown)), PerSecond: rateOf(t, "rate_per_s")}
 		if len(rates) > 0 && rate.At <= rates[len(rates)-1].At {
-			t.BadCell("time_s", fmt.Errorf("is not after the row before, at %v s, want times that ascend", rates[len(rates)-1].At.Seconds()))
+			t.BadCell("time_s", fmt.Errorf("must be later than the previous row, at %v s", rates[len(rates)-1].At.Seconds()))
 		}
 		rates = append(rates, rate)
 	}
@@ -54,7 +53,7 @@ func ReadRates(file string, r io.Reader) ([]Rate, error) {
 func rateOf(t *table.Table, column string) float64 {
 	text := t.Cell(column)
 	if text == "" {
-		t.Fault(t.Line(), column, "is empty, want requests per second")
+		t.Fault(t.Line(), column, "is required: must be requests per second")
 		return 0
 	}
 	value, err := strconv.ParseFloat(text, 64)
@@ -64,7 +63,7 @@ func rateOf(t *table.Table, column string) float64 {
 	case value < 0:
 		t.BadCell(column, table.ErrNegative)
 	case value > maxRate || math.IsNaN(value):
-		t.BadCell(column, fmt.Errorf("is above %g requests per second, the most that is read", float64(maxRate)))
+		t.BadCell(column, fmt.Errorf("must be at most %g requests per second", float64(maxRate)))
 	default:
 		return value
 	}

@@ -19,87 +19,86 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// Event says what a row of a recording tells.
+// Event is the kind of a row of a recording.
 type Event string
 
 const (
-	// EventBegin begins a recording, or continues it after an interruption. Its name is
-	// [NamesPlain] or [NamesHashed].
+	// EventBegin begins a recording, or resumes it after an interruption. Its name is [NamesPlain]
+	// or [NamesHashed].
 	EventBegin Event = "begin"
-	// EventAlive says that the recording goes on and that nothing else has happened.
+	// EventAlive means that the recording continues and nothing else has happened.
 	EventAlive Event = "alive"
-	// EventStop says that the recording was ended in good order.
+	// EventStop means that the recording was stopped in an orderly way.
 	EventStop Event = "stop"
-	// EventNode is a node that is there, or one that has changed.
+	// EventNode is a node that exists or has changed.
 	EventNode Event = "node"
-	// EventGone is a node that has gone.
+	// EventGone is a node that was removed.
 	EventGone Event = "gone"
-	// EventPod is a pod that was made.
+	// EventPod is a pod that was created.
 	EventPod Event = "pod"
-	// EventDaemon is a pod of a DaemonSet or of a node itself: it is taken off what others can use of
-	// its node.
+	// EventDaemon is a pod of a DaemonSet or of a node itself. It reduces the allocatable resources
+	// of its node.
 	EventDaemon Event = "daemon"
-	// EventStart is a pod that a node has begun to run.
+	// EventStart is a pod that has started to run on a node.
 	EventStart Event = "start"
 	// EventEnd is a pod that has ended or was deleted.
 	EventEnd Event = "end"
 )
 
-// Whether the names of a recording are those of the cluster.
+// The kinds of names in a recording: those of the cluster, or hashes of them.
 const (
 	NamesPlain  = "plain"
 	NamesHashed = "hashed"
 )
 
-// Row is a line of a recording. Which fields have a meaning depends on the event; the others are
+// Row is a line of a recording. The event determines which fields have a meaning; the others are
 // zero.
 type Row struct {
-	// Time is when it happened, by the cluster's clock, as time since 1970.
+	// Time is the time of the event, by the cluster's clock, since 1970.
 	Time  time.Duration
 	Event Event
-	// ID tells pods and nodes apart that have the same name one after the other.
+	// ID distinguishes consecutive pods and nodes with the same name.
 	ID string
-	// Namespace and Name are those of a pod, or Name that of a node.
+	// Namespace and Name identify a pod; a node has only Name.
 	Namespace, Name string
-	// MilliCPU and MemoryBytes are what a pod requests, or what all pods of a node can request.
+	// MilliCPU and MemoryBytes are the requests of a pod, or the allocatable resources of a node.
 	MilliCPU, MemoryBytes int64
-	// Class, Category and Migration are as in [Pod] and as pods state them.
+	// Class, Category and Migration are as in [Pod] and as declared by pods.
 	Class     class.Class
 	Category  string
 	Migration string
-	// Arch is the architecture that a pod needs, or that of a node.
+	// Arch is the architecture that a pod requires, or that of a node.
 	Arch string
-	// Runtime is how long a batch pod says that it runs; 0 for nothing.
+	// Runtime is the declared runtime of a batch pod; 0 for none.
 	Runtime time.Duration
-	// EnergyWeight is the weight of energy that a pod states; nil for none.
+	// EnergyWeight is the energy weight that a pod declares; nil for none.
 	EnergyWeight *float64
-	// Node is the ID of the node that a pod starts on.
+	// Node is the ID of the node on which a pod starts.
 	Node string
-	// Flavor is the kind of a node's machine, and MicroDollarsPerHour its price; nil if that is not
-	// known.
+	// Flavor is the machine type of a node, and MicroDollarsPerHour its price, or nil if unknown.
 	Flavor              string
 	MicroDollarsPerHour *int64
-	// MaxPods is how many pods a node takes.
+	// MaxPods is the maximum number of pods of a node.
 	MaxPods int64
 }
 
-// recordingColumns are in the order of the file, which every recording has.
+// recordingColumns are the columns of every recording, in file order.
 var recordingColumns = []string{
 	"time_s", "event", "id", "namespace", "name", "cpu_milli", "memory_mib", "class", "category", "migration", "arch", "runtime_s", "energy_weight",
 	"node", "flavor", "price_per_hour", "max_pods",
 }
 
-// RecordingHeader is the first line of a recording, with its end.
+// RecordingHeader is the first line of a recording, including its newline.
 var RecordingHeader = strings.Join(recordingColumns, ",") + "\n"
 
 var recordingFormat = table.Format{Name: "recording", Required: recordingColumns}
 
-// Append writes a row as a line with its end. The line is complete in itself, so that rows may be
+// Append appends the row to the slice as a complete line with its newline, so that rows can be
 // appended to a file one by one.
 func (r *Row) Append(to []byte) []byte {
 	var b bytes.Buffer
 	w := csv.NewWriter(&b)
-	// A buffer takes whatever is written to it.
+	// Writes to a buffer never fail.
 	_ = w.Write([]string{
 		decimal(int64(r.Time), int64(time.Second)), string(r.Event), r.ID, r.Namespace, r.Name, integer(r.MilliCPU), decimal(r.MemoryBytes, table.BytesPerMiB),
 		string(r.Class), r.Category, r.Migration, r.Arch, decimal(int64(r.Runtime), int64(time.Second)), weight(r.EnergyWeight), r.Node, r.Flavor, dollars(r.MicroDollarsPerHour), integer(r.MaxPods),
@@ -115,7 +114,7 @@ func integer(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// decimal writes n units exactly, and nothing for 0. A unit is a power of ten or of two.
+// decimal formats n units exactly, and 0 as an empty string. A unit is a power of ten or of two.
 func decimal(n, unit int64) string {
 	if n == 0 {
 		return ""
@@ -151,18 +150,18 @@ func dollars(micro *int64) string {
 	return decimal(*micro, 1_000_000)
 }
 
-// Recording is what was recorded of a cluster.
+// Recording is the recording of a cluster.
 type Recording struct {
-	// Rows are in the order of the file.
+	// Rows are in file order.
 	Rows []Row
-	// Whole is how many bytes of the file are whole rows: what a crash has cut off comes after them.
+	// Whole is the number of bytes of complete rows. An incomplete row after a crash follows them.
 	Whole int64
 }
 
-// IsRecording reports whether a file that begins like that is a recording.
+// IsRecording reports whether a file that begins with begin is a recording.
 func IsRecording(begin []byte) bool { return bytes.HasPrefix(begin, []byte(RecordingHeader)) }
 
-// ReadRecording reads a recording. A last row that was cut off, as by a crash, is left out. file and
+// ReadRecording reads a recording. It drops an incomplete last row, as after a crash. file and
 // errors are as for [Read]. Cost: O(n).
 func ReadRecording(file string, r io.Reader) (*Recording, error) {
 	text, err := io.ReadAll(r)
@@ -197,10 +196,10 @@ func recordedRow(t *table.Table) Row {
 		Node:    t.Cell("node"), Flavor: t.Cell("flavor"), MaxPods: t.OptionalNumber("max_pods", 1, table.Exact),
 	}
 	if !slices.Contains(events, r.Event) {
-		t.BadCell("event", fmt.Errorf("is no event, want one of %v", events))
+		t.BadCell("event", fmt.Errorf("must be one of %v", events))
 	}
 	if !slices.Contains([]class.Class{"", class.Batch, class.Service}, r.Class) {
-		t.BadCell("class", errors.New("is no class, want batch, service or nothing"))
+		t.BadCell("class", errors.New("must be batch, service or empty"))
 	}
 	t.CheckArch(r.Arch)
 	if t.Cell("price_per_hour") != "" {
@@ -214,18 +213,18 @@ func recordedRow(t *table.Table) Row {
 	return r
 }
 
-// Recorded is a pod of a recording.
+// Recorded is a pod of a recording, with its times.
 type Recorded struct {
-	// Row is that of the pod, and its Time when the pod was made.
+	// Row is the row of the pod. Its Time is the creation of the pod.
 	Row
-	// Started and Ended are when it began to run and when it ended; 0 if that was not seen.
+	// Started and Ended are when it started and ended; 0 if that was not observed.
 	Started, Ended time.Duration
-	// Node is the ID of the node that it started on last; empty if it never started.
+	// Node is the ID of the node on which it last started; empty if it never started.
 	Node string
 }
 
-// Pods returns the pods of a recording in the order in which they were made; ties by ID. Those of
-// DaemonSets and of nodes themselves are among them.
+// Pods returns the pods of a recording in creation order, including those of DaemonSets and of
+// nodes themselves. Ties are ordered by ID.
 func (r *Recording) Pods() []*Recorded {
 	byID := map[string]*Recorded{}
 	var all []*Recorded
@@ -253,8 +252,7 @@ func (r *Recording) Pods() []*Recorded {
 	return all
 }
 
-// Span is from when to when was recorded. What lies between an interruption and the row that
-// continues the recording counts.
+// Span returns the start and end of the recording, including interruptions.
 func (r *Recording) Span() (from, to time.Duration) {
 	for i := range r.Rows {
 		if row := &r.Rows[i]; row.Event == EventBegin {
@@ -269,17 +267,17 @@ func (r *Recording) Span() (from, to time.Duration) {
 	return from, to
 }
 
-// defaultRuntime is how long a batch pod is taken to run of which nothing is known: it neither says
-// so, nor has been seen to run. internal/runtimes takes the same.
+// defaultRuntime is the runtime of a batch pod that neither declares one nor was observed to run.
+// internal/runtimes uses the same value.
 const defaultRuntime = 10 * time.Minute
 
 // Workload returns the pods of a recording as a workload that begins with it, without those of
-// DaemonSets and of nodes themselves, and notes about what is not known of them. A pod that was there
-// before comes at zero. One that had not ended runs for as long as it says, at least for as long as it
-// was seen to run; a service that had not ended has a runtime of 0. Pods that were deleted before they
-// ran are left out.
+// DaemonSets and of nodes themselves, and notes about what is unknown. A pod that existed before
+// the recording arrives at zero. A pod that had not ended runs for its declared runtime, but at
+// least as long as it was observed to run; a service that had not ended has a runtime of 0. Pods
+// that were deleted before they ran are dropped.
 //
-// The names of pods are made different by numbers behind them where pods had the same.
+// Pods with the same name get a number as a suffix.
 func (r *Recording) Workload() (pods []Pod, like []*Recorded, notes []string) {
 	from, to := r.Span()
 	var waiting, open, never int
@@ -311,10 +309,10 @@ func (r *Recording) Workload() (pods []Pod, like []*Recorded, notes []string) {
 		pods, like = append(pods, q), append(like, p)
 	}
 	if waiting > 0 {
-		notes = append(notes, fmt.Sprintf("%d batch pods had not started: they run for as long as they say, else for %v", waiting, defaultRuntime))
+		notes = append(notes, fmt.Sprintf("%d batch pods had not started: they run for their declared runtime, else for %v", waiting, defaultRuntime))
 	}
 	if open > 0 {
-		notes = append(notes, fmt.Sprintf("%d batch pods had not ended: they run for as long as they say, at least for as long as they were seen to", open))
+		notes = append(notes, fmt.Sprintf("%d batch pods had not ended: they run for their declared runtime, but at least for as long as they were observed", open))
 	}
 	if never > 0 {
 		notes = append(notes, fmt.Sprintf("%d pods were deleted before they started, and are left out", never))
@@ -322,7 +320,7 @@ func (r *Recording) Workload() (pods []Pod, like []*Recorded, notes []string) {
 	return pods, like, notes
 }
 
-// uniqueName returns a name with a number behind it if it is taken.
+// uniqueName returns the name, with a number as a suffix if it is taken.
 func uniqueName(name string, taken map[string]int) string {
 	for {
 		taken[name]++
@@ -339,9 +337,9 @@ func uniqueName(name string, taken map[string]int) string {
 	}
 }
 
-// readRecorded reads a recording as a trace, if it is one.
+// readRecorded reads a recording as a trace, if the file is one.
 func readRecorded(file string, b *bufio.Reader) (*Trace, bool, error) {
-	begin, _ := b.Peek(len(RecordingHeader)) // what is shorter is none
+	begin, _ := b.Peek(len(RecordingHeader)) // a shorter file is not a recording
 	if !IsRecording(begin) {
 		return nil, false, nil
 	}
@@ -352,7 +350,7 @@ func readRecorded(file string, b *bufio.Reader) (*Trace, bool, error) {
 	pods, _, _ := rec.Workload()
 	from, to := rec.Span()
 	for i := range pods {
-		if pods[i].Class != class.Batch && pods[i].Runtime == 0 { // to the end
+		if pods[i].Class != class.Batch && pods[i].Runtime == 0 { // runs to the end
 			pods[i].Runtime = min(max(time.Second, to-from-pods[i].Arrival), math.MaxInt64-pods[i].Arrival)
 		}
 	}

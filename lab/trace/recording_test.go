@@ -15,7 +15,7 @@ import (
 
 const epoch = 1_795_000_000 * time.Second
 
-// at is a row some time after the recording began.
+// at returns a row some time after the recording began.
 func at(after time.Duration, event Event, id string, change ...func(*Row)) Row {
 	r := Row{Time: epoch + after, Event: event, ID: id}
 	if event == EventPod || event == EventDaemon {
@@ -68,7 +68,7 @@ func TestARecordingIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-// TestWhateverACrashLeavesIsRead cuts a recording after each of its bytes.
+// TestWhateverACrashLeavesIsRead truncates a recording after each of its bytes.
 func TestWhateverACrashLeavesIsRead(t *testing.T) {
 	rec := recorded(at(time.Second, EventPod, "p"), at(2*time.Second, EventStart, "p", on("n")), at(time.Minute, EventEnd, "p"))
 	text := written(rec)
@@ -76,7 +76,7 @@ func TestWhateverACrashLeavesIsRead(t *testing.T) {
 		got, err := ReadRecording("r.csv", bytes.NewReader(text[:n]))
 		whole := bytes.Count(text[:n], []byte("\n")) - 1
 		if whole == 0 {
-			continue // a file without a row is refused
+			continue // a file without rows is an error
 		}
 		if err != nil || len(got.Rows) != whole || !bytes.Equal(text[:got.Whole], text[:bytes.LastIndexByte(text[:n], '\n')+1]) {
 			t.Fatalf("after %d bytes: %d rows (%v), want %d", n, len(got.Rows), err, whole)

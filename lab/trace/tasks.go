@@ -14,18 +14,18 @@ import (
 
 // Task is one task of a workflow.
 type Task struct {
-	// ID is unlike that of any other task of the workflow.
+	// ID is unique in the workflow.
 	ID string
-	// Category groups tasks that do the same kind of work; empty when not stated.
+	// Category groups tasks that do the same kind of work; empty if not stated.
 	Category string
-	// MilliCores and MemoryBytes are what the task occupies on its worker.
+	// MilliCores and MemoryBytes are the resources that the task occupies on its worker.
 	MilliCores, MemoryBytes int64
-	// Runtime is how long it runs once it has started; it may be zero.
+	// Runtime is how long it runs after its start; it may be zero.
 	Runtime time.Duration
-	// BusyMillionths is the share of its cores that it keeps busy.
+	// BusyMillionths is the share of its cores that it keeps busy, in millionths.
 	BusyMillionths int64
-	// Parents are positions in the workflow, ascending: the task waits until they have
-	// ended, and until all tasks of lower stages have.
+	// Parents are positions in the workflow, ascending. The task waits until they, and all tasks of
+	// lower stages, have ended.
 	Parents []int
 	Stage   int64
 }
@@ -34,7 +34,7 @@ const (
 	maxIDBytes     = 253
 	maxStage       = 1_000_000
 	maxTaskRuntime = 366 * 24 * time.Hour
-	// Millionths is the whole of [Task.BusyMillionths].
+	// Millionths is the value of [Task.BusyMillionths] for all cores.
 	Millionths = 1_000_000
 )
 
@@ -47,10 +47,10 @@ var taskFormat = table.Format{
 // ReadTasks reads a workflow. file is only used in errors, which are of type
 // [*table.Errors] and list every fault up to [table.MaxErrors].
 //
-// cores may have three decimals, cpu_fraction lies between 0 and 1, parents are ids
-// separated by semicolons, which may stand further down, and stage is a whole number, 0
-// when left out. A parent of a later stage, and parents in a circle, are faults: those
-// tasks could never start. Tasks stay in the order of the file. Cost: O(rows + parents).
+// cores may have three decimals. cpu_fraction is between 0 and 1. parents are ids separated by
+// semicolons, which may occur further down. stage is an integer, by default 0. A parent of a later
+// stage and a cycle of parents are errors, because those tasks could never start. Tasks stay in
+// file order. Cost: O(rows + parents).
 func ReadTasks(file string, r io.Reader) ([]Task, error) {
 	t, _, err := table.Open(file, r, taskFormat)
 	if err != nil {
@@ -59,15 +59,15 @@ func ReadTasks(file string, r io.Reader) ([]Task, error) {
 	rows := taskRows{Table: t, at: map[string]int{}}
 	for t.Next() {
 		if len(rows.tasks) == table.MaxRows {
-			t.Fault(t.Line(), "", fmt.Sprintf("goes beyond %d tasks, the most one workflow may have", table.MaxRows))
+			t.Fault(t.Line(), "", fmt.Sprintf("exceeds the limit of %d tasks in a workflow", table.MaxRows))
 			break
 		}
 		rows.row()
 	}
 	if len(rows.tasks) == 0 && t.Faults() == 0 {
-		t.Fault(0, "", "has a header but no rows, want at least one")
+		t.Fault(0, "", "has a header but no rows: must have at least one")
 	}
-	if t.Faults() == 0 { // else ids may be missing
+	if t.Faults() == 0 { // otherwise ids may be missing
 		rows.link()
 	}
 	if err := t.Err(); err != nil {
@@ -85,7 +85,7 @@ type taskRows struct {
 	at      map[string]int // id to position
 }
 
-// row reads the present row.
+// row reads the current row.
 func (r *taskRows) row() {
 	task := Task{
 		ID: r.Cell("id"), Category: r.Cell("category"),
@@ -97,15 +97,15 @@ func (r *taskRows) row() {
 		Stage:          r.AtMost("stage", r.OptionalNumber("stage", 1, table.Exact), maxStage),
 	}
 	if task.BusyMillionths > Millionths {
-		r.BadCell("cpu_fraction", errors.New("is more than 1, want the share of its cores that the task keeps busy"))
+		r.BadCell("cpu_fraction", errors.New("must be at most 1: it is the share of its cores that the task keeps busy"))
 	}
 	if !table.Printable(task.Category, maxCategoryBytes) {
-		r.BadCell("category", fmt.Errorf("is no category, want up to %d bytes without control characters", maxCategoryBytes))
+		r.BadCell("category", fmt.Errorf("is not a valid category: must be up to %d bytes without control characters", maxCategoryBytes))
 	}
 	if task.ID == "" || !table.Printable(task.ID, maxIDBytes) || strings.Contains(task.ID, ";") {
-		r.BadCell("id", fmt.Errorf("is no id, want 1 to %d bytes without control characters and semicolons", maxIDBytes))
+		r.BadCell("id", fmt.Errorf("is not a valid id: must be 1 to %d bytes without control characters and semicolons", maxIDBytes))
 	} else if first, taken := r.at[task.ID]; taken {
-		r.BadCell("id", fmt.Errorf("is also the id of line %d, want an id of its own", r.lines[first]))
+		r.BadCell("id", fmt.Errorf("is also the id of line %d: ids must be unique", r.lines[first]))
 	} else {
 		r.at[task.ID] = len(r.tasks)
 	}
@@ -114,7 +114,7 @@ func (r *taskRows) row() {
 	r.parents = append(r.parents, r.Cell("parents"))
 }
 
-// link finds the parents and sees that all tasks can run.
+// link resolves the parents and checks that all tasks can run.
 func (r *taskRows) link() {
 	for i := range r.tasks {
 		if r.parents[i] == "" {
@@ -125,9 +125,9 @@ func (r *taskRows) link() {
 			parent, known := r.at[id]
 			switch {
 			case !known:
-				r.Fault(r.lines[i], "parents", fmt.Sprintf("%q is the id of no task", clip.Cell(id)))
+				r.Fault(r.lines[i], "parents", fmt.Sprintf("%q is not the id of a task", clip.Cell(id)))
 			case r.tasks[parent].Stage > r.tasks[i].Stage:
-				r.Fault(r.lines[i], "parents", fmt.Sprintf("%q is of a later stage (%d, this one of %d) and would wait for this task", clip.Cell(id), r.tasks[parent].Stage, r.tasks[i].Stage))
+				r.Fault(r.lines[i], "parents", fmt.Sprintf("%q has a later stage (%d, this task has %d) and would wait for this task", clip.Cell(id), r.tasks[parent].Stage, r.tasks[i].Stage))
 			default:
 				r.tasks[i].Parents = append(r.tasks[i].Parents, parent)
 			}
@@ -138,7 +138,7 @@ func (r *taskRows) link() {
 	r.circles()
 }
 
-// circles notes a task that waits for itself, by way of others or not.
+// circles records an error if a task waits directly or indirectly for itself.
 func (r *taskRows) circles() {
 	open := make([]int, len(r.tasks)) // parents that have not ended
 	children := make([][]int, len(r.tasks))
@@ -164,6 +164,6 @@ func (r *taskRows) circles() {
 	}
 	if ended < len(r.tasks) {
 		first := slices.IndexFunc(open, func(n int) bool { return n > 0 })
-		r.Fault(r.lines[first], "parents", fmt.Sprintf("task %q waits for itself, or for tasks that do: parents must not go in a circle", clip.Cell(r.tasks[first].ID)))
+		r.Fault(r.lines[first], "parents", fmt.Sprintf("task %q waits for itself, or for tasks that do: parents must not form a cycle", clip.Cell(r.tasks[first].ID)))
 	}
 }

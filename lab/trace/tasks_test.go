@@ -38,19 +38,19 @@ func TestParentsAndStagesMayBeLeftOut(t *testing.T) {
 
 func TestFaultsOfTasksAreNamedByLineAndColumn(t *testing.T) {
 	for _, tc := range []struct{ name, rows, want string }{
-		{"no core", "a,c,0,1,1,1,,\n", "t.csv:2: cores: \"0\" is zero"},
-		{"busier than busy", "a,c,1,1,1,1.5,,\n", "t.csv:2: cpu_fraction: \"1.5\" is more than 1"},
-		{"no id", ",c,1,1,1,1,,\n", "t.csv:2: id: \"\" is no id"},
-		{"a semicolon", "a;b,c,1,1,1,1,,\n", "t.csv:2: id: \"a;b\" is no id"},
+		{"no core", "a,c,0,1,1,1,,\n", "t.csv:2: cores: \"0\" must be more than 0"},
+		{"busier than busy", "a,c,1,1,1,1.5,,\n", "t.csv:2: cpu_fraction: \"1.5\" must be at most 1"},
+		{"no id", ",c,1,1,1,1,,\n", "t.csv:2: id: \"\" is not a valid id"},
+		{"a semicolon", "a;b,c,1,1,1,1,,\n", "t.csv:2: id: \"a;b\" is not a valid id"},
 		{"an id twice", "a,c,1,1,1,1,,\na,c,1,1,1,1,,\n", "t.csv:3: id: \"a\" is also the id of line 2"},
 		{"too long", "a,c,1,1,1e9,1,,\n", "t.csv:2: runtime_s: \"1e9\" is not a plain decimal"},
 		{"longer than a year", "a,c,1,1,99999999,1,,\n", "t.csv:2: runtime_s: \"99999999\" is too large"},
-		{"a stranger", "a,c,1,1,1,1,b,\n", "t.csv:2: parents: \"b\" is the id of no task"},
-		{"an empty parent", "a,c,1,1,1,1,;,\n", "t.csv:2: parents: \"\" is the id of no task"},
+		{"a stranger", "a,c,1,1,1,1,b,\n", "t.csv:2: parents: \"b\" is not the id of a task"},
+		{"an empty parent", "a,c,1,1,1,1,;,\n", "t.csv:2: parents: \"\" is not the id of a task"},
 		{"itself", "a,c,1,1,1,1,a,\n", "t.csv:2: parents: task \"a\" waits for itself"},
 		{"a circle", "x,c,1,1,1,1,,\na,c,1,1,1,1,b,\nb,c,1,1,1,1,a,\n", "t.csv:3: parents: task \"a\" waits for itself"},
-		{"a parent that comes later", "a,c,1,1,1,1,b,1\nb,c,1,1,1,1,,2\n", "t.csv:2: parents: \"b\" is of a later stage (2, this one of 1)"},
-		{"half a stage", "a,c,1,1,1,1,,0.5\n", "t.csv:2: stage: \"0.5\" is no whole number"},
+		{"a parent that comes later", "a,c,1,1,1,1,b,1\nb,c,1,1,1,1,,2\n", "t.csv:2: parents: \"b\" has a later stage (2, this task has 1)"},
+		{"half a stage", "a,c,1,1,1,1,,0.5\n", "t.csv:2: stage: \"0.5\" must be a whole number"},
 		{"no rows", "", "t.csv: has a header but no rows"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestFaultsOfTasksAreNamedByLineAndColumn(t *testing.T) {
 	}
 }
 
-// FuzzReadTasks: what is accepted can be run to its end, parents first.
+// FuzzReadTasks: accepted tasks can run to the end, parents first.
 func FuzzReadTasks(f *testing.F) {
 	f.Add([]byte(taskHeader + "a,c,1,1,1,1,,\nb,c,0.5,1,0,0,a,1\n"))
 	f.Add([]byte(taskHeader + "a,c,1,1,1,1,b,\nb,c,1,1,1,1,a;a,\n"))

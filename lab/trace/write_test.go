@@ -10,9 +10,9 @@ import (
 	"supercargo.dev/supercargo/internal/input/table"
 )
 
-// writePods writes pods as a generic trace that [ReadPods] reads back equal,
-// provided they are ordered by arrival and name and their names and other texts
-// are valid. Memory that is no whole number of MiB is written with decimals.
+// writePods writes pods as a generic trace from which [ReadPods] reads equal pods, if they are
+// ordered by arrival and name and their names and other texts are valid. Memory that is not a whole
+// number of MiB has decimals.
 func writePods(w io.Writer, pods []Pod) error {
 	rows := [][]string{{"arrival_s", "cpu_milli", "memory_mib", "runtime_s", "name", "class", "category", "arch"}}
 	for _, p := range pods {
@@ -24,5 +24,5 @@ func writePods(w io.Writer, pods []Pod) error {
 	return csv.NewWriter(w).WriteAll(rows)
 }
 
-// exact writes value/unit with all decimals, for units up to that of a MiB.
+// exact formats value/unit with all decimals, for units up to a MiB.
 func exact(value, unit int64) string { return big.NewRat(value, unit).FloatString(20) }

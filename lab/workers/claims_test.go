@@ -15,7 +15,7 @@ import (
 	"supercargo.dev/supercargo/lab/trace"
 )
 
-// paperPlan is a workflow of the paper on its workers.
+// paperPlan returns a workflow of the paper on its workers.
 func paperPlan(t *testing.T, file string, start int, seed uint64) Plan {
 	t.Helper()
 	path := filepath.Join("..", "..", "test", "scenarios", "workers", file)
@@ -46,12 +46,12 @@ func mustRun(t *testing.T, p Plan, law Law) Result {
 
 func paperHPA(target float64) Law { return &HPA{Target: target, Min: 1, Max: 20} }
 
-// paperHTA is the algorithm of the paper as the paper ran it.
+// paperHTA returns the algorithm of the paper with the settings of the paper.
 func paperHTA() Law {
 	return &PaperHTA{Limits: estimate.Config{Worker: estimate.Resources{MilliCores: 3000, MemoryBytes: 12 << 30}, Max: 20, Cycle: 30 * time.Second}}
 }
 
-// pool is a WorkerPool with the defaults of its kind.
+// pool returns a WorkerPool with the defaults of its kind.
 func pool(law v1alpha1.WorkerLaw) Law {
 	var p v1alpha1.WorkerPool
 	err := definition.Complete("workerpools", map[string]any{"spec": map[string]any{
@@ -68,7 +68,7 @@ func hta() Law { return pool(v1alpha1.WorkerLawHTA) }
 
 func ours() Law { return pool(v1alpha1.WorkerLawSupercargo) }
 
-// TestBLASTIsWhatThePaperClaims runs each law with ten draws of initialisation times.
+// TestBLASTIsWhatThePaperClaims runs each law with ten draws of initialization times.
 func TestBLASTIsWhatThePaperClaims(t *testing.T) {
 	for seed := range uint64(10) {
 		p := paperPlan(t, "blast.csv", 3, seed)
@@ -107,7 +107,8 @@ func TestIOBoundTasksAreWhatThePaperClaims(t *testing.T) {
 	}
 }
 
-// TestBaselinesAreNearThePapersTable holds the files to what they were made for.
+// TestBaselinesAreNearThePapersTable checks the files, which were made to reproduce the paper's
+// table.
 func TestBaselinesAreNearThePapersTable(t *testing.T) {
 	for _, tc := range []struct {
 		file                           string

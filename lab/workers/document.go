@@ -13,21 +13,21 @@ import (
 	"supercargo.dev/supercargo/internal/text/jsondoc"
 )
 
-// Document is what `supercargo workers -o json` prints. Scripts read it: fields may
-// be added and never renamed.
+// Document is the output of `supercargo workers -o json`. Scripts read it: fields may be added but
+// never renamed.
 type Document struct {
 	Law   string `json:"law"`
 	Tasks int    `json:"tasks"`
-	// MakespanSeconds is when the last task ended.
+	// MakespanSeconds is the end of the last task.
 	MakespanSeconds float64 `json:"makespanSeconds"`
-	// WasteCoreSeconds and ShortageCoreSeconds are integrals: of the cores of connected
-	// workers that no task occupied, and of those that waiting tasks asked for.
+	// WasteCoreSeconds and ShortageCoreSeconds are integrals: of the cores of connected workers
+	// that no task occupied, and of the cores that waiting tasks requested.
 	WasteCoreSeconds    float64 `json:"wasteCoreSeconds"`
 	ShortageCoreSeconds float64 `json:"shortageCoreSeconds"`
-	// LostCoreSeconds is work that was killed, RestartedTasks how often.
+	// LostCoreSeconds is the killed work, RestartedTasks the number of killed tasks.
 	LostCoreSeconds float64 `json:"lostCoreSeconds"`
 	RestartedTasks  int     `json:"restartedTasks"`
-	// WorkersPeak is the most that were connected at once.
+	// WorkersPeak is the maximum number of concurrently connected workers.
 	WorkersPeak    int     `json:"workersPeak"`
 	WorkersAdded   int     `json:"workersAdded"`
 	WorkersDrained int     `json:"workersDrained"`
@@ -36,7 +36,7 @@ type Document struct {
 	CostDollars    float64 `json:"costDollars"`
 }
 
-// NewDocument tells what a law came to with so many tasks.
+// NewDocument returns the document of a law's result with the given number of tasks.
 func NewDocument(law string, tasks int, r Result) Document {
 	const coreSecond = 1e6 // thousandths of a core times milliseconds
 	return Document{
@@ -49,12 +49,12 @@ func NewDocument(law string, tasks int, r Result) Document {
 	}
 }
 
-// WriteJSON writes the document for scripts.
+// WriteJSON writes the document as JSON.
 func (d Document) WriteJSON(w io.Writer) error {
 	return jsondoc.Write(w, d)
 }
 
-// WriteTable writes the document for people.
+// WriteTable writes the document as a table.
 func (d Document) WriteTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "%s\t%d tasks\n", d.Law, d.Tasks)
@@ -72,7 +72,7 @@ func (d Document) WriteTable(w io.Writer) error {
 	return t.Flush()
 }
 
-// WriteDecisions writes a row for each order that changed the number of workers, as CSV.
+// WriteDecisions writes a CSV row for each order that changed the number of workers.
 func (r Result) WriteDecisions(w io.Writer) error {
 	rows := csv.NewWriter(w)
 	if err := rows.Write([]string{"time_s", "added", "drained", "killed", "reason"}); err != nil {

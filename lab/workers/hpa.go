@@ -6,21 +6,20 @@ import (
 	"time"
 )
 
-// HPA is the HorizontalPodAutoscaler on the CPU utilisation of worker pods, which request
-// all cores of a worker: what the paper compares itself with, as of Kubernetes 1.13
-// (replica_calculator.go and horizontal.go there), with the defaults of that time.
+// HPA is the HorizontalPodAutoscaler on the CPU utilization of worker pods, which request all cores
+// of a worker. The paper compares itself with it, as of Kubernetes 1.13 (replica_calculator.go and
+// horizontal.go there), with the defaults of that time.
 //
-// Every 15 s: ratio = utilisation of the ready pods / target; within 0.1 of 1 nothing
-// changes. Wanted are ceil(ratio · ready pods), where for growing the pods that are not
-// ready count as idle, and must not turn the ratio to the other side. At most twice as many
-// as there are, or 4, in one step. The greatest recommendation of the last 5 minutes holds,
-// so that it shrinks late. Usage is the mean of one minute, which a new pod has to have
-// been there for before it counts as ready.
+// Every 15 s: ratio = utilization of the ready pods / target. Nothing changes if it is within 0.1
+// of 1. The recommendation is ceil(ratio · ready pods). For scaling up, pods that are not ready
+// count as idle and must not reverse the direction. One step at most doubles the number of pods, or
+// goes to 4. The greatest recommendation of the last 5 minutes applies, so scaling down is delayed.
+// Usage is the mean of one minute; a pod counts as ready only after that time.
 //
-// What is too much is deleted with the tasks it runs: pods still coming first, then the
-// youngest.
+// Surplus pods are deleted with the tasks that they run: pods that have not connected first, then
+// the youngest.
 type HPA struct {
-	// Target is the wanted utilisation, above 0: 0.2 for HPA-20.
+	// Target is the target utilization, above 0: 0.2 for HPA-20.
 	Target   float64
 	Min, Max int
 
@@ -28,13 +27,13 @@ type HPA struct {
 	usage       []reading
 }
 
-// recommendation is how many pods were wanted at a time.
+// recommendation is the recommended number of pods at a time.
 type recommendation struct {
 	at   time.Duration
 	pods int
 }
 
-// reading is the CPU seconds of all workers at a time.
+// reading has the CPU seconds of all workers at a time.
 type reading struct {
 	at  time.Duration
 	cpu map[string]float64
@@ -50,7 +49,7 @@ const (
 	hpaLeastStep = 4
 )
 
-// Decide is one round of the controller.
+// Decide runs one round of the controller.
 func (h *HPA) Decide(v View) (Order, error) {
 	current := len(v.State.Workers)
 	wanted := h.stable(v.Now, h.recommend(v, current))
@@ -63,7 +62,7 @@ func (h *HPA) Decide(v View) (Order, error) {
 	return order, nil
 }
 
-// recommend says how many pods would meet the target.
+// recommend returns the number of pods that would meet the target.
 func (h *HPA) recommend(v View, current int) int {
 	used, requested, waiting := h.measure(v)
 	ready := len(v.State.Workers) - waiting
@@ -77,7 +76,7 @@ func (h *HPA) recommend(v View, current int) int {
 		}
 		return int(math.Ceil(ratio * float64(ready)))
 	}
-	// All workers request alike.
+	// All workers have the same requests.
 	ratio *= float64(ready) / float64(ready+waiting)
 	if ratio < 1 || math.Abs(1-ratio) <= hpaTolerance {
 		return current
@@ -85,7 +84,8 @@ func (h *HPA) recommend(v View, current int) int {
 	return int(math.Ceil(ratio * float64(ready+waiting)))
 }
 
-// measure returns the cores that ready pods use and request, and how many are not ready.
+// measure returns the cores that ready pods use and request, and the number of pods that are not
+// ready.
 func (h *HPA) measure(v View) (used, requested float64, waiting int) {
 	now := reading{at: v.Now, cpu: map[string]float64{}}
 	for len(h.usage) > 1 && h.usage[1].at <= v.Now-hpaWindow {
@@ -98,7 +98,7 @@ func (h *HPA) measure(v View) (used, requested float64, waiting int) {
 			waiting++
 			continue
 		}
-		before := 0.0 // before the run nothing was used
+		before := 0.0 // no usage before the run
 		if len(h.usage) > 0 && h.usage[0].at <= v.Now-hpaWindow {
 			before = h.usage[0].cpu[w.Name]
 		}
@@ -109,7 +109,7 @@ func (h *HPA) measure(v View) (used, requested float64, waiting int) {
 	return used, requested, waiting
 }
 
-// stable returns the greatest recommendation of the last minutes.
+// stable returns the greatest recommendation of the stabilization window.
 func (h *HPA) stable(now time.Duration, pods int) int {
 	h.recommended = slices.DeleteFunc(h.recommended, func(r recommendation) bool { return now-r.at >= hpaStable })
 	h.recommended = append(h.recommended, recommendation{now, pods})
@@ -119,8 +119,8 @@ func (h *HPA) stable(now time.Duration, pods int) int {
 	return pods
 }
 
-// youngest names n workers to delete: those that have not connected, then those that
-// have not for long; the last asked for first.
+// youngest returns the names of n workers to delete: first those that have not connected, then the
+// youngest connected ones, in reverse order of request.
 func youngest(v View, n int) []string {
 	var names []string
 	for _, connected := range []bool{false, true} {

@@ -9,8 +9,8 @@ import (
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
 )
 
-// pods is a view of workers of four cores, of which the first ones have been there for
-// long and use so many cores.
+// pods returns a view of workers of four cores, the first of which connected long ago and use the
+// given number of cores.
 func pods(now time.Duration, ready, coming int, use float64) View {
 	v := View{Now: now}
 	for i := range ready + coming {
@@ -24,8 +24,8 @@ func pods(now time.Duration, ready, coming int, use float64) View {
 	return v
 }
 
-// TestHPAFollowsTheControllersFormula writes out what kube-controller-manager of 1.13 does
-// at a target of 20 percent, after a minute of steady use.
+// TestHPAFollowsTheControllersFormula computes what kube-controller-manager 1.13 does at a target
+// of 20 percent, after a minute of steady use.
 func TestHPAFollowsTheControllersFormula(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
@@ -91,7 +91,7 @@ func TestHPATakesTheUsageOfTheLastMinute(t *testing.T) {
 	h := &HPA{Target: 0.2, Min: 1, Max: 40}
 	busy := pods(time.Minute, 1, 0, 0.8)
 	for _, now := range []time.Duration{time.Minute, 75 * time.Second, 90 * time.Second, 105 * time.Second, 2 * time.Minute} {
-		busy.Now = now // nothing more is used after the first minute
+		busy.Now = now // nothing is used after the first minute
 		if _, err := h.Decide(busy); err != nil {
 			t.Fatal(err)
 		}

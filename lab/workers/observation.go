@@ -10,10 +10,9 @@ import (
 	"supercargo.dev/supercargo/lab/trace"
 )
 
-// observation is the plant as the controller of a WorkerPool observes it. It tells nothing
-// that the API server and a manager do not: of a pod that has not started when it was made,
-// of a task that runs since when, and of tasks that have ended how many there are of each
-// category and how long all of them ran together.
+// observation returns the plant as the WorkerPool controller observes it. It contains only what the
+// API server and a manager report: for a pod that has not started, its creation time; for a running
+// task, its start; for finished tasks, their number per category and their total runtime.
 func (p *plant) observation() workerdecide.Observation {
 	var o workerdecide.Observation
 	for _, w := range p.workers {
@@ -23,7 +22,7 @@ func (p *plant) observation() workerdecide.Observation {
 	return o
 }
 
-// pod is the pod of a worker. Times of the API server are whole seconds. A worker connects as
+// pod returns the pod of a worker. Times of the API server are whole seconds. A worker connects as
 // soon as its container has started.
 func (p *plant) pod(w *worker) workerdecide.Pod {
 	size := w.Capacity
@@ -35,10 +34,10 @@ func (p *plant) pod(w *worker) workerdecide.Pod {
 	return pod
 }
 
-// second is the date of a time of the run, as the API server writes it.
+// second returns the date of a time of the run, with the precision of the API server.
 func second(at time.Duration) time.Time { return epoch.Add(at).Truncate(time.Second) }
 
-// reading is what the manager answers.
+// reading returns the answer of the manager.
 func (p *plant) reading() *workerdecide.Reading {
 	r := &workerdecide.Reading{Queue: answer.Queue{Project: "workflow", Started: epoch, ExecutedGood: p.executed}}
 	categories := map[string]*answer.Category{}
@@ -85,11 +84,11 @@ func (p *plant) reading() *workerdecide.Reading {
 	return r
 }
 
-// categoryOf is the category that a manager gives a task; "default" where none is stated.
+// categoryOf returns the category that a manager assigns to a task: "default" if none is stated.
 func categoryOf(t *trace.Task) string { return cmp.Or(t.Category, "default") }
 
-// taskAnswer is what the manager says of any task. Numbers are given in the order in which
-// tasks became ready, which is when a workflow submits them.
+// taskAnswer returns the fields of the manager's answer that all tasks have. IDs are assigned in
+// the order in which tasks became ready, because a workflow submits them then.
 func (p *plant) taskAnswer(task int) answer.Task {
 	t := &p.Tasks[task]
 	return answer.Task{
@@ -98,7 +97,8 @@ func (p *plant) taskAnswer(task int) answer.Task {
 	}
 }
 
-// workerAnswer is what the manager says of a connected worker. Disks and GPUs are not played.
+// workerAnswer returns the manager's answer for a connected worker. Disks and GPUs are not
+// simulated.
 func (p *plant) workerAnswer(w *worker) answer.Worker {
 	return answer.Worker{
 		Address: addressOf(w), Hostname: w.Name, Started: epoch.Add(w.readyAt), Now: epoch.Add(p.now), TasksRunning: int64(len(w.running)),

@@ -14,40 +14,40 @@ import (
 	"supercargo.dev/supercargo/lab/trace"
 )
 
-// Plan is what to run, and on what.
+// Plan is the input of a run.
 type Plan struct {
-	// Tasks must have been read by [trace.ReadTasks], or be such as it returns.
+	// Tasks must satisfy the conditions of [trace.ReadTasks].
 	Tasks []trace.Task
-	// Worker is what each worker has.
+	// Worker is the capacity of each worker.
 	Worker estimate.Resources
-	// Start is how many workers have connected when the run begins, and Max how many
-	// may be there at once, those on their way included and those draining not.
+	// Start is the number of connected workers when the run begins, and Max the maximum number of
+	// workers at once, including requested ones but not draining ones.
 	Start, Max int
-	// InitTime is how long workers take to come, drawn for each with Seed.
+	// InitTime is the start-up time of workers, drawn for each with Seed.
 	InitTime scenario.Lag
 	Seed     uint64
 	// IdleTimeout is how long a worker waits for a task before it ends its session with the
-	// manager. One whose pod was deleted leaves then; others begin another session at once.
-	// 0: workers leave as soon as they run nothing.
+	// manager. A worker whose pod was deleted then leaves; others begin a new session at once.
+	// With 0 the worker of a deleted pod leaves as soon as it is idle.
 	IdleTimeout time.Duration
-	// MicroDollarsPerHour is the price of a worker. It is paid from being asked for until
-	// it leaves or the run ends, by every BillingPeriod that has begun.
+	// MicroDollarsPerHour is the price of a worker. It is billed from its request until it leaves
+	// or the run ends, for every started BillingPeriod.
 	MicroDollarsPerHour int64
 	BillingPeriod       time.Duration
 }
 
-// Result is what a run came to.
+// Result is the result of a run.
 type Result struct {
-	// Makespan is when the last task ended.
+	// Makespan is the end of the last task.
 	Makespan time.Duration
 	// WasteMilliCoreMillis is the integral of the cores of connected workers that no task
 	// occupied, in thousandths of a core times milliseconds.
 	WasteMilliCoreMillis int64
-	// ShortageMilliCoreMillis is that of the cores that tasks in the queue asked for.
+	// ShortageMilliCoreMillis is the same for the cores that tasks in the queue requested.
 	ShortageMilliCoreMillis int64
-	// LostMilliCoreMillis is that of the cores that tasks occupied which were then killed.
+	// LostMilliCoreMillis is the same for the cores that killed tasks had occupied.
 	LostMilliCoreMillis int64
-	// Peak is the most workers that were connected at once.
+	// Peak is the maximum number of concurrently connected workers.
 	Peak int
 	// Added, Drained and Killed count workers.
 	Added, Drained, Killed int
@@ -55,7 +55,7 @@ type Result struct {
 	Restarted int
 	// Resizes counts the orders that changed the number of workers.
 	Resizes int
-	// MicroDollars is what all workers cost.
+	// MicroDollars is the cost of all workers.
 	MicroDollars int64
 	// Decisions are the orders that changed the number of workers.
 	Decisions []Decision
@@ -67,14 +67,14 @@ type Decision struct {
 	Order Order
 }
 
-// ErrStalled is the error of a run whose law leaves tasks without workers for good.
-var ErrStalled = errors.New("tasks wait, no worker is there or on its way, and the law asks for none")
+// ErrStalled is returned if the law leaves tasks without workers for good.
+var ErrStalled = errors.New("tasks wait, no worker is running or starting, and the law requests none")
 
-// patience is how many decisions in a row may change nothing while nothing runs.
+// patience is the maximum number of consecutive decisions without a change while nothing runs.
 const patience = 1000
 
-// Run plays the workflow to its end. It fails on what can never run, with an error that
-// names it, on orders that cannot be carried out, and with [ErrStalled].
+// Run simulates the workflow to its end. It returns an error, which names the cause, if something
+// can never run or an order is invalid, and [ErrStalled].
 func Run(plan Plan, law Law) (Result, error) {
 	if err := plan.Validate(); err != nil {
 		return Result{}, err
@@ -94,10 +94,10 @@ func Run(plan Plan, law Law) (Result, error) {
 	return p.finish(), nil
 }
 
-// Validate names what can never run: a task that no worker holds, limits that cannot be.
+// Validate reports what can never run, such as a task that fits on no worker, and invalid limits.
 func (p Plan) Validate() error {
 	var errs input.Faults
-	errs.If(len(p.Tasks) == 0, "no tasks to run")
+	errs.If(len(p.Tasks) == 0, "at least one task is required")
 	for i := range p.Tasks {
 		if t := &p.Tasks[i]; !needOf(t).Fits(p.Worker) {
 			errs = append(errs, fmt.Errorf("task %s needs %g cores and %d MiB, and no worker has that (%g cores, %d MiB)",
@@ -105,10 +105,10 @@ func (p Plan) Validate() error {
 			break
 		}
 	}
-	errs.If(p.Start < 0 || p.Max < 1 || p.Start > p.Max, "%d workers at the start and %d at most, want 0 <= start <= max and at least 1", p.Start, p.Max)
-	errs.If(p.InitTime.Mean <= 0 || p.InitTime.SD < 0, "workers take %v (sd %v) to come, want more than 0", p.InitTime.Mean, p.InitTime.SD)
-	errs.If(p.MicroDollarsPerHour < 0 || p.BillingPeriod <= 0, "price: want 0 or more, by a period above 0")
-	errs.If(p.IdleTimeout < 0, "workers wait %v for a task, want 0 or more", p.IdleTimeout)
+	errs.If(p.Start < 0 || p.Max < 1 || p.Start > p.Max, "%d workers at the start and %d at most: must be 0 <= start <= max, and max 1 or more", p.Start, p.Max)
+	errs.If(p.InitTime.Mean <= 0 || p.InitTime.SD < 0, "workers take %v (sd %v) to start: must be more than 0", p.InitTime.Mean, p.InitTime.SD)
+	errs.If(p.MicroDollarsPerHour < 0 || p.BillingPeriod <= 0, "price: must be 0 or more, and its billing period more than 0")
+	errs.If(p.IdleTimeout < 0, "workers wait %v for a task: must be 0 or more", p.IdleTimeout)
 	return errors.Join(errs...)
 }
 
@@ -116,31 +116,31 @@ func needOf(t *trace.Task) estimate.Resources {
 	return estimate.Resources{MilliCores: t.MilliCores, MemoryBytes: t.MemoryBytes}
 }
 
-// plant is a run under way.
+// plant is the state of a run.
 type plant struct {
 	Plan
 	now      time.Duration
 	decideAt time.Duration
-	idle     int // decisions in a row with nothing running or coming
+	idle     int // consecutive decisions with nothing running or starting
 
 	queue   queue
 	blocked blocked
 	learned map[string]*estimate.Runtimes
 	left    int // tasks that have not ended
 
-	submitted []int64          // the number that the manager gave each task; 0 for none yet
-	numbers   int64            // how many it has given
+	submitted []int64          // the ID that the manager assigned to each task; 0 for none yet
+	numbers   int64            // IDs assigned so far
 	done      map[string]int64 // tasks that have ended, by category
-	executed  time.Duration    // how long they ran together
+	executed  time.Duration    // their total runtime
 
-	workers  []*worker // that have not left, in the order in which they were asked for
+	workers  []*worker // workers that have not left, in order of request
 	asked    int
 	initTime time.Duration
 
 	result Result
 }
 
-// worker is one that has not left.
+// worker is a worker that has not left.
 type worker struct {
 	estimate.Worker // its Running and ReadyIn are kept in running and readyAt
 	free            estimate.Resources
@@ -150,18 +150,18 @@ type worker struct {
 	idleSince       time.Duration
 	connected       bool
 	leaving         bool          // its pod was deleted
-	toldAt          time.Duration // when
+	toldAt          time.Duration // when it was deleted
 	cpu             float64       // core-seconds
 	busy            float64       // cores
 }
 
-// started is a task that runs.
+// started is a running task.
 type started struct {
 	task     int
 	at, ends time.Duration
 }
 
-// longAgo is when the first workers connected: all metrics are there.
+// longAgo is when the first workers connected, so that all their metrics are available.
 const longAgo = -time.Hour
 
 func newPlant(plan Plan) *plant {
@@ -179,7 +179,7 @@ func newPlant(plan Plan) *plant {
 	return p
 }
 
-// ask orders a worker.
+// ask requests a worker.
 func (p *plant) ask() *worker {
 	w := &worker{Worker: estimate.Worker{Name: "worker-" + strconv.Itoa(p.asked), Capacity: p.Worker}, free: p.Worker, askedAt: p.now}
 	w.readyAt = p.now + max(time.Millisecond, p.InitTime.Draw(p.Seed, p.asked))
@@ -197,8 +197,8 @@ func (p *plant) enqueue(tasks []int) {
 	}
 }
 
-// leavesAt is when a worker whose pod was deleted leaves, if it gets no task before; false for
-// any other.
+// leavesAt returns when a worker whose pod was deleted leaves if it gets no task before. It returns
+// false for any other worker.
 func (p *plant) leavesAt(w *worker) (time.Duration, bool) {
 	if !w.leaving || len(w.running) > 0 {
 		return 0, false
@@ -210,7 +210,7 @@ func (p *plant) leavesAt(w *worker) (time.Duration, bool) {
 	return w.idleSince + sessions*p.IdleTimeout, true
 }
 
-// next is when something happens next: the law is asked at the latest.
+// next returns the time of the next event, at the latest the next evaluation of the law.
 func (p *plant) next() time.Duration {
 	at := p.decideAt
 	for _, w := range p.workers {
@@ -227,12 +227,12 @@ func (p *plant) next() time.Duration {
 	return at
 }
 
-// advance lets time pass, and happen what happens then.
+// advance advances the time and processes the events at that time.
 func (p *plant) advance(to time.Duration) {
 	p.integrate(to - p.now)
 	p.now = to
 	connected := 0
-	var ready []int // in the order of the file, whoever ended first
+	var ready []int // in file order, no matter which task ended first
 	for _, w := range slices.Clone(p.workers) {
 		if !w.connected && w.readyAt <= to {
 			w.connected, w.idleSince = true, to
@@ -255,7 +255,7 @@ func (p *plant) advance(to time.Duration) {
 	p.enqueue(ready)
 }
 
-// integrate adds up a time in which nothing changes.
+// integrate accounts for a time without changes.
 func (p *plant) integrate(dt time.Duration) {
 	millis := dt.Milliseconds()
 	p.result.ShortageMilliCoreMillis += p.queue.milliCores * millis
@@ -267,7 +267,7 @@ func (p *plant) integrate(dt time.Duration) {
 	}
 }
 
-// end takes a task that is done off its worker and returns those that are ready now.
+// end removes a finished task from its worker and returns the tasks that become ready.
 func (p *plant) end(w *worker, s started) []int {
 	t := &p.Tasks[s.task]
 	p.release(w, t)
@@ -288,17 +288,17 @@ func (p *plant) release(w *worker, t *trace.Task) {
 	w.busy = max(0, w.busy-busyCores(t))
 	if w.free == w.Capacity {
 		w.idleSince = p.now
-		w.busy = 0 // nothing is left of rounding
+		w.busy = 0 // removes rounding errors
 	}
 }
 
-// busyCores is how many cores a task keeps busy.
+// busyCores returns the number of cores that a task keeps busy.
 func busyCores(t *trace.Task) float64 {
 	return float64(t.MilliCores) / 1000 * (float64(t.BusyMillionths) / trace.Millionths)
 }
 
-// dismiss lets a worker go that is drained and empty, or whose pod was deleted and which has
-// had no task for as long as it waits for one.
+// dismiss removes a worker that is drained and empty, or whose pod was deleted and whose idle
+// timeout has expired.
 func (p *plant) dismiss(w *worker) {
 	leaves, will := p.leavesAt(w)
 	if w.Draining && len(w.running) == 0 || will && leaves <= p.now {
@@ -312,14 +312,14 @@ func (p *plant) remove(w *worker) {
 	p.pay(w)
 }
 
-// pay pays for a worker until now.
+// pay bills a worker up to now.
 func (p *plant) pay(w *worker) {
 	periods := (p.now - w.askedAt + p.BillingPeriod - 1) / p.BillingPeriod
 	hours := float64(max(1, periods)) * p.BillingPeriod.Hours()
 	p.result.MicroDollars += int64(math.Round(hours * float64(p.MicroDollarsPerHour)))
 }
 
-// dispatch starts what fits.
+// dispatch starts the tasks that fit.
 func (p *plant) dispatch() {
 	p.queue.each(func(need estimate.Resources, task int) bool {
 		for _, w := range p.workers {
@@ -335,19 +335,19 @@ func (p *plant) dispatch() {
 	})
 }
 
-// wholeMillis rounds up, so that only tasks without runtime take none.
+// wholeMillis rounds up, so that only tasks without runtime take no time.
 func wholeMillis(d time.Duration) time.Duration {
 	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
 }
 
-// decide asks the law and does as it says.
+// decide evaluates the law and executes its order.
 func (p *plant) decide(law Law) error {
 	order, err := law.Decide(p.view())
 	if err != nil {
 		return err
 	}
 	if order.Next <= 0 {
-		return fmt.Errorf("the law wants to be asked again in %v, want more than 0", order.Next)
+		return fmt.Errorf("the law wants to decide again in %v: must be more than 0", order.Next)
 	}
 	p.decideAt = p.now + max(time.Millisecond, wholeMillis(order.Next))
 	if order.changes() {
@@ -368,7 +368,7 @@ func (p *plant) decide(law Law) error {
 		active = active || !w.connected || len(w.running) > 0
 	}
 	if serving > p.Max {
-		return fmt.Errorf("the law asks for %d workers, want at most %d", serving, p.Max)
+		return fmt.Errorf("the law requests %d workers: must be at most %d", serving, p.Max)
 	}
 	p.idle++
 	if active {
@@ -377,12 +377,12 @@ func (p *plant) decide(law Law) error {
 	return nil
 }
 
-// leave removes workers.
+// leave removes the workers of an order.
 func (p *plant) leave(order Order) error {
 	for _, name := range slices.Concat(order.Delete, order.Drain, order.Kill) {
 		i := slices.IndexFunc(p.workers, func(w *worker) bool { return w.Name == name })
 		if i < 0 {
-			return fmt.Errorf("the law removes %s, which is not there", name)
+			return fmt.Errorf("the law removes %s, which does not exist", name)
 		}
 		w := p.workers[i]
 		switch {
@@ -399,7 +399,7 @@ func (p *plant) leave(order Order) error {
 	return nil
 }
 
-// kill removes a worker with what it runs.
+// kill removes a worker and requeues its tasks.
 func (p *plant) kill(w *worker) {
 	slices.SortFunc(w.running, func(a, b started) int { return b.task - a.task })
 	for _, s := range w.running {
@@ -412,10 +412,10 @@ func (p *plant) kill(w *worker) {
 	p.remove(w)
 }
 
-// view is the plant as a law sees it.
+// view returns the plant as a law observes it.
 func (p *plant) view() View {
 	v := View{Now: p.now, InitTime: p.initTime, plant: p}
-	ran := map[string]time.Duration{} // the longest of a category that now runs
+	ran := map[string]time.Duration{} // the longest current run of each category
 	for _, w := range p.workers {
 		for _, s := range w.running {
 			category := p.Tasks[s.task].Category
@@ -437,12 +437,12 @@ func (p *plant) view() View {
 	return v
 }
 
-// seen is what is known of a worker and what it runs.
+// seen returns what is known about a worker and its tasks.
 func (p *plant) seen(w *worker, ran map[string]time.Duration) estimate.Worker {
 	seen := w.Worker
 	switch {
 	case !w.connected:
-		// It is expected after the time that the last one took, not when it will come.
+		// The law expects the start-up time of the last worker, not the actual one.
 		seen.ReadyIn = max(time.Millisecond, p.initTime-(p.now-w.askedAt))
 	case len(w.running) == 0:
 		seen.IdleFor = p.now - w.idleSince
@@ -459,7 +459,7 @@ func (p *plant) seen(w *worker, ran map[string]time.Duration) estimate.Worker {
 	return seen
 }
 
-// finish pays for the workers still there.
+// finish bills the remaining workers.
 func (p *plant) finish() Result {
 	for _, w := range p.workers {
 		p.pay(w)

@@ -15,7 +15,7 @@ import (
 	"supercargo.dev/supercargo/lab/trace"
 )
 
-// orders is a law that says what it was told to, in turn, and then nothing.
+// orders is a law that returns the given orders in turn, and then empty ones.
 type orders []Order
 
 func (o *orders) Decide(View) (Order, error) {
@@ -31,7 +31,7 @@ func cores(n int64) estimate.Resources {
 	return estimate.Resources{MilliCores: 1000 * n, MemoryBytes: 100}
 }
 
-// task is one of a core that is always busy.
+// task returns a task with one core that is always busy.
 func task(id string, seconds int, parents ...int) trace.Task {
 	return trace.Task{ID: id, Category: "c", MilliCores: 1000, MemoryBytes: 1, Runtime: time.Duration(seconds) * time.Second, BusyMillionths: 1e6, Parents: parents}
 }
@@ -54,8 +54,8 @@ func TestARunAddsUpCoresAndMoney(t *testing.T) {
 	}
 	want := Result{
 		Makespan: 24 * time.Second,
-		// The first has a core free from 12 s to 14 s (e takes it) and one from 20 s to 24 s,
-		// the second one from 10 s to 14 s, and two from 14 s to 22 s.
+		// The first has a free core from 12 s to 14 s (e takes it) and from 20 s to 24 s. The
+		// second has one from 10 s to 14 s, and two from 14 s to 22 s.
 		WasteMilliCoreMillis: (2 + 4 + 4 + 2*8) * 1e6,
 		// c and d until 8 s, d until 10 s.
 		ShortageMilliCoreMillis: (2*8 + 2) * 1e6,
@@ -76,9 +76,9 @@ func TestDrainedWorkersEndWhatTheyRunAndKilledOnesDoNot(t *testing.T) {
 		lost     int64
 		restarts int
 	}{
-		// c comes after a.
+		// c follows a.
 		{"drained", Order{Drain: []string{"worker-1"}, Next: time.Hour}, 30 * time.Second, 0, 0},
-		// b and b2 come after a, and c after them.
+		// b and b2 follow a, and c follows them.
 		{"killed at 5 s", Order{Kill: []string{"worker-1"}, Next: time.Hour}, 50 * time.Second, 2 * 5 * 1e6, 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -117,8 +117,8 @@ func TestRunsThatCannotEndSaySo(t *testing.T) {
 	}
 }
 
-// TestARunIsPlayingEachSecond compares runs without resizes with a twin that looks at each
-// task each second.
+// TestARunIsPlayingEachSecond compares runs without resizes with a twin that processes each task
+// every second.
 func TestARunIsPlayingEachSecond(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		plan := planOf(rapid.IntRange(1, 3).Draw(t, "workers"))
@@ -144,7 +144,7 @@ func TestARunIsPlayingEachSecond(t *testing.T) {
 	})
 }
 
-// unblocked reports whether all have ended that a task waits for.
+// unblocked reports whether all prerequisites of a task have ended.
 func unblocked(plan Plan, state []string, task int) bool {
 	for j := range plan.Tasks {
 		before := plan.Tasks[j].Stage < plan.Tasks[task].Stage || slices.Contains(plan.Tasks[task].Parents, j)
@@ -155,7 +155,7 @@ func unblocked(plan Plan, state []string, task int) bool {
 	return true
 }
 
-// eachSecond runs a plan without a law.
+// eachSecond simulates a plan without a law, second by second.
 func eachSecond(plan Plan) (end time.Duration, waste, shortage int64) {
 	n := len(plan.Tasks)
 	left, worker, queued := make([]time.Duration, n), make([]int, n), []int{}

@@ -7,22 +7,22 @@ import (
 	"supercargo.dev/supercargo/lab/trace"
 )
 
-// queue holds the tasks that are ready, in order, by what they need: where one task does
-// not fit, all of that need do not.
+// queue has the ready tasks, in order, grouped by their needs: if one task does not fit, no task
+// with the same needs fits.
 type queue struct {
 	lanes       []*lane
 	of          map[estimate.Resources]*lane
 	first, last int
-	milliCores  int64 // that all of them ask for
+	milliCores  int64 // requested by all of them
 }
 
-// lane is the tasks of one need.
+// lane has the tasks with the same needs.
 type lane struct {
 	need  estimate.Resources
 	tasks []queued
 }
 
-// queued is a task and its place in the queue.
+// queued is a task and its position in the queue.
 type queued struct{ place, task int }
 
 func newQueue() queue { return queue{of: map[estimate.Resources]*lane{}} }
@@ -50,8 +50,8 @@ func (q *queue) pushFront(need estimate.Resources, task int) {
 	l.tasks = slices.Insert(l.tasks, 0, queued{q.first, task})
 }
 
-// each offers tasks in their order and drops those that are taken. After one that is not
-// no other of its need is offered.
+// each offers tasks in order and removes those that are taken. After a task is rejected, no other
+// task with the same needs is offered.
 func (q *queue) each(take func(need estimate.Resources, task int) bool) {
 	refused := map[*lane]bool{}
 	for {
@@ -73,7 +73,7 @@ func (q *queue) each(take func(need estimate.Resources, task int) bool) {
 	}
 }
 
-// inOrder returns the tasks of the queue.
+// inOrder returns the tasks of the queue in order.
 func (q *queue) inOrder() []int {
 	var all []queued
 	for _, l := range q.lanes {
@@ -87,7 +87,7 @@ func (q *queue) inOrder() []int {
 	return tasks
 }
 
-// batches returns the queue in order, tasks that follow each other and are alike together.
+// batches returns the queue in order, with consecutive identical tasks combined.
 func (q *queue) batches(of func(task int) estimate.Batch) []estimate.Batch {
 	var batches []estimate.Batch
 	for _, task := range q.inOrder() {
@@ -105,14 +105,14 @@ func (q *queue) batches(of func(task int) estimate.Batch) []estimate.Batch {
 	return batches
 }
 
-// blocked holds the tasks that are not ready.
+// blocked has the tasks that are not ready.
 type blocked struct {
 	tasks    []trace.Task
 	open     []int   // parents that have not ended
 	children [][]int // of each task
 	stages   []int64 // ascending
 	unended  map[int64]int
-	of       map[int64][]int // tasks by stage whose parents have ended, while a lower stage has not
+	of       map[int64][]int // tasks by stage whose parents have ended, but not all lower stages
 }
 
 func newBlocked(tasks []trace.Task) blocked {
@@ -144,7 +144,7 @@ func (b *blocked) first() []int {
 	return ready
 }
 
-// ended returns the tasks that are ready now that one has ended.
+// ended returns the tasks that become ready by the end of a task.
 func (b *blocked) ended(task int) []int {
 	var ready []int
 	for _, c := range b.children[task] {

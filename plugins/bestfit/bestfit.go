@@ -1,7 +1,7 @@
-// Package bestfit is the scheduler plugin that puts a pod on the node it leaves
-// least room on: best fit over (memory, CPU), as [packing.CompareFit] orders nodes.
+// Package bestfit is the scheduler plugin that places a pod on the node with the least room left: best fit over
+// (memory, CPU), in the order of [packing.CompareFit].
 //
-// In a profile that also has the TimeBin plugin it leaves batch pods to it.
+// In a profile that also enables the TimeBin plugin, it leaves batch pods to TimeBin.
 package bestfit
 
 import (
@@ -23,11 +23,11 @@ import (
 // Name is the plugin's name in a KubeSchedulerConfiguration.
 const Name = narrowing.BestFit
 
-// Plugin scores nodes by fit and, where it is safe, looks at one only.
+// Plugin scores nodes by fit and, where it is safe, narrows to one node.
 //
-// It does not implement [fwk.SignPlugin], and so keeps its profile from opportunistic
-// batching: that takes the next node from the scores of an earlier pod, which below
-// 100 order nodes only in steps of one percent. Narrowing costs as little.
+// It does not implement [fwk.SignPlugin], which excludes its profile from opportunistic batching. Batching takes the
+// next node from the scores of an earlier pod, which below 100 order nodes only in steps of one percent. Narrowing
+// costs as little.
 type Plugin struct {
 	narrower *narrowing.Narrower
 }
@@ -45,7 +45,7 @@ func New(clk clock.PassiveClock) func(context.Context, runtime.Object, fwk.Handl
 	return func(_ context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		args, ok := obj.(*configv1.BestFitArgs)
 		if !ok {
-			return nil, fmt.Errorf("%s: arguments are %T, want *BestFitArgs", Name, obj)
+			return nil, fmt.Errorf("%s: arguments are %T, must be *BestFitArgs", Name, obj)
 		}
 		path := field.NewPath("pluginConfig").Key(Name).Child("args")
 		if err := configv1.ValidateBestFitArgs(path, args).ToAggregate(); err != nil {
@@ -63,12 +63,12 @@ func New(clk clock.PassiveClock) func(context.Context, runtime.Object, fwk.Handl
 // Name returns the plugin's name.
 func (p *Plugin) Name() string { return Name }
 
-// leaves reports whether the pod is another plugin's to place.
+// leaves reports whether another plugin places the pod.
 func (p *Plugin) leaves(of class.Class) bool {
 	return of == class.Batch && p.narrower.TimeBins()
 }
 
-// PreFilter narrows to the best node where that is proven to change nothing.
+// PreFilter narrows to the best node if that is proven not to change the placement.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	of, _ := class.OfPod(pod)
 	if p.leaves(of) {
@@ -77,19 +77,16 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	return p.narrower.Narrow(ctx, state, narrowing.Request{Pod: pod, Class: of}), nil
 }
 
-// PreFilterExtensions returns nil: there is nothing to update when pods are
-// added or removed on trial.
+// PreFilterExtensions returns nil, because simulated additions and removals of pods require no update.
 func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// EventsToRegister returns no event: a pod that failed while narrowed, also by
-// TimeBin, is sent back by PostFilter.
+// EventsToRegister returns no events, because PostFilter reactivates pods that failed while narrowed, also by TimeBin.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return nil, nil
 }
 
-// PostFilter is the safety net of narrowing, for TimeBin too: a pod that failed
-// while narrowed is tried on all nodes next, and nothing is preempted for it. It
-// must be the first PostFilter plugin; nothing is narrowed otherwise.
+// PostFilter is the safety net of narrowing, for TimeBin too: a pod that failed while narrowed is tried on all nodes
+// next, without preemption. It must be the first PostFilter plugin; otherwise nothing is narrowed.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	if status := narrowing.Rescue(ctx, state, pod, statuses); status != nil {
 		return nil, status
@@ -107,12 +104,11 @@ func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.P
 	return nil
 }
 
-// Score returns the node's rank as PreScore found it: 100 for the best node, less for
-// all others. Nodes that the pod fits equally well all have 100 where a soft
-// preference may choose among them; else the first by name has it alone.
+// Score returns the node's score from PreScore: 100 for the best node, less for all others. If a soft preference may
+// choose among nodes that fit equally well, all of them have 100; otherwise only the first by name.
 func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
 	return narrowing.ReadScore(state, Name, info), nil
 }
 
-// ScoreExtensions returns nil: the scores are in range already.
+// ScoreExtensions returns nil, because the scores are already in range.
 func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return nil }

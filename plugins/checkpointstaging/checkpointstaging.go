@@ -1,13 +1,10 @@
-// Package checkpointstaging is the scheduler plugin that places the new pod of a
-// migration: only where its container can be restored, and not before its checkpoint is
-// there.
+// Package checkpointstaging is the scheduler plugin that places the new pod of a migration: only on a node that can
+// restore its container, and only after its checkpoint is there.
 //
-// Such a pod has the label supercargo.dev/migration, and the plugin looks at no other. It
-// finds the pod's Migration, chooses among the nodes that meet the checkpoint's
-// requirements, writes the node into the Migration's status as reserved, and holds the
-// pod in PreBind, its room taken, until the agent of that node says that the image is
-// staged. All that is decided is decided by [decide]; all that is known is in the
-// Migration, so that another scheduler can go on with it.
+// The plugin handles only pods with the label supercargo.dev/migration. It finds the pod's Migration, filters the nodes
+// that meet the checkpoint's requirements, writes the chosen node into the Migration's status as reserved, and holds
+// the pod in PreBind, with its resources reserved, until the agent of that node reports that the image is staged.
+// Package [decide] makes all decisions. All state is in the Migration, so that another scheduler can continue.
 package checkpointstaging
 
 import (
@@ -42,28 +39,27 @@ type Plugin struct {
 	clock      clock.Clock
 	timeout    time.Duration
 	migrations migrations
-	// nodes are the annotations of nodes that were read in the last cycle which had use
-	// for them. It belongs to the scheduling cycle, in which one pod at a time is placed.
+	// nodes are the parsed node annotations of the last cycle that used them. They belong to the scheduling cycle,
+	// which places one pod at a time.
 	nodes map[string]parsedNode
 }
 
-// migrations is how the plugin reads and writes Migrations.
+// migrations reads and writes Migrations.
 type migrations interface {
-	// cached returns the Migration as it was lately, or nil if there is none. It asks
-	// nobody and returns an error until it knows.
+	// cached returns the Migration from the cache, or nil if there is none. It makes no API call, and returns an error
+	// until the cache is filled.
 	cached(namespace, name string) (*v1alpha1.Migration, error)
-	// live returns the Migration as it is, or nil if there is none.
+	// live returns the Migration from the API server, or nil if there is none.
 	live(ctx context.Context, namespace, name string) (*v1alpha1.Migration, error)
-	// reserve writes the reservation, or takes it back if it is nil, provided that the
-	// Migration is still what was read: otherwise the error is a conflict.
+	// reserve writes the reservation, or removes it if r is nil. If the Migration has changed since it was read, the
+	// error is a conflict.
 	reserve(ctx context.Context, read *v1alpha1.Migration, r *v1alpha1.MigrationReservation) (*v1alpha1.Migration, error)
-	// subscribe returns a channel that gets a value after something has changed about
-	// the Migration or the pods with one of the UIDs, and a function that ends that.
+	// subscribe returns a channel that receives a value after a change of the Migration or the pods with one of the
+	// UIDs, and a function that ends the subscription.
 	subscribe(uids ...types.UID) (<-chan struct{}, func())
-	// clearNominatedNode clears the nominated node in the pod's status, if the pod is still the same.
+	// clearNominatedNode clears the nominated node in the pod's status, if the UID still matches.
 	clearNominatedNode(ctx context.Context, pod *corev1.Pod) error
-	// pod returns the pod as it was lately, or nil if it is not there any more or has
-	// ended.
+	// pod returns the pod from the cache, or nil if it does not exist any more or has ended.
 	pod(namespace, name string, uid types.UID) *corev1.Pod
 }
 
@@ -81,12 +77,12 @@ var (
 	_ fwk.EnqueueExtensions = (*Plugin)(nil)
 )
 
-// New returns the plugin's factory. The clock says how long pods are held.
+// New returns the plugin's factory. The clock measures how long pods are held.
 func New(clk clock.Clock) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		args, ok := obj.(*configv1.CheckpointStagingArgs)
 		if !ok {
-			return nil, fmt.Errorf("%s: arguments are %T, want *CheckpointStagingArgs", Name, obj)
+			return nil, fmt.Errorf("%s: arguments are %T, must be *CheckpointStagingArgs", Name, obj)
 		}
 		path := field.NewPath("pluginConfig").Key(Name).Child("args")
 		if err := configv1.ValidateCheckpointStagingArgs(path, args).ToAggregate(); err != nil {
@@ -103,31 +99,28 @@ func (p *Plugin) Name() string { return Name }
 // moves reports whether the pod is the new pod of a migration.
 func moves(pod *corev1.Pod) bool { return pod.Labels[v1alpha1.LabelMigration] != "" }
 
-// subject returns what [decide] wants to know of a pod.
+// subject returns the pod as [decide] needs it.
 func subject(pod *corev1.Pod) decide.Pod {
 	return decide.Pod{Name: pod.Name, UID: pod.UID, Migration: types.UID(pod.Labels[v1alpha1.LabelMigration])}
 }
 
-// state is what the plugin keeps of a pod from PreFilter to Unreserve.
+// state is what the plugin stores about a pod from PreFilter to Unreserve.
 type state struct {
-	// only is the one node that will do, or empty.
+	// only is the single suitable node, or empty.
 	only string
-	// verdicts say for each annotation there is on nodes why a node with it will not do:
-	// nothing if it will.
+	// verdicts maps each capability annotation to the reason why a node with it is unsuitable; empty if it is suitable.
 	verdicts map[string]string
-	// anywhere says that all nodes will do.
+	// anywhere reports that all nodes are suitable.
 	anywhere bool
 	// source is the UID of the old pod.
 	source types.UID
-	// held says that PreBind has begun, reserved that it found or made the reservation the
-	// pod's own.
+	// held reports that PreBind has started; reserved reports that it found or made the pod's own reservation.
 	held, reserved bool
 	// outcome is how PreBind ended.
 	outcome decide.Next
 }
 
-// Clone returns the same value. The scheduler clones a state to try what evictions
-// would change, which does not change this one.
+// Clone returns the same value. The scheduler clones a state to simulate evictions, which do not change it.
 func (s *state) Clone() fwk.StateData { return s }
 
 func read(cycle fwk.CycleState) *state {
@@ -138,9 +131,9 @@ func read(cycle fwk.CycleState) *state {
 	return data.(*state)
 }
 
-// PreFilter finds the pod's migration and reads the pod's requirements and what the
-// nodes can do, each distinct annotation once. Cost for a pod that moves: a look-up by
-// annotation for each node. Other pods are passed over, in this and in Filter.
+// PreFilter finds the pod's migration, and parses its requirements and the capabilities of nodes, each distinct
+// annotation once. Cost for the new pod of a migration: one lookup by annotation for each node. PreFilter and Filter
+// skip other pods.
 func (p *Plugin) PreFilter(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if !moves(pod) {
 		return nil, fwk.NewStatus(fwk.Skip)
@@ -168,11 +161,11 @@ func (p *Plugin) PreFilter(_ context.Context, cycle fwk.CycleState, pod *corev1.
 	return nil, nil
 }
 
-// refuse says why a pod that moves does not go somewhere. Evictions would not change
-// that. Every call makes a status of its own, since the framework writes into it.
+// refuse returns a rejection that evictions cannot resolve. It returns a new status for each call, because the
+// framework modifies it.
 func refuse(why string) *fwk.Status { return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why) }
 
-// verdicts compares the requirements with each annotation that a node has.
+// verdicts compares the requirements with each distinct annotation of the nodes.
 func (p *Plugin) verdicts(requirements capability.Requirements, nodes []fwk.NodeInfo) map[string]string {
 	known := make(map[string]parsedNode, len(p.nodes))
 	verdicts := make(map[string]string, len(p.nodes))
@@ -188,7 +181,7 @@ func (p *Plugin) verdicts(requirements capability.Requirements, nodes []fwk.Node
 		known[text] = parsed
 		verdicts[text] = verdict(requirements, text, parsed)
 	}
-	p.nodes = known // annotations that no node has any more are forgotten
+	p.nodes = known // drops annotations that no node has any more
 	return verdicts
 }
 
@@ -210,11 +203,11 @@ func verdict(requirements capability.Requirements, text string, parsed parsedNod
 	return ""
 }
 
-// PreFilterExtensions returns nil: the answer does not depend on other pods.
+// PreFilterExtensions returns nil, because the answer does not depend on other pods.
 func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// Filter lets a pod that moves on nodes that can restore it and, once its checkpoint is
-// on the way, on its reserved node alone.
+// Filter admits the new pod of a migration to nodes that can restore it and, once its checkpoint is being transferred,
+// to its reserved node only.
 func (p *Plugin) Filter(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
 	if !moves(pod) {
 		return nil
@@ -228,11 +221,11 @@ func (p *Plugin) Filter(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod
 		return nil
 	}
 	if s.only != "" && s.only != node.Name {
-		return refuse("node(s) were not the one that the checkpoint is on its way to")
+		return refuse("node(s) were not the one that receives the checkpoint")
 	}
 	switch verdict, known := s.verdicts[node.Annotations[v1alpha1.AnnotationCapability]]; {
 	case !known:
-		return refuse("node(s) could not restore the checkpoint: the node has come just now")
+		return refuse("node(s) could not restore the checkpoint: the node was added during this scheduling attempt")
 	case verdict != "":
 		return refuse(verdict)
 	}
@@ -240,22 +233,22 @@ func (p *Plugin) Filter(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod
 }
 
 func unprepared(pod *corev1.Pod) *fwk.Status {
-	return fwk.AsStatus(fmt.Errorf("pod %s moves and %s has not looked at it: enable the plugin at preFilter too, or by multiPoint", klog.KObj(pod), Name))
+	return fwk.AsStatus(fmt.Errorf("pod %s is the new pod of a migration, and preFilter of %s did not run: enable the plugin at preFilter too, or at multiPoint", klog.KObj(pod), Name))
 }
 
-// PostFilter sees to it that no pod is preempted to move another, and that no room is set
-// aside for one that fits nowhere: without an answer, the pod would stay nominated to the
-// node on which it was held before. It must come before DefaultPreemption.
+// PostFilter prevents preemption for the new pod of a migration. It also clears the nomination: without an answer, a
+// pod that fits nowhere would stay nominated to the node on which it was held before, and reserve room there. It must
+// come before DefaultPreemption.
 func (p *Plugin) PostFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	if moves(pod) {
-		return framework.NewPostFilterResultWithNominatedNode(""), refuse("no pod is preempted to move another")
+		return framework.NewPostFilterResultWithNominatedNode(""), refuse("no pods are preempted for the new pod of a migration")
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }
 
-// EventsToRegister names what may make a rejected pod schedulable: a node that can
-// restore it. Changes of its Migration are no event of the scheduler's, which would not
-// start without the kind; the plugin calls such pods itself.
+// EventsToRegister returns the event that may make a rejected pod schedulable: a node that can restore it. Changes of
+// Migrations are not registered, because then the scheduler would not start without the kind. The plugin itself
+// activates such pods instead.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeAnnotation}, QueueingHintFn: restoredByNode},
@@ -271,7 +264,7 @@ func restoredByNode(_ klog.Logger, pod *corev1.Pod, _, obj any) (fwk.QueueingHin
 	if err != nil {
 		return fwk.QueueSkip, nil // no node helps
 	}
-	// What cannot be read is a node that can do nothing, which a restart may go to.
+	// An unreadable annotation means no capability; a restart may still go there.
 	able, _ := capability.ParseNode(node.Annotations[v1alpha1.AnnotationCapability])
 	if requirements.Fits(able) != nil {
 		return fwk.QueueSkip, nil

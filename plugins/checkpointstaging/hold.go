@@ -17,22 +17,22 @@ import (
 )
 
 const (
-	// retry is how long the plugin waits before it asks an API server again that has not
-	// answered. The pod is held meanwhile: nobody knows better.
+	// retry is the delay before the plugin queries an API server again that has not answered. The pod is held
+	// meanwhile.
 	retry = 2 * time.Second
-	// patience is how long it tries to take a reservation back, and how often.
+	// patience bounds the time to remove a reservation, and patientTries the attempts.
 	patience     = 10 * time.Second
 	patientTries = 5
 )
 
-// Reserve does nothing: the scheduler has the room, and the reservation is written when
-// nothing can reject the node any more.
+// Reserve does nothing: the scheduler has reserved the resources, and PreBind writes the reservation, when no plugin
+// can reject the node any more.
 func (p *Plugin) Reserve(context.Context, fwk.CycleState, *corev1.Pod, string) *fwk.Status {
 	return nil
 }
 
-// preflight tells the scheduler that pods that move will be held. It then notes the node
-// in their status, for the autoscaler to see.
+// preflight tells the scheduler that the new pods of migrations will be held. The scheduler then sets the nominated
+// node in their status, for the autoscaler.
 func preflight(pod *corev1.Pod) *fwk.Status {
 	if !moves(pod) {
 		return fwk.NewStatus(fwk.Skip)
@@ -40,8 +40,8 @@ func preflight(pod *corev1.Pod) *fwk.Status {
 	return nil
 }
 
-// PreBind reserves the node in the pod's Migration and holds the pod until it can start
-// there. It fails when nothing can come of it, and the scheduler gives the room away.
+// PreBind reserves the node in the pod's Migration and holds the pod until it can start there. It fails if the pod
+// cannot succeed; the scheduler then releases the resources.
 func (p *Plugin) PreBind(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	if !moves(pod) {
 		return nil
@@ -68,17 +68,17 @@ func migrationOf(pod *corev1.Pod) klog.ObjectRef {
 	return klog.KRef(pod.Namespace, pod.Annotations[v1alpha1.AnnotationMigrationName])
 }
 
-// hold is a pod that is held.
+// hold is a held pod.
 type hold struct {
 	plugin *Plugin
 	pod    *corev1.Pod
 	held   decide.Held
-	// changed gets a value when there may be something new.
+	// changed receives a value after a possible change.
 	changed <-chan struct{}
 }
 
-// run does what is decided until the pod can be bound or is rejected. source is the UID
-// of the old pod. An error means that it could not be done, or that the scheduler stops.
+// run carries out the decided steps until the pod can be bound or is rejected. source is the UID of the old pod. An
+// error means that a step failed, or that the scheduler stops.
 func (h *hold) run(ctx context.Context, source types.UID) (decide.Next, error) {
 	changed, end := h.plugin.migrations.subscribe(h.pod.UID, h.held.Migration, source)
 	defer end()
@@ -90,7 +90,7 @@ func (h *hold) run(ctx context.Context, source types.UID) (decide.Next, error) {
 		case next.Step == decide.Wait:
 			m, err = h.await(ctx, m, next.Until)
 			fresh = false
-		case !fresh: // all but waiting is decided on what is so now
+		case !fresh: // all steps except waiting require the live Migration
 			m, err = h.live(ctx)
 			fresh = true
 		case next.Step == decide.Reserve:
@@ -102,7 +102,7 @@ func (h *hold) run(ctx context.Context, source types.UID) (decide.Next, error) {
 	return decide.Next{}, err
 }
 
-// next asks what to do.
+// next returns the next step.
 func (h *hold) next(m *v1alpha1.Migration) decide.Next {
 	known := h.plugin.migrations
 	pod := known.pod(h.pod.Namespace, h.pod.Name, h.pod.UID)
@@ -114,8 +114,7 @@ func (h *hold) next(m *v1alpha1.Migration) decide.Next {
 	return h.held.Next(m, h.plugin.clock.Now())
 }
 
-// reserve writes the reservation. If the Migration has changed since it was read, it
-// returns what it is now.
+// reserve writes the reservation. If the Migration has changed since it was read, reserve returns the new version.
 func (h *hold) reserve(ctx context.Context, m *v1alpha1.Migration) (*v1alpha1.Migration, error) {
 	call, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -135,8 +134,8 @@ func (h *hold) reserve(ctx context.Context, m *v1alpha1.Migration) (*v1alpha1.Mi
 	return written, nil
 }
 
-// live returns the Migration as it is, or nil if it is gone. Once the node is reserved it
-// tries until there is an answer: while nobody knows, the room is kept.
+// live returns the Migration from the API server, or nil if it is gone. Once the node is reserved, it retries until
+// there is an answer, and keeps the reservation meanwhile.
 func (h *hold) live(ctx context.Context) (*v1alpha1.Migration, error) {
 	for {
 		call, cancel := context.WithTimeout(ctx, patience)
@@ -145,15 +144,14 @@ func (h *hold) live(ctx context.Context) (*v1alpha1.Migration, error) {
 		if err == nil || !h.held.Reserved || apierrors.IsForbidden(err) {
 			return m, err
 		}
-		klog.FromContext(ctx).Info("The pod is held on, since its migration cannot be read", "pod", klog.KObj(h.pod), "migration", migrationOf(h.pod), "error", err)
+		klog.FromContext(ctx).Info("Failed to read the migration of a held pod; the pod remains held", "pod", klog.KObj(h.pod), "migration", migrationOf(h.pod), "error", err)
 		if err := h.sleep(ctx, h.plugin.clock.Now().Add(retry)); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// await returns the Migration as it was lately, when something has changed or at the given
-// time. It may be older than m, what is known of it now.
+// await waits for a change or the given time, and returns the Migration from the cache, which may be older than m.
 func (h *hold) await(ctx context.Context, m *v1alpha1.Migration, until time.Time) (*v1alpha1.Migration, error) {
 	if err := h.sleep(ctx, until); err != nil {
 		return nil, err
@@ -165,7 +163,7 @@ func (h *hold) await(ctx context.Context, m *v1alpha1.Migration, until time.Time
 	return known, nil
 }
 
-// sleep returns when something has changed or at the given time.
+// sleep waits for a change or the given time.
 func (h *hold) sleep(ctx context.Context, until time.Time) error {
 	timer := h.plugin.clock.NewTimer(until.Sub(h.plugin.clock.Now()))
 	defer timer.Stop()
@@ -173,20 +171,18 @@ func (h *hold) sleep(ctx context.Context, until time.Time) error {
 	case <-h.changed:
 	case <-timer.C():
 	case <-ctx.Done():
-		return fmt.Errorf("the scheduler stops: %w", context.Cause(ctx))
+		return fmt.Errorf("the scheduler is shutting down: %w", context.Cause(ctx))
 	}
 	return nil
 }
 
-// Unreserve takes the reservation back if that was decided, or if the pod is not bound
-// for another reason while the scheduler may still choose anew. A checkpoint that is on
-// its way keeps its node: the pod is tried there again. So it does when the scheduler
-// stops.
+// Unreserve removes the reservation if that was decided, or if binding failed for another reason while the scheduler
+// may still choose another node. A checkpoint that is being transferred keeps its node, and the pod is tried there
+// again. The same applies when the scheduler stops.
 //
-// It also clears the node that the scheduler nominated in the pod's status because the pod
-// would be held. The scheduler itself does not (Kubernetes 1.35): it compares with the
-// status from before the nomination, and finds nothing to clear. The room would stay
-// set aside for the pod while others are tried for it.
+// It also clears the node that the scheduler nominated in the pod's status because the pod would be held. The scheduler
+// itself does not (Kubernetes 1.35): it compares with the status from before the nomination, and finds nothing to
+// clear. The nomination would reserve room for the pod while it is tried on other nodes.
 func (p *Plugin) Unreserve(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, node string) {
 	s := read(cycle)
 	if !moves(pod) || s == nil {
@@ -201,12 +197,12 @@ func (p *Plugin) Unreserve(ctx context.Context, cycle fwk.CycleState, pod *corev
 	defer cancel()
 	err := p.takeBack(ctx, h, pod, s.outcome.TakeBack)
 	if err != nil && ctx.Err() == nil {
-		klog.FromContext(ctx).Error(err, "The node stays reserved until the pod is placed again or its migration ends", "pod", klog.KObj(pod),
+		klog.FromContext(ctx).Error(err, "Failed to release the reservation; the node stays reserved until the pod is scheduled again or its migration ends", "pod", klog.KObj(pod),
 			"node", klog.KRef("", node), "migration", migrationOf(pod))
 	}
 }
 
-// clearNominatedNode clears the node that was nominated for a pod that was held.
+// clearNominatedNode clears the nominated node of a pod that was held.
 func (p *Plugin) clearNominatedNode(ctx context.Context, s *state, pod *corev1.Pod) {
 	if !s.held {
 		return
@@ -214,12 +210,12 @@ func (p *Plugin) clearNominatedNode(ctx context.Context, s *state, pod *corev1.P
 	call, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err := p.migrations.clearNominatedNode(call, pod); err != nil && ctx.Err() == nil {
-		klog.FromContext(ctx).Error(err, "The node stays nominated until the pod is tried again", "pod", klog.KObj(pod))
+		klog.FromContext(ctx).Error(err, "Failed to clear the nominated node; it stays nominated until the pod is scheduled again", "pod", klog.KObj(pod))
 	}
 }
 
-// takeBack removes the pod's reservation if it is still its own. Unless it is decided,
-// that is done only as long as another node would do.
+// takeBack removes the pod's reservation if it is still its own. Unless that was decided, it does so only while another
+// node would be suitable.
 func (p *Plugin) takeBack(ctx context.Context, h decide.Held, pod *corev1.Pod, decided bool) error {
 	for try := 1; ; try++ {
 		m, err := p.migrations.live(ctx, pod.Namespace, pod.Annotations[v1alpha1.AnnotationMigrationName])

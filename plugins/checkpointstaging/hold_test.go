@@ -21,31 +21,31 @@ import (
 	"supercargo.dev/supercargo/test/fixtures"
 )
 
-// recording is the part of the framework that the plugin calls while it holds a pod.
+// recording implements the part of the framework that the plugin calls while it holds a pod.
 type recording struct{ fwk.Handle }
 
 func (recording) EventRecorder() fixtures.EventRecorder { return events.NewFakeRecorder(100) }
 
-// fake is a Migration in memory, and the pods around it.
+// fake is a Migration in memory, with its pods.
 type fake struct {
 	notifier notifier
 	mu       sync.Mutex
-	// m is the Migration, or nil when it is gone.
+	// m is the Migration, or nil if it is gone.
 	m *v1alpha1.Migration
 	// stale is what cached returns, if it is set.
 	stale *v1alpha1.Migration
 	// version counts its changes.
 	version int
-	// gonePods are the UIDs of pods that are gone, deletedPods of those that will be.
+	// gonePods are the UIDs of pods that are gone, deletedPods of pods that are being deleted.
 	gonePods, deletedPods map[types.UID]bool
 	// unread is what cached returns, unreachable what live returns and denied what reserve
 	// returns, if they are set.
 	unread, unreachable, denied error
-	// between happens before the next write, if it is set.
+	// between runs before the next write, if it is set.
 	between func(*v1alpha1.Migration)
 	// writes are the reservations written, "" for none.
 	writes []string
-	// cleared is how often the nominated node was cleared.
+	// cleared counts how often the nominated node was cleared.
 	cleared int
 }
 
@@ -65,7 +65,7 @@ func newFake() *fake {
 	}}
 }
 
-// change changes the Migration as one of the others would, and tells the plugin.
+// change changes the Migration as another component would, and notifies the plugin.
 func (f *fake) change(change func(*v1alpha1.Migration)) {
 	f.mu.Lock()
 	f.edit(change)
@@ -141,7 +141,7 @@ func (f *fake) pod(_, name string, uid types.UID) *corev1.Pod {
 	return pod
 }
 
-// remove lets a pod go, and tells the plugin.
+// remove deletes a pod, and notifies the plugin.
 func (f *fake) remove(uid types.UID) {
 	f.mu.Lock()
 	f.gonePods[uid] = true
@@ -167,7 +167,7 @@ type holding struct {
 	done  chan *fwk.Status
 }
 
-// hold starts to hold a pod, with the Migration as changed.
+// startHold starts to hold a pod, with the Migration as prepared.
 func startHold(t *testing.T, prepare func(*fake)) *holding {
 	t.Helper()
 	p, f := newPlugin()
@@ -185,7 +185,7 @@ func startHold(t *testing.T, prepare func(*fake)) *holding {
 	return h
 }
 
-// waits returns when the plugin waits.
+// waits blocks until the plugin waits.
 func (h *holding) waits() {
 	h.t.Helper()
 	for !h.clock.HasWaiters() {
@@ -194,12 +194,12 @@ func (h *holding) waits() {
 			h.t.Fatalf("the pod is not held any more: %v", status)
 		case <-h.t.Context().Done():
 			h.t.Fatal("the plugin does not come to wait")
-		case <-time.After(time.Millisecond): // let it
+		case <-time.After(time.Millisecond): // let the plugin proceed
 		}
 	}
 }
 
-// ends returns how the hold ended, after it has been given up as the scheduler does.
+// ends returns how the hold ended, after calling Unreserve as the scheduler does.
 func (h *holding) ends() *fwk.Status {
 	h.t.Helper()
 	select {
@@ -241,7 +241,7 @@ func TestAPodIsHeldOnItsReservedNodeUntilItsCheckpointIsThere(t *testing.T) {
 	h.waits()
 	h.f.change(func(m *v1alpha1.Migration) { m.Status.Target.Step = v1alpha1.TargetStaged })
 	h.want(h.ends(), fwk.Success, "", `["b"]`)
-	// The binding fails for another reason: the checkpoint stays where it is.
+	// Binding fails for another reason: the checkpoint stays on its node.
 	h.p.Unreserve(t.Context(), h.cycle, h.pod, "b")
 	h.want(nil, fwk.Success, "", `["b"]`)
 }
@@ -290,7 +290,7 @@ func TestTheRoomIsGivenAwayWhenNothingCanComeOfIt(t *testing.T) {
 			h.f.mu.Unlock()
 			h.f.notifier.notify("job-0-moved")
 		}, "is deleted", `["b"]`},
-		{"another takes the reservation", set(func(m *v1alpha1.Migration) { m.Status.Reservation.PodUID = "other" }), "has lost its reservation to pod UID other", `["b"]`},
+		{"another takes the reservation", set(func(m *v1alpha1.Migration) { m.Status.Reservation.PodUID = "other" }), "has lost its reservation: it now belongs to pod UID other", `["b"]`},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -342,7 +342,7 @@ func TestASchedulerThatStopsLeavesTheReservationToTheNext(t *testing.T) {
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 	h.p.Unreserve(stopped, h.cycle, h.pod, "b")
-	h.want(status, fwk.Error, "the scheduler stops", `["b"]`)
+	h.want(status, fwk.Error, "the scheduler is shutting down", `["b"]`)
 }
 
 func TestAReservationIsNotWrittenOverAnOrderThatCameInBetween(t *testing.T) {
@@ -352,7 +352,7 @@ func TestAReservationIsNotWrittenOverAnOrderThatCameInBetween(t *testing.T) {
 			m.Status.Reservation = &v1alpha1.MigrationReservation{Node: "a", PodUID: "job-0-moved"}
 		}
 	})
-	h.want(h.ends(), fwk.Unschedulable, "has lost its reservation to pod UID job-0-moved on node a", `[]`)
+	h.want(h.ends(), fwk.Unschedulable, "has lost its reservation: it now belongs to pod UID job-0-moved on node a", `[]`)
 }
 
 func TestAReservationIsWrittenAgainAfterAChangeThatDoesNotMatter(t *testing.T) {
@@ -425,12 +425,12 @@ func TestAReservationOfAnotherIsNotTakenBack(t *testing.T) {
 
 func TestAPodThatWasNotHeldHasNothingToTakeBack(t *testing.T) {
 	p, f := newPlugin()
-	f.m.Status.Reservation = &v1alpha1.MigrationReservation{Node: "b", PodUID: "job-0-moved"} // of the scheduler before
+	f.m.Status.Reservation = &v1alpha1.MigrationReservation{Node: "b", PodUID: "job-0-moved"} // from the previous scheduler
 	cycle, pod := framework.NewCycleState(), moved(checkpoint)
 	if _, status := p.PreFilter(t.Context(), cycle, pod, infos(able("b", "avx2", "sse4_2"))); !status.IsSuccess() {
 		t.Fatal(status)
 	}
-	p.Unreserve(t.Context(), cycle, pod, "b") // another plugin has rejected it
+	p.Unreserve(t.Context(), cycle, pod, "b") // rejected by another plugin
 	if got := f.written(); got != "[]" {
 		t.Errorf("reservations written: %s, want none", got)
 	}
@@ -452,7 +452,7 @@ func TestAStaleCacheDoesNotMakeThePodLoseItsReservation(t *testing.T) {
 
 func TestABellRingsForThoseWhoWait(t *testing.T) {
 	var b notifier
-	b.notify("a") // nobody waits
+	b.notify("a") // no subscriber
 	one, endOne := b.subscribe([]types.UID{"a", "b"})
 	two, endTwo := b.subscribe([]types.UID{"b"})
 	b.notify("a")

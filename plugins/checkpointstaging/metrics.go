@@ -23,8 +23,7 @@ var holds = metrics.NewHistogramVec(&metrics.HistogramOpts{
 
 var register sync.Once
 
-// RegisterMetrics registers the metrics of the plugin, once however often it is called. New does
-// so where the plugin is used.
+// RegisterMetrics registers the metrics of the plugin. It may be called repeatedly. New calls it.
 func RegisterMetrics() {
 	register.Do(func() { legacyregistry.MustRegister(holds) })
 }

@@ -6,15 +6,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// notifier tells those who wait for objects that something has changed. The zero value is
-// ready to use, by many at once.
+// notifier notifies subscribers of changes to objects. The zero value is ready to use, and safe for concurrent use.
 type notifier struct {
 	mu      sync.Mutex
 	waiting map[types.UID]map[chan struct{}]struct{}
 }
 
-// subscribe returns a channel that gets a value when one of the
-// objects has changed, and a function that ends it. Several changes before the value is taken are one.
+// subscribe returns a channel that receives a value after one of the objects has changed, and a function that ends the
+// subscription. Several changes before the value is received are merged.
 func (n *notifier) subscribe(uids []types.UID) (changed <-chan struct{}, end func()) {
 	c := make(chan struct{}, 1)
 	n.mu.Lock()
@@ -39,14 +38,14 @@ func (n *notifier) subscribe(uids []types.UID) (changed <-chan struct{}, end fun
 	}
 }
 
-// notify wakes those who wait for the object.
+// notify wakes the subscribers of the object.
 func (n *notifier) notify(uid types.UID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for c := range n.waiting[uid] {
 		select {
 		case c <- struct{}{}:
-		default: // it is told already
+		default: // already notified
 		}
 	}
 }

@@ -67,8 +67,8 @@ func newPlugin() (*Plugin, *fake) {
 	return &Plugin{handle: recording{}, clock: clocktesting.NewFakeClock(noon), timeout: 5 * time.Minute, migrations: f}, f
 }
 
-// filter runs PreFilter and Filter as the scheduler does, and returns the names of the
-// nodes that pass and why the others do not.
+// filter runs PreFilter and Filter as the scheduler does, and returns the names of the nodes that pass and the reasons
+// against the others.
 func filter(t *testing.T, p *Plugin, pod *corev1.Pod, nodes ...*corev1.Node) (passed, reasons []string) {
 	t.Helper()
 	cycle, list := framework.NewCycleState(), infos(nodes...)
@@ -110,7 +110,7 @@ func TestAMovedPodGoesWhereItCanBeRestored(t *testing.T) {
 			m.Status.Order = v1alpha1.OrderFreeze
 			m.Status.Reservation = &v1alpha1.MigrationReservation{Node: "too-good", PodUID: "job-0-moved"}
 		}, "[too-good]", []string{
-			"node(s) were not the one that the checkpoint is on its way to", "not the one", "not the one", "not the one", "not the one",
+			"node(s) were not the one that receives the checkpoint", "not the one", "not the one", "not the one", "not the one",
 		}},
 		{"a restart anywhere", moved(anew), func(m *v1alpha1.Migration) { m.Status.Plan.Backend = v1alpha1.BackendRestart },
 			"[good too-good old agentless garbled later]", nil},
@@ -125,7 +125,7 @@ func TestAMovedPodGoesWhereItCanBeRestored(t *testing.T) {
 			if tc.change != nil {
 				tc.change(f.m)
 			}
-			for range 2 { // the second time what was read is at hand
+			for range 2 { // the second time from the cache
 				passed, reasons := filter(t, p, tc.pod, nodes...)
 				if fmt.Sprint(passed) != tc.passed || len(reasons) != len(tc.reasons) {
 					t.Fatalf("passed %v, want %s; others: %q", passed, tc.passed, reasons)
@@ -148,8 +148,8 @@ func TestAMovedPodWaitsUntilMigrationsAreRead(t *testing.T) {
 	}
 }
 
-// TestEveryNodeGetsAStatusOfItsOwn since the framework writes the plugin's name into it,
-// for many nodes at once.
+// TestEveryNodeGetsAStatusOfItsOwn: the framework writes the plugin's name into the status, concurrently for many
+// nodes.
 func TestEveryNodeGetsAStatusOfItsOwn(t *testing.T) {
 	p, _ := newPlugin()
 	cycle, list := framework.NewCycleState(), infos(able("a"), able("b"))
@@ -200,7 +200,7 @@ func TestNoPodIsPreemptedToMoveAnother(t *testing.T) {
 	if result.Mode() != fwk.ModeOverride || result.NominatedNodeName != "" {
 		t.Errorf("nominated: %+v, want that no node is", result)
 	}
-	if status.Code() != fwk.UnschedulableAndUnresolvable || status.Message() != "no pod is preempted to move another" {
+	if status.Code() != fwk.UnschedulableAndUnresolvable || status.Message() != "no pods are preempted for the new pod of a migration" {
 		t.Errorf("for a pod that moves: %v, want what ends the search for victims", status)
 	}
 	if _, status := p.PostFilter(t.Context(), framework.NewCycleState(), fixtures.Pod("plain", 1, 1), nil); status.Code() != fwk.Unschedulable {
@@ -269,8 +269,8 @@ func TestWhatIsNotReadIsStripped(t *testing.T) {
 	}
 }
 
-// BenchmarkFilter is Filter for a pod that does not move and for one that does, on a
-// node with a true-to-life annotation.
+// BenchmarkFilter measures Filter for an ordinary pod and for the new pod of a migration, on a node with a realistic
+// annotation.
 func BenchmarkFilter(b *testing.B) {
 	features := make([]string, 150)
 	for i := range features {
@@ -298,8 +298,7 @@ func BenchmarkFilter(b *testing.B) {
 	}
 }
 
-// BenchmarkPreFilter is PreFilter for a pod that moves, in a cluster of 5,000 nodes of
-// three kinds.
+// BenchmarkPreFilter measures PreFilter for the new pod of a migration, in a cluster of 5,000 nodes of three kinds.
 func BenchmarkPreFilter(b *testing.B) {
 	p, _ := newPlugin()
 	nodes := make([]*corev1.Node, 5000)

@@ -9,7 +9,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// PreBindPreFlight is asked before PreBind; see preflight.
+// PreBindPreFlight runs before PreBind; see preflight.
 func (p *Plugin) PreBindPreFlight(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) *fwk.Status {
 	return preflight(pod)
 }

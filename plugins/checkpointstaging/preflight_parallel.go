@@ -9,8 +9,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// PreBindPreFlight is asked before PreBind; see preflight. The PreBind of other plugins does
-// not run beside ours, which holds the pod until it can start: they would be done too early.
+// PreBindPreFlight runs before PreBind; see preflight. It does not allow the PreBind of other plugins to run in
+// parallel: ours holds the pod until it can start, so they would run too early.
 func (p *Plugin) PreBindPreFlight(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
 	return nil, preflight(pod)
 }

@@ -28,30 +28,28 @@ import (
 
 const resource = "migrations"
 
-// errReading is what there is to say of a pod until Migrations have been read.
-var errReading = errors.New("the scheduler reads the migrations for the first time; the pod is tried again when it has")
+// errReading is the error for pods until Migrations have been read.
+var errReading = errors.New("the cache of migrations has not synced yet; the pod is retried once it has")
 
-// watcher reads and writes Migrations, and follows their changes from the first time
-// that one is asked for. Until then it does nothing: a scheduler without pods that move
-// works without the kind, and without rights to it.
+// watcher reads and writes Migrations, and watches them from the first request for one. Until then it does nothing, so
+// a scheduler without migrating pods works without the kind, and without permissions for it.
 type watcher struct {
 	ctx      context.Context
 	handle   fwk.Handle
 	notifier notifier
 	pods     corelisters.PodLister
-	// start makes client and informer, and sets them going.
+	// start creates and starts the client and the informer.
 	start    func() error
 	client   rest.Interface
 	informer cache.SharedIndexInformer
-	// trouble is the last error of the informer, until it has read all once.
+	// trouble is the last error of the informer before it has synced.
 	trouble atomic.Pointer[error]
 }
 
-// watchers holds one watcher for each client configuration, which the profiles of one
-// scheduler share.
+// watchers holds one watcher for each client configuration, which the profiles of one scheduler share.
 var watchers sync.Map // *rest.Config -> *watcher
 
-// watched returns the watcher of a scheduler. It ends with the context.
+// watched returns the watcher of a scheduler. It stops with the context.
 func watched(ctx context.Context, handle fwk.Handle) *watcher {
 	w := &watcher{ctx: ctx, handle: handle, pods: handle.SharedInformerFactory().Core().V1().Pods().Lister()}
 	w.start = sync.OnceValue(w.begin)
@@ -66,7 +64,7 @@ func watched(ctx context.Context, handle fwk.Handle) *watcher {
 	return shared.(*watcher)
 }
 
-// begin connects and starts to follow Migrations, and the deletion of pods.
+// begin creates the client, and starts to watch Migrations and the deletion of pods.
 func (w *watcher) begin() error {
 	config := w.handle.KubeConfig()
 	if config == nil {
@@ -74,12 +72,12 @@ func (w *watcher) begin() error {
 	}
 	var err error
 	if w.client, err = client.New(config); err != nil {
-		return fmt.Errorf("make a client for migrations: %w", err)
+		return fmt.Errorf("create a client for migrations: %w", err)
 	}
 	w.informer = cache.NewSharedIndexInformer(
 		cache.NewListWatchFromClient(w.client, resource, metav1.NamespaceAll, fields.Everything()),
 		&v1alpha1.Migration{}, 0, cache.Indexers{})
-	// These fail only for an informer that runs already.
+	// These fail only for a running informer.
 	utilruntime.Must(w.informer.SetTransform(strip))
 	utilruntime.Must(w.informer.SetWatchErrorHandlerWithContext(w.note))
 	if _, err := w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -87,7 +85,7 @@ func (w *watcher) begin() error {
 		UpdateFunc: func(old, obj any) { w.changed(old.(*v1alpha1.Migration), obj.(*v1alpha1.Migration)) },
 		DeleteFunc: w.notify,
 	}); err != nil {
-		return fmt.Errorf("follow migrations: %w", err)
+		return fmt.Errorf("watch migrations: %w", err)
 	}
 	if _, err := w.handle.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(_, obj any) {
@@ -97,15 +95,14 @@ func (w *watcher) begin() error {
 		},
 		DeleteFunc: w.notify,
 	}); err != nil {
-		return fmt.Errorf("follow pods: %w", err)
+		return fmt.Errorf("watch pods: %w", err)
 	}
 	go w.informer.RunWithContext(w.ctx)
 	go w.callWhenRead()
 	return nil
 }
 
-// strip leaves out what the plugin does not read, so that thousands of migrations that
-// have ended cost little.
+// strip removes what the plugin does not read, so that thousands of ended migrations need little memory.
 func strip(obj any) (any, error) {
 	m, ok := obj.(*v1alpha1.Migration)
 	if !ok {
@@ -122,7 +119,7 @@ func strip(obj any) (any, error) {
 	return m, nil
 }
 
-// note keeps what is wrong, to be said of the pods that wait for it.
+// note stores the error of the informer, for the messages of waiting pods.
 func (w *watcher) note(ctx context.Context, r *cache.Reflector, err error) {
 	w.trouble.Store(&err)
 	cache.DefaultWatchErrorHandler(ctx, r, err)
@@ -154,13 +151,13 @@ func (w *watcher) cached(namespace, name string) (*v1alpha1.Migration, error) {
 	return obj.(*v1alpha1.Migration), nil
 }
 
-// unread says why Migrations have not been read, and what to do about it.
+// unread returns why Migrations have not been read, and what to do about it.
 func (w *watcher) unread() error {
 	trouble := w.trouble.Load()
 	if trouble == nil {
 		return errReading
 	}
-	advice := "the scheduler tries again"
+	advice := "the scheduler retries"
 	switch {
 	case apierrors.IsNotFound(*trouble):
 		advice = "install the CustomResourceDefinition migrations." + v1alpha1.GroupName
@@ -184,8 +181,8 @@ func (w *watcher) live(ctx context.Context, namespace, name string) (*v1alpha1.M
 
 func (w *watcher) reserve(ctx context.Context, read *v1alpha1.Migration, r *v1alpha1.MigrationReservation) (*v1alpha1.Migration, error) {
 	patch, err := json.Marshal(map[string]any{
-		// Holds only for what was read: if that has changed since, and so perhaps its
-		// order, the answer is a conflict.
+		// The patch applies only to the version that was read: if the Migration, and so perhaps its order, has changed
+		// since, the answer is a conflict.
 		"metadata": map[string]any{"resourceVersion": read.ResourceVersion},
 		"status":   map[string]any{"reservation": r}, // null removes it
 	})
@@ -209,8 +206,8 @@ func (w *watcher) pod(namespace, name string, uid types.UID) *corev1.Pod {
 	return pod
 }
 
-// changed tells who holds a pod of the migration, or calls the pod if it may be placed
-// now and could not before.
+// changed notifies the subscribers of the Migration, and activates its new pod if that may be placed now and could not
+// before.
 func (w *watcher) changed(before, after *v1alpha1.Migration) {
 	w.notify(after)
 	if after.Status.Plan == nil {
@@ -222,7 +219,7 @@ func (w *watcher) changed(before, after *v1alpha1.Migration) {
 	}
 }
 
-// notify tells those who wait for changes of the object.
+// notify notifies the subscribers of the object.
 func (w *watcher) notify(obj any) {
 	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = gone.Obj
@@ -232,7 +229,7 @@ func (w *watcher) notify(obj any) {
 	}
 }
 
-// call has pods tried again that the scheduler has put aside.
+// call activates unschedulable pods.
 func (w *watcher) call(pods ...*corev1.Pod) {
 	byKey := make(map[string]*corev1.Pod, len(pods))
 	for _, pod := range pods {
@@ -241,8 +238,7 @@ func (w *watcher) call(pods ...*corev1.Pod) {
 	w.handle.Activate(klog.FromContext(w.ctx), byKey)
 }
 
-// callWhenRead calls all pods that move when the Migrations have been read: those that
-// were tried before could not be placed.
+// callWhenRead activates all new pods of migrations once Migrations have been read, because earlier attempts failed.
 func (w *watcher) callWhenRead() {
 	if !cache.WaitForCacheSync(w.ctx.Done(), w.informer.HasSynced) {
 		return
@@ -251,6 +247,6 @@ func (w *watcher) callWhenRead() {
 	moving, err := labels.NewRequirement(v1alpha1.LabelMigration, "exists", nil)
 	utilruntime.Must(err)
 	pods, err := w.pods.List(labels.NewSelector().Add(*moving))
-	utilruntime.Must(err) // a lister of a cache has none
+	utilruntime.Must(err) // the lister of a cache never fails
 	w.call(pods...)
 }

@@ -1,9 +1,9 @@
-// Package energyperformance is the scheduler plugin that weighs the energy a pod would
-// take on each node against how fast it would run there, by the wish of the pod's owner:
-// the score of HEATS (Rocha et al., PDP 2019), as [score.Rank] has it.
+// Package energyperformance is the scheduler plugin that weighs the energy that a pod would use on each node against
+// its runtime there, with a weight chosen by the pod's owner: the score of HEATS (Rocha et al., PDP 2019), as in
+// [score.Rank].
 //
-// What it knows of machines it reads from MachineProfiles. It never rejects a pod: where
-// nothing is known, nodes score alike.
+// It reads the properties of machines from MachineProfiles. It never rejects a pod: without profiles, nodes score
+// alike.
 package energyperformance
 
 import (
@@ -26,9 +26,9 @@ import (
 // Name is the plugin's name in a KubeSchedulerConfiguration.
 const Name = "EnergyPerformance"
 
-// Machines tells what is known about machine types. It is safe for concurrent use.
+// Machines provides what is known about machine types. It is safe for concurrent use.
 type Machines interface {
-	// Machines returns what is known now. The caller does not change it.
+	// Machines returns what is known now. The caller must not change it.
 	Machines() profile.Set
 }
 
@@ -40,13 +40,12 @@ type Plugin struct {
 	namespaces corelisters.NamespaceLister
 	weight     float64
 	idleCounts bool
-	prices     score.Prices // nil where joules count the same everywhere
-	// reading says whether the profiles have been read, or why they cannot be; nil where nobody
-	// reads them.
+	prices     score.Prices // nil if joules count the same everywhere
+	// reading returns whether the profiles have been read, or why they cannot be; nil if machines are given.
 	reading func() (why string, done bool)
-	// What follows belongs to the scheduling cycles of one profile, which follow each other.
+	// The fields below belong to the scheduling cycles of one profile, which are sequential.
 	kinds kinds
-	said  lack // why nothing is known of any machine, as was said last
+	said  lack // the last reported reason why no machine is known
 }
 
 var (
@@ -54,13 +53,13 @@ var (
 	_ fwk.ScorePlugin    = (*Plugin)(nil)
 )
 
-// New returns the plugin's factory for the given clock. It reads MachineProfiles from the
-// API server, unless machines is given, as simulations and tests do.
+// New returns the plugin's factory for the given clock. It reads MachineProfiles from the API server unless machines is
+// given, as in simulations and tests.
 func New(clk clock.PassiveClock, machines Machines) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		args, ok := obj.(*configv1.EnergyPerformanceArgs)
 		if !ok {
-			return nil, fmt.Errorf("%s: arguments are %T, want *EnergyPerformanceArgs", Name, obj)
+			return nil, fmt.Errorf("%s: arguments are %T, must be *EnergyPerformanceArgs", Name, obj)
 		}
 		path := field.NewPath("pluginConfig").Key(Name).Child("args")
 		if err := configv1.ValidateEnergyPerformanceArgs(path, args).ToAggregate(); err != nil {
@@ -88,24 +87,24 @@ func New(clk clock.PassiveClock, machines Machines) func(context.Context, runtim
 	}
 }
 
-// CountBy has joules count by prices, before the first pod is scheduled. The arguments have
-// that done by a tariff in a file.
+// CountBy weights joules by prices. It must be called before the first pod is scheduled. The plugin's arguments can set
+// the tariff of a file instead.
 func (p *Plugin) CountBy(prices score.Prices) { p.prices, p.kinds.zoned = prices, true }
 
 // Name returns the plugin's name.
 func (p *Plugin) Name() string { return Name }
 
-// scores are the scores of one pod by kind of node. They live in the cycle state from
-// PreScore to Score and do not change.
+// scores are the scores of one pod by kind of node. They are in the cycle state from PreScore to Score and are
+// immutable.
 type scores []score.Result
 
-// Clone returns the same value: it never changes.
+// Clone returns the same value, because it is immutable.
 func (s scores) Clone() fwk.StateData { return s }
 
 const stateKey fwk.StateKey = "supercargo.dev/scores/" + Name
 
-// PreScore predicts what the pod takes on each kind of node that passed the filters, once
-// each. It has Score skipped where nothing is known of any node.
+// PreScore predicts the energy and runtime of the pod on each kind of node that passed the filters, once for each kind.
+// It skips Score if no node is known.
 func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.Pod, infos []fwk.NodeInfo) *fwk.Status {
 	machines := p.machines.Machines()
 	if len(machines) == 0 {
@@ -140,10 +139,10 @@ func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.P
 	return nil
 }
 
-// weightOf returns the pod's weight of energy, and tells its owner about a malformed one.
+// weightOf returns the pod's weight of energy, and records an Event if an annotation is malformed.
 func (p *Plugin) weightOf(pod *corev1.Pod) score.Weight {
 	var ofNamespace map[string]string
-	// A namespace that is not in the cache, new or on its way out, says nothing.
+	// A namespace that is not in the cache, because it is new or being deleted, sets no weight.
 	if ns, err := p.namespaces.Get(pod.Namespace); err == nil {
 		ofNamespace = ns.Annotations
 	}
@@ -155,18 +154,18 @@ func (p *Plugin) weightOf(pod *corev1.Pod) score.Weight {
 	return weight
 }
 
-// Score returns what PreScore found for nodes of this kind.
+// Score returns the score from PreScore for this kind of node.
 func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
 	data, err := state.Read(stateKey)
-	if err != nil { // PreScore is off in this profile
+	if err != nil { // PreScore is disabled in this profile
 		return score.Neutral, nil
 	}
 	k, learned := p.kinds.of(info)
-	if !learned { // nor was the node among those of PreScore
+	if !learned { // the node was not in PreScore either
 		return score.Neutral, nil
 	}
 	return data.(scores)[k].Score, nil
 }
 
-// ScoreExtensions returns nil: the scores are in range already.
+// ScoreExtensions returns nil, because the scores are already in range.
 func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return nil }

@@ -30,7 +30,7 @@ import (
 	"supercargo.dev/supercargo/test/fixtures"
 )
 
-// handle is the part of the framework that the plugin uses.
+// handle implements the part of the framework that the plugin uses.
 type handle struct {
 	fwk.Handle
 	recorder *events.FakeRecorder
@@ -45,7 +45,7 @@ func (f fixed) Machines() profile.Set { return profile.Set(f) }
 func plugin(machines profile.Set, namespaces ...*corev1.Namespace) *Plugin {
 	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	for _, ns := range namespaces {
-		_ = store.Add(ns) // a store of the memory takes all
+		_ = store.Add(ns) // an in-memory store never fails
 	}
 	return &Plugin{handle: handle{recorder: events.NewFakeRecorder(10)}, clock: clock.RealClock{}, machines: fixed(machines),
 		namespaces: corelisters.NewNamespaceLister(store), weight: 0.25, idleCounts: true}
@@ -84,8 +84,7 @@ func TestNothingKnownSkipsScoring(t *testing.T) {
 	}
 }
 
-// TestKindsFollowTheNodes: a node is read again when it changes, and what has gone is
-// forgotten in the end.
+// TestKindsFollowTheNodes: a node is read again when it changes, and outdated entries are dropped eventually.
 func TestKindsFollowTheNodes(t *testing.T) {
 	var k kinds
 	info := framework.NewNodeInfo()
@@ -116,7 +115,8 @@ func TestKindsFollowTheNodes(t *testing.T) {
 	}
 }
 
-// TestWhatATariffIsGoodForIsSaidWhenItChanges: in a bubble, time goes by when nobody works.
+// TestWhatATariffIsGoodForIsSaidWhenItChanges runs in a synctest bubble, in which time advances when all goroutines
+// wait.
 func TestWhatATariffIsGoodForIsSaidWhenItChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lines := make(chan string, 10)
@@ -148,7 +148,7 @@ func TestWhatATariffIsGoodForIsSaidWhenItChanges(t *testing.T) {
 				t.Errorf("%q is told, want %q and the file, once", all, want)
 			}
 		}
-		time.Sleep(10 * time.Minute) // ten looks at what is not there
+		time.Sleep(10 * time.Minute) // ten refreshes of a missing file
 		told("Warning TariffUnreadable")
 		write := func(text string) {
 			t.Helper()
@@ -200,8 +200,8 @@ func model(joules, seconds float64) *profile.Machine {
 	return m
 }
 
-// cluster has nodes of four machine types and of one that is not known, in three zones, every other of them
-// busy, each with ten pods of DaemonSets before any other.
+// cluster has nodes of four machine types and of an unknown one, in three zones. Half of the nodes are busy, each with
+// ten pods of DaemonSets before any other.
 func cluster(nodes int) (profile.Set, []fwk.NodeInfo) {
 	machines := profile.Set{"a": model(1000, 50), "b": model(400, 200), "c": model(600, 100), "d": model(700, 80)}
 	types := []string{"a", "b", "c", "d", "e"}
@@ -237,8 +237,7 @@ func schedule(ctx context.Context, p *Plugin, pod *corev1.Pod, infos []fwk.NodeI
 	return sum
 }
 
-// TestScoringANodeAllocatesNothing: what is allocated for a pod does not depend on how many
-// nodes there are.
+// TestScoringANodeAllocatesNothing: allocations for a pod do not depend on the number of nodes.
 func TestScoringANodeAllocatesNothing(t *testing.T) {
 	pod := fixtures.Pod("p", 500, 1<<30)
 	for name, with := range map[string]func(*Plugin) *Plugin{"joules": func(p *Plugin) *Plugin { return p }, "prices": priced} {
@@ -260,18 +259,17 @@ func (dear) At(zone string, _ time.Time) tariff.Price {
 	return tariff.Price{PerKWh: float64(len(zone)), Known: true}
 }
 
-// priced has joules count by what they cost.
+// priced weights joules by their price.
 func priced(p *Plugin) *Plugin {
 	p.CountBy(dear{})
 	return p
 }
 
-// BenchmarkPod is the whole cost of one pod over all nodes; ns/node is what PreScore and
-// Score together cost a node, cpu-ns/node the same in time on the CPU, which does not count
-// the time for which others have it.
+// BenchmarkPod measures the total cost of one pod over all nodes. ns/node is the cost of PreScore and Score for each
+// node; cpu-ns/node is the same in CPU time, which excludes the time of other processes.
 func BenchmarkPod(b *testing.B) { benchmarkPod(b, func(p *Plugin) *Plugin { return p }) }
 
-// BenchmarkPricedPod is the same in three zones whose prices count.
+// BenchmarkPricedPod is the same with prices in three zones.
 func BenchmarkPricedPod(b *testing.B) { benchmarkPod(b, priced) }
 
 func benchmarkPod(b *testing.B, with func(*Plugin) *Plugin) {
@@ -290,7 +288,7 @@ func benchmarkPod(b *testing.B, with func(*Plugin) *Plugin) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/nodes, "ns/node")
 }
 
-// onCPU is for how long the thread has been on a CPU.
+// onCPU returns the CPU time of the thread.
 func onCPU(b *testing.B) time.Duration {
 	b.Helper()
 	var usage unix.Rusage

@@ -8,32 +8,28 @@ import (
 	"supercargo.dev/supercargo/internal/energy/score"
 )
 
-// kind is what the score of a node depends on besides the pod: its place, by number, and
-// whether it is idle. The kinds of a place are 2·number for busy nodes and one more for idle
-// ones.
+// kind is what the score of a node depends on besides the pod: its place, by number, and whether it is idle. The kinds
+// of a place are 2·number for busy nodes and 2·number + 1 for idle ones.
 type kind int32
 
-// place is the machine type of a node, the CPU governor that it runs under, and its zone where
-// prices count.
+// place is the machine type of a node, its CPU governor, and its zone if there are prices.
 type place struct{ machineType, governor, zone string }
 
-// kinds remembers the kind of each node by the generation of its NodeInfo, which is unique
-// to what the NodeInfo says, and so reads labels and pods of those nodes only that have
-// changed since the last pod, usually one or two. It belongs to the scheduling cycles of one
-// profile, which follow each other; between PreScore and the end of scoring it is only read.
+// kinds caches the kind of each node by the generation of its NodeInfo, which is unique to the content of the NodeInfo.
+// It reads labels and pods only of nodes that have changed since the last pod, usually one or two. It belongs to the
+// scheduling cycles of one profile, which are sequential; between PreScore and the end of scoring it is only read.
 type kinds struct {
-	zoned        bool // zones are told apart
+	zoned        bool // zones are distinguished
 	byGeneration map[int64]kind
 	numbers      map[place]int
 	places       []place // by number
 }
 
-// spare is how many outdated generations are kept beside four for each node before all are
-// forgotten.
+// spare is how many outdated generations are kept, in addition to four for each node, before the cache is cleared.
 const spare = 1024
 
-// learn reads the nodes that it does not know, and returns which kinds there are among all:
-// for each place two, of which one at least is true for places of these nodes.
+// learn reads the nodes that are not cached, and returns which kinds occur among all: two entries for each place, of
+// which at least one is true for the places of these nodes.
 func (k *kinds) learn(infos []fwk.NodeInfo) []bool {
 	if k.byGeneration == nil || len(k.byGeneration) > 4*len(infos)+spare {
 		*k = kinds{zoned: k.zoned, byGeneration: make(map[int64]kind, 2*len(infos)), numbers: map[place]int{}}
@@ -70,13 +66,13 @@ func (k *kinds) read(info fwk.NodeInfo) kind {
 	return kind(2 * number)
 }
 
-// of returns the kind of a node that was learned, and false for another.
+// of returns the cached kind of a node, and false if it is not cached.
 func (k *kinds) of(info fwk.NodeInfo) (kind, bool) {
 	of, known := k.byGeneration[info.GetGeneration()]
 	return of, known
 }
 
-// isIdle reports whether no pod is on the node but those that every node has.
+// isIdle reports whether the node runs only pods that run on every node.
 func isIdle(info fwk.NodeInfo) bool {
 	for _, other := range info.GetPods() {
 		if !class.EveryNode(other.GetPod()) {

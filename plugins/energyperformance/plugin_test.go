@@ -21,7 +21,7 @@ import (
 	"supercargo.dev/supercargo/test/scheduling"
 )
 
-// configuration has the plugin with a weight that outvotes the stock ones.
+// configuration enables the plugin with a weight that outvotes the stock ones.
 const configuration = `
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -44,7 +44,7 @@ func (k known) Machines() profile.Set { return profile.Set(k) }
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// always is a model that gives one value for what requests up to 4 cores and 8 GiB.
+// always is a model that gives one value for requests of up to 4 cores and 8 GiB.
 func always(value float64) profile.Model {
 	return profile.Model{Terms: []profile.Term{profile.One}, Coefficients: []float64{value},
 		Range: profile.Range{Most: profile.Size{MilliCPU: 4000, MemoryBytes: 8 << 30}, LeastValue: value, MostValue: value}}
@@ -54,8 +54,7 @@ func machine(joules, seconds float64, idle energy.Watts) *profile.Machine {
 	return &profile.Machine{Profile: profile.Profile{Energy: always(joules), Runtime: always(seconds)}, Power: energy.Model{Idle: idle, Full: 4 * idle}}
 }
 
-// fastAndFrugal are a machine type that is four times as fast and one that takes two
-// fifths of the energy.
+// fastAndFrugal are a machine type that is four times as fast and one that uses two fifths of the energy.
 var fastAndFrugal = known{"xeon": machine(1000, 50, 60), "arm": machine(400, 200, 3)}
 
 func scheduler(t *testing.T, configuration string, machines energyperformance.Machines) *scheduling.Scheduler {
@@ -110,7 +109,7 @@ func TestPodsGoWhereTheirOwnersWish(t *testing.T) {
 				s.AddNode(node(n, n))
 				busy(t, s, n)
 			}
-			s.AddNode(node("a-riddle", "")) // about which nothing is known
+			s.AddNode(node("a-riddle", "")) // an unknown machine
 			pod := fixtures.Pod("p", 500, 1<<30)
 			if tc.pod != "" {
 				weight(tc.pod)(pod)
@@ -130,8 +129,7 @@ func TestPodsGoWhereTheirOwnersWish(t *testing.T) {
 	}
 }
 
-// TestWakingAMachineCosts: 400 J on the frugal machine, and 200 s of its idle power if it
-// is idle.
+// TestWakingAMachineCosts: 400 J on the frugal machine, plus 200 s of its idle power if it is idle.
 func TestWakingAMachineCosts(t *testing.T) {
 	hungry := known{"xeon": machine(1000, 50, 60), "arm": machine(400, 200, 20)}
 	tests := []struct {
@@ -150,7 +148,7 @@ func TestWakingAMachineCosts(t *testing.T) {
 			s := scheduler(t, withArgs(tc.args), hungry)
 			s.AddNode(node("arm", "arm"))
 			s.AddNode(node("xeon", "xeon"))
-			for _, n := range []string{"arm", "xeon"} { // what every machine has keeps none awake
+			for _, n := range []string{"arm", "xeon"} { // pods that run on every node do not make it busy
 				agent := fixtures.Pod("agent-"+n, 10, 1<<20, func(p *corev1.Pod) { p.OwnerReferences = ownedBy("DaemonSet") })
 				agent.Spec.NodeName = n
 				if err := s.AddPod(agent); err != nil {
@@ -167,14 +165,13 @@ func TestWakingAMachineCosts(t *testing.T) {
 	}
 }
 
-// TestNoPodIsStuck: whatever is known or not, all pods are placed, and those that the
-// plugin knows nothing about go where they would go without it. Where nothing is known of any
-// machine one Event says so, however many pods there are.
+// TestNoPodIsStuck: all pods are placed, whatever is known; without profiles they are placed as without the plugin. If
+// no machine is known, one Event says so, however many pods there are.
 func TestNoPodIsStuck(t *testing.T) {
 	odd := machine(1000, 50, 60)
 	odd.Profile.Energy.Quality.Spread = 3
 	odd.Profile.Runtime.Quality.Spread = 3
-	nan := machine(math.NaN(), math.Inf(1), energy.Watts(math.NaN())) // nobody lets that through
+	nan := machine(math.NaN(), math.Inf(1), energy.Watts(math.NaN())) // validation prevents this
 	ancient := machine(1, 1, 60)
 	ancient.Learned = noon.AddDate(-1, 0, 0)
 	tests := []struct {
@@ -185,7 +182,7 @@ func TestNoPodIsStuck(t *testing.T) {
 	}{
 		{"no profiles", known{}, []string{"arm", "xeon"}, "no MachineProfile has models"},
 		{"no API server to read them from", nil, []string{"arm", "xeon"}, "no API server"},
-		{"nodes without a type", fastAndFrugal, []string{"", ""}, "about nodes that name no machine type: all"},
+		{"nodes without a type", fastAndFrugal, []string{"", ""}, "of nodes without a machine type: all"},
 		{"types that nobody knows", fastAndFrugal, []string{"sparc", "power"}, `machine type "power", machine type "sparc": all`},
 		{"more of them than fit into an Event", fastAndFrugal, strings.Split("abcdefgh", ""), `machine type "e", 3 more: all`},
 		{"one type only", fastAndFrugal, []string{"arm", "arm"}, ""},
@@ -237,8 +234,7 @@ func TestArgumentsThatAreWrongStopTheStart(t *testing.T) {
 	}
 }
 
-// TestItWorksBesidePacking: in a profile that packs strictly it decides between nodes only
-// when packing cannot.
+// TestItWorksBesidePacking: in a strict profile it decides between nodes only if packing is tied.
 func TestItWorksBesidePacking(t *testing.T) {
 	strict := strings.Replace(scheduling.StrictConfiguration, "- {name: TimeBin, weight: 10000}",
 		"- {name: EnergyPerformance, weight: 20}\n      - {name: TimeBin, weight: 10000}", 1)
@@ -255,8 +251,7 @@ func ownedBy(kind string) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{Kind: kind, Name: "owner", Controller: &yes}}
 }
 
-// TestNodesAreKnownByTheirGovernor: machines of one type differ by the governor that they run
-// under, as far as it was probed.
+// TestNodesAreKnownByTheirGovernor: machines of one type differ by their CPU governor, if it was measured.
 func TestNodesAreKnownByTheirGovernor(t *testing.T) {
 	both := machine(1000, 50, 60)
 	both.Governor = "performance"

@@ -34,8 +34,7 @@ var (
 	registerOnce sync.Once
 )
 
-// RegisterMetrics registers the metrics of the plugin, once however often it is called. New does
-// so where there is a tariff.
+// RegisterMetrics registers the metrics of the plugin. It may be called repeatedly. New calls it if there is a tariff.
 func RegisterMetrics() {
 	registerOnce.Do(func() { legacyregistry.MustRegister(pricedPods, tariffZones) })
 }
@@ -61,29 +60,29 @@ func countPriced(options []score.Option) {
 	pricedPods.WithLabelValues(which).Inc()
 }
 
-// followTariff reads the tariff and follows it until ctx ends. Scheduling never waits for
-// it: whatever is wrong with it, no price is known then.
+// followTariff reads the tariff and watches it until ctx ends. Scheduling never waits for it: if it cannot be used, no
+// price is known.
 func followTariff(ctx context.Context, args *configv1.EnergyTariff, clk clock.PassiveClock, recorder func() events.EventRecorder) *tarifffile.File {
 	RegisterMetrics()
 	f := tarifffile.New(args.File, tariff.Unit(args.Unit), args.MaxAge.Duration)
 	n := &tariffNotes{log: klog.FromContext(ctx).WithValues("plugin", Name, "file", args.File), file: args.File, recorder: recorder}
-	_ = f.Read() // the status says so
+	_ = f.Read() // the error is in the status
 	n.note(f.Status(clk.Now()))
 	go f.Run(ctx, args.RefreshInterval.Duration, clock.RealClock{}, func(s tarifffile.Status) {
 		n.note(s)
-		// Not before the first look after the start: nobody takes Events while plugins are made.
+		// Not before the first refresh, because Events are lost while plugins are being created.
 		n.tell(s)
 	})
 	return f
 }
 
-// tariffNotes say what a tariff is good for, in the log and by Events when that changes.
+// tariffNotes report the state of a tariff, in the log and by Events, when it changes.
 type tariffNotes struct {
 	log      klog.Logger
 	file     string
 	recorder func() events.EventRecorder
 	last     string
-	told     string // why the tariff is of no use, by the last Event
+	told     string // why the tariff is unusable, by the last Event
 }
 
 func (n *tariffNotes) note(s tarifffile.Status) {
@@ -94,7 +93,7 @@ func (n *tariffNotes) note(s tarifffile.Status) {
 	switch {
 	case useless:
 	case s.Without > 0:
-		is = "some zones have no price: their values have expired, or are to come"
+		is = "some zones have no price: their values have expired or are for later times"
 	default:
 		is = "all zones have a price"
 	}
@@ -104,15 +103,14 @@ func (n *tariffNotes) note(s tarifffile.Status) {
 	n.last = is
 	switch {
 	case useless:
-		n.log.Info("The tariff is of no use, so joules count the same everywhere until it is", "reason", is)
+		n.log.Info("The tariff is not usable; energy has the same weight in all zones until it is", "reason", is)
 	default:
-		n.log.Info("Joules count by the tariff", "zones", s.Priced, "zonesWithout", s.Without, "note", is)
+		n.log.Info("Energy is weighted by the tariff", "zones", s.Priced, "zonesWithout", s.Without, "note", is)
 	}
 }
 
-// tell makes an Event on what the scheduler is, its pod, when the tariff has become of no use,
-// for another reason, or of use again. The file is mounted there, and whatever kept it from being
-// mounted is told there too.
+// tell records an Event on the scheduler's pod when the tariff becomes unusable, for another reason, or usable again.
+// The file is mounted in that pod, so Events about failed mounts are there too.
 func (n *tariffNotes) tell(s tarifffile.Status) {
 	reason, why := s.Trouble()
 	if why == n.told {
@@ -120,9 +118,9 @@ func (n *tariffNotes) tell(s tarifffile.Status) {
 	}
 	n.told = why
 	if why == "" {
-		n.recorder().Eventf(self.Object(), nil, corev1.EventTypeNormal, tarifffile.ReasonUsable, "Scheduling", "joules count by the tariff %s again", n.file)
+		n.recorder().Eventf(self.Object(), nil, corev1.EventTypeNormal, tarifffile.ReasonUsable, "Scheduling", "energy is weighted by tariff %s again", n.file)
 		return
 	}
 	n.recorder().Eventf(self.Object(), nil, corev1.EventTypeWarning, reason, "Scheduling",
-		"the tariff %s is of no use, so joules count the same everywhere until it is: %s", n.file, why)
+		"tariff %s is not usable; energy has the same weight in all zones until it is: %s", n.file, why)
 }

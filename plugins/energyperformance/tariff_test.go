@@ -16,7 +16,7 @@ import (
 	"supercargo.dev/supercargo/test/scheduling"
 )
 
-// byTariff has joules count by the grams of a file, and energy alone.
+// byTariff weights joules by the grams in a file, and scores energy alone.
 func byTariff(t *testing.T) (configuration, path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "carbon.csv")
@@ -37,19 +37,18 @@ func inZone(name, machineType, zone string) *corev1.Node {
 	return n
 }
 
-// row is a value of a zone from some hours after noon on.
+// row is a value of a zone that starts some hours after noon.
 func row(hours int, zone string, grams any) string {
 	return fmt.Sprintf("%s,%s,%v\n", noon.Add(time.Duration(hours)*time.Hour).Format(time.RFC3339), zone, grams)
 }
 
-// TestPodsGoWhereTheirEnergyIsCleanest: the machine that takes two fifths of the energy is
-// in a zone that may be more than two and a half times as dirty. Whatever is wrong with the
-// file, the pod is placed, and by joules alone.
+// TestPodsGoWhereTheirEnergyIsCleanest: the machine that uses two fifths of the energy is in a zone that may be more
+// than two and a half times as dirty. If the file is unusable in any way, the pod is placed by joules alone.
 func TestPodsGoWhereTheirEnergyIsCleanest(t *testing.T) {
 	fifth := row(0, "south", 60) // the frugal machine is in the north
 	tests := []struct {
 		name, tariff, want string
-		counted            string // by how many prices
+		counted            string // the result label of the metric
 	}{
 		{"twice as dirty: joules decide", row(0, "north", 120) + fifth, "arm", "All"},
 		{"three times as dirty", row(0, "north", 180) + fifth, "xeon", "All"},
@@ -84,7 +83,7 @@ func TestPodsGoWhereTheirEnergyIsCleanest(t *testing.T) {
 	}
 }
 
-// counted is how many pods were scored with All, Some or None of the prices known.
+// counted returns how many pods were scored with All, Some or None of the prices known.
 func counted(t *testing.T, prices string) (sum float64) {
 	t.Helper()
 	families, err := legacyregistry.DefaultGatherer.Gather()

@@ -10,26 +10,25 @@ import (
 	"supercargo.dev/supercargo/internal/platform/self"
 )
 
-// Reasons of Events about whether anything is known of the machines.
+// Reasons of Events about whether any machine is known.
 const (
 	reasonUnknown = "MachinesUnknown"
 	reasonKnown   = "MachinesKnown"
 )
 
-// lack is why nothing is known of any machine.
+// lack is why no machine is known.
 type lack int
 
 const (
 	lacksNothing lack = iota
 	lacksReading      // the profiles cannot be read
 	lacksModels       // no profile has models
-	lacksTypes        // none of those that have is about the machines there are
+	lacksTypes        // no profile with models matches the machine types of the nodes
 )
 
-// notKnown says that nothing is known of any machine, and why, once until something is known or
-// it is for another reason: by an Event on what the scheduler is, since neither a pod nor a node
-// is to blame. It says nothing where only the nodes that this pod can run on are unknown, nor
-// before the profiles have been read.
+// notKnown records an Event that no machine is known, and why, once until a machine is known or the reason changes. The
+// Event is on the scheduler's pod, since neither a pod nor a node is the cause. It records nothing if only the feasible
+// nodes of this pod are unknown, or before the profiles have been read.
 func (p *Plugin) notKnown() {
 	lacks, why := p.lacks()
 	if lacks == lacksNothing || lacks == p.said {
@@ -37,19 +36,19 @@ func (p *Plugin) notKnown() {
 	}
 	p.said = lacks
 	if lacks == lacksTypes {
-		why = "no MachineProfile with models is about " + p.kinds.types()
+		why = "no MachineProfile has models of " + p.kinds.types()
 	}
 	p.handle.EventRecorder().Eventf(self.Object(), nil, corev1.EventTypeWarning, reasonUnknown, "Scheduling",
-		"%s: all nodes score alike, and pods go where the other plugins have them go", why)
+		"%s: all nodes get the same score, so the other score plugins decide", why)
 }
 
-// lacks says why nothing is known of any machine, without the machine types. It asks for what
-// may have been read since the cycle began. Cost: O(n) for n nodes.
+// lacks returns why no machine is known, without the machine types. It reads the profiles again, because they may have
+// arrived since the cycle started. Cost: O(n) for n nodes.
 func (p *Plugin) lacks() (lack, string) {
 	if p.reading != nil {
 		switch why, done := p.reading(); {
 		case !done:
-			return lacksNothing, "" // as far as anybody knows
+			return lacksNothing, "" // not known yet
 		case why != "":
 			return lacksReading, why
 		}
@@ -66,7 +65,7 @@ func (p *Plugin) lacks() (lack, string) {
 	return lacksTypes, ""
 }
 
-// someKnown says that something is known again, if nothing was.
+// someKnown records an Event that a machine is known again, if none was.
 func (p *Plugin) someKnown() {
 	if p.said == lacksNothing {
 		return
@@ -75,14 +74,14 @@ func (p *Plugin) someKnown() {
 	p.handle.EventRecorder().Eventf(self.Object(), nil, corev1.EventTypeNormal, reasonKnown, "Scheduling", "pods are scored by energy and runtime again")
 }
 
-// mostNamed is how many machine types an Event names.
+// mostNamed bounds the machine types in an Event.
 const mostNamed = 5
 
-// types names the machine types of the nodes that are remembered.
+// types lists the machine types of the cached nodes.
 func (k *kinds) types() string {
 	var names []string
 	for i := range k.places {
-		name := "nodes that name no machine type"
+		name := "nodes without a machine type"
 		if t := k.places[i].machineType; t != "" {
 			name = fmt.Sprintf("machine type %q", t)
 		}

@@ -25,38 +25,37 @@ import (
 
 const resource = "machineprofiles"
 
-// watcher follows the MachineProfiles of a cluster. Scheduling never waits for it: until
-// the profiles have been read, or where the kind is not installed, nothing is known.
+// watcher watches the MachineProfiles of a cluster. Scheduling never waits for it: until the profiles have been read,
+// or if the kind is not installed, no machine is known.
 type watcher struct {
 	handle fwk.Handle
 	set    atomic.Pointer[profile.Set]
-	synced func() bool            // all profiles have been taken over; nil without an API server
+	synced func() bool            // reports whether all profiles have been processed; nil without an API server
 	unread atomic.Pointer[string] // why the profiles cannot be read
-	told   sync.Once              // that they cannot be read
+	told   sync.Once              // logs that the profiles cannot be read
 
 	mu   sync.Mutex
 	book profile.Book
-	// early are the faults of profiles that were there at the start, by the profile's name, until
-	// Events of them may be made; nil from then on.
+	// early are the faults of profiles that existed at the start, by name, until Events may be recorded; nil from then
+	// on.
 	early map[string]fault
 }
 
-// fault is what is wrong with a profile.
+// fault is an invalid profile.
 type fault struct {
 	about *v1alpha1.MachineProfile
 	err   error
 }
 
-// beginning is for how long no Event is made about what is found: nobody takes any before the
-// scheduler has made all its plugins, and they would be lost. It is far longer than that takes.
+// beginning is the time after the start during which no Events are recorded: they would be lost before the scheduler
+// has created all plugins. It is far longer than that takes.
 const beginning = 5 * time.Second
 
-// watchers holds one watcher for each client configuration, which the profiles of one
-// scheduler share.
+// watchers holds one watcher for each client configuration, which the profiles of one scheduler share.
 var watchers sync.Map // *rest.Config -> *watcher
 
-// watched returns the watcher of a scheduler and starts it. It ends with the context, and makes no
-// Events before so much time has passed. A scheduler without API server knows no machines.
+// watched returns the watcher of a scheduler and starts it. It stops with the context, and records no Events before the
+// time beginning has passed. Without an API server, it knows no machines.
 func watched(ctx context.Context, handle fwk.Handle, beginning time.Duration) (*watcher, error) {
 	w := &watcher{handle: handle, early: map[string]fault{}}
 	w.set.Store(&profile.Set{})
@@ -71,15 +70,15 @@ func watched(ctx context.Context, handle fwk.Handle, beginning time.Duration) (*
 	context.AfterFunc(ctx, func() { watchers.Delete(config) })
 	reader, err := client.New(config)
 	if err != nil {
-		return nil, fmt.Errorf("make a client for machine profiles: %w", err)
+		return nil, fmt.Errorf("create a client for machine profiles: %w", err)
 	}
 	return w, w.follow(ctx, beginning, cache.NewListWatchFromClient(reader, resource, metav1.NamespaceNone, fields.Everything()))
 }
 
-// follow starts to read profiles.
+// follow starts to watch profiles.
 func (w *watcher) follow(ctx context.Context, beginning time.Duration, source cache.ListerWatcher) error {
 	informer := cache.NewSharedIndexInformer(source, &v1alpha1.MachineProfile{}, 0, cache.Indexers{})
-	// It fails only for an informer that runs already.
+	// It fails only for a running informer.
 	utilruntime.Must(informer.SetWatchErrorHandlerWithContext(w.note))
 	handling, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { w.put(obj.(*v1alpha1.MachineProfile)) },
@@ -98,7 +97,7 @@ func (w *watcher) follow(ctx context.Context, beginning time.Duration, source ca
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("follow machine profiles: %w", err)
+		return fmt.Errorf("watch machine profiles: %w", err)
 	}
 	w.synced = handling.HasSynced
 	time.AfterFunc(beginning, func() {
@@ -110,7 +109,7 @@ func (w *watcher) follow(ctx context.Context, beginning time.Duration, source ca
 	return nil
 }
 
-// reading says why the profiles cannot be read, and false as long as neither they nor that are
+// reading returns why the profiles cannot be read, or empty once they have been. It returns false while neither is
 // known.
 func (w *watcher) reading() (why string, done bool) {
 	if w.synced == nil {
@@ -128,8 +127,7 @@ func (w *watcher) reading() (why string, done bool) {
 // Machines returns what is known now.
 func (w *watcher) Machines() profile.Set { return *w.set.Load() }
 
-// put takes over a profile that is new or has changed. Its owner is told when it cannot be
-// used.
+// put adds a new or changed profile. If it is invalid, put records an Event.
 func (w *watcher) put(o *v1alpha1.MachineProfile) {
 	w.mu.Lock()
 	err := w.book.Put(o)
@@ -146,7 +144,7 @@ func (w *watcher) put(o *v1alpha1.MachineProfile) {
 	}
 }
 
-// begin tells what has been wrong from the start, and still is.
+// begin records Events of the profiles that were invalid at the start and still are.
 func (w *watcher) begin() {
 	w.mu.Lock()
 	early := w.early
@@ -159,9 +157,9 @@ func (w *watcher) begin() {
 
 func (w *watcher) tell(f fault) {
 	about := f.about.DeepCopy()
-	about.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("MachineProfile")) // a list leaves it out
+	about.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("MachineProfile")) // lists omit it
 	w.handle.EventRecorder().Eventf(about, nil, corev1.EventTypeWarning, "InvalidMachineProfile", "Scheduling",
-		"%v; the profile is not used, and without another one nodes of machine type %q score neutral", f.err, about.Spec.MachineType)
+		"%v; the profile is ignored, and nodes of machine type %q get a neutral score unless another profile exists", f.err, about.Spec.MachineType)
 }
 
 func (w *watcher) drop(name string) {
@@ -173,8 +171,8 @@ func (w *watcher) drop(name string) {
 	w.set.Store(&set)
 }
 
-// note says once why profiles cannot be read and what to do about it, and leaves what
-// passes by itself to the usual handler.
+// note logs once why profiles cannot be read and what to do about it. It leaves transient errors to the default
+// handler.
 func (w *watcher) note(ctx context.Context, r *cache.Reflector, err error) {
 	advice := ""
 	switch {
@@ -189,6 +187,6 @@ func (w *watcher) note(ctx context.Context, r *cache.Reflector, err error) {
 	why := "MachineProfiles cannot be read: " + advice
 	w.unread.Store(&why)
 	w.told.Do(func() {
-		klog.FromContext(ctx).Info("Machine profiles cannot be read, so all nodes score neutral until they can", "plugin", Name, "err", err, "advice", advice)
+		klog.FromContext(ctx).Info("Failed to read MachineProfiles; all nodes get a neutral score until they can be read", "plugin", Name, "err", err, "advice", advice)
 	})
 }

@@ -31,10 +31,10 @@ import (
 	"supercargo.dev/supercargo/test/fixtures"
 )
 
-// server plays the part of the API server that serves MachineProfiles.
+// server is an API server for MachineProfiles.
 type server struct {
 	mu       sync.Mutex
-	status   int // of the answer to a list; 0 for one that is given
+	status   int // the status of the response to a list; 0 for success
 	profiles []v1alpha1.MachineProfile
 	changes  chan watch.Event
 }
@@ -52,7 +52,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	reply := func(code int, body any) {
 		w.WriteHeader(code)
-		_ = json.NewEncoder(w).Encode(body) // who reads it may have gone
+		_ = json.NewEncoder(w).Encode(body) // the reader may be gone
 	}
 	switch {
 	case r.URL.Path != "/apis/supercargo.dev/v1alpha1/machineprofiles":
@@ -61,7 +61,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		reply(status, metav1.Status{Status: "Failure", Code: int32(status), Reason: metav1.StatusReasonNotFound})
 	case status == http.StatusForbidden:
 		reply(status, metav1.Status{Status: "Failure", Code: int32(status), Reason: metav1.StatusReasonForbidden})
-	case r.URL.Query().Get("sendInitialEvents") == "true": // then it lists
+	case r.URL.Query().Get("sendInitialEvents") == "true": // the client then falls back to a list
 		reply(http.StatusUnprocessableEntity, metav1.Status{Status: "Failure", Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid})
 	case r.URL.Query().Get("watch") != "":
 		s.watch(w, r)
@@ -124,7 +124,7 @@ func read(t *testing.T, change ...func(*v1alpha1.MachineProfile)) v1alpha1.Machi
 	return o
 }
 
-// eventually waits until the set meets the condition.
+// eventually waits until the set satisfies the condition.
 func eventually(t *testing.T, w *watcher, what string, is func(profile.Set) bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -169,8 +169,8 @@ func TestProfilesAreFollowed(t *testing.T) {
 	eventually(t, w, "the profile to go", func(m profile.Set) bool { return len(m) == 0 })
 }
 
-// TestWhatWasWrongFromTheStartIsToldOnceEventsAreTaken: not before, and not what has been repaired
-// or is gone by then.
+// TestWhatWasWrongFromTheStartIsToldOnceEventsAreTaken: Events are not recorded earlier, and not for profiles that have
+// been repaired or deleted by then.
 func TestWhatWasWrongFromTheStartIsToldOnceEventsAreTaken(t *testing.T) {
 	told := &recorder{}
 	w := &watcher{handle: recording{told: told}, early: map[string]fault{}}
@@ -199,8 +199,8 @@ func TestWhatWasWrongFromTheStartIsToldOnceEventsAreTaken(t *testing.T) {
 	}
 }
 
-// TestAKindThatIsNotInstalledIsNoFault: nothing is known until it is, and then at once, but
-// for the patience of the client.
+// TestAKindThatIsNotInstalledIsNoFault: no machine is known until the kind is installed, and then after the retry delay
+// of the client.
 func TestAKindThatIsNotInstalledIsNoFault(t *testing.T) {
 	for _, status := range []int{http.StatusNotFound, http.StatusForbidden} {
 		s, w, emitted := start(t, status)
@@ -228,9 +228,8 @@ func TestProfilesOfOneSchedulerShareAWatch(t *testing.T) {
 	}
 }
 
-// TestAnEditedProfileIsToldAndItsNodesAreNeutral goes from the object at the API server to
-// the score: whatever somebody writes into a profile, an Event names the field, and no node
-// of the type is better or worse than without it.
+// TestAnEditedProfileIsToldAndItsNodesAreNeutral goes from the object in the API server to the score: for any invalid
+// edit of a profile, an Event names the field, and nodes of the type score as without it.
 func TestAnEditedProfileIsToldAndItsNodesAreNeutral(t *testing.T) {
 	governed := func(o *v1alpha1.MachineProfile) *v1alpha1.GovernorModels {
 		o.Spec.Models.Governors = []v1alpha1.GovernorModels{{Governor: "powersave", Energy: o.Spec.Models.Energy, Runtime: *o.Spec.Models.Runtime.DeepCopy()}}
@@ -293,11 +292,11 @@ func idleOf(machineType string, names ...string) (infos []fwk.NodeInfo) {
 	return infos
 }
 
-// TestWithoutMetersNodesAreNeutral: where no meter told anything, profiles have no models, or
-// none of energy, or there are none at all. Nodes then score alike, one Event on what the
-// scheduler is says why, however many pods there are, and another that it is over.
+// TestWithoutMetersNodesAreNeutral: without meters, profiles have no models or none of energy, or there are no
+// profiles. Nodes then score alike, one Event on the scheduler's pod says why, however many pods there are, and another
+// one that it is over.
 func TestWithoutMetersNodesAreNeutral(t *testing.T) {
-	bare := func(o *v1alpha1.MachineProfile) { o.Spec.Models = nil } // as the descheduler leaves it that has learned nothing
+	bare := func(o *v1alpha1.MachineProfile) { o.Spec.Models = nil } // as the descheduler writes it before it has learned anything
 	timed := func(o *v1alpha1.MachineProfile) { o.Spec.Models.Energy = v1alpha1.MachineModel{} }
 	other := func(o *v1alpha1.MachineProfile) { o.Spec.MachineType = "sparc" }
 	tests := []struct {
@@ -354,8 +353,8 @@ func TestWithoutMetersNodesAreNeutral(t *testing.T) {
 	}
 }
 
-// TestWhatIsMissingIsSaidAnewWhenItIsSomethingElse: who has installed the kind is told that
-// there are no profiles, and who has made one for other machines, that these are still unknown.
+// TestWhatIsMissingIsSaidAnewWhenItIsSomethingElse: after the kind is installed, an Event says that there are no
+// profiles; after one is created for other machines, an Event says that these are still unknown.
 func TestWhatIsMissingIsSaidAnewWhenItIsSomethingElse(t *testing.T) {
 	s, w, _ := start(t, http.StatusNotFound)
 	told := &recorder{}
@@ -388,11 +387,11 @@ func TestWhatIsMissingIsSaidAnewWhenItIsSomethingElse(t *testing.T) {
 	})
 	s.changes <- watch.Event{Type: watch.Added, Object: &other}
 	readIs("the other profile", func() bool { return len(w.Machines()) == 1 })
-	says("install", "no MachineProfile has models", `no MachineProfile with models is about machine type "xeon-8"`)
+	says("install", "no MachineProfile has models", `no MachineProfile has models of machine type "xeon-8"`)
 }
 
-// TestNothingIsSaidOfWhatMayYetBeKnown: before the profiles have been read, and of nodes that
-// are unknown beside others that are not.
+// TestNothingIsSaidOfWhatMayYetBeKnown covers the time before the profiles have been read, and unknown nodes next to
+// known ones.
 func TestNothingIsSaidOfWhatMayYetBeKnown(t *testing.T) {
 	told := &recorder{}
 	p := plugin(profile.Set{"xeon": model(1, 1)})
@@ -403,13 +402,13 @@ func TestNothingIsSaidOfWhatMayYetBeKnown(t *testing.T) {
 	place(unknown)
 	p.reading = func() (string, bool) { return "", true }
 	place(append(idleOf("xeon", "c"), unknown...))
-	place(unknown) // all that this pod can run on
+	place(unknown) // the only feasible node of this pod
 	if len(told.all) != 0 {
 		t.Errorf("%q is told", told.all)
 	}
 }
 
-// recorder keeps Events with what they are about.
+// recorder stores Events with their objects.
 type recorder struct{ all []string }
 
 func (r *recorder) Eventf(about, _ apiruntime.Object, kind, reason, _, note string, args ...any) {
@@ -425,7 +424,7 @@ func (r *recorder) Eventf(about, _ apiruntime.Object, kind, reason, _, note stri
 
 func (r *recorder) WithLogger(klog.Logger) events.EventRecorderLogger { return r }
 
-// recording is a framework that has such a recorder.
+// recording is a framework with such a recorder.
 type recording struct {
 	fwk.Handle
 	told *recorder

@@ -16,16 +16,15 @@ import (
 	"supercargo.dev/supercargo/internal/runtimes"
 )
 
-// shared holds one learner for each client, so that several plugins in several
-// profiles of one scheduler watch finished pods once.
+// shared holds one learner for each client, so that all plugins and profiles of a scheduler share one watch of finished
+// pods.
 var shared sync.Map // kubernetes.Interface -> *runtimes.Learner
 
-// Shared returns the learner of a client and starts its watch when it is asked
-// for first; the watch ends with that first caller's context.
+// Shared returns the learner of a client and starts its watch at the first call; the watch ends with the context of
+// that call.
 //
-// kube-scheduler's own pod informer leaves finished pods out, so the watch is a
-// second one, of succeeded pods only, stripped to what is learned from. Runtimes
-// are learned again from the pods still there after a restart.
+// The scheduler's own pod informer omits finished pods. This second watch is of succeeded pods only, stripped to what
+// is learned from. After a restart, runtimes are learned again from the pods that still exist.
 func Shared(ctx context.Context, client kubernetes.Interface) *runtimes.Learner {
 	learner, known := shared.LoadOrStore(client, runtimes.NewLearner())
 	if !known {
@@ -41,16 +40,15 @@ func watch(ctx context.Context, client kubernetes.Interface, learner *runtimes.L
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.FieldSelector = fields.OneTermEqualSelector("status.phase", string(corev1.PodSucceeded)).String()
 		}))
-	// An error here means that the informer has stopped, which one just made has not.
+	// This fails only for a stopped informer, and a new one is not stopped.
 	_, _ = factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { learner.ObservePod(nil, obj.(*corev1.Pod)) },
 	})
 	factory.Start(ctx.Done())
 }
 
-// strip keeps what is learned from, so that thousands of finished pods cost little. That
-// includes the mark of a pod that was moved, which ran for the rest of its time alone and
-// teaches nothing; what the mark says does not matter.
+// strip keeps what is learned from, so that thousands of finished pods need little memory. That includes the annotation
+// of a pod that was migrated: such a pod ran only for the rest of its time and is no sample. The value does not matter.
 func strip(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {

@@ -54,7 +54,7 @@ func TestSucceededPodsTeachAndOthersDoNot(t *testing.T) {
 	}
 	check(6 * time.Minute)
 
-	cancel() // the scheduler ends: the learner is let go
+	cancel() // the scheduler stops: the learner is released
 	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
 		_, known := shared.Load(client)
 		return !known, nil

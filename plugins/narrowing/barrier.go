@@ -9,9 +9,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// barriers are the sets of taints found on nodes, and how many nodes have each.
-// Tainted nodes stand in no index; a pod that tolerates one of the sets must be
-// tried on all nodes. Clusters have few sets, however many tainted nodes.
+// barriers are the distinct sets of taints on nodes, with the number of nodes for each. Tainted nodes are in no index,
+// so a pod that tolerates one of the sets must be tried on all nodes. Clusters have few sets, however many tainted
+// nodes.
 type barriers map[string]*barrier
 
 type barrier struct {
@@ -19,9 +19,8 @@ type barrier struct {
 	nodes  int
 }
 
-// barrierOf returns the taints that keep ordinary pods off a node, and their key:
-// empty when there are none. A cordoned node counts as tainted, since that is how
-// a pod tolerates it.
+// barrierOf returns the taints that repel ordinary pods from a node, and their key; both are empty if there are none. A
+// cordoned node counts as tainted, because pods tolerate it by a taint.
 func barrierOf(node *corev1.Node) (key string, taints []corev1.Taint) {
 	if !node.Spec.Unschedulable && len(node.Spec.Taints) == 0 {
 		return "", nil
@@ -53,7 +52,7 @@ func (b barriers) add(key string, taints []corev1.Taint) {
 	b[key].nodes++
 }
 
-// remove takes back one add.
+// remove reverts one add.
 func (b barriers) remove(key string) {
 	if known := b[key]; known != nil {
 		if known.nodes--; known.nodes == 0 {
@@ -62,8 +61,7 @@ func (b barriers) remove(key string) {
 	}
 }
 
-// tolerated reports whether the pod tolerates the taints of some tainted node.
-// Cost: O(sets of taints · tolerations).
+// tolerated reports whether the pod tolerates the taints of some tainted node. Cost: O(sets of taints · tolerations).
 func (b barriers) tolerated(pod *corev1.Pod) bool {
 	if len(pod.Spec.Tolerations) == 0 {
 		return false

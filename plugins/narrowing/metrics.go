@@ -9,14 +9,14 @@ import (
 
 // Results of the supercargo_scheduler_narrowing_total metric.
 const (
-	resultNarrowed = "narrowed"   // one proven node was handed on
-	resultProfile  = "profile"    // the profile, or an extender, rules narrowing out
-	resultPod      = "pod"        // the pod has volumes, claims or requests that are not looked into, or tolerates taints
-	resultCluster  = "cluster"    // the tightest nodes, as many as are tried, do not take the pod
+	resultNarrowed = "narrowed"   // narrowed to one proven node
+	resultProfile  = "profile"    // the profile or an extender prevents narrowing
+	resultPod      = "pod"        // the pod has volumes, claims or requests that are not supported, or tolerates taints
+	resultCluster  = "cluster"    // the tightest nodes, up to the limit, do not fit the pod
 	resultTie      = "tie"        // soft preferences choose among nodes that fit equally well
-	resultPaused   = "paused"     // a proven node was rejected a short while ago
-	resultNoFit    = "no_fit"     // no node has room: the full scan says why
-	resultRescued  = "rescued"    // the proven node was rejected all the same
+	resultPaused   = "paused"     // a proven node was rejected recently
+	resultNoFit    = "no_fit"     // no node has room: the full scan reports why
+	resultRescued  = "rescued"    // the proven node was rejected after all
 	resultScanAll  = "scan_again" // the attempt after a rescue
 )
 
@@ -30,8 +30,7 @@ var attempts = metrics.NewCounterVec(&metrics.CounterOpts{
 
 var register sync.Once
 
-// RegisterMetrics registers the metrics of the plugin, once however often it is called. New does
-// so where the plugin is used.
+// RegisterMetrics registers the metrics of the package. It may be called repeatedly. New calls it.
 func RegisterMetrics() {
 	register.Do(func() { legacyregistry.MustRegister(attempts) })
 }

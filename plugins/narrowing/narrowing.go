@@ -1,24 +1,21 @@
-// Package narrowing lets a packing plugin hand the scheduler the one node that it
-// would end up with anyway, instead of all nodes.
+// Package narrowing lets a packing plugin give the scheduler the one node that it would choose anyway, instead of all
+// nodes.
 //
-// kube-scheduler filters only the names that PreFilter returns and does not try
-// others, so a wrong narrowing would leave a pod pending that fits elsewhere.
-// Narrowing is therefore done only where the answer is proven on the snapshot of
-// this very cycle:
+// kube-scheduler filters only the nodes that PreFilter returns and does not try others, so a wrong narrowing would
+// leave a pod pending that fits elsewhere. Narrowing is therefore done only if the result is proven on the snapshot of
+// the same cycle:
 //
-//   - the profile is strict, so that no other score could outvote packing, and every
-//     filter in it is on a list of known ones;
-//   - the pod is plain: it has no volumes but neutral ones, no claims, does not move
-//     with its state, and tolerates the taints of no tainted node;
-//   - the node has room, is not tainted or cordoned, and takes pods of the class;
-//   - where a filter has more to say (node selectors, required affinity, hard
-//     spreading, host ports, required anti-affinity of pods that run, nominated
-//     pods), the profile's own filters pass on the node;
+//   - the profile is strict, so that no other score can outvote packing, and every filter in it is on a list of known
+//     ones;
+//   - the pod is plain: it has only neutral volumes, no claims, does not move with its state, and tolerates the taints of
+//     no tainted node;
+//   - the node has room, is not tainted or cordoned, and accepts pods of the class;
+//   - if other filters apply (node selectors, required affinity, hard spreading, host ports, required anti-affinity of
+//     running pods, nominated pods), the profile's own filters pass on the node;
 //   - no soft preference may choose another node that fits the pod equally well.
 //
-// In every other case the scheduler looks at all nodes. Should a proven node be
-// rejected all the same, [Narrower.Rescue] sends the pod back to be tried on all
-// nodes, no pod is preempted for it, and nothing is narrowed for a while.
+// In every other case the scheduler considers all nodes. If a proven node is rejected after all, [Narrower.Rescue]
+// makes the pod be tried on all nodes without preemption, and narrowing pauses for a while.
 package narrowing
 
 import (
@@ -39,15 +36,13 @@ import (
 )
 
 const (
-	// maxTried bounds the nodes tried for one pod when the tightest ones keep
-	// failing the proof: some 3 µs each, against a look at all nodes after that.
+	// maxTried bounds the nodes tried for one pod if the tightest ones keep failing the proof, at about 3 µs each,
+	// before all nodes are considered.
 	maxTried = 64
-	// distrust is how long nothing is narrowed after a filter has rejected a proven
-	// node. A cause that lasts then costs one pod an attempt now and then; one that
-	// is over, such as a nomination that came and went, is forgotten.
+	// distrust is how long narrowing pauses after a filter has rejected a proven node. A lasting cause then costs one
+	// pod an attempt now and then; a transient one, such as a short nomination, is forgotten.
 	distrust = 5 * time.Minute
-	// maxRescued bounds how many pods are remembered between a rescue and their
-	// next attempt.
+	// maxRescued bounds the pods that are remembered between a rescue and their next attempt.
 	maxRescued = 4096
 
 	stateKey fwk.StateKey = "supercargo.dev/narrowing"
@@ -61,32 +56,31 @@ type Options struct {
 	Plugin string
 	// Never switches narrowing off; nodes are still mirrored for scoring.
 	Never bool
-	// Cycle is the width of a time bin; 0 makes no time bins.
+	// Cycle is the width of a time bin; 0 means no time bins.
 	Cycle time.Duration
-	// Finish returns when a pod on a node is expected to end, and false for a
-	// pod that does not count. It may be nil when there are no time bins.
+	// Finish returns when a pod on a node is expected to end, and false for a pod that does not count. It may be nil if
+	// there are no time bins.
 	Finish func(*corev1.Pod) (time.Time, bool)
-	// Clock tells the time.
+	// Clock returns the current time.
 	Clock clock.PassiveClock
 }
 
-// Narrower mirrors the scheduler's snapshot for one packing plugin of one
-// profile. Narrow, Rescue and Score belong to the scheduling cycle, which
-// kube-scheduler runs one pod at a time; they are not safe for concurrent use.
+// Narrower mirrors the scheduler's snapshot for one packing plugin of one profile. Narrow, Rescue and Score belong to
+// the scheduling cycle, which handles one pod at a time; they are not safe for concurrent use.
 type Narrower struct {
 	options Options
 	mirror  mirror
 	rescued *lru.Cache // UIDs of pods to be tried on all nodes
-	// distrusted is the time until which nothing is narrowed.
+	// distrusted is the time until which narrowing pauses.
 	distrusted time.Time
-	// tied is memory for the nodes that fit a pod equally well.
+	// tied is a reused buffer for the nodes that fit a pod equally well.
 	tied []fwk.NodeInfo
 
 	inspect sync.Once
 	profile profile
 }
 
-// New returns a Narrower that has not looked at anything yet.
+// New returns a Narrower with an empty mirror.
 func New(o Options) *Narrower {
 	RegisterMetrics()
 	return &Narrower{
@@ -96,7 +90,7 @@ func New(o Options) *Narrower {
 	}
 }
 
-// Request is a pod to be placed, as the plugin sees it.
+// Request is a pod to be placed.
 type Request struct {
 	Pod   *corev1.Pod
 	Class class.Class
@@ -104,13 +98,13 @@ type Request struct {
 	Runtime time.Duration
 }
 
-// narrowed is kept in the cycle state of a pod that was narrowed.
+// narrowed is stored in the cycle state of a pod that was narrowed.
 type narrowed struct {
 	by   *Narrower
 	node string
 }
 
-// Clone returns the same value: it never changes.
+// Clone returns the same value, because it is immutable.
 func (n *narrowed) Clone() fwk.StateData { return n }
 
 // TimeBins reports whether the TimeBin plugin scores batch pods in this profile.
@@ -123,20 +117,19 @@ func (n *Narrower) inspectOnce() {
 	n.inspect.Do(func() {
 		n.profile = inspect(n.options.Handle, n.options.Plugin)
 		if n.options.Never {
-			n.profile.hindrance = "the plugin's arguments say so"
+			n.profile.hindrance = "the plugin's arguments disable narrowing"
 		}
 		if n.profile.hindrance != "" {
-			klog.InfoS("All nodes are looked at for every pod", "profile", n.options.Handle.ProfileName(),
+			klog.InfoS("Evaluating all nodes for every pod", "profile", n.options.Handle.ProfileName(),
 				"plugin", n.options.Plugin, "reason", n.profile.hindrance)
 		}
 	})
 }
 
-// Narrow returns the one node that takes the pod, or nil when the scheduler must
-// look at all nodes. The PreFilter of the stock filters must have run. Cost for n
-// nodes: the comparison of n generations (see mirror), O(√n) for each node changed
-// since the last call, O(√n) for the search, and for pods with constraints the
-// profile's filters on each node tried, 64 at most.
+// Narrow returns the one node that fits the pod, or nil if the scheduler must consider all nodes. The PreFilter of the
+// stock filters must have run. Cost for n nodes: the comparison of n generations (see mirror), O(√n) for each node
+// changed since the last call, O(√n) for the search, and for pods with constraints the profile's filters on each node
+// tried, 64 at most.
 func (n *Narrower) Narrow(ctx context.Context, state fwk.CycleState, r Request) *fwk.PreFilterResult {
 	n.inspectOnce()
 	node, result := n.find(ctx, state, r)
@@ -185,7 +178,7 @@ func (n *Narrower) extended(pod *corev1.Pod) bool {
 	return false
 }
 
-// viewFor returns the index of the nodes that may take the pod.
+// viewFor returns the index of the nodes that may fit the pod.
 func (n *Narrower) viewFor(r Request) *packing.Index {
 	if n.profile.classes && !class.EveryNode(r.Pod) {
 		return n.mirror.view(r.Class)
@@ -193,7 +186,7 @@ func (n *Narrower) viewFor(r Request) *packing.Index {
 	return n.mirror.view(anyClass)
 }
 
-// search returns the tightest node that takes the pod.
+// search returns the tightest node that fits the pod.
 func (n *Narrower) search(ctx context.Context, state fwk.CycleState, r Request, size packing.Size) (node, result string) {
 	proof, tried := n.prove(state, r.Pod), 0
 	for candidate := range n.viewFor(r).Fitting(admits(size), r.Runtime) {
@@ -211,9 +204,8 @@ func (n *Narrower) search(ctx context.Context, state fwk.CycleState, r Request, 
 	return "", resultNoFit
 }
 
-// Rescue handles a pod that failed to be scheduled. When it had been narrowed, it
-// is sent back to be tried on all nodes, and Rescue returns a status that keeps
-// later PostFilter plugins from preempting anyone for it; otherwise nil.
+// Rescue handles a pod that failed to be scheduled. If it had been narrowed, it is activated to be tried on all nodes,
+// and Rescue returns a status that prevents later PostFilter plugins from preempting for it. Otherwise it returns nil.
 func Rescue(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) *fwk.Status {
 	data, err := state.Read(stateKey)
 	if err != nil {
@@ -223,16 +215,16 @@ func Rescue(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses
 	rejection := statuses.Get(at.node)
 	at.by.rescue(klog.FromContext(ctx), pod, at.node, rejection)
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
-		fmt.Sprintf("node %s had room but was rejected by %s; the pod is tried on all nodes next", at.node, rejection.Plugin()))
+		fmt.Sprintf("node %s had room but was rejected by %s; the next attempt evaluates all nodes", at.node, rejection.Plugin()))
 }
 
 func (n *Narrower) rescue(logger klog.Logger, pod *corev1.Pod, node string, rejection *fwk.Status) {
 	attempts.WithLabelValues(n.options.Plugin, resultRescued).Inc()
-	// A pod may have been nominated to the node since it was proven. Without that
-	// excuse, a filter that rejects a proven node is not what the list says it is.
+	// A pod may have been nominated to the node since the proof. Otherwise, a filter that rejects a proven node does
+	// not behave as the list assumes.
 	if plugin := rejection.Plugin(); plugin != "" && len(n.options.Handle.NominatedPodsForNode(node)) == 0 {
 		n.distrusted = n.options.Clock.Now().Add(distrust)
-		logger.Error(nil, "Looking at all nodes for every pod for a while", "plugin", n.options.Plugin, "until", n.distrusted,
+		logger.Error(nil, "Temporarily evaluating all nodes for every pod", "plugin", n.options.Plugin, "until", n.distrusted,
 			"reason", fmt.Sprintf("filter plugin %s rejected a node that had passed all filters of the proof", plugin),
 			"pod", klog.KObj(pod), "node", klog.KRef("", node), "rejection", rejection.Message())
 	}

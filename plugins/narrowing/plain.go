@@ -12,10 +12,9 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// plain reports whether the pod may be narrowed: whether its filters are only those
-// that proof knows how to ask. The others look at volumes and claims, of which they
-// keep accounts, or belong to migrations and workloads. A DaemonSet's pod goes to the
-// one node that its affinity names, which no search by size finds.
+// plain reports whether the pod may be narrowed: whether only filters apply to it that the proof can evaluate. Other
+// filters concern volumes and claims, with their own accounting, or migrations and workloads. A DaemonSet's pod goes to
+// the one node in its affinity, which no search by size finds.
 func plain(pod *corev1.Pod) bool {
 	spec := &pod.Spec
 	return pod.Labels[v1alpha1.LabelMigration] == "" && // CheckpointStaging decides on the new pod of a migration
@@ -23,9 +22,8 @@ func plain(pod *corev1.Pod) bool {
 		(spec.Affinity == nil || !class.EveryNode(pod))
 }
 
-// onlyNeutralVolumes reports whether no volume ties the pod to certain nodes or
-// counts against a node's limits. Nearly every pod has a projected
-// service-account token, so volumes as such cannot be excluded.
+// onlyNeutralVolumes reports whether no volume ties the pod to certain nodes or counts against a node's limits. Nearly
+// every pod has a projected service-account token, so not all volumes can be excluded.
 func onlyNeutralVolumes(volumes []corev1.Volume) bool {
 	for i := range volumes {
 		v := &volumes[i]
@@ -36,8 +34,8 @@ func onlyNeutralVolumes(volumes []corev1.Volume) bool {
 	return true
 }
 
-// requests returns what the pod asks for, and false when it also asks for
-// something that the index does not keep, such as a device or local storage.
+// requests returns what the pod requests, and false if it also requests a resource that the index does not have, such
+// as a device or local storage.
 func requests(pod *corev1.Pod) (packing.Size, bool) {
 	var size packing.Size
 	for name, q := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
@@ -53,9 +51,8 @@ func requests(pod *corev1.Pod) (packing.Size, bool) {
 	return size, true
 }
 
-// admits turns a request into the least room that NodeResourcesFit wants: a
-// resource that is not asked for is not looked at, even on a node that has
-// promised more of it than it has.
+// admits converts a request into the least free room that NodeResourcesFit requires: it ignores a resource that is not
+// requested, even on an overcommitted node.
 func admits(size packing.Size) packing.Size {
 	if size.MemoryBytes == 0 {
 		size.MemoryBytes = math.MinInt64

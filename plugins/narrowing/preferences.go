@@ -14,23 +14,20 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// Nodes that fit a pod equally well have the same packing score, so that the soft
-// preferences of the profile choose among them. A pod without any goes to the first
-// by name, which keeps placements reproducible.
+// Nodes that fit a pod equally well have the same packing score, so that the soft preferences of the profile choose
+// among them. A pod without preferences goes to the first by name, which makes placements reproducible.
 
-// withoutPreference are the score plugins that prefer nodes for what they are, not
-// for what the pod or its owner asked for. They do not decide between nodes that fit
-// equally well unless a preference has a say there too.
+// withoutPreference are the score plugins that prefer nodes for their own properties, not for a wish of the pod or its
+// owner. They decide between nodes that fit equally well only if a preference applies there too.
 var withoutPreference = sets.New(BestFit, TimeBin, names.NodeResourcesFit, names.NodeResourcesBalancedAllocation,
-	// These never skip a pod. Whether they have a preference is read from pod and nodes.
+	// These never skip a pod. The pod and the nodes show whether they have a preference.
 	names.TaintToleration, names.ImageLocality, names.DynamicResources)
 
-// preferences says which score plugins of a profile express soft preferences.
+// preferences are the score plugins of a profile that express soft preferences.
 type preferences struct {
 	// plugins have a preference for a pod unless they skip it at PreScore.
 	plugins []string
-	// images, taints and devices say that ImageLocality, TaintToleration and
-	// DynamicResources score.
+	// images, taints and devices report whether ImageLocality, TaintToleration and DynamicResources score.
 	images, taints, devices bool
 }
 
@@ -46,20 +43,19 @@ func preferencesOf(scores schedconfig.PluginSet) preferences {
 	return p
 }
 
-// expressed reports whether a plugin has a preference, given those that skip the pod and
-// whether it has volumes to bind. From Kubernetes 1.37 on VolumeBinding skips no pod, and
-// rates all nodes alike for those without.
+// expressed reports whether a plugin has a preference, given the plugins that skip the pod and whether it has volumes
+// to bind. From Kubernetes 1.37 on, VolumeBinding skips no pod, and scores all nodes alike for pods without such
+// volumes.
 func (p *preferences) expressed(volumes bool, skipped sets.Set[string]) bool {
 	return slices.ContainsFunc(p.plugins, func(name string) bool {
 		return !skipped.Has(name) && (volumes || name != names.VolumeBinding)
 	})
 }
 
-// differ reports whether the nodes may differ in what ImageLocality, TaintToleration
-// and DynamicResources look at: images of the pod, PreferNoSchedule taints that it does
-// not tolerate, and devices when it claims some. Small images count here though ImageLocality ignores them; that costs a scan and
-// changes no placement but between nodes with the same total score.
-// Cost: O(nodes · (containers + taints)).
+// differ reports whether the nodes may differ for ImageLocality, TaintToleration and DynamicResources: in images of the
+// pod, in PreferNoSchedule taints that it does not tolerate, and in devices if it claims some. Small images count here
+// although ImageLocality ignores them; that costs a scan, and changes placements only between nodes with the same total
+// score. Cost: O(nodes · (containers + taints)).
 func (p *preferences) differ(pod *corev1.Pod, infos []fwk.NodeInfo) bool {
 	if len(infos) < 2 {
 		return false
@@ -76,8 +72,7 @@ func (p *preferences) differ(pod *corev1.Pod, infos []fwk.NodeInfo) bool {
 	return p.images && (imagesDiffer(pod.Spec.InitContainers, infos) || imagesDiffer(pod.Spec.Containers, infos))
 }
 
-// repulsion returns how many PreferNoSchedule taints of the node the pod does not
-// tolerate.
+// repulsion returns the number of PreferNoSchedule taints of the node that the pod does not tolerate.
 func repulsion(pod *corev1.Pod, info fwk.NodeInfo) int {
 	count := 0
 	for _, taint := range info.Node().Spec.Taints {
@@ -102,7 +97,7 @@ func imagesDiffer(containers []corev1.Container, infos []fwk.NodeInfo) bool {
 	return false
 }
 
-// normalizedImage names an image as ImageLocality does: with a tag.
+// normalizedImage returns an image name with a tag, as in ImageLocality.
 func normalizedImage(name string) string {
 	if strings.LastIndex(name, ":") <= strings.LastIndex(name, "/") {
 		return name + ":latest"
@@ -123,15 +118,14 @@ func stated(pod *corev1.Pod) bool {
 		a.PodAntiAffinity != nil && len(a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0)
 }
 
-// contested reports whether a soft preference may choose among the nodes that fit the
-// pod as well as the given one. In doubt it does.
+// contested reports whether a soft preference may choose among the nodes that fit the pod as well as the given one. In
+// doubt it returns true.
 //
-// Preferences come not only from the pod: PodTopologySpread spreads the pods of a
-// Service or ReplicaSet by default, NodeAffinity has arguments, and pods that run may
-// prefer company. Only the plugins know, so their PreScore is asked, as the scheduler
-// would. It writes into the cycle state what it would write there anyway.
-// Cost: PreScore when several nodes have the same room; O(those nodes) when some nodes
-// of the cluster have images or taints that others lack.
+// Preferences come not only from the pod: PodTopologySpread spreads the pods of a Service or ReplicaSet by default,
+// NodeAffinity has arguments, and running pods may have preferred affinity. Only the plugins know, so contested runs
+// their PreScore, as the scheduler would. PreScore writes into the cycle state what it would write anyway. Cost:
+// PreScore if several nodes have the same room; O(those nodes) if only some nodes of the cluster have certain images or
+// taints.
 func (n *Narrower) contested(ctx context.Context, state fwk.CycleState, r Request, node string) bool {
 	p := &n.profile.preferences
 	compare := p.taints && n.mirror.variety.tainted > 0 || p.images && n.mirror.variety.some(r.Pod, len(n.mirror.nodes))

@@ -9,9 +9,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// The names of Supercargo's own filters. Of the packing plugins among them, whose
-// scores exclude each other, TimeBin scores batch pods where it is on, BestFit all
-// others.
+// The names of Supercargo's own filters. The packing plugins among them never score the same pod: TimeBin scores batch
+// pods if it is enabled, BestFit all others.
 const (
 	// BestFit is the name of the best-fit plugin.
 	BestFit = "BestFit"
@@ -23,32 +22,32 @@ const (
 	CheckpointStaging = "CheckpointStaging"
 )
 
-// neutral are the PreFilter and Filter plugins that let every pod that may be narrowed
-// pass on every usable node with room and the right class, unless they are conditional
-// and left a record. A plugin that proves otherwise is found out by [Narrower.Rescue].
+// neutral are the PreFilter and Filter plugins that admit every pod that may be narrowed to every usable node with room
+// and the right class, unless they are conditional and left a record. [Narrower.Rescue] detects a plugin that behaves
+// otherwise.
 var neutral = sets.New(BestFit, TimeBin, NodeClass, names.NodeUnschedulable, names.NodeName, names.TaintToleration, names.NodeResourcesFit).
 	Union(sets.KeySet(conditional)).Union(idle)
 
-// pluginLister is the part of the framework that says what a profile consists of.
-// It is not part of [fwk.Handle], but every handle has it.
+// pluginLister is the part of the framework that lists the plugins of a profile. It is not part of [fwk.Handle], but
+// every handle implements it.
 type pluginLister interface {
 	ListPlugins() *schedconfig.Plugins
 }
 
-// profile is what narrowing must know about the profile it runs in.
+// profile is what narrowing must know about its profile.
 type profile struct {
-	// hindrance says why nothing may be narrowed, or is empty.
+	// hindrance is why nothing may be narrowed, or empty.
 	hindrance string
-	// classes says that the NodeClass filter is on.
+	// classes reports that the NodeClass filter is enabled.
 	classes bool
-	// timeBins says that the TimeBin plugin scores batch pods.
+	// timeBins reports that the TimeBin plugin scores batch pods.
 	timeBins bool
-	// preferences says which score plugins may choose among equally good nodes.
+	// preferences are the score plugins that may choose among equally good nodes.
 	preferences preferences
 }
 
-// inspect reads the profile of a handle. It must not be called before the
-// framework is complete, that is not from a plugin's constructor.
+// inspect reads the profile of a handle. It must not be called before the framework is complete, as in a plugin's
+// constructor.
 func inspect(handle fwk.Handle, plugin string) profile {
 	lister, ok := handle.(pluginLister)
 	if !ok {
@@ -74,20 +73,20 @@ func hindrance(plugins *schedconfig.Plugins, plugin string) string {
 		}
 	}
 	if late := unread(plugins, plugin); late != "" {
-		return fmt.Sprintf("filter plugin %s has no PreFilter before that of %s, so it is not known when it may reject a node", late, plugin)
+		return fmt.Sprintf("filter plugin %s has no PreFilter before that of %s, so it is unknown when it may reject a node", late, plugin)
 	}
 	if first := plugins.PostFilter.Enabled; len(first) == 0 || first[0].Name != BestFit {
 		return fmt.Sprintf("%s is not the first PostFilter plugin, so a pod that failed while narrowed could preempt others", BestFit)
 	}
 	if weight, others := weights(plugins.Score, plugin); weight <= 100*others {
-		return fmt.Sprintf("the profile is blended: %s weighs %d, the others together %d, and strict needs more than 100 times as much",
+		return fmt.Sprintf("the profile is not strict: %s has weight %d, the other score plugins have %d together, and a strict profile requires more than 100 times as much",
 			plugin, weight, others)
 	}
 	return ""
 }
 
-// unread returns a conditional filter whose PreFilter does not come before that of the
-// packing plugin, or the empty string: its record would not be there yet.
+// unread returns a conditional filter whose PreFilter does not run before that of the packing plugin, so that its
+// record is missing; empty if there is none.
 func unread(plugins *schedconfig.Plugins, plugin string) string {
 	before := sets.New[string]()
 	for _, p := range plugins.PreFilter.Enabled {
@@ -104,8 +103,8 @@ func unread(plugins *schedconfig.Plugins, plugin string) string {
 	return ""
 }
 
-// weights returns the weight of the packing plugin and the sum of all that score
-// the same pods as it.
+// weights returns the weight of the packing plugin, and the sum of the weights of the other plugins that score the same
+// pods.
 func weights(set schedconfig.PluginSet, plugin string) (own, others int64) {
 	for _, p := range set.Enabled {
 		switch p.Name {

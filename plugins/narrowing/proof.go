@@ -11,36 +11,35 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// conditional are the stock filters that reject a node with room only for pods about
-// which their PreFilter leaves a record in the cycle state. For all others it returns
-// Skip. What it finds there depends on the plugin's arguments (an affinity or hard
-// spread constraints added to every pod) and on the cluster (required anti-affinity of
-// the pods that run), so that neither has to be known here.
+// conditional are the stock filters that reject a node with room only for pods for which their PreFilter leaves a
+// record in the cycle state; for all other pods it returns Skip. The record depends on the plugin's arguments (an
+// affinity or hard spread constraints added to every pod) and on the cluster (required anti-affinity of running pods),
+// so neither has to be known here.
 //
-// The framework tells Filter which plugins skipped the pod only when all PreFilter
-// plugins have run. Until then the record says the same.
+// The framework records which plugins skipped the pod only after all PreFilter plugins have run. Until then, the
+// absence of the record means the same.
 var conditional = map[string]fwk.StateKey{
 	names.NodeAffinity:      "PreFilter" + names.NodeAffinity,
 	names.NodePorts:         "PreFilter" + names.NodePorts,
 	names.PodTopologySpread: "PreFilter" + names.PodTopologySpread,
 	names.InterPodAffinity:  "PreFilter" + names.InterPodAffinity,
-	// On by default from Kubernetes 1.36 on.
+	// Enabled by default from Kubernetes 1.36 on.
 	names.NodeDeclaredFeatures: "PreFilter" + names.NodeDeclaredFeatures,
 }
 
-// idle are the filters that have nothing to say about pods that may be narrowed:
-// these have no volumes but neutral ones, no claims, and do not move.
+// idle are the filters that do not apply to pods that may be narrowed, because these have only neutral volumes, no
+// claims, and do not move.
 var idle = sets.New(names.VolumeRestrictions, names.NodeVolumeLimits, names.VolumeBinding, names.VolumeZone,
 	names.DynamicResources, CheckpointStaging)
 
-// proof finds out whether nodes take a pod.
+// proof decides whether nodes fit a pod.
 type proof struct {
 	*Narrower
 	state fwk.CycleState
 	pod   *corev1.Pod
-	// conditions says that a conditional filter has something to say about the pod.
+	// conditions reports that a conditional filter applies to the pod.
 	conditions bool
-	// skipped are the filters that do not look at the pod, once they are asked for.
+	// skipped are the filters that skip the pod, computed at first use.
 	skipped sets.Set[string]
 }
 
@@ -57,10 +56,9 @@ func recorded(state fwk.CycleState, key fwk.StateKey) bool {
 	return err == nil
 }
 
-// takes reports whether the node, which has the room, takes the pod. Where nothing
-// but room and class counts and no pod is nominated to the node, that is certain.
-// Else the profile's own filters decide, here as later in the scheduling cycle, beside
-// the nominated pods and without them. It reports known = false when one fails.
+// takes reports whether the node, which has the room, fits the pod. If only room and class matter and no pod is
+// nominated to the node, it does. Otherwise the profile's own filters decide, as later in the scheduling cycle, with
+// the nominated pods and without them. known is false if a filter fails with an error.
 func (p *proof) takes(ctx context.Context, node packing.IndexedNode) (fits, known bool) {
 	if !p.conditions && len(p.options.Handle.NominatedPodsForNode(node.Name)) == 0 {
 		return true, true

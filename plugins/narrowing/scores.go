@@ -8,25 +8,25 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// Scores are the packing scores of the nodes that passed the filters. They live in
-// the cycle state from PreScore to Score and do not change.
+// Scores are the packing scores of the nodes that passed the filters. They are in the cycle state from PreScore to
+// Score and are immutable.
 type Scores struct {
 	byNode map[string]int64
 	// first is the first by name of the nodes with the best score.
 	first string
-	// differ says that those nodes differ in images or taints that matter to the pod.
+	// differ reports that those nodes differ in images or taints that matter to the pod.
 	differ bool
-	// volumes says that the pod may have volumes to bind.
+	// volumes reports that the pod may have volumes to bind.
 	volumes bool
 	// preferences are those of the profile.
 	preferences *preferences
 }
 
-// Clone returns the same value: it never changes.
+// Clone returns the same value, because it is immutable.
 func (s *Scores) Clone() fwk.StateData { return s }
 
-// Score ranks the nodes that passed the filters. Those that report no capacity
-// score neutral: an error would reject the pod, and not the node.
+// Score ranks the nodes that passed the filters. Nodes that report no capacity get the neutral score, because an error
+// would reject the pod instead of the node.
 func (n *Narrower) Score(pod *corev1.Pod, infos []fwk.NodeInfo, rank func([]packing.Node) []int64) *Scores {
 	n.inspectOnce()
 	nodes, known := n.nodes(infos)
@@ -57,9 +57,8 @@ func (n *Narrower) Score(pod *corev1.Pod, infos []fwk.NodeInfo, rank func([]pack
 	return scores
 }
 
-// of returns the score of a node, given the score plugins that skip the pod. Nodes
-// that fit equally well have the best score only where a soft preference may choose
-// among them. Else the first by name has it alone.
+// of returns the score of a node, given the score plugins that skip the pod. If a soft preference may choose among
+// nodes that fit equally well, all of them have the best score; otherwise only the first by name.
 func (s *Scores) of(node string, skipped sets.Set[string]) int64 {
 	score, ok := s.byNode[node]
 	switch {
@@ -71,14 +70,13 @@ func (s *Scores) of(node string, skipped sets.Set[string]) int64 {
 	return score
 }
 
-// WriteScores keeps the scores of the plugin in the cycle state.
+// WriteScores stores the scores of the plugin in the cycle state.
 func WriteScores(state fwk.CycleState, plugin string, scores *Scores) {
 	state.Write(scoreKey(plugin), scores)
 }
 
-// ReadScore returns the score that the plugin wrote for the node, and the neutral
-// score when it wrote none. It belongs to Score, when the framework knows which
-// plugins skip the pod.
+// ReadScore returns the score that the plugin stored for the node, or the neutral score if there is none. It must be
+// called in Score, when the framework knows which plugins skip the pod.
 func ReadScore(state fwk.CycleState, plugin string, info fwk.NodeInfo) int64 {
 	data, err := state.Read(scoreKey(plugin))
 	if err != nil {
@@ -91,9 +89,8 @@ func scoreKey(plugin string) fwk.StateKey {
 	return fwk.StateKey("supercargo.dev/scores/" + plugin)
 }
 
-// nodes returns packing's view of the nodes, in their order. known is false for
-// those that report no capacity, about which nothing can be said. Cost: that of
-// a sync, as in Narrow, plus O(len(infos)).
+// nodes returns packing's view of the nodes, in their order. known is false for nodes that report no capacity. Cost:
+// that of a sync, as in Narrow, plus O(len(infos)).
 func (n *Narrower) nodes(infos []fwk.NodeInfo) (nodes []packing.Node, known []bool) {
 	n.mirror.sync(n.options.Handle.SnapshotSharedLister().NodeInfos(), n.options.Clock.Now())
 	nodes, known = make([]packing.Node, len(infos)), make([]bool, len(infos))

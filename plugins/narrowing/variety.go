@@ -6,18 +6,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// variety counts what soft preferences may tell nodes apart by, so that equally good
-// nodes need not be compared one by one where they cannot differ. The zero value is
-// that of no nodes.
+// variety counts the node properties that soft preferences may depend on, so that equally good nodes need not be
+// compared one by one if they cannot differ. The zero value is for no nodes.
 type variety struct {
-	// images are the nodes that have each image, by name.
+	// images is the number of nodes that have each image, by name.
 	images map[string]int
-	// tainted are the nodes with a PreferNoSchedule taint.
+	// tainted is the number of nodes with a PreferNoSchedule taint.
 	tainted int
 }
 
-// change replaces a node by its successor; nil stands for none. It costs nothing while
-// a node's object stays the same, as it does when pods come and go.
+// change replaces a node by its new version; nil means none. It costs nothing while a node's object stays the same,
+// which it does when pods are added or removed.
 func (v *variety) change(from, to *corev1.Node) {
 	if from == to {
 		return

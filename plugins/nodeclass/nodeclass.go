@@ -1,5 +1,4 @@
-// Package nodeclass is a scheduler Filter plugin that keeps batch work and
-// services on their own machines.
+// Package nodeclass is a scheduler Filter plugin that keeps batch pods and services on machines of their class.
 package nodeclass
 
 import (
@@ -21,7 +20,7 @@ import (
 // Name is the plugin's name in a KubeSchedulerConfiguration.
 const Name = narrowing.NodeClass
 
-// Plugin rejects nodes of the other class. It has no state.
+// Plugin rejects nodes of the wrong class. It has no state.
 type Plugin struct {
 	recorder events.EventRecorder
 }
@@ -32,10 +31,10 @@ var (
 	_ fwk.EnqueueExtensions = (*Plugin)(nil)
 )
 
-// New builds the plugin, which takes no arguments.
+// New returns the plugin, which takes no arguments.
 func New(_ context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	if args != nil {
-		return nil, fmt.Errorf("%s: takes no arguments, remove its pluginConfig", Name)
+		return nil, fmt.Errorf("%s: the plugin has no arguments: remove its pluginConfig", Name)
 	}
 	p := &Plugin{recorder: handle.EventRecorder()}
 	_, err := handle.SharedInformerFactory().Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -53,8 +52,7 @@ func New(_ context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin,
 // Name returns the plugin's name.
 func (p *Plugin) Name() string { return Name }
 
-// PreFilter tells the owner of a pod with a malformed class, once an attempt and
-// not once a node.
+// PreFilter records an Event for a pod with a malformed class, once for each attempt instead of once for each node.
 func (p *Plugin) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if _, err := class.OfPod(pod); err != nil {
 		p.recorder.Eventf(pod, nil, corev1.EventTypeWarning, "InvalidLabel", "Scheduling", "%v", err)
@@ -62,12 +60,11 @@ func (p *Plugin) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 	return nil, nil
 }
 
-// PreFilterExtensions returns nil: the answer does not depend on other pods.
+// PreFilterExtensions returns nil, because the answer does not depend on other pods.
 func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// Filter lets batch pods on batch machines, services on service machines, both on
-// machines of any class, and the pods of a DaemonSet on all. Evicting pods would
-// not change its answer.
+// Filter admits batch pods to batch machines, services to service machines, both to machines of any class, and the pods
+// of a DaemonSet to all. Evicting pods would not change its answer.
 func (p *Plugin) Filter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
 	of, _ := class.OfPod(pod)
 	node, _ := class.OfNode(info.Node(), class.Any)
@@ -78,8 +75,8 @@ func (p *Plugin) Filter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, in
 		fmt.Sprintf("node(s) took only %s pods and the pod is %s (label %s)", node, of, v1alpha1.LabelClass))
 }
 
-// EventsToRegister names what may make a rejected pod schedulable: a node that
-// takes its class, or another label on the pod itself.
+// EventsToRegister returns the events that may make a rejected pod schedulable: a node that accepts its class, or a
+// changed label of the pod itself.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeLabel}, QueueingHintFn: takenByNode},
@@ -99,8 +96,7 @@ func takenByNode(_ klog.Logger, pod *corev1.Pod, _, obj any) (fwk.QueueingHint, 
 	return fwk.QueueSkip, nil
 }
 
-// reportNode tells whoever labelled a node that its class is malformed, once for
-// each value.
+// reportNode records an Event for a node with a malformed class, once for each value.
 func (p *Plugin) reportNode(before, after any) {
 	node, ok := after.(*corev1.Node)
 	if !ok {

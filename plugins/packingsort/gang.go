@@ -7,8 +7,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// waiting is what is in the scheduler's queue: a pod, or all pods of a gang that have no
-// node yet, as one.
+// waiting is an entry of the scheduler's queue: a pod, or all pods of a gang that have no node yet, as one entry.
 type waiting = fwk.QueuedEntityInfo
 
 func priorityOf(q waiting) int32 { return q.GetPriority() }
@@ -18,8 +17,8 @@ func nameOf(q waiting) name {
 	return name{entity.GetNamespace(), entity.GetName()}
 }
 
-// keyOf returns the key of the pod, or the least of those of the gang's pods: a gang is as
-// large and as old as the pod in it that would come first. Cost: O(pods of the gang).
+// keyOf returns the key of the pod, or the least key of the gang's pods: a gang counts as large and as old as its pod
+// that would come first. Cost: O(pods of the gang).
 func (p *Plugin) keyOf(q waiting) key {
 	var least key
 	first := true

@@ -14,7 +14,7 @@ import (
 	"supercargo.dev/supercargo/test/fixtures"
 )
 
-// gang is the pods of a gang as they wait together since the last of them came.
+// gang is the queue entry of a gang's pods after the last of them was created.
 func gang(t *testing.T, name string, priority int32, pods ...*corev1.Pod) *framework.QueuedPodGroupInfo {
 	g := &framework.QueuedPodGroupInfo{PodGroupInfo: &framework.PodGroupInfo{
 		Namespace: "default", Name: name, Type: fwk.PodGroupKeyType,

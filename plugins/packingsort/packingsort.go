@@ -1,8 +1,7 @@
-// Package packingsort is the scheduler QueueSort plugin that lets pods choose
-// their nodes in the order best for packing, without starving any.
+// Package packingsort is the scheduler QueueSort plugin that orders pods as is best for packing, without starving any.
 //
-// kube-scheduler has one queue for all profiles, so there is one order for batch
-// pods and services, and it takes no arguments.
+// kube-scheduler has one queue for all profiles, so there is one order for batch pods and services, and the plugin
+// takes no arguments.
 package packingsort
 
 import (
@@ -28,45 +27,43 @@ import (
 const Name = "PackingSort"
 
 const (
-	// maxLead is the most that size can count against age: a new pod is never
-	// overtaken by one of its priority created more than maxLead after it.
+	// maxLead bounds the effect of size against age: a new pod is never overtaken by a pod of its priority that was
+	// created more than maxLead after it.
 	maxLead = 10 * time.Minute
 
-	// retryWindow is the width of the windows in which failed pods are ordered: those
-	// that failed within one window are retried in the order of their size and age. It
-	// is kube-scheduler's default podMaxBackoffSeconds, so that in the long run no pod
-	// is tried twice in a window while others wait for their first attempt in it.
+	// retryWindow is the width of the windows in which failed pods are ordered: pods that failed within one window are
+	// retried in the order of their size and age. It is kube-scheduler's default podMaxBackoffSeconds, so that in the
+	// long run no pod is tried twice in a window while others wait for their first attempt in it.
 	retryWindow = 10 * time.Second
 
-	// halfLead is the runtime with half of maxLead, the middle of the range over
-	// which runtimes are told apart best.
+	// halfLead is the runtime that gives half of maxLead: the middle of the range in which runtimes are distinguished
+	// best.
 	halfLead = 10 * time.Minute
 
-	// sizeClasses is the number of size classes of each resource. A class holds
-	// sizes within a factor of two; the smallest holds all up to its floor.
+	// sizeClasses is the number of size classes of each resource. A class holds sizes within a factor of two; the
+	// smallest holds all sizes up to its floor.
 	sizeClasses   = 16
-	memoryFloor   = 64 << 20 // bytes; the greatest class begins at 1 TiB
-	milliCPUFloor = 50       // the greatest class begins at some 820 CPUs
+	memoryFloor   = 64 << 20 // bytes; the greatest class starts at 1 TiB
+	milliCPUFloor = 50       // the greatest class starts at about 820 CPUs
 
-	// maxFrozen bounds how many waiting pods keep the runtime first learned for
-	// them.
+	// maxFrozen bounds the waiting pods that keep the runtime first learned for them.
 	maxFrozen = 32_768
 )
 
 // Plugin orders the scheduling queue.
 type Plugin struct {
 	learner *runtimes.Learner
-	// frozen keeps the runtime of pods that rely on what is learned: a key that
-	// changed while the pod waits would break the queue's heap.
+	// frozen keeps the runtime of pods whose runtime is learned: a key that changed while the pod waits would break the
+	// queue's heap.
 	frozen *lru.Cache // UID -> time.Duration
 }
 
 var _ fwk.QueueSortPlugin = (*Plugin)(nil)
 
-// New builds the plugin, which takes no arguments.
+// New returns the plugin, which takes no arguments.
 func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	if args != nil {
-		return nil, fmt.Errorf("%s: takes no arguments, remove its pluginConfig", Name)
+		return nil, fmt.Errorf("%s: the plugin has no arguments: remove its pluginConfig", Name)
 	}
 	return &Plugin{learner: learning.Shared(ctx, handle.ClientSet()), frozen: lru.New(maxFrozen)}, nil
 }
@@ -74,23 +71,20 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugi
 // Name returns the plugin's name.
 func (p *Plugin) Name() string { return Name }
 
-// Less reports whether a is scheduled before b: the higher priority first; then
-// the earlier turn; then the earlier creation less lead, where lead grows from 0 to
-// 10 minutes with the runtime of a batch pod and with the (memory, CPU) size class
-// of a service; then the earlier in the queue; then the lesser name.
+// Less reports whether a is scheduled before b: the higher priority first; then the earlier turn; then the earlier
+// creation minus lead, where lead grows from 0 to 10 minutes with the runtime of a batch pod and with the (memory, CPU)
+// size class of a service; then the earlier in the queue; then the lesser name.
 //
-// The turn of a new pod is its creation less lead. Among pods created together that
-// is: batch pods by runtime descending, services by memory and CPU descending, then
-// age (HTAS, algorithms 1 and 2). Among others age counts as well, so that no stream
-// of large pods starves a small one.
+// The turn of a new pod is its creation minus lead. Among pods created together that means: batch pods by runtime
+// descending, services by memory and CPU descending, then age (HTAS, algorithms 1 and 2). Among others age counts as
+// well, so that no stream of large pods starves a small one.
 //
-// The turn of a pod that has failed is the end of the retryWindow in which it failed
-// last. So, as in the stock order, it never stands before a pod that was created
-// after that failure, and a backlog of unschedulable pods starves nobody.
+// The turn of a pod that has failed is the end of the retryWindow in which it failed last. So, as in the stock order,
+// it never precedes a pod that was created after that failure, and a backlog of unschedulable pods starves no other
+// pod.
 //
-// The key of a pod never changes while it is in the queue's heap: kube-scheduler
-// counts an attempt after it has taken the pod out, and sets the timestamp and the
-// plugins that rejected the pod before it puts the pod back. Cost: O(1).
+// The key of a pod never changes while it is in the queue's heap: kube-scheduler counts an attempt after it has taken
+// the pod out, and sets the timestamp and the plugins that rejected the pod before it puts the pod back. Cost: O(1).
 func (p *Plugin) Less(a, b waiting) bool {
 	if c := cmp.Compare(priorityOf(b), priorityOf(a)); c != 0 {
 		return c < 0
@@ -104,28 +98,28 @@ func (p *Plugin) Less(a, b waiting) bool {
 	return nameOf(a).less(nameOf(b))
 }
 
-// key is what orders pods of one priority.
+// key orders pods of one priority.
 type key struct {
 	turn      time.Time
-	seniority time.Time // creation less lead; decides among pods that failed in one window
+	seniority time.Time // creation minus lead; decides among pods that failed in one window
 }
 
 func (k key) compare(other key) int {
 	return cmp.Or(k.turn.Compare(other.turn), k.seniority.Compare(other.seniority))
 }
 
-// name is the last thing that orders what waits.
+// name is the last criterion of the order.
 type name struct{ namespace, name string }
 
 func (n name) less(other name) bool {
 	return cmp.Or(cmp.Compare(n.namespace, other.namespace), cmp.Compare(n.name, other.name)) < 0
 }
 
-// keyOfPod returns the key of a pod that waits as info says: alone, or in a gang.
+// keyOfPod returns the key of a pod in the queue entry info: alone, or in a gang.
 func (p *Plugin) keyOfPod(pod fwk.PodInfo, info waiting) key {
 	created, lead := pod.GetPod().CreationTimestamp.Time, p.lead(pod)
-	// Without the reading of the monotonic clock, which creation times do not have:
-	// times compared now by one clock, now by the other, are in no order.
+	// Without the monotonic clock reading, which creation times do not have: comparing some times by one clock and some
+	// by the other is not a consistent order.
 	queued := info.GetTimestamp().Round(0)
 	if failed(info) {
 		return key{turn: queued.Truncate(retryWindow).Add(retryWindow), seniority: created.Add(-lead)}
@@ -136,16 +130,15 @@ func (p *Plugin) keyOfPod(pod fwk.PodInfo, info waiting) key {
 	return key{turn: created.Add(-lead), seniority: created.Add(-lead)}
 }
 
-// failed reports whether the pod has been tried without success. A pod that was
-// tried for the first time on the one node that narrowing proved, and was rejected
-// there, has not been tried on the others yet and keeps its place; kube-scheduler
-// names the plugin that narrowed among those that rejected the pod.
+// failed reports whether the pod was tried without success. A pod whose first attempt was rejected by the one node that
+// narrowing proved has not been tried on other nodes yet, and keeps its place; kube-scheduler lists the plugin that
+// narrowed among those that rejected the pod.
 func failed(info waiting) bool {
 	attempts := info.GetAttempts()
 	return attempts > 1 || attempts == 1 && !info.GetUnschedulablePlugins().HasAny(narrowing.BestFit, narrowing.TimeBin)
 }
 
-// lead returns how much earlier than its creation the pod counts as having come.
+// lead returns by how much the pod counts as created earlier than it was.
 func (p *Plugin) lead(info fwk.PodInfo) time.Duration {
 	pod := info.GetPod()
 	if of, _ := class.OfPod(pod); of == class.Batch {
@@ -155,8 +148,8 @@ func (p *Plugin) lead(info fwk.PodInfo) time.Duration {
 	return leadOfSize(r.GetMemory(), r.GetMilliCPU())
 }
 
-// leadOfRuntime is maxLead · t / (t + halfLead): strictly growing in t, steepest
-// for short runtimes, always below maxLead.
+// leadOfRuntime returns maxLead · t / (t + halfLead): strictly increasing in t, steepest for short runtimes, always
+// below maxLead.
 func leadOfRuntime(t time.Duration) time.Duration {
 	return time.Duration(float64(maxLead) * (float64(t) / (float64(t) + float64(halfLead))))
 }
@@ -167,8 +160,7 @@ func leadOfSize(memoryBytes, milliCPU int64) time.Duration {
 	return maxLead / (sizeClasses * sizeClasses) * time.Duration(rank)
 }
 
-// sizeClass returns 0 for amounts below floor, then one more for each doubling,
-// up to sizeClasses - 1.
+// sizeClass returns 0 for amounts below floor, then one more for each doubling, up to sizeClasses - 1.
 func sizeClass(amount, floor int64) int {
 	if amount < floor {
 		return 0

@@ -30,7 +30,7 @@ func newPlugin() *Plugin {
 	return &Plugin{learner: runtimes.NewLearner(), frozen: lru.New(maxFrozen)}
 }
 
-// queued is the pod as it comes to the queue when it is created.
+// queued is the queue entry of a pod when it is created.
 func queued(t testing.TB, pod *corev1.Pod) *framework.QueuedPodInfo {
 	info, err := framework.NewPodInfo(pod)
 	if err != nil {
@@ -106,8 +106,8 @@ func TestOrderOfTheQueue(t *testing.T) {
 	}
 }
 
-// failedAt is the pod as it comes back to the queue from that many attempts, the
-// last of which failed at a time after the epoch.
+// failedAt is the queue entry of a pod after the given number of attempts, the last of which failed the given time
+// after the epoch.
 func failedAt(t testing.TB, pod *corev1.Pod, after time.Duration, attempts int, rejectedBy ...string) *framework.QueuedPodInfo {
 	q := queued(t, pod)
 	q.Timestamp, q.Attempts, q.UnschedulableCount = epoch.Add(after), attempts, attempts
@@ -172,8 +172,7 @@ func TestFailedPodsStandBehindPodsCreatedBeforeTheyFailed(t *testing.T) {
 	}
 }
 
-// manyPods makes new and failed pods of all sizes, some of them equal but for their
-// names.
+// manyPods returns new and failed pods of all sizes, some of them equal except for their names.
 func manyPods(t *testing.T, n int, r *rand.Rand) []*framework.QueuedPodInfo {
 	pods := make([]*framework.QueuedPodInfo, n)
 	for i := range pods {
@@ -213,8 +212,7 @@ func TestTheOrderIsTotalAndTransitive(t *testing.T) {
 	}
 }
 
-// TestNobodyWaitsLongerThanTheBound compares every two pods with what the order
-// promises: it is the bound on starvation.
+// TestNobodyWaitsLongerThanTheBound checks the bound on starvation for every pair of pods.
 func TestNobodyWaitsLongerThanTheBound(t *testing.T) {
 	p := newPlugin()
 	pods := manyPods(t, 300, rand.New(rand.NewPCG(7, 7)))
@@ -237,9 +235,8 @@ func TestNobodyWaitsLongerThanTheBound(t *testing.T) {
 	}
 }
 
-// TestKeysAreConstantInKubernetesQueue guards its heaps: pods come, are tried, fail,
-// back off and are woken in kube-scheduler's own queue, and what orders a pod may
-// only change while the queue does not hold it.
+// TestKeysAreConstantInKubernetesQueue guards the heaps of kube-scheduler's own queue: pods are created, tried, fail,
+// back off and are activated, and the key of a pod may change only while the pod is not in the queue.
 func TestKeysAreConstantInKubernetesQueue(t *testing.T) {
 	metrics.Register()
 	logger := klog.FromContext(t.Context())

@@ -7,7 +7,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// waiting is what is in the scheduler's queue: a pod.
+// waiting is an entry of the scheduler's queue: a pod.
 type waiting = fwk.QueuedPodInfo
 
 func priorityOf(q waiting) int32 { return corev1helpers.PodPriority(q.GetPodInfo().GetPod()) }

@@ -18,7 +18,7 @@ import (
 	"supercargo.dev/supercargo/test/fixtures"
 )
 
-// handle is the part of the framework that Bind uses.
+// handle implements the part of the framework that Bind uses.
 type handle struct {
 	fwk.Handle
 	client kubernetes.Interface
@@ -33,8 +33,8 @@ func TestBind(t *testing.T) {
 	tests := []struct {
 		name    string
 		pod     *corev1.Pod
-		boundTo string // where the API server has put the pod in the end
-		answer  error  // what it answers
+		boundTo string // the node of the pod in the API server afterwards
+		answer  error  // the error of the call
 		want    fwk.Code
 	}{
 		{"a batch pod is bound", fixtures.Pod("p", 1, 1, fixtures.Batch("5m")), "node", nil, fwk.Success},

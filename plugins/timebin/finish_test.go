@@ -28,7 +28,7 @@ func TestWhenAPodIsExpectedToEnd(t *testing.T) {
 		change   []func(*corev1.Pod)
 		reserved bool // for an hour from noon
 		want     time.Time
-		counts   bool // says how long its node stays
+		counts   bool // affects how long its node stays
 	}{
 		{"a service never ends", nil, false, packing.Unending, true},
 		{"nor does a pod of a ReplicaSet", []func(*corev1.Pod){controlledBy("ReplicaSet")}, false, packing.Unending, true},

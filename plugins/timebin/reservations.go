@@ -7,16 +7,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// lingering is how long past its expected finish a reservation is kept when
-// nobody drops it, as for a pod deleted between its binding and the news of it.
+// lingering is how long past its expected finish a reservation is kept if it is not dropped, as for a pod deleted
+// between its binding and the event of it.
 const lingering = 10 * time.Minute
 
-// sweepEvery is how many reservations are added between two sweeps.
+// sweepEvery is the number of added reservations between two sweeps.
 const sweepEvery = 1024
 
-// reservations are the expected finishes of pods whose binding has not come back
-// yet. It is safe for concurrent use: Reserve and the node mirror belong to the
-// scheduling cycle, Unreserve and Bind to binding cycles.
+// reservations are the expected finishes of pods whose binding has not been observed yet. It is safe for concurrent
+// use: Reserve and the node mirror belong to the scheduling cycle, Unreserve and Bind to binding cycles.
 type reservations struct {
 	mu       sync.Mutex
 	finishes map[types.UID]time.Time
@@ -27,8 +26,8 @@ func newReservations() *reservations {
 	return &reservations{finishes: map[types.UID]time.Time{}}
 }
 
-// add notes that a pod starts now and runs for the given time. It is kept to the
-// millisecond, as the annotation is, so that both name the same moment.
+// add records that a pod starts now and runs for the given time. The finish is truncated to the millisecond, as in the
+// annotation, so that both are equal.
 func (r *reservations) add(uid types.UID, now time.Time, runtime time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

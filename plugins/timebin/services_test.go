@@ -12,8 +12,8 @@ import (
 	"supercargo.dev/supercargo/test/scheduling"
 )
 
-// TestJobsGoBesideServicesRatherThanKeepOtherNodesLonger has the scheduler choose among a tight empty
-// node and a wide one with a pod on it.
+// TestJobsGoBesideServicesRatherThanKeepOtherNodesLonger has the scheduler choose between a tight empty node and a wide
+// one with a pod on it.
 func TestJobsGoBesideServicesRatherThanKeepOtherNodesLonger(t *testing.T) {
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	owned := func(kind string) func(*corev1.Pod) {
@@ -25,7 +25,7 @@ func TestJobsGoBesideServicesRatherThanKeepOtherNodesLonger(t *testing.T) {
 	tests := []struct {
 		name   string
 		change func(*corev1.Pod)
-		job    string // how long it runs
+		job    string // its runtime
 		want   string
 	}{
 		{"a service keeps its node", owned("ReplicaSet"), "1h", "wide"},

@@ -1,11 +1,8 @@
-// Package timebin is the scheduler plugin that puts a batch pod on the node whose
-// work ends about when the pod will: time-bin best fit, as
-// [packing.CompareTimeBin] orders nodes. Nodes then empty as a whole and can be
-// released.
+// Package timebin is the scheduler plugin that places a batch pod on the node whose work ends about when the pod will:
+// time-bin best fit, in the order of [packing.CompareTimeBin]. Nodes then become empty as a whole and can be released.
 //
-// The expected finish of a pod is written with its binding, in the same call, so
-// that a restarted scheduler reads from the pods what it knew before. Services are
-// left to other plugins.
+// The expected finish of a pod is written in the same call as its binding, so that a restarted scheduler can read it
+// from the pods. Services are left to other plugins.
 package timebin
 
 import (
@@ -33,8 +30,7 @@ import (
 // Name is the plugin's name in a KubeSchedulerConfiguration.
 const Name = narrowing.TimeBin
 
-// Plugin scores nodes for batch pods by time bin and fit and, where it is safe,
-// looks at one only.
+// Plugin scores nodes for batch pods by time bin and fit and, where it is safe, narrows to one node.
 type Plugin struct {
 	handle         fwk.Handle
 	clock          clock.PassiveClock
@@ -59,7 +55,7 @@ func New(clk clock.PassiveClock) func(context.Context, runtime.Object, fwk.Handl
 	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		args, ok := obj.(*configv1.TimeBinArgs)
 		if !ok {
-			return nil, fmt.Errorf("%s: arguments are %T, want *TimeBinArgs", Name, obj)
+			return nil, fmt.Errorf("%s: arguments are %T, must be *TimeBinArgs", Name, obj)
 		}
 		path := field.NewPath("pluginConfig").Key(Name).Child("args")
 		if err := configv1.ValidateTimeBinArgs(path, args).ToAggregate(); err != nil {
@@ -97,10 +93,9 @@ func (p *Plugin) runtime(pod *corev1.Pod) time.Duration {
 	return runtimes.EstimateOf(pod, p.learner, p.defaultRuntime).Runtime
 }
 
-// finish returns when a pod on a node is expected to end: never for a service, and
-// false for a pod that says nothing about how long its node stays, since every
-// node has one. A pod on its way to its node has no annotation yet; what Reserve
-// noted stands in for it.
+// finish returns when a pod on a node is expected to end: never for a service, and false for a pod that runs on every
+// node and so says nothing about the node. A pod that is being bound has no annotation yet; the reservation replaces
+// it.
 func (p *Plugin) finish(pod *corev1.Pod) (time.Time, bool) {
 	if !isBatch(pod) {
 		return packing.Unending, !class.EveryNode(pod)
@@ -115,8 +110,8 @@ func (p *Plugin) finish(pod *corev1.Pod) (time.Time, bool) {
 	return runtimes.Expected(pod, p.learner, p.defaultRuntime), true
 }
 
-// PreFilter narrows to the best node where that is proven to change nothing, and
-// tells the owner of a pod with a malformed runtime.
+// PreFilter narrows to the best node if that is proven not to change the placement, and records an Event for a pod with
+// a malformed runtime.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if !isBatch(pod) {
 		return nil, fwk.NewStatus(fwk.Skip)
@@ -129,12 +124,10 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	return p.narrower.Narrow(ctx, state, narrowing.Request{Pod: pod, Class: class.Batch, Runtime: estimate.Runtime}), nil
 }
 
-// PreFilterExtensions returns nil: there is nothing to update when pods are
-// added or removed on trial.
+// PreFilterExtensions returns nil, because simulated additions and removals of pods require no update.
 func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// EventsToRegister returns no event: a pod that failed while narrowed is sent
-// back by BestFit's PostFilter.
+// EventsToRegister returns no events, because BestFit's PostFilter reactivates pods that failed while narrowed.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return nil, nil
 }
@@ -151,18 +144,16 @@ func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.P
 	return nil
 }
 
-// Score returns the node's rank as PreScore found it: 100 for the best node, less for
-// all others. Nodes that the pod fits equally well all have 100 where a soft
-// preference may choose among them; else the first by name has it alone.
+// Score returns the node's score from PreScore: 100 for the best node, less for all others. If a soft preference may
+// choose among nodes that fit equally well, all of them have 100; otherwise only the first by name.
 func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
 	return narrowing.ReadScore(state, Name, info), nil
 }
 
-// ScoreExtensions returns nil: the scores are in range already.
+// ScoreExtensions returns nil, because the scores are already in range.
 func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return nil }
 
-// Reserve notes when the pod is expected to end, for the pods scheduled before
-// its binding comes back from the API server.
+// Reserve records when the pod is expected to end, for pods that are scheduled before its binding is observed.
 func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) *fwk.Status {
 	if isBatch(pod) {
 		p.reserved.add(pod.UID, p.clock.Now(), p.runtime(pod))
@@ -170,20 +161,19 @@ func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _
 	return nil
 }
 
-// Unreserve forgets what Reserve noted.
+// Unreserve drops the record of Reserve.
 func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
 	p.reserved.drop(pod.UID)
 }
 
-// Bind binds a batch pod with its expected finish as an annotation on the
-// Binding, which the API server copies to the pod in the same write. Services go
-// to the next Bind plugin.
+// Bind binds a batch pod with its expected finish as an annotation on the Binding, which the API server copies to the
+// pod in the same write. Services go to the next Bind plugin.
 func (p *Plugin) Bind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	if !isBatch(pod) {
 		return fwk.NewStatus(fwk.Skip)
 	}
 	finish, ok := p.reserved.get(pod.UID)
-	if !ok { // Reserve is off in this profile
+	if !ok { // Reserve is disabled in this profile
 		finish = p.clock.Now().Add(p.runtime(pod))
 	}
 	binding := &corev1.Binding{
@@ -200,8 +190,7 @@ func (p *Plugin) Bind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, no
 	return nil
 }
 
-// bind goes through the scheduler's API dispatcher where that is on, so that the
-// call is not made twice.
+// bind uses the scheduler's API dispatcher if that is enabled, so that the call is not made twice.
 func (p *Plugin) bind(ctx context.Context, binding *corev1.Binding) error {
 	cacher := p.handle.APICacher()
 	if cacher == nil {
@@ -214,16 +203,15 @@ func (p *Plugin) bind(ctx context.Context, binding *corev1.Binding) error {
 	return cacher.WaitOnFinish(ctx, done)
 }
 
-// tookPlace reports whether a binding that returned an error was made all the
-// same, as when an overloaded API server answers too late. Taking it for failed,
-// the scheduler would give the room of the pod to others until the news of the
-// binding comes.
+// tookPlace reports whether a binding took effect although the call returned an error, for example because an
+// overloaded API server answered too late. If such a binding counted as failed, the scheduler would give the pod's room
+// to other pods until it observes the binding.
 func (p *Plugin) tookPlace(ctx context.Context, binding *corev1.Binding, cause error) bool {
 	pod, err := p.handle.ClientSet().CoreV1().Pods(binding.Namespace).Get(ctx, binding.Name, metav1.GetOptions{})
 	if err != nil || pod.UID != binding.UID || pod.Spec.NodeName != binding.Target.Name {
 		return false
 	}
-	klog.FromContext(ctx).Info("The binding took place although the call failed", "pod", klog.KObj(pod),
+	klog.FromContext(ctx).Info("The pod was bound although the API call failed", "pod", klog.KObj(pod),
 		"node", klog.KRef("", pod.Spec.NodeName), "error", cause)
 	return true
 }

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// machine is an instance type with what a pod can use of it.
+// machine is an instance type and its allocatable resources.
 type machine struct {
 	name       string
 	milli, mib int64
@@ -27,12 +27,13 @@ var machines = []machine{
 
 var created = metav1.NewTime(time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC))
 
-// free is what is left of a node.
+// free is the free room of a node.
 type free struct{ milli, mib, places int64 }
 
-// generate makes the objects of a cluster: Deployments of a few to a hundred pods of like size, spread over
-// nodes that are about half full. Of ten Deployments one keeps its pods on different nodes and one spreads
-// them over zones, unless plain; one has a PodDisruptionBudget that allows no disruption.
+// generate makes the objects of a cluster: Deployments of a few to a hundred pods of similar size, spread
+// over nodes that are about half full. Unless plain is set, one in ten Deployments keeps its pods on
+// different nodes and one in ten spreads them over zones; one in ten has a PodDisruptionBudget that allows no
+// disruption.
 func generate(nodes, pods int, random *rand.Rand, plain bool, emit func(any) error) error {
 	if err := emit(daemonSet()); err != nil {
 		return err
@@ -51,7 +52,7 @@ func generate(nodes, pods int, random *rand.Rand, plain bool, emit func(any) err
 	for d, made := 0, 0; made < pods; d++ {
 		replicas := min(pods-made, 2+random.IntN(98))
 		if d%10 == 1 {
-			replicas = min(replicas, 10, nodes) // they are to be on different nodes
+			replicas = min(replicas, 10, nodes) // each on its own node
 		}
 		milli, mib := int64(50*(1+random.IntN(6))), int64(128*(1+random.IntN(8)))
 		if d%10 == 3 {

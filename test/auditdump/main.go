@@ -1,5 +1,5 @@
-// Program auditdump prints a cluster as kubectl get -A would, for trying `supercargo audit` on clusters of
-// any size. The same flags give the same bytes.
+// Program auditdump prints a cluster in the format of kubectl get -A, to test `supercargo audit` on clusters
+// of any size. The same flags produce the same bytes.
 package main
 
 import (

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// childPatience is how long a program may take to end when it is asked to.
+// childPatience is how long a program may take to end after SIGTERM.
 const childPatience = 20 * time.Second
 
-// startChild starts a program that writes to log. What it returns ends the program, and
-// returns an error if that had ended before, or does not end by itself.
+// startChild starts a program that writes to log. The returned function ends the program. It returns an error
+// if the program had already ended, or does not end after SIGTERM.
 func startChild(cmd *exec.Cmd, log *os.File) (stop func() error, err error) {
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
@@ -36,7 +36,7 @@ func startChild(cmd *exec.Cmd, log *os.File) (stop func() error, err error) {
 		}
 		_ = cmd.Process.Signal(syscall.SIGTERM) // it may just have ended
 		select {
-		case <-ended: // how does not matter any more
+		case <-ended: // the exit status no longer matters
 			return nil
 		case <-time.After(childPatience):
 			_ = cmd.Process.Kill()

@@ -14,12 +14,12 @@ import (
 	"supercargo.dev/supercargo/lab/report"
 )
 
-// Summary is what -report gets.
+// Summary is the content of the file that -report names.
 type Summary struct {
 	Comparisons []*Comparison `json:"comparisons"`
 }
 
-// Comparison is the runs of all contestants in one world.
+// Comparison contains the runs of all contestants in one world.
 type Comparison struct {
 	Load       string  `json:"load"`
 	Flavors    int     `json:"flavors"`
@@ -31,49 +31,46 @@ type Comparison struct {
 	Means []*Mean `json:"means"`
 }
 
-// Run is what was measured of one run. Times are those of the replay, not of the load as
-// it was recorded.
+// Run contains the measurements of one run. Times are those of the replay, not of the recorded load.
 type Run struct {
 	Contestant string    `json:"contestant"`
 	Round      int       `json:"round"`
 	Began      time.Time `json:"began"`
-	// LoadAverage is that of the computer over the minute before, as text of /proc/loadavg.
+	// LoadAverage is the content of /proc/loadavg over the minute before the run.
 	LoadAverage   string  `json:"loadAverage"`
 	WindowSeconds float64 `json:"windowSeconds"`
-	// Dollars is what all machines cost, each from its order until it has gone, those that
-	// go after the window included.
+	// Dollars is the cost of all machines, each from its order until its release, including machines that are
+	// released after the window.
 	Dollars float64 `json:"dollars"`
-	// DollarsPerHour is what they cost within the window, per hour of it.
+	// DollarsPerHour is their cost within the window, per hour.
 	DollarsPerHour float64 `json:"dollarsPerHour"`
-	// Machines is how many were ordered, MachinesPeak how many there were at a time at the
-	// most, and MachinesByFlavor how many were ordered of each flavor.
+	// Machines is the number of machines ordered, MachinesPeak the greatest number at one time, and
+	// MachinesByFlavor the number ordered of each flavor.
 	Machines         int            `json:"machines"`
 	MachinesPeak     int            `json:"machinesPeak"`
 	MachinesByFlavor map[string]int `json:"machinesByFlavor"`
-	// StartSeconds is from a machine's order until its Node takes pods, and EndSeconds from
-	// the end of its last pod until it has gone, on average over machines that had pods.
+	// StartSeconds is the time from a machine's order until its Node accepts pods, and EndSeconds the time
+	// from the end of its last pod until its release. Both are averages over machines that had pods.
 	StartSeconds float64 `json:"startSeconds"`
 	EndSeconds   float64 `json:"endSeconds"`
-	// ShrinkSeconds is how long after the window the last machine had gone.
+	// ShrinkSeconds is the time from the end of the window until the last machine was released.
 	ShrinkSeconds float64 `json:"shrinkSeconds"`
 
-	// Pods were created within the window, of PodsPlanned in the load. PodsBound counts bindings: a pod that is
-	// restarted has several.
+	// Pods is the number of pods created within the window, of PodsPlanned in the load. PodsBound counts
+	// bindings: a pod that is restarted has several.
 	PodsPlanned    int `json:"podsPlanned"`
 	Pods           int `json:"pods"`
 	PodsBound      int `json:"podsBound"`
 	PodsNeverBound int `json:"podsNeverBound"`
-	// PodsRestarted counts restarts of pods that were evicted or failed, and PodsLost those
-	// that had not been created again when the window ended. LostPodSeconds is for how long
-	// restarted pods had run in vain.
+	// PodsRestarted counts restarts of pods that were evicted or failed, and PodsLost those that had not been
+	// recreated at the end of the window. LostPodSeconds is the lost runtime of restarted pods.
 	PodsRestarted  int     `json:"podsRestarted"`
 	PodsLost       int     `json:"podsLost"`
 	LostPodSeconds float64 `json:"lostPodSeconds"`
-	// BindMeanSeconds and BindP95Seconds are from creation to binding, of pods that were
-	// bound.
+	// BindMeanSeconds and BindP95Seconds are the time from creation to binding, of pods that were bound.
 	BindMeanSeconds float64 `json:"bindMeanSeconds"`
 	BindP95Seconds  float64 `json:"bindP95Seconds"`
-	// CPUUtilization and MemoryUtilization are those of nodes with pods.
+	// CPUUtilization and MemoryUtilization are the utilization of nodes with pods.
 	CPUUtilization    float64 `json:"cpuUtilization"`
 	MemoryUtilization float64 `json:"memoryUtilization"`
 }
@@ -88,16 +85,15 @@ type Mean struct {
 	Pods            float64 `json:"pods"`
 	PodsNeverBound  float64 `json:"podsNeverBound"`
 	PodsRestarted   float64 `json:"podsRestarted"`
-	// SupercargoTo are Supercargo's figures over these: below 1, Supercargo is cheaper or
-	// quicker. There are none without a run of Supercargo, and where one of the two left so
-	// many pods without a machine that it did not do the same work: that happens on a
-	// computer that is too busy for the pace.
+	// SupercargoTo contains Supercargo's results divided by these: below 1, Supercargo is cheaper or faster.
+	// It is nil without a run of Supercargo, and if one of the two left too many pods unbound to compare,
+	// which happens on a computer that is too busy for the pace.
 	SupercargoTo *Ratios `json:"supercargoTo,omitempty"`
 
 	runs float64
 }
 
-// Ratios compare two contestants.
+// Ratios compares two contestants.
 type Ratios struct {
 	Dollars        float64 `json:"dollars"`
 	DollarsPerHour float64 `json:"dollarsPerHour"`
@@ -105,14 +101,14 @@ type Ratios struct {
 	BindP95        float64 `json:"bindP95"`
 }
 
-// microsPerDollar is how many micro-dollars a dollar has.
+// microsPerDollar is the number of micro-dollars per dollar.
 const microsPerDollar = 1e6
 
-// leastCreated is the share of a load's pods that must have been created within the
-// window for the run to count. The last pods of a load may come too late for it.
+// leastCreated is the share of a load's pods that must be created within the window for the run to count. The
+// last pods of a load may come after the window.
 const leastCreated = 0.9
 
-// account fills in what came of a run.
+// account fills in the results of a run.
 func (r *Run) account(w *world, m *meter, replayed *replay.Result) error {
 	machines, nodes := m.seen()
 	if err := r.bill(machines, replayed.Began, replayed.Window); err != nil {
@@ -144,12 +140,12 @@ func (r *Run) account(w *world, m *meter, replayed *replay.Result) error {
 	return nil
 }
 
-// bill adds up what machines cost, all of which have gone.
+// bill adds up the cost of machines, all of which must have been released.
 func (r *Run) bill(machines []machine, began time.Time, window time.Duration) error {
 	end := began.Add(window)
 	r.WindowSeconds, r.Machines, r.MachinesByFlavor = window.Seconds(), len(machines), map[string]int{}
 	last := end
-	var here []time.Time // ends of those that have been ordered
+	var here []time.Time // end times of the machines ordered so far
 	for i, m := range machines {
 		if m.flavor == "" {
 			return fmt.Errorf("machine %d of %d was ordered and has gone without its flavor being known", i+1, len(machines))
@@ -188,7 +184,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// average works out the means anew.
+// average recomputes the means.
 func (c *Comparison) average() {
 	c.Means = nil
 	of := map[string]*Mean{}
@@ -212,15 +208,15 @@ func (c *Comparison) average() {
 	}
 }
 
-// mostNeverBound is the share of pods that may not have been bound for figures to compare.
+// mostNeverBound is the greatest share of pods without a binding at which results are comparable.
 const mostNeverBound = 0.05
 
-// served reports whether a contestant found machines for nearly all pods.
+// served reports whether a contestant bound nearly all pods.
 func (m *Mean) served() bool {
 	return m.DollarsPerHour > 0 && m.BindMeanSeconds > 0 && m.BindP95Seconds > 0 && m.PodsNeverBound <= mostNeverBound*m.Pods
 }
 
-// add takes one more run into the mean.
+// add adds one more run to the mean.
 func (m *Mean) add(r *Run) {
 	m.runs++
 	for _, f := range []struct {
@@ -234,7 +230,7 @@ func (m *Mean) add(r *Run) {
 	}
 }
 
-// writeFile writes everything that was measured so far.
+// writeFile writes all measurements so far.
 func (s *Summary) writeFile(path string) error {
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
@@ -260,7 +256,7 @@ func (s *Summary) writeTable(w io.Writer) error {
 	return t.Flush()
 }
 
-// loadAverage is that of the last minute, or empty where nobody says.
+// loadAverage returns the load averages of the computer, or "" if they cannot be read.
 func loadAverage() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

@@ -30,12 +30,12 @@ import (
 // karpenter is Karpenter with its kwok provider, and the stock scheduler.
 type karpenter struct {
 	program string
-	source  string // folder of its sources
+	source  string // folder of its source code
 	dir     string // for files that it reads
-	// scaled has it batch as the fleet does; its constant waits are the program's.
+	// scaled sets its batching to the fleet's values, and uses a program whose constant waits are cut.
 	scaled bool
-	// whenEmpty has it release empty machines alone, after as long as the fleet waits; by
-	// default it also empties machines, at once.
+	// whenEmpty makes it release only empty machines, after the same time as the fleet. By default it also
+	// drains machines, and without a wait.
 	whenEmpty bool
 }
 
@@ -99,7 +99,7 @@ func (k karpenter) start(ctx context.Context, p *playground.Playground, w *world
 	return stop, nil
 }
 
-// batching is the environment that has it wait for pods as the fleet does.
+// batching returns the environment that makes it batch pods as the fleet does.
 func (k karpenter) batching() []string {
 	if !k.scaled {
 		return nil
@@ -107,8 +107,8 @@ func (k karpenter) batching() []string {
 	return []string{"BATCH_IDLE_DURATION=" + compressed.BatchIdle.String(), "BATCH_MAX_DURATION=" + compressed.BatchMax.String()}
 }
 
-// definitions reads those of Karpenter's kinds. One is changed: a machine's start-up lag
-// may have fractions of a second, which the kwok provider itself takes.
+// definitions reads the CRDs of Karpenter. One is changed: it allows fractions of a second in the start-up
+// lag of a machine, which the kwok provider itself accepts.
 func (k karpenter) definitions() ([]playground.Manifest, error) {
 	var all []playground.Manifest
 	for _, pattern := range []string{"pkg/apis/crds/*.yaml", "kwok/apis/crds/*.yaml"} {
@@ -152,8 +152,8 @@ func allowFractions(definition *unstructured.Unstructured) error {
 	return unstructured.SetNestedSlice(definition.Object, versions, "spec", "versions")
 }
 
-// pool is the NodePool and its KWOKNodeClass. As the fleet, it may release all machines
-// at a time.
+// pool returns the NodePool and its KWOKNodeClass. Like the fleet, it may release all machines at the same
+// time.
 func (k karpenter) pool(w *world) string {
 	consolidation := "consolidationPolicy: WhenEmptyOrUnderutilized, consolidateAfter: 0s"
 	if k.whenEmpty {
@@ -183,7 +183,7 @@ spec:
 `, w.lag, strings.ReplaceAll(consolidation, ", ", "\n    "))
 }
 
-// waitReady waits until the program serves and takes the NodePool for ready.
+// waitReady waits until the program serves its probes and the NodePool is ready.
 func (karpenter) waitReady(ctx context.Context, p *playground.Playground, probes int) error {
 	client, err := dynamic.NewForConfig(p.Config())
 	if err != nil {
@@ -198,7 +198,7 @@ func (karpenter) waitReady(ctx context.Context, p *playground.Playground, probes
 		if err != nil {
 			return err
 		}
-		_ = answer.Body.Close() // only the status is of interest
+		_ = answer.Body.Close() // only the status matters
 		if answer.StatusCode != http.StatusOK {
 			return fmt.Errorf("its readiness probe answers %s", answer.Status)
 		}
@@ -245,14 +245,14 @@ type offering struct {
 	Requirements []corev1.NodeSelectorRequirement
 }
 
-// What the kwok provider takes off a machine for the kubelet.
+// The resources that the kwok provider reserves on a machine for the kubelet.
 const (
 	reservedMilliCPU = 100
 	reservedMemory   = 10 << 20
 )
 
-// instanceTypes are the flavors so that pods can use as much of a machine as under the
-// fleet, at the same price, in one zone.
+// instanceTypes converts the flavors, so that pods can use as much of a machine as under the fleet, at the
+// same price, in one zone.
 func instanceTypes(flavors []catalogue.Flavor) []instanceType {
 	in := func(key, value string) corev1.NodeSelectorRequirement {
 		return corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}}

@@ -19,7 +19,7 @@ import (
 	"supercargo.dev/supercargo/test/data"
 )
 
-// load is the pods of a comparison and how fast they come and go.
+// load contains the pods of a comparison, their window and their time scale.
 type load struct {
 	name   string
 	pods   []trace.Pod
@@ -29,27 +29,26 @@ type load struct {
 
 const openb = "openb"
 
-// simulated are the loads of the simulator, by the names of their files.
+// simulated lists the loads of the simulator, by file name.
 var simulated = []string{"htas-stable", "htas-on-off"}
 
 func loadNames() []string { return append([]string{openb}, simulated...) }
 
-// The openb extract is replayed as `supercargo demo` does.
+// The openb extract is replayed as in `supercargo demo`.
 const (
 	openbWindow    = 40 * time.Second
 	openbLifetimes = 600
 )
 
-// A simulator's load passes in a minute. Its pods, the largest of which asks for 300m,
-// ask for ten times as much, so that there is something to choose among machines of 2 to
-// 192 CPUs.
+// A simulator's load is replayed in one minute. Its pods request at most 300m. Here they request ten times as
+// much, so that machines of 2 to 192 CPUs are real alternatives.
 const (
 	simulatedWindow = time.Minute
 	simulatedSize   = 10
 	simulatedSeed   = 1
 )
 
-// readLoad reads a load at the pace of the demo.
+// readLoad reads a load with the pace of the demo.
 func readLoad(name, scenarios string) (*load, error) {
 	if name == openb {
 		rows, err := trace.Read("openb/pods.csv", strings.NewReader(data.OpenbPods))
@@ -80,8 +79,7 @@ func readLoad(name, scenarios string) (*load, error) {
 	return l, nil
 }
 
-// rowOf is a pod of a scenario as a row of a trace. A service without a lifetime runs to
-// the end.
+// rowOf converts a pod of a scenario to a row of a trace. A service without a lifetime runs to the end.
 func rowOf(p scenario.Pod, horizon time.Duration) trace.Pod {
 	row := trace.Pod{
 		Item:  packing.Item{Name: p.Name, Arrival: p.Arrival, Runtime: p.Runtime, Size: packing.Size{MilliCPU: simulatedSize * p.Size.MilliCPU, MemoryBytes: simulatedSize * p.Size.MemoryBytes}},
@@ -96,7 +94,7 @@ func rowOf(p scenario.Pod, horizon time.Duration) trace.Pod {
 	return row
 }
 
-// slower is the same load with all of it so many times slower.
+// slower returns the load slowed down by the factor stretch.
 func (l load) slower(stretch float64) load {
 	l.scale.Arrivals /= stretch
 	l.scale.Lifetimes /= stretch
@@ -104,10 +102,9 @@ func (l load) slower(stretch float64) load {
 	return l
 }
 
-// catalogues are what machines there are: the eight flavors of the demo; sixty, which are the
-// seventh generation of the families c, m and r by two makers of processors; and a
-// region's amd64 ones without GPUs and CPU credits, a fleet's default. The latter two are
-// without bare metal.
+// catalogues contains the sets of available machines: the eight flavors of the demo; sixty flavors, which are
+// the seventh generation of the families c, m and r with processors of two vendors; and the amd64 flavors of
+// a region without GPUs and CPU credits, which is a fleet's default. The latter two exclude bare metal.
 var catalogues = map[string]func() ([]catalogue.Flavor, error){
 	"8": func() ([]catalogue.Flavor, error) {
 		return catalogue.ReadFlavors("aws/flavors.csv", strings.NewReader(data.AWSFlavors))
@@ -129,8 +126,8 @@ var catalogues = map[string]func() ([]catalogue.Flavor, error){
 // wholeCatalogue is the name of the catalogue of a whole region.
 const wholeCatalogue = "all"
 
-// manyFlavors is how many a NodeFleet gets as MachineDeployments of their own. Of more it makes
-// one for each that it buys.
+// manyFlavors is the number of flavors up to which a NodeFleet gets a MachineDeployment for each. Above it,
+// the fleet makes a MachineDeployment for each flavor that it buys.
 const manyFlavors = 100
 
 var seventhGeneration = regexp.MustCompile(`^[cmr]7[ai]\.`)

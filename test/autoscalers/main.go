@@ -1,12 +1,10 @@
-// Command autoscalers lets autoscalers keep the machines for the same pods and compares
-// what that costs and how long pods wait: Supercargo's NodeFleet on cluster-api with its
-// own scheduler, and the real Karpenter with its kwok provider and the stock scheduler.
-// Each run has a control plane of its own, with a real API server and nodes that kwok
-// plays. Runs of one comparison alternate. The table goes to the standard output, and
-// everything that was measured as JSON to the file that -report names, which is written
-// anew after every run.
+// Command autoscalers runs autoscalers on the same pods and compares the cost and the waiting times of pods:
+// Supercargo's NodeFleet on cluster-api with its own scheduler, and the real Karpenter with its kwok provider
+// and the stock scheduler. Each run has its own control plane, with a real API server and nodes simulated by
+// kwok. The runs of a comparison alternate. The command prints a table to standard output, and writes all
+// measurements as JSON to the file that -report names. It rewrites the file after every run.
 //
-// What holds on other machines are the ratios.
+// Only the ratios apply to other computers.
 package main
 
 import (
@@ -21,7 +19,7 @@ import (
 	"syscall"
 )
 
-// settings are the flags.
+// settings contains the flags.
 type settings struct {
 	autoscaler, karpenter, scaledKarpenter string // programs
 	karpenterSource                        string // folder
@@ -57,7 +55,7 @@ func main() {
 	}
 }
 
-// list reads names of a flag, all of which must be known.
+// list parses the names in a flag, and rejects unknown ones.
 func list(names *[]string, known []string) func(string) error {
 	return func(text string) error {
 		*names = strings.Split(text, ",")
@@ -78,7 +76,7 @@ func or(names, all []string) []string {
 	return names
 }
 
-// run runs every comparison that is asked for.
+// run runs every selected comparison.
 func (s *settings) run(ctx context.Context) error {
 	if s.rounds < 1 || !(s.stretch >= 1) {
 		return fmt.Errorf("-rounds %d, -stretch %v: want 1 or more of each", s.rounds, s.stretch)
@@ -115,7 +113,7 @@ func (s *settings) run(ctx context.Context) error {
 	return summary.writeTable(os.Stdout)
 }
 
-// compare lets the contestants run in turn.
+// compare runs the contestants in turn.
 func (s *settings) compare(ctx context.Context, w *world, summary *Summary) error {
 	c := &Comparison{Load: w.load.name, Flavors: len(w.flavors), Pace: w.pace, Stretch: w.stretch, LagSeconds: w.lag.Seconds()}
 	summary.Comparisons = append(summary.Comparisons, c)

@@ -26,17 +26,17 @@ import (
 // meter watches machines and nodes.
 type meter struct {
 	flavorOf func(labels map[string]string) string
-	flavors  map[string]catalogue.Flavor // by what flavorOf returns
+	flavors  map[string]catalogue.Flavor // keyed by the result of flavorOf
 	lister   cache.GenericLister         // of machines
 	end      func()
 
 	mu       sync.Mutex
 	machines map[string]*machine // by UID
 	nodes    map[string]report.Machine
-	ready    map[string]time.Time // when a node could take pods for the first time
+	ready    map[string]time.Time // when a node could first accept pods
 }
 
-// machine is one machine from its order until it has gone, or at some time between.
+// machine is one machine, which may not have been released yet.
 type machine struct {
 	flavor        string // empty until it is known
 	price         int64  // in micro-dollars per hour
@@ -44,7 +44,7 @@ type machine struct {
 	ordered, gone time.Time
 }
 
-// newMeter returns a meter that has seen everything there is.
+// newMeter returns a meter that has observed all existing objects.
 func newMeter(ctx context.Context, p *playground.Playground, c contestant, flavors []catalogue.Flavor) (*meter, error) {
 	m := &meter{flavorOf: c.flavorOf, flavors: map[string]catalogue.Flavor{}, machines: map[string]*machine{}, nodes: map[string]report.Machine{}, ready: map[string]time.Time{}}
 	for _, f := range flavors {
@@ -87,7 +87,7 @@ func newMeter(ctx context.Context, p *playground.Playground, c contestant, flavo
 // stop ends the watches.
 func (m *meter) stop() { m.end() }
 
-// see notes a machine that has been ordered, and its flavor as soon as it is known.
+// see records a machine that has been ordered, and its flavor as soon as it is known.
 func (m *meter) see(object any) {
 	now := time.Now()
 	o, ok := object.(*unstructured.Unstructured)
@@ -110,8 +110,7 @@ func (m *meter) see(object any) {
 	}
 }
 
-// nodeOf returns the name of the node of a Machine of cluster-api or a NodeClaim, empty if
-// it has none yet.
+// nodeOf returns the node name of a Machine of cluster-api or a NodeClaim, or "" if it has none yet.
 func nodeOf(o *unstructured.Unstructured) string {
 	for _, field := range [][]string{{"status", "nodeRef", "name"}, {"status", "nodeName"}} {
 		if name, ok, _ := unstructured.NestedString(o.Object, field...); ok {
@@ -121,7 +120,7 @@ func nodeOf(o *unstructured.Unstructured) string {
 	return ""
 }
 
-// seeGone notes that a machine has gone.
+// seeGone records the deletion of a machine.
 func (m *meter) seeGone(object any) {
 	if last, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = last.Obj
@@ -134,7 +133,7 @@ func (m *meter) seeGone(object any) {
 	}
 }
 
-// seeNode notes what a node offers.
+// seeNode records the allocatable resources of a node.
 func (m *meter) seeNode(object any) {
 	n, ok := object.(*corev1.Node)
 	if !ok {
@@ -156,7 +155,7 @@ func (m *meter) seeNode(object any) {
 	}
 }
 
-// takesPods reports whether a node is Ready and keeps no pod away.
+// takesPods reports whether a node is Ready and repels no pods.
 func takesPods(n *corev1.Node) bool {
 	return !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }) &&
 		slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
@@ -188,7 +187,7 @@ func (m *meter) waitEmpty(ctx context.Context) error {
 	}
 }
 
-// left tells what the API server says of the first machines that are there.
+// left describes the first machines that still exist in the API server.
 func (m *meter) left() string {
 	const most = 3
 	objects, err := m.lister.List(labels.Everything())
@@ -202,9 +201,9 @@ func (m *meter) left() string {
 	return string(text)
 }
 
-// spans returns how long machines took to take pods, from their orders, and how long they
-// were there after their last pods, on average over those that had pods. Stays count from
-// began, and pods that are still there after the window end with it.
+// spans returns the average time from a machine's order until its node accepted pods, and from the end of its
+// last pod until its release, over machines that had pods. Stays are relative to began, and pods that still
+// exist after the window end with it.
 func (m *meter) spans(stays []report.Stay, began time.Time, window time.Duration) (start, end time.Duration) {
 	lastPod := map[string]time.Duration{}
 	for _, s := range stays {
@@ -231,7 +230,7 @@ func (m *meter) spans(stays []report.Stay, began time.Time, window time.Duration
 	return start / max(1, used), end / max(1, used)
 }
 
-// seen returns the machines in the order of their orders and the nodes in any order.
+// seen returns the machines sorted by order time, and the nodes in any order.
 func (m *meter) seen() ([]machine, []report.Machine) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -20,11 +20,11 @@ import (
 	"supercargo.dev/supercargo/lab/playground"
 )
 
-// fleetOfSupercargo is a NodeFleet of MachineDeployments, or of one that it copies for each
-// flavor that it buys, with the shipped scheduler configuration.
+// fleetOfSupercargo is a NodeFleet with the shipped scheduler configuration. Its flavors are
+// MachineDeployments, or copies of one MachineDeployment, one for each flavor that it buys.
 type fleetOfSupercargo struct{ program string }
 
-// fleetName is the name of the NodeFleet, modelName of the MachineDeployment that it copies.
+// fleetName is the name of the NodeFleet, modelName the name of the MachineDeployment that it copies.
 const fleetName, modelName = "all", "m"
 
 func (fleetOfSupercargo) options() playground.Options {
@@ -43,8 +43,8 @@ func (fleetOfSupercargo) flavor(f catalogue.Flavor) string {
 	return strings.ReplaceAll(f.Name, ".", "-")
 }
 
-// flavorOf goes by the names of MachineDeployments: those of copies are of the model, the flavor
-// and a digest.
+// flavorOf uses the names of MachineDeployments. The name of a copy consists of the model, the flavor and a
+// digest.
 func (fleetOfSupercargo) flavorOf(labels map[string]string) string {
 	name := strings.ReplaceAll(labels["cluster.x-k8s.io/deployment-name"], ".", "-")
 	if copied, is := strings.CutPrefix(name, modelName+"-"); is {
@@ -53,7 +53,7 @@ func (fleetOfSupercargo) flavorOf(labels map[string]string) string {
 	return name
 }
 
-// offer makes what the fleet can buy.
+// offer creates the MachineDeployments that the fleet can buy.
 func (fleetOfSupercargo) offer(ctx context.Context, p *playground.Playground, w *world, fleet *v1alpha1.NodeFleet) error {
 	if len(w.flavors) > manyFlavors {
 		fleet.Spec.ClusterAPI.Selector, fleet.Spec.Pricing.List, fleet.Spec.Pricing.Region = nil, "aws", "us-east-1"
@@ -71,7 +71,7 @@ func (fleetOfSupercargo) offer(ctx context.Context, p *playground.Playground, w 
 	return p.AddMachineDeployments(ctx, specs)
 }
 
-// typesOf is a catalogue of machine types as a market reads it.
+// typesOf returns a catalogue of machine types in the format that a market reads.
 func typesOf(flavors []catalogue.Flavor) string {
 	var types strings.Builder
 	types.WriteString("cpu,memory_gib,price_per_hour,name,arch,machine_type,max_pods\n")
@@ -126,7 +126,7 @@ func (s fleetOfSupercargo) start(ctx context.Context, p *playground.Playground, 
 	return stop, nil
 }
 
-// poll calls check until it returns nil, or ctx ends, and then returns what check said.
+// poll calls check until it returns nil or ctx ends, and then returns the last error of check.
 func poll(ctx context.Context, check func(context.Context) error) error {
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()

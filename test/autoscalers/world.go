@@ -18,25 +18,25 @@ import (
 
 // The paces of a comparison.
 const (
-	// scaled has Karpenter's batching set as the fleet's, and its constant waits cut.
+	// scaled sets Karpenter's batching to the fleet's values, and cuts its constant waits.
 	scaled = "scaled"
-	// stretched has Karpenter as it comes, and everything else slower: pods, machines and
-	// the fleet's waits.
+	// stretched leaves Karpenter unmodified, and slows down everything else: pods, machines and the fleet's
+	// waits.
 	stretched = "stretched"
 )
 
 func paceNames() []string { return []string{scaled, stretched} }
 
-// world is what all contestants of a comparison find.
+// world contains the conditions that all contestants of a comparison share.
 type world struct {
 	load    load
 	flavors []catalogue.Flavor
 	pace    string
 	stretch float64       // 1 unless stretched
-	lag     time.Duration // of a machine from its order to its Node; none when it goes
+	lag     time.Duration // from a machine's order to its Node; the release has no lag
 }
 
-// world makes that of a comparison.
+// world returns the world of a comparison.
 func (s *settings) world(l *load, flavors []catalogue.Flavor, pace string) *world {
 	w := &world{load: *l, flavors: flavors, pace: pace, stretch: 1}
 	if pace == stretched {
@@ -47,29 +47,29 @@ func (s *settings) world(l *load, flavors []catalogue.Flavor, pace string) *worl
 	return w
 }
 
-// contestant is an autoscaler with the scheduler that its users have.
+// contestant is an autoscaler with the scheduler that its users run.
 type contestant interface {
-	// options are those of its control plane.
+	// options returns the options of its control plane.
 	options() playground.Options
-	// scheduler is the configuration of its scheduler.
+	// scheduler returns the configuration of its scheduler.
 	scheduler(w *world) ([]byte, error)
-	// start starts it on a control plane without nodes and returns when it is ready. What
-	// it returns stops it.
+	// start starts it on a control plane without nodes, and returns when it is ready. The returned function
+	// stops it.
 	start(ctx context.Context, p *playground.Playground, w *world, log *os.File) (stop func() error, err error)
-	// machines are the objects that stand for machines, from order to end.
+	// machines returns the resource of the objects that represent machines, from order to release.
 	machines() schema.GroupVersionResource
-	// flavor is what flavorOf returns for such an object of that flavor.
+	// flavor returns the value that flavorOf returns for a machine of that flavor.
 	flavor(f catalogue.Flavor) string
-	// flavorOf says by the labels of such an object what its flavor is; empty if it is not
-	// known yet.
+	// flavorOf derives the flavor of a machine from the labels of its object. It returns "" if the flavor is
+	// not known yet.
 	flavorOf(labels map[string]string) string
 }
 
 // The contestants.
 const (
 	supercargoFleet    = "supercargo"
-	karpenterDefault   = "karpenter"            // empties machines that are little used, as by default
-	karpenterWhenEmpty = "karpenter-when-empty" // releases empty machines alone
+	karpenterDefault   = "karpenter"            // drains under-used machines, its default
+	karpenterWhenEmpty = "karpenter-when-empty" // releases only empty machines
 )
 
 func contestantNames() []string {
@@ -87,10 +87,10 @@ func (s *settings) contestant(name, pace, dir string) contestant {
 	return k
 }
 
-// patience bounds what comes before and after the replay.
+// patience bounds the phases before and after the replay.
 const patience = 3 * time.Minute
 
-// once lets one contestant run once.
+// once runs one contestant once.
 func (s *settings) once(ctx context.Context, w *world, name string, round int) (r *Run, err error) {
 	dir, err := os.MkdirTemp("", "autoscalers")
 	if err != nil {
@@ -125,7 +125,7 @@ func (s *settings) once(ctx context.Context, w *world, name string, round int) (
 	return w.play(ctx, p, c, name, round)
 }
 
-// play replays the load and waits until all machines have gone.
+// play replays the load and waits until all machines have been released.
 func (w *world) play(ctx context.Context, p *playground.Playground, c contestant, name string, round int) (*Run, error) {
 	meter, err := newMeter(ctx, p, c, w.flavors)
 	if err != nil {

@@ -31,7 +31,7 @@ var checks string
 // patience is how long the browser may take for one page.
 const patience = time.Minute
 
-// names are what Chromium is called here and there.
+// names are the program names of Chromium on various systems.
 var names = []string{"chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "headless-shell"}
 
 // browser is the context of the one browser of all tests.
@@ -73,7 +73,7 @@ func findChromium() (string, error) {
 		"or set CHROMIUM to the path of one", names)
 }
 
-// view is how a page is looked at.
+// view contains the settings with which a page is viewed.
 type view struct {
 	scheme string // light or dark
 	width  int64  // of the window, in pixels
@@ -83,7 +83,7 @@ var views = []view{{"light", 1400}, {"dark", 1400}, {"light", 360}, {"dark", 360
 
 func (v view) String() string { return fmt.Sprintf("%s-%d", v.scheme, v.width) }
 
-// action is one that returns nothing.
+// action is an action without a result.
 type action = chromedp.Action[chromedp.Void]
 
 // command sends a command of the protocol.
@@ -94,25 +94,24 @@ func command[P any](c cdp.Command[P, cdp.Empty], params P) action {
 	}
 }
 
-// prefer makes the browser show pages as a reader with the scheme wants them, on
-// the medium, such as print; empty is the screen.
+// prefer makes the browser emulate the colour scheme, and a medium such as print; "" is the screen.
 func prefer(scheme, medium string) action {
 	return command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 		Media: medium, Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
 	})
 }
 
-// tab is an open page and what went wrong in it.
+// tab is an open page and its faults.
 type tab struct {
 	context context.Context
 	url     string
-	own     string // what addresses begin with that it may ask for; empty for its url alone
+	own     string // prefix of the addresses that it may request; empty for only its url
 
 	mu     sync.Mutex // guards faults, which the browser's goroutine adds to
 	faults []string
 }
 
-// open shows the HTML in a tab of its own, until the test ends.
+// open shows the HTML in a new tab until the test ends.
 func open(t *testing.T, html string, v view, before ...action) *tab {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "page.html")
@@ -122,8 +121,8 @@ func open(t *testing.T, html string, v view, before ...action) *tab {
 	return visit(t, "file://"+file, "", v, before...)
 }
 
-// visit shows a page in a tab of its own, until the test ends. It may ask for addresses that begin
-// with own, if that is not empty, and for no others.
+// visit shows a page in a new tab until the test ends. The page may request only addresses with the prefix
+// own, if own is not empty.
 func visit(t *testing.T, url, own string, v view, before ...action) *tab {
 	t.Helper()
 	inside, closeTab := chromedp.NewContext(browser)
@@ -143,7 +142,7 @@ func visit(t *testing.T, url, own string, v view, before ...action) *tab {
 	return p
 }
 
-// listen notes what a page that is in order does not cause.
+// listen records events that a correct page does not cause.
 func (p *tab) listen(event any) {
 	switch e := event.(type) {
 	case *runtime.EventConsoleAPICalled:
@@ -164,7 +163,7 @@ func (p *tab) listen(event any) {
 		}
 	case *page.EventJavascriptDialogOpening:
 		p.note("dialog: %s", e.Message)
-		// The page waits until somebody answers, and this function must not.
+		// The page waits for the response, and this function must not block.
 		go func() {
 			_ = chromedp.Do(p.context, command(page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{}))
 		}()
@@ -185,10 +184,10 @@ func (p *tab) note(format string, args ...any) {
 	p.faults = append(p.faults, fmt.Sprintf(format, args...))
 }
 
-// seen returns what went wrong so far.
+// seen returns the faults so far.
 func (p *tab) seen(t *testing.T) []string {
 	t.Helper()
-	ask[int](t, p, "0") // what the browser tells comes in order: the answer brings all before it
+	ask[int](t, p, "0") // the browser's events are ordered: this answer comes after all earlier ones
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.faults
@@ -201,7 +200,7 @@ func (p *tab) do(t *testing.T, actions ...action) {
 	}
 }
 
-// result returns what an action comes to.
+// result returns the result of an action.
 func result[T any](t *testing.T, p *tab, a chromedp.Action[T]) T {
 	t.Helper()
 	answer, err := chromedp.Run(p.context, a)
@@ -211,7 +210,7 @@ func result[T any](t *testing.T, p *tab, a chromedp.Action[T]) T {
 	return answer
 }
 
-// ask returns what an expression of JavaScript comes to.
+// ask returns the value of a JavaScript expression.
 func ask[T any](t *testing.T, p *tab, expression string) T {
 	t.Helper()
 	return result(t, p, chromedp.Evaluate[T](expression))

@@ -26,8 +26,8 @@ type machine struct {
 
 var machines = []machine{{"m5.large", 1930, 7, 96_000}, {"m5.xlarge", 3920, 14, 192_000}, {"m5.2xlarge", 7910, 29, 384_000}, {"c5.2xlarge", 7910, 14, 340_000}}
 
-// sampleCluster makes up a cluster of so many nodes at a time: services and batch pods that end at
-// different times, some that wait, and objects of each kind. The same arguments give the same one.
+// sampleCluster makes a cluster of n nodes: services and batch pods that end at different times, some pending
+// pods, and objects of each kind. The same arguments produce the same cluster.
 func sampleCluster(n int, now time.Time) *dashview.Snapshot {
 	random := rand.New(rand.NewPCG(7, uint64(n)))
 	s := &dashview.Snapshot{Prices: map[string]dashview.Price{}, Cycle: 5 * time.Minute}
@@ -71,7 +71,7 @@ func samplePod(name, node string, cpu int64, batch bool, now time.Time, random *
 	return p
 }
 
-// addTrouble adds a node that is emptied, one that is not ready, one without a price, and pods that wait.
+// addTrouble adds a node that is being drained, one that is not ready, one without a price, and pending pods.
 func addTrouble(s *dashview.Snapshot, now time.Time) {
 	s.Nodes[1].Annotations = map[string]string{v1alpha1.AnnotationDraining: "general/" + now.Format(time.RFC3339)}
 	s.Nodes[1].Spec.Unschedulable = true
@@ -110,12 +110,12 @@ func addObjects(s *dashview.Snapshot, now time.Time) {
 		},
 	}}
 	s.Migrations = []*v1alpha1.Migration{sampleMigration("render-node-1-0", now, v1alpha1.MigrationMoving, 3), sampleMigration("render-node-9-2", now.Add(-10*time.Minute), v1alpha1.MigrationSucceeded, 7), sampleMigration("render-node-8-1", now.Add(-12*time.Minute), v1alpha1.MigrationRolledBack, 3)}
-	seen := v1alpha1.ReplicaObservation{Time: ago(8 * time.Second), ArrivalRate: "248.3", ResponseTime: took(212 * time.Millisecond), QueueLength: "52.6", UtilizationPercent: "81", AskedReplicas: 9, ReadyReplicas: 9}
+	seen := v1alpha1.ReplicaObservation{Time: ago(8 * time.Second), ArrivalRate: "248.3", ResponseTime: took(212 * time.Millisecond), QueueLength: "52.6", UtilizationPercent: "81", SpecReplicas: 9, ReadyReplicas: 9}
 	s.Policies = []*v1alpha1.ReplicaPolicy{{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
 		Spec: v1alpha1.ReplicaPolicySpec{Target: v1alpha1.ReplicaTarget{Kind: "Deployment", Name: "web"}, Mode: v1alpha1.ReplicasAct, MinReplicas: 2, MaxReplicas: 40, Law: v1alpha1.ReplicaLawSpec{Name: v1alpha1.LawPredictive},
 			SLO: &v1alpha1.ServiceLevel{ResponseTime: *took(200 * time.Millisecond)}},
-		Status: v1alpha1.ReplicaPolicyStatus{WantedReplicas: 11, AskedReplicas: 11, Replicas: 11, ReadyReplicas: 9, LastObservation: &seen, LastDecision: &v1alpha1.ReplicaDecision{
+		Status: v1alpha1.ReplicaPolicyStatus{DesiredReplicas: 11, SpecReplicas: 11, Replicas: 11, ReadyReplicas: 9, LastObservation: &seen, LastDecision: &v1alpha1.ReplicaDecision{
 			Time: ago(9 * time.Second), Mode: v1alpha1.ReplicasAct, From: 9, To: 11, Observation: seen,
 			Reasons:  []string{"the forecast of 262 requests per second needs 11 replicas to answer within 200ms", "the line is 1.4 times as long as the model expects"},
 			Expected: v1alpha1.ReplicaOutcome{ArrivalRate: "262", ResponseTime: took(160 * time.Millisecond), UtilizationPercent: "71", ReadySeconds: 6},
@@ -131,7 +131,7 @@ func addObjects(s *dashview.Snapshot, now time.Time) {
 	}}
 	s.Decisions = []dashview.Decision{{
 		Key: "NodeFleet/general/6", At: now.Add(-16 * time.Minute).UnixMilli(), Object: "NodeFleet general", Mode: "Act", Summary: "release 1 machine that is empty",
-		Terms: []string{"release node-31: it is empty, and its billing period ends in 12s"}, Outcomes: []dashview.Outcome{{Name: "dollars per hour", Expected: "$5.81", Measured: "$5.81"}, {Name: "pods pending then", Expected: "0", Measured: "0"}},
+		Terms: []string{"release node-31: it is empty, and its billing period ends in 12s"}, Outcomes: []dashview.Outcome{{Name: "dollars per hour", Expected: "$5.81", Measured: "$5.81"}, {Name: "pods still pending", Expected: "0", Measured: "0"}},
 	}}
 }
 

@@ -17,7 +17,7 @@ import (
 	dashview "supercargo.dev/supercargo/cmd/supercargo/dashboard/view"
 )
 
-// board is a dashboard that shows what a test tells it.
+// board is a dashboard that shows the data of a test.
 type board struct {
 	server *dashboard.Server
 	http   *httptest.Server
@@ -44,7 +44,7 @@ func (b *board) show(t *testing.T, s *dashview.Snapshot, now time.Time) {
 	b.server.Show(items)
 }
 
-// visit opens the page, and returns when it shows a cluster.
+// visit opens the page and waits until it shows a cluster.
 func (b *board) visit(t *testing.T, v view) *tab {
 	t.Helper()
 	p := visit(t, b.http.URL+"/?token=t0ken", b.http.URL+"/", v)
@@ -62,7 +62,7 @@ func (p *tab) until(t *testing.T, expression string) {
 	}
 }
 
-// axe has axe-core look for faults that keep people from using the page: a line each.
+// axe runs axe-core and returns its accessibility faults, one per line.
 func (p *tab) axe(t *testing.T) []string {
 	t.Helper()
 	code, err := os.ReadFile("../data/axe-core/axe.min.js")
@@ -74,7 +74,7 @@ func (p *tab) axe(t *testing.T) []string {
 		.then((r) => r.violations.flatMap((v) => v.nodes.map((n) => v.id + ": " + n.html.slice(0, 150) + ": " + n.failureSummary)))`, chromedp.EvalAwaitPromise))
 }
 
-// start is when all samples are: the page compares their times with the server's.
+// start is the time of all samples: the page compares their times with the server's.
 var start = time.Now().Truncate(time.Second)
 
 func TestTheDashboardIsInOrderInLightAndDarkNarrowAndWide(t *testing.T) {

@@ -1,4 +1,3 @@
-// Package browser looks at the pages of lab/outcome and of the dashboard in a real browser. Its
-// tests carry the build tag browser and need Chromium; they leave pictures of what
-// they saw in dist/browser/.
+// Package browser tests the pages of lab/outcome and of the dashboard in a real browser. Its tests have the
+// build tag browser and need Chromium. They write pictures of the pages to dist/browser/.
 package browser

@@ -49,7 +49,7 @@ func written(t *testing.T, write func(io.Writer) error) string {
 	return out.String()
 }
 
-// lookAt returns all that is wrong with a page as it is when it has been loaded.
+// lookAt returns all faults of a loaded page.
 func lookAt(t *testing.T, p *tab, charts int) []string {
 	t.Helper()
 	var faults []string
@@ -135,7 +135,7 @@ func TestALegendEntryHidesItsPolicyInAllCharts(t *testing.T) {
 	}
 }
 
-// tip is what stands beside the pointer.
+// tip is the text beside the pointer.
 type tip struct {
 	Inside bool        `json:"inside"`
 	Time   string      `json:"time"`
@@ -183,9 +183,8 @@ func TestPointingAtAChartTellsTheValuesOfAllPolicies(t *testing.T) {
 	}
 }
 
-// valuesAt returns what the chart shows at a share of its width, as a reader of
-// the report would work it out: the moment is that of the nearest sample of the
-// policy with the closest ones.
+// valuesAt returns the values that the chart shows at a share of its width, as a reader of the report would
+// compute them: the time is that of the nearest sample of the policy with the closest samples.
 func valuesAt(r outcome.Report, chart int, share float64) [][2]string {
 	var span float64
 	step := math.Inf(1)

@@ -19,11 +19,11 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// pictures is where pictures for the documentation go.
+// pictures is the folder for pictures of the documentation.
 var pictures = flag.String("pictures", filepath.Join("..", "..", "dist", "browser"), "folder to write the documentation's pictures to")
 
-// mostPictureBytes is how large a picture of the documentation may be: who clones the repository
-// fetches every one that there has been.
+// mostPictureBytes is the greatest size of a picture of the documentation. Every clone of the repository
+// fetches all past versions of it.
 const mostPictureBytes = 150 << 10
 
 func TestThePictureOfTheDashboardIsSmall(t *testing.T) {
@@ -41,8 +41,8 @@ func TestThePictureOfTheDashboardIsSmall(t *testing.T) {
 	}
 }
 
-// fewerColours returns a picture with the 256 colours that it has most of, those that are not grey
-// counted more often, and in place of the others the nearest of them.
+// fewerColours returns a picture reduced to its 256 most frequent colours, with colours that are not grey
+// weighted higher. Each other colour is replaced by the nearest of them.
 func fewerColours(t *testing.T, text []byte) []byte {
 	t.Helper()
 	full, err := png.Decode(bytes.NewReader(text))

@@ -10,10 +10,9 @@ import (
 	"supercargo.dev/supercargo/lab/outcome"
 )
 
-// sample makes up a report as a simulation would give it: a day and a half with a
-// daily wave of work, each policy packing a little tighter than the one before
-// it. Costs, machines and moves agree with each other, and one policy loses its
-// patience early. The same arguments give the same report.
+// sample makes a report like that of a simulation: a day and a half with a daily wave of work, each policy
+// packing a little tighter than the one before. Costs, machines and moves agree with each other, and one
+// policy exceeds its limit early. The same arguments produce the same report.
 func sample(scenario string, seed uint64, samples int, names ...string) outcome.Report {
 	r := outcome.Report{Scenario: scenario, Seed: seed}
 	for i, name := range names {
@@ -34,7 +33,7 @@ func samplePolicy(name string, rank, samples int, random *rand.Rand) outcome.Pol
 	slack := 1.55 - 0.45*float64(rank)/float64(rank+2)
 	span := 36 * 3600.0
 	if rank > 0 {
-		samples -= samples * rank / 60 // the better ones are done earlier
+		samples -= samples * rank / 60 // better policies finish earlier
 	}
 	p := outcome.Policy{Name: name}
 	p.Series.StepSeconds = span / float64(max(samples, 2))
@@ -77,7 +76,7 @@ func samplePolicy(name string, rank, samples int, random *rand.Rand) outcome.Pol
 	return p
 }
 
-// tenNames are as many as have a look of their own; some are hard to show.
+// tenNames returns as many names as there are distinct line styles; some are hard to display.
 func tenNames() []string {
 	names := []string{"default", "packing", "packing + narrowing", "scheduler-with-a-very-long-name-that-nobody-would-type-twice/v1.2.3",
 		`<b onmouseover="alert(1)">bold</b>`, "größte Mühe", "装箱"}

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestDamagedPagesAreFound breaks a page in one way each and expects the fault to
-// be seen: what looks at nothing finds nothing.
+// TestDamagedPagesAreFound breaks a page in one way at a time and expects the fault to be found. It shows
+// that the checks can fail.
 func TestDamagedPagesAreFound(t *testing.T) {
 	sound := written(t, threePolicies().WriteHTML)
 	security := regexp.MustCompile(`<meta http-equiv="Content-Security-Policy"[^>]*>`)

@@ -92,7 +92,7 @@ func TestOutcomesOfAReport(t *testing.T) {
 	}
 }
 
-// TestAProgramThatCrashesFailsAsAWhole plays test programs by a shell.
+// TestAProgramThatCrashesFailsAsAWhole simulates test programs with a shell script.
 func TestAProgramThatCrashesFailsAsAWhole(t *testing.T) {
 	const passes, fails = `\026=== RUN   TestA\n\026--- PASS: TestA (0.00s)\n`, `\026=== RUN   TestB\n\026--- FAIL: TestB (0.00s)\nFAIL\n`
 	for _, tc := range []struct {

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// list is what is known beforehand: differences by design, and what is not run.
+// list contains the differences by design and the tests that are not run.
 type list struct {
 	// Differences are tests that pass with the stock scheduler and fail with
 	// Supercargo, by design or not yet.
@@ -18,12 +18,12 @@ type list struct {
 	Excluded []entry `json:"excluded"`
 }
 
-// entry is one or several tests of a package, and why they are in the list.
+// entry is one or several tests of a package, with the reason for the entry.
 type entry struct {
 	// Package is relative to the suite, "." for its root.
 	Package string `json:"package"`
-	// Test is the full name of a test. In the name of a difference * stands for any
-	// characters; "" of an excluded entry stands for the whole package.
+	// Test is the full name of a test. In the name of a difference, * matches any characters. In an excluded
+	// entry, "" matches the whole package.
 	Test   string `json:"test,omitempty"`
 	Reason string `json:"reason"`
 }
@@ -61,8 +61,8 @@ func readList(text []byte) (*list, error) {
 	return &l, nil
 }
 
-// excluded returns a regular expression of the package's tests that are not run, or ""
-// and whether none of them is.
+// excluded returns a regular expression of the package's tests that are not run, or "", and whether the whole
+// package is excluded.
 func (l *list) excluded(name string) (tests string, whole bool) {
 	var names []string
 	for _, e := range l.Excluded {
@@ -80,7 +80,7 @@ func (l *list) excluded(name string) (tests string, whole bool) {
 	return "^(" + strings.Join(names, "|") + ")$", false
 }
 
-// covers reports whether the entry is of this test.
+// covers reports whether the entry matches this test.
 func (e entry) covers(name, test string) bool {
 	parts := strings.Split(e.Test, "*")
 	for i := range parts {

@@ -66,13 +66,12 @@ type testPackage struct {
 	dir  string // where its sources are, and where its tests run
 }
 
-// fileName is the package's name in names of files.
+// fileName returns the package's name as used in file names.
 func (p testPackage) fileName() string {
 	return strings.NewReplacer("/", "-", ".", "suite").Replace(p.name)
 }
 
-// run returns whether Supercargo differs from the stock scheduler where the list says
-// so and nowhere else.
+// run returns whether Supercargo differs from the stock scheduler exactly where the list says so.
 func (r *runner) run(ctx context.Context, packages string) (bool, error) {
 	wanted, err := regexp.Compile(packages)
 	if err != nil {
@@ -125,7 +124,7 @@ func (r *runner) run(ctx context.Context, packages string) (bool, error) {
 	return report.ok(), nil
 }
 
-// testPackages returns the suite's packages that have tests, in the order of their names.
+// testPackages returns the suite's packages that have tests, sorted by name.
 func (r *runner) testPackages(ctx context.Context, sources string) ([]testPackage, error) {
 	text, err := goCommand(ctx, "list", "-mod=mod", "-modfile", r.modfile, "-overlay", r.overlay, "-f", "{{if .TestGoFiles}}{{.ImportPath}}{{end}}", suite+"/...")
 	if err != nil {
@@ -146,8 +145,8 @@ func (r *runner) testPackages(ctx context.Context, sources string) ([]testPackag
 	return all, nil
 }
 
-// runPackage runs a package's tests with Supercargo, then those that failed once
-// more, and with the stock scheduler.
+// runPackage runs a package's tests with Supercargo. It then runs the failed ones once more, and with the
+// stock scheduler.
 func (r *runner) runPackage(ctx context.Context, p testPackage, report *report) error {
 	skipped, whole := r.list.excluded(p.name)
 	if whole {
@@ -159,7 +158,7 @@ func (r *runner) runPackage(ctx context.Context, p testPackage, report *report) 
 		return err
 	}
 	if !r.reuse {
-		defer func() { _ = os.Remove(program) }() // some hundred MB each; if it stays, the next run overwrites it
+		defer func() { _ = os.Remove(program) }() // some hundred MB each; a leftover is overwritten by the next run
 	}
 	begin := time.Now()
 	first, err := r.test(ctx, p, program, testRun{scheduler: schedulerSupercargo, log: "first", run: r.only, skip: skipped})
@@ -200,9 +199,9 @@ func (r *runner) build(ctx context.Context, p testPackage) (string, error) {
 	return program, nil
 }
 
-// copyModule copies this module's go.mod and go.sum into dir, and returns the path of
-// that go.mod. The suite imports directly what this module only needs indirectly, which
-// the go command writes into go.mod before it does anything else.
+// copyModule copies this module's go.mod and go.sum into dir, and returns the path of the copied go.mod. The
+// suite imports directly what this module needs only indirectly. The go command first writes this into
+// go.mod.
 func copyModule(root, dir string) (string, error) {
 	for _, name := range []string{"go.mod", "go.sum"} {
 		text, err := os.ReadFile(filepath.Join(root, name))
@@ -216,8 +215,7 @@ func copyModule(root, dir string) (string, error) {
 	return filepath.Join(dir, "go.mod"), nil
 }
 
-// goCommand runs the go command and returns what it prints; its errors hold what it
-// complains of.
+// goCommand runs the go command and returns its output. Its errors include the standard error.
 func goCommand(ctx context.Context, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, "go", args...)
 	var complaints strings.Builder

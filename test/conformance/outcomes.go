@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// outcome is what became of a test.
+// outcome is the result of a test.
 type outcome string
 
 const (
@@ -18,12 +18,10 @@ const (
 	skippedOutcome outcome = "skipped"
 )
 
-// wholePackage stands for the test program where it failed though each of its tests
-// passed.
+// wholePackage represents a test program that failed although each of its tests passed.
 const wholePackage = "(the whole package)"
 
-// outcomes are those of tests by full name. Tests that fail only because a subtest did
-// are left out.
+// outcomes maps full test names to outcomes. Tests that fail only because of a subtest are left out.
 type outcomes map[string]outcome
 
 func (o outcomes) failed() []string {
@@ -50,8 +48,8 @@ func (o outcomes) passed() int {
 // maxLine bounds one line of go test's report.
 const maxLine = 16 << 20
 
-// readOutcomes reads the report of go tool test2json. A test that began and did not
-// end, as when the program crashes, has failed.
+// readOutcomes reads the output of go tool test2json. A test that began and did not end, for example because
+// the program crashed, has failed.
 func readOutcomes(r io.Reader) (outcomes, error) {
 	found := outcomes{}
 	lines := bufio.NewScanner(r)

@@ -9,24 +9,24 @@ import (
 	"strings"
 )
 
-// The folders of Kubernetes that are compiled as packages of this module, so that their
-// calls can be turned aside. All else is compiled where it is.
+// The folders of Kubernetes that are compiled as packages of this module, so that their calls can be
+// redirected. All other packages are compiled in place.
 const (
 	suiteDir = "test/integration/scheduler" // the suite
-	utilDir  = "test/integration/util"      // the utilities with which it starts schedulers
+	utilDir  = "test/integration/util"      // the utilities that start schedulers
 )
 
-// virtualDir is the folder in which the go command sees them. It does not exist.
+// virtualDir is the folder of these packages as the go command sees it. It does not exist.
 const virtualDir = "test/conformance/suite"
 
 const (
 	module     = "supercargo.dev/supercargo"
 	kubernetes = "k8s.io/kubernetes"
-	hooks      = "conformancehooks" // what package shipped is called in changed files
+	hooks      = "conformancehooks" // import name of package shipped in changed files
 )
 
-// edits are all changes to Kubernetes' files: imports of the packages that move, and the
-// calls that choose the scheduler's plugins.
+// edits contains all changes to Kubernetes' files: imports of the packages that move, and the calls that
+// choose the scheduler's plugins.
 var edits = strings.NewReplacer(
 	`"`+kubernetes+"/"+suiteDir, `"`+module+"/"+virtualDir+"/"+suiteDir,
 	`"`+kubernetes+"/"+utilDir, `"`+module+"/"+virtualDir+"/"+utilDir,
@@ -34,9 +34,9 @@ var edits = strings.NewReplacer(
 	"scheduler.WithFrameworkOutOfTreeRegistry(", hooks+".WithRegistry(",
 )
 
-// writeOverlay writes the changed files below dir and returns the path of the file for
-// go's -overlay. Kubernetes' own files are read, never written; those that do not change
-// are read by the go command where they are. The root is that of this module.
+// writeOverlay writes the changed files below dir and returns the path of the file for go's -overlay. It
+// never writes Kubernetes' own files. The go command reads unchanged files in place. root is the root of this
+// module.
 func writeOverlay(sources, root, dir string) (string, error) {
 	replace, started := map[string]string{}, 0
 	for _, folder := range []string{suiteDir, utilDir} {
@@ -85,8 +85,7 @@ func writeOverlay(sources, root, dir string) (string, error) {
 	return at, os.WriteFile(at, text, 0o644)
 }
 
-// change returns a file with its imports and calls turned aside, and how often it starts
-// a scheduler.
+// change returns a file with redirected imports and calls, and the number of schedulers that it starts.
 func change(text string) (changed string, starts int, err error) {
 	starts = strings.Count(text, "scheduler.New(")
 	changed = edits.Replace(text)

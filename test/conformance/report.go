@@ -7,34 +7,34 @@ import (
 	"text/tabwriter"
 )
 
-// verdict is what a test's outcomes mean.
+// verdict is the conclusion from a test's outcomes.
 type verdict string
 
 const (
 	byDesign   verdict = "by design"       // it differs and is in the list
 	unexpected verdict = "NEW DIFFERENCE"  // it differs and is not in the list
 	unstable   verdict = "unstable"        // it failed once with Supercargo, and passed once
-	failsBoth  verdict = "fails in both"   // so it says nothing of Supercargo
-	outdated   verdict = "LISTED, NO MORE" // it is in the list and does not differ
+	failsBoth  verdict = "fails in both"   // not caused by Supercargo
+	outdated   verdict = "LISTED, NO MORE" // it is in the list, but does not differ
 )
 
-// finding is a test that failed with Supercargo, or an entry of the list that did not.
+// finding is a test that failed with Supercargo, or an entry of the list whose tests did not.
 type finding struct {
 	name, test string
 	verdict    verdict
 	reason     string
 }
 
-// report gathers what the packages' runs came to.
+// report collects the results of the packages' runs.
 type report struct {
 	ran      []string // packages
 	passed   int
 	findings []finding
 }
 
-// add takes a package's outcomes: of the first run with Supercargo, and of the second run
-// of what failed in it and that with the stock scheduler, or nil when nothing failed. A
-// difference is what failed in both and passed with the stock scheduler.
+// add records a package's outcomes: first is the first run with Supercargo. second and stock are the runs of
+// the failed tests with Supercargo and with the stock scheduler, or nil if nothing failed. A test that failed
+// in both runs and passed with the stock scheduler is a difference.
 func (r *report) add(name string, first, second, stock outcomes) {
 	r.ran = append(r.ran, name)
 	r.passed += first.passed()
@@ -50,8 +50,8 @@ func (r *report) add(name string, first, second, stock outcomes) {
 	}
 }
 
-// judge compares the differences with the list. Entries of packages that were not run,
-// or not completely, cannot be outdated.
+// judge compares the differences with the list. Entries of packages that did not run, or did not run
+// completely, cannot be outdated.
 func (r *report) judge(l *list, complete bool) {
 	for _, e := range l.Differences {
 		met := false
@@ -71,7 +71,7 @@ func (r *report) judge(l *list, complete bool) {
 	}
 }
 
-// ok reports whether Supercargo differs where the list says so, and nowhere else.
+// ok reports whether Supercargo differs exactly where the list says so.
 func (r *report) ok() bool {
 	return !slices.ContainsFunc(r.findings, func(f finding) bool { return f.verdict == unexpected || f.verdict == outdated })
 }
@@ -87,5 +87,5 @@ func (r *report) print(w io.Writer) {
 	for _, f := range r.findings {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", f.verdict, f.name, f.test, f.reason)
 	}
-	_ = t.Flush() // a report that cannot be printed is noticed without it
+	_ = t.Flush() // the exit code is enough if the report cannot be printed
 }

@@ -25,12 +25,12 @@ const (
 // testRun is one run of a package's test program.
 type testRun struct {
 	scheduler string
-	log       string // names the log's file
+	log       string // part of the log's file name
 	run, skip string // regular expressions of tests, or ""
 }
 
-// test runs the program in the folder of its sources, as go test does, and returns
-// what became of each test. Failed tests are no error.
+// test runs the program in the folder of its sources, as go test does, and returns the outcome of each test.
+// Failed tests are no error.
 func (r *runner) test(ctx context.Context, p testPackage, program string, t testRun) (outcomes, error) {
 	args := slices.Concat(r.exec, []string{program, "-test.v=test2json", "-test.timeout=" + r.timeout.String()})
 	if t.run != "" {
@@ -60,12 +60,12 @@ func (r *runner) test(ctx context.Context, p testPackage, program string, t test
 	return found, nil
 }
 
-// testsFailed is the exit code of a test program that ran to its end. One that crashes
-// has another, and did not run all of its tests.
+// testsFailed is the exit code of a test program that ran to its end. A program that crashes has another exit
+// code, and did not run all of its tests.
 const testsFailed = 1
 
-// outcomesOf runs a test program, which must have been made with CommandContext, has its report translated by go tool test2json, copied
-// to the log, and returns the outcomes.
+// outcomesOf runs a test program, which must have been made with CommandContext. It converts the output with
+// go tool test2json, copies it to the log, and returns the outcomes.
 func outcomesOf(ctx context.Context, tests *exec.Cmd, log io.Writer) (outcomes, error) {
 	translate := exec.CommandContext(ctx, "go", "tool", "test2json")
 	report, reported, err := os.Pipe()
@@ -78,8 +78,8 @@ func outcomesOf(ctx context.Context, tests *exec.Cmd, log io.Writer) (outcomes, 
 	if err != nil {
 		return nil, errors.Join(err, reported.Close())
 	}
-	// A group of its own, to be killed as one: the program does not stop its etcd when
-	// it is killed.
+	// The program has its own process group, which is killed as a whole: the program does not stop its etcd
+	// when it is killed.
 	tests.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	tests.Cancel = func() error { return syscall.Kill(-tests.Process.Pid, syscall.SIGKILL) }
 	if err := errors.Join(translate.Start(), tests.Start(), reported.Close()); err != nil {
@@ -104,8 +104,8 @@ func outcomesOf(ctx context.Context, tests *exec.Cmd, log io.Writer) (outcomes, 
 	return found, nil
 }
 
-// topLevel returns a regular expression of the top-level tests of the failed ones. Where
-// the program failed as a whole, that is what was run before.
+// topLevel returns a regular expression of the top-level tests among the failed ones. If the program failed
+// as a whole, it returns the expression of the run before.
 func topLevel(failed []string, before string) string {
 	var names []string
 	for _, test := range failed {

@@ -1,8 +1,7 @@
-// Command consolidation runs the experiments of the HTAS paper with one policy, and lets
-// pods leave the machines that are emptied in different ways: not at all, by eviction, by
-// migration, and in the way that costs least for each. It prints what that saves, how many
-// pods move, and what work is lost: the mean over some seeds. The output is a Markdown table
-// for docs/benchmarks.md.
+// Command consolidation runs the experiments of the HTAS paper with one policy and different ways in which
+// pods leave drained machines: not at all, by eviction, by migration, and by the cheapest way for each. It
+// prints the savings, the number of moved pods and the lost work, as means over some seeds. The output is a
+// Markdown table for docs/benchmarks.md.
 package main
 
 import (
@@ -27,8 +26,8 @@ import (
 
 var patterns = []string{"stable", "growing", "cycle", "on-off"}
 
-// variant is a policy with ways in which pods leave. Each is compared with the one without
-// moves of the same group.
+// variant is a policy with the ways in which pods leave. It is compared with the variant without moves of the
+// same group.
 type variant struct {
 	group, ways string
 	policy      sim.Policy
@@ -86,7 +85,7 @@ func run(ctx context.Context, dir string, seeds int) error {
 	return nil
 }
 
-// figures are those of one variant, seed by seed.
+// figures contains the results of one variant, one per seed.
 type figures []sim.Result
 
 // run simulates the variant with all seeds.
@@ -120,7 +119,7 @@ func (v variant) run(ctx context.Context, file string, seeds int) (figures, erro
 	return all, group.Wait()
 }
 
-// row writes the means, and what is saved against another variant.
+// row returns the means, and the savings over another variant.
 func (f figures) row(without figures) string {
 	n := float64(len(f))
 	var dollars, saved, moved, evicted, lost, waited float64

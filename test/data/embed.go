@@ -1,5 +1,5 @@
-// Package data holds small public data sets for the demo, tests and benchmarks.
-// Beside each one stand its source, its licence and how it was made.
+// Package data holds small public data sets for the demo, tests and benchmarks. Beside each are its source,
+// its licence and a description of how it was made.
 package data
 
 import _ "embed" // for the files below
@@ -14,8 +14,7 @@ var OpenbPods string
 //go:embed aws/flavors.csv
 var AWSFlavors string
 
-// NodePower is a measured series of what one machine's CPUs counted and of its power, see
-// power/README.md.
+// NodePower is a measured time series of CPU counters and power of one machine, see power/README.md.
 //
 //go:embed power/node.csv
 var NodePower string

@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// unusual are words that Kubernetes' API reference and manifests do not use, each with what to say
-// instead. Unlike retired words, they may stand in pages and messages.
+// unusual maps words that Kubernetes' API reference and manifests do not use to standard terms. Unlike
+// retired words, they may be used in pages and messages.
 var unusual = map[string]string{
 	`(gives?|given|gave|giving) (\w+ )?(back|away)`: "released, deleted",
 	`comes? free`:                                 "becomes available",
@@ -42,7 +42,7 @@ var unusual = map[string]string{
 
 var unusualWords = regexp.MustCompile(`(?i)\b(` + strings.Join(slices.Sorted(maps.Keys(unusual)), "|") + `)\b`)
 
-// unusualIn returns an unusual word of the text and what to say instead, or "".
+// unusualIn returns an unusual word of the text and its replacement, or "".
 func unusualIn(text string) (word, instead string) {
 	found := unusualWords.FindString(text)
 	for _, pattern := range slices.Sorted(maps.Keys(unusual)) {
@@ -53,7 +53,7 @@ func unusualIn(text string) (word, instead string) {
 	return "", ""
 }
 
-// typesOfTheAPI are the Go files from which kinds and configurations are described.
+// typesOfTheAPI returns the Go files whose comments describe the API kinds and configurations.
 func typesOfTheAPI(t *testing.T) map[string]*ast.File {
 	t.Helper()
 	all, files := map[string]*ast.File{}, token.NewFileSet()
@@ -73,8 +73,8 @@ func typesOfTheAPI(t *testing.T) map[string]*ast.File {
 	return all
 }
 
-// TestTheAPIAndManifestsAreDescribedInStandardTerms reads what kubectl explain shows, and what
-// users read in manifests and the chart. Descriptions of flags come from the programs.
+// TestTheAPIAndManifestsAreDescribedInStandardTerms checks the output of kubectl explain, and what users read
+// in manifests and the chart. Descriptions of flags come from the programs.
 func TestTheAPIAndManifestsAreDescribedInStandardTerms(t *testing.T) {
 	for path, file := range typesOfTheAPI(t) {
 		for _, group := range file.Comments {
@@ -99,7 +99,7 @@ func TestTheAPIAndManifestsAreDescribedInStandardTerms(t *testing.T) {
 	}, ".yaml", ".json", ".txt", ".tmpl", ".md")
 }
 
-// verbs are those with which the description of a field begins, after its name.
+// verbs are the verbs with which the description of a field begins, after its name.
 var verbs = []string{"is", "are", "specifies", "contains", "refers", "explains", "identifies", "describes", "describe", "predicts", "maps", "list", "serve", "breaks", "disables", "selects", "explain"}
 
 // TestEachFieldOfTheAPIIsDescribedByItsNameAndAVerb, as in Kubernetes: "replicas is the number of …".

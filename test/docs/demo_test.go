@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// makes returns a make of the repository, without the flags of the make that runs the tests.
-// It reads what that make will read, so that the go command runs a test again when they change.
+// makes returns a make command for the repository, without the flags of the make that runs the tests. It
+// reads the files that make will read, so that the go command reruns a test when they change.
 func makes(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	for _, file := range []string{"/Makefile", "/hack/build-programs.sh"} {
@@ -43,8 +43,8 @@ func TestMakeDemoSaysFirstThatItTakesMinutes(t *testing.T) {
 	}
 }
 
-// TestABuildSaysHowFarItIs: each program, that it is still at work, how long it took; and it
-// ends as soon as one fails.
+// TestABuildSaysHowFarItIs checks that a build reports each program, that it is still running, and how long
+// it took, and that it ends as soon as a program fails.
 func TestABuildSaysHowFarItIs(t *testing.T) {
 	build := filepath.Join(t.TempDir(), "build")
 	script := "#!/bin/sh\ncase $1 in *slow) sleep 2;; *bad) exit 7;; esac\n"

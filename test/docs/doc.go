@@ -1,4 +1,3 @@
-// Package docs tests that the pages name nothing that is not there: metrics, flags, files of
-// manifests, targets of make, headings that links lead to. It also tests what a newcomer runs
-// first, make demo.
+// Package docs checks that the metrics, flags, manifests, make targets and linked headings in the
+// documentation exist. It also tests make demo, which newcomers run first.
 package docs

@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// root is where the repository begins.
+// root is the root of the repository.
 const root = "../.."
 
-// skipped are folders that hold nothing of ours.
+// skipped are folders without files of ours.
 var skipped = []string{".git", "bin", "dist", "vendor", "testdata"}
 
 // page is a page of the documentation.
@@ -23,8 +23,8 @@ type page struct {
 	text string
 }
 
-// pages returns every page that readers of the repository see: the README and the like, docs/
-// with the decisions, and those beside manifests and data.
+// pages returns every page of the repository: the README and similar pages, docs/ with the decisions, and the
+// pages beside manifests and data.
 func pages(t *testing.T) (found []page) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -47,7 +47,7 @@ func pages(t *testing.T) (found []page) {
 	return found
 }
 
-// fences are the marks of blocks of code.
+// fence matches the delimiters of code blocks.
 var fence = regexp.MustCompile("^\\s*```")
 
 // prose returns the lines of a page with code blanked out, so that they keep their numbers.

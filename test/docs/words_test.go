@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// retired are words that users do not know from Kubernetes, each with what to say instead.
+// retired maps words that Kubernetes users do not know to their replacements.
 var retired = map[string]string{
 	`LookedAfter`:                          "Reconciled",
 	`DecidesAnew`:                          "Retrying",
@@ -52,13 +52,13 @@ var retired = map[string]string{
 // retiredWords finds any of them.
 var retiredWords = regexp.MustCompile(`(?i)\b(` + strings.Join(slices.Collect(maps.Keys(retired)), "|") + `)\b`)
 
-// TestNoRetiredWordIsShownToUsers reads the pages, the manifests and every string of the programs.
-// Comments of the programs are not shown to anybody; those of api become descriptions of the
+// TestNoRetiredWordIsShownToUsers checks the pages, the manifests and every string of the programs. It does
+// not check comments, which users do not see; those of api become descriptions of the
 // CustomResourceDefinitions, which are manifests.
 func TestNoRetiredWordIsShownToUsers(t *testing.T) {
 	for _, root := range []string{"../../README.md", "../../CONTRIBUTING.md", "../../docs", "../../manifests"} {
 		walk(t, root, func(path string) {
-			if strings.Contains(path, "decisions") { // what was decided in its day stays as it was written
+			if strings.Contains(path, "decisions") { // decision records keep their original text
 				return
 			}
 			text, err := os.ReadFile(path)
@@ -114,7 +114,7 @@ func tellRetired(t *testing.T, path string, line int, text string) {
 	}
 }
 
-// retiredIn returns a retired word of the text and what to say instead, or "".
+// retiredIn returns a retired word of the text and its replacement, or "".
 func retiredIn(text string) (word, instead string) {
 	found := retiredWords.FindString(text)
 	for pattern, better := range retired {

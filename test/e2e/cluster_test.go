@@ -31,8 +31,8 @@ func connect(t *testing.T, kubeconfig string) kubernetes.Interface {
 	return client
 }
 
-// waitStarted waits until so many pods have been started on a node. A kwok node
-// may end a Job's pod at once, so one that has succeeded counts.
+// waitStarted waits until the wanted number of pods have started on a node. A kwok node may end a Job's pod
+// at once, so a succeeded pod counts.
 func waitStarted(ctx context.Context, t *testing.T, client kubernetes.Interface, selector string, want int) {
 	t.Helper()
 	var seen []string

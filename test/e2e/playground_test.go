@@ -24,7 +24,7 @@ const (
 	podTimeout   = 2 * time.Minute
 )
 
-// TestPlaygroundRunsPodsAndLeavesNothing is the whole life of a playground.
+// TestPlaygroundRunsPodsAndLeavesNothing tests the whole life of a playground.
 func TestPlaygroundRunsPodsAndLeavesNothing(t *testing.T) {
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	playground := start(t, "supercargo", "playground", "--nodes", "3", "--kubeconfig", kubeconfig)
@@ -95,8 +95,8 @@ func TestBadUsageExitsWithTwo(t *testing.T) {
 	}
 }
 
-// TestKubeSchedulerSpeaksForItsKubernetes: clients and operators compare this
-// version with the cluster's.
+// TestKubeSchedulerSpeaksForItsKubernetes checks the reported version, which clients and operators compare
+// with the cluster's.
 func TestKubeSchedulerSpeaksForItsKubernetes(t *testing.T) {
 	out, err := exec.Command(binary(t, "kube-scheduler"), "--version").CombinedOutput()
 	if err != nil {

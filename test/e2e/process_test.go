@@ -18,9 +18,8 @@ import (
 	"time"
 )
 
-// markVariable is set in the environment of every process that a test starts.
-// Children inherit it, so what is left behind can be found whatever its parent,
-// name or process group has become.
+// markVariable is set in the environment of every process that a test starts. Children inherit it, so
+// leftover processes can be found regardless of their parent, name or process group.
 const markVariable = "SUPERCARGO_E2E_MARK"
 
 const stopTimeout = time.Minute
@@ -43,7 +42,7 @@ func (p *process) Write(b []byte) (int, error) {
 	return p.stderr.Write(b)
 }
 
-// binary is the path of a binary that `make build` has built.
+// binary returns the path of a binary that `make build` has built.
 func binary(t *testing.T, name string) string {
 	t.Helper()
 	dir := os.Getenv("SUPERCARGO_BIN")
@@ -53,7 +52,7 @@ func binary(t *testing.T, name string) string {
 	return filepath.Join(dir, name)
 }
 
-// start runs a binary until the test ends at the latest.
+// start runs a binary, at the latest until the test ends.
 func start(t *testing.T, name string, args ...string) *process {
 	t.Helper()
 	p := &process{
@@ -84,8 +83,7 @@ func start(t *testing.T, name string, args ...string) *process {
 	return p
 }
 
-// killAll ends whatever the process has left, and shows its errors if the test
-// has failed.
+// killAll kills all processes that the process has left, and shows its errors if the test has failed.
 func (p *process) killAll(t *testing.T) {
 	for _, pid := range p.alive(t) {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
@@ -132,8 +130,7 @@ func (p *process) waitExit(t *testing.T, timeout time.Duration) int {
 	}
 }
 
-// stop sends a signal that asks the process to end, and checks that it does so
-// cleanly.
+// stop sends a termination signal to the process, and checks that it exits cleanly.
 func (p *process) stop(t *testing.T, sig os.Signal) {
 	t.Helper()
 	if err := p.cmd.Process.Signal(sig); err != nil {
@@ -147,8 +144,7 @@ func (p *process) stop(t *testing.T, sig os.Signal) {
 	}
 }
 
-// alive lists the processes that carry the mark: the process itself and all
-// that it has started, directly or not.
+// alive lists the processes with the mark: the process itself and all its descendants.
 func (p *process) alive(t *testing.T) []int {
 	t.Helper()
 	environments, err := filepath.Glob("/proc/[0-9]*/environ")
@@ -159,7 +155,7 @@ func (p *process) alive(t *testing.T) []int {
 	for _, file := range environments {
 		content, err := os.ReadFile(file)
 		if err != nil {
-			continue // it has ended, or is somebody else's
+			continue // it has ended, or belongs to another user
 		}
 		if !bytes.Contains(content, []byte(markVariable+"="+p.mark+"\x00")) {
 			continue

@@ -26,9 +26,8 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// TestSecondSchedulerHasTheRightsItNeeds installs manifests/scheduler/second and
-// runs kube-scheduler with its configuration, as its service account: a right
-// that the manifests do not give is a pod that stays pending.
+// TestSecondSchedulerHasTheRightsItNeeds installs manifests/scheduler/second and runs kube-scheduler with its
+// configuration, as its service account: with a missing permission, a pod stays pending.
 func TestSecondSchedulerHasTheRightsItNeeds(t *testing.T) {
 	dir := t.TempDir()
 	manifests := filepath.Join(dir, "second.yaml")
@@ -82,9 +81,8 @@ func TestSecondSchedulerHasTheRightsItNeeds(t *testing.T) {
 	playground.stop(t, syscall.SIGTERM)
 }
 
-// startSecondScheduler runs kube-scheduler with the configuration of the second
-// scheduler, except that it reaches the API server through a kubeconfig, as it
-// does not run in a pod.
+// startSecondScheduler runs kube-scheduler with the configuration of the second scheduler, except that it
+// uses a kubeconfig, because it does not run in a pod.
 func startSecondScheduler(ctx context.Context, t *testing.T, client kubernetes.Interface, admin string) (*process, int) {
 	t.Helper()
 	dir := t.TempDir()
@@ -102,8 +100,8 @@ func startSecondScheduler(ctx context.Context, t *testing.T, client kubernetes.I
 		"--bind-address", "127.0.0.1", "--secure-port", fmt.Sprint(port)), port
 }
 
-// writeServiceAccountKubeconfig turns the admin's kubeconfig into one of the
-// second scheduler's service account.
+// writeServiceAccountKubeconfig converts the admin's kubeconfig into one of the second scheduler's service
+// account.
 func writeServiceAccountKubeconfig(ctx context.Context, t *testing.T, client kubernetes.Interface, admin, file string) {
 	t.Helper()
 	token, err := client.CoreV1().ServiceAccounts("kube-system").
@@ -123,8 +121,8 @@ func writeServiceAccountKubeconfig(ctx context.Context, t *testing.T, client kub
 	}
 }
 
-// waitReady asks /readyz as the kubelet does: over HTTPS, without checking the
-// certificate and without credentials.
+// waitReady requests /readyz as the kubelet does: over HTTPS, without verifying the certificate and without
+// credentials.
 func waitReady(ctx context.Context, t *testing.T, port int) {
 	t.Helper()
 	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}

@@ -12,15 +12,15 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// Catalogue is what machines there are to buy.
+// Catalogue is a set of machines that can be bought.
 type Catalogue struct {
 	Name string
-	// Flavors reads them; data is the folder test/data.
+	// Flavors reads the flavors; data is the folder test/data.
 	Flavors func(data string) ([]catalogue.Flavor, error)
 }
 
-// Catalogues are all catalogues. None of those of providers has machines with
-// accelerators, which nobody buys for pods that do not ask for one.
+// Catalogues contains all catalogues. Those of cloud providers exclude machines with accelerators, because
+// plans buy these only for pods that request one.
 var Catalogues = []Catalogue{
 	{"AWS c/m/r", func(string) ([]catalogue.Flavor, error) {
 		return listed("aws", "us-east-1", func(f catalogue.Flavor) bool { return f.Arch == "amd64" && general.MatchString(f.MachineType) })
@@ -44,11 +44,11 @@ var Catalogues = []Catalogue{
 	{"linear prices", func(string) ([]catalogue.Flavor, error) { return linear(), nil }},
 }
 
-// FewPods is how many pods a machine holds at most where it is that, and not their size,
-// which says how many machines there must be.
+// FewPods is a pod limit per machine at which the number of pods, and not their size, determines how many
+// machines are needed.
 const FewPods = 16
 
-// WithMaxPods returns a copy of flavors in which no machine holds more pods than that.
+// WithMaxPods returns a copy of flavors in which no machine holds more than most pods.
 func WithMaxPods(flavors []catalogue.Flavor, most int64) []catalogue.Flavor {
 	less := make([]catalogue.Flavor, len(flavors))
 	for i, f := range flavors {
@@ -60,7 +60,7 @@ func WithMaxPods(flavors []catalogue.Flavor, most int64) []catalogue.Flavor {
 	return less
 }
 
-// general are the families c, m and r, which people mostly buy.
+// general matches the families c, m and r, which are the most common.
 var general = regexp.MustCompile(`^[cmr][0-9]`)
 
 func plain(f catalogue.Flavor) bool { return f.Kind != catalogue.KindAccelerated }
@@ -79,8 +79,8 @@ func listed(list, region string, chosen func(catalogue.Flavor) bool) ([]catalogu
 	return flavors, nil
 }
 
-// linear are machines of 2 to 96 cores, with 2, 4 and 8 GiB each, that cost so much for
-// each core and so much for each GiB whatever their size.
+// linear returns machines of 2 to 96 cores, with 2, 4 and 8 GiB per core, whose price is linear in cores and
+// GiB.
 func linear() []catalogue.Flavor {
 	const perCore, perGiB = 30_000, 4_000
 	var flavors []catalogue.Flavor

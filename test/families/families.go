@@ -1,6 +1,6 @@
-// Package families draws pods of the kinds that clusters run, and names the catalogues
-// to plan them for. Plans are held to what they promise over all of them, so that no
-// planner is good only on the pods it was made with.
+// Package families draws pods of the kinds that clusters run, and names the catalogues to plan them for.
+// Plans are checked against their guarantees over all of them, so that no planner is good only on the pods it
+// was developed with.
 package families
 
 import (
@@ -8,21 +8,21 @@ import (
 	"math/rand/v2"
 )
 
-// Family is a distribution of what pods ask for.
+// Family is a distribution of pod requests.
 type Family struct {
 	Name string
-	// draw draws milli-CPUs, and GiB for each core.
+	// draw draws milli-CPUs, and GiB per core.
 	draw func(r *rand.Rand) (milliCPU, ratio float64)
 }
 
-// The greatest that a pod asks for: what any catalogue's largest machine has four times.
+// The greatest requests: the largest machine of any catalogue has four times as much.
 const (
 	mostMilliCPU    = 16_000
 	mostMemoryBytes = 64 << 30
 )
 
-// Draw draws what a pod asks for: CPU in steps of 10 m and memory in steps of 16 MiB, at
-// least one step each, and at most 16 cores and 64 GiB.
+// Draw draws the requests of a pod: CPU in steps of 10 m and memory in steps of 16 MiB, at least one step
+// each, and at most 16 cores and 64 GiB.
 func (f Family) Draw(r *rand.Rand) (milliCPU, memoryBytes int64) {
 	const step, stepBytes = 10, 16 << 20
 	cpu, ratio := f.draw(r)
@@ -31,7 +31,7 @@ func (f Family) Draw(r *rand.Rand) (milliCPU, memoryBytes int64) {
 	return int64(math.Round(cpu/step)) * step, int64(math.Round(memory/stepBytes)) * stepBytes
 }
 
-// All are the families.
+// All lists the families.
 var All = []Family{
 	{"uniform", func(r *rand.Rand) (float64, float64) { return between(r, 100, 8_000), between(r, 1, 8) }},
 	{"lognormal", func(r *rand.Rand) (float64, float64) { return lognormal(r, 500, 1), lognormal(r, 3, 0.6) }},
@@ -53,8 +53,8 @@ var All = []Family{
 	}},
 }
 
-// fewKinds draws one of a dozen sizes, the first as often as all later ones together, as
-// the replicas of a dozen workloads of unlike size are.
+// fewKinds draws one of a dozen sizes, the first as often as all others together, like the replicas of a
+// dozen workloads of different sizes.
 func fewKinds(r *rand.Rand) (milliCPU, ratio float64) {
 	kinds := [...][2]float64{
 		{250, 2}, {500, 4}, {100, 1.28}, {1_000, 3}, {2_000, 8}, {750, 2.5},
@@ -69,13 +69,13 @@ func fewKinds(r *rand.Rand) (milliCPU, ratio float64) {
 
 func between(r *rand.Rand, least, most float64) float64 { return least + (most-least)*r.Float64() }
 
-// lognormal draws from the distribution with that median whose logarithm has that
-// standard deviation.
+// lognormal draws from the log-normal distribution with the given median and the given standard deviation of
+// the logarithm.
 func lognormal(r *rand.Rand, median, deviation float64) float64 {
 	return median * math.Exp(deviation*r.NormFloat64())
 }
 
-// pareto draws from the distribution with that least value and that exponent.
+// pareto draws from the Pareto distribution with the given minimum and exponent.
 func pareto(r *rand.Rand, least, exponent float64) float64 {
 	return least / math.Pow(1-r.Float64(), 1/exponent)
 }

@@ -1,5 +1,5 @@
-// Package imports tests which packages of this module may import which, and
-// what the pure ones may not do. The rules and their reasons are in rules.go.
+// Package imports tests which packages of this module may import which, and what the pure ones may not do.
+// The rules and their reasons are in rules.go.
 //
-// Test files are not held to the rules: a test may set up whatever it needs.
+// The rules do not apply to test files: a test may set up whatever it needs.
 package imports

@@ -23,13 +23,13 @@ func TestImportDirections(t *testing.T) {
 	}
 }
 
-// TestRulesCatchOffenders keeps the rules from passing because they look at
-// nothing: each row but the last few breaks exactly one of them.
+// TestRulesCatchOffenders shows that the rules can fail: each row except the last few breaks exactly one of
+// them.
 func TestRulesCatchOffenders(t *testing.T) {
 	tests := []struct {
 		name string
 		pkg  pkg
-		want string // a part of the one violation, empty for none
+		want string // part of the only violation; empty for none
 	}{
 		{"a plugin imports the autoscaler",
 			pkg{Path: "plugins/bestfit", Imports: []string{"autoscaler/planner"}}, "imports autoscaler/planner"},

@@ -8,8 +8,8 @@ import (
 
 const module = "supercargo.dev/supercargo"
 
-// pure lists the packages that decide. They take an observation and the time as
-// arguments and return a plan.
+// pure lists the packages that make decisions. They take an observation and the time as arguments and return
+// a plan.
 var pure = []string{
 	"autoscaler/adapter/preset",
 	"autoscaler/adapter/rule",
@@ -56,6 +56,7 @@ var pure = []string{
 	"internal/text/dollars",
 	"internal/text/jsondoc",
 	"lab/bound",
+	"lab/karpenter",
 	"lab/outcome",
 	"lab/planfile",
 	"lab/replicas/loop",
@@ -66,12 +67,12 @@ var pure = []string{
 	"plugins/checkpointstaging/decide",
 }
 
-// pkg is what the rules look at in one package of this module.
+// pkg contains the properties of one package of this module that the rules check.
 type pkg struct {
 	Path    string   // relative to the module: "internal/packing"
-	Imports []string // by its non-test files; those of this module relative to it, as Path is
-	Deps    []string // what it imports, directly or not, written as Imports is
-	Uses    []use    // of functions that pure packages must not call
+	Imports []string // imports of its non-test files; those of this module relative to it, like Path
+	Deps    []string // direct and indirect imports, written like Imports
+	Uses    []use    // uses of functions that pure packages must not call
 }
 
 // use is one mention of a function, such as time.Now.
@@ -80,7 +81,7 @@ type use struct {
 	At   string // "internal/packing/index.go:12"
 }
 
-// rule is one import direction. Check returns what in the package breaks it.
+// rule is one import direction. Check returns the violations in the package.
 type rule struct {
 	Name  string
 	Why   string
@@ -105,7 +106,7 @@ var rules = []rule{
 		Why:  "test only tests; what others need belongs in a package of its own",
 		Check: func(p pkg) []string {
 			return imported(p.Imports, func(path string) bool {
-				// test/data is data: the demo carries it.
+				// test/data is only data: the demo embeds it.
 				return under(path, "test") && !under(p.Path, "test") && path != "test/data"
 			})
 		},
@@ -152,8 +153,8 @@ func componentsApart(p pkg) []string {
 	})
 }
 
-// layers are the folders of the module from the top down. A package imports packages of its
-// own layer and of those below. Those of the last layer import none of ours but their own kind.
+// layers lists the folders of the module from the top down. A package imports packages of its own layer and
+// of lower ones. Packages of the last layer import no packages of this module outside their folder.
 var layers = [][]string{
 	{"cmd"},
 	{"lab"},
@@ -198,7 +199,7 @@ func pureImports(p pkg) []string {
 		}
 		return isOurs(path) && !isPure(path) && !under(path, "api")
 	})
-	// A client must not come in by way of another package either.
+	// A client must not be imported through another package either.
 	for _, path := range p.Deps {
 		if under(path, "k8s.io/client-go") || under(path, "sigs.k8s.io/controller-runtime") {
 			return append(direct, "depends on "+path)
@@ -218,7 +219,7 @@ func pureUses(p pkg) []string {
 	return found
 }
 
-// imported says "imports X" for each path that is not allowed.
+// imported returns "imports X" for each forbidden path.
 func imported(paths []string, forbidden func(path string) bool) []string {
 	var found []string
 	for _, path := range paths {
@@ -238,8 +239,8 @@ func isPure(path string) bool {
 	return slices.ContainsFunc(pure, func(dir string) bool { return under(path, dir) })
 }
 
-// isOurs reports whether a path belongs to this module: such paths are relative
-// to it, and start with one of its folders.
+// isOurs reports whether a path belongs to this module: such paths are relative to it, and start with one of
+// its folders.
 func isOurs(path string) bool {
 	return slices.ContainsFunc(
 		[]string{"api", "autoscaler", "cmd", "descheduler", "internal", "lab", "manifests", "plugins", "test"},

@@ -83,8 +83,8 @@ func relativeAll(paths []string) []string {
 // clockFuncs are the functions of package time that read the clock or wait.
 var clockFuncs = []string{"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"}
 
-// seededFuncs are the names of math/rand and math/rand/v2 that leave the global
-// source alone. All others draw from it.
+// seededFuncs are the names of math/rand and math/rand/v2 that do not use the global source. All others draw
+// from it.
 var seededFuncs = []string{"ChaCha8", "New", "NewChaCha8", "NewPCG", "NewSource", "NewZipf", "PCG", "Rand", "Source", "Source64", "Zipf"}
 
 // forbiddenUse reports whether pure code may not mention name of the package
@@ -99,8 +99,8 @@ func forbiddenUse(path, name string) bool {
 	return false
 }
 
-// parseUses lists the forbidden uses in one file. label stands for the file in
-// the answer; src is its content, or nil to read it.
+// parseUses lists the forbidden uses in one file. label names the file in the result; src is its content, or
+// nil to read it.
 func parseUses(file, label string, src any) ([]use, error) {
 	files := token.NewFileSet()
 	tree, err := parser.ParseFile(files, file, src, parser.SkipObjectResolution)
@@ -113,7 +113,7 @@ func parseUses(file, label string, src any) ([]use, error) {
 			found = append(found, use{Func: path + "." + name, At: fmt.Sprintf("%s:%d", label, files.Position(at.Pos()).Line)})
 		}
 	}
-	pathOf := map[string]string{} // by the package's name in this file
+	pathOf := map[string]string{} // keyed by the package's name in this file
 	for _, spec := range tree.Imports {
 		path, err := strconv.Unquote(spec.Path.Value)
 		if err != nil {

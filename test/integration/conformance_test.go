@@ -15,10 +15,9 @@ import (
 	"supercargo.dev/supercargo/test/fixtures"
 )
 
-// TestTheSimulatorPlacesAsAPlaygroundDoes feeds the same pods one by one, to the
-// simulator's scheduler and to a kube-scheduler on a real API server, and compares
-// every placement. Both look at all nodes, one at a time, and break ties by the
-// same seed: kube-scheduler's own choice among equals is random.
+// TestTheSimulatorPlacesAsAPlaygroundDoes feeds the same pods one by one to the simulator's scheduler and to
+// a kube-scheduler on a real API server, and compares every placement. Both evaluate all nodes, one at a
+// time, and break ties by the same seed, because kube-scheduler chooses among equal nodes at random.
 func TestTheSimulatorPlacesAsAPlaygroundDoes(t *testing.T) {
 	for _, profile := range []struct {
 		name          string
@@ -34,7 +33,7 @@ func TestTheSimulatorPlacesAsAPlaygroundDoes(t *testing.T) {
 				t.Fatal(err)
 			}
 			p, client := controlPlane(t)
-			for i := range 30 { // created in the order of their names, in which a new scheduler lists them
+			for i := range 30 { // created in the order in which a new scheduler lists them: by name
 				n := fixtures.Node(fmt.Sprintf("node-%02d", i), int64(2000*(1+i%3)), int64(8*(1+i%4))*gi)
 				createNode(t, client, n)
 				simulated.AddNode(n)

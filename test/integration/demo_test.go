@@ -12,7 +12,7 @@ import (
 	"supercargo.dev/supercargo/cmd/supercargo/cli"
 )
 
-// demoOutcome is what scripts read of one profile.
+// demoOutcome contains the fields of one profile that scripts read.
 type demoOutcome struct {
 	Name                     string
 	PodsCreated              int
@@ -26,8 +26,8 @@ type demoOutcome struct {
 	TimeToBindMeanSeconds    float64
 }
 
-// TestDemoComparesTheProfiles replays 40 small pods on six machines, of which
-// one could hold them all, with both profiles on a real control plane.
+// TestDemoComparesTheProfiles replays 40 small pods on six machines, any one of which could hold them all,
+// with both profiles on a real control plane.
 func TestDemoComparesTheProfiles(t *testing.T) {
 	var trace strings.Builder
 	trace.WriteString("name,arrival_s,cpu_milli,memory_mib,runtime_s,class\n")
@@ -35,7 +35,7 @@ func TestDemoComparesTheProfiles(t *testing.T) {
 		fmt.Fprintf(&trace, "pod-%02d,%d,100,128,1000,%s\n", i, i*10, []string{"batch", "service"}[i%2])
 	}
 	code, stdout, stderr := demo(t, trace.String(), "name,cpu,memory_gib,price_per_hour\nsmall,4,8,0.1\nlarge,8,16,0.25\n",
-		"--nodes", "6", "--duration", "10s", "--time-scale", "100", "-o", "json") // the last pod has a second to be bound
+		"--nodes", "6", "--duration", "10s", "--time-scale", "100", "-o", "json") // the last pod has one second to be bound
 	if code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, stderr)
 	}
@@ -62,7 +62,7 @@ func TestDemoComparesTheProfiles(t *testing.T) {
 	}
 }
 
-// checkOutcome checks what holds whatever the scheduler does.
+// checkOutcome checks properties that do not depend on the scheduler.
 func checkOutcome(t *testing.T, name string, o demoOutcome) {
 	t.Helper()
 	if o.Name != name || o.PodsCreated != 40 || o.PodsBound != 40 || o.PodsNeverBound != 0 {
@@ -79,8 +79,7 @@ func checkOutcome(t *testing.T, name string, o demoOutcome) {
 	}
 }
 
-// TestDemoSaysWhatIsWrongWithASchedulerConfiguration goes as far as starting a
-// scheduler.
+// TestDemoSaysWhatIsWrongWithASchedulerConfiguration runs the demo up to the start of a scheduler.
 func TestDemoSaysWhatIsWrongWithASchedulerConfiguration(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "scheduler.yaml")
 	const content = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles: [{plugins: {score: {enabled: [{name: NoSuch}]}}}]\n"
@@ -109,8 +108,8 @@ func demo(t *testing.T, trace, flavors string, args ...string) (code int, stdout
 	return code, out.String(), errs.String()
 }
 
-// TestDemoShowsAFleetThatGrowsAndShrinks replays ten pods that come at once, and a
-// last one at the end, on machines that are bought for them, and moves Jobs together then.
+// TestDemoShowsAFleetThatGrowsAndShrinks replays ten pods that come at once, and a last one at the end, on
+// machines that are bought for them, and then consolidates Jobs.
 func TestDemoShowsAFleetThatGrowsAndShrinks(t *testing.T) {
 	var trace strings.Builder
 	trace.WriteString("name,arrival_s,cpu_milli,memory_mib,runtime_s,class\n")

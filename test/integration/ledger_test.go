@@ -20,12 +20,12 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// ledger follows every change of every pod, and holds what must never happen
-// against it: a pod bound twice, a pod that is lost, a node over-filled.
+// ledger follows every change of every pod, and checks that no pod is bound twice or lost, and no node is
+// overcommitted.
 type ledger struct {
 	t      *testing.T
 	client kubernetes.Interface
-	// onBound, when set, sees each pod at the first moment it has a node.
+	// onBound, if not nil, is called with each pod when it first has a node.
 	onBound func(*corev1.Pod)
 
 	mu      sync.Mutex
@@ -38,8 +38,7 @@ type ledger struct {
 
 type usage struct{ cpu, memory, pods int64 }
 
-// openLedger starts following. Nodes that join later are not known to it, see
-// addNode.
+// openLedger starts following. Nodes that join later must be added with addNode.
 func openLedger(t *testing.T, client kubernetes.Interface, onBound func(*corev1.Pod)) *ledger {
 	t.Helper()
 	l := &ledger{t: t, client: client, onBound: onBound,
@@ -76,8 +75,7 @@ func openLedger(t *testing.T, client kubernetes.Interface, onBound func(*corev1.
 	return l
 }
 
-// follow reads all changes as they come: the API server ends the watch of a
-// reader that lags behind.
+// follow reads all changes without delay, because the API server ends a watch that lags behind.
 func (l *ledger) follow(changes <-chan watch.Event) {
 	for e := range changes {
 		l.mu.Lock()
@@ -92,7 +90,7 @@ func (l *ledger) follow(changes <-chan watch.Event) {
 	}
 }
 
-// waitBound waits until that many pods are bound.
+// waitBound waits until want pods are bound.
 func (l *ledger) waitBound(want int) {
 	l.t.Helper()
 	defer time.AfterFunc(patience, l.changed.Broadcast).Stop()
@@ -125,7 +123,7 @@ func (l *ledger) placeOne(pod *corev1.Pod) string {
 	return l.nodeOf(pod.Name)
 }
 
-// addNode tells the ledger of a node that is about to join.
+// addNode adds a node that is about to join to the ledger.
 func (l *ledger) addNode(node *corev1.Node) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -179,7 +177,7 @@ func (l *ledger) checkNoneLost(created int) {
 	}
 }
 
-// createPods creates pods many at a time.
+// createPods creates pods concurrently.
 func createPods(t *testing.T, client kubernetes.Interface, pods []*corev1.Pod) {
 	t.Helper()
 	errs := make([]error, len(pods))
@@ -193,8 +191,8 @@ func createPods(t *testing.T, client kubernetes.Interface, pods []*corev1.Pod) {
 	}
 }
 
-// createPreemptible makes a pod of a new PriorityClass below that of all others. The API server
-// admits pods of a class once it has read it from its watch.
+// createPreemptible creates a pod of a new PriorityClass below that of all others. The API server admits pods
+// of a class once its watch has delivered the class.
 func createPreemptible(t *testing.T, client kubernetes.Interface, pod *corev1.Pod) {
 	t.Helper()
 	const low = "low"
@@ -210,7 +208,7 @@ func createPreemptible(t *testing.T, client kubernetes.Interface, pod *corev1.Po
 	})
 }
 
-// createNode makes a node of the spec's shape that nobody plays.
+// createNode creates a node of the spec's shape that is not simulated.
 func createNode(t *testing.T, client kubernetes.Interface, node *corev1.Node) {
 	t.Helper()
 	status := node.Status
@@ -230,8 +228,7 @@ func createNode(t *testing.T, client kubernetes.Interface, node *corev1.Node) {
 	}
 }
 
-// patience is how long is waited for what must come. It is much longer than that takes, for
-// the sake of slow machines.
+// patience is the timeout of a wait. It is much longer than necessary, for slow machines.
 const patience = 5 * time.Minute
 
 // eventually polls until check returns no error.
@@ -253,7 +250,7 @@ func wantEvent(t *testing.T, client kubernetes.Interface, reason, text string) {
 	eventually(t, func() error { return eventSays(t, client, reason, text) })
 }
 
-// eventSays returns an error unless there is such an Event.
+// eventSays returns an error unless such an Event exists.
 func eventSays(t *testing.T, client kubernetes.Interface, reason, text string) error {
 	events, err := client.EventsV1().Events("").List(t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -267,16 +264,15 @@ func eventSays(t *testing.T, client kubernetes.Interface, reason, text string) e
 	return fmt.Errorf("no %s Event of %d says %q", reason, len(events.Items), text)
 }
 
-// wantUnschedulable waits until the scheduler says of a pod why it cannot place it.
+// wantUnschedulable waits until the scheduler reports why it cannot place a pod.
 func wantUnschedulable(t *testing.T, client kubernetes.Interface, text string) {
 	t.Helper()
 	eventually(t, func() error { return unschedulable(t, client, text) })
 }
 
-// unschedulable returns an error unless an Event or the condition of a pod says so. Either
-// may miss it: the condition shows the last attempt only, and the recorder of Events counts
-// a second attempt on the same version of a pod as the first one again, with the words of
-// the first.
+// unschedulable returns an error unless an Event or the condition of a pod contains the text. Either may lack
+// it: the condition shows only the last attempt, and the recorder of Events counts a second attempt on the
+// same version of a pod as a repetition of the first, with the first text.
 func unschedulable(t *testing.T, client kubernetes.Interface, text string) error {
 	t.Helper()
 	pods, err := client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})

@@ -10,8 +10,7 @@ import (
 	"supercargo.dev/supercargo/plugins"
 )
 
-// beScheduler makes this test program a kube-scheduler, so that a test can kill
-// one as a real crash would.
+// beScheduler makes this test program run as a kube-scheduler, so that a test can kill it as in a real crash.
 const beScheduler = "SUPERCARGO_TEST_BE_SCHEDULER"
 
 func TestMain(m *testing.M) {

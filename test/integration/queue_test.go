@@ -22,8 +22,7 @@ import (
 	"supercargo.dev/supercargo/test/fixtures"
 )
 
-// The size of TestAnUnschedulableBacklogDoesNotStarveNewPods: by default what shows a
-// starvation within seconds.
+// The size of TestAnUnschedulableBacklogDoesNotStarveNewPods. The defaults show starvation within seconds.
 var (
 	backlogNodes = flag.Int("backlog-nodes", 50, "nodes of the cluster with an unschedulable backlog")
 	backlogPods  = flag.Int("backlog-pods", 300, "pods of the backlog")
@@ -31,9 +30,8 @@ var (
 	backlogNew   = flag.Int("backlog-new", 4, "pods that come while the backlog is retried")
 )
 
-// slow is a PostFilter plugin that counts failed attempts and makes them take as
-// long as they do on a large cluster: a backlog is a burden when a round of attempts
-// takes longer than its pods back off.
+// slow is a PostFilter plugin that counts failed attempts and makes them take as long as on a large cluster:
+// a backlog is harmful when a round of attempts takes longer than the back-off of its pods.
 type slow struct{ failed atomic.Int64 }
 
 const slowName = "Slow"
@@ -49,9 +47,9 @@ func (s *slow) PostFilter(ctx context.Context, _ fwk.CycleState, _ *corev1.Pod, 
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }
 
-// TestAnUnschedulableBacklogDoesNotStarveNewPods keeps a scheduler busy with pods that
-// fit nowhere, which ending pods keep waking, and counts how many of them are tried
-// before a new pod is. The stock order tries each of them once at most.
+// TestAnUnschedulableBacklogDoesNotStarveNewPods keeps a scheduler busy with pods that fit nowhere and are
+// requeued by ending pods, and counts how many of them are tried before a new pod. The stock order tries each
+// of them at most once.
 func TestAnUnschedulableBacklogDoesNotStarveNewPods(t *testing.T) {
 	for _, profile := range []struct {
 		name          string
@@ -76,14 +74,14 @@ func TestAnUnschedulableBacklogDoesNotStarveNewPods(t *testing.T) {
 			createPods(t, client, backlog)
 			waitFailed(t, attempts, int64(len(backlog)))
 			go wait.UntilWithContext(t.Context(), func(ctx context.Context) { endAPod(ctx, client) }, 100*time.Millisecond)
-			// Until the backlog is in turmoil, so that no pod finds the queue empty.
+			// Until the backlog is active, so that no pod finds the queue empty.
 			waitFailed(t, attempts, attempts.failed.Load()+int64(len(backlog)))
 
 			for i := range *backlogNew {
 				pod, before := fixtures.Pod(fmt.Sprintf("new-%d", i), 10, gi/16), attempts.failed.Load()
 				createPods(t, client, []*corev1.Pod{pod})
 				came := time.Now()
-				// Each pod of the backlog once, and what was tried while the new pod was on its way.
+				// Each pod of the backlog once, and those tried before the new pod reached the queue.
 				most := int64(len(backlog) + len(backlog)/2)
 				err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 					got, err := client.CoreV1().Pods("default").Get(ctx, pod.Name, metav1.GetOptions{})
@@ -105,7 +103,7 @@ func TestAnUnschedulableBacklogDoesNotStarveNewPods(t *testing.T) {
 	}
 }
 
-// fullCluster makes nodes with room for small pods only.
+// fullCluster creates nodes with room for only small pods.
 func fullCluster(t *testing.T, client kubernetes.Interface) {
 	t.Helper()
 	full := make([]*corev1.Pod, *backlogNodes)
@@ -117,15 +115,15 @@ func fullCluster(t *testing.T, client kubernetes.Interface) {
 	createPods(t, client, full)
 }
 
-// endAPod lets a pod come and end on a node. Its room is too little for the backlog,
-// which the scheduler only learns by trying.
+// endAPod creates a pod that ends on a node. Its room is too small for the backlog, which the scheduler
+// learns only by trying.
 func endAPod(ctx context.Context, client kubernetes.Interface) {
 	pod := fixtures.Pod("", 10, gi/16, func(p *corev1.Pod) {
 		p.Name, p.GenerateName, p.UID, p.Spec.NodeName = "", "ending-", "", "node-000"
 	})
 	now := int64(0)
 	if made, err := client.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}); err == nil {
-		// What fails while the control plane stops is of no interest.
+		// Errors while the control plane stops are irrelevant.
 		_ = client.CoreV1().Pods("default").Delete(ctx, made.Name, metav1.DeleteOptions{GracePeriodSeconds: &now})
 	}
 }

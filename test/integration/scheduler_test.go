@@ -24,16 +24,15 @@ import (
 
 const gi = int64(1) << 30
 
-// fast is the strict configuration with client limits above the default of 50
-// requests a second, but low enough that the API server, which shares this
-// machine's cores with everything else, is not flooded with bindings: they then
-// time out, and no scheduler can tell which of them have taken place.
+// fast is the strict configuration with client limits above the default of 50 requests per second, but low
+// enough not to flood the API server, which shares this machine's cores with everything else, with bindings.
+// Otherwise they time out, and no scheduler can tell which of them have succeeded.
 const fast = "clientConnection: {qps: 300, burst: 300}\n" + scheduling.StrictConfiguration
 
 func containsText(text, part string) bool { return strings.Contains(text, part) }
 
-// controlPlane starts an API server without scheduler and without anybody who
-// plays nodes: what is bound stays as it is.
+// controlPlane starts an API server without a scheduler and without simulated nodes, so bound pods do not
+// change.
 func controlPlane(t *testing.T) (*playground.Playground, kubernetes.Interface) {
 	t.Helper()
 	p := playground.ForTest(t, playground.Options{NoScheduler: true, NoKwok: true, NoControllerManager: true})
@@ -49,8 +48,7 @@ func startScheduler(t *testing.T, p *playground.Playground, configuration string
 	return s
 }
 
-// mixedPods makes services and batch jobs of many sizes, some of them with
-// labels or annotations that are malformed.
+// mixedPods returns services and batch jobs of many sizes, some with malformed labels or annotations.
 func mixedPods(n int, seed uint64) []*corev1.Pod {
 	r := rand.New(rand.NewPCG(seed, 0))
 	pods := make([]*corev1.Pod, n)
@@ -69,8 +67,7 @@ func mixedPods(n int, seed uint64) []*corev1.Pod {
 	return pods
 }
 
-// oddNodes makes usable nodes and, among them, all kinds that a scheduler must
-// not stumble over.
+// oddNodes creates usable nodes and, among them, all kinds of nodes that a scheduler must cope with.
 func oddNodes(t *testing.T, client kubernetes.Interface, usable int) {
 	t.Helper()
 	for i := range usable {
@@ -120,7 +117,7 @@ func TestABurstOfTenThousandPodsIsBoundWithoutLossOrOverfilling(t *testing.T) {
 	wantEvent(t, client, "InvalidLabel", `supercargo.dev/class="sevrice"`)
 }
 
-// schedulerProcess is a kube-scheduler in a process of its own.
+// schedulerProcess is a kube-scheduler in its own process.
 type schedulerProcess struct {
 	*exec.Cmd
 	log *os.File
@@ -168,7 +165,7 @@ func TestASchedulerKilledAgainAndAgainLosesNoPodAndBindsNoneTwice(t *testing.T) 
 	createPods(t, client, mixedPods(n, 2))
 	for kill := range 4 {
 		s := startProcess(t, p, fast)
-		l.waitBound((kill + 1) * n / 6) // in the middle of its work
+		l.waitBound((kill + 1) * n / 6) // while it is working
 		if err := s.Process.Signal(syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
@@ -189,7 +186,7 @@ func TestARestartedSchedulerKnowsWhenNodesWillBeFree(t *testing.T) {
 		return l.placeOne(fixtures.Pod(name, 100, memory, fixtures.Batch(runtime)))
 	}
 	first := startScheduler(t, p, fast)
-	// Each of these takes more than half of a node, so there is one on each.
+	// Each of these requests more than half of a node, so each is on its own node.
 	long, medium, short := bind("long", 9*gi, "3h"), bind("medium", 10*gi, "1h"), bind("short", 11*gi, "2m")
 	if err := first.Stop(); err != nil {
 		t.Fatal(err)
@@ -218,7 +215,7 @@ func TestRuntimesAreLearnedFromFinishedSiblings(t *testing.T) {
 	createPods(t, client, finished)
 	ended := time.Now().Truncate(time.Second)
 	for i, f := range finished {
-		f.UID = "" // the API server has given it one of its own
+		f.UID = "" // the API server assigns another UID
 		f.Status = corev1.PodStatus{Phase: corev1.PodSucceeded, ContainerStatuses: []corev1.ContainerStatus{{
 			Name: "main", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 				StartedAt: metav1.NewTime(ended.Add(-time.Duration(30+i) * time.Minute)), FinishedAt: metav1.NewTime(ended)}}}}}
@@ -227,8 +224,8 @@ func TestRuntimesAreLearnedFromFinishedSiblings(t *testing.T) {
 		}
 	}
 	startScheduler(t, p, fast)
-	// The watch of finished pods fills beside the scheduler's own caches, so the
-	// first pods may still get the default.
+	// The watch of finished pods syncs independently of the scheduler's own caches, so the first pods may
+	// still get the default.
 	i := 0
 	eventually(t, func() error {
 		name := fmt.Sprintf("next-%d", i)
@@ -254,9 +251,8 @@ func TestRuntimesAreLearnedFromFinishedSiblings(t *testing.T) {
 	})
 }
 
-// TestArgumentsOfFiltersHoldWhileNarrowedAndNobodyIsEvicted has NodeAffinity reject, by its
-// arguments, the node that fits best. What becomes of a proof that is wrong is tested beside
-// the plugins, where a filter can lie.
+// TestArgumentsOfFiltersHoldWhileNarrowedAndNobodyIsEvicted makes NodeAffinity reject, by its arguments, the
+// node that fits best. Wrong proofs are tested beside the plugins, where a filter can give false results.
 func TestArgumentsOfFiltersHoldWhileNarrowedAndNobodyIsEvicted(t *testing.T) {
 	p, client := controlPlane(t)
 	createNode(t, client, fixtures.Node("tight", 4000, 2*gi))
@@ -284,7 +280,7 @@ func TestArgumentsOfFiltersHoldWhileNarrowedAndNobodyIsEvicted(t *testing.T) {
 func TestConstrainedPodsFindTheOneNodeThatSuits(t *testing.T) {
 	p, client := controlPlane(t)
 	label := func(k, v string) func(*corev1.Node) { return func(n *corev1.Node) { n.Labels[k] = v } }
-	for i := range 8 { // tighter nodes, none of which suits
+	for i := range 8 { // tighter nodes, none of them suitable
 		createNode(t, client, fixtures.Node(fmt.Sprintf("tight-%d", i), 1000, 2*gi, label("zone", "z")))
 	}
 	createNode(t, client, fixtures.Node("ssd", 4000, 64*gi, label("disk", "ssd"), label("zone", "z")))
@@ -307,7 +303,7 @@ func TestConstrainedPodsFindTheOneNodeThatSuits(t *testing.T) {
 			t.Errorf("pod %s is on %s, want %s", pod.Name, got, want)
 		}
 	}
-	// Two that must be in different zones: the second finds the only other zone.
+	// Two pods that must be in different zones: the second goes to the only other zone.
 	zones := map[string]bool{}
 	for i := range 2 {
 		node := l.placeOne(fixtures.Pod(fmt.Sprintf("spread-%d", i), 100, gi, func(p *corev1.Pod) {
@@ -319,7 +315,7 @@ func TestConstrainedPodsFindTheOneNodeThatSuits(t *testing.T) {
 	if len(zones) != 2 {
 		t.Errorf("both are in one zone: %v", zones)
 	}
-	// One host port can be had once on each node with room.
+	// One host port is available once on each node with room.
 	used := map[string]bool{}
 	for i := range 5 {
 		node := l.placeOne(fixtures.Pod(fmt.Sprintf("port-%d", i), 100, gi/4, func(p *corev1.Pod) {

@@ -29,8 +29,8 @@ import (
 	"supercargo.dev/supercargo/test/fixtures"
 )
 
-// staging is a control plane in which the test plays the migration controller and the
-// agents: all that a scheduler is told of a migration is in its status.
+// staging is a control plane in which the test replaces the migration controller and the agents: a scheduler
+// learns about a migration only from its status.
 type staging struct {
 	t       *testing.T
 	p       *playground.Playground
@@ -38,7 +38,7 @@ type staging struct {
 	objects client.Client
 }
 
-// newStaging starts a control plane that knows Migrations.
+// newStaging starts a control plane that serves Migrations.
 func newStaging(t *testing.T) *staging {
 	t.Helper()
 	s := withoutMigrations(t)
@@ -46,7 +46,7 @@ func newStaging(t *testing.T) *staging {
 	return s
 }
 
-// withoutMigrations starts one that does not.
+// withoutMigrations starts a control plane that does not.
 func withoutMigrations(t *testing.T) *staging {
 	t.Helper()
 	p, c := controlPlane(t)
@@ -82,7 +82,7 @@ func (s *staging) install() {
 	eventually(s.t, func() error { return s.objects.List(s.t.Context(), &v1alpha1.MigrationList{}) })
 }
 
-// ableNode makes a node that can restore checkpoints.
+// ableNode creates a node that can restore checkpoints.
 func (s *staging) ableNode(name string, memory int64, features ...string) {
 	s.t.Helper()
 	createNode(s.t, s.client, fixtures.Node(name, 4000, memory, func(n *corev1.Node) {
@@ -94,8 +94,8 @@ func (s *staging) ableNode(name string, memory int64, features ...string) {
 
 var needsAVX2 = capability.Requirements{Backend: v1alpha1.BackendSimulated, Arch: "amd64", CPUFeatures: []string{"avx2"}}
 
-// move makes a Migration of the pod NAME-old, if there is one, with its plan and its new
-// pod NAME-moved, of 1 GiB.
+// move creates a Migration of the pod NAME-old, if it exists, with its plan and its new pod NAME-moved, of 1
+// GiB.
 func (s *staging) move(name string, requirements capability.Requirements, change ...func(*corev1.Pod)) {
 	s.t.Helper()
 	m := &v1alpha1.Migration{
@@ -156,8 +156,8 @@ func (s *staging) target(name, node string, step v1alpha1.TargetStep) {
 	})
 }
 
-// reserved waits until the node is reserved for the new pod of a migration: any node if
-// it is empty. It returns which.
+// reserved waits until the node, or any node if it is "", is reserved for the new pod of a migration, and
+// returns its name.
 func (s *staging) reserved(name, node string) string {
 	s.t.Helper()
 	var r *v1alpha1.MigrationReservation
@@ -174,7 +174,7 @@ func (s *staging) reserved(name, node string) string {
 	return r.Node
 }
 
-// free waits until nothing is reserved.
+// free waits until no node is reserved.
 func (s *staging) free(name string) {
 	s.t.Helper()
 	eventually(s.t, func() error {
@@ -194,7 +194,7 @@ func (s *staging) pod(name string) *corev1.Pod {
 	return pod
 }
 
-// bound waits until the pod is, and returns its node.
+// bound waits until the pod is bound, and returns its node.
 func (s *staging) bound(name string) string {
 	s.t.Helper()
 	var node string
@@ -207,8 +207,8 @@ func (s *staging) bound(name string) string {
 	return node
 }
 
-// others has the scheduler bind a pod that does not move: what it knew before it knows
-// by then, so what it has not done it does not do.
+// others waits until the scheduler binds a pod that does not move. By then it has observed all earlier
+// changes, so it will not act on them later.
 func (s *staging) others(name string) {
 	s.t.Helper()
 	createPods(s.t, s.client, []*corev1.Pod{fixtures.Pod(name, 10, gi/64)})
@@ -254,7 +254,7 @@ func TestAMovedPodIsHeldOnItsReservedNodeUntilItsCheckpointIsStaged(t *testing.T
 func TestARestartedPodIsHeldUntilItsOldOneIsGone(t *testing.T) {
 	s := newStaging(t)
 	createNode(t, s.client, fixtures.Node("source", 4000, 8*gi))
-	createNode(t, s.client, fixtures.Node("agentless", 4000, gi)) // best fit, and a restart needs no agent
+	createNode(t, s.client, fixtures.Node("agentless", 4000, gi)) // the best fit; a restart needs no agent
 	old := fixtures.Pod("m-old", 100, gi, func(p *corev1.Pod) { p.Spec.NodeName = "source" })
 	createPods(t, s.client, []*corev1.Pod{old})
 	startScheduler(t, s.p, fast)
@@ -294,9 +294,9 @@ func TestAMovedPodIsTriedAgainWhenNobodyPreparesItsNode(t *testing.T) {
 	s.move("m", needsAVX2)
 	wantUnschedulable(t, s.client, "the pod was held on node good for 1s")
 	s.reserved("m", "good")
-	// Once it is frozen the checkpoint has until the deadline.
+	// Once it is frozen, the checkpoint has time until the deadline.
 	s.order("m", v1alpha1.OrderFreeze)
-	eventually(t, func() error { // the order may have met a reservation being taken back
+	eventually(t, func() error { // the order may coincide with the removal of a reservation
 		if st := s.read("m").Status; st.Reservation == nil {
 			s.write("m", func(st *v1alpha1.MigrationStatus) { st.Order = v1alpha1.OrderPrepare })
 			s.reserved("m", "good")
@@ -318,7 +318,7 @@ func TestAMovedPodWhoseMigrationIsGoneIsNotBound(t *testing.T) {
 	if err := s.objects.Delete(t.Context(), s.read("m")); err != nil {
 		t.Fatal(err)
 	}
-	wantUnschedulable(t, s.client, "the pod is the new pod of a migration that is gone")
+	wantUnschedulable(t, s.client, "the pod is the new pod of a migration that no longer exists")
 	s.others("a")
 	s.pending("m")
 }
@@ -351,8 +351,8 @@ func TestTheRoomOfAHeldPodIsFreeWhenItIsDeleted(t *testing.T) {
 	s.bound("waits")
 }
 
-// TestASchedulerKilledWhileItHoldsAPodIsFollowedByOneThatGoesOn offers the next scheduler
-// a node that it would prefer, but for the checkpoint that is on its way.
+// TestASchedulerKilledWhileItHoldsAPodIsFollowedByOneThatGoesOn gives the next scheduler a node that it would
+// prefer if the checkpoint were not being copied.
 func TestASchedulerKilledWhileItHoldsAPodIsFollowedByOneThatGoesOn(t *testing.T) {
 	s := newStaging(t)
 	s.ableNode("good", 8*gi, "avx2")
@@ -367,7 +367,7 @@ func TestASchedulerKilledWhileItHoldsAPodIsFollowedByOneThatGoesOn(t *testing.T)
 	s.ableNode("better", gi+gi/64, "avx2")
 	if _, err := s.client.CoreV1().Pods("default").Patch(t.Context(), "m-moved", "application/merge-patch+json",
 		[]byte(`{"status":{"nominatedNodeName":null}}`), metav1.PatchOptions{}, "status"); err != nil {
-		t.Fatal(err) // the next one shall not find it there
+		t.Fatal(err) // so that the next scheduler does not find it
 	}
 	startProcess(t, s.p, fast)
 	s.others("a") // on the better node
@@ -422,8 +422,8 @@ func TestNoPodIsPreemptedToMoveAnother(t *testing.T) {
 	createPreemptible(t, s.client, fixtures.Pod("victim", 100, gi, func(p *corev1.Pod) { p.Spec.NodeName = "full" }))
 	startScheduler(t, s.p, fast)
 	s.move("m", needsAVX2)
-	wantUnschedulable(t, s.client, "no pod is preempted to move another")
-	// Any other pod of that priority would have had its way.
+	wantUnschedulable(t, s.client, "no pods are preempted for the new pod of a migration")
+	// Any other pod of that priority would have preempted it.
 	if v := s.pod("victim"); v.DeletionTimestamp != nil {
 		t.Error("the other pod was evicted")
 	}
@@ -436,7 +436,7 @@ func TestNoPodIsPreemptedToMoveAnother(t *testing.T) {
 	})
 }
 
-// TestASchedulerWorksWhereMigrationsAreNotKnown is what makes the image a drop-in one.
+// TestASchedulerWorksWhereMigrationsAreNotKnown tests what makes the image a drop-in replacement.
 func TestASchedulerWorksWhereMigrationsAreNotKnown(t *testing.T) {
 	s := withoutMigrations(t)
 	s.ableNode("good", 8*gi, "avx2")
@@ -451,11 +451,11 @@ func TestASchedulerWorksWhereMigrationsAreNotKnown(t *testing.T) {
 	s.install()
 	s.move("m", needsAVX2)
 	s.reserved("m", "good")
-	wantUnschedulable(t, s.client, "the pod is the new pod of a migration that is gone")
+	wantUnschedulable(t, s.client, "the pod is the new pod of a migration that no longer exists")
 }
 
-// TestASchedulerNeedsNoRightsToMigrationsUntilOneMoves runs a scheduler as the user that
-// kubeadm makes for it, first with the rights of the stock one.
+// TestASchedulerNeedsNoRightsToMigrationsUntilOneMoves runs a scheduler as the user that kubeadm creates for
+// it, first with the permissions of the stock scheduler.
 func TestASchedulerNeedsNoRightsToMigrationsUntilOneMoves(t *testing.T) {
 	s := newStaging(t)
 	s.ableNode("good", 8*gi, "avx2")
@@ -473,7 +473,7 @@ func TestASchedulerNeedsNoRightsToMigrationsUntilOneMoves(t *testing.T) {
 	startProcessWith(t, kubeconfig, fast)
 	s.others("a")
 	s.move("m", needsAVX2)
-	// Said of another, since the first was tried before anything was known.
+	// On another pod, because the first was tried before the informer had synced.
 	wantUnschedulable(t, s.client, "the scheduler reads the migrations for the first time")
 	eventually(t, func() error {
 		createPods(t, s.client, []*corev1.Pod{s.copyOf("m-moved")})
@@ -486,7 +486,7 @@ func TestASchedulerNeedsNoRightsToMigrationsUntilOneMoves(t *testing.T) {
 	s.bound("m-moved")
 }
 
-// copyOf returns a pod like another, with a name of its own.
+// copyOf returns a pod like another, with its own name.
 func (s *staging) copyOf(name string) *corev1.Pod {
 	like := s.pod(name)
 	return fixtures.Pod(fmt.Sprintf("%s-%d", name, time.Now().UnixNano()), 100, gi, func(p *corev1.Pod) {
@@ -494,7 +494,7 @@ func (s *staging) copyOf(name string) *corev1.Pod {
 	})
 }
 
-// apply makes the objects of a file.
+// apply creates the objects in a file.
 func (s *staging) apply(path string) {
 	s.t.Helper()
 	text, err := os.ReadFile(path)

@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Install makes the objects of manifests that are not there yet, and waits until the API server
-// grants what their roles grant. It decides by a cache: a program that starts at once may be forbidden
-// what it has a right to.
+// Install creates missing objects of manifests, and waits until the API server grants the permissions in
+// their roles. The API server authorizes by a cache: a program that starts at once may be forbidden a request
+// that a role allows.
 func (s *Site) Install(t testing.TB, paths ...string) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
@@ -47,12 +47,13 @@ func (s *Site) Install(t testing.TB, paths ...string) {
 	}
 }
 
-// reviews asks for one right of each role that is bound among the objects to a ServiceAccount.
+// reviews returns a review of one permission of each role among the objects that is bound to a
+// ServiceAccount.
 func reviews(t testing.TB, objects []client.Object) (asked []*authorizationv1.SubjectAccessReview) {
 	t.Helper()
 	rules := map[string][]rbacv1.PolicyRule{}
 	for _, object := range objects {
-		var role rbacv1.Role // a ClusterRole has its rules at the same place
+		var role rbacv1.Role // a ClusterRole has its rules in the same field
 		if kind := kindOf(object); kind == "Role" || kind == "ClusterRole" {
 			read(t, object, &role)
 			rules[roleKey(kind, role.Namespace, role.Name)] = role.Rules
@@ -81,7 +82,7 @@ func reviews(t testing.TB, objects []client.Object) (asked []*authorizationv1.Su
 
 func kindOf(object client.Object) string { return object.GetObjectKind().GroupVersionKind().Kind }
 
-// roleKey names a role; a ClusterRole is the same in all namespaces.
+// roleKey returns a key of a role; a ClusterRole has the same key in all namespaces.
 func roleKey(kind, namespace, name string) string {
 	if kind == "ClusterRole" {
 		namespace = ""
@@ -89,7 +90,7 @@ func roleKey(kind, namespace, name string) string {
 	return fmt.Sprint(kind, " ", namespace, "/", name)
 }
 
-// firstOnResource returns a right that the first rule on resources grants; nil if there is none.
+// firstOnResource returns a permission that the first rule on resources grants, or nil if there is none.
 func firstOnResource(rules []rbacv1.PolicyRule) *authorizationv1.ResourceAttributes {
 	for _, r := range rules {
 		if len(r.APIGroups) == 0 || len(r.Resources) == 0 || len(r.Verbs) == 0 {

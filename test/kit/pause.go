@@ -9,7 +9,8 @@ import (
 	"supercargo.dev/supercargo/internal/platform/pause"
 )
 
-// Pause pauses the programs that look for the switch in a namespace, and returns how to resume.
+// Pause pauses the programs that watch the ConfigMap in a namespace, and returns a function that resumes
+// them.
 func (s *Site) Pause(t testing.TB, namespace, why string) (resume func()) {
 	t.Helper()
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: pause.Name}, Data: map[string]string{pause.ReasonKey: why}}

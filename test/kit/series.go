@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// Series calls run with 1, 2, 3 and so on, some of them at once, until a call reports
-// that it did not reach what its number stands for. It returns the least such number, or
-// 0 if the test has failed before.
+// Series calls run with 1, 2, 3 and so on, atOnce of them concurrently, until a call reports that it did not
+// reach its number. It returns the least such number, or 0 if the test has failed before.
 func Series(t *testing.T, atOnce int, run func(n int64) (reached bool)) int64 {
 	t.Helper()
 	var mu sync.Mutex
@@ -38,10 +37,10 @@ func Series(t *testing.T, atOnce int, run func(n int64) (reached bool)) int64 {
 	return end
 }
 
-// KillAtEveryWrite runs a subtest for every write of a program: at it the program's
-// connection breaks for good, in one run just before the write and in another just after
-// it. It ends when a run has no such write any more, and returns how many writes there
-// are. A run gets a name of its own, fit for a namespace, and the connection to cut.
+// KillAtEveryWrite runs subtests for every write of a program, in which the program's connection breaks
+// permanently at this write: in one run just before it, and in another just after it. It ends when a run has
+// no such write, and returns the number of writes. Each run gets a unique name, valid for a namespace, and
+// the connection to cut.
 func KillAtEveryWrite(t *testing.T, atOnce int, run func(t *testing.T, name string, c *Cut)) int64 {
 	t.Helper()
 	end := Series(t, atOnce, func(n int64) bool {

@@ -32,17 +32,17 @@ import (
 	"supercargo.dev/supercargo/manifests"
 )
 
-// How long is waited for what must come, and how often it is looked for.
+// The timeout of a wait, and its polling interval.
 const (
 	Patience = 5 * time.Minute
 	Poll     = 200 * time.Millisecond
 )
 
-// Site is a control plane that knows Supercargo's kinds. All tests of a package share
-// one, since starting one takes longer than most of them.
+// Site is a control plane with Supercargo's CRDs. All tests of a package share one, because starting one
+// takes longer than most of them.
 type Site struct {
 	*playground.Playground
-	// Client has an administrator's rights.
+	// Client has an administrator's permissions.
 	Client client.WithWatch
 }
 
@@ -54,7 +54,7 @@ type Sites struct {
 	err     error
 }
 
-// NewSites returns one that has not been started.
+// NewSites returns Sites that have not been started.
 func NewSites(options playground.Options) *Sites { return &Sites{options: options} }
 
 // Get returns the site.
@@ -63,8 +63,7 @@ func (s *Sites) Get() (*Site, error) {
 	return s.site, s.err
 }
 
-// start starts the scheduler last, as whoever installs Supercargo does: what follows a kind
-// that is not there yet says so.
+// start starts the scheduler last, as a user who installs Supercargo does: programs report a missing CRD.
 func start(options playground.Options) (*Site, error) {
 	without := options
 	without.NoScheduler = true
@@ -137,7 +136,7 @@ func ReadCRD(path string) (*apiextensionsv1.CustomResourceDefinition, error) {
 	return crd, yaml.Unmarshal(text, crd)
 }
 
-// stop ends the site if it was started, and says what went wrong with it.
+// stop stops the site if it was started, and returns its errors.
 func (s *Sites) stop() error {
 	if s.site == nil {
 		return s.err
@@ -145,19 +144,18 @@ func (s *Sites) stop() error {
 	return errors.Join(s.site.Err(), s.site.Stop())
 }
 
-// GlobalLog has what is logged without a logger at hand.
+// GlobalLog contains the lines of code that logs without its own logger.
 var GlobalLog = &Log{}
 
-// Main runs the tests of a package and stops their sites. Tests wait for most of their
-// time, so more of them run at once than there are processors, unless the flag says how
-// many.
+// Main runs the tests of a package and stops their sites. Tests wait most of the time, so more of them run
+// concurrently than there are processors, unless the flag is given.
 func Main(m *testing.M, parallel string, sites ...*Sites) int {
 	flag.Parse()
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
 	if !given {
 		if err := flag.Set("test.parallel", parallel); err != nil {
-			panic(err) // there is no such flag
+			panic(err) // the flag does not exist
 		}
 	}
 	ctrl.SetLogger(GlobalLog.Logger("global"))
@@ -171,7 +169,7 @@ func Main(m *testing.M, parallel string, sites ...*Sites) int {
 	return code
 }
 
-// Log keeps what a program logs.
+// Log stores the log of a program.
 type Log struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -186,14 +184,14 @@ func (l *Log) Logger(name string) logr.Logger {
 	}, funcr.Options{LogTimestamp: true, TimestampFormat: "15:04:05.000", Verbosity: 1}).WithName(name)
 }
 
-// Write takes what a process of its own writes.
+// Write adds the output of a separate process.
 func (l *Log) Write(text []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.Write(text)
 }
 
-// String returns all of it.
+// String returns the whole log.
 func (l *Log) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -206,17 +204,17 @@ func (l *Log) Tail(n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// Waiting says how to wait.
+// Waiting contains the parameters of a wait.
 type Waiting struct {
-	// Patience is for how long, Poll how often it is looked.
+	// Patience is the timeout, Poll the polling interval.
 	Patience, Poll time.Duration
-	// Meanwhile is called at every look; it may be nil.
+	// Meanwhile is called at every poll; it may be nil.
 	Meanwhile func()
-	// Show tells how everything is, if it does not come.
+	// Show describes the state on a timeout.
 	Show func() string
 }
 
-// Eventually looks until the check says nothing any more.
+// Eventually polls until check returns "", or fails the test on a timeout.
 func (s *Site) Eventually(t testing.TB, w Waiting, what string, check func() string) {
 	t.Helper()
 	deadline := time.Now().Add(w.Patience)

@@ -1,6 +1,5 @@
-// Package kit has what integration tests of several programs share: a control plane
-// that all tests of a package use, connections that are watched, held up or cut, logs
-// that are shown when a test fails, and waiting.
+// Package kit contains what integration tests of several programs share: a control plane for all tests of a
+// package, connections that are observed, delayed or cut, logs that are shown when a test fails, and waiting.
 package kit
 
 import (
@@ -19,15 +18,14 @@ type Transport func(*http.Request) (*http.Response, error)
 // RoundTrip implements http.RoundTripper.
 func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
 
-// Selector is what a list or a watch is asked for beside what it asks for itself.
+// Selector is a selector that is added to the requests of a list or a watch.
 type Selector struct {
 	// Parameter is labelSelector or fieldSelector.
 	Parameter, Value string
 }
 
-// View shows a client no more of the cluster than the selectors say, by the paths of
-// lists: so tests that share a cluster do not see one another. The result is for
-// rest.Config.Wrap.
+// View restricts a client to the objects that match the selectors, by the paths of lists, so that tests that
+// share a cluster do not interfere. The result is for rest.Config.Wrap.
 func View(selectors map[string]Selector) func(http.RoundTripper) http.RoundTripper {
 	return func(next http.RoundTripper) http.RoundTripper {
 		return Transport(func(r *http.Request) (*http.Response, error) {
@@ -47,19 +45,19 @@ func View(selectors map[string]Selector) func(http.RoundTripper) http.RoundTripp
 	}
 }
 
-// Writes reports whether a request changes what counts: not an Event, not a lease.
+// Writes reports whether a request changes an object other than an Event or a Lease.
 func Writes(r *http.Request) bool {
 	path := strings.Split(r.URL.Path, "/")
 	return r.Method != http.MethodGet && r.Method != http.MethodHead && !slices.Contains(path, "events") && !slices.Contains(path, "leases")
 }
 
-// Ledger notes the writes of a client and the requests that it was forbidden.
+// Ledger records the writes of a client and its forbidden requests.
 type Ledger struct {
 	mu               sync.Mutex
 	written, forbade []string
 }
 
-// Wrap is for rest.Config.Wrap.
+// Wrap is an argument for rest.Config.Wrap.
 func (l *Ledger) Wrap(next http.RoundTripper) http.RoundTripper {
 	return Transport(func(r *http.Request) (*http.Response, error) {
 		response, err := next.RoundTrip(r)
@@ -75,35 +73,35 @@ func (l *Ledger) Wrap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// Read returns what was written and what was forbidden so far.
+// Read returns the writes and the forbidden requests so far.
 func (l *Ledger) Read() (written, forbade []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.written), slices.Clone(l.forbade)
 }
 
-// ErrCut is what a connection says that was cut.
+// ErrCut is the error of a connection that was cut.
 var ErrCut = errors.New("the connection was cut")
 
-// Cut is a connection that breaks for good at one write.
+// Cut is a connection that breaks permanently at one write.
 type Cut struct {
-	// Match chooses the writes that count; nil counts all.
+	// Match selects the writes that count; nil counts all.
 	Match func(*http.Request) bool
-	// at which of them, counted from 1.
+	// at is the number of the write, counted from 1.
 	at int64
-	// sent says that this write reaches the API server, and only its answer is lost.
+	// sent means that this write reaches the API server, and only its answer is lost.
 	sent bool
 
 	seen  atomic.Int64
-	What  string        // the write at which it broke; to be read once it has
+	What  string        // the write at which it broke; may be read once it has
 	broke chan struct{} // closed when it broke
 }
 
-// NewCut returns a connection that breaks at that write, before or after it has reached the
-// API server.
+// NewCut returns a connection that breaks at that write, before or after the write has reached the API
+// server.
 func NewCut(at int64, sent bool) *Cut { return &Cut{at: at, sent: sent, broke: make(chan struct{})} }
 
-// Broken reports whether it has broken.
+// Broken reports whether the connection has broken.
 func (c *Cut) Broken() bool {
 	select {
 	case <-c.broke:
@@ -113,7 +111,7 @@ func (c *Cut) Broken() bool {
 	}
 }
 
-// Wrap is for rest.Config.Wrap.
+// Wrap is an argument for rest.Config.Wrap.
 func (c *Cut) Wrap(next http.RoundTripper) http.RoundTripper {
 	return Transport(func(r *http.Request) (*http.Response, error) {
 		if c.Broken() {
@@ -131,26 +129,26 @@ func (c *Cut) Wrap(next http.RoundTripper) http.RoundTripper {
 		if err != nil {
 			return nil, err
 		}
-		_, _ = io.Copy(io.Discard, response.Body) // so that it has been carried out
+		_, _ = io.Copy(io.Discard, response.Body) // so that the request has been processed
 		_ = response.Body.Close()
 		return nil, ErrCut
 	})
 }
 
-// Gate holds a client back after its first write that matches, until it is opened.
+// Gate blocks a client after its first matching write, until it is opened.
 type Gate struct {
 	match func(*http.Request) bool
 	once  sync.Once
-	// Reached is closed when it holds the client back, until somebody closes Open.
+	// Reached is closed when the client is blocked. It continues when the test closes Open.
 	Reached, Open chan struct{}
 }
 
-// NewGate returns one for the requests that match.
+// NewGate returns a Gate for the requests that match.
 func NewGate(match func(*http.Request) bool) *Gate {
 	return &Gate{match: match, Reached: make(chan struct{}), Open: make(chan struct{})}
 }
 
-// Wrap is for rest.Config.Wrap.
+// Wrap is an argument for rest.Config.Wrap.
 func (g *Gate) Wrap(next http.RoundTripper) http.RoundTripper {
 	return Transport(func(r *http.Request) (*http.Response, error) {
 		response, err := next.RoundTrip(r)

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// EvictionWebhook returns the configuration of the webhook for evictions that is in a
-// folder of manifests, for a webhook served at a URL.
+// EvictionWebhook returns the webhook configuration in a folder of manifests, changed for a webhook that is
+// served at a URL.
 func EvictionWebhook(t testing.TB, manifests, url string) *admissionv1.ValidatingWebhookConfiguration {
 	t.Helper()
 	for _, object := range Objects(t, filepath.Join(manifests, "evictions", "base", "webhook.yaml")) {

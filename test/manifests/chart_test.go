@@ -14,15 +14,15 @@ import (
 
 const charts = "../../manifests/helm/"
 
-// TestTheChartsCopyWhatHasItsSourceElsewhere: Helm reads no file outside of a chart, so that
-// make generate copies these.
+// TestTheChartsCopyWhatHasItsSourceElsewhere checks the files that make generate copies into the charts,
+// because Helm reads no file outside of a chart.
 func TestTheChartsCopyWhatHasItsSourceElsewhere(t *testing.T) {
 	sources := map[string]string{
 		charts + "supercargo/scheduler/second-scheduler.yaml":    "../../manifests/scheduler/config/second-scheduler.yaml",
 		charts + "supercargo/scheduler/kube-scheduler.yaml":      "../../manifests/scheduler/config/kube-scheduler.yaml",
 		charts + "supercargo/scheduler/kube-scheduler+json.yaml": "../../manifests/scheduler/replace/kube-scheduler+json.yaml",
 	}
-	for _, pattern := range []string{charts + "supercargo-crds/crd/*", "../../manifests/crd/supercargo.dev_*.yaml"} { // of either, what the other lacks
+	for _, pattern := range []string{charts + "supercargo-crds/crd/*", "../../manifests/crd/supercargo.dev_*.yaml"} { // of either, to find files that only one of them has
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) < 5 {
 			t.Fatalf("%s: %q, %v", pattern, files, err)
@@ -43,7 +43,7 @@ func TestTheChartsCopyWhatHasItsSourceElsewhere(t *testing.T) {
 	}
 }
 
-// TestTheChartsHaveTheVersionOfTheImages: the one that the manifests and the programs name.
+// TestTheChartsHaveTheVersionOfTheImages compares it with the manifests and the programs.
 func TestTheChartsHaveTheVersionOfTheImages(t *testing.T) {
 	_, version, _ := strings.Cut(descheduler.Defaults().Probing.Image, ":v")
 	for _, chart := range []string{"supercargo", "supercargo-crds"} {

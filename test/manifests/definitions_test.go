@@ -12,8 +12,8 @@ import (
 	"supercargo.dev/supercargo/manifests"
 )
 
-// TestDefinitionsAreAcceptedByTheAPIServer: what it says of a CustomResourceDefinition that
-// is created, limits on the cost of rules included.
+// TestDefinitionsAreAcceptedByTheAPIServer validates CustomResourceDefinitions as the API server does at
+// creation, including the cost limits of rules.
 func TestDefinitionsAreAcceptedByTheAPIServer(t *testing.T) {
 	files, err := fs.Glob(manifests.CRDs, "crd/*.yaml")
 	if err != nil || len(files) < 3 {

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// krewPlugin is a plugin as krew reads it: its v1alpha2.
+// krewPlugin is a plugin manifest of krew's API v1alpha2.
 type krewPlugin struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -42,8 +42,8 @@ type krewPlatform struct {
 	} `json:"files"`
 }
 
-// TestKrewFindsAPluginOfTheNameThatIsDocumented fills the template in as a release does, and holds it to
-// what krew demands of a plugin.
+// TestKrewFindsAPluginOfTheNameThatIsDocumented fills in the template as a release does, and checks it
+// against krew's requirements.
 func TestKrewFindsAPluginOfTheNameThatIsDocumented(t *testing.T) {
 	type platform struct{ OS, Arch, SHA256 string }
 	release := map[string]any{
@@ -66,7 +66,7 @@ func TestKrewFindsAPluginOfTheNameThatIsDocumented(t *testing.T) {
 	checkArchives(t, &p)
 }
 
-// checkArchives holds the archives of a plugin to what krew demands.
+// checkArchives checks the archives of a plugin against krew's requirements.
 func checkArchives(t *testing.T, p *krewPlugin) {
 	t.Helper()
 	for _, on := range p.Spec.Platforms {
@@ -86,7 +86,7 @@ func checkArchives(t *testing.T, p *krewPlugin) {
 	}
 }
 
-// filledIn returns the plugin that the template makes of a release.
+// filledIn returns the plugin manifest for a release.
 func filledIn(t *testing.T, release map[string]any) (p krewPlugin) {
 	t.Helper()
 	filled, err := template.New("supercargo.yaml.tmpl").Option("missingkey=error").ParseFiles("../../manifests/krew/supercargo.yaml.tmpl")

@@ -12,8 +12,8 @@ import (
 	"supercargo.dev/supercargo/internal/energy/meterapi"
 )
 
-// TestTheMeterHasNoPrivilege: whoever takes it over is no more than root without capabilities, who
-// sees two folders of the node and can write to neither.
+// TestTheMeterHasNoPrivilege: an attacker who takes it over is only root without capabilities, who sees two
+// folders of the node and can write to neither.
 func TestTheMeterHasNoPrivilege(t *testing.T) {
 	spec := objects(t, "../../manifests/meter/daemonset.yaml")[0].(*appsv1.DaemonSet).Spec.Template.Spec
 	if spec.HostPID || spec.HostIPC || len(spec.Containers) != 1 || len(spec.InitContainers) != 0 {
@@ -42,8 +42,8 @@ func TestTheMeterHasNoPrivilege(t *testing.T) {
 	}
 }
 
-// TestMetersAreShownTokensForNothingElse: those for the API server would let whoever takes over a
-// node do all that the descheduler may.
+// TestMetersAreShownTokensForNothingElse: with tokens for the API server, an attacker who takes over a node
+// would have all permissions of the descheduler.
 func TestMetersAreShownTokensForNothingElse(t *testing.T) {
 	for _, file := range []string{"../../manifests/descheduler/deployment.yaml", "../../manifests/adapter/server/deployment.yaml"} {
 		spec := objects(t, file)[0].(*appsv1.Deployment).Spec.Template.Spec

@@ -111,7 +111,7 @@ func TestObjectsAreKnownToTheAPIServer(t *testing.T) {
 	}
 }
 
-// TestTheMetricsAdapterStartsWithItsConfiguration: the ConfigMap of the manifests.
+// TestTheMetricsAdapterStartsWithItsConfiguration loads the ConfigMap in the manifests.
 func TestTheMetricsAdapterStartsWithItsConfiguration(t *testing.T) {
 	configuration, ok := objects(t, "../../manifests/adapter/server/configuration.yaml")[0].(*corev1.ConfigMap)
 	if !ok {
@@ -144,7 +144,7 @@ func TestDeploymentsMeetTheRestrictedPodSecurityStandard(t *testing.T) {
 	}
 }
 
-// TestProgramsAreToldWhichPodsTheyAre: Events about what concerns them alone are on these.
+// TestProgramsAreToldWhichPodsTheyAre checks the environment: Events about only the program are on its pod.
 func TestProgramsAreToldWhichPodsTheyAre(t *testing.T) {
 	want := map[string]string{self.EnvName: "metadata.name", self.EnvNamespace: "metadata.namespace", self.EnvUID: "metadata.uid"}
 	told := func(file string, env []corev1.EnvVar) {
@@ -180,9 +180,9 @@ func TestProgramsAreToldWhichPodsTheyAre(t *testing.T) {
 	told("../../manifests/scheduler/replace", static.Spec.Containers[0].Env)
 }
 
-// TestProgramsMayWriteNoMoreThanTheirPagesSay holds their rights to what
-// docs/nodefleet.md, docs/replicas.md, docs/migration.md, docs/machine-profiles.md,
-// docs/energy-placement.md, docs/agent.md and docs/metrics.md say.
+// TestProgramsMayWriteNoMoreThanTheirPagesSay compares their write permissions with docs/nodefleet.md,
+// docs/replicas.md, docs/migration.md, docs/machine-profiles.md, docs/energy-placement.md, docs/agent.md and
+// docs/metrics.md.
 func TestProgramsMayWriteNoMoreThanTheirPagesSay(t *testing.T) {
 	leads := []string{"create events", "patch events", "create leases", "update leases"}
 	for file, want := range map[string][]string{
@@ -222,7 +222,7 @@ func set(list []string) map[string]bool {
 	return all
 }
 
-// written returns the verbs and resources of the roles in a file that change something.
+// written returns the modifying verbs and the resources of the roles in a file.
 func written(t *testing.T, file string) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}

@@ -44,8 +44,8 @@ func build(t *testing.T, folder string) resmap.ResMap {
 	return built
 }
 
-// TestNoPartTakesWhatOthersNeedAlong: kubectl delete -k of a part must not delete the kinds,
-// with every object of theirs, nor a namespace in which others run or keep what they learned.
+// TestNoPartTakesWhatOthersNeedAlong: kubectl delete -k of a part must not delete the CRDs, with all their
+// objects, or a namespace in which others run or store learned data.
 func TestNoPartTakesWhatOthersNeedAlong(t *testing.T) {
 	owners := map[string][]string{
 		"supercargo-system": {"base", "namespace"}, "supercargo-probing": {"base", "namespace"}, "supercargo-agent": {"agent"}, "supercargo-meter": {"meter", "meter-prometheus"},
@@ -73,7 +73,7 @@ func TestNoPartTakesWhatOthersNeedAlong(t *testing.T) {
 	}
 }
 
-// workload is what Deployments and DaemonSets have in common.
+// workload contains the common fields of Deployments and DaemonSets.
 type workload struct {
 	Kind     string
 	Metadata struct{ Name string }
@@ -82,8 +82,8 @@ type workload struct {
 	}
 }
 
-// workloads returns the arguments of the first container of what a kustomization runs, by
-// kind and name.
+// workloads returns the arguments of the first container of each workload in a kustomization, by kind and
+// name.
 func workloads(t *testing.T, folder string) map[string][]string {
 	t.Helper()
 	args := map[string][]string{}
@@ -104,7 +104,7 @@ func workloads(t *testing.T, folder string) map[string][]string {
 	return args
 }
 
-// TestNoOverlayDropsAnArgument: what a part gives its program, every overlay of it does too.
+// TestNoOverlayDropsAnArgument checks that every overlay of a part keeps the arguments of the part.
 func TestNoOverlayDropsAnArgument(t *testing.T) {
 	parts := map[string][]string{}
 	for _, part := range []string{"agent", "meter", "adapter/server", "autoscaler", "descheduler", "scheduler/second"} {
@@ -131,8 +131,8 @@ func TestNoOverlayDropsAnArgument(t *testing.T) {
 	}
 }
 
-// TestTheWebhookIsServedWithoutAFlag: with the arguments of the manifests, and with none, it is
-// served at the port to which the Service leads, by pods that the Service selects.
+// TestTheWebhookIsServedWithoutAFlag checks that the webhook is served at the Service's target port, by pods
+// that the Service selects, with the arguments in the manifests and without arguments.
 func TestTheWebhookIsServedWithoutAFlag(t *testing.T) {
 	var port int32
 	var pods map[string]string

@@ -20,7 +20,7 @@ import (
 	"supercargo.dev/supercargo/manifests"
 )
 
-// kind is what the API server makes of a CustomResourceDefinition.
+// kind contains what the API server derives from a CustomResourceDefinition.
 type kind struct {
 	structural *schema.Structural
 	fields     validation.SchemaValidator
@@ -52,7 +52,7 @@ func readKind(t *testing.T, file string) *kind {
 	return k
 }
 
-// faults says what the API server would find wrong with an object.
+// faults returns the validation errors of the API server for an object.
 func (k *kind) faults(t *testing.T, object map[string]any) (found []string) {
 	t.Helper()
 	defaulting.Default(object, k.structural)
@@ -69,7 +69,7 @@ func (k *kind) faults(t *testing.T, object map[string]any) (found []string) {
 	return found
 }
 
-// objectIn reads the object with which a sample begins.
+// objectIn reads the first object in a sample.
 func objectIn(t *testing.T, file string) map[string]any {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -82,7 +82,7 @@ func objectIn(t *testing.T, file string) map[string]any {
 		t.Fatal(err)
 	}
 	var object map[string]any
-	if err := json.Unmarshal(text, &object); err != nil { // with whole numbers as such
+	if err := json.Unmarshal(text, &object); err != nil { // keeps whole numbers as integers
 		t.Fatal(err)
 	}
 	return object
@@ -120,7 +120,7 @@ func TestASampleThatIsSpoiltDoesNotMeetItsDefinition(t *testing.T) {
 	}
 }
 
-// TestFleetsWithTemplatesThatCannotBeAreRefused: by the API server, before anything is made.
+// TestFleetsWithTemplatesThatCannotBeAreRefused checks the validation by the API server.
 func TestFleetsWithTemplatesThatCannotBeAreRefused(t *testing.T) {
 	k := readKind(t, "crd/supercargo.dev_nodefleets.yaml")
 	type object = map[string]any
@@ -148,7 +148,7 @@ func TestFleetsWithTemplatesThatCannotBeAreRefused(t *testing.T) {
 	}
 }
 
-// TestMachineProfilesThatCannotBeAreRefused: by the API server, before anybody reads them.
+// TestMachineProfilesThatCannotBeAreRefused checks the validation by the API server.
 func TestMachineProfilesThatCannotBeAreRefused(t *testing.T) {
 	k := readKind(t, "crd/supercargo.dev_machineprofiles.yaml")
 	type object = map[string]any
@@ -220,7 +220,7 @@ func TestReplicaPoliciesThatCannotBeAreRefused(t *testing.T) {
 	}
 }
 
-// TestWorkerPoolsThatCannotBeAreRefused: by the API server, with the field named.
+// TestWorkerPoolsThatCannotBeAreRefused checks that the API server's error names the field.
 func TestWorkerPoolsThatCannotBeAreRefused(t *testing.T) {
 	k := readKind(t, "crd/supercargo.dev_workerpools.yaml")
 	type object = map[string]any

@@ -37,8 +37,8 @@ func load(t *testing.T, name string) *config.KubeSchedulerConfiguration {
 	return cfg
 }
 
-// profiles starts a scheduler with the configuration and returns its profiles:
-// the plugins made, their points expanded and ordered.
+// profiles starts a scheduler with the configuration and returns its profiles: the plugins created, their
+// extension points expanded and ordered.
 func profiles(t *testing.T, name string) profile.Map {
 	t.Helper()
 	cfg := load(t, name)
@@ -61,7 +61,7 @@ func profiles(t *testing.T, name string) profile.Map {
 func TestConfigurationsServeTheirProfiles(t *testing.T) {
 	tests := map[string][]string{
 		"kube-scheduler.yaml":   {"batch-packing", "default-scheduler", "service-packing"},
-		"second-scheduler.yaml": {"batch-packing", "service-packing"}, // never default-scheduler: the default one serves it
+		"second-scheduler.yaml": {"batch-packing", "service-packing"}, // never default-scheduler, which the default scheduler serves
 		"blended.yaml":          {"blended"},
 		"energy.yaml":           {"energy"},
 		"in-order.yaml":         {"default-scheduler"},
@@ -95,7 +95,7 @@ func TestPluginsRunInTheOrderPromised(t *testing.T) {
 				if got := names(points.Filter); !slices.Contains(got, "NodeClass") || !slices.Contains(got, "CheckpointStaging") {
 					t.Errorf("filter = %q, want NodeClass and CheckpointStaging among them", got)
 				}
-				// What it holds may take minutes; the others' work would grow stale meanwhile.
+				// It may wait for minutes; the results of later plugins would become stale meanwhile.
 				if got := names(points.PreBind); got[len(got)-1] != "CheckpointStaging" {
 					t.Errorf("preBind = %q, want CheckpointStaging last", got)
 				}
@@ -117,9 +117,9 @@ func TestPluginsRunInTheOrderPromised(t *testing.T) {
 	}
 }
 
-// TestStrictProfilesAreStrict: a score differs by at least 1 of 100 between two
-// nodes that packing tells apart, so a weight of more than 100 times the sum of
-// the others cannot be outvoted. TimeBin and BestFit never score the same pod.
+// TestStrictProfilesAreStrict: a score differs by at least 1 of 100 between two nodes with different fit, so
+// a weight of more than 100 times the sum of the others cannot be outvoted. TimeBin and BestFit never score
+// the same pod.
 func TestStrictProfilesAreStrict(t *testing.T) {
 	for _, name := range []string{"kube-scheduler.yaml", "second-scheduler.yaml", "in-order.yaml"} {
 		for scheduler, framework := range profiles(t, name) {
@@ -150,7 +150,7 @@ func TestStrictProfilesAreStrict(t *testing.T) {
 	}
 }
 
-// TestSecondSchedulerPacksAlike keeps the profiles that stand in both files the same.
+// TestSecondSchedulerPacksAlike checks that the profiles in both files are equal.
 func TestSecondSchedulerPacksAlike(t *testing.T) {
 	first := map[string]config.KubeSchedulerProfile{}
 	for _, p := range load(t, "kube-scheduler.yaml").Profiles {

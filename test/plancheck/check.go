@@ -1,5 +1,5 @@
-// Package plancheck checks plans of machines without trusting the planner that made
-// them: who packs what where is replayed against the pods and the catalogue.
+// Package plancheck checks plans of machines without trusting the planner that made them: it replays the
+// assignments against the pods and the catalogue.
 package plancheck
 
 import (
@@ -16,24 +16,24 @@ import (
 	"supercargo.dev/supercargo/lab/planfile"
 )
 
-// mostFaults is how many faults are told.
+// mostFaults is the maximum number of reported faults.
 const mostFaults = 10
 
-// Plan returns what is wrong with a plan, or nil. It demands that
+// Plan returns the faults of a plan, or nil. It requires that
 //
-//   - every pod is assigned or unplaceable, once, and no pod is that is none;
-//   - machines are called FLAVOR-N from 0, are counted and priced right, and none is
-//     bought for nobody;
-//   - no machine is over-filled: CPU, memory, number of pods;
+//   - every pod is assigned or unplaceable, once, and no other pod is;
+//   - machines are called FLAVOR-N from 0, with correct counts and prices, and each
+//     has a pod;
+//   - no machine is overcommitted: CPU, memory, number of pods;
 //   - each pod may be on its machine: architecture, node selector, node affinity,
 //     taints;
 //   - there is an order in which the pods can be bound one by one, each satisfied by
 //     those bound before it: spread, pod affinity and anti-affinity, host ports. All
-//     machines are there from the start. Orders are not searched exhaustively, so a
-//     plan may be refused that an unusual order would save;
-//   - the lower bound, where there is one, is no higher than the price.
+//     machines exist from the start. The search of orders is not exhaustive, so Plan
+//     may reject a plan that is only valid in an unusual order;
+//   - the lower bound, if there is one, is at most the price.
 //
-// It does not say whether an unplaceable pod could have been placed.
+// It does not check whether an unplaceable pod could have been placed.
 func Plan(pods []planfile.Pod, flavors []planfile.Flavor, d planfile.Document) error {
 	c := &checker{pods: map[string]planfile.Pod{}, flavors: map[string]planfile.Flavor{}, machines: map[string]*machine{}}
 	for _, f := range flavors {
@@ -62,7 +62,7 @@ type checker struct {
 	more     int
 }
 
-// machine is one machine and what is left of it.
+// machine is one machine and its free room.
 type machine struct {
 	flavor planfile.Flavor
 	host   *constraint.Host
@@ -120,7 +120,7 @@ func (c *checker) purchases(d planfile.Document) {
 	}
 }
 
-// assignments checks who is where, and that there is room.
+// assignments checks the machines of pods, and that there is room.
 func (c *checker) assignments(d planfile.Document) {
 	seen := map[string]bool{}
 	once := func(pod string) planfile.Pod {
@@ -177,7 +177,7 @@ func (c *checker) bindings(d planfile.Document) {
 	for _, a := range d.Assignments {
 		m, manifest := c.machines[a.Machine], c.pods[a.Pod].Manifest
 		if m == nil || manifest == nil {
-			continue // or a pod of a table, which demands nothing more
+			continue // or a pod of a table, which has no other demands
 		}
 		pod, err := compiler.CompileSuccessor(withNamespace(manifest))
 		if err != nil {
@@ -203,16 +203,16 @@ func (c *checker) bindings(d planfile.Document) {
 	}
 }
 
-// binding is a pod and where it goes.
+// binding is a pod and its machine.
 type binding struct {
 	pod     *constraint.Pod
 	name    string
 	machine string
 }
 
-// inOrder binds what can be bound, again and again, and returns what never could.
-// Pods that look at no others wait, since all they can do is to be counted; but if
-// nobody else can go on, one of them goes: somebody may wait to be near it.
+// inOrder repeatedly binds the pods that can be bound, and returns those that never could. Plain pods, which
+// have no constraints, wait, because they can only be counted by others. If no other pod can be bound, one
+// plain pod is bound, because another pod may need it nearby.
 func inOrder(pending []binding, bind func(binding) bool) []binding {
 	var plain []binding
 	looking := slices.Clone(pending)
@@ -240,7 +240,7 @@ func inOrder(pending []binding, bind func(binding) bool) []binding {
 	return never
 }
 
-// withNamespace is the pod in the namespace where it ends up.
+// withNamespace returns the pod with its namespace, default if it has none.
 func withNamespace(pod *corev1.Pod) *corev1.Pod {
 	if pod.Namespace != "" {
 		return pod

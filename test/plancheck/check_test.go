@@ -99,7 +99,7 @@ func TestEachWayToOverfillAMachineIsFound(t *testing.T) {
 	}
 }
 
-// A pod that wants to be near another waits for it, whoever else there is.
+// A pod with affinity to another pod waits for it, regardless of other pods.
 func TestPodsAreBoundInAnOrderThatWorks(t *testing.T) {
 	pod := func(name, app, demands string) string {
 		return "---\napiVersion: v1\nkind: Pod\nmetadata: {name: " + name + ", labels: {app: " + app + "}}\nspec:\n  containers: [{name: c, image: i}]\n" + demands

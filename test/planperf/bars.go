@@ -5,19 +5,18 @@ import (
 	"slices"
 )
 
-// Bar is a demand on supercargo over all workloads run that it is about, and whether
-// it is met.
+// Bar is a requirement on supercargo over all selected workloads, and whether it is met.
 type Bar struct {
 	Demand string `json:"demand"`
-	// Worst is the worst figure.
+	// Worst is the worst value.
 	Worst float64 `json:"worst"`
-	// At says where.
+	// At is the workload with the worst value.
 	At  string `json:"at"`
 	Met bool   `json:"met"`
 }
 
-// judge holds supercargo to what it must be. The gaps are those of pods without
-// demands: the bound does not know what demands cost.
+// judge checks supercargo against its requirements. The gaps are those of pods without constraints, because
+// the bound does not include the cost of constraints.
 func judge(workloads []*Workload) []Bar {
 	ours := func(w *Workload) *Figures { return w.Planners["supercargo"] }
 	gap := func(w *Workload) float64 { return ours(w).Gap }
@@ -47,7 +46,7 @@ func judge(workloads []*Workload) []Bar {
 	return slices.DeleteFunc(bars, func(b Bar) bool { return b.At == "" })
 }
 
-// bar finds the worst figure of the workloads that a demand is about.
+// bar finds the worst value over the workloads of a requirement.
 func bar(workloads []*Workload, demand string, most float64, about func(*Workload) bool, figure func(*Workload) float64) Bar {
 	b := Bar{Demand: demand}
 	for _, w := range workloads {

@@ -10,11 +10,11 @@ import (
 	"supercargo.dev/supercargo/test/families"
 )
 
-// familySeeds are not those that the planner was made with.
+// familySeeds differ from the seeds with which the planner was developed.
 var familySeeds = []uint64{11, 12}
 
-// familySpecs are all families on all catalogues, with as many pods on a machine as the
-// catalogue says, and with few.
+// familySpecs returns all families on all catalogues, with the pod limits in the catalogue, and with low
+// ones.
 func familySpecs() []spec {
 	var all []spec
 	for _, c := range families.Catalogues {
@@ -55,7 +55,7 @@ func drawFamily(f families.Family) func(*rand.Rand, int) ([]byte, string) {
 	}
 }
 
-// written are flavors as a file.
+// written returns flavors as a file.
 func written(flavors []catalogue.Flavor) []byte {
 	exact := func(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 	var b bytes.Buffer

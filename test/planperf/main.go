@@ -1,9 +1,8 @@
-// Command planperf compares `supercargo plan` with the greedy algorithm and with
-// Karpenter's scheduler: what their plans cost, how long they take and how much
-// memory. Each runs in a process of its own, in turn, on the same files; every plan
-// is checked by package plancheck before it counts. It prints JSON.
+// Command planperf compares `supercargo plan` with the greedy algorithm and with Karpenter's scheduler: the
+// cost of their plans, their time and their memory. Each runs in its own process, in turn, on the same files.
+// Package plancheck checks every plan before it counts. The command prints JSON.
 //
-// What holds on other machines are prices, gaps and ratios.
+// Only prices, gaps and ratios apply to other machines.
 package main
 
 import (
@@ -20,7 +19,7 @@ import (
 	"supercargo.dev/supercargo/internal/text/jsondoc"
 )
 
-// settings are the flags.
+// settings contains the flags.
 type settings struct {
 	supercargo, karpenter, data, only string
 	rounds                            int
@@ -45,7 +44,7 @@ func main() {
 	}
 }
 
-// Summary is what is printed.
+// Summary is the output.
 type Summary struct {
 	Workloads []*Workload `json:"workloads"`
 	Bars      []Bar       `json:"bars"`

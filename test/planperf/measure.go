@@ -15,19 +15,19 @@ import (
 	"supercargo.dev/supercargo/test/plancheck"
 )
 
-// Workload is one set of pods and flavors, and what each planner made of it.
+// Workload is one set of pods and flavors, with the results of each planner.
 type Workload struct {
 	Name    string `json:"name"`
 	Pods    int    `json:"pods"`
 	Flavors int    `json:"flavors"`
 	Seed    uint64 `json:"seed"`
-	// Family says that it is one of the families.
+	// Family means that it is one of the families.
 	Family bool `json:"family,omitempty"`
-	// LowerBoundPerHour is the greatest that any planner proved, in dollars.
+	// LowerBoundPerHour is the greatest bound that any planner proved, in dollars.
 	LowerBoundPerHour float64             `json:"lowerBoundPerHour"`
 	Planners          map[string]*Figures `json:"planners"`
-	// KarpenterToSupercargo and GreedyToSupercargo are ratios of prices; 0 where one of
-	// the two has no plan for all pods.
+	// KarpenterToSupercargo and GreedyToSupercargo are ratios of prices, or 0 if one of the two has no plan
+	// for all pods.
 	KarpenterToSupercargo float64 `json:"karpenterToSupercargo"`
 	GreedyToSupercargo    float64 `json:"greedyToSupercargo"`
 
@@ -37,32 +37,32 @@ type Workload struct {
 	planners              []*Figures
 }
 
-// Figures are what one planner made of a workload.
+// Figures contains the results of one planner for a workload.
 type Figures struct {
 	Planner string `json:"-"`
-	// LeftOut says why it did not run, or did not end.
+	// LeftOut is the reason why it did not run, or did not end.
 	LeftOut string `json:"leftOut,omitempty"`
-	// PricePerHour is that of the cheapest plan of all rounds, in dollars, and Gap by how much of LowerBoundPerHour it is above
-	// that bound; 0 where there is no bound.
+	// PricePerHour is the price of the cheapest plan of all rounds, in dollars, and Gap its excess over
+	// LowerBoundPerHour relative to that bound; 0 without a bound.
 	PricePerHour float64 `json:"pricePerHour"`
 	Gap          float64 `json:"gap"`
 	Machines     int     `json:"machines"`
 	Unplaceable  int     `json:"unplaceable"`
-	// PlanningMillis is the time of planning alone and ProcessMillis that from start to
-	// exit, each the least of all rounds.
+	// PlanningMillis is the time of only the planning and ProcessMillis the time from start to exit, each the
+	// minimum of all rounds.
 	PlanningMillis float64 `json:"planningMillis"`
 	ProcessMillis  float64 `json:"processMillis"`
-	// PeakMemoryMiB is the most resident memory, the greatest of all rounds.
+	// PeakMemoryMiB is the peak resident memory, the maximum of all rounds.
 	PeakMemoryMiB float64 `json:"peakMemoryMiB"`
-	// Fault is what the checker found wrong with the last plan that was wrong, and Wrong
-	// in how many rounds there was one. Prices and machines are those of right plans.
+	// Fault is the checker's error for the last invalid plan, and Wrong the number of rounds with an invalid
+	// plan. Prices and machines are those of valid plans.
 	Fault string `json:"fault,omitempty"`
 	Wrong int    `json:"wrong,omitempty"`
 
 	right int // rounds
 }
 
-// slow is how many milliseconds are so long that a planner is not run again.
+// slow is the time in milliseconds after which a planner is not run again.
 const slow = 30_000
 
 // measure runs all planners in turn.
@@ -142,8 +142,7 @@ func (w *Workload) once(ctx context.Context, s settings, f *Figures) error {
 	return nil
 }
 
-// keep keeps the cheapest of the plans that are right: Karpenter's differ from run to
-// run.
+// keep keeps the cheapest of the valid plans, because Karpenter's differ from run to run.
 func (f *Figures) keep(d planfile.Document, wrong error) {
 	if wrong != nil {
 		f.Fault = wrong.Error()
@@ -155,7 +154,7 @@ func (f *Figures) keep(d planfile.Document, wrong error) {
 	}
 }
 
-// least is the lesser of a figure so far, 0 if there is none, and a new one.
+// least returns the lesser of a value so far, 0 if there is none, and a new one.
 func least(soFar, next float64) float64 {
 	if soFar == 0 {
 		return next

@@ -19,20 +19,21 @@ import (
 	"supercargo.dev/supercargo/lab/planfile"
 )
 
-// spec is a workload before its seed.
+// spec is a workload without its seed.
 type spec struct {
 	name string
 	pods int
-	// catalogue is the file of flavors, from the folder of catalogues, and those of it that are used.
+	// catalogue is the file of flavors, relative to the folder of catalogues, and chosen selects those that
+	// are used.
 	catalogue string
 	chosen    func(catalogue.Offer) bool
 	draw      func(r *rand.Rand, n int) ([]byte, string) // pods and their file's extension
 	seeds     []uint64
-	// withoutGreedy says why greedy does not run; Karpenter always does.
+	// withoutGreedy is the reason why greedy does not run; Karpenter always does.
 	withoutGreedy string
-	// flavors returns the file of flavors in place of a catalogue.
+	// flavors returns the file of flavors instead of a catalogue.
 	flavors func(data string) ([]byte, error)
-	// family says that it is of the families.
+	// family means that it is one of the families.
 	family bool
 }
 
@@ -44,7 +45,7 @@ const (
 
 	aws     = "../../autoscaler/fleet/pricelist/aws/us-east-1.csv"
 	kwok    = "kwok/flavors.csv"
-	demands = "knows of no demands but room"
+	demands = "supports only pods without constraints"
 )
 
 var specs = []spec{
@@ -64,17 +65,17 @@ var specs = []spec{
 
 var generalFamily = regexp.MustCompile(`^[cmr][0-9]`)
 
-// general are the x86-64 machines of the families c, m and r, which people mostly
-// buy.
+// general reports whether an offer is an x86-64 machine of the families c, m and r, which are the most
+// common.
 func general(o catalogue.Offer) bool {
 	return o.Arch == "amd64" && generalFamily.MatchString(o.MachineType)
 }
 
 func every[T any](T) bool { return true }
 
-// shapes draws pods of unlike sizes: 100m to 8 CPUs and 1 to 12 GiB for each CPU, both
-// evenly over their logarithms, so that small pods are many. Hardly two are equal,
-// and the largest is less than a quarter of the largest machine.
+// shapes draws pods of different sizes: 100m to 8 CPUs and 1 to 12 GiB per CPU, both log-uniform, so that
+// most pods are small. Almost no two are equal, and the largest is less than a quarter of the largest
+// machine.
 func shapes(r *rand.Rand, n int) ([]byte, string) {
 	var b bytes.Buffer
 	b.WriteString("name,cpu_milli,memory_mib\n")
@@ -86,7 +87,7 @@ func shapes(r *rand.Rand, n int) ([]byte, string) {
 	return b.Bytes(), "csv"
 }
 
-// The requests of Karpenter's own benchmark.
+// The requests in Karpenter's own benchmark.
 var (
 	kindsOfCPU    = []int64{100, 250, 500, 1000, 1500}
 	kindsOfMemory = []int64{100, 256, 512, 1024, 2048, 4096}
@@ -102,10 +103,10 @@ func kinds(r *rand.Rand, n int) ([]byte, string) {
 	return b.Bytes(), "csv"
 }
 
-// diverse draws pods as Karpenter's own benchmark mixes them, a fifth each: without
-// demands, spread over zones, spread over nodes, together with their like in a zone,
-// and apart from each other by node. But here pods are spread among their like, as
-// those of a Deployment are, and not among others drawn by chance.
+// diverse draws pods with the mix of Karpenter's own benchmark, a fifth each: without constraints, spread
+// over zones, spread over nodes, with affinity to equal pods in a zone, and with anti-affinity by node.
+// Unlike there, pods are spread among pods of their own kind, like those of a Deployment, and not among
+// random others.
 func diverse(r *rand.Rand, n int) ([]byte, string) {
 	list := corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}}
 	for i := range n {
@@ -125,12 +126,12 @@ func diverse(r *rand.Rand, n int) ([]byte, string) {
 	}
 	text, err := json.Marshal(list)
 	if err != nil {
-		panic(err) // pods are made here
+		panic(err) // cannot fail for generated pods
 	}
 	return text, "json"
 }
 
-// demand lets a pod demand what its fifth of the pods do.
+// demand adds the constraints of its fifth to a pod.
 func demand(pod *corev1.Pod, fifth int) {
 	like := &metav1.LabelSelector{MatchLabels: pod.Labels}
 	spread := func(key string) []corev1.TopologySpreadConstraint {
@@ -151,8 +152,7 @@ func demand(pod *corev1.Pod, fifth int) {
 	}
 }
 
-// write writes the files of a workload into a folder and reads them again, as the
-// checker sees them.
+// write writes the files of a workload into a folder and reads them again, as the checker sees them.
 func (s *spec) write(dir, data string, seed uint64) (*Workload, error) {
 	text, extension := s.draw(rand.New(rand.NewPCG(seed, uint64(s.pods))), s.pods)
 	w := &Workload{Name: s.name, Seed: seed, Family: s.family, podsFile: filepath.Join(dir, "pods."+extension), flavorsFile: filepath.Join(dir, "flavors.csv")}
@@ -222,7 +222,7 @@ func (w *Workload) choose(file string, chosen func(catalogue.Offer) bool) error 
 	return err
 }
 
-// checkSizes demands that no pod is larger than a quarter of the largest flavor.
+// checkSizes checks that no pod is larger than a quarter of the largest flavor.
 func (w *Workload) checkSizes() error {
 	var cpu, memory int64
 	for _, f := range w.flavors {

@@ -1,12 +1,11 @@
-// Command probeperf measures how well a profile that is learned from probes predicts: it
-// runs node-agent's probe on this machine in cgroups with a limit on CPU time, as
-// containers have, and with several amounts of memory, learns from all sizes but one, and
-// predicts that one; so for each. There are some rounds, in which the limits take turns. It
-// prints JSON: of the median of each size, and of the least, which is what the machine
-// takes when nothing else runs, as on a node that is probed.
+// Command probeperf measures the prediction error of a profile that is learned from probes. It runs
+// node-agent's probe on this machine in cgroups with a CPU limit, as containers have, and with several
+// amounts of memory. For each size, it learns from all other sizes and predicts this one. It runs several
+// rounds, in which the limits alternate. It prints JSON: for the median of each size, and for the minimum,
+// which is the time of a machine that runs nothing else, like a node that is probed.
 //
-// Energy is modelled where the machine has no meter: CPU time times what a CPU of the
-// table draws above idle. It needs root, to make cgroups (v1 or v2).
+// If the machine has no meter, energy is modelled: CPU time times the power of a CPU above idle from the
+// table. The command needs root, to make cgroups (v1 or v2).
 package main
 
 import (
@@ -54,20 +53,20 @@ type options struct {
 	quiet               float64
 }
 
-// Result is what is printed.
+// Result is the output.
 type Result struct {
 	Date    time.Time `json:"date"`
 	Threads int       `json:"threads"`
 	Rounds  int       `json:"rounds"`
-	// Load has the load average at the beginning of each round.
+	// Load is the load average at the beginning of each round.
 	Load []float64 `json:"load"`
-	// Modelled is of how many runs energy was not measured.
+	// Modelled is the number of runs in which energy was not measured.
 	Modelled int     `json:"modelled"`
 	Median   Verdict `json:"median"`
 	Least    Verdict `json:"least"`
 }
 
-// Verdict is how well sizes are predicted from the others.
+// Verdict contains the errors of predicting sizes from the others.
 type Verdict struct {
 	Sizes   []Size     `json:"sizes"`
 	Runtime Errors     `json:"runtime"`
@@ -75,7 +74,7 @@ type Verdict struct {
 	Learned [2]Learned `json:"learned"`
 }
 
-// Size is one size: what it took, and what was predicted from the others.
+// Size contains the measurements of one size, and its prediction from the others.
 type Size struct {
 	MilliCPU  int64      `json:"milliCPU"`
 	MiB       int64      `json:"MiB"`
@@ -85,19 +84,19 @@ type Size struct {
 	Predicted Predicted  `json:"predicted"`
 }
 
-// Predicted is what a profile says that has not seen the size.
+// Predicted is the prediction of a profile that was learned without the size.
 type Predicted struct {
 	Seconds float64 `json:"seconds"`
 	Joules  float64 `json:"joules"`
 }
 
-// Errors are relative.
+// Errors contains relative errors.
 type Errors struct {
 	Mean float64 `json:"mean"`
 	Most float64 `json:"most"`
 }
 
-// Learned says what was learned from all sizes.
+// Learned contains the model learned from all sizes.
 type Learned struct {
 	Of       string         `json:"of"`
 	Terms    []profile.Term `json:"terms"`
@@ -161,7 +160,7 @@ func (o *options) waitForQuiet(ctx context.Context) (float64, error) {
 	}
 }
 
-// run runs the probe in a cgroup with a limit.
+// run runs the probe in a cgroup with a CPU limit.
 func (o *options) run(ctx context.Context, milliCPU int64) (report probe.Report, err error) {
 	group, remove, err := limit(milliCPU)
 	if err != nil {
@@ -172,7 +171,7 @@ func (o *options) run(ctx context.Context, milliCPU int64) (report probe.Report,
 		return report, errors.Join(err, remove())
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(state), remove()) }()
-	// It enters the group before it becomes the probe.
+	// The shell enters the group before it becomes the probe.
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", `echo $$ >"$0" && exec "$@"`, filepath.Join(group, "cgroup.procs"), o.binary, "probe", "--unlimited", "--sysfs=",
 		"--report=-", "--state-dir="+state, "--cpu="+strconv.FormatInt(milliCPU, 10)+"m", "--memory="+o.memory, "--amount="+strconv.Itoa(o.amount))
 	var out, log bytes.Buffer
@@ -183,10 +182,10 @@ func (o *options) run(ctx context.Context, milliCPU int64) (report probe.Report,
 	return report, json.Unmarshal(out.Bytes(), &report)
 }
 
-// limit makes a cgroup with so much CPU time, and the greatest weight, so that it gets
-// this time whatever else runs; and returns how to remove it.
+// limit makes a cgroup with a CPU limit and the greatest weight, so that it gets this CPU time even if other
+// processes run. It also returns a function that removes it.
 func limit(milliCPU int64) (group string, remove func() error, err error) {
-	const period = 100_000 // µs, as Kubernetes has it
+	const period = 100_000 // µs, the default of Kubernetes
 	quota := strconv.FormatInt(milliCPU*period/1000, 10)
 	group = filepath.Join("/sys/fs/cgroup/cpu", "probeperf-"+strconv.Itoa(os.Getpid()))
 	set := map[string]string{"cpu.cfs_quota_us": quota, "cpu.shares": "262144"}
@@ -206,7 +205,7 @@ func limit(milliCPU int64) (group string, remove func() error, err error) {
 	return group, remove, nil
 }
 
-// typical returns one sample for each size, of what it took in all rounds.
+// typical returns one sample for each size, computed by the function of from all rounds.
 func typical(sizes probe.Sizes, took map[profile.Size][]profile.Sample, of func([]float64) float64) []profile.Sample {
 	var all []profile.Sample
 	for _, size := range sizes.Points() {

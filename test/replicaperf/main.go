@@ -1,7 +1,6 @@
-// Command replicaperf measures what many ReplicaPolicies cost one autoscaler: CPU,
-// memory, looks and writes, and prints JSON. The API server is a real one, measurements
-// come from a server that speaks Prometheus' API, and the autoscaler is the program
-// itself. Pods are there as objects alone: nothing runs.
+// Command replicaperf measures the cost of many ReplicaPolicies for one autoscaler: CPU, memory, evaluations
+// and writes, and prints JSON. The API server is real, measurements come from a server that implements
+// Prometheus' API, and the autoscaler is the program itself. Pods exist only as objects: nothing runs.
 package main
 
 import (
@@ -21,26 +20,26 @@ import (
 	"supercargo.dev/supercargo/test/kit"
 )
 
-// Summary is what is printed.
+// Summary is the output.
 type Summary struct {
 	Policies int `json:"policies"`
 	Pods     int `json:"pods"`
-	// IntervalSeconds is the control interval: each policy looks ten times in it.
+	// IntervalSeconds is the control interval: each policy is evaluated ten times in it.
 	IntervalSeconds float64 `json:"intervalSeconds"`
 	MeasuredSeconds float64 `json:"measuredSeconds"`
-	// Cores is CPU time of the autoscaler over the time measured.
+	// Cores is the CPU time of the autoscaler per second of measured time.
 	Cores float64 `json:"cores"`
-	// PeakMemoryMiB is the most resident memory since it began.
+	// PeakMemoryMiB is the peak resident memory since its start.
 	PeakMemoryMiB float64 `json:"peakMemoryMiB"`
-	// LooksPerSecond, QueriesPerSecond, ScalingsPerSecond and StatusWritesPerSecond are of
-	// all policies.
+	// LooksPerSecond, QueriesPerSecond, ScalingsPerSecond and StatusWritesPerSecond are the rates of
+	// evaluations, queries, changes of replicas and status writes of all policies.
 	LooksPerSecond        float64 `json:"looksPerSecond"`
 	QueriesPerSecond      float64 `json:"queriesPerSecond"`
 	ScalingsPerSecond     float64 `json:"scalingsPerSecond"`
 	StatusWritesPerSecond float64 `json:"statusWritesPerSecond"`
 	// DecisionMicroseconds is the mean time of a law for a decision.
 	DecisionMicroseconds float64 `json:"decisionMicroseconds"`
-	// Missing is looks without all measurements, in the time measured.
+	// Missing is the number of evaluations with missing measurements, in the measured time.
 	Missing float64 `json:"missing"`
 }
 
@@ -109,8 +108,8 @@ func run(ctx context.Context, o options) (err error) {
 	return jsondoc.Write(os.Stdout, summary)
 }
 
-// measure waits until every policy has been looked at, and for another look at half of
-// them, and then takes the difference of two readings.
+// measure waits until every policy has been evaluated, and until half of them have been evaluated again, and
+// then computes the difference of two readings.
 func measure(ctx context.Context, o options, pid int, metrics string, source *source) (*Summary, error) {
 	fmt.Fprintln(os.Stderr, "waiting for the first looks")
 	for deadline := time.Now().Add(5 * time.Minute); ; {

@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// reading is where the counters of the autoscaler stand.
+// reading contains the counters of the autoscaler at one time.
 type reading struct {
 	at      time.Time
 	cpu     time.Duration
@@ -22,14 +22,14 @@ type reading struct {
 	looks   float64
 	missing float64
 	writes  float64
-	// scalings is changes of a scale.
+	// scalings is the number of changes of a scale.
 	scalings float64
-	// deciding is seconds, of all decisions.
+	// deciding is the total time of decisions in seconds.
 	deciding float64
 	queries  int64
 }
 
-// read reads the process, its metrics, and what the source was asked.
+// read reads the counters of the process, its metrics, and those of the source.
 func read(ctx context.Context, pid int, metrics string, source *source) (r reading, err error) {
 	r.at, r.queries = time.Now(), source.asked.Load()
 	if r.cpu, err = cpuTime(pid); err != nil {
@@ -83,13 +83,13 @@ func label(m *dto.Metric, name string) string {
 // ticksPerSecond is the unit of CPU time in /proc, on every Linux that Go runs on.
 const ticksPerSecond = 100
 
-// cpuTime is user and system time of a process.
+// cpuTime returns the user and system time of a process.
 func cpuTime(pid int) (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}
-	// The name, in brackets, may have blanks; utime and stime are the 12th and 13th after it.
+	// The name, in parentheses, may contain spaces; utime and stime are the 12th and 13th fields after it.
 	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 	if len(fields) < 13 {
 		return 0, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
@@ -105,7 +105,7 @@ func cpuTime(pid int) (time.Duration, error) {
 	return time.Duration(ticks) * time.Second / ticksPerSecond, nil
 }
 
-// peakMemory is the most resident memory of a process, in MiB.
+// peakMemory returns the peak resident memory of a process, in MiB.
 func peakMemory(pid int) (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -30,7 +30,7 @@ func TestTheSourceAnswersByTheQueueingModel(t *testing.T) {
 
 func TestAProcessTellsItsTimeAndMemory(t *testing.T) {
 	pid := os.Getpid()
-	for spent := time.Duration(0); spent < 20*time.Millisecond; { // two ticks, however long that takes
+	for spent := time.Duration(0); spent < 20*time.Millisecond; { // two ticks of CPU time, regardless of wall time
 		var err error
 		if spent, err = cpuTime(pid); err != nil {
 			t.Fatal(err)

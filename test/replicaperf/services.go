@@ -25,8 +25,8 @@ import (
 	"supercargo.dev/supercargo/test/kit"
 )
 
-// Each service has so many pods, each of which serves so many requests per second, and
-// gets so many on average, rising and falling by the swing.
+// The pods of each service, the requests per second that each pod serves, and the mean requests per second
+// that it receives, which vary with the amplitude swing.
 const (
 	podsOfEach     = 10
 	ratePerReplica = 10.0
@@ -35,7 +35,7 @@ const (
 	swingPeriod    = 10 * time.Minute
 )
 
-// populate makes services with a policy each, in namespaces of a hundred.
+// populate creates services with a policy each, a hundred per namespace.
 func populate(ctx context.Context, c client.Client, policies int, interval time.Duration) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(32)
@@ -51,7 +51,7 @@ func populate(ctx context.Context, c client.Client, policies int, interval time.
 	return group.Wait()
 }
 
-// service makes a Deployment, its pods, which are said to be Ready, and its policy.
+// service creates a Deployment, its pods with status Ready, and its policy.
 func service(ctx context.Context, c client.Client, namespace, name string, interval time.Duration) error {
 	labels := map[string]string{"app": name}
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
@@ -87,14 +87,14 @@ func service(ctx context.Context, c client.Client, namespace, name string, inter
 	return nil
 }
 
-// source answers as the queueing model has it for the rate at that moment. Rates of
-// services swing out of step, so that some are scaled all the time.
+// source answers queries by the queueing model for the current rate. The rates of services vary out of phase,
+// so that some services are scaled at any time.
 type source struct {
 	*httptest.Server
 	asked atomic.Int64
 }
 
-// value is what a query such as rate{of="web-7"} asks for, at a moment in Unix seconds.
+// value returns the value of a query such as rate{of="web-7"} at a time in Unix seconds.
 func value(query string, at float64) (float64, error) {
 	name, of, _ := strings.Cut(query, `{of="web-`)
 	number, err := strconv.Atoi(strings.TrimSuffix(of, `"}`))
@@ -136,7 +136,7 @@ func newSource() *source {
 	return s
 }
 
-// freeAddress is one of this machine where nobody listens.
+// freeAddress returns an address of this machine without a listener.
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

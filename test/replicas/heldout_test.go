@@ -11,9 +11,8 @@ import (
 	"supercargo.dev/supercargo/lab/trace"
 )
 
-// crowds draws a day that nobody has looked at: a daily wave and six crowds that come
-// when and as steeply as they like. Rates stay below 500 requests/s, where the paper's
-// service can still keep the SLO.
+// crowds draws a day that was not used for tuning: a daily wave and six crowds with random times and slopes.
+// Rates stay below 500 requests/s, where the paper's service can still keep the SLO.
 func crowds(seed uint64) []trace.Rate {
 	draw := rand.New(rand.NewPCG(seed, 0))
 	type crowd struct{ start, more, rise, hold, fade float64 }
@@ -42,9 +41,9 @@ func crowds(seed uint64) []trace.Rate {
 	return rates
 }
 
-// TestPredictiveBeatsInverseQueueWhereItWasNotTuned: constants were chosen on the series
-// of TestPredictiveBeatsInverseQueue. These are other weeks and days of the same
-// services, and crowds that are drawn; requests are drawn from another seed too.
+// TestPredictiveBeatsInverseQueueWhereItWasNotTuned uses other weeks and days of the same services than
+// TestPredictiveBeatsInverseQueue, on whose series the constants were chosen, and random crowds. The seed of
+// the requests differs too.
 func TestPredictiveBeatsInverseQueueWhereItWasNotTuned(t *testing.T) {
 	type held struct {
 		name string

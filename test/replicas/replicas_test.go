@@ -1,5 +1,5 @@
-// Package replicas tests the laws for replicas against the simulated service, on
-// the series of the papers and on steps.
+// Package replicas tests the laws for replicas against the simulated service, on the series of the papers and
+// on steps.
 package replicas
 
 import (
@@ -59,9 +59,8 @@ func play(t *testing.T, name string, c loop.Config) loop.Result {
 
 func cost(r loop.Result) float64 { return r.Measured.ReplicaSeconds / 250 }
 
-// TestPredictiveBeatsInverseQueue: fewer violations at no more cost, on every
-// series. The Wikipedia series is cut to a day here; docs/benchmarks.md has the
-// week.
+// TestPredictiveBeatsInverseQueue requires fewer violations at no higher cost on every series. The Wikipedia
+// series is cut to one day here; docs/benchmarks.md has the week.
 func TestPredictiveBeatsInverseQueue(t *testing.T) {
 	for _, tc := range []struct {
 		series      string
@@ -86,10 +85,10 @@ func TestPredictiveBeatsInverseQueue(t *testing.T) {
 	}
 }
 
-// utilisationAt notes the utilisation at some seconds of a run.
+// utilisationAt records the utilisation at some seconds of a run.
 func utilisationAt(t *testing.T, name string, amplitude, seconds float64, start int, at []float64) (map[float64]float64, loop.Result) {
 	t.Helper()
-	const rate = 10 // requests/s of one replica that is fully used
+	const rate = 10 // requests/s of one fully used replica
 	c := loop.Config{Plant: plant.Config{Model: queueing.Model{MuB: rate}, Replicas: start, Timeout: 10 * time.Second,
 		Start: 5 * time.Second, Stop: 5 * time.Second, OneByOne: true}}
 	demand := func(s float64) float64 { return amplitude * math.Abs(math.Sin(s*math.Pi/180)) } // percent of one replica
@@ -105,8 +104,8 @@ func utilisationAt(t *testing.T, name string, amplitude, seconds float64, start 
 	return ready, play(t, name, c)
 }
 
-// TestDHPANeverBreaksInTheSampledRows repeats tables 2 to 7 of the DHPA paper: a
-// replica breaks when it is used over 100 %.
+// TestDHPANeverBreaksInTheSampledRows repeats tables 2 to 7 of the DHPA paper: a replica breaks if its
+// utilisation exceeds 100 %.
 func TestDHPANeverBreaksInTheSampledRows(t *testing.T) {
 	for _, tc := range []struct {
 		name               string

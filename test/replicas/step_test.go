@@ -10,19 +10,19 @@ import (
 	"supercargo.dev/supercargo/lab/trace"
 )
 
-// response is how a law answers a step of the load.
+// response contains the response of a law to a step of the load.
 type response struct {
-	before, after int           // replicas in the end before and after it, the median of an hour
-	overshoot     float64       // most replicas beyond after, as a share of after
+	before, after int           // final replicas before and after the step, the median of an hour
+	overshoot     float64       // maximum of replicas beyond after, as a share of after
 	settling      time.Duration // from the step until replicas stay within a tenth of after, or two
 	actions       int           // changes of the replicas in the four hours after the step
 	violations    int           // control intervals that broke the SLO, of 58
 }
 
-// stepAt is when the load jumps, in seconds; four hours follow.
+// stepAt is the time of the step and stepEnd the end of the run, in seconds.
 const stepAt, stepEnd = 14_400, 28_800
 
-// answer plays a step from one rate to another.
+// answer simulates a step from one rate to another.
 func answer(t *testing.T, name string, from, to float64) response {
 	t.Helper()
 	var at []float64
@@ -60,11 +60,10 @@ func answer(t *testing.T, name string, from, to float64) response {
 	return r
 }
 
-// TestStepResponses states how each law answers a load that jumps from 100 to 400
-// requests per second at once, and back. By the model 6 and 38 replicas are the
-// least that keep the SLO. What stands here was measured, rounded up by about a
-// quarter: an overshoot, a settling time and a number of actions that a law must
-// not exceed. Laws by utilisation aim at 50 % and so at other numbers.
+// TestStepResponses specifies the response of each law to a load that steps from 100 to 400 requests per
+// second, and back. By the model, 6 and 38 replicas are the minimum that keeps the SLO. The bounds are
+// measured values, rounded up by about a quarter: the maximum overshoot, settling time and number of actions
+// of a law. Laws by utilisation have a target of 50 % and so other numbers of replicas.
 func TestStepResponses(t *testing.T) {
 	const s, never = time.Second, (stepEnd - stepAt) * time.Second
 	for _, tc := range []struct {

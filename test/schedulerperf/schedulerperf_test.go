@@ -1,11 +1,9 @@
-// Package schedulerperf measures Supercargo's scheduler against the stock one
-// with Kubernetes' own scheduler_perf: a real API server and etcd, a real
-// scheduler, nodes that nobody plays.
+// Package schedulerperf measures Supercargo's scheduler against the stock one with Kubernetes' own
+// scheduler_perf: a real API server and etcd, a real scheduler, and nodes that are only objects.
 //
-// `make bench-scheduler` runs it through the program in run/, which starts each
-// workload in a process of its own: scheduler_perf does not reset the histogram
-// of the algorithm's duration, so that a second workload in one process would
-// report the mean of both. An etcd binary must be on PATH.
+// `make bench-scheduler` runs it with the program in run/, which starts each workload in its own process:
+// scheduler_perf does not reset the histogram of the algorithm's duration, so a second workload in one
+// process would report the mean of both. An etcd binary must be on PATH.
 package schedulerperf
 
 import (

@@ -10,8 +10,8 @@ import (
 // Enqueue puts a pod into the scheduling queue.
 func (s *Scheduler) Enqueue(pod *corev1.Pod) { s.SchedulingQueue.Add(s.ctx, pod) }
 
-// Sign returns what the pod's profile says that pods have in common which may share the
-// outcome of one pass, and nil if they may not.
+// Sign returns the signature of a pod by its profile, or nil. Pods with equal signatures may share the
+// outcome of one scheduling attempt.
 func (s *Scheduler) Sign(pod *corev1.Pod) fwk.PodSignature {
 	return s.Profiles[pod.Spec.SchedulerName].SignPod(s.ctx, pod)
 }

@@ -1,7 +1,6 @@
-// Command sensitivity varies, one at a time, what the HTAS paper leaves open in its
-// set-up, and prints what each policy then saves against default, in percent, and for how many
-// minutes pods wait under each, under default last: means over ten seeds. The output is a Markdown
-// table for docs/benchmarks.md.
+// Command sensitivity varies, one at a time, the parameters that the HTAS paper leaves open. For each policy
+// it prints the savings over default, in percent, and for how many minutes pods wait, with default last:
+// means over ten seeds. The output is a Markdown table for docs/benchmarks.md.
 package main
 
 import (
@@ -31,16 +30,16 @@ var (
 	compared = []string{"coca", "stratus", "htas", "supercargo"}
 )
 
-// variant is one thing that is otherwise than in the scenarios.
+// variant is one change of the scenarios.
 type variant struct {
 	name string
-	// edit changes the text of the scenario; nil leaves it.
+	// edit changes the text of the scenario; nil does not change it.
 	edit func(text string) string
-	// htas, if not nil, stands in for the policy htas.
+	// htas, if not nil, replaces the policy htas.
 	htas *sim.Policy
 }
 
-// replaced changes one line of the scenario, given as it stands.
+// replaced replaces one line of the scenario, given verbatim.
 func replaced(before, after string) func(string) string {
 	return func(text string) string {
 		if !strings.Contains(text, before) {
@@ -50,10 +49,10 @@ func replaced(before, after string) func(string) string {
 	}
 }
 
-// rates multiplies every rate of arrivals.
+// rates multiplies all arrival rates.
 func rates(factor float64) func(string) string {
 	return func(text string) string {
-		for _, perMinute := range []float64{24, 20, 14, 8, 2} { // the greater first: "2/m" ends others
+		for _, perMinute := range []float64{24, 20, 14, 8, 2} { // in descending order, because other rates end in "2/m"
 			before := fmt.Sprintf("ate: %g/m", perMinute)
 			text = strings.ReplaceAll(text, before, fmt.Sprintf("ate: %g/h", perMinute*factor*60))
 		}
@@ -66,8 +65,8 @@ func with(underUsedFor, queueEmpty time.Duration) *sim.Policy {
 	return &p
 }
 
-// named is the policy of that name, or supercargo-DURATION, whose fleet may have pods wait for so much
-// longer than a machine takes.
+// named returns the policy of that name. supercargo-DURATION is supercargo with a fleet whose pods may wait
+// for DURATION longer than a machine takes to arrive.
 func named(name string) (sim.Policy, error) {
 	text, waits := strings.CutPrefix(name, "supercargo-")
 	if !waits {

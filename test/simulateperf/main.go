@@ -1,7 +1,6 @@
-// Command simulateperf measures `supercargo simulate`: how long it takes and how much
-// memory, each time in a process of its own, and prints JSON. What holds on other
-// machines are the ratios: ours to the stock profile, and the time per pod of a
-// long run to that of a short one.
+// Command simulateperf measures the time and memory of `supercargo simulate`, each time in its own process,
+// and prints JSON. Only the ratios apply to other machines: Supercargo's time to the stock profile's, and the
+// time per pod of a long run to that of a short one.
 package main
 
 import (
@@ -21,20 +20,20 @@ import (
 	"supercargo.dev/supercargo/internal/text/jsondoc"
 )
 
-// Figures are what one run took.
+// Figures contains the measurements of one run.
 type Figures struct {
 	Name     string `json:"name"`
 	Scenario string `json:"scenario"`
 	Policy   string `json:"policy"`
 	Pods     int    `json:"pods"`
 	Pending  int    `json:"pending"`
-	// Seconds is wall time from start to exit, the least of all rounds.
+	// Seconds is the wall time from start to exit, the minimum of all rounds.
 	Seconds float64 `json:"seconds"`
-	// PeakMemoryMiB is the most resident memory, the greatest of all rounds.
+	// PeakMemoryMiB is the peak resident memory, the maximum of all rounds.
 	PeakMemoryMiB float64 `json:"peakMemoryMiB"`
 }
 
-// Summary is what is printed.
+// Summary is the output.
 type Summary struct {
 	Runs []*Figures `json:"runs"`
 	// OursToStock is the time of supercargo on the trace over that of default.
@@ -98,8 +97,7 @@ func run(ctx context.Context, binary, scenarios string, rounds int) (err error) 
 	return jsondoc.Write(os.Stdout, summary)
 }
 
-// steady writes a scenario with a tenth of the load, without services, that lasts
-// so long.
+// steady writes a scenario with a tenth of the load, without services, and with the given horizon.
 func steady(from, dir, horizon string) (string, error) {
 	text, err := os.ReadFile(from)
 	if err != nil {

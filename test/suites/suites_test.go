@@ -1,5 +1,5 @@
-// Package suites holds the lists of tests in the Makefile to tests that exist: a test that
-// is renamed would otherwise silently run in no suite.
+// Package suites checks that the tests listed in the Makefile exist. Otherwise a renamed test would silently
+// run in no suite.
 package suites
 
 import (
@@ -34,7 +34,7 @@ func TestEveryListedTestExistsOnce(t *testing.T) {
 	}
 }
 
-// listedTests reads a variable of the Makefile whose words stand on continued lines.
+// listedTests reads a variable of the Makefile whose words are on continued lines.
 func listedTests(t *testing.T, variable string) []string {
 	t.Helper()
 	_, after, ok := strings.Cut(readMakefile(t), "\n"+variable+" := \\\n")
@@ -75,7 +75,7 @@ func definedTests(t *testing.T, folders ...string) map[string]int {
 	return count
 }
 
-// TestEveryBuildTagHasATarget guards against tests that no target builds.
+// TestEveryBuildTagHasATarget finds tests that no target builds.
 func TestEveryBuildTagHasATarget(t *testing.T) {
 	makefile := readMakefile(t)
 	constraint := regexp.MustCompile(`(?m)^//go:build (.*)$`)

@@ -1,5 +1,4 @@
-// Package workers tests that `supercargo workers` replays what the controller of WorkerPools
-// does.
+// Package workers tests that `supercargo workers` replays the decisions of the controller of WorkerPools.
 package workers
 
 import (
@@ -39,7 +38,7 @@ import (
 // finalizer keeps a pod that was deleted until its worker has left the plant.
 const finalizer = "test.supercargo.dev/leaving"
 
-// poolOf is a WorkerPool with the defaults of its kind.
+// poolOf returns a WorkerPool with the defaults of its CRD.
 func poolOf(t *testing.T, law v1alpha1.WorkerLaw, address string) *v1alpha1.WorkerPool {
 	t.Helper()
 	pool := &v1alpha1.WorkerPool{}
@@ -80,8 +79,8 @@ func planOf(t *testing.T, file string, start int, pool *v1alpha1.WorkerPool) wor
 	}
 }
 
-// controller is the reconciler of WorkerPools as a law: it is shown the plant by an API server
-// and a Work Queue manager, and what it makes and deletes is what is ordered.
+// controller is the reconciler of WorkerPools as a law: it observes the plant through an API server and a
+// Work Queue manager. The pods that it creates and deletes are the orders.
 type controller struct {
 	*testing.T
 	client     client.Client
@@ -89,7 +88,7 @@ type controller struct {
 	manager    *workqueuetest.Manager
 	pool       *v1alpha1.WorkerPool
 	reconciler *worker.Reconciler
-	made       int // pods, those at the start included
+	made       int // pods, including those at the start
 }
 
 func newController(t *testing.T, law v1alpha1.WorkerLaw) *controller {
@@ -102,7 +101,7 @@ func newController(t *testing.T, law v1alpha1.WorkerLaw) *controller {
 			t.Fatal(err)
 		}
 	}
-	// As the API server, with names by which the plant knows its workers.
+	// Like the API server, but with the names by which the plant knows its workers.
 	create := func(ctx context.Context, into client.WithWatch, object client.Object, options ...client.CreateOption) error {
 		object.SetName("worker-" + strconv.Itoa(c.made))
 		object.SetCreationTimestamp(metav1.NewTime(c.clock.Now()))
@@ -145,7 +144,7 @@ func (c *controller) pods() []corev1.Pod {
 	return list.Items
 }
 
-// leaving names the pods that were deleted and whose workers have not left.
+// leaving returns the names of the deleted pods whose workers have not left.
 func (c *controller) leaving() (names []string) {
 	for _, p := range c.pods() {
 		if p.DeletionTimestamp != nil {
@@ -155,7 +154,7 @@ func (c *controller) leaving() (names []string) {
 	return names
 }
 
-// showPods makes the API server have these pods.
+// showPods makes the API server contain these pods.
 func (c *controller) showPods(pods []decide.Pod) {
 	c.Helper()
 	there := map[string]*decide.Pod{}
@@ -190,7 +189,7 @@ func (c *controller) showPods(pods []decide.Pod) {
 	}
 }
 
-// first is a pod that is there when the run begins.
+// first returns a pod that exists when the run begins.
 func (c *controller) first(p *decide.Pod) *corev1.Pod {
 	size := c.pool.Spec.Worker.Resources
 	return &corev1.Pod{
@@ -204,7 +203,7 @@ func (c *controller) first(p *decide.Pod) *corev1.Pod {
 	}
 }
 
-// showStatus makes a pod have started when it has.
+// showStatus updates the status of a pod that has started.
 func (c *controller) showStatus(pod *corev1.Pod, seen *decide.Pod) {
 	c.Helper()
 	if seen.Started.IsZero() || len(pod.Status.ContainerStatuses) > 0 {
@@ -217,7 +216,7 @@ func (c *controller) showStatus(pod *corev1.Pod, seen *decide.Pod) {
 	}
 }
 
-// showManager makes the manager answer so.
+// showManager sets the answers of the manager.
 func (c *controller) showManager(r *decide.Reading) {
 	c.Helper()
 	write := func(entries any) string {
@@ -261,16 +260,16 @@ func (c *controller) showManager(r *decide.Reading) {
 	})
 }
 
-// state writes amounts under the names that they have in answers.
+// state writes resources under their names in answers.
 func state(entry map[string]any, suffix string, r *answer.Resources) {
 	for name, amount := range map[string]answer.Amount{"cores": r.Cores, "memory": r.MemoryMB, "disk": r.DiskMB, "gpus": r.GPUs} {
 		entry[name+suffix] = amount.String()
 	}
 }
 
-// TestTheReplayDecidesAsTheControllerDoes runs each workflow twice in the same plant: once
-// under the law that `supercargo workers` runs, and once under the controller itself, which
-// sees the plant by way of an API server and a manager.
+// TestTheReplayDecidesAsTheControllerDoes runs each workflow twice in the same plant: once under the law that
+// `supercargo workers` runs, and once under the controller itself, which observes the plant through an API
+// server and a manager.
 func TestTheReplayDecidesAsTheControllerDoes(t *testing.T) {
 	for _, tc := range []struct {
 		file  string
@@ -302,7 +301,7 @@ func TestTheReplayDecidesAsTheControllerDoes(t *testing.T) {
 	}
 }
 
-// resizes writes down when workers were added and which were told to leave.
+// resizes lists when workers were added and which were told to leave.
 func resizes(r *workers.Result) (lines []string) {
 	for _, d := range r.Decisions {
 		slices.Sort(d.Order.Delete)

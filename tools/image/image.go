@@ -1,5 +1,5 @@
-// Package image makes container images of statically linked binaries, on base scratch: the same
-// input gives the same bytes.
+// Package image makes container images of statically linked binaries, based on scratch. The same input
+// produces the same bytes.
 package image
 
 import (
@@ -19,26 +19,25 @@ import (
 )
 
 const (
-	binDir = "usr/local/bin" // where the upstream images keep their binaries, so that a static pod's command is found
+	binDir = "usr/local/bin" // the path in the upstream images, so that a static pod's command is found
 
-	// nonRoot is the user and group of distroless' nonroot images. It is numeric:
-	// the kubelet cannot check runAsNonRoot against a name.
+	// nonRoot is the user and group of distroless' nonroot images. It is numeric, because the kubelet cannot
+	// check runAsNonRoot against a name.
 	nonRoot = "65532:65532"
 )
 
-// Spec says what goes into one image.
+// Spec specifies the content of one image.
 type Spec struct {
 	Name     string // the binary's name, in the image and in the labels
 	Version  string
 	Revision string // commit
 	Platform v1.Platform
-	Created  time.Time // of the source, not of the build: the same source gives the same bytes
-	OCI      bool      // as the OCI has it, and not as Docker did before
+	Created  time.Time // of the source, not of the build, so that the same source produces the same bytes
+	OCI      bool      // in the format of OCI instead of Docker
 }
 
-// Build makes an image of a statically linked binary and nothing else: no
-// shell, no user database, no CA certificates. What runs in it speaks to an API
-// server whose CA it reads from its kubeconfig or its service account.
+// Build makes an image that contains only a statically linked binary: no shell, no user database, no CA
+// certificates. The program connects to an API server whose CA is in its kubeconfig or its service account.
 func Build(s Spec, binary []byte) (v1.Image, error) {
 	if err := checkBinary(binary, s.Platform.Architecture); err != nil {
 		return nil, err
@@ -57,7 +56,7 @@ func Build(s Spec, binary []byte) (v1.Image, error) {
 		return io.NopCloser(bytes.NewReader(files)), nil
 	}, as...)
 	if err != nil {
-		return nil, fmt.Errorf("make layer: %w", err)
+		return nil, fmt.Errorf("create layer: %w", err)
 	}
 	image, err := mutate.Append(base, mutate.Addendum{
 		Layer:   layer,
@@ -90,8 +89,8 @@ func Build(s Spec, binary []byte) (v1.Image, error) {
 	return mutate.ConfigFile(image, config)
 }
 
-// layerTar is the image's file system. Owner, mode and time are fixed: the
-// files of the machine that builds leave no trace.
+// layerTar returns the image's file system. Owner, mode and time are constant, so they do not depend on the
+// build machine.
 func layerTar(s Spec, binary []byte) ([]byte, error) {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
@@ -116,8 +115,8 @@ func layerTar(s Spec, binary []byte) ([]byte, error) {
 
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-// checkBinary refuses what could not start on scratch: a binary for another
-// architecture, or one that asks for a dynamic loader the image does not have.
+// checkBinary rejects a binary that could not start on scratch: one for another architecture, or one that
+// needs a dynamic loader, which the image does not have.
 func checkBinary(binary []byte, arch string) error {
 	file, err := elf.NewFile(bytes.NewReader(binary))
 	if err != nil {
@@ -125,14 +124,14 @@ func checkBinary(binary []byte, arch string) error {
 	}
 	want, known := machines[arch]
 	if !known {
-		return fmt.Errorf("architecture %q is not one of amd64, arm64", arch)
+		return fmt.Errorf("architecture %q must be one of amd64, arm64", arch)
 	}
 	if file.Machine != want {
-		return fmt.Errorf("binary is for %v, image for %s", file.Machine, arch)
+		return fmt.Errorf("the binary is for %v, but the image is for %s", file.Machine, arch)
 	}
 	for _, prog := range file.Progs {
 		if prog.Type == elf.PT_INTERP {
-			return fmt.Errorf("binary is dynamically linked: build it with CGO_ENABLED=0")
+			return fmt.Errorf("the binary is dynamically linked: build it with CGO_ENABLED=0")
 		}
 	}
 	return nil

@@ -30,7 +30,7 @@ func compile(t *testing.T, arch string, flags ...string) string {
 	return exe
 }
 
-// write runs the command as `make images` does and returns the tar it wrote.
+// write runs the command as `make images` does and returns the path of the tar.
 func write(t *testing.T, binary string, more ...string) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "sub", "image.tar")
@@ -47,7 +47,7 @@ func TestSameSourceGivesSameBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The file's own time and mode must not reach the image.
+	// The image must not depend on the file's own time and mode.
 	if err := os.Chtimes(binary, time.Time{}, time.Unix(1, 0)); err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
-// Command images puts one statically linked binary into a container image on
-// base scratch and writes it as a tar that `docker load` and `ctr image import`
-// read. It needs no daemon, no registry and no network, and the same input
-// gives the same bytes.
+// Command images puts one statically linked binary into a container image based on scratch and writes it as a
+// tar that `docker load` and `ctr image import` read. It needs no daemon, no registry and no network, and the
+// same input produces the same bytes.
 package main
 
 import (

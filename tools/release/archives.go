@@ -21,12 +21,12 @@ type entry struct {
 	mode    int64
 }
 
-// pack makes a compressed tar of files, in the order of their names. Owner and time are always
-// the same, so equal files give equal archives.
+// pack makes a compressed tar of files, sorted by name. Owner and time are constant, so equal files produce
+// equal archives.
 func pack(files []entry, at time.Time) ([]byte, error) {
 	slices.SortFunc(files, func(a, b entry) int { return bytes.Compare([]byte(a.name), []byte(b.name)) })
 	var out bytes.Buffer
-	compressed, err := gzip.NewWriterLevel(&out, gzip.BestCompression) // its header has no name and no time
+	compressed, err := gzip.NewWriterLevel(&out, gzip.BestCompression) // its header contains no name and no time
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func pack(files []entry, at time.Time) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// tree reads the files of a folder, under a name.
+// tree reads the files of a folder, and prefixes their names with under.
 func tree(folder, under string, change func(name string, content []byte) []byte) ([]entry, error) {
 	var files []entry
 	err := filepath.WalkDir(folder, func(file string, d fs.DirEntry, err error) error {
@@ -73,7 +73,7 @@ func tree(folder, under string, change func(name string, content []byte) []byte)
 	return files, nil
 }
 
-// archiveName is that of the archive of a binary.
+// archiveName returns the file name of the archive of a binary.
 func (o *options) archiveName(p program) string {
 	return fmt.Sprintf("%s_%s_%s_%s.tar.gz", p.name, o.version, p.os, p.arch)
 }
@@ -100,7 +100,7 @@ func (o *options) archive(programs []program) error {
 	return nil
 }
 
-// krew fills in the manifest of the plugin, if the command line is among the programs.
+// krew fills in the manifest of the krew plugin, if the command line is among the programs.
 func (o *options) krew(programs []program) error {
 	type platform struct{ OS, Arch, SHA256 string }
 	var platforms []platform
@@ -127,7 +127,7 @@ func (o *options) krew(programs []program) error {
 	}
 	var out bytes.Buffer
 	if err := parsed.Execute(&out, map[string]any{"Version": o.version, "Homepage": o.homepage, "Archives": o.archives, "Platforms": platforms}); err != nil {
-		return fmt.Errorf("fill in the plugin's manifest: %w", err)
+		return fmt.Errorf("render the plugin's manifest: %w", err)
 	}
 	return o.write("supercargo-krew.yaml", out.Bytes())
 }

@@ -9,13 +9,13 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// bills writes for each binary which modules it is made of, at which versions, as CycloneDX. The
-// binary says that itself, so nothing can be left out that is in it.
+// bills writes the modules of each binary with their versions, as CycloneDX. The list is embedded in the
+// binary, so it is complete.
 func (o *options) bills(programs []program) error {
 	for _, p := range programs {
 		info, err := buildinfo.ReadFile(p.file)
 		if err != nil {
-			return fmt.Errorf("read what %s is made of: %w", p.file, err)
+			return fmt.Errorf("read the build information of %s: %w", p.file, err)
 		}
 		bom := cdx.NewBOM()
 		bom.Metadata = &cdx.Metadata{
@@ -27,7 +27,7 @@ func (o *options) bills(programs []program) error {
 			Properties: &[]cdx.Property{{Name: "go:version", Value: info.GoVersion}, {Name: "os", Value: p.os}, {Name: "arch", Value: p.arch}, {Name: "revision", Value: o.revision}},
 		}
 		components := []cdx.Component{}
-		for _, dep := range info.Deps { // in the order of their paths
+		for _, dep := range info.Deps { // sorted by path
 			if dep.Replace != nil {
 				dep = dep.Replace
 			}
@@ -38,7 +38,7 @@ func (o *options) bills(programs []program) error {
 		bom.Components = &components
 		var out bytes.Buffer
 		if err := cdx.NewBOMEncoder(&out, cdx.BOMFileFormatJSON).SetPretty(true).Encode(bom); err != nil {
-			return fmt.Errorf("write what %s is made of: %w", p.file, err)
+			return fmt.Errorf("write the bill of materials of %s: %w", p.file, err)
 		}
 		if err := o.write(fmt.Sprintf("sbom/%s_%s_%s.cdx.json", p.name, p.os, p.arch), out.Bytes()); err != nil {
 			return err

@@ -14,8 +14,8 @@ import (
 	"supercargo.dev/supercargo/tools/image"
 )
 
-// images writes an OCI layout for each program, images/PROGRAM, with one image for each
-// architecture of Linux, and returns the digests of their indexes.
+// images writes an OCI layout for each program, images/PROGRAM, with one image for each Linux architecture,
+// and returns the digests of their indexes.
 func (o *options) images(programs []program) (map[string]string, error) {
 	indexes := map[string]v1.ImageIndex{}
 	for _, p := range programs {
@@ -29,7 +29,7 @@ func (o *options) images(programs []program) (map[string]string, error) {
 		platform := v1.Platform{OS: p.os, Architecture: p.arch}
 		made, err := image.Build(image.Spec{Name: p.name, Version: o.version, Revision: o.revision, Platform: platform, Created: o.created, OCI: true}, content)
 		if err != nil {
-			return nil, fmt.Errorf("make the image of %s for %s: %w", p.name, platform, err)
+			return nil, fmt.Errorf("build the image of %s for %s: %w", p.name, platform, err)
 		}
 		index, ok := indexes[p.name]
 		if !ok {
@@ -52,7 +52,7 @@ func (o *options) images(programs []program) (map[string]string, error) {
 		}
 		digest, err := index.Digest()
 		if err != nil {
-			return nil, fmt.Errorf("sum up the image of %s: %w", name, err)
+			return nil, fmt.Errorf("digest the image of %s: %w", name, err)
 		}
 		digests[name] = digest.String()
 	}

@@ -1,8 +1,7 @@
-// Command release makes all that is published of a release out of binaries that are there: archives
-// of these, multi-arch images as OCI layouts, charts and manifests that name the images by their
-// digests, a bill of materials for each program, the manifest of the plugin for krew, and the sums
-// of all files. It needs no daemon, no registry and no network, and the same input gives the same
-// bytes.
+// Command release creates all files of a release from existing binaries: their archives, multi-arch images as
+// OCI layouts, charts and manifests that name the images by digest, a bill of materials for each program, the
+// manifest of the krew plugin, and the checksums of all files. It needs no daemon, no registry and no
+// network, and the same input produces the same bytes.
 package main
 
 import (
@@ -27,11 +26,11 @@ func main() {
 	}
 }
 
-// options say what is released.
+// options specifies a release.
 type options struct {
 	version, revision, repository, archives, homepage string
 	created                                           time.Time
-	// source is the root of the repository, binaries has OS/ARCH/PROGRAM, and out gets all.
+	// source is the root of the repository, binaries contains OS/ARCH/PROGRAM, and out is the output folder.
 	source, binaries, out string
 }
 
@@ -41,12 +40,12 @@ func run(args []string) error {
 	flags.StringVar(&o.version, "version", "", "`version`, such as v0.1.0")
 	flags.StringVar(&o.revision, "revision", "", "commit")
 	created := flags.Int64("created", 0, "`seconds` since 1970 at which the source was committed")
-	flags.StringVar(&o.repository, "repository", "supercargo", "where the images are to be: `registry/path`, to which the program's name is appended")
-	flags.StringVar(&o.archives, "archives", "https://supercargo.dev/releases", "`URL` of the folder in which the archives are to be")
+	flags.StringVar(&o.repository, "repository", "supercargo", "`registry/path` of the images, to which the program's name is appended")
+	flags.StringVar(&o.archives, "archives", "https://supercargo.dev/releases", "`URL` of the folder of the archives")
 	flags.StringVar(&o.homepage, "homepage", "https://supercargo.dev", "`URL` of the project")
 	flags.StringVar(&o.source, "source", ".", "root `folder` of the repository")
 	flags.StringVar(&o.binaries, "binaries", "", "`folder` with OS/ARCH/PROGRAM")
-	flags.StringVar(&o.out, "out", "", "`folder` that is made, with all that is published")
+	flags.StringVar(&o.out, "out", "", "`folder` to create, with all published files")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -54,16 +53,17 @@ func run(args []string) error {
 		return errors.New("-version, -created, -binaries and -out are required")
 	}
 	if !strings.HasPrefix(o.version, "v") {
-		return fmt.Errorf("-version=%s: it must begin with v, as the tags of images do", o.version)
+		return fmt.Errorf("-version=%s: must begin with v, as the tags of images do", o.version)
 	}
 	o.created = time.Unix(*created, 0).UTC()
 	return o.make()
 }
 
-// make makes all, in a folder that must not be there yet: nothing of an earlier release stays.
+// make creates all files in a folder that must not exist yet, so that it contains nothing of an earlier
+// release.
 func (o *options) make() error {
 	if _, err := os.Stat(o.out); !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("-out=%s: it is there already: remove it first", o.out)
+		return fmt.Errorf("-out=%s: already exists: remove it first", o.out)
 	}
 	programs, err := o.find()
 	if err != nil {
@@ -91,7 +91,7 @@ func (o *options) make() error {
 // program is one binary.
 type program struct{ name, os, arch, file string }
 
-// find lists the binaries, by name, system and architecture.
+// find lists the binaries, sorted by name, system and architecture.
 func (o *options) find() ([]program, error) {
 	files, err := filepath.Glob(filepath.Join(o.binaries, "*", "*", "*"))
 	if err != nil {
@@ -103,7 +103,7 @@ func (o *options) find() ([]program, error) {
 		found = append(found, program{filepath.Base(file), filepath.Base(filepath.Dir(arch)), filepath.Base(arch), file})
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("-binaries=%s: there is nothing like linux/amd64/PROGRAM", o.binaries)
+		return nil, fmt.Errorf("-binaries=%s: must contain files such as linux/amd64/PROGRAM", o.binaries)
 	}
 	slices.SortFunc(found, func(a, b program) int {
 		return strings.Compare(a.name+"/"+a.os+"/"+a.arch, b.name+"/"+b.os+"/"+b.arch)
@@ -111,7 +111,7 @@ func (o *options) find() ([]program, error) {
 	return found, nil
 }
 
-// write writes a file below the folder that is made.
+// write writes a file below the output folder.
 func (o *options) write(name string, content []byte) error {
 	file := filepath.Join(o.out, name)
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -120,12 +120,12 @@ func (o *options) write(name string, content []byte) error {
 	return os.WriteFile(file, content, 0o644)
 }
 
-// sumsFile has the sums of all other files, as sha256sum --check reads it.
+// sumsFile contains the checksums of all other files, in the format of sha256sum --check.
 const sumsFile = "SHA256SUMS"
 
 func (o *options) sums() error {
 	var lines bytes.Buffer
-	// The order of WalkDir is that of the names.
+	// WalkDir visits files in lexical order.
 	err := filepath.WalkDir(o.out, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
@@ -142,7 +142,7 @@ func (o *options) sums() error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("sum up: %w", err)
+		return fmt.Errorf("compute the checksums: %w", err)
 	}
 	return o.write(sumsFile, lines.Bytes())
 }

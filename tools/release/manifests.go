@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// named matches the image of a program as the manifests name it.
+// named matches the image of a program in the manifests.
 var named = regexp.MustCompile(`\bsupercargo/([a-z-]+):v[0-9][0-9A-Za-z.+-]*`)
 
-// pin has images named by what they are: their digest. The tag is there for people.
+// pin replaces image names by names with digests. The tag is only informative.
 func (o *options) pin(content []byte, digests map[string]string) []byte {
 	return named.ReplaceAllFunc(content, func(match []byte) []byte {
 		name := string(named.FindSubmatch(match)[1])
@@ -22,7 +22,7 @@ func (o *options) pin(content []byte, digests map[string]string) []byte {
 	})
 }
 
-// manifests packs manifests/, but for the charts and what only a release fills in.
+// manifests packs manifests/, except the charts and files that only a release fills in.
 func (o *options) manifests(digests map[string]string) error {
 	all, err := tree(filepath.Join(o.source, "manifests"), "manifests", func(name string, content []byte) []byte {
 		if strings.HasSuffix(name, ".yaml") {
@@ -46,13 +46,13 @@ func (o *options) manifests(digests map[string]string) error {
 	return o.write("manifests_"+o.version+".tar.gz", packed)
 }
 
-// runs says which program's image each part of the chart runs.
+// runs maps the parts of the chart to the programs of their images.
 var runs = map[string]string{
 	"autoscaler": "autoscaler", "descheduler": "descheduler", "evictions": "descheduler", "nodeAgent": "node-agent", "nodeMeter": "node-agent",
 	"metricsAdapter": "metrics-adapter", "scheduler": "kube-scheduler",
 }
 
-// charts packs the charts, with the version of the release and the images by their digests.
+// charts packs the charts, with the version of the release and the digests of the images.
 func (o *options) charts(digests map[string]string) error {
 	for _, chart := range []string{"supercargo", "supercargo-crds"} {
 		var wrong error
@@ -60,7 +60,7 @@ func (o *options) charts(digests map[string]string) error {
 			switch {
 			case name == "Chart.yaml":
 				return versions.ReplaceAll(content, []byte("${1} "+strings.TrimPrefix(o.version, "v")))
-			case name == "values.yaml" && chart == "supercargo": // the kinds run nothing
+			case name == "values.yaml" && chart == "supercargo": // the chart of the CRDs runs nothing
 				content, wrong = o.values(content, digests)
 			case strings.HasPrefix(name, "scheduler/"):
 				return o.pin(content, digests)
@@ -81,10 +81,10 @@ func (o *options) charts(digests map[string]string) error {
 	return nil
 }
 
-// versions are the lines of a chart that a release fills in.
+// versions matches the lines of a chart that a release fills in.
 var versions = regexp.MustCompile(`(?m)^(version:|appVersion:) .*$`)
 
-// values fills in the registry and the digests. It changes lines, so that comments stay.
+// values fills in the registry and the digests. It edits lines, to keep comments.
 func (o *options) values(content []byte, digests map[string]string) ([]byte, error) {
 	lines := strings.Split(string(content), "\n")
 	part, filled := "", map[string]bool{}
@@ -104,7 +104,7 @@ func (o *options) values(content []byte, digests map[string]string) ([]byte, err
 	}
 	for part, program := range runs {
 		if digests[program] != "" && !filled[part] {
-			return nil, fmt.Errorf("values.yaml has no line \"image\" of %s to fill in", part)
+			return nil, fmt.Errorf("values.yaml has no line \"image\" of %s", part)
 		}
 	}
 	return []byte(strings.Join(lines, "\n")), nil

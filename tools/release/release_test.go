@@ -23,16 +23,16 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 )
 
-// root is that of the repository.
+// root is the root of the repository.
 const root = "../.."
 
-// version is the one that is released.
+// version is the released version.
 const version = "v9.8.7"
 
-// inClusters are the programs that have images.
+// inClusters lists the programs that have images.
 var inClusters = []string{"kube-scheduler", "autoscaler", "descheduler", "metrics-adapter", "node-agent"}
 
-// binaries makes some that stand for the real ones, which take long: the same small program under
+// binaries builds stand-ins for the real binaries, which take long to build: the same small program under
 // their names, for several systems.
 func binaries(t *testing.T) string {
 	t.Helper()
@@ -110,7 +110,7 @@ func unpack(t *testing.T, packed []byte) map[string]string {
 	}
 }
 
-// copied is the source once more, with other times and modes of its files.
+// copied returns a copy of the source with other times and modes of its files.
 func copied(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -130,7 +130,7 @@ func copied(t *testing.T) string {
 	return dir
 }
 
-// TestTwoReleasesAreTheSame: of the same source, built twice, in different folders.
+// TestTwoReleasesAreTheSame compares two releases of the same source, built in different folders.
 func TestTwoReleasesAreTheSame(t *testing.T) {
 	first, second := release(t, root, binaries(t)), release(t, copied(t), binaries(t))
 	if a, b := slices.Sorted(maps.Keys(first)), slices.Sorted(maps.Keys(second)); !slices.Equal(a, b) {
@@ -173,7 +173,7 @@ func sumsAreOfAllOtherFiles(t *testing.T, files map[string][]byte) {
 	}
 }
 
-// layoutOf reads the layout of a program's image, whose one entry is its index.
+// layoutOf reads the layout of a program's image, whose only entry is its index.
 func layoutOf(t *testing.T, files map[string][]byte, name string) (v1.ImageIndex, v1.Descriptor) {
 	t.Helper()
 	dir := t.TempDir()
@@ -288,7 +288,7 @@ func billsNameTheProgram(t *testing.T, files map[string][]byte) {
 	}
 }
 
-// TestABillNamesTheModulesOfABinary: of this test, which is a binary with modules in it.
+// TestABillNamesTheModulesOfABinary uses this test's own binary, which has modules in it.
 func TestABillNamesTheModulesOfABinary(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -317,8 +317,8 @@ func TestWhatCannotBeReleasedIsRefused(t *testing.T) {
 	}{
 		"no version":               {[]string{"-created", "1", "-binaries", "b", "-out", "o"}, "-version"},
 		"a commit for a version":   {[]string{"-version", "1418832-dirty", "-created", "1", "-binaries", "b", "-out", "o"}, "must begin with v"},
-		"a folder that is there":   {[]string{"-version", "v1", "-created", "1", "-binaries", "b", "-out", there}, "there already"},
-		"no binaries":              {[]string{"-version", "v1", "-created", "1", "-binaries", there, "-out", filepath.Join(there, "o")}, "nothing like linux/amd64/PROGRAM"},
+		"a folder that is there":   {[]string{"-version", "v1", "-created", "1", "-binaries", "b", "-out", there}, "already exists"},
+		"no binaries":              {[]string{"-version", "v1", "-created", "1", "-binaries", there, "-out", filepath.Join(there, "o")}, "such as linux/amd64/PROGRAM"},
 		"a time that is not known": {[]string{"-version", "v1", "-created", "0", "-binaries", "b", "-out", "o"}, "-created"},
 	} {
 		if err := run(tc.args); err == nil || !strings.Contains(err.Error(), tc.says) {

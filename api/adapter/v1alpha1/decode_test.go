@@ -104,7 +104,7 @@ func TestEveryFaultIsFoundAndItsFieldNamed(t *testing.T) {
 			"workQueues[2].manager", "workQueues[2].catalog.servers[0]", "workQueues[2].catalog.project", "workQueues[3].catalog.servers", "workQueues[3].interval"},
 		"external: [{}, {name: \"a/b\", query: a, selectBy: Both, namespaceLabel: a-b, labels: {a: b-c}}]": {
 			"external[0].name", "external[0].query", "external[1].name", "external[1].namespaceLabel", "external[1].selectBy", "external[1].labels[a]"},
-		"external: [{name: supercargo_wanted_replicas, query: a}, {name: b, query: a}, {name: b, query: a}]": {"external[0].name", "external[2].name"},
+		"external: [{name: supercargo_desired_replicas, query: a}, {name: b, query: a}, {name: b, query: a}]": {"external[0].name", "external[2].name"},
 		"custom: [{name: a, query: b}, {name: a, query: b, resource: Pods, group: \"a b\", objectLabel: pod}]": {
 			"custom[0].resource", "custom[0].objectLabel", "custom[1].resource", "custom[1].group"},
 		"custom: [{name: a, query: b, resource: pods, objectLabel: pod}, {name: a, query: b, resource: nodes, objectLabel: node}, {name: a, query: b, resource: pods, objectLabel: pod}]": {"custom[2].name"},

@@ -34,7 +34,7 @@ func Decode(text []byte) (*MetricsAdapterConfiguration, error) {
 	}
 	c, ok := object.(*MetricsAdapterConfiguration)
 	if !ok {
-		return nil, fmt.Errorf("decode the configuration: it is a %s: want a MetricsAdapterConfiguration of %s", kind.Kind, GroupVersion)
+		return nil, fmt.Errorf("decode the configuration: kind is %s, must be a MetricsAdapterConfiguration of %s", kind.Kind, GroupVersion)
 	}
 	SetDefaults(c)
 	if err := Validate(c).ToAggregate(); err != nil {

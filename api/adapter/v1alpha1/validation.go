@@ -15,11 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// WantedReplicas is the name of the built-in external metric. No other metric may have it.
-const WantedReplicas = "supercargo_wanted_replicas"
+// DesiredReplicas is the name of the built-in external metric. No other metric may have it.
+const DesiredReplicas = "supercargo_desired_replicas"
 
 // reservedJobs are the jobs of discovered targets, which the configuration may not name.
-var reservedJobs = []string{"pods", "services"}
+var reservedJobs = []string{"pods", "services", "kubelets", "node-meters"}
 
 // The limits of the interval of a target.
 const (
@@ -51,7 +51,7 @@ func Validate(c *MetricsAdapterConfiguration) field.ErrorList {
 	for i := range c.WorkQueues {
 		errs = append(errs, validateWorkQueue(field.NewPath("workQueues").Index(i), &c.WorkQueues[i], managers)...)
 	}
-	names := map[string]bool{WantedReplicas: true}
+	names := map[string]bool{DesiredReplicas: true}
 	for i := range c.External {
 		m, path := &c.External[i], field.NewPath("external").Index(i)
 		errs = append(errs, validateName(path.Child("name"), m.Name, m.Name, names)...)

@@ -84,7 +84,7 @@ func (c *certificate) own(why error) (selfsigned.Pair, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.alone {
-		c.log.Error(why, "The certificate is kept in memory: run one replica, or let it use the Secret", "secret", c.secret)
+		c.log.Error(why, "Failed to use the Secret of the certificate, keeping a certificate in memory: run one replica, or grant it access to the Secret", "secret", c.secret)
 		c.alone = true
 	}
 	now := c.clock.Now()

@@ -109,7 +109,7 @@ func slimOther(object any) (any, error) {
 	slim := &v1alpha1.ReplicaPolicy{TypeMeta: policy.TypeMeta, ObjectMeta: policy.ObjectMeta, Spec: policy.Spec}
 	slim.ManagedFields = nil
 	slim.Annotations = nil
-	slim.Status = v1alpha1.ReplicaPolicyStatus{WantedReplicas: policy.Status.WantedReplicas, LastObservation: policy.Status.LastObservation}
+	slim.Status = v1alpha1.ReplicaPolicyStatus{DesiredReplicas: policy.Status.DesiredReplicas, LastObservation: policy.Status.LastObservation}
 	return slim, nil
 }
 

@@ -106,9 +106,9 @@ func TestWhatTheCacheKeepsOfAServiceAnnouncesItsEndpoints(t *testing.T) {
 func TestWhatTheCacheKeepsOfAPolicyIsWhatItAsksAndWants(t *testing.T) {
 	policy := &v1alpha1.ReplicaPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Generation: 3, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}}}}
 	policy.Spec.Mode = v1alpha1.ReplicasViaHPA
-	policy.Status = v1alpha1.ReplicaPolicyStatus{WantedReplicas: 7, LastObservation: &v1alpha1.ReplicaObservation{}, Memory: &v1alpha1.LawMemory{Of: "long"}}
+	policy.Status = v1alpha1.ReplicaPolicyStatus{DesiredReplicas: 7, LastObservation: &v1alpha1.ReplicaObservation{}, Memory: &v1alpha1.LawMemory{Of: "long"}}
 	kept := slimmed(t, slimOther, policy)
-	if kept.Generation != 3 || kept.Spec.Mode != v1alpha1.ReplicasViaHPA || kept.Status.WantedReplicas != 7 || kept.Status.LastObservation == nil {
+	if kept.Generation != 3 || kept.Spec.Mode != v1alpha1.ReplicasViaHPA || kept.Status.DesiredReplicas != 7 || kept.Status.LastObservation == nil {
 		t.Errorf("less is kept than is read: %+v", kept)
 	}
 	if kept.Status.Memory != nil || kept.ManagedFields != nil {

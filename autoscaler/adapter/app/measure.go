@@ -60,7 +60,7 @@ func measure(ctx context.Context, o Options, c *adapterv1alpha1.MetricsAdapterCo
 	}
 	m := &measurements{Querier: s, store: s, close: func(log logr.Logger) {
 		if err := s.Close(); err != nil {
-			log.Error(err, "The store is not closed well")
+			log.Error(err, "Failed to close the store")
 		}
 	}}
 	jobs, fixed := groups(c.Targets)
@@ -95,7 +95,7 @@ func (o *Options) kubelets() (target.Job, bool) {
 	}
 	token := cmp.Or(k.TokenFile, o.Config.BearerTokenFile)
 	if token == "" {
-		o.Log.Info("Kubelets are not scraped: there is no token to show them; --kubelet-token names a file with one")
+		o.Log.Info("Kubelets are not scraped, because there is no token to authenticate with: set --kubelet-token to a file that contains one")
 		return target.Job{}, false
 	}
 	job := target.Job{
@@ -136,12 +136,12 @@ func (m *measurements) run(ctx context.Context, group *errgroup.Group, o Options
 	longest := o.Store.Lookback / 2
 	for _, t := range m.fixed {
 		if t.Interval > longest {
-			return fmt.Errorf("the interval of %v of targets of job %q is over half of --store-lookback: their values would come and go", t.Interval, t.Job)
+			return fmt.Errorf("the interval %v of the targets of job %q must be at most half of --store-lookback, otherwise their series have gaps", t.Interval, t.Job)
 		}
 	}
 	for _, r := range m.queues {
 		if r.Interval > longest {
-			return fmt.Errorf("the interval of %v of Work Queue manager %q is over half of --store-lookback: its values would come and go", r.Interval, r.Manager)
+			return fmt.Errorf("the interval %v of Work Queue manager %q must be at most half of --store-lookback, otherwise its series have gaps", r.Interval, r.Manager)
 		}
 		group.Go(func() error { return r.Run(ctx) })
 	}

@@ -52,7 +52,7 @@ func (o *Options) meters() (*meterAuthorities, error) {
 		return nil, nil
 	}
 	if _, err := os.Stat(m.TokenFile); errors.Is(err, fs.ErrNotExist) {
-		o.Log.Info("Node meters are not scraped: there is no token to show them; --node-meter-token names a file with one", "file", m.TokenFile)
+		o.Log.Info("Node meters are not scraped, because there is no token to authenticate with: set --node-meter-token to a file that contains one", "file", m.TokenFile)
 		return nil, nil
 	}
 	a := &meterAuthorities{
@@ -98,11 +98,11 @@ func (a *meterAuthorities) run(ctx context.Context) error {
 func (a *meterAuthorities) look(ctx context.Context) error {
 	var published corev1.ConfigMap
 	if err := a.live.Get(ctx, a.key, &published); err != nil {
-		return fmt.Errorf("read ConfigMap %s, which says who signs their certificate: %w", a.key, err)
+		return fmt.Errorf("read ConfigMap %s with the certificate authority of the node meters: %w", a.key, err)
 	}
 	text := []byte(published.Data[meterapi.AuthoritiesKey])
 	if len(text) == 0 {
-		return fmt.Errorf("ConfigMap %s does not hold the certificate authority of the node meters yet", a.key)
+		return fmt.Errorf("ConfigMap %s does not contain the certificate authority of the node meters yet", a.key)
 	}
 	a.wrong = ""
 	return a.write(text)
@@ -119,7 +119,7 @@ func (a *meterAuthorities) write(text []byte) error {
 		err = os.Rename(next, a.file)
 	}
 	if err != nil {
-		return fmt.Errorf("write who signs the certificate of node meters: %w", err)
+		return fmt.Errorf("write the certificate authority of the node meters: %w", err)
 	}
 	return nil
 }

@@ -117,8 +117,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Configuration, "config", o.Configuration, "`file` with a MetricsAdapterConfiguration: metrics to serve, further targets to scrape, and Work Queue managers to query")
 	flags.StringVar(&o.Service, "service", o.Service, "Service of the APIServices, as `namespace/name`; the serving certificate is made for it and kept in the Secret NAME-certificate in the same namespace")
 	flags.BoolVar(&o.Custom, "custom-metrics", o.Custom, "serve custom.metrics.k8s.io")
-	flags.BoolVar(&o.External, "external-metrics", o.External, "serve external.metrics.k8s.io, with the wanted replicas of ReplicaPolicies")
-	flags.DurationVar(&o.StaleAfter, "wanted-replicas-stale-after", o.StaleAfter, "how long after its last observation, plus the longest interval of its law, to stop serving a ReplicaPolicy's wanted replicas")
+	flags.BoolVar(&o.External, "external-metrics", o.External, "serve external.metrics.k8s.io, with the desired replicas of ReplicaPolicies")
+	flags.DurationVar(&o.StaleAfter, "desired-replicas-stale-after", o.StaleAfter, "how long after its last observation, plus the longest interval of its law, to stop serving a ReplicaPolicy's desired replicas")
 	flags.BoolVar(&o.History, "history", o.History, "record the nodes of the cluster and their pods as series in the embedded store")
 	flags.BoolVar(&o.Usage, "pod-usage", o.Usage, "record the CPU and memory usage of each pod, from metrics.k8s.io, and its requests, as four series per pod in the embedded store; required by the preset pod-usage")
 	flags.StringVar(&o.QueryAddress, "query-bind-address", o.QueryAddress, "`host:port` for PromQL over HTTP without authentication; 0 to disable. PromQL with authentication is always served at /prometheus")
@@ -178,25 +178,25 @@ func (o *Options) UseKubeconfig(file string) {
 func (o *Options) Validate() error {
 	errs := o.Server.Validate()
 	if !o.Custom && !o.External {
-		errs = append(errs, errors.New("--custom-metrics and --external-metrics: with both off there is nothing to serve"))
+		errs = append(errs, errors.New("--custom-metrics and --external-metrics: at least one of them must be true"))
 	}
 	if _, err := o.service(); err != nil {
 		errs = append(errs, err)
 	}
 	if o.StaleAfter <= 0 {
-		errs = append(errs, fmt.Errorf("--wanted-replicas-stale-after: %v is no time", o.StaleAfter))
+		errs = append(errs, fmt.Errorf("--desired-replicas-stale-after: must be above 0, is %v", o.StaleAfter))
 	}
 	if o.TargetLimit < 0 {
-		errs = append(errs, fmt.Errorf("--scrape-target-limit: %d is negative", o.TargetLimit))
+		errs = append(errs, fmt.Errorf("--scrape-target-limit: must be 0 or more, is %d", o.TargetLimit))
 	}
 	if o.PolicyTargetLimit < 0 {
-		errs = append(errs, fmt.Errorf("--policy-target-limit: %d is negative", o.PolicyTargetLimit))
+		errs = append(errs, fmt.Errorf("--policy-target-limit: must be 0 or more, is %d", o.PolicyTargetLimit))
 	}
 	if o.Kubelets.CAFile != "" && o.Kubelets.Insecure {
-		errs = append(errs, errors.New("--kubelet-authorities and --kubelet-insecure-tls: want one of the two"))
+		errs = append(errs, errors.New("--kubelet-authorities and --kubelet-insecure-tls are mutually exclusive"))
 	}
 	if m := o.Meters; m.Scrape && (m.Namespace == "" || m.TokenFile == "" || m.Port < 1 || m.Port > 65535) {
-		errs = append(errs, errors.New("--node-meter-namespace, --node-meter-port, --node-meter-token: want all of them, or --scrape-node-meters=false"))
+		errs = append(errs, errors.New("--node-meter-namespace, --node-meter-port and --node-meter-token are required unless --scrape-node-meters=false"))
 	}
 	if _, _, err := net.SplitHostPort(o.QueryAddress); o.QueryAddress != "0" && err != nil {
 		errs = append(errs, fmt.Errorf("--query-bind-address: %w", err))
@@ -207,7 +207,7 @@ func (o *Options) Validate() error {
 func (o *Options) service() (types.NamespacedName, error) {
 	namespace, name, ok := strings.Cut(o.Service, "/")
 	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
-		return types.NamespacedName{}, fmt.Errorf("--service: %q is not namespace/name", o.Service)
+		return types.NamespacedName{}, fmt.Errorf("--service: must be namespace/name, is %q", o.Service)
 	}
 	return types.NamespacedName{Namespace: namespace, Name: name}, nil
 }

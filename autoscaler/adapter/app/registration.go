@@ -65,7 +65,7 @@ type registration struct {
 func (r *registration) check(ctx context.Context) error {
 	var list apiregistrationv1.APIServiceList
 	if err := r.live.List(ctx, &list); err != nil {
-		return fmt.Errorf("look for servers of metrics: list APIServices: %w", err)
+		return fmt.Errorf("check for other metrics servers: list APIServices: %w", err)
 	}
 	return taken(list.Items, r.groups, r.service)
 }
@@ -80,8 +80,8 @@ func taken(all []apiregistrationv1.APIService, groups []string, ours types.Names
 		}
 		theirs := types.NamespacedName{Namespace: spec.Service.Namespace, Name: spec.Service.Name}
 		if theirs != ours {
-			return fmt.Errorf("%s is served by Service %s%s, as APIService %s says, and only one server can: start with %s, which leaves it to that one, "+
-				"or remove that server and its APIService; if it is this one under another name, give --service", spec.Group, theirs, known(theirs.Name), all[i].Name, flagOf[spec.Group])
+			return fmt.Errorf("%s is already served by Service %s%s according to APIService %s, and only one server can serve it: start with %s to leave it to that server, "+
+				"or remove that server and its APIService; if it is this server under another name, set --service", spec.Group, theirs, known(theirs.Name), all[i].Name, flagOf[spec.Group])
 		}
 	}
 	return nil
@@ -104,7 +104,7 @@ func (r *registration) keep(ctx context.Context) error {
 	for {
 		pause := registrationEvery
 		if err := r.once(ctx); err != nil && ctx.Err() == nil {
-			r.log.Error(err, "The APIServices are not as they are to be: it is tried again")
+			r.log.Error(err, "Failed to update the APIServices, will retry")
 			pause = registrationSoon
 		}
 		if !poll.Wait(ctx, r.clock, pause, nil) {
@@ -148,7 +148,7 @@ func (r *registration) once(ctx context.Context) error {
 		r.certificate.serve(pair) // its authorities are trusted by now
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("there is no APIService for %s: apply the manifests, or nobody finds it", strings.Join(missing, " and "))
+		return fmt.Errorf("no APIService for %s found, so clients cannot reach it: apply the manifests", strings.Join(missing, " and "))
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func TestItDoesNotStartWhereAnotherServesAndSaysWhatToDo(t *testing.T) {
 		{"nobody", apiService("v1beta1", "metrics.k8s.io", "kube-system/metrics-server"), nil},
 		{"this one", apiService("v1beta1", externalGroup, self.String()), nil},
 		{"KEDA", apiService("v1beta1", externalGroup, "keda/keda-operator-metrics-apiserver"),
-			[]string{"external.metrics.k8s.io is served by Service keda/keda-operator-metrics-apiserver (KEDA)", "v1beta1.external.metrics.k8s.io", "--external-metrics=false"}},
+			[]string{"external.metrics.k8s.io is already served by Service keda/keda-operator-metrics-apiserver (KEDA)", "v1beta1.external.metrics.k8s.io", "--external-metrics=false"}},
 		{"prometheus-adapter in an older version", apiService("v1beta1", customGroup, "monitoring/prometheus-adapter"),
 			[]string{"monitoring/prometheus-adapter (prometheus-adapter)", "--custom-metrics=false"}},
 		{"this one in another namespace", apiService("v1beta2", customGroup, "other/supercargo-metrics-adapter"), []string{"--service"}},
@@ -120,7 +120,7 @@ func TestFaultsOfTheOptionsAreNamedByTheirFlags(t *testing.T) {
 	}
 	o.Custom, o.External, o.Service, o.StaleAfter, o.TargetLimit, o.PolicyTargetLimit, o.QueryAddress = false, false, "a", 0, -1, -1, "nowhere"
 	err := o.Validate()
-	for _, flag := range []string{"--custom-metrics", "--external-metrics", "--service", "--wanted-replicas-stale-after", "--scrape-target-limit", "--policy-target-limit", "--query-bind-address"} {
+	for _, flag := range []string{"--custom-metrics", "--external-metrics", "--service", "--desired-replicas-stale-after", "--scrape-target-limit", "--policy-target-limit", "--query-bind-address"} {
 		if err == nil || !strings.Contains(err.Error(), flag) {
 			t.Errorf("error %v does not name %s", err, flag)
 		}

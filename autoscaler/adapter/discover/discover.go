@@ -124,7 +124,7 @@ func (w *Watcher) Look(ctx context.Context) (target.Found, error) {
 		if wanted {
 			// The objects of the cache are not modified.
 			if err := w.Cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-				return target.Found{}, fmt.Errorf("look for targets: %w", err)
+				return target.Found{}, fmt.Errorf("find targets: %w", err)
 			}
 		}
 	}
@@ -156,10 +156,10 @@ func (w *Watcher) say(found target.Found) {
 		w.dropped.Set(float64(found.Dropped))
 	}
 	if found.Dropped > 0 {
-		w.Log.Info("There are more targets than may be scraped: raise --scrape-target-limit, or name fewer namespaces", "dropped", found.Dropped)
+		w.Log.Info("Some targets are not scraped because they exceed the limit: raise --scrape-target-limit, or list fewer namespaces", "dropped", found.Dropped)
 	}
 	for _, fault := range found.Faults {
-		w.Log.Info("An annotation is not understood", "fault", fault)
+		w.Log.Info("Ignoring an invalid annotation", "fault", fault)
 	}
 	w.Log.V(2).Info("Targets have changed", "targets", len(found.Targets))
 }

@@ -62,7 +62,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 	for {
 		began := r.Clock.Now()
 		if err := r.Record(ctx); err != nil && ctx.Err() == nil {
-			r.Log.Error(err, "The history of the cluster has a gap: it is tried again")
+			r.Log.Error(err, "Failed to record the history of the cluster, will retry")
 			changed.Note()
 		}
 		if !poll.Wait(ctx, r.Clock, max(settle, ease*r.Clock.Since(began)), nil) || !poll.Wait(ctx, r.Clock, r.Repeat, changed) {
@@ -78,12 +78,12 @@ func (r *Recorder) Record(ctx context.Context) error {
 	var pods corev1.PodList
 	// The objects of the cache are not modified.
 	if err := errors.Join(r.Cache.List(ctx, &nodes, client.UnsafeDisableDeepCopy), r.Cache.List(ctx, &pods, client.UnsafeDisableDeepCopy)); err != nil {
-		return fmt.Errorf("look at the cluster: %w", err)
+		return fmt.Errorf("list nodes and pods: %w", err)
 	}
 	now, there := r.Clock.Now(), pointers(pods.Items)
 	ofPods := OfPods(there, r.MostPods)
 	if ofPods == nil && (r.pods.State != nil || r.pods.full.IsZero()) {
-		r.Log.Info("There are too many pods for series of their own: raise --store-max-series", "most", r.MostPods)
+		r.Log.Info("Too many pods, no series per pod are recorded: raise --store-max-series", "most", r.MostPods)
 	}
 	// Write them separately: the store may have room for the series of nodes when it has none
 	// for the many series of pods.

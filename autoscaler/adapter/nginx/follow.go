@@ -242,7 +242,7 @@ func (f *Follower) shorten() error {
 		return nil //nolint:nilerr // the next poll meets the fault, or reads first
 	}
 	if err := os.Truncate(f.Path, 0); err != nil {
-		return fmt.Errorf("shorten the access log: %w", err)
+		return fmt.Errorf("truncate the access log: %w", err)
 	}
 	return f.rewind()
 }

@@ -71,7 +71,7 @@ func ParseLine(line []byte) (Request, error) {
 	r.UpstreamSeconds, errs[3] = parseUpstream(string(said.UpstreamSeconds))
 	r.Bytes, errs[4] = parseBytes(string(said.Bytes))
 	if len(r.Upstream) > maxUpstream {
-		return Request{}, fmt.Errorf("read a line of the access log: an upstream's name of %d characters: want at most %d", len(r.Upstream), maxUpstream)
+		return Request{}, fmt.Errorf("read a line of the access log: the name of an upstream has %d characters, must be at most %d", len(r.Upstream), maxUpstream)
 	}
 	if err := errors.Join(errs[:]...); err != nil {
 		return Request{}, fmt.Errorf("read a line of the access log: %w", err)
@@ -94,7 +94,7 @@ func (t *text) UnmarshalJSON(data []byte) error {
 	case data[0] == '-' || data[0] >= '0' && data[0] <= '9':
 		*t = text(data)
 	default:
-		return fmt.Errorf("%.20s: want a string or a number", data)
+		return fmt.Errorf("%.20s: must be a string or a number", data)
 	}
 	return nil
 }
@@ -108,13 +108,13 @@ func parseMoment(s string) (time.Time, error) {
 	if millis := math.Round(seconds * 1000); err == nil && millis >= 0 && millis <= maxMillis {
 		return time.UnixMilli(int64(millis)), nil
 	}
-	return time.Time{}, fmt.Errorf("msec %q: want seconds since 1970", s)
+	return time.Time{}, fmt.Errorf("msec %q: must be seconds since 1970", s)
 }
 
 func parseStatusCode(s string) (int, error) {
 	n, err := strconv.ParseUint(s, 10, 16)
 	if err != nil || n > 999 {
-		return 0, fmt.Errorf("status %q: want an HTTP status", s)
+		return 0, fmt.Errorf("status %q: must be an HTTP status", s)
 	}
 	return int(n), nil
 }
@@ -122,7 +122,7 @@ func parseStatusCode(s string) (int, error) {
 func parseSeconds(s string) (float64, error) {
 	seconds, err := strconv.ParseFloat(s, 64)
 	if err != nil || !(seconds >= 0 && seconds <= maxSeconds) {
-		return 0, fmt.Errorf("time %q: want seconds", s)
+		return 0, fmt.Errorf("time %q: must be seconds", s)
 	}
 	return seconds, nil
 }
@@ -154,7 +154,7 @@ func parseBytes(s string) (uint64, error) {
 	}
 	n, err := strconv.ParseUint(s, 10, 63)
 	if err != nil {
-		return 0, fmt.Errorf("request_length %q: want bytes", s)
+		return 0, fmt.Errorf("request_length %q: must be a number of bytes", s)
 	}
 	return n, nil
 }

@@ -36,12 +36,12 @@ func ParseStatus(page string) (Status, error) {
 	}
 	fields := strings.Fields(page)
 	if len(fields) != len(want) {
-		return Status{}, fmt.Errorf("stub_status page has %d words, want %d: is it another page?", len(fields), len(want))
+		return Status{}, fmt.Errorf("stub_status page has %d words, expected %d: check that the URL is that of stub_status", len(fields), len(want))
 	}
 	for i, w := range want {
 		if w.value == nil {
 			if fields[i] != w.word {
-				return Status{}, fmt.Errorf("stub_status page has %q where %q is expected: is it another page?", fields[i], w.word)
+				return Status{}, fmt.Errorf("stub_status page has %q where %q is expected: check that the URL is that of stub_status", fields[i], w.word)
 			}
 			continue
 		}

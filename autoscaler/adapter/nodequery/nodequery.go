@@ -68,12 +68,12 @@ func (s Span) Validate() error {
 	var errs input.Faults
 	length := s.To.Sub(s.From)
 	named := fmt.Sprintf("from %s to %s", s.From.Format(time.RFC3339), s.To.Format(time.RFC3339))
-	errs.If(s.Step < MinStep || s.Step%time.Second != 0, "step %v: want whole seconds, 1s or more", s.Step)
-	errs.If(length <= 0 || length > MostSpan, "%s: want more than nothing and at most %d days", named, int(MostSpan.Hours()/24))
-	errs.If(length > 0 && s.Step > length, "step %v: want no more than the time %s", s.Step, named)
-	errs.If(s.Step >= MinStep && length <= MostSpan && length/s.Step > mostLooks, "step %v: gives more than %d looks %s: want %v or more", s.Step, mostLooks, named,
+	errs.If(s.Step < MinStep || s.Step%time.Second != 0, "step %v: must be a whole number of seconds, at least 1s", s.Step)
+	errs.If(length <= 0 || length > MostSpan, "%s: must be longer than 0 and at most %d days", named, int(MostSpan.Hours()/24))
+	errs.If(length > 0 && s.Step > length, "step %v: must be at most the time %s", s.Step, named)
+	errs.If(s.Step >= MinStep && length <= MostSpan && length/s.Step > mostLooks, "step %v: gives more than %d sample times %s: must be %v or more", s.Step, mostLooks, named,
 		(length/mostLooks + time.Second - 1).Truncate(time.Second))
-	errs.If(s.At.Before(s.From) || s.At.After(s.To), "at %s: want a moment %s", s.At.Format(time.RFC3339), named)
+	errs.If(s.At.Before(s.From) || s.At.After(s.To), "at %s: must be within the time %s", s.At.Format(time.RFC3339), named)
 	return errors.Join(errs...)
 }
 

@@ -302,15 +302,15 @@ func TestSpansThatAskTooMuchAreRefused(t *testing.T) {
 		{"an hour", ask(noon, hour, hour, time.Minute), ""},
 		{"an hour of as many looks as may be", ask(noon, noon.Add(1500*time.Second), noon, time.Second), ""},
 		{"as long as may be", ask(noon, year, noon, nodequery.UsualStep(noon, year)), ""},
-		{"nothing", ask(noon, noon, noon, time.Minute), "want more than nothing"},
-		{"backwards", ask(hour, noon, noon, time.Minute), "want more than nothing"},
+		{"nothing", ask(noon, noon, noon, time.Minute), "must be longer than 0"},
+		{"backwards", ask(hour, noon, noon, time.Minute), "must be longer than 0"},
 		{"over a year", ask(noon, year.Add(time.Second), noon, 24*time.Hour), "at most 366 days"},
 		{"no step", ask(noon, hour, noon, 0), "step 0s"},
-		{"a part of a second", ask(noon, hour, noon, 1500*time.Millisecond), "whole seconds"},
-		{"a step over all", ask(noon, hour, noon, 2*time.Hour), "no more than the time"},
-		{"too many looks", ask(noon, hour, noon, 2*time.Second), "want 3s or more"},
-		{"before", ask(noon, hour, noon.Add(-time.Second), time.Minute), "want a moment"},
-		{"after", ask(noon, hour, hour.Add(time.Second), time.Minute), "want a moment"},
+		{"a part of a second", ask(noon, hour, noon, 1500*time.Millisecond), "whole number of seconds"},
+		{"a step over all", ask(noon, hour, noon, 2*time.Hour), "must be at most the time"},
+		{"too many looks", ask(noon, hour, noon, 2*time.Second), "must be 3s or more"},
+		{"before", ask(noon, hour, noon.Add(-time.Second), time.Minute), "must be within the time"},
+		{"after", ask(noon, hour, hour.Add(time.Second), time.Minute), "must be within the time"},
 	} {
 		err := tc.span.Validate()
 		if tc.want == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), tc.want) {

@@ -58,7 +58,7 @@ func (p *Pacer) Look(ctx context.Context, below time.Duration) (Asked, error) {
 		}
 		origins, err := p.Series.Origins(ctx, expression)
 		if err != nil {
-			p.Log.V(2).Info("Not found out where it comes from what a ReplicaPolicy asks", "why", err.Error())
+			p.Log.V(2).Info("Failed to find the targets of the query of a ReplicaPolicy", "why", err.Error())
 			continue
 		}
 		for o := range origins {

@@ -62,8 +62,8 @@ type Pacer struct {
 
 // Register registers the pacer's metrics.
 func (p *Pacer) Register(r prometheus.Registerer) error {
-	p.accelerated = prometheus.NewGauge(prometheus.GaugeOpts{Name: "supercargo_adapter_targets_accelerated", Help: "Targets that are scraped more often since ReplicaPolicies look more often."})
-	p.left = prometheus.NewGauge(prometheus.GaugeOpts{Name: "supercargo_adapter_targets_not_accelerated", Help: "Targets that ReplicaPolicies look at more often than they are scraped, because there are too many."})
+	p.accelerated = prometheus.NewGauge(prometheus.GaugeOpts{Name: "supercargo_adapter_targets_accelerated", Help: "Targets that are scraped more often because ReplicaPolicies sample their metrics more often."})
+	p.left = prometheus.NewGauge(prometheus.GaugeOpts{Name: "supercargo_adapter_targets_not_accelerated", Help: "Targets that ReplicaPolicies sample more often than they are scraped, because they exceed the limit."})
 	for _, c := range []prometheus.Collector{p.accelerated, p.left} {
 		if err := r.Register(c); err != nil {
 			return fmt.Errorf("register metrics: %w", err)
@@ -94,7 +94,7 @@ func (p *Pacer) watch(ctx context.Context, asks chan<- Asked) error {
 		case meta.IsNoMatchError(err):
 			rest = retry
 		case err != nil: // keep the previous demand
-			p.Log.Error(err, "Not found out how often ReplicaPolicies look")
+			p.Log.Error(err, "Failed to determine how often ReplicaPolicies sample their metrics")
 			rest = retry
 		case !maps.Equal(asked.Every, last.Every) || !maps.Equal(asked.Floor, last.Floor):
 			select {
@@ -147,7 +147,7 @@ func (p *Pacer) say(paced Paced, last *Paced) {
 		return
 	}
 	if paced.Left > 0 {
-		p.Log.Info("ReplicaPolicies look more often at more targets than may be scraped so often: raise --policy-target-limit", "left", paced.Left)
+		p.Log.Info("Some targets are scraped less often than ReplicaPolicies sample them: raise --policy-target-limit", "left", paced.Left)
 	}
-	p.Log.V(2).Info("Targets are scraped as often as ReplicaPolicies look", "accelerated", paced.Accelerated)
+	p.Log.V(2).Info("Targets are scraped as often as ReplicaPolicies sample them", "accelerated", paced.Accelerated)
 }

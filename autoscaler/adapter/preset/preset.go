@@ -84,7 +84,7 @@ var entries = []entry{
 func find(name string) (entry, error) {
 	at := slices.IndexFunc(entries, func(e entry) bool { return e.name == name })
 	if at < 0 {
-		return entry{}, fmt.Errorf("preset %q is not known, want one of %s", name, strings.Join(Names(), ", "))
+		return entry{}, fmt.Errorf("preset %q is unknown, must be one of %s", name, strings.Join(Names(), ", "))
 	}
 	return entries[at], nil
 }
@@ -108,7 +108,7 @@ func New(name, namespace string, given map[string]string) (Queries, error) {
 	p := &parameters{namespace: namespace, given: given}
 	for _, required := range e.required {
 		if given[required] == "" {
-			p.fault(required, "is missing")
+			p.fault(required, "is required")
 		}
 	}
 	p.check(e)
@@ -121,10 +121,10 @@ func (p *parameters) check(e entry) {
 	known := slices.Concat(e.required, e.optional)
 	for _, parameter := range slices.Sorted(maps.Keys(p.given)) {
 		if !slices.Contains(known, parameter) {
-			p.fault(parameter, "is not known, want one of "+strings.Join(known, ", "))
+			p.fault(parameter, "is unknown, must be one of "+strings.Join(known, ", "))
 		}
 		if !utf8.ValidString(p.given[parameter]) {
-			p.fault(parameter, fmt.Sprintf("is %q, want UTF-8", p.given[parameter]))
+			p.fault(parameter, fmt.Sprintf("is %q, must be valid UTF-8", p.given[parameter]))
 		}
 	}
 }
@@ -161,7 +161,7 @@ func (p *parameters) window() string {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < time.Second || d > time.Hour {
-		p.fault("window", fmt.Sprintf("is %q, want a duration from 1s to 1h", text))
+		p.fault("window", fmt.Sprintf("is %q, must be a duration from 1s to 1h", text))
 		return promDuration(DefaultWindow)
 	}
 	return promDuration(d)
@@ -177,7 +177,7 @@ func (p *parameters) percentile() float64 {
 	}
 	share, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(share > 0 && share < 100) {
-		p.fault("percentile", fmt.Sprintf("is %q, want a number above 0 and below 100", text))
+		p.fault("percentile", fmt.Sprintf("is %q, must be a number above 0 and below 100", text))
 		return 0
 	}
 	return share / 100
@@ -191,7 +191,7 @@ func (p *parameters) flag(name string) bool {
 	}
 	is, err := strconv.ParseBool(text)
 	if err != nil {
-		p.fault(name, fmt.Sprintf("is %q, want true or false", text))
+		p.fault(name, fmt.Sprintf("is %q, must be true or false", text))
 	}
 	return is
 }
@@ -280,12 +280,12 @@ func nginx(p *parameters) Queries {
 	switch queue := p.value("queue", counted); {
 	case queue == "little":
 	case queue != "connections":
-		p.fault("queue", fmt.Sprintf("is %q, want connections or little", queue))
+		p.fault("queue", fmt.Sprintf("is %q, must be one of connections, little", queue))
 	case p.given["upstream"] == "":
 		where := selector(of...)
 		q.QueueLength = "sum(clamp_min(nginx_connections_reading" + where + " + nginx_connections_writing" + where + " - 1, 0))"
 	case p.given["queue"] != "":
-		p.fault("queue", "is \"connections\", want little with an upstream: connections do not tell upstreams apart")
+		p.fault("queue", "is \"connections\", must be little with an upstream, because connections are not counted by upstream")
 	}
 	return q
 }
@@ -345,7 +345,7 @@ func containerCPU(p *parameters) Queries {
 func (p *parameters) pods() string {
 	pods := p.given["pods"]
 	if _, err := regexp.Compile(pods); err != nil {
-		p.fault("pods", fmt.Sprintf("is %q, want a regular expression: %v", pods, err))
+		p.fault("pods", fmt.Sprintf("is %q, must be a regular expression: %v", pods, err))
 	}
 	if pods == "" && p.serving {
 		return ""

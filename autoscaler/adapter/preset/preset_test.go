@@ -100,16 +100,16 @@ func TestBadParametersAreAllNamed(t *testing.T) {
 		given  map[string]string
 		says   []string
 	}{
-		{"apache", nil, []string{`preset "apache" is not known`, "ingress-nginx"}},
-		{IngressNginx, nil, []string{"parameter ingress is missing"}},
+		{"apache", nil, []string{`preset "apache" is unknown`, "ingress-nginx"}},
+		{IngressNginx, nil, []string{"parameter ingress is required"}},
 		{IngressNginx, map[string]string{"ingress": "web", "window": "a while", "percentile": "100", "honorLabels": "perhaps", "colour": "red"},
-			[]string{`window is "a while"`, `percentile is "100"`, `honorLabels is "perhaps"`, "parameter colour is not known"}},
+			[]string{`window is "a while"`, `percentile is "100"`, `honorLabels is "perhaps"`, "parameter colour is unknown"}},
 		{IngressNginx, map[string]string{"ingress": "web", "window": "2h", "percentile": "NaN"}, []string{"1s to 1h", `percentile is "NaN"`}},
-		{Nginx, map[string]string{"upstream": "a", "queue": "connections"}, []string{"queue is", "want little with an upstream"}},
-		{Nginx, map[string]string{"queue": "long", "job": "\xff"}, []string{`queue is "long"`, `job is "\xff", want UTF-8`}},
-		{WorkQueue, map[string]string{"category": "split", "window": "soon"}, []string{"parameter manager is missing"}},
+		{Nginx, map[string]string{"upstream": "a", "queue": "connections"}, []string{"queue is", "must be little with an upstream"}},
+		{Nginx, map[string]string{"queue": "long", "job": "\xff"}, []string{`queue is "long"`, `job is "\xff", must be valid UTF-8`}},
+		{WorkQueue, map[string]string{"category": "split", "window": "soon"}, []string{"parameter manager is required"}},
 		{WorkQueue, map[string]string{"manager": "blast", "category": "split", "window": "soon"}, []string{`window is "soon"`}},
-		{ContainerCPU, map[string]string{"pods": "("}, []string{"want a regular expression"}},
+		{ContainerCPU, map[string]string{"pods": "("}, []string{"must be a regular expression"}},
 	} {
 		_, err := New(tc.preset, "shop", tc.given)
 		for _, says := range tc.says {

@@ -30,7 +30,7 @@ type owner struct {
 func Serve(c *adapterv1alpha1.MetricsAdapterConfiguration) (*adapterv1alpha1.MetricsAdapterConfiguration, error) {
 	out := c.DeepCopy()
 	out.Presets = nil
-	taken := map[string]bool{adapterv1alpha1.WantedReplicas: true}
+	taken := map[string]bool{adapterv1alpha1.DesiredReplicas: true}
 	for i := range c.External {
 		taken[c.External[i].Name] = true
 	}

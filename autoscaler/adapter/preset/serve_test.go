@@ -105,7 +105,7 @@ presets:
 func TestWhatIsWrongWithAPresetIsNamed(t *testing.T) {
 	for text, says := range map[string][]string{
 		`presets: [{name: apache}, {name: nginx, prefix: b, parameters: {window: 2h, colour: red}}]`: {
-			"presets[0]", `preset "apache" is not known`, "presets[1]", "window is", "colour is not known"},
+			"presets[0]", `preset "apache" is unknown`, "presets[1]", "window is", "colour is unknown"},
 		"external: [{name: nginx_queue_length, query: up}]\npresets: [{name: nginx}]": {"presets[0].prefix", "nginx_queue_length"},
 		"custom: [{name: container_cpu_utilization_percent, query: up, resource: pods, objectLabel: pod}]\npresets: [{name: container-cpu}]": {
 			"presets[0].prefix", "container_cpu_utilization_percent"},

@@ -31,7 +31,7 @@ func New(expression string) (*Rule, error) {
 		return nil, fmt.Errorf("parse %q: %w", expression, err)
 	}
 	if t := parsed.Type(); t != parser.ValueTypeVector && t != parser.ValueTypeScalar {
-		return nil, fmt.Errorf("parse %q: it is a %s: want an instant vector or a scalar", expression, t)
+		return nil, fmt.Errorf("parse %q: type is %s, must be an instant vector or a scalar", expression, t)
 	}
 	return r, nil
 }
@@ -111,7 +111,7 @@ func FromSelector(selector kubelabels.Selector, names map[string]string) ([]Cond
 	}
 	requirements, selectable := selector.Requirements()
 	if !selectable {
-		return nil, fmt.Errorf("the selector takes nothing")
+		return nil, fmt.Errorf("the selector matches nothing")
 	}
 	var conditions []Condition
 	for _, r := range requirements {
@@ -128,7 +128,7 @@ func FromSelector(selector kubelabels.Selector, names map[string]string) ([]Cond
 		case selection.DoesNotExist:
 			c.Values = []string{""}
 		default:
-			return nil, fmt.Errorf("the selector has %q: want =, !=, in, notin or exists", r.String())
+			return nil, fmt.Errorf("requirement %q of the selector is not supported: the operator must be one of =, !=, in, notin, exists", r.String())
 		}
 		conditions = append(conditions, c)
 	}

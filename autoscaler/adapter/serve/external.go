@@ -55,7 +55,7 @@ func NewExternal(metrics []adapterv1alpha1.ExternalMetric, q query.Querier, sour
 func (e *External) ListAllExternalMetrics() []provider.ExternalMetricInfo {
 	names := slices.Collect(maps.Keys(e.metrics))
 	if e.wanted != nil {
-		names = append(names, adapterv1alpha1.WantedReplicas)
+		names = append(names, adapterv1alpha1.DesiredReplicas)
 	}
 	slices.Sort(names)
 	all := make([]provider.ExternalMetricInfo, len(names))
@@ -74,7 +74,7 @@ func (e *External) GetExternalMetric(ctx context.Context, namespace string, sele
 	var samples []query.Sample
 	var err error
 	switch m, known := e.metrics[info.Metric]; {
-	case info.Metric == adapterv1alpha1.WantedReplicas && e.wanted != nil:
+	case info.Metric == adapterv1alpha1.DesiredReplicas && e.wanted != nil:
 		samples, err = e.wanted.Values(ctx, namespace, selector)
 	case known:
 		samples, err = e.ask(ctx, m, namespace, selector)

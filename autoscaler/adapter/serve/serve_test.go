@@ -88,7 +88,7 @@ func externals(t *testing.T, a answers) *External {
 		t.Fatal(err)
 	}
 	policy := &v1alpha1.ReplicaPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
-	policy.Spec.Mode, policy.Status.WantedReplicas = v1alpha1.ReplicasViaHPA, 4
+	policy.Spec.Mode, policy.Status.DesiredReplicas = v1alpha1.ReplicasViaHPA, 4
 	policy.Status.LastObservation = &v1alpha1.ReplicaObservation{Time: metav1.NewTime(noon)}
 	source := &wanted.Source{Reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(policy).Build(), Clock: now, StaleAfter: time.Minute}
 	e, err := NewExternal([]adapterv1alpha1.ExternalMetric{
@@ -117,9 +117,9 @@ func TestExternalMetricsAreNarrowedToTheirNamespaceAndSelector(t *testing.T) {
 		{"any", "", "bill", "map[]=4 map[zone:a]=2 map[zone:b]=3"},
 		{"any", "zone in (a,c)", "bill", "map[zone:a]=2"},
 		{"any", "zone!=a", "bill", "map[]=4 map[zone:b]=3"},
-		{"shop", "", "supercargo_wanted_replicas", "map[name:web namespace:shop]=4"},
-		{"shop", "name=api", "supercargo_wanted_replicas", ""},
-		{"empty", "", "supercargo_wanted_replicas", ""},
+		{"shop", "", "supercargo_desired_replicas", "map[name:web namespace:shop]=4"},
+		{"shop", "name=api", "supercargo_desired_replicas", ""},
+		{"empty", "", "supercargo_desired_replicas", ""},
 	} {
 		list, err := e.GetExternalMetric(t.Context(), c.namespace, selector(t, c.selector), provider.ExternalMetricInfo{Metric: c.metric})
 		if err != nil {
@@ -137,7 +137,7 @@ func TestExternalMetricsAreNarrowedToTheirNamespaceAndSelector(t *testing.T) {
 			t.Errorf("%s in %s by %q: %v, want %s", c.metric, c.namespace, c.selector, got, c.want)
 		}
 	}
-	want := []provider.ExternalMetricInfo{{Metric: "bill"}, {Metric: "rate"}, {Metric: "supercargo_wanted_replicas"}}
+	want := []provider.ExternalMetricInfo{{Metric: "bill"}, {Metric: "rate"}, {Metric: "supercargo_desired_replicas"}}
 	if diff := cmp.Diff(want, e.ListAllExternalMetrics()); diff != "" {
 		t.Errorf("what is served (-want +got):\n%s", diff)
 	}

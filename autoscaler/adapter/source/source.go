@@ -64,9 +64,9 @@ func Validate(sources []Config) error {
 	for i, c := range sources {
 		switch {
 		case !names.MatchString(c.Name):
-			errs = append(errs, fmt.Errorf("sources[%d].name %q: want up to 63 of a-z, 0-9, - and ., a letter or figure first and last", i, c.Name))
+			errs = append(errs, fmt.Errorf("sources[%d].name %q: must consist of at most 63 characters a-z, 0-9, - and ., and must start and end with a letter or digit", i, c.Name))
 		case seen[c.Name]:
-			errs = append(errs, fmt.Errorf("sources[%d].name %q: there is one of that name already", i, c.Name))
+			errs = append(errs, fmt.Errorf("sources[%d].name %q: must be unique", i, c.Name))
 		}
 		seen[c.Name] = true
 		if err := c.How().Validate(); err != nil {
@@ -91,7 +91,7 @@ func Read(path string) ([]Config, error) {
 		return nil, fmt.Errorf("read metric sources: %w", err)
 	}
 	if len(text) > maxFile {
-		return nil, fmt.Errorf("read metric sources: %s has %d bytes, want at most %d", path, len(text), maxFile)
+		return nil, fmt.Errorf("read metric sources: %s has %d bytes, must be at most %d", path, len(text), maxFile)
 	}
 	sources, err := Parse(text)
 	if err != nil {

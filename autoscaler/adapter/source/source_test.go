@@ -32,7 +32,7 @@ func TestSourcesAreRead(t *testing.T) {
 func TestBadSourcesAreNamed(t *testing.T) {
 	for text, says := range map[string][]string{
 		"sources: [{name: A_B, url: 'http://a'}]":                                {"sources[0].name"},
-		"sources: [{name: a, url: x}, {name: a, url: 'http://a', timeout: -1s}]": {"sources[0] (a): url", "sources[1].name \"a\": there is one", "timeout"},
+		"sources: [{name: a, url: x}, {name: a, url: 'http://a', timeout: -1s}]": {"sources[0] (a): url", "sources[1].name \"a\": must be unique", "timeout"},
 		"sources: [{name: a, url: 'http://a', colour: red}]":                     {"colour"},
 		"sources: [{name: a, url: 'http://a', timeout: soon}]":                   {"soon"},
 		"sources: [{name: a, url: 'http://a', lookback: -2m}]":                   {"lookback"},

@@ -150,7 +150,7 @@ func (a *api) series(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if len(p.selectors) == 0 {
-		return nil, &parameterError{"match[]", errors.New("at least one is needed")}
+		return nil, &parameterError{"match[]", errors.New("at least one is required")}
 	}
 	q, err := a.store.db.Querier(p.start, p.end)
 	if err != nil {
@@ -181,7 +181,7 @@ func (a *api) labels(r *http.Request) (any, error) {
 func (a *api) labelValues(r *http.Request) (any, error) {
 	name := r.PathValue("name")
 	if !isLabelName(name) {
-		return nil, &parameterError{"name", errors.New("it is no label's name")}
+		return nil, &parameterError{"name", errors.New("must be the name of a label")}
 	}
 	return a.names(r, func(q names, matchers []*labels.Matcher) ([]string, error) {
 		list, _, err := q.LabelValues(r.Context(), name, nil, matchers...)

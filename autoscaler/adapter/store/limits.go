@@ -13,7 +13,7 @@ import (
 
 // errSeriesLimit is the error for a new series beyond the limit. A scrape with such a series fails
 // as a whole: a part of a target's series could be mistaken for all of them.
-var errSeriesLimit = errors.New("the store has as many series as it may: raise --store-max-series, or scrape less")
+var errSeriesLimit = errors.New("the store has reached its maximum number of series: raise --store-max-series, or scrape fewer targets")
 
 // seriesLimit limits the number of series in memory.
 type seriesLimit struct {

@@ -56,7 +56,7 @@ func parseTime(text string) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%q is no time: want seconds since 1970, or RFC 3339", text)
+		return time.Time{}, fmt.Errorf("%q is not a time: must be seconds since 1970, or a time as in RFC 3339", text)
 	}
 	if s := t.Unix(); s >= mostSeconds || s <= -mostSeconds {
 		return time.Time{}, fmt.Errorf("%q is too far from now", text)
@@ -74,7 +74,7 @@ func parseDuration(text string) (time.Duration, error) {
 	}
 	d, err := model.ParseDuration(text)
 	if err != nil {
-		return 0, fmt.Errorf("%q is no duration: want seconds, or such as 5m", text)
+		return 0, fmt.Errorf("%q is not a duration: must be seconds, or a duration such as 5m", text)
 	}
 	return time.Duration(d), nil
 }
@@ -106,7 +106,7 @@ func queryOptions(r *http.Request) (promql.QueryOpts, error) {
 		return nil, &parameterError{"lookback_delta", err}
 	}
 	if lookback <= 0 {
-		return nil, &parameterError{"lookback_delta", errors.New("it must be more than nothing")}
+		return nil, &parameterError{"lookback_delta", errors.New("must be above 0")}
 	}
 	return promql.NewPrometheusQueryOpts(false, lookback), nil
 }
@@ -128,7 +128,7 @@ func rangeParameters(r *http.Request) (window, error) {
 			return w, err
 		}
 		if p.to.IsZero() {
-			return w, &parameterError{p.name, errors.New("it is not given")}
+			return w, &parameterError{p.name, errors.New("is required")}
 		}
 	}
 	if w.step, err = parseDuration(r.FormValue("step")); err != nil {
@@ -136,11 +136,11 @@ func rangeParameters(r *http.Request) (window, error) {
 	}
 	switch {
 	case w.end.Before(w.start):
-		return w, &parameterError{"end", errors.New("it is before start")}
+		return w, &parameterError{"end", errors.New("must not be before start")}
 	case w.step < time.Millisecond:
-		return w, &parameterError{"step", errors.New("it must be a millisecond or more")}
+		return w, &parameterError{"step", errors.New("must be 1ms or more")}
 	case w.end.Sub(w.start)/w.step > mostPoints:
-		return w, &parameterError{"step", fmt.Errorf("it makes more than %d points of each series: take a longer one", mostPoints)}
+		return w, &parameterError{"step", fmt.Errorf("gives more than %d points of each series: use a longer step", mostPoints)}
 	}
 	return w, nil
 }

@@ -20,7 +20,7 @@ func settle(db *tsdb.DB, now time.Time, lookback time.Duration) error {
 	ctx := context.Background()
 	ends, err := openEnds(ctx, db, now.Add(-lookback).UnixMilli())
 	if err != nil {
-		return fmt.Errorf("read what was measured last: %w", err)
+		return fmt.Errorf("read the last samples of an earlier run: %w", err)
 	}
 	appender := db.AppenderV2(ctx)
 	for _, e := range ends {

@@ -59,10 +59,10 @@ func ScrapeDefaults() ScrapeOptions {
 func (o *ScrapeOptions) Validate(lookback time.Duration) error {
 	var errs []error
 	if o.Interval < MinInterval || o.Interval > lookback/2 {
-		errs = append(errs, fmt.Errorf("a scrape interval of %v is not between %v and %v, half of the lookback: raise the lookback, or values come and go", o.Interval, MinInterval, lookback/2))
+		errs = append(errs, fmt.Errorf("the scrape interval %v must be from %v to %v, half of the lookback, otherwise series have gaps: raise the lookback", o.Interval, MinInterval, lookback/2))
 	}
 	if o.SampleLimit == 0 || o.BodyLimit <= 0 || o.LabelLimit == 0 || o.LabelNameLimit == 0 || o.LabelValueLimit == 0 {
-		errs = append(errs, errors.New("a limit of 0 on what a scrape brings would be none: give each of them"))
+		errs = append(errs, errors.New("the limits of a scrape must be above 0"))
 	}
 	return errors.Join(errs...)
 }
@@ -98,7 +98,7 @@ func (s *Store) NewScraper(o ScrapeOptions, jobs []target.Job) (*Scraper, error)
 	names := map[string]bool{}
 	for _, job := range jobs {
 		if names[job.Name] {
-			return nil, fmt.Errorf("set up scraping: there are two jobs %q", job.Name)
+			return nil, fmt.Errorf("set up scraping: the name of job %q must be unique", job.Name)
 		}
 		names[job.Name] = true
 		c := jobConfig(o, job)
@@ -232,7 +232,7 @@ func (s *Scraper) group(targets []target.Target) map[string][]*targetgroup.Group
 	for _, t := range targets {
 		g, ok := groups[t.Job]
 		if !ok {
-			s.log.Error(nil, "A target is left out: there is no such job", "job", t.Job, "address", t.Address)
+			s.log.Error(nil, "Ignoring a target of an unknown job", "job", t.Job, "address", t.Address)
 			continue
 		}
 		g[0].Targets = append(g[0].Targets, labelSet(t))

@@ -84,14 +84,14 @@ func Defaults() Options {
 // Validate returns all errors in the options.
 func (o *Options) Validate() error {
 	var errs input.Faults
-	errs.If(o.Dir == "", "the directory of the store is not given")
-	errs.If(o.Retention < minRetention, "the retention of %v is under %v, which is two blocks", o.Retention, minRetention)
-	errs.If(o.MaxBytes < 0, "the size of %d bytes is negative", o.MaxBytes)
-	errs.If(o.MaxSeries < 1, "a store of at most %d series keeps nothing", o.MaxSeries)
-	errs.If(o.Lookback < time.Second, "a lookback of %v is under a second", o.Lookback)
-	errs.If(o.Timeout <= 0, "a query within %v has no time", o.Timeout)
-	errs.If(o.MaxSamples < 1, "a query of at most %d samples reads nothing", o.MaxSamples)
-	errs.If(o.MaxQueries < 1, "at most %d queries at a time are none", o.MaxQueries)
+	errs.If(o.Dir == "", "the directory of the store is required")
+	errs.If(o.Retention < minRetention, "the retention %v must be %v or more, which is two blocks", o.Retention, minRetention)
+	errs.If(o.MaxBytes < 0, "the maximum size of %d bytes must be 0 or more", o.MaxBytes)
+	errs.If(o.MaxSeries < 1, "the maximum number of series %d must be 1 or more", o.MaxSeries)
+	errs.If(o.Lookback < time.Second, "the lookback %v must be 1s or more", o.Lookback)
+	errs.If(o.Timeout <= 0, "the timeout %v of queries must be above 0", o.Timeout)
+	errs.If(o.MaxSamples < 1, "the maximum number of samples of a query %d must be 1 or more", o.MaxSamples)
+	errs.If(o.MaxQueries < 1, "the maximum number of concurrent queries %d must be 1 or more", o.MaxQueries)
 	return errors.Join(errs...)
 }
 
@@ -184,13 +184,13 @@ func fromValue(value parser.Value) ([]query.Sample, error) {
 		samples := make([]query.Sample, 0, len(value))
 		for _, v := range value {
 			if v.H != nil {
-				return nil, fmt.Errorf("%s is a histogram: take a quantile or a count of it", v.Metric)
+				return nil, fmt.Errorf("%s is a histogram: query a quantile or the count of it", v.Metric)
 			}
 			samples = append(samples, query.Sample{Labels: v.Metric.Map(), Value: v.F, At: time.UnixMilli(v.T)})
 		}
 		return samples, nil
 	default:
-		return nil, fmt.Errorf("its answer is a %s: it must be an instant vector or a scalar", value.Type())
+		return nil, fmt.Errorf("the result is a %s, must be an instant vector or a scalar", value.Type())
 	}
 }
 

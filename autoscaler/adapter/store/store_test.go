@@ -218,7 +218,7 @@ func TestAQueryWaitsForItsTurnNoLongerThanItsCaller(t *testing.T) {
 
 func TestEveryFaultOfTheOptionsIsNamed(t *testing.T) {
 	err := (&Options{MaxBytes: -1}).Validate()
-	for _, word := range []string{"directory", "retention", "bytes", "series", "lookback", "within", "samples", "queries"} {
+	for _, word := range []string{"directory", "retention", "bytes", "series", "lookback", "timeout", "samples", "queries"} {
 		if err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("error %v does not speak of %s", err, word)
 		}

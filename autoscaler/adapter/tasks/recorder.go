@@ -77,11 +77,11 @@ func (r *Recorder) say(err error) {
 	log := r.Log.WithValues("namespace", r.Namespace, "manager", r.Manager)
 	switch {
 	case errors.Is(err, ErrCategories):
-		log.Info("Of a Work Queue manager the whole queue is known, and no category", "why", err.Error())
+		log.Info("Recorded the whole queue of a Work Queue manager, but not its categories", "why", err.Error())
 	case err != nil:
-		log.Error(err, "What a Work Queue manager has to do is not known: it is asked again")
+		log.Error(err, "Failed to read the queue of a Work Queue manager, will retry")
 	default:
-		log.Info("What a Work Queue manager has to do is known")
+		log.Info("Read the queue of a Work Queue manager")
 	}
 }
 
@@ -115,7 +115,7 @@ func (r *Recorder) reading(answered bool) prometheus.Counter {
 func (r *Recorder) write(ctx context.Context, series map[Key]float64) error {
 	at := r.Clock.Now()
 	if !at.After(r.last) {
-		return fmt.Errorf("write what Work Queue manager %s said: the clock was set back to %v, and there is nothing new until it is %v again",
+		return fmt.Errorf("write the queue of Work Queue manager %s: the clock was set back to %v, and samples are rejected until it is %v again",
 			r.Manager, at.Format(time.RFC3339), r.last.Format(time.RFC3339))
 	}
 	appender := r.Store.AppenderV2(ctx)
@@ -138,7 +138,7 @@ func (r *Recorder) write(ctx context.Context, series map[Key]float64) error {
 		}
 	}
 	if err := appender.Commit(); err != nil {
-		return fmt.Errorf("write what Work Queue manager %s said: %w", r.Manager, err)
+		return fmt.Errorf("write the queue of Work Queue manager %s: %w", r.Manager, err)
 	}
 	r.written, r.last = make(map[Key]bool, len(series)), at
 	for key := range series {

@@ -103,11 +103,11 @@ func TestWhatAManagerSaysIsCurrentWhileItAnswers(t *testing.T) {
 		{"it has more", state(9, 25), "1", "11", "9", ""},
 		{"it is slow", workqueuetest.Hang, "0", "", "", "deadline exceeded"},
 		{"it is garbled", state(9, 25)[:40], "0", "", "", "queue_status"},
-		{"it counts below nothing", state(-1, 25), "0", "", "", `"-1" is no count`},
-		{"it says nothing", `[{}]`, "0", "", "", "want wq_manager"},
+		{"it counts below nothing", state(-1, 25), "0", "", "", `"-1" is not a count`},
+		{"it says nothing", `[{}]`, "0", "", "", "must be one of wq_manager"},
 		{"it leaves out what waits", `[{"type":"wq_manager","tasks_on_workers":2}]`, "1", "", "", ""},
 		{"another queue has begun", state(3, 3), "1", "5", "3", ""},
-		{"a category is there twice", twice, "1", "9", "", "is there twice"},
+		{"a category is there twice", twice, "1", "9", "", "is listed twice"},
 		{"it is well again", state(7, 40), "1", "9", "7", ""},
 	} {
 		m.Put(map[string]string{"queue_status": step.answer})
@@ -139,7 +139,7 @@ func TestWhatAManagerSaysIsCurrentWhileItAnswers(t *testing.T) {
 		t.Errorf("the manager takes %d questions for lost workers", m.Lost())
 	}
 	// Each error and recovery is logged once, and errors of categories are separate.
-	if n := len(k.said); n != 9 || !strings.Contains(k.said[0], "is not known") || !strings.Contains(k.said[1], `has to do is known`) || !strings.Contains(k.said[7], "no category") {
+	if n := len(k.said); n != 9 || !strings.Contains(k.said[0], "Failed to read the queue") || !strings.Contains(k.said[1], `Read the queue`) || !strings.Contains(k.said[7], "but not its categories") {
 		t.Errorf("%d lines are said, want 9:\n%s", n, strings.Join(k.said, "\n"))
 	}
 }
@@ -266,9 +266,9 @@ func TestPasswordsAuthoritiesAndCatalogsAreReadEachTime(t *testing.T) {
 	write(password, "wrong")
 	says("without authorities", "read the authorities")
 	write(authorities, "none")
-	says("with a file that has none", "no certificate as PEM")
+	says("with a file that has none", "no PEM certificate")
 	write(authorities, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
-	says("with a wrong password", "not that of the manager")
+	says("with a wrong password", "not match that of the manager")
 	write(password, "secret\n")
 	says("with all of it", "")
 	direct.ServerName, found.ServerName = "example.com", "example.com" // which is in the certificate too

@@ -55,7 +55,7 @@ var ErrCategories = errors.New("categories have no series of their own")
 // answer is not the state of a queue, and it returns none. Cost: O(categories).
 func Of(q *workqueue.Queue) (map[Key]float64, error) {
 	if q.Type != "wq_master" && q.Type != "wq_manager" {
-		return nil, fmt.Errorf("the answer is of type %q, want wq_manager or wq_master", clip.Cell(q.Type))
+		return nil, fmt.Errorf("the answer is of type %q, must be one of wq_manager, wq_master", clip.Cell(q.Type))
 	}
 	series := map[Key]float64{}
 	for _, c := range []count{
@@ -125,16 +125,16 @@ func resources(series map[Key]float64, name string, r *answer.Resources) {
 // part of them could be mistaken for all.
 func believable(categories []workqueue.Category) error {
 	if n := len(categories); n > MostCategories {
-		return fmt.Errorf("%w: there are %d, and series for %d", ErrCategories, n, MostCategories)
+		return fmt.Errorf("%w: there are %d of them, the limit is %d", ErrCategories, n, MostCategories)
 	}
 	names := make(map[string]bool, len(categories))
 	for i := range categories {
 		name := categories[i].Name
 		switch {
 		case name == "" || len(name) > mostCategoryBytes:
-			return fmt.Errorf("%w: %q is no name of 1 to %d bytes", ErrCategories, clip.Cell(name), mostCategoryBytes)
+			return fmt.Errorf("%w: %q is not a name of 1 to %d bytes", ErrCategories, clip.Cell(name), mostCategoryBytes)
 		case names[name]:
-			return fmt.Errorf("%w: %q is there twice", ErrCategories, clip.Cell(name))
+			return fmt.Errorf("%w: %q is listed twice", ErrCategories, clip.Cell(name))
 		}
 		names[name] = true
 	}

@@ -64,7 +64,7 @@ func TestARealManagerHasAllSeries(t *testing.T) {
 
 func TestWhatIsNoStateOfAQueueHasNoSeries(t *testing.T) {
 	for _, text := range []string{`[{}]`, `[{"type":"vine_manager","tasks_waiting":3}]`, `[{"type":"catalog","tasks_waiting":3}]`} {
-		if got, err := Of(read(t, text)); err == nil || got != nil || !strings.Contains(err.Error(), "want wq_manager") {
+		if got, err := Of(read(t, text)); err == nil || got != nil || !strings.Contains(err.Error(), "must be one of wq_manager") {
 			t.Errorf("%s: %v and error %v, want nothing", text, got, err)
 		}
 	}

@@ -77,7 +77,7 @@ func (s *Source) tls() (*tls.Config, error) {
 	}
 	config.RootCAs = x509.NewCertPool()
 	if !config.RootCAs.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("read the authorities: %s has no certificate as PEM", s.CAFile)
+		return nil, fmt.Errorf("read the authorities: %s contains no PEM certificate", s.CAFile)
 	}
 	return config, nil
 }

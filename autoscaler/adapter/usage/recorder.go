@@ -46,10 +46,10 @@ func (r *Recorder) note() func(error) { return poll.Changes(r.say) }
 // say logs an error or recovery.
 func (r *Recorder) say(err error) {
 	if err != nil {
-		r.Log.Error(err, "What pods use is not known: it is asked again")
+		r.Log.Error(err, "Failed to read the resource usage of pods, will retry")
 		return
 	}
-	r.Log.Info("What pods use is known again")
+	r.Log.Info("Read the resource usage of pods again")
 }
 
 // Record queries once and writes the values that are new since the last call, and the end of
@@ -87,7 +87,7 @@ func (r *Recorder) Record(ctx context.Context) error {
 		}
 	}
 	if err := appender.Commit(); err != nil {
-		return errors.Join(fault, fmt.Errorf("write what pods use: %w", err))
+		return errors.Join(fault, fmt.Errorf("write the resource usage of pods: %w", err))
 	}
 	r.written = series
 	return fault
@@ -96,11 +96,11 @@ func (r *Recorder) Record(ctx context.Context) error {
 func (r *Recorder) read(ctx context.Context, now time.Time) (map[Key]Value, error) {
 	var metrics metricsv1beta1.PodMetricsList
 	if err := r.Metrics.List(ctx, &metrics); err != nil {
-		return nil, fmt.Errorf("ask metrics.k8s.io what pods use: %w", err)
+		return nil, fmt.Errorf("list the resource usage of pods from metrics.k8s.io: %w", err)
 	}
 	var pods corev1.PodList
 	if err := r.Pods.List(ctx, &pods, client.UnsafeDisableDeepCopy); err != nil { // the objects are not modified
-		return nil, fmt.Errorf("look at the pods: %w", err)
+		return nil, fmt.Errorf("list pods: %w", err)
 	}
 	return Of(metrics.Items, pods.Items, now), nil
 }

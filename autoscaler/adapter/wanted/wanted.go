@@ -37,7 +37,7 @@ type Source struct {
 	StaleAfter time.Duration
 }
 
-// Values returns the wanted replicas of the policies of a namespace whose labels match the
+// Values returns the desired replicas of the policies of a namespace whose labels match the
 // selector. If ReplicaPolicies are not installed it returns none.
 func (s *Source) Values(ctx context.Context, namespace string, selector kubelabels.Selector) ([]query.Sample, error) {
 	var policies v1alpha1.ReplicaPolicyList
@@ -76,7 +76,7 @@ func longestWait(p *v1alpha1.ReplicaPolicy) time.Duration {
 // HorizontalPodAutoscaler then keeps the current replicas.
 func current(p *v1alpha1.ReplicaPolicy, now time.Time, staleAfter time.Duration) (query.Sample, bool) {
 	s := &p.Status
-	if p.Spec.Mode != v1alpha1.ReplicasViaHPA || p.DeletionTimestamp != nil || s.WantedReplicas <= 0 ||
+	if p.Spec.Mode != v1alpha1.ReplicasViaHPA || p.DeletionTimestamp != nil || s.DesiredReplicas <= 0 ||
 		s.LastObservation == nil || meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionPaused) {
 		return query.Sample{}, false
 	}
@@ -84,5 +84,5 @@ func current(p *v1alpha1.ReplicaPolicy, now time.Time, staleAfter time.Duration)
 	if age > staleAfter && age > staleAfter+longestWait(p) {
 		return query.Sample{}, false
 	}
-	return query.Sample{Value: float64(s.WantedReplicas), At: s.LastObservation.Time.Time}, true
+	return query.Sample{Value: float64(s.DesiredReplicas), At: s.LastObservation.Time.Time}, true
 }

@@ -22,7 +22,7 @@ var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 func policy(name string, change ...func(*v1alpha1.ReplicaPolicy)) client.Object {
 	p := &v1alpha1.ReplicaPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
 	p.Spec.Mode = v1alpha1.ReplicasViaHPA
-	p.Status.WantedReplicas = 4
+	p.Status.DesiredReplicas = 4
 	p.Status.LastObservation = &v1alpha1.ReplicaObservation{Time: metav1.NewTime(noon)}
 	for _, c := range change {
 		c(p)
@@ -59,7 +59,7 @@ func values(t *testing.T, at time.Time, selector string, policies ...client.Obje
 
 func TestWhatPoliciesWantIsFoundByTheirNames(t *testing.T) {
 	elsewhere := policy("c", func(p *v1alpha1.ReplicaPolicy) { p.Namespace = "other" })
-	more := policy("b", func(p *v1alpha1.ReplicaPolicy) { p.Status.WantedReplicas = 7 })
+	more := policy("b", func(p *v1alpha1.ReplicaPolicy) { p.Status.DesiredReplicas = 7 })
 	for selector, want := range map[string]map[string]float64{
 		"":              {"a": 4, "b": 7},
 		"name=b":        {"b": 7},
@@ -102,7 +102,7 @@ func TestWhatIsNotCurrentIsNotServed(t *testing.T) {
 	for what, change := range map[string]func(*v1alpha1.ReplicaPolicy){
 		"mode Act":           func(p *v1alpha1.ReplicaPolicy) { p.Spec.Mode = v1alpha1.ReplicasAct },
 		"mode Observe":       func(p *v1alpha1.ReplicaPolicy) { p.Spec.Mode = v1alpha1.ReplicasObserve },
-		"nothing wanted yet": func(p *v1alpha1.ReplicaPolicy) { p.Status.WantedReplicas = 0 },
+		"nothing wanted yet": func(p *v1alpha1.ReplicaPolicy) { p.Status.DesiredReplicas = 0 },
 		"nothing observed":   func(p *v1alpha1.ReplicaPolicy) { p.Status.LastObservation = nil },
 		"being deleted": func(p *v1alpha1.ReplicaPolicy) {
 			p.DeletionTimestamp, p.Finalizers = &metav1.Time{Time: noon}, []string{"a/b"}
@@ -110,7 +110,7 @@ func TestWhatIsNotCurrentIsNotServed(t *testing.T) {
 		"paused": func(p *v1alpha1.ReplicaPolicy) {
 			p.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionPaused, Status: metav1.ConditionTrue}}
 		},
-		"fewer than no replicas": func(p *v1alpha1.ReplicaPolicy) { p.Status.WantedReplicas = -1 },
+		"fewer than no replicas": func(p *v1alpha1.ReplicaPolicy) { p.Status.DesiredReplicas = -1 },
 	} {
 		if got := values(t, noon, "", policy("a", change)); len(got) != 0 {
 			t.Errorf("%s: it is served: %v", what, got)

@@ -9,8 +9,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
-// crowd is a cluster of that many nodes, full of jobs, with as many that wait and as many that
-// came within the last two minutes.
+// crowd is a cluster of n nodes, full of jobs, with n pending jobs and n that arrived within the last two minutes.
 func crowd(nodes, waiting, recent int) *cluster.State {
 	r := rand.New(rand.NewPCG(1, 1))
 	draw := func(name string) cluster.Pod {

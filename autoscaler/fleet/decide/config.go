@@ -14,11 +14,11 @@ import (
 	"supercargo.dev/supercargo/internal/text/dollars"
 )
 
-// MaxFlavors is of how many flavors the status of a fleet lists orders and releases at most.
+// MaxFlavors is the maximum number of flavors whose orders and releases the status of a fleet lists.
 const MaxFlavors = 1000
 
-// ConfigOf is what a spec allows a fleet to do. Whether the fleet acts at all is up to the
-// caller: Act, SkipDrains and Stop are not set.
+// ConfigOf returns the Config of a spec. The caller decides whether the fleet acts at all: Act, SkipDrains and Stop are
+// not set.
 func ConfigOf(spec *v1alpha1.NodeFleetSpec) Config {
 	c := &spec.Consolidation
 	return Config{
@@ -30,7 +30,7 @@ func ConfigOf(spec *v1alpha1.NodeFleetSpec) Config {
 	}
 }
 
-// ClassOf is which pods the machines of a fleet take.
+// ClassOf returns the class of pods that the machines of a fleet accept.
 func ClassOf(c v1alpha1.FleetClass) class.Class {
 	switch c {
 	case v1alpha1.FleetBatch:
@@ -41,8 +41,8 @@ func ClassOf(c v1alpha1.FleetClass) class.Class {
 	return class.Any
 }
 
-// limitsOf are the limits of a spec. Dollars that cannot be read are more than
-// [dollars.Parse] takes.
+// limitsOf returns the limits of a spec. Dollars that cannot be parsed exceed the maximum of [dollars.Parse], so they
+// do not limit.
 func limitsOf(l *v1alpha1.FleetLimits) cluster.Limits {
 	var limits cluster.Limits
 	if l.Machines != nil {
@@ -64,12 +64,12 @@ func limitsOf(l *v1alpha1.FleetLimits) cluster.Limits {
 	return limits
 }
 
-// patienceWithLast is for how long a machine may be cordoned while its last pods end. What
-// could have come to it meanwhile is worth more than the moves that are saved by waiting
-// (docs/benchmarks.md, eviction against migration).
+// patienceWithLast is how long a machine may be cordoned while its last pods end. Beyond that, the pods that the
+// machine could have run meanwhile are worth more than the moves that waiting saves (docs/benchmarks.md, eviction
+// against migration).
 const patienceWithLast = 20 * time.Second
 
-// MovesConfig says which machines a fleet empties, and how.
+// MovesConfig returns which machines a fleet drains, and how.
 func MovesConfig(c *v1alpha1.FleetConsolidation) moves.Config {
 	threshold := int32(50)
 	if c.ThresholdPercent != nil {
@@ -82,18 +82,17 @@ func MovesConfig(c *v1alpha1.FleetConsolidation) moves.Config {
 	}
 }
 
-// movesServices reports whether pods of services may be moved at all; which, is up to whoever
-// observes them.
+// movesServices reports whether services may be moved at all. The observer decides which ones.
 func movesServices(c *v1alpha1.FleetConsolidation) bool {
 	return c.EvictServices == v1alpha1.EvictServicesOptIn || c.EvictServices == v1alpha1.EvictServicesOptOut
 }
 
-// Horizon is how long the cluster is taken to stay as it is.
+// Horizon returns how long the cluster is assumed to stay unchanged.
 func Horizon(c *v1alpha1.FleetConsolidation) time.Duration {
 	return cmp.Or(c.Horizon.Duration, time.Hour)
 }
 
-// PodResidence is for how long a pod stays on a machine at least before it is moved.
+// PodResidence returns the minimum time that a pod stays on a machine before it is moved.
 func PodResidence(c *v1alpha1.FleetConsolidation) time.Duration {
 	if c.PodResidence != nil {
 		return c.PodResidence.Duration
@@ -101,10 +100,10 @@ func PodResidence(c *v1alpha1.FleetConsolidation) time.Duration {
 	return Residence(c)
 }
 
-// Residence is for how long a machine stays at least before it is exchanged for others.
+// Residence returns the minimum time that a machine stays before it is exchanged for others.
 func Residence(c *v1alpha1.FleetConsolidation) time.Duration {
 	return cmp.Or(c.After.Duration, leastResidence)
 }
 
-// leastResidence keeps pods from being moved again and again where empty machines go at once.
+// leastResidence keeps pods from being moved repeatedly where empty machines are released at once.
 const leastResidence = 5 * time.Minute

@@ -19,7 +19,7 @@ func size(milliCPU, memoryBytes int64) packing.Size {
 	return packing.Size{MilliCPU: milliCPU, MemoryBytes: memoryBytes}
 }
 
-// job is a batch pod that takes as much of both resources.
+// job is a batch pod that requests the same amount of both resources.
 func job(name string, amount int64, runtime time.Duration) cluster.Pod {
 	return cluster.Pod{Item: packing.Item{Name: name, Size: size(amount, amount), Runtime: runtime}, Class: class.Batch}
 }
@@ -28,15 +28,15 @@ func service(name string, amount int64) cluster.Pod {
 	return cluster.Pod{Item: packing.Item{Name: name, Size: size(amount, amount)}, Class: class.Service}
 }
 
-// flavor is a machine with as much of both resources.
+// flavor is a flavor with the same amount of both resources.
 func flavor(name string, amount, price int64) cluster.Flavor {
 	return cluster.Flavor{Name: name, Size: size(amount, amount), Arch: "amd64", MicroDollarsPerHour: price}
 }
 
-// The large flavor is the cheaper one where three quarters of it are used.
+// The large flavor is cheaper if three quarters of it are used.
 var small, large = flavor("small", 4, 40), flavor("large", 10, 75)
 
-// node is a ready machine for all pods, ten large.
+// node is a ready machine of size ten for all pods.
 func node(name string, pods ...cluster.Pod) cluster.Node {
 	return cluster.Node{
 		Name: name, Flavor: "large", Class: class.Any, Capacity: size(10, 10), Arch: "amd64", Phase: cluster.Ready,
@@ -52,7 +52,7 @@ func due(in time.Duration, n cluster.Node) cluster.Node {
 	return n
 }
 
-// state is one at a round of buying. Machines need two minutes, and the next round is in five.
+// state is a state in a round that buys. Machines take two minutes, and the next round is in five.
 func state(pending []cluster.Pod, nodes ...cluster.Node) *cluster.State {
 	return &cluster.State{
 		Nodes: nodes, Pending: pending, Flavors: []cluster.Flavor{large, small}, MaxNodes: 100,
@@ -64,13 +64,12 @@ func podsOf(all ...cluster.Pod) []cluster.Pod { return all }
 
 func changedNode(n cluster.Node, change func(*cluster.Node)) cluster.Node { change(&n); return n }
 
-// full is a node whose one job leaves no room until it ends.
+// full is a node whose only job leaves no room until it ends.
 func full(name string, ends time.Duration) cluster.Node {
 	return node(name, job("on-"+name, 10, ends))
 }
 
-// came adds pods that came so long ago, and were watched for seven minutes, which is how
-// far a forecast looks.
+// came adds pods that arrived the given times ago. They were watched for seven minutes, the length of a forecast.
 func came(s *cluster.State, recent ...cluster.Pod) *cluster.State {
 	s.Recent, s.Observed = recent, 7*minute
 	return s
@@ -78,7 +77,7 @@ func came(s *cluster.State, recent ...cluster.Pod) *cluster.State {
 
 func ago(p cluster.Pod, waited time.Duration) cluster.Pod { p.Waited = waited; return p }
 
-// often are n pods like one, that came within the last minute, the last first.
+// often returns n pods like p that arrived within the last minute, the last first.
 func often(p cluster.Pod, n int) (all []cluster.Pod) {
 	for i := range n {
 		p.Waited = time.Duration(i+1) * minute / time.Duration(n)
@@ -90,8 +89,7 @@ func often(p cluster.Pod, n int) (all []cluster.Pod) {
 
 func observed(s *cluster.State, length time.Duration) *cluster.State { s.Observed = length; return s }
 
-// drawState draws a cluster in which times are to the nanosecond, so that no two events fall
-// together.
+// drawState draws a cluster with times in nanoseconds, so that no two events coincide.
 func drawState(t *rapid.T) *cluster.State {
 	within := func(most time.Duration, name string) time.Duration {
 		return time.Duration(rapid.Int64Range(1, int64(most)).Draw(t, name))
@@ -162,8 +160,8 @@ func cloned(s *cluster.State) *cluster.State {
 	return &c
 }
 
-// TestALookThatIsTooShortSaysNothing walks the edge: seven minutes would have a pod come a
-// thousand times if it came every 420 ms.
+// TestALookThatIsTooShortSaysNothing tests the boundary: a pod that arrives every 420 ms would arrive a thousand times
+// in seven minutes.
 func TestALookThatIsTooShortSaysNothing(t *testing.T) {
 	for length, want := range map[time.Duration]int{420 * time.Millisecond: 0, 420*time.Millisecond + 1: 999, 421 * time.Millisecond: 997} {
 		s := observed(came(state(nil), ago(job("r", 1, minute), 0)), length)

@@ -12,39 +12,37 @@ import (
 	"supercargo.dev/supercargo/internal/text/dollars"
 )
 
-// Deferral is what a fleet decides about pods that wait for longer than a machine bought now
-// would take: room comes free for them, and that is expected to cost less.
+// Deferral is the decision that pods wait longer than a machine bought now would take, because room becomes free for
+// them and that is expected to cost less.
 type Deferral struct {
-	// Pods are their names, ordered.
+	// Pods are the names of the pods, ordered.
 	Pods []string
-	// BuyNow is what is expected to be paid, in micro-dollars, until all machines are empty that
-	// would be bought if no pod waited. Wait is what is expected for those that are bought all the
-	// same, and for the time by which machines that are there are empty later.
+	// BuyNow is the expected cost, in micro-dollars, until all machines are empty that would be bought if no pod
+	// waited. Wait is the expected cost of the machines that are bought anyway, plus that of existing machines for the
+	// time by which they become empty later.
 	BuyNow, Wait int64
-	// Room is after how long the last of the pods is expected to find room, Until after how long
-	// a machine is bought for the first of them at the latest.
+	// Room is the time until the last of the pods is expected to find room. Until is the time after which a machine is
+	// bought for the first of them at the latest.
 	Room, Until time.Duration
 }
 
-// Saves returns what is expected to be saved, in micro-dollars.
+// Saves returns the expected saving in micro-dollars.
 func (d *Deferral) Saves() int64 { return d.BuyNow - d.Wait }
 
-// Reason says in words what is compared.
+// Reason describes the comparison.
 func (d *Deferral) Reason() string {
-	return fmt.Sprintf("%d pods wait for room that comes free: until all machines are empty again that is expected to cost $%s, and $%s if machines were bought now",
+	return fmt.Sprintf("%d pods wait for room that becomes free: the expected cost until all machines are empty again is $%s, and $%s if machines were bought now",
 		len(d.Pods), dollars.Format(d.Wait), dollars.Format(d.BuyNow))
 }
 
-// leftToWait is for how much longer a pod may wait for room that comes free: until it has waited
-// for MaxWait and the time that a machine takes. Once a machine has been ordered for it, it may wait
-// for twice as long as a machine takes beyond that and as the scheduler may take to bind it, after the next for four times more, and so on:
-// where a cluster cannot keep up, more machines for a pod that waits do not help it.
+// leftToWait returns how much longer a pod may wait for room that becomes free: until it has waited for MaxWait plus
+// the lag of a machine. The first machine ordered for it adds twice the lag and the time to bind it, the next one four
+// times the lag, and so on: in a cluster that cannot keep up, more machines for a pending pod do not help it.
 func (o *FleetOptions) leftToWait(s *cluster.State, p *cluster.Pod) time.Duration {
 	return max(0, o.mostToWait(s, p)-o.waited(p))
 }
 
-// waited is for how long a pod has waited since the first decision about it, in which a machine could
-// have been bought for it.
+// waited returns how long a pod has waited since the first decision about it, which could have bought a machine for it.
 func (o *FleetOptions) waited(p *cluster.Pod) time.Duration {
 	if o.Decided == nil {
 		return max(p.Waited, 0)
@@ -52,7 +50,7 @@ func (o *FleetOptions) waited(p *cluster.Pod) time.Duration {
 	return o.Decided[p.Name]
 }
 
-// mostToWait is for how long a pod may wait for room that comes free, from the beginning.
+// mostToWait returns how long a pod may wait for room that becomes free, from the beginning.
 func (o *FleetOptions) mostToWait(s *cluster.State, p *cluster.Pod) time.Duration {
 	const mostOrders = 10
 	lag := min(max(s.Lag, 0), math.MaxInt64>>(mostOrders+2))
@@ -63,14 +61,14 @@ func (o *FleetOptions) mostToWait(s *cluster.State, p *cluster.Pod) time.Duratio
 	return most
 }
 
-// inFlight reports whether machines of the fleet are on their way.
+// inFlight reports whether machines of the fleet are on order.
 func inFlight(s *cluster.State) bool {
 	return slices.ContainsFunc(s.Nodes, func(n cluster.Node) bool { return n.Phase == cluster.Ordered && !n.Kept })
 }
 
-// patience is for how long a pod may wait before a machine is bought for it whatever room is expected
-// to come free: twice as long as otherwise while machines are on their way. These come sooner, and not
-// all of their room is for those that they were ordered for.
+// patience returns how long a pod may wait before a machine is bought for it regardless of expected room: twice as long
+// as otherwise while machines are on order. These come sooner, and not all of their room is for the pods that they were
+// ordered for.
 func (o *FleetOptions) patience(s *cluster.State, p *cluster.Pod, inFlight bool) time.Duration {
 	most := o.mostToWait(s, p)
 	if inFlight {
@@ -79,7 +77,7 @@ func (o *FleetOptions) patience(s *cluster.State, p *cluster.Pod, inFlight bool)
 	return most
 }
 
-// wakeToBuy decides again as soon as a pod has waited for as long as it may.
+// wakeToBuy decides again as soon as a pod has used up its patience.
 func (d *FleetDecision) wakeToBuy(s *cluster.State, o FleetOptions) {
 	busy := inFlight(s)
 	for i := range s.Pending {
@@ -98,8 +96,8 @@ type taking struct {
 	at   time.Duration
 }
 
-// playWaiting plays a forecast of pods that wait, and returns it with the room that they take. What
-// pods take that only are expected to come is left out.
+// playWaiting runs a forecast of the pending pods, and returns it with the room that they take. It leaves out the room
+// that expected pods take.
 func playWaiting(alone *cluster.State, ahead time.Duration) (*forecast, []taking) {
 	waits := make(map[*cluster.Pod]bool, len(alone.Pending))
 	for i := range alone.Pending {
@@ -116,9 +114,9 @@ func playWaiting(alone *cluster.State, ahead time.Duration) (*forecast, []taking
 	return f, all
 }
 
-// roomWithin is within what time room has to come for a pod that has waited for longer than it may to
-// be waited for: half the lag of a machine, which would come later, and the less the longer the pod
-// has waited. A pod that is overdue is not expected to end that soon.
+// roomWithin returns how soon room must become free for a pod that has used up its patience to wait on: half the lag of
+// a machine, which would come later, and less the longer the pod has waited. An overdue pod is not expected to end that
+// soon.
 func roomWithin(lag, most, waited time.Duration) time.Duration {
 	share := 0.5
 	if waited > most {
@@ -127,13 +125,12 @@ func roomWithin(lag, most, waited time.Duration) time.Duration {
 	return time.Duration(share * float64(max(lag, 0)))
 }
 
-// outwaited returns the pods that have waited for as long as they may and have room neither soon nor on
-// a machine that has been bought: room that is expected later may have been expected all along. A
-// machine is bought for them if there is one to buy. So that it is not one for each of them, those
-// that have waited for half as long and have no more in prospect are among them, if there are any.
-// alone is the state without the pods whose place depends on that of others.
+// outwaited returns the pods that have used up their patience and have room neither soon nor on a machine that has been
+// bought: the later room may have been expected all along. A machine is bought for them if one is for sale. To avoid
+// one purchase for each of them, the result, unless it is empty, includes pods that have used up half of their patience
+// and have no better prospects. alone is the state without the pods whose placement depends on other pods.
 //
-// It also returns the pods, by name, that room is expected for at some time.
+// It also returns the names of the pods for which room is expected at any time.
 func outwaited(s, alone *cluster.State, o FleetOptions, now time.Time) (pods []*cluster.Pod, promised map[string]bool) {
 	if o.Exhausted != "" {
 		return nil, nil
@@ -169,7 +166,7 @@ func outwaited(s, alone *cluster.State, o FleetOptions, now time.Time) (pods []*
 	return append(late, slices.DeleteFunc(next, served)...), promised
 }
 
-// without returns the pods that are not among some of them.
+// without returns pods except some.
 func without(pods []cluster.Pod, some []*cluster.Pod) []cluster.Pod {
 	if len(some) == 0 {
 		return pods
@@ -181,27 +178,25 @@ func without(pods []cluster.Pod, some []*cluster.Pod) []cluster.Pod {
 	return slices.DeleteFunc(slices.Clone(pods), func(p cluster.Pod) bool { return left[p.Name] })
 }
 
-// buyable reports whether a machine of some flavor that may be bought holds a pod.
+// buyable reports whether a machine of some flavor holds a pod.
 func buyable(flavors []cluster.Flavor, lessons *Lessons, p *cluster.Pod, now time.Time) bool {
 	pod := planner.PodOf(p)
 	pod.Except = lessons.Except(p, now)
 	return slices.ContainsFunc(flavors, func(f cluster.Flavor) bool { return pod.RefusedBy(&f) == "" })
 }
 
-// waitEffort bounds the search for each of the two plans that are compared: while pods wait, they
-// are made in every round.
+// waitEffort bounds the search for each of the two compared plans. They are made in every round while pods are pending.
 const waitEffort = 400_000
 
-// postpone has pods wait for room that comes free after the end of the forecast f, if that is
-// cheaper than machines for them. It returns for which pods to plan, of those of the request.
+// postpone lets pods wait for room that becomes free after the end of the forecast f, if that is cheaper than machines
+// for them. It returns the request for the pods that do not wait.
 //
-// Both ways are planned: machines for all pods that ask, and for those alone that may not wait for
-// as long. What counts is what is paid until all machines are empty. That are the terms of the
-// machines that are bought, and for how much longer machines that are there are needed because of
-// pods that wait for them. Ties: nothing waits. No pod is left out by waiting that would have had a
-// machine.
+// It plans both alternatives: machines for all pods of the request, and machines only for those that may not wait. It
+// compares the cost until all machines are empty: the terms of the bought machines, plus the additional time for which
+// pods that wait occupy existing machines. On a tie, no pod waits. Waiting never leaves out a pod that would have had a
+// machine otherwise.
 //
-// Cost: that of a forecast, and of two plans of little effort.
+// Cost: that of a forecast and of two plans of little effort.
 func (d *FleetDecision) postpone(s, alone *cluster.State, o FleetOptions, f *forecast, request planner.Request) planner.Request {
 	if o.MaxWait <= 0 || len(request.Flavors) == 0 {
 		return request
@@ -242,7 +237,7 @@ func (d *FleetDecision) postpone(s, alone *cluster.State, o FleetOptions, f *for
 	return d.choose(&w, request, quick)
 }
 
-// namesOut are the pods that a plan leaves out.
+// namesOut returns the names of the pods that a plan leaves out.
 func namesOut(r *planner.Result) map[string]bool {
 	out := map[string]bool{}
 	for _, u := range r.Unplaceable {
@@ -251,8 +246,8 @@ func namesOut(r *planner.Result) map[string]bool {
 	return out
 }
 
-// giveUpLate leaves pods without a word that have waited for too long and get no machine, because
-// of limits, if room is going to come free for them all the same.
+// giveUpLate removes, without a report, the pods that waited too long and get no machine because of limits, if room
+// will become free for them anyway.
 func (d *FleetDecision) giveUpLate(late []*cluster.Pod, promised map[string]bool) {
 	names := make(map[string]bool, len(late))
 	for _, p := range late {
@@ -264,14 +259,14 @@ func (d *FleetDecision) giveUpLate(late []*cluster.Pod, promised map[string]bool
 	d.Asked, d.Served = d.Asked-served, d.Served+served
 }
 
-// wait is one way of having pods wait for room that comes free.
+// wait is one choice of pods that wait for room that becomes free.
 type wait struct {
 	s        *cluster.State
 	forecast *forecast // of the room
-	takings  []taking  // of pods that wait now
+	takings  []taking  // of pods that are pending now
 	now      planner.Result
 	waits    map[string]bool
-	rooms    map[int]bool // the nodes of the forecast that they go to
+	rooms    map[int]bool // indices of the nodes of the forecast that they go to
 	room     time.Duration
 	until    time.Duration
 }
@@ -284,7 +279,7 @@ func (w *wait) add(t taking, most time.Duration) {
 	w.room, w.until = max(w.room, t.at), min(w.until, most)
 }
 
-// choose takes the cheaper way, and returns for which pods to plan.
+// choose takes the cheaper alternative, and returns the request for it.
 func (d *FleetDecision) choose(w *wait, request, quick planner.Request) planner.Request {
 	now, _ := Total(termsOfPlan(w.s, &w.now.Plan))
 	extra := w.longer()
@@ -312,7 +307,7 @@ func (d *FleetDecision) choose(w *wait, request, quick planner.Request) planner.
 	return w.less(request)
 }
 
-// less is a request for the pods alone that do not wait. They leave the nodes that the others go to.
+// less returns a request without the pods that wait. The nodes that these go to accept no others.
 func (w *wait) less(request planner.Request) planner.Request {
 	request.Pods = slices.DeleteFunc(slices.Clone(request.Pods), func(p planner.Pod) bool { return w.waits[p.Name] })
 	taken := map[string]bool{}
@@ -328,8 +323,7 @@ func (w *wait) less(request planner.Request) planner.Request {
 	return request
 }
 
-// longer is how much more is paid for the nodes that pods wait for, because these are needed
-// until the pods have ended.
+// longer returns the additional cost of the nodes that pods wait for, which are needed until those pods have ended.
 func (w *wait) longer() int64 {
 	var total int64
 	for at := range w.rooms {
@@ -353,8 +347,8 @@ func (w *wait) longer() int64 {
 	return total
 }
 
-// ends is when a pod is expected to have ended that starts at a time: one that is not expected
-// to end, after as long as purchases are compared for.
+// ends returns when a pod that starts at a time is expected to end. A pod that is not expected to end counts with the
+// time over which purchases are compared.
 func (w *wait) ends(p *cluster.Pod, at time.Duration) time.Duration {
 	switch {
 	case p.Class == class.Service || p.Guessed:
@@ -365,7 +359,7 @@ func (w *wait) ends(p *cluster.Pod, at time.Duration) time.Duration {
 	return sum(at, p.Runtime)
 }
 
-// bill is what a node costs that is needed for so long from now.
+// bill returns the cost of a node that is needed for a time from now.
 func (w *wait) bill(n *cluster.Node, needed time.Duration) int64 {
 	const longest = math.MaxInt64 / 2 // so that it can be rounded up
 	held := min(sum(sum(needed, max(n.Age, 0)), max(w.s.Release, 0)), longest)

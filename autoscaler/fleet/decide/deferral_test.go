@@ -19,8 +19,8 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
-// dollarsByTheSecond is a state in which each machine costs 100 micro-dollars a second, by
-// started minutes, and needs two minutes.
+// dollarsByTheSecond is a state in which each machine costs 100 micro-dollars a second, billed by started minutes, and
+// takes two minutes.
 func dollarsByTheSecond(pending []cluster.Pod, nodes ...cluster.Node) *cluster.State {
 	s := quiet(pending, nodes...)
 	s.BillingPeriod = minute
@@ -33,15 +33,15 @@ func dollarsByTheSecond(pending []cluster.Pod, nodes ...cluster.Node) *cluster.S
 	return s
 }
 
-// waitingFor lets pods wait for that much longer than a machine takes.
+// waitingFor lets pods wait for the given time beyond the lag of a machine.
 func waitingFor(most time.Duration) FleetOptions {
 	o := all()
 	o.MaxWait = most
 	return o
 }
 
-// TestPodsWaitForRoomWhereThatIsCheaper has been worked out by hand. A machine bought for an
-// hour is paid for 62 min, or 372,000 micro-dollars.
+// TestPodsWaitForRoomWhereThatIsCheaper uses values computed by hand. A machine bought for an hour is billed for 62
+// min, or 372,000 micro-dollars.
 func TestPodsWaitForRoomWhereThatIsCheaper(t *testing.T) {
 	hour := job("p", 6, time.Hour)
 	guessed := full("a", 5*minute)
@@ -122,14 +122,14 @@ func TestADeferralSaysWhatItSaves(t *testing.T) {
 	if d.Saves() != 12_000 {
 		t.Errorf("it saves %d micro-dollars, want 12000", d.Saves())
 	}
-	const want = "1 pods wait for room that comes free: until all machines are empty again that is expected to cost $0.36, and $0.372 if machines were bought now"
+	const want = "1 pods wait for room that becomes free: the expected cost until all machines are empty again is $0.36, and $0.372 if machines were bought now"
 	if d.Reason() != want {
 		t.Errorf("it says %q, want %q", d.Reason(), want)
 	}
 }
 
-// TestAMachineIsBoughtForAPodThatHasWaitedForLongEnough has a job that is overdue, and of which it
-// is expected, again and again, that it ends within a minute.
+// TestAMachineIsBoughtForAPodThatHasWaitedForLongEnough has an overdue job, which is always expected to end within a
+// minute.
 func TestAMachineIsBoughtForAPodThatHasWaitedForLongEnough(t *testing.T) {
 	waited := func(w time.Duration) []cluster.Pod { return podsOf(ago(job("p", 6, time.Hour), w)) }
 	never := full("a", 0)
@@ -186,8 +186,8 @@ func TestAMachineIsBoughtForAPodThatHasWaitedForLongEnough(t *testing.T) {
 	}
 }
 
-// TestAPodWhosePlaceDependsOnOthersDoesNotTakeRoomThatOthersWaitFor has one that needs a port of its
-// host. There is a tenth of a machine for it, which the other pod needs, too, if it is to wait.
+// TestAPodWhosePlaceDependsOnOthersDoesNotTakeRoomThatOthersWaitFor has a pod that needs a host port. A tenth of a
+// machine is free for it, which the other pod also needs if it is to wait.
 func TestAPodWhosePlaceDependsOnOthersDoesNotTakeRoomThatOthersWaitFor(t *testing.T) {
 	port := job("c", 1, time.Hour)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{
@@ -214,8 +214,8 @@ func TestAPodWhosePlaceDependsOnOthersDoesNotTakeRoomThatOthersWaitFor(t *testin
 	}
 }
 
-// TestARoundComesWhenAPodHasWaitedForLongEnough plays rounds, each when the one before asked for it,
-// while a job goes on for much longer than it was expected to.
+// TestARoundComesWhenAPodHasWaitedForLongEnough runs rounds, each when the one before requested it, while a job runs
+// for much longer than expected.
 func TestARoundComesWhenAPodHasWaitedForLongEnough(t *testing.T) {
 	const most, ends = 10 * minute, 7 * minute
 	deferred := 0
@@ -241,8 +241,8 @@ func TestARoundComesWhenAPodHasWaitedForLongEnough(t *testing.T) {
 	}
 }
 
-// eachQueue checks states in which pods have waited for a while, for longer or less long than they
-// may. In half of them room has to come free.
+// eachQueue checks states in which pods have waited for a while, more or less than their patience. In half of them room
+// must become free.
 func eachQueue(t *testing.T, check func(t rapid.TB, s *cluster.State, o FleetOptions)) {
 	t.Helper()
 	for seed := range uint64(300) {
@@ -260,7 +260,7 @@ func eachQueue(t *testing.T, check func(t rapid.TB, s *cluster.State, o FleetOpt
 	})
 }
 
-// seeded is a test that says which seed it failed with.
+// seeded is a test that reports the seed with which it failed.
 type seeded struct {
 	*testing.T
 	seed uint64
@@ -272,8 +272,8 @@ func (s seeded) Fatalf(format string, args ...any) {
 	s.T.Fatalf("seed %d: "+format, append([]any{s.seed}, args...)...)
 }
 
-// queue is a cluster of full nodes, one without what is known to end, and pods that wait. It is
-// evenly drawn, unlike what rapid draws.
+// queue is a cluster of full nodes, one of them without known ends, and pending pods. Its distribution is uniform,
+// unlike that of rapid.
 func queue(seed uint64) *cluster.State {
 	r := rand.New(rand.NewPCG(seed, 2))
 	within := func(most time.Duration) time.Duration { return time.Duration(r.Int64N(int64(most))) }
@@ -303,7 +303,7 @@ func queue(seed uint64) *cluster.State {
 	return s
 }
 
-// namesOf are the pods of a plan that have a place.
+// namesOf returns the pods of a plan that have a place.
 func namesOf(p *planner.Plan) map[string]bool {
 	names := map[string]bool{}
 	for _, a := range p.Assignments {
@@ -332,7 +332,7 @@ func TestWithoutATimeToWaitMachinesAreBoughtForAllThatFindNoRoomInTime(t *testin
 	})
 }
 
-// TestWaitingKeepsItsPromises compares decisions with those that are made without it.
+// TestWaitingKeepsItsPromises compares decisions with those made without waiting.
 func TestWaitingKeepsItsPromises(t *testing.T) {
 	waited := 0
 	eachQueue(t, func(t rapid.TB, s *cluster.State, o FleetOptions) {
@@ -348,7 +348,7 @@ func TestWaitingKeepsItsPromises(t *testing.T) {
 			return
 		}
 		if slices.ContainsFunc(s.Pending, func(p cluster.Pod) bool { return p.Waited >= s.Lag }) {
-			return // without a time to wait, machines are bought for them although room comes free
+			return // without waiting, machines are bought for them although room becomes free
 		}
 		waited++
 		if d.Deferral.Saves() <= 0 {
@@ -383,15 +383,14 @@ func TestWaitingKeepsItsPromises(t *testing.T) {
 	}
 }
 
-// TestNoPodWaitsForLongerThanItMay looks at pods that a machine holds, where limits allow for any
-// number.
+// TestNoPodWaitsForLongerThanItMay checks pods that some machine holds, without limits.
 func TestNoPodWaitsForLongerThanItMay(t *testing.T) {
 	late := 0
 	eachQueue(t, func(t rapid.TB, s *cluster.State, o FleetOptions) {
 		d := Fleet(cloned(s), o, mover(), midnight)
-		// Room that is there soon, or on a machine that was bought, is what a pod gets soon.
+		// A pod with room soon, or on a bought machine, does not count.
 		soon := map[string]bool{}
-		// Pods that only are expected take no room from those that wait.
+		// Expected pods take no room from pending ones.
 		known := *s
 		known.Recent = nil
 		f := newForecast(&known, untilReady(s), nil)
@@ -421,11 +420,11 @@ func TestNoPodWaitsForLongerThanItMay(t *testing.T) {
 	}
 }
 
-// TestPodsThatHaveWaitedHalfAsLongShareTheMachine has room come free for both pods, and too late.
+// TestPodsThatHaveWaitedHalfAsLongShareTheMachine has room become free for both pods, but too late.
 func TestPodsThatHaveWaitedHalfAsLongShareTheMachine(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		p, q time.Duration // for how long each has waited, of two minutes at most
+		p, q time.Duration // how long each has waited, of two minutes at most
 		buys []string
 	}{
 		{"both have waited for long enough", 2 * minute, 2 * minute, []string{"large: p, q"}},
@@ -443,8 +442,8 @@ func TestPodsThatHaveWaitedHalfAsLongShareTheMachine(t *testing.T) {
 	}
 }
 
-// TestOthersGetTheRoomThatALatePodNoLongerTakes has room for p or q come free in a minute, which is
-// too late for p alone.
+// TestOthersGetTheRoomThatALatePodNoLongerTakes has room for p or q become free in a minute, which is too late only for
+// p.
 func TestOthersGetTheRoomThatALatePodNoLongerTakes(t *testing.T) {
 	pods := podsOf(ago(job("p", 5, time.Hour), 2*minute), job("q", 6, time.Hour))
 	d := Fleet(dollarsByTheSecond(pods, full("a", minute)), waitingFor(0), mover(), midnight)
@@ -453,8 +452,8 @@ func TestOthersGetTheRoomThatALatePodNoLongerTakes(t *testing.T) {
 	}
 }
 
-// TestAFleetIsMorePatientAfterEachOrder has a pod whose machine went to another pod when it came. It
-// may have room after four minutes more than at first, by when a job ought to have ended.
+// TestAFleetIsMorePatientAfterEachOrder has a pod whose machine went to another pod. It may have room four minutes
+// later than at first, when a job should have ended.
 func TestAFleetIsMorePatientAfterEachOrder(t *testing.T) {
 	m := newScene().m
 	look := func(now time.Duration, machines int) *scene {
@@ -488,8 +487,8 @@ func TestAFleetIsMorePatientAfterEachOrder(t *testing.T) {
 	}
 }
 
-// TestWhileMorePodsAreGatheredNoneIsDecidedAbout has a pod that is gathered with others for longer than
-// a machine takes.
+// TestWhileMorePodsAreGatheredNoneIsDecidedAbout has a pod that is gathered with others for longer than the lag of a
+// machine.
 func TestWhileMorePodsAreGatheredNoneIsDecidedAbout(t *testing.T) {
 	m := newScene().m
 	at := func(waited, gather time.Duration) []string {
@@ -515,8 +514,7 @@ func TestWhileMorePodsAreGatheredNoneIsDecidedAbout(t *testing.T) {
 	}
 }
 
-// TestLimitsAreNamedUnlessRoomIsExpected has a pod that has waited for long enough, and limits that
-// allow for no machine.
+// TestLimitsAreNamedUnlessRoomIsExpected has a pod that has used up its patience, and limits that allow no machine.
 func TestLimitsAreNamedUnlessRoomIsExpected(t *testing.T) {
 	for _, tc := range []struct {
 		name  string

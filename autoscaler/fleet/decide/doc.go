@@ -1,10 +1,9 @@
-// Package decide says which machines a NodeFleet buys, keeps, empties and releases.
+// Package decide decides which machines a NodeFleet buys, keeps, drains and releases.
 //
-// All of it follows from one number: the dollars that machines are expected to cost until
-// they are empty again, which is their price for the time until they take pods and the time
-// for which pods need them, by started billing periods, and what moving pods or losing their
-// work costs. autoscaler/planner chooses what to buy by it, [moves.Planner] and
-// [moves.Exchange] what to empty, and [Fleet] what to keep.
+// Every decision minimizes one number: the dollars that machines are expected to cost until they are empty again. That
+// is their price over the start-up time and the time that their pods need, in started billing periods, plus the cost of
+// moving pods or of losing their work. autoscaler/planner chooses what to buy by it, [moves.Planner] and
+// [moves.Exchange] choose what to drain, and [Fleet] chooses what to keep.
 //
-// Every function is pure: a state and options give the same decision.
+// All functions are pure: the same state and options give the same decision.
 package decide

@@ -10,26 +10,25 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/class"
 )
 
-// drainPoll is how often evictions that were refused are asked for again.
+// drainPoll is the time after which refused evictions are retried.
 const drainPoll = 5 * time.Second
 
-// unscheduled is for how long a drained node is kept for a pod that the scheduler may be
-// binding to it. After that time the pod seems to have no scheduler.
+// unscheduled is how long a drained node is kept for a pod that the scheduler may be binding to it. After that time the
+// pod seems to have no scheduler.
 const unscheduled = 2 * time.Minute
 
 // Draining is a node that the fleet drains.
 type Draining struct {
-	// Node is its name, which is the key of its machine.
+	// Node is the name of the node, which is the key of its machine.
 	Node string
-	// Since is when it was cordoned, Until when its last pod was expected to have left; zero if
-	// none was there.
+	// Since is when the node was cordoned. Until is when its last pod was expected to have left; zero if it had no
+	// pods.
 	Since, Until time.Time
-	// Joined says that pods could be bound to it, were it open.
+	// Joined reports that pods could be bound to the node if it were uncordoned.
 	Joined bool
-	// Pods are those on it, without those of DaemonSets and those that have ended with it.
+	// Pods are the pods on the node, without those of DaemonSets and those that ended with the node.
 	Pods []LeavingPod
-	// Needed is a pending pod for which no machine is ordered and that needs this node; empty
-	// if there is none.
+	// Needed is a pending pod that needs this node and for which no machine is ordered; empty if there is none.
 	Needed string
 }
 
@@ -37,20 +36,18 @@ type Draining struct {
 type LeavingPod struct {
 	Name  string
 	Class class.Class
-	// Going says that it is being deleted.
+	// Going reports that the pod is being deleted.
 	Going bool
-	// Resided is for how long it has been on the node.
+	// Resided is how long the pod has been on the node.
 	Resided time.Duration
-	// Stays says why it is not going to leave; empty if it leaves or ends.
+	// Stays is why the pod will not leave; empty if it leaves or ends.
 	Stays string
 }
 
-// stays says why a pod on a node that has been cordoned for so long is not going to leave, or
-// returns "".
+// stays returns why a pod will not leave its node, which has been cordoned for the time closed, or "".
 //
-// A pod of a service that is evicted is started again at once, and one that tolerates cordoned
-// nodes may come back to this one. It then stays, and so does the node: else it would be
-// evicted again and again.
+// An evicted pod of a service is restarted at once. If it tolerates cordoned nodes, it may come back to this one. It
+// then stays, and so does the node, because it would be evicted again and again.
 func (r *round) stays(p *LeavingPod, closed time.Duration) string {
 	if p.Class != class.Service || p.Going || p.Stays != "" {
 		return p.Stays
@@ -59,9 +56,9 @@ func (r *round) stays(p *LeavingPod, closed time.Duration) string {
 	case !r.c.MoveServices:
 		return "services are not moved"
 	case p.Resided < closed:
-		return "it came after the node was cordoned"
+		return "it was bound after the node was cordoned"
 	case p.Resided < r.c.PodResidence:
-		return fmt.Sprintf("it has been on its node for %v, and moves after %v at the earliest", p.Resided.Round(time.Second), r.c.PodResidence)
+		return fmt.Sprintf("it has been on its node for %v and may not be moved before %v", p.Resided.Round(time.Second), r.c.PodResidence)
 	}
 	return ""
 }
@@ -71,12 +68,12 @@ type kept struct {
 	times int
 	until time.Time
 	why   string
-	// used says that there have been pods on it since.
+	// used reports that there have been pods on the node since.
 	used bool
 }
 
-// drains continues with the nodes that are being drained: it has their pods leave, uncordons nodes
-// that cannot be drained, and releases the machines of empty ones.
+// drains continues the drains: it has pods leave, uncordons nodes that cannot be drained, and releases the machines of
+// empty ones.
 func (r *round) drains() {
 	for _, node := range r.o.Foreign {
 		r.uncordon(Uncordoning{Node: node})
@@ -88,12 +85,12 @@ func (r *round) drains() {
 		case why != "":
 			r.keep(d.Node, why)
 		case pod != "":
-			// Nothing keeps it open but that pod: see FleetDecision.unused.
+			// Only that pod keeps the node open: see FleetDecision.unused.
 			r.uncordon(Uncordoning{Node: d.Node, Cancel: true})
-			r.tell(Event{false, "Uncordoned", "Uncordon", fmt.Sprintf("node %s is uncordoned: pod %s waits for room that it has", d.Node, pod)})
+			r.tell(Event{false, "Uncordoned", "Uncordon", fmt.Sprintf("uncordoned node %s: it has room for pending pod %s", d.Node, pod)})
 		case len(d.Pods) > 0:
 			r.wake(drainPoll)
-			if len(Unhoused(&r.state, d.Node)) == 0 { // else there may be machines on their way
+			if len(Unhoused(&r.state, d.Node)) == 0 { // else machines may be on order
 				r.actions.Ask = append(r.actions.Ask, d.Node)
 			}
 		case elapsed < r.c.ReleaseDelay:
@@ -106,8 +103,7 @@ func (r *round) drains() {
 	}
 }
 
-// releaseEmpty releases the machine of an empty node, unless there must be as many of its
-// flavor as there are.
+// releaseEmpty releases the machine of an empty node, unless its flavor would fall below its minimum.
 func (r *round) releaseEmpty(node string) {
 	f := r.flavors[r.machines[node].Flavor]
 	if f.Ordered-r.gone[f.Name]-r.empty[f.Name] <= f.Min {
@@ -127,16 +123,15 @@ func (r *round) uncordon(re Uncordoning) {
 	r.actions.Uncordon = append(r.actions.Uncordon, re)
 }
 
-// binding reports whether a pod was created before a node had been cordoned for a while that has
-// neither been bound nor found to have no room: the scheduler may be binding it to that
-// node.
+// binding reports whether a pod, created no later than ReleaseDelay after a node was cordoned, has been neither bound
+// nor found unschedulable: the scheduler may be binding it to that node.
 func (r *round) binding(closed time.Time) bool {
 	return r.now.Sub(closed) <= unscheduled &&
 		slices.ContainsFunc(r.o.Unbound, func(created time.Time) bool { return created.Before(closed.Add(r.c.ReleaseDelay)) })
 }
 
-// keep uncordons a node that could not be drained, and does not drain it for a while, for longer each time: else
-// the next round would try again, without end.
+// keep uncordons a node that could not be drained, and does not drain it again for a back-off that doubles each time.
+// Without it, every round would try again.
 func (r *round) keep(node, why string) {
 	r.uncordon(Uncordoning{Node: node, Cancel: true})
 	r.tell(Event{true, "DrainCancelled", "Uncordon", fmt.Sprintf("node %s is kept: %s", node, why)})
@@ -150,12 +145,11 @@ func (r *round) keep(node, why string) {
 	r.m.kept[node] = k
 }
 
-// keptFor is for how long a node is kept that could not be drained for the first time.
+// keptFor returns the back-off of a node that could not be drained for the first time.
 func (r *round) keptFor() time.Duration { return max(r.c.Residence, r.c.DrainTimeout) }
 
-// keeps reports whether a node is kept because it could not be drained. A node whose pods have
-// all gone since then is not: what kept it, or came to it, has gone with them. A clock that was
-// ahead is no reason to keep it for longer either.
+// keeps reports whether a node is in back-off because it could not be drained. The back-off ends early if all pods have
+// left since: what prevented the drain has left with them. A clock that was ahead does not prolong it.
 func (r *round) keeps(node *cluster.Node) bool {
 	k, is := r.m.kept[node.Name]
 	if !is {
@@ -171,11 +165,10 @@ func (r *round) keeps(node *cluster.Node) bool {
 	return left > 0 && left <= r.keptFor()<<mostDoublings
 }
 
-// fails says why a node is not drained after all, or returns "". As long as pods are expected
-// to take to leave it, none is late.
+// fails returns why a drain is cancelled, or "". No pod is late within the time that the pods are expected to take.
 func (r *round) fails(d *Draining) string {
 	if !r.c.Act {
-		return "the fleet only observes"
+		return "the fleet is in mode Observe"
 	}
 	for i := range d.Pods {
 		if why := r.stays(&d.Pods[i], r.now.Sub(d.Since)); why != "" {
@@ -193,10 +186,9 @@ func (r *round) fails(d *Draining) string {
 	return ""
 }
 
-// untilRoom returns by how much the pods on a node may leave later because the room for them
-// is still on its way: by the time in which a machine must come, if they have no room on the
-// nodes that are there and have room on those and the machines on order together. 0 where
-// machines on order are of no use to them.
+// untilRoom returns how much longer the pods on a node may take to leave because the room for them is still on order:
+// the join timeout, if they have no room on the existing nodes but have room on those and the machines on order
+// together. It returns 0 if machines on order do not help them.
 func (r *round) untilRoom(node string) time.Duration {
 	with := r.state
 	with.Nodes = slices.Clone(with.Nodes)
@@ -216,12 +208,11 @@ func (r *round) untilRoom(node string) time.Duration {
 	return longest
 }
 
-// wants returns the name of a pod that waits and would have room on an empty node that is drained, or
-// "". Pods that have been claimed for other nodes want none; all that have room on this one are
-// claimed for it.
+// wants returns the name of a pending pod that would have room on an empty drained node, or "". Pods claimed for other
+// nodes do not count; all that have room on this one are claimed for it.
 func (r *round) wants(d *Draining, claimed map[string]bool) (first string) {
 	at := slices.IndexFunc(r.state.Nodes, func(n cluster.Node) bool { return n.Name == d.Node })
-	if !d.Joined || len(d.Pods) > 0 || at < 0 { // its machine is abandoned, or pods leave it
+	if !d.Joined || len(d.Pods) > 0 || at < 0 { // its machine is abandoned, or pods are leaving it
 		return ""
 	}
 	n := r.state.Nodes[at]

@@ -60,12 +60,12 @@ func TestWhatBecomesOfANodeThatIsDrained(t *testing.T) {
 			s.drained("a", "small", minute, service("y", 4)).Pods[0].Resided = minute - 1
 			s.ready("b", "small")
 			s.c.MoveServices = true
-		}, "uncordon a", "pod y must not be moved: it came after the node was cordoned"},
+		}, "uncordon a", "pod y must not be moved: it was bound after the node was cordoned"},
 		{"a service has not been there for long", func(s *scene) {
 			s.drained("a", "small", minute, service("y", 4)).Pods[0].Resided = 5*minute - 1
 			s.ready("b", "small")
 			s.c.MoveServices, s.c.PodResidence = true, 5*minute
-		}, "uncordon a", "pod y must not be moved: it has been on its node for 5m0s, and moves after 5m0s at the earliest"},
+		}, "uncordon a", "pod y must not be moved: it has been on its node for 5m0s and may not be moved before 5m0s"},
 		{"a service that is being deleted is on it", func(s *scene) {
 			s.drained("a", "small", minute, service("y", 4)).Pods[0].Going = true
 			s.ready("b", "small")
@@ -73,12 +73,12 @@ func TestWhatBecomesOfANodeThatIsDrained(t *testing.T) {
 		{"a pod waits for its room", func(s *scene) {
 			s.drained("a", "small", minute)
 			s.pending(job("p", 4, time.Hour))
-		}, "uncordon a", "pod p waits for room that it has"},
+		}, "uncordon a", "it has room for pending pod p"},
 		{"a pod waits for its room, and it cannot take pods", func(s *scene) {
 			s.drained("a", "small", minute).Joined = false
 			s.pending(job("p", 11, time.Hour))
 		}, "release a", ""},
-		{"a pod needs it for which nothing is ordered", func(s *scene) { s.drained("a", "small", minute).Needed = "gpu" }, "uncordon a", "pod gpu waits for room that it has"},
+		{"a pod needs it for which nothing is ordered", func(s *scene) { s.drained("a", "small", minute).Needed = "gpu" }, "uncordon a", "it has room for pending pod gpu"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newScene()
@@ -99,10 +99,9 @@ func TestWhatBecomesOfANodeThatIsDrained(t *testing.T) {
 	}
 }
 
-// TestADrainWaitsForRoomOfItsOwnPodsAlone has a pod that does not leave its node in time, while
-// machines are on order.
+// TestADrainWaitsForRoomOfItsOwnPodsAlone has a pod that does not leave its node in time, while machines are on order.
 func TestADrainWaitsForRoomOfItsOwnPodsAlone(t *testing.T) {
-	const lasts, timeout = 10 * minute, 5 * minute // how long a machine may take, and a drain
+	const lasts, timeout = 10 * minute, 5 * minute // the join timeout of a machine, and the drain timeout
 	for _, tc := range []struct {
 		name string
 		set  func(s *scene)
@@ -175,8 +174,7 @@ func TestANodeThatIsKeptIsNotClosedAgain(t *testing.T) {
 	check(t, s.round(), "cordon a")
 }
 
-// TestANodeIsKeptNoLongerThanThePodsOnIt has a pod come to a node that was closed because it
-// was empty.
+// TestANodeIsKeptNoLongerThanThePodsOnIt has a pod bound to a node that was cordoned because it was empty.
 func TestANodeIsKeptNoLongerThanThePodsOnIt(t *testing.T) {
 	s := newScene()
 	s.drained("a", "small", releaseDelay, job("x", 4, time.Hour)).Pods[0].Stays = "it must not"
@@ -190,7 +188,7 @@ func TestANodeIsKeptNoLongerThanThePodsOnIt(t *testing.T) {
 	check(t, after(), "cordon a")
 }
 
-// TestOfEmptyNodesNoMoreAreOpenedThanPodsNeed has three nodes for four each.
+// TestOfEmptyNodesNoMoreAreOpenedThanPodsNeed has three nodes for four pods each.
 func TestOfEmptyNodesNoMoreAreOpenedThanPodsNeed(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -212,7 +210,7 @@ func TestOfEmptyNodesNoMoreAreOpenedThanPodsNeed(t *testing.T) {
 	}
 }
 
-// TestANodeThatWasOpenedForAPodIsClosedOnceThatHasGone, even if it never came.
+// TestANodeThatWasOpenedForAPodIsClosedOnceThatHasGone also if the pod never came.
 func TestANodeThatWasOpenedForAPodIsClosedOnceThatHasGone(t *testing.T) {
 	s := newScene()
 	s.drained("a", "small", minute)

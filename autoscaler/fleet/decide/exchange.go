@@ -10,8 +10,8 @@ import (
 	"supercargo.dev/supercargo/internal/moves"
 )
 
-// exchange chooses the exchange of machines that saves most of those that are allowed.
-// One is begun at a time, when nothing is on its way.
+// exchange chooses the allowed exchange of machines that saves most. It starts one exchange at a time, and none while
+// machines are on order.
 func (d *FleetDecision) exchange(s *cluster.State, o FleetOptions, budget int) {
 	for i := range s.Nodes {
 		if s.Nodes[i].Phase == cluster.Ordered {
@@ -43,13 +43,12 @@ func (d *FleetDecision) exchange(s *cluster.State, o FleetOptions, budget int) {
 	}
 }
 
-// longPaid is for how long machines of an exchange may be paid for beyond the time that it
-// takes. What they could hold meanwhile would be lost, and the saving is the same later. With
-// short billing periods it is not worth the wait until several of them end together.
+// longPaid is the maximum time for which machines may remain paid after their exchange. Longer paid time would be
+// wasted, and the saving is the same later. With short billing periods it is not worth waiting until several of them
+// end together.
 const longPaid = time.Minute
 
-// paidBeyond returns for how much longer each of the machines of an exchange is paid for than
-// the exchange takes.
+// paidBeyond returns the time for which each machine of an exchange is paid after the exchange has ended.
 func paidBeyond(s *cluster.State, e *cluster.Exchange, nodes map[string]*cluster.Node) time.Duration {
 	least := time.Duration(math.MaxInt64)
 	for _, node := range e.Nodes {
@@ -58,10 +57,10 @@ func paidBeyond(s *cluster.State, e *cluster.Exchange, nodes map[string]*cluster
 	return least
 }
 
-// exchangeEffort bounds the search for one plan, since an exchange asks for many small ones.
+// exchangeEffort bounds the search for one plan, because an exchange needs many small plans.
 const exchangeEffort = 400_000
 
-// buyer plans the machines of an exchange as those for pods that wait.
+// buyer plans the machines of an exchange like those for pending pods.
 func buyer(o FleetOptions, options planner.MixOptions) moves.Buyer {
 	return func(pods []cluster.Pod, nodes []cluster.Node, flavors []cluster.Flavor, most int) ([]cluster.Purchase, []cluster.Move, bool) {
 		r := planner.Request{Limits: o.Limits, Stop: o.Stop, Options: options}

@@ -14,14 +14,13 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// mostExpected bounds how many pods that are expected a plan counts with.
+// mostExpected bounds the number of expected pods in a plan.
 const mostExpected = 500
 
-// expectedPrefix begins the names of pods that are expected, in a plan. No pod has a name
-// with a space.
+// expectedPrefix begins the names of expected pods in a plan. No pod name contains a space.
 const expectedPrefix = "expected "
 
-// kindOfArrival is what pods have in common that come at one rate.
+// kindOfArrival groups pods whose arrivals are counted together.
 type kindOfArrival struct {
 	size    packing.Size
 	class   class.Class
@@ -29,9 +28,8 @@ type kindOfArrival struct {
 	demands *constraint.Pod
 }
 
-// expected returns the pods that are expected to come and to find no room until a machine
-// bought now would be ready, as [forecast.arrivals] repeats those that came lately. Pods whose
-// place depends on that of others are left out.
+// expected returns the pods that are expected to arrive and to find no room before a machine bought now would be ready,
+// where [forecast.arrivals] repeats the recent arrivals. Pods whose placement depends on other pods are left out.
 func expected(s *cluster.State, coupled map[*constraint.Pod]bool) []planner.Pod {
 	watched := *s
 	watched.Recent = steady(s, coupled)
@@ -52,19 +50,19 @@ func expected(s *cluster.State, coupled map[*constraint.Pod]bool) []planner.Pod 
 	return pods
 }
 
-// parts is into how many parts of equal length the last lag is divided to see how steadily pods
-// come. More would take a Job whose pods are made over a while for a stream.
+// parts is the number of equal parts into which the last lag is divided to measure how steadily pods arrive. With more
+// parts, a Job that creates its pods over some time would look like a stream.
 const parts = 8
 
-// kindSeen is how many pods of a kind came in each part. Those that come at once, as of one Job, may
-// do so across the border of two parts, but not of two whose borders are half a part later: both are
+// kindSeen is the number of pods of a kind that arrived in each part. Pods that arrive at once, like those of one Job,
+// may be split by the border of two parts, but not also by borders that are half a part later, so both divisions are
 // counted.
 type kindSeen struct {
 	pods        int
 	parts, half [parts + 1]int
 }
 
-// counted returns how many pods of a kind are counted on.
+// counted returns the number of pods of a kind that are expected again.
 func (k *kindSeen) counted() int {
 	least := k.pods
 	for _, counts := range [][parts + 1]int{k.parts, k.half} {
@@ -77,13 +75,11 @@ func (k *kindSeen) counted() int {
 	return least
 }
 
-// steady returns those of the pods that came within the last lag that are counted on to come
-// again within the next, in their order: of each kind the last. Of pods that came n1, n2, ... in the
-// parts of that time, all but √(n1² + n2² + ...) are counted on. Where n pods come by chance at a
-// steady rate, few in each part, that is n − √n, one standard deviation less than n; where b pods
-// come together k times, it is b·(k − √k): so the room that is bought or kept for them is seldom
-// unused. Pods that came together once are not expected to come again. Pods with demands that are
-// coupled are left out.
+// steady returns the pods of the last lag that are expected to arrive again within the next one, in their order, and of
+// each kind the last ones. If n1, n2, ... pods arrived in the parts, all but √(n1² + n2² + ...) of them are expected.
+// For n pods that arrive by chance at a steady rate, few in each part, that is n − √n, one standard deviation less than
+// n. For b pods that arrive together k times, it is b·(k − √k). So the room that is bought or kept for them is seldom
+// unused. Pods that arrived together once are not expected again. Pods with coupled demands are left out.
 func steady(s *cluster.State, coupled map[*constraint.Pod]bool) []cluster.Pod {
 	window := min(s.Observed, s.Lag)
 	kindOf := func(p *cluster.Pod) kindOfArrival { return kindOfArrival{p.Size, p.Class, p.Arch, p.Demands} }
@@ -117,10 +113,9 @@ func steady(s *cluster.State, coupled map[*constraint.Pod]bool) []cluster.Pod {
 	})
 }
 
-// grow plans again with the pods that are expected, and buys of that plan the machines that
-// are for a pod which waits already: so nothing is bought before somebody needs it, and what
-// is bought has room for those that come meanwhile. The first plan stays if pods depend on
-// each other, if nothing is expected, or if the limits do not allow for more.
+// grow plans again with the expected pods added, and of that plan buys the machines that hold a pending pod. So nothing
+// is bought before a pod needs it, and what is bought has room for the pods that arrive meanwhile. The first plan stays
+// if pods depend on each other, if no pods are expected, or if the limits do not allow more.
 func (d *FleetDecision) grow(s *cluster.State, o FleetOptions, asking []planner.Pod, flavors []cluster.Flavor, coupled map[*constraint.Pod]bool) {
 	if len(d.Plan.Machines) == 0 || slices.ContainsFunc(asking, func(p planner.Pod) bool { return coupled[p.Demands] }) {
 		return

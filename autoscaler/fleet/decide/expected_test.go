@@ -14,7 +14,7 @@ import (
 )
 
 func TestMachinesThatAreBoughtHaveRoomForPodsThatKeepComing(t *testing.T) {
-	p, like := job("p", 2, time.Hour), often(job("", 2, time.Hour), 8) // five of which are counted on
+	p, like := job("p", 2, time.Hour), often(job("", 2, time.Hour), 8) // five of which are counted
 	tests := []struct {
 		name     string
 		s        *cluster.State
@@ -61,7 +61,7 @@ func TestAMachineSaysHowManyOfItsPodsAreExpected(t *testing.T) {
 	}
 }
 
-// every returns pods of which n came every so often, the last a second ago.
+// every returns pods of which n arrived in each interval, the last one a second ago.
 func every(distance time.Duration, n int) (all []cluster.Pod) {
 	for i := range n {
 		p := ago(job("", 1, minute), time.Second+time.Duration(i)*distance)
@@ -71,8 +71,8 @@ func every(distance time.Duration, n int) (all []cluster.Pod) {
 	return all
 }
 
-// TestOfAKindTheSquareRootIsLeftOut has pods come one by one, in parts of the two minutes that a
-// machine takes, and walks the numbers by hand.
+// TestOfAKindTheSquareRootIsLeftOut has pods arrive one by one, in parts of the two-minute lag, with numbers computed
+// by hand.
 func TestOfAKindTheSquareRootIsLeftOut(t *testing.T) {
 	for n, want := range []int{0, 0, 0, 1, 2, 2, 3, 4, 5} {
 		s := came(state(nil), every(15*time.Second, n)...)
@@ -82,8 +82,7 @@ func TestOfAKindTheSquareRootIsLeftOut(t *testing.T) {
 	}
 }
 
-// TestPodsFromTheFutureAreNotCounted has a clock that was set back: the pod that came last is said to
-// come in a minute.
+// TestPodsFromTheFutureAreNotCounted has a clock that was set back: the last pod seems to arrive in a minute.
 func TestPodsFromTheFutureAreNotCounted(t *testing.T) {
 	pods := every(15*time.Second, 8)
 	ahead := ago(pods[0], -minute)
@@ -94,15 +93,15 @@ func TestPodsFromTheFutureAreNotCounted(t *testing.T) {
 	}
 }
 
-// TestAStreamOfPodsIsExpectedToGoOn has pods come so often that some always come within the second
-// of others: 30 in each part, and 30 times √8 are left out.
+// TestAStreamOfPodsIsExpectedToGoOn has pods arrive so often that some always arrive within a second of others: 30 in
+// each part, so that 30 times √8 are left out.
 func TestAStreamOfPodsIsExpectedToGoOn(t *testing.T) {
 	if got := len(steady(came(state(nil), every(time.Second/2, 238)...), nil)); got != 153 {
 		t.Errorf("of 238 pods in two minutes, %d are counted on, want 153", got)
 	}
 }
 
-// atOnce are pods that came within a second, that long ago.
+// atOnce returns pods that arrived within one second, the given time ago.
 func atOnce(pods []cluster.Pod, waited time.Duration) []cluster.Pod {
 	all := slices.Clone(pods)
 	for i := range all {
@@ -111,7 +110,7 @@ func atOnce(pods []cluster.Pod, waited time.Duration) []cluster.Pod {
 	return all
 }
 
-// TestPodsThatComeTogetherCountAsOneTime has pods come four by four.
+// TestPodsThatComeTogetherCountAsOneTime has pods arrive four at a time.
 func TestPodsThatComeTogetherCountAsOneTime(t *testing.T) {
 	for times, want := range []int{0, 0, 2, 5, 8, 11} { // 4 times k less √k, rounded down
 		var pods []cluster.Pod
@@ -124,7 +123,7 @@ func TestPodsThatComeTogetherCountAsOneTime(t *testing.T) {
 	}
 }
 
-// TestOneJobIsNotExpectedAgain has all of its pods come within some time, whenever that was.
+// TestOneJobIsNotExpectedAgain has all pods arrive within some interval at any time.
 func TestOneJobIsNotExpectedAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		took := time.Duration(rapid.IntRange(0, 7).Draw(t, "took")) * time.Second
@@ -139,8 +138,8 @@ func TestOneJobIsNotExpectedAgain(t *testing.T) {
 	})
 }
 
-// TestExpectedPodsChangeOnlyTheSizeOfMachines compares with the same cluster in which nothing
-// has come: the same pods get machines, each once, and every machine is for one that waits.
+// TestExpectedPodsChangeOnlyTheSizeOfMachines compares with the same cluster without arrivals: the same pods get
+// machines, each once, and every machine is for a pending pod.
 func TestExpectedPodsChangeOnlyTheSizeOfMachines(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawState(t)
@@ -171,8 +170,7 @@ func TestExpectedPodsChangeOnlyTheSizeOfMachines(t *testing.T) {
 	})
 }
 
-// housed are the pods for which machines are bought, as often as they are, checked against the
-// assignments.
+// housed returns the pods for which machines are bought, with repetitions, and checks them against the assignments.
 func housed(d *FleetDecision) []string {
 	var pods []string
 	on := map[string]string{}

@@ -13,105 +13,93 @@ import (
 	"supercargo.dev/supercargo/internal/moves"
 )
 
-// FleetOptions say what a NodeFleet may do in a round.
+// FleetOptions are what a NodeFleet may do in a round.
 type FleetOptions struct {
-	// Buy says that machines may be bought: no more pods are waited for.
+	// Buy allows purchases: the gathering of pods has ended.
 	Buy bool
-	// Limits bound what may still be bought. Exhausted says which
-	// of them allows for nothing more; empty if none.
+	// Limits bound what may still be bought. Exhausted names the limit that is used up; empty if none is.
 	Limits    cluster.Limits
 	Exhausted string
-	// Empty and UnderUsed say which machines may be released.
+	// Empty and UnderUsed allow the release of empty machines and the drain of under-used ones.
 	Empty, UnderUsed bool
-	// MoveServices says that pods of services may leave their machines as others may.
+	// MoveServices allows services to be moved like other pods.
 	MoveServices bool
-	// Budget is how many more machines may be sent on their way out.
+	// Budget is how many more machines may be drained or released.
 	Budget int
-	// Class is which pods the machines take.
+	// Class is the class of pods that the machines accept.
 	Class class.Class
-	// Horizon is how long the cluster is taken to stay as it is, Residence how long a
-	// machine stays at least before it may be exchanged for others.
+	// Horizon is how long the cluster is assumed to stay unchanged, Residence the minimum time that a machine stays
+	// before it may be exchanged for others.
 	Horizon, Residence time.Duration
-	// PodResidence is how long a pod stays on its machine at least before it is moved.
+	// PodResidence is the minimum time that a pod stays on its machine before it is moved.
 	PodResidence time.Duration
-	// Spare is how many machines of a flavor there are above the least that there must
-	// be. Flavors that are missing have none.
+	// Spare is the number of machines above the minimum, by flavor. Flavors that are missing have none.
 	Spare map[string]int
-	// MaxWait is for how much longer than a machine takes a pod may wait for room that comes
-	// free, where that is cheaper; 0 means not at all.
+	// MaxWait is how much longer than the start-up time of a machine a pod may wait for room that becomes free, if that
+	// is cheaper; 0 disables waiting.
 	MaxWait time.Duration
-	// Orders is how often machines have been ordered for a pod that waits, by its name.
+	// Orders is how often machines have been ordered for a pending pod, by pod name.
 	Orders map[string]int
-	// Decided is for how long pods that wait have been decided about, by name; a pod that is not
-	// there is so for the first time. nil means for as long as each has waited.
+	// Decided is the time since the first decision about a pending pod, by pod name. A pod that is missing is decided
+	// about for the first time. With nil, it is the time since which each pod has been pending.
 	Decided map[string]time.Duration
-	// Lessons say which flavors are not bought for a pod, and learn from what is seen; nil
-	// says nothing.
+	// Lessons exclude flavors for certain pods, and learn from the observed nodes; nil excludes none.
 	Lessons *Lessons
-	// Stop is asked from time to time whether to make do with the best plan so far; nil
-	// never stops.
+	// Stop is polled; once it returns true, the best plan so far is used. nil never stops.
 	Stop func() bool
 }
 
-// FleetDecision is what a NodeFleet is to do.
+// FleetDecision is what a NodeFleet decides to do.
 type FleetDecision struct {
-	// Plan is what to buy, for which pods, at what price and above which bound.
+	// Plan is what to buy, for which pods, at what price, and the lower bound of that price.
 	Plan planner.Result
-	// Asked is how many pods the plan is for, and Served how many of those that wait
-	// are going to find room without a purchase, by the time that one would take.
+	// Asked is the number of pods that the plan is for. Served is the number of pending pods that find room without a
+	// purchase, no later than a purchase would give it.
 	Asked, Served int
-	// Expected is how many pods that have yet to come the machines have room for.
+	// Expected is the number of pods yet to arrive for which the bought machines have room.
 	Expected int
-	// Deferral has the pods that wait for longer than that, since it is cheaper; nil if none
-	// does.
+	// Deferral holds the pods that wait longer than that, because it is cheaper; nil if there are none.
 	Deferral *Deferral
-	// Unexplained are pods, with reasons, that wait although there is room for them now, as
-	// far as can be seen. Nothing is bought for them: it might not help either.
+	// Unexplained are pods, with reasons, that stay pending although a node seems to have room for them now. Nothing is
+	// bought for them, because it might not help either.
 	Unexplained []planner.Unplaceable
-	// puzzled are the nodes that seem to have room for them: they stay.
+	// puzzled are the nodes that seem to have room for the unexplained pods. These nodes are kept.
 	puzzled map[string]bool
 	// elsewhere are the pods that wait for machines of other fleets.
 	elsewhere map[string]bool
-	// Queued says that a batch pod waits that is going to run on a machine of this fleet, or
-	// on a node that is there.
+	// Queued reports that a batch pod is pending that will run on a machine of this fleet or on an existing node.
 	Queued bool
-	// Learned is what the lessons have learned, for people.
+	// Learned describes the lessons of this round, for people.
 	Learned []string
-	// Release are empty machines to release, Drains others to empty.
+	// Release are the empty machines to release, Drains the machines to drain.
 	Release []cluster.Release
 	Drains  []cluster.Drain
-	// Exchange are machines to buy in the place of others; nil for none.
+	// Exchange are machines to buy in place of others; nil if there are none.
 	Exchange *cluster.Exchange
-	// Terms are what the machines that are bought are expected to cost until they are empty
-	// again: one of each machine of Plan, then of Exchange, in their order. Releases has what
-	// was compared for each of Release.
+	// Terms are what the bought machines are expected to cost until they are empty again: one entry for each machine of
+	// Plan, then of Exchange, in their order. Releases holds the compared costs for each entry of Release.
 	Terms    []Terms
 	Releases []ReleaseTerms
-	// Kept are under-used and empty nodes that stay, and why.
+	// Kept are the under-used and empty nodes that are kept, with reasons.
 	Kept []cluster.Stay
-	// Wake is after what time to decide again even if nothing happens; 0 means not.
+	// Wake is the time after which to decide again even if nothing happens; 0 means never.
 	Wake time.Duration
 }
 
 // Fleet decides for a NodeFleet.
 //
-// Purchases are for the pods that are going to find no room until a machine bought
-// now would be ready: those of a forecast in which batch pods end when they are expected
-// to and machines on order come (HTAS, algorithm 4, takes nodes of time bin 0 off;
-// the forecast also knows which pod goes where). Nominated pods are not bought for
-// again, even if the forecast packs them worse than the plan that bought for them. Pods whose place depends on that of
-// others are left out of the forecast; the plan puts them where there is room before
-// anything is bought for them.
+// Purchases are for the pods that will find no room before a machine bought now would be ready, according to a forecast
+// in which batch pods end as expected and ordered machines arrive. (HTAS, algorithm 4, subtracts the nodes of time bin
+// 0; the forecast also knows which pod goes where.) Nominated pods cause no second purchase, even if the forecast packs
+// them worse than the plan that bought for them. Pods whose placement depends on other pods are left out of the
+// forecast; the plan places them where there is room before it buys anything for them.
 //
-// Where the options allow for it, pods wait for longer, for room that comes free, if that is
-// cheaper (see [Deferral]).
+// If the options allow it, pods wait longer for room that becomes free when that is cheaper (see [Deferral]).
 //
-// Empty machines are released at the end of what is paid, unless they are going to be used
-// soon (see release). While nothing is bought, under-used ones are emptied as mover says,
-// which must have seen every round, and sets of machines exchanged for cheaper ones if that
-// pays (see [moves.Exchange]). Only pods that are going to run here keep machines (see
-// waiting): a pod that has no machine anywhere, or waits for one of another fleet, stops
-// nothing.
+// Empty machines are released at the end of their paid time, unless they will be used soon (see release). While nothing
+// is bought, mover, which must have seen every round, chooses under-used machines to drain, and sets of machines are
+// exchanged for cheaper ones if that pays (see [moves.Exchange]). Only pods that will run here keep machines (see
+// waiting). A pod that fits no machine, or waits for one of another fleet, blocks nothing.
 func Fleet(s *cluster.State, o FleetOptions, mover *moves.Planner, now time.Time) FleetDecision {
 	var d FleetDecision
 	if o.Lessons != nil {
@@ -136,7 +124,7 @@ func Fleet(s *cluster.State, o FleetOptions, mover *moves.Planner, now time.Time
 func (d *FleetDecision) buy(s *cluster.State, o FleetOptions, now time.Time) {
 	coupled := coupledPods(s)
 	alone := *s
-	alone.Pending, alone.Recent = nil, nil // pods that only are expected take no room from those that wait
+	alone.Pending, alone.Recent = nil, nil // expected pods take no room from pending ones
 	var asking []planner.Pod
 	classes := map[class.Class]bool{}
 	ask := func(p *cluster.Pod, late bool) {
@@ -188,12 +176,12 @@ func (d *FleetDecision) buy(s *cluster.State, o FleetOptions, now time.Time) {
 	}
 }
 
-// patience is how long a pod may wait although there is room for it before that is
-// worth a word: the scheduler tries again within seconds when room comes free.
+// patience is how long a pod may stay pending although there is room for it before that is reported. The scheduler
+// retries within seconds when room becomes free.
 const patience = time.Minute
 
-// puzzle notes the pods that have room and do not use it. The lessons, unless nil, have the
-// flavors of the fleet's nodes that seem to have room.
+// puzzle records the pods that have room and do not use it. lessons, unless nil, learns the flavors of the fleet's
+// nodes that seem to have room.
 func (d *FleetDecision) puzzle(atOnce []placed, lessons *Lessons, now time.Time) {
 	d.puzzled = map[string]bool{}
 	for _, p := range atOnce {
@@ -203,14 +191,13 @@ func (d *FleetDecision) puzzle(atOnce []placed, lessons *Lessons, now time.Time)
 				lessons.Refused(p.pod.Name, p.node.Flavor, p.node.Name, now)
 			}
 			d.Unexplained = append(d.Unexplained, planner.Unplaceable{Pod: p.pod.Name, Reason: fmt.Sprintf(
-				"has waited for %v although node %s seems to have room for it: see what its scheduler says", p.pod.Waited.Round(time.Second), p.node.Name)})
+				"has waited for %v although node %s seems to have room for it: check the events of its scheduler", p.pod.Waited.Round(time.Second), p.node.Name)})
 		}
 	}
 	slices.SortFunc(d.Unexplained, func(a, b planner.Unplaceable) int { return cmp.Compare(a.Pod, b.Pod) })
 }
 
-// untilReady is how long until a machine bought now and all machines on order are
-// ready.
+// untilReady returns the time until a machine bought now and all ordered machines are ready.
 func untilReady(s *cluster.State) time.Duration {
 	until := s.Lag
 	for i := range s.Nodes {
@@ -221,7 +208,7 @@ func untilReady(s *cluster.State) time.Duration {
 	return until
 }
 
-// coupledPods returns the demands of pods whose place depends on that of others.
+// coupledPods returns the demands of pods whose placement depends on other pods.
 func coupledPods(s *cluster.State) map[*constraint.Pod]bool {
 	var all []*constraint.Pod
 	seen := map[*constraint.Pod]bool{nil: true}
@@ -240,16 +227,15 @@ func coupledPods(s *cluster.State) map[*constraint.Pod]bool {
 	return constraint.Coupled(all)
 }
 
-// onSale are the flavors of which a machine can be bought.
+// onSale returns the flavors of which a machine can be bought.
 func onSale(flavors []cluster.Flavor) []cluster.Flavor {
 	return slices.DeleteFunc(slices.Clone(flavors), func(f cluster.Flavor) bool { return !f.Sells(1) })
 }
 
-// giveBack takes of what the mover proposes as much as may go, in a state in which only
-// those pods wait that are going to run here.
+// giveBack accepts as many of the mover's proposals as are allowed. The pending pods of s are those that will run here.
 //
-// No node goes on which such a pod has room now: the scheduler may be about to put it there.
-// Nothing is moved while there is one at all: it may need the room that moved pods take.
+// A node that has room for such a pod now is kept: the scheduler may be about to bind the pod to it. While any such pod
+// is pending, nothing is moved: it may need the room that moved pods take.
 func (d *FleetDecision) giveBack(s *cluster.State, o FleetOptions, proposed cluster.Plan) {
 	nodes := make(map[string]*cluster.Node, len(s.Nodes))
 	for i := range s.Nodes {
@@ -277,7 +263,7 @@ func (d *FleetDecision) giveBack(s *cluster.State, o FleetOptions, proposed clus
 	}
 	if len(s.Pending) > 0 || len(d.Plan.Machines) > 0 {
 		for _, drain := range proposed.Drains {
-			d.stays(drain.Node, "pods wait that may need the room that its pods would take")
+			d.stays(drain.Node, "pending pods may need the room that its pods would take")
 		}
 		return
 	}
@@ -285,10 +271,10 @@ func (d *FleetDecision) giveBack(s *cluster.State, o FleetOptions, proposed clus
 		n := nodes[drain.Node]
 		switch wait := paidFor(s, n) - lastCall(s) - drain.Until; {
 		case !o.UnderUsed:
-			d.stays(drain.Node, "spec.consolidation.policy lets no machine go that has pods")
+			d.stays(drain.Node, "spec.consolidation.policy does not allow releasing a machine with pods")
 		case wait >= 0:
 			d.wake(wait + 1)
-			d.stays(drain.Node, fmt.Sprintf("its pods have room elsewhere, but it is paid for; it is emptied in %v", wait.Round(time.Second)))
+			d.stays(drain.Node, fmt.Sprintf("its pods have room elsewhere, but its billing period has not ended: it will be emptied in %v", wait.Round(time.Second)))
 		case may(n):
 			d.Drains = append(d.Drains, drain)
 		default:
@@ -296,31 +282,31 @@ func (d *FleetDecision) giveBack(s *cluster.State, o FleetOptions, proposed clus
 		}
 	}
 	if o.UnderUsed && budget > 0 && o.Exhausted == "" && !d.limited() {
-		o.Spare = spare // less what is released and drained
+		o.Spare = spare // minus what is released and drained
 		d.exchange(s, o, budget)
 	}
 }
 
-// bound says why a node may not go, or returns "", if so many more may and so many of each
+// bound returns why a node may not be released, or "", given the remaining budget and the spare machines of each
 // flavor.
 func (d *FleetDecision) bound(n *cluster.Node, budget int, spare map[string]int) string {
 	switch {
 	case budget <= 0:
-		return "spec.consolidation.maxUnavailable lets no more machines go now"
+		return "spec.consolidation.maxUnavailable is reached"
 	case spare[n.Flavor] <= 0:
-		return "there must be as many machines of " + n.Flavor + " as there are"
+		return "flavor " + n.Flavor + " has its minimum number of machines"
 	case d.puzzled[n.Name]:
-		return "it seems to have room for a pod that waits"
+		return "it seems to have room for a pending pod"
 	}
 	return ""
 }
 
-// stays notes why a node stays that might go.
+// stays records why a node is kept that could have been released.
 func (d *FleetDecision) stays(node, why string) {
 	d.Kept = append(d.Kept, cluster.Stay{Node: node, Reason: why})
 }
 
-// unused returns the empty nodes that no pod is going to take now.
+// unused returns the empty nodes that no pod will take now.
 func (d *FleetDecision) unused(s *cluster.State, nodes map[string]*cluster.Node, proposed []cluster.Release) []*cluster.Node {
 	assigned := map[string]bool{}
 	for _, a := range d.Plan.Assignments {
@@ -335,8 +321,7 @@ func (d *FleetDecision) unused(s *cluster.State, nodes map[string]*cluster.Node,
 	return empty
 }
 
-// left returns the open nodes that take all classes of pods that ask, as they are
-// expected to be at the end of a forecast.
+// left returns the open nodes that accept all classes of the given pods, as expected at the end of a forecast.
 func (f *forecast) left(asking map[class.Class]bool) []planner.ExistingNode {
 	var nodes []planner.ExistingNode
 	for i := range f.nodes {
@@ -348,8 +333,8 @@ func (f *forecast) left(asking map[class.Class]bool) []planner.ExistingNode {
 	return nodes
 }
 
-// LowerBound returns what any machines of the flavors cost that hold all the pods at
-// once, in micro-dollars per hour, however many of each may be bought.
+// LowerBound returns a lower bound, in micro-dollars per hour, of the price of machines of the flavors that hold all
+// the pods at once, with no limit on the machines of a flavor.
 func LowerBound(pods []cluster.Pod, flavors []cluster.Flavor) int64 {
 	all := make([]planner.Pod, len(pods))
 	for i := range pods {
@@ -363,8 +348,8 @@ func LowerBound(pods []cluster.Pod, flavors []cluster.Flavor) int64 {
 	return least
 }
 
-// Unhoused returns the pods on a node that would find no room on the other ready
-// nodes, were they to leave it now together. The node is one of the state.
+// Unhoused returns the pods on a node that would find no room on the other ready nodes if all of them left it now. The
+// node must be one of the state.
 func Unhoused(s *cluster.State, node string) []planner.Unplaceable {
 	var pods []planner.Pod
 	var others []planner.ExistingNode
@@ -385,7 +370,7 @@ func Unhoused(s *cluster.State, node string) []planner.Unplaceable {
 	return planner.Supercargo(planner.Request{Pods: pods, Nodes: others}).Unplaceable
 }
 
-// takesAll reports whether a node takes pods of all the classes.
+// takesAll reports whether a node accepts pods of all the classes.
 func takesAll(n *cluster.Node, classes map[class.Class]bool) bool {
 	return (!classes[class.Batch] || n.Class.Takes(class.Batch)) && (!classes[class.Service] || n.Class.Takes(class.Service))
 }

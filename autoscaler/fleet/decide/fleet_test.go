@@ -17,17 +17,17 @@ import (
 
 var midnight = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// mover proposes at once whatever is less than half used.
+// mover immediately proposes all machines that are less than half used.
 func mover() *moves.Planner {
 	return moves.NewPlanner(moves.Config{Threshold: 0.5, QueueEmpty: 1, Method: cluster.Evict})
 }
 
-// all lets a fleet do all that it can.
+// all allows a fleet everything.
 func all() FleetOptions {
 	return FleetOptions{Buy: true, Empty: true, UnderUsed: true, Budget: 100, Spare: map[string]int{"small": 100, "large": 100}}
 }
 
-// quiet is a state in which no pod has waited for an hour.
+// quiet is a state in which no pod was pending in the last hour, apart from the given ones.
 func quiet(pending []cluster.Pod, nodes ...cluster.Node) *cluster.State {
 	s := state(pending, nodes...)
 	s.QueueEmpty, s.BillingPeriod = time.Hour, 0
@@ -37,7 +37,7 @@ func quiet(pending []cluster.Pod, nodes ...cluster.Node) *cluster.State {
 	return s
 }
 
-// planned writes machines as "FLAVOR: PODS".
+// planned formats machines as "FLAVOR: PODS".
 func planned(p *planner.Plan) []string {
 	found := []string{}
 	for _, m := range p.Machines {
@@ -136,7 +136,7 @@ func drawPending(t *rapid.T, most int) []cluster.Pod {
 	return pods
 }
 
-// putOnOrder puts the machines of a plan on order.
+// putOnOrder adds the machines of a plan as ordered.
 func putOnOrder(s *cluster.State, p *planner.Plan) {
 	for _, m := range p.Machines {
 		for _, f := range s.Flavors {
@@ -253,11 +253,11 @@ func TestWhatMightGoAndStaysIsToldWithTheReason(t *testing.T) {
 	}{
 		{"nothing keeps it", under(), func(*FleetOptions) {}, ""},
 		{"no machine goes", quiet(nil, node("a")), func(o *FleetOptions) { o.Empty, o.UnderUsed = false, false }, "it is empty, and spec.consolidation.policy is Never"},
-		{"only empty machines go", under(), func(o *FleetOptions) { o.UnderUsed = false }, "spec.consolidation.policy lets no machine go that has pods"},
-		{"enough are on their way out", under(), func(o *FleetOptions) { o.Budget = 0 }, "spec.consolidation.maxUnavailable lets no more machines go now"},
-		{"there must be as many", under(), func(o *FleetOptions) { o.Spare = nil }, "there must be as many machines of large as there are"},
-		{"it is paid for", paid, func(*FleetOptions) {}, "its pods have room elsewhere, but it is paid for; it is emptied in 29m50s"},
-		{"a machine is bought", under(service("p", 9)), func(*FleetOptions) {}, "pods wait that may need the room that its pods would take"},
+		{"only empty machines go", under(), func(o *FleetOptions) { o.UnderUsed = false }, "spec.consolidation.policy does not allow releasing a machine with pods"},
+		{"enough are on their way out", under(), func(o *FleetOptions) { o.Budget = 0 }, "spec.consolidation.maxUnavailable is reached"},
+		{"there must be as many", under(), func(o *FleetOptions) { o.Spare = nil }, "flavor large has its minimum number of machines"},
+		{"it is paid for", paid, func(*FleetOptions) {}, "its pods have room elsewhere, but its billing period has not ended: it will be emptied in 29m50s"},
+		{"a machine is bought", under(service("p", 9)), func(*FleetOptions) {}, "pending pods may need the room that its pods would take"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			o := all()
@@ -331,8 +331,8 @@ func TestAMoverThatIsAskedEveryRoundRemembers(t *testing.T) {
 	}
 }
 
-// TestMachinesOnOrderForOnePodEachAreNotBoughtAgain decides again at once for the same pods,
-// as any event makes a fleet do. Each pod takes more than half of a machine.
+// TestMachinesOnOrderForOnePodEachAreNotBoughtAgain immediately decides again for the same pods, as on any event. Each
+// pod takes more than half of a machine.
 func TestMachinesOnOrderForOnePodEachAreNotBoughtAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := quiet(drawPending(t, 12))

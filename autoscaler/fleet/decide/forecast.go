@@ -12,33 +12,30 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// forecast plays the near future of a cluster: batch pods end when they are
-// expected to, machines on order become ready, the pods that came within the last
-// acquisition lag come again and again, and whatever waits takes the room that
-// comes free (compare HTA, algorithm 1, which has no arrivals). A batch pod of which nothing
-// is known but a default runtime is not expected to end.
+// forecast simulates the near future of a cluster: batch pods end as expected, machines on order become ready, the pods
+// that arrived within the last acquisition lag arrive again and again, and pending pods take the room that becomes free
+// (compare HTA, algorithm 1, which has no arrivals). A batch pod of which only a default runtime is known is not
+// expected to end.
 //
-// Cost: O(e·(log e + n + w)) for e pods that end or come, n nodes and w pods that
-// wait.
+// Cost: O(e·(log e + n + w)) for e pods that end or arrive, n nodes and w pending pods.
 type forecast struct {
 	nodes   []future
-	waiting []waiter     // in the order in which they choose
-	least   packing.Size // no pod that waits asks for less of either resource
-	floor   packing.Size // no pod that waits or comes asks for less of either
-	roomy   []int        // the open nodes with room for the floor, in no order
+	waiting []waiter     // in scheduling order
+	least   packing.Size // no pending pod requests less of either resource
+	floor   packing.Size // no pending or arriving pod requests less of either
+	roomy   []int        // indices of the open nodes with room for the floor, in no order
 	events  *heap.Heap[coming]
-	noted   int           // how many events have been
-	ahead   time.Duration // how far is looked
+	noted   int           // number of events so far
+	ahead   time.Duration // the length of the forecast
 	cycle   time.Duration
 	atOnce  []placed // pods that find room on a ready node at once
-	// note is told of each pod that takes room, of which node, and when; nil for nobody.
+	// note is called for each pod that takes room, with the node and the time; may be nil.
 	note func(node int, p *cluster.Pod, at time.Duration)
-	// elsewhere are the pods, by name, that find room on a machine that another fleet has
-	// ordered.
+	// elsewhere are the names of the pods that find room on a machine ordered by another fleet.
 	elsewhere map[string]bool
 }
 
-// placed is a pod with the node that it finds room on.
+// placed is a pod and the node on which it finds room.
 type placed struct {
 	pod  *cluster.Pod
 	node *cluster.Node
@@ -48,10 +45,10 @@ func smaller(a, b packing.Size) packing.Size {
 	return packing.Size{MilliCPU: min(a.MilliCPU, b.MilliCPU), MemoryBytes: min(a.MemoryBytes, b.MemoryBytes)}
 }
 
-// waiter is a pod that waits in a forecast.
+// waiter is a pending pod in a forecast.
 type waiter struct {
 	pod *cluster.Pod
-	// since is when it is expected to come; 0 for one that waits already.
+	// since is when the pod is expected to arrive; 0 if it is already pending.
 	since time.Duration
 }
 
@@ -65,27 +62,27 @@ func chooses(a, b waiter) int {
 	return cmp.Or(cluster.Scheduled(*a.pod, *b.pod), cmp.Compare(a.since, b.since))
 }
 
-// future is a node as it is expected to be.
+// future is the expected state of a node.
 type future struct {
 	packing.Node
 	node  *cluster.Node
 	pods  int
-	open  bool          // it takes pods
+	open  bool          // it accepts pods
 	last  time.Duration // when its last pod is expected to end
-	place int           // among the roomy, -1 if it is not one of them
+	place int           // index in roomy, -1 if it is not there
 }
 
-// coming is what is expected to happen at a time from now.
+// coming is an event expected at a time from now.
 type coming struct {
 	at       time.Duration
-	sequence int          // in the order in which they are expected, the last tie-break
+	sequence int          // order of creation, the last tie-break
 	ready    bool         // the node becomes ready
-	node     int          // where room comes free or that becomes ready; -1 for an arrival
-	free     packing.Size // that comes free
-	pod      *cluster.Pod // that arrives
+	node     int          // the node with free room or that becomes ready; -1 for an arrival
+	free     packing.Size // the room that becomes free
+	pod      *cluster.Pod // the pod that arrives
 }
 
-// newForecast looks that far ahead. Nodes named in gone are left out, with their pods.
+// newForecast returns a forecast of the given length. It leaves out the nodes in gone and their pods.
 func newForecast(s *cluster.State, ahead time.Duration, gone map[string]bool) *forecast {
 	f := &forecast{
 		events:  heap.New(happensBefore, nil),
@@ -129,9 +126,8 @@ func newForecast(s *cluster.State, ahead time.Duration, gone map[string]bool) *f
 	return f
 }
 
-// ends notes when pods of a node are expected to end. One that is overdue is taken to
-// end half way: nothing is known but that it has not ended yet. Of one whose runtime is a
-// default not even that is known.
+// ends adds the expected ends of the pods of a node. An overdue pod is assumed to end half way through the forecast: it
+// is only known not to have ended yet. A pod with a default runtime is not expected to end.
 func (f *forecast) ends(at int, n *cluster.Node) {
 	for i := range n.Pods {
 		p := &n.Pods[i]
@@ -146,13 +142,12 @@ func (f *forecast) ends(at int, n *cluster.Node) {
 	}
 }
 
-// mostRepeats bounds how often one pod comes again in a forecast.
+// mostRepeats bounds how often one pod arrives again in a forecast.
 const mostRepeats = 1000
 
-// arrivals repeats the pods that came within the last acquisition lag, in their order and
-// distances, until the end of the forecast. The lag is the time over which a machine
-// bought now answers; a longer look back would answer to load long past. A look so
-// short that pods would come mostRepeats times and more says nothing.
+// arrivals repeats the pods that arrived within the last acquisition lag, in their order and distances, until the end
+// of the forecast. The lag is the time after which a machine bought now helps; a longer window would respond to load
+// that is long past. A window so short that pods would arrive mostRepeats times or more is ignored.
 func (f *forecast) arrivals(s *cluster.State) {
 	window := min(s.Observed, s.Lag)
 	if window <= f.ahead/mostRepeats {
@@ -169,7 +164,7 @@ func (f *forecast) arrivals(s *cluster.State) {
 	}
 }
 
-// expect notes what will happen, unless it is too far off.
+// expect adds an event, unless it is after the end of the forecast.
 func (f *forecast) expect(c coming) {
 	if c.at > f.ahead {
 		return
@@ -179,12 +174,12 @@ func (f *forecast) expect(c coming) {
 	f.events.Push(c)
 }
 
-// happensBefore orders what will happen.
+// happensBefore orders events.
 func happensBefore(a, b coming) bool {
 	return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.sequence, b.sequence)) < 0
 }
 
-// run plays all events and returns the pods that still wait at the end.
+// run processes all events and returns the pods that are still pending at the end.
 func (f *forecast) run() []waiter {
 	for i := range f.nodes {
 		if f.nodes[i].open {
@@ -212,7 +207,7 @@ func (f *forecast) run() []waiter {
 	return f.waiting
 }
 
-// file keeps a node among the roomy as long as it is one of them.
+// file adds a node to roomy or removes it, according to its free room.
 func (f *forecast) file(at int) {
 	n := &f.nodes[at]
 	switch is := n.open && f.floor.Fits(n.Free); {
@@ -226,7 +221,7 @@ func (f *forecast) file(at int) {
 	}
 }
 
-// fill lets what waits take the room of one node.
+// fill lets pending pods take the room of one node.
 func (f *forecast) fill(at int, now time.Duration) {
 	n, kept := &f.nodes[at], f.waiting[:0]
 	for i, w := range f.waiting {
@@ -243,7 +238,7 @@ func (f *forecast) fill(at int, now time.Duration) {
 	f.waiting = kept
 }
 
-// arrive lets a pod choose a node, or wait.
+// arrive places a pod on a node, or makes it pending.
 func (f *forecast) arrive(p *cluster.Pod, now time.Duration) {
 	best := -1
 	for _, i := range f.roomy {
@@ -261,7 +256,7 @@ func (f *forecast) arrive(p *cluster.Pod, now time.Duration) {
 	f.least = smaller(f.least, p.Size)
 }
 
-// prefers reports whether the pod goes to node a rather than b.
+// prefers reports whether the pod prefers node a to node b.
 func (f *forecast) prefers(p *cluster.Pod, a, b int, now time.Duration) bool {
 	if p.Class == class.Service {
 		return packing.CompareFit(f.nodes[a].Node, f.nodes[b].Node) < 0
@@ -269,7 +264,7 @@ func (f *forecast) prefers(p *cluster.Pod, a, b int, now time.Duration) bool {
 	return packing.CompareTimeBin(p.Runtime, f.cycle)(f.nodes[a].at(now), f.nodes[b].at(now)) < 0
 }
 
-// at is the node as packing sees it at a time.
+// at returns the node as packing sees it at a time.
 func (n *future) at(now time.Duration) packing.Node {
 	seen := n.Node
 	if seen.Remaining = n.last; n.last != packing.Endless {

@@ -17,8 +17,8 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/class"
 )
 
-// TestForecastsAreThoseOfAClusterThatIsPlayed compares who waits in the end, and what room is
-// left, with a cluster in which everything is counted anew at each event.
+// TestForecastsAreThoseOfAClusterThatIsPlayed compares the pods still pending at the end, and the room left, with a
+// simulation that recomputes everything at each event.
 func TestForecastsAreThoseOfAClusterThatIsPlayed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawState(t)
@@ -51,7 +51,7 @@ func TestForecastsAreThoseOfAClusterThatIsPlayed(t *testing.T) {
 	})
 }
 
-// drawGuesses takes from some pods what is known of their runtime.
+// drawGuesses turns the runtime of some pods into a guess.
 func drawGuesses(t *rapid.T, s *cluster.State) {
 	draw := func(pods []cluster.Pod) {
 		for i := range pods {
@@ -64,8 +64,8 @@ func drawGuesses(t *rapid.T, s *cluster.State) {
 	}
 }
 
-// stream is a cluster to which small pods come, so that each has a choice among machines that end at
-// different times or never. It is evenly drawn, unlike what rapid draws.
+// stream is a cluster in which small pods arrive, so that each can choose among machines that end at different times or
+// never. Its distribution is uniform, unlike that of rapid.
 func stream(seed uint64) *cluster.State {
 	r := rand.New(rand.NewPCG(seed, 1))
 	pod := func(name string) cluster.Pod {
@@ -91,7 +91,7 @@ func stream(seed uint64) *cluster.State {
 	return s
 }
 
-// played is a cluster in a forecast, and stay a pod on one of its nodes.
+// played is a cluster in a simulation, and stay a pod on one of its nodes.
 type played struct {
 	nodes    []*playedNode
 	waiting  []waiter
@@ -107,14 +107,14 @@ type playedNode struct {
 
 type stay struct {
 	pod cluster.Pod
-	end time.Duration // which is not trusted of one whose runtime is a guess
+	end time.Duration // not used if the runtime is a guess
 }
 
 func (s *stay) ends(now time.Duration) bool { return s.end <= now && !s.pod.Guessed }
 
 const never time.Duration = math.MaxInt64
 
-// play does what the comment of forecast says, step by step.
+// play does what the comment of forecast describes, step by step.
 func play(s *cluster.State, ahead time.Duration, gone map[string]bool) []string {
 	c := newPlayed(s, ahead, gone)
 	for _, n := range c.nodes {
@@ -123,7 +123,7 @@ func play(s *cluster.State, ahead time.Duration, gone map[string]bool) []string 
 	for now := c.next(-1); now <= ahead; now = c.next(now) {
 		for _, n := range c.nodes {
 			n.open = n.open || n.Phase == cluster.Ordered && n.Due <= now
-			// Pods that are overdue end together, one node after the other.
+			// Overdue pods end at the same time, one node after the other.
 			for at := c.ended(n, now); at >= 0; at = c.ended(n, now) {
 				n.on = slices.Delete(n.on, at, at+1)
 				c.fill(n, now)
@@ -166,7 +166,7 @@ func newPlayed(s *cluster.State, ahead time.Duration, gone map[string]bool) *pla
 	return c
 }
 
-// next is the first moment after now at which a pod ends or comes or a node becomes ready.
+// next returns the first time after now at which a pod ends or arrives or a node becomes ready.
 func (c *played) next(now time.Duration) time.Duration {
 	next := never
 	consider := func(at time.Duration) {
@@ -256,7 +256,7 @@ func (c *played) arrive(w waiter) {
 				key[0], key[1] = 1, -its
 			}
 		}
-		if choice == nil || slices.Compare(key, best) < 0 { // nodes are in the order of their names
+		if choice == nil || slices.Compare(key, best) < 0 { // nodes are ordered by name
 			choice, best = n, key
 		}
 	}
@@ -267,7 +267,7 @@ func (c *played) arrive(w waiter) {
 	choice.take(w.pod, w.since)
 }
 
-// free is the node with all that is on it.
+// free returns the free room of a node.
 func (n *playedNode) free() *cluster.Node {
 	now := n.Node
 	now.Pods = nil
@@ -297,7 +297,7 @@ func (n *playedNode) bin(now, cycle time.Duration) int64 {
 		switch {
 		case p.end == never:
 			bin = math.MaxInt64
-		case p.pod.Runtime > 0: // one that is overdue counts as ending now
+		case p.pod.Runtime > 0: // an overdue one counts as ending now
 			bin = max(bin, int64((p.end-now)/cycle))
 		}
 	}

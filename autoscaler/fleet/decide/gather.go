@@ -2,14 +2,13 @@ package decide
 
 import "time"
 
-// Gather returns how long to wait for more pods before machines are bought for those
-// that wait: until no further one has come for idle, but no pod is kept waiting for
-// longer than most. waited are since when they wait.
+// Gather returns how long to wait for more pods before buying machines for the pending ones: until no pod has arrived
+// for idle, but no longer than most after the first. waited holds the times since which the pods have been pending.
 func Gather(now time.Time, waited []time.Time, idle, most time.Duration) time.Duration {
 	return max(0, GatherEnd(waited, idle, most).Sub(now))
 }
 
-// GatherEnd returns when enough pods have been waited for; the zero time if none waits.
+// GatherEnd returns the time at which gathering ends; the zero time if no pod is pending.
 func GatherEnd(waited []time.Time, idle, most time.Duration) time.Time {
 	if len(waited) == 0 {
 		return time.Time{}

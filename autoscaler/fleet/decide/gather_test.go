@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// before is a time so long before midnight.
+// before returns the time d before midnight.
 func before(d time.Duration) time.Time { return midnight.Add(-d) }
 
 func TestMachinesAreBoughtOnceNoFurtherPodComes(t *testing.T) {
@@ -36,8 +36,8 @@ func TestMachinesAreBoughtOnceNoFurtherPodComes(t *testing.T) {
 	}
 }
 
-// TestNoPodIsKeptWaitingForLongerThanTheMost also says that nothing is waited for
-// without cause: some pod came less than idle ago.
+// TestNoPodIsKeptWaitingForLongerThanTheMost also checks that there is no wait without a cause: some pod arrived less
+// than idle ago.
 func TestNoPodIsKeptWaitingForLongerThanTheMost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		length := func(name string) time.Duration {

@@ -11,16 +11,14 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
-// images is what is known of images that do not run on an architecture, by who told: all
-// namespaces, or one. It is learned from pods that show it and forgotten a while after the
-// last of them did. A pod with such an image is planned as if it demanded another
-// architecture. The scheduler does not know that: a pod that finds room on the wrong
-// architecture before its machine has come is bound there.
+// images are the images known not to run on an architecture, by the scope of that knowledge: all namespaces, or one.
+// They are learned from pods that show it and forgotten some time after the last such pod. A pod with such an image is
+// planned as if it required another architecture. The scheduler does not know that: it may bind the pod to a node of
+// the wrong architecture before the right machine has come.
 type images map[imageOn]misfit
 
-// imageOn is an image on an architecture. The namespace is empty for what the registry says,
-// which is true for all pods. What a container does may be up to its pod, and is
-// trusted in its own namespace alone.
+// imageOn is an image on an architecture. The namespace is empty for what the registry reports, which holds for all
+// pods. A crash of a container may be caused by its pod, so it counts only in the pod's own namespace.
 type imageOn struct {
 	namespace string
 	cluster.Platform
@@ -32,10 +30,9 @@ type misfit struct {
 }
 
 const (
-	// misfitFor is for how long after it was seen last it is known that an image does not run
-	// on an architecture.
+	// misfitFor is how long after the last observation an image is known not to run on an architecture.
 	misfitFor = time.Hour
-	// mostMisfits bounds what is known: what ends first goes first.
+	// mostMisfits bounds the known misfits; those that expire first are dropped first.
 	mostMisfits = 1000
 )
 
@@ -53,8 +50,8 @@ func whyOf(m *cluster.Misfit) string {
 	return fmt.Sprintf("image %q has no variant for %s", m.Image, m.Arch)
 }
 
-// learn takes what pods show now, and returns what of it is news. A crash is no proof where
-// other pods run the image: a broken node crashes any.
+// learn adds what pods show now, and returns what is new. A crash is no proof if other pods run the image: a broken
+// node crashes any image.
 func (k images) learn(o *Observation, now time.Time) (news []cluster.Misfit) {
 	maps.DeleteFunc(k, func(on imageOn, m misfit) bool {
 		return !now.Before(m.until) || on.namespace != "" && o.Runs[on.Platform]
@@ -77,7 +74,7 @@ func (k images) learn(o *Observation, now time.Time) (news []cluster.Misfit) {
 	return news
 }
 
-// bound forgets what is beyond the most that is kept.
+// bound drops the misfits beyond the maximum.
 func (k images) bound() {
 	if len(k) <= mostMisfits {
 		return
@@ -90,7 +87,7 @@ func (k images) bound() {
 	}
 }
 
-// unfit returns the pod's demands, with what is known of its images.
+// unfit returns the demands of the pod, with the known misfits of its images added.
 func (k images) unfit(p *cluster.Pod, archs []string) *constraint.Pod {
 	var unfit []constraint.Unfit
 	for _, image := range p.Images {
@@ -106,7 +103,7 @@ func (k images) unfit(p *cluster.Pod, archs []string) *constraint.Pod {
 	return p.Demands.UnfitFor(unfit)
 }
 
-// archs returns the architectures of which anything is known, ordered.
+// archs returns the architectures with known misfits, ordered.
 func (k images) archs() []string {
 	all := map[string]bool{}
 	for on := range k {
@@ -115,8 +112,8 @@ func (k images) archs() []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// fitImages has the pods of the state demand an architecture on which their images run, as
-// far as that is known. Pods of which nobody knows the demands are left as they are.
+// fitImages makes the pods of the state require an architecture on which their images run, as far as that is known.
+// Pods without known demands are unchanged.
 func (r *round) fitImages() {
 	news := r.m.images.learn(r.o, r.now)
 	r.tellMisfits(news)
@@ -128,7 +125,7 @@ func (r *round) fitImages() {
 		r.wake(m.until.Sub(r.now))
 	}
 	fit := func(pods []cluster.Pod) []cluster.Pod {
-		var changed []cluster.Pod // a copy, once there is a change
+		var changed []cluster.Pod // copied on the first change
 		for i := range pods {
 			p := &pods[i]
 			if p.Demands == nil || len(p.Images) == 0 {
@@ -152,7 +149,7 @@ func (r *round) fitImages() {
 	}
 }
 
-// tellMisfits tells people what was learned of architectures that the fleet has.
+// tellMisfits reports new misfits on architectures that the fleet has.
 func (r *round) tellMisfits(news []cluster.Misfit) {
 	news = slices.DeleteFunc(news, func(m cluster.Misfit) bool {
 		return !slices.ContainsFunc(r.o.State.Flavors, func(f cluster.Flavor) bool { return f.Arch == m.Arch })
@@ -165,7 +162,7 @@ func (r *round) tellMisfits(news []cluster.Misfit) {
 	if m.Crashed {
 		pods, says = "pods of namespace "+m.Namespace+" that use it", fmt.Sprintf("Image %q does not run on %s, exec format error", m.Image, m.Arch)
 	}
-	text := fmt.Sprintf("%s: %s are not given %s machines for %v; pod %s stays on node %s until it is deleted", says, pods, m.Arch, misfitFor, m.Pod, m.Node)
+	text := fmt.Sprintf("%s: no %s machines are bought for %s for the next %v; pod %s stays on node %s until it is deleted", says, m.Arch, pods, misfitFor, m.Pod, m.Node)
 	if len(news) > 1 {
 		text += fmt.Sprintf(" (and %d more)", len(news)-1)
 	}

@@ -18,7 +18,7 @@ func linuxHost(arch string) *constraint.Host {
 	return &constraint.Host{Labels: map[string]string{corev1.LabelOSStable: "linux", corev1.LabelArchStable: arch}}
 }
 
-// mixed is a scene with small machines of amd64 and cheaper ones, arm, of arm64, four large both.
+// mixed is a scene with small amd64 machines and cheaper arm64 ones, arm, both of size four.
 func mixed() *scene {
 	s := newScene()
 	s.State.Flavors, s.Flavors = s.State.Flavors[1:], s.Flavors[1:]
@@ -33,7 +33,7 @@ func mixed() *scene {
 
 var ofImages = constraint.NewCompiler(nil)
 
-// using is a pod of the namespace shop with these images.
+// using returns a pod of the namespace shop with these images.
 func using(t *testing.T, p cluster.Pod, images ...string) cluster.Pod {
 	t.Helper()
 	var err error
@@ -45,7 +45,7 @@ func using(t *testing.T, p cluster.Pod, images ...string) cluster.Pod {
 	return p
 }
 
-// lacking is what a pod on a node shows at midnight of an image that has no variant.
+// lacking is a misfit at midnight: a pod on a node shows that an image has no variant.
 func lacking(image, arch string) cluster.Misfit {
 	return cluster.Misfit{Platform: cluster.Platform{Image: image, Arch: arch}, Namespace: "shop", Pod: "shop/old", Node: "n", At: midnight}
 }
@@ -141,8 +141,8 @@ func TestAPodThatRunsIsNotMovedToAnArchitectureThatItsImageLacks(t *testing.T) {
 	check(t, move(lacking("a", "arm64")))
 }
 
-// TestMachinesHaveRoomForPodsThatAreExpectedWithTheSameImage has small machines cost less than a large
-// one, for a pod alone. Expected pods that could run on arm would be no reason to buy it.
+// TestMachinesHaveRoomForPodsThatAreExpectedWithTheSameImage has small machines that cost less than a large one for one
+// pod. Expected pods that could run on arm would be no reason to buy the large one.
 func TestMachinesHaveRoomForPodsThatAreExpectedWithTheSameImage(t *testing.T) {
 	s := mixed()
 	l := flavor("large", 10, 75)
@@ -188,8 +188,8 @@ func TestAnImageIsTriedAnewAnHourAfterItFailedLast(t *testing.T) {
 		{0, false, "order arm 0 to 1"},
 		{minute, true, "order small 0 to 1"},
 		{30 * minute, true, "order small 0 to 1"},                  // it still fails
-		{31 * minute, false, "order small 0 to 1"},                 // the pod has gone
-		{90*minute - time.Nanosecond, false, "order small 0 to 1"}, // an hour after it failed last
+		{31 * minute, false, "order small 0 to 1"},                 // the pod is gone
+		{90*minute - time.Nanosecond, false, "order small 0 to 1"}, // an hour after the last failure
 		{90 * minute, false, "order arm 0 to 1"},
 		{91 * minute, true, "order small 0 to 1"}, // no better
 	} {
@@ -229,10 +229,10 @@ func TestPeopleAreToldOnceWhichImageDoesNotRunWhere(t *testing.T) {
 	}{
 		{[]cluster.Misfit{lacking("a", "riscv64")}, nil}, // the fleet has no such machines
 		{[]cluster.Misfit{lacking("a", "arm64")}, []string{
-			`Image "a" has no variant for arm64: pods that use it are not given arm64 machines for 1h0m0s; pod shop/old stays on node n until it is deleted`}},
+			`Image "a" has no variant for arm64: no arm64 machines are bought for pods that use it for the next 1h0m0s; pod shop/old stays on node n until it is deleted`}},
 		{[]cluster.Misfit{lacking("a", "arm64")}, nil},
 		{[]cluster.Misfit{crashing("b", "amd64"), crashing("b", "amd64"), crashing("c", "amd64")}, []string{
-			`Image "b" does not run on amd64, exec format error: pods of namespace shop that use it are not given amd64 machines for 1h0m0s; ` +
+			`Image "b" does not run on amd64, exec format error: no amd64 machines are bought for pods of namespace shop that use it for the next 1h0m0s; ` +
 				`pod shop/old stays on node n until it is deleted (and 1 more)`}},
 	} {
 		if diff := cmp.Diff(append([]string{}, tc.want...), told(tc.misfits...)); diff != "" {

@@ -10,12 +10,12 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
-// slack is how long before the end of a billing period a machine is released at most, so
-// that it is gone when the next period begins.
+// slack is the maximum time before the end of a billing period at which a machine is released, so that it is gone when
+// the next period begins.
 const slack = 10 * time.Second
 
-// paidFor returns for how much longer an order to give a machine back may wait without the
-// bill becoming greater; 0 if each moment counts.
+// paidFor returns how much longer the release of a machine may wait without a greater bill; 0 if every moment is
+// billed.
 func paidFor(s *cluster.State, n *cluster.Node) time.Duration {
 	if s.BillingPeriod <= 0 {
 		return 0
@@ -25,23 +25,21 @@ func paidFor(s *cluster.State, n *cluster.Node) time.Duration {
 	return periods*s.BillingPeriod - given
 }
 
-// endsPeriod reports whether a machine that is not released now may be paid for one
-// billing period more.
+// endsPeriod reports whether a machine that is not released now may be billed for another period.
 func endsPeriod(s *cluster.State, n *cluster.Node) bool {
 	return paidFor(s, n) < lastCall(s)
 }
 
-// lastCall is how long before the end of a billing period machines are released: so long
-// that it is not missed, and no longer than until the fleet is looked at again anyway.
+// lastCall returns how long before the end of a billing period machines are released: long enough not to miss the end,
+// and no longer than until the next round of the fleet.
 func lastCall(s *cluster.State) time.Duration { return max(min(slack, s.SchedulingInterval), 1) }
 
 // release decides which of the empty machines that may go are released.
 //
-// A machine that is paid for stays, since that costs nothing. Then it costs what it is kept
-// for, and a machine bought in its place costs the time until that takes pods, and that in which it
-// goes later. So those are kept that are going to be used within that time: without them more
-// pods would wait at the end of a forecast of the Lag and the Release, in which pods come as [steady]
-// says, than with them. Of the others the dearest go first, ties by name.
+// A machine in its paid time stays, because that costs nothing. After that, keeping it costs money, but replacing it
+// costs the start-up time and the release time of another machine. So the machines that will be used within that time
+// are kept: without them, more pods would be pending at the end of a forecast of Lag and Release, in which pods arrive
+// as [steady] returns them, than with them. Of the others, the most expensive go first; ties by name.
 //
 // Cost: O(log n) forecasts for n empty machines.
 func (d *FleetDecision) release(s *cluster.State, empty []*cluster.Node, may func(*cluster.Node) bool) {
@@ -61,15 +59,15 @@ func (d *FleetDecision) release(s *cluster.State, empty []*cluster.Node, may fun
 	}
 }
 
-// wake decides again after that time at most.
+// wake decides again after at most that time.
 func (d *FleetDecision) wake(after time.Duration) {
 	if d.Wake == 0 || after < d.Wake {
 		d.Wake = after
 	}
 }
 
-// unmissed returns how many of the machines, from the first on, are not going to be missed
-// before others could take their place.
+// unmissed returns how many of the machines, counted from the first, will not be needed before others could replace
+// them.
 func unmissed(s *cluster.State, empty []*cluster.Node) int {
 	if len(empty) == 0 {
 		return 0
@@ -85,12 +83,11 @@ func unmissed(s *cluster.State, empty []*cluster.Node) int {
 	})
 }
 
-// again is for how long a machine is paid for that is bought in the place of one that was released,
-// beyond the time in which it is used.
+// again returns how long a replacement of a released machine is billed beyond the time in which it is used.
 func again(s *cluster.State) time.Duration { return sum(max(s.Lag, 0), max(s.Release, 0)) }
 
-// mostMissed returns the greatest n up to the limit for which no more pods wait than
-// for 0, if more going never lets fewer wait. All is tried first, as it is often so.
+// mostMissed returns the greatest n up to limit for which no more pods are pending than for 0. waiting must not
+// decrease with n. The limit is tried first, because it usually holds.
 func mostMissed(limit int, waiting func(n int) int) int {
 	with := waiting(0)
 	if waiting(limit) <= with {
@@ -99,12 +96,12 @@ func mostMissed(limit int, waiting func(n int) int) int {
 	return sort.Search(limit-1, func(n int) bool { return waiting(n+1) > with })
 }
 
-// whyReleased says what a machine would cost and what one in its place costs.
+// whyReleased describes what a machine costs and what a replacement would cost.
 func whyReleased(s *cluster.State, n *cluster.Node) string {
 	another := cluster.Bill(n.MicroDollarsPerHour, again(s), 0)
-	text := fmt.Sprintf("it is empty, and costs $%.4f/h", float64(n.MicroDollarsPerHour)/1e6)
+	text := fmt.Sprintf("it is empty and costs $%.4f/h", float64(n.MicroDollarsPerHour)/1e6)
 	if s.BillingPeriod > 0 {
-		text += fmt.Sprintf(", paid for another %v at a time", s.BillingPeriod)
+		text += fmt.Sprintf(", billed for %v at a time", s.BillingPeriod)
 	}
-	return text + fmt.Sprintf("; pods that are expected within %v find room without it, and to start another would cost $%.6f", again(s), float64(another)/1e6)
+	return text + fmt.Sprintf("; pods expected within %v have room without it, and starting another machine would cost $%.6f", again(s), float64(another)/1e6)
 }

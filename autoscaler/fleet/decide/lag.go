@@ -14,18 +14,17 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// lagWindow is over about how many machines a lag is averaged: few enough to follow
-// a cloud that gets slower, enough not to follow one slow machine.
+// lagWindow is the approximate number of machines over which a lag is averaged: few enough to follow a cloud that gets
+// slower, enough to ignore one slow machine.
 const lagWindow = 16
 
-// LearnLag adds one machine's time from order to ready to what was learned before,
-// which may be nil.
+// LearnLag adds one machine's time from order to ready to what was learned before, which may be nil.
 func LearnLag(old *v1alpha1.LearnedTime, took time.Duration) *v1alpha1.LearnedTime {
 	return average.Learn(old, lagWindow, took)
 }
 
-// ExpectedLag is how long a machine is expected to take: the learned mean, or fallback while
-// nothing has been learned.
+// ExpectedLag returns the expected start-up time of a machine: the learned mean, or fallback if nothing has been
+// learned.
 func ExpectedLag(learned *v1alpha1.LearnedTime, fallback time.Duration) time.Duration {
 	if learned == nil || learned.Samples <= 0 {
 		return fallback
@@ -33,7 +32,7 @@ func ExpectedLag(learned *v1alpha1.LearnedTime, fallback time.Duration) time.Dur
 	return learned.Mean.Duration
 }
 
-// FleetLag is how long machines of a fleet take at most, as far as is known.
+// FleetLag returns the longest known start-up time of the machines of a fleet.
 func FleetLag(fleet *v1alpha1.NodeFleet) time.Duration {
 	longest := fleet.Spec.Scaling.ExpectedLag.Duration
 	for i := range fleet.Status.Flavors {
@@ -42,8 +41,7 @@ func FleetLag(fleet *v1alpha1.NodeFleet) time.Duration {
 	return longest
 }
 
-// learnEnds learns how long machines take to go once they have been asked to. They are paid for until
-// then.
+// learnEnds learns how long machines take to be gone after their release has begun. They are billed until then.
 func (r *round) learnEnds() {
 	there := make(map[string]bool, len(r.o.Machines))
 	for i := range r.o.Machines {
@@ -53,7 +51,7 @@ func (r *round) learnEnds() {
 			r.m.leaving[m.Name] = r.now
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.m.leaving)) { // in order: the last counts for more
+	for _, name := range slices.Sorted(maps.Keys(r.m.leaving)) { // sorted, because later samples weigh more
 		if !there[name] {
 			r.m.ends = LearnLag(r.m.ends, r.now.Sub(r.m.leaving[name]))
 			delete(r.m.leaving, name)
@@ -61,12 +59,10 @@ func (r *round) learnEnds() {
 	}
 }
 
-// purchaseLag is how long a purchase takes that has a machine for each of the pods that wait or came
-// lately, of the flavors that can be ordered: each pod counts with the quickest that holds it, so
-// that pods do not wait for as long as the slowest of the catalogue would take. What machines
-// took counts before what is assumed of flavors of which none has come. Where no pod is held by
-// any, or there is none, it is how long the slowest takes.
-//
+// purchaseLag returns the start-up time of a purchase that has a machine for each pending or recent pod, of the flavors
+// that can be ordered. Each pod counts with the fastest flavor that holds it, so that pods do not wait as long as the
+// slowest flavor of the catalogue takes. Measured lags are preferred to assumed ones. If no flavor holds any pod, or
+// there is no pod, the result is the lag of the slowest flavor.
 // Cost: O(f·log f + k·f) for f flavors and k kinds of pods.
 func (r *round) purchaseLag(s *cluster.State) time.Duration {
 	type kind struct {

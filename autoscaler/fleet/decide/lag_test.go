@@ -12,7 +12,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
-// twinLag keeps all times and weighs them anew.
+// twinLag keeps all samples and recomputes their weights.
 func twinLag(times []float64) (mean, deviation float64) {
 	weights := make([]float64, len(times))
 	for i := range times {
@@ -40,7 +40,7 @@ func TestLagsAreLearnedAsWeightedMeans(t *testing.T) {
 			times = append(times, max(0, took.Seconds()))
 			lag = LearnLag(lag, took)
 			mean, deviation := twinLag(times)
-			// Each step rounds to the millisecond, and forgets what was rounded before.
+			// Each step rounds to the millisecond; the error of earlier rounding decays.
 			if math.Abs(lag.Mean.Seconds()-mean) > 0.02 || lag.Samples != int64(len(times)) || lag.Mean.Duration < 0 || lag.Deviation.Duration < 0 {
 				t.Fatalf("after %v: %+v, want mean %v", times, lag, mean)
 			}
@@ -85,12 +85,12 @@ func TestTheExpectedLagIsTheLearnedMean(t *testing.T) {
 	}
 }
 
-// TestAPodWaitsForNoSlowerMachineThanTheQuickestThatHoldsIt has a job that ends on the only node,
-// and a catalogue of which the large flavor is slow.
+// TestAPodWaitsForNoSlowerMachineThanTheQuickestThatHoldsIt has a job that ends on the only node, and a catalogue with
+// a slow large flavor.
 func TestAPodWaitsForNoSlowerMachineThanTheQuickestThatHoldsIt(t *testing.T) {
 	for _, tc := range []struct {
 		name                string
-		pod                 int64 // what it asks for
+		pod                 int64 // its request
 		ends                time.Duration
 		small, large        time.Duration
 		knowSmall, knowBoth bool
@@ -113,8 +113,8 @@ func TestAPodWaitsForNoSlowerMachineThanTheQuickestThatHoldsIt(t *testing.T) {
 	}
 }
 
-// TestAPurchaseTakesAsLongAsTheSlowestOfThePodsThatItIsFor has a small flavor that takes two minutes,
-// and a large one that takes twenty.
+// TestAPurchaseTakesAsLongAsTheSlowestOfThePodsThatItIsFor has a small flavor that takes two minutes, and a large one
+// that takes twenty.
 func TestAPurchaseTakesAsLongAsTheSlowestOfThePodsThatItIsFor(t *testing.T) {
 	few, many, tooMany := job("few", 3, time.Hour), job("many", 8, time.Hour), job("too-many", 20, time.Hour)
 	for _, tc := range []struct {
@@ -142,7 +142,7 @@ func TestAPurchaseTakesAsLongAsTheSlowestOfThePodsThatItIsFor(t *testing.T) {
 	}
 }
 
-// TestHowLongMachinesTakeToGoIsLearned has two machines that have been asked to go, one after the other.
+// TestHowLongMachinesTakeToGoIsLearned releases two machines, one after the other.
 func TestHowLongMachinesTakeToGoIsLearned(t *testing.T) {
 	m := newScene().m
 	for _, step := range []struct {

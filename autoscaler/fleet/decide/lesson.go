@@ -15,27 +15,25 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// Lessons are what is learned from machines that do not hold the pods that a machine of
-// their flavor was expected to hold, whatever the reason: static pods, DaemonSets that were
-// not there, labels that are missing, a kubelet that reserves more than was stated. For
-// such pods the flavor is not bought for a while: else it would be bought again and
-// again. Later it is tried once more, and left for twice as long if the new machine is no
-// better, up to sixteen times.
+// Lessons are learned from machines that do not hold the pods that a machine of their flavor was expected to hold, for
+// any reason: static pods, unknown DaemonSets, missing labels, a kubelet that reserves more than stated. The flavor is
+// then not bought for such pods for a while, because it would be bought again and again. Later it is tried once more,
+// and if the new machine is no better, it is avoided for twice as long, up to sixteen times.
 //
-// The zero value has learned nothing and waits no time. It is not safe for concurrent use.
+// The zero value has no lessons and no back-off. It is not safe for concurrent use.
 type Lessons struct {
-	// BackOff is for how long a flavor is not bought after the first failure.
+	// BackOff is how long a flavor is not bought after its first failure.
 	BackOff time.Duration
 
 	all    []lesson
-	shared map[string]*planner.Exceptions // what Except returned, by the places of lessons
+	shared map[string]*planner.Exceptions // results of Except, by the indices of lessons
 }
 
-// lesson is about one flavor, and about pods of some kind.
+// lesson excludes one flavor for some pods.
 type lesson struct {
 	flavor string
-	// about says which pods: those that request as much or more of both resources, those
-	// that demand the same of a host, or one by name.
+	// The pods are those that request at least size of both resources, those with the same demands on a node, or the
+	// one with this name.
 	size    *packing.Size
 	demands *string
 	pod     string
@@ -47,12 +45,12 @@ type lesson struct {
 }
 
 const (
-	// mostLessons bounds what is remembered: the oldest goes first.
+	// mostLessons bounds the number of lessons; the oldest is dropped first.
 	mostLessons = 1000
-	// mostDoublings bounds how long a flavor is not bought, and how long a node is kept that
-	// could not be drained: sixteen times as long as at first.
+	// mostDoublings bounds the back-off of a flavor, and of a node that could not be drained: sixteen times the first
+	// one.
 	mostDoublings = 4
-	// remembered is for how long after its end a lesson still counts as a failure before.
+	// remembered is how long after its end a lesson still counts as an earlier failure.
 	remembered = 24 * time.Hour
 )
 
@@ -74,12 +72,12 @@ func demandsOf(p *cluster.Pod) string {
 	return key
 }
 
-// Learn compares the machines that came last with what is for sale, for the pods that wait.
-// A pod that a flavor should hold, and that the last machine of it could not hold were
-// it empty, is a lesson. Nodes that are kept are not looked at: those of others are. It
-// returns what is new, for people, in the order of pods.
+// Learn compares the newest machine of each flavor with what the flavor offers, for the pending pods. A pod that fits
+// the flavor but would not fit its newest machine, even if that were empty, is a lesson. Nodes with Kept set, which
+// includes those of others, are ignored. Learn returns the new lessons, for people, in the order of the pods of each
+// flavor.
 //
-// Cost: O(p·f) for p pods that wait and f flavors of which there is a machine.
+// Cost: O(p·f) for p pending pods and f flavors of which there is a machine.
 func (l *Lessons) Learn(s *cluster.State, now time.Time) []string {
 	l.all = slices.DeleteFunc(l.all, func(old lesson) bool { return now.After(old.until.Add(remembered)) })
 	last := lastMachines(s)
@@ -103,7 +101,7 @@ func (l *Lessons) Learn(s *cluster.State, now time.Time) []string {
 	return told
 }
 
-// lastMachines returns by flavor the ready node that was ordered last, ties by name.
+// lastMachines returns, by flavor, the ready node that was ordered last; ties by name.
 func lastMachines(s *cluster.State) map[string]*cluster.Node {
 	last := map[string]*cluster.Node{}
 	for i := range s.Nodes {
@@ -118,8 +116,8 @@ func lastMachines(s *cluster.State) map[string]*cluster.Node {
 	return last
 }
 
-// refusals returns a function that says why a node does not admit a pod, or "". Taints that
-// tell of a state that passes do not count.
+// refusals returns a function that returns why a node does not admit a pod, or "". Taints that describe a temporary
+// condition are ignored.
 func refusals(n *cluster.Node) func(*cluster.Pod) string {
 	if n.Host == nil {
 		return func(*cluster.Pod) string { return "" }
@@ -137,8 +135,8 @@ func refusals(n *cluster.Node) func(*cluster.Pod) string {
 	}
 }
 
-// compare returns the lesson from a pod that a flavor should hold and a node of it does not,
-// because of its size or because the node refuses it.
+// compare returns the lesson about a pod that a flavor should hold but a node of it does not, because of the pod's size
+// or because the node refuses it.
 func compare(p *cluster.Pod, f *cluster.Flavor, n *cluster.Node, refuses string) (lesson, bool) {
 	fits := p.Size.Fits(n.Capacity)
 	pod := planner.PodOf(p)
@@ -146,19 +144,19 @@ func compare(p *cluster.Pod, f *cluster.Flavor, n *cluster.Node, refuses string)
 		return lesson{}, false
 	}
 	if !fits {
-		return lesson{flavor: f.Name, size: &p.Size, why: fmt.Sprintf("%s was expected to leave %s to pods, and its last machine, node %s, leaves %s",
+		return lesson{flavor: f.Name, size: &p.Size, why: fmt.Sprintf("flavor %s was expected to leave %s for pods, but its latest machine, node %s, leaves %s",
 			f.Name, amount(f.Size), n.Name, amount(n.Capacity))}, true
 	}
 	key := demandsOf(p)
-	return lesson{flavor: f.Name, demands: &key, why: fmt.Sprintf("%s was expected to admit it, and its last machine, node %s, does not: %s", f.Name, n.Name, refuses)}, true
+	return lesson{flavor: f.Name, demands: &key, why: fmt.Sprintf("flavor %s was expected to admit it, but its latest machine, node %s, does not: %s", f.Name, n.Name, refuses)}, true
 }
 
 func amount(s packing.Size) string {
 	return fmt.Sprintf("CPU %dm and %d MiB of memory", s.MilliCPU, s.MemoryBytes>>20)
 }
 
-// add takes a lesson from a node, and reports whether it is news. One that has ended is not
-// taken again from a machine that was there then: the flavor is tried once more.
+// add adds a lesson from a node, and reports whether it is new. An expired lesson is not learned again from a machine
+// that existed when it was learned: the flavor is tried once more.
 func (l *Lessons) add(found lesson, p *cluster.Pod, n *cluster.Node, now time.Time) bool {
 	at := slices.IndexFunc(l.all, func(old lesson) bool { return old.flavor == found.flavor && old.pod == "" && old.about(p) })
 	if at >= 0 {
@@ -179,7 +177,7 @@ func (l *Lessons) add(found lesson, p *cluster.Pod, n *cluster.Node, now time.Ti
 	return true
 }
 
-// remember adds a lesson. It does not keep the state from which it was learned.
+// remember adds a lesson. It copies what it needs, so the observed state can be freed.
 func (l *Lessons) remember(found lesson) {
 	if found.size != nil {
 		size := *found.size
@@ -190,19 +188,30 @@ func (l *Lessons) remember(found lesson) {
 	}
 }
 
-// Refused takes the lesson that a pod stays without a node although a machine of a flavor
-// has room for it, as far as can be seen. The next machine of that flavor would be no better.
+// Refused adds the lesson that a pod stays pending although a machine of a flavor seems to have room for it. Another
+// machine of that flavor would be no better. While the pod stays pending beside such a machine, the lesson is renewed;
+// when that happens again after the lesson has expired, the back-off doubles.
 func (l *Lessons) Refused(pod, flavor, node string, now time.Time) {
-	l.all = slices.DeleteFunc(l.all, func(old lesson) bool { return old.flavor == flavor && old.pod == pod })
+	fails := 0
+	l.all = slices.DeleteFunc(l.all, func(old lesson) bool {
+		same := old.flavor == flavor && old.pod == pod
+		if same {
+			fails = old.fails
+			if now.Before(old.until) {
+				fails--
+			}
+		}
+		return same
+	})
 	l.remember(lesson{
-		flavor: flavor, pod: pod, learned: now, until: now.Add(l.BackOff), fails: 1,
-		why: fmt.Sprintf("node %s of %s seemed to have room for it, but its scheduler did not use it", node, flavor),
+		flavor: flavor, pod: pod, learned: now, until: now.Add(l.BackOff << min(fails, mostDoublings)), fails: fails + 1,
+		why: fmt.Sprintf("node %s of flavor %s seemed to have room for it, but its scheduler did not use it", node, flavor),
 	})
 	l.shared = nil
 }
 
-// Except returns the flavors that are not to be bought for a pod now; nil for none. Equal
-// answers are the same pointer until something is learned.
+// Except returns the flavors that must not be bought for a pod now; nil if there are none. Equal results are the same
+// pointer until a lesson is learned.
 func (l *Lessons) Except(p *cluster.Pod, now time.Time) *planner.Exceptions {
 	if l == nil {
 		return nil
@@ -217,7 +226,7 @@ func (l *Lessons) Except(p *cluster.Pod, now time.Time) *planner.Exceptions {
 		if flavors == nil {
 			flavors = map[string]string{}
 		}
-		flavors[old.flavor] = fmt.Sprintf("%s; it is tried again after %s", old.why, old.until.UTC().Format("15:04:05"))
+		flavors[old.flavor] = fmt.Sprintf("%s; in back-off until %s", old.why, old.until.UTC().Format("15:04:05"))
 		fmt.Fprintf(&key, "%d ", i)
 	}
 	if flavors == nil {
@@ -232,8 +241,8 @@ func (l *Lessons) Except(p *cluster.Pod, now time.Time) *planner.Exceptions {
 	return l.shared[key.String()]
 }
 
-// Active returns the lessons that hold now about more than one pod, for people, and after
-// what time the next of all ends; 0 if none holds.
+// Active returns the current lessons about more than one pod, for people, and the time until the next of all current
+// lessons ends; 0 if there is none.
 func (l *Lessons) Active(now time.Time) (told []string, wake time.Duration) {
 	if l == nil {
 		return nil, 0

@@ -12,7 +12,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
-// machineOf is a machine of a flavor that was ordered so long ago and leaves so much to pods.
+// machineOf is a machine of a flavor with the given age and allocatable resources.
 func machineOf(flavor, name string, age time.Duration, amount int64) cluster.Node {
 	n := node(name)
 	n.Flavor, n.Age, n.Capacity = flavor, age, size(amount, amount)
@@ -39,7 +39,7 @@ func TestAFlavorIsNotBoughtForPodsThatItsLastMachineDoesNotHold(t *testing.T) {
 	tests := []struct {
 		name  string
 		nodes []cluster.Node
-		pod   cluster.Pod // that waits
+		pod   cluster.Pod // the pending one
 		asked cluster.Pod
 		want  string
 	}{
@@ -115,8 +115,8 @@ func TestAFlavorIsNotBoughtForPodsThatItsLastMachineDoesNotAdmit(t *testing.T) {
 	}
 }
 
-// TestAFlavorIsTriedAgainEachTimeAfterTwiceAsLong buys a machine whenever that is allowed,
-// and lets it go again before the next is tried.
+// TestAFlavorIsTriedAgainEachTimeAfterTwiceAsLong buys a machine whenever that is allowed, and releases it before the
+// next attempt.
 func TestAFlavorIsTriedAgainEachTimeAfterTwiceAsLong(t *testing.T) {
 	l := &Lessons{BackOff: 5 * minute}
 	p := service("p", 4)
@@ -137,7 +137,7 @@ func TestAFlavorIsTriedAgainEachTimeAfterTwiceAsLong(t *testing.T) {
 			t.Fatalf("at %v it is not bought because %q", at, d.Plan.Unplaceable[0].Reason)
 		}
 	}
-	// The lesson is learned a minute after each try.
+	// The lesson is learned a minute after each attempt.
 	var gaps []time.Duration
 	for i := 1; i < len(tries); i++ {
 		gaps = append(gaps, (tries[i] - tries[i-1]).Round(minute))
@@ -169,8 +169,43 @@ func TestALessonFromAMachineThatIsStillThereIsNotTakenTwice(t *testing.T) {
 	}
 }
 
-// TestAPodThatDoesNotUseTheRoomOfAMachineGetsNoOtherOfThatFlavor lets others take the room
-// that the scheduler has not given to the pod.
+// TestAFlavorThatAPodKeepsNotUsingIsAvoidedForTwiceAsLongEachTime buys a machine for a pod whose scheduler never uses
+// it, and releases it three minutes later.
+func TestAFlavorThatAPodKeepsNotUsingIsAvoidedForTwiceAsLongEachTime(t *testing.T) {
+	l := &Lessons{BackOff: 5 * minute}
+	var tries []time.Duration
+	var ordered time.Time
+	for at := time.Duration(0); at < 8*time.Hour; at += 10 * time.Second {
+		now := midnight.Add(at)
+		p := service("p", 4)
+		p.Waited = at
+		var nodes []cluster.Node
+		age := now.Sub(ordered)
+		there := !ordered.IsZero() && age >= minute && age < 3*minute
+		if there {
+			nodes = append(nodes, machineOf("small", "a", age-minute, 4))
+		}
+		s := quiet(podsOf(p), nodes...)
+		s.Flavors = s.Flavors[1:] // small
+		inFlight := !ordered.IsZero() && age < minute
+		if d := Fleet(s, FleetOptions{Buy: true, Lessons: l}, mover(), now); len(d.Plan.Machines) > 0 && !inFlight && !there {
+			tries, ordered = append(tries, at), now
+		}
+	}
+	// The last time that the pod is seen not to use the room is three minutes after the attempt.
+	var gaps []time.Duration
+	for i := 1; i < len(tries); i++ {
+		gaps = append(gaps, (tries[i] - tries[i-1]).Round(minute))
+	}
+	for i, want := range []time.Duration{8, 13, 23, 43, 83, 83} {
+		if i >= len(gaps) || gaps[i] != want*minute {
+			t.Fatalf("the flavor is tried after %v", gaps)
+		}
+	}
+}
+
+// TestAPodThatDoesNotUseTheRoomOfAMachineGetsNoOtherOfThatFlavor gives other pods the room that the scheduler has not
+// given to the pod.
 func TestAPodThatDoesNotUseTheRoomOfAMachineGetsNoOtherOfThatFlavor(t *testing.T) {
 	l := &Lessons{BackOff: 5 * minute}
 	p := service("p", 4)

@@ -9,8 +9,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
-// left is what the limits still allow for. Machines that have been asked to go count until
-// they are no longer paid for.
+// left returns what the limits still allow. Machines that are being released count until they are no longer billed.
 func (r *round) left() cluster.Limits {
 	left := r.c.Limits
 	for i := range r.o.Flavors {
@@ -26,7 +25,7 @@ func (r *round) left() cluster.Limits {
 	return left
 }
 
-// exhausted says which limit of the fleet or of the seller allows for nothing more, or returns "".
+// exhausted returns which limit of the fleet or of the seller is used up, or "".
 func exhausted(left, quota cluster.Limits) string {
 	for _, l := range []struct {
 		name string
@@ -44,8 +43,7 @@ func exhausted(left, quota cluster.Limits) string {
 	return ""
 }
 
-// Leaving is how many machines are on their way out: those that have been asked to go, and
-// those whose nodes the fleet drains.
+// Leaving returns the number of machines that are being released or whose nodes the fleet drains.
 func (o *Observation) Leaving() int {
 	n := len(o.Drains)
 	for i := range o.Machines {
@@ -56,7 +54,7 @@ func (o *Observation) Leaving() int {
 	return n
 }
 
-// budget is how many more machines may be sent on their way out.
+// budget returns how many more machines may be drained or released.
 func (r *round) budget() int {
 	total, leaving := 0, r.o.Leaving()
 	for i := range r.o.Flavors {
@@ -74,8 +72,7 @@ func (r *round) budget() int {
 	return most - leaving
 }
 
-// spare is how many machines of each flavor there are above its least number, without those
-// that this round abandons.
+// spare returns the number of machines of each flavor above its minimum, without those that this round abandons.
 func (r *round) spare() map[string]int {
 	spare := map[string]int{}
 	for i := range r.o.Flavors {
@@ -90,9 +87,9 @@ func (r *round) spare() map[string]int {
 	return spare
 }
 
-// order decides how many machines of each flavor to order. The plan counts what DaemonSets
-// leave of machines, limits are about all of it: machines that would exceed one are left
-// out, and an exchange is made as a whole or not at all.
+// order decides how many machines of each flavor to order. The plan counts machines without what DaemonSets use, but
+// limits count whole machines: machines that would exceed a limit are left out, and an exchange is made completely or
+// not at all.
 func (r *round) order() {
 	d := &r.actions.Fleet
 	left, quota := r.left(), r.o.Quota
@@ -105,7 +102,7 @@ func (r *round) order() {
 			return // its pods are still pending in the next round
 		}
 		if !left.Allows(f.Size, f.MicroDollarsPerHour) || !quota.Allows(f.Sold, 0) {
-			return // the last look before money is spent
+			return // the last check before money is spent
 		}
 		left, quota = left.Less(1, f.Size, f.MicroDollarsPerHour), quota.Less(1, f.Sold, 0)
 		if at < 0 {
@@ -131,7 +128,7 @@ func (r *round) order() {
 	r.remember()
 }
 
-// fewer is of how many flavors this round wants fewer machines.
+// fewer returns the number of flavors of which this round wants fewer machines.
 func (r *round) fewer() int {
 	n := 0
 	for i := range r.actions.Abandoned {

@@ -46,8 +46,7 @@ func TestMachinesThatLeaveOrAreDrainedAreOnTheirWayOutAlready(t *testing.T) {
 	}
 }
 
-// TestLimitsAreLessWhatIsPaidFor has two small machines, and a large one that has been asked
-// to go.
+// TestLimitsAreLessWhatIsPaidFor has two small machines, and a large one that is being released.
 func TestLimitsAreLessWhatIsPaidFor(t *testing.T) {
 	for name, tc := range map[string]struct {
 		limits cluster.Limits
@@ -74,8 +73,8 @@ func TestLimitsAreLessWhatIsPaidFor(t *testing.T) {
 	}
 }
 
-// TestNothingIsOrderedWhileAMachineThatLeavesTakesUpTheLimit is what the bill is about: it is
-// paid for until it has gone.
+// TestNothingIsOrderedWhileAMachineThatLeavesTakesUpTheLimit checks the billed machines: a machine is billed until it
+// is gone.
 func TestNothingIsOrderedWhileAMachineThatLeavesTakesUpTheLimit(t *testing.T) {
 	s := newScene()
 	s.c.Limits.MicroDollarsPerHour = new(int64(100))
@@ -96,8 +95,8 @@ func ordering(s *scene, flavors ...string) *round {
 	return r
 }
 
-// TestOrdersKeepToLimitsInFull has plans that count without what DaemonSets take of a
-// machine: whatever is planned, what there is and what is ordered keep to limits and quota.
+// TestOrdersKeepToLimitsInFull has plans that count machines without what DaemonSets use: whatever is planned, the
+// existing and the ordered machines are within limits and quota.
 func TestOrdersKeepToLimitsInFull(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newScene()
@@ -151,7 +150,7 @@ func TestNoMoreFlavorsAreOrderedThanARoundMayChange(t *testing.T) {
 	}
 }
 
-// TestAnExchangeIsMadeAsAWholeOrNotAtAll also says that nothing else is left undone for it.
+// TestAnExchangeIsMadeAsAWholeOrNotAtAll also checks that nothing else is omitted because of it.
 func TestAnExchangeIsMadeAsAWholeOrNotAtAll(t *testing.T) {
 	s := newScene()
 	s.ready("a", "large")

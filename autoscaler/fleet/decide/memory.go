@@ -8,46 +8,43 @@ import (
 	"supercargo.dev/supercargo/internal/moves"
 )
 
-// Memory is what a fleet remembers between rounds. All of it can be lost: then machines stay
-// a little longer, and what was learned of flavors and images is learned again. It is not
-// safe for concurrent use.
+// Memory is what a fleet remembers between rounds. All of it may be lost: then machines stay a little longer, and
+// lessons about flavors and images are learned again. It is not safe for concurrent use.
 type Memory struct {
-	// mover knows since when machines are under-used.
+	// mover tracks since when machines are under-used.
 	mover *moves.Planner
-	// lessons know which flavors did not hold pods that they were ordered for.
+	// lessons are the flavors that did not hold pods that they were ordered for.
 	lessons Lessons
-	// images know which images do not run on an architecture.
+	// images are the images known not to run on an architecture.
 	images images
-	// busy is when a batch pod last waited that is going to run on the fleet's machines or
-	// on a node that is there: see [FleetDecision].
+	// busy is when a batch pod was last pending that will run on the fleet's machines or on an existing node: see
+	// [FleetDecision].
 	busy time.Time
-	// onOrder are the machines that were on their way in the last round, by name.
+	// onOrder are the machines that were on order in the last round, by name.
 	onOrder map[string]bool
-	// startup are the machines whose nodes were ready and had yet to lose a taint in the last
-	// round, by name, with that taint.
+	// startup is the startup taint that the ready node of a machine still had in the last round, by machine name.
 	startup map[string]string
-	// overdue are the machines that have been told to be late, by name.
+	// overdue are the machines that have been reported late, by name.
 	overdue map[string]bool
-	// nominations are the pods for which machines are on their way.
+	// nominations are the pods for which machines are on order.
 	nominations nominations
-	// kept are the nodes that could not be drained, stillCordoned those that could not be uncordoned,
-	// by name.
+	// kept are the nodes that could not be drained, stillCordoned those that could not be uncordoned, by name.
 	kept          map[string]kept
 	stillCordoned map[string]bool
-	// lost is since when the node of a machine has been missing, by machine.
+	// lost is the time since which the node of a machine has been missing, by machine.
 	lost map[string]time.Time
-	// decided is when pods that wait were first decided about, by name.
+	// decided is the time of the first decision about a pending pod, by pod name.
 	decided map[string]time.Time
-	// leaving is since when machines have been asked to go, by name, and ends how long machines
-	// took from there until they had gone.
+	// leaving is the time at which the release of a machine began, by name; ends is how long machines took from there
+	// until they were gone.
 	leaving map[string]time.Time
 	ends    *v1alpha1.LearnedTime
-	// missing has the flavors that have fewer machines than they are to have.
+	// missing holds the flavors that have fewer machines than desired.
 	missing map[string]*stall
 }
 
-// NewMemory returns the memory of a fleet that begins. config says which machines are
-// under-used, backOff is that of [Lessons].
+// NewMemory returns the memory of a new fleet. config decides which machines are under-used, backOff is that of
+// [Lessons].
 func NewMemory(config moves.Config, backOff time.Duration, now time.Time) *Memory {
 	return &Memory{
 		mover: moves.NewPlanner(config), lessons: Lessons{BackOff: backOff}, images: images{}, busy: now,
@@ -56,22 +53,22 @@ func NewMemory(config moves.Config, backOff time.Duration, now time.Time) *Memor
 	}
 }
 
-// Inherit says that machines were ordered, before this memory began, for all pods that were
-// pending at a time. That counts until those machines should have come.
+// Inherit records that a process before this one ordered machines for all pods that were pending at the time before. It
+// applies until those machines should have come.
 func (m *Memory) Inherit(before, until time.Time) {
 	m.nominations.before, m.nominations.until = before, until
 }
 
-// Lessons returns what has been learned about flavors that did not hold pods.
+// Lessons returns the lessons about flavors that did not hold pods.
 func (m *Memory) Lessons() *Lessons { return &m.lessons }
 
-// Ordered says that machines of a flavor have been ordered, as the last round decided: their
-// pods are not ordered for again.
+// Ordered records that machines of a flavor have been ordered as the last round decided, so that nothing is ordered for
+// their pods again.
 func (m *Memory) Ordered(flavor string, now time.Time) {
 	m.nominations.add(flavor, now)
 }
 
-// Abandoned says that what a round decided about machines that did not come is being done.
+// Abandoned records that the round's decisions about machines that did not come are carried out.
 func (m *Memory) Abandoned(all []Abandonment) {
 	for i := range all {
 		a := &all[i]
@@ -87,8 +84,7 @@ func (m *Memory) Abandoned(all []Abandonment) {
 	}
 }
 
-// Uncordoned says whether a node could be uncordoned. Orders do not count on one that could
-// not.
+// Uncordoned records whether a node could be uncordoned. Orders do not count on a node that could not.
 func (m *Memory) Uncordoned(node string, done bool) {
 	if done {
 		delete(m.stillCordoned, node)
@@ -97,7 +93,7 @@ func (m *Memory) Uncordoned(node string, done bool) {
 	}
 }
 
-// forget drops what is remembered of machines and nodes that are no more.
+// forget drops the memory of machines and nodes that no longer exist.
 func (m *Memory) forget(o *Observation) {
 	machines, nodes := make(map[string]bool, len(o.Machines)), make(map[string]bool, len(o.State.Nodes))
 	for i := range o.Machines {

@@ -7,32 +7,30 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
-// nominations are the pods for which machines on their way were ordered. Packing is not
-// unique: without them the next round could pack the same pods worse into the same machines,
-// and order for those left over.
+// nominations are the pods for which machines on order were bought. Packing is not unique: without nominations, the
+// next round could pack the same pods worse into the same machines, and order machines for those left over.
 type nominations struct {
 	orders []nomination // oldest first
-	// known are the machines that have been looked at, by name; nil before the first round.
+	// known are the machines that have been observed, by name; nil before the first round.
 	known map[string]bool
-	// last is for how long pods are nominated.
+	// last is how long pods are nominated.
 	last time.Duration
-	// times is how often machines were ordered for a pod that waits, by its name.
+	// times is how often machines were ordered for a pending pod, by pod name.
 	times map[string]int
-	// planned is what the last round was about to order, by flavor.
+	// planned are the orders that the last round was about to make, by flavor.
 	planned map[string]nomination
-	// before are the pods that were pending already then: all of them were ordered for by a
-	// process before this one. That holds until the other time.
+	// A process before this one ordered machines for all pods that were pending at the time before. That applies until
+	// the time until.
 	before, until time.Time
 }
 
-// nomination is one order of machines of a flavor, and the pods that it was for. They are
-// nominated until all its machines have come and the scheduler has had time to bind them, or
-// has given their room to others, and no longer than until another time. Which of the machines
-// is for which pod is not known: they are alike.
+// nomination is one order of machines of a flavor, with the pods that it is for. The pods are nominated until all its
+// machines have come and the scheduler has had time to bind them, or has given their room to other pods, and no longer
+// than until. The machines are alike, so none is for a particular pod.
 type nomination struct {
 	flavor   string
-	count    int             // machines
-	machines map[string]bool // those that have been made, by name
+	count    int             // number of machines
+	machines map[string]bool // those created so far, by name
 	pods     map[string]bool
 	until    time.Time
 }
@@ -40,8 +38,8 @@ type nomination struct {
 // binding is how long the scheduler has to bind pods to machines that have come.
 const binding = 10 * time.Second
 
-// end ends the nominations for machines of a flavor, and those by a process before this one: any
-// of its orders may have been of that flavor.
+// end ends the nominations for machines of a flavor, and those of a process before this one: any of its orders may have
+// been for that flavor.
 func (n *nominations) end(flavor string) {
 	n.orders = slices.DeleteFunc(slices.Clone(n.orders), func(o nomination) bool { return o.flavor == flavor })
 	n.before, n.until = time.Time{}, time.Time{}
@@ -61,11 +59,11 @@ func (n *nominations) add(flavor string, now time.Time) {
 	}
 }
 
-// NominatedFor is for how long pods are nominated at most whose machines are expected to take so
-// long: until those should have come, with time to spare.
+// NominatedFor returns the maximum time for which pods are nominated, given the expected lag of their machines: twice
+// the lag plus the time to bind them.
 func NominatedFor(lag time.Duration) time.Duration { return 2*lag + binding }
 
-// nominate marks the pods of the state that wait for a machine that is on its way.
+// nominate marks the pending pods for which a machine is on order.
 func (r *round) nominate() {
 	r.recognise()
 	n := r.nominations
@@ -79,7 +77,7 @@ func (r *round) nominate() {
 			o.until = earlier(o.until, grace)
 			o.pods = r.stillRoomFor(&o, rooms)
 		} else if r.starts(&o) && grace.After(o.until) {
-			o.until = grace // its node is there, and takes pods later than expected
+			o.until = grace // its node exists, but accepts pods later than expected
 		}
 		if !r.now.Before(o.until) {
 			continue
@@ -109,7 +107,7 @@ func (r *round) nominate() {
 	r.m.nominations.times = times
 }
 
-// roomsByMachine returns the nodes by the names of their machines.
+// roomsByMachine returns the nodes by machine name.
 func (r *round) roomsByMachine() map[string]*cluster.Node {
 	nodes := make(map[string]*cluster.Node, len(r.state.Nodes))
 	for i := range r.state.Nodes {
@@ -122,9 +120,9 @@ func (r *round) roomsByMachine() map[string]*cluster.Node {
 	return rooms
 }
 
-// stillRoomFor returns the pods of an order whose machines have all come for which one of them
-// still has room: the scheduler has given the room of the others away. Of an order of which
-// not all machines are known, nothing is known.
+// stillRoomFor returns, for an order whose machines have all come, the pods for which one of the machines still has
+// room. The scheduler gave the room of the others away. If not all machines of the order are known, it returns all pods
+// of the order.
 func (r *round) stillRoomFor(o *nomination, rooms map[string]*cluster.Node) map[string]bool {
 	if len(o.machines) < o.count {
 		return o.pods
@@ -145,22 +143,21 @@ func (r *round) stillRoomFor(o *nomination, rooms map[string]*cluster.Node) map[
 	return still
 }
 
-// withoutNominations has the round go without those for machines of a flavor that it abandons. The
-// memory keeps them until that is done.
+// withoutNominations ignores, for this round, the nominations for machines of a flavor that it abandons. The memory
+// keeps them until the machines are abandoned.
 func (r *round) withoutNominations(flavor string) {
 	rest := *r.nominations
 	rest.end(flavor)
 	r.nominations = &rest
 }
 
-// inherit ends the nominations by a process before this one when machines have come, or should
-// have.
+// inherit ends the nominations of a process before this one once the machines have come or should have come.
 func (r *round) inherit() {
 	n := r.nominations
 	n.until = earlier(n.until, r.now.Add(r.m.nominations.last)) // it is later if the clock was ahead
 	grace := r.now.Add(binding)
 	if len(r.m.startup) > 0 && grace.After(n.until) && !n.before.IsZero() {
-		n.until = grace // its node is there, and takes pods later than expected
+		n.until = grace // its node exists, but accepts pods later than expected
 	}
 	if !r.inFlight() {
 		n.until = earlier(n.until, grace)
@@ -170,8 +167,7 @@ func (r *round) inherit() {
 	}
 }
 
-// recognise notes which machines are those of which order: what was made first is of the order
-// that was first.
+// recognise matches machines to orders: the oldest machine belongs to the oldest order.
 func (r *round) recognise() {
 	m := &r.m.nominations
 	known := make(map[string]bool, len(r.all))
@@ -194,8 +190,7 @@ func (r *round) recognise() {
 	}
 }
 
-// comes reports whether a machine of an order may still come: it has yet to be made, or to take
-// pods.
+// comes reports whether a machine of an order is still expected: it is not yet created, or does not accept pods yet.
 func (r *round) comes(o *nomination) bool {
 	f := r.flavors[o.flavor]
 	if f == nil {
@@ -209,7 +204,7 @@ func (r *round) comes(o *nomination) bool {
 	})
 }
 
-// starts reports whether the node of a machine of an order is ready and has yet to lose a taint.
+// starts reports whether the ready node of a machine of an order still has a startup taint.
 func (r *round) starts(o *nomination) bool {
 	for name := range o.machines {
 		if _, is := r.m.startup[name]; is {
@@ -219,12 +214,12 @@ func (r *round) starts(o *nomination) bool {
 	return false
 }
 
-// awaited reports whether a machine is on its way, be it late.
+// awaited reports whether a machine is on order, even if it is late.
 func (r *round) awaited(m *Machine) bool {
 	return !m.Leaving && m.OnOrder && (!m.Unidentified || r.now.Sub(m.Ordered) < r.flavors[m.Flavor].JoinTimeout)
 }
 
-// inFlight reports whether a machine of the fleet is on its way, be it late.
+// inFlight reports whether any machine of the fleet is on order, even if it is late.
 func (r *round) inFlight() bool {
 	if slices.ContainsFunc(r.all, r.awaited) {
 		return true
@@ -237,7 +232,7 @@ func (r *round) inFlight() bool {
 	return false
 }
 
-// remember keeps for which pods machines of each flavor are about to be ordered.
+// remember records the pods for which machines of each flavor are about to be ordered.
 func (r *round) remember() {
 	planned := map[string]nomination{}
 	for _, o := range r.actions.Orders {

@@ -13,13 +13,13 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
-// look is what a fleet sees of machines at a time after midnight.
+// look is an observation of machines at a time after midnight.
 type look struct {
-	ordered  map[string]int // how many there are to be, by flavor
+	ordered  map[string]int // desired number, by flavor
 	machines []Machine
 }
 
-// nominated returns which of the pods are nominated at a time after midnight.
+// nominated returns the nominated pods at a time after midnight.
 func nominatedAt(m *Memory, now time.Duration, l look, pods ...string) string {
 	s := newScene()
 	for flavor, n := range l.ordered {
@@ -41,7 +41,7 @@ func nominatedAt(m *Memory, now time.Duration, l look, pods ...string) string {
 	return got
 }
 
-// orders has a fleet order machines of a flavor for pods, as its last round decided.
+// orders makes a fleet order machines of a flavor for pods, as decided by its last round.
 func orders(m *Memory, now time.Duration, flavor string, count int, pods ...string) {
 	planned := nomination{flavor: flavor, count: count, pods: map[string]bool{}}
 	for _, p := range pods {
@@ -51,8 +51,8 @@ func orders(m *Memory, now time.Duration, flavor string, count int, pods ...stri
 	m.Ordered(flavor, midnight.Add(now))
 }
 
-// TestAPodIsNominatedUntilItsOwnMachineHasComeAndTheSchedulerHadTime has pods p, q and s, for
-// which machines were ordered a minute apart that take two minutes, and r, for which none was.
+// TestAPodIsNominatedUntilItsOwnMachineHasComeAndTheSchedulerHadTime has pods p, q and s, whose machines take two
+// minutes and were ordered a minute apart, and r without a machine.
 func TestAPodIsNominatedUntilItsOwnMachineHasComeAndTheSchedulerHadTime(t *testing.T) {
 	on := func(name, flavor string, made time.Duration) Machine {
 		return Machine{Name: name, Key: "machine " + name, Flavor: flavor, Ordered: midnight.Add(made), OnOrder: true}
@@ -107,8 +107,8 @@ func TestAPodIsNominatedUntilItsOwnMachineHasComeAndTheSchedulerHadTime(t *testi
 	}
 }
 
-// TestAPodWhoseRoomWasGivenAwayGetsAnotherMachineAtOnce has two pods for which a machine was
-// ordered, and looks a second after it has come.
+// TestAPodWhoseRoomWasGivenAwayGetsAnotherMachineAtOnce has two pods with an ordered machine, and decides a second
+// after the machine has come.
 func TestAPodWhoseRoomWasGivenAwayGetsAnotherMachineAtOnce(t *testing.T) {
 	for name, tc := range map[string]struct {
 		taken []cluster.Pod
@@ -146,8 +146,8 @@ func TestMachinesThatAreAbandonedEndTheNominationsForTheirFlavorAlone(t *testing
 	}
 }
 
-// TestNominationsAreThoseOfAFleetThatIsPlayed lets machines be ordered, made and come at random
-// times, and compares with what is known who plays it: each machine is of one order.
+// TestNominationsAreThoseOfAFleetThatIsPlayed lets machines be ordered, created and come at random times, and compares
+// with a simulation that knows the order of each machine.
 func TestNominationsAreThoseOfAFleetThatIsPlayed(t *testing.T) {
 	type order struct {
 		pod         string
@@ -163,7 +163,7 @@ func TestNominationsAreThoseOfAFleetThatIsPlayed(t *testing.T) {
 		nominatedAt(m, 0, look{})
 		var all []order
 		var pods []string
-		last := map[string]time.Duration{} // when a machine of a flavor was made
+		last := map[string]time.Duration{} // when the last machine of a flavor was created
 		for i := range rapid.IntRange(1, 5).Draw(t, "orders") {
 			o := order{pod: string(rune('a' + i)), flavor: rapid.SampledFrom([]string{"small", "large"}).Draw(t, "flavor")}
 			o.at = time.Duration(i) * 30 * time.Second
@@ -174,7 +174,7 @@ func TestNominationsAreThoseOfAFleetThatIsPlayed(t *testing.T) {
 			}
 			all, pods = append(all, o), append(pods, o.pod)
 		}
-		settled := map[string]time.Duration{} // since when all machines of an order have been seen to have come
+		settled := map[string]time.Duration{} // since when all machines of an order have been observed to have come
 		for now := time.Duration(0); now < 8*minute; now += time.Second {
 			l := look{map[string]int{}, nil}
 			var want []string

@@ -13,31 +13,30 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
-// Abandonment is what to do about machines of one flavor that did not come.
+// Abandonment is what to do about the machines of one flavor that did not come.
 type Abandonment struct {
-	// Avoidance is of the flavor, if New is not 0.
+	// Avoidance is the back-off of the flavor. It is set if New is not 0.
 	Avoidance
-	// New is how many machines are found to be late in this round: Overdue by name, and
-	// Missing that were never made.
+	// New is the number of machines found late in this round: Overdue, by name, and Missing, which were never created.
 	New     int
 	Overdue []string
 	Missing int
-	// Why says why the first of them is late.
+	// Why is why the first of them is late.
 	Why string
-	// Release are machines to release, by name, of Want that there are to be.
+	// Release are the names of machines to release; Want is the desired number before that.
 	Release []string
 	Want    int
-	// Fewer is how many machines fewer there are to be; 0 if any are released.
+	// Fewer is by how much to reduce the desired number; 0 if any machines are released.
 	Fewer int
-	// Unseen are machines that were seen to have no node: see [Actions].
+	// Unseen are machines that were observed without a node: see [Actions].
 	Unseen []string
 }
 
-// changes reports whether the number of machines changes.
+// changes reports whether the desired number of machines changes.
 func (a *Abandonment) changes() bool { return len(a.Release) > 0 || a.Fewer > 0 }
 
-// Unseen are the machines to look at again, past any cache, before any are abandoned: if one
-// of them has a node by now, what was decided is out of date.
+// Unseen returns the machines to read again, without a cache, before any is abandoned. If one of them has a node by
+// now, the decision is out of date.
 func (a *Actions) Unseen() []string {
 	var all []string
 	for i := range a.Abandoned {
@@ -52,9 +51,9 @@ type overdue struct {
 	why string
 }
 
-// abandon decides what to do about machines that did not come in time, or are known never to
-// come: they are released, and their flavors avoided for a while. One that has a node after
-// all is cordoned first, like one that is drained: its kubelet may come to life at any moment.
+// abandon decides what to do about machines that did not come in time, or will never come: they are released, and their
+// flavors are avoided for a while. A machine that has a node after all is cordoned first, as for a drain, because its
+// kubelet may start at any moment.
 func (r *round) abandon() {
 	if !r.c.Act {
 		return
@@ -65,7 +64,7 @@ func (r *round) abandon() {
 		f := &r.o.Flavors[i]
 		a := r.abandonment(f, late[f.Name], missing[f.Name])
 		if len(a.Release) > 0 && !r.mayRelease(f.Name) || a.Fewer > 0 && r.c.MaxFlavors > 0 && ordering >= r.c.MaxFlavors {
-			continue // the others are late in the next round, too
+			continue // the others are still late in the next round
 		}
 		for _, l := range late[f.Name] {
 			if l.Node != nil && f.Want > f.Min {
@@ -83,7 +82,7 @@ func (r *round) abandon() {
 		if a.New > 0 {
 			a.Avoidance = r.avoid(f.Name)
 			r.tell(Event{true, "MachineAbandoned", "Abandon", fmt.Sprintf(
-				"%d machines of %s did not come (%s); it is in back-off until %s", a.New, f.Name, a.Why, a.Until.UTC().Format("15:04:05"))})
+				"abandoned %d machines of flavor %s: %s; the flavor is in back-off until %s", a.New, f.Name, a.Why, a.Until.UTC().Format("15:04:05"))})
 		}
 		r.actions.Abandoned = append(r.actions.Abandoned, a)
 		if a.changes() {
@@ -101,7 +100,7 @@ func (r *round) mayRelease(flavor string) bool {
 	return true
 }
 
-// unorder takes machines out of the state that were never made.
+// unorder removes machines from the state that were never created.
 func (r *round) unorder(flavor string, n int) {
 	r.state.Nodes = slices.DeleteFunc(r.state.Nodes, func(node cluster.Node) bool {
 		if n == 0 || node.Flavor != flavor || node.Phase != cluster.Ordered || node.Kept || r.machines[node.Name] != nil {
@@ -112,11 +111,11 @@ func (r *round) unorder(flavor string, n int) {
 	})
 }
 
-// abandonment decides about one flavor. Machines that there must be at least are waited for.
+// abandonment decides about one flavor. Machines within the minimum number are awaited.
 func (r *round) abandonment(f *Flavor, late []overdue, missing int) Abandonment {
 	a := Abandonment{
 		Avoidance: Avoidance{Flavor: f.Name}, Missing: missing, Want: f.Want,
-		Why: fmt.Sprintf("the MachineDeployment has made %d machines less than it is to have", missing),
+		Why: fmt.Sprintf("the MachineDeployment has %d machines fewer than desired", missing),
 	}
 	most := max(0, f.Want-f.Min)
 	for _, l := range late {
@@ -143,7 +142,7 @@ func (r *round) abandonment(f *Flavor, late []overdue, missing int) Abandonment 
 	return a
 }
 
-// overdue returns the machines that did not come in time, by flavor and ordered by name.
+// overdue returns the machines that did not come in time, by flavor, ordered by name.
 func (r *round) overdue() map[string][]overdue {
 	found := map[string][]overdue{}
 	for _, m := range r.all {
@@ -164,13 +163,12 @@ func (r *round) overdue() map[string][]overdue {
 	return found
 }
 
-// notAwaited is that a machine has come, or is on its way out already.
+// notAwaited means that a machine has come, or is already leaving.
 const notAwaited = time.Duration(math.MaxInt64)
 
-// patience returns for how long a machine is still waited for, and notAwaited if it is not waited
-// for. One whose node was ready before is abandoned after as long a time without being so,
-// once nothing is lost with it. One whose node is not identified is not abandoned at all:
-// there may be pods on it.
+// patience returns how much longer to wait for a machine, or notAwaited. A machine whose node was ready before is
+// abandoned once the node has been unready for the same timeout and nothing is lost with it. A machine whose node is
+// not identified is never abandoned: pods may run on it.
 func (r *round) patience(m *Machine, timeout time.Duration) time.Duration {
 	switch {
 	case m.Unidentified:
@@ -187,9 +185,8 @@ func (r *round) patience(m *Machine, timeout time.Duration) time.Duration {
 	return max(m.Node.Remains.After, timeout-m.Unready(r.now))
 }
 
-// withoutNode returns since when a machine has had no node: since its order, or since that
-// was first seen if it has had one. Somebody may have deleted the node to let its kubelet
-// register again.
+// withoutNode returns since when a machine has had no node: since its order, or, if it had one, since its absence was
+// first observed. The node may have been deleted so that its kubelet registers again.
 func (r *round) withoutNode(m *Machine) time.Time {
 	if !m.HadNode {
 		return m.Ordered
@@ -202,11 +199,11 @@ func (r *round) withoutNode(m *Machine) time.Time {
 	return since
 }
 
-// ceased reports whether the node has been ready before.
+// ceased reports whether the node was ready before.
 func (n *MachineNode) ceased() bool { return n.Changed.Sub(n.Created) > time.Second }
 
-// Unready returns for how long the node of a machine has not been ready: since it ceased to
-// be, or since the machine was ordered if it never was.
+// Unready returns how long the node of a machine has been unready: since it stopped being ready, or since the order of
+// the machine if it never was ready.
 func (m *Machine) Unready(now time.Time) time.Duration {
 	if m.Node.ceased() {
 		return now.Sub(m.Node.Changed)
@@ -214,7 +211,7 @@ func (m *Machine) Unready(now time.Time) time.Duration {
 	return now.Sub(m.Ordered)
 }
 
-// whyLate says why a machine is abandoned.
+// whyLate returns why a machine is abandoned.
 func (m *Machine) whyLate(timeout time.Duration) string {
 	switch n := m.Node; {
 	case m.Failed != "":
@@ -225,7 +222,7 @@ func (m *Machine) whyLate(timeout time.Duration) string {
 			why = fmt.Sprintf("node %s has not been ready since %s", n.Name, n.Changed.UTC().Format(time.RFC3339))
 		}
 		if n.Remains.Pods > 0 {
-			why += fmt.Sprintf(", and the grace periods of the %d pods on it, which are being deleted, are over", n.Remains.Pods)
+			why += fmt.Sprintf(", and the grace periods of the %d terminating pods on it are over", n.Remains.Pods)
 		}
 		return why
 	case m.Waits != "":
@@ -234,8 +231,8 @@ func (m *Machine) whyLate(timeout time.Duration) string {
 	return fmt.Sprintf("no ready node within %v", timeout)
 }
 
-// Dead returns why machines are kept whose nodes have not been ready for so long that they
-// would be abandoned, ordered by node.
+// Dead describes the machines that are kept although their nodes have been unready for longer than the timeout, ordered
+// by node.
 func (o *Observation) Dead(now time.Time) []string {
 	flavors := make(map[string]*Flavor, len(o.Flavors))
 	for i := range o.Flavors {
@@ -250,18 +247,18 @@ func (o *Observation) Dead(now time.Time) []string {
 		}
 		switch {
 		case n.Remains.Lost != "":
-			kept = append(kept, fmt.Sprintf("node %s is not ready and pod %s on it is not being deleted, so that it may still run: delete the pod, or set taint %s on the node if its machine is off",
+			kept = append(kept, fmt.Sprintf("node %s is not ready, and pod %s on it is not being deleted and may still run: delete the pod, or set taint %s on the node if its machine is off",
 				n.Name, n.Remains.Lost, corev1.TaintNodeOutOfService))
 		case f.Want <= f.Min:
-			kept = append(kept, fmt.Sprintf("node %s is not ready and its flavor %s has no more machines than it must have: replace the machine", n.Name, m.Flavor))
+			kept = append(kept, fmt.Sprintf("node %s is not ready, and its flavor %s has its minimum number of machines: replace the machine", n.Name, m.Flavor))
 		}
 	}
 	slices.SortFunc(kept, strings.Compare)
 	return kept
 }
 
-// missing returns how many machines of each flavor have not even been made: none was, for as
-// long as one may take to come.
+// missing returns, by flavor, how many desired machines were never created, if none was created for as long as a
+// machine may take to come.
 func (r *round) missing() map[string]int {
 	found := map[string]int{}
 	for i := range r.o.Flavors {
@@ -280,23 +277,22 @@ func (r *round) missing() map[string]int {
 	return found
 }
 
-// stall is a time in which a flavor has had fewer machines than it is to have, and none
-// was made. Machines that come one after the other are waited for, however slowly: to
-// want fewer of them while they are being made may take away one with pods on it.
+// stall is a time in which a flavor has fewer machines than desired and none is created. Machines that arrive one after
+// the other are awaited, however slowly they come: reducing the desired number while they are being created may remove
+// one with pods on it.
 type stall struct {
 	since time.Time
-	// made is how many machines there were at the last look, and lacks how many were
-	// lacking at least.
+	// made is the number of machines at the last observation, and lacks the least number that was lacking since the
+	// stall began.
 	made, lacks int
 }
 
-// goesOn returns the stall as it is now: the same, or one that begins now if there is
-// none yet or a machine has been made.
+// goesOn returns the current stall: the same one, or a new one if there is none yet or a machine has been created.
 func (s *stall) goesOn(now time.Time, made, lacks int) *stall {
 	if s == nil || made > s.made {
 		return &stall{since: now, made: made, lacks: lacks}
 	}
-	s.made = made                 // fewer, if one has gone: its successor is one that was made
-	s.lacks = min(s.lacks, lacks) // what is ordered meanwhile has its own time
+	s.made = made                 // fewer, if one is gone: its successor counts as created
+	s.lacks = min(s.lacks, lacks) // later orders have their own stall
 	return s
 }

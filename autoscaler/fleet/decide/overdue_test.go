@@ -23,7 +23,7 @@ func TestHowLongAMachineIsWaitedFor(t *testing.T) {
 		name string
 		age  time.Duration
 		set  func(m *Machine)
-		want string // "" if it is waited for
+		want string // "" if it is awaited
 	}{
 		{"no node, in time", timeout - 1, nil, ""},
 		{"no node, late", timeout, nil, "no ready node within 10m0s"},
@@ -41,7 +41,7 @@ func TestHowLongAMachineIsWaitedFor(t *testing.T) {
 		{"a pod would be lost", time.Hour, func(m *Machine) { node(m, func(n *MachineNode) { n.Remains = Remains{Pods: 1, Lost: "p"} }) }, ""},
 		{"a grace period continues", time.Hour, func(m *Machine) { node(m, func(n *MachineNode) { n.Remains = Remains{Pods: 1, After: 1} }) }, ""},
 		{"grace periods are over", time.Hour, func(m *Machine) { node(m, func(n *MachineNode) { n.Remains = Remains{Pods: 2} }) },
-			"node a has not become ready within 10m0s, and the grace periods of the 2 pods on it, which are being deleted, are over"},
+			"node a has not become ready within 10m0s, and the grace periods of the 2 terminating pods on it are over"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newScene()
@@ -118,7 +118,7 @@ func TestMachinesThatWereNeverMadeAreWantedNoMore(t *testing.T) {
 	}
 	a := at(10 * minute)
 	check(t, a, "abandon small: release [] of 3, 3 fewer")
-	if want := "3 machines of small did not come (the MachineDeployment has made 3 machines less than it is to have)"; !strings.HasPrefix(a.Events[0].Message, want) {
+	if want := "abandoned 3 machines of flavor small: the MachineDeployment has 3 machines fewer than desired; "; !strings.HasPrefix(a.Events[0].Message, want) {
 		t.Errorf("told is %q, want %q", a.Events[0].Message, want)
 	}
 	f.Min = 2
@@ -133,8 +133,8 @@ func TestDeadNodesAreToldUnlessTheyAreAbandoned(t *testing.T) {
 		set  func(s *scene, m *Machine)
 		want string
 	}{
-		{"a pod may run", func(_ *scene, m *Machine) { m.Node.Remains = Remains{Pods: 1, Lost: "p"} }, "node a is not ready and pod p on it is not being deleted"},
-		{"there must be as many", func(s *scene, _ *Machine) { s.flavor("small").Min = 1 }, "has no more machines than it must have"},
+		{"a pod may run", func(_ *scene, m *Machine) { m.Node.Remains = Remains{Pods: 1, Lost: "p"} }, "node a is not ready, and pod p on it is not being deleted"},
+		{"there must be as many", func(s *scene, _ *Machine) { s.flavor("small").Min = 1 }, "has its minimum number of machines"},
 		{"it is going to be abandoned", func(*scene, *Machine) {}, ""},
 		{"it ceased to be ready just now", func(s *scene, m *Machine) { m.Node.Changed, s.flavor("small").Min = midnight, 1 }, ""},
 		{"it is ready", func(s *scene, m *Machine) { m.Node.Ready, s.flavor("small").Min = true, 1 }, ""},
@@ -185,7 +185,7 @@ func TestMachinesThatAreMadeSlowlyAreNoStall(t *testing.T) {
 	type look struct {
 		after       time.Duration
 		made, lacks int
-		// since is when the stall began, and missing how many it lacks.
+		// since is when the stall began, and missing the number that is lacking.
 		since   time.Duration
 		missing int
 	}

@@ -10,7 +10,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
-// watched is a cluster that has been watched for as long as a forecast looks ahead.
+// watched is a cluster that has been watched for the length of a forecast.
 func watched(pending []cluster.Pod, nodes ...cluster.Node) *cluster.State {
 	return came(quiet(pending, nodes...))
 }
@@ -34,7 +34,7 @@ func drainsOf(all []cluster.Drain) []string {
 }
 
 func TestEmptyMachinesThatAreNotGoingToBeMissedAreReleased(t *testing.T) {
-	r := often(job("r", 5, time.Hour), 4) // of which two are counted on within two minutes
+	r := often(job("r", 5, time.Hour), 4) // two of which are counted within two minutes
 	tests := []struct {
 		name string
 		s    *cluster.State
@@ -72,13 +72,13 @@ func TestAReleaseNamesWhatItSaves(t *testing.T) {
 	s.BillingPeriod = minute
 	s.Nodes[0].Age = minute
 	got := Fleet(s, all(), mover(), midnight).Release[0].Reason
-	want := "it is empty, and costs $3.6000/h, paid for another 1m0s at a time; pods that are expected within 2m0s find room without it, and to start another would cost $0.120000"
+	want := "it is empty and costs $3.6000/h, billed for 1m0s at a time; pods expected within 2m0s have room without it, and starting another machine would cost $0.120000"
 	if got != want {
 		t.Errorf("reason %q, want %q", got, want)
 	}
 }
 
-// TestWhatIsPaidForIsKept has rounds every 20 s or when the decision asks for one.
+// TestWhatIsPaidForIsKept runs rounds every 20 s or when the decision requests one.
 func TestWhatIsPaidForIsKept(t *testing.T) {
 	const s = time.Second
 	tests := []struct {
@@ -141,8 +141,8 @@ func TestTheMostThatIsNotMissed(t *testing.T) {
 	}
 }
 
-// TestReleasesLeaveNobodyWaiting states what holds whatever the cluster: without the machines
-// released no more pods wait than with them when others could have come.
+// TestReleasesLeaveNobodyWaiting checks an invariant: without the released machines, no more pods are pending than with
+// them at the time when replacements could have come.
 func TestReleasesLeaveNobodyWaiting(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawState(t)
@@ -163,11 +163,11 @@ func TestReleasesLeaveNobodyWaiting(t *testing.T) {
 	})
 }
 
-// TestAMachineIsKeptForPodsThatComeBeforeAnotherWouldHaveCostAsMuch has two empty machines, and five pods
-// expected every two minutes, which fill one of them. Another machine would take two minutes to come.
+// TestAMachineIsKeptForPodsThatComeBeforeAnotherWouldHaveCostAsMuch has two empty machines, and five pods expected
+// every two minutes, which fill one of them. Another machine takes two minutes.
 func TestAMachineIsKeptForPodsThatComeBeforeAnotherWouldHaveCostAsMuch(t *testing.T) {
 	for _, tc := range []struct {
-		goes     time.Duration // how long a machine takes to go
+		goes     time.Duration // how long the release of a machine takes
 		released int
 	}{{0, 1}, {minute, 1}, {2 * minute, 0}} {
 		s := came(quiet(nil, node("a"), node("b")), often(job("", 2, time.Hour), 8)...)

@@ -15,135 +15,131 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// Config says what a fleet may do.
+// Config is what a fleet may do.
 type Config struct {
-	// Act says that machines may be changed. Without it machines are waited for however long
-	// they take, and nodes that are being drained are uncordoned.
+	// Act allows changes of machines. Without it, late machines are awaited indefinitely, and nodes that are being
+	// drained are uncordoned.
 	Act bool
-	// SkipDrains leaves nodes that are being drained as they are.
+	// SkipDrains leaves nodes that are being drained unchanged.
 	SkipDrains bool
-	// Class is which pods the machines take.
+	// Class is the class of pods that the machines accept.
 	Class class.Class
-	// Limits bound all machines together.
+	// Limits bound the sum of all machines.
 	Limits cluster.Limits
-	// MaxUnavailable is how many machines may be on their way out at a time: a number, or a
-	// share of the machines, rounded up. A value that is neither allows for none.
+	// MaxUnavailable is the maximum number of machines that are drained or released at a time: a number, or a
+	// percentage of the machines, rounded up. An invalid value allows none.
 	MaxUnavailable intstr.IntOrString
-	// MaxFlavors is of how many flavors machines may be ordered in one round, and of how many
-	// they may be released; 0 means any number.
+	// MaxFlavors is the maximum number of flavors of which machines are ordered in one round, and also of those of
+	// which machines are released; 0 means no maximum.
 	MaxFlavors int
 
 	// Interval is the time between two rounds when nothing happens.
 	Interval time.Duration
-	// BillingPeriod is the unit of which every started one is paid.
+	// BillingPeriod is the unit of billing. Every started period is billed in full.
 	BillingPeriod time.Duration
-	// ExpectedLag is how long a machine is expected to take while nothing is known of its flavor.
+	// ExpectedLag is the expected start-up time of a flavor for which none has been learned.
 	ExpectedLag time.Duration
-	// BackOff is for how long a flavor is not ordered after one of its machines did not come;
-	// twice as long each time in a row, up to sixteen times.
+	// BackOff is how long a flavor is not ordered after one of its machines did not come. It doubles with each failure
+	// in a row, up to sixteen times.
 	BackOff time.Duration
-	// MaxWait is for how much longer than a machine takes a pod may wait for room that comes
-	// free, where that is cheaper.
+	// MaxWait is how much longer than the start-up time of a machine a pod may wait for room that becomes free, if that
+	// is cheaper.
 	MaxWait time.Duration
 
-	// Empty and UnderUsed say which machines may be released.
+	// Empty and UnderUsed allow the release of empty machines and the drain of under-used ones.
 	Empty, UnderUsed bool
-	// MoveServices says that pods of services may leave their nodes as others may.
+	// MoveServices allows services to be moved like other pods.
 	MoveServices bool
-	// Horizon is how long the cluster is taken to stay as it is.
+	// Horizon is how long the cluster is assumed to stay unchanged.
 	Horizon time.Duration
-	// Residence is how long a machine stays at least before it is exchanged, PodResidence how
-	// long a pod stays on its machine before it is moved.
+	// Residence is the minimum time that a machine stays before it is exchanged, PodResidence the minimum time that a
+	// pod stays on its machine before it is moved.
 	Residence, PodResidence time.Duration
-	// DrainTimeout is how long pods may take to leave a node beyond what was expected of them.
+	// DrainTimeout is how long pods may take to leave a node beyond the expected time.
 	DrainTimeout time.Duration
-	// ReleaseDelay is how long a node must have been cordoned before it is trusted to
-	// be empty: a pod that the scheduler was binding at that moment shows up by then.
+	// ReleaseDelay is how long a node must have been cordoned before it counts as empty: by then, a pod that the
+	// scheduler was binding at the time of the cordon is visible.
 	ReleaseDelay time.Duration
 
-	// Stop is asked from time to time whether to make do with the best plan so far; nil never
-	// stops.
+	// Stop is polled; once it returns true, the best plan so far is used. nil never stops.
 	Stop func() bool
 }
 
-// Observation is what one fleet sees at one moment.
+// Observation is what one fleet observes at one moment.
 type Observation struct {
-	// State is the cluster. The fleet's own machines are in it by their [Machine.Key]; flavors
-	// are those that can be ordered. Of the rest, Nodes and Pending are looked at.
+	// State is the cluster. It names the fleet's own machines by their [Machine.Key], and its flavors are those that
+	// can be ordered. Of its other fields, Nodes and Pending are used.
 	State cluster.State
-	// Flavors are all of the fleet, those that cannot be ordered included, ordered by name.
+	// Flavors are all flavors of the fleet, including those that cannot be ordered, ordered by name.
 	Flavors []Flavor
-	// Machines are all of the fleet, those that have been asked to go included, ordered by name.
+	// Machines are all machines of the fleet, including those being released, ordered by name.
 	Machines []Machine
-	// Quota is what the seller still allows for. Plans count what pods can use of machines,
-	// which is less than what counts against it: orders look at that again.
+	// Quota is what the seller still allows. Plans count only what pods can use of a machine, which is less than what
+	// counts against the quota, so orders check it again.
 	Quota cluster.Limits
-	// Gather is for how long more pods are awaited before anything is ordered.
+	// Gather is how much longer to wait for more pods before anything is ordered.
 	Gather time.Duration
-	// Interrupted says that an earlier round did not finish what it did, and Unfinished what
-	// that round was about to order.
+	// Interrupted reports that an earlier round did not finish its writes. Unfinished are the orders that it was about
+	// to make.
 	Interrupted bool
 	Unfinished  []Order
-	// Drains are the fleet's nodes that it drains, ordered by name.
+	// Drains are the nodes that the fleet drains, ordered by name.
 	Drains []Draining
-	// Foreign are nodes that the fleet has cordoned, and that belong to none of its machines
-	// any more, ordered by name.
+	// Foreign are nodes that the fleet has cordoned and that no longer belong to any of its machines, ordered by name.
 	Foreign []string
-	// Unbound are when the pods were created that are bound to no node and of which the
-	// scheduler has not said that they have no room.
+	// Unbound are the creation times of the pods that are bound to no node and that the scheduler has not reported
+	// unschedulable.
 	Unbound []time.Time
-	// Misfits are images that pods show not to run on the architecture of their nodes, ordered
-	// by pod, whoever the nodes belong to; Runs are those that have run.
+	// Misfits are images that pods show not to run on the architecture of their nodes, ordered by pod, on nodes of any
+	// owner. Runs are the platforms on which images have run.
 	Misfits []cluster.Misfit
 	Runs    map[cluster.Platform]bool
 }
 
-// Flavor is a kind of machine that a fleet may have.
+// Flavor is a flavor of a fleet.
 type Flavor struct {
 	// Name is unique in the fleet.
 	Name string
-	// Size is what pods and DaemonSets can use of one machine, which counts against the
-	// fleet's limits; Sold is what counts against the seller's quota.
+	// Size is what pods and DaemonSets can use of one machine, which counts against the fleet's limits. Sold is what
+	// counts against the seller's quota.
 	Size, Sold packing.Size
 	// MicroDollarsPerHour is the price of one machine.
 	MicroDollarsPerHour int64
-	// Min is the least number of machines, Want how many there are to be.
+	// Min is the minimum number of machines, Want the desired number.
 	Min, Want int
-	// Ordered is how many there are or are to be, without those that have been asked to go.
+	// Ordered is the number of existing and ordered machines, without those being released.
 	Ordered int
-	// Unusable says that no machine of it can be ordered.
+	// Unusable reports that no machine of the flavor can be ordered.
 	Unusable bool
-	// JoinTimeout is how long a machine may take from its order until its node is ready, Lag
-	// how long one is expected to take, and Learned whether that is what machines of it took.
+	// JoinTimeout is the maximum time from the order of a machine until its node is ready. Lag is the expected time,
+	// and Learned reports whether it was measured on machines of this flavor.
 	JoinTimeout, Lag time.Duration
 	Learned          bool
-	// Failures is how many machines in a row did not come, AvoidUntil until when it is not
-	// ordered because of that; zero if it may be.
+	// Failures is the number of machines in a row that did not come. AvoidUntil is the time until which the flavor is
+	// therefore not ordered; zero if it may be ordered.
 	Failures   int32
 	AvoidUntil time.Time
 }
 
-// Machine is a machine of a fleet, from its order until it is no longer paid for.
+// Machine is a machine of a fleet, from its order until it is no longer billed.
 type Machine struct {
-	// Name is unique in the fleet, Flavor names one of the observation.
+	// Name is unique in the fleet, Flavor names a flavor of the observation.
 	Name, Flavor string
-	// Key is the name that the state has it by: that of its node, or another as long as
-	// OnOrder says that it is a machine on its way there.
+	// Key is the name of the machine in the state: that of its node, or a placeholder while OnOrder reports that the
+	// machine is on order.
 	Key     string
 	OnOrder bool
-	// Ordered is when it was ordered.
+	// Ordered is the time of the order.
 	Ordered time.Time
-	// Leaving says that it has been asked to go.
+	// Leaving reports that the machine is being released.
 	Leaving bool
-	// Unidentified says that it is not known which node is on it. There may be pods on it.
+	// Unidentified reports that the node on the machine is unknown. Pods may run on it.
 	Unidentified bool
-	// Failed says what went wrong if the machine is never going to come, Waits what its
-	// provider waits for; empty if neither is known.
+	// Failed is the error of a machine that will never come, Waits what its provider waits for; empty if unknown.
 	Failed, Waits string
-	// HadNode says that the provider knows its node, be it still there or not.
+	// HadNode reports that the provider knows a node of the machine, even one that is gone.
 	HadNode bool
-	// Startup is the taint that its node, which is ready, has yet to lose; empty if there is
-	// none.
+	// Startup is the startup taint that the ready node of the machine still has; empty if there is none.
 	Startup string
 	// Node is its node; nil if there is none.
 	Node *MachineNode
@@ -152,71 +148,70 @@ type Machine struct {
 // MachineNode is the node of a machine.
 type MachineNode struct {
 	Name string
-	// Created is when it was made, Changed when it last became ready or ceased to be, and
-	// Ready whether it is.
+	// Created is the creation time of the node, Changed the time of its last change of readiness, and Ready its
+	// readiness.
 	Created, Changed time.Time
 	Ready            bool
-	// Deleted says that the node is being deleted, Drained that somebody drains it.
+	// Deleted reports that the node is being deleted, Drained that it carries the mark of a drain.
 	Deleted, Drained bool
-	// Taints are its taints, as [Machine.Startup] is written.
+	// Taints are its taints, in the format of [Machine.Startup].
 	Taints []string
-	// Remains are the pods on a node that is not ready.
+	// Remains are the pods on the node if it is not ready.
 	Remains Remains
 }
 
-// Remains are the pods on a node that is not ready, those of DaemonSets left out.
+// Remains are the pods on an unready node, without those of DaemonSets.
 type Remains struct {
-	// Pods is how many there are.
+	// Pods is the number of pods.
 	Pods int
-	// Lost is the first by name that would be lost with the machine; empty if none would.
+	// Lost is the first pod, by name, that would be lost with the machine; empty if there is none.
 	Lost string
-	// After is after how long nothing is lost any more.
+	// After is the time after which nothing is lost any more.
 	After time.Duration
 }
 
-// Order changes the number of machines of a flavor.
+// Order is a change of the number of machines of a flavor.
 type Order struct {
 	Flavor   string
 	From, To int
 }
 
-// Actions are what a fleet is to do.
+// Actions are what a fleet must do.
 type Actions struct {
-	// Joined are machines that came.
+	// Joined are machines that have come.
 	Joined []Joined
-	// Avoid are flavors not to order for a while, because of what was seen of their nodes.
+	// Avoid are flavors not to order for a while, because of what was observed on their nodes.
 	Avoid []Avoidance
-	// Abandoned are machines that did not come. Do nothing of them, and order nothing, if one
-	// of [Actions.Unseen] has a node by now.
+	// Abandoned are machines that did not come. If one of [Actions.Unseen] has a node by now, the caller must neither
+	// abandon nor order anything.
 	Abandoned []Abandonment
 	// Uncordon are nodes to uncordon.
 	Uncordon []Uncordoning
 	// Orders are machines to buy, ordered by flavor.
 	Orders []Order
-	// Release are nodes that are cordoned and empty, whose machines are to be released.
+	// Release are cordoned and empty nodes whose machines are to be released.
 	Release []string
-	// Cordon are nodes to cordon. Cordon them after the machines are ordered.
+	// Cordon are nodes to cordon, after the machines are ordered.
 	Cordon []Cordoning
-	// Ask are drained nodes whose pods are to be asked to leave.
+	// Ask are drained nodes whose pods must leave.
 	Ask []string
 
-	// Fleet is what is behind Orders and Cordon, with reasons.
+	// Fleet is the decision that explains Orders and Cordon.
 	Fleet FleetDecision
-	// Events are what people should know.
+	// Events are events for people.
 	Events []Event
-	// Wake is after what time to decide again even if nothing happens.
+	// Wake is the time after which to decide again even if nothing happens.
 	Wake time.Duration
 }
 
-// Joined is a machine that came.
+// Joined is a machine that has come.
 type Joined struct {
 	Flavor string
-	// Took is the time from its order until it took pods.
+	// Took is the time from the order of the machine until it accepted pods.
 	Took time.Duration
 }
 
-// Avoidance says until when a flavor is not ordered, and how many of its machines in a row
-// did not come.
+// Avoidance is the back-off of a flavor: its end, and the number of its machines in a row that did not come.
 type Avoidance struct {
 	Flavor   string
 	Until    time.Time
@@ -226,31 +221,30 @@ type Avoidance struct {
 // Cordoning is a node to cordon.
 type Cordoning struct {
 	Node string
-	// Until is after how long its last pod is expected to have left; 0 if none is there.
+	// Until is the time until its last pod is expected to have left; 0 if it has none.
 	Until time.Duration
 }
 
 // Uncordoning is a node to uncordon.
 type Uncordoning struct {
 	Node string
-	// Cancel says to take back what has been asked for to move its pods.
+	// Cancel means that the requests to move its pods are to be cancelled.
 	Cancel bool
 }
 
-// Event is something that people should know.
+// Event is an event for people.
 type Event struct {
 	Warning                 bool
 	Reason, Action, Message string
 }
 
-// Round decides what a fleet does now: which machines to abandon, order and release, which
-// nodes to cordon, to drain and to uncordon, and when to decide again. It changes nothing
-// but the memory, and of that only what was seen. What was done is told to the memory
-// by its methods.
+// Round decides what a fleet does now: which machines to abandon, order and release, which nodes to cordon, drain and
+// uncordon, and when to decide again. It changes only the memory, and that only by what was observed. The methods of
+// the memory record what was carried out.
 //
-// All of it is decided at once, so that nothing waits for anything else to be done: orders
-// count on nodes that are uncordoned in the same round, and not on machines that are
-// abandoned in it. A flavor that is ordered is not released in the same round.
+// All decisions are made at once, so that none waits for the execution of another: orders count on nodes that are
+// uncordoned in the same round, and not on machines that are abandoned in it. A flavor that is ordered is not released
+// in the same round.
 //
 // The same arguments give the same actions, unless Stop differs.
 func Round(o *Observation, m *Memory, c Config, now time.Time) Actions {
@@ -276,12 +270,12 @@ type round struct {
 	state       cluster.State // a copy
 	flavors     map[string]*Flavor
 	all         []*Machine          // of known flavors
-	machines    map[string]*Machine // those of them that stay, by key
+	machines    map[string]*Machine // those that are not leaving, by key
 	drained     []*Draining         // those of known machines
 	avoided     map[string]Avoidance
-	made        map[string]int // how many machines of a flavor there are, without those that leave
+	made        map[string]int // number of machines by flavor, without leaving ones
 	uncordoned  map[string]bool
-	gone, empty map[string]int  // how many machines of a flavor this round abandons, and releases
+	gone, empty map[string]int  // number of machines by flavor that this round abandons, and releases
 	releasing   map[string]bool // flavors
 	nominations *nominations
 	actions     Actions
@@ -301,7 +295,7 @@ func newRound(o *Observation, m *Memory, c Config, now time.Time) *round {
 		r.flavors[f.Name] = f
 		lag = max(lag, f.Lag)
 		if f.AvoidUntil.After(now) || f.Failures > 0 {
-			// A clock that was ahead is no reason to avoid a flavor for longer.
+			// A clock that was ahead must not prolong the back-off.
 			r.avoided[f.Name] = Avoidance{f.Name, earlier(f.AvoidUntil, now.Add(c.BackOff<<mostDoublings)), f.Failures}
 		}
 	}
@@ -337,14 +331,14 @@ func (r *round) wake(d time.Duration) { r.actions.Wake = max(0, min(r.actions.Wa
 
 func (r *round) tell(e Event) { r.actions.Events = append(r.actions.Events, e) }
 
-// avoids reports whether a flavor is not to be ordered now.
+// avoids reports whether a flavor must not be ordered now.
 func (r *round) avoids(flavor string) bool { return r.avoided[flavor].Until.After(r.now) }
 
-// avoid returns until when a flavor is not ordered, now that a machine of it did not come.
+// avoid starts or extends the back-off of a flavor of which a machine did not come, and returns it.
 func (r *round) avoid(flavor string) Avoidance {
 	a := r.avoided[flavor]
 	a.Flavor = flavor
-	if !r.avoids(flavor) { // else these were ordered before, and only found to be late after others
+	if !r.avoids(flavor) { // else these were ordered earlier, and only found to be late after others
 		a.Failures++
 	}
 	a.Until = r.now.Add(r.c.BackOff << min(max(a.Failures-1, 0), mostDoublings))
@@ -352,10 +346,9 @@ func (r *round) avoid(flavor string) Avoidance {
 	return a
 }
 
-// settle continues from a round that did not finish, because the process died or a write
-// failed. What was ordered by it is seen, and is for the pods for which that round ordered
-// it. What was not done is decided again: pods are still pending, cordoned nodes still cordoned,
-// late machines still late. Meanwhile a node that was to go may have become ready.
+// settle continues after a round that did not finish, because the process died or a write failed. What that round
+// ordered is observed, and is for the pods for which it was ordered. The rest is decided again: pods are still pending,
+// cordoned nodes still cordoned, late machines still late. A node to be drained may have become ready meanwhile.
 func (r *round) settle() {
 	if !r.o.Interrupted {
 		return
@@ -376,7 +369,7 @@ func (r *round) settle() {
 	}
 }
 
-// learn notes which machines have come since the last round.
+// learn records which machines have come since the last round.
 func (r *round) learn() {
 	onOrder, startup := map[string]bool{}, map[string]string{}
 	for _, m := range r.all {
@@ -398,7 +391,7 @@ func (r *round) learn() {
 			if r.keepsTaint(m, taint) {
 				continue // it did not come in time
 			}
-			took = r.now.Sub(m.Ordered) // it took pods no sooner
+			took = r.now.Sub(m.Ordered) // it accepted no pods before
 		}
 		delete(r.avoided, m.Flavor)
 		r.actions.Joined = append(r.actions.Joined, Joined{m.Flavor, took})
@@ -408,16 +401,15 @@ func (r *round) learn() {
 	r.m.forget(r.o)
 }
 
-// keepsTaint reports whether a node has kept a taint for so long that it counts as one that
-// machines of its flavor have, and says so. If no pod has come to it all the same, the flavor
-// is avoided as one whose machines do not come: when the node has gone, nothing shows any
-// more that the next is going to have the taint, too.
+// keepsTaint reports whether a node has kept a startup taint beyond the join timeout, so that it counts as permanent
+// for machines of its flavor, and emits an event. If the node has received no pod, the flavor is avoided like one whose
+// machines do not come: once the node is gone, nothing shows that the next one will have the taint too.
 func (r *round) keepsTaint(m *Machine, taint string) bool {
 	if !slices.Contains(m.Node.Taints, taint) {
 		return false
 	}
 	r.tell(Event{true, "TaintRemains", "Wait", fmt.Sprintf(
-		"node %s of %s still has taint %s %v after it was ordered, and counts as tainted from now on: see what was to remove it, or state it among the taints of the flavor",
+		"node %s of flavor %s still has taint %s %v after its machine was ordered, so the taint counts as permanent: check the component that should remove it, or add it to the taints of the flavor",
 		m.Key, m.Flavor, taint, r.flavors[m.Flavor].JoinTimeout)})
 	used := func(n cluster.Node) bool { return n.Name == m.Key && len(n.Pods) > 0 }
 	if !slices.ContainsFunc(r.state.Nodes, used) {
@@ -427,7 +419,7 @@ func (r *round) keepsTaint(m *Machine, taint string) bool {
 	return true
 }
 
-// plan decides what to order, and which further nodes to cordon.
+// plan decides what to order, and which other nodes to cordon.
 func (r *round) plan() {
 	s := &r.state
 	r.complete(s)
@@ -471,8 +463,8 @@ func (r *round) plan() {
 	r.release()
 }
 
-// decidedFor returns for how long the pods that wait have been decided about, and notes those that are
-// for the first time. While more pods are gathered, nothing is decided about any.
+// decidedFor returns the time since the first decision about each pending pod, and records the pods that are decided
+// about for the first time. While pods are gathered, there are no decisions about new ones.
 func (r *round) decidedFor() map[string]time.Duration {
 	since, elapsed := make(map[string]time.Time, len(r.state.Pending)), make(map[string]time.Duration, len(r.state.Pending))
 	for i := range r.state.Pending {
@@ -490,7 +482,7 @@ func (r *round) decidedFor() map[string]time.Duration {
 	return elapsed
 }
 
-// complete adds to the state what follows from the configuration and from memory.
+// complete adds to the state what follows from the configuration and the memory.
 func (r *round) complete(s *cluster.State) {
 	s.Flavors = slices.DeleteFunc(s.Flavors, func(f cluster.Flavor) bool {
 		if !r.avoids(f.Name) {
@@ -505,12 +497,12 @@ func (r *round) complete(s *cluster.State) {
 	s.Release = sum(r.c.ReleaseDelay, ExpectedLag(r.m.ends, 0))
 	s.Migration = cluster.DefaultMigration
 	s.Scaling = true
-	s.MaxNodes = math.MaxInt32 // limits say how many
+	s.MaxNodes = math.MaxInt32 // limits bound the number
 	s.QueueEmpty = max(0, r.now.Sub(r.m.busy))
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
 		if r.keeps(n) {
-			n.Kept, n.KeptFor = true, cmp.Or(n.KeptFor, "it could not be emptied, and is in back-off: "+r.m.kept[n.Name].why)
+			n.Kept, n.KeptFor = true, cmp.Or(n.KeptFor, "it could not be drained and is in back-off: "+r.m.kept[n.Name].why)
 		}
 		if r.uncordoned[n.Name] && !r.m.stillCordoned[n.Name] {
 			open(n)
@@ -518,14 +510,14 @@ func (r *round) complete(s *cluster.State) {
 	}
 }
 
-// open lets a node of the state take pods again.
+// open makes a node of the state accept pods again.
 func open(n *cluster.Node) {
 	n.Phase, n.Waits, n.Until = cluster.Ready, false, 0
 	n.Host = constraint.Uncordoned(n.Host)
 }
 
-// cordon decides which nodes to cordon. Those of an exchange are cordoned once the machines in
-// their place are ordered; their pods stay until there is room for all of them.
+// cordon decides which nodes to cordon. Those of an exchange are cordoned once their replacements are ordered; their
+// pods stay until there is room for all of them.
 func (r *round) cordon() {
 	d := &r.actions.Fleet
 	before := len(r.actions.Cordon)
@@ -545,8 +537,7 @@ func (r *round) cordon() {
 	}
 }
 
-// release leaves out machines of flavors of which the number changes otherwise in this round:
-// they are released in the next one.
+// release leaves out machines of flavors whose number changes otherwise in this round: they are released in the next.
 func (r *round) release() {
 	changes := map[string]bool{}
 	for _, o := range r.actions.Orders {

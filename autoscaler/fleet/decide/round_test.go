@@ -18,7 +18,7 @@ import (
 // releaseDelay is how long nodes are cordoned before their machines are released.
 const releaseDelay = 3 * time.Second
 
-// scene is what a fleet sees at midnight that has had time to learn nothing.
+// scene is what a fleet without any history observes at midnight.
 type scene struct {
 	Observation
 	m *Memory
@@ -46,7 +46,7 @@ func (s *scene) flavor(name string) *Flavor {
 	return &s.Flavors[slices.IndexFunc(s.Flavors, func(f Flavor) bool { return f.Name == name })]
 }
 
-// machine adds a machine that was ordered some time ago. It has yet to get a node.
+// machine adds a machine that was ordered some time ago and has no node yet.
 func (s *scene) machine(name, flavor string, age time.Duration) *Machine {
 	f := s.flavor(flavor)
 	f.Want++
@@ -92,7 +92,7 @@ func (s *scene) pending(pods ...cluster.Pod) { s.State.Pending = append(s.State.
 
 func (s *scene) round() Actions { return Round(&s.Observation, s.m, s.c, midnight) }
 
-// does writes actions in a few words each.
+// does formats actions in a few words each.
 func does(a *Actions) []string {
 	did := []string{}
 	for _, o := range a.Orders {
@@ -172,8 +172,7 @@ func TestOrdersCountOnNodesThatAreOpenedAgain(t *testing.T) {
 	check(t, s.round(), "uncordon a")
 }
 
-// TestMachinesThatAreAbandonedServeNoPod has pods for which machines were ordered that do
-// not come.
+// TestMachinesThatAreAbandonedServeNoPod has pods whose ordered machines do not come.
 func TestMachinesThatAreAbandonedServeNoPod(t *testing.T) {
 	nominated := func(s *scene) {
 		s.m.nominations = nominations{orders: []nomination{{
@@ -189,7 +188,7 @@ func TestMachinesThatAreAbandonedServeNoPod(t *testing.T) {
 		if diff := cmp.Diff([]string{"a"}, a.Unseen()); diff != "" {
 			t.Errorf("machines to look at again (-want +got):\n%s", diff)
 		}
-		for range 2 { // as long as it is not done
+		for range 2 { // as long as it is not carried out
 			check(t, s.round(), "order large 0 to 1", "abandon small: release [a] of 1, 0 fewer")
 		}
 		if len(s.m.nominations.orders) != 1 {
@@ -232,13 +231,13 @@ func TestPodsAreNominatedOnceTheirMachinesAreOrdered(t *testing.T) {
 	}
 }
 
-// TestWhatARoundLeftUnfinishedIsKnown has a round that died while it ordered for pods that were
-// pending, and a process before that ordered for those that came earlier.
+// TestWhatARoundLeftUnfinishedIsKnown has a round that died while it ordered for the pending pods, and a process before
+// it that ordered for earlier ones.
 func TestWhatARoundLeftUnfinishedIsKnown(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
 		unfinished []Order
-		nominated  bool // still by the process before
+		nominated  bool // still, by the process before
 	}{
 		{"its order was not made", []Order{{"small", 1, 2}}, false},
 		{"its order was made", []Order{{"small", 0, 1}}, true},
@@ -284,8 +283,7 @@ func TestAClockThatWasAheadHoldsNothingForLongerThanOneThatWasRight(t *testing.T
 	check(t, s.round(), "cordon b")
 }
 
-// TestWhatTheFleetDoesNotKnowIsLeftAlone has machines of a flavor that it does not have, and a
-// drained node without a machine.
+// TestWhatTheFleetDoesNotKnowIsLeftAlone has machines of an unknown flavor, and a drained node without a machine.
 func TestWhatTheFleetDoesNotKnowIsLeftAlone(t *testing.T) {
 	s := newScene()
 	s.Machines = append(s.Machines, Machine{Name: "a", Key: "a", Flavor: "other", Ordered: midnight.Add(-time.Hour)}, Machine{Name: "b", Flavor: "other", Leaving: true})
@@ -319,7 +317,7 @@ func TestAFlavorIsAvoidedTwiceAsLongEachTime(t *testing.T) {
 		if got := a.Abandoned[0].Avoidance; got.Until.Sub(midnight) != want || got.Failures != failures+1 {
 			t.Errorf("after %d failures: %+v, want %v", failures, got, want)
 		}
-		s.flavor("small").AvoidUntil = midnight.Add(1) // those were ordered before, and are late after others
+		s.flavor("small").AvoidUntil = midnight.Add(1) // those were ordered earlier than the late ones
 		if got := s.round().Abandoned[0].Avoidance; got.Failures != failures {
 			t.Errorf("while it is avoided %d failures become %d", failures, got.Failures)
 		}
@@ -348,7 +346,7 @@ func TestAMachineThatComesEndsTheAvoidanceOfItsFlavor(t *testing.T) {
 	}
 }
 
-// TestARoundChangesNothingOfWhatItSees draws scenes, and decides twice with like memories.
+// TestARoundChangesNothingOfWhatItSees draws scenes, and decides twice with equal memories.
 func TestARoundChangesNothingOfWhatItSees(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		build := drawScene(t)
@@ -413,8 +411,7 @@ func drawScene(t *rapid.T) func() *scene {
 	}
 }
 
-// TestLimitsHoldWhateverIsDone counts machines as they are paid for: all that are ordered come,
-// and none that is released has gone.
+// TestLimitsHoldWhateverIsDone counts billed machines: all ordered ones come, and no released one is gone.
 func TestLimitsHoldWhateverIsDone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawScene(t)()

@@ -7,8 +7,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/class"
 )
 
-// TestReleasesAndExchangesTogetherLeaveTheLeastNumber has an empty machine, and one for which a
-// cheaper one would do.
+// TestReleasesAndExchangesTogetherLeaveTheLeastNumber has an empty machine, and one that a cheaper one could replace.
 func TestReleasesAndExchangesTogetherLeaveTheLeastNumber(t *testing.T) {
 	for spare, exchanges := range map[int]bool{1: false, 2: true} {
 		s := quiet(nil, of(class.Service, node("a")), of(class.Batch, node("b", job("x", 4, 10*time.Hour))))
@@ -21,8 +20,8 @@ func TestReleasesAndExchangesTogetherLeaveTheLeastNumber(t *testing.T) {
 	}
 }
 
-// TestAMachineThatIsPaidForLongIsNotExchangedYet has machines paid by the hour, and an exchange
-// that takes the two minutes in which another comes.
+// TestAMachineThatIsPaidForLongIsNotExchangedYet has machines billed by the hour, and an exchange that takes the two
+// minutes of a new machine.
 func TestAMachineThatIsPaidForLongIsNotExchangedYet(t *testing.T) {
 	look := func(age time.Duration) FleetDecision {
 		s := quiet(nil, of(class.Batch, node("b", job("x", 4, 10*time.Hour))))

@@ -11,35 +11,33 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/class"
 )
 
-// Terms are what makes up the dollars that a machine is expected to cost until it is empty
-// again:
+// Terms are the components of the dollars that a machine is expected to cost until it is empty again:
 //
 //	MicroDollars = MicroDollarsPerHour · Billed
 //	Billed = Start + Busy, rounded up to billing periods
 //
-// These are the numbers by which the planner has chosen the machine. One that is not expected to
-// become empty is compared by what it costs with [planner.DefaultUnbounded] in the place of Busy.
+// The planner has chosen the machine by these numbers. For a machine that is not expected to become empty,
+// [planner.DefaultUnbounded] replaces Busy.
 type Terms struct {
 	// Flavor is the name of the flavor, MicroDollarsPerHour the price of one machine.
 	Flavor              string
 	MicroDollarsPerHour int64
 	// Pods are the names of the pods that the machine is bought for.
 	Pods []string
-	// Start is for how long the machine is paid before it takes pods, Busy how long it then is
-	// until the last of them is expected to have ended; 0 if that is not expected.
+	// Start is how long the machine is billed before it accepts pods. Busy is the time from then until the last pod is
+	// expected to have ended; 0 if the machine is not expected to become empty.
 	Start, Busy time.Duration
-	// Billed is for how long it is paid.
+	// Billed is how long the machine is billed.
 	Billed time.Duration
-	// MicroDollars is what it comes to, rounded up.
+	// MicroDollars is the resulting cost, rounded up.
 	MicroDollars int64
 }
 
 // Unending reports whether the machine is not expected to become empty.
 func (t *Terms) Unending() bool { return t.Busy <= 0 }
 
-// TermsOf returns the terms of a machine that is bought for these pods, which start when it is
-// ready. The options say for how long it is paid, as they did to the planner. A pod without a
-// runtime is not expected to end.
+// TermsOf returns the terms of a machine bought for these pods, which start when it is ready. The options determine the
+// billed time, as they did for the planner. A pod without a runtime is not expected to end.
 func TermsOf(flavor string, microDollarsPerHour int64, pods []planner.Pod, o planner.MixOptions) Terms {
 	t := Terms{Flavor: flavor, MicroDollarsPerHour: microDollarsPerHour, Start: max(o.Setup, 0)}
 	unending := len(pods) == 0
@@ -56,7 +54,7 @@ func TermsOf(flavor string, microDollarsPerHour int64, pods []planner.Pod, o pla
 	return t
 }
 
-// sum adds amounts that are not negative, and stops at the greatest.
+// sum adds non-negative amounts, and saturates at the maximum.
 func sum[N ~int64](a, b N) N {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -64,8 +62,7 @@ func sum[N ~int64](a, b N) N {
 	return a + b
 }
 
-// Total returns what machines are expected to cost together until they are empty again, in
-// micro-dollars, and for how long they are paid, added up.
+// Total returns the sum of the expected costs of machines, in micro-dollars, and of their billed times.
 func Total(all []Terms) (microDollars int64, billed time.Duration) {
 	for i := range all {
 		microDollars, billed = sum(microDollars, all[i].MicroDollars), sum(billed, all[i].Billed)
@@ -73,17 +70,16 @@ func Total(all []Terms) (microDollars int64, billed time.Duration) {
 	return microDollars, billed
 }
 
-// Alike are machines of one flavor that are paid for equally long.
+// Alike are machines of one flavor with the same billed time.
 type Alike struct {
 	// Machines is how many there are.
 	Machines int
-	// Terms are those of one machine, but Busy is that of the longest, and Pods and MicroDollars
-	// are those of all together.
+	// Terms are those of one machine, except that Busy is the maximum of all, and Pods and MicroDollars are totals.
 	Terms
 }
 
-// Group puts machines of one flavor together that are paid for equally long. Those paid longest
-// come first, and of these the ones that are not expected to become empty.
+// Group groups machines of one flavor with the same billed time. Longer billed times come first, and among equal ones
+// the machines that are not expected to become empty.
 func Group(all []Terms) []Alike {
 	sorted := slices.Clone(all)
 	slices.SortStableFunc(sorted, func(a, b Terms) int {
@@ -111,7 +107,7 @@ func Group(all []Terms) []Alike {
 	return groups
 }
 
-// TermsOf returns the terms of the first n machines of a flavor that are bought.
+// TermsOf returns the terms of the first n bought machines of a flavor.
 func (d *FleetDecision) TermsOf(flavor string, n int) []Terms {
 	var all []Terms
 	for i := range d.Terms {
@@ -122,17 +118,17 @@ func (d *FleetDecision) TermsOf(flavor string, n int) []Terms {
 	return all
 }
 
-// ReleaseTerms are what is compared when an empty machine is released, in micro-dollars.
+// ReleaseTerms are the compared costs of releasing an empty machine, in micro-dollars.
 type ReleaseTerms struct {
 	Node string
-	// Keep is what keeping the machine would cost until the end of the next billing period; where
-	// time is paid as it passes, until the fleet is looked at again.
+	// Keep is the cost of keeping the machine for another billing period; without billing periods, until the next round
+	// of the fleet.
 	Keep int64
-	// Another is what another machine in its place would cost until it takes pods, and while it goes.
+	// Another is the cost of a replacement until it accepts pods, and while it is released.
 	Another int64
 }
 
-// releaseOf returns what is compared for a machine of the state.
+// releaseOf returns the compared costs for a machine of the state.
 func releaseOf(s *cluster.State, n *cluster.Node) ReleaseTerms {
 	return ReleaseTerms{
 		Node:    n.Name,
@@ -141,7 +137,7 @@ func releaseOf(s *cluster.State, n *cluster.Node) ReleaseTerms {
 	}
 }
 
-// account notes the terms of what was decided.
+// account sets the terms of the decision.
 func (d *FleetDecision) account(s *cluster.State) {
 	for _, release := range d.Release {
 		if at := slices.IndexFunc(s.Nodes, func(n cluster.Node) bool { return n.Name == release.Node }); at >= 0 {
@@ -156,7 +152,7 @@ func (d *FleetDecision) account(s *cluster.State) {
 	}
 }
 
-// mixOptions are what purchases are planned with.
+// mixOptions returns the options with which purchases are planned.
 func mixOptions(s *cluster.State) planner.MixOptions {
 	return planner.MixOptions{Setup: s.Lag, Period: s.BillingPeriod}
 }
@@ -183,8 +179,8 @@ func termsOfPlan(s *cluster.State, p *planner.Plan) []Terms {
 	return all
 }
 
-// termsOfExchange returns the terms of the machines of an exchange, in its order. Pods that come
-// from other machines go on there, or start anew, while the new one starts.
+// termsOfExchange returns the terms of the machines of an exchange, in its order. Pods of other machines continue
+// there, or start anew, while the new machine starts.
 func termsOfExchange(s *cluster.State, e *cluster.Exchange) []Terms {
 	going, later := map[string]bool{}, map[string]time.Duration{}
 	for _, node := range e.Nodes {

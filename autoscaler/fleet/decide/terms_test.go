@@ -16,12 +16,12 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// running is a pod that runs for so long; 0 if nobody knows.
+// running is a pod with the given runtime; 0 if unknown.
 func running(name string, runtime time.Duration) planner.Pod {
 	return planner.Pod{Item: packing.Item{Name: name, Runtime: runtime}}
 }
 
-// TestTheTermsOfAMachineAreItsPriceForTheBilledTime has been worked out by hand.
+// TestTheTermsOfAMachineAreItsPriceForTheBilledTime uses values computed by hand.
 func TestTheTermsOfAMachineAreItsPriceForTheBilledTime(t *testing.T) {
 	const price = 360_000 // micro-dollars an hour, 100 a second
 	tests := []struct {
@@ -92,7 +92,7 @@ func TestMachinesThatArePaidForEquallyLongAreGrouped(t *testing.T) {
 	}
 }
 
-// slowBill is what a plan costs by the rule that the planner follows, counted period by period.
+// slowBill is the cost of a plan by the planner's rule, counted period by period.
 func slowBill(s *cluster.State, p *planner.Plan) int64 {
 	var total int64
 	for i := range p.Machines {
@@ -179,7 +179,7 @@ func TestAMachineInThePlaceOfAnotherIsPaidUntilThePodsThatGoThereHaveEnded(t *te
 		busy, billed time.Duration
 		microDollars int64
 	}{
-		// It is ready after two minutes; the pod ends an hour and the time of its move from now.
+		// It is ready after two minutes; the pod ends after an hour plus the time of its move.
 		{"a pod that moves while it runs", buy("x"), 59*minute + 30*time.Second, 62 * minute, 372_000},
 		{"one that ends before the machine is ready", buy("z"), 1, 3 * minute, 18_000},
 		{"a service", buy("x", "y"), 0, 24*time.Hour + 2*minute, 8_652_000},
@@ -195,7 +195,7 @@ func TestAMachineInThePlaceOfAnotherIsPaidUntilThePodsThatGoThereHaveEnded(t *te
 
 func TestTermsAreThoseOfTheMachinesThatAreOrdered(t *testing.T) {
 	d := FleetDecision{Terms: []Terms{{Flavor: "a", MicroDollars: 1}, {Flavor: "b", MicroDollars: 2}, {Flavor: "a", MicroDollars: 4}, {Flavor: "a", MicroDollars: 8}}}
-	for n, want := range []int64{0, 1, 5, 13, 13} { // limits may allow for fewer than were planned
+	for n, want := range []int64{0, 1, 5, 13, 13} { // limits may allow fewer than planned
 		if got, _ := Total(d.TermsOf("a", n)); got != want {
 			t.Errorf("the first %d come to %d, want %d", n, got, want)
 		}

@@ -8,14 +8,12 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
-// waiting returns the pods that wait and are going to run on machines of this fleet, or on
-// nodes that are there: those for which a machine is bought or on its way, and those for
-// which room is there or comes free. Left out are pods that no machine holds, those
-// that have been left waiting although a node has room (see patience), and those for which
-// another fleet has ordered a machine.
+// waiting returns the pending pods that will run on machines of this fleet or on existing nodes: those for which a
+// machine is bought or on order, and those for which there is room or room becomes free. It leaves out pods that fit no
+// machine, pods that stay pending although a node has room (see patience), and pods for which another fleet has ordered
+// a machine.
 //
-// While more pods are awaited, nothing is planned: then it is all pods that a machine of
-// the fleet or a node could hold.
+// While pods are gathered there is no plan, so it returns all pods that a machine of the fleet or a node could hold.
 func (d *FleetDecision) waiting(s *cluster.State, o FleetOptions, now time.Time) []cluster.Pod {
 	if !o.Buy {
 		return keep(s.Pending, func(p *cluster.Pod) bool { return holdable(s, o, p, now) })
@@ -37,8 +35,8 @@ func keep(pods []cluster.Pod, kept func(*cluster.Pod) bool) []cluster.Pod {
 	return all
 }
 
-// holdable reports whether a machine that may be bought could hold a pod, or a node of the
-// cluster once its pods have ended. Machines that other fleets have ordered do not count.
+// holdable reports whether a machine that may be bought could hold a pod, or a node of the cluster once its pods have
+// ended. Machines that other fleets have ordered do not count.
 func holdable(s *cluster.State, o FleetOptions, p *cluster.Pod, now time.Time) bool {
 	pod := planner.PodOf(p)
 	pod.Except = o.Lessons.Except(p, now)
@@ -52,7 +50,7 @@ func holdable(s *cluster.State, o FleetOptions, p *cluster.Pod, now time.Time) b
 	})
 }
 
-// foreignOrder reports whether a machine is on its way that another fleet has ordered.
+// foreignOrder reports whether a node is a machine on order by another fleet.
 func foreignOrder(n *cluster.Node) bool { return n.Phase == cluster.Ordered && n.Kept }
 
 // wanted reports whether a node has room for one of the pods now.
@@ -62,13 +60,12 @@ func wanted(n *cluster.Node, pods []cluster.Pod) bool {
 	})
 }
 
-// limited reports whether pods wait because no more machines may be bought.
+// limited reports whether pods stay pending because no more machines may be bought.
 func (d *FleetDecision) limited() bool {
 	return slices.ContainsFunc(d.Plan.Unplaceable, func(u planner.Unplaceable) bool { return u.Limited })
 }
 
-// assignedElsewhere notes the pods that the plan gives to machines that other fleets have
-// ordered.
+// assignedElsewhere records the pods that the plan assigns to machines ordered by other fleets.
 func (d *FleetDecision) assignedElsewhere(s *cluster.State) {
 	foreign := map[string]bool{}
 	for i := range s.Nodes {

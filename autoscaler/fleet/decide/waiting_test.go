@@ -10,8 +10,8 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/class"
 )
 
-// TestOnlyPodsThatAreGoingToRunHereKeepMachines has an empty machine, and what waits beside
-// it. A machine is open to any pod up to 10.
+// TestOnlyPodsThatAreGoingToRunHereKeepMachines has an empty machine and various pending pods. A machine accepts any
+// pod of size up to 10.
 func TestOnlyPodsThatAreGoingToRunHereKeepMachines(t *testing.T) {
 	foreign := func(n cluster.Node) cluster.Node { n.Kept = true; return n }
 	nominated := func(p cluster.Pod) cluster.Pod { p.Nominated = true; return p }

@@ -1,6 +1,6 @@
-// Package pricelist has the list prices of cloud providers: what machines cost on demand, by instance
-// type and region, and how much of one pods can use. README.md says where they come from and of when
-// they are. It reads no prices of anybody's own.
+// Package pricelist contains the list prices of cloud providers: on-demand prices by instance type and region, and the
+// allocatable resources of each type. README.md describes their sources and dates. It does not read user-defined
+// prices.
 package pricelist
 
 import (
@@ -23,7 +23,7 @@ func Lists() []string { return names(".", "") }
 // Regions returns the regions of a list, ordered; none if there is no such list.
 func Regions(list string) []string { return names(list, ".csv") }
 
-// names are those in a folder, without their ending.
+// names returns the names in a folder, without their ending.
 func names(folder, ending string) []string {
 	entries, err := files.ReadDir(folder)
 	if err != nil {
@@ -42,16 +42,16 @@ var read = struct {
 	lists map[string][]catalogue.Flavor
 }{lists: map[string][]catalogue.Flavor{}}
 
-// Read returns the instance types of a list in a region, ordered by name. The caller must not change
-// them. An unknown list or region is refused with those that there are.
+// Read returns the instance types of a list in a region, ordered by name. The caller must not change them. The error
+// about an unknown list or region names the known ones.
 //
 // Cost: O(n) at the first call for n types, O(1) later.
 func Read(list, region string) ([]catalogue.Flavor, error) {
 	if !slices.Contains(Lists(), list) {
-		return nil, fmt.Errorf("there is no price list %q: there are %s", list, strings.Join(Lists(), ", "))
+		return nil, fmt.Errorf("price list %q is unknown, must be one of %s", list, strings.Join(Lists(), ", "))
 	}
 	if !slices.Contains(Regions(list), region) {
-		return nil, fmt.Errorf("the price list %s has no region %q: it has %s; give prices of your own as a catalogue", list, region, strings.Join(Regions(list), ", "))
+		return nil, fmt.Errorf("region %q of price list %s is unknown, must be one of %s: provide your own prices as a catalogue", region, list, strings.Join(Regions(list), ", "))
 	}
 	read.Lock()
 	defer read.Unlock()

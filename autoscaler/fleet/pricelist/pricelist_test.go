@@ -36,7 +36,7 @@ func TestEveryListCanBeReadAndIsWhole(t *testing.T) {
 	}
 }
 
-// TestListsSayWhatPodsCanUse compares with what the providers and their documentation say.
+// TestListsSayWhatPodsCanUse compares with the values of the providers and their documentation.
 func TestListsSayWhatPodsCanUse(t *testing.T) {
 	for _, tc := range []struct {
 		list, region string
@@ -67,10 +67,10 @@ func TestListsSayWhatPodsCanUse(t *testing.T) {
 
 func TestAnUnknownListOrRegionIsRefusedWithThoseThatThereAre(t *testing.T) {
 	for _, tc := range []struct{ list, region, want string }{
-		{"ibm", "us-east-1", "there are aws, azure, gcp"},
-		{"", "us-east-1", "there are aws, azure, gcp"},
-		{"azure", "us-east-1", "it has eastus, westeurope"},
-		{"aws", "../gcp/us-central1", "it has us-east-1"},
+		{"ibm", "us-east-1", "must be one of aws, azure, gcp"},
+		{"", "us-east-1", "must be one of aws, azure, gcp"},
+		{"azure", "us-east-1", "must be one of eastus, westeurope"},
+		{"aws", "../gcp/us-central1", "must be one of us-east-1"},
 	} {
 		if _, err := Read(tc.list, tc.region); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s %s: %v, want that %s", tc.list, tc.region, err, tc.want)

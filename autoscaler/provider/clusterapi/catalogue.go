@@ -22,8 +22,8 @@ import (
 	"supercargo.dev/supercargo/internal/input/catalogue"
 )
 
-// instanceTypeFields are where the infrastructure templates of well-known providers hold the instance
-// type, by kind: one of these fields, which differ by version.
+// instanceTypeFields are the fields, by kind, that hold the instance type in the infrastructure templates of well-known
+// providers. The field differs by version.
 var instanceTypeFields = map[string][]string{
 	"AWSMachineTemplate":       {"spec.template.spec.instanceType"},
 	"AzureMachineTemplate":     {"spec.template.spec.vmSize"},
@@ -31,22 +31,22 @@ var instanceTypeFields = map[string][]string{
 	"OpenStackMachineTemplate": {"spec.template.spec.flavor", "spec.template.spec.flavor.filter.name"},
 }
 
-// precedingFields are those that take precedence over the instance type, by where that is.
+// precedingFields maps instance type fields to fields that take precedence over them, by kind.
 var precedingFields = map[string]map[string]string{
 	"OpenStackMachineTemplate": {"spec.template.spec.flavor": "spec.template.spec.flavorID"},
 }
 
-// oneSized are the kinds of infrastructure templates that know no instance types: their machines are
-// containers of one host, or only said to be there.
+// oneSized are the kinds of infrastructure templates without instance types: their machines are containers of one host,
+// or simulated.
 var oneSized = []string{"DevMachineTemplate", "DockerMachineTemplate"}
 
-// model is a MachineDeployment that is copied, with its infrastructure template.
+// model is a MachineDeployment to copy, with its infrastructure template.
 type model struct {
 	deployment *clusterv1.MachineDeployment
 	template   *unstructured.Unstructured
 	spec       *v1alpha1.MachineTemplate
-	field      []string // where the template holds the instance type
-	digest     string   // of all that copies have of them
+	field      []string // of the instance type in the template
+	digest     string   // of everything that copies take from them
 }
 
 // offer is an instance type that can be bought in a failure domain, from a model.
@@ -57,8 +57,8 @@ type offer struct {
 	domain string // empty for that of the model
 }
 
-// offers returns all that the templates and the catalogue give, by name. A template that cannot be
-// used refuses the fleet.
+// offers returns all offers of the templates and the catalogue, by name. It refuses the fleet if a template cannot be
+// used.
 //
 // Cost: two reads for each template, O(t·n·p) for t templates, n instance types and p patterns.
 func (p *Provider) offers(ctx context.Context) (map[string]*offer, error) {
@@ -97,7 +97,7 @@ func (p *Provider) model(ctx context.Context, spec *v1alpha1.MachineTemplate) (*
 	d := &clusterv1.MachineDeployment{}
 	if err := p.live.Get(ctx, name, d); apierrors.IsNotFound(err) {
 		return nil, &provider.Refused{Reason: "TemplateMissing", Message: fmt.Sprintf(
-			"spec.clusterAPI.templates: there is no MachineDeployment %s: make it, with 0 replicas, or name another", name)}
+			"spec.clusterAPI.templates: MachineDeployment %s does not exist: create it with 0 replicas, or specify another", name)}
 	} else if err != nil {
 		return nil, fmt.Errorf("read MachineDeployment %s: %w", name, err)
 	}
@@ -116,8 +116,8 @@ func (p *Provider) model(ctx context.Context, spec *v1alpha1.MachineTemplate) (*
 	return m, m.sum()
 }
 
-// findField finds where the template holds the instance type. There must be text in this place, and none
-// in one that takes precedence: otherwise all machines might be of one instance type, and the prices wrong.
+// findField finds the field of the template that holds the instance type. The field must have a value, and fields that
+// take precedence must not: otherwise all machines might be of one instance type, and the prices wrong.
 func (m *model) findField() error {
 	kind := m.template.GetKind()
 	fields := instanceTypeFields[kind]
@@ -128,27 +128,27 @@ func (m *model) findField() error {
 		return &provider.Refused{Reason: reason, Message: fmt.Sprintf("spec.clusterAPI.templates[%s]", m.spec.MachineDeployment) + fmt.Sprintf(format, args...)}
 	}
 	if len(fields) == 0 && slices.Contains(oneSized, kind) {
-		return refused("InstanceTypeFieldUnknown", ": %s has no instance type, its machines are all of one size: name MachineDeployments in "+
-			"spec.clusterAPI.names or selector, with the annotations %s and %s for what a machine holds and %s for its price",
+		return refused("InstanceTypeFieldUnknown", ": %s has no instance type, because its machines are all of one size: specify MachineDeployments in "+
+			"spec.clusterAPI.names or selector, with the annotations %s and %s for the capacity of a machine and %s for its price",
 			kind, annotationCPU, annotationMemory, v1alpha1.AnnotationPricePerHour)
 	}
 	if len(fields) == 0 {
-		return refused("InstanceTypeFieldUnknown", ".instanceTypeField: nothing is known of %s: say where it holds the instance type", kind)
+		return refused("InstanceTypeFieldUnknown", ".instanceTypeField is required for %s: specify the field that contains the instance type", kind)
 	}
 	at := slices.IndexFunc(fields, m.hasText)
 	if at < 0 {
-		return refused("InstanceTypeFieldMissing", ".instanceTypeField: %s %s holds no text in %s: set an instance type there, or name another field",
+		return refused("InstanceTypeFieldMissing", ".instanceTypeField: %s %s has no text in %s: set an instance type there, or specify another field",
 			kind, m.template.GetName(), strings.Join(fields, " or "))
 	}
 	if preceding := precedingFields[kind][fields[at]]; preceding != "" && m.hasText(preceding) {
-		return refused("InstanceTypeFieldOverridden", ".instanceTypeField: %s %s holds a text in %s, which takes precedence over %s: remove it there, or name that field",
+		return refused("InstanceTypeFieldOverridden", ".instanceTypeField: %s %s has a text in %s, which takes precedence over %s: remove it there, or specify that field",
 			kind, m.template.GetName(), preceding, fields[at])
 	}
 	m.field = strings.Split(fields[at], ".")
 	return nil
 }
 
-// hasText reports whether the template holds a text in a field.
+// hasText reports whether a field of the template is a non-empty string.
 func (m *model) hasText(field string) bool {
 	value, _, err := unstructured.NestedString(m.template.Object, strings.Split(field, ".")...)
 	return err == nil && value != ""
@@ -167,11 +167,11 @@ func (m *model) sum() error {
 	return nil
 }
 
-// mostName is how long the names of copies are at most: names of Machines and nodes have more behind
-// them, and must be labels.
+// mostName is the maximum length of the names of copies: the names of Machines and nodes append to them, and must be
+// valid labels.
 const mostName = 48
 
-// nameOf is the name of the MachineDeployment of an offer. It is another when the model has changed.
+// nameOf returns the name of the MachineDeployment of an offer. It differs if the model has changed.
 func (o *offer) nameOf() string {
 	sum := sha256.Sum256([]byte(o.model.digest + "\x00" + o.of.Name + "\x00" + o.domain))
 	hash := hex.EncodeToString(sum[:5])
@@ -185,8 +185,8 @@ func (o *offer) nameOf() string {
 	return strings.Trim(name[:min(len(name), mostName-len(hash)-1)], "-") + "-" + hash
 }
 
-// chosenTypes returns the instance types that a template may be used with. Patterns that match
-// nothing refuse it: they are misspelt, or for another catalogue.
+// chosenTypes returns the instance types that may be used with a template. It refuses patterns that match nothing: they
+// are misspelt, or for another catalogue.
 func chosenTypes(spec *v1alpha1.MachineTemplate, all []catalogue.Flavor) ([]*catalogue.Flavor, error) {
 	named, unknown := catalogue.Choose(spec.InstanceTypes, all)
 	var chosen []*catalogue.Flavor
@@ -198,21 +198,21 @@ func chosenTypes(spec *v1alpha1.MachineTemplate, all []catalogue.Flavor) ([]*cat
 	switch {
 	case len(unknown) > 0:
 		return nil, &provider.Refused{Reason: "InstanceTypesUnknown", Message: fmt.Sprintf(
-			"spec.clusterAPI.templates[%s].instanceTypes: spec.pricing knows no instance type that matches %s", spec.MachineDeployment, strings.Join(unknown, ", "))}
+			"spec.clusterAPI.templates[%s].instanceTypes: spec.pricing contains no instance type that matches %s", spec.MachineDeployment, strings.Join(unknown, ", "))}
 	case len(chosen) == 0:
 		return nil, &provider.Refused{Reason: "InstanceTypesUnknown", Message: fmt.Sprintf(
-			"spec.clusterAPI.templates[%s]: spec.pricing knows no instance type of architecture %s that it may be used with", spec.MachineDeployment, cmp.Or(spec.Architecture, defaultArch))}
+			"spec.clusterAPI.templates[%s]: spec.pricing contains no instance type of architecture %s for this template", spec.MachineDeployment, cmp.Or(spec.Architecture, defaultArch))}
 	}
 	return chosen, nil
 }
 
-// flavor is the flavor of an offer of which there is no MachineDeployment. It is that of the
-// MachineDeployment that would be made.
+// flavor returns the flavor of an offer without a MachineDeployment. It equals that of the MachineDeployment that would
+// be created.
 func (o *offer) flavor() provider.Flavor {
 	return flavor(o.deployment("", 0), &template{}, nil)
 }
 
-// deployment is the MachineDeployment of an offer, for a fleet.
+// deployment returns the MachineDeployment of an offer, for a fleet.
 func (o *offer) deployment(fleet string, replicas int) *clusterv1.MachineDeployment {
 	from := o.model.deployment
 	d := &clusterv1.MachineDeployment{Spec: *from.Spec.DeepCopy()}
@@ -221,7 +221,7 @@ func (o *offer) deployment(fleet string, replicas int) *clusterv1.MachineDeploym
 	d.Labels[v1alpha1.LabelFleet] = fleet
 	d.Annotations = o.annotations()
 	d.Spec.Replicas, d.Spec.Paused = new(int32(replicas)), nil
-	// cluster-api knows the Machines of a MachineDeployment by these labels.
+	// cluster-api selects the Machines of a MachineDeployment by these labels.
 	d.Spec.Selector.MatchLabels = map[string]string{clusterv1.MachineDeploymentNameLabel: o.name}
 	d.Spec.Template.Labels = ownLabels(d.Spec.Template.Labels)
 	d.Spec.Template.Labels[clusterv1.MachineDeploymentNameLabel] = o.name
@@ -232,7 +232,7 @@ func (o *offer) deployment(fleet string, replicas int) *clusterv1.MachineDeploym
 	return d
 }
 
-// infrastructure is the infrastructure template of an offer, for a fleet.
+// infrastructure returns the infrastructure template of an offer, for a fleet.
 func (o *offer) infrastructure(fleet string) (*unstructured.Unstructured, error) {
 	from := o.model.template
 	spec, _, err := unstructured.NestedMap(from.Object, "spec") // a copy
@@ -252,8 +252,8 @@ func (o *offer) infrastructure(fleet string) (*unstructured.Unstructured, error)
 	return t, nil
 }
 
-// annotations say what machines of an offer hold, in the words of cluster-autoscaler. Of those of the
-// model the ones stay that cluster-autoscaler knows, but for the bounds of their number.
+// annotations describe the machines of an offer in the format of cluster-autoscaler. They keep the annotations of the
+// model for cluster-autoscaler, except the bounds of the number of machines.
 func (o *offer) annotations() map[string]string {
 	found := map[string]string{}
 	for key, value := range o.model.deployment.Annotations {
@@ -274,17 +274,17 @@ func (o *offer) annotations() map[string]string {
 		labels = append(labels, v1alpha1.LabelMachineType+"="+o.of.MachineType)
 	}
 	if more := found[annotationLabels]; more != "" {
-		labels = append([]string{more}, labels...) // the last that has a key counts
+		labels = append([]string{more}, labels...) // the last value of a key counts
 	}
 	found[annotationLabels] = strings.Join(labels, ",")
 	return found
 }
 
-// topologyPrefix begins the labels by which cluster-api finds what belongs to the topology of a Cluster.
-// A MachineDeployment more than the topology has, of the same name there, would stop it.
+// topologyPrefix begins the labels by which cluster-api finds the objects of a Cluster's topology. An additional
+// MachineDeployment with the name of one in the topology would block it.
 const topologyPrefix = "topology.cluster.x-k8s.io/"
 
-// ownLabels are the labels that copies have from their model; not nil.
+// ownLabels returns the labels that copies take from their model; never nil.
 func ownLabels(model map[string]string) map[string]string {
 	found := map[string]string{}
 	for key, value := range model {
@@ -295,11 +295,11 @@ func ownLabels(model map[string]string) map[string]string {
 	return found
 }
 
-// retired says why nothing more is bought of a MachineDeployment that the fleet has made.
-const retired = "its template, the instance types or the catalogue have changed since it was made: its machines continue until they are empty"
+// retired is why no more machines are bought of a MachineDeployment that the fleet has created.
+const retired = "its template, the instance types or the catalogue have changed since it was created: its machines are kept until they are empty"
 
-// flavorsOf returns the flavors of a fleet with templates: those of the offers, and those of
-// MachineDeployments that were made for it before.
+// flavorsOf returns the flavors of a fleet with templates: those of the offers, and those of the MachineDeployments
+// created for it earlier.
 func (p *Provider) flavorsOf(ctx context.Context, deployments []clusterv1.MachineDeployment, machines map[string][]clusterv1.Machine) ([]provider.Flavor, error) {
 	all := make([]provider.Flavor, 0, len(p.offered))
 	made := make(map[string]bool, len(deployments))
@@ -308,7 +308,7 @@ func (p *Provider) flavorsOf(ctx context.Context, deployments []clusterv1.Machin
 		made[d.Name] = true
 		o := p.offered[d.Name]
 		if o != nil {
-			d.Annotations = o.annotations() // the catalogue may know better by now
+			d.Annotations = o.annotations() // the catalogue may have changed
 		}
 		t, err := p.templates.of(ctx, p.live, d)
 		if err != nil {
@@ -318,7 +318,7 @@ func (p *Provider) flavorsOf(ctx context.Context, deployments []clusterv1.Machin
 		if o == nil {
 			f.Problem = cmp.Or(f.Problem, retired)
 		} else {
-			f.InstanceType = o.of.Name // whatever the node says
+			f.InstanceType = o.of.Name // regardless of the node's label
 		}
 		all = append(all, f)
 	}

@@ -11,8 +11,8 @@ import (
 	"supercargo.dev/supercargo/internal/input/catalogue"
 )
 
-// BenchmarkObserveAWholeCatalogue has all instance types of a region as offers, of which none is bought:
-// what a round pays for them before it plans, without the time of two requests.
+// BenchmarkObserveAWholeCatalogue has all instance types of a region as offers, and no machines: the cost for a round
+// before it plans, without the time of two requests.
 func BenchmarkObserveAWholeCatalogue(b *testing.B) {
 	types, err := pricelist.Read("aws", "us-east-1")
 	if err != nil {

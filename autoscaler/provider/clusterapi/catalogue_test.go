@@ -131,7 +131,7 @@ func (s *catalogueScene) named(instanceType string) string {
 	return ""
 }
 
-// buy buys machines of a flavor, as a round does.
+// buy buys machines of a flavor, like a round.
 func (s *catalogueScene) buy(name string, from, to int) {
 	s.t.Helper()
 	p, _ := s.observe()
@@ -204,7 +204,7 @@ func TestEveryInstanceTypeThatATemplateMayBeUsedWithIsAFlavor(t *testing.T) {
 	}
 }
 
-// TestAFlavorIsTheSameBeforeItsMachineDeploymentIsMadeAndAfter: what is learned of it stays.
+// TestAFlavorIsTheSameBeforeItsMachineDeploymentIsMadeAndAfter so that what is learned about it stays valid.
 func TestAFlavorIsTheSameBeforeItsMachineDeploymentIsMadeAndAfter(t *testing.T) {
 	s := newCatalogueScene(t)
 	_, before := s.observe()
@@ -228,8 +228,8 @@ func TestAFlavorIsTheSameBeforeItsMachineDeploymentIsMadeAndAfter(t *testing.T) 
 	}
 }
 
-// TestAPriceIsThatOfTheInstanceTypeWhateverANodeIsCalled has a node whose cloud calls it otherwise than the
-// catalogue, and that leaves less to pods.
+// TestAPriceIsThatOfTheInstanceTypeWhateverANodeIsCalled has a node with another instance type name than the catalogue,
+// and with less allocatable.
 func TestAPriceIsThatOfTheInstanceTypeWhateverANodeIsCalled(t *testing.T) {
 	s := newCatalogueScene(t)
 	name := s.named("m7i.large")
@@ -289,10 +289,10 @@ func TestWhereverAPurchaseIsInterruptedItIsDoneOnce(t *testing.T) {
 		}
 		err := p.Buy(t.Context(), "i", name, 0, 2)
 		s.before = nil
-		s.buy(name, 0, 2) // and once more if it did not die
+		s.buy(name, 0, 2) // and again if it did not die
 		s.checkMade(fmt.Sprintf("after dying before write %d", at), name+": 2", name+" of m7i.large")
 		if err == nil {
-			if at != 3 { // the number of replicas, and what is made
+			if at != 3 { // the number of replicas, and the created objects
 				t.Errorf("a purchase takes %d writes", at)
 			}
 			return
@@ -314,7 +314,7 @@ func TestAPurchaseIsRefusedWhereSomebodyElseHasBought(t *testing.T) {
 	s.checkMade("after both", name+": 1", name+" of m7i.large")
 }
 
-// setMade changes the MachineDeployment of a flavor as somebody else would.
+// setMade changes the MachineDeployment of a flavor like another client.
 func (s *catalogueScene) setMade(name string, change func(*clusterv1.MachineDeployment)) {
 	s.t.Helper()
 	d := &clusterv1.MachineDeployment{}
@@ -360,7 +360,7 @@ func TestWhatIsNotUsedAnyMoreIsRemoved(t *testing.T) {
 	if err := s.Create(t.Context(), orphan); err != nil {
 		t.Fatal(err)
 	}
-	s.setMade(unused, func(d *clusterv1.MachineDeployment) { d.Spec.Replicas = new(int32(1)) }) // it stays for now
+	s.setMade(unused, func(d *clusterv1.MachineDeployment) { d.Spec.Replicas = new(int32(1)) }) // it is kept for now
 	clean()
 	s.checkMade("while a template has just been made", unused+": 1", used+": 1", "orphan of x", unused+" of m7i.large", used+" of m7i.xlarge")
 	s.clock.SetTime(start.Add(orphanAge))
@@ -456,18 +456,18 @@ func TestATemplateThatCannotBeUsedRefusesTheFleet(t *testing.T) {
 		change       func(*v1alpha1.MachineTemplate)
 		reason, want string
 	}{
-		{"there is no MachineDeployment", aws, nil, "TemplateMissing", "there is no MachineDeployment machines/workers"},
+		{"there is no MachineDeployment", aws, nil, "TemplateMissing", "MachineDeployment machines/workers does not exist"},
 		{"there is no infrastructure template", []client.Object{aws[0], toCopy()}, nil, "TemplateMissing", "AWSMachineTemplate workers of MachineDeployment machines/workers cannot be read"},
 		{"there is no such kind", []client.Object{toCopy()}, nil, "TemplateMissing", "AWSMachineTemplate workers"},
 		{"its kind follows no contract", append(foreign, toCopy()), nil, "TemplateMissing", "has neither of the labels cluster.x-k8s.io/v1beta2 and cluster.x-k8s.io/v1beta1"},
-		{"the field is not there", append(silent, toCopy()), nil, "InstanceTypeFieldMissing", "AWSMachineTemplate workers holds no text in spec.template.spec.instanceType"},
+		{"the field is not there", append(silent, toCopy()), nil, "InstanceTypeFieldMissing", "AWSMachineTemplate workers has no text in spec.template.spec.instanceType"},
 		{"the field holds a number", append(number, toCopy()), nil, "InstanceTypeFieldMissing", "spec.template.spec.instanceType"},
-		{"another field was said", append(aws, toCopy()), func(m *v1alpha1.MachineTemplate) { m.InstanceTypeField = "spec.template.spec.flavor" }, "InstanceTypeFieldMissing", "holds no text in spec.template.spec.flavor"},
+		{"another field was said", append(aws, toCopy()), func(m *v1alpha1.MachineTemplate) { m.InstanceTypeField = "spec.template.spec.flavor" }, "InstanceTypeFieldMissing", "has no text in spec.template.spec.flavor"},
 		{"the field lies below a text", append(aws, toCopy()), func(m *v1alpha1.MachineTemplate) { m.InstanceTypeField = "spec.template.spec.instanceType.name" }, "InstanceTypeFieldMissing", "instanceType.name"},
-		{"nothing is known of the kind", append(other, unknown), nil, "InstanceTypeFieldUnknown", "nothing is known of OtherMachineTemplate"},
-		{"machines of the kind are all of one size", append(host, docker), nil, "InstanceTypeFieldUnknown", "name MachineDeployments in spec.clusterAPI.names or selector"},
+		{"nothing is known of the kind", append(other, unknown), nil, "InstanceTypeFieldUnknown", "is required for OtherMachineTemplate"},
+		{"machines of the kind are all of one size", append(host, docker), nil, "InstanceTypeFieldUnknown", "specify MachineDeployments in spec.clusterAPI.names or selector"},
 		{"another field takes precedence", append(twice, openStack), nil, "InstanceTypeFieldOverridden", "spec.template.spec.flavorID, which takes precedence over spec.template.spec.flavor"},
-		{"none of the fields is there", append(without, openStack), nil, "InstanceTypeFieldMissing", "holds no text in spec.template.spec.flavor or spec.template.spec.flavor.filter.name"},
+		{"none of the fields is there", append(without, openStack), nil, "InstanceTypeFieldMissing", "has no text in spec.template.spec.flavor or spec.template.spec.flavor.filter.name"},
 		{"an instance type is unknown", append(aws, toCopy()), func(m *v1alpha1.MachineTemplate) { m.InstanceTypes = []string{"m7i.large", "m9x.*"} }, "InstanceTypesUnknown", "no instance type that matches m9x.*"},
 		{"all are for another architecture", append(aws, toCopy()), func(m *v1alpha1.MachineTemplate) { m.Architecture = "s390x" }, "InstanceTypesUnknown", "no instance type of architecture s390x"},
 	} {
@@ -501,7 +501,7 @@ func TestWhatHoldsTheInstanceTypeIsKnownOfWellKnownProviders(t *testing.T) {
 			"OpenStackMachineTemplate", map[string]any{"flavor": map[string]any{"filter": map[string]any{"name": "x"}}},
 			map[string]any{"flavor": map[string]any{"filter": map[string]any{"name": "m7i.large"}}},
 		},
-		{ // which counts, and the fleet names it
+		{ // which takes precedence, and the fleet names it
 			"OpenStackMachineTemplate", map[string]any{"flavor": "y", "flavorID": "x"}, map[string]any{"flavor": "y", "flavorID": "m7i.large"},
 		},
 	} {
@@ -521,8 +521,8 @@ func TestWhatHoldsTheInstanceTypeIsKnownOfWellKnownProviders(t *testing.T) {
 	}
 }
 
-// TestATemplateIsReadInTheVersionOfTheNewestContractThatItsKindFollows as cluster-api reads it. Most
-// providers follow the contract v1beta1 alone.
+// TestATemplateIsReadInTheVersionOfTheNewestContractThatItsKindFollows like cluster-api. Most providers follow only the
+// contract v1beta1.
 func TestATemplateIsReadInTheVersionOfTheNewestContractThatItsKindFollows(t *testing.T) {
 	for _, tc := range []struct {
 		labels map[string]string
@@ -552,8 +552,8 @@ func TestATemplateIsReadInTheVersionOfTheNewestContractThatItsKindFollows(t *tes
 	}
 }
 
-// TestCopiesDoNotBelongToTheTopologyOfACluster: its controller finds a cluster's MachineDeployments, and
-// their machines, by these labels, and expects one for each name.
+// TestCopiesDoNotBelongToTheTopologyOfACluster: its controller finds a cluster's MachineDeployments, and their
+// machines, by these labels, and expects one for each name.
 func TestCopiesDoNotBelongToTheTopologyOfACluster(t *testing.T) {
 	topology := func(labels map[string]string) map[string]string {
 		found := map[string]string{clusterv1.ClusterTopologyOwnedLabel: "", clusterv1.ClusterTopologyMachineDeploymentNameLabel: "md-0"}

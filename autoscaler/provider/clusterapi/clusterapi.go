@@ -1,13 +1,12 @@
 // Package clusterapi scales MachineDeployments of cluster-api. Each one is a
 // flavor: machines of one size at one price.
 //
-// It reads the annotations that cluster-autoscaler's users have on their
-// MachineDeployments already, with the same meaning. Of MachineDeployments that others have made it
-// writes nothing but the number of replicas and, before it lowers that, the annotation by which
-// cluster-api chooses which Machines go.
+// It reads the annotations for cluster-autoscaler on MachineDeployments, with the same meaning. Of MachineDeployments
+// that it has not created, it writes only the number of replicas and, before it lowers that, the annotation by which
+// cluster-api chooses the Machines to delete.
 //
-// A fleet with templates has a flavor for each instance type (catalogue.go), and its
-// MachineDeployments are made and removed as they are needed (make.go).
+// A fleet with templates has a flavor for each instance type (catalogue.go), and its MachineDeployments are created and
+// removed as needed (make.go).
 package clusterapi
 
 import (
@@ -36,45 +35,42 @@ import (
 	"supercargo.dev/supercargo/internal/input/catalogue"
 )
 
-// AddToScheme registers the kinds that a client for New must know.
+// AddToScheme registers the kinds that the client for New must know.
 var AddToScheme = clusterv1.AddToScheme
 
-// Kinds are the objects whose changes concern a fleet.
+// Kinds returns the objects whose changes concern a fleet.
 func Kinds() []client.Object {
 	return []client.Object{&clusterv1.MachineDeployment{}, &clusterv1.Machine{}}
 }
 
-// Fleet is what machines are for.
+// Fleet is the fleet that machines are for.
 type Fleet struct {
-	// Name is that of the NodeFleet, Spec what its machines are made from.
+	// Name is the name of the NodeFleet, Spec what its machines are made from.
 	Name string
 	Spec v1alpha1.ClusterAPIFlavors
-	// Types returns the instance types that can be bought, ordered by name; only fleets with
-	// templates need it.
+	// Types returns the instance types that can be bought, ordered by name. It is only used for fleets with templates.
 	Types func(ctx context.Context) ([]catalogue.Flavor, error)
 }
 
 // Provider scales the MachineDeployments of one fleet.
 type Provider struct {
-	live   client.Reader // reads past any cache
+	live   client.Reader // reads without a cache
 	writer client.Client
 	fleet  Fleet
 	spec   v1alpha1.ClusterAPIFlavors
-	// nodes of the cluster by name, for the labels and sizes of machines that there
-	// are already.
+	// nodes are the nodes of the cluster by name, for the labels and sizes of existing machines.
 	nodes     map[string]*corev1.Node
 	templates *Templates
-	// Only with templates: offered is what Observe found that can be bought, and made which
-	// MachineDeployments there are, by name; unused are those without machines.
+	// These are only set with templates: offered is what can be bought according to Observe, made are the existing
+	// MachineDeployments by name, and unused are those without machines.
 	offered map[string]*offer
 	made    map[string]bool
 	unused  []clusterv1.MachineDeployment
 }
 
-// New returns a Provider for the MachineDeployments of a fleet. live must
-// not read from a cache. nodes are those of the cluster, by name: a
-// MachineDeployment that has nodes is taken to go on giving such ones. templates are
-// those of the same cluster.
+// New returns a Provider for the MachineDeployments of a fleet. live must not read from a cache. nodes are those of the
+// cluster, by name: a MachineDeployment with nodes is assumed to create similar ones. templates must be those of the
+// same cluster.
 func New(live client.Reader, writer client.Client, fleet Fleet, nodes map[string]*corev1.Node, templates *Templates) *Provider {
 	return &Provider{live: live, writer: writer, fleet: fleet, spec: fleet.Spec, nodes: nodes, templates: templates}
 }
@@ -84,7 +80,7 @@ var (
 	_ provider.Cleaner  = (*Provider)(nil)
 )
 
-// makes reports whether the fleet makes its MachineDeployments.
+// makes reports whether the fleet creates its MachineDeployments.
 func (p *Provider) makes() bool { return len(p.spec.Templates) > 0 }
 
 // Observe implements provider.Provider.
@@ -121,7 +117,7 @@ func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 	for _, name := range p.spec.Names {
 		if !slices.ContainsFunc(found.Flavors, func(f provider.Flavor) bool { return f.Name == name }) {
 			found.Flavors = append(found.Flavors, provider.Flavor{
-				Name: name, Named: true, Problem: fmt.Sprintf("there is no MachineDeployment %s/%s", p.spec.Namespace, name),
+				Name: name, Named: true, Problem: fmt.Sprintf("MachineDeployment %s/%s does not exist", p.spec.Namespace, name),
 			})
 		}
 	}
@@ -129,7 +125,7 @@ func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 	return found, nil
 }
 
-// deployments returns those that the spec chooses or that were made for the fleet, ordered by name.
+// deployments returns those that the spec selects or that were created for the fleet, ordered by name.
 func (p *Provider) deployments(ctx context.Context) ([]clusterv1.MachineDeployment, error) {
 	selector := labels.Everything()
 	if p.makes() {
@@ -145,7 +141,7 @@ func (p *Provider) deployments(ctx context.Context) ([]clusterv1.MachineDeployme
 	if err := p.live.List(ctx, &list, client.InNamespace(p.spec.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
 		return nil, fmt.Errorf("list MachineDeployments in namespace %s: %w", p.spec.Namespace, err)
 	}
-	if !p.makes() { // else they have been made for this fleet
+	if !p.makes() { // otherwise all were created for this fleet
 		list.Items = slices.DeleteFunc(list.Items, func(d clusterv1.MachineDeployment) bool { return hasKey(d.Labels, v1alpha1.LabelFleet) })
 	}
 	if len(p.spec.Names) > 0 {
@@ -175,10 +171,9 @@ func (p *Provider) machines(ctx context.Context, deployments []clusterv1.Machine
 	return found, nil
 }
 
-// matchNodes gives Machines that have no node yet the nodes that bear their provider IDs. A
-// node may join, and pods be bound to it, before cluster-api notes whose it is. Without the
-// match, the room of such a machine would be counted twice: on its node, and as still to come.
-// It goes through the nodes once, and only if a Machine lacks its node.
+// matchNodes sets the nodes of Machines without one by provider ID. A node may join, and pods may be bound to it,
+// before cluster-api records its Machine. Without the match, the room of such a machine would count twice: on its node,
+// and as still on order. It iterates over the nodes once, and only if a Machine lacks its node.
 func (p *Provider) matchNodes(machines []clusterv1.Machine) {
 	waits := func(m clusterv1.Machine) bool { return m.Status.NodeRef.Name == "" && m.Spec.ProviderID != "" }
 	if !slices.ContainsFunc(machines, waits) {
@@ -195,9 +190,8 @@ func (p *Provider) matchNodes(machines []clusterv1.Machine) {
 	}
 }
 
-// example returns a node of one of the machines, or nil: the last that was made of
-// those that are ready and through with starting, else the last of all. A node that is
-// just starting lacks labels and resources yet.
+// example returns a node of one of the machines, or nil: the newest of those that are ready and have started, else the
+// newest of all. A node that is starting lacks labels and resources.
 func (p *Provider) example(machines []clusterv1.Machine) *corev1.Node {
 	var best *corev1.Node
 	for i := range machines {
@@ -222,7 +216,7 @@ func compareExamples(a, b *corev1.Node) int {
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
-// started reports whether a node is ready and no controller has yet to finish it.
+// started reports whether a node is ready and has no taint of a controller that must still finish it.
 func started(n *corev1.Node) bool {
 	for _, t := range n.Spec.Taints {
 		if passing(t) && t.Key != corev1.TaintNodeUnschedulable {
@@ -234,8 +228,8 @@ func started(n *corev1.Node) bool {
 	})
 }
 
-// machinesOf returns the machines of a deployment. Of those that are more than there
-// are to be, the marked ones are on their way out: cluster-api chooses them.
+// machinesOf returns the machines of a deployment. Of those in excess of the replicas, the marked ones are leaving:
+// cluster-api chooses them.
 func machinesOf(d *clusterv1.MachineDeployment, own []clusterv1.Machine) []provider.Machine {
 	slices.SortFunc(own, func(a, b clusterv1.Machine) int { return cmp.Compare(a.Name, b.Name) })
 	surplus := 0
@@ -279,8 +273,8 @@ func hasKey(m map[string]string, key string) bool {
 	return ok
 }
 
-// Buy implements provider.Provider. The API server refuses the write if the number of
-// replicas is not from, and does it whatever else of the MachineDeployment has changed.
+// Buy implements provider.Provider. The API server refuses the write if the number of replicas is not from, and accepts
+// it regardless of other changes of the MachineDeployment.
 func (p *Provider) Buy(ctx context.Context, _, flavor string, from, to int) error {
 	if to < from {
 		if due, err := p.isDue(ctx, flavor, from, to); !due || err != nil {
@@ -296,9 +290,8 @@ func (p *Provider) Buy(ctx context.Context, _, flavor string, from, to int) erro
 	return p.scale(ctx, flavor, from, to)
 }
 
-// lacks returns ErrChanged if a MachineDeployment has more machines than so many: those
-// that were to be wanted no more have been made meanwhile, and it would choose itself which
-// of all to delete.
+// lacks returns ErrChanged if a MachineDeployment has more machines than most: the unwanted ones have been created
+// meanwhile, and it would choose by itself which of all to delete.
 func (p *Provider) lacks(ctx context.Context, flavor string, most int) error {
 	var list clusterv1.MachineList
 	err := p.live.List(ctx, &list, client.InNamespace(p.spec.Namespace), client.MatchingLabels{clusterv1.MachineDeploymentNameLabel: flavor})
@@ -312,14 +305,14 @@ func (p *Provider) lacks(ctx context.Context, flavor string, most int) error {
 		}
 	}
 	if there > most {
-		return fmt.Errorf("scale MachineDeployment %s/%s down to %d replicas: it has made %d machines by now: %w",
+		return fmt.Errorf("scale MachineDeployment %s/%s down to %d replicas: it has %d machines by now: %w",
 			p.spec.Namespace, flavor, most, there, provider.ErrChanged)
 	}
 	return nil
 }
 
-// isDue reports whether a MachineDeployment still has the number of replicas from. It
-// returns false if it has the number to already, and ErrChanged if it has another.
+// isDue reports whether a MachineDeployment still has the number of replicas from. It returns false if it already has
+// to, and ErrChanged if it has another number.
 func (p *Provider) isDue(ctx context.Context, flavor string, from, to int) (bool, error) {
 	scale := &autoscalingv1.Scale{}
 	if err := p.writer.SubResource("scale").Get(ctx, p.deployment(flavor), scale); err != nil {
@@ -339,16 +332,15 @@ func (p *Provider) deployment(name string) *clusterv1.MachineDeployment {
 	return &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: p.spec.Namespace, Name: name}}
 }
 
-// scale changes the number of replicas. The write tests that number and nothing else:
-// the controllers of cluster-api write the status of a MachineDeployment at any moment,
-// and a write that tested the resourceVersion would fail for that. The API server itself
-// tries a patch again that meets another write.
+// scale changes the number of replicas. The write tests only that number: the controllers of cluster-api may write the
+// status of a MachineDeployment at any time, and a write that tested the resourceVersion would fail because of that.
+// The API server retries a conflicting patch itself.
 func (p *Provider) scale(ctx context.Context, flavor string, from, to int) error {
 	patch := client.RawPatch(types.JSONPatchType, scalePatch(from, to))
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		return p.writer.SubResource("scale").Patch(ctx, p.deployment(flavor), patch, client.WithSubResourceBody(&autoscalingv1.Scale{}))
 	})
-	if apierrors.IsInvalid(err) { // the test has failed, or something else is not valid
+	if apierrors.IsInvalid(err) { // the test has failed, or something else is invalid
 		if due, changed := p.isDue(ctx, flavor, from, to); !due || changed != nil {
 			return changed
 		}
@@ -362,30 +354,28 @@ func (p *Provider) scale(ctx context.Context, flavor string, from, to int) error
 	return nil
 }
 
-// scalePatch is the JSON patch of a Scale that has so many replicas. It tests the spec,
-// which is nothing but that number: the number itself is left out where it is 0.
+// scalePatch returns the JSON patch that changes the replicas of a Scale. It tests the whole spec, which contains only
+// that number, because a number of 0 is omitted.
 func scalePatch(from, to int) []byte {
 	spec := func(replicas int) string {
-		text, _ := json.Marshal(autoscalingv1.ScaleSpec{Replicas: int32(replicas)}) // of a number, it cannot fail
+		text, _ := json.Marshal(autoscalingv1.ScaleSpec{Replicas: int32(replicas)}) // it cannot fail for a number
 		return string(text)
 	}
 	return fmt.Appendf(nil, `[{"op":"test","path":"/spec","value":%s},{"op":"replace","path":"/spec","value":%s}]`, spec(from), spec(to))
 }
 
-// markPrefix begins the value of the marks that we set, so that we take away none that
-// somebody else has set.
+// markPrefix begins the value of our marks, so that we remove no marks of others.
 const markPrefix = v1alpha1.GroupName + "/"
 
-// marksAtOnce is how many Machines of a flavor are marked at a time: all of them must be
-// before the first can go.
+// marksAtOnce is the maximum number of concurrent marks of Machines of a flavor: all must be marked before the first
+// can be deleted.
 const marksAtOnce = 8
 
-// Release implements provider.Provider: it marks the Machines, which makes
-// cluster-api choose them, and then lowers the number of replicas.
+// Release implements provider.Provider: it marks the Machines, so that cluster-api chooses them, and then lowers the
+// number of replicas.
 //
-// Marks that we left at a release that came to nothing are taken away first:
-// cluster-api would choose those Machines as well, whatever runs there by now. Marks
-// of others stay. Who set one wants that Machine to go first, and so it does.
+// It first removes our marks of a failed release, because cluster-api would choose those Machines too, whatever runs
+// there by now. Marks of others stay, because those Machines are meant to go first.
 func (p *Provider) Release(ctx context.Context, intent, flavor string, from int, machines []string) error {
 	to := from - len(machines)
 	if due, err := p.isDue(ctx, flavor, from, to); !due || err != nil {
@@ -405,8 +395,8 @@ func (p *Provider) Release(ctx context.Context, intent, flavor string, from int,
 	return p.scale(ctx, flavor, from, to)
 }
 
-// clearMarks takes our marks off the Machines that are not to go and are not about to:
-// where there are more than replicas, cluster-api has yet to come to the marked ones.
+// clearMarks removes our marks from the Machines that are neither to be released nor already leaving: if there are more
+// Machines than replicas, cluster-api has yet to delete the marked ones.
 func (p *Provider) clearMarks(ctx context.Context, flavor string, replicas int, but []string) error {
 	d := p.deployment(flavor)
 	d.Spec.Replicas = new(int32(replicas))
@@ -422,14 +412,14 @@ func (p *Provider) clearMarks(ctx context.Context, flavor string, replicas int, 
 			continue
 		}
 		if err := p.setMark(ctx, m.Name, "null"); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("take the mark off Machine %s/%s: %w", p.spec.Namespace, m.Name, err)
+			return fmt.Errorf("remove the deletion mark from Machine %s/%s: %w", p.spec.Namespace, m.Name, err)
 		}
 	}
 	return nil
 }
 
-// mark makes cluster-api choose a Machine. One that has gone has a successor, and
-// lowering the number of replicas would take that or another: that is ErrChanged.
+// mark makes cluster-api choose a Machine. A Machine that is gone has a successor, and lowering the number of replicas
+// would delete that or another: this is ErrChanged.
 func (p *Provider) mark(ctx context.Context, name, value string) error {
 	err := p.setMark(ctx, name, strconv.Quote(value))
 	if apierrors.IsNotFound(err) {

@@ -64,8 +64,8 @@ func with(replicas int32, d *clusterv1.MachineDeployment) *clusterv1.MachineDepl
 	return d
 }
 
-// server is a client with the scale subresource of MachineDeployments, which the fake
-// client lacks. before is called before each write, and may refuse it or write itself.
+// server is a client with the scale subresource of MachineDeployments, which the fake client lacks. before is called
+// before each write, and may refuse it or write itself.
 type server struct {
 	client.WithWatch
 	before func(what string) error
@@ -105,7 +105,7 @@ func newServer(t testing.TB, objects ...client.Object) *server {
 	return s
 }
 
-// kindOf is the kind of an object, a typed one being a MachineDeployment.
+// kindOf returns the kind of an object; a typed one is a MachineDeployment.
 func kindOf(o client.Object) string {
 	return stdcmp.Or(o.GetObjectKind().GroupVersionKind().Kind, "MachineDeployment")
 }
@@ -134,8 +134,8 @@ func (s *server) readScale(ctx context.Context, c client.Client, name string, o,
 	return nil
 }
 
-// patchScale applies a JSON patch to a Scale as the API server does: a test that fails
-// makes the request an invalid one, and no resourceVersion is looked at.
+// patchScale applies a JSON patch to a Scale like the API server: a failed test makes the request invalid, and the
+// resourceVersion is ignored.
 func (s *server) patchScale(ctx context.Context, c client.Client, name string, o client.Object, p client.Patch, _ ...client.SubResourcePatchOption) error {
 	data, err := p.Data(o)
 	if err != nil {
@@ -170,7 +170,7 @@ func (s *server) provider() *Provider {
 	return New(s, s, Fleet{Spec: v1alpha1.ClusterAPIFlavors{Namespace: "machines", Names: []string{"small"}}}, nil, NewTemplates(clock.RealClock{}))
 }
 
-// setReplicas is somebody else's doing.
+// setReplicas acts as another client.
 func (s *server) setReplicas(t *testing.T, n int32) {
 	t.Helper()
 	d := &clusterv1.MachineDeployment{}
@@ -205,7 +205,7 @@ func (s *server) state(t *testing.T) string {
 
 func TestBuyRaisesTheNumberOfReplicasOnce(t *testing.T) {
 	s := newServer(t, with(3, sized()))
-	for range 3 { // twice more as after a crash
+	for range 3 { // twice more, like after a crash
 		if err := s.provider().Buy(t.Context(), "i", "small", 3, 5); err != nil {
 			t.Fatal(err)
 		}
@@ -308,12 +308,12 @@ func TestOtherFaultsAreNotTakenForAChange(t *testing.T) {
 
 func TestReleaseMarksMachinesBeforeTheNumberFalls(t *testing.T) {
 	s := newServer(t, with(3, sized()), capiMachine("a"), capiMachine("b"), capiMachine("c"))
-	for range 2 { // once more as after a crash
+	for range 2 { // once more, like after a crash
 		if err := s.provider().Release(t.Context(), "i", "small", 3, []string{"a", "c"}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	slices.Sort(s.writes[:min(2, len(s.writes))]) // Machines are marked side by side
+	slices.Sort(s.writes[:min(2, len(s.writes))]) // Machines are marked concurrently
 	if diff := cmp.Diff([]string{"patch a", "patch c", "scale small to 1"}, s.writes); diff != "" {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}
@@ -332,8 +332,8 @@ func TestReleaseMarksNothingWhereTheNumberHasChanged(t *testing.T) {
 	}
 }
 
-// TestAMachineThatHasGoneIsNotPaidForByAnother: cluster-api has replaced it, and lowering
-// the number would cost a machine that nobody chose.
+// TestAMachineThatHasGoneIsNotPaidForByAnother: cluster-api has replaced it, and lowering the number would delete
+// another machine.
 func TestAMachineThatHasGoneIsNotPaidForByAnother(t *testing.T) {
 	s := newServer(t, with(3, sized()), capiMachine("b"), capiMachine("c"), capiMachine("successor"))
 	if err := s.provider().Release(t.Context(), "i", "small", 3, []string{"a"}); !errors.Is(err, provider.ErrChanged) {
@@ -354,8 +354,8 @@ func TestAMachineThatIsGoingIsGivenBackAllTheSame(t *testing.T) {
 	}
 }
 
-// TestMarksOfAReleaseThatCameToNothingAreTakenAway: cluster-api takes any marked Machine,
-// and pods may run by now on those that were marked then.
+// TestMarksOfAReleaseThatCameToNothingAreTakenAway: cluster-api deletes any marked Machine, and pods may run by now on
+// those that were marked then.
 func TestMarksOfAReleaseThatCameToNothingAreTakenAway(t *testing.T) {
 	s := newServer(t, with(3, sized()), capiMachine("a"), capiMachine("b"), capiMachine("c"))
 	s.before = func(what string) error {
@@ -382,7 +382,7 @@ func TestMarksOfAReleaseThatCameToNothingAreTakenAway(t *testing.T) {
 	}
 }
 
-// TestMarksThatClusterAPIHasYetToActOnStay: without them it would take another Machine.
+// TestMarksThatClusterAPIHasYetToActOnStay: without them it would delete another Machine.
 func TestMarksThatClusterAPIHasYetToActOnStay(t *testing.T) {
 	s := newServer(t, with(3, sized()), capiMachine("a"), capiMachine("b"), capiMachine("c"), capiMachine("z", markedAs("supercargo.dev/old"), going))
 	for i, name := range []string{"a", "b"} {
@@ -405,7 +405,7 @@ func TestMarksOfOthersAreLeftAlone(t *testing.T) {
 	}
 }
 
-// TestReleaseIsTheSameWhereverItBreaksOff fails each write in turn, and does it again.
+// TestReleaseIsTheSameWhereverItBreaksOff fails each write in turn, and repeats the release.
 func TestReleaseIsTheSameWhereverItBreaksOff(t *testing.T) {
 	for fails := 1; ; fails++ {
 		s := newServer(t, with(3, sized()), capiMachine("a"), capiMachine("b", markedAs("supercargo.dev/old")), capiMachine("c"))
@@ -557,7 +557,7 @@ func TestObserveListsWhatTheSpecChooses(t *testing.T) {
 		spec             v1alpha1.ClusterAPIFlavors
 		flavors, machine []string
 	}{
-		{"by name, one of which there is not", v1alpha1.ClusterAPIFlavors{Names: []string{"none", "b"}}, []string{"b", "none: there is no MachineDeployment machines/none"}, []string{"m-b"}},
+		{"by name, one of which there is not", v1alpha1.ClusterAPIFlavors{Names: []string{"none", "b"}}, []string{"b", "none: MachineDeployment machines/none does not exist"}, []string{"m-b"}},
 		{"by label", v1alpha1.ClusterAPIFlavors{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"fleet": "x"}}}, []string{"a", "b"}, []string{"m-b"}},
 		{"all", v1alpha1.ClusterAPIFlavors{Selector: &metav1.LabelSelector{}}, []string{"a", "b", "c"}, []string{"m-b", "m-c"}},
 	}
@@ -590,7 +590,7 @@ func TestObserveListsWhatTheSpecChooses(t *testing.T) {
 	}
 }
 
-// TestAMachineHasTheNodeOfItsProviderID has nodes that joined before cluster-api noted so.
+// TestAMachineHasTheNodeOfItsProviderID has nodes that joined before cluster-api recorded their Machines.
 func TestAMachineHasTheNodeOfItsProviderID(t *testing.T) {
 	node := func(name, id string) *corev1.Node {
 		n := readyNode(name, capacity("cpu", "1", "memory", "1Gi"))
@@ -673,8 +673,8 @@ func TestTheExampleIsTheNewestNodeThatHasStarted(t *testing.T) {
 	}
 }
 
-// TestSizesComeFromTheInfrastructureTemplate has a CRD that says which of its versions
-// goes with the contract of cluster-api: the last.
+// TestSizesComeFromTheInfrastructureTemplate has a CRD that states which of its versions follows the contract of
+// cluster-api: the last.
 func TestSizesComeFromTheInfrastructureTemplate(t *testing.T) {
 	crd := &unstructured.Unstructured{}
 	crd.SetGroupVersionKind(crdKind)
@@ -704,7 +704,7 @@ func TestSizesComeFromTheInfrastructureTemplate(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if f := found.Flavors[0]; !strings.Contains(f.Problem, "nothing says what its machines hold") {
+		if f := found.Flavors[0]; !strings.Contains(f.Problem, "the capacity of its machines is unknown") {
 			t.Errorf("%s: the problem is %q", name, f.Problem)
 		}
 	}

@@ -39,15 +39,14 @@ const (
 )
 
 const (
-	// defaultMaxPods is what a kubelet takes by default.
+	// defaultMaxPods is the default of kubelets.
 	defaultMaxPods = 110
 	defaultArch    = "amd64"
 )
 
 var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
-// flavorLike is flavor with a node, unless that has not started yet and all is known
-// without it.
+// flavorLike is flavor, but ignores a node that has not started yet if everything is known without it.
 func flavorLike(d *clusterv1.MachineDeployment, t *template, node *corev1.Node) provider.Flavor {
 	if node != nil && !started(node) {
 		if f := flavor(d, t, nil); f.Size.MilliCPU > 0 && f.Size.MemoryBytes > 0 {
@@ -57,10 +56,9 @@ func flavorLike(d *clusterv1.MachineDeployment, t *template, node *corev1.Node) 
 	return flavor(d, t, node)
 }
 
-// flavor says what machines of a deployment are like. A node that it has says it
-// first, then the annotations, then the infrastructure template, as with
-// cluster-autoscaler: were the annotations to promise more than machines have, a pod
-// that fits the promise alone would have machines bought for it without end.
+// flavor describes the machines of a deployment. A node of it takes precedence, then the annotations, then the
+// infrastructure template, as in cluster-autoscaler: if the annotations promised more than machines have, machines
+// would be bought without end for a pod that fits only the promise.
 func flavor(d *clusterv1.MachineDeployment, t *template, node *corev1.Node) provider.Flavor {
 	r := &reading{annotations: d.Annotations}
 	f := provider.Flavor{Name: d.Name, Max: math.MaxInt32}
@@ -82,8 +80,8 @@ func flavor(d *clusterv1.MachineDeployment, t *template, node *corev1.Node) prov
 	return f
 }
 
-// warning says that cluster-api gives up draining a machine, and deletes it with what is
-// on it, sooner than one migration may take. Zero is without limit.
+// warning reports that cluster-api stops draining a machine, and deletes it with its pods, sooner than a migration may
+// take. Zero means no limit.
 func warning(d *clusterv1.MachineDeployment) string {
 	seconds := d.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds
 	if seconds == nil || *seconds == 0 {
@@ -93,11 +91,11 @@ func warning(d *clusterv1.MachineDeployment) string {
 	if timeout >= v1alpha1.DefaultMigrationDeadline {
 		return ""
 	}
-	return fmt.Sprintf("spec.template.spec.deletion.nodeDrainTimeoutSeconds of the MachineDeployment lets a machine go with the pods on it after %v, "+
-		"and a Migration may take %v: set 0, which waits without limit, or more", timeout, v1alpha1.DefaultMigrationDeadline)
+	return fmt.Sprintf("spec.template.spec.deletion.nodeDrainTimeoutSeconds of the MachineDeployment allows deleting a machine with its pods after %v, "+
+		"but a Migration may take %v: set it to 0, which waits without limit, or raise it", timeout, v1alpha1.DefaultMigrationDeadline)
 }
 
-// problem says why no machine can be bought.
+// problem describes why no machine can be bought.
 func problem(d *clusterv1.MachineDeployment, f *provider.Flavor, r *reading) string {
 	switch {
 	case len(r.faults) > 0:
@@ -107,23 +105,23 @@ func problem(d *clusterv1.MachineDeployment, f *provider.Flavor, r *reading) str
 	case hasKey(d.Annotations, clusterv1.PausedAnnotation) || d.Spec.Paused != nil && *d.Spec.Paused:
 		return "the MachineDeployment is paused"
 	case f.Size.MilliCPU <= 0 || f.Size.MemoryBytes <= 0:
-		return fmt.Sprintf("nothing says what its machines hold: it has no node, its infrastructure template no status.capacity; "+
+		return fmt.Sprintf("the capacity of its machines is unknown, because it has no node and its infrastructure template has no status.capacity: "+
 			"set the annotations %s and %s", annotationCPU, annotationMemory)
 	case f.Min > f.Max:
-		return fmt.Sprintf("the annotation %s is %d, more than %s, which is %d",
+		return fmt.Sprintf("the annotation %s is %d, must be at most %s, which is %d",
 			clusterv1.AutoscalerMinSizeAnnotation, f.Min, clusterv1.AutoscalerMaxSizeAnnotation, f.Max)
 	}
 	return ""
 }
 
-// reading takes annotations apart and collects what is wrong with them.
+// reading parses annotations and collects the errors.
 type reading struct {
 	annotations map[string]string
 	faults      []string
 }
 
 func (r *reading) fault(key, want string) {
-	r.faults = append(r.faults, fmt.Sprintf("the annotation %s is %q: want %s", key, r.annotations[key], want))
+	r.faults = append(r.faults, fmt.Sprintf("the annotation %s is %q, must be %s", key, r.annotations[key], want))
 }
 
 func (r *reading) count(key string, otherwise int) int {
@@ -178,10 +176,10 @@ func (r *reading) share(key string) *float64 {
 	return &share
 }
 
-// size takes what pods can use from the first that says it.
+// size sets what pods can use from the first source that has it.
 func (r *reading) size(f *provider.Flavor, t *template, node *corev1.Node) {
 	pick := func(key string, name corev1.ResourceName) (resource.Quantity, bool) {
-		said, ok := r.quantity(key) // read in any case, so that a fault is seen
+		said, ok := r.quantity(key) // read in any case, to report errors
 		if node != nil {
 			if q, ok := node.Status.Allocatable[name]; ok {
 				return q, true
@@ -206,7 +204,7 @@ func (r *reading) size(f *provider.Flavor, t *template, node *corev1.Node) {
 	f.Size = packing.Size{MilliCPU: max(0, f.Size.MilliCPU), MemoryBytes: max(0, f.Size.MemoryBytes)}
 }
 
-// price reads dollars per hour.
+// price reads the price in dollars per hour.
 func (r *reading) price(f *provider.Flavor) {
 	text, ok := r.annotations[v1alpha1.AnnotationPricePerHour]
 	if !ok {
@@ -220,7 +218,7 @@ func (r *reading) price(f *provider.Flavor) {
 	f.MicroDollarsPerHour, f.HasPrice = price, true
 }
 
-// read takes what the template says from its status.
+// read reads the status of the template.
 func (t *template) read(object *unstructured.Unstructured) {
 	capacity, _, _ := unstructured.NestedMap(object.Object, "status", "capacity")
 	for name, value := range capacity {
@@ -232,10 +230,9 @@ func (t *template) read(object *unstructured.Unstructured) {
 	t.os, _, _ = unstructured.NestedString(object.Object, "status", "nodeInfo", "operatingSystem")
 }
 
-// hostOf returns the labels and taints that nodes of the deployment have, and the taints
-// that are stated for them. What
-// cluster-api sets on Machines it also sets on the nodes that there are already, so
-// that counts beside a node; what annotations say does not.
+// hostOf returns the labels and taints that nodes of the deployment have, and the taints that are stated for them.
+// cluster-api also sets the labels and taints of Machines on existing nodes, so they count in addition to those of a
+// node; annotations do not.
 func hostOf(d *clusterv1.MachineDeployment, t *template, node *corev1.Node, r *reading) (labels map[string]string, taints, stated []corev1.Taint) {
 	labels = map[string]string{corev1.LabelArchStable: defaultArch, corev1.LabelOSStable: string(corev1.Linux)}
 	if t.arch != "" {
@@ -273,7 +270,7 @@ func hostOf(d *clusterv1.MachineDeployment, t *template, node *corev1.Node, r *r
 	return labels, taints, stated
 }
 
-// passing reports whether a taint tells of a state of the node that passes.
+// passing reports whether a taint describes a temporary condition of the node.
 func passing(t corev1.Taint) bool {
 	return strings.HasPrefix(t.Key, "node.kubernetes.io/") || strings.HasPrefix(t.Key, "node.cloudprovider.kubernetes.io/") ||
 		strings.HasPrefix(t.Key, "node.cluster.x-k8s.io/") || strings.HasPrefix(t.Key, v1alpha1.GroupName+"/") ||
@@ -287,7 +284,7 @@ func addTaint(taints []corev1.Taint, t corev1.Taint) []corev1.Taint {
 	return append(taints, t)
 }
 
-// pairs reads key=value pairs between commas.
+// pairs reads comma-separated key=value pairs.
 func (r *reading) pairs(key string) map[string]string {
 	found := map[string]string{}
 	text := r.annotations[key]
@@ -305,7 +302,7 @@ func (r *reading) pairs(key string) map[string]string {
 	return found
 }
 
-// taints reads key=value:effect between commas.
+// taints reads comma-separated key=value:effect items.
 func (r *reading) taints() []corev1.Taint {
 	text := r.annotations[annotationTaints]
 	if text == "" {

@@ -42,7 +42,7 @@ func deployment(pairs ...string) *clusterv1.MachineDeployment {
 	return d
 }
 
-// sized says what its machines hold.
+// sized states the capacity of its machines.
 func sized(pairs ...string) *clusterv1.MachineDeployment {
 	return deployment(append([]string{cpuKey, "4", memoryKey, "16Gi"}, pairs...)...)
 }
@@ -145,7 +145,7 @@ func TestAFaultInAnAnnotationIsAProblemThatNamesIt(t *testing.T) {
 		t.Run(tc.key+"="+tc.value, func(t *testing.T) {
 			for _, node := range []*corev1.Node{nil, readyNode("n", capacity("cpu", "4", "memory", "16Gi", "pods", "10"))} {
 				got := flavor(sized(tc.key, tc.value), nothing(), node).Problem
-				if !strings.Contains(got, tc.key) || !strings.Contains(got, `"`+tc.value+`"`) || !strings.Contains(got, "want "+tc.want) {
+				if !strings.Contains(got, tc.key) || !strings.Contains(got, `"`+tc.value+`"`) || !strings.Contains(got, "must be "+tc.want) {
 					t.Errorf("the problem is %q", got)
 				}
 			}
@@ -178,9 +178,9 @@ func TestMachinesThatCannotBeBoughtSayWhy(t *testing.T) {
 		{"it is paused", changed(func(d *clusterv1.MachineDeployment) { d.Spec.Paused = new(true) }), "is paused"},
 		{"it is said not to be paused", changed(func(d *clusterv1.MachineDeployment) { d.Spec.Paused = new(false) }), ""},
 		{"it is paused by annotation, whatever that says", sized("cluster.x-k8s.io/paused", "false"), "is paused"},
-		{"no CPU is known", deployment(memoryKey, "1Gi"), "nothing says what its machines hold"},
-		{"no memory is known", deployment(cpuKey, "1"), "nothing says what its machines hold"},
-		{"more at least than at most", sized(minKey, "3", maxKey, "2"), "min-size is 3, more than"},
+		{"no CPU is known", deployment(memoryKey, "1Gi"), "the capacity of its machines is unknown"},
+		{"no memory is known", deployment(cpuKey, "1"), "the capacity of its machines is unknown"},
+		{"more at least than at most", sized(minKey, "3", maxKey, "2"), "min-size is 3, must be at most"},
 		{"as many at least as at most", sized(minKey, "3", maxKey, "3"), ""},
 	}
 	for _, tc := range tests {
@@ -219,9 +219,8 @@ func TestADrainTimeoutShorterThanAMigrationIsWarnedAbout(t *testing.T) {
 	}
 }
 
-// TestSizesAreThoseOfARealNodeThenOfAnnotationsThenOfTheTemplate has cluster-autoscaler's
-// order: annotations that promise more than machines have must not make a fleet buy for
-// ever for a pod that fits the promise alone.
+// TestSizesAreThoseOfARealNodeThenOfAnnotationsThenOfTheTemplate uses the precedence of cluster-autoscaler: annotations
+// that promise more than machines have must not make a fleet buy without end for a pod that fits only the promise.
 func TestSizesAreThoseOfARealNodeThenOfAnnotationsThenOfTheTemplate(t *testing.T) {
 	tmpl := func() *template { return &template{capacity: capacity("cpu", "1", "memory", "1Gi", "pods", "1")} }
 	full := sized(podsKey, "4")

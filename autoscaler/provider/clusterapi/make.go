@@ -14,9 +14,8 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// create has a MachineDeployment without machines have so many, and makes it and its infrastructure
-// template where they are not there. Both have names of their own for each content: what is there
-// already is what was to be made.
+// create scales a MachineDeployment without machines, and creates it and its infrastructure template if they do not
+// exist. Their names depend on their content, so existing ones are as intended.
 func (p *Provider) create(ctx context.Context, o *offer, replicas int) error {
 	buying := p.templates.buying(p.key(o.name))
 	buying.RLock()
@@ -30,14 +29,14 @@ func (p *Provider) create(ctx context.Context, o *offer, replicas int) error {
 		return err
 	}
 	if err := p.writer.Create(ctx, template); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("make %s %s/%s: %w", template.GetKind(), p.spec.Namespace, o.name, err)
+		return fmt.Errorf("create %s %s/%s: %w", template.GetKind(), p.spec.Namespace, o.name, err)
 	}
 	err = p.writer.Create(ctx, o.deployment(p.fleet.Name, replicas))
-	if apierrors.IsAlreadyExists(err) { // since a moment ago
+	if apierrors.IsAlreadyExists(err) { // since the attempt to scale
 		return p.scale(ctx, o.name, 0, replicas)
 	}
 	if err != nil {
-		return fmt.Errorf("make MachineDeployment %s/%s: %w", p.spec.Namespace, o.name, err)
+		return fmt.Errorf("create MachineDeployment %s/%s: %w", p.spec.Namespace, o.name, err)
 	}
 	return nil
 }
@@ -46,8 +45,7 @@ func (p *Provider) key(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: p.spec.Namespace, Name: name}
 }
 
-// noteUnused notes which MachineDeployments there are, and which of them have no machine and are to
-// have none.
+// noteUnused records the existing MachineDeployments, and which of them have no machines and want none.
 func (p *Provider) noteUnused(deployments []clusterv1.MachineDeployment, machines map[string][]clusterv1.Machine) {
 	p.made, p.unused = make(map[string]bool, len(deployments)), nil
 	for i := range deployments {
@@ -59,14 +57,13 @@ func (p *Provider) noteUnused(deployments []clusterv1.MachineDeployment, machine
 	}
 }
 
-// orphanAge is how old an infrastructure template is at least that is removed because there is no
-// MachineDeployment of its name: a process before this one may have been about to make that.
+// orphanAge is the minimum age of an infrastructure template that is removed because it has no MachineDeployment: a
+// process before this one may have been about to create that.
 const orphanAge = time.Minute
 
-// Clean implements provider.Cleaner: it removes the MachineDeployments that were made for the fleet
-// and have no machine, and infrastructure templates that were made for it and are not used. A
-// MachineDeployment that has changed since Observe stays, so that none goes of which machines have
-// been bought.
+// Clean implements provider.Cleaner: it removes the MachineDeployments without machines and the unused infrastructure
+// templates that were created for the fleet. A MachineDeployment that has changed since Observe stays, so that none is
+// removed whose machines have been bought.
 func (p *Provider) Clean(ctx context.Context) error {
 	if !p.makes() {
 		return nil
@@ -77,7 +74,7 @@ func (p *Provider) Clean(ctx context.Context) error {
 			return p.writer.Delete(ctx, d, client.Preconditions{UID: &d.UID, ResourceVersion: &d.ResourceVersion})
 		})
 		if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("remove MachineDeployment %s/%s: %w", d.Namespace, d.Name, err)
+			return fmt.Errorf("delete MachineDeployment %s/%s: %w", d.Namespace, d.Name, err)
 		}
 	}
 	p.unused = nil
@@ -106,7 +103,7 @@ func (p *Provider) removeTemplates(ctx context.Context) error {
 			}
 			err := p.templates.unlessBought(p.key(t.GetName()), func() error { return p.writer.Delete(ctx, t) })
 			if client.IgnoreNotFound(err) != nil {
-				return fmt.Errorf("remove %s %s/%s: %w", t.GetKind(), t.GetNamespace(), t.GetName(), err)
+				return fmt.Errorf("delete %s %s/%s: %w", t.GetKind(), t.GetNamespace(), t.GetName(), err)
 			}
 		}
 	}

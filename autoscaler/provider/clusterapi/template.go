@@ -23,17 +23,15 @@ import (
 )
 
 const (
-	// templateTTL is for how long at most what an infrastructure template says is kept in the cache,
-	// and which version of its kind is served. The spec of a template never changes; its
-	// status is written once as a rule.
+	// templateTTL is the maximum time for which the content of an infrastructure template, and the served version of
+	// its kind, are cached. The spec of a template never changes; its status is usually written once.
 	templateTTL = 10 * time.Minute
-	// silentTTL is the same for one that says nothing: its status may have yet to be written.
+	// silentTTL is templateTTL for an empty one: its status may not have been written yet.
 	silentTTL = 10 * time.Second
 )
 
-// Templates remembers what infrastructure templates say: each MachineDeployment has its own
-// as a rule, and to read all of them in every round would take longer than all else. It is
-// safe for concurrent use.
+// Templates caches the contents of infrastructure templates: usually each MachineDeployment has its own template, and
+// reading all of them would dominate the time of a round. It is safe for concurrent use.
 type Templates struct {
 	clock clock.PassiveClock
 
@@ -44,26 +42,26 @@ type Templates struct {
 	locks sync.Map // of *sync.RWMutex, by types.NamespacedName: see buying
 }
 
-// known is something that is kept until a time.
+// known is a value that is cached until a time.
 type known[T any] struct {
 	is    T
 	until time.Time
 }
 
-// NewTemplates returns an empty memory of templates.
+// NewTemplates returns an empty cache of templates.
 func NewTemplates(c clock.PassiveClock) *Templates {
 	return &Templates{clock: c, templates: map[string]known[*template]{}, versions: map[string]known[string]{}}
 }
 
-// buying returns the lock of a MachineDeployment: who buys machines of it holds it for reading, who
-// removes it or its infrastructure template for writing.
+// buying returns the lock of a MachineDeployment: buyers of its machines hold it for reading, and whatever removes it
+// or its infrastructure template holds it for writing.
 func (t *Templates) buying(deployment types.NamespacedName) *sync.RWMutex {
 	lock, _ := t.locks.LoadOrStore(deployment, &sync.RWMutex{})
 	return lock.(*sync.RWMutex)
 }
 
-// unlessBought removes what is there for a MachineDeployment, unless machines of it are being bought.
-// None begins to be meanwhile.
+// unlessBought calls remove for a MachineDeployment, unless machines of it are being bought. No purchase starts
+// meanwhile.
 func (t *Templates) unlessBought(deployment types.NamespacedName, remove func() error) error {
 	lock := t.buying(deployment)
 	if !lock.TryLock() {
@@ -73,13 +71,13 @@ func (t *Templates) unlessBought(deployment types.NamespacedName, remove func() 
 	return remove()
 }
 
-// template is what an infrastructure template says of its machines.
+// template is the content of an infrastructure template.
 type template struct {
 	capacity corev1.ResourceList
 	arch, os string
 }
 
-// of returns the template of a MachineDeployment, read from live unless it is known.
+// of returns the template of a MachineDeployment, read from live unless it is cached.
 func (t *Templates) of(ctx context.Context, live client.Reader, d *clusterv1.MachineDeployment) (*template, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -92,14 +90,13 @@ func (t *Templates) of(ctx context.Context, live client.Reader, d *clusterv1.Mac
 	if err := t.read(ctx, live, d.Namespace, ref, found); err != nil {
 		return nil, err
 	}
-	// Those of MachineDeployments that are no more are among the outdated.
+	// This also drops those of MachineDeployments that no longer exist.
 	maps.DeleteFunc(t.templates, func(_ string, k known[*template]) bool { return !now.Before(k.until) })
 	t.templates[key] = known[*template]{found, now.Add(ttl(key, len(found.capacity) == 0))}
 	return found, nil
 }
 
-// ttl is for how long a template is kept. Templates differ in that, so that they are not
-// all read again at once.
+// ttl returns how long a template is cached. It differs between templates, so that they are not all read again at once.
 func ttl(key string, silent bool) time.Duration {
 	if silent {
 		return silentTTL
@@ -109,9 +106,8 @@ func ttl(key string, silent bool) time.Duration {
 	return templateTTL - time.Duration(h.Sum64()%uint64(templateTTL/2))
 }
 
-// read reads status.capacity and status.nodeInfo of an infrastructure template, as the
-// contract of cluster-api for scaling from zero has them. A template that cannot be read
-// says nothing: annotations may say it all.
+// read reads status.capacity and status.nodeInfo of an infrastructure template, as in cluster-api's contract for
+// scaling from zero. An unreadable template counts as empty: the annotations may suffice.
 func (t *Templates) read(ctx context.Context, live client.Reader, namespace string, ref clusterv1.ContractVersionedObjectReference, into *template) error {
 	object, err := t.get(ctx, live, namespace, ref)
 	if unreadable(err) {
@@ -145,15 +141,14 @@ func (t *Templates) object(ctx context.Context, live client.Reader, namespace st
 	return t.get(ctx, live, namespace, ref)
 }
 
-// contracts are cluster-api's that its version can work with, as labels of kinds, the newest first. A
-// label has the versions of the kind that follow the contract.
+// contracts are the contracts of cluster-api that are supported, as labels of kinds, newest first. The value of a label
+// is the versions of the kind that follow the contract.
 var contracts = []string{"cluster.x-k8s.io/v1beta2", "cluster.x-k8s.io/v1beta1"}
 
-// errNoContract says that a kind is not one of cluster-api's providers.
-var errNoContract = fmt.Errorf("the definition of its kind has neither of the labels %s, which say what version cluster-api reads", strings.Join(contracts, " and "))
+// errNoContract reports that a kind does not belong to a provider of cluster-api.
+var errNoContract = fmt.Errorf("its CRD has neither of the labels %s, which state the version that cluster-api reads", strings.Join(contracts, " and "))
 
-// version returns the version in which cluster-api reads a kind: the newest that follows the newest
-// contract.
+// version returns the version in which cluster-api reads a kind: the newest that follows the newest contract.
 func (t *Templates) version(ctx context.Context, live client.Reader, ref clusterv1.ContractVersionedObjectReference) (string, error) {
 	name, now := strings.ToLower(ref.Kind)+"s."+ref.APIGroup, t.clock.Now()
 	k, ok := t.versions[name]
@@ -173,7 +168,7 @@ func (t *Templates) version(ctx context.Context, live client.Reader, ref cluster
 	return k.is, nil
 }
 
-// newestVersion is the one that the labels of a kind give, or empty.
+// newestVersion returns the version given by the labels of a kind, or "".
 func newestVersion(labels map[string]string) string {
 	for _, contract := range contracts {
 		if labels[contract] != "" {
@@ -183,7 +178,7 @@ func newestVersion(labels map[string]string) string {
 	return ""
 }
 
-// unreadable reports whether an object is not there for us to read.
+// unreadable reports whether an object does not exist or may not be read.
 func unreadable(err error) bool {
 	return err != nil && (apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || errors.Is(err, errNoContract))
 }

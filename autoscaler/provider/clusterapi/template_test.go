@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// counting counts what is read.
+// counting counts the objects read.
 type counting struct {
 	client.Reader
 	read int
@@ -23,8 +23,8 @@ func (c *counting) Get(ctx context.Context, key client.ObjectKey, o client.Objec
 	return c.Reader.Get(ctx, key, o, opts...)
 }
 
-// TestTemplatesAreNotReadAgainInEveryRound: a fleet may have 500, each of which takes a
-// request and some of which share a kind.
+// TestTemplatesAreNotReadAgainInEveryRound: a fleet may have 500, each of which takes a request and some of which share
+// a kind.
 func TestTemplatesAreNotReadAgainInEveryRound(t *testing.T) {
 	crd := &unstructured.Unstructured{}
 	crd.SetGroupVersionKind(crdKind)
@@ -39,7 +39,7 @@ func TestTemplatesAreNotReadAgainInEveryRound(t *testing.T) {
 		template.SetKind("KwokMachineTemplate")
 		template.SetNamespace("machines")
 		template.SetName(name)
-		if i > 0 { // the first says nothing
+		if i > 0 { // the first is empty
 			if err := unstructured.SetNestedField(template.Object, "4", "status", "capacity", "cpu"); err != nil {
 				t.Fatal(err)
 			}
@@ -58,8 +58,8 @@ func TestTemplatesAreNotReadAgainInEveryRound(t *testing.T) {
 	}{
 		{0, 4},
 		{silentTTL - 1, 0},
-		{1, 1},                         // the one that said nothing
-		{templateTTL/2 - silentTTL, 1}, // that again
+		{1, 1},                         // the empty one
+		{templateTTL/2 - silentTTL, 1}, // the empty one again
 		{templateTTL, 4},
 	} {
 		clock.SetTime(clock.Now().Add(step.after))

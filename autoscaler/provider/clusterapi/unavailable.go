@@ -2,9 +2,9 @@ package clusterapi
 
 import "strings"
 
-// unavailable are the errors by which clouds say that they have no such machine, or that the account may
-// not have one: to wait helps little, and another instance type or failure domain may be had. They are
-// part of the message that an infrastructure provider of cluster-api gives for a Machine.
+// unavailable are the errors by which clouds report that they have no such machine, or that the account may not have
+// one: waiting rarely helps, but another instance type or failure domain may. They are parts of the message of an
+// infrastructure provider of cluster-api for a Machine.
 var unavailable = []string{
 	// Amazon EC2: error codes of RunInstances and CreateFleet.
 	"InsufficientInstanceCapacity", "InsufficientHostCapacity", "InsufficientCapacity", "InsufficientFreeAddressesInSubnet", "InstanceLimitExceeded",
@@ -18,7 +18,7 @@ var unavailable = []string{
 	"No valid host was found", "Quota exceeded",
 }
 
-// cannotBeHad reports whether a message says that a machine cannot be had.
+// cannotBeHad reports whether a message says that a machine is unavailable.
 func cannotBeHad(message string) bool {
 	for _, text := range unavailable {
 		if strings.Contains(message, text) {

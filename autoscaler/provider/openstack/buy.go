@@ -21,12 +21,11 @@ import (
 	"supercargo.dev/supercargo/autoscaler/provider"
 )
 
-// concurrency is how many servers are asked for or deleted at a time.
+// concurrency is the maximum number of concurrent requests that create or delete servers.
 const concurrency = 10
 
-// Buy implements provider.Provider. The servers of an order are numbered from 0 and
-// made under their numbers. Which of them are there is looked up before any is made, and
-// again after each fault that leaves it open.
+// Buy implements provider.Provider. The servers of an order are numbered from 0 and created under their numbers. The
+// existing ones are looked up before any is created, and again after each error with an unknown outcome.
 func (p *Provider) Buy(ctx context.Context, intent, flavor string, from, to int) error {
 	s, stock, err := p.connect(ctx)
 	if err != nil {
@@ -34,7 +33,7 @@ func (p *Provider) Buy(ctx context.Context, intent, flavor string, from, to int)
 	}
 	o, ok := stock.find(p.spec, flavor)
 	if !ok {
-		return fmt.Errorf("buy %s, which is not offered any more: %w", flavor, provider.ErrChanged)
+		return fmt.Errorf("buy %s: it is no longer offered: %w", flavor, provider.ErrChanged)
 	}
 	u, err := readUserData(ctx, p.clouds.Live, p.spec.UserData)
 	if err != nil {
@@ -58,8 +57,8 @@ func (p *Provider) Buy(ctx context.Context, intent, flavor string, from, to int)
 	}
 }
 
-// missing returns the numbers of an order's servers that are not there, in order. It
-// returns ErrChanged if beside the order's there are not as many as from.
+// missing returns the numbers of an order's servers that do not exist, ordered. It returns ErrChanged if the number of
+// other servers is not from.
 func (p *Provider) missing(ctx context.Context, s *session, intent, flavor string, from, to int) ([]int, error) {
 	all, err := s.servers(ctx, append(p.tags(), tag(tagFlavor, flavor))...)
 	if err != nil {
@@ -75,7 +74,7 @@ func (p *Provider) missing(ctx context.Context, s *session, intent, flavor strin
 		}
 	}
 	if others != from {
-		return nil, fmt.Errorf("buy %s, of which there were to be %d: there are %d: %w", flavor, from, others, provider.ErrChanged)
+		return nil, fmt.Errorf("buy %s: expected %d servers, found %d: %w", flavor, from, others, provider.ErrChanged)
 	}
 	var missing []int
 	for i := range to - from {
@@ -86,17 +85,16 @@ func (p *Provider) missing(ctx context.Context, s *session, intent, flavor strin
 	return missing, nil
 }
 
-// makeAll asks for servers.
+// makeAll requests servers.
 func (p *Provider) makeAll(ctx context.Context, s *session, stock *stock, o *offer, u *userData, intent string, ordinals []int) error {
 	return askAll(len(ordinals), func(i int) error { return p.makeOne(ctx, s, stock, o, u, intent, ordinals[i]) })
 }
 
-// askAll calls ask for each number below n, some at a time, and continues after a fault that
-// is about one alone. What has been asked for is waited for: a request that is given up may
-// still be carried out, later. It returns the error that matters most: one that another try
-// will not mend.
+// askAll calls ask for each number below n, some concurrently, and continues after transient errors. It waits for all
+// requests: a request that is given up may still be carried out later. It returns the most important error: one that a
+// retry will not solve.
 func askAll(n int, ask func(i int) error) error {
-	var refused atomic.Bool // the others would meet the same
+	var refused atomic.Bool // the others would fail alike
 	errs := make([]error, n)
 	parallel(n, func(i int) {
 		if refused.Load() {
@@ -115,7 +113,7 @@ func askAll(n int, ask func(i int) error) error {
 	return worst
 }
 
-// makeOne asks for one server.
+// makeOne requests one server.
 func (p *Provider) makeOne(ctx context.Context, s *session, stock *stock, o *offer, u *userData, intent string, ordinal int) error {
 	name := serverName(p.fleet.Name, intent, o.name, ordinal)
 	text, err := u.render(facts{
@@ -134,16 +132,15 @@ func (p *Provider) makeOne(ctx context.Context, s *session, stock *stock, o *off
 		AvailabilityZone: o.zone, Tags: p.orderTags(intent, o.name, ordinal),
 	}
 	if text != nil {
-		// Encoded here: what happens to be base64 already would be sent as it is.
+		// Encoded here: a text that happens to be base64 would be sent unencoded.
 		create.UserData = []byte(base64.StdEncoding.EncodeToString(text))
 	}
 	hints := servers.SchedulerHintOpts{Group: stock.serverGroup}
 	return servers.Create(ctx, s.compute, keypairs.CreateOptsExt{CreateOptsBuilder: create, KeyName: p.spec.KeyName}, hints).Err
 }
 
-// serverName returns the name of a server, which becomes that of its node: the fleet's,
-// as far as it fits, a digest of the order, and the number in it. Equal orders give
-// equal names.
+// serverName returns the name of a server, which becomes that of its node: the possibly shortened name of the fleet, a
+// digest of the order, and the number in it. Equal orders give equal names.
 func serverName(fleet, intent, flavor string, ordinal int) string {
 	sum := sha256.Sum256([]byte(intent + "\n" + flavor))
 	digest := strings.ToLower(base32.HexEncoding.EncodeToString(sum[:5]))
@@ -151,8 +148,7 @@ func serverName(fleet, intent, flavor string, ordinal int) string {
 	return fmt.Sprintf("%s-%s-%d", fleet, digest, ordinal)
 }
 
-// decide turns an error of an order into what follows from it. What can be bought is
-// known better then: the fleet decides anew.
+// decide handles an error of an order. The available flavors are known better then, so the fleet decides anew.
 func (p *Provider) decide(ctx context.Context, s *session, flavor string, err error) error {
 	refused := &provider.Refused{}
 	switch {
@@ -166,13 +162,13 @@ func (p *Provider) decide(ctx context.Context, s *session, flavor string, err er
 		return p.refuse(ctx, s, flavor, "", fmt.Errorf("buy %s: %s: %w", flavor, said, provider.ErrChanged))
 	case unfit:
 		p.cloud.forgetStock()
-		return p.refuse(ctx, s, flavor, "the cloud refuses to make such a server: "+said, fmt.Errorf("buy %s: %s: %w", flavor, said, provider.ErrChanged))
+		return p.refuse(ctx, s, flavor, "the cloud refuses to create such a server: "+said, fmt.Errorf("buy %s: %s: %w", flavor, said, provider.ErrChanged))
 	case locked, unknown:
 	}
 	return p.loggedOut(s.login.explain("create a server of flavor "+flavor, err))
 }
 
-// refuse remembers for the fleet's back-off what the cloud would not sell.
+// refuse records, for the fleet's back-off, what the cloud refused to sell.
 func (p *Provider) refuse(ctx context.Context, s *session, flavor, problem string, cause error) error {
 	all, err := s.servers(ctx, append(p.tags(), tag(tagFlavor, flavor))...)
 	if err != nil {
@@ -222,12 +218,12 @@ func (p *Provider) Release(ctx context.Context, _, flavor string, from int, mach
 		}
 	}
 	if len(staying) != from-len(machines) {
-		return fmt.Errorf("give %d of %d %s back: %d would stay: %w", len(machines), from, flavor, len(staying), provider.ErrChanged)
+		return fmt.Errorf("release %d of %d servers of %s: %d would remain: %w", len(machines), from, flavor, len(staying), provider.ErrChanged)
 	}
 	return p.deleteAll(ctx, s, asked)
 }
 
-// deleteAll deletes servers, some at a time. One that has gone is no fault.
+// deleteAll deletes servers, some concurrently. A server that is gone is no error.
 func (p *Provider) deleteAll(ctx context.Context, s *session, ids []string) error {
 	errs := make([]error, len(ids))
 	parallel(len(ids), func(i int) {
@@ -239,7 +235,7 @@ func (p *Provider) deleteAll(ctx context.Context, s *session, ids []string) erro
 	return p.loggedOut(errors.Join(errs...))
 }
 
-// parallel calls do for each number below n, some at a time.
+// parallel calls do for each number below n, some concurrently.
 func parallel(n int, do func(i int)) {
 	slots := make(chan struct{}, concurrency)
 	var wg sync.WaitGroup

@@ -18,9 +18,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// Clean implements provider.Cleaner.
-//
-// Servers without nodes are not its business: the fleet gives up what does not join in
+// Clean implements provider.Cleaner. It ignores servers without nodes: the fleet abandons those that do not join in
 // time.
 func (p *Provider) Clean(ctx context.Context) error {
 	if err := p.cleanTwins(ctx); err != nil {
@@ -29,10 +27,9 @@ func (p *Provider) Clean(ctx context.Context) error {
 	return p.cleanNodes(ctx)
 }
 
-// cleanTwins deletes servers that were made twice under one number of an order: a
-// process died, or a connection broke, while Nova was still at the first. The older
-// one stays, ties by ID, unless it failed; one that has a node, or may have one, stays in
-// any case.
+// cleanTwins deletes servers that were created twice under one number of an order, because a process died, or a
+// connection broke, while Nova created the first. The older one stays, ties by ID, unless it failed; one that has a
+// node, or may have one, always stays.
 func (p *Provider) cleanTwins(ctx context.Context) error {
 	same := map[string][]*servers.Server{}
 	for i := range p.seen {
@@ -72,15 +69,13 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
-// abandoned is for how long a node must not have been heard of before it may be taken
-// for one without a server.
+// abandoned is how long a node must have been silent before it may count as one without a server.
 const abandoned = 30 * time.Second
 
-// cleanNodes deletes nodes of this fleet whose servers have gone. Where OpenStack's cloud
-// controller manager runs, it does so first. A node is one of this fleet if it
-// carries its label; that its server has gone is asked of Nova by its ID. Without a provider
-// ID the server is the one that the node was seen on: a node that was on none since
-// the process began is left.
+// cleanNodes deletes nodes of this fleet whose servers are gone. If OpenStack's cloud controller manager runs, it does
+// that first. A node belongs to this fleet if it has its label; a request to Nova by ID confirms that its server is
+// gone. Without a provider ID, the server is the one that the node was last observed on; a node not observed on any
+// since the process started is kept.
 func (p *Provider) cleanNodes(ctx context.Context) error {
 	there := map[string]bool{}
 	for i := range p.seen {
@@ -104,19 +99,18 @@ func (p *Provider) cleanNodes(ctx context.Context) error {
 		err := servers.Get(ctx, p.session.compute, id).Err
 		switch {
 		case err == nil:
-			continue // it has lost its tags: it is not ours to judge
+			continue // it has lost its tags, so it is not ours
 		case statusOf(err) != http.StatusNotFound:
-			return p.loggedOut(p.session.login.explain("look for server "+id, err))
+			return p.loggedOut(p.session.login.explain("get server "+id, err))
 		}
 		if err := p.clouds.Writer.Delete(ctx, n, client.Preconditions{UID: new(n.UID)}); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("delete node %s, whose server has gone: %w", name, err)
+			return fmt.Errorf("delete node %s of a deleted server: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// silent reports whether a node has not been ready for a while: its kubelet cannot be
-// alive if its server has gone.
+// silent reports whether a node has been unready for a while: its kubelet cannot be alive if its server is gone.
 func (p *Provider) silent(n *corev1.Node) bool {
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {

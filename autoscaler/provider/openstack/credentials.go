@@ -37,17 +37,17 @@ const (
 	keyRegion     = "region_name"
 )
 
-// reasonCredentials is the reason of what is wrong with credentials.
+// reasonCredentials is the reason of problems with credentials.
 const reasonCredentials = "CredentialsRefused"
 
-// login is what is needed to log in. It is never printed.
+// login holds the credentials. It is never printed.
 type login struct {
 	auth     gophercloud.AuthOptions
 	endpoint gophercloud.EndpointOpts
 	tls      *tls.Config
 	// where names the Secret, for messages.
 	where string
-	// sum is another for other credentials.
+	// sum is a digest of the credentials.
 	sum string
 }
 
@@ -57,7 +57,7 @@ func (l login) String() string { return "credentials of " + l.where }
 // GoString keeps credentials out of logs.
 func (l login) GoString() string { return l.String() }
 
-// readLogin reads the Secret of a fleet. What is wrong with it is a provider.Refused.
+// readLogin reads the Secret of a fleet. Problems with it are a provider.Refused.
 func readLogin(ctx context.Context, live client.Reader, spec *v1alpha1.OpenStackServers) (*login, error) {
 	ref := &spec.Credentials
 	where := fmt.Sprintf("Secret %s/%s", ref.Namespace, ref.Name)
@@ -73,26 +73,24 @@ func readLogin(ctx context.Context, live client.Reader, spec *v1alpha1.OpenStack
 	return l, nil
 }
 
-// readQuietly reads an object of which nothing may be logged. Clients log all answers at
-// the highest verbosity.
+// readQuietly reads an object that must not be logged. Clients log all responses at the highest verbosity.
 func readQuietly(ctx context.Context, live client.Reader, namespace, name string, object client.Object) error {
 	return live.Get(klog.NewContext(ctx, logr.Discard()), types.NamespacedName{Namespace: namespace, Name: name}, object)
 }
 
-// unreadable turns an error of reading an object into what is to be done about it.
+// unreadable explains an error of reading an object.
 func unreadable(what, field string, err error) error {
 	switch {
 	case apierrors.IsNotFound(err):
-		return &provider.Refused{Reason: "ObjectMissing", Message: fmt.Sprintf("%s, named in %s, does not exist: create it", what, field)}
+		return &provider.Refused{Reason: "ObjectMissing", Message: fmt.Sprintf("%s in %s does not exist: create it", what, field)}
 	case apierrors.IsForbidden(err):
 		return &provider.Refused{Reason: "ObjectForbidden", Message: fmt.Sprintf(
-			"%s, named in %s, may not be read: put it into namespace supercargo-system, or grant get on it there (%v)", what, field, err)}
+			"%s in %s may not be read: move it to namespace supercargo-system, or grant get on it (%v)", what, field, err)}
 	}
 	return fmt.Errorf("read %s: %w", what, err)
 }
 
-// parseLogin reads the entries of a Secret. The problem says what is wrong with them,
-// and repeats no value.
+// parseLogin reads the entries of a Secret. problem describes what is wrong with them, and contains no values.
 func parseLogin(data map[string][]byte, cloud, region string) (l *login, problem string) {
 	l = &login{sum: sum(data)}
 	switch text, ok := data[keyCloudsYAML]; {
@@ -101,7 +99,7 @@ func parseLogin(data map[string][]byte, cloud, region string) (l *login, problem
 	case len(data[keyAppID]) > 0:
 		problem = l.fromApplicationCredential(data, region)
 	default:
-		problem = fmt.Sprintf("it has neither %s nor %s", keyCloudsYAML, keyAppID)
+		problem = fmt.Sprintf("one of %s and %s is required", keyCloudsYAML, keyAppID)
 	}
 	if problem = cmp.Or(problem, endpointProblem(l.auth.IdentityEndpoint)); problem != "" {
 		return nil, problem
@@ -109,7 +107,7 @@ func parseLogin(data map[string][]byte, cloud, region string) (l *login, problem
 	if pem, ok := data[keyCACert]; ok {
 		pool := x509.NewCertPool()
 		if !pool.AppendCertsFromPEM(pem) {
-			return nil, keyCACert + " has no certificate in PEM"
+			return nil, keyCACert + " contains no PEM certificate"
 		}
 		l.tls.RootCAs = pool
 	}
@@ -117,8 +115,7 @@ func parseLogin(data map[string][]byte, cloud, region string) (l *login, problem
 	return l, ""
 }
 
-// fromClouds reads a clouds.yaml. It must stand alone: what is in files beside it or in
-// the environment is not for fleets.
+// fromClouds reads a clouds.yaml. It must be self-contained: other files and the environment do not apply to fleets.
 func (l *login) fromClouds(text []byte, cloud, region string) string {
 	var file struct {
 		Clouds map[string]struct {
@@ -133,7 +130,7 @@ func (l *login) fromClouds(text []byte, cloud, region string) string {
 		} `json:"clouds"`
 	}
 	if err := yaml.Unmarshal(text, &file); err != nil {
-		return keyCloudsYAML + " is not YAML" // the error might quote it
+		return keyCloudsYAML + " is not valid YAML" // the error might quote it
 	}
 	names := slices.Sorted(maps.Keys(file.Clouds))
 	if cloud == "" && len(names) == 1 {
@@ -142,16 +139,16 @@ func (l *login) fromClouds(text []byte, cloud, region string) string {
 	c, ok := file.Clouds[cloud]
 	switch {
 	case cloud == "":
-		return fmt.Sprintf("%s has %d clouds %q: say in spec.openStack.credentials.cloud which to use", keyCloudsYAML, len(names), names)
+		return fmt.Sprintf("%s has %d clouds %q: select one in spec.openStack.credentials.cloud", keyCloudsYAML, len(names), names)
 	case !ok:
-		return fmt.Sprintf("%s has no cloud %q, which spec.openStack.credentials.cloud names; it has %q", keyCloudsYAML, cloud, names)
+		return fmt.Sprintf("%s has no cloud %q of spec.openStack.credentials.cloud, must be one of %q", keyCloudsYAML, cloud, names)
 	case c.Cloud+c.Profile != "":
-		return fmt.Sprintf("cloud %q refers to a profile: write out what that says", cloud)
+		return fmt.Sprintf("cloud %q refers to a profile: replace it with the settings of the profile", cloud)
 	case c.CACert+c.Cert != "":
-		return fmt.Sprintf("cloud %q refers to files: put the certificates to trust into the entry %s of the Secret", cloud, keyCACert)
+		return fmt.Sprintf("cloud %q refers to files: put the trusted certificates into the entry %s of the Secret", cloud, keyCACert)
 	case c.Verify != nil && !*c.Verify:
-		return fmt.Sprintf("cloud %q has verify: false, but certificates are always verified: remove it, and put the "+
-			"certificates to trust into the entry %s of the Secret", cloud, keyCACert)
+		return fmt.Sprintf("cloud %q has verify: false, but certificates are always verified: remove it and put the "+
+			"trusted certificates into the entry %s of the Secret", cloud, keyCACert)
 	case c.Auth.Token != "":
 		return fmt.Sprintf("cloud %q has a token, which cannot be renewed: use an application credential or a password", cloud)
 	}
@@ -159,31 +156,31 @@ func (l *login) fromClouds(text []byte, cloud, region string) string {
 	l.auth, l.endpoint, l.tls, err = clouds.Parse(
 		clouds.WithCloudsYAML(bytes.NewReader(text)), clouds.WithCloudName(cloud), clouds.WithRegion(region), clouds.WithEndpointType(""))
 	if err != nil {
-		return fmt.Sprintf("cloud %q of %s cannot be used: see that it is as `openstack --os-cloud` takes it", cloud, keyCloudsYAML)
+		return fmt.Sprintf("cloud %q of %s is invalid: check that `openstack --os-cloud` accepts it", cloud, keyCloudsYAML)
 	}
-	l.tls = trusting() // the environment of this process has no say in it
+	l.tls = trusting() // the environment of this process does not apply
 	return ""
 }
 
-// trusting verifies certificates by those that the system trusts.
+// trusting returns a configuration that verifies certificates by the system's trusted ones.
 func trusting() *tls.Config { return &tls.Config{MinVersion: tls.VersionTLS12} }
 
-// endpointProblem says what is wrong with the URL of Keystone, which messages repeat.
+// endpointProblem describes what is wrong with the URL of Keystone, which messages repeat.
 func endpointProblem(text string) string {
 	switch u, err := url.Parse(text); {
 	case text == "":
-		return "it has no " + keyAuthURL
+		return keyAuthURL + " is required"
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return keyAuthURL + " is no URL such as https://keystone.example.org/v3"
+		return keyAuthURL + " must be a URL such as https://keystone.example.org/v3"
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return keyAuthURL + " has more than a host and a path: put the user and the password into entries of their own"
+		return keyAuthURL + " must contain only a host and a path: put the user and the password into separate entries"
 	}
 	return ""
 }
 
 func (l *login) fromApplicationCredential(data map[string][]byte, region string) string {
 	if len(data[keyAppSecret]) == 0 {
-		return fmt.Sprintf("it has %s and no %s", keyAppID, keyAppSecret)
+		return fmt.Sprintf("%s is required with %s", keyAppSecret, keyAppID)
 	}
 	trimmed := func(key string) string { return string(bytes.TrimSpace(data[key])) }
 	l.auth = gophercloud.AuthOptions{
@@ -194,7 +191,7 @@ func (l *login) fromApplicationCredential(data map[string][]byte, region string)
 	return ""
 }
 
-// sum tells contents apart.
+// sum returns a digest of the data.
 func sum(data map[string][]byte) string {
 	h := sha256.New()
 	for _, key := range slices.Sorted(maps.Keys(data)) {

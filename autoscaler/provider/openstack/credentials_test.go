@@ -74,7 +74,7 @@ func TestTheEnvironmentHasNoSayInCredentials(t *testing.T) {
 
 func TestCertificatesAreVerifiedByThoseInTheSecret(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it complains of clients that do not trust it
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it logs clients that do not trust it
 	server.StartTLS()
 	defer server.Close()
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
@@ -109,24 +109,24 @@ func TestWhatIsWrongWithCredentialsIsSaid(t *testing.T) {
 		data        map[string][]byte
 		says        string
 	}{
-		{"an empty Secret", "", nil, "neither clouds.yaml nor application_credential_id"},
-		{"no YAML", "", clouds("clouds: [" + secretWord), "clouds.yaml is not YAML"},
+		{"an empty Secret", "", nil, "one of clouds.yaml and application_credential_id is required"},
+		{"no YAML", "", clouds("clouds: [" + secretWord), "clouds.yaml is not valid YAML"},
 		{"no cloud", "", clouds("clouds: {}"), "has 0 clouds"},
-		{"several clouds", "", with("  two: {}\n"), `has 2 clouds ["one" "two"]: say in spec.openStack.credentials.cloud which`},
+		{"several clouds", "", with("  two: {}\n"), `has 2 clouds ["one" "two"]: select one in spec.openStack.credentials.cloud`},
 		{"another cloud", "two", with(""), `has no cloud "two"`},
-		{"a profile", "", with("    profile: vexxhost\n"), "write out what that says"},
-		{"a vendor", "", with("    cloud: vexxhost\n"), "write out what that says"},
+		{"a profile", "", with("    profile: vexxhost\n"), "replace it with the settings of the profile"},
+		{"a vendor", "", with("    cloud: vexxhost\n"), "replace it with the settings of the profile"},
 		{"a file of certificates", "", with("    cacert: /etc/ssl/ca.pem\n"), "into the entry cacert of the Secret"},
 		{"a file of a client certificate", "", with("    cert: /etc/ssl/me.pem\n"), "refers to files"},
 		{"no verification", "", with("    verify: false\n"), "certificates are always verified: remove it"},
 		{"a token", "", clouds("clouds: {one: {auth: {auth_url: 'https://k/v3', token: " + secretWord + "}}}"), "cannot be renewed"},
-		{"no URL", "", clouds("clouds: {one: {auth: {username: fleet}}}"), "no auth_url"},
-		{"a URL with a password", "", application("https://fleet:" + secretWord + "@k/v3"), "more than a host and a path"},
-		{"a URL with a query", "", application("https://k/v3?password=" + secretWord), "more than a host and a path"},
-		{"another scheme", "", application("ftp://k/v3"), "auth_url is no URL"},
-		{"no scheme", "", application("k:5000"), "auth_url is no URL"},
-		{"no secret", "", map[string][]byte{"application_credential_id": []byte("id"), "auth_url": []byte(keystone)}, "and no application_credential_secret"},
-		{"certificates that are none", "", map[string][]byte{"clouds.yaml": cloudsYAML(""), "cacert": []byte(secretWord)}, "no certificate in PEM"},
+		{"no URL", "", clouds("clouds: {one: {auth: {username: fleet}}}"), "auth_url is required"},
+		{"a URL with a password", "", application("https://fleet:" + secretWord + "@k/v3"), "must contain only a host and a path"},
+		{"a URL with a query", "", application("https://k/v3?password=" + secretWord), "must contain only a host and a path"},
+		{"another scheme", "", application("ftp://k/v3"), "auth_url must be a URL"},
+		{"no scheme", "", application("k:5000"), "auth_url must be a URL"},
+		{"no secret", "", map[string][]byte{"application_credential_id": []byte("id"), "auth_url": []byte(keystone)}, "application_credential_secret is required"},
+		{"certificates that are none", "", map[string][]byte{"clouds.yaml": cloudsYAML(""), "cacert": []byte(secretWord)}, "no PEM certificate"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -168,8 +168,8 @@ func TestOtherCredentialsHaveAnotherSum(t *testing.T) {
 	}
 }
 
-// FuzzParseLogin looks for a clouds.yaml that is taken and leads elsewhere than a URL, or
-// whose problem tells the password.
+// FuzzParseLogin searches for a clouds.yaml that is accepted and leads to something other than a URL, or whose problem
+// contains the password.
 func FuzzParseLogin(f *testing.F) {
 	for _, more := range []string{"", "    verify: false\n", "    profile: x\n", "  two: {}\n", "    cacert: x\n", "\t", "    auth: 3\n"} {
 		f.Add(string(cloudsYAML(more)), "", "")
@@ -190,5 +190,5 @@ func FuzzParseLogin(f *testing.F) {
 	})
 }
 
-// namesCloud reports whether a problem repeats the names of clouds, which are no secrets.
+// namesCloud reports whether a problem repeats the names of clouds, which are not secret.
 func namesCloud(problem string) bool { return strings.Contains(problem, "cloud") }

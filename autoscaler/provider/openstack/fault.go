@@ -20,24 +20,24 @@ import (
 type verdict int
 
 const (
-	// unknown is an error that the next try may not meet.
+	// unknown is an error that a retry may not meet.
 	unknown verdict = iota
-	// overQuota is that the project may not have so many.
+	// overQuota means that the project may not have more.
 	overQuota
-	// unfit is that a server of this flavor cannot be made as it was asked for.
+	// unfit means that a server of this flavor cannot be created as requested.
 	unfit
-	// locked is that nothing works until somebody mends the credentials.
+	// locked means that nothing works until the credentials are repaired.
 	locked
 )
 
-// judge says what an error of creating a server means.
+// judge returns the meaning of an error of creating a server.
 func judge(err error) verdict {
 	switch status := statusOf(err); {
 	case status == http.StatusUnauthorized:
 		return locked
 	case status == http.StatusForbidden && aboutQuota(messageOf(err)):
 		return overQuota
-	case status == http.StatusRequestEntityTooLarge: // so said Nova before 2014, and some clouds still
+	case status == http.StatusRequestEntityTooLarge: // of Nova before 2014, and of some clouds still
 		return overQuota
 	case status == http.StatusForbidden, status == http.StatusBadRequest, status == http.StatusNotFound, status == http.StatusConflict:
 		return unfit
@@ -45,14 +45,14 @@ func judge(err error) verdict {
 	return unknown
 }
 
-// aboutQuota tells a quota from a policy, which has the same code.
+// aboutQuota distinguishes a quota from a policy, which has the same code.
 func aboutQuota(message string) bool {
 	message = strings.ToLower(message)
 	return strings.Contains(message, "quota") || strings.Contains(message, "maximum number of") || strings.Contains(message, "limit exceeded")
 }
 
-// answerOf returns the answer that an error is about, nil if there was none. When an
-// expired token cannot be renewed, that is what matters.
+// answerOf returns the response that caused an error, nil if there was none. If an expired token could not be renewed,
+// it is the response to the renewal.
 func answerOf(err error) *gophercloud.ErrUnexpectedResponseCode {
 	var renewal *gophercloud.ErrUnableToReauthenticate
 	if errors.As(err, &renewal) {
@@ -65,7 +65,7 @@ func answerOf(err error) *gophercloud.ErrUnexpectedResponseCode {
 	return nil
 }
 
-// statusOf returns the code of an answer, 0 if there was none.
+// statusOf returns the status code of a response, 0 if there was none.
 func statusOf(err error) int {
 	if answer := answerOf(err); answer != nil {
 		return answer.Actual
@@ -73,8 +73,8 @@ func statusOf(err error) int {
 	return 0
 }
 
-// messageOf returns what the cloud says is wrong, in its words, without what may be
-// secret. OpenStack's services wrap them as {"someName": {"message": "…", "code": 403}}.
+// messageOf returns the cloud's error message, without possible secrets. OpenStack's services wrap it as {"someName":
+// {"message": "…", "code": 403}}.
 func messageOf(err error) string {
 	answer := answerOf(err)
 	if answer == nil {
@@ -94,40 +94,39 @@ func messageOf(err error) string {
 	return scrub(fmt.Sprintf("HTTP %d %s", answer.Actual, cmp.Or(text, http.StatusText(answer.Actual))))
 }
 
-// encoded is what tokens and user data look like.
+// encoded matches tokens and user data.
 var encoded = regexp.MustCompile(`[A-Za-z0-9+/=_-]{48,}`)
 
-// scrub takes out of a text what may be a token, or user data, which Nova repeats when
-// it refuses them.
+// scrub removes possible tokens and user data from a text. Nova repeats user data when it refuses it.
 func scrub(text string) string { return encoded.ReplaceAllString(text, "[…]") }
 
-// fault is an error of a request. It says what the cloud said and not what was sent.
+// fault is an error of a request. It contains the response of the cloud, but not the request.
 type fault struct {
 	what  string
 	cause error
 }
 
-// Error says what was being done, and what the cloud said.
+// Error returns what was being done, and the message of the cloud.
 func (f *fault) Error() string { return f.what + ": " + messageOf(f.cause) }
 
 // Unwrap returns the error of the client.
 func (f *fault) Unwrap() error { return f.cause }
 
-// explain turns an error of a request into a provider.Refused if somebody has to act.
+// explain turns an error of a request into a provider.Refused if a user has to act.
 func (l *login) explain(what string, err error) error {
 	switch status := statusOf(err); status {
 	case 0:
 	case http.StatusUnauthorized:
 		return &provider.Refused{Reason: reasonCredentials, Message: fmt.Sprintf(
-			"%s refuses the credentials in %s: %s Correct them, or make new ones.", l.auth.IdentityEndpoint, l.where, sentence(messageOf(err)))}
+			"%s rejects the credentials in %s: %s Correct them, or create new ones.", l.auth.IdentityEndpoint, l.where, sentence(messageOf(err)))}
 	case http.StatusForbidden:
 		return &provider.Refused{Reason: "Forbidden", Message: fmt.Sprintf(
-			"the user of %s may not %s: %s Give it a role in the project that allows for it, such as member.", l.where, what, sentence(messageOf(err)))}
+			"the user of %s may not %s: %s Assign a role in the project that allows it, such as member.", l.where, what, sentence(messageOf(err)))}
 	}
 	var noEndpoint *gophercloud.ErrEndpointNotFound
 	if errors.As(err, &noEndpoint) {
 		return &provider.Refused{Reason: "EndpointMissing", Message: fmt.Sprintf(
-			"cannot %s: the catalogue of %s has no such service in region %q: see spec.openStack.region and region_name in %s",
+			"cannot %s: the catalogue of %s has no such service in region %q: check spec.openStack.region and region_name in %s",
 			what, l.auth.IdentityEndpoint, l.endpoint.Region, l.where)}
 	}
 	return &fault{what, err}
@@ -136,7 +135,7 @@ func (l *login) explain(what string, err error) error {
 // sentence ends a text with a full stop.
 func sentence(text string) string { return strings.TrimRight(text, ". \n") + "." }
 
-// isCredentials reports whether an error says that the credentials are refused.
+// isCredentials reports whether an error means that the credentials are refused.
 func isCredentials(err error) bool {
 	var refused *provider.Refused
 	return errors.As(err, &refused) && refused.Reason == reasonCredentials

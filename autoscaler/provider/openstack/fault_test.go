@@ -15,7 +15,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/provider"
 )
 
-// said is an answer of the cloud.
+// said is a response of the cloud.
 func said(code int, body string) error {
 	return gophercloud.ErrUnexpectedResponseCode{Method: "POST", URL: "https://nova.example.org/servers", Expected: []int{202}, Actual: code, Body: []byte(body)}
 }
@@ -86,7 +86,7 @@ func TestMessagesAreTheCloudsOwnWords(t *testing.T) {
 	}
 }
 
-// userDataAsSent is what Nova repeats when it does not like user data.
+// userDataAsSent is what Nova repeats when it refuses user data.
 var userDataAsSent = strings.Repeat("aHVzaC1odXNo", 10) + "=="
 
 func TestTokensAndUserDataAreNotRepeated(t *testing.T) {
@@ -174,7 +174,7 @@ func TestWaitingEndsWhenNobodyWantsItAnyMore(t *testing.T) {
 	}
 }
 
-// FuzzMessageOf looks for an answer that crashes, or that repeats a token.
+// FuzzMessageOf searches for a response that causes a crash, or that repeats a token.
 func FuzzMessageOf(f *testing.F) {
 	for _, body := range []string{"", "{}", `{"a": {"message": "b"}}`, `{"a": []}`, `[1]`, "<html>", `{"error": {"message": 3}}`} {
 		f.Add(400, body)

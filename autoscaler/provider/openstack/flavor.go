@@ -22,7 +22,7 @@ type offer struct {
 	name string // FLAVOR, or FLAVOR@ZONE
 	zone string // empty if the cloud chooses
 	nova flavors.Flavor
-	// problem is why none can be bought. named says that the spec names what is wrong.
+	// problem is why none can be bought. named reports that the spec names what is wrong.
 	problem string
 	named   bool
 }
@@ -35,8 +35,7 @@ func offerName(flavor, zone string) string {
 	return flavor + "@" + zone
 }
 
-// offers returns what the fleet may buy, flavors that do not exist included: those have
-// a problem.
+// offers returns the offers of the fleet, including those of flavors that do not exist, which have a problem.
 func (s *stock) offers(spec *v1alpha1.OpenStackServers) []offer {
 	zones := spec.AvailabilityZones
 	if len(zones) == 0 {
@@ -54,7 +53,7 @@ func (s *stock) offers(spec *v1alpha1.OpenStackServers) []offer {
 	for _, name := range s.missing {
 		for _, zone := range zones {
 			all = append(all, offer{name: offerName(name, zone), zone: zone, nova: flavors.Flavor{Name: name}, named: true, problem: fmt.Sprintf(
-				"spec.openStack.flavors names %q and the project sees no such flavor: correct the name, or have the flavor made or shared", name)})
+				"spec.openStack.flavors: the project has access to no flavor %q: correct the name, or have the flavor created or shared", name)})
 		}
 	}
 	return all
@@ -69,29 +68,28 @@ func (s *stock) find(spec *v1alpha1.OpenStackServers, name string) (offer, bool)
 	return all[at], true
 }
 
-// problem says why no server of a flavor can be made in a zone.
+// problem describes why no server of a flavor can be created in a zone.
 func (s *stock) problem(f *flavors.Flavor, zone string) string {
 	if zone != "" {
 		switch available, ok := s.zones[zone]; {
 		case !ok:
-			return fmt.Sprintf("spec.openStack.availabilityZones names %q and the cloud has no such zone", zone)
+			return fmt.Sprintf("spec.openStack.availabilityZones: the cloud has no zone %q", zone)
 		case !available:
-			return fmt.Sprintf("the cloud says that availability zone %q is not available", zone)
+			return fmt.Sprintf("the cloud reports availability zone %q as not available", zone)
 		}
 	}
 	switch {
 	case f.Disk == 0:
-		return fmt.Sprintf("flavor %s has no disk for the image: choose one that has", f.Name)
+		return fmt.Sprintf("flavor %s has no disk for the image: use a flavor with a disk", f.Name)
 	case f.Disk < s.image.MinDiskGigabytes:
-		return fmt.Sprintf("the disk of flavor %s has %d GB, image %s needs %d", f.Name, f.Disk, s.image.Name, s.image.MinDiskGigabytes)
+		return fmt.Sprintf("the disk of flavor %s has %d GB, but image %s needs %d", f.Name, f.Disk, s.image.Name, s.image.MinDiskGigabytes)
 	case f.RAM < s.image.MinRAMMegabytes:
-		return fmt.Sprintf("flavor %s has %d MiB of memory, image %s needs %d", f.Name, f.RAM, s.image.Name, s.image.MinRAMMegabytes)
+		return fmt.Sprintf("flavor %s has %d MiB of memory, but image %s needs %d", f.Name, f.RAM, s.image.Name, s.image.MinRAMMegabytes)
 	}
 	return ""
 }
 
-// flavor says what nodes on servers of the offer are like: as one that there is, else
-// as the spec promises.
+// flavor describes the nodes on servers of the offer: like an existing node, else as the spec states.
 func (o *offer) flavor(fleet *v1alpha1.NodeFleet, spec *v1alpha1.OpenStackServers, s *stock, node *corev1.Node) provider.Flavor {
 	f := provider.Flavor{
 		Name: o.name, InstanceType: o.nova.Name, Problem: o.problem, Named: o.named, MaxPods: spec.MaxPods, Template: o.nova.ID + "/" + s.image.ID,
@@ -112,12 +110,12 @@ func (o *offer) flavor(fleet *v1alpha1.NodeFleet, spec *v1alpha1.OpenStackServer
 		f.Seen = true
 	}
 	if f.Problem == "" && (f.Size.MilliCPU <= 0 || f.Size.MemoryBytes <= 0) {
-		f.Problem = fmt.Sprintf("flavor %s has no more than spec.openStack.reserved keeps from pods", o.nova.Name)
+		f.Problem = fmt.Sprintf("spec.openStack.reserved leaves no room for pods on flavor %s", o.nova.Name)
 	}
 	return f
 }
 
-// labels are those of nodes on servers of the offer, without the hostname.
+// labels returns the labels of nodes on servers of the offer, without the hostname.
 func (o *offer) labels(fleet *v1alpha1.NodeFleet, spec *v1alpha1.OpenStackServers, s *stock) map[string]string {
 	labels := map[string]string{
 		corev1.LabelArchStable: o.arch(s), corev1.LabelOSStable: string(corev1.Linux),
@@ -133,8 +131,8 @@ func (o *offer) labels(fleet *v1alpha1.NodeFleet, spec *v1alpha1.OpenStackServer
 	return labels
 }
 
-// givenLabels are the labels that the kubelet is to give its node. Those of
-// kubernetes.io it either knows itself or may not set.
+// givenLabels returns the labels that the kubelet must give its node. It sets those of kubernetes.io itself or may not
+// set them.
 func (o *offer) givenLabels(fleet *v1alpha1.NodeFleet, spec *v1alpha1.OpenStackServers) map[string]string {
 	labels := map[string]string{v1alpha1.LabelFleet: fleet.Name}
 	if labelValue(o.nova.Name) {
@@ -147,11 +145,11 @@ func (o *offer) givenLabels(fleet *v1alpha1.NodeFleet, spec *v1alpha1.OpenStackS
 	return labels
 }
 
-// archs are the names that OpenStack has for architectures, and Kubernetes' for them.
+// archs maps OpenStack's names of architectures to those of Kubernetes.
 var archs = map[string]string{"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "ppc64le", "s390x": "s390x", "riscv64": "riscv64"}
 
-// arch is the CPU architecture: what the flavor's extra specs demand of the host, else
-// what the image says that it is for.
+// arch returns the CPU architecture: the one that the flavor's extra specs require of the host, else the one that the
+// image is for.
 func (o *offer) arch(s *stock) string {
 	demanded := strings.TrimPrefix(o.nova.ExtraSpecs["capabilities:cpu_info:arch"], "s== ")
 	if arch, ok := archs[demanded]; ok {
@@ -167,7 +165,7 @@ func (o *offer) arch(s *stock) string {
 	return "amd64"
 }
 
-// started reports whether a node is ready and no controller has yet to finish it.
+// started reports whether a node is ready and has no taint of a controller that must still finish it.
 func started(n *corev1.Node) bool {
 	for _, t := range n.Spec.Taints {
 		if passing(t) && t.Key != corev1.TaintNodeUnschedulable {
@@ -179,14 +177,14 @@ func started(n *corev1.Node) bool {
 	})
 }
 
-// passing reports whether a taint tells of a state of the node that passes.
+// passing reports whether a taint describes a temporary condition of the node.
 func passing(t corev1.Taint) bool {
 	return strings.HasPrefix(t.Key, "node.kubernetes.io/") || strings.HasPrefix(t.Key, "node.cloudprovider.kubernetes.io/") ||
 		strings.HasPrefix(t.Key, v1alpha1.GroupName+"/") || world.StartupTaint(t.Key)
 }
 
-// better returns the node that tells more of what new ones will be like: one that has
-// started, then the younger, then the first by name. a may be nil.
+// better returns the node that better represents new ones: one that has started, then the younger, then the first by
+// name. a may be nil.
 func better(a, b *corev1.Node) *corev1.Node {
 	switch {
 	case a == nil:

@@ -36,11 +36,11 @@ func TestEachFlavorIsOfferedInEachZone(t *testing.T) {
 		spec v1alpha1.OpenStackServers
 		want map[string]string // the beginning of the problem, by name
 	}{
-		{"without zones", v1alpha1.OpenStackServers{}, map[string]string{"large": "", "small": "", "huge": "spec.openStack.flavors names"}},
+		{"without zones", v1alpha1.OpenStackServers{}, map[string]string{"large": "", "small": "", "huge": "spec.openStack.flavors: the project has access to no flavor"}},
 		{"in zones", v1alpha1.OpenStackServers{AvailabilityZones: []string{"up", "down", "moon"}}, map[string]string{
-			"large@up": "", "large@down": `the cloud says that availability zone "down"`, "large@moon": "spec.openStack.availabilityZones names",
-			"small@up": "", "small@down": `the cloud says that availability zone "down"`, "small@moon": "spec.openStack.availabilityZones names",
-			"huge@up": "spec.openStack.flavors names", "huge@down": "spec.openStack.flavors names", "huge@moon": "spec.openStack.flavors names",
+			"large@up": "", "large@down": `the cloud reports availability zone "down"`, "large@moon": "spec.openStack.availabilityZones: the cloud has no zone",
+			"small@up": "", "small@down": `the cloud reports availability zone "down"`, "small@moon": "spec.openStack.availabilityZones: the cloud has no zone",
+			"huge@up": "spec.openStack.flavors: the project has access to no flavor", "huge@down": "spec.openStack.flavors: the project has access to no flavor", "huge@moon": "spec.openStack.flavors: the project has access to no flavor",
 		}},
 	}
 	for _, tc := range tests {
@@ -75,8 +75,8 @@ func TestAFlavorThatCannotHoldTheImageSaysWhy(t *testing.T) {
 		says   string
 	}{
 		{"no disk", func(f *flavors.Flavor, _ *images.Image) { f.Disk = 0 }, "flavor large has no disk"},
-		{"small disk", func(_ *flavors.Flavor, i *images.Image) { i.MinDiskGigabytes = 21 }, "has 20 GB, image node needs 21"},
-		{"little memory", func(_ *flavors.Flavor, i *images.Image) { i.MinRAMMegabytes = 16385 }, "has 16384 MiB of memory, image node needs 16385"},
+		{"small disk", func(_ *flavors.Flavor, i *images.Image) { i.MinDiskGigabytes = 21 }, "has 20 GB, but image node needs 21"},
+		{"little memory", func(_ *flavors.Flavor, i *images.Image) { i.MinRAMMegabytes = 16385 }, "has 16384 MiB of memory, but image node needs 16385"},
 		{"just enough", func(_ *flavors.Flavor, i *images.Image) { i.MinDiskGigabytes, i.MinRAMMegabytes = 20, 16384 }, ""},
 	}
 	for _, tc := range tests {
@@ -191,7 +191,7 @@ func TestTheQuotaIsWhatIsLeftOfTheLimits(t *testing.T) {
 		name  string
 		of    limits.Absolute
 		quota cluster.Limits
-		large int // how many of 4 CPUs and 16 GiB
+		large int // number of machines of 4 CPUs and 16 GiB
 	}{
 		{"some is left", limits.Absolute{MaxTotalInstances: 10, TotalInstancesUsed: 4, MaxTotalCores: 20, TotalCoresUsed: 4, MaxTotalRAMSize: 51200, TotalRAMUsed: 2048},
 			cluster.Limits{Machines: new(int64(6)), MilliCPU: new(int64(16000)), MemoryBytes: new(int64(48 << 30))}, 3},

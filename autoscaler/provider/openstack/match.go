@@ -17,35 +17,33 @@ import (
 	"supercargo.dev/supercargo/internal/world"
 )
 
-// matching is which node is on which server, as far as that is known.
+// matching is which node is on which server, as far as known.
 type matching struct {
-	// nodes are those on servers, by the server's ID.
+	// nodes are the nodes on servers, by server ID.
 	nodes map[string]*corev1.Node
-	// doubts says of servers why it is not known which node is on them, by ID. Such a server
-	// may have pods. It is in nodes or in doubts, never in both.
+	// doubts are why the node on a server is unknown, by server ID. Such a server may have pods. No server is in both
+	// nodes and doubts.
 	doubts map[string]string
 }
 
-// clockSkew is by how much the clocks of Nova and of the API server may differ.
+// clockSkew is the maximum difference between the clocks of Nova and of the API server.
 const clockSkew = time.Minute
 
 // providerPrefix begins the provider IDs of nodes on OpenStack: openstack:///UUID, or
 // openstack://REGION/UUID.
 const providerPrefix = "openstack://"
 
-// namingSchemes begin provider IDs that repeat the node's name and so tell nothing of its
-// machine: distributions set them where no cloud controller manager runs.
+// namingSchemes begin provider IDs that repeat the node's name and so do not identify its machine: distributions set
+// them if no cloud controller manager runs.
 var namingSchemes = []string{"k3s://", "rke2://"}
 
-// matchNodes finds the nodes of servers. A provider ID decides, or else the system UUID, which
-// Nova gives to its guests. Where a node has neither, its machine ID, its name and its
-// addresses count as far as they agree: machine IDs are copied with images, names and
-// addresses are given again.
+// matchNodes finds the nodes of servers. A provider ID decides, or else the system UUID, which Nova gives to its
+// guests. For a node with neither, its machine ID, its name and its addresses count as far as they agree: machine IDs
+// are copied with images, and names and addresses are reused.
 //
-// Evidence that is contradictory, or that nodes or servers share, leaves a server in doubt.
-// So does a node that has joined since the server was made and of which nothing says where
-// it is: it may be on that server. The nodes of the control plane, those with the label
-// of another fleet and those with a provider ID of elsewhere are not.
+// Contradictory evidence, or evidence shared by nodes or servers, leaves a server in doubt. So does a node that has
+// joined since the server was created and has no evidence of its location: it may be on that server. Nodes of the
+// control plane, with the label of another fleet or with a provider ID of another cloud are not.
 func matchNodes(all []servers.Server, nodes map[string]*corev1.Node, fleet string) *matching {
 	m := &matcher{
 		index:    indexServers(all),
@@ -65,37 +63,37 @@ func matchNodes(all []servers.Server, nodes map[string]*corev1.Node, fleet strin
 	return &m.matching
 }
 
-// remember puts servers in doubt whose node there still is and that it is no longer matched
-// to: one of the two looks was wrong.
+// remember puts servers in doubt that are no longer matched to their last known node although that node still exists:
+// one of the two observations was wrong.
 func (m *matching) remember(known map[string]knownNode, nodes map[string]*corev1.Node) {
 	for id, had := range known {
 		if n := nodes[had.name]; n != nil && n.UID == had.uid && m.nodes[id] == nil && m.doubts[id] == "" {
-			m.doubts[id] = fmt.Sprintf("node %s was on it when it was last seen, and says no longer that it is", had.name)
+			m.doubts[id] = fmt.Sprintf("node %s was on it, but no longer identifies it as its server", had.name)
 		}
 	}
 }
 
-// matcher gathers what nodes say of their servers.
+// matcher collects the evidence of nodes about their servers.
 type matcher struct {
 	*index
 	matching
-	// certain and likely are the nodes of servers, by the server's ID: those that have an ID
-	// of it, and those of which everything else that they say is of it.
+	// certain and likely are the nodes of servers, by server ID: those with an ID of the server, and those for which
+	// all other evidence points to it.
 	certain map[string][]*corev1.Node
 	likely  map[string][]likely
-	// disputed are the servers, by ID, about which the IDs of a node contradict each other.
+	// disputed are the servers, by ID, for which the IDs of a node contradict each other.
 	disputed map[string]bool
-	// placed are the nodes, by name, that are on none but the servers that they name.
+	// placed are the nodes, by name, whose evidence excludes all servers but the ones that it points to.
 	placed map[string]bool
 }
 
-// likely is a node that is on a server by so many kinds of evidence.
+// likely is a node on a server, with the number of kinds of evidence for that.
 type likely struct {
 	*corev1.Node
 	kinds int
 }
 
-// read notes what a node says of its server.
+// read records the evidence of a node about its server.
 func (m *matcher) read(n *corev1.Node) {
 	uuid := canonicalID(n.Status.NodeInfo.SystemUUID)
 	system := cmp.Or(m.ids[uuid], m.ids[swapped(uuid)])
@@ -106,7 +104,7 @@ func (m *matcher) read(n *corev1.Node) {
 	case said == "" && !elsewhere(n):
 		m.certain[system] = append(m.certain[system], n)
 	case system != "" && system != said:
-		m.doubt(n, fmt.Sprintf("node %s has its system UUID or provider ID, and these are of two machines: %s and %s", n.Name, system, n.Spec.ProviderID), system, m.ids[said])
+		m.doubt(n, fmt.Sprintf("the system UUID and the provider ID of node %s belong to different machines, %s and %s", n.Name, system, n.Spec.ProviderID), system, m.ids[said])
 		m.disputed[system], m.disputed[said] = true, true
 	case m.ids[said] != "":
 		m.certain[said] = append(m.certain[said], n)
@@ -114,9 +112,8 @@ func (m *matcher) read(n *corev1.Node) {
 	m.placed[n.Name] = true
 }
 
-// readRest notes what a node without an ID of a server says by its machine ID, its name and
-// its addresses. A kind of evidence that is of no server says nothing: names and addresses
-// may be of a network that Nova does not know.
+// readRest records the machine ID, the name and the addresses of a node without an ID of a server. A kind of evidence
+// that points to no server is ignored: names and addresses may be of a network that Nova does not know.
 func (m *matcher) readRest(n *corev1.Node) {
 	var union, common []string
 	kinds := 0
@@ -135,13 +132,13 @@ func (m *matcher) readRest(n *corev1.Node) {
 	case len(common) == 1:
 		m.likely[common[0]] = append(m.likely[common[0]], likely{n, kinds})
 	case len(common) == 0:
-		m.doubt(n, fmt.Sprintf("the machine ID, name and addresses of node %s are of several servers", n.Name), union...)
+		m.doubt(n, fmt.Sprintf("the machine ID, name and addresses of node %s belong to different servers", n.Name), union...)
 	default:
-		m.doubt(n, fmt.Sprintf("the machine ID, name or addresses of node %s are those of several servers", n.Name), common...)
+		m.doubt(n, fmt.Sprintf("the machine ID, name or addresses of node %s match several servers", n.Name), common...)
 	}
 }
 
-// doubt notes why it is not known whether a node is on servers. The first reason is kept.
+// doubt records why it is unknown whether a node is on servers. The first reason is kept.
 func (m *matcher) doubt(n *corev1.Node, why string, ids ...string) {
 	m.placed[n.Name] = true
 	for _, id := range ids {
@@ -151,7 +148,7 @@ func (m *matcher) doubt(n *corev1.Node, why string, ids ...string) {
 	}
 }
 
-// settle chooses the node of a server. One that has an ID of it leaves no doubt.
+// settle chooses the node of a server. A node with an ID of the server leaves no doubt.
 func (m *matcher) settle(s *servers.Server) {
 	certain := m.certain[s.ID]
 	switch {
@@ -164,10 +161,9 @@ func (m *matcher) settle(s *servers.Server) {
 	}
 }
 
-// contemporaries returns the nodes that are likely on a server, those with most evidence
-// alone. Of what is older than the server, only what has become ready or has ceased to
-// be since can be on it: its kubelet has registered under a name that there was. What has
-// been ready all the time leaves the server in doubt.
+// contemporaries returns the nodes that are likely on a server, only those with the most evidence. A node older than
+// the server can be on it only if it has become ready or unready since the server was created: its kubelet has
+// registered under an existing name. A node that has been ready all the time leaves the server in doubt.
 func (m *matcher) contemporaries(s *servers.Server) []*corev1.Node {
 	var found []likely
 	for _, n := range m.likely[s.ID] {
@@ -176,7 +172,7 @@ func (m *matcher) contemporaries(s *servers.Server) []*corev1.Node {
 		case !n.CreationTimestamp.Time.Before(begin), !c.LastTransitionTime.Time.Before(begin):
 			found = append(found, n)
 		case is:
-			m.doubt(n.Node, fmt.Sprintf("node %s has its machine ID, name or address, and has been ready since before it was made", n.Name), s.ID)
+			m.doubt(n.Node, fmt.Sprintf("node %s has its machine ID, name or address, but became ready before it was created", n.Name), s.ID)
 		}
 	}
 	if m.doubts[s.ID] != "" || len(found) == 0 {
@@ -192,9 +188,8 @@ func (m *matcher) contemporaries(s *servers.Server) []*corev1.Node {
 	return nodes
 }
 
-// choose notes which of several nodes is on a server: the only one that is ready. If none
-// is, the youngest is right where they have an ID: the others are from before its kubelet
-// registered again. Ties are resolved by name.
+// choose records which of several nodes is on a server: the only one that is ready. If none is ready and the nodes have
+// an ID, it is the youngest: the others are from before its kubelet registered again. Ties by name.
 func (m *matcher) choose(id string, nodes []*corev1.Node, certain bool) {
 	if len(nodes) == 0 {
 		return
@@ -210,7 +205,7 @@ func (m *matcher) choose(id string, nodes []*corev1.Node, certain bool) {
 			return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 		})
 	}
-	why := fmt.Sprintf("%d nodes say to be on it, %s and %s among them", len(nodes), nodes[0].Name, nodes[len(nodes)-1].Name)
+	why := fmt.Sprintf("%d nodes identify it as their server, including %s and %s", len(nodes), nodes[0].Name, nodes[len(nodes)-1].Name)
 	for _, n := range nodes {
 		m.placed[n.Name] = true
 		if m.nodes[id] == nil {
@@ -219,8 +214,8 @@ func (m *matcher) choose(id string, nodes []*corev1.Node, certain bool) {
 	}
 }
 
-// suspect puts a server without a node in doubt if a node has joined since it was made of
-// which nothing says where it is.
+// suspect puts a server without a node in doubt if a node has joined since it was created that has no evidence of its
+// location.
 func (m *matcher) suspect(s *servers.Server, nodes map[string]*corev1.Node, names []string, fleet string) {
 	if m.nodes[s.ID] != nil || m.doubts[s.ID] != "" || !launched(s) {
 		return
@@ -230,7 +225,7 @@ func (m *matcher) suspect(s *servers.Server, nodes map[string]*corev1.Node, name
 		_, leads := n.Labels["node-role.kubernetes.io/control-plane"]
 		other := n.Labels[v1alpha1.LabelFleet] != "" && n.Labels[v1alpha1.LabelFleet] != fleet
 		if !m.placed[name] && !leads && !other && !n.CreationTimestamp.Time.Before(s.Created.Add(-clockSkew)) {
-			m.doubts[s.ID] = fmt.Sprintf("node %s has joined since it was made, and none of its provider ID, system UUID, name and addresses says which server it is on", name)
+			m.doubts[s.ID] = fmt.Sprintf("node %s has joined since it was created, and its provider ID, system UUID, name and addresses do not identify its server", name)
 			return
 		}
 	}
@@ -243,8 +238,8 @@ func launched(s *servers.Server) bool {
 
 // index finds servers.
 type index struct {
-	// ids are those of the servers, by themselves. names and addresses lead to those of the
-	// servers that may have run.
+	// ids are the IDs of the servers, by themselves. names and addresses map to the IDs of the servers that may have
+	// run.
 	ids       map[string]string
 	names     map[string][]string
 	addresses map[netip.Addr][]string
@@ -267,8 +262,8 @@ func indexServers(all []servers.Server) *index {
 	return x
 }
 
-// machine returns the server whose ID is a node's machine ID: systemd derives it from the
-// system UUID at the first boot.
+// machine returns the server whose ID is a node's machine ID, which systemd derives from the system UUID at the first
+// boot.
 func (x *index) machine(n *corev1.Node) []string {
 	if id := x.ids[canonicalID(n.Status.NodeInfo.MachineID)]; id != "" {
 		return []string{id}
@@ -276,8 +271,7 @@ func (x *index) machine(n *corev1.Node) []string {
 	return nil
 }
 
-// named returns the servers that have a node's name, or its name without the domain if none
-// has all of it.
+// named returns the servers that have a node's name, or, if there are none, its name without the domain.
 func (x *index) named(n *corev1.Node) []string {
 	name := strings.ToLower(n.Name)
 	if found := x.names[name]; len(found) > 0 {
@@ -287,7 +281,7 @@ func (x *index) named(n *corev1.Node) []string {
 	return x.names[host]
 }
 
-// addressed returns the servers that have an address of a node, in order.
+// addressed returns the servers that have an address of a node, ordered.
 func (x *index) addressed(n *corev1.Node) []string {
 	found := map[string]bool{}
 	for _, a := range n.Status.Addresses {
@@ -303,8 +297,7 @@ func (x *index) addressed(n *corev1.Node) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// addressesOf returns the addresses of a server's ports and those that are mapped to them,
-// each once.
+// addressesOf returns the addresses of a server's ports and those mapped to them, without duplicates.
 func addressesOf(s *servers.Server) []netip.Addr {
 	found := map[netip.Addr]bool{}
 	add := func(text any) {
@@ -324,15 +317,14 @@ func addressesOf(s *servers.Server) []netip.Addr {
 	return slices.SortedFunc(maps.Keys(found), netip.Addr.Compare)
 }
 
-// parseAddress reads an address that may tell machines apart.
+// parseAddress parses an address that can identify a machine.
 func parseAddress(text string) (netip.Addr, bool) {
 	ip, err := netip.ParseAddr(text)
 	ip = ip.Unmap()
 	return ip, err == nil && ip.IsGlobalUnicast()
 }
 
-// hostname returns the name that Nova gives the guest of a server of that name, as its
-// function sanitize_hostname makes it.
+// hostname returns the name that Nova gives the guest of a server, like its function sanitize_hostname.
 func hostname(server string) string {
 	var b strings.Builder
 	for _, c := range server[:min(len(server), 63)] {
@@ -346,8 +338,7 @@ func hostname(server string) string {
 	return strings.Trim(strings.ToLower(b.String()), ".-")
 }
 
-// serverOf returns the ID of the server that a node's provider ID names, empty if it
-// names none.
+// serverOf returns the ID of the server in a node's provider ID, or "".
 func serverOf(n *corev1.Node) string {
 	rest, ok := strings.CutPrefix(n.Spec.ProviderID, providerPrefix)
 	if !ok {
@@ -363,8 +354,7 @@ func elsewhere(n *corev1.Node) bool {
 		!slices.ContainsFunc(namingSchemes, func(scheme string) bool { return strings.HasPrefix(id, scheme) })
 }
 
-// canonicalID returns a UUID as Nova writes it: in small letters, with hyphens. It
-// returns "" for what is none.
+// canonicalID returns a UUID as Nova writes it: in lower case, with hyphens. It returns "" for invalid ones.
 func canonicalID(text string) string {
 	b, err := hex.DecodeString(strings.ReplaceAll(text, "-", ""))
 	if err != nil || len(b) != 16 {
@@ -373,9 +363,8 @@ func canonicalID(text string) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// swapped returns a canonical UUID with the bytes of its first three fields the other way
-// round. SMBIOS has them in little-endian order from version 2.6 on, and not every reader
-// or firmware keeps to that.
+// swapped returns a canonical UUID with the bytes of its first three fields reversed. SMBIOS has them in little-endian
+// order since version 2.6, but not every reader or firmware follows that.
 func swapped(id string) string {
 	b, err := hex.DecodeString(strings.ReplaceAll(id, "-", ""))
 	if err != nil || len(b) != 16 {

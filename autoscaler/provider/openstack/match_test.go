@@ -16,7 +16,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// Servers a, b and gone, which there is no more, and a's ID as other firmware writes it.
+// Servers a, b and gone, which no longer exists, and a's ID in the byte order of other firmware.
 const (
 	idA        = "8d0a7ef2-11c4-4f6a-9b52-6e0d3c1f5a01"
 	idASwapped = "f27e0a8d-c411-6a4f-9b52-6e0d3c1f5a01"
@@ -24,10 +24,10 @@ const (
 	idGone     = "77777777-1111-4222-8333-999999999999"
 )
 
-// born is when servers are made.
+// born is when servers are created.
 var born = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// serverAt is a server that is up, with one port.
+// serverAt is a running server with one port.
 func serverAt(id, name, address string) servers.Server {
 	s := servers.Server{ID: id, Name: name, Status: statusActive, Created: born, LaunchedAt: born}
 	if address != "" {
@@ -70,7 +70,7 @@ func labelled(key, value string) func(*corev1.Node) {
 	return func(n *corev1.Node) { n.Labels = map[string]string{key: value} }
 }
 
-// joined changes when a node was made, and when its readiness changed.
+// joined changes the creation time of a node, and the time of its last change of readiness.
 func joined(after time.Duration) func(*corev1.Node) {
 	return func(n *corev1.Node) {
 		n.CreationTimestamp = metav1.NewTime(born.Add(after))
@@ -80,7 +80,7 @@ func joined(after time.Duration) func(*corev1.Node) {
 
 func notReady(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }
 
-// changedAt is when a node's readiness changed.
+// changedAt sets the time of a node's last change of readiness.
 func changedAt(after time.Duration) func(*corev1.Node) {
 	return func(n *corev1.Node) {
 		n.Status.Conditions[0].LastTransitionTime = metav1.NewTime(born.Add(after))
@@ -95,7 +95,7 @@ func TestNodesAreMatchedToServers(t *testing.T) {
 	refused := building
 	refused.Status = statusError
 	broken := two[1]
-	broken.Status = statusError // while it ran
+	broken.Status = statusError // while it was running
 	tests := []struct {
 		name    string
 		servers []servers.Server
@@ -129,23 +129,23 @@ func TestNodesAreMatchedToServers(t *testing.T) {
 
 		{"none is ready, the youngest is right", two, []*corev1.Node{aNode("old", withSystem(idA), notReady), aNode("new", withSystem(idA), notReady, joined(time.Hour))}, map[string]string{idA: "new"}, nil},
 		{"one of two is ready", two, []*corev1.Node{aNode("old", withSystem(idA)), aNode("new", withSystem(idA), notReady, joined(time.Hour))}, map[string]string{idA: "old"}, nil},
-		{"two are ready", two, []*corev1.Node{aNode("m", withSystem(idA)), aNode("n", withProvider("openstack:///"+idA))}, nil, map[string]string{idA: "2 nodes say to be on it, m and n"}},
+		{"two are ready", two, []*corev1.Node{aNode("m", withSystem(idA)), aNode("n", withProvider("openstack:///"+idA))}, nil, map[string]string{idA: "2 nodes identify it as their server, including m and n"}},
 		{"one of two of a name is ready", two, []*corev1.Node{aNode("batch-x-0", notReady), aNode("batch-x-0.novalocal")}, map[string]string{idA: "batch-x-0.novalocal"}, nil},
-		{"two of a name are not ready", two, []*corev1.Node{aNode("batch-x-0", notReady), aNode("batch-x-0.novalocal", notReady)}, nil, map[string]string{idA: "2 nodes say to be on it"}},
-		{"two of an address are ready", two, []*corev1.Node{aNode("m", at("10.0.0.4")), aNode("n", at("10.0.0.4"))}, nil, map[string]string{idA: "2 nodes say to be on it"}},
+		{"two of a name are not ready", two, []*corev1.Node{aNode("batch-x-0", notReady), aNode("batch-x-0.novalocal", notReady)}, nil, map[string]string{idA: "2 nodes identify it as their server"}},
+		{"two of an address are ready", two, []*corev1.Node{aNode("m", at("10.0.0.4")), aNode("n", at("10.0.0.4"))}, nil, map[string]string{idA: "2 nodes identify it as their server"}},
 
-		{"the provider ID and the system UUID disagree", two, []*corev1.Node{aNode("n", withProvider("openstack:///"+idA), withSystem(idB))}, nil, map[string]string{idA: "of two machines", idB: "of two machines"}},
-		{"the provider ID is of another cloud, the system UUID of ours", two, []*corev1.Node{aNode("n", withProvider("aws:///zone/i-1"), withSystem(idB))}, nil, map[string]string{idB: "of two machines"}},
-		{"name and address disagree", two, []*corev1.Node{aNode("batch-x-0", at("10.0.0.5"))}, nil, map[string]string{idA: "are of several servers", idB: "are of several servers"}},
-		{"a copied machine ID and the name disagree", two, []*corev1.Node{aNode("batch-x-0", withMachine(idB))}, nil, map[string]string{idA: "are of several servers", idB: "are of several servers"}},
+		{"the provider ID and the system UUID disagree", two, []*corev1.Node{aNode("n", withProvider("openstack:///"+idA), withSystem(idB))}, nil, map[string]string{idA: "belong to different machines", idB: "belong to different machines"}},
+		{"the provider ID is of another cloud, the system UUID of ours", two, []*corev1.Node{aNode("n", withProvider("aws:///zone/i-1"), withSystem(idB))}, nil, map[string]string{idB: "belong to different machines"}},
+		{"name and address disagree", two, []*corev1.Node{aNode("batch-x-0", at("10.0.0.5"))}, nil, map[string]string{idA: "belong to different servers", idB: "belong to different servers"}},
+		{"a copied machine ID and the name disagree", two, []*corev1.Node{aNode("batch-x-0", withMachine(idB))}, nil, map[string]string{idA: "belong to different servers", idB: "belong to different servers"}},
 		{"a copied machine ID does not count beside the system UUID", two, []*corev1.Node{aNode("n", withSystem(idA), withMachine(idB))}, map[string]string{idA: "n"}, nil},
-		{"two servers have a name", twins, []*corev1.Node{aNode("batch-x-0")}, nil, map[string]string{idA: "those of several servers", idB: "those of several servers"}},
+		{"two servers have a name", twins, []*corev1.Node{aNode("batch-x-0")}, nil, map[string]string{idA: "match several servers", idB: "match several servers"}},
 		{"two servers have a name, one of them the address", twins, []*corev1.Node{aNode("batch-x-0", at("10.0.0.5"))}, map[string]string{idB: "batch-x-0"}, nil},
 		{"two servers have a name, one never ran", []servers.Server{two[0], building}, []*corev1.Node{aNode("batch-x-0")}, map[string]string{idA: "batch-x-0"}, nil},
-		{"two servers have an address", []servers.Server{two[0], serverAt(idB, "other", "10.0.0.4")}, []*corev1.Node{aNode("n", at("10.0.0.4"))}, nil, map[string]string{idA: "those of several servers", idB: "those of several servers"}},
-		{"an ID settles what the name of another leaves open", twins, []*corev1.Node{aNode("batch-x-0"), aNode("n", withSystem(idA))}, map[string]string{idA: "n"}, map[string]string{idB: "those of several servers"}},
+		{"two servers have an address", []servers.Server{two[0], serverAt(idB, "other", "10.0.0.4")}, []*corev1.Node{aNode("n", at("10.0.0.4"))}, nil, map[string]string{idA: "match several servers", idB: "match several servers"}},
+		{"an ID settles what the name of another leaves open", twins, []*corev1.Node{aNode("batch-x-0"), aNode("n", withSystem(idA))}, map[string]string{idA: "n"}, map[string]string{idB: "match several servers"}},
 
-		{"an older node of the name that has been ready all the time", two, []*corev1.Node{aNode("batch-x-0", joined(-time.Hour))}, nil, map[string]string{idA: "has been ready since before"}},
+		{"an older node of the name that has been ready all the time", two, []*corev1.Node{aNode("batch-x-0", joined(-time.Hour))}, nil, map[string]string{idA: "became ready before it was created"}},
 		{"an older node of the name that is dead", two, []*corev1.Node{aNode("batch-x-0", joined(-time.Hour), notReady)}, nil, nil},
 		{"an older node of the name that has come to life", two, []*corev1.Node{aNode("batch-x-0", joined(-time.Hour), changedAt(time.Minute))}, map[string]string{idA: "batch-x-0"}, nil},
 		{"an older node of the name that has died since", two, []*corev1.Node{aNode("batch-x-0", joined(-time.Hour), notReady, changedAt(time.Minute))}, map[string]string{idA: "batch-x-0"}, nil},
@@ -189,7 +189,7 @@ func TestNodesAreMatchedToServers(t *testing.T) {
 	}
 }
 
-// TestAServerThatItsNodeNoLongerNamesIsInDoubt also says what becomes of one whose node has gone.
+// TestAServerThatItsNodeNoLongerNamesIsInDoubt also checks a server whose node is gone.
 func TestAServerThatItsNodeNoLongerNamesIsInDoubt(t *testing.T) {
 	all := []servers.Server{serverAt(idA, "batch-x-0", "10.0.0.4"), serverAt(idB, "batch-x-1", "10.0.0.5")}
 	known := map[string]knownNode{idA: {"n", "uid"}, idGone: {"old", "old"}}
@@ -198,7 +198,7 @@ func TestAServerThatItsNodeNoLongerNamesIsInDoubt(t *testing.T) {
 		node *corev1.Node
 		want string // part of why the first server is in doubt
 	}{
-		{"it says that it is on another", aNode("n", withSystem(idB)), "node n was on it when it was last seen"},
+		{"it says that it is on another", aNode("n", withSystem(idB)), "node n was on it, but no longer"},
 		{"it says the same", aNode("n", withSystem(idA)), ""},
 		{"it has registered again and is on another", aNode("n", withSystem(idB), func(n *corev1.Node) { n.UID = "another" }), ""},
 		{"it has gone", aNode("other", withSystem(idB)), ""},
@@ -246,9 +246,8 @@ func TestUUIDsAreReadInEveryNotation(t *testing.T) {
 	})
 }
 
-// TestNoNodeIsOnTwoServersAndNoServerIsKnownAndInDoubt draws servers and nodes of few names,
-// addresses and IDs. A node of which nothing is known leaves every server without a node in
-// doubt.
+// TestNoNodeIsOnTwoServersAndNoServerIsKnownAndInDoubt draws servers and nodes with few names, addresses and IDs. A
+// node without evidence leaves every server without a node in doubt.
 func TestNoNodeIsOnTwoServersAndNoServerIsKnownAndInDoubt(t *testing.T) {
 	ids := []string{idA, idB, idGone}
 	rapid.Check(t, func(t *rapid.T) {

@@ -1,16 +1,14 @@
-// Package openstack rents servers of an OpenStack. Each of Nova's flavors, in each
-// availability zone that a fleet names, is a flavor of the fleet.
+// Package openstack rents servers of an OpenStack. Each of Nova's flavors, in each availability zone that a fleet
+// names, is a flavor of the fleet.
 //
-// What there is stands in the cloud alone: servers carry tags that say which cluster,
-// fleet, decision and flavor they are of. Names are not unique in Nova; a server is one
-// of an order if it has the order's tags, and an order is carried out by making the
-// servers of it that are not there yet. Whoever comes after a crash finds what had been
-// asked for by listing. Nothing without our tags is ever touched.
+// The state is only in the cloud: tags of servers identify their cluster, fleet, decision and flavor. Names are not
+// unique in Nova; a server belongs to an order if it has the order's tags, and an order creates those of its servers
+// that do not exist yet. After a crash, listing the servers shows what was requested. Servers without our tags are
+// never touched.
 //
-// The files follow a round: openstack.go (what is kept between rounds), credentials.go
-// and session.go (logging in, what there is to choose from), flavor.go, server.go and
-// match.go (what there is), buy.go and userdata.go (making servers), fault.go and retry.go (what
-// errors mean), clean.go (what was left behind).
+// The files follow a round: openstack.go (state between rounds), credentials.go and session.go (login, available
+// choices), flavor.go, server.go and match.go (the observation), buy.go and userdata.go (creating servers), fault.go
+// and retry.go (the meaning of errors), clean.go (leftovers).
 package openstack
 
 import (
@@ -37,43 +35,41 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
-// stockTime is for how long flavors, zones and what the spec names are not looked up
-// anew. An order that the cloud refuses ends it.
+// stockTime is how long flavors, zones and the references of the spec are cached. An order that the cloud refuses ends
+// it.
 const stockTime = 5 * time.Minute
 
-// Clouds keeps logins and what was learned of clouds between rounds. All of it can be
-// lost: then it is read again. It is safe for concurrent use; the Providers of one fleet
-// are not.
+// Clouds keeps logins and knowledge about clouds between rounds. All of it may be lost: then it is read again. It is
+// safe for concurrent use; the Providers of one fleet are not.
 type Clouds struct {
-	// Live reads Secrets, past any cache. Writer deletes nodes.
+	// Live reads Secrets without a cache. Writer deletes nodes.
 	Live   client.Reader
 	Writer client.Client
-	// Clock says what time it is.
+	// Clock returns the current time.
 	Clock clock.PassiveClock
-	// Cluster tells clusters apart that use one project. If it is empty, it is the UID of
-	// the namespace kube-system.
+	// Cluster distinguishes clusters that use the same project. If it is empty, it is set to the UID of the namespace
+	// kube-system.
 	Cluster string
-	// Wrap, if not nil, is put around what sends requests to the clouds.
+	// Wrap, if not nil, wraps the transport of requests to the clouds.
 	Wrap func(http.RoundTripper) http.RoundTripper
 
 	mu     sync.Mutex
 	fleets map[types.UID]*cloud
 }
 
-// cloud is what is known of the cloud of one fleet.
+// cloud is what is known about the cloud of one fleet.
 type cloud struct {
 	mu      sync.Mutex // protects session, sum, stock, read, spec and refused
 	session *session
-	sum     string // of the credentials and the region that the session is for
+	sum     string // of the credentials and the region of the session
 	stock   *stock
 	read    time.Time // when stock was
-	spec    int64     // the generation that it is for
-	// refused are flavors that the cloud would not sell, by name.
+	spec    int64     // the generation that stock is for
+	// refused are flavors that the cloud refused to sell, by name.
 	refused map[string]refusal
-	// nodes are the nodes that servers had when they were last seen, by the server's ID.
-	// Those of servers that have gone are kept as long as there is the node.
+	// nodes are the last known nodes of servers, by server ID. Those of deleted servers are kept while the node exists.
 	nodes map[string]knownNode
-	// faults are why servers failed that had to be asked for, by ID.
+	// faults are the errors of servers that had to be requested separately, by ID.
 	faults map[string]string
 }
 
@@ -83,14 +79,14 @@ type knownNode struct {
 	uid  types.UID
 }
 
-// refusal is that the cloud would not sell a flavor.
+// refusal records that the cloud refused to sell a flavor.
 type refusal struct {
 	until time.Time
-	// machines is how many there can be: as many as there were. limits are what the
-	// project could have then: when they change, the refusal is forgotten.
+	// machines is the maximum number, which is the number at the time. limits are the limits of the project at that
+	// time: when they change, the refusal is forgotten.
 	machines int
 	limits   limits.Absolute
-	// problem is why none can be made; empty if only their number is bounded.
+	// problem is why no server can be created; empty if only their number is bounded.
 	problem string
 }
 
@@ -109,14 +105,14 @@ func (c *Clouds) For(fleet *v1alpha1.NodeFleet, nodes map[string]*corev1.Node) *
 	return &Provider{clouds: c, cloud: known, fleet: fleet, spec: fleet.Spec.OpenStack, nodes: nodes}
 }
 
-// cluster returns what tells this cluster from others.
+// cluster returns the ID that distinguishes this cluster from others.
 func (c *Clouds) cluster(ctx context.Context) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.Cluster == "" {
 		var system corev1.Namespace
 		if err := c.Live.Get(ctx, types.NamespacedName{Name: metav1.NamespaceSystem}, &system); err != nil {
-			return "", fmt.Errorf("read namespace %s, whose UID tells clusters apart: %w", metav1.NamespaceSystem, err)
+			return "", fmt.Errorf("read namespace %s, whose UID identifies the cluster: %w", metav1.NamespaceSystem, err)
 		}
 		c.Cluster = string(system.UID)
 	}
@@ -142,7 +138,7 @@ var (
 	_ provider.Cleaner  = (*Provider)(nil)
 )
 
-// connect logs in and looks up what the spec names, unless that was done lately.
+// connect logs in and looks up the references of the spec, unless that was done recently.
 func (p *Provider) connect(ctx context.Context) (*session, *stock, error) {
 	cluster, err := p.clouds.cluster(ctx)
 	if err != nil {
@@ -176,15 +172,15 @@ func (p *Provider) connect(ctx context.Context) (*session, *stock, error) {
 	return k.session, k.stock, nil
 }
 
-// loggedOut forgets a session that the cloud does not let in any more, so that the next
-// round logs in anew with what the Secret has then.
+// loggedOut drops the session if the cloud rejects its credentials, so that the next round logs in with the then
+// current Secret.
 func (p *Provider) loggedOut(err error) error {
 	p.cloud.mu.Lock()
 	defer p.cloud.mu.Unlock()
 	return p.cloud.loggedOut(err)
 }
 
-// loggedOut is that of the Provider. The caller has mu.
+// loggedOut is that of the Provider. The caller must hold mu.
 func (k *cloud) loggedOut(err error) error {
 	if isCredentials(err) {
 		k.session, k.stock = nil, nil
@@ -192,16 +188,15 @@ func (k *cloud) loggedOut(err error) error {
 	return err
 }
 
-// forgetStock has it looked up anew: it may be out of date.
+// forgetStock drops the stock, which may be out of date, so that it is looked up again.
 func (k *cloud) forgetStock() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.stock = nil
 }
 
-// Observe implements provider.Provider. It takes two requests, one for the servers (one
-// more for each further thousand) and one for the limits. There is one more for each
-// server that has failed, the first time that it is seen, and some more every stockTime.
+// Observe implements provider.Provider. It takes two requests, one for the servers (one more for each further thousand)
+// and one for the limits, plus one for each failed server when it is first observed, and some more every stockTime.
 func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 	s, stock, err := p.connect(ctx)
 	if err != nil {
@@ -244,9 +239,9 @@ func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 		delete(wants, f.Name)
 		found.Flavors = append(found.Flavors, f)
 	}
-	for _, name := range slices.Sorted(maps.Keys(wants)) { // which the spec names no more
+	for _, name := range slices.Sorted(maps.Keys(wants)) { // which the spec no longer names
 		found.Flavors = append(found.Flavors, provider.Flavor{
-			Name: name, Want: wants[name], Max: wants[name], Problem: "there are machines of it, but spec.openStack does not offer it any more",
+			Name: name, Want: wants[name], Max: wants[name], Problem: "it has machines, but spec.openStack no longer offers it",
 		})
 	}
 	slices.SortFunc(found.Flavors, func(a, b provider.Flavor) int { return cmp.Compare(a.Name, b.Name) })
@@ -254,17 +249,17 @@ func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 	return found, nil
 }
 
-// tags are those that every server of the fleet carries.
+// tags returns the tags of every server of the fleet.
 func (p *Provider) tags() []string {
 	return []string{tag(tagCluster, p.cluster), tag(tagFleet, p.fleet.Name)}
 }
 
-// orderTags are those of one server of an order.
+// orderTags returns the tags of one server of an order.
 func (p *Provider) orderTags(intent, flavor string, ordinal int) []string {
 	return append(p.tags(), tag(tagIntent, intent), tag(tagFlavor, flavor), tag(tagOrdinal, strconv.Itoa(ordinal)))
 }
 
-// count returns how many machines of each flavor there are that stay.
+// count returns the number of machines of each flavor that are not leaving.
 func count(machines []provider.Machine) map[string]int {
 	n := map[string]int{}
 	for _, m := range machines {
@@ -275,9 +270,9 @@ func count(machines []provider.Machine) map[string]int {
 	return n
 }
 
-// rememberNodes notes the nodes of machines, and gives those whose node is missing now
-// the name that it had, unless another node may be theirs. Where nodes carry no provider ID,
-// what is remembered of machines that have gone is all that says which nodes were on them.
+// rememberNodes records the nodes of machines, and sets the last known node of those whose node is missing now, unless
+// another node may be theirs. If nodes have no provider ID, this memory is all that tells which nodes were on deleted
+// machines.
 func (p *Provider) rememberNodes(machines []provider.Machine) {
 	known := make(map[string]knownNode, len(machines))
 	for id, had := range p.cloud.nodes {
@@ -301,19 +296,19 @@ func (p *Provider) rememberNodes(machines []provider.Machine) {
 	p.cloud.nodes = known
 }
 
-// forget drops refusals that are old, or that came of other limits.
+// forget drops refusals that have expired, or that were caused by other limits.
 func forget(refused map[string]refusal, may *limits.Absolute, now time.Time) {
 	maps.DeleteFunc(refused, func(_ string, r refusal) bool {
 		return !now.Before(r.until) || r.problem == "" && ceilings(r.limits) != ceilings(*may)
 	})
 }
 
-// ceilings are what the project may have, without what it has.
+// ceilings returns the limits of the project, without its usage.
 func ceilings(l limits.Absolute) [3]int {
 	return [3]int{l.MaxTotalInstances, l.MaxTotalCores, l.MaxTotalRAMSize}
 }
 
-// quota is what the project may still have.
+// quota returns what the project may still use.
 func quota(l *limits.Absolute) cluster.Limits {
 	left := func(most, used, unit int) *int64 {
 		if most < 0 { // no limit
@@ -327,7 +322,7 @@ func quota(l *limits.Absolute) cluster.Limits {
 	}
 }
 
-// room is how many servers of an offer the project may still have.
+// room returns how many more servers of an offer the project may have.
 func room(l *limits.Absolute, o offer) int {
 	fits := func(most, used, each int) int {
 		if most < 0 || each <= 0 {
@@ -339,5 +334,5 @@ func room(l *limits.Absolute, o offer) int {
 		fits(l.MaxTotalCores, l.TotalCoresUsed, o.nova.VCPUs), fits(l.MaxTotalRAMSize, l.TotalRAMUsed, o.nova.RAM))
 }
 
-// maxServers stands for no limit.
+// maxServers means no limit.
 const maxServers = 1 << 20

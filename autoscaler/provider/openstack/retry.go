@@ -15,17 +15,16 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 )
 
-// Requests are tried maxTries times. Between tries passes a random time that doubles
-// on the whole, from firstPause to longestPause, or as long as the cloud says.
+// Requests are tried maxTries times. The time between tries is random and on average doubles from firstPause to
+// longestPause, or is what the cloud requests.
 const (
 	maxTries     = 5
 	firstPause   = 250 * time.Millisecond
 	longestPause = 10 * time.Second
 )
 
-// pause returns how long to wait after so many failures in a row, at least one: a
-// random time between the half and the whole of firstPause times two to the power of
-// failures-1, and no longer than longestPause. share is random in [0, 1).
+// pause returns how long to wait after the given number of failures in a row, at least one: a random time between half
+// and all of firstPause times two to the power of failures-1, at most longestPause. share is random in [0, 1).
 func pause(failures uint, share float64) time.Duration {
 	whole := longestPause
 	if failures < 10 {
@@ -34,7 +33,7 @@ func pause(failures uint, share float64) time.Duration {
 	return whole/2 + time.Duration(share*float64(whole/2))
 }
 
-// asked returns how long the cloud asks to wait, 0 if it does not say.
+// asked returns how long the cloud requests to wait, 0 if it does not.
 func asked(header http.Header) time.Duration {
 	seconds, err := strconv.Atoi(header.Get("Retry-After"))
 	if err != nil || seconds < 0 {
@@ -43,7 +42,7 @@ func asked(header http.Header) time.Duration {
 	return min(time.Duration(seconds)*time.Second, time.Minute)
 }
 
-// await waits, or returns an error if that is no longer wanted.
+// await waits, and returns an error if the context ends.
 func await(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -55,18 +54,18 @@ func await(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// transient reports whether a request may succeed when it is made again: the cloud was
-// asked too much, had a fault of its own, or could not be reached.
+// transient reports whether a request may succeed when it is repeated: the cloud limited its rate, had an internal
+// error, or could not be reached.
 func transient(err error) bool {
 	if status := statusOf(err); status != 0 {
 		return status == http.StatusTooManyRequests || status >= 500 && status != http.StatusNotImplemented
 	}
 	var network net.Error
-	return errors.As(err, &network) || errors.Is(err, io.ErrUnexpectedEOF) // an answer that broke off
+	return errors.As(err, &network) || errors.Is(err, io.ErrUnexpectedEOF) // a response that broke off
 }
 
-// retry makes a client repeat requests that may succeed the next time. What creates
-// something is not repeated here: it may have been done though the answer says no.
+// retry makes a client repeat requests that may succeed the next time. Requests that create something are not repeated
+// here: they may have succeeded despite the error.
 func retry(client *gophercloud.ProviderClient) {
 	again := func(ctx context.Context, header http.Header, err error, failures uint) error {
 		if failures >= maxTries || ctx.Err() != nil {

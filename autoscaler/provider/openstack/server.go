@@ -14,7 +14,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/provider"
 )
 
-// What a server is, in Nova's words.
+// The states of a server in Nova.
 const (
 	statusActive      = "ACTIVE"
 	statusBuild       = "BUILD"
@@ -25,8 +25,7 @@ const (
 	taskSoftDeleting  = "soft-deleting"
 )
 
-// machine returns a server as the fleet sees it. Its name is the server's ID: names are
-// not unique.
+// machine converts a server for the fleet. Its name is the server's ID, because names are not unique.
 func (p *Provider) machine(s *servers.Server, stock *stock, matched *matching) provider.Machine {
 	m := provider.Machine{Name: s.ID, Flavor: p.flavorOf(s, stock), Ordered: s.Created, Leaving: leaving(s)}
 	if n := matched.nodes[s.ID]; n != nil {
@@ -34,25 +33,25 @@ func (p *Provider) machine(s *servers.Server, stock *stock, matched *matching) p
 	}
 	if why := matched.doubts[s.ID]; why != "" {
 		m.Unidentified = fmt.Sprintf("server %s: %s. Set spec.providerID of its node to %s/%s, as OpenStack's cloud controller manager and "+
-			"the kubelet's flag --provider-id do, or delete the server or the node that should not be there", s.Name, why, providerPrefix, s.ID)
+			"the kubelet's flag --provider-id do, or delete the superfluous server or node", s.Name, why, providerPrefix, s.ID)
 	}
 	switch s.Status {
 	case statusError:
 		m.Failed = scrub(strings.TrimSpace(cmp.Or(s.Fault.Message, unexplained)))
 	case statusActive:
-		m.Waits = fmt.Sprintf("server %s is ACTIVE and has no node yet: see its console for how far its user data came", s.Name)
+		m.Waits = fmt.Sprintf("server %s is ACTIVE and has no node yet: check the progress of its user data on its console", s.Name)
 	default:
 		m.Waits = fmt.Sprintf("server %s is %s", s.Name, strings.TrimRight(s.Status+", "+s.TaskState, ", "))
 	}
 	return m
 }
 
-// unexplained is said of servers of which Nova says nothing. It does not, for instance, of
-// those that nova-compute gives up when it is restarted.
-const unexplained = "Nova says that it is in ERROR and not why"
+// unexplained is the message for servers without one from Nova, such as those that nova-compute abandons when it
+// restarts.
+const unexplained = "Nova reports status ERROR without a cause"
 
-// explainFaults puts into servers why they failed. Nova leaves that out of lists for those
-// that no host took: they are asked for one by one, each once.
+// explainFaults adds to servers why they failed. Nova omits that from lists for servers that no host took: these are
+// requested one by one, each once.
 func (p *Provider) explainFaults(ctx context.Context, s *session, all []servers.Server) error {
 	known := p.cloud.faults
 	p.cloud.faults = map[string]string{}
@@ -72,8 +71,8 @@ func (p *Provider) explainFaults(ctx context.Context, s *session, all []servers.
 		switch {
 		case err == nil:
 			unknown[i].Fault.Message = cmp.Or(found.Fault.Message, unexplained)
-		case statusOf(err) != http.StatusNotFound: // else it has gone meanwhile
-			errs[i] = s.login.explain("ask why server "+unknown[i].ID+" failed", err)
+		case statusOf(err) != http.StatusNotFound: // otherwise it is gone by now
+			errs[i] = s.login.explain("get the fault of server "+unknown[i].ID, err)
 		}
 	})
 	for i := range all {
@@ -84,13 +83,13 @@ func (p *Provider) explainFaults(ctx context.Context, s *session, all []servers.
 	return errors.Join(errs...)
 }
 
-// leaving reports whether a server has been deleted or is about to be.
+// leaving reports whether a server has been deleted or is being deleted.
 func leaving(s *servers.Server) bool {
 	return s.TaskState == taskDeleting || s.TaskState == taskSoftDeleting || s.Status == statusDeleted || s.Status == statusSoftDeleted
 }
 
-// flavorOf returns the name of the offer that a server was bought as. One that is not
-// offered any more is called by what the server itself says.
+// flavorOf returns the name of the offer that a server was bought as. If that is no longer offered, it returns what the
+// server itself says.
 func (p *Provider) flavorOf(s *servers.Server, stock *stock) string {
 	for _, o := range stock.offers(p.spec) {
 		if hasTag(s, tag(tagFlavor, o.name)) {

@@ -17,7 +17,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// providerOf returns a Provider of a fleet with nothing known.
+// providerOf returns a Provider of a fleet without any state.
 func providerOf(spec *v1alpha1.OpenStackServers) *Provider {
 	return (&Clouds{}).For(fleetOf(spec), nil)
 }
@@ -83,7 +83,7 @@ func TestWhyServersFailedIsAskedOnceOfEach(t *testing.T) {
 		}
 	}
 	want := map[string]string{"up": "", "told": "aborted", "full": "No valid host for full", "silent": unexplained, "gone": "", "leaving": ""}
-	for round, requests := range []int64{3, 1} { // one that has gone is not in lists for long
+	for round, requests := range []int64{3, 1} { // a deleted server does not stay in lists for long
 		all := list()
 		if err := p.explainFaults(t.Context(), s, all); err != nil {
 			t.Fatal(err)

@@ -25,15 +25,14 @@ import (
 	"supercargo.dev/supercargo/autoscaler/provider"
 )
 
-// microversion of Nova's API: the first whose flavors come with their extra specs. It
-// also has tags at creation (2.52) and flavors within servers (2.47). Nova has had it
-// since Queens, of 2018.
+// microversion is the version of Nova's API: the first whose flavors include their extra specs. It also has tags at
+// creation (2.52) and flavors within servers (2.47). Nova has supported it since Queens (2018).
 const microversion = "2.61"
 
-// patience is how long one answer may take.
+// patience is the timeout of one request.
 const patience = time.Minute
 
-// session is a login with what it talks to.
+// session is a login with its clients.
 type session struct {
 	login                   *login
 	compute, image, network *gophercloud.ServiceClient
@@ -75,8 +74,8 @@ func open(ctx context.Context, l *login, wrap func(http.RoundTripper) http.Round
 	return s, nil
 }
 
-// servers returns those that carry all the tags. Nova gives at most a thousand in one
-// answer: the next ones are asked for as long as there are more.
+// servers returns the servers that have all the tags. Nova returns at most a thousand in one response; further ones are
+// requested until there are no more.
 func (s *session) servers(ctx context.Context, tags ...string) ([]servers.Server, error) {
 	pages, err := servers.List(s.compute, servers.ListOpts{Tags: strings.Join(tags, ",")}).AllPages(ctx)
 	if err != nil {
@@ -89,7 +88,7 @@ func (s *session) servers(ctx context.Context, tags ...string) ([]servers.Server
 	return all, nil
 }
 
-// limits returns what the project may have and what it has.
+// limits returns the limits and the usage of the project.
 func (s *session) limits(ctx context.Context) (*limits.Absolute, error) {
 	found, err := limits.Get(ctx, s.compute, nil).Extract()
 	if err != nil {
@@ -98,11 +97,11 @@ func (s *session) limits(ctx context.Context) (*limits.Absolute, error) {
 	return &found.Absolute, nil
 }
 
-// stock is what servers can be made from, with the names of the spec resolved.
+// stock is what servers can be made from, with the references of the spec resolved.
 type stock struct {
-	flavors []flavors.Flavor // those that the spec names, ordered by name
-	missing []string         // those that it names and the cloud does not have
-	zones   map[string]bool  // of the cloud, and whether each is available
+	flavors []flavors.Flavor // those that the spec selects, ordered by name
+	missing []string         // those that it names but the cloud does not have
+	zones   map[string]bool  // all zones of the cloud, and whether each is available
 	image   *images.Image
 	// networks, securityGroups and serverGroup are IDs.
 	networks       []string
@@ -110,7 +109,7 @@ type stock struct {
 	serverGroup    string
 }
 
-// stock looks up what the spec names.
+// stock looks up the references of the spec.
 func (s *session) stock(ctx context.Context, spec *v1alpha1.OpenStackServers) (*stock, error) {
 	found := &stock{}
 	for _, read := range []func(context.Context, *v1alpha1.OpenStackServers, *stock) error{
@@ -269,15 +268,15 @@ func (s *session) readServerGroup(ctx context.Context, spec *v1alpha1.OpenStackS
 	return nil
 }
 
-// one returns what to do if there is not exactly one of a name.
+// one returns an error with advice if there is not exactly one of a name.
 func one(field, kind, name string, n int) error {
 	switch n {
 	case 1:
 		return nil
 	case 0:
-		return &provider.Refused{Reason: "ReferenceUnknown", Message: fmt.Sprintf("%s: the project sees no %s %q: create it or name another", field, kind, name)}
+		return &provider.Refused{Reason: "ReferenceUnknown", Message: fmt.Sprintf("%s: the project has access to no %s %q: create it or specify another", field, kind, name)}
 	}
-	return &provider.Refused{Reason: "ReferenceAmbiguous", Message: fmt.Sprintf("%s: there are %d of the name %q: give the ID of the %s", field, n, name, kind)}
+	return &provider.Refused{Reason: "ReferenceAmbiguous", Message: fmt.Sprintf("%s: the name %q is ambiguous, there are %d: specify the ID of the %s", field, name, n, kind)}
 }
 
 var uuid = regexp.MustCompile(`^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$`)

@@ -17,12 +17,12 @@ import (
 	"supercargo.dev/supercargo/autoscaler/provider"
 )
 
-// maxUserData is how many bytes of user data Nova takes before it is encoded: 65535 after.
+// maxUserData is the maximum number of bytes of user data before encoding: Nova accepts 65535 after it.
 const maxUserData = 65535 / 4 * 3
 
 const reasonUserData = "UserDataUnusable"
 
-// userData is a template with the values of a Secret. The zero value gives none.
+// userData is a template with the values of a Secret. The zero value renders nothing.
 type userData struct {
 	where    string
 	secret   bool // the template itself is in a Secret
@@ -30,11 +30,10 @@ type userData struct {
 	values   map[string]string
 }
 
-// facts are what a template may use.
+// facts are the inputs of a template.
 type facts struct {
 	Name, Fleet, Flavor, Zone string
-	// Labels and Taints are written as the kubelet's flags --node-labels and
-	// --register-with-taints have them.
+	// Labels and Taints are in the format of the kubelet's flags --node-labels and --register-with-taints.
 	Labels, Taints string
 	Values         map[string]string
 }
@@ -62,7 +61,7 @@ func readUserData(ctx context.Context, live client.Reader, spec *v1alpha1.OpenSt
 		return nil, u.refused(err)
 	}
 	sample := facts{Name: "fleet-00000000-0", Fleet: "fleet", Flavor: "flavor", Zone: "zone", Labels: "key=value", Taints: "key=value:NoSchedule"}
-	_, err = u.render(sample) // so that what it lacks is known before a server is wanted
+	_, err = u.render(sample) // so that errors are known before a server is needed
 	return u, err
 }
 
@@ -89,7 +88,7 @@ func (u *userData) readTemplate(ctx context.Context, live client.Reader, spec *v
 		text, ok = o.Data[ref.Key]
 	}
 	if !ok {
-		return "", &provider.Refused{Reason: reasonUserData, Message: fmt.Sprintf("%s has no entry %s, which %s.key names", what, ref.Key, field)}
+		return "", &provider.Refused{Reason: reasonUserData, Message: fmt.Sprintf("%s has no entry %s of %s.key", what, ref.Key, field)}
 	}
 	return text, nil
 }
@@ -105,14 +104,14 @@ func (u *userData) render(f facts) ([]byte, error) {
 	switch {
 	case errors.Is(err, errTooLong):
 		return nil, &provider.Refused{Reason: reasonUserData, Message: fmt.Sprintf(
-			"%s comes to more than the %d bytes that Nova takes: let the server fetch the rest itself", u.where, maxUserData)}
+			"%s exceeds the %d bytes that Nova accepts: let the server download the rest", u.where, maxUserData)}
 	case err != nil:
 		return nil, u.refused(err)
 	}
 	return out.text, nil
 }
 
-// bounded takes as much as Nova does. A template may write without end.
+// bounded accepts as much as Nova does. A template may write without end.
 type bounded struct{ text []byte }
 
 var errTooLong = errors.New("too long")
@@ -126,14 +125,14 @@ func (b *bounded) Write(more []byte) (int, error) {
 	return len(more), nil
 }
 
-// templateName is how errors call a template.
+// templateName is the name of the template in errors.
 const templateName = "user-data"
 
-// inLine finds in an error the line of the template that it is about.
+// inLine matches the line of the template in an error.
 var inLine = regexp.MustCompile(regexp.QuoteMeta(templateName) + `:(\d+)`)
 
-// refused says what is wrong with the template. Errors quote it and may quote values: of
-// what a Secret has, no more is said than the line.
+// refused describes what is wrong with the template. Errors quote it and may quote values; for secret contents the
+// message contains only the line.
 func (u *userData) refused(err error) *provider.Refused {
 	text := err.Error()
 	quotes := u.secret
@@ -145,16 +144,16 @@ func (u *userData) refused(err error) *provider.Refused {
 		if found := inLine.FindStringSubmatch(text); found != nil {
 			line = "line " + found[1] + " of the template"
 		}
-		text = line + " is wrong; it is not repeated here, since it may be secret"
+		text = line + " is invalid; it is not shown because it may contain a secret"
 	}
 	return &provider.Refused{Reason: reasonUserData, Message: u.where + ": " + text}
 }
 
-// shortestSecret is how long a value must be, in bytes, to be kept secret: shorter ones
-// would be found in any text.
+// shortestSecret is the minimum length of a value, in bytes, that is kept secret: shorter ones would be found in any
+// text.
 const shortestSecret = 4
 
-// labelsFlag writes labels as key=value between commas, ordered by key.
+// labelsFlag formats labels as comma-separated key=value pairs, ordered by key.
 func labelsFlag(labels map[string]string) string {
 	pairs := make([]string, 0, len(labels))
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
@@ -163,7 +162,7 @@ func labelsFlag(labels map[string]string) string {
 	return strings.Join(pairs, ",")
 }
 
-// taintsFlag writes taints as key=value:effect between commas.
+// taintsFlag formats taints as comma-separated key=value:effect items.
 func taintsFlag(taints []corev1.Taint) string {
 	items := make([]string, len(taints))
 	for i, t := range taints {

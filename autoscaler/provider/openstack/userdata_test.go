@@ -16,8 +16,8 @@ import (
 	"supercargo.dev/supercargo/autoscaler/provider"
 )
 
-// templateOf returns the user data of a template in a ConfigMap or, if it is secret, in a
-// Secret, filled in with a token.
+// templateOf returns the user data of a template in a ConfigMap or, if it is secret, in a Secret, rendered with a
+// token.
 func templateOf(t *testing.T, text string, secret bool) (*userData, error) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Namespace: "home", Name: "join"}
@@ -67,8 +67,8 @@ func TestWhatIsWrongWithATemplateIsSaidBeforeAServerIsWanted(t *testing.T) {
 		{"a function that there is none of", "{{hush}}", `function "hush" not defined`},
 		{"a fact that there is none of", "{{.Size}}", "can't evaluate field Size"},
 		{"a value that is missing", "\n\n{{.Values.tocken}}", `executing "user-data" at <.Values.tocken>: map has no entry for key "tocken"`},
-		{"too much", strings.Repeat("x", maxUserData+1), "more than the 49149 bytes"},
-		{"what has no end", "{{range 9999999999}}x{{end}}", "more than the 49149 bytes"},
+		{"too much", strings.Repeat("x", maxUserData+1), "exceeds the 49149 bytes"},
+		{"what has no end", "{{range 9999999999}}x{{end}}", "exceeds the 49149 bytes"},
 	}
 	for _, tc := range tests {
 		_, err := templateOf(t, tc.text, false)
@@ -83,7 +83,7 @@ func TestWhatIsWrongWithATemplateIsSaidBeforeAServerIsWanted(t *testing.T) {
 func TestATemplateInASecretIsNotRepeated(t *testing.T) {
 	for _, text := range []string{"a\n{{" + secretWord, "\n{{" + strings.ReplaceAll(secretWord, "-", "") + "}}", "\n{{.Values.hush}}"} {
 		_, err := templateOf(t, text, true)
-		if err == nil || strings.Contains(err.Error(), "hush") || !strings.Contains(err.Error(), "line 2 of the template is wrong") ||
+		if err == nil || strings.Contains(err.Error(), "hush") || !strings.Contains(err.Error(), "line 2 of the template is invalid") ||
 			!strings.Contains(err.Error(), "Secret home/join") {
 			t.Errorf("%q: %v", text, err)
 		}
@@ -113,9 +113,9 @@ func TestMissingObjectsAreNamedWithTheFieldThatNamesThem(t *testing.T) {
 		objects []client.Object
 		says    string
 	}{
-		{"no template", nil, "ConfigMap home/join, named in spec.openStack.userData.configMap, does not exist"},
-		{"no such entry", []client.Object{join}, "ConfigMap home/join has no entry user-data, which spec.openStack.userData.configMap.key names"},
-		{"no values", []client.Object{good}, "Secret home/values, named in spec.openStack.userData.values, does not exist"},
+		{"no template", nil, "ConfigMap home/join in spec.openStack.userData.configMap does not exist"},
+		{"no such entry", []client.Object{join}, "ConfigMap home/join has no entry user-data of spec.openStack.userData.configMap.key"},
+		{"no values", []client.Object{good}, "Secret home/values in spec.openStack.userData.values does not exist"},
 	}
 	for _, tc := range tests {
 		_, err := readUserData(t.Context(), fake.NewClientBuilder().WithObjects(tc.objects...).Build(), spec)
@@ -126,7 +126,7 @@ func TestMissingObjectsAreNamedWithTheFieldThatNamesThem(t *testing.T) {
 	}
 }
 
-// FuzzUserData looks for a template whose error tells a value or, in a Secret, itself.
+// FuzzUserData searches for a template whose error contains a value or, in a Secret, the template itself.
 func FuzzUserData(f *testing.F) {
 	for _, text := range []string{
 		"{{.Values.token}}", "{{index .Values.token 99}}", "{{.Values.token.x}}", "{{call .Values.token}}", "{{index . .Values.token}}",
@@ -136,7 +136,7 @@ func FuzzUserData(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		if strings.Contains(text, "range") || strings.Contains(text, "define") || len(text) > 1000 {
-			return // may go on for ever; who writes templates may stop the fleet by better means
+			return // it may run forever; authors of templates could also stop the fleet otherwise
 		}
 		if _, err := templateOf(t, text, false); err != nil && strings.Contains(err.Error(), secretWord) {
 			t.Errorf("%q: %v", text, err)
@@ -160,8 +160,7 @@ func TestFlagsAreWrittenAsTheKubeletReadsThem(t *testing.T) {
 	}
 }
 
-// TestTheSampleJoinsByKubeadm renders the user data of manifests/samples and reads them as
-// cloud-init and kubeadm do.
+// TestTheSampleJoinsByKubeadm renders the user data of manifests/samples and parses it like cloud-init and kubeadm.
 func TestTheSampleJoinsByKubeadm(t *testing.T) {
 	sample, err := os.ReadFile("../../../manifests/samples/nodefleet-openstack.yaml")
 	if err != nil {

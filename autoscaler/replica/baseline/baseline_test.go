@@ -24,7 +24,7 @@ func TestWithoutErrorEachLawStaysWithTheModel(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, d := l.Decide(nil, at400(reference, 38))
-		want := 38 // the least with W at or under 0.095 s
+		want := 38 // the lowest with W <= 0.095 s
 		if d.Replicas != want {
 			t.Errorf("%s wants %+v, want %d", name, d, want)
 		}
@@ -49,8 +49,7 @@ func TestFeedbackGoesTheRightWayAndAddsUp(t *testing.T) {
 	}
 }
 
-// TestQMDLHasThePoleItIsGiven: in its own linear world, y = y0 + g·d, an error
-// shrinks by the pole at every step.
+// TestQMDLHasThePoleItIsGiven: in a linear system y = y0 + g·d, the pole determines how fast an error decays.
 func TestQMDLHasThePoleItIsGiven(t *testing.T) {
 	c := Config{Goal: goal(), Pole: 0.9, Reference: 1}
 	n, slo, _ := c.aim(400)
@@ -77,7 +76,7 @@ func TestProportionalIsProportional(t *testing.T) {
 		}
 	}
 	for _, rate := range []float64{0, -1, math.NaN(), math.Inf(1)} {
-		if _, err := NewProportional(ProportionalConfig{Goal: goal(), RatePerReplica: rate}); err == nil || !strings.Contains(err.Error(), "each replica") {
+		if _, err := NewProportional(ProportionalConfig{Goal: goal(), RatePerReplica: rate}); err == nil || !strings.Contains(err.Error(), "per replica") {
 			t.Errorf("a rate of %v for each replica: %v, want it refused", rate, err)
 		}
 	}

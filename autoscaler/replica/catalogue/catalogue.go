@@ -1,4 +1,4 @@
-// Package catalogue knows every law for replicas by name.
+// Package catalogue lists the control laws for replicas by name.
 package catalogue
 
 import (
@@ -14,14 +14,14 @@ import (
 	"supercargo.dev/supercargo/autoscaler/replica/predictive"
 )
 
-// Options are what every law is made from. A law takes what it knows: those by
-// utilisation heed the limits alone.
+// Options are the inputs of every law. Each law uses the options that apply to it; laws that follow utilisation use
+// only the limits.
 type Options struct {
 	law.Goal
-	// RatePerReplica is for the proportional law: requests per second for each
-	// replica; 0 lets it keep the SLO by the model at PeakRate.
+	// RatePerReplica configures the proportional law: requests per second for each replica. If it is 0, the law derives
+	// the rate from the model, so that the SLO holds at PeakRate.
 	RatePerReplica float64
-	// PeakRate is the highest arrival rate expected, requests per second.
+	// PeakRate is the highest expected arrival rate, in requests per second.
 	PeakRate float64
 }
 
@@ -43,7 +43,7 @@ var entries = []entry{
 	{baseline.Proportional, "in proportion to the arrival rate", makeProportional},
 }
 
-// Names lists the laws, the default first.
+// Names returns the names of the laws, the default first.
 func Names() []string {
 	var names []string
 	for _, e := range entries {
@@ -52,7 +52,7 @@ func Names() []string {
 	return names
 }
 
-// Describe says in a line what a law is; empty for an unknown one.
+// Describe returns a one-line description of a law. It is empty for an unknown law.
 func Describe(name string) string {
 	if at := index(name); at >= 0 {
 		return entries[at].what
@@ -60,12 +60,12 @@ func Describe(name string) string {
 	return ""
 }
 
-// New makes a law with its default constants and the options given. It fails for
-// an unknown name, and for options that the law refuses.
+// New makes a law with its default constants and the given options. It fails if the name is unknown, or if the law
+// refuses the options.
 func New(name string, o Options) (law.Law, error) {
 	at := index(name)
 	if at < 0 {
-		return nil, fmt.Errorf("law %q is not known, want one of %s", name, strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("law %q is unknown, must be one of %s", name, strings.Join(Names(), ", "))
 	}
 	return entries[at].make(o)
 }

@@ -39,7 +39,7 @@ func everyLaw(t *testing.T, test func(t *testing.T, l law.Law)) {
 	}
 }
 
-// steady is a service in balance at a rate, as the model has it.
+// steady is a service in equilibrium at a rate, by the model.
 func steady(at time.Duration, lambda float64, n int) law.Observation {
 	m := queueing.PaperModel()
 	s := m.System(n, lambda)
@@ -51,7 +51,7 @@ func steady(at time.Duration, lambda float64, n int) law.Observation {
 	return o
 }
 
-// anyObservation draws what a broken world may show.
+// anyObservation draws observations, including invalid ones.
 func anyObservation(t *rapid.T, at time.Duration) law.Observation {
 	value := rapid.OneOf(rapid.Float64Range(0, 1000), rapid.SampledFrom([]float64{0, math.NaN(), math.Inf(1), -1, 1e-9, 1e9}))
 	return law.Observation{
@@ -71,9 +71,8 @@ func written(t interface{ Fatal(...any) }, m law.Memory) string {
 	return string(text)
 }
 
-// TestWhateverIsSeen: the answer is within the limits and says why, the memory
-// that was given stays as it was, and memory that goes through JSON at every look
-// decides as memory that does not.
+// TestWhateverIsSeen: the decision is within the limits and has a reason, the given memory does not change, and memory
+// that is encoded as JSON at every evaluation gives the same decisions as memory that is not.
 func TestWhateverIsSeen(t *testing.T) {
 	everyLaw(t, func(t *testing.T, l law.Law) {
 		rapid.Check(t, func(t *rapid.T) {
@@ -133,7 +132,7 @@ func TestMissingAndStaleDataHold(t *testing.T) {
 	})
 }
 
-// drive closes the loop with a service that is in balance at once.
+// drive runs the closed loop with a service that reaches equilibrium immediately.
 func drive(l law.Law, rates []float64) (replicas []int) {
 	var memory law.Memory
 	n, at := 10, time.Duration(0)
@@ -166,14 +165,14 @@ func TestAStepOfAHundredTimesIsFollowedUpAndDown(t *testing.T) {
 
 func TestSaturatedAtMostReplicasTheyStayThereAndComeBack(t *testing.T) {
 	everyLaw(t, func(t *testing.T, l law.Law) {
-		// 3000 requests/s need some 380 replicas, and 60 is the most.
+		// 3000 requests/s need about 380 replicas; the maximum is 60.
 		got := drive(l, slices.Concat(repeat(100, 20), repeat(3000, 20), repeat(100, 100)))
 		if got[39] != 60 {
 			t.Errorf("%d replicas in overload, want all 60", got[39])
 		}
 		most := 15
 		if l.Name() == baseline.QMDL {
-			most = 25 // releases slowly, as the paper that compares itself with it says
+			most = 25 // releases slowly, as the paper that compares itself with it reports
 		}
 		if down := got[len(got)-1]; down > most {
 			t.Errorf("%d replicas at 100/s seven hours later, want %d or fewer: nothing may have wound up", down, most)
@@ -181,14 +180,13 @@ func TestSaturatedAtMostReplicasTheyStayThereAndComeBack(t *testing.T) {
 	})
 }
 
-// TestAScaleOutUnderWayIsNotCancelled: the load grows and stays, and none of the replicas that are
-// asked for becomes Ready for long.
+// TestAScaleOutUnderWayIsNotCancelled: the load grows and stays high, and no requested replica becomes Ready for long.
 func TestAScaleOutUnderWayIsNotCancelled(t *testing.T) {
 	everyLaw(t, func(t *testing.T, l law.Law) {
 		var memory law.Memory
 		wanted, at := 10, time.Duration(0)
 		for i := range 40 {
-			lambda := []float64{115, 140, 180}[min(i, 2)] // ten are loaded to 54, 74 and 109 %
+			lambda := []float64{115, 140, 180}[min(i, 2)] // this loads ten replicas to 54, 74 and 109 %
 			o := steady(at, lambda, 10)
 			o.ResponseTime, o.QueueLength, o.Wanted = 10, 5000, wanted
 			var d law.Decision
@@ -221,7 +219,7 @@ func TestUnknownLawsAndImpossibleOptionsAreRefused(t *testing.T) {
 	for _, name := range Names() {
 		o := options()
 		o.Max = 1
-		if l, err := New(name, o); err == nil || !strings.Contains(err.Error(), "most replicas 1") {
+		if l, err := New(name, o); err == nil || !strings.Contains(err.Error(), "maximum replicas 1") {
 			t.Errorf("%s with max below min: %v, %v, want it refused by field", name, l, err)
 		}
 	}
@@ -243,7 +241,7 @@ func TestMemoryThatIsNoneIsRefused(t *testing.T) {
 	})
 }
 
-// BenchmarkDecide is one look of a service of a thousand replicas.
+// BenchmarkDecide measures one evaluation for a service of a thousand replicas.
 func BenchmarkDecide(b *testing.B) {
 	for _, name := range Names() {
 		b.Run(name, func(b *testing.B) {

@@ -6,7 +6,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// Condition is what a status says in a word and a sentence.
+// Condition is a status condition.
 type Condition struct {
 	Type    string
 	True    bool
@@ -14,27 +14,27 @@ type Condition struct {
 	Message string
 }
 
-// WantedMetric is the name of the metric that a HorizontalPodAutoscaler follows.
-const WantedMetric = "supercargo_wanted_replicas"
+// WantedMetric is the external metric that a HorizontalPodAutoscaler follows in mode ViaHPA.
+const WantedMetric = "supercargo_desired_replicas"
 
 // Autoscaler is a HorizontalPodAutoscaler that scales the target of a policy.
 type Autoscaler struct {
 	Name string
-	// Follows says that it takes the external metric WantedMetric.
+	// Follows reports whether it uses the external metric WantedMetric.
 	Follows bool
 }
 
-// Standing is who else wants to scale the target.
+// Standing lists the other autoscalers of a policy's target.
 type Standing struct {
-	// Older is the policy that has a first claim to the target: made earlier, or at the
-	// same second and first by name. Empty: none. A policy that only observes has no claim,
-	// and is in nobody's way.
+	// Older is the policy that takes precedence for the target: the one created earlier, or the first by name if both
+	// were created in the same second. It is empty if there is none. A policy that only observes never takes
+	// precedence.
 	Older string
-	// Autoscalers scale the target too.
+	// Autoscalers are the HorizontalPodAutoscalers that scale the target.
 	Autoscalers []Autoscaler
 }
 
-// Conflict says what keeps a policy from its target; empty: nothing.
+// Conflict returns why a policy may not scale its target. It is empty if the policy may.
 func (s *Standing) Conflict(mode v1alpha1.ReplicaMode) string {
 	switch {
 	case mode == v1alpha1.ReplicasObserve:
@@ -47,7 +47,7 @@ func (s *Standing) Conflict(mode v1alpha1.ReplicaMode) string {
 	return ""
 }
 
-// follower says who carries out what a policy publishes; a fault if nobody does.
+// follower returns the HorizontalPodAutoscaler that follows the policy, or a fault if there is none.
 func (s *Standing) follower() (name, fault string) {
 	for _, a := range s.Autoscalers {
 		if a.Follows {
@@ -57,26 +57,26 @@ func (s *Standing) follower() (name, fault string) {
 	if len(s.Autoscalers) > 0 {
 		return "", fmt.Sprintf("HorizontalPodAutoscaler %s does not use the external metric %s", s.Autoscalers[0].Name, WantedMetric)
 	}
-	return "", "no HorizontalPodAutoscaler scales the target: make one that takes the external metric " + WantedMetric
+	return "", "no HorizontalPodAutoscaler scales the target: create one that uses the external metric " + WantedMetric
 }
 
-// Conditions are those of a policy after a look. Messages have no figures that change
-// at every look, other than in what was missing.
+// Conditions returns the conditions of a policy after an evaluation. Apart from what was missing, messages contain no
+// figures that change at every evaluation.
 func (p *Policy) Conditions(s *Standing, out *Outcome) []Condition {
-	conflict := Condition{Type: v1alpha1.PolicyConflict, Reason: "NoOtherScaler", Message: "Nothing else scales the target"}
+	conflict := Condition{Type: v1alpha1.PolicyConflict, Reason: "NoOtherScaler", Message: "No other autoscaler scales the target"}
 	if why := s.Conflict(p.Mode); why != "" {
 		conflict = Condition{Type: v1alpha1.PolicyConflict, True: true, Reason: "AnotherScaler", Message: why}
 	} else if len(s.Autoscalers) > 0 || s.Older != "" {
-		conflict.Reason, conflict.Message = "Tolerated", "Something else scales the target, as the mode allows"
+		conflict.Reason, conflict.Message = "Tolerated", "Another autoscaler scales the target, which the mode allows"
 	}
-	measured := Condition{Type: v1alpha1.PolicyMeasured, True: true, Reason: "Measured", Message: "All that the law needs was measured"}
+	measured := Condition{Type: v1alpha1.PolicyMeasured, True: true, Reason: "Measured", Message: "All measurements that the law needs are available"}
 	if out.Missing != "" {
-		measured = Condition{Type: v1alpha1.PolicyMeasured, Reason: "NotMeasured", Message: "Replicas stay as they are: " + out.Missing + withNotes(out.Notes)}
+		measured = Condition{Type: v1alpha1.PolicyMeasured, Reason: "NotMeasured", Message: "The number of replicas is unchanged: " + out.Missing + withNotes(out.Notes)}
 	}
-	limited := Condition{Type: v1alpha1.PolicyLimited, Reason: "WithinLimits", Message: "Fewer replicas than allowed are asked for"}
+	limited := Condition{Type: v1alpha1.PolicyLimited, Reason: "WithinLimits", Message: "The policy wants fewer replicas than spec.maxReplicas"}
 	if !out.Off && out.Replicas >= p.Max {
 		limited = Condition{Type: v1alpha1.PolicyLimited, True: true, Reason: "AtMaximum",
-			Message: fmt.Sprintf("The policy asks for spec.maxReplicas, %d: more may be needed", p.Max)}
+			Message: fmt.Sprintf("The policy wants the maximum of spec.maxReplicas, %d: more may be needed", p.Max)}
 	}
 	return []Condition{p.ready(s, out, conflict), measured, limited, conflict}
 }
@@ -94,14 +94,14 @@ func (p *Policy) ready(s *Standing, out *Outcome, conflict Condition) Condition 
 	case conflict.True:
 		return Condition{Type: v1alpha1.PolicyReady, Reason: "Conflict", Message: conflict.Message}
 	case out.Off:
-		return Condition{Type: v1alpha1.PolicyReady, Reason: "ScaledToZero", Message: "The target is scaled to 0 replicas, and not scaled from there until it has 1 or more"}
+		return Condition{Type: v1alpha1.PolicyReady, Reason: "ScaledToZero", Message: "The target is scaled to 0 replicas and is not scaled until it has 1 or more"}
 	case p.Mode == v1alpha1.ReplicasObserve:
-		ready.Message = "The law decides, and nothing is changed"
+		ready.Message = "The law decides, but does not change the target"
 	case p.Mode == v1alpha1.ReplicasViaHPA:
 		name, fault := s.follower()
 		ready.Message = "The law decides, and HorizontalPodAutoscaler " + name + " follows"
 		if fault != "" {
-			ready.Reason, ready.Message = "NotFollowed", "The law decides, and nobody follows: "+fault
+			ready.Reason, ready.Message = "NotFollowed", "The law decides, but no HorizontalPodAutoscaler follows: "+fault
 		}
 	default:
 		ready.Message = "The law decides, and the target is scaled"

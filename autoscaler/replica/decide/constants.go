@@ -13,7 +13,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/replica/predictive"
 )
 
-// number is a quantity, or what stands for one that is not given.
+// number returns a quantity as a number, or otherwise if it is not set.
 func number(q *resource.Quantity, otherwise float64) float64 {
 	if q == nil {
 		return otherwise

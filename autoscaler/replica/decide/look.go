@@ -9,84 +9,83 @@ import (
 	"supercargo.dev/supercargo/autoscaler/replica/law"
 )
 
-// Answer is what a question brought.
+// Answer is the result of a Question.
 type Answer struct {
 	Measurement Measurement
-	// Value is NaN where nothing was measured, and At when it was.
+	// Value is NaN if nothing was measured. At is the time of the measurement.
 	Value float64
 	At    time.Time
-	// Fault says why there is no value; empty if there is.
+	// Fault is the reason why there is no value. It is empty if there is one.
 	Fault string
-	// Warnings are the source's own words.
+	// Warnings are those of the source, verbatim.
 	Warnings []string
 }
 
-// Sample is the value of one series, and the moment for which it holds.
+// Sample is the value of one series, and the time for which it holds.
 type Sample struct {
 	Value float64
 	At    time.Time
 }
 
-// Read reads the answer of a source that was asked at a moment. Anything but one
-// sample is a fault.
+// Read converts what a source returned for time at into an Answer. Any number of samples other than one is a fault.
 func Read(m Measurement, at time.Time, samples []Sample, warnings []string, err error) Answer {
 	a := Answer{Measurement: m, Value: math.NaN(), At: at, Warnings: warnings}
 	switch {
 	case err != nil:
 		a.Fault = err.Error()
 	case len(samples) == 0:
-		a.Fault = "no series: nothing of late, or nothing like it"
+		a.Fault = "the query returned no series: there are no recent samples, or it matches none"
 	case len(samples) > 1:
-		a.Fault = fmt.Sprintf("%d series, want one: sum or average them in the query", len(samples))
+		a.Fault = fmt.Sprintf("the query returned %d series, must be one: sum or average them in the query", len(samples))
 	case math.IsNaN(samples[0].Value):
-		a.Fault = "not a number"
+		a.Fault = "the value is not a number"
 	default:
 		a.Value, a.At = samples[0].Value, samples[0].At
 	}
 	return a
 }
 
-// Seen is what is known when a law looks.
+// Seen is the input of an evaluation.
 type Seen struct {
 	Now time.Time
-	// Asked is how many replicas the target's own spec asks for, and Ready how many of its
-	// pods are Ready and stay.
+	// Asked is the number of replicas in the target's spec. Ready is the number of its pods that are Ready and not
+	// terminating.
 	Asked, Ready int
-	// Wanted is what the law asked for last; 0 if it has not looked yet.
+	// Wanted is the number that the law decided last; 0 before its first evaluation.
 	Wanted int
-	// StartUp is how long pods take to be Ready, as learned; 0 where nothing is known.
+	// StartUp is the learned time until a pod is Ready; 0 if it is not known.
 	StartUp time.Duration
 	Answers []Answer
 }
 
-// Outcome is what a look came to.
+// Outcome is the result of an evaluation.
 type Outcome struct {
 	law.Decision
-	// From is how many replicas were asked for before the look.
+	// From is the number of replicas before the evaluation.
 	From int
-	// Observation is what the law was shown, and Notes what is to be said of it.
+	// Observation is the input of the law, and Notes are remarks on it.
 	Observation law.Observation
 	Notes       []string
-	// Missing says what was not measured that the law needs, or why the law does not use
-	// it; empty: nothing.
+	// Missing says which needed measurement is missing, or why the law does not use the measurements. It is empty if
+	// neither is the case.
 	Missing string
-	// Off says that the target is scaled to 0, and so not scaled.
+	// Off reports that the target is scaled to 0, and is therefore not scaled.
 	Off bool
 }
 
-// Changes says whether the look asks for another number of replicas than before.
+// Changes reports whether the evaluation changes the number of replicas.
 func (o *Outcome) Changes() bool { return !o.Off && o.Replicas != o.From }
 
-// retry is the longest time to the next look where something was not measured. A
-// source that is back is not to wait for the end of a control interval.
+// retry is the longest time until the next evaluation after a measurement was missing, so that a source that recovers
+// is used before the end of the control interval.
 const retry = 15 * time.Second
 
-// Look lets the law look once. The memory that was given is not changed. Where
-// something that the law needs was not measured, it holds and its memory stays.
+// Look evaluates the law once. It does not change the given memory. If a needed measurement is missing, the law holds
+// and its memory stays the same.
 //
-// In mode Act what was asked for is what the target's spec says. In the other modes
-// the target may lag behind, or be steered by somebody else's limits: the law's own
-// last word counts, so that it continues from what it asked for.
+// In mode Act, the previous number of replicas is the one in the target's spec. In the other modes, the target may lag
+// behind or have other limits. The previous number is then the law's own last decision, so that the law continues from
+// it.
 func (p *Policy) Look(m law.Memory, s Seen) (law.Memory, Outcome) {
 	out := Outcome{From: s.Asked}
 	if p.Mode != v1alpha1.ReplicasAct && s.Wanted > 0 {
@@ -95,7 +94,7 @@ func (p *Policy) Look(m law.Memory, s Seen) (law.Memory, Outcome) {
 	out.Observation, out.Notes = p.observe(s, out.From)
 	if s.Asked == 0 {
 		out.Off = true
-		out.Decision = law.Decision{Next: retry, Held: true, Reasons: []string{"hold: the target is scaled to 0 replicas: set it to 1 or more to have it scaled"}}
+		out.Decision = law.Decision{Next: retry, Held: true, Reasons: []string{"hold: the target is scaled to 0 replicas: set it to 1 or more to scale it again"}}
 		return m, out
 	}
 	out.Missing = out.Observation.Missing(p.needs(out.Observation), p.MaxAge)
@@ -109,7 +108,7 @@ func (p *Policy) Look(m law.Memory, s Seen) (law.Memory, Outcome) {
 	return m, out
 }
 
-// needs are what the law cannot do without.
+// needs returns the measurements that the law needs.
 func (p *Policy) needs(o law.Observation) law.Needs {
 	if p.NeedsRequests() {
 		return o.RequestNeeds()
@@ -117,12 +116,10 @@ func (p *Policy) needs(o law.Observation) law.Needs {
 	return law.Utilization
 }
 
-// NeedsRequests reports whether the law goes by requests and their response times, and not by
-// utilisation alone.
+// NeedsRequests reports whether the law uses requests and their response times, and not utilisation alone.
 func (p *Policy) NeedsRequests() bool { return p.kind != v1alpha1.LawDoubleThreshold }
 
-// observe puts together what the law is shown. The age is that of the oldest
-// measurement.
+// observe builds the input of the law. Its age is that of the oldest measurement.
 func (p *Policy) observe(s Seen, from int) (law.Observation, []string) {
 	nan := math.NaN()
 	o := law.Observation{At: s.Now, ArrivalRate: nan, ResponseTime: nan, QueueLength: nan, Utilization: nan, Wanted: from, Asked: s.Asked, Ready: s.Ready, StartUp: s.StartUp}
@@ -138,7 +135,7 @@ func (p *Policy) observe(s Seen, from int) (law.Observation, []string) {
 			oldest = a.At
 		}
 		for _, w := range a.Warnings {
-			notes = append(notes, string(a.Measurement)+": the source warns: "+w)
+			notes = append(notes, string(a.Measurement)+": warning of the source: "+w)
 		}
 	}
 	if !oldest.IsZero() {
@@ -147,14 +144,14 @@ func (p *Policy) observe(s Seen, from int) (law.Observation, []string) {
 	if !has[QueueLength] && has[ArrivalRate] && has[ResponseTime] {
 		o.QueueLength = o.ArrivalRate * o.ResponseTime
 		if o.ArrivalRate == 0 {
-			o.QueueLength = 0 // there is no response time then
+			o.QueueLength = 0 // without requests there is no response time
 		}
-		notes = append(notes, "queueLength: arrival rate times response time")
+		notes = append(notes, "queueLength: computed as arrival rate times response time")
 	}
 	if !has[Utilization] && has[ArrivalRate] && p.model != nil && s.Ready > 0 {
 		o.Utilization = p.load(o.ArrivalRate, s.Ready)
 		if p.kind == v1alpha1.LawDoubleThreshold {
-			notes = append(notes, "utilization: by the arrival rate and spec.service")
+			notes = append(notes, "utilization: computed from the arrival rate and spec.service")
 		}
 	}
 	return o, notes
@@ -172,7 +169,7 @@ func field(o *law.Observation, m Measurement) *float64 {
 	return &o.Utilization
 }
 
-// load is the utilisation of n replicas at an arrival rate, in percent.
+// load is the utilisation of n replicas at arrival rate lambda, in percent.
 func (p *Policy) load(lambda float64, n int) float64 {
 	if lambda == 0 {
 		return 0

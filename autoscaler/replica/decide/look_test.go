@@ -17,7 +17,7 @@ import (
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// answers are those of a service that is measured as the figures say.
+// answers are the measurements of a service with the given values.
 func answers(at time.Time, rate, response, queue, utilization float64) []Answer {
 	return []Answer{
 		{Measurement: ArrivalRate, Value: rate, At: at}, {Measurement: ResponseTime, Value: response, At: at},
@@ -50,7 +50,7 @@ func TestWhatASourceAnswers(t *testing.T) {
 		{"one sample", []Sample{{Value: 3, At: start}}, nil, 3, ""},
 		{"no answer", nil, errors.New("ask x: no answer within 1s"), math.NaN(), "no answer within 1s"},
 		{"no series", nil, nil, math.NaN(), "no series"},
-		{"two series", []Sample{{Value: 3}, {Value: 4}}, nil, math.NaN(), "2 series, want one"},
+		{"two series", []Sample{{Value: 3}, {Value: 4}}, nil, math.NaN(), "2 series, must be one"},
 		{"not a number", []Sample{{Value: math.NaN()}}, nil, math.NaN(), "not a number"},
 		{"infinite, which the law refuses", []Sample{{Value: math.Inf(1)}}, nil, math.Inf(1), ""},
 	} {
@@ -113,7 +113,7 @@ func TestTheSourcesFaultIsToldInTheCondition(t *testing.T) {
 	s.Answers[0] = Read(ArrivalRate, start, nil, []string{"a store is away"}, errors.New("no answer within 3s"))
 	_, out := p.Look(fresh(t, p), s)
 	c := p.Conditions(&Standing{}, &out)[1]
-	for _, says := range []string{"no arrival rate was measured", "arrivalRate: no answer within 3s", "the source warns: a store is away"} {
+	for _, says := range []string{"no arrival rate was measured", "arrivalRate: no answer within 3s", "warning of the source: a store is away"} {
 		if !strings.Contains(c.Message, says) {
 			t.Errorf("the condition says %q, want %q in it", c.Message, says)
 		}
@@ -137,8 +137,8 @@ func TestNoRequestsAreNoFault(t *testing.T) {
 	}
 }
 
-// TestAServiceThatDoesNotAnswerIsNotTakenForIdle: requests are counted when they are answered, so
-// that a service of which replicas have just become unready shows none.
+// TestAServiceThatDoesNotAnswerIsNotTakenForIdle: requests are counted when they are answered, so a service whose
+// replicas have just become unready shows none.
 func TestAServiceThatDoesNotAnswerIsNotTakenForIdle(t *testing.T) {
 	for _, kind := range laws {
 		p := sound(t, kind)
@@ -152,7 +152,7 @@ func TestAServiceThatDoesNotAnswerIsNotTakenForIdle(t *testing.T) {
 				t.Fatalf("%s, look %d: %+v, condition %+v, want 20 replicas held and said why", kind, i, out, c)
 			}
 		}
-		for i := range 40 { // they are Ready again, and really nobody asks
+		for i := range 40 { // they are Ready again, and there really are no requests
 			at := start.Add(500*time.Second + time.Duration(i)*100*time.Second)
 			var out Outcome
 			if m, out = p.Look(m, Seen{Now: at, Asked: 20, Ready: 20, Answers: answers(at, 0, math.NaN(), 0, 0)}); out.Replicas == 2 {
@@ -164,8 +164,8 @@ func TestAServiceThatDoesNotAnswerIsNotTakenForIdle(t *testing.T) {
 	}
 }
 
-// TestWhatIsMissingIsTheSameForThePolicyAndItsLaw: a law that holds since something was not measured
-// is never shown as one that measures all it needs.
+// TestWhatIsMissingIsTheSameForThePolicyAndItsLaw: if a law holds because of a missing measurement, the policy never
+// reports that everything was measured.
 func TestWhatIsMissingIsTheSameForThePolicyAndItsLaw(t *testing.T) {
 	nan := math.NaN()
 	for _, kind := range []v1alpha1.ReplicaLaw{v1alpha1.LawInverseQueue, v1alpha1.LawPredictive} {
@@ -191,8 +191,8 @@ func TestWhatIsNotMeasuredIsReckoned(t *testing.T) {
 	}
 }
 
-// TestOnlyInModeActTheTargetsSpecCounts: a HorizontalPodAutoscaler that holds back is not
-// to talk the law into what it has not asked for.
+// TestOnlyInModeActTheTargetsSpecCounts: a HorizontalPodAutoscaler that lags behind must not change what the law
+// wanted.
 func TestOnlyInModeActTheTargetsSpecCounts(t *testing.T) {
 	for mode, want := range map[v1alpha1.ReplicaMode]int{v1alpha1.ReplicasAct: 30, v1alpha1.ReplicasObserve: 20, v1alpha1.ReplicasViaHPA: 20} {
 		p := sound(t, v1alpha1.LawPredictive, func(s *v1alpha1.ReplicaPolicySpec) { s.Mode = mode })
@@ -208,8 +208,8 @@ func TestOnlyInModeActTheTargetsSpecCounts(t *testing.T) {
 	}
 }
 
-// TestALawLearnsFromReplicasThatItHasNotAskedFor: a HorizontalPodAutoscaler ignores changes within
-// a tenth, so that there may be 20 replicas for good where the law wants 21.
+// TestALawLearnsFromReplicasThatItHasNotAskedFor: a HorizontalPodAutoscaler ignores changes below 10 %, so there may
+// permanently be 20 replicas where the law wants 21.
 func TestALawLearnsFromReplicasThatItHasNotAskedFor(t *testing.T) {
 	for _, kind := range []v1alpha1.ReplicaLaw{v1alpha1.LawInverseQueue, v1alpha1.LawPredictive} {
 		p := sound(t, kind, func(s *v1alpha1.ReplicaPolicySpec) { s.Mode = v1alpha1.ReplicasViaHPA })
@@ -395,8 +395,8 @@ func TestMemoryThatIsTooLongIsNotWritten(t *testing.T) {
 	}
 }
 
-// TestWhateverIsSeenTheStatusCanBeWritten: as JSON that is read back the same, within the
-// bounds of its definition, and the answer within the limits.
+// TestWhateverIsSeenTheStatusCanBeWritten: the status survives a round trip through JSON and is within the bounds of
+// its definition, and the decision is within the limits.
 func TestWhateverIsSeenTheStatusCanBeWritten(t *testing.T) {
 	for _, kind := range laws {
 		p := sound(t, kind)
@@ -454,8 +454,7 @@ func TestStartUpTimesAreAveraged(t *testing.T) {
 	}
 }
 
-// BenchmarkLook is one look of a policy with 1000 replicas, with what the status says of
-// it.
+// BenchmarkLook measures one evaluation of a policy with 1000 replicas, including its status.
 func BenchmarkLook(b *testing.B) {
 	for _, kind := range laws {
 		b.Run(string(kind), func(b *testing.B) {

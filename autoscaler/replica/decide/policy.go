@@ -1,8 +1,8 @@
-// Package decide is what the controller of ReplicaPolicies decides: which law a spec
-// means, what the law makes of what was seen, and what the status says of it.
+// Package decide contains the decisions of the controller of ReplicaPolicies: the law that a spec selects, the law's
+// decision on an observation, and the resulting status.
 //
-// The controller reads, calls [Policy.Look], and carries out. Nothing here reads a
-// clock, or asks anybody.
+// The controller reads, calls [Policy.Look], and carries out the result. This package reads no clock and calls no
+// source.
 package decide
 
 import (
@@ -16,29 +16,28 @@ import (
 	"supercargo.dev/supercargo/autoscaler/replica/queueing"
 )
 
-// Policy is a spec that was found to be sound.
+// Policy is a validated spec.
 type Policy struct {
 	law.Law
 	law.Limits
-	// Of says what the law's memory is learned for. Memory of anything else misleads.
+	// Of identifies what the law's memory was learned for. Memory for anything else would mislead the law.
 	Of string
-	// Mode says what becomes of decisions.
+	// Mode says how decisions are carried out.
 	Mode v1alpha1.ReplicaMode
-	// Questions are what is to be measured.
+	// Questions are the measurements to query.
 	Questions []Question
-	// MaxAge is how old measurements may be.
+	// MaxAge is the maximum age of measurements.
 	MaxAge time.Duration
-	// Shortest and Longest are the shortest and the longest time between two looks, whatever
-	// is seen.
+	// Shortest and Longest bound the time between two evaluations.
 	Shortest, Longest time.Duration
 
 	kind v1alpha1.ReplicaLaw
-	// model is nil where nothing is said of the service.
+	// model is nil if the spec does not describe the service.
 	model *queueing.Model
 }
 
-// New reads the spec of a policy in a namespace. It names every field that is invalid;
-// an SLO that no number of replicas can keep is refused with the least that can be kept.
+// New validates the spec of a policy in a namespace. The error names every invalid field. If no number of replicas can
+// keep the SLO, the error states the lowest response time that can be kept.
 func New(namespace string, spec *v1alpha1.ReplicaPolicySpec) (*Policy, error) {
 	p := &Policy{
 		Limits: law.Limits{Min: int(spec.MinReplicas), Max: int(spec.MaxReplicas)}, Mode: spec.Mode,
@@ -46,7 +45,7 @@ func New(namespace string, spec *v1alpha1.ReplicaPolicySpec) (*Policy, error) {
 	}
 	var errs []error
 	if p.MaxAge <= 0 {
-		errs = append(errs, fmt.Errorf("spec.metrics.maxAge %v: want a time above 0", p.MaxAge))
+		errs = append(errs, fmt.Errorf("spec.metrics.maxAge %v: must be a time above 0", p.MaxAge))
 	}
 	err := p.choose(spec)
 	if err != nil {
@@ -61,7 +60,7 @@ func New(namespace string, spec *v1alpha1.ReplicaPolicySpec) (*Policy, error) {
 	return p, nil
 }
 
-// modelOf is the queueing model of one replica; nil if nothing is said.
+// modelOf returns the queueing model of one replica, or nil if the spec has none.
 func modelOf(s *v1alpha1.ServiceModel) *queueing.Model {
 	if s == nil {
 		return nil
@@ -84,9 +83,9 @@ func (p *Policy) choose(spec *v1alpha1.ReplicaPolicySpec) error {
 	}
 	switch {
 	case spec.SLO == nil:
-		return fmt.Errorf("spec.slo: law %s needs the response time to keep", p.kind)
+		return fmt.Errorf("spec.slo: is required by law %s", p.kind)
 	case p.model == nil:
-		return fmt.Errorf("spec.service: law %s needs what one replica can do", p.kind)
+		return fmt.Errorf("spec.service: is required by law %s", p.kind)
 	}
 	goal := law.Goal{Limits: p.Limits, SLO: spec.SLO.ResponseTime.Duration, Model: *p.model, Interval: spec.Law.Interval.Duration, MaxAge: p.MaxAge}
 	if peak := spec.Service.PeakArrivalRate; peak != nil && p.model.Validate() == nil {
@@ -101,7 +100,7 @@ func (p *Policy) choose(spec *v1alpha1.ReplicaPolicySpec) error {
 	case v1alpha1.LawInverseQueue:
 		p.Law, err = p.newInverseQueue(goal, spec.Law.InverseQueue)
 	default:
-		err = fmt.Errorf("law %q: want Predictive, InverseQueue or DoubleThreshold", p.kind)
+		err = fmt.Errorf("law %q: must be one of Predictive, InverseQueue, DoubleThreshold", p.kind)
 	}
 	if err != nil {
 		return inField("spec", err)
@@ -117,10 +116,10 @@ func inField(field string, err error) error {
 	return fmt.Errorf("%s: %w", field, err)
 }
 
-// Measurement names one of the things that laws look at.
+// Measurement names a measurement that laws use.
 type Measurement string
 
-// The measurements, as the spec calls them.
+// The measurements, named as in the spec.
 const (
 	ArrivalRate  Measurement = "arrivalRate"
 	ResponseTime Measurement = "responseTime"
@@ -128,14 +127,13 @@ const (
 	Utilization  Measurement = "utilization"
 )
 
-// Question is a measurement with the PromQL that asks for it.
+// Question is a measurement and the PromQL that queries it.
 type Question struct {
 	Measurement Measurement
 	PromQL      string
 }
 
-// ask puts the questions together, and finds out whether their answers will be enough
-// for the law.
+// ask collects the queries, and checks that they cover what the law needs.
 func (p *Policy) ask(namespace string, spec *v1alpha1.ReplicaPolicySpec) error {
 	var q preset.Queries
 	if of := spec.Metrics.Preset; of != nil {
@@ -171,17 +169,17 @@ func (p *Policy) ask(namespace string, spec *v1alpha1.ReplicaPolicySpec) error {
 	}
 	var errs []error
 	lacks := func(m Measurement, also string) {
-		errs = append(errs, fmt.Errorf("spec.metrics: law %s needs %s: give spec.metrics.queries.%s%s", p.kind, m, m, also))
+		errs = append(errs, fmt.Errorf("spec.metrics: law %s requires %s: set spec.metrics.queries.%s%s", p.kind, m, m, also))
 	}
 	switch {
 	case p.kind != v1alpha1.LawDoubleThreshold:
 		for _, m := range []Measurement{ArrivalRate, ResponseTime} {
 			if !has[m] {
-				lacks(m, ", or a preset that has it")
+				lacks(m, ", or a preset that provides it")
 			}
 		}
 	case !has[Utilization] && (!has[ArrivalRate] || p.model == nil):
-		lacks(Utilization, ", a preset that has it, or arrivalRate and spec.service")
+		lacks(Utilization, ", a preset that provides it, or arrivalRate and spec.service")
 	}
 	return errors.Join(errs...)
 }

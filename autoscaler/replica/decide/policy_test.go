@@ -13,8 +13,7 @@ import (
 
 func span1(d time.Duration) metav1.Duration { return metav1.Duration{Duration: d} }
 
-// spec is a sound one for a law: replicas that serve 10 requests/s each are to answer
-// within 200 ms.
+// spec is a valid spec for a law: replicas that serve 10 requests/s each must answer within 200 ms.
 func spec(kind v1alpha1.ReplicaLaw, change ...func(*v1alpha1.ReplicaPolicySpec)) *v1alpha1.ReplicaPolicySpec {
 	s := &v1alpha1.ReplicaPolicySpec{
 		Target: v1alpha1.ReplicaTarget{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}, Mode: v1alpha1.ReplicasAct, MinReplicas: 2, MaxReplicas: 40,
@@ -56,7 +55,7 @@ func TestSoundSpecsBecomePolicies(t *testing.T) {
 }
 
 func TestEveryConstantReachesItsLaw(t *testing.T) {
-	bad := quantity("1M") // out of range everywhere, or the law would not know it
+	bad := quantity("1M") // out of range for every constant
 	whole := func(n int32) *int32 { return &n }
 	long := &metav1.Duration{Duration: -time.Second}
 	for _, tc := range []struct {
@@ -67,7 +66,7 @@ func TestEveryConstantReachesItsLaw(t *testing.T) {
 		{v1alpha1.LawPredictive, "watch -1s", func(l *v1alpha1.ReplicaLawSpec) { l.Predictive = &v1alpha1.PredictiveConstants{Watch: long} }},
 		{v1alpha1.LawPredictive, "violations 1e+06", func(l *v1alpha1.ReplicaLawSpec) { l.Predictive = &v1alpha1.PredictiveConstants{Violations: bad} }},
 		{v1alpha1.LawPredictive, "margin 1e+06", func(l *v1alpha1.ReplicaLawSpec) { l.Predictive = &v1alpha1.PredictiveConstants{Margin: bad} }},
-		{v1alpha1.LawPredictive, "greatest margin 0", func(l *v1alpha1.ReplicaLawSpec) {
+		{v1alpha1.LawPredictive, "maximum margin 0", func(l *v1alpha1.ReplicaLawSpec) {
 			l.Predictive = &v1alpha1.PredictiveConstants{MaxMargin: quantity("0")}
 		}},
 		{v1alpha1.LawPredictive, "margin step 1e+06", func(l *v1alpha1.ReplicaLawSpec) { l.Predictive = &v1alpha1.PredictiveConstants{MarginStep: bad} }},
@@ -77,7 +76,7 @@ func TestEveryConstantReachesItsLaw(t *testing.T) {
 			l.Predictive = &v1alpha1.PredictiveConstants{QueueFactor: quantity("0.5")}
 		}},
 		{v1alpha1.LawPredictive, "drain time -1s", func(l *v1alpha1.ReplicaLawSpec) { l.Predictive = &v1alpha1.PredictiveConstants{DrainTime: long} }},
-		{v1alpha1.LawInverseQueue, "reach 20: want no less than the gap", func(l *v1alpha1.ReplicaLawSpec) {
+		{v1alpha1.LawInverseQueue, "reach 20: must be at least the gap", func(l *v1alpha1.ReplicaLawSpec) {
 			l.InverseQueue = &v1alpha1.InverseQueueConstants{Gap: bad, Reach: quantity("20")}
 		}},
 		{v1alpha1.LawInverseQueue, "reach 1:", func(l *v1alpha1.ReplicaLawSpec) {
@@ -102,13 +101,13 @@ func TestEveryConstantReachesItsLaw(t *testing.T) {
 		{v1alpha1.LawInverseQueue, "models 0", func(l *v1alpha1.ReplicaLawSpec) {
 			l.InverseQueue = &v1alpha1.InverseQueueConstants{MaxModels: whole(0)}
 		}},
-		{v1alpha1.LawDoubleThreshold, "beta 70: want a percentage above alpha", func(l *v1alpha1.ReplicaLawSpec) {
+		{v1alpha1.LawDoubleThreshold, "beta 70: must be a percentage above alpha", func(l *v1alpha1.ReplicaLawSpec) {
 			l.DoubleThreshold = &v1alpha1.DoubleThresholdConstants{AlphaPercent: whole(80)}
 		}},
 		{v1alpha1.LawDoubleThreshold, "beta 40", func(l *v1alpha1.ReplicaLawSpec) {
 			l.DoubleThreshold = &v1alpha1.DoubleThresholdConstants{BetaPercent: whole(40)}
 		}},
-		{v1alpha1.LawDoubleThreshold, "epsilon 0.3: want a share above delta", func(l *v1alpha1.ReplicaLawSpec) {
+		{v1alpha1.LawDoubleThreshold, "epsilon 0.3: must be a share above delta", func(l *v1alpha1.ReplicaLawSpec) {
 			l.DoubleThreshold = &v1alpha1.DoubleThresholdConstants{Delta: quantity("0.5")}
 		}},
 		{v1alpha1.LawDoubleThreshold, "epsilon 0.05", func(l *v1alpha1.ReplicaLawSpec) {
@@ -147,7 +146,7 @@ func TestUnsoundSpecsAreRefusedByField(t *testing.T) {
 			s.SLO.ResponseTime = span1(80 * time.Millisecond)
 			s.Service.SpeedUp, s.Service.PeakArrivalRate = quantity("1000"), quantity("500")
 		}, []string{"spec.slo.responseTime", "at 500 requests/s one request alone takes 0.0833333 s"}},
-		{"least above most", v1alpha1.LawPredictive, func(s *v1alpha1.ReplicaPolicySpec) { s.MinReplicas = 41 }, []string{"most replicas 40: want 41 or more"}},
+		{"least above most", v1alpha1.LawPredictive, func(s *v1alpha1.ReplicaPolicySpec) { s.MinReplicas = 41 }, []string{"maximum replicas 40: must be at least the minimum, 41"}},
 		{"no SLO", v1alpha1.LawPredictive, func(s *v1alpha1.ReplicaPolicySpec) { s.SLO = nil }, []string{"spec.slo"}},
 		{"no service", v1alpha1.LawInverseQueue, func(s *v1alpha1.ReplicaPolicySpec) { s.Service = nil }, []string{"spec.service"}},
 		{"no such law", "Astrology", func(*v1alpha1.ReplicaPolicySpec) {}, []string{"Astrology"}},

@@ -7,12 +7,11 @@ import (
 	"supercargo.dev/supercargo/autoscaler/average"
 )
 
-// startUpWindow is over about how many pods a start-up time is averaged: few enough to
-// follow an image that has grown, enough not to follow one pod that had to wait.
+// startUpWindow is the approximate number of pods over which start-up times are averaged: few enough to follow an image
+// that has grown, enough not to follow one pod that had to wait.
 const startUpWindow = 32
 
-// LearnStartUp adds one pod's time from its creation until it was Ready to what was
-// learned before, which may be nil.
+// LearnStartUp adds one pod's time from creation to Ready to the learned time, which may be nil.
 func LearnStartUp(old *v1alpha1.LearnedTime, took time.Duration) *v1alpha1.LearnedTime {
 	return average.Learn(old, startUpWindow, took)
 }

@@ -16,11 +16,11 @@ import (
 	"supercargo.dev/supercargo/internal/text/clip"
 )
 
-// The most that a status holds of each: an object in etcd is small.
+// Limits on list entries and on bytes of text in a status: objects in etcd must be small.
 const (
 	maxListed = 16
 	maxText   = 1024
-	// MaxMemory is how long a law's memory may be as JSON, in bytes.
+	// MaxMemory is the maximum size of a law's memory as JSON, in bytes.
 	MaxMemory = 128 << 10
 )
 
@@ -35,8 +35,8 @@ func clipped(texts []string) []string {
 	return out
 }
 
-// figure is a number to six digits; empty for none. Numbers with a fraction do not come
-// through every client unchanged, and so stand as text.
+// figure formats a number with six significant digits; NaN becomes empty. The status has it as text, because not every
+// client preserves fractional numbers.
 func figure(x float64) string {
 	if math.IsNaN(x) {
 		return ""
@@ -44,7 +44,7 @@ func figure(x float64) string {
 	return strconv.FormatFloat(x, 'g', 6, 64)
 }
 
-// duration is seconds to the microsecond; nil for none that could be written.
+// duration rounds seconds to the microsecond. It returns nil if they cannot be represented.
 func duration(seconds float64) *metav1.Duration {
 	if !(seconds >= 0 && seconds < (10*365*24*time.Hour).Seconds()) {
 		return nil
@@ -52,17 +52,17 @@ func duration(seconds float64) *metav1.Duration {
 	return &metav1.Duration{Duration: time.Duration(math.Round(seconds*1e6)) * time.Microsecond}
 }
 
-// ObservationOf is what the status says of what was seen.
+// ObservationOf returns the observation for the status.
 func ObservationOf(out *Outcome) v1alpha1.ReplicaObservation {
 	o := &out.Observation
 	return v1alpha1.ReplicaObservation{
 		Time: metav1.NewTime(o.At.Add(-o.Age).Truncate(time.Second)), ArrivalRate: figure(o.ArrivalRate), ResponseTime: duration(o.ResponseTime),
 		QueueLength: figure(o.QueueLength), UtilizationPercent: figure(o.Utilization),
-		AskedReplicas: int32(o.Wanted), ReadyReplicas: int32(o.Ready), Notes: clipped(out.Notes),
+		SpecReplicas: int32(o.Wanted), ReadyReplicas: int32(o.Ready), Notes: clipped(out.Notes),
 	}
 }
 
-// DecisionOf is what the status says of a decision, with what is expected of it.
+// DecisionOf returns the decision for the status, with its expected effect.
 func (p *Policy) DecisionOf(out *Outcome) *v1alpha1.ReplicaDecision {
 	d := &v1alpha1.ReplicaDecision{
 		Time: metav1.NewTime(out.Observation.At.Truncate(time.Second)), Mode: p.Mode, From: int32(out.From), To: int32(out.Replicas),
@@ -82,10 +82,10 @@ func (p *Policy) DecisionOf(out *Outcome) *v1alpha1.ReplicaDecision {
 	return d
 }
 
-// Settle sets beside what a decision expected what came of it: at the first look with
-// all measurements after as many pods were Ready, since readyAt, for as long as
-// measurements may be old. Before, they are of other replicas too. Nothing comes of what
-// is only observed. It says whether it did.
+// Settle records the measured effect of a decision next to the expected one, and reports whether it did. It does so at
+// the first evaluation with all measurements at which the decided number of pods has been Ready, since readyAt, for
+// MaxAge. Earlier measurements also cover other numbers of replicas. Decisions in mode Observe have no effect to
+// measure.
 func (p *Policy) Settle(d *v1alpha1.ReplicaDecision, out *Outcome, readyAt time.Time) bool {
 	o := &out.Observation
 	if d == nil || d.Measured != nil || d.Mode == v1alpha1.ReplicasObserve || out.Missing != "" || out.Off ||
@@ -99,20 +99,20 @@ func (p *Policy) Settle(d *v1alpha1.ReplicaDecision, out *Outcome, readyAt time.
 	return true
 }
 
-// Save writes memory for the status. It fails if that is longer than MaxMemory.
+// Save encodes memory for the status. It fails if the result is longer than MaxMemory.
 func (p *Policy) Save(m law.Memory, now time.Time) (*v1alpha1.LawMemory, error) {
 	text, err := json.Marshal(m)
 	if err != nil {
-		return nil, fmt.Errorf("write the memory of law %s: %w", p.Name(), err)
+		return nil, fmt.Errorf("encode the memory of law %s: %w", p.Name(), err)
 	}
 	if len(text) > MaxMemory {
-		return nil, fmt.Errorf("the memory of law %s has %d bytes, and %d may be kept: a restart starts again from nothing; choose fewer models", p.Name(), len(text), MaxMemory)
+		return nil, fmt.Errorf("the memory of law %s has %d bytes, must be at most %d to be saved: it is lost at a restart; configure fewer models", p.Name(), len(text), MaxMemory)
 	}
 	return &v1alpha1.LawMemory{Of: clip.Bytes(p.Of, 256), Time: metav1.NewTime(now.Truncate(time.Second)), Data: runtime.RawExtension{Raw: text}}, nil
 }
 
-// Recall reads memory that was saved. Memory of another law, SLO or service is passed
-// over. It fails for memory that cannot be read; then, too, the law begins anew.
+// Recall decodes saved memory. It ignores memory of another law, SLO or service. If memory cannot be decoded, it
+// returns an error together with fresh memory.
 func (p *Policy) Recall(saved *v1alpha1.LawMemory) (law.Memory, error) {
 	if saved == nil || saved.Of != clip.Bytes(p.Of, 256) {
 		return p.Restore(nil)

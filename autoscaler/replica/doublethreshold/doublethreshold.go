@@ -1,10 +1,8 @@
-// Package doublethreshold is DHPA, a law with two thresholds of utilisation that
-// looks more often the higher the load (Jiang and Wu, Scientific Programming
-// 2021, section 3.2).
+// Package doublethreshold implements DHPA, a law with two thresholds of utilisation that samples more often as the load
+// rises (Jiang and Wu, Scientific Programming 2021, section 3.2).
 //
-// The paper's quantifiers contradict each other between its text and equation 4,
-// and equation 6 would scale out where it should scale in. [Decide] says what is
-// done here.
+// The quantifiers in the paper's text and in its equation 4 contradict each other, and equation 6 would scale out where
+// it should scale in. The comment of [Decide] defines the rules used here.
 package doublethreshold
 
 import (
@@ -20,26 +18,24 @@ import (
 // Name is the law's name in the catalogue.
 const Name = "doublethreshold"
 
-// Config has the constants; [Default] those of the paper.
+// Config has the constants; [Default] returns those of the paper.
 type Config struct {
 	law.Limits
 	// Alpha and Beta are the thresholds of utilisation, in percent.
 	Alpha, Beta float64
-	// Delta and Epsilon are the growth from one sample to the next that counts as
-	// normal and as rapid, as a share.
+	// Delta and Epsilon are the growth from one sample to the next that counts as normal and as rapid, as shares.
 	Delta, Epsilon float64
-	// Window is n, how many samples are looked at.
+	// Window is n, the number of samples in the window.
 	Window int
 	// RapidFactor multiplies the mean growth in a rapid scale-out.
 	RapidFactor float64
-	// Calm, Busy and Urgent are the time to the next sample under Alpha, from
-	// Alpha to Beta, and over Beta.
+	// Calm, Busy and Urgent are the time until the next sample below Alpha, from Alpha to Beta, and above Beta.
 	Calm, Busy, Urgent time.Duration
-	// MaxAge is how old a measurement may be; 0 for no bound.
+	// MaxAge is the maximum age of a measurement; 0 for no bound.
 	MaxAge time.Duration
 }
 
-// Default has the paper's constants, and limits of 1 and 1000 replicas.
+// Default returns the paper's constants, and limits of 1 and 1000 replicas.
 func Default() Config {
 	return Config{
 		Limits: law.Limits{Min: 1, Max: 1000}, Alpha: 50, Beta: 70, Delta: 0.1, Epsilon: 0.3, Window: 3, RapidFactor: 10,
@@ -47,7 +43,7 @@ func Default() Config {
 	}
 }
 
-// Validate refuses constants that contradict each other, all of them at once.
+// Validate returns all faults of the constants.
 func (c Config) Validate() error {
 	return errors.Join(
 		c.Limits.Validate(),
@@ -64,10 +60,9 @@ func (c Config) Validate() error {
 
 // Memory is the window of samples.
 type Memory struct {
-	// Window holds the last utilisations in percent, the oldest first.
+	// Window has the last utilisations in percent, the oldest first.
 	Window []float64 `json:"window,omitempty"`
-	// Quiet is how many replicas were Ready when requests were answered last, where arrivals
-	// are measured.
+	// Quiet records how many replicas were Ready when requests were last answered, if the arrival rate is measured.
 	Quiet law.Quiet `json:"quiet,omitzero"`
 }
 
@@ -79,9 +74,8 @@ func New(c Config) (law.Law, error) {
 	return law.New(Name, func(m Memory, o law.Observation) (Memory, law.Decision) { return Decide(c, m, o) }), nil
 }
 
-// Decide takes one sample x of the mean utilisation of the R Ready replicas. With
-// D the growth from each sample of the window to the next, a share, and
-// phi = ΣD/n, the first of these that holds counts:
+// Decide evaluates one sample x of the mean utilisation of the R Ready replicas. D is the growth from each sample of
+// the window to the next, as a share, and phi = ΣD/n. The first matching rule applies:
 //
 //	rapid out   every D > epsilon, D increasing, every x > alpha:  ⌈R·x/alpha·|phi|·10⌉, no less than a normal step
 //	normal out  every x > alpha, or every D > delta and the last x > alpha:    ⌈R·x/alpha⌉
@@ -89,19 +83,17 @@ func New(c Config) (law.Law, error) {
 //	normal in   every x < alpha, or every D < -delta and the last x < alpha:   ⌈R·x/alpha⌉
 //	hold        otherwise
 //
-// It holds while there are fewer than n samples, and at a utilisation of 0 for as long as
-// [law.Quiet] doubts it, where arrivals are measured. Growth from a sample of 0 has no
-// size: then only rules without D can hold, which is a normal scale-in by every
-// x < alpha. It has no cool-downs. Replicas on their way are not ordered again: R
-// and x are of the Ready ones, and the number is absolute. A scale-out never asks
-// for fewer than were asked for before, though a normal step may want fewer than the
-// rapid one a sample earlier: they were wanted for the same load.
+// It holds while there are fewer than n samples. If the arrival rate is measured, it also holds at a utilisation of 0
+// while [law.Quiet] doubts it. Growth from a sample of 0 is undefined; then only the normal scale-in by every x < alpha
+// applies. There are no cool-downs. Starting replicas are not requested twice: R and x refer to Ready replicas, and the
+// result is absolute. A scale-out never lowers the wanted number, even if a normal step gives fewer replicas than the
+// rapid step one sample earlier, because both serve the same load.
 func Decide(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
 	if reason := o.Missing(law.Utilization, c.MaxAge); reason != "" {
 		return m, c.Hold(o, c.Busy, reason)
 	}
 	quiet, doubt := m.Quiet.See(o)
-	if doubt != "" && o.Utilization == 0 { // any other speaks for itself
+	if doubt != "" && o.Utilization == 0 { // a utilisation above 0 is not in doubt
 		return m, c.Doubt(o, c.Busy, doubt)
 	}
 	x := o.Utilization
@@ -132,7 +124,7 @@ func Decide(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
 	return m, c.Hold(o, next, t.why("no trend", x))
 }
 
-// next is the time to the next sample.
+// next returns the time until the next sample.
 func (c Config) next(x float64) time.Duration {
 	switch {
 	case x < c.Alpha:
@@ -143,26 +135,25 @@ func (c Config) next(x float64) time.Duration {
 	return c.Urgent
 }
 
-// most bounds what a wild utilisation may ask for before the limits do.
+// most bounds the result for an extreme utilisation before the limits do.
 const most = 1 << 30
 
-// replicas is ⌈ready·x/target⌉. What floating point adds to a whole number does
-// not make it the next.
+// replicas returns ⌈ready·x/target⌉. It ignores floating-point error above a whole number.
 func replicas(ready int, x, target float64) int {
 	return int(min(math.Ceil(float64(ready)*x/target-1e-9), most))
 }
 
-// trend is a window with its growth.
+// trend is a window of samples with its growth.
 type trend struct {
 	x, growth []float64
-	mean      float64 // ΣD/n, by the number of samples as in the paper, not of growths
+	mean      float64 // ΣD/n: as in the paper, divided by the number of samples, not of growths
 }
 
 func trendOf(window []float64) (trend, string) {
 	t := trend{x: window}
 	for i := 1; i < len(window); i++ {
 		if window[i-1] == 0 {
-			return t, "growth from a utilisation of 0 has no size"
+			return t, "growth from a utilisation of 0 is undefined"
 		}
 		d := (window[i] - window[i-1]) / window[i-1]
 		t.growth = append(t.growth, d)

@@ -12,7 +12,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/replica/law"
 )
 
-// look decides on the last of a window, after the ones before.
+// look decides on the last sample of a window.
 func look(c Config, ready int, window ...float64) law.Decision {
 	var m Memory
 	var d law.Decision
@@ -73,8 +73,7 @@ func TestItLooksMoreOftenTheHigherTheLoad(t *testing.T) {
 	}
 }
 
-// TestAScaleOutIsNotCancelledByTheNextOne: a rapid step that is followed by a normal one, while
-// none of the replicas that it asked for is Ready.
+// TestAScaleOutIsNotCancelledByTheNextOne: a normal step follows a rapid one before any of the new replicas is Ready.
 func TestAScaleOutIsNotCancelledByTheNextOne(t *testing.T) {
 	c := Default()
 	m, wanted := Memory{}, 10
@@ -89,7 +88,7 @@ func TestAScaleOutIsNotCancelledByTheNextOne(t *testing.T) {
 	if wanted != 70 {
 		t.Errorf("asks for %d in the end, want the 70 of the rapid step", wanted)
 	}
-	c.Max = 60 // has been lowered meanwhile
+	c.Max = 60 // lowered in the meantime
 	if _, d := Decide(c, m, law.Observation{Utilization: 118, Wanted: 70, Ready: 10}); d.Replicas != 60 {
 		t.Errorf("asks for %d, want no more than the limit", d.Replicas)
 	}
@@ -104,7 +103,7 @@ func TestReplicasOnTheirWayAreNotOrderedAgain(t *testing.T) {
 	}
 }
 
-// writtenOut is what the rules ask for with the default constants.
+// writtenOut is the result of the rules with the default constants.
 func writtenOut(x []float64, r int) float64 {
 	d1, d2 := (x[1]-x[0])/x[0], (x[2]-x[1])/x[1]
 	up := math.Ceil(float64(r)*x[2]/50 - 1e-9)
@@ -122,8 +121,7 @@ func writtenOut(x []float64, r int) float64 {
 	return float64(r)
 }
 
-// TestAgainstTheRulesWrittenOut compares with the rules as a list of conditions,
-// each computed by itself.
+// TestAgainstTheRulesWrittenOut compares with the rules as a list of conditions, each computed separately.
 func TestAgainstTheRulesWrittenOut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := []float64{rapid.Float64Range(1, 150).Draw(t, "x1"), rapid.Float64Range(1, 150).Draw(t, "x2"), rapid.Float64Range(1, 150).Draw(t, "x3")}
@@ -138,7 +136,7 @@ func TestAgainstTheRulesWrittenOut(t *testing.T) {
 func TestConstantsThatContradictAreRefusedAtOnce(t *testing.T) {
 	c := Config{Limits: law.Limits{Min: 0, Max: -1}, Alpha: 70, Beta: 50, Delta: 0.3, Epsilon: 0.1, Window: 1, Calm: time.Second, Busy: time.Minute, MaxAge: -1}
 	err := c.Validate()
-	for _, field := range []string{"least replicas", "beta", "epsilon", "window", "rapid factor", "sampling", "age"} {
+	for _, field := range []string{"minimum replicas", "beta", "epsilon", "window", "rapid factor", "sampling", "age"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("error %v, want it to name %s", err, field)
 		}

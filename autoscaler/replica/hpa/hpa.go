@@ -1,6 +1,5 @@
-// Package hpa has the law of Kubernetes' HorizontalPodAutoscaler over
-// utilisation, as it is today and as the DHPA paper ran it, to compare others
-// with.
+// Package hpa implements the law of Kubernetes' HorizontalPodAutoscaler for utilisation, for comparison with other
+// laws: as in current Kubernetes, and as in the DHPA paper.
 package hpa
 
 import (
@@ -24,68 +23,64 @@ type Config struct {
 	law.Limits
 	// Target is the utilisation to keep, in percent.
 	Target float64
-	// Interval is the time between two looks.
+	// Interval is the time between two evaluations.
 	Interval time.Duration
-	// Tolerance is how far, as a share, utilisation may be from the target
-	// without consequence.
+	// Tolerance is the deviation of utilisation from the target, as a share, that does not cause scaling.
 	Tolerance float64
-	// Stabilization is for how long the greatest recommendation counts when
-	// scaling in. Today's law only.
+	// Stabilization is the window whose greatest recommendation limits a scale-in. Current law only.
 	Stabilization time.Duration
-	// GrowPods and GrowShare bound one scale-out: the greater of that many
-	// replicas and that share of those there are. 0 and 0 for no bound. Today's
-	// law only.
+	// GrowPods and GrowShare bound one scale-out: to the greater of that many additional replicas and that share of the
+	// present ones. 0 and 0 for no bound. Current law only.
 	GrowPods  int
 	GrowShare float64
-	// AfterGrowth and AfterShrink are how long the paper's law does nothing after
-	// it has scaled.
+	// AfterGrowth and AfterShrink are the cool-downs of the paper's law after a scale-out and a scale-in.
 	AfterGrowth, AfterShrink time.Duration
-	// MaxAge is how old a measurement may be; 0 for no bound.
+	// MaxAge is the maximum age of a measurement; 0 for no bound.
 	MaxAge time.Duration
 }
 
-// Default is today's law as it comes (autoscaling/v2 in Kubernetes 1.35): every
-// 15 s, tolerance 10 %, no more than double or 4 more in one step, scaling in to
-// the greatest recommendation of 5 minutes. Target is 50 %, as in DHPA.
+// Default returns the defaults of the current law (autoscaling/v2 in Kubernetes 1.35): every 15 s, tolerance 10 %, at
+// most doubling or 4 more in one step, scale-in to the greatest recommendation of 5 minutes. Target is 50 %, as in
+// DHPA.
 func Default() Config {
 	return Config{Limits: law.Limits{Min: 1, Max: 1000}, Target: 50, Interval: 15 * time.Second, Tolerance: 0.1,
 		Stabilization: 5 * time.Minute, GrowPods: 4, GrowShare: 1, MaxAge: 2 * time.Minute}
 }
 
-// Paper is HPA as the DHPA paper's simulator has it: every 30 s, nothing for
-// 3 minutes after growing and 5 after shrinking.
+// Paper returns the HPA of the DHPA paper's simulator: every 30 s, cool-downs of 3 minutes after growing and 5 minutes
+// after shrinking.
 func Paper() Config {
 	return Config{Limits: law.Limits{Min: 1, Max: 1000}, Target: 50, Interval: 30 * time.Second,
 		AfterGrowth: 3 * time.Minute, AfterShrink: 5 * time.Minute, MaxAge: 2 * time.Minute}
 }
 
-// Validate refuses constants out of range, all of them at once.
+// Validate returns all faults of the constants.
 func (c Config) Validate() error {
 	errs := input.Faults{c.Limits.Validate()}
-	errs.If(!(c.Target > 0) || math.IsInf(c.Target, 1), "target %v: want a percentage above 0", c.Target)
-	errs.If(c.Interval <= 0, "interval %v: want a time above 0", c.Interval)
-	errs.If(!(c.Tolerance >= 0 && c.Tolerance < 1), "tolerance %v: want at least 0 and below 1", c.Tolerance)
-	errs.If(c.Stabilization < 0 || c.AfterGrowth < 0 || c.AfterShrink < 0 || c.MaxAge < 0, "a time is below 0: want 0 or more")
-	errs.If(c.GrowPods < 0 || !(c.GrowShare >= 0), "growth by %d replicas or %v times: want 0 or more", c.GrowPods, c.GrowShare)
+	errs.If(!(c.Target > 0) || math.IsInf(c.Target, 1), "target %v: must be a percentage above 0", c.Target)
+	errs.If(c.Interval <= 0, "interval %v: must be a time above 0", c.Interval)
+	errs.If(!(c.Tolerance >= 0 && c.Tolerance < 1), "tolerance %v: must be at least 0 and below 1", c.Tolerance)
+	errs.If(c.Stabilization < 0 || c.AfterGrowth < 0 || c.AfterShrink < 0 || c.MaxAge < 0, "all times must be 0 or more")
+	errs.If(c.GrowPods < 0 || !(c.GrowShare >= 0), "growth by %d replicas or %v times: must be 0 or more", c.GrowPods, c.GrowShare)
 	return errors.Join(errs...)
 }
 
-// Memory is what both laws remember.
+// Memory is the memory of both laws.
 type Memory struct {
-	// Recommended are what scaling in has to heed, the oldest first.
+	// Recommended are the recommendations of the stabilisation window, the oldest first.
 	Recommended []Recommendation `json:"recommended,omitempty"`
-	// ScaledAt is when the paper's law scaled last, and Grew in which direction.
+	// ScaledAt is the time when the paper's law last scaled, and Grew reports whether it scaled out.
 	ScaledAt time.Time `json:"scaledAt,omitzero"`
 	Grew     bool      `json:"grew,omitempty"`
 }
 
-// Recommendation is a number of replicas with its time.
+// Recommendation is a recommended number of replicas with its time.
 type Recommendation struct {
 	At       time.Time `json:"at"`
 	Replicas int       `json:"replicas"`
 }
 
-// New makes today's law.
+// New makes the current law.
 func New(c Config) (law.Law, error) { return build(Name, c, Decide) }
 
 // NewPaper makes the paper's law.
@@ -98,10 +93,9 @@ func build(name string, c Config, decide func(Config, Memory, law.Observation) (
 	return law.New(name, func(m Memory, o law.Observation) (Memory, law.Decision) { return decide(c, m, o) }), nil
 }
 
-// Decide is today's law: ⌈R·x/target⌉ with R Ready replicas at x percent, unless
-// x is within the tolerance. Where it would scale out while replicas start, those
-// count as idle; where that turns the direction it holds. It scales in to no less
-// than the greatest recommendation of the stabilisation window.
+// Decide implements the current law: ⌈R·x/target⌉ for R Ready replicas at x percent, unless x is within the tolerance.
+// On a scale-out, starting replicas count as idle; if that reverses the direction, it holds. It does not scale in below
+// the greatest recommendation of the stabilisation window.
 func Decide(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
 	if reason := o.Missing(law.Utilization, c.MaxAge); reason != "" {
 		return m, c.Hold(o, c.Interval, reason)
@@ -121,11 +115,11 @@ func Decide(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
 	switch {
 	case n < o.Wanted && greatest > n:
 		n = min(greatest, o.Wanted)
-		why += fmt.Sprintf("; no less than was recommended in the last %v", c.Stabilization)
+		why += fmt.Sprintf("; at least the number recommended in the last %v", c.Stabilization)
 	case n > o.Wanted:
 		if limit := c.growth(o.Wanted); n > limit {
 			n = limit
-			why += fmt.Sprintf("; no more than %d in one step", limit)
+			why += fmt.Sprintf("; at most %d in one step", limit)
 		}
 	}
 	return m, c.Ask(n, c.Interval, why)
@@ -138,7 +132,7 @@ func (c Config) growth(from int) int {
 	return max(from+c.GrowPods, int(math.Ceil(float64(from)*(1+c.GrowShare))))
 }
 
-// recommend is the number before limits, stabilisation and bounds of growth.
+// recommend returns the number before limits, stabilisation and bounds of growth.
 func (c Config) recommend(o law.Observation) (int, string) {
 	ratio := o.Utilization / c.Target
 	if math.Abs(ratio-1) <= c.Tolerance {
@@ -152,11 +146,10 @@ func (c Config) recommend(o law.Observation) (int, string) {
 			return o.Wanted, fmt.Sprintf("utilisation %.4g %%, and %d replicas are starting", o.Utilization, o.Starting())
 		}
 	}
-	return ceiling(float64(count) * ratio), fmt.Sprintf("utilisation %.4g %% over %d replicas, want %.4g %%", o.Utilization, o.Ready, c.Target)
+	return ceiling(float64(count) * ratio), fmt.Sprintf("utilisation %.4g %% over %d replicas, target %.4g %%", o.Utilization, o.Ready, c.Target)
 }
 
-// DecidePaper is HPA as the DHPA paper ran it: ⌈R·x/target⌉ unless it has scaled
-// too lately.
+// DecidePaper implements the HPA of the DHPA paper: ⌈R·x/target⌉, unless a cool-down has not passed.
 func DecidePaper(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
 	if reason := o.Missing(law.Utilization, c.MaxAge); reason != "" {
 		return m, c.Hold(o, c.Interval, reason)
@@ -167,15 +160,15 @@ func DecidePaper(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
 			rest = c.AfterGrowth
 		}
 		if since := o.At.Sub(m.ScaledAt); since >= 0 && since < rest {
-			return m, c.Hold(o, c.Interval, fmt.Sprintf("scaled %v ago, less than %v", since, rest))
+			return m, c.Hold(o, c.Interval, fmt.Sprintf("last scaled %v ago, less than %v", since, rest))
 		}
 	}
 	n := c.Clamp(ceiling(float64(o.Ready) * o.Utilization / c.Target))
 	if n != o.Wanted {
 		m.ScaledAt, m.Grew = o.At, n > o.Wanted
 	}
-	return m, c.Ask(n, c.Interval, fmt.Sprintf("utilisation %.4g %% over %d replicas, want %.4g %%", o.Utilization, o.Ready, c.Target))
+	return m, c.Ask(n, c.Interval, fmt.Sprintf("utilisation %.4g %% over %d replicas, target %.4g %%", o.Utilization, o.Ready, c.Target))
 }
 
-// ceiling rounds up, but not by what floating point adds to a whole number.
+// ceiling rounds up, but ignores floating-point error above a whole number.
 func ceiling(x float64) int { return int(min(math.Ceil(x-1e-9), 1<<30)) }

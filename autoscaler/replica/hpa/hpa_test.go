@@ -25,12 +25,12 @@ func TestOneLookOfTodaysLaw(t *testing.T) {
 		{"on target", 50, 4, 4, 4, "within tolerance"},
 		{"inside the tolerance, above", 54.9, 10, 10, 10, "within tolerance"},
 		{"inside the tolerance, below", 45.1, 10, 10, 10, "within tolerance"},
-		{"above", 75, 4, 4, 6, "want 50 %"},
-		{"no more than double", 500, 10, 10, 20, "no more than 20"},
-		{"or than four more", 500, 2, 2, 6, "no more than 6"},
+		{"above", 75, 4, 4, 6, "target 50 %"},
+		{"no more than double", 500, 10, 10, 20, "at most 20"},
+		{"or than four more", 500, 2, 2, 6, "at most 6"},
 		{"those that start count as idle", 75, 8, 4, 8, "4 replicas are starting"},
-		{"and more come only if that is not enough", 120, 6, 4, 10, "want 50 %"},
-		{"below", 10, 10, 10, 2, "want 50 %"},
+		{"and more come only if that is not enough", 120, 6, 4, 10, "target 50 %"},
+		{"below", 10, 10, 10, 2, "target 50 %"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, d := Decide(Default(), Memory{}, seen(0, tc.x, tc.wanted, tc.ready))
@@ -90,7 +90,7 @@ func TestAClockThatWasSetBackDoesNotStopThePapersLaw(t *testing.T) {
 
 func TestConstantsOutOfRangeAreRefused(t *testing.T) {
 	err := Config{Tolerance: -1, Stabilization: -1, GrowPods: -1}.Validate()
-	for _, field := range []string{"least", "target", "interval", "tolerance", "time is below", "growth"} {
+	for _, field := range []string{"minimum replicas", "target", "interval", "tolerance", "all times", "growth"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("error %v, want it to name %s", err, field)
 		}

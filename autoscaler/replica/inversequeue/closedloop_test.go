@@ -13,22 +13,21 @@ import (
 	"supercargo.dev/supercargo/autoscaler/replica/queueing"
 )
 
-// closedLoop is the law with a service that behaves as an M/M/N queue, and whose measurements
-// are those of the replicas that were Ready some looks ago, as those of rates over a window are.
+// closedLoop is the law with a service that behaves as an M/M/N queue. Its measurements are those of the replicas that
+// were Ready some evaluations ago, as with rates over a window.
 type closedLoop struct {
 	c      Config
 	lambda float64
-	// speed is how quick replicas are, as a share of what the law's model says; 0: 1.
+	// speed is the speed of replicas relative to the law's model; 0 means 1.
 	speed float64
-	// lag is how many looks old the measured replicas are, and start how many looks a replica
-	// takes to be Ready.
+	// lag is the age of measurements, and start the start-up time of a replica, both in evaluations.
 	lag, start int
 	m          Memory
-	// wanted is what was asked for at each look, the last one last.
+	// wanted is the number of replicas decided at each evaluation.
 	wanted []int
 }
 
-// ready is how many replicas are Ready ago looks ago.
+// ready returns how many replicas were Ready ago evaluations ago.
 func (l *closedLoop) ready(ago int) int {
 	at := len(l.wanted) - 1 - ago
 	ready := l.wanted[max(at, 0)]
@@ -38,7 +37,7 @@ func (l *closedLoop) ready(ago int) int {
 	return ready
 }
 
-// look is one look; it returns what is asked for.
+// look runs one evaluation and returns the decision.
 func (l *closedLoop) look() (int, law.Decision) {
 	mu := l.c.Model.ServiceRate(l.lambda)
 	if l.speed > 0 {
@@ -54,8 +53,7 @@ func (l *closedLoop) look() (int, law.Decision) {
 	return d.Replicas, d
 }
 
-// slow is a service of ten requests a second for each replica that is looked at every two
-// seconds.
+// slow is a service with ten requests per second for each replica, evaluated every two seconds.
 func slow() Config {
 	c := Default()
 	c.Model, c.SLO, c.Interval = queueing.Model{MuB: 10}, 200*time.Millisecond, 2*time.Second
@@ -63,8 +61,8 @@ func slow() Config {
 	return c
 }
 
-// settles fails unless the law asks for at most the given number of replicas more than keep the
-// SLO after the given looks, and goes on to.
+// settles fails unless, after the given evaluations, the law wants at most more replicas above the number that keeps
+// the SLO, and stays there.
 func (l *closedLoop) settles(looks, more int) error {
 	mu := l.c.Model.ServiceRate(l.lambda)
 	if l.speed > 0 {
@@ -88,8 +86,8 @@ func (l *closedLoop) settles(looks, more int) error {
 	return nil
 }
 
-// TestWhatIsMeasuredLateDoesNotKeepAServiceLarge: replicas that come before what is measured shows
-// them are ordered again and again; the law comes back from what that leads to.
+// TestWhatIsMeasuredLateDoesNotKeepAServiceLarge: replicas that start before the measurements show them are requested
+// repeatedly; the law recovers from the result.
 func TestWhatIsMeasuredLateDoesNotKeepAServiceLarge(t *testing.T) {
 	for _, rate := range []float64{100, 20, 300} {
 		for lag := range 3 {
@@ -105,8 +103,7 @@ func TestWhatIsMeasuredLateDoesNotKeepAServiceLarge(t *testing.T) {
 	}
 }
 
-// TestAServiceSlowerThanTheModelComesToRest: what the queueing model says is tried, and found
-// to be too few.
+// TestAServiceSlowerThanTheModelComesToRest: the law tries the number from the queueing model, and finds it too low.
 func TestAServiceSlowerThanTheModelComesToRest(t *testing.T) {
 	for _, speed := range []float64{0.95, 0.8, 0.6} {
 		for lag := range 3 {
@@ -120,8 +117,8 @@ func TestAServiceSlowerThanTheModelComesToRest(t *testing.T) {
 	}
 }
 
-// TestTheLawComesBackFromAnOvershoot: whatever an overshoot has left in the memory that is not
-// false: numbers of replicas that kept the SLO, with their response times.
+// TestTheLawComesBackFromAnOvershoot: from any valid memory after an overshoot: numbers of replicas that kept the SLO,
+// with their response times.
 func TestTheLawComesBackFromAnOvershoot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := &closedLoop{c: slow(), lambda: rapid.Float64Range(15, 300).Draw(t, "rate"), lag: rapid.IntRange(0, 2).Draw(t, "lag"), start: rapid.IntRange(0, 2).Draw(t, "start")}
@@ -149,8 +146,8 @@ func TestTheLawComesBackFromAnOvershoot(t *testing.T) {
 	})
 }
 
-// after is what the law decides at the last of some looks at slow, the memory before which has
-// one model, at 100 requests a second.
+// after returns the decision at the last of some evaluations of slow, starting with a memory of one model, at 100
+// requests per second.
 func after(model Reference, looks ...law.Observation) (Memory, law.Decision) {
 	model.ArrivalRate = 100
 	m, d := Memory{Models: []Reference{model}, Previous: 100, Looks: 9}, law.Decision{}
@@ -160,7 +157,7 @@ func after(model Reference, looks ...law.Observation) (Memory, law.Decision) {
 	return m, d
 }
 
-// kept are numbers of replicas that kept the SLO in a tenth of a second.
+// kept returns numbers of replicas that kept the SLO with 0.1 s.
 func kept(numbers ...int) (sizes []Size) {
 	for _, n := range numbers {
 		sizes = append(sizes, Size{Replicas: n, ResponseMicros: []int64{100_000}})
@@ -192,7 +189,7 @@ func TestSamplingAfterAnOvershoot(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			o := seen(100, 0.1, tc.n)
 			if tc.sizes == nil {
-				o.ResponseTime = 0.201 // breaks the SLO, of a queue that may be stable
+				o.ResponseTime = 0.201 // breaks the SLO, but the queue may be stable
 			}
 			_, d := after(Reference{TooFew: tc.tooFew, Sizes: tc.sizes}, o)
 			if tc.want != 0 && d.Replicas != tc.want || !strings.Contains(d.Reasons[0], tc.says) {
@@ -202,8 +199,7 @@ func TestSamplingAfterAnOvershoot(t *testing.T) {
 	}
 }
 
-// TestWhatIsMeasuredLateTeachesNothing: of the first looks after the number of Ready replicas has
-// changed.
+// TestWhatIsMeasuredLateTeachesNothing covers the first evaluations after the number of Ready replicas has changed.
 func TestWhatIsMeasuredLateTeachesNothing(t *testing.T) {
 	broken, overload := 0.201, 5.0
 	times := func(n int, o law.Observation) []law.Observation { return slices.Repeat([]law.Observation{o}, n) }
@@ -239,7 +235,7 @@ func TestWhatIsMeasuredLateTeachesNothing(t *testing.T) {
 			if *r.TooFew != tc.tooFew || !slices.Equal(known, tc.known) {
 				t.Errorf("learned that %d are too few and %v are not, want %d and %v", *r.TooFew, known, tc.tooFew, tc.known)
 			}
-			if last := tc.looks[len(tc.looks)-1].Ready; tc.stays != strings.Contains(d.Reasons[0], "may be from before") || tc.stays && d.Replicas != last {
+			if last := tc.looks[len(tc.looks)-1].Ready; tc.stays != strings.Contains(d.Reasons[0], "may have been measured before") || tc.stays && d.Replicas != last {
 				t.Errorf("decides %+v, want it to stay at %d: %v", d, last, tc.stays)
 			}
 		})

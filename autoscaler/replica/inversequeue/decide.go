@@ -10,13 +10,12 @@ import (
 
 // Decide is algorithm 4 of the paper, for one control interval.
 //
-// When no request came for QuietLooks looks in a row it asks for the least replicas and
-// forgets the control input, since a model at lambda = 0 says nothing; [law.Quiet] says when
-// it doubts that none came, and holds. Where the SLO lies below the time of one
-// request alone, it keeps the queue short and says what could be reached. Response
-// times teach only while every replica asked for serves.
+// If no request arrived in QuietLooks consecutive evaluations, it scales in to the minimum and resets the control
+// input, since the model is undefined at lambda = 0. If [law.Quiet] doubts that no request arrived, it holds. If the
+// SLO is below the bare service time, it keeps the queue short and reports the response time that can be reached. It
+// learns from response times only while all requested replicas serve.
 //
-// Cost: O(N) for N replicas of the answer, and of the memory.
+// Cost: O(N) for N replicas in the result, and linear in the memory.
 func Decide(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
 	if reason := o.Missing(o.RequestNeeds(), c.MaxAge); reason != "" {
 		return m, c.Hold(o, c.Interval, reason)
@@ -42,34 +41,34 @@ func Decide(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
 	return s.sample()
 }
 
-// quiet is a look without requests, and why that is doubted.
+// quiet handles an evaluation without requests. doubt is the reason to distrust it.
 func (c Config) quiet(m Memory, o law.Observation, doubt string) (Memory, law.Decision) {
 	if o.QueueLength > 0 {
 		m.Quiet.Looks = 0
-		return m, c.Hold(o, c.Interval, "no request came, and some are still inside")
+		return m, c.Hold(o, c.Interval, "no requests arrived, but some are still in the system")
 	}
 	if doubt != "" {
 		return m, c.Doubt(o, c.Interval, doubt)
 	}
 	if m.Quiet.Looks = min(m.Quiet.Looks+1, c.QuietLooks); m.Quiet.Looks < c.QuietLooks {
-		return m, c.Hold(o, c.Interval, fmt.Sprintf("no request arrived in %d consecutive samples of %d", m.Quiet.Looks, c.QuietLooks))
+		return m, c.Hold(o, c.Interval, fmt.Sprintf("no requests arrived in %d consecutive samples, %d are needed", m.Quiet.Looks, c.QuietLooks))
 	}
 	m.Input, m.Previous = 0, 0
-	return m, c.Ask(c.Min, c.Interval, "no request came")
+	return m, c.Ask(c.Min, c.Interval, "no requests arrived")
 }
 
-// step is one look, with the memory it will leave behind.
+// step is one evaluation, with the memory that it will return.
 type step struct {
 	c      Config
 	o      law.Observation
 	m      Memory
 	lambda float64
 	mu     float64
-	slo    float64 // seconds; what is aimed at, which is the SLO where that can be reached
+	slo    float64 // seconds; the response time to aim at: the SLO, if it can be kept
 	notes  []string
-	stable int        // the least stable N
+	stable int        // the lowest stable N
 	model  *Reference // of this arrival rate, in m
-	before bool       // the last look was at this model too
+	before bool       // the last evaluation used this model too
 }
 
 func newStep(c Config, m Memory, o law.Observation) *step {
@@ -90,25 +89,25 @@ func (s *step) system(n int) queueing.System {
 	return queueing.System{Servers: n, ArrivalRate: s.lambda, ServiceRate: s.mu}
 }
 
-// response is W(n), with W(0) = W(1) infinite where nothing is stable.
+// response returns W(n), with W(0) = W(1). It is infinite if n replicas are not stable.
 func (s *step) response(n int) float64 { return s.system(max(n, 1)).Response() }
 
-// inverse is the least N with W(N) <= w, at most Max.
+// inverse returns the lowest N with W(N) <= w, at most Max.
 func (s *step) inverse(w float64) int {
 	n, _ := s.c.Servers(s.lambda, w)
 	return n
 }
 
-// unstable says why the queue counts as not stable; empty: it is stable.
+// unstable returns why the queue counts as not stable. It is empty if the queue is stable.
 func (s *step) unstable() string {
 	now := s.system(s.o.Ready)
 	switch {
 	case !now.Stable():
-		return fmt.Sprintf("%d replicas do not keep up with %.4g requests/s, %d would", s.o.Ready, s.lambda, s.stable)
+		return fmt.Sprintf("%d replicas cannot serve %.4g requests/s, %d can", s.o.Ready, s.lambda, s.stable)
 	case s.o.QueueLength > s.c.QueueFactor*now.Requests():
-		return fmt.Sprintf("%.4g requests inside are more than %.3g times the %.4g of a stable queue", s.o.QueueLength, s.c.QueueFactor, now.Requests())
+		return fmt.Sprintf("%.4g requests in the system are more than %.3g times the %.4g of a stable queue", s.o.QueueLength, s.c.QueueFactor, now.Requests())
 	case s.o.ResponseTime > s.c.ResponseFactor*s.response(s.stable):
-		return fmt.Sprintf("a response time of %.4g s is above that of any stable queue", s.o.ResponseTime)
+		return fmt.Sprintf("response time %.4g s is above that of any stable queue", s.o.ResponseTime)
 	}
 	return ""
 }
@@ -116,14 +115,14 @@ func (s *step) unstable() string {
 // decide ends the step with n replicas and the control input u.
 func (s *step) decide(n int, u float64, reasons ...string) (Memory, law.Decision) {
 	if math.IsInf(u, 0) || math.IsNaN(u) {
-		u = s.slo // only where most replicas are too few; the next look moves it into the model's range
+		u = s.slo // only if n replicas are not stable; the next evaluation clamps it to the model's range
 	}
 	s.m.Input = u
 	return s.m, s.c.Ask(n, s.c.Interval, append(reasons, s.notes...)...)
 }
 
-// inputFor is a control input at which the model's inverse is n: the middle
-// between W(n) and W(n-1), or where n-1 is not stable a little above W(n).
+// inputFor returns a control input at which the model's inverse is n: the middle between W(n) and W(n-1), or slightly
+// above W(n) if n-1 is not stable.
 func (s *step) inputFor(n int) float64 {
 	w := s.response(n)
 	if n > 1 && s.system(n-1).Stable() {

@@ -14,8 +14,7 @@ func seen(lambda, y float64, n int) law.Observation {
 	return law.Observation{ArrivalRate: lambda, ResponseTime: y, QueueLength: lambda * y, Wanted: n, Ready: n}
 }
 
-// known is memory with a mature model at 400/s: 37 replicas are too few, and 38
-// to 42 keep the SLO.
+// known is memory with a mature model at 400/s: 37 replicas are too few, and 38 to 42 keep the SLO.
 func known() Memory {
 	tooFew := 37
 	return Memory{Previous: 400, Looks: 9, Input: 0.092, Models: []Reference{{ArrivalRate: 400, TooFew: &tooFew, Sizes: []Size{
@@ -24,8 +23,7 @@ func known() Memory {
 
 func TestMeansLeaveOutliersOutAndComeLargestFirst(t *testing.T) {
 	m := known()
-	// For 39: the mean of all is 0.162, so that 0.092 and 0.094 (over 0.4·0.162
-	// away) and 0.3 are all left out.
+	// For 39, the mean of all is 0.162, so 0.092, 0.094 (over 0.4·0.162 away) and 0.3 are all dropped.
 	want := []float64{0.098, 0.0905, 0.089, 0.088}
 	if got := m.Models[0].means(0.4); !slices.EqualFunc(got, want, near) {
 		t.Errorf("means %v, want %v", got, want)
@@ -116,9 +114,9 @@ func TestSampling(t *testing.T) {
 
 func ptr(n int) *int { return &n }
 
-// TestASmallServiceIsNotKeptAtItsMost: limits that allow fewer numbers of replicas than a model is
-// to have seen. The service behaves as the queueing model says, and half of the time a little
-// slower. The reference of a large service is two replicas above the least that keep the SLO.
+// TestASmallServiceIsNotKeptAtItsMost: the limits allow fewer numbers of replicas than a mature model needs. The
+// service behaves as the queueing model predicts, and half of the time is slightly slower. The reference of a large
+// service is two replicas above the lowest number that keeps the SLO.
 func TestASmallServiceIsNotKeptAtItsMost(t *testing.T) {
 	for _, limits := range []law.Limits{{Min: 2, Max: 5}, {Min: 1, Max: 2}, {Min: 1, Max: 4}, {Min: 3, Max: 6}, {Min: 2, Max: 40}} {
 		for _, lambda := range []float64{20, 40, 50, 60, 70, 80, 90} {
@@ -150,7 +148,7 @@ func TestASmallServiceIsNotKeptAtItsMost(t *testing.T) {
 	}
 }
 
-// TestNumbersThatWereLeftOutAreSampled: between those seen, where none is above them.
+// TestNumbersThatWereLeftOutAreSampled covers gaps between known sizes, where no size above them is left.
 func TestNumbersThatWereLeftOutAreSampled(t *testing.T) {
 	c := Default()
 	c.Max = 41
@@ -168,8 +166,8 @@ func TestNumbersThatWereLeftOutAreSampled(t *testing.T) {
 	}
 }
 
-// TestNoRequestIsNoSignOfAnIdleServiceAtOnce: a server that counts requests when they are answered
-// shows the same for a service that nobody asks and for one that does not answer.
+// TestNoRequestIsNoSignOfAnIdleServiceAtOnce: a server that counts requests when they are answered shows the same for a
+// service without requests and for one that does not answer.
 func TestNoRequestIsNoSignOfAnIdleServiceAtOnce(t *testing.T) {
 	c := Default()
 	idle := law.Observation{ResponseTime: math.NaN(), Utilization: 0, Wanted: 40, Ready: 40}
@@ -188,12 +186,12 @@ func TestNoRequestIsNoSignOfAnIdleServiceAtOnce(t *testing.T) {
 		says  string
 		doubt bool
 	}{
-		{"one look", []law.Observation{idle}, 40, "1 consecutive samples of 3", false},
-		{"two looks", []law.Observation{idle, idle}, 40, "2 consecutive samples of 3", false},
-		{"three looks", []law.Observation{idle, idle, idle}, 1, "no request came", false},
-		{"and for ever after", []law.Observation{idle, idle, idle, idle, idle}, 1, "no request came", false},
-		{"requests between", []law.Observation{idle, idle, seen(400, 0.09, 40), idle, idle}, 40, "2 consecutive samples of 3", false},
-		{"a queue between", []law.Observation{idle, idle, inside, idle, idle}, 40, "2 consecutive samples of 3", false},
+		{"one look", []law.Observation{idle}, 40, "1 consecutive samples, 3 are needed", false},
+		{"two looks", []law.Observation{idle, idle}, 40, "2 consecutive samples, 3 are needed", false},
+		{"three looks", []law.Observation{idle, idle, idle}, 1, "no requests arrived", false},
+		{"and for ever after", []law.Observation{idle, idle, idle, idle, idle}, 1, "no requests arrived", false},
+		{"requests between", []law.Observation{idle, idle, seen(400, 0.09, 40), idle, idle}, 40, "2 consecutive samples, 3 are needed", false},
+		{"a queue between", []law.Observation{idle, idle, inside, idle, idle}, 40, "2 consecutive samples, 3 are needed", false},
 		{"fewer are Ready than before", []law.Observation{idle, idle, unready}, 40, "1 of the 40 replicas that answered before are not Ready", true},
 		{"they became unready one after the other", []law.Observation{
 			{ArrivalRate: 300, ResponseTime: 0.09, QueueLength: 27, Wanted: 40, Ready: 38}, {ArrivalRate: 100, ResponseTime: 0.09, QueueLength: 9, Wanted: 40, Ready: 37},
@@ -202,10 +200,10 @@ func TestNoRequestIsNoSignOfAnIdleServiceAtOnce(t *testing.T) {
 		{"some had not started", []law.Observation{
 			{ArrivalRate: 400, ResponseTime: 0.09, QueueLength: 36, Wanted: 44, Ready: 40}, with(func(o *law.Observation) { o.Wanted = 44 }),
 			with(func(o *law.Observation) { o.Wanted = 44 }), with(func(o *law.Observation) { o.Wanted = 44 }),
-		}, 1, "no request came", false},
+		}, 1, "no requests arrived", false},
 		{"however long", []law.Observation{unready, unready, unready, unready, unready}, 40, "are not Ready", true},
-		{"they are busy", []law.Observation{busy, busy, busy, busy}, 40, "busy to 80 %", true},
-		{"somebody has scaled in", []law.Observation{idle, idle, with(func(o *law.Observation) { o.Wanted, o.Ready = 5, 5 })}, 1, "no request came", false},
+		{"they are busy", []law.Observation{busy, busy, busy, busy}, 40, "80 % busy", true},
+		{"somebody has scaled in", []law.Observation{idle, idle, with(func(o *law.Observation) { o.Wanted, o.Ready = 5, 5 })}, 1, "no requests arrived", false},
 		{"the queue is not known", []law.Observation{idle, idle, with(func(o *law.Observation) { o.QueueLength = math.NaN() })}, 40, "no queue length was measured", false},
 		{"the rate is not known", []law.Observation{idle, idle, with(func(o *law.Observation) { o.ArrivalRate = math.NaN() })}, 40, "no arrival rate was measured", false},
 	} {
@@ -222,8 +220,8 @@ func TestNoRequestIsNoSignOfAnIdleServiceAtOnce(t *testing.T) {
 	}
 }
 
-// TestControlByHand computes one step with the numbers of known: W_r = 0.089 (the
-// third largest of 0.098, 0.0905, 0.089, 0.088).
+// TestControlByHand computes one step with the values of known: W_r = 0.089 (the third largest of 0.098, 0.0905, 0.089,
+// 0.088).
 func TestControlByHand(t *testing.T) {
 	c := Default()
 	w := func(n int) float64 { return c.Model.System(n, 400).Response() }
@@ -237,7 +235,7 @@ func TestControlByHand(t *testing.T) {
 		{"quicker than the reference", 0.0885, func(u float64) float64 { return math.Min((up-u)/(0.098-0.0885), 1) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			// Reach it by a neighbour's rate, so that the sample is not added.
+			// Use a neighbouring rate, so that the sample is not added.
 			m := known()
 			m.Previous = 0
 			got, d := Decide(c, m, seen(400, tc.y, 40))
@@ -269,7 +267,7 @@ func TestOverload(t *testing.T) {
 		want func(n int) bool
 		says string
 	}{
-		{"replicas that cannot keep up", seen(400, 0.09, 30), func(n int) bool { return n >= 37 && n <= 40 }, "do not keep up"},
+		{"replicas that cannot keep up", seen(400, 0.09, 30), func(n int) bool { return n >= 37 && n <= 40 }, "cannot serve"},
 		{"a line ten times too long: it is worked off in ten seconds",
 			law.Observation{ArrivalRate: 400, ResponseTime: 0.09, QueueLength: 2000, Wanted: 38, Ready: 38},
 			// mu = 11.707: 2000 - L_s requests in 10 s need 17 more
@@ -296,7 +294,7 @@ func TestOverload(t *testing.T) {
 
 func TestAnSLOOutOfReachIsSaidWithWhatIsReachable(t *testing.T) {
 	_, d := Decide(Default(), Memory{}, seen(900, 0.11, 120))
-	if all := strings.Join(d.Reasons, "; "); !strings.Contains(all, "0.1 s is out of reach at 900") || !strings.Contains(all, "takes 0.105") || d.Held {
+	if all := strings.Join(d.Reasons, "; "); !strings.Contains(all, "0.1 s cannot be achieved at 900") || !strings.Contains(all, "takes 0.105") || d.Held {
 		t.Errorf("decides %+v, want it to keep the queue short and name 0.105 s", d)
 	}
 }

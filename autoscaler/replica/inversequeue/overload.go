@@ -10,18 +10,17 @@ import (
 
 // overload sizes the service by its queue (algorithm 3, QLP):
 //
-//  1. n_r of this arrival rate rises to the Ready replicas, unless what is measured may
-//     be of fewer, see [step.late], which the paper does not consider;
-//  2. the least N with alpha·y + (1 - alpha)·W(N) <= SLO, or where no N can do
-//     that, since the past weighs too much (the paper's loop never ends there),
-//     with W(N) <= SLO;
-//  3. at least one more than were asked for before;
-//  4. more, until those added work off within T_r what is inside beyond L_s(N):
+//  1. n_r of this arrival rate rises to the number of Ready replicas, unless the measurements may be of fewer, see
+//     [step.late], which the paper does not consider;
+//  2. the least N with alpha·y + (1 - alpha)·W(N) <= SLO; or, if no N satisfies that because the past weighs too much
+//     (the paper's loop does not terminate then), with W(N) <= SLO;
+//  3. at least one more than the wanted number;
+//  4. more, until the added replicas work off the excess over L_s(N) within T_r:
 //     mu·(N - N_before)·T_r >= L_r - L_s(N).
 //
-// Both L count requests waiting and in service. N_before is what was asked for.
-// While some of that still starts its effect is not seen: then step 3 waits, and
-// step 4 counts from the Ready replicas, so that none is ordered twice.
+// Both L count requests waiting and in service. N_before is the wanted number. While some of its replicas start, their
+// effect is not measured yet: then step 3 is skipped, and step 4 counts from the Ready replicas, so that no replica is
+// requested twice.
 func (s *step) overload(why string) (Memory, law.Decision) {
 	if s.o.Settled() && !s.late() {
 		s.tooFew(s.o.Ready)
@@ -32,10 +31,10 @@ func (s *step) overload(why string) (Memory, law.Decision) {
 	}
 	n = s.drain(max(n, s.o.Wanted))
 	n = s.c.Clamp(n)
-	return s.decide(n, s.inputFor(n), why, fmt.Sprintf("%d replicas work off the queue of %.4g", n, s.o.QueueLength))
+	return s.decide(n, s.inputFor(n), why, fmt.Sprintf("%d replicas to drain the queue of %.4g", n, s.o.QueueLength))
 }
 
-// recover is step 2.
+// recover implements step 2.
 func (s *step) recover() int {
 	alpha := s.c.Model.Alpha
 	w := (s.slo - alpha*s.o.ResponseTime) / (1 - alpha)
@@ -45,8 +44,8 @@ func (s *step) recover() int {
 	return s.inverse(s.slo)
 }
 
-// drain is step 4. Only the difference of L_s needs a search, and it is small:
-// what is inside beyond it bounds the answer from above.
+// drain implements step 4. The search is short, because only L_s(N) changes with N, and the excess over it bounds the
+// result from above.
 func (s *step) drain(n int) int {
 	perReplica := s.mu * s.c.DrainTime.Seconds()
 	before := min(s.o.Wanted, s.o.Ready)
@@ -60,7 +59,7 @@ func (s *step) drain(n int) int {
 		if !(missing > 0) {
 			return n
 		}
-		// L_s falls as N rises, so that what is missing now is missing then too.
+		// L_s falls as N rises, so N needs at least this many more.
 		n += int(min(missing, float64(s.c.Max)))
 	}
 	return n

@@ -9,9 +9,8 @@ import (
 	"supercargo.dev/supercargo/autoscaler/replica/law"
 )
 
-// find sets the reference model of this arrival rate, the nearest within Gap (the
-// lower rate of two), or makes one. The memory that was given stays as it was: the
-// list is a copy, and models are copied before they change.
+// find selects the reference model for this arrival rate, the nearest within Gap (the lower rate of two), or creates
+// one. It does not change the given memory: the list is a copy, and models are copied before they change.
 func (s *step) find() {
 	models := slices.Clone(s.m.Models)
 	at := -1
@@ -36,10 +35,9 @@ func (s *step) find() {
 	s.m.Previous = s.model.ArrivalRate
 }
 
-// learn adds the sample (Ready, lambda, response time) to the model, if the last
-// look was at the same model (the rate was steady) and every replica that the service
-// is to have serves (the number was). It reports whether the sample is not
-// used, see [step.late] and [step.early].
+// learn adds the sample (Ready, lambda, response time) to the model, if the last evaluation used the same model (the
+// rate was steady) and all replicas in the spec serve (the number was). It reports whether the sample is distrusted,
+// see [step.late] and [step.early].
 func (s *step) learn() (doubted bool) {
 	if !s.before || !s.o.Settled() {
 		return false
@@ -63,12 +61,12 @@ func (s *step) learn() (doubted bool) {
 	return false
 }
 
-// lateLooks is how many looks measurements may lag behind the Ready replicas: rates over
-// a window of one control interval, scraped once in it, lag up to two.
+// lateLooks is the number of evaluations by which measurements may lag behind the Ready replicas: rates over a window
+// of one control interval, scraped once in it, lag by up to two.
 const lateLooks = 2
 
-// observeReady remembers when the Ready replicas became more, and forgets it when they become
-// fewer; and when they became fewer by so many that their response times have little in common.
+// observeReady remembers when the number of Ready replicas rose, until it falls, and when it fell by so many that the
+// response times before and after have little in common.
 func (s *step) observeReady() {
 	switch {
 	case s.m.Ready > 0 && s.o.Ready > s.m.Ready:
@@ -82,19 +80,16 @@ func (s *step) observeReady() {
 	s.m.Ready = s.o.Ready
 }
 
-// late reports whether a broken SLO may be that of fewer replicas than are Ready now: the
-// arrival rate is that of the last look, they became more within the last looks, and the
-// queueing model says that so many keep the SLO. Such a sample does not raise n_r, since
-// nothing would lower it again: the numbers below n_r are not tried. Where the rate has
-// changed, the model agrees that they are too few, or their number fell or has stayed the
-// same, the sample counts, as all do in the paper.
+// late reports whether a broken SLO may be that of fewer replicas than are Ready now: the arrival rate is that of the
+// last evaluation, the number of Ready replicas rose within lateLooks, and by the queueing model it keeps the SLO. Such
+// a sample does not raise n_r, since nothing would lower n_r again: numbers below n_r are not tried. Otherwise the
+// sample counts, as all samples do in the paper.
 func (s *step) late() bool {
 	return s.before && s.m.Rose > 0 && s.m.Looks-s.m.Rose < lateLooks && s.response(s.o.Ready) <= s.slo
 }
 
-// bound raises n_r to one below the least number that kept the SLO where that is below
-// Min, or the queueing model calls it not stable: it is not tried, as the paper would, but
-// counts as too few, at no request's expense.
+// bound raises n_r to one below the lowest number that kept the SLO, if that is below Min or not stable by the queueing
+// model. The paper would try that number; here it counts as too few, without slow responses.
 func (s *step) bound() {
 	if len(s.model.Sizes) == 0 {
 		return
@@ -113,8 +108,7 @@ func (s *step) tooFew(n int) {
 
 func micros(seconds float64) int64 { return int64(math.Round(seconds * 1e6)) }
 
-// keep returns a copy of sizes with one more response time of n replicas, of
-// which the last most are kept.
+// keep returns a copy of sizes with one more response time of n replicas. It keeps the last most of them.
 func keep(sizes []Size, n int, response int64, most int) []Size {
 	sizes = slices.Clone(sizes)
 	at, known := find(sizes, n)
@@ -127,9 +121,8 @@ func keep(sizes []Size, n int, response int64, most int) []Size {
 	return sizes
 }
 
-// means are the stable points: for each number of replicas the mean response
-// time in seconds, without those further than Spread from the mean of all. They
-// are sorted, the largest first.
+// means returns the stable points: for each number of replicas the mean response time in seconds, without response
+// times further than spread from the mean of all. They are sorted, the largest first.
 func (r *Reference) means(spread float64) []float64 {
 	var means []float64
 	for _, s := range r.Sizes {
@@ -150,22 +143,19 @@ func (r *Reference) means(spread float64) []float64 {
 	return means
 }
 
-// early reports whether an SLO that was kept may be that of far more replicas than are Ready
-// now, since they became fewer within the last looks by more than a model needs sizes. Such
-// response times would say that few replicas answer as quickly as many, and so make the
-// largest of the stable means, which the controller steers to, those of many. Where they
-// became fewer by less, the sample counts, as all do in the paper.
+// early reports whether a kept SLO may be that of far more replicas than are Ready now, because their number fell by
+// more than MatureSizes within lateLooks. Such response times would suggest that few replicas answer as fast as many,
+// and would distort the largest stable means, which the controller steers to. After a smaller fall the sample counts,
+// as all samples do in the paper.
 func (s *step) early() bool {
 	return s.m.Fell > 0 && s.m.Looks-s.m.Fell < lateLooks
 }
 
-// mature reports whether the model can guide: its n_r is known, enough numbers of
-// replicas were seen, there is a stable mean of the rank wanted, and the numbers that the
-// ranks up to that are of adjoin n_r. The last the paper does not ask for: its sampling
-// goes by one from a first sample near n_r. Here an overload leaves numbers far above
-// n_r, whose response times are all alike: the integral controller would follow their
-// noise, and keep the service large. Where the limits allow fewer numbers above
-// n_r than that, which the paper does not consider either, all of them are enough.
+// mature reports whether the model can be a guide: its n_r is known, it has enough sizes, it has a stable mean of the
+// wanted rank, and its lowest sizes, up to that rank, adjoin n_r. The paper does not need the last condition, because
+// its sampling goes down by one from a first sample near n_r. Here, an overload leaves sizes far above n_r with similar
+// response times: the integral controller would follow their noise, and keep the service large. If the limits allow
+// fewer numbers above n_r than MatureSizes, which the paper does not consider either, all of them are enough.
 func (c Config) mature(r *Reference) bool {
 	if r.TooFew == nil {
 		return false
@@ -174,8 +164,8 @@ func (c Config) mature(r *Reference) bool {
 	return len(r.Sizes) >= c.MatureSizes && means >= c.Rank && c.adjoins(r) || means > 0 && c.unseen(r) == 0
 }
 
-// adjoins reports whether none was left out between n_r and the least numbers of replicas
-// that kept the SLO, as many as Rank. [step.bound] has raised n_r to what is not tried.
+// adjoins reports whether the Rank lowest numbers of replicas that kept the SLO follow n_r without a gap. [step.bound]
+// has raised n_r to cover numbers that are not tried.
 func (c Config) adjoins(r *Reference) bool {
 	for i, s := range r.Sizes[:min(c.Rank, len(r.Sizes))] {
 		if s.Replicas > *r.TooFew+1+i {
@@ -185,9 +175,9 @@ func (c Config) adjoins(r *Reference) bool {
 	return true
 }
 
-// rank is that of the reference response time among the stable means of a model: Rank, or
-// where the limits allow fewer than MatureSizes numbers above n_r as large a part of
-// those, rounded up. The third largest of three means would always be that of Max.
+// rank returns the rank of the reference response time among the stable means of a model: Rank, or, if the limits allow
+// fewer than MatureSizes numbers above n_r, the same share of those, rounded up. The third largest of three means would
+// always be that of Max.
 func (c Config) rank(r *Reference) int {
 	numbers := c.Max - max(*r.TooFew, c.Min-1)
 	if numbers >= c.MatureSizes {
@@ -196,8 +186,8 @@ func (c Config) rank(r *Reference) int {
 	return max(1, (c.Rank*numbers+c.MatureSizes-1)/c.MatureSizes)
 }
 
-// unseen is the greatest number of replicas above n_r within the limits that the model
-// has not seen keep the SLO; 0 if it has seen all.
+// unseen returns the greatest number of replicas above n_r within the limits for which the model has no sample that
+// kept the SLO; 0 if there is none.
 func (c Config) unseen(r *Reference) int {
 	for n := c.Max; n > *r.TooFew && n >= c.Min; n-- {
 		if _, seen := find(r.Sizes, n); !seen {
@@ -207,13 +197,12 @@ func (c Config) unseen(r *Reference) int {
 	return 0
 }
 
-// find returns where among sizes a number of replicas is or would be, and whether it is.
+// find returns the index of n in sizes, or where to insert it, and whether it is present.
 func find(sizes []Size, n int) (at int, seen bool) {
 	return slices.BinarySearchFunc(sizes, n, func(s Size, n int) int { return cmp.Compare(s.Replicas, n) })
 }
 
-// guide is the nearest mature model within Reach, the lower rate of two; nil if
-// there is none.
+// guide returns the nearest mature model within Reach, the lower rate of two; nil if there is none.
 func (s *step) guide() *Reference {
 	var best *Reference
 	for i := range s.m.Models {
@@ -229,14 +218,12 @@ func (s *step) guide() *Reference {
 	return best
 }
 
-// sample tries a number of replicas that the model has not seen: one below the
-// least that kept the SLO, or if that is known to be too few or below Min the first number
-// above n_r that it has not seen: where none was left out that is one above the most, as
-// in the paper. Where the limits allow too few numbers for a mature model, which the paper
-// does not consider, it is the greatest that was left out. A model that has seen none starts
-// where the queueing model keeps the SLO, as does one that has seen all and found none of
-// them steady, and one that has seen only numbers far above that, as an overload leaves
-// them: in the paper it would go down by one at each look.
+// sample tries a number of replicas that the model has not seen: one below the lowest that kept the SLO. If that is
+// known to be too few or is below Min, it tries the lowest unseen number above n_r; without gaps that is one above the
+// greatest, as in the paper. If the limits allow too few numbers for a mature model, which the paper does not consider,
+// it tries the greatest unseen number. It starts with the number by the queueing model if the model has no sizes, if
+// all sizes are seen and none of them is steady, or if all sizes are far above that number, as after an overload. In
+// the last case, the paper would go down by one at each evaluation.
 func (s *step) sample() (Memory, law.Decision) {
 	r := s.model
 	if len(r.Sizes) == 0 || r.TooFew != nil && s.c.unseen(r) == 0 || s.far() {
@@ -255,16 +242,15 @@ func (s *step) sample() (Memory, law.Decision) {
 	return s.decide(n, s.inputFor(n), fmt.Sprintf("sampling at %.4g requests/s: %d of %d sizes known", s.lambda, len(r.Sizes), s.c.MatureSizes))
 }
 
-// far reports whether all numbers that the model has seen lie so far above n_r and what
-// the queueing model says that sampling by one would take longer than two models take to
-// become mature.
+// far reports whether all sizes of the model are so far above n_r and the number by the queueing model that sampling by
+// one would take longer than two models take to become mature.
 func (s *step) far() bool {
 	n := s.c.Clamp(s.inverse(s.slo))
 	return s.model.Sizes[0].Replicas-n > 2*s.c.MatureSizes && (s.model.TooFew == nil || n > *s.model.TooFew)
 }
 
-// above is the number to sample where none below those seen is left: the least that the
-// model has not seen keep the SLO, or where the limits allow few the greatest. There is one.
+// above returns the number to sample if no lower one is left: the lowest unseen number above n_r, or, if the limits
+// allow few, the greatest. There always is one.
 func (s *step) above() int {
 	if s.c.Max-max(*s.model.TooFew, s.c.Min-1) < s.c.MatureSizes {
 		return s.c.unseen(s.model)
@@ -278,8 +264,8 @@ func (s *step) above() int {
 	return n
 }
 
-// stay keeps the replicas there are until what is measured is of them.
+// stay keeps the desired number of replicas until the measurements are of that number.
 func (s *step) stay() (Memory, law.Decision) {
 	n := s.c.Clamp(s.o.Wanted)
-	return s.decide(n, s.inputFor(n), fmt.Sprintf("response time %.4g s may be from before %d replicas were Ready: %d stay", s.o.ResponseTime, s.o.Ready, n))
+	return s.decide(n, s.inputFor(n), fmt.Sprintf("response time %.4g s may have been measured before %d replicas were Ready: keeping %d", s.o.ResponseTime, s.o.Ready, n))
 }

@@ -1,15 +1,12 @@
-// Package law says what a control law for replicas sees, remembers and decides.
+// Package law defines what a control law for replicas observes, remembers and decides.
 //
-// A law is a pure function of its configuration, its memory and one observation.
-// The same function runs in a reconciler, whose status keeps the memory, and
-// against a simulated service. Laws live in packages beside this one; the
-// catalogue knows them by name.
+// A law is a pure function of its configuration, its memory and one observation. The same function runs in a
+// reconciler, whose status stores the memory, and against a simulated service. The laws are in packages next to this
+// one; the catalogue lists them by name.
 //
-// Every law keeps these promises: the answer lies within its [Limits]; where a
-// value that it needs is missing, stale or impossible it holds, says why, and
-// leaves its memory as it was; memory that it returned can be written as JSON,
-// read back, and continues as if nothing had happened; the memory it was given is
-// not changed.
+// Every law guarantees: the decision is within its [Limits]. If a needed value is missing, stale or impossible, the law
+// holds, gives the reason, and leaves its memory unchanged. Returned memory can be written as JSON and read back
+// without any effect on later decisions. The given memory is not changed.
 package law
 
 import (
@@ -22,40 +19,35 @@ import (
 	"supercargo.dev/supercargo/internal/input"
 )
 
-// Observation is what is known of a service when a law looks. A measurement that
-// is missing is NaN, never 0.
+// Observation is the input of a law about a service. A missing measurement is NaN, never 0.
 type Observation struct {
-	// At is when the law looks, and Age how old the measurements are then.
+	// At is the time of the evaluation, and Age is the age of the measurements at that time.
 	At  time.Time
 	Age time.Duration
-	// ArrivalRate is requests per second, the mean since the last look.
+	// ArrivalRate is the mean number of requests per second since the last evaluation.
 	ArrivalRate float64
-	// ResponseTime is seconds, the mean of the requests answered since the last
-	// look.
+	// ResponseTime is the mean response time in seconds of the requests answered since the last evaluation.
 	ResponseTime float64
-	// QueueLength is the requests inside now, waiting and in service.
+	// QueueLength is the number of requests in the system now, waiting and in service.
 	QueueLength float64
-	// Utilization is the mean load of a Ready replica in percent of what it
-	// requests; above 100 it has more to do than it can.
+	// Utilization is the mean load of a Ready replica in percent of its request. Above 100, the replica is overloaded.
 	Utilization float64
-	// Wanted is the replicas asked for, and Ready those of them that serve.
+	// Wanted is the number of replicas decided last, and Ready the number of those that serve.
 	Wanted, Ready int
-	// Asked is how many replicas the service is to have by its own spec, where somebody
-	// else carries out what the law asks for and may keep back; 0: as many as Wanted.
+	// Asked is the number of replicas in the spec of the service, where another component carries out the decisions of
+	// the law and may apply its own limits. 0 means the same as Wanted.
 	Asked int
-	// StartUp is how long a replica takes from being asked for to serving, as
-	// learned; 0 where nothing is known.
+	// StartUp is the learned time from requesting a replica until it serves; 0 if it is not known.
 	StartUp time.Duration
 }
 
-// Starting is the replicas asked for that do not serve yet.
+// Starting returns the number of requested replicas that do not serve yet.
 func (o Observation) Starting() int { return max(0, o.Wanted-o.Ready) }
 
-// Settled says that every replica serves that the service is to have, so that what is measured
-// is of that number.
+// Settled reports whether all replicas in the spec serve, so that the measurements apply to that number.
 func (o Observation) Settled() bool { return o.Ready == o.asked() }
 
-// Serves says that n replicas serve, and that the service is to have as many.
+// Serves reports whether n replicas serve, and the spec has n.
 func (o Observation) Serves(n int) bool { return o.Ready == n && o.Settled() }
 
 func (o Observation) asked() int {
@@ -65,45 +57,44 @@ func (o Observation) asked() int {
 	return o.Wanted
 }
 
-// Decision is how many replicas there should be.
+// Decision is the result of a law.
 type Decision struct {
-	// Replicas is the number to ask for.
+	// Replicas is the desired number.
 	Replicas int
-	// Next is how long to wait until the law looks again.
+	// Next is the time until the next evaluation.
 	Next time.Duration
-	// Held says that the law could not decide, and leaves things as they are.
+	// Held reports that the law could not decide, and keeps the number of replicas.
 	Held bool
-	// Doubt says why the law does not use what was measured, and so holds; empty if it
-	// does.
+	// Doubt is the reason why the law distrusts the measurements, and therefore holds. It is empty if the law uses
+	// them.
 	Doubt string
-	// Reasons are what led to the number, the most important first.
+	// Reasons explain the decision, the most important first.
 	Reasons []string
 }
 
-// Limits bound the replicas, both ends included.
+// Limits bound the number of replicas. Both ends are included.
 type Limits struct {
 	Min int `json:"min"`
 	Max int `json:"max"`
 }
 
-// Validate refuses limits that no number fulfils.
+// Validate returns an error if no number satisfies the limits.
 func (l Limits) Validate() error {
 	var errs input.Faults
-	errs.If(l.Min < 1, "least replicas %d: want 1 or more", l.Min)
-	errs.If(l.Max < l.Min, "most replicas %d: want %d or more, the least", l.Max, l.Min)
+	errs.If(l.Min < 1, "minimum replicas %d: must be 1 or more", l.Min)
+	errs.If(l.Max < l.Min, "maximum replicas %d: must be at least the minimum, %d", l.Max, l.Min)
 	return errors.Join(errs...)
 }
 
-// Clamp is the number nearest to n within the limits.
+// Clamp returns the number within the limits that is nearest to n.
 func (l Limits) Clamp(n int) int { return min(max(n, l.Min), l.Max) }
 
-// Hold leaves the replicas asked for as they are, moved into the limits.
+// Hold keeps the desired number of replicas, clamped to the limits.
 func (l Limits) Hold(o Observation, next time.Duration, reason string) Decision {
 	return Decision{Replicas: l.Clamp(o.Wanted), Next: next, Held: true, Reasons: []string{"hold: " + reason}}
 }
 
-// Ask asks for n replicas, moved into the limits; if that changes n, a reason
-// says so.
+// Ask decides on n replicas, clamped to the limits. If clamping changes n, a reason says so.
 func (l Limits) Ask(n int, next time.Duration, reasons ...string) Decision {
 	if to := l.Clamp(n); to != n {
 		reasons = append(reasons, fmt.Sprintf("limits allow %d, not %d", to, n))
@@ -112,18 +103,17 @@ func (l Limits) Ask(n int, next time.Duration, reasons ...string) Decision {
 	return Decision{Replicas: n, Next: next, Reasons: reasons}
 }
 
-// Grow asks for n replicas because there are too few, moved into the limits. It never asks
-// for fewer than were asked for before: what made the law ask for them continues, and those
-// that still start would be cancelled and ordered again.
+// Grow decides on n replicas because there are too few, clamped to the limits. It never lowers the wanted number: the
+// cause of the earlier decision still holds, and replicas that still start would be cancelled and created again.
 func (l Limits) Grow(o Observation, n int, next time.Duration, reasons ...string) Decision {
 	if n < l.Clamp(o.Wanted) {
-		reasons = append(reasons, fmt.Sprintf("%d are asked for already, and are not cancelled for %d", o.Wanted, n))
+		reasons = append(reasons, fmt.Sprintf("%d are already requested and are not reduced to %d", o.Wanted, n))
 		n = l.Clamp(o.Wanted)
 	}
 	return l.Ask(n, next, reasons...)
 }
 
-// Needs names the measurements that a law cannot do without.
+// Needs is a set of measurements that a law needs.
 type Needs uint8
 
 // The measurements.
@@ -134,8 +124,8 @@ const (
 	Utilization
 )
 
-// RequestNeeds are what a law that keeps a response time cannot do without. Where no request
-// was answered there is no response time; whether requests are inside still matters then.
+// RequestNeeds returns the needs of a law that keeps a response time. If no request arrived, there is no response time,
+// but it still matters whether requests are in the system.
 func (o Observation) RequestNeeds() Needs {
 	if o.ArrivalRate == 0 {
 		return ArrivalRate | QueueLength
@@ -143,22 +133,21 @@ func (o Observation) RequestNeeds() Needs {
 	return ArrivalRate | ResponseTime | QueueLength
 }
 
-// mostMeasured is above every rate, time in seconds, queue and percentage that a service can
-// have. Products and squares of what is below it are finite.
+// mostMeasured is above every rate, time in seconds, queue length and percentage that a service can have. Products and
+// squares of smaller values are finite.
 const mostMeasured = 1e12
 
-// Missing says what keeps a law from using an observation: a measurement it
-// needs is missing, negative or above 1e12, all are older than maxAge (0 for no
-// bound), or there is no Ready replica to have measured. It is empty if nothing
-// does.
+// Missing returns why a law cannot use an observation: a needed measurement is missing, negative or above 1e12; the
+// measurements are older than maxAge (0 for no bound) or newer than now; or no replica is Ready. It is empty if the law
+// can use it.
 func (o Observation) Missing(needs Needs, maxAge time.Duration) string {
 	switch {
 	case o.Age < 0:
-		return fmt.Sprintf("the measurements are %v younger than now: a clock was set", -o.Age)
+		return fmt.Sprintf("the measurements are %v in the future: a clock was changed", -o.Age)
 	case maxAge > 0 && o.Age > maxAge:
 		return fmt.Sprintf("the measurements are %v old, more than %v", o.Age, maxAge)
 	case o.Wanted < 0 || o.Ready < 0:
-		return "the number of replicas is not known"
+		return "the number of replicas is unknown"
 	}
 	for _, m := range []struct {
 		need  Needs
@@ -184,23 +173,22 @@ func (o Observation) Missing(needs Needs, maxAge time.Duration) string {
 	return ""
 }
 
-// Memory is what a law keeps from one look to the next. Only the law that made
-// it knows what is inside; encoding/json can write it. Nil is fresh memory.
+// Memory is the state of a law between evaluations. Its type is private to the law; encoding/json can encode it. Nil is
+// fresh memory.
 type Memory any
 
-// Law is a law with its configuration.
+// Law is a configured control law.
 type Law interface {
-	// Name is the law's name in the catalogue.
+	// Name returns the law's name in the catalogue.
 	Name() string
-	// Decide takes one look. It changes nothing that it was given.
+	// Decide evaluates one observation. It does not change its arguments.
 	Decide(m Memory, o Observation) (Memory, Decision)
-	// Restore reads memory that was written as JSON; empty input is fresh memory.
+	// Restore decodes memory from JSON. Empty input gives fresh memory.
 	Restore(saved []byte) (Memory, error)
 }
 
-// New makes a law of a function with typed memory M, whose zero value is fresh
-// memory. Decide panics on the memory of another law, which is a fault of the
-// program.
+// New makes a law from a function with typed memory M, whose zero value is fresh memory. Decide panics if it is given
+// the memory of another law, which is a programming error.
 func New[M any](name string, decide func(M, Observation) (M, Decision)) Law {
 	return typed[M]{name: name, decide: decide}
 }

@@ -15,7 +15,7 @@ func TestWhatKeepsALawFromDeciding(t *testing.T) {
 		name  string
 		needs Needs
 		spoil func(*Observation)
-		says  string // empty: nothing keeps it
+		says  string // empty: nothing is missing
 	}{
 		{"all is there", ArrivalRate | ResponseTime | QueueLength | Utilization, func(*Observation) {}, ""},
 		{"what is missing is not needed", ArrivalRate, func(o *Observation) { o.ResponseTime = math.NaN() }, ""},
@@ -24,9 +24,9 @@ func TestWhatKeepsALawFromDeciding(t *testing.T) {
 		{"an infinite rate", ArrivalRate, func(o *Observation) { o.ArrivalRate = math.Inf(1) }, "arrival rate of +Inf is impossible"},
 		{"a response time of eons", ResponseTime, func(o *Observation) { o.ResponseTime = 1e300 }, "response time of 1e+300 is impossible"},
 		{"stale", ArrivalRate, func(o *Observation) { o.Age = time.Hour }, "1h0m0s old, more than 1m0s"},
-		{"from the future", ArrivalRate, func(o *Observation) { o.Age = -time.Second }, "a clock was set"},
+		{"from the future", ArrivalRate, func(o *Observation) { o.Age = -time.Second }, "a clock was changed"},
 		{"nothing serves", Utilization, func(o *Observation) { o.Ready = 0 }, "no replica is Ready"},
-		{"replicas unknown", ArrivalRate, func(o *Observation) { o.Wanted = -1 }, "not known"},
+		{"replicas unknown", ArrivalRate, func(o *Observation) { o.Wanted = -1 }, "is unknown"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			o := good
@@ -54,7 +54,7 @@ func TestLimitsAreTold(t *testing.T) {
 
 func TestTheGoalRefusesAllFaultsAtOnce(t *testing.T) {
 	err := Goal{Limits: Limits{Min: 0, Max: -1}, SLO: -1, Interval: 0, MaxAge: -1}.Validate()
-	for _, field := range []string{"least replicas", "most replicas", "mu_b", "SLO", "interval", "age"} {
+	for _, field := range []string{"minimum replicas", "maximum replicas", "mu_b", "SLO", "interval", "age"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("error %v, want it to name %s", err, field)
 		}

@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// Quiet tells a service that nobody asks from one that does not answer. Servers that count
-// requests when these have been answered show no request and nothing inside for both.
+// Quiet tells a service without requests from one that does not answer. If a server counts requests when it answers
+// them, both show no requests and an empty queue.
 type Quiet struct {
-	// Looks counts the looks in a row that showed no request and nothing inside.
+	// Looks counts the consecutive evaluations without requests and with an empty queue.
 	Looks int `json:"looks,omitempty"`
-	// Served is how many replicas were Ready while requests were answered, the last time that
-	// all of them were; 0 if that is not known.
+	// Served is the number of replicas that were Ready when requests were answered and all replicas were Ready; 0 if it
+	// is not known.
 	Served int `json:"served,omitempty"`
 }
 
-// See takes in a look, and returns why a look without requests is doubted, as Doubt does.
-// Where arrivals are not measured nothing is taken in.
+// See updates q with an observation, and returns the doubt about an observation without requests, as Doubt does. If the
+// arrival rate was not measured, q stays the same.
 func (q Quiet) See(o Observation) (next Quiet, doubt string) {
 	switch {
 	case o.ArrivalRate > 0 && o.Settled():
 		return Quiet{Served: o.Ready}, ""
-	case o.ArrivalRate > 0: // some start, or have become unready one after the other
+	case o.ArrivalRate > 0: // some start, or became unready one after the other
 		return Quiet{Served: max(min(q.Served, o.asked()), o.Ready)}, ""
 	case o.ArrivalRate == 0 && !(o.QueueLength > 0):
 		return q, q.Doubt(o)
@@ -29,25 +29,22 @@ func (q Quiet) See(o Observation) (next Quiet, doubt string) {
 	return q, ""
 }
 
-// busyPercent is the utilisation from which on a replica counts as working on something.
-// Processes without work use a few percent.
+// busyPercent is the utilisation above which a replica counts as busy. Idle processes use a few percent.
 const busyPercent = 10
 
-// Doubt says why a look without requests is not taken for a service that nobody asks: fewer
-// replicas are Ready than when requests were answered last, or they are busy. It is empty if
-// nothing speaks against it.
+// Doubt returns why an observation without requests may not mean that the service is idle: fewer replicas are Ready
+// than when requests were last answered, or replicas are busy. It is empty if there is no doubt.
 func (q Quiet) Doubt(o Observation) string {
 	switch before := min(q.Served, o.asked()); {
 	case o.Ready < before:
-		return fmt.Sprintf("no request was answered, and %d of the %d replicas that answered before are not Ready: they may be unable to", before-o.Ready, before)
+		return fmt.Sprintf("no request was answered, and %d of the %d replicas that answered before are not Ready: they may be unable to answer", before-o.Ready, before)
 	case o.Utilization > busyPercent:
-		return fmt.Sprintf("no request was answered, and replicas are busy to %.3g %%: they may be unable to answer", o.Utilization)
+		return fmt.Sprintf("no request was answered, and replicas are %.3g %% busy: they may be unable to answer", o.Utilization)
 	}
 	return ""
 }
 
-// Doubt leaves the replicas asked for as they are, moved into the limits, since what was
-// measured is not used.
+// Doubt keeps the desired number of replicas, clamped to the limits, because the measurements are not used.
 func (l Limits) Doubt(o Observation, next time.Duration, why string) Decision {
 	d := l.Hold(o, next, why)
 	d.Doubt = why

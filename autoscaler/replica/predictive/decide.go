@@ -9,22 +9,22 @@ import (
 	"supercargo.dev/supercargo/autoscaler/replica/queueing"
 )
 
-// Decide takes one look. At the end of a control interval it learns and asks for
+// Decide evaluates one observation. At the end of a control interval it learns, and decides on
 //
 //	the least N with W(N, r, s·mu(r)) <= SLO,  r = (1 + h)·f + z·e
 //
-// where f is the forecast rate, e the standard deviation of its error, z the
-// margin, h the headroom and s the learned speed. In between it only scales out:
+// where f is the forecast rate, e the standard deviation of its error, z the margin, h the headroom and s the learned
+// speed. Within the interval it only scales out:
 //
-//   - when the rate since the last look, less a standard deviation of chance,
-//     makes W of the replicas asked for exceed the SLO;
-//   - when the line is QueueFactor times longer than W says or the Ready replicas
-//     do not keep up: then by as many as work off the line within DrainTime.
+//   - if the rate since the last evaluation, minus one standard deviation of chance, makes W of the desired replicas
+//     exceed the SLO;
+//   - if the queue is QueueFactor times longer than the model predicts, or the Ready replicas do not keep up: then by
+//     as many as work off the queue within DrainTime.
 //
-// When no request came in a whole control interval it asks for the least
-// replicas; [law.Quiet] says when it doubts that none came, and holds. Replicas on their way count as asked for: they are not ordered again.
+// If no request arrived in a whole control interval, it scales in to the minimum. If [law.Quiet] doubts that no request
+// arrived, it holds. Starting replicas count as wanted, so they are not requested twice.
 //
-// Cost: O(N) for N replicas of the answer.
+// Cost: O(N) for N replicas in the result.
 func Decide(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
 	if reason := o.Missing(o.RequestNeeds(), c.MaxAge); reason != "" {
 		return m, c.Hold(o, c.Watch, reason)
@@ -39,22 +39,22 @@ func Decide(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
 	}
 	elapsed := o.At.Sub(m.Present.Last)
 	if m.Present.Began.IsZero() || elapsed < 0 || elapsed > 2*c.Interval {
-		// Fresh, a clock that was set, or long away: what came before is not the
-		// beginning of this interval. The rate just measured is all there is.
+		// Fresh memory, a changed clock, or a long gap: earlier measurements do not belong to this interval. Only the
+		// rate just measured is known.
 		m.Present = Interval{Began: o.At, Last: o.At, Replicas: o.Ready}
 		return m, c.out(m, o, c.Watch.Seconds())
 	}
 	m.Present = m.Present.add(o, elapsed, o.QueueLength <= c.longest(m, o))
 	d := c.out(m, o, elapsed.Seconds())
-	// Half a watch early is near enough: looks are never exactly on time.
+	// Half a watch early is close enough, because evaluations are never exactly on time.
 	if o.At.Sub(m.Present.Began) < c.Interval-c.Watch/2 {
 		return m, d
 	}
 	return c.close(m, o, d)
 }
 
-// add takes in what was measured since the last look. The look that shows a
-// change belongs to neither side of it.
+// add adds what was measured since the last evaluation. An evaluation that shows a change belongs to neither side of
+// it.
 func (i Interval) add(o law.Observation, elapsed time.Duration, calm bool) Interval {
 	i.Last = o.At
 	i.Whole = i.Whole.add(o, elapsed)
@@ -75,17 +75,16 @@ func (s Span) add(o law.Observation, elapsed time.Duration) Span {
 	return s
 }
 
-// response is the mean response time in seconds, and rate the arrival rate.
+// response returns the mean response time in seconds, and rate the arrival rate.
 func (s Span) response() float64 { return s.ResponseSeconds / s.Requests }
 func (s Span) rate() float64     { return s.Requests / s.Seconds }
 
-// system is the queue of n replicas as the law expects it to be.
+// system returns the queue of n replicas that the law expects.
 func (c Config) system(m Memory, n int, lambda float64) queueing.System {
 	return queueing.System{Servers: max(n, 1), ArrivalRate: lambda, ServiceRate: m.Speed * c.Model.ServiceRate(lambda)}
 }
 
-// servers is the least N that keeps the SLO at a rate, at most Max, and a note
-// where none can.
+// servers returns the lowest N that keeps the SLO at a rate, at most Max, and a note if the SLO is out of reach.
 func (c Config) servers(m Memory, lambda float64) (int, string) {
 	if lambda == 0 {
 		return c.Min, ""
@@ -93,7 +92,7 @@ func (c Config) servers(m Memory, lambda float64) (int, string) {
 	mu := m.Speed * c.Model.ServiceRate(lambda)
 	slo, note := c.SLO.Seconds(), ""
 	if bare := 1 / mu; slo <= bare {
-		note = fmt.Sprintf("%.4g s is out of reach at %.4g requests/s: one request alone takes %.4g s; keeping the queue short", slo, lambda, bare)
+		note = fmt.Sprintf("%.4g s cannot be achieved at %.4g requests/s: one request alone takes %.4g s; keeping the queue short", slo, lambda, bare)
 		slo = 1.1 * bare
 	}
 	n, err := queueing.Inverse(lambda, mu, slo, c.Max)
@@ -103,13 +102,12 @@ func (c Config) servers(m Memory, lambda float64) (int, string) {
 	return n, note
 }
 
-// out is the decision between control intervals: never fewer replicas than were
-// asked for.
+// out decides within a control interval. It never lowers the desired number of replicas.
 func (c Config) out(m Memory, o law.Observation, seconds float64) law.Decision {
 	rate := max(o.ArrivalRate-math.Sqrt(o.ArrivalRate/seconds), 0)
 	if o.ArrivalRate > 0 && c.system(m, o.Wanted, rate).Response() > c.SLO.Seconds() || o.QueueLength > c.longest(m, o) {
 		n, note := c.servers(m, o.ArrivalRate)
-		reasons := []string{fmt.Sprintf("%.4g requests/s and a line of %.4g are more than %d replicas take", o.ArrivalRate, o.QueueLength, o.Wanted)}
+		reasons := []string{fmt.Sprintf("%.4g requests/s and a queue of %.4g exceed what %d replicas can serve", o.ArrivalRate, o.QueueLength, o.Wanted)}
 		if note != "" {
 			reasons = append(reasons, note)
 		}
@@ -118,15 +116,14 @@ func (c Config) out(m Memory, o law.Observation, seconds float64) law.Decision {
 	return c.Ask(max(o.Wanted, c.Min), c.Watch, "inside the control interval")
 }
 
-// longest is the longest line, service included, that is no cause to act. Where
-// the Ready replicas do not keep up, what they serve at once is.
+// longest returns the longest queue, including requests in service, that needs no action. If the Ready replicas do not
+// keep up, that is QueueFactor times the number that they serve concurrently.
 func (c Config) longest(m Memory, o law.Observation) float64 {
 	inside := c.system(m, o.Ready, o.ArrivalRate).Requests()
 	return c.QueueFactor * max(min(inside, float64(o.Ready)), 1)
 }
 
-// drain raises n until the replicas beyond those that the rate needs work off the
-// line within DrainTime.
+// drain raises n so that the replicas beyond those that the rate needs work off the queue within DrainTime.
 func (c Config) drain(m Memory, o law.Observation, n int) int {
 	if !(o.QueueLength > c.longest(m, o)) {
 		return n
@@ -140,7 +137,7 @@ func (c Config) drain(m Memory, o law.Observation, n int) int {
 	return n + int(min(max(extra, 0), float64(c.Max)))
 }
 
-// close ends a control interval: it learns from it, and decides for the next.
+// close ends a control interval: it learns from the interval, and decides for the next one.
 func (c Config) close(m Memory, o law.Observation, urgent law.Decision) (Memory, law.Decision) {
 	p := m.Present
 	m.Smoothers = learnRate(m.Smoothers, p.Whole.rate())
@@ -156,7 +153,7 @@ func (c Config) close(m Memory, o law.Observation, urgent law.Decision) (Memory,
 	rate, spread := forecast(m.Smoothers, 1+o.StartUp.Seconds()/c.Interval.Seconds())
 	n, note := c.servers(m, (1+c.Headroom)*rate+m.Margin*spread)
 	if o.QueueLength > c.longest(m, o) {
-		n = max(n, urgent.Replicas) // the line is not worked off yet
+		n = max(n, urgent.Replicas) // the queue is not worked off yet
 	}
 	n = c.Clamp(n)
 	reasons := []string{fmt.Sprintf("%.4g requests/s forecast, margin %.3g times %.3g, speed %.3g: %d replicas", rate, m.Margin, spread, m.Speed, n)}
@@ -170,10 +167,9 @@ func (c Config) close(m Memory, o law.Observation, urgent law.Decision) (Memory,
 //
 //	z_k = z_(k-1) + MarginStep·(b - Violations),  b = 1 for a broken interval, else 0
 //
-// kept in [0, MaxMargin]. While it is inside, the mean of b over K intervals
-// differs from Violations by at most MaxMargin/(MarginStep·K), whatever the
-// service does: the sum telescopes. Intervals that were broken with Max replicas
-// asked for do not count: no margin would have helped.
+// clamped to [0, MaxMargin]. While it is not clamped, the mean of b over K intervals differs from Violations by at most
+// MaxMargin/(MarginStep·K), whatever the service does, because the sum telescopes. Intervals that were broken with Max
+// replicas do not count, because no margin would have helped.
 func (c Config) margin(z float64, broken bool) float64 {
 	b := 0.0
 	if broken {

@@ -2,31 +2,27 @@ package predictive
 
 import "math"
 
-// Smoother is one exponential smoother of the arrival rate (Holt's, with a level
-// and a trend), with how wrong it was.
+// Smoother is an exponential smoother of the arrival rate (Holt's, with a level and a trend), with its past errors.
 type Smoother struct {
-	// Level is the rate now, and Trend its change in one control interval, in 1/s.
+	// Level is the present rate, and Trend its change in one control interval, in 1/s.
 	Level float64 `json:"level"`
 	Trend float64 `json:"trend"`
-	// Variance is the mean of its squared errors one interval ahead, the late ones
-	// counting most; Samples how many there were, up to a bound.
+	// Variance is the mean of its squared errors one interval ahead, weighted towards recent ones. Samples is their
+	// number, up to a bound.
 	Variance float64 `json:"variance"`
 	Samples  int     `json:"samples"`
 }
 
-// gains are the weights of the last rate in level and trend, one smoother each.
-// The first expects that all stays as it is.
+// gains are the weights of the last rate in level and trend, for one smoother each. The first one expects no change.
 var gains = [...]struct{ level, trend float64 }{{1, 0}, {0.6, 0}, {0.3, 0}, {1, 0.3}, {1, 1}, {0.6, 0.2}}
 
-// An error counts as at most outlier times what errors were like, which is taken
-// as at least leastSpread of the rate.
+// outlier bounds an error to a multiple of the past errors, which count as at least leastSpread of the rate.
 const outlier, leastSpread = 3, 0.05
 
-// memory is over how many intervals errors are averaged.
+// memory is the number of intervals over which errors are averaged.
 const memory = 40
 
-// learnRate takes in the rate of a control interval. The argument stays as it
-// was.
+// learnRate adds the rate of a control interval. It does not change its argument.
 func learnRate(smoothers []Smoother, lambda float64) []Smoother {
 	next := make([]Smoother, len(gains))
 	for i, g := range gains {
@@ -40,7 +36,7 @@ func learnRate(smoothers []Smoother, lambda float64) []Smoother {
 		n := min(s.Samples+1, memory)
 		squared := miss * miss
 		if s.Samples > 0 {
-			// One jump of the load does not make every later forecast doubtful.
+			// One jump of the load must not widen all later forecasts.
 			most := outlier * max(math.Sqrt(s.Variance), leastSpread*lambda)
 			squared = min(squared, most*most)
 		}
@@ -52,9 +48,8 @@ func learnRate(smoothers []Smoother, lambda float64) []Smoother {
 	return next
 }
 
-// forecast is the rate some intervals ahead by the smoother with the least
-// variance, the first of equals, and the standard deviation of its error. While
-// nothing is known of errors, a tenth of the rate stands for it.
+// forecast returns the rate some intervals ahead by the smoother with the lowest variance, the first of equals, and the
+// standard deviation of its error. Without past errors, the deviation is a tenth of the rate.
 func forecast(smoothers []Smoother, ahead float64) (rate, spread float64) {
 	best := smoothers[0]
 	for _, s := range smoothers[1:] {

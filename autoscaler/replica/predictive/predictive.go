@@ -1,22 +1,18 @@
-// Package predictive keeps a mean response time by asking a queueing model what
-// the coming control interval needs, and lets what was measured correct the
-// model, the forecast and the margin.
+// Package predictive keeps a mean response time with a queueing model of the coming control interval, and corrects the
+// model, the forecast and the margin by what it measures.
 //
-// Three things go together in [Decide]:
+// [Decide] combines three parts:
 //
-//   - feed-forward: the least N with W(N) <= SLO at the arrival rate that is
-//     forecast for the coming interval and the start-up time of a replica, by the
-//     M/M/N model of package queueing, whose service rate is corrected by a factor
+//   - feed-forward: the least N with W(N) <= SLO at the arrival rate that is forecast for the coming interval and the
+//     start-up time of a replica, by the M/M/N model of package queueing, whose service rate is corrected by a factor
 //     learned from response times (speed.go);
-//   - forecast: several exponential smoothers with and without trend run side by
-//     side, and the one that was best of late is used (forecast.go); how wrong
-//     it was is the unit of the margin;
-//   - feedback: the margin grows with each interval that broke the SLO and shrinks
-//     a little with each that did not, so that in the long run the share of broken
-//     intervals tends to the one wished for, whatever the errors look like.
+//   - forecast: several exponential smoothers with and without trend run side by side, and the one with the least
+//     recent error is used (forecast.go); its error is the unit of the margin;
+//   - feedback: the margin grows with each interval that broke the SLO and shrinks a little with each that did not, so
+//     that in the long run the share of broken intervals tends to the configured one, whatever the errors look like.
 //
-// Between control intervals it looks again and again, and only ever scales out
-// then: when the rate has outgrown the replicas, or the line has.
+// Within a control interval it evaluates repeatedly, and only scales out: if the rate or the queue has outgrown the
+// replicas.
 package predictive
 
 import (
@@ -34,63 +30,61 @@ const Name = "predictive"
 // Config has the constants.
 type Config struct {
 	law.Goal
-	// Watch is the time between two looks. Interval is how long to wait until the
-	// law may scale in again.
+	// Watch is the time between two evaluations. Interval is the time after which the law may scale in again.
 	Watch time.Duration
 	// Violations is the share of control intervals that may break the SLO.
 	Violations float64
-	// Margin is the margin at the beginning, and MaxMargin the greatest, in
-	// standard deviations of the forecast's error.
+	// Margin is the initial margin, and MaxMargin the greatest, in standard deviations of the forecast's error.
 	Margin, MaxMargin float64
-	// Headroom is added to the forecast rate, as a share of it: the line is random
-	// even where the rate is known, and so is the mean of an interval.
+	// Headroom is added to the forecast rate, as a share of it: the queue, and so the mean of an interval, is random
+	// even if the rate is known.
 	Headroom float64
-	// MarginStep is by how much the margin grows after a broken interval.
+	// MarginStep is the growth of the margin after a broken interval.
 	MarginStep float64
 	// SpeedWeight is the weight of the last interval in the learned speed.
 	SpeedWeight float64
-	// QueueFactor is how many times longer than the model says the line may be.
+	// QueueFactor is the factor by which the queue may exceed the model's.
 	QueueFactor float64
-	// DrainTime is the time in which added replicas are to work off a line.
+	// DrainTime is the time in which added replicas must work off a queue.
 	DrainTime time.Duration
 }
 
-// For is what suits a goal: it looks ten times in a control interval and accepts that one
-// interval in twenty breaks the SLO, where keeping it more often would cost.
+// For returns the constants for a goal: ten evaluations in a control interval, and one interval in twenty may break the
+// SLO, because fewer would cost more.
 func For(g law.Goal) Config {
 	return Config{Goal: g, Watch: max(g.Interval/10, time.Second), Violations: 0.05, Margin: 0.5, MaxMargin: 8, MarginStep: 0.2, Headroom: 0.015, SpeedWeight: 0.1,
 		QueueFactor: 3, DrainTime: 10 * time.Second}
 }
 
-// Validate refuses constants out of range, all of them at once.
+// Validate returns all faults of the constants.
 func (c Config) Validate() error {
 	return errors.Join(
 		c.Goal.Validate(),
 		law.Want(c.Watch > 0, "a time above 0", "watch %v", c.Watch),
 		law.Want(c.Violations > 0 && c.Violations < 1, "a share above 0 and below 1", "violations %v", c.Violations),
-		law.Want(c.MaxMargin > 0 && !math.IsInf(c.MaxMargin, 1), "a number above 0", "greatest margin %v", c.MaxMargin),
-		law.Want(c.Margin >= 0 && c.Margin <= c.MaxMargin, "0 up to the greatest margin", "margin %v", c.Margin),
-		law.Want(c.MarginStep > 0 && c.MarginStep <= c.MaxMargin, "a number above 0, up to the greatest margin", "margin step %v", c.MarginStep),
+		law.Want(c.MaxMargin > 0 && !math.IsInf(c.MaxMargin, 1), "a number above 0", "maximum margin %v", c.MaxMargin),
+		law.Want(c.Margin >= 0 && c.Margin <= c.MaxMargin, "from 0 to the maximum margin", "margin %v", c.Margin),
+		law.Want(c.MarginStep > 0 && c.MarginStep <= c.MaxMargin, "a number above 0 and at most the maximum margin", "margin step %v", c.MarginStep),
 		law.Want(c.Headroom >= 0 && c.Headroom <= 1, "a share from 0 to 1", "headroom %v", c.Headroom),
-		law.Want(c.SpeedWeight >= 0 && c.SpeedWeight <= 1, "0 to 1", "speed weight %v", c.SpeedWeight),
+		law.Want(c.SpeedWeight >= 0 && c.SpeedWeight <= 1, "from 0 to 1", "speed weight %v", c.SpeedWeight),
 		law.Want(c.QueueFactor > 1, "a number above 1", "queue factor %v", c.QueueFactor),
 		law.Want(c.DrainTime > 0, "a time above 0", "drain time %v", c.DrainTime),
 	)
 }
 
-// Memory is what the law has learned, and the control interval under way.
+// Memory is what the law has learned, and the present control interval.
 type Memory struct {
 	// Learned is false in fresh memory.
 	Learned bool `json:"learned,omitempty"`
-	// Smoothers are the forecasts side by side, in the order of the package.
+	// Smoothers are the concurrent forecasts, in the order of gains.
 	Smoothers []Smoother `json:"smoothers,omitempty"`
-	// Speed is by what factor replicas are faster than the model says.
+	// Speed is the factor by which replicas are faster than the model.
 	Speed float64 `json:"speed,omitempty"`
 	// Margin is the margin in standard deviations of the forecast's error.
 	Margin float64 `json:"margin,omitempty"`
-	// Quiet is how many replicas were Ready when requests were answered last.
+	// Quiet records how many replicas were Ready when requests were last answered.
 	Quiet law.Quiet `json:"quiet,omitzero"`
-	// Present is what was measured in the control interval under way.
+	// Present is what was measured in the present control interval.
 	Present Interval `json:"present"`
 }
 
@@ -98,18 +92,17 @@ type Memory struct {
 type Interval struct {
 	Began time.Time `json:"began,omitzero"`
 	Last  time.Time `json:"last,omitzero"`
-	// Whole is all of it, and Steady what came since the replicas last changed or
-	// the line was too long.
+	// Whole covers all of it, and Steady the time since the replicas last changed or the queue was too long.
 	Whole  Span `json:"whole"`
 	Steady Span `json:"steady"`
-	// Replicas served through Steady.
+	// Replicas is the number that served throughout Steady.
 	Replicas int `json:"replicas,omitempty"`
 }
 
-// Span is what was measured over some looks.
+// Span is what was measured over several evaluations.
 type Span struct {
-	// Seconds is the time measured, Requests those that came in it, and
-	// ResponseSeconds the sum of their response times.
+	// Seconds is the measured time, Requests the number of requests that arrived in it, and ResponseSeconds the sum of
+	// their response times.
 	Seconds         float64 `json:"seconds,omitempty"`
 	Requests        float64 `json:"requests,omitempty"`
 	ResponseSeconds float64 `json:"responseSeconds,omitempty"`

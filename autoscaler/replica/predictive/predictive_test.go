@@ -14,8 +14,7 @@ import (
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// service is in balance with what it is asked at once; speed is by how much it is
-// faster than the law's model.
+// service is in equilibrium with the desired replicas immediately; speed is its speed relative to the law's model.
 type service struct {
 	c        Config
 	speed    float64
@@ -29,7 +28,7 @@ func newService(c Config, speed float64, replicas int) *service {
 	return &service{c: c, speed: speed, at: start, replicas: replicas}
 }
 
-// run plays control intervals at a rate and returns the replicas at their end.
+// run simulates control intervals at a rate and returns the number of replicas at their end.
 func (s *service) run(intervals int, rate func(i int) float64) int {
 	for i := range intervals * 10 {
 		lambda := rate(i / 10)
@@ -85,8 +84,8 @@ func TestSmoothersByHand(t *testing.T) {
 	for _, rate := range []float64{100, 110, 120} {
 		smoothers = learnRate(smoothers, rate)
 	}
-	// The first stays at the last rate and is wrong by 10 twice. The one that takes
-	// level and trend whole is wrong by 10 once, and then by nothing.
+	// The first smoother stays at the last rate and is wrong by 10 twice. The one with full weights for level and trend
+	// is wrong by 10 once, and then exact.
 	for i, want := range map[int]Smoother{0: {Level: 120, Variance: 100, Samples: 2}, 4: {Level: 120, Trend: 10, Variance: 50, Samples: 2}} {
 		if smoothers[i] != want {
 			t.Errorf("smoother %d is %+v, want %+v", i, smoothers[i], want)
@@ -116,7 +115,7 @@ func TestInsideAnIntervalItOnlyScalesOut(t *testing.T) {
 	s := newService(For(law.DefaultGoal()), 1, 60)
 	s.run(20, constant(400))
 	before := s.replicas
-	// One more look, which closes the interval.
+	// One more evaluation, which closes the interval.
 	s.m, s.last = Decide(s.c, s.m, law.Observation{At: s.at, ArrivalRate: 400, ResponseTime: 0.09, QueueLength: 36, Wanted: before, Ready: before})
 	s.at = s.at.Add(s.last.Next)
 	look := func(lambda, queue float64) law.Decision {
@@ -127,7 +126,7 @@ func TestInsideAnIntervalItOnlyScalesOut(t *testing.T) {
 	if d := look(100, 10); d.Replicas != before {
 		t.Errorf("a falling rate: %+v, want %d still", d, before)
 	}
-	if d := look(600, 60); d.Replicas <= before || !strings.Contains(d.Reasons[0], "more than") {
+	if d := look(600, 60); d.Replicas <= before || !strings.Contains(d.Reasons[0], "exceed what") {
 		t.Errorf("a rate that outgrew them: %+v, want more than %d", d, before)
 	}
 	edge := 400.0 // the highest rate at which they keep the SLO
@@ -143,14 +142,14 @@ func TestInsideAnIntervalItOnlyScalesOut(t *testing.T) {
 	}
 }
 
-// TestTheMarginKeepsItsBound: while it is inside its limits the share of broken
-// intervals differs from the one wished for by at most MaxMargin/(step·K).
+// TestTheMarginKeepsItsBound: while the margin is within its limits, the share of broken intervals differs from the
+// configured one by at most MaxMargin/(step·K).
 func TestTheMarginKeepsItsBound(t *testing.T) {
 	c := For(law.DefaultGoal())
 	r := rand.New(rand.NewPCG(4, 4))
 	z, broken, k := c.Margin, 0.0, 5000
 	for range k {
-		// The greater the margin, the rarer a broken interval.
+		// A greater margin makes broken intervals rarer.
 		b := r.Float64() < math.Exp(-z)
 		if b {
 			broken++
@@ -166,7 +165,7 @@ func TestAfterALongAbsenceItBeginsANewIntervalAndForgetsNothing(t *testing.T) {
 	s := newService(For(law.DefaultGoal()), 1.1, 60)
 	s.run(60, constant(300))
 	learned, replicas := s.m, s.replicas
-	for _, away := range []time.Duration{time.Hour, -time.Hour} { // a restart, and a clock that was set
+	for _, away := range []time.Duration{time.Hour, -time.Hour} { // a restart, and a changed clock
 		at := s.at.Add(away)
 		m, d := Decide(s.c, learned, law.Observation{At: at, ArrivalRate: 300, ResponseTime: 0.09, QueueLength: 27, Wanted: replicas, Ready: replicas})
 		if d.Replicas != replicas || m.Speed != learned.Speed || !m.Present.Began.Equal(at) || m.Present.Whole.Requests != 0 {
@@ -182,11 +181,11 @@ func TestAfterALongAbsenceItBeginsANewIntervalAndForgetsNothing(t *testing.T) {
 func TestAnSLOOutOfReachIsSaidWithWhatIsReachable(t *testing.T) {
 	s := newService(For(law.DefaultGoal()), 1, 150)
 	s.run(60, constant(900))
-	if all := strings.Join(s.last.Reasons, "; "); !strings.Contains(all, "0.1 s is out of reach at") {
+	if all := strings.Join(s.last.Reasons, "; "); !strings.Contains(all, "0.1 s cannot be achieved at") {
 		s.run(1, constant(900))
 	}
 	_, note := s.c.servers(Memory{Speed: 1}, 900)
-	if !strings.Contains(note, "0.1 s is out of reach at 900") || !strings.Contains(note, "takes 0.105") {
+	if !strings.Contains(note, "0.1 s cannot be achieved at 900") || !strings.Contains(note, "takes 0.105") {
 		t.Errorf("it says %q, want the least that can be reached, 0.105 s", note)
 	}
 	stable := queueing.LeastStable(900, s.c.Model.ServiceRate(900))
@@ -197,7 +196,7 @@ func TestAnSLOOutOfReachIsSaidWithWhatIsReachable(t *testing.T) {
 
 func TestConstantsOutOfRangeAreRefusedAtOnce(t *testing.T) {
 	err := Config{Goal: law.DefaultGoal(), SpeedWeight: -1, Headroom: 2}.Validate()
-	for _, field := range []string{"watch", "violations", "greatest margin", "margin step", "speed weight", "headroom", "queue factor", "drain time"} {
+	for _, field := range []string{"watch", "violations", "maximum margin", "margin step", "speed weight", "headroom", "queue factor", "drain time"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("error %v, want it to name %s", err, field)
 		}

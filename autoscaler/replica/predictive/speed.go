@@ -2,13 +2,12 @@ package predictive
 
 import "supercargo.dev/supercargo/autoscaler/replica/queueing"
 
-// The learned speed stays within these.
+// minSpeed and maxSpeed bound the learned speed.
 const minSpeed, maxSpeed = 0.2, 5
 
-// speed moves the learned speed towards the one that explains the response time
-// of a span through which n replicas served: the service rate at which W is the
-// response time, by what the model says. W is of a steady queue, so that a span
-// in which something changed teaches nothing.
+// speed moves the learned speed s towards the one that explains the response time of a span throughout which n replicas
+// served: the service rate at which W is the response time, relative to the model's. W holds for a steady queue, so a
+// span with changes cannot be used.
 func (c Config) speed(s float64, n int, span Span) float64 {
 	if n == 0 || !(span.Requests > 0) || !(span.ResponseSeconds > 0) {
 		return s

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// exactResponse is W by the sums of the textbook (equations 2 to 4 of the paper)
-// in exact fractions: nothing of the package is used.
+// exactResponse is W by the textbook's sums (equations 2 to 4 of the paper) in exact fractions, independent of the
+// package.
 func exactResponse(n int, lambda, mu float64) *big.Rat {
 	l, m := new(big.Rat).SetFloat64(lambda), new(big.Rat).SetFloat64(mu)
 	load := new(big.Rat).Quo(l, m)
@@ -50,8 +50,7 @@ func TestResponseIsExactToNineDigits(t *testing.T) {
 	t.Logf("worst relative error %.2g", worst)
 }
 
-// TestRandomQueuesAreExact draws the queue. Few cases, since fractions of
-// hundreds of digits take long.
+// TestRandomQueuesAreExact draws queues. It has few cases, because fractions of hundreds of digits are slow.
 func TestRandomQueuesAreExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 40).Draw(t, "n")
@@ -112,8 +111,8 @@ func TestHugeQueuesStayFinite(t *testing.T) {
 			}
 		}
 	}
-	// Halfin and Whitt's limit: with sqrt(N) spare servers for each standard
-	// deviation beta = 1, C tends to 1/(1+beta·Phi(beta)/phi(beta)).
+	// Halfin and Whitt's limit: with sqrt(N) spare servers for each standard deviation beta = 1, C converges to
+	// 1/(1+beta·Phi(beta)/phi(beta)).
 	phi, Phi := math.Exp(-0.5)/math.Sqrt(2*math.Pi), 0.5*math.Erfc(-1/math.Sqrt2)
 	n := 100_000.0
 	got := System{int(n), n - math.Sqrt(n), 1}.Waits()

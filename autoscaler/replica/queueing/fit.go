@@ -9,7 +9,7 @@ import (
 	"gonum.org/v1/gonum/optimize"
 )
 
-// Sample is what was measured in one step of steady operation.
+// Sample is a measurement of one step of steady operation.
 type Sample struct {
 	Replicas    int
 	ArrivalRate float64 // requests per second
@@ -17,66 +17,58 @@ type Sample struct {
 	Before      float64 // mean of the step before, seconds
 }
 
-// Valid reports whether the sample says something: it has a replica at least, and everything
-// else is above 0 and finite.
+// Valid reports whether the sample can be used: it has at least one replica, and all other values are above 0 and
+// finite.
 func (s Sample) Valid() bool {
 	return s.Replicas >= 1 && finiteAbove0(s.ArrivalRate) && finiteAbove0(s.Response) && finiteAbove0(s.Before)
 }
 
 func finiteAbove0(x float64) bool { return x > 0 && !math.IsInf(x, 1) }
 
-// FitOptions bound the fit. The zero value is the paper's: mu_b > 0, c > 0 and
-// 0 < alpha < 0.3.
+// FitOptions bound the fit. The zero value gives the paper's bounds: mu_b > 0, c > 0 and 0 < alpha < 0.3.
 type FitOptions struct {
-	// FixedRate keeps c at 0, for laws that know one service rate.
+	// FixedRate keeps c at 0, for laws with one service rate.
 	FixedRate bool
-	// MaxAlpha is the upper bound of alpha; 0 means [DefaultMaxAlpha]. Without a bound alpha
-	// explains everything, since one response time is much like the one before.
+	// MaxAlpha is the upper bound of alpha; 0 means [DefaultMaxAlpha]. Without a bound, alpha explains everything,
+	// because consecutive response times are similar.
 	MaxAlpha float64
 }
 
 // DefaultMaxAlpha is the paper's bound of alpha.
 const DefaultMaxAlpha = 0.3
 
-// Fitted is a model with how well it explains the samples.
+// Fitted is a model with its goodness of fit.
 type Fitted struct {
 	Model
-	// Residual is the root of the mean squared error, in seconds.
+	// Residual is the root mean squared error, in seconds.
 	Residual float64
-	// R2 is the share of the samples' variance that the model explains: 1 is all,
-	// below 0 is worse than their mean.
+	// R2 is the share of the samples' variance that the model explains: 1 is all, below 0 is worse than their mean.
 	R2 float64
-	// Used counts the samples, and Dropped those that were left out because a
-	// value was missing, zero, negative or infinite.
+	// Used counts the samples used, and Dropped the samples with a missing, zero, negative or infinite value.
 	Used, Dropped int
 }
 
-// minFitSamples is how many samples a fit of three constants needs at least.
+// minFitSamples is the minimum number of samples to fit three constants.
 const minFitSamples = 6
 
-// minRateSpread is the least ratio of the highest to the lowest arrival rate at
-// which mu_b can be told from c/lambda.
+// minRateSpread is the minimum ratio of the highest to the lowest arrival rate that separates mu_b from c/lambda.
 const minRateSpread = 1.05
 
-// ErrUndetermined is wrapped by errors about samples that do not say enough.
+// ErrUndetermined is wrapped by errors about samples that do not determine the model.
 var ErrUndetermined = errors.New("samples do not determine the model")
 
 // Fit finds the constants with the least sum of squared errors
 //
 //	Σ (y_k - alpha·y_(k-1) - (1 - alpha)·W(N_k, lambda_k, mu_b + c/lambda_k))²
 //
-// inside their bounds (section 5.1 of the paper). It wraps [ErrUndetermined] when
-// there are fewer than six samples, or when all have nearly one arrival rate, so
-// that mu_b and c cannot be told apart; FixedRate helps then.
+// within their bounds (section 5.1 of the paper). It wraps [ErrUndetermined] if there are fewer than six samples, or if
+// all have nearly the same arrival rate, which does not separate mu_b from c; FixedRate avoids the latter.
 //
-// For given mu_b and c the best alpha is a quotient, cut to its bounds: the sum
-// is a parabola in it. What remains is a search over ln mu_b and ln c, whose
-// values cannot leave their bounds, by Nelder and Mead's simplex, which needs no
-// derivative: W has none where a sample becomes unstable. W is cut there at ten
-// times the longest response measured, so that the sum stays finite and
-// continuous. The search begins from the service rates that would explain each
-// sample alone, joined by a straight line over 1/lambda. The same samples give
-// the same model. Cost: some hundred sums.
+// For given mu_b and c, the best alpha is a quotient clamped to its bounds, because the sum is a parabola in it. The
+// rest is a search over ln mu_b and ln c, whose values cannot leave their bounds, by Nelder and Mead's simplex. It
+// needs no derivative; W has none where a sample becomes unstable. There W is cut at ten times the longest measured
+// response, so that the sum stays finite and continuous. One starting point is the line over 1/lambda through the
+// service rates that explain each sample alone. The result is deterministic. Cost: some hundred sums.
 func Fit(samples []Sample, o FitOptions) (Fitted, error) {
 	f, err := newFitting(samples, o)
 	if err != nil {
@@ -92,13 +84,13 @@ func Fit(samples []Sample, o FitOptions) (Fitted, error) {
 		if result == nil {
 			return Fitted{}, fmt.Errorf("fit the queueing model: %w", err)
 		}
-		// Running out of evaluations still leaves the best point seen.
+		// If the evaluations run out, result still has the best point so far.
 		if result.F < least {
 			least, best = result.F, result.X
 		}
 	}
 	if best == nil {
-		return Fitted{}, fmt.Errorf("fit the queueing model to %d samples: %w: none of them fits any", len(f.samples), ErrUndetermined)
+		return Fitted{}, fmt.Errorf("fit the queueing model to %d samples: %w: no model fits them", len(f.samples), ErrUndetermined)
 	}
 	return f.fitted(best), nil
 }
@@ -109,7 +101,7 @@ type fitting struct {
 	dropped  int
 	fixed    bool
 	maxAlpha float64
-	ceiling  float64 // seconds; what an unstable sample counts as
+	ceiling  float64 // seconds; the response time of an unstable sample
 }
 
 func newFitting(samples []Sample, o FitOptions) (*fitting, error) {
@@ -118,7 +110,7 @@ func newFitting(samples []Sample, o FitOptions) (*fitting, error) {
 	case o.MaxAlpha == 0:
 		f.maxAlpha = DefaultMaxAlpha
 	case !(o.MaxAlpha > 0 && o.MaxAlpha < 1):
-		return nil, fmt.Errorf("fit the queueing model: MaxAlpha %v: want a number above 0 and below 1", o.MaxAlpha)
+		return nil, fmt.Errorf("fit the queueing model: MaxAlpha %v: must be a number above 0 and below 1", o.MaxAlpha)
 	}
 	low, high := math.Inf(1), 0.0
 	for _, s := range samples {
@@ -131,16 +123,16 @@ func newFitting(samples []Sample, o FitOptions) (*fitting, error) {
 		low, high = min(low, s.ArrivalRate), max(high, s.ArrivalRate)
 	}
 	if n := len(f.samples); n < minFitSamples {
-		return nil, fmt.Errorf("fit the queueing model: %w: %d usable samples, want %d or more", ErrUndetermined, n, minFitSamples)
+		return nil, fmt.Errorf("fit the queueing model: %w: %d usable samples, must be %d or more", ErrUndetermined, n, minFitSamples)
 	}
 	if !f.fixed && high < minRateSpread*low {
-		return nil, fmt.Errorf("fit the queueing model: %w: all arrival rates lie between %.6g and %.6g/s, want them further apart or a fixed service rate",
+		return nil, fmt.Errorf("fit the queueing model: %w: all arrival rates are from %.6g to %.6g/s: provide samples with a wider range, or fix the service rate",
 			ErrUndetermined, low, high)
 	}
 	return f, nil
 }
 
-// model is the point x of the search, with its best alpha.
+// model returns the model at the point x of the search, with its best alpha, and W of each sample.
 func (f *fitting) model(x []float64) (Model, []float64) {
 	m := Model{MuB: math.Exp(x[0])}
 	if !f.fixed {
@@ -159,7 +151,7 @@ func (f *fitting) model(x []float64) (Model, []float64) {
 	return m, w
 }
 
-// sum is the sum of squared errors at the point x.
+// sum returns the sum of squared errors at the point x.
 func (f *fitting) sum(x []float64) float64 {
 	m, w := f.model(x)
 	if m.MuB == 0 || math.IsInf(m.MuB, 1) || math.IsInf(m.C, 1) {
@@ -190,8 +182,8 @@ func (f *fitting) fitted(x []float64) Fitted {
 	return Fitted{Model: m, Residual: math.Sqrt(squares / float64(len(f.samples))), R2: r2, Used: len(f.samples), Dropped: f.dropped}
 }
 
-// starts are where the search begins: the line through what each sample says
-// alone, and two points that give mu_b or c most of it.
+// starts returns the starting points of the search: the line through the rates that explain each sample alone, and two
+// points that attribute most of the rate to mu_b or to c.
 func (f *fitting) starts() [][]float64 {
 	rates := make([]float64, len(f.samples))
 	for i, s := range f.samples {
@@ -213,7 +205,7 @@ func (f *fitting) starts() [][]float64 {
 	return starts
 }
 
-// line is the least-squares line rate = muB + c·(1/lambda).
+// line returns the least-squares line rate = muB + c·(1/lambda).
 func line(samples []Sample, rates []float64) (muB, c float64) {
 	n := float64(len(samples))
 	var sx, sy, sxx, sxy float64

@@ -9,8 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// measured is what a service of model m shows at random rates and sizes, with a
-// relative noise.
+// measured returns samples of a service of model m at random rates and sizes, with relative noise.
 func measured(m Model, n int, noise float64, r *rand.Rand) []Sample {
 	var samples []Sample
 	for len(samples) < n {
@@ -60,7 +59,7 @@ func TestFitUnderNoisePredictsWhatItHasNotSeen(t *testing.T) {
 
 func TestFitStaysInsideItsBounds(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
-	// A service that is all memory would have alpha 0.9.
+	// A service determined by its past would have alpha 0.9.
 	got, err := Fit(measured(Model{MuB: 8, C: 1500, Alpha: 0.9}, 80, 0.02, r), FitOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +85,7 @@ func TestFitSurvivesSamplesThatAreWrongOrUnstable(t *testing.T) {
 	if got.Used != 60 || got.Dropped != 4 || !(math.Abs(got.MuB-7.771) < 0.5) {
 		t.Errorf("fitted %+v, want the paper's model from 60 samples and 4 dropped", got)
 	}
-	// Samples that no stable queue explains are bounded, not infinite.
+	// Samples that no stable queue explains have a bounded, not an infinite error.
 	for i := range samples[:3] {
 		samples[i].Replicas = 1
 		samples[i].Response = 3

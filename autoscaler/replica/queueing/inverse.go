@@ -9,16 +9,14 @@ import (
 // MaxServers bounds every search for a number of servers.
 const MaxServers = 1_000_000
 
-// ErrUnreachable is wrapped by the error of [Inverse] when no number of servers
-// is enough.
-var ErrUnreachable = errors.New("response time out of reach")
+// ErrUnreachable is wrapped by the error of [Inverse] if no number of servers is enough.
+var ErrUnreachable = errors.New("response time cannot be achieved")
 
-// LeastStable returns the least N of at least 1 with N·mu > lambda, and
-// [MaxServers] + 1 where that is more than MaxServers or where the rates are not
-// valid.
+// LeastStable returns the lowest N of at least 1 with N·mu > lambda. It returns [MaxServers] + 1 if that is more than
+// MaxServers, or if the rates are not valid.
 //
-// The paper starts its searches from the least integer that is not below
-// lambda/mu, which is not stable where the two are equal.
+// The paper starts its searches from the lowest integer that is not below lambda/mu, which is not stable if the two are
+// equal.
 func LeastStable(lambda, mu float64) int {
 	if !(System{Servers: 1, ArrivalRate: lambda, ServiceRate: mu}).Valid() || !(lambda/mu < MaxServers) {
 		return MaxServers + 1
@@ -33,18 +31,16 @@ func LeastStable(lambda, mu float64) int {
 	return n
 }
 
-// Inverse returns the least N of at most most servers whose mean response time
-// is at most w seconds. It wraps [ErrUnreachable] if there is none, and says
-// then what most servers reach and what could be reached with any number, which
-// is the bare service time 1/mu.
+// Inverse returns the lowest N, up to most servers, whose mean response time is at most w seconds. If there is none,
+// the error wraps [ErrUnreachable]. It states what most servers reach, or the bare service time 1/mu, which is the
+// limit for any number.
 //
-// It bisects between the least stable N and most (algorithm 2 of the paper goes
-// up one by one and never ends where w is below 1/mu). Response falls with N, so
-// that there is one place to find. Each half is computed from where the last
-// one stood. Cost: O(most found on the way), about 4 N in all.
+// It bisects between the least stable N and most (algorithm 2 of the paper increments N and does not terminate if w is
+// below 1/mu). Response falls with N, so the result is unique. Each step continues from the blocking probability of the
+// last one. Cost: linear in the greatest N on the way, about 4 N in total.
 func Inverse(lambda, mu, w float64, most int) (int, error) {
 	if !(System{Servers: max(most, 1), ArrivalRate: lambda, ServiceRate: mu}).Valid() || math.IsNaN(w) {
-		return 0, fmt.Errorf("invert the queue with arrival rate %v/s, service rate %v/s and response time %v s: want numbers, the service rate above 0", lambda, mu, w)
+		return 0, fmt.Errorf("invert the queue with arrival rate %v/s, service rate %v/s and response time %v s: must be numbers, the service rate above 0", lambda, mu, w)
 	}
 	most = min(most, MaxServers)
 	if w < 1/mu {
@@ -52,7 +48,7 @@ func Inverse(lambda, mu, w float64, most int) (int, error) {
 	}
 	least := LeastStable(lambda, mu)
 	if least > most {
-		return 0, fmt.Errorf("%w: %.6g requests/s need more than %d servers of %.6g/s each", ErrUnreachable, lambda, most, mu)
+		return 0, fmt.Errorf("%w: %.6g requests/s require more than %d servers of %.6g/s each", ErrUnreachable, lambda, most, mu)
 	}
 	p := probe{lambda: lambda, mu: mu, load: lambda / mu, at: 0, blocks: 1}
 	p = p.to(least)
@@ -74,7 +70,7 @@ func Inverse(lambda, mu, w float64, most int) (int, error) {
 	return enough, nil
 }
 
-// probe is a number of servers with its B, from which greater numbers are cheap.
+// probe is a number of servers with its B, from which greater numbers can be computed cheaply.
 type probe struct {
 	lambda, mu, load float64
 	at               int
@@ -89,8 +85,7 @@ func (p probe) to(n int) probe {
 
 func (p probe) response() float64 { return System{p.at, p.lambda, p.mu}.response(p.blocks) }
 
-// bracket doubles its stride from p, which has too few servers, until there are
-// enough.
+// bracket doubles its stride from p, which has too few servers, until there are enough.
 func (p probe) bracket(w float64, most int) (tooFew probe, enough int, err error) {
 	for stride := 1; ; stride *= 2 {
 		next := p.to(min(p.at+stride, most))
@@ -98,16 +93,15 @@ func (p probe) bracket(w float64, most int) (tooFew probe, enough int, err error
 		case next.response() <= w:
 			return p, next.at, nil
 		case next.at == most:
-			return p, 0, fmt.Errorf("%w: %d servers reach %.6g s, want %.6g s", ErrUnreachable, most, next.response(), w)
+			return p, 0, fmt.Errorf("%w: %d servers achieve %.6g s, which is more than %.6g s", ErrUnreachable, most, next.response(), w)
 		}
 		p = next
 	}
 }
 
-// RateFor is the service rate at which n servers answer in w seconds on average
-// when requests arrive at rate lambda: what a measured response time says of a
-// replica. W falls from infinity to 0 as the rate rises from lambda/n, so that
-// there is one; it is found to 1e-12. NaN where n, lambda or w is not above 0.
+// RateFor returns the service rate at which n servers answer in w seconds on average at arrival rate lambda: it turns a
+// measured response time into the speed of a replica. W falls from infinity to 0 as the rate rises from lambda/n, so
+// the result is unique. Its relative error is 1e-12. It is NaN if n, lambda or w is not above 0.
 func RateFor(n int, lambda, w float64) float64 {
 	if n < 1 || !finiteAbove0(lambda) || !finiteAbove0(w) {
 		return math.NaN()
@@ -120,7 +114,7 @@ func RateFor(n int, lambda, w float64) float64 {
 	for high-low > 1e-12*high {
 		middle := (low + high) / 2
 		if middle <= low || middle >= high {
-			break // neighbours
+			break // adjacent floating-point numbers
 		}
 		if (System{n, lambda, middle}).Response() > w {
 			low = middle

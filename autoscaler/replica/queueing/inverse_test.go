@@ -10,8 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestInverseIsTheFirstThatIsEnough compares with the search of the paper: one
-// more until it is enough.
+// TestInverseIsTheFirstThatIsEnough compares with the paper's search, which increments the number until it is enough.
 func TestInverseIsTheFirstThatIsEnough(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		mu := rapid.Float64Range(0.1, 100).Draw(t, "mu")
@@ -34,7 +33,7 @@ func TestInverseIsTheFirstThatIsEnough(t *testing.T) {
 	})
 }
 
-// TestExactlyEnoughIsEnough asks for what a number of servers just reaches.
+// TestExactlyEnoughIsEnough requests exactly the response time of a number of servers.
 func TestExactlyEnoughIsEnough(t *testing.T) {
 	for n := 41; n < 60; n++ {
 		w := System{n, 400, 10}.Response()
@@ -73,10 +72,10 @@ func TestInverseNamesWhatCouldBeReached(t *testing.T) {
 	}{
 		{"below the bare service time", 100, 10, 0.05, 1000, "takes 0.1 s", true},
 		{"too few servers to be stable", 100, 10, 0.2, 10, "more than 10 servers", true},
-		{"too few servers to be quick", 100, 10, 0.1001, 11, "11 servers reach", true},
-		{"a rate that is no number", math.NaN(), 10, 0.2, 10, "want numbers", false},
-		{"no service rate", 1, 0, 0.2, 10, "want numbers", false},
-		{"a time that is no number", 1, 10, math.NaN(), 10, "want numbers", false},
+		{"too few servers to be quick", 100, 10, 0.1001, 11, "11 servers achieve", true},
+		{"a rate that is no number", math.NaN(), 10, 0.2, 10, "must be numbers", false},
+		{"no service rate", 1, 0, 0.2, 10, "must be numbers", false},
+		{"a time that is no number", 1, 10, math.NaN(), 10, "must be numbers", false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			n, err := Inverse(tc.lambda, tc.mu, tc.w, tc.most)
@@ -93,7 +92,7 @@ func TestLeastStable(t *testing.T) {
 		want       int
 	}{{0, 5, 1}, {4.9, 5, 1}, {5, 5, 2}, {15, 5, 4}, {0.3, 0.1, 3}, {1e9, 1, MaxServers + 1}, {1, 0, MaxServers + 1}, {math.NaN(), 1, MaxServers + 1}, {7, math.Inf(1), 1}} {
 		got := LeastStable(tc.lambda, tc.mu)
-		if tc.lambda == 0.3 { // 3 x 0.1 is above 0.3 by less than a float shows; both answers are fair
+		if tc.lambda == 0.3 { // 3 x 0.1 exceeds 0.3 by less than a float shows; both answers are acceptable
 			if got != 3 && got != 4 {
 				t.Errorf("LeastStable(%v, %v) = %d", tc.lambda, tc.mu, got)
 			}

@@ -8,51 +8,50 @@ import (
 	"supercargo.dev/supercargo/internal/input/series"
 )
 
-// Bounds of what is read, so that all that is computed with them is finite.
+// Bounds of the input, so that all results computed from it are finite.
 const (
 	maxArrivalRate = 10_000_000 // requests per second
 	minResponse    = 1e-9       // seconds
 	maxResponse    = 3600
 )
 
-// MaxWork is how many replicas all samples that [ReadSamples] reads may have together. The cost
-// of [Fit] grows with them.
+// MaxWork is the maximum total number of replicas in all samples that [ReadSamples] reads. The cost of [Fit] grows with
+// it.
 const MaxWork = 4_000_000
 
-// Columns name the columns of a measured series that count. Names are as in the header, and
-// each is there once; other columns are passed over.
+// Columns name the columns of a measured series. Names are as in the header, and each occurs once; other columns are
+// ignored.
 type Columns struct {
-	// Time is checked to go on from row to row, where the file has it: times in RFC 3339, or
-	// seconds. A file without it is taken to be in the order of time, unless NeedsTime.
+	// Time is the column of times in RFC 3339 or in seconds. If the file has it, times must increase from row to row.
+	// Without it, rows are assumed to be in order of time, unless NeedsTime is set.
 	Time      string
 	NeedsTime bool
-	// Replicas is how many served: a whole number, 1 or more.
+	// Replicas is the number that served: a whole number, 1 or more.
 	Replicas string
-	// ArrivalRate is requests per second.
+	// ArrivalRate is in requests per second.
 	ArrivalRate string
 	// Response is the mean response time, in seconds.
 	Response string
-	// MostResponse is the longest response time, in seconds, that counts; 0 for no bound. The
-	// model is of a steady queue, and says nothing of one that grows or is worked off.
+	// MostResponse is the longest response time, in seconds, that counts; 0 for no bound. The model describes a steady
+	// queue, not one that grows or is worked off.
 	MostResponse float64
 }
 
-// ReadSamples reads what was measured of a service step by step, from a CSV file with a header
-// row, in the order of time. There is a sample for each row; [Sample.Before] is the response
-// time of the row above. An arrival rate or a response time that is 0, empty or NaN says that
-// nothing came or was answered: that sample and the next have something missing, as the first
-// has, and [Fit] leaves them out. A response time above c.MostResponse is taken as NaN.
+// ReadSamples reads measurements of a service step by step from a CSV file with a header row, in order of time. There
+// is a sample for each row; [Sample.Before] is the response time of the previous row. An arrival rate or a response
+// time that is 0, empty or NaN means that no request arrived or was answered. That sample and the next, like the first
+// one, are incomplete, and [Fit] drops them. A response time above c.MostResponse counts as NaN.
 //
-// It refuses a file with over [series.MaxRows] rows, with over [MaxWork] replicas in all rows together, or with a cell that is no number in its range. Errors
-// about a cell name line and column.
+// It refuses a file with more than [series.MaxRows] rows, with more than [MaxWork] replicas in all rows together, or
+// with a cell that is not a number in its range. Errors about a cell name its line and column.
 func ReadSamples(file io.Reader, c Columns) ([]Sample, error) {
 	rows, err := series.Read(file, series.Format{Time: c.Time, NeedsTime: c.NeedsTime, Columns: []series.Column{
 		{Name: c.Replicas, Valid: func(x float64) bool { return x >= 1 && x <= MaxServers && x == math.Trunc(x) },
 			Want: fmt.Sprintf("a whole number of replicas from 1 to %d", MaxServers)},
 		{Name: c.ArrivalRate, Valid: func(x float64) bool { return x >= 0 && x <= maxArrivalRate }, MayMiss: true,
-			Want: fmt.Sprintf("requests per second from 0 to %d, or nothing", maxArrivalRate)},
+			Want: fmt.Sprintf("requests per second from 0 to %d, or empty", maxArrivalRate)},
 		{Name: c.Response, Valid: func(x float64) bool { return x == 0 || x >= minResponse && x <= maxResponse }, MayMiss: true,
-			Want: fmt.Sprintf("seconds from %g to %d, or 0 or nothing where none was answered", minResponse, maxResponse)},
+			Want: fmt.Sprintf("seconds from %g to %d, or 0 or empty if no request was answered", minResponse, maxResponse)},
 	}})
 	if err != nil {
 		return nil, err
@@ -70,7 +69,7 @@ func ReadSamples(file io.Reader, c Columns) ([]Sample, error) {
 			before = math.NaN()
 		}
 		if work += s.Replicas; work > MaxWork {
-			return nil, fmt.Errorf("over %d replicas in all rows together: keep fewer rows", MaxWork)
+			return nil, fmt.Errorf("more than %d replicas in all rows together: provide fewer rows", MaxWork)
 		}
 	}
 	return samples, nil

@@ -15,8 +15,8 @@ func TestSamplesKnowTheResponseTimeOfTheRowAbove(t *testing.T) {
 	}
 }
 
-// TestFitLeavesOutStepsThatSayNothing: nothing is learned from a step in which nothing came or was
-// answered, or that took longer than it may, nor from the one after it, whose past is not known.
+// TestFitLeavesOutStepsThatSayNothing: Fit drops a step in which no request arrived or was answered, or whose response
+// time is above the limit, and also the next step, whose past is unknown.
 func TestFitLeavesOutStepsThatSayNothing(t *testing.T) {
 	for name, row := range map[string]string{
 		"nothing came": "0,3,", "nothing came, and the last mean stands": "0,3,0.4", "not a number": "50,3,NaN", "no answer": "50,3,", "0 s": "50,3,0", "overloaded": "50,3,0.401", "no rate": ",3,0.2",
@@ -48,7 +48,7 @@ func TestSamplesThatCannotBeAreRefused(t *testing.T) {
 		{"an answer before the question", "50,1,-0.1\n", `line 2, column response: "-0.1": want seconds from 1e-09 to 3600`},
 		{"an answer in no time", "50,1,1e-10\n", "line 2, column response"},
 		{"an answer next day", "50,1,3601\n", "line 2, column response"},
-		{"too much to compute with", strings.Repeat("50,1000000,0.1\n", 4) + "50,1,0.1\n", "over 4000000 replicas"},
+		{"too much to compute with", strings.Repeat("50,1000000,0.1\n", 4) + "50,1,0.1\n", "more than 4000000 replicas"},
 	} {
 		got, err := ReadSamples(strings.NewReader("rate,replicas,response\n"+tc.rows), columns)
 		if err == nil || got != nil || !strings.Contains(err.Error(), tc.says) {

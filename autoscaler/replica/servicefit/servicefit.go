@@ -1,5 +1,5 @@
-// Package servicefit fits the queueing model of a service to measurements of it, for people who
-// set up a ReplicaPolicy: with the digits that they will write, and how good it is.
+// Package servicefit fits the queueing model of a service to measurements, for the authors of a ReplicaPolicy. It
+// rounds the constants to the digits that they will write, and reports the goodness of fit.
 //
 // The package is pure.
 package servicefit
@@ -16,32 +16,32 @@ import (
 	"supercargo.dev/supercargo/autoscaler/replica/queueing"
 )
 
-// Fit is a fitted model, and how good it is.
+// Fit is a fitted model with its goodness of fit.
 type Fit struct {
 	Samples int `json:"samples"`
-	// LeftOut counts the rows that say nothing.
+	// LeftOut counts the rows that cannot be used.
 	LeftOut int `json:"leftOut"`
-	// Model is what the service's replicas do, with the digits that are printed.
+	// Model is the queueing model of a replica, with the digits that are printed.
 	Model queueing.Model `json:"model"`
-	// ResidualSeconds is the root of the mean squared error.
+	// ResidualSeconds is the root mean squared error.
 	ResidualSeconds float64 `json:"residualSeconds"`
 	RSquared        float64 `json:"rSquared"`
 	Replicas        Range   `json:"replicasSeen"`
 	Rates           Range   `json:"arrivalRatesSeen"`
-	// Needed is what the model says of an SLO, if it was asked.
+	// Needed is the number of replicas for an SLO, if [Fit.Need] was called.
 	Needed *Needed `json:"needed,omitempty"`
-	// Service is what a ReplicaPolicy says of the model.
+	// Service is the model as a ReplicaPolicy has it.
 	Service Service `json:"-"`
 }
 
-// Range is between which values there were samples.
+// Range is the range of values in the samples.
 type Range struct {
 	Least float64 `json:"least"`
 	Most  float64 `json:"most"`
 }
 
-// Service is a [v1alpha1.ServiceModel] as people write it: a quantity would be printed in
-// thousandths or millionths. All constants are there, so that a patch leaves none of before.
+// Service is a [v1alpha1.ServiceModel] with decimal numbers: a quantity would be printed in thousandths or millionths.
+// All constants are present, so that a patch overwrites all of the old ones.
 type Service struct {
 	RatePerReplica  string `json:"ratePerReplica"`
 	SpeedUp         string `json:"speedUp"`
@@ -49,7 +49,7 @@ type Service struct {
 	PeakArrivalRate string `json:"peakArrivalRate,omitempty"`
 }
 
-// Needed is the least number of replicas that keeps an SLO by a model.
+// Needed is the lowest number of replicas that keeps an SLO by a model.
 type Needed struct {
 	ArrivalRate     float64         `json:"arrivalRate"`
 	SLO             metav1.Duration `json:"slo"`
@@ -57,8 +57,8 @@ type Needed struct {
 	ResponseSeconds float64         `json:"responseSeconds"`
 }
 
-// New fits the model to a series of steps. fixedRate takes c to be 0. The error says why no model
-// follows from the samples, which may be [queueing.ErrUndetermined].
+// New fits the model to a series of steps. fixedRate keeps c at 0. The error says why the samples do not determine a
+// model, and may wrap [queueing.ErrUndetermined].
 func New(samples []queueing.Sample, fixedRate bool) (*Fit, error) {
 	fitted, err := queueing.Fit(samples, queueing.FitOptions{FixedRate: fixedRate})
 	if err != nil {
@@ -69,7 +69,7 @@ func New(samples []queueing.Sample, fixedRate bool) (*Fit, error) {
 	return s, s.settle(fitted.Model)
 }
 
-// seen returns the ranges of the samples that count.
+// seen returns the ranges of the valid samples.
 func seen(samples []queueing.Sample) (replicas, rates Range) {
 	replicas, rates = Range{math.Inf(1), 0}, Range{math.Inf(1), 0}
 	for _, s := range samples {
@@ -81,16 +81,15 @@ func seen(samples []queueing.Sample) (replicas, rates Range) {
 	return replicas, rates
 }
 
-// negligible is the share of the service rate below which one of its two parts says nothing.
+// negligible is the share of the service rate below which one of its two parts is ignored.
 const negligible = 1e-3
 
-// maxMuB is more requests per second than any replica serves. A fit that finds more explains
-// nothing.
+// maxMuB is more requests per second than any replica serves. A fit that exceeds it explains nothing.
 const maxMuB = 1e9
 
-// settle rounds the constants to what is printed, so that all outputs say the same. A c of next
-// to nothing at every rate is 0. A mu_b of next to nothing is refused: the model would say that
-// replicas do nothing at rates that were not seen, whatever the reason is that it fits.
+// settle rounds the constants to the printed digits, so that all outputs agree. A c that is negligible at every rate
+// becomes 0. A negligible mu_b is refused: the model would predict that replicas do no work at rates outside the
+// samples.
 func (s *Fit) settle(m queueing.Model) error {
 	if m.C < negligible*m.MuB*s.Rates.Least {
 		m.C = 0
@@ -99,17 +98,16 @@ func (s *Fit) settle(m queueing.Model) error {
 		return fmt.Errorf("fit the queueing model: %w: their response times do not rise with the load of a replica", queueing.ErrUndetermined)
 	}
 	if m.MuB < negligible*m.C/s.Rates.Most {
-		return fmt.Errorf("fit the queueing model: %w: the service rate falls as 1/lambda up to %.6g/s, and nothing says what is left of it: want samples of a service that is busier, or a fixed service rate",
+		return fmt.Errorf("fit the queueing model: %w: the service rate falls as 1/lambda up to %.6g/s, so its limit is unknown: provide samples of a busier service, or fix the service rate",
 			queueing.ErrUndetermined, s.Rates.Most)
 	}
 	s.Service.RatePerReplica, s.Model.MuB = rounded(m.MuB)
 	s.Service.SpeedUp, s.Model.C = rounded(m.C)
 	s.Service.PastWeight, s.Model.Alpha = rounded(m.Alpha)
-	return s.Model.Validate() // where mu_b is rounded to 0
+	return s.Model.Validate() // mu_b may have been rounded to 0
 }
 
-// rounded returns a number with six digits, none of them beyond the ninth place, which is the
-// last that a quantity has.
+// rounded returns a number with six digits, none of them beyond the ninth decimal place, the last that a quantity has.
 func rounded(x float64) (string, float64) {
 	six, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 6, 64), 64)
 	text := strings.TrimRight(strconv.FormatFloat(six, 'f', 9, 64), "0")
@@ -118,8 +116,8 @@ func rounded(x float64) (string, float64) {
 	return text, x
 }
 
-// Need asks the model how many replicas keep an SLO at an arrival rate, and refuses one that takes
-// over [queueing.MaxServers]. The SLO must be one that [queueing.Model.CheckSLO] allows.
+// Need computes the number of replicas that keeps an SLO at an arrival rate. It fails if that exceeds
+// [queueing.MaxServers]. The SLO must be one that [queueing.Model.CheckSLO] allows.
 func (s *Fit) Need(slo time.Duration, peak float64) error {
 	n, err := queueing.Inverse(peak, s.Model.ServiceRate(peak), slo.Seconds(), queueing.MaxServers)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"supercargo.dev/supercargo/autoscaler/replica/queueing"
 )
 
-// TestConstantsOfNoServiceAreRefused: what the search may end at with samples that no
-// service made, and a ReplicaPolicy does not hold.
+// TestConstantsOfNoServiceAreRefused covers results of the search for samples that come from no service, which a
+// ReplicaPolicy cannot hold.
 func TestConstantsOfNoServiceAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, m := range []queueing.Model{{MuB: 1.1e9}, {MuB: 1e-10}, {MuB: 1, C: 1.1e5}} {

@@ -10,68 +10,66 @@ import (
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
 )
 
-// Phase says what a pool is about.
+// Phase is the phase of a pool.
 type Phase string
 
 // The phases.
 const (
-	// Waiting has no manager that answers.
+	// Waiting means that the manager does not answer.
 	Waiting Phase = "Waiting"
-	// WarmUp has tasks of which none is measured: one of each category is enough to do so.
+	// WarmUp means that there are tasks, but none is measured. One task of each category is enough to measure it.
 	WarmUp Phase = "WarmUp"
-	// Runtime sizes the pool by what tasks need.
+	// Runtime means that the pool is sized by the needs of its tasks.
 	Runtime Phase = "Runtime"
-	// CleanUp has no tasks, or a manager that is gone, and lets workers go.
+	// CleanUp means that there are no tasks, or that the manager is gone. Workers are drained.
 	CleanUp Phase = "CleanUp"
 )
 
-// Decision is what to do with a pool, and why.
+// Decision is a decision on a pool, with its reason.
 type Decision struct {
 	Phase Phase
-	// Add is how many workers of Flavor to make; Drain names pods that are to take no more
-	// tasks. At most one of them is set.
+	// Add is the number of workers of Flavor to create. Drain names pods that must take no more tasks. At most one of
+	// them is set.
 	Add    int
 	Flavor string
 	Drain  []string
-	// Held says that the reading was no ground to resize anything on.
+	// Held reports that the reading does not justify a resize.
 	Held bool
-	// Silent is how the manager has been silent for so long that it counts as a fault; empty
-	// if it has not, and for one that is [Gone].
+	// Silent is how the manager has been silent, if for so long that it counts as a fault; empty otherwise, and for a
+	// manager that is [Gone].
 	Silent Silence
-	// LookAgain is when to ask the manager next, above 0.
+	// LookAgain is the time until the next query of the manager, above 0.
 	LookAgain time.Duration
-	// Reason says why, in words.
+	// Reason explains the decision.
 	Reason string
 
-	// What was seen: tasks by state, the cores that waiting ones want in thousandths,
-	// workers connected, of those the ones that belong to no pod of the pool, and pods on
-	// their way and leaving.
+	// The observation: tasks by state, the millicores that waiting tasks request, connected workers, those of them
+	// without a pod of the pool, and pods that are starting and leaving.
 	TasksWaiting, TasksRunning int
 	ShortageMilliCores         int64
 	Connected, Foreign         int
 	Coming, Leaving            int
-	WaitingThen                int // tasks that wait at the end of the window
+	WaitingThen                int // tasks that will wait at the end of the window
 	InitTime                   time.Duration
 	Unplaceable                []Unplaceable
 	Rejected                   []Rejected
-	Relearned                  []string // categories whose tasks have become others
+	Relearned                  []string // categories whose tasks have changed
 	Overstated                 []Overstated
-	Unconnected                []string // pods that have run for long and never connected
+	Unconnected                []string // pods that have run for long without ever connecting
 	QueueReplaced              bool
-	WorkersLost                int64 // as the manager counts them
+	WorkersLost                int64 // by the manager's count
 }
 
-// Decide looks at a pool, learns, and says what to do. What the law of package estimate
-// promises of limits and of resizes holds: never two within one initialisation time.
+// Decide evaluates a pool, learns from the observation, and returns the decision. The guarantees of package estimate on
+// limits and resizes hold: there are never two resizes within one initialisation time.
 //
-// It fails on a configuration that cannot be, and then says nothing of what to do. A reading
-// that is bad in any way is no error: the decision then is to hold.
+// It fails only on an invalid configuration. A bad reading is not an error: then the decision is to hold.
 func Decide(c Config, o Observation, m Memory, now time.Time) (Decision, Memory, error) {
 	if err := c.Validate(); err != nil {
 		return Decision{}, m, err
 	}
 	m = m.clone()
-	// Whoever lists pods may return those of one second in any order.
+	// Lists of pods may have those created in the same second in any order.
 	o.Pods = slices.SortedFunc(slices.Values(o.Pods), func(a, b Pod) int { return cmp.Or(a.Asked.Compare(b.Asked), cmp.Compare(a.Name, b.Name)) })
 	d := Decision{Phase: Runtime, LookAgain: c.Cycle}
 	d.count(o.Pods)
@@ -92,7 +90,7 @@ func Decide(c Config, o Observation, m Memory, now time.Time) (Decision, Memory,
 	return d, m, nil
 }
 
-// count notes which pods there are.
+// count counts the pods that are leaving.
 func (d *Decision) count(pods []Pod) {
 	for i := range pods {
 		if pods[i].Leaving {
@@ -103,14 +101,13 @@ func (d *Decision) count(pods []Pod) {
 
 func (d *Decision) hold(why string) {
 	d.Held = true
-	d.Reason = "nothing is resized: " + why
+	d.Reason = "the pool is not resized: " + why
 }
 
-// silent decides without a reading. Workers stay, however long it takes: a manager that is
-// busy, stopped or cut off from the autoscaler may have tasks on all of them, and a worker
-// that is told to leave is killed when its grace ends. Only a manager that each attempt has
-// found [Gone] for c.Gone has no tasks on any worker, since these end theirs when the
-// connection to the manager ends.
+// silent decides without a reading. Workers stay, however long the silence lasts: a manager that is busy, stopped or
+// cut off from the autoscaler may have tasks on all of them, and draining would kill a worker when its grace period
+// ends. Only a manager that every attempt has found [Gone] for c.Gone has no tasks on any worker, since workers abort
+// theirs when the connection to the manager ends.
 func (d *Decision) silent(c *Config, o *Observation, m *Memory, now time.Time) {
 	m.silence()
 	m.SilentSince = since(m.SilentSince, now)
@@ -139,8 +136,7 @@ func (d *Decision) silent(c *Config, o *Observation, m *Memory, now time.Time) {
 	}
 }
 
-// since is when something began that continues now; now if it has just begun, or if a clock was
-// set back meanwhile.
+// since returns when an ongoing condition began: before, or now if it has just begun or if the clock was set back.
 func since(before, now time.Time) time.Time {
 	if before.IsZero() || before.After(now) {
 		return now
@@ -148,7 +144,7 @@ func since(before, now time.Time) time.Time {
 	return before
 }
 
-// decide decides on a reading that can be trusted.
+// decide decides on a trusted reading.
 func (d *Decision) decide(c *Config, o *Observation, m *Memory, now time.Time) {
 	relearned := map[string]int64{}
 	for i := range m.Categories {
@@ -161,14 +157,14 @@ func (d *Decision) decide(c *Config, o *Observation, m *Memory, now time.Time) {
 	corrected.Flavors = m.correct(c, o.Pods)
 	d.Unconnected = m.unconnected(c, o.Pods, now)
 	t := translator{config: &corrected, memory: m, flavor: &corrected.Flavors[0], now: now}
-	if len(hosts) > 0 { // what keeps them is not what all workers have in common, such as a password
+	if len(hosts) > 0 { // their problem is not common to all workers, such as a wrong password
 		t.lost = d.Unconnected
 	}
 	tr := t.translate(o, hosts, foreign)
 	flavor, others := choose(corrected.Flavors, tr.on)
 	if flavor != nil && flavor != t.flavor {
 		t.flavor = flavor
-		tr = t.translate(o, hosts, foreign) // a task that takes a whole worker takes one of these
+		tr = t.translate(o, hosts, foreign) // a task that takes a whole worker takes one of this flavor
 	}
 	m.learnNeeds(tr.kinds, o.Reading.Categories)
 	for i := range m.Categories {
@@ -183,13 +179,13 @@ func (d *Decision) decide(c *Config, o *Observation, m *Memory, now time.Time) {
 	switch {
 	case flavor != nil:
 		d.plan(&corrected, flavor, m, &tr, now)
-	case t.flavor.Worker.MilliCores > 0: // workers may still go
+	case t.flavor.Worker.MilliCores > 0: // workers may still be drained
 		if d.plan(&corrected, t.flavor, m, &tr, now); d.Add > 0 {
 			d.Add = 0
-			d.hold("no flavor can be had: " + describe(others))
+			d.hold("no flavor is available: " + describe(others))
 		}
 	default:
-		d.hold("no flavor can be had: " + describe(others))
+		d.hold("no flavor is available: " + describe(others))
 	}
 	if d.Add > 0 || len(d.Drain) > 0 {
 		m.Resized = now
@@ -204,8 +200,7 @@ func describe(rejected []Rejected) string {
 	return strings.Join(what, "; ")
 }
 
-// correct returns the flavors with what workers of them that are there say they have, where
-// that is less than was promised.
+// correct returns the flavors, reduced to what their connected workers report, if that is less than expected.
 func (m *Memory) correct(c *Config, pods []Pod) []Flavor {
 	flavors := slices.Clone(c.Flavors)
 	for i := range pods {
@@ -223,7 +218,7 @@ func (m *Memory) correct(c *Config, pods []Pod) []Flavor {
 	return flavors
 }
 
-// see notes what was seen.
+// see stores the observation in the decision.
 func (d *Decision) see(o *Observation, tr *translation) {
 	d.Foreign, d.ShortageMilliCores, d.WorkersLost = tr.foreign, tr.shortage, o.Reading.Queue.WorkersLost
 	d.Connected = tr.foreign + len(tr.hosts)
@@ -239,7 +234,7 @@ func (d *Decision) see(o *Observation, tr *translation) {
 	}
 }
 
-// phase tells by what waits and runs what the pool is about.
+// phase returns the phase for the waiting and running tasks.
 func phase(s *estimate.State) Phase {
 	running, measured := false, false
 	for i := range s.Workers {
@@ -260,12 +255,12 @@ func phase(s *estimate.State) Phase {
 	return Runtime
 }
 
-// plan asks the law, and takes of its answer what may be done.
+// plan runs the law, and restricts its plan to what is allowed.
 func (d *Decision) plan(c *Config, f *Flavor, m *Memory, tr *translation, now time.Time) {
 	d.InitTime = m.initTime(c, f.Name)
 	limits := estimate.Config{
 		Worker: f.Worker, InitTime: d.InitTime, Cycle: c.Cycle,
-		Min: c.Min + tr.foreign, Max: c.Max + tr.foreign, // those of others are not ours to limit
+		Min: c.Min + tr.foreign, Max: c.Max + tr.foreign, // foreign workers are not limited
 	}
 	law := estimate.Supercargo
 	if c.Law == HTA {
@@ -275,32 +270,30 @@ func (d *Decision) plan(c *Config, f *Flavor, m *Memory, tr *translation, now ti
 	state.Waiting = oneOfEach(tr.state, estimate.PatienceFor(d.InitTime).Warmup)
 	p, err := law(limits, state, now)
 	if err != nil {
-		d.hold("the reading cannot be: " + err.Error())
+		d.hold("the state of the queue is invalid: " + err.Error())
 		return
 	}
 	d.WaitingThen = p.Waiting
-	d.LookAgain = min(p.LookAgain, c.Cycle) // tasks that end in between are learned from
+	d.LookAgain = min(p.LookAgain, c.Cycle) // to learn from tasks that end in between
 	d.Flavor, d.Reason = f.Name, p.Reason
 	d.add(p.Add, c.Max-len(tr.pods))
 	d.drain(p.Drain, tr)
 	if settled := now.Sub(m.Resized) >= d.InitTime; settled && d.Add == 0 && len(d.Drain) == 0 && len(tr.lost) > 0 {
 		d.Drain = slices.Clone(tr.lost)
-		d.Reason += fmt.Sprintf("; %d workers have run for long without connecting, while others are connected", len(d.Drain))
+		d.Reason += fmt.Sprintf("; %d workers have not connected for a long time, while others have", len(d.Drain))
 	}
 }
 
-// add takes of the workers that the law asks for those for which there is room beside all
-// pods. Pods that are leaving count: each has a machine until it has gone, and may take tasks
-// until then.
+// add limits the workers that the law adds to the room left by all pods. Pods that are leaving count: each occupies a
+// machine until it has gone, and may take tasks until then.
 func (d *Decision) add(wanted, room int) {
 	d.Add = min(wanted, max(0, room))
 	if d.Add < wanted {
-		d.Reason += fmt.Sprintf("; only %d of them now: %d workers that are leaving count towards the limit until they have left", d.Add, d.Leaving)
+		d.Reason += fmt.Sprintf("; only %d of them now: %d terminating workers count towards the limit until they are gone", d.Add, d.Leaving)
 	}
 }
 
-// drain keeps of the workers that the law lets go those that can go: the pool's own, idle by
-// all accounts or never connected.
+// drain restricts the workers that the law drains to the pool's own that are idle by all accounts or never connected.
 func (d *Decision) drain(names []string, tr *translation) {
 	var busy, elsewhere int
 	for _, name := range names {
@@ -311,26 +304,26 @@ func (d *Decision) drain(names []string, tr *translation) {
 		case h != nil && !h.idle():
 			busy++
 		case h == nil && !p.Started.IsZero() && !slices.Contains(tr.lost, name):
-			busy++ // it may be connecting, or be one that the reading has missed
+			busy++ // it may be connecting, or be missing from the reading
 		default:
 			d.Drain = append(d.Drain, name)
 		}
 	}
 	var kept []string
 	if busy > 0 {
-		kept = append(kept, fmt.Sprintf("%d stay until the manager says that they are idle", busy))
+		kept = append(kept, fmt.Sprintf("%d stay until the manager reports them as idle", busy))
 	}
 	if elsewhere > 0 {
-		kept = append(kept, fmt.Sprintf("%d are not of this pool", elsewhere))
+		kept = append(kept, fmt.Sprintf("%d do not belong to this pool", elsewhere))
 	}
 	if len(kept) > 0 {
 		d.Reason += "; " + strings.Join(kept, ", ")
 	}
 }
 
-// oneOfEach is the queue with one task of each category of which none has been measured:
-// that measures it, and ordering workers for all of them would be to guess. When one of the
-// category has run for as long as warmup they are long ones, and all count.
+// oneOfEach returns the queue with one task of each unmeasured category. That task measures the category; adding
+// workers for all of them would be a guess. Once a task of the category has run for warmup, its tasks are long, and all
+// count.
 func oneOfEach(s estimate.State, warmup time.Duration) []estimate.Batch {
 	if !slices.ContainsFunc(s.Waiting, func(b estimate.Batch) bool { return b.Runtime == estimate.Unknown }) {
 		return s.Waiting

@@ -15,7 +15,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue/answer"
 )
 
-// must decides on what a test has made sure can be.
+// must decides on valid input.
 func must(t testing.TB, c Config, o Observation, m Memory, now time.Time) (Decision, Memory) {
 	t.Helper()
 	d, m, err := Decide(c, o, m, now)
@@ -28,8 +28,7 @@ func must(t testing.TB, c Config, o Observation, m Memory, now time.Time) (Decis
 	return d, m
 }
 
-// play runs a farm under a pool until nothing is left to do, at most for so long, and returns
-// the decisions that resized it.
+// play runs a farm under a pool until no task is left, for at most most, and returns the decisions that resized it.
 func play(t testing.TB, f *farm, c Config, m Memory, most time.Duration) (resizes []Decision, last Memory) {
 	t.Helper()
 	for end := f.now.Add(most); f.left() > 0 || len(f.machines) > c.Min; f.step(time.Second) {
@@ -119,7 +118,7 @@ func TestAnInitialisationTimeIsLearnedFromWorkersThatWentThroughAllStates(t *tes
 	})
 }
 
-// TestTheOrderOfPodsDecidesNothing: an API server lists pods of one second in any order.
+// TestTheOrderOfPodsDecidesNothing: an API server lists pods created in the same second in any order.
 func TestTheOrderOfPodsDecidesNothing(t *testing.T) {
 	reading := &Reading{Queue: answer.Queue{Workers: 2}}
 	var pods []Pod
@@ -141,7 +140,7 @@ func TestTheOrderOfPodsDecidesNothing(t *testing.T) {
 	}
 }
 
-// busy is a farm with four workers, one of which is idle, and nothing waiting.
+// busy is a farm with four workers, one of them idle, and no waiting task.
 func busy(t testing.TB) (*farm, Memory) {
 	f := newFarm(10 * time.Second)
 	f.submit("work", 12, 1, 10*time.Minute)
@@ -165,11 +164,11 @@ func TestABadReadingResizesNothing(t *testing.T) {
 		{"tasks are missing", func(o *Observation) { o.Reading.Tasks = nil }, "task_status lists none"},
 		{"workers are missing", func(o *Observation) { o.Reading.Workers = nil }, "worker_status lists none"},
 		{"the queue is missing", func(o *Observation) { o.Reading.Queue.Waiting, o.Reading.Queue.OnWorkers = 0, 0 }, "counts none"},
-		{"a worker twice", func(o *Observation) { o.Reading.Workers[1].Address = o.Reading.Workers[0].Address }, "two workers at address"},
+		{"a worker twice", func(o *Observation) { o.Reading.Workers[1].Address = o.Reading.Workers[0].Address }, "lists address"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			f, m := busy(t)
-			f.step(time.Hour) // all is done: otherwise workers would go
+			f.step(time.Hour) // all tasks are done: otherwise workers would be drained
 			f.submit("work", 40, 1, time.Minute)
 			f.step(time.Second)
 			o := f.look()
@@ -220,7 +219,7 @@ func TestWorkersOfAManagerThatIsSilentInAnotherWayAreKept(t *testing.T) {
 	}
 }
 
-// TestAWorkerThatRunsAndNeverConnectsIsNoWorker: the network keeps it from the manager.
+// TestAWorkerThatRunsAndNeverConnectsIsNoWorker: the network separates it from the manager.
 func TestAWorkerThatRunsAndNeverConnectsIsNoWorker(t *testing.T) {
 	pods := []Pod{
 		{Name: "w-1", Flavor: "four", Worker: cores(4), Asked: begin.Add(-time.Hour), Scheduled: begin.Add(-time.Hour), Started: begin.Add(-time.Hour)},
@@ -238,7 +237,7 @@ func TestAWorkerThatRunsAndNeverConnectsIsNoWorker(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		during  *Reading // for three initialisation times
-		at      *Reading // and then
+		at      *Reading // afterwards
 		added   int
 		drained string
 		named   bool
@@ -268,7 +267,7 @@ func TestAWorkerThatRunsAndNeverConnectsIsNoWorker(t *testing.T) {
 	}
 }
 
-// TestOnlyAManagerThatIsGoneWithoutABreakIsGone: one other sign of it, and the time begins again.
+// TestOnlyAManagerThatIsGoneWithoutABreakIsGone: any other kind of silence restarts the time.
 func TestOnlyAManagerThatIsGoneWithoutABreakIsGone(t *testing.T) {
 	f, m := busy(t)
 	gone := f.look()
@@ -289,8 +288,8 @@ func TestOnlyAManagerThatIsGoneWithoutABreakIsGone(t *testing.T) {
 	}
 }
 
-// TestWorkersThatAreLeavingCountTowardsTheLimitAndTakeTasks: a manager that was gone is back and
-// finds workers that were drained meanwhile, which it goes on giving tasks to.
+// TestWorkersThatAreLeavingCountTowardsTheLimitAndTakeTasks: a manager that was gone returns and finds workers that
+// were drained in the meantime, to which it still gives tasks.
 func TestWorkersThatAreLeavingCountTowardsTheLimitAndTakeTasks(t *testing.T) {
 	f, m := busy(t)
 	for _, w := range f.machines {
@@ -299,10 +298,10 @@ func TestWorkersThatAreLeavingCountTowardsTheLimitAndTakeTasks(t *testing.T) {
 	f.submit("work", 40, 1, 10*time.Minute)
 	c := limits(func(c *Config) { c.Max = 6 })
 	d, _ := must(t, c, f.look(), m, f.now.Add(time.Hour))
-	if d.Add != 2 || !strings.Contains(d.Reason, "4 workers that are leaving count towards the limit") {
+	if d.Add != 2 || !strings.Contains(d.Reason, "4 terminating workers count towards the limit") {
 		t.Errorf("%d workers beside four that are leaving, want two: six are allowed (%s)", d.Add, d.Reason)
 	}
-	f, m = busy(t) // four cores are free, on a worker that is leaving as the others are
+	f, m = busy(t) // four cores are free, on a worker that is leaving like the others
 	for _, w := range f.machines {
 		w.Leaving = true
 	}
@@ -337,7 +336,7 @@ func TestTasksLargerThanAnyWorkerAreNamed(t *testing.T) {
 	if d.Add != 1 {
 		t.Errorf("%d workers, want the one for the small task", d.Add)
 	}
-	want := []Unplaceable{{Category: "giant", Need: estimate.Resources{MilliCores: 16000}, Tasks: 3, Reason: "needs 16 cores, the largest worker has 4"}}
+	want := []Unplaceable{{Category: "giant", Need: estimate.Resources{MilliCores: 16000}, Tasks: 3, Reason: "needs 16 cores, but the largest worker has 4"}}
 	if diff := cmp.Diff(want, d.Unplaceable); diff != "" {
 		t.Errorf("want -, got +:\n%s", diff)
 	}
@@ -356,7 +355,7 @@ func TestOnlyWorkersThatTheManagerCallsIdleAreDrained(t *testing.T) {
 	f, m := busy(t)
 	down := limits(func(c *Config) { c.Max = 1 }) // the pool must shrink by three
 	now := f.now.Add(time.Hour)
-	if d, _ := must(t, down, f.look(), m, now); !slices.Equal(d.Drain, []string{"w-004"}) || !strings.Contains(d.Reason, "2 stay until the manager says that they are idle") {
+	if d, _ := must(t, down, f.look(), m, now); !slices.Equal(d.Drain, []string{"w-004"}) || !strings.Contains(d.Reason, "2 stay until the manager reports them as idle") {
 		t.Fatalf("%v are drained (%s), want the idle one", d.Drain, d.Reason)
 	}
 	for _, tc := range []struct {
@@ -401,7 +400,7 @@ func TestTheFlavorWithTheLeastCostPerTaskIsChosen(t *testing.T) {
 	small := Flavor{Name: "small", Worker: cores(2), MicroDollarsPerHour: 100_000}
 	large := Flavor{Name: "large", Worker: cores(16), MicroDollarsPerHour: 640_000}
 	type queue = func(estimate.Resources) []estimate.Batch
-	batch := func(n int, c int64) queue { // of tasks of so many cores, or of all that a worker has
+	batch := func(n int, c int64) queue { // n tasks of c cores, or of a whole worker
 		return func(worker estimate.Resources) []estimate.Batch {
 			need := estimate.Resources{MilliCores: 1000 * c}
 			if c == 0 {
@@ -500,7 +499,7 @@ func TestRuntimesAreLearnedFromWhatHasGoneFromTheList(t *testing.T) {
 	}
 }
 
-// recorded reads what a real manager answered.
+// recorded reads a recorded answer of a real manager.
 func recorded[T answer.Entry](t *testing.T, name string) []T {
 	t.Helper()
 	data, err := os.ReadFile("../workqueue/answer/testdata/" + name + ".json")
@@ -528,7 +527,7 @@ func TestTheAnswersOfARealManagerBecomeAState(t *testing.T) {
 	hosts, foreign := hostsOf([]Pod{pod, coming, late}, r)
 	tr := (&translator{config: &c, memory: &m, flavor: &c.Flavors[0], now: begin}).translate(&Observation{Pods: []Pod{late, coming, pod}, Reading: r}, hosts, foreign)
 	one := estimate.Resources{MilliCores: 1000, MemoryBytes: 100 << 20, DiskBytes: 10 << 20}
-	run := func(task int) estimate.Running { // each has run for as long as its clock says, of eight seconds
+	run := func(task int) estimate.Running { // each has run for the time by its clock, of eight seconds
 		ran := r.Tasks[task].Now.Sub(r.Tasks[task].Started)
 		return estimate.Running{Category: "split", Need: one, Ran: ran, Left: 8*time.Second - ran, Count: 1}
 	}
@@ -613,14 +612,14 @@ func TestNeedsAreWhatTheManagerSetsAside(t *testing.T) {
 
 func TestConfigurationsThatCannotBeAreRefusedByName(t *testing.T) {
 	for want, change := range map[string]func(*Config){
-		"law":         func(c *Config) { c.Law = "other" },
-		"min and max": func(c *Config) { c.Min, c.Max = 3, 2 },
-		"cycle":       func(c *Config) { c.Cycle = 0 },
-		"prior":       func(c *Config) { c.Prior = -1 },
-		"gone":        func(c *Config) { c.Gone = 0 },
-		"flavors":     func(c *Config) { c.Flavors = nil },
-		"two are":     func(c *Config) { c.Flavors = append(c.Flavors, c.Flavors[0]) },
-		`"four": has`: func(c *Config) { c.Flavors[0].Worker.MilliCores = 0 },
+		"law":            func(c *Config) { c.Law = "other" },
+		"min and max":    func(c *Config) { c.Min, c.Max = 3, 2 },
+		"cycle":          func(c *Config) { c.Cycle = 0 },
+		"prior":          func(c *Config) { c.Prior = -1 },
+		"gone":           func(c *Config) { c.Gone = 0 },
+		"flavors":        func(c *Config) { c.Flavors = nil },
+		"must be unique": func(c *Config) { c.Flavors = append(c.Flavors, c.Flavors[0]) },
+		`"four": has`:    func(c *Config) { c.Flavors[0].Worker.MilliCores = 0 },
 	} {
 		f := newFarm(time.Second)
 		d, _, err := Decide(limits(change), f.look(), Memory{}, f.now)
@@ -630,7 +629,7 @@ func TestConfigurationsThatCannotBeAreRefusedByName(t *testing.T) {
 	}
 }
 
-// faults are what may be wrong with a reading, one answer of the four at a time.
+// faults are possible faults of a reading, one of the four answers at a time.
 var faults = []func(o *Observation){
 	func(o *Observation) { o.Reading, o.Fault, o.Silence = nil, "no whole answer", Unreachable },
 	func(o *Observation) { o.Reading, o.Fault, o.Silence = nil, "garbled", Unusable },
@@ -648,22 +647,21 @@ var faults = []func(o *Observation){
 	func(o *Observation) { o.Reading.Workers = nil },
 	func(o *Observation) { o.Reading.Workers = o.Reading.Workers[:len(o.Reading.Workers)/2] },
 	func(o *Observation) {
-		for i := range o.Reading.Workers { // none is said to run anything
+		for i := range o.Reading.Workers { // no worker is reported to run anything
 			w := &o.Reading.Workers[i]
 			w.TasksRunning, w.InUse = 0, answer.Resources{}
 		}
 	},
 	func(o *Observation) {
-		for i := range o.Reading.Workers { // each is somewhere else
+		for i := range o.Reading.Workers { // each worker is elsewhere
 			o.Reading.Workers[i].Address += "0"
 		}
 	},
 	func(o *Observation) { o.Reading.Categories = nil },
 }
 
-// TestWhateverHappensNoTaskIsLostAndNoPoolThrashes plays random workflows to their end, with
-// answers that are wrong now and then, and a time in which a manager answers nothing that can be
-// used and goes on giving tasks to its workers.
+// TestWhateverHappensNoTaskIsLostAndNoPoolThrashes simulates random workflows to their end, with some wrong answers,
+// and a period in which a manager gives no usable answer but still gives tasks to its workers.
 func TestWhateverHappensNoTaskIsLostAndNoPoolThrashes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := newFarm(time.Duration(rapid.IntRange(5, 90).Draw(t, "init")) * time.Second)
@@ -720,7 +718,7 @@ func TestWhateverHappensNoTaskIsLostAndNoPoolThrashes(t *testing.T) {
 	})
 }
 
-// FuzzAnswers decides on whatever four answers say.
+// FuzzAnswers decides on arbitrary answers.
 func FuzzAnswers(f *testing.F) {
 	for _, answers := range [][4]string{
 		{`[{"tasks_waiting":2,"starttime":1}]`, `[{"taskid":1,"category":"c","state":"WAITING"},{"taskid":2,"state":"running","address_port":"a:1","cores":1}]`,

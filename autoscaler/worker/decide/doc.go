@@ -1,15 +1,13 @@
-// Package decide decides how many workers a Work Queue manager is to have.
+// Package decide decides how many workers a Work Queue manager gets.
 //
-// [Decide] takes what a manager answered and which pods there are, learns from it what each
-// category of tasks needs and how long workers take to come, and asks a law of package
-// estimate. It goes through the files in this order: decide.go (the steps), trust.go (is the
-// reading one to act on?), learn.go (tasks), init.go (workers on their way), translate.go
-// (the reading as a state of the estimator), flavor.go (on which machines).
+// [Decide] takes the answers of a manager and the pods, learns the needs of each category of tasks and the
+// initialisation time of workers, and runs a law of package estimate. It goes through the files in this order:
+// decide.go (the steps), trust.go (whether to act on the reading), learn.go (tasks), init.go (starting workers),
+// translate.go (the reading as a state of the estimator), flavor.go (which machines).
 //
-// A reading that is missing, contradicts itself, or is of another queue changes no number of
-// workers, with one exception: workers of a manager that is [Gone] are drained. What else is
-// drained is idle by three accounts of the manager at once, or has never connected: one that
-// has run without connecting for long is of no use, unless none of the pool has connected. Workers
-// are never made while there are Max pods, those that are leaving included. All of this is
-// pure: what is remembered goes in and comes out as [Memory].
+// A reading that is missing, contradictory, or of another queue causes no resize, with one exception: workers of a
+// manager that is [Gone] are drained. Otherwise, a worker is drained only if it is idle by three accounts of the
+// manager, or has never connected: a worker that has run for long without connecting is useless, unless no worker of
+// the pool has connected. No worker is created while there are Max pods, including those that are leaving. The package
+// is pure: its state goes in and comes out as [Memory].
 package decide

@@ -10,7 +10,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue/answer"
 )
 
-// begin is when farms begin.
+// begin is the start time of farms.
 var begin = time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
 
 const giga = 1 << 30
@@ -19,7 +19,7 @@ func cores(n int64) estimate.Resources {
 	return estimate.Resources{MilliCores: 1000 * n, MemoryBytes: 4 * n * giga, DiskBytes: Boundless}
 }
 
-// limits are those of a pool that may do much.
+// limits returns a generous configuration.
 func limits(change ...func(*Config)) Config {
 	c := Config{
 		Law: Supercargo, Max: 20, Cycle: 5 * time.Second, Prior: 60 * time.Second, Gone: 10 * time.Minute,
@@ -46,11 +46,11 @@ type job struct {
 type machine struct {
 	Pod
 	comes time.Time // when it connects
-	idle  time.Time // since when it has had nothing to do
+	idle  time.Time // since when it has been idle
 	total int64     // cores
 }
 
-// farm plays a manager with its workers, task by task and step by step.
+// farm simulates a manager with its workers, task by task and step by step.
 type farm struct {
 	now      time.Time
 	started  time.Time // of the manager
@@ -60,8 +60,8 @@ type farm struct {
 	made     int
 	executed time.Duration
 	done     map[string]int64
-	lost     []string      // what must not be
-	patience time.Duration // how long a worker that is leaving waits for a task before it goes
+	lost     []string      // lost tasks; there must be none
+	patience time.Duration // how long a leaving worker waits for a task before it goes
 }
 
 func newFarm(init time.Duration) *farm {
@@ -74,9 +74,8 @@ func (f *farm) submit(category string, n int, cores int64, takes time.Duration) 
 	}
 }
 
-// step lets time pass: tasks end, workers connect, others leave when they have had nothing to do
-// for long enough, and tasks start, also on workers that are leaving: the manager does not know
-// that they are.
+// step advances time: tasks end, workers connect, others leave when they have been idle for long enough, and tasks
+// start, also on leaving workers, because the manager does not know that they are leaving.
 func (f *farm) step(d time.Duration) {
 	f.now = f.now.Add(d)
 	for _, j := range f.jobs {
@@ -123,7 +122,7 @@ func (f *farm) free(m *machine) int64 {
 	return free
 }
 
-// do carries a decision out. Who drains a worker with tasks loses them.
+// do carries out a decision. Draining a worker with tasks loses them.
 func (f *farm) do(d Decision, c Config) {
 	for range d.Add {
 		f.made++
@@ -155,10 +154,10 @@ func (f *farm) left() (n int) {
 
 func exact(v float64) answer.Amount { return answer.Amount{Value: v, Bound: answer.Exact} }
 
-// atMost is the most that was seen so far.
+// atMost is the greatest amount measured so far.
 func atMost(v float64) answer.Amount { return answer.Amount{Value: v, Bound: answer.SoFar} }
 
-// look reads the farm as its manager would tell.
+// look returns the farm as its manager would report it.
 func (f *farm) look() Observation {
 	r := &Reading{Queue: answer.Queue{Project: "farm", Started: f.started, ExecutedGood: f.executed}}
 	categories := map[string]*answer.Category{}
@@ -210,7 +209,7 @@ func (f *farm) look() Observation {
 	return o
 }
 
-// flavor returns the one with that name, or nil.
+// flavor returns the flavor with that name, or nil.
 func (c *Config) flavor(name string) *Flavor {
 	for i := range c.Flavors {
 		if c.Flavors[i].Name == name {

@@ -15,32 +15,31 @@ type Rejected struct {
 	Flavor, Reason string
 }
 
-// Unplaceable is a category with tasks that no worker holds.
+// Unplaceable is a category with tasks that fit no worker.
 type Unplaceable struct {
 	Category string
 	Need     estimate.Resources
-	// Tasks is how many of them wait.
+	// Tasks is the number of such tasks that wait.
 	Tasks int
-	// Reason says what is too large.
+	// Reason names the resource that is too large.
 	Reason string
 }
 
-// bid is what a flavor would cost.
+// bid is the cost of a flavor.
 type bid struct {
 	flavor  *Flavor
-	holds   int // tasks that a worker of it holds
-	workers int // that hold all those at once
+	holds   int // waiting tasks that fit a worker of the flavor
+	workers int // number that holds all of them concurrently
 	cost    float64
 }
 
-// choose returns the flavor with the least cost per finished task, and why not the others:
-// of those that hold the most of the waiting tasks, that whose workers for all of these at
-// once cost least in an hour. A task is taken to run equally long on each, so that this is
-// the cost for each task too. Where prices are not known, cores stand in their place, and a
-// flavor with a price comes before. Ties go to the flavor that comes first.
+// choose returns the flavor with the lowest cost per finished task, and why the others were rejected: of the flavors
+// that fit the most waiting tasks, the one whose workers for all of these concurrently have the lowest cost per hour.
+// Tasks are assumed to run equally long on each flavor, so this also compares the cost per task. If prices are not
+// known, cores are compared instead, after all flavors with a price. Ties go to the first flavor.
 //
-// The tasks are asked for by the size of the worker, since some take all that it has. It
-// returns nil if no flavor can be had.
+// waiting returns the tasks for a size of worker, since some tasks take a whole worker. choose returns nil if no flavor
+// is available.
 func choose(flavors []Flavor, waiting func(worker estimate.Resources) []estimate.Batch) (best *Flavor, others []Rejected) {
 	var bids []bid
 	for i := range flavors {
@@ -79,7 +78,7 @@ func bidOf(f *Flavor, waiting []estimate.Batch) bid {
 	return b
 }
 
-// priced puts flavors with a price first.
+// priced sorts flavors with a price first.
 func priced(a, b bid) int {
 	unknown := func(b bid) int {
 		if b.flavor.MicroDollarsPerHour == 0 {
@@ -98,8 +97,8 @@ func (b *bid) describe() string {
 	return fmt.Sprintf(unit+" for %d tasks on %d workers", cost, b.holds, max(1, b.workers))
 }
 
-// setAside takes the tasks out of the queue that neither a flavor, be it one that cannot be
-// had now, nor a worker that is there holds, and names their categories.
+// setAside removes the tasks from the queue that fit neither a flavor, including unavailable ones, nor a present
+// worker. It returns their categories.
 func setAside(c *Config, s *estimate.State) (aside []Unplaceable) {
 	sizes := sizesOf(c, s)
 	tooLargeForAll := func(b estimate.Batch) bool {
@@ -128,7 +127,7 @@ func setAside(c *Config, s *estimate.State) (aside []Unplaceable) {
 	return aside
 }
 
-// sizesOf are the sizes that workers have or can be made as, each once.
+// sizesOf returns the distinct sizes of present and possible workers.
 func sizesOf(c *Config, s *estimate.State) (sizes []estimate.Resources) {
 	add := func(size estimate.Resources) {
 		if !slices.Contains(sizes, size) {
@@ -148,10 +147,11 @@ func sizesOf(c *Config, s *estimate.State) (sizes []estimate.Resources) {
 	return sizes
 }
 
-// tooLarge says what of a need none of the sizes has, or that none has all of it.
+// tooLarge names the resources of which no size has enough; if there is none, it reports that no size has enough of
+// all.
 func tooLarge(n estimate.Resources, sizes []estimate.Resources) string {
 	if len(sizes) == 0 {
-		return "no flavor can be had"
+		return "no flavor is available"
 	}
 	var most estimate.Resources
 	for _, s := range sizes {
@@ -162,19 +162,19 @@ func tooLarge(n estimate.Resources, sizes []estimate.Resources) string {
 	}
 	var what []string
 	if n.MilliCores > most.MilliCores {
-		what = append(what, fmt.Sprintf("%g cores, the largest worker has %g", float64(n.MilliCores)/1000, float64(most.MilliCores)/1000))
+		what = append(what, fmt.Sprintf("%g cores, but the largest worker has %g", float64(n.MilliCores)/1000, float64(most.MilliCores)/1000))
 	}
 	if n.MemoryBytes > most.MemoryBytes {
-		what = append(what, fmt.Sprintf("%d MiB of memory, the largest worker has %d", n.MemoryBytes>>20, most.MemoryBytes>>20))
+		what = append(what, fmt.Sprintf("%d MiB of memory, but the largest worker has %d", n.MemoryBytes>>20, most.MemoryBytes>>20))
 	}
 	if n.DiskBytes > most.DiskBytes {
-		what = append(what, fmt.Sprintf("%d MiB of disk, the largest worker has %d", n.DiskBytes>>20, most.DiskBytes>>20))
+		what = append(what, fmt.Sprintf("%d MiB of disk, but the largest worker has %d", n.DiskBytes>>20, most.DiskBytes>>20))
 	}
 	if n.GPUs > most.GPUs {
-		what = append(what, fmt.Sprintf("%d GPUs, the largest worker has %d", n.GPUs, most.GPUs))
+		what = append(what, fmt.Sprintf("%d GPUs, but the largest worker has %d", n.GPUs, most.GPUs))
 	}
 	if len(what) == 0 {
-		return "no worker has all that it needs together"
+		return "no worker has all resources that it needs together"
 	}
 	return "needs " + strings.Join(what, ", ")
 }

@@ -9,22 +9,22 @@ import (
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue/answer"
 )
 
-// InitTime is how long workers of a flavor took from being asked for to being connected: a
-// mean and a standard deviation, exponentially weighted, and of what they consist.
+// InitTime is the time from the creation of a flavor's workers until they connect: an exponentially weighted mean and
+// standard deviation, and its parts.
 type InitTime struct {
 	Flavor          string
 	Mean, Deviation time.Duration
-	// Node is the mean time until there was a node, Image from then until the container
-	// started, Connect from then until the manager knew the worker.
+	// Node is the mean time until the pod has a node, Image from then until the container starts, Connect from then
+	// until the worker connects to the manager.
 	Node, Image, Connect time.Duration
-	// Samples is how many workers it was learned from.
+	// Samples is the number of workers that it was learned from.
 	Samples int64
 }
 
-// initWindow is over about how many workers an initialisation time is averaged.
+// initWindow is the approximate number of workers over which an initialisation time is averaged.
 const initWindow = 16
 
-// initTime is how long a worker of the flavor is expected to take.
+// initTime returns the expected initialisation time of a flavor's workers.
 func (m *Memory) initTime(c *Config, flavor string) time.Duration {
 	for i := range m.InitTimes {
 		if t := &m.InitTimes[i]; t.Flavor == flavor && t.Samples > 0 {
@@ -34,8 +34,8 @@ func (m *Memory) initTime(c *Config, flavor string) time.Duration {
 	return c.Prior
 }
 
-// learnInit notes a worker that has come. The first count alike, later ones as
-// 1/initWindow (exponentially weighted means and variance).
+// learnInit adds the sample of a new worker. The first samples have equal weights, later ones 1/initWindow
+// (exponentially weighted means and variance).
 func (m *Memory) learnInit(flavor string, node, image, connect time.Duration) {
 	i, found := slices.BinarySearchFunc(m.InitTimes, flavor, func(t InitTime, name string) int { return cmp.Compare(t.Flavor, name) })
 	if !found {
@@ -53,10 +53,9 @@ func (m *Memory) learnInit(flavor string, node, image, connect time.Duration) {
 	t.Samples++
 }
 
-// follow notes which pods have their workers connected, and learns from those that have just
-// come. As in the paper only those count that went through all states: where machines are
-// bought, that is no node, no image, running, and so a pod whose node is older than it tells
-// nothing. One that was connected when it was first seen may have been for long.
+// follow records which pods have connected workers, and learns from new ones. As in the paper, only workers that went
+// through all states count: if machines are bought, these are no node, no image, and running, so a pod on an older node
+// is no sample. Neither is a worker that was connected when first observed, because it may have been so for long.
 func (m *Memory) follow(c *Config, pods []Pod, hosts map[string]*host, now time.Time) {
 	kept := make(map[string]podMemory, len(pods))
 	for i := range pods {
@@ -86,12 +85,12 @@ func (m *Memory) follow(c *Config, pods []Pod, hosts map[string]*host, now time.
 	m.pods = kept
 }
 
-// patience is for how many initialisation times a worker may run without connecting.
+// patience is how many initialisation times a worker may run without connecting.
 const patience = 3
 
-// unconnected names the workers that have run for long and never connected, in order. Whether
-// one that is new to this process has connected before is not known, and a manager that is
-// silent lets none connect: the time begins with the first look that shows it.
+// unconnected returns the workers that have run for long and never connected, sorted by name. The time starts with the
+// first observation of such a worker, because a worker may have connected before this process started, and no worker
+// can connect while the manager is silent.
 func (m *Memory) unconnected(c *Config, pods []Pod, now time.Time) (names []string) {
 	for i := range pods {
 		p := &pods[i]
@@ -103,7 +102,7 @@ func (m *Memory) unconnected(c *Config, pods []Pod, now time.Time) (names []stri
 	return names
 }
 
-// silence forgets for how long workers have run without connecting.
+// silence resets how long workers have run without connecting.
 func (m *Memory) silence() {
 	for name, p := range m.pods {
 		p.alone = time.Time{}
@@ -118,7 +117,7 @@ func (m *Memory) came(c *Config, p *Pod, w *answer.Worker, now time.Time) {
 	}
 	connected := now
 	if ago := w.Now.Sub(w.Started); !w.Started.IsZero() && !w.Now.IsZero() && ago > 0 {
-		connected = now.Add(-ago) // by one clock, that of the manager
+		connected = now.Add(-ago) // measured by the manager's clock alone
 	}
 	node, image, connect := p.Scheduled.Sub(p.Asked), p.Started.Sub(p.Scheduled), connected.Sub(p.Started)
 	if node < 0 || image < 0 {

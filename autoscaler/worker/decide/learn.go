@@ -9,15 +9,14 @@ import (
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue/answer"
 )
 
-// learnRuntimes learns from tasks that have ended since the look before.
+// learnRuntimes learns from tasks that have ended since the last reading.
 //
-// A manager lists no tasks that have ended. Where all that ended since are of one category,
-// their mean runtime is what the manager's total execution time grew by, shared among them:
-// exact however rarely it is asked. Else a task that ran before and is not listed any more
-// has ended in between, in the middle for all that is known, and one that was never seen to
-// run took half of the time between. A task that is back in the queue was lost and teaches
-// nothing, nor does one whose category has no more tasks done than before: it failed or was
-// cancelled.
+// A manager does not list tasks that have ended. If all of them are of one category, their mean runtime is the growth
+// of the manager's total execution time divided by their number: exact, however rarely the manager is queried.
+// Otherwise, a task that ran before and is no longer listed is assumed to have ended in the middle of the interval, and
+// a task that was never seen running is assumed to have taken half of the interval. A task that is back in the queue
+// was lost and is no sample. Neither is a task whose category has no more tasks done than before, because it failed or
+// was cancelled.
 func (m *Memory) learnRuntimes(r *Reading, now time.Time) {
 	last, next := m.last, lookAt(r, now)
 	if between := now.Sub(last.at); !last.at.IsZero() && between > 0 {
@@ -58,7 +57,7 @@ func (m *Memory) learnEnded(last, next lastLook, listed []answer.Task, between t
 	vanished := gone(last.running, listed, between)
 	for name, n := range done {
 		took := vanished[name]
-		slices.Sort(took) // whatever the order of a map
+		slices.Sort(took) // map order is random
 		for i := range n {
 			if i < len(took) {
 				m.category(name).observe(took[i], 1)
@@ -69,8 +68,7 @@ func (m *Memory) learnEnded(last, next lastLook, listed []answer.Task, between t
 	}
 }
 
-// gone is how long tasks are taken to have run that ran and neither run nor wait any more, by
-// category.
+// gone returns, by category, the assumed runtimes of tasks that ran before and neither run nor wait now.
 func gone(ran map[int64]ran, listed []answer.Task, between time.Duration) map[string][]time.Duration {
 	left := maps.Clone(ran)
 	for i := range listed {
@@ -85,10 +83,10 @@ func gone(ran map[int64]ran, listed []answer.Task, between time.Duration) map[st
 	return took
 }
 
-// observe notes that n tasks have ended after so long each.
+// observe adds n tasks that have each run for took.
 //
-// Where the last [sameAgain] all took over twice or under half of the mean of those before,
-// the tasks have become others: those before are forgotten.
+// If the last [sameAgain] runtimes are all above twice or below half of the mean of those before, the tasks have
+// changed: the earlier ones are discarded.
 func (c *Category) observe(took time.Duration, n int) {
 	for range n {
 		c.Recent = append(c.Recent, min(max(time.Millisecond, took), longestRuntime))
@@ -103,10 +101,10 @@ func (c *Category) observe(took time.Duration, n int) {
 	}
 }
 
-// longestRuntime is more than any task runs; sums of such do not overflow.
+// longestRuntime exceeds the runtime of any task; sums of such runtimes do not overflow.
 const longestRuntime = 365 * 24 * time.Hour
 
-// sameAgain is how many runtimes in a row make a change.
+// sameAgain is the number of consecutive runtimes that indicate a change.
 const sameAgain = 3
 
 func becameOthers(before, after []time.Duration) bool {
@@ -120,7 +118,7 @@ func becameOthers(before, after []time.Duration) bool {
 	return longer || shorter
 }
 
-// expect returns how long a task of the category runs of which one has run for so long.
+// expect returns the expected runtime of a task of the category, given that one of them has run for ran.
 func (c *Category) expect(ran time.Duration) time.Duration {
 	if c == nil || len(c.Recent) == 0 {
 		return estimate.Unknown
@@ -132,8 +130,8 @@ func (c *Category) expect(ran time.Duration) time.Duration {
 	return r.Expect(ran)
 }
 
-// learnNeeds notes what a task of each category occupies at most, by what is listed now, and
-// the most that the manager's monitor has seen one use, of all that ended.
+// learnNeeds stores the greatest need of the listed tasks of each category, and the greatest use by a finished task
+// that the manager's monitor has measured.
 func (m *Memory) learnNeeds(kinds kinds, categories []answer.Category) {
 	for name, k := range kinds {
 		if k.need.source != "" {

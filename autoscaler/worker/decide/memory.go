@@ -8,69 +8,65 @@ import (
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
 )
 
-// Memory is what is known from before. The zero value knows nothing. [Decide] changes
-// nothing in the one that it is given.
+// Memory is the state between decisions. The zero value is fresh memory. [Decide] does not change the one that it is
+// given.
 type Memory struct {
-	// Queue is the one that was read last.
+	// Queue is the last queue that was read.
 	Queue QueueID
-	// SilentSince is when the manager first did not answer, after it last did; zero while it
-	// does.
+	// SilentSince is the first failure of the manager to answer since it last did; zero while it answers.
 	SilentSince time.Time
-	// GoneSince is since when each attempt has found it [Gone]; zero if the last one has not.
+	// GoneSince is the time since which every attempt has found it [Gone]; zero if the last one has not.
 	GoneSince time.Time
 	// Resized is when workers were last added or drained.
 	Resized time.Time
-	// Categories are by name, InitTimes by flavor, both in that order.
+	// Categories are sorted by name, InitTimes by flavor.
 	Categories []Category
 	InitTimes  []InitTime
 
-	// What follows may be lost: then one look teaches nothing, and workers count as idle
-	// from now.
+	// The rest may be lost. Then one reading teaches nothing, and the idle times of workers start again.
 	last lastLook
 	pods map[string]podMemory
 }
 
-// QueueID tells one queue from the next at the same address.
+// QueueID identifies a queue among those at the same address.
 type QueueID struct {
 	Project string
 	Started time.Time
 }
 
-// Category is what is known of tasks that do the same kind of work.
+// Category is what is known about tasks of one kind of work.
 type Category struct {
 	Name string
-	// Need is what one occupies, at most, as was seen last, and Source where that is from.
+	// Need is the greatest need of a task in the last reading, and Source its origin.
 	Need   estimate.Resources
 	Source NeedSource
-	// Used is the most that the manager's monitor has seen one use, of those that ended; 0 of
-	// what nobody has measured.
+	// Used is the greatest use by a finished task that the manager's monitor has measured; 0 for resources that were
+	// not measured.
 	Used estimate.Resources
-	// Recent are the runtimes of those that ended last, the latest at the end; at most
-	// [MaxRecent].
+	// Recent are the last runtimes, the latest at the end; at most [MaxRecent].
 	Recent []time.Duration
-	// Ended is how many runtimes were learned in all, and Relearned how often all before
-	// the last few were forgotten because the tasks had become others.
+	// Ended is the total number of learned runtimes. Relearned counts how often the earlier ones were discarded because
+	// the tasks had changed.
 	Ended, Relearned int64
 }
 
-// MaxRecent is how many runtimes of a category are kept.
+// MaxRecent is the number of runtimes kept for a category.
 const MaxRecent = 32
 
-// NeedSource says where a need is from.
+// NeedSource is the origin of a need.
 type NeedSource string
 
-// Where needs are from.
+// The origins of needs.
 const (
-	// Declared is what tasks say that they need: the manager sets that aside.
+	// Declared means that tasks declare their needs, which the manager reserves.
 	Declared NeedSource = "Declared"
-	// Measured is what the manager has made of what its monitor has seen, where it was told to
-	// go by that.
+	// Measured means that the manager derives needs from its monitor, because it is configured to.
 	Measured NeedSource = "Measured"
-	// WholeWorker is what the manager gives to tasks that declare nothing.
+	// WholeWorker means that tasks declare nothing, so the manager gives each a whole worker.
 	WholeWorker NeedSource = "WholeWorker"
 )
 
-// Mean is the mean of the recent runtimes; 0 if there is none.
+// Mean returns the mean of the recent runtimes, or 0 if there is none.
 func (c *Category) Mean() time.Duration {
 	if len(c.Recent) == 0 {
 		return 0
@@ -82,7 +78,7 @@ func (c *Category) Mean() time.Duration {
 	return sum / time.Duration(len(c.Recent))
 }
 
-// lastLook is what the last reading said, to tell what has changed since.
+// lastLook is the last reading, to find what has changed since.
 type lastLook struct {
 	at       time.Time
 	executed time.Duration
@@ -90,27 +86,27 @@ type lastLook struct {
 	running  map[int64]ran
 }
 
-// ran is a task that ran when it was last looked at.
+// ran is a task that ran at the last reading.
 type ran struct {
 	category string
 	since    time.Duration
 }
 
-// podMemory is what is remembered of a pod.
+// podMemory is the state of a pod.
 type podMemory struct {
-	// apart says that it was once seen without its worker being connected, connected that it
-	// has been since.
+	// apart reports whether the pod was ever observed without a connected worker, connected whether it has been
+	// connected since.
 	apart, connected bool
-	// alone is since when each look has shown that its container runs and that its worker has
-	// never connected; zero while that is not so.
+	// alone is the time since which each reading has shown that its container runs and its worker has never connected;
+	// zero otherwise.
 	alone time.Time
-	// idleSince is zero for one that runs something.
+	// idleSince is zero for a worker that runs tasks.
 	idleSince time.Time
-	// seen is what the worker said it has.
+	// seen is the size that the worker reported.
 	seen estimate.Resources
 }
 
-// clone returns a memory that shares nothing that is changed.
+// clone returns a copy that shares no mutable state.
 func (m Memory) clone() Memory {
 	m.Categories = slices.Clone(m.Categories)
 	for i := range m.Categories {
@@ -125,7 +121,7 @@ func (m Memory) clone() Memory {
 	return m
 }
 
-// category returns the one with that name, made if there is none.
+// category returns the category with that name, and creates it if needed.
 func (m *Memory) category(name string) *Category {
 	i, found := slices.BinarySearchFunc(m.Categories, name, func(c Category, name string) int { return cmp.Compare(c.Name, name) })
 	if !found {
@@ -143,8 +139,7 @@ func (m *Memory) lookup(name string) *Category {
 	return &m.Categories[i]
 }
 
-// anotherQueue forgets what was learned of the queue before. How long workers take to come
-// does not depend on it.
+// anotherQueue discards what was learned about the previous queue. Initialisation times do not depend on the queue.
 func (m *Memory) anotherQueue(id QueueID) {
 	m.Queue, m.Categories, m.last = id, nil, lastLook{}
 	for name, p := range m.pods {

@@ -7,35 +7,33 @@ import (
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue/answer"
 )
 
-// Observation is a pool as it is seen at one moment.
+// Observation is the state of a pool at one moment.
 type Observation struct {
-	// Pods are the pool's that have not ended, in any order.
+	// Pods are the pods of the pool that have not ended, in any order.
 	Pods []Pod
-	// Reading is what the manager answered; nil if it did not, and then Fault says why and
-	// Silence how.
+	// Reading is what the manager answered. If it is nil, Fault is the error and Silence its kind.
 	Reading *Reading
 	Fault   string
 	Silence Silence
 }
 
-// Silence says what is known of a manager without an answer that can be used.
+// Silence is the kind of failure of a manager to give a usable answer.
 type Silence string
 
-// The kinds of silence. Only [Gone] says that the manager is no more; the zero value is taken
-// for [Unreachable].
+// The kinds of silence. Only [Gone] means that the manager no longer exists. The zero value means [Unreachable].
 const (
-	// Unreachable is a manager that has not answered in time, or at all: it may be busy with
-	// its workers, which go on with their tasks.
+	// Unreachable is a manager that does not answer in time, or at all. It may be busy with its workers, which continue
+	// their tasks.
 	Unreachable Silence = "Unreachable"
-	// Unusable is one that answers what cannot be used: garbled, too large, or a refusal.
+	// Unusable is a manager whose answer is garbled, too large, or a refusal.
 	Unusable Silence = "Unusable"
-	// NotAsked is one that could not be asked, since its Secret or its address is missing.
+	// NotAsked is a manager that could not be queried, because its Secret or its address is missing.
 	NotAsked Silence = "NotAsked"
-	// Gone is one at whose address no program listens, or whose host name does not exist.
+	// Gone is a manager whose port is closed, or whose host name does not exist.
 	Gone Silence = "Gone"
 )
 
-// Reading is what a manager answered to the four questions, one after the other.
+// Reading has the manager's answers to the four queries, sent one after the other.
 type Reading struct {
 	Queue      answer.Queue
 	Tasks      []answer.Task
@@ -43,21 +41,21 @@ type Reading struct {
 	Categories []answer.Category
 }
 
-// Pod is one that runs a worker, or will.
+// Pod is a pod that runs a worker, or will.
 type Pod struct {
-	// Name is also what the worker calls its host.
+	// Name is also the host name that the worker reports.
 	Name string
-	// IP is its address; empty where it has none, or one that others have too.
+	// IP is its address; empty if it has none, or shares it with other pods.
 	IP string
-	// Flavor is the one that it was made for.
+	// Flavor is the flavor that it was created for.
 	Flavor string
-	// Worker is what the worker in it has.
+	// Worker is the size of its worker.
 	Worker estimate.Resources
-	// Asked is when it was made, NodeMade when its node was, Scheduled when it got that node
-	// and Started when its container started; zero for what has not happened.
+	// Asked is when the pod was created, NodeMade when its node was, Scheduled when it was bound to that node, and
+	// Started when its container started; zero for what has not happened.
 	Asked, NodeMade, Scheduled, Started time.Time
-	// Leaving says that it has been asked to leave.
+	// Leaving reports whether it has been told to leave.
 	Leaving bool
-	// Trouble says why it does not start; empty if nothing is wrong.
+	// Trouble is why it does not start; empty if nothing is wrong.
 	Trouble string
 }

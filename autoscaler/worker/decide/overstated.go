@@ -9,40 +9,38 @@ import (
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
 )
 
-// Overstated is a category for whose tasks far more is set aside than they use, so that fewer
-// run at once on a worker than could.
+// Overstated is a category whose tasks reserve far more than they use, so that a worker runs fewer of them than it
+// could.
 type Overstated struct {
 	Category string
 	Source   NeedSource
-	// SetAside is what the manager keeps for one, and Used what would have been enough for
-	// the one that it has measured to use most, in whole cores.
+	// SetAside is what the manager reserves for a task. Used is what the greatest measured use would have required, in
+	// whole cores.
 	SetAside, Used estimate.Resources
-	// Now is how many run at once on a worker, and Could how many would if no more were set
-	// aside for one than the most that one has used.
+	// Now is how many tasks run on a worker concurrently. Could is how many would if each reserved only the greatest
+	// use.
 	Now, Could int
-	// MicroDollars and MicroDollarsThen are what one task costs on a worker that is full of
-	// them, now and then; 0 where no price or no runtime is known.
+	// MicroDollars and MicroDollarsThen are the cost of one task on a worker that is full of them, now and then; 0 if
+	// the price or the runtime is not known.
 	MicroDollars, MicroDollarsThen int64
 }
 
 const (
-	// enoughEnded is how many tasks of a category must have ended before anything is said of
-	// what they use.
+	// enoughEnded is the number of tasks of a category that must have ended before its use is reported.
 	enoughEnded = 5
-	// farMore is how many times as many must fit for that to be worth saying.
+	// farMore is the factor by which more tasks must fit for that to be reported.
 	farMore = 2
-	// lessThanACore is by how much a measured peak of cores may pass a whole number: that of a
-	// task with one thread is now and then above 1.
+	// lessThanACore is the tolerance, in millicores, of a measured peak of cores above a whole number: the peak of a
+	// single-threaded task is sometimes above 1.
 	lessThanACore = 100
-	// averaged is over how long the monitor of cctools averages the cores that a task uses at
-	// most: of one that runs for less it says that much less.
+	// averaged is the window over which the monitor of cctools averages the peak use of cores. For shorter tasks it
+	// reports proportionally less.
 	averaged = 182 * time.Second
 )
 
-// overstated names the categories of which at least [farMore] times as many tasks would fit on
-// a worker of the flavor by what they used as do by what is set aside, in their order. Of
-// a resource that nobody has measured they are taken to use what is set aside. Cores can only
-// be declared whole.
+// overstated returns the categories, in their order, of which at least [farMore] times as many tasks would fit on a
+// worker of the flavor by their measured use as by what is reserved. A resource that was not measured counts as used in
+// full. Only whole cores can be declared.
 func (m *Memory) overstated(f *Flavor) (all []Overstated) {
 	for i := range m.Categories {
 		c := &m.Categories[i]
@@ -66,10 +64,10 @@ func (m *Memory) overstated(f *Flavor) (all []Overstated) {
 	return all
 }
 
-// enough is the least that tasks of the category would have to declare.
+// enough returns the least that tasks of the category would have to declare.
 func (c *Category) enough(setAside estimate.Resources) estimate.Resources {
 	if c.Source == WholeWorker {
-		setAside = estimate.Resources{} // what is not measured then is not used
+		setAside = estimate.Resources{} // a resource without a measurement counts as unused then
 	}
 	least := func(setAside, used int64) int64 {
 		if setAside == 0 || used == 0 {
@@ -89,15 +87,15 @@ func (c *Category) enough(setAside estimate.Resources) estimate.Resources {
 	}
 }
 
-// String says it in words.
+// String describes the category in words.
 func (o *Overstated) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "category %s ", o.Category)
 	switch o.Source {
 	case WholeWorker:
-		b.WriteString("declares nothing, gets a whole worker")
+		b.WriteString("declares nothing and gets a whole worker")
 	case Measured:
-		fmt.Fprintf(&b, "is given %s", amountsOf(o.SetAside))
+		fmt.Fprintf(&b, "is allocated %s", amountsOf(o.SetAside))
 	default:
 		fmt.Fprintf(&b, "declares %s", amountsOf(o.SetAside))
 	}
@@ -105,14 +103,14 @@ func (o *Overstated) String() string {
 	if o.Now == 1 {
 		do = "does"
 	}
-	fmt.Fprintf(&b, " and used %s at most: %d of its tasks would fit where %d %s", amountsOf(o.Used), o.Could, o.Now, do)
+	fmt.Fprintf(&b, " and used at most %s: %d of its tasks would fit where %d %s", amountsOf(o.Used), o.Could, o.Now, do)
 	if o.MicroDollars > 0 {
 		fmt.Fprintf(&b, ", at $%.4f each instead of $%.4f", float64(o.MicroDollarsThen)/1e6, float64(o.MicroDollars)/1e6)
 	}
 	return b.String()
 }
 
-// amountsOf says how much something is, of what is not 0.
+// amountsOf describes the resources that are not 0.
 func amountsOf(r estimate.Resources) string {
 	var of []string
 	if r.MilliCores > 0 {

@@ -13,7 +13,7 @@ import (
 
 const mebi = 1 << 20
 
-// used is what a manager says of a category that it has measured.
+// used is a category that the manager has measured.
 func used(name string, cores, memoryMB, diskMB float64) answer.Category {
 	return answer.Category{Name: name, Max: answer.Resources{Cores: atMost(cores), MemoryMB: atMost(memoryMB), DiskMB: atMost(diskMB)}}
 }
@@ -26,7 +26,7 @@ func TestWhatTasksUsedIsKeptBesideWhatTheyDeclare(t *testing.T) {
 	if diff := cmp.Diff(want, m.Categories); diff != "" {
 		t.Errorf("want -, got +:\n%s", diff)
 	}
-	r.Categories[0].Max = answer.Resources{} // none of what it knew is said any more
+	r.Categories[0].Max = answer.Resources{} // the manager states nothing any more
 	if _, m = must(t, limits(), Observation{Reading: r}, m, begin.Add(time.Minute)); m.lookup("c").Used != want[0].Used {
 		t.Errorf("what was measured is forgotten: %+v", m.lookup("c"))
 	}
@@ -45,21 +45,21 @@ func TestTasksThatDeclareFarMoreThanTheyUseAreNamed(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		of   Category
-		want string // empty: nothing is said
+		want string // empty: nothing is reported
 	}{
 		{"memory keeps others away", Category{Need: declared(1, 8), Source: Declared, Used: declared(0, 1), Recent: hour, Ended: 5},
-			"category c declares 1 cores, 8192 MiB of memory and used 1 cores, 1024 MiB of memory at most: 4 of its tasks would fit where 2 do, at $0.0500 each instead of $0.1000"},
+			"category c declares 1 cores, 8192 MiB of memory and used at most 1 cores, 1024 MiB of memory: 4 of its tasks would fit where 2 do, at $0.0500 each instead of $0.1000"},
 		{"a whole worker", Category{Need: cores(4), Source: WholeWorker, Used: estimate.Resources{MilliCores: 1003, MemoryBytes: giga}, Recent: hour, Ended: 5},
-			"category c declares nothing, gets a whole worker and used 1 cores, 1024 MiB of memory at most: 4 of its tasks would fit where 1 does"},
+			"category c declares nothing and gets a whole worker and used at most 1 cores, 1024 MiB of memory: 4 of its tasks would fit where 1 does"},
 		{"a whole worker of a smaller flavor then", Category{Need: cores(2), Source: WholeWorker, Used: declared(1, 1), Recent: hour, Ended: 5}, "where 1 does"},
-		{"what the manager gives by itself", Category{Need: declared(4, 1), Source: Measured, Used: declared(1, 1), Recent: hour, Ended: 5}, "category c is given 4 cores"},
+		{"what the manager gives by itself", Category{Need: declared(4, 1), Source: Measured, Used: declared(1, 1), Recent: hour, Ended: 5}, "category c is allocated 4 cores"},
 		{"too few have ended", Category{Need: declared(1, 8), Source: Declared, Used: declared(0, 1), Recent: hour, Ended: 4}, ""},
 		{"nobody has measured it", Category{Need: declared(4, 8), Source: Declared, Recent: hour, Ended: 5}, ""},
 		{"nobody has seen it wait or run", Category{Used: declared(0, 1), Recent: hour, Ended: 5}, ""},
 		{"memory that is not what keeps others away", Category{Need: declared(1, 4), Source: Declared, Used: declared(1, 1), Recent: hour, Ended: 5}, ""},
 		{"little less", Category{Need: declared(2, 8), Source: Declared, Used: declared(2, 4), Recent: hour, Ended: 5}, ""},
 		{"cores of a short task, which the monitor averages away", Category{Need: declared(4, 4), Source: Declared, Used: estimate.Resources{MilliCores: 1300, MemoryBytes: 4 * giga}, Recent: []time.Duration{time.Minute}, Ended: 5}, ""},
-		{"cores of a long task", Category{Need: declared(4, 4), Source: Declared, Used: estimate.Resources{MilliCores: 1300, MemoryBytes: 4 * giga}, Recent: hour, Ended: 5}, "declares 4 cores, 4096 MiB of memory and used 2 cores"},
+		{"cores of a long task", Category{Need: declared(4, 4), Source: Declared, Used: estimate.Resources{MilliCores: 1300, MemoryBytes: 4 * giga}, Recent: hour, Ended: 5}, "declares 4 cores, 4096 MiB of memory and used at most 2 cores"},
 		{"memory that it does not declare and that would keep others away", Category{Need: declared(4, 0), Source: Declared, Used: declared(1, 12), Recent: hour, Ended: 5}, ""},
 		{"a GPU, of which nobody knows", Category{Need: estimate.Resources{MilliCores: 4000, GPUs: 1}, Source: Declared, Used: declared(1, 1), Recent: hour, Ended: 5}, ""},
 		{"larger than the flavor", Category{Need: declared(1, 64), Source: Declared, Used: declared(1, 1), Recent: hour, Ended: 5}, ""},

@@ -5,9 +5,8 @@ import (
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
 )
 
-// ConfigOf is what a pool with this spec may do. The spec must have been completed with the
-// defaults of its kind. Flavors has the size that the spec states, and is empty for a pool
-// that names a NodeFleet: those are for the caller to add.
+// ConfigOf returns the configuration for a spec, which must have the defaults of its kind. Flavors has the size from
+// the spec. It is empty for a pool that names a NodeFleet; the caller must add the flavors then.
 func ConfigOf(spec *v1alpha1.WorkerPoolSpec) Config {
 	c := Config{
 		Law: Law(spec.Scaling.Law), Min: int(spec.Limits.Min), Max: int(spec.Limits.Max), Cycle: spec.Scaling.Interval.Duration,
@@ -19,8 +18,8 @@ func ConfigOf(spec *v1alpha1.WorkerPoolSpec) Config {
 	return c
 }
 
-// SizeOf is what a worker has of which the spec states so much: whole MiB of memory and disk,
-// and [Boundless] disk where none is stated.
+// SizeOf returns the size of a worker with the given resources: whole MiB of memory and disk, and [Boundless] disk if
+// none is specified.
 func SizeOf(r *v1alpha1.WorkerResources) estimate.Resources {
 	size := estimate.Resources{MilliCores: 1000 * int64(r.Cores), MemoryBytes: WholeMiB(r.Memory.Value()), DiskBytes: Boundless, GPUs: int64(r.GPUs)}
 	if r.Disk != nil {
@@ -29,5 +28,5 @@ func SizeOf(r *v1alpha1.WorkerResources) estimate.Resources {
 	return size
 }
 
-// WholeMiB rounds bytes down to what a worker can be told to offer; 0 for less than none.
+// WholeMiB rounds bytes down to whole MiB, the unit in which a worker offers them. Negative values become 0.
 func WholeMiB(bytes int64) int64 { return max(0, bytes) &^ (1<<20 - 1) }

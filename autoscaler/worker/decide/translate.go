@@ -12,28 +12,28 @@ import (
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue/answer"
 )
 
-// need is what a task occupies.
+// need is what a task occupies, and the origin of that information.
 type need struct {
 	estimate.Resources
 	source NeedSource
 }
 
-// host is a connected worker with what it runs.
+// host is a connected worker with its tasks.
 type host struct {
 	worker *answer.Worker
 	total  estimate.Resources
 	tasks  []*answer.Task
 }
 
-// idle reports whether the manager says so in each way that it can: it counts no task there,
-// sets nothing aside there, and lists no task that is there.
+// idle reports whether the manager confirms it in every way: it counts no task on the worker, reserves nothing on it,
+// and lists no task for it.
 func (h *host) idle() bool {
 	return h.worker.TasksRunning == 0 && h.worker.InUse.Cores.Value == 0 && len(h.tasks) == 0
 }
 
-// amounts translates what a manager says of resources; what is not stated is 0.
+// amounts converts the manager's resources. An amount that is not stated becomes 0.
 func amounts(r answer.Resources) estimate.Resources {
-	const mostMB, mostUnits = 1 << 30, 1 << 30 // more than any machine has, and no overflow
+	const mostMB, mostUnits = 1 << 30, 1 << 30 // above any machine, and without overflow
 	megabytes := func(a answer.Amount) int64 { return int64(min(a.Value, mostMB)) << 20 }
 	return estimate.Resources{
 		MilliCores:  int64(min(thousandths(r.Cores), mostUnits)),
@@ -43,12 +43,12 @@ func amounts(r answer.Resources) estimate.Resources {
 
 func thousandths(a answer.Amount) float64 { return math.Round(a.Value * 1000) }
 
-// stated reports whether anything is said to be needed.
+// stated reports whether any amount is stated.
 func stated(r answer.Resources) bool {
 	return r.Cores.Bound != answer.Unstated || r.MemoryMB.Bound != answer.Unstated || r.DiskMB.Bound != answer.Unstated || r.GPUs.Bound != answer.Unstated
 }
 
-// over is what r states, and of what it leaves open what other states.
+// over returns r, with its unstated amounts taken from other.
 func over(r, other answer.Resources) answer.Resources {
 	pick := func(a, b *answer.Amount) {
 		if a.Bound == answer.Unstated {
@@ -62,7 +62,7 @@ func over(r, other answer.Resources) answer.Resources {
 	return r
 }
 
-// onlyExact is what of r is declared.
+// onlyExact returns the declared amounts of r.
 func onlyExact(r answer.Resources) answer.Resources {
 	for _, a := range []*answer.Amount{&r.Cores, &r.MemoryMB, &r.DiskMB, &r.GPUs} {
 		if a.Bound != answer.Exact {
@@ -72,24 +72,24 @@ func onlyExact(r answer.Resources) answer.Resources {
 	return r
 }
 
-// kind is what a reading says of the tasks of one category together.
+// kind is what a reading says about the tasks of one category.
 type kind struct {
-	// given is what the manager sets aside for a task of what it does not declare itself, and
-	// source where that is from; empty if it gives a whole worker.
+	// given is what the manager reserves for a task that does not declare it itself, and source its origin; empty if
+	// the manager gives a whole worker.
 	given  answer.Resources
 	source NeedSource
-	// longest is how long the longest of those that run has run.
+	// longest is the time that the longest-running task has run.
 	longest time.Duration
-	// runtime is how long those that wait will run.
+	// runtime is the expected runtime of waiting tasks.
 	runtime time.Duration
-	// need is the greatest that was seen; its source is empty if none was.
+	// need is the greatest need; its source is empty if there is none.
 	need need
 }
 
-// kinds are by category.
+// kinds maps categories to what is known about them.
 type kinds map[string]*kind
 
-// of returns that of a category, made if there is none.
+// of returns the kind of a category, and creates it if needed.
 func (k kinds) of(category string) *kind {
 	of := k[category]
 	if of == nil {
@@ -99,8 +99,7 @@ func (k kinds) of(category string) *kind {
 	return of
 }
 
-// kindsOf reads from what a manager says of its categories, of its workers and of the tasks
-// that run what it holds of each category.
+// kindsOf collects the kinds from a manager's categories, workers and running tasks.
 func (m *Memory) kindsOf(r *Reading) kinds {
 	k := make(kinds, len(r.Categories))
 	for i := range r.Categories {
@@ -121,11 +120,10 @@ func (m *Memory) kindsOf(r *Reading) kinds {
 	return k
 }
 
-// given is what a manager sets aside for a task of a category that declares nothing itself:
-// what the category declares, or what the manager has made of its measurements where it was
-// told to go by them, which it is not by default: a task of which the monitor has seen that it
-// uses a tenth still gets a whole worker then. Where it goes by them it says a first
-// allocation that is less than the largest worker. What that leaves open is the most seen.
+// given returns what a manager reserves for a task of a category that declares nothing itself: what the category
+// declares, or what the manager has derived from its measurements, if it is configured to. By default it is not: a task
+// that uses a tenth of a worker, as measured, still gets a whole one. If it is, its first allocation is less than the
+// largest worker. Amounts that are still open are the greatest measured.
 func given(c *answer.Category, workers []answer.Worker) (answer.Resources, NeedSource) {
 	declared := onlyExact(c.Max)
 	var cores, memory float64
@@ -141,10 +139,9 @@ func given(c *answer.Category, workers []answer.Worker) (answer.Resources, NeedS
 	return answer.Resources{}, ""
 }
 
-// needOf is what a task occupies on its worker. What it declares the manager sets aside for
-// it, whatever it uses; else what it gives to the category; else a whole worker. Of what is
-// left open where something is declared it is the least that the manager gives, whatever the
-// worker has: of cores one, unless it wants GPUs, and of others nothing.
+// needOf returns what a task occupies on its worker. The manager reserves what the task declares, whatever it uses;
+// otherwise what it reserves for the category; otherwise a whole worker. If only some amounts are declared, the others
+// are the least that the manager gives on any worker: one core, unless the task wants GPUs, and nothing of the rest.
 func (k *kind) needOf(t *answer.Task, whole estimate.Resources) need {
 	source := Declared
 	if !stated(t.Declared) {
@@ -161,8 +158,8 @@ func (k *kind) needOf(t *answer.Task, whole estimate.Resources) need {
 	return n
 }
 
-// on is what a task occupies that runs on a worker which has so much in all. Of what the task
-// leaves open the manager gives it the same share as of what it wants the greatest share of.
+// on returns what a task occupies on a worker with the given total. For undeclared amounts, the manager gives the task
+// the greatest share among its declared ones.
 func (k *kind) on(t *answer.Task, total estimate.Resources, n need) estimate.Resources {
 	if n.source != Declared || k.source == Measured {
 		return n.Resources
@@ -182,7 +179,7 @@ func (k *kind) on(t *answer.Task, total estimate.Resources, n need) estimate.Res
 	return n.Resources
 }
 
-// note keeps the greatest need.
+// note updates the greatest need.
 func (k *kind) note(n need) {
 	if k.need.source != "" {
 		before := &k.need
@@ -192,27 +189,26 @@ func (k *kind) note(n need) {
 	k.need = n
 }
 
-// translation is a reading as the estimator sees it.
+// translation is a reading as input of the estimator.
 type translation struct {
 	state estimate.State
-	// pods are the names of the workers that belong to a pod, in the order of the state.
+	// pods maps the names of the workers that belong to a pod to it.
 	pods map[string]*Pod
-	// foreign is how many workers do not.
+	// foreign is the number of workers that belong to no pod.
 	foreign int
 	// kinds are what is known by category.
 	kinds kinds
-	// shortage is the cores that waiting tasks want, in thousandths.
+	// shortage is the number of millicores that waiting tasks request.
 	shortage int64
 	hosts    map[string]*host
 	// lost are the workers that will not connect.
 	lost []string
-	// whole says of each batch that waits whether a task of it takes a worker whole,
-	// whatever that has.
+	// whole reports for each waiting batch whether its tasks each take a whole worker, of whatever size.
 	whole []bool
 }
 
-// hostsOf finds for each pod the worker that is connected from it, by the name of its host,
-// else by its address, and returns those that belong to no pod besides.
+// hostsOf returns the connected worker of each pod, matched by host name or else by address, and the workers that
+// belong to no pod.
 func hostsOf(pods []Pod, r *Reading) (of map[string]*host, foreign []*host) {
 	byName, byIP := map[string]string{}, map[string]string{}
 	for i := range pods {
@@ -256,7 +252,7 @@ func hostsOf(pods []Pod, r *Reading) (of map[string]*host, foreign []*host) {
 	return of, foreign
 }
 
-// translator makes a state out of a reading.
+// translator converts a reading into a state.
 type translator struct {
 	config *Config
 	memory *Memory
@@ -266,9 +262,8 @@ type translator struct {
 	lost []string
 }
 
-// translate makes a state out of a reading, with new workers of the flavor given. Workers
-// stand in the order in which the manager is likely to fill them: those that are nobody's
-// first, since they cost nothing, then by when they were asked for.
+// translate converts a reading into a state, with new workers of the translator's flavor. Workers are in the order in
+// which the manager is likely to fill them: first foreign ones, since they cost nothing, then by creation time.
 func (t *translator) translate(o *Observation, hosts map[string]*host, foreign []*host) translation {
 	r := o.Reading
 	tr := translation{pods: map[string]*Pod{}, kinds: t.memory.kindsOf(r), hosts: hosts, foreign: len(foreign), lost: t.lost}
@@ -278,7 +273,7 @@ func (t *translator) translate(o *Observation, hosts map[string]*host, foreign [
 		t.load(&tr, &w, h)
 		tr.state.Workers = append(tr.state.Workers, w)
 	}
-	for i := range o.Pods { // in the order in which they were asked for
+	for i := range o.Pods { // ordered by creation time
 		tr.pods[o.Pods[i].Name] = &o.Pods[i]
 		tr.state.Workers = append(tr.state.Workers, t.worker(&tr, &o.Pods[i]))
 	}
@@ -293,19 +288,19 @@ func ranFor(task *answer.Task) time.Duration {
 	return max(0, task.Now.Sub(task.Started))
 }
 
-// worker translates a pod.
+// worker converts a pod.
 func (t *translator) worker(tr *translation, p *Pod) estimate.Worker {
 	w := estimate.Worker{Name: p.Name, Capacity: p.Worker, Draining: p.Leaving}
 	mem, h := t.memory.pods[p.Name], tr.hosts[p.Name]
 	switch {
 	case h != nil:
 		w.Capacity = h.total
-		w.Takes = p.Leaving // the manager knows nothing of its leaving
+		w.Takes = p.Leaving // the manager does not know that it is leaving
 		t.load(tr, &w, h)
 		if !mem.idleSince.IsZero() {
 			w.IdleFor = max(0, t.now.Sub(mem.idleSince))
 		}
-	case mem.connected: // between two sessions, as idle workers are
+	case mem.connected: // between two sessions, as idle workers reconnect
 		w.ReadyIn = reconnect
 	case slices.Contains(t.lost, p.Name):
 		w.ReadyIn = estimate.Unknown
@@ -317,14 +312,13 @@ func (t *translator) worker(tr *translation, p *Pod) estimate.Worker {
 }
 
 const (
-	// reconnect is how long a worker is away that leaves when it has been idle and comes back.
+	// reconnect is how long an idle worker is away between two sessions.
 	reconnect = 10 * time.Second
-	// overdue is in what part of an initialisation time a worker is expected that should have
-	// come by now.
+	// overdue divides the initialisation time: a worker that is late is expected within that part of it.
 	overdue = 8
 )
 
-// load translates what a worker runs.
+// load adds the tasks of a worker.
 func (t *translator) load(tr *translation, w *estimate.Worker, h *host) {
 	for _, task := range h.tasks {
 		kind := tr.kinds.of(task.Category)
@@ -341,8 +335,7 @@ func (t *translator) load(tr *translation, w *estimate.Worker, h *host) {
 	}
 }
 
-// queue translates the tasks that wait, by number, which is the order in which they were
-// submitted.
+// queue adds the waiting tasks by number, which is the order of submission.
 func (t *translator) queue(tr *translation, tasks []answer.Task) {
 	waiting := make([]*answer.Task, 0, len(tasks))
 	for i := range tasks {
@@ -365,7 +358,7 @@ func (t *translator) queue(tr *translation, tasks []answer.Task) {
 	}
 }
 
-// enqueue puts a task behind the others.
+// enqueue appends a task.
 func (tr *translation) enqueue(b estimate.Batch, whole bool) {
 	if k := len(tr.state.Waiting) - 1; k >= 0 && tr.whole[k] == whole {
 		last := tr.state.Waiting[k]
@@ -377,7 +370,7 @@ func (tr *translation) enqueue(b estimate.Batch, whole bool) {
 	tr.state.Waiting, tr.whole = append(tr.state.Waiting, b), append(tr.whole, whole)
 }
 
-// on is the queue as it is for workers of one size only.
+// on returns the queue for workers of one size.
 func (tr *translation) on(worker estimate.Resources) []estimate.Batch {
 	if !slices.Contains(tr.whole, true) {
 		return tr.state.Waiting
@@ -391,8 +384,8 @@ func (tr *translation) on(worker estimate.Resources) []estimate.Batch {
 	return waiting
 }
 
-// whole is what a task occupies that gets a whole worker, so that each of the workers there
-// and to come holds one: of each resource the least that one of them has.
+// whole returns what a task occupies that takes a whole worker: the minimum of each resource over present and new
+// workers, so that each of them fits one such task.
 func (t *translator) whole(tr *translation) estimate.Resources {
 	least := t.flavor.Worker
 	for i := range tr.state.Workers {

@@ -2,9 +2,9 @@ package decide
 
 import "fmt"
 
-// distrust says what in a reading contradicts itself; empty if nothing does. The four
-// answers come one after the other, so that counts may differ by what happens in between;
-// that one of them knows of nothing where another knows of much is something else.
+// distrust returns a contradiction in a reading, or empty if there is none. The four answers are given one after the
+// other, so small differences in counts are normal. It is a contradiction if one answer has none of what another has
+// many.
 func distrust(r *Reading) string {
 	listed, counted := int64(len(r.Tasks)), r.Queue.Waiting+r.Queue.OnWorkers
 	switch {
@@ -20,12 +20,12 @@ func distrust(r *Reading) string {
 	seen := make(map[string]bool, len(r.Workers))
 	for i := range r.Workers {
 		if address := r.Workers[i].Address; address == "" || seen[address] {
-			return fmt.Sprintf("worker_status lists two workers at address %q", address)
+			return fmt.Sprintf("worker_status lists address %q twice", address)
 		}
 		seen[r.Workers[i].Address] = true
 	}
 	return ""
 }
 
-// few is what may begin or end while four questions are answered.
+// few is the number of tasks or workers that may start or end during the four queries.
 const few = 3

@@ -11,7 +11,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue/answer"
 )
 
-// waiting lists tasks of a category that wait.
+// waiting returns n waiting tasks of a category.
 func waiting(from int64, n int, category string, cores float64) (tasks []answer.Task) {
 	for i := range int64(n) {
 		t := answer.Task{ID: from + i, Category: category, State: answer.Waiting}
@@ -23,12 +23,12 @@ func waiting(from int64, n int, category string, cores float64) (tasks []answer.
 	return tasks
 }
 
-// reading is what a manager answers that lists these tasks, all of which wait, and workers.
+// reading is a reading with these waiting tasks and workers.
 func reading(tasks []answer.Task, workers ...answer.Worker) *Reading {
 	return &Reading{Queue: answer.Queue{Waiting: int64(len(tasks)), Workers: int64(len(workers))}, Tasks: tasks, Workers: workers}
 }
 
-// connected is a worker that a manager lists.
+// connected is a connected worker.
 func connected(host string, cores float64) answer.Worker {
 	return answer.Worker{Address: "at/" + host, Hostname: host, Total: answer.Resources{Cores: exact(cores), MemoryMB: exact(1 << 20), DiskMB: exact(1 << 20)}}
 }
@@ -45,7 +45,7 @@ func TestWorkersThatWereSentAwayAreNotSentAgain(t *testing.T) {
 	if len(d.Drain) > 0 || d.Leaving != 1 {
 		t.Errorf("%v are sent away again", d.Drain)
 	}
-	// The manager is back a moment later: sending them away was a resize as any other.
+	// The manager returns a moment later: draining the workers was a resize like any other.
 	o = Observation{Reading: reading(waiting(1, 3, "c", 1))}
 	if d, m = must(t, limits(), o, m, begin.Add(10*time.Minute+30*time.Second)); d.Add > 0 {
 		t.Errorf("%d workers half an initialisation time after those before were sent away", d.Add)
@@ -90,7 +90,7 @@ func TestWorkersStayForAQueueThatHasJustBegun(t *testing.T) {
 	}
 }
 
-// stateOf translates an observation.
+// stateOf converts an observation.
 func stateOf(c Config, m Memory, o Observation, now time.Time) estimate.State {
 	hosts, foreign := hostsOf(o.Pods, o.Reading)
 	return (&translator{config: &c, memory: &m, flavor: &c.Flavors[0], now: now}).translate(&o, hosts, foreign).state
@@ -162,7 +162,7 @@ func TestARunningTaskOccupiesItsShareOfWhatItDoesNotDeclare(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		declared answer.Resources
-		want     estimate.Resources // as a worker of 9.9 counts them
+		want     estimate.Resources // as counted by a worker of version 9.9
 	}{
 		{"a core", answer.Resources{Cores: exact(1)}, estimate.Resources{MilliCores: 1000, MemoryBytes: 1000 << 20, DiskBytes: 1000 << 20}},
 		{"a core and memory", answer.Resources{Cores: exact(1), MemoryMB: exact(3000)}, estimate.Resources{MilliCores: 1000, MemoryBytes: 3000 << 20, DiskBytes: 3000 << 20}},
@@ -206,7 +206,7 @@ func TestTasksThatEndedBeforeACategoryWasListedTeachNothing(t *testing.T) {
 func TestWarmUpEndsWhenTheFirstTaskHasShownThatItIsLong(t *testing.T) {
 	f := newFarm(10 * time.Second)
 	f.submit("long", 40, 1, time.Hour)
-	c := limits(func(c *Config) { c.Prior = 40 * time.Second }) // it is given an eighth: 5 s
+	c := limits(func(c *Config) { c.Prior = 40 * time.Second }) // an eighth of it is 5 s
 	d, m := must(t, c, f.look(), Memory{}, f.now)
 	f.do(d, c)
 	f.step(50 * time.Second) // a new resize is allowed, and no task runs yet
@@ -227,9 +227,9 @@ func TestTasksAreTooLargeOnlyIfNoWorkerCouldEverHoldThem(t *testing.T) {
 		name    string
 		flavors []Flavor
 		workers []answer.Worker
-		want    string // empty: not called too large
+		want    string // empty: not too large
 	}{
-		{"no flavor holds it", nil, nil, "needs 8 cores, the largest worker has 4"},
+		{"no flavor holds it", nil, nil, "needs 8 cores, but the largest worker has 4"},
 		{"one does that cannot be had now", []Flavor{eight}, nil, ""},
 		{"a worker of others does", nil, []answer.Worker{connected("desk", 8)}, ""},
 	} {
@@ -282,7 +282,7 @@ func TestTasksThatChangeInMidRunGetOtherWorkers(t *testing.T) {
 	if got := m.lookup("c"); got.Mean() > 15*time.Second || got.Need.MilliCores != 1000 {
 		t.Fatalf("learned %+v, want about 10 s on a core", got)
 	}
-	f.submit("c", 24, 4, 2*time.Minute) // the same category, a worker's whole room, twelve times as long
+	f.submit("c", 24, 4, 2*time.Minute) // the same category, a whole worker each, twelve times as long
 	relearned, added := run(func() bool { return f.left() == 0 })
 	if got := m.lookup("c"); !relearned || got.Mean() < 110*time.Second || got.Need.MilliCores != 4000 {
 		t.Errorf("learned %+v (relearned %v), want two minutes on four cores", got, relearned)
@@ -341,7 +341,7 @@ func TestWithoutAnyFlavorWorkersMayOnlyGo(t *testing.T) {
 
 func TestTheLawIsTheOneThatWasAskedFor(t *testing.T) {
 	o := Observation{Pods: []Pod{{Name: "w-1", Worker: cores(4), Asked: begin, Started: begin}}, Reading: reading(nil, connected("w-1", 4))}
-	for law, want := range map[Law]int{Supercargo: 0, HTA: 1} { // HTA has no patience with idle workers
+	for law, want := range map[Law]int{Supercargo: 0, HTA: 1} { // HTA does not wait for idle workers
 		if d, _ := must(t, limits(func(c *Config) { c.Law = law }), o, Memory{}, begin); len(d.Drain) != want {
 			t.Errorf("%s drains %v, want %d", law, d.Drain, want)
 		}
@@ -357,7 +357,7 @@ func TestAManagerIsAskedEachCycleWhateverTheLawWaitsFor(t *testing.T) {
 
 func TestATaskThatWaitsIsOnNoWorker(t *testing.T) {
 	tasks := waiting(1, 1, "c", 1)
-	tasks[0].Worker = "at/w-1" // where it was before it was lost
+	tasks[0].Worker = "at/w-1" // its worker before it was lost
 	got := stateOf(limits(), Memory{}, Observation{Pods: []Pod{{Name: "w-1", Worker: cores(4), Asked: begin}}, Reading: reading(tasks, connected("w-1", 4))}, begin)
 	if len(got.Workers[0].Running) > 0 || len(got.Waiting) != 1 {
 		t.Errorf("%+v, want the task in the queue alone", got)

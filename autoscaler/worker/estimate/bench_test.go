@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// manyWaiting is 100,000 tasks of four categories before 500 busy workers.
+// manyWaiting is 100,000 tasks of four categories, waiting for 500 busy workers.
 func manyWaiting(runOf int, runtime func(i int) time.Duration) State {
 	var s State
 	needs := []Resources{
@@ -25,7 +25,7 @@ func manyWaiting(runOf int, runtime func(i int) time.Duration) State {
 	return s
 }
 
-// allUnlike is the same with tasks of which hardly two need the same.
+// allUnlike is the same with tasks of nearly unique needs.
 func allUnlike() State {
 	s := manyWaiting(1, func(int) time.Duration { return 60 * time.Second })
 	for i := range s.Waiting {

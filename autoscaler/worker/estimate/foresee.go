@@ -6,39 +6,35 @@ import (
 	"time"
 )
 
-// Outlook is a pool as it will be at the end of a window, if nobody resizes it and
-// nothing is submitted.
+// Outlook is the state of a pool at the end of a window, if it is not resized and nothing is submitted.
 type Outlook struct {
-	// Waiting are the tasks that still wait, in the order of the queue.
+	// Waiting are the tasks that still wait, in queue order.
 	Waiting []Batch
-	// Workers are in the order of the state's.
+	// Workers are in the order of the state's workers.
 	Workers []Prospect
 }
 
-// Prospect is what becomes of a worker within a window.
+// Prospect is a worker at the end of a window.
 type Prospect struct {
 	Free Resources
-	// Idle says that it runs nothing at the end of the window.
+	// Idle reports that it runs nothing at the end of the window.
 	Idle bool
-	// Took is how many of the waiting tasks it was given.
+	// Took is the number of waiting tasks that it was given.
 	Took int
-	// BusyUntil is when the last task that it has been given ends, from now; [Unknown]
-	// if nobody can say, and 0 if it has none.
+	// BusyUntil is when the last of its tasks ends, from now; [Unknown] if that is not known, and 0 if it has none.
 	BusyUntil time.Duration
 }
 
-// Foresee plays a window through: tasks end and free what they occupied,
-// workers connect, and waiting tasks start. What happens at the very end of the
-// window still counts.
+// Foresee simulates a window: tasks end and free their resources, workers connect, and waiting tasks start. Events at
+// the very end of the window still count.
 //
-// Tasks start in the order of the queue, each on the first worker with room for it. One
-// that fits nowhere is skipped and later ones are tried. The algorithm of the paper adds
-// up what all workers have free; here a task never straddles two workers, and every
-// resource counts.
+// Tasks start in queue order, each on the first worker with room. A task that fits nowhere is skipped, and later ones
+// are tried. The algorithm of the paper adds up the free resources of all workers; here a task never straddles two
+// workers, and every resource counts.
 //
-// The state must be valid. Cost: O(b + n·log b) for b batches that wait and n runs of equal
-// tasks that start or end in the window; more only where needs are many and there is enough
-// of one thing for these and of another for those.
+// The state must be valid. Cost: O(b + n·log b) for b waiting batches and n groups of equal tasks that start or end in
+// the window; more only if there are many different needs, and workers that have enough of one resource but not of
+// another.
 func Foresee(s State, window time.Duration) Outlook {
 	f := newForecast(s, window)
 	for at, more := time.Duration(0), true; more; at, more = f.next() {
@@ -48,22 +44,22 @@ func Foresee(s State, window time.Duration) Outlook {
 	return f.outlook()
 }
 
-// forecast is a window being played through.
+// forecast is the simulation of a window.
 type forecast struct {
 	window  time.Duration
 	workers []place
-	queue   []Batch // as it was
-	left    []int   // of each batch of the queue
-	behind  []int   // each: the next batch of the same need, or none
+	queue   []Batch // the initial queue
+	left    []int   // for each batch, the tasks left
+	behind  []int   // for each batch, the next one of the same need, or none
 	shapes  []shape
-	of      []int // each: the number of its need
-	tree    *tree // of the needs of the batches that are first of theirs, negated, if needs are many
+	of      []int // for each batch, the index of its shape
+	tree    *tree // the negated needs of the first batch of each shape, if there are many
 	events  events
-	gained  []int // workers that have more room than before
-	rooms   tree  // of what these have free
+	gained  []int // workers that have gained room
+	rooms   tree  // the free resources of gained
 }
 
-// place is a worker with what it has free.
+// place is a worker with its free resources.
 type place struct {
 	free    Resources
 	running int
@@ -76,10 +72,10 @@ type place struct {
 // shape is the waiting tasks of one need.
 type shape struct {
 	need        Resources
-	first, last int // batches in the queue; first is none when no task waits any more
+	first, last int // batches in the queue; first is none if no task is left
 }
 
-// none is no batch.
+// none means that there is no batch or place.
 const none = -1
 
 func newForecast(s State, window time.Duration) *forecast {
@@ -101,7 +97,7 @@ func newForecast(s State, window time.Duration) *forecast {
 	return f
 }
 
-// fewShapes is how many needs are looked at one by one, in less time than a tree takes.
+// fewShapes is the number of needs up to which a linear search is faster than a tree.
 const fewShapes = 16
 
 // sort links the batches of each need.
@@ -134,7 +130,7 @@ func (f *forecast) sort() {
 	f.tree.sum()
 }
 
-// first returns the first batch of the queue, from one on, of which a task fits, or none.
+// first returns the first batch of the queue, starting at from, of which a task fits; none if there is none.
 func (f *forecast) first(from int, free Resources) int {
 	if f.tree != nil {
 		return f.tree.first(from, free.negated())
@@ -148,7 +144,7 @@ func (f *forecast) first(from int, free Resources) int {
 	return first
 }
 
-// used takes a batch out of the queue of which no task waits any more.
+// used removes a batch without waiting tasks from the queue.
 func (f *forecast) used(batch int) {
 	s := &f.shapes[f.of[batch]]
 	s.first = f.behind[batch]
@@ -161,15 +157,15 @@ func (f *forecast) used(batch int) {
 	}
 }
 
-// shapeIndex numbers needs in the order in which they are first asked for. Most queues have
-// few: those are compared, which takes less time than to hash one.
+// shapeIndex numbers needs in the order of their first lookup. Most queues have few needs; comparing those is faster
+// than hashing.
 type shapeIndex struct {
 	few    []Resources
 	more   map[Resources]int
-	expect int // how many there may be, once they are many
+	expect int // capacity of more
 }
 
-// find returns the number of a need, and whether it had one.
+// find returns the number of a need, and whether it was known.
 func (x *shapeIndex) find(need Resources) (number int, known bool) {
 	const most = 8
 	if i := slices.Index(x.few, need); i >= 0 {
@@ -205,7 +201,7 @@ func (f *forecast) start(worker int, need Resources, n int, at, runtime time.Dur
 	}
 }
 
-// next returns when something happens next, if anything does within the window.
+// next returns the time of the next event, if there is one within the window.
 func (f *forecast) next() (time.Duration, bool) {
 	if len(f.events) == 0 {
 		return 0, false
@@ -213,7 +209,7 @@ func (f *forecast) next() (time.Duration, bool) {
 	return f.events[0].at, true
 }
 
-// advance lets happen what happens at one moment.
+// advance processes the events up to a time.
 func (f *forecast) advance(at time.Duration) {
 	for len(f.events) > 0 && f.events[0].at <= at {
 		e := f.events.pop()
@@ -232,9 +228,9 @@ func (f *forecast) advance(at time.Duration) {
 	slices.Sort(f.gained)
 }
 
-// dispatch starts what fits. Between two moments nothing that waits fits anywhere: it is
-// enough to look at the workers that have gained room. At one moment room only shrinks: a
-// need that fits none of them is not tried again.
+// dispatch starts the tasks that fit. Between two events nothing that waits fits anywhere, so only workers that have
+// gained room are considered. During one dispatch room only shrinks, so a need that fits none of them is not tried
+// again.
 func (f *forecast) dispatch(at time.Duration) {
 	if len(f.gained) == 0 {
 		return
@@ -248,7 +244,7 @@ func (f *forecast) dispatch(at time.Duration) {
 	for i := f.first(0, f.rooms.all()); i != none; i = f.first(i, f.rooms.all()) {
 		b := &f.queue[i]
 		room := f.rooms.first(0, b.Need)
-		if room == none { // one has enough of this and another of that
+		if room == none { // no single worker has enough of all resources
 			i++
 			continue
 		}
@@ -289,7 +285,7 @@ func (f *forecast) outlook() Outlook {
 	return o
 }
 
-// event is tasks that end or a worker that connects.
+// event is the end of tasks or the connection of a worker.
 type event struct {
 	at       time.Duration
 	worker   int
@@ -298,8 +294,8 @@ type event struct {
 	n        int
 }
 
-// events is a binary heap, the earliest first. Those of one moment are all taken before
-// anything starts: their order does not matter.
+// events is a binary heap, the earliest first. All events of one time are taken before anything starts, so their order
+// does not matter.
 type events []event
 
 func (h *events) push(e event) {

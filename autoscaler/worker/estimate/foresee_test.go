@@ -13,7 +13,7 @@ import (
 
 const window = 30 * time.Second
 
-// anyNeedAtAll draws of many kinds, so that few tasks are alike.
+// anyNeedAtAll draws from many needs, so that few tasks are equal.
 var anyNeedAtAll = rapid.Custom(func(t *rapid.T) Resources {
 	return Resources{
 		MilliCores: rapid.Int64Range(0, 3000).Draw(t, "cores"), MemoryBytes: rapid.Int64Range(0, 7).Draw(t, "memory"),
@@ -21,7 +21,7 @@ var anyNeedAtAll = rapid.Custom(func(t *rapid.T) Resources {
 	}
 })
 
-// anyNeed draws what a task needs; few kinds, so that tasks of one need stand apart in the queue.
+// anyNeed draws from few needs, so that tasks of the same need are separated in the queue.
 var anyNeed = rapid.Custom(func(t *rapid.T) Resources {
 	return Resources{
 		MilliCores:  1000 * rapid.Int64Range(0, 3).Draw(t, "cores"),
@@ -82,7 +82,7 @@ var anyState = rapid.Custom(func(t *rapid.T) State {
 	return s
 })
 
-// twin plays a window second by second and task by task.
+// twin simulates a window second by second and task by task.
 func twin(s State, window time.Duration) Outlook {
 	type task struct {
 		need    Resources
@@ -116,7 +116,7 @@ func twin(s State, window time.Duration) Outlook {
 		}
 		return f
 	}
-	var queue []Batch // each of one task
+	var queue []Batch // one task each
 	for _, b := range s.Waiting {
 		for range b.Count {
 			b.Count = 1
@@ -153,12 +153,12 @@ func twin(s State, window time.Duration) Outlook {
 	return o
 }
 
-// holds reports whether there is enough of each thing.
+// holds reports whether there is enough of each resource.
 func holds(free, need Resources) bool {
 	return free.MilliCores >= need.MilliCores && free.MemoryBytes >= need.MemoryBytes && free.DiskBytes >= need.DiskBytes && free.GPUs >= need.GPUs
 }
 
-// apart writes a queue task by task.
+// apart splits a queue into single tasks.
 func apart(queue []Batch) []Batch {
 	var tasks []Batch
 	for _, b := range queue {
@@ -197,7 +197,7 @@ func TestForeseeingChangesNothingOfWhatItIsGiven(t *testing.T) {
 
 func TestTasksAreSkippedThatDoNotFitAndNeverSplit(t *testing.T) {
 	core := func(n int64) Resources { return Resources{MilliCores: 1000 * n} }
-	// Two cores are free, one on each worker; a task of two waits before one of one.
+	// Two cores are free, one on each worker; a task of two cores waits before one of one core.
 	s := State{
 		Workers: []Worker{
 			{Name: "a", Capacity: core(2), Running: []Running{{Need: core(1), Left: Unknown, Count: 1}}},
@@ -234,7 +234,7 @@ func TestRequiredWorkersHoldEverything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		waiting := anyState.Draw(t, "state").Waiting
 		most := rapid.IntRange(0, 20).Draw(t, "most")
-		// Task by task, the first worker with room.
+		// Place each task on the first worker with room.
 		var free []Resources
 		var strangers []string
 	tasks:

@@ -8,22 +8,20 @@ import (
 	"time"
 )
 
-// HTA decides as algorithm 1 of the paper, by what is left at the end of one
-// initialisation time: tasks still wait -> workers that hold them all at once, even if
-// fragments of others are free; nothing waits -> workers idle by then are drained;
-// else nothing. The paper scales down exactly while tasks wait that do not fit, and not at
-// all once the queue is empty: its lines 19 and 22 are taken in the other order here.
+// HTA implements algorithm 1 of the paper. It decides on the state at the end of one initialisation time: if tasks
+// still wait, it adds workers that hold all of them concurrently, even if other workers have fragments free; if nothing
+// waits, it drains the workers that are idle by then; otherwise it does nothing. The paper scales down exactly while
+// tasks wait that do not fit, and not at all once the queue is empty: its lines 19 and 22 are swapped here.
 //
-// A worker that takes a task of the queue within the window is not drained, though it be
-// idle at the end: draining would take it away from that task. Workers are never fewer
-// than Min nor more than Max, those on their way included and those draining not.
+// A worker that takes a task from the queue within the window is not drained, even if it is idle at the end, because
+// draining would take that task from it. The number of workers stays within Min and Max, including starting workers but
+// not draining ones.
 //
-// Look again: after adding, in one initialisation time; after draining, when the
-// longest running task ends; else in one cycle. Within one initialisation time of a resize
-// nothing is resized: what was ordered may still be on its way, though Workers show
-// none of it.
+// LookAgain is one initialisation time after adding, the end of the longest running task after draining, and otherwise
+// one cycle. Within one initialisation time of a resize there is no other one: requested workers may still be starting,
+// even if Workers shows none of them.
 //
-// It fails on limits or an observation that cannot be, and then says nothing of what to do.
+// It fails on invalid limits or an invalid state, and then returns no plan.
 func HTA(c Config, s State, now time.Time) (Plan, error) {
 	if err := check(c, s); err != nil {
 		return Plan{}, err
@@ -33,7 +31,7 @@ func HTA(c Config, s State, now time.Time) (Plan, error) {
 	switch wait := settling(c, s, now); {
 	case wait > 0:
 		p.LookAgain = wait
-		p.Reason = fmt.Sprintf("resized less than one initialisation time (%v) ago; %s", c.InitTime, p.prospects())
+		p.Reason = fmt.Sprintf("last resized less than one initialisation time (%v) ago; %s", c.InitTime, p.prospects())
 	case s.serving() < c.Min || s.serving() > c.Max:
 		p.restore(c, s)
 	case p.Waiting > 0:
@@ -57,8 +55,8 @@ func check(c Config, s State) error {
 	return nil
 }
 
-// outset is a plan to do nothing, with what is foreseen, and the workers that would hold
-// all that waits.
+// outset returns a plan to do nothing, with what is foreseen, and the number of workers that would hold all waiting
+// tasks.
 func outset(c Config, s State, o Outlook) (p Plan, wanted int) {
 	p.LookAgain = c.Cycle
 	for i := range o.Waiting {
@@ -71,13 +69,13 @@ func outset(c Config, s State, o Outlook) (p Plan, wanted int) {
 
 func (p *Plan) prospects() string {
 	if p.Waiting == 0 {
-		return "nothing waits at the end of the window"
+		return "no tasks wait at the end of the window"
 	}
 	return fmt.Sprintf("%d tasks wait at the end of the window", p.Waiting)
 }
 
-// settling is how long nothing may be resized yet. A resize in the future is a clock
-// that was put back: it counts from now.
+// settling returns the time until the next resize is allowed. A resize in the future means that the clock was set back;
+// it counts as now.
 func settling(c Config, s State, now time.Time) time.Duration {
 	if s.Resized.IsZero() {
 		return 0
@@ -85,13 +83,13 @@ func settling(c Config, s State, now time.Time) time.Duration {
 	return c.InitTime - max(0, now.Sub(s.Resized))
 }
 
-// restore brings a pool back within its limits, which may have been changed, or workers
-// lost. Of too many workers those go that are idle soonest, the last of the order first.
+// restore brings a pool back within its limits, if these have changed or workers were lost. It drains the workers that
+// are idle soonest, ties from the end of the order.
 func (p *Plan) restore(c Config, s State) {
 	if missing := c.Min - s.serving(); missing > 0 {
 		p.Add = missing
 		p.LookAgain = c.InitTime
-		p.Reason = fmt.Sprintf("%d workers, fewer than there must be (%d)", s.serving(), c.Min)
+		p.Reason = fmt.Sprintf("%d workers are below the minimum of %d", s.serving(), c.Min)
 		return
 	}
 	var serving []int
@@ -104,10 +102,10 @@ func (p *Plan) restore(c Config, s State) {
 	for _, i := range serving[:s.serving()-c.Max] {
 		p.Drain = append(p.Drain, s.Workers[i].Name)
 	}
-	p.Reason = fmt.Sprintf("%d workers, more than there may be (%d)", s.serving(), c.Max)
+	p.Reason = fmt.Sprintf("%d workers are above the maximum of %d", s.serving(), c.Max)
 }
 
-// add asks for the workers wanted, if any.
+// add adds the wanted workers, if any.
 func (p *Plan) add(c Config, s State, wanted int) {
 	room := max(0, c.Max-s.serving())
 	switch {
@@ -116,17 +114,16 @@ func (p *Plan) add(c Config, s State, wanted int) {
 		p.LookAgain = c.InitTime
 		p.Reason = fmt.Sprintf("%s: %d workers for them", p.prospects(), p.Add)
 		if p.Add == room {
-			p.Reason += fmt.Sprintf(", the most there may be (%d)", c.Max)
+			p.Reason += fmt.Sprintf(", which reaches the maximum of %d", c.Max)
 		}
 	case room == 0:
-		p.Reason = fmt.Sprintf("%s, and there are as many workers as there may be (%d)", p.prospects(), c.Max)
+		p.Reason = fmt.Sprintf("%s, but the pool has its maximum of %d workers", p.prospects(), c.Max)
 	default:
-		p.Reason = fmt.Sprintf("%s, and no worker holds any: %s", p.prospects(), strings.Join(p.Unplaceable, ", "))
+		p.Reason = fmt.Sprintf("%s, but no worker can hold any of them: %s", p.prospects(), strings.Join(p.Unplaceable, ", "))
 	}
 }
 
-// drain lets go of workers, the last of the order first, since tasks look for room at
-// the first.
+// drain drains up to most workers, from the end of the order, because tasks look for room from the start.
 func (p *Plan) drain(names []string, most int) {
 	if most <= 0 || len(names) == 0 {
 		return
@@ -135,11 +132,10 @@ func (p *Plan) drain(names []string, most int) {
 		names = names[len(names)-most:]
 	}
 	p.Drain = slices.Clone(names)
-	p.Reason = fmt.Sprintf("%s, and %d workers are idle by then and took nothing", p.prospects(), len(names))
+	p.Reason = fmt.Sprintf("%s, and %d workers are idle by then and took no task", p.prospects(), len(names))
 }
 
-// idleThen names the workers that run nothing at the end of a window and took nothing of
-// the queue within it.
+// idleThen returns the workers that run nothing at the end of a window and took nothing from the queue within it.
 func idleThen(s State, o Outlook) []string {
 	var names []string
 	for i, p := range o.Workers {
@@ -150,7 +146,7 @@ func idleThen(s State, o Outlook) []string {
 	return names
 }
 
-// longest is when the last of the running tasks ends of which that is known, from now.
+// longest returns when the last running task with a known runtime ends, from now.
 func longest(s State) time.Duration {
 	var last time.Duration
 	for i := range s.Workers {
@@ -163,7 +159,7 @@ func longest(s State) time.Duration {
 	return last
 }
 
-// busy is when the last task ends that the worker runs, from now.
+// busy returns when the last task of the worker ends, from now.
 func (w *Worker) busy() time.Duration {
 	var last time.Duration
 	for _, r := range w.Running {

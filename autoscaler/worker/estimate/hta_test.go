@@ -16,7 +16,7 @@ var (
 	noon       = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 )
 
-// pool is three workers of three cores, of which the first runs as many tasks as told.
+// pool is three workers of three cores, the first of which runs the given number of tasks.
 func pool(running int, left time.Duration, waiting ...Batch) State {
 	s := State{Waiting: waiting}
 	for _, name := range []string{"a", "b", "c"} {
@@ -64,20 +64,20 @@ func TestHTA(t *testing.T) {
 		{"workers idle at the end of the window go too", limits, pool(3, 100*time.Second), 0, []string{"a", "b", "c"}, 100 * time.Second, "3 workers"},
 		{"no fewer stay than must", atLeast, pool(3, 100*time.Second), 0, []string{"c"}, 100 * time.Second, "1 workers"},
 		{"those draining are left alone", limits, draining, 0, []string{"a", "b"}, 100 * time.Second, "2 workers"},
-		{"tasks that end within the window need nobody", limits, pool(0, 0, tasks(36, 39*time.Second)), 0, nil, 30 * time.Second, "nothing waits"},
+		{"tasks that end within the window need nobody", limits, pool(0, 0, tasks(36, 39*time.Second)), 0, nil, 30 * time.Second, "no tasks wait"},
 		{"one worker for three tasks of one core", limits, pool(0, 0, tasks(9+7, 200*time.Second)), 3, nil, 157 * time.Second, "7 tasks wait at the end of the window: 3 workers"},
 		{"unknown runtimes outlast the window", limits, pool(0, 0, tasks(12, Unknown)), 1, nil, 157 * time.Second, "3 tasks wait"},
-		{"no more than there may be", limits, pool(0, 0, tasks(500, 400*time.Second)), 17, nil, 157 * time.Second, "the most there may be (20)"},
+		{"no more than there may be", limits, pool(0, 0, tasks(500, 400*time.Second)), 17, nil, 157 * time.Second, "the maximum of 20"},
 		{"those on their way count", limits, coming, 2, nil, 157 * time.Second, "6 tasks wait"},
 		{"no second resize within one initialisation time", limits, resized, 0, nil, 57 * time.Second, "resized less than"},
 		{"a clock put back does not hold up for longer than that", limits, later, 0, nil, 157 * time.Second, "resized less than"},
-		{"too many workers for new limits", fewer, pool(3, 300*time.Second, tasks(9, Unknown)), 0, []string{"c", "b"}, 30 * time.Second, "more than there may be (1)"},
-		{"too many, of which those go that are done first", fewer, last, 0, []string{"b", "a"}, 30 * time.Second, "more than there may be (1)"},
-		{"too few workers for new limits", more, pool(0, 0), 2, nil, 157 * time.Second, "fewer than there must be (5)"},
+		{"too many workers for new limits", fewer, pool(3, 300*time.Second, tasks(9, Unknown)), 0, []string{"c", "b"}, 30 * time.Second, "above the maximum of 1"},
+		{"too many, of which those go that are done first", fewer, last, 0, []string{"b", "a"}, 30 * time.Second, "above the maximum of 1"},
+		{"too few workers for new limits", more, pool(0, 0), 2, nil, 157 * time.Second, "below the minimum of 5"},
 		{
 			"a task too large for any worker is named", limits,
 			State{Waiting: []Batch{{Category: "huge", Need: Resources{MilliCores: 4000}, Runtime: time.Second, Count: 2}}},
-			0, nil, 30 * time.Second, "no worker holds any: huge",
+			0, nil, 30 * time.Second, "no worker can hold any of them: huge",
 		},
 		{"from no worker at all", limits, State{Waiting: []Batch{tasks(4, time.Second)}}, 2, nil, 157 * time.Second, "4 tasks wait"},
 	}
@@ -94,7 +94,7 @@ func TestHTA(t *testing.T) {
 	}
 }
 
-// keepsItsPromises checks a plan against what plans promise.
+// keepsItsPromises checks the guarantees of plans.
 func keepsItsPromises(t *rapid.T, c Config, s State, now time.Time, p Plan) {
 	serving := 0
 	for _, w := range s.Workers {
@@ -149,7 +149,7 @@ func TestHTAKeepsItsPromises(t *testing.T) {
 		if len(p.Drain) == 0 || serving > c.Max {
 			return
 		}
-		// Without those drained everything still starts within the window.
+		// Without the drained workers, everything still starts within the window.
 		for i := range s.Workers {
 			if slices.Contains(p.Drain, s.Workers[i].Name) {
 				s.Workers[i].Draining = true
@@ -174,7 +174,7 @@ func TestWhatCannotBeIsRefusedByName(t *testing.T) {
 		want   []string
 	}{
 		{bad, State{}, []string{"worker:", "min and max:", "initTime:", "cycle:"}},
-		{limits, s, []string{"worker a: has", "two are called \"a\"", "worker a: runs", "waiting[0]:"}},
+		{limits, s, []string{"worker a: has", "name \"a\" must be unique", "worker a: runs", "waiting[0]:"}},
 	} {
 		_, err := HTA(tc.limits, tc.state, noon)
 		for _, want := range tc.want {

@@ -2,12 +2,11 @@ package estimate
 
 import "slices"
 
-// Require returns how many new workers hold all waiting tasks at once, most at the
-// utmost, and the categories with tasks that no such worker holds.
+// Require returns how many new workers hold all waiting tasks concurrently, up to most, and the categories with tasks
+// that fit no such worker.
 //
-// Tasks choose in the order of the queue, each the first worker with room. Cost:
-// O(b·log n) for b batches and n workers, less where needs are few, and more only where
-// workers have enough of one thing and too little of another.
+// Tasks are placed in queue order, each on the first worker with room. Cost: O(b·log n) for b batches and n workers,
+// less if there are few needs, and more only if workers have enough of one resource and too little of another.
 func Require(waiting []Batch, worker Resources, most int) (workers int, unplaceable []string) {
 	p := packing{worker: worker, most: most}
 	for i := range waiting {
@@ -21,17 +20,17 @@ func Require(waiting []Batch, worker Resources, most int) (workers int, unplacea
 	return len(p.free), unplaceable
 }
 
-// packing is workers being filled.
+// packing is a set of workers being filled.
 type packing struct {
 	worker Resources
 	most   int
 	free   []Resources
 	needs  shapeIndex
-	from   []int // workers before have no room left for the need of that number
-	tree   *tree // of what is free, once there are many needs
+	from   []int // for each need, the first worker that may have room
+	tree   *tree // the free resources, once there are many needs
 }
 
-// pack gives tasks of one need to the first workers with room.
+// pack places tasks of one need on the first workers with room.
 func (p *packing) pack(need Resources, count int) {
 	k := p.number(need)
 	for left := count; left > 0; {
@@ -51,7 +50,7 @@ func (p *packing) pack(need Resources, count int) {
 	}
 }
 
-// number returns that of a need, while there are few: after that a tree finds the workers.
+// number returns the index of a need, or none once there are so many that a tree finds the workers.
 func (p *packing) number(need Resources) int {
 	if p.tree != nil {
 		return none
@@ -71,7 +70,7 @@ func (p *packing) number(need Resources) int {
 	return k
 }
 
-// first returns the first worker with room for the need of number k, or the next new one.
+// first returns the first worker with room for the need of index k, or the index of the next new worker.
 func (p *packing) first(need Resources, k int) int {
 	if p.tree != nil {
 		if at := p.tree.first(0, need); at != none {

@@ -2,25 +2,24 @@ package estimate
 
 import "time"
 
-// Runtimes learns how long tasks of one category run, from the last that have ended: what
-// a category does may change in mid-run. The zero value knows nothing.
+// Runtimes learns the runtime of a category's tasks from the last ones that ended, because it may change during a run.
+// The zero value has no samples.
 type Runtimes struct {
 	recent [32]time.Duration
-	n      int // seen in all
+	n      int // total number of samples
 }
 
-// Observe notes that a task has ended after so long.
+// Observe adds the runtime of a task that has ended.
 func (r *Runtimes) Observe(d time.Duration) {
 	r.recent[r.n%len(r.recent)] = d
 	r.n++
 }
 
-// Expect returns how long a task runs of which one of the same category, now running, has
-// run for the time given, which is 0 if none is: the mean of those that ended last, or
-// [Unknown] if none has.
+// Expect returns the expected runtime of a task, given that a running one of the same category has run for ran (0 if
+// none runs): the mean of the last ones that ended, or [Unknown] if there is none.
 //
-// Where a task has run for twice the mean, the mean is no longer to be trusted: it is
-// expected to run as long again as it has, and so are those behind it.
+// If a task has run for twice the mean, the mean is no longer trusted: that task, and the ones behind it, are expected
+// to take twice the time that it has run.
 func (r *Runtimes) Expect(ran time.Duration) time.Duration {
 	if r == nil || r.n == 0 {
 		return Unknown

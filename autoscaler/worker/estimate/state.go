@@ -9,8 +9,7 @@ import (
 	"supercargo.dev/supercargo/internal/input"
 )
 
-// Unknown is the runtime of a task of which nobody can say when it ends: it outlasts
-// every window.
+// Unknown is a runtime that is not known. It outlasts every window.
 const Unknown = time.Duration(math.MaxInt64)
 
 // Resources are what a task occupies or a worker has.
@@ -21,13 +20,13 @@ type Resources struct {
 	GPUs        int64
 }
 
-// Fits reports whether r is no more than free of anything.
+// Fits reports whether r is at most free in every resource.
 func (r Resources) Fits(free Resources) bool {
 	return r.MilliCores <= free.MilliCores && r.MemoryBytes <= free.MemoryBytes &&
 		r.DiskBytes <= free.DiskBytes && r.GPUs <= free.GPUs
 }
 
-// Plus returns r and n times other.
+// Plus returns r plus n times other.
 func (r Resources) Plus(other Resources, n int) Resources {
 	k := int64(n)
 	return Resources{
@@ -38,7 +37,7 @@ func (r Resources) Plus(other Resources, n int) Resources {
 	}
 }
 
-// Times is how often r goes into free, most at the utmost.
+// Times returns how many times r fits into free, up to most.
 func (r Resources) Times(free Resources, most int) int {
 	n := int64(most)
 	for _, of := range [...][2]int64{
@@ -46,7 +45,7 @@ func (r Resources) Times(free Resources, most int) int {
 	} {
 		switch need, have := of[0], of[1]; {
 		case have < need:
-			return 0 // a worker with more given away than it has included
+			return 0 // also if more is given away than the worker has
 		case need > 0:
 			n = min(n, have/need)
 		}
@@ -54,7 +53,7 @@ func (r Resources) Times(free Resources, most int) int {
 	return int(n)
 }
 
-// Share is the greatest part of a worker's resources that r is.
+// Share returns the greatest share of a worker's resources that r takes.
 func (r Resources) Share(worker Resources) float64 {
 	most := 0.0
 	for _, of := range [...][2]int64{
@@ -67,128 +66,125 @@ func (r Resources) Share(worker Resources) float64 {
 	return most
 }
 
-// negative reports whether anything in r is below zero.
+// negative reports whether any resource is below zero.
 func (r Resources) negative() bool {
 	return r.MilliCores < 0 || r.MemoryBytes < 0 || r.DiskBytes < 0 || r.GPUs < 0
 }
 
-// Batch is a run of tasks that are alike and stand one behind the other in the queue.
+// Batch is a sequence of equal tasks that are adjacent in the queue.
 type Batch struct {
 	Category string
-	// Need is what each of them occupies. A task that declares nothing occupies a
-	// whole worker: it is for the caller to say so.
+	// Need is what each task occupies. A task that declares nothing occupies a whole worker; the caller must set that.
 	Need Resources
-	// Runtime is how long one runs, above 0, or [Unknown].
+	// Runtime is the runtime of a task, above 0, or [Unknown].
 	Runtime time.Duration
-	// Count is how many they are, above 0.
+	// Count is the number of tasks, above 0.
 	Count int
 }
 
-// Running is tasks of a worker that end at the same time.
+// Running is a group of tasks of a worker that end at the same time.
 type Running struct {
 	Category string
 	Need     Resources
-	// Left is how long they still run: 0 for those that may end at any moment,
-	// [Unknown] where nobody can say.
+	// Left is how long they still run: 0 for tasks that may end at any moment, [Unknown] if it is not known.
 	Left time.Duration
 	// Ran is how long they have run.
 	Ran time.Duration
-	// Count is how many they are, above 0.
+	// Count is the number of tasks, above 0.
 	Count int
 }
 
-// Worker is one that takes tasks, or will.
+// Worker is a worker that takes tasks, or will.
 type Worker struct {
-	// Name is unlike that of any other worker.
+	// Name is unique among workers.
 	Name     string
 	Capacity Resources
-	// ReadyIn is when it connects: 0 for one that has.
+	// ReadyIn is the time until it connects: 0 if it is connected.
 	ReadyIn time.Duration
-	// IdleFor is how long one that has connected has run nothing.
+	// IdleFor is how long a connected worker has been idle.
 	IdleFor time.Duration
-	// Draining workers leave when the tasks they have are done. They count towards neither
-	// Min nor Max, and are not drained again.
+	// Draining reports that the worker leaves when its tasks are done. Draining workers count towards neither Min nor
+	// Max, and are not drained again.
 	Draining bool
-	// Takes says of a draining worker that it takes tasks until it leaves: a worker of Work
-	// Queue that was told to leave does, as long as the manager has tasks for it. Others take
-	// no more tasks.
+	// Takes reports that a draining worker takes tasks until it leaves, as a worker of Work Queue does while the
+	// manager has tasks for it. Other draining workers take no more tasks.
 	Takes   bool
 	Running []Running
 }
 
-// State is what is known of a pool at one moment.
+// State is the state of a pool at one moment.
 type State struct {
-	// Workers are in the order in which a task looks for room.
+	// Workers are in the order in which tasks look for room.
 	Workers []Worker
-	// Waiting is the queue, first come first.
+	// Waiting is the queue, in order.
 	Waiting []Batch
 	// Resized is when workers were last added or drained; zero for never.
 	Resized time.Time
 }
 
-// Config are the limits of a pool.
+// Config has the limits of a pool.
 type Config struct {
-	// Worker is what a new worker has.
+	// Worker is the size of a new worker.
 	Worker Resources
-	// Min and Max bound the workers that are not draining. Zero workers are allowed.
+	// Min and Max bound the number of workers that are not draining. Both may be 0.
 	Min, Max int
-	// InitTime is how long a worker takes from being asked for to taking tasks.
+	// InitTime is the time from requesting a worker until it takes tasks.
 	InitTime time.Duration
-	// Cycle is when to look again after a look that changed nothing.
+	// Cycle is the time until the next decision if nothing was changed.
 	Cycle time.Duration
 }
 
 // Plan is what to do with a pool. At most one of Add and Drain is set.
 type Plan struct {
-	// Add is how many workers to ask for.
+	// Add is the number of workers to add.
 	Add int
-	// Drain names the workers that take no more tasks from now on.
+	// Drain names the workers that must take no more tasks.
 	Drain []string
-	// LookAgain is when to decide next, above 0. Nothing is lost by deciding earlier.
+	// LookAgain is the time until the next decision, above 0. Deciding earlier is harmless.
 	LookAgain time.Duration
-	// Reason says why, in words.
+	// Reason explains the plan.
 	Reason string
-	// Waiting is how many tasks wait at the end of the window if nothing is done.
+	// Waiting is the number of tasks that wait at the end of the window if nothing is done.
 	Waiting int
-	// Unplaceable names the categories with tasks that no new worker could hold and that
-	// no worker there is took, in the order of the queue.
+	// Unplaceable names the categories with tasks that fit no new worker and that no present worker took, in queue
+	// order.
 	Unplaceable []string
 }
 
-// Validate names everything in the limits that cannot be.
+// Validate returns all faults of the limits.
 func (c Config) Validate() error {
 	var errs input.Faults
-	errs.If(c.Worker.negative() || c.Worker.MilliCores == 0, "worker: has %+v, want some cores and nothing negative", c.Worker)
-	errs.If(c.Min < 0 || c.Max < c.Min, "min and max: are %d and %d, want 0 <= min <= max", c.Min, c.Max)
-	errs.If(c.InitTime <= 0, "initTime: is %v, want more than 0", c.InitTime)
-	errs.If(c.Cycle <= 0, "cycle: is %v, want more than 0", c.Cycle)
+	errs.If(c.Worker.negative() || c.Worker.MilliCores == 0, "worker: has %+v: cores must be above 0, all others 0 or more", c.Worker)
+	errs.If(c.Min < 0 || c.Max < c.Min, "min and max: are %d and %d, must be 0 <= min <= max", c.Min, c.Max)
+	errs.If(c.InitTime <= 0, "initTime: is %v, must be above 0", c.InitTime)
+	errs.If(c.Cycle <= 0, "cycle: is %v, must be above 0", c.Cycle)
 	return errors.Join(errs...)
 }
 
-// Validate names everything in the observation that cannot be. More given away than a
-// worker has can be: nothing more fits there.
+// Validate returns all faults of the state. A worker may have more given away than it has: then nothing more fits
+// there.
 func (s State) Validate() error {
 	var errs input.Faults
 	seen := make(map[string]bool, len(s.Workers))
 	for i := range s.Workers {
 		w := &s.Workers[i]
-		errs.If(seen[w.Name], "workers: two are called %q", w.Name)
+		errs.If(seen[w.Name], "workers: name %q must be unique", w.Name)
 		seen[w.Name] = true
-		errs.If(w.Capacity.negative() || w.ReadyIn < 0, "worker %s: has %+v and connects in %v, want nothing negative", w.Name, w.Capacity, w.ReadyIn)
+		errs.If(w.Capacity.negative() || w.ReadyIn < 0, "worker %s: has %+v and connects in %v: all values must be 0 or more", w.Name, w.Capacity, w.ReadyIn)
 		for _, r := range w.Running {
-			errs.If(r.Need.negative() || r.Left < 0 || r.Count <= 0, "worker %s: runs %+v, want at least one task and nothing negative", w.Name, r)
+			errs.If(r.Need.negative() || r.Left < 0 || r.Count <= 0, "worker %s: runs %+v: the number of tasks must be 1 or more, all others 0 or more", w.Name, r)
 		}
 	}
 	for i := range s.Waiting {
 		b := &s.Waiting[i]
 		if b.Need.negative() || b.Runtime <= 0 || b.Count <= 0 {
-			errs = append(errs, fmt.Errorf("waiting[%d]: is %+v, want at least one task, a runtime above 0, and nothing negative", i, *b))
+			errs = append(errs, fmt.Errorf("waiting[%d]: is %+v: the number of tasks must be 1 or more, the runtime above 0, all others 0 or more", i, *b))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// serving is how many workers take tasks or will.
+// serving returns the number of workers that are not draining.
 func (s State) serving() int {
 	n := 0
 	for i := range s.Workers {

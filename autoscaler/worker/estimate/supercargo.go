@@ -7,42 +7,39 @@ import (
 	"time"
 )
 
-// Patience is what [Supercargo] waits for, in terms of the initialisation time.
+// Patience has the waiting times of [Supercargo], derived from the initialisation time.
 type Patience struct {
-	// Payback is how long a new worker must have work for, at least, once it has come.
+	// Payback is the minimum time for which a new worker must have work once it has started.
 	Payback time.Duration
 	// Hold is how long a worker stays idle before it is drained.
 	Hold time.Duration
-	// Warmup is how long the first tasks of a category that nobody has measured may run
-	// before they are taken for long ones.
+	// Warmup is how long the first tasks of an unmeasured category may run before they count as long.
 	Warmup time.Duration
 }
 
-// PatienceFor returns a quarter, a half and an eighth of an initialisation time: of six
-// settings tried on eight workflows, blast.csv among them, a compromise between time and
-// waste. On some of them others are better.
+// PatienceFor returns a quarter, a half and an eighth of an initialisation time: of six settings tried on eight
+// workflows, including blast.csv, the best compromise between time and waste. Some workflows do better with others.
 func PatienceFor(initTime time.Duration) Patience {
 	return Patience{Payback: initTime / 4, Hold: initTime / 2, Warmup: initTime / 8}
 }
 
-// Supercargo decides like [HTA], but counts work where HTA counts tasks.
+// Supercargo decides like [HTA], but counts work instead of tasks.
 //
-// Adding: the window is one initialisation time and Payback. Tasks that no worker there
-// has even begun by its end are work for new ones: as many as that work fills for the
-// length of Payback, a task counting for no more than Payback, and never more than hold all
-// of it at once. Long tasks each get their place, as HTA gives it to them; many short
-// ones get fewer workers, which do them one after the other.
+// Adding: the window is one initialisation time plus Payback. Tasks that no present worker has started by its end are
+// work for new workers: as many as that work fills for Payback, with each task counting for at most Payback, and at
+// most as many as hold all of it concurrently. Long tasks each get a place, as in HTA; many short tasks get fewer
+// workers, which run them one after the other.
 //
-// Tasks of a category of which none has ended wait for Warmup, since short ones show
-// themselves by then; after that they outlast the window.
+// Tasks of a category of which none has ended wait for Warmup, since short ones end by then; after that they count as
+// outlasting the window.
 //
-// Draining: once a worker has been idle for Hold, nothing waits at the end of the window
-// and it took nothing within it, all such workers that are idle go together: one resize
-// forbids the next for a while. HTA gives them away at once, those too that still run
-// something, and has to wait for new ones when the next stage begins a moment later.
+// Draining: a worker is drainable if it is idle and takes nothing within the window, and nothing waits at its end. Once
+// one such worker has been idle for Hold, all of them are drained together, because one resize delays the next. HTA
+// drains them at once, including workers that still run something, and has to wait for new ones if the next stage
+// starts a moment later.
 //
-// What [HTA] promises of limits, resizes and errors holds here too. Look again in one
-// cycle, or when the next resize is allowed.
+// The guarantees of [HTA] on limits, resizes and errors hold here too. LookAgain is one cycle, or the time until the
+// next resize is allowed.
 func Supercargo(c Config, s State, now time.Time) (Plan, error) {
 	if err := check(c, s); err != nil {
 		return Plan{}, err
@@ -55,7 +52,7 @@ func Supercargo(c Config, s State, now time.Time) (Plan, error) {
 	switch wait := settling(c, s, now); {
 	case wait > 0:
 		p.LookAgain = wait
-		p.Reason = fmt.Sprintf("resized less than one initialisation time (%v) ago; %s", c.InitTime, p.prospects())
+		p.Reason = fmt.Sprintf("last resized less than one initialisation time (%v) ago; %s", c.InitTime, p.prospects())
 	case s.serving() < c.Min || s.serving() > c.Max:
 		p.restore(c, s)
 	case p.Waiting > 0:
@@ -68,9 +65,8 @@ func Supercargo(c Config, s State, now time.Time) (Plan, error) {
 	return p, nil
 }
 
-// measuredOnly is the queue without the tasks of categories of which none has ended and
-// none has run for as long as warmup. They are no reason for a worker yet, but for the
-// first of the pool.
+// measuredOnly returns the queue without the tasks of categories of which none has ended and none has run for warmup.
+// They do not justify a worker yet, except for the first one of the pool.
 func measuredOnly(s State, warmup time.Duration) []Batch {
 	ran := map[string]time.Duration{}
 	busy := false
@@ -96,7 +92,7 @@ func measuredOnly(s State, warmup time.Duration) []Batch {
 	return slices.DeleteFunc(slices.Clone(s.Waiting), isTooSoon)
 }
 
-// filled is how many workers the tasks fill for a time, most at the utmost.
+// filled returns how many workers the tasks fill for d, up to most.
 func filled(waiting []Batch, worker Resources, most int, d time.Duration) int {
 	all, within := 0.0, 0.0
 	for i := range waiting {
@@ -109,14 +105,14 @@ func filled(waiting []Batch, worker Resources, most int, d time.Duration) int {
 		within += float64(share * min(1, b.Runtime.Seconds()/d.Seconds()))
 	}
 	if all == 0 {
-		return most // tasks that need nothing, or none that a worker holds
+		return most // tasks that need nothing, or that fit no worker
 	}
 	n, _ := Require(waiting, worker, math.MaxInt)
 	return min(most, int(math.Ceil(float64(n)*within/all)))
 }
 
-// idleLong names the workers that are idle and take nothing of the queue within the window,
-// if one of them has been idle for so long.
+// idleLong returns the workers that are idle and take nothing from the queue within the window, if one of them has been
+// idle for d.
 func idleLong(s State, o Outlook, d time.Duration) []string {
 	var names []string
 	long := false

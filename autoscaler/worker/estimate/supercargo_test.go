@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// nine is a pool of three workers whose nine cores run tasks for so long already.
+// nine is a pool of three workers whose nine cores have run tasks for ran.
 func nine(ran, left time.Duration, waiting ...Batch) State {
 	s := pool(0, 0, waiting...)
 	for i := range s.Workers {
@@ -44,15 +44,14 @@ func TestSupercargo(t *testing.T) {
 		reason string
 	}{
 		{"long tasks each get their place", nine(0, 500*time.Second, tasks(30, 500*time.Second)), 10, nil, "30 tasks wait"},
-		// In 125 s nine cores begin 12 rounds of 9; the other 92 need 31 workers at once,
-		// and fill 31·10/25 of them.
+		// In 125 s nine cores start 12 rounds of 9; the other 92 need 31 workers at once, and fill 31·10/25 of them.
 		{"short tasks share workers", nine(0, 10*time.Second, tasks(200, 10*time.Second)), 13, nil, "92 tasks wait"},
-		{"a worker has work for a while or does not come", nine(0, 10*time.Second, tasks(100, 10*time.Second)), 0, nil, "nothing waits"},
+		{"a worker has work for a while or does not come", nine(0, 10*time.Second, tasks(100, 10*time.Second)), 0, nil, "no tasks wait"},
 		{"short tasks may show themselves", nine(12*time.Second, Unknown, tasks(30, Unknown)), 0, nil, "short ones finish within 12.5s"},
 		{"those that do not are long", nine(13*time.Second, Unknown, tasks(30, Unknown)), 10, nil, "30 tasks wait"},
 		{"without any worker nothing shows itself", stranger, 3, nil, "9 tasks wait"},
-		{"no more than may be", nine(0, 500*time.Second, tasks(3000, 500*time.Second)), 47, nil, "the most there may be"},
-		{"idle for less than half the time that others take to come", idle(49*time.Second, 20*time.Second), 0, nil, "nothing waits"},
+		{"no more than may be", nine(0, 500*time.Second, tasks(3000, 500*time.Second)), 47, nil, "the maximum of"},
+		{"idle for less than half the time that others take to come", idle(49*time.Second, 20*time.Second), 0, nil, "no tasks wait"},
 		{"once one has been idle for long, all go that are", idle(0, 50*time.Second, time.Second), 0, []string{"a", "b", "c"}, "3 workers are idle"},
 		{"one that is still on its way is not idle", coming, 0, []string{"a", "b"}, "2 workers are idle"},
 		{"none that takes a task", taken, 0, []string{"c"}, "1 workers are idle"},

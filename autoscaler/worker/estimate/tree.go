@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// tree finds among many amounts the first that is large enough: of n of them in about log n
-// steps, in more where one has enough of this and another of that.
+// tree finds the first of n amounts that is large enough, in about log n steps; in more if some amounts have enough of
+// one resource but not of another.
 type tree struct {
 	leaves int
-	// most has at i the most of each thing that 2i and 2i+1 have; the leaves come last.
+	// most[i] is the maximum of 2i and 2i+1, by resource. The leaves come last.
 	most []Resources
 }
 
-// nothing is less than anything needs.
+// nothing is less than any need.
 var nothing = Resources{math.MinInt64, math.MinInt64, math.MinInt64, math.MinInt64}
 
-// reset makes room for n amounts, all of them nothing yet.
+// reset makes room for n amounts, all of them nothing.
 func (t *tree) reset(n int) {
 	t.leaves = 1
 	for t.leaves < n {
@@ -28,17 +28,17 @@ func (t *tree) reset(n int) {
 	}
 }
 
-// put puts an amount at a place; sum must follow.
+// put stores an amount; sum must follow.
 func (t *tree) put(place int, r Resources) { t.most[t.leaves+place] = r }
 
-// sum brings the tree in order after many were put.
+// sum updates the tree after calls of put.
 func (t *tree) sum() {
 	for at := t.leaves - 1; at > 0; at-- {
 		t.most[at] = most(t.most[2*at], t.most[2*at+1])
 	}
 }
 
-// set puts an amount at a place. One beyond the last makes room for twice as many.
+// set stores an amount and updates the tree. A place beyond the last one doubles the tree.
 func (t *tree) set(place int, r Resources) {
 	if place >= t.leaves {
 		before := slices.Clone(t.most[t.leaves:])
@@ -52,10 +52,10 @@ func (t *tree) set(place int, r Resources) {
 	}
 }
 
-// all is the most of each thing that any of the amounts has.
+// all returns the maximum of all amounts, by resource.
 func (t *tree) all() Resources { return t.most[1] }
 
-// first returns the first place, from one on, of which the need is no more, or none.
+// first returns the first place, starting at from, whose amount fits the need; none if there is none.
 func (t *tree) first(from int, need Resources) int {
 	if from >= t.leaves {
 		return none
@@ -67,7 +67,7 @@ func (t *tree) first(from int, need Resources) int {
 	for {
 		switch {
 		case !need.Fits(t.most[at]):
-			for at > 1 && at%2 == 1 { // what is above ends with it
+			for at > 1 && at%2 == 1 { // its parent ends with it
 				at /= 2
 			}
 			if at == 1 {
@@ -82,7 +82,7 @@ func (t *tree) first(from int, need Resources) int {
 	}
 }
 
-// most is the greater of each thing.
+// most returns the maximum, by resource.
 func most(a, b Resources) Resources {
 	return Resources{
 		MilliCores: max(a.MilliCores, b.MilliCores), MemoryBytes: max(a.MemoryBytes, b.MemoryBytes),
@@ -90,5 +90,5 @@ func most(a, b Resources) Resources {
 	}
 }
 
-// negated makes the least out of the most.
+// negated turns a search for the maximum into one for the minimum.
 func (r Resources) negated() Resources { return Resources{}.Plus(r, -1) }

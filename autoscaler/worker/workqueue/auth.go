@@ -18,13 +18,13 @@ const (
 	maxAuthLine = 1024
 )
 
-// ErrPassword is the error of a password that is not the manager's.
-var ErrPassword = errors.New("is not that of the manager")
+// ErrPassword is the error of a wrong password.
+var ErrPassword = errors.New("does not match that of the manager")
 
-// authenticate proves to the peer that the password is known here, and has it prove the
-// same, as link_auth of cctools does; it is the same on both sides. Each sends the name of the
-// method, then a random word, then the SHA-1 of the password, a space and the other's word,
-// then whether the other's was right. A peer that wants no password answers something else.
+// authenticate proves to the peer that we know the password, and verifies that the peer does, as link_auth of cctools.
+// The protocol is symmetric. Each side sends the name of the method, then a random word, then the SHA-1 of the
+// password, a space and the other's word, then whether the other's SHA-1 was right. A peer without a password answers
+// something else.
 func authenticate(conn io.ReadWriter, password string) error {
 	challenge := rand.Text() + rand.Text()
 	if err := sendLines(conn, authMethod); err != nil {
@@ -35,7 +35,7 @@ func authenticate(conn io.ReadWriter, password string) error {
 		return err
 	}
 	if method != authMethod {
-		return fmt.Errorf("the manager answers %q, want %q: does it have a password?", clip.Cell(method), authMethod)
+		return fmt.Errorf("the manager answered %q, expected %q: check that it has a password", clip.Cell(method), authMethod)
 	}
 	if err := sendLines(conn, challenge); err != nil {
 		return err
@@ -78,7 +78,7 @@ func sendLines(w io.Writer, lines ...string) error {
 	return err
 }
 
-// readLine reads byte by byte, so that nothing is taken that belongs to what follows.
+// readLine reads byte by byte, so that it does not consume data after the line.
 func readLine(r io.Reader) (string, error) {
 	var line []byte
 	var one [1]byte
@@ -91,5 +91,5 @@ func readLine(r io.Reader) (string, error) {
 		}
 		line = append(line, one[0])
 	}
-	return "", fmt.Errorf("the manager sends a line of more than %d bytes", maxAuthLine)
+	return "", fmt.Errorf("the manager sent a line of more than %d bytes", maxAuthLine)
 }

@@ -19,34 +19,33 @@ import (
 
 // Found is a manager that a catalog server knows.
 type Found struct {
-	// Address is host:port, by the address from which the catalog server heard of it.
+	// Address is host:port. The host is the address from which the catalog server heard the manager.
 	Address string
 	Project string
-	// Heard is when, by the clock of the catalog server. A manager sends news once a minute,
-	// so one that was heard long ago may be gone.
+	// Heard is when it was last heard, by the clock of the catalog server. A manager sends an update once a minute, so
+	// one that was heard long ago may be gone.
 	Heard time.Time
-	// TLS says that the manager wants it.
+	// TLS reports whether the manager requires TLS.
 	TLS bool
-	// Queue is what it told last; short where that was too large for a datagram.
+	// Queue is its last update. It is abridged if it was too large for a datagram.
 	Queue Queue
 }
 
 // Catalog is a catalog server of cctools.
 type Catalog struct {
-	// Address is host:port; the port is 9097 by default there.
+	// Address is host:port; the default port of cctools is 9097.
 	Address string
-	// HTTP is the client that asks; nil is one with [DefaultTimeout]. Redirections are not
-	// followed.
+	// HTTP is the client; nil means one with [DefaultTimeout] that follows no redirects.
 	HTTP *http.Client
-	// MaxBytes bounds an answer; 0 is [DefaultMaxBytes].
+	// MaxBytes bounds an answer; 0 means [DefaultMaxBytes].
 	MaxBytes int64
 }
 
-// ErrNotFound is the error of a project of which no catalog server knows a manager.
-var ErrNotFound = errors.New("no catalog server knows a Work Queue manager of that project")
+// ErrNotFound is the error of a project for which no catalog server knows a manager.
+var ErrNotFound = errors.New("no catalog server lists a Work Queue manager of that project")
 
-// Discover returns the manager of a project that was heard of last, asking one catalog
-// server after the other until one knows it.
+// Discover returns the manager of a project that was heard last. It queries the catalog servers in order until one
+// knows the project.
 func Discover(ctx context.Context, catalogs []Catalog, project string) (Found, error) {
 	var errs []error
 	for _, c := range catalogs {
@@ -62,8 +61,7 @@ func Discover(ctx context.Context, catalogs []Catalog, project string) (Found, e
 	return Found{}, errors.Join(errs...)
 }
 
-// Managers returns the Work Queue managers of a project, that which was heard of last
-// first.
+// Managers returns the Work Queue managers of a project, the one heard last first.
 func (c Catalog) Managers(ctx context.Context, project string) ([]Found, error) {
 	data, err := c.get(ctx, project)
 	if err == nil {
@@ -72,10 +70,10 @@ func (c Catalog) Managers(ctx context.Context, project string) ([]Found, error) 
 			return managers(list, project), nil
 		}
 	}
-	return nil, fmt.Errorf("ask catalog server %s for project %q: %w", c.Address, project, err)
+	return nil, fmt.Errorf("query catalog server %s for project %q: %w", c.Address, project, err)
 }
 
-// managers picks those of the project out of what a server sent, which may be all it has.
+// managers filters the managers of the project, because a server may send all entries.
 func managers(list []answer.Listing, project string) []Found {
 	var found []Found
 	for _, l := range list {
@@ -91,7 +89,7 @@ func managers(list []answer.Listing, project string) []Found {
 	return found
 }
 
-// get asks for the entries of the project alone, which old servers do not know how to.
+// get requests the entries of the project. Old servers do not support that; then it requests all entries.
 func (c Catalog) get(ctx context.Context, project string) ([]byte, error) {
 	filter := "project==" + strconv.QuoteToASCII(project)
 	paths := []string{"/query/" + base64.StdEncoding.EncodeToString([]byte(filter)), "/query.json"}

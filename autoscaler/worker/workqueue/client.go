@@ -12,34 +12,34 @@ import (
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue/answer"
 )
 
-// Client asks one manager. Its methods may be called at once.
+// Client queries one manager. Its methods are safe for concurrent use.
 type Client struct {
 	// Address is host:port.
 	Address string
-	// Password is that of the manager, if it has one: the bytes of the file that cctools
-	// reads it from, a line end included.
+	// Password is the password of the manager, if it has one: the bytes of the file from which cctools reads it,
+	// including any line ending.
 	Password string
-	// TLS is set for managers that want it.
+	// TLS is set for managers that require it.
 	TLS *tls.Config
-	// Timeout bounds one query as a whole; 0 is [DefaultTimeout].
+	// Timeout bounds one query as a whole; 0 means [DefaultTimeout].
 	Timeout time.Duration
-	// MaxBytes bounds an answer; 0 is [DefaultMaxBytes].
+	// MaxBytes bounds an answer; 0 means [DefaultMaxBytes].
 	MaxBytes int64
-	// Dial opens connections; nil is that of package net.
+	// Dial opens connections; nil means that of package net.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 const (
-	// DefaultTimeout leaves a busy manager, which serves one at a time, time to answer.
+	// DefaultTimeout allows for a busy manager, which serves one connection at a time.
 	DefaultTimeout = 15 * time.Second
-	// DefaultMaxBytes holds some 100,000 tasks.
+	// DefaultMaxBytes is enough for about 100,000 tasks.
 	DefaultMaxBytes = 64 << 20
 )
 
-// ErrTooLarge is the error of an answer that is larger than asked for.
-var ErrTooLarge = errors.New("answer is larger than it may be")
+// ErrTooLarge is the error of an answer that exceeds the limit.
+var ErrTooLarge = errors.New("answer exceeds the maximum size")
 
-// query is one that managers know.
+// query is a query of a manager.
 type query string
 
 const (
@@ -58,7 +58,7 @@ func (c *Client) Queue(ctx context.Context) (Queue, error) {
 	case err != nil:
 		return Queue{}, err
 	case len(list) != 1:
-		return Queue{}, fmt.Errorf("ask %s for its queue: answer has %d entries, want 1", c.Address, len(list))
+		return Queue{}, fmt.Errorf("query %s for its queue: answer has %d entries, expected 1", c.Address, len(list))
 	}
 	return list[0], nil
 }
@@ -66,13 +66,12 @@ func (c *Client) Queue(ctx context.Context) (Queue, error) {
 // Tasks sends task_status.
 func (c *Client) Tasks(ctx context.Context) ([]Task, error) { return ask[Task](ctx, c, taskStatus) }
 
-// Workers sends worker_status. Connections that are not yet known to be those of workers,
-// such as this one, are left out.
+// Workers sends worker_status. It omits connections that are not yet known to be workers, such as its own.
 func (c *Client) Workers(ctx context.Context) ([]Worker, error) {
 	return ask[Worker](ctx, c, workerStatus)
 }
 
-// Categories sends wable_status. The sum of all categories is left out.
+// Categories sends wable_status. It omits the sum of all categories.
 func (c *Client) Categories(ctx context.Context) ([]Category, error) {
 	list, err := ask[Category](ctx, c, categoryStatus)
 	return answer.WithoutWhole(list), err
@@ -86,10 +85,10 @@ func ask[T answer.Entry](ctx context.Context, c *Client, q query) ([]T, error) {
 			return list, nil
 		}
 	}
-	return nil, fmt.Errorf("ask %s for %s: %w", c.Address, q[:len(q)-1], err)
+	return nil, fmt.Errorf("query %s for %s: %w", c.Address, q[:len(q)-1], err)
 }
 
-// send makes one connection, and returns all that the manager answers.
+// send opens a connection, sends a query, and returns the whole answer.
 func (c *Client) send(ctx context.Context, q query) ([]byte, error) {
 	timeout := c.Timeout
 	if timeout == 0 {
@@ -102,13 +101,13 @@ func (c *Client) send(ctx context.Context, q query) ([]byte, error) {
 		return nil, err
 	}
 	defer closed(conn)
-	// The one clock that ends a query, be it late or given up: a deadline of the connection
-	// besides would now and then be first, and its error names no reason.
+	// Only this ends a query on timeout or cancellation. A deadline of the connection could expire first, and its error
+	// would name no reason.
 	stop := context.AfterFunc(ctx, func() { closed(conn) })
 	defer stop()
 	data, err := c.exchange(conn, q)
 	if err != nil && ctx.Err() != nil {
-		return nil, fmt.Errorf("no whole answer: %w", ctx.Err())
+		return nil, fmt.Errorf("incomplete answer: %w", ctx.Err())
 	}
 	return data, err
 }
@@ -134,10 +133,10 @@ func (c *Client) connect(ctx context.Context) (net.Conn, error) {
 	return secure, nil
 }
 
-// closed closes a connection of which all that is wanted has been read.
+// closed closes a connection and ignores the error, because all data has been read.
 func closed(conn io.Closer) { _ = conn.Close() }
 
-// exchange proves the password, if there is one, and asks.
+// exchange authenticates, if there is a password, and sends the query.
 func (c *Client) exchange(conn net.Conn, q query) ([]byte, error) {
 	if c.Password != "" {
 		if err := authenticate(conn, c.Password); err != nil {

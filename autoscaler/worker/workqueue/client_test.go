@@ -25,7 +25,7 @@ func recordedAnswers(t *testing.T) map[string]string {
 	return answers
 }
 
-// asksEverything sends all queries and checks what comes back.
+// asksEverything sends all queries and checks the answers.
 func asksEverything(t *testing.T, c *Client) {
 	t.Helper()
 	queue, err := c.Queue(t.Context())
@@ -64,7 +64,7 @@ func TestPasswordsAreProvenOnBothSides(t *testing.T) {
 	if _, err := (&Client{Address: open.Address, Password: "secret"}).Queue(t.Context()); err == nil {
 		t.Error("a manager without password is believed to have one")
 	}
-	if _, err := (&Client{Address: m.Address}).Queue(t.Context()); err == nil || !strings.Contains(err.Error(), "does it want a password") && !strings.Contains(err.Error(), "JSON array") {
+	if _, err := (&Client{Address: m.Address}).Queue(t.Context()); err == nil || !strings.Contains(err.Error(), "requires a password") && !strings.Contains(err.Error(), "JSON array") {
 		t.Errorf("without one: error %v", err)
 	}
 }
@@ -75,7 +75,7 @@ func TestWhatAnErrorSaysOfAManager(t *testing.T) {
 	answering := func(answer string) string {
 		return workqueuetest.Start(t, map[string]string{"queue_status": answer}, "", nil).Address
 	}
-	full, err := net.Listen("tcp", "127.0.0.1:0") // as that of a manager that is stopped: nobody accepts
+	full, err := net.Listen("tcp", "127.0.0.1:0") // like a stopped manager: no process accepts connections
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func FuzzAuthenticate(f *testing.F) {
 	f.Add("auth password sha1\r\n\n\nfailure\n")
 	f.Add(strings.Repeat("x", 3000))
 	f.Fuzz(func(t *testing.T, manager string) {
-		// Nobody who does not know the password is taken for the manager.
+		// A peer that does not know the password is not accepted as the manager.
 		if err := authenticate(readWriter{strings.NewReader(manager), io.Discard}, "secret"); err == nil {
 			t.Fatalf("%q is believed", manager)
 		}

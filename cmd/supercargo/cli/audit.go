@@ -127,11 +127,11 @@ func runAudit(ctx context.Context, flags auditFlags, stdin io.Reader, stdout io.
 // readAudit reads and validates all input before anything is computed, and returns all errors.
 func readAudit(ctx context.Context, flags auditFlags, stdin io.Reader) (*objects.Objects, []catalogue.Flavor, error) {
 	errs := input.Faults{tableJSONOrYAML.check("output", flags.output), canBeWritten("--report", flags.report)}
-	errs.If(flags.obstacles < 0, "--obstacles %d: want 0 or more", flags.obstacles)
-	errs.If(flags.deadline < 0, "--deadline %v: want a time above 0, or 0 for none", flags.deadline)
+	errs.If(flags.obstacles < 0, "--obstacles %d: must be 0 or more", flags.obstacles)
+	errs.If(flags.deadline < 0, "--deadline %v: must be more than 0, or 0 for no limit", flags.deadline)
 	if flags.from != "" {
 		for _, flag := range flags.asked {
-			errs = append(errs, fmt.Errorf("--%s: is about a cluster, and --from reads a file: want one of the two", flag))
+			errs = append(errs, fmt.Errorf("--%s and --from are mutually exclusive: one selects a cluster, the other a file", flag))
 		}
 	}
 	var prices []catalogue.Flavor

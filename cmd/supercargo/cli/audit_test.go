@@ -88,7 +88,7 @@ func TestAuditPrintsTheSameAsTableJSONAndPage(t *testing.T) {
 	if code != exitOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
-	for _, want := range []string{"0.58", "0.19", "no controller", "Pod shop/web", "nothing: it is empty and can go now"} {
+	for _, want := range []string{"0.58", "0.19", "no controller", "Pod shop/web", "nothing: it is empty and can be released now"} {
 		for name, text := range map[string]string{"table": table, "page": string(html)} {
 			if !strings.Contains(text, want) {
 				t.Errorf("the %s does not say %q:\n%s", name, want, text)
@@ -122,14 +122,14 @@ func TestAuditRefusesWrongInputByFlagFileAndField(t *testing.T) {
 		want        string
 	}{
 		{"a file that is not there", "", []string{"--from", "/none"}, "--from: open /none"},
-		{"wrong input", auditDump, []string{"--from", "-"}, `stdin: items[3]: Pod: metadata.name: "web-<b>" is no name`},
+		{"wrong input", auditDump, []string{"--from", "-"}, `stdin: items[3]: Pod: metadata.name: "web-<b>" is not a valid name`},
 		{"a price that is none", auditInput, []string{"--from", "-", "--prices", filepath.Join(dir, "bad.csv")}, "price_per_hour"},
 		{"a dump and a cluster", auditInput, []string{"--from", "-", "--context", "x"}, "--context: is about a cluster"},
 		{"an unknown format", auditInput, []string{"--from", "-", "-o", "xml"}, `--output "xml"`},
 		{"a folder for a report", auditInput, []string{"--from", "-", "--report", dir}, "--report: "},
 		{"fewer than no obstacles", auditInput, []string{"--from", "-", "--obstacles", "-1"}, "--obstacles -1"},
 		{"a deadline in the past", auditInput, []string{"--from", "-", "--deadline", "-1s"}, "--deadline -1s"},
-		{"a kubeconfig that is not there", "", []string{"--kubeconfig", "/none"}, "find the cluster: "},
+		{"a kubeconfig that is not there", "", []string{"--kubeconfig", "/none"}, "load the kubeconfig: "},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {

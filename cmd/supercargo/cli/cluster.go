@@ -46,14 +46,14 @@ func (f *clusterFlags) addTo(cmd *cobra.Command, namespaced bool) {
 
 // addAllNamespaces adds -A, which takes precedence over a namespace.
 func (f *clusterFlags) addAllNamespaces(cmd *cobra.Command) {
-	cmd.Flags().BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "look at all namespaces")
+	cmd.Flags().BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "include all namespaces")
 }
 
 // config returns the client configuration of the cluster.
 func (f *clusterFlags) config() (*rest.Config, error) {
 	config, err := f.ToRESTConfig()
 	if err != nil {
-		return nil, badInput(fmt.Errorf("find the cluster: %w", err))
+		return nil, badInput(fmt.Errorf("load the kubeconfig: %w", err))
 	}
 	return config, nil
 }
@@ -65,7 +65,7 @@ func (f *clusterFlags) namespace() (string, error) {
 	}
 	namespace, _, err := f.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
-		return "", badInput(fmt.Errorf("find the namespace: %w", err))
+		return "", badInput(fmt.Errorf("read the namespace of the kubeconfig: %w", err))
 	}
 	return namespace, nil
 }
@@ -84,12 +84,12 @@ func (f *clusterFlags) client(add ...func(*runtime.Scheme) error) (client.WithWa
 	}
 	for _, a := range add {
 		if err := a(scheme); err != nil {
-			return nil, fmt.Errorf("register kinds: %w", err)
+			return nil, fmt.Errorf("register the API types: %w", err)
 		}
 	}
 	c, err := client.NewWithWatch(podwire.Wrap(config), client.Options{Scheme: scheme})
 	if err != nil {
-		return nil, fmt.Errorf("reach the cluster: %w", err)
+		return nil, fmt.Errorf("create the client: %w", err)
 	}
 	return c, nil
 }

@@ -139,17 +139,17 @@ func servePage(ctx context.Context, address string, hosts []string) (*servedPage
 // open opens the page in a browser, or asks the user to.
 func (p *servedPage) open(ctx context.Context, stderr io.Writer) {
 	if err := openBrowser(ctx, p.address); err != nil {
-		fmt.Fprintf(stderr, "open a browser: %v: open the address above yourself\n", err)
+		fmt.Fprintf(stderr, "open a browser: %v: open the address above instead\n", err)
 	}
 }
 
 // check returns the prices, or all errors in the flags.
 func (f *dashboardFlags) check() (prices []catalogue.Flavor, err error) {
 	var errs input.Faults
-	errs.If(f.auditInterval < 0, "--audit-interval %v: want a time above 0, or 0 for never", f.auditInterval)
-	errs.If(f.cycle <= 0, "--scaling-cycle %v: want a time above 0", f.cycle)
+	errs.If(f.auditInterval < 0, "--audit-interval %v: must be more than 0, or 0 for never", f.auditInterval)
+	errs.If(f.cycle <= 0, "--scaling-cycle %v: must be more than 0", f.cycle)
 	if _, _, err := net.SplitHostPort(f.address); err != nil {
-		errs = append(errs, fmt.Errorf("--address %q: want host:port, such as 127.0.0.1:8080", f.address))
+		errs = append(errs, fmt.Errorf("--address %q: must be host:port, such as 127.0.0.1:8080", f.address))
 	}
 	if f.prices != "" {
 		errs = append(errs, readNamed("--prices", f.prices, func(in io.Reader) (err error) {
@@ -178,7 +178,7 @@ func watching(config *rest.Config) (client.WithWatch, error) {
 	}
 	c, err := client.NewWithWatch(podwire.Wrap(config), client.Options{Scheme: scheme})
 	if err != nil {
-		return nil, fmt.Errorf("reach the cluster: %w", err)
+		return nil, fmt.Errorf("create the client: %w", err)
 	}
 	return c, nil
 }

@@ -146,7 +146,7 @@ func (p *servedPage) watch(stderr io.Writer) func(context.Context, *rest.Config,
 			err = dashboard.Run(ctx, dashboard.Options{Client: c, AuditInterval: demoAudits, Cycle: cycle, Show: p.server.Show})
 		}
 		if err != nil {
-			fmt.Fprintf(stderr, "the page does not show this cluster: %v\n", err)
+			fmt.Fprintf(stderr, "the dashboard cannot show this cluster: %v\n", err)
 		}
 	}
 }
@@ -163,12 +163,12 @@ func readDemoInput(flags demoFlags) (*demo.Input, error) {
 	var errs input.Faults
 	in := &demo.Input{Nodes: flags.nodes, Duration: flags.duration, TimeScale: flags.timeScale, Consolidation: flags.consolidation}
 	errs = append(errs, tableOrJSON.check("output", flags.output))
-	errs.If(flags.nodes < 1 || flags.nodes > maxDemoNodes, "--nodes %d: want 1 to %d", flags.nodes, maxDemoNodes)
-	errs.If(flags.duration < minDemoDuration || flags.duration > maxDemoDuration, "--duration %s: want %s to %s", flags.duration, minDemoDuration, maxDemoDuration)
+	errs.If(flags.nodes < 1 || flags.nodes > maxDemoNodes, "--nodes %d: must be from 1 to %d", flags.nodes, maxDemoNodes)
+	errs.If(flags.duration < minDemoDuration || flags.duration > maxDemoDuration, "--duration %s: must be from %s to %s", flags.duration, minDemoDuration, maxDemoDuration)
 	if d := flags.fleetDuration; d != 0 && (d < minDemoDuration || d > maxDemoDuration) {
-		errs = append(errs, fmt.Errorf("--fleet-duration %s: want %s to %s, or 0", d, minDemoDuration, maxDemoDuration))
+		errs = append(errs, fmt.Errorf("--fleet-duration %s: must be from %s to %s, or 0", d, minDemoDuration, maxDemoDuration))
 	}
-	errs.If(!(flags.timeScale > 0) || math.IsInf(flags.timeScale, 0), "--time-scale %v: want a number above 0", flags.timeScale)
+	errs.If(!(flags.timeScale > 0) || math.IsInf(flags.timeScale, 0), "--time-scale %v: must be more than 0", flags.timeScale)
 	errs = append(errs, readDemoProfiles(in, flags), readDemoTrace(in, flags.trace), readDemoFlavors(in, flags.flavors))
 	return in, errors.Join(errs...)
 }
@@ -182,7 +182,7 @@ const fleetPace = 2.5
 func readDemoProfiles(in *demo.Input, flags demoFlags) error {
 	for _, name := range flags.profiles {
 		if name != stockProfile && name != ourProfile {
-			return fmt.Errorf("--profile %q: want %s or %s", name, stockProfile, ourProfile)
+			return fmt.Errorf("--profile %q: must be %s or %s", name, stockProfile, ourProfile)
 		}
 	}
 	last := ""
@@ -198,7 +198,7 @@ func readDemoProfiles(in *demo.Input, flags demoFlags) error {
 		last = name
 	}
 	if last == "" {
-		return fmt.Errorf("--profile: want at least one of %s, %s", stockProfile, ourProfile)
+		return fmt.Errorf("--profile: must name at least one of %s, %s", stockProfile, ourProfile)
 	}
 	if !flags.fleet {
 		return nil

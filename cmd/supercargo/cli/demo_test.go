@@ -30,14 +30,14 @@ func TestDemoRefusesBadInput(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{"no nodes", []string{"--nodes", "0"}, []string{"--nodes 0: want 1 to 5000"}},
-		{"no time", []string{"--duration", "1ms"}, []string{"--duration 1ms: want 1s to 24h0m0s"}},
-		{"no time on the fleet", []string{"--fleet-duration", "1ms"}, []string{"--fleet-duration 1ms: want 1s to 24h0m0s, or 0"}},
-		{"no scale", []string{"--time-scale", "0"}, []string{"--time-scale 0: want a number above 0"}},
+		{"no nodes", []string{"--nodes", "0"}, []string{"--nodes 0: must be from 1 to 5000"}},
+		{"no time", []string{"--duration", "1ms"}, []string{"--duration 1ms: must be from 1s to 24h0m0s"}},
+		{"no time on the fleet", []string{"--fleet-duration", "1ms"}, []string{"--fleet-duration 1ms: must be from 1s to 24h0m0s, or 0"}},
+		{"no scale", []string{"--time-scale", "0"}, []string{"--time-scale 0: must be more than 0"}},
 		{"a scale that is no number", []string{"--time-scale", "NaN"}, []string{"--time-scale NaN"}},
-		{"an unknown output", []string{"-o", "xml"}, []string{`--output "xml": want table or json`}},
-		{"an unknown profile", []string{"--profile", "best"}, []string{`--profile "best": want default or supercargo`}},
-		{"no profile", []string{"--profile", ""}, []string{"--profile: want at least one"}},
+		{"an unknown output", []string{"-o", "xml"}, []string{`--output "xml": must be table or json`}},
+		{"an unknown profile", []string{"--profile", "best"}, []string{`--profile "best": must be default or supercargo`}},
+		{"no profile", []string{"--profile", ""}, []string{"--profile: must name at least one"}},
 		{"no such trace", []string{"--trace", "none.csv"}, []string{"--trace: open none.csv"}},
 		{"no such flavors", []string{"--flavors", "none.csv"}, []string{"--flavors: open none.csv"}},
 		{"no such configuration", []string{"--scheduler-config", "none.yaml"}, []string{"--scheduler-config: open none.yaml"}},

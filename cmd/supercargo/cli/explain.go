@@ -74,7 +74,7 @@ func explainKindOf(name string) (explainKind, error) {
 			return all[i], nil
 		}
 	}
-	return explainKind{}, badInput(fmt.Errorf("kind %q: want %v%s", name, names, didYouMean(name, names, "")))
+	return explainKind{}, badInput(fmt.Errorf("kind %q: must be %v%s", name, names, didYouMean(name, names, "")))
 }
 
 func newExplainCommand() *cobra.Command {
@@ -169,15 +169,15 @@ func runExplain(ctx context.Context, w io.Writer, args []string, flags explainFl
 	k, err := explainKindOf(kind)
 	switch {
 	case err != nil && !named:
-		return badInput(fmt.Errorf("%q: want KIND/NAME such as nodefleet/batch, pods, or %s%s", args[0], consolidation, didYouMean(args[0], []string{consolidation, "pods"}, "")))
+		return badInput(fmt.Errorf("%q: must be KIND/NAME such as nodefleet/batch, pods, or %s%s", args[0], consolidation, didYouMean(args[0], []string{consolidation, "pods"}, "")))
 	case err != nil:
 		return err
 	case k.name == "pod" && !named:
 		return explainPods(ctx, w, flags)
 	case name == "":
-		return badInput(fmt.Errorf("%q: want KIND/NAME such as nodefleet/batch: which %s is missing", args[0], k.name))
+		return badInput(fmt.Errorf("%q: must be KIND/NAME such as nodefleet/batch: the name of the %s is missing", args[0], k.name))
 	case flags.cluster.allNamespaces:
-		return badInput(fmt.Errorf("--all-namespaces: is for pods without a name, and %s is named: want -n NAMESPACE", name))
+		return badInput(fmt.Errorf("--all-namespaces: cannot be used with the name %s: use -n NAMESPACE", name))
 	}
 	return k.explain(ctx, w, name, flags)
 }

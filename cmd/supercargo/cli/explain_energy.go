@@ -20,7 +20,7 @@ import (
 // checkEnergy returns an error if the energy flags are invalid.
 func (f explainFlags) checkEnergy() error {
 	if h := f.energyWeight; !(h >= 0 && h <= 1) {
-		return badInput(fmt.Errorf("--energy-weight %v: want a number from 0 to 1", h))
+		return badInput(fmt.Errorf("--energy-weight %v: must be a number from 0 to 1", h))
 	}
 	_, _, err := f.tariff()
 	return badInput(err)
@@ -73,7 +73,7 @@ func (f explainFlags) energyOf(ctx context.Context, c client.Client, pod *corev1
 func (f explainFlags) tariff() (t tariff.Tariff, unit tariff.Unit, err error) {
 	switch {
 	case f.priceFile != "" && f.carbonFile != "":
-		return t, "", errors.New("--price-file and --carbon-file: joules count by one of the two")
+		return t, "", errors.New("--price-file and --carbon-file are mutually exclusive")
 	case f.priceFile != "":
 		t, err = readTariff("price", false, 0, f.priceFile, tariff.Dollars.Column())
 		return t, tariff.Dollars, err

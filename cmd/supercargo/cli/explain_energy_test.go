@@ -97,12 +97,12 @@ func TestExplainSaysWhereAPodTakesLess(t *testing.T) {
 	_, energy, _ := strings.Cut(stdout, "Where would it take the least energy?\n")
 	lines := strings.Split(strings.TrimSpace(energy), "\n")
 	want := []string{
-		"Pod default/work: energy weighs 1 against runtime (namespace)",
+		"Pod default/work: weight of energy against runtime 1 (namespace)",
 		"",
 		"NODE    MACHINE TYPE  SCORE  ENERGY J  RUNTIME S  TRUST  NOTE",
 		"xeon-a  xeon-8        97     476       249        100 %",
 		"riddle  ?             49     ?         ?          -      nothing is known about this machine type",
-		"xeon-b  xeon-8        1      1.542e+04  249        100 %  idle: its idle power counts",
+		"xeon-b  xeon-8        1      1.542e+04  249        100 %  idle: its idle power is included",
 	}
 	for i, w := range want {
 		if i >= len(lines) || strings.Join(strings.Fields(lines[i]), " ") != strings.Join(strings.Fields(w), " ") {
@@ -140,7 +140,7 @@ func TestExplainSaysWhereEnergyIsCleaner(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &e); code != 0 || err != nil || e.Unit != tariff.Grams || e.Nodes[0].Node != "xeon-a" || e.Nodes[0].Cost != nil || e.Nodes[0].Zone != "east" {
 		t.Errorf("exit %d, %s, %v: want scores by joules: %s", code, stderr, err, stdout)
 	}
-	for flag, says := range map[string]string{"--price-file=" + file: "dollars_per_kwh", "--price-file=x --carbon-file=y": "one of the two", "--carbon-file=/none": "/none"} {
+	for flag, says := range map[string]string{"--price-file=" + file: "dollars_per_kwh", "--price-file=x --carbon-file=y": "mutually exclusive", "--carbon-file=/none": "/none"} {
 		code, _, stderr := supercargo(t, "", append([]string{"explain", "pod/work", "--kubeconfig", kubeconfig}, strings.Fields(flag)...)...)
 		if code != 2 || !strings.Contains(stderr, says) {
 			t.Errorf("%s: exit %d, %s; want 2 and %q", flag, code, stderr, says)

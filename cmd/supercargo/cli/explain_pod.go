@@ -52,7 +52,7 @@ func newWhyReader(ctx context.Context, c client.Client, now time.Time) (*whyRead
 	for i := range fleets.Items {
 		f := explain.FleetInput{Fleet: &fleets.Items[i]}
 		if f.Offers, f.Machines, err = r.offers(ctx, f.Fleet); err != nil {
-			f.Unread = "What it can buy was read from its status, which has no labels, taints and zones of machines: " + err.Error() + "."
+			f.Unread = "Its flavors were read from its status, which has no labels, taints and zones of machines: " + err.Error() + "."
 		}
 		f.Events = r.events(ctx, "NodeFleet", "default", f.Fleet.Name)
 		r.fleets = append(r.fleets, f)
@@ -85,7 +85,7 @@ func (r tolerantReader) List(ctx context.Context, list client.ObjectList, option
 }
 
 // errNotRead is why a fleet's machines are read only from its status.
-var errNotRead = errors.New("its provider is OpenStack, and its credentials are the autoscaler's")
+var errNotRead = errors.New("its provider is OpenStack, and only the autoscaler has the credentials")
 
 // offers reads what a fleet can buy and has, as the autoscaler does.
 func (r *whyReader) offers(ctx context.Context, f *v1alpha1.NodeFleet) ([]fleet.Offer, []provider.Machine, error) {
@@ -186,7 +186,7 @@ func explainNode(ctx context.Context, w io.Writer, name string, flags explainFla
 		return err
 	}
 	if r.world.Nodes[name] == nil {
-		return fmt.Errorf("read Node %s: there is none", name)
+		return fmt.Errorf("read Node %s: not found", name)
 	}
 	return printAs(w, flags.output, explain.NewNodeWhy(&explain.WhyInput{Now: r.now, View: r.view, Fleets: r.fleets}, name))
 }

@@ -32,7 +32,7 @@ func explainedFleet() *v1alpha1.NodeFleet {
 			},
 			Kept: []v1alpha1.KeptMachine{{Node: "batch-3", Reason: "pod default/web must not be moved: it has annotation karpenter.sh/do-not-disrupt: true"}},
 			Deferral: &v1alpha1.FleetDeferral{
-				Reason: "2 pods wait for room that comes free", Pods: 2, PodNames: []string{"ns/c", "ns/d"}, SavesDollars: "0.012", BuyDollars: "0.372", WaitDollars: "0.36",
+				Reason: "2 pods wait for room that becomes free", Pods: 2, PodNames: []string{"ns/c", "ns/d"}, SavesDollars: "0.012", BuyDollars: "0.372", WaitDollars: "0.36",
 				RoomTime: metav1.NewTime(at.Add(5 * time.Minute)), BuyTime: metav1.NewTime(at.Add(12 * time.Minute)),
 			},
 			LastDecision: &v1alpha1.FleetDecision{
@@ -101,16 +101,16 @@ func TestExplainSaysWhyAFleetIsAsItIs(t *testing.T) {
 		"NodeFleet batch, class Batch, mode Act",
 		"7 machines, 2 in flight, 3 pods pending, $1.344/h (machines for all its pods cost at least $1.21/h)",
 		"Ready: True (Reconciled) all is well",
-		"Waiting saves $0.012: 2 pods wait for room that comes free; the last is expected to find room at 08:05:00, and for the first a machine is bought at 08:12:00 at the latest; 2 pods: ns/c, ns/d\n",
+		"Waiting saves $0.012: 2 pods wait for room that becomes free; room for the last pod is expected at 08:05:00, and a machine for the first pod is bought at 08:12:00 at the latest; 2 pods: ns/c, ns/d\n",
 		"Last decision, 2026-11-21 08:00:00 UTC, mode Act:\n  buy 2 m-4x for 9 pods",
 		"buy 2 m-4x for 9 pods: cheapest that holds them",
 		"    at $0.192/h, 1m30s to start, paid for 25h4m0s in all: $4.8128 until they are empty\n" +
 			"    1 not expected to become empty, compared by what 24h2m0s cost: $4.6144, for 1 pods: ns/web\n" +
 			"    1 busy for 1h0m0s, paid for 1h2m0s each: $0.1984, for 8 pods: ns/a, ns/b and 6 more\n",
-		"release old: it is empty\n    keeping it to the end of the next billing period would cost $0.0032, to start another $0.0048\n",
+		"release old: it is empty\n    keeping it to the end of the next billing period would cost $0.0032, starting another machine $0.0048\n",
 		"release low: it is hardly used\n    saves $0.30 and costs $0.02\n",
 		"expected until all machines bought are empty: $4.8128\n",
-		"to empty or exchange machines saves $0.30 and costs $0.02\n",
+		"emptying or exchanging machines saves $0.30 and costs $0.02\n",
 		"rejected ns/huge: no flavor has 900 cores",
 		"expected: $1.344/h, 0 pods pending, ready after 90 s",
 		"measured: $1.344/h, 1 pods pending, ready after 97 s",
@@ -146,13 +146,13 @@ func TestExplainRefusesWhatItCannotExplain(t *testing.T) {
 		code int
 		says string
 	}{
-		{"no name", []string{"nodefleet"}, 2, "want KIND/NAME such as nodefleet/batch"},
-		{"an empty name", []string{"nodefleet/"}, 2, "want KIND/NAME"},
-		{"another kind", []string{"service/x"}, 2, `kind "service": want pod, node, nodefleet, replicapolicy, workerpool, migration or machineprofile`},
-		{"a weight that is none", []string{"pod/x", "--energy-weight", "2"}, 2, "--energy-weight 2: want a number from 0 to 1"},
-		{"another output", []string{"nodefleet/batch", "-o", "xml"}, 2, `--output "xml": want text, json or yaml`},
+		{"no name", []string{"nodefleet"}, 2, "must be KIND/NAME such as nodefleet/batch"},
+		{"an empty name", []string{"nodefleet/"}, 2, "must be KIND/NAME"},
+		{"another kind", []string{"service/x"}, 2, `kind "service": must be pod, node, nodefleet, replicapolicy, workerpool, migration or machineprofile`},
+		{"a weight that is none", []string{"pod/x", "--energy-weight", "2"}, 2, "--energy-weight 2: must be a number from 0 to 1"},
+		{"another output", []string{"nodefleet/batch", "-o", "xml"}, 2, `--output "xml": must be text, json or yaml`},
 		{"no such fleet", []string{"nodefleet/typo"}, 1, "read NodeFleet typo"},
-		{"no such kubeconfig", []string{"nodefleet/batch", "--kubeconfig", "none"}, 2, "find the cluster"},
+		{"no such kubeconfig", []string{"nodefleet/batch", "--kubeconfig", "none"}, 2, "load the kubeconfig"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			code, stdout, stderr := supercargo(t, "", append([]string{"explain", "--kubeconfig", kubeconfig}, tc.args...)...)

@@ -84,20 +84,20 @@ file from the first half, and every other twentieth of the file from the remaini
 func (f *fitPowerFlags) check() error {
 	var errs input.Faults
 	errs = append(errs, tableJSONOrYAML.check("output", f.output))
-	errs.If(f.file == "", "-f: want a file with measurements; - is standard input")
+	errs.If(f.file == "", "-f is required: a file of measurements, or - for standard input")
 	given := 0
 	for _, is := range []bool{f.hasUtilization, f.load != "", len(f.counters) > 0} {
 		if is {
 			given++
 		}
 	}
-	errs.If(given > 1, "--utilization-column, --load-column and --counter-columns: want one of the three")
-	errs.If(len(f.counters) > maxCounters, "--counter-columns: %d of them: want at most %d", len(f.counters), maxCounters)
-	errs.If(f.output == "yaml" && len(f.counters) > 0, "-o yaml: a MachineProfile has power by utilisation alone: leave out --counter-columns, or use -o json")
-	errs.If(f.output == "yaml" && f.machineType == "", "-o yaml: want --machine-type: a MachineProfile is about one")
+	errs.If(given > 1, "--utilization-column, --load-column and --counter-columns are mutually exclusive")
+	errs.If(len(f.counters) > maxCounters, "--counter-columns: has %d columns: must have at most %d", len(f.counters), maxCounters)
+	errs.If(f.output == "yaml" && len(f.counters) > 0, "-o yaml: a MachineProfile has only power by utilisation: omit --counter-columns, or use -o json")
+	errs.If(f.output == "yaml" && f.machineType == "", "-o yaml: --machine-type is required: a MachineProfile describes one machine type")
 	if f.machineType != "" {
 		wrong := validation.IsValidLabelValue(f.machineType)
-		errs.If(len(wrong) > 0, "--machine-type %q: want the value of a label: %s", f.machineType, strings.Join(wrong, "; "))
+		errs.If(len(wrong) > 0, "--machine-type %q: must be a label value: %s", f.machineType, strings.Join(wrong, "; "))
 	}
 	return errors.Join(errs...)
 }

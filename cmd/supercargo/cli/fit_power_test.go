@@ -163,7 +163,7 @@ func TestFitPowerRefusesWhatCannotBe(t *testing.T) {
 		{"too few for so many counters", machineCSV(59), "-f - --counter-columns time,utilization,watts", []string{"3 counters", "at least 30"}},
 		{"a wrong name of load", machineCSV(60), "-f - --load-column none", []string{"line 1", "column none"}},
 		{"no load", "watts,load\n" + strings.Repeat("5,0\n", 60), "-f - --load-column load", []string{"the load is 0"}},
-		{"two measures of load", "", "-f - --load-column a --counter-columns b", []string{"--load-column", "--counter-columns", "one of the three"}},
+		{"two measures of load", "", "-f - --load-column a --counter-columns b", []string{"--load-column", "--counter-columns", "mutually exclusive"}},
 		{"a wrong name of time", machineCSV(60), "-f - --time-column when", []string{"column when"}},
 		{"too many counters", "", "-f - --counter-columns a,b,c,d,e,f,g,h,i", []string{"--counter-columns", "at most 8"}},
 		{"a profile by counters", "", "-f - -o yaml --machine-type x --counter-columns a,b", []string{"-o yaml", "--counter-columns"}},

@@ -93,12 +93,12 @@ sets c to 0. With --slo and --peak-rate, the command also prints how many replic
 func (f *fitServiceFlags) check() error {
 	var errs input.Faults
 	errs = append(errs, tableJSONOrYAML.check("output", f.output))
-	errs.If(f.file == "", "-f: want a file with measurements; - is standard input")
-	errs.If(f.hasMost && f.most <= 0, "--max-response %v: want a time above 0", f.most)
-	errs.If(f.hasSLO != f.hasPeakRate, "--slo and --peak-rate: want both or none")
+	errs.If(f.file == "", "-f is required: a file of measurements, or - for standard input")
+	errs.If(f.hasMost && f.most <= 0, "--max-response %v: must be more than 0", f.most)
+	errs.If(f.hasSLO != f.hasPeakRate, "--slo and --peak-rate must be set together")
 	// The limits of a ReplicaPolicy.
-	errs.If(f.hasSLO && (f.slo < time.Millisecond || f.slo > time.Hour || f.slo%time.Microsecond != 0), "--slo %v: want 1ms to 1h, to the microsecond", f.slo)
-	errs.If(f.hasPeakRate && !(f.peakRate >= 1e-3 && f.peakRate <= 1e7), "--peak-rate %v: want requests per second from 0.001 to 10000000", f.peakRate)
+	errs.If(f.hasSLO && (f.slo < time.Millisecond || f.slo > time.Hour || f.slo%time.Microsecond != 0), "--slo %v: must be from 1ms to 1h, in whole microseconds", f.slo)
+	errs.If(f.hasPeakRate && !(f.peakRate >= 1e-3 && f.peakRate <= 1e7), "--peak-rate %v: must be from 0.001 to 10000000 requests per second", f.peakRate)
 	return errors.Join(errs...)
 }
 
@@ -168,7 +168,7 @@ func writeServicePatch(w io.Writer, s *servicefit.Fit) error {
 // alphaNote returns a warning if alpha is at its upper limit.
 func alphaNote(s *servicefit.Fit) string {
 	if s.Model.Alpha == queueing.DefaultMaxAlpha {
-		return " (the most that is tried: steps may be too short)"
+		return " (the upper limit of the fit: the steps may be too short)"
 	}
 	return ""
 }
@@ -179,13 +179,13 @@ const poor = 0.5
 func serviceErrorText(s *servicefit.Fit) string {
 	text := fmt.Sprintf("error %.3g s (root of the mean square), R² %.3f", s.ResidualSeconds, s.RSquared)
 	if s.RSquared < poor {
-		text += ": explains little; --max-response leaves out rows of an overloaded service"
+		text += ": the model explains little of the measurements; --max-response leaves out rows of an overloaded service"
 	}
 	return text
 }
 
 func neededText(n *servicefit.Needed) string {
-	return fmt.Sprintf("%d replicas or more for %v at %g requests/s, %.3g s by the model", n.Replicas, n.SLO.Duration, n.ArrivalRate, n.ResponseSeconds)
+	return fmt.Sprintf("%d replicas or more for %v at %g requests/s, with a response time of %.3g s by the model", n.Replicas, n.SLO.Duration, n.ArrivalRate, n.ResponseSeconds)
 }
 
 func printServiceFit(w io.Writer, s *servicefit.Fit) error {
@@ -204,6 +204,6 @@ func printServiceFit(w io.Writer, s *servicefit.Fit) error {
 	if s.Needed != nil {
 		line("Needed", "%s", neededText(s.Needed))
 	}
-	line("To play it", "supercargo replicas --mu-b %g --mu-c %g --alpha %g", s.Model.MuB, s.Model.C, s.Model.Alpha)
+	line("To simulate it", "supercargo replicas --mu-b %g --mu-c %g --alpha %g", s.Model.MuB, s.Model.C, s.Model.Alpha)
 	return t.Flush()
 }

@@ -235,14 +235,14 @@ Replicas seen       11 to 58
 Arrival rates seen  163.388 to 538.888 requests/s
 mu_b                7.771 requests/s
 c                   1574.51 requests²/s²
-alpha               0.3 (the most that is tried: steps may be too short)
+alpha               0.3 (the upper limit of the fit: the steps may be too short)
 Fit                 error 0.00432 s (root of the mean square), R² 0.974
-Needed              61 replicas or more for 100ms at 600 requests/s, 0.0988 s by the model
-To play it          supercargo replicas --mu-b 7.771 --mu-c 1574.51 --alpha 0.3
+Needed              61 replicas or more for 100ms at 600 requests/s, with a response time of 0.0988 s by the model
+To simulate it      supercargo replicas --mu-b 7.771 --mu-c 1574.51 --alpha 0.3
 `},
 		{patch.String(), `# Fitted to 1438 samples, 11 to 58 replicas at 163.388 to 538.888 requests/s:
-# mu_b 7.771 requests/s, c 1574.51, alpha 0.3 (the most that is tried: steps may be too short); error 0.00432 s (root of the mean square), R² 0.974
-# 61 replicas or more for 100ms at 600 requests/s, 0.0988 s by the model
+# mu_b 7.771 requests/s, c 1574.51, alpha 0.3 (the upper limit of the fit: the steps may be too short); error 0.00432 s (root of the mean square), R² 0.974
+# 61 replicas or more for 100ms at 600 requests/s, with a response time of 0.0988 s by the model
 spec:
   service:
     pastWeight: "0.3"
@@ -310,16 +310,16 @@ func TestFitServiceRefusesWhatCannotBe(t *testing.T) {
 		{"a wrong name", good, "-f - --response-column latency", []string{"line 1", "column latency", "there are time, replicas"}},
 		{"a wrong name of time", good, "-f - --time-column when", []string{"line 1", "column when"}},
 		{"nothing", "", "-f -", []string{"-f -", "header"}},
-		{"no rows", header, "-f -", []string{"0 usable samples", "want 6 or more"}},
-		{"too few", header + strings.Repeat("1,5,0.1\n1,9,0.2\n", 3), "-f -", []string{"5 usable samples", "want 6 or more"}},
-		{"one arrival rate", alike.String(), "-f -", []string{"all arrival rates lie between 100.1 and 102.9", "fixed service rate"}},
-		{"nothing left of the service rate", falls.String(), "-f -", []string{"falls as 1/lambda up to 390/s", "a fixed service rate"}},
-		{"an SLO without a rate", good, "-f - --slo 1s", []string{"--slo and --peak-rate", "both or none"}},
-		{"a rate without an SLO", good, "-f - --peak-rate 9", []string{"--slo and --peak-rate", "both or none"}},
+		{"no rows", header, "-f -", []string{"0 usable samples", "must be 6 or more"}},
+		{"too few", header + strings.Repeat("1,5,0.1\n1,9,0.2\n", 3), "-f -", []string{"5 usable samples", "must be 6 or more"}},
+		{"one arrival rate", alike.String(), "-f -", []string{"all arrival rates are from 100.1 to 102.9", "fix the service rate"}},
+		{"nothing left of the service rate", falls.String(), "-f -", []string{"falls as 1/lambda up to 390/s", "fix the service rate"}},
+		{"an SLO without a rate", good, "-f - --slo 1s", []string{"--slo and --peak-rate", "must be set together"}},
+		{"a rate without an SLO", good, "-f - --peak-rate 9", []string{"--slo and --peak-rate", "must be set together"}},
 		{"an SLO that no policy has", good, "-f - --slo 2h --peak-rate 9", []string{"--slo 2h", "1ms to 1h"}},
 		{"no rate", good, "-f - --slo 1s --peak-rate NaN", []string{"--peak-rate NaN", "requests per second"}},
 		{"an SLO out of reach", good, "-f - --slo 100ms --peak-rate 5000", []string{"--slo", "one request alone takes"}},
-		{"no time at all", good, "-f - --max-response 0s", []string{"--max-response 0s", "above 0"}},
+		{"no time at all", good, "-f - --max-response 0s", []string{"--max-response 0s", "more than 0"}},
 		{"all took too long", good, "-f - --max-response 1ms", []string{"0 usable samples"}},
 		{"no such output", good, "-f - -o xml", []string{"--output", "xml"}},
 	} {

@@ -33,6 +33,7 @@ func TestCommandsPrintWhatTheyPrintedBefore(t *testing.T) {
 			[]string{"plan", "--pods", "-", "--flavors", root + "data/aws/flavors.csv", "--deterministic", "--explain", "-o", "json"}},
 		{"plan-greedy.txt", "", []string{"plan", "--pods", root + "data/openb/pods.csv", "--flavors", root + "data/aws/flavors.csv", "--deterministic", "--algorithm", "greedy"}},
 		{"simulate.txt", "", []string{"simulate", "-f", root + "scenarios/htas-on-off.yaml", "--policy", "default,htas,supercargo"}},
+		{"simulate-recording.txt", "", []string{"simulate", "-f", root + "scenarios/shop.csv", "--policy", "default,karpenter,supercargo"}},
 		{"simulate.json", "", []string{"simulate", "-f", root + "scenarios/htas-stable.yaml", "--policy", "supercargo", "-o", "json"}},
 		{"simulate-energy.txt", "", []string{"simulate", "-f", root + "scenarios/heats.yaml", "--policy", "default,heats-0.618,standby-0.5", "--repeat", "2"}},
 		{"replicas.txt", rates, []string{"replicas", "--trace", "-", "--warmup", "0s", "--interval", "1m", "--law", "predictive,inversequeue,doublethreshold,hpa"}},

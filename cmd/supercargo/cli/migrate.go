@@ -124,10 +124,10 @@ func (f *migrateFlags) check() error {
 		return err
 	}
 	if methods[strings.ToLower(f.method)] == "" {
-		return fmt.Errorf("--method %q: want checkpoint or restart", f.method)
+		return fmt.Errorf("--method %q: must be checkpoint or restart", f.method)
 	}
 	if f.deadline < 10*time.Second || f.deadline > 24*time.Hour {
-		return fmt.Errorf("--deadline %v: want 10s to 24h", f.deadline)
+		return fmt.Errorf("--deadline %v: must be from 10s to 24h", f.deadline)
 	}
 	return nil
 }
@@ -156,9 +156,9 @@ func migrate(ctx context.Context, name string, flags migrateFlags, stdout, stder
 	}
 	if err := c.Create(ctx, m); err != nil {
 		if apierrors.IsInvalid(err) {
-			return badInput(fmt.Errorf("make a Migration for pod %s: %w", name, err))
+			return badInput(fmt.Errorf("create a Migration for pod %s: %w", name, err))
 		}
-		return fmt.Errorf("make a Migration for pod %s: %w", name, err)
+		return fmt.Errorf("create a Migration for pod %s: %w", name, err)
 	}
 	if flags.wait && !flags.noWait {
 		f, ok := stderr.(*os.File)

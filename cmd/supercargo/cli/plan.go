@@ -142,23 +142,23 @@ func readPlan(ctx context.Context, flags planFlags, stdin io.Reader) (planfile.A
 	var errs []error
 	at := slices.Index(planAlgorithmNames(), flags.algorithm)
 	if at < 0 {
-		errs = append(errs, fmt.Errorf("--algorithm %q: want %s", flags.algorithm, strings.Join(planAlgorithmNames(), " or ")))
+		errs = append(errs, fmt.Errorf("--algorithm %q: must be %s", flags.algorithm, strings.Join(planAlgorithmNames(), " or ")))
 	}
 	errs = append(errs, tableOrJSON.check("output", flags.output))
 	if flags.deadline < 0 {
-		errs = append(errs, fmt.Errorf("--deadline %v: want a time above 0, or 0 for none", flags.deadline))
+		errs = append(errs, fmt.Errorf("--deadline %v: must be more than 0, or 0 for no limit", flags.deadline))
 	}
 	var pods *planfile.Pods
 	var flavors []planfile.Flavor
 	if flags.pods == "" {
-		errs = append(errs, errors.New("--pods: name the file of pods, or - for stdin"))
+		errs = append(errs, errors.New("--pods is required: the file of pods, or - for standard input"))
 	} else {
 		var err error
 		pods, err = readPlanPods(ctx, flags.pods, stdin)
 		errs = append(errs, err)
 	}
 	if flags.flavors == "" {
-		errs = append(errs, errors.New("--flavors: name the file of machines that can be bought"))
+		errs = append(errs, errors.New("--flavors is required: the file of machines that can be bought"))
 	} else {
 		var err error
 		flavors, err = readPlanFlavors(flags.flavors)

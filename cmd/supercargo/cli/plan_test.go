@@ -280,27 +280,27 @@ func TestPlanRefusesBadInput(t *testing.T) {
 		args                []string
 		want                []string
 	}{
-		{"no pods", "", "", nil, []string{"pods.csv: is empty, want a header row"}},
+		{"no pods", "", "", nil, []string{"pods.csv: is empty: must have a header row"}},
 		{"no rows", header, "", nil, []string{"pods.csv: has a header but no rows"}},
-		{"a missing column", "name,cpu_milli\na,1\n", "", nil, []string{"pods.csv:1: memory_mib: is missing from the header, the pod list needs name,cpu_milli,memory_mib"}},
-		{"a column that is none", "name,cpu_milli,memory_mib,gpu\na,1,1,1\n", "", nil, []string{"pods.csv:1: gpu: is no column of the pod list, want one of name,"}},
-		{"a pod without a name", header + ",1,1,,,,\n", "", nil, []string{`pods.csv:2: name: "" is no pod name`}},
-		{"a name twice", header + "a,1,1,,,,\na,1,1,,,,\n", "", nil, []string{`pods.csv:3: name: "a" is also the name of a pod of line 2`}},
+		{"a missing column", "name,cpu_milli\na,1\n", "", nil, []string{"pods.csv:1: memory_mib: is missing from the header: the pod list requires name,cpu_milli,memory_mib"}},
+		{"a column that is none", "name,cpu_milli,memory_mib,gpu\na,1,1,1\n", "", nil, []string{"pods.csv:1: gpu: is not a column of the pod list: must be one of name,"}},
+		{"a pod without a name", header + ",1,1,,,,\n", "", nil, []string{`pods.csv:2: name: "" is not a valid pod name`}},
+		{"a name twice", header + "a,1,1,,,,\na,1,1,,,,\n", "", nil, []string{`pods.csv:3: name: "a" is also the name of a pod at line 2`}},
 		{"a name that a count makes twice", header + "a-1,1,1,,,,\na,1,1,2,,,\n", "", nil, []string{`pods.csv:3: name: "a-1" is also the name`}},
 		{"no number", header + "a,x,1,,,,\n", "", nil, []string{`pods.csv:2: cpu_milli: "x" is not a plain decimal number`}},
-		{"a negative number", header + "a,1,-1,,,,\n", "", nil, []string{`pods.csv:2: memory_mib: "-1" is negative, want zero or more`}},
-		{"an unknown class", header + "a,1,1,,,fast,\n", "", nil, []string{`pods.csv:2: class: "fast" is no class, want batch, service or nothing`}},
-		{"a negative runtime", header + "a,1,1,,,batch,-1\n", "", nil, []string{`pods.csv:2: runtime_s: "-1" is negative`}},
+		{"a negative number", header + "a,1,-1,,,,\n", "", nil, []string{`pods.csv:2: memory_mib: "-1" must be 0 or more`}},
+		{"an unknown class", header + "a,1,1,,,fast,\n", "", nil, []string{`pods.csv:2: class: "fast" must be batch, service or empty`}},
+		{"a negative runtime", header + "a,1,1,,,batch,-1\n", "", nil, []string{`pods.csv:2: runtime_s: "-1" must be 0 or more`}},
 		{"a count of none", header + "a,1,1,0,,,\n", "", nil, []string{`pods.csv:2: count: "0" stands for no pod`}},
-		{"too many pods", header + "a,1,1,1000000,,,\nb,1,1,,,,\n", "", nil, []string{"pods.csv:3: goes beyond 1000000 pods"}},
-		{"no price", "", "name,cpu,memory_gib,price_per_hour\nf,1,1,\n", nil, []string{"flavors.csv:2: price_per_hour: is empty, want a number"}},
-		{"a flavor's column that is none", "", "name,cpu,memory_gib,price_per_hour,gpu\nf,1,1,1,1\n", nil, []string{"flavors.csv:1: gpu: is no column of the flavor catalogue"}},
+		{"too many pods", header + "a,1,1,1000000,,,\nb,1,1,,,,\n", "", nil, []string{"pods.csv:3: exceeds the limit of 1000000 pods"}},
+		{"no price", "", "name,cpu,memory_gib,price_per_hour\nf,1,1,\n", nil, []string{"flavors.csv:2: price_per_hour: is empty: a number is required"}},
+		{"a flavor's column that is none", "", "name,cpu,memory_gib,price_per_hour,gpu\nf,1,1,1,1\n", nil, []string{"flavors.csv:1: gpu: is not a column of the flavor catalogue"}},
 		{"faults of both files and the flags", header + "a,x,1,,,,\n", "name,cpu,memory_gib,price_per_hour\nf,1,1,\n", []string{"-o", "xml", "--algorithm", "best", "--deadline", "-1s"},
-			[]string{"pods.csv:2", "flavors.csv:2", `--output "xml": want table or json`, `--algorithm "best": want supercargo or greedy`, "--deadline -1s: want a time above 0"}},
+			[]string{"pods.csv:2", "flavors.csv:2", `--output "xml": must be table or json`, `--algorithm "best": must be supercargo or greedy`, "--deadline -1s: must be more than 0"}},
 		{"a deadline that is no time", planPods, planFlavorsCSV, []string{"--deadline", "soon"}, []string{"--deadline"}},
 		{"an argument", planPods, planFlavorsCSV, []string{"x"}, []string{"unknown command"}},
 		{"files that are not there", planPods, planFlavorsCSV, []string{"--pods", "none.csv", "--flavors", "nothing.csv"}, []string{"--pods: open none.csv", "--flavors: open nothing.csv"}},
-		{"no files", planPods, planFlavorsCSV, []string{"--pods", "", "--flavors", ""}, []string{"--pods: name the file", "--flavors: name the file"}},
+		{"no files", planPods, planFlavorsCSV, []string{"--pods", "", "--flavors", ""}, []string{"--pods is required: the file", "--flavors is required: the file"}},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -422,8 +422,8 @@ func TestGreedyRefusesPodsThatDemandMoreThanRoom(t *testing.T) {
 	const flavors = "name,cpu,memory_gib,price_per_hour,zones\nsmall,2,4,0.1,a;b\n"
 	for demand, want := range map[string]string{
 		"": "",
-		"  nodeSelector: {topology.kubernetes.io/zone: b}\n":                              "pod p has others (node selector topology.kubernetes.io/zone=b): want supercargo",
-		"  containers: [{name: c, image: i, ports: [{containerPort: 1, hostPort: 1}]}]\n": "pod p has others (looks at other pods): want supercargo",
+		"  nodeSelector: {topology.kubernetes.io/zone: b}\n":                              "pod p has constraints (node selector topology.kubernetes.io/zone=b): use supercargo",
+		"  containers: [{name: c, image: i, ports: [{containerPort: 1, hostPort: 1}]}]\n": "pod p has constraints (depends on other pods): use supercargo",
 	} {
 		text := pod + demand
 		if strings.Contains(demand, "containers") {
@@ -506,16 +506,16 @@ items:
 		t.Errorf("skipped (-want +got):\n%s", diff)
 	}
 	for i, want := range []planfile.Reason{
-		{Pod: "data", Reason: "has volume disk (persistentVolumeClaim disk-0), and where that lets it run is not known here"},
+		{Pod: "data", Reason: "has volume disk (persistentVolumeClaim disk-0), and the nodes that this allows are unknown here"},
 		{Pod: "giant", Reason: "CPU"},
-		{Pod: "learn", Reason: "asks for 1 nvidia.com/gpu, of which no flavor says what it has"},
+		{Pod: "learn", Reason: "requests 1 nvidia.com/gpu, which flavors do not specify"},
 	} {
 		if len(d.Unplaceable) != 3 || d.Unplaceable[i].Pod != want.Pod || !strings.Contains(d.Unplaceable[i].Reason, want.Reason) {
 			t.Errorf("unplaceable are %v, want %v in place %d", d.Unplaceable, want, i)
 		}
 	}
 	code, stdout, _ = supercargo(t, pods, args...)
-	if code != exitOK || !strings.Contains(stdout, "\n1 pods need none:\n  done: has ended\n") {
+	if code != exitOK || !strings.Contains(stdout, "\n1 pods need no machine:\n  done: has ended\n") {
 		t.Errorf("exit code %d, want who needs no machine in\n%s", code, stdout)
 	}
 }

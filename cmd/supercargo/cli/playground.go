@@ -117,12 +117,12 @@ func readPlaygroundInput(flags playgroundFlags, stdin io.Reader) (*playgroundInp
 		Dir: flags.dir, KubeconfigPath: flags.kubeconfig, ClusterAPI: flags.clusterAPI, OldClusterAPI: flags.clusterAPI,
 	}}
 	if flags.nodes < 0 {
-		errs = append(errs, fmt.Errorf("--nodes %d: want 0 or more", flags.nodes))
+		errs = append(errs, fmt.Errorf("--nodes %d: must be 0 or more", flags.nodes))
 	} else {
 		in.options.Nodes = playground.Fleet(flags.nodes)
 	}
 	if _, _, err := net.SplitHostPort(flags.queryAddress); flags.queryAddress != "0" && (err != nil || !flags.metricsAdapter) {
-		errs = append(errs, fmt.Errorf("--query-bind-address %q: want host:port, and --metrics-adapter with it", flags.queryAddress))
+		errs = append(errs, fmt.Errorf("--query-bind-address %q: must be host:port, and requires --metrics-adapter", flags.queryAddress))
 	}
 	if flags.schedulerConfig != "" {
 		config, err := os.ReadFile(flags.schedulerConfig)
@@ -159,7 +159,7 @@ func unservedPods(schedulerConfig []byte) string {
 		}
 		names = append(names, *p.SchedulerName)
 	}
-	return "no profile is called " + corev1.DefaultSchedulerName + ": pods stay pending whose spec.schedulerName is not " + strings.Join(names, " or ")
+	return "it has no profile " + corev1.DefaultSchedulerName + ": pods remain pending unless their spec.schedulerName is " + strings.Join(names, " or ")
 }
 
 func readWorkload(path string, stdin io.Reader) ([]playground.Manifest, error) {

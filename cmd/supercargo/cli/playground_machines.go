@@ -21,12 +21,12 @@ const maxDeploymentName = 50
 // all errors.
 func readMachineFlavors(flags playgroundFlags) ([]playground.MachineDeploymentSpec, error) {
 	var errs input.Faults
-	errs.If(flags.machineLag < 0, "--machine-lag %s: want 0 or more", flags.machineLag)
-	errs.If(flags.machineReleaseLag < 0, "--machine-release-lag %s: want 0 or more", flags.machineReleaseLag)
+	errs.If(flags.machineLag < 0, "--machine-lag %s: must be 0 or more", flags.machineLag)
+	errs.If(flags.machineReleaseLag < 0, "--machine-release-lag %s: must be 0 or more", flags.machineReleaseLag)
 	if flags.machineFlavors == "" {
 		return nil, errors.Join(errs...)
 	}
-	errs.If(!flags.clusterAPI, "--flavors: needs cluster-api, want no --cluster-api=false beside it")
+	errs.If(!flags.clusterAPI, "--flavors requires cluster-api: omit --cluster-api=false")
 	var flavors []catalogue.Flavor
 	err := readNamed("--flavors", flags.machineFlavors, func(r io.Reader) (err error) {
 		flavors, err = catalogue.ReadFlavors(flags.machineFlavors, r)

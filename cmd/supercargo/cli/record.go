@@ -61,7 +61,7 @@ Prometheus server that scrapes kube-state-metrics, and writes a new file. docs/r
 these metrics lack.`,
 		Example: `  # Record a week, then simulate what it would have cost under three policies
   supercargo record -o week.csv --duration 168h
-  supercargo simulate -f week.csv --policy default,htas,supercargo
+  supercargo simulate -f week.csv --policy default,karpenter,supercargo
 
   # Hash all names, to share the file; keep week.csv.salt, the salt of the hashes, to yourself
   supercargo record -o week.csv --hash-names
@@ -127,7 +127,7 @@ func recordLive(ctx context.Context, flags recordFlags, file *record.File, price
 	}
 	set, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return fmt.Errorf("reach the cluster: %w", err)
+		return fmt.Errorf("create the client: %w", err)
 	}
 	deployments, err := objects.MachineDeployments(ctx, c)
 	if err != nil && !absent(err) {
@@ -142,13 +142,13 @@ func recordLive(ctx context.Context, flags recordFlags, file *record.File, price
 	tracker, err := record.Run(ctx, record.Options{
 		Client: set, Namespace: flags.namespace, File: file, Clock: clock.RealClock{}, Alive: aliveEvery,
 		Price:   pricesOfNodes(&objects.Objects{Deployments: deployments}, prices, file, stderr),
-		Trouble: func(err error) { fmt.Fprintf(stderr, "supercargo: %v; trying again\n", err) },
+		Trouble: func(err error) { fmt.Fprintf(stderr, "supercargo: %v; retrying\n", err) },
 	}, nil)
 	if err != nil {
 		return err
 	}
 	pods, nodes := tracker.Counts()
-	fmt.Fprintf(stderr, "Recorded for %v: %s has %d pods, and %d nodes are there. To play it: supercargo simulate -f %s\n",
+	fmt.Fprintf(stderr, "Recorded for %v: %s has %d pods, and the cluster has %d nodes. To simulate it: supercargo simulate -f %s\n",
 		time.Since(start).Round(time.Second), flags.output, pods, nodes, flags.output)
 	return nil
 }
@@ -156,7 +156,7 @@ func recordLive(ctx context.Context, flags recordFlags, file *record.File, price
 // recordPast reads the past from a Prometheus server, and writes a complete recording.
 func recordPast(ctx context.Context, flags recordFlags, file *record.File, prices []catalogue.Flavor, stderr io.Writer) error {
 	if file.Before != nil {
-		return badInput(fmt.Errorf("--output: %s is a recording already, and --prometheus writes one of its own: name a new file", flags.output))
+		return badInput(fmt.Errorf("--output: %s already is a recording, and --prometheus writes a new one: use another file", flags.output))
 	}
 	server, err := prometheus.New(flags.server)
 	if err != nil {
@@ -174,7 +174,7 @@ func recordPast(ctx context.Context, flags recordFlags, file *record.File, price
 	if err := file.Append(slices.Concat([]trace.Row{t.Begin(m.From, file.Hashed)}, rows, []trace.Row{t.Stop(m.To)})...); err != nil {
 		return err
 	}
-	fmt.Fprintf(stderr, "%s has %d rows; what went is known to %v. To play it: supercargo simulate -f %s\n", flags.output, len(rows), m.Step(), flags.output)
+	fmt.Fprintf(stderr, "%s has %d rows; the times of removals are accurate to %v. To simulate it: supercargo simulate -f %s\n", flags.output, len(rows), m.Step(), flags.output)
 	return nil
 }
 
@@ -188,7 +188,7 @@ func pricesOfNodes(from *objects.Objects, own []catalogue.Flavor, file *record.F
 		}
 		if !told[why] { // once for each reason
 			told[why] = true
-			fmt.Fprintf(stderr, "supercargo: no price of node %s: %s; --prices may name it\n", file.Name(node.Name), why)
+			fmt.Fprintf(stderr, "supercargo: the price of node %s is unknown: %s; --prices can set it\n", file.Name(node.Name), why)
 		}
 		return nil
 	}
@@ -197,17 +197,17 @@ func pricesOfNodes(from *objects.Objects, own []catalogue.Flavor, file *record.F
 // read validates the flags, and reads the prices.
 func (f *recordFlags) read() (prices []catalogue.Flavor, err error) {
 	var errs input.Faults
-	errs.If(f.output == "", "--output: is missing, want the file to append to, such as week.csv")
+	errs.If(f.output == "", "--output is required: the file to append to, such as week.csv")
 	errs = append(errs, canBeWritten("--output", f.output))
 	switch past := f.server.URL != ""; {
 	case past && f.duration != 0:
-		errs = append(errs, errors.New("--duration: is for a cluster that is watched, and --prometheus reads the past: want --since"))
+		errs = append(errs, errors.New("--duration cannot be used with --prometheus, which reads the past: use --since"))
 	case past:
 		f.server.MaxBytes = mostAnswerBytes
 		errs.In("--prometheus", f.server.Validate())
-		errs.If(time.Duration(f.since) < time.Minute, "--since %v: want a minute or more", f.since)
+		errs.If(time.Duration(f.since) < time.Minute, "--since %v: must be 1m or more", f.since)
 	case f.sinceGiven:
-		errs = append(errs, errors.New("--since: is for --prometheus, and no server is named"))
+		errs = append(errs, errors.New("--since requires --prometheus"))
 	}
 	if f.prices != "" {
 		errs = append(errs, readNamed("--prices", f.prices, func(in io.Reader) (err error) {

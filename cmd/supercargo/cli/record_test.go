@@ -22,7 +22,7 @@ func TestRecordRefusesWhatItCannotDo(t *testing.T) {
 	}{
 		{"no file", nil, []string{"--output", "week.csv"}},
 		{"a folder", []string{"-o", dir}, []string{"--output", "is a directory"}},
-		{"somebody's file", []string{"-o", precious}, []string{"--output", "is no recording"}},
+		{"somebody's file", []string{"-o", precious}, []string{"--output", "is not a recording"}},
 		{"no time", []string{"-o", path, "--duration", "soon"}, []string{"--duration", "24h or 7d"}},
 		{"a negative time", []string{"-o", path, "--duration=-1h"}, []string{"0 or more"}},
 		{"no prices", []string{"-o", path, "--prices", "none.csv"}, []string{"--prices", "none.csv"}},
@@ -30,7 +30,7 @@ func TestRecordRefusesWhatItCannotDo(t *testing.T) {
 		{"the past for a time", []string{"-o", path, "--prometheus", "http://localhost:1", "--for", "1h"}, []string{"--duration", "--since"}},
 		{"a server that is none", []string{"-o", path, "--prometheus", "ftp://x"}, []string{"--prometheus"}},
 		{"no past", []string{"-o", path, "--prometheus", "http://localhost:1", "--since", "0s"}, []string{"--since"}},
-		{"no cluster", []string{"-o", path, "--kubeconfig", none}, []string{"find the cluster"}},
+		{"no cluster", []string{"-o", path, "--kubeconfig", none}, []string{"load the kubeconfig"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			code, stdout, stderr := supercargo(t, "", append([]string{"record"}, tc.args...)...)
@@ -85,7 +85,7 @@ func TestThePastOfAServerIsRecordedAndPlayed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if code, _, stderr := supercargo(t, "", args...); code != exitUsage || !strings.Contains(stderr, "name a new file") {
+	if code, _, stderr := supercargo(t, "", args...); code != exitUsage || !strings.Contains(stderr, "use another file") {
 		t.Errorf("a second time: exit code %d: %s", code, stderr)
 	}
 	if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {

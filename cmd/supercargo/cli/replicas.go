@@ -225,7 +225,7 @@ func readReplicas(ctx context.Context, flags replicasFlags, stdin io.Reader) (*r
 	errs := []error{checkReplicasFlags(flags)}
 	r := &replicasRun{flags: flags}
 	if flags.trace == "" {
-		errs = append(errs, errors.New("--trace: want a CSV file of arrival rates, or - for standard input"))
+		errs = append(errs, errors.New("--trace is required: a CSV file of arrival rates, or - for standard input"))
 	} else {
 		errs = append(errs, r.readRates(ctx, stdin))
 	}
@@ -233,7 +233,7 @@ func readReplicas(ctx context.Context, flags replicasFlags, stdin io.Reader) (*r
 		return nil, err
 	}
 	if err := r.flags.goal.Model.CheckSLO(flags.goal.SLO.Seconds(), r.peak); err != nil {
-		return nil, fmt.Errorf("--slo: %w, or a smaller --scale", err)
+		return nil, fmt.Errorf("--slo: %w, or use a smaller --scale", err)
 	}
 	if err := r.configure(); err != nil {
 		return nil, err
@@ -247,9 +247,9 @@ func checkReplicasFlags(flags replicasFlags) error {
 	for i, name := range flags.laws {
 		switch {
 		case !slices.Contains(catalogue.Names(), name):
-			errs = append(errs, fmt.Errorf("--law %q: want one of %s", name, strings.Join(catalogue.Names(), ", ")))
+			errs = append(errs, fmt.Errorf("--law %q: must be one of %s", name, strings.Join(catalogue.Names(), ", ")))
 		case slices.Contains(flags.laws[:i], name):
-			errs = append(errs, fmt.Errorf("--law: %s is named twice", name))
+			errs = append(errs, fmt.Errorf("--law: %s is set twice", name))
 		}
 	}
 	errs = append(errs, tableOrJSON.check("output", flags.output))
@@ -260,26 +260,26 @@ func checkReplicasFlags(flags replicasFlags) error {
 		value      any
 	}{
 		{len(flags.laws) > 0, "law", "one of " + strings.Join(catalogue.Names(), ", "), ""},
-		{flags.scale > 0 && flags.scale <= 1e6, "scale", "a number above 0, up to a million", flags.scale},
-		{flags.modelError > -1 && flags.modelError < 10, "model-error", "a share above -1 and below 10", flags.modelError},
-		{g.SLO > 0, "slo", "a time above 0", g.SLO},
-		{g.Interval >= time.Second, "interval", "a second or more", g.Interval},
-		{queueing.Model{MuB: g.Model.MuB}.Validate() == nil, "mu-b", "requests per second above 0", g.Model.MuB},
+		{flags.scale > 0 && flags.scale <= 1e6, "scale", "more than 0, up to a million", flags.scale},
+		{flags.modelError > -1 && flags.modelError < 10, "model-error", "more than -1 and less than 10", flags.modelError},
+		{g.SLO > 0, "slo", "more than 0", g.SLO},
+		{g.Interval >= time.Second, "interval", "1s or more", g.Interval},
+		{queueing.Model{MuB: g.Model.MuB}.Validate() == nil, "mu-b", "more than 0 requests per second", g.Model.MuB},
 		{queueing.Model{MuB: 1, C: g.Model.C}.Validate() == nil, "mu-c", "0 or more", g.Model.C},
-		{queueing.Model{MuB: 1, Alpha: g.Model.Alpha}.Validate() == nil, "alpha", "at least 0 and below 1", g.Model.Alpha},
+		{queueing.Model{MuB: 1, Alpha: g.Model.Alpha}.Validate() == nil, "alpha", "0 or more and less than 1", g.Model.Alpha},
 		{g.Min >= 1, "min", "1 or more", g.Min},
-		{g.Max >= g.Min && g.Max <= queueing.MaxServers, "max", fmt.Sprintf("--min or more, up to %d", queueing.MaxServers), g.Max},
-		{flags.start >= 0 && flags.start <= queueing.MaxServers, "start-replicas", fmt.Sprintf("0 to %d", queueing.MaxServers), flags.start},
+		{g.Max >= g.Min && g.Max <= queueing.MaxServers, "max", fmt.Sprintf("from --min to %d", queueing.MaxServers), g.Max},
+		{flags.start >= 0 && flags.start <= queueing.MaxServers, "start-replicas", fmt.Sprintf("from 0 to %d", queueing.MaxServers), flags.start},
 		{flags.podStart >= 0, "pod-start", "0 or more", flags.podStart},
 		{flags.podStop >= 0, "pod-stop", "0 or more", flags.podStop},
-		{flags.timeout >= 0 && (flags.timeout > 0 || flags.connections == 0), "timeout", "0 or more, and above 0 with a bound of connections", flags.timeout},
+		{flags.timeout >= 0 && (flags.timeout > 0 || flags.connections == 0), "timeout", "0 or more, and more than 0 if --connections is set", flags.timeout},
 		{flags.connections >= 0, "connections", "0 or more", flags.connections},
 		{flags.warmup >= 0, "warmup", "0 or more", flags.warmup},
 		{flags.response >= 0, "response-window", "0 or more", flags.response},
-		{flags.samples == "" || len(flags.laws) == 1, "samples", "one law only", flags.samples},
+		{flags.samples == "" || len(flags.laws) == 1, "samples", "used with one law only", flags.samples},
 	} {
 		if !check.ok {
-			errs = append(errs, fmt.Errorf("--%s %v: want %s", check.flag, check.value, check.want))
+			errs = append(errs, fmt.Errorf("--%s %v: must be %s", check.flag, check.value, check.want))
 		}
 	}
 	return errors.Join(append(errs, canBeWritten("--samples", flags.samples))...)
@@ -313,7 +313,7 @@ func (r *replicasRun) configure() error {
 		warmup = 0
 	}
 	if warmup >= horizon {
-		return fmt.Errorf("--warmup %v: the trace lasts %v, want less than that", warmup, horizon)
+		return fmt.Errorf("--warmup %v: must be shorter than the trace, which lasts %v", warmup, horizon)
 	}
 	start := f.start
 	if start == 0 {

@@ -128,18 +128,18 @@ func TestReplicasRefusesBadInputByItsName(t *testing.T) {
 		args []string
 		says []string
 	}{
-		{"no series", nil, []string{"--trace: want a CSV file of arrival rates"}},
+		{"no series", nil, []string{"--trace is required: a CSV file of arrival rates"}},
 		{"no such file", []string{"--trace", "none.csv"}, []string{"--trace", "none.csv"}},
 		{"bad cell", []string{"--trace", ratesFile(t, "0,1\n60,many\n")}, []string{"requests.csv:3: rate_per_s: \"many\""}},
 		{"times that go back", []string{"--trace", ratesFile(t, "0,1\n60,1\n30,1\n")}, []string{"requests.csv:4: time_s"}},
 		{"unknown law", []string{"--trace", good, "--law", "astrology"}, []string{"--law \"astrology\"", "inversequeue"}},
-		{"a law twice", []string{"--trace", good, "--law", "hpa,hpa"}, []string{"hpa is named twice"}},
+		{"a law twice", []string{"--trace", good, "--law", "hpa,hpa"}, []string{"hpa is set twice"}},
 		{"all faults at once", []string{"--trace", good, "--slo", "0s", "--interval", "1ms", "--mu-b", "-1", "--mu-c", "-1", "--alpha", "1", "--min", "0",
 			"--max", "-1", "--pod-start", "-1s", "--warmup", "-1s", "--response-window", "-1s", "--scale", "0", "-o", "xml", "--connections", "-1"},
 			[]string{"--slo", "--interval", "--mu-b", "--mu-c", "--alpha", "--min", "--max", "--pod-start", "--warmup", "--response-window", "--scale", "--output", "--connections"}},
 		{"an SLO nobody can keep", []string{"--trace", ratesFile(t, "0,100\n60,800\n")}, []string{"--slo", "800 requests/s", "takes 0.102"}},
 		{"a warm-up longer than the series", []string{"--trace", good, "--warmup", "2h"}, []string{"--warmup 2h0m0s", "lasts 1h0m0s"}},
-		{"samples of two laws", []string{"--trace", good, "--law", "hpa,qmdl", "--samples", "x.csv"}, []string{"--samples", "one law only"}},
+		{"samples of two laws", []string{"--trace", good, "--law", "hpa,qmdl", "--samples", "x.csv"}, []string{"--samples", "used with one law only"}},
 		{"samples into nowhere", []string{"--trace", good, "--samples", filepath.Join(t.TempDir(), "no", "x.csv")}, []string{"--samples"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -192,16 +192,16 @@ func (f reportEnergyFlags) check() error {
 		}
 	}
 	if f.powerQuery != "" && f.hasPowerName {
-		errs = append(errs, errors.New("--power and --power-query: want one of the two"))
+		errs = append(errs, errors.New("--power and --power-query are mutually exclusive"))
 	}
 	if f.step != 0 && f.step < powerquery.LookEvery {
-		errs = append(errs, fmt.Errorf("--step %v: want at least %v", f.step, powerquery.LookEvery))
+		errs = append(errs, fmt.Errorf("--step %v: must be at least %v", f.step, powerquery.LookEvery))
 	}
 	if !(f.ratedWatts >= 0) || math.IsInf(f.ratedWatts, 0) {
-		errs = append(errs, fmt.Errorf("--rated-watts %v: want a number of watts, or 0", f.ratedWatts))
+		errs = append(errs, fmt.Errorf("--rated-watts %v: must be 0 or more", f.ratedWatts))
 	}
 	if f.top < 1 {
-		errs = append(errs, fmt.Errorf("--top %d: want 1 or more", f.top))
+		errs = append(errs, fmt.Errorf("--top %d: must be 1 or more", f.top))
 	}
 	return errors.Join(errs...)
 }
@@ -210,11 +210,11 @@ func (f reportEnergyFlags) check() error {
 func (f reportEnergyFlags) checkInput() error {
 	switch {
 	case (f.file == "") == (f.server.URL == ""):
-		return errors.New("want either --prometheus with the URL of a server, or -f with a file that was saved")
+		return errors.New("either --prometheus with the URL of a server, or -f with a saved file is required")
 	case f.file == "":
 		return nil
 	case f.powerQuery != "" || f.hasPowerName || f.from != "" || f.to != "" || f.hasSince || f.step != 0:
-		return errors.New("-f: the file says whose meters, which time and which slices: leave out --power, --power-query, --from, --to, --since and --step")
+		return errors.New("-f: the file determines the meters, the period and the slices: omit --power, --power-query, --from, --to, --since and --step")
 	}
 	return nil
 }
@@ -224,20 +224,20 @@ func (f reportEnergyFlags) span(now time.Time) (from, to time.Time, err error) {
 	to = now.Truncate(time.Second)
 	if f.to != "" {
 		if to, err = time.Parse(time.RFC3339, f.to); err != nil {
-			return from, to, fmt.Errorf("--to %q: want a time such as 2026-01-31T15:00:00Z", f.to)
+			return from, to, fmt.Errorf("--to %q: must be a time such as 2026-01-31T15:00:00Z", f.to)
 		}
 	}
 	from = to.Add(-f.since)
 	if f.from != "" {
 		if f.hasSince {
-			return from, to, errors.New("--from and --since: want one of the two")
+			return from, to, errors.New("--from and --since are mutually exclusive")
 		}
 		if from, err = time.Parse(time.RFC3339, f.from); err != nil {
-			return from, to, fmt.Errorf("--from %q: want a time such as 2026-01-31T15:00:00Z", f.from)
+			return from, to, fmt.Errorf("--from %q: must be a time such as 2026-01-31T15:00:00Z", f.from)
 		}
 	}
 	if span := to.Sub(from); span < powerquery.LookEvery || span > 10*366*24*time.Hour {
-		return from, to, fmt.Errorf("from %s to %s: want half a minute to ten years (--from, --to, --since)", from.Format(time.RFC3339), to.Format(time.RFC3339))
+		return from, to, fmt.Errorf("from %s to %s: must be a period of half a minute to ten years (--from, --to, --since)", from.Format(time.RFC3339), to.Format(time.RFC3339))
 	}
 	return from, to, nil
 }
@@ -246,9 +246,9 @@ func (f reportEnergyFlags) span(now time.Time) (from, to time.Time, err error) {
 func readTariff(flag string, given bool, flat float64, path, column string) (tariff.Tariff, error) {
 	switch {
 	case given && path != "":
-		return tariff.Tariff{}, fmt.Errorf("--%[1]s and --%[1]s-file: want one of the two", flag)
+		return tariff.Tariff{}, fmt.Errorf("--%[1]s and --%[1]s-file are mutually exclusive", flag)
 	case given && (math.IsNaN(flat) || math.IsInf(flat, 0)):
-		return tariff.Tariff{}, fmt.Errorf("--%s %v: want a number", flag, flat)
+		return tariff.Tariff{}, fmt.Errorf("--%s %v: must be a number", flag, flat)
 	case given:
 		return tariff.Flat(flat), nil
 	case path == "":
@@ -326,7 +326,7 @@ func statedPower(path string) (profile.StatedPower, error) {
 		limited := &io.LimitedReader{R: file, N: mostProfileBytes + 1}
 		manifests, err := playground.ParseManifests(path, limited)
 		if limited.N == 0 {
-			err = fmt.Errorf("%s: over %d bytes", path, mostProfileBytes)
+			err = fmt.Errorf("%s: is larger than %d bytes", path, mostProfileBytes)
 		}
 		if err != nil {
 			return fmt.Errorf("--machine-profiles: %w", err)
@@ -335,7 +335,7 @@ func statedPower(path string) (profile.StatedPower, error) {
 		for _, m := range manifests {
 			var o v1alpha1.MachineProfile
 			if gvk := m.Object.GroupVersionKind(); gvk != v1alpha1.GroupVersion.WithKind("MachineProfile") {
-				return fmt.Errorf("--machine-profiles: %s: want only objects of kind MachineProfile in %s", m, v1alpha1.GroupVersion)
+				return fmt.Errorf("--machine-profiles: %s: must contain only objects of kind MachineProfile in %s", m, v1alpha1.GroupVersion)
 			}
 			err := runtime.DefaultUnstructuredConverter.FromUnstructured(m.Object.Object, &o)
 			if err = errors.Join(err, power.Add(&o)); err != nil {
@@ -404,15 +404,15 @@ func (r *energyReport) notes(report bill.Report) []string {
 	}
 	known := report.Covered > 0
 	modelled := r.powerFrom == powerquery.Modelled
-	note(!known && modelled, "No node was found: --power model asks for its CPUs, which the metrics adapter or kube-state-metrics writes, and looks every half minute. A server that has just begun has them in a minute.")
-	note(!known && !modelled, "No power of any node was found: docs/power-meters.md says which series are read, --power-query takes a query of your own, and --power model needs no meter.")
-	note(known && !pods, "Nothing is known of pods, so all is unallocated: ask the metrics adapter, or scrape kube-scheduler's /metrics/resources or kube-state-metrics.")
-	note(pods && !timed, "The CPU time of no pod is known, so energy by load goes by requests: scrape the kubelets' /metrics/resource, as the metrics adapter does.")
-	note(report.Powerless > 0, "%d pods ran on nodes whose power is not known and are not in the bill: look whether both go by the same node names.", report.Powerless)
-	note(report.Gaps > report.Covered/20, "The power of nodes was not known for %.1f of %.1f node-hours; that energy is in no row.", report.Gaps.Hours(), (report.Covered + report.Gaps).Hours())
+	note(!known && modelled, "No nodes were found: --power model reads their CPUs, which the metrics adapter or kube-state-metrics exports, in samples half a minute apart. A server that has just started has them after a minute.")
+	note(!known && !modelled, "No power of any node was found: docs/power-meters.md lists the series that are read, --power-query uses your own query, and --power model needs no meter.")
+	note(known && !pods, "No pods were found, so all energy is unallocated: query the metrics adapter, or scrape kube-scheduler's /metrics/resources or kube-state-metrics.")
+	note(pods && !timed, "The CPU time of pods is unknown, so energy by load is shared by requests: scrape the kubelets' /metrics/resource, as the metrics adapter does.")
+	note(report.Powerless > 0, "%d pods ran on nodes whose power is unknown and are not in the bill: check that power and pods use the same node names.", report.Powerless)
+	note(report.Gaps > report.Covered/20, "The power of nodes was unknown for %.1f of %.1f node-hours; that energy is in no row.", report.Gaps.Hours(), (report.Covered + report.Gaps).Hours())
 	note(report.HasPrice && report.PricedShare < 0.9999, "%.1f %% of the energy has no price, and is counted as $0.", 100*(1-report.PricedShare))
 	note(report.HasCarbon && report.CarbonShare < 0.9999, "%.1f %% of the energy has no carbon intensity, and is counted as 0 g.", 100*(1-report.CarbonShare))
-	note(r.tally.Nameless > 0, "%d samples of power name no node: the query has lost the label.", r.tally.Nameless)
+	note(r.tally.Nameless > 0, "%d samples of power have no node: the query drops the label.", r.tally.Nameless)
 	if n := report.Dropped.Dropped(); n > 0 {
 		var faults []string
 		for _, fault := range energy.Faults() {
@@ -420,7 +420,7 @@ func (r *energyReport) notes(report bill.Report) []string {
 				faults = append(faults, fmt.Sprintf("%d %s", k, fault))
 			}
 		}
-		note(true, "%d readings of power could not be true and were dropped: %s.", n, strings.Join(faults, ", "))
+		note(true, "%d readings of power were implausible and were dropped: %s.", n, strings.Join(faults, ", "))
 	}
 	return notes
 }

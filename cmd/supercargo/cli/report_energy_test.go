@@ -122,7 +122,7 @@ func TestReportEnergyOfAServer(t *testing.T) {
 	if d.Total.Measured.Joules != 120*1800 || d.ByMachineType[0].MachineType != "m5.large" || len(d.ByWorkload) != 1 || d.ByWorkload[0].Workload != "web" {
 		t.Errorf("%+v", d)
 	}
-	if len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "goes by requests") {
+	if len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "is shared by requests") {
 		t.Errorf("it does not say that the CPU time of pods is not known: %q", d.Notes)
 	}
 }
@@ -201,7 +201,7 @@ func TestReportEnergyRefusesWhatCannotBe(t *testing.T) {
 		{"slices that are too short", []string{"--prometheus", "http://x", "--step", "1s"}, []string{"--step", "30s"}},
 		{"another output", []string{"-f", file, "-o", "xml"}, []string{"--output"}},
 		{"no profiles", []string{"-f", file, "--machine-profiles", filepath.Join(dir, "none.yaml")}, []string{"--machine-profiles", "none.yaml"}},
-		{"another kind", []string{"-f", file, "--machine-profiles", filepath.Join(dir, "other.yaml")}, []string{"--machine-profiles", "other.yaml", "document 1", "want only objects of kind MachineProfile"}},
+		{"another kind", []string{"-f", file, "--machine-profiles", filepath.Join(dir, "other.yaml")}, []string{"--machine-profiles", "other.yaml", "document 1", "must contain only objects of kind MachineProfile"}},
 		{"a profile without type", []string{"-f", file, "--machine-profiles", filepath.Join(dir, "typeless.yaml")}, []string{"--machine-profiles", "MachineProfile p", "spec.machineType"}},
 		{"a profile whose power falls", []string{"-f", file, "--machine-profiles", filepath.Join(dir, "falls.yaml")}, []string{"--machine-profiles", "MachineProfile p", "spec.power"}},
 	} {

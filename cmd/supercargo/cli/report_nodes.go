@@ -81,14 +81,14 @@ func (f *reportNodesFlags) span(now time.Time) (nodequery.Span, error) {
 			return otherwise
 		}
 		t, err := time.Parse(time.RFC3339, text)
-		errs.If(err != nil, "--%s %q: want a time such as 2026-01-31T15:00:00Z", flag, text)
+		errs.If(err != nil, "--%s %q: must be a time such as 2026-01-31T15:00:00Z", flag, text)
 		return t.Truncate(time.Second)
 	}
 	var s nodequery.Span
 	s.To = parse("to", cmp.Or(f.to, f.at), now.Truncate(time.Second))
 	s.At = parse("at", f.at, s.To)
 	s.From = parse("from", f.from, s.To.Add(-f.since.Truncate(time.Second)))
-	errs.If(f.from != "" && f.hasSince, "--from and --since: want one of the two")
+	errs.If(f.from != "" && f.hasSince, "--from and --since are mutually exclusive")
 	if s.Step = f.step; s.Step == 0 {
 		s.Step = min(nodequery.UsualStep(s.From, s.To), max(s.To.Sub(s.From), nodequery.MinStep))
 	}
@@ -133,25 +133,25 @@ func reportNodes(ctx context.Context, w io.Writer, flags reportNodesFlags, now t
 // historyNotes returns notes about times without history, and what to do about them.
 func historyNotes(r *nodequery.Report) []string {
 	if len(r.Nodes) == 0 {
-		return []string{"No history of nodes was found. Supercargo's metrics adapter writes it (kubectl apply --server-side -k manifests/replicas), unless --history=false, " +
-			"and answers on port 9090 of its pod: docs/metrics.md says how to ask there. It keeps a day unless --store-retention says otherwise."}
+		return []string{"No history of nodes was found. Supercargo's metrics adapter records it (kubectl apply --server-side -k manifests/replicas), unless --history=false, " +
+			"and serves it on port 9090 of its pod: docs/metrics.md explains how to query it. It keeps one day unless --store-retention is set."}
 	}
 	var notes []string
 	step := time.Duration(r.StepSeconds * float64(time.Second))
 	if r.Begins == nil {
-		return []string{"Nodes were there between two looks only: give a smaller --step."}
+		return []string{"Nodes existed only between two samples: use a smaller --step."}
 	}
 	if r.Begins.Sub(r.From) >= step {
-		notes = append(notes, fmt.Sprintf("The history begins at %s: nothing is known of the time before.", moment(r.Begins)))
+		notes = append(notes, fmt.Sprintf("The history begins at %s: there are no samples of the time before.", moment(r.Begins)))
 	}
 	if r.To.Sub(*r.Ends) >= step {
-		notes = append(notes, fmt.Sprintf("The history ends at %s: after that there was no node, or nobody who wrote.", moment(r.Ends)))
+		notes = append(notes, fmt.Sprintf("The history ends at %s: after that there was no node, or the metrics adapter did not run.", moment(r.Ends)))
 	}
 	return notes
 }
 
 func (r nodesReport) print(w io.Writer) error {
-	fmt.Fprintf(w, "%s to %s, looked at every %v; nodes as of %s\n", moment(&r.From), moment(&r.To), time.Duration(r.StepSeconds*float64(time.Second)), moment(&r.At))
+	fmt.Fprintf(w, "%s to %s, sampled every %v; nodes as of %s\n", moment(&r.From), moment(&r.To), time.Duration(r.StepSeconds*float64(time.Second)), moment(&r.At))
 	if len(r.Nodes) > 0 {
 		const resources = "CORES\tAVAILABLE\tMEAN\tLEAST\tGIB\tAVAILABLE\tMEAN\tLEAST"
 		t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)

@@ -34,7 +34,7 @@ func nodesServer(t *testing.T) *promserver.Server {
 func TestReportNodesSaysWhatThereWasAndUntilWhenItIsBusy(t *testing.T) {
 	t.Parallel()
 	code, stdout, stderr := supercargo(t, "", "report", "nodes", "--prometheus", nodesServer(t).URL, "--from", "2026-01-02T12:00:00Z", "--to", "2026-01-02T13:30:00+01:00")
-	want := `2026-01-02T12:00:00Z to 2026-01-02T12:30:00Z, looked at every 30s; nodes as of 2026-01-02T12:30:00Z
+	want := `2026-01-02T12:00:00Z to 2026-01-02T12:30:00Z, sampled every 30s; nodes as of 2026-01-02T12:30:00Z
 
 MACHINE TYPE  NODES  READY  PODS  CORES  AVAILABLE  MEAN  LEAST  GIB    AVAILABLE  MEAN  LEAST  FINISH                REMAINING
 (unknown)     0      0      0     -      -          3.50  3.50   -      -          7.00  7.00   -                     -
@@ -146,12 +146,12 @@ func TestReportNodesRefusesWhatCannotBe(t *testing.T) {
 		"--to=now":       `--to "now"`,
 		"--since=-1h":    "--since",
 		"--since=10000h": "at most 366 days",
-		"--step=1ms":     "whole seconds",
-		"--step=1s":      "want 58s or more",
-		"--step=25h":     "no more than the time",
-		"--to=2026-01-02T12:00:00Z --at=2026-01-02T13:00:00Z":   "want a moment",
+		"--step=1ms":     "whole number of seconds",
+		"--step=1s":      "must be 58s or more",
+		"--step=25h":     "must be at most the time",
+		"--to=2026-01-02T12:00:00Z --at=2026-01-02T13:00:00Z":   "must be within the time",
 		"--since=1h --from=2026-01-02T12:00:00Z":                "--from and --since",
-		"--from=2026-01-02T12:00:00Z --to=2026-01-02T11:00:00Z": "more than nothing",
+		"--from=2026-01-02T12:00:00Z --to=2026-01-02T11:00:00Z": "must be longer than 0",
 		"-o=yaml": "--output",
 	} {
 		args := append([]string{"report", "nodes"}, strings.Fields(flags)...)

@@ -73,14 +73,14 @@ func (f *reportPowerFlags) preset() (powerquery.Preset, error) {
 	errs := input.Faults{err}
 	if f.powerQuery != "" {
 		if preset = powerquery.Own(f.powerQuery); f.hasPower {
-			errs = append(errs, errors.New("--power and --power-query: want one of the two"))
+			errs = append(errs, errors.New("--power and --power-query are mutually exclusive"))
 		}
 	}
 	f.server.MaxBytes = mostAnswerBytes
 	errs.In("--prometheus", f.server.Validate())
 	errs = append(errs, tableOrJSON.check("output", f.output))
-	errs.If(!(f.ratedWatts >= 0) || math.IsInf(f.ratedWatts, 0), "--rated-watts %v: want a number of watts, or 0", f.ratedWatts)
-	errs.If(f.maxAge <= 0, "--max-age %v: want more than 0", f.maxAge)
+	errs.If(!(f.ratedWatts >= 0) || math.IsInf(f.ratedWatts, 0), "--rated-watts %v: must be 0 or more", f.ratedWatts)
+	errs.If(f.maxAge <= 0, "--max-age %v: must be more than 0", f.maxAge)
 	return preset, errors.Join(errs...)
 }
 
@@ -157,8 +157,8 @@ func (p *powerNow) print(w io.Writer) error {
 		return err
 	}
 	if len(p.Nodes) == 0 && len(p.ReadingsDropped) == 0 && p.SamplesWithoutNode == 0 {
-		fmt.Fprintln(w, "\nNo power of any node was found: --power names whose meters to ask for, --power-query has a query of your own.\n"+
-			"Without meters, supercargo report energy --power model knows what machines would draw.")
+		fmt.Fprintln(w, "\nNo power of any node was found: --power selects the meters, --power-query uses your own query.\n"+
+			"Without meters, supercargo report energy --power model estimates the power of machines.")
 		return nil
 	}
 	fmt.Fprintf(w, "\n%d nodes: %.1f W measured, %.1f W modelled\n", len(p.Nodes), sums["measured"], sums["modelled"])
@@ -170,7 +170,7 @@ func (p *powerNow) print(w io.Writer) error {
 		fmt.Fprintf(w, "Dropped readings: %s\n", strings.Join(dropped, ", "))
 	}
 	if p.SamplesWithoutNode > 0 {
-		fmt.Fprintf(w, "%d samples name no node: keep one of its labels in the query (docs/power-meters.md has them)\n", p.SamplesWithoutNode)
+		fmt.Fprintf(w, "%d samples have no node: keep one of its labels in the query (docs/power-meters.md lists them)\n", p.SamplesWithoutNode)
 	}
 	return nil
 }

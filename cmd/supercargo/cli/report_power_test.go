@@ -72,7 +72,7 @@ func TestReportPowerSaysWhatToDoWithoutMeters(t *testing.T) {
 		t.Errorf("exit %d, %s\n%s", code, stderr, stdout)
 	}
 	d := reportEnergy(t, "--prometheus", server.URL, "--power", "model")
-	if len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "every half minute") {
+	if len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "half a minute apart") {
 		t.Errorf("%q, want that nodes are looked at every half minute", d.Notes)
 	}
 }

@@ -67,9 +67,11 @@ Policies that run by default:
   most-allocated  the same, with the MostAllocated score
   coca, stratus, htas
                   as published
+  karpenter       stock kube-scheduler, and Karpenter's documented algorithm with its defaults
   supercargo      Supercargo's defaults
 
 Policies to name with --policy:
+  karpenter-AFTER Karpenter with consolidateAfter AFTER, such as 5m, in place of 0s
   heats-H         weighs energy against runtime with weight H, from 0 (runtime only) to 1
                   (energy only). It learns from probes of the machines, and migrates running
                   pods to better machines
@@ -82,7 +84,7 @@ The same scenario, seed and policy give the same figures on every machine.`,
 		Example: `  supercargo simulate -f scenario.yaml
 
   # Simulate a recording of a cluster
-  supercargo simulate -f week.csv --policy default,htas,supercargo
+  supercargo simulate -f week.csv --policy default,karpenter,supercargo
 
   # Compare two policies over ten seeds, as JSON
   supercargo simulate -f scenario.yaml --policy default,supercargo --repeat 10 -o json
@@ -146,9 +148,9 @@ func readSimulation(ctx context.Context, flags simulateFlags, stdin io.Reader) (
 	var errs input.Faults
 	s := &simulation{flags: flags}
 	errs = append(errs, tableOrJSON.check("output", flags.output))
-	errs.If(flags.repeat < 1 || flags.repeat > maxRepeat, "--repeat %d: want 1 to %d", flags.repeat, maxRepeat)
+	errs.If(flags.repeat < 1 || flags.repeat > maxRepeat, "--repeat %d: must be from 1 to %d", flags.repeat, maxRepeat)
 	if len(flags.policies) == 0 {
-		errs = append(errs, fmt.Errorf("--policy: want one of %s", strings.Join(policy.Names(), ", ")))
+		errs = append(errs, fmt.Errorf("--policy: must be one of %s", strings.Join(policy.Names(), ", ")))
 	}
 	for i, name := range flags.policies {
 		p, err := policy.ByName(name)
@@ -156,14 +158,14 @@ func readSimulation(ctx context.Context, flags simulateFlags, stdin io.Reader) (
 		case err != nil:
 			errs = append(errs, fmt.Errorf("--policy: %w", err))
 		case slices.Contains(flags.policies[:i], name):
-			errs = append(errs, fmt.Errorf("--policy: %s is named twice", name))
+			errs = append(errs, fmt.Errorf("--policy: %s is set twice", name))
 		}
 		s.policies = append(s.policies, p)
 	}
 	errs = append(errs, canBeWritten("--report", flags.report), canBeWritten("--placements", flags.placements))
-	errs.If(flags.report != "" && flags.report == flags.placements, "--placements: %s is the file of --report too, want another", flags.placements)
+	errs.If(flags.report != "" && flags.report == flags.placements, "--placements: %s is also the file of --report: use another file", flags.placements)
 	if flags.scenario == "" {
-		errs = append(errs, errors.New("--filename: name the scenario file, or - for stdin"))
+		errs = append(errs, errors.New("--filename is required: the scenario file, or - for standard input"))
 	} else {
 		errs = append(errs, s.read(ctx, stdin))
 	}
@@ -180,7 +182,7 @@ func canBeWritten(flag, path string) error {
 		return nil
 	}
 	if is, err := os.Stat(path); err == nil && is.IsDir() {
-		return fmt.Errorf("%s: %s is a directory, want a file", flag, path)
+		return fmt.Errorf("%s: %s is a directory: must be a file", flag, path)
 	}
 	if _, err := os.Stat(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("%s: %w", flag, err)

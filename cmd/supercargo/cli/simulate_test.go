@@ -174,7 +174,7 @@ func TestSimulatePrintsATableOfAllPoliciesByDefault(t *testing.T) {
 	t.Parallel()
 	dir := directory(t, map[string]string{"s.yaml": simulateScenario})
 	code, stdout, stderr := supercargo(t, "", "simulate", "-f", filepath.Join(dir, "s.yaml"))
-	if code != exitOK || stderr != "" || !strings.HasPrefix(stdout, "Scenario small, seed 1, 6 policies.") {
+	if code != exitOK || stderr != "" || !strings.HasPrefix(stdout, "Scenario small, seed 1, 7 policies.") {
 		t.Fatalf("exit code %d, stderr %q, stdout %q, want a table", code, stderr, stdout)
 	}
 	for _, name := range policy.Names() {
@@ -200,13 +200,13 @@ func TestSimulateRefusesBadInput(t *testing.T) {
 		args     []string
 		want     []string
 	}{
-		{"a field that is none", with("  horizon", "  horizont"), nil, nil, []string{"s.yaml:5: spec.horizont: ", "want one of"}},
-		{"a negative size", with("memory: 2Gi", "memory: -2Gi"), nil, nil, []string{`s.yaml:11: spec.workload.pods[0].memory: "-2Gi" is negative, want zero or more`}},
+		{"a field that is none", with("  horizon", "  horizont"), nil, nil, []string{"s.yaml:5: spec.horizont: ", "must be one of"}},
+		{"a negative size", with("memory: 2Gi", "memory: -2Gi"), nil, nil, []string{`s.yaml:11: spec.workload.pods[0].memory: "-2Gi" must be 0 or more`}},
 		{"no number", with("0.1371", ".nan"), nil, nil, []string{`s.yaml:7: spec.flavors[0].pricePerHour: ".nan" is not a plain decimal number`}},
 		{"NaN", with("cpu: 500m", "cpu: NaN"), nil, nil, []string{`s.yaml:11: spec.workload.pods[0].cpu: "NaN" `}},
 		{"a trace that is not there", tracing, nil, nil, []string{"s.yaml:14: spec.workload.traces[0].file: ", "t.csv"}},
 		{"a trace without a column", tracing, map[string]string{"t.csv": "arrival_s,cpu_milli,runtime_s\n1,1,1\n"}, nil, []string{"t.csv:1: ", "memory_mib"}},
-		{"an empty trace", tracing, map[string]string{"t.csv": ""}, nil, []string{"t.csv: is empty, want a header row"}},
+		{"an empty trace", tracing, map[string]string{"t.csv": ""}, nil, []string{"t.csv: is empty: must have a header row"}},
 		{"a trace with a bad number", tracing, map[string]string{"t.csv": "arrival_s,cpu_milli,memory_mib,runtime_s\n1,1,1,1\n1,1,-1,1\n"}, nil, []string{"t.csv:3: memory_mib: \"-1\""}},
 		{"too many intervals", with("horizon: 20m", "horizon: 1000h\n  schedulingInterval: 1s"), nil, nil, []string{"s.yaml: spec.horizon: 1000h0m0s is more than 2000000 times"}},
 		{"work for ages that is drawn", with("horizon: 20m\n  flavors:\n  - {", "horizon: 20m\n  schedulingInterval: 1s\n  flavors:\n  - {speed: 0.000005, "), nil, []string{"--repeat", "2"},
@@ -214,15 +214,15 @@ func TestSimulateRefusesBadInput(t *testing.T) {
 		{"names that clash when drawn", with("name: web", "name: pattern-0-batch-small-3"), nil, nil, []string{"s.yaml: ", "pattern-0-batch-small-3"}},
 		{"two faults at once", with("horizon: 20m", "horizon: -20m\n  autoscale: maybe"), nil, nil, []string{"spec.horizon", "spec.autoscale"}},
 		{"no YAML", "{", nil, nil, []string{"s.yaml:"}},
-		{"an unknown policy", simulateScenario, nil, []string{"--policy", "cheapest"}, []string{`--policy: no policy is called "cheapest", want one of default, `}},
-		{"a policy twice", simulateScenario, nil, []string{"--policy", "htas,coca", "--policy", "htas"}, []string{"--policy: htas is named twice"}},
-		{"no policy", simulateScenario, nil, []string{"--policy", ""}, []string{"--policy: want one of default, "}},
-		{"an unknown output", simulateScenario, nil, []string{"-o", "xml"}, []string{`--output "xml": want table or json`}},
-		{"no runs", simulateScenario, nil, []string{"--repeat", "0"}, []string{"--repeat 0: want 1 to 1000"}},
-		{"too many runs", simulateScenario, nil, []string{"--repeat", "1001"}, []string{"--repeat 1001: want 1 to 1000"}},
+		{"an unknown policy", simulateScenario, nil, []string{"--policy", "cheapest"}, []string{`--policy: policy "cheapest" must be one of default, `}},
+		{"a policy twice", simulateScenario, nil, []string{"--policy", "htas,coca", "--policy", "htas"}, []string{"--policy: htas is set twice"}},
+		{"no policy", simulateScenario, nil, []string{"--policy", ""}, []string{"--policy: must be one of default, "}},
+		{"an unknown output", simulateScenario, nil, []string{"-o", "xml"}, []string{`--output "xml": must be table or json`}},
+		{"no runs", simulateScenario, nil, []string{"--repeat", "0"}, []string{"--repeat 0: must be from 1 to 1000"}},
+		{"too many runs", simulateScenario, nil, []string{"--repeat", "1001"}, []string{"--repeat 1001: must be from 1 to 1000"}},
 		{"a seed that is none", simulateScenario, nil, []string{"--seed", "-1"}, []string{"--seed"}},
 		{"an argument", simulateScenario, nil, []string{"x"}, []string{"unknown command"}},
-		{"a folder for a report", simulateScenario, nil, []string{"--report", "/"}, []string{"--report: / is a directory, want a file"}},
+		{"a folder for a report", simulateScenario, nil, []string{"--report", "/"}, []string{"--report: / is a directory: must be a file"}},
 		{"a report in no folder", simulateScenario, nil, []string{"--report", "/none/at/all.html"}, []string{"--report: ", "/none/at"}},
 		{"placements in no folder", simulateScenario, nil, []string{"--placements", "/none/at/all.csv"}, []string{"--placements: ", "/none/at"}},
 		{"one file for two things", simulateScenario, nil, []string{"--report", "x", "--placements", "x"}, []string{"--placements: x is the file of --report too"}},
@@ -253,9 +253,9 @@ func TestSimulateRefusesBadInput(t *testing.T) {
 func TestSimulateWantsAScenario(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
-		"--filename: name the scenario file, or - for stdin": {},
-		"none.yaml: no such file":                            {"-f", "none.yaml"},
-		"stdin:1: ":                                          {"-f", "-"},
+		"--filename is required: the scenario file, or - for standard input": {},
+		"none.yaml: no such file": {"-f", "none.yaml"},
+		"stdin:1: ":               {"-f", "-"},
 	} {
 		code, stdout, stderr := supercargo(t, "what: ever\n", append([]string{"simulate"}, args...)...)
 		if code != exitUsage || stdout != "" || !strings.Contains(stderr, want) {

@@ -33,7 +33,7 @@ func TestWhatIsMistypedIsAnsweredWithWhatMayBeMeant(t *testing.T) {
 		{[]string{"explain", "pod/x", "--namespce", "n"}, "did you mean --namespace?"},
 		{[]string{"explain", "pdo/x"}, "did you mean pod?"},
 		{[]string{"explain", "nodeflet", "x"}, "did you mean nodefleet?"},
-		{[]string{"explain", "consolidate"}, "want KIND/NAME"},
+		{[]string{"explain", "consolidate"}, "must be KIND/NAME"},
 		{[]string{"explain", "nodefleet"}, "which nodefleet is missing"},
 		{[]string{"explain", "pod", "x", "-A"}, "-n NAMESPACE"},
 	} {

@@ -35,7 +35,7 @@ func (w words) check(flag, value string) error {
 	if slices.Contains(w, value) {
 		return nil
 	}
-	return fmt.Errorf("--%s %q: want %v", flag, value, w)
+	return fmt.Errorf("--%s %q: must be %v", flag, value, w)
 }
 
 // complete adds shell completion of the values for a flag.
@@ -76,12 +76,12 @@ func (d *days) Set(text string) error {
 	if err != nil {
 		long, wrong := model.ParseDuration(text)
 		if wrong != nil {
-			return fmt.Errorf("%q: want a time such as 24h or 7d", text)
+			return fmt.Errorf("%q: must be a time such as 24h or 7d", text)
 		}
 		plain = time.Duration(long)
 	}
 	if plain < 0 {
-		return fmt.Errorf("%q: want a time of 0 or more", text)
+		return fmt.Errorf("%q: must be 0 or more", text)
 	}
 	*d = days(plain)
 	return nil

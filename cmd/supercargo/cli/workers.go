@@ -153,7 +153,7 @@ func readWorkers(flags workersFlags) (workers.Plan, workers.Law, error) {
 	}
 	var tasks []trace.Task
 	if flags.tasks == "" {
-		errs = append(errs, errors.New("--tasks: name the file of tasks"))
+		errs = append(errs, errors.New("--tasks is required: the file of tasks"))
 	} else {
 		errs = append(errs, readNamed("--tasks", flags.tasks, func(in io.Reader) error {
 			var err error
@@ -189,17 +189,17 @@ func (f workersFlags) check() error {
 		want  string
 	}{
 		{"init-time", f.initTime, f.initTime > 0, "more than 0"},
-		{"init-sd", f.initDeviation, f.initDeviation >= 0 && f.initDeviation <= f.initTime/6, "0 to a sixth of --init-time"},
-		{"max-workers", f.maxWorkers, f.maxWorkers >= 1 && f.maxWorkers <= mostWorkers, fmt.Sprintf("1 to %d", mostWorkers)},
-		{"min-workers", f.minWorkers, f.minWorkers >= 0 && f.minWorkers <= f.maxWorkers, "0 to --max-workers"},
-		{"start-workers", f.startWorkers, f.startWorkers >= 0 && f.startWorkers <= f.maxWorkers, "0 to --max-workers"},
-		{"interval", f.cycle, f.cycle >= 0, "more than 0"},
-		{"expected-init-time", f.expectedInit, f.expectedInit >= 0, "more than 0"},
-		{"price-per-hour", f.pricePerHour, f.pricePerHour >= 0 && f.pricePerHour <= 1e6, "0 to 1000000 dollars"},
-		{"billing-period", f.billingPeriod, f.billingPeriod >= time.Second && f.billingPeriod <= 24*time.Hour, "1s to 24h"},
+		{"init-sd", f.initDeviation, f.initDeviation >= 0 && f.initDeviation <= f.initTime/6, "from 0 to a sixth of --init-time"},
+		{"max-workers", f.maxWorkers, f.maxWorkers >= 1 && f.maxWorkers <= mostWorkers, fmt.Sprintf("from 1 to %d", mostWorkers)},
+		{"min-workers", f.minWorkers, f.minWorkers >= 0 && f.minWorkers <= f.maxWorkers, "from 0 to --max-workers"},
+		{"start-workers", f.startWorkers, f.startWorkers >= 0 && f.startWorkers <= f.maxWorkers, "from 0 to --max-workers"},
+		{"interval", f.cycle, f.cycle >= 0, "0 or more"},
+		{"expected-init-time", f.expectedInit, f.expectedInit >= 0, "0 or more"},
+		{"price-per-hour", f.pricePerHour, f.pricePerHour >= 0 && f.pricePerHour <= 1e6, "from 0 to 1000000 dollars"},
+		{"billing-period", f.billingPeriod, f.billingPeriod >= time.Second && f.billingPeriod <= 24*time.Hour, "from 1s to 24h"},
 	} {
 		if !flag.ok {
-			errs = append(errs, fmt.Errorf("--%s %v: want %s", flag.name, flag.value, flag.want))
+			errs = append(errs, fmt.Errorf("--%s %v: must be %s", flag.name, flag.value, flag.want))
 		}
 	}
 	return errors.Join(errs...)
@@ -212,12 +212,12 @@ func parseWorker(text string) (estimate.Resources, error) {
 	for part := range strings.SplitSeq(text, ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
 		if seen[name] {
-			return r, fmt.Errorf("%s stands there twice", name)
+			return r, fmt.Errorf("%s is set twice", name)
 		}
 		seen[name] = true
 		quantity, err := resource.ParseQuantity(value)
 		if err != nil || quantity.Sign() <= 0 {
-			return r, fmt.Errorf("%q is no amount of %s above 0, want such as cores=3,memory=12Gi", value, name)
+			return r, fmt.Errorf("%q is not an amount of %s above 0: must be as in cores=3,memory=12Gi", value, name)
 		}
 		switch name {
 		case "cores":
@@ -225,14 +225,14 @@ func parseWorker(text string) (estimate.Resources, error) {
 		case "memory":
 			r.MemoryBytes = quantity.Value()
 		default:
-			return r, fmt.Errorf("%q is nothing that workers have, want cores and memory", name)
+			return r, fmt.Errorf("%q is not a resource of workers: must be cores or memory", name)
 		}
 	}
 	switch r.MemoryBytes = workerdecide.WholeMiB(r.MemoryBytes); {
 	case !seen["cores"] || !seen["memory"]:
-		return r, errors.New("want both cores and memory, such as cores=3,memory=12Gi")
+		return r, errors.New("must have both cores and memory, such as cores=3,memory=12Gi")
 	case r.MilliCores%1000 != 0 || r.MemoryBytes == 0:
-		return r, errors.New("want whole cores and 1Mi of memory or more: that is what a worker of Work Queue can offer")
+		return r, errors.New("must have whole cores and 1Mi of memory or more, as a worker of Work Queue has")
 	}
 	return r, nil
 }
@@ -269,7 +269,7 @@ func newLaw(f workersFlags, worker estimate.Resources, pool *v1alpha1.WorkerPool
 	}
 	var percent int
 	if n, err := fmt.Sscanf(f.law, "hpa-%d", &percent); n != 1 || err != nil || f.law != fmt.Sprintf("hpa-%d", percent) || percent < 1 || percent > 100 {
-		return nil, fmt.Errorf("--law %q: want supercargo, hta, hta-paper or hpa-N with N from 1 to 100", f.law)
+		return nil, fmt.Errorf("--law %q: must be supercargo, hta, hta-paper or hpa-N with N from 1 to 100", f.law)
 	}
 	return &workers.HPA{Target: float64(percent) / 100, Min: max(1, f.minWorkers), Max: f.maxWorkers}, nil
 }

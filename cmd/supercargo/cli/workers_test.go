@@ -72,16 +72,16 @@ func TestWorkersRefusesWhatCannotBe(t *testing.T) {
 		flags       []string
 		want        string
 	}{
-		{"a law that nobody knows", fourTasks, []string{"--law", "hpa-0"}, "--law \"hpa-0\": want supercargo, hta, hta-paper or hpa-N"},
+		{"a law that nobody knows", fourTasks, []string{"--law", "hpa-0"}, "--law \"hpa-0\": must be supercargo, hta, hta-paper or hpa-N"},
 		{"a target with something behind it", fourTasks, []string{"--law", "hpa-20x"}, "--law"},
-		{"a worker without memory", fourTasks, []string{"--worker", "cores=3"}, "--worker \"cores=3\": want both"},
-		{"a worker of nothing", fourTasks, []string{"--worker", "cores=0,memory=1Gi"}, "\"0\" is no amount of cores"},
-		{"half a core", fourTasks, []string{"--worker", "cores=2500m,memory=1Gi"}, "want whole cores"},
+		{"a worker without memory", fourTasks, []string{"--worker", "cores=3"}, "--worker \"cores=3\": must have both"},
+		{"a worker of nothing", fourTasks, []string{"--worker", "cores=0,memory=1Gi"}, "\"0\" is not an amount of cores"},
+		{"half a core", fourTasks, []string{"--worker", "cores=2500m,memory=1Gi"}, "must have whole cores"},
 		{"disks", fourTasks, []string{"--worker", "cores=1,disk=1Gi"}, "\"disk\" is nothing"},
-		{"cores twice", fourTasks, []string{"--worker", "cores=1,cores=2"}, "cores stands there twice"},
-		{"more at the start than ever", fourTasks, []string{"--start-workers", "5", "--max-workers", "4"}, "--start-workers 5: want 0 to --max-workers"},
-		{"no time", fourTasks, []string{"--init-time", "0s"}, "--init-time 0s: want more than 0"},
-		{"a format", fourTasks, []string{"-o", "yaml"}, `--output "yaml": want table or json`},
+		{"cores twice", fourTasks, []string{"--worker", "cores=1,cores=2"}, "cores is set twice"},
+		{"more at the start than ever", fourTasks, []string{"--start-workers", "5", "--max-workers", "4"}, "--start-workers 5: must be from 0 to --max-workers"},
+		{"no time", fourTasks, []string{"--init-time", "0s"}, "--init-time 0s: must be more than 0"},
+		{"a format", fourTasks, []string{"-o", "yaml"}, `--output "yaml": must be table or json`},
 		{"a task too large", fourTasks, []string{"--worker", "cores=1,memory=1Gi"}, "task d needs 2 cores"},
 		{"a circle", strings.Replace(fourTasks, "a,x,1,100,10,1,,", "a,x,1,100,10,1,c,", 1), nil, "tasks.csv:2: parents: task \"a\" waits for itself"},
 	} {
@@ -93,7 +93,7 @@ func TestWorkersRefusesWhatCannotBe(t *testing.T) {
 			}
 		})
 	}
-	if code, _, stderr := supercargo(t, "", "workers"); code != exitUsage || !strings.Contains(stderr, "--tasks: name the file") {
+	if code, _, stderr := supercargo(t, "", "workers"); code != exitUsage || !strings.Contains(stderr, "--tasks is required: the file") {
 		t.Errorf("exit code %d and %q, want 2 and the flag named", code, stderr)
 	}
 }

@@ -89,7 +89,7 @@ func (a *accountant) of(ctx context.Context, read *objects.Objects, start time.T
 		return nil, err
 	}
 	if len(seen.Input.Flavors) == 0 {
-		return nil, errors.New("no machine for sale is known: nodes have no price or no instance type")
+		return nil, errors.New("no machine types can be bought: nodes have no price or no instance type")
 	}
 	seen.Input.MostObstacles = 0
 	seen.Input.Stop = func() bool { return ctx.Err() != nil }

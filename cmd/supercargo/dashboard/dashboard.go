@@ -33,7 +33,7 @@ func Kinds() (*runtime.Scheme, error) {
 		return nil, err
 	}
 	if err := metricsv1beta1.AddToScheme(scheme); err != nil {
-		return nil, fmt.Errorf("register kinds: %w", err)
+		return nil, fmt.Errorf("register the API types: %w", err)
 	}
 	return scheme, nil
 }

@@ -87,7 +87,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		h.Set("Cache-Control", "no-store")
 		switch {
 		case !s.knownHost(r.Host):
-			http.Error(w, "this page is not served under that name: ask for it by address or as localhost, or name the host with --accept-host", http.StatusMisdirectedRequest)
+			http.Error(w, "this host name is not accepted: use an IP address or localhost, or add the name with --accept-host", http.StatusMisdirectedRequest)
 		case r.URL.Path == "/" && r.URL.Query().Has("token"):
 			s.logIn(w, r)
 		case !s.loggedIn(r):
@@ -122,7 +122,7 @@ func (s *Server) cookie() string {
 // logIn exchanges the token in the URL for a cookie.
 func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
 	if !s.right(r.URL.Query().Get("token")) {
-		http.Error(w, "that token is not the one that `supercargo dashboard` has printed", http.StatusUnauthorized)
+		http.Error(w, "the token is invalid: open the address that `supercargo dashboard` has printed", http.StatusUnauthorized)
 		return
 	}
 	http.SetCookie(w, &http.Cookie{Name: s.cookie(), Value: s.options.Token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})

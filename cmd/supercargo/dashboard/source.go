@@ -195,7 +195,7 @@ func (f *followed) note() string {
 	case err == nil, meta.IsNoMatchError(err), apierrors.IsNotFound(err):
 		return ""
 	case apierrors.IsForbidden(err):
-		return f.name + " are not shown: the user may not list and watch them"
+		return f.name + " are not shown: the user is not allowed to list and watch them"
 	}
 	return fmt.Sprintf("%s may be out of date: %v", f.name, err)
 }

@@ -116,7 +116,7 @@ func (s *stream) tell(u update) error {
 func (s *stream) add(c *change) error {
 	head, err := json.Marshal([]string{c.section, c.key})
 	if err != nil {
-		return fmt.Errorf("write %s %s: %w", c.section, c.key, err)
+		return fmt.Errorf("encode %s %s: %w", c.section, c.key, err)
 	}
 	before := ","
 	if s.text.Len() == 0 {
@@ -147,7 +147,7 @@ func (s *stream) flush() error {
 // write writes text with a timeout.
 func (s *stream) write(text string) error {
 	if err := s.control.SetWriteDeadline(time.Now().Add(s.patience)); err != nil {
-		return fmt.Errorf("bound the time to write: %w", err)
+		return fmt.Errorf("set the write deadline: %w", err)
 	}
 	if _, err := s.w.Write([]byte(text)); err != nil {
 		return err

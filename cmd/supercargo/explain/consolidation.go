@@ -15,7 +15,7 @@ func Consolidation(w io.Writer, d *mover.Decision) error {
 	if d.Paused != "" {
 		fmt.Fprintln(&b, d.Paused)
 	}
-	fmt.Fprintf(&b, "%d nodes; those with pods cost $%s/h, and $%s/h when all that is decided is done\n", d.Nodes, d.DollarsPerHour, d.ExpectedDollarsPerHour)
+	fmt.Fprintf(&b, "%d nodes; those with pods cost $%s/h, and $%s/h after all decisions are carried out\n", d.Nodes, d.DollarsPerHour, d.ExpectedDollarsPerHour)
 	if len(d.Emptying) > 0 {
 		fmt.Fprintf(&b, "Being emptied: %s\n", strings.Join(d.Emptying, ", "))
 	}
@@ -37,12 +37,12 @@ func Consolidation(w io.Writer, d *mover.Decision) error {
 	}
 	for i, t := range d.Energy {
 		if i == 0 {
-			fmt.Fprintf(&b, "\nPods that other machines suit better, as of %s:\n", t.Time.UTC().Format("15:04:05"))
+			fmt.Fprintf(&b, "\nPods that are better suited to other machines, as of %s:\n", t.Time.UTC().Format("15:04:05"))
 		}
 		fmt.Fprintf(&b, "  %-10s %s from %s to %s: %s\n", t.Method, t.Pod, t.From, t.Target, t.Reason)
 	}
 	if len(d.Kept) > 0 {
-		b.WriteString("\nNodes that stay:\n")
+		b.WriteString("\nNodes that are kept:\n")
 	}
 	for _, k := range d.Kept {
 		fmt.Fprintf(&b, "  %s: %s\n", k.Name, k.Reason)

@@ -22,11 +22,11 @@ func TestADecisionAboutNodesIsSaidInLines(t *testing.T) {
 			{Pod: "jobs/p", Method: "migrate", Target: "a", Reason: "cheapest"}, {Pod: "jobs/q", Method: "wait"},
 		}}},
 		Energy: []mover.DecidedTransfer{{Time: at, Pod: "jobs/r", From: "a", Target: "d", Method: "Checkpoint", Reason: "jobs/r scores 90"}},
-		Kept:   []v1alpha1.Rejection{{Name: "a", Reason: "it takes pods of other nodes"}},
+		Kept:   []v1alpha1.Rejection{{Name: "a", Reason: "it receives pods of other nodes"}},
 	})
 	want := strings.TrimPrefix(`
 Consolidation, mode Act, policy CostAware, as of 2026-01-01 12:00:00
-3 nodes; those with pods cost $0.30/h, and $0.10/h when all that is decided is done
+3 nodes; those with pods cost $0.30/h, and $0.10/h after all decisions are carried out
 Being emptied: b
 Emptied: c
 
@@ -34,11 +34,11 @@ b, chosen at 12:00:00: it is dear
   migrate  jobs/p (room on a): cheapest
   wait     jobs/q
 
-Pods that other machines suit better, as of 12:00:00:
+Pods that are better suited to other machines, as of 12:00:00:
   Checkpoint jobs/r from a to d: jobs/r scores 90
 
-Nodes that stay:
-  a: it takes pods of other nodes
+Nodes that are kept:
+  a: it receives pods of other nodes
 2 more are not listed
 `, "\n")
 	if diff := cmp.Diff(want, got.String()); err != nil || diff != "" {

@@ -21,7 +21,7 @@ func Fleet(w io.Writer, fleet *v1alpha1.NodeFleet) error {
 	fmt.Fprintf(&b, "%d machines, %d in flight, %d pods pending, $%s/h (machines for all its pods cost at least $%s/h)\n",
 		s.Machines, s.InFlight, s.PendingPods, orUnknown(s.Cost.DollarsPerHour), orUnknown(s.Cost.LowerBoundDollarsPerHour))
 	if s.Intent != nil {
-		fmt.Fprintf(&b, "Being carried out: %s, since %s\n", s.Intent.ID, s.Intent.Time.UTC().Format("15:04:05"))
+		fmt.Fprintf(&b, "In progress: %s, since %s\n", s.Intent.ID, s.Intent.Time.UTC().Format("15:04:05"))
 	}
 	writeConditions(&b, fleet)
 	writeDeferral(&b, s.Deferral)
@@ -44,7 +44,7 @@ func writeConditions(b *strings.Builder, fleet *v1alpha1.NodeFleet) {
 
 func writeDecision(b *strings.Builder, d *v1alpha1.FleetDecision) {
 	if d == nil {
-		b.WriteString("\nNo machine was to be bought or released yet.\n")
+		b.WriteString("\nNo decision to buy or release machines yet.\n")
 		return
 	}
 	fmt.Fprintf(b, "\nLast decision, %s, mode %s:\n  %s\n", d.Time.UTC().Format("2006-01-02 15:04:05 MST"), d.Mode, d.Summary)
@@ -72,7 +72,7 @@ func writeKept(b *strings.Builder, kept []v1alpha1.KeptMachine) {
 	if len(kept) == 0 {
 		return
 	}
-	b.WriteString("\nMachines that are under-used or empty, and stay:\n")
+	b.WriteString("\nUnder-used or empty machines that are kept:\n")
 	for _, k := range kept {
 		fmt.Fprintf(b, "  %s: %s\n", k.Node, k.Reason)
 	}

@@ -28,7 +28,7 @@ func writePurchase(b *strings.Builder, p *v1alpha1.DecidedPurchase) {
 		fmt.Fprintf(b, ", for %s\n", someOf(m.PodNames, m.Pods))
 	}
 	if more := p.Count - listed; more > 0 && listed > 0 {
-		fmt.Fprintf(b, "    %d more, paid for no longer than these\n", more)
+		fmt.Fprintf(b, "    %d more, each paid for at most as long as these\n", more)
 	}
 }
 
@@ -49,7 +49,7 @@ func someOf(names []string, pods int32) string {
 
 func writeRelease(b *strings.Builder, r *v1alpha1.DecidedRelease) {
 	if r.KeepDollars != "" {
-		fmt.Fprintf(b, "    keeping it to the end of the next billing period would cost $%s, to start another $%s\n", r.KeepDollars, orUnknown(r.StartDollars))
+		fmt.Fprintf(b, "    keeping it to the end of the next billing period would cost $%s, starting another machine $%s\n", r.KeepDollars, orUnknown(r.StartDollars))
 	}
 	if r.SavesDollars != "" {
 		fmt.Fprintf(b, "    saves $%s and costs $%s\n", r.SavesDollars, orUnknown(r.CostsDollars))
@@ -59,7 +59,7 @@ func writeRelease(b *strings.Builder, r *v1alpha1.DecidedRelease) {
 // writeDeferral prints which pods wait for room, and what that saves.
 func writeDeferral(b *strings.Builder, d *v1alpha1.FleetDeferral) {
 	if d != nil {
-		fmt.Fprintf(b, "Waiting saves $%s: %s; the last is expected to find room at %s, and for the first a machine is bought at %s at the latest; %s\n",
+		fmt.Fprintf(b, "Waiting saves $%s: %s; room for the last pod is expected at %s, and a machine for the first pod is bought at %s at the latest; %s\n",
 			d.SavesDollars, d.Reason, d.RoomTime.UTC().Format("15:04:05"), d.BuyTime.UTC().Format("15:04:05"), someOf(d.PodNames, d.Pods))
 	}
 }
@@ -74,6 +74,6 @@ func writeDollars(b *strings.Builder, d *v1alpha1.FleetDecision) {
 		writeDeferral(b, d.Deferral)
 	}
 	if d.SavesDollars != "" {
-		fmt.Fprintf(b, "  to empty or exchange machines saves $%s and costs $%s\n", d.SavesDollars, orUnknown(d.CostsDollars))
+		fmt.Fprintf(b, "  emptying or exchanging machines saves $%s and costs $%s\n", d.SavesDollars, orUnknown(d.CostsDollars))
 	}
 }

@@ -111,7 +111,7 @@ func number(text string) *float64 {
 // it.
 func (j MigrationSummary) Write(w io.Writer) error {
 	if j.Phase == "" {
-		_, err := fmt.Fprintf(w, "Migration %s is made; `supercargo explain migration/%s -n %s` says how it is\n", j.Migration, j.Migration, j.Namespace)
+		_, err := fmt.Fprintf(w, "Migration %s created; `supercargo explain migration/%s -n %s` shows its progress\n", j.Migration, j.Migration, j.Namespace)
 		return err
 	}
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
@@ -175,7 +175,7 @@ func NewVerdict(pod *corev1.Pod, v movable.Verdict) Verdict {
 func (j Verdict) Write(w io.Writer) error {
 	var b strings.Builder
 	if j.Movable {
-		fmt.Fprintf(&b, "Pod %s can be moved from node %s, with back-end %s. Its node's agent has the last word.\n", j.Pod, j.Node, j.Backend)
+		fmt.Fprintf(&b, "Pod %s can be moved from node %s, with back-end %s. The agent of the node makes the final decision.\n", j.Pod, j.Node, j.Backend)
 	} else {
 		fmt.Fprintf(&b, "Pod %s cannot be moved:\n", j.Pod)
 	}
@@ -196,10 +196,10 @@ func Migration(w io.Writer, m *v1alpha1.Migration) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Migration %s of pod %s, %s\n", m.Name, m.Spec.PodName, orUnknown(string(s.Phase)))
 	if s.Plan == nil {
-		b.WriteString("Nothing was touched.\n")
+		b.WriteString("Nothing was changed.\n")
 	} else {
 		fmt.Fprintf(&b, "From node %s to %s, by back-end %s; the new pod is %s\n", s.Plan.SourceNode, orUnknown(j.To), s.Plan.Backend, s.Plan.RestoredPod)
-		fmt.Fprintf(&b, "Begun %s, to run there by %s; the agents are to: %s\n",
+		fmt.Fprintf(&b, "Started %s, deadline %s; order to the agents: %s\n",
 			s.Plan.StartedAt.UTC().Format("2006-01-02 15:04:05 MST"), s.Plan.DeadlineAt.UTC().Format("15:04:05"), s.Order)
 		for _, note := range s.Plan.Notes {
 			fmt.Fprintf(&b, "  %s\n", note)
@@ -213,7 +213,7 @@ func Migration(w io.Writer, m *v1alpha1.Migration) error {
 	}
 	writeReports(&b, s)
 	if t := s.Measured; t != nil {
-		fmt.Fprintf(&b, "\nNo copy ran for %s s: dump %s s, ship %s s, restore %s s; %s s in all. The checkpoint had %d bytes, of which %d went over the wire.\n",
+		fmt.Fprintf(&b, "\nNo copy ran for %s s: dump %s s, ship %s s, restore %s s; %s s in all. The checkpoint had %d bytes, of which %d were sent over the network.\n",
 			orUnknown(t.FrozenSeconds), orUnknown(t.DumpSeconds), orUnknown(t.ShipSeconds), orUnknown(t.RestoreSeconds), orUnknown(t.TotalSeconds), t.CheckpointBytes, t.ShippedBytes)
 	}
 	_, err := io.WriteString(w, b.String())

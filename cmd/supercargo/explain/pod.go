@@ -75,7 +75,7 @@ func (n *PodNode) priced(l score.Line) {
 
 // Write prints the pod, and a line for each node.
 func (e Pod) Write(w io.Writer) error {
-	fmt.Fprintf(w, "Pod %s: energy weighs %g against runtime (%s)\n", e.Pod, e.EnergyWeight, e.WeightFrom)
+	fmt.Fprintf(w, "Pod %s: weight of energy against runtime %g (%s)\n", e.Pod, e.EnergyWeight, e.WeightFrom)
 	if e.Note != "" {
 		fmt.Fprintln(w, e.Note)
 	}
@@ -92,13 +92,13 @@ func (e Pod) Write(w io.Writer) error {
 		}
 		var notes []string
 		if n.Idle {
-			notes = append(notes, "idle: its idle power counts")
+			notes = append(notes, "idle: its idle power is included")
 		}
 		if n.Doubts != "" {
 			notes = append(notes, n.Doubts)
 		}
 		if e.Unit != "" && n.PerKWh == nil {
-			notes = append(notes, "no price is known for the zone: that of the others, or none, counts")
+			notes = append(notes, "the price of the zone is unknown: the price of all other zones, or none, applies")
 		}
 		fmt.Fprintf(t, "%s\t%s\t%d\t%.4g\t%.4g\t%.0f %%\t%s%s\n", n.Node, n.MachineType, n.Score, n.EnergyJoules, n.RuntimeSeconds,
 			100*min(n.EnergyTrust, n.RuntimeTrust), n.costText(e.Unit), strings.Join(notes, "; "))

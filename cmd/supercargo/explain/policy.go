@@ -14,12 +14,12 @@ func Policy(w io.Writer, p *v1alpha1.ReplicaPolicy) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "ReplicaPolicy %s of %s %s, law %s, mode %s\n", p.Name, spec.Target.Kind, spec.Target.Name, spec.Law.Name, spec.Mode)
 	if spec.SLO != nil {
-		fmt.Fprintf(&b, "To be kept: a mean response time of %v\n", spec.SLO.ResponseTime.Duration)
+		fmt.Fprintf(&b, "Target: a mean response time of %v\n", spec.SLO.ResponseTime.Duration)
 	}
-	fmt.Fprintf(&b, "%d replicas wanted (%d to %d allowed); %d asked for, %d pods, %d of them Ready\n",
-		s.WantedReplicas, spec.MinReplicas, spec.MaxReplicas, s.AskedReplicas, s.Replicas, s.ReadyReplicas)
+	fmt.Fprintf(&b, "%d replicas desired (%d to %d allowed); %d in the spec of the target, %d pods, %d of them Ready\n",
+		s.DesiredReplicas, spec.MinReplicas, spec.MaxReplicas, s.SpecReplicas, s.Replicas, s.ReadyReplicas)
 	if s.StartUp != nil {
-		fmt.Fprintf(&b, "Pods take %v ± %v to be Ready, learned from %d\n", s.StartUp.Mean.Duration, s.StartUp.Deviation.Duration, s.StartUp.Samples)
+		fmt.Fprintf(&b, "Pods take %v ± %v to become Ready, learned from %d pods\n", s.StartUp.Mean.Duration, s.StartUp.Deviation.Duration, s.StartUp.Samples)
 	}
 	for _, c := range s.Conditions {
 		fmt.Fprintf(&b, "%s: %s (%s) %s\n", c.Type, c.Status, c.Reason, c.Message)
@@ -44,20 +44,20 @@ func policyFigures(o *v1alpha1.ReplicaObservation) string {
 	if o.ResponseTime != nil {
 		response = o.ResponseTime.Duration.String()
 	}
-	return fmt.Sprintf("%s requests/s, answered in %s, %s inside, utilisation %s %%, with %d of %d replicas Ready",
-		orUnknown(o.ArrivalRate), response, orUnknown(o.QueueLength), orUnknown(o.UtilizationPercent), o.ReadyReplicas, o.AskedReplicas)
+	return fmt.Sprintf("%s requests/s, response time %s, queue length %s, utilisation %s %%, with %d of %d replicas Ready",
+		orUnknown(o.ArrivalRate), response, orUnknown(o.QueueLength), orUnknown(o.UtilizationPercent), o.ReadyReplicas, o.SpecReplicas)
 }
 
 func writePolicyDecision(b *strings.Builder, d *v1alpha1.ReplicaDecision) {
 	if d == nil {
-		b.WriteString("\nNothing was decided yet.\n")
+		b.WriteString("\nNo decision yet.\n")
 		return
 	}
 	fmt.Fprintf(b, "\nLast decision, %s, mode %s: from %d to %d replicas\n", d.Time.UTC().Format("2006-01-02 15:04:05 MST"), d.Mode, d.From, d.To)
 	for _, r := range d.Reasons {
 		fmt.Fprintf(b, "  %s\n", r)
 	}
-	fmt.Fprintf(b, "  decided on: %s\n", policyFigures(&d.Observation))
+	fmt.Fprintf(b, "  based on: %s\n", policyFigures(&d.Observation))
 	writePolicyOutcome(b, "expected", &d.Expected)
 	if d.Measured == nil {
 		b.WriteString("  measured: not yet\n")
@@ -71,6 +71,6 @@ func writePolicyOutcome(b *strings.Builder, name string, o *v1alpha1.ReplicaOutc
 	if o.ResponseTime != nil {
 		response = o.ResponseTime.Duration.String()
 	}
-	fmt.Fprintf(b, "  %s: %s requests/s answered in %s, utilisation %s %%, all Ready after %d s\n",
+	fmt.Fprintf(b, "  %s: %s requests/s, response time %s, utilisation %s %%, all Ready after %d s\n",
 		name, orUnknown(o.ArrivalRate), response, orUnknown(o.UtilizationPercent), o.ReadySeconds)
 }

@@ -15,13 +15,13 @@ import (
 func TestAReplicaPolicyIsSaidInLines(t *testing.T) {
 	at := metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
 	took := func(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
-	seen := v1alpha1.ReplicaObservation{Time: at, ArrivalRate: "250", ResponseTime: took(2 * time.Second), QueueLength: "500", UtilizationPercent: "125", AskedReplicas: 20, ReadyReplicas: 20, Notes: []string{"queueLength: arrival rate times response time"}}
+	seen := v1alpha1.ReplicaObservation{Time: at, ArrivalRate: "250", ResponseTime: took(2 * time.Second), QueueLength: "500", UtilizationPercent: "125", SpecReplicas: 20, ReadyReplicas: 20, Notes: []string{"queueLength: arrival rate times response time"}}
 	p := &v1alpha1.ReplicaPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},
 		Spec: v1alpha1.ReplicaPolicySpec{Target: v1alpha1.ReplicaTarget{Kind: "Deployment", Name: "web"}, Law: v1alpha1.ReplicaLawSpec{Name: v1alpha1.LawPredictive}, Mode: v1alpha1.ReplicasAct,
 			MinReplicas: 2, MaxReplicas: 40, SLO: &v1alpha1.ServiceLevel{ResponseTime: *took(200 * time.Millisecond)}},
 		Status: v1alpha1.ReplicaPolicyStatus{
-			WantedReplicas: 38, AskedReplicas: 38, Replicas: 38, ReadyReplicas: 30, LastObservation: &seen,
+			DesiredReplicas: 38, SpecReplicas: 38, Replicas: 38, ReadyReplicas: 30, LastObservation: &seen,
 			StartUp:    &v1alpha1.LearnedTime{Mean: *took(5 * time.Second), Deviation: *took(700 * time.Millisecond), Samples: 9},
 			Conditions: []metav1.Condition{{Type: "Ready", Status: "True", Reason: "Deciding", Message: "The law decides, and the target is scaled"}},
 			LastDecision: &v1alpha1.ReplicaDecision{Time: at, Mode: v1alpha1.ReplicasAct, From: 20, To: 38, Reasons: []string{"too much", "38 work it off"}, Observation: seen,
@@ -34,19 +34,19 @@ func TestAReplicaPolicyIsSaidInLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `ReplicaPolicy web of Deployment web, law Predictive, mode Act
-To be kept: a mean response time of 200ms
-38 replicas wanted (2 to 40 allowed); 38 asked for, 38 pods, 30 of them Ready
-Pods take 5s ± 700ms to be Ready, learned from 9
+Target: a mean response time of 200ms
+38 replicas desired (2 to 40 allowed); 38 in the spec of the target, 38 pods, 30 of them Ready
+Pods take 5s ± 700ms to become Ready, learned from 9 pods
 Ready: True (Deciding) The law decides, and the target is scaled
 
-Measured, 2026-01-01 12:00:00 UTC: 250 requests/s, answered in 2s, 500 inside, utilisation 125 %, with 20 of 20 replicas Ready
+Measured, 2026-01-01 12:00:00 UTC: 250 requests/s, response time 2s, queue length 500, utilisation 125 %, with 20 of 20 replicas Ready
   queueLength: arrival rate times response time
 
 Last decision, 2026-01-01 12:00:00 UTC, mode Act: from 20 to 38 replicas
   too much
   38 work it off
-  decided on: 250 requests/s, answered in 2s, 500 inside, utilisation 125 %, with 20 of 20 replicas Ready
-  expected: 250 requests/s answered in 100ms, utilisation 65.8 %, all Ready after 5 s
+  based on: 250 requests/s, response time 2s, queue length 500, utilisation 125 %, with 20 of 20 replicas Ready
+  expected: 250 requests/s, response time 100ms, utilisation 65.8 %, all Ready after 5 s
   measured: not yet
 Memory: 7 bytes, written 12:00:00, for predictive
 `
@@ -55,7 +55,7 @@ Memory: 7 bytes, written 12:00:00, for predictive
 	}
 	p.Status = v1alpha1.ReplicaPolicyStatus{}
 	b.Reset()
-	if err := Policy(&b, p); err != nil || !strings.Contains(b.String(), "Nothing was decided yet.") {
+	if err := Policy(&b, p); err != nil || !strings.Contains(b.String(), "No decision yet.") {
 		t.Errorf("%v: a policy that was never looked at: %s", err, b.String())
 	}
 }

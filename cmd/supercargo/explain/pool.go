@@ -18,8 +18,8 @@ func Pool(w io.Writer, p *v1alpha1.WorkerPool) error {
 	s := &p.Status
 	var b strings.Builder
 	fmt.Fprintf(&b, "WorkerPool %s/%s, mode %s, phase %s\n", p.Namespace, p.Name, p.Spec.Mode, orUnknown(string(s.Phase)))
-	fmt.Fprintf(&b, "%d workers connected, %d coming, %d leaving; %d to %d may be there\n",
-		s.Workers.Connected, s.Workers.Coming, s.Workers.Leaving, p.Spec.Limits.Min, p.Spec.Limits.Max)
+	fmt.Fprintf(&b, "%d workers connected, %d starting, %d draining; %d to %d allowed\n",
+		s.Workers.Connected, s.Workers.Starting, s.Workers.Draining, p.Spec.Limits.Min, p.Spec.Limits.Max)
 	if q := s.Queue; q != nil {
 		fmt.Fprintf(&b, "Manager %s: %d tasks wait for %s cores, %d run, %d are done; it has lost %d workers\n",
 			q.Address, q.Waiting, orUnknown(s.ShortageCores), q.Running, q.Done, q.WorkersLost)
@@ -41,7 +41,7 @@ func Pool(w io.Writer, p *v1alpha1.WorkerPool) error {
 
 func writeWorkers(b *strings.Builder, d *v1alpha1.WorkerDecision) {
 	if d == nil {
-		b.WriteString("\nNothing was resized yet.\n")
+		b.WriteString("\nNo decision to resize the pool yet.\n")
 		return
 	}
 	fmt.Fprintf(b, "\nLast decision, %s, mode %s:\n", d.Time.UTC().Format("2006-01-02 15:04:05 MST"), d.Mode)
@@ -53,11 +53,11 @@ func writeWorkers(b *strings.Builder, d *v1alpha1.WorkerDecision) {
 	} else {
 		fmt.Fprintf(b, "  drain %s", strings.Join(d.Drain, ", "))
 	}
-	fmt.Fprintf(b, ": %s\n  %d tasks waited, %d were expected to at the end of the initialisation time\n", d.Reason, d.Waiting, d.WaitingThen)
+	fmt.Fprintf(b, ": %s\n  %d tasks waited, %d were expected to wait at the end of the initialisation time\n", d.Reason, d.Waiting, d.WaitingThen)
 	for _, r := range d.Rejected {
 		fmt.Fprintf(b, "  rejected %s: %s\n", r.Name, r.Reason)
 	}
-	fmt.Fprintf(b, "  expected: there after %s\n  measured: %s\n", durationOr(d.ExpectedReady, "-"), durationOr(d.MeasuredReady, "not yet"))
+	fmt.Fprintf(b, "  expected: connected after %s\n  measured: %s\n", durationOr(d.ExpectedReady, "-"), durationOr(d.MeasuredReady, "not yet"))
 }
 
 func durationOr(d *metav1.Duration, otherwise string) string {

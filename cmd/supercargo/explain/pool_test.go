@@ -18,7 +18,7 @@ func TestAPoolOfWorkersIsExplained(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "genomics", Name: "blast"},
 		Spec:       v1alpha1.WorkerPoolSpec{Mode: v1alpha1.WorkerPoolAct, Limits: v1alpha1.WorkerLimits{Max: 20}},
 		Status: v1alpha1.WorkerPoolStatus{
-			Phase: "Runtime", ShortageCores: "12", Workers: v1alpha1.WorkerCounts{Connected: 3, Coming: 5},
+			Phase: "Runtime", ShortageCores: "12", Workers: v1alpha1.WorkerCounts{Connected: 3, Starting: 5},
 			Queue:      &v1alpha1.WorkQueueStatus{Address: "m:9123", Waiting: 12, Running: 9, Done: 7},
 			Conditions: []metav1.Condition{{Type: v1alpha1.PoolLimited, Status: metav1.ConditionTrue, Reason: "TasksTooLarge", Message: "1 tasks of category giant: needs 64 cores"}},
 			Categories: []v1alpha1.TaskCategory{
@@ -38,14 +38,14 @@ func TestAPoolOfWorkersIsExplained(t *testing.T) {
 	}
 	for _, line := range []string{
 		"WorkerPool genomics/blast, mode Act, phase Runtime",
-		"3 workers connected, 5 coming, 0 leaving; 0 to 20 may be there",
+		"3 workers connected, 5 starting, 0 draining; 0 to 20 allowed",
 		"Manager m:9123: 12 tasks wait for 12 cores, 9 run, 7 are done; it has lost 0 workers",
 		"Limited: True (TasksTooLarge) 1 tasks of category giant: needs 64 cores",
 		"Last decision, 2026-11-22 08:00:00 UTC, mode Act:",
 		"  add 5 workers of flavor four: 12 tasks wait",
-		"  20 tasks waited, 12 were expected to at the end of the initialisation time",
+		"  20 tasks waited, 12 were expected to wait at the end of the initialisation time",
 		"  rejected two: costs more",
-		"  expected: there after 2m37s",
+		"  expected: connected after 2m37s",
 		"  measured: not yet",
 		"giant     64   0       Declared  -         -            -        0      needs 64 cores",
 		"split     1    1Gi     Declared  -         300Mi        1m0s     7",

@@ -23,9 +23,9 @@ func Profile(w io.Writer, o *v1alpha1.MachineProfile, now time.Time) error {
 	m, err := profile.FromObject(o)
 	switch {
 	case errors.Is(err, profile.ErrNothingLearned):
-		b.WriteString("Not used: nothing has been learned yet. Nodes of the type score neutral.\n")
+		b.WriteString("Not used: nothing has been learned yet. Nodes of the type get a neutral score.\n")
 	case err != nil:
-		fmt.Fprintf(&b, "Not used: %v. Nodes of the type score neutral.\n", err)
+		fmt.Fprintf(&b, "Not used: %v. Nodes of the type get a neutral score.\n", err)
 	default:
 		if !m.Learned.IsZero() {
 			fmt.Fprintf(&b, "Learned: %s, %v ago\n", m.Learned.UTC().Format(time.RFC3339), m.Age(now).Round(time.Minute))
@@ -33,11 +33,11 @@ func Profile(w io.Writer, o *v1alpha1.MachineProfile, now time.Time) error {
 		writeModel(&b, "Energy", "J", m.Profile.Energy, m.Age(now))
 		writeModel(&b, "Runtime", "s", m.Profile.Runtime, m.Age(now))
 		if m.Governor != "" {
-			fmt.Fprintf(&b, "That is under the CPU governor %s\n", m.Governor)
+			fmt.Fprintf(&b, "These models are for the CPU governor %s\n", m.Governor)
 		}
 		for i := range m.Others {
 			o := &m.Others[i]
-			fmt.Fprintf(&b, "Under the CPU governor %s:\n", o.Governor)
+			fmt.Fprintf(&b, "For the CPU governor %s:\n", o.Governor)
 			writeModel(&b, "Energy", "J", o.Profile.Energy, m.Age(now))
 			writeModel(&b, "Runtime", "s", o.Profile.Runtime, m.Age(now))
 		}
@@ -61,7 +61,7 @@ func writeModel(b *strings.Builder, name, unit string, m profile.Model, age time
 	fmt.Fprintf(b, "  %d samples of %d sizes, R² %.3f, usual error on unseen sizes %.1f %%\n", q.Samples, q.Sizes, q.RSquared, 100*q.Spread)
 	fmt.Fprintf(b, "  learned from %s to %s: %.4g to %.4g %s\n", sizeText(r.Least), sizeText(r.Most), r.LeastValue, r.MostValue, unit)
 	p := m.Predict(profile.Size{MilliCPU: (r.Least.MilliCPU + r.Most.MilliCPU) / 2, MemoryBytes: (r.Least.MemoryBytes + r.Most.MemoryBytes) / 2}, age)
-	fmt.Fprintf(b, "  in the middle of that: %.4g %s, trusted to %.0f %%%s\n", p.Value, unit, 100*p.Trust, because(p.Doubts))
+	fmt.Fprintf(b, "  in the middle of that range: %.4g %s, trusted to %.0f %%%s\n", p.Value, unit, 100*p.Trust, because(p.Doubts))
 }
 
 func sizeText(s profile.Size) string {

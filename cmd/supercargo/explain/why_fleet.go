@@ -81,15 +81,15 @@ func newFleetWhy(in *WhyInput, f *FleetInput) FleetWhy {
 	w.Events = lastEvents(f.Events)
 	kind, _ := class.OfPod(in.Pod)
 	if !fleetClass(f.Fleet).Takes(kind) {
-		w.Doing, w.Because = Nothing, fmt.Sprintf("its machines take %s pods alone, and this pod is of class %v", strings.ToLower(w.Class), kind)
+		w.Doing, w.Because = Nothing, fmt.Sprintf("its machines accept only %s pods, and this pod is of class %v", strings.ToLower(w.Class), kind)
 		return w
 	}
 	pod, is := waiting(in, f)
 	switch {
 	case !is && world.Restoring(in.Pod):
-		w.Doing, w.Because = Nothing, "a Migration has made the pod, and nothing is bought for a move"
+		w.Doing, w.Because = Nothing, "a Migration created the pod, and no machines are bought for migrations"
 	case !is:
-		w.Doing, w.Because = Nothing, "kube-scheduler has not said that it is unschedulable: machines are bought for such pods alone"
+		w.Doing, w.Because = Nothing, "kube-scheduler has not reported it as unschedulable: machines are bought only for unschedulable pods"
 	case pod.Held != "":
 		w.Doing, w.Because = Nothing, "no machine is planned for it: "+pod.Held
 	default:
@@ -121,7 +121,7 @@ func refusedByStatus(s *v1alpha1.FlavorStatus, pod *cluster.Pod, now time.Time) 
 	alone := fleet.BackingOff(s, now)
 	switch {
 	case s.PricePerHour == "":
-		return cmp.Or(s.Message, "no price is known")
+		return cmp.Or(s.Message, "its price is unknown")
 	case alone != "":
 		return alone
 	case s.Machines >= s.Max:
@@ -135,7 +135,7 @@ func refusedByStatus(s *v1alpha1.FlavorStatus, pod *cluster.Pod, now time.Time) 
 func (w *FleetWhy) act(in *WhyInput, f *FleetInput, pod *world.Waiting) {
 	s := &f.Fleet.Status
 	ready := meta.FindStatusCondition(s.Conditions, v1alpha1.FleetReady)
-	buy, listed := boughtFor(s.LastDecision, pod.Name)
+	buy := boughtFor(s.LastDecision, pod.Name)
 	takes := slices.ContainsFunc(w.Flavors, func(t Tally) bool { return t.Reason == "" })
 	switch {
 	case s.Deferral != nil && slices.Contains(s.Deferral.PodNames, pod.Name):
@@ -144,40 +144,37 @@ func (w *FleetWhy) act(in *WhyInput, f *FleetInput, pod *world.Waiting) {
 			d.Reason, clockOf(d.RoomTime.Time), clockOf(d.BuyTime.Time), d.SavesDollars)
 		w.ExpectedTime = &d.RoomTime.Time
 	case buy != nil && !s.LastDecision.Time.Time.Before(pod.Since.Add(-time.Second)):
-		w.ordered(in, f, buy, listed)
+		w.ordered(in, f, buy)
 	case ready == nil:
-		w.Doing, w.Because = Nothing, "the autoscaler has not looked at the fleet yet: is it running?"
+		w.Doing, w.Because = Nothing, "the autoscaler has not processed the fleet yet: check that it is running"
 	case ready.Status != metav1.ConditionTrue:
 		w.Doing, w.Because = Nothing, fmt.Sprintf("the fleet is on hold (%s): %s", ready.Reason, ready.Message)
 	case !takes:
-		w.Doing, w.Because = Nothing, cmp.Or(rejection(f, pod.Name), "no flavor of the fleet takes it")
+		w.Doing, w.Because = Nothing, cmp.Or(rejection(f, pod.Name), "no flavor of the fleet fits it")
 	case meta.IsStatusConditionTrue(s.Conditions, v1alpha1.FleetLimited):
 		w.Doing, w.Because = Nothing, "a limit is reached: "+meta.FindStatusCondition(s.Conditions, v1alpha1.FleetLimited).Message
 	case in.Now.Sub(pod.Since) < f.Fleet.Spec.Scaling.BatchMax.Duration:
-		w.Doing, w.Because = Gathers, fmt.Sprintf("it waits for up to %v for other pods to come, so that machines are bought for all together (spec.scaling.batchMax)", f.Fleet.Spec.Scaling.BatchMax.Duration)
+		w.Doing, w.Because = Gathers, fmt.Sprintf("the fleet waits for up to %v for more pods, to buy machines for all of them together (spec.scaling.batchMax)", f.Fleet.Spec.Scaling.BatchMax.Duration)
 	case s.InFlight > 0:
-		w.Doing, w.Because = Ordered, fmt.Sprintf("%d machines of the fleet are on their way; the decision does not name the pod, of which it lists some alone", s.InFlight)
+		w.Doing, w.Because = Ordered, fmt.Sprintf("%d machines of the fleet are starting; the decision does not name the pod, because it lists only some of its pods", s.InFlight)
 		w.expect(f)
 	default:
-		w.Doing, w.Because = Nothing, cmp.Or(rejection(f, pod.Name), "the fleet records no decision about it")
+		w.Doing, w.Because = Nothing, cmp.Or(rejection(f, pod.Name), "the fleet has recorded no decision about it")
 	}
 }
 
 // ordered sets which machine was ordered for the pod, and when it is expected.
-func (w *FleetWhy) ordered(in *WhyInput, f *FleetInput, buy *v1alpha1.DecidedPurchase, listed bool) {
+func (w *FleetWhy) ordered(in *WhyInput, f *FleetInput, buy *v1alpha1.DecidedPurchase) {
 	d := f.Fleet.Status.LastDecision
 	w.Flavor = buy.Flavor
-	of := fmt.Sprintf("%d of flavor %s for %d pods", buy.Count, buy.Flavor, buy.Pods)
-	if listed {
-		of += ", this one among them"
-	}
+	of := fmt.Sprintf("%d of flavor %s for %d pods, including this one", buy.Count, buy.Flavor, buy.Pods)
 	if d.Mode == v1alpha1.FleetObserve {
 		w.Doing, w.Because = WouldOrder, fmt.Sprintf("in mode Act it would have bought %s at %s: %s", of, clockOf(d.Time.Time), buy.Reason)
 		return
 	}
 	expected := d.Time.Add(fleet.ReadyAfter(f.Fleet, buy.Flavor))
 	w.Doing, w.OrderedTime, w.ExpectedTime = Ordered, &d.Time.Time, &expected
-	w.Because = fmt.Sprintf("machines were ordered at %s, %s: %s; expected to take pods at %s", clockOf(d.Time.Time), of, buy.Reason, clockOf(expected))
+	w.Because = fmt.Sprintf("machines were ordered at %s, %s: %s; expected to accept pods at %s", clockOf(d.Time.Time), of, buy.Reason, clockOf(expected))
 	if late := in.Now.Sub(expected); late > 0 {
 		w.Because += fmt.Sprintf(", %v ago", late.Round(time.Second))
 	}
@@ -203,19 +200,19 @@ func (w *FleetWhy) expect(f *FleetInput) {
 	}
 }
 
-// boughtFor returns the purchase of a decision that names the pod, and whether there is one.
-func boughtFor(d *v1alpha1.FleetDecision, pod string) (buy *v1alpha1.DecidedPurchase, listed bool) {
+// boughtFor returns the purchase of a decision that names the pod; nil if there is none.
+func boughtFor(d *v1alpha1.FleetDecision, pod string) *v1alpha1.DecidedPurchase {
 	if d == nil {
-		return nil, false
+		return nil
 	}
 	for i := range d.Buys {
 		for _, m := range d.Buys[i].Machines {
 			if slices.Contains(m.PodNames, pod) {
-				return &d.Buys[i], true
+				return &d.Buys[i]
 			}
 		}
 	}
-	return nil, false
+	return nil
 }
 
 // rejection returns why the fleet buys nothing for the pod, from its last decision or its Events.
@@ -254,7 +251,7 @@ func (w *FleetWhy) write(b *strings.Builder) {
 	fmt.Fprintf(b, "    %s.\n", strings.TrimSuffix(w.Because, "."))
 	if len(w.Flavors) > 0 {
 		b.WriteString("    Its flavors:\n")
-		writeTallies(b, "    ", named(w.Flavors, "would take it"))
+		writeTallies(b, "    ", named(w.Flavors, "would accept it"))
 	}
 	if w.Note != "" {
 		fmt.Fprintf(b, "    %s\n", w.Note)
@@ -268,8 +265,8 @@ func (w *FleetWhy) write(b *strings.Builder) {
 }
 
 var fleetVerbs = map[string]string{
-	Ordered: "a machine is on its way", WouldOrder: "would buy a machine", Waits: "waits for room that comes free",
-	Gathers: "is about to decide", Nothing: "does nothing about it",
+	Ordered: "a machine is starting", WouldOrder: "would buy a machine", Waits: "waits for room to become free",
+	Gathers: "waits for more pods", Nothing: "does nothing for it",
 }
 
 // EventTime returns when an Event was last observed.

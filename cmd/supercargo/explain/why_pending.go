@@ -93,10 +93,10 @@ func newPending(in *WhyInput) *Pending {
 	}
 	switch {
 	case len(pod.Spec.SchedulingGates) > 0:
-		p.Held = fmt.Sprintf("scheduling gate %s: whoever has set it has to remove it first", pod.Spec.SchedulingGates[0].Name)
+		p.Held = fmt.Sprintf("scheduling gate %s must be removed first, by the controller that has set it", pod.Spec.SchedulingGates[0].Name)
 		return p
 	case p.Scheduler == nil:
-		p.Held = fmt.Sprintf("scheduler %s has said nothing of it yet: it is busy, or no scheduler of that name runs", orNone(pod.Spec.SchedulerName))
+		p.Held = fmt.Sprintf("scheduler %s has not reported on it yet: it is busy, or no scheduler of that name runs", orNone(pod.Spec.SchedulerName))
 	}
 	if refusals, err := in.View.Refusals(pod); err != nil {
 		p.Held = err.Error()
@@ -146,14 +146,14 @@ func (p *Pending) write(b *strings.Builder) {
 		s.write(b)
 	}
 	if p.PromisedNode != "" {
-		fmt.Fprintf(b, "  Room on node %s is kept for it: pods of lower priority have to leave it first.\n", p.PromisedNode)
+		fmt.Fprintf(b, "  It is nominated to node %s: pods of lower priority must leave the node first.\n", p.PromisedNode)
 	}
 	if len(p.Nodes) > 0 {
-		b.WriteString("  The nodes at this moment:\n")
-		writeTallies(b, "  ", named(p.Nodes, "would take it: the scheduler tries again soon"))
+		b.WriteString("  The nodes now:\n")
+		writeTallies(b, "  ", named(p.Nodes, "would accept it: the scheduler retries soon"))
 	}
 	if len(p.Fleets) == 0 && p.Scheduler != nil {
-		b.WriteString("  There is no NodeFleet, so nothing is bought for it.\n")
+		b.WriteString("  There is no NodeFleet, so no machine is bought for it.\n")
 	}
 	for i := range p.Fleets {
 		p.Fleets[i].write(b)
@@ -162,13 +162,13 @@ func (p *Pending) write(b *strings.Builder) {
 
 func (s *SchedulerSays) write(b *strings.Builder) {
 	if len(s.Reasons) == 0 {
-		fmt.Fprintf(b, "  kube-scheduler says (%s): %s\n", s.Reason, s.Message)
+		fmt.Fprintf(b, "  kube-scheduler reports (%s): %s\n", s.Reason, s.Message)
 		return
 	}
-	fmt.Fprintf(b, "  kube-scheduler says of %d nodes:\n", s.Nodes)
+	fmt.Fprintf(b, "  kube-scheduler reports for %d nodes:\n", s.Nodes)
 	writeTallies(b, "  ", s.Reasons)
 	if s.Preemption != "" {
-		fmt.Fprintf(b, "  and of preemption: %s\n", s.Preemption)
+		fmt.Fprintf(b, "  and for preemption: %s\n", s.Preemption)
 	}
 }
 

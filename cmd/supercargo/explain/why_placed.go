@@ -28,7 +28,7 @@ type Placement struct {
 
 // noScores says where to find the scores of plugins. Neither kube-scheduler nor our plugins store
 // them: an object for each pod and node would cost more than the decision.
-const noScores = "The scores of the scheduler's plugins are not recorded: kube-scheduler keeps none. To have them for the pods to come, run it with --v=10 " +
+const noScores = "The scores of the scheduler's plugins are not recorded, because kube-scheduler does not store them. To see them for future pods, run it with --v=10 " +
 	`for a while; its log then has a line "Plugin scored node for pod" for each plugin and node, and "Calculated node's final score for pod".`
 
 func newPlacement(in *WhyInput) *Placement {
@@ -51,7 +51,7 @@ func newPlacement(in *WhyInput) *Placement {
 	}
 	for i := range in.Fleets {
 		f := in.Fleets[i].Fleet
-		if buy, _ := boughtFor(f.Status.LastDecision, world.PodName(pod)); buy != nil && f.Status.LastDecision.Mode == v1alpha1.FleetAct {
+		if buy := boughtFor(f.Status.LastDecision, world.PodName(pod)); buy != nil && f.Status.LastDecision.Mode == v1alpha1.FleetAct {
 			add("NodeFleet %s ordered machines of flavor %s at %s for it and others: %s", f.Name, buy.Flavor, clockOf(f.Status.LastDecision.Time.Time), buy.Reason)
 		}
 	}
@@ -163,7 +163,7 @@ func (m *Moving) node(in *WhyInput, own *v1alpha1.NodeFleet) {
 		m.Fleet = own.Name
 	}
 	if node == nil {
-		m.NodeStays = "the node has gone"
+		m.NodeStays = "the node no longer exists"
 		return
 	}
 	if mark, is := drain.MarkOf(node); is {
@@ -180,9 +180,9 @@ func (m *Moving) node(in *WhyInput, own *v1alpha1.NodeFleet) {
 	}
 	switch {
 	case node.Spec.Unschedulable:
-		m.NodeStays = "the node is cordoned, by somebody else than Supercargo"
+		m.NodeStays = "the node is cordoned, but not by Supercargo"
 	case own == nil:
-		m.NodeStays = "the node is of no NodeFleet; supercargo explain consolidation says what the descheduler does about such nodes"
+		m.NodeStays = "the node belongs to no NodeFleet; supercargo explain consolidation shows what the descheduler does with such nodes"
 	default:
 		m.NodeStays = kept(own, node.Name)
 	}
@@ -191,16 +191,16 @@ func (m *Moving) node(in *WhyInput, own *v1alpha1.NodeFleet) {
 // kept returns what a fleet has recorded about a node that it does not empty.
 func kept(f *v1alpha1.NodeFleet, node string) string {
 	if at := slices.IndexFunc(f.Status.Kept, func(k v1alpha1.KeptMachine) bool { return k.Node == node }); at >= 0 {
-		return fmt.Sprintf("the node is under-used and stays: %s", f.Status.Kept[at].Reason)
+		return fmt.Sprintf("the node is under-used and is kept: %s", f.Status.Kept[at].Reason)
 	}
 	if d := f.Status.LastDecision; d != nil {
 		for _, r := range d.Releases {
 			if r.Node == node {
-				return fmt.Sprintf("NodeFleet %s decided at %s, mode %s, to give the node back: %s", f.Name, clockOf(d.Time.Time), d.Mode, r.Reason)
+				return fmt.Sprintf("NodeFleet %s decided at %s, mode %s, to release the node: %s", f.Name, clockOf(d.Time.Time), d.Mode, r.Reason)
 			}
 		}
 	}
-	return fmt.Sprintf("NodeFleet %s has the node, and has not decided to empty it: consolidation policy %s", f.Name, f.Spec.Consolidation.Policy)
+	return fmt.Sprintf("NodeFleet %s owns the node, and has not decided to empty it: consolidation policy %s", f.Name, f.Spec.Consolidation.Policy)
 }
 
 func (m *Moving) write(b *strings.Builder) {
@@ -213,16 +213,16 @@ func (m *Moving) write(b *strings.Builder) {
 		b.WriteString(".\n")
 	}
 	if m.Held != "" {
-		fmt.Fprintf(b, "  It is not taken away: %s.\n", strings.TrimSuffix(m.Held, "."))
+		fmt.Fprintf(b, "  It is not moved: %s.\n", strings.TrimSuffix(m.Held, "."))
 	}
 	for _, o := range m.Obstacles {
 		kind := o.Kind
 		if o.Object != "" {
 			kind += " (" + o.Object + ")"
 		}
-		after := "something else keeps it too"
+		after := "another obstacle remains"
 		if len(o.Ways) > 0 {
-			after = "then it could leave by: " + strings.Join(o.Ways, ", ")
+			after = "without it, the pod could leave by: " + strings.Join(o.Ways, ", ")
 		}
 		fmt.Fprintf(b, "  Obstacle: %s. What helps: %s; %s.\n", kind, o.Advice, after)
 	}

@@ -123,31 +123,31 @@ func TestWhatAFleetDoesAboutAPendingPod(t *testing.T) {
 		doing  string
 		says   string
 	}{
-		{"nothing is recorded", func(*v1alpha1.NodeFleet) {}, Nothing, "records no decision"},
-		{"a machine was ordered for it", buys(v1alpha1.FleetAct), Ordered, "expected to take pods at 2026-11-26 12:01:30 UTC"},
+		{"nothing is recorded", func(*v1alpha1.NodeFleet) {}, Nothing, "recorded no decision"},
+		{"a machine was ordered for it", buys(v1alpha1.FleetAct), Ordered, "expected to accept pods at 2026-11-26 12:01:30 UTC"},
 		{"a machine that takes as long as others of its flavor did", func(f *v1alpha1.NodeFleet) {
 			buys(v1alpha1.FleetAct)(f)
 			f.Status.Flavors[1].Lag = &v1alpha1.LearnedTime{Mean: metav1.Duration{Duration: 20 * time.Second}, Samples: 3}
-		}, Ordered, "expected to take pods at 2026-11-26 11:59:50 UTC, 10s ago"},
-		{"one would be", buys(v1alpha1.FleetObserve), WouldOrder, "in mode Act it would have bought 1 of flavor large for 3 pods, this one among them"},
+		}, Ordered, "expected to accept pods at 2026-11-26 11:59:50 UTC, 10s ago"},
+		{"one would be", buys(v1alpha1.FleetObserve), WouldOrder, "in mode Act it would have bought 1 of flavor large for 3 pods, including this one"},
 		{"an order from before it waited is for another of its name", func(f *v1alpha1.NodeFleet) {
 			buys(v1alpha1.FleetAct)(f)
 			f.Status.LastDecision.Time = metav1.NewTime(noon.Add(-time.Hour))
-		}, Nothing, "records no decision"},
+		}, Nothing, "recorded no decision"},
 		{"it waits for room", func(f *v1alpha1.NodeFleet) {
 			f.Status.Deferral = &v1alpha1.FleetDeferral{Reason: "1 pod waits", PodNames: []string{"default/p"}, SavesDollars: "0.5", RoomTime: metav1.NewTime(noon.Add(time.Minute)), BuyTime: at}
 		}, Waits, "waiting saves $0.5"},
 		{"the fleet is on hold", condition(v1alpha1.FleetReady, metav1.ConditionFalse, "ClusterAutoscalerRuns", "stop it"), Nothing, "on hold (ClusterAutoscalerRuns): stop it"},
-		{"nobody looks after the fleet", func(f *v1alpha1.NodeFleet) { f.Status.Conditions = nil }, Nothing, "is it running?"},
+		{"nobody looks after the fleet", func(f *v1alpha1.NodeFleet) { f.Status.Conditions = nil }, Nothing, "check that it is running"},
 		{"a limit is reached", condition(v1alpha1.FleetLimited, metav1.ConditionTrue, "LimitReached", "spec.limits.machines"), Nothing, "a limit is reached: spec.limits.machines"},
 		{"others are awaited", func(f *v1alpha1.NodeFleet) { f.Spec.Scaling.BatchMax.Duration = 5 * time.Minute }, Gathers, "up to 5m0s"},
-		{"machines are on their way, the pod is not named", func(f *v1alpha1.NodeFleet) { f.Status.InFlight = 2 }, Ordered, "2 machines of the fleet are on their way"},
-		{"no flavor holds it", func(f *v1alpha1.NodeFleet) { f.Status.Flavors = f.Status.Flavors[:1] }, Nothing, "no flavor of the fleet takes it"},
+		{"machines are on their way, the pod is not named", func(f *v1alpha1.NodeFleet) { f.Status.InFlight = 2 }, Ordered, "2 machines of the fleet are starting"},
+		{"no flavor holds it", func(f *v1alpha1.NodeFleet) { f.Status.Flavors = f.Status.Flavors[:1] }, Nothing, "no flavor of the fleet fits it"},
 		{"the fleet says itself why not", func(f *v1alpha1.NodeFleet) {
 			f.Status.Flavors = f.Status.Flavors[:1]
 			f.Status.LastDecision = &v1alpha1.FleetDecision{Time: at, Rejected: []v1alpha1.Rejection{{Name: "default/p", Reason: "0 of 1 flavors: 1 too small (CPU)"}}}
 		}, Nothing, "0 of 1 flavors: 1 too small (CPU)"},
-		{"its machines are for others", func(f *v1alpha1.NodeFleet) { f.Spec.Class = v1alpha1.FleetBatch }, Nothing, "batch pods alone"},
+		{"its machines are for others", func(f *v1alpha1.NodeFleet) { f.Spec.Class = v1alpha1.FleetBatch }, Nothing, "only batch pods"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := explained(t, fixtures.Pod("p", 4000, 1<<30, unschedulable), fleetOfTwo(tc.change)).Pending.Fleets[0]
@@ -185,9 +185,9 @@ func TestFlavorsAreGroupedByWhatKeepsThePodFromThem(t *testing.T) {
 	got := explained(t, fixtures.Pod("p", 4000, 1<<30, unschedulable), f).Pending.Fleets[0].Flavors
 	want := []Tally{
 		{2, "", []string{"back", "large"}},
-		{1, "no price is known", []string{"unpriced"}},
+		{1, "its price is unknown", []string{"unpriced"}},
 		{1, "quota: it has its maximum of 5 machines", []string{"full"}},
-		{1, "sold out: 2 machines did not come, in back-off until 2026-11-26T12:01:00Z", []string{"gone"}},
+		{1, "sold out: the nodes of 2 machines did not become ready, in back-off until 2026-11-26T12:01:00Z", []string{"gone"}},
 		{1, "too small (CPU)", []string{"small"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -245,7 +245,7 @@ func TestWhatWouldMoveAPod(t *testing.T) {
 		{"its budget allows for no disruption", running(), optOut, []func(*world.World){owned, budget}, "", "PodDisruptionBudget web", "default/web", ""},
 		{"do-not-disrupt", running(annotated("karpenter.sh/do-not-disrupt", "true")), optOut, []func(*world.World){owned}, "", "do-not-disrupt", "annotation karpenter.sh/do-not-disrupt", ""},
 		{"both", running(annotated("karpenter.sh/do-not-disrupt", "true")), optOut, []func(*world.World){owned, budget}, "", "do-not-disrupt", "annotation karpenter.sh/do-not-disrupt", ""},
-		{"asks to be moved with its state where that is not installed", running(annotated(v1alpha1.AnnotationMigration, v1alpha1.MigrationCheckpoint)), nil, nil, "", "Migrations are not installed", "", "of no NodeFleet"},
+		{"asks to be moved with its state where that is not installed", running(annotated(v1alpha1.AnnotationMigration, v1alpha1.MigrationCheckpoint)), nil, nil, "", "Migrations are not installed", "", "belongs to no NodeFleet"},
 		{"says that it may be started again", running(annotated(v1alpha1.AnnotationMigration, v1alpha1.MigrationRestart)), nil, nil, "evict", "", "", ""},
 		{"its node is being emptied", running(), nil, []func(*world.World){func(w *world.World) {
 			w.Nodes["a"].Annotations = map[string]string{v1alpha1.AnnotationDraining: drain.Mark{Owner: drain.Descheduler, Since: noon}.String()}

@@ -78,7 +78,7 @@ func (f *File) read() error {
 		return err
 	}
 	if !trace.IsRecording(text) {
-		return fmt.Errorf("%s is no recording: name another file, or one that supercargo record has written", f.path)
+		return fmt.Errorf("%s is not a recording: use a new file, or one that supercargo record has written", f.path)
 	}
 	whole := int64(bytes.LastIndexByte(text, '\n') + 1)
 	if whole > int64(len(trace.RecordingHeader)) {
@@ -89,7 +89,7 @@ func (f *File) read() error {
 		f.Before = rec
 		is := slices.ContainsFunc(rec.Rows, func(r trace.Row) bool { return r.Event == trace.EventBegin && r.Name == trace.NamesHashed })
 		if f.Hashed && !is {
-			return fmt.Errorf("%s has names that are not hashed: leave --hash-names out, or name another file", f.path)
+			return fmt.Errorf("%s has names that are not hashed: omit --hash-names, or use another file", f.path)
 		}
 		f.Hashed = is
 	}
@@ -103,17 +103,17 @@ func readSalt(path string, isNew bool) ([]byte, error) {
 	case err == nil:
 		salt, err := hex.DecodeString(strings.TrimSpace(string(text)))
 		if err != nil || len(salt) != saltBytes {
-			return nil, fmt.Errorf("%s is no salt of a recording: remove it and record into another file", path)
+			return nil, fmt.Errorf("%s is not the salt of a recording: remove it and record to another file", path)
 		}
 		return salt, nil
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	case !isNew:
-		return nil, fmt.Errorf("%s, by which names are hashed, is missing: the recording cannot continue, record into another file", path)
+		return nil, fmt.Errorf("%s, the salt of the hashed names, is missing: the recording cannot continue; record to another file", path)
 	}
 	salt := make([]byte, saltBytes)
 	if _, err := rand.Read(salt); err != nil {
-		return nil, fmt.Errorf("make a salt: %w", err)
+		return nil, fmt.Errorf("create a salt: %w", err)
 	}
 	return salt, os.WriteFile(path, []byte(hex.EncodeToString(salt)+"\n"), 0o600)
 }

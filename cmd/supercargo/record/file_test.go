@@ -77,7 +77,7 @@ func TestAFileThatIsNoRecordingIsLeftAsItIs(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenFile(path, false); err == nil || !strings.Contains(err.Error(), "no recording") {
+	if _, err := OpenFile(path, false); err == nil || !strings.Contains(err.Error(), "is not a recording") {
 		t.Errorf("the error is %v, want that it is no recording", err)
 	}
 	if got, err := os.ReadFile(path); err != nil || string(got) != text {

@@ -12,7 +12,7 @@ import (
 func lock(f *os.File) error {
 	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return errors.New("another supercargo record appends to it: end that one, or name another file")
+		return errors.New("another supercargo record appends to it: stop that one, or use another file")
 	}
 	return err
 }

@@ -74,7 +74,7 @@ func (m *Metrics) Read(ctx context.Context) ([]trace.Row, error) {
 		got[name] = samples
 	}
 	if len(got["created"]) == 0 || len(got["nodeCreated"]) == 0 {
-		return nil, errors.New("the server has neither kube_pod_created nor kube_node_created of that time: does it scrape kube-state-metrics, and for how long does it keep samples?")
+		return nil, errors.New("the server has neither kube_pod_created nor kube_node_created for that time: check that it scrapes kube-state-metrics, and how long it keeps samples")
 	}
 	return m.rows(got), nil
 }

@@ -146,7 +146,7 @@ func TestAServerWithoutKubeStateMetricsIsNamed(t *testing.T) {
 		t.Errorf("the error is %v, want what the server lacks", err)
 	}
 	s.Down.Store(true)
-	if _, err := m.Read(t.Context()); err == nil || strings.Contains(err.Error(), "does it scrape") {
+	if _, err := m.Read(t.Context()); err == nil || strings.Contains(err.Error(), "check that it scrapes") {
 		t.Errorf("the error is %v, want that of the server", err)
 	}
 }

@@ -17,6 +17,9 @@ import (
 	"supercargo.dev/supercargo/lab/trace"
 )
 
+// annotationDoNotDisrupt is Karpenter's annotation of pods that must stay on their node, always if it is true.
+const annotationDoNotDisrupt = "karpenter.sh/do-not-disrupt"
+
 // Tracker converts observations of pods and nodes to rows of a recording. An unchanged observation
 // gives no row. It is not safe for concurrent use.
 type Tracker struct {
@@ -211,6 +214,9 @@ func (t *Tracker) made(pod *corev1.Pod, id string) trace.Row {
 	switch m := pod.Annotations[v1alpha1.AnnotationMigration]; m {
 	case v1alpha1.MigrationCheckpoint, v1alpha1.MigrationRestart, v1alpha1.MigrationNever:
 		r.Migration = m
+	}
+	if pod.Annotations[annotationDoNotDisrupt] == "true" {
+		r.Migration = v1alpha1.MigrationNever
 	}
 	if _, stated := pod.Annotations[v1alpha1.AnnotationEnergyWeight]; stated {
 		if w, wrong := score.WeightOf(pod.Annotations, nil, score.DefaultWeight); wrong == nil {

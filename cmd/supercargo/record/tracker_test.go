@@ -147,6 +147,17 @@ func TestARowHasWhatThePodSays(t *testing.T) {
 	}
 }
 
+func TestAPodThatMustNotBeDisruptedIsNeverMoved(t *testing.T) {
+	for value, want := range map[string]string{"true": "never", "false": "checkpoint", "5m": "checkpoint", "": "checkpoint"} {
+		p := pod("p", func(p *corev1.Pod) {
+			p.Annotations = map[string]string{v1alpha1.AnnotationMigration: "checkpoint", annotationDoNotDisrupt: value}
+		})
+		if rows := tracker(nil).Pod(p, noon); rows[0].Migration != want {
+			t.Errorf("with value %q its migration is %q, want %q", value, rows[0].Migration, want)
+		}
+	}
+}
+
 // TestARecordingGoesOnWhereItWasInterrupted records in two parts. In between one pod ends, one is
 // deleted, one is created, and a node is deleted.
 func TestARecordingGoesOnWhereItWasInterrupted(t *testing.T) {

@@ -30,10 +30,10 @@ import (
 	"supercargo.dev/supercargo/internal/movable/capability"
 )
 
-// tmpfsMagic is the type of a file system in memory, as statfs has it.
+// tmpfsMagic is the type of a tmpfs in statfs(2).
 const tmpfsMagic = 0x01021994
 
-// Run runs the agent until ctx ends or something fails that a restart may mend.
+// Run runs the agent until ctx ends, or until an error that a restart may fix.
 func Run(ctx context.Context, o Options) error {
 	config, closeAll, err := o.config()
 	if err != nil {
@@ -47,7 +47,7 @@ func Run(ctx context.Context, o Options) error {
 	return a.Run(ctx)
 }
 
-// config is what the agent is told. The returned function closes what was opened.
+// config returns the agent's configuration. The returned function closes what was opened.
 func (o *Options) config() (agent.Config, func(), error) {
 	s, selector, err := o.check()
 	if err != nil {
@@ -82,8 +82,9 @@ func (o *Options) config() (agent.Config, func(), error) {
 	return c, n.close, nil
 }
 
-// keepOthersOut makes the folders, for root alone: dumps have all secrets of a process.
-// One that others may enter is not shut, since it may have been given by mistake.
+// keepOthersOut makes the folders for root alone, since dumps contain all secrets of a process.
+// It does not change the mode of an existing folder, which may have been given by mistake: that
+// is an error.
 func (o *Options) keepOthersOut() error {
 	for flag, dir := range map[string]string{"state-dir": o.StateDir, "work-dir": o.WorkDir} {
 		err := os.MkdirAll(dir, 0o700)
@@ -95,14 +96,13 @@ func (o *Options) keepOthersOut() error {
 			return fmt.Errorf("--%s: %w", flag, err)
 		}
 		if info.Mode().Perm()&0o077 != 0 {
-			return fmt.Errorf("--%s=%s: others may enter it, and it is to have secrets: give a folder of its own, or chmod 700", flag, dir)
+			return fmt.Errorf("--%s=%s: the folder will contain secrets and other users can access it: use another folder, or run chmod 700 on it", flag, dir)
 		}
 	}
 	return nil
 }
 
-// mountWork mounts a file system in memory of a given size, unless one is there. A size
-// of 0 mounts none.
+// mountWork mounts a tmpfs of size bytes at dir, unless one is mounted there. Size 0 mounts none.
 func mountWork(dir string, size int64) error {
 	if size == 0 {
 		return nil
@@ -112,23 +112,23 @@ func mountWork(dir string, size int64) error {
 		return err
 	}
 	if err := syscall.Mount("supercargo", dir, "tmpfs", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, "mode=0700,size="+strconv.FormatInt(size, 10)); err != nil {
-		return fmt.Errorf("mount a file system in memory at %s: %w: run as root, or give --work-size= and mount one there", dir, err)
+		return fmt.Errorf("mount a tmpfs at %s: %w: run as root, or mount one there and set --work-size=", dir, err)
 	}
 	return nil
 }
 
-// isMountPoint says whether a file system in memory is mounted at a folder.
+// isMountPoint reports whether a tmpfs is mounted at dir.
 func isMountPoint(dir string) (bool, error) {
 	var here, above syscall.Stat_t
 	var kind syscall.Statfs_t
 	err := errors.Join(syscall.Stat(dir, &here), syscall.Stat(filepath.Dir(dir), &above), syscall.Statfs(dir, &kind))
 	if err != nil {
-		return false, fmt.Errorf("look at %s: %w", dir, err)
+		return false, fmt.Errorf("inspect %s: %w", dir, err)
 	}
 	return here.Dev != above.Dev && kind.Type == tmpfsMagic, nil
 }
 
-// throttle bounds how fast the agent asks: an agent has a handful of migrations.
+// throttle limits the agent's requests: an agent has a handful of migrations.
 func throttle(c *rest.Config) *rest.Config {
 	c = rest.CopyConfig(c)
 	if c.QPS == 0 {
@@ -137,16 +137,16 @@ func throttle(c *rest.Config) *rest.Config {
 	return c
 }
 
-// node is the real node: what it can do, and by what.
+// node is the real node and the clients of its runtimes.
 type node struct {
 	*Options
 	host       probe.Host
 	containerd *containerd.Client
-	cri        criapi.RuntimeServiceClient // of a runtime that is not containerd
+	cri        criapi.RuntimeServiceClient // of a runtime other than containerd
 	kubelet    *kubelet.Source
 }
 
-// open sets up what the flags ask for. It does not wait for a runtime that is down.
+// open makes the clients that the flags select. It does not wait for a runtime that is down.
 func (n *node) open(maxImageBytes int64) error {
 	var freezer kubelet.Freezer
 	switch {
@@ -185,7 +185,7 @@ func (n *node) open(maxImageBytes int64) error {
 	return nil
 }
 
-// answers asks the container runtime whether it does.
+// answers returns an error if the container runtime does not answer.
 func (n *node) answers(ctx context.Context) error {
 	switch {
 	case n.containerd != nil:
@@ -198,7 +198,7 @@ func (n *node) answers(ctx context.Context) error {
 	return nil
 }
 
-// token is the agent's own, which is renewed in its file.
+// token returns the agent's own token, which Kubernetes renews in its file.
 func (n *node) token() (string, error) {
 	if n.Config.BearerTokenFile == "" {
 		return n.Config.BearerToken, nil
@@ -216,7 +216,7 @@ func (n *node) close() {
 	}
 }
 
-// backends are what the node can take and restore containers with.
+// backends returns the node's back-ends.
 func (n *node) backends(pods checkpoint.PodReader) map[v1alpha1.MigrationBackend]checkpoint.Backend {
 	all := map[v1alpha1.MigrationBackend]checkpoint.Backend{v1alpha1.BackendRestart: restart.New(pods)}
 	if n.containerd != nil {
@@ -232,7 +232,7 @@ func (n *node) backends(pods checkpoint.PodReader) map[v1alpha1.MigrationBackend
 	return all
 }
 
-// requires is what the target of a container of this node must have.
+// requires returns what a target must have to restore a container of this node.
 func (n *node) requires(ctx context.Context) (capability.Requirements, error) {
 	features, err := n.host.CPUFeatures()
 	if err != nil {
@@ -246,9 +246,9 @@ func (n *node) requires(ctx context.Context) (capability.Requirements, error) {
 	return capability.Requirements{Arch: runtime.GOARCH, CPUFeatures: features, Kernel: probe.Release(kernel), CRIU: criu}, err
 }
 
-// capability is what the node's annotation says. A CRIU that does not work leaves only the
-// restart. One that was stopped, as it is with the agent, says nothing about the node: that
-// is an error, and the annotation stays as it is.
+// capability returns the value of the node's annotation. A node whose CRIU does not work only has
+// back-end Restart. A CRIU that was interrupted, for instance together with the agent, tells
+// nothing about the node: that is an error, and the annotation does not change.
 func (n *node) capability(ctx context.Context, node *corev1.Node) (capability.Node, error) {
 	can := capability.Node{
 		Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendRestart}, Arch: runtime.GOARCH,
@@ -270,14 +270,14 @@ func (n *node) capability(ctx context.Context, node *corev1.Node) (capability.No
 		return can, err
 	}
 	if err != nil || can.CRIU == "" {
-		n.Log.Info("Containers cannot be moved with their state: the node has no CRIU that works", "error", err)
+		n.Log.Info("The node cannot move containers with their state: it has no working CRIU", "error", err)
 		return can, nil
 	}
 	if err = n.host.CheckCRIU(ctx); probe.Interrupted(err) {
 		return can, err
 	}
 	if err != nil {
-		n.Log.Info("Containers cannot be moved with their state: the kernel lacks something that CRIU needs", "error", err)
+		n.Log.Info("The node cannot move containers with their state: its kernel lacks a feature that CRIU needs", "error", err)
 		return can, nil
 	}
 	if n.kubelet != nil {

@@ -15,8 +15,8 @@ import (
 	"supercargo.dev/supercargo/descheduler/checkpoint/containerd"
 )
 
-// TestACheckThatIsStoppedSaysNothingAboutTheNode: whoever stops the agent may stop what it
-// has started with it.
+// TestACheckThatIsStoppedSaysNothingAboutTheNode: whatever stops the agent may also stop the
+// programs that it has started.
 func TestACheckThatIsStoppedSaysNothingAboutTheNode(t *testing.T) {
 	for name, tc := range map[string]struct {
 		script  string

@@ -1,4 +1,4 @@
-// Package app puts a node's agent together from its flags.
+// Package app builds a node's agent from its flags.
 package app
 
 import (
@@ -17,52 +17,52 @@ import (
 	"supercargo.dev/supercargo/descheduler/checkpoint/simulated"
 )
 
-// Options are what the flags of the agent say.
+// Options are the flags of the agent.
 type Options struct {
-	// Config reaches the cluster.
+	// Config connects to the API server.
 	Config *rest.Config
-	// Log takes what is worth a line.
+	// Log receives the agent's log.
 	Log logr.Logger
 
-	// NodeName is the node, and Simulate a selector of nodes to play instead.
+	// NodeName is the agent's node. Simulate is a label selector of nodes to simulate instead.
 	NodeName, Simulate string
 	// Model is for Simulate.
 	Model Model
 
-	// StateDir and WorkDir are its folders; WorkSize, if not empty, has a file system in
-	// memory of that size mounted at WorkDir.
+	// StateDir and WorkDir are the agent's folders. WorkSize is the size of the tmpfs to mount at
+	// WorkDir; empty for none.
 	StateDir, WorkDir, WorkSize string
-	// ListenAddress, AdvertiseHost and ServeAddress are where it is reached.
+	// ListenAddress, AdvertiseHost and ServeAddress are as in [agent.Config].
 	ListenAddress, AdvertiseHost, ServeAddress string
 
-	// Containerd is its socket; empty means that there is none. Snapshotter is the one
-	// of its CRI plugin.
+	// Containerd is its socket; empty if the node has none. Snapshotter is that of its CRI
+	// plugin.
 	Containerd, Snapshotter string
-	// CRI is the socket of a runtime that is not containerd. Its containers can leave the
-	// node, by the kubelet's API, but none can come.
+	// CRI is the socket of a runtime other than containerd. Its containers can leave the node,
+	// through the kubelet's API, but none can come.
 	CRI string
-	// OpenConnections says that CRIU closes TCP connections.
+	// OpenConnections allows open TCP connections, which CRIU closes.
 	OpenConnections bool
-	// KubeletURL, KubeletAuthorities and KubeletCheckpoints are for the kubelet's API; it
-	// is not used if there is no file with its authorities.
-	// KubeletName is for whom its certificate is; empty means the node.
+	// KubeletURL, KubeletAuthorities and KubeletCheckpoints are for the kubelet's API, which is
+	// not used without a file of its certificate authorities. KubeletName is the name in its
+	// certificate; empty for the node's name.
 	KubeletURL, KubeletName, KubeletAuthorities, KubeletCheckpoints string
-	// HostRoot is where the node's root folder is, CRIU the program below it, and HostPath
-	// where it is looked for.
+	// HostRoot is the node's root folder. CRIU is the program below it, and HostPath the folders
+	// to find it in.
 	HostRoot, CRIU, HostPath string
 
-	// ProbeState is where probes on this node keep which CPU governors they have switched.
+	// ProbeState is the folder where probes record the CPU governors that they change.
 	ProbeState string
 
-	// MaxMoves, MaxImages, MaxImageBytes and MaxTotalBytes are limits.
+	// MaxMoves, MaxImages, MaxImageBytes and MaxTotalBytes are limits, as in [agent.Limits].
 	MaxMoves, MaxImages          int
 	MaxImageBytes, MaxTotalBytes string
-	// Stalled is after how long without progress a transfer is cancelled, and Sweep how
-	// often leftovers are looked for.
+	// Stalled is how long a transfer may make no progress before it is cancelled. Sweep is how
+	// often leftovers are removed.
 	Stalled, Sweep time.Duration
 }
 
-// Model is how simulated moves behave, as flags have it.
+// Model is the flags of simulated migrations.
 type Model struct {
 	MemoryFactor       float64
 	DumpRate, ShipRate string
@@ -103,12 +103,12 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.Model.Freeze, "simulate-freeze", 20*time.Millisecond, "duration of a simulated freeze or thaw")
 }
 
-// sizes are those flags that were given as quantities.
+// sizes are the flags that are quantities, in bytes.
 type sizes struct {
 	work, image, total, dumpRate, shipRate int64
 }
 
-// check reads what is left to read of the flags, and names each that is wrong.
+// check parses and validates the flags, and returns an error for each invalid one.
 func (o *Options) check() (sizes, labels.Selector, error) {
 	var s sizes
 	var errs []error
@@ -125,7 +125,7 @@ func (o *Options) check() (sizes, labels.Selector, error) {
 		}
 		quantity, err := resource.ParseQuantity(flag.text)
 		if err == nil && quantity.Sign() <= 0 {
-			err = errors.New("it must be more than 0")
+			err = errors.New("must be more than 0")
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("--%s=%s: %w", flag.name, flag.text, err))
@@ -136,9 +136,9 @@ func (o *Options) check() (sizes, labels.Selector, error) {
 	var selector labels.Selector
 	switch {
 	case o.Simulate == "" && o.NodeName == "":
-		errs = append(errs, errors.New("--node-name must be given, or --simulate"))
+		errs = append(errs, errors.New("--node-name or --simulate is required"))
 	case o.Simulate != "" && o.NodeName != "":
-		errs = append(errs, errors.New("--node-name and --simulate cannot be given together"))
+		errs = append(errs, errors.New("--node-name and --simulate are mutually exclusive"))
 	case o.Simulate != "":
 		var err error
 		if selector, err = labels.Parse(o.Simulate); err != nil {
@@ -156,7 +156,7 @@ func (o *Options) checkPlaces() []error {
 	var errs []error
 	for name, dir := range map[string]string{"state-dir": o.StateDir, "work-dir": o.WorkDir, "host-root": o.HostRoot, "kubelet-checkpoints": o.KubeletCheckpoints, "probe-state-dir": o.ProbeState} {
 		if !filepath.IsAbs(dir) {
-			errs = append(errs, fmt.Errorf("--%s=%s: it must be an absolute path", name, dir))
+			errs = append(errs, fmt.Errorf("--%s=%s: must be an absolute path", name, dir))
 		}
 	}
 	if _, _, err := net.SplitHostPort(o.ListenAddress); err != nil {
@@ -167,11 +167,11 @@ func (o *Options) checkPlaces() []error {
 	}
 	for name, socket := range map[string]string{"containerd": o.Containerd, "cri": o.CRI} {
 		if socket != "" && !filepath.IsAbs(socket) {
-			errs = append(errs, fmt.Errorf("--%s=%s: it must be the absolute path of a socket", name, socket))
+			errs = append(errs, fmt.Errorf("--%s=%s: must be the absolute path of a socket", name, socket))
 		}
 	}
 	if o.CRI != "" && (o.Containerd != "" || o.KubeletAuthorities == "") {
-		errs = append(errs, errors.New("--cri is for a runtime that is not containerd: give --containerd= and --kubelet-authorities with it"))
+		errs = append(errs, errors.New("--cri is for container runtimes other than containerd: set --containerd= and --kubelet-authorities too"))
 	}
 	return errs
 }
@@ -180,19 +180,19 @@ func (o *Options) checkNumbers() []error {
 	var errs []error
 	for name, value := range map[string]int64{"max-moves": int64(o.MaxMoves), "max-images": int64(o.MaxImages), "stalled-after": int64(o.Stalled), "sweep-every": int64(o.Sweep)} {
 		if value <= 0 {
-			errs = append(errs, fmt.Errorf("--%s: it must be more than 0", name))
+			errs = append(errs, fmt.Errorf("--%s: must be more than 0", name))
 		}
 	}
 	if f := o.Model.MemoryFactor; !(f > 0 && f <= 16) {
-		errs = append(errs, fmt.Errorf("--simulate-memory=%v: it must be more than 0 and at most 16", f))
+		errs = append(errs, fmt.Errorf("--simulate-memory=%v: must be more than 0 and at most 16", f))
 	}
 	if o.Model.Freeze < 0 {
-		errs = append(errs, fmt.Errorf("--simulate-freeze=%v: it must not be negative", o.Model.Freeze))
+		errs = append(errs, fmt.Errorf("--simulate-freeze=%v: must not be negative", o.Model.Freeze))
 	}
 	return errs
 }
 
-// model is that of the flags.
+// model returns the model of simulated migrations.
 func (o *Options) model(s sizes) simulated.Model {
 	return simulated.Model{MemoryFactor: o.Model.MemoryFactor, DumpRate: s.dumpRate, ShipRate: s.shipRate, Freeze: o.Model.Freeze}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// parse reads flags as the command does.
+// parse parses flags as the command does.
 func parse(t *testing.T, args ...string) *Options {
 	t.Helper()
 	var o Options

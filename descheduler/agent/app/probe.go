@@ -29,7 +29,7 @@ import (
 	"supercargo.dev/supercargo/internal/text/jsondoc"
 )
 
-// ProbeOptions are what the flags of the probe say.
+// ProbeOptions are the flags of the probe.
 type ProbeOptions struct {
 	CPU, Memory  string
 	Seed         uint64
@@ -38,8 +38,9 @@ type ProbeOptions struct {
 	Idle         time.Duration
 	Governors    []string
 	Sysfs, State string
-	// MeterURL is that of the node's meter, MeterName the name in its certificate,
-	// MeterAuthorities who signs that, in PEM, and MeterToken the file with the token to show.
+	// MeterURL is the URL of the node's meter, MeterName the name in its certificate,
+	// MeterAuthorities its certificate authorities in PEM, and MeterToken the file with the token
+	// for it.
 	MeterURL, MeterName, MeterAuthorities, MeterToken string
 
 	Report  string
@@ -47,8 +48,8 @@ type ProbeOptions struct {
 	Log     logr.Logger
 }
 
-// NewProbeCommand returns the command that the pod of a probe runs. It is not meant to be
-// called by hand, but can be.
+// NewProbeCommand returns the command of a probe's pod. It can be called by hand, but is not
+// meant to be.
 func NewProbeCommand() *cobra.Command {
 	var o ProbeOptions
 	cmd := &cobra.Command{
@@ -88,11 +89,11 @@ func NewProbeCommand() *cobra.Command {
 	return cmd
 }
 
-// DefaultProbeState is where a probe keeps what must outlive it.
+// DefaultProbeState is where a probe keeps what must survive it.
 const DefaultProbeState = "/var/lib/supercargo/probe"
 
-// Probe probes this machine until that is done or ctx ends, and writes a report in any
-// case. An error means that something is left to do.
+// Probe probes this machine until it is done or ctx ends, and writes a report in both cases. An
+// error means that work is left to do.
 func Probe(ctx context.Context, o ProbeOptions, out io.Writer) error {
 	report, err := o.probe(ctx)
 	if err != nil && report.Failure == "" {
@@ -111,7 +112,7 @@ func (o *ProbeOptions) probe(ctx context.Context) (report probe.Report, err erro
 		return report, err
 	}
 	if is := hardware.Fingerprint(); o.Machine != "" && o.Machine != is {
-		return report, fmt.Errorf("--machine=%s: this machine is %s (%+v): let the node agent say so on its Node", o.Machine, is, hardware)
+		return report, fmt.Errorf("--machine=%s: the fingerprint of this machine is %s (%+v): wait until the node agent has updated the annotation of the Node", o.Machine, is, hardware)
 	}
 	options := probe.Options{
 		Sizes: sizes, Try: o.Governors, Seed: o.Seed, Amount: o.Amount, Unlimited: o.Unlimited, Idle: o.Idle,
@@ -132,8 +133,8 @@ func (o *ProbeOptions) probe(ctx context.Context) (report probe.Report, err erro
 	return probe.Start(ctx, options)
 }
 
-// write writes the report. One that is too long loses what was done under other governors
-// than the machine's own.
+// write writes the report. If it is too long, it drops the results under governors other than the
+// machine's own.
 func (o *ProbeOptions) write(report probe.Report, out io.Writer) error {
 	if o.Report == "-" {
 		return jsondoc.Write(out, report)
@@ -151,24 +152,23 @@ func (o *ProbeOptions) write(report probe.Report, out io.Writer) error {
 	return nil
 }
 
-// nodeMeter asks the node's meter, which reads what the machine draws each second, or hears from a
-// server what others read.
+// nodeMeter queries the node's meter, which reads the machine's power every second, or gets it
+// from a server that collects it.
 type nodeMeter struct {
 	client meterapi.Client
 	log    logr.Logger
-	vain   bool // the last time that was asked for
+	vain   bool // the last query had no result
 }
 
-// How long the meter may take: to have its next reading, which it may have to ask for every
-// five seconds, and to answer; and how long after it was asked in vain. A tenth of the time
-// that is asked for comes on top: readings may be so far apart.
+// How long to wait for the meter, after a query with a result and after one without. The meter
+// may read its source only every five seconds. A tenth of the queried interval is added, because
+// readings may be that far apart.
 const (
 	meterPatience = 15 * time.Second
 	vainPatience  = 5 * time.Second
 )
 
-// Energy asks until the meter has the reading that comes after the moment, for a little
-// while.
+// Energy queries until the meter has the first reading after to, or its patience ends.
 func (m *nodeMeter) Energy(ctx context.Context, from, to time.Time) (used energy.Joules, measured, known bool) {
 	patience := meterPatience
 	if m.vain {
@@ -185,7 +185,7 @@ func (m *nodeMeter) Energy(ctx context.Context, from, to time.Time) (used energy
 		select {
 		case <-ctx.Done():
 			if err != nil {
-				m.log.Info("The node meter was asked in vain what the machine used", "error", err.Error())
+				m.log.Info("Failed to read the energy of the machine from the node meter", "error", err.Error())
 			}
 			return 0, false, false
 		case <-time.After(time.Second / 2):
@@ -193,7 +193,7 @@ func (m *nodeMeter) Energy(ctx context.Context, from, to time.Time) (used energy
 	}
 }
 
-// hardware is what the node's annotation says.
+// hardware returns the value of the node's annotation.
 func (n *node) hardware(object *corev1.Node) (string, error) {
 	hw, err := n.host.Hardware(object.Status.NodeInfo.Architecture)
 	if err != nil {

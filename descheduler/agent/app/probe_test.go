@@ -37,7 +37,7 @@ func probeOptions(t *testing.T) ProbeOptions {
 	}
 }
 
-// asks has a probe ask a meter.
+// asks makes a probe query a meter.
 func asks(t *testing.T, o *ProbeOptions, server *httptest.Server) {
 	t.Helper()
 	o.MeterURL, o.MeterName, o.MeterToken = server.URL, "example.com", filepath.Join(t.TempDir(), "token")
@@ -47,7 +47,7 @@ func asks(t *testing.T, o *ProbeOptions, server *httptest.Server) {
 	}
 }
 
-// sysfs makes a machine with one frequency policy, and returns the file of its governor.
+// sysfs creates a machine with one frequency policy, and returns the file of its governor.
 func sysfs(t *testing.T, o *ProbeOptions) string {
 	t.Helper()
 	o.Sysfs = t.TempDir()
@@ -95,7 +95,7 @@ func TestAProbeThatIsStoppedSaysHowFarItCame(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	server := httptest.NewTLSServer(meterapi.Handler(func(_, _ time.Time) (energy.Usage, bool) {
 		if text, _ := os.ReadFile(file); string(text) == "powersave" {
-			cancel() // in the midst of the other governor
+			cancel() // during the other governor
 		}
 		return energy.Usage{Measured: 1}, true
 	}))
@@ -114,12 +114,12 @@ func TestAProbeThatIsStoppedSaysHowFarItCame(t *testing.T) {
 	has(t, file, "ondemand")
 }
 
-// TestAProbeIsMeasuredThroughAServer: the meter asks one what its node draws, 20 W, and the
-// probe asks the meter.
+// TestAProbeIsMeasuredThroughAServer: the meter queries a server for its node's power, 20 W, and
+// the probe queries the meter.
 func TestAProbeIsMeasuredThroughAServer(t *testing.T) {
 	s := promserver.Start(t)
 	scraped := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		seconds, err := strconv.ParseFloat(r.FormValue("time"), 64) // the node is scraped just when it is asked for
+		seconds, err := strconv.ParseFloat(r.FormValue("time"), 64) // the node is scraped exactly at the time of the query
 		if err != nil {
 			t.Error(err)
 		}

@@ -7,7 +7,7 @@ import (
 	"supercargo.dev/supercargo/descheduler/checkpoint/terms"
 )
 
-// everySource calls f with every combination of what the agent of a source may see.
+// everySource calls f with every combination of what the agent of a source may observe.
 func everySource(f func(Source)) {
 	flags := []func(*Source, bool){
 		func(s *Source, v bool) { s.Exists = v }, func(s *Source, v bool) { s.Ended = v }, func(s *Source, v bool) { s.HandedOver = v },
@@ -26,7 +26,7 @@ func everySource(f func(Source)) {
 			set(&s, bits>>i&1 == 1)
 		}
 		orders, steps, pods := orders, steps, []Pod{PodUnknown}
-		if !s.Exists { // nobody can read them, and only then the pod is asked for
+		if !s.Exists { // the order and the step are unknown, and only then is the pod observed
 			orders, steps, pods = orders[:1], steps[:1], []Pod{PodUnknown, PodWanted, PodLeaving, PodGone}
 		}
 		for _, s.Order = range orders {
@@ -41,8 +41,8 @@ func everySource(f func(Source)) {
 	}
 }
 
-// TestSourceKeepsItsPromises states what package decide says in its doc comment, for
-// every combination. It calls nothing of the package but the decision.
+// TestSourceKeepsItsPromises checks the invariants in the package comment for every combination.
+// It calls nothing of the package but the decision.
 func TestSourceKeepsItsPromises(t *testing.T) {
 	everySource(func(s Source) {
 		d := ForSource(s)
@@ -52,7 +52,7 @@ func TestSourceKeepsItsPromises(t *testing.T) {
 	})
 }
 
-// broken says which promise a decision breaks; empty for none.
+// broken returns the invariant that a decision violates; empty for none.
 func broken(s Source, d SourceDecision) string {
 	switch d.Do {
 	case NoteFreeze, Freeze, Dump, Ship:
@@ -101,20 +101,20 @@ func brokenThaw(s Source) string {
 	return ""
 }
 
-// sentOrToDie says that a copy of the container may run, or that it must not.
+// sentOrToDie reports whether a copy of the container may run, or the container must not.
 func sentOrToDie(s Source) bool {
 	return s.Sent || s.Shipped || s.TargetStaged || s.KillNoted || s.HandedOver
 }
 
-// forbidden says that a container goes on by itself, and nothing is to be done with it.
+// forbidden reports whether a container continues without an order, and must not be touched.
 func forbidden(s Source) bool { return s.Expired && s.Known && !sentOrToDie(s) }
 
-// lapses says that an agent that acts without an order may.
+// lapses reports whether an agent may act without an order.
 func lapses(s Source, d SourceDecision) bool {
 	return (s.Overdue || s.Expired) && !sentOrToDie(s) && s.Known && s.FreezeNoted && !s.Stateless && (d.Do != Thaw || s.Expired && s.Container == terms.Frozen)
 }
 
-// brokenLapse says which promise it breaks that a container goes on without an order.
+// brokenLapse returns the invariant that is violated if a container continues without an order.
 func brokenLapse(s Source) string {
 	switch {
 	case !s.Expired:
@@ -127,15 +127,15 @@ func brokenLapse(s Source) string {
 	return ""
 }
 
-// TestSourceExpiresOnlyWhereNoCopyCanRun states when an agent acts without an order, while
-// it can ask the API server, while it cannot, and when it ends.
+// TestSourceExpiresOnlyWhereNoCopyCanRun checks when an agent acts without an order: with the API
+// server, without it, and when the agent ends.
 func TestSourceExpiresOnlyWhereNoCopyCanRun(t *testing.T) {
 	everySource(func(s Source) {
 		d := ForSource(s)
 		if d.Do == NoteExpiry && (!s.Overdue || sentOrToDie(s) || !s.Known || s.Stateless) {
 			t.Fatalf("a container is let continue by itself\nseen: %+v", s)
 		}
-		if s.Exists { // while the API server cannot be asked nothing of that is known
+		if s.Exists { // this is unknown without the API server
 			return
 		}
 		for _, s.Busy = range []Action{Nothing, Dump, Thaw} {
@@ -160,10 +160,10 @@ func TestSourceExpiresOnlyWhereNoCopyCanRun(t *testing.T) {
 	})
 }
 
-// TestSourceTakesTheStateAgainAfterAnAgentEnded: at whichever step that was before the last
-// bytes went, the successor brings the move to its end.
+// TestSourceTakesTheStateAgainAfterAnAgentEnded: at any step before the last bytes were sent, the
+// next agent completes the migration.
 func TestSourceTakesTheStateAgainAfterAnAgentEnded(t *testing.T) {
-	const prepared = 2 // the agent has taken its first steps
+	const prepared = 2 // the agent has done its first steps
 	for steps := prepared; steps < 9; steps++ {
 		s := Source{Exists: true, Order: v1alpha1.OrderPrepare, Container: terms.Running}
 		for range steps {
@@ -191,8 +191,8 @@ func TestSourceTakesTheStateAgainAfterAnAgentEnded(t *testing.T) {
 	}
 }
 
-// TestSourceExpiresAtEveryStep: it ends with the container running and that said, unless it
-// was sent.
+// TestSourceExpiresAtEveryStep: the container runs in the end and this is reported, unless its
+// state was sent.
 func TestSourceExpiresAtEveryStep(t *testing.T) {
 	for steps := range 10 {
 		s := Source{Exists: true, Order: v1alpha1.OrderPrepare, Container: terms.Running}
@@ -298,7 +298,7 @@ func TestSourceComesBackFromEveryStep(t *testing.T) {
 	}
 }
 
-// walk carries out decisions, which must be these.
+// walk carries out decisions, which must be the wanted actions.
 func walk(t *testing.T, s *Source, want []Action) {
 	t.Helper()
 	for i, action := range want {
@@ -310,7 +310,7 @@ func walk(t *testing.T, s *Source, want []Action) {
 	}
 }
 
-// carryOut does in a sketch what an agent does.
+// carryOut is a simple model of an agent.
 func carryOut(s *Source, d SourceDecision) {
 	switch d.Do {
 	case Prepare:
@@ -361,7 +361,7 @@ func TestSourceDecidesAsItIsTold(t *testing.T) {
 			SourceDecision{Do: Report, Step: v1alpha1.SourceShipped}},
 		{"a container that ended by itself cannot be shipped",
 			Source{Exists: true, Order: v1alpha1.OrderFreeze, Step: v1alpha1.SourceDumped, Known: true, Dumped: true, Container: terms.Gone},
-			fail(terms.ReasonContainerGone, "the container has ended before its state was with the target")},
+			fail(terms.ReasonContainerGone, "the container ended before the target had its state")},
 		{"while the new pod takes its place it stays frozen",
 			Source{Exists: true, Order: v1alpha1.OrderFreeze, HandedOver: true, Step: v1alpha1.SourceShipped, Known: true, FreezeNoted: true, Container: terms.Frozen},
 			SourceDecision{}},
@@ -430,7 +430,7 @@ func TestTargetDecidesAsItIsTold(t *testing.T) {
 	}
 }
 
-// TestTargetEnds holds for every combination: once it is over, a few decisions later
+// TestTargetEnds holds for every combination: once the migration is over, a few decisions later
 // nothing is left and nothing more is done.
 func TestTargetEnds(t *testing.T) {
 	for bits := range 1 << 8 {

@@ -1,20 +1,18 @@
-// Package decide says what the agent of a node does next for one migration. It is given
-// what the Migration says, what the agent's own ledger says and what the container
-// does, and returns one thing to do. The agent does it, looks again and asks again,
-// until there is nothing to do. So it continues after a crash where it was, whatever that
-// was.
+// Package decide determines what the agent of a node does next for one migration. Its input is the
+// Migration, the agent's own ledger and the state of the container; its output is one action. The
+// agent does it, observes again and decides again, until there is nothing to do. So it continues
+// after a crash wherever it was.
 //
-// What holds at all times, and is tested for every combination of what may be seen:
+// Invariants, tested for every combination of inputs:
 //
 //   - A container is frozen only on order Freeze, after the report has said so.
-//   - A container that was frozen continues only on order Thaw, or when the Migration is
-//     gone and its pod is still wanted, or when its time is over or the agent ends while
-//     the target cannot have its state yet; never once it was ordered to be killed, or
-//     once the new pod began to take its place.
-//   - A container continues without an order only if no copy of it can run: the last bytes of
-//     its state were not sent. What was dumped is never sent afterwards.
-//   - Nothing that was dumped is shipped, or called shipped, once the container has run
-//     since.
+//   - A frozen container continues only on order Thaw or Clean, when the Migration is Finished,
+//     when the Migration is gone and its pod is still wanted, or when its time is over or the
+//     agent ends while the target cannot have its state yet. It never continues after an order to
+//     kill it, or after the new pod began to take its place.
+//   - A container continues without an order only if no copy of it can run: the last bytes of its
+//     state were not sent. Its dump is never sent afterwards.
+//   - A dump is not shipped, or reported as shipped, once the container has run since.
 package decide
 
 import (
@@ -26,103 +24,100 @@ import (
 type Action string
 
 const (
-	// Nothing is to wait until something changes.
+	// Nothing means to wait until something changes.
 	Nothing Action = ""
-	// Cancel the action under way, and ask again once it has ended.
+	// Cancel cancels the running action. The agent decides again once it has ended.
 	Cancel Action = "Cancel"
-	// Prepare is to look, to make a certificate and to write the ledger.
+	// Prepare inspects the container, makes a certificate and writes the ledger.
 	Prepare Action = "Prepare"
-	// Reach is to find out whether the target's agent can be sent something, while the
-	// container still runs.
+	// Reach checks that the target's agent can be reached, while the container still runs.
 	Reach Action = "Reach"
-	// NoteExpiry writes into the ledger that the container continues by itself, and that what
-	// was dumped of it is of no use.
+	// NoteExpiry writes into the ledger that the container continues without an order, and that
+	// its dump is void.
 	NoteExpiry Action = "NoteExpiry"
 	// NoteFreeze writes into the ledger that the container is about to be frozen.
 	NoteFreeze Action = "NoteFreeze"
-	// Freeze the container.
+	// Freeze freezes the container.
 	Freeze Action = "Freeze"
-	// Dump its state.
+	// Dump dumps its state.
 	Dump Action = "Dump"
-	// Ship the dump to the target.
+	// Ship sends the dump to the target.
 	Ship Action = "Ship"
-	// NoteKill writes into the ledger that the container is to die, so that it is never
-	// thawed again, whatever becomes of the Migration.
+	// NoteKill writes into the ledger that the container is to be killed, so that it is never
+	// thawed again, whatever happens to the Migration.
 	NoteKill Action = "NoteKill"
-	// Kill the container.
+	// Kill kills the container.
 	Kill Action = "Kill"
-	// Thaw the container.
+	// Thaw thaws the container.
 	Thaw Action = "Thaw"
-	// Remove what was made for the migration, but for the ledger.
+	// Remove removes everything that was made for the migration, except the ledger's entry.
 	Remove Action = "Remove"
-	// Forget the migration: its entry in the ledger goes.
+	// Forget removes the migration's entry from the ledger.
 	Forget Action = "Forget"
-	// Report the step of the decision.
+	// Report reports the step of the decision.
 	Report Action = "Report"
 )
 
-// Pod is what is known of the pod whose Migration is gone.
+// Pod is the state of the pod of a Migration that is gone.
 type Pod string
 
 const (
-	// PodUnknown says that the API server has not said.
+	// PodUnknown means that the API server was not asked or did not answer.
 	PodUnknown Pod = ""
-	// PodWanted says that it is there, and not being deleted.
+	// PodWanted means that it exists and is not being deleted.
 	PodWanted Pod = "Wanted"
-	// PodLeaving says that it is being deleted.
+	// PodLeaving means that it is being deleted.
 	PodLeaving Pod = "Leaving"
-	// PodGone says that it is not there.
+	// PodGone means that it does not exist.
 	PodGone Pod = "Gone"
 )
 
-// Source is what the agent of the source node sees.
+// Source is what the agent of the source node observes.
 type Source struct {
-	// Exists says that the API server has the Migration, with the UID that is known. An
-	// agent that cannot tell does not ask what to do.
+	// Exists: the API server has the Migration, with the known UID. An agent that cannot reach
+	// the API server does not use ForSource.
 	Exists bool
-	// Ended says that the Migration is Finished.
+	// Ended: the Migration is Finished.
 	Ended bool
-	// Order is what is to be done.
+	// Order is the Migration's order.
 	Order v1alpha1.MigrationOrder
-	// HandedOver says that the new pod takes the old one's place, or has it.
+	// HandedOver: the new pod is taking the old one's place, or has it.
 	HandedOver bool
-	// Step is what this agent has reported; empty for nothing.
+	// Step is the last step that this agent reported; empty for none.
 	Step v1alpha1.SourceStep
-	// TargetReady says that the target's agent listens, and TargetStaged that it has it
-	// all.
+	// TargetReady: the target's agent listens. TargetStaged: it has all of the state.
 	TargetReady, TargetStaged bool
-	// Stateless says that nothing is taken: the container is started anew.
+	// Stateless: no state is taken; the container is restarted on the target.
 	Stateless bool
-	// Known says that the ledger has an entry, and the rest what it says.
+	// Known: the ledger has an entry. The fields from here to Removed are from it.
 	Known bool
 	// FreezeNoted: the container may have been frozen by this agent.
 	FreezeNoted bool
 	// Dumped: its state is in the work folder.
 	Dumped bool
-	// Sent: the target may have all of it, whether it has confirmed that or not.
+	// Sent: the target may have all of the state, confirmed or not.
 	Sent bool
 	// Shipped: the target has confirmed it.
 	Shipped bool
-	// Overdue: the time is over for which the container may be frozen without being
-	// Sent.
+	// Overdue: the time has passed for which the container may be frozen without being Sent.
 	Overdue bool
-	// Expired: the container goes on since it was overdue.
+	// Expired: the container continues because it was overdue.
 	Expired bool
 	// Reached: the target's agent has answered.
 	Reached bool
-	// KillNoted: the container is to die.
+	// KillNoted: the container is to be killed.
 	KillNoted bool
 	// Removed: nothing is left in the work folder.
 	Removed bool
-	// Container is what it does.
+	// Container is the container's state.
 	Container terms.State
-	// Pod is asked for only if the Migration is gone.
+	// Pod is set only if the Migration is gone.
 	Pod Pod
-	// Busy is the action that is under way, or Nothing.
+	// Busy is the running action, or Nothing.
 	Busy Action
 }
 
-// SourceDecision is what to do, and the step and the reason of a report.
+// SourceDecision is an action, and for Report the step and the reason.
 type SourceDecision struct {
 	Do      Action
 	Step    v1alpha1.SourceStep
@@ -144,7 +139,7 @@ func ForSource(s Source) SourceDecision {
 	case s.Busy != Nothing:
 		return SourceDecision{}
 	case s.Step == v1alpha1.SourceFailed:
-		return SourceDecision{} // what was frozen stays frozen until Thaw is ordered, or it expires
+		return SourceDecision{} // a frozen container stays frozen until order Thaw, or until it expires
 	case s.Order == v1alpha1.OrderFreeze:
 		return s.freeze()
 	case s.Order == v1alpha1.OrderPrepare:
@@ -153,8 +148,8 @@ func ForSource(s Source) SourceDecision {
 	return SourceDecision{}
 }
 
-// frozenHere says that this agent may have frozen the container. What others froze is
-// theirs to thaw. The report counts too: a ledger may be lost with its disk.
+// frozenHere reports whether this agent may have frozen the container: it does not thaw what
+// others froze. The report counts too, since a ledger may be lost with its disk.
 func (s Source) frozenHere() bool {
 	switch s.Step {
 	case v1alpha1.SourceFrozen, v1alpha1.SourceDumped, v1alpha1.SourceShipped, v1alpha1.SourceFailed:
@@ -163,19 +158,19 @@ func (s Source) frozenHere() bool {
 	return s.FreezeNoted
 }
 
-// unsent says that no copy of the container can run: the target cannot have all of its
-// state, and it was not told to die.
+// unsent reports whether no copy of the container can run: the target cannot have all of its
+// state, and the container is not to be killed.
 func (s Source) unsent() bool {
 	return s.Known && !s.Stateless && !s.Sent && !s.Shipped && !s.TargetStaged && !s.KillNoted && !s.HandedOver
 }
 
-// expires says that the container has been frozen for as long as it may, or would if it
-// was frozen now.
+// expires reports whether the container has been frozen for as long as it may, or would be if
+// frozen now.
 func (s Source) expires() bool {
 	return s.unsent() && (s.Expired || s.Overdue && (s.frozenHere() || s.Order == v1alpha1.OrderFreeze))
 }
 
-// expire lets the container go on, and says so.
+// expire lets the container continue, and reports it.
 func (s Source) expire() SourceDecision {
 	switch {
 	case s.Busy == Thaw:
@@ -187,16 +182,16 @@ func (s Source) expire() SourceDecision {
 	case s.Container == terms.Frozen:
 		return do(Thaw)
 	case s.Container == terms.Unknown:
-		return SourceDecision{} // the runtime does not answer: ask again
+		return SourceDecision{} // the runtime does not answer: retry
 	case s.Step != v1alpha1.SourceFailed:
-		return fail(terms.ReasonFreezeExpired, "the deadline is over and the target does not have the container's state: the container continues here; see whether the descheduler runs, and what the target's agent waited for")
+		return fail(terms.ReasonFreezeExpired, "the deadline has passed and the target does not have the container's state: the container continues on this node; check whether the descheduler runs, and what the target's agent waited for")
 	}
 	return SourceDecision{}
 }
 
-// ForSourceAlone decides for the agent of the source node while the API server cannot be
-// asked. What only that knows is not set. A container continues once it is overdue; all else
-// waits.
+// ForSourceAlone decides for the agent of the source node while the API server is unreachable.
+// Fields that come from the API server are not set. An overdue container continues; everything
+// else waits.
 func ForSourceAlone(s Source) SourceDecision {
 	if !s.FreezeNoted || !s.expires() {
 		return SourceDecision{}
@@ -207,9 +202,9 @@ func ForSourceAlone(s Source) SourceDecision {
 	return SourceDecision{}
 }
 
-// ForSourceAtEnd decides for an agent that ends, and that may not come back: nothing is
-// under way any more. A container whose state was not sent continues. An agent that comes
-// back freezes it again, and takes its state again: so the move continues too.
+// ForSourceAtEnd decides for an agent that shuts down and may not come back; no action is
+// running. A container whose state was not sent continues. The next agent freezes it again and
+// takes its state again, so the move continues too.
 func ForSourceAtEnd(s Source) SourceDecision {
 	if s.FreezeNoted && s.unsent() && s.Container == terms.Frozen {
 		return do(Thaw)
@@ -217,7 +212,7 @@ func ForSourceAtEnd(s Source) SourceDecision {
 	return SourceDecision{}
 }
 
-// orphaned is what is done about a Migration that is gone.
+// orphaned decides for a Migration that is gone.
 func (s Source) orphaned() SourceDecision {
 	switch {
 	case !s.Known:
@@ -229,7 +224,7 @@ func (s Source) orphaned() SourceDecision {
 	case s.Container == terms.Frozen && s.FreezeNoted:
 		switch {
 		case s.KillNoted, s.Pod == PodLeaving, s.Pod == PodGone:
-			return do(Kill) // it must not go on: it was told to die, or its pod was
+			return do(Kill) // it must not continue: it, or its pod, was ordered to end
 		case s.Pod == PodWanted:
 			return do(Thaw)
 		}
@@ -244,7 +239,7 @@ func (s Source) orphaned() SourceDecision {
 	return do(Forget)
 }
 
-// kill is what order Kill asks for, and what is left of it when order Clean has come.
+// kill decides for order Kill, and for order Clean after a handover.
 func (s Source) kill() SourceDecision {
 	clean := s.Ended || s.Order == v1alpha1.OrderClean
 	switch s.Busy {
@@ -258,11 +253,11 @@ func (s Source) kill() SourceDecision {
 	case s.Step == v1alpha1.SourceCleaned && !s.Known:
 		return SourceDecision{}
 	case s.Order != v1alpha1.OrderKill && !clean && !s.KillNoted:
-		return SourceDecision{} // handing over, but Kill is not ordered yet
+		return SourceDecision{} // the handover began, but Kill is not ordered yet
 	case !s.KillNoted && !s.gone():
 		return do(NoteKill)
 	case !s.gone() && s.Stateless:
-		return SourceDecision{} // the kubelet ends it, since its pod is deleted
+		return SourceDecision{} // the kubelet ends it, because its pod is deleted
 	case !s.gone():
 		return do(Kill)
 	case s.Step != v1alpha1.SourceKilled && s.Step != v1alpha1.SourceCleaned:
@@ -273,10 +268,10 @@ func (s Source) kill() SourceDecision {
 	return SourceDecision{}
 }
 
-// gone says that the container has ended. An unknown state is not that.
+// gone reports whether the container has ended. State Unknown does not count.
 func (s Source) gone() bool { return s.Container == terms.Gone }
 
-// thaw is what orders Thaw and Clean ask for where nothing was handed over.
+// thaw decides for orders Thaw and Clean without a handover.
 func (s Source) thaw() SourceDecision {
 	switch {
 	case s.Busy == Thaw || s.Busy == Remove || s.Busy == Forget || s.Busy == Report:
@@ -288,7 +283,7 @@ func (s Source) thaw() SourceDecision {
 	case s.Container == terms.Frozen && s.frozenHere():
 		return do(Thaw)
 	case s.Container == terms.Unknown && s.frozenHere():
-		return SourceDecision{} // the runtime does not answer: ask again
+		return SourceDecision{} // the runtime does not answer: retry
 	case s.Known && !s.Removed:
 		return do(Remove)
 	case s.Step != v1alpha1.SourceThawed && s.Step != v1alpha1.SourceCleaned:
@@ -299,7 +294,7 @@ func (s Source) thaw() SourceDecision {
 	return SourceDecision{}
 }
 
-// clean is the end of the way, either way.
+// clean is the end of both paths.
 func (s Source) clean() SourceDecision {
 	switch {
 	case s.Known && !s.Removed:
@@ -317,7 +312,7 @@ func (s Source) prepare() SourceDecision {
 	case s.Step != "" && s.Step != v1alpha1.SourcePrepared:
 		return SourceDecision{}
 	case s.Container == terms.Gone && s.Known:
-		return fail(terms.ReasonContainerGone, "the container has ended: there is nothing to move")
+		return fail(terms.ReasonContainerGone, "the container has ended: its state cannot be moved")
 	case !s.Known:
 		return do(Prepare)
 	case s.Step != v1alpha1.SourcePrepared:
@@ -331,13 +326,13 @@ func (s Source) freeze() SourceDecision {
 	case s.Stateless:
 		return SourceDecision{}
 	case s.Container == terms.Unknown:
-		return SourceDecision{} // the runtime does not answer: ask again
+		return SourceDecision{} // the runtime does not answer: retry
 	case s.Container == terms.Gone:
-		return fail(terms.ReasonContainerGone, "the container has ended before its state was with the target")
+		return fail(terms.ReasonContainerGone, "the container ended before the target had its state")
 	case s.takesAgain():
 		return report(v1alpha1.SourceFrozen)
 	case s.Container == terms.Running && s.past():
-		return fail(terms.ReasonThawed, "the container was resumed by something else after its state was taken: what was taken is of no use; do not resume containers that are being moved")
+		return fail(terms.ReasonThawed, "something else resumed the container after its state was dumped: the dump is outdated; do not resume containers that are being moved")
 	}
 	switch s.Step {
 	case v1alpha1.SourcePrepared:
@@ -345,7 +340,7 @@ func (s Source) freeze() SourceDecision {
 	case v1alpha1.SourceFrozen:
 		switch {
 		case !s.Known:
-			return fail(terms.ReasonDumpLost, "the agent's ledger was lost: keep its state folder on a disk")
+			return fail(terms.ReasonDumpLost, "the agent's ledger was lost: place its state folder on a persistent disk")
 		case s.Container == terms.Running:
 			return do(Freeze)
 		case !s.Dumped:
@@ -355,7 +350,7 @@ func (s Source) freeze() SourceDecision {
 	case v1alpha1.SourceDumped:
 		switch {
 		case !s.Dumped:
-			return fail(terms.ReasonDumpLost, "what was dumped was lost: keep the agent's work folder while it is being restarted")
+			return fail(terms.ReasonDumpLost, "the dump was lost: keep the agent's work folder across restarts of the agent")
 		case s.Shipped || s.TargetStaged:
 			return report(v1alpha1.SourceShipped)
 		}
@@ -364,7 +359,7 @@ func (s Source) freeze() SourceDecision {
 	return SourceDecision{}
 }
 
-// beforeFreeze leads to the report that the container is about to be frozen.
+// beforeFreeze decides up to the report that the container is about to be frozen.
 func (s Source) beforeFreeze() SourceDecision {
 	switch {
 	case !s.Known:
@@ -379,14 +374,14 @@ func (s Source) beforeFreeze() SourceDecision {
 	return report(v1alpha1.SourceFrozen)
 }
 
-// takesAgain says that an agent which ended has let the container go on after it had
-// reported a dump, and has noted that the dump is of no use. It was not sent, so another
-// can take its place.
+// takesAgain reports whether an earlier agent reported a dump, then let the container continue
+// when it shut down and noted that the dump is void. The dump was not sent, so another can
+// replace it.
 func (s Source) takesAgain() bool {
 	return s.Step == v1alpha1.SourceDumped && s.Known && s.FreezeNoted && !s.Dumped && s.unsent()
 }
 
-// past says that the container's state was taken.
+// past reports whether the container's state was taken.
 func (s Source) past() bool {
 	return s.Dumped || s.Step == v1alpha1.SourceDumped || s.Step == v1alpha1.SourceShipped
 }

@@ -5,41 +5,42 @@ import (
 	"supercargo.dev/supercargo/descheduler/checkpoint/terms"
 )
 
-// Receive is the action of a target that takes an archive. The source starts it, not a
+// Receive is the action of a target that receives an archive. The source starts it, not a
 // decision.
 const Receive Action = "Receive"
 
-// Target is what the agent of the target node sees.
+// Target is what the agent of the target node observes.
 type Target struct {
-	// Exists says that the API server has the Migration, with the UID that is known.
+	// Exists: the API server has the Migration, with the known UID.
 	Exists bool
-	// Ended says that the Migration is Finished.
+	// Ended: the Migration is Finished.
 	Ended bool
-	// Order is what is to be done.
+	// Order is the Migration's order.
 	Order v1alpha1.MigrationOrder
-	// Reserved says that the room for the new pod is on this node.
+	// Reserved: the room for the new pod is reserved on this node.
 	Reserved bool
-	// Stateless says that nothing is staged: the container is started anew.
+	// Stateless: nothing is staged; the container is restarted on the target.
 	Stateless bool
-	// SourceReady says that the source's agent has said what it needs and who it is.
+	// SourceReady: the source's agent has reported its requirements and its certificate.
 	SourceReady bool
-	// Step is what this agent has reported; empty if it has not, or another node's has.
+	// Step is the last step that this agent reported; empty if it has not, or if the report is of
+	// another node.
 	Step v1alpha1.TargetStep
-	// Moved says that the agent listens elsewhere than it has reported.
+	// Moved: the agent's address differs from the reported one.
 	Moved bool
-	// Known says that the ledger has an entry, and the rest what it says.
+	// Known: the ledger has an entry. Prepared, Staged and Lost follow from it.
 	Known bool
 	// Prepared: there is a key, and room and the base image were found.
 	Prepared bool
 	// Staged: the image was made.
 	Staged bool
-	// Lost: the image was made, and is not there.
+	// Lost: the image was made, and no longer exists.
 	Lost bool
-	// Busy is the action that is under way, or Nothing.
+	// Busy is the running action, or Nothing.
 	Busy Action
 }
 
-// TargetDecision is what to do, and the step and the reason of a report.
+// TargetDecision is an action, and for Report the step and the reason.
 type TargetDecision struct {
 	Do      Action
 	Step    v1alpha1.TargetStep
@@ -69,7 +70,7 @@ func (t Target) stage() TargetDecision {
 		return TargetDecision{}
 	case t.Lost:
 		return TargetDecision{Report, v1alpha1.TargetFailed, terms.ReasonImageLost,
-			"the staged image has gone: keep others from removing images that are labelled supercargo.dev/migration"}
+			"the staged image was removed: exclude images with the label supercargo.dev/migration from garbage collection"}
 	case t.Staged && t.Step != v1alpha1.TargetStaged:
 		return TargetDecision{Do: Report, Step: v1alpha1.TargetStaged}
 	case t.Staged:
@@ -77,7 +78,7 @@ func (t Target) stage() TargetDecision {
 	case !t.Known || !t.Prepared:
 		if t.Step == v1alpha1.TargetStaged {
 			return TargetDecision{Report, v1alpha1.TargetFailed, terms.ReasonImageLost,
-				"the agent's ledger was lost, and the staged image with it: keep its state folder on a disk"}
+				"the agent's ledger was lost, and the staged image with it: place its state folder on a persistent disk"}
 		}
 		return TargetDecision{Do: Prepare}
 	case t.Step != v1alpha1.TargetPrepared, t.Moved:
@@ -99,7 +100,7 @@ func (t Target) clean() TargetDecision {
 	case t.Known:
 		return TargetDecision{Do: Forget}
 	case t.Exists && t.Reserved && t.Step == "" && (t.Order == v1alpha1.OrderThaw || t.Order == v1alpha1.OrderClean):
-		// Nothing was ever made: whoever waits for this node should know.
+		// Nothing was ever made, but the controller waits for this node.
 		return TargetDecision{Do: Report, Step: v1alpha1.TargetCleaned}
 	}
 	return TargetDecision{}

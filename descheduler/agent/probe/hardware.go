@@ -14,7 +14,7 @@ import (
 	"supercargo.dev/supercargo/internal/energy/profile"
 )
 
-// Hardware reads what the node's speed and power depend on from /proc/cpuinfo,
+// Hardware reads the properties that determine the node's speed and power from /proc/cpuinfo,
 // /proc/meminfo and cpufreq.
 func (h Host) Hardware(architecture string) (profile.Hardware, error) {
 	hw := profile.Hardware{Architecture: architecture}
@@ -31,15 +31,15 @@ func (h Host) Hardware(architecture string) (profile.Hardware, error) {
 		read("proc/meminfo", func(r io.Reader) (err error) { hw.MemoryBytes, err = parseMemory(r); return err }),
 	)
 	if err != nil {
-		return profile.Hardware{}, fmt.Errorf("read what the machine is made of: %w", err)
+		return profile.Hardware{}, fmt.Errorf("read the hardware of the machine: %w", err)
 	}
 	hw.MaxMegahertz, err = h.maxMegahertz()
 	return hw, err
 }
 
-// parseCPUs reads /proc/cpuinfo. Cores are counted by their numbers where the kernel gives
-// them, else every thread is one. ARM has no names but numbers of makers and parts, and
-// machines with cores of several kinds: those are named in the order in which they come.
+// parseCPUs reads /proc/cpuinfo. It counts distinct core ids; without them every thread counts as
+// a core. ARM has implementer and part numbers instead of names, and may have several kinds of
+// cores: these are joined in order of appearance.
 func parseCPUs(r io.Reader) (model string, cores, threads int, err error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 1<<20)
@@ -72,17 +72,17 @@ func parseCPUs(r io.Reader) (model string, cores, threads int, err error) {
 		return "", 0, 0, err
 	}
 	if threads == 0 {
-		return "", 0, 0, errors.New("/proc/cpuinfo names no processor")
+		return "", 0, 0, errors.New("/proc/cpuinfo lists no processor")
 	}
 	if cores = len(seen); cores == 0 {
 		cores = threads
 	}
-	const most = 256 // what the kind MachineProfile takes
+	const most = 256 // the limit of the kind MachineProfile
 	model = strings.Join(models, " + ")
 	return model[:min(len(model), most)], cores, threads, nil
 }
 
-// parseMemory reads /proc/meminfo.
+// parseMemory returns MemTotal of /proc/meminfo in bytes.
 func parseMemory(r io.Reader) (int64, error) {
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
@@ -97,11 +97,11 @@ func parseMemory(r io.Reader) (int64, error) {
 	return 0, errors.Join(errors.New("/proc/meminfo has no MemTotal"), lines.Err())
 }
 
-// maxMegahertz is the highest clock of any CPU, 0 where the kernel does not say.
+// maxMegahertz returns the highest clock of any CPU, in MHz; 0 if the kernel does not report it.
 func (h Host) maxMegahertz() (int64, error) {
 	policies, err := filepath.Glob(filepath.Join(h.Root, "sys/devices/system/cpu/cpufreq/policy*/cpuinfo_max_freq"))
 	if err != nil {
-		return 0, fmt.Errorf("find the clocks of the CPUs: %w", err)
+		return 0, fmt.Errorf("list the frequencies of the CPUs: %w", err)
 	}
 	most := int64(0)
 	for _, p := range policies {
@@ -110,11 +110,11 @@ func (h Host) maxMegahertz() (int64, error) {
 			continue
 		}
 		if err != nil {
-			return 0, fmt.Errorf("read the clocks of the CPUs: %w", err)
+			return 0, fmt.Errorf("read the frequencies of the CPUs: %w", err)
 		}
 		kilohertz, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 		if err != nil {
-			return 0, fmt.Errorf("read the clocks of the CPUs: %s: %w", p, err)
+			return 0, fmt.Errorf("read the frequencies of the CPUs: %s: %w", p, err)
 		}
 		most = max(most, kilohertz/1000)
 	}

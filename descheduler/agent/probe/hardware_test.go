@@ -58,7 +58,7 @@ func TestHardwareThatCannotBeReadIsAnError(t *testing.T) {
 		"meminfo":     {"proc/cpuinfo": twoCores},
 		"no MemTotal": {"proc/cpuinfo": twoCores, "proc/meminfo": "MemFree: 1 kB\n"},
 		"MemTotal is": {"proc/cpuinfo": twoCores, "proc/meminfo": "MemTotal: much kB\n"},
-		"clocks":      {"proc/cpuinfo": twoCores, "proc/meminfo": meminfo, "sys/devices/system/cpu/cpufreq/policy0/cpuinfo_max_freq": "fast"},
+		"frequencies": {"proc/cpuinfo": twoCores, "proc/meminfo": meminfo, "sys/devices/system/cpu/cpufreq/policy0/cpuinfo_max_freq": "fast"},
 	} {
 		if _, err := machine(t, files).Hardware("amd64"); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("%v, want an error with %q", err, what)

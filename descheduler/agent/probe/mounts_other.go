@@ -7,5 +7,5 @@ import (
 	"os/exec"
 )
 
-// outputIn runs a command in a mount namespace, which only Linux has.
+// outputIn runs a command in a mount namespace. Only Linux has these.
 func outputIn(string, *exec.Cmd) ([]byte, error) { return nil, errors.ErrUnsupported }

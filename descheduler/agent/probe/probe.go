@@ -1,5 +1,4 @@
-// Package probe finds out what a node can do for containers that are moved with their
-// state.
+// Package probe finds out what a node can do for containers that are moved with their state.
 package probe
 
 import (
@@ -24,18 +23,18 @@ import (
 // criuTimeout bounds how long CRIU may take to say its version, or to check the kernel.
 const criuTimeout = 20 * time.Second
 
-// Host is where the node's files are, seen from the agent.
+// Host locates the node's files, as the agent sees them.
 type Host struct {
 	// Root is the node's root folder; "/" if the agent does not run in a container.
 	Root string
-	// CRIU is the program; looked for in Path if it is no absolute path.
+	// CRIU is the program. It is searched in Path unless it is an absolute path.
 	CRIU string
-	// Path are folders of the node, separated by colons.
+	// Path is a list of folders of the node, separated by colons.
 	Path string
 }
 
-// CPUFeatures reads /proc/cpuinfo and returns the features that programs can use on
-// every CPU of the node, sorted.
+// CPUFeatures reads /proc/cpuinfo and returns the features that programs can use on every CPU of
+// the node, sorted.
 func (h Host) CPUFeatures() ([]string, error) {
 	f, err := os.Open(filepath.Join(h.Root, "proc/cpuinfo"))
 	if err != nil {
@@ -70,10 +69,9 @@ func parseCPUInfo(r io.Reader) ([]string, error) {
 	return common, nil
 }
 
-// usable matches what a program can find out and use: instructions, and the size of the
-// registers that are saved for it. The rest of what Linux lists on x86 is about the
-// kernel, the hypervisor and bugs, and differs between machines that are as good as
-// each other. On ARM all is about instructions.
+// usable matches features that a program can detect and use: instructions, and the size of the
+// registers that are saved for it. The other x86 flags describe the kernel, the hypervisor and
+// bugs, and differ between equivalent machines. On ARM all features are instructions.
 var usable = func() *regexp.Regexp {
 	if runtime.GOARCH != "amd64" {
 		return regexp.MustCompile(`.`)
@@ -84,8 +82,8 @@ var usable = func() *regexp.Regexp {
 		`fsgsbase|pku|ospke|waitpkg|serialize|user_shstk|mpx|xop|tbm|lwp|mwaitx|tsc|enqcmd|uintr|cmpccxadd|raoint|prefetchi|apx)$`)
 }()
 
-// CRIUVersion is the version of the node's CRIU, such as "4.2.1". It is empty if the
-// node has none.
+// CRIUVersion returns the version of the node's CRIU, such as "4.2.1"; empty if the node has
+// none.
 func (h Host) CRIUVersion(ctx context.Context) (string, error) {
 	program := h.find(h.CRIU)
 	if program == "" {
@@ -93,16 +91,16 @@ func (h Host) CRIUVersion(ctx context.Context) (string, error) {
 	}
 	output, err := h.run(ctx, program, "--version")
 	if err != nil {
-		return "", fmt.Errorf("ask %s for its version: %w", program, err)
+		return "", fmt.Errorf("get the version of %s: %w", program, err)
 	}
 	version := parseCRIUVersion(string(output))
 	if version == "" {
-		return "", fmt.Errorf("ask %s for its version: it says %.100q", program, output)
+		return "", fmt.Errorf("get the version of %s: unknown output %.100q", program, output)
 	}
 	return version, nil
 }
 
-// CheckCRIU asks CRIU whether the kernel has all that it needs.
+// CheckCRIU runs `criu check`, which tests whether the kernel has all that CRIU needs.
 func (h Host) CheckCRIU(ctx context.Context) error {
 	output, err := h.run(ctx, h.find(h.CRIU), "check")
 	if err != nil {
@@ -111,8 +109,8 @@ func (h Host) CheckCRIU(ctx context.Context) error {
 	return nil
 }
 
-// Interrupted reports whether a program of the node did not come to its end because
-// somebody stopped it: service managers stop all processes of a service at once.
+// Interrupted reports whether a program was stopped before its end. Service managers stop all
+// processes of a service together.
 func Interrupted(err error) bool {
 	var ended *exec.ExitError
 	if !errors.As(err, &ended) {
@@ -122,7 +120,7 @@ func Interrupted(err error) bool {
 	return ok && status.Signaled() && slices.Contains([]syscall.Signal{syscall.SIGTERM, syscall.SIGKILL, syscall.SIGINT, syscall.SIGHUP}, status.Signal())
 }
 
-// run runs a program of the node, which sees the node's files as its own.
+// run runs a program of the node with the node's root.
 func (h Host) run(ctx context.Context, program string, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, criuTimeout)
 	defer cancel()
@@ -132,7 +130,7 @@ func (h Host) run(ctx context.Context, program string, args ...string) ([]byte, 
 	if filepath.Clean(h.Root) == "/" {
 		return command.CombinedOutput()
 	}
-	command.Path, command.Err = program, nil // it is looked for below the root
+	command.Path, command.Err = program, nil // the path is relative to the node's root
 	if mounts := h.mounts(); mounts != "" {
 		return outputIn(mounts, command)
 	}
@@ -140,9 +138,9 @@ func (h Host) run(ctx context.Context, program string, args ...string) ([]byte, 
 	return command.CombinedOutput()
 }
 
-// mounts is the mount namespace that the node's root is seen through, as /proc/1/ns/mnt
-// is that of /proc/1/root; empty if it is an ordinary folder. CRIU mounts things to find
-// out what the kernel can do, which the kernel refuses to who is in another namespace.
+// mounts returns the mount namespace of the node's root, such as /proc/1/ns/mnt for /proc/1/root;
+// empty if the root is an ordinary folder. CRIU mounts file systems to check the kernel, which
+// the kernel refuses to a process in another mount namespace.
 func (h Host) mounts() string {
 	process, name := filepath.Split(filepath.Clean(h.Root))
 	mounts := filepath.Join(process, "ns", "mnt")
@@ -152,7 +150,7 @@ func (h Host) mounts() string {
 	return mounts
 }
 
-// find returns where a program is on the node; empty if it is not there.
+// find returns the path of a program on the node; empty if it does not exist.
 func (h Host) find(program string) string {
 	candidates := []string{program}
 	if !filepath.IsAbs(program) {
@@ -162,7 +160,7 @@ func (h Host) find(program string) string {
 		}
 	}
 	for _, candidate := range candidates {
-		// Links are the node's: they lead from its root, not from ours.
+		// Symbolic links are resolved from the node's root, not from the agent's.
 		path, err := securejoin.SecureJoin(h.Root, candidate)
 		if err != nil {
 			continue
@@ -177,7 +175,7 @@ func (h Host) find(program string) string {
 
 var criuVersion = regexp.MustCompile(`(?m)^Version: v?([0-9]+(?:\.[0-9]+)*)`)
 
-// parseCRIUVersion reads what `criu --version` prints.
+// parseCRIUVersion parses the output of `criu --version`.
 func parseCRIUVersion(output string) string {
 	if found := criuVersion.FindStringSubmatch(output); found != nil {
 		return found[1]
@@ -187,11 +185,11 @@ func parseCRIUVersion(output string) string {
 
 var release = regexp.MustCompile(`^[0-9]+\.[0-9]+`)
 
-// Release is the part of a kernel's version that says what it can do: "6.18" of
+// Release returns the part of a kernel's version that determines its features: "6.18" of
 // "6.18.0-3-amd64".
 func Release(kernel string) string { return release.FindString(kernel) }
 
-// Kernel is the version of the node's kernel.
+// Kernel returns the version of the node's kernel.
 func (h Host) Kernel() (string, error) {
 	text, err := os.ReadFile(filepath.Join(h.Root, "proc/sys/kernel/osrelease"))
 	if err != nil {

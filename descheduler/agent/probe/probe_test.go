@@ -50,7 +50,7 @@ func TestVersionsAreRead(t *testing.T) {
 	}
 }
 
-// host makes a root folder with a program in it that prints a text and ends with a code.
+// host creates a root folder with a program that prints a text and exits with a code.
 func host(t *testing.T, script string) Host {
 	t.Helper()
 	root := t.TempDir()
@@ -76,7 +76,7 @@ func TestTheProgramOfTheNodeIsFound(t *testing.T) {
 	if got := h.find("bin"); got != "" {
 		t.Errorf("a folder is found as a program: %q", got)
 	}
-	// On the node a link leads from the node's root, wherever that is for the agent.
+	// On the node a symbolic link starts from the node's root, wherever the agent sees that.
 	if err := os.Symlink("/opt/bin/criu", filepath.Join(h.Root, "bin/linked")); err != nil {
 		t.Fatal(err)
 	}

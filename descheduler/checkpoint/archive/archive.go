@@ -1,16 +1,15 @@
-// Package archive writes and reads checkpoints of one container as a tar, in the layout
-// that the restore of containerd's CRI plugin and that of CRI-O read:
+// Package archive writes and reads a checkpoint of one container as a tar, in the layout that
+// containerd's CRI plugin and CRI-O restore from:
 //
-//	config.dump      who the container was and from which image it was made, as JSON
+//	config.dump      the container's identity and base image, as JSON
 //	spec.dump        its OCI runtime specification, as JSON
 //	status.dump      its CRI status, as JSON
-//	checkpoint/      the images that CRIU wrote
-//	rootfs-diff.tar  the files that it wrote over those of its image
-//	container.log    what it has printed so far
+//	checkpoint/      the images of CRIU
+//	rootfs-diff.tar  the files that it changed relative to its image
+//	container.log    its log so far
 //
-// Both ways are streamed with one small buffer. Only regular files and folders are
-// written, and nothing else is read: what comes over the wire is not trusted to stay
-// within the folder that it is unpacked into.
+// Both directions stream through one small buffer. Only regular files and folders are written or
+// read. Received archives are not trusted to stay within the folder that they are unpacked into.
 package archive
 
 import (
@@ -29,7 +28,7 @@ import (
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 )
 
-// The names of a checkpoint's parts.
+// Names of a checkpoint's parts.
 const (
 	Config     = "config.dump"
 	Spec       = "spec.dump"
@@ -40,15 +39,15 @@ const (
 )
 
 const (
-	// bufferBytes is what is held in memory of a file at a time.
+	// bufferBytes is the size of the copy buffer.
 	bufferBytes = 256 << 10
-	// maxEntries bounds the files of an archive. CRIU writes some ten for a process.
+	// maxEntries bounds the entries of an archive. CRIU writes about ten files for a process.
 	maxEntries = 1 << 17
 	// maxName bounds the length of a path in an archive.
 	maxName = 512
 
-	// MaxOverhead is how many bytes an archive may have beside those of its files: headers,
-	// the names in them, and what fills up to whole blocks.
+	// MaxOverhead is the maximum number of bytes of an archive besides the content of its files:
+	// headers, names and padding to whole blocks.
 	MaxOverhead = maxEntries * 2048
 )
 
@@ -74,13 +73,12 @@ func (w *Writer) Bytes(name string, content []byte) error {
 	return nil
 }
 
-// From adds a file of the given size that is read from r. To find less there is an
-// error; what is beyond is left.
+// From adds a file of size bytes from r. A shorter r is an error; what exceeds size is not read.
 func (w *Writer) From(name string, size int64, r io.Reader) error {
 	if err := w.header(name, size, tar.TypeReg); err != nil {
 		return err
 	}
-	// Hiding the writer's other methods keeps io.CopyBuffer from making a buffer.
+	// Hiding the writer's other methods keeps io.CopyBuffer from allocating a buffer.
 	n, err := io.CopyBuffer(struct{ io.Writer }{w.tar}, struct{ io.Reader }{io.LimitReader(r, size)}, w.buf)
 	if err == nil && n < size {
 		err = io.ErrUnexpectedEOF
@@ -105,7 +103,7 @@ func (w *Writer) File(name, file string) error {
 	return w.From(name, info.Size(), f)
 }
 
-// Tree adds a folder of the node with all that is in it.
+// Tree adds a folder of the node and everything in it.
 func (w *Writer) Tree(name, dir string) error {
 	return filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -122,20 +120,20 @@ func (w *Writer) Tree(name, dir string) error {
 		case entry.Type().IsRegular():
 			return w.File(inside, file)
 		}
-		return fmt.Errorf("archive %s: %s is neither a file nor a folder", name, file)
+		return fmt.Errorf("archive %s: %s is neither a regular file nor a folder", name, file)
 	})
 }
 
-// Close ends the archive. It does not close what is below.
+// Close ends the archive. It does not close the underlying writer.
 func (w *Writer) Close() error {
 	if err := w.tar.Close(); err != nil {
-		return fmt.Errorf("end the archive: %w", err)
+		return fmt.Errorf("finish the archive: %w", err)
 	}
 	return nil
 }
 
-// header starts an entry. Owner, mode and time are always the same: of all that, the
-// restore reads nothing, and equal checkpoints get equal archives.
+// header starts an entry. Owner, mode and time are constant: the restore does not read them, and
+// equal checkpoints get equal archives.
 func (w *Writer) header(name string, size int64, kind byte) error {
 	mode := int64(0o600)
 	if kind == tar.TypeDir {
@@ -148,7 +146,7 @@ func (w *Writer) header(name string, size int64, kind byte) error {
 	return nil
 }
 
-// openRegular opens a file without following a link: its folder is written by others.
+// openRegular opens a file without following a link, because others write to its folder.
 func openRegular(file string) (*os.File, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -165,12 +163,12 @@ func openRegular(file string) (*os.File, error) {
 	return f, nil
 }
 
-// Extract unpacks an archive into a folder and returns the bytes of its files. More of
-// them than maxBytes is a [*checkpoint.Failure] with reason TooLarge, and so is with
-// reason BadArchive what is not a checkpoint, and with reason NoRoom a disk that is full.
-// Errors of r are returned as they are, so that who unpacks knows why reading ended.
+// Extract unpacks an archive into a folder and returns the total size of its files in bytes. It
+// returns a [*checkpoint.Failure] with reason TooLarge if that exceeds maxBytes, BadArchive if it
+// is not a checkpoint, and NoRoom if the disk is full. It returns errors of r unchanged, so that
+// the caller knows why reading ended.
 //
-// r is read to its end, which is how a checksum at its end is checked.
+// It reads r to its end, where r verifies its checksum.
 func Extract(r io.Reader, root *os.Root, maxBytes int64) (int64, error) {
 	x := extraction{source: &notes{Reader: r}, root: root, left: maxBytes, max: maxBytes, buf: make([]byte, bufferBytes), seen: map[string]bool{}}
 	if err := x.run(); err != nil {
@@ -178,18 +176,18 @@ func Extract(r io.Reader, root *os.Root, maxBytes int64) (int64, error) {
 		case x.source.err != nil:
 			return 0, x.source.err
 		case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-			return 0, checkpoint.Fail(checkpoint.ReasonNoRoom, "unpack a checkpoint: %v: make room on the disk of the container runtime", err)
+			return 0, checkpoint.Fail(checkpoint.ReasonNoRoom, "unpack a checkpoint: %v: free space on the disk of the container runtime", err)
 		case checkpoint.AsFailure(err) != nil:
 			return 0, err
 		case errors.Is(err, tar.ErrHeader), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, tar.ErrFieldTooLong):
-			return 0, checkpoint.Fail(checkpoint.ReasonBadArchive, "what was sent is not a checkpoint: %v", err)
+			return 0, checkpoint.Fail(checkpoint.ReasonBadArchive, "the received data is not a checkpoint: %v", err)
 		}
 		return 0, fmt.Errorf("unpack a checkpoint: %w", err)
 	}
 	return maxBytes - x.left, nil
 }
 
-// notes remembers why reading ended.
+// notes records why reading ended.
 type notes struct {
 	io.Reader
 	err error // not io.EOF
@@ -225,12 +223,12 @@ func (x *extraction) run() error {
 			return err
 		}
 	}
-	// The tar ends before the stream does. What comes behind it compresses to nothing, so
-	// who sends it could have it read without an end.
+	// The tar ends before the stream does. The rest may compress to nothing, so a sender could
+	// make it endless.
 	if n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, io.LimitReader(x.source, bufferBytes+1), x.buf); err != nil {
 		return err
 	} else if n > bufferBytes {
-		return bad("there are more than %d bytes behind its end", bufferBytes)
+		return bad("more than %d bytes follow its end", bufferBytes)
 	}
 	for _, name := range []string{Config, Spec, Status, Checkpoint} {
 		if !x.seen[name] {
@@ -243,7 +241,7 @@ func (x *extraction) run() error {
 func (x *extraction) entry(header *tar.Header, r io.Reader) error {
 	name := path.Clean(header.Name)
 	if len(name) > maxName || !filepath.IsLocal(name) || strings.Contains(header.Name, "\\") {
-		return bad("it has an entry with the path %.100q", header.Name)
+		return bad("it has an entry with the invalid path %.100q", header.Name)
 	}
 	if x.seen[name] && header.Typeflag != tar.TypeDir {
 		return bad("it has two entries with the path %.100q", name)
@@ -258,12 +256,12 @@ func (x *extraction) entry(header *tar.Header, r io.Reader) error {
 	case tar.TypeReg:
 		return x.file(name, header.Size, r)
 	}
-	return bad("%.100q is neither a file nor a folder", name)
+	return bad("%.100q is neither a regular file nor a folder", name)
 }
 
 func (x *extraction) file(name string, size int64, r io.Reader) error {
 	if size > x.left {
-		return checkpoint.Fail(checkpoint.ReasonTooLarge, "the checkpoint is larger than the %d bytes that an image may have here", x.max)
+		return checkpoint.Fail(checkpoint.ReasonTooLarge, "the checkpoint is larger than %d bytes, the maximum for an image on this node", x.max)
 	}
 	if dir := path.Dir(name); dir != "." {
 		if err := x.root.MkdirAll(dir, 0o700); err != nil {
@@ -284,5 +282,5 @@ func (x *extraction) file(name string, size int64, r io.Reader) error {
 }
 
 func bad(format string, args ...any) error {
-	return checkpoint.Fail(checkpoint.ReasonBadArchive, "what was sent is not a checkpoint: "+format, args...)
+	return checkpoint.Fail(checkpoint.ReasonBadArchive, "the received data is not a checkpoint: "+format, args...)
 }

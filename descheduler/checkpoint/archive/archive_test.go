@@ -15,7 +15,7 @@ import (
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 )
 
-// sample is an archive with all parts, and what is in it.
+// sample returns an archive with all parts, and their content.
 func sample(t *testing.T) ([]byte, map[string]string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -44,7 +44,7 @@ func write(t *testing.T, file, content string) {
 	}
 }
 
-// extract unpacks into a new folder, and returns what is there.
+// extract unpacks into a new folder, and returns its content.
 func extract(t *testing.T, r io.Reader, maxBytes int64) (int64, map[string]string, error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -112,7 +112,7 @@ func TestOneByteTooMuchIsTooMuch(t *testing.T) {
 	}
 }
 
-// entry is one of a tar that no Writer would write.
+// entry is an entry that no Writer would write.
 type entry struct {
 	header  tar.Header
 	content string
@@ -175,7 +175,7 @@ func TestWhatIsNoCheckpointIsRefused(t *testing.T) {
 	}
 }
 
-// endless is a stream of zeros.
+// endless is an endless stream of zeros.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) {
@@ -183,8 +183,8 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestAnArchiveWithoutAnEndIsRefused: zeros compress to nothing, so the limit of what comes
-// over the wire does not end it.
+// TestAnArchiveWithoutAnEndIsRefused: zeros compress to nothing, so the limit of the compressed
+// size does not end it.
 func TestAnArchiveWithoutAnEndIsRefused(t *testing.T) {
 	_, _, err := extract(t, io.MultiReader(bytes.NewReader(tarOf(t, whole()...)), endless{}), 2<<20)
 	if f := checkpoint.AsFailure(err); f == nil || f.Reason != checkpoint.ReasonBadArchive {
@@ -192,8 +192,8 @@ func TestAnArchiveWithoutAnEndIsRefused(t *testing.T) {
 	}
 }
 
-// TestWhyReadingEndedIsToldOn: a wrong checksum, or a connection that broke, must not
-// look like a bad archive, which is not tried again.
+// TestWhyReadingEndedIsToldOn: a wrong checksum or a broken connection must not look like a bad
+// archive, which is not retried.
 func TestWhyReadingEndedIsToldOn(t *testing.T) {
 	packed, _ := sample(t)
 	for _, why := range []error{errors.New("the checksum is wrong"), io.ErrUnexpectedEOF} {

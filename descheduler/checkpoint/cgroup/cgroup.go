@@ -1,9 +1,9 @@
-// Package cgroup freezes the containers of any runtime, by the freezer of their
-// control group, of cgroup v1 or v2. It finds containers by CRI.
+// Package cgroup freezes the containers of any runtime with the freezer of their control group,
+// of cgroup v1 or v2. It finds containers through CRI.
 //
-// It is for runtimes whose own pause cannot be reached. A runtime that does not know that
-// a container is frozen may thaw it while it takes a checkpoint; the agent finds that out
-// and gives the move up.
+// It is for runtimes whose own pause is not accessible. A runtime that does not know that a
+// container is frozen may thaw it while it takes a checkpoint; the agent detects that and fails
+// the migration.
 package cgroup
 
 import (
@@ -32,59 +32,58 @@ import (
 )
 
 const (
-	// settle is how often the state of a group is looked at that is to change, and
-	// patience for how long.
+	// settle is how often the state of a changing group is polled, and patience for how long.
 	settle   = 10 * time.Millisecond
 	patience = 10 * time.Second
 )
 
-// Freezer knows the containers of a node.
+// Freezer freezes the containers of a node.
 type Freezer struct {
 	// Runtime is the CRI of the node; see [Dial].
 	Runtime criapi.RuntimeServiceClient
 	// Proc and Groups are the node's /proc and /sys/fs/cgroup.
 	Proc, Groups string
-	// Requires is what the node of a container says of itself.
+	// Requires returns the requirements that depend on the node.
 	Requires func(context.Context) (capability.Requirements, error)
 	// Signal sends a signal to a process; [syscall.Kill].
 	Signal func(pid int, signal syscall.Signal) error
-	// Clock is for waiting.
+	// Clock is used for waiting.
 	Clock clock.Clock
 }
 
-// Dial connects to the CRI at a socket, when it is first used.
+// Dial returns a client of the CRI at a socket. It connects on first use.
 func Dial(socket string) (criapi.RuntimeServiceClient, error) {
 	connection, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
-		return nil, fmt.Errorf("reach the container runtime at %s: %w", socket, err)
+		return nil, fmt.Errorf("connect to the container runtime at %s: %w", socket, err)
 	}
 	return criapi.NewRuntimeServiceClient(connection), nil
 }
 
-// Inspect refuses what does not run.
+// Inspect fails for a container that does not run.
 func (f *Freezer) Inspect(ctx context.Context, c checkpoint.Container) (checkpoint.Facts, error) {
 	if _, err := f.group(ctx, c); err != nil {
-		return checkpoint.Facts{}, err // State does not say that it is another pod's
+		return checkpoint.Facts{}, err // State does not report a container of another pod
 	}
 	state, err := f.State(ctx, c)
 	if err != nil {
 		return checkpoint.Facts{}, err
 	}
 	if state != checkpoint.Running {
-		return checkpoint.Facts{}, checkpoint.Fail(checkpoint.ReasonNotRunning, "%s is %s and not running: only what runs can be moved", c, state)
+		return checkpoint.Facts{}, checkpoint.Fail(checkpoint.ReasonNotRunning, "%s is %s: only running containers can be moved", c, state)
 	}
 	return f.Describe(ctx, c)
 }
 
-// Describe is Inspect for a container that may be frozen.
+// Describe is Inspect without the check that the container runs.
 func (f *Freezer) Describe(ctx context.Context, c checkpoint.Container) (checkpoint.Facts, error) {
 	answer, err := f.Runtime.ContainerStatus(ctx, &criapi.ContainerStatusRequest{ContainerId: c.ID})
 	if err != nil {
-		return checkpoint.Facts{}, fmt.Errorf("look at %s: %w", c, err)
+		return checkpoint.Facts{}, fmt.Errorf("inspect %s: %w", c, err)
 	}
 	memory, err := f.memory(ctx, c)
 	if err != nil {
-		return checkpoint.Facts{}, fmt.Errorf("see how much memory %s uses: %w", c, err)
+		return checkpoint.Facts{}, fmt.Errorf("read the memory usage of %s: %w", c, err)
 	}
 	needs, err := f.Requires(ctx)
 	if err != nil {
@@ -97,8 +96,8 @@ func (f *Freezer) Describe(ctx context.Context, c checkpoint.Container) (checkpo
 	return checkpoint.Facts{MemoryBytes: memory, Requirements: needs}, nil
 }
 
-// memory is how much a dump will have to write. The CRI is not asked: containerd has no
-// figures of a container that was restored.
+// memory returns the expected size of a dump, in bytes. It does not use CRI, because containerd
+// has no statistics of a restored container.
 func (f *Freezer) memory(ctx context.Context, c checkpoint.Container) (int64, error) {
 	g, err := f.group(ctx, c)
 	if err != nil || g == nil {
@@ -111,8 +110,8 @@ func (f *Freezer) memory(ctx context.Context, c checkpoint.Container) (int64, er
 	return procfs.Memory(f.Proc, pids)
 }
 
-// State looks at the container's group. The pod of a container under whose ID there is one
-// of another pod has no such container: it is gone.
+// State returns the state of the container's group. If the container with this ID belongs to
+// another pod, this container is gone.
 func (f *Freezer) State(ctx context.Context, c checkpoint.Container) (checkpoint.State, error) {
 	g, err := f.group(ctx, c)
 	if err != nil || g == nil {
@@ -123,14 +122,14 @@ func (f *Freezer) State(ctx context.Context, c checkpoint.Container) (checkpoint
 	case errors.Is(err, fs.ErrNotExist):
 		return checkpoint.Gone, nil
 	case err != nil:
-		return checkpoint.Unknown, fmt.Errorf("see whether %s is frozen: %w", c, err)
+		return checkpoint.Unknown, fmt.Errorf("check whether %s is frozen: %w", c, err)
 	case frozen:
 		return checkpoint.Frozen, nil
 	}
 	return checkpoint.Running, nil
 }
 
-// gone is the state of a container that has no group.
+// gone returns the state of a container without a group.
 func gone(err error) (checkpoint.State, error) {
 	if f := checkpoint.AsFailure(err); err != nil && (f == nil || f.Reason != checkpoint.ReasonForeignContainer) {
 		return checkpoint.Unknown, err
@@ -138,7 +137,7 @@ func gone(err error) (checkpoint.State, error) {
 	return checkpoint.Gone, nil
 }
 
-// Freeze freezes the group, and returns once that is done.
+// Freeze freezes the group, and returns once it is frozen.
 func (f *Freezer) Freeze(ctx context.Context, c checkpoint.Container) error {
 	g, err := f.group(ctx, c)
 	if err != nil {
@@ -150,7 +149,7 @@ func (f *Freezer) Freeze(ctx context.Context, c checkpoint.Container) error {
 	return f.set(ctx, c, g, true)
 }
 
-// Thaw lets the group go on.
+// Thaw thaws the group, and returns once it is thawed.
 func (f *Freezer) Thaw(ctx context.Context, c checkpoint.Container) error {
 	g, err := f.group(ctx, c)
 	if err != nil || g == nil {
@@ -159,7 +158,7 @@ func (f *Freezer) Thaw(ctx context.Context, c checkpoint.Container) error {
 	return f.set(ctx, c, g, false)
 }
 
-// Kill sends SIGKILL to what is frozen, and thaws it so that it dies.
+// Kill sends SIGKILL to the frozen processes, and thaws the group so that they die.
 func (f *Freezer) Kill(ctx context.Context, c checkpoint.Container) error {
 	g, err := f.group(ctx, c)
 	if err != nil || g == nil {
@@ -167,7 +166,7 @@ func (f *Freezer) Kill(ctx context.Context, c checkpoint.Container) error {
 	}
 	pids, err := g.pids()
 	if err != nil {
-		return fmt.Errorf("find the processes of %s: %w", c, err)
+		return fmt.Errorf("list the processes of %s: %w", c, err)
 	}
 	for _, pid := range pids {
 		if err := f.Signal(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
@@ -175,9 +174,9 @@ func (f *Freezer) Kill(ctx context.Context, c checkpoint.Container) error {
 		}
 	}
 	if err := g.set(false); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("let %s die: %w", c, err)
+		return fmt.Errorf("thaw %s after killing its processes: %w", c, err)
 	}
-	return f.until(ctx, fmt.Sprintf("wait for %s to die", c), func() (bool, error) {
+	return f.until(ctx, fmt.Sprintf("wait until %s has ended", c), func() (bool, error) {
 		left, err := g.pids()
 		return len(left) == 0 || errors.Is(err, fs.ErrNotExist), nil
 	})
@@ -197,7 +196,7 @@ func (f *Freezer) set(ctx context.Context, c checkpoint.Container, g *group, fro
 	})
 }
 
-// until waits for what takes a moment.
+// until polls done until it reports true, for at most patience.
 func (f *Freezer) until(ctx context.Context, doing string, done func() (bool, error)) error {
 	for waited := time.Duration(0); ; waited += settle {
 		ok, err := done()
@@ -207,7 +206,7 @@ func (f *Freezer) until(ctx context.Context, doing string, done func() (bool, er
 		case ok:
 			return nil
 		case waited >= patience:
-			return fmt.Errorf("%s: it is not so after %s", doing, patience)
+			return fmt.Errorf("%s: not done after %s", doing, patience)
 		}
 		select {
 		case <-ctx.Done():
@@ -217,16 +216,16 @@ func (f *Freezer) until(ctx context.Context, doing string, done func() (bool, er
 	}
 }
 
-// group finds the group of a container; nil if the container has ended. It fails with
-// ReasonForeignContainer if the container under that ID is one of another pod, so nothing
-// here touches such a one.
+// group returns the group of a container; nil if the container has ended. It fails with
+// ReasonForeignContainer if the container with this ID belongs to another pod, so that such a
+// container is never touched.
 func (f *Freezer) group(ctx context.Context, c checkpoint.Container) (*group, error) {
 	answer, err := f.Runtime.ContainerStatus(ctx, &criapi.ContainerStatusRequest{ContainerId: c.ID, Verbose: true})
 	if status.Code(err) == codes.NotFound {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look at %s: %w", c, err)
+		return nil, fmt.Errorf("inspect %s: %w", c, err)
 	}
 	if !c.Is(answer.GetStatus().GetLabels()) {
 		return nil, c.Foreign()
@@ -238,7 +237,7 @@ func (f *Freezer) group(ctx context.Context, c checkpoint.Container) (*group, er
 		PID int `json:"pid"`
 	}
 	if err := json.Unmarshal([]byte(answer.GetInfo()["info"]), &info); err != nil || info.PID <= 0 {
-		return nil, checkpoint.Fail(checkpoint.ReasonNotSupported, "the container runtime does not say which process %s is: use back-end Containerd", c)
+		return nil, checkpoint.Fail(checkpoint.ReasonNotSupported, "the container runtime does not report the process of %s: use back-end Containerd", c)
 	}
 	text, err := os.ReadFile(filepath.Join(f.Proc, strconv.Itoa(info.PID), "cgroup"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -254,14 +253,14 @@ func (f *Freezer) group(ctx context.Context, c checkpoint.Container) (*group, er
 	return g, nil
 }
 
-// group is the folder of a control group that can be frozen.
+// group is the folder of a control group with a freezer.
 type group struct {
 	dir string
 	v2  bool
 }
 
-// parseGroup reads a file such as /proc/PID/cgroup. A group with a freezer of its own, of
-// v1, goes before the one of v2, since a hybrid system has both.
+// parseGroup parses a file such as /proc/PID/cgroup. A v1 group with a freezer takes precedence
+// over the v2 group, since a hybrid system has both.
 func parseGroup(text, root string) (*group, error) {
 	var unified *group
 	for line := range strings.Lines(text) {
@@ -277,12 +276,12 @@ func parseGroup(text, root string) (*group, error) {
 		}
 	}
 	if unified == nil {
-		return nil, errors.New("it has none of its own with a freezer")
+		return nil, errors.New("it has no control group with a freezer")
 	}
 	return unified, nil
 }
 
-// frozen says whether all processes of the group are frozen.
+// frozen reports whether all processes of the group are frozen.
 func (g *group) frozen() (bool, error) {
 	if !g.v2 {
 		text, err := os.ReadFile(filepath.Join(g.dir, "freezer.state"))
@@ -292,13 +291,13 @@ func (g *group) frozen() (bool, error) {
 	return strings.Contains("\n"+string(text), "\nfrozen 1\n"), err
 }
 
-// set asks for the group to be frozen, or not.
+// set requests the group to be frozen or thawed.
 func (g *group) set(frozen bool) error {
 	file, text := "freezer.state", map[bool]string{true: "FROZEN", false: "THAWED"}[frozen]
 	if g.v2 {
 		file, text = "cgroup.freeze", map[bool]string{true: "1", false: "0"}[frozen]
 	}
-	f, err := os.OpenFile(filepath.Join(g.dir, file), os.O_WRONLY, 0) // never made: the kernel has it
+	f, err := os.OpenFile(filepath.Join(g.dir, file), os.O_WRONLY, 0) // not created: the kernel provides the file
 	if err != nil {
 		return err
 	}
@@ -306,7 +305,7 @@ func (g *group) set(frozen bool) error {
 	return errors.Join(err, f.Close())
 }
 
-// pids are the processes of the group.
+// pids returns the processes of the group.
 func (g *group) pids() ([]int, error) {
 	text, err := os.ReadFile(filepath.Join(g.dir, "cgroup.procs"))
 	if err != nil {
@@ -316,7 +315,7 @@ func (g *group) pids() ([]int, error) {
 	for _, field := range strings.Fields(string(text)) {
 		pid, err := strconv.Atoi(field)
 		if err != nil || pid <= 1 {
-			return nil, fmt.Errorf("%q is no process", field)
+			return nil, fmt.Errorf("%q is not a process ID", field)
 		}
 		pids = append(pids, pid)
 	}

@@ -32,7 +32,7 @@ type node struct {
 	freezer *Freezer
 }
 
-// the is the container of the node.
+// the is the node's container.
 var the = checkpoint.Container{Namespace: "ns", Pod: "work", PodUID: "uid", Name: "main", ID: "id"}
 
 func newNode(t *testing.T, groups string, files map[string]string) *node {
@@ -77,14 +77,14 @@ func (n *node) read(name string) string {
 	return string(text)
 }
 
-// ContainerStatus answers as a runtime does.
+// ContainerStatus answers like a runtime.
 func (n *node) ContainerStatus(context.Context, *criapi.ContainerStatusRequest, ...grpc.CallOption) (*criapi.ContainerStatusResponse, error) {
 	return &criapi.ContainerStatusResponse{
 		Status: &criapi.ContainerStatus{State: n.state, Labels: n.labels, ImageId: "sha256:base", Image: &criapi.ImageSpec{Image: "base:1"}}, Info: map[string]string{"info": `{"pid":42}`},
 	}, n.err
 }
 
-// ContainerStats answers as containerd does about a container that was restored.
+// ContainerStats answers as containerd does for a restored container.
 func (*node) ContainerStats(context.Context, *criapi.ContainerStatsRequest, ...grpc.CallOption) (*criapi.ContainerStatsResponse, error) {
 	return nil, status.Error(codes.Unknown, "unexpected metrics response: []")
 }
@@ -124,7 +124,7 @@ func TestVersion2IsAskedToFreeze(t *testing.T) {
 	n.is(checkpoint.Running)
 }
 
-// TestKillingComesBeforeThawing: what is thawed first runs on.
+// TestKillingComesBeforeThawing: a container that is thawed first would continue.
 func TestKillingComesBeforeThawing(t *testing.T) {
 	n := newNode(t, v1, map[string]string{"freezer/pods/c/freezer.state": "FROZEN", "freezer/pods/c/cgroup.procs": "42\n43\n"})
 	n.freezer.Signal = func(pid int, _ syscall.Signal) error {
@@ -159,8 +159,8 @@ func TestWhatHasEndedIsGone(t *testing.T) {
 	}
 }
 
-// TestContainersOfOtherPodsAreNotTouched: the ID is that of the status of a Migration,
-// which may name any container of the node.
+// TestContainersOfOtherPodsAreNotTouched: the ID is from the status of a Migration, which may
+// name any container of the node.
 func TestContainersOfOtherPodsAreNotTouched(t *testing.T) {
 	for _, label := range []string{"io.kubernetes.pod.namespace", "io.kubernetes.pod.name", "io.kubernetes.pod.uid", "io.kubernetes.container.name"} {
 		n := newNode(t, v1, map[string]string{"freezer/pods/c/freezer.state": "THAWED", "freezer/pods/c/cgroup.procs": "42\n"})

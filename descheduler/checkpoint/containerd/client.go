@@ -1,23 +1,22 @@
-// Package containerd is the back-end for nodes that run containerd: containers are
-// frozen, dumped and killed by its task API, and what is to be restored is made an image
-// in its stores, from which its CRI plugin restores containers (2.3.7 or a later 2.3,
-// with enable_experimental_restore_via_create).
+// Package containerd is the back-end for nodes with containerd. Containers are frozen, dumped and
+// killed through its task API. A checkpoint to restore becomes an image in its stores, from which
+// its CRI plugin restores containers (2.3.7 or a later 2.3, with
+// enable_experimental_restore_via_create).
 //
 // How often the bytes of a container's memory are copied, and why:
 //
-//  1. CRIU writes them into files of the work folder, which is in memory. It can write
-//     nowhere else: runc hands it a folder.
+//  1. CRIU writes them into files of the work folder, which is a tmpfs. It can write nowhere
+//     else, because runc takes a folder.
 //  2. They are read from there, compressed, encrypted and sent, in one stream.
-//  3. The target decrypts and decompresses them and writes them as files of a snapshot,
-//     in the same stream. They are not put into the content store: an image's layer
-//     would have to be unpacked into a snapshot before a restore, which would be one more
-//     time to write them and to read them.
+//  3. The target decrypts and decompresses them and writes them as files of a snapshot, in the
+//     same stream. It does not use the content store: an image's layer would have to be unpacked
+//     into a snapshot before a restore, which is one more write and read.
 //  4. containerd copies the snapshot into the folder of the container.
 //  5. CRIU reads them from there into the memory of the new process.
 //
-// So an image made here has one layer with a single small file, which says to which
-// migration it belongs and what its checksum is, and the snapshot that stands for this
-// layer holds the checkpoint beside it. The image never leaves its node.
+// So the image has one layer with a single small file, which holds the UID of the migration and
+// the checksum. The snapshot that stands for this layer holds the checkpoint as well. The image
+// never leaves its node.
 package containerd
 
 import (
@@ -44,36 +43,36 @@ import (
 )
 
 const (
-	// namespace is where the CRI plugin keeps its containers.
+	// namespace is the containerd namespace of the CRI plugin.
 	namespace = "k8s.io"
 	// maxMessage bounds an answer of containerd, in bytes: specifications are large.
 	maxMessage = 16 << 20
-	// callTimeout bounds what should take no time.
+	// callTimeout bounds calls that should be quick.
 	callTimeout = 30 * time.Second
 )
 
-// Options say how containerd is reached and what is allowed.
+// Options configure the client and what it allows.
 type Options struct {
-	// Socket is containerd's, without a scheme.
+	// Socket is the path of containerd's socket, without a scheme.
 	Socket string
-	// Snapshotter is the one that the CRI plugin uses. It must make plain folders, as
-	// overlayfs and native do.
+	// Snapshotter is that of the CRI plugin. Its snapshots must be plain folders, as with
+	// overlayfs and native.
 	Snapshotter string
-	// MaxImageBytes is how large one checkpoint may be.
+	// MaxImageBytes is the maximum size of a checkpoint.
 	MaxImageBytes int64
-	// OpenConnections says that CRIU is configured on all nodes to close TCP connections
-	// (tcp-close in /etc/criu/runc.conf). Without it containers that have some are
-	// refused: their dump would fail.
+	// OpenConnections means that CRIU is configured on all nodes to close TCP connections
+	// (tcp-close in /etc/criu/runc.conf). Without it containers with open connections are
+	// refused, because their dump would fail.
 	OpenConnections bool
-	// Proc is where the node's /proc is.
+	// Proc is the node's /proc.
 	Proc string
-	// Requires are the parts of the requirements that depend on the node alone.
+	// Requires returns the requirements that depend on the node alone.
 	Requires func(context.Context) (capability.Requirements, error)
-	// Clock is for waiting.
+	// Clock is used for waiting.
 	Clock clock.Clock
 }
 
-// Client talks to containerd.
+// Client is a client of containerd, and the back-end.
 type Client struct {
 	Options
 	connection *grpc.ClientConn
@@ -88,8 +87,7 @@ type Client struct {
 	criImages  criapi.ImageServiceClient
 }
 
-// New makes a client. It connects when it is first used, and again after containerd has
-// been restarted.
+// New returns a client. It connects on first use, and again after a restart of containerd.
 func New(o Options) (*Client, error) {
 	c, err := grpc.NewClient("unix://"+o.Socket, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
@@ -100,7 +98,7 @@ func New(o Options) (*Client, error) {
 			return stream(inNamespace(ctx), desc, cc, method, options...)
 		}))
 	if err != nil {
-		return nil, fmt.Errorf("reach containerd at %s: %w", o.Socket, err)
+		return nil, fmt.Errorf("connect to containerd at %s: %w", o.Socket, err)
 	}
 	return &Client{
 		Options: o, connection: c,
@@ -118,18 +116,18 @@ func inNamespace(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "containerd-namespace", namespace)
 }
 
-// leased makes what is created with the context belong to a lease, which protects it
-// from containerd's garbage collection.
+// leased assigns what is created with the context to a lease, which protects it from containerd's
+// garbage collection.
 func leased(ctx context.Context, lease string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "containerd-lease", lease)
 }
 
-// isCode says whether containerd answered with a code.
+// isCode reports whether containerd answered with a code.
 func isCode(err error, code codes.Code) bool { return err != nil && status.Code(err) == code }
 
 func notFound(err error) bool { return isCode(err, codes.NotFound) }
 
-// passing says that an error is about reaching containerd, and not its answer.
+// passing reports whether an error is temporary, such as an unreachable containerd.
 func passing(err error) bool {
 	switch status.Code(err) {
 	case codes.Unavailable, codes.Canceled, codes.DeadlineExceeded, codes.Aborted:
@@ -138,16 +136,16 @@ func passing(err error) bool {
 	return false
 }
 
-// makeLease makes a lease, or finds that it is there.
+// makeLease creates a lease unless it exists.
 func (c *Client) makeLease(ctx context.Context, id, migration string) error {
 	_, err := c.leases.Create(ctx, &leasesapi.CreateRequest{ID: id, Labels: map[string]string{labelMigration: migration}})
 	if err != nil && !isCode(err, codes.AlreadyExists) {
-		return fmt.Errorf("make lease %s: %w", id, err)
+		return fmt.Errorf("create lease %s: %w", id, err)
 	}
 	return nil
 }
 
-// dropLease removes a lease, and with it all that nothing else holds.
+// dropLease removes a lease, and thereby everything that nothing else refers to.
 func (c *Client) dropLease(ctx context.Context, id string) error {
 	if _, err := c.leases.Delete(ctx, &leasesapi.DeleteRequest{ID: id, Sync: true}); err != nil && !notFound(err) {
 		return fmt.Errorf("remove lease %s: %w", id, err)

@@ -84,7 +84,7 @@ func TestOnlyPlainFoldersAreWrittenTo(t *testing.T) {
 	}
 }
 
-// TestImageIsOneThatContainerdTakes reads the blobs as containerd does.
+// TestImageIsOneThatContainerdTakes parses the blobs as containerd does.
 func TestImageIsOneThatContainerdTakes(t *testing.T) {
 	image := checkpoint.Image{Name: "checkpoint.test/a:1", Container: "main", Migration: "uid-1"}
 	b, err := describeImage(image, "sha256:abc", "overlayfs")
@@ -138,7 +138,7 @@ func TestNoTwoCheckpointsShareASnapshot(t *testing.T) {
 
 func TestComplaintsOfCRIUAreFound(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "dump.log")
-	if got := complaints(file); got != "it left no log" {
+	if got := complaints(file); got != "there is no log" {
 		t.Errorf("without a log: %q", got)
 	}
 	log := "(00.1) pie: 1\n(00.2) Error (criu/sk-inet.c:191): inet: Connected TCP socket\nmore\n"

@@ -17,7 +17,7 @@ import (
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 )
 
-// node is a containerd with one container, which runs. Calls that are not expected panic.
+// node is a containerd with one running container. Unexpected calls panic.
 type node struct {
 	containersapi.ContainersClient
 	labels  map[string]string
@@ -31,7 +31,7 @@ func (n *node) Get(context.Context, *containersapi.GetContainerRequest, ...grpc.
 	return &containersapi.GetContainerResponse{Container: &containersapi.Container{ID: "id", Labels: n.labels}}, nil
 }
 
-// tasks are those of the node. They count what is done to them.
+// tasks are the tasks of the node. They count operations.
 type tasks struct {
 	tasksapi.TasksClient
 	node    *node
@@ -65,8 +65,8 @@ func (t *tasks) Checkpoint(context.Context, *tasksapi.CheckpointTaskRequest, ...
 	return nil, nil
 }
 
-// TestContainersOfOtherPodsAreNotTouched: the ID is that of the status of a Migration,
-// which may name any container of the node.
+// TestContainersOfOtherPodsAreNotTouched: the ID is from the status of a Migration, which may
+// name any container of the node.
 func TestContainersOfOtherPodsAreNotTouched(t *testing.T) {
 	k := checkpoint.Container{Namespace: "ns", Pod: "work", PodUID: "uid", Name: "main", ID: "id"}
 	own := map[string]string{

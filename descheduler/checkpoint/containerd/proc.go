@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// established is the state of a TCP connection in /proc/net/tcp that both sides may use.
+// established is the state of an established TCP connection in /proc/net/tcp.
 const established = "01"
 
-// connections counts the established TCP connections of a network namespace, whose
-// folder in /proc is given.
+// connections counts the established TCP connections of a network namespace. dir is its folder in
+// /proc.
 func connections(dir string) (int, error) {
 	total := 0
 	for _, name := range []string{"tcp", "tcp6"} {
@@ -36,8 +36,8 @@ func connections(dir string) (int, error) {
 	return total, nil
 }
 
-// countEstablished reads a table such as /proc/net/tcp: the fourth field of a line is
-// the state.
+// countEstablished counts the established connections in a table such as /proc/net/tcp. The
+// fourth field of a line is the state.
 func countEstablished(r io.Reader) (int, error) {
 	count := 0
 	lines := bufio.NewScanner(r)
@@ -49,10 +49,9 @@ func countEstablished(r io.Reader) (int, error) {
 	return count, lines.Err()
 }
 
-// hasTmp reports whether there is a folder tmp below the root of a container. CRIU puts
-// the old root there when it restores, or makes a folder of its own, for which a read-only
-// root has no room. What is behind a symbolic link is not asked for: it leads elsewhere
-// before the container has its mounts.
+// hasTmp reports whether the root of a container has a folder tmp. CRIU puts the old root there
+// when it restores, or creates a folder of its own, which a read-only root does not allow. A
+// symbolic link does not count: it leads elsewhere before the container has its mounts.
 func hasTmp(root string) (bool, error) {
 	info, err := os.Lstat(filepath.Join(root, "tmp"))
 	if errors.Is(err, fs.ErrNotExist) {

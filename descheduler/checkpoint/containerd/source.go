@@ -33,15 +33,15 @@ import (
 )
 
 const (
-	// labelMigration is on what is made for a migration, with its UID.
+	// labelMigration marks what is made for a migration, with its UID.
 	labelMigration = v1alpha1.LabelMigration
-	// leasePrefix is before the UID in the names of leases of a source, and
-	// imageLeasePrefix in those of a target.
+	// leasePrefix comes before the UID in the names of a source's leases, and imageLeasePrefix in
+	// those of a target.
 	leasePrefix      = "supercargo-dump-"
 	imageLeasePrefix = "supercargo-image-"
-	// dumpNotes is a file of the work folder: what else belongs to the dump.
+	// dumpNotes is a file of the work folder that lists what else belongs to the dump.
 	dumpNotes = "notes.json"
-	// maxLogBytes is how much of what the container has printed goes with it.
+	// maxLogBytes is the maximum size of a container log that is sent.
 	maxLogBytes = 16 << 20
 	// sigkill is the signal that cannot be caught.
 	sigkill = 9
@@ -52,17 +52,17 @@ var (
 	_ checkpoint.Target = (*Client)(nil)
 )
 
-// notes say what belongs to a dump beside the files of the work folder.
+// notes lists what belongs to a dump besides the files of the work folder.
 type notes struct {
-	// Log is the file that the container prints to, and LogBytes what of it is sent.
+	// Log is the container's log file, and LogBytes how many bytes of it are sent.
 	Log      string
 	LogBytes int64
-	// Diff is the digest of the files that it wrote, in the content store.
+	// Diff is the digest, in the content store, of the files that the container changed.
 	Diff      string
 	DiffBytes int64
 }
 
-// Inspect refuses what cannot be dumped, as far as that can be told beforehand.
+// Inspect fails if the container cannot be dumped, as far as that is known in advance.
 func (c *Client) Inspect(ctx context.Context, k checkpoint.Container) (checkpoint.Facts, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -74,7 +74,7 @@ func (c *Client) Inspect(ctx context.Context, k checkpoint.Container) (checkpoin
 		return checkpoint.Facts{}, err
 	}
 	if state != checkpoint.Running {
-		return checkpoint.Facts{}, checkpoint.Fail(checkpoint.ReasonNotRunning, "%s is %s and not running: only what runs can be moved", k, state)
+		return checkpoint.Facts{}, checkpoint.Fail(checkpoint.ReasonNotRunning, "%s is %s: only running containers can be moved", k, state)
 	}
 	if err := c.movable(ctx, k, pid); err != nil {
 		return checkpoint.Facts{}, err
@@ -82,15 +82,15 @@ func (c *Client) Inspect(ctx context.Context, k checkpoint.Container) (checkpoin
 	return c.Describe(ctx, k)
 }
 
-// Describe is Inspect for a container that may be frozen, and that was found movable.
+// Describe is Inspect without its checks, for a container that may be frozen.
 func (c *Client) Describe(ctx context.Context, k checkpoint.Container) (checkpoint.Facts, error) {
 	info, err := c.runtime.ContainerStatus(ctx, &criapi.ContainerStatusRequest{ContainerId: k.ID})
 	if err != nil {
-		return checkpoint.Facts{}, fmt.Errorf("look at %s: %w", k, err)
+		return checkpoint.Facts{}, fmt.Errorf("inspect %s: %w", k, err)
 	}
 	memory, err := c.memory(ctx, k)
 	if err != nil {
-		return checkpoint.Facts{}, fmt.Errorf("see how much memory %s uses: %w", k, err)
+		return checkpoint.Facts{}, fmt.Errorf("read the memory usage of %s: %w", k, err)
 	}
 	needs, err := c.Requires(ctx)
 	if err != nil {
@@ -101,8 +101,7 @@ func (c *Client) Describe(ctx context.Context, k checkpoint.Container) (checkpoi
 	return checkpoint.Facts{MemoryBytes: memory, Requirements: needs}, nil
 }
 
-// memory is how much a dump will have to write: what the processes have written
-// themselves.
+// memory returns the expected size of a dump, in bytes: the memory that the processes wrote.
 func (c *Client) memory(ctx context.Context, k checkpoint.Container) (int64, error) {
 	answer, err := c.tasks.ListPids(ctx, &tasksapi.ListPidsRequest{ContainerID: k.ID})
 	if err != nil {
@@ -115,8 +114,8 @@ func (c *Client) memory(ctx context.Context, k checkpoint.Container) (int64, err
 	return procfs.Memory(c.Proc, pids)
 }
 
-// imageID is the ID of the image that a container was made from: not what the pod said,
-// which another image may be called meanwhile.
+// imageID returns the ID of the container's image. The name in the pod may refer to another image
+// by now.
 func imageID(s *criapi.ContainerStatus) string {
 	if id := s.GetImageId(); id != "" {
 		return id
@@ -128,7 +127,7 @@ func imageID(s *criapi.ContainerStatus) string {
 func (c *Client) movable(ctx context.Context, k checkpoint.Container, pid uint32) error {
 	info, err := c.containers.Get(ctx, &containersapi.GetContainerRequest{ID: k.ID})
 	if err != nil {
-		return fmt.Errorf("look at %s: %w", k, err)
+		return fmt.Errorf("inspect %s: %w", k, err)
 	}
 	var spec struct {
 		Process struct {
@@ -142,15 +141,15 @@ func (c *Client) movable(ctx context.Context, k checkpoint.Container, pid uint32
 		return fmt.Errorf("read the specification of %s: %w", k, err)
 	}
 	if spec.Process.Terminal {
-		return checkpoint.Fail(checkpoint.ReasonNotSupported, "%s has a terminal, which cannot be moved: leave out tty in the pod", k)
+		return checkpoint.Fail(checkpoint.ReasonNotSupported, "%s has a terminal, which cannot be moved: remove tty from the pod", k)
 	}
 	if spec.Root.Readonly {
 		has, err := hasTmp(filepath.Join(c.Proc, strconv.FormatUint(uint64(pid), 10), "root"))
 		if err != nil {
-			return fmt.Errorf("look for /tmp in %s: %w", k, err)
+			return fmt.Errorf("check for /tmp in %s: %w", k, err)
 		}
 		if !has {
-			return checkpoint.Fail(checkpoint.ReasonNotSupported, "%s has a read-only root without a folder /tmp, which CRIU needs to restore it: add an empty /tmp to its image, or leave out readOnlyRootFilesystem", k)
+			return checkpoint.Fail(checkpoint.ReasonNotSupported, "%s has a read-only root file system without a folder /tmp, which CRIU needs to restore it: add an empty /tmp to its image, or remove readOnlyRootFilesystem", k)
 		}
 	}
 	if c.OpenConnections {
@@ -158,7 +157,7 @@ func (c *Client) movable(ctx context.Context, k checkpoint.Container, pid uint32
 	}
 	open, err := connections(filepath.Join(c.Proc, strconv.FormatUint(uint64(pid), 10), "net"))
 	if err != nil {
-		return fmt.Errorf("see which connections %s has: %w", k, err)
+		return fmt.Errorf("list the connections of %s: %w", k, err)
 	}
 	if open > 0 {
 		return checkpoint.Fail(checkpoint.ReasonOpenConnections,
@@ -167,26 +166,26 @@ func (c *Client) movable(ctx context.Context, k checkpoint.Container, pid uint32
 	return nil
 }
 
-// own fails if the container with that ID is one of another pod. Whoever touches a
-// container calls it first. A container that is not there is nobody's.
+// own fails if the container with that ID belongs to another pod. Every method that touches a
+// container calls it first. A missing container is no error.
 //
-// The answer holds for as long as the container is there: its ID is random and is not
-// used again, and its labels do not change.
+// The result holds for the container's lifetime: its ID is random and never reused, and its
+// labels do not change.
 func (c *Client) own(ctx context.Context, k checkpoint.Container) error {
 	info, err := c.containers.Get(ctx, &containersapi.GetContainerRequest{ID: k.ID})
 	switch {
 	case notFound(err):
 		return nil
 	case err != nil:
-		return fmt.Errorf("look at %s: %w", k, err)
+		return fmt.Errorf("inspect %s: %w", k, err)
 	case !k.Is(info.GetContainer().GetLabels()):
 		return k.Foreign()
 	}
 	return nil
 }
 
-// State asks for the task's state. The pod of a container under whose ID there is one of
-// another pod has no such container: it is gone.
+// State returns the task's state. If the container with this ID belongs to another pod, this
+// container is gone.
 func (c *Client) State(ctx context.Context, k checkpoint.Container) (checkpoint.State, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -206,7 +205,7 @@ func (c *Client) task(ctx context.Context, k checkpoint.Container) (pid uint32, 
 		return 0, checkpoint.Gone, nil
 	}
 	if err != nil {
-		return 0, checkpoint.Unknown, fmt.Errorf("ask containerd for the state of %s: %w", k, err)
+		return 0, checkpoint.Unknown, fmt.Errorf("get the state of %s from containerd: %w", k, err)
 	}
 	process := answer.GetProcess()
 	switch process.GetStatus() {
@@ -231,7 +230,7 @@ func (c *Client) Freeze(ctx context.Context, k checkpoint.Container) error {
 	if err != nil && passing(err) {
 		return fmt.Errorf("freeze %s: %w", k, err)
 	}
-	// One that was paused already answers with an error too.
+	// Pausing a paused task is an error too.
 	switch _, state, seen := c.task(ctx, k); {
 	case seen != nil:
 		return seen
@@ -240,9 +239,9 @@ func (c *Client) Freeze(ctx context.Context, k checkpoint.Container) error {
 	case state == checkpoint.Gone:
 		return checkpoint.Fail(checkpoint.ReasonContainerGone, "%s has ended", k)
 	case err != nil:
-		return checkpoint.Fail(checkpoint.ReasonFreezeFailed, "freeze %s: %v: see whether its cgroup has a freezer", k, err)
+		return checkpoint.Fail(checkpoint.ReasonFreezeFailed, "freeze %s: %v: check whether its cgroup has a freezer", k, err)
 	}
-	return fmt.Errorf("freeze %s: it runs on", k)
+	return fmt.Errorf("freeze %s: it still runs", k)
 }
 
 // Thaw resumes the task.
@@ -264,8 +263,8 @@ func (c *Client) Thaw(ctx context.Context, k checkpoint.Container) error {
 	return fmt.Errorf("resume %s: it is still frozen", k)
 }
 
-// Kill sends SIGKILL to all processes while they are frozen, so that none of them runs
-// one more instruction of its own, and then lets them die.
+// Kill sends SIGKILL to all processes while they are frozen, so that they execute no further
+// instruction, and then lets them die.
 func (c *Client) Kill(ctx context.Context, k checkpoint.Container) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -282,22 +281,22 @@ func (c *Client) Kill(ctx context.Context, k checkpoint.Container) error {
 			return err
 		}
 		if state == checkpoint.Frozen {
-			// Some versions of runc thaw what they kill. Who was frozen and has a SIGKILL
-			// pending does not run when it is thawed.
+			// Some versions of runc thaw what they kill. A frozen process with a pending SIGKILL
+			// does not run when it is thawed.
 			if _, err := c.tasks.Resume(ctx, &tasksapi.ResumeTaskRequest{ContainerID: k.ID}); err != nil && passing(err) {
-				return fmt.Errorf("let %s die: %w", k, err)
+				return fmt.Errorf("thaw %s after killing it: %w", k, err)
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("wait for %s to die: %w", k, context.Cause(ctx))
+			return fmt.Errorf("wait until %s has ended: %w", k, context.Cause(ctx))
 		case <-c.Clock.After(20 * time.Millisecond):
 		}
 	}
 }
 
-// Dump lets CRIU write into the work folder, and containerd note the files that the
-// container wrote.
+// Dump has CRIU write into the work folder, and containerd store the files that the container
+// changed.
 func (c *Client) Dump(ctx context.Context, k checkpoint.Container, dir string) (int64, error) {
 	if err := c.own(ctx, k); err != nil {
 		return 0, err
@@ -310,15 +309,15 @@ func (c *Client) Dump(ctx context.Context, k checkpoint.Container, dir string) (
 		}
 	}
 	if err != nil {
-		return 0, fmt.Errorf("make a folder for the dump of %s: %w", k, err)
+		return 0, fmt.Errorf("create a folder for the dump of %s: %w", k, err)
 	}
 	info, err := c.containers.Get(ctx, &containersapi.GetContainerRequest{ID: k.ID})
 	if err != nil {
-		return 0, fmt.Errorf("look at %s: %w", k, err)
+		return 0, fmt.Errorf("inspect %s: %w", k, err)
 	}
 	seen, err := c.runtime.ContainerStatus(ctx, &criapi.ContainerStatusRequest{ContainerId: k.ID})
 	if err != nil {
-		return 0, fmt.Errorf("look at %s: %w", k, err)
+		return 0, fmt.Errorf("inspect %s: %w", k, err)
 	}
 	if err := describe(dir, k, info.GetContainer(), seen.GetStatus(), c.Clock.Now()); err != nil {
 		return 0, err
@@ -336,14 +335,14 @@ func (c *Client) Dump(ctx context.Context, k checkpoint.Container, dir string) (
 		err = os.WriteFile(filepath.Join(dir, dumpNotes), text, 0o600)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("note what belongs to the dump of %s: %w", k, err)
+		return 0, fmt.Errorf("record the contents of the dump of %s: %w", k, err)
 	}
 	size, err := treeBytes(images)
 	return size + n.DiffBytes + n.LogBytes, err
 }
 
-// logBytes is how much of what a container has printed is sent: all or nothing, since
-// its head would be taken for all of it.
+// logBytes returns how many bytes of a log are sent: all or nothing, since a part would be taken
+// for the whole log.
 func logBytes(file string) int64 {
 	info, err := os.Stat(file)
 	if err != nil || !info.Mode().IsRegular() || info.Size() > maxLogBytes {
@@ -352,7 +351,7 @@ func logBytes(file string) int64 {
 	return info.Size()
 }
 
-// config is config.dump.
+// config is the content of config.dump.
 type config struct {
 	ID              string    `json:"id"`
 	Name            string    `json:"name"`
@@ -364,11 +363,11 @@ type config struct {
 	CheckpointedAt  time.Time `json:"checkpointedTime"`
 }
 
-// describe writes the three files that say what the container is.
+// describe writes the three files that describe the container.
 func describe(dir string, k checkpoint.Container, info *containersapi.Container, status *criapi.ContainerStatus, now time.Time) error {
 	who, err := json.Marshal(config{
 		ID: k.ID, Name: k.Name, RootfsImage: status.GetImage().GetImage(), RootfsImageName: status.GetImage().GetImage(),
-		// By its ID the image is found on every node that has it, whatever it is called.
+		// Every node that has the image finds it by its ID, whatever its name.
 		RootfsImageRef: imageID(status), OCIRuntime: info.GetRuntime().GetName(), CreatedTime: info.GetCreatedAt().AsTime(), CheckpointedAt: now,
 	})
 	if err != nil {
@@ -403,14 +402,14 @@ func (c *Client) criu(ctx context.Context, k checkpoint.Container, images, work 
 	if strings.Contains(why, "No space left") {
 		return checkpoint.Fail(checkpoint.ReasonNoRoom, "dump %s: the work folder is full: raise --work-size of the node agents", k)
 	}
-	return checkpoint.Fail(checkpoint.ReasonDumpFailed, "dump %s: CRIU cannot: %s (%v)", k, why, err)
+	return checkpoint.Fail(checkpoint.ReasonDumpFailed, "dump %s: CRIU failed: %s (%v)", k, why, err)
 }
 
-// complaints are the errors in a log of CRIU.
+// complaints returns the errors in a log of CRIU.
 func complaints(file string) string {
 	f, err := os.Open(file)
 	if err != nil {
-		return "it left no log"
+		return "there is no log"
 	}
 	defer f.Close()
 	var found []string
@@ -425,9 +424,8 @@ func complaints(file string) string {
 	return strings.Join(found, "; ")
 }
 
-// written lets containerd make a tar of the files that the container wrote over those
-// of its image. It is small for most containers, so it goes by way of the content
-// store, which knows every snapshotter.
+// written has containerd make a tar of the files that the container changed. It is small for most
+// containers, so it goes through the content store, which works with every snapshotter.
 func (c *Client) written(ctx context.Context, k checkpoint.Container, info *containersapi.Container, migration string) (digest string, size int64, err error) {
 	lease := leasePrefix + migration
 	if err := c.makeLease(ctx, lease, migration); err != nil {
@@ -459,23 +457,23 @@ func (c *Client) written(ctx context.Context, k checkpoint.Container, info *cont
 		Left: lower.GetMounts(), Right: upper.GetMounts(), MediaType: layerType, Ref: lease, Labels: map[string]string{labelMigration: migration},
 	})
 	if err != nil {
-		return "", 0, fmt.Errorf("gather the files that %s wrote: %w", k, err)
+		return "", 0, fmt.Errorf("collect the files that %s wrote: %w", k, err)
 	}
 	return made.GetDiff().GetDigest(), made.GetDiff().GetSize(), nil
 }
 
-// Archive sends what Dump has gathered.
+// Archive writes what Dump collected.
 func (c *Client) Archive(ctx context.Context, k checkpoint.Container, dir string, w io.Writer) error {
 	text, err := os.ReadFile(filepath.Join(dir, dumpNotes))
 	if errors.Is(err, fs.ErrNotExist) {
-		return checkpoint.Fail(checkpoint.ReasonDumpLost, "the dump of %s has gone", k)
+		return checkpoint.Fail(checkpoint.ReasonDumpLost, "the dump of %s is missing", k)
 	}
 	var n notes
 	if err == nil {
 		err = json.Unmarshal(text, &n)
 	}
 	if err != nil {
-		return fmt.Errorf("read what belongs to the dump of %s: %w", k, err)
+		return fmt.Errorf("read the record of the dump of %s: %w", k, err)
 	}
 	a := archive.NewWriter(w)
 	for _, part := range []string{archive.Config, archive.Spec, archive.Status} {
@@ -501,13 +499,13 @@ func (c *Client) Archive(ctx context.Context, k checkpoint.Container, dir string
 func archiveLog(a *archive.Writer, n notes) error {
 	f, err := os.Open(n.Log)
 	if err != nil {
-		return fmt.Errorf("read what the container has printed: %w", err)
+		return fmt.Errorf("read the log of the container: %w", err)
 	}
 	defer f.Close()
 	return a.From(archive.Log, n.LogBytes, f)
 }
 
-// Forget removes what containerd keeps for the dump.
+// Forget removes what containerd stores for the dump.
 func (c *Client) Forget(ctx context.Context, _ checkpoint.Container, dir string) error {
 	return c.forget(ctx, filepath.Base(dir))
 }
@@ -530,7 +528,7 @@ type blobReader struct {
 	rest    []byte
 }
 
-// Read asks for the next piece when the last one is used up.
+// Read receives the next chunk when the last one is used up.
 func (b *blobReader) Read(p []byte) (int, error) {
 	if b.stream == nil {
 		var err error
@@ -553,7 +551,7 @@ func (b *blobReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// treeBytes is how much the files below a folder have.
+// treeBytes returns the total size of the files below a folder.
 func treeBytes(dir string) (int64, error) {
 	var total int64
 	err := filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
@@ -567,12 +565,12 @@ func treeBytes(dir string) (int64, error) {
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("see how large the dump is: %w", err)
+		return 0, fmt.Errorf("measure the dump: %w", err)
 	}
 	return total, nil
 }
 
-// wrap adds to an error what was being done; nil stays nil.
+// wrap adds context to an error; nil stays nil.
 func wrap(err error, format string, args ...any) error {
 	if err == nil {
 		return nil

@@ -31,38 +31,38 @@ const (
 	configType   = "application/vnd.oci.image.config.v1+json"
 	layerType    = "application/vnd.oci.image.layer.v1.tar"
 
-	// containerAnnotation is what makes an image one that is restored.
+	// containerAnnotation marks an image as a checkpoint to restore.
 	containerAnnotation = "org.criu.checkpoint.container.name"
 	// labelPinned keeps the kubelet from removing an image that no container uses yet.
 	labelPinned = "io.cri-containerd.pinned"
-	// labelSnapshot is on an image, with the name of its snapshot.
+	// labelSnapshot on an image is the name of its snapshot.
 	labelSnapshot = "supercargo.dev/snapshot"
-	// labelID is on an image, with its ID. That is its second name: the CRI plugin gives
-	// it to images that do not have its label yet, and restores by that name.
+	// labelID on an image is its ID, which is also its second name: the CRI plugin gives this
+	// name to images without its own label, and restores by it.
 	labelID = "supercargo.dev/image-id"
-	// snapshotSuffix is behind the name of a lease in that of a snapshot in the making.
+	// snapshotSuffix follows the name of a lease in the name of an uncommitted snapshot.
 	snapshotSuffix = "-new"
 
-	// seenPoll is how often the CRI plugin is asked whether it knows the image, and
-	// seenPatience for how long.
+	// seenPoll is how often the CRI plugin is polled for the image, and seenPatience for how
+	// long.
 	seenPoll     = 20 * time.Millisecond
 	seenPatience = 10 * time.Second
 )
 
-// Able refuses what cannot be restored here.
+// Able fails if the image cannot be restored here.
 func (c *Client) Able(ctx context.Context, image checkpoint.Image) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	base := image.Requirements.BaseImageID
 	if base == "" {
-		return checkpoint.Fail(checkpoint.ReasonNotSupported, "the source's agent does not say which image the container was made from")
+		return checkpoint.Fail(checkpoint.ReasonNotSupported, "the report of the source's agent does not name the image of the container")
 	}
 	answer, err := c.criImages.ImageStatus(ctx, &criapi.ImageStatusRequest{Image: &criapi.ImageSpec{Image: base}})
 	if err != nil {
-		return fmt.Errorf("look for image %s: %w", base, err)
+		return fmt.Errorf("get image %s: %w", base, err)
 	}
 	if answer.GetImage() == nil || answer.GetImage().GetId() != base {
-		return checkpoint.Fail(checkpoint.ReasonImageMissing, "node %s does not have image %s (%s), from which the container was made: pull it there first, such as with a DaemonSet",
+		return checkpoint.Fail(checkpoint.ReasonImageMissing, "node %s does not have image %s (%s) of the container: pull it there first, for example with a DaemonSet",
 			image.Node, image.Requirements.BaseImage, base)
 	}
 	on, err := c.Restores(ctx)
@@ -70,22 +70,22 @@ func (c *Client) Able(ctx context.Context, image checkpoint.Image) error {
 		return err
 	}
 	if !on {
-		return checkpoint.Fail(checkpoint.ReasonNotSupported, "containerd of node %s does not restore: set enable_criu and enable_experimental_restore_via_create in its CRI plugin's configuration", image.Node)
+		return checkpoint.Fail(checkpoint.ReasonNotSupported, "containerd of node %s does not restore checkpoints: set enable_criu and enable_experimental_restore_via_create in its CRI plugin's configuration", image.Node)
 	}
 	return nil
 }
 
-// Restores says whether the CRI plugin restores containers from images.
+// Restores reports whether the CRI plugin restores containers from images.
 func (c *Client) Restores(ctx context.Context) (bool, error) {
 	answer, err := c.runtime.Status(ctx, &criapi.StatusRequest{Verbose: true})
 	if err != nil {
-		return false, fmt.Errorf("ask containerd for its configuration: %w", err)
+		return false, fmt.Errorf("get the configuration of containerd: %w", err)
 	}
 	return restores(answer.GetInfo()["config"])
 }
 
-// restores reads the CRI plugin's configuration. The switch is in 2.3.7 and later 2.3;
-// versions that do not know it do not restore.
+// restores parses the CRI plugin's configuration. The option exists in 2.3.7 and later 2.3
+// releases; versions without it do not restore.
 func restores(config string) (bool, error) {
 	var switches struct {
 		CRIU    *bool `json:"enableCRIU"`
@@ -97,16 +97,16 @@ func restores(config string) (bool, error) {
 	return switches.Restore && (switches.CRIU == nil || *switches.CRIU), nil
 }
 
-// Version is containerd's, such as "2.3.7".
+// Version returns containerd's version, such as "2.3.7".
 func (c *Client) Version(ctx context.Context) (string, error) {
 	answer, err := c.runtime.Version(ctx, &criapi.VersionRequest{})
 	if err != nil {
-		return "", fmt.Errorf("ask containerd for its version: %w", err)
+		return "", fmt.Errorf("get the version of containerd: %w", err)
 	}
 	return strings.TrimPrefix(answer.GetRuntimeVersion(), "v"), nil
 }
 
-// Stage unpacks the checkpoint into a snapshot, and makes an image of that.
+// Stage unpacks the checkpoint into a snapshot, and makes an image of it.
 func (c *Client) Stage(ctx context.Context, image checkpoint.Image, stream checkpoint.Verified) (checkpoint.Staged, error) {
 	if err := c.Remove(ctx, image); err != nil {
 		return checkpoint.Staged{}, err
@@ -115,11 +115,11 @@ func (c *Client) Stage(ctx context.Context, image checkpoint.Image, stream check
 	if err == nil {
 		return staged, nil
 	}
-	// Cleaning up must not end because the transfer did.
+	// Clean up even if ctx has ended with the transfer.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
 	if left := c.Remove(ctx, image); left != nil && checkpoint.AsFailure(err) == nil {
-		err = errors.Join(err, left) // a failure keeps its words; what is left goes on Clean
+		err = errors.Join(err, left) // a failure keeps its message; order Clean removes the rest
 	}
 	return checkpoint.Staged{}, err
 }
@@ -134,7 +134,7 @@ func (c *Client) stage(ctx context.Context, image checkpoint.Image, stream check
 		Snapshotter: c.Snapshotter, Key: lease + snapshotSuffix, Labels: map[string]string{labelMigration: image.Migration},
 	})
 	if err != nil {
-		return checkpoint.Staged{}, fmt.Errorf("make a snapshot for image %s: %w", image.Name, err)
+		return checkpoint.Staged{}, fmt.Errorf("create a snapshot for image %s: %w", image.Name, err)
 	}
 	dir, err := folder(prepared.GetMounts())
 	if err != nil {
@@ -156,19 +156,19 @@ func (c *Client) stage(ctx context.Context, image checkpoint.Image, stream check
 	return checkpoint.Staged{Digest: digest, Bytes: size}, c.seen(ctx, image.Name)
 }
 
-// folder is where the files of a snapshot in the making are.
+// folder returns the folder of an uncommitted snapshot.
 func folder(mounts []*types.Mount) (string, error) {
 	if len(mounts) == 1 && mounts[0].GetType() == "bind" {
 		return mounts[0].GetSource(), nil
 	}
-	return "", errors.New("its snapshots are not plain folders; overlayfs and native have such")
+	return "", errors.New("its snapshots are not plain folders; those of overlayfs and native are")
 }
 
-// makeImage makes the image that stands for the snapshot.
+// makeImage makes the image for the snapshot.
 func (c *Client) makeImage(ctx context.Context, lease string, image checkpoint.Image, sum string) (string, error) {
 	blobs, err := describeImage(image, sum, c.Snapshotter)
 	if err != nil {
-		return "", fmt.Errorf("make image %s: %w", image.Name, err)
+		return "", fmt.Errorf("create image %s: %w", image.Name, err)
 	}
 	for _, b := range blobs.all() {
 		if err := c.writeBlob(ctx, b); err != nil {
@@ -179,19 +179,19 @@ func (c *Client) makeImage(ctx context.Context, lease string, image checkpoint.I
 		Snapshotter: c.Snapshotter, Key: lease + snapshotSuffix, Name: blobs.layer.digest, Labels: map[string]string{labelMigration: image.Migration},
 	})
 	if err != nil {
-		return "", fmt.Errorf("make the snapshot of image %s: %w", image.Name, err)
+		return "", fmt.Errorf("commit the snapshot of image %s: %w", image.Name, err)
 	}
 	_, err = c.images.Create(ctx, &imagesapi.CreateImageRequest{Image: &imagesapi.Image{
 		Name: image.Name, Target: blobs.manifest.descriptor(),
 		Labels: map[string]string{labelPinned: "pinned", labelMigration: image.Migration, labelSnapshot: blobs.layer.digest, labelID: blobs.config.digest},
 	}})
 	if err != nil {
-		return "", fmt.Errorf("make image %s: %w", image.Name, err)
+		return "", fmt.Errorf("create image %s: %w", image.Name, err)
 	}
 	return blobs.manifest.digest, nil
 }
 
-// blob is a piece of content.
+// blob is an object of the content store.
 type blob struct {
 	kind, digest string
 	content      []byte
@@ -207,21 +207,21 @@ func (b blob) descriptor() *types.Descriptor {
 	return &types.Descriptor{MediaType: b.kind, Digest: b.digest, Size: int64(len(b.content))}
 }
 
-// blobs are what an image consists of.
+// blobs are the parts of an image.
 type blobs struct{ layer, config, manifest blob }
 
 func (b blobs) all() []blob { return []blob{b.layer, b.config, b.manifest} }
 
-// descriptor is how one blob names another.
+// descriptor refers to a blob, in JSON.
 type descriptor struct {
 	MediaType string `json:"mediaType"`
 	Digest    string `json:"digest"`
 	Size      int    `json:"size"`
 }
 
-// describeImage makes the blobs of an image. Its only layer holds the name of the
-// migration and the checksum of the checkpoint, so that no two images share a snapshot.
-// The labels tell containerd's garbage collection what belongs together.
+// describeImage makes the blobs of an image. Its only layer holds the UID of the migration and
+// the checksum of the checkpoint, so that no two images share a snapshot. The labels are
+// references for containerd's garbage collection.
 func describeImage(image checkpoint.Image, sum, snapshotter string) (blobs, error) {
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
@@ -261,7 +261,7 @@ func describeImage(image checkpoint.Image, sum, snapshotter string) (blobs, erro
 	return b, nil
 }
 
-// writeBlob puts a small blob into the content store.
+// writeBlob writes a small blob to the content store.
 func (c *Client) writeBlob(ctx context.Context, b blob) error {
 	stream, err := c.content.Write(ctx)
 	if err != nil {
@@ -282,17 +282,17 @@ func (c *Client) writeBlob(ctx context.Context, b blob) error {
 	return nil
 }
 
-// seen waits until the CRI plugin knows an image: containerd tells it by an event.
+// seen waits until the CRI plugin knows an image. It learns of it from an event of containerd.
 func (c *Client) seen(ctx context.Context, name string) error {
 	for waited := time.Duration(0); ; waited += seenPoll {
 		answer, err := c.criImages.ImageStatus(ctx, &criapi.ImageStatusRequest{Image: &criapi.ImageSpec{Image: name}})
 		switch {
 		case err != nil:
-			return fmt.Errorf("look for image %s: %w", name, err)
+			return fmt.Errorf("get image %s: %w", name, err)
 		case answer.GetImage() != nil:
 			return nil
 		case waited >= seenPatience:
-			return fmt.Errorf("look for image %s: containerd's CRI plugin does not see it after %s", name, seenPatience)
+			return fmt.Errorf("get image %s: containerd's CRI plugin did not find it within %s", name, seenPatience)
 		}
 		select {
 		case <-ctx.Done():
@@ -302,7 +302,7 @@ func (c *Client) seen(ctx context.Context, name string) error {
 	}
 }
 
-// Has says whether the image and its snapshot are there.
+// Has reports whether the image and its snapshot exist.
 func (c *Client) Has(ctx context.Context, image checkpoint.Image) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -311,13 +311,13 @@ func (c *Client) Has(ctx context.Context, image checkpoint.Image) (bool, error) 
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("look for image %s: %w", image.Name, err)
+		return false, fmt.Errorf("get image %s: %w", image.Name, err)
 	}
 	_, err = c.snapshots.Stat(ctx, &snapshotsapi.StatSnapshotRequest{Snapshotter: c.Snapshotter, Key: found.GetImage().GetLabels()[labelSnapshot]})
 	if notFound(err) {
 		return false, nil
 	}
-	return err == nil, wrap(err, "look for the snapshot of image %s", image.Name)
+	return err == nil, wrap(err, "get the snapshot of image %s", image.Name)
 }
 
 // Remove removes the image and what was made for it.
@@ -326,11 +326,11 @@ func (c *Client) Remove(ctx context.Context, image checkpoint.Image) error {
 	switch {
 	case notFound(err):
 	case err != nil:
-		return fmt.Errorf("look for image %s: %w", image.Name, err)
+		return fmt.Errorf("get image %s: %w", image.Name, err)
 	case found.GetImage().GetLabels()[labelMigration] != image.Migration:
-		return checkpoint.Fail(checkpoint.ReasonNotSupported, "image %s is there already, and not of this migration: remove it", image.Name)
+		return checkpoint.Fail(checkpoint.ReasonNotSupported, "image %s already exists and does not belong to this migration: remove it", image.Name)
 	default:
-		// This removes both of its names, if the CRI plugin has seen the image.
+		// This removes both names, if the CRI plugin knows the image.
 		if _, err := c.criImages.RemoveImage(ctx, &criapi.RemoveImageRequest{Image: &criapi.ImageSpec{Image: image.Name}}); err != nil {
 			return fmt.Errorf("remove image %s: %w", image.Name, err)
 		}
@@ -343,7 +343,7 @@ func (c *Client) Remove(ctx context.Context, image checkpoint.Image) error {
 	return c.dropImage(ctx, image.Migration)
 }
 
-// dropImage removes what staging has made beside the image.
+// dropImage removes what staging made besides the image.
 func (c *Client) dropImage(ctx context.Context, migration string) error {
 	lease := imageLeasePrefix + migration
 	_, err := c.snapshots.Remove(ctx, &snapshotsapi.RemoveSnapshotRequest{Snapshotter: c.Snapshotter, Key: lease + snapshotSuffix})
@@ -353,7 +353,7 @@ func (c *Client) dropImage(ctx context.Context, migration string) error {
 	return c.dropLease(ctx, lease)
 }
 
-// Sweep removes images and leases of migrations that are not known.
+// Sweep removes images and leases of unknown migrations.
 func (c *Client) Sweep(ctx context.Context, known func(migration string) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

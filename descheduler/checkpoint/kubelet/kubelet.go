@@ -1,11 +1,10 @@
-// Package kubelet is the portable fallback: the checkpoint is taken by the kubelet's API
-// (POST /checkpoint/NAMESPACE/POD/CONTAINER), which any runtime that can take one stands
-// behind. It takes no part in restoring.
+// Package kubelet is the portable fallback: the kubelet's API takes the checkpoint (POST
+// /checkpoint/NAMESPACE/POD/CONTAINER), with any runtime that supports it. It cannot restore.
 //
-// The runtime writes the checkpoint as a tar to the kubelet's checkpoints folder, from
-// where it is sent, so the bytes are copied at least once more than by package
-// containerd, and they are on a disk meanwhile. The container must be frozen before:
-// the runtime lets it run on otherwise, past its checkpoint.
+// The runtime writes the checkpoint as a tar to the kubelet's checkpoints folder, from where it
+// is sent. So the bytes are copied at least once more than in package containerd, and are on disk
+// meanwhile. The container must be frozen before; otherwise the runtime lets it run on, past its
+// checkpoint.
 package kubelet
 
 import (
@@ -34,15 +33,15 @@ import (
 )
 
 const (
-	// maxAnswer bounds what is read of an answer, and maxConfig config.dump, in bytes.
+	// maxAnswer bounds an HTTP response, and maxConfig config.dump, in bytes.
 	maxAnswer = 64 << 10
 	maxConfig = 1 << 20
-	// notes is a file of the work folder.
+	// notesFile is a file of the work folder; see note.
 	notesFile = "kubelet.json"
 )
 
-// Freezer freezes containers, and knows them. Package containerd is one, and
-// package cgroup for runtimes that are not containerd.
+// Freezer inspects and freezes containers. Package containerd implements it, and package cgroup
+// does for other runtimes.
 type Freezer interface {
 	Inspect(context.Context, checkpoint.Container) (checkpoint.Facts, error)
 	State(context.Context, checkpoint.Container) (checkpoint.State, error)
@@ -51,32 +50,31 @@ type Freezer interface {
 	Kill(context.Context, checkpoint.Container) error
 }
 
-// Source takes checkpoints by the kubelet's API.
+// Source takes checkpoints through the kubelet's API.
 type Source struct {
 	Freezer
-	// URL is the kubelet's, such as https://10.0.0.7:10250.
+	// URL is the kubelet's URL, such as https://10.0.0.7:10250.
 	URL string
-	// HTTP speaks to it; see [Client].
+	// HTTP is the client for it; see [Client].
 	HTTP *http.Client
-	// Folder is where the kubelet's checkpoints are.
+	// Folder is the kubelet's checkpoints folder.
 	Folder string
 }
 
 var _ checkpoint.Source = (*Source)(nil)
 
-// Client makes a client for a kubelet whose certificate is for a name, and comes from one
-// of the authorities of a file in PEM, or is in there itself. token is asked for with
-// every request.
+// Client returns a client for a kubelet with a certificate for name. The certificate must be in
+// authorities, in PEM, or be signed by one of them. The client calls token for every request.
 func Client(authorities []byte, name string, token func() (string, error)) (*http.Client, error) {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(authorities) {
-		return nil, errors.New("there is no certificate in the file with the kubelet's authorities")
+		return nil, errors.New("the file with the kubelet's certificate authorities has no certificate")
 	}
 	wire := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool, ServerName: name}}
 	return &http.Client{Transport: bearer{wire, token}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, nil
 }
 
-// bearer adds a token.
+// bearer adds a bearer token.
 type bearer struct {
 	http.RoundTripper
 	token func() (string, error)
@@ -95,25 +93,25 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.RoundTripper.RoundTrip(r)
 }
 
-// Inspect asks for a node whose agent can stage what the kubelet wrote.
+// Inspect requires a target whose agent can stage a checkpoint of the kubelet.
 func (s *Source) Inspect(ctx context.Context, c checkpoint.Container) (checkpoint.Facts, error) {
 	facts, err := s.Freezer.Inspect(ctx, c)
 	facts.Requirements.Backend = v1alpha1.BackendKubelet
 	return facts, err
 }
 
-// note is what notesFile has.
+// note is the content of notesFile.
 type note struct {
-	// Archive is the file that the kubelet wrote; empty until it has said so.
+	// Archive is the file that the kubelet wrote; empty until the kubelet has answered.
 	Archive string
-	// Before are the names of the checkpoints of that container that were there before the
-	// kubelet was asked. Others that are there without an Archive were made for it.
+	// Before are the names of the container's checkpoints that existed before the request. If
+	// Archive is empty, all other checkpoints of it were made for the request.
 	Before []string
 	// Image is the ID of the base image.
 	Image string
 }
 
-// Dump asks the kubelet for a checkpoint.
+// Dump requests a checkpoint from the kubelet.
 func (s *Source) Dump(ctx context.Context, c checkpoint.Container, dir string) (int64, error) {
 	if err := s.Forget(ctx, c, dir); err != nil {
 		return 0, err
@@ -122,37 +120,37 @@ func (s *Source) Dump(ctx context.Context, c checkpoint.Container, dir string) (
 	if err != nil {
 		return 0, err
 	}
-	// Noted before it is asked: whoever dies meanwhile must find what it has written, which
-	// has all secrets of the container.
+	// Noted before the request: an agent that crashes meanwhile must find the file, which
+	// contains all secrets of the container.
 	n := note{Image: facts.Requirements.BaseImageID}
 	if n.Before, err = s.files(c); err != nil {
 		return 0, err
 	}
 	if err := write(dir, n); err != nil {
-		return 0, fmt.Errorf("note that a checkpoint of %s is taken: %w", c, err)
+		return 0, fmt.Errorf("record the start of the checkpoint of %s: %w", c, err)
 	}
 	if n.Archive, err = s.ask(ctx, c); err != nil {
 		return 0, err
 	}
 	info, err := os.Lstat(n.Archive)
 	if err != nil {
-		return 0, checkpoint.Fail(checkpoint.ReasonDumpFailed, "the kubelet says that the checkpoint of %s is in %s, and it is not: is --kubelet-checkpoints right?", c, n.Archive)
+		return 0, checkpoint.Fail(checkpoint.ReasonDumpFailed, "the kubelet reported the checkpoint of %s at %s, where it does not exist: check --kubelet-checkpoints", c, n.Archive)
 	}
 	if err := write(dir, n); err != nil {
-		return 0, fmt.Errorf("note where the checkpoint of %s is: %w", c, err)
+		return 0, fmt.Errorf("record the location of the checkpoint of %s: %w", c, err)
 	}
 	return info.Size(), nil
 }
 
-// files are the names of the checkpoints that the kubelet has written of a container: it
-// calls them checkpoint-POD_NAMESPACE-CONTAINER-TIME.tar.
+// files returns the names of the kubelet's checkpoints of a container, which have the form
+// checkpoint-POD_NAMESPACE-CONTAINER-TIME.tar.
 func (s *Source) files(c checkpoint.Container) (names []string, err error) {
 	all, err := os.ReadDir(s.Folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look for checkpoints of %s: %w", c, err)
+		return nil, fmt.Errorf("list checkpoints of %s: %w", c, err)
 	}
 	for _, file := range all {
 		rest, is := strings.CutPrefix(file.Name(), "checkpoint-"+c.Pod+"_"+c.Namespace+"-"+c.Name+"-")
@@ -164,7 +162,7 @@ func (s *Source) files(c checkpoint.Container) (names []string, err error) {
 	return names, nil
 }
 
-// write writes the note, so that after a crash there is this one or the one before.
+// write writes the note. After a crash there is either the old or the new one.
 func write(dir string, n note) error {
 	text, err := json.Marshal(n)
 	if err == nil {
@@ -180,7 +178,7 @@ func write(dir string, n note) error {
 	return os.Rename(file+".new", file)
 }
 
-// describer tells facts of a container that is frozen.
+// describer describes a container that may be frozen.
 type describer interface {
 	Describe(context.Context, checkpoint.Container) (checkpoint.Facts, error)
 }
@@ -192,41 +190,41 @@ func (s *Source) facts(ctx context.Context, c checkpoint.Container) (checkpoint.
 	return checkpoint.Facts{}, nil
 }
 
-// ask asks the kubelet, and returns the file that it wrote.
+// ask requests a checkpoint from the kubelet, and returns the file that it wrote.
 func (s *Source) ask(ctx context.Context, c checkpoint.Container) (string, error) {
 	address, err := url.JoinPath(s.URL, "checkpoint", c.Namespace, c.Pod, c.Name)
 	if err != nil {
-		return "", fmt.Errorf("ask the kubelet for a checkpoint of %s: %w", c, err)
+		return "", fmt.Errorf("request a checkpoint of %s from the kubelet: %w", c, err)
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, nil)
 	if err != nil {
-		return "", fmt.Errorf("ask the kubelet for a checkpoint of %s: %w", c, err)
+		return "", fmt.Errorf("request a checkpoint of %s from the kubelet: %w", c, err)
 	}
 	response, err := s.HTTP.Do(request)
 	if err != nil {
-		return "", fmt.Errorf("ask the kubelet for a checkpoint of %s: %w", c, err)
+		return "", fmt.Errorf("request a checkpoint of %s from the kubelet: %w", c, err)
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
-		return "", fmt.Errorf("read the kubelet's answer: %w", err)
+		return "", fmt.Errorf("read the kubelet's response: %w", err)
 	}
 	return s.file(c, response.StatusCode, text)
 }
 
-// file finds in the kubelet's answer which file it wrote.
+// file returns the file that the kubelet's response names.
 func (s *Source) file(c checkpoint.Container, code int, answer []byte) (string, error) {
 	if code != http.StatusOK {
-		return "", checkpoint.Fail(checkpoint.ReasonDumpFailed, "the kubelet took no checkpoint of %s: %d %.300s: it must have feature ContainerCheckpoint, its runtime CRIU, and the agent the right to nodes/checkpoint",
+		return "", checkpoint.Fail(checkpoint.ReasonDumpFailed, "the kubelet did not create a checkpoint of %s: %d %.300s: it requires the feature gate ContainerCheckpoint, CRIU in its container runtime, and permission of the agent for nodes/checkpoint",
 			c, code, strings.TrimSpace(string(answer)))
 	}
 	var list struct {
 		Items []string `json:"items"`
 	}
 	if err := json.Unmarshal(answer, &list); err != nil || len(list.Items) != 1 {
-		return "", checkpoint.Fail(checkpoint.ReasonDumpFailed, "the kubelet does not say where the checkpoint of %s is: %.300s", c, answer)
+		return "", checkpoint.Fail(checkpoint.ReasonDumpFailed, "the kubelet did not report the location of the checkpoint of %s: %.300s", c, answer)
 	}
-	// It is looked for where the kubelet's folder is for the agent, and nowhere else.
+	// Only the base name is used: the agent may see the kubelet's folder under another path.
 	return filepath.Join(s.Folder, path.Base(list.Items[0])), nil
 }
 
@@ -239,15 +237,15 @@ func read(dir string) (note, error) {
 	return n, err
 }
 
-// Archive sends the tar that the kubelet wrote.
+// Archive writes the tar of the kubelet.
 func (s *Source) Archive(_ context.Context, c checkpoint.Container, dir string, w io.Writer) error {
 	n, err := read(dir)
 	if err != nil {
-		return checkpoint.Fail(checkpoint.ReasonDumpLost, "the checkpoint of %s has gone: %v", c, err)
+		return checkpoint.Fail(checkpoint.ReasonDumpLost, "the checkpoint of %s is missing: %v", c, err)
 	}
 	f, err := os.Open(n.Archive)
 	if err != nil {
-		return checkpoint.Fail(checkpoint.ReasonDumpLost, "the checkpoint of %s has gone: %v", c, err)
+		return checkpoint.Fail(checkpoint.ReasonDumpLost, "the checkpoint of %s is missing: %v", c, err)
 	}
 	defer f.Close()
 	if err := rewrite(w, f, n.Image); err != nil {
@@ -256,8 +254,8 @@ func (s *Source) Archive(_ context.Context, c checkpoint.Container, dir string, 
 	return nil
 }
 
-// rewrite copies a checkpoint, and has it name its base image by the ID, by which every
-// node finds it that has it.
+// rewrite copies a checkpoint, and replaces the name of its base image by the ID, with which
+// every node that has the image finds it.
 func rewrite(w io.Writer, r io.Reader, image string) error {
 	a := archive.NewWriter(w)
 	for t := tar.NewReader(r); ; {
@@ -271,7 +269,7 @@ func rewrite(w io.Writer, r io.Reader, image string) error {
 		name := path.Clean(header.Name)
 		switch {
 		case header.Typeflag != tar.TypeReg:
-			// Folders are made by the files that are in them.
+			// Folders are created with their files.
 		case name == archive.Config && image != "":
 			err = config(a, t, image)
 		default:

@@ -22,7 +22,7 @@ import (
 	"supercargo.dev/supercargo/internal/movable/capability"
 )
 
-// freezer knows one container.
+// freezer has one container.
 type freezer struct{ Freezer }
 
 func (freezer) Inspect(ctx context.Context, c checkpoint.Container) (checkpoint.Facts, error) {
@@ -33,7 +33,7 @@ func (freezer) Describe(context.Context, checkpoint.Container) (checkpoint.Facts
 	return checkpoint.Facts{MemoryBytes: 5, Requirements: capability.Requirements{Backend: v1alpha1.BackendContainerd, BaseImageID: "sha256:base"}}, nil
 }
 
-// bench is a kubelet, and a source that asks it.
+// bench is a kubelet, and a source that uses it.
 type bench struct {
 	*testing.T
 	source *Source
@@ -125,8 +125,8 @@ func TestKubeletIsAskedAndItsArchiveIsSent(t *testing.T) {
 	}
 }
 
-// TestACheckpointWhoseAnswerWasLostIsRemoved: whoever asked has died before the kubelet said
-// where it is. Those of others stay.
+// TestACheckpointWhoseAnswerWasLostIsRemoved: the agent died before the kubelet's response.
+// Checkpoints of others stay.
 func TestACheckpointWhoseAnswerWasLostIsRemoved(t *testing.T) {
 	b := newBench(t)
 	ours := "checkpoint-work_jobs-main-2026-11-23T12:00:01Z.tar"
@@ -144,7 +144,7 @@ func TestACheckpointWhoseAnswerWasLostIsRemoved(t *testing.T) {
 		for _, name := range append(theirs[1:], ours) {
 			write(name)
 		}
-		panic(http.ErrAbortHandler) // the connection ends without an answer
+		panic(http.ErrAbortHandler) // the connection ends without a response
 	}
 	if _, err := b.source.Dump(t.Context(), container, b.work); err == nil || checkpoint.AsFailure(err) != nil {
 		t.Errorf("without an answer the dump ends with %v", err)

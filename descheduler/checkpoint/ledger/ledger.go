@@ -1,6 +1,6 @@
-// Package ledger is the memory of a node's agent: one small file for each migration and
-// role, written and synced before anything is made, so that an agent that was killed
-// knows what it had made, also when the Migration has vanished meanwhile.
+// Package ledger is the persistent state of a node's agent: one small file for each migration and
+// role. It is written and synced before anything is made, so that an agent that was killed knows
+// what it made, even if the Migration no longer exists.
 package ledger
 
 import (
@@ -19,7 +19,7 @@ import (
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 )
 
-// Role is the part that an agent plays in a migration.
+// Role is the role of an agent in a migration.
 type Role string
 
 // The roles.
@@ -28,77 +28,77 @@ const (
 	TargetRole Role = "target"
 )
 
-// ID names an entry.
+// ID identifies an entry.
 type ID struct {
 	// Migration is the UID of the Migration.
 	Migration string
-	// Node and Role are whose part it is. An agent that plays many nodes may have both
-	// roles of one migration.
+	// Node and Role are the node and its role. An agent that simulates many nodes may have both
+	// roles in one migration.
 	Node string
 	Role Role
 }
 
-// Entry is what is remembered.
+// Entry is the state of one role in one migration.
 type Entry struct {
 	ID
 	// Namespace and Name are those of the Migration.
 	Namespace, Name string
-	// Since is when the entry was made.
+	// Since is when the entry was created.
 	Since time.Time
-	// Backend is how the state is taken.
+	// Backend is the back-end that takes the state.
 	Backend v1alpha1.MigrationBackend
-	// Container is what moves, for the source.
+	// Container is the container that moves, for the source.
 	Container checkpoint.Container
-	// Image is what is staged, for the target.
+	// Image is the image that is staged, for the target.
 	Image checkpoint.Image
-	// Key and Certificate are in PEM. They are good for this migration alone, and go
-	// with it.
+	// Key and Certificate are in PEM. They are valid for this migration alone, and removed with
+	// it.
 	Key, Certificate string
 
-	// MemoryBytes and Requirements are the source's.
+	// MemoryBytes and Requirements are those of the source's container.
 	MemoryBytes  int64
 	Requirements string
-	// FreezeNoted says that the container may be frozen by this agent.
+	// FreezeNoted means that this agent may have frozen the container.
 	FreezeNoted bool `json:",omitempty"`
-	// KillNoted says that the container is to die and must never go on.
+	// KillNoted means that the container is to be killed and must never continue.
 	KillNoted bool `json:",omitempty"`
-	// Dumped says that its state is in the work folder, complete.
+	// Dumped means that its complete state is in the work folder.
 	Dumped bool `json:",omitempty"`
-	// Sent says that the target may have all of it, whether it has confirmed that or not:
-	// from then on the restored copy may run. It is written before the last bytes go.
+	// Sent means that the target may have all of the state, confirmed or not: from then on the
+	// restored copy may run. It is written before the last bytes are sent.
 	Sent bool `json:",omitempty"`
-	// Shipped says that the target has confirmed it.
+	// Shipped means that the target has confirmed it.
 	Shipped bool `json:",omitempty"`
-	// ThawAfter is until when the container may be frozen without being Sent; zero is
-	// without a limit, as in entries of releases that did not note what they sent.
+	// ThawAfter is until when the container may be frozen without being Sent; zero for no limit,
+	// as in entries of older releases that did not record Sent.
 	ThawAfter time.Time `json:",omitzero"`
-	// Expired says that ThawAfter has passed and the container continues: it is not frozen
-	// for this migration again.
+	// Expired means that ThawAfter has passed and the container continues. It is not frozen again
+	// for this migration.
 	Expired bool `json:",omitempty"`
-	// Reached is the target whose agent has answered before the container was frozen, and
-	// ReachTries how often one has not.
+	// Reached is the target whose agent answered before the container was frozen, and ReachTries
+	// the number of failed tries.
 	Reached    string `json:",omitempty"`
 	ReachTries int32  `json:",omitempty"`
-	// Removed says that nothing but this entry is left.
+	// Removed means that only this entry is left.
 	Removed bool `json:",omitempty"`
-	// FrozenAt and ThawedAt are when it was frozen and went on.
+	// FrozenAt and ThawedAt are when it was frozen and thawed.
 	FrozenAt, ThawedAt time.Time
-	// Dump, Ship are how long they took, and ShipTries how often it was tried.
+	// Dump and Ship are their durations, and ShipTries the number of tries.
 	Dump, Ship time.Duration
-	// DumpBytes and ShipBytes are how much it was; the latter compressed.
+	// DumpBytes and ShipBytes are their sizes; ShipBytes is compressed.
 	DumpBytes, ShipBytes int64
 	ShipTries            int32
 
-	// Prepared says that the target takes the archive.
+	// Prepared means that the target accepts the archive.
 	Prepared bool `json:",omitempty"`
-	// Staged is set once the image is there.
+	// Staged is set once the image exists.
 	Staged *checkpoint.Staged `json:",omitempty"`
-	// Sum is the checksum of the archive that was staged.
+	// Sum is the checksum of the staged archive.
 	Sum string `json:",omitempty"`
 }
 
-// Ledger keeps entries in a folder. Its methods may be called from any goroutine; who
-// changes an entry sees to it that nobody else changes the same one.
+// Ledger keeps entries in a folder. Its methods are safe for concurrent use, but callers must not
+// change the same entry concurrently.
 type Ledger struct {
 	dir string
 
@@ -106,13 +106,13 @@ type Ledger struct {
 	entries map[ID]Entry
 }
 
-// Open reads the entries of a folder, and makes the folder if it is not there.
+// Open reads the entries of a folder, which it creates if necessary.
 func Open(dir string) (*Ledger, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the folder of the ledger: %w", err)
+		return nil, fmt.Errorf("create the folder of the ledger: %w", err)
 	}
 	if err := os.Chmod(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("keep others out of the ledger: %w", err)
+		return nil, fmt.Errorf("restrict access to the ledger: %w", err)
 	}
 	files, err := os.ReadDir(dir)
 	if err != nil {
@@ -123,7 +123,7 @@ func Open(dir string) (*Ledger, error) {
 		name := filepath.Join(dir, file.Name())
 		switch {
 		case strings.HasSuffix(file.Name(), ".tmp"):
-			// A write that was cut short: what it replaces is still there.
+			// An interrupted write; the old file still exists.
 			if err := os.Remove(name); err != nil {
 				return nil, fmt.Errorf("read the ledger: %w", err)
 			}
@@ -145,14 +145,14 @@ func read(file string) (Entry, error) {
 	}
 	entry, err := parse(text)
 	if err != nil {
-		// It was synced before it got this name, so no crash does this. To guess might let
+		// The file was synced before it got this name, so no crash causes this. A guess might let
 		// a container run twice.
-		return Entry{}, fmt.Errorf("read %s of the ledger: %w: look at the container that it names, then remove the file", filepath.Base(file), err)
+		return Entry{}, fmt.Errorf("read %s of the ledger: %w: check the container that it names, then remove the file", filepath.Base(file), err)
 	}
 	return entry, nil
 }
 
-// parse reads one entry.
+// parse parses and checks one entry.
 func parse(text []byte) (Entry, error) {
 	var entry Entry
 	if err := json.Unmarshal(text, &entry); err != nil {
@@ -161,17 +161,17 @@ func parse(text []byte) (Entry, error) {
 	return entry, entry.check()
 }
 
-// plain is what may be part of a file's name.
+// plain matches what may be part of a file name.
 var plain = regexp.MustCompile(`^[A-Za-z0-9][-A-Za-z0-9._]{0,252}$`)
 
 func (id ID) check() error {
 	if !plain.MatchString(id.Migration) || !plain.MatchString(id.Node) || id.Role != SourceRole && id.Role != TargetRole {
-		return fmt.Errorf("no entry can be named %q, %q, %q", id.Migration, id.Node, id.Role)
+		return fmt.Errorf("an entry cannot be named %q, %q, %q", id.Migration, id.Node, id.Role)
 	}
 	return nil
 }
 
-// Valid says whether there can be an entry of that name.
+// Valid reports whether an entry may have this ID.
 func (id ID) Valid() bool { return id.check() == nil }
 
 func (l *Ledger) file(id ID) string {
@@ -197,7 +197,7 @@ func (l *Ledger) All() []Entry {
 	return all
 }
 
-// Put writes an entry. Once it returns, the entry outlives a crash of the machine.
+// Put writes an entry. Once it returns, the entry survives a crash of the machine.
 func (l *Ledger) Put(entry Entry) error {
 	if err := entry.check(); err != nil {
 		return fmt.Errorf("write the ledger: %w", err)
@@ -215,10 +215,10 @@ func (l *Ledger) Put(entry Entry) error {
 	return nil
 }
 
-// Remove forgets an entry. One that is not there is no error.
+// Remove removes an entry. A missing entry is no error.
 func (l *Ledger) Remove(id ID) error {
 	if err := os.Remove(l.file(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("strike an entry from the ledger: %w", err)
+		return fmt.Errorf("remove an entry from the ledger: %w", err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -226,7 +226,7 @@ func (l *Ledger) Remove(id ID) error {
 	return nil
 }
 
-// replace writes a file so that after a crash there is the old text or the new one.
+// replace writes a file. After a crash the file has either the old or the new content.
 func replace(file string, text []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*.tmp")
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package procfs reads of /proc what back-ends need to know of the processes of a
-// container, whatever runtime it has.
+// Package procfs reads from /proc what back-ends need to know about the processes of a container,
+// for any runtime.
 package procfs
 
 import (
@@ -16,12 +16,11 @@ import (
 	"syscall"
 )
 
-// Memory adds up what some processes have written themselves, in bytes: what a dump of
-// them will have to write. proc is the /proc in which they are found. A process that is
-// not there has ended meanwhile, and counts nothing.
+// Memory returns the memory that processes wrote themselves, in bytes: the expected size of their
+// dump. proc is the /proc folder to use. A missing process has ended, and counts as zero.
 //
-// The figures of container runtimes are of no use for that: containerd has none for a
-// container that was restored, and they count what can be read from files again.
+// The statistics of container runtimes do not serve: containerd has none for a restored
+// container, and they include memory that can be read from files again.
 func Memory(proc string, pids []int) (int64, error) {
 	var total int64
 	for _, pid := range pids {
@@ -45,7 +44,7 @@ func Memory(proc string, pids []int) (int64, error) {
 	return total, nil
 }
 
-// ownMemory adds up, of a file such as /proc/PID/status, the memory that no file backs.
+// ownMemory sums the memory without a file behind it, in a file such as /proc/PID/status.
 func ownMemory(r io.Reader) (int64, error) {
 	var total int64
 	lines := bufio.NewScanner(r)
@@ -55,7 +54,7 @@ func ownMemory(r io.Reader) (int64, error) {
 		case "RssAnon", "RssShmem", "VmSwap":
 			kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
 			if err != nil || kib < 0 || kib > math.MaxInt64>>12 {
-				return 0, fmt.Errorf("read %s: %q is no size", name, value)
+				return 0, fmt.Errorf("read %s: %q is not a size", name, value)
 			}
 			total += kib << 10
 		}

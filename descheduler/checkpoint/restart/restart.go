@@ -1,5 +1,5 @@
-// Package restart is the back-end for pods that say that they may be started anew: no
-// state is taken, and the kubelet ends the old container, since its pod is deleted.
+// Package restart is the back-end for pods that may be restarted. No state is taken. The
+// kubelet ends the old container, because its pod is deleted.
 package restart
 
 import (
@@ -16,7 +16,7 @@ import (
 	"supercargo.dev/supercargo/internal/movable/capability"
 )
 
-// Source watches containers end.
+// Source observes the end of containers.
 type Source struct {
 	// Pods reads pods.
 	Pods checkpoint.PodReader
@@ -24,31 +24,31 @@ type Source struct {
 
 var _ checkpoint.Source = Source{}
 
-// New returns the back-end. Nothing is staged for it.
+// New returns the back-end. It has no Target.
 func New(pods checkpoint.PodReader) checkpoint.Backend {
 	return checkpoint.Backend{Source: Source{Pods: pods}}
 }
 
-// Inspect asks for nothing: any node will do.
+// Inspect returns no requirements: any node will do.
 func (s Source) Inspect(ctx context.Context, c checkpoint.Container) (checkpoint.Facts, error) {
 	state, err := s.State(ctx, c)
 	if err != nil {
 		return checkpoint.Facts{}, err
 	}
 	if state != checkpoint.Running {
-		return checkpoint.Facts{}, checkpoint.Fail(checkpoint.ReasonNotRunning, "%s does not run", c)
+		return checkpoint.Facts{}, checkpoint.Fail(checkpoint.ReasonNotRunning, "%s is not running", c)
 	}
 	return checkpoint.Facts{Requirements: capability.Requirements{Backend: v1alpha1.BackendRestart}}, nil
 }
 
-// State goes by what the kubelet says of the pod.
+// State returns the state in the pod's status.
 func (s Source) State(ctx context.Context, c checkpoint.Container) (checkpoint.State, error) {
 	pod, err := s.Pods(ctx, types.NamespacedName{Namespace: c.Namespace, Name: c.Pod})
 	switch {
 	case apierrors.IsNotFound(err), err == nil && string(pod.UID) != c.PodUID:
 		return checkpoint.Gone, nil
 	case err != nil:
-		return checkpoint.Unknown, fmt.Errorf("look at pod %s/%s: %w", c.Namespace, c.Pod, err)
+		return checkpoint.Unknown, fmt.Errorf("get pod %s/%s: %w", c.Namespace, c.Pod, err)
 	case pod.Status.Phase == corev1.PodSucceeded, pod.Status.Phase == corev1.PodFailed:
 		return checkpoint.Gone, nil
 	}
@@ -60,20 +60,20 @@ func (s Source) State(ctx context.Context, c checkpoint.Container) (checkpoint.S
 	return checkpoint.Running, nil
 }
 
-// Freeze is not asked for.
+// Freeze is never called.
 func (Source) Freeze(context.Context, checkpoint.Container) error { return nil }
 
-// Thaw does nothing: nothing was frozen.
+// Thaw does nothing, because nothing was frozen.
 func (Source) Thaw(context.Context, checkpoint.Container) error { return nil }
 
-// Kill does nothing: the kubelet does it.
+// Kill does nothing, because the kubelet kills the container.
 func (Source) Kill(context.Context, checkpoint.Container) error { return nil }
 
-// Dump is not asked for.
+// Dump is never called.
 func (Source) Dump(context.Context, checkpoint.Container, string) (int64, error) { return 0, nil }
 
-// Archive is not asked for.
+// Archive is never called.
 func (Source) Archive(context.Context, checkpoint.Container, string, io.Writer) error { return nil }
 
-// Forget has nothing to forget.
+// Forget does nothing.
 func (Source) Forget(context.Context, checkpoint.Container, string) error { return nil }

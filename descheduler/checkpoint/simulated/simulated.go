@@ -1,6 +1,6 @@
-// Package simulated plays moves of modelled size and speed, on nodes that run no
-// containers, such as those that kwok simulates. What is sent over the wire is real but
-// tiny; what is reported is modelled.
+// Package simulated simulates migrations of modelled size and speed, on nodes that run no
+// containers, such as kwok's. The archives that are sent are real but tiny; the reported sizes
+// are modelled.
 package simulated
 
 import (
@@ -26,35 +26,35 @@ import (
 	"supercargo.dev/supercargo/internal/movable/capability"
 )
 
-// Model is how large and how fast things are.
+// Model sets sizes and speeds.
 type Model struct {
-	// MemoryFactor is how much of its memory request a container uses, in [0, 16]; 0
-	// means half of it. A pod without a request is taken to ask for 64 MiB.
+	// MemoryFactor is a container's memory usage as a share of its memory request, in [0, 16]; 0
+	// means half of it. A container without a request counts as 64 MiB.
 	MemoryFactor float64
-	// DumpRate and ShipRate are in bytes per second; 0 takes no time.
+	// DumpRate and ShipRate are in bytes per second; 0 means no time.
 	DumpRate, ShipRate int64
-	// Freeze is how long it takes to freeze a container, or to let it go on.
+	// Freeze is how long it takes to freeze or thaw a container.
 	Freeze time.Duration
-	// Compression is what of a dump goes over the wire, in (0, 1]; 0 means all.
+	// Compression is the share of a dump that is sent, in (0, 1]; 0 means all.
 	Compression float64
 }
 
 const (
-	// noRequest is the memory request of a pod that has none.
+	// noRequest is the memory request of a container that has none.
 	noRequest = 64 << 20
-	// maxBytes bounds what is really sent.
+	// maxBytes bounds the size of a received archive.
 	maxBytes = 1 << 20
-	// sizeFile has the modelled size, in an archive.
+	// sizeFile is the file of an archive with the modelled size.
 	sizeFile = archive.Checkpoint + "/modelled.json"
 )
 
-// size is what sizeFile has.
+// size is the content of sizeFile.
 type size struct {
 	Bytes int64 `json:"bytes"`
 }
 
-// Backend is both sides. Which containers are frozen or dead, and which images there
-// are, is in small files, so that it outlives the process as on real nodes.
+// Backend is both source and target. Small files record which containers are frozen or killed,
+// and which images exist, so that they survive the process as on real nodes.
 type Backend struct {
 	model Model
 	dir   string
@@ -68,7 +68,7 @@ var (
 	_ checkpoint.Target = (*Backend)(nil)
 )
 
-// New returns a back-end that keeps its files in a folder, which it makes.
+// New returns a back-end that keeps its files in dir, which it creates.
 func New(model Model, dir string, c clock.Clock, pods checkpoint.PodReader) (*Backend, error) {
 	if model.MemoryFactor == 0 {
 		model.MemoryFactor = 0.5
@@ -81,24 +81,24 @@ func New(model Model, dir string, c clock.Clock, pods checkpoint.PodReader) (*Ba
 	}
 	for _, folder := range []string{"frozen", "killed", "images"} {
 		if err := os.MkdirAll(filepath.Join(dir, folder), 0o700); err != nil {
-			return nil, fmt.Errorf("make the folder of the simulation: %w", err)
+			return nil, fmt.Errorf("create the folder of the simulation: %w", err)
 		}
 	}
 	return &Backend{model: model, dir: dir, clock: c, pods: pods, alive: restart.Source{Pods: pods}}, nil
 }
 
-// Inspect models the memory by the pod's request.
+// Inspect models the memory usage from the container's request.
 func (b *Backend) Inspect(ctx context.Context, c checkpoint.Container) (checkpoint.Facts, error) {
 	state, err := b.State(ctx, c)
 	if err != nil {
 		return checkpoint.Facts{}, err
 	}
 	if state != checkpoint.Running {
-		return checkpoint.Facts{}, checkpoint.Fail(checkpoint.ReasonNotRunning, "%s does not run", c)
+		return checkpoint.Facts{}, checkpoint.Fail(checkpoint.ReasonNotRunning, "%s is not running", c)
 	}
 	pod, err := b.pods(ctx, types.NamespacedName{Namespace: c.Namespace, Name: c.Pod})
 	if err != nil {
-		return checkpoint.Facts{}, fmt.Errorf("look at pod %s/%s: %w", c.Namespace, c.Pod, err)
+		return checkpoint.Facts{}, fmt.Errorf("get pod %s/%s: %w", c.Namespace, c.Pod, err)
 	}
 	return checkpoint.Facts{MemoryBytes: b.memory(pod, c.Name), Requirements: capability.Requirements{Backend: v1alpha1.BackendSimulated}}, nil
 }
@@ -113,8 +113,8 @@ func (b *Backend) memory(pod *corev1.Pod, container string) int64 {
 	return int64(float64(asked) * b.model.MemoryFactor)
 }
 
-// State is what was done here, and otherwise what the pod's status says. What was done is
-// known without the API server, as a runtime knows it.
+// State returns what was done here, and otherwise what the pod's status says. The former is known
+// without the API server, as with a real runtime.
 func (b *Backend) State(ctx context.Context, c checkpoint.Container) (checkpoint.State, error) {
 	state, unread := b.alive.State(ctx, c)
 	if unread == nil && state == checkpoint.Gone {
@@ -128,7 +128,7 @@ func (b *Backend) State(ctx context.Context, c checkpoint.Container) (checkpoint
 		case err == nil:
 			return done.is, nil
 		case !errors.Is(err, fs.ErrNotExist):
-			return checkpoint.Unknown, fmt.Errorf("look at %s: %w", c, err)
+			return checkpoint.Unknown, fmt.Errorf("inspect %s: %w", c, err)
 		}
 	}
 	if unread != nil {
@@ -165,11 +165,11 @@ func (b *Backend) Kill(_ context.Context, c checkpoint.Container) error {
 	return b.unmark("frozen", c.PodUID)
 }
 
-// Dump takes the modelled time, and writes down the modelled size.
+// Dump takes the modelled time, and records the modelled size.
 func (b *Backend) Dump(ctx context.Context, c checkpoint.Container, dir string) (int64, error) {
 	pod, err := b.pods(ctx, types.NamespacedName{Namespace: c.Namespace, Name: c.Pod})
 	if err != nil {
-		return 0, fmt.Errorf("look at pod %s/%s: %w", c.Namespace, c.Pod, err)
+		return 0, fmt.Errorf("get pod %s/%s: %w", c.Namespace, c.Pod, err)
 	}
 	modelled := size{Bytes: b.memory(pod, c.Name)}
 	if err := b.wait(ctx, takes(modelled.Bytes, b.model.DumpRate)); err != nil {
@@ -185,7 +185,7 @@ func (b *Backend) Dump(ctx context.Context, c checkpoint.Container, dir string) 
 	return modelled.Bytes, nil
 }
 
-// Archive takes the modelled time, and writes an archive with little in it.
+// Archive takes the modelled time, and writes a tiny archive.
 func (b *Backend) Archive(ctx context.Context, c checkpoint.Container, dir string, w io.Writer) error {
 	text, err := os.ReadFile(filepath.Join(dir, "size"))
 	if err != nil {
@@ -210,18 +210,18 @@ func (b *Backend) Archive(ctx context.Context, c checkpoint.Container, dir strin
 	return a.Close()
 }
 
-// Shipped is how many bytes are said to have gone over the wire for a dump.
+// Shipped returns the modelled number of bytes sent for a dump.
 func (b *Backend) Shipped(_, dumped int64) int64 {
 	return int64(float64(dumped) * b.model.Compression)
 }
 
-// Forget has nothing to forget.
+// Forget does nothing.
 func (b *Backend) Forget(context.Context, checkpoint.Container, string) error { return nil }
 
-// Able is always so.
+// Able always succeeds.
 func (b *Backend) Able(context.Context, checkpoint.Image) error { return nil }
 
-// Stage notes that the image is there.
+// Stage records the image.
 func (b *Backend) Stage(_ context.Context, image checkpoint.Image, tar checkpoint.Verified) (checkpoint.Staged, error) {
 	dir, err := os.MkdirTemp(b.dir, "stage")
 	if err != nil {
@@ -249,16 +249,16 @@ func unpack(dir string, tar checkpoint.Verified) (size, error) {
 	}
 	text, err := root.ReadFile(sizeFile)
 	if err != nil {
-		return size{}, checkpoint.Fail(checkpoint.ReasonBadArchive, "what was sent is not a simulated checkpoint: %v", err)
+		return size{}, checkpoint.Fail(checkpoint.ReasonBadArchive, "the received data is not a simulated checkpoint: %v", err)
 	}
 	var modelled size
 	if err := json.Unmarshal(text, &modelled); err != nil {
-		return size{}, checkpoint.Fail(checkpoint.ReasonBadArchive, "what was sent is not a simulated checkpoint: %v", err)
+		return size{}, checkpoint.Fail(checkpoint.ReasonBadArchive, "the received data is not a simulated checkpoint: %v", err)
 	}
 	return modelled, nil
 }
 
-// Has says whether it was staged.
+// Has reports whether it was staged.
 func (b *Backend) Has(_ context.Context, image checkpoint.Image) (bool, error) {
 	_, err := os.Stat(b.file("images", image.Node+"_"+image.Name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -267,26 +267,26 @@ func (b *Backend) Has(_ context.Context, image checkpoint.Image) (bool, error) {
 	return err == nil, err
 }
 
-// Remove removes the note.
+// Remove removes the record of the image.
 func (b *Backend) Remove(_ context.Context, image checkpoint.Image) error {
 	return b.unmark("images", image.Node+"_"+image.Name)
 }
 
 func (b *Backend) mark(what, name string, content []byte) error {
 	if err := os.WriteFile(b.file(what, name), content, 0o600); err != nil {
-		return fmt.Errorf("note that %s is %s: %w", name, what, err)
+		return fmt.Errorf("record that %s is %s: %w", name, what, err)
 	}
 	return nil
 }
 
 func (b *Backend) unmark(what, name string) error {
 	if err := os.Remove(b.file(what, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("note that %s is no longer %s: %w", name, what, err)
+		return fmt.Errorf("record that %s is no longer %s: %w", name, what, err)
 	}
 	return nil
 }
 
-// takes is how long it takes to write some bytes at a rate.
+// takes returns how long bytes take at a rate in bytes per second.
 func takes(bytes, rate int64) time.Duration {
 	if rate == 0 {
 		return 0

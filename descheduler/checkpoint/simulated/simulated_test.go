@@ -65,8 +65,8 @@ func TestStatesOutliveTheProcess(t *testing.T) {
 	wantState(t, again(), checkpoint.Gone)
 }
 
-// TestModelTakesItsTime moves a clock by hand: the dump of 2,000 bytes at 500 a second
-// takes four seconds, and sending half of that at 100 a second ten.
+// TestModelTakesItsTime steps a clock: the dump of 2,000 bytes at 500 a second takes four
+// seconds, and sending half of that at 100 a second ten.
 func TestModelTakesItsTime(t *testing.T) {
 	c := testingclock.NewFakeClock(time.Unix(0, 0))
 	b := backend(t, Model{MemoryFactor: 2, DumpRate: 500, ShipRate: 100, Compression: 0.5}, t.TempDir(), c)
@@ -81,7 +81,7 @@ func TestModelTakesItsTime(t *testing.T) {
 	after(t, c, 10*time.Second, func() error { return b.Archive(t.Context(), container, dir, io.Discard) })
 }
 
-// after calls f, which must end once the clock has gone on by d, and not a moment before.
+// after calls f, which must return once the clock has advanced by d, and not before.
 func after(t *testing.T, c *testingclock.FakeClock, d time.Duration, f func() error) {
 	t.Helper()
 	ended := make(chan error, 1)

@@ -1,18 +1,18 @@
-// Package terms holds the words that decisions about containers and those who act on
-// containers share.
+// Package terms holds the terms that decisions about containers share with the code that acts on
+// them.
 package terms
 
-// State is what a container does.
+// State is the state of a container.
 type State string
 
 const (
-	// Unknown says that nobody has looked.
+	// Unknown means that the state was not observed.
 	Unknown State = ""
-	// Running says that its processes run, or could.
+	// Running means that its processes run, or could.
 	Running State = "Running"
-	// Frozen says that it is frozen.
+	// Frozen means that it is frozen.
 	Frozen State = "Frozen"
-	// Gone says that it has ended, or there is no such container.
+	// Gone means that it has ended, or does not exist.
 	Gone State = "Gone"
 )
 
@@ -20,11 +20,11 @@ const (
 const (
 	// ReasonNotRunning: the container does not run.
 	ReasonNotRunning = "NotRunning"
-	// ReasonNotSupported: this node cannot do it.
+	// ReasonNotSupported: this node does not support it.
 	ReasonNotSupported = "NotSupported"
 	// ReasonOpenConnections: the container has TCP connections, which cannot be moved.
 	ReasonOpenConnections = "OpenConnections"
-	// ReasonTooLarge: the checkpoint is larger than is allowed.
+	// ReasonTooLarge: the checkpoint is larger than allowed.
 	ReasonTooLarge = "TooLarge"
 	// ReasonNoRoom: there is no room for it.
 	ReasonNoRoom = "NoRoom"
@@ -36,21 +36,19 @@ const (
 	ReasonFreezeFailed = "FreezeFailed"
 	// ReasonDumpFailed: its state could not be taken.
 	ReasonDumpFailed = "DumpFailed"
-	// ReasonDumpLost: the state that was taken has gone, such as by a reboot.
+	// ReasonDumpLost: the dump no longer exists, for instance after a reboot.
 	ReasonDumpLost = "DumpLost"
-	// ReasonTransferFailed: the target did not get it.
+	// ReasonTransferFailed: the target did not receive it.
 	ReasonTransferFailed = "TransferFailed"
-	// ReasonBadArchive: what came is not a checkpoint.
+	// ReasonBadArchive: the received data is not a checkpoint.
 	ReasonBadArchive = "BadArchive"
-	// ReasonContainerGone: the container has ended by itself or by others.
+	// ReasonContainerGone: the container has ended.
 	ReasonContainerGone = "ContainerGone"
-	// ReasonThawed: somebody else let the container go on, so what was taken is no longer
-	// its state.
+	// ReasonThawed: something else resumed the container, so the dump is no longer its state.
 	ReasonThawed = "Thawed"
-	// ReasonForeignContainer: the ID that the plan names is that of a container of another
-	// pod.
+	// ReasonForeignContainer: the container ID in the plan belongs to another pod.
 	ReasonForeignContainer = "ForeignContainer"
-	// ReasonFreezeExpired: the container has been frozen for as long as it may without its
-	// state on the way, and continues.
+	// ReasonFreezeExpired: the container was frozen for the maximum time, its state was not sent,
+	// and it continues.
 	ReasonFreezeExpired = "FreezeExpired"
 )

@@ -20,11 +20,10 @@ import (
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 )
 
-// patience is how long an attack may last before a test gives up on its being refused: far
-// longer than any limit that the tests set.
+// patience is how long an attack may take to be refused: far longer than any limit in the tests.
 const patience = 20 * time.Second
 
-// dial connects as the source of the migration does, and leaves what is sent to the test.
+// dial connects like the source of the migration. The test sends.
 func (b *bench) dial() *tls.Conn {
 	b.Helper()
 	c, err := config(b.source, b.target.Certificate, time.Now)
@@ -51,7 +50,7 @@ func (b *bench) begin(c io.Writer) {
 	}
 }
 
-// answer is what the target says, as text.
+// answer returns the target's response as text.
 func (b *bench) answer(c io.Reader) (int, string) {
 	b.Helper()
 	response, err := http.ReadResponse(bufio.NewReader(c), nil)
@@ -66,12 +65,12 @@ func (b *bench) answer(c io.Reader) (int, string) {
 	return response.StatusCode, string(text)
 }
 
-// chunk is a part of a body.
+// chunk returns a chunk of a body.
 func chunk(content []byte) []byte {
 	return fmt.Appendf(nil, "%x\r\n%s\r\n", len(content), content)
 }
 
-// flood sends parts without an end, until the other side closes.
+// flood sends chunks without end, until the other side closes.
 func flood(c io.Writer, part []byte) {
 	for {
 		if _, err := c.Write(part); err != nil {
@@ -91,26 +90,25 @@ func TestAStreamWithoutEndIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	go flood(c, chunk(packed.Bytes())) // one frame after the other, as zstd allows
-	if code, text := b.answer(c); code != http.StatusUnprocessableEntity || !strings.Contains(text, "more than the 1048576 bytes") {
+	if code, text := b.answer(c); code != http.StatusUnprocessableEntity || !strings.Contains(text, "larger than the maximum of 1048576 bytes") {
 		t.Errorf("a stream without end is answered with %d: %s", code, text)
 	}
 }
 
-// TestAFewBytesThatBecomeManyAreRefused: of zeros, some kilobytes of a wire that takes
-// gigabytes would keep the target at work for hours.
+// TestAFewBytesThatBecomeManyAreRefused: some kilobytes of compressed zeros would keep a target
+// busy for hours if it accepted gigabytes.
 func TestAFewBytesThatBecomeManyAreRefused(t *testing.T) {
 	b := newBench(t)
 	b.receiver.MaxBytes = 1 << 20
 	b.listen()
 	_, err := b.send(make([]byte, 64<<20))
-	b.wantFailure(err, checkpoint.ReasonTooLarge, "more than the 1048576 bytes that are taken here")
+	b.wantFailure(err, checkpoint.ReasonTooLarge, "larger than the maximum of 1048576 bytes")
 	if b.taken != nil {
 		t.Error("it was taken")
 	}
 }
 
-// TestFramesOfNothingAreRefused: frames that have nothing in them are no progress, however
-// many come.
+// TestFramesOfNothingAreRefused: empty frames are no progress, however many arrive.
 func TestFramesOfNothingAreRefused(t *testing.T) {
 	b := newBench(t)
 	b.receiver.MaxWireBytes, b.receiver.Stalled = 1<<20, 300*time.Millisecond
@@ -122,17 +120,17 @@ func TestFramesOfNothingAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	frame := empty.EncodeAll(nil, nil)
-	if len(frame) == 0 { // a frame that is to be skipped, with four bytes in it
+	if len(frame) == 0 { // a skippable frame with four bytes
 		frame = []byte{0x50, 0x2a, 0x4d, 0x18, 4, 0, 0, 0, 1, 2, 3, 4}
 	}
 	go flood(c, chunk(bytes.Repeat(frame, 100)))
-	if code, text := b.answer(c); code < 400 || !strings.Contains(text, "more than the 1048576 bytes") && !strings.Contains(text, "the transfer hangs") {
+	if code, text := b.answer(c); code < 400 || !strings.Contains(text, "larger than the maximum of 1048576 bytes") && !strings.Contains(text, "the transfer is stalled") {
 		t.Errorf("frames of nothing are answered with %d: %s", code, text)
 	}
 }
 
-// TestASenderThatTricklesIsRefused: each byte comes well before the transfer would count as
-// standing still, if any byte were progress.
+// TestASenderThatTricklesIsRefused: each byte arrives well within Stalled, so the transfer would
+// never stall if any byte were progress.
 func TestASenderThatTricklesIsRefused(t *testing.T) {
 	b := newBench(t)
 	b.receiver.Stalled = 300 * time.Millisecond
@@ -153,12 +151,12 @@ func TestASenderThatTricklesIsRefused(t *testing.T) {
 			<-tick.C
 		}
 	}()
-	if code, text := b.answer(c); code != http.StatusConflict || !strings.Contains(text, "the transfer hangs") {
+	if code, text := b.answer(c); code != http.StatusConflict || !strings.Contains(text, "the transfer is stalled") {
 		t.Errorf("a sender that trickles is answered with %d: %s", code, text)
 	}
 }
 
-// TestASlowReceiverIsNoSlowSender: a disk may take longer than a sender may.
+// TestASlowReceiverIsNoSlowSender: the receiver's disk may take longer than the sender may.
 func TestASlowReceiverIsNoSlowSender(t *testing.T) {
 	b := newBench(t)
 	b.receiver.Stalled = 200 * time.Millisecond
@@ -179,7 +177,7 @@ func TestASlowReceiverIsNoSlowSender(t *testing.T) {
 	}
 }
 
-// TestATransferEndsWithItsMigration: a sender that is just fast enough could go on for days.
+// TestATransferEndsWithItsMigration: a sender that is barely fast enough could continue for days.
 func TestATransferEndsWithItsMigration(t *testing.T) {
 	b := newBench(t)
 	until := time.Now().Add(500 * time.Millisecond)
@@ -203,7 +201,7 @@ func TestATransferEndsWithItsMigration(t *testing.T) {
 			}
 			return errors.New("it is taken long after the migration is over")
 		})
-	b.wantFailure(err, checkpoint.ReasonTransferFailed, "when the migration is over")
+	b.wantFailure(err, checkpoint.ReasonTransferFailed, "the end of the migration")
 }
 
 func TestAHugeHeaderIsRefused(t *testing.T) {
@@ -241,8 +239,8 @@ func TestAHugeTrailerIsRefused(t *testing.T) {
 	}
 }
 
-// TestAHeaderThatTricklesIsCutOff: whoever finds the port may try that, without any
-// certificate, in the handshake; and a peer in the header of its request.
+// TestAHeaderThatTricklesIsCutOff: anyone who finds the port may try that in the handshake,
+// without a certificate, and a peer in the header of its request.
 func TestAHeaderThatTricklesIsCutOff(t *testing.T) {
 	for name, connect := range map[string]func(*bench) net.Conn{
 		"in the handshake": func(b *bench) net.Conn {
@@ -266,7 +264,7 @@ func TestAHeaderThatTricklesIsCutOff(t *testing.T) {
 			go func() {
 				tick := time.NewTicker(20 * time.Millisecond)
 				defer tick.Stop()
-				// The beginning of a long handshake, as of a header.
+				// The start of a long handshake, or of a header.
 				for _, one := range append([]byte{0x16, 3, 1, 0x3f, 0xff}, bytes.Repeat([]byte("P"), 1<<14)...) {
 					if _, err := c.Write([]byte{one}); err != nil {
 						return
@@ -281,10 +279,10 @@ func TestAHeaderThatTricklesIsCutOff(t *testing.T) {
 	}
 }
 
-// TestTheReceiverHasALimit floods a receiver, and reaches it from another address meanwhile.
+// TestTheReceiverHasALimit floods a receiver, and connects from another address meanwhile.
 func TestTheReceiverHasALimit(t *testing.T) {
 	b := newBench(t)
-	b.receiver.Stalled = time.Minute // they may all wait for that long
+	b.receiver.Stalled = time.Minute // all connections may wait that long
 	b.listen()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP("127.0.0.9")}}
 	var open []net.Conn
@@ -309,7 +307,7 @@ func TestTheReceiverHasALimit(t *testing.T) {
 	}
 }
 
-// TestAnAnswerWithoutEndIsRefused: it is the target that attacks.
+// TestAnAnswerWithoutEndIsRefused: here the target attacks.
 func TestAnAnswerWithoutEndIsRefused(t *testing.T) {
 	b := newBench(t)
 	c, err := config(b.target, b.source.Certificate, time.Now)
@@ -328,5 +326,5 @@ func TestAnAnswerWithoutEndIsRefused(t *testing.T) {
 	t.Cleanup(func() { _ = server.Close() })
 	b.address, b.sender.Tries = listener.Addr().String(), 1
 	_, err = b.send([]byte("work"))
-	b.wantFailure(err, checkpoint.ReasonTransferFailed, "read the target's answer")
+	b.wantFailure(err, checkpoint.ReasonTransferFailed, "read the target's response")
 }

@@ -24,70 +24,67 @@ import (
 	"supercargo.dev/supercargo/internal/platform/crowd"
 )
 
-// ErrNotNow is an answer to a checkpoint that may be wanted later.
-var ErrNotNow = errors.New("the target does not take this checkpoint now")
+// ErrNotNow refuses a checkpoint that may be accepted later.
+var ErrNotNow = errors.New("the target does not accept this checkpoint now")
 
-// ErrSum is what reading a checkpoint ends with whose checksum is wrong.
-var ErrSum = errors.New("the checksum is wrong: what was sent was altered on its way")
+// ErrSum is the read error of a checkpoint with a wrong checksum.
+var ErrSum = errors.New("the checksum does not match: the checkpoint was altered in transit")
 
-// Session is a checkpoint that is expected.
+// Session is an expected checkpoint.
 type Session struct {
-	// Migration is the UID of the Migration, and Node the node that takes it.
+	// Migration is the UID of the Migration, and Node the node that receives it.
 	Migration, Node string
-	// Self is who this side is, and Peer the certificate of the other, in PEM.
+	// Self is the identity of this side, and Peer the certificate of the other side, in PEM.
 	Self Identity
 	Peer string
-	// Until is when the migration is over: nothing is read after that. Zero is never.
+	// Until is the end of the migration, after which nothing is read; zero for never.
 	Until time.Time
 }
 
-// Body is a checkpoint that comes in.
+// Body is a checkpoint that is being received.
 type Body interface {
 	checkpoint.Verified
-	// Abort ends reading with an error, also a read that waits for the other side. It may
-	// be called at any time.
+	// Abort ends reading with an error, including a blocked read. It may be called at any time.
 	Abort()
 }
 
-// Receiver takes checkpoints.
+// Receiver receives checkpoints.
 type Receiver struct {
-	// Clock is to see whether certificates are good.
+	// Clock checks the validity of certificates.
 	Clock clock.PassiveClock
-	// Session finds the session of a migration and a node. It returns false if none is
-	// open.
+	// Session returns the session of a migration and a node; false if there is none.
 	Session func(ctx context.Context, migration, node string) (Session, bool)
-	// Take stages what is sent. It may be called again after an error, and after a
-	// success whose answer was lost.
+	// Take stages a checkpoint. It may be called again after an error, and after a success whose
+	// answer was lost.
 	Take func(context.Context, Session, Body) (Receipt, error)
-	// MaxWireBytes is how much a body may have, compressed, and MaxBytes how much
-	// decompressed: some kilobytes become gigabytes.
+	// MaxWireBytes is the maximum compressed size of a body, and MaxBytes the maximum
+	// decompressed size: some kilobytes may decompress to gigabytes.
 	MaxWireBytes, MaxBytes int64
-	// Stalled is after how long without progress the transfer is cancelled: after waiting
-	// for so long for [minProgress] bytes.
+	// Stalled is how long the receiver waits for [minProgress] bytes before it cancels the
+	// transfer.
 	Stalled time.Duration
-	// Log takes why a peer of a checkpoint that is expected was turned away. It may be the
-	// zero value.
+	// Log receives why a peer of an expected checkpoint was refused. It may be the zero value.
 	Log logr.Logger
 }
 
-// How many connections there may be, of all callers and of one address: a node sends a few
-// checkpoints at a time, and whoever opens more is no agent.
+// The maximum numbers of connections, in total and from one address. A node sends few checkpoints
+// at a time, so a caller that opens more is not an agent.
 const (
 	maxConnections           = 256
 	maxConnectionsOneAddress = 64
 )
 
-// headerPatience is how long the handshake may take at most, and the header of a request:
-// some kilobytes, which a program has ready.
+// headerPatience bounds the handshake and the header of a request: some kilobytes, which a client
+// has ready.
 const headerPatience = 10 * time.Second
 
-// Serve takes connections until ctx ends, and closes the listener.
+// Serve serves connections until ctx ends, and closes the listener.
 func (r *Receiver) Serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		Handler: http.HandlerFunc(r.put), ReadHeaderTimeout: min(r.Stalled, headerPatience), MaxHeaderBytes: maxAnswer,
 		BaseContext: func(net.Listener) context.Context { return ctx },
-		// Whoever finds the port can make handshakes fail: that is no news, unless they name
-		// a checkpoint that is expected; see config.
+		// Anyone who finds the port can make handshakes fail. Only those for an expected
+		// checkpoint are logged; see config.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
 	server.Protocols = new(http.Protocols)
@@ -97,7 +94,7 @@ func (r *Receiver) Serve(ctx context.Context, listener net.Listener) error {
 	go func() { ended <- server.Serve(secured) }()
 	select {
 	case err := <-ended:
-		return fmt.Errorf("take checkpoints at %s: %w", listener.Addr(), err)
+		return fmt.Errorf("receive checkpoints at %s: %w", listener.Addr(), err)
 	case <-ctx.Done():
 	}
 	err := server.Close()
@@ -105,12 +102,12 @@ func (r *Receiver) Serve(ctx context.Context, listener net.Listener) error {
 		err = errors.Join(err, stopped)
 	}
 	if err != nil {
-		return fmt.Errorf("stop taking checkpoints: %w", err)
+		return fmt.Errorf("stop receiving checkpoints: %w", err)
 	}
 	return nil
 }
 
-// config finds out for which session a connection is, by the name that it asks for.
+// config finds the session of a connection by its server name.
 func (r *Receiver) config(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 	s, err := r.find(hello.Context(), hello.ServerName)
 	if err != nil {
@@ -124,12 +121,12 @@ func (r *Receiver) config(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	// TLS tells the peer nothing but that its certificate is bad, so whether that is in
-	// time is told by put.
+	// TLS only tells the peer that its certificate is bad, so put checks its validity and reports
+	// it.
 	c.VerifyConnection = func(state tls.ConnectionState) error {
 		err := expected.matches(state)
 		if err != nil {
-			r.Log.Info("A peer is turned away", "migration", s.Migration, "node", s.Node, "from", hello.Conn.RemoteAddr().String(), "why", err.Error())
+			r.Log.Info("Rejected a peer", "migration", s.Migration, "node", s.Node, "from", hello.Conn.RemoteAddr().String(), "why", err.Error())
 		}
 		return err
 	}
@@ -152,11 +149,11 @@ func (r *Receiver) put(w http.ResponseWriter, request *http.Request) {
 	case err != nil:
 		refuse(w, http.StatusForbidden, err)
 	case request.URL.Path != pathPrefix+s.Migration || request.Method != http.MethodPut && request.Method != http.MethodGet:
-		refuse(w, http.StatusNotFound, errors.New("there is nothing here but "+pathPrefix+"UID"))
+		refuse(w, http.StatusNotFound, errors.New("the only path is "+pathPrefix+"UID"))
 	default:
 		receipt, err := r.serve(w, request, s)
 		if err != nil {
-			r.Log.Info("A checkpoint is not taken", "migration", s.Migration, "node", s.Node, "from", request.RemoteAddr, "why", err.Error())
+			r.Log.Info("Rejected a checkpoint", "migration", s.Migration, "node", s.Node, "from", request.RemoteAddr, "why", err.Error())
 			refuse(w, http.StatusConflict, err)
 			return
 		}
@@ -164,15 +161,14 @@ func (r *Receiver) put(w http.ResponseWriter, request *http.Request) {
 	}
 }
 
-// serve answers the peer of a session. To GET the answer is that a checkpoint would be
-// taken.
+// serve answers the peer of a session. A GET succeeds if a checkpoint would be accepted.
 func (r *Receiver) serve(w http.ResponseWriter, request *http.Request, s Session) (Receipt, error) {
 	expected, err := newPin(s.Peer, r.Clock.Now)
 	if err == nil {
 		err = expected.matches(*request.TLS)
 	}
 	if err != nil {
-		return Receipt{}, ErrNotNow // the session was opened anew for another peer after the handshake
+		return Receipt{}, ErrNotNow // the session was reopened for another peer after the handshake
 	}
 	if err := expected.inTime(*request.TLS); err != nil {
 		return Receipt{}, err
@@ -188,7 +184,7 @@ func (r *Receiver) take(w http.ResponseWriter, request *http.Request, s Session)
 	limited := http.MaxBytesReader(w, wire, r.MaxWireBytes)
 	decompressed, err := zstd.NewReader(limited, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(windowBytes))
 	if err != nil {
-		return Receipt{}, fmt.Errorf("set up the decompression: %w", err)
+		return Receipt{}, fmt.Errorf("set up decompression: %w", err)
 	}
 	defer decompressed.Close()
 	body := &verified{r: decompressed, wire: wire, sum: xxhash.New(), left: r.MaxBytes, want: func() string { return request.Trailer.Get(sumTrailer) }}
@@ -196,45 +192,45 @@ func (r *Receiver) take(w http.ResponseWriter, request *http.Request, s Session)
 	var wireLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &wireLarge):
-		err = checkpoint.Fail(checkpoint.ReasonTooLarge, "the checkpoint has more than the %d bytes that are taken here, compressed", wireLarge.Limit)
+		err = checkpoint.Fail(checkpoint.ReasonTooLarge, "the compressed checkpoint is larger than the maximum of %d bytes", wireLarge.Limit)
 	case errors.Is(err, errTooLarge):
-		err = checkpoint.Fail(checkpoint.ReasonTooLarge, "the checkpoint has more than the %d bytes that are taken here", r.MaxBytes)
+		err = checkpoint.Fail(checkpoint.ReasonTooLarge, "the checkpoint is larger than the maximum of %d bytes", r.MaxBytes)
 	}
 	return receipt, err
 }
 
-// errTooLarge ends reading.
-var errTooLarge = errors.New("there is more than may be taken")
+// errTooLarge ends reading a body that is too large.
+var errTooLarge = errors.New("the checkpoint is too large")
 
-// minProgress is how many bytes, decompressed, must come of a checkpoint before it has been
-// waited for as long as a transfer may stand still; then the wait begins anew. A node that is
-// slower than that by itself would need hours for the smallest checkpoint.
+// minProgress is how many decompressed bytes must arrive before the wait for them reaches
+// Stalled; then the wait starts again from zero. At a lower rate, the smallest checkpoint would
+// take hours.
 const minProgress = 64 << 10
 
-// patient ends a transfer that stands still, or nearly so, however long the checkpoint is.
-// What counts is for how long it was waited for the other side: this one may be slow.
+// patient ends a transfer that makes hardly any progress, whatever its size. Only the time that
+// it waits for the other side counts, since this side may be slow.
 type patient struct {
 	io.ReadCloser
 	connection *http.ResponseController
 	stalled    time.Duration
-	until      time.Time // zero: for as long as there is progress
+	until      time.Time // zero for no limit
 
-	progress int           // bytes since the wait began anew
-	waited   time.Duration // for them
+	progress int           // bytes since waited was reset
+	waited   time.Duration // time spent waiting for them
 
-	mu      sync.Mutex // of the deadline
+	mu      sync.Mutex // guards the deadline
 	aborted bool
 }
 
-// errAborted ends reading.
-var errAborted = errors.New("the checkpoint is not wanted any more")
+// errAborted ends reading after abort.
+var errAborted = errors.New("the transfer was aborted")
 
-// Read reads some of what the other side sends.
+// Read reads from the body with a deadline.
 func (p *patient) Read(b []byte) (int, error) {
 	if err := p.wait(); err != nil {
 		return 0, err
 	}
-	// Sockets have deadlines by the machine's clock only.
+	// Socket deadlines use the machine's clock.
 	began := time.Now()
 	n, err := p.ReadCloser.Read(b)
 	p.waited += time.Since(began)
@@ -244,15 +240,15 @@ func (p *patient) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// tooSlow says which deadline is over.
+// tooSlow returns an error that says which deadline has passed.
 func (p *patient) tooSlow() error {
 	if !p.until.IsZero() && !time.Now().Before(p.until) {
-		return fmt.Errorf("the transfer has not ended by %s, when the migration is over", p.until.UTC().Format(time.RFC3339))
+		return fmt.Errorf("the transfer did not end by %s, the end of the migration", p.until.UTC().Format(time.RFC3339))
 	}
-	return fmt.Errorf("the transfer hangs: %d bytes have come in %s, and at least %d must", p.progress, p.stalled, minProgress)
+	return fmt.Errorf("the transfer is stalled: %d bytes arrived in %s, and at least %d are required", p.progress, p.stalled, minProgress)
 }
 
-// progresses notes that bytes have come of the checkpoint.
+// progresses counts received bytes.
 func (p *patient) progresses(n int) {
 	if p.progress += n; p.progress >= minProgress {
 		p.progress, p.waited = 0, 0
@@ -279,21 +275,21 @@ func (p *patient) isAborted() bool {
 	return p.aborted
 }
 
-// abort lets the deadline of a read that waits pass, and starts no other.
+// abort ends a blocked read, and prevents further reads.
 func (p *patient) abort() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.aborted = true
-	_ = p.connection.SetReadDeadline(time.Unix(1, 0)) // a connection that has gone has no read that waits
+	_ = p.connection.SetReadDeadline(time.Unix(1, 0)) // a closed connection has no blocked read
 }
 
-// verified ends with io.EOF only if the checksum is right.
+// verified returns io.EOF only if the checksum is right.
 type verified struct {
 	r    io.Reader
 	wire *patient
 	sum  *xxhash.Digest
-	left int64         // bytes that may yet come
-	want func() string // the trailer is there once the body has ended
+	left int64         // bytes that may still come
+	want func() string // the trailer is available after the body
 }
 
 func (v *verified) Read(p []byte) (int, error) {
@@ -309,13 +305,13 @@ func (v *verified) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Abort ends reading, also a read that waits.
+// Abort ends reading, including a blocked read.
 func (v *verified) Abort() { v.wire.abort() }
 
-// Sum is the checksum, once all has been read.
+// Sum returns the checksum, after everything was read.
 func (v *verified) Sum() string { return sumOf(v.sum) }
 
-// refuse answers with an error.
+// refuse responds with an error.
 func refuse(w http.ResponseWriter, code int, err error) {
 	no := refusal{Message: err.Error()}
 	if failure := checkpoint.AsFailure(err); failure != nil {

@@ -20,78 +20,77 @@ import (
 )
 
 const (
-	// sumTrailer has the checksum of the uncompressed body.
+	// sumTrailer is the trailer with the checksum of the uncompressed body.
 	sumTrailer = "Checkpoint-Sum"
-	// pathPrefix is before the UID of the Migration.
+	// pathPrefix comes before the UID of the Migration.
 	pathPrefix = "/v1/checkpoints/"
-	// maxAnswer bounds what is read of an answer, in bytes.
+	// maxAnswer bounds a response, in bytes.
 	maxAnswer = 4 << 10
-	// windowBytes is how far back zstd looks, and so what both sides hold.
+	// windowBytes is the window of zstd, and so the memory that both sides need.
 	windowBytes = 256 << 10
-	// pipeBytes is what is collected before it goes over the wire.
+	// pipeBytes is the size of the send buffer.
 	pipeBytes = 128 << 10
 )
 
-// Receipt is what the target says once it has the checkpoint.
+// Receipt is the target's response once it has the checkpoint.
 type Receipt struct {
-	// Sum is the checksum that it has found.
+	// Sum is the checksum of the received data.
 	Sum string `json:"sum"`
-	// Digest is that of the staged image, and Bytes what it takes.
+	// Digest is the digest of the staged image, and Bytes its size.
 	Digest string `json:"digest"`
 	Bytes  int64  `json:"bytes"`
 }
 
-// refusal is any other answer.
+// refusal is any other response.
 type refusal struct {
 	// Reason and Message are those of a [checkpoint.Failure].
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message"`
-	// Final says that it does not help to try again.
+	// Final means that a retry does not help.
 	Final bool `json:"final,omitempty"`
 }
 
-// Peer is to whom a checkpoint is sent.
+// Peer is the receiver of a checkpoint.
 type Peer struct {
-	// Address is where it listens, as host:port.
+	// Address is its host:port.
 	Address string
-	// Certificate is the one that its report has, in PEM.
+	// Certificate is the one in its report, in PEM.
 	Certificate string
 	// Migration is the UID of the Migration, and Node the peer's node.
 	Migration, Node string
 }
 
-// session is by which name the peer tells its migrations apart.
+// session returns the server name by which the peer finds the session.
 func session(migration, node string) string { return migration + "." + node }
 
 // Sender sends checkpoints.
 type Sender struct {
-	// Clock is for the pauses between tries, and to see whether certificates are good.
+	// Clock is used for pauses and timeouts, and to check the validity of certificates.
 	Clock clock.Clock
-	// Tries is how often it is tried, and Pause how long it waits before the second
-	// time. Each further pause is three times as long.
+	// Tries is the maximum number of tries, and Pause the time between the first two. Each
+	// further pause is three times as long.
 	Tries int
 	Pause time.Duration
-	// Stalled is after how long without progress a try is cancelled.
+	// Stalled is how long a try may make no progress before it is cancelled.
 	Stalled time.Duration
-	// BeforeEnd is called in each try before the last bytes of the checkpoint are sent: as
-	// long as it was not, the target cannot have taken it. An error ends the try. It may be
-	// nil. It is not called after Send has returned.
+	// BeforeEnd is called in each try before the last bytes of the checkpoint are sent: before
+	// that, the target cannot have accepted it. An error ends the try. It may be nil. It is not
+	// called after Send has returned.
 	BeforeEnd func() error
 }
 
-// Sent is what it took.
+// Sent describes a successful transfer.
 type Sent struct {
 	Receipt
-	// WireBytes are those of the last try, compressed.
+	// WireBytes is the compressed size, of the last try.
 	WireBytes int64
-	// Tries is how often it was tried.
+	// Tries is the number of tries.
 	Tries int
 }
 
-// Reach finds out whether the target takes something from this side, without sending
-// anything: whether it listens, both certificates are the right ones, and both clocks are
-// right enough for them. It tries once. What does not change by asking again is a
-// [*checkpoint.Failure].
+// Reach checks whether the target would accept a checkpoint from this side: whether it listens,
+// both certificates are the expected ones, and both clocks are accurate enough for them. It sends
+// nothing and does not retry. A permanent error is a [*checkpoint.Failure].
 func (s Sender) Reach(ctx context.Context, self Identity, to Peer) error {
 	wire, err := s.wire(self, to)
 	if err != nil {
@@ -108,7 +107,7 @@ func (s Sender) Reach(ctx context.Context, self Identity, to Peer) error {
 	if err == nil {
 		defer response.Body.Close()
 		if response.StatusCode == http.StatusNotFound {
-			return nil // it has shown its certificate; agents of earlier releases answer nothing else
+			return nil // its certificate is right; older releases have no other response
 		}
 		_, err = read(response)
 	} else if cause := context.Cause(ctx); cause != nil {
@@ -120,7 +119,7 @@ func (s Sender) Reach(ctx context.Context, self Identity, to Peer) error {
 	return fmt.Errorf("reach the agent of %s at %s: %w", to.Node, to.Address, err)
 }
 
-// wire is a connection that takes the peer of a migration and no other.
+// wire returns a transport that only accepts the peer of a migration.
 func (s Sender) wire(self Identity, to Peer) (*http.Transport, error) {
 	tls, err := config(self, to.Certificate, s.Clock.Now)
 	if err != nil {
@@ -133,9 +132,9 @@ func (s Sender) wire(self Identity, to Peer) (*http.Transport, error) {
 	}, nil
 }
 
-// Send sends what write writes, and returns once the target has staged it. write is
-// called again for each try. If the target does not get it, the error is a
-// [*checkpoint.Failure], unless ctx has ended.
+// Send sends what write writes, and returns once the target has staged it. It calls write again
+// for each try. If the target does not receive it, the error is a [*checkpoint.Failure], unless
+// ctx has ended.
 func (s Sender) Send(ctx context.Context, self Identity, to Peer, write func(io.Writer) error) (Sent, error) {
 	wire, err := s.wire(self, to)
 	if err != nil {
@@ -155,7 +154,7 @@ func (s Sender) Send(ctx context.Context, self Identity, to Peer, write func(io.
 			return sent, err
 		case sent.Tries >= s.Tries:
 			return sent, checkpoint.Fail(checkpoint.ReasonTransferFailed,
-				"ship the checkpoint to %s at %s, tried %d times: %v: see that the agents can reach each other", to.Node, to.Address, sent.Tries, err)
+				"ship the checkpoint to %s at %s, after %d attempts: %v: check that the agents can reach each other", to.Node, to.Address, sent.Tries, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -165,8 +164,8 @@ func (s Sender) Send(ctx context.Context, self Identity, to Peer, write func(io.
 	}
 }
 
-// errStalled ends a try.
-var errStalled = errors.New("nothing was taken for too long")
+// errStalled ends a try without progress.
+var errStalled = errors.New("the target received nothing for too long")
 
 func (s Sender) try(ctx context.Context, wire http.RoundTripper, to Peer, write func(io.Writer) error) (Receipt, int64, error) {
 	ctx, stop := context.WithCancelCause(ctx)
@@ -174,12 +173,12 @@ func (s Sender) try(ctx context.Context, wire http.RoundTripper, to Peer, write 
 	request, err := http.NewRequestWithContext(ctx, http.MethodPut, "https://"+to.Address+pathPrefix+to.Migration, reader)
 	if err != nil {
 		stop(nil)
-		return Receipt{}, 0, fmt.Errorf("ask %s: %w", to.Address, err)
+		return Receipt{}, 0, fmt.Errorf("send to %s: %w", to.Address, err)
 	}
 	request.Trailer = http.Header{sumTrailer: nil}
 	var wrote atomic.Int64
 	written := make(chan struct{})
-	var own error // of this side's writing; once written is closed
+	var own error // error of this side's writing; read it after written is closed
 	go func() {
 		defer close(written)
 		var sum string
@@ -191,7 +190,7 @@ func (s Sender) try(ctx context.Context, wire http.RoundTripper, to Peer, write 
 		}
 		writer.CloseWithError(own)
 	}()
-	defer func() { // nothing of this try continues after it
+	defer func() { // nothing of this try continues after it returns
 		stop(nil)
 		reader.CloseWithError(context.Canceled)
 		<-written
@@ -202,7 +201,7 @@ func (s Sender) try(ctx context.Context, wire http.RoundTripper, to Peer, write 
 	if err != nil {
 		reader.CloseWithError(err)
 		if <-written; own != nil && !errors.Is(own, err) && !errors.Is(own, context.Canceled) && !errors.Is(own, io.ErrClosedPipe) {
-			return Receipt{}, wrote.Load(), own // it is this side that could not go on
+			return Receipt{}, wrote.Load(), own // the error is on this side
 		}
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
@@ -214,7 +213,7 @@ func (s Sender) try(ctx context.Context, wire http.RoundTripper, to Peer, write 
 	return receipt, wrote.Load(), err
 }
 
-// ending says that the last bytes are about to go, unless the try is over.
+// ending announces the last bytes, unless the try is over.
 func (s Sender) ending(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -225,7 +224,7 @@ func (s Sender) ending(ctx context.Context) error {
 	return s.BeforeEnd()
 }
 
-// watch ends a try that makes no progress. The returned function ends the watch.
+// watch ends a try that makes no progress. The returned function stops it.
 func (s Sender) watch(wrote *atomic.Int64, stop context.CancelCauseFunc) func() {
 	ended := make(chan struct{})
 	go func() {
@@ -246,13 +245,13 @@ func (s Sender) watch(wrote *atomic.Int64, stop context.CancelCauseFunc) func() 
 	return func() { close(ended) }
 }
 
-// pack compresses what is written, and returns the checksum of what it was before.
+// pack compresses what is written, and returns the checksum of the uncompressed data.
 func pack(w io.Writer, write func(io.Writer) error) (string, error) {
 	buffered := bufio.NewWriterSize(w, pipeBytes)
 	compressed, err := zstd.NewWriter(buffered, zstd.WithEncoderLevel(zstd.SpeedFastest),
-		zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(windowBytes), zstd.WithEncoderCRC(false)) // there is a sum of all
+		zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(windowBytes), zstd.WithEncoderCRC(false)) // the body has a checksum
 	if err != nil {
-		return "", fmt.Errorf("set up the compression: %w", err)
+		return "", fmt.Errorf("set up compression: %w", err)
 	}
 	sum := xxhash.New()
 	err = write(io.MultiWriter(sum, compressed))
@@ -265,38 +264,37 @@ func pack(w io.Writer, write func(io.Writer) error) (string, error) {
 	return sumOf(sum), err
 }
 
-// sumOf writes a checksum down. It finds what went wrong on the way, in memory or on a
-// disk; nobody but the peer can have changed anything, since TLS authenticates every
-// byte. So it need not withstand an attacker, and the container, which is frozen
-// meanwhile, does not wait for a cryptographic one: SHA-256 of 1 GiB takes seconds on
-// processors that have no instructions for it, this a quarter of one.
+// sumOf formats a checksum. It detects errors in memory or on a disk. Only the peer can tamper
+// with the data, since TLS authenticates every byte, so the checksum need not be cryptographic,
+// and the frozen container does not wait for one: SHA-256 of 1 GiB takes seconds on processors
+// without instructions for it, this takes a quarter of a second.
 func sumOf(d *xxhash.Digest) string { return fmt.Sprintf("xxh64:%016x", d.Sum64()) }
 
-// read reads the answer.
+// read parses the response.
 func read(response *http.Response) (Receipt, error) {
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
-		return Receipt{}, fmt.Errorf("read the target's answer: %w", err)
+		return Receipt{}, fmt.Errorf("read the target's response: %w", err)
 	}
 	if response.StatusCode == http.StatusOK {
 		var receipt Receipt
 		if err := json.Unmarshal(text, &receipt); err != nil {
-			return Receipt{}, fmt.Errorf("read the target's answer: %w", err)
+			return Receipt{}, fmt.Errorf("read the target's response: %w", err)
 		}
 		return receipt, nil
 	}
 	var no refusal
 	if err := json.Unmarshal(text, &no); err != nil {
-		return Receipt{}, fmt.Errorf("the target answers %s", response.Status)
+		return Receipt{}, fmt.Errorf("the target responded with %s", response.Status)
 	}
 	if no.Final {
-		return Receipt{}, checkpoint.Fail(no.Reason, "the target refuses: %s", no.Message)
+		return Receipt{}, checkpoint.Fail(no.Reason, "the target refused the checkpoint: %s", no.Message)
 	}
 	return Receipt{}, errors.New(no.Message)
 }
 
-// until ends writing when a context does: what compresses well may take long to come to
-// the pipe, which would say so.
+// until ends writing when a context ends. Data that compresses well may not reach the pipe for
+// long, which would report it otherwise.
 type until struct {
 	ctx context.Context
 	io.Writer
@@ -309,7 +307,7 @@ func (u until) Write(p []byte) (int, error) {
 	return u.Writer.Write(p)
 }
 
-// counter counts what goes by.
+// counter counts written bytes.
 type counter struct {
 	io.Writer
 	bytes *atomic.Int64

@@ -22,7 +22,7 @@ import (
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 )
 
-// bench is a receiver that listens, and a sender.
+// bench is a listening receiver and a sender.
 type bench struct {
 	*testing.T
 	receiver Receiver
@@ -34,7 +34,7 @@ type bench struct {
 	mu    sync.Mutex
 	taken []byte // by the last try
 	tries atomic.Int32
-	take  func(r Body) error // nil reads all
+	take  func(r Body) error // nil reads everything
 }
 
 func newBench(t *testing.T) *bench {
@@ -117,8 +117,8 @@ func TestATargetThatListensIsReached(t *testing.T) {
 	}
 }
 
-// TestClocksThatAreApartAreNamed: certificates are good from a minute before they were
-// made, by the clock of who made them.
+// TestClocksThatAreApartAreNamed: certificates are valid from a minute before they were made, by
+// the clock of their maker.
 func TestClocksThatAreApartAreNamed(t *testing.T) {
 	for name, apart := range map[string]time.Duration{"behind": -5 * time.Minute, "ahead": 5 * time.Minute} {
 		for _, side := range []string{"source", "target"} {
@@ -134,14 +134,14 @@ func TestClocksThatAreApartAreNamed(t *testing.T) {
 				}
 				b.sender.Clock, b.receiver.Clock = clocktesting.NewFakeClock(made["source"]), clocktesting.NewFakePassiveClock(made["target"])
 				b.listen()
-				b.wantFailure(b.reach(), checkpoint.ReasonTransferFailed, "set the clocks of both nodes right")
+				b.wantFailure(b.reach(), checkpoint.ReasonTransferFailed, "correct the clocks of both nodes")
 			})
 		}
 	}
 }
 
-// TestTheSourceKnowsWhetherTheTargetCanHaveIt: what was not ended cannot be taken, and what
-// was ended is noted before.
+// TestTheSourceKnowsWhetherTheTargetCanHaveIt: a transfer cannot be accepted before its end, and
+// the end is announced before.
 func TestTheSourceKnowsWhetherTheTargetCanHaveIt(t *testing.T) {
 	ended := 0
 	b := newBench(t)
@@ -191,7 +191,7 @@ func noise(t *testing.T, n int) []byte {
 	return b
 }
 
-// wantFailure fails the test unless the error has the reason and says something.
+// wantFailure fails the test unless the error has the reason, and a message that contains says.
 func (b *bench) wantFailure(err error, reason, says string) {
 	b.Helper()
 	f := checkpoint.AsFailure(err)
@@ -270,20 +270,20 @@ func TestWrongPeersAreRefused(t *testing.T) {
 		"another source": {func(b *bench) {
 			b.source.Key, b.source.Certificate = other.Key, other.Certificate
 			b.pinSource(b.target)
-		}, "tried 3 times"},
-		"another target":                 {func(b *bench) { own := b.target; b.target = other; b.serveAs(own) }, "another certificate"},
-		"a source whose time is over":    {func(b *bench) { b.source = expired }, "set the clocks"},
-		"a target whose time is over":    {func(b *bench) { b.target = expired }, "good from"},
-		"a certificate that is none":     {func(b *bench) { b.target.Certificate = "none" }, "not one certificate"},
-		"a migration nobody waits for":   {func(b *bench) { b.receiver.Session = none }, "tried 3 times"},
-		"a key that does not go with it": {func(b *bench) { b.source.Key = other.Key }, "do not go together"},
+		}, "after 3 attempts"},
+		"another target":                 {func(b *bench) { own := b.target; b.target = other; b.serveAs(own) }, "certificate is not the one in its report"},
+		"a source whose time is over":    {func(b *bench) { b.source = expired }, "correct the clocks"},
+		"a target whose time is over":    {func(b *bench) { b.target = expired }, "valid from"},
+		"a certificate that is none":     {func(b *bench) { b.target.Certificate = "none" }, "not have exactly one certificate"},
+		"a migration nobody waits for":   {func(b *bench) { b.receiver.Session = none }, "after 3 attempts"},
+		"a key that does not go with it": {func(b *bench) { b.source.Key = other.Key }, "do not match"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			tc.change(b)
 			b.listen()
-			if err := b.reach(); err == nil || !strings.Contains(tc.says, "tried") && !strings.Contains(err.Error(), tc.says) {
+			if err := b.reach(); err == nil || !strings.Contains(tc.says, "attempts") && !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("reaching it ends with %v, want %q", err, tc.says)
 			}
 			_, err := b.send([]byte("secret"))
@@ -298,7 +298,7 @@ func TestWrongPeersAreRefused(t *testing.T) {
 	}
 }
 
-// pinSource makes the receiver expect the certificate of another.
+// pinSource makes the receiver expect another certificate.
 func (b *bench) pinSource(other Identity) {
 	self := b.target
 	b.receiver.Session = func(_ context.Context, migration, node string) (Session, bool) {
@@ -306,7 +306,7 @@ func (b *bench) pinSource(other Identity) {
 	}
 }
 
-// serveAs makes the receiver show the certificate of another.
+// serveAs makes the receiver present another certificate.
 func (b *bench) serveAs(other Identity) {
 	peer := b.source.Certificate
 	b.receiver.Session = func(_ context.Context, migration, node string) (Session, bool) {
@@ -327,7 +327,7 @@ func TestMoreThanIsAllowedIsRefused(t *testing.T) {
 	}
 }
 
-// put sends a body as a source would, but for what a test changes in it.
+// put sends a body like a source, with the changes of a test.
 func (b *bench) put(body io.Reader, sum string) int {
 	b.Helper()
 	c, err := config(b.source, b.target.Certificate, time.Now)
@@ -421,8 +421,7 @@ func TestSendingEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestAReadThatWaitsEndsWhenItIsAborted: the source may be frozen for as long as it is
-// waited for.
+// TestAReadThatWaitsEndsWhenItIsAborted: the source may be frozen while it is waited for.
 func TestAReadThatWaitsEndsWhenItIsAborted(t *testing.T) {
 	b := newBench(t)
 	b.receiver.Stalled, b.sender.Stalled, b.sender.Tries = time.Hour, time.Hour, 1
@@ -433,7 +432,7 @@ func TestAReadThatWaitsEndsWhenItIsAborted(t *testing.T) {
 			took <- fmt.Errorf("the first byte: %w", err)
 			return Receipt{}, err
 		}
-		time.AfterFunc(10*time.Millisecond, r.Abort) // while the next read waits, or before: both end it
+		time.AfterFunc(10*time.Millisecond, r.Abort) // during the next read, or before: both end it
 		_, err := io.Copy(io.Discard, r)
 		if _, again := r.Read(one); again == nil {
 			err = nil
@@ -447,7 +446,7 @@ func TestAReadThatWaitsEndsWhenItIsAborted(t *testing.T) {
 	go func() {
 		_, err := b.sender.Send(ctx, b.source, Peer{Address: b.address, Certificate: b.target.Certificate, Migration: "m1", Node: "node.b"},
 			func(w io.Writer) error {
-				_, err := w.Write(noise(t, 1<<20)) // enough for the compressor to let some of it go
+				_, err := w.Write(noise(t, 1<<20)) // enough for the compressor to write some of it
 				<-ctx.Done()
 				return err
 			})

@@ -32,7 +32,7 @@ var (
 	hosts = []string{"webhook.ns.svc", "127.0.0.1"}
 )
 
-// kept is a keeper with the configuration of a webhook in a cluster.
+// kept returns a keeper and a cluster with the configuration of a webhook.
 func kept(t *testing.T, change ...interceptor.Funcs) (*Keeper, client.Client) {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -58,7 +58,7 @@ func keeper(c client.Client) *Keeper {
 	}
 }
 
-// trusted checks that the API server trusts what a keeper serves.
+// trusted checks that the API server trusts the certificate of a keeper.
 func trusted(t *testing.T, c client.Client, k *Keeper, at time.Time) {
 	t.Helper()
 	var configuration admissionv1.ValidatingWebhookConfiguration
@@ -70,7 +70,7 @@ func trusted(t *testing.T, c client.Client, k *Keeper, at time.Time) {
 		roots.AppendCertsFromPEM(w.ClientConfig.CABundle)
 		client, server := net.Pipe()
 		go func() {
-			_ = tls.Server(server, &tls.Config{GetCertificate: k.GetCertificate}).Handshake() // the client sees what is wrong
+			_ = tls.Server(server, &tls.Config{GetCertificate: k.GetCertificate}).Handshake() // the client reports the error
 		}()
 		err := tls.Client(client, &tls.Config{RootCAs: roots, ServerName: "webhook.ns.svc", Time: func() time.Time { return at }}).HandshakeContext(t.Context())
 		if err != nil {
@@ -107,7 +107,7 @@ func TestReplicasShareOneCertificateAndRenewIt(t *testing.T) {
 	if b, _ = second.GetCertificate(nil); bytes.Equal(a.Certificate[0], b.Certificate[0]) {
 		t.Error("the certificate is not made anew in time")
 	}
-	trusted(t, c, first, later) // it serves the old one until it looks again
+	trusted(t, c, first, later) // it serves the old one until its next check
 	trusted(t, c, second, later)
 }
 
@@ -154,8 +154,8 @@ func TestWhatWasServedStaysWhenTheAPIServerSaysNo(t *testing.T) {
 	trusted(t, c, k, now.Add(selfsigned.Lifetime-selfsigned.RenewBefore))
 }
 
-// TestTheConfigurationAloneTurnsTheWebhookOn: a keeper is ready and has made nothing while
-// there is no configuration, and serves as soon as there is one.
+// TestTheConfigurationAloneTurnsTheWebhookOn: without a configuration a keeper is ready and has
+// written nothing; it serves as soon as there is one.
 func TestTheConfigurationAloneTurnsTheWebhookOn(t *testing.T) {
 	k, c := kept(t)
 	k.Configuration = "late"
@@ -192,8 +192,8 @@ func TestTheConfigurationAloneTurnsTheWebhookOn(t *testing.T) {
 	}
 }
 
-// TestAKeeperWithoutRightsSaysSoAndDoesNotHoldUpItsProgram: rights of a release that did
-// not look for the configuration do not let it be read.
+// TestAKeeperWithoutRightsSaysSoAndDoesNotHoldUpItsProgram: the permissions of an older release
+// do not include the configuration.
 func TestAKeeperWithoutRightsSaysSoAndDoesNotHoldUpItsProgram(t *testing.T) {
 	no := apierrors.NewForbidden(schema.GroupResource{Resource: "validatingwebhookconfigurations"}, "evictions", errors.New("no rights"))
 	k, _ := kept(t, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
@@ -214,7 +214,7 @@ func TestACertificateIsServedAlthoughItsConfigurationCannotBeWritten(t *testing.
 	k, _ := kept(t, interceptor.Funcs{Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "validatingwebhookconfigurations"}, "evictions", errors.New("no rights"))
 	}})
-	if err := k.Keep(t.Context()); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "into ValidatingWebhookConfiguration evictions") {
+	if err := k.Keep(t.Context()); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "clientConfig of ValidatingWebhookConfiguration evictions") {
 		t.Errorf("error %v", err)
 	}
 	if _, err := k.GetCertificate(nil); err != nil {

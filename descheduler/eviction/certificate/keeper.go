@@ -1,6 +1,5 @@
-// Package certificate keeps the certificate with which a webhook serves in
-// a Secret, and its authority in the configuration by which the API server finds the
-// webhook.
+// Package certificate manages the certificate of a webhook in a Secret, and its authority in the
+// configuration through which the API server calls the webhook.
 package certificate
 
 import (
@@ -28,70 +27,71 @@ import (
 )
 
 const (
-	// secretEvery is how often the secret of the URL is replaced. Who evicts sees the URL
-	// in the error when a webhook with failurePolicy Fail cannot be reached, so a secret
-	// must not be good for long: it is known for twice this time at most.
+	// secretEvery is how often the secret of the URL is replaced. Clients that evict see the URL
+	// in the error when a webhook with failurePolicy Fail is unreachable, so a secret must not be
+	// valid for long: it is accepted for at most twice this time.
 	secretEvery = time.Hour
-	// rereadEvery bounds how often callers with a wrong secret make a replica read the
-	// Secret.
+	// rereadEvery is the minimum time between two reads of the Secret that callers with a wrong
+	// secret cause in a replica.
 	rereadEvery = time.Second
-	// lookEvery is how often the Secret is looked at; soon is that while something is
-	// wrong, and uninstalled while there is no configuration.
+	// lookEvery is the time between two checks of the Secret; soon is that after an error, and
+	// uninstalled that without a configuration.
 	lookEvery   = time.Minute
 	soon        = time.Second
 	uninstalled = 5 * time.Second
 )
 
-// The keys of the Secret beside those of the certificate: the secret of the URL, the one before it,
-// and since when that is replaced, as RFC 3339.
+// The keys of the Secret besides those of the certificate: the secret of the URL, the previous
+// one, and the time of its replacement in RFC 3339.
 const (
 	secretKey       = "url-secret"
 	secretBeforeKey = "url-secret-before"
 	secretSinceKey  = "url-secret-since"
 )
 
-// Keeper keeps the certificate of a webhook, and the secret behind the path of its URL by
-// which it knows the API server, for as long as the webhook is installed: while
-// its ValidatingWebhookConfiguration does not exist, the keeper writes nothing. So that
-// object alone turns the webhook on, and no argument of the program that a manifest or a
-// patch may drop. Each replica of the webhook's program has a keeper; they share the Secret.
+// Keeper manages the certificate of a webhook, and the secret in the path of its URL that
+// identifies the API server. While the ValidatingWebhookConfiguration of the webhook does not
+// exist, the keeper writes nothing. So that object alone turns the webhook on, and not an
+// argument of the program, which a manifest or a patch may drop. Each replica of the webhook's
+// program has a keeper; they share the Secret.
 type Keeper struct {
-	// Client writes, and Live reads past any cache.
+	// Client writes, and Live reads without a cache.
 	Client client.Client
 	Live   client.Reader
-	// Clock tells the time.
+	// Clock is the current time.
 	Clock clock.WithTicker
-	// Secret is where the certificate is kept. It is made if it is not there.
+	// Secret is the Secret of the certificate. It is created if it does not exist.
 	Secret types.NamespacedName
-	// Configuration is the name of the ValidatingWebhookConfiguration to whose webhooks
-	// the authorities are given.
+	// Configuration is the name of the ValidatingWebhookConfiguration whose webhooks get the
+	// authorities.
 	Configuration string
-	// Hosts are the names and addresses under which the API server calls the webhook. If
-	// there are none, somebody else keeps the certificate and tells the API server what to
-	// trust, and only the secret is kept here.
+	// Hosts are the names and addresses at which the API server calls the webhook. If there are
+	// none, others manage the certificate and its authority, and the keeper only manages the
+	// secret.
 	Hosts []string
-	// Path is before the secret in the URL, such as "/evictions".
+	// Path comes before the secret in the URL, such as "/evictions".
 	Path string
-	// Log takes what is worth a line.
+	// Log receives log lines.
 	Log logr.Logger
 
 	serving atomic.Pointer[tls.Certificate]
-	idle    atomic.Bool // the last look found nothing to serve
+	idle    atomic.Bool // the webhook is not installed
 	once    sync.Once
 	started chan struct{}
 
 	known   atomic.Pointer[urlSecret]
 	reading singleflight.Group
-	reread  time.Time // when the Secret was last read for a wrong secret; in reading alone
+	reread  time.Time // when the Secret was last read because of a wrong secret; used only in reading
 }
 
-// Started returns a channel that is closed when the first certificate is there.
+// Started returns a channel that is closed when the first certificate is available.
 func (k *Keeper) Started() <-chan struct{} {
 	k.once.Do(func() { k.started = make(chan struct{}) })
 	return k.started
 }
 
-// Ready is a readiness check: there is a certificate, or the webhook is not installed.
+// Ready is a readiness check. It succeeds if there is a certificate, or if the webhook is not
+// installed.
 func (k *Keeper) Ready(*http.Request) error {
 	if k.idle.Load() {
 		return nil
@@ -100,24 +100,24 @@ func (k *Keeper) Ready(*http.Request) error {
 	return err
 }
 
-// GetCertificate is for a TLS server. It returns an error as long as there is none.
+// GetCertificate is for a tls.Config. It returns an error until there is a certificate.
 func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if c := k.serving.Load(); c != nil {
 		return c, nil
 	}
-	return nil, errors.New("the certificate is not there yet")
+	return nil, errors.New("there is no certificate yet")
 }
 
-// NeedLeaderElection says that every replica serves.
+// NeedLeaderElection returns false: every replica serves.
 func (k *Keeper) NeedLeaderElection() bool { return false }
 
-// Start keeps the certificate until ctx ends.
+// Start manages the certificate until ctx ends.
 func (k *Keeper) Start(ctx context.Context) error {
 	for {
 		pause := lookEvery
 		switch err := k.Keep(ctx); {
 		case err != nil && ctx.Err() == nil:
-			k.Log.Error(err, "The certificate of the webhook is not as it is to be: it is tried again")
+			k.Log.Error(err, "Failed to update the certificate of the webhook; retrying")
 			if !k.idle.Load() {
 				pause = soon
 			}
@@ -130,11 +130,11 @@ func (k *Keeper) Start(ctx context.Context) error {
 	}
 }
 
-// Keep sees once that the Secret has a good certificate and a secret for the URL, that the
-// configuration has its authorities and that URL, and that it is served, in this order. An error leaves what was served. If
-// there is no configuration, Keep does nothing. It does nothing either, but returns an error,
-// if it may not read the configuration: rights from before the configuration was looked for
-// must not keep the rest of the program from being ready.
+// Keep ensures once that the Secret has a valid certificate and a secret for the URL, that the
+// configuration has its authorities and that URL, and that the certificate is served, in this
+// order. On an error the served certificate does not change. Without a configuration Keep does
+// nothing. If it may not read the configuration, it only returns an error: permissions of an
+// older release must not keep the rest of the program from being ready.
 func (k *Keeper) Keep(ctx context.Context) error {
 	installed, err := k.installed(ctx)
 	if !installed {
@@ -146,7 +146,7 @@ func (k *Keeper) Keep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Both the secret that the API server uses and the next are good from here on.
+	// From here on, both the API server's current secret and the next are accepted.
 	k.known.Store(secretOf(data))
 	if len(k.Hosts) == 0 {
 		return k.inject(ctx, nil, k.known.Load().now)
@@ -163,7 +163,7 @@ func (k *Keeper) Keep(ctx context.Context) error {
 	return injected
 }
 
-// serve has a certificate served.
+// serve sets the served certificate.
 func (k *Keeper) serve(c *tls.Certificate) {
 	k.Started() // makes the channel
 	if k.serving.Swap(c) == nil {
@@ -171,32 +171,32 @@ func (k *Keeper) serve(c *tls.Certificate) {
 	}
 }
 
-// installed reports whether there is a configuration, and notes if there is none.
+// installed reports whether the configuration exists, and records it in idle.
 func (k *Keeper) installed(ctx context.Context) (bool, error) {
 	err := k.Live.Get(ctx, types.NamespacedName{Name: k.Configuration}, &admissionv1.ValidatingWebhookConfiguration{})
 	switch {
 	case err == nil:
 		if k.idle.Swap(false) {
-			k.Log.Info("The webhook is installed: it is served", "configuration", k.Configuration)
+			k.Log.Info("The ValidatingWebhookConfiguration exists; serving the webhook", "configuration", k.Configuration)
 		}
 		return true, nil
 	case apierrors.IsNotFound(err):
 		if !k.idle.Swap(true) {
-			k.Log.Info("The webhook is not installed: it is served when its ValidatingWebhookConfiguration exists", "configuration", k.Configuration)
+			k.Log.Info("The ValidatingWebhookConfiguration does not exist; the webhook is served once it does", "configuration", k.Configuration)
 		}
 		return false, nil
 	case apierrors.IsForbidden(err):
 		k.idle.Store(true)
 	}
-	return false, fmt.Errorf("look for ValidatingWebhookConfiguration %s: %w", k.Configuration, err)
+	return false, fmt.Errorf("get ValidatingWebhookConfiguration %s: %w", k.Configuration, err)
 }
 
-// inject gives the authorities, unless there are none, and the URL with the secret to the
-// webhooks of the configuration.
+// inject writes the authorities, unless nil, and the URL with the secret to the webhooks of the
+// configuration.
 func (k *Keeper) inject(ctx context.Context, authorities []byte, secret string) error {
 	var configuration admissionv1.ValidatingWebhookConfiguration
 	if err := k.Live.Get(ctx, types.NamespacedName{Name: k.Configuration}, &configuration); err != nil {
-		return fmt.Errorf("read ValidatingWebhookConfiguration %s: %w", k.Configuration, err)
+		return fmt.Errorf("get ValidatingWebhookConfiguration %s: %w", k.Configuration, err)
 	}
 	before := configuration.DeepCopy()
 	for i := range configuration.Webhooks {
@@ -212,12 +212,12 @@ func (k *Keeper) inject(ctx context.Context, authorities []byte, secret string) 
 		return nil
 	}
 	if err := k.Client.Patch(ctx, &configuration, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("write how the webhook is called into ValidatingWebhookConfiguration %s: %w", k.Configuration, err)
+		return fmt.Errorf("write the clientConfig of ValidatingWebhookConfiguration %s: %w", k.Configuration, err)
 	}
 	return nil
 }
 
-// setPath sets the path under which the API server calls a webhook.
+// setPath sets the path at which the API server calls a webhook.
 func setPath(c *admissionv1.WebhookClientConfig, path string) error {
 	switch {
 	case c.Service != nil:
@@ -225,7 +225,7 @@ func setPath(c *admissionv1.WebhookClientConfig, path string) error {
 	case c.URL != nil:
 		u, err := url.Parse(*c.URL)
 		if err != nil {
-			return errors.New("clientConfig.url is no URL: correct it") // not what it is: it may have a secret
+			return errors.New("clientConfig.url is not a valid URL: correct it") // without the text, which may contain a secret
 		}
 		u.Path = path
 		text := u.String()

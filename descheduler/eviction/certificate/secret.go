@@ -11,15 +11,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// secretBytes is how much chance there is in the secret of a URL: as much as in a key.
+// secretBytes is the number of random bytes in the secret of a URL: as many as in a key.
 const secretBytes = 32
 
-// urlSecret is what callers must know: the secret that the API server is told now, and the
-// one before, which it may still use.
+// urlSecret holds the accepted secrets: the current one, and the previous one, which the API
+// server may still use.
 type urlSecret struct{ now, before string }
 
-// is reports whether a text is one of the two. It takes as long for a wrong one, whatever
-// that is and however long.
+// is reports whether a text is one of the two. The comparison takes constant time.
 func (s *urlSecret) is(text string) bool {
 	if s == nil {
 		return false
@@ -34,16 +33,16 @@ func (s *urlSecret) is(text string) bool {
 	return found == 1
 }
 
-// secretOf reads the secrets from the data of a Secret.
+// secretOf returns the secrets in the data of a Secret.
 func secretOf(data map[string][]byte) *urlSecret {
 	return &urlSecret{now: string(data[secretKey]), before: string(data[secretBeforeKey])}
 }
 
-// renewSecret puts a new secret into the data of a Secret if there is none, or if the one
-// there has been used for long enough, and reports whether it did.
+// renewSecret writes a new secret to the data of a Secret if there is none, or if the current one
+// is older than secretEvery, and reports whether it did.
 func renewSecret(data map[string][]byte, now time.Time) bool {
 	since, err := time.Parse(time.RFC3339, string(data[secretSinceKey]))
-	// One from the future is replaced too: clocks are set right at times.
+	// A time in the future is replaced too: a clock may have been corrected.
 	if age := now.Sub(since); err == nil && len(data[secretKey]) == 2*secretBytes && age >= -secretEvery && age < secretEvery {
 		return false
 	}
@@ -55,9 +54,9 @@ func renewSecret(data map[string][]byte, now time.Time) bool {
 	return true
 }
 
-// Knows reports whether a text is the secret of the webhook's URL. One that it does not
-// know may be newer than what it has read, since another replica made it: then it reads
-// the Secret, once in a while for all who ask.
+// Knows reports whether a text is the secret of the webhook's URL. A text that it does not know
+// may be newer than the secrets that it has read, since another replica made it. Then it reads
+// the Secret, with one rate-limited read for all callers.
 func (k *Keeper) Knows(ctx context.Context, text string) bool {
 	if k.known.Load().is(text) {
 		return true
@@ -65,7 +64,7 @@ func (k *Keeper) Knows(ctx context.Context, text string) bool {
 	if len(text) != 2*secretBytes {
 		return false
 	}
-	// A read that has begun before this call may have seen less than the caller.
+	// A read that began before this call may be too old.
 	for range 2 {
 		read := k.reading.DoChan("", func() (any, error) {
 			k.refresh(context.WithoutCancel(ctx))
@@ -83,7 +82,7 @@ func (k *Keeper) Knows(ctx context.Context, text string) bool {
 	return false
 }
 
-// refresh reads the secrets, rereadEvery after the last time at the earliest.
+// refresh reads the secrets, at least rereadEvery after the last read.
 func (k *Keeper) refresh(ctx context.Context) {
 	if wait := k.reread.Add(rereadEvery).Sub(k.Clock.Now()); wait > 0 {
 		<-k.Clock.After(min(wait, rereadEvery))
@@ -93,7 +92,7 @@ func (k *Keeper) refresh(ctx context.Context) {
 	defer cancel()
 	var secret corev1.Secret
 	if err := k.Live.Get(ctx, k.Secret, &secret); err != nil {
-		k.Log.Error(err, "The secret of the webhook's URL could not be read; the one before holds", "secret", k.Secret)
+		k.Log.Error(err, "Failed to read the secret of the webhook's URL; the last known one remains valid", "secret", k.Secret)
 		return
 	}
 	k.known.Store(secretOf(secret.Data))

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// called has the webhooks of a configuration called by a service and at a URL.
+// called configures webhooks with a service and with a URL.
 func called(t *testing.T, c client.Client) {
 	t.Helper()
 	var configuration admissionv1.ValidatingWebhookConfiguration
@@ -28,7 +28,7 @@ func called(t *testing.T, c client.Client) {
 	}
 }
 
-// told is the secret that the API server is told, which must be the same by both ways.
+// told returns the secret in the configuration, which must be the same in both webhooks.
 func told(t *testing.T, c client.Client) string {
 	t.Helper()
 	var configuration admissionv1.ValidatingWebhookConfiguration
@@ -46,7 +46,7 @@ func told(t *testing.T, c client.Client) string {
 	return secret
 }
 
-// knows asks a keeper whose clock goes on while it waits.
+// knows calls Knows on a keeper whose clock advances meanwhile.
 func knows(t *testing.T, k *Keeper, at *clocktesting.FakeClock, secret string) bool {
 	t.Helper()
 	answer := make(chan bool, 1)
@@ -73,7 +73,7 @@ func TestTheAPIServerIsToldASecretThatIsReplaced(t *testing.T) {
 	at := clocktesting.NewFakeClock(now)
 	k.Clock = at
 	for range 3 {
-		for range 2 { // the second time nothing is to be done
+		for range 2 { // the second time there is nothing to do
 			if err := k.Keep(t.Context()); err != nil {
 				t.Fatal(err)
 			}

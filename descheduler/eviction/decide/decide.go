@@ -1,15 +1,14 @@
-// Package decide says how an eviction of a pod is answered: whether it goes on to the API
-// server untouched, is put off, or becomes a Migration.
+// Package decide determines how to answer an eviction of a pod: pass it on to the API server, refuse
+// it for now, or make a Migration.
 //
-// What holds for every answer:
+// Invariants:
 //
-//   - A pod that is being moved, away or in, is not evicted: its eviction is put off until
-//     the move has ended.
-//   - A pod that cannot be moved, or does not want to be, is evicted as if nobody had been
-//     asked, by the API server's own rules.
-//   - No move begins that an eviction could not: budgets and preconditions are looked at
-//     as the API server would.
-//   - A dry run gets the same answer, and nothing is to be written.
+//   - The eviction of a pod that is being moved, away or in, is refused until the migration has
+//     ended.
+//   - A pod that cannot be moved, or has not opted in, is evicted by the API server's own rules.
+//   - A migration begins only where an eviction could: budgets and preconditions are checked as
+//     the API server does.
+//   - A dry run gets the same answer, and must write nothing.
 package decide
 
 import (
@@ -31,39 +30,37 @@ import (
 	"supercargo.dev/supercargo/internal/movable/attempts"
 )
 
-// Evacuation is what others look for in the message to know that a pod which is not
-// evicted will go by itself.
+// Evacuation is the text of a refusal by which clients recognize that the pod will leave without
+// an eviction.
 const Evacuation = "Eviction triggered evacuation"
 
-// AfterFailure says what becomes of the eviction of a pod that could not be moved although
-// it was tried.
+// AfterFailure is what to do with the eviction of a pod that could not be moved.
 type AfterFailure string
 
 const (
-	// Evict lets it through: the pod is killed and starts anew.
+	// Evict allows it: the pod is killed, and its controller starts it again.
 	Evict AfterFailure = "Evict"
-	// Keep puts it off until the Migrations that have failed are gone, and the pod no longer
-	// remembers them.
+	// Keep refuses it until the failed Migrations are gone, and the pod no longer remembers them.
 	Keep AfterFailure = "Keep"
 )
 
-// Config bounds what is done.
+// Config configures the answers.
 type Config struct {
-	// Deadline is that of the Migrations.
+	// Deadline is the deadline of the Migrations.
 	Deadline time.Duration
-	// Attempts is how often it is tried to move one pod, at least 1.
+	// Attempts is the maximum number of Migrations for the eviction of a pod, at least 1.
 	Attempts int
-	// AfterFailure is what comes after the last.
+	// AfterFailure applies after the last attempt.
 	AfterFailure AfterFailure
 }
 
-// Observation is all that an answer depends on.
+// Observation is the input of an answer.
 type Observation struct {
-	// Pod is the one that is to be evicted; nil if it is gone.
+	// Pod is the pod to evict; nil if it is gone.
 	Pod *corev1.Pod
-	// Options are those of the eviction; nil for none.
+	// Options are the eviction's delete options; nil for none.
 	Options *metav1.DeleteOptions
-	// Verdict says whether it can be moved.
+	// Verdict tells whether the pod can be moved.
 	Verdict movable.Verdict
 	// Migrations are those of the pod's namespace.
 	Migrations []v1alpha1.Migration
@@ -71,40 +68,40 @@ type Observation struct {
 	Budgets []policyv1.PodDisruptionBudget
 }
 
-// Outcome is how an eviction is answered, in a word.
+// Outcome classifies an answer.
 type Outcome string
 
 // The outcomes.
 const (
-	// Untouched evictions are of pods that nobody wants to move.
+	// Untouched: the pod has not opted in, or the API server decides alone.
 	Untouched Outcome = "Untouched"
-	// NotMovable are those of pods that want to be moved and cannot be.
+	// NotMovable: the pod has opted in but cannot be moved.
 	NotMovable Outcome = "NotMovable"
-	// Failed are those of pods that could not be moved although it was tried.
+	// Failed: all attempts to move the pod failed.
 	Failed Outcome = "Failed"
-	// Started ones become Migrations.
+	// Started: the eviction becomes a Migration.
 	Started Outcome = "Started"
-	// InFlight ones are of pods that are being moved away.
+	// InFlight: the pod is being moved away.
 	InFlight Outcome = "InFlight"
-	// Arriving ones are of pods that are being moved in.
+	// Arriving: the pod is being moved in.
 	Arriving Outcome = "Arriving"
-	// OverBudget ones would violate a budget.
+	// OverBudget: the eviction would violate a budget.
 	OverBudget Outcome = "OverBudget"
 )
 
-// Answer is how an eviction is answered.
+// Answer is the answer to an eviction.
 type Answer struct {
-	// Outcome is the answer in a word.
+	// Outcome classifies the answer.
 	Outcome Outcome
-	// Status is the refusal; nil lets the eviction go on to the API server.
+	// Status is the refusal; nil passes the eviction on to the API server.
 	Status *metav1.Status
-	// Warning is for whoever evicts, and worth an Event of the pod; empty for none.
+	// Warning is for the client, and for an Event of the pod; empty for none.
 	Warning string
-	// Claims are budgets as they are to be written before the Migration is made; each
-	// write must be refused if the budget has changed.
+	// Claims are the budgets to write before the Migration is created. Each write must fail if
+	// the budget has changed.
 	Claims []*policyv1.PodDisruptionBudget
-	// Migration is to be made; nil for none. That there is one of its name already is
-	// no error: somebody else has answered an eviction of the same pod.
+	// Migration is the Migration to create; nil for none. If it already exists, that is no error:
+	// another replica has answered an eviction of the same pod.
 	Migration *v1alpha1.Migration
 }
 
@@ -115,7 +112,7 @@ func Reply(c Config, o Observation, now time.Time) Answer {
 		return Answer{Outcome: Untouched}
 	}
 	if m := arrival(o); m != nil {
-		return refuse(Arriving, fmt.Sprintf("Migration %s is bringing pod %s here: it can be evicted once that has ended", m.Name, pod.Name))
+		return refuse(Arriving, fmt.Sprintf("Migration %s is moving pod %s to this node: the pod can be evicted once it has ended", m.Name, pod.Name))
 	}
 	if m := flight(o); m != nil {
 		return refuse(InFlight, fmt.Sprintf("%s: Migration %s moves pod %s to another node", Evacuation, m.Name, pod.Name))
@@ -124,7 +121,7 @@ func Reply(c Config, o Observation, now time.Time) Answer {
 		return Answer{Outcome: Untouched}
 	}
 	if refusals := o.Verdict.Refusals; len(refusals) > 0 {
-		return Answer{Outcome: NotMovable, Warning: fmt.Sprintf("pod %s is evicted and not moved: %s: %s", pod.Name, movable.Reason(refusals), movable.Message(refusals))}
+		return Answer{Outcome: NotMovable, Warning: fmt.Sprintf("pod %s is evicted without its state: it cannot be moved: %s: %s", pod.Name, movable.Reason(refusals), movable.Message(refusals))}
 	}
 	earlier, failed := earlierAttempts(o), attempts.Failed(pod, attempts.Eviction, now)
 	if a := c.afterFailure(pod, earlier, failed); a != nil {
@@ -133,8 +130,7 @@ func Reply(c Config, o Observation, now time.Time) Answer {
 	return c.start(o, next(earlier, failed), now)
 }
 
-// holds reports whether the preconditions of an eviction are met. If not, the API server
-// is to say so.
+// holds reports whether the preconditions of an eviction hold. If not, the API server refuses it.
 func holds(options *metav1.DeleteOptions, pod *corev1.Pod) bool {
 	if options == nil || options.Preconditions == nil {
 		return true
@@ -143,7 +139,7 @@ func holds(options *metav1.DeleteOptions, pod *corev1.Pod) bool {
 	return (p.UID == nil || *p.UID == pod.UID) && (p.ResourceVersion == nil || *p.ResourceVersion == pod.ResourceVersion)
 }
 
-// arrival returns the migration in flight that has made the pod.
+// arrival returns the unfinished migration that created the pod.
 func arrival(o Observation) *v1alpha1.Migration {
 	mark := o.Pod.Labels[v1alpha1.LabelMigration]
 	for i := range o.Migrations {
@@ -154,7 +150,7 @@ func arrival(o Observation) *v1alpha1.Migration {
 	return nil
 }
 
-// flight returns the migration that moves the pod away, or waits to do so.
+// flight returns the unfinished migration that moves the pod away, or waits to do so.
 func flight(o Observation) *v1alpha1.Migration {
 	for i := range o.Migrations {
 		if m := &o.Migrations[i]; !ended(m) && moves(m, o.Pod) {
@@ -164,7 +160,7 @@ func flight(o Observation) *v1alpha1.Migration {
 	return nil
 }
 
-// moves reports whether a migration is about that pod, and not about one of its name.
+// moves reports whether a migration is of that pod, and not of another one with its name.
 func moves(m *v1alpha1.Migration, pod *corev1.Pod) bool {
 	switch {
 	case m.Spec.PodName != pod.Name:
@@ -179,13 +175,13 @@ func ended(m *v1alpha1.Migration) bool {
 	return meta.IsStatusConditionTrue(m.Status.Conditions, v1alpha1.MigrationFinished)
 }
 
-// attempt is an earlier migration that an eviction of the same pod has made.
+// attempt is an earlier migration for an eviction of the same pod.
 type attempt struct {
 	number int
 	*v1alpha1.Migration
 }
 
-// earlierAttempts returns the earlier ones that are still there, in their order.
+// earlierAttempts returns the finished attempts that still exist, by number.
 func earlierAttempts(o Observation) (found []attempt) {
 	for i := range o.Migrations {
 		m := &o.Migrations[i]
@@ -197,8 +193,8 @@ func earlierAttempts(o Observation) (found []attempt) {
 	return found
 }
 
-// next returns the number of the next attempt. It is the same whoever answers, and none
-// that an earlier one has, be that still there or only remembered by the pod.
+// next returns the number of the next attempt. It is the same on every replica, and differs from
+// those of earlier attempts, whether they still exist or only the pod remembers them.
 func next(earlier []attempt, failed int) int {
 	if len(earlier) > 0 {
 		failed = max(failed, min(earlier[len(earlier)-1].number, math.MaxInt-1))
@@ -206,18 +202,18 @@ func next(earlier []attempt, failed int) int {
 	return failed + 1
 }
 
-// afterFailure answers an eviction of a pod that was tried to be moved often enough; nil
-// lets it be tried again. failed is how many failures the pod remembers: the earlier
-// attempts may have been deleted.
+// afterFailure answers an eviction of a pod after the last attempt; nil allows another attempt.
+// failed is the number of failures that the pod remembers: the earlier Migrations may have been
+// deleted.
 func (c Config) afterFailure(pod *corev1.Pod, earlier []attempt, failed int) *Answer {
 	if len(earlier) == 0 {
 		if failed < c.Attempts {
 			return nil
 		}
-		return c.failed(pod, fmt.Sprintf("%d Migrations of it have failed", failed))
+		return c.failed(pod, fmt.Sprintf("%d Migrations of the pod have failed", failed))
 	}
 	last := earlier[len(earlier)-1]
-	why := "it is " + string(last.Status.Phase)
+	why := "its phase is " + string(last.Status.Phase)
 	if f := meta.FindStatusCondition(last.Status.Conditions, v1alpha1.MigrationFinished); f != nil && f.Message != "" {
 		why = f.Message
 	}
@@ -227,17 +223,16 @@ func (c Config) afterFailure(pod *corev1.Pod, earlier []attempt, failed int) *An
 	return c.failed(pod, fmt.Sprintf("Migration %s has ended: %s", last.Name, why))
 }
 
-// failed answers an eviction of a pod that could not be moved.
+// failed answers an eviction of a pod after all attempts failed.
 func (c Config) failed(pod *corev1.Pod, why string) *Answer {
 	if c.AfterFailure == Keep {
-		a := refuse(Failed, fmt.Sprintf("pod %s could not be moved, and evictions without a move are not allowed: %s", pod.Name, why))
+		a := refuse(Failed, fmt.Sprintf("pod %s could not be moved, and --eviction-after-failure=Keep refuses its eviction: %s", pod.Name, why))
 		return &a
 	}
-	return &Answer{Outcome: Failed, Warning: fmt.Sprintf("pod %s is evicted since it could not be moved: %s", pod.Name, why)}
+	return &Answer{Outcome: Failed, Warning: fmt.Sprintf("pod %s is evicted without its state because it could not be moved: %s", pod.Name, why)}
 }
 
-// forGood reports whether a migration was refused for a reason that a later one would
-// find again.
+// forGood reports whether a migration was refused for a permanent reason.
 func forGood(m *v1alpha1.Migration) bool {
 	if m.Status.Phase != v1alpha1.MigrationRefused {
 		return false
@@ -246,14 +241,14 @@ func forGood(m *v1alpha1.Migration) bool {
 	return e == nil || e.Reason != "AlreadyMoving"
 }
 
-// start lets a migration begin, if the budgets let the pod go.
+// start starts a migration, if the budgets allow the disruption of the pod.
 func (c Config) start(o Observation, number int, now time.Time) Answer {
 	pod := o.Pod
 	var claims []*policyv1.PodDisruptionBudget
 	if !budget.Ignores(pod) {
 		budgets := budget.Of(o.Budgets, pod)
 		if len(budgets) > 1 {
-			return Answer{Outcome: Untouched} // no eviction may be: the API server says so
+			return Answer{Outcome: Untouched} // the API server refuses the eviction
 		}
 		for _, b := range budgets {
 			claim := budget.Claim(b, pod, now)
@@ -276,7 +271,7 @@ func (c Config) start(o Observation, number int, now time.Time) Answer {
 	return a
 }
 
-// refuse is the answer on which whoever evicts tries again later.
+// refuse returns a refusal on which the client retries later.
 func refuse(outcome Outcome, message string) Answer {
 	return Answer{Outcome: outcome, Status: &metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusTooManyRequests, Reason: metav1.StatusReasonTooManyRequests, Message: message,
@@ -286,7 +281,7 @@ func refuse(outcome Outcome, message string) Answer {
 // overBudget answers as the API server does.
 func overBudget(claim budget.Answer) Answer {
 	if claim.Forbidden {
-		return Answer{Outcome: Untouched} // it says so itself
+		return Answer{Outcome: Untouched} // the API server refuses it itself
 	}
 	a := refuse(OverBudget, "Cannot evict pod as it would violate the pod's disruption budget.")
 	a.Status.Details = &metav1.StatusDetails{

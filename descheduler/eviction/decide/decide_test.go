@@ -20,10 +20,10 @@ import (
 
 var now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// config is what the cases are answered with, unless they say otherwise.
+// config is the configuration of the cases, unless they change it.
 var config = Config{Deadline: 5 * time.Minute, Attempts: 2, AfterFailure: Evict}
 
-// seen is what is observed of a pod that can be moved.
+// seen returns the observation of a pod that can be moved.
 func seen() Observation {
 	return Observation{Pod: &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -35,7 +35,7 @@ func seen() Observation {
 	}}
 }
 
-// migration is one of the pod; phase is its last if it has ended, and else empty.
+// migration adds a Migration of the pod. phase is its last phase; empty if it has not ended.
 func migration(name string, phase v1alpha1.MigrationPhase, change ...func(*v1alpha1.Migration)) func(*Observation) {
 	return func(o *Observation) {
 		m := v1alpha1.Migration{
@@ -53,7 +53,7 @@ func migration(name string, phase v1alpha1.MigrationPhase, change ...func(*v1alp
 	}
 }
 
-// allows adds a budget with so many disruptions.
+// allows adds a budget that allows a number of disruptions.
 func allows(name string, disruptions int32) func(*Observation) {
 	return func(o *Observation) {
 		o.Budgets = append(o.Budgets, policyv1.PodDisruptionBudget{
@@ -100,7 +100,7 @@ func TestHowAnEvictionIsAnswered(t *testing.T) {
 		{"one that says nothing", pod(func(p *corev1.Pod) { p.Annotations = nil }), Untouched, ""},
 		{"one that is to start anew", pod(func(p *corev1.Pod) { p.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart }), Untouched, ""},
 		{"one that is never to be moved", pod(func(p *corev1.Pod) { p.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationNever }), Untouched, ""},
-		{"one that cannot be moved", refused, NotMovable, "pod work is evicted and not moved: EmptyDir: volume v is an emptyDir"},
+		{"one that cannot be moved", refused, NotMovable, "pod work is evicted without its state: it cannot be moved: EmptyDir: volume v is an emptyDir"},
 
 		{"preconditions that are met", preconditions(metav1.Preconditions{UID: new(types.UID("uid")), ResourceVersion: new("7")}), Started, Evacuation},
 		{"no preconditions among the options", func(o *Observation) { o.Options = &metav1.DeleteOptions{} }, Started, Evacuation},
@@ -116,13 +116,13 @@ func TestHowAnEvictionIsAnswered(t *testing.T) {
 		{"beside another that is moved", migration("m", "", func(m *v1alpha1.Migration) { m.Spec.PodName = "other" }), Started, Evacuation},
 		{"one whose migration was cancelled and goes back", migration("evict-uid-1", "", func(m *v1alpha1.Migration) { m.DeletionTimestamp = &metav1.Time{Time: now} }), InFlight, "evict-uid-1"},
 		{"one that is being moved in", both(migration("m", "", func(m *v1alpha1.Migration) { m.Spec.PodName = "old" }),
-			pod(func(p *corev1.Pod) { p.Labels[v1alpha1.LabelMigration] = "of-m" })), Arriving, "Migration m is bringing pod work here"},
+			pod(func(p *corev1.Pod) { p.Labels[v1alpha1.LabelMigration] = "of-m" })), Arriving, "Migration m is moving pod work to this node"},
 		{"one that has been moved in", both(migration("m", v1alpha1.MigrationSucceeded, func(m *v1alpha1.Migration) { m.Spec.PodName = "old" }),
 			pod(func(p *corev1.Pod) { p.Labels[v1alpha1.LabelMigration] = "of-m" })), Started, Evacuation},
 
 		{"after one failure", migration("evict-uid-1", v1alpha1.MigrationRolledBack), Started, "Migration evict-uid-2"},
 		{"after two", both(migration("evict-uid-1", v1alpha1.MigrationRolledBack), migration("evict-uid-2", v1alpha1.MigrationRolledBack)),
-			Failed, "since it could not be moved: Migration evict-uid-2 has ended: why it ended"},
+			Failed, "because it could not be moved: Migration evict-uid-2 has ended: why it ended"},
 		{"after one of which the first record is gone", migration("evict-uid-7", v1alpha1.MigrationRolledBack), Started, "Migration evict-uid-8"},
 		{"after a refusal", migration("evict-uid-1", v1alpha1.MigrationRefused), Failed, "why it ended"},
 		{"after a refusal since another moved it", migration("evict-uid-1", v1alpha1.MigrationRefused, func(m *v1alpha1.Migration) {
@@ -157,7 +157,7 @@ func TestHowAnEvictionIsAnswered(t *testing.T) {
 	}
 }
 
-// checkForm holds every answer to what those who evict rely on.
+// checkForm checks what clients rely on, for every answer.
 func checkForm(t *testing.T, a Answer) {
 	t.Helper()
 	passes := a.Outcome == Untouched || a.Outcome == NotMovable || a.Outcome == Failed
@@ -229,7 +229,8 @@ func TestAPodThatCannotBeMovedCanBeKept(t *testing.T) {
 	}
 }
 
-// Migrations that have ended may be deleted at once. The pod remembers how many have failed.
+// TestFailuresCountThoughTheirMigrationsAreGone: finished Migrations may be deleted at once. The
+// pod remembers how many failed.
 func TestFailuresCountThoughTheirMigrationsAreGone(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -242,9 +243,9 @@ func TestFailuresCountThoughTheirMigrationsAreGone(t *testing.T) {
 		{"none has failed", 0, Evict, func(*Observation) {}, Started, "Migration evict-uid-1 moves"},
 		{"one has failed", 1, Evict, func(*Observation) {}, Started, "Migration evict-uid-2 moves"},
 		{"one has failed, and is there", 1, Evict, migration("evict-uid-1", v1alpha1.MigrationRolledBack), Started, "Migration evict-uid-2 moves"},
-		{"two have failed, and are gone", 2, Evict, func(*Observation) {}, Failed, "is evicted since it could not be moved: 2 Migrations of it have failed"},
+		{"two have failed, and are gone", 2, Evict, func(*Observation) {}, Failed, "is evicted without its state because it could not be moved: 2 Migrations of the pod have failed"},
 		{"two have failed, and one is there", 2, Evict, migration("evict-uid-2", v1alpha1.MigrationRolledBack), Failed, "Migration evict-uid-2 has ended: why it ended"},
-		{"two have failed, and it is to stay", 2, Keep, func(*Observation) {}, Failed, "evictions without a move are not allowed: 2 Migrations of it have failed"},
+		{"two have failed, and it is to stay", 2, Keep, func(*Observation) {}, Failed, "--eviction-after-failure=Keep refuses its eviction: 2 Migrations of the pod have failed"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			o := seen()

@@ -12,17 +12,17 @@ import (
 	"supercargo.dev/supercargo/internal/movable/capability"
 )
 
-// over reports whether the migration asks for nothing any more.
+// over reports whether the migration has no work left.
 func (w *world) over() bool { return w.m == nil || Ended(w.m) }
 
-// scheduler does the next thing for the new pod, as the plugin CheckpointStaging does.
+// scheduler does the next step for the new pod, like the plugin CheckpointStaging.
 func (w *world) scheduler() {
 	pod := w.restored()
 	if pod == nil || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
 		w.letGo = ""
 		return
 	}
-	if w.letGo != "" { // what it saw may be over
+	if w.letGo != "" { // its observation may be outdated
 		if w.nodes[w.letGo] != nil {
 			pod.Spec.NodeName = w.letGo
 			w.changed(pod)
@@ -40,7 +40,7 @@ func (w *world) scheduler() {
 	}
 }
 
-// hold reserves room for the new pod, gives it away, or finds that it may be bound.
+// hold reserves room for the new pod, releases it, or lets the pod be bound.
 func (w *world) hold(pod *corev1.Pod) {
 	s := &w.m.Status
 	mineToo := s.Reservation != nil && s.Reservation.PodUID == string(pod.UID)
@@ -64,7 +64,8 @@ func (w *world) hold(pod *corev1.Pod) {
 	}
 }
 
-// sourceIsDead is what the plugin waits for before it starts a pod anew.
+// sourceIsDead reports whether the old pod is dead, which the plugin waits for before it starts a
+// pod again.
 func (w *world) sourceIsDead() bool {
 	s := w.m.Status.Source
 	return w.pods[source] == nil || s != nil && (s.Step == v1alpha1.SourceKilled || s.Step == v1alpha1.SourceCleaned)
@@ -79,7 +80,7 @@ func (w *world) chooseNode() string {
 	return ""
 }
 
-// report writes what the source's agent says.
+// report writes the report of the source's agent.
 func (w *world) report(step v1alpha1.SourceStep, change ...func(*v1alpha1.SourceReport)) {
 	r := &v1alpha1.SourceReport{}
 	if w.m.Status.Source != nil {
@@ -94,7 +95,7 @@ func (w *world) report(step v1alpha1.SourceStep, change ...func(*v1alpha1.Source
 	w.logf("source: %s", step)
 }
 
-// sourceIsOver does what the agent of the source node does once the Migration has ended or
+// sourceIsOver does what the agent of the source node does once the Migration has ended or is
 // gone.
 func (w *world) sourceIsOver(pod *corev1.Pod, p *process) {
 	switch wanted := pod != nil && pod.DeletionTimestamp == nil; {
@@ -107,7 +108,7 @@ func (w *world) sourceIsOver(pod *corev1.Pod, p *process) {
 	w.left[nodeA] = false
 }
 
-// sourceAgent does the next thing that the agent of the source node would do.
+// sourceAgent does the next step of the agent of the source node.
 func (w *world) sourceAgent() {
 	if w.cut[nodeA] {
 		return
@@ -115,7 +116,7 @@ func (w *world) sourceAgent() {
 	pod := w.pods[source]
 	p := w.processes["uid-"+source]
 	if w.restarted {
-		p = &process{node: nodeA} // the one that it knows is gone
+		p = &process{node: nodeA} // the container that it knows is gone
 	}
 	if w.over() {
 		w.sourceIsOver(pod, p)
@@ -199,7 +200,7 @@ func (w *world) carryAway(step v1alpha1.SourceStep, p *process) {
 	}
 }
 
-// targetAgent does the next thing that the agent of a node would do as the target.
+// targetAgent does the next step of a node's agent as the target.
 func (w *world) targetAgent(node string) {
 	if w.cut[node] {
 		return
@@ -252,7 +253,7 @@ func (w *world) reportTarget(node string, step v1alpha1.TargetStep) {
 	w.logf("target %s: %s", node, step)
 }
 
-// trouble makes one thing go wrong, or somebody interfere.
+// trouble causes one fault or interference.
 func (w *world) trouble() {
 	switch w.rnd.IntN(13) {
 	case 0:
@@ -291,7 +292,7 @@ func (w *world) trouble() {
 	}
 }
 
-// dies lets the process of a pod end by itself, if it runs.
+// dies ends the process of a pod, if it runs.
 func (w *world) dies(name string) {
 	pod := w.pods[name]
 	if pod == nil {
@@ -304,7 +305,7 @@ func (w *world) dies(name string) {
 	}
 }
 
-// deletedByOthers lets somebody else delete a pod.
+// deletedByOthers deletes a pod.
 func (w *world) deletedByOthers(pod *corev1.Pod) {
 	if pod == nil || pod.DeletionTimestamp != nil {
 		return
@@ -316,7 +317,7 @@ func (w *world) deletedByOthers(pod *corev1.Pod) {
 	w.deletePod(pod, 30)
 }
 
-// cutOff cuts a machine off the API server. What runs there goes on.
+// cutOff disconnects a machine from the API server. Its processes continue.
 func (w *world) cutOff(node string) {
 	if n := w.nodes[node]; n != nil {
 		w.cut[node] = true

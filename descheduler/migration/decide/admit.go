@@ -11,19 +11,19 @@ import (
 	"supercargo.dev/supercargo/internal/movable"
 )
 
-// admit decides about a migration that has no plan. Nothing was touched yet: whoever
-// cancels it only has to delete it.
+// admit decides about a migration without a plan. Nothing was touched yet, so deleting the
+// Migration cancels it.
 func (c Config) admit(o Observation, now time.Time) Step {
 	m := o.Migration
 	if m.DeletionTimestamp != nil {
 		if !hasFinalizer(m) {
-			return wait("it is going", time.Time{})
+			return wait("the Migration is being deleted", time.Time{})
 		}
-		return Step{Do: RemoveFinalizer, Why: "it was cancelled before anything was touched"}
+		return Step{Do: RemoveFinalizer, Why: "the migration was cancelled before it changed anything"}
 	}
 	in, refusals := input(o)
 	if len(refusals) > 0 {
-		return refuse(m, refusals, now) // whatever is claimed, it is for another pod
+		return refuse(m, refusals, now) // any claim is of another pod
 	}
 	if o.Paused != "" {
 		return holds(o, now)
@@ -37,7 +37,7 @@ func (c Config) admit(o Observation, now time.Time) Step {
 	}
 	for _, other := range o.Others {
 		if other.PodUID == string(in.Pod.UID) {
-			return refuse(m, []movable.Refusal{{Reason: "AlreadyMoving", Message: fmt.Sprintf("Migration %s already moves the pod: wait until it has finished", other.Name)}}, now)
+			return refuse(m, []movable.Refusal{{Reason: "AlreadyMoving", Message: fmt.Sprintf("Migration %s is already moving the pod: wait until it has finished", other.Name)}}, now)
 		}
 	}
 	if short := c.full(o.Others, m.Namespace, in.Pod.Spec.NodeName); short != nil {
@@ -46,12 +46,12 @@ func (c Config) admit(o Observation, now time.Time) Step {
 	return begin(o, in, verdict, now)
 }
 
-// input returns what the rules of movable look at.
+// input returns the input of the rules for movable pods.
 func input(o Observation) (movable.Input, []movable.Refusal) {
 	spec := &o.Migration.Spec
 	switch {
 	case o.Source == nil:
-		return movable.Input{}, []movable.Refusal{{Reason: "PodNotFound", Message: fmt.Sprintf("there is no pod %s in namespace %s", spec.PodName, o.Migration.Namespace)}}
+		return movable.Input{}, []movable.Refusal{{Reason: "PodNotFound", Message: fmt.Sprintf("pod %s not found in namespace %s", spec.PodName, o.Migration.Namespace)}}
 	case spec.PodUID != "" && spec.PodUID != string(o.Source.UID):
 		return movable.Input{}, []movable.Refusal{{Reason: "PodReplaced", Message: fmt.Sprintf("pod %s has been replaced: its UID is %s, not %s", spec.PodName, o.Source.UID, spec.PodUID)}}
 	}
@@ -61,7 +61,7 @@ func input(o Observation) (movable.Input, []movable.Refusal) {
 	}, nil
 }
 
-// Method returns what a spec says becomes of the state, with the default.
+// Method returns the method of a spec, or the default.
 func Method(spec *v1alpha1.MigrationSpec) v1alpha1.MigrationMethod {
 	if spec.Method == "" {
 		return v1alpha1.MethodCheckpoint
@@ -69,8 +69,8 @@ func Method(spec *v1alpha1.MigrationSpec) v1alpha1.MigrationMethod {
 	return spec.Method
 }
 
-// deadline returns the deadline of a spec, with the default for one that was made without
-// the API server's.
+// deadline returns the deadline of a spec, or the default for a spec that was created without the
+// API server's defaults.
 func deadline(spec *v1alpha1.MigrationSpec) time.Duration {
 	if d := spec.Deadline.Duration; d > 0 {
 		return d
@@ -78,36 +78,35 @@ func deadline(spec *v1alpha1.MigrationSpec) time.Duration {
 	return v1alpha1.DefaultMigrationDeadline
 }
 
-// refuse ends a migration before it has begun.
+// refuse ends a migration that has not begun.
 func refuse(m *v1alpha1.Migration, refusals []movable.Refusal, now time.Time) Step {
 	s := copyStatus(m)
 	reason, message := movable.Reason(refusals), movable.Message(refusals)
 	s.set(v1alpha1.MigrationEligible, no, reason, message, now)
 	s.Phase = v1alpha1.MigrationRefused
-	s.set(v1alpha1.MigrationFinished, yes, string(s.Phase), "nothing was touched: "+message, now)
+	s.set(v1alpha1.MigrationFinished, yes, string(s.Phase), "nothing was changed: "+message, now)
 	return s.write("refuse: " + message)
 }
 
-// StillWaits reports whether a migration that has been found to wait for others waits
-// still. It looks at nothing but the old pod and the others.
+// StillWaits reports whether a pending migration still waits for others. It only uses the old pod
+// and the others.
 func StillWaits(c Config, o Observation) bool {
 	return o.Migration.Status.Phase == v1alpha1.MigrationPending && o.Source != nil && c.Full(o.Others, o.Migration.Namespace, o.Source.Spec.NodeName)
 }
 
-// Full reports whether no migration of a namespace and from a node can begin now.
+// Full reports whether no migration from a node and of a namespace can begin now.
 func (c Config) Full(others []Flight, namespace, node string) bool {
 	return c.full(others, namespace, node) != nil
 }
 
-// shortage says why a migration cannot begin yet.
+// shortage describes why a migration cannot begin yet.
 type shortage struct {
 	why string
-	// newest is when the last of those began that take the room up.
+	// newest is the latest start of the migrations that take up the room.
 	newest time.Time
 }
 
-// full says why a migration of a namespace and from a node cannot begin yet; nil if it
-// can.
+// full returns why a migration from a node and of a namespace cannot begin yet; nil if it can.
 func (c Config) full(others []Flight, namespace, node string) *shortage {
 	for _, limit := range []struct {
 		most  int
@@ -134,7 +133,7 @@ func (c Config) full(others []Flight, namespace, node string) *shortage {
 	return nil
 }
 
-// perNamespace returns how many migrations of one namespace may be in flight.
+// perNamespace returns the limit of migrations in flight of one namespace.
 func (c Config) perNamespace() int {
 	if c.MaxPerNamespace > 0 {
 		return c.MaxPerNamespace
@@ -142,10 +141,10 @@ func (c Config) perNamespace() int {
 	return (c.MaxMigrations + 1) / 2
 }
 
-// fullTarget says why no container can be frozen that would go to a node; empty if one
-// can. Those that leave the node do not count. If they did, two nodes that exchange pods
-// could wait for each other: each would have begun as many as it may, and none could go
-// on. As it is, one that has its target continues to its end.
+// fullTarget returns why no container that moves to a node can be frozen yet; empty if one can.
+// Migrations from the node do not count. If they did, two nodes that exchange pods could
+// deadlock: each would have begun its maximum, and none could continue. So a migration with a
+// target always continues to its end.
 func (c Config) fullTarget(others []Flight, node string) string {
 	n := 0
 	for _, f := range others {
@@ -159,15 +158,15 @@ func (c Config) fullTarget(others []Flight, node string) string {
 	return fmt.Sprintf("%d of at most %d migrations to node %s are in flight", n, c.MaxPerNode, node)
 }
 
-// pend lets a migration wait for others to end.
+// pend sets a migration to wait for others to end.
 func (c Config) pend(m *v1alpha1.Migration, why string, now time.Time) Step {
 	s := copyStatus(m)
 	s.Phase = v1alpha1.MigrationPending
-	s.set(v1alpha1.MigrationEligible, unknown, "WaitingForOthers", "it begins when there is room: "+why, now)
-	return s.write("wait for room: " + why)
+	s.set(v1alpha1.MigrationEligible, unknown, "WaitingForOthers", "the migration starts when the limit allows it: "+why, now)
+	return s.write("wait for other migrations: " + why)
 }
 
-// holds waits until the cluster is no longer paused, however long that takes.
+// holds waits until the cluster is no longer paused, without a timeout.
 func holds(o Observation, now time.Time) Step {
 	s := copyStatus(o.Migration)
 	s.Phase = v1alpha1.MigrationPending
@@ -175,10 +174,10 @@ func holds(o Observation, now time.Time) Step {
 	return s.writeOr(o.Migration, "wait: the cluster is paused", time.Time{})
 }
 
-// pending waits until there is room, as long as the room changes hands. A migration ends
-// that has waited for its deadline, if none of those that take the room up has begun for
-// as long either: whoever wants the pod gone is to know. Where others begin and end, the
-// oldest comes next, and none expires only since a queue is long.
+// pending waits for room. A migration expires once it has waited for the duration of its
+// deadline, unless one of those that take up the room has begun within that time: its requester
+// must be told. While others begin and end, the oldest is next, and none expires only because the
+// queue is long.
 func (c Config) pending(o Observation, now time.Time) Step {
 	m := o.Migration
 	short := c.full(o.Others, m.Namespace, o.Source.Spec.NodeName)
@@ -188,16 +187,16 @@ func (c Config) pending(o Observation, now time.Time) Step {
 	}
 	patience := deadline(&m.Spec)
 	if until := since.Add(patience); now.Before(until) {
-		return wait("there is no room among the moves in flight yet", until)
+		return wait("the limit of migrations in flight is reached", until)
 	}
 	s := copyStatus(m)
 	s.Phase = v1alpha1.MigrationRolledBack
-	s.set(v1alpha1.MigrationFinished, yes, string(s.Phase), fmt.Sprintf("%s: nothing was touched: the migration has waited for %s, and none has begun meanwhile: %s",
+	s.set(v1alpha1.MigrationFinished, yes, string(s.Phase), fmt.Sprintf("%s: nothing was changed: the migration waited for %s, and no other migration began during that time: %s",
 		deadlineExceeded, patience, short.why), now)
-	return o.remember(deadlineExceeded, orRelease(o, s.write("there was no room by its deadline")), now)
+	return o.remember(deadlineExceeded, orRelease(o, s.write("the limit of migrations in flight did not allow it before its deadline")), now)
 }
 
-// begin asks the API server about the new pod, and makes the plan.
+// begin checks with a dry run whether the new pod would be admitted, and makes the plan.
 func begin(o Observation, in movable.Input, verdict movable.Verdict, now time.Time) Step {
 	m := o.Migration
 	plan := movable.NewPlan(in, verdict, m.UID, now, in.Deadline)
@@ -206,13 +205,13 @@ func begin(o Observation, in movable.Input, verdict movable.Verdict, now time.Ti
 		if err != nil {
 			return refuse(m, []movable.Refusal{{Reason: "Pod", Message: err.Error()}}, now)
 		}
-		return Step{Do: TryPod, Why: "ask whether the new pod would be admitted", Pod: pod}
+		return Step{Do: TryPod, Why: "check with a dry run whether the new pod would be admitted", Pod: pod}
 	}
 	if len(o.Trial.Refusals) > 0 {
 		return orRelease(o, refuse(m, o.Trial.Refusals, now))
 	}
 	if !hasFinalizer(m) {
-		return Step{Do: AddFinalizer, Why: "what is about to be made is to be removed before the Migration goes"}
+		return Step{Do: AddFinalizer, Why: "the objects of the migration must be removed before the Migration is deleted"}
 	}
 	s := copyStatus(m)
 	s.Plan = plan
@@ -223,16 +222,16 @@ func begin(o Observation, in movable.Input, verdict movable.Verdict, now time.Ti
 	return s.write("begin")
 }
 
-// sourceLooks says what is waited for at first.
+// sourceLooks describes the first wait.
 func sourceLooks(plan *v1alpha1.MigrationPlan) string {
-	return "the agent of node " + plan.SourceNode + " looks at the container"
+	return "the agent of node " + plan.SourceNode + " inspects the container"
 }
 
 func hasFinalizer(m *v1alpha1.Migration) bool {
 	return slices.Contains(m.Finalizers, v1alpha1.FinalizerMigration)
 }
 
-// dead reports whether a pod's containers have ended for good, or its object is gone.
+// dead reports whether a pod has ended for good, or is gone.
 func dead(pod *corev1.Pod) bool {
 	return pod == nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }

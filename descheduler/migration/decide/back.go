@@ -8,11 +8,11 @@ import (
 	"supercargo.dev/supercargo/internal/movable/attempts"
 )
 
-// graceOfRestored is what a new pod that must go is given to end, in seconds: the least
-// with which its kubelet still confirms that it is dead.
+// graceOfRestored is the grace period of a new pod that must go, in seconds: the smallest with
+// which its kubelet still confirms that it is dead.
 const graceOfRestored = 1
 
-// goBack turns a migration back.
+// goBack starts the rollback of a migration.
 func goBack(o Observation, f fault, now time.Time) Step {
 	m := o.Migration
 	s := copyStatus(m)
@@ -25,15 +25,15 @@ func goBack(o Observation, f fault, now time.Time) Step {
 	return s.write("roll back: " + f.reason + ": " + f.message)
 }
 
-// back removes what was made, and lets the pod go on where it was. The old container is
-// not let go on before the new pod is gone.
+// back removes what was made, and lets the old pod continue. The old container is not thawed
+// before the new pod is gone.
 func (c Config) back(o Observation, now time.Time) Step {
 	m := o.Migration
 	s := copyStatus(m)
 	s.sayProgress(o, now)
 	if r := o.restored(); r != nil {
 		if r.DeletionTimestamp == nil || r.DeletionGracePeriodSeconds != nil && *r.DeletionGracePeriodSeconds > graceOfRestored {
-			return Step{Do: DeletePod, Why: "the new pod goes first", Pod: r, GraceSeconds: graceOfRestored}
+			return Step{Do: DeletePod, Why: "the new pod is deleted before the old one continues", Pod: r, GraceSeconds: graceOfRestored}
 		}
 		until := c.heldByNewPod(o, s, now)
 		return waitFrozen(o, s, "wait until the new pod is gone", until, now)
@@ -56,7 +56,7 @@ func (c Config) thaw(o Observation, s *status, now time.Time) Step {
 		dead(o.Source) || o.Nodes[m.Status.Plan.SourceNode] == nil
 	var until time.Time
 	if !done && !everFrozen(m) {
-		// It runs in any case.
+		// It runs in any case, so the wait has a timeout.
 		until = condition(&m.Status, v1alpha1.MigrationFinished).LastTransitionTime.Add(c.CleanPatience)
 		done = !now.Before(until)
 	}
@@ -67,23 +67,23 @@ func (c Config) thaw(o Observation, s *status, now time.Time) Step {
 		return waitFrozen(o, s, "wait until the pod runs", until, now)
 	}
 	s.Order = v1alpha1.OrderClean
-	s.set(v1alpha1.MigrationCleanedUp, no, "InProgress", "the agents remove what is left", now)
+	s.set(v1alpha1.MigrationCleanedUp, no, "InProgress", "the agents remove leftovers", now)
 	return s.write("the pod continues: clean up")
 }
 
-// heldByAgent says that the frozen container has not gone on. It returns when to look
-// again; zero if only a change can help.
+// heldByAgent reports in a condition that the frozen container has not continued. It returns when
+// to decide again; zero if only a change can help.
 func (c Config) heldByAgent(o Observation, s *status, now time.Time) time.Time {
 	m := o.Migration
 	node := o.Nodes[m.Status.Plan.SourceNode]
 	if !movable.Ready(node) {
-		s.set(v1alpha1.MigrationFrozen, yes, sourceNotReady, "node "+node.Name+" is not ready: the pod continues when its agent is back", now)
+		s.set(v1alpha1.MigrationFrozen, yes, sourceNotReady, "node "+node.Name+" is not ready: the pod continues when the agent of the node runs again", now)
 		return time.Time{}
 	}
 	if until := c.silentFrom(&m.Status, v1alpha1.MigrationFinished); now.Before(until) {
 		return until
 	}
-	s.set(v1alpha1.MigrationFrozen, yes, agentSilent, "the agent of node "+node.Name+" has not reported that the pod runs: see that the agent runs", now)
+	s.set(v1alpha1.MigrationFrozen, yes, agentSilent, "the agent of node "+node.Name+" has not reported that the pod runs: check that the agent runs", now)
 	return time.Time{}
 }
 
@@ -93,7 +93,7 @@ func everFrozen(m *v1alpha1.Migration) bool {
 	return c != nil && c.Status == yes
 }
 
-// backEnd ends a migration that has gone back.
+// backEnd ends a migration that was rolled back.
 func (c Config) backEnd(o Observation, s *status, now time.Time) Step {
 	m := o.Migration
 	if done, until := c.cleaned(o, now); !done {
@@ -111,21 +111,21 @@ func (c Config) backEnd(o Observation, s *status, now time.Time) Step {
 		message += "; the pod was frozen for " + frozen.FrozenSeconds + " s"
 	}
 	s.set(v1alpha1.MigrationFinished, yes, string(s.Phase), message, now)
-	return o.remember(why.Reason, orRelease(o, s.write("it has gone back")), now)
+	return o.remember(why.Reason, orRelease(o, s.write("the migration is rolled back")), now)
 }
 
-// cancelled is why a migration has gone back that somebody has deleted.
+// cancelled is the reason of a rollback because the Migration was deleted.
 const cancelled = "Cancelled"
 
-// remember returns the write that has the old pod remember a migration that failed, or the
-// step that ends the migration if there is nothing to write. A pod that is about to end is
-// moved by nobody, and one whose migration was cancelled has failed at nothing.
+// remember returns the write that records a failed migration on the old pod, or end if there is
+// nothing to write. A pod that is about to end is not moved again, and a cancelled migration has
+// not failed.
 func (o *Observation) remember(reason string, end Step, now time.Time) Step {
 	if reason == cancelled || dead(o.Source) || o.Source.DeletionTimestamp != nil {
 		return end
 	}
 	if noted := attempts.Note(o.Source, o.Migration, now); noted != nil {
-		return Step{Do: PatchPod, Why: "the pod remembers that it was not moved", Pod: noted}
+		return Step{Do: PatchPod, Why: "record the failed migration on the pod", Pod: noted}
 	}
 	return end
 }

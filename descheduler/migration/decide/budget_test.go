@@ -11,7 +11,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// budgeted gives the pods of a world a budget with so many disruptions.
+// budgeted gives the pods of a world a budget that allows a number of disruptions.
 func (w *world) budgeted(disruptions int32) {
 	w.budgets = []policyv1.PodDisruptionBudget{{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "b"},
@@ -20,14 +20,15 @@ func (w *world) budgeted(disruptions int32) {
 	}}
 }
 
-// claimed says whether the old pod is noted in the budget, and how many more may go.
+// claimed returns whether the old pod is claimed from the budget, and how many more disruptions
+// that allows.
 func (w *world) claimed() (bool, int32) {
 	s := &w.budgets[0].Status
 	_, noted := s.DisruptedPods[source]
 	return noted, s.DisruptionsAllowed
 }
 
-// toFreeze brings a world with a budget to where the pod is to be frozen.
+// toFreeze runs a world with a budget until the pod is about to be frozen.
 func toFreeze(t *testing.T, disruptions int32, restart bool) *world {
 	t.Helper()
 	w := on(t, ofJob, restart, next(CreatePod))

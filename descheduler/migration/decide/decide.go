@@ -1,26 +1,25 @@
-// Package decide says what the controller of Migrations does next.
+// Package decide determines what the controller of Migrations does next.
 //
-// [Next] looks at one migration and at all that concerns it and names one write, or
-// what it waits for. The write depends on nothing but what is in the cluster: whoever
-// asks again after a crash, in whatever process, is told to do the same or, if it was
-// done, what comes after it.
+// The input of [Next] is one migration and everything that concerns it; its output is one write,
+// or what to wait for. The write depends only on the state of the cluster. So any process that
+// decides again after a crash gets the same step or, if that was done, the step after it.
 //
-// What holds at every moment, whoever dies:
+// Invariants, whichever process crashes:
 //
-//   - No two copies of a container run. The old one is frozen before the new one can
-//     start. It is killed by order of a migration that has handed over, and let go on
-//     only when the new pod is gone.
-//   - A Job counts no failure and makes no other pod: it sees the old pod as being
-//     deleted, and so waits, until it owns the new one.
-//   - A ReplicaSet makes no other pod and deletes none but the old one: it owns the new
-//     one before it loses that.
-//   - After the first write of the hand-over there is only the way forward, before it
-//     only the way back if something is wrong.
+//   - No two copies of a container run. The old one is frozen before the new one can start. It is
+//     killed by order of a migration that has handed over, and thawed only when the new pod is
+//     gone.
+//   - A Job counts no failure and creates no other pod. It sees the old pod as being deleted, and
+//     so waits, until it owns the new one.
+//   - A ReplicaSet creates no other pod and deletes none but the old one: it owns the new one
+//     before it loses the old one.
+//   - A migration can only go forward after the first write of the handover, and only back before
+//     it if something is wrong.
 //
-// The files follow a migration's life: admit.go (may it begin?), forward.go (reserve,
-// move, verify), budget.go (may the pod be frozen?), handover.go (and clean up), back.go
-// (roll back), end.go (what is left to do when it has ended), say.go (conditions and
-// figures).
+// The files follow a migration's life: admit.go (may it begin?), forward.go (reserve, move,
+// verify), newpod.go (does the new pod start?), budget.go (may the pod be frozen?), handover.go
+// (and clean up), back.go (roll back), stuck.go (wait without a timeout), end.go (after the end),
+// say.go (conditions and measurements), tell.go (Events).
 package decide
 
 import (
@@ -35,74 +34,73 @@ import (
 	"supercargo.dev/supercargo/internal/movable"
 )
 
-// Config bounds what is done.
+// Config sets limits and timeouts.
 type Config struct {
-	// MaxMigrations is how many may be in flight; of them at most MaxPerNode leave a
-	// node, and as many come to it. Those that are stuck do not count: see [Flight].
+	// MaxMigrations is the maximum number of migrations in flight, and MaxPerNode that from a
+	// node, and that to a node. Stuck migrations do not count: see [Flight].
 	MaxMigrations, MaxPerNode int
-	// MaxPerNamespace is how many of one namespace may be in flight; 0 is half of
-	// MaxMigrations, rounded up.
+	// MaxPerNamespace is the maximum number of migrations in flight of one namespace; 0 is half
+	// of MaxMigrations, rounded up.
 	MaxPerNamespace int
-	// CleanPatience is how long an end waits for agents to remove what is left, where
-	// nothing depends on it. They do so later anyway. Where something does depend on an
-	// agent or a kubelet, it is how long that may say nothing until it is said to be silent.
+	// CleanPatience is how long the end of a migration waits for agents to clean up, where
+	// nothing depends on it; they clean up later anyway. Where something does depend on an agent
+	// or a kubelet, it is how long that may not report before it is called silent.
 	CleanPatience time.Duration
-	// KeepFinished is how long a Migration that has ended stays to be read, and
-	// MaxFinished how many of them in a namespace.
+	// KeepFinished is how long a finished Migration is kept, and MaxFinished how many are kept in
+	// a namespace.
 	KeepFinished time.Duration
 	MaxFinished  int
 }
 
-// Observation is all that a decision looks at.
+// Observation is the input of a decision.
 type Observation struct {
-	// Migration is read past any cache, as are Source, Restored and Job.
+	// Migration, Source, Restored and Job are read without a cache.
 	Migration *v1alpha1.Migration
-	// Source is the pod that is moved; nil if it is gone. Before there is a plan it is
-	// the one that has the name.
+	// Source is the pod to move; nil if it is gone. Before there is a plan, it is the pod with
+	// the name.
 	Source *corev1.Pod
-	// Restored is the pod with the name of the new one; nil if there is none.
+	// Restored is the pod with the name of the new pod; nil if there is none.
 	Restored *corev1.Pod
-	// Job controls the pod; nil if no Job does, or if it is gone.
+	// Job is the pod's controller; nil if that is no Job, or is gone.
 	Job *batchv1.Job
-	// ReplicaSet controls the pod; nil if none does, or if it is gone. It may come from a
+	// ReplicaSet is the pod's controller; nil if that is none, or is gone. It may come from a
 	// cache, since only its selector and its UID matter once there is a plan.
 	ReplicaSet *appsv1.ReplicaSet
-	// Services and Claims are those of the namespace. They matter before there is a plan.
+	// Services and Claims are those of the namespace. They are used before there is a plan.
 	Services []corev1.Service
 	Claims   map[string]*corev1.PersistentVolumeClaim
-	// Budgets are those of the namespace, read as Migration is. They matter where
+	// Budgets are those of the namespace, read without a cache. They are used where
 	// LooksAtBudgets says so.
 	Budgets []policyv1.PodDisruptionBudget
 	// Nodes are those of the cluster, by name.
 	Nodes map[string]*corev1.Node
 	// Others are the other migrations in flight.
 	Others []Flight
-	// Trial is what became of the last [TryPod]; nil if nothing was tried.
+	// Trial is the result of the last [TryPod]; nil if there was none.
 	Trial *Trial
-	// Paused says that the cluster is paused, and why; empty if it is not. It matters before there is
-	// a plan.
+	// Paused is why the cluster is paused; empty if it is not. It is used before there is a plan.
 	Paused string
-	// Surplus says that the migration has ended, and is one too many to be kept.
+	// Surplus means that the migration has ended, and exceeds the limit of finished ones.
 	Surplus bool
 }
 
-// Flight is a migration that has a plan and has not ended.
+// Flight is a migration in flight: it has a plan and has not ended.
 type Flight struct {
-	// Namespace is that of the migration, Name its namespace and name.
+	// Namespace is that of the migration, and Name its namespace/name.
 	Namespace, Name string
-	// PodUID is that of the pod that is moved.
+	// PodUID is the UID of the pod to move.
 	PodUID string
-	// Source and Target are the nodes; Target is empty until it is known for certain.
+	// Source and Target are its nodes. Target is empty until it is final.
 	Source, Target string
 	// StartedAt is when it began.
 	StartedAt time.Time
-	// Stuck says that it waits for a node that is lost, or for an agent or a kubelet that is
-	// silent, which may take any time. It does nothing meanwhile and counts towards no limit,
-	// so that a failed rack does not stop the migrations of all other nodes.
+	// Stuck means that it waits, without a timeout, for a lost node or for a silent agent or
+	// kubelet. It does nothing meanwhile and counts towards no limit, so that a failed rack does
+	// not stop the migrations of all other nodes.
 	Stuck bool
 }
 
-// FlightOf returns what others must know of a migration; nil if it is not in flight.
+// FlightOf returns the Flight of a migration; nil if it is not in flight.
 func FlightOf(m *v1alpha1.Migration) *Flight {
 	if m.Status.Plan == nil || Ended(m) {
 		return nil
@@ -123,29 +121,29 @@ func Counts(m *v1alpha1.Migration) bool {
 	return f != nil && !f.Stuck
 }
 
-// Trial is the answer to a [TryPod].
+// Trial is the result of a [TryPod].
 type Trial struct {
-	// Refusals say what stands against the new pod; none is a yes.
+	// Refusals are the objections to the new pod; none if it is admitted.
 	Refusals []movable.Refusal
 }
 
-// Action is what a step does.
+// Action is the action of a step.
 type Action string
 
 // The actions.
 const (
-	// Wait does nothing until something changes, or until a time.
+	// Wait does nothing until a change or a time.
 	Wait Action = "Wait"
 	// WriteStatus writes the status.
 	WriteStatus Action = "WriteStatus"
-	// AddFinalizer and RemoveFinalizer do that with the Migration's own.
+	// AddFinalizer and RemoveFinalizer add and remove the Migration's own finalizer.
 	AddFinalizer    Action = "AddFinalizer"
 	RemoveFinalizer Action = "RemoveFinalizer"
-	// TryPod asks whether the API server would make a pod, and then to decide anew. It
-	// is the one action that writes nothing.
+	// TryPod checks with a dry run whether the API server would create a pod, and decides again.
+	// It is the only action besides Wait that writes nothing.
 	TryPod Action = "TryPod"
-	// CreatePod makes a pod, PatchPod changes labels, annotations, owners and finalizers
-	// of the one observed, DeletePod deletes it.
+	// CreatePod creates a pod, PatchPod changes labels, annotations, owners and finalizers of the
+	// observed pod, and DeletePod deletes it.
 	CreatePod Action = "CreatePod"
 	PatchPod  Action = "PatchPod"
 	DeletePod Action = "DeletePod"
@@ -155,27 +153,26 @@ const (
 	DeleteMigration Action = "DeleteMigration"
 )
 
-// Step is what to do next. Each write must be refused by the API server if the object
-// has changed since it was observed; then everything is to be observed anew.
+// Step is what to do next. Each write must fail if the object has changed since it was observed;
+// then everything is observed again.
 type Step struct {
-	// Do says which of the fields matter.
+	// Do selects the fields that apply.
 	Do Action
-	// Why says it in words, for logs.
+	// Why is the reason, for logs.
 	Why string
 	// Status is the new status, for WriteStatus.
 	Status *v1alpha1.MigrationStatus
-	// Pod is the pod to try or to create, as it is to be after the patch, or as it was
-	// observed before its deletion.
+	// Pod is the pod to try or to create, the pod after the patch, or the observed pod to delete.
 	Pod *corev1.Pod
-	// Budget is the one to write, for WriteBudget.
+	// Budget is the budget to write, for WriteBudget.
 	Budget *policyv1.PodDisruptionBudget
-	// GraceSeconds is what a deleted pod is given to end.
+	// GraceSeconds is the grace period of a deletion.
 	GraceSeconds int64
-	// Until is when to look again, for Wait; zero if only a change can help.
+	// Until is when to decide again, for Wait; zero if only a change can help.
 	Until time.Time
 }
 
-// Next says what to do next with a migration.
+// Next returns the next step of a migration.
 func Next(c Config, o Observation, now time.Time) Step {
 	m := o.Migration
 	switch {
@@ -191,27 +188,26 @@ func Next(c Config, o Observation, now time.Time) Step {
 	return c.forward(o, now)
 }
 
-// Ended reports whether a migration has ended: nothing is done with its pod any more.
+// Ended reports whether a migration has ended: its pod is not touched any more.
 func Ended(m *v1alpha1.Migration) bool {
 	c := condition(&m.Status, v1alpha1.MigrationFinished)
 	return c != nil && c.Status == yes
 }
 
-// Back reports whether a migration is on its way back.
+// Back reports whether a migration is being rolled back.
 func Back(m *v1alpha1.Migration) bool { return m.Status.Phase == v1alpha1.MigrationRollingBack }
 
-// HandingOver reports whether there is no way back any more.
+// HandingOver reports whether a migration can no longer be rolled back.
 func HandingOver(m *v1alpha1.Migration) bool {
 	return condition(&m.Status, v1alpha1.MigrationHandedOver) != nil
 }
 
-// mine reports whether a pod was made by the migration.
+// mine reports whether the migration created a pod.
 func mine(m *v1alpha1.Migration, pod *corev1.Pod) bool {
 	return pod != nil && pod.Labels[v1alpha1.LabelMigration] == string(m.UID)
 }
 
-// restored returns the new pod, and nil if there is none or only a stranger of that
-// name.
+// restored returns the new pod; nil if there is none, or if another pod has its name.
 func (o *Observation) restored() *corev1.Pod {
 	if mine(o.Migration, o.Restored) {
 		return o.Restored
@@ -221,7 +217,7 @@ func (o *Observation) restored() *corev1.Pod {
 
 func wait(why string, until time.Time) Step { return Step{Do: Wait, Why: why, Until: until} }
 
-// earlier returns the earlier of two times, of which zero means never.
+// earlier returns the earlier of two times. Zero means never.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -13,8 +13,8 @@ import (
 	"supercargo.dev/supercargo/internal/movable"
 )
 
-// on returns a world of a pod with such an owner, in which everybody has acted, without
-// trouble, until the check says so.
+// on returns a world of a pod with an owner, in which all actors have acted, without trouble,
+// until the check succeeds.
 func on(t *testing.T, owned owner, restart bool, until func(*world) bool) *world {
 	t.Helper()
 	w := newWorld(0, owned, restart)
@@ -39,12 +39,12 @@ func on(t *testing.T, owned owner, restart bool, until func(*world) bool) *world
 	return nil
 }
 
-// ordered says that an order was given.
+// ordered returns a check for an order.
 func ordered(order v1alpha1.MigrationOrder) func(*world) bool {
 	return func(w *world) bool { return w.m.Status.Order == order }
 }
 
-// next says that the next step is one that does that.
+// next returns a check for the action of the next step.
 func next(do Action) func(*world) bool {
 	return func(w *world) bool { return w.m.Status.Order != "" && w.decide().Do == do }
 }
@@ -97,11 +97,11 @@ func TestAnUndisturbedMoveSucceedsInTheOrderOfTheDesign(t *testing.T) {
 	}
 }
 
-// said is how a step is told in a trace.
+// said are the names of steps in a trace.
 var said = map[string]string{
 	"begin": "begin", "CreatePod": "CreatePod", "Freeze": ": freeze", "InProgress": "the new pod can take over", "DeletePod": "DeletePod", "PatchPod": "PatchPod",
-	"before others": "PatchPod: the ReplicaSet deletes the old pod before others", "takes over": "PatchPod: the new pod takes over",
-	"does not count": "PatchPod: the ReplicaSet does not count the old pod", "Kill": "the old container may go", "Clean": "is dead: clean up", "Succeeded": "it has succeeded",
+	"before others": "PatchPod: the ReplicaSet must delete the old pod before others", "takes over": "PatchPod: the new pod takes over",
+	"does not count": "PatchPod: the ReplicaSet must no longer count the old pod", "Kill": "kill the old container", "Clean": "is dead: clean up", "Succeeded": "it has succeeded",
 }
 
 func TestNothingIsFrozenBeforeAPlaceIsCertain(t *testing.T) {
@@ -287,14 +287,14 @@ func TestAReplicaSetAdoptsOnlyWhatIsReady(t *testing.T) {
 	if step := w.decide(); step.Do != Wait {
 		t.Errorf("with a new pod that runs and is not ready: %+v", step)
 	}
-	r.Status.Phase = corev1.PodSucceeded // its work is done, and is not to be done twice
+	r.Status.Phase = corev1.PodSucceeded // its work is done, and must not be done twice
 	if step := w.decide(); step.Do != WriteStatus || condition(step.Status, v1alpha1.MigrationHandedOver) == nil {
 		t.Errorf("with a new pod that has ended well: %+v", step)
 	}
 }
 
-// The ReplicaSet looks after each write, and always finds one pod or two, of which it
-// deletes none but the old one.
+// TestAReplicaSetNeverMakesAnotherPod: the ReplicaSet acts after each write, always finds one pod
+// or two, and deletes only the old one.
 func TestAReplicaSetNeverMakesAnotherPod(t *testing.T) {
 	w := on(t, ofSet, false, ended)
 	if w.m.Status.Phase != v1alpha1.MigrationSucceeded || w.made > 0 || w.pods[source] != nil {
@@ -313,7 +313,7 @@ func TestAReplicaSetNeverMakesAnotherPod(t *testing.T) {
 func TestTheOldContainerGoesOnOnlyOnceTheNewPodIsGone(t *testing.T) {
 	w := on(t, ofJob, false, isRunning)
 	w.m.DeletionTimestamp = &metav1.Time{}
-	w.controller() // turns back
+	w.controller() // rolls back
 	step := w.decide()
 	if step.Do != DeletePod || step.Pod.Name != w.restored().Name || step.GraceSeconds != 1 {
 		t.Fatalf("want the new pod deleted first: %+v", step)
@@ -364,7 +364,7 @@ func TestWhatStandsStillIsNotGivenUpWhenItsAgentIsSilent(t *testing.T) {
 func TestANewPodThatOthersGiveLongToEndIsGivenLess(t *testing.T) {
 	w := on(t, ofJob, false, isRunning)
 	w.deletePod(w.restored(), 30)
-	w.controller() // turns back
+	w.controller() // rolls back
 	if step := w.decide(); step.Do != DeletePod || step.GraceSeconds != 1 {
 		t.Errorf("%+v", step)
 	}
@@ -484,7 +484,7 @@ func TestItWaitsForRoomAmongTheMovesInFlight(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		others []Flight
-		says   string // empty: it begins
+		says   string // empty if it begins
 	}{
 		{"nobody else moves", nil, ""},
 		{"others of the namespace move", of("ns", false, flights(4, "x", "y")), ""},
@@ -533,8 +533,8 @@ func TestTheTargetIsNotGivenMoreThanItsShare(t *testing.T) {
 	}
 }
 
-// Two nodes exchange pods, and as many have begun from each as may. If each waited for
-// one of the others to leave its target, none ever would.
+// TestNodesThatExchangePodsDoNotWaitForEachOther: as many migrations have begun from each of two
+// nodes as may. If each waited for one of the others to leave its target, none ever would.
 func TestNodesThatExchangePodsDoNotWaitForEachOther(t *testing.T) {
 	w := on(t, ofJob, false, func(w *world) bool {
 		return next(WriteStatus)(w) && w.decide().Status.Order == v1alpha1.OrderFreeze
@@ -673,7 +673,7 @@ func TestFiguresAreMeasuredAndNotMadeOutToBeSmall(t *testing.T) {
 func TestTheConditionsHaveBytesAndSeconds(t *testing.T) {
 	w := on(t, ofJob, false, ended)
 	for kind, want := range map[string]string{
-		v1alpha1.MigrationShipped:  "500 bytes over the wire in 0.200 s",
+		v1alpha1.MigrationShipped:  "500 bytes sent in 0.200 s",
 		v1alpha1.MigrationFrozen:   "no copy ran for ",
 		v1alpha1.MigrationVerified: "restored in ",
 		v1alpha1.MigrationFinished: "dump 0.100 s, ship 0.200 s",

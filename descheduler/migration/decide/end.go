@@ -12,30 +12,29 @@ import (
 	"supercargo.dev/supercargo/internal/movable"
 )
 
-// end sees to what is left of a migration that has ended.
+// end handles a migration that has ended.
 func (c Config) end(o Observation, now time.Time) Step {
 	m := o.Migration
 	if r := o.restored(); r != nil && r.DeletionTimestamp == nil {
 		return *Leftover(m, r, nil)
 	}
 	if hasFinalizer(m) {
-		return Step{Do: RemoveFinalizer, Why: "it has ended"}
+		return Step{Do: RemoveFinalizer, Why: "the migration has ended"}
 	}
 	if m.DeletionTimestamp != nil {
-		return wait("it is going", time.Time{})
+		return wait("the Migration is being deleted", time.Time{})
 	}
 	until := condition(&m.Status, v1alpha1.MigrationFinished).LastTransitionTime.Add(c.KeepFinished)
 	if o.Surplus || !now.Before(until) {
-		return Step{Do: DeleteMigration, Why: "it has been kept for long enough"}
+		return Step{Do: DeleteMigration, Why: "the retention time of finished Migrations has passed"}
 	}
-	return wait("it is kept to be read", until)
+	return wait("finished Migrations are kept for some time", until)
 }
 
-// Leftover says what to do about a pod that a migration has made; m is nil if that is gone. A
-// controller that was held up may have made the pod after another had ended the migration,
-// or somebody has removed the finalizer of a migration that had not ended. source is the
-// pod that was to be moved; nil if that is gone, and it does not matter if m is there.
-// It returns nil if there is nothing to do.
+// Leftover returns the step for a pod that a migration created; nil for none. m is nil if the
+// migration is gone. A delayed controller may have created the pod after another ended the
+// migration, or somebody removed the finalizer of a migration that had not ended. source is the
+// pod that was to be moved; nil if it is gone. It is only used if m is nil.
 func Leftover(m *v1alpha1.Migration, pod, source *corev1.Pod) *Step {
 	if m != nil {
 		switch {
@@ -50,19 +49,18 @@ func Leftover(m *v1alpha1.Migration, pod, source *corev1.Pod) *Step {
 	if pod.DeletionTimestamp != nil {
 		return nil
 	}
-	return &Step{Do: DeletePod, Why: "its migration is over", Pod: pod, GraceSeconds: graceOfRestored}
+	return &Step{Do: DeletePod, Why: "the migration of the pod has ended", Pod: pod, GraceSeconds: graceOfRestored}
 }
 
 func stays(pod *corev1.Pod) *Step {
 	to := pod.DeepCopy()
 	delete(to.Labels, v1alpha1.LabelMigration)
-	return &Step{Do: PatchPod, Why: "the new pod is one like any other now", Pod: to}
+	return &Step{Do: PatchPod, Why: "the new pod is no longer part of a migration", Pod: to}
 }
 
-// orphan continues with the hand-over of a migration that is gone, as far as the two pods say
-// that it had begun; nil if it had not. The agent of the old pod's node kills the old
-// container once its pod is being deleted, and thaws it otherwise: whichever it does, the
-// other copy is the one to go.
+// orphan continues the handover of a migration that is gone, if the two pods show that it had
+// begun; nil if not. The agent of the old pod's node kills the old container if its pod is being
+// deleted, and thaws it otherwise. In either case the other copy must go.
 func orphan(pod, source *corev1.Pod) *Step {
 	wanted := source != nil && source.DeletionTimestamp == nil
 	leaving := source != nil && !wanted && !dead(source)
@@ -76,16 +74,15 @@ func orphan(pod, source *corev1.Pod) *Step {
 	case !movable.HasPlace(pod):
 		return nil
 	case leaving && owner != nil && owner.Kind == "Job" && metav1.IsControlledBy(pod, &metav1.ObjectMeta{UID: owner.UID}):
-		return &Step{Do: PatchPod, Why: "the Job does not count the old pod any more", Pod: movable.LeavesPlace(source, owner, nil)}
+		return &Step{Do: PatchPod, Why: "the Job must no longer count the old pod", Pod: movable.LeavesPlace(source, owner, nil)}
 	case wanted && owner == nil && movable.GoesFirst(source):
-		// Its ReplicaSet has lost it to the new pod, which nobody else does to a pod.
-		return &Step{Do: DeletePod, Why: "the old pod is on its way out", Pod: source, GraceSeconds: ownGrace(source)}
+		// Its ReplicaSet has lost it to the new pod, which only a migration does.
+		return &Step{Do: DeletePod, Why: "the new pod has replaced the old one", Pod: source, GraceSeconds: ownGrace(source)}
 	}
 	return stays(pod)
 }
 
-// carries reports whether a new pod runs with the state of the old one, or has ended well
-// with it.
+// carries reports whether a new pod runs with the state of the old one, or has succeeded with it.
 func carries(pod *corev1.Pod) bool {
 	if pod.Status.Phase == corev1.PodSucceeded {
 		return true
@@ -97,21 +94,20 @@ func carries(pod *corev1.Pod) bool {
 	return s.State.Running != nil && s.RestartCount == 0
 }
 
-// LooksAtOthers reports whether what is decided about a migration depends on which
-// others are in flight.
+// LooksAtOthers reports whether decisions about a migration depend on the others in flight.
 func LooksAtOthers(m *v1alpha1.Migration) bool {
 	return !Ended(m) && (m.Status.Plan == nil || m.Status.Order == v1alpha1.OrderPrepare)
 }
 
-// ChangesFlights reports whether a step changes what others must know of a migration:
-// that it begins, or which node it goes to. It is decided with an eye on the others.
+// ChangesFlights reports whether a step changes a migration's Flight, its start or its target.
+// Such a step depends on the others in flight.
 func ChangesFlights(m *v1alpha1.Migration, step Step) bool {
 	return step.Do == WriteStatus && LooksAtOthers(m) && !Ended(&v1alpha1.Migration{Status: *step.Status}) &&
 		(m.Status.Plan == nil && step.Status.Plan != nil || m.Status.Order != step.Status.Order || condition(step.Status, v1alpha1.MigrationHandedOver) != nil)
 }
 
-// Surplus returns the migrations of a namespace that have ended and are too many to be
-// kept: all but the most of them that ended last, ties by name.
+// Surplus returns the finished migrations of a namespace that exceed the limit: all but the most
+// that ended last. Ties go by name.
 func Surplus(namespace string, all []v1alpha1.Migration, most int) []*v1alpha1.Migration {
 	var ended []*v1alpha1.Migration
 	for i := range all {

@@ -11,7 +11,7 @@ import (
 	"supercargo.dev/supercargo/internal/movable"
 )
 
-// forward continues with a migration that can still go back.
+// forward continues a migration that can still be rolled back.
 func (c Config) forward(o Observation, now time.Time) Step {
 	m := o.Migration
 	if m.DeletionTimestamp != nil {
@@ -35,7 +35,7 @@ func (c Config) forward(o Observation, now time.Time) Step {
 	return waitFrozen(o, s, "wait for "+pending(o), earlier(m.Status.Plan.DeadlineAt.Time, until), now)
 }
 
-// pending says what a frozen migration waits for.
+// pending describes what a frozen migration waits for.
 func pending(o Observation) string {
 	switch r := o.restored(); {
 	case !staged(o):
@@ -46,7 +46,7 @@ func pending(o Observation) string {
 	return "the new pod to run"
 }
 
-// reserve sees to it that a place is certain before anything is frozen.
+// reserve secures a target before anything is frozen.
 func (c Config) reserve(o Observation, s *status, now time.Time) Step {
 	m, plan := o.Migration, o.Migration.Status.Plan
 	until := reserveBy(plan)
@@ -64,14 +64,14 @@ func (c Config) reserve(o Observation, s *status, now time.Time) Step {
 	}
 	reservation := m.Status.Reservation
 	if reservation == nil || reservation.PodUID != string(o.restored().UID) {
-		s.set(v1alpha1.MigrationReserved, no, "Scheduling", "the scheduler looks for a node for pod "+plan.RestoredPod+"; its Events say why it has none", now)
+		s.set(v1alpha1.MigrationReserved, no, "Scheduling", "the scheduler has not found a node for pod "+plan.RestoredPod+"; the Events of the pod have the reason", now)
 		return s.writeOr(m, "wait for the scheduler to reserve room", until)
 	}
 	if plan.Backend == v1alpha1.BackendRestart {
-		return s.writeOr(m, "wait", until) // readyToHandOver has the rest
+		return s.writeOr(m, "wait", until) // readyToHandOver decides the rest
 	}
 	if target := m.Status.Target; target == nil || target.Node != reservation.Node || target.Step != v1alpha1.TargetPrepared {
-		s.set(v1alpha1.MigrationReserved, no, "PreparingTarget", "the agent of node "+reservation.Node+" prepares", now)
+		s.set(v1alpha1.MigrationReserved, no, "PreparingTarget", "the agent of node "+reservation.Node+" prepares the restore", now)
 		return s.writeOr(m, "wait for the target to be prepared", until)
 	}
 	if why := c.fullTarget(o.Others, reservation.Node); why != "" {
@@ -89,19 +89,19 @@ func (c Config) reserve(o Observation, s *status, now time.Time) Step {
 	s.set(v1alpha1.MigrationReserved, yes, "Reserved", "node "+reservation.Node+" has room, and both nodes are prepared", now)
 	s.Order = v1alpha1.OrderFreeze
 	s.Phase = v1alpha1.MigrationMoving
-	return s.write("both nodes are prepared: freeze")
+	return s.write("both nodes are prepared: freeze the container")
 }
 
-// staged reports whether the checkpoint is on the node that the scheduler keeps for
-// the new pod.
+// staged reports whether the checkpoint is on the node that the scheduler reserves for the new
+// pod.
 func staged(o Observation) bool {
 	r, t := o.Migration.Status.Reservation, o.Migration.Status.Target
 	return r != nil && t != nil && t.Node == r.Node && t.Step == v1alpha1.TargetStaged
 }
 
-// readyToHandOver reports whether the new pod can take the old one's place: it runs,
-// or, where no state is carried, its room is certain. Where the kubelet has started the old
-// container again, a fresh copy runs, and the new pod must go.
+// readyToHandOver reports whether the new pod can take the old one's place: it runs or, for a
+// restart, its room is reserved. If the kubelet has restarted the old container, a fresh copy
+// runs, and the new pod must go.
 func (c Config) readyToHandOver(o Observation) bool {
 	m, r := o.Migration, o.restored()
 	if r == nil || r.DeletionTimestamp != nil || replaced(o) || o.sourceRestarted() {
@@ -116,8 +116,8 @@ func (c Config) readyToHandOver(o Observation) bool {
 	return m.Status.Order == v1alpha1.OrderFreeze && staged(o) && verified(r, m.Status.Plan) && !o.abandoned()
 }
 
-// verified reports whether a restored pod runs as it is to. One that goes to a ReplicaSet
-// must be ready besides: of two pods that set deletes the one that is not.
+// verified reports whether a restored pod runs properly. A pod of a ReplicaSet must also be
+// ready: of two pods, the set deletes the one that is not.
 func verified(pod *corev1.Pod, plan *v1alpha1.MigrationPlan) bool {
 	if pod.Status.Phase == corev1.PodSucceeded {
 		return true
@@ -151,8 +151,8 @@ func podCondition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCond
 	return nil
 }
 
-// abandoned reports whether the old pod is one of a ReplicaSet that has lost it, or is
-// about to: that wants fewer, or makes another, and the new one comes too late.
+// abandoned reports whether the old pod belongs to a ReplicaSet that has lost it, or is about to.
+// The set was scaled down or creates another pod, and the new pod comes too late.
 func (o *Observation) abandoned() bool {
 	return movable.OfReplicaSet(o.Migration.Status.Plan.Owner) && (o.Source == nil || o.Source.DeletionTimestamp != nil)
 }
@@ -166,14 +166,14 @@ func containerStatus(pod *corev1.Pod, container string) *corev1.ContainerStatus 
 	return nil
 }
 
-// replaced reports whether the pod's Job may have made another in the place of the old
-// pod already: then the new one comes too late. A bare pod has nobody who would.
+// replaced reports whether the pod's owner may have replaced the old pod already, so that the new
+// pod comes too late. A bare pod has no owner.
 func replaced(o Observation) bool {
 	return o.Migration.Status.Plan.Owner != nil && dead(o.Source)
 }
 
-// claimAndHandOver hands over. A pod that starts anew elsewhere has run until now, and is
-// claimed from its budgets first.
+// claimAndHandOver starts the handover. A pod to restart has run until now, and is first claimed
+// from its budgets.
 func claimAndHandOver(o Observation, now time.Time) Step {
 	m := o.Migration
 	if m.Status.Plan.Backend != v1alpha1.BackendRestart {
@@ -194,7 +194,7 @@ func claimAndHandOver(o Observation, now time.Time) Step {
 	return s.writeOr(m, "wait: "+why, earlier(reserveBy(m.Status.Plan), now.Add(budgetPatience)))
 }
 
-// startHandOver writes down that there is no way back, before there is none.
+// startHandOver records that there is no way back, before the first write of the handover.
 func startHandOver(o Observation, now time.Time) Step {
 	s := copyStatus(o.Migration)
 	s.sayProgress(o, now)
@@ -204,16 +204,16 @@ func startHandOver(o Observation, now time.Time) Step {
 		s.sayVerified(o, now)
 	}
 	s.Phase = v1alpha1.MigrationHandingOver
-	s.set(v1alpha1.MigrationHandedOver, no, "InProgress", "the new pod takes the old one's place: there is no way back", now)
+	s.set(v1alpha1.MigrationHandedOver, no, "InProgress", "the new pod is replacing the old one; this cannot be rolled back", now)
 	return s.write("the new pod can take over")
 }
 
-// fault says why a migration cannot go on.
+// fault is why a migration cannot continue.
 type fault struct {
 	reason, message string
 }
 
-// faultOf returns what stands in the way, the most telling first; nil for nothing.
+// faultOf returns the most significant fault; nil for none.
 func faultOf(o Observation, now time.Time) *fault {
 	for _, f := range []func() *fault{
 		o.faultOfSource, o.faultOfAgents, func() *fault { return o.faultOfRestored(now) }, func() *fault { return o.faultOfTime(now) }, o.faultOfTarget,
@@ -225,26 +225,26 @@ func faultOf(o Observation, now time.Time) *fault {
 	return nil
 }
 
-// reservePatience is how long a migration may take until its container is frozen, however
-// late its deadline is: it counts towards the limits, and a target that has no room may have
-// none for a day. New machines are there by then.
+// reservePatience is how long a migration may take until its container is frozen, whatever its
+// deadline: it counts towards the limits, and a cluster without room may have none for a day. New
+// machines have started by then.
 const reservePatience = 10 * time.Minute
 
-// reserveBy is when a migration must have a place and be prepared.
+// reserveBy returns when a migration must have a prepared target.
 func reserveBy(plan *v1alpha1.MigrationPlan) time.Time {
 	return earlier(plan.DeadlineAt.Time, plan.StartedAt.Add(reservePatience))
 }
 
-// deadlineExceeded is why a migration has gone back that did not come to its end in time.
+// deadlineExceeded is the reason of a rollback at the deadline.
 const deadlineExceeded = "DeadlineExceeded"
 
-// faultOfTime looks at the clock. The scheduler gives the room away at the deadline too,
-// so it comes before that.
+// faultOfTime checks the deadlines. The scheduler releases the room at the deadline too, so this
+// check comes before that of the target.
 func (o *Observation) faultOfTime(now time.Time) *fault {
 	deadline := o.Migration.Status.Plan.DeadlineAt
 	if now.Before(deadline.Time) {
 		if by := reserveBy(o.Migration.Status.Plan); o.Migration.Status.Order == v1alpha1.OrderPrepare && !now.Before(by) {
-			return &fault{"ReservationTimeout", fmt.Sprintf("the new pod was not placed on a prepared node within %s: see condition Reserved", reservePatience)}
+			return &fault{"ReservationTimeout", fmt.Sprintf("the new pod was not assigned to a prepared node within %s: see condition Reserved", reservePatience)}
 		}
 		return nil
 	}
@@ -252,30 +252,30 @@ func (o *Observation) faultOfTime(now time.Time) *fault {
 		deadline.UTC().Format("15:04:05 MST"))}
 }
 
-// faultOfSource looks at the old pod. Once the checkpoint is staged the new pod can go
-// on for a bare one that has gone or is going, and for one of a Job that is going.
+// faultOfSource checks the old pod. Once the checkpoint is staged, the new pod can replace a bare
+// pod that is gone or being deleted, and a Job's pod that is being deleted.
 func (o *Observation) faultOfSource() *fault {
 	plan := o.Migration.Status.Plan
 	switch {
 	case dead(o.Source) && plan.Owner != nil:
-		return &fault{"SourceEnded", "the pod has ended, and its owner sees to what comes next"}
+		return &fault{"SourceEnded", "the pod has ended, and its owner handles that"}
 	case o.sourceRestarted():
 		return &fault{"SourceRestarted", "the container has been restarted on its node"}
 	case o.abandoned():
-		return &fault{"SourceDeleted", "the pod is being deleted, and its ReplicaSet sees to what comes next"}
+		return &fault{"SourceDeleted", "the pod is being deleted, and its ReplicaSet handles that"}
 	case staged(*o):
 	case o.Source == nil:
 		return &fault{"SourceGone", "the pod is gone"}
 	case dead(o.Source):
 		return &fault{"SourceEnded", "the pod has ended"}
 	case o.Source.DeletionTimestamp != nil:
-		return &fault{"SourceDeleted", "somebody else deletes the pod"}
+		return &fault{"SourceDeleted", "another client is deleting the pod"}
 	}
 	return nil
 }
 
-// sourceRestarted reports whether the old pod's container is another one than that of the
-// plan: its kubelet has started it again, from the beginning.
+// sourceRestarted reports whether the old pod's container is not that of the plan: its kubelet
+// has restarted it from the beginning.
 func (o *Observation) sourceRestarted() bool {
 	if o.Source == nil {
 		return false
@@ -284,8 +284,8 @@ func (o *Observation) sourceRestarted() bool {
 	return planned != "" && id != "" && id != planned
 }
 
-// faultOfAgents looks at the two reports. That of a target which has failed counts also
-// if the scheduler has taken its reservation back for it.
+// faultOfAgents checks the two reports. That of a failed target also counts if the scheduler has
+// released its reservation because of the failure.
 func (o *Observation) faultOfAgents() *fault {
 	m := o.Migration
 	if s := m.Status.Source; s != nil && s.Step == v1alpha1.SourceFailed && !staged(*o) {
@@ -297,10 +297,10 @@ func (o *Observation) faultOfAgents() *fault {
 	return nil
 }
 
-// reasonForm is what the API takes for the reason of a condition.
+// reasonForm is the pattern of the API for the reason of a condition.
 var reasonForm = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
 
-// orReason returns an agent's word for what went wrong if it is one.
+// orReason returns an agent's reason if it is valid for a condition.
 func orReason(word string) string {
 	if !reasonForm.MatchString(word) {
 		return "AgentFailed"
@@ -308,13 +308,13 @@ func orReason(word string) string {
 	return word
 }
 
-// faultOfTarget looks at the node that has the reservation.
+// faultOfTarget checks the node that has the reservation.
 func (o *Observation) faultOfTarget() *fault {
 	m := o.Migration
 	r := m.Status.Reservation
 	if r == nil {
 		if m.Status.Order != v1alpha1.OrderPrepare {
-			return &fault{"ReservationLost", "the scheduler has given the room on the target away"}
+			return &fault{"ReservationLost", "the scheduler has released the reservation on the target"}
 		}
 		return nil
 	}
@@ -327,9 +327,9 @@ func (o *Observation) faultOfNode(name string) *fault {
 	case node == nil:
 		return &fault{"TargetGone", "node " + name + " is gone"}
 	case node.Spec.Unschedulable:
-		return &fault{"TargetClosed", "node " + name + " was closed for pods"}
+		return &fault{"TargetClosed", "node " + name + " was cordoned"}
 	case !movable.Ready(node):
-		return &fault{"TargetNotReady", "node " + name + " is not ready any more"}
+		return &fault{"TargetNotReady", "node " + name + " is no longer ready"}
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// act lets somebody do a step.
+// act lets a random actor do a step.
 func (w *world) act() {
 	w.now = w.now.Add(time.Duration(w.rnd.IntN(1500)) * time.Millisecond)
 	for _, p := range w.processes {
@@ -40,8 +40,8 @@ func (w *world) act() {
 	}
 }
 
-// settle lets everybody act until nothing changes any more. Machines that are cut off
-// come back or are scrapped.
+// settle lets all actors act until nothing changes any more. Disconnected machines reconnect or
+// are scrapped.
 func (w *world) settle() error {
 	w.comeLate()
 	for _, node := range []string{nodeA, nodeB} {
@@ -68,7 +68,7 @@ func (w *world) settle() error {
 	return fmt.Errorf("it has not ended: %+v", w.m.Status)
 }
 
-// check returns what must not be.
+// check returns an error for a violated invariant.
 func (w *world) check() error {
 	running, alive := []string{}, 0
 	for _, pod := range []*corev1.Pod{w.pods[source], w.restored()} {
@@ -82,7 +82,7 @@ func (w *world) check() error {
 			alive++
 		}
 	}
-	if len(running) > 1 && !w.restarted { // a fresh copy is ended soon, and not at once
+	if len(running) > 1 && !w.restarted { // the kubelet ends a fresh copy soon, but not at once
 		return fmt.Errorf("two copies run: %v", running)
 	}
 	if !w.owned() || w.died {
@@ -97,7 +97,7 @@ func (w *world) check() error {
 	return nil
 }
 
-// checkEnd returns what must not be when everything has settled.
+// checkEnd returns an error for a violated invariant after everything has settled.
 func (w *world) checkEnd() error {
 	if w.m != nil && len(w.m.Finalizers) > 0 {
 		return fmt.Errorf("the finalizer is still there")
@@ -125,8 +125,8 @@ func (w *world) checkEnd() error {
 	return w.checkSurvivor(restored)
 }
 
-// checkSurvivor returns what is wrong with the copy that goes on: there is one, with all
-// the work, in the old pod's place.
+// checkSurvivor returns an error unless there is one copy, with all the work, in the old pod's
+// place.
 func (w *world) checkSurvivor(restored *corev1.Pod) error {
 	survivors := 0
 	for _, pod := range []*corev1.Pod{w.pods[source], restored} {
@@ -158,7 +158,7 @@ func (w *world) took(pod *corev1.Pod) bool {
 	return pod.Labels["app"] == "work"
 }
 
-// walk plays one life of a migration, and returns its last phase.
+// walk simulates one life of a migration, and returns its last phase.
 func walk(seed uint64) (string, *world, error) {
 	w := newWorld(seed, owner(seed%3), seed%10 >= 8)
 	troubles := int(seed/3) % 4 // some lives have none
@@ -184,9 +184,9 @@ func walk(seed uint64) (string, *world, error) {
 	return string(w.m.Status.Phase), w, nil
 }
 
-// Whatever everybody does in whatever order, dies at, or does to one another, no two
-// copies run, the Job counts no failure, no owner makes another pod, no work is lost, all
-// ends, and nothing is left.
+// TestWhateverHappensTheInvariantsHold: whatever the actors do, in whatever order, and wherever
+// they die, no two copies run, the Job counts no failure, no owner creates another pod, no work
+// is lost, everything ends, and nothing is left.
 func TestWhateverHappensTheInvariantsHold(t *testing.T) {
 	const lives = 2000
 	ends := map[string]int{}

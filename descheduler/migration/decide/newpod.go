@@ -11,31 +11,31 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// faultOfRestored looks at the new pod.
+// faultOfRestored checks the new pod.
 func (o *Observation) faultOfRestored(now time.Time) *fault {
 	m, r := o.Migration, o.restored()
 	reservation := m.Status.Reservation
 	switch {
 	case r == nil && o.Restored != nil:
-		return &fault{"NameTaken", "another pod has the name " + o.Restored.Name + " of the new one"}
+		return &fault{"NameTaken", "another pod already has the name " + o.Restored.Name + " of the new pod"}
 	case r == nil && m.Status.Order == v1alpha1.OrderPrepare:
-		return nil // it was not made yet
+		return nil // not created yet
 	case r == nil:
-		return &fault{"NewPodGone", "somebody else has deleted the new pod"}
+		return &fault{"NewPodGone", "another client has deleted the new pod"}
 	case r.DeletionTimestamp != nil:
-		return &fault{"NewPodDeleted", "somebody else deletes the new pod"}
+		return &fault{"NewPodDeleted", "another client is deleting the new pod"}
 	case r.Status.Phase == corev1.PodFailed:
 		return &fault{"RestoreFailed", "the new pod has failed: " + whyFailed(r, m.Status.Plan.Container)}
 	case r.Spec.NodeName != "" && m.Status.Order == v1alpha1.OrderPrepare:
-		return &fault{"NotHeld", "scheduler " + r.Spec.SchedulerName + " has bound the new pod before its checkpoint was there: turn the plugin CheckpointStaging on in its profile"}
+		return &fault{"NotHeld", "scheduler " + r.Spec.SchedulerName + " bound the new pod before its checkpoint was staged: enable the plugin CheckpointStaging in its profile"}
 	case r.Spec.NodeName != "" && reservation != nil && r.Spec.NodeName != reservation.Node:
-		return &fault{"BoundElsewhere", "the new pod was bound to node " + r.Spec.NodeName + " and not to " + reservation.Node + ", which was to have its checkpoint"}
+		return &fault{"BoundElsewhere", "the new pod was bound to node " + r.Spec.NodeName + " instead of node " + reservation.Node + ", which was reserved for its checkpoint"}
 	}
 	return o.faultOfStart(now)
 }
 
-// faultOfStart looks at whether the new pod, which is bound, can start. Its source is
-// frozen meanwhile: what does not heal soon leads back, and not only the deadline.
+// faultOfStart checks whether the new, bound pod can start. The old container is frozen
+// meanwhile, so a persistent error causes a rollback before the deadline.
 func (o *Observation) faultOfStart(now time.Time) *fault {
 	why, by := o.startError()
 	if why == "" || by.IsZero() || now.Before(by) {
@@ -45,18 +45,17 @@ func (o *Observation) faultOfStart(now time.Time) *fault {
 }
 
 const (
-	// startPatience is how long the kubelet may fail to start the new pod's container. It
-	// tries again two times or three meanwhile.
+	// startPatience is how long the kubelet may fail to start the new pod's container. It retries
+	// two or three times meanwhile.
 	startPatience = 30 * time.Second
-	// sandboxPatience is how long it may take from the binding of the new pod until its
-	// volumes are mounted and its network is there. The size of the checkpoint does not
-	// matter for that.
+	// sandboxPatience is how long after the binding of the new pod its volumes and its network
+	// may take. The size of the checkpoint does not matter for that.
 	sandboxPatience = 2 * time.Minute
 )
 
-// startError says why the new pod, which is bound, does not start, and until when that may
-// heal; zero if it was not said yet since when it lasts. It is empty if nothing is wrong. A
-// checkpoint that is being restored has no error, however large it is.
+// startError returns why the new, bound pod does not start, and until when that may be resolved;
+// zero if its start was not recorded yet. It returns "" if nothing is wrong: a checkpoint that is
+// being restored has no error, whatever its size.
 func (o *Observation) startError() (why string, by time.Time) {
 	r := o.restored()
 	if r == nil || r.Spec.NodeName == "" || r.Status.Phase != corev1.PodPending {
@@ -70,16 +69,16 @@ func (o *Observation) startError() (why string, by time.Time) {
 	}
 	bound, sandbox := podCondition(r, corev1.PodScheduled), podCondition(r, corev1.PodReadyToStartContainers)
 	if bound != nil && bound.Status == corev1.ConditionTrue && sandbox != nil && sandbox.Status == corev1.ConditionFalse {
-		return "its volumes are not mounted or its network is not there: its Events say why", bound.LastTransitionTime.Add(sandboxPatience)
+		return "its volumes are not mounted or its network is not ready: see the Events of the pod", bound.LastTransitionTime.Add(sandboxPatience)
 	}
 	return "", time.Time{}
 }
 
-// usual are the reasons for which a container waits that starts as it is to.
+// usual are the waiting reasons of a container that starts normally.
 var usual = []string{"", "ContainerCreating", "PodInitializing"}
 
-// sayStart says that the kubelet fails to start the new pod, and returns when that is to
-// have healed; zero if nothing is wrong.
+// sayStart sets the condition for a new pod that does not start, and returns until when that may
+// be resolved; zero if nothing is wrong.
 func (s *status) sayStart(o Observation, now time.Time) time.Time {
 	why, by := o.startError()
 	if why == "" || !by.IsZero() {

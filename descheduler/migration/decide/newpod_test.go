@@ -11,14 +11,14 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// waitsFor has the kubelet of the new pod say why its container waits.
+// waitsFor makes the kubelet of the new pod report why its container waits.
 func (w *world) waitsFor(reason, message string) {
 	w.restored().Status.ContainerStatuses = []corev1.ContainerStatus{{
 		Name: "main", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}},
 	}}
 }
 
-// withoutSandbox has the kubelet of the new pod say that its volumes are not mounted.
+// withoutSandbox makes the kubelet of the new pod report that its volumes are not mounted.
 func (w *world) withoutSandbox() {
 	w.restored().Status.Conditions = []corev1.PodCondition{
 		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.now)},
@@ -26,7 +26,7 @@ func (w *world) withoutSandbox() {
 	}
 }
 
-// turnsBack lets nobody but the controller act, and returns when it turns back and why.
+// turnsBack lets only the controller act, and returns when it rolls back and why.
 func (w *world) turnsBack() (after time.Duration, why string) {
 	start := w.now
 	for range 50 {
@@ -42,8 +42,8 @@ func (w *world) turnsBack() (after time.Duration, why string) {
 	return 0, "it does not turn back"
 }
 
-// The old container is frozen while the new one fails to start: that must not last until
-// a deadline of up to a day.
+// TestANewPodThatCannotStartLeadsBackSoon: the old container is frozen while the new one fails to
+// start, which must not last until a deadline of up to a day.
 func TestANewPodThatCannotStartLeadsBackSoon(t *testing.T) {
 	for _, tc := range []struct {
 		name  string

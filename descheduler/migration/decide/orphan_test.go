@@ -12,10 +12,10 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// Somebody removes the finalizer of a Migration that is being deleted, and so the record
-// of how far it had come: before the hand-over or after so many of its writes. The agent
-// kills the old container if its pod is being deleted, and else thaws it. One copy must be
-// left, in the old pod's place.
+// TestOneCopyIsLeftWheneverTheFinalizerIsForcedOff: somebody removes the finalizer of a Migration
+// that is being deleted, and thereby the record of its progress, before the handover or after any
+// number of its writes. The agent kills the old container if its pod is being deleted, and thaws
+// it otherwise. One copy must be left, in the old pod's place.
 func TestOneCopyIsLeftWheneverTheFinalizerIsForcedOff(t *testing.T) {
 	for kind, owned := range map[string]owner{"bare": bare, "Job": ofJob, "ReplicaSet": ofSet} {
 		writes := 0
@@ -42,7 +42,7 @@ func TestOneCopyIsLeftWheneverTheFinalizerIsForcedOff(t *testing.T) {
 	}
 }
 
-// forcedOff removes the Migration, and lets everybody act until all has settled.
+// forcedOff removes the Migration, and lets all actors act until everything has settled.
 func (w *world) forcedOff(t *testing.T) {
 	t.Helper()
 	before := w.frozenAt
@@ -50,8 +50,8 @@ func (w *world) forcedOff(t *testing.T) {
 	w.m = nil
 	for range 300 {
 		w.now = w.now.Add(time.Second)
-		// The descheduler hears of it as soon as the agent does, and does two writes before a
-		// kubelet has said that what the agent kills is dead.
+		// The descheduler is notified as soon as the agent, and does two writes before a kubelet
+		// reports that the container that the agent kills is dead.
 		w.sourceAgent()
 		w.controller()
 		w.controller()
@@ -92,15 +92,15 @@ func TestWhatBecomesOfANewPodWhoseMigrationIsGone(t *testing.T) {
 		pod   string // part of the name of the pod that is written
 		why   string
 	}{
-		{"nothing was handed over", ofJob, isRunning, func(*world) {}, DeletePod, "-m", "its migration is over"},
+		{"nothing was handed over", ofJob, isRunning, func(*world) {}, DeletePod, "-m", "the migration of the pod has ended"},
 		{"the old pod is being deleted, and the new one runs", ofJob, isRunning, leaves, PatchPod, "-m", "takes over"},
-		{"the old pod is being deleted, and the new one does not run yet", ofJob, isBound, leaves, DeletePod, "-m", "its migration is over"},
-		{"the old pod of a ReplicaSet is being deleted, which has seen to another", ofSet, isRunning, leaves, DeletePod, "-m", "its migration is over"},
-		{"the old pod has ended, and its Job has seen to another", ofJob, isRunning, func(w *world) { leaves(w); w.pods[source].Status.Phase = corev1.PodFailed }, DeletePod, "-m", "its migration is over"},
-		{"the new pod has the place, and the Job still counts the old one", ofJob, isRunning, func(w *world) { leaves(w); place(w) }, PatchPod, "work-x1", "does not count"},
-		{"the new pod has the place", bare, isRunning, func(w *world) { leaves(w); place(w) }, PatchPod, "-m", "like any other"},
-		{"the new pod has the place, and the old one is gone", ofJob, isRunning, func(w *world) { place(w); delete(w.pods, source) }, PatchPod, "-m", "like any other"},
-		{"the new pod has the place, and is being deleted", bare, isRunning, func(w *world) { place(w); w.deletePod(w.restored(), 30) }, PatchPod, "-m", "like any other"},
+		{"the old pod is being deleted, and the new one does not run yet", ofJob, isBound, leaves, DeletePod, "-m", "the migration of the pod has ended"},
+		{"the old pod of a ReplicaSet is being deleted, which has seen to another", ofSet, isRunning, leaves, DeletePod, "-m", "the migration of the pod has ended"},
+		{"the old pod has ended, and its Job has seen to another", ofJob, isRunning, func(w *world) { leaves(w); w.pods[source].Status.Phase = corev1.PodFailed }, DeletePod, "-m", "the migration of the pod has ended"},
+		{"the new pod has the place, and the Job still counts the old one", ofJob, isRunning, func(w *world) { leaves(w); place(w) }, PatchPod, "work-x1", "no longer count"},
+		{"the new pod has the place", bare, isRunning, func(w *world) { leaves(w); place(w) }, PatchPod, "-m", "no longer part of a migration"},
+		{"the new pod has the place, and the old one is gone", ofJob, isRunning, func(w *world) { place(w); delete(w.pods, source) }, PatchPod, "-m", "no longer part of a migration"},
+		{"the new pod has the place, and is being deleted", bare, isRunning, func(w *world) { place(w); w.deletePod(w.restored(), 30) }, PatchPod, "-m", "no longer part of a migration"},
 		{"somebody deletes the new pod", ofJob, isRunning, func(w *world) { w.deletePod(w.restored(), 30) }, "", "", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"supercargo.dev/supercargo/internal/movable/attempts"
 )
 
-// goesBack has a world's migration go back, with a name, and returns how many failures the
-// pod remembers by then.
+// goesBack makes a named migration roll back, and returns how many failures the pod remembers
+// then.
 func (w *world) goesBack(t *testing.T, name string, spoil func(*world)) int {
 	t.Helper()
 	w.m.Name = name
@@ -30,7 +30,8 @@ func (w *world) goesBack(t *testing.T, name string, spoil func(*world)) int {
 	return 0
 }
 
-// A Migration that has ended may be deleted at once. Who makes the next asks the pod.
+// TestThePodRemembersThatItWasNotMoved: a finished Migration may be deleted at once. The next one
+// is created from what the pod remembers.
 func TestThePodRemembersThatItWasNotMoved(t *testing.T) {
 	fails := func(w *world) { w.nodes[nodeB].Spec.Unschedulable = true }
 	for _, tc := range []struct {
@@ -69,7 +70,7 @@ func TestThePodRemembersThatThereWasNoRoom(t *testing.T) {
 	}
 }
 
-// Another node is another matter.
+// TestTheNewPodRemembersNoFailures: it is on another node.
 func TestTheNewPodRemembersNoFailures(t *testing.T) {
 	w := newWorld(0, bare, false)
 	w.pods[source] = attempts.Note(w.pods[source], &v1alpha1.Migration{ObjectMeta: metav1.ObjectMeta{Name: "evict-uid-work-x1-1", UID: "earlier"}}, w.now)

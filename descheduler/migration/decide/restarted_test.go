@@ -10,9 +10,9 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// restartsSource plays a kubelet that kills the old container, as a liveness probe or a
-// restart of the node has it do, and starts it again from the beginning. Kubelets do that
-// for no pod that is being deleted.
+// restartsSource simulates a kubelet that kills the old container, for a liveness probe or after
+// a restart of the node, and starts it again from the beginning. Kubelets do not do that for a
+// pod that is being deleted.
 func (w *world) restartsSource() {
 	pod := w.pods[source]
 	if pod == nil || pod.DeletionTimestamp != nil || dead(pod) || w.restarted {
@@ -25,7 +25,7 @@ func (w *world) restartsSource() {
 	w.logf("the kubelet starts the container of %s again", pod.Name)
 }
 
-// copies returns the names of the two pods whose containers run.
+// copies returns the names of those of the two pods whose containers run.
 func (w *world) copies() (names []string) {
 	for _, pod := range []*corev1.Pod{w.pods[source], w.restored()} {
 		if pod != nil && w.processes[pod.UID] != nil && w.processes[pod.UID].running {
@@ -35,15 +35,16 @@ func (w *world) copies() (names []string) {
 	return names
 }
 
-// A kubelet can start the old container again at any moment until the old pod is being
-// deleted. Before the hand-over the new pod goes, after it the old one: soon one copy is left.
+// TestOneCopyIsLeftWheneverTheOldContainerIsStartedAgain: a kubelet can restart the old container
+// at any moment until the old pod is being deleted. Before the handover the new pod goes, after
+// it the old one: soon one copy is left.
 func TestOneCopyIsLeftWheneverTheOldContainerIsStartedAgain(t *testing.T) {
 	handingOver := func(w *world) bool { return HandingOver(w.m) }
 	for _, tc := range []struct {
 		name  string
 		until func(*world) bool
 		phase v1alpha1.MigrationPhase
-		left  string // part of the name of the pod that goes on
+		left  string // part of the name of the pod that continues
 	}{
 		{"while its state is taken", ordered(v1alpha1.OrderFreeze), v1alpha1.MigrationRolledBack, source},
 		{"once its state is staged", isStaged, v1alpha1.MigrationRolledBack, source},
@@ -83,8 +84,8 @@ func TestOneCopyIsLeftWheneverTheOldContainerIsStartedAgain(t *testing.T) {
 	}
 }
 
-// The kubelet may have started the old container again just before its pod was deleted with
-// the long grace period of a frozen one.
+// TestAFreshCopyIsNotGivenTheGracePeriodOfAFrozenOne: the kubelet may have restarted the old
+// container just before its pod was deleted with the long grace period of a frozen one.
 func TestAFreshCopyIsNotGivenTheGracePeriodOfAFrozenOne(t *testing.T) {
 	for kind, owned := range map[string]owner{"bare": bare, "Job": ofJob, "ReplicaSet": ofSet} {
 		t.Run(kind, func(t *testing.T) {

@@ -20,11 +20,11 @@ const (
 	unknown = metav1.ConditionUnknown
 )
 
-// longest is the length of a condition's message, which the API bounds at eight times
-// that.
+// longest is the maximum length of a condition's message. The API's limit is eight times as
+// large.
 const longest = 4096
 
-// status is a status that is being changed.
+// status is a copy of the status that is being changed.
 type status struct {
 	*v1alpha1.MigrationStatus
 	generation int64
@@ -40,19 +40,19 @@ func condition(s *v1alpha1.MigrationStatus, kind string) *metav1.Condition {
 	return meta.FindStatusCondition(s.Conditions, kind)
 }
 
-// set sets a condition. Its time is when its value last changed.
+// set sets a condition. Its time is that of the last change of its value.
 func (s *status) set(kind string, value metav1.ConditionStatus, reason, message string, now time.Time) {
 	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
 		Type: kind, Status: value, Reason: reason, Message: clip.Bytes(message, longest), ObservedGeneration: s.generation, LastTransitionTime: metav1.NewTime(now),
 	})
 }
 
-// write is the step that writes the status.
+// write returns the step that writes the status.
 func (s *status) write(why string) Step {
 	return Step{Do: WriteStatus, Why: why, Status: s.MigrationStatus}
 }
 
-// writeOr writes the status if there is something new in it, and else waits.
+// writeOr writes the status if it has changed, and waits otherwise.
 func (s *status) writeOr(m *v1alpha1.Migration, why string, until time.Time) Step {
 	if equality.Semantic.DeepEqual(&m.Status, s.MigrationStatus) {
 		return wait(why, until)
@@ -67,7 +67,7 @@ func (s *status) measured() *v1alpha1.MigrationMeasured {
 	return s.Measured
 }
 
-// sayProgress says what the reports of the agents mean.
+// sayProgress sets conditions and measurements from the agents' reports.
 func (s *status) sayProgress(o Observation, now time.Time) {
 	source := s.Source
 	if source == nil || source.FrozenAt == nil {
@@ -78,7 +78,7 @@ func (s *status) sayProgress(o Observation, now time.Time) {
 	m.ShipSeconds, m.ShippedBytes = source.ShipSeconds, source.ShipBytes
 	if source.ThawedAt != nil && Back(o.Migration) {
 		m.FrozenSeconds = seconds(source.ThawedAt.Sub(source.FrozenAt.Time))
-		s.set(v1alpha1.MigrationFrozen, no, "Thawed", "it was frozen for "+m.FrozenSeconds+" s", now)
+		s.set(v1alpha1.MigrationFrozen, no, "Thawed", "the container was frozen for "+m.FrozenSeconds+" s", now)
 		return
 	}
 	if c := condition(s.MigrationStatus, v1alpha1.MigrationFrozen); c == nil || c.Status == yes && c.Reason == "Frozen" {
@@ -89,7 +89,7 @@ func (s *status) sayProgress(o Observation, now time.Time) {
 		s.set(v1alpha1.MigrationFrozen, yes, "Frozen", text, now)
 	}
 	if staged(o) {
-		s.set(v1alpha1.MigrationShipped, yes, "Staged", fmt.Sprintf("%d bytes over the wire in %s s, %d tries; %d bytes staged on node %s",
+		s.set(v1alpha1.MigrationShipped, yes, "Staged", fmt.Sprintf("%d bytes sent in %s s, %d attempts; %d bytes staged on node %s",
 			source.ShipBytes, orZero(source.ShipSeconds), source.ShipTries, s.Target.StagedBytes, s.Target.Node), now)
 	}
 }
@@ -101,12 +101,11 @@ func orZero(number string) string {
 	return number
 }
 
-// sayVerified says that the new pod runs, and since when.
+// sayVerified sets the condition for a running new pod, and measures its start.
 //
-// Kubernetes says in whole seconds when a container started. It is taken to have
-// started at the end of that second, or now if that is earlier, and not before its
-// checkpoint was there: so the time that no copy ran is not made out to be shorter
-// than it was.
+// Kubernetes reports the start of a container in whole seconds. It is taken to be at the end of
+// that second, or now if that is earlier, but not before the checkpoint was staged. So the
+// measured time without a running copy is never too short.
 func (s *status) sayVerified(o Observation, now time.Time) {
 	pod, container := o.restored(), s.Plan.Container
 	started := now
@@ -133,7 +132,7 @@ func (s *status) sayVerified(o Observation, now time.Time) {
 	s.set(v1alpha1.MigrationVerified, yes, "Running", fmt.Sprintf("pod %s runs on node %s; restored in %s s", s.Plan.RestoredPod, pod.Spec.NodeName, m.RestoreSeconds), now)
 }
 
-// sayTotal says how long all of it took.
+// sayTotal measures the total duration.
 func (s *status) sayTotal(o Observation, now time.Time) {
 	s.measured().TotalSeconds = seconds(now.Sub(s.Plan.StartedAt.Time))
 	if f := condition(s.MigrationStatus, v1alpha1.MigrationFrozen); f != nil && f.Status == yes {
@@ -147,16 +146,16 @@ func (s *status) sayTotal(o Observation, now time.Time) {
 	}
 }
 
-// sayCleaned says whether something is left.
+// sayCleaned sets the condition for leftovers.
 func (s *status) sayCleaned(o Observation, now time.Time) {
 	if left := dirty(o); len(left) > 0 {
-		s.set(v1alpha1.MigrationCleanedUp, no, "AgentsSilent", "the agents of "+strings.Join(left, " and ")+" have not said that they have cleaned up: they do so when they are back", now)
+		s.set(v1alpha1.MigrationCleanedUp, no, "AgentsSilent", "the agents of "+strings.Join(left, " and ")+" have not reported that they have cleaned up: they do so when they run again", now)
 		return
 	}
-	s.set(v1alpha1.MigrationCleanedUp, yes, "Clean", "nothing is left on either node", now)
+	s.set(v1alpha1.MigrationCleanedUp, yes, "Clean", "no leftovers remain on either node", now)
 }
 
-// summary says in a line how a success went.
+// summary describes a success in one line.
 func (s *status) summary() string {
 	m := s.measured()
 	node := ""
@@ -170,8 +169,7 @@ func (s *status) summary() string {
 		s.Plan.RestoredPod, node, orZero(m.FrozenSeconds), orZero(m.DumpSeconds), orZero(m.ShipSeconds), orZero(m.RestoreSeconds), m.CheckpointBytes)
 }
 
-// seconds writes a time as a decimal number of seconds, never below zero: clocks of
-// two nodes differ.
+// seconds formats a duration in seconds, at least 0, because the clocks of two nodes differ.
 func seconds(d time.Duration) string {
 	return strconv.FormatFloat(max(0, d).Seconds(), 'f', 3, 64)
 }

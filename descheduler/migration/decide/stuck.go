@@ -10,28 +10,28 @@ import (
 	"supercargo.dev/supercargo/internal/movable"
 )
 
-// The reasons of conditions of a migration that waits for a node, an agent or a kubelet
-// without a limit, since to go on without it could let two copies run.
+// Reasons of conditions of a migration that waits for a node, an agent or a kubelet without a
+// timeout, because to continue could let two copies run.
 const (
-	// held says that it is not known whether the new pod's container is dead.
+	// held means that the new pod's container may not be dead.
 	held = "Held"
-	// sourceNotReady says that the node of the old pod is lost.
+	// sourceNotReady means that the node of the old pod is lost.
 	sourceNotReady = "SourceNotReady"
-	// agentSilent says that the node of the old pod is ready, and its agent says nothing.
+	// agentSilent means that the node of the old pod is ready, but its agent does not report.
 	agentSilent = "AgentSilent"
-	// newPodStays says that the new pod of a migration that has frozen nothing is not gone.
+	// newPodStays means that the new pod of a migration that froze nothing is not gone.
 	newPodStays = "NewPodNotDeleted"
 )
 
-// stuckReasons are those reasons, by the type of the condition.
+// stuckReasons are these reasons, by the type of the condition.
 var stuckReasons = map[string][]string{
 	v1alpha1.MigrationFrozen:     {held, sourceNotReady, agentSilent},
 	v1alpha1.MigrationHandedOver: {sourceNotReady, agentSilent},
 	v1alpha1.MigrationCleanedUp:  {newPodStays},
 }
 
-// stuckAt returns the condition that says what a migration waits for without a limit; nil
-// if it does not.
+// stuckAt returns the condition for which a migration waits without a timeout; nil if there is
+// none.
 func stuckAt(s *v1alpha1.MigrationStatus) *metav1.Condition {
 	for i := range s.Conditions {
 		if c := &s.Conditions[i]; slices.Contains(stuckReasons[c.Type], c.Reason) {
@@ -41,8 +41,9 @@ func stuckAt(s *v1alpha1.MigrationStatus) *metav1.Condition {
 	return nil
 }
 
-// heldByNewPod says that the old container must not go on, or the migration not end, since
-// the new pod is not gone. It returns when to look again; zero if only a change can help.
+// heldByNewPod reports in a condition that the old container must not continue, or the migration
+// not end, because the new pod is not gone. It returns when to decide again; zero if only a
+// change can help.
 func (c Config) heldByNewPod(o Observation, s *status, now time.Time) time.Time {
 	m, r := o.Migration, o.restored()
 	name := r.Spec.NodeName
@@ -53,21 +54,21 @@ func (c Config) heldByNewPod(o Observation, s *status, now time.Time) time.Time 
 	until := c.silentFrom(&m.Status, v1alpha1.MigrationFinished)
 	switch {
 	case lost && everFrozen(m):
-		s.set(v1alpha1.MigrationFrozen, yes, held, "node "+name+" of the new pod is not ready, and it is not known whether that runs: "+
-			"the old one is frozen until the node is back, or is removed, or has the taint node.kubernetes.io/out-of-service", now)
-	case now.Before(until): // it need not be one of the nodes that were looked at
+		s.set(v1alpha1.MigrationFrozen, yes, held, "node "+name+" of the new pod is not ready, so it is unknown whether the new pod runs: "+
+			"the old pod stays frozen until the node is ready again, is removed, or has the taint node.kubernetes.io/out-of-service", now)
+	case now.Before(until): // the node need not be one of those observed
 		return until
 	case everFrozen(m):
-		s.set(v1alpha1.MigrationFrozen, yes, held, "node "+name+" has not confirmed that the new pod is gone: the old one is frozen until it has; "+
-			"look at the kubelet there", now)
+		s.set(v1alpha1.MigrationFrozen, yes, held, "node "+name+" has not confirmed that the new pod is gone: the old pod stays frozen until it does; "+
+			"check the kubelet there", now)
 	default:
-		s.set(v1alpha1.MigrationCleanedUp, no, newPodStays, "node "+name+" has not confirmed that the new pod is gone; the old one runs", now)
+		s.set(v1alpha1.MigrationCleanedUp, no, newPodStays, "node "+name+" has not confirmed that the new pod is gone; the old pod runs", now)
 	}
 	return time.Time{}
 }
 
-// silentFrom is when an agent or a kubelet that has said nothing since a condition got its
-// value is said to be silent.
+// silentFrom returns when an agent or a kubelet counts as silent that has not reported since a
+// condition changed.
 func (c Config) silentFrom(s *v1alpha1.MigrationStatus, since string) time.Time {
 	return condition(s, since).LastTransitionTime.Add(c.CleanPatience)
 }

@@ -12,14 +12,14 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// isBound says that the new pod is bound, and its node has not said that it runs.
+// isBound reports whether the new pod is bound, and its node has not reported that it runs.
 func isBound(w *world) bool {
 	r := w.restored()
 	return r != nil && r.Spec.NodeName != "" && r.Status.Phase == corev1.PodPending
 }
 
-// untilItWaits lets the controller write until it only waits, and time pass until it does
-// so without a limit.
+// untilItWaits runs the controller until it only waits, and advances the time until it waits
+// without a timeout.
 func (w *world) untilItWaits() Step {
 	for range 50 {
 		step := w.decide()
@@ -44,7 +44,7 @@ func TestAMigrationThatWaitsWithoutALimitSaysSoAndCountsNoMore(t *testing.T) {
 		spoil  func(*world)
 		kind   string
 		reason string
-		// back is what lets it go on, to its end.
+		// back resolves the wait, so that the migration can end.
 		back func(*world)
 	}{
 		{"the node of the new pod is lost", isBound, func(w *world) { w.cutOff(nodeB) }, v1alpha1.MigrationFrozen, "Held", (*world).reconnect},
@@ -101,8 +101,8 @@ func TestAMigrationThatWaitsWithoutALimitSaysSoAndCountsNoMore(t *testing.T) {
 	}
 }
 
-// waiting returns what a migration observes that waits for room among so many of another
-// namespace, all of which began at a time.
+// waiting returns the observation of a migration that waits for room among a number of others of
+// another namespace, all of which began at a time.
 func waiting(w *world, others int, began time.Time) Observation {
 	o := w.observe()
 	for i := range others {
@@ -134,7 +134,7 @@ func TestAMigrationThatFindsNoRoomEndsAtItsDeadline(t *testing.T) {
 		t.Fatalf("it does not end: %+v", end)
 	}
 	c := condition(end.Status, v1alpha1.MigrationFinished)
-	for _, want := range []string{"DeadlineExceeded", "nothing was touched", "5m0s", "10 of at most 10 migrations are in flight"} {
+	for _, want := range []string{"DeadlineExceeded", "nothing was changed", "5m0s", "10 of at most 10 migrations are in flight"} {
 		if c.Status != yes || !strings.Contains(c.Message, want) {
 			t.Errorf("does not say %q: %+v", want, c)
 		}
@@ -144,8 +144,8 @@ func TestAMigrationThatFindsNoRoomEndsAtItsDeadline(t *testing.T) {
 	}
 }
 
-// A drain of many pods takes longer than the deadline of one, and they come one after
-// another.
+// TestAMigrationWaitsAsLongAsOthersBeginAndEnd: a drain of many pods takes longer than the
+// deadline of one, since they move in turn.
 func TestAMigrationWaitsAsLongAsOthersBeginAndEnd(t *testing.T) {
 	w := newWorld(0, ofJob, false)
 	began := w.now.Add(4 * time.Minute)
@@ -159,8 +159,8 @@ func TestAMigrationWaitsAsLongAsOthersBeginAndEnd(t *testing.T) {
 	}
 }
 
-// Ten migrations that ask for a day and a target that has no room: they take up half of
-// the room, and that for ten minutes.
+// TestMigrationsWithoutAPlaceDoNotTakeTheRoomUpForADay: ten migrations with a deadline of a day
+// and a target without room take up half of the room, but only for ten minutes.
 func TestMigrationsWithoutAPlaceDoNotTakeTheRoomUpForADay(t *testing.T) {
 	w := newWorld(0, ofJob, false)
 	w.m.Spec.Deadline = metav1.Duration{Duration: 24 * time.Hour}
@@ -204,8 +204,8 @@ func TestMigrationsWithoutAPlaceDoNotTakeTheRoomUpForADay(t *testing.T) {
 	}
 }
 
-// A claim of a frozen pod would lapse after two minutes: another pod of its budget could
-// be evicted although this one does nothing.
+// TestTheClaimOfAFrozenPodDoesNotLapse: otherwise the claim would lapse after two minutes, and
+// another pod of its budget could be evicted while this one is frozen.
 func TestTheClaimOfAFrozenPodDoesNotLapse(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -252,8 +252,8 @@ func TestTheClaimOfAFrozenPodDoesNotLapse(t *testing.T) {
 	}
 }
 
-// The descheduler was down until the claim had lapsed, and the budget counts on the frozen
-// pod again.
+// TestAClaimThatHasLapsedIsMadeAgain: the descheduler was down until the claim had lapsed, and
+// the budget counts the frozen pod again.
 func TestAClaimThatHasLapsedIsMadeAgain(t *testing.T) {
 	for _, allowed := range []int32{0, 1} {
 		w := toFreeze(t, 1, false)

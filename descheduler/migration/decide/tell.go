@@ -7,7 +7,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// Told is something worth an Event.
+// Told is an Event to create.
 type Told struct {
 	// Type is Normal or Warning.
 	Type string
@@ -15,7 +15,7 @@ type Told struct {
 	Reason, Action, Note string
 }
 
-// Tell returns what is worth an Event in the change from one status to the next.
+// Tell returns the Events for a change of the status.
 func Tell(before, after *v1alpha1.MigrationStatus) (told []Told) {
 	add := func(kind, reason, action, note string) { told = append(told, Told{kind, reason, action, note}) }
 	for _, on := range []struct{ condition, reason, action string }{
@@ -52,7 +52,7 @@ func Tell(before, after *v1alpha1.MigrationStatus) (told []Told) {
 	return told
 }
 
-// becomes returns the condition if it has that value now and had not before.
+// becomes returns the condition if it has the value now and did not have it before.
 func becomes(before, after *v1alpha1.MigrationStatus, kind string, value metav1.ConditionStatus) *metav1.Condition {
 	c := condition(after, kind)
 	if c == nil || c.Status != value {
@@ -64,16 +64,16 @@ func becomes(before, after *v1alpha1.MigrationStatus, kind string, value metav1.
 	return c
 }
 
-// Outcome is how a migration ended, for counting.
+// Outcome is how a migration ended, for metrics.
 type Outcome struct {
-	// Phase is the last one.
+	// Phase is the last phase.
 	Phase v1alpha1.MigrationPhase
-	// Reason is why it did not succeed; for a success it is how it took over.
+	// Reason is why it did not succeed, or how it took over if it did.
 	Reason string
 }
 
-// OutcomeOf returns how a migration ended by the change from one status to the next; nil
-// if it did not.
+// OutcomeOf returns the outcome of a migration if the change of its status ended it; nil
+// otherwise.
 func OutcomeOf(before, after *v1alpha1.MigrationStatus) *Outcome {
 	if becomes(before, after, v1alpha1.MigrationFinished, yes) == nil {
 		return nil
@@ -83,7 +83,7 @@ func OutcomeOf(before, after *v1alpha1.MigrationStatus) *Outcome {
 	switch after.Phase {
 	case v1alpha1.MigrationRefused:
 		kind = v1alpha1.MigrationEligible
-	case v1alpha1.MigrationRolledBack: // why is in the condition that has just been overwritten
+	case v1alpha1.MigrationRolledBack: // its reason is in the condition that was just overwritten
 		kind, where = v1alpha1.MigrationFinished, before
 	}
 	switch c := condition(where, kind); {

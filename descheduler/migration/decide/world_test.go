@@ -21,36 +21,35 @@ import (
 	"supercargo.dev/supercargo/internal/movable/capability"
 )
 
-// world plays all that a migration has to do with: an API server, the truth about
-// processes and machines, and everybody who acts on them. Each acts a small step at a
-// time, in any order, and may never act again.
+// world simulates everything around a migration: an API server, the actual state of processes and
+// machines, and all actors. Each actor does one small step at a time, in any order, and may stop
+// for good.
 type world struct {
 	rnd *rand.Rand
 	now time.Time
-	// The API objects.
+	// API objects.
 	version int
-	m       *v1alpha1.Migration // nil when it is gone
+	m       *v1alpha1.Migration // nil if it is gone
 	pods    map[string]*corev1.Pod
 	nodes   map[string]*corev1.Node
 	job     *batchv1.Job // nil if no Job is the owner
 	set     *appsv1.ReplicaSet
 	budgets []policyv1.PodDisruptionBudget
-	made    int // pods that the owner has made
-	// The truth.
+	made    int // pods that the owner has created
+	// The actual state.
 	processes map[types.UID]*process
-	cut       map[string]bool // machines that reach the API server no more
+	cut       map[string]bool // machines that are disconnected from the API server
 	images    map[string]int  // progress in the checkpoint staged on a node
 	left      map[string]bool // nodes with something of the migration on their disk
 	dump      int             // progress in the dump on the source
 	killOrder bool            // in the source's ledger
 	letGo     string          // the node to which the scheduler is about to bind
-	late      *Step           // what a controller that was held up is about to do
-	// restarted says that the old container was killed and started from the beginning.
+	late      *Step           // the next action of a delayed controller
+	// restarted: the old container was killed and started from the beginning.
 	restarted bool
-	// early says that a pod that is to start anew had ended before its Job had the new one.
+	// early: a pod with back-end Restart had ended before its Job had the new one.
 	early bool
-	// died says that the pod did not survive for a reason that has nothing to do with
-	// its migration.
+	// died: the pod died for a reason that has nothing to do with its migration.
 	died bool
 	// frozenAt is the progress at the freeze.
 	frozenAt int
@@ -58,7 +57,7 @@ type world struct {
 	config   Config
 }
 
-// process is the container of a pod, as it is and not as anybody says.
+// process is the actual state of a pod's container.
 type process struct {
 	node     string
 	running  bool
@@ -73,7 +72,7 @@ const (
 	source              = "work-x1"
 )
 
-// owner is what kind of owner the pod of a world has.
+// owner is the kind of a pod's owner.
 type owner int
 
 const (
@@ -124,7 +123,7 @@ func ableNode(name string) *corev1.Node {
 	}
 }
 
-// ready are the conditions of a pod that is.
+// ready are the conditions of a ready pod.
 var ready = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 
 func runningPod(name, node, how string) *corev1.Pod {
@@ -172,7 +171,7 @@ func setOf(pod *corev1.Pod) *appsv1.ReplicaSet {
 	return set
 }
 
-// owned reports whether the pods have an owner, and owns whether it is that of a pod.
+// owned reports whether the pods have an owner. owns reports whether it owns a pod.
 func (w *world) owned() bool { return w.job != nil || w.set != nil }
 
 func (w *world) owns(pod *corev1.Pod) bool {
@@ -183,13 +182,13 @@ func (w *world) logf(format string, args ...any) {
 	w.trace = append(w.trace, fmt.Sprintf(format, args...))
 }
 
-// changed gives an object its next version.
+// changed sets the next version of an object.
 func (w *world) changed(o metav1.Object) {
 	w.version++
 	o.SetResourceVersion(fmt.Sprint(w.version))
 }
 
-// restored returns the pod that the migration has made, nil if there is none.
+// restored returns the pod that the migration created; nil if there is none.
 func (w *world) restored() *corev1.Pod {
 	for _, pod := range w.pods {
 		if pod.Annotations[v1alpha1.AnnotationMigrationName] != "" {
@@ -205,7 +204,7 @@ func (w *world) remove(pod *corev1.Pod) {
 	w.logf("pod %s is gone", pod.Name)
 }
 
-// deletePod does what the API server does.
+// deletePod deletes a pod like the API server.
 func (w *world) deletePod(pod *corev1.Pod, grace int64) {
 	switch {
 	case pod.Spec.NodeName == "" || dead(pod):
@@ -228,7 +227,7 @@ func (w *world) removeIfDone(pod *corev1.Pod) {
 	}
 }
 
-// observe looks at everything as it is.
+// observe returns the observation of the current state.
 func (w *world) observe() Observation {
 	o := Observation{Migration: w.m.DeepCopy(), Nodes: map[string]*corev1.Node{}, Job: w.job, ReplicaSet: w.set, Budgets: w.budgets}
 	for name, node := range w.nodes {
@@ -248,7 +247,7 @@ func (w *world) observe() Observation {
 	return o
 }
 
-// decide asks for the next step.
+// decide returns the next step.
 func (w *world) decide() Step {
 	o := w.observe()
 	step := Next(w.config, o, w.now)
@@ -259,8 +258,8 @@ func (w *world) decide() Step {
 	return step
 }
 
-// apply does a step as the API server would let it: if nothing of it has changed. It
-// reports whether there was something to do.
+// apply does a step like the API server: only if its object has not changed. It reports whether
+// there was something to do.
 func (w *world) apply(step Step, version string) bool {
 	switch step.Do {
 	case Wait:
@@ -316,7 +315,7 @@ func (w *world) migrationMayGo() {
 	}
 }
 
-// controller looks, decides and writes. It reports whether it wrote.
+// controller observes, decides and writes. It reports whether it wrote.
 func (w *world) controller() bool {
 	if w.m == nil {
 		return w.sweep()
@@ -328,7 +327,7 @@ func (w *world) controller() bool {
 	return w.apply(step, w.m.ResourceVersion)
 }
 
-// sweep removes what a controller made that was late.
+// sweep removes the pod that a delayed controller created too late.
 func (w *world) sweep() bool {
 	pod := w.restored()
 	if pod == nil || pod.Labels[v1alpha1.LabelMigration] == "" {
@@ -346,7 +345,7 @@ func (w *world) sweep() bool {
 	return w.apply(*step, "")
 }
 
-// holdUp lets a controller look and decide, and what it does come later.
+// holdUp lets a controller observe and decide, and delays its write.
 func (w *world) holdUp() {
 	if w.m != nil && w.late == nil {
 		step := w.decide()
@@ -365,7 +364,7 @@ func (w *world) comeLate() {
 	}
 }
 
-// jobController does one round for the Job, as Kubernetes' does.
+// jobController does one round for the Job, like that of Kubernetes.
 func (w *world) jobController() {
 	if w.job == nil {
 		return
@@ -405,9 +404,9 @@ func (w *world) jobController() {
 	}
 }
 
-// setController does one round for the ReplicaSet, as Kubernetes' does: it takes and
-// gives up pods by their labels, makes what is missing, and deletes what is too many by
-// its order of who goes first.
+// setController does one round for the ReplicaSet, like that of Kubernetes: it adopts and
+// releases pods by their labels, creates missing ones, and deletes surplus ones in its order of
+// preference.
 func (w *world) setController() {
 	if w.set == nil {
 		return
@@ -444,7 +443,7 @@ func (w *world) setController() {
 	}
 }
 
-// goesFirst is by what a ReplicaSet compares its pods: the least is deleted first.
+// goesFirst returns the sort key of a ReplicaSet's pods: the least is deleted first.
 func goesFirst(pod *corev1.Pod) []int {
 	cost, _ := strconv.Atoi(pod.Annotations[corev1.PodDeletionCost]) // 0 if there is none
 	bit := func(is bool) int {
@@ -456,7 +455,7 @@ func goesFirst(pod *corev1.Pod) []int {
 	return []int{bit(pod.Spec.NodeName != ""), bit(pod.Status.Phase == corev1.PodRunning), bit(isReady(pod)), cost}
 }
 
-// makeFresh makes the pod with which an owner replaces another. It starts at once.
+// makeFresh creates the pod with which an owner replaces another. It starts at once.
 func (w *world) makeFresh() {
 	w.made++
 	pod := runningPod(fmt.Sprintf("work-y%d", w.made), nodeC, v1alpha1.MigrationNever)
@@ -471,7 +470,7 @@ func (w *world) makeFresh() {
 	w.logf("the owner makes %s", pod.Name)
 }
 
-// kubelet does one thing for one pod of its node.
+// kubelet does one step for one pod of its node.
 func (w *world) kubelet(node string) {
 	if w.cut[node] {
 		return
@@ -487,7 +486,7 @@ func (w *world) kubelet(node string) {
 	}
 }
 
-// tend brings a pod a step closer to what it is to be, and reports whether it did.
+// tend brings a pod one step closer to its desired state, and reports whether it did.
 func (w *world) tend(pod *corev1.Pod) bool {
 	p := w.processes[pod.UID]
 	switch {
@@ -504,7 +503,7 @@ func (w *world) tend(pod *corev1.Pod) bool {
 		w.logf("%s is killed", pod.Name)
 		return true
 	case pod.DeletionTimestamp != nil && p.frozen && w.now.After(pod.DeletionTimestamp.Time):
-		*p = process{node: p.node, progress: p.progress} // SIGKILL reaches what is frozen
+		*p = process{node: p.node, progress: p.progress} // SIGKILL also kills frozen processes
 		w.logf("%s is killed: its time is over", pod.Name)
 		return true
 	case p.dead() && !dead(pod):
@@ -529,15 +528,14 @@ func (w *world) tend(pod *corev1.Pod) bool {
 	return false
 }
 
-// noteEarly notes that a pod ends before another has its place.
+// noteEarly records that a pod ends before another has its place.
 func (w *world) noteEarly(pod *corev1.Pod) {
 	if r := w.restored(); pod.Name == source && r != nil && !movable.HasPlace(r) {
 		w.early = true
 	}
 }
 
-// start starts the container of a pod that is bound: from its checkpoint, if it asks
-// for one that is there.
+// start starts the container of a bound pod, from its checkpoint if it has one that exists.
 func (w *world) start(pod *corev1.Pod) bool {
 	p := &process{node: pod.Spec.NodeName, running: true}
 	if c := pod.Spec.Containers[0]; c.ImagePullPolicy == corev1.PullNever {

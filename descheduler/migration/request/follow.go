@@ -13,11 +13,11 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// ErrStopped says that nobody waits any more.
+// ErrStopped is the error when the wait is cancelled.
 var ErrStopped = errors.New("stopped waiting")
 
-// Follow waits until a migration has ended, and leaves in m how it did. It calls show with each
-// state that it sees. The error is [ErrStopped] when ctx ends; the migration continues then.
+// Follow waits until a migration has ended, and leaves its last state in m. It calls show with
+// each state that it sees. The error is [ErrStopped] when ctx ends; the migration continues then.
 func Follow(ctx context.Context, c client.WithWatch, m *v1alpha1.Migration, show func(*v1alpha1.Migration)) error {
 	key := client.ObjectKeyFromObject(m)
 	for {
@@ -26,12 +26,12 @@ func Follow(ctx context.Context, c client.WithWatch, m *v1alpha1.Migration, show
 		case err == nil:
 			return nil
 		case ctx.Err() != nil:
-			return fmt.Errorf("%w: Migration %s continues; `supercargo explain migration/%s -n %s` says how it is, `kubectl delete migration -n %s %s` cancels it",
+			return fmt.Errorf("%w: Migration %s continues; `supercargo explain migration/%s -n %s` shows its state, `kubectl delete migration -n %s %s` cancels it",
 				ErrStopped, key.Name, key.Name, key.Namespace, key.Namespace, key.Name)
 		case apierrors.IsNotFound(err):
-			return fmt.Errorf("migration %s was deleted, so it was cancelled: %w", key.Name, err)
+			return fmt.Errorf("migration %s was cancelled: its object was deleted: %w", key.Name, err)
 		case !errors.Is(err, errWatchEnded) && !passing(err):
-			return fmt.Errorf("follow Migration %s: %w", key.Name, err)
+			return fmt.Errorf("watch Migration %s: %w", key.Name, err)
 		}
 		select {
 		case <-time.After(200 * time.Millisecond):
@@ -40,12 +40,12 @@ func Follow(ctx context.Context, c client.WithWatch, m *v1alpha1.Migration, show
 	}
 }
 
-// passing reports whether the API server may answer soon.
+// passing reports whether an error is temporary.
 func passing(err error) bool {
 	return apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsResourceExpired(err)
 }
 
-// errWatchEnded says that the API server has ended a watch, as it does now and then.
+// errWatchEnded means that the API server has ended a watch, as it does from time to time.
 var errWatchEnded = errors.New("the watch has ended")
 
 func followOnce(ctx context.Context, c client.WithWatch, m *v1alpha1.Migration, show func(*v1alpha1.Migration)) error {
@@ -77,7 +77,8 @@ func followOnce(ctx context.Context, c client.WithWatch, m *v1alpha1.Migration, 
 	return errWatchEnded
 }
 
-// done takes over how a migration is, shows it, and reports whether it has ended.
+// done copies the state of a migration to m, shows it, and reports whether the migration has
+// ended.
 func done(now, m *v1alpha1.Migration, show func(*v1alpha1.Migration)) bool {
 	now.DeepCopyInto(m)
 	show(m)

@@ -1,5 +1,5 @@
-// Package request is for those who ask for a migration from outside: it tells whether a pod can
-// be moved before they do, and waits until it has been.
+// Package request helps clients that request a migration: it checks beforehand whether a pod can
+// be moved, and waits for the result.
 package request
 
 import (
@@ -17,9 +17,9 @@ import (
 	"supercargo.dev/supercargo/internal/movable"
 )
 
-// DryRun tells whether the pod of a migration that is not made yet can be moved, by the rules of
-// the descheduler and, if these have nothing against it, by whether the API server would admit
-// the new pod. It changes nothing in the cluster.
+// DryRun checks whether the pod of a migration that does not exist yet can be moved: first by the
+// rules of the descheduler, then by whether the API server would admit the new pod. It changes
+// nothing in the cluster.
 func DryRun(ctx context.Context, c client.Client, m *v1alpha1.Migration, pod *corev1.Pod, now time.Time) (movable.Verdict, error) {
 	in, err := input(ctx, c, m, pod)
 	if err != nil {
@@ -30,7 +30,7 @@ func DryRun(ctx context.Context, c client.Client, m *v1alpha1.Migration, pod *co
 		return verdict, nil
 	}
 	m = m.DeepCopy()
-	m.UID = "00000000-0000-0000-0000-000000000000" // it will have another
+	m.UID = "00000000-0000-0000-0000-000000000000" // a placeholder
 	plan := movable.NewPlan(in, verdict, m.UID, now, m.Spec.Deadline.Duration)
 	wanted, err := movable.New(m, plan, pod, in.Selector(), "")
 	if err != nil {
@@ -41,7 +41,7 @@ func DryRun(ctx context.Context, c client.Client, m *v1alpha1.Migration, pod *co
 	return verdict, err
 }
 
-// input reads what the rules for moving a pod look at.
+// input reads the input of the rules for movable pods.
 func input(ctx context.Context, c client.Reader, m *v1alpha1.Migration, pod *corev1.Pod) (movable.Input, error) {
 	in := movable.Input{
 		Pod: pod, Method: m.Spec.Method, TargetNode: m.Spec.TargetNode, Deadline: m.Spec.Deadline.Duration,
@@ -71,7 +71,7 @@ func input(ctx context.Context, c client.Reader, m *v1alpha1.Migration, pod *cor
 	return in, nil
 }
 
-// readOwner reads the owner of the pod, if it is of a kind that lets its pods be moved.
+// readOwner reads the owner of the pod, if it is of a kind whose pods can be moved.
 // [movable.Check] compares its UID with the pod's owner reference.
 func readOwner(ctx context.Context, c client.Reader, in *movable.Input) error {
 	owner := metav1.GetControllerOf(in.Pod)

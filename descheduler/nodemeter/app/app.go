@@ -11,18 +11,18 @@ import (
 	"supercargo.dev/supercargo/internal/platform/operator"
 )
 
-// NewCommand returns the command of the meter. It is part of the node agent's program, since
-// both are on each node, and runs in a container of its own.
+// NewCommand returns the command of the meter. It is part of the node agent's program, because
+// both are on each node, but runs in a container of its own.
 func NewCommand() *cobra.Command {
 	var o Options
 	var kubeconfig string
 	cmd := &cobra.Command{
 		Use:   "meter",
-		Short: "Read what this node draws, and say it to whom the API server lets",
+		Short: "Measure the power of this node, and serve it to clients that the API server authorizes",
 		Example: `  # On a node, as a user who may read its meters
   node-agent meter --node-name "$(hostname)" --kubeconfig /etc/supercargo/meter.kubeconfig
 
-  # What the node draws is known to a power distribution unit, and to Prometheus
+  # Prometheus has the power of the node from a power distribution unit
   node-agent meter --node-name "$(hostname)" --prometheus https://prometheus.example:9090 --prometheus-token /etc/supercargo/token \
     --power-meter query --power-query 'sum(pdu_outlet_watts{host="$node"})'`,
 		Args: cobra.NoArgs,
@@ -41,7 +41,7 @@ func NewCommand() *cobra.Command {
 	return cmd
 }
 
-// Run runs the meter until ctx ends or something fails that a restart may mend.
+// Run runs the meter until ctx ends, or until an error that a restart may fix.
 func Run(ctx context.Context, o Options) error {
 	if err := o.check(); err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// parse reads flags as the command does.
+// parse parses flags as the command does.
 func parse(t *testing.T, args ...string) *Options {
 	t.Helper()
 	var o Options
@@ -37,7 +37,7 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 
 func TestServersForPowerThatCannotBeAskedAreNamed(t *testing.T) {
 	const server = "--prometheus=https://prometheus.example:9090"
-	for _, args := range [][]string{ // the last names the flag that is wrong
+	for _, args := range [][]string{ // the last one is the invalid flag
 		{"--power-meter=query"},
 		{"--power-query=pdu_watts"}, {"--power-preset=kepler"}, {"--prometheus-token=/t"}, {"--prometheus-ca=/ca"},
 		{"--power-preset=kepler", "--prometheus=prometheus:9090"},

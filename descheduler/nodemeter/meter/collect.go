@@ -6,7 +6,7 @@ import (
 	"supercargo.dev/supercargo/internal/energy"
 )
 
-// The names are documented in docs/power-meters.md; reports and queries rely on them.
+// Names are documented in docs/power-meters.md; reports and queries rely on them.
 var (
 	wattsDesc = prometheus.NewDesc("supercargo_node_power_watts",
 		"Power of the node, by source and by whether it is measured or modelled. Absent if the latest reading is older than ten seconds, or than --power-max-age if it comes from a server.",

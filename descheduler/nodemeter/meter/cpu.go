@@ -9,20 +9,20 @@ import (
 	"strings"
 )
 
-// microarchitecture returns what the node's CPU is called in the table of virtual CPUs,
-// such as "Cascade Lake"; empty if it is not one of those.
+// microarchitecture returns the name of the node's CPU in the table of virtual CPUs, such as
+// "Cascade Lake"; empty if it is not in the table.
 func microarchitecture(proc string) string {
 	f, err := os.Open(filepath.Join(proc, "cpuinfo"))
 	if err != nil {
-		return "" // the table has a mean for CPUs that it does not know
+		return "" // the table has a mean for unknown CPUs
 	}
 	defer f.Close()
 	return parseMicroarchitecture(io.LimitReader(f, mostStatBytes))
 }
 
-// parseMicroarchitecture reads the first CPU of /proc/cpuinfo. Families and models are
-// those that Intel and AMD publish for their servers; Cascade Lake has Skylake's model
-// and a later stepping.
+// parseMicroarchitecture parses the first CPU of /proc/cpuinfo. Families and models are those
+// that Intel and AMD publish for their servers; Cascade Lake has Skylake's model and a later
+// stepping.
 func parseMicroarchitecture(r io.Reader) string {
 	values := map[string]string{}
 	lines := bufio.NewScanner(r)
@@ -64,8 +64,8 @@ var intelModels = map[int]string{
 	45: "Sandy Bridge", 62: "Ivy Bridge", 63: "Haswell", 79: "Broadwell", 86: "Broadwell", 85: "Skylake", 158: "Coffee Lake",
 }
 
-// cloudOf returns the cloud of a node as the table names it, from the scheme of its
-// provider ID ("aws:///eu-west-1a/i-0123").
+// cloudOf returns the cloud of a node as the table names it, from the scheme of its provider ID
+// ("aws:///eu-west-1a/i-0123").
 func cloudOf(providerID string) string {
 	scheme, _, _ := strings.Cut(providerID, "://")
 	if scheme == "gce" {

@@ -8,48 +8,46 @@ import (
 	"supercargo.dev/supercargo/internal/energy"
 )
 
-// maxGap is how long a stretch without a sound reading may be for its power to be
-// taken as what lies between the readings at its ends.
-// Readings of a server reach further.
+// maxGap is the longest stretch between two sound readings whose energy is interpolated from
+// them. Readings of a server reach further.
 const maxGap = 5 * time.Second
 
-// resolved is how many times as long as a stretch between two readings a time must be that
-// begins or ends within it, where that is longer than maxGap. What changed there is taken to
-// have changed evenly, so a load that begins and ends at any moment is seen as too small: one
-// that lasts just so long by a thirtieth in the mean, and by a tenth at most.
+// resolved is the minimum ratio of a queried interval to a stretch between two readings in which
+// it begins or ends, if the stretch is longer than maxGap. Power is taken to change evenly within
+// a stretch, so a load that begins and ends at any moment is underestimated: one of exactly the
+// minimum length by a thirtieth on average, and by a tenth at most.
 const resolved = 10
 
-// point is how much the node has used from the history's beginning until a moment.
+// point is the energy that the node has used from the history's beginning until a time.
 type point struct {
 	at       time.Time
 	watts    energy.Watts
 	source   energy.Source
 	measured energy.Joules
 	modelled energy.Joules
-	gap      bool // nothing is known of the time since the point before
-	gaps     int  // how many such there were until here
+	gap      bool // the time since the previous point is unknown
+	gaps     int  // number of gaps up to here
 	reach    time.Duration
 }
 
-// history remembers what the node used over the last while, in a ring of fixed size.
-// It is safe for concurrent use.
+// history holds the readings of the last hours, in a ring buffer of fixed size. It is safe for
+// concurrent use.
 type history struct {
 	mu     sync.Mutex
 	ring   []point
 	next   int // where the next point goes
-	filled int // how many points there are
+	filled int // number of points
 }
 
 func newHistory(size int) *history { return &history{ring: make([]point, size)} }
 
-// add appends a sound measurement and returns what was used since the last one, measured and
-// modelled apart, and false if nothing is known of that time. A reading that is not
-// newer than the last is left out.
+// add appends a sound measurement and returns the energy used since the last one, measured and
+// modelled apart; false if that is unknown. It ignores a reading that is not newer than the last.
 //
-// The energy since the moment from which the reading is the mean is exact. The rest of the
-// stretch, and all of it for a reading of one moment, is a bridge: it counts by the
-// trapezoidal rule, as measured if both its ends are. There is none between two meters of
-// different kinds, which do not see the same of the machine.
+// The energy over the interval of which the reading is the mean is exact. The rest of the
+// stretch, or all of it for a momentary reading, is interpolated by the trapezoidal rule, and
+// counts as measured if both its ends are. Nothing is interpolated between two measuring meters
+// of different kinds, which see different parts of the machine.
 func (h *history) add(m measurement) (energy.Usage, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -89,7 +87,7 @@ func joules(w energy.Watts, d time.Duration) energy.Joules {
 	return energy.Joules(float64(w) * d.Seconds())
 }
 
-// side returns the field of what was measured, or of what was modelled.
+// side returns the field for measured or for modelled energy.
 func side(u *energy.Usage, measured bool) *energy.Joules {
 	if measured {
 		return &u.Measured
@@ -108,7 +106,7 @@ func (h *history) at(i int) *point {
 	return &h.ring[(h.next-h.filled+i+len(h.ring))%len(h.ring)]
 }
 
-// last returns the newest point, and false if there is none.
+// last returns the newest point; false if there is none.
 func (h *history) last() (point, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -118,9 +116,9 @@ func (h *history) last() (point, bool) {
 	return *h.at(h.filled - 1), true
 }
 
-// usage returns what was used between two moments, and false unless all of that time
-// is known. Between two points energy grows evenly; where these are far apart, the time must
-// be long against that. It costs two binary searches.
+// usage returns the energy used between two times; false unless all of the interval is known.
+// Energy is interpolated linearly between two points; if these are far apart, the interval must
+// be long in comparison. It costs two binary searches.
 func (h *history) usage(from, to time.Time) (energy.Usage, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -140,12 +138,12 @@ func (h *history) usage(from, to time.Time) (energy.Usage, bool) {
 	return energy.Usage{Measured: m1 - m0, Modelled: d1 - d0, Covered: to.Sub(from)}, true
 }
 
-// search returns the index of the first point at t or after it.
+// search returns the index of the first point at or after t.
 func (h *history) search(t time.Time) int {
 	return sort.Search(h.filled, func(i int) bool { return !h.at(i).at.Before(t) })
 }
 
-// within returns how long the stretch is that ends with the i-th point, if t lies in it; 0 at
+// within returns the length of the stretch that ends with the i-th point, if t lies in it; 0 at
 // the point itself.
 func (h *history) within(i int, t time.Time) time.Duration {
 	b := h.at(i)
@@ -155,8 +153,7 @@ func (h *history) within(i int, t time.Time) time.Duration {
 	return b.at.Sub(h.at(i - 1).at)
 }
 
-// until returns how much was used until t, which lies in the stretch that ends with the
-// i-th point.
+// until returns the energy used until t, which lies in the stretch that ends with the i-th point.
 func (h *history) until(i int, t time.Time) (measured, modelled energy.Joules) {
 	b := h.at(i)
 	if !t.Before(b.at) {

@@ -30,7 +30,7 @@ func TestHistoryIsTheAreaUnderThePower(t *testing.T) {
 			known = append(known, stretch{from, seconds, float64(r.Watts), r.Source.Measured()})
 			end = seconds
 		}
-		first := known[max(0, len(known)-8)].to // the ring's oldest point says nothing of the time before it
+		first := known[max(0, len(known)-8)].to // the ring's oldest point has no energy before it
 		from := math.Round(rapid.Float64Range(first, end).Draw(t, "from")*1000) / 1000
 		to := math.Round(rapid.Float64Range(first, end).Draw(t, "to")*1000) / 1000
 		u, ok := h.usage(moment(from), moment(to))
@@ -63,7 +63,7 @@ func TestBridges(t *testing.T) {
 		name  string
 		first energy.Reading
 		next  energy.Reading
-		since float64 // below 0: a reading of one moment
+		since float64 // negative for momentary power
 		want  energy.Usage
 		known bool
 	}{
@@ -98,8 +98,8 @@ func TestBridges(t *testing.T) {
 	}
 }
 
-// TestReadingsFarApartSayNothingOfShortTimes: what was used within one stretch between two of
-// them may have been used at any moment of it.
+// TestReadingsFarApartSayNothingOfShortTimes: the energy between two of them may have been used
+// at any moment in between.
 func TestReadingsFarApartSayNothingOfShortTimes(t *testing.T) {
 	h := newHistory(64)
 	for i := range 41 {

@@ -14,26 +14,26 @@ import (
 	"supercargo.dev/supercargo/internal/energy"
 )
 
-// hwmonDir is where Linux shows the sensors of the board, from the node's root.
+// hwmonDir is the folder of the board's sensors, relative to the node's root.
 const hwmonDir = "sys/class/hwmon"
 
 // sensor is one power sensor.
 type sensor struct {
-	file  string // what it shows, in microwatts
+	file  string // has the power in microwatts
 	chip  string // "power_meter"
 	name  string // "power1"
-	label string // what the board's maker calls it: "pin"
+	label string // of the board's vendor: "pin"
 }
 
-// String returns the sensor as --hwmon-sensors names it.
+// String returns the name of the sensor in --hwmon-sensors.
 func (s sensor) String() string { return s.chip + "/" + s.name }
 
-// hwmon adds up power sensors of the board.
+// hwmon is the sum of power sensors of the board.
 type hwmon struct{ sensors []sensor }
 
-// openHwmon finds the sensors that together show what the node draws and reads each
-// once. It returns nil without error where there are none, and an error where one that
-// was named is not there or cannot be read.
+// openHwmon finds the sensors whose sum is the node's power, and reads each once. It returns nil
+// without an error if there are none, and an error if a named one does not exist or one cannot be
+// read.
 func openHwmon(root string, named []string) (*hwmon, error) {
 	all, err := findSensors(root)
 	if err != nil {
@@ -59,13 +59,13 @@ func openHwmon(root string, named []string) (*hwmon, error) {
 func findSensors(root string) ([]sensor, error) {
 	chips, err := filepath.Glob(filepath.Join(root, hwmonDir, "hwmon*"))
 	if err != nil {
-		return nil, fmt.Errorf("look for power sensors: %w", err)
+		return nil, fmt.Errorf("find power sensors: %w", err)
 	}
 	var all []sensor
 	for _, dir := range chips {
 		chip, err := readText(filepath.Join(dir, "name"))
 		if err != nil {
-			return nil, fmt.Errorf("look for power sensors: %w", err)
+			return nil, fmt.Errorf("find power sensors: %w", err)
 		}
 		found, err := sensorsOf(dir, chip)
 		if err != nil {
@@ -77,15 +77,15 @@ func findSensors(root string) ([]sensor, error) {
 	return all, nil
 }
 
-// sensorsOf returns the power sensors of a chip. One that shows power now and a mean is
-// read now.
+// sensorsOf returns the power sensors of a chip. If a sensor has both momentary and mean power,
+// it reads the former.
 func sensorsOf(dir, chip string) ([]sensor, error) {
 	var found []sensor
 	seen := map[string]bool{}
 	for _, kind := range []string{"_input", "_average"} {
 		files, err := filepath.Glob(filepath.Join(dir, "power*"+kind))
 		if err != nil {
-			return nil, fmt.Errorf("look for power sensors: %w", err)
+			return nil, fmt.Errorf("find power sensors: %w", err)
 		}
 		for _, file := range files {
 			name := strings.TrimSuffix(filepath.Base(file), kind)
@@ -95,7 +95,7 @@ func sensorsOf(dir, chip string) ([]sensor, error) {
 			seen[name] = true
 			label, err := readText(filepath.Join(dir, name+"_label"))
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return nil, fmt.Errorf("look for power sensors: %w", err)
+				return nil, fmt.Errorf("find power sensors: %w", err)
 			}
 			found = append(found, sensor{file: file, chip: chip, name: name, label: label})
 		}
@@ -103,9 +103,9 @@ func sensorsOf(dir, chip string) ([]sensor, error) {
 	return found, nil
 }
 
-// chooseSensors returns those that show the whole machine: the ACPI power meter if there
-// is one, else the inputs of all power supplies (PMBus calls them pin). Other sensors
-// show parts that may overlap, and are counted only when they are named.
+// chooseSensors returns the sensors that cover the whole machine: the ACPI power meter if there
+// is one, else the inputs of all power supplies (PMBus labels them pin). Other sensors cover
+// parts that may overlap, and only count if they are named.
 func chooseSensors(all []sensor) []sensor {
 	for _, s := range all {
 		if s.chip == "power_meter" {
@@ -121,7 +121,7 @@ func chooseSensors(all []sensor) []sensor {
 	return inputs
 }
 
-// namedSensors returns the sensors of the names, all that have one.
+// namedSensors returns all sensors with one of the names.
 func namedSensors(all []sensor, names []string) ([]sensor, error) {
 	var chosen []sensor
 	have := make([]string, 0, len(all))
@@ -133,7 +133,7 @@ func namedSensors(all []sensor, names []string) ([]sensor, error) {
 	}
 	for _, name := range names {
 		if !slices.Contains(have, name) {
-			return nil, fmt.Errorf("power sensor %s is not there: the node has %s", name, orNone(have))
+			return nil, fmt.Errorf("power sensor %s not found: the node has %s", name, orNone(have))
 		}
 	}
 	return chosen, nil
@@ -148,16 +148,16 @@ func orNone(names []string) string {
 
 func (h *hwmon) source() energy.Source { return energy.SourceHwmon }
 
-// rated is not shown by sensors.
+// rated returns 0, because sensors do not state it.
 func (h *hwmon) rated() energy.Watts { return 0 }
 
-// read returns the power now.
+// read returns the current power.
 func (h *hwmon) read(now func() time.Time) (measurement, error) {
 	sum, err := h.watts()
 	return measurement{Reading: energy.Reading{Source: energy.SourceHwmon, At: now(), Watts: sum}}, err
 }
 
-// watts adds up the sensors. Some can show less than 0, which is the reader's to judge.
+// watts sums the sensors. Some can be negative; the caller checks that.
 func (h *hwmon) watts() (energy.Watts, error) {
 	sum := energy.Watts(0)
 	for _, s := range h.sensors {

@@ -14,14 +14,14 @@ import (
 	"supercargo.dev/supercargo/internal/energy"
 )
 
-// load is how long the CPUs of the node were busy, since it started, in ticks.
+// load is the CPU time of the node since it started, in ticks.
 type load struct {
 	busy, all uint64
-	cpus      int // that are online
+	cpus      int // online CPUs
 }
 
-// since returns the share of the time since an earlier look for which the CPUs were busy,
-// and false if the clock of the kernel has not moved on or went back.
+// since returns the share of the time since an earlier load in which the CPUs were busy; false if
+// the kernel's clock has not advanced or went back.
 func (l load) since(before load) (float64, bool) {
 	if l.all <= before.all || l.busy < before.busy || l.busy-before.busy > l.all-before.all {
 		return 0, false
@@ -29,26 +29,26 @@ func (l load) since(before load) (float64, bool) {
 	return float64(l.busy-before.busy) / float64(l.all-before.all), true
 }
 
-// mostStatBytes bounds how much of /proc/stat is read: its lines on CPUs come first.
+// mostStatBytes bounds how much of /proc/stat or /proc/cpuinfo is read. The lines of the CPUs
+// come first.
 const mostStatBytes = 1 << 20
 
 func readLoad(proc string) (load, error) {
 	f, err := os.Open(filepath.Join(proc, "stat"))
 	if err != nil {
-		return load{}, fmt.Errorf("read how busy the node is: %w", err)
+		return load{}, fmt.Errorf("read the load of the node: %w", err)
 	}
 	defer f.Close()
 	l, err := parseStat(io.LimitReader(f, mostStatBytes))
 	if err != nil {
-		return load{}, fmt.Errorf("read how busy the node is: %s: %w", f.Name(), err)
+		return load{}, fmt.Errorf("read the load of the node: %s: %w", f.Name(), err)
 	}
 	return l, nil
 }
 
-// parseStat reads /proc/stat. The columns are user, nice, system, idle, iowait, irq,
-// softirq and steal; guest time is part of user. Time that a hypervisor gave to others
-// (steal) is no work of this node, though it was not idle: the node's part of its
-// machine's power is less for it.
+// parseStat parses /proc/stat. The columns are user, nice, system, idle, iowait, irq, softirq and
+// steal; guest time is part of user. Time that a hypervisor gave to others (steal) counts as
+// idle: the node does no work in it, and its share of the machine's power is smaller.
 func parseStat(r io.Reader) (load, error) {
 	var l load
 	lines := bufio.NewScanner(r)
@@ -63,7 +63,7 @@ func parseStat(r io.Reader) (load, error) {
 			continue
 		}
 		if found || len(fields) < 5 {
-			return load{}, fmt.Errorf("%q: want one line of user, nice, system and idle time", lines.Text())
+			return load{}, fmt.Errorf("%q: must be one line of user, nice, system and idle time", lines.Text())
 		}
 		found = true
 		for i, text := range fields[1:min(len(fields), 9)] {
@@ -81,13 +81,13 @@ func parseStat(r io.Reader) (load, error) {
 		return load{}, err
 	}
 	if !found {
-		return load{}, errors.New("no line on the CPUs")
+		return load{}, errors.New("no line with the times of the CPUs")
 	}
 	return l, nil
 }
 
-// modelled is the meter of a node that has none: a power model, and how busy its CPUs
-// are.
+// modelled is the meter of a node without a real one: a power model and the utilization of the
+// CPUs.
 type modelled struct {
 	proc   string
 	model  func(cpus int) energy.Model
@@ -97,12 +97,12 @@ type modelled struct {
 
 func (m *modelled) source() energy.Source { return energy.SourceModel }
 
-// rated is not known: what a model says is never more than its own full power.
+// rated returns 0: a model never exceeds its own full power.
 func (m *modelled) rated() energy.Watts { return 0 }
 
-// read returns the mean power since the last reading. Utilisation counts in hundredths
-// of a second for each CPU, so power has steps of some hundredths of what lies between
-// idle and full on a small node.
+// read returns the mean power since the last reading. CPU time has a resolution of a hundredth of
+// a second for each CPU, so on a small node the power has steps of some hundredths of the
+// difference between idle and full power.
 func (m *modelled) read(now func() time.Time) (measurement, error) {
 	l, err := readLoad(m.proc)
 	if err != nil {

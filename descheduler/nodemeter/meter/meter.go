@@ -1,19 +1,18 @@
-// Package meter reads what a node draws, once a second, from the best meter that it has,
-// and remembers what it used over the last hours.
+// Package meter reads the power of a node once a second, from its best meter, and keeps the
+// energy that it used over the last hours.
 //
-// Meters are, best first: RAPL's counters of CPU packages and memory (rapl.go), power
-// sensors of the board (hwmon.go), and for a node without either a power model and how
-// busy its CPUs are (load.go). A server that others tell what the node draws (query.go) goes
-// before the model; and before all others if it is asked by a query of the user's own, who
-// has a better meter then, such as one of the whole machine. They see different parts of a
-// machine: RAPL the CPUs and their memory, sensors and models all of it. So a reading
-// carries its source, and what is said of a node says which it is; and of the time in which
-// one meter took over from another of another kind nothing is known.
+// Meters are, best first: RAPL's counters of CPU packages and memory (rapl.go), power sensors of
+// the board (hwmon.go), and for a node without either a power model with the utilization of its
+// CPUs (load.go). A server that others send the node's power to (query.go) takes precedence over
+// the model, and with a user's own query over all others: such a user has a better meter, for
+// instance one of the whole machine. Meters see different parts of a machine: RAPL the CPUs and
+// their memory, sensors and models all of it. So each reading has its source, also in metrics,
+// and the time between readings of two measuring meters of different kinds is unknown.
 //
-// A reading that cannot be true is dropped and counted by what is wrong with it; the
-// judgement is that of [energy.Limits]. What is not known is never filled in, but for
-// stretches of at most five seconds between two sound readings. Those of a server are
-// further apart; there, what was used in less than ten such stretches is not known.
+// An implausible reading is dropped and counted by its fault; [energy.Limits] decides. Unknown
+// times are not filled in, except for stretches of at most five seconds between two sound
+// readings. Those of a server are further apart; there, the energy of less than ten such
+// stretches is unknown.
 package meter
 
 import (
@@ -33,15 +32,15 @@ import (
 	"supercargo.dev/supercargo/internal/energy"
 )
 
-// Kind says which meters may be used.
+// Kind selects the meters to use.
 type Kind string
 
-// The kinds, as --power-meter has them.
+// The kinds, as in --power-meter.
 const (
-	Auto  Kind = "auto"  // the best that there is
-	RAPL  Kind = "rapl"  // RAPL's counters alone
-	Hwmon Kind = "hwmon" // the board's sensors alone
-	Query Kind = "query" // a server alone
+	Auto  Kind = "auto"  // the best available
+	RAPL  Kind = "rapl"  // only RAPL's counters
+	Hwmon Kind = "hwmon" // only the board's sensors
+	Query Kind = "query" // only a server
 	Model Kind = "model" // the model, even if there is a meter
 	None  Kind = "none"  // nothing is read
 )
@@ -52,66 +51,66 @@ func Kinds() []Kind { return []Kind{Auto, RAPL, Hwmon, Query, Model, None} }
 const (
 	// readEvery is how often the meter is read.
 	readEvery = time.Second
-	// lookEvery is how often a better meter is looked for where there is none, or one
-	// that fails: its kernel module may be loaded later.
+	// lookEvery is how often to look for a better meter if there is none, or a failing one: its
+	// kernel module may be loaded later.
 	lookEvery = time.Minute
-	// maxAge is how old a reading may be to count as what the node draws now.
+	// maxAge is the maximum age of the current power.
 	maxAge = 10 * time.Second
-	// remembered is how many readings are kept: two hours of them, in half a megabyte.
+	// remembered is the number of readings to keep: two hours, in half a megabyte.
 	remembered = 2 * 3600
 )
 
-// Machine is what the API server says of the node, for the model and for the metrics.
+// Machine describes the node from its Node object, for the model and the metrics.
 type Machine struct {
-	// Type is the machine type, ProviderID what the cloud calls the machine, Zone and
-	// Architecture where it is and what it runs. Each may be empty.
+	// Type is the machine type, ProviderID the cloud's ID of the machine, Zone its zone and
+	// Architecture its CPU architecture. Each may be empty.
 	Type, ProviderID, Zone, Architecture string
-	// Cores is how many the node offers to pods; 0 if that is not known.
+	// Cores is the allocatable CPU; 0 if unknown.
 	Cores float64
 }
 
-// Options say what to read.
+// Options configure a meter.
 type Options struct {
 	// Node is the node's name.
 	Node string
-	// Root is the folder that has the node's root folder; below it are sys and proc. Proc is
-	// where proc is if that is elsewhere: what is read of it is the same in a container.
+	// Root is the folder that contains the node's sys and proc. Proc replaces Root/proc: what is
+	// read from it is the same in a container.
 	Root, Proc string
-	// Kind is which meters may be used; empty is [Auto].
+	// Kind selects the meters to use; empty for [Auto].
 	Kind Kind
-	// Sensors are the power sensors to add up, as chip/sensor ("ina2xx/power1"), for
-	// boards whose sensors show parts of the machine.
+	// Sensors are the power sensors to add up, as chip/sensor ("ina2xx/power1"), for boards whose
+	// sensors cover parts of the machine.
 	Sensors []string
-	// Server is asked what the node draws; nil for none. It is left alone with a kind other
-	// than [Auto] and [Query].
+	// Server is queried for the node's power; nil for none. It is only used by [Auto] and
+	// [Query].
 	Server *Server
-	// Rated is the most that the machine can draw; 0 leaves it to the meter, which may
-	// not know.
+	// Rated is the highest plausible power of the machine; 0 for what the meter states, if it
+	// does.
 	Rated energy.Watts
-	// Table has the coefficients of the model; nil is the one that the program carries.
+	// Table has the coefficients of the model; nil for the built-in one.
 	Table *energy.Table
-	// Clock tells the time; nil is the real one.
+	// Clock is the current time; nil for the real one.
 	Clock clock.WithTicker
-	// Log takes which meter is used, and when it fails.
+	// Log reports which meter is used, and when it fails.
 	Log logr.Logger
 }
 
-// instrument is one way to learn what the node draws.
+// instrument is one source of the node's power.
 type instrument interface {
 	source() energy.Source
-	// rated is the most that it can show; 0 if that is not known.
+	// rated returns the highest plausible power; 0 if unknown.
 	rated() energy.Watts
-	// read reads it; now is asked as close to each reading as can be.
+	// read returns a measurement. It calls now as close to each reading as possible.
 	read(now func() time.Time) (measurement, error)
 }
 
-// measurement is what an instrument gives.
+// measurement is a reading of an instrument.
 type measurement struct {
 	energy.Reading
-	since time.Time    // the power is the mean since then; zero: it is that of one moment
-	fault energy.Fault // what the instrument itself found wrong
-	none  bool         // nothing new: the first look at a counter, or no answer yet
-	// reach is how far readings may be apart, and how old the newest may be; 0 is that of
+	since time.Time    // the power is the mean since then; zero for momentary power
+	fault energy.Fault // found by the instrument itself
+	none  bool         // nothing new: the first reading of a counter, or no response yet
+	// reach is the maximum time between two readings, and the maximum age of the newest; 0 for
 	// meters that are read each second.
 	reach time.Duration
 }
@@ -120,25 +119,25 @@ type measurement struct {
 type Meter struct {
 	Options
 	history *history
-	query   *queried // nil: no server is asked
-	order   []Kind   // which may be used, the best first
+	query   *queried // nil for no server
+	order   []Kind   // usable kinds, best first
 
 	mu      sync.Mutex
 	machine Machine
-	own     *energy.Model // of the whole machine, as its MachineProfile says; nil: it does not
-	model   energy.Model  // of the machine with so many CPUs
+	own     *energy.Model // of the whole machine, from its MachineProfile; nil if that has none
+	model   energy.Model  // of the machine with this number of CPUs
 	origin  string        // of the model
-	cpus    int           // 0: no model has been chosen
-	now     instrument    // nil: none
-	kind    Kind          // of it
-	lookAt  time.Time     // when one is looked for next
+	cpus    int           // 0 if no model has been chosen
+	now     instrument    // nil for none
+	kind    Kind          // of now
+	lookAt  time.Time     // when to look for a better one
 	failing bool
-	wrong   string // with the meters that were looked for last
+	wrong   string // the last error of meters that cannot be used
 	dropped map[energy.Source]*energy.Counts
 	used    map[energy.Source]energy.Joules
 }
 
-// New returns the meter of a node. Nothing is read before [Meter.Run].
+// New returns the meter of a node. It reads nothing before [Meter.Run].
 func New(o Options) (*Meter, error) {
 	if o.Kind == "" {
 		o.Kind = Auto
@@ -150,7 +149,7 @@ func New(o Options) (*Meter, error) {
 		o.Clock = clock.RealClock{}
 	}
 	if o.Node == "" || o.Root == "" {
-		return nil, errors.New("a power meter needs the node's name and its root folder")
+		return nil, errors.New("the node's name and its root folder are required")
 	}
 	o.Proc = cmp.Or(o.Proc, filepath.Join(o.Root, "proc"))
 	m := &Meter{
@@ -159,7 +158,7 @@ func New(o Options) (*Meter, error) {
 	}
 	if o.Kind == Query || o.Kind == Auto && o.Server != nil {
 		if o.Server == nil {
-			return nil, errors.New("power meter query: no server is given to be asked")
+			return nil, errors.New("power meter query: a server is required")
 		}
 		var err error
 		if m.query, err = newQueried(o.Node, o.Rated, *o.Server); err != nil {
@@ -172,10 +171,9 @@ func New(o Options) (*Meter, error) {
 	return m, nil
 }
 
-// ranked returns the kinds that [Auto] takes, the best first. What a query of the user's own
-// asks for was measured for this, by a meter of the whole machine in most cases. What
-// presets ask for are RAPL's counters of the node, which it can read each second itself
-// where it has them.
+// ranked returns the kinds that [Auto] uses, best first. A user's own query is meant for this
+// node, and mostly covers the whole machine. Presets query RAPL's counters of the node, which the
+// meter can itself read each second if the node has them.
 func ranked(q *queried) []Kind {
 	switch {
 	case q == nil:
@@ -186,8 +184,8 @@ func ranked(q *queried) []Kind {
 	return []Kind{RAPL, Hwmon, Query, Model}
 }
 
-// Run reads the meter every second until ctx ends. A meter that fails is no reason to
-// stop: it is looked for again.
+// Run reads the meter every second until ctx ends. A failure of the meter does not stop it: it
+// looks for a meter again.
 func (m *Meter) Run(ctx context.Context) error {
 	if m.Kind == None {
 		<-ctx.Done()
@@ -208,7 +206,7 @@ func (m *Meter) Run(ctx context.Context) error {
 	}
 }
 
-// Know tells the meter what the API server says of its node.
+// Know sets the description of the node's machine.
 func (m *Meter) Know(machine Machine) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -217,8 +215,8 @@ func (m *Meter) Know(machine Machine) {
 	}
 }
 
-// SetModel tells the meter the power model of its node's machine, which goes before those of
-// the table; nil takes it away.
+// SetModel sets the power model of the node's machine, which takes precedence over the table; nil
+// removes it.
 func (m *Meter) SetModel(model *energy.Model) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -227,23 +225,23 @@ func (m *Meter) SetModel(model *energy.Model) {
 	}
 }
 
-// Last returns the newest reading, and false if there is none that is at most ten
-// seconds old, or, of a server, as old as it may be.
+// Last returns the newest reading; false if it is older than ten seconds, or than the maximum age
+// for a server.
 func (m *Meter) Last() (energy.Reading, bool) {
 	p, ok := m.history.last()
 	r := energy.Reading{Source: p.source, At: p.at, Watts: p.watts}
 	return r, ok && r.Age(m.Clock.Now()) <= max(maxAge, p.reach)
 }
 
-// Energy returns what the node used between two moments, measured or modelled, and
-// false unless all of that time is known. It remembers two hours, and does not know a time
-// that is too short for how often the meter is read.
+// Energy returns the energy that the node used between two times, measured or modelled; false
+// unless all of the interval is known. It covers the last two hours, and no interval that is too
+// short for the rate of the readings.
 func (m *Meter) Energy(from, to time.Time) (energy.Joules, bool) {
 	u, ok := m.history.usage(from, to)
 	return u.Total(), ok
 }
 
-// Usage returns what [Meter.Energy] does, measured and modelled apart.
+// Usage returns the same as [Meter.Energy], with measured and modelled energy apart.
 func (m *Meter) Usage(from, to time.Time) (energy.Usage, bool) { return m.history.usage(from, to) }
 
 // read takes one reading.
@@ -279,7 +277,7 @@ func (m *Meter) read(ctx context.Context) {
 	if got.fault != energy.Sound {
 		return
 	}
-	// What a model has a part in is no measurement.
+	// Energy that is partly modelled does not count as measured.
 	if used, ok := m.history.add(got); ok {
 		m.used[source] += *side(&used, source.Measured())
 		if source.Measured() && used.Modelled > 0 {
@@ -288,15 +286,15 @@ func (m *Meter) read(ctx context.Context) {
 	}
 }
 
-// hear takes what the server has answered. One that is used and has nothing new for too long
-// counts as a meter that fails.
+// hear receives the server's response. A server in use without a new reading for too long counts
+// as a failing meter.
 func (m *Meter) hear() {
 	if m.query == nil {
 		return
 	}
 	fault, changed, err := m.query.listen()
-	if changed { // once, not with each question
-		m.Log.Info("The server that is asked for the node's power changed", "answers", err == nil, "error", err)
+	if changed { // once, not for each query
+		m.Log.Info("The state of the server with the node's power changed", "answers", err == nil, "error", err)
 	}
 	if m.kind == Query {
 		m.failing = !m.query.ready(m.Clock.Now())
@@ -305,7 +303,8 @@ func (m *Meter) hear() {
 	}
 }
 
-// ask asks the server, if it is used; and now and then if it would be, did it answer.
+// ask queries the server if it is in use, and every lookEvery if it would be in case it
+// responded.
 func (m *Meter) ask(ctx context.Context) {
 	switch {
 	case m.query == nil:
@@ -316,7 +315,7 @@ func (m *Meter) ask(ctx context.Context) {
 	}
 }
 
-// before reports whether a kind may be used and goes before the one in use.
+// before reports whether a kind may be used and takes precedence over the one in use.
 func (m *Meter) before(k Kind) bool {
 	rank := slices.Index(m.order, k)
 	return rank >= 0 && rank < slices.Index(m.order, m.kind)
@@ -329,8 +328,8 @@ func (m *Meter) count(source energy.Source, fault energy.Fault) {
 	m.dropped[source][fault]++
 }
 
-// look finds the best meter, if there is none yet or the one in use is not the best or
-// fails: every minute, and at once when a server turned well or bad.
+// look finds the best meter if there is none yet, or if the one in use is not the best or fails:
+// every minute, and at once when a server starts or stops to provide readings.
 func (m *Meter) look() {
 	now := m.Clock.Now()
 	best := m.now != nil && (m.Kind == Query || m.kind == m.order[0] && !m.failing)
@@ -341,17 +340,17 @@ func (m *Meter) look() {
 	kind, found, err := m.find(now)
 	if err != nil && err.Error() != m.wrong { // once, not every minute
 		m.wrong = err.Error()
-		m.Log.Error(err, "A power meter of the node cannot be used")
+		m.Log.Error(err, "Failed to open a power meter of the node")
 	}
 	if found == nil || m.now != nil && !m.failing && kind == m.kind {
 		return
 	}
 	m.now, m.kind, m.failing = found, kind, false
-	m.Log.Info("The node's power is read", "source", found.source())
+	m.Log.Info("Reading the node's power", "source", found.source())
 }
 
-// turned reports whether a server has answered that is better than what is used, or is used
-// and has had nothing new for too long.
+// turned reports whether a better server than the meter in use has a reading, or the server in
+// use has had none for too long.
 func (m *Meter) turned(now time.Time) bool {
 	switch {
 	case m.query == nil:
@@ -362,8 +361,7 @@ func (m *Meter) turned(now time.Time) bool {
 	return m.query.ready(now) && (m.now == nil || m.before(Query))
 }
 
-// find returns the best meter that works and its kind, nil if there is none, and what is
-// wrong with better ones.
+// find returns the best working meter and its kind, or nil, and the errors of better ones.
 func (m *Meter) find(now time.Time) (Kind, instrument, error) {
 	var errs []error
 	for _, kind := range m.order {
@@ -376,9 +374,8 @@ func (m *Meter) find(now time.Time) (Kind, instrument, error) {
 	return "", nil, errors.Join(errs...)
 }
 
-// open returns the meter of a kind if it works, else nil, and what is wrong with it. A
-// server need not have answered if nothing else may be used; what is wrong with it is said
-// when it does not answer.
+// open returns the meter of a kind, or nil and its error if it does not work. A server need not
+// have responded if nothing else may be used; its errors are reported when a query fails.
 func (m *Meter) open(kind Kind, now time.Time) (instrument, error) {
 	switch kind {
 	case RAPL:
@@ -403,10 +400,10 @@ func (m *Meter) open(kind Kind, now time.Time) (instrument, error) {
 	return nil, nil
 }
 
-// missing says that a meter that was asked for is not there.
+// missing returns an error for a requested meter that does not exist.
 func missing(asked Kind, err error, name, dir string) error {
 	if err == nil && asked != Auto {
-		return fmt.Errorf("--power-meter=%s: the node shows none in /%s: use auto, or load the kernel's module", name, dir)
+		return fmt.Errorf("--power-meter=%s: the node has none in /%s: use auto, or load the kernel module", name, dir)
 	}
 	return err
 }

@@ -31,7 +31,7 @@ func TestPackagesAndMemoryAreAddedUpAndNothingElse(t *testing.T) {
 	clock.Step(2 * time.Second)
 	for id, watts := range map[string]uint64{
 		"intel-rapl:0": 100, "intel-rapl:0:2": 7, "intel-rapl:1": 50, "intel-rapl:1:0": 3,
-		// None of these may count.
+		// None of these must count.
 		"intel-rapl:0:0": 60, "intel-rapl:0:1": 20, "intel-rapl:2": 190, "intel-rapl-mmio:0": 100, "intel-rapl-mmio:0:0": 7, "dtpm:0": 11,
 	} {
 		d.counter(id, 1_000_000+2*watts*1_000_000)
@@ -43,8 +43,8 @@ func TestPackagesAndMemoryAreAddedUpAndNothingElse(t *testing.T) {
 	}
 }
 
-// TestACounterThatGoesBack: at its end it goes on, and anything else is dropped, said,
-// and bridged.
+// TestACounterThatGoesBack: a wrap counts, and anything else is dropped, reported and
+// interpolated.
 func TestACounterThatGoesBack(t *testing.T) {
 	d := newTree(t)
 	d.zone("intel-rapl:0", "package-0", 100)
@@ -52,7 +52,7 @@ func TestACounterThatGoesBack(t *testing.T) {
 	steps := []struct {
 		name    string
 		counter uint64
-		watts   energy.Watts // 0: dropped
+		watts   energy.Watts // 0 if dropped
 		fault   energy.Fault
 	}{
 		{"first look", wrapAt - 150_000_000, 0, energy.Sound},
@@ -77,7 +77,7 @@ func TestACounterThatGoesBack(t *testing.T) {
 			t.Errorf("%s: %v is not counted", s.name, s.fault)
 		}
 	}
-	// 80 + 80 + two bridged seconds and the one after each, of 80.
+	// 80 + 80 + two interpolated seconds and the one after each, of 80.
 	if j, ok := m.Energy(noon.Add(1*time.Second), noon.Add(7*time.Second)); !ok || math.Abs(float64(j-480)) > 1e-6 {
 		t.Errorf("six seconds used %v J, %t; want 480", j, ok)
 	}
@@ -103,7 +103,7 @@ func TestWhatIsNotKnownIsNotFilledIn(t *testing.T) {
 	energyAt(0, 100)
 	energyAt(1, 150)
 	energyAt(2, 200)
-	energyAt(90, 300) // nobody looked for longer than the counter may take to wrap
+	energyAt(90, 300) // longer since the last reading than a counter may take to wrap
 	if n := m.dropsOf(energy.SourceRAPL, energy.Stale); n != 1 {
 		t.Errorf("%d readings are stale, want 1", n)
 	}
@@ -114,7 +114,7 @@ func TestWhatIsNotKnownIsNotFilledIn(t *testing.T) {
 	energyAt(92, 400)
 	tests := []struct {
 		from, to float64
-		want     energy.Joules // below 0: not known
+		want     energy.Joules // negative if unknown
 	}{
 		{1, 2, 50}, {1.25, 1.75, 25}, {91, 92, 50}, {3, 4, -1}, {89, 91, -1}, {1, 91, -1}, {1, 92, -1}, {2, 3, -1}, {0, 2, -1}, {91, 93, -1}, {91.5, 91.5, -1}, {92, 91, -1},
 	}
@@ -152,7 +152,7 @@ func TestAMeterThatGoesAwayIsLookedForAgain(t *testing.T) {
 		t.Errorf("%d readings are unreadable, want 1", n)
 	}
 	clock.Step(time.Minute)
-	second(0, 6000) // looked for, and found none: a first look at how busy the node is
+	second(0, 6000) // the look for a meter finds none: first reading of the CPU time
 	second(0, 6200)
 	wantReading(t, m, energy.SourceModel, 20)
 	d.zone("intel-rapl:0", "package-0", 100)
@@ -179,13 +179,13 @@ func TestTheModelFollowsHowBusyTheNodeIs(t *testing.T) {
 		m.read(t.Context())
 		wantReading(t, m, energy.SourceModel, s.want)
 	}
-	// What the API server says may come late, or change.
+	// The API server's description may come late, or change.
 	m.Know(Machine{Type: "a1.2xlarge"})
 	clock.Step(time.Second)
 	d.stat(busy, idle+200)
 	m.read(t.Context())
 	wantReading(t, m, energy.SourceModel, 9.5)
-	// What its profile says goes before the table.
+	// The profile takes precedence over the table.
 	m.SetModel(&energy.Model{Idle: 3, Full: 30})
 	clock.Step(time.Second)
 	d.stat(busy, idle+400)
@@ -199,7 +199,7 @@ func TestTheModelFollowsHowBusyTheNodeIs(t *testing.T) {
 	if want := energy.Joules(7 + 14.1 + 20 + 9.5); !ok || u.Measured != 0 || math.Abs(float64(u.Modelled-want)) > 1e-6 {
 		t.Errorf("four seconds used %+v, %t; want %v J, all of them modelled", u, ok, want)
 	}
-	// The kernel's count stops, then begins anew.
+	// The kernel's counter stops, then restarts.
 	clock.Step(time.Second)
 	m.read(t.Context())
 	clock.Step(time.Second)
@@ -245,7 +245,7 @@ func TestWhichMeterIsUsed(t *testing.T) {
 		name    string
 		make    func(tree)
 		options Options
-		want    energy.Source // "": none
+		want    energy.Source // "" for none
 	}{
 		{"all there", all, Options{}, energy.SourceRAPL},
 		{"sensors asked for", all, Options{Kind: Hwmon}, energy.SourceHwmon},
@@ -287,7 +287,7 @@ func TestMetrics(t *testing.T) {
 		m.read(t.Context())
 		clock.Step(time.Second)
 	}
-	m.read(t.Context()) // the kernel's count stops
+	m.read(t.Context()) // the kernel's counter stops
 	got := scrape(t, m)
 	for _, want := range []string{
 		`supercargo_node_power_watts{kind="modelled",node="n1",source="model"} 20`,
@@ -308,7 +308,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// scrape returns the metrics as a scrape shows them.
+// scrape returns the metrics of a scrape.
 func scrape(t *testing.T, m *Meter) string {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -319,7 +319,7 @@ func scrape(t *testing.T, m *Meter) string {
 	return answer.Body.String()
 }
 
-// TestThisMachineIsRead reads the machine that the test runs on, whatever meter it has.
+// TestThisMachineIsRead reads the machine that runs the test, with whatever meter it has.
 func TestThisMachineIsRead(t *testing.T) {
 	if _, err := os.Stat("/proc/stat"); err != nil {
 		t.Skip("this system shows no /proc/stat")
@@ -356,8 +356,8 @@ func TestAMeterWithoutANodeIsRefused(t *testing.T) {
 	}
 }
 
-// BenchmarkRead reads how busy this machine is, which is all that a node without a meter
-// costs each second.
+// BenchmarkRead reads the CPU time of this machine, which is all that a node without a meter
+// costs every second.
 func BenchmarkRead(b *testing.B) {
 	m := &modelled{proc: "/proc", model: func(int) energy.Model { return energy.Model{Idle: 10, Full: 20} }}
 	b.ReportAllocs()

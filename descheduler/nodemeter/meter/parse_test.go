@@ -10,8 +10,7 @@ import (
 
 func TestStatIsRead(t *testing.T) {
 	const text = "cpu  10 20 30 400 50 6 7 80 9 1\ncpu0 1 2 3 4\ncpu1 1 2 3 4\ncpu2 1 2 3 4\nintr 1 2 3\nctxt 5\n"
-	// Busy: user, nice, system, irq, softirq. Guest time is within user; stolen time is
-	// neither.
+	// Busy: user, nice, system, irq, softirq. Guest time is part of user; steal is not busy.
 	want := load{busy: 10 + 20 + 30 + 6 + 7, all: 10 + 20 + 30 + 400 + 50 + 6 + 7 + 80, cpus: 3}
 	if l, err := parseStat(strings.NewReader(text)); err != nil || l != want {
 		t.Errorf("%+v, %v; want %+v", l, err, want)

@@ -12,56 +12,54 @@ import (
 	"supercargo.dev/supercargo/internal/platform/promql"
 )
 
-// Server is one that others tell what nodes draw, and what it is asked.
+// Server is a server that has the power of nodes, and how it is queried.
 type Server struct {
-	// Querier asks it. It must answer, or give up, within seconds.
+	// Querier runs queries. It must return within seconds.
 	Querier promql.Querier
-	// Preset is what is asked for; the node's own series alone are.
+	// Preset is the query. Only the node's own series are requested.
 	Preset powerquery.Preset
-	// Every is how often.
+	// Every is the time between queries.
 	Every time.Duration
-	// MaxAge is how old a reading may be. For so long one counts as what the node draws now,
-	// and two that are no further apart than that are taken to have nothing between them
-	// that they do not show.
+	// MaxAge is the maximum age of a reading. That long a reading counts as the current power,
+	// and the energy between two readings that are no further apart is interpolated.
 	MaxAge time.Duration
 }
 
-// maxSkew is how much newer than the question a reading may be: servers round the moment that
-// they are asked about.
+// maxSkew is how much newer than the query a reading may be: servers round the time of a query.
 const maxSkew = time.Second
 
-// queried is a meter of the node that is read through a server. The server is asked beside
-// the loop that reads: a question that is never answered keeps up nobody.
+// queried is a meter that is read through a server. Queries run outside the read loop, so that a
+// query without a response does not delay it.
 type queried struct {
 	meter powerquery.NodeMeter
 	every time.Duration
 	age   time.Duration
-	first bool // it goes before the node's own meters
+	first bool // it takes precedence over the node's own meters
 
 	asking  sync.WaitGroup
-	answers chan answer // room for one, so that who answers never waits
-	open    bool        // a question is
-	askedAt time.Time   // when the last one was put
+	answers chan answer // has room for one, so that a query never blocks
+	open    bool        // a query is pending
+	askedAt time.Time   // when the last query started
 
-	heard   *measurement // what the newest answer gave; nil if none has come since the last look
-	lastAt  time.Time    // moment of the newest sound reading
-	failing bool         // the newest answer was an error
+	heard   *measurement // the newest response; nil if none has come since the last listen
+	lastAt  time.Time    // time of the newest sound reading
+	failing bool         // the newest response was an error
 }
 
-// answer is what came of a question.
+// answer is the result of a query.
 type answer struct {
 	energy.Reading
 	fault energy.Fault
 	err   error
 }
 
-// newQueried makes the meter. It asks nothing yet.
+// newQueried returns the meter. It runs no query yet.
 func newQueried(node string, rated energy.Watts, s Server) (*queried, error) {
 	if s.Every <= 0 || s.MaxAge < s.Every {
-		return nil, fmt.Errorf("power is asked for every %v and may be %v old: want more than 0, and an age of no less", s.Every, s.MaxAge)
+		return nil, fmt.Errorf("query interval %v, maximum age %v: the interval must be more than 0, and the maximum age at least the interval", s.Every, s.MaxAge)
 	}
 	if s.Querier == nil {
-		return nil, errors.New("no server to query for power")
+		return nil, errors.New("the client of the server is required")
 	}
 	m, err := powerquery.Meter{
 		Querier: s.Querier, Preset: s.Preset, Limits: energy.Limits{MaxAge: s.MaxAge, MaxSkew: maxSkew, Rated: rated},
@@ -74,8 +72,8 @@ func newQueried(node string, rated energy.Watts, s Server) (*queried, error) {
 	}, nil
 }
 
-// ask asks the server, unless a question is open or the last was less than a while ago, by
-// more than ticks of the loop that reads may come early.
+// ask queries the server, unless a query is pending or the last started less than every ago. It
+// tolerates ticks that are early by half a readEvery.
 func (q *queried) ask(ctx context.Context, now time.Time, every time.Duration) {
 	if q.open || !q.askedAt.IsZero() && now.Sub(q.askedAt) < every-readEvery/2 {
 		return
@@ -87,8 +85,8 @@ func (q *queried) ask(ctx context.Context, now time.Time, every time.Duration) {
 	})
 }
 
-// listen takes the answer, if one has come. It returns what is wrong with its reading, and
-// whether the server has begun to fail, by which error, or to answer.
+// listen receives a response, if one has come. It returns the fault of its reading, and whether
+// the server has started or stopped to fail, with the error.
 func (q *queried) listen() (fault energy.Fault, changed bool, err error) {
 	q.heard = nil
 	var a answer
@@ -103,7 +101,7 @@ func (q *queried) listen() (fault energy.Fault, changed bool, err error) {
 	switch {
 	case a.fault != energy.Sound:
 	case !a.At.After(q.lastAt):
-		q.heard.none = true // nobody has scraped the node since
+		q.heard.none = true // the node was not scraped since
 	default:
 		if a.At.Sub(q.lastAt) <= q.meter.MeanOf() {
 			q.heard.since = q.lastAt
@@ -113,17 +111,17 @@ func (q *queried) listen() (fault energy.Fault, changed bool, err error) {
 	return a.fault, changed, a.err
 }
 
-// ready reports whether the newest reading is new enough.
+// ready reports whether the newest reading is not too old.
 func (q *queried) ready(now time.Time) bool {
 	return !q.lastAt.IsZero() && now.Sub(q.lastAt) <= q.age
 }
 
 func (q *queried) source() energy.Source { return q.meter.Source() }
 
-// rated is not known to the server.
+// rated returns 0, because the server does not know it.
 func (q *queried) rated() energy.Watts { return 0 }
 
-// read returns what was heard.
+// read returns the response that listen received.
 func (q *queried) read(func() time.Time) (measurement, error) {
 	if q.heard == nil {
 		return measurement{none: true}, nil

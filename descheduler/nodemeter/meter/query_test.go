@@ -20,7 +20,7 @@ import (
 	"supercargo.dev/supercargo/test/kit/promserver"
 )
 
-// asking is the meter of node n1 that may ask a server, on a clock that stands at noon.
+// asking is the meter of node n1 that may query a server. Its clock stands at noon.
 type asking struct {
 	*Meter
 	t     *testing.T
@@ -42,7 +42,7 @@ func newAsking(t *testing.T, d tree, kind Kind, s Server) *asking {
 	return a
 }
 
-// after lets time pass, reads, and reads again what a server has answered.
+// after advances the time, reads, and reads again once the server has responded.
 func (a *asking) after(d time.Duration) {
 	a.clock.Step(d)
 	a.read(a.t.Context())
@@ -50,7 +50,7 @@ func (a *asking) after(d time.Duration) {
 	a.read(a.t.Context())
 }
 
-// saidOf counts the lines of the log on something.
+// saidOf counts the log lines that contain a text.
 func (a *asking) saidOf(what string) int {
 	n := 0
 	for _, line := range a.said {
@@ -70,7 +70,7 @@ func preset(t *testing.T, name string) powerquery.Preset {
 	return p
 }
 
-// kepler puts what Kepler shows of a node with two sockets.
+// kepler stores Kepler's series of a node with two sockets.
 func kepler(s *promserver.Server, at time.Time, node string, watts float64) {
 	for _, path := range []string{"/0", "/1"} {
 		for zone, of := range map[string]float64{"package": watts / 2, "core": watts / 4} {
@@ -96,7 +96,7 @@ func TestAServerIsAMeter(t *testing.T) {
 	kepler(s, noon.Add(15*time.Second), "n1", 140)
 	a.after(15 * time.Second)
 	wantReading(t, a.Meter, energy.SourceKepler, 140)
-	// Nobody scrapes any more.
+	// There are no more scrapes.
 	for range 5 {
 		a.after(8 * time.Second)
 	}
@@ -114,7 +114,7 @@ func TestAServerIsAMeter(t *testing.T) {
 			t.Errorf("no line %s in\n%s", want, got)
 		}
 	}
-	a.after(13 * time.Second) // too old, and still the newest that the server has
+	a.after(13 * time.Second) // too old, but still the newest on the server
 	if r, ok := a.Last(); ok {
 		t.Errorf("%+v counts as what the node draws now", r)
 	}
@@ -144,13 +144,13 @@ func TestWhatAServerSaysIsJudged(t *testing.T) {
 	s.Put(noon.Add(5*time.Second), 1000, "__name__", "pdu_watts", "host", "n1", "instance", "pdu-7:9116")
 	a.after(time.Second)
 	wantReading(t, a.Meter, energy.SourceQuery, 1000)
-	// A second sample is not added, and none of the two is taken.
+	// A second sample is not added, and neither of the two is used.
 	s.Put(noon.Add(6*time.Second), 1, "__name__", "pdu_watts", "host", "n1", "instance", "pdu-8:9116")
 	a.after(time.Second)
 	if r, _ := a.Last(); r.Watts != 1000 || a.dropsOf(energy.SourceQuery, energy.Unreadable) != 1 || a.saidOf("several samples") != 1 {
 		t.Errorf("two samples of the node give %+v: %v", r, a.said)
 	}
-	// What a model has said stays modelled.
+	// A modelled value stays modelled.
 	s.Put(noon.Add(7*time.Second), 30, "__name__", "guess_watts", "node", "n1", "source", "model")
 	a = newAsking(t, newTree(t), Query, Server{Querier: s.Client(), Preset: powerquery.Own(`guess_watts{node="$node"}`), Every: time.Second, MaxAge: time.Minute})
 	a.after(8 * time.Second)
@@ -163,8 +163,8 @@ func TestWhatAServerSaysIsJudged(t *testing.T) {
 	}
 }
 
-// TestAServerOfTheUsersOwnQueryGoesFirst: and while it does not answer, the node's own meter
-// is read.
+// TestAServerOfTheUsersOwnQueryGoesFirst: and while it does not respond, the node's own meter is
+// read.
 func TestAServerOfTheUsersOwnQueryGoesFirst(t *testing.T) {
 	d := newTree(t)
 	d.sensor("hwmon0", "power_meter", "power1_average", "", 150_000_000)
@@ -173,7 +173,7 @@ func TestAServerOfTheUsersOwnQueryGoesFirst(t *testing.T) {
 	a := newAsking(t, d, Auto, Server{Querier: s.Client(), Preset: powerquery.Own(`pdu_watts{host="$node"}`), Every: 5 * time.Second, MaxAge: 30 * time.Second})
 	pdu(noon, 200)
 	a.read(t.Context())
-	wantReading(t, a.Meter, energy.SourceHwmon, 150) // it has not answered yet
+	wantReading(t, a.Meter, energy.SourceHwmon, 150) // it has not responded yet
 	a.query.asking.Wait()
 	a.after(5 * time.Second)
 	wantReading(t, a.Meter, energy.SourceQuery, 200)
@@ -206,14 +206,15 @@ func TestAServerOfTheUsersOwnQueryGoesFirst(t *testing.T) {
 	back := a.clock.Now().Add(65 * time.Second)
 	pdu(back.Add(-5*time.Second), 210)
 	a.after(time.Minute)
-	for range 2 { // asked as often as before
+	for range 2 { // queried as often as before
 		a.after(5 * time.Second)
 		wantReading(t, a.Meter, energy.SourceQuery, 210)
 	}
 	if n := a.saidOf("503"); n != 1 || a.saidOf(`"answers"=true`) != 1 {
 		t.Errorf("it is not said that the server answers again:\n%s", strings.Join(a.said, "\n"))
 	}
-	// Two meters see different parts of the machine: between them nothing is known.
+	// Two meters see different parts of the machine: the energy between their readings is
+	// unknown.
 	if u, ok := a.Usage(back.Add(-5*time.Second), back.Add(5*time.Second)); ok {
 		t.Errorf("ten seconds, half of them by each, are %+v", u)
 	}
@@ -222,7 +223,7 @@ func TestAServerOfTheUsersOwnQueryGoesFirst(t *testing.T) {
 	}
 }
 
-// TestAServerThatSaysWhatCannotBeIsNotBetter: and is not turned to.
+// TestAServerThatSaysWhatCannotBeIsNotBetter: and the meter does not switch to it.
 func TestAServerThatSaysWhatCannotBeIsNotBetter(t *testing.T) {
 	d := newTree(t)
 	d.sensor("hwmon0", "power_meter", "power1_average", "", 150_000_000)
@@ -238,7 +239,7 @@ func TestAServerThatSaysWhatCannotBeIsNotBetter(t *testing.T) {
 	}
 }
 
-// TestAServerWithAPresetGoesBeforeTheModel: and not before what the node can read itself.
+// TestAServerWithAPresetGoesBeforeTheModel: but not before the node's own meters.
 func TestAServerWithAPresetGoesBeforeTheModel(t *testing.T) {
 	d := newTree(t)
 	d.stat(0, 0)
@@ -268,12 +269,12 @@ func TestAServerWithAPresetGoesBeforeTheModel(t *testing.T) {
 		step(15 * time.Second)
 	}
 	wantReading(t, a.Meter, energy.SourceModel, 20)
-	// Somebody loads the module of the board's sensors.
+	// The module of the board's sensors is loaded.
 	s.Down.Store(false)
 	d.sensor("hwmon0", "power_meter", "power1_average", "", 150_000_000)
 	step(time.Minute)
 	wantReading(t, a.Meter, energy.SourceHwmon, 150)
-	step(time.Second) // hears what was asked before
+	step(time.Second) // receives the response to an earlier query
 	asked := len(s.Asked())
 	for range 5 {
 		kepler(s, a.clock.Now().Add(time.Minute), "n1", 90)
@@ -285,8 +286,8 @@ func TestAServerWithAPresetGoesBeforeTheModel(t *testing.T) {
 	}
 }
 
-// TestAnEarlyTickIsNoReasonToWaitForTheNext: a server that is to be asked each second is,
-// though ticks of one come a little early or late.
+// TestAnEarlyTickIsNoReasonToWaitForTheNext: a server that is queried every second stays so,
+// though its ticks come a little early or late.
 func TestAnEarlyTickIsNoReasonToWaitForTheNext(t *testing.T) {
 	s := promserver.Start(t)
 	kepler(s, noon, "n1", 90)
@@ -322,7 +323,7 @@ func TestAServerThatWasAskedForHasNoOtherBehindIt(t *testing.T) {
 	}
 }
 
-// silent is a server that does not answer before it is let.
+// silent is a server that does not respond before it is released.
 type silent struct {
 	asked, left atomic.Int64
 	let         chan struct{}
@@ -334,12 +335,12 @@ func (s *silent) Query(ctx context.Context, _ string, _ time.Time) ([]promql.Sam
 	select {
 	case <-s.let:
 	case <-ctx.Done():
-		<-time.After(time.Second) // of the bubble: hanging up takes a while
+		<-time.After(time.Second) // closing a connection takes a while
 	}
 	return nil, errors.New("too late")
 }
 
-// TestASilentServerKeepsUpNobody: neither readings of others, nor scrapes.
+// TestASilentServerKeepsUpNobody: neither readings of other meters, nor scrapes.
 func TestASilentServerKeepsUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newTree(t)
@@ -348,7 +349,7 @@ func TestASilentServerKeepsUpNobody(t *testing.T) {
 		a := newAsking(t, d, Auto, Server{Querier: s, Preset: powerquery.Own(`pdu_watts{host="$node"}`), Every: time.Second, MaxAge: time.Minute})
 		for range 300 {
 			a.clock.Step(time.Second)
-			a.read(t.Context()) // blocks for good if it waits for the server
+			a.read(t.Context()) // would block forever if it waited for the server
 			wantReading(t, a.Meter, energy.SourceHwmon, 150)
 		}
 		if got := scrape(t, a.Meter); !strings.Contains(got, "supercargo_node_power_watts{") {
@@ -360,7 +361,7 @@ func TestASilentServerKeepsUpNobody(t *testing.T) {
 		}
 		close(s.let)
 		synctest.Wait()
-		a.read(t.Context()) // hears that, and asks again
+		a.read(t.Context()) // receives that, and queries again
 		a.query.asking.Wait()
 		if a.saidOf("too late") != 1 || a.dropsOf(energy.SourceQuery, energy.Unreadable) != 1 {
 			t.Errorf("said: %v", a.said)
@@ -387,8 +388,8 @@ func TestAMeterThatEndsLeavesNoQuestionOpen(t *testing.T) {
 	})
 }
 
-// TestTheEnergyOfALoadIsKnownThroughAServer: of a machine that draws 20 W, and 70 W for as
-// long as something runs on it.
+// TestTheEnergyOfALoadIsKnownThroughAServer: the machine draws 20 W, and 70 W while something
+// runs on it.
 func TestTheEnergyOfALoadIsKnownThroughAServer(t *testing.T) {
 	tests := []struct {
 		name            string
@@ -396,7 +397,7 @@ func TestTheEnergyOfALoadIsKnownThroughAServer(t *testing.T) {
 		scrape, every   int // seconds
 		from, to, until int // seconds after noon
 		off             float64
-		known           int // a load of less than that is not known
+		known           int // the energy of a shorter load is unknown
 	}{
 		{"Kepler, scraped each second", preset(t, powerquery.Kepler), 1, 1, 60, 90, 100, 0.02, 0},
 		{"Kepler, scraped every 5 s", preset(t, powerquery.Kepler), 5, 5, 62, 132, 150, 0.05, 0},
@@ -433,7 +434,8 @@ func TestTheEnergyOfALoadIsKnownThroughAServer(t *testing.T) {
 			} else {
 				t.Logf("the task took %.1f J of %.1f", whole-idle, task)
 			}
-			// What counters grew by from one scrape to another is no matter of how loads lie in between.
+			// The increase of counters between scrapes does not depend on when the load was in
+			// between.
 			if exact, ok := used(60, 375); tc.preset.MeanOf > 0 && (!ok || math.Abs(exact-(drawn(375)-drawn(60))) > 1e-3) {
 				t.Errorf("from one scrape to another %v J, %t; want %v", exact, ok, drawn(375)-drawn(60))
 			}
@@ -469,7 +471,7 @@ func TestAServerThatCannotBeAskedIsRefused(t *testing.T) {
 			t.Errorf("%v, want an error that says %q", err, says)
 		}
 	}
-	// Other meters leave it alone.
+	// Other meters do not use it.
 	s.Preset = powerquery.Own("pdu_watts")
 	if m, err := New(Options{Node: "n1", Root: "/", Kind: Model, Server: &s}); err != nil || m.query != nil {
 		t.Errorf("%v", err)

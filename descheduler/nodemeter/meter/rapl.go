@@ -15,35 +15,34 @@ import (
 	"supercargo.dev/supercargo/internal/energy"
 )
 
-// powercap is where Linux shows RAPL's counters, from the node's root.
+// powercap is the folder of RAPL's counters, relative to the node's root.
 const powercap = "sys/class/powercap"
 
-// overLimit is how far the mean power of a second may be above the greatest power
-// limit of a zone. RAPL holds a zone to its limits over windows of milliseconds to
-// some seconds, and short peaks go over them; nothing draws twice as much.
+// overLimit is by which factor the mean power of a second may exceed the greatest power limit of
+// a zone. RAPL enforces the limits over windows of milliseconds to some seconds, and short peaks
+// exceed them; nothing draws twice as much.
 const overLimit = 2
 
-// longestInterval is how long two readings of a counter may be apart. A counter wraps
-// around after a few minutes at full power on large machines, and one that wrapped
-// twice looks as if it had wrapped once.
+// longestInterval is the maximum time between two readings of a counter. A counter wraps around
+// after a few minutes at full power on large machines, and two wraps look like one.
 const longestInterval = time.Minute
 
 // zone is one counter of powercap.
 type zone struct {
-	dir   string // folder, for error messages too
+	dir   string // folder, also for error messages
 	name  string // "package-0", "dram"
-	wrap  uint64 // µJ after which the counter begins again at 0; 0 if not known
+	wrap  uint64 // µJ after which the counter wraps to 0; 0 if unknown
 	rated energy.Watts
 }
 
-// rapl adds up the zones of a node whose energies do not overlap.
+// rapl is the sum of a node's zones that do not overlap.
 type rapl struct {
 	zones []zone
 	last  []energy.Count // of each zone; nil before the first reading
 }
 
-// openRAPL finds the zones to add up and reads each once. It returns nil without error
-// where there are none, and an error where there are some that cannot be read.
+// openRAPL finds the zones to add up, and reads each once. It returns nil without an error if
+// there are none, and an error if there are some that cannot be read.
 func openRAPL(root string) (*rapl, error) {
 	zones, err := findZones(root)
 	if err != nil || len(zones) == 0 {
@@ -57,14 +56,13 @@ func openRAPL(root string) (*rapl, error) {
 	return &rapl{zones: zones}, nil
 }
 
-// findZones returns the zones that are counted, by folder.
+// findZones returns the zones that count, in the order of sortedZones.
 //
-// RAPL's planes overlap. A package holds its sub-zones core and uncore, and psys holds
-// the packages, so none of these three is counted beside a package. The zone dram
-// stands below its package in powercap but is a plane of its own: the package's counter
-// stops at the edge of the die (Khan et al., RAPL in Action, TOMPECS 2018, figure 1).
-// The same counter is shown twice on some machines, by intel-rapl (registers) and by
-// intel-rapl-mmio; the first is taken.
+// RAPL's planes overlap. A package includes its sub-zones core and uncore, and psys includes the
+// packages, so none of these three is added to a package. The zone dram is below its package in
+// powercap but is a plane of its own: the package's counter ends at the edge of the die (Khan et
+// al., RAPL in Action, TOMPECS 2018, figure 1). Some machines have the same counter twice, in
+// intel-rapl (registers) and in intel-rapl-mmio; only the first counts.
 func findZones(root string) ([]zone, error) {
 	dir := filepath.Join(root, powercap)
 	entries, err := os.ReadDir(dir)
@@ -72,10 +70,10 @@ func findZones(root string) ([]zone, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look for power counters: %w", err)
+		return nil, fmt.Errorf("find power counters: %w", err)
 	}
 	var found []zone
-	packages := map[string]string{} // name of a package -> who shows it
+	packages := map[string]string{} // name of a package -> its control type
 	names := map[string]string{}    // folder -> name
 	for _, e := range sortedZones(entries) {
 		name, err := readText(filepath.Join(dir, e, "name"))
@@ -83,7 +81,7 @@ func findZones(root string) ([]zone, error) {
 			continue // the control type itself
 		}
 		if err != nil {
-			return nil, fmt.Errorf("look for power counters: %w", err)
+			return nil, fmt.Errorf("find power counters: %w", err)
 		}
 		control, parent := splitZone(e)
 		names[e] = name
@@ -106,8 +104,8 @@ func findZones(root string) ([]zone, error) {
 	return found, nil
 }
 
-// sortedZones returns the names of RAPL's zones: control types by name, so that
-// intel-rapl comes before intel-rapl-mmio, and zones before their sub-zones.
+// sortedZones returns the names of RAPL's zones. Control types are in order of name, so that
+// intel-rapl comes before intel-rapl-mmio, and zones come before their sub-zones.
 func sortedZones(entries []fs.DirEntry) []string {
 	var zones []string
 	for _, e := range entries {
@@ -123,14 +121,14 @@ func sortedZones(entries []fs.DirEntry) []string {
 	return zones
 }
 
-// splitZone returns the control type of a zone ("intel-rapl" of "intel-rapl:0:1") and
-// the zone that it is a part of ("intel-rapl:0").
+// splitZone returns the control type of a zone ("intel-rapl" of "intel-rapl:0:1") and its parent
+// zone ("intel-rapl:0").
 func splitZone(zone string) (control, parent string) {
 	control, _, _ = strings.Cut(zone, ":")
 	return control, zone[:strings.LastIndex(zone, ":")]
 }
 
-// describeZone reads what does not change about a zone.
+// describeZone reads the constant properties of a zone.
 func describeZone(dir, name string) (zone, error) {
 	z := zone{dir: dir, name: name}
 	var err error
@@ -142,7 +140,7 @@ func describeZone(dir, name string) (zone, error) {
 		return z, fmt.Errorf("read power counter %s: %w", name, err)
 	}
 	for _, file := range limits {
-		// Some kernels show a limit that they cannot read; without one the zone has no
+		// Some kernels have a limit file that cannot be read. Without a limit the zone has no
 		// rated power.
 		if microwatts, err := readNumber(file); err == nil {
 			z.rated = max(z.rated, overLimit*energy.Watts(microwatts)/1e6)
@@ -151,7 +149,7 @@ func describeZone(dir, name string) (zone, error) {
 	return z, nil
 }
 
-// read returns what the zone's counter stands at, in microjoules.
+// read returns the zone's counter, in microjoules.
 func (z zone) read() (uint64, error) {
 	n, err := readNumber(filepath.Join(z.dir, "energy_uj"))
 	if err != nil {
@@ -162,7 +160,7 @@ func (z zone) read() (uint64, error) {
 
 func (r *rapl) source() energy.Source { return energy.SourceRAPL }
 
-// rated is what all zones may draw together, 0 if it is not known of one.
+// rated returns the sum of the zones' rated power; 0 if one is unknown.
 func (r *rapl) rated() energy.Watts {
 	sum := energy.Watts(0)
 	for _, z := range r.zones {
@@ -174,8 +172,8 @@ func (r *rapl) rated() energy.Watts {
 	return sum
 }
 
-// read returns the mean power since the last time that all zones could be read. A fault of one zone is one of
-// the whole: a sum without it would be too small.
+// read returns the mean power since the last time that all zones could be read. A fault of one
+// zone is a fault of the sum, which would be too small without it.
 func (r *rapl) read(now func() time.Time) (measurement, error) {
 	counts := make([]energy.Count, len(r.zones))
 	for i, z := range r.zones {
@@ -206,13 +204,13 @@ func (r *rapl) read(now func() time.Time) (measurement, error) {
 	return sum, nil
 }
 
-// readText returns a file of sysfs without the line's end.
+// readText returns the content of a sysfs file, without surrounding white space.
 func readText(file string) (string, error) {
 	text, err := os.ReadFile(file)
 	return strings.TrimSpace(string(text)), err
 }
 
-// readNumber reads a file of sysfs that has one whole number not below 0.
+// readNumber reads a sysfs file with one unsigned integer.
 func readNumber(file string) (uint64, error) {
 	text, err := readText(file)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// tree is a node's root folder with files as Linux shows them.
+// tree is a node's root folder with files in the format of Linux.
 type tree struct {
 	t    *testing.T
 	root string
@@ -24,7 +24,7 @@ type tree struct {
 
 func newTree(t *testing.T) tree { return tree{t, t.TempDir()} }
 
-// write writes one line into a file below the root.
+// write writes one line to a file below the root.
 func (d tree) write(file string, value any) {
 	d.t.Helper()
 	path := filepath.Join(d.root, file)
@@ -39,8 +39,7 @@ func (d tree) write(file string, value any) {
 // wrapAt is the range of a package's counter on many machines.
 const wrapAt = 262_143_328_850
 
-// zone makes a counter of powercap. limit is its greatest power limit in watts; 0 makes
-// none.
+// zone creates a counter of powercap. limit is its greatest power limit in watts; 0 for none.
 func (d tree) zone(id, name string, limit int) {
 	d.t.Helper()
 	dir := filepath.Join(powercap, id)
@@ -53,14 +52,14 @@ func (d tree) zone(id, name string, limit int) {
 	}
 }
 
-// counter sets what a zone stands at.
+// counter sets the counter of a zone.
 func (d tree) counter(id string, microjoules uint64) {
 	d.t.Helper()
 	d.write(filepath.Join(powercap, id, "energy_uj"), microjoules)
 }
 
-// server makes the counters of a machine with two packages: memory beside each, parts
-// within each, the platform above them, and one package shown a second time.
+// server creates the counters of a machine with two packages: memory beside each, parts within
+// each, the platform above them, and one package a second time.
 func (d tree) server() {
 	d.t.Helper()
 	d.write(filepath.Join(powercap, "intel-rapl", "enabled"), 1) // the control type, which has no name
@@ -76,7 +75,7 @@ func (d tree) server() {
 	d.zone("dtpm:0", "package-9", 0) // another control type
 }
 
-// sensor makes a power sensor of the board.
+// sensor creates a power sensor of the board.
 func (d tree) sensor(device, chip, file, label string, microwatts int64) {
 	d.t.Helper()
 	dir := filepath.Join(hwmonDir, device)
@@ -88,14 +87,13 @@ func (d tree) sensor(device, chip, file, label string, microwatts int64) {
 	}
 }
 
-// stat makes /proc/stat of a node with two CPUs that were busy and idle for so many
-// ticks.
+// stat creates /proc/stat of a node with two CPUs with busy and idle time in ticks.
 func (d tree) stat(busy, idle uint64) {
 	d.t.Helper()
 	d.write("proc/stat", fmt.Sprintf("cpu  %d 0 0 %d 0 0 0 0 0 0\ncpu0 1 1 1 1\ncpu1 1 1 1 1\nintr 5 5", busy, idle))
 }
 
-// meter returns the meter of the tree, on a clock of its own that stands at noon.
+// meter returns the meter of the tree. Its clock stands at noon.
 func (d tree) meter(o Options) (*Meter, *testclock.FakeClock) {
 	d.t.Helper()
 	clock := testclock.NewFakeClock(noon)

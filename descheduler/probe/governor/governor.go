@@ -1,10 +1,9 @@
-// Package governor switches the CPU governors of a machine, and back.
+// Package governor changes the CPU governors of a machine, and restores them.
 //
-// A governor says how the kernel chooses the clock of the CPUs: `performance` always the
-// highest, `powersave` the lowest, or, with intel_pstate, the most frugal that will do.
-// What a machine had is saved on disk before anything is changed, so that it is
-// put back in every case: by [Switch.Restore], or, after a crash, by [Recover] on behalf
-// of whoever died.
+// A governor selects the clock of the CPUs: `performance` always the highest, `powersave` the
+// lowest or, with intel_pstate, the most frugal that suffices. The original governors are saved
+// on disk before anything is changed, so that they are always restored: by [Switch.Restore], or
+// after a crash by [Recover] in another process.
 package governor
 
 import (
@@ -25,42 +24,41 @@ const (
 	Performance = "performance"
 )
 
-// file is the name of the record, lock that of the file whose lock says that somebody
-// lives who will restore.
+// file is the name of the record. lock is the name of a file that is locked while a process is
+// alive that will restore.
 const (
 	file = "governors.json"
 	lock = "governors.lock"
 )
 
-// ErrBusy is returned when somebody else has switched the governors and lives.
+// ErrBusy is returned while another live process has changed the governors.
 var ErrBusy = errors.New("another process has switched the CPU governors")
 
-// Switch is the governors of a machine.
+// Switch changes the governors of a machine.
 type Switch struct {
 	// cpufreq is the folder of the frequency policies.
 	cpufreq string
 	state   string
 	lock    *os.File
-	// home is what each policy had.
+	// home is the original governor of each policy.
 	home map[string]string
-	// changed says that something may have been written.
+	// changed means that something may have been written.
 	changed bool
 }
 
-// Open looks at the governors below the root of a sysfs (/sys), and takes the lock in a
-// folder on a disk of the machine, which it makes. It first puts back what somebody who
-// died has left. A machine whose kernel does not let governors be chosen has none:
-// [Switch.Available] is empty.
+// Open reads the governors below the root of a sysfs (/sys), and takes the lock in a folder on
+// disk, which it creates. It first restores the governors that a dead process left changed. A
+// machine whose kernel has no selectable governors has none: [Switch.Available] is empty.
 func Open(sysfs, state string) (*Switch, error) {
 	if err := os.MkdirAll(state, 0o700); err != nil {
-		return nil, fmt.Errorf("make the folder of the record of governors: %w", err)
+		return nil, fmt.Errorf("create the folder of the record of governors: %w", err)
 	}
 	s := &Switch{cpufreq: filepath.Join(sysfs, "devices/system/cpu/cpufreq"), state: state, home: map[string]string{}}
 	var err error
 	if s.lock, err = os.OpenFile(filepath.Join(state, lock), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
 		return nil, fmt.Errorf("open the lock of the governors: %w", err)
 	}
-	// The kernel gives it back when the process ends, however it ends.
+	// The kernel releases it when the process ends, however it ends.
 	if err := syscall.Flock(int(s.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		err = errors.Join(ErrBusy, s.lock.Close())
 		return nil, fmt.Errorf("lock the governors in %s: %w", state, err)
@@ -74,11 +72,11 @@ func Open(sysfs, state string) (*Switch, error) {
 	return s, nil
 }
 
-// look reads what the policies have.
+// look reads the governors of the policies.
 func (s *Switch) look() error {
 	entries, err := os.ReadDir(s.cpufreq)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // no cpufreq: a virtual machine, as a rule
+		return nil // no cpufreq, as on most virtual machines
 	}
 	if err != nil {
 		return fmt.Errorf("list the frequency policies: %w", err)
@@ -104,8 +102,8 @@ func (s *Switch) read(policy, name string) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// Home returns the governor that the machine had: empty if it has none, and all their
-// names separated by commas where policies differ.
+// Home returns the original governor of the machine: empty if it has none, and all names joined
+// by commas if policies differ.
 func (s *Switch) Home() string {
 	var all []string
 	for _, g := range s.home {
@@ -115,8 +113,8 @@ func (s *Switch) Home() string {
 	return strings.Join(slices.Compact(all), ",")
 }
 
-// Available returns those of the wanted governors that all policies have and that can be
-// set, in the order wanted. That they can is tried by writing what is there already.
+// Available returns the wanted governors that all policies support and that can be set, in the
+// order wanted. It tests that by writing the current ones.
 func (s *Switch) Available(wanted ...string) []string {
 	if len(s.home) == 0 {
 		return nil
@@ -140,8 +138,8 @@ func (s *Switch) Available(wanted ...string) []string {
 	return all
 }
 
-// Set gives all policies a governor. The record is on disk before the first is changed.
-// If one cannot be changed all are put back.
+// Set sets the governor of all policies. The record is on disk before the first change. If one
+// change fails, Set restores all.
 func (s *Switch) Set(governor string) error {
 	if !s.changed {
 		if err := s.record(); err != nil {
@@ -166,10 +164,10 @@ func (s *Switch) policies() []string {
 	return all
 }
 
-// write sets one and reads it back: a kernel may take it without a word and keep its own.
+// write sets a governor and reads it back, because a kernel may ignore a write without an error.
 func (s *Switch) write(policy, governor string) error {
 	name := filepath.Join(s.cpufreq, policy, "scaling_governor")
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_TRUNC, 0) // never O_CREATE: sysfs has it or has not
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_TRUNC, 0) // no O_CREATE: sysfs either has it or not
 	if err != nil {
 		return fmt.Errorf("set the governor of %s: %w", policy, err)
 	}
@@ -178,22 +176,21 @@ func (s *Switch) write(policy, governor string) error {
 		return fmt.Errorf("set the governor of %s to %s: %w", policy, governor, err)
 	}
 	if got, err := s.read(policy, "scaling_governor"); err != nil || got != governor {
-		return fmt.Errorf("set the governor of %s to %s: it is %q: %w", policy, governor, got, errors.Join(err, errors.ErrUnsupported))
+		return fmt.Errorf("set the governor of %s to %s: it is still %q: %w", policy, governor, got, errors.Join(err, errors.ErrUnsupported))
 	}
 	return nil
 }
 
-// record writes down what the policies had, so that it outlives this process and a loss
-// of power.
+// record saves the original governors, so that they survive this process and a power failure.
 func (s *Switch) record() error {
 	text, err := json.Marshal(s.home)
 	if err != nil {
-		return fmt.Errorf("write the governors down: %w", err)
+		return fmt.Errorf("write the record of governors: %w", err)
 	}
 	name := filepath.Join(s.state, file)
 	f, err := os.OpenFile(name+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
-		return fmt.Errorf("write the governors down: %w", err)
+		return fmt.Errorf("write the record of governors: %w", err)
 	}
 	_, err = f.Write(text)
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
@@ -203,7 +200,7 @@ func (s *Switch) record() error {
 		err = syncFolder(s.state)
 	}
 	if err != nil {
-		return fmt.Errorf("write the governors down: %w", err)
+		return fmt.Errorf("write the record of governors: %w", err)
 	}
 	return nil
 }
@@ -216,8 +213,8 @@ func syncFolder(name string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// Restore puts back what the machine had, and removes the record once all is as it was.
-// It tries all policies, whatever goes wrong with one; then the record stays.
+// Restore restores the original governors, and removes the record once all are restored. If it
+// fails for one policy, it continues with the others and keeps the record.
 func (s *Switch) Restore() error {
 	if !s.changed {
 		return nil
@@ -226,12 +223,12 @@ func (s *Switch) Restore() error {
 	for _, policy := range s.policies() {
 		err := s.write(policy, s.home[policy])
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // the CPU has been taken out, and its policy with it
+			continue // the CPU was removed, and its policy with it
 		}
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("put the governors back: %w", err)
+		return fmt.Errorf("restore the governors: %w", err)
 	}
 	if err := os.Remove(filepath.Join(s.state, file)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove the record of governors: %w", err)
@@ -240,7 +237,7 @@ func (s *Switch) Restore() error {
 	return nil
 }
 
-// recover puts back what a record says, if there is one.
+// recover restores the governors of a record, if there is one.
 func (s *Switch) recover() error {
 	text, err := os.ReadFile(filepath.Join(s.state, file))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -250,11 +247,11 @@ func (s *Switch) recover() error {
 		return fmt.Errorf("read the record of governors: %w", err)
 	}
 	if err := json.Unmarshal(text, &s.home); err != nil {
-		return fmt.Errorf("read the record of governors %s: %w: set the governors by hand and remove it", filepath.Join(s.state, file), err)
+		return fmt.Errorf("read the record of governors %s: %w: set the governors manually and remove the file", filepath.Join(s.state, file), err)
 	}
 	for policy := range s.home {
 		if policy != filepath.Base(policy) || !strings.HasPrefix(policy, "policy") {
-			return fmt.Errorf("read the record of governors %s: %q is no frequency policy: set the governors by hand and remove it", filepath.Join(s.state, file), policy)
+			return fmt.Errorf("read the record of governors %s: %q is not a frequency policy: set the governors manually and remove the file", filepath.Join(s.state, file), policy)
 		}
 	}
 	s.changed = true
@@ -265,13 +262,13 @@ func (s *Switch) recover() error {
 	return nil
 }
 
-// Close restores and gives the lock back.
+// Close restores the governors and releases the lock.
 func (s *Switch) Close() error {
 	return errors.Join(s.Restore(), s.lock.Close())
 }
 
-// Recover puts the governors back that somebody who died has left switched, and reports
-// whether there was something to do. It leaves alone those of somebody who lives.
+// Recover restores the governors that a dead process left changed, and reports whether there were
+// any. It does not touch those of a live process.
 func Recover(sysfs, state string) (restored bool, err error) {
 	if _, err := os.Stat(filepath.Join(state, file)); errors.Is(err, fs.ErrNotExist) {
 		return false, nil

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// sysfs is a machine with so many frequency policies, as plain files.
+// sysfs is a machine with a number of frequency policies, as plain files.
 type sysfs struct {
 	*testing.T
 	root, state string
@@ -116,7 +116,7 @@ func TestGovernorsThatCannotBeWrittenAreNotAvailable(t *testing.T) {
 func TestIfOneCannotBeSwitchedAllArePutBack(t *testing.T) {
 	m := machine(t, 3)
 	s := m.open()
-	if err := os.RemoveAll(m.name(2, "")); err != nil { // it is taken out meanwhile
+	if err := os.RemoveAll(m.name(2, "")); err != nil { // it is removed meanwhile
 		t.Fatal(err)
 	}
 	if err := s.Set(Powersave); err == nil {
@@ -135,7 +135,7 @@ func TestWhatCannotBePutBackStaysOnRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := m.name(0, "scaling_governor")
-	if err := errors.Join(os.Remove(name), os.Mkdir(name, 0o700)); err != nil { // which nobody can write, root included
+	if err := errors.Join(os.Remove(name), os.Mkdir(name, 0o700)); err != nil { // not writable, even for root
 		t.Fatal(err)
 	}
 	if err := s.Restore(); err == nil {
@@ -156,7 +156,7 @@ func TestWhatCannotBePutBackStaysOnRecord(t *testing.T) {
 	m.all("schedutil", "schedutil")
 }
 
-// beKilled makes this test program one that switches governors and waits.
+// beKilled makes this test program change governors and wait.
 const beKilled = "SUPERCARGO_TEST_SWITCH_GOVERNORS"
 
 func TestMain(m *testing.M) {
@@ -209,8 +209,8 @@ func TestWhoIsKilledHasItsGovernorsPutBackByAnother(t *testing.T) {
 	}
 }
 
-// TestWhoeverComesNextFindsTheMachineAsItWas: after a death before, in or after each
-// write, Open puts back what was there.
+// TestWhoeverComesNextFindsTheMachineAsItWas: if the process dies before, in or after any write,
+// Open restores the governors.
 func TestWhoeverComesNextFindsTheMachineAsItWas(t *testing.T) {
 	for _, at := range []string{"record", "first", "second", "restored"} {
 		m := machine(t, 2)

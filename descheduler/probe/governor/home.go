@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// Home returns the governor that a machine has when nobody probes it, as [Switch.Home] does:
-// while it is switched that is what the record says. It takes no lock and changes nothing.
+// Home returns the governor that a machine has when it is not probed, as [Switch.Home] does:
+// while it is changed, the one in the record. It takes no lock and changes nothing.
 func Home(sysfs, state string) (string, error) {
 	s := &Switch{cpufreq: filepath.Join(sysfs, "devices/system/cpu/cpufreq"), home: map[string]string{}}
 	text, err := os.ReadFile(filepath.Join(state, file))
@@ -21,7 +21,7 @@ func Home(sysfs, state string) (string, error) {
 		err = json.Unmarshal(text, &s.home)
 	}
 	if err != nil {
-		return "", fmt.Errorf("find out under which governor the machine is: %w", err)
+		return "", fmt.Errorf("read the governor of the machine: %w", err)
 	}
 	return s.Home(), nil
 }

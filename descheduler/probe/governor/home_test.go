@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestTheGovernorOfAMachineIsThatWhichItHasAtHome: who looks while a probe has it switched is
-// told what it will have again.
+// TestTheGovernorOfAMachineIsThatWhichItHasAtHome: while a probe has changed the governor, Home
+// returns the one that will be restored.
 func TestTheGovernorOfAMachineIsThatWhichItHasAtHome(t *testing.T) {
 	m := machine(t, 2)
 	is := func(want string) {

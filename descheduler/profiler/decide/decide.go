@@ -1,10 +1,10 @@
-// Package decide says which machine types are probed next, on which nodes, and which
-// probes are cancelled. It is pure.
+// Package decide determines which machine types to probe next, on which nodes, and which probes to
+// cancel. It is pure.
 //
-// A probe is begun in two steps: an empty node is reserved, so that the scheduler sends no
-// more pods there, and when it has had time to learn of that and the node is still empty,
-// the Job is made. What is seen of the cluster says how far it has come, so a decision
-// can be carried out in part, or twice.
+// A probe starts in two steps. First an empty node is reserved, so that the scheduler binds no
+// more pods to it. When the scheduler has had time to see that and the node is still empty, the
+// Job is created. The progress is read from the observed state, so a decision can be carried out
+// in part, or twice.
 package decide
 
 import (
@@ -14,40 +14,40 @@ import (
 	"time"
 )
 
-// Config bounds what is done.
+// Config configures decisions.
 type Config struct {
-	// Act says that nodes may be reserved and Jobs be made; else it is only said which.
+	// Act allows reservations and Jobs; otherwise they are only reported.
 	Act bool
-	// AtOnce is how many machine types are probed at the same time, at least 1.
+	// AtOnce is the maximum number of machine types to probe at the same time, at least 1.
 	AtOnce int
-	// Settle is how long a node must have been reserved before the Job is made: the
-	// scheduler may have chosen it for a pod just before.
+	// Settle is how long a node must have been reserved before the Job is created, because the
+	// scheduler may have chosen the node for a pod just before.
 	Settle time.Duration
-	// Backoff is how long is waited after a failure, twice as long after each further one,
-	// up to MostBackoff.
+	// Backoff is the wait after a failure. It doubles with each further failure, up to
+	// MostBackoff.
 	Backoff, MostBackoff time.Duration
 }
 
 // Node is a node of a machine type.
 type Node struct {
 	Name string
-	// Closed is why no probe may begin there, whoever it is empty of; "" if it may.
+	// Closed is why no probe may start on the node, even if it is empty; "" if one may.
 	Closed string
-	// Busy is a pod on it, or on its way there, that is not the probe's and is not on every
-	// node; "" if there is none.
+	// Busy is a pod on the node, or bound to it, other than the probe's and those that run on
+	// every node; "" if there is none.
 	Busy string
-	// Wanted is a pod that waits for room that the node has, or would have without the
-	// probe; "" if there is none.
+	// Wanted is a pending pod for which the node has room, or would have without the probe; "" if
+	// there is none.
 	Wanted string
-	// Reserved is since when it is reserved for a probe; zero if it is not.
+	// Reserved is when it was reserved for a probe; zero if it is not.
 	Reserved time.Time
-	// Hardware is the fingerprint of what it is made of; "" if its agent does not say.
+	// Hardware is the fingerprint of its hardware; "" if its agent does not report it.
 	Hardware string
-	// Small is why it has no room for a probe, "" if it has.
+	// Small is why it has no room for a probe; "" if it has.
 	Small string
 }
 
-// State is how far a Job is.
+// State is the state of a Job.
 type State int
 
 // The states.
@@ -55,57 +55,57 @@ const (
 	Running State = iota
 	Succeeded
 	Failed
-	Leaving // it has been deleted, and its pod has not gone yet
+	Leaving // it was deleted, and its pod is not gone yet
 )
 
-// Job is that of a probe.
+// Job is the Job of a probe.
 type Job struct {
 	State State
-	// Node is where it runs, Hardware of which fingerprint.
+	// Node is the node that it runs on, and Hardware the fingerprint of that.
 	Node, Hardware string
 	// Failure is why it failed.
 	Failure string
 }
 
-// Type is what is known of a machine type.
+// Type is the observed state of a machine type.
 type Type struct {
 	Name string
-	// Hardware is the fingerprint that the profile is about: "" if that is not known yet.
+	// Hardware is the fingerprint that the profile is about; "" if it is unknown.
 	Hardware string
 	// Probed is the fingerprint of the last complete probe; "" if there was none.
 	Probed string
 	// Nodes are its nodes, in any order.
 	Nodes []Node
-	// Job is that of its probe, nil if there is none.
+	// Job is the Job of its probe; nil if there is none.
 	Job *Job
-	// Failures is how many probes of this hardware have failed in a row, and Last when the
-	// last did.
+	// Failures is the number of consecutive failed probes of this hardware, and Last the time of
+	// the last failure.
 	Failures int
 	Last     time.Time
 }
 
-// Action is what to do about a type.
+// Action is the action of a step.
 type Action string
 
 // The actions.
 const (
 	// Nothing needs to be done; the reason says why.
 	Nothing Action = ""
-	// Reserve the node.
+	// Reserve reserves the node.
 	Reserve Action = "Reserve"
-	// Launch the Job on the node.
+	// Launch creates the Job on the node.
 	Launch Action = "Launch"
 	// Cancel deletes the Job and frees the node.
 	Cancel Action = "Cancel"
-	// Collect the result, delete the Job and free the node.
+	// Collect saves the result, deletes the Job and frees the node.
 	Collect Action = "Collect"
-	// Fail remembers the failure, deletes the Job and frees the node.
+	// Fail records the failure, deletes the Job and frees the node.
 	Fail Action = "Fail"
-	// Free the node.
+	// Free frees the node.
 	Free Action = "Free"
 )
 
-// The reasons, as conditions, Events and metrics have them.
+// Reasons in conditions, Events and logs.
 const (
 	ReasonProbed     = "Probed"
 	ReasonUnknown    = "HardwareUnknown"
@@ -126,19 +126,19 @@ const (
 	ReasonUnreserved = "ReservationLost"
 )
 
-// Step is what to do about one machine type.
+// Step is the next step for one machine type.
 type Step struct {
 	Type   string
 	Action Action
-	Node   string // "" where none is concerned
-	// Reason is one of the reasons, Message says more.
+	Node   string // "" if no node is involved
+	// Reason is one of the reasons above, and Message has details.
 	Reason, Message string
-	// Again is when to look again at the latest, 0 for when something changes.
+	// Again is how soon to decide again at the latest; 0 for after a change.
 	Again time.Duration
 }
 
-// Decide returns one step for each type, in the order of their names, in which they are
-// served too. It does not change its arguments.
+// Decide returns one step for each type, in order of name. The order is also that of precedence.
+// It does not change its arguments.
 func Decide(c Config, types []Type, now time.Time) []Step {
 	types = slices.Clone(types)
 	slices.SortFunc(types, func(a, b Type) int { return cmp.Compare(a.Name, b.Name) })
@@ -172,15 +172,15 @@ func Decide(c Config, types []Type, now time.Time) []Step {
 
 func reserved(n Node) bool { return !n.Reserved.IsZero() }
 
-// needs reports whether the type is to be probed.
+// needs reports whether the type must be probed.
 func (t *Type) needs() bool { return t.Hardware != "" && t.Probed != t.Hardware }
 
-// withJob continues with a probe or gives it up.
+// withJob continues or cancels a probe.
 func (c Config) withJob(t *Type) Step {
 	job := t.Job
 	switch job.State {
 	case Leaving:
-		return Step{Action: Nothing, Node: job.Node, Reason: ReasonLeaving, Message: "the probe on node " + job.Node + " is leaving"}
+		return Step{Action: Nothing, Node: job.Node, Reason: ReasonLeaving, Message: "the probe on node " + job.Node + " is being deleted"}
 	case Succeeded:
 		return Step{Action: Collect, Node: job.Node, Reason: ReasonSucceeded, Message: "node " + job.Node + " was probed"}
 	case Failed:
@@ -191,27 +191,27 @@ func (c Config) withJob(t *Type) Step {
 	}
 	at := slices.IndexFunc(t.Nodes, func(n Node) bool { return n.Name == job.Node })
 	if at < 0 {
-		return cancel(ReasonNodeGone, "node %s is no longer there or of another machine type", job.Node)
+		return cancel(ReasonNodeGone, "node %s no longer exists or has another machine type", job.Node)
 	}
 	node := &t.Nodes[at]
 	switch {
 	case !c.Act:
 		return cancel(ReasonOff, "--probing is not Act")
 	case !t.needs():
-		return cancel(ReasonProbed, "nothing is to be probed any more")
+		return cancel(ReasonProbed, "the hardware no longer needs to be probed")
 	case node.Hardware != job.Hardware || job.Hardware != t.Hardware:
-		return cancel(ReasonHardware, "node %s has other hardware than when it began", node.Name)
+		return cancel(ReasonHardware, "the hardware of node %s has changed since the start of the probe", node.Name)
 	case node.Busy != "":
-		return cancel(ReasonBusy, "pod %s is on node %s too", node.Busy, node.Name)
+		return cancel(ReasonBusy, "pod %s runs on node %s too", node.Busy, node.Name)
 	case node.Wanted != "":
-		return cancel(ReasonWanted, "pod %s waits for room that node %s has", node.Wanted, node.Name)
+		return cancel(ReasonWanted, "pod %s is pending, and node %s has room for it", node.Wanted, node.Name)
 	case node.Reserved.IsZero():
 		return Step{Action: Reserve, Node: node.Name, Reason: ReasonUnreserved, Message: "node " + node.Name + " is reserved again for its probe"}
 	}
 	return Step{Action: Nothing, Node: node.Name, Reason: ReasonProbing, Message: "node " + node.Name + " is being probed"}
 }
 
-// withReservation has a probe begin on the reserved node, or frees it.
+// withReservation starts the probe on the reserved node, or frees the node.
 func (c Config) withReservation(t *Type, now time.Time) Step {
 	var first *Node
 	for i := range t.Nodes {
@@ -223,7 +223,7 @@ func (c Config) withReservation(t *Type, now time.Time) Step {
 		if first != nil && why == "" {
 			reason, why = ReasonOthers, "another node of its machine type is reserved"
 		}
-		if why != "" { // one after the other
+		if why != "" { // one at a time
 			return Step{Action: Free, Node: node.Name, Reason: reason, Message: "node " + node.Name + " is not probed: " + why, Again: time.Second}
 		}
 		first = node
@@ -234,19 +234,19 @@ func (c Config) withReservation(t *Type, now time.Time) Step {
 	return Step{Action: Launch, Node: first.Name, Reason: ReasonProbing, Message: "node " + first.Name + " is being probed"}
 }
 
-// invalid says why nothing comes of a reservation, or returns "".
+// invalid returns why a node cannot be probed; "" if it can.
 func (c Config) invalid(t *Type, n *Node) (reason, why string) {
 	switch {
 	case !c.Act:
 		return ReasonOff, "--probing is not Act"
 	case !t.needs():
-		return ReasonProbed, "nothing is to be probed any more"
+		return ReasonProbed, "the hardware no longer needs to be probed"
 	case n.Hardware != t.Hardware:
-		return ReasonHardware, "it has other hardware than the profile"
+		return ReasonHardware, "its hardware differs from that of the profile"
 	case n.Busy != "":
-		return ReasonBusy, "pod " + n.Busy + " is on it"
+		return ReasonBusy, "pod " + n.Busy + " runs on it"
 	case n.Wanted != "":
-		return ReasonWanted, "pod " + n.Wanted + " waits for room that it has"
+		return ReasonWanted, "pod " + n.Wanted + " is pending, and the node has room for it"
 	case n.Closed != "":
 		return ReasonNoNode, n.Closed
 	case n.Small != "":
@@ -255,11 +255,11 @@ func (c Config) invalid(t *Type, n *Node) (reason, why string) {
 	return "", ""
 }
 
-// begin chooses a node for a probe: the first by name that will do.
+// begin selects a node for a probe: the first suitable one by name.
 func (c Config) begin(t *Type, busy int, now time.Time) Step {
 	switch {
 	case t.Hardware == "":
-		return Step{Reason: ReasonUnknown, Message: "no node agent says what its machines are made of"}
+		return Step{Reason: ReasonUnknown, Message: "no node agent has reported the hardware of its machines"}
 	case !t.needs():
 		return Step{Reason: ReasonProbed, Message: "its hardware has been probed"}
 	}
@@ -271,7 +271,7 @@ func (c Config) begin(t *Type, busy int, now time.Time) Step {
 	if busy >= c.AtOnce {
 		return Step{Reason: ReasonOthers, Message: fmt.Sprintf("%d other machine types are being probed", busy)}
 	}
-	why := "it has no node"
+	why := "the machine type has no node"
 	for i := range t.Nodes {
 		n := &t.Nodes[i]
 		if _, invalid := (Config{Act: true}).invalid(t, n); invalid != "" {
@@ -286,7 +286,7 @@ func (c Config) begin(t *Type, busy int, now time.Time) Step {
 	return Step{Reason: ReasonNoNode, Message: "no node can be probed: " + why}
 }
 
-// backoff is how long is waited after so many failures.
+// backoff returns the wait after a number of failures.
 func (c Config) backoff(failures int) time.Duration {
 	wait := c.Backoff
 	for range failures - 1 {

@@ -13,7 +13,7 @@ var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 var acting = Config{Act: true, AtOnce: 1, Settle: 5 * time.Second, Backoff: time.Minute, MostBackoff: time.Hour}
 
-// fresh is a type with an empty node that has never been probed.
+// fresh returns a type with an empty node that has never been probed.
 func fresh(change ...func(*Type)) Type {
 	t := Type{Name: "xeon", Hardware: "new", Nodes: []Node{{Name: "a", Hardware: "new"}}}
 	for _, c := range change {
@@ -150,8 +150,7 @@ func anyTypes(t *rapid.T) (types []Type) {
 	return types
 }
 
-// TestABusyOrWantedNodeIsNeverProbed: whatever is seen, no probe begins or goes on where
-// others are or want to be.
+// TestABusyOrWantedNodeIsNeverProbed: no probe starts on a node that other pods use or need.
 func TestABusyOrWantedNodeIsNeverProbed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := acting

@@ -19,7 +19,7 @@ func task(i int) Task {
 	return Task{UID: fmt.Sprintf("uid-%d", i), Category: "ns/c", Ended: noon.Unix(), MilliCPU: 500, MemoryBytes: 1 << 30, Millis: 1000, Decijoules: 25}
 }
 
-// TestWhatIsKeptDoesNotDependOnTheOrder: nor on what is added twice.
+// TestWhatIsKeptDoesNotDependOnTheOrder: nor on tasks that are added twice.
 func TestWhatIsKeptDoesNotDependOnTheOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var all []Task
@@ -60,7 +60,7 @@ func TestWhatIsKeptIsAFairSample(t *testing.T) {
 			early++
 		}
 	}
-	// Of a fair coin thrown 512 times: within five standard deviations.
+	// Of 512 flips of a fair coin: within five standard deviations.
 	if early < MaxTasks/2-57 || early > MaxTasks/2+57 {
 		t.Errorf("%d of %d are of the first half", early, len(r.Tasks))
 	}
@@ -74,7 +74,7 @@ func TestOldTasksGoAndImpossibleOnesDoNotCome(t *testing.T) {
 		t.Error("a task of long ago is kept")
 	}
 	r.Add(task(2), noon)
-	// The record changes by what goes; task 3 has ended long ago by then.
+	// The record changes by expiry; task 3 ended too long ago by then.
 	if !r.Add(task(3), noon.Add(MaxAge+time.Minute)) || len(r.Tasks) != 0 {
 		t.Errorf("%+v after a month", r.Tasks)
 	}

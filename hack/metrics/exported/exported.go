@@ -1,6 +1,5 @@
-// Package exported lists the metrics that the programs export, by asking the registries that
-// they serve. Dashboards and alerts are held to the list, and a page of the documentation is
-// written from it.
+// Package exported lists the metrics that the programs export. It reads the registries that they serve.
+// Dashboards and alerts are checked against the list, and a page of the documentation is generated from it.
 package exported
 
 import (
@@ -40,18 +39,18 @@ import (
 type Metric struct {
 	// Program is the name of its binary.
 	Program string
-	// Name is that of the family: a histogram's series end in _bucket, _sum and _count.
+	// Name is the name of the family: a histogram's series end in _bucket, _sum and _count.
 	Name string
 	// Kind is counter, gauge, histogram or summary.
 	Kind string
-	// Labels are those of the program; a server of metrics adds others when it scrapes. A
-	// histogram has le too.
+	// Labels are the labels that the program sets; Prometheus adds others when it scrapes. A histogram also
+	// has the label le.
 	Labels []string
-	// Help says what it is.
+	// Help is the description of the metric.
 	Help string
 }
 
-// Series are the names that queries may use for the metric.
+// Series returns the series names that queries may use for the metric.
 func (m Metric) Series() []string {
 	switch m.Kind {
 	case "histogram":
@@ -63,13 +62,13 @@ func (m Metric) Series() []string {
 	}
 }
 
-// Own reports whether the metric is ours, and not one of a library that a program is built with.
+// Own reports whether the metric is Supercargo's own, and not from a library of the program.
 func (m Metric) Own() bool {
 	return strings.HasPrefix(m.Name, "supercargo_") || strings.HasPrefix(m.Name, "nginx_")
 }
 
-// All returns all metrics of all programs, those of their libraries too, by program and
-// name. It opens and closes a store in a temporary folder.
+// All returns all metrics of all programs and their libraries, sorted by program and name. It opens and
+// closes a store in a temporary folder.
 func All() ([]Metric, error) {
 	var all []Metric
 	registries := []struct {
@@ -86,7 +85,7 @@ func All() ([]Metric, error) {
 	for _, r := range registries {
 		registry, err := r.of()
 		if err != nil {
-			return nil, fmt.Errorf("make the metrics of %s: %w", strings.Join(r.programs, " and "), err)
+			return nil, fmt.Errorf("create the metrics of %s: %w", strings.Join(r.programs, " and "), err)
 		}
 		list, err := describe(registry)
 		if err != nil {
@@ -106,16 +105,16 @@ func All() ([]Metric, error) {
 	return all, nil
 }
 
-// prefixes are how the names begin that only one of the two programs has that share a registry
-// here: in this process both have registered theirs.
+// prefixes maps name prefixes to the program that exports these metrics. The autoscaler and the descheduler
+// use the same registry, and in this process the metrics of both are registered in it.
 var prefixes = map[string]string{
 	"supercargo_nodefleet_": "autoscaler", "supercargo_replicapolicy_": "autoscaler", "supercargo_workerpool_": "autoscaler",
-	"supercargo_wanted_replicas": "autoscaler", "supercargo_pricelist_": "autoscaler",
+	"supercargo_desired_replicas": "autoscaler", "supercargo_pricelist_": "autoscaler",
 	"supercargo_migration_": "descheduler", "supercargo_eviction_": "descheduler", "supercargo_mover_": "descheduler",
 	"supercargo_probes_total": "descheduler", "supercargo_profile_": "descheduler",
 }
 
-// exports reports whether a program exports a metric of the registry that it has.
+// exports reports whether a program exports a metric of its registry.
 func exports(program string, m Metric) (bool, error) {
 	if !m.Own() || program != "autoscaler" && program != "descheduler" {
 		return true, nil
@@ -125,7 +124,7 @@ func exports(program string, m Metric) (bool, error) {
 			return owner == program, nil
 		}
 	}
-	return false, fmt.Errorf("whose metric is %s: name its program in hack/metrics/exported", m.Name)
+	return false, fmt.Errorf("metric %s belongs to no program: add it to hack/metrics/exported", m.Name)
 }
 
 func ofScheduler() (prometheus.Registerer, error) {
@@ -183,10 +182,10 @@ func ofMeter() (prometheus.Registerer, error) {
 	return registry, nil
 }
 
-// described is how a description prints itself: it has no other way to tell.
+// described matches the string form of a description, which has no other accessor.
 var described = regexp.MustCompile(`(?s)^Desc\{fqName: "([^"]*)", help: (".*?"), unit: .*?, constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}\}$`)
 
-// describe lists what is registered, each family once.
+// describe lists the registered metrics, each family once.
 func describe(registry prometheus.Registerer) ([]Metric, error) {
 	found := map[string]Metric{}
 	for _, c := range collectors(registry) {
@@ -205,7 +204,7 @@ func describe(registry prometheus.Registerer) ([]Metric, error) {
 		}
 	}
 	if len(found) == 0 {
-		return nil, errors.New("nothing is registered")
+		return nil, errors.New("no metrics are registered")
 	}
 	if err := correct(found, registry); err != nil {
 		return nil, err
@@ -213,15 +212,15 @@ func describe(registry prometheus.Registerer) ([]Metric, error) {
 	return slices.Collect(maps.Values(found)), nil
 }
 
-// correct takes the kinds of what has values already, as the registry serves it.
+// correct replaces the kinds of metrics that already have values with the kinds that the registry serves.
 func correct(found map[string]Metric, registry prometheus.Registerer) error {
 	gatherer, ok := registry.(prometheus.Gatherer)
 	if !ok {
-		return fmt.Errorf("a %T serves nothing", registry)
+		return fmt.Errorf("a %T does not gather metrics", registry)
 	}
 	families, err := gatherer.Gather()
 	if err != nil {
-		return fmt.Errorf("read what is served: %w", err)
+		return fmt.Errorf("gather the metrics: %w", err)
 	}
 	for _, f := range families {
 		if m, ok := found[f.GetName()]; ok {
@@ -235,7 +234,7 @@ func correct(found map[string]Metric, registry prometheus.Registerer) error {
 func parse(d *prometheus.Desc, c prometheus.Collector) (Metric, error) {
 	parts := described.FindStringSubmatch(d.String())
 	if parts == nil {
-		return Metric{}, fmt.Errorf("%s is not written as this version of client_golang writes a description", d)
+		return Metric{}, fmt.Errorf("%s does not have the format of descriptions of this version of client_golang", d)
 	}
 	m := Metric{Name: parts[1], Kind: kindOf(parts[1], c), Help: strings.TrimPrefix(unquote(parts[2]), "[ALPHA] ")}
 	for _, pair := range strings.Split(parts[3], ",") {
@@ -245,14 +244,14 @@ func parse(d *prometheus.Desc, c prometheus.Collector) (Metric, error) {
 	}
 	if parts[4] != "" {
 		for _, name := range strings.Split(parts[4], ",") {
-			m.Labels = append(m.Labels, strings.TrimPrefix(strings.TrimSuffix(name, ")"), "c(")) // a constrained one
+			m.Labels = append(m.Labels, strings.TrimPrefix(strings.TrimSuffix(name, ")"), "c(")) // a constrained label
 		}
 	}
 	return m, nil
 }
 
-// kindOf says what kind of metric a collector has, by its type in Go; one of several kinds has
-// gauges, and counters that are named so.
+// kindOf derives the kind of a metric from the Go type of its collector. A collector of several kinds has
+// gauges, and counters whose names end in _total.
 func kindOf(name string, c prometheus.Collector) string {
 	kind := fmt.Sprintf("%T", c)
 	for _, is := range []string{"Counter", "Gauge", "Histogram", "Summary"} {
@@ -275,9 +274,9 @@ func unquote(text string) string {
 	return strings.NewReplacer(`\"`, `"`, `\n`, " ", `\\`, `\`).Replace(strings.Trim(text, `"`))
 }
 
-// collectors are those of a registry. It has a method that describes them all together, and
-// which kind of metric each is would be lost; the field is not exported. If client_golang
-// renames it, this panics and nothing that ships does.
+// collectors returns the collectors of a registry from an unexported field: the registry's Describe method
+// merges their descriptions, which would lose the kind of each metric. If client_golang renames the field,
+// this panics, but no shipped program does.
 func collectors(registry prometheus.Registerer) []prometheus.Collector {
 	field := reflect.ValueOf(registry).Elem().FieldByName("collectorsByID")
 	byID := *(*map[uint64]prometheus.Collector)(unsafe.Pointer(field.UnsafeAddr()))

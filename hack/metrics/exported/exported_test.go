@@ -7,8 +7,8 @@ import (
 	"supercargo.dev/supercargo/hack/metrics/exported"
 )
 
-// TestEachProgramIsAskedForItsMetrics looks for one of each kind of registration: by a package's
-// variable, by a plugin, by an object of its own, and by a library.
+// TestEachProgramIsAskedForItsMetrics checks one metric of each kind of registration: by a package variable,
+// by a plugin, by its own object, and by a library.
 func TestEachProgramIsAskedForItsMetrics(t *testing.T) {
 	all, err := exported.All()
 	if err != nil {

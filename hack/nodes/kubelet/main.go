@@ -1,5 +1,5 @@
-// The kubelet of the Kubernetes that Supercargo is built with. Tests run it on real
-// nodes; see docs/nodes.md.
+// Command kubelet is the kubelet of the Kubernetes version that Supercargo is built with. Tests run it on
+// real nodes; see docs/nodes.md.
 package main
 
 import (

@@ -31,7 +31,7 @@ func TestClassOfPod(t *testing.T) {
 		{"a pod of a Job is batch", "-", "Job", Batch, ""},
 		{"the label wins over the owner", "service", "Job", Service, ""},
 		{"a bare pod can be batch", "batch", "", Batch, ""},
-		{"no pod is of any class", "any", "", Service, `want "batch" or "service"`},
+		{"no pod is of any class", "any", "", Service, `must be "batch" or "service"`},
 		{"a misspelt label leaves the default", "Batch", "Job", Batch, `supercargo.dev/class="Batch"`},
 		{"an empty label is not a class", "", "", Service, `=""`},
 	}
@@ -57,7 +57,7 @@ func TestClassOfNode(t *testing.T) {
 		{"batch", map[string]string{"supercargo.dev/class": "batch"}, Batch, ""},
 		{"service", map[string]string{"supercargo.dev/class": "service"}, Service, ""},
 		{"any", map[string]string{"supercargo.dev/class": "any"}, Any, ""},
-		{"a misspelt label leaves the default", map[string]string{"supercargo.dev/class": "bach"}, Any, `want "batch", "service" or "any"`},
+		{"a misspelt label leaves the default", map[string]string{"supercargo.dev/class": "bach"}, Any, `must be "batch", "service" or "any"`},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestPodsOfDaemonSetsAndOfKubeletsBelongOnEveryNode(t *testing.T) {
 		}
 	}
 	mentioned := pod("-", "Node")
-	mentioned.OwnerReferences[0].Controller = nil // as of a pod that somebody ties to a node's life
+	mentioned.OwnerReferences[0].Controller = nil // an owner reference that only ties the pod's life to the node's
 	if EveryNode(mentioned) {
 		t.Error("a pod with a node among its owners, but not controlled by it, belongs on every node")
 	}

@@ -10,8 +10,8 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
-// TestPodsOfASetThatKeepsApartShareNoDomain places one of the pods, and asks whether
-// another of a set that both are in may come to the same domain.
+// TestPodsOfASetThatKeepsApartShareNoDomain places one of two pods of a set and checks whether the other may be placed
+// in the same domain.
 func TestPodsOfASetThatKeepsApartShareNoDomain(t *testing.T) {
 	compared := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {

@@ -9,13 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// look is how pods appear to the demands of others: one for all pods of a namespace
-// with the same labels.
+// look is the namespace and labels of a pod, which is what the constraints of other pods see of it. Pods with equal
+// namespace and labels share one look.
 type look struct {
 	namespace string
-	known     bool // the namespace is one the compiler was told of
+	known     bool // the compiler knows the namespace
 	labels    labels.Set
-	audiences []*audience // those it belongs to, by id
+	audiences []*audience // those it belongs to, sorted by id
 }
 
 func (l *look) belongsTo(a *audience) bool {
@@ -23,15 +23,14 @@ func (l *look) belongsTo(a *audience) bool {
 	return found
 }
 
-// audience is the set of pods that some demand is about: those that match all its
-// parts. The ids of what counts them, or keeps them away, hang on it, so that
-// placing a pod finds all of it by way of the pod's look.
+// audience is the set of pods that a constraint selects: those that match all its parts. It holds the ids of everything
+// that counts or repels its members, so that placing a pod finds them all through the pod's look.
 type audience struct {
 	id      int
 	parts   []part
 	tallies []int       // count its members by domain
 	spreads []int       // count its members on eligible hosts by domain
-	repels  []repulsion // by pods that do not want its members near
+	repels  []repulsion // by pods whose anti-affinity selects its members
 }
 
 // part is one selector with its namespaces.
@@ -39,11 +38,11 @@ type part struct {
 	key        string // equal for equal parts
 	selector   labels.Selector
 	everywhere bool // in all namespaces
-	unknown    bool // in namespaces that the compiler was not told of
+	unknown    bool // in namespaces that the compiler does not know
 	namespaces map[string]bool
 }
 
-// repulsion is the anti-affinity of pods that may be placed against an audience.
+// repulsion is the anti-affinity of placed pods against an audience.
 type repulsion struct {
 	tally  int // counts those pods by domain
 	key    int // the topology key
@@ -87,14 +86,13 @@ func newPart(selector labels.Selector, everywhere, unknown bool, namespaces map[
 // pair is a label with its value.
 type pair struct{ key, value string }
 
-// hooks returns labels of which every member has exactly one, and whether there are
-// any such labels. Selectors nearly always name a value, so that finding a pod's
-// audiences is a look-up per label and not a walk over all of them.
+// hooks returns labels of which every member has exactly one, and whether such labels exist. Selectors nearly always
+// name a value, so finding a pod's audiences takes one lookup per label instead of a scan of all audiences.
 func (a *audience) hooks() ([]pair, bool) {
 	for i := range a.parts {
 		requirements, selects := a.parts[i].selector.Requirements()
 		if !selects {
-			return nil, true // nobody matches
+			return nil, true // no pod matches
 		}
 		for j := range requirements {
 			switch requirements[j].Operator() {
@@ -110,7 +108,7 @@ func (a *audience) hooks() ([]pair, bool) {
 	return nil, false
 }
 
-// census knows all looks and audiences, and which belong together.
+// census holds all looks and audiences, and which belong together.
 type census struct {
 	looks       map[string]*look
 	audiences   map[string]*audience
@@ -127,7 +125,7 @@ func newCensus() *census {
 	}
 }
 
-// look returns the look of that namespace and those labels.
+// look returns the look of the given namespace and labels, and its key.
 func (c *census) look(namespace string, known bool, set labels.Set) (*look, string) {
 	k := newKey(256)
 	k.add(namespace)
@@ -157,7 +155,7 @@ func (c *census) look(namespace string, known bool, set labels.Set) (*look, stri
 	return l, id
 }
 
-// audience returns the audience of those parts.
+// audience returns the audience of the given parts, and its key.
 func (c *census) audience(parts ...part) (*audience, string) {
 	slices.SortFunc(parts, func(a, b part) int { return cmp.Compare(a.key, b.key) })
 	parts = slices.CompactFunc(parts, func(a, b part) bool { return a.key == b.key })

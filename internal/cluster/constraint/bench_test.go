@@ -10,8 +10,8 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
-// scene is a cluster of 500 hosts in 3 zones and 200 services: each keeps its pods
-// apart by host and spread over zones, and each pod carries labels of its own.
+// scene is a cluster of 500 hosts in 3 zones and 200 services. Each service keeps its pods apart by host and spreads
+// them over zones, and each pod has its own labels.
 type scene struct {
 	pods    []*corev1.Pod
 	hosts   []*constraint.Host
@@ -36,7 +36,7 @@ func newScene(pods int) *scene {
 	return s
 }
 
-// benchPod returns the i-th pod, with demands on other pods or without.
+// benchPod returns the i-th pod, with or without constraints on other pods.
 func benchPod(app string, i int, demanding bool) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprintf("%s-%d", app, i), Labels: map[string]string{
 		"app.kubernetes.io/name": app, "pod-template-hash": "5d4f8c7b9", "statefulset.kubernetes.io/pod-name": fmt.Sprintf("%s-%d", app, i),
@@ -107,7 +107,7 @@ func BenchmarkAdmits(b *testing.B) {
 	}
 }
 
-// BenchmarkCheck has 10,000 pods placed, and no answer depends on how many.
+// BenchmarkCheck checks with 10,000 placed pods; the cost must not depend on their number.
 func BenchmarkCheck(b *testing.B) {
 	s := newScene(10_000)
 	compiled := s.compile(b)
@@ -140,8 +140,7 @@ func BenchmarkPlaceAndUnplace(b *testing.B) {
 	}
 }
 
-// BenchmarkPass is a planner's pass: each pod is checked on hosts until one will have
-// it, and placed there.
+// BenchmarkPass is one pass of a planner: each pod is checked on hosts until one accepts it, and placed there.
 func BenchmarkPass(b *testing.B) {
 	for _, pods := range []int{5_000, 50_000} {
 		b.Run(fmt.Sprintf("pods=%d", pods), func(b *testing.B) {

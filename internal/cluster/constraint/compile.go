@@ -13,12 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Compiler turns pods into what they demand. Equal demands give the same [*Pod].
-// It grows with the number of different pods it has seen and forgets none; whoever
-// plans for long makes a new one now and then.
+// Compiler turns pods into their scheduling constraints. Equal constraints give the same [*Pod]. It grows with the
+// number of different pods and never forgets one, so long-running planners must replace it from time to time.
 type Compiler struct {
 	namespaces map[string]labels.Set
-	heeded     map[string]bool // label keys of pods that matter; nil: all
+	heeded     map[string]bool // relevant label keys of pods; nil: all
 	pods       map[string]*Pod
 	statics    map[string]*static
 	census     *census
@@ -31,24 +30,24 @@ type Compiler struct {
 	spreadsIDs map[string]int
 }
 
-// tallyDef says what a tally counts by domains of a topology key: the members of an
-// audience, or, if that is nil, the pods that hold one anti-affinity term.
+// tallyDef defines what a tally counts by domain of a topology key: the members of an audience, or, if audience is nil,
+// the pods that have one anti-affinity term.
 type tallyDef struct {
 	audience *audience
 	key      int
 }
 
-// spreadDef says what a spread constraint counts, and on which hosts.
+// spreadDef defines what a spread constraint counts, and on which hosts.
 type spreadDef struct {
-	audience *audience // nil: nobody
+	audience *audience // nil: no pods
 	key      int
 	keys     []int   // a host needs all of these to count
 	affinity *static // the host must be selected by it; nil: any host
 	taints   *static // its taints must be tolerated by it; nil: any host
 }
 
-// NewCompiler returns a compiler that knows these namespaces and their labels, for
-// the namespace selectors of affinity terms.
+// NewCompiler returns a compiler that knows the given namespaces and their labels, which the namespace selectors of
+// affinity terms need.
 func NewCompiler(namespaces map[string]map[string]string) *Compiler {
 	c := &Compiler{
 		namespaces: map[string]labels.Set{}, pods: map[string]*Pod{}, statics: map[string]*static{}, census: newCensus(),
@@ -60,18 +59,17 @@ func NewCompiler(namespaces map[string]map[string]string) *Compiler {
 	return c
 }
 
-// Compile returns what the pod demands. An error names each field that cannot be
-// parsed, which the API server would have refused.
+// Compile returns the constraints of the pod. The error names each field that cannot be parsed; the API server would
+// have rejected such a pod.
 //
-// matchLabelKeys and mismatchLabelKeys of affinity terms are merged into the
-// selector by the API server when a pod is created. Compile does it for pods that
-// have not been there, whose selector does not speak of the key yet.
+// The API server merges matchLabelKeys and mismatchLabelKeys of affinity terms into the selector when a pod is created.
+// Compile does so for pods that the API server has not seen, whose selector lacks the key.
 func (c *Compiler) Compile(pod *corev1.Pod) (*Pod, error) {
 	return c.compile(pod, pod.Spec.NodeName)
 }
 
-// CompileSuccessor is [Compiler.Compile] for a pod that takes the place of this one:
-// it is not bound to the node on which this one runs.
+// CompileSuccessor is [Compiler.Compile] for a pod that replaces the given one. The replacement is not bound to the
+// node on which the given pod runs.
 func (c *Compiler) CompileSuccessor(pod *corev1.Pod) (*Pod, error) {
 	return c.compile(pod, "")
 }
@@ -97,7 +95,7 @@ func (c *Compiler) compile(pod *corev1.Pod, nodeName string) (*Pod, error) {
 	d.podAntiAffinity()
 	d.topologySpread()
 	if err := d.errs.ToAggregate(); err != nil {
-		return nil, fmt.Errorf("compile the demands of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		return nil, fmt.Errorf("compile the constraints of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	d.p.key = d.key.String()
 	if p := c.pods[d.p.key]; p != nil {
@@ -107,7 +105,7 @@ func (c *Compiler) compile(pod *corev1.Pod, nodeName string) (*Pod, error) {
 	return d.p, nil
 }
 
-// draft is a pod while it is compiled.
+// draft is a pod during compilation.
 type draft struct {
 	c    *Compiler
 	pod  *corev1.Pod
@@ -116,7 +114,7 @@ type draft struct {
 	errs field.ErrorList
 }
 
-// hostPorts reads the ports of containers that run as long as the pod.
+// hostPorts reads the host ports of containers and sidecars. Other init containers do not run as long as the pod.
 func (d *draft) hostPorts() {
 	for i := range d.pod.Spec.InitContainers {
 		container := &d.pod.Spec.InitContainers[i]
@@ -232,7 +230,7 @@ func (d *draft) topologySpread() {
 	}
 }
 
-// spread adds one hard constraint; keys are the topology keys of all of them.
+// spread adds one hard constraint; keys are the topology keys of all hard constraints of the pod.
 func (d *draft) spread(in *corev1.TopologySpreadConstraint, selector labels.Selector, keys []int) {
 	def := &spreadDef{key: d.c.topologyKey(in.TopologyKey), keys: keys}
 	var k keyBuilder
@@ -268,7 +266,7 @@ func (d *draft) spread(in *corev1.TopologySpreadConstraint, selector labels.Sele
 	d.p.spreads = append(d.p.spreads, term)
 }
 
-// spreadSelector returns whom a constraint counts, with the pod's own values of
+// spreadSelector returns the selector of the pods that a constraint counts, including the pod's own values of
 // matchLabelKeys.
 func (d *draft) spreadSelector(in *corev1.TopologySpreadConstraint, path *field.Path) (labels.Selector, *field.Error) {
 	selector, err := metav1.LabelSelectorAsSelector(in.LabelSelector)
@@ -308,7 +306,7 @@ func (c *Compiler) members(a *audience, audienceID string, key int) int {
 	return id
 }
 
-// holders returns the tally of the pods that keep apart from an audience.
+// holders returns the tally of the pods whose anti-affinity selects an audience.
 func (c *Compiler) holders(a *audience, audienceID string, key int) int {
 	id, isNew := c.tally("holders", audienceID, key, tallyDef{key: key})
 	if isNew {

@@ -1,8 +1,7 @@
 package constraint
 
-// owner tells whose a part of a tracker's state is. Trackers that were cloned from
-// each other share parts until one of them changes such a part, which it first makes
-// its own by copying it.
+// owner identifies the tracker that owns a part of the state. Cloned trackers share parts. A tracker copies a part that
+// it does not own before it changes it.
 type owner struct{ _ byte } // not empty: the addresses must differ
 
 // nowhere is the domain of a host without the topology key.
@@ -17,7 +16,7 @@ type column struct {
 // tally counts pods by domain of one topology key.
 type tally struct {
 	owner *owner
-	pods  []int32 // by domain; shorter if nobody was ever beyond
+	pods  []int32 // by domain; may be shorter than the number of domains
 	total int     // pods on hosts that have the key
 }
 
@@ -37,15 +36,15 @@ func (t *tally) add(domain int32, n int32) {
 	t.total += int(n)
 }
 
-// spread counts the pods of one spread constraint by domain, over the eligible hosts
-// alone: those that have all topology keys and that the inclusion policies take in.
+// spread counts the pods of one spread constraint by domain. It counts only on eligible hosts: those that have all
+// topology keys and that the inclusion policies include.
 type spread struct {
 	owner    *owner
 	eligible []bool  // by host id
 	hosts    []int32 // eligible hosts by domain: a domain exists while it has one
 	pods     []int32 // by domain
-	domains  int     // that exist
-	with     []int32 // existing domains by how many pods they have
+	domains  int     // number of existing domains
+	with     []int32 // number of existing domains by their number of pods
 	least    int     // the fewest pods in an existing domain; 0 if there is none
 }
 
@@ -57,7 +56,7 @@ func (s *spread) in(domain int32) int {
 	return int(s.pods[domain])
 }
 
-// join takes in an eligible host. No pod is on it yet.
+// join adds an eligible host, which has no pods yet.
 func (s *spread) join(domain int32) {
 	s.hosts, s.pods = grow(s.hosts, int(domain)+1), grow(s.pods, int(domain)+1)
 	s.hosts[domain]++
@@ -70,14 +69,14 @@ func (s *spread) join(domain int32) {
 	s.least = 0
 }
 
-// leave takes out an eligible host. No pod is on it any more.
+// leave removes an eligible host, which has no pods left.
 func (s *spread) leave(domain int32) {
 	s.hosts[domain]--
 	if s.hosts[domain] > 0 {
 		return
 	}
 	s.domains--
-	s.with[0]-- // pods are on hosts: the last one left empty
+	s.with[0]-- // pods are on hosts, so a domain without hosts has no pods
 	if s.domains == 0 {
 		s.least = 0
 		return
@@ -87,7 +86,7 @@ func (s *spread) leave(domain int32) {
 	}
 }
 
-// add counts one pod more (n = 1) or less (n = -1) on an eligible host.
+// add adds (n = 1) or removes (n = -1) one pod on an eligible host.
 func (s *spread) add(domain int32, n int32) {
 	before := s.pods[domain]
 	after := before + n
@@ -98,12 +97,12 @@ func (s *spread) add(domain int32, n int32) {
 	switch {
 	case int(after) < s.least:
 		s.least = int(after)
-	case s.with[s.least] == 0: // then it was the one left behind
+	case s.with[s.least] == 0: // then the pod was in the only domain with the fewest pods
 		s.least = int(after)
 	}
 }
 
-// grow makes the slice at least n long.
+// grow extends the slice to a length of at least n.
 func grow(s []int32, n int) []int32 {
 	for len(s) < n {
 		s = append(s, 0)

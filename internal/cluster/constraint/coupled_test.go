@@ -9,9 +9,8 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
-// TestPodsThatAreNotCoupledNeitherAskNorMatter places all pods in one tracker and
-// the coupled ones in another: every pod of the set gets the same answers in both,
-// and those that are not coupled are never refused.
+// TestPodsThatAreNotCoupledNeitherAskNorMatter places all pods in one tracker and the coupled ones in another. Every
+// pod of the set must get the same results in both, and those that are not coupled must never be rejected.
 func TestPodsThatAreNotCoupledNeitherAskNorMatter(t *testing.T) {
 	apart, together := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -62,8 +61,8 @@ func TestPodsThatAreNotCoupledNeitherAskNorMatter(t *testing.T) {
 	}
 }
 
-// TestCoupledNamesThoseWhoAskAndThoseWhoAreAskedAbout goes through the kinds of
-// demands with a pod that has one, one that it is about and one that stands aside.
+// TestCoupledNamesThoseWhoAskAndThoseWhoAreAskedAbout tests each kind of constraint with a pod that has it, one that it
+// selects and one that is unaffected.
 func TestCoupledNamesThoseWhoAskAndThoseWhoAreAskedAbout(t *testing.T) {
 	tests := []struct {
 		name       string
@@ -99,8 +98,8 @@ func TestCoupledNamesThoseWhoAskAndThoseWhoAreAskedAbout(t *testing.T) {
 	}
 }
 
-// TestFreeUntilOthersComeIntoPlay follows a plain pod while a pod with
-// anti-affinity against it is unknown, expected, placed.
+// TestFreeUntilOthersComeIntoPlay tests a plain pod while a pod with anti-affinity against it is unknown, expected,
+// placed.
 func TestFreeUntilOthersComeIntoPlay(t *testing.T) {
 	c := constraint.NewCompiler(nil)
 	plain, loner := mustCompile(t, c, pod("web")), mustCompile(t, c, pod("loner", awayFrom("web", hostname)))

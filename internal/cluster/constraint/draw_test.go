@@ -16,21 +16,20 @@ const (
 	rack     = "example.com/rack"
 )
 
-// knownNamespaces are those the scheduler and the compiler know. Pods also live in
-// one that neither does.
+// knownNamespaces are those that the scheduler and the compiler know. Pods may also be in another one.
 var knownNamespaces = map[string]map[string]string{
 	"shop":  {"team": "shop", "env": "prod"},
 	"batch": {"team": "batch"},
 	"bare":  nil,
 }
 
-// The vocabulary is small, so that things meet.
+// The vocabulary is small, so that selectors match often.
 
 func oneOf[T any](t *rapid.T, name string, values ...T) T {
 	return rapid.SampledFrom(values).Draw(t, name)
 }
 
-// oneIn is true once in n draws.
+// oneIn returns true once in n draws.
 func oneIn(t *rapid.T, name string, n int) bool { return rapid.IntRange(1, n).Draw(t, name) == n }
 
 func drawHost(t *rapid.T, name string) *constraint.Host {
@@ -45,7 +44,7 @@ func drawHost(t *rapid.T, name string) *constraint.Host {
 		h.Labels["disk"] = oneOf(t, "disk", "ssd", "hdd", "10", "20")
 	}
 	switch {
-	case oneIn(t, "template", 3): // says nothing about its host name
+	case oneIn(t, "template", 3): // has no hostname label
 	case oneIn(t, "odd host name", 10):
 		h.Labels[hostname] = "shared"
 	default:
@@ -60,7 +59,7 @@ func drawHost(t *rapid.T, name string) *constraint.Host {
 	return h
 }
 
-// drawPod draws a pod with zero to three kinds of demands.
+// drawPod draws a pod with zero to three kinds of constraints.
 func drawPod(t *rapid.T) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: oneOf(t, "namespace", "shop", "shop", "batch", "bare", "stray"), Labels: drawLabels(t)}}
 	p.Spec.Containers = []corev1.Container{{Name: "main"}}
@@ -90,7 +89,7 @@ func drawTolerations(t *rapid.T, p *corev1.Pod) {
 			Operator: oneOf(t, "operator", "", corev1.TolerationOpEqual, corev1.TolerationOpExists, corev1.TolerationOpExists, corev1.TolerationOpGt),
 			Value:    oneOf(t, "tolerated value", "", "true"),
 			Effect:   oneOf(t, "tolerated effect", "", corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute, corev1.TaintEffectPreferNoSchedule),
-			// how long it may stay makes no difference to where it may go
+			// TolerationSeconds do not affect placement.
 			TolerationSeconds: oneOf(t, "seconds", nil, &seconds),
 		})
 	}
@@ -179,8 +178,7 @@ func drawTerms(t *rapid.T) []corev1.PodAffinityTerm {
 	return terms
 }
 
-// drawSelector never speaks of the version, which is for matchLabelKeys: the API
-// server refuses both.
+// drawSelector never uses the version label, which is for matchLabelKeys: the API server rejects both together.
 func drawSelector(t *rapid.T) *metav1.LabelSelector {
 	return oneOf(t, "selector",
 		&metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}},

@@ -9,7 +9,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
-// pod returns a pod of an application in namespace "shop".
+// pod returns a pod of an app in namespace "shop".
 func pod(app string, change ...func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: app, Labels: map[string]string{"app": app}},
@@ -84,7 +84,7 @@ func mustCompile(tb testing.TB, c *constraint.Compiler, p *corev1.Pod) *constrai
 	return compiled
 }
 
-// in returns a host of a zone, named and labelled as a node is.
+// in returns a host in a zone, named and labelled like a node.
 func in(zoneName, name string) *constraint.Host {
 	return &constraint.Host{Name: name, Labels: map[string]string{zone: zoneName, hostname: name}}
 }

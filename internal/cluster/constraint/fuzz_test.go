@@ -10,9 +10,9 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
-// FuzzCompile feeds pods in JSON, as files and other people's API servers may hold
-// them. Compile must take or refuse each without changing it, say the same each
-// time, and make pods that can be asked about, placed and taken away again.
+// FuzzCompile compiles pods from JSON, as files and other API servers may contain them. Compile must accept or reject
+// each pod without changing it, give the same result each time, and return pods that can be checked, placed and
+// removed.
 func FuzzCompile(f *testing.F) {
 	seeds := []*corev1.Pod{
 		pod("web"), pod("web", awayFrom("web", hostname), spreadOver(zone, 1, "web")), pod("web", near("db", zone), hostPort(80)),

@@ -6,14 +6,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Host is a node, or the template of a node to come. It must not change while a
-// [Tracker] holds it.
+// Host is a node, or the template of a future node. It must not change while a [Tracker] holds it.
 //
-// Every kubelet labels its node with kubernetes.io/hostname, and a template cannot
-// know with what. A host without that label therefore counts as having it: with its
-// Name as value where a pod asks for a value, and as a domain of its own, apart
-// from all others whatever their names, where a [Tracker] counts pods. A template
-// added three times is three machines.
+// Every kubelet sets the label kubernetes.io/hostname on its node, and a template cannot know its value. A host without
+// that label is therefore treated as if it had it: where a pod selects a value, the value is Name; where a [Tracker]
+// counts pods, the host is a domain of its own, even if names are equal. A template that is added three times is three
+// machines.
 type Host struct {
 	Name          string
 	Labels        map[string]string
@@ -21,13 +19,13 @@ type Host struct {
 	Unschedulable bool
 }
 
-// NewHost returns what the node is to a pod. It shares the node's labels and taints.
+// NewHost returns the host of a node. It shares the node's labels and taints.
 func NewHost(node *corev1.Node) *Host {
 	return &Host{Name: node.Name, Labels: node.Labels, Taints: node.Spec.Taints, Unschedulable: node.Spec.Unschedulable}
 }
 
-// Uncordoned returns what a host is to a pod once it is uncordoned.
-// It shares what it can with the host; that of nil is nil.
+// Uncordoned returns the host as it will be after it is uncordoned. It shares unchanged data with h. It returns nil for
+// nil.
 func Uncordoned(h *Host) *Host {
 	if h == nil {
 		return nil

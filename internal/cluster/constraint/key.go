@@ -8,13 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// keyBuilder makes strings that are equal only if the same things were added.
+// keyBuilder builds strings that are equal only if the same records were added.
 type keyBuilder struct{ buf []byte }
 
-// newKey returns a builder with room for so many bytes.
+// newKey returns a builder with a capacity of size bytes.
 func newKey(size int) keyBuilder { return keyBuilder{buf: make([]byte, 0, size)} }
 
-// add appends one record. Lengths keep the parts apart whatever they contain.
+// add appends one record. Length prefixes keep the parts unambiguous.
 func (k *keyBuilder) add(parts ...string) {
 	for _, part := range parts {
 		k.buf = strconv.AppendInt(k.buf, int64(len(part)), 10)
@@ -24,7 +24,7 @@ func (k *keyBuilder) add(parts ...string) {
 	k.buf = append(k.buf, ';')
 }
 
-// String returns what was added so far.
+// String returns everything added so far.
 func (k *keyBuilder) String() string { return string(k.buf) }
 
 // texts returns the requirements as a user would write them, sorted.
@@ -37,8 +37,8 @@ func texts(requirements []labels.Requirement) []string {
 	return slices.Compact(text)
 }
 
-// selectorKey tells selectors apart: it is equal for equal requirements, in whatever
-// order and whether one value is written as `in` or as `=`.
+// selectorKey returns a key that is equal for equal requirements, regardless of their order and of whether a single
+// value is written as `in` or as `=`.
 func selectorKey(s labels.Selector) string {
 	requirements, selects := s.Requirements()
 	if !selects {

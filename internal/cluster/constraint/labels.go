@@ -9,13 +9,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// NewCompilerFor is [NewCompiler] for when all pods that may meet are known: of
-// their labels, it heeds only those that a demand of one of them speaks of. Pods
-// that differ in other labels alone, such as the completion index or the job's name,
-// are then the same *Pod, which is what keeps the number of different pods small.
+// NewCompilerFor is [NewCompiler] for the case that all pods are known in advance. It considers only labels that a
+// constraint of one of these pods mentions. Pods that differ only in other labels, such as the completion index or the
+// job name, then share one *Pod, which keeps the number of different pods small.
 //
-// Pods beside these may be compiled too, as long as their demands speak of no other
-// label; Compile says so if they do.
+// Other pods may be compiled too, as long as their constraints mention no other labels; otherwise Compile returns an
+// error.
 func NewCompilerFor(namespaces map[string]map[string]string, pods []*corev1.Pod) *Compiler {
 	c := NewCompiler(namespaces)
 	c.heeded = map[string]bool{}
@@ -25,8 +24,7 @@ func NewCompilerFor(namespaces map[string]map[string]string, pods []*corev1.Pod)
 	return c
 }
 
-// mentioned calls use with every label key that the pod's demands on other pods
-// speak of. A key may come more than once.
+// mentioned calls use with every label key that the pod's constraints on other pods mention. It may repeat keys.
 func mentioned(pod *corev1.Pod, use func(key string)) {
 	of := func(s *metav1.LabelSelector, keys ...string) {
 		if s != nil {
@@ -60,8 +58,8 @@ func mentioned(pod *corev1.Pod, use func(key string)) {
 	}
 }
 
-// heed returns the labels of the pod that somebody may ask about, and an error if
-// the pod itself asks about others. The map may be the pod's own.
+// heed returns the labels of the pod that a constraint may select, and an error if the pod's own constraints mention
+// other labels. The map may be the pod's own.
 func (c *Compiler) heed(pod *corev1.Pod) (map[string]string, error) {
 	if c.heeded == nil {
 		return pod.Labels, nil
@@ -73,7 +71,7 @@ func (c *Compiler) heed(pod *corev1.Pod) (map[string]string, error) {
 		}
 	})
 	if len(unknown) > 0 {
-		return nil, fmt.Errorf("compile the demands of pod %s/%s: they speak of labels %v, which no pod known when the compiler was made does",
+		return nil, fmt.Errorf("compile the constraints of pod %s/%s: they refer to labels %v, which no pod referred to when the compiler was created",
 			pod.Namespace, pod.Name, slices.Sorted(maps.Keys(unknown)))
 	}
 	set := map[string]string{}

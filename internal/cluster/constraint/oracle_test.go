@@ -17,7 +17,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/apis/core"
-	_ "k8s.io/kubernetes/pkg/apis/core/install" // the conversions below
+	_ "k8s.io/kubernetes/pkg/apis/core/install" // for the conversions below
 	podregistry "k8s.io/kubernetes/pkg/registry/core/pod"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
@@ -31,16 +31,15 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
-// oracle is kube-scheduler's own filter plugins over a snapshot that tests change:
-// those that look at the node alone, and those that look at other pods.
+// oracle runs kube-scheduler's own filter plugins on a snapshot that tests change: those that depend on the node alone,
+// and those that depend on other pods.
 type oracle struct {
 	ctx              context.Context
 	static, dynamic  framework.Framework
-	fwk.SharedLister // the cluster as it is at the moment
+	fwk.SharedLister // the current cluster
 }
 
-// newOracle runs the plugins this package stands in for, with the arguments of the
-// default configuration.
+// newOracle runs the plugins that this package replaces, with the arguments of the default configuration.
 func newOracle(tb testing.TB, namespaces map[string]map[string]string) *oracle {
 	tb.Helper()
 	metrics.Register()
@@ -84,9 +83,9 @@ func newOracle(tb testing.TB, namespaces map[string]map[string]string) *oracle {
 	return o
 }
 
-// node is the node that a host stands for.
+// node returns the node that a host represents.
 func node(h *constraint.Host) *corev1.Node {
-	labels := map[string]string{corev1.LabelHostname: h.Name} // unless it says otherwise
+	labels := map[string]string{corev1.LabelHostname: h.Name} // unless overridden below
 	maps.Copy(labels, h.Labels)
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: h.Name, Labels: labels},
@@ -94,13 +93,12 @@ func node(h *constraint.Host) *corev1.Node {
 	}
 }
 
-// see makes the cluster what the plugins look at: nodes, and pods that name theirs.
+// see sets the cluster that the plugins see: nodes, and pods bound to them.
 func (o *oracle) see(nodes []*corev1.Node, pods []*corev1.Pod) {
 	o.SharedLister = schedcache.NewSnapshot(pods, nodes)
 }
 
-// refusals returns for each node, by name, the plugin of fw that keeps the pod away,
-// or "".
+// refusals returns for each node, by name, the plugin of fw that rejects the pod, or "".
 func (o *oracle) refusals(tb failer, fw framework.Framework, pod *corev1.Pod) map[string]string {
 	refusals := map[string]string{}
 	nodes, err := o.NodeInfos().List()

@@ -7,9 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Pod is what a pod demands of where it runs and how it looks to the demands of
-// others. A [Compiler] makes it; it is immutable and shared by all pods that demand
-// and look the same.
+// Pod holds the scheduling constraints of a pod, and what the constraints of other pods see of it. A [Compiler] makes
+// it. It is immutable, and all pods that are equal in both share it.
 type Pod struct {
 	compiler *Compiler
 	key      string
@@ -21,7 +20,7 @@ type Pod struct {
 	spreads  []spreadTerm
 }
 
-// port is a port of the host that a pod takes for itself.
+// port is a host port that a pod occupies.
 type port struct {
 	ip       string // "0.0.0.0" is all addresses
 	protocol corev1.Protocol
@@ -29,8 +28,7 @@ type port struct {
 	reason   string
 }
 
-// affinity is required pod affinity. All terms are about the same audience: a pod
-// counts only if it matches every term.
+// affinity is required pod affinity. All terms share one audience: a pod counts only if it matches every term.
 type affinity struct {
 	terms []affinityTerm
 	self  bool // the pod is in the audience
@@ -45,7 +43,7 @@ type affinityTerm struct {
 
 // apart is a term of required pod anti-affinity.
 type apart struct {
-	tally  int // those the pod keeps away from, by domain
+	tally  int // the pods it keeps away from, by domain
 	held   int // the pods with this term, by domain
 	key    int // the topology key
 	reason string
@@ -57,39 +55,36 @@ type spreadTerm struct {
 	key        int // the topology key
 	self       int // 1 if the pod counts itself, else 0
 	maxSkew    int
-	minDomains int // fewer domains than these count as if one more were empty
+	minDomains int // with fewer domains than this, the minimum over the domains is 0
 	missing    string
 	reason     string
 }
 
-// Key is equal for two pods of one [Compiler] exactly if they are the same *Pod:
-// they demand the same and look the same to everybody else. It is not for people.
+// Key is equal for two pods of one [Compiler] if and only if they are the same *Pod: they have the same constraints and
+// look the same to others. It is not human-readable.
 func (p *Pod) Key() string { return p.key }
 
-// StaticKey is equal for two pods exactly if [Pod.Admits] gives both the same answer
-// on every host for the same reasons. Many pods with different keys share it, so it
-// is what to remember answers by.
+// StaticKey is equal for two pods if and only if [Pod.Admits] gives both the same result and reasons on every host.
+// Many pods with different keys share it, so it is the right key for caching results.
 func (p *Pod) StaticKey() string { return p.static.key }
 
-// Admits returns "" if nothing about the host alone keeps the pod away, and else the
-// first thing that does, in the order in which kube-scheduler's filters run:
-// cordoned, node name, taints, node selector, node affinity. It names it as a user
-// would: `untolerated taint gpu=true:NoSchedule`, `node selector zone=b`.
+// Admits returns "" if nothing about the host alone rejects the pod. Otherwise it returns the first reason, in the
+// order of kube-scheduler's filters: cordoned, node name, taints, node selector, node affinity. It names the reason as
+// a user would write it: `untolerated taint gpu=true:NoSchedule`, `node selector zone=b`.
 //
-// An affinity to metadata.name is not met by a host without a name.
+// A host without a name does not satisfy an affinity to metadata.name.
 func (p *Pod) Admits(h *Host) string { return p.static.admits(h) }
 
-// Plain reports whether the pod itself demands nothing that depends on other pods:
-// no pod affinity or anti-affinity, hard spread constraint or host port. Others may
-// still keep it away: see [Coupled] and [Tracker.Free].
+// Plain reports whether the pod itself has no constraints that depend on other pods: pod affinity or anti-affinity,
+// hard spread constraints, host ports. Other pods may still repel it: see [Coupled] and [Tracker.Free].
 func (p *Pod) Plain() bool {
 	return p.affinity == nil && len(p.apart) == 0 && len(p.spreads) == 0 && len(p.ports) == 0
 }
 
-// Apart returns names of sets of pods of one [Compiler] of which no two share a domain of
-// the topology key, by those sets that the pod is in. It is in one for each anti-affinity
-// term about that key which the pod itself meets and, on hosts, for each port of the host
-// that it takes. There may be more pods that it does not share a domain with.
+// Apart returns the names of the mutually exclusive sets that contain the pod: no two pods of a set may share a domain
+// of the topology key. There is one set for each anti-affinity term for that key that selects the pod itself and, for
+// hosts, one for each host port of the pod. Names are unique within one [Compiler]. The pod may be incompatible with
+// further pods.
 func (p *Pod) Apart(topologyKey string) []string {
 	var sets []string
 	for i := range p.apart {
@@ -107,9 +102,9 @@ func (p *Pod) Apart(topologyKey string) []string {
 	return sets
 }
 
-// OnlyKeepsApart reports whether what the pod demands of other pods of its own domain of the
-// topology key is all in [Pod.Apart]: it follows nobody there, is spread over no such domains,
-// and keeps apart from nobody that may be there together with another like itself.
+// OnlyKeepsApart reports whether [Pod.Apart] covers all the pod's constraints on other pods in its domain of the
+// topology key: for that key it has no affinity and no spread constraint, and each of its anti-affinity terms selects
+// the pod itself.
 func (p *Pod) OnlyKeepsApart(topologyKey string) bool {
 	is := func(key int) bool { return p.compiler.keys[key] == topologyKey }
 	return !(p.affinity != nil && slices.ContainsFunc(p.affinity.terms, func(t affinityTerm) bool { return is(t.key) })) &&
@@ -119,7 +114,7 @@ func (p *Pod) OnlyKeepsApart(topologyKey string) bool {
 		})
 }
 
-// TopologyKeys returns the topology keys that the pod's demands of other pods are about, each once.
+// TopologyKeys returns the topology keys of the pod's constraints on other pods, without duplicates.
 func (p *Pod) TopologyKeys() []string {
 	var keys []string
 	use := func(key int) {
@@ -141,8 +136,8 @@ func (p *Pod) TopologyKeys() []string {
 	return keys
 }
 
-// coupled reports whether p has demands of its own or somebody else has demands
-// about it, of those that the two functions say matter.
+// coupled reports whether p has constraints of its own or is selected by one of the tallies and spreads for which the
+// two functions return true.
 func (p *Pod) coupled(tally, spread func(id int) bool) bool {
 	if !p.Plain() {
 		return true
@@ -150,7 +145,7 @@ func (p *Pod) coupled(tally, spread func(id int) bool) bool {
 	return p.askedAbout(tally, spread)
 }
 
-// askedAbout reports whether one of those demands is about p.
+// askedAbout reports whether one of those tallies and spreads selects p.
 func (p *Pod) askedAbout(tally, spread func(id int) bool) bool {
 	for _, a := range p.look.audiences {
 		for _, id := range a.tallies {
@@ -172,7 +167,7 @@ func (p *Pod) askedAbout(tally, spread func(id int) bool) bool {
 	return false
 }
 
-// tallyIDs calls use with every tally the pod's own demands need.
+// tallyIDs calls use with every tally that the pod's own constraints need.
 func (p *Pod) tallyIDs(use func(id int)) {
 	if p.affinity != nil {
 		for _, t := range p.affinity.terms {
@@ -185,12 +180,11 @@ func (p *Pod) tallyIDs(use func(id int)) {
 	}
 }
 
-// Coupled returns those of the pods whose place depends on that of others in the
-// set: they have demands of their own that look at other pods, or another's
-// affinity, anti-affinity or hard spread constraint is about them. All others may
-// be packed in any order by room alone. The pods are of one [Compiler].
+// Coupled returns the pods whose placement depends on other pods of the set: they have constraints that depend on other
+// pods, or the affinity, anti-affinity or hard spread constraint of another pod selects them. All others can be packed
+// in any order by free room alone. The pods must be of one [Compiler].
 //
-// Cost: O(pods × demands about each).
+// Cost: O(pods × constraints about each).
 func Coupled(pods []*Pod) map[*Pod]bool {
 	tallies, spreads := map[int]bool{}, map[int]bool{}
 	for _, p := range pods {
@@ -208,8 +202,8 @@ func Coupled(pods []*Pod) map[*Pod]bool {
 	return coupled
 }
 
-// CoupledBeyond returns those of the pods that are coupled by demands about domains of other
-// topology keys than that: of all others, the domains of those keys do not matter.
+// CoupledBeyond returns the pods that are coupled by constraints with a topology key other than the given one. For the
+// other pods, the domains of those keys do not matter.
 func CoupledBeyond(pods []*Pod, topologyKey string) map[*Pod]bool {
 	tallies, spreads, coupled := map[int]bool{}, map[int]bool{}, map[*Pod]bool{}
 	for _, p := range pods {

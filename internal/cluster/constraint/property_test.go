@@ -14,7 +14,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
-// world is a tracker beside a plain list of what is where.
+// world is a tracker together with a plain list of its hosts and pods.
 type world struct {
 	tracker *constraint.Tracker
 	hosts   map[int]*constraint.Host // by id
@@ -75,7 +75,7 @@ func (w *world) ids() []int {
 	return ids
 }
 
-// show makes the world what the oracle sees.
+// show sets the world as the oracle's cluster.
 func (w *world) show(o *oracle) {
 	var nodes []*corev1.Node
 	for _, id := range w.ids() {
@@ -91,22 +91,21 @@ func (w *world) show(o *oracle) {
 	o.see(nodes, pods)
 }
 
-// comparison counts the answers that were compared, by plugin that refused.
+// comparison counts the compared results by the plugin that rejected.
 type comparison struct {
 	oracle   *oracle
 	answers  int
 	refusals map[string]int
 }
 
-// ask compares every host's answer with kube-scheduler's, and returns the hosts that
-// will have the pod.
+// ask compares the result for every host with kube-scheduler's, and returns the hosts that accept the pod.
 func (c *comparison) ask(t *rapid.T, w *world, stored *corev1.Pod, compiled *constraint.Pod) (allowed []int) {
 	w.show(c.oracle)
 	static, dynamic := c.oracle.refusals(t, c.oracle.static, stored), c.oracle.refusals(t, c.oracle.dynamic, stored)
 	for _, id := range w.ids() {
 		h := w.hosts[id]
 		admits, check := compiled.Admits(h), w.tracker.Check(compiled, id)
-		// kube-scheduler finds that the pod wants other node names before its filters run.
+		// kube-scheduler rejects other node names that the pod requires before its filters run.
 		if plugin(admits) != static[h.Name] && (admits == "" || static[h.Name] != names.NodeAffinity) {
 			t.Fatalf("pod %+v\non host %+v:\nAdmits says %q, kube-scheduler %q", stored, h, admits, static[h.Name])
 		}
@@ -123,9 +122,8 @@ func (c *comparison) ask(t *rapid.T, w *world, stored *corev1.Pod, compiled *con
 	return allowed
 }
 
-// TestAnswersAreThoseOfTheSchedulersOwnFilters compares every answer about every
-// host with kube-scheduler's plugins, while pods and hosts come and go, in a tracker
-// and in clones of it.
+// TestAnswersAreThoseOfTheSchedulersOwnFilters compares every result for every host with kube-scheduler's plugins,
+// while pods and hosts are added and removed, in a tracker and in its clones.
 func TestAnswersAreThoseOfTheSchedulersOwnFilters(t *testing.T) {
 	c := &comparison{oracle: newOracle(t, knownNamespaces), refusals: map[string]int{}}
 	rapid.Check(t, func(t *rapid.T) {
@@ -157,7 +155,7 @@ func TestAnswersAreThoseOfTheSchedulersOwnFilters(t *testing.T) {
 				stored := served(t, pod)
 				compiled := compile(t, compiler, pod, stored)
 				allowed := c.ask(t, w, stored, compiled)
-				if len(allowed) == 0 || oneIn(t, "placed anyhow", 8) { // as a pod that was there before its neighbour
+				if len(allowed) == 0 || oneIn(t, "placed anyhow", 8) { // like a pod that was placed before its neighbour
 					allowed = w.ids()
 				}
 				if len(allowed) > 0 {
@@ -174,7 +172,7 @@ func TestAnswersAreThoseOfTheSchedulersOwnFilters(t *testing.T) {
 	}
 }
 
-// reasons tells by its first words which plugin a reason stands for.
+// reasons maps the first words of a reason to its plugin.
 var reasons = map[string]string{
 	"unschedulable":                     names.NodeUnschedulable,
 	"node name ":                        names.NodeName,
@@ -197,8 +195,7 @@ func plugin(reason string) string {
 	return reason
 }
 
-// compile compiles the pod as its author wrote it and as the API server stored it,
-// which must make no difference.
+// compile compiles the pod as its author wrote it and as the API server stored it; both must give the same result.
 func compile(t failer, c *constraint.Compiler, pod, stored *corev1.Pod) *constraint.Pod {
 	compiled, err := c.Compile(pod)
 	if err != nil {

@@ -7,24 +7,23 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Quota says that of some pods no more than Most come to any one domain of a topology key, in
-// whatever order they come and whatever hosts there are beside those that are known.
+// Quota is an upper bound on how many of some pods can be placed in any one domain of a topology key, whatever the
+// order of placement and whatever further hosts are added.
 type Quota struct {
 	TopologyKey string
 	Most        int
-	// Pods are the pods that count.
+	// Pods are the pods that the bound counts.
 	Pods map[*Pod]bool
 }
 
-// Quotas returns those that follow from hard spread constraints and from anti-affinity by
-// other keys than that of hosts, about pods that come, each as often as it does. Hosts are
-// known to be there, and so are the pods on them. All hosts to come are there before the first
-// pod comes. The order is that in which the pods first meet them.
+// Quotas returns the quotas that follow from hard spread constraints and from anti-affinity by keys other than the host
+// name. hosts are the known hosts, there the pods on them, coming the pods to place, repeated once per replica. All new
+// hosts must exist before the first pod is placed. The quotas are in the order in which the pods first meet them.
 //
-// Of a spread with skew s, let x pods come to a domain in which one more comes last. Then x ≤ s
+// Let s be the skew of a spread, and x the pods in the domain that receives the last pod. Then x ≤ s
 // + l, where l is the fewest pods in any of the D domains in the end, which all have x + (D −
-// 1)·l at least of the N pods that count. So x ≤ (s·(D − 1) + N) / D, which is less the more
-// domains there are. With fewer than minDomains, l counts as 0.
+// 1)·l at least of the N counted pods. So x ≤ (s·(D − 1) + N) / D, which decreases as D grows. With fewer domains than
+// minDomains, l is 0.
 func Quotas(hosts []*Host, there, coming []*Pod) []Quota {
 	t := NewTracker()
 	for _, h := range hosts {
@@ -71,8 +70,7 @@ func Quotas(hosts []*Host, there, coming []*Pod) []Quota {
 	return found
 }
 
-// most returns how many pods with the term come to one domain at most, of all pods that there
-// will be.
+// most returns an upper bound on the pods with the term in one domain. all are all pods that will exist.
 func (t *Tracker) most(term *spreadTerm, all []*Pod) int {
 	def, count := t.compiler.spreads[term.spread], 0
 	for _, p := range all {

@@ -9,7 +9,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
-// TestNoMorePodsComeToADomainThanTheirQuota lets pods come wherever they may, in any order.
+// TestNoMorePodsComeToADomainThanTheirQuota places pods wherever they may run, in any order.
 func TestNoMorePodsComeToADomainThanTheirQuota(t *testing.T) {
 	reached := 0
 	rapid.Check(t, func(t *rapid.T) {

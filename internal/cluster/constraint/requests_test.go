@@ -31,8 +31,7 @@ func drawResources(t *rapid.T) corev1.ResourceList {
 	return list
 }
 
-// drawStatus gives a pod what a kubelet reports of its containers, in any state of a
-// resize.
+// drawStatus gives a pod the container statuses that a kubelet reports, in any state of a resize.
 func drawStatus(t *rapid.T, p *corev1.Pod) {
 	state := func(name string) corev1.ContainerStatus {
 		s := corev1.ContainerStatus{Name: name}
@@ -59,8 +58,7 @@ func drawStatus(t *rapid.T, p *corev1.Pod) {
 	}
 }
 
-// TestRequestsAreWhatTheSchedulerCounts compares with what a node's books of
-// kube-scheduler say after the pod was added.
+// TestRequestsAreWhatTheSchedulerCounts compares with kube-scheduler's NodeInfo after the pod was added.
 func TestRequestsAreWhatTheSchedulerCounts(t *testing.T) {
 	always := corev1.ContainerRestartPolicyAlways
 	featuregatetesting.SetFeatureGatesDuringTest(t, utilfeature.DefaultFeatureGate, featuregatetesting.FeatureOverrides{

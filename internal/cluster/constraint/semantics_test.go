@@ -72,7 +72,7 @@ func TestAdmitsNamesTheFirstThingInTheWay(t *testing.T) {
 	}
 }
 
-// at says that an application's pod is on a host.
+// at places an app's pod on a host.
 type at struct {
 	host int
 	pod  *corev1.Pod
@@ -102,7 +102,7 @@ func TestCheckSaysWhatOtherPodsKeepAPodFrom(t *testing.T) {
 	untainted := func(in *corev1.TopologySpreadConstraint) { in.NodeTaintsPolicy = new(corev1.NodeInclusionPolicyHonor) }
 	byVersion := func(in *corev1.TopologySpreadConstraint) { in.MatchLabelKeys = []string{"version"} }
 	zoneA := func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{zone: "a"} }
-	// Three hosts: two in zone a, one in zone b; a fourth, where a case wants it, in no zone.
+	// Three hosts: two in zone a, one in zone b. Some cases have a fourth one without a zone.
 	hosts := []*constraint.Host{in("a", "a1"), in("a", "a2"), in("b", "b1")}
 	nowhere := &constraint.Host{Name: "x", Labels: map[string]string{hostname: "x"}}
 	tainted := in("c", "c1")
@@ -226,8 +226,7 @@ func TestHostPortsClash(t *testing.T) {
 	}
 }
 
-// TestAPortIsFreeOnlyWhenItsLastHolderLeaves takes pods off a host that were put
-// there in spite of each other.
+// TestAPortIsFreeOnlyWhenItsLastHolderLeaves removes pods from a host that were placed there despite a port conflict.
 func TestAPortIsFreeOnlyWhenItsLastHolderLeaves(t *testing.T) {
 	c, tracker := constraint.NewCompiler(nil), constraint.NewTracker()
 	host := tracker.AddHost(in("a", "a1"))
@@ -246,8 +245,8 @@ func TestAPortIsFreeOnlyWhenItsLastHolderLeaves(t *testing.T) {
 	}
 }
 
-// TestSpreadConstraintsThatCountOtherHostsAreKeptApart asks one tracker about pairs
-// of pods whose constraints differ only in which hosts they count.
+// TestSpreadConstraintsThatCountOtherHostsAreKeptApart tests pairs of pods in one tracker whose constraints differ only
+// in the hosts that they count.
 func TestSpreadConstraintsThatCountOtherHostsAreKeptApart(t *testing.T) {
 	const skewed = "topology spread over topology.kubernetes.io/zone exceeds skew 1"
 	honor := func(in *corev1.TopologySpreadConstraint) {
@@ -263,7 +262,7 @@ func TestSpreadConstraintsThatCountOtherHostsAreKeptApart(t *testing.T) {
 		name           string
 		a, b           *constraint.Host
 		wide, narrow   *corev1.Pod
-		reason, second string // why the first and the second pod may not go to a
+		reason, second string // why the first and the second pod may not be placed on a
 	}{
 		{"tolerations", in("a", "a1"), tainted, pod("web", tolerant, spreadOver(zone, 1, "web", honor)), pod("web", spreadOver(zone, 1, "web", honor)), skewed, ""},
 		{"node selectors", in("a", "a1"), in("b", "b1"), pod("web", spreadOver(zone, 1, "web")),
@@ -310,8 +309,7 @@ func TestMisuseOfATrackerPanics(t *testing.T) {
 	}
 }
 
-// TestEveryMachineOfATemplateIsADomain adds one template three times, without a
-// label that says its host name.
+// TestEveryMachineOfATemplateIsADomain adds one template without a hostname label three times.
 func TestEveryMachineOfATemplateIsADomain(t *testing.T) {
 	template := &constraint.Host{Name: "m1.large", Labels: map[string]string{zone: "a"}}
 	c := constraint.NewCompiler(nil)
@@ -337,7 +335,7 @@ func TestEveryMachineOfATemplateIsADomain(t *testing.T) {
 	}
 }
 
-// TestANewZoneMakesSpreadStricter is why a planner adds hosts before it fills them.
+// TestANewZoneMakesSpreadStricter shows why a planner adds hosts before it fills them.
 func TestANewZoneMakesSpreadStricter(t *testing.T) {
 	c, tracker := constraint.NewCompiler(nil), constraint.NewTracker()
 	web := mustCompile(t, c, pod("web", spreadOver(zone, 1, "web")))
@@ -399,7 +397,7 @@ func TestEqualDemandsAreTheSamePod(t *testing.T) {
 	}
 }
 
-// TestASuccessorIsNotBound compiles a running pod as what would replace it.
+// TestASuccessorIsNotBound compiles the successor of a running pod.
 func TestASuccessorIsNotBound(t *testing.T) {
 	c := constraint.NewCompiler(nil)
 	pending := mustCompile(t, c, pod("web"))
@@ -412,8 +410,8 @@ func TestASuccessorIsNotBound(t *testing.T) {
 	}
 }
 
-// TestLabelsNobodyAsksAboutDoNotTellPodsApart compiles two pods of a StatefulSet,
-// which differ in a label.
+// TestLabelsNobodyAsksAboutDoNotTellPodsApart compiles two pods of a StatefulSet, which differ in a label that no
+// selector uses.
 func TestLabelsNobodyAsksAboutDoNotTellPodsApart(t *testing.T) {
 	ordinal := func(n string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Labels["ordinal"] = n } }
 	pods := []*corev1.Pod{pod("db", ordinal("0")), pod("db", ordinal("1")), pod("web", awayFrom("db", hostname))}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// static is what a pod demands of a host whoever else is there.
+// static holds the constraints of a pod that depend on the host alone.
 type static struct {
 	key           string // equal for equal demands
 	nodeName      string
@@ -24,10 +24,10 @@ type static struct {
 	unfit         []Unfit
 }
 
-// equals demands a label with one value.
+// equals requires a label with one value.
 type equals struct{ key, value string }
 
-// nodeAffinity demands that one of its terms holds. Without terms nothing holds.
+// nodeAffinity requires that one of its terms matches. Without terms nothing matches.
 type nodeAffinity struct {
 	terms  []nodeTerm
 	reason string
@@ -38,8 +38,7 @@ type nodeTerm struct {
 	fields fields.Selector // nil: any
 }
 
-// admits returns what about the host is in the way, in the order in which
-// kube-scheduler's filters run, or "".
+// admits returns the first reason why the host rejects the pod, in the order of kube-scheduler's filters, or "".
 func (s *static) admits(h *Host) string {
 	if h.Unschedulable && !s.unschedulable {
 		return "unschedulable"
@@ -61,8 +60,7 @@ func (s *static) admits(h *Host) string {
 	return s.unfitFor(h)
 }
 
-// selects reports whether the host is one of those that the pod's node selector and
-// node affinity ask for.
+// selects reports whether the host matches the pod's node selector and node affinity.
 func (s *static) selects(h *Host) bool {
 	for _, want := range s.selector {
 		if value, ok := (hostLabels{h}).Lookup(want.key); !ok || value != want.value {
@@ -72,7 +70,7 @@ func (s *static) selects(h *Host) bool {
 	return s.affinity == nil || s.affinity.matches(h)
 }
 
-// untolerated returns the first taint that keeps the pod away, or nil.
+// untolerated returns the first taint that the pod does not tolerate, or nil.
 func (s *static) untolerated(h *Host) *corev1.Taint {
 	for i := range h.Taints {
 		taint := &h.Taints[i]
@@ -87,8 +85,8 @@ func (s *static) tolerates(taint *corev1.Taint) bool {
 	return slices.ContainsFunc(s.tolerations, func(t corev1.Toleration) bool { return tolerates(&t, taint) })
 }
 
-// tolerates is ToleratesTaint of the API without its logger, and without Lt and Gt,
-// which are off by default. The operator has been defaulted.
+// tolerates is ToleratesTaint of the API without the logger and without Lt and Gt, which are disabled by default. The
+// operator must have been defaulted.
 func tolerates(t *corev1.Toleration, taint *corev1.Taint) bool {
 	if t.Effect != "" && t.Effect != taint.Effect || t.Key != "" && t.Key != taint.Key {
 		return false
@@ -116,7 +114,7 @@ func (t *nodeTerm) matches(h *Host) bool {
 		(t.fields == nil || t.fields.Matches(fields.Set{"metadata.name": h.Name}))
 }
 
-// newStatic reads the demands on the host. Errors name the field.
+// newStatic reads the constraints on the host. Errors name the field.
 func newStatic(spec *corev1.PodSpec, nodeName string) (*static, field.ErrorList) {
 	s := &static{nodeName: nodeName}
 	for key, value := range spec.NodeSelector {
@@ -124,7 +122,7 @@ func newStatic(spec *corev1.PodSpec, nodeName string) (*static, field.ErrorList)
 	}
 	slices.SortFunc(s.selector, func(a, b equals) int { return strings.Compare(a.key, b.key) })
 	for _, t := range spec.Tolerations {
-		t.TolerationSeconds = nil // how long it may stay is not where it may go
+		t.TolerationSeconds = nil // it limits how long the pod stays, not where it may run
 		t.Operator = cmp.Or(t.Operator, corev1.TolerationOpEqual)
 		if t.Effect != corev1.TaintEffectPreferNoSchedule && !slices.Contains(s.tolerations, t) {
 			s.tolerations = append(s.tolerations, t)
@@ -166,7 +164,7 @@ func newNodeAffinity(required *corev1.NodeSelector, path *field.Path) (*nodeAffi
 	for i := range required.NodeSelectorTerms {
 		in := &required.NodeSelectorTerms[i]
 		if len(in.MatchExpressions) == 0 && len(in.MatchFields) == 0 {
-			continue // an empty term holds nowhere
+			continue // an empty term matches nothing
 		}
 		at := path.Child("nodeSelectorTerms").Index(i)
 		selector, text, labelErrs := labelRequirements(in.MatchExpressions, at.Child("matchExpressions"))
@@ -175,7 +173,7 @@ func newNodeAffinity(required *corev1.NodeSelector, path *field.Path) (*nodeAffi
 		a.terms = append(a.terms, nodeTerm{labels: selector, fields: names})
 		texts = append(texts, strings.Join(append(text, nameText...), ","))
 	}
-	slices.Sort(texts) // they are alternatives: the order says nothing
+	slices.Sort(texts) // terms are alternatives, so their order does not matter
 	a.reason = "node affinity " + strings.Join(slices.Compact(texts), " or ")
 	if len(a.terms) == 0 {
 		a.reason = "node affinity without terms"
@@ -192,8 +190,7 @@ var nodeOperators = map[corev1.NodeSelectorOperator]selection.Operator{
 	corev1.NodeSelectorOpLt:           selection.LessThan,
 }
 
-// labelRequirements returns the selector and its requirements as text, sorted. Nil
-// requirements select anything.
+// labelRequirements returns the selector and its requirements as sorted text. A nil selector selects everything.
 func labelRequirements(in []corev1.NodeSelectorRequirement, path *field.Path) (labels.Selector, []string, field.ErrorList) {
 	if len(in) == 0 {
 		return nil, nil, nil
@@ -217,8 +214,7 @@ func labelRequirements(in []corev1.NodeSelectorRequirement, path *field.Path) (l
 	return labels.NewSelector().Add(requirements...), texts(requirements), errs
 }
 
-// fieldRequirements is labelRequirements for fields, of which there is one:
-// metadata.name.
+// fieldRequirements is labelRequirements for fields. The only field is metadata.name.
 func fieldRequirements(in []corev1.NodeSelectorRequirement, path *field.Path) (fields.Selector, []string, field.ErrorList) {
 	if len(in) == 0 {
 		return nil, nil, nil
@@ -248,7 +244,7 @@ func fieldRequirements(in []corev1.NodeSelectorRequirement, path *field.Path) (f
 	return fields.AndSelectors(selectors...), text, errs
 }
 
-// quoteIfOdd keeps a name readable as long as it cannot be mistaken for two.
+// quoteIfOdd quotes a name that could be mistaken for several.
 func quoteIfOdd(s string) string {
 	if strings.ContainsAny(s, " ,=!\"'\\") || s == "" {
 		return strconv.Quote(s)

@@ -12,16 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// term reads whom an affinity term is about: once as kube-scheduler sees it when
-// the pod is being placed, and once as it sees it when the pod is there already and
-// another comes. They differ in two ways, both of which only show with a namespace
-// selector:
+// term returns the pods that an affinity term selects: as kube-scheduler evaluates the term when the pod itself is
+// being placed, and when the pod is already placed and another one is being placed. The two differ only with a
+// namespace selector:
 //
-//   - The selector of a pod that is being placed is turned into the names of the
-//     namespaces it selects, and then asked again about a namespace without labels.
-//     A selector that such a namespace meets (`tier notin (x)`) takes in all.
-//   - The selector of a placed pod is asked about the labels of the other pod's
-//     namespace, which are none if nobody knows the namespace.
+//   - For a pod that is being placed, the selector is resolved to the names of the namespaces that it selects, and then
+//     also evaluated against empty labels. A selector that matches those (`tier notin (x)`) selects all namespaces.
+//   - For a placed pod, the selector is evaluated against the labels of the other pod's namespace, which are empty if the
+//     namespace is unknown.
 func (d *draft) term(in *corev1.PodAffinityTerm, path *field.Path) (incoming, placed part, errs field.ErrorList) {
 	selector, err := metav1.LabelSelectorAsSelector(withLabelKeys(in, d.pod.Labels))
 	if err != nil {
@@ -50,11 +48,11 @@ func (d *draft) term(in *corev1.PodAffinityTerm, path *field.Path) (incoming, pl
 	return newPart(selector, unlabelled, false, names), newPart(selector, ofNamespaces.Empty(), unlabelled, names), nil
 }
 
-// withLabelKeys merges matchLabelKeys and mismatchLabelKeys into the selector, as
-// the API server does, unless it has.
+// withLabelKeys merges matchLabelKeys and mismatchLabelKeys into the selector as the API server does, unless it already
+// did.
 func withLabelKeys(in *corev1.PodAffinityTerm, own map[string]string) *metav1.LabelSelector {
 	if in.LabelSelector == nil || len(in.MatchLabelKeys) == 0 && len(in.MismatchLabelKeys) == 0 {
-		return in.LabelSelector // a nil selector matches nobody, whatever is added
+		return in.LabelSelector // a nil selector matches no pods, whatever is added
 	}
 	merged := in.LabelSelector.DeepCopy()
 	merge := func(keys []string, op metav1.LabelSelectorOperator) {
@@ -74,7 +72,7 @@ func withLabelKeys(in *corev1.PodAffinityTerm, own map[string]string) *metav1.La
 	return merged
 }
 
-// allAddresses is the address of a host port that is taken on every address.
+// allAddresses is the address of a host port that is bound on every address.
 const allAddresses = "0.0.0.0"
 
 func newPort(in corev1.ContainerPort) port {
@@ -87,7 +85,7 @@ func newPort(in corev1.ContainerPort) port {
 	return p
 }
 
-// clashes reports whether two pods cannot have these ports on one host.
+// clashes reports whether the two ports cannot be used on one host.
 func (p *port) clashes(q *port) bool {
 	return p.number == q.number && p.protocol == q.protocol &&
 		(p.ip == q.ip || p.ip == allAddresses || q.ip == allAddresses)

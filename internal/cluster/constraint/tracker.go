@@ -8,29 +8,28 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Tracker knows which pods are on which hosts, and answers whether one more pod may
-// join. It keeps counters per demand and topology domain, so that [Tracker.Check]
-// costs O(demands of the pod and about the pod), however many pods are placed.
+// Tracker records which pods are on which hosts, and decides whether one more pod may be placed. It keeps counters per
+// constraint and topology domain, so that [Tracker.Check] costs O(constraints of the pod + constraints that select it),
+// however many pods are placed.
 //
-// Domains are those of hosts in the tracker. A zone without a host is no domain: it
-// neither holds the least of a spread constraint down to 0 nor counts for
-// minDomains, exactly as in kube-scheduler. So the first host in a new zone makes
-// constraints stricter for the others, and a planner that may buy hosts in several
-// zones should add them before it fills them if it wants the pods spread.
+// Domains are those of the hosts in the tracker. A zone without a host is not a domain: as in kube-scheduler, it
+// neither keeps the minimum of a spread constraint at 0 nor counts for minDomains. The first host in a new zone
+// therefore makes constraints stricter for the others. A planner that may buy hosts in several zones and wants the pods
+// spread should add the hosts before it fills them.
 //
-// All pods of a tracker and its clones come from one [Compiler]; others panic.
+// All pods of a tracker and its clones must come from one [Compiler]; pods of another cause a panic.
 type Tracker struct {
 	me       *owner
 	compiler *Compiler // of the first pod seen
 	names    *names
-	hosts    []*resident // by host id; nil: free
+	hosts    []*resident // by host id; nil: the id is free
 	free     []int       // host ids
-	columns  []*column   // by topology key; nil: not asked for yet
-	tallies  []*tally    // by id in the compiler; nil: not asked for yet
-	spreads  []*spread   // by id in the compiler; nil: not asked for yet
+	columns  []*column   // by topology key; nil: not needed yet
+	tallies  []*tally    // by id in the compiler; nil: not needed yet
+	spreads  []*spread   // by id in the compiler; nil: not needed yet
 }
 
-// resident is a host and who is on it.
+// resident is a host and the pods on it.
 type resident struct {
 	owner *owner
 	host  *Host
@@ -38,9 +37,9 @@ type resident struct {
 	ports []port
 }
 
-// names gives domains numbers, the same ones in all clones.
+// names numbers the domains. All clones share the numbers.
 type names struct {
-	mu     sync.Mutex // clones may work side by side
+	mu     sync.Mutex // clones may be used concurrently
 	byKeys []map[string]int32
 }
 
@@ -63,8 +62,8 @@ func NewTracker() *Tracker {
 	return &Tracker{me: &owner{}, names: &names{}}
 }
 
-// AddHost adds a host without pods and returns its id, a small number that was not
-// in use. Adding the same host again adds another one.
+// AddHost adds a host without pods and returns its id, a small number that was not in use. Adding the same host again
+// adds another one.
 //
 // Cost: O(topology keys + spread constraints in use).
 func (t *Tracker) AddHost(h *Host) int {
@@ -88,7 +87,7 @@ func (t *Tracker) AddHost(h *Host) int {
 	return id
 }
 
-// RemoveHost removes a host and the pods on it. The id may be given to another.
+// RemoveHost removes a host and the pods on it. Its id may be reused.
 func (t *Tracker) RemoveHost(id int) {
 	for len(t.hosts[id].pods) > 0 {
 		t.Unplace(t.hosts[id].pods[len(t.hosts[id].pods)-1], id)
@@ -103,10 +102,9 @@ func (t *Tracker) RemoveHost(id int) {
 	t.free = append(t.free, id)
 }
 
-// Place puts the pod on the host, whether or not it may be there. The same *Pod may
-// be there more than once.
+// Place adds the pod to the host without checking whether it may run there. The same *Pod may be placed more than once.
 //
-// Cost: O(demands about the pod + its anti-affinity terms).
+// Cost: O(constraints that select the pod + its anti-affinity terms).
 func (t *Tracker) Place(p *Pod, host int) {
 	t.adopt(p)
 	for _, term := range p.apart {
@@ -118,7 +116,7 @@ func (t *Tracker) Place(p *Pod, host int) {
 	t.count(p, host, 1)
 }
 
-// Unplace takes the pod off the host. It panics if the pod is not there.
+// Unplace removes the pod from the host. It panics if the pod is not there.
 func (t *Tracker) Unplace(p *Pod, host int) {
 	r := t.ownResident(host)
 	at := slices.Index(r.pods, p)
@@ -135,7 +133,7 @@ func (t *Tracker) Unplace(p *Pod, host int) {
 	t.count(p, host, -1)
 }
 
-// count adds the pod to, or takes it off, every counter in use that it concerns.
+// count adds n to every counter in use that counts the pod.
 func (t *Tracker) count(p *Pod, host int, n int32) {
 	for _, a := range p.look.audiences {
 		for _, id := range a.tallies {
@@ -154,16 +152,15 @@ func (t *Tracker) count(p *Pod, host int, n int32) {
 	}
 }
 
-// Check returns "" if nobody who is placed keeps the pod from joining the host, and
-// else what does: the host's ports, a spread constraint, then pod affinity, the
-// pod's own anti-affinity and that of others. What the host alone demands is for
-// [Pod.Admits].
+// Check returns "" if no placed pod prevents the pod from running on the host. Otherwise it returns the first reason:
+// host ports, a spread constraint, pod affinity, the pod's own anti-affinity, that of other pods. [Pod.Admits] checks
+// the constraints on the host alone.
 //
-// The first pod of a group with affinity to itself may go to any host that has the
-// topology keys, as long as no pod of the group is placed anywhere.
+// The first pod of a group with affinity to itself may go to any host that has the topology keys, as long as no pod of
+// the group is placed anywhere.
 //
-// Cost: O(demands of the pod and about it). The first check of a pod with demands of
-// its own also counts all placed pods for them; see [Tracker.Expect].
+// Cost: O(constraints of the pod + constraints that select it). The first check of a pod with constraints of its own
+// also counts all placed pods for them; see [Tracker.Expect].
 func (t *Tracker) Check(p *Pod, host int) string {
 	t.adopt(p)
 	r := t.hosts[host]
@@ -236,8 +233,8 @@ func (t *Tracker) checkAffinity(a *affinity, host int) string {
 	return reason
 }
 
-// Expect tells the tracker that these pods may be checked or placed later: their
-// counters are set up now, so that clones share them, and [Tracker.Free] knows.
+// Expect announces pods that may be checked or placed later. It sets up their counters now, so that clones share them
+// and [Tracker.Free] takes them into account.
 func (t *Tracker) Expect(pods ...*Pod) {
 	for _, p := range pods {
 		t.adopt(p)
@@ -248,22 +245,21 @@ func (t *Tracker) Expect(pods ...*Pod) {
 	}
 }
 
-// Free reports whether the pod may go anywhere as far as other pods are concerned,
-// and makes no difference to them: it has no demands that look at other pods, and
-// none of the pods that were placed, checked or expected so far has demands about
-// it. Such a pod need not be checked, now or later, until other pods come into play.
-// It may say no of a pod that is free by now, because the others have left.
+// Free reports whether the pod and the other pods do not constrain each other: it has no constraints that depend on
+// other pods, and none of the pods placed, checked or expected so far has a constraint that selects it. Such a pod
+// needs no check until further pods are added. Free may return false for a pod that became free because other pods were
+// removed.
 func (t *Tracker) Free(p *Pod) bool {
 	t.adopt(p)
 	return !p.coupled(t.hasTally, func(id int) bool { return id < len(t.spreads) && t.spreads[id] != nil })
 }
 
-// Clone returns a tracker with the same hosts and pods that changes on its own.
+// Clone returns an independent tracker with the same hosts and pods.
 //
-// Cost: one word per host, topology key and demand; afterwards, each of the two
-// copies a host or a counter when it first changes it.
+// Cost: one word per host, topology key and constraint. Afterwards each of the two trackers copies a host or a counter
+// before it first changes it.
 func (t *Tracker) Clone() *Tracker {
-	t.me = &owner{} // what was t's alone is now shared
+	t.me = &owner{} // what t owned is now shared
 	c := *t
 	c.me = &owner{}
 	c.hosts, c.free = slices.Clone(t.hosts), slices.Clone(t.free)
@@ -271,7 +267,7 @@ func (t *Tracker) Clone() *Tracker {
 	return &c
 }
 
-// adopt remembers whose pods these are.
+// adopt records the pod's compiler.
 func (t *Tracker) adopt(p *Pod) {
 	if t.compiler == p.compiler {
 		return
@@ -312,14 +308,14 @@ func (t *Tracker) setDomain(c *column, key, id int) {
 	switch {
 	case ok:
 		c.domain[id] = t.names.domain(key, value)
-	case name == corev1.LabelHostname: // a machine to come: its id, which is no label value
+	case name == corev1.LabelHostname: // a template: its id, which is not a valid label value
 		c.domain[id] = t.names.domain(key, "\x00"+strconv.Itoa(id))
 	}
 }
 
 func (t *Tracker) hasTally(id int) bool { return id < len(t.tallies) && t.tallies[id] != nil }
 
-// tally returns a tally to read, set up if it was not.
+// tally returns a tally for reading. It sets the tally up if necessary.
 func (t *Tracker) tally(id int) *tally {
 	if t.hasTally(id) {
 		return t.tallies[id]
@@ -331,7 +327,7 @@ func (t *Tracker) tally(id int) *tally {
 	tally := &tally{owner: t.me}
 	t.tallies[id] = tally
 	if def.audience == nil {
-		return tally // Place sets those up before the first holder is placed
+		return tally // Place sets these up before the first holder is placed
 	}
 	for host, r := range t.hosts {
 		if r == nil {
@@ -346,7 +342,7 @@ func (t *Tracker) tally(id int) *tally {
 	return tally
 }
 
-// spread returns the counters of a spread constraint to read, set up if they were not.
+// spread returns the counters of a spread constraint for reading. It sets them up if necessary.
 func (t *Tracker) spread(id int) *spread {
 	if id < len(t.spreads) && t.spreads[id] != nil {
 		return t.spreads[id]
@@ -371,7 +367,7 @@ func (t *Tracker) spread(id int) *spread {
 	return s
 }
 
-// joinSpread notes whether the host counts for the spread constraint.
+// joinSpread records whether the host is eligible for the spread constraint.
 func (t *Tracker) joinSpread(s *spread, id, host int) {
 	for len(s.eligible) <= host {
 		s.eligible = append(s.eligible, false)
@@ -395,7 +391,7 @@ func (t *Tracker) eligible(def *spreadDef, host int) bool {
 	return (def.affinity == nil || def.affinity.selects(r.host)) && (def.taints == nil || def.taints.untolerated(r.host) == nil)
 }
 
-// The functions below return what is about to be changed, copied if it is shared.
+// The functions below return a part of the state for writing. They copy it first if it is shared.
 
 func (t *Tracker) ownResident(host int) *resident {
 	r := t.hosts[host]

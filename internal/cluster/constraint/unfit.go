@@ -7,17 +7,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Unfit is a CPU architecture, as in GOARCH, on whose Linux nodes a pod does not run, and for
-// people why.
+// Unfit is a CPU architecture, as in GOARCH, on whose Linux nodes a pod does not run, with a human-readable reason.
 type Unfit struct{ Arch, Reason string }
 
-// UnfitFor returns the pod as one that is besides kept away from Linux hosts of the
-// architectures, as if it required a node affinity against them. [Pod.Admits] gives their
-// reasons last. Equal pods that are unfit for the same are the same *Pod; it compiles, and
-// so nobody else may do that at the same time.
+// UnfitFor returns the pod with an additional constraint against Linux hosts of the given architectures, as if it
+// required a node affinity against them. [Pod.Admits] returns their reasons last. Equal pods with equal archs give the
+// same *Pod. UnfitFor uses the compiler, so it must not run concurrently with other uses of it.
 //
-// The hosts that spread constraints count stay the same: kube-scheduler does not know of
-// this.
+// The hosts that spread constraints count stay the same, because kube-scheduler does not know this constraint.
 func (p *Pod) UnfitFor(archs []Unfit) *Pod {
 	if len(archs) == 0 {
 		return p
@@ -41,7 +38,7 @@ func (p *Pod) UnfitFor(archs []Unfit) *Pod {
 	return &unfit
 }
 
-// unfitFor returns why the host's architecture keeps the pod away, or "".
+// unfitFor returns the reason why the pod does not run on the host's architecture, or "".
 func (s *static) unfitFor(h *Host) string {
 	if len(s.unfit) == 0 || h.Labels[corev1.LabelOSStable] != string(corev1.Linux) {
 		return ""

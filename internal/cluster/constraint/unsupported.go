@@ -6,11 +6,10 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/gang"
 )
 
-// Unsupported returns "" if this package sees everything that kube-scheduler looks
-// at when it places the pod, room apart, and else a short name of the first thing it
-// does not see: `scheduling gate example.com/quota`, `resource claim gpu`,
-// `volume data (persistentVolumeClaim pg-0)`. Whether such a pod may run on a host
-// cannot be told here, so a caller should hold rather than promise it a place.
+// Unsupported returns "" if this package, apart from free room, evaluates everything that kube-scheduler evaluates for
+// the pod. Otherwise it returns a short name of the first thing that is not covered: `scheduling gate
+// example.com/quota`, `resource claim gpu`, `volume data (persistentVolumeClaim pg-0)`. A caller should hold such a pod
+// instead of planning a place for it.
 func Unsupported(pod *corev1.Pod) string {
 	switch spec := &pod.Spec; {
 	case len(spec.SchedulingGates) > 0:
@@ -29,8 +28,8 @@ func Unsupported(pod *corev1.Pod) string {
 	return ""
 }
 
-// bound names the kind of a volume that may tie its pod to certain nodes or counts
-// against a node's limits. Kinds that are not known to do neither are among them.
+// bound returns the kind of a volume that may bind its pod to certain nodes or counts against a node's limits. Unknown
+// kinds are treated as such.
 func bound(v *corev1.VolumeSource) string {
 	switch {
 	case v.PersistentVolumeClaim != nil:
@@ -38,8 +37,8 @@ func bound(v *corev1.VolumeSource) string {
 	case v.Ephemeral != nil:
 		return "ephemeral"
 	case v.EmptyDir != nil, v.Projected != nil, v.ConfigMap != nil, v.Secret != nil, v.DownwardAPI != nil,
-		v.HostPath != nil, v.NFS != nil, v.Image != nil, v.CSI != nil: // a CSI volume here is made on the node, for the pod
+		v.HostPath != nil, v.NFS != nil, v.Image != nil, v.CSI != nil: // an inline CSI volume is created on the node for the pod
 		return ""
 	}
-	return "kind not known"
+	return "unknown type"
 }

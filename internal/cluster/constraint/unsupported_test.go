@@ -38,7 +38,7 @@ func TestUnsupportedNamesWhatIsNotSeen(t *testing.T) {
 			corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "pg-0"}}),
 			"volume v1 (persistentVolumeClaim pg-0)"},
 		{"a claim made with the pod", volumes(corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}), "volume v0 (ephemeral)"},
-		{"a disk in the pod", volumes(corev1.VolumeSource{GCEPersistentDisk: &corev1.GCEPersistentDiskVolumeSource{}}), "volume v0 (kind not known)"},
+		{"a disk in the pod", volumes(corev1.VolumeSource{GCEPersistentDisk: &corev1.GCEPersistentDiskVolumeSource{}}), "volume v0 (unknown type)"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {

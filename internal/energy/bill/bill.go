@@ -1,8 +1,7 @@
-// Package bill says who used a cluster's energy, and what it cost: joules, dollars and
-// grams of CO2 by namespace, workload and machine type, measured and modelled apart.
+// Package bill attributes a cluster's energy and its cost: joules, dollars and grams of CO2 by namespace, workload and
+// machine type, measured and modelled separately.
 //
-// It is pure: observations and tariffs are arguments. The parts always add up to the
-// whole, which a property test holds it to.
+// It is pure: observations and tariffs are arguments. A property test checks that the parts always add up to the whole.
 package bill
 
 import (
@@ -15,38 +14,38 @@ import (
 	"supercargo.dev/supercargo/internal/energy/tariff"
 )
 
-// Node is what a node used within a slice of time.
+// Node is the energy use of a node in a period.
 type Node struct {
 	Name string
-	// MachineType and Zone may be empty: nobody knows.
+	// MachineType and Zone are empty if unknown.
 	MachineType, Zone string
-	// Cores is what the node offers to pods; 0 if nobody knows.
+	// Cores is the allocatable CPU; 0 if unknown.
 	Cores float64
-	// Energy is what it used.
+	// Energy is the energy that the node used.
 	Energy energy.Usage
 }
 
-// Pod is what a pod had of a node within a slice of time.
+// Pod is the CPU use of a pod on a node in a period.
 type Pod struct {
 	Namespace, Name string
-	// Workload is what the pod is one of: the Deployment, Job or other owner by name.
+	// Workload is the name of the Deployment, Job or other owner of the pod.
 	Workload string
 	Node     string
-	// Requested is how many cores it requested, averaged over the slice: half of them
-	// for a pod that was there half of the time.
+	// Requested is the number of requested cores, averaged over the period: half of the request for a pod that existed
+	// half of the time.
 	Requested float64
-	// Used is how many cores it kept busy, likewise; nil where nobody knows.
+	// Used is the number of used cores, averaged likewise; nil if unknown.
 	Used *float64
 }
 
-// Slice is a stretch of time with what was seen of the cluster.
+// Slice is a period with the observations of the cluster in it.
 type Slice struct {
 	From, To time.Time
 	Nodes    []Node
 	Pods     []Pod
 }
 
-// Amount is energy and what it cost.
+// Amount is energy and its cost.
 type Amount struct {
 	Joules  energy.Joules
 	Dollars float64
@@ -59,19 +58,19 @@ func (a *Amount) add(b Amount) {
 	a.Grams += b.Grams
 }
 
-// times returns a part of the amount.
+// times returns a share of the amount.
 func (a Amount) times(share float64) Amount {
 	return Amount{Joules: a.Joules * energy.Joules(share), Dollars: a.Dollars * share, Grams: a.Grams * share}
 }
 
-// Cost is what something used, measured and modelled apart.
+// Cost is the energy use of something, measured and modelled separately.
 type Cost struct {
 	Measured, Modelled Amount
-	// Dynamic is the part of both that load caused; the rest is idle power.
+	// Dynamic is the part of both that is caused by load; the rest is idle power.
 	Dynamic energy.Joules
 }
 
-// Total returns measured and modelled together.
+// Total returns the sum of measured and modelled.
 func (c Cost) Total() Amount {
 	sum := c.Measured
 	sum.add(c.Modelled)
@@ -84,7 +83,7 @@ func (c *Cost) add(d Cost) {
 	c.Dynamic += d.Dynamic
 }
 
-// Key is what a row of the bill is about. What is not asked for by a table is empty.
+// Key identifies a row of the bill. Fields that a table does not use are empty.
 type Key struct{ Namespace, Workload, MachineType string }
 
 // Row is one line of a table.
@@ -93,54 +92,48 @@ type Row struct {
 	Cost
 }
 
-// Bill is who used what.
+// Bill is the attribution of a cluster's energy.
 type Bill struct {
 	From, To time.Time
 	Total    Cost
-	// Unallocated is what no pod is charged for: the idle power of capacity that no pod
-	// requested, and all that nodes without pods used. It is no part of ByNamespace and
-	// ByWorkload, and part of ByMachineType and Total.
+	// Unallocated is what no pod is charged for: the idle power of capacity that no pod requested, and all energy of
+	// nodes without pods. It is included in ByMachineType and Total, but not in ByNamespace and ByWorkload.
 	Unallocated Cost
-	// ByNamespace, ByWorkload and ByMachineType are by energy, greatest first, then by
-	// name.
+	// ByNamespace, ByWorkload and ByMachineType are sorted by energy, descending, then by name.
 	ByNamespace, ByWorkload, ByMachineType []Row
-	// Covered and Gaps are the node-hours of which the power is known, and not known.
+	// Covered and Gaps are the node-hours for which the power is known and unknown.
 	Covered, Gaps time.Duration
-	// PricedShare and CarbonShare are the parts of the energy, 0 to 1, for which the
-	// tariffs have values.
+	// PricedShare and CarbonShare are the shares of the energy, 0 to 1, for which the tariffs have values.
 	PricedShare, CarbonShare float64
-	// Powerless is how many pods ran on nodes whose power is not known: they are not
-	// billed.
+	// Powerless is the number of pods on nodes with unknown power. They are not billed.
 	Powerless int
-	// Idle is the idle power of each node that was assumed.
+	// Idle is the assumed idle power of each node.
 	Idle map[string]energy.Watts
 }
 
-// Tariffs are what energy costs.
+// Tariffs are the tariffs of energy.
 type Tariffs struct {
 	// Price is in dollars per kWh, Carbon in grams of CO2 equivalent per kWh.
 	Price, Carbon tariff.Tariff
 }
 
-// Make bills what was seen. idle returns the idle power of a machine type, and false if
-// it is not known.
+// Make bills the observations. idle returns the idle power of a machine type, and false if it is unknown.
 //
-// The energy of a node in a slice has two parts. Idle energy is its idle power for as
-// long as its power was known, but no more than all there was; the rest is dynamic.
+// The energy of a node in a slice has two parts. Idle energy is its idle power times the time for which its power is
+// known, but at most the total; the rest is dynamic.
 //
-//   - Dynamic energy goes to the node's pods by the CPU time that they used. A pod whose
-//     use nobody knows counts with its request. What the system itself used is thereby
-//     shared by the pods in the same proportion.
-//   - Idle energy goes to the pods by what they requested, out of what the node offers or
-//     of all requests, whichever is more. So a pod pays for the room that it keeps, busy or
-//     not, and room that nobody asked for is unallocated.
-//   - What has nobody to go to, since no pod used or requested CPU there, is unallocated.
+//   - Dynamic energy is charged to the node's pods in proportion to the CPU time that they used. A pod whose use is unknown
+//     counts with its request. The pods thereby share the use of the system itself in the same proportion.
+//   - Idle energy is charged to the pods in proportion to their requests, relative to the allocatable CPU of the node or all
+//     requests, whichever is more. A pod therefore pays for the room that it reserves, busy or not, and room that no pod
+//     requested is unallocated.
+//   - Energy of nodes on which no pod used or requested CPU is unallocated.
 //
-// The idle power of a node is the least mean power that any slice saw of it, or what idle
-// says if that is less: a node that was never idle still has idle power. Measured and
-// modelled energy are shared alike. An even use within a slice is assumed for tariffs.
+// The idle power of a node is its least mean power in any slice, or what idle returns if that is less: a node that was
+// never idle still has idle power. Measured and modelled energy are shared alike. Tariffs assume even use within a
+// slice.
 //
-// It costs O(n log n) for n nodes and pods of all slices.
+// Cost: O(n log n) for n nodes and pods of all slices.
 func Make(observed []Slice, prices Tariffs, idle func(machineType string) (energy.Watts, bool)) Bill {
 	m := maker{
 		prices: prices, idle: idleOf(observed, idle),
@@ -178,7 +171,7 @@ func idleOf(observed []Slice, known func(string) (energy.Watts, bool)) map[strin
 	return least
 }
 
-// maker adds a bill up.
+// maker accumulates a bill.
 type maker struct {
 	prices                       Tariffs
 	idle                         map[string]energy.Watts
@@ -217,7 +210,7 @@ func (m *maker) slice(s *Slice) {
 	}
 }
 
-// cost returns what a node's energy of a slice cost.
+// cost returns the cost of a node's energy in a slice.
 func (m *maker) cost(n Node, s *Slice) Cost {
 	of := func(j energy.Joules) Amount {
 		dollars, priced := m.prices.Price.Of(j, n.Zone, s.From, s.To)
@@ -262,12 +255,12 @@ func (m *maker) share(n Node, cost Cost, pods []Pod) {
 	m.bill.Unallocated.add(cost.part(max(0, 1-charged/total), max(0, cost.Dynamic-energy.Joules(chargedDynamic))))
 }
 
-// part returns a share of the cost, of which so much is dynamic.
+// part returns a share of the cost with the given dynamic energy.
 func (c Cost) part(share float64, dynamic energy.Joules) Cost {
 	return Cost{Measured: c.Measured.times(share), Modelled: c.Modelled.times(share), Dynamic: dynamic}
 }
 
-// load is how busy the pod was, as far as anybody knows.
+// load returns the used cores of the pod, or its request if unknown.
 func (p Pod) load() float64 {
 	if p.Used != nil {
 		return *p.Used
@@ -282,7 +275,7 @@ func into(table map[Key]*Cost, key Key, cost Cost) {
 	table[key].add(cost)
 }
 
-// rows orders a table.
+// rows sorts a table.
 func rows(table map[Key]*Cost) []Row {
 	all := make([]Row, 0, len(table))
 	for _, key := range slices.SortedFunc(maps.Keys(table), compareKeys) {

@@ -14,19 +14,19 @@ import (
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// hour is the slice of the n-th hour after noon.
+// hour returns the slice of the n-th hour after noon.
 func hour(n int, nodes []Node, pods ...Pod) Slice {
 	return Slice{From: noon.Add(time.Duration(n) * time.Hour), To: noon.Add(time.Duration(n+1) * time.Hour), Nodes: nodes, Pods: pods}
 }
 
-// node is a node of four cores that drew so many watts for an hour.
+// node returns a node of four cores that drew the given watts for an hour.
 func node(name string, measured, modelled float64) Node {
 	return Node{Name: name, MachineType: "m", Zone: "z", Cores: 4, Energy: energy.Usage{
 		Measured: energy.Joules(measured * 3600), Modelled: energy.Joules(modelled * 3600), Covered: time.Hour,
 	}}
 }
 
-// pod is one of which nobody knows what it used if that is below 0.
+// pod returns a pod; its use is unknown if used is negative.
 func pod(namespace, name, node string, requested, used float64) Pod {
 	return Pod{Namespace: namespace, Name: name, Workload: name, Node: node, Requested: requested, Used: known(used)}
 }
@@ -52,7 +52,7 @@ func find(t *testing.T, rows []Row, key Key) Cost {
 	return Cost{}
 }
 
-// watts returns an energy as what is drawn for an hour.
+// watts converts an energy to the power over an hour.
 func watts(j energy.Joules) float64 { return math.Round(float64(j)/3600*1e9) / 1e9 }
 
 func TestWhoPaysForWhat(t *testing.T) {
@@ -120,8 +120,7 @@ func TestMeasuredAndModelledStayApart(t *testing.T) {
 	}
 }
 
-// TestIdlePowerIsTheLeastThatIsKnown: what was seen counts where it is less than what is
-// said of the machine type.
+// TestIdlePowerIsTheLeastThatIsKnown checks that the observed power is used if it is less than the stated one.
 func TestIdlePowerIsTheLeastThatIsKnown(t *testing.T) {
 	for _, tc := range []struct {
 		seen []float64
@@ -148,7 +147,7 @@ func TestTablesAreOrdered(t *testing.T) {
 	}
 }
 
-// cases draws what may be seen of a cluster.
+// cases draws observations of a cluster.
 func cases(t *rapid.T) []Slice {
 	var observed []Slice
 	amount := rapid.Float64Range(0, 1000)
@@ -172,8 +171,7 @@ func cases(t *rapid.T) []Slice {
 	return observed
 }
 
-// TestThePartsAddUpToTheWhole: no joule, dollar or gram is lost or charged twice, and none
-// is below 0.
+// TestThePartsAddUpToTheWhole checks that no joule, dollar or gram is lost, charged twice or negative.
 func TestThePartsAddUpToTheWhole(t *testing.T) {
 	prices := Tariffs{Price: tariff.Flat(0.3), Carbon: tariff.Flat(400)}
 	rapid.Check(t, func(t *rapid.T) {
@@ -217,7 +215,7 @@ func same(t *rapid.T, name string, c Cost, measured, modelled float64) {
 	}
 }
 
-// TestAPodInTwoHalvesPaysTheSame: who splits its work into several pods gains nothing.
+// TestAPodInTwoHalvesPaysTheSame checks that splitting work into several pods saves nothing.
 func TestAPodInTwoHalvesPaysTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		observed := cases(t)

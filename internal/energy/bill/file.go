@@ -12,14 +12,13 @@ import (
 	"supercargo.dev/supercargo/internal/energy"
 )
 
-// Format is the format of files with observations. A change that older programs would
-// misread gets another number.
+// Format is the version of the file format. A change that older programs would misread gets another number.
 const Format = "supercargo-energy/1"
 
-// File is what was seen of a cluster, as it is saved.
+// File is the saved form of the observations of a cluster.
 type File struct {
 	Format string `json:"format"`
-	// PowerFrom says by which preset or query power was read.
+	// PowerFrom is the preset or query with which power was read.
 	PowerFrom string      `json:"powerFrom,omitempty"`
 	Slices    []fileSlice `json:"slices"`
 }
@@ -47,10 +46,10 @@ type filePod struct {
 	Workload       string   `json:"workload,omitempty"`
 	Node           string   `json:"node"`
 	RequestedCores float64  `json:"requestedCores"`
-	UsedCores      *float64 `json:"usedCores,omitempty"` // not there: nobody knows
+	UsedCores      *float64 `json:"usedCores,omitempty"` // absent if unknown
 }
 
-// Write writes observations. [ReadFile] returns what it wrote.
+// Write writes observations for [ReadFile].
 func Write(to io.Writer, powerFrom string, observed []Slice) error {
 	f := File{Format: Format, PowerFrom: powerFrom, Slices: make([]fileSlice, 0, len(observed))}
 	for _, s := range observed {
@@ -69,10 +68,9 @@ func Write(to io.Writer, powerFrom string, observed []Slice) error {
 	return json.NewEncoder(to).Encode(f)
 }
 
-// ReadFile reads observations and returns them with how power was read. It refuses what
-// cannot be: fields that it does not know, amounts below 0 or not finite, a node that is
-// in a slice twice, slices that overlap or go back. Errors name the slice, counted from 0,
-// and the field.
+// ReadFile reads observations and how power was read. It rejects unknown fields, amounts that are negative or not
+// finite, nodes that occur twice in a slice, and slices that overlap or are out of order. Errors name the slice,
+// counted from 0, and the field.
 func ReadFile(file io.Reader) (powerFrom string, observed []Slice, err error) {
 	decoder := json.NewDecoder(file)
 	decoder.DisallowUnknownFields()
@@ -81,12 +79,12 @@ func ReadFile(file io.Reader) (powerFrom string, observed []Slice, err error) {
 		return "", nil, fmt.Errorf("at byte %d: %w", decoder.InputOffset(), err)
 	}
 	if f.Format != Format {
-		return "", nil, fmt.Errorf("format %q: want %q", f.Format, Format)
+		return "", nil, fmt.Errorf("format %q: must be %q", f.Format, Format)
 	}
 	var last time.Time
 	for i, s := range f.Slices {
 		if !s.To.After(s.From) || s.From.Before(last) || !sane(s.From) || !sane(s.To) {
-			return "", nil, fmt.Errorf("slices[%d]: from %s to %s: want slices in the order of time, each with an end after its beginning",
+			return "", nil, fmt.Errorf("slices[%d]: from %s to %s: slices must be in ascending order of time, each with an end after its start",
 				i, s.From.Format(time.RFC3339), s.To.Format(time.RFC3339))
 		}
 		last = s.To
@@ -99,7 +97,7 @@ func ReadFile(file io.Reader) (powerFrom string, observed []Slice, err error) {
 	return f.PowerFrom, observed, nil
 }
 
-// sane keeps lengths of time within what time.Duration can hold.
+// sane reports whether differences of such times fit into time.Duration.
 func sane(t time.Time) bool { return t.Year() >= 1970 && t.Year() < 2200 }
 
 func (s fileSlice) read() (Slice, error) {
@@ -108,7 +106,7 @@ func (s fileSlice) read() (Slice, error) {
 	seen := map[string]bool{}
 	for i, n := range s.Nodes {
 		if n.Node == "" || seen[n.Node] {
-			return out, fmt.Errorf("nodes[%d].node %q: want a name that no other node has", i, n.Node)
+			return out, fmt.Errorf("nodes[%d].node %q: must be a unique name", i, n.Node)
 		}
 		seen[n.Node] = true
 		err := errors.Join(amount("cores", n.Cores, 1e6), amount("measuredJoules", n.MeasuredJoules, mostJoules), amount("modelledJoules", n.ModelledJoules, mostJoules),
@@ -125,7 +123,7 @@ func (s fileSlice) read() (Slice, error) {
 	for i, p := range s.Pods {
 		key := filePod{Namespace: p.Namespace, Pod: p.Pod, Node: p.Node}
 		if p.Namespace == "" || p.Pod == "" || p.Node == "" || pods[key] {
-			return out, fmt.Errorf("pods[%d] %s/%s on node %q: want a namespace, a name and a node, together once", i, p.Namespace, p.Pod, p.Node)
+			return out, fmt.Errorf("pods[%d] %s/%s on node %q: namespace, name and node are required, and must be unique together", i, p.Namespace, p.Pod, p.Node)
 		}
 		pods[key] = true
 		err := amount("requestedCores", p.RequestedCores, 1e6)
@@ -140,12 +138,12 @@ func (s fileSlice) read() (Slice, error) {
 	return out, nil
 }
 
-// mostJoules bounds what a node can use in a slice: a megawatt for a year.
+// mostJoules bounds the energy of a node in a slice: a megawatt for a year.
 const mostJoules = 1e6 * 366 * 24 * 3600
 
 func amount(field string, value, most float64) error {
 	if value >= 0 && value <= most && !math.IsNaN(value) {
 		return nil
 	}
-	return fmt.Errorf("%s %v: want a number from 0 to %v", field, value, most)
+	return fmt.Errorf("%s %v: must be a number from 0 to %v", field, value, most)
 }

@@ -32,7 +32,7 @@ const good = `{"format":"supercargo-energy/1","slices":[{"from":"2026-01-01T12:0
 
 func TestFilesThatCannotBeAreRefused(t *testing.T) {
 	tests := []struct {
-		name, old, new string // what is changed in the good file
+		name, old, new string // the change to the valid file
 		says           []string
 	}{
 		{"no JSON", "{", "[", []string{"byte"}},
@@ -62,7 +62,7 @@ func TestFilesThatCannotBeAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzReadFile: what is read can be billed, with amounts that are finite and not below 0.
+// FuzzReadFile checks that what is read can be billed, with finite and non-negative amounts.
 func FuzzReadFile(f *testing.F) {
 	f.Add(good)
 	f.Fuzz(func(t *testing.T, text string) {

@@ -22,8 +22,8 @@ var (
 
 	pageTemplate = template.Must(template.New("page").Parse(pageHTML))
 
-	// contentPolicy has nothing loaded and no script run, so that even a name that got out
-	// of its place could do nothing.
+	// contentPolicy forbids loading anything and running scripts, so that a name that escaped its place could do no
+	// harm.
 	contentPolicy = fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; base-uri 'none'; form-action 'none'", hashOf(pageCSS))
 )
 
@@ -32,7 +32,7 @@ func hashOf(text string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// page is what the template shows.
+// page is the input of the template.
 type page struct {
 	Security string
 	CSS      template.CSS
@@ -50,14 +50,13 @@ type pageTable struct {
 
 type pageLine struct {
 	Names, Figures []string
-	// Measured and Modelled are percent of all energy, Percent both as text.
+	// Measured and Modelled are percentages of all energy. Percent is their sum as text.
 	Measured, Modelled float64
 	Percent            string
-	Sum                bool // what is no workload's
+	Sum                bool // the row of unallocated energy
 }
 
-// WriteHTML writes the report as one page that needs no network and no script. All text is
-// escaped.
+// WriteHTML writes the report as one page that needs no network and no scripts. All text is escaped.
 func (r Report) WriteHTML(w io.Writer) error {
 	p := page{Security: contentPolicy, CSS: template.CSS(pageCSS), Facts: r.facts(), Lead: r.lead(), Notes: r.Notes}
 	for _, t := range r.tables() {
@@ -90,7 +89,7 @@ func (r Report) line(names []string, c Cost) pageLine {
 	return l
 }
 
-// rounded is an amount to the hundredth, or as the tables have it if it is less than that.
+// rounded formats an amount with two digits, or as in the tables if it is less than 0.01.
 func rounded(v float64) string {
 	if v != 0 && math.Abs(v) < 0.01 {
 		return figure(v)
@@ -98,11 +97,11 @@ func rounded(v float64) string {
 	return fmt.Sprintf("%.2f", v)
 }
 
-// lead says in a sentence what came out.
+// lead returns a sentence that summarizes the result.
 func (r Report) lead() string {
 	all := r.Total.Total()
 	if all.Joules <= 0 {
-		return "Nothing is known of the cluster's energy in this time."
+		return "There is no data about the energy of the cluster in this period."
 	}
 	parts := []string{fmt.Sprintf("%s kWh, %.0f %% of it measured", kWh(all.Joules), 100*float64(r.Total.Measured.Joules/all.Joules))}
 	if r.HasPrice {
@@ -111,6 +110,6 @@ func (r Report) lead() string {
 	if r.HasCarbon {
 		parts = append(parts, rounded(all.Grams/1e3)+" kg of CO2")
 	}
-	return fmt.Sprintf("The cluster used %s; %.0f %% of it was idle power, and %.0f %% is charged to no pod.", strings.Join(parts, ", "),
+	return fmt.Sprintf("The cluster used %s; %.0f %% of it was idle power, and %.0f %% is not allocated to pods.", strings.Join(parts, ", "),
 		100*(1-float64(r.Total.Dynamic/all.Joules)), 100*float64(r.Unallocated.Total().Joules/all.Joules))
 }

@@ -15,21 +15,20 @@ import (
 
 const joulesPerKilowattHour = 3.6e6
 
-// Report is a bill as it is shown: as text, as JSON or as a page.
+// Report is a bill for output: as text, as JSON or as a page.
 type Report struct {
 	Bill
-	// PowerFrom is the preset or the query that power was read by.
+	// PowerFrom is the preset or query with which power was read.
 	PowerFrom string
-	// Dropped says how many readings could not be true.
+	// Dropped counts the implausible readings.
 	Dropped energy.Counts
-	// Notes are what the reader should know, a sentence each.
+	// Notes are further remarks, one sentence each.
 	Notes []string
-	// HasPrice and HasCarbon say which tariffs there are. What has none is not shown.
+	// HasPrice and HasCarbon report which tariffs exist. Columns without a tariff are omitted.
 	HasPrice, HasCarbon bool
 }
 
-// document is what the report is as JSON. Scripts read it: fields may be added and never
-// renamed.
+// document is the JSON form of the report. It is a stable interface: fields may be added but never renamed.
 type document struct {
 	From      time.Time `json:"from"`
 	To        time.Time `json:"to"`
@@ -41,11 +40,10 @@ type document struct {
 	ByWorkload    []rowJSON          `json:"byWorkload"`
 	ByMachineType []rowJSON          `json:"byMachineType"`
 	IdleWatts     map[string]float64 `json:"idleWatts"` // by node
-	// CoveredNodeHours and GapNodeHours are how long the power of nodes was known, and not.
+	// CoveredNodeHours and GapNodeHours are the time for which the power of nodes is known and unknown.
 	CoveredNodeHours float64 `json:"coveredNodeHours"`
 	GapNodeHours     float64 `json:"gapNodeHours"`
-	// PricedPercent and CarbonPercent are the parts of the energy for which the tariffs
-	// have values.
+	// PricedPercent and CarbonPercent are the shares of the energy for which the tariffs have values.
 	PricedPercent   *float64       `json:"pricedPercent,omitempty"`
 	CarbonPercent   *float64       `json:"carbonPercent,omitempty"`
 	ReadingsDropped map[string]int `json:"readingsDropped"` // by fault
@@ -119,15 +117,15 @@ func (r Report) WriteJSON(w io.Writer) error {
 	return jsondoc.Write(w, d)
 }
 
-// table is one of the report's tables, for text and for the page.
+// table is a table of the report, for text and for the page.
 type table struct {
 	Title string
-	Names []string // heads of the columns that name a row
+	Names []string // headings of the columns that name a row
 	Rows  []Row
 	name  func(Row) []string
 }
 
-// unknownType is what machines are called whose type nobody knows.
+// unknownType stands for an unknown machine type.
 const unknownType = "(unknown)"
 
 func (r Report) tables() []table {
@@ -143,7 +141,7 @@ func (r Report) tables() []table {
 	}
 }
 
-// named returns a row's names without what a terminal or a browser would take for orders.
+// named returns a row's names with unprintable characters replaced, which a terminal or browser could interpret.
 func (t table) named(row Row) []string {
 	names := t.name(row)
 	for i := range names {
@@ -161,7 +159,7 @@ func printable(text string) string {
 	}, text)
 }
 
-// heads are those of the columns with figures.
+// heads returns the headings of the columns with figures.
 func (r Report) heads() []string {
 	heads := []string{"Measured kWh", "Modelled kWh", "By load %"}
 	if r.HasPrice {
@@ -173,7 +171,7 @@ func (r Report) heads() []string {
 	return heads
 }
 
-// figures are those of a row, as heads names them.
+// figures returns the figures of a row, in the order of heads.
 func (r Report) figures(c Cost) []string {
 	load := "-"
 	if total := c.Total().Joules; total > 0 {
@@ -189,13 +187,13 @@ func (r Report) figures(c Cost) []string {
 	return cells
 }
 
-// kWh shows what a node uses in a second and what a cluster does in a year.
+// kWh formats an energy. Its digits suit both a node's use in a second and a cluster's in a year.
 func kWh(j energy.Joules) string { return digits(float64(j)/joulesPerKilowattHour, 0.1) }
 
-// figure shows what that costs, or emits.
+// figure formats a cost or an emission.
 func figure(v float64) string { return digits(v, 0.01) }
 
-// digits has two more for what is less than few.
+// digits formats a value with four digits, or with six if it is less than few.
 func digits(v, few float64) string {
 	if v != 0 && math.Abs(v) < few {
 		return fmt.Sprintf("%.6f", v)
@@ -203,17 +201,17 @@ func digits(v, few float64) string {
 	return fmt.Sprintf("%.4f", v)
 }
 
-// facts are what the whole report is about.
+// facts returns the facts about the whole report.
 func (r Report) facts() []string {
 	const layout = "2006-01-02 15:04"
 	return []string{
 		fmt.Sprintf("%s to %s UTC", r.From.UTC().Format(layout), r.To.UTC().Format(layout)),
 		"power by " + printable(r.PowerFrom),
-		fmt.Sprintf("%.1f node-hours known, %.1f not", r.Covered.Hours(), r.Gaps.Hours()),
+		fmt.Sprintf("%.1f node-hours with data, %.1f without", r.Covered.Hours(), r.Gaps.Hours()),
 	}
 }
 
-// WriteTable writes the report as text, with at most top rows a table.
+// WriteTable writes the report as text, with at most top rows per table.
 func (r Report) WriteTable(w io.Writer, top int) error {
 	fmt.Fprintln(w, strings.Join(r.facts(), "; "))
 	for _, t := range r.tables() {

@@ -11,7 +11,7 @@ import (
 	"supercargo.dev/supercargo/internal/energy/tariff"
 )
 
-// example is an hour of two nodes, one with a meter and one without.
+// example returns an hour of two nodes, one with a meter and one without.
 func example() Report {
 	r := Report{
 		Bill: Make([]Slice{hour(0, []Node{node("n", 1000, 0), node("o", 0, 500)}, pod("shop", "web", "n", 4, 4), pod("jobs", "<train>\x1b[2J", "o", 2, 1))},
@@ -28,8 +28,8 @@ func TestTheReportAsText(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"2026-01-01 12:00 to 2026-01-01 13:00 UTC; power by supercargo; 2.0 node-hours known, 0.0 not\n",
-		// Of o's 500 W, 100 are by load and 400 idle, of which the pod keeps half.
+		"2026-01-01 12:00 to 2026-01-01 13:00 UTC; power by supercargo; 2.0 node-hours with data, 0.0 without\n",
+		// Of the other node's 500 W, 100 W are dynamic and 400 W idle; the pod requests half of the latter.
 		"shop        1.0000        0.0000         60      0.2000      0.0000           0.2500           0.0000\n",
 		"jobs        0.0000        0.3000         33      0.0000      0.0600           0.0000           0.0750\n",
 		"(unallocated)        0.0000        0.2000          0      0.0000      0.0400           0.0000           0.0500\n",
@@ -51,7 +51,7 @@ func TestTheReportAsText(t *testing.T) {
 	}
 }
 
-// TestSmallAmountsAreNotNothing: of a cluster that has run for minutes.
+// TestSmallAmountsAreNotNothing uses a cluster that has run for minutes.
 func TestSmallAmountsAreNotNothing(t *testing.T) {
 	for want, got := range map[string]string{
 		"0.000283": figure(0.0002833), "0.0400": figure(0.04), "0.0000": figure(0), "-0.001000": figure(-0.001), "12.3457": figure(12.34567),
@@ -117,7 +117,7 @@ func TestTheReportAsAPage(t *testing.T) {
 	}
 	text := out.String()
 	for _, want := range []string{
-		"<title>Energy of the cluster</title>", "&lt;train&gt;", "1.5000 kWh, 67 % of it measured, $0.30, 0.38 kg of CO2; 53 % of it was idle power, and 13 % is charged to no pod.",
+		"<title>Energy of the cluster</title>", "&lt;train&gt;", "1.5000 kWh, 67 % of it measured, $0.30, 0.38 kg of CO2; 53 % of it was idle power, and 13 % is not allocated to pods.",
 		`aria-label="66.7 % of all"`, "Something to know.", "default-src &#39;none&#39;",
 	} {
 		if !strings.Contains(text, want) {
@@ -130,7 +130,7 @@ func TestTheReportAsAPage(t *testing.T) {
 		}
 	}
 	out.Reset()
-	if err := (Report{}).WriteHTML(&out); err != nil || !strings.Contains(out.String(), "Nothing is known") {
+	if err := (Report{}).WriteHTML(&out); err != nil || !strings.Contains(out.String(), "There is no data") {
 		t.Errorf("an empty report is %s, %v", out.String(), err)
 	}
 }

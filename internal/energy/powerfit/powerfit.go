@@ -1,7 +1,6 @@
-// Package powerfit fits a machine's power model to a measured series and says how good it is: by
-// samples that the model was not fitted to, and by those that it was. The fits themselves are in
-// package energy; what is added here is what a MachineProfile can hold of them, and their
-// quality. Reading files and printing is up to the caller.
+// Package powerfit fits a machine's power model to a measured series and measures its quality, on samples that the
+// model was fitted to and on held-out samples. The fits themselves are in package energy. This package adds the form of
+// a MachineProfile and the quality. Reading files and printing is up to the caller.
 package powerfit
 
 import (
@@ -12,20 +11,19 @@ import (
 	"supercargo.dev/supercargo/internal/energy/profile"
 )
 
-// Fit is a fitted model, and how good it is, as JSON says it.
+// Fit is a fitted model and its quality, in JSON form.
 type Fit struct {
 	MachineType string `json:"machineType,omitempty"`
 	Samples     int    `json:"samples"`
 	// Power is the model by utilisation, in the form of spec.power of a MachineProfile.
 	Power *v1alpha1.MachinePower `json:"power,omitempty"`
-	// FullLoad is what counts as a utilisation of 1, with --load-column.
+	// FullLoad is the load that counts as a utilisation of 1, with --load-column.
 	FullLoad float64 `json:"fullLoad,omitempty"`
-	// Seen is the range of utilisation. Beyond it the model goes on flat.
+	// Seen is the range of utilisation of the samples. Beyond it the model is constant.
 	Seen *Range `json:"utilizationSeen,omitempty"`
 	// ByCounters is the model by counters.
 	ByCounters *Counters `json:"byCounters,omitempty"`
-	// MeanErrorPercent is the mean of |predicted - measured| / measured: of Fitted on the samples
-	// themselves, of the others on those that were held out.
+	// Fitted is the quality on the samples themselves, HeldOut that on samples that were held out.
 	Fitted  Quality `json:"fitted"`
 	HeldOut struct {
 		LastHalf Quality `json:"lastHalf"`
@@ -33,58 +31,58 @@ type Fit struct {
 	} `json:"heldOut"`
 }
 
-// Range is between which values of what counts there were samples.
+// Range is the range of the samples.
 type Range struct {
 	Least float64 `json:"least"`
 	Most  float64 `json:"most"`
 }
 
-// Quality is how well a model says what some samples measured.
+// Quality is how well a model predicts some samples. MeanErrorPercent is the mean of |predicted - measured| / measured.
 type Quality struct {
 	MeanErrorPercent float64 `json:"meanErrorPercent"`
 	RSquared         float64 `json:"rSquared"`
 	Samples          int     `json:"samples"`
 }
 
-// Counters is an [energy.CounterModel]: watts without load, and for each counter by how many
-// watts each of the parts of equal width rises into which the range up to full is divided.
+// Counters is an [energy.CounterModel]: the idle power, and for each counter the rises in watts of the equal parts of
+// its range up to full.
 type Counters struct {
 	IdleWatts float64   `json:"idleWatts"`
 	Counters  []Counter `json:"counters"`
 }
 
-// Counter is one of them. Full is in the unit of its column, per second.
+// Counter is one counter. Full is in the unit of its column, per second.
 type Counter struct {
 	Column string    `json:"column"`
 	Full   float64   `json:"full"`
 	Rises  []float64 `json:"risesWatts"`
 }
 
-// ByUtilization fits a curve of power by utilisation, the one rate of each sample. With scaled
-// the greatest rate counts as a utilisation of 1, else the rate is 0 to 1. It fails where there
-// are too few samples, or none with a load.
+// ByUtilization fits a curve of power by utilisation, the only rate of each sample. With scaled, the greatest rate
+// counts as a utilisation of 1; otherwise the rate is from 0 to 1. It fails if there are too few samples, or none with
+// a load.
 func ByUtilization(samples []energy.Activity, scaled bool) (*Fit, error) {
 	p := &Fit{Samples: len(samples)}
 	return p, p.fit(samples, func(known []energy.Activity) (judge, error) { return p.byUtilization(scaled, known) })
 }
 
-// ByCounters fits a curve to each of several counters, which are the rates of the samples in the
-// order of the columns. It fails where there are too few samples.
+// ByCounters fits a curve to each of several counters, which are the rates of the samples in the order of columns. It
+// fails if there are too few samples.
 func ByCounters(samples []energy.Activity, columns []string) (*Fit, error) {
 	p := &Fit{Samples: len(samples)}
 	return p, p.fit(samples, func(known []energy.Activity) (judge, error) { return p.byCounters(columns, known) })
 }
 
-// judge says how well a model predicts samples.
+// judge returns how well a model predicts samples.
 type judge = func(unseen []energy.Activity) energy.Quality
 
-// fit fits to parts of the samples to judge the model by the others, and then to all.
+// fit fits parts of the samples to judge the model on the others, and then all samples.
 func (p *Fit) fit(samples []energy.Activity, try func(known []energy.Activity) (judge, error)) error {
 	held, err := energy.HoldOut(samples, try)
 	if err != nil {
 		return err
 	}
-	ofAll, err := try(samples) // the last: what it leaves in p is of all samples
+	ofAll, err := try(samples) // must be last: p then holds the fit to all samples
 	if err != nil {
 		return err
 	}
@@ -100,8 +98,7 @@ func inPercent(q energy.Quality) Quality {
 	return Quality{MeanErrorPercent: 100 * q.MeanError, RSquared: q.RSquared, Samples: q.Samples}
 }
 
-// byUtilization fits a curve. What is judged is what is printed, with the digits that a
-// MachineProfile has.
+// byUtilization fits a curve. It judges the model in its printed form, with the digits of a MachineProfile.
 func (p *Fit) byUtilization(scaled bool, known []energy.Activity) (judge, error) {
 	full := 1.0
 	if scaled {

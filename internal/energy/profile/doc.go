@@ -1,14 +1,12 @@
-// Package profile learns how much energy and time a pod takes on a machine type,
-// from what pods of known requests took there, and predicts both for the next.
+// Package profile learns how much energy and time a pod takes on a machine type from observed pods with known requests,
+// and predicts both for further pods.
 //
-// It is the modelling component of HEATS (Rocha et al., PDP 2019, section III): one
-// regression per machine type and quantity on requested CPU and memory. Beyond the
-// paper it chooses the terms by cross-validation, bears outliers, and says how far
-// each prediction is to be trusted.
+// It is the modelling component of HEATS (Rocha et al., PDP 2019, section III): one regression per machine type and
+// quantity on requested CPU and memory. Beyond the paper, it selects the terms by cross-validation, tolerates outliers,
+// and states a trust for each prediction.
 //
-// A profile predicts a standard piece of work, that of the probes, at the requests
-// of a pod. What a pod does beside that is not known; the score uses ratios between
-// machine types only, in which the amount of work cancels.
+// A profile predicts a standard amount of work, that of the probes, at the requests of a pod. The actual work of a pod
+// is unknown. The score only uses ratios between machine types, in which the amount of work cancels.
 package profile
 
 import (
@@ -18,12 +16,10 @@ import (
 
 const gib = 1 << 30
 
-// Term is what a coefficient of a [Model] is multiplied with, with CPU in cores and
-// memory in GiB.
+// Term is a factor of a coefficient of a [Model], with CPU in cores and memory in GiB.
 type Term string
 
-// The terms. Work that is spread over the CPUs that a pod requests takes a time that
-// falls with their inverse.
+// The terms. Work that is spread over the requested CPUs takes a time proportional to their inverse.
 const (
 	One            Term = "One"            // 1
 	CPU            Term = "CPU"            // c
@@ -33,7 +29,7 @@ const (
 	MemoryPerCPU   Term = "MemoryPerCPU"   // m/c
 )
 
-// Terms lists all of them.
+// Terms returns all terms.
 func Terms() []Term { return []Term{One, CPU, Memory, CPUTimesMemory, OnePerCPU, MemoryPerCPU} }
 
 // Size is what a pod requests.
@@ -42,8 +38,7 @@ type Size struct {
 	MemoryBytes int64
 }
 
-// smallest confines requests from below. A pod that requests no CPU still gets some,
-// and 1/cpu must stay finite.
+// smallest is the lower bound on requests. A pod that requests no CPU still gets some, and 1/cpu must stay finite.
 var smallest = Size{MilliCPU: 10, MemoryBytes: 0}
 
 // value returns the term at a size.
@@ -67,23 +62,21 @@ func (t Term) value(s Size) float64 {
 	return math.NaN()
 }
 
-// Range is what a model has seen: the least and the greatest of each request and of
-// the quantity that it predicts.
+// Range is the range of a model's samples: the least and the greatest of each request and of the predicted quantity.
 type Range struct {
 	Least, Most           Size
 	LeastValue, MostValue float64
 }
 
-// Quality says how well a model follows its samples.
+// Quality describes how well a model fits its samples.
 type Quality struct {
-	// Samples is how many there were, Sizes how many different requests.
+	// Samples is the number of samples, Sizes the number of different requests.
 	Samples, Sizes int
-	// RSquared is the share of the variance that the model explains, with the weights
-	// of the fit. A quantity that does not vary has none to explain, and 0.
+	// RSquared is the share of the variance that the model explains, with the weights of the fit. It is 0 for a
+	// quantity that does not vary.
 	RSquared float64
-	// Spread is the usual relative error on requests that were not learned from: what
-	// would be its standard deviation if errors were normal. With one size only it is
-	// that of the samples themselves.
+	// Spread is the typical relative error on requests that were not learned from: the standard deviation if errors
+	// were normal. With only one size it is that of the samples themselves.
 	Spread float64
 }
 
@@ -91,8 +84,8 @@ type Quality struct {
 //
 //	value(size) = Σ Coefficients_i · Terms_i(size)
 //
-// confined to between half the least and twice the greatest value that was seen,
-// so that it is above 0 whatever the coefficients.
+// clamped to between half the least and twice the greatest observed value, so that it is positive whatever the
+// coefficients.
 type Model struct {
 	Terms        []Term
 	Coefficients []float64
@@ -100,33 +93,32 @@ type Model struct {
 	Quality      Quality
 }
 
-// maxTerms is how many terms a model has at most.
+// maxTerms is the maximum number of terms of a model.
 const maxTerms = 6
 
-// Validate returns the first thing that is wrong with a model, by the name of the
-// field, and nil for one that predicts.
+// Validate returns the first fault of a model, with the name of the field, or nil for a valid model.
 func (m Model) Validate() error {
 	if len(m.Terms) == 0 || len(m.Terms) > maxTerms || len(m.Coefficients) != len(m.Terms) {
-		return fmt.Errorf("terms: %d, with %d coefficients: want 1 to %d, and as many coefficients", len(m.Terms), len(m.Coefficients), maxTerms)
+		return fmt.Errorf("terms: %d, with %d coefficients: must be from 1 to %d, with one coefficient each", len(m.Terms), len(m.Coefficients), maxTerms)
 	}
 	for i, t := range m.Terms {
 		if math.IsNaN(t.value(Size{1, 1})) {
-			return fmt.Errorf("terms[%d]: %q: want one of %q", i, t, Terms())
+			return fmt.Errorf("terms[%d]: %q: must be one of %q", i, t, Terms())
 		}
 		if c := m.Coefficients[i]; math.IsNaN(c) || math.IsInf(c, 0) {
-			return fmt.Errorf("terms[%d]: coefficient %v: want a finite number", i, c)
+			return fmt.Errorf("terms[%d]: coefficient %v: must be a finite number", i, c)
 		}
 	}
 	r := m.Range
 	switch {
 	case r.Least.MilliCPU < 0 || r.Most.MilliCPU < r.Least.MilliCPU:
-		return fmt.Errorf("range: CPU from %d to %d m: want 0 or more, in this order", r.Least.MilliCPU, r.Most.MilliCPU)
+		return fmt.Errorf("range: CPU from %d to %d m: must be 0 or more, in ascending order", r.Least.MilliCPU, r.Most.MilliCPU)
 	case r.Least.MemoryBytes < 0 || r.Most.MemoryBytes < r.Least.MemoryBytes:
-		return fmt.Errorf("range: memory from %d to %d bytes: want 0 or more, in this order", r.Least.MemoryBytes, r.Most.MemoryBytes)
+		return fmt.Errorf("range: memory from %d to %d bytes: must be 0 or more, in ascending order", r.Least.MemoryBytes, r.Most.MemoryBytes)
 	case !(r.LeastValue > 0) || !(r.MostValue >= r.LeastValue) || math.IsInf(2*r.MostValue, 0):
-		return fmt.Errorf("range: value from %v to %v: want finite numbers above 0, in this order", r.LeastValue, r.MostValue)
+		return fmt.Errorf("range: value from %v to %v: must be finite numbers above 0, in ascending order", r.LeastValue, r.MostValue)
 	case !(m.Quality.Spread >= 0) || math.IsInf(m.Quality.Spread, 0):
-		return fmt.Errorf("spread: %v: want a finite number of at least 0", m.Quality.Spread)
+		return fmt.Errorf("spread: %v: must be a finite number of at least 0", m.Quality.Spread)
 	}
 	return nil
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Governed predicts for machines that run under a CPU governor.
+// Governed is a profile for machines that run under a CPU governor.
 type Governed struct {
 	Governor string
 	Profile  Profile
@@ -13,18 +13,17 @@ type Governed struct {
 
 var governorName = regexp.MustCompile(`^[a-z0-9_,-]{1,64}$`)
 
-// IsGovernor reports whether a text can be the name of a CPU governor, or those of several
-// separated by commas.
+// IsGovernor reports whether text can be the name of a CPU governor, or a comma-separated list of names.
 func IsGovernor(text string) bool { return governorName.MatchString(text) }
 
-// clocks orders governors by the clock at which they have a busy CPU run: the lowest, one
-// that rises slowly, one that rises at once, the highest.
+// clocks ranks governors by the clock frequency at which they run a busy CPU: the lowest, one that rises slowly, one
+// that rises at once, the highest.
 var clocks = map[string]int{"powersave": 0, "conservative": 2, "ondemand": 3, "schedutil": 3, "performance": 4}
 
-// Under returns the models for a machine that runs under a CPU governor, and whether they were
-// learned under it; if not, they are those of the nearest governor, by the clock that it
-// aims at. Where it is not known under which governor the machine runs, or its own models were
-// learned, these are taken to be right. Ties: those of [Machine.Governor], then by name.
+// Under returns the models for a machine that runs under a CPU governor, and whether they apply exactly. If none were
+// learned under it, they are those of the governor with the nearest rank in clocks; ties go to [Machine.Governor], then
+// to the first name. If the governor of the machine, or those of all models, are unknown, the profile is assumed to be
+// exact.
 func (m *Machine) Under(governor string) (p *Profile, exact bool) {
 	if governor == m.Governor || governor == "" || m.Governor == "" && len(m.Others) == 0 {
 		return &m.Profile, true
@@ -42,8 +41,8 @@ func (m *Machine) Under(governor string) (p *Profile, exact bool) {
 	return nearest, false
 }
 
-// apart is how far the clocks of two governors are apart, as far as they are known: those of
-// several, or of the user's choice, are in the middle.
+// apart returns the distance of two governors in clocks. Several governors count as their mean; unknown ones, such as
+// the user's choice, are in the middle.
 func apart(a, b string) int {
 	d := clock(a) - clock(b)
 	return max(d, -d)
@@ -65,11 +64,11 @@ func clock(governor string) int {
 	return sum / n
 }
 
-// anotherGovernor is how far models are trusted that were learned under another governor:
-// half, since it is known which machine it is, but not at which clock it works.
+// anotherGovernor is the trust in models that were learned under another governor: half, since the machine is known but
+// its clock frequency is not.
 const anotherGovernor = 0.5
 
-// Doubted returns the prediction of a model that was learned under another governor.
+// Doubted returns the prediction with the trust for a model that was learned under another governor.
 func (p Prediction) Doubted() Prediction {
 	p.doubt(OtherGovernor, anotherGovernor)
 	return p

@@ -10,8 +10,8 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// governedBy is a machine whose models give a number for each governor, the first of which
-// it has.
+// governedBy returns a machine that runs under the first governor. The models of each governor predict its position, from
+// 1.
 func governedBy(governors ...string) *Machine {
 	of := func(v float64) Profile {
 		m := Model{Terms: []Term{One}, Coefficients: []float64{v}, Range: Range{LeastValue: v, MostValue: v}}
@@ -29,7 +29,7 @@ func TestANodeIsPredictedByTheModelsOfItsGovernor(t *testing.T) {
 	tests := []struct {
 		name, node string
 		machine    []string
-		want       float64 // whose models
+		want       float64 // number of the model
 		exact      bool
 	}{
 		{"its own", "schedutil", three, 1, true},
@@ -55,8 +55,8 @@ func TestANodeIsPredictedByTheModelsOfItsGovernor(t *testing.T) {
 	}
 }
 
-// TestOneOfTheModelsIsAlwaysFound: whatever a node says, there is a model for it, and that of
-// its governor if there is one.
+// TestOneOfTheModelsIsAlwaysFound checks that there is a model for any governor, and that it is the governor's own if
+// it has one.
 func TestOneOfTheModelsIsAlwaysFound(t *testing.T) {
 	names := []string{"powersave", "conservative", "ondemand", "schedutil", "performance", "userspace", "performance,powersave", ",,", "?"}
 	rapid.Check(t, func(t *rapid.T) {
@@ -76,7 +76,7 @@ func TestModelsOfAnotherGovernorAreTrustedHalf(t *testing.T) {
 	}
 }
 
-// underGovernors is the sample with models for two more governors.
+// underGovernors returns the sample with models for two more governors.
 func underGovernors(t *testing.T) *v1alpha1.MachineProfile {
 	t.Helper()
 	o := sample(t)
@@ -113,7 +113,7 @@ func TestModelsOfGovernorsAreReadAndWritten(t *testing.T) {
 	}
 }
 
-// TestEditedModelsOfGovernorsAreRefused: a profile of which a part cannot be is not used.
+// TestEditedModelsOfGovernorsAreRefused checks that a profile with one invalid part is not used.
 func TestEditedModelsOfGovernorsAreRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spoil func(*v1alpha1.MachineModels)

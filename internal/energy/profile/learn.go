@@ -13,24 +13,23 @@ import (
 	"supercargo.dev/supercargo/internal/input"
 )
 
-// Sample is what a finished pod or probe took on a machine of the type.
+// Sample is the energy and runtime of a finished pod or probe on a machine of the type.
 type Sample struct {
 	Size    Size
 	Runtime time.Duration
-	// Energy is that of the task alone: what the machine used less what it would have
-	// used without it.
+	// Energy is that of the task alone: the machine's use minus what it would have used without the task.
 	Energy energy.Joules
-	// NoEnergy says that no meter was there: only the runtime counts.
+	// NoEnergy means that there was no meter: only the runtime counts.
 	NoEnergy bool
 }
 
-// Profile predicts both quantities for one machine type.
+// Profile predicts energy and runtime for one machine type.
 type Profile struct {
 	// Energy is in joules, Runtime in seconds.
 	Energy, Runtime Model
 }
 
-// Validate returns what is wrong with the models, and nil when both predict.
+// Validate returns the faults of the models, or nil if both are valid.
 func (p Profile) Validate() error {
 	var errs input.Faults
 	errs.In("energy", p.Energy.Validate())
@@ -38,15 +37,14 @@ func (p Profile) Validate() error {
 	return errors.Join(errs...)
 }
 
-// LeastSamples is the fewest samples that anything is learned from.
+// LeastSamples is the minimum number of samples to learn from.
 const LeastSamples = 4
 
 // ErrTooFew is returned for fewer than [LeastSamples] usable samples.
 var ErrTooFew = fmt.Errorf("fewer than %d usable samples", LeastSamples)
 
-// Learn fits a profile to samples, in any order: the order does not change the
-// result. Samples that cannot be true (no time or energy taken, or no number) are
-// passed over and counted; those without energy are for the runtime only.
+// Learn fits a profile to samples. Their order does not change the result. Implausible samples (no time or energy, or
+// not a number) are skipped and counted; those without energy are used for the runtime only.
 func Learn(samples []Sample) (p Profile, unusable int, err error) {
 	timed, powered := make([]Sample, 0, len(samples)), make([]Sample, 0, len(samples))
 	for _, s := range samples {
@@ -82,7 +80,7 @@ func compareSizes(a, b Size) int {
 	return cmp.Or(cmp.Compare(a.MilliCPU, b.MilliCPU), cmp.Compare(a.MemoryBytes, b.MemoryBytes))
 }
 
-// candidates are the sets of terms that are tried, simpler ones first.
+// candidates are the sets of terms to try, simpler ones first.
 var candidates = [][]Term{
 	{One},
 	{One, CPU},
@@ -97,13 +95,12 @@ var candidates = [][]Term{
 	{One, CPU, OnePerCPU, Memory, CPUTimesMemory, MemoryPerCPU},
 }
 
-// better is by what factor the error must fall for a set of terms to be preferred to
-// one tried before it, which is no larger: noise alone makes some larger set look a
-// little better.
+// better is the factor by which the error must fall for a set of terms to be preferred to one tried before it, which is
+// no larger: by noise alone, some larger set looks slightly better.
 const better = 0.95
 
-// learn fits one quantity to samples in order of size, with the terms that predict sizes
-// best that they were not fitted to.
+// learn fits one quantity to samples sorted by size. It selects the terms that best predict sizes that they were not
+// fitted to.
 func learn(samples []Sample, of func(Sample) float64) (Model, error) {
 	folds, sizes := foldsOf(samples)
 	var terms []Term
@@ -132,17 +129,14 @@ func learn(samples []Sample, of func(Sample) float64) (Model, error) {
 	return m, m.Validate()
 }
 
-// normal makes the median of absolute errors the standard deviation of a normal
-// distribution.
+// normal converts the median of absolute errors to the standard deviation of a normal distribution.
 const normal = 1.4826
 
-// maxFolds is how many parts the sizes are divided into; fewer sizes than that are held
-// out one by one.
+// maxFolds is the number of folds into which the sizes are divided. Fewer sizes are held out one by one.
 const maxFolds = 10
 
-// foldsOf gives each sample, in order of size, the part that it belongs to, and returns
-// how many sizes there are. Samples of one size are in one part, or the model would be
-// asked for what it has seen.
+// foldsOf returns the fold of each sample, sorted by size, and the number of sizes. All samples of one size are in one
+// fold, otherwise the model would be tested on sizes that it has seen.
 func foldsOf(samples []Sample) (fold []int, sizes int) {
 	fold = make([]int, len(samples))
 	for i, s := range samples {
@@ -154,8 +148,8 @@ func foldsOf(samples []Sample) (fold []int, sizes int) {
 	return fold, sizes
 }
 
-// heldOut returns the relative errors of the terms on each sample when its part is not
-// learned from, and false when the terms cannot be told apart without some part.
+// heldOut returns the relative errors of the terms on each sample when its fold is not learned from. It returns false
+// if the terms are not determined without some fold.
 func heldOut(samples []Sample, of func(Sample) float64, terms []Term, fold []int, sizes int) ([]float64, bool) {
 	if sizes < 2 {
 		return nil, false
@@ -189,8 +183,8 @@ func rowOf(terms []Term, s Size) []float64 {
 	return row
 }
 
-// fitTerms makes relative errors small, not absolute ones: a pod of a tenth of a core
-// matters as much as one of ten cores. Each row is divided by its value for that.
+// fitTerms minimises relative errors, so that a pod with a tenth of a core matters as much as one with ten cores. It
+// divides each row by its value.
 func fitTerms(samples []Sample, of func(Sample) float64, terms []Term) (regress.Fit, error) {
 	rows, ones := make([][]float64, len(samples)), make([]float64, len(samples))
 	for i, s := range samples {
@@ -213,8 +207,8 @@ func rangeOf(samples []Sample, of func(Sample) float64) Range {
 	return r
 }
 
-// rSquared is never below 0: a fit with an intercept is worse than the mean only by its
-// weights, and "no better than the mean" says it all.
+// rSquared returns the R² of a model. It is clamped to 0, because a fit with an intercept can only be worse than the
+// mean because of the weights.
 func rSquared(samples []Sample, of func(Sample) float64, m Model, weights []float64) float64 {
 	var sum, weight float64
 	for i, s := range samples {

@@ -20,23 +20,23 @@ import (
 	"supercargo.dev/supercargo/internal/energy"
 )
 
-// Machine is what a MachineProfile says, read and found sound.
+// Machine is a parsed and validated MachineProfile.
 type Machine struct {
 	Type string
 	// Object is the name of the MachineProfile.
 	Object string
-	// Profile predicts for machines that run under Governor, which is empty where there is
-	// none, or it is not known. Others predict for other governors, ordered by name.
+	// Profile predicts for machines that run under Governor, which is empty if there is none or it is unknown. Others
+	// predict for other governors, sorted by name.
 	Profile  Profile
 	Governor string
 	Others   []Governed
-	// Learned is when the models were learned, the zero time for models that do not age.
+	// Learned is when the models were learned; zero for models that do not age.
 	Learned time.Time
-	// Power is the zero value when the profile does not say.
+	// Power is zero if the profile states none.
 	Power energy.Model
 }
 
-// Age returns how old the models are at a time: 0 for those that do not age.
+// Age returns the age of the models at a time, or 0 if they do not age.
 func (m *Machine) Age(now time.Time) time.Duration {
 	if m.Learned.IsZero() {
 		return 0
@@ -44,17 +44,15 @@ func (m *Machine) Age(now time.Time) time.Duration {
 	return now.Sub(m.Learned)
 }
 
-// ErrNothingLearned is returned for a profile without models: there is nothing wrong with
-// it, and nothing in it.
+// ErrNothingLearned is returned for a profile without models, which is otherwise valid.
 var ErrNothingLearned = errors.New("nothing has been learned yet")
 
-// FromObject reads a MachineProfile. It trusts nothing that the API server may or may not
-// have checked: somebody may have edited the object, or the definition of its kind. Errors
-// name the field.
+// FromObject parses a MachineProfile. It does not rely on validation by the API server, because users may have edited
+// the object or its CRD. Errors name the field.
 func FromObject(o *v1alpha1.MachineProfile) (*Machine, error) {
 	m := &Machine{Type: o.Spec.MachineType, Object: o.Name}
 	if m.Type == "" {
-		return nil, errors.New("spec.machineType: want the name of a machine type")
+		return nil, errors.New("spec.machineType: the name of a machine type is required")
 	}
 	if err := m.readPower(o.Spec.Power); err != nil {
 		return nil, fmt.Errorf("spec.power: %w", err)
@@ -67,7 +65,7 @@ func FromObject(o *v1alpha1.MachineProfile) (*Machine, error) {
 		return nil, ErrNothingLearned
 	}
 	if h := o.Spec.Hardware; h != nil && models.Fingerprint != "" && h.Fingerprint != models.Fingerprint {
-		return nil, fmt.Errorf("%s.fingerprint: %s is other hardware than that of spec.hardware, %s: want the models to be learned again",
+		return nil, fmt.Errorf("%s.fingerprint: %s differs from that of spec.hardware, %s: the models must be learned again",
 			from, models.Fingerprint, h.Fingerprint)
 	}
 	var errs []error
@@ -83,7 +81,7 @@ func FromObject(o *v1alpha1.MachineProfile) (*Machine, error) {
 	for i := range models.Governors {
 		g, field := &models.Governors[i], fmt.Sprintf("governors[%d].", i)
 		if g.Governor == "" || g.Governor == m.Governor || slices.ContainsFunc(m.Others, func(o Governed) bool { return o.Governor == g.Governor }) {
-			errs = append(errs, fmt.Errorf("%s.%sgovernor: %q: want a name, and each once", from, field, g.Governor))
+			errs = append(errs, fmt.Errorf("%s.%sgovernor: %q: must be a unique name", from, field, g.Governor))
 		}
 		m.Others = append(m.Others, Governed{g.Governor, Profile{Energy: read(field+"energy", g.Energy), Runtime: read(field+"runtime", g.Runtime)}})
 	}
@@ -97,15 +95,15 @@ func FromObject(o *v1alpha1.MachineProfile) (*Machine, error) {
 	return m, nil
 }
 
-// StatedPower has by machine type what profiles say that machines draw.
+// StatedPower holds the power models of MachineProfiles, by machine type.
 type StatedPower map[string]energy.Model
 
-// Add notes what a profile says. One that says nothing of power changes nothing, nor does a second
-// one of a type. The error names the field.
+// Add adds the power model of a profile. A profile without power changes nothing, nor does a second one for a type. The
+// error names the field.
 func (p StatedPower) Add(o *v1alpha1.MachineProfile) error {
 	model, err := PowerOf(o)
 	if o.Spec.MachineType == "" {
-		err = errors.Join(errors.New("spec.machineType: want the name of a machine type"), err)
+		err = errors.Join(errors.New("spec.machineType: the name of a machine type is required"), err)
 	}
 	if err != nil {
 		return err
@@ -116,8 +114,8 @@ func (p StatedPower) Add(o *v1alpha1.MachineProfile) error {
 	return nil
 }
 
-// PowerOf reads what a MachineProfile says that its machines draw: the zero value if it
-// does not say. The error names the field.
+// PowerOf parses the power model of a MachineProfile. It returns the zero value if there is none. The error names the
+// field.
 func PowerOf(o *v1alpha1.MachineProfile) (energy.Model, error) {
 	var m Machine
 	if err := m.readPower(o.Spec.Power); err != nil {
@@ -146,9 +144,9 @@ func (m *Machine) readPower(p *v1alpha1.MachinePower) error {
 	return m.Power.Validate()
 }
 
-// PowerObject returns a power model as a MachineProfile holds it: [PowerOf] reads it back with
-// watts to the thousandth, and the points of its curve to the percent of utilisation and power.
-// Points within half a percent of another, or of an end, are left out.
+// PowerObject returns a power model in the form of a MachineProfile. [PowerOf] parses it with watts rounded to the
+// thousandth, and the points of its curve rounded to the percent of utilisation and power. Points that round to the
+// utilisation of another point or of an end are omitted.
 func PowerObject(m energy.Model) *v1alpha1.MachinePower {
 	milli := func(w energy.Watts) resource.Quantity {
 		return *resource.NewMilliQuantity(thousandths(float64(w)), resource.DecimalSI)
@@ -164,10 +162,10 @@ func PowerObject(m energy.Model) *v1alpha1.MachinePower {
 	return o
 }
 
-// NameOf makes the name of an object from a machine type, such as its MachineProfile's: the type
-// itself, where it is one, else as near to it as can be with a hash. No two types share one.
+// NameOf derives an object name, such as that of a MachineProfile, from a machine type: the type itself if it is a
+// valid name, else a similar name with a hash. Different types give different names.
 func NameOf(machineType string) string {
-	const most = 40 // with what goes before it, for a label
+	const most = 40 // short enough for a label together with a prefix
 	if isName.MatchString(machineType) && len(machineType) <= most {
 		return machineType
 	}
@@ -197,15 +195,15 @@ func readModel(o v1alpha1.MachineModel) (Model, error) {
 	for i, t := range o.Terms {
 		c, err := strconv.ParseFloat(t.Coefficient, 64)
 		if err != nil {
-			return Model{}, fmt.Errorf("terms[%d]: coefficient %q: want a decimal number", i, t.Coefficient)
+			return Model{}, fmt.Errorf("terms[%d]: coefficient %q: must be a decimal number", i, t.Coefficient)
 		}
 		m.Terms, m.Coefficients = append(m.Terms, Term(t.Term)), append(m.Coefficients, c)
 	}
 	return m, m.Validate()
 }
 
-// Object returns the models as a MachineProfile holds them; [FromObject] reads them back
-// with coefficients unchanged and values and quality to the thousandth.
+// Object returns the models in the form of a MachineProfile. [FromObject] parses them with unchanged coefficients, and
+// values and quality rounded to the thousandth.
 func (p Profile) Object(learned time.Time, fingerprint string) *v1alpha1.MachineModels {
 	return &v1alpha1.MachineModels{
 		Energy: p.Energy.object(), Runtime: p.Runtime.object(),
@@ -213,7 +211,7 @@ func (p Profile) Object(learned time.Time, fingerprint string) *v1alpha1.Machine
 	}
 }
 
-// Object returns the models of a governor as a MachineProfile holds them.
+// Object returns the models of a governor in the form of a MachineProfile.
 func (g Governed) Object() v1alpha1.GovernorModels {
 	return v1alpha1.GovernorModels{Governor: g.Governor, Energy: g.Profile.Energy.object(), Runtime: g.Profile.Runtime.object()}
 }
@@ -228,7 +226,7 @@ func (m Model) object() v1alpha1.MachineModel {
 			Least: *resource.NewQuantity(m.Range.Least.MemoryBytes, resource.BinarySI),
 			Most:  *resource.NewQuantity(m.Range.Most.MemoryBytes, resource.BinarySI),
 		},
-		// At least a thousandth, so that it stays above 0.
+		// Round to at least a thousandth, so that it stays above 0.
 		Value: v1alpha1.ModelRange{
 			Least: *resource.NewMilliQuantity(thousandths(m.Range.LeastValue), resource.DecimalSI),
 			Most:  *resource.NewMilliQuantity(thousandths(m.Range.MostValue), resource.DecimalSI),
@@ -243,10 +241,10 @@ func (m Model) object() v1alpha1.MachineModel {
 	return o
 }
 
-// maxPermille is the greatest spread that the kind takes: a thousandfold error.
+// maxPermille is the maximum spread in the API: a thousandfold error.
 const maxPermille = 1e6
 
-// thousandths rounds a value above 0 to thousandths of at least one.
+// thousandths converts a value above 0 to thousandths, at least 1.
 func thousandths(v float64) int64 {
 	return int64(max(1, math.Round(min(v*1000, math.MaxInt64/2))))
 }

@@ -99,8 +99,7 @@ func TestModelsInTheSpecTakePrecedence(t *testing.T) {
 	}
 }
 
-// TestEditedProfilesAreRefusedByField has what the API server would not let through, or
-// would, if somebody loosened the definition of the kind.
+// TestEditedProfilesAreRefusedByField uses objects that the API server would reject, unless somebody loosened the CRD.
 func TestEditedProfilesAreRefusedByField(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -137,7 +136,7 @@ func TestEditedProfilesAreRefusedByField(t *testing.T) {
 	}
 }
 
-// TestNamesAreThoseOfObjects: whatever a machine type is called, and no two alike.
+// TestNamesAreThoseOfObjects checks that any machine type gives a valid and unique name.
 func TestNamesAreThoseOfObjects(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		one := rapid.StringMatching(`[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?`).Draw(t, "type")
@@ -157,8 +156,7 @@ func TestNamesAreThoseOfObjects(t *testing.T) {
 	})
 }
 
-// TestPowerIsReadBackAsItWasWritten: to the thousandth of a watt, and to the percent of the
-// curve.
+// TestPowerIsReadBackAsItWasWritten allows for rounding to the thousandth of a watt and to the percent of the curve.
 func TestPowerIsReadBackAsItWasWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		idle := rapid.Float64Range(0.01, 1000).Draw(t, "idle")

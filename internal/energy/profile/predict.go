@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// Doubt is a set of reasons why a prediction is not trusted in full.
+// Doubt is a set of reasons why a prediction is not fully trusted.
 type Doubt uint8
 
 // The reasons.
 const (
-	// CPUOutside and MemoryOutside: the pod requests less or more than any sample did.
+	// CPUOutside and MemoryOutside: the pod requests less or more than any sample.
 	CPUOutside Doubt = 1 << iota
 	MemoryOutside
 	// PoorFit: the model is often off by more than a tenth.
 	PoorFit
-	// Old: nothing was learned for a long time.
+	// Old: the model was learned long ago.
 	Old
-	// Confined: the model's own answer was out of all proportion to what was seen.
+	// Confined: the model's value was far outside the observed range.
 	Confined
 	// OtherGovernor: the model was learned under another CPU governor than the node's.
 	OtherGovernor
 )
 
-var doubts = []string{"CPU outside the range learned", "memory outside the range learned", "poor fit", "old", "confined to what was seen", "learned under another CPU governor"}
+var doubts = []string{"CPU outside the learned range", "memory outside the learned range", "poor fit", "old", "limited to the observed range", "learned under another CPU governor"}
 
 // String lists the reasons, separated by commas.
 func (d Doubt) String() string {
@@ -37,42 +37,40 @@ func (d Doubt) String() string {
 	return strings.Join(names, ", ")
 }
 
-// Prediction is a value and how far to trust it.
+// Prediction is a value and the trust in it.
 type Prediction struct {
 	// Value is above 0.
 	Value float64
-	// Trust is from 0, no better than not knowing, to 1. Who uses the prediction moves
-	// what follows from it towards neutral by the rest.
+	// Trust is from 0 (worthless) to 1. Users of the prediction move its effect towards neutral by 1 - Trust.
 	Trust  float64
 	Doubts Doubt
 }
 
 const (
-	// goodSpread and poorSpread are the relative errors up to which a model is trusted
-	// in full and from which on not at all; trust falls in a straight line between. HEATS
-	// gives no figure; a tenth is the error that we hold our models to on sizes that they
-	// have not seen, and at a half machines that differ twofold are no longer told apart.
+	// goodSpread and poorSpread are the relative errors up to which a model is fully trusted and from which on it is
+	// not trusted; trust is linear in between. HEATS gives no values. A tenth is the error that models must achieve on
+	// unseen sizes, and at a half, machines that differ twofold cannot be distinguished.
 	goodSpread, poorSpread = 0.1, 0.5
-	// confine is by what factor a prediction may be beyond what was seen.
+	// confine is the factor by which a prediction may be outside the observed range.
 	confine = 2
 )
 
-// MaxAge is how old a profile may be and still be trusted in full: a week of missed
-// refits (HEATS, section III, refits every 24 h). Trust is gone after twice that.
+// MaxAge is the age up to which a profile is fully trusted: a week of missed refits (HEATS, section III, refits every
+// 24 h). After twice that time, trust is 0.
 const MaxAge = 7 * 24 * time.Hour
 
-// Predict returns the model's value at a size; age is how long ago it was learned. The
-// model is a sound one, see [Model.Validate]. It allocates nothing.
+// Predict returns the model's value at a size; age is the time since it was learned. The model must be valid, see
+// [Model.Validate]. Predict does not allocate.
 //
-// Trust is the product of three parts, each from 0 to 1: of the fit, by its spread; of
-// the range, 1 within and less by how far the request is outside in widths of the range,
-// a range narrower than half its upper end counting as that wide; and of the age.
+// Trust is the product of three factors, each from 0 to 1: the fit, by its spread; the range, which is 1 within it and
+// less by the distance of the request from it in widths of the range, where a range narrower than half its upper end
+// counts as that wide; and the age.
 func (m Model) Predict(s Size, age time.Duration) Prediction {
 	value := 0.0
 	for i, t := range m.Terms {
 		value += float64(m.Coefficients[i] * t.value(s))
 	}
-	if math.IsNaN(value) { // an infinity less another
+	if math.IsNaN(value) { // infinity minus infinity
 		value = 0
 	}
 	p := Prediction{Value: min(max(value, m.Range.LeastValue/confine), m.Range.MostValue*confine), Trust: 1}
@@ -86,7 +84,7 @@ func (m Model) Predict(s Size, age time.Duration) Prediction {
 	return p
 }
 
-// doubt lowers trust to the part, where that is below 1, and says why.
+// doubt multiplies trust by part, if that is below 1, and records the reason.
 func (p *Prediction) doubt(why Doubt, part float64) {
 	if part < 1 {
 		p.Trust *= max(0, part)
@@ -94,7 +92,7 @@ func (p *Prediction) doubt(why Doubt, part float64) {
 	}
 }
 
-// outside returns how far v is from [least, most], in widths.
+// outside returns the distance of v from [least, most], in widths.
 func outside(v, least, most int64) float64 {
 	away := float64(max(least-v, v-most, 0))
 	if away == 0 {

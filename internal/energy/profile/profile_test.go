@@ -16,7 +16,7 @@ import (
 	"supercargo.dev/supercargo/internal/energy"
 )
 
-// law is a machine type's real behaviour: seconds and joules by cores and GiB.
+// law is a machine type's true behaviour: seconds and joules by cores and GiB.
 type law struct {
 	name            string
 	seconds, joules func(cpu, memory float64) float64
@@ -33,7 +33,7 @@ func size(cpu, memory float64) Size {
 	return Size{MilliCPU: int64(cpu * 1000), MemoryBytes: int64(memory * gib)}
 }
 
-// probe takes each size three times, with errors of the given spread.
+// probe returns three samples per size, with errors of the given spread.
 func (l law) probe(cpus, memories []float64, noise float64) []Sample {
 	random := rand.New(rand.NewPCG(7, 7))
 	var samples []Sample
@@ -53,7 +53,7 @@ func (l law) probe(cpus, memories []float64, noise float64) []Sample {
 
 var cpus, memories = []float64{0.25, 0.5, 1, 2, 4}, []float64{0.5, 1, 2, 4}
 
-// TestUnseenSizesArePredicted: within a tenth, at sizes between those of the probes.
+// TestUnseenSizesArePredicted requires errors within a tenth at sizes between those of the probes.
 func TestUnseenSizesArePredicted(t *testing.T) {
 	for _, l := range laws {
 		for _, spoil := range []bool{false, true} {
@@ -61,7 +61,7 @@ func TestUnseenSizesArePredicted(t *testing.T) {
 			if spoil {
 				for i := range samples {
 					if i%12 == 5 {
-						samples[i].Runtime *= 20 // a probe that was disturbed
+						samples[i].Runtime *= 20 // a disturbed probe
 						samples[i].Energy *= 20
 					}
 				}
@@ -160,7 +160,7 @@ func TestOneSizeGivesItsUsualValue(t *testing.T) {
 	}
 }
 
-// sound is a model of 10 + 5·cpu, learned from 1 to 3 cores and 1 to 3 GiB.
+// sound returns a model of 10 + 5·cpu, learned from 1 to 3 cores and 1 to 3 GiB.
 func sound() Model {
 	return Model{Terms: []Term{One, CPU}, Coefficients: []float64{10, 5}, Range: Range{size(1, 1), size(3, 3), 15, 25}, Quality: Quality{Samples: 10, Sizes: 5, Spread: 0.05}}
 }
@@ -201,7 +201,7 @@ func TestTrustShrinksByEachDoubt(t *testing.T) {
 	if got := narrow.Predict(size(2.5, 2), 0); got.Trust != 0.5 {
 		t.Errorf("half a core above a range of no width at 2 cores: %+v, want half the trust", got)
 	}
-	if got := (CPUOutside | Old).String(); got != "CPU outside the range learned, old" {
+	if got := (CPUOutside | Old).String(); got != "CPU outside the learned range, old" {
 		t.Errorf("doubts %q", got)
 	}
 }
@@ -242,7 +242,7 @@ func TestModelsThatCannotPredictAreRefused(t *testing.T) {
 	}
 }
 
-// TestPredictionsAreAboveZeroWhateverTheModel: any sound model at any size.
+// TestPredictionsAreAboveZeroWhateverTheModel uses any valid model at any size.
 func TestPredictionsAreAboveZeroWhateverTheModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := Model{Terms: rapid.SliceOfNDistinct(rapid.SampledFrom(Terms()), 1, 6, rapid.ID).Draw(t, "terms"), Range: sound().Range}
@@ -260,7 +260,7 @@ func TestPredictionsAreAboveZeroWhateverTheModel(t *testing.T) {
 	})
 }
 
-// TestWhateverIsLearnedIsSound: from any samples, or refused.
+// TestWhateverIsLearnedIsSound checks that any samples give a valid model or an error.
 func TestWhateverIsLearnedIsSound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		samples := make([]Sample, rapid.IntRange(0, 30).Draw(t, "n"))

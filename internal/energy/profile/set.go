@@ -8,18 +8,17 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// Set holds what is known about machine types, by name of the type. It does not change.
+// Set holds the known machine types by name. It is immutable.
 type Set map[string]*Machine
 
-// Book keeps the profiles of a cluster as they come, change and go. The zero value is
-// empty and ready to use. It is not safe for concurrent use.
+// Book tracks the MachineProfiles of a cluster. The zero value is empty and ready to use. It is not safe for concurrent
+// use.
 type Book struct {
-	read map[string]*Machine // by name of the MachineProfile; nil for one that is not sound
+	read map[string]*Machine // by name of the MachineProfile; nil if invalid or without models
 }
 
-// Put notes an object that is new or has changed. The error says what is wrong with it, or
-// that another one is used for its machine type; it is nil for a profile in which nothing
-// has been learned yet.
+// Put adds a new or changed object. The error says what is wrong with it, or that another one is used for its machine
+// type. It is nil for a profile in which nothing has been learned yet.
 func (b *Book) Put(o *v1alpha1.MachineProfile) error {
 	if b.read == nil {
 		b.read = map[string]*Machine{}
@@ -34,17 +33,16 @@ func (b *Book) Put(o *v1alpha1.MachineProfile) error {
 	}
 	for name, other := range b.read {
 		if other != nil && other.Type == m.Type && name < o.Name {
-			return fmt.Errorf("spec.machineType: %q has a profile already, %s, which is used: want one for each machine type", m.Type, name)
+			return fmt.Errorf("spec.machineType: %q already has profile %s, which is used: each machine type must have only one profile", m.Type, name)
 		}
 	}
 	return nil
 }
 
-// Drop forgets an object that has gone.
+// Drop removes an object that was deleted.
 func (b *Book) Drop(name string) { delete(b.read, name) }
 
-// Set returns what is known now: of several profiles for one type the one whose name comes
-// first.
+// Set returns the current profiles. Of several profiles for one type, it uses the one with the first name.
 func (b *Book) Set() Set {
 	names := make([]string, 0, len(b.read))
 	for name := range b.read {

@@ -20,7 +20,7 @@ func TestABookFollowsTheProfilesOfACluster(t *testing.T) {
 	if err := b.Put(named("b", "xeon")); err != nil {
 		t.Error(err)
 	}
-	if err := b.Put(named("c", "xeon")); err == nil || !strings.Contains(err.Error(), "profile already, b") {
+	if err := b.Put(named("c", "xeon")); err == nil || !strings.Contains(err.Error(), "already has profile b") {
 		t.Errorf("a second profile for a type: %v", err)
 	}
 	if err := b.Put(named("a", "xeon")); err != nil { // its name comes first

@@ -10,42 +10,39 @@ import (
 	"supercargo.dev/supercargo/internal/energy/regress"
 )
 
-// Task is what a finished pod took.
+// Task is the resource use of a finished pod.
 type Task struct {
-	// Category says whose pods do the same work: those of one category differ by size and
-	// machine only.
+	// Category identifies pods that do the same work. Pods of one category differ only in size and machine.
 	Category string
 	Sample
 }
 
-// Work is what pods of a category do, in standard pieces of work: how many times as long
-// as a probe of their size they run, and how many times as much energy they take.
+// Work is the work of the pods of a category, in units of the standard work: how many times longer than a probe of
+// their size they run, and how many times more energy they use.
 type Work struct {
 	Runtime, Energy float64
-	// Cells is from how many pairs of a machine type and a size that was learned.
+	// Cells is the number of pairs of machine type and size.
 	Cells int
 }
 
-// leastCells is the fewest cells of a category from which anything is learned: with one,
-// its work and the speed of the machine cannot be told apart.
+// leastCells is the minimum number of cells of a category to learn from. With only one, its work and the speed of the
+// machine cannot be separated.
 const leastCells = 2
 
-// cell is a machine type and a size.
+// cell is a pair of machine type and size.
 type cell struct {
 	machineType string
 	size        Size
 }
 
-// Standardize turns tasks on machine types into samples of the standard piece of work, so
-// that they can be learned from beside probes. What a task takes is its own work times
-// what the machine makes of it; how much work a category has is the median, over its
-// cells (a machine type and a size each), of what the cell's median task took over what
-// the machine type's profile, learned from probes, predicts. Each cell of a category
-// gives one sample: its median divided by the work.
+// Standardize converts tasks to samples of the standard work, so that they can be learned from together with probes.
+// The cost of a task is its category's work times a factor of the machine. The work of a category is the median, over
+// its cells (pairs of machine type and size), of the cell's median task divided by the prediction of the machine type's
+// profile, which was learned from probes. Each cell of a category gives one sample: its median divided by the work.
 //
-// Tasks on types without a profile are of use too, once their category has run on types
-// that have one. Categories with fewer than two cells that can be compared are passed
-// over. The order of tasks does not change the result.
+// Tasks on types without a profile are used too, if their category has also run on types that have one. Categories with
+// fewer than two cells, or without a cell that a profile can predict, are skipped. The order of tasks does not change
+// the result.
 func Standardize(tasks map[string][]Task, probed map[string]Profile) map[string][]Sample {
 	categories := map[string]map[cell][]Sample{}
 	for machineType, all := range tasks {
@@ -94,7 +91,7 @@ func workOf(cells map[cell][]Sample, order []cell, probed map[string]Profile) (w
 		middle := medianOf(cells[at])
 		runtime := p.Runtime.Predict(at.size, 0)
 		if runtime.Trust == 0 {
-			continue // a size of which the profile knows nothing
+			continue // a size about which the profile knows nothing
 		}
 		runtimes = append(runtimes, middle.Runtime.Seconds()/runtime.Value)
 		if e := p.Energy.Predict(at.size, 0); !middle.NoEnergy && e.Trust > 0 {

@@ -10,8 +10,7 @@ import (
 	"supercargo.dev/supercargo/internal/energy"
 )
 
-// truth is what a machine takes for the standard piece of work: 10 s of a CPU of this
-// speed, and so many joules for each.
+// truth is the true cost of the standard work on a machine: 10 s of a CPU of this speed, and the given joules.
 type truth struct{ speed, joules float64 }
 
 func (m truth) sample(size Size, work float64) Sample {
@@ -42,8 +41,8 @@ var (
 
 func near(got, want float64) bool { return math.Abs(got/want-1) < 0.02 }
 
-// TestTasksOfAnyLengthAreMadeStandard: a category that does a thousand times the work on
-// one type and a little on another teaches the same of both as probes do.
+// TestTasksOfAnyLengthAreMadeStandard checks that a category with a thousand times the work on one type and little on
+// another gives the same results as probes.
 func TestTasksOfAnyLengthAreMadeStandard(t *testing.T) {
 	tasks := map[string][]Task{}
 	for name, m := range map[string]truth{"slow": slowAndFrugal, "fast": fastAndHungry} {
@@ -69,7 +68,7 @@ func TestTasksOfAnyLengthAreMadeStandard(t *testing.T) {
 	}
 }
 
-// TestATypeThatWasNeverProbedIsLearnedFromWhatRanElsewhereToo.
+// TestATypeThatWasNeverProbedIsLearnedFromWhatRanElsewhereToo uses a type without probes.
 func TestATypeThatWasNeverProbedIsLearnedFromWhatRanElsewhereToo(t *testing.T) {
 	tasks := map[string][]Task{}
 	for _, size := range sizes {

@@ -1,6 +1,5 @@
-// Package regress has the least squares that every fit of measured energy shares:
-// ordinary and non-negative, and Huber's weights around either, so that a few wild
-// measurements do not bend the fit.
+// Package regress provides the least squares that all fits of measured energy share: ordinary and non-negative, and
+// Huber's weights around either, so that outliers do not distort the fit.
 package regress
 
 import (
@@ -12,21 +11,19 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// ErrDependent is returned for rows whose columns determine no single answer: too
-// few rows, or columns that are combinations of each other.
-var ErrDependent = errors.New("the samples do not tell the terms apart")
+// ErrDependent is returned if the rows determine no unique solution: there are too few rows, or columns are linearly
+// dependent.
+var ErrDependent = errors.New("the samples do not distinguish the terms")
 
-// Solver returns the coefficients b that make the weighted sum of squares
-// Σ w_i·(y_i - rows_i·b)² least. Rows are of equal length; all is finite, weights
-// are not negative.
+// Solver returns the coefficients b that minimise the weighted sum of squares Σ w_i·(y_i - rows_i·b)². Rows must have
+// equal lengths, all values must be finite and weights not negative.
 type Solver func(rows [][]float64, y, w []float64) ([]float64, error)
 
-// maxCondition is the condition number of scaled columns from which on an answer is
-// more rounding than measurement.
+// maxCondition is the condition number of scaled columns above which a solution is dominated by rounding errors.
 const maxCondition = 1e8
 
-// LeastSquares is the ordinary [Solver], by QR decomposition of columns scaled to
-// equal length. It returns [ErrDependent] where there is no single answer.
+// LeastSquares is the ordinary [Solver], by QR decomposition of columns scaled to equal length. It returns
+// [ErrDependent] if there is no unique solution.
 func LeastSquares(rows [][]float64, y, w []float64) ([]float64, error) {
 	if err := check(rows, y, w); err != nil {
 		return nil, err
@@ -69,15 +66,13 @@ func LeastSquares(rows [][]float64, y, w []float64) ([]float64, error) {
 	return answer, nil
 }
 
-// sweeps is after how many rounds [NonNegative] takes a long step, and longSteps how many
-// of these it takes at most. A dozen coefficients of a power curve settle within some hundreds
-// of rounds.
+// sweeps is the number of rounds after which [NonNegative] takes a long step, and longSteps the maximum number of long
+// steps. A dozen coefficients of a power curve converge within some hundreds of rounds.
 const sweeps, longSteps = 2_000, 10
 
-// NonNegative is the [Solver] for coefficients that may not be below 0, by
-// coordinate descent on the normal equations, which goes to the least value of a convex
-// function; where it goes slowly, it takes long steps (see settled). A column of zeros gets the
-// coefficient 0.
+// NonNegative is the [Solver] for non-negative coefficients, by coordinate descent on the normal equations, which
+// converges to the minimum of a convex function. If it converges slowly, it takes long steps (see settled). A column of
+// zeros gets the coefficient 0.
 func NonNegative(rows [][]float64, y, w []float64) ([]float64, error) {
 	if err := check(rows, y, w); err != nil {
 		return nil, err
@@ -102,8 +97,7 @@ func NonNegative(rows [][]float64, y, w []float64) ([]float64, error) {
 	return b, nil
 }
 
-// descend moves one coefficient after the other to where the sum of squares is least, and
-// returns whether none of them moves any more.
+// descend minimises the sum of squares over one coefficient after the other, and reports whether it has converged.
 func descend(gram *mat.SymDense, right, b []float64) bool {
 	k := len(b)
 	for range sweeps {
@@ -128,11 +122,10 @@ func descend(gram *mat.SymDense, right, b []float64) bool {
 	return false
 }
 
-// settled continues from b, which creeps along a valley towards the least value: columns are
-// nearly combinations of each other. It goes straight to the least value without bounds of the
-// coefficients above 0, and where one would fall below, to the point where it is 0, and on
-// without it (Lawson and Hanson, Solving Least Squares Problems, chapter 23, steps 6 to 11).
-// It stops where columns are combinations indeed.
+// settled continues from b, which converges slowly because columns are nearly dependent. It moves straight to the
+// minimum over the positive coefficients without bounds. If a coefficient would become negative, it stops where that
+// coefficient is 0 and continues without it (Lawson and Hanson, Solving Least Squares Problems, chapter 23, steps 6 to
+// 11). It stops if columns are linearly dependent.
 func settled(gram *mat.SymDense, right, b []float64) []float64 {
 	for {
 		free := above(b)
@@ -143,7 +136,7 @@ func settled(gram *mat.SymDense, right, b []float64) []float64 {
 		if !ok {
 			return b
 		}
-		share, stop := 1.0, -1 // of the way, and which coefficient ends it
+		share, stop := 1.0, -1 // the fraction of the step, and the coefficient that limits it
 		for i, j := range free {
 			if x[i] < 0 && b[j]/(b[j]-x[i]) < share {
 				share, stop = b[j]/(b[j]-x[i]), j
@@ -159,7 +152,7 @@ func settled(gram *mat.SymDense, right, b []float64) []float64 {
 	}
 }
 
-// above returns the places of what is above 0.
+// above returns the indices of positive values.
 func above(b []float64) []int {
 	var free []int
 	for j := range b {
@@ -170,8 +163,8 @@ func above(b []float64) []int {
 	return free
 }
 
-// unbounded returns the coefficients of the free columns that make the sum of squares least,
-// the others being 0, and false if those columns do not tell.
+// unbounded returns the coefficients of the free columns that minimise the sum of squares with the others at 0, and
+// false if those columns are dependent.
 func unbounded(gram *mat.SymDense, right []float64, free []int) ([]float64, bool) {
 	some, target := mat.NewSymDense(len(free), nil), mat.NewVecDense(len(free), nil)
 	for i, a := range free {
@@ -188,17 +181,17 @@ func unbounded(gram *mat.SymDense, right []float64, free []int) ([]float64, bool
 	return x.RawVector().Data, true
 }
 
-// check refuses what a [Solver] is not defined for.
+// check returns an error for input for which a [Solver] is not defined.
 func check(rows [][]float64, y, w []float64) error {
 	if len(rows) == 0 || len(rows[0]) == 0 || len(y) != len(rows) || len(w) != len(rows) {
-		return fmt.Errorf("%d rows, %d values and %d weights: want as many of each, and at least one", len(rows), len(y), len(w))
+		return fmt.Errorf("%d rows, %d values and %d weights: the numbers must be equal, and at least one", len(rows), len(y), len(w))
 	}
 	for i, r := range rows {
 		if len(r) != len(rows[0]) {
-			return fmt.Errorf("row %d has %d columns, want %d as in row 0", i, len(r), len(rows[0]))
+			return fmt.Errorf("row %d has %d columns: must be %d as in row 0", i, len(r), len(rows[0]))
 		}
 		if slices.ContainsFunc(r, notFinite) || notFinite(y[i]) || notFinite(w[i]) || w[i] < 0 {
-			return fmt.Errorf("row %d: want finite numbers and a weight of at least 0", i)
+			return fmt.Errorf("row %d: must have finite numbers and a weight of at least 0", i)
 		}
 	}
 	return nil
@@ -208,31 +201,27 @@ func notFinite(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }
 
 // Fit is the result of a robust regression.
 type Fit struct {
-	// Coefficients belong to the columns.
+	// Coefficients are in the order of the columns.
 	Coefficients []float64
-	// Weights are those that the rows had in the end, in (0, 1]: 1 for a row within
-	// the bounds of what is usual, less the further it is out.
+	// Weights are the final weights of the rows, in (0, 1]: 1 for a row within the bound, less for outliers.
 	Weights []float64
-	// Scale is the spread of the residuals, as the standard deviation of a normal
-	// distribution with the same median of absolute values.
+	// Scale is the spread of the residuals: the standard deviation of a normal distribution with the same median
+	// absolute value.
 	Scale float64
 }
 
 const (
-	// huber is how many spreads away a row begins to lose weight. At 1.345 the fit is
-	// 95 % as efficient as least squares on normal errors (Huber and Ronchetti, Robust
-	// Statistics, 2nd ed., section 7.8).
+	// huber is the residual, in spreads, from which on a row loses weight. At 1.345 the fit is 95 % as efficient as
+	// least squares on normal errors (Huber and Ronchetti, Robust Statistics, 2nd ed., section 7.8).
 	huber = 1.345
-	// normalMAD makes the median of absolute residuals the standard deviation of a
-	// normal distribution.
+	// normalMAD converts the median absolute residual to the standard deviation of a normal distribution.
 	normalMAD = 1.4826
-	// rounds bounds the re-weighting, which converges in about ten.
+	// rounds bounds the reweighting, which converges in about ten rounds.
 	rounds = 50
 )
 
-// Huber fits y to the rows by iteratively re-weighted least squares with Huber's
-// weights. At least half of the rows must be good; single ones may have any value.
-// It draws nothing by lot, so equal input gives an equal fit.
+// Huber fits y to the rows by iteratively reweighted least squares with Huber's weights. At least half of the rows must
+// be good; the others may have any values. It is deterministic.
 func Huber(solve Solver, rows [][]float64, y []float64) (Fit, error) {
 	f := Fit{Weights: make([]float64, len(rows))}
 	for i := range f.Weights {
@@ -253,7 +242,7 @@ func Huber(solve Solver, rows [][]float64, y []float64) (Fit, error) {
 			residuals[i] = math.Abs(y[i] - Dot(r, b))
 		}
 		f.Scale = normalMAD * Median(residuals)
-		// A fit that is exact for most rows still needs a yardstick for the others.
+		// A fit that is exact for most rows still needs a bound for the others.
 		bound, change := huber*max(f.Scale, 1e-9*largest), 0.0
 		for i, r := range residuals {
 			w := 1.0
@@ -270,7 +259,7 @@ func Huber(solve Solver, rows [][]float64, y []float64) (Fit, error) {
 	return f, nil
 }
 
-// Dot returns the sum of products of two slices of equal length.
+// Dot returns the dot product of two slices of equal length.
 func Dot(a, b []float64) float64 {
 	sum := 0.0
 	for i, v := range a {
@@ -279,8 +268,8 @@ func Dot(a, b []float64) float64 {
 	return sum
 }
 
-// Median returns the middle of the values, the mean of the two middle ones of an
-// even number, and NaN of none. It does not change them.
+// Median returns the median of the values, the mean of the middle two if their number is even, and NaN if there are
+// none. It does not change them.
 func Median(values []float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()

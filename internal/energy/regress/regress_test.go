@@ -52,9 +52,9 @@ func TestNonNegativeStaysAtZeroWhereLeastSquaresGoesBelow(t *testing.T) {
 	}
 }
 
-// TestNonNegativeIsTheLeast compares it with points round about: the sum of squares
-// of a convex problem is nowhere smaller. Numbers are of quarters: of columns that
-// differ by less than a millionth, rounding decides which one counts.
+// TestNonNegativeIsTheLeast compares the solution with nearby points: in a convex problem none has a smaller sum of
+// squares. Values are multiples of a quarter, because rounding decides between columns that differ by less than a
+// millionth.
 func TestNonNegativeIsTheLeast(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, k := rapid.IntRange(3, 12).Draw(t, "rows"), rapid.IntRange(1, 4).Draw(t, "columns")
@@ -98,8 +98,7 @@ func TestNonNegativeIsTheLeast(t *testing.T) {
 	})
 }
 
-// TestNonNegativeComesToTheEndOfAValley has columns that are nearly combinations of each other,
-// as in a draw of the test above.
+// TestNonNegativeComesToTheEndOfAValley uses columns that are nearly dependent, as in a draw of the test above.
 func TestNonNegativeComesToTheEndOfAValley(t *testing.T) {
 	rows := [][]float64{{-0.5, 1, 1}, {0.00390625, 1, 0.00390625}, {-0.0078125, 0.25, 0.0078125}}
 	y, w := []float64{1, 1.5, -1.5}, []float64{1, 1, 0.5}
@@ -177,8 +176,7 @@ func TestMalformedInputIsRefused(t *testing.T) {
 	}
 }
 
-// TestHuberBearsOutliers has one row in ten far off, in one direction, where least
-// squares would be off by tens.
+// TestHuberBearsOutliers has one outlier in ten rows, in one direction, where least squares would be off by tens.
 func TestHuberBearsOutliers(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	rows, y, _ := line(100)
@@ -200,7 +198,7 @@ func TestHuberBearsOutliers(t *testing.T) {
 func TestHuberOnExactDataIgnoresTheOneThatIsNot(t *testing.T) {
 	rows, y, _ := line(20)
 	for i := range y {
-		y[i] = 0.1 + 0.3*float64(i) // but for rounding
+		y[i] = 0.1 + 0.3*float64(i) // exact except for rounding
 	}
 	y[7] = -1e6
 	fit, err := Huber(LeastSquares, rows, y)

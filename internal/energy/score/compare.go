@@ -13,28 +13,27 @@ import (
 	"supercargo.dev/supercargo/internal/energy/tariff"
 )
 
-// SizeOf returns what a pod requests.
+// SizeOf returns the requests of a pod.
 func SizeOf(pod *corev1.Pod) profile.Size {
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	return profile.Size{MilliCPU: requests.Cpu().MilliValue(), MemoryBytes: requests.Memory().Value()}
 }
 
-// Node is what a score depends on besides the pod.
+// Node holds what a score depends on besides the pod.
 type Node struct {
 	Name, MachineType string
-	// Zone is where it is, empty if that is not known. Scores do not depend on it but by Price.
+	// Zone is the node's zone, empty if unknown. Scores depend on it only through Price.
 	Zone string
-	// Governor is the CPU governor that it runs under, empty if that is not known.
+	// Governor is the node's CPU governor, empty if unknown.
 	Governor string
-	// Price is what a kWh costs where the node is, if prices count.
+	// Price is the price of a kWh at the node, if prices count.
 	Price tariff.Price
-	// Idle is true for a machine that does nothing else, when that counts.
+	// Idle is true for a machine without other work, if that counts.
 	Idle bool
 }
 
-// NodesFor returns the nodes of a cluster as a score for a pod sees them, in their order. price
-// tells what a kWh costs in a zone. A node is idle when no pod is on it but the pod itself, those
-// that have ended, and those that every node has.
+// NodesFor returns the nodes of a cluster as input of a score for the pod, in order. price returns the price of a kWh
+// in a zone. A node is idle if it has no pods other than the pod itself, finished pods, and DaemonSet or static pods.
 func NodesFor(pod *corev1.Pod, nodes []corev1.Node, pods []corev1.Pod, price func(zone string) tariff.Price) []Node {
 	busy := map[string]bool{}
 	for i := range pods {
@@ -52,21 +51,20 @@ func NodesFor(pod *corev1.Pod, nodes []corev1.Node, pods []corev1.Pod, price fun
 	return compared
 }
 
-// Line is a node's score and why.
+// Line is a node's score and its reasons.
 type Line struct {
 	Node   Node
 	Option Option
 	Result Result
 }
 
-// Doubts returns the reasons why the node's predictions are not trusted in full.
+// Doubts returns the reasons why the node's predictions are not fully trusted.
 func (l Line) Doubts() profile.Doubt { return l.Option.Energy.Doubts | l.Option.Runtime.Doubts }
 
-// Compare scores nodes for a pod of the given size as the scheduler does, with reasons, the
-// best first and nodes of one score by name.
+// Compare scores nodes for a pod of the given size as the scheduler does, with reasons. The result is sorted by
+// descending score, then by name.
 func Compare(h float64, size profile.Size, nodes []Node, machines profile.Set, now time.Time) []Line {
-	// Options are kinds of nodes, as in the scheduler: means do not depend on how many
-	// nodes there are of each.
+	// Options are kinds of nodes, as in the scheduler, so that means do not depend on the number of nodes of each kind.
 	type kind struct {
 		machineType, governor string
 		idle                  bool

@@ -7,23 +7,22 @@ import (
 	"supercargo.dev/supercargo/internal/energy/tariff"
 )
 
-// Prices tell what a kWh costs in a zone at a time, in dollars or grams of CO2, the same
-// everywhere. They are safe for concurrent use.
+// Prices provides the price of a kWh in a zone at a time, in dollars or grams of CO2, with the same unit everywhere. It
+// must be safe for concurrent use.
 type Prices interface {
 	At(zone string, at time.Time) tariff.Price
 }
 
-// leastShare is the least that a joule counts somewhere, as a share of the most that it
-// counts anywhere. Where energy is free, or its price below 0, less of it is still better;
-// and a cost is above 0, as the score needs it.
+// leastShare is the minimum rate of a joule, as a share of the maximum rate. Where energy is free or its price
+// negative, using less is therefore still better, and costs are positive, as the score requires.
 const leastShare = 0.01
 
-// rates say what a joule counts where: its price as a share of the highest one, but at least
-// [leastShare]; where the price is not known, the mean of the others. If none is known or
-// above 0 a joule counts the same everywhere. Only ratios matter, so the unit does not.
+// rates convert energy to cost. The rate of a joule is its price as a share of the highest one, but at least
+// [leastShare]; if the price is unknown, it is the mean of the others. If no price is known or positive, all rates are
+// 1. Only ratios matter, so the unit does not.
 type rates struct {
-	highest float64 // per kWh; 0 when prices do not count
-	mean    float64 // share, of the options with a price
+	highest float64 // per kWh; 0 if prices do not count
+	mean    float64 // mean share of the options with a price
 }
 
 // ratesOf returns the rates among options whose energy is trusted at all.
@@ -47,18 +46,18 @@ func ratesOf(options []Option) (r rates) {
 	return r
 }
 
-// priced reports whether the option's price counts for others.
+// priced reports whether the option's price is used for the rates.
 func (o *Option) priced() bool {
 	joules, _ := o.trusts()
 	return joules > 0 && isPrice(o.Price)
 }
 
-// isPrice reports whether a price is one. Tariffs have finite ones only; others may not.
+// isPrice reports whether a price is known and finite. Tariffs only have finite prices; other sources may not.
 func isPrice(p tariff.Price) bool {
 	return p.Known && !math.IsNaN(p.PerKWh) && !math.IsInf(p.PerKWh, 0)
 }
 
-// of returns what a joule counts at a price.
+// of returns the rate of a joule at a price.
 func (r rates) of(p tariff.Price) float64 {
 	switch {
 	case r.highest == 0:
@@ -69,7 +68,7 @@ func (r rates) of(p tariff.Price) float64 {
 	return max(leastShare, min(p.PerKWh/r.highest, 1))
 }
 
-// cost is what the option's joules count.
+// cost returns the cost of the option's energy.
 func (r rates) cost(o *Option) float64 {
 	cost := float64(o.here()) * r.of(o.Price)
 	if o.Before != 0 {

@@ -28,7 +28,7 @@ func ranked(h float64, options ...Option) []int64 {
 	return scores
 }
 
-// TestJoulesCountByTheirPrice has the term 1 - E/Emax worked out by hand, as 1 + 99·term.
+// TestJoulesCountByTheirPrice compares with the term 1 - E/Emax calculated by hand, as 1 + 99·term.
 func TestJoulesCountByTheirPrice(t *testing.T) {
 	a, b, c := takes(1000, 50), takes(400, 200), takes(400, 200)
 	before := at(takes(300, 200), 0.1)
@@ -80,8 +80,8 @@ func TestACostIsKnownWhereItsPricesAre(t *testing.T) {
 	}
 }
 
-// TestPricesAreAsIfMoreEnergyWereTaken: machines at prices score as machines do that take
-// the product in energy, in whatever unit prices are.
+// TestPricesAreAsIfMoreEnergyWereTaken checks that machines with prices score like machines that use energy times
+// price, in any unit of price.
 func TestPricesAreAsIfMoreEnergyWereTaken(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 6).Draw(t, "options")
@@ -90,7 +90,7 @@ func TestPricesAreAsIfMoreEnergyWereTaken(t *testing.T) {
 		for range n {
 			o := trusted(rapid.Float64Range(1, 1000).Draw(t, "joules"), rapid.Float64Range(1, 1000).Draw(t, "seconds"), rapid.Float64Range(0, 1).Draw(t, "trust"))
 			o.Waking = energy.Watts(rapid.Float64Range(0, 10).Draw(t, "waking"))
-			price := rapid.Float64Range(1, 100).Draw(t, "price") // none is under a hundredth of another
+			price := rapid.Float64Range(1, 100).Draw(t, "price") // none is below a hundredth of another
 			priced, inUnit = append(priced, at(o, price)), append(inUnit, at(o, price*unit))
 			o.Energy.Value *= price
 			o.Waking *= energy.Watts(price)
@@ -99,7 +99,7 @@ func TestPricesAreAsIfMoreEnergyWereTaken(t *testing.T) {
 		want := ranked(h, product...)
 		for name, got := range map[string][]int64{"prices": ranked(h, priced...), "in another unit": ranked(h, inUnit...)} {
 			for i := range want {
-				if d := got[i] - want[i]; d < -1 || d > 1 { // the last digit may be rounded the other way
+				if d := got[i] - want[i]; d < -1 || d > 1 { // rounding may differ by one
 					t.Fatalf("%s: %v, want %v", name, got, want)
 				}
 			}
@@ -107,8 +107,8 @@ func TestPricesAreAsIfMoreEnergyWereTaken(t *testing.T) {
 	})
 }
 
-// TestWhateverThePricesScoresAreInRange: whatever prices somebody writes into a file, no
-// score is out of range, and the unknown machine is never the best.
+// TestWhateverThePricesScoresAreInRange checks for any prices that no score is out of range, and that the unknown
+// machine is never the best.
 func TestWhateverThePricesScoresAreInRange(t *testing.T) {
 	anything := rapid.OneOf(rapid.Float64(), rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, -1, math.MaxFloat64, 5e-324}))
 	rapid.Check(t, func(t *rapid.T) {

@@ -1,9 +1,8 @@
-// Package score weighs the energy that a pod would take on each node against how fast it
-// would run there, as HEATS does (Rocha et al., PDP 2019, algorithm 1, lines 16 to 22).
+// Package score weighs the energy that a pod would use on each node against its speed there, as HEATS does (Rocha et
+// al., PDP 2019, algorithm 1, lines 16 to 22).
 //
-// Nodes of one machine type that are alike in whether they are idle are one [Option]: there
-// are few of these, however many nodes there are. The scheduler's plugin, the simulator and
-// `supercargo explain` call the same functions.
+// Nodes with the same machine type, idleness, governor and price share one [Option], so there are few options however
+// many nodes there are. The scheduler's plugin, the simulator and `supercargo explain` call the same functions.
 package score
 
 import (
@@ -16,36 +15,34 @@ import (
 )
 
 const (
-	// Best is the greatest score.
+	// Best is the maximum score.
 	Best = 100
-	// Neutral is the score of all nodes where nothing is known of any.
+	// Neutral is the score of all nodes if nothing is known about any of them.
 	Neutral = 50
-	// least is the lowest score of a node about which something is known, so that there
-	// is always room for one about which nothing is below the best.
+	// least is the minimum score of a known node, so that an unknown node can always score less than the best.
 	least = 1
 )
 
-// Option is what a pod would take on a node.
+// Option is the predicted energy and runtime of a pod on a kind of node.
 type Option struct {
-	// Known is false for a machine type without a sound profile; the rest is not looked at.
+	// Known is false for a machine type without a valid profile. The other fields are then ignored.
 	Known bool
 	// Energy is in joules, without idle power, Runtime in seconds.
 	Energy, Runtime profile.Prediction
-	// Waking is the power that the pod would keep drawn by being there: the idle power of
-	// a machine that does nothing else and could be switched off, else 0.
+	// Waking is the power that the pod would keep drawn: the idle power of a machine without other work that could be
+	// switched off, else 0.
 	Waking energy.Watts
-	// Price is what a kWh costs where the node is.
+	// Price is the price of a kWh at the node.
 	Price tariff.Price
-	// Before is the energy that the pod takes elsewhere before it is here, BeforePrice what a
-	// kWh costs there: of a pod that moves, that of the machine it leaves.
+	// Before is the energy that the pod uses elsewhere before it runs here, and BeforePrice the price of a kWh there.
+	// For a pod that moves, that is the machine that it leaves.
 	Before      energy.Joules
 	BeforePrice tariff.Price
 }
 
-// Predict returns the option of a pod of the given size on a machine that runs under a
-// CPU governor: by the models for that, else, with a doubt, by those for the nearest. A nil
-// machine or an empty governor is not known. idle says that the machine does nothing else,
-// and that this counts.
+// Predict returns the option of a pod of the given size on a machine that runs under a CPU governor. It uses the models
+// for that governor, else, with a doubt, those for the nearest one. A nil machine or an empty governor is unknown. idle
+// means that the machine has no other work, and that this counts.
 func Predict(m *profile.Machine, governor string, size profile.Size, idle bool, now time.Time) Option {
 	if m == nil {
 		return Option{}
@@ -65,22 +62,20 @@ func Predict(m *profile.Machine, governor string, size profile.Size, idle bool, 
 	return o
 }
 
-// isAmount reports whether a prediction can be one. Those of sound profiles can; a score that
-// is none would have the pod rejected, so a machine whose cannot is not known.
+// isAmount reports whether a prediction is positive and finite. An invalid score would make the scheduler reject the
+// pod, so a machine with an invalid prediction counts as unknown.
 func isAmount(v float64) bool { return v > 0 && v <= math.MaxFloat64 }
 
-// Joules returns the marginal energy of the pod: its own, and what the machine draws
-// because it is kept awake for it, and what it took before. The first two are of the same
-// piece of work, so their ratio between machine types does not depend on how much work there
-// is.
+// Joules returns the marginal energy of the pod: its own energy, that of keeping the machine awake, and Before. The
+// first two are for the same amount of work, so their ratio between machine types does not depend on the amount.
 func (o Option) Joules() energy.Joules { return o.here() + o.Before }
 
-// here is the energy that the pod takes on the node itself.
+// here returns the energy that the pod uses on the node itself.
 func (o *Option) here() energy.Joules {
 	return energy.Joules(o.Energy.Value + float64(o.Waking)*o.Runtime.Value)
 }
 
-// Cost returns what the marginal energy costs, and false if a price for it is not known.
+// Cost returns the cost of the marginal energy, and false if one of its prices is unknown.
 func (o Option) Cost() (cost float64, known bool) {
 	if !o.Price.Known || o.Before != 0 && !o.BeforePrice.Known {
 		return 0, false
@@ -88,7 +83,7 @@ func (o Option) Cost() (cost float64, known bool) {
 	return o.Price.Of(o.here()) + o.BeforePrice.Of(o.Before), true
 }
 
-// trusts returns how far to trust the two terms of the score. Waking counts by how long.
+// trusts returns the trust in the two terms of the score. The energy of Waking also depends on the runtime.
 func (o *Option) trusts() (joules, rate float64) {
 	switch {
 	case !o.Known:
@@ -99,32 +94,29 @@ func (o *Option) trusts() (joules, rate float64) {
 	return o.Energy.Trust, o.Runtime.Trust
 }
 
-// Result is an option's score and how it came about.
+// Result is an option's score and its terms.
 type Result struct {
 	// Score is from 0 to [Best].
 	Score int64
-	// Energy and Rate are the terms 1 - E/Emax and P/Pmax, moved towards neutral by what
-	// they are not trusted: in [0, 1].
+	// Energy and Rate are the terms 1 - E/Emax and P/Pmax, in [0, 1], moved towards neutral by their lack of trust.
 	Energy, Rate float64
-	// Neutral is true when nothing is known, or nothing to be trusted.
+	// Neutral is true if nothing is known or trusted.
 	Neutral bool
 }
 
-// Rank scores the options among each other by
+// Rank scores the options relative to each other by
 //
 //	h·(1 - E/Emax) + (1 - h)·(P/Pmax)
 //
-// with E the marginal energy, P = 1/runtime, and the maxima over the options that are
-// trusted at all. Where prices are known, E is what that energy costs: see [rates]. Each term is moved towards the mean of that term, weighted by trust, by
-// the part to which it is not trusted. What is in [0, 1] becomes a whole score from 1 to
-// 100.
+// with E the marginal energy, P = 1/runtime, and the maxima over the options that are trusted at all. If prices are
+// known, E is the cost of that energy: see [rates]. Each term is moved towards the trust-weighted mean of that term in
+// proportion to its lack of trust. The value in [0, 1] is mapped to an integer score from 1 to 100.
 //
-// An option that is not known, or not trusted in anything that h counts, gets the mean of
-// both terms, and less than the best of the others: the unknown is never the best. Where
-// none is known all get [Neutral].
+// An option that is unknown, or not trusted in any term that h weighs, gets the means of both terms, but less than the
+// best of the others: an unknown option is never the best. If none is known, all get [Neutral].
 //
-// h is in [0, 1]; results is as long as options and is overwritten. Ties are equal scores.
-// Cost: four passes, without allocation.
+// h is in [0, 1]; results must be as long as options and is overwritten. Ties get equal scores. Cost: four passes, no
+// allocation.
 func Rank(h float64, options []Option, results []Result) {
 	var mostCost, leastSeconds = 0.0, math.Inf(1)
 	prices := ratesOf(options)
@@ -174,8 +166,7 @@ func Rank(h float64, options []Option, results []Result) {
 	}
 }
 
-// mean returns the mean of a weighted sum, and the middle of the range when nothing has
-// weight.
+// mean returns the mean of a weighted sum, or the middle of the range if the weight is 0.
 func mean(sum, weight float64) float64 {
 	if weight > 0 {
 		return sum / weight

@@ -16,7 +16,7 @@ import (
 	"supercargo.dev/supercargo/test/fixtures"
 )
 
-// takes is an option that is trusted in full.
+// takes returns a fully trusted option.
 func takes(joules, seconds float64) Option { return trusted(joules, seconds, 1) }
 
 func trusted(joules, seconds, trust float64) Option {
@@ -28,7 +28,7 @@ func waking(o Option, watts energy.Watts) Option {
 	return o
 }
 
-// TestScores has HEATS's formula worked out by hand, as 1 + 99·score.
+// TestScores compares with HEATS's formula calculated by hand, as 1 + 99·score.
 func TestScores(t *testing.T) {
 	fast, frugal, unknown := takes(1000, 50), takes(400, 200), Option{}
 	tests := []struct {
@@ -74,15 +74,14 @@ func TestTrustInWhatDoesNotCountChangesNothing(t *testing.T) {
 	if results[1].Neutral || results[1].Score != 60 {
 		t.Errorf("energy alone counts, and its runtime is not known: %+v, want 60", results[1])
 	}
-	o.Waking = 1 // for a time that nobody knows
+	o.Waking = 1 // for an unknown time
 	Rank(1, []Option{takes(1000, 50), o}, results)
 	if !results[1].Neutral {
 		t.Errorf("a machine that wakes for nobody knows how long: %+v, want neutral", results[1])
 	}
 }
 
-// naive is HEATS's formula for options that are all trusted in full, written down once
-// more.
+// naive is a second implementation of HEATS's formula for fully trusted options.
 func naive(h float64, options []Option) []float64 {
 	mostEnergy, mostRate := 0.0, 0.0
 	for _, o := range options {
@@ -113,7 +112,7 @@ func TestTrustedOptionsScoreAsInThePaper(t *testing.T) {
 	})
 }
 
-// TestTheUnknownIsNeverBest, and all scores are in range, whatever is known.
+// TestTheUnknownIsNeverBest also checks that all scores are in range, whatever is known.
 func TestTheUnknownIsNeverBest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := rapid.Float64Range(0, 1).Draw(t, "h")

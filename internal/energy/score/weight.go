@@ -10,30 +10,29 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// DefaultWeight is H where nobody says otherwise: energy and runtime count alike.
+// DefaultWeight is the default of H: energy and runtime count equally.
 const DefaultWeight = 0.5
 
-// Origin says who chose a weight.
+// Origin is the source of a weight.
 type Origin string
 
 const (
 	// FromPod is the pod's annotation.
 	FromPod Origin = "pod"
-	// FromNamespace is that of its namespace.
+	// FromNamespace is the annotation of the pod's namespace.
 	FromNamespace Origin = "namespace"
 	// FromProfile is the argument of the scheduler's profile.
 	FromProfile Origin = "profile"
 )
 
-// Weight is H, the weight of energy against runtime, and where it comes from.
+// Weight is H, the weight of energy against runtime, and its source.
 type Weight struct {
 	H      float64 // in [0, 1]
 	Origin Origin
 }
 
-// WeightOf returns the weight of a pod: its annotation, else that of its namespace, else
-// the fallback, which is in [0, 1]. A malformed annotation is passed over, with an error
-// that says what would be right.
+// WeightOf returns the weight of a pod: that of its annotation, else of its namespace's annotation, else the fallback,
+// which must be in [0, 1]. A malformed annotation is ignored and reported in the error.
 func WeightOf(pod, namespace map[string]string, fallback float64) (Weight, error) {
 	var errs []error
 	for _, from := range []struct {
@@ -44,24 +43,23 @@ func WeightOf(pod, namespace map[string]string, fallback float64) (Weight, error
 		if !ok {
 			continue
 		}
-		// Written so that a NaN is refused.
+		// Written so that NaN is rejected.
 		if h, err := strconv.ParseFloat(text, 64); err == nil && h >= 0 && h <= 1 {
 			return Weight{h, from.origin}, errors.Join(errs...)
 		}
-		errs = append(errs, fmt.Errorf("annotation %s=%q of the %s: want a number from 0, runtime alone, to 1, energy alone",
+		errs = append(errs, fmt.Errorf("annotation %s=%q of the %s: must be a number from 0 (runtime only) to 1 (energy only)",
 			v1alpha1.AnnotationEnergyWeight, text, from.origin))
 	}
 	return Weight{fallback, FromProfile}, errors.Join(errs...)
 }
 
-// Governor returns the CPU governor that a node runs under, as its agent says: empty where
-// that is not known.
+// Governor returns the CPU governor of a node as reported by its agent, or "" if unknown.
 func Governor(annotations map[string]string) string {
 	return annotations[v1alpha1.AnnotationGovernor]
 }
 
-// MachineType returns the machine type that a node's labels name: Supercargo's own label,
-// else the one that cloud providers set. It is empty for a node without either.
+// MachineType returns the machine type in a node's labels: Supercargo's own label, else the one that cloud providers
+// set, else "".
 func MachineType(labels map[string]string) string {
 	if t, ok := labels[v1alpha1.LabelMachineType]; ok {
 		return t

@@ -1,8 +1,7 @@
-// Package tariff says what a kilowatt-hour costs, in dollars or in grams of CO2
-// equivalent, by place and time.
+// Package tariff provides the price of a kilowatt-hour, in dollars or in grams of CO2 equivalent, by zone and time.
 //
-// Prices and carbon intensities have one form: a value per kWh that holds in a zone
-// from a moment until the next one that is given for the zone.
+// Prices and carbon intensities have the same form: a value per kWh that is valid in a zone from a point in time until
+// the next value for the zone.
 package tariff
 
 import (
@@ -22,46 +21,43 @@ import (
 // joulesPerKWh is a kilowatt-hour in joules.
 const joulesPerKWh = 3.6e6
 
-// Everywhere is the zone of values that hold where a zone has none of its own.
+// Everywhere is the zone of values for zones that have none of their own.
 const Everywhere = ""
 
-// step is a value that holds from a moment on.
+// step is a value that is valid from a point in time on.
 type step struct {
 	from  time.Time
 	value float64 // per kWh
 }
 
-// Tariff is what a kWh costs, by zone and time. The zero value knows nothing. It is
-// safe for concurrent use once made.
+// Tariff is the price of a kWh by zone and time. The zero value has no prices. It is immutable and safe for concurrent
+// use.
 type Tariff struct{ zones map[string][]step }
 
-// Flat returns the tariff that is the same everywhere and always. The value is finite;
-// it may be below 0, as prices of electricity can be.
+// Flat returns the tariff with one value for all zones and times. The value must be finite; it may be negative, as
+// prices of electricity can be.
 func Flat(perKWh float64) Tariff {
 	return Tariff{map[string][]step{Everywhere: {{value: perKWh}}}}
 }
 
-// Known reports whether the tariff says anything.
+// Known reports whether the tariff has any values.
 func (t Tariff) Known() bool { return len(t.zones) > 0 }
 
-// DefaultMaxAge is for how long a value holds that nothing follows: forecasts are made for
-// a day.
+// DefaultMaxAge is how long the last value is valid: forecasts are made for a day.
 const DefaultMaxAge = 24 * time.Hour
 
-// Price is what a kWh costs at a place and time, in the unit of its tariff. The zero value
-// is one that is not known.
+// Price is the price of a kWh at a place and time, in the unit of its tariff. The zero value is unknown.
 type Price struct {
 	PerKWh float64 // finite
 	Known  bool
 }
 
-// Of returns what so much energy costs: 0 where the price is not known.
+// Of returns the cost of the energy, or 0 if the price is unknown.
 func (p Price) Of(j energy.Joules) float64 { return float64(j) / joulesPerKWh * p.PerKWh }
 
-// At returns what a kWh costs in a zone at a moment. A zone without values has those that
-// hold everywhere. A value that began longer than longest ago has expired and is not known:
-// whoever gave it has stopped; one of [Flat] never does. It takes a binary search and
-// allocates nothing.
+// At returns the price of a kWh in a zone at a time. A zone without values has those of [Everywhere]. A value that
+// began more than longest ago has expired, because its source has stopped, and the price is unknown. Values of [Flat]
+// never expire. Cost: a binary search, no allocation.
 func (t Tariff) At(zone string, at time.Time, longest time.Duration) Price {
 	steps, ok := t.zones[zone]
 	if !ok {
@@ -70,9 +66,8 @@ func (t Tariff) At(zone string, at time.Time, longest time.Duration) Price {
 	return priceOf(steps, at, longest)
 }
 
-// Over returns what a kWh costs in a zone on average between two moments, as far as values
-// reach: the last one holds for longest. It is not known where the first moment has no price.
-// It takes a look at each value between.
+// Over returns the average price of a kWh in a zone between two times, as far as there are values; the last one is
+// valid for longest. It is unknown if there is no price at from. Cost: linear in the values between.
 func (t Tariff) Over(zone string, from, to time.Time, longest time.Duration) Price {
 	now := t.At(zone, from, longest)
 	if !now.Known {
@@ -93,7 +88,7 @@ func (t Tariff) Over(zone string, from, to time.Time, longest time.Duration) Pri
 }
 
 func priceOf(steps []step, at time.Time, longest time.Duration) Price {
-	// Written out, since sort.Search would have its function allocated for each call.
+	// Written out because sort.Search would allocate its function for each call.
 	low, high := 0, len(steps)
 	for low < high {
 		if mid := int(uint(low+high) >> 1); steps[mid].from.After(at) {
@@ -112,8 +107,8 @@ func priceOf(steps []step, at time.Time, longest time.Duration) Price {
 	return Price{PerKWh: s.value, Known: true}
 }
 
-// Zones returns how many zones have a price at a moment, and how many have values but none
-// that holds: they have expired, or are to come. Values that hold everywhere count as a zone.
+// Zones returns how many zones have a price at a time, and how many have only expired or future values. [Everywhere]
+// counts as a zone.
 func (t Tariff) Zones(at time.Time, longest time.Duration) (priced, without int) {
 	for _, steps := range t.zones {
 		if priceOf(steps, at, longest).Known {
@@ -125,7 +120,7 @@ func (t Tariff) Zones(at time.Time, longest time.Duration) (priced, without int)
 	return priced, without
 }
 
-// Unit is what a tariff counts.
+// Unit is the unit of a tariff.
 type Unit string
 
 // The units.
@@ -136,7 +131,7 @@ const (
 	Grams Unit = "Grams"
 )
 
-// Column returns the column of a file that has values of the unit.
+// Column returns the name of the column with values of the unit.
 func (u Unit) Column() string {
 	if u == Grams {
 		return "grams_per_kwh"
@@ -144,7 +139,7 @@ func (u Unit) Column() string {
 	return "dollars_per_kwh"
 }
 
-// Format writes an amount in the unit, to three digits: "$0.00123", "12.3 g CO2".
+// Format formats an amount in the unit with three digits: "$0.00123", "12.3 g CO2".
 func (u Unit) Format(amount float64) string {
 	if u == Grams {
 		return fmt.Sprintf("%.3g g CO2", amount)
@@ -155,10 +150,9 @@ func (u Unit) Format(amount float64) string {
 	return fmt.Sprintf("$%.3g", amount)
 }
 
-// Of returns what an even use of energy between two moments costs in a zone, and the
-// part of it, from 0 to 1, for whose time the tariff has a value. What it has none for is
-// not in the cost. A zone without values has those that hold everywhere. The cost is in
-// the tariff's unit; it takes a binary search and a look at each value between.
+// Of returns the cost of an even use of energy between two times in a zone, in the tariff's unit, and the fraction of
+// the time, from 0 to 1, for which the tariff has a value. Energy of other times is not included in the cost. A zone
+// without values has those of [Everywhere]. Cost: a binary search, and linear in the values between.
 func (t Tariff) Of(j energy.Joules, zone string, from, to time.Time) (cost, priced float64) {
 	steps, ok := t.zones[zone]
 	if !ok {
@@ -190,14 +184,13 @@ func (t Tariff) Of(j energy.Joules, zone string, from, to time.Time) (cost, pric
 	return cost, min(priced, 1)
 }
 
-// mostPerKWh bounds a value: a thousand dollars, or a hundred times what the dirtiest
-// power station emits, in grams.
+// mostPerKWh bounds a value: in dollars far above any price, in grams a hundred times the emissions of the dirtiest
+// power station.
 const mostPerKWh = 100_000
 
-// Read reads a tariff from a file as package table reads them, with the columns time (RFC 3339)
-// and column, the value per kWh; and, where it differs between them, zone. Other columns are
-// passed over. Rows may come in any order. A zone has one value at a moment; a row without a zone
-// holds where others say nothing. Errors name line and column.
+// Read reads a tariff from a file in a format of package table, with the columns time (RFC 3339) and column, the value
+// per kWh, and optionally zone. Other columns are ignored. Rows may be in any order. A zone must not have two values
+// for one time; a row without a zone is for [Everywhere]. Errors name line and column.
 func Read(file io.Reader, column string) (Tariff, error) {
 	in, _, err := table.Open("", file, table.Format{Name: "tariff", Required: []string{"time", column}, Optional: []string{"zone"}, Lenient: true})
 	if err != nil {
@@ -207,7 +200,7 @@ func Read(file io.Reader, column string) (Tariff, error) {
 	rows := 0
 	for in.Next() {
 		if rows++; rows > table.MaxRows {
-			in.Fault(in.Line(), "", fmt.Sprintf("goes beyond %d values, the most one tariff may have", table.MaxRows))
+			in.Fault(in.Line(), "", fmt.Sprintf("exceeds %d values, the maximum for a tariff", table.MaxRows))
 			break
 		}
 		from, err := time.Parse(time.RFC3339, in.Cell("time"))
@@ -227,14 +220,14 @@ func Read(file io.Reader, column string) (Tariff, error) {
 	return t, nil
 }
 
-// sort orders the values of each zone by time, and refuses two of one moment.
+// sort sorts the values of each zone by time and rejects two values for one time.
 func (t Tariff) sort() error {
 	var errs []error
 	for zone, steps := range t.zones {
 		slices.SortFunc(steps, func(a, b step) int { return a.from.Compare(b.from) })
 		for i := 1; i < len(steps); i++ {
 			if steps[i].from.Equal(steps[i-1].from) {
-				errs = append(errs, fmt.Errorf("zone %q has two values at %s: want one", zone, steps[i].from.Format(time.RFC3339)))
+				errs = append(errs, fmt.Errorf("zone %q has two values at %s: must be one", zone, steps[i].from.Format(time.RFC3339)))
 			}
 		}
 	}

@@ -54,7 +54,7 @@ func TestEnergyCostsWhatItsTimeAndPlaceCost(t *testing.T) {
 	}
 }
 
-// TestCostsAddUp: cutting the time of an even use anywhere changes nothing.
+// TestCostsAddUp checks that splitting the time of an even use does not change the cost.
 func TestCostsAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var rows strings.Builder
@@ -109,7 +109,7 @@ func TestTariffsThatCannotBeReadAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzRead: what is read costs a finite amount, of which no more than all is priced.
+// FuzzRead checks that costs are finite and that at most all energy is priced.
 func FuzzRead(f *testing.F) {
 	f.Add(file, "pl")
 	f.Add("time,grams_per_kwh\n2026-01-01T12:00:00Z,-5\n", "")
@@ -160,8 +160,8 @@ func TestAPriceHoldsUntilTheNextOrUntilItExpires(t *testing.T) {
 	}
 }
 
-// TestAPriceIsWhatAMomentOfEnergyCosts: the price of a moment is the cost of a kWh used at
-// that moment, by the other way through the values.
+// TestAPriceIsWhatAMomentOfEnergyCosts checks that the price at a time is the cost of a kWh used at that time, which is
+// calculated in another way.
 func TestAPriceIsWhatAMomentOfEnergyCosts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		steps := map[int]bool{}

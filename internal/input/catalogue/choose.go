@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Choose returns the flavors that some patterns choose, and the patterns that match none. In a pattern *
-// stands for any text and ? for any character; one that begins with ! excludes what it matches. Without a
-// pattern that chooses, all are chosen but those that are Burstable or Accelerated. A malformed pattern
-// matches none. The flavors are those of all, in its order.
+// Choose returns the flavors that the patterns select, and the patterns that match none. In a pattern, * matches any
+// text without a slash and ? any character except a slash; a pattern that begins with ! excludes its matches. If no
+// pattern selects, all flavors are selected except those that are Burstable or Accelerated. A malformed pattern matches
+// none. The result points into all, in its order.
 func Choose(patterns []string, all []Flavor) (chosen []*Flavor, unmatched []string) {
 	used := make([]bool, len(patterns))
 	for i := range all {
@@ -24,7 +24,7 @@ func Choose(patterns []string, all []Flavor) (chosen []*Flavor, unmatched []stri
 	return chosen, unmatched
 }
 
-// takes reports whether the patterns choose a flavor, and notes which of them match it.
+// takes reports whether the patterns select a flavor, and records in used which of them match it.
 func takes(patterns []string, f *Flavor, used []bool) bool {
 	chosen, excluded, onlyExcludes := false, false, true
 	for i, pattern := range patterns {

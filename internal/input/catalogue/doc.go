@@ -1,11 +1,10 @@
-// Package catalogue reads and writes catalogues of machines that can be had.
+// Package catalogue reads and writes catalogues of available machines.
 //
-// A catalogue is a CSV file, as package table reads it, with the columns name, cpu, memory_gib,
-// price_per_hour and, where wanted, arch, machine_type, max_pods, watts_idle, watts_full and
-// kind, see [ReadFlavors]; and for those who heed them zones, labels and taints, see
-// [ReadOffers].
+// A catalogue is a CSV file as read by package table, with the columns name, cpu, memory_gib and price_per_hour, and
+// optionally arch, machine_type, max_pods, watts_idle, watts_full and kind, see [ReadFlavors]. [ReadOffers] also reads
+// zones, labels and taints.
 //
-// CPU becomes whole milli-CPU, memory bytes, money micro-dollars, power milliwatts.
+// CPU is converted to milli-CPU, memory to bytes, money to micro-dollars, and power to milliwatts.
 //
 // The package is pure: no clock, client, logger or random source.
 package catalogue

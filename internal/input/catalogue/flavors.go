@@ -13,26 +13,23 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// Flavor is one kind of machine that can be had, as a price list tells of it. Of
-// [cluster.Flavor] it has Name, Size, Arch, MaxPods and price: Arch is empty and MaxPods nil
-// where the list does not state them.
+// Flavor is one kind of machine in a price list. Of [cluster.Flavor], it has Name, Size, Arch, MaxPods and price. Arch
+// is empty and MaxPods nil if the list does not state them.
 type Flavor struct {
 	cluster.Flavor
-	// MachineType groups flavors of equal speed and power; empty when not
-	// stated.
+	// MachineType groups flavors of equal speed and power; empty if not stated.
 	MachineType string
 	// Kind is KindBurstable or KindAccelerated; empty for any other.
 	Kind string
-	// MilliwattsIdle and MilliwattsFull are the power drawn without load and at
-	// full load. Both are 0 when not stated.
+	// MilliwattsIdle and MilliwattsFull are the power without load and at full load. Both are 0 if not stated.
 	MilliwattsIdle, MilliwattsFull int64
 }
 
-// The kinds of machines that are not bought unless somebody asks for them.
+// Kinds of machines that are only bought on request.
 const (
-	// KindBurstable has full use of its CPUs only for a while.
+	// KindBurstable is a machine whose CPUs can be fully used only for a while.
 	KindBurstable = "Burstable"
-	// KindAccelerated has GPUs or other accelerators.
+	// KindAccelerated is a machine with GPUs or other accelerators.
 	KindAccelerated = "Accelerated"
 )
 
@@ -52,21 +49,19 @@ var flavorFormat = table.Format{
 	Optional: []string{"arch", "machine_type", "max_pods", "watts_idle", "watts_full", "kind"},
 }
 
-// ReadFlavors reads a flavor catalogue. file is only used in errors, which are
-// of type [*table.Errors] and list every fault up to [table.MaxErrors].
+// ReadFlavors reads a flavor catalogue. file is only used in errors, which are of type [*table.Errors] and list every
+// fault up to [table.MaxErrors].
 //
-// cpu is in cores with up to three decimals, or in milli-CPU with the suffix m
-// ("1930m"). memory_gib may have decimals and is rounded down to a byte.
-// price_per_hour is in dollars with up to six decimals, zero included. Watts
-// come in pairs with up to three decimals, idle no more than full.
+// cpu is in cores with up to three decimals, or in milli-CPU with the suffix m ("1930m"). memory_gib may have decimals
+// and is rounded down to a byte. price_per_hour is in dollars with up to six decimals; zero is allowed. Watts must be
+// given as a pair with up to three decimals, idle no more than full.
 //
-// The result is ordered by name. Cost: O(n log n).
+// The result is sorted by name. Cost: O(n log n).
 func ReadFlavors(file string, r io.Reader) ([]Flavor, error) {
 	return readCatalogue(file, r, flavorFormat, row.flavor, func(f Flavor) string { return f.Name })
 }
 
-// readCatalogue reads a row per flavor, each with a name of its own, and returns
-// them ordered by name.
+// readCatalogue reads one flavor per row, with unique names, and returns them sorted by name.
 func readCatalogue[F any](file string, r io.Reader, f table.Format, read func(row) F, nameOf func(F) string) ([]F, error) {
 	t, _, err := table.Open(file, r, f)
 	if err != nil {
@@ -76,12 +71,12 @@ func readCatalogue[F any](file string, r io.Reader, f table.Format, read func(ro
 	lineOf := make(map[string]int)
 	for t.Next() {
 		if len(flavors) == table.MaxRows {
-			t.Fault(t.Line(), "", fmt.Sprintf("goes beyond %d flavors, the most one catalogue may have", table.MaxRows))
+			t.Fault(t.Line(), "", fmt.Sprintf("exceeds %d flavors, the maximum for a catalogue", table.MaxRows))
 			break
 		}
 		f := read(row{t})
 		if line, taken := lineOf[nameOf(f)]; taken {
-			t.BadCell("name", fmt.Errorf("is also the name of line %d, want a name of its own", line))
+			t.BadCell("name", fmt.Errorf("is also the name in line %d: must be unique", line))
 			continue
 		}
 		lineOf[nameOf(f)] = t.Line()
@@ -94,7 +89,7 @@ func readCatalogue[F any](file string, r io.Reader, f table.Format, read func(ro
 	return flavors, nil
 }
 
-// row is the present row of a table.
+// row is the current row of a table.
 type row struct{ *table.Table }
 
 // flavor reads a flavor.
@@ -108,14 +103,14 @@ func (t row) flavor() Flavor {
 	f.MicroDollarsPerHour = t.AtMost("price_per_hour",
 		t.Number("price_per_hour", microPerDollar, table.Exact), maxMicroDollarsPerHour)
 	if f.Name == "" || !table.Printable(f.Name, maxNameBytes) {
-		t.BadCell("name", fmt.Errorf("is no flavor name, want 1 to %d bytes without control characters", maxNameBytes))
+		t.BadCell("name", fmt.Errorf("is not a valid flavor name: must have 1 to %d bytes without control characters", maxNameBytes))
 	}
 	t.CheckArch(f.Arch)
 	if len(validation.IsValidLabelValue(f.MachineType)) > 0 {
-		t.BadCell("machine_type", fmt.Errorf("is no label value, want up to %d letters, digits, '-', '_' and '.', with a letter or digit at either end", maxLabelBytes))
+		t.BadCell("machine_type", fmt.Errorf("is not a valid label value: must have at most %d letters, digits, '-', '_' and '.', and start and end with a letter or digit", maxLabelBytes))
 	}
 	if f.Kind != "" && f.Kind != KindBurstable && f.Kind != KindAccelerated {
-		t.BadCell("kind", fmt.Errorf("is no kind of machine, want %s, %s or nothing", KindBurstable, KindAccelerated))
+		t.BadCell("kind", fmt.Errorf("is not a kind of machine: must be %s, %s or empty", KindBurstable, KindAccelerated))
 	}
 	if t.Cell("max_pods") != "" {
 		f.MaxPods = new(t.AtMost("max_pods", t.Positive("max_pods", 1, table.Exact), maxMaxPods))
@@ -129,13 +124,13 @@ func (t row) watts(f *Flavor) {
 	idle, full := t.Cell("watts_idle") != "", t.Cell("watts_full") != ""
 	switch {
 	case idle && !full:
-		t.Fault(t.Line(), "watts_full", "is missing beside watts_idle, want both or neither")
+		t.Fault(t.Line(), "watts_full", "is missing, but watts_idle is set: set both or neither")
 	case full && !idle:
-		t.Fault(t.Line(), "watts_idle", "is missing beside watts_full, want both or neither")
+		t.Fault(t.Line(), "watts_idle", "is missing, but watts_full is set: set both or neither")
 	}
 	f.MilliwattsIdle = t.AtMost("watts_idle", t.OptionalNumber("watts_idle", 1000, table.Exact), maxMilliwatts)
 	f.MilliwattsFull = t.AtMost("watts_full", t.OptionalNumber("watts_full", 1000, table.Exact), maxMilliwatts)
 	if idle && full && f.MilliwattsIdle > f.MilliwattsFull {
-		t.BadCell("watts_idle", fmt.Errorf("is more than watts_full %q, want at most that", t.Cell("watts_full")))
+		t.BadCell("watts_idle", fmt.Errorf("must be at most watts_full, %q", t.Cell("watts_full")))
 	}
 }

@@ -14,15 +14,14 @@ import (
 	"supercargo.dev/supercargo/internal/text/clip"
 )
 
-// Offer is a flavor with what pods may demand of its nodes.
+// Offer is a flavor with the properties of its nodes that pods can select.
 type Offer struct {
 	Flavor
-	// Zones are where machines of the flavor can be had, ordered; empty when not
-	// stated.
+	// Zones are the zones in which machines of the flavor are available, sorted; empty if not stated.
 	Zones []string
-	// Labels are on its nodes beside those that every node has, ordered by key.
+	// Labels are the labels of its nodes besides those that every node has, sorted by key.
 	Labels []Label
-	// Taints are on its nodes, ordered by key, value and effect.
+	// Taints are the taints of its nodes, sorted by key, value and effect.
 	Taints []Taint
 }
 
@@ -38,20 +37,19 @@ var offerFormat = table.Format{
 	Optional: slices.Concat(flavorFormat.Optional, []string{"zones", "labels", "taints"}),
 }
 
-// ReadOffers is [ReadFlavors] for those who heed zones, labels and taints too. The
-// entries of these columns are separated by semicolons: zones are "a;b", labels
-// "key=value;key=value", and taints "key=value:Effect;key:Effect". Labels that other
-// columns speak of are refused.
+// ReadOffers is [ReadFlavors] with zones, labels and taints. The entries of these columns are separated by semicolons:
+// zones are "a;b", labels "key=value;key=value", and taints "key=value:Effect;key:Effect". Labels that follow from
+// other columns are rejected.
 func ReadOffers(file string, r io.Reader) ([]Offer, error) {
 	return readCatalogue(file, r, offerFormat, row.offer, func(o Offer) string { return o.Name })
 }
 
-// offer reads the present row.
+// offer reads the current row.
 func (t row) offer() Offer {
 	o := Offer{Flavor: t.flavor()}
 	for _, zone := range t.entries("zones") {
 		if problems := validation.IsValidLabelValue(zone); len(problems) > 0 || zone == "" {
-			t.BadCell("zones", fmt.Errorf("has %q, which is no zone, want names such as us-east-1a separated by ';'", clip.Cell(zone)))
+			t.BadCell("zones", fmt.Errorf("has %q, which is not a zone: must be names such as us-east-1a separated by ';'", clip.Cell(zone)))
 		}
 		o.Zones = append(o.Zones, zone)
 	}
@@ -59,7 +57,7 @@ func (t row) offer() Offer {
 		key, value, _ := strings.Cut(entry, "=")
 		t.checkLabel("labels", entry, key, value)
 		if column := columnOfLabel[key]; column != "" {
-			t.BadCell("labels", fmt.Errorf("has %s, which column %s speaks of", key, column))
+			t.BadCell("labels", fmt.Errorf("has %s: use column %s instead", key, column))
 		}
 		o.Labels = append(o.Labels, Label{key, value})
 	}
@@ -69,7 +67,7 @@ func (t row) offer() Offer {
 		taint := Taint{key, value, strings.TrimPrefix(entry[at:], ":")}
 		t.checkLabel("taints", entry, taint.Key, taint.Value)
 		if !slices.Contains([]string{"NoSchedule", "PreferNoSchedule", "NoExecute"}, taint.Effect) {
-			t.BadCell("taints", fmt.Errorf("has %q without an effect, want key=value:NoSchedule, or PreferNoSchedule or NoExecute", clip.Cell(entry)))
+			t.BadCell("taints", fmt.Errorf("has %q without an effect: must be key=value:NoSchedule, or PreferNoSchedule or NoExecute", clip.Cell(entry)))
 		}
 		o.Taints = append(o.Taints, taint)
 	}
@@ -82,7 +80,7 @@ func (t row) offer() Offer {
 	return o
 }
 
-// columnOfLabel are the labels that follow from other columns.
+// columnOfLabel maps labels that follow from other columns to these columns.
 var columnOfLabel = map[string]string{
 	"kubernetes.io/arch":               "arch",
 	"kubernetes.io/hostname":           "name",
@@ -91,9 +89,9 @@ var columnOfLabel = map[string]string{
 	"supercargo.dev/machine-type":      "machine_type",
 }
 
-// checkTwice notes what stands in a list twice.
+// checkTwice records duplicate entries of lists.
 func (t row) checkTwice(o *Offer) {
-	twice := errors.New("has an entry twice, want each once")
+	twice := errors.New("has a duplicate entry")
 	if len(slices.Compact(slices.Clone(o.Zones))) < len(o.Zones) {
 		t.BadCell("zones", twice)
 	}
@@ -122,9 +120,9 @@ func (t row) entries(column string) []string {
 	return entries
 }
 
-// checkLabel notes a key or value that Kubernetes would refuse.
+// checkLabel records a key or value that Kubernetes would reject.
 func (t row) checkLabel(column, entry, key, value string) {
 	if len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(value)) > 0 {
-		t.BadCell(column, fmt.Errorf("has %q, which is no key with a value, want such as example.com/disk=ssd", clip.Cell(entry)))
+		t.BadCell(column, fmt.Errorf("has %q, which is not a valid label: must be a key and a value such as example.com/disk=ssd", clip.Cell(entry)))
 	}
 }

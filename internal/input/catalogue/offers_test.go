@@ -38,19 +38,19 @@ func TestReadOffersReadsWhatPodsMayDemand(t *testing.T) {
 
 func TestReadOffersRefusesBadInput(t *testing.T) {
 	tests := []struct{ name, row, want string }{
-		{"an empty zone", "a,1,1,1,x;,,", `f.csv:2: zones: "x;" has "", which is no zone`},
-		{"a zone that is no label value", "a,1,1,1,x y,,", `zones: "x y" has "x y", which is no zone`},
-		{"a zone twice", "a,1,1,1,x;y;x,,", `zones: "x;y;x" has an entry twice`},
-		{"a label without a key", "a,1,1,1,,=v,", `f.csv:2: labels: "=v" has "=v", which is no key with a value`},
+		{"an empty zone", "a,1,1,1,x;,,", `f.csv:2: zones: "x;" has "", which is not a zone`},
+		{"a zone that is no label value", "a,1,1,1,x y,,", `zones: "x y" has "x y", which is not a zone`},
+		{"a zone twice", "a,1,1,1,x;y;x,,", `zones: "x;y;x" has a duplicate entry`},
+		{"a label without a key", "a,1,1,1,,=v,", `f.csv:2: labels: "=v" has "=v", which is not a valid label`},
 		{"a bad label value", "a,1,1,1,,k=-,", `labels: "k=-" has "k=-"`},
-		{"a label twice", "a,1,1,1,,k=a;k=b,", `labels: "k=a;k=b" has an entry twice`},
-		{"a label that is a column", "a,1,1,1,,kubernetes.io/arch=arm64,", "has kubernetes.io/arch, which column arch speaks of"},
-		{"a zone as a label", "a,1,1,1,,topology.kubernetes.io/zone=a,", "which column zones speaks of"},
+		{"a label twice", "a,1,1,1,,k=a;k=b,", `labels: "k=a;k=b" has a duplicate entry`},
+		{"a label that is a column", "a,1,1,1,,kubernetes.io/arch=arm64,", "has kubernetes.io/arch: use column arch instead"},
+		{"a zone as a label", "a,1,1,1,,topology.kubernetes.io/zone=a,", "use column zones instead"},
 		{"a taint without effect", "a,1,1,1,,,k=v", `f.csv:2: taints: "k=v" has`},
-		{"a taint of no known effect", "a,1,1,1,,,k=v:Never", `has "k=v:Never" without an effect, want key=value:NoSchedule`},
-		{"a taint without a key", "a,1,1,1,,,:NoSchedule", `has ":NoSchedule", which is no key with a value`},
-		{"a taint twice", "a,1,1,1,,,k=v:NoSchedule;k=w:NoSchedule", "has an entry twice"},
-		{"a name twice", "a,1,1,1,,,\na,1,1,1,,,", `f.csv:3: name: "a" is also the name of line 2`},
+		{"a taint of no known effect", "a,1,1,1,,,k=v:Never", `has "k=v:Never" without an effect: must be key=value:NoSchedule`},
+		{"a taint without a key", "a,1,1,1,,,:NoSchedule", `has ":NoSchedule", which is not a valid label`},
+		{"a taint twice", "a,1,1,1,,,k=v:NoSchedule;k=w:NoSchedule", "has a duplicate entry"},
+		{"a name twice", "a,1,1,1,,,\na,1,1,1,,,", `f.csv:3: name: "a" is also the name in line 2`},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -64,13 +64,13 @@ func TestReadOffersRefusesBadInput(t *testing.T) {
 
 func TestZonesLabelsAndTaintsAreRefusedWhereNobodyHeedsThem(t *testing.T) {
 	_, err := ReadFlavors("f.csv", strings.NewReader(offerHeader+"a,1,1,1,x,,\n"))
-	if err == nil || !strings.Contains(err.Error(), "f.csv:1: zones: is no column of the flavor catalogue") {
+	if err == nil || !strings.Contains(err.Error(), "f.csv:1: zones: is not a column of the flavor catalogue") {
 		t.Errorf("ReadFlavors gives %v, want that it knows no zones", err)
 	}
 }
 
-// FuzzReadOffers demands ordered lists without doubles of all that is accepted, and
-// that a flavor catalogue is read as [ReadFlavors] reads it.
+// FuzzReadOffers checks that lists of accepted offers are sorted and without duplicates, and that a flavor catalogue is
+// read as by [ReadFlavors].
 func FuzzReadOffers(f *testing.F) {
 	f.Add([]byte(offerHeader + "a,2,8,0.1,x;y,k=v;l,k=v:NoSchedule;k:NoExecute\n"))
 	f.Add([]byte(offerHeader + "a,2,8,0.1,;,=;,::\n"))

@@ -52,8 +52,7 @@ func TestFlavorsReadBackAsWritten(t *testing.T) {
 	})
 }
 
-// FuzzReadFlavors feeds catalogues: whatever is accepted is a machine, and survives being written
-// and read again.
+// FuzzReadFlavors checks that accepted flavors are valid machines and survive being written and read again.
 func FuzzReadFlavors(f *testing.F) {
 	f.Add([]byte(flavorHeader + "a,2,8,0.1\nb,1930m,6.74,1.6128\n"))
 	f.Add([]byte("name,cpu,memory_gib,price_per_hour,arch,machine_type,max_pods,watts_idle,watts_full\na,2,8,0.1,amd64,x,10,1,2\n"))
@@ -83,7 +82,7 @@ func FuzzReadFlavors(f *testing.F) {
 	})
 }
 
-// checkRefusal demands that a refusal names the file and stays short.
+// checkRefusal checks that an error names the file and is short.
 func checkRefusal(t *testing.T, err error) {
 	t.Helper()
 	var all *table.Errors

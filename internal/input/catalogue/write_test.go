@@ -7,8 +7,7 @@ import (
 	"strconv"
 )
 
-// writeFlavors writes a catalogue that [ReadFlavors] reads back equal, provided the flavors are
-// ordered by name and valid.
+// writeFlavors writes a catalogue that [ReadFlavors] reads back equal, if the flavors are valid and sorted by name.
 func writeFlavors(w io.Writer, flavors []Flavor) error {
 	rows := [][]string{{"cpu", "memory_gib", "price_per_hour", "max_pods", "watts_idle", "watts_full", "name", "arch", "machine_type"}}
 	for _, f := range flavors {
@@ -24,5 +23,5 @@ func writeFlavors(w io.Writer, flavors []Flavor) error {
 	return csv.NewWriter(w).WriteAll(rows)
 }
 
-// exact writes value/unit with all decimals, for units up to that of a GiB.
+// exact formats value/unit with all decimals, for units up to that of a GiB.
 func exact(value, unit int64) string { return big.NewRat(value, unit).FloatString(30) }

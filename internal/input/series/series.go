@@ -1,7 +1,7 @@
-// Package series reads measurements from CSV files: a header with the names of the columns, and
-// a row for each measurement.
+// Package series reads measurements from CSV files: a header with the names of the columns, and a row for each
+// measurement.
 //
-// The package is pure: it reads what it is given and asks no clock.
+// The package is pure: it uses no clock.
 package series
 
 import (
@@ -16,34 +16,34 @@ import (
 	"supercargo.dev/supercargo/internal/input/table"
 )
 
-// MaxRows is the most rows of a file: a day of seconds.
+// MaxRows is the maximum number of rows of a file: one per second of a day.
 const MaxRows = 86_400
 
-// Format says which columns of a file count. Names are as in the header, and each is there
-// once; other columns are passed over.
+// Format selects the columns of a file. Names are as in the header, and each must occur once; other columns are
+// ignored.
 type Format struct {
-	// Time is checked to go on from row to row, where the file has it: times in RFC 3339, or
-	// seconds. A file without it is taken to be in the order of time, unless NeedsTime.
+	// Time is the column of times, in RFC 3339 or seconds. If the file has it, it must not decrease from row to row. A
+	// file without it is assumed to be in chronological order, unless NeedsTime is set.
 	Time      string
 	NeedsTime bool
-	// Columns are those of numbers.
+	// Columns are the columns of numbers.
 	Columns []Column
 }
 
 // Column is a column of numbers.
 type Column struct {
 	Name string
-	// Valid tells which numbers may be there. It is not asked about NaN.
+	// Valid reports whether a number is valid. It is not called for NaN.
 	Valid func(float64) bool
-	// Want says the same in a message, such as "watts above 0".
+	// Want describes valid numbers in a message, such as "watts above 0".
 	Want string
-	// MayMiss allows cells that are empty or NaN: nothing was measured. They are read as NaN.
+	// MayMiss allows cells that are empty or NaN, for missing measurements. They are read as NaN.
 	MayMiss bool
 }
 
-// Read reads the numbers of each row, in the order of f.Columns. It refuses a file with over
-// [MaxRows] rows, or with a cell that is no number in its range, and returns nothing of it then.
-// Errors are of type [*table.Errors]. A file with a header alone has no rows.
+// Read reads the numbers of each row, in the order of f.Columns. It rejects a file with more than [MaxRows] rows, or
+// with a cell that is not a number in its range, and then returns no rows. Errors are of type [*table.Errors]. A file
+// with only a header has no rows.
 func Read(file io.Reader, f Format) ([][]float64, error) {
 	format := table.Format{Name: "series", Lenient: true}
 	for _, c := range f.Columns {
@@ -62,7 +62,7 @@ func Read(file io.Reader, f Format) ([][]float64, error) {
 	order := order{column: f.Time}
 	for t.Next() {
 		if len(rows) == MaxRows {
-			t.Fault(t.Line(), "", fmt.Sprintf("continues after %d rows: keep fewer, such as one in a few seconds", MaxRows))
+			t.Fault(t.Line(), "", fmt.Sprintf("exceeds %d rows, the maximum: keep fewer rows, for example one every few seconds", MaxRows))
 			break
 		}
 		order.check(t)
@@ -78,11 +78,11 @@ func Read(file io.Reader, f Format) ([][]float64, error) {
 	return rows, nil
 }
 
-// order sees that times ascend, where there is a column of them.
+// order checks that times do not decrease, if there is a column of times.
 type order struct {
 	column string
 	last   float64
-	begun  bool // last is the time of the row before
+	begun  bool // last is the time of the previous row
 }
 
 func (o *order) check(t *table.Table) {
@@ -95,12 +95,12 @@ func (o *order) check(t *table.Table) {
 		t.Wrong(o.column, "seconds, or a time such as 2026-01-31T15:00:00Z")
 		return
 	case o.begun && !(now >= o.last):
-		t.BadCell(o.column, errors.New("is before the row above: want rows in the order of time"))
+		t.BadCell(o.column, errors.New("is before the previous row: rows must be in ascending order of time"))
 	}
 	o.last, o.begun = now, true
 }
 
-// number reads the cell of the present row.
+// number reads the cell of the current row.
 func (c Column) number(t *table.Table) float64 {
 	if text := t.Cell(c.Name); c.MayMiss && (text == "" || strings.EqualFold(text, "nan")) {
 		return math.NaN()
@@ -108,7 +108,7 @@ func (c Column) number(t *table.Table) float64 {
 	return t.Float(c.Name, c.Valid, c.Want)
 }
 
-// moment reads a time in RFC 3339 or in seconds, as seconds.
+// moment parses a time in RFC 3339 or in seconds, and returns seconds.
 func moment(text string) (float64, bool) {
 	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
 		return float64(t.UnixNano()) / 1e9, true

@@ -8,7 +8,7 @@ import (
 	"supercargo.dev/supercargo/internal/input/table"
 )
 
-// format has a number that is always there, and one that may be missing.
+// format has a required number and one that may be missing.
 var format = Format{Time: "time", Columns: []Column{
 	{Name: "size", Valid: func(x float64) bool { return x >= 1 && x <= 9 }, Want: "1 to 9"},
 	{Name: "delay", Valid: func(x float64) bool { return x >= 0 && x <= 60 }, Want: "0 to 60", MayMiss: true},
@@ -49,14 +49,14 @@ func TestWhatIsNoNumberInItsRangeIsRefusedByLineAndColumn(t *testing.T) {
 		says       []string
 	}{
 		{"nothing", "", format, []string{"header"}},
-		{"no such columns", "t,w\n1,2\n", format, []string{"line 1", "column size", "column delay", "there are t, w"}},
+		{"no such columns", "t,w\n1,2\n", format, []string{"line 1", "column size", "column delay", "the header has t, w"}},
 		{"a column twice", "size,delay,size\n", format, []string{"line 1", "column size", "twice"}},
 		{"no time, which was asked for", "size,delay\n1,0\n", needsTime, []string{"line 1", "column time"}},
-		{"a word", header + "0,1,0\n1,many,0\n", format, []string{"line 3", "column size", `"many"`, "want 1 to 9"}},
+		{"a word", header + "0,1,0\n1,many,0\n", format, []string{"line 3", "column size", `"many"`, "must be 1 to 9"}},
 		{"empty", header + "0,,0\n", format, []string{"line 2", "column size", `""`}},
 		{"NaN", header + "0,NaN,0\n", format, []string{"line 2", "column size", `"NaN"`}},
 		{"infinite", header + "0,1,Inf\n", format, []string{"line 2", "column delay", `"Inf"`}},
-		{"out of range where it may be missing", header + "0,1,-0.1\n", format, []string{"line 2", "column delay", "want 0 to 60"}},
+		{"out of range where it may be missing", header + "0,1,-0.1\n", format, []string{"line 2", "column delay", "must be 0 to 60"}},
 		{"back in time", header + "5,1,0\n4,1,0\n", format, []string{"line 3", "column time", "order"}},
 		{"no time in its column", header + "noon,1,0\n", format, []string{"line 2", "column time", `"noon"`}},
 		{"a cell too few", header + "0,1\n", format, []string{"line 2"}},
@@ -76,7 +76,7 @@ func TestAFileIsReadUpToItsLimits(t *testing.T) {
 		t.Errorf("%d rows, %v, want %d", len(rows), err, MaxRows)
 	}
 	for name, tc := range map[string]struct{ text, says string }{
-		"a row too many": {most + "1,0\n", fmt.Sprintf("after %d rows", MaxRows)},
+		"a row too many": {most + "1,0\n", fmt.Sprintf("exceeds %d rows", MaxRows)},
 		"too long a row": {"size,delay\n" + strings.Repeat("1", table.MaxLineBytes+1), fmt.Sprintf("line 2: is longer than %d bytes", table.MaxLineBytes)},
 		"a long header":  {strings.Repeat("x", table.MaxLineBytes+1), fmt.Sprintf("line 1: is longer than %d bytes", table.MaxLineBytes)},
 	} {

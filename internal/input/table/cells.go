@@ -10,7 +10,7 @@ import (
 	"supercargo.dev/supercargo/internal/text/clip"
 )
 
-// Bounds of single numbers, wide enough for any machine and small enough for sums over a file.
+// Bounds of single numbers, large enough for any machine and small enough for sums over a file.
 const (
 	MaxMilliCPU    = 1_000_000_000
 	MaxMemoryBytes = 1 << 50
@@ -35,7 +35,7 @@ func (t *Table) Cores(column string) int64 {
 	return t.AtMost(column, value, MaxMilliCPU)
 }
 
-var errZero = errors.New("is zero, want more")
+var errZero = errors.New("must be more than 0")
 
 // Positive is [Table.Number], but zero is a fault.
 func (t *Table) Positive(column string, unit int64, r Rounding) int64 {
@@ -47,8 +47,8 @@ func (t *Table) Positive(column string, unit int64, r Rounding) int64 {
 	return value
 }
 
-// Float reads a cell as a number that valid allows, and says otherwise what it wants. It may have
-// an exponent; NaN is never valid. It is for what is only estimated with.
+// Float reads a cell as a number for which valid returns true, and otherwise records a fault with want. The number may
+// have an exponent; NaN is never valid. It is not exact, so it is only for estimates.
 func (t *Table) Float(column string, valid func(float64) bool, want string) float64 {
 	x, err := strconv.ParseFloat(t.Cell(column), 64)
 	if err != nil || math.IsNaN(x) || !valid(x) {
@@ -58,12 +58,12 @@ func (t *Table) Float(column string, valid func(float64) bool, want string) floa
 	return x
 }
 
-// Wrong notes a fault of a cell of the present row, shows what it holds, and says what it wants.
+// Wrong records a fault of a cell of the current row with its content and what it should contain.
 func (t *Table) Wrong(column, want string) {
-	t.Fault(t.line, column, fmt.Sprintf("%q: want %s", clip.Cell(t.Cell(column)), want))
+	t.Fault(t.line, column, fmt.Sprintf("%q: must be %s", clip.Cell(t.Cell(column)), want))
 }
 
-// AtMost notes a value above most and returns it bounded.
+// AtMost records a fault for a value above most, and returns 0 for it.
 func (t *Table) AtMost(column string, value, most int64) int64 {
 	if value > most {
 		t.BadCell(column, ErrTooLarge)
@@ -72,14 +72,14 @@ func (t *Table) AtMost(column string, value, most int64) int64 {
 	return value
 }
 
-// CheckArch notes text of the column arch that cannot be an architecture.
+// CheckArch records a fault if the text cannot be an architecture.
 func (t *Table) CheckArch(arch string) {
 	ok := len(arch) <= maxArchBytes
 	for i := range len(arch) {
 		ok = ok && isNameByte(arch[i])
 	}
 	if !ok {
-		t.BadCell("arch", errors.New("is no architecture, want one such as amd64 or arm64"))
+		t.BadCell("arch", errors.New("is not an architecture: must be a name such as amd64 or arm64"))
 	}
 }
 

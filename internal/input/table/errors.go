@@ -7,18 +7,18 @@ import (
 
 // Error is one fault of an input.
 type Error struct {
-	// File is the name the caller gave the input, empty if it gave none.
+	// File is the caller's name for the input; may be empty.
 	File string
-	// Line counts from 1 for the header row; 0 concerns the whole input.
+	// Line counts from 1 for the header row; 0 means the whole input.
 	Line int
-	// Column is the header name of the faulty cell; empty concerns the row.
+	// Column is the header name of the faulty cell; empty means the row.
 	Column string
-	// Problem says what is wrong and what would be right.
+	// Problem says what is wrong and what is valid.
 	Problem string
 }
 
-// Error returns "file:line: column: problem", without the parts that are empty. Without a file,
-// which whoever reads it then names, it is "line 3, column cpu: problem".
+// Error returns "file:line: column: problem", without the parts that are empty. Without a file, which the caller then
+// names, it is "line 3, column cpu: problem".
 func (e Error) Error() string {
 	var parts []string
 	switch {
@@ -37,7 +37,7 @@ func (e Error) Error() string {
 	return strings.Join(append(parts, e.Problem), ": ")
 }
 
-// Errors holds the faults of one input in the order of their lines.
+// Errors holds the faults of one input in the order in which they were found.
 type Errors struct {
 	// List holds the first [MaxErrors] faults.
 	List []Error
@@ -57,7 +57,7 @@ func (e *Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap lets [errors.As] find each [Error].
+// Unwrap gives [errors.As] access to each [Error].
 func (e *Errors) Unwrap() []error {
 	all := make([]error, len(e.List))
 	for i, fault := range e.List {
@@ -66,7 +66,7 @@ func (e *Errors) Unwrap() []error {
 	return all
 }
 
-// Add notes one fault.
+// Add adds a fault.
 func (e *Errors) Add(fault Error) {
 	if len(e.List) == MaxErrors {
 		e.More++
@@ -75,7 +75,7 @@ func (e *Errors) Add(fault Error) {
 	e.List = append(e.List, fault)
 }
 
-// orNil returns e as an error, or nil when nothing was noted.
+// orNil returns e as an error, or nil if there are no faults.
 func (e *Errors) orNil() error {
 	if len(e.List) == 0 {
 		return nil

@@ -7,30 +7,28 @@ import (
 	"strings"
 )
 
-// Rounding says what becomes of the part of a number that its unit cannot hold.
+// Rounding is how to handle the part of a number that is finer than its unit.
 type Rounding int
 
-// What becomes of such a part.
+// Rounding modes.
 const (
-	Exact     Rounding = iota // refuse it
-	RoundDown                 // drop it: a machine never promises more than it has
-	RoundUp                   // count it as one more: a pod never gets less than it asked for
+	Exact     Rounding = iota // reject it
+	RoundDown                 // drop it: a machine must not promise more than it has
+	RoundUp                   // round up: a pod must not get less than it requests
 )
 
-// maxDigits bounds how long a number may be written.
+// maxDigits bounds the length of a number.
 const maxDigits = 40
 
-// What [Decimal] finds wrong with a number, beside one that its unit cannot hold.
+// Errors of [Decimal], besides that for a number that is too fine.
 var (
 	ErrNotNumber = errors.New("is not a plain decimal number such as 12 or 0.5")
-	ErrNegative  = errors.New("is negative, want zero or more")
+	ErrNegative  = errors.New("must be 0 or more")
 	ErrTooLarge  = errors.New("is too large")
 )
 
-// Decimal reads text as a plain non-negative decimal number, multiplies it by
-// unit and returns the product as an int64. Signs other than a leading minus,
-// exponents, NaN and Inf are refused. Whole numbers up to 15 digits cost no
-// allocation.
+// Decimal parses text as a plain non-negative decimal number, multiplies it by unit and returns the product as an
+// int64. It rejects signs, exponents, NaN and Inf. Integers of up to 15 digits do not allocate.
 func Decimal(text string, unit int64, r Rounding) (int64, error) {
 	if value, ok := shortInteger(text); ok && value <= maxInt64/unit {
 		return value * unit, nil
@@ -63,15 +61,15 @@ func Decimal(text string, unit int64, r Rounding) (int64, error) {
 
 const maxInt64 = 1<<63 - 1
 
-// tooFine says which step a number must be a multiple of.
+// tooFine returns the error for a number that is not a multiple of 1/unit.
 func tooFine(unit int64) error {
 	if unit == 1 {
-		return errors.New("is no whole number, want one")
+		return errors.New("must be a whole number")
 	}
-	return fmt.Errorf("is finer than 1/%d, want a multiple of that", unit)
+	return fmt.Errorf("must be a multiple of 1/%d", unit)
 }
 
-// shortInteger reads up to 15 digits without allocating.
+// shortInteger parses up to 15 digits without allocating.
 func shortInteger(text string) (int64, bool) {
 	if len(text) == 0 || len(text) > 15 {
 		return 0, false
@@ -86,8 +84,7 @@ func shortInteger(text string) (int64, bool) {
 	return value, true
 }
 
-// splitDecimal returns the digits of text without its point, and how many of
-// them stood behind the point.
+// splitDecimal returns the digits of text without its point, and the number of decimals.
 func splitDecimal(text string) (digits string, decimals int, err error) {
 	body, negative := strings.CutPrefix(text, "-")
 	if len(body) > maxDigits {

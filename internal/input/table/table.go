@@ -16,16 +16,16 @@ import (
 
 // Format describes the columns of one kind of file.
 type Format struct {
-	// Name is what a message calls such a file.
+	// Name is the name of such a file in messages.
 	Name string
 	// Required and Optional are the names of columns.
 	Required []string
 	Optional []string
-	// Lenient ignores further columns, which are otherwise refused.
+	// Lenient ignores further columns, which are otherwise rejected.
 	Lenient bool
 }
 
-// Table walks the rows of one input and collects its faults.
+// Table iterates over the rows of one input and collects its faults.
 type Table struct {
 	file   string
 	lines  *lineReader
@@ -36,9 +36,9 @@ type Table struct {
 	faults Errors
 }
 
-// Open reads the header row and finds the format it fits best, the first of equals. file is only
-// used in errors, and may be empty. The returned error is final, and of type [*Errors]; faults of rows come later,
-// by [Table.Err] or [Table.End].
+// Open reads the header row and selects the format that it fits best, the first of equals. file is only used in errors
+// and may be empty. The returned error is final and of type [*Errors]. [Table.Err] or [Table.End] return faults of
+// rows.
 func Open(file string, r io.Reader, formats ...Format) (*Table, *Format, error) {
 	t := &Table{file: file, lines: newLineReader(r)}
 	header, err := t.header()
@@ -52,13 +52,13 @@ func Open(file string, r io.Reader, formats ...Format) (*Table, *Format, error) 
 	return t, f, nil
 }
 
-// header returns the names in the first line that is not blank.
+// header returns the cells of the first line that is not blank.
 func (t *Table) header() ([]string, error) {
 	for {
 		text, err := t.nextLine()
 		switch {
 		case errors.Is(err, io.EOF):
-			t.Fault(0, "", "is empty, want a header row and at least one row")
+			t.Fault(0, "", "is empty: must have a header row and at least one row")
 			return nil, t.faults.orNil()
 		case err != nil:
 			t.Fault(t.line, "", err.Error())
@@ -78,8 +78,8 @@ func (t *Table) header() ([]string, error) {
 	}
 }
 
-// detect picks the format of which header has the most required columns, the
-// first of equals, and notes what stands in its way.
+// detect selects the format with the most required columns in the header, the first of equals, and records faults of
+// the header.
 func (t *Table) detect(header []string, formats []Format) *Format {
 	best, most := &formats[0], -1
 	for i := range formats {
@@ -92,7 +92,7 @@ func (t *Table) detect(header []string, formats []Format) *Format {
 		for _, f := range formats {
 			wants = append(wants, fmt.Sprintf("%s (%s)", strings.Join(f.Required, ","), f.Name))
 		}
-		t.Fault(t.line, "", "has no known column, want a header with "+strings.Join(wants, " or "))
+		t.Fault(t.line, "", "has no known column: the header must have "+strings.Join(wants, " or "))
 		return best
 	}
 	t.checkHeader(header, best)
@@ -109,32 +109,32 @@ func countOf(header, names []string) int {
 	return n
 }
 
-// checkHeader notes duplicate, unknown and missing columns.
+// checkHeader records duplicate, unknown and missing columns.
 func (t *Table) checkHeader(header []string, f *Format) {
 	t.column = make(map[string]int, len(header))
 	t.width = len(header)
 	for i, name := range header {
 		known := slices.Contains(f.Required, name) || slices.Contains(f.Optional, name)
 		if _, twice := t.column[name]; twice && (known || !f.Lenient) {
-			t.Fault(t.line, clip.Cell(name), "stands twice in the header, want each column once")
+			t.Fault(t.line, clip.Cell(name), "is in the header twice: columns must be unique")
 		} else if !known && !f.Lenient {
-			t.Fault(t.line, clip.Cell(name), fmt.Sprintf("is no column of the %s, want one of %s", f.Name,
+			t.Fault(t.line, clip.Cell(name), fmt.Sprintf("is not a column of the %s: must be one of %s", f.Name,
 				strings.Join(slices.Concat(f.Required, f.Optional), ",")))
 		}
 		t.column[name] = i
 	}
 	for _, name := range f.Required {
 		if _, ok := t.column[name]; !ok {
-			problem := fmt.Sprintf("is missing from the header, the %s needs %s", f.Name, strings.Join(f.Required, ","))
+			problem := fmt.Sprintf("is missing from the header: the %s requires %s", f.Name, strings.Join(f.Required, ","))
 			if f.Lenient {
-				problem += ": there are " + named(header)
+				problem += "; the header has " + named(header)
 			}
 			t.Fault(t.line, name, problem)
 		}
 	}
 }
 
-// named returns what a message shows of the names of columns.
+// named lists the names of columns for a message, or their number if the list is too long.
 func named(header []string) string {
 	const most = 300
 	if all := strings.Join(header, ", "); len(all) <= most {
@@ -143,7 +143,7 @@ func named(header []string) string {
 	return fmt.Sprintf("%d others", len(header))
 }
 
-// Ignored lists the columns that f does not know.
+// Ignored returns the columns of the header that are not in f, in order.
 func (t *Table) Ignored(f *Format) []string {
 	var names []string
 	for name := range t.column {
@@ -155,8 +155,8 @@ func (t *Table) Ignored(f *Format) []string {
 	return names
 }
 
-// Next moves to the next row and reports whether there is one. Rows that cannot
-// be split into the right number of cells are noted and skipped.
+// Next advances to the next row and reports whether there is one. Rows that cannot be split into the right number of
+// cells are recorded as faults and skipped.
 func (t *Table) Next() bool {
 	for {
 		text, err := t.nextLine()
@@ -178,7 +178,7 @@ func (t *Table) Next() bool {
 			continue
 		}
 		if len(t.cells) != t.width {
-			t.Fault(t.line, "", fmt.Sprintf("has %d cells, want %d as in the header", len(t.cells), t.width))
+			t.Fault(t.line, "", fmt.Sprintf("has %d cells: must be %d as in the header", len(t.cells), t.width))
 			continue
 		}
 		return true
@@ -196,29 +196,29 @@ func (t *Table) nextLine() (string, error) {
 	return text, err
 }
 
-// Line is the line of the present row, 1 for the first of the file.
+// Line returns the line of the current row, 1 for the first line of the file.
 func (t *Table) Line() int { return t.line }
 
-// Faults counts what has been noted.
+// Faults returns the number of recorded faults.
 func (t *Table) Faults() int { return len(t.faults.List) + t.faults.More }
 
-// Err returns what has been noted as [*Errors], nil if that is nothing.
+// Err returns the recorded faults as [*Errors], or nil if there are none.
 func (t *Table) Err() error { return t.faults.orNil() }
 
-// End is [Table.Err] after the last row; it notes that there was none.
+// End is [Table.Err] after the last row. It records a fault if there were no rows.
 func (t *Table) End(rows int) error {
 	if rows == 0 && t.Faults() == 0 {
-		t.Fault(0, "", "has a header but no rows, want at least one")
+		t.Fault(0, "", "has a header but no rows: must have at least one row")
 	}
 	return t.Err()
 }
 
-// Fault notes one fault.
+// Fault records a fault.
 func (t *Table) Fault(line int, column, problem string) {
 	t.faults.Add(Error{File: t.file, Line: line, Column: column, Problem: problem})
 }
 
-// BadCell notes a fault of a cell of the present row and shows what it holds.
+// BadCell records a fault of a cell of the current row with its content.
 func (t *Table) BadCell(column string, err error) {
 	t.Fault(t.line, column, fmt.Sprintf("%q %v", clip.Cell(t.Cell(column)), err))
 }
@@ -229,8 +229,7 @@ func (t *Table) Has(column string) bool {
 	return ok
 }
 
-// Cell returns the trimmed text of a column, empty when the input has no such
-// column.
+// Cell returns the trimmed text of a column in the current row, or "" if the input has no such column.
 func (t *Table) Cell(column string) string {
 	i, ok := t.column[column]
 	if !ok {
@@ -243,7 +242,7 @@ func (t *Table) Cell(column string) string {
 func (t *Table) Number(column string, unit int64, r Rounding) int64 {
 	text := t.Cell(column)
 	if text == "" {
-		t.Fault(t.line, column, "is empty, want a number")
+		t.Fault(t.line, column, "is empty: a number is required")
 		return 0
 	}
 	value, err := Decimal(text, unit, r)
@@ -253,8 +252,7 @@ func (t *Table) Number(column string, unit int64, r Rounding) int64 {
 	return value
 }
 
-// OptionalNumber is [Table.Number], but an empty cell or absent column is
-// zero.
+// OptionalNumber is [Table.Number], but an empty cell or a missing column is zero.
 func (t *Table) OptionalNumber(column string, unit int64, r Rounding) int64 {
 	if t.Cell(column) == "" {
 		return 0
@@ -279,7 +277,7 @@ func splitCells(dst []string, line string) ([]string, error) {
 	}
 	cells, err := csv.NewReader(strings.NewReader(line)).Read()
 	if err != nil {
-		return dst, errors.New(`has a quote within a cell, want cells in plain text or wholly in "..." with inner quotes doubled`)
+		return dst, errors.New(`has a quote within a cell: cells must be plain text, or completely in "..." with inner quotes doubled`)
 	}
 	return append(dst, cells...), nil
 }
@@ -289,7 +287,7 @@ var (
 	errLongInput = fmt.Errorf("input is larger than %d bytes", MaxInputBytes)
 )
 
-// lineReader yields lines without their ends and holds at most one of them.
+// lineReader reads lines without their ends. It holds at most one line.
 type lineReader struct {
 	buffer *bufio.Reader
 	read   int64
@@ -299,8 +297,7 @@ func newLineReader(r io.Reader) *lineReader {
 	return &lineReader{buffer: bufio.NewReaderSize(r, MaxLineBytes+2)}
 }
 
-// next returns the next line; io.EOF after the last, errLongLine for a line
-// that is skipped.
+// next returns the next line. It returns io.EOF after the last one, and errLongLine for a line that it skipped.
 func (l *lineReader) next() (string, error) {
 	raw, err := l.buffer.ReadSlice('\n')
 	l.read += int64(len(raw))

@@ -28,13 +28,13 @@ func TestColumnsThatNobodyReadsArePassedOverIfTheFormatSaysSo(t *testing.T) {
 	format := Format{Name: "list", Required: []string{"a"}, Optional: []string{"b"}}
 	for _, tc := range []struct {
 		header        string
-		strict, loose string // what is wrong; empty is nothing
+		strict, loose string // the fault; empty if there is none
 	}{
 		{"b,a", "", ""},
-		{"a,x", "x: is no column of the list", ""},
-		{"x,a,x", "x: stands twice", ""},
-		{"a,a", "a: stands twice", "a: stands twice"},
-		{"b,x", "has no known column", "needs a: there are b, x"},
+		{"a,x", "x: is not a column of the list", ""},
+		{"x,a,x", "x: is in the header twice", ""},
+		{"a,a", "a: is in the header twice", "a: is in the header twice"},
+		{"b,x", "has no known column", "requires a; the header has b, x"},
 		{"x,y", "has no known column", "a: is missing"},
 	} {
 		for _, lenient := range []bool{false, true} {
@@ -65,7 +65,7 @@ func TestATableIsReadUpToItsFaults(t *testing.T) {
 	if !errors.As(err, &faults) || rows != 2 {
 		t.Fatalf("%d rows, %v", rows, err)
 	}
-	for _, want := range []string{"f:4: has 1 cells, want 2", `f:5: a: "nan": want less than 9`, "f:6: has a", "f:7: has a"} {
+	for _, want := range []string{"f:4: has 1 cells: must be 2", `f:5: a: "nan": must be less than 9`, "f:6: has a", "f:7: has a"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)
 		}

@@ -28,7 +28,7 @@ func TestFailuresAreCountedOnceAndByWhoMadeTheMigration(t *testing.T) {
 	}{
 		{"evict-p-1", "1", true, 1, 0},
 		{"evict-p-1", "1", false, 1, 0}, // the same, after a crash
-		{"evict-p-1", "2", true, 2, 0},  // another of that name, since the first is gone
+		{"evict-p-1", "2", true, 2, 0},  // another one with that name, after the first was deleted
 		{"drain-p-1", "3", true, 2, 1},
 		{"by-hand", "4", false, 2, 1},
 		{"evict-other-1", "5", false, 2, 1},

@@ -1,13 +1,12 @@
-// Package capability says what a node can do for pods that move with their state, and
-// whether that is enough for one of them.
+// Package capability describes what a node can do for pods that move with their state, and decides whether that
+// suffices for a pod.
 //
-// The agent of a node writes a [Node] as the node's annotation
-// supercargo.dev/checkpoint-capability. What the checkpoint of a container needs is a
-// [Requirements], the annotation supercargo.dev/checkpoint-requirements of the pod that
-// is restored from it. Both are JSON, small and versioned. The scheduler compares them.
+// The agent of a node writes a [Node] to the node's annotation supercargo.dev/checkpoint-capability. What the
+// checkpoint of a container needs is a [Requirements], in the annotation supercargo.dev/checkpoint-requirements of the
+// pod that is restored from it. Both are small, versioned JSON documents. The scheduler compares them.
 //
-// What is not in them the scheduler does not know, and the agent of the target finds
-// out: whether the base image is there and whether there is room.
+// The scheduler does not know what they do not contain: the agent of the target checks whether the base image is
+// present and whether there is enough disk space.
 package capability
 
 import (
@@ -19,25 +18,25 @@ import (
 )
 
 const (
-	// Version is the version of the JSON that this package reads and writes. Any other is
-	// refused: who does not know all that a checkpoint needs cannot say that it is there.
+	// Version is the version of the JSON that this package reads and writes. Other versions are rejected, because their
+	// requirements cannot be checked completely.
 	Version = 1
 
-	// MaxBytes bounds the JSON of a [Node] and that of [Requirements]. It is also the
-	// limit of the field in which the source's agent reports the latter.
+	// MaxBytes bounds the JSON of a [Node] and of [Requirements]. It is also the limit of the field in which the
+	// source's agent reports the latter.
 	MaxBytes = 16384
 
-	// maxFeatures bounds the CPU features; x86-64 has some 250 that Linux names.
+	// maxFeatures bounds the number of CPU features; Linux names about 250 for x86-64.
 	maxFeatures = 1024
 	// maxName bounds the length of a name, such as that of a CPU feature.
 	maxName = 128
-	// maxImage bounds the length of an image's name: a host, a path and a digest.
+	// maxImage bounds the length of an image name: a host, a path and a digest.
 	maxImage = 1024
 )
 
-// Node is what a node can do.
+// Node holds the capabilities of a node.
 type Node struct {
-	// Backends are the ways in which its agent takes checkpoints and stages them.
+	// Backends are the ways in which the node's agent takes and stages checkpoints.
 	Backends []v1alpha1.MigrationBackend
 	// Arch is the architecture, as Go names it.
 	Arch string
@@ -50,35 +49,33 @@ type Node struct {
 	Runtime string
 	// CRIU is the version of CRIU, such as "4.2.1".
 	CRIU string
-	// Restore says that containers can be started from checkpoint images here. Without
-	// it a node can give pods away but takes none.
+	// Restore means that containers can be started from checkpoint images on the node. Without it, pods can move off
+	// the node but not to it.
 	Restore bool
 }
 
-// Requirements are what a node must have to go on with a container. The zero value of
-// a field asks for nothing.
+// Requirements are what a node must have to restore a container. A zero field requires nothing.
 type Requirements struct {
-	// Backend is how the state was taken. The node's agent must know it too. For
-	// [v1alpha1.BackendRestart] all else is left out, since no state moves.
+	// Backend is how the state was taken. The node's agent must support it too. For [v1alpha1.BackendRestart] all other
+	// fields are empty because no state moves.
 	Backend v1alpha1.MigrationBackend
 	// Arch is the architecture.
 	Arch string
-	// CPUFeatures are those that the process may have found, and so may use.
+	// CPUFeatures are those that the process may have detected and therefore may use.
 	CPUFeatures []string
-	// Kernel is the oldest kernel that will do, such as "5.9".
+	// Kernel is the minimum kernel version, such as "5.9".
 	Kernel string
-	// Runtime is the container runtime, as "containerd", or with the oldest version that
-	// will do, as "containerd://2.1".
+	// Runtime is the container runtime, as "containerd", or with the minimum version, as "containerd://2.1".
 	Runtime string
-	// CRIU is the oldest CRIU that will do: one reads what its elders wrote.
+	// CRIU is the minimum CRIU version. CRIU reads the images of older versions.
 	CRIU string
-	// BaseImage is the image that the container was first made from, as its pod named it.
+	// BaseImage is the image from which the container was first created, as its pod named it.
 	BaseImage string
 	// BaseImageID is the ID of that image.
 	BaseImageID string
 }
 
-// nodeJSON is how a Node is written.
+// nodeJSON is the JSON form of a Node.
 type nodeJSON struct {
 	Version     int                         `json:"version"`
 	Backends    []v1alpha1.MigrationBackend `json:"backends,omitempty"`
@@ -90,7 +87,7 @@ type nodeJSON struct {
 	Restore     bool                        `json:"restore"`
 }
 
-// requirementsJSON is how Requirements are written.
+// requirementsJSON is the JSON form of Requirements.
 type requirementsJSON struct {
 	Version     int                       `json:"version"`
 	Backend     v1alpha1.MigrationBackend `json:"backend"`
@@ -103,8 +100,7 @@ type requirementsJSON struct {
 	BaseImageID string                    `json:"baseImageID,omitempty"`
 }
 
-// Encode returns the node's annotation: the same text for nodes that can do the same,
-// in whatever order they name it.
+// Encode returns the node's annotation. It is equal for equal capabilities, regardless of their order.
 func (n Node) Encode() string {
 	return encode(nodeJSON{Version, ordered(n.Backends), n.Arch, ordered(n.CPUFeatures), n.Kernel, n.Runtime, n.CRIU, n.Restore})
 }
@@ -116,13 +112,13 @@ func (r Requirements) Encode() string {
 
 func encode(v any) string {
 	text, err := json.Marshal(v)
-	if err != nil { // strings, numbers and lists of them always can be
+	if err != nil { // strings, numbers and lists of them can always be encoded
 		panic(fmt.Sprintf("encode %T: %v", v, err))
 	}
 	return string(text)
 }
 
-// ordered returns a sorted copy without repetitions, and nil for an empty list.
+// ordered returns a sorted copy without duplicates, or nil for an empty list.
 func ordered[T ~string](list []T) []T {
 	if len(list) == 0 {
 		return nil
@@ -132,9 +128,8 @@ func ordered[T ~string](list []T) []T {
 	return slices.Compact(sorted)
 }
 
-// ParseNode reads a node's annotation. Lists come back in order and without
-// repetitions. Fields that it does not know are passed over: a node may be able to do
-// more than is asked here.
+// ParseNode parses a node's annotation. Lists are returned sorted and without duplicates. Unknown fields are ignored: a
+// node may have further capabilities.
 func ParseNode(text string) (Node, error) {
 	var j nodeJSON
 	if err := decode(text, &j, passedOver); err != nil {
@@ -149,9 +144,8 @@ func ParseNode(text string) (Node, error) {
 	return Node{ordered(j.Backends), j.Arch, ordered(j.CPUFeatures), j.Kernel, j.Runtime, j.CRIU, j.Restore}, nil
 }
 
-// ParseRequirements reads a pod's annotation. Lists come back in order and without
-// repetitions. A field that it does not know is an error: it may be one that the
-// checkpoint cannot do without.
+// ParseRequirements parses a pod's annotation. Lists are returned sorted and without duplicates. An unknown field is an
+// error because the checkpoint may depend on it.
 func ParseRequirements(text string) (Requirements, error) {
 	r, err := parseRequirements(text)
 	if err != nil {
@@ -185,13 +179,13 @@ func parseRequirements(text string) (Requirements, error) {
 	return Requirements{j.Backend, j.Arch, ordered(j.CPUFeatures), j.Kernel, j.Runtime, j.CRIU, j.BaseImage, j.BaseImageID}, nil
 }
 
-// list is a field with names in it.
+// list is a field with a list of names.
 type list struct {
 	field string
 	names []string
 }
 
-// name is a field with one name, or none.
+// name returns the list for a field with at most one name.
 func name(field, value string) list {
 	if value == "" {
 		return list{field: field}
@@ -207,15 +201,15 @@ func anyStrings[T ~string](values []T) []string {
 	return out
 }
 
-// check returns what is wrong with the first field that cannot be right.
+// check returns an error for the first field that is invalid.
 func check(lists ...list) error {
 	for _, l := range lists {
 		if len(l.names) > maxFeatures {
-			return fmt.Errorf("%s: %d names, more than %d", l.field, len(l.names), maxFeatures)
+			return fmt.Errorf("%s: %d names: must be at most %d", l.field, len(l.names), maxFeatures)
 		}
 		for _, n := range l.names {
 			if n == "" || len(n) > maxName {
-				return fmt.Errorf("%s: a name of %d characters; they have 1 to %d", l.field, len(n), maxName)
+				return fmt.Errorf("%s: a name has %d characters: must be from 1 to %d", l.field, len(n), maxName)
 			}
 		}
 	}

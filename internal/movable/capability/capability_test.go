@@ -14,7 +14,7 @@ import (
 	"supercargo.dev/supercargo/internal/movable/capability"
 )
 
-// node is one that can do all that checkpoint needs.
+// node returns a node that meets all requirements of checkpoint.
 func node(change ...func(*capability.Node)) capability.Node {
 	n := capability.Node{
 		Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendContainerd, v1alpha1.BackendKubelet, v1alpha1.BackendRestart},
@@ -88,25 +88,25 @@ func TestTextThatIsNotUnderstoodIsRefused(t *testing.T) {
 	long := strings.Repeat("x", 200)
 	tests := []struct {
 		name, text, want string
-		// lenient says that a node's annotation may have it.
+		// lenient means that a node's annotation may contain it.
 		lenient bool
 	}{
 		{"nothing", "", "unexpected end", false},
 		{"no JSON", "Containerd", "invalid character", false},
 		{"no object", "[]", "cannot unmarshal", false},
-		{"no version", `{"backend":"Containerd"}`, "its version is 0 and only 1 is known", false},
-		{"a later version", `{"version":2,"backend":"Containerd"}`, "its version is 2 and only 1 is known", false},
+		{"no version", `{"backend":"Containerd"}`, "its version is 0: must be 1", false},
+		{"a later version", `{"version":2,"backend":"Containerd"}`, "its version is 2: must be 1", false},
 		{"a later version that writes a field in another way", `{"version":2,"arch":["amd64"]}`, "its version is 2", false},
 		{"a field of another type", `{"version":1,"backend":"Containerd","cpuFeatures":"avx"}`, "cannot unmarshal", false},
 		{"more behind it", `{"version":1,"backend":"Containerd"} {}`, "invalid character", false},
-		{"too long", `{"version":1,"backend":"Containerd","baseImage":"` + strings.Repeat("x", capability.MaxBytes) + `"}`, "more than 16384", false},
-		{"a nameless feature", `{"version":1,"backend":"Containerd","cpuFeatures":["avx",""]}`, "cpuFeatures: a name of 0", false},
-		{"a feature with a long name", `{"version":1,"backend":"Containerd","cpuFeatures":["` + long + `"]}`, "cpuFeatures: a name of 200", false},
+		{"too long", `{"version":1,"backend":"Containerd","baseImage":"` + strings.Repeat("x", capability.MaxBytes) + `"}`, "must be at most 16384", false},
+		{"a nameless feature", `{"version":1,"backend":"Containerd","cpuFeatures":["avx",""]}`, "cpuFeatures: a name has 0", false},
+		{"a feature with a long name", `{"version":1,"backend":"Containerd","cpuFeatures":["` + long + `"]}`, "cpuFeatures: a name has 200", false},
 		{"too many features", `{"version":1,"backend":"Containerd","cpuFeatures":["a"` + strings.Repeat(`,"a"`, 1024) + `]}`, "1025 names", false},
-		{"a long architecture", `{"version":1,"backend":"Containerd","arch":"` + long + `"}`, "arch: a name of 200", false},
-		{"a long kernel", `{"version":1,"backend":"Containerd","kernel":"6` + long + `"}`, "kernel: a name of 201", false},
-		{"a long runtime", `{"version":1,"backend":"Containerd","runtime":"` + long + `"}`, "runtime: a name of 200", false},
-		{"a long CRIU", `{"version":1,"backend":"Containerd","criu":"4` + long + `"}`, "criu: a name of 201", false},
+		{"a long architecture", `{"version":1,"backend":"Containerd","arch":"` + long + `"}`, "arch: a name has 200", false},
+		{"a long kernel", `{"version":1,"backend":"Containerd","kernel":"6` + long + `"}`, "kernel: a name has 201", false},
+		{"a long runtime", `{"version":1,"backend":"Containerd","runtime":"` + long + `"}`, "runtime: a name has 200", false},
+		{"a long CRIU", `{"version":1,"backend":"Containerd","criu":"4` + long + `"}`, "criu: a name has 201", false},
 		{"a field that is not known", `{"version":1,"backend":"Containerd","gpu":"a100"}`, `unknown field "gpu"`, true},
 		{"no back-end", `{"version":1}`, "backend is missing", true},
 		{"a kernel that is no version", `{"version":1,"backend":"Containerd","kernel":"new"}`, `kernel: "new"`, true},
@@ -139,27 +139,27 @@ func TestACheckpointGoesWhereItCanBeRestored(t *testing.T) {
 		name   string
 		node   change
 		demand demand
-		want   string // what the error says, or empty
+		want   string // the error, or empty
 	}{
 		{"an able node", nil, nil, ""},
-		{"a node without an agent", func(n *capability.Node) { *n = capability.Node{} }, nil, "has no back-end Containerd (its agent has none)"},
+		{"a node without an agent", func(n *capability.Node) { *n = capability.Node{} }, nil, "does not support back-end Containerd (its agent supports none)"},
 		{"another back-end", nil, func(r *capability.Requirements) { r.Backend = v1alpha1.BackendSimulated },
-			"has no back-end Simulated (its agent has Containerd, Kubelet, Restart)"},
+			"does not support back-end Simulated (its agent supports Containerd, Kubelet, Restart)"},
 		{"the kubelet's back-end", nil, func(r *capability.Requirements) { r.Backend = v1alpha1.BackendKubelet }, ""},
-		{"restore is off", func(n *capability.Node) { n.Restore = false }, nil, "has a container runtime that restores no checkpoints"},
-		{"another architecture", func(n *capability.Node) { n.Arch = "arm64" }, nil, "has architecture arm64 and not amd64"},
-		{"an architecture not told", func(n *capability.Node) { n.Arch = "" }, nil, "has architecture unknown and not amd64"},
+		{"restore is off", func(n *capability.Node) { n.Restore = false }, nil, "has a container runtime that does not restore checkpoints"},
+		{"another architecture", func(n *capability.Node) { n.Arch = "arm64" }, nil, "has architecture arm64 instead of amd64"},
+		{"an architecture not told", func(n *capability.Node) { n.Arch = "" }, nil, "has architecture unknown instead of amd64"},
 		{"an older kernel", func(n *capability.Node) { n.Kernel = "6.9.12" }, nil, "has kernel 6.9.12, older than 6.18"},
 		{"the very kernel", func(n *capability.Node) { n.Kernel = "6.18" }, nil, ""},
 		{"a newer kernel", func(n *capability.Node) { n.Kernel = "v7.0-rc1" }, nil, ""},
-		{"a kernel not told", func(n *capability.Node) { n.Kernel = "" }, nil, "has kernel unknown, which cannot be told from 6.18"},
+		{"a kernel not told", func(n *capability.Node) { n.Kernel = "" }, nil, "has kernel unknown, which cannot be compared with 6.18"},
 		{"an older patch", nil, func(r *capability.Requirements) { r.Kernel = "6.18.1" }, "has kernel 6.18.0-3-amd64, older than 6.18.1"},
-		{"another runtime", func(n *capability.Node) { n.Runtime = "cri-o://1.35.0" }, nil, "has container runtime cri-o and not containerd"},
+		{"another runtime", func(n *capability.Node) { n.Runtime = "cri-o://1.35.0" }, nil, "has container runtime cri-o instead of containerd"},
 		{"an older runtime", func(n *capability.Node) { n.Runtime = "containerd://1.7.24" }, nil, "has containerd 1.7.24, older than 2.1"},
 		{"any version of the runtime", func(n *capability.Node) { n.Runtime = "containerd" },
 			func(r *capability.Requirements) { r.Runtime = "containerd" }, ""},
 		{"an older CRIU", func(n *capability.Node) { n.CRIU = "4.1.9" }, nil, "has CRIU 4.1.9, older than 4.2"},
-		{"no CRIU", func(n *capability.Node) { n.CRIU = "" }, nil, "has CRIU unknown, which cannot be told from 4.2"},
+		{"no CRIU", func(n *capability.Node) { n.CRIU = "" }, nil, "has CRIU unknown, which cannot be compared with 4.2"},
 		{"a feature less", nil, func(r *capability.Requirements) { r.CPUFeatures = []string{"avx", "avx512f", "fpu"} }, "lacks CPU feature avx512f"},
 		{"three features less", func(n *capability.Node) { n.CPUFeatures = []string{"b"} },
 			func(r *capability.Requirements) { r.CPUFeatures = []string{"a", "b", "c", "d"} }, "lacks CPU features a, c, d"},
@@ -189,7 +189,7 @@ func TestACheckpointGoesWhereItCanBeRestored(t *testing.T) {
 	}
 }
 
-// TestANodeFitsWhenItHasEveryFeature compares with sets, the obvious way.
+// TestANodeFitsWhenItHasEveryFeature compares with an implementation based on sets.
 func TestANodeFitsWhenItHasEveryFeature(t *testing.T) {
 	for seed := range uint64(2000) {
 		r := rand.New(rand.NewPCG(seed, 0))

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// unknown says what becomes of fields that are not known.
+// unknown is what to do with unknown fields.
 type unknown bool
 
 const (
@@ -19,9 +19,9 @@ const (
 // decode reads one JSON value of the known version.
 func decode(text string, into any, fields unknown) error {
 	if len(text) > MaxBytes {
-		return fmt.Errorf("it has %d bytes, more than %d", len(text), MaxBytes)
+		return fmt.Errorf("it has %d bytes: must be at most %d", len(text), MaxBytes)
 	}
-	// The version comes first: a later one may write fields in another way.
+	// The version is checked first because a later version may change the fields.
 	var header struct {
 		Version int `json:"version"`
 	}
@@ -29,7 +29,7 @@ func decode(text string, into any, fields unknown) error {
 		return err
 	}
 	if header.Version != Version {
-		return fmt.Errorf("its version is %d and only %d is known: bring the agents and the scheduler to the same release", header.Version, Version)
+		return fmt.Errorf("its version is %d: must be %d; run the same release of the agents and the scheduler", header.Version, Version)
 	}
 	d := json.NewDecoder(strings.NewReader(text))
 	if fields == refused {
@@ -39,7 +39,7 @@ func decode(text string, into any, fields unknown) error {
 		return err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows its JSON")
+		return errors.New("unexpected data after the JSON")
 	}
 	return nil
 }

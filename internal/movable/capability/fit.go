@@ -14,24 +14,24 @@ import (
 // maxNamed is how many missing features an error names.
 const maxNamed = 3
 
-// Fits returns nil if the node can go on with the container, and otherwise why not, in
-// words that follow "the node". Both must come from the functions of this package
-// that read them, or have their lists in order. It allocates nothing if the node fits.
+// Fits returns nil if the node can restore the container. Otherwise it returns the reason, worded to follow "the node".
+// Both values must come from the parse functions of this package or have sorted lists. Fits does not allocate if the
+// node fits.
 //
-// A container that is started anew ([v1alpha1.BackendRestart]) can go to any node, also
-// to one without an agent, of which nothing is known.
+// A container that is started again ([v1alpha1.BackendRestart]) can go to any node, including one without an agent, of
+// which nothing is known.
 func (r Requirements) Fits(n Node) error {
 	if r.Backend == v1alpha1.BackendRestart {
 		return nil
 	}
 	if _, ok := slices.BinarySearch(n.Backends, r.Backend); !ok {
-		return fmt.Errorf("has no back-end %s (its agent has %s)", r.Backend, orNone(n.Backends))
+		return fmt.Errorf("does not support back-end %s (its agent supports %s)", r.Backend, orNone(n.Backends))
 	}
 	if !n.Restore {
-		return errors.New("has a container runtime that restores no checkpoints")
+		return errors.New("has a container runtime that does not restore checkpoints")
 	}
 	if r.Arch != "" && r.Arch != n.Arch {
-		return fmt.Errorf("has architecture %s and not %s", orUnknown(n.Arch), r.Arch)
+		return fmt.Errorf("has architecture %s instead of %s", orUnknown(n.Arch), r.Arch)
 	}
 	if err := oldEnough("kernel", r.Kernel, n.Kernel); err != nil {
 		return err
@@ -54,7 +54,7 @@ func (r Requirements) fitsRuntime(n Node) error {
 		return nil
 	}
 	if want != have {
-		return fmt.Errorf("has container runtime %s and not %s", orUnknown(have), want)
+		return fmt.Errorf("has container runtime %s instead of %s", orUnknown(have), want)
 	}
 	return oldEnough(want, runtimeVersion(r.Runtime), runtimeVersion(n.Runtime))
 }
@@ -70,8 +70,7 @@ func runtimeVersion(runtime string) string {
 	return version
 }
 
-// oldEnough returns an error if a version is older than the least that will do, or
-// cannot be told.
+// oldEnough returns an error if the version have is older than least, or cannot be parsed.
 func oldEnough(what, least, have string) error {
 	if least == "" {
 		return nil
@@ -79,7 +78,7 @@ func oldEnough(what, least, have string) error {
 	want, known := parseVersion(least)
 	got, ok := parseVersion(have)
 	if !known || !ok {
-		return fmt.Errorf("has %s %s, which cannot be told from %s", what, orUnknown(have), least)
+		return fmt.Errorf("has %s %s, which cannot be compared with %s", what, orUnknown(have), least)
 	}
 	if slices.Compare(got[:], want[:]) < 0 {
 		return fmt.Errorf("has %s %s, older than %s", what, have, least)
@@ -87,8 +86,8 @@ func oldEnough(what, least, have string) error {
 	return nil
 }
 
-// parseVersion returns the first three numbers of a version such as "6.18.0-3-amd64";
-// those that are missing are 0. It reports false if it does not start with a number.
+// parseVersion returns the first three numbers of a version such as "6.18.0-3-amd64". Missing numbers are 0. It returns
+// false if the version does not start with a number.
 func parseVersion(version string) (numbers [3]int, ok bool) {
 	rest := strings.TrimPrefix(version, "v")
 	for i := range numbers {
@@ -107,9 +106,8 @@ func parseVersion(version string) (numbers [3]int, ok bool) {
 	return numbers, true
 }
 
-// lacking returns how many of the wanted names are not among those there are, and the
-// first of them. Both lists must be in order and without repetitions. It walks each
-// once and allocates nothing.
+// lacking returns how many of the wanted names are not in have, and the first of them. Both lists must be sorted and
+// without duplicates. It scans each list once and does not allocate.
 func lacking[T cmp.Ordered](want, have []T) (named [maxNamed]T, count int) {
 	for _, w := range want {
 		for len(have) > 0 && have[0] < w {

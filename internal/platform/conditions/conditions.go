@@ -1,5 +1,4 @@
-// Package conditions sets the conditions of objects, and shows them as a metric, so that an alert
-// can ask for what kubectl shows.
+// Package conditions sets the conditions of objects and exports them as a metric, so that alerts can use them.
 package conditions
 
 import (
@@ -15,12 +14,12 @@ import (
 	"supercargo.dev/supercargo/internal/text/clip"
 )
 
-// MaxMessage is the most bytes that the message of a condition or an Event has: an object in etcd is
+// MaxMessage is the maximum length in bytes of the message of a condition or an Event, because objects in etcd must be
 // small.
 const MaxMessage = 1024
 
-// Set sets a condition of an object of a generation to True or False. Its time is now if that is a
-// change; of a message over [MaxMessage] the end is left out.
+// Set sets a condition of an object to True or False. Its transition time is now if the status changes. A message
+// longer than [MaxMessage] is truncated.
 func Set(list *[]metav1.Condition, kind string, is bool, reason, message string, generation int64, now time.Time) {
 	status := metav1.ConditionFalse
 	if is {
@@ -32,21 +31,20 @@ func Set(list *[]metav1.Condition, kind string, is bool, reason, message string,
 	})
 }
 
-// Gauge has a series with value 1 for each condition of an object, with the labels that name the
-// object, and the condition's "type", "status" and "reason". It is a [prometheus.Collector]. All
-// methods are safe for concurrent use; the cost of each is that of a few map lookups for each
-// condition.
+// Gauge has a series with value 1 for each condition of an object, with the labels that identify the object, and the
+// condition's "type", "status" and "reason". It is a [prometheus.Collector]. All methods are safe for concurrent use
+// and cost a few map lookups per condition.
 type Gauge struct {
 	vec *prometheus.GaugeVec
 
 	mu   sync.Mutex
-	said map[string][]metav1.Condition // by object; type, status and reason alone
+	said map[string][]metav1.Condition // by object; only type, status and reason
 }
 
 var _ prometheus.Collector = (*Gauge)(nil)
 
-// New makes a gauge of a name. object are the labels that name an object, such as "namespace"
-// and "name".
+// New returns a gauge with the given name. object are the labels that identify an object, such as "namespace" and
+// "name".
 func New(name, help string, object ...string) *Gauge {
 	return &Gauge{
 		vec:  prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, slices.Concat(object, []string{"type", "status", "reason"})),
@@ -60,9 +58,8 @@ func (g *Gauge) Describe(to chan<- *prometheus.Desc) { g.vec.Describe(to) }
 // Collect implements [prometheus.Collector].
 func (g *Gauge) Collect(to chan<- prometheus.Metric) { g.vec.Collect(to) }
 
-// Publish shows the conditions of an object in the place of those it had before. object are the
-// values of the labels that name it, in the order of [New]. What has not changed has its series
-// all the while: a gap would start an alert's time anew.
+// Publish replaces the conditions of an object. object are the values of the labels that identify it, in the order of
+// [New]. Series of unchanged conditions are never removed, because a gap would reset an alert's pending time.
 func (g *Gauge) Publish(conditions []metav1.Condition, object ...string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -80,7 +77,7 @@ func (g *Gauge) Publish(conditions []metav1.Condition, object ...string) {
 	g.said[key] = now
 }
 
-// Forget drops an object that is no more.
+// Forget removes an object that no longer exists.
 func (g *Gauge) Forget(object ...string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -95,5 +92,5 @@ func values(object []string, c metav1.Condition) []string {
 	return slices.Concat(object, []string{c.Type, string(c.Status), c.Reason})
 }
 
-// keyOf joins names of objects, which have no slash.
+// keyOf joins names of objects, which contain no slash.
 func keyOf(object []string) string { return strings.Join(object, "/") }

@@ -28,12 +28,12 @@ func TestEachConditionOfAnObjectIsASeriesAndReplacesTheOneBefore(t *testing.T) {
 	g := conditions.New("conditions", "How things are.", "namespace", "name")
 	g.Publish([]metav1.Condition{is("Ready", metav1.ConditionTrue, "Fine"), is("Limited", metav1.ConditionFalse, "WithinLimits")}, "a", "one")
 	g.Publish([]metav1.Condition{is("Ready", metav1.ConditionUnknown, "New")}, "b", "one")
-	g.Publish([]metav1.Condition{is("Ready", metav1.ConditionUnknown, "New")}, "b", "one") // nothing has changed
+	g.Publish([]metav1.Condition{is("Ready", metav1.ConditionUnknown, "New")}, "b", "one") // unchanged
 	shows(t, g, `conditions{name="one",namespace="a",reason="Fine",status="True",type="Ready"} 1
 conditions{name="one",namespace="a",reason="WithinLimits",status="False",type="Limited"} 1
 conditions{name="one",namespace="b",reason="New",status="Unknown",type="Ready"} 1
 `)
-	g.Publish([]metav1.Condition{is("Ready", metav1.ConditionFalse, "Failed")}, "a", "one") // it has lost a condition too
+	g.Publish([]metav1.Condition{is("Ready", metav1.ConditionFalse, "Failed")}, "a", "one") // a condition was removed too
 	shows(t, g, `conditions{name="one",namespace="a",reason="Failed",status="False",type="Ready"} 1
 conditions{name="one",namespace="b",reason="New",status="Unknown",type="Ready"} 1
 `)

@@ -1,5 +1,5 @@
-// Package crowd bounds how many connections a server has, of all callers and of one address,
-// before it knows who they are from.
+// Package crowd limits the number of connections to a server, in total and per address, before callers are
+// authenticated.
 package crowd
 
 import (
@@ -11,10 +11,10 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// sayEvery is how often it is said that connections are closed since there are too many.
+// sayEvery is the interval at which rejected connections are logged.
 const sayEvery = time.Minute
 
-// limited is a listener that closes connections at once while there are too many.
+// limited is a listener that closes new connections while there are too many.
 type limited struct {
 	net.Listener
 	most, mostOne int
@@ -23,13 +23,12 @@ type limited struct {
 	mu      sync.Mutex
 	open    map[string]int // by address
 	all     int
-	refused int       // since it was said
-	said    time.Time // by the machine's clock
+	refused int       // since the last log line
+	said    time.Time // time of the last log line
 }
 
-// Limit returns a listener that closes connections at once while most are open, or mostOne
-// from the same address: let that be less, so that one caller cannot keep the others out. It
-// says so once a minute.
+// Limit returns a listener that closes new connections while most are open, or mostOne from the same address. mostOne
+// should be less than most, so that one caller cannot lock out the others. It logs rejections once a minute.
 func Limit(l net.Listener, most, mostOne int, log logr.Logger) net.Listener {
 	return &limited{Listener: l, most: most, mostOne: mostOne, log: log, open: map[string]int{}}
 }
@@ -44,22 +43,22 @@ func (c *limited) Accept() (net.Conn, error) {
 		host := hostOf(connection)
 		if err := c.enter(host); err != nil {
 			c.refuse(host, err)
-			_ = connection.Close() // of somebody who is turned away
+			_ = connection.Close() // the connection is rejected
 			continue
 		}
 		return &counted{Conn: connection, leave: sync.OnceFunc(func() { c.leave(host) })}, nil
 	}
 }
 
-// enter counts a connection, unless there are too many.
+// enter counts a connection, or returns an error if there are too many.
 func (c *limited) enter(host string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case c.all >= c.most:
-		return fmt.Errorf("there are %d connections, and that is the most", c.all)
+		return fmt.Errorf("there are %d connections, the maximum", c.all)
 	case c.open[host] >= c.mostOne:
-		return fmt.Errorf("there are %d connections from this address, and that is the most", c.open[host])
+		return fmt.Errorf("there are %d connections from this address, the maximum", c.open[host])
 	}
 	c.all++
 	c.open[host]++
@@ -75,8 +74,7 @@ func (c *limited) leave(host string) {
 	}
 }
 
-// refuse says why a connection is closed, once in a while: whoever finds the port could
-// fill the log.
+// refuse logs a rejected connection at most once per sayEvery, because any caller could otherwise flood the log.
 func (c *limited) refuse(host string, why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,11 +82,11 @@ func (c *limited) refuse(host string, why error) {
 	if time.Since(c.said) < sayEvery {
 		return
 	}
-	c.log.Error(why, "Connections are closed: look who opens them, and have a firewall keep them out", "at", c.Addr().String(), "from", host, "closed", c.refused)
+	c.log.Error(why, "Closed connections: check which clients open them, and block them with a firewall", "at", c.Addr().String(), "from", host, "closed", c.refused)
 	c.said, c.refused = time.Now(), 0
 }
 
-// hostOf is the address of the other side, without its port.
+// hostOf returns the remote address without its port.
 func hostOf(c net.Conn) string {
 	host, _, err := net.SplitHostPort(c.RemoteAddr().String())
 	if err != nil {
@@ -97,7 +95,7 @@ func hostOf(c net.Conn) string {
 	return host
 }
 
-// counted is a connection that leaves the crowd when it is closed.
+// counted is a connection that is uncounted when it is closed.
 type counted struct {
 	net.Conn
 	leave func()

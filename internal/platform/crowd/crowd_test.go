@@ -11,11 +11,11 @@ import (
 	"github.com/go-logr/logr/funcr"
 )
 
-// patience is how long a connection may stay as it is before a test gives up.
+// patience is how long a connection may stay unchanged before a test fails.
 const patience = 20 * time.Second
 
-// TestTooManyConnectionsAreClosed: what an address may have is less than all, so that another
-// is let in while others hold all that they can.
+// TestTooManyConnectionsAreClosed uses a limit per address below the total, so that another address is accepted while
+// one has reached its limit.
 func TestTooManyConnectionsAreClosed(t *testing.T) {
 	said := make(chan string, 10)
 	log := funcr.New(func(_, args string) { said <- args }, funcr.Options{})
@@ -87,7 +87,7 @@ func TestTooManyConnectionsAreClosed(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_ = first.Close() // who closes twice does not make room for two
+	_ = first.Close() // closing twice must not make room for two
 	in("127.0.0.3")
 	out("127.0.0.4")
 }

@@ -1,10 +1,9 @@
-// Package guard serves what not everybody may read, such as metrics of nodes, by HTTPS to
-// those whom the cluster's API server knows (TokenReview) and lets (SubjectAccessReview).
+// Package guard serves protected content, such as metrics of nodes, by HTTPS to callers that the cluster's API server
+// authenticates (TokenReview) and authorizes (SubjectAccessReview).
 //
-// Callers show the token of their ServiceAccount. Where a guard has an audience of its own,
-// they best show one that is bound to it: who gets hold of such a token, by taking over a
-// node, can do nothing else with it. Tokens for the API server itself are good too, since
-// Prometheus has no others.
+// Callers present the token of their ServiceAccount. If a guard has its own audience, callers should use a token bound
+// to it: whoever steals such a token, for example by taking over a node, cannot use it elsewhere. Tokens for the API
+// server itself are accepted too, because Prometheus has no others.
 package guard
 
 import (
@@ -36,18 +35,17 @@ import (
 )
 
 const (
-	// reviewTimeout is how long the API server may take to say who somebody is, or what they
-	// may do; rememberKnown, rememberAllowed and rememberDenied are for how long it is not
-	// asked again.
+	// reviewTimeout is the timeout of a review by the API server. rememberKnown, rememberAllowed and rememberDenied are
+	// how long its result is cached.
 	reviewTimeout   = 10 * time.Second
 	rememberKnown   = time.Minute
 	rememberAllowed = 5 * time.Minute
 	rememberDenied  = 30 * time.Second
-	// reviewsPerSecond bounds how often it is asked: anybody can show tokens.
+	// reviewsPerSecond limits the rate of reviews, because anybody can send tokens.
 	reviewsPerSecond = 10
 )
 
-// Guard lets through to a handler whom the API server lets.
+// Guard admits requests that the API server authenticates and authorizes.
 type Guard struct {
 	audience string
 	who      authenticator.Request
@@ -55,8 +53,8 @@ type Guard struct {
 	log      logr.Logger
 }
 
-// New returns a guard that asks the API server which config reaches. It needs the rights to
-// create tokenreviews and subjectaccessreviews. An empty audience is none of its own.
+// New returns a guard that uses the API server of config. It needs permission to create tokenreviews and
+// subjectaccessreviews. If audience is empty, the guard has no audience of its own.
 func New(config *rest.Config, audience string, log logr.Logger) (*Guard, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst, config.Timeout = reviewsPerSecond, 2*reviewsPerSecond, reviewTimeout
@@ -84,29 +82,29 @@ func New(config *rest.Config, audience string, log logr.Logger) (*Guard, error) 
 	return g, nil
 }
 
-// backoff is how an API server is asked that does not answer: the caller asks again by itself.
+// backoff is the retry back-off for an API server that does not respond. It is short because callers retry themselves.
 func backoff() *wait.Backoff {
 	return &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 2}
 }
 
-// Protect returns a handler that answers 401 to whom the API server does not know, 403 to
-// whom it does not let use the verb at the path, and leaves the others to next.
+// Protect returns a handler that responds 401 to unauthenticated callers and 403 to callers that may not use the verb
+// on the path. It passes other requests to next.
 func (g *Guard) Protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, known, err := g.who.AuthenticateRequest(g.addressed(r))
 		if err != nil || !known {
-			g.log.V(2).Info("A caller is not known", "from", r.RemoteAddr, "error", err)
+			g.log.V(2).Info("Failed to authenticate a caller", "from", r.RemoteAddr, "error", err)
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			http.Error(w, "show the token of a ServiceAccount that the API server of this cluster knows", http.StatusUnauthorized)
+			http.Error(w, "a token of a ServiceAccount of this cluster is required", http.StatusUnauthorized)
 			return
 		}
 		asked := authorizer.AttributesRecord{User: who.User, Verb: strings.ToLower(r.Method), Path: r.URL.Path}
 		switch decision, why, err := g.may.Authorize(r.Context(), asked); {
 		case err != nil:
-			g.log.Error(err, "The API server does not say whether a caller may", "user", who.User.GetName(), "path", asked.Path)
-			http.Error(w, "the API server of this cluster does not say whether you may: try again later", http.StatusServiceUnavailable)
+			g.log.Error(err, "Failed to authorize a caller", "user", who.User.GetName(), "path", asked.Path)
+			http.Error(w, "the API server of this cluster did not answer the SubjectAccessReview: try again later", http.StatusServiceUnavailable)
 		case decision != authorizer.DecisionAllow:
-			g.log.V(2).Info("A caller is turned away", "user", who.User.GetName(), "path", asked.Path, "reason", why)
+			g.log.V(2).Info("Denied a request", "user", who.User.GetName(), "path", asked.Path, "reason", why)
 			http.Error(w, fmt.Sprintf("user %q may not %s %s: bind a ClusterRole that allows this nonResourceURL", who.User.GetName(), asked.Verb, asked.Path), http.StatusForbidden)
 		default:
 			next.ServeHTTP(w, r)
@@ -114,9 +112,8 @@ func (g *Guard) Protect(next http.Handler) http.Handler {
 	})
 }
 
-// addressed returns the request with the audience by which its token is to be reviewed: that
-// of the guard if the token says that it is for it, else none, which is the API server's. What
-// the token says of itself is not verified: it only spares the API server a second question.
+// addressed returns the request with the audience for the review of its token: that of the guard if the token claims
+// it, else none, which means the API server's. The claim is not verified; it only saves a second review.
 func (g *Guard) addressed(r *http.Request) *http.Request {
 	_, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if g.audience == "" || !slices.Contains(audiencesOf(token), g.audience) {
@@ -125,7 +122,7 @@ func (g *Guard) addressed(r *http.Request) *http.Request {
 	return r.WithContext(authenticator.WithAudiences(r.Context(), authenticator.Audiences{g.audience}))
 }
 
-// audiencesOf reads for whom a token is, without verifying it.
+// audiencesOf returns the audiences that a token claims, without verifying it.
 func audiencesOf(token string) []string {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -150,7 +147,7 @@ func audiencesOf(token string) []string {
 	return nil
 }
 
-// What a caller may take of a server before and after it is known who that is.
+// Limits per server, before and after authentication.
 const (
 	mostConnections  = 128
 	mostOneAddress   = 32
@@ -160,34 +157,34 @@ const (
 	idlePatience     = 2 * time.Minute
 )
 
-// Server serves by HTTPS.
+// Server is an HTTPS server.
 type Server struct {
-	// Address is where it listens, as host:port.
+	// Address is the host:port to listen on.
 	Address string
-	// Listener is used in the place of Address if it is not nil.
+	// Listener is used instead of Address if not nil.
 	Listener net.Listener
-	// Handler answers; what not everybody may read is behind [Guard.Protect].
+	// Handler handles requests. [Guard.Protect] should wrap protected content.
 	Handler http.Handler
-	// Certificate returns what it serves with.
+	// Certificate returns the serving certificate.
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	// Log takes what is worth a line.
+	// Log is the logger.
 	Log logr.Logger
 }
 
-// Serve serves until ctx ends.
+// Serve serves until ctx is done.
 func (s *Server) Serve(ctx context.Context) error {
 	listener := s.Listener
 	if listener == nil {
 		var err error
 		if listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", s.Address); err != nil {
-			return fmt.Errorf("listen at %s: %w", s.Address, err)
+			return fmt.Errorf("listen on %s: %w", s.Address, err)
 		}
 	}
 	server := &http.Server{
 		Handler: s.Handler, ReadHeaderTimeout: headerPatience, ReadTimeout: exchangePatience, WriteTimeout: exchangePatience, IdleTimeout: idlePatience,
 		MaxHeaderBytes: mostHeaderBytes,
 		TLSConfig:      &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: s.Certificate, NextProtos: []string{"http/1.1"}},
-		ErrorLog:       log.New(io.Discard, "", 0), // whoever finds the port can make handshakes fail
+		ErrorLog:       log.New(io.Discard, "", 0), // any caller can make handshakes fail
 	}
 	server.Protocols = new(http.Protocols)
 	server.Protocols.SetHTTP1(true)

@@ -1,4 +1,4 @@
-// Package meterclient asks node meters by HTTPS, with a token that is good for nothing else.
+// Package meterclient queries node meters by HTTPS, with a token for that purpose only.
 package meterclient
 
 import (
@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// Secure asks meters by HTTPS, with a token.
+// Secure queries meters by HTTPS, with a token.
 type Secure struct {
 	// ServerName is the name in the meters' certificate.
 	ServerName string
-	// Authorities returns who signs it, in PEM. It is asked once a minute.
+	// Authorities returns the certificate authorities of the meters in PEM. It is called once a minute.
 	Authorities func(context.Context) ([]byte, error)
-	// TokenFile has the token; it is read for each question, since tokens are renewed.
+	// TokenFile contains the token. It is read for each request because tokens are rotated.
 	TokenFile string
 
 	mu      sync.Mutex
@@ -29,24 +29,23 @@ type Secure struct {
 	at      time.Time
 }
 
-// authoritiesEvery is how often it is asked whom to trust. A certificate is renewed months
-// before the one before it expires.
+// authoritiesEvery is the interval at which Authorities is called. Certificates are renewed months before they expire.
 const authoritiesEvery = time.Minute
 
-// askPatience is how long an answer may take.
+// askPatience is the timeout of a request.
 const askPatience = 10 * time.Second
 
-// Client returns a client that asks so. It follows no redirect.
+// Client returns a client that uses s as transport. It follows no redirects.
 func (s *Secure) Client() *http.Client {
 	return &http.Client{Transport: s, Timeout: askPatience, CheckRedirect: func(*http.Request, []*http.Request) error {
-		return errors.New("a node meter does not send elsewhere")
+		return errors.New("node meters must not redirect")
 	}}
 }
 
 // RoundTrip implements [http.RoundTripper].
 func (s *Secure) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme != "https" {
-		return nil, fmt.Errorf("a token is not shown by %s: want https", r.URL.Scheme)
+		return nil, fmt.Errorf("a token is not sent by %s: must be https", r.URL.Scheme)
 	}
 	wire, err := s.transport(r.Context())
 	if err != nil {
@@ -61,7 +60,7 @@ func (s *Secure) RoundTrip(r *http.Request) (*http.Response, error) {
 	return wire.RoundTrip(r)
 }
 
-// transport trusts whom the authorities say.
+// transport returns a transport that trusts the current authorities.
 func (s *Secure) transport(ctx context.Context) (*http.Transport, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +69,7 @@ func (s *Secure) transport(ctx context.Context) (*http.Transport, error) {
 	}
 	text, err := s.Authorities(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("find out who signs the certificate of node meters: %w", err)
+		return nil, fmt.Errorf("read the certificate authority of node meters: %w", err)
 	}
 	s.at = time.Now()
 	if s.wire != nil && s.trusted == string(text) {

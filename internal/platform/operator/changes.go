@@ -9,19 +9,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Changes is a signal that objects of some kinds have changed: however many did since it was
-// last received from, it is there once.
+// Changes signals that objects of some kinds have changed. Any number of changes since the last receive give one
+// signal.
 type Changes chan struct{}
 
-// Note gives the signal.
+// Note sends the signal.
 func (c Changes) Note() {
 	select {
 	case c <- struct{}{}:
-	default: // is there already
+	default: // already signalled
 	}
 }
 
-// Watch has the signal given for every change in the cache of objects of these kinds.
+// Watch returns Changes that signal every change of objects of these kinds in the cache.
 func Watch(ctx context.Context, in cache.Cache, kinds ...client.Object) (Changes, error) {
 	c := make(Changes, 1)
 	for _, kind := range kinds {

@@ -1,5 +1,5 @@
-// Package operator has what the programs that run controllers have in common: their
-// flags, how they find the cluster, and the manager that runs them.
+// Package operator has the common parts of programs that run controllers: their flags, the cluster configuration, and
+// the manager.
 package operator
 
 import (
@@ -38,28 +38,26 @@ import (
 	"supercargo.dev/supercargo/internal/platform/podwire"
 )
 
-// Options say how a program runs its controllers.
+// Options configure how a program runs its controllers.
 type Options struct {
-	// Config reaches the cluster that is looked after.
+	// Config is the configuration of the managed cluster.
 	Config *rest.Config
-	// DryRun logs what would be decided, and writes nothing. There is no election: others
-	// may act meanwhile.
+	// DryRun logs decisions and writes nothing. There is no leader election, because other replicas may act at the same
+	// time.
 	DryRun bool
-	// LeaderElection lets several run, of which one acts. Its Lease is in
-	// LeaderElectionNamespace.
+	// LeaderElection allows several replicas, of which one acts. The Lease is in LeaderElectionNamespace.
 	LeaderElection          bool
 	LeaderElectionNamespace string
-	// PauseNamespace is where the ConfigMap is looked for that pauses the program; empty for Namespace, and
-	// pause.DefaultNamespace where there is none.
+	// PauseNamespace is the namespace of the ConfigMap that pauses the program. The default is Namespace, or
+	// pause.DefaultNamespace if that is empty.
 	PauseNamespace string
-	// MetricsAddress and ProbeAddress are where HTTP is served, as host:port; "0" is
-	// nowhere.
+	// MetricsAddress and ProbeAddress are the host:port to serve HTTP on; "0" disables serving.
 	MetricsAddress, ProbeAddress string
-	// Log takes what is worth a line.
+	// Log is the logger.
 	Log logr.Logger
 }
 
-// AddFlags adds the flags of all fields but Config and Log.
+// AddFlags adds the flags of all fields except Config, DryRun and Log.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.LeaderElection, "leader-elect", true, "elect a leader, so that only one of several replicas acts")
 	flags.StringVar(&o.LeaderElectionNamespace, "leader-elect-namespace", "", "`namespace` of the Lease (default: the namespace that this runs in)")
@@ -68,7 +66,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.ProbeAddress, "health-probe-bind-address", ":8081", "`host:port` for /healthz and /readyz; 0 to disable")
 }
 
-// Load reads a kubeconfig; without a file it looks where kubectl and pods do.
+// Load reads a kubeconfig. Without a file it uses the in-cluster configuration or kubectl's defaults.
 func Load(file string) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = file
@@ -79,13 +77,13 @@ func Load(file string) (*rest.Config, error) {
 	}
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("find the cluster: %w", err)
+		return nil, fmt.Errorf("load the client configuration: %w", err)
 	}
 	return Throttle(config), nil
 }
 
-// Throttle sets how fast a client may ask, where nothing is set: much is read from
-// caches, but writes such as evictions come in bursts.
+// Throttle sets the client's rate limit and timeout where unset: most reads come from caches, but writes such as
+// evictions come in bursts.
 func Throttle(c *rest.Config) *rest.Config {
 	c = rest.CopyConfig(c)
 	if c.QPS == 0 {
@@ -114,22 +112,21 @@ func (o *Options) Fence(name string) func(*rest.Config) *rest.Config {
 // leaseName is the name of the Lease of the program with that name.
 func leaseName(name string) string { return name + "." + v1alpha1.GroupName }
 
-// Kinds returns a scheme with the kinds of Kubernetes and those of Supercargo.
+// Kinds returns a scheme with the kinds of Kubernetes and of Supercargo.
 func Kinds() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
-		return nil, fmt.Errorf("register kinds: %w", err)
+		return nil, fmt.Errorf("register the API types: %w", err)
 	}
 	return scheme, nil
 }
 
-// NewManager returns a manager for the controllers of the program with that name. add
-// register the kinds that it deals with.
+// NewManager returns a manager for the controllers of the named program. add register the kinds that it uses.
 func NewManager(name string, o Options, add ...func(*runtime.Scheme) error) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	for _, a := range add {
 		if err := a(scheme); err != nil {
-			return nil, fmt.Errorf("register kinds: %w", err)
+			return nil, fmt.Errorf("register the API types: %w", err)
 		}
 	}
 	cached := cache.Options{DefaultTransform: strip()}
@@ -142,7 +139,7 @@ func NewManager(name string, o Options, add ...func(*runtime.Scheme) error) (ctr
 		LeaseDuration:                 new(leaseDuration),
 		LeaderElectionReleaseOnCancel: true,
 		HealthProbeBindAddress:        o.ProbeAddress,
-		// Several may run in one process: the names of their controllers are the same.
+		// Several managers may run in one process with the same controller names.
 		Controller: config.Controller{SkipNameValidation: new(true)},
 	})
 	if err != nil {
@@ -161,14 +158,13 @@ func (o *Options) Pause(m ctrl.Manager) *pause.Switch {
 	return &pause.Switch{Client: m.GetClient(), Namespace: o.pauseNamespace()}
 }
 
-// pauseNamespace is where the switch is.
+// pauseNamespace returns the namespace of the ConfigMap that pauses the program.
 func (o *Options) pauseNamespace() string {
 	return cmp.Or(o.PauseNamespace, o.Namespace(), pause.DefaultNamespace)
 }
 
-// strip returns what takes out of objects what no controller here reads, before they are
-// kept in a cache: managed fields; of ReplicaSets, of which there are many, the template
-// of their pods; of what is kept by its metadata alone the annotations, which may hold the
+// strip returns a transform that removes what no controller reads before objects are cached: managed fields; the pod
+// template of ReplicaSets, of which there are many; and the annotations of metadata-only objects, which may contain the
 // whole object.
 func strip() toolscache.TransformFunc {
 	managed := cache.TransformStripManagedFields()
@@ -183,12 +179,10 @@ func strip() toolscache.TransformFunc {
 	}
 }
 
-// Run runs the manager of the program with that name until ctx ends or something fails
-// that a restart may mend.
+// Run runs the manager of the named program until ctx is done or an error occurs that a restart may fix.
 //
-// A manager that has not read the cluster for the first time does not end with ctx: it goes
-// on asking, and the API server may never answer. It has done nothing yet, and is left to
-// itself.
+// A manager that has not synced its caches yet does not stop when ctx is done: it keeps retrying, and the API server
+// may never respond. Run then returns without it, since it has done nothing yet.
 func Run(ctx context.Context, name string, m ctrl.Manager) error {
 	begun := make(chan struct{})
 	if err := m.Add(beginning{begun}); err != nil {
@@ -207,7 +201,7 @@ func Run(ctx context.Context, name string, m ctrl.Manager) error {
 	return nil
 }
 
-// left is closed when ctx ends before a manager has begun.
+// left returns a channel that is closed if ctx is done before the manager has begun.
 func left(ctx context.Context, begun <-chan struct{}) <-chan struct{} {
 	left := make(chan struct{})
 	go func() {
@@ -215,7 +209,7 @@ func left(ctx context.Context, begun <-chan struct{}) <-chan struct{} {
 		case <-begun:
 		case <-ctx.Done():
 			select {
-			case <-begun: // it ends by itself
+			case <-begun: // the manager stops by itself
 			default:
 				close(left)
 			}
@@ -224,7 +218,7 @@ func left(ctx context.Context, begun <-chan struct{}) <-chan struct{} {
 	return left
 }
 
-// beginning is started by a manager once it has read the cluster.
+// beginning is a Runnable that the manager starts once its caches have synced.
 type beginning struct{ begun chan struct{} }
 
 // Start implements manager.Runnable.
@@ -236,29 +230,29 @@ func (b beginning) Start(context.Context) error {
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (b beginning) NeedLeaderElection() bool { return false }
 
-// Served returns those of the objects whose kinds the cluster has.
+// Served returns the objects whose kinds the cluster serves.
 func Served(c cluster.Cluster, objects ...client.Object) ([]client.Object, error) {
 	var found []client.Object
 	for _, object := range objects {
 		kind, err := apiutil.GVKForObject(object, c.GetScheme())
 		if err != nil {
-			return nil, fmt.Errorf("find the kind of %T: %w", object, err)
+			return nil, fmt.Errorf("get the kind of %T: %w", object, err)
 		}
 		switch _, err = c.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version); {
 		case err == nil:
 			found = append(found, object)
 		case !meta.IsNoMatchError(err):
-			return nil, fmt.Errorf("look for kind %s: %w", kind.Kind, err)
+			return nil, fmt.Errorf("discover kind %s: %w", kind.Kind, err)
 		}
 	}
 	return found, nil
 }
 
-// podNamespace is where a pod finds the namespace that it runs in.
+// podNamespace is the file with the namespace of the pod.
 const podNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// Namespace returns the namespace that the program keeps its own objects in: that of its
-// Lease, or the one that it runs in as a pod; empty if there is none.
+// Namespace returns the namespace of the program's own objects: that of its Lease, or else that of its pod; empty if
+// there is none.
 func (o *Options) Namespace() string {
 	if o.LeaderElectionNamespace != "" {
 		return o.LeaderElectionNamespace

@@ -9,10 +9,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// managed is a manager that does not end before it is released.
+// managed is a manager that does not stop before it is released.
 type managed struct {
 	ctrl.Manager
-	reads    bool // it gets to read the cluster
+	reads    bool // whether its caches sync
 	release  chan error
 	added    manager.Runnable
 	released bool

@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Settled asks for one and the same request whatever object has changed, once more events
-// have had some time to come: for controllers that look at everything together.
+// Settled returns a handler that enqueues the same request for every event, after a delay in which further events can
+// arrive. It is for controllers that reconcile everything together.
 func Settled(request reconcile.Request, after time.Duration) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	return handler.Funcs{

@@ -1,6 +1,5 @@
-// Package pause is the switch that keeps Supercargo's controllers from acting on a cluster, whatever
-// the objects that they serve say: while ConfigMap supercargo-pause is there, they only say what they
-// would do.
+// Package pause is the switch that prevents Supercargo's controllers from acting on a cluster. While ConfigMap
+// supercargo-pause exists, they only report what they would do.
 package pause
 
 import (
@@ -22,33 +21,32 @@ import (
 )
 
 const (
-	// Name is that of the ConfigMap. While one of that name is in the programs' namespace, the cluster
-	// is paused.
+	// Name is the name of the ConfigMap. While it exists in the programs' namespace, the cluster is paused.
 	Name = "supercargo-pause"
-	// ReasonKey is the key in it under which people may say why.
+	// ReasonKey is the key in the ConfigMap of an optional reason.
 	ReasonKey = "reason"
-	// DefaultNamespace is where it is looked for by a program that has no namespace of its own.
+	// DefaultNamespace is the namespace of the ConfigMap for programs without a namespace of their own.
 	DefaultNamespace = "supercargo-system"
-	// Reason is that of condition Paused.
+	// Reason is the reason of condition Paused.
 	Reason = "PausedByConfigMap"
-	// Resumed is the reason of the Event when a pause is over.
+	// Resumed is the reason of the Event at the end of a pause.
 	Resumed = "Resumed"
 )
 
-// mostOfReason is how much of a reason is shown, in bytes.
+// mostOfReason is the maximum length in bytes of the displayed reason.
 const mostOfReason = 256
 
-// State is whether the cluster is paused.
+// State is the pause state of the cluster.
 type State struct {
-	// Paused says that it is. Nothing else has a meaning unless it does.
+	// Paused means that the cluster is paused. The other fields are only meaningful if it is set.
 	Paused bool
-	// Namespace is that of the ConfigMap.
+	// Namespace is the namespace of the ConfigMap.
 	Namespace string
-	// Why is what the ConfigMap says, which may be nothing.
+	// Why is the reason in the ConfigMap; it may be empty.
 	Why string
 }
 
-// Of returns what the ConfigMap says; nil is none.
+// Of returns the state for the ConfigMap, or for nil if there is none.
 func Of(object *corev1.ConfigMap) State {
 	if object == nil {
 		return State{}
@@ -56,17 +54,17 @@ func Of(object *corev1.ConfigMap) State {
 	return State{Paused: true, Namespace: object.Namespace, Why: clip.Bytes(object.Data[ReasonKey], mostOfReason)}
 }
 
-// Message says that the cluster is paused, why, and how to resume.
+// Message returns a message that the cluster is paused, why, and how to resume.
 func (s State) Message() string {
 	why := ""
 	if s.Why != "" {
 		why = " (" + s.Why + ")"
 	}
-	return fmt.Sprintf("Supercargo is paused%s: decisions are made and shown, and not carried out; to resume, delete ConfigMap %s/%s", why, s.Namespace, Name)
+	return fmt.Sprintf("Supercargo is paused%s: decisions are reported but not executed; to resume, delete ConfigMap %s/%s", why, s.Namespace, Name)
 }
 
-// Condition sets condition Paused among an object's conditions while the cluster is paused, and removes
-// it when it is not. It returns whether a pause has begun or ended.
+// Condition sets condition Paused while the cluster is paused and removes it otherwise. It returns whether a pause has
+// begun or ended.
 func (s State) Condition(list *[]metav1.Condition, generation int64, now time.Time) (changed bool) {
 	if !s.Paused {
 		return meta.RemoveStatusCondition(list, v1alpha1.ConditionPaused)
@@ -76,16 +74,15 @@ func (s State) Condition(list *[]metav1.Condition, generation int64, now time.Ti
 	return !before
 }
 
-// Switch reads the ConfigMap. A nil one is never paused.
+// Switch reads the ConfigMap. A nil Switch is never paused.
 type Switch struct {
-	// Client reads from a cache that was set up with Cache.
+	// Client reads from a cache that was configured with Cache.
 	Client client.Reader
-	// Namespace is where the ConfigMap is.
+	// Namespace is the namespace of the ConfigMap.
 	Namespace string
 }
 
-// Read returns whether the cluster is paused. An error says that this is not known: then nothing is to be
-// done either.
+// Read returns whether the cluster is paused. On an error this is unknown, and the caller must not act.
 func (s *Switch) Read(ctx context.Context) (State, error) {
 	if s == nil {
 		return State{}, nil
@@ -94,16 +91,16 @@ func (s *Switch) Read(ctx context.Context) (State, error) {
 	err := s.Client.Get(ctx, types.NamespacedName{Namespace: s.Namespace, Name: Name}, &object)
 	switch {
 	case client.IgnoreNotFound(err) != nil:
-		return State{}, fmt.Errorf("see whether Supercargo is paused: read ConfigMap %s/%s: %w", s.Namespace, Name, err)
+		return State{}, fmt.Errorf("check whether Supercargo is paused: read ConfigMap %s/%s: %w", s.Namespace, Name, err)
 	case err != nil:
 		return State{}, nil
 	}
 	return Of(&object), nil
 }
 
-// Heed reads the switch for an object that is looked at: it sets or removes condition Paused, and tells once
-// of each pause that begins or ends. said has the last message of each reason that tell does not repeat. It
-// returns whether the cluster is paused; an error says that this is not known.
+// Heed reads the switch during the reconciliation of an object: it sets or removes condition Paused, and calls tell
+// once at the beginning and the end of each pause. said holds, by reason, the last message that tell does not repeat.
+// It returns whether the cluster is paused; on an error this is unknown.
 func (s *Switch) Heed(ctx context.Context, conditions *[]metav1.Condition, generation int64, now time.Time, said map[string]string,
 	tell func(kind, reason, action, message string)) (paused bool, err error) {
 	state, err := s.Read(ctx)
@@ -111,7 +108,7 @@ func (s *Switch) Heed(ctx context.Context, conditions *[]metav1.Condition, gener
 		return state.Paused, err
 	}
 	if state.Paused {
-		delete(said, Resumed) // for the end of this pause
+		delete(said, Resumed) // so that the end of this pause is reported
 		tell(corev1.EventTypeNormal, v1alpha1.ConditionPaused, "Hold", state.Message())
 	} else {
 		delete(said, v1alpha1.ConditionPaused)
@@ -120,8 +117,8 @@ func (s *Switch) Heed(ctx context.Context, conditions *[]metav1.Condition, gener
 	return state.Paused, nil
 }
 
-// Cache has a manager's cache hold the one ConfigMap and no other: it is read and watched by its name, for
-// which a program needs no right to read others.
+// Cache restricts a manager's cache to this ConfigMap. It is read and watched by name, so the program needs no
+// permission for others.
 func Cache(o *cache.Options, namespace string) {
 	if o.ByObject == nil {
 		o.ByObject = map[client.Object]cache.ByObject{}

@@ -27,9 +27,9 @@ import (
 // inTrain puts a pod into the gang train, without what later versions have no field for.
 func inTrain(p *corev1.Pod) { p.Spec.WorkloadRef = &corev1.WorkloadReference{Name: "train"} }
 
-// later encodes an object of kind as an API server of 1.36 does: the gang of a pod is in
-// field 43 of its spec. The libraries here write field 42, so its tag is changed wherever
-// what follows is 11 bytes: the name as field 1, and the empty fields 2 and 3.
+// later encodes an object of kind as an API server of 1.36 does, with the gang of a pod in field 43 of its spec. The
+// libraries here write field 42, so later changes its tag wherever 11 bytes follow: the name as field 1, and the empty
+// fields 2 and 3.
 func later(t *testing.T, kind string, object runtime.Object) []byte {
 	t.Helper()
 	object.GetObjectKind().SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
@@ -41,7 +41,7 @@ func later(t *testing.T, kind string, object runtime.Object) []byte {
 	return bytes.ReplaceAll(out.Bytes(), []byte("\xd2\x02"+follows), []byte("\xda\x02"+follows))
 }
 
-// event encodes an event of a watch, after its length.
+// event encodes an event of a watch, preceded by its length.
 func event(t *testing.T, of watch.EventType, object []byte) []byte {
 	t.Helper()
 	data, err := (&metav1.WatchEvent{Type: string(of), Object: runtime.RawExtension{Raw: object}}).Marshal()
@@ -51,7 +51,7 @@ func event(t *testing.T, of watch.EventType, object []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(data))), data...)
 }
 
-// serve answers every request so, and returns a client.
+// serve answers every request with the given parts and returns a client.
 func serve(t *testing.T, contentType string, answer ...[]byte) kubernetes.Interface {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -99,7 +99,7 @@ func TestGangsOfLaterVersionsAreSeenInAnObjectAndInAList(t *testing.T) {
 func TestGangsOfLaterVersionsAreSeenInAWatch(t *testing.T) {
 	member := later(t, "Pod", fixtures.Pod("member", 100, 1<<20, inTrain))
 	answer := slices.Concat(event(t, watch.Added, later(t, "Pod", fixtures.Pod("alone", 100, 1<<20))), event(t, watch.Modified, member))
-	// In pieces that are not events.
+	// The parts are not aligned with events.
 	watched, err := serve(t, "application/vnd.kubernetes.protobuf;stream=watch", answer[:2], answer[2:100], answer[100:]).
 		CoreV1().Pods("").Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -119,7 +119,7 @@ func TestGangsOfLaterVersionsAreSeenInAWatch(t *testing.T) {
 	}
 }
 
-// TestOthersAreReadAsTheyAre has a ConfigMap hold the bytes of such a pod.
+// TestOthersAreReadAsTheyAre uses a ConfigMap that contains the bytes of such a pod.
 func TestOthersAreReadAsTheyAre(t *testing.T) {
 	data := later(t, "Pod", fixtures.Pod("member", 100, 1<<20, inTrain))
 	sent := &corev1.ConfigMap{BinaryData: map[string][]byte{"pod": data}}

@@ -8,8 +8,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The fields of Kubernetes' messages that lead to a pod's gang, as k8s.io/api and
-// k8s.io/apimachinery number them.
+// Protobuf fields that lead to a pod's gang, as numbered by k8s.io/api and k8s.io/apimachinery.
 const (
 	unknownTypeMeta = 1 // of runtime.Unknown
 	unknownRaw      = 2
@@ -22,12 +21,11 @@ const (
 	extensionRaw    = 1  // of RawExtension
 )
 
-// magic is what an object in protobuf begins with.
+// magic is the prefix of an object in protobuf.
 var magic = []byte("k8s\x00")
 
-// renameInObject renames the field in a Pod or in each Pod of a PodList, in place. It leaves
-// other objects, and what is not well formed, as they are. Cost: O(fields of the pods and of
-// their specs).
+// renameInObject renumbers the field in a Pod, or in each Pod of a PodList, in place. It does not change other objects
+// or malformed ones. Cost: O(fields of the pods and of their specs).
 func renameInObject(object []byte) {
 	message, ok := bytes.CutPrefix(object, magic)
 	if !ok {
@@ -80,14 +78,14 @@ func renameInPod(pod []byte) {
 		}
 		each(value, func(number protowire.Number, tag, _ []byte) {
 			if number == schedulingGroup {
-				protowire.AppendTag(tag[:0], workloadRef, protowire.BytesType) // as long as it was
+				protowire.AppendTag(tag[:0], workloadRef, protowire.BytesType) // the tag keeps its length
 			}
 		})
 	})
 }
 
-// each calls do for each field of a message that holds bytes, with its tag and its value,
-// until the message ends or is not well formed.
+// each calls do for each field of a message that holds bytes, with its tag and its value, until the message ends or is
+// malformed.
 func each(message []byte, do func(number protowire.Number, tag, value []byte)) {
 	for len(message) > 0 {
 		number, kind, n := protowire.ConsumeTag(message)

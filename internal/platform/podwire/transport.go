@@ -24,7 +24,7 @@ func Wrap(config *rest.Config) *rest.Config {
 
 type transport struct{ next http.RoundTripper }
 
-// WrappedRoundTripper lets client-go find what is below.
+// WrappedRoundTripper gives client-go access to the wrapped transport.
 func (t transport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
 // RoundTrip implements http.RoundTripper.
@@ -43,10 +43,10 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// ofPods reports whether a path leads to pods: /api/v1/pods,
-// /api/v1/namespaces/NAMESPACE/pods, one of these, or what is below one.
+// ofPods reports whether a path is that of pods: /api/v1/pods, /api/v1/namespaces/NAMESPACE/pods, or a subpath of the
+// latter.
 func ofPods(path string) bool {
-	_, below, ok := strings.Cut(path, "/api/v1/") // the server's own path may come before
+	_, below, ok := strings.Cut(path, "/api/v1/") // the server's own path may precede it
 	if !ok {
 		return false
 	}
@@ -56,10 +56,10 @@ func ofPods(path string) bool {
 	return below == "pods"
 }
 
-// object is the body of an answer that is one object.
+// object is the body of a response that is one object.
 type object struct {
 	body io.ReadCloser
-	read io.Reader // what of it has not been handed on, once it has been read
+	read io.Reader // the unread rest, once body has been read
 }
 
 // Read implements io.Reader.
@@ -78,17 +78,17 @@ func (o *object) Read(p []byte) (int, error) {
 // Close implements io.Closer.
 func (o *object) Close() error { return o.body.Close() }
 
-// events is the body of a watch: events, each after its length in four bytes.
+// events is the body of a watch: events, each preceded by its length in four bytes.
 type events struct {
 	body  io.ReadCloser
-	frame []byte // the length and the event that are read now
-	left  []byte // the end of frame that has not been handed on
+	frame []byte // the current length and event
+	left  []byte // the unread end of frame
 }
 
-// largestEvent is what client-go takes at most.
+// largestEvent is the maximum that client-go accepts.
 const largestEvent = 16 << 20
 
-// Read implements io.Reader. It hands no byte of an event on before it has all of it.
+// Read implements io.Reader. It returns no bytes of an event before it has read all of it.
 func (e *events) Read(p []byte) (int, error) {
 	if len(e.left) == 0 {
 		if err := e.next(); err != nil {
@@ -108,7 +108,7 @@ func (e *events) next() error {
 	}
 	length := binary.BigEndian.Uint32(e.frame)
 	if length > largestEvent {
-		return fmt.Errorf("watch pods: an event of %d bytes is larger than %d", length, largestEvent)
+		return fmt.Errorf("watch pods: an event has %d bytes: must be at most %d", length, largestEvent)
 	}
 	e.frame = append(e.frame, make([]byte, length)...)
 	if _, err := io.ReadFull(e.body, e.frame[header:]); err != nil {

@@ -1,4 +1,4 @@
-// Package poll asks for something again and again, waits in between, and tells what is wrong with it once.
+// Package poll runs a check repeatedly and reports its errors once.
 package poll
 
 import (
@@ -9,12 +9,11 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Every asks at once and then at each interval, more than 0, until ctx ends, and has each
-// answer's error noted, nil included. The error of a question that ctx has ended is not
-// noted: it is no fault of who was asked.
+// Every calls ask immediately and then at each interval, which must be positive, until ctx is done. It passes the error
+// of each call, including nil, to note, except for a call that ended because ctx is done.
 //
-// One question ends before the next begins. Where one takes longer than the interval, the
-// next follows at once and those in between are left out.
+// Calls do not overlap. If one takes longer than the interval, the next follows immediately and those in between are
+// skipped.
 func Every(ctx context.Context, c clock.WithTicker, interval time.Duration, ask func(context.Context) error, note func(error)) {
 	ticker := c.NewTicker(interval)
 	defer ticker.Stop()
@@ -32,8 +31,7 @@ func Every(ctx context.Context, c clock.WithTicker, interval time.Duration, ask 
 	}
 }
 
-// Wait waits for a time, or until a signal comes on a channel, which may be nil. It returns false if
-// ctx has ended.
+// Wait waits for d, or until a signal arrives on a channel, which may be nil. It returns false if ctx is done.
 func Wait(ctx context.Context, c clock.WithTicker, d time.Duration, signal <-chan struct{}) bool {
 	timer := c.NewTimer(d)
 	defer timer.Stop()
@@ -46,9 +44,8 @@ func Wait(ctx context.Context, c clock.WithTicker, d time.Duration, signal <-cha
 	return true
 }
 
-// Changes returns a note that passes an error on to say unless it reads as the one before
-// did, and nil after an error. What comes first is passed on if it is an error. The note may
-// be called by several goroutines at once; say is called by one at a time.
+// Changes returns a note function that passes an error to say if its text differs from that of the previous one, and
+// nil after an error. A first nil is not passed on. note may be called concurrently; calls of say do not overlap.
 func Changes(say func(error)) (note func(error)) {
 	var mu sync.Mutex
 	last := ""

@@ -49,7 +49,7 @@ func TestItIsAskedAtOnceAndAtEachInterval(t *testing.T) {
 		clock.Step(time.Second)
 	}
 	<-questions
-	cancel() // while it is asked for the last time
+	cancel() // during the last call
 	select {
 	case err := <-noted:
 		t.Errorf("a question that was ended is noted as %v", err)
@@ -75,7 +75,7 @@ func TestAnErrorIsToldWhenItsTextChanges(t *testing.T) {
 	for _, text := range []string{"", "down", "down", "slow", "slow", "", "", "slow"} {
 		var err error
 		if text != "" {
-			err = errors.New(text) // another each time
+			err = errors.New(text) // a new error value each time
 		}
 		note(err)
 	}
@@ -84,7 +84,7 @@ func TestAnErrorIsToldWhenItsTextChanges(t *testing.T) {
 	}
 }
 
-// TestSeveralMayNoteAtOnce is for the race detector too.
+// TestSeveralMayNoteAtOnce is mainly for the race detector.
 func TestSeveralMayNoteAtOnce(t *testing.T) {
 	told := 0
 	note := Changes(func(error) { told++ })

@@ -14,7 +14,7 @@ import (
 	"supercargo.dev/supercargo/internal/platform/promql"
 )
 
-// listening remembers what was asked.
+// listening records the queries.
 type listening struct {
 	promql.Querier
 	asked []string
@@ -43,8 +43,8 @@ func named(t *testing.T, name string) powerquery.Preset {
 	return p
 }
 
-// TestOneNodeIsAskedForByItself: each selector of each query names it, and what it gives is
-// what the meter of all nodes gives for it.
+// TestOneNodeIsAskedForByItself checks that each selector of each query names the node, and that the result equals that
+// of the meter of all nodes.
 func TestOneNodeIsAskedForByItself(t *testing.T) {
 	h := open(t)
 	for _, name := range []string{"a", "b", "x.lan", "xylan"} {
@@ -79,8 +79,7 @@ func TestOneNodeIsAskedForByItself(t *testing.T) {
 	}
 }
 
-// TestPowerFromCountersIsTheMeanOfTheLastScrape: a machine that begins to work is seen to at
-// the next one.
+// TestPowerFromCountersIsTheMeanOfTheLastScrape checks that a machine that begins to work is seen at the next scrape.
 func TestPowerFromCountersIsTheMeanOfTheLastScrape(t *testing.T) {
 	h := open(t)
 	h.put(-30, 0, func(second float64) float64 { return 100_000 + 20*second + 50*max(0, second+15) },
@@ -99,7 +98,7 @@ func TestPowerFromCountersIsTheMeanOfTheLastScrape(t *testing.T) {
 	}
 }
 
-// TestAQueryOfOnesOwnIsOfTheNodeThatItNames: its labels say where the meter is.
+// TestAQueryOfOnesOwnIsOfTheNodeThatItNames uses labels that name the meter instead of the node.
 func TestAQueryOfOnesOwnIsOfTheNodeThatItNames(t *testing.T) {
 	h := open(t)
 	for outlet, host := range map[string]string{"1": "a", "2": "b", "3": "b"} {
@@ -108,7 +107,7 @@ func TestAQueryOfOnesOwnIsOfTheNodeThatItNames(t *testing.T) {
 	h.put(-1, 0, always(33), "__name__", "mirror", "host", "a", "source", "model")
 	tests := []struct {
 		query, node string
-		want        energy.Reading // without watts: an error
+		want        energy.Reading // zero: an error
 	}{
 		{`pdu_outlet_watts{host="$node"}`, "a", energy.Reading{Source: energy.SourceQuery, Watts: 200}},
 		{`pdu_outlet_watts{host="$node"}`, "b", energy.Reading{}}, // two outlets, which may overlap
@@ -116,7 +115,7 @@ func TestAQueryOfOnesOwnIsOfTheNodeThatItNames(t *testing.T) {
 		{`sum(pdu_outlet_watts{host=~"$node"}) / 2`, "b", energy.Reading{Source: energy.SourceQuery, Watts: 200}},
 		{`scalar(pdu_outlet_watts{host="$node"})`, "a", energy.Reading{Source: energy.SourceQuery, Watts: 200}},
 		{`mirror{host="$node"}`, "a", energy.Reading{Source: energy.SourceModel, Watts: 33}},
-		{`pdu_outlet_watts{host="$node"}`, "c", energy.Reading{}}, // nobody knows it
+		{`pdu_outlet_watts{host="$node"}`, "c", energy.Reading{}}, // no samples
 		{`pdu_outlet_watts{host="$node"`, "a", energy.Reading{}},
 	}
 	for _, tc := range tests {
@@ -144,7 +143,7 @@ func TestWhatCannotBeIsSaidOfOneNode(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %v", name, fault, err, want)
 		}
 	}
-	// Scraped by two, as when an old and a new configuration both do.
+	// Scraped twice, for example by an old and a new configuration.
 	for _, job := range []string{"kepler", "pods"} {
 		h.put(0.25, 0.5, always(50), "__name__", "kepler_node_cpu_watts", "node_name", "twice", "zone", "package", "job", job)
 	}
@@ -163,9 +162,9 @@ func TestWhatCannotBeAskedForOneNodeIsRefused(t *testing.T) {
 		{powerquery.Own(`supercargo_node_power_watts{node="$node"}`), "a", "node meters"},
 		{powerquery.Own(`rate(supercargo_node_energy_joules_total{node="$node"}[1m])`), "a", "node meters"},
 		{named(t, powerquery.Supercargo), "a", "kepler, node-exporter"},
-		{named(t, powerquery.Kepler), `a"} or vector(1) #`, "no name"},
-		{named(t, powerquery.Kepler), "", "no name"},
-		{named(t, powerquery.Kepler), "a\n", "no name"},
+		{named(t, powerquery.Kepler), `a"} or vector(1) #`, "not the name"},
+		{named(t, powerquery.Kepler), "", "not the name"},
+		{named(t, powerquery.Kepler), "a\n", "not the name"},
 	}
 	for _, tc := range tests {
 		if _, err := (powerquery.Meter{Preset: tc.preset}).Of(tc.node); err == nil || !strings.Contains(err.Error(), tc.says) {
@@ -177,7 +176,7 @@ func TestWhatCannotBeAskedForOneNodeIsRefused(t *testing.T) {
 	}
 }
 
-// nobody answers nothing.
+// nobody returns empty results.
 type nobody struct{}
 
 func (nobody) Query(context.Context, string, time.Time) ([]promql.Sample, error) {

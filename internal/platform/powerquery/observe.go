@@ -13,9 +13,9 @@ import (
 	"supercargo.dev/supercargo/internal/platform/promql"
 )
 
-// Series that tell what pods had of their nodes. The first of each is that of the metrics
-// adapter, which writes requests and scrapes the kubelets' /metrics/resource for CPU time.
-// The others come from kube-scheduler's /metrics/resources, kube-state-metrics and cAdvisor.
+// Series of the requests and use of pods. The first of each is from the metrics adapter, which exports requests and
+// scrapes the kubelets' /metrics/resource for CPU time. The others are from kube-scheduler's /metrics/resources,
+// kube-state-metrics and cAdvisor.
 const (
 	requestsNow = `max by (namespace, pod, node) (supercargo_pod_requested{resource="cpu", node!=""})` +
 		` or max by (namespace, pod, node) (kube_pod_resource_request{resource="cpu", node!=""})` +
@@ -23,13 +23,13 @@ const (
 		` * on (namespace, pod) group_left () (max by (namespace, pod) (kube_pod_status_phase{phase="Running"}) == 1)`
 	placesNow = `max by (namespace, pod, node) (kube_pod_info{node!=""})`
 
-	// These are over a range, written as %[1]d seconds. CPU time is in cores.
+	// Expressions with a range of %[1]d seconds. CPU time is in cores.
 	usedOver = `(sum by (namespace, pod) (increase(pod_cpu_usage_seconds_total{pod!=""}[%[1]ds]))` +
 		` or sum by (namespace, pod) (increase(container_cpu_usage_seconds_total{container!="", container!="POD", pod!=""}[%[1]ds]))) / %[1]d`
 	ownersOver = `max by (namespace, pod, owner_kind, owner_name) (max_over_time(supercargo_pod_requested{owner_kind!=""}[%[1]ds]))` +
 		` or max by (namespace, pod, owner_kind, owner_name) (max_over_time(kube_pod_owner[%[1]ds]))`
 	coresOver = `max by (node) (max_over_time(supercargo_node_allocatable_cores[%[1]ds]))` +
-		` or max by (node) (max_over_time(supercargo_node_allocatable{resource="cpu"}[%[1]ds]))` + // of the metrics adapter
+		` or max by (node) (max_over_time(supercargo_node_allocatable{resource="cpu"}[%[1]ds]))` + // from the metrics adapter
 		` or max by (node) (max_over_time(kube_node_status_allocatable{resource="cpu"}[%[1]ds]))`
 	agentInfoOver  = `max by (node, machine_type, zone) (max_over_time(supercargo_node_info[%[1]ds]))`
 	adapterOver    = `max by (node, machine_type) (max_over_time(supercargo_node_ready[%[1]ds]))`
@@ -37,27 +37,24 @@ const (
 		` (max_over_time(kube_node_labels[%[1]ds]))`
 )
 
-// Used tells what the nodes used from one moment to another, by their names: a [Meter] or a
-// [Model].
+// Used returns the energy that the nodes used between two times, by node name: a [Meter] or a [Model].
 type Used interface {
 	Used(ctx context.Context, from, to time.Time) (map[string]energy.Usage, Tally, error)
 }
 
-// Observer sees what the nodes and the pods of a cluster did.
+// Observer reads the use of the nodes and pods of a cluster.
 type Observer struct {
 	Power Used
-	// Querier has the series on pods and nodes; it may be another server than that of
-	// Power.
+	// Querier provides the series of pods and nodes. It may be a different server than that of Power.
 	Querier promql.Querier
 }
 
-// Observe returns what was seen from one moment to another in slices of the given length,
-// the last of which may be shorter, or left out if it is under [LookEvery]. progress, if
-// not nil, is told how many slices of how many are done. It costs nine queries a slice beside those
-// for power.
+// Observe returns the observations between two times in slices of the given length. The last slice may be shorter, or
+// is omitted if it is shorter than [LookEvery]. progress, if not nil, is called with the number of finished slices and
+// of all slices. Cost: eight queries per slice, plus those for power.
 func (o Observer) Observe(ctx context.Context, from, to time.Time, slice time.Duration, progress func(done, all int)) ([]bill.Slice, Tally, error) {
 	if slice < LookEvery || to.Sub(from) < LookEvery {
-		return nil, Tally{}, fmt.Errorf("look at %v in slices of %v: want both to be at least %v", to.Sub(from), slice, LookEvery)
+		return nil, Tally{}, fmt.Errorf("read %v in slices of %v: both must be at least %v", to.Sub(from), slice, LookEvery)
 	}
 	var observed []bill.Slice
 	var tally Tally
@@ -70,7 +67,7 @@ func (o Observer) Observe(ctx context.Context, from, to time.Time, slice time.Du
 		}
 		s, one, err := o.slice(ctx, begin, end)
 		if err != nil {
-			return nil, tally, fmt.Errorf("look at %s to %s: %w", begin.Format(time.RFC3339), end.Format(time.RFC3339), err)
+			return nil, tally, fmt.Errorf("read %s to %s: %w", begin.Format(time.RFC3339), end.Format(time.RFC3339), err)
 		}
 		observed = append(observed, s)
 		for fault, n := range one.Counts {
@@ -103,17 +100,16 @@ func (o Observer) slice(ctx context.Context, from, to time.Time) (bill.Slice, Ta
 	return s, tally, err
 }
 
-// over evaluates an expression that has a range.
+// over evaluates an expression with a range.
 func (o Observer) over(ctx context.Context, expression string, from, to time.Time) ([]promql.Sample, error) {
 	return o.Querier.Query(ctx, fmt.Sprintf(expression, int(to.Sub(from).Seconds())), to)
 }
 
-// lookback is for how long a value holds that is not written again, as with Prometheus'
-// instant queries.
+// lookback is how long a value that is not written again remains valid, as for instant queries of Prometheus.
 const lookback = 5 * time.Minute
 
-// lately evaluates an expression that has a range, of what things are: that is written when
-// it changes, and then now and then, which may be less often than there are slices.
+// lately evaluates an expression with a range for properties, over at least [lookback]: properties are written when
+// they change and otherwise only now and then, possibly less often than once per slice.
 func (o Observer) lately(ctx context.Context, expression string, from, to time.Time) ([]promql.Sample, error) {
 	if lately := to.Add(-lookback); lately.Before(from) {
 		from = lately
@@ -121,7 +117,7 @@ func (o Observer) lately(ctx context.Context, expression string, from, to time.T
 	return o.over(ctx, expression, from, to)
 }
 
-// nodes returns what is known of the nodes' machines, by name.
+// nodes returns the known properties of the nodes, by name.
 func (o Observer) nodes(ctx context.Context, from, to time.Time) (map[string]bill.Node, error) {
 	known := map[string]bill.Node{}
 	cores, err := o.lately(ctx, coresOver, from, to)
@@ -129,7 +125,7 @@ func (o Observer) nodes(ctx context.Context, from, to time.Time) (map[string]bil
 		return nil, err
 	}
 	for _, s := range cores {
-		if s.Value >= 0 && s.Value < 1e6 { // NaN is not
+		if s.Value >= 0 && s.Value < 1e6 { // false for NaN
 			known[s.Labels["node"]] = bill.Node{Cores: s.Value}
 		}
 	}
@@ -146,7 +142,7 @@ func (o Observer) nodes(ctx context.Context, from, to time.Time) (map[string]bil
 		if err != nil {
 			return nil, err
 		}
-		slices.SortFunc(samples, func(a, b promql.Sample) int { // a label that changed has two: the greatest counts
+		slices.SortFunc(samples, func(a, b promql.Sample) int { // a changed label has two series: the greatest value counts
 			for _, l := range append(ask.types, ask.zone) {
 				if c := cmp.Compare(b.Labels[l], a.Labels[l]); c != 0 {
 					return c
@@ -169,8 +165,7 @@ func (o Observer) nodes(ctx context.Context, from, to time.Time) (map[string]bil
 // place is a pod on a node.
 type place struct{ namespace, pod, node string }
 
-// pods returns what the pods had of their nodes, in the order of their names, without those
-// that had nothing.
+// pods returns the requests and use of the pods, sorted by name, without pods that have neither.
 func (o Observer) pods(ctx context.Context, from, to time.Time) ([]bill.Pod, error) {
 	requested, err := o.requests(ctx, from, to)
 	if err != nil {
@@ -192,7 +187,7 @@ func (o Observer) pods(ctx context.Context, from, to time.Time) ([]bill.Pod, err
 	}
 	for _, s := range owners {
 		name := [2]string{s.Labels["namespace"], s.Labels["pod"]}
-		// A pod that changed its owner has two: the greatest name counts.
+		// A pod whose owner changed has two series: the greatest name counts.
 		workloads[name] = max(workloads[name], workloadOf(s.Labels["owner_kind"], s.Labels["owner_name"]))
 	}
 	places := slices.SortedFunc(maps.Keys(requested), func(a, b place) int {
@@ -204,7 +199,7 @@ func (o Observer) pods(ctx context.Context, from, to time.Time) ([]bill.Pod, err
 		out := bill.Pod{Namespace: p.namespace, Name: p.pod, Workload: cmp.Or(workloads[name], stem(p.pod)), Node: p.node, Requested: requested[p]}
 		if c, ok := cores[name]; ok {
 			if i > 0 && places[i-1].namespace == p.namespace && places[i-1].pod == p.pod {
-				c = 0 // its use counts where it requested more
+				c = 0 // its use counts on the node where it requested most
 			}
 			out.Used = &c
 		}
@@ -215,8 +210,7 @@ func (o Observer) pods(ctx context.Context, from, to time.Time) ([]bill.Pod, err
 	return pods, nil
 }
 
-// requests returns how many cores the pods requested where, averaged over the time: 0 for
-// pods without a request.
+// requests returns the requested cores by pod and node, averaged over the time: 0 for pods without a request.
 func (o Observer) requests(ctx context.Context, from, to time.Time) (map[place]float64, error) {
 	span, every := int(to.Sub(from).Truncate(LookEvery).Seconds()), int(LookEvery.Seconds())
 	found := map[place]float64{}

@@ -1,10 +1,8 @@
-// Package powerquery reads what nodes draw from a server that answers PromQL: what
-// Supercargo's own node meters, Kepler or node-exporter have shown it, or what a query
-// of the user's own gives.
+// Package powerquery reads the power of nodes from a PromQL server: the metrics of Supercargo's node meters, Kepler or
+// node-exporter, or the result of a user-defined query.
 //
-// What it gives are readings as those of a meter on the node are: with their source, and
-// dropped and counted if they cannot be true. Two samples of one node are refused, not
-// added up: nobody can tell whether what they show overlaps.
+// It returns readings like those of a meter on the node: with their source, and dropped and counted if implausible. Two
+// samples for one node are rejected instead of added, because they may overlap.
 package powerquery
 
 import (
@@ -20,25 +18,25 @@ import (
 	"supercargo.dev/supercargo/internal/platform/promql"
 )
 
-// Meter reads the power of nodes through queries.
+// Meter reads the power of nodes with queries.
 type Meter struct {
 	Querier promql.Querier
 	Preset  Preset
-	// Limits say which readings can be true.
+	// Limits define which readings are plausible.
 	Limits energy.Limits
 }
 
-// Tally says what became of the samples of one query.
+// Tally counts the samples of one query.
 type Tally struct {
-	// Counts says how many were kept and dropped, by what was wrong with them.
+	// Counts counts the samples by fault.
 	Counts energy.Counts
-	// Nameless is how many name no node: the query has lost the label.
+	// Nameless is the number of samples without a node name: the query has lost the label.
 	Nameless int
 }
 
-// Read returns what the nodes draw at a moment, each reading as old as the samples behind
-// it. Of a node that shows power from several sources the better one counts: measured
-// before modelled. It costs two queries, or one for a preset without Stamp.
+// Read returns the power of the nodes at a time. Each reading has the time of the oldest sample behind it. If a node
+// has power from several sources, measured takes precedence over modelled. Cost: two queries, or one for a preset
+// without Stamp.
 func (m Meter) Read(ctx context.Context, at time.Time) (map[string]energy.Reading, Tally, error) {
 	watts, err := m.ask(ctx, m.Preset.Watts, at)
 	if err != nil {
@@ -58,7 +56,7 @@ func (m Meter) Read(ctx context.Context, at time.Time) (map[string]energy.Readin
 	for _, s := range watts.samples { // the best source of a node comes last
 		r := energy.Reading{Source: s.source, At: at, Watts: energy.Watts(s.value)}
 		if m.Preset.Stamp != "" {
-			r.At = taken[s.key] // whoever shows power and not when counts as stale
+			r.At = taken[s.key] // a sample without a timestamp counts as stale
 		}
 		fault := m.Limits.Check(r, at)
 		tally.Counts[fault]++
@@ -69,7 +67,7 @@ func (m Meter) Read(ctx context.Context, at time.Time) (map[string]energy.Readin
 	return nodes, tally, nil
 }
 
-// moment returns the time of so many seconds since 1970; zero for what is none.
+// moment converts seconds since 1970 to a time, and invalid values to the zero time.
 func moment(seconds float64) time.Time {
 	if seconds > 0 && seconds < math.MaxUint32 {
 		return time.UnixMilli(int64(seconds * 1e3))
@@ -77,19 +75,18 @@ func moment(seconds float64) time.Time {
 	return time.Time{}
 }
 
-// LookEvery is how often power is looked at within a time whose energy is asked for.
+// LookEvery is the sampling interval of power for the calculation of energy.
 const LookEvery = 30 * time.Second
 
-// Used returns what the nodes used from one moment to another, which are at least
-// [LookEvery] apart: what their counters grew by where the preset has some, else the mean of
-// the power that is seen every half minute, for as long as there was some to see. It passes
-// over what no meter can have shown: power below 0. A node whose source changed has the
-// energy of each. It costs two queries.
+// Used returns the energy that the nodes used between two times, which must be at least [LookEvery] apart: the increase
+// of their counters if the preset has some, else the mean of the power sampled at [LookEvery], for the time with
+// samples. It skips negative power, which no meter can have measured. For a node whose source changed, it adds up the
+// energy of each source. Cost: two queries.
 func (m Meter) Used(ctx context.Context, from, to time.Time) (map[string]energy.Usage, Tally, error) {
 	whole := to.Sub(from)
 	span := whole.Truncate(LookEvery)
 	if span < LookEvery {
-		return nil, Tally{}, fmt.Errorf("ask for energy from %s to %s: want at least %v", from.Format(time.RFC3339), to.Format(time.RFC3339), LookEvery)
+		return nil, Tally{}, fmt.Errorf("read energy from %s to %s: the period must be at least %v", from.Format(time.RFC3339), to.Format(time.RFC3339), LookEvery)
 	}
 	over := func(function string) string {
 		return fmt.Sprintf("%s(((%s) >= 0)[%ds:%ds])", function, m.Preset.Watts, int(span.Seconds()), int(LookEvery.Seconds()))
@@ -109,7 +106,7 @@ func (m Meter) Used(ctx context.Context, from, to time.Time) (map[string]energy.
 	seen := map[key]time.Duration{}
 	for _, s := range counts.samples {
 		if s.value >= 1 {
-			// There may be a look at either end, one more than half minutes.
+			// Samples at both ends may make one more than there are intervals.
 			seen[s.key] = min(time.Duration(min(s.value, 1e9))*LookEvery, whole)
 		}
 	}
@@ -140,7 +137,7 @@ func (m Meter) Used(ctx context.Context, from, to time.Time) (map[string]energy.
 	return nodes, tally, nil
 }
 
-// key is what tells samples apart.
+// key identifies samples.
 type key struct {
 	node   string
 	source energy.Source
@@ -153,11 +150,11 @@ type sample struct {
 }
 
 type answers struct {
-	samples  []sample // by node, measured ones last
+	samples  []sample // sorted by node, measured ones last
 	nameless int
 }
 
-// ask evaluates an expression and orders its samples.
+// ask evaluates an expression and sorts its samples.
 func (m Meter) ask(ctx context.Context, expression string, at time.Time) (answers, error) {
 	found, err := m.Querier.Query(ctx, expression, at)
 	if err != nil {
@@ -178,7 +175,7 @@ func (m Meter) ask(ctx context.Context, expression string, at time.Time) (answer
 		a.samples = append(a.samples, sample{k, s.Value})
 	}
 	if len(twice) > 0 {
-		return answers{}, fmt.Errorf("read power by preset %s: several samples for node %s: aggregate the query by node, and add up nothing that overlaps",
+		return answers{}, fmt.Errorf("read power by preset %s: several samples for node %s: aggregate the query by node, without samples that overlap",
 			m.Preset.Name, strings.Join(slices.Sorted(maps.Keys(twice)), ", "))
 	}
 	slices.SortFunc(a.samples, func(x, y sample) int {

@@ -14,7 +14,7 @@ import (
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// server answers expressions that it has been given answers for, and no others.
+// server answers the expressions for which it has answers, and no others.
 type server map[string][]promql.Sample
 
 func (s server) Query(_ context.Context, expression string, at time.Time) ([]promql.Sample, error) {
@@ -28,7 +28,7 @@ func (s server) Query(_ context.Context, expression string, at time.Time) ([]pro
 	return samples, nil
 }
 
-// one is a sample with labels given as name, value, name, value.
+// one returns a sample with labels given as name, value, name, value.
 func one(value float64, labels ...string) promql.Sample {
 	s := promql.Sample{Labels: map[string]string{}, Value: value}
 	for i := 0; i < len(labels); i += 2 {
@@ -64,7 +64,7 @@ func TestReadingsHaveSourceAndAge(t *testing.T) {
 		t.Errorf("%+v; want 100 W of node a, five seconds old, and no other", nodes)
 	}
 	want := energy.Counts{}
-	// Node f shows power and not when: it counts as stale, as b is.
+	// Node f has power without a timestamp: it counts as stale, like b.
 	want[energy.Sound], want[energy.Stale], want[energy.Negative], want[energy.AboveRated], want[energy.NotANumber] = 1, 2, 1, 1, 1
 	if tally.Counts != want || tally.Nameless != 1 {
 		t.Errorf("%+v, want %v and one without a name", tally, want)
@@ -79,8 +79,8 @@ func TestAQueryOfOnesOwnIsAsNewAsItsAnswer(t *testing.T) {
 	}
 }
 
-// TestWhatMayOverlapIsNotAddedUp: two samples of one node and source are refused; of two
-// sources the one that measures counts.
+// TestWhatMayOverlapIsNotAddedUp checks that two samples of one node and source are rejected, and that a measured
+// source takes precedence over a modelled one.
 func TestWhatMayOverlapIsNotAddedUp(t *testing.T) {
 	m := Meter{Preset: Own("q"), Querier: server{"q": {one(1, "node", "a", "zone", "package"), one(2, "node", "a", "zone", "core")}}}
 	if _, _, err := m.Read(t.Context(), noon); err == nil || !strings.Contains(err.Error(), "node a") {
@@ -113,7 +113,7 @@ func TestEnergyIsMeanPowerForAsLongAsItIsKnown(t *testing.T) {
 		"whole":     {Measured: 30_000, Covered: 300 * time.Second},
 		"both-ends": {Measured: 30_000, Covered: 300 * time.Second},
 		"half":      {Modelled: 15_000, Covered: 150 * time.Second, Gaps: 150 * time.Second},
-		// The two together are seen for longer than there was time.
+		// Together the two have samples for longer than the period.
 		"changed": {Measured: 40 * 210, Modelled: 60 * 120, Covered: 300 * time.Second},
 	}
 	if len(nodes) != len(want) {
@@ -132,8 +132,8 @@ func TestEnergyIsMeanPowerForAsLongAsItIsKnown(t *testing.T) {
 	}
 }
 
-// TestCountersGoBeforeLooks: what a counter grew by is the energy, and looks say of which
-// time.
+// TestCountersGoBeforeLooks checks that the increase of a counter is the energy, and that samples of power determine
+// its time.
 func TestCountersGoBeforeLooks(t *testing.T) {
 	p := Preset{Name: "p", Source: energy.SourceRAPL, Watts: "w", Joules: "increase(j[%ds])"}
 	m := Meter{Preset: p, Limits: energy.Limits{Rated: 200}, Querier: server{

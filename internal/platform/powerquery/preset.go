@@ -9,28 +9,26 @@ import (
 	"supercargo.dev/supercargo/internal/energy"
 )
 
-// Preset is a way to ask for what nodes draw.
+// Preset is a set of queries for the power of nodes.
 type Preset struct {
-	// Name is what flags and configurations call it.
+	// Name is its name in flags and configurations.
 	Name string
-	// Source is where such readings come from. A sample with a label source of ours
-	// overrides it.
+	// Source is the source of its readings. It is overridden by a valid label source of a sample.
 	Source energy.Source
-	// Watts is a PromQL expression whose answer has one sample for each node, in watts.
+	// Watts is a PromQL expression for the power in watts, with one sample per node.
 	Watts string
-	// Stamp is one whose answer has, for each node, when the oldest of the samples
-	// behind Watts was taken, in seconds since 1970. Empty: nobody can tell, and a
-	// reading counts as new; then the server's look-back (five minutes) bounds its age.
+	// Stamp is an expression for the time of the oldest sample behind Watts, in seconds since 1970, with one sample per
+	// node. If empty, the time is unknown and readings count as new; the server's look-back (five minutes) then bounds
+	// their age.
 	Stamp string
-	// Joules is one that has, for each node, what a counter grew by within a range that is
-	// written as %ds. Empty: energy is what looks at Watts give.
+	// Joules is an expression for the increase of an energy counter per node within a range of %ds. If empty, energy is
+	// calculated from samples of Watts.
 	Joules string
-	// WattsOf and StampOf are Watts and Stamp for one node, whose series alone they ask for:
-	// [Placeholder] stands for its name. Each answer has one sample. An empty WattsOf: what
-	// the preset asks for cannot be a meter.
+	// WattsOf and StampOf are Watts and Stamp restricted to the series of one node, with exactly one sample.
+	// [Placeholder] stands for its name. If WattsOf is empty, the preset cannot be used for a node meter.
 	WattsOf, StampOf string
-	// MeanOf says what power WattsOf gives: the mean since the sample before, if that is at
-	// most so long ago. 0: that of a moment.
+	// MeanOf is the maximum time over which WattsOf is a mean, since the previous sample. 0 means that it is an
+	// instantaneous power.
 	MeanOf time.Duration
 }
 
@@ -39,28 +37,26 @@ const (
 	Supercargo   = "supercargo"
 	Kepler       = "kepler"
 	NodeExporter = "node-exporter"
-	// OwnQuery is the name of what [Own] returns.
+	// OwnQuery is the name of the preset that [Own] returns.
 	OwnQuery = "query"
 )
 
-// Presets returns all presets, by name. They are:
+// Presets returns all presets, sorted by name:
 //
-//   - supercargo: our own node meters. Energy comes from their counters, which add
-//     up each second and not each scrape.
-//   - kepler: Kepler 0.11, whose zones overlap (a package holds its cores). So zones are
-//     never added up, and package is the one that all machines have; the sensors of one
-//     zone (packages of several sockets) are.
-//   - node-exporter: its collector rapl. Packages, and memory where it is shown, which is
-//     not part of a package. What intel-rapl-mmio shows is there twice. Its counters
-//     begin anew when they wrap around, which a rate takes for a restart: it
-//     loses what was used between the last scrape before and the wrap.
+//   - supercargo: Supercargo's node meters. Energy is from their counters, which integrate every second instead of every
+//     scrape.
+//   - kepler: Kepler 0.11, whose zones overlap (a package contains its cores). Zones are therefore never added up, and
+//     package is used because all machines have it. The sensors of one zone (packages of several sockets) are added up.
+//   - node-exporter: its rapl collector. Packages, plus memory where it is exported, which is not part of a package.
+//     intel-rapl-mmio is excluded because it repeats the packages. Its counters restart when they wrap around, which a rate
+//     treats as a reset: the energy between the last scrape and the wrap is lost.
 func Presets() []Preset {
 	return []Preset{
 		{
 			Name: Kepler, Source: energy.SourceKepler,
 			Watts: `sum by (node_name) (kepler_node_cpu_watts{zone="package"})`,
 			Stamp: `min by (node_name) (timestamp(kepler_node_cpu_watts{zone="package"}))`,
-			// A Kepler that is scraped twice has two samples.
+			// A Kepler that is scraped twice gives two samples.
 			WattsOf: `sum by (job, instance) (kepler_node_cpu_watts{zone="package", node_name="$node"})`,
 			StampOf: `min(timestamp(kepler_node_cpu_watts{zone="package", node_name="$node"}))`,
 		},
@@ -78,7 +74,7 @@ func Presets() []Preset {
 			Name: Supercargo, Source: energy.SourceQuery,
 			Watts: `max by (node, source) (supercargo_node_power_watts)`,
 			Stamp: `max by (node, source) (supercargo_node_power_reading_timestamp_seconds)`,
-			// A source that is no longer used has a counter that has stopped.
+			// The counter of a source that is no longer used has stopped.
 			Joules: `max by (node, source) (increase(supercargo_node_energy_joules_total[%ds]) > 0)`,
 		},
 	}
@@ -89,14 +85,14 @@ const (
 	raplMemory   = `sum by (node, instance) (rate(node_rapl_dram_joules_total{path!~".*mmio.*"}[2m]))`
 )
 
-// raplOf aggregates a function of one node's counters: of those that a label node names, or,
-// where they have none, the instance.
+// raplOf aggregates a function of one node's counters: those whose label node names it, or, without that label, whose
+// instance does.
 func raplOf(counters, function, over, aggregate string) string {
 	return aggregate + ` (` + function + `(` + counters + `{path!~".*mmio.*", node="$node"}` + over + `)` +
 		` or ` + function + `(` + counters + `{path!~".*mmio.*", node="", instance=~"$pattern(:[0-9]+)?"}` + over + `))`
 }
 
-// ByName returns the preset of a name, and an error that lists the names.
+// ByName returns the preset with the given name. The error lists the valid names.
 func ByName(name string) (Preset, error) {
 	var names []string
 	for _, p := range Presets() {
@@ -105,21 +101,19 @@ func ByName(name string) (Preset, error) {
 		}
 		names = append(names, p.Name)
 	}
-	return Preset{}, fmt.Errorf("%q is no preset of power queries: want one of %s, or a query of your own", name, strings.Join(names, ", "))
+	return Preset{}, fmt.Errorf("%q is not a preset of power queries: must be one of %s, or your own query", name, strings.Join(names, ", "))
 }
 
-// Own returns the preset of a user's own query, which gives watts: of power
-// distribution units, Redfish, IPMI, or GPUs by DCGM. It must have one sample for each
-// node; or, with [Placeholder] in it, one for the node that this stands for.
+// Own returns the preset of a user-defined query for watts, such as of power distribution units, Redfish, IPMI, or GPUs
+// by DCGM. It must return one sample per node or, if it contains [Placeholder], one for that node.
 func Own(watts string) Preset {
 	return Preset{Name: OwnQuery, Source: energy.SourceQuery, Watts: watts, WattsOf: watts}
 }
 
-// nodeLabels are the labels that name a node, the first that a sample has counting.
+// nodeLabels are the labels that name a node. The first one that a sample has counts.
 var nodeLabels = []string{"node", "node_name", "nodename", "kubernetes_node", "instance", "hostname"}
 
-// nodeOf returns the node of a sample; empty if it names none. Prometheus' instance is
-// host:port.
+// nodeOf returns the node of a sample, or "" if it names none. Prometheus' instance label is host:port.
 func nodeOf(labels map[string]string) string {
 	for _, l := range nodeLabels {
 		name := labels[l]
@@ -134,11 +128,10 @@ func nodeOf(labels map[string]string) string {
 	return ""
 }
 
-// sources are those that a label of a sample may name.
+// sources are the valid values of a sample's source label.
 var sources = []energy.Source{energy.SourceRAPL, energy.SourceHwmon, energy.SourceKepler, energy.SourceNodeExporter, energy.SourceQuery, energy.SourceModel}
 
-// sourceOf returns where a sample of the preset comes from: what its own label says if
-// it is a source that there is.
+// sourceOf returns the source of a sample of the preset: that of its label if valid, else the preset's.
 func (p Preset) sourceOf(labels map[string]string) energy.Source {
 	if s := energy.Source(labels["source"]); slices.Contains(sources, s) {
 		return s

@@ -20,11 +20,11 @@ import (
 	"supercargo.dev/supercargo/internal/platform/promql"
 )
 
-// noon is when the tests take place.
+// noon is the time of the tests.
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// history is a store with Prometheus' own engine. What is put into it is there once it is
-// asked: samples have to come in the order of time.
+// history is a store with Prometheus' own engine. Samples are added when it is queried because they must be in
+// chronological order.
 type history struct {
 	*store.Store
 	t    *testing.T
@@ -71,8 +71,8 @@ func open(t *testing.T) *history {
 
 const every = 15 * time.Second
 
-// put fills a series, given as name, value, name, value, every 15 s from and to so many
-// minutes after noon. value is asked for with seconds after noon.
+// put fills a series, given as name, value, name, value, with samples every 15 s between two times in minutes after
+// noon. value is called with seconds after noon.
 func (h *history) put(from, to float64, value func(second float64) float64, series ...string) {
 	for second := math.Round(from * 60); second <= math.Round(to*60); second += every.Seconds() {
 		h.left = append(h.left, sample{noon.Add(time.Duration(second) * time.Second), labels.FromStrings(series...), value(second)})
@@ -81,7 +81,7 @@ func (h *history) put(from, to float64, value func(second float64) float64, seri
 
 func always(v float64) func(float64) float64 { return func(float64) float64 { return v } }
 
-// counting is a counter that grows by so much a second.
+// counting returns a counter that grows at a constant rate per second.
 func counting(perSecond float64) func(float64) float64 {
 	return func(second float64) float64 { return (second + 3600) * perSecond }
 }
@@ -99,7 +99,7 @@ func meter(t *testing.T, h *history, preset string) powerquery.Meter {
 	return powerquery.Meter{Querier: h, Preset: p, Limits: energy.Limits{MaxAge: 2 * time.Minute, Rated: 1000}}
 }
 
-// TestKeplersZonesAreNotAddedUp: packages of several sockets are, and nothing else is.
+// TestKeplersZonesAreNotAddedUp checks that only packages of several sockets are added up.
 func TestKeplersZonesAreNotAddedUp(t *testing.T) {
 	h := open(t)
 	for zone, watts := range map[string]float64{"package": 50, "core": 30, "uncore": 5, "dram": 7, "psys": 120} {
@@ -130,8 +130,8 @@ func TestKeplersZonesAreNotAddedUp(t *testing.T) {
 	}
 }
 
-// TestNodeExportersCountersGivePower: packages and memory, what is shown twice once, on
-// nodes with and without memory counters.
+// TestNodeExportersCountersGivePower checks that packages and memory are added up, without duplicates, on nodes with
+// and without memory counters.
 func TestNodeExportersCountersGivePower(t *testing.T) {
 	h := open(t)
 	a := []string{"instance", "a:9100", "job", "node"}
@@ -150,14 +150,14 @@ func TestNodeExportersCountersGivePower(t *testing.T) {
 	}
 }
 
-// TestOurOwnMetersKeepWhatTheyAre: measured stays measured, and modelled modelled.
+// TestOurOwnMetersKeepWhatTheyAre checks that measured and modelled energy stay separate.
 func TestOurOwnMetersKeepWhatTheyAre(t *testing.T) {
 	h := open(t)
 	for _, s := range []struct {
 		from, to, watts float64
 		source, kind    string
 	}{{-30, -4, 80, "model", "modelled"}, {-3.75, 0, 50, "rapl", "measured"}} {
-		// The counter of the model stops once there is a meter.
+		// The counter of the model stops when there is a meter.
 		h.put(s.from, 0, func(second float64) float64 { return (min(second, s.to*60) - s.from*60) * s.watts },
 			"__name__", "supercargo_node_energy_joules_total", "node", "a", "source", s.source, "kind", s.kind)
 		h.put(s.from, s.to, always(s.watts), "__name__", "supercargo_node_power_watts", "node", "a", "source", s.source, "kind", s.kind)
@@ -199,9 +199,9 @@ func TestWhatPodsHadOfTheirNodes(t *testing.T) {
 	h.put(-30, 0, always(2), append([]string{"__name__", "kube_pod_container_resource_requests", "resource", "cpu", "container", "main"}, web...)...)
 	h.put(-30, 0, always(1<<30), append([]string{"__name__", "kube_pod_resource_request", "resource", "memory", "unit", "bytes"}, web...)...)
 	h.put(-30, 0, counting(1.5), "__name__", "container_cpu_usage_seconds_total", "namespace", "shop", "pod", "web-6c5bd9f4b8-x7k2p", "container", "main")
-	h.put(-30, 0, counting(1.6), "__name__", "container_cpu_usage_seconds_total", "namespace", "shop", "pod", "web-6c5bd9f4b8-x7k2p", "container", "") // the pod's own group
-	// train is known to kube-state-metrics alone, has two containers, and ended half way
-	// through; its request is shown on, as it is until the pod is deleted.
+	h.put(-30, 0, counting(1.6), "__name__", "container_cpu_usage_seconds_total", "namespace", "shop", "pod", "web-6c5bd9f4b8-x7k2p", "container", "") // the pod's own cgroup
+	// train is known only to kube-state-metrics, has two containers, and ended half way through. Its request is
+	// exported until the pod is deleted.
 	for _, container := range []string{"one", "two"} {
 		h.put(-30, 0, always(0.5), "__name__", "kube_pod_container_resource_requests", "resource", "cpu", "container", container, "namespace", "jobs", "pod", "train-0-bcdfg", "node", "b")
 	}
@@ -212,19 +212,19 @@ func TestWhatPodsHadOfTheirNodes(t *testing.T) {
 		return 0
 	}, "__name__", "kube_pod_status_phase", "phase", "Running", "namespace", "jobs", "pod", "train-0-bcdfg")
 	h.put(-30, 0, always(1), "__name__", "kube_pod_owner", "namespace", "jobs", "pod", "train-0-bcdfg", "owner_kind", "Job", "owner_name", "train")
-	// idle asks for nothing and uses some; forgotten has nothing at all.
+	// idle requests nothing and uses some CPU; forgotten has neither.
 	for _, pod := range []string{"idle", "forgotten"} {
 		h.put(-30, 0, always(1), "__name__", "kube_pod_info", "namespace", "jobs", "pod", pod, "node", "b", "host_ip", "10.0.0.2")
 	}
 	h.put(-30, 0, counting(0.25), "__name__", "pod_cpu_usage_seconds_total", "namespace", "jobs", "pod", "idle")
 
-	// db moves from one node to another under its name: its use counts where it was for longer.
+	// db moves to another node under its name: its use counts where it was for longer.
 	db := []string{"__name__", "kube_pod_resource_request", "resource", "cpu", "namespace", "shop", "pod", "db-0", "node"}
 	h.put(-30, -12, always(1), append(slices.Clone(db), "a")...)
 	h.put(-11.5, 0, always(1), append(slices.Clone(db), "b")...)
 	h.put(-30, 0, counting(0.5), "__name__", "pod_cpu_usage_seconds_total", "namespace", "shop", "pod", "db-0")
 
-	// batch is known to the metrics adapter alone, and to the kubelet.
+	// batch is known only to the metrics adapter and to the kubelet.
 	h.put(-30, 0, always(0.5), "__name__", "supercargo_pod_requested", "resource", "cpu", "namespace", "jobs", "pod", "batch-29471040-x7k2p", "node", "c",
 		"owner_kind", "Job", "owner_name", "batch-29471040")
 	h.put(-30, 0, counting(0.75), "__name__", "pod_cpu_usage_seconds_total", "namespace", "jobs", "pod", "batch-29471040-x7k2p", "node", "c", "job", "kubelets")
@@ -247,7 +247,7 @@ func TestWhatPodsHadOfTheirNodes(t *testing.T) {
 		{Name: "b", MachineType: "small", Zone: "eu-2", Cores: 4, Energy: energy.Usage{Measured: 36_000, Covered: 10 * time.Minute}},
 		{Name: "c", MachineType: "tiny", Cores: 2, Energy: energy.Usage{Measured: 18_000, Covered: 10 * time.Minute}},
 	}
-	for i := range observed[0].Nodes { // what a rate rounds
+	for i := range observed[0].Nodes { // rounding of rates
 		u := &observed[0].Nodes[i].Energy
 		u.Measured = energy.Joules(math.Round(float64(u.Measured)))
 	}
@@ -285,10 +285,8 @@ func checkPods(t *testing.T, when string, got, want []bill.Pod) {
 	}
 }
 
-// TestWhereNobodyMeasuresAModelSaysWhatNodesUsed: by what pods used where a kubelet says so,
-// else by what they request.
-// TestWhatNodesAreHoldsBetweenWrites: the adapter writes what has not changed every two and a
-// half minutes, and slices may be shorter.
+// TestWhatNodesAreHoldsBetweenWrites checks slices shorter than two and a half minutes, the interval at which the
+// adapter writes unchanged values.
 func TestWhatNodesAreHoldsBetweenWrites(t *testing.T) {
 	h := open(t)
 	h.put(-30, 0, always(100), "__name__", "supercargo_node_power_watts", "node", "a", "source", "rapl", "kind", "measured")
@@ -307,6 +305,7 @@ func TestWhatNodesAreHoldsBetweenWrites(t *testing.T) {
 	}
 }
 
+// TestWhereNobodyMeasuresAModelSaysWhatNodesUsed uses the measurements of kubelets where there are some, else requests.
 func TestWhereNobodyMeasuresAModelSaysWhatNodesUsed(t *testing.T) {
 	h := open(t)
 	machine := func(name, machineType string, from, cores float64) {

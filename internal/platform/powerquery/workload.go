@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// What Kubernetes puts behind a name to make it unlike others: five letters for pods, up to
-// ten for the ReplicaSet of a Deployment's template, minutes since 1970 for the Job of a
-// CronJob. Kubernetes' alphabet has no vowels and none of 0, 1 and 3.
+// Suffixes that Kubernetes adds to make names unique: five characters for pods, up to ten for the ReplicaSet of a
+// Deployment's template, minutes since 1970 for the Job of a CronJob. Kubernetes' alphabet has no vowels and none of 0,
+// 1 and 3.
 var (
 	podSuffix      = regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{5}$`)
 	templateSuffix = regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{6,10}$`)
@@ -15,8 +15,8 @@ var (
 	indexSuffix    = regexp.MustCompile(`-[0-9]+$`)
 )
 
-// workloadOf returns what a pod's owner is called by whoever made it: the Deployment of a
-// ReplicaSet, the CronJob of a Job. Kubernetes' own <none> is no owner.
+// workloadOf returns the name of the workload behind a pod's owner: the Deployment of a ReplicaSet, the CronJob of a
+// Job. It returns "" for <none>, which kube-state-metrics reports if there is no owner.
 func workloadOf(kind, name string) string {
 	switch kind {
 	case "ReplicaSet":
@@ -30,9 +30,9 @@ func workloadOf(kind, name string) string {
 	return name
 }
 
-// stem returns the workload of a pod by its name alone, for clusters without
-// kube-state-metrics: web of web-6c5bd9f4b8-x7k2p, train of train-3-x7k2p, db of db-0. A pod
-// of one's own whose name looks so loses its end too.
+// stem derives the workload of a pod from its name alone, for clusters without kube-state-metrics: web for
+// web-6c5bd9f4b8-x7k2p, train for train-3-x7k2p, db for db-0. It also shortens the name of a bare pod that looks like
+// this.
 func stem(pod string) string {
 	if name := podSuffix.ReplaceAllString(pod, ""); name != pod {
 		for _, suffix := range []*regexp.Regexp{templateSuffix, minuteSuffix, indexSuffix} {

@@ -1,6 +1,5 @@
-// Package promql is how Supercargo asks for what was measured: in PromQL, through one
-// interface, whether a Prometheus-compatible server answers or a store inside one of
-// its programs.
+// Package promql is the interface through which Supercargo queries measurements in PromQL, from a Prometheus-compatible
+// server or from a store inside one of its programs.
 package promql
 
 import (
@@ -8,30 +7,27 @@ import (
 	"time"
 )
 
-// Sample is the value of one series at one moment.
+// Sample is the value of one series at one time.
 type Sample struct {
-	// Labels are those of the series, the metric's name (if it has one) as
-	// __name__.
+	// Labels are the labels of the series, including the metric's name (if it has one) as __name__.
 	Labels map[string]string
-	// Value may be NaN or infinite: what a division by nothing gives.
+	// Value may be NaN or infinite, for example after a division by zero.
 	Value float64
-	// At is the moment for which the value holds.
+	// At is the time of the value.
 	At time.Time
 }
 
-// Querier answers PromQL.
+// Querier evaluates PromQL.
 type Querier interface {
-	// Query evaluates an expression at a moment. Its answer must be an instant
-	// vector or a scalar (one sample without labels), in no particular order; no
-	// sample is no error. An error says which expression was asked of whom.
+	// Query evaluates an expression at a time. The result must be an instant vector or a scalar (one sample without
+	// labels), in no particular order. An empty result is not an error. Errors name the expression and the server.
 	Query(ctx context.Context, promql string, at time.Time) ([]Sample, error)
 }
 
-// Warner is a Querier that passes on what the server says beside its answer, such
-// as that part of its data could not be reached. The words are the server's own,
-// one warning each; there may be some beside an error.
+// Warner is a Querier that also returns the server's warnings, such as that part of its data was unavailable. Warnings
+// are in the server's words and may accompany an error.
 type Warner interface {
 	Querier
-	// QueryWarned is Query with the warnings.
+	// QueryWarned is Query with warnings.
 	QueryWarned(ctx context.Context, promql string, at time.Time) (samples []Sample, warnings []string, err error)
 }

@@ -1,5 +1,5 @@
-// Package self says which object of a cluster a program is. Events about what concerns the
-// program alone, such as a file that it cannot read, are about that object.
+// Package self identifies the object of the cluster that represents a program. Events about the program itself, such as
+// about a file that it cannot read, refer to that object.
 package self
 
 import (
@@ -11,16 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// What the environment tells a program of its pod. The manifests have the kubelet set them.
+// Environment variables with the identity of the pod. The manifests set them with the downward API.
 const (
 	EnvName      = "POD_NAME"
 	EnvNamespace = "POD_NAMESPACE"
 	EnvUID       = "POD_UID"
 )
 
-// Object returns the program's pod, where the environment names it and its namespace. Else it
-// returns the node that is called as the machine is: one that runs outside a pod, as a service
-// of systemd does, is about that if about anything. It costs a look at the environment.
+// Object returns the program's pod, if the environment names it and its namespace. Otherwise it returns the node with
+// the name of the machine, because a program outside a pod, such as a systemd service, runs directly on a node.
 func Object() *corev1.ObjectReference { return object(os.Getenv, os.Hostname) }
 
 func object(env func(string) string, hostname func() (string, error)) *corev1.ObjectReference {
@@ -28,7 +27,7 @@ func object(env func(string) string, hostname func() (string, error)) *corev1.Ob
 	if name, namespace := env(EnvName), env(EnvNamespace); name != "" && namespace != "" {
 		return &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: namespace, Name: name, UID: types.UID(env(EnvUID))}
 	}
-	host, _ := hostname() // a machine that does not tell its name has none
+	host, _ := hostname() // empty on an error
 	host = cmp.Or(strings.ToLower(strings.TrimSpace(host)), "localhost")
 	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: host, UID: types.UID(host)}
 }

@@ -14,23 +14,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// AuthoritiesKey is the key under which a Secret or a ConfigMap has the authorities.
+// AuthoritiesKey is the key of the authorities in a Secret or a ConfigMap.
 const AuthoritiesKey = "ca.crt"
 
-// tries is how often in a row it is tried to write what another replica writes too.
+// tries is the number of attempts to write if another replica writes too.
 const tries = 3
 
-// Secret is a Secret of type kubernetes.io/tls that replicas share: the first makes the pair, and
-// the others find it there.
+// Secret is a Secret of type kubernetes.io/tls that replicas share: the first replica creates the pair, and the others
+// find it.
 type Secret struct {
-	// Client writes, and Live reads past any cache.
+	// Client writes, and Live reads without a cache.
 	Client client.Client
 	Live   client.Reader
-	// Name is where it is. It is made if it is not there.
+	// Name is the namespace and name. The Secret is created if it does not exist.
 	Name types.NamespacedName
-	// Hosts are those that the pair must be good for; where there are none the Secret has none.
+	// Hosts are the hosts that the pair must be valid for. Without hosts, the Secret has no pair.
 	Hosts []string
-	// Log takes why a new pair is made.
+	// Log is the logger.
 	Log logr.Logger
 }
 
@@ -39,9 +39,9 @@ func PairOf(data map[string][]byte) Pair {
 	return Pair{Certificate: data[corev1.TLSCertKey], Key: data[corev1.TLSPrivateKeyKey], Authorities: data[AuthoritiesKey]}
 }
 
-// Keep returns what the Secret has, once its pair is good. also, which may be nil, may change other
-// data, and reports whether it did. Cost: a read, and a write if something has changed; both again
-// where another replica writes at the same time.
+// Keep returns the data of the Secret after it has ensured that its pair is valid. also, which may be nil, may change
+// other data and reports whether it did. Cost: a read, and a write if something has changed; both again if another
+// replica writes at the same time.
 func (s *Secret) Keep(ctx context.Context, now time.Time, also func(data map[string][]byte) (changed bool)) (data map[string][]byte, err error) {
 	for range tries {
 		data, err = s.keep(ctx, now, also)
@@ -59,7 +59,7 @@ func (s *Secret) keep(ctx context.Context, now time.Time, also func(map[string][
 		return nil, fmt.Errorf("read Secret %s: %w", s.Name, err)
 	}
 	missing := err != nil
-	data := map[string][]byte{corev1.TLSCertKey: {}, corev1.TLSPrivateKeyKey: {}} // which its type asks for
+	data := map[string][]byte{corev1.TLSCertKey: {}, corev1.TLSPrivateKeyKey: {}} // required by its type
 	maps.Copy(data, secret.Data)
 	changed, err := s.renew(data, now, missing)
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *Secret) keep(ctx context.Context, now time.Time, also func(map[string][
 	return data, nil
 }
 
-// renew puts a new pair into the data unless the one there is good.
+// renew replaces the pair in the data unless it is valid.
 func (s *Secret) renew(data map[string][]byte, now time.Time, missing bool) (changed bool, err error) {
 	if len(s.Hosts) == 0 {
 		return false, nil
@@ -96,7 +96,7 @@ func (s *Secret) renew(data map[string][]byte, now time.Time, missing bool) (cha
 		return false, err
 	}
 	if !missing {
-		s.Log.Info("A new certificate is made", "secret", s.Name, "why", why.Error())
+		s.Log.Info("Created a new certificate", "secret", s.Name, "why", why.Error())
 	}
 	data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey], data[AuthoritiesKey] = pair.Certificate, pair.Key, pair.Authorities
 	return true, nil

@@ -1,9 +1,8 @@
-// Package selfsigned makes the certificates with which programs serve that keep their own.
+// Package selfsigned creates certificates for programs that manage their own.
 //
-// Each certificate has an authority of its own, whose key is thrown away at once: nobody
-// can sign another. A new one is made when a third of the old one's time is left. The
-// bundle that clients trust then has both authorities, so that it does not
-// matter which of several replicas serves the new certificate first.
+// Each certificate has its own authority, whose key is discarded at once, so nobody can sign another one. A new
+// certificate is created when a third of the lifetime of the old one is left. The bundle that clients trust then
+// contains both authorities, so it does not matter which of several replicas serves the new certificate first.
 package selfsigned
 
 import (
@@ -23,30 +22,29 @@ import (
 )
 
 const (
-	// Lifetime is how long a certificate is good.
+	// Lifetime is how long a certificate is valid.
 	Lifetime = 365 * 24 * time.Hour
-	// Skew is since when before it is made a certificate is good: clocks differ.
+	// Skew is how long before its creation a certificate becomes valid, because clocks differ.
 	Skew = time.Hour
-	// RenewBefore is how much time a certificate has when the next is made.
+	// RenewBefore is the remaining lifetime at which a certificate is replaced.
 	RenewBefore = Lifetime / 3
 )
 
-// Pair is a certificate with its key and the authorities that are to be trusted, all in
-// PEM.
+// Pair is a certificate with its key and the authorities to trust, all in PEM.
 type Pair struct {
 	Certificate, Key, Authorities []byte
 }
 
-// New makes a pair for hosts, which are names or IP addresses. The authorities of the
-// pair before it, which may be nil, stay in the bundle until they expire.
+// New creates a pair for hosts, which are names or IP addresses. before are the authorities of the previous pair, which
+// may be nil: the newest unexpired one stays in the bundle.
 func New(hosts []string, before []byte, now time.Time) (Pair, error) {
 	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return Pair{}, fmt.Errorf("make a key: %w", err)
+		return Pair{}, fmt.Errorf("create a key: %w", err)
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return Pair{}, fmt.Errorf("make a key: %w", err)
+		return Pair{}, fmt.Errorf("create a key: %w", err)
 	}
 	authority, err := template("supercargo authority", now)
 	if err != nil {
@@ -67,15 +65,15 @@ func New(hosts []string, before []byte, now time.Time) (Pair, error) {
 	}
 	authorityDER, err := x509.CreateCertificate(rand.Reader, authority, authority, &authorityKey.PublicKey, authorityKey)
 	if err != nil {
-		return Pair{}, fmt.Errorf("make an authority: %w", err)
+		return Pair{}, fmt.Errorf("create a certificate authority: %w", err)
 	}
 	serverDER, err := x509.CreateCertificate(rand.Reader, server, authority, &key.PublicKey, authorityKey)
 	if err != nil {
-		return Pair{}, fmt.Errorf("make a certificate for %v: %w", hosts, err)
+		return Pair{}, fmt.Errorf("create a certificate for %v: %w", hosts, err)
 	}
 	keyDER, err := x509.MarshalECPrivateKey(key)
 	if err != nil {
-		return Pair{}, fmt.Errorf("write a key: %w", err)
+		return Pair{}, fmt.Errorf("encode a key: %w", err)
 	}
 	return Pair{
 		Certificate: encode("CERTIFICATE", serverDER),
@@ -87,10 +85,10 @@ func New(hosts []string, before []byte, now time.Time) (Pair, error) {
 func template(name string, now time.Time) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
-		return nil, fmt.Errorf("make a serial number: %w", err)
+		return nil, fmt.Errorf("create a serial number: %w", err)
 	}
 	return &x509.Certificate{
-		// Two authorities of one name would be taken for each other.
+		// Authorities with equal names would be mistaken for each other.
 		Subject:      pkix.Name{CommonName: fmt.Sprintf("%s %x", name, serial)},
 		SerialNumber: serial, NotBefore: now.Add(-Skew), NotAfter: now.Add(Lifetime),
 	}, nil
@@ -100,8 +98,7 @@ func encode(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// good returns the newest of the authorities of a bundle that has not expired. Those
-// before it have signed nothing that still serves.
+// good returns the newest unexpired authority of a bundle. Older ones have signed no certificate that is still served.
 func good(bundle []byte, now time.Time) []byte {
 	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
 		if c, err := x509.ParseCertificate(block.Bytes); err == nil && now.Before(c.NotAfter) {
@@ -111,7 +108,7 @@ func good(bundle []byte, now time.Time) []byte {
 	return nil
 }
 
-// Check returns why a pair cannot serve hosts any more, or not for long.
+// Check returns the reason why a pair cannot serve hosts any more or expires soon, or nil.
 func (p Pair) Check(hosts []string, now time.Time) error {
 	pair, err := p.TLS()
 	if err != nil {
@@ -119,14 +116,14 @@ func (p Pair) Check(hosts []string, now time.Time) error {
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(p.Authorities) {
-		return errors.New("it has no authority")
+		return errors.New("it has no certificate authority")
 	}
 	if _, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}); err != nil {
-		return fmt.Errorf("it is not to be trusted: %w", err)
+		return fmt.Errorf("it is not trusted: %w", err)
 	}
 	for _, host := range hosts {
 		if err := pair.Leaf.VerifyHostname(host); err != nil {
-			return fmt.Errorf("it is not for %s: %w", host, err)
+			return fmt.Errorf("it is not valid for %s: %w", host, err)
 		}
 	}
 	if !now.Before(pair.Leaf.NotAfter.Add(-RenewBefore)) {
@@ -135,7 +132,7 @@ func (p Pair) Check(hosts []string, now time.Time) error {
 	return nil
 }
 
-// TLS returns what a server serves with.
+// TLS returns the certificate and key for a server.
 func (p Pair) TLS() (*tls.Certificate, error) {
 	pair, err := tls.X509KeyPair(bytes.TrimSpace(p.Certificate), p.Key)
 	if err != nil {

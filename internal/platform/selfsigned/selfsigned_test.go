@@ -28,17 +28,17 @@ func TestACertificateIsGoodForItsHostsAndItsTime(t *testing.T) {
 		pair  Pair
 		hosts []string
 		at    time.Time
-		says  string // empty: it is good
+		says  string // empty if valid
 	}{
 		{"when it is made", p, hosts, now, ""},
 		{"on a machine whose clock is late", p, hosts, now.Add(-Skew), ""},
 		{"long before it expires", p, hosts, now.Add(Lifetime - RenewBefore - time.Second), ""},
 		{"when it is to be renewed", p, hosts, now.Add(Lifetime - RenewBefore), "it expires at 2027-01-01T12:00:00Z"},
-		{"when it has expired", p, hosts, now.Add(Lifetime + time.Second), "not to be trusted"},
-		{"for another name", p, []string{"other.ns.svc"}, now, "not for other.ns.svc"},
-		{"for another address", p, []string{"127.0.0.2"}, now, "not for 127.0.0.2"},
-		{"by an authority that others do not trust", Pair{p.Certificate, p.Key, other.Authorities}, hosts, now, "not to be trusted"},
-		{"without an authority", Pair{p.Certificate, p.Key, nil}, hosts, now, "no authority"},
+		{"when it has expired", p, hosts, now.Add(Lifetime + time.Second), "not trusted"},
+		{"for another name", p, []string{"other.ns.svc"}, now, "not valid for other.ns.svc"},
+		{"for another address", p, []string{"127.0.0.2"}, now, "not valid for 127.0.0.2"},
+		{"by an authority that others do not trust", Pair{p.Certificate, p.Key, other.Authorities}, hosts, now, "not trusted"},
+		{"without an authority", Pair{p.Certificate, p.Key, nil}, hosts, now, "no certificate authority"},
 		{"with the key of another", Pair{p.Certificate, other.Key, p.Authorities}, hosts, now, "read the certificate"},
 		{"where there is none", Pair{}, hosts, now, "read the certificate"},
 	} {

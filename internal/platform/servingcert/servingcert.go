@@ -1,8 +1,8 @@
-// Package servingcert keeps the certificate with which several replicas of a program serve, and
-// which all of them share, in a Secret, and whom to trust in a ConfigMap beside it.
+// Package servingcert maintains the serving certificate that the replicas of a program share, in a Secret, and its
+// authorities, in a ConfigMap of the same name.
 //
-// Both objects must be there: a program that runs on many nodes best has no right to make
-// Secrets, with which it could have the API server fill in the token of another account.
+// Both objects must exist. A program that runs on many nodes should not be allowed to create Secrets, because it could
+// thereby obtain the token of another ServiceAccount from the API server.
 package servingcert
 
 import (
@@ -24,53 +24,53 @@ import (
 	"supercargo.dev/supercargo/internal/platform/selfsigned"
 )
 
-// AuthoritiesKey is the key, in the ConfigMap and in the Secret, of the authorities to trust.
+// AuthoritiesKey is the key of the authorities to trust, in the ConfigMap and in the Secret.
 const AuthoritiesKey = "ca.crt"
 
 const (
-	// lookEvery is how often the objects are looked at, and soon after something went wrong.
+	// lookEvery is the interval between checks of the objects, and soon the interval after an error.
 	lookEvery = time.Minute
 	soon      = 2 * time.Second
-	// tries is how often in a row it is tried to write what another replica writes too.
+	// tries is the number of attempts to write if another replica writes too.
 	tries = 3
 )
 
-// Keeper keeps the certificate of a program.
+// Keeper maintains the certificate of a program.
 type Keeper struct {
-	// Client reads past any cache, and writes.
+	// Client reads without a cache, and writes.
 	Client client.Client
-	// Object is the namespace and the name of the Secret, and of the ConfigMap.
+	// Object is the namespace and name of the Secret and of the ConfigMap.
 	Object types.NamespacedName
-	// Hosts are the names and addresses that the certificate is for.
+	// Hosts are the names and addresses that the certificate must be valid for.
 	Hosts []string
-	// Clock tells the time.
+	// Clock is the clock.
 	Clock clock.WithTicker
-	// Log takes what is worth a line.
+	// Log is the logger.
 	Log logr.Logger
 
 	serving atomic.Pointer[tls.Certificate]
 }
 
-// GetCertificate is for a TLS server. It returns an error as long as there is none.
+// GetCertificate implements [tls.Config.GetCertificate]. It returns an error until there is a certificate.
 func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if c := k.serving.Load(); c != nil {
 		return c, nil
 	}
-	return nil, errors.New("the certificate is not there yet")
+	return nil, errors.New("there is no certificate yet")
 }
 
-// Ready returns an error as long as there is no certificate.
+// Ready returns an error until there is a certificate.
 func (k *Keeper) Ready(context.Context) error {
 	_, err := k.GetCertificate(nil)
 	return err
 }
 
-// Run keeps the certificate until ctx ends.
+// Run maintains the certificate until ctx is done.
 func (k *Keeper) Run(ctx context.Context) error {
 	for {
 		pause := lookEvery
 		if err := k.Keep(ctx); err != nil && ctx.Err() == nil {
-			k.Log.Error(err, "The certificate is not as it is to be: it is tried again")
+			k.Log.Error(err, "Failed to update the certificate; retrying")
 			pause = soon
 		}
 		timer := k.Clock.NewTimer(pause)
@@ -83,9 +83,9 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// Keep sees once that the Secret has a good certificate, that the ConfigMap has its
-// authorities, and that it is served, in this order: clients trust it before it is shown. An
-// error leaves what was served.
+// Keep ensures once that the Secret has a valid certificate, that the ConfigMap has its authorities, and that the
+// certificate is served, in this order, so that clients trust it before it is served. On an error the previous
+// certificate remains.
 func (k *Keeper) Keep(ctx context.Context) error {
 	var pair selfsigned.Pair
 	var err error
@@ -112,11 +112,11 @@ func (k *Keeper) Keep(ctx context.Context) error {
 	return err
 }
 
-// ensure returns what the Secret has, once that is good.
+// ensure returns the pair in the Secret. It renews the pair if necessary.
 func (k *Keeper) ensure(ctx context.Context) (selfsigned.Pair, error) {
 	var secret corev1.Secret
 	if err := k.Client.Get(ctx, k.Object, &secret); err != nil {
-		return selfsigned.Pair{}, fmt.Errorf("read Secret %s, which the manifests have, with nothing in it: %w", k.Object, err)
+		return selfsigned.Pair{}, fmt.Errorf("read Secret %s, which the manifests create empty: %w", k.Object, err)
 	}
 	pair := selfsigned.Pair{Certificate: secret.Data[corev1.TLSCertKey], Key: secret.Data[corev1.TLSPrivateKeyKey], Authorities: secret.Data[AuthoritiesKey]}
 	now := k.Clock.Now()
@@ -124,7 +124,7 @@ func (k *Keeper) ensure(ctx context.Context) (selfsigned.Pair, error) {
 	if why == nil {
 		return pair, nil
 	}
-	k.Log.Info("A new certificate is made", "secret", k.Object, "why", why.Error())
+	k.Log.Info("Created a new certificate", "secret", k.Object, "why", why.Error())
 	pair, err := selfsigned.New(k.Hosts, pair.Authorities, now)
 	if err != nil {
 		return selfsigned.Pair{}, err
@@ -139,11 +139,11 @@ func (k *Keeper) ensure(ctx context.Context) (selfsigned.Pair, error) {
 	return pair, nil
 }
 
-// publish has the ConfigMap say whom to trust.
+// publish writes the authorities to the ConfigMap.
 func (k *Keeper) publish(ctx context.Context, authorities []byte) error {
 	var published corev1.ConfigMap
 	if err := k.Client.Get(ctx, k.Object, &published); err != nil {
-		return fmt.Errorf("read ConfigMap %s, which the manifests have, with nothing in it: %w", k.Object, err)
+		return fmt.Errorf("read ConfigMap %s, which the manifests create empty: %w", k.Object, err)
 	}
 	if bytes.Equal([]byte(published.Data[AuthoritiesKey]), authorities) {
 		return nil
@@ -153,7 +153,7 @@ func (k *Keeper) publish(ctx context.Context, authorities []byte) error {
 	}
 	published.Data[AuthoritiesKey] = string(authorities)
 	if err := k.Client.Update(ctx, &published); err != nil {
-		return fmt.Errorf("say in ConfigMap %s whom to trust: %w", k.Object, err)
+		return fmt.Errorf("write the certificate authorities to ConfigMap %s: %w", k.Object, err)
 	}
 	return nil
 }

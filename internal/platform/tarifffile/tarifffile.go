@@ -1,10 +1,8 @@
-// Package tarifffile follows a tariff of electricity, prices or carbon intensities, in a
-// file that others write: a forecast that is fetched anew now and then, or a ConfigMap that
-// is mounted.
+// Package tarifffile follows an electricity tariff, prices or carbon intensities, in a file that others write: a
+// forecast that is fetched regularly, or a mounted ConfigMap.
 //
-// What cannot be read, is too long or is no tariff is not used in part, and nothing that was
-// read before is used in its place: no price is known until the file is sound again. Nor is
-// one whose values have expired. Whoever asks then does without prices.
+// A file that is unreadable, too long or malformed is not used in part, and the previous content is not used instead:
+// no price is known until the file is valid again. The same applies to expired values. Users then do without prices.
 package tarifffile
 
 import (
@@ -24,7 +22,7 @@ import (
 	"supercargo.dev/supercargo/internal/energy/tariff"
 )
 
-// MaxBytes is the longest file that is read: hourly values of 20 zones for a year.
+// MaxBytes is the maximum size of a file: hourly values of 20 zones for a year.
 const MaxBytes = 8 << 20
 
 // File is a tariff in a file. It is safe for concurrent use.
@@ -36,28 +34,27 @@ type File struct {
 	now atomic.Pointer[content]
 
 	mu   sync.Mutex
-	last []byte // what was read last, nil if it could not be
+	last []byte // content at the last read, nil if it failed
 }
 
-// content is what is in a file: a tariff, or why there is none.
+// content is the content of a file: a tariff, or the reason why there is none.
 type content struct {
 	tariff tariff.Tariff
 	err    error
 }
 
-// New returns the tariff in a file, of which nothing is known before [File.Read]. A value
-// holds in its zone until the next one of the zone, but for maxAge at most.
+// New returns the tariff in a file. No price is known before [File.Read]. A value is valid in its zone until the next
+// one for the zone, but for maxAge at most.
 func New(path string, unit tariff.Unit, maxAge time.Duration) *File {
 	f := &File{path: path, unit: unit, maxAge: maxAge}
 	f.now.Store(&content{err: fmt.Errorf("read tariff %s: it has not been read yet", path)})
 	return f
 }
 
-// Unit is what its values count.
+// Unit returns the unit of the values.
 func (f *File) Unit() tariff.Unit { return f.unit }
 
-// Read looks at the file and takes over what has changed. The error says why no price is
-// known.
+// Read reads the file and applies changes. The error is the reason why no price is known.
 func (f *File) Read() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -81,23 +78,23 @@ func (f *File) Read() error {
 	return c.err
 }
 
-// invalid is an error about what is in a file.
+// invalid is an error in the content of a file.
 type invalid struct{ error }
 
-// Is makes it an [errInvalid].
+// Is reports that it matches errInvalid.
 func (invalid) Is(target error) bool { return target == errInvalid }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the wrapped error.
 func (e invalid) Unwrap() error { return e.error }
 
-// text returns the whole file; nil with the error.
+// text returns the whole file, or nil with an error.
 func (f *File) text() ([]byte, error) {
 	info, err := os.Stat(f.path)
 	switch {
 	case err != nil:
 		return nil, err
-	case !info.Mode().IsRegular(): // reading a pipe could take forever
-		return nil, fmt.Errorf("it is no file: %v", info.Mode())
+	case !info.Mode().IsRegular(): // reading a pipe could block forever
+		return nil, fmt.Errorf("it is not a regular file: %v", info.Mode())
 	}
 	file, err := os.Open(f.path)
 	if err != nil {
@@ -109,47 +106,47 @@ func (f *File) text() ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case len(text) > MaxBytes:
-		return nil, fmt.Errorf("it is over %d bytes: leave out what is past, and zones without machines", MaxBytes)
+		return nil, fmt.Errorf("it has more than %d bytes: remove past values, and zones without machines", MaxBytes)
 	}
 	return text, nil
 }
 
-// At returns what a kWh costs in a zone at a time.
+// At returns the price of a kWh in a zone at a time.
 func (f *File) At(zone string, at time.Time) tariff.Price {
 	return f.now.Load().tariff.At(zone, at, f.maxAge)
 }
 
-// Over returns what a kWh costs in a zone on average between two moments.
+// Over returns the average price of a kWh in a zone between two times.
 func (f *File) Over(zone string, from, to time.Time) tariff.Price {
 	return f.now.Load().tariff.Over(zone, from, to, f.maxAge)
 }
 
-// Status says what a tariff is good for.
+// Status is the state of a tariff.
 type Status struct {
-	// Priced zones have a price now, those Without have values, but none that holds.
+	// Priced is the number of zones that have a price now, Without the number of those that have only other values.
 	Priced, Without int
-	// Err is why nothing could be read.
+	// Err is the reason why nothing could be read.
 	Err error
 }
 
-// Reasons of Events about a tariff. There are several for one that is of no use, since Events that
-// differ in their text alone become one for some minutes, with the text of the first.
+// Reasons of Events about a tariff. There are several for an unusable tariff because Events that differ only in their
+// text are merged for some minutes, with the text of the first.
 const (
-	ReasonUnreadable = "TariffUnreadable" // there is no such file, or it is too long
-	ReasonInvalid    = "TariffInvalid"    // it is no tariff
+	ReasonUnreadable = "TariffUnreadable" // the file does not exist or is too long
+	ReasonInvalid    = "TariffInvalid"    // the content is not a tariff
 	ReasonExpired    = "TariffExpired"
 	ReasonUsable     = "TariffUsable"
 )
 
-// errInvalid is in the chain of an error about what is in a file.
-var errInvalid = errors.New("no tariff")
+// errInvalid matches errors in the content of a file.
+var errInvalid = errors.New("not a valid tariff")
 
-// mostTrouble keeps the note of an Event below the 1,024 bytes that the API server takes:
-// a message may quote a cell of any length.
+// mostTrouble keeps the note of an Event below the 1,024 bytes that the API server accepts: a message may quote a cell
+// of any length.
 const mostTrouble = 800
 
-// Trouble returns why the tariff is of no use, as the reason and part of the note of an Event:
-// it could not be read, is none, or no zone has a price now. Both are empty for one that is of use.
+// Trouble returns the reason and part of the note of an Event for an unusable tariff: it is unreadable or malformed, or
+// no zone has a price now. Both are empty for a usable tariff.
 func (s Status) Trouble() (reason, why string) {
 	switch {
 	case s.Err != nil:
@@ -162,12 +159,12 @@ func (s Status) Trouble() (reason, why string) {
 		}
 		return ReasonUnreadable, why
 	case s.Priced == 0:
-		return ReasonExpired, "no zone has a price: all values have expired, or are to come"
+		return ReasonExpired, "no zone has a price: all values have expired or are for later times"
 	}
 	return "", ""
 }
 
-// Status returns what the tariff is good for at a time.
+// Status returns the state of the tariff at a time.
 func (f *File) Status(at time.Time) Status {
 	c := f.now.Load()
 	s := Status{Err: c.err}
@@ -175,7 +172,7 @@ func (f *File) Status(at time.Time) Status {
 	return s
 }
 
-// Run reads the file every so often, more than 0, until ctx ends, and has each status noted.
+// Run reads the file at the given interval, which must be positive, until ctx is done, and passes each status to note.
 func (f *File) Run(ctx context.Context, every time.Duration, clk clock.WithTicker, note func(Status)) {
 	ticker := clk.NewTicker(every)
 	defer ticker.Stop()
@@ -184,7 +181,7 @@ func (f *File) Run(ctx context.Context, every time.Duration, clk clock.WithTicke
 		case <-ctx.Done():
 			return
 		case <-ticker.C():
-			_ = f.Read() // the status says so
+			_ = f.Read() // the status includes the error
 			note(f.Status(clk.Now()))
 		}
 	}

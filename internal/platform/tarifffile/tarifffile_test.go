@@ -60,8 +60,8 @@ func TestAFileIsFollowed(t *testing.T) {
 	}
 }
 
-// TestAMountedConfigMapIsFollowed: the kubelet does not write into the file, but has a link
-// point to another folder.
+// TestAMountedConfigMapIsFollowed replaces a link to another folder, as the kubelet does instead of writing to the
+// file.
 func TestAMountedConfigMapIsFollowed(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"1": sound, "2": strings.Replace(sound, ",30", ",45", 1)} {
@@ -88,8 +88,8 @@ func TestAMountedConfigMapIsFollowed(t *testing.T) {
 	}
 }
 
-// TestABadFileKnowsNothing: what was known before does not hold on, and is known again when
-// the file is repaired.
+// TestABadFileKnowsNothing checks that no price is known while the file is invalid, and that prices return when it is
+// fixed.
 func TestABadFileKnowsNothing(t *testing.T) {
 	spoil := map[string]struct {
 		change func(t *testing.T, path string)
@@ -106,19 +106,19 @@ func TestABadFileKnowsNothing(t *testing.T) {
 			if err := os.Truncate(path, MaxBytes+1); err != nil {
 				t.Fatal(err)
 			}
-		}, "over 8388608 bytes"},
+		}, "more than 8388608 bytes"},
 		"is a folder": {func(t *testing.T, path string) {
 			remove(t, path)
 			if err := os.Mkdir(path, 0o700); err != nil {
 				t.Fatal(err)
 			}
-		}, "no file"},
+		}, "not a regular file"},
 		"is a pipe": {func(t *testing.T, path string) {
 			remove(t, path)
 			if err := syscall.Mkfifo(path, 0o600); err != nil {
 				t.Fatal(err)
 			}
-		}, "no file"},
+		}, "not a regular file"},
 	}
 	for name, tc := range spoil {
 		t.Run(name, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestABadFileKnowsNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			tc.change(t, path)
-			for range 2 { // it says so as long as it is so
+			for range 2 { // the error persists
 				if err := f.Read(); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), tc.says) {
 					t.Errorf("error %v, want one that names the file and says %q", err, tc.says)
 				}
@@ -151,7 +151,7 @@ func remove(t *testing.T, path string) {
 	}
 }
 
-// TestTroubleFitsIntoAnEvent: the API server refuses longer ones, and the file may be full of
+// TestTroubleFitsIntoAnEvent checks the length because the API server rejects longer notes and the file may contain
 // anything.
 func TestTroubleFitsIntoAnEvent(t *testing.T) {
 	tests := []struct {
@@ -159,7 +159,7 @@ func TestTroubleFitsIntoAnEvent(t *testing.T) {
 	}{
 		{"sound", sound, "", ""},
 		{"not there", "", ReasonUnreadable, "carbon.csv: no such file"},
-		{"too long", strings.Repeat("x", MaxBytes+1), ReasonUnreadable, "over 8388608 bytes"},
+		{"too long", strings.Repeat("x", MaxBytes+1), ReasonUnreadable, "more than 8388608 bytes"},
 		{"expired", "time,grams_per_kwh\n2025-01-01T10:00:00Z,600\n", ReasonExpired, "expired"},
 		{"no number", sound + "2026-01-01T13:00:00Z,north,cheap\n", ReasonInvalid, "line 4"},
 		{"a cell without end", sound + "2026-01-01T13:00:00Z,north," + strings.Repeat("\u20ac", 5000) + "\n", ReasonInvalid, "line 4"},
@@ -172,7 +172,7 @@ func TestTroubleFitsIntoAnEvent(t *testing.T) {
 			if tc.text == "" {
 				remove(t, path)
 			}
-			_ = f.Read() // the status says so
+			_ = f.Read() // the status includes the error
 			reason, why := f.Status(noon).Trouble()
 			if reason != tc.reason || !strings.Contains(why, tc.says) || (tc.reason == "") != (why == "") {
 				t.Errorf("%s: %q, want %s that says %q", reason, why, tc.reason, tc.says)
@@ -187,13 +187,13 @@ func TestTroubleFitsIntoAnEvent(t *testing.T) {
 	}
 }
 
-// TestAFileIsReadAgainAsTimeGoesBy: in a bubble, time goes by when nobody works.
+// TestAFileIsReadAgainAsTimeGoesBy uses synctest, where time advances when all goroutines are blocked.
 func TestAFileIsReadAgainAsTimeGoesBy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, path := inFile(t, sound)
 		noted := make(chan Status)
 		ctx, cancel := context.WithCancel(t.Context())
-		begin := time.Now() // long before what the file is about
+		begin := time.Now() // long before the times in the file
 		go f.Run(ctx, time.Minute, clock.RealClock{}, func(s Status) { noted <- s })
 		if got := <-noted; got != (Status{Without: 2}) || time.Since(begin) != time.Minute {
 			t.Errorf("%+v after %v, want two zones without a price after a minute", got, time.Since(begin))

@@ -15,9 +15,8 @@ func TestUnlinkedBinaryIsDevel(t *testing.T) {
 	}
 }
 
-// TestLinkerSetsVersion fails when the variable is renamed or becomes a
-// constant: the linker ignores an -X that names nothing, and every binary
-// would silently call itself devel.
+// TestLinkerSetsVersion fails if the variable is renamed or becomes a constant: the linker ignores an -X for an unknown
+// name, and every binary would silently report devel.
 func TestLinkerSetsVersion(t *testing.T) {
 	exe := filepath.Join(t.TempDir(), "print")
 	build := exec.Command("go", "build", "-o", exe,

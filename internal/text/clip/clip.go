@@ -1,4 +1,4 @@
-// Package clip shortens text that others wrote before it goes into messages, statuses and Events.
+// Package clip shortens external text for messages, statuses and Events.
 package clip
 
 import (
@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Bytes returns text in at most most bytes, which are at least 3. Text that is longer ends in "…",
-// and no character is cut in two.
+// Bytes returns text in at most most bytes, which must be at least 3. Longer text ends in "…" and is not cut within a
+// character.
 func Bytes(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -15,8 +15,7 @@ func Bytes(text string, most int) string {
 	return strings.ToValidUTF8(text[:most-len("…")], "") + "…"
 }
 
-// Cell returns at most 40 characters of text, with "..." behind them if there are more: enough to
-// find it again where it was read.
+// Cell returns at most 40 characters of text, followed by "..." if there are more: enough to find the cell in its file.
 func Cell(text string) string {
 	const most = 40
 	if utf8.RuneCountInString(text) <= most {

@@ -1,5 +1,4 @@
-// Package dollars reads and writes prices: dollars per hour in text, whole micro-dollars per
-// hour in numbers.
+// Package dollars parses and formats prices: dollars per hour in text, micro-dollars per hour in numbers.
 package dollars
 
 import (
@@ -8,23 +7,22 @@ import (
 	"strings"
 )
 
-// mostDollars is the highest price per hour that is taken for one.
+// mostDollars is the maximum price per hour.
 const mostDollars = 1_000_000
 
-// Parse reads dollars per hour, such as 0.192, and returns micro-dollars per
-// hour, rounded up. It accepts from 0 to 1,000,000 dollars with any number of decimals
-// up to twelve, and no exponent.
+// Parse parses dollars per hour, such as 0.192, and returns micro-dollars per hour, rounded up. It accepts 0 to
+// 1,000,000 dollars with up to twelve decimals and no exponent.
 func Parse(text string) (int64, error) {
 	whole, fraction, _ := strings.Cut(text, ".")
 	if !digits(whole, 1, 7) || !digits(fraction, 0, 12) || strings.HasSuffix(text, ".") {
-		return 0, fmt.Errorf("%q is no price: want dollars per hour from 0 to %d, such as 0.192", text, mostDollars)
+		return 0, fmt.Errorf("%q is not a price: must be dollars per hour from 0 to %d, such as 0.192", text, mostDollars)
 	}
 	const decimals = 12
-	dollars, _ := strconv.ParseInt(whole, 10, 64) // seven digits
+	dollars, _ := strconv.ParseInt(whole, 10, 64) // at most seven digits
 	rest, _ := strconv.ParseInt(fraction+strings.Repeat("0", decimals-len(fraction)), 10, 64)
 	micros := dollars*1_000_000 + (rest+999_999)/1_000_000
 	if micros > mostDollars*1_000_000 {
-		return 0, fmt.Errorf("%q is no price: it is above %d dollars per hour", text, mostDollars)
+		return 0, fmt.Errorf("%q is not a price: must be at most %d dollars per hour", text, mostDollars)
 	}
 	return micros, nil
 }
@@ -33,8 +31,7 @@ func digits(s string, least, most int) bool {
 	return len(s) >= least && len(s) <= most && strings.Trim(s, "0123456789") == ""
 }
 
-// Format writes micro-dollars per hour as dollars, as Parse reads them,
-// with two decimals at least.
+// Format formats micro-dollars per hour as dollars for Parse, with at least two decimals.
 func Format(microDollars int64) string {
 	sign := ""
 	if microDollars < 0 {
@@ -47,5 +44,5 @@ func Format(microDollars int64) string {
 	return text
 }
 
-// Of returns micro-dollars as dollars, for showing: amounts are added up in micro-dollars.
+// Of converts micro-dollars to dollars for display. Sums should be calculated in micro-dollars.
 func Of(microDollars int64) float64 { return float64(microDollars) / 1e6 }

@@ -21,8 +21,8 @@ func TestPricesAreReadInMicroDollarsRoundedUp(t *testing.T) {
 		{"007", 7_000_000},
 		{"12.5", 12_500_000},
 		{"0.000001", 1},
-		{"0.0000001", 1},      // a fraction of a micro-dollar is paid as one
-		{"0.000000000001", 1}, // the shortest there is
+		{"0.0000001", 1},      // a fraction of a micro-dollar is rounded up
+		{"0.000000000001", 1}, // the smallest value
 		{"0.0271474836", 27_148},
 		{"0.999999000001", 1_000_000},
 		{"1000000", 1_000_000_000_000},
@@ -43,7 +43,7 @@ func TestWhatIsNoPriceIsRefused(t *testing.T) {
 		got, err := Parse(text)
 		if err == nil {
 			t.Errorf("Parse(%q) = %d, want an error", text, got)
-		} else if !strings.Contains(err.Error(), `"`+text+`" is no price: `) {
+		} else if !strings.Contains(err.Error(), `"`+text+`" is not a price: `) {
 			t.Errorf("Parse(%q): %v, which does not say what was read", text, err)
 		}
 	}
@@ -84,7 +84,7 @@ func TestAPriceThatIsWrittenIsReadAgain(t *testing.T) {
 	})
 }
 
-// FuzzParse compares with fractions of any length.
+// FuzzParse compares with big rational numbers.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{"0", "0.192", "1000000", "1000000.000001", "1.", ".5", "-1", "1e3", "0.000000000001", "９"} {
 		f.Add(text)

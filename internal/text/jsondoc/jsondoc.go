@@ -1,4 +1,4 @@
-// Package jsondoc writes what programs print for scripts.
+// Package jsondoc writes the JSON output of programs.
 package jsondoc
 
 import (
@@ -6,14 +6,14 @@ import (
 	"io"
 )
 
-// Write writes a document as indented JSON that ends in a newline.
+// Write writes a document as indented JSON with a final newline.
 func Write(w io.Writer, document any) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(document)
 }
 
-// List returns the list, or an empty one in place of nil: JSON then has [] and not null.
+// List returns the list, or an empty one instead of nil, so that JSON has [] instead of null.
 func List[T any](list []T) []T {
 	if list == nil {
 		return []T{}

@@ -18,24 +18,24 @@ import (
 	kubejson "sigs.k8s.io/json"
 )
 
-// What a dump may have at most.
+// Limits of a dump.
 const (
-	// MaxObjectBytes is of one object, as text; API servers take no objects of half that size.
+	// MaxObjectBytes bounds the text of one object. API servers reject objects of half that size.
 	MaxObjectBytes = 8 << 20
-	// MaxObjects is of all objects together.
+	// MaxObjects bounds the number of objects.
 	MaxObjects = 2_000_000
 )
 
-// Dump reads what kubectl get -o yaml or -o json has printed: a List, several of them, or single
-// objects. name is for errors, which say the object and the field.
+// Dump reads the output of kubectl get -o yaml or -o json: one or more Lists, or single objects. name identifies the
+// input in errors, which also name the object and the field.
 //
-// It parses some objects at a time, so that the memory it takes is hardly more than that of what it keeps.
+// It parses objects in batches, so that it needs hardly more memory than the objects that it keeps.
 func Dump(name string, in io.Reader) (*Objects, error) {
 	r := &reader{name: name, in: bufio.NewReaderSize(in, 1<<20), into: &Objects{}}
 	first, err := r.firstByte()
 	switch {
 	case errors.Is(err, io.EOF):
-		return nil, fmt.Errorf("%s: is empty, want what kubectl get nodes,pods -A -o yaml prints", name)
+		return nil, fmt.Errorf("%s: is empty: must be the output of kubectl get nodes,pods -A -o yaml", name)
 	case err != nil:
 		return nil, fmt.Errorf("%s: read: %w", name, err)
 	case first == '{':
@@ -56,10 +56,10 @@ type reader struct {
 	into    *Objects
 	objects int
 	seen    map[string]bool
-	batch   []raw // read, and yet to be parsed
+	batch   []raw // read but not parsed yet
 }
 
-// firstByte returns the first byte that is no white space, which stays unread.
+// firstByte returns the first byte that is not white space, without consuming it.
 func (r *reader) firstByte() (byte, error) {
 	for {
 		b, err := r.in.ReadByte()
@@ -72,47 +72,47 @@ func (r *reader) firstByte() (byte, error) {
 	}
 }
 
-// check refuses a dump that says nothing of a cluster.
+// check rejects a dump without nodes or pods.
 func (r *reader) check() error {
 	switch {
 	case len(r.into.Nodes) == 0:
-		return fmt.Errorf("%s: has no Node, want what kubectl get nodes,pods -A -o yaml prints", r.name)
+		return fmt.Errorf("%s: has no Node: must be the output of kubectl get nodes,pods -A -o yaml", r.name)
 	case len(r.into.Pods) == 0:
-		return fmt.Errorf("%s: has no Pod that runs or waits, want what kubectl get nodes,pods -A -o yaml prints", r.name)
+		return fmt.Errorf("%s: has no running or pending Pod: must be the output of kubectl get nodes,pods -A -o yaml", r.name)
 	}
 	return nil
 }
 
-// fault says what is wrong with an object.
+// fault returns an error about the object at where.
 func (r *reader) fault(where, format string, args ...any) error {
 	return fmt.Errorf("%s: %s: %s", r.name, where, fmt.Sprintf(format, args...))
 }
 
-// raw is an object as text.
+// raw is the text of an object.
 type raw struct {
 	text []byte
 	yaml bool
-	// where it stands, and the kind of the list that it is in, for items that do not say theirs.
+	// where is the position in the input. listKind is the kind of the enclosing list, for items without a kind.
 	where, listKind string
 }
 
-// parsed is a raw object when it has been parsed.
+// parsed is the result of parsing a raw object.
 type parsed struct {
-	object any // nil for a kind that is not looked at
+	object any // nil for a kind that is not needed
 	key    string
 	where  string
-	list   []byte // it is a list: its text as JSON
-	noKind []byte // it does not say its kind: its text as JSON
+	list   []byte // if it is a list: its text as JSON
+	noKind []byte // if it has no kind: its text as JSON
 	err    error
 }
 
-// mostBatch is how many objects are parsed together, by all processors.
+// mostBatch is the number of objects that are parsed together, in parallel.
 const mostBatch = 512
 
-// add adds one object, and parses those that have been read if they are many.
+// add adds one object and flushes the batch if it is full.
 func (r *reader) add(o raw, waiting func(raw)) error {
 	if r.objects++; r.objects > MaxObjects {
-		return r.fault(o.where, "goes beyond %d objects", MaxObjects)
+		return r.fault(o.where, "exceeds the maximum of %d objects", MaxObjects)
 	}
 	if r.batch = append(r.batch, o); len(r.batch) < mostBatch {
 		return nil
@@ -120,8 +120,8 @@ func (r *reader) add(o raw, waiting func(raw)) error {
 	return r.flush(waiting)
 }
 
-// flush parses the objects that have been read, and adds them in their order. What does not say its kind
-// goes to waiting, or is refused without one.
+// flush parses the batch in parallel and adds its objects in order. Objects without a kind are passed to waiting, or
+// rejected if waiting is nil.
 func (r *reader) flush(waiting func(raw)) error {
 	batch := r.batch
 	r.batch = nil
@@ -144,7 +144,7 @@ func (r *reader) flush(waiting func(raw)) error {
 	return nil
 }
 
-// take adds what has been parsed.
+// take adds a parsed object.
 func (r *reader) take(p *parsed, o *raw, waiting func(raw)) error {
 	switch {
 	case p.err != nil:
@@ -152,13 +152,13 @@ func (r *reader) take(p *parsed, o *raw, waiting func(raw)) error {
 	case p.list != nil:
 		return r.list(p.list, o.where)
 	case p.noKind != nil && waiting == nil:
-		return r.fault(p.where, "kind: is missing, want Node, Pod or another kind")
+		return r.fault(p.where, "kind: is required, such as Node or Pod")
 	case p.noKind != nil:
 		waiting(raw{text: p.noKind, where: p.where})
 	case p.object == nil:
 		r.into.Others++
 	case r.seen[p.key]:
-		return r.fault(p.where, "metadata.name: is there twice, want each object once")
+		return r.fault(p.where, "metadata.name: is a duplicate: each object must be unique")
 	default:
 		if r.seen == nil {
 			r.seen = map[string]bool{}
@@ -169,7 +169,7 @@ func (r *reader) take(p *parsed, o *raw, waiting func(raw)) error {
 	return nil
 }
 
-// head is what tells objects apart.
+// head identifies an object.
 type head struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -179,7 +179,7 @@ type head struct {
 	} `json:"metadata"`
 }
 
-// parse turns text into an object.
+// parse parses the text of an object.
 func parse(o *raw) parsed {
 	text := o.text
 	if o.yaml {
@@ -190,7 +190,7 @@ func parse(o *raw) parsed {
 	}
 	var h head
 	if err := json.Unmarshal(text, &h); err != nil {
-		return parsed{where: o.where, err: fmt.Errorf("is no object of Kubernetes: %w", err)}
+		return parsed{where: o.where, err: fmt.Errorf("is not a Kubernetes object: %w", err)}
 	}
 	kind := cmp.Or(h.Kind, strings.TrimSuffix(o.listKind, "List"))
 	switch {
@@ -205,7 +205,7 @@ func parse(o *raw) parsed {
 		return p
 	}
 	if problems := validation.IsDNS1123Subdomain(h.Metadata.Name); len(problems) > 0 {
-		p.where, p.err = fmt.Sprintf("%s: %s", o.where, kind), fmt.Errorf("metadata.name: %q is no name: %s", clip(h.Metadata.Name), problems[0])
+		p.where, p.err = fmt.Sprintf("%s: %s", o.where, kind), fmt.Errorf("metadata.name: %q is not a valid name: %s", clip(h.Metadata.Name), problems[0])
 		return p
 	}
 	if p.err = kubejson.UnmarshalCaseSensitivePreserveInts(text, p.object); p.err == nil {
@@ -214,14 +214,14 @@ func parse(o *raw) parsed {
 	return p
 }
 
-// list adds the items of a list that is an item itself, or stands alone.
+// list adds the items of a list that is itself an item or a document.
 func (r *reader) list(text []byte, where string) error {
 	var list struct {
 		Kind  string            `json:"kind"`
 		Items []json.RawMessage `json:"items"`
 	}
 	if err := json.Unmarshal(text, &list); err != nil {
-		return r.fault(where, "is no list: %v", err)
+		return r.fault(where, "is not a list: %v", err)
 	}
 	for i, item := range list.Items {
 		if err := r.add(raw{text: item, where: fmt.Sprintf("%sitems[%d]", prefix(where), i), listKind: list.Kind}, nil); err != nil {
@@ -238,7 +238,7 @@ func prefix(where string) string {
 	return where + "."
 }
 
-// clip shortens text that is to be shown.
+// clip shortens text for errors.
 func clip(s string) string {
 	if len(s) > 60 {
 		return s[:60] + "..."
@@ -246,7 +246,7 @@ func clip(s string) string {
 	return s
 }
 
-// jsonDocuments reads JSON, items of lists one by one.
+// jsonDocuments reads JSON documents. It reads the items of lists one by one.
 func (r *reader) jsonDocuments() error {
 	decoder := json.NewDecoder(r.in)
 	for document := 1; ; document++ {
@@ -255,9 +255,9 @@ func (r *reader) jsonDocuments() error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return r.fault(fmt.Sprintf("document %d", document), "is no JSON: %v", err)
+			return r.fault(fmt.Sprintf("document %d", document), "is not JSON: %v", err)
 		case token != json.Delim('{'):
-			return r.fault(fmt.Sprintf("document %d", document), "is no object, want a List or an object")
+			return r.fault(fmt.Sprintf("document %d", document), "is not an object: must be a List or an object")
 		}
 		if err := r.jsonObject(decoder, fmt.Sprintf("document %d", document)); err != nil {
 			return err
@@ -265,8 +265,8 @@ func (r *reader) jsonDocuments() error {
 	}
 }
 
-// jsonObject reads the rest of an object whose brace is read. Items are read as they come; kubectl
-// prints the kind after them, so that items without a kind wait for it.
+// jsonObject reads the rest of an object after its opening brace. It reads items in sequence. kubectl prints the kind
+// of the list after them, so items without a kind are kept until then.
 func (r *reader) jsonObject(decoder *json.Decoder, where string) error {
 	fields := map[string]json.RawMessage{}
 	var waiting []raw
@@ -275,26 +275,26 @@ func (r *reader) jsonObject(decoder *json.Decoder, where string) error {
 	for decoder.More() {
 		token, err := decoder.Token()
 		if err != nil {
-			return r.fault(where, "is no JSON: %v", err)
+			return r.fault(where, "is not JSON: %v", err)
 		}
 		field, _ := token.(string)
 		if field != "items" {
 			var value json.RawMessage
 			if err := decoder.Decode(&value); err != nil {
-				return r.fault(where, "%s: is no JSON: %v", clip(field), err)
+				return r.fault(where, "%s: is not JSON: %v", clip(field), err)
 			}
 			fields[field] = value
 			continue
 		}
 		items = true
 		if token, err := decoder.Token(); err != nil || token != json.Delim('[') {
-			return r.fault(prefix(where)+"items", "is no list")
+			return r.fault(prefix(where)+"items", "is not a list")
 		}
 		for i := 0; decoder.More(); i++ {
 			var item json.RawMessage
 			at := fmt.Sprintf("%sitems[%d]", prefix(where), i)
 			if err := decoder.Decode(&item); err != nil {
-				return r.fault(at, "is no JSON: %v", err)
+				return r.fault(at, "is not JSON: %v", err)
 			}
 			if len(item) > MaxObjectBytes {
 				return r.fault(at, "is larger than %d bytes", MaxObjectBytes)
@@ -307,11 +307,11 @@ func (r *reader) jsonObject(decoder *json.Decoder, where string) error {
 			return err
 		}
 		if _, err := decoder.Token(); err != nil {
-			return r.fault(where, "is no JSON: %v", err)
+			return r.fault(where, "is not JSON: %v", err)
 		}
 	}
 	if _, err := decoder.Token(); err != nil {
-		return r.fault(where, "is no JSON: %v", err)
+		return r.fault(where, "is not JSON: %v", err)
 	}
 	if !items {
 		text, err := json.Marshal(fields)
@@ -321,11 +321,11 @@ func (r *reader) jsonObject(decoder *json.Decoder, where string) error {
 		return r.late([]raw{{text: text, where: where}}, "")
 	}
 	var kind string
-	_ = json.Unmarshal(fields["kind"], &kind) // else the items are refused for want of a kind
+	_ = json.Unmarshal(fields["kind"], &kind) // without it, items that have no kind are rejected
 	return r.late(waiting, kind)
 }
 
-// late adds items that do not say their kind, which is known by now.
+// late adds items without a kind, once the kind of their list is known.
 func (r *reader) late(waiting []raw, listKind string) error {
 	for _, o := range waiting {
 		o.listKind = listKind
@@ -336,7 +336,7 @@ func (r *reader) late(waiting []raw, listKind string) error {
 	return r.flush(nil)
 }
 
-// newObject returns an empty object of a kind that an audit looks at, nil for any other.
+// newObject returns an empty object of a kind that an audit needs, nil for any other.
 func newObject(apiVersion, kind string) any {
 	if kind == "MachineDeployment" && strings.HasPrefix(apiVersion, "cluster.x-k8s.io/") {
 		return &metav1.PartialObjectMetadata{}
@@ -347,7 +347,7 @@ func newObject(apiVersion, kind string) any {
 	return nil
 }
 
-// validate refuses amounts that no API server would have let pass and sums could not hold.
+// validate rejects amounts that no API server would accept and that would overflow sums.
 func validate(object any) error {
 	switch o := object.(type) {
 	case *corev1.Node:

@@ -58,7 +58,7 @@ const podYAML = `- apiVersion: v1
 
 const listHead, listTail = "apiVersion: v1\nitems:\n", "kind: List\nmetadata:\n  resourceVersion: \"\"\n"
 
-// shortOf says what was read.
+// shortOf summarizes what was read.
 func shortOf(o *Objects) []string {
 	var all []string
 	for i := range o.Nodes {
@@ -150,21 +150,21 @@ func TestWrongInputIsRefusedByFileAndField(t *testing.T) {
 		{"nothing", " \n", "dump: is empty"},
 		{"only a comment", "# nothing\n", "dump: has no Node"},
 		{"no nodes", listHead + podYAML + listTail, "dump: has no Node"},
-		{"no pods", listHead + nodeYAML + listTail, "dump: has no Pod"},
-		{"prose", "error: the server is gone\n", "dump: document 1: kind: is missing"},
-		{"a list of numbers", "[1, 2]\n", "dump: document 1: is no object"},
-		{"broken YAML", replace("  kind: Pod", "  kind: [Pod"), "dump: items[1]: is no YAML: line 2"},
-		{"broken JSON", `{"items":[{"kind":"Node"},`, "dump: items[1]: is no JSON"},
-		{"JSON that ends", `{"items":`, "dump: items: is no list"},
-		{"items that are no list", `{"kind":"List","items":{}}`, "dump: items: is no list"},
-		{"an item that is no object", `{"kind":"List","items":[3]}`, "dump: items[0]: is no object of Kubernetes"},
-		{"an item without a kind", replace("  kind: Node\n", ""), "dump: items[0]: kind: is missing"},
-		{"no name", replace("    name: p\n", ""), `dump: items[1]: Pod: metadata.name: "" is no name`},
-		{"a name that is none", replace("    name: a\n", "    name: A_B\n"), `dump: items[0]: Node: metadata.name: "A_B" is no name`},
-		{"a pod twice", listHead + nodeYAML + podYAML + podYAML + listTail, "dump: Pod shop/p: metadata.name: is there twice"},
+		{"no pods", listHead + nodeYAML + listTail, "dump: has no running or pending Pod"},
+		{"prose", "error: the server is gone\n", "dump: document 1: kind: is required"},
+		{"a list of numbers", "[1, 2]\n", "dump: document 1: is not an object"},
+		{"broken YAML", replace("  kind: Pod", "  kind: [Pod"), "dump: items[1]: is not YAML: line 2"},
+		{"broken JSON", `{"items":[{"kind":"Node"},`, "dump: items[1]: is not JSON"},
+		{"JSON that ends", `{"items":`, "dump: items: is not a list"},
+		{"items that are no list", `{"kind":"List","items":{}}`, "dump: items: is not a list"},
+		{"an item that is no object", `{"kind":"List","items":[3]}`, "dump: items[0]: is not a Kubernetes object"},
+		{"an item without a kind", replace("  kind: Node\n", ""), "dump: items[0]: kind: is required"},
+		{"no name", replace("    name: p\n", ""), `dump: items[1]: Pod: metadata.name: "" is not a valid name`},
+		{"a name that is none", replace("    name: a\n", "    name: A_B\n"), `dump: items[0]: Node: metadata.name: "A_B" is not a valid name`},
+		{"a pod twice", listHead + nodeYAML + podYAML + podYAML + listTail, "dump: Pod shop/p: metadata.name: is a duplicate"},
 		{"an amount that is none", replace("500m", "much"), "dump: Pod shop/p: "},
-		{"a negative request", replace("500m", "-1"), `dump: Pod shop/p: spec.containers[0].resources.requests.cpu: "-1" is no amount`},
-		{"a node larger than sums can hold", replace("8Gi", "9Pi"), `dump: Node a: status.allocatable.memory: "9Pi" is no amount`},
+		{"a negative request", replace("500m", "-1"), `dump: Pod shop/p: spec.containers[0].resources.requests.cpu: "-1" is not a valid amount`},
+		{"a node larger than sums can hold", replace("8Gi", "9Pi"), `dump: Node a: status.allocatable.memory: "9Pi" is not a valid amount`},
 		{"a field of another type", replace("    nodeName: a", "    nodeName: [a]"), "dump: Pod shop/p: "},
 	}
 	for _, tc := range tests {
@@ -189,7 +189,7 @@ func TestAnObjectThatIsTooLargeIsRefusedBeforeItIsHeld(t *testing.T) {
 	}
 }
 
-// TestYAMLAndJSONOfTheSameObjectsReadTheSame makes lists of many items, so that several are parsed at a time.
+// TestYAMLAndJSONOfTheSameObjectsReadTheSame uses lists of many items, so that several batches are parsed.
 func TestYAMLAndJSONOfTheSameObjectsReadTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := listHead + nodeYAML
@@ -215,7 +215,7 @@ func TestYAMLAndJSONOfTheSameObjectsReadTheSame(t *testing.T) {
 	})
 }
 
-// FuzzDump looks for input that is neither read nor refused.
+// FuzzDump checks that any input is read or rejected.
 func FuzzDump(f *testing.F) {
 	f.Add(listHead + nodeYAML + podYAML + listTail)
 	f.Add(`{"kind":"List","items":[{"apiVersion":"v1","kind":"Node","metadata":{"name":"a"}}]}`)

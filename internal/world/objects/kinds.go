@@ -14,13 +14,13 @@ import (
 	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 )
 
-// kind is a kind of objects that an audit looks at.
+// kind is a kind of object that an audit needs.
 type kind struct {
 	apiVersion string
 	new        func() any
 }
 
-// kinds are all but MachineDeployments, by name.
+// kinds are all kinds except MachineDeployment, by name.
 var kinds = map[string]kind{
 	"Node":                  {"v1", func() any { return &corev1.Node{} }},
 	"Pod":                   {"v1", func() any { return &corev1.Pod{} }},
@@ -36,14 +36,14 @@ var kinds = map[string]kind{
 	"NodeMetrics":           {"metrics.k8s.io/v1beta1", func() any { return &metricsv1beta1.NodeMetrics{} }},
 }
 
-// mostAmount is the greatest amount of any resource that is taken: 1 Pi.
+// mostAmount is the maximum accepted amount of any resource.
 var mostAmount = resource.MustParse("1Pi")
 
-// checkAmounts refuses amounts that are negative or too large to be added up.
+// checkAmounts rejects amounts that are negative or too large to be added up.
 func checkAmounts(field string, amounts corev1.ResourceList) error {
 	for _, name := range slices.Sorted(maps.Keys(amounts)) {
 		if q := amounts[name]; q.Sign() < 0 || q.Cmp(mostAmount) > 0 {
-			return fmt.Errorf("%s.%s: %q is no amount, want one of 0 to 1Pi", field, name, clip(q.String()))
+			return fmt.Errorf("%s.%s: %q is not a valid amount: must be from 0 to 1Pi", field, name, clip(q.String()))
 		}
 	}
 	return nil

@@ -19,15 +19,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// page is how many objects the API server is asked for at a time.
+// page is how many objects are requested from the API server at a time.
 const page = 500
 
-// listed is a kind that a cluster is asked for.
+// listed is a kind that is listed from a cluster.
 type listed struct {
-	name     string // plural, for people
+	name     string // plural, for messages
 	list     func() client.ObjectList
 	required bool
-	// extra says that the kind is not there in every cluster, and that nothing is missed then.
+	// extra means that a cluster may lack the kind without loss.
 	extra bool
 }
 
@@ -48,13 +48,13 @@ var asked = []listed{
 	{name: "NodeMetrics", list: func() client.ObjectList { return &metricsv1beta1.NodeMetricsList{} }, extra: true},
 }
 
-// Live reads the objects of a cluster, page by page. Nodes and pods it must be allowed to list; of other
-// kinds that it may not, or that there are not, it says so in Missing. The client's scheme must know the
-// kinds of Kubernetes and NodeMetrics.
+// Live reads the objects of a cluster page by page. The client must be allowed to list nodes and pods. Other kinds that
+// it may not list, or that do not exist, are recorded in Missing. The client's scheme must include the kinds of
+// Kubernetes and NodeMetrics.
 func Live(ctx context.Context, c client.Client) (*Objects, error) {
 	o := &Objects{Missing: map[string]string{}}
 	all := asked
-	// Clusters have different versions of them.
+	// The version of the kind differs between clusters.
 	if mapping, err := c.RESTMapper().RESTMapping(machineDeployments); err == nil {
 		kind := mapping.GroupVersionKind.GroupVersion().WithKind(machineDeployments.Kind + "List")
 		all = append(slices.Clone(asked), listed{name: "MachineDeployments", extra: true, list: func() client.ObjectList {
@@ -79,8 +79,8 @@ func Live(ctx context.Context, c client.Client) (*Objects, error) {
 	return o, nil
 }
 
-// MachineDeployments reads the metadata of those of cluster-api, of whichever version the cluster has;
-// none where it has no such kind.
+// MachineDeployments returns the metadata of the MachineDeployments of cluster-api, of the version that the cluster
+// has. It returns none if the cluster lacks the kind.
 func MachineDeployments(ctx context.Context, c client.Client) ([]metav1.PartialObjectMetadata, error) {
 	mapping, err := c.RESTMapper().RESTMapping(machineDeployments)
 	if err != nil {
@@ -101,8 +101,8 @@ func ignoreNoMatch(err error) error {
 	return err
 }
 
-// readAll lists a kind. If a list takes so long that the API server no longer knows how to go on, it begins
-// anew, and what came twice counts once.
+// readAll lists a kind. If the API server's continue token expires, it starts again and discards what it has read, up
+// to three times in total.
 func (o *Objects) readAll(ctx context.Context, c client.Reader, kind func() client.ObjectList) error {
 	const mostTries = 3
 	var err error
@@ -138,7 +138,7 @@ func (o *Objects) pages(ctx context.Context, c client.Reader, kind func() client
 	}
 }
 
-// absent reports whether a cluster does not have a kind.
+// absent reports whether the error says that the cluster lacks the kind.
 func absent(err error) bool { return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) }
 
 func reason(err error) string {

@@ -1,5 +1,5 @@
-// Package objects reads the objects of a cluster that an audit looks at: from an API server page by
-// page, or from what kubectl has printed. It keeps only the fields that are looked at.
+// Package objects reads the objects of a cluster that an audit needs: from an API server page by page, or from the
+// output of kubectl. It keeps only the fields that are needed.
 package objects
 
 import (
@@ -19,9 +19,8 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// Objects are the objects of a cluster, each kind in the order in which it was read. It is a
-// [client.Reader] that lists all of a kind whatever the options, so that package world reads it as
-// it reads a cluster.
+// Objects are the objects of a cluster, each kind in the order in which it was read. It is a [client.Reader] that lists
+// all objects of a kind whatever the options, so that package world can read it like a cluster.
 type Objects struct {
 	Nodes       []corev1.Node
 	Pods        []corev1.Pod
@@ -34,24 +33,24 @@ type Objects struct {
 	Claims      []corev1.PersistentVolumeClaim
 	Volumes     []corev1.PersistentVolume
 	Classes     []storagev1.StorageClass
-	// Metrics are what metrics-server says of nodes.
+	// Metrics are the metrics of nodes from metrics-server.
 	Metrics []metricsv1beta1.NodeMetrics
-	// Deployments are the MachineDeployments of cluster-api, of which only the metadata is known.
+	// Deployments are the MachineDeployments of cluster-api. They contain only metadata.
 	Deployments []metav1.PartialObjectMetadata
-	// Missing says of kinds, by their plural name, why none were read although there may be some.
+	// Missing holds, by plural name of the kind, the reason why no objects were read although there may be some.
 	Missing map[string]string
-	// Others counts objects of kinds that an audit does not look at.
+	// Others is the number of objects of kinds that an audit does not need.
 	Others int
 }
 
 var _ client.Reader = (*Objects)(nil)
 
-// Get is not needed by package world, and refuses.
+// Get returns an error. Package world does not need it.
 func (o *Objects) Get(_ context.Context, key types.NamespacedName, object client.Object, _ ...client.GetOption) error {
-	return fmt.Errorf("get %T %s: objects of an audit can be listed only", object, key)
+	return fmt.Errorf("get %T %s: objects of an audit can only be listed", object, key)
 }
 
-// List fills in a list. What is in it is shared with the objects, and must not be changed.
+// List fills in a list. The items share memory with o and must not be changed.
 func (o *Objects) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
 	switch l := list.(type) {
 	case *corev1.NodeList:
@@ -83,8 +82,8 @@ func (o *Objects) List(_ context.Context, list client.ObjectList, _ ...client.Li
 	return nil
 }
 
-// Add keeps an object of a kind that an audit looks at, less what it does not look at, and counts any
-// other. Pods that have ended are left out.
+// Add adds an object of a kind that an audit needs, without the fields that it does not need. It counts objects of
+// other kinds and omits pods that have ended.
 func (o *Objects) Add(object any) {
 	switch x := object.(type) {
 	case *corev1.Node:
@@ -131,7 +130,7 @@ func (o *Objects) Add(object any) {
 	}
 }
 
-// lastApplied is the annotation in which kubectl apply repeats the object.
+// lastApplied is the annotation in which kubectl apply stores the object.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 func stripMeta(m *metav1.ObjectMeta) {
@@ -145,8 +144,8 @@ func stripNode(n *corev1.Node) *corev1.Node {
 	return n
 }
 
-// stripPod leaves of a pod what says where it is, what it requests and demands, and how it may leave. What
-// its containers have while they are resized is not looked at: they count as what they request.
+// stripPod keeps the fields of a pod about its node, requests, constraints and how it may leave. It drops the container
+// statuses of a resize in progress, so such pods count with their requests.
 func stripPod(p *corev1.Pod) *corev1.Pod {
 	stripMeta(&p.ObjectMeta)
 	s := &p.Status

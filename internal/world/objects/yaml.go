@@ -13,30 +13,29 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// document is what has been read of a document of YAML.
+// document is the state of reading a YAML document.
 type document struct {
 	number int
-	// plain are its lines but for those of items, if it has items that can be told apart by lines.
+	// plain are its lines outside items. split means that the document has items that can be separated by lines.
 	plain []byte
 	split bool
-	// inItems says that lines belong to items, item are those of the one at hand, and items is how many
-	// came before.
+	// inItems means that the current lines belong to items. item holds the lines of the current item, and items is the
+	// number of items before it.
 	inItems bool
 	item    []byte
 	items   int
-	// waiting are items that do not say their kind: the list does, at its end.
+	// waiting are items without a kind. The list states the kind at its end.
 	waiting []raw
-	// cut says that lines are of the status of an item, of which little is looked at.
+	// cut means that the current lines belong to the status of a pod, of which few fields are needed.
 	cut bool
 }
 
-// errTooLarge refuses what would have to be held in memory as a whole.
-var errTooLarge = fmt.Errorf("is larger than %d bytes, want objects as kubectl get -o yaml or -o json prints them", MaxObjectBytes)
+// errTooLarge rejects input that would have to be held in memory as a whole.
+var errTooLarge = fmt.Errorf("is larger than %d bytes: must be objects in the format of kubectl get -o yaml or -o json", MaxObjectBytes)
 
-// yamlDocuments reads YAML. Of a list in the form that kubectl prints, in which each item begins with
-// "- " at the beginning of a line, items are read one by one: in block style no other line of an item
-// begins so, since all that belongs to a key is indented more. Other documents are read as a whole, up
-// to MaxObjectBytes.
+// yamlDocuments reads YAML documents. If a list has the form that kubectl prints, where each item begins with "- " at
+// the beginning of a line, items are read one by one. In block style no other line of an item begins so, because
+// everything that belongs to a key is indented further. Other documents are read as a whole, up to MaxObjectBytes.
 func (r *reader) yamlDocuments() error {
 	d := &document{number: 1}
 	for {
@@ -62,7 +61,7 @@ func (r *reader) yamlDocuments() error {
 	}
 }
 
-// where says where in the input the lines at hand are.
+// where returns the position of the current lines in the input.
 func (d *document) where() string {
 	at := ""
 	if d.number > 1 {
@@ -113,7 +112,7 @@ func (r *reader) endItem(d *document) error {
 	}
 	where := d.where()
 	text := d.item
-	text[0] = ' ' // without its dash an item is a mapping that is indented as before
+	text[0] = ' ' // without its dash, the item is a mapping with the same indentation
 	d.item = make([]byte, 0, len(text))
 	d.items++
 	return r.add(raw{text: text, yaml: true, where: where}, d.wait)
@@ -121,16 +120,16 @@ func (r *reader) endItem(d *document) error {
 
 func (d *document) wait(o raw) { d.waiting = append(d.waiting, o) }
 
-// status are the lines of an item by which its status begins, and those of it that are looked at if it is a
-// pod.
+// status is the beginning of an item's status, pod identifies an item as a pod, and statusKept are the status fields of
+// a pod that are needed.
 var (
 	status     = []byte("  status:")
 	pod        = []byte("\n  kind: Pod\n")
 	statusKept = [][]byte{[]byte("    phase: "), []byte("    startTime: "), []byte("    nominatedNodeName: ")}
 )
 
-// needless reports whether a line of an item is of the status of a pod and not looked at. To parse YAML
-// takes longest of all, and half of a pod is its status.
+// needless reports whether a line of an item belongs to the status of a pod and is not needed. Parsing YAML dominates
+// the cost, and half of a pod is its status.
 func (d *document) needless(line []byte) bool {
 	switch {
 	case bytes.HasPrefix(line, status):
@@ -145,12 +144,12 @@ func (d *document) needless(line []byte) bool {
 func toJSON(text []byte) ([]byte, error) {
 	text, err := yaml.YAMLToJSON(text)
 	if err != nil {
-		return nil, fmt.Errorf("is no YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+		return nil, fmt.Errorf("is not YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
 	}
 	return text, nil
 }
 
-// endDocument adds what is left of a document.
+// endDocument adds the rest of a document.
 func (r *reader) endDocument(d *document) error {
 	if err := r.endItem(d); err != nil {
 		return err
@@ -166,7 +165,7 @@ func (r *reader) endDocument(d *document) error {
 	case !d.split && bytes.Equal(text, []byte("null")):
 		return nil
 	case !d.split && text[0] != '{':
-		return r.fault(d.where(), "is no object, want a List or an object")
+		return r.fault(d.where(), "is not an object: must be a List or an object")
 	case !d.split:
 		return r.late([]raw{{text: text, where: d.where()}}, "")
 	}
@@ -174,7 +173,7 @@ func (r *reader) endDocument(d *document) error {
 		Kind string `json:"kind"`
 	}
 	if err := json.Unmarshal(text, &list); err != nil {
-		return r.fault(d.where(), "is no list: %v", err)
+		return r.fault(d.where(), "is not a list: %v", err)
 	}
 	return r.late(d.waiting, list.Kind)
 }

@@ -14,11 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// LabelCluster is how cluster-api marks what belongs to a Cluster.
+// LabelCluster is the label with which cluster-api marks the objects of a Cluster.
 const LabelCluster = "cluster.x-k8s.io/cluster-name"
 
-// clusterReconciler gives the Cluster that a KwokCluster belongs to the
-// kubeconfig, and reports the KwokCluster as ready.
+// clusterReconciler writes the kubeconfig of the Cluster that a KwokCluster belongs to, and reports
+// the KwokCluster as ready.
 type clusterReconciler struct {
 	client     client.Client
 	kubeconfig []byte
@@ -30,8 +30,8 @@ func (r *clusterReconciler) Reconcile(ctx context.Context, req reconcile.Request
 	if err := r.client.Get(ctx, req.NamespacedName, &c); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	// cluster-api connects once this is reported as ready, and when it finds no
-	// kubeconfig then it takes half a minute to look again.
+	// cluster-api connects once this is reported as ready. If there is no kubeconfig then, it
+	// retries only after half a minute.
 	if c.Labels[LabelCluster] == "" || !c.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil
 	}
@@ -49,8 +49,8 @@ func (r *clusterReconciler) Reconcile(ctx context.Context, req reconcile.Request
 	return reconcile.Result{}, r.client.Status().Patch(ctx, &c, client.MergeFrom(before))
 }
 
-// refreshKubeconfigs writes the kubeconfigs of the Clusters there are anew. Those
-// of before a playground was resumed lead nowhere.
+// refreshKubeconfigs rewrites the kubeconfigs of all Clusters. After a playground is resumed, the
+// old ones are invalid.
 func refreshKubeconfigs(ctx context.Context, c client.Client, kubeconfig []byte) error {
 	var clusters KwokClusterList
 	if err := c.List(ctx, &clusters); err != nil {
@@ -64,8 +64,8 @@ func refreshKubeconfigs(ctx context.Context, c client.Client, kubeconfig []byte)
 	return nil
 }
 
-// writeKubeconfig writes the Secret in which cluster-api looks for the kubeconfig
-// of the Cluster that c belongs to, if there is such a Cluster.
+// writeKubeconfig writes the Secret from which cluster-api reads the kubeconfig of the Cluster that
+// c belongs to, if there is such a Cluster.
 func writeKubeconfig(ctx context.Context, cl client.Client, c *KwokCluster, kubeconfig []byte) error {
 	const key = "value"
 	cluster := c.Labels[LabelCluster]
@@ -118,7 +118,7 @@ func (r *controlPlaneReconciler) Reconcile(ctx context.Context, req reconcile.Re
 	return reconcile.Result{}, r.client.Status().Patch(ctx, &c, client.MergeFrom(before))
 }
 
-// templateReconciler says how large the machines of a template would be.
+// templateReconciler reports the size of a template's machines.
 type templateReconciler struct{ client client.Client }
 
 // Reconcile implements reconcile.Reconciler.

@@ -1,14 +1,12 @@
 // Package machines is an infrastructure provider of cluster-api whose machines
 // are Nodes that kwok simulates.
 //
-// It serves four kinds. A KwokMachine becomes a Node after an acquisition lag and
-// takes that Node away after a release lag; it can be told never to join or to
-// fail. A KwokMachineTemplate tells autoscalers how large its machines would be.
-// KwokCluster and KwokControlPlane stand for the control plane that is there
-// already, which they report as ready, and give cluster-api's Clusters the
-// kubeconfig of it.
+// It serves four kinds. A KwokMachine creates a Node after an acquisition lag and deletes it after
+// a release lag. It can be configured never to join or to fail. A KwokMachineTemplate tells
+// autoscalers the size of its machines. KwokCluster and KwokControlPlane represent the existing
+// control plane: they report it as ready, and give cluster-api's Clusters its kubeconfig.
 //
-// Of cluster-api's own kinds it knows the few fields that a provider must read.
+// The provider reads only the few required fields of cluster-api's own kinds.
 //
 // +kubebuilder:object:generate=true
 // +groupName=infrastructure.playground.supercargo.dev
@@ -23,7 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// CRDs are the definitions of the kinds, one YAML file each.
+// CRDs are the CustomResourceDefinitions of the kinds, one YAML file each.
 //
 //go:embed crd/*.yaml
 var CRDs embed.FS

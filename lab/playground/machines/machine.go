@@ -21,27 +21,28 @@ import (
 )
 
 const (
-	// Finalizer keeps a KwokMachine until its Node is gone.
+	// Finalizer keeps a KwokMachine until its Node is deleted.
 	Finalizer = "infrastructure.playground.supercargo.dev/machine"
 
-	// annotationPaused is how cluster-api asks to leave an object alone.
+	// annotationPaused is the annotation with which cluster-api pauses the reconciliation of an
+	// object.
 	annotationPaused = "cluster.x-k8s.io/paused"
 
 	// clusterAPI is the group and version of cluster-api's own kinds.
 	clusterAPI = "cluster.x-k8s.io/v1beta2"
 
-	// askAgain is when to look again for what a machine needs before it can be
-	// asked for. It is there at once, unless somebody has forgotten it.
+	// askAgain is the requeue interval while the prerequisites of a machine are missing. Normally
+	// they exist at once.
 	askAgain = time.Second
 
-	// readyCondition is the condition that cluster-api shows on the Machine.
+	// readyCondition is the condition that cluster-api copies to the Machine.
 	readyCondition = "Ready"
 )
 
-// ProviderID is what a machine and its Node are known by.
+// ProviderID returns the provider ID of a machine and its Node.
 func ProviderID(name string) string { return "kwok://" + name }
 
-// Capacity is what the Node of such a machine has.
+// Capacity returns the capacity of the Node of such a machine.
 func (s *KwokMachineSpec) Capacity() corev1.ResourceList {
 	return corev1.ResourceList{
 		corev1.ResourceCPU: s.CPU, corev1.ResourceMemory: s.Memory,
@@ -49,8 +50,8 @@ func (s *KwokMachineSpec) Capacity() corev1.ResourceList {
 	}
 }
 
-// lag is the acquisition lag of the machine called name. It is drawn from a
-// normal distribution, never below zero.
+// lag returns the acquisition lag of the machine called name. It is drawn from a normal
+// distribution, limited to at least zero, and seeded by the name.
 func (s *KwokMachineSpec) lag(name string) time.Duration {
 	mean, sd := s.AcquisitionLag.Duration, s.AcquisitionLagSD.Duration
 	if sd <= 0 {
@@ -62,17 +63,17 @@ func (s *KwokMachineSpec) lag(name string) time.Duration {
 	return max(0, mean+time.Duration(off*float64(sd)))
 }
 
-// machineReconciler makes Nodes of KwokMachines and takes them away again.
+// machineReconciler creates and deletes the Nodes of KwokMachines.
 type machineReconciler struct {
 	client client.Client
-	live   client.Reader // past any cache
+	live   client.Reader // bypasses the cache
 	clock  clock.PassiveClock
 	node   func(*KwokMachine) (*corev1.Node, error)
 }
 
 func (r *machineReconciler) now() *metav1.MicroTime { return ptr(metav1.NewMicroTime(r.clock.Now())) }
 
-// Reconcile moves one machine as far as it can go at present.
+// Reconcile advances one machine as far as currently possible.
 func (r *machineReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	var m KwokMachine
 	if err := r.client.Get(ctx, req.NamespacedName, &m); err != nil {
@@ -83,15 +84,14 @@ func (r *machineReconciler) Reconcile(ctx context.Context, req reconcile.Request
 	}
 	wait, err := r.step(ctx, &m)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		// The cache was behind, and what it lacks is on its way. Should the object
-		// itself be gone, there is nothing more to do.
+		// The cache is stale and an update is on its way. If the object itself is gone, there is
+		// nothing left to do.
 		return reconcile.Result{RequeueAfter: 10 * time.Millisecond}, nil
 	}
 	return reconcile.Result{RequeueAfter: wait}, err
 }
 
-// step returns when to look again, or 0 when the next change of the object will
-// tell.
+// step returns when to requeue, or 0 if the next change of the object triggers it.
 func (r *machineReconciler) step(ctx context.Context, m *KwokMachine) (time.Duration, error) {
 	switch {
 	case !m.DeletionTimestamp.IsZero():
@@ -108,7 +108,7 @@ func (r *machineReconciler) step(ctx context.Context, m *KwokMachine) (time.Dura
 	return 0, nil
 }
 
-// begin makes the machine what it is going to be.
+// begin chooses the machine's type and sets its finalizer and provider ID.
 func (r *machineReconciler) begin(ctx context.Context, m *KwokMachine) (time.Duration, error) {
 	if why, err := r.choose(ctx, m); err != nil {
 		return 0, err
@@ -116,12 +116,11 @@ func (r *machineReconciler) begin(ctx context.Context, m *KwokMachine) (time.Dur
 		return askAgain, r.refuse(ctx, m, why)
 	}
 	controllerutil.AddFinalizer(m, Finalizer)
-	m.Spec.ProviderID = ProviderID(m.Name) // which nobody reads before the machine is provisioned
+	m.Spec.ProviderID = ProviderID(m.Name) // not read before the machine is provisioned
 	return 0, r.client.Update(ctx, m)
 }
 
-// request notes when the machine was asked for, once cluster-api is through with
-// its own preparations.
+// request records the request time once cluster-api has finished its own preparations.
 func (r *machineReconciler) request(ctx context.Context, m *KwokMachine) (time.Duration, error) {
 	ready, err := r.mayBeMade(ctx, m)
 	if err != nil || !ready {
@@ -129,7 +128,7 @@ func (r *machineReconciler) request(ctx context.Context, m *KwokMachine) (time.D
 	}
 	m.Status.RequestTime = r.now()
 	if m.Spec.Fault == FaultFail || m.Spec.lag(m.Name) <= 0 {
-		return r.acquire(ctx, m) // every write that is saved makes many machines come sooner
+		return r.acquire(ctx, m) // each saved write makes machines start sooner when there are many
 	}
 	setReady(m, metav1.ConditionFalse, "Provisioning", "")
 	return 0, r.client.Status().Update(ctx, m)
@@ -164,10 +163,10 @@ func (r *machineReconciler) read(ctx context.Context, kind, namespace, name stri
 	return object, nil
 }
 
-// acquire makes the Node once the acquisition lag is over.
+// acquire creates the Node when the acquisition lag is over.
 func (r *machineReconciler) acquire(ctx context.Context, m *KwokMachine) (time.Duration, error) {
 	if m.Spec.Fault == FaultFail {
-		if setReady(m, metav1.ConditionFalse, "ProvisioningFailed", "this machine was told to fail") {
+		if setReady(m, metav1.ConditionFalse, "ProvisioningFailed", "spec.fault of this machine is Fail") {
 			return 0, r.client.Status().Update(ctx, m)
 		}
 		return 0, nil
@@ -187,7 +186,7 @@ func (r *machineReconciler) acquire(ctx context.Context, m *KwokMachine) (time.D
 	return 0, r.client.Status().Update(ctx, m)
 }
 
-// join makes the Node, if it is not there yet.
+// join creates the Node if it does not exist.
 func (r *machineReconciler) join(ctx context.Context, m *KwokMachine) error {
 	node, err := r.node(m)
 	if err != nil {
@@ -203,13 +202,12 @@ func (r *machineReconciler) join(ctx context.Context, m *KwokMachine) error {
 		return err
 	}
 	if found.Spec.ProviderID != node.Spec.ProviderID {
-		return fmt.Errorf("make node %s: there is one that belongs to another machine, with provider ID %q", node.Name, found.Spec.ProviderID)
+		return fmt.Errorf("create node %s: a node of this name belongs to another machine, with provider ID %q", node.Name, found.Spec.ProviderID)
 	}
 	return nil
 }
 
-// release takes the Node away once the release lag is over, and lets the machine
-// go.
+// release deletes the Node when the release lag is over, and removes the finalizer.
 func (r *machineReconciler) release(ctx context.Context, m *KwokMachine) (time.Duration, error) {
 	if !controllerutil.ContainsFinalizer(m, Finalizer) {
 		return 0, nil
@@ -231,7 +229,7 @@ func (r *machineReconciler) release(ctx context.Context, m *KwokMachine) (time.D
 	return 0, r.client.Update(ctx, m)
 }
 
-// leave deletes the Node, if there is one and it is this machine's.
+// leave deletes the Node if it exists and belongs to this machine.
 func (r *machineReconciler) leave(ctx context.Context, m *KwokMachine) error {
 	var node corev1.Node
 	err := r.client.Get(ctx, client.ObjectKey{Name: m.Name}, &node)
@@ -241,7 +239,7 @@ func (r *machineReconciler) leave(ctx context.Context, m *KwokMachine) error {
 	return client.IgnoreNotFound(r.client.Delete(ctx, &node, client.Preconditions{UID: &node.UID}))
 }
 
-// setReady sets the condition Ready and reports whether that changed anything.
+// setReady sets the condition Ready and reports whether it changed.
 func setReady(m *KwokMachine, status metav1.ConditionStatus, reason, message string) bool {
 	return meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{
 		Type: readyCondition, Status: status, Reason: reason, Message: message, ObservedGeneration: m.Generation,

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// world is one machine called m-1 and what there is around it.
+// world is one machine called m-1 and its environment.
 type world struct {
 	t     *testing.T
 	c     client.Client
@@ -29,7 +29,7 @@ type world struct {
 	r     *machineReconciler
 }
 
-// clusterAPIObject is a Machine or Cluster as cluster-api would make it.
+// clusterAPIObject returns a Machine or Cluster as cluster-api would create it.
 func clusterAPIObject(kind, name string, fields map[string]any) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: fields}
 	o.SetAPIVersion(clusterAPI)
@@ -51,7 +51,7 @@ func readyMachine() *unstructured.Unstructured {
 	})
 }
 
-// newMachine is a KwokMachine as cluster-api leaves it to the provider.
+// newMachine returns a KwokMachine as cluster-api creates it for the provider.
 func newMachine(spec KwokMachineSpec) *KwokMachine {
 	spec.CPU, spec.Memory = resource.MustParse("2"), resource.MustParse("4Gi")
 	return &KwokMachine{
@@ -71,7 +71,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&KwokMachine{}, &KwokMachineTemplate{}, &KwokCluster{}, &KwokControlPlane{}).Build()
-	// Half a second: what is only kept to the second would show.
+	// Half a second would reveal times that are only accurate to the second.
 	clock := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 500e6, time.UTC))
 	node := func(m *KwokMachine) (*corev1.Node, error) {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.Name, Labels: m.Spec.NodeLabels}}, nil
@@ -79,8 +79,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	return &world{t: t, c: c, clock: clock, r: &machineReconciler{client: c, live: c, clock: clock, node: node}}
 }
 
-// settle reconciles the machine until that changes nothing more, and returns when
-// it wants to be looked at again.
+// settle reconciles the machine until nothing changes, and returns the requeue delay.
 func (w *world) settle() time.Duration {
 	w.t.Helper()
 	for range 20 {
@@ -98,7 +97,7 @@ func (w *world) settle() time.Duration {
 	return 0
 }
 
-// machine returns the machine, or nil when it is gone.
+// machine returns the machine, or nil if it is gone.
 func (w *world) machine() *KwokMachine {
 	w.t.Helper()
 	var m KwokMachine
@@ -112,7 +111,7 @@ func (w *world) machine() *KwokMachine {
 	return &m
 }
 
-// node returns the machine's Node, or nil when there is none.
+// node returns the machine's Node, or nil if there is none.
 func (w *world) node() *corev1.Node {
 	w.t.Helper()
 	var n corev1.Node
@@ -126,7 +125,7 @@ func (w *world) node() *corev1.Node {
 	return &n
 }
 
-// remove asks the machine to go.
+// remove deletes the machine.
 func (w *world) remove() {
 	w.t.Helper()
 	if err := w.c.Delete(w.t.Context(), w.machine()); err != nil {
@@ -140,7 +139,7 @@ func (w *world) provisioned() bool {
 	return p != nil && *p
 }
 
-// ready returns status and reason of the condition Ready.
+// ready returns the status and reason of the condition Ready.
 func (w *world) ready() string {
 	w.t.Helper()
 	c := meta.FindStatusCondition(w.machine().Status.Conditions, "Ready")
@@ -407,8 +406,8 @@ func TestAClusterIsReadyOnceItsKubeconfigIsThere(t *testing.T) {
 	}
 }
 
-// TestAMachineIsWhatItsInstanceTypeIs has a machine that says no more than its type, of which there are
-// none in one failure domain for a while.
+// TestAMachineIsWhatItsInstanceTypeIs uses a machine that has only a type, of which there are none
+// in one failure domain for a while.
 func TestAMachineIsWhatItsInstanceTypeIs(t *testing.T) {
 	m := newMachine(KwokMachineSpec{})
 	m.Spec = KwokMachineSpec{InstanceType: "m7i.large"}

@@ -16,9 +16,9 @@ import (
 	"supercargo.dev/supercargo/internal/input/catalogue"
 )
 
-// Market is the name of the ConfigMap that says which instance types are for sale in its namespace.
-// Its key flavors.csv has them, in the format of catalogues; soldOut, if there is one, has those that
-// cannot be had now, one a line: a type, or a type and a failure domain with a slash between them.
+// Market is the name of the ConfigMap with the instance types on sale in its namespace. The key
+// flavors.csv has the types, in the format of catalogues. The optional key soldOut has those that
+// are not available now, one per line: a type, or a type, a slash and a failure domain.
 const Market = "instance-types"
 
 // The keys of the ConfigMap.
@@ -27,15 +27,15 @@ const (
 	MarketSoldOut = "soldOut"
 )
 
-// choose makes a machine one of its instance type, if it says no more than that. It returns why there
-// is none; empty if there is.
+// choose fills in the fields of a machine from its instance type if only the type is set. It
+// returns the reason why the type is not available, or an empty string.
 func (r *machineReconciler) choose(ctx context.Context, m *KwokMachine) (why string, err error) {
 	if !m.Spec.CPU.IsZero() {
 		return "", nil
 	}
 	at := slices.IndexFunc(m.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "Machine" })
 	if at < 0 {
-		return "cluster-api has yet to say for which Machine it is", nil
+		return "cluster-api has not set the owning Machine yet", nil
 	}
 	machine, err := r.read(ctx, "Machine", m.Namespace, m.OwnerReferences[at].Name)
 	if err != nil {
@@ -52,18 +52,18 @@ func (r *machineReconciler) choose(ctx context.Context, m *KwokMachine) (why str
 	}
 	at = slices.IndexFunc(types, func(f catalogue.Flavor) bool { return f.Name == m.Spec.InstanceType })
 	if at < 0 {
-		return fmt.Sprintf("InvalidInstanceType: there is no instance type %q", m.Spec.InstanceType), nil
+		return fmt.Sprintf("InvalidInstanceType: instance type %q does not exist", m.Spec.InstanceType), nil
 	}
 	for line := range strings.Lines(market.Data[MarketSoldOut]) {
 		if line = strings.TrimSpace(line); line == m.Spec.InstanceType || line == m.Spec.InstanceType+"/"+domain {
-			return fmt.Sprintf("InsufficientInstanceCapacity: no machine of type %s can be had in failure domain %q", m.Spec.InstanceType, domain), nil
+			return fmt.Sprintf("InsufficientInstanceCapacity: no machine of type %s is available in failure domain %q", m.Spec.InstanceType, domain), nil
 		}
 	}
 	m.Spec.sold(&types[at], domain)
 	return "", nil
 }
 
-// sold fills in what a machine of an instance type is.
+// sold fills in the fields of a machine of an instance type.
 func (s *KwokMachineSpec) sold(of *catalogue.Flavor, domain string) {
 	s.CPU, s.Memory = *resource.NewMilliQuantity(of.Size.MilliCPU, resource.DecimalSI), *resource.NewQuantity(of.Size.MemoryBytes, resource.BinarySI)
 	if of.MaxPods != nil {
@@ -83,7 +83,7 @@ func (s *KwokMachineSpec) sold(of *catalogue.Flavor, domain string) {
 	}
 }
 
-// refuse says why a machine cannot be had now.
+// refuse reports why a machine is not available now.
 func (r *machineReconciler) refuse(ctx context.Context, m *KwokMachine, why string) error {
 	if !setReady(m, metav1.ConditionFalse, "ProvisioningFailed", why) {
 		return nil

@@ -17,35 +17,35 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Options says what a provider works with. All fields are needed.
+// Options configures a provider. All fields are required.
 //
 // +kubebuilder:object:generate=false
 type Options struct {
-	// Config leads to the API server, with an administrator's rights.
+	// Config connects to the API server, with an administrator's rights.
 	Config *rest.Config
-	// Kubeconfig is what cluster-api reaches the control plane with.
+	// Kubeconfig is the kubeconfig with which cluster-api connects to the control plane.
 	Kubeconfig []byte
-	// Node makes the Node of a machine, without its provider ID.
+	// Node returns the Node of a machine, without its provider ID.
 	Node func(*KwokMachine) (*corev1.Node, error)
-	// Log takes what the controllers have to say.
+	// Log is the logger of the controllers.
 	Log logr.Logger
 }
 
-// workers is how many objects of a kind are looked after at a time.
+// workers is the number of concurrent reconciles per kind.
 const workers = 16
 
-// Run looks after the objects of this package's kinds, which the API server must
-// know, until ctx ends. It closes synced once it has seen all that there are.
+// Run reconciles the objects of this package's kinds until ctx ends. Their CRDs must be installed.
+// It closes synced when its caches have synced.
 func Run(ctx context.Context, opts Options, synced chan<- struct{}) error {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{AddToScheme, corev1.AddToScheme} {
 		if err := add(scheme); err != nil {
-			return fmt.Errorf("register kinds: %w", err)
+			return fmt.Errorf("register the API types: %w", err)
 		}
 	}
 	direct, err := client.New(opts.Config, client.Options{Scheme: scheme})
 	if err != nil {
-		return fmt.Errorf("make client: %w", err)
+		return fmt.Errorf("create the client: %w", err)
 	}
 	if err := refreshKubeconfigs(ctx, direct, opts.Kubeconfig); err != nil {
 		return err
@@ -54,11 +54,10 @@ func Run(ctx context.Context, opts Options, synced chan<- struct{}) error {
 		Scheme:  scheme,
 		Logger:  opts.Log,
 		Metrics: server.Options{BindAddress: "0"},
-		// Several playgrounds may be in one process, and their controllers have the
-		// same names.
+		// Several playgrounds may run in one process, and their controllers have the same names.
 		Controller: config.Controller{SkipNameValidation: ptr(true), MaxConcurrentReconciles: workers},
-		// Nodes, Secrets and ConfigMaps are only read now and then: a cache of them would
-		// hold all of the cluster's.
+		// Nodes, Secrets and ConfigMaps are read rarely, and a cache would hold all of the
+		// cluster's.
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Node{}, &corev1.Secret{}, &corev1.ConfigMap{}}}},
 	})
 	if err != nil {

@@ -6,132 +6,133 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Fault is how a machine misbehaves.
+// Fault is a simulated fault of a machine.
 // +kubebuilder:validation:Enum=Never;Fail
 type Fault string
 
 const (
-	// FaultNever makes machines that are provisioned but whose Node never comes.
+	// FaultNever provisions machines whose Node never joins.
 	FaultNever Fault = "Never"
-	// FaultFail makes machines that are never provisioned and say so.
+	// FaultFail never provisions machines and reports the failure.
 	FaultFail Fault = "Fail"
 )
 
-// KwokMachineSpec says what a machine is and how it behaves.
+// KwokMachineSpec describes the resources and the behavior of a machine.
 type KwokMachineSpec struct {
-	// providerID is set by the provider: kwok:// and the machine's name.
+	// providerID is set by the provider to kwok:// and the name of the machine.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	ProviderID string `json:"providerID,omitempty"`
 
-	// cpu is what the machine offers to pods. Default: that of its instance type, with its memory,
-	// pods, architecture and machine type.
+	// cpu is the allocatable CPU of the Node. If unset, the CPU, memory, pods, architecture and
+	// machine type of the instance type apply.
 	// +optional
 	CPU resource.Quantity `json:"cpu,omitzero"`
 
-	// memory is what the machine offers to pods.
+	// memory is the allocatable memory of the Node.
 	// +optional
 	Memory resource.Quantity `json:"memory,omitzero"`
 
-	// pods is how many pods the machine takes; 110 unless set.
+	// pods is the maximum number of pods on the Node. Defaults to 110.
 	// +optional
 	// +kubebuilder:default=110
 	// +kubebuilder:validation:Minimum=1
 	Pods int32 `json:"pods,omitempty"`
 
-	// arch is the architecture as in GOARCH; amd64 unless set.
+	// arch is the architecture, as in GOARCH. Defaults to amd64.
 	// +optional
 	// +kubebuilder:default=amd64
 	// +kubebuilder:validation:MaxLength=63
 	Arch string `json:"arch,omitempty"`
 
 	// instanceType is the value of the Node's label
-	// node.kubernetes.io/instance-type. Where cpu is not given it is one of those for sale in the
-	// namespace.
+	// node.kubernetes.io/instance-type. If cpu is unset, it must be an instance type that is
+	// for sale in the namespace.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	InstanceType string `json:"instanceType,omitempty"`
 
-	// nodeLabels are put on the Node when it joins.
+	// nodeLabels are added to the Node when it joins.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=100
 	NodeLabels map[string]string `json:"nodeLabels,omitempty"`
 
-	// nodeAnnotations are put on the Node when it joins.
+	// nodeAnnotations are added to the Node when it joins.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=100
 	NodeAnnotations map[string]string `json:"nodeAnnotations,omitempty"`
 
-	// nodeTaints are put on the Node when it joins.
+	// nodeTaints are added to the Node when it joins.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
 	NodeTaints []corev1.Taint `json:"nodeTaints,omitempty"`
 
-	// acquisitionLag is how long it takes from the request to the Node; if
-	// acquisitionLagSD is set, on average.
+	// acquisitionLag is the time from the request for the machine until its Node
+	// joins. If acquisitionLagSD is set, it is the mean.
 	// +optional
 	AcquisitionLag metav1.Duration `json:"acquisitionLag,omitempty"`
 
-	// acquisitionLagSD is the standard deviation of the acquisition lag. Each
-	// machine's is drawn by its name: the same name waits equally long again.
+	// acquisitionLagSD is the standard deviation of the acquisition lag. The lag of
+	// a machine depends only on its name, so a machine of the same name takes
+	// equally long.
 	// +optional
 	AcquisitionLagSD metav1.Duration `json:"acquisitionLagSD,omitempty"`
 
-	// releaseLag is how long the machine and its Node stay after they have been
-	// asked to go.
+	// releaseLag is how long the machine and its Node remain after the deletion of
+	// the machine is requested.
 	// +optional
 	ReleaseLag metav1.Duration `json:"releaseLag,omitempty"`
 
-	// fault is how the machine misbehaves; not at all unless set.
+	// fault is the simulated fault of the machine. If unset, the machine works.
 	// +optional
 	Fault Fault `json:"fault,omitempty"`
 }
 
-// Initialization is how cluster-api learns that a part of a cluster is there.
+// Initialization tells cluster-api whether a part of a cluster is initialized.
 type Initialization struct {
-	// provisioned says that the infrastructure is there.
+	// provisioned is true when the infrastructure is provisioned.
 	// +optional
 	Provisioned *bool `json:"provisioned,omitempty"`
 
-	// controlPlaneInitialized says that the API server takes requests.
+	// controlPlaneInitialized is true when the API server accepts requests.
 	// +optional
 	ControlPlaneInitialized *bool `json:"controlPlaneInitialized,omitempty"`
 }
 
-// Address is one of a machine's addresses.
+// Address is an address of a machine.
 type Address struct {
 	// type is Hostname or InternalDNS.
 	Type string `json:"type"`
-	// address is the address itself.
+	// address is the host name.
 	Address string `json:"address"`
 }
 
-// KwokMachineStatus is how far a machine has come.
+// KwokMachineStatus is the observed state of a machine.
 type KwokMachineStatus struct {
-	// initialization.provisioned says that the machine runs.
+	// initialization.provisioned is true when the machine runs.
 	// +optional
 	Initialization Initialization `json:"initialization,omitempty,omitzero"`
 
-	// addresses are the machine's. No packet reaches them.
+	// addresses are the addresses of the machine. They are not reachable.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10
 	Addresses []Address `json:"addresses,omitempty"`
 
-	// requestTime is when the machine was asked for and the acquisition lag began.
+	// requestTime is when the machine was requested and the acquisition lag began.
 	// +optional
 	RequestTime *metav1.MicroTime `json:"requestTime,omitempty"`
 
-	// provisionTime is when the acquisition lag was over.
+	// provisionTime is when the acquisition lag ended.
 	// +optional
 	ProvisionTime *metav1.MicroTime `json:"provisionTime,omitempty"`
 
-	// releaseTime is when the machine was asked to go and the release lag began.
+	// releaseTime is when the deletion was requested and the release lag began.
 	// +optional
 	ReleaseTime *metav1.MicroTime `json:"releaseTime,omitempty"`
 
-	// conditions has Ready, which cluster-api shows on the Machine.
+	// conditions contains Ready, which cluster-api copies to the Machine.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -167,53 +168,53 @@ type KwokMachineList struct {
 	Items []KwokMachine `json:"items"`
 }
 
-// KwokMachineTemplateSpec says what machines are made from a template.
+// KwokMachineTemplateSpec describes the machines that are created from a template.
 type KwokMachineTemplateSpec struct {
-	// template is what each of them is like.
+	// template describes each machine.
 	Template KwokMachineTemplateResource `json:"template"`
 }
 
-// KwokMachineTemplateResource is what each machine of a template is like.
+// KwokMachineTemplateResource describes each machine of a template.
 type KwokMachineTemplateResource struct {
-	// metadata is added to that of the machines.
+	// metadata is added to the metadata of the machines.
 	// +optional
 	Metadata TemplateMetadata `json:"metadata,omitempty,omitzero"`
-	// spec is that of the machines.
+	// spec is the spec of the machines.
 	Spec KwokMachineSpec `json:"spec"`
 }
 
-// TemplateMetadata is the metadata that a template passes on.
+// TemplateMetadata is the metadata that a template adds to its machines.
 type TemplateMetadata struct {
-	// labels are added to those of the machines.
+	// labels are added to the labels of the machines.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
-	// annotations are added to those of the machines.
+	// annotations are added to the annotations of the machines.
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// NodeInfo is what autoscalers want to know of a Node besides its size.
+// NodeInfo describes a Node to autoscalers, besides its capacity.
 type NodeInfo struct {
-	// architecture is as in GOARCH.
+	// architecture is the architecture, as in GOARCH.
 	// +optional
 	Architecture string `json:"architecture,omitempty"`
-	// operatingSystem is as in GOOS.
+	// operatingSystem is the operating system, as in GOOS.
 	// +optional
 	OperatingSystem string `json:"operatingSystem,omitempty"`
 }
 
-// KwokMachineTemplateStatus tells autoscalers what a machine of a template that
-// has none yet would be.
+// KwokMachineTemplateStatus describes the Nodes of a template, so that autoscalers
+// can scale it from zero.
 type KwokMachineTemplateStatus struct {
-	// capacity is what the Node of such a machine has.
+	// capacity is the capacity of the Node of such a machine.
 	// +optional
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
-	// nodeInfo is the architecture and system of such a Node.
+	// nodeInfo is the architecture and operating system of such a Node.
 	// +optional
 	NodeInfo NodeInfo `json:"nodeInfo,omitempty,omitzero"`
 }
 
-// KwokMachineTemplate is what MachineDeployments make machines from.
+// KwokMachineTemplate is the template from which MachineDeployments create machines.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -237,13 +238,13 @@ type KwokMachineTemplateList struct {
 	Items []KwokMachineTemplate `json:"items"`
 }
 
-// KwokClusterStatus says that there is nothing to wait for.
+// KwokClusterStatus is the observed state of the cluster. It is provisioned at once.
 type KwokClusterStatus struct {
 	// initialization.provisioned is true.
 	// +optional
 	Initialization Initialization `json:"initialization,omitempty,omitzero"`
 
-	// conditions has Ready, which cluster-api shows on the Cluster.
+	// conditions contains Ready, which cluster-api copies to the Cluster.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -251,7 +252,7 @@ type KwokClusterStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// KwokCluster is the infrastructure of a cluster beside its machines: none.
+// KwokCluster is the infrastructure of a cluster apart from its machines. It consists of nothing.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -261,16 +262,16 @@ type KwokCluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec has nothing to say.
+	// spec is empty.
 	// +optional
 	Spec   KwokClusterSpec   `json:"spec,omitempty,omitzero"`
 	Status KwokClusterStatus `json:"status,omitempty,omitzero"`
 }
 
-// KwokClusterSpec has nothing to say.
+// KwokClusterSpec has no fields.
 type KwokClusterSpec struct{}
 
-// KwokClusterList is a list of such.
+// KwokClusterList is a list of KwokClusters.
 //
 // +kubebuilder:object:root=true
 type KwokClusterList struct {
@@ -280,31 +281,31 @@ type KwokClusterList struct {
 	Items []KwokCluster `json:"items"`
 }
 
-// KwokControlPlaneSpec says which Kubernetes the control plane is.
+// KwokControlPlaneSpec describes the control plane.
 type KwokControlPlaneSpec struct {
-	// version is that of the playground's API server.
+	// version is the Kubernetes version of the playground's API server.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Version string `json:"version,omitempty"`
 }
 
-// KwokControlPlaneStatus says that the control plane runs.
+// KwokControlPlaneStatus is the observed state of the control plane.
 type KwokControlPlaneStatus struct {
 	// initialization.controlPlaneInitialized is true.
 	// +optional
 	Initialization Initialization `json:"initialization,omitempty,omitzero"`
 
-	// version is the one that runs.
+	// version is the Kubernetes version that runs.
 	// +optional
 	Version string `json:"version,omitempty"`
 
-	// externalManagedControlPlane is true: no Machine is part of the control
-	// plane. Otherwise cluster-api would take the last worker for its last member
-	// and not drain it.
+	// externalManagedControlPlane is true, because no Machine is part of the
+	// control plane. Otherwise cluster-api would treat the last worker as the last
+	// control plane machine and not drain it.
 	// +optional
 	ExternalManagedControlPlane bool `json:"externalManagedControlPlane,omitempty"`
 
-	// conditions has Available, which cluster-api shows on the Cluster.
+	// conditions contains Available, which cluster-api copies to the Cluster.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -327,7 +328,7 @@ type KwokControlPlane struct {
 	Status KwokControlPlaneStatus `json:"status,omitempty,omitzero"`
 }
 
-// KwokControlPlaneList is a list of such.
+// KwokControlPlaneList is a list of KwokControlPlanes.
 //
 // +kubebuilder:object:root=true
 type KwokControlPlaneList struct {

@@ -14,8 +14,8 @@ import (
 	"supercargo.dev/supercargo/manifests"
 )
 
-// serveEvictions has the descheduler of a playground serve its webhook on this machine,
-// and the API server call it there.
+// serveEvictions makes the descheduler of a playground serve its webhook on this machine, and the
+// API server call it there.
 func serveEvictions(ctx context.Context, p *playground.Playground, o *descheduler.Evictions) error {
 	const host = "127.0.0.1"
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
@@ -28,14 +28,14 @@ func serveEvictions(ctx context.Context, p *playground.Playground, o *deschedule
 		err = p.Apply(ctx, webhook)
 	}
 	if err != nil {
-		_ = listener.Close() // nobody has been told of it
+		_ = listener.Close() // the listener is not in use yet
 		return err
 	}
 	return nil
 }
 
-// evictionWebhook returns the configuration of the webhook that manifests/evictions has,
-// but for the URL under which it is called.
+// evictionWebhook returns the webhook configuration from manifests/evictions, with url as the
+// address.
 func evictionWebhook(url string) (found []playground.Manifest, err error) {
 	const path = "evictions/base/webhook.yaml"
 	all, err := playground.ParseManifests(path, bytes.NewReader(manifests.EvictionWebhook))

@@ -1,7 +1,7 @@
-// Package programs has Supercargo's own programs at work on a playground, each in a goroutine
-// of this process: the autoscaler, the descheduler with its webhook for evictions, the metrics
-// adapter, and one node agent that plays those of all nodes. The scheduler is not among them:
-// a playground starts that itself, and so it does with the programs that are not ours.
+// Package programs runs Supercargo's own programs on a playground, each in a goroutine of this
+// process: the autoscaler, the descheduler with its eviction webhook, the metrics adapter, and one
+// node agent that simulates those of all nodes. The playground itself starts the scheduler and the
+// programs of other projects.
 package programs
 
 import (
@@ -25,14 +25,14 @@ import (
 	"supercargo.dev/supercargo/manifests"
 )
 
-// Program is one of Supercargo's programs in this process, at work on a playground. It
-// logs where the playground's components do.
+// Program is one of Supercargo's programs that runs in this process on a playground. It logs to the
+// same files as the playground's components.
 type Program struct {
 	cancel context.CancelFunc
 	done   chan error
 }
 
-// start starts a program, which does not end with ctx.
+// start starts a program that outlives ctx.
 func start(ctx context.Context, run func(context.Context) error) *Program {
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	started := &Program{cancel: cancel, done: make(chan error, 1)}
@@ -40,29 +40,28 @@ func start(ctx context.Context, run func(context.Context) error) *Program {
 	return started
 }
 
-// Stop ends the program, waits until it has ended and returns what it ended with.
+// Stop stops the program, waits until it has ended and returns its error.
 func (p *Program) Stop() error {
 	p.cancel()
 	return <-p.done
 }
 
-// operatorOptions are those of a program that serves nothing.
+// operatorOptions returns the options of a program without metrics and probe servers.
 func operatorOptions(p *playground.Playground) operator.Options {
 	return operator.Options{Config: operator.Throttle(p.Config()), MetricsAddress: "0", ProbeAddress: "0", Log: klog.Background()}
 }
 
-// Options say which programs there are beside the descheduler and the agent.
+// Options selects the programs in addition to the descheduler and the agent.
 type Options struct {
-	// Autoscaler needs a playground with cluster-api.
+	// Autoscaler requires a playground with cluster-api.
 	Autoscaler     bool
 	MetricsAdapter bool
-	// QueryAddress is the host:port where the metrics adapter answers PromQL; 0 is nowhere.
+	// QueryAddress is the host:port where the metrics adapter serves PromQL; 0 disables it.
 	QueryAddress string
 }
 
-// Start starts all programs that a playground has beside its scheduler. The playground must
-// know the CRDs. Those that are returned have been started even if another could not be: the
-// caller stops them.
+// Start starts the programs of a playground except its scheduler. The CRDs must be installed. The
+// returned programs have been started even if it returns an error: the caller must stop them.
 func Start(ctx context.Context, p *playground.Playground, o Options) ([]*Program, error) {
 	d, err := Descheduler(ctx, p)
 	if err != nil {
@@ -88,16 +87,16 @@ func Start(ctx context.Context, p *playground.Playground, o Options) ([]*Program
 	return append(programs, a), nil
 }
 
-// Autoscaler starts the autoscaler on a playground that knows the CRDs.
+// Autoscaler starts the autoscaler on a playground with installed CRDs.
 func Autoscaler(ctx context.Context, p *playground.Playground) *Program {
 	o := autoscaler.Options{Options: operatorOptions(p)}
 	return start(ctx, func(ctx context.Context) error { return autoscaler.Run(ctx, o) })
 }
 
-// metricsAdapter starts the metrics adapter on a playground and returns when its APIs
-// are there. Pods are played: only what announces itself by an address of this machine can
-// be scraped. PromQL is answered at the address, or nowhere if that is 0. An error comes
-// with the program if that has been started.
+// metricsAdapter starts the metrics adapter on a playground and returns when its APIs are
+// available. Pods are simulated, so only targets that announce an address of this machine can be
+// scraped. PromQL is served at the address, unless it is 0. If it returns an error, the program is
+// not nil if it has been started.
 func metricsAdapter(ctx context.Context, p *playground.Playground, queries string) (*Program, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -119,11 +118,11 @@ func metricsAdapter(ctx context.Context, p *playground.Playground, queries strin
 	return m, p.WaitAggregated(waiting)
 }
 
-// adapterPatience is for how long the aggregator is waited for. It takes a few seconds.
+// adapterPatience is the timeout for the aggregator, which takes a few seconds.
 const adapterPatience = 2 * time.Minute
 
-// Descheduler starts the descheduler on a playground that knows the CRDs, with its
-// defaults but for what is changed.
+// Descheduler starts the descheduler on a playground with installed CRDs, with its defaults as
+// modified by change.
 func Descheduler(ctx context.Context, p *playground.Playground, change ...func(*descheduler.Options)) (*Program, error) {
 	o := descheduler.Defaults()
 	o.Options = operatorOptions(p)
@@ -136,9 +135,8 @@ func Descheduler(ctx context.Context, p *playground.Playground, change ...func(*
 	return start(ctx, func(ctx context.Context) error { return descheduler.Run(ctx, o) }), nil
 }
 
-// Agent starts an agent that plays those of all nodes: pods without containers move
-// with a state of modelled size, as fast as a disk writes and a network of 1.2 Gbit/s
-// carries it.
+// Agent starts an agent that simulates those of all nodes: pods without containers are migrated
+// with a state of modelled size, at the speed of a disk and of a network of 1.2 Gbit/s.
 func Agent(ctx context.Context, p *playground.Playground) (*Program, error) {
 	dir := filepath.Join(p.Dir(), "agent")
 	a, err := agent.New(agent.Config{

@@ -1,5 +1,5 @@
-// Package decider knows by name what may decide on replicas in a replay: a ReplicaPolicy with
-// each of its laws, and the laws that it is compared with.
+// Package decider returns deciders for replays by name: a ReplicaPolicy with each of its laws, and
+// the laws that it is compared with.
 package decider
 
 import (
@@ -16,15 +16,14 @@ import (
 	"supercargo.dev/supercargo/lab/replicas/loop"
 )
 
-// laws are those of the ReplicaPolicy API, by their names in the catalogue.
+// laws are the laws of the ReplicaPolicy API by their names in the catalogue.
 var laws = map[string]v1alpha1.ReplicaLaw{
 	predictive.Name: v1alpha1.LawPredictive, inversequeue.Name: v1alpha1.LawInverseQueue, doublethreshold.Name: v1alpha1.LawDoubleThreshold,
 }
 
-// New returns what decides under the name of a law of the catalogue. For a law of the
-// ReplicaPolicy API that is the decision of a policy with the goal of the options, all
-// measurements, and else the defaults of the API; any other law is bare. New fails for an
-// unknown name, and for options that are refused.
+// New returns the decider for a law of the catalogue. For a law of the ReplicaPolicy API, it is the
+// decision of a policy with the goal of the options, all measurements, and otherwise the defaults
+// of the API. Any other law is bare. New returns an error for an unknown name or invalid options.
 func New(name string, o catalogue.Options) (loop.Decider, error) {
 	law, ships := laws[name]
 	if !ships {
@@ -45,8 +44,8 @@ func New(name string, o catalogue.Options) (loop.Decider, error) {
 	return loop.Policy{Policy: made}, nil
 }
 
-// Policy is a ReplicaPolicy with a law that steers by the goal of the options: all that the
-// goal does not state has the defaults of the API.
+// Policy returns a ReplicaPolicy with the given law and the goal of the options. All other fields
+// have the defaults of the API.
 func Policy(law v1alpha1.ReplicaLaw, o catalogue.Options) (*v1alpha1.ReplicaPolicy, error) {
 	var policy v1alpha1.ReplicaPolicy
 	err := definition.Complete("replicapolicies", map[string]any{
@@ -68,5 +67,5 @@ func Policy(law v1alpha1.ReplicaLaw, o catalogue.Options) (*v1alpha1.ReplicaPoli
 	return &policy, nil
 }
 
-// quantity writes a number as the API has it, to nine decimals.
+// quantity formats a number as an API quantity. The API keeps up to nine decimals.
 func quantity(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }

@@ -1,7 +1,7 @@
-// Package loop closes the loop between what decides on replicas, such as a ReplicaPolicy,
-// and a simulated service, over an arrival-rate series in virtual time.
+// Package loop closes the loop between a decider, such as a ReplicaPolicy, and a simulated service,
+// over an arrival-rate series in virtual time.
 //
-// The package is pure: a seed gives the same run.
+// The package is pure: the same seed gives the same run.
 package loop
 
 import (
@@ -19,21 +19,21 @@ import (
 	"supercargo.dev/supercargo/lab/trace"
 )
 
-// Decider decides how many replicas there are to be: a [Policy], which is what the controller
-// of ReplicaPolicies asks, or a [Bare] law.
+// Decider decides on the number of replicas: a [Policy], as in the ReplicaPolicy controller, or a
+// [Bare] law.
 type Decider interface {
 	Name() string
-	// FirstLook is how long the service has run at the first look.
+	// FirstLook is the time from the start of the service to the first evaluation.
 	FirstLook() time.Duration
-	// Look decides by what is seen and by what was remembered.
+	// Look decides from the observation and the memory.
 	Look(m law.Memory, s decide.Seen) (law.Memory, decide.Outcome)
 }
 
 // Policy is the decision of a ReplicaPolicy.
 type Policy struct{ *decide.Policy }
 
-// FirstLook implements [Decider]: a policy is made for a service of which rates and times have
-// been measured over the time between two looks. One that asks for neither looks at once.
+// FirstLook implements [Decider]. A policy expects rates and times measured since its previous
+// evaluation. A policy that needs neither evaluates at once.
 func (p Policy) FirstLook() time.Duration {
 	if p.NeedsRequests() {
 		return p.Shortest
@@ -41,8 +41,8 @@ func (p Policy) FirstLook() time.Duration {
 	return 0
 }
 
-// Bare is a law by itself, without what a ReplicaPolicy does around it: those that no
-// ReplicaPolicy has are compared with it as they are.
+// Bare is a law without the rest of a ReplicaPolicy. Laws that no ReplicaPolicy has are compared in
+// this form.
 type Bare struct{ law.Law }
 
 // FirstLook implements [Decider].
@@ -71,43 +71,42 @@ func (b Bare) Look(m law.Memory, s decide.Seen) (law.Memory, decide.Outcome) {
 	return m, out
 }
 
-// Config is one run.
+// Config configures one run.
 type Config struct {
 	Decider Decider
 	Plant   plant.Config
-	// Rates is the series. A rate holds until the next row; the last holds as long
-	// as the one before it did.
+	// Rates is the series. A rate holds until the next row; the last holds as long as the one
+	// before it.
 	Rates []trace.Rate
 	// Interpolate joins the rates by straight lines instead, in steps of at most
 	// ten seconds.
 	Interpolate bool
-	// SLO is the mean response time that a control interval must not exceed.
+	// SLO is the maximum mean response time of a control interval.
 	SLO time.Duration
-	// Interval is the control interval that violations are counted by and cost is
-	// expressed in, whatever interval the law looks at.
+	// Interval is the control interval that violations are counted by and cost is expressed in,
+	// regardless of the interval of the law.
 	Interval time.Duration
-	// Warmup is left out of the figures.
+	// Warmup is excluded from the figures.
 	Warmup time.Duration
-	// ResponseWindow is over which time before a look the decider is shown the mean
-	// response time, at most that since the look before; 0 is all of it. Arrival
-	// rates are always those since the look before.
+	// ResponseWindow is the time before an evaluation over which the decider sees the mean response
+	// time, at most the time since the previous evaluation; 0 means all of it. Arrival rates are
+	// always those since the previous evaluation.
 	ResponseWindow time.Duration
-	// Seed draws the arrivals and services.
+	// Seed seeds the arrivals and service times.
 	Seed uint64
-	// OnStep is told every look; may be nil.
+	// OnStep, if not nil, is called after every evaluation.
 	OnStep func(Step)
-	// OnSecond is told each whole second and how many replicas are Ready then,
-	// before a law looks; may be nil.
+	// OnSecond, if not nil, is called at each whole second with the number of Ready replicas,
+	// before the law is evaluated.
 	OnSecond func(seconds float64, ready int)
-	// Stop ends the run early when it returns true; may be nil. It is asked at
-	// every look.
+	// Stop, if not nil, is called at every evaluation and ends the run when it returns true.
 	Stop func() bool
 }
 
-// ErrStopped is returned when Stop ended the run.
+// ErrStopped is returned if Stop ended the run.
 var ErrStopped = errors.New("stopped")
 
-// Step is one look.
+// Step is one evaluation.
 type Step struct {
 	Seconds float64 // since the beginning
 	Rate    float64 // of the series, requests per second
@@ -115,25 +114,25 @@ type Step struct {
 	law.Decision
 }
 
-// Result is what came of a run, the warm-up left out.
+// Result is the result of a run, without the warm-up.
 type Result struct {
-	// Intervals counts the control intervals, the last of which may be shorter,
-	// and Violations those whose mean response time exceeded the SLO. An interval
-	// in which requests were inside and none ended is one of them.
+	// Intervals counts the control intervals, the last of which may be shorter. Violations counts
+	// those whose mean response time exceeded the SLO, or in which requests were in the system and
+	// none ended.
 	Intervals, Violations int
-	// Measured is what the service did.
+	// Measured has the measurements of the service.
 	Measured plant.Window
-	// Looks, Held and Actions count how often the law looked, could not decide,
-	// and changed the replicas.
+	// Looks, Held and Actions count the evaluations of the law, those without a decision, and the
+	// changes of the replicas.
 	Looks, Held, Actions int
-	// MaxReplicas is the most that were asked for.
+	// MaxReplicas is the maximum number of requested replicas.
 	MaxReplicas int
 }
 
-// ViolationPercent is the share of control intervals that broke the SLO.
+// ViolationPercent returns the share of control intervals that violated the SLO.
 func (r Result) ViolationPercent() float64 { return 100 * float64(r.Violations) / float64(r.Intervals) }
 
-// Horizon is how long a series lasts.
+// Horizon returns the duration of a series.
 func Horizon(rates []trace.Rate) time.Duration {
 	last := len(rates) - 1
 	if last == 0 {
@@ -142,21 +141,21 @@ func Horizon(rates []trace.Rate) time.Duration {
 	return rates[last].At + (rates[last].At - rates[last-1].At)
 }
 
-// Validate refuses a run that cannot be made, all faults at once.
+// Validate reports everything that is invalid.
 func (c Config) Validate() error {
 	errs := input.Faults{c.Plant.Validate()}
-	errs.If(c.Decider == nil, "decider: want one")
+	errs.If(c.Decider == nil, "a decider is required")
 	if len(c.Rates) == 0 {
-		errs = append(errs, errors.New("arrival rates: want at least one"))
+		errs = append(errs, errors.New("arrival rates: at least one is required"))
 	} else if horizon := Horizon(c.Rates); c.Warmup < 0 || c.Warmup >= horizon {
-		errs = append(errs, fmt.Errorf("warm-up %v: want 0 or more and less than the series, which lasts %v", c.Warmup, horizon))
+		errs = append(errs, fmt.Errorf("warm-up %v: must be 0 or more and less than the series, which lasts %v", c.Warmup, horizon))
 	}
-	errs.If(c.SLO <= 0 || c.Interval <= 0, "SLO %v and interval %v: want times above 0", c.SLO, c.Interval)
-	errs.If(c.ResponseWindow < 0, "response window %v: want 0 or more", c.ResponseWindow)
+	errs.If(c.SLO <= 0 || c.Interval <= 0, "SLO %v and interval %v: must be more than 0", c.SLO, c.Interval)
+	errs.If(c.ResponseWindow < 0, "response window %v: must be 0 or more", c.ResponseWindow)
 	return errors.Join(errs...)
 }
 
-// Run plays the series. Cost: some 50 ns for each request.
+// Run simulates the series. Cost: about 50 ns per request.
 func Run(c Config) (Result, error) {
 	if err := c.Validate(); err != nil {
 		return Result{}, fmt.Errorf("run the loop: %w", err)
@@ -170,19 +169,19 @@ func Run(c Config) (Result, error) {
 	return r.result, err
 }
 
-// runner is a run under way.
+// runner is the state of a run.
 type runner struct {
 	c       Config
 	plant   *plant.Plant
 	series  series
 	end     float64
 	memory  law.Memory
-	wanted  int                   // what was decided last; 0 for nothing yet
+	wanted  int                   // the last decision; 0 for none
 	startUp *v1alpha1.LearnedTime // as the controller learns it
 	result  Result
 
-	look, interval plant.Window // since the last look, and since the control interval began
-	recent         plant.Window // the end of look that response times are shown of
+	look, interval plant.Window // since the last evaluation, and since the start of the control interval
+	recent         plant.Window // the part of look over which response times are observed
 }
 
 func (r *runner) run() error {
@@ -227,7 +226,7 @@ func (r *runner) run() error {
 	}
 }
 
-// second tells of a whole second, and returns until when there is no other.
+// second calls OnSecond at a whole second, and returns the time of the next one, at most until.
 func (r *runner) second(now, until float64) float64 {
 	if whole := math.Round(now); math.Abs(now-whole) < 1e-9 {
 		r.c.OnSecond(whole, r.plant.Ready())
@@ -235,8 +234,7 @@ func (r *runner) second(now, until float64) float64 {
 	return min(until, math.Floor(now+1e-9)+1)
 }
 
-// closeInterval counts what was measured since the last one, unless that was
-// warm-up.
+// closeInterval counts the measurements of a control interval, unless it is part of the warm-up.
 func (r *runner) closeInterval(counts bool) {
 	w := r.interval
 	r.interval = plant.Window{}
@@ -251,7 +249,7 @@ func (r *runner) closeInterval(counts bool) {
 	r.result.Measured = r.result.Measured.Add(w)
 }
 
-// step lets the decider look, and returns when it wants to look again.
+// step evaluates the decider and returns the time until its next evaluation.
 func (r *runner) step(rate float64, counts bool) time.Duration {
 	seen := r.seen()
 	r.look, r.recent = plant.Window{}, plant.Window{}
@@ -279,8 +277,8 @@ func (r *runner) step(rate float64, counts bool) time.Duration {
 	return max(out.Next, time.Millisecond)
 }
 
-// seen is what the controller of ReplicaPolicies would see: a source answers as of now, and
-// has no response time where no request was answered. Nothing was measured over no time.
+// seen returns what the ReplicaPolicy controller would observe: sources answer as of now, and there
+// is no response time if no request was answered. Over a time of zero nothing was measured.
 func (r *runner) seen() decide.Seen {
 	now := time.Unix(0, 0).UTC().Add(time.Duration(r.plant.Now() * float64(time.Second)))
 	for _, took := range r.plant.Started() {
@@ -306,18 +304,18 @@ func (r *runner) seen() decide.Seen {
 	return s
 }
 
-// series reads rates in the order of time.
+// series reads rates in time order.
 type series struct {
 	rates       []trace.Rate
 	interpolate bool
-	next        int // the first row after the present
+	next        int // the first row after the current time
 }
 
 // stride is the longest time that an interpolated rate is held, in seconds.
 const stride = 10
 
-// at is the rate from a time on, and until when it holds. Before the first row
-// its rate holds.
+// at returns the rate at a time, and until when it holds. The first row's rate also holds before
+// it.
 func (s *series) at(now float64) (rate, until float64) {
 	for s.next < len(s.rates) && s.rates[s.next].At.Seconds() <= now {
 		s.next++

@@ -13,7 +13,7 @@ import (
 	"supercargo.dev/supercargo/lab/trace"
 )
 
-// fixed asks for what it is told at each look.
+// fixed returns a decider that requests the given numbers in turn.
 func fixed(next time.Duration, replicas ...int) law.Law {
 	return law.New("fixed", func(k int, _ law.Observation) (int, law.Decision) {
 		return k + 1, law.Decision{Replicas: replicas[min(k, len(replicas)-1)], Next: next, Reasons: []string{"told"}}
@@ -45,7 +45,7 @@ func TestCostIsReplicasTimesIntervals(t *testing.T) {
 }
 
 func TestIntervalsOverTheSLOAreViolations(t *testing.T) {
-	// One replica at 9/s takes a second on average; four take hardly 0.1 s.
+	// One replica at 9/s has a mean response time of a second; four have hardly 0.1 s.
 	c := config(fixed(100*time.Second, 1, 1, 1, 1, 1, 4), at(0, 9), at(500, 9))
 	got, err := Run(c)
 	if err != nil {
@@ -57,7 +57,7 @@ func TestIntervalsOverTheSLOAreViolations(t *testing.T) {
 }
 
 func TestTheMostReplicasAreThoseAskedForLast(t *testing.T) {
-	got, err := Run(config(fixed(100*time.Second, 2, 2, 2, 2, 9), at(0, 1), at(250, 1))) // the last look is at 400 s
+	got, err := Run(config(fixed(100*time.Second, 2, 2, 2, 2, 9), at(0, 1), at(250, 1))) // the last evaluation is at 400 s
 	if err != nil || got.MaxReplicas != 9 {
 		t.Errorf("%+v, %v, want 9 replicas at most", got, err)
 	}
@@ -78,7 +78,7 @@ func TestTheWarmupIsLeftOut(t *testing.T) {
 func TestRatesHoldOrAreJoined(t *testing.T) {
 	for _, tc := range []struct {
 		interpolate bool
-		want        []float64 // at each of ten looks
+		want        []float64 // at each of ten evaluations
 	}{
 		{false, []float64{0, 0, 0, 0, 0, 100, 100, 100, 100, 100}},
 		{true, []float64{5, 25, 45, 65, 85, 100, 100, 100, 100, 100}},
@@ -118,8 +118,8 @@ func TestWhatALawIsShown(t *testing.T) {
 	}
 }
 
-// TestResponseTimesCanBeThoseOfTheLastSeconds: two replicas of 10/s have a line while 18
-// requests come each second, and next to none in the last tenth of each interval, when 10 do.
+// TestResponseTimesCanBeThoseOfTheLastSeconds: two replicas of 10/s have a queue while 18 requests
+// per second arrive, and almost none in the last tenth of each interval, when 10 arrive.
 func TestResponseTimesCanBeThoseOfTheLastSeconds(t *testing.T) {
 	for window, want := range map[time.Duration]struct{ from, to float64 }{0: {0.3, 1.5}, 50 * time.Second: {0.11, 0.17}, time.Hour: {0.3, 1.5}} {
 		var looks []law.Observation

@@ -9,7 +9,7 @@ type line struct {
 
 func (l *line) length() int { return l.count }
 
-// first is the arrival time of the head; the line must not be empty.
+// first returns the arrival time of the head. The line must not be empty.
 func (l *line) first() float64 { return l.times[l.head] }
 
 func (l *line) push(t float64) {
@@ -32,7 +32,7 @@ func (l *line) pop() float64 {
 	return t
 }
 
-// index is the place of the i-th from the head.
+// index returns the position of the i-th element from the head.
 func (l *line) index(i int) int {
 	i += l.head
 	if i >= len(l.times) {

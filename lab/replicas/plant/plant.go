@@ -1,13 +1,12 @@
-// Package plant plays a service of replicas behind a load balancer, in virtual
-// time: an M/M/N queue whose arrival rate, service rate and number of servers
-// change, with a bounded line, a time-out and replicas that take time to start.
+// Package plant simulates a service of replicas behind a load balancer in virtual time: an M/M/N
+// queue with changing arrival rate, service rate and number of servers, a bounded queue, a
+// time-out, and replicas that take time to start.
 //
-// Every request is played. All rates are constant between two events, and times
-// between events are exponentially distributed, so that what is drawn is exact:
-// with nothing changing, the mean response time tends to that of package
-// queueing.
+// Every request is simulated. All rates are constant between two events, and the times between
+// events are exponentially distributed, so the simulation is exact: without changes, the mean
+// response time converges to that of package queueing.
 //
-// The package is pure; its random numbers come from a source that it is given.
+// The package is pure; the caller provides the random source.
 package plant
 
 import (
@@ -23,41 +22,41 @@ import (
 
 // Config describes a service.
 type Config struct {
-	// Model gives the service rate of a replica at an arrival rate. Alpha is not
-	// heeded: the past acts by the requests that are still inside.
+	// Model gives the service rate of a replica at an arrival rate. Alpha is ignored: the past acts
+	// through the requests that are still in the system.
 	Model queueing.Model
-	// Timeout is how long a request waits before it times out. It counts as
-	// answered after Timeout then. 0 is forever.
+	// Timeout is how long a request waits before it times out. Its response time is then Timeout. 0
+	// means no time-out.
 	Timeout time.Duration
-	// Connections is how many requests may be inside for each Ready replica;
-	// further ones are rejected, and count as answered after Timeout. 0 is no
-	// bound. With no replica Ready the bound is that of one.
+	// Connections is the maximum number of requests in the system per Ready replica. Further
+	// requests are rejected with a response time of Timeout. 0 means no limit. Without Ready
+	// replicas the limit is that of one.
 	Connections int
-	// Start is how long a replica takes to start, and Stop to be taken out.
+	// Start is the start-up time of a replica, and Stop the time to remove one.
 	Start, Stop time.Duration
-	// OneByOne lets the next replica start or stop when the one before has.
-	// Otherwise all do at once.
+	// OneByOne starts or stops a replica only after the previous one has finished. Otherwise all
+	// start or stop concurrently.
 	OneByOne bool
-	// Replicas are Ready at the beginning.
+	// Replicas is the number of Ready replicas at the beginning.
 	Replicas int
 }
 
-// Default is the service of the InverseQueue paper: a time-out of 10 s, 500
-// connections for each replica, and replicas that start in 5 s.
+// Default returns the service of the InverseQueue paper: a time-out of 10 s, 500 connections per
+// replica, and replicas that start in 5 s.
 func Default() Config {
 	return Config{Model: queueing.PaperModel(), Timeout: 10 * time.Second, Connections: 500, Start: 5 * time.Second, Replicas: 1}
 }
 
-// Validate refuses what cannot be played, all faults at once.
+// Validate reports everything that is invalid.
 func (c Config) Validate() error {
 	errs := input.Faults{c.Model.Validate()}
-	errs.If(c.Timeout < 0 || c.Start < 0 || c.Stop < 0, "time-out %v, start %v and stop %v: want 0 or more", c.Timeout, c.Start, c.Stop)
-	errs.If(c.Connections < 0 || c.Replicas < 0, "%d connections and %d replicas: want 0 or more", c.Connections, c.Replicas)
-	errs.If(c.Connections > 0 && c.Timeout == 0, "a bound of connections without a time-out: want one, which is what a rejected request counts as")
+	errs.If(c.Timeout < 0 || c.Start < 0 || c.Stop < 0, "timeout %v, start %v and stop %v: must be 0 or more", c.Timeout, c.Start, c.Stop)
+	errs.If(c.Connections < 0 || c.Replicas < 0, "%d connections and %d replicas: must be 0 or more", c.Connections, c.Replicas)
+	errs.If(c.Connections > 0 && c.Timeout == 0, "a limit of connections requires a timeout, which is the response time of rejected requests")
 	return errors.Join(errs...)
 }
 
-// Plant is a service that is running. It is not safe for concurrent use.
+// Plant is a running service. It is not safe for concurrent use.
 type Plant struct {
 	c   Config
 	r   *rand.Rand
@@ -66,7 +65,7 @@ type Plant struct {
 	lambda, mu float64
 	ready      int
 	wanted     int
-	changes    []change // what starts or stops, in the order of its time
+	changes    []change // replicas that are starting or stopping, in time order
 	started    []time.Duration
 
 	busy    int
@@ -74,37 +73,36 @@ type Plant struct {
 	seen    Window
 }
 
-// change is one replica more or less at a time.
+// change adds or removes one replica at a time.
 type change struct {
 	at    float64
 	by    int
-	asked float64 // when it was asked for
+	asked float64 // when it was requested
 }
 
-// Window is what was measured over a time.
+// Window has the measurements over a period.
 type Window struct {
-	// Seconds is how long, and ReplicaSeconds the integral of the replicas asked
-	// for or still there, whichever are more: that is what is paid.
+	// Seconds is the duration, and ReplicaSeconds the integral of the requested or the existing
+	// replicas, whichever are more, because those are billed.
 	Seconds, ReplicaSeconds float64
-	// Arrived, Started, Answered, TimedOut and Rejected count requests; Started
-	// are those whose service began, and Rejected ones have arrived too.
+	// Arrived, Started, Answered, TimedOut and Rejected count requests. Started requests have begun
+	// service. Rejected requests count as arrived too.
 	Arrived, Started, Answered, TimedOut, Rejected int64
-	// WaitSeconds sums the waits of Started, and BusySeconds is the integral of
-	// the busy replicas.
+	// WaitSeconds is the sum of the waits of Started requests, and BusySeconds the integral of the
+	// busy replicas.
 	WaitSeconds, BusySeconds float64
-	// OverloadSeconds is for how long requests came faster than the Ready
-	// replicas could serve.
+	// OverloadSeconds is the time in which requests arrived faster than the Ready replicas could
+	// serve.
 	OverloadSeconds float64
-	// FailedSeconds is what requests that were rejected or timed out count as.
+	// FailedSeconds is the sum of the response times attributed to rejected and timed-out requests.
 	FailedSeconds float64
-	// PeakUtilization is the greatest utilisation, see [Plant.Utilization].
+	// PeakUtilization is the greatest utilization, see [Plant.Utilization].
 	PeakUtilization float64
 }
 
-// Response is the mean response time of the window in seconds, NaN when no
-// request ended in it. It is the mean wait of the requests that began service or
-// failed plus the mean service of those that were answered, which needs no
-// record of each.
+// Response returns the mean response time of the window in seconds, or NaN if no request ended in
+// it. It is the mean wait of the requests that began service or failed plus the mean service time
+// of the answered ones, which requires no record of each request.
 func (w Window) Response() float64 {
 	ended := float64(w.Started + w.TimedOut + w.Rejected)
 	if ended == 0 {
@@ -117,10 +115,10 @@ func (w Window) Response() float64 {
 	return mean
 }
 
-// ArrivalRate is the requests per second that came.
+// ArrivalRate returns the arrivals per second.
 func (w Window) ArrivalRate() float64 { return float64(w.Arrived) / w.Seconds }
 
-// Add joins a window that follows.
+// Add appends a window that follows.
 func (w Window) Add(v Window) Window {
 	return Window{
 		Seconds: w.Seconds + v.Seconds, ReplicaSeconds: w.ReplicaSeconds + v.ReplicaSeconds,
@@ -132,7 +130,7 @@ func (w Window) Add(v Window) Window {
 	}
 }
 
-// New starts a service at time 0 with no request inside.
+// New starts a service at time 0 without requests in the system.
 func New(c Config, r *rand.Rand) (*Plant, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("service to simulate: %w", err)
@@ -141,29 +139,29 @@ func New(c Config, r *rand.Rand) (*Plant, error) {
 	return p, p.SetRate(0)
 }
 
-// Now is the time since the beginning, in seconds.
+// Now returns the time since the beginning, in seconds.
 func (p *Plant) Now() float64 { return p.now }
 
-// Ready is how many replicas serve, and Wanted how many were asked for.
+// Ready returns the number of serving replicas.
 func (p *Plant) Ready() int { return p.ready }
 
-// Wanted is how many replicas were asked for.
+// Wanted returns the number of requested replicas.
 func (p *Plant) Wanted() int { return p.wanted }
 
-// Started is how long each replica took from being asked for to serving that has come to
-// serve since the last call, in the order in which they did.
+// Started returns the start-up times of the replicas that became Ready since the last call, in that
+// order.
 func (p *Plant) Started() []time.Duration {
 	started := p.started
 	p.started = nil
 	return started
 }
 
-// Inside is how many requests wait or are served.
+// Inside returns the number of requests that wait or are served.
 func (p *Plant) Inside() int { return p.busy + p.waiting.length() }
 
-// Utilization is the work that comes in percent of what the Ready replicas can
-// do, 100·lambda/(ready·mu); above 100 the line grows. It is 0 when nothing comes
-// and infinite when something does and no replica is Ready.
+// Utilization returns the offered load in percent of the capacity of the Ready replicas,
+// 100·lambda/(ready·mu). Above 100 the queue grows. It is 0 without arrivals, and infinite with
+// arrivals and no Ready replica.
 func (p *Plant) Utilization() float64 {
 	if p.lambda == 0 {
 		return 0
@@ -171,26 +169,26 @@ func (p *Plant) Utilization() float64 {
 	return 100 * p.lambda / (float64(p.ready) * p.mu)
 }
 
-// maxServiceRate is the most requests per second that a replica serves, however
-// quick the model has it when next to nobody asks.
+// maxServiceRate is the maximum number of requests per second of a replica, however fast the model
+// is at low arrival rates.
 const maxServiceRate = 1e6
 
-// SetRate makes requests come at lambda per second from now on.
+// SetRate sets the arrival rate to lambda requests per second from now on.
 func (p *Plant) SetRate(lambda float64) error {
 	if !(lambda >= 0) || math.IsInf(lambda, 1) {
-		return fmt.Errorf("arrival rate %v: want requests per second, 0 or more", lambda)
+		return fmt.Errorf("arrival rate %v: must be 0 or more requests per second", lambda)
 	}
 	p.lambda = lambda
 	p.mu = min(p.c.Model.ServiceRate(lambda), maxServiceRate)
 	if lambda == 0 {
-		// What is still inside is served at the basic rate: the model has none.
+		// The remaining requests are served at the basic rate: the model has no rate at 0.
 		p.mu = p.c.Model.MuB
 	}
 	return nil
 }
 
-// Scale asks for n replicas in all. What is starting or stopping and no longer
-// needed is called off, the last first.
+// Scale requests n replicas in total. Starts and stops that are no longer needed are cancelled, the
+// last first.
 func (p *Plant) Scale(n int) {
 	n = max(n, 0)
 	p.wanted = n
@@ -201,7 +199,7 @@ func (p *Plant) Scale(n int) {
 	for last := len(p.changes) - 1; last >= 0 && coming != n; last-- {
 		by := p.changes[last].by
 		if (n-coming)*by > 0 {
-			break // it goes the right way
+			break // it is in the right direction
 		}
 		coming -= by
 		p.changes = p.changes[:last]
@@ -222,9 +220,9 @@ func (p *Plant) Scale(n int) {
 	p.apply()
 }
 
-// apply carries out the changes that are due. A replica that stops ends no
-// request: who is served moves back to the head of the line, having waited
-// nothing more. Exponential service has no memory, so that nothing is lost.
+// apply applies the changes that are due. A stopping replica ends no request: the request in
+// service moves back to the head of the queue with no additional wait. Exponential service is
+// memoryless, so nothing is lost.
 func (p *Plant) apply() {
 	for len(p.changes) > 0 && p.changes[0].at <= p.now {
 		c := p.changes[0]
@@ -238,12 +236,11 @@ func (p *Plant) apply() {
 	p.fill()
 }
 
-// fill gives waiting requests to idle replicas, and takes requests from replicas
-// that are gone.
+// fill assigns waiting requests to idle replicas, and takes back requests from removed replicas.
 func (p *Plant) fill() {
 	for ; p.busy > p.ready; p.busy-- {
 		p.waiting.pushFront(p.now)
-		p.seen.Started-- // it begins anew
+		p.seen.Started-- // it will start again
 	}
 	for p.busy < p.ready && p.waiting.length() > 0 {
 		wait := p.now - p.waiting.pop()
@@ -258,7 +255,7 @@ func (p *Plant) fill() {
 	}
 }
 
-// expire drops the requests at the head of the line that have waited too long.
+// expire drops requests at the head of the queue that have timed out.
 func (p *Plant) expire() {
 	limit := p.c.Timeout.Seconds()
 	for limit > 0 && p.waiting.length() > 0 && p.now-p.waiting.first() > limit {
@@ -268,8 +265,8 @@ func (p *Plant) expire() {
 	}
 }
 
-// RunTo plays until a time in seconds and returns what was measured since the
-// last call. It panics if the time is past.
+// RunTo simulates until a time in seconds and returns the measurements since the last call. It
+// panics if the time is in the past.
 func (p *Plant) RunTo(end float64) Window {
 	if end < p.now {
 		panic(fmt.Sprintf("plant: time %v is before %v", end, p.now))
@@ -289,7 +286,7 @@ func (p *Plant) RunTo(end float64) Window {
 	return w
 }
 
-// play draws events until a time, between which replicas and rates are constant.
+// play draws events until a time. Replicas and rates are constant until then.
 func (p *Plant) play(until float64) {
 	span := until - p.now
 	p.seen.Seconds += span
@@ -320,7 +317,7 @@ func (p *Plant) play(until float64) {
 	p.now = until
 }
 
-// arrive takes one request in.
+// arrive processes one arrival.
 func (p *Plant) arrive() {
 	p.seen.Arrived++
 	switch {
@@ -335,8 +332,7 @@ func (p *Plant) arrive() {
 	}
 }
 
-// full reports whether no further request may come in, after those were dropped
-// that have waited too long.
+// full reports whether no further request is accepted, after dropping requests that have timed out.
 func (p *Plant) full() bool {
 	if p.c.Connections == 0 {
 		return false

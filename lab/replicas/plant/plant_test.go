@@ -61,7 +61,7 @@ func TestReplicasStartAllAtOnceOrOneByOne(t *testing.T) {
 		name     string
 		oneByOne bool
 		stop     time.Duration
-		readyAt  map[float64]int // after asking for 4 at 0 s and for 2 at 20 s
+		readyAt  map[float64]int // after requesting 4 at 0 s and 2 at 20 s
 	}{
 		{"at once", false, 0, map[float64]int{4.9: 1, 5: 4, 20: 2}},
 		{"one by one", true, 5 * time.Second, map[float64]int{4.9: 1, 5: 2, 10: 3, 15: 4, 24.9: 4, 25: 3, 30: 2, 40: 2}},
@@ -127,8 +127,8 @@ func TestWithoutReplicasAllWait(t *testing.T) {
 	}
 }
 
-// TestNoRequestIsLostOrMadeUp: whatever happens, those that arrived have been
-// answered, rejected, timed out, or are inside.
+// TestNoRequestIsLostOrMadeUp: in any case, arrived requests are answered, rejected, timed out, or
+// still in the system.
 func TestNoRequestIsLostOrMadeUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := Config{Model: queueing.Model{MuB: 3, C: rapid.Float64Range(0, 20).Draw(t, "c")}, Replicas: rapid.IntRange(0, 5).Draw(t, "replicas"),
@@ -155,7 +155,7 @@ func TestNoRequestIsLostOrMadeUp(t *testing.T) {
 				t.Fatalf("%d are inside", p.Inside())
 			}
 		}
-		// Time is a sum of many drawn steps: what is lost in it is rounding.
+		// Time is a sum of many random steps; differences are rounding errors.
 		if !(math.Abs(all.Seconds-p.Now()) < 1e-6) || all.ReplicaSeconds < 0 || all.BusySeconds < 0 {
 			t.Fatalf("window %+v at %v s", all, p.Now())
 		}

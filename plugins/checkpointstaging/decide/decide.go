@@ -1,11 +1,9 @@
-// Package decide says where the new pod of a migration may be placed, and when the pod
-// that has been placed may be bound. It holds no state and knows no clock: the Migration
-// and the time are arguments, so that a scheduler that starts anew comes to the answers
-// of the one before it.
+// Package decide decides where the new pod of a migration may be placed, and when it may be bound. It has no state and
+// no clock: the Migration and the time are arguments, so that a restarted scheduler makes the same decisions.
 //
-// Two rules keep the steps of a migration in order. Nothing is frozen before the pod has
-// its place: so the reservation is written while the pod is held. And nothing is bound
-// before its checkpoint is staged: the kubelet finds the image on its node or fails.
+// Two rules keep the steps of a migration in order. Nothing is frozen before the pod has a node: the reservation is
+// written while the pod is held. And no pod is bound before its checkpoint is staged: otherwise the kubelet would fail
+// to find the image.
 package decide
 
 import (
@@ -20,29 +18,26 @@ import (
 
 // Pod is the new pod of a migration.
 type Pod struct {
-	// Name and UID are the pod's own.
+	// Name and UID identify the pod.
 	Name string
 	UID  types.UID
 	// Migration is the UID in its label supercargo.dev/migration.
 	Migration types.UID
 }
 
-// Placement says where a pod may go.
+// Placement is where a pod may be placed.
 type Placement struct {
-	// Node is the one node that it may go to. If it is empty any node will do.
+	// Node is the only suitable node. If it is empty, any node is suitable.
 	Node string
-	// Refusal says why it may go nowhere for now, in words that follow "the pod". It is
-	// empty if the pod may be placed.
+	// Refusal is why it may not be placed for now, phrased to follow "the pod". It is empty if the pod may be placed.
 	Refusal string
 }
 
-// Place says where the new pod of a migration may go. m is nil if there is no such
-// Migration.
+// Place returns where the new pod of a migration may be placed. m is nil if there is no such Migration.
 //
-// Until the order to freeze is given the scheduler is free to choose, and to choose again.
-// From then on the checkpoint is on its way to the node that is reserved, and only that
-// one will do. A pod that is started anew has no checkpoint, so it may go anywhere at all
-// times.
+// Until the order to freeze is given, the scheduler may choose any node, repeatedly. From then on the checkpoint is
+// being transferred to the reserved node, and only that node is suitable. A pod that is restarted has no checkpoint, so
+// it may always go to any node.
 func Place(m *v1alpha1.Migration, pod Pod, now time.Time) Placement {
 	if refusal := refused(m, pod, now); refusal != "" {
 		return Placement{Refusal: refusal}
@@ -59,7 +54,7 @@ func Place(m *v1alpha1.Migration, pod Pod, now time.Time) Placement {
 
 func refused(m *v1alpha1.Migration, pod Pod, now time.Time) string {
 	if m == nil || m.UID != pod.Migration {
-		return "is the new pod of a migration that is gone: delete the pod"
+		return "is the new pod of a migration that no longer exists: delete the pod"
 	}
 	if _, why := ended(m); why != "" {
 		return why
@@ -80,11 +75,11 @@ func refused(m *v1alpha1.Migration, pod Pod, now time.Time) string {
 }
 
 func pastDeadline(deadline metav1.Time) string {
-	return "is past its migration's deadline, " + deadline.UTC().Format(time.RFC3339)
+	return "has exceeded the deadline of its migration, " + deadline.UTC().Format(time.RFC3339)
 }
 
-// ended returns the phase or order by which a migration gives its new pod up, or has no
-// use for it any more, and what that means for the pod. Both are empty otherwise.
+// ended returns the phase or order by which a migration gives up or no longer needs its new pod, and what that means
+// for the pod. Both are empty otherwise.
 func ended(m *v1alpha1.Migration) (reason, why string) {
 	switch m.Status.Phase {
 	case v1alpha1.MigrationRollingBack, v1alpha1.MigrationSucceeded, v1alpha1.MigrationRolledBack, v1alpha1.MigrationRefused:
@@ -97,8 +92,8 @@ func ended(m *v1alpha1.Migration) (reason, why string) {
 	return "", ""
 }
 
-// targetFailed returns what the agent of a target says that cannot do its part, or
-// nothing. What another node says counts too: the controller rolls back for it.
+// targetFailed returns the failure that the agent of a target reports, or empty. A report from another node counts too,
+// because the controller rolls back for it.
 func targetFailed(m *v1alpha1.Migration) string {
 	t := m.Status.Target
 	if t == nil || t.Step != v1alpha1.TargetFailed || restarts(m) {
@@ -107,69 +102,68 @@ func targetFailed(m *v1alpha1.Migration) string {
 	return fmt.Sprintf("cannot be restored on node %s: %s: %s", t.Node, t.Reason, t.Message)
 }
 
-// restarts reports whether the container is started anew.
+// restarts reports whether the container is restarted without a checkpoint.
 func restarts(m *v1alpha1.Migration) bool {
 	return m.Status.Plan.Backend == v1alpha1.BackendRestart
 }
 
-// beforeKill reports whether there is a way back still, which is what the deadline is
-// for.
+// beforeKill reports whether the migration can still be rolled back. The deadline applies only until then.
 func beforeKill(m *v1alpha1.Migration) bool {
 	return m.Status.Order != v1alpha1.OrderKill
 }
 
-// underWay reports whether the checkpoint belongs to the node that is reserved.
+// underWay reports whether the checkpoint is bound to the reserved node.
 func underWay(m *v1alpha1.Migration) bool {
 	return !restarts(m) && (m.Status.Order == v1alpha1.OrderFreeze || m.Status.Order == v1alpha1.OrderKill)
 }
 
-// Held is a pod that has been given a node and is not bound yet.
+// Held is a pod that has a node but is not bound yet.
 type Held struct {
 	Pod
-	// Node is the node.
+	// Node is the node that it has.
 	Node string
-	// Since is when the scheduler began to hold it.
+	// Since is when the scheduler started to hold it.
 	Since time.Time
-	// Timeout is how long it is held for a migration that does not get under way.
+	// Timeout is how long it is held for a migration that makes no progress.
 	Timeout time.Duration
-	// Reserved says that the reservation was the pod's own since then.
+	// Reserved reports that the reservation has been the pod's own at some time since then.
 	Reserved bool
-	// Deleted says that the pod has been deleted.
+	// Deleted reports that the pod has been deleted.
 	Deleted bool
-	// SourceGone says that the old pod's process is surely gone with its pod.
+	// SourceGone reports that the old pod, and so certainly its process, no longer exists.
 	SourceGone bool
 }
 
-// Step is what to do with a pod that is held.
+// Step is the next step for a held pod.
 type Step string
 
 const (
 	// Reserve writes the reservation.
 	Reserve Step = "Reserve"
-	// Wait goes on holding the pod.
+	// Wait continues to hold the pod.
 	Wait Step = "Wait"
-	// Bind lets the pod go to its node.
+	// Bind binds the pod to its node.
 	Bind Step = "Bind"
-	// GiveUp gives the room away.
+	// GiveUp rejects the pod and releases its resources.
 	GiveUp Step = "GiveUp"
 )
 
-// Next is what to do with a pod that is held, and why.
+// Next is the next step for a held pod, with its reason.
 type Next struct {
 	Step Step
-	// Until is when to look again if nothing has changed, with Wait.
+	// Until is when to decide again if nothing has changed, for Wait.
 	Until time.Time
-	// Reason is a word for why it is rejected: Gone, Deleted, TargetFailed, Lost, Timeout,
-	// or the phase or order that ends the migration.
+	// Reason is the reason of a rejection in one word: Gone, Deleted, TargetFailed, Lost, Timeout, or the phase or
+	// order that ends the migration.
 	Reason string
-	// Message says more, in words that follow "the pod".
+	// Message explains the reason, phrased to follow "the pod".
 	Message string
-	// TakeBack says that the reservation must not stand when the pod is rejected. It may
-	// when the migration ends, since the agent that it names has to clean up after it.
+	// TakeBack reports that the reservation must be removed when the pod is rejected. It may stay if the migration
+	// ends, because the agent that it names has to clean up.
 	TakeBack bool
 }
 
-// Next says what to do with a pod that is held. m is nil if there is no such Migration.
+// Next returns the next step for a held pod. m is nil if there is no such Migration.
 func (h Held) Next(m *v1alpha1.Migration, now time.Time) Next {
 	if next, over := h.over(m); over {
 		return next
@@ -179,7 +173,7 @@ func (h Held) Next(m *v1alpha1.Migration, now time.Time) Next {
 	case own && h.ready(m):
 		return Next{Step: Bind}
 	case !own && (h.Reserved || underWay(m)):
-		return Next{Step: GiveUp, Reason: "Lost", Message: "has lost its reservation to " + holder(m.Status.Reservation)}
+		return Next{Step: GiveUp, Reason: "Lost", Message: "has lost its reservation: " + holder(m.Status.Reservation)}
 	}
 	until, message := h.limit(m)
 	if !now.Before(until) {
@@ -191,19 +185,19 @@ func (h Held) Next(m *v1alpha1.Migration, now time.Time) Next {
 	return Next{Step: Wait, Until: until}
 }
 
-// over reports whether nothing can come of the pod any more.
+// over reports whether the pod can no longer succeed.
 func (h Held) over(m *v1alpha1.Migration) (Next, bool) {
 	give := func(reason, message string) (Next, bool) {
 		return Next{Step: GiveUp, Reason: reason, Message: message}, true
 	}
 	if m == nil || m.UID != h.Migration || m.Status.Plan == nil {
-		return give("Gone", "is the new pod of a migration that is gone")
+		return give("Gone", "is the new pod of a migration that no longer exists")
 	}
 	if reason, why := ended(m); why != "" {
 		return give(reason, why)
 	}
 	if h.Deleted {
-		return give("Deleted", "is deleted")
+		return give("Deleted", "is being deleted")
 	}
 	if failure := targetFailed(m); failure != "" {
 		return Next{Step: GiveUp, Reason: "TargetFailed", Message: failure, TakeBack: true}, true
@@ -211,20 +205,20 @@ func (h Held) over(m *v1alpha1.Migration) (Next, bool) {
 	return Next{}, false
 }
 
-// Owns reports whether a reservation is the pod's own, on the node that it was given.
+// Owns reports whether a reservation is for this pod on its node.
 func (h Held) Owns(r *v1alpha1.MigrationReservation) bool {
 	return r != nil && r.Node == h.Node && r.PodUID == string(h.UID)
 }
 
 func holder(r *v1alpha1.MigrationReservation) string {
 	if r == nil {
-		return "nobody: it was taken back"
+		return "the reservation was released"
 	}
-	return fmt.Sprintf("pod UID %s on node %s", r.PodUID, r.Node)
+	return fmt.Sprintf("it now belongs to pod UID %s on node %s", r.PodUID, r.Node)
 }
 
-// ready reports whether the pod can start on its node: its checkpoint is there, or, if it
-// is started anew, the old container is dead.
+// ready reports whether the pod can start on its node: its checkpoint is staged or, for a restart, the old container is
+// dead.
 func (h Held) ready(m *v1alpha1.Migration) bool {
 	if restarts(m) {
 		s := m.Status.Source
@@ -235,24 +229,22 @@ func (h Held) ready(m *v1alpha1.Migration) bool {
 	return underWay(m) && t != nil && t.Node == h.Node && t.Step == v1alpha1.TargetStaged
 }
 
-// limit returns until when the pod is held, and what to say then. Before anything is
-// frozen that is the timeout or the deadline, whichever comes first. A checkpoint that is
-// under way has until the deadline: what was begun takes as long as its owner allows.
-// A restart for which the old container is being killed has no way back and so no
-// deadline, but its room may be had better elsewhere by then.
+// limit returns until when the pod is held, and the message after that. Before the freeze, that is the timeout or the
+// deadline, whichever comes first. A checkpoint that is being transferred has until the deadline. A restart whose old
+// container is being killed cannot be rolled back and so has no deadline, but after the timeout another node may suit
+// it better.
 func (h Held) limit(m *v1alpha1.Migration) (time.Time, string) {
 	timeout := h.Since.Add(h.Timeout)
 	deadline := m.Status.Plan.DeadlineAt
 	if restarts(m) && !beforeKill(m) || !underWay(m) && timeout.Before(deadline.Time) {
-		return timeout, fmt.Sprintf("was held on node %s for %v and its migration did not get further; see the reports of the two nodes in its status", h.Node, h.Timeout)
+		return timeout, fmt.Sprintf("was held on node %s for %v without progress of its migration; see the reports of the two nodes in the status of the Migration", h.Node, h.Timeout)
 	}
 	return deadline.Time, pastDeadline(deadline)
 }
 
-// Reconsider reports whether a change of the Migration may let its new pod be placed that
-// the scheduler has put aside: it may be placed now, and either could not before or has
-// lost its reservation. before is nil for a Migration that was not known. Deadlines are
-// left to [Place].
+// Reconsider reports whether a change of the Migration may make its unschedulable new pod schedulable: it may be placed
+// now, and before it could not or had a reservation that is gone. before is nil if the Migration was not known. [Place]
+// checks deadlines.
 func Reconsider(before, after *v1alpha1.Migration, pod Pod) bool {
 	var early time.Time // before all deadlines
 	now := Place(after, pod, early)

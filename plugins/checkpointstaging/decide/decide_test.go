@@ -21,7 +21,7 @@ var (
 
 type change = func(*v1alpha1.Migration)
 
-// migration is one whose new pod can be placed.
+// migration is a Migration whose new pod can be placed.
 func migration(changes ...change) *v1alpha1.Migration {
 	m := &v1alpha1.Migration{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "move", UID: "migration-uid"},
@@ -88,7 +88,7 @@ func TestAPodIsPlacedWhereItsMigrationIs(t *testing.T) {
 		{"nowhere if another pod has the reservation", migration(order(freeze), reserved("b", "other")), noon, "", "has lost its reservation after order Freeze"},
 		{"nowhere if nothing is reserved", migration(order(freeze)), noon, "", "has lost its reservation"},
 		{"anywhere if it is restarted", migration(backend(restart), order(kill), own), deadline.Add(time.Hour), "", ""},
-		{"nowhere without a migration", nil, noon, "", "is the new pod of a migration that is gone"},
+		{"nowhere without a migration", nil, noon, "", "is the new pod of a migration that no longer exists"},
 		{"nor with one that has come in its place", migration(func(m *v1alpha1.Migration) { m.UID = "later" }), noon, "", "that is gone"},
 		{"nor without a plan", migration(func(m *v1alpha1.Migration) { m.Status.Plan = nil }), noon, "", "without a plan"},
 		{"nor if it is a copy of the new pod", migration(func(m *v1alpha1.Migration) { m.Status.Plan.RestoredPod = "original" }), noon, "", "which is original"},
@@ -192,12 +192,12 @@ func TestWhatIsSaidOfAPodThatIsGivenUpHelps(t *testing.T) {
 	h := decide.Held{Pod: pod, Node: "b", Since: noon, Timeout: timeout, Reserved: true}
 	own := reserved("b", "pod-uid")
 	for want, next := range map[string]decide.Next{
-		"was held on node b for 5m0s":                   h.Next(migration(own), noon.Add(timeout)),
-		"past its migration's deadline, 2026-01-01T12:": h.Next(migration(own, order(freeze)), deadline),
-		"to pod UID other on node c":                    h.Next(migration(reserved("c", "other")), noon),
-		"to nobody: it was taken back":                  h.Next(migration(), noon),
-		"on node b: ImageMissing: pull busybox first":   h.Next(migration(own, target("b", v1alpha1.TargetFailed)), noon),
-		"is deleted": decide.Held{Pod: pod, Node: "b", Deleted: true}.Next(migration(own), noon),
+		"was held on node b for 5m0s":                            h.Next(migration(own), noon.Add(timeout)),
+		"exceeded the deadline of its migration, 2026-01-01T12:": h.Next(migration(own, order(freeze)), deadline),
+		"it now belongs to pod UID other on node c":              h.Next(migration(reserved("c", "other")), noon),
+		"has lost its reservation: the reservation was released": h.Next(migration(), noon),
+		"on node b: ImageMissing: pull busybox first":            h.Next(migration(own, target("b", v1alpha1.TargetFailed)), noon),
+		"is being deleted":                                       decide.Held{Pod: pod, Node: "b", Deleted: true}.Next(migration(own), noon),
 	} {
 		if !strings.Contains(next.Message, want) {
 			t.Errorf("message %q does not say %q", next.Message, want)
@@ -232,8 +232,8 @@ func TestAPodIsTriedAgainWhenItsMigrationLetsIt(t *testing.T) {
 	}
 }
 
-// TestWhateverTheMigrationSaysThePodIsNotBoundTooEarly goes through random states, most
-// of which never come to be, and holds each answer against the two rules of the package.
+// TestWhateverTheMigrationSaysThePodIsNotBoundTooEarly goes through random states, most of which cannot occur, and
+// checks each step against the two rules of the package.
 func TestWhateverTheMigrationSaysThePodIsNotBoundTooEarly(t *testing.T) {
 	steps := map[decide.Step]int{}
 	for seed := range uint64(20000) {
@@ -255,7 +255,7 @@ func TestWhateverTheMigrationSaysThePodIsNotBoundTooEarly(t *testing.T) {
 	}
 }
 
-// breach says which promise a step breaks.
+// breach returns the rule that a step violates.
 func breach(h decide.Held, s v1alpha1.MigrationStatus, next decide.Next, now time.Time) string {
 	own := s.Reservation != nil && s.Reservation.Node == "b" && s.Reservation.PodUID == "pod-uid"
 	switch next.Step {

@@ -9,8 +9,8 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// New returns a client for the kinds of [v1alpha1], for whom and with the limits that the
-// scheduler's configuration says. They are not served as Protobuf, which that asks for.
+// New returns a client for the kinds of [v1alpha1], with the credentials and limits of the scheduler's configuration.
+// It uses JSON, because the configuration requests Protobuf, which custom resources do not support.
 func New(config *rest.Config) (rest.Interface, error) {
 	known := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(known); err != nil {

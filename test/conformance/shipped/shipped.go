@@ -1,7 +1,6 @@
-// Package shipped is what Kubernetes' scheduler integration suite gets to know of
-// Supercargo: its plugins, and the profile that it ships under every profile that the
-// suite defaults. The suite's files call it in the place of two functions of
-// Kubernetes; see test/conformance.
+// Package shipped connects Kubernetes' scheduler integration suite to Supercargo: its plugins, and its
+// shipped profile under every profile that the suite defaults. The suite's files call it instead of two
+// functions of Kubernetes; see test/conformance.
 package shipped
 
 import (
@@ -30,17 +29,17 @@ import (
 	"supercargo.dev/supercargo/plugins/packingsort"
 )
 
-// Env is the environment variable that says which scheduler a test program runs:
-// [Supercargo] or, with any other value, the stock one.
+// Env is the environment variable that selects the scheduler of a test program: [Supercargo], or the stock
+// one for any other value.
 const Env = "CONFORMANCE_SCHEDULER"
 
-// Supercargo is the value of [Env] that chooses Supercargo's plugins and profile.
+// Supercargo is the value of [Env] that selects Supercargo's plugins and profile.
 const Supercargo = "supercargo"
 
 func wanted() bool { return os.Getenv(Env) == Supercargo }
 
-// init changes how configurations are defaulted, for the tests that default one
-// themselves and for those that leave it to the scheduler.
+// init changes the defaulting of configurations, for tests that default one themselves and for tests that
+// leave it to the scheduler.
 func init() {
 	if wanted() {
 		scheme.Scheme.AddTypeDefaultingFunc(&configv1.KubeSchedulerConfiguration{}, func(obj any) {
@@ -49,14 +48,14 @@ func init() {
 	}
 }
 
-// NewScheduler is [scheduler.New] with Supercargo's plugins to choose from.
+// NewScheduler is [scheduler.New] with Supercargo's plugins registered.
 func NewScheduler(ctx context.Context, client clientset.Interface, factory informers.SharedInformerFactory, dynamic dynamicinformer.DynamicSharedInformerFactory,
 	recorders profile.RecorderFactory, options ...scheduler.Option) (*scheduler.Scheduler, error) {
 	return scheduler.New(ctx, client, factory, dynamic, recorders, append([]scheduler.Option{WithRegistry(nil)}, options...)...)
 }
 
-// WithRegistry is [scheduler.WithFrameworkOutOfTreeRegistry] that adds Supercargo's
-// plugins to those of the test.
+// WithRegistry is [scheduler.WithFrameworkOutOfTreeRegistry] that adds Supercargo's plugins to those of the
+// test.
 func WithRegistry(test frameworkruntime.Registry) scheduler.Option {
 	all := frameworkruntime.Registry{}
 	if wanted() {
@@ -66,12 +65,11 @@ func WithRegistry(test frameworkruntime.Registry) scheduler.Option {
 	return scheduler.WithFrameworkOutOfTreeRegistry(all)
 }
 
-// setDefaults lays each profile over the one that Supercargo ships, and leaves the rest
-// to Kubernetes.
+// setDefaults merges each profile with the one that Supercargo ships, and leaves the rest to Kubernetes.
 func setDefaults(c *configv1.KubeSchedulerConfiguration) {
 	base, err := defaultProfile(manifests.SchedulerConfig)
 	if err != nil {
-		panic(err) // the file is compiled in, and this package's tests read it
+		panic(err) // the file is embedded, and this package's tests read it
 	}
 	if len(c.Profiles) == 0 {
 		c.Profiles = make([]configv1.KubeSchedulerProfile, 1)
@@ -86,8 +84,8 @@ func setDefaults(c *configv1.KubeSchedulerConfiguration) {
 	schedconfigv1.SetObjectDefaults_KubeSchedulerConfiguration(c)
 }
 
-// defaultProfile returns the first profile of a KubeSchedulerConfiguration, which is
-// the one of pods that name no scheduler.
+// defaultProfile returns the first profile of a KubeSchedulerConfiguration, which applies to pods that name
+// no scheduler.
 func defaultProfile(configuration []byte) (*configv1.KubeSchedulerProfile, error) {
 	var c configv1.KubeSchedulerConfiguration
 	if err := yaml.UnmarshalStrict(configuration, &c); err != nil {
@@ -104,8 +102,8 @@ func defaultProfile(configuration []byte) (*configv1.KubeSchedulerProfile, error
 	return p, nil
 }
 
-// withoutDefaultQueueSort disables PackingSort where a test disables the stock order of
-// the queue to put one of its own in its place: there can be only one.
+// withoutDefaultQueueSort disables PackingSort if a test disables the stock queue sort plugin to use its own:
+// a profile can have only one.
 func withoutDefaultQueueSort(test *configv1.Plugins) *configv1.Plugins {
 	if test == nil {
 		return nil
@@ -120,8 +118,8 @@ func withoutDefaultQueueSort(test *configv1.Plugins) *configv1.Plugins {
 	return test
 }
 
-// laid returns the plugins of a test over those of a profile, as Kubernetes lays them
-// over its own defaults. Either stays as it is.
+// laid merges the plugins of a test with those of a profile, as Kubernetes merges them with its own defaults.
+// It does not change its arguments.
 func laid(test, base *configv1.Plugins) *configv1.Plugins {
 	if test == nil {
 		return base.DeepCopy()

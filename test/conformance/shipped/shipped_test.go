@@ -24,8 +24,8 @@ import (
 	"supercargo.dev/supercargo/manifests"
 )
 
-// TestAnEmptyConfigurationDefaultsToTheShippedProfile compares with what kube-scheduler
-// itself makes of the shipped file.
+// TestAnEmptyConfigurationDefaultsToTheShippedProfile compares with the plugins that kube-scheduler itself
+// derives from the shipped file.
 func TestAnEmptyConfigurationDefaultsToTheShippedProfile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(file, manifests.SchedulerConfig, 0o600); err != nil {
@@ -49,8 +49,8 @@ func TestAnEmptyConfigurationDefaultsToTheShippedProfile(t *testing.T) {
 	}
 }
 
-// queueSort is the order of the queue of a scheduler that a test of the suite would start,
-// with a configuration that it defaults.
+// queueSort returns the queue sort plugin of a scheduler that a test of the suite would start with a
+// configuration that it defaults.
 func queueSort(t *testing.T) string {
 	t.Helper()
 	var versioned configv1.KubeSchedulerConfiguration
@@ -68,8 +68,8 @@ func queueSort(t *testing.T) string {
 	return s.Profiles[corev1.DefaultSchedulerName].ListPlugins().QueueSort.Enabled[0].Name
 }
 
-// TestTheEnvironmentChoosesTheScheduler runs this test program twice more: what a
-// configuration defaults to is settled when a program starts.
+// TestTheEnvironmentChoosesTheScheduler runs this test program twice more, because the defaults of a
+// configuration are fixed when a program starts.
 func TestTheEnvironmentChoosesTheScheduler(t *testing.T) {
 	const printed = "the order of the queue is "
 	if os.Getenv("CONFORMANCE_PRINT") != "" {
@@ -113,7 +113,7 @@ func TestATestsPluginsAreLaidOverTheShippedOnes(t *testing.T) {
 	}
 }
 
-// TestEveryExtensionPointIsLaid holds the list of them to be complete.
+// TestEveryExtensionPointIsLaid checks that the list of extension points is complete.
 func TestEveryExtensionPointIsLaid(t *testing.T) {
 	var over, under configv1.Plugins
 	fill := func(p *configv1.Plugins, name string) int {

@@ -10,22 +10,23 @@ import (
 	"strings"
 	"testing"
 
+	"supercargo.dev/supercargo/test/docs/commands"
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
 	"supercargo.dev/supercargo/test/e2e/nodes/workload"
 )
 
-// namespace is where the release is.
+// namespace is the namespace of the release.
 const namespace = "supercargo-system"
 
-// programs is how many the chart runs: the autoscaler, the descheduler, the webhook for
+// programs is the number of programs that the chart runs: the autoscaler, the descheduler, the webhook for
 // evictions, the metrics adapter, the second scheduler, and on each node an agent and a meter.
 const programs = 7
 
-// everything turns on all that the chart has.
+// everything is a values file that enables all parts of the chart.
 const everything = "test/e2e/install/testdata/everything.yaml"
 
-// TestSupercargoIsInstalledUsedUpgradedAndRemoved goes through docs/operations.md. Its
-// parts are one story on one cluster.
+// TestSupercargoIsInstalledUsedUpgradedAndRemoved follows docs/operations.md. Its parts run in sequence on
+// one cluster.
 func TestSupercargoIsInstalledUsedUpgradedAndRemoved(t *testing.T) {
 	s := newSite(t)
 	s.part("the control plane's own pods are ready", (*site).controlPlaneIsReady)
@@ -33,6 +34,7 @@ func TestSupercargoIsInstalledUsedUpgradedAndRemoved(t *testing.T) {
 	s.importImages()
 	before := s.nodeStates()
 	s.part("helm installs everything and every pod is ready", (*site).installed)
+	s.part("the runbooks' commands about running pods work", (*site).runbookCommands)
 	s.part("the default scheduler is replaced", (*site).schedulerIsReplaced)
 	s.part("a Job is moved by kubectl drain and counts no failure", (*site).jobIsDrained)
 	s.part("the stock scheduler comes back", (*site).schedulerGoesBack)
@@ -51,7 +53,7 @@ func (s *site) controlPlaneIsReady() {
 	s.kubectl("wait", "--for=condition=Ready", "pods", "--all", "--namespace=kube-system", "--timeout=5m")
 }
 
-// installed installs both charts one right after the other, as users copy the lines.
+// installed installs both charts right after each other, as a user who copies the commands does.
 func (s *site) installed() {
 	s.helm("install", "supercargo-crds", "manifests/helm/supercargo-crds")
 	s.helm("install", "supercargo", "manifests/helm/supercargo", "--namespace", namespace, "--create-namespace", "--values", everything)
@@ -88,7 +90,7 @@ func (s *site) installed() {
 	}
 }
 
-// ready waits until all that the release runs is there and ready.
+// ready waits until all workloads of the release exist and are ready.
 func (s *site) ready() {
 	s.Helper()
 	for _, workload := range s.workloads() {
@@ -96,7 +98,7 @@ func (s *site) ready() {
 	}
 }
 
-// workloads are the Deployments and DaemonSets of the release, as arguments of kubectl.
+// workloads returns the Deployments and DaemonSets of the release, as arguments of kubectl.
 func (s *site) workloads() [][]string {
 	s.Helper()
 	out := s.kubectl("get", "deployments,daemonsets", "-A", "-l", "app.kubernetes.io/part-of=supercargo",
@@ -111,7 +113,7 @@ func (s *site) workloads() [][]string {
 	return all
 }
 
-// accounts are the ServiceAccounts of the pods of the release, by the pods' names.
+// accounts maps the names of the release's pods to their ServiceAccounts.
 func (s *site) accounts() map[string]string {
 	s.Helper()
 	accounts := map[string]string{}
@@ -124,8 +126,8 @@ func (s *site) accounts() map[string]string {
 	return accounts
 }
 
-// replacementSteps are those of manifests/scheduler/replace/README.md, with the files from
-// the ConfigMap of the chart, on the node of the control plane.
+// replacementSteps are the steps of manifests/scheduler/replace/README.md, with the files from the ConfigMap
+// of the chart, on the control plane node.
 const replacementSteps = `
 export KUBECONFIG=/etc/kubernetes/admin.conf
 kubectl -n kube-system get configmap supercargo-kube-scheduler -o jsonpath='{.data.supercargo-scheduler\.yaml}' >/etc/kubernetes/supercargo-scheduler.yaml
@@ -151,8 +153,8 @@ func (s *site) schedulerGoesBack() {
 	s.schedules("localhost/kubernetes/kube-scheduler:v1.35.4")
 }
 
-// schedules waits until the default scheduler is of an image and ready, and a pod that
-// names none is bound.
+// schedules waits until the default scheduler runs an image and is ready, and a pod that names no scheduler
+// is bound.
 func (s *site) schedules(image string) {
 	s.Helper()
 	pod := []string{"pod", "-n", "kube-system", "-l", "component=kube-scheduler"}
@@ -168,7 +170,7 @@ const (
 	secondScheduler  = "batch-packing"
 )
 
-// job is a Job of one pod that can be moved. It hashes a chain.
+// job returns a Job of one movable pod, which computes a chain of hashes.
 func job(name, scheduler string, steps int) string {
 	return fmt.Sprintf(`
 apiVersion: batch/v1
@@ -193,7 +195,7 @@ spec:
 `, name, scheduler, cluster.Images["chain"], steps)
 }
 
-// starts makes a Job and returns the node on which it runs.
+// starts creates a Job and returns the node on which it runs.
 func (s *site) starts(name, scheduler string, steps int) (node string) {
 	s.Helper()
 	s.apply(job(name, scheduler, steps))
@@ -201,8 +203,7 @@ func (s *site) starts(name, scheduler string, steps int) (node string) {
 	return s.get("{.items[0].spec.nodeName}", "pods", "-l", "job-name="+name)
 }
 
-// whole waits until a Job is complete, and checks that no step was lost, done twice or
-// counted as a failure.
+// whole waits until a Job is complete, and checks that no step was lost, repeated or counted as a failure.
 func (s *site) whole(name string, steps int64) {
 	s.Helper()
 	s.kubectl("wait", "--for=condition=Complete", "job/"+name, "--timeout=5m")
@@ -228,7 +229,7 @@ func (s *site) jobIsDrained() {
 	s.says("Succeeded", "{.items[*].status.phase}", "migrations")
 }
 
-// upgradedWhileAPodMoves upgrades the release while a Migration is under way.
+// upgradedWhileAPodMoves upgrades the release while a Migration is in progress.
 func (s *site) upgradedWhileAPodMoves() {
 	const steps = 600
 	node := s.starts("upgraded", secondScheduler, steps)
@@ -258,15 +259,15 @@ spec: {podName: %s}
 	s.whole("upgraded", steps)
 }
 
-// nodeStates are what users see of nodes: whether they take pods, and their taints.
+// nodeStates returns what users see of nodes: whether they are schedulable, and their taints.
 func (s *site) nodeStates() []string {
 	s.Helper()
 	return lines(s.kubectl("get", "nodes", "-o",
 		`jsonpath={range .items[*]}{.metadata.name} unschedulable={.spec.unschedulable} taints={.spec.taints}{"\n"}{end}`))
 }
 
-// uninstalled goes through the steps of "Remove": Migrations are deleted while the
-// descheduler and the agents run, then the releases.
+// uninstalled follows the steps of "Remove": it deletes Migrations while the descheduler and the agents run,
+// then the releases.
 func (s *site) uninstalled(before []string) {
 	const steps = 900
 	s.starts("left", secondScheduler, steps)
@@ -291,4 +292,57 @@ spec: {podName: ` + s.get("{.items[0].metadata.name}", "pods", "-l", "job-name=l
 	if crds := s.kubectl("get", "crds"); !strings.Contains(crds, "migrations.supercargo.dev") {
 		s.Error("the kinds have gone with the releases")
 	}
+}
+
+// runbookCommands runs the commands of the documentation that read logs and Leases, or connect to pods: they need pods
+// that run.
+func (s *site) runbookCommands() {
+	ran := 0
+	for _, pattern := range []string{"docs/*.md", "docs/runbooks/*.md"} {
+		files, err := filepath.Glob(filepath.Join(project, pattern))
+		if err != nil {
+			s.Fatal(err)
+		}
+		for _, file := range files {
+			all, err := commands.Read(project, filepath.Join(filepath.Dir(pattern), filepath.Base(file)))
+			if err != nil {
+				s.Fatal(err)
+			}
+			for _, c := range all {
+				if place := commands.Of(c); place != nil && place.Kubeadm {
+					ran++
+					s.runs(c, place)
+				}
+			}
+		}
+	}
+	if ran < 20 {
+		s.Errorf("only %d commands were run", ran)
+	}
+}
+
+// runs runs a command of a page. One that does not end by itself runs for some seconds.
+func (s *site) runs(c commands.Command, place *commands.Place) {
+	s.Helper()
+	text, _, _ := strings.Cut(strings.TrimSuffix(c.Text, " &"), " | grep ") // grep fails if it finds nothing
+	text = strings.NewReplacer("NAMESPACE", "default", "POOL", "pool", "NODE", s.Nodes[0].Name, "POD", s.podFor(c.Text), "--previous", "").Replace(text)
+	if place.Until != "" {
+		text = "timeout 5 " + text + "; test $? -eq 124"
+	}
+	if out, err := s.try("bash", "-c", text); err != nil {
+		s.Errorf("%s: %v\n%s", c, err, out)
+	}
+}
+
+// podFor returns the pod that POD stands for in a command: one of the namespace that the command names.
+func (s *site) podFor(text string) string {
+	s.Helper()
+	for namespace, program := range map[string]string{
+		"supercargo-agent": "supercargo-node-agent", "supercargo-meter": "supercargo-node-meter", "supercargo-system": "supercargo-metrics-adapter",
+	} {
+		if strings.Contains(text, "-n "+namespace+" ") && strings.Contains(text, " POD") {
+			return s.get("{.items[0].metadata.name}", "pods", "-n", namespace, "-l", "app.kubernetes.io/name="+program)
+		}
+	}
+	return ""
 }

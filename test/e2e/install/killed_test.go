@@ -15,8 +15,8 @@ const killAll = `for process in /proc/[0-9]*; do
 	[ "$(cat $process/comm 2>/dev/null)" != "$1" ] || kill -KILL "${process#/proc/}"
 done`
 
-// leadersAreKilled kills each leader, so that it cannot give up its lease, and waits until
-// another leads.
+// leadersAreKilled kills each leader, so that it cannot release its Lease, and waits until another replica
+// leads.
 func (s *site) leadersAreKilled() {
 	for _, program := range []string{"autoscaler", "descheduler"} {
 		lease, deployment := program+".supercargo.dev", "supercargo-"+program
@@ -43,8 +43,7 @@ func (s *site) leadersAreKilled() {
 	}
 }
 
-// workerIsKilled takes the power of a worker away and gives it back: all that ran there
-// runs there again.
+// workerIsKilled powers a worker off and on again. All pods that ran there must run there again.
 func (s *site) workerIsKilled() {
 	node := s.Nodes[2]
 	if err := node.Kill(s.Context()); err != nil {
@@ -70,8 +69,8 @@ func (s *site) workerIsKilled() {
 	s.kubectl("delete", "pod", "after", "--now")
 }
 
-// certificatesAreMadeAnew deletes what the certificates of the webhook and of the metrics
-// adapter are kept in, and waits until the API server is served with new ones.
+// certificatesAreMadeAnew deletes the Secrets with the certificates of the webhook and of the metrics
+// adapter, and waits until they serve the API server with new ones.
 func (s *site) certificatesAreMadeAnew() {
 	for _, secret := range []string{"supercargo-evictions", "supercargo-metrics-adapter-certificate"} {
 		args := []string{"secret", secret, "-n", namespace, "--ignore-not-found"}
@@ -91,7 +90,7 @@ func (s *site) certificatesAreMadeAnew() {
 		_, err := s.try("kubectl", "get", "--raw", "/apis/external.metrics.k8s.io/v1beta1")
 		return err
 	})
-	// Nothing is evicted while the webhook cannot be asked: the chart says closed.
+	// In mode closed, no pod is evicted while the API server cannot call the webhook.
 	s.kubectl("run", "evicted", "--image", cluster.PauseImage, "--restart=Never")
 	s.kubectl("wait", "--for=condition=Ready", "pod/evicted", "--timeout=2m")
 	node := s.get("{.spec.nodeName}", "pod", "evicted")

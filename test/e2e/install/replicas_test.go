@@ -16,8 +16,8 @@ import (
 	"supercargo.dev/supercargo/test/e2e/nodes/oci"
 )
 
-// web is a service of Debian's nginx with the exporter of ours beside it, and a policy
-// that keeps a replica at no more than 40 % of ten requests per second.
+// web is a service of Debian's nginx with Supercargo's exporter beside it, and a policy that keeps a replica
+// at no more than 40 % of ten requests per second.
 const web = `
 apiVersion: v1
 kind: ConfigMap
@@ -78,7 +78,7 @@ spec:
   metrics: {preset: {name: nginx, parameters: {window: 30s}}}
 `
 
-// nginxImage is an image of the machine's nginx.
+// nginxImage returns an image of the machine's nginx.
 func (s *site) nginxImage() oci.Image {
 	s.Helper()
 	const program = "/usr/sbin/nginx"
@@ -95,8 +95,8 @@ func (s *site) nginxImage() oci.Image {
 	return oci.Image{Name: "localhost/nginx:1", Program: program, Path: program, Files: files}
 }
 
-// serviceIsScaled asks the service for more than one replica can do, until there are
-// more, and then for nothing, until there are fewer.
+// serviceIsScaled sends more requests than one replica can serve until there are more replicas, and then none
+// until there are fewer.
 func (s *site) serviceIsScaled() {
 	s.apply(fmt.Sprintf(web, nginx.LogFormat))
 	s.kubectl("rollout", "status", "deployment/web", "--timeout=5m")
@@ -127,8 +127,8 @@ func (s *site) serviceIsScaled() {
 	s.kubectl("delete", "replicapolicy/web", "deployment/web", "configmap/web")
 }
 
-// load asks the pods of the service in turn, once in every pause, and returns how to end
-// that. The machine reaches pods, and not the addresses of Services.
+// load sends requests to the pods of the service in turn, one per pause, and returns a function that stops
+// it. The machine can reach pods, but not the addresses of Services.
 func (s *site) load(pause time.Duration) (end func()) {
 	ctx, cancel := context.WithCancel(s.Context())
 	ended := make(chan struct{})
@@ -143,7 +143,7 @@ func (s *site) load(pause time.Duration) (end func()) {
 				return
 			}
 			if err != nil {
-				s.Log(err) // the loop that waits for what load does fails if this stays
+				s.Log(err) // if this persists, the loop that waits for the effect of load fails
 				continue
 			}
 			for range 100 {
@@ -154,7 +154,7 @@ func (s *site) load(pause time.Duration) (end func()) {
 					case <-ticker.C:
 					}
 					if response, err := client.Get("http://" + address + ":8000/"); err == nil {
-						_ = response.Body.Close() // what it says does not matter
+						_ = response.Body.Close() // the body does not matter
 					}
 				}
 			}

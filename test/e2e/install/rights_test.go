@@ -12,8 +12,8 @@ import (
 	"supercargo.dev/supercargo/test/e2e/install/rights"
 )
 
-// notUsed are the rights that nothing in this package uses, a line each: the account,
-// the right, and why it is granted.
+// notUsed lists the permissions that nothing in this package uses, one per line: the account, the permission,
+// and why it is granted.
 //
 //go:embed testdata/unused-rights.txt
 var notUsed string
@@ -40,7 +40,7 @@ func (s *site) rightsAreRight() {
 			s.Errorf("%s is refused: %v", user, request)
 		}
 		for _, grant := range report.Unused {
-			// Roles of Kubernetes' own are as wide as Kubernetes has made them.
+			// The roles of Kubernetes itself are not checked.
 			if strings.Contains(grant.Role, "supercargo-") {
 				unused = append(unused, user[strings.LastIndex(user, ":")+1:]+" "+grant.String())
 			}

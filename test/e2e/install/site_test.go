@@ -19,8 +19,8 @@ import (
 	"supercargo.dev/supercargo/test/e2e/nodes/oci"
 )
 
-// patience is how long is waited for what must come, and interval how often it is looked
-// for. Nothing takes a minute; the rest is for machines that are busy with something else.
+// patience is the timeout of a wait, and interval its polling interval. Nothing takes a minute; the rest is
+// for machines that are busy with something else.
 const (
 	patience = 5 * time.Minute
 	interval = 500 * time.Millisecond
@@ -29,7 +29,7 @@ const (
 // project is the root of the repository.
 const project = "../../.."
 
-// auditPolicy has the API server keep what accounts of ours ask for. Bodies are not kept.
+// auditPolicy records the requests of our accounts, without bodies.
 const auditPolicy = `
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -42,7 +42,7 @@ rules:
   - level: None
 `
 
-// site is a cluster in the hands of a test.
+// site is a cluster that a test uses.
 type site struct {
 	*testing.T
 	*kubeadm.Cluster
@@ -50,8 +50,7 @@ type site struct {
 	began time.Time
 }
 
-// newSite makes a cluster, and removes it when the test ends. The logs of one that has
-// failed are kept.
+// newSite makes a cluster, and removes it when the test ends. The logs of a failed cluster are kept.
 func newSite(t *testing.T) *site {
 	t.Helper()
 	s := &site{T: t, began: time.Now()}
@@ -71,19 +70,19 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// in hands the cluster to a part of the test.
+// in returns the site for a part of the test.
 func (s *site) in(t *testing.T) *site {
 	c := *s
 	c.T = t
 	return &c
 }
 
-// say tells at once how far it is: the whole takes minutes.
+// say reports progress immediately, because the test takes minutes.
 func (s *site) say(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%4.0f s  %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// part runs a part of the test. The next ones need what it leaves.
+// part runs a part of the test. Later parts need its result.
 func (s *site) part(name string, do func(*site)) {
 	s.Helper()
 	s.say("%s", name)
@@ -92,7 +91,7 @@ func (s *site) part(name string, do func(*site)) {
 	}
 }
 
-// importImages loads what `make images` has written into all nodes, and the workload.
+// importImages loads the images that `make images` has written, and the workload, into all nodes.
 func (s *site) importImages() {
 	s.Helper()
 	archives, err := filepath.Glob(filepath.Join(project, "dist/images/*.tar"))
@@ -117,7 +116,7 @@ func (s *site) importImages() {
 	}
 }
 
-// try runs a program of the machine as an administrator of the cluster.
+// try runs a program on the machine as an administrator of the cluster.
 func (s *site) try(program string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(s.Context(), 2*patience)
 	defer cancel()
@@ -140,11 +139,11 @@ func (s *site) must(program string, args ...string) string {
 	return out
 }
 
-// kubectl and helm run what users run.
+// kubectl and helm run the commands that users run.
 func (s *site) kubectl(args ...string) string { s.Helper(); return s.must("kubectl", args...) }
 func (s *site) helm(args ...string) string    { s.Helper(); return s.must("helm", args...) }
 
-// apply has kubectl apply objects.
+// apply applies objects with kubectl.
 func (s *site) apply(objects string) {
 	s.Helper()
 	path := filepath.Join(s.TempDir(), "objects.yaml")
@@ -154,7 +153,7 @@ func (s *site) apply(objects string) {
 	s.kubectl("apply", "-f", path)
 }
 
-// get is one field of what kubectl finds.
+// get returns one field of kubectl's output.
 func (s *site) get(jsonpath string, args ...string) string {
 	s.Helper()
 	return s.kubectl(append(append([]string{"get"}, args...), "-o", "jsonpath="+jsonpath)...)
@@ -192,8 +191,7 @@ func (s *site) says(want, jsonpath string, args ...string) {
 	})
 }
 
-// onControlPlane runs commands of a shell on the node of the control plane, as an
-// administrator who has logged in there does.
+// onControlPlane runs a shell script on the control plane node, as an administrator who is logged in there.
 func (s *site) onControlPlane(script string) string {
 	s.Helper()
 	out, err := s.Nodes[0].Run(s.Context(), "sh", "-ec", script)
@@ -203,14 +201,14 @@ func (s *site) onControlPlane(script string) string {
 	return string(out)
 }
 
-// lines are the lines that are not empty, sorted.
+// lines returns the non-empty lines, sorted.
 func lines(text string) []string {
 	all := slices.DeleteFunc(strings.Split(text, "\n"), func(l string) bool { return strings.TrimSpace(l) == "" })
 	slices.Sort(all)
 	return all
 }
 
-// differ says how two texts of sorted lines differ.
+// differ returns an error that describes the differences between two sorted texts, or nil.
 func differ(want, got []string) error {
 	var errs []error
 	for _, line := range want {

@@ -13,7 +13,7 @@ import (
 	"supercargo.dev/supercargo/test/e2e/nodes/oci"
 )
 
-// flow is a Makeflow of tasks that take a while each, and of one that joins them.
+// flow returns a Makeflow of tasks that take a while each, and one task that joins them.
 func flow(tasks int) string {
 	var rules strings.Builder
 	rules.WriteString(".MAKEFLOW CATEGORY split\nCORES=1\nMEMORY=50\nDISK=10\n")
@@ -27,8 +27,7 @@ func flow(tasks int) string {
 	return rules.String()
 }
 
-// pool has workers for the manager on the control plane's node, which is the machine that
-// the user has logged in to.
+// pool has workers for the manager on the control plane node, where the user is logged in.
 const pool = `
 apiVersion: v1
 kind: Secret
@@ -59,7 +58,7 @@ spec:
       volumes: [{name: tmp, emptyDir: {}}]
 `
 
-// workerImage is an image of the machine's work_queue_worker, with what tasks run.
+// workerImage returns an image of the machine's work_queue_worker, with the programs that tasks run.
 func (s *site) workerImage() oci.Image {
 	s.Helper()
 	const program = "/usr/bin/work_queue_worker"
@@ -81,7 +80,7 @@ func (s *site) workerImage() oci.Image {
 	return oci.Image{Name: "localhost/cctools:1", Program: program, Path: program, Files: files}
 }
 
-// poolFollowsItsManager runs a Makeflow whose tasks only the pool's workers can do.
+// poolFollowsItsManager runs a Makeflow whose tasks only the pool's workers can run.
 func (s *site) poolFollowsItsManager() {
 	node := s.Nodes[0]
 	dir := filepath.Join(node.Dir, "flow")
@@ -92,7 +91,7 @@ func (s *site) poolFollowsItsManager() {
 	}
 	manager := node.Program("/bin/sh", "-c", "cd '"+dir+"' && exec makeflow -T wq -p 9123 --password password Makeflow")
 	manager.Name = "makeflow"
-	// Debian's is linked to Open MPI, which refuses root and looks for ssh.
+	// Debian's binary is linked to Open MPI, which refuses root and looks for ssh.
 	manager.Env = []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "OMPI_MCA_plm_rsh_agent=", "OMPI_MCA_ess_singleton_isolated=1"}
 	if err := manager.Start(); err != nil {
 		s.Fatal(err)

@@ -26,7 +26,7 @@ import (
 	"supercargo.dev/supercargo/test/kit"
 )
 
-// makeGang makes a gang of which no fewer than so many pods are placed.
+// makeGang makes a gang of which at least the given number of pods must be placed together.
 func makeGang(t *testing.T, s *kit.Site, name string, least int64) {
 	t.Helper()
 	policy := map[string]any{"gang": map[string]any{"minCount": least}}
@@ -53,7 +53,7 @@ func makeGang(t *testing.T, s *kit.Site, name string, least int64) {
 	})
 }
 
-// makeMember makes a pod that is in a gang. The libraries here know one of the two fields.
+// makeMember makes a pod of a gang. The libraries here know only one of the two fields.
 func makeMember(t *testing.T, s *kit.Site, gang, name string) {
 	t.Helper()
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(fixtures.Pod(name, 100, gi/4))
@@ -96,7 +96,7 @@ func TestPodsOfAGangAreBoundTogether(t *testing.T) {
 	makeGang(t, s, "train", 3)
 	makeMember(t, s, "train", "train-0")
 	makeMember(t, s, "train", "train-1")
-	// One that comes later is bound: the scheduler has had the time to bind the others.
+	// A later pod is bound, so the scheduler had the time to bind the others.
 	if _, err := s.Playground.Client().CoreV1().Pods("default").Create(t.Context(), fixtures.Pod("single", 100, gi/4), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -110,8 +110,8 @@ func TestPodsOfAGangAreBoundTogether(t *testing.T) {
 	waitBound(t, s, "train-0", "train-1", "train-2")
 }
 
-// TestTheAutoscalerSeesWhichPodsAreInAGang reads pods as the managers of the autoscaler and
-// the descheduler do: those that are there by a list, those that come by a watch.
+// TestTheAutoscalerSeesWhichPodsAreInAGang reads pods as the managers of the autoscaler and the descheduler
+// do: existing pods with a list, new pods with a watch.
 func TestTheAutoscalerSeesWhichPodsAreInAGang(t *testing.T) {
 	s := get(t, gangs)
 	removePods(t, s)

@@ -20,10 +20,10 @@ import (
 
 const gi = int64(1) << 30
 
-// version is that of the control plane: 1.37.
+// version is the version of the control plane, such as 1.37.
 var version = filepath.Base(os.Getenv(playground.KubernetesEnv))
 
-// workloadAPI says how each version is told that it serves gangs, and under which name.
+// workloadAPI contains the settings with which each version serves gangs, and the resource name.
 var workloadAPI = map[string]struct {
 	gates []string
 	group string
@@ -33,8 +33,8 @@ var workloadAPI = map[string]struct {
 	"1.37": {[]string{"GenericWorkload=true"}, "scheduling.k8s.io/v1beta1"},
 }
 
-// plain has a control plane as it comes, gangs one that knows gangs. Neither has anybody who
-// plays nodes: what is bound stays as it is.
+// plain has a control plane with its default settings, gangs one that serves gangs. Neither simulates nodes,
+// so bound pods do not change.
 var (
 	plain = kit.NewSites(playground.Options{NoScheduler: true, NoKwok: true, NoControllerManager: true})
 	gangs = kit.NewSites(playground.Options{
@@ -45,7 +45,7 @@ var (
 
 func TestMain(m *testing.M) { os.Exit(kit.Main(m, "1", plain, gangs)) }
 
-// get returns a site of the version that was asked for.
+// get returns a site of the selected version.
 func get(t *testing.T, sites *kit.Sites) *kit.Site {
 	t.Helper()
 	if _, known := workloadAPI[version]; !known {
@@ -86,13 +86,13 @@ func makeNode(t *testing.T, s *kit.Site, node *corev1.Node) {
 	})
 }
 
-// eventually waits until check says nothing any more. show tells how the pods are.
+// eventually waits until check returns "". On failure, it logs the state of the pods.
 func eventually(t *testing.T, s *kit.Site, what string, check func() string) {
 	t.Helper()
 	s.Eventually(t, kit.Waiting{Patience: time.Minute, Poll: 50 * time.Millisecond, Show: func() string { return podsOf(t, s) }}, what, check)
 }
 
-// podsOf tells where all pods are and what is said of them.
+// podsOf describes where all pods are, and their conditions.
 func podsOf(t *testing.T, s *kit.Site) string {
 	t.Helper()
 	pods, err := s.Playground.Client().CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
@@ -106,7 +106,7 @@ func podsOf(t *testing.T, s *kit.Site) string {
 	return text.String()
 }
 
-// nodeOf returns the node that a pod is bound to, and "" if it is bound to none.
+// nodeOf returns the node to which a pod is bound, or "".
 func nodeOf(t *testing.T, s *kit.Site, name string) string {
 	t.Helper()
 	pod, err := s.Playground.Client().CoreV1().Pods("default").Get(t.Context(), name, metav1.GetOptions{})

@@ -31,8 +31,8 @@ func TestTheControlPlaneIsOfTheVersionAskedFor(t *testing.T) {
 	}
 }
 
-// TestPodsOfEveryProfileAreBound starts the scheduler with each configuration that is
-// shipped, and with the stock one.
+// TestPodsOfEveryProfileAreBound starts the scheduler with each shipped configuration, and with the stock
+// one.
 func TestPodsOfEveryProfileAreBound(t *testing.T) {
 	s := get(t, plain)
 	makeNode(t, s, fixtures.Node("a", 4000, 16*gi))
@@ -96,8 +96,8 @@ func profilesOf(t *testing.T, configuration []byte) []string {
 	return names
 }
 
-// TestServicesGoWhereTheyFitBestAndJobsWhereTheyEndTogether has the fuller of two nodes for
-// services be the emptier for jobs.
+// TestServicesGoWhereTheyFitBestAndJobsWhereTheyEndTogether uses two nodes, of which services prefer the one
+// that jobs do not.
 func TestServicesGoWhereTheyFitBestAndJobsWhereTheyEndTogether(t *testing.T) {
 	s := get(t, plain)
 	makeNode(t, s, fixtures.Node("small", 4000, 8*gi))

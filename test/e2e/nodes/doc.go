@@ -1,4 +1,4 @@
-// Package nodes tests what runs on real nodes: kubelets, containerd, runc and CRIU.
-// Its tests have the build tag nodes, need root, and find what they run in the folder
-// that NODES_DIR names; `make e2e-nodes` puts it there first.
+// Package nodes tests what runs on real nodes: kubelets, containerd, runc and CRIU. Its tests have the build
+// tag nodes, need root, and find their programs in the folder that NODES_DIR names; `make e2e-nodes` puts
+// them there first.
 package nodes

@@ -13,8 +13,7 @@ import (
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
 )
 
-// checkerVariable has this test's program check the CRIU of the node whose root folder
-// it names.
+// checkerVariable makes this test's program check the CRIU of the node whose root folder it names.
 const checkerVariable = "SUPERCARGO_NODES_CHECK_CRIU"
 
 func checkerMain(root string) int {
@@ -27,9 +26,9 @@ func checkerMain(root string) int {
 	return 0
 }
 
-// TestANodesCRIUIsCheckedFromOutsideItsMounts looks at a node as its agent does from a
-// pod: among the processes of the node, from mounts that are not the node's. CRIU mounts
-// things to find out what the kernel can do, and keeps what it has found out.
+// TestANodesCRIUIsCheckedFromOutsideItsMounts checks a node as its agent does from a pod: in the PID
+// namespace of the node, but not in its mount namespace. CRIU mounts file systems to detect features of the
+// kernel, and caches the result.
 func TestANodesCRIUIsCheckedFromOutsideItsMounts(t *testing.T) {
 	s := newBench(t)
 	node := s.Nodes[0]

@@ -22,7 +22,7 @@ import (
 	"supercargo.dev/supercargo/test/e2e/nodes/workload"
 )
 
-// ready says why a node is not ready, if it is not.
+// ready returns an error if a node is not ready.
 func ready(node *corev1.Node) error {
 	for _, condition := range node.Status.Conditions {
 		if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue {
@@ -115,7 +115,7 @@ func TestPodsOfDifferentNodesReachEachOther(t *testing.T) {
 	s.Create(site.On(s.Nodes[1], s.Pod("there", cluster.Images["counter"])))
 	s.Running("here")
 	address := s.Running("there").Status.PodIP
-	// Nothing listens there: it is the pod that refuses, if packets arrive.
+	// No process listens on this port: the pod refuses the connection if packets arrive.
 	out, err := s.Nodes[0].Run(s.Context(), "timeout", "10", "bash", "-c", "</dev/tcp/"+address+"/1")
 	if err == nil || !strings.Contains(string(out), "Connection refused") {
 		t.Errorf("connect to %s from %s: %v: %s, want: Connection refused", address, s.Nodes[0].Name, err, out)
@@ -147,7 +147,7 @@ func TestANodeThatWasKilledJoinsAgain(t *testing.T) {
 	s := newBench(t)
 	node := s.Nodes[1]
 	s.Create(site.On(node, s.Pod("before", cluster.Images["counter"])))
-	s.freeze(node, s.Running("before")) // which makes it hard to kill
+	s.freeze(node, s.Running("before")) // a frozen pod is hard to kill
 	agent := node.Program("/bin/sleep", "1000")
 	if err := agent.Start(); err != nil {
 		t.Fatal(err)
@@ -228,7 +228,7 @@ func TestACommandOnANodeIsEndedWithItsContext(t *testing.T) {
 	}
 }
 
-// ticks are the values that a counter has printed so far.
+// ticks returns the values that a counter has printed so far.
 func (s *bench) ticks(ctx context.Context, pod string) ([]workload.Tick, error) {
 	output, err := s.Output(ctx, pod)
 	if err != nil {
@@ -237,7 +237,7 @@ func (s *bench) ticks(ctx context.Context, pod string) ([]workload.Tick, error) 
 	return workload.ParseTicks(output)
 }
 
-// printed waits until a counter has printed a number of values, and returns all.
+// printed waits until a counter has printed at least atLeast values, and returns all values.
 func (s *bench) printed(pod string, atLeast int) []workload.Tick {
 	s.Helper()
 	var ticks []workload.Tick

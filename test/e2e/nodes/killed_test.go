@@ -24,23 +24,22 @@ import (
 )
 
 const (
-	// script starts and stops what the tests need.
+	// script starts and stops the programs that the tests need.
 	script = "../../../hack/nodes/nodes.sh"
 
-	// sweeper is part of it, and knows what there may be of a cluster.
+	// sweeper is part of script, and finds leftovers of a cluster.
 	sweeper = "cluster/sweep.sh"
 
-	// childVariable has this test's program bring up a cluster and wait to be killed.
+	// childVariable makes this test's program start a cluster and wait to be killed.
 	childVariable = "SUPERCARGO_NODES_CHILD"
 
-	// patience is how long it may take to bring up a cluster.
+	// patience is the timeout for the start of a cluster.
 	patience = 5 * time.Minute
-	// childUp is what it prints, before the folder of its cluster, once it is up.
+	// childUp is the text that the child prints, before the folder of its cluster, when the cluster is up.
 	childUp = "up in "
 )
 
-// childMain brings up a cluster with a pod that is frozen, the hardest to be rid of. It
-// ends when it is killed.
+// childMain starts a cluster with a frozen pod, the hardest kind to remove. It ends when it is killed.
 func childMain() int {
 	ctx := context.Background()
 	c, err := cluster.Up(ctx, cluster.Config{Nodes: 1})
@@ -68,8 +67,7 @@ func frozenPod(ctx context.Context, c *cluster.Cluster) error {
 	return pause(ctx, c.Nodes[0], containerID(pod))
 }
 
-// startChild runs a command that comes to run childMain. It returns the folder of the
-// cluster that is then up.
+// startChild runs a command that runs childMain. It returns the folder of the cluster when it is up.
 func startChild(t *testing.T, name string, args ...string) (*exec.Cmd, string) {
 	t.Helper()
 	cmd := exec.Command(name, args...)
@@ -95,20 +93,20 @@ func startChild(t *testing.T, name string, args ...string) (*exec.Cmd, string) {
 	return nil, ""
 }
 
-// left says what is left of a cluster, by its folder.
+// left returns an error that lists what is left of a cluster, by its folder.
 func left(ctx context.Context, dir string) error {
 	var errs []error
 	if processes, err := withArgument(dir + "/"); err != nil || len(processes) > 0 {
 		errs = append(errs, err, fmt.Errorf("processes %v", processes))
 	}
-	// Also while the guard is at it.
+	// Also while the guard is still sweeping.
 	if out, err := exec.CommandContext(ctx, sweeper, "left", filepath.Base(dir)).CombinedOutput(); err != nil {
 		errs = append(errs, fmt.Errorf("%w: %s", err, out))
 	}
 	return errors.Join(errs...)
 }
 
-// withArgument lists the processes that were given an argument with text in it.
+// withArgument lists the processes that have an argument containing text.
 func withArgument(text string) ([]string, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -155,7 +153,7 @@ func TestNothingIsLeftOfAClusterWhoseProcessIsEnded(t *testing.T) {
 			s.Eventually("nothing is left", func(ctx context.Context) error { return left(ctx, dir) })
 		})
 	}
-	// The others have gone on meanwhile.
+	// The other nodes have continued meanwhile.
 	s := newBench(t)
 	for _, n := range s.Nodes {
 		if _, err := n.Run(s.Context(), "ctr", "--address", n.ContainerdSocket, "version"); err != nil {

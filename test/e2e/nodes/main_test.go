@@ -13,8 +13,8 @@ import (
 	"supercargo.dev/supercargo/test/e2e/nodes/site"
 )
 
-// theCluster is started by the first test that needs it. All share it; a test that
-// kills nodes puts them up again.
+// theCluster is started by the first test that needs it. All tests share it; a test that kills nodes starts
+// them again.
 var theCluster = sync.OnceValues(func() (*cluster.Cluster, error) {
 	return cluster.Up(context.Background(), cluster.Config{})
 })
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// bench is the cluster in the hands of one test, with a namespace of its own.
+// bench is the cluster as used by one test, with its own namespace.
 type bench struct{ *site.Site }
 
 func newBench(t *testing.T) *bench {

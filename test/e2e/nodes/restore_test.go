@@ -25,23 +25,23 @@ import (
 	"supercargo.dev/supercargo/test/e2e/nodes/workload"
 )
 
-// containerID is the number that a container has in containerd.
+// containerID returns the ID of a container in containerd.
 func containerID(pod *corev1.Pod) string {
 	return strings.TrimPrefix(pod.Status.ContainerStatuses[0].ContainerID, "containerd://")
 }
 
-// inPods names containerd's namespace of pods.
+// inPods selects containerd's namespace of pods.
 func inPods(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "containerd-namespace", "k8s.io")
 }
 
-// frozen is a container that was paused and whose checkpoint was taken.
+// frozen is a paused container with a checkpoint.
 type frozen struct {
 	node *cluster.Node
 	id   string
 }
 
-// freeze pauses a pod's container. Without this it would run past its checkpoint.
+// freeze pauses a pod's container. Otherwise it would run past its checkpoint.
 func (s *bench) freeze(node *cluster.Node, pod *corev1.Pod) frozen {
 	s.Helper()
 	f := frozen{node, containerID(pod)}
@@ -56,25 +56,25 @@ func pause(ctx context.Context, node *cluster.Node, id string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close() }() // after the last answer there is nothing to lose
+	defer func() { _ = conn.Close() }() // no data is lost after the last answer
 	_, err = tasks.NewTasksClient(conn).Pause(inPods(ctx), &tasks.PauseTaskRequest{ContainerID: id})
 	return err
 }
 
-// end kills what is frozen. For this signal runc thaws it.
+// end kills a frozen container. runc thaws it for this signal.
 func (s *bench) end(f frozen) {
 	s.Helper()
 	conn, err := f.node.CRI()
 	if err != nil {
 		s.Fatal(err)
 	}
-	defer func() { _ = conn.Close() }() // after the last answer there is nothing to lose
+	defer func() { _ = conn.Close() }() // no data is lost after the last answer
 	if _, err := tasks.NewTasksClient(conn).Kill(inPods(s.Context()), &tasks.KillRequest{ContainerID: f.id, Signal: 9}); err != nil {
 		s.Fatal(err)
 	}
 }
 
-// stage makes a checkpoint an image that a node has.
+// stage imports a checkpoint as an image of a node.
 func (s *bench) stage(node *cluster.Node, name, checkpoint string) {
 	s.Helper()
 	archive := filepath.Join(s.TempDir(), "image.tar")
@@ -86,15 +86,15 @@ func (s *bench) stage(node *cluster.Node, name, checkpoint string) {
 	}
 }
 
-// goesOn waits until a restored counter has printed some values, and checks that they
-// follow those of the container it was restored from. It returns all.
+// goesOn waits until a restored counter has printed some values, and checks that they follow those of the
+// original container. It returns all values.
 func (s *bench) goesOn(pod string, before []workload.Tick) []workload.Tick {
 	s.Helper()
 	const enough = 10
 	var all []workload.Tick
 	s.Eventually("the counter continues in pod "+pod, func(ctx context.Context) error {
 		ticks, err := s.ticks(ctx, pod)
-		// Of the container before it has what was printed until the checkpoint.
+		// The output of the original container ends at the checkpoint.
 		all = workload.Join(before, ticks)
 		if err == nil && len(all) < len(before)+enough {
 			err = fmt.Errorf("it has printed %d values more", len(all)-len(before))
@@ -107,8 +107,7 @@ func (s *bench) goesOn(pod string, before []workload.Tick) []workload.Tick {
 	return all
 }
 
-// TestACounterMovesToAnotherNodeAndBackAndLosesNothing is what all of Migration rests
-// on, in its simplest form.
+// TestACounterMovesToAnotherNodeAndBackAndLosesNothing tests the simplest form of what all Migrations need.
 func TestACounterMovesToAnotherNodeAndBackAndLosesNothing(t *testing.T) {
 	for _, megabytes := range []int{0, 64} {
 		t.Run(strconv.Itoa(megabytes)+"MiB", func(t *testing.T) {
@@ -126,8 +125,8 @@ func TestACounterMovesToAnotherNodeAndBackAndLosesNothing(t *testing.T) {
 	}
 }
 
-// hop moves the counter of a number of moves before to the other node. It takes and
-// returns all that the counter has printed.
+// hop moves the counter to the other node, after number earlier moves. It takes and returns all values that
+// the counter has printed.
 func (s *bench) hop(number int, ticks []workload.Tick, env corev1.EnvVar) []workload.Tick {
 	s.Helper()
 	source, target := s.Nodes[number%2], s.Nodes[(number+1)%2]
@@ -147,15 +146,14 @@ func (s *bench) hop(number int, ticks []workload.Tick, env corev1.EnvVar) []work
 	return s.goesOn(to, ticks)
 }
 
-// checkpoint has containerd write the checkpoint of a container, and returns where it
-// is.
+// checkpoint makes containerd write the checkpoint of a container, and returns its path.
 func (s *bench) checkpoint(node *cluster.Node, f frozen) string {
 	s.Helper()
 	conn, err := node.CRI()
 	if err != nil {
 		s.Fatal(err)
 	}
-	defer func() { _ = conn.Close() }() // after the last answer there is nothing to lose
+	defer func() { _ = conn.Close() }() // no data is lost after the last answer
 	path := filepath.Join(node.Dir, "checkpoint-"+f.id+".tar")
 	_, err = runtimeapi.NewRuntimeServiceClient(conn).CheckpointContainer(s.Context(),
 		&runtimeapi.CheckpointContainerRequest{ContainerId: f.id, Location: path, Timeout: 60})

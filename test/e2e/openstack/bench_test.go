@@ -25,8 +25,8 @@ import (
 	"supercargo.dev/supercargo/autoscaler/provider/openstack"
 )
 
-// table7 are the flavors that openstack.sh makes: those of the HTAS paper's table 7,
-// with vCPUs, GiB and dollars per hour.
+// table7 contains the flavors that openstack.sh makes: those of the HTAS paper's table 7, with vCPUs, GiB and
+// dollars per hour.
 var table7 = []struct {
 	name      string
 	cpus, gib int64
@@ -38,8 +38,7 @@ var table7 = []struct {
 
 const home = "supercargo-system"
 
-// bench is a fleet in a project, without a cluster around it: its nodes are what the
-// test says.
+// bench is a fleet in a project without a cluster: the test adds its nodes.
 type bench struct {
 	*project
 	kube   client.Client
@@ -47,7 +46,7 @@ type bench struct {
 	fleet  *v1alpha1.NodeFleet
 	nodes  map[string]*corev1.Node
 	ledger *ledger
-	orders int // that were made by keep
+	orders int // number of purchases by keep
 }
 
 // newBench returns a bench for a fleet that may buy all flavors in the roomy zone.
@@ -85,7 +84,7 @@ func cloudsSecret(name, user, password string) *corev1.Secret {
 	}
 }
 
-// restart forgets all that a process would.
+// restart drops all state of the process.
 func (b *bench) restart() {
 	b.clouds = &openstack.Clouds{Live: b.kube, Writer: b.kube, Clock: clock.RealClock{}, Cluster: b.id, Wrap: b.ledger.wrap}
 }
@@ -104,7 +103,7 @@ func (b *bench) buy(intent, flavor string, from, to int) {
 	b.try("buy", b.provider().Buy(b.Context(), intent, flavor, from, to))
 }
 
-// flavor returns what there is to know of a flavor.
+// flavor returns the observed flavor.
 func (b *bench) flavor(name string) provider.Flavor {
 	b.Helper()
 	all := b.observe().Flavors
@@ -115,7 +114,7 @@ func (b *bench) flavor(name string) provider.Flavor {
 	return all[at]
 }
 
-// clean observes and removes what was left behind.
+// clean observes and removes leftovers.
 func (b *bench) clean() {
 	b.Helper()
 	p := b.provider()
@@ -124,7 +123,7 @@ func (b *bench) clean() {
 	b.try("clean", p.Clean(b.Context()))
 }
 
-// settled waits until Nova is through with all servers, and returns them.
+// settled waits until Nova has finished all operations on servers, and returns them.
 func (b *bench) settled() []servers.Server {
 	b.Helper()
 	var all []servers.Server
@@ -153,13 +152,13 @@ func (b *bench) node(name, server string, change ...func(*corev1.Node)) {
 	b.nodes[name] = n
 }
 
-// ledger counts requests, and can stand in their way.
+// ledger counts requests, and can intercept them.
 type ledger struct {
 	mu       sync.Mutex
 	requests []string
-	// now is how many requests are under way, highest how many have been at a time.
+	// now is the number of requests in progress, highest its maximum.
 	now, highest int
-	// before may answer in the place of the cloud, after see or replace its answer.
+	// before may answer instead of the cloud; after may observe or replace the cloud's answer.
 	before func(*http.Request) (*http.Response, error)
 	after  func(*http.Request, *http.Response) (*http.Response, error)
 }
@@ -190,21 +189,21 @@ func (l *ledger) wrap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// intercept stands in the way of requests from now on.
+// intercept sets the functions that intercept requests.
 func (l *ledger) intercept(before func(*http.Request) (*http.Response, error), after func(*http.Request, *http.Response) (*http.Response, error)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.before, l.after = before, after
 }
 
-// most returns how many requests there have been at a time.
+// most returns the maximum number of concurrent requests.
 func (l *ledger) most() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.highest
 }
 
-// count returns how many requests there were whose method begins and path ends so.
+// count returns the number of requests by method prefix and path suffix.
 func (l *ledger) count(method, suffix string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -216,7 +215,7 @@ func (l *ledger) count(method, suffix string) (n int) {
 	return n
 }
 
-// take returns the same, and begins anew.
+// take returns the same count, and resets it.
 func (l *ledger) take(method, suffix string) int {
 	n := l.count(method, suffix)
 	l.mu.Lock()

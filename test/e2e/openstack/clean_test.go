@@ -55,7 +55,7 @@ func TestCleaningUpTakesTwinsAndLeavesForeignServersAlone(t *testing.T) {
 	} {
 		keep[foreign(b, name, tags...).ID] = true
 	}
-	foreign(b, first.Name, append([]string{"supercargo-intent=first"}, ours...)...) // made twice
+	foreign(b, first.Name, append([]string{"supercargo-intent=first"}, ours...)...) // a duplicate
 	b.settled()
 	if f := b.flavor("t3.xsmall"); f.Want != 3 {
 		t.Errorf("there are to be %d of the fleet, want 3 with the twin", f.Want)

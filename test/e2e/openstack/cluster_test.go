@@ -32,12 +32,12 @@ import (
 
 const (
 	account = "supercargo-autoscaler"
-	// joinToken is in the user data, as what nobody else is to see.
+	// joinToken is in the user data, as a secret that must not leak.
 	joinToken = "hush-abcdef.0123456789abcdef"
 )
 
-// cluster is a control plane with an autoscaler, and a fleet that rents servers of a
-// project. The autoscaler has the rights in manifests/autoscaler and manifests/openstack and no others.
+// cluster is a control plane with an autoscaler, and a fleet that rents servers of a project. The autoscaler
+// has only the permissions in manifests/autoscaler and manifests/openstack.
 type cluster struct {
 	*project
 	client.Client
@@ -46,22 +46,22 @@ type cluster struct {
 	mu    sync.Mutex
 	log   bytes.Buffer
 	muted map[string]bool // flavors whose servers never join
-	// identify says to the node of a server which one it is on.
+	// identify makes the node of a server identify its server.
 	identify func(n *corev1.Node, s *servers.Server)
 }
 
-// serverAnnotation is by what nodes know their server whatever else they say.
+// serverAnnotation records the server of a node, regardless of how the node identifies it.
 const serverAnnotation = "played-for-server"
 
-// byProviderID is how nodes say it as a rule.
+// byProviderID identifies the server by provider ID, the usual way.
 func byProviderID(n *corev1.Node, s *servers.Server) { n.Spec.ProviderID = "openstack:///" + s.ID }
 
-// bySystemUUID is how they do on KVM where nobody sets provider IDs.
+// bySystemUUID identifies the server as on KVM without provider IDs.
 func bySystemUUID(n *corev1.Node, s *servers.Server) {
 	n.Status.NodeInfo.SystemUUID = strings.ToUpper(s.ID)
 }
 
-// byNameAndAddress is how they do on bare metal.
+// byNameAndAddress identifies the server as on bare metal.
 func byNameAndAddress(n *corev1.Node, s *servers.Server) {
 	n.Name = s.Name + ".novalocal"
 	for _, ports := range s.Addresses {
@@ -70,10 +70,10 @@ func byNameAndAddress(n *corev1.Node, s *servers.Server) {
 	}
 }
 
-// byNothing has them say nothing.
+// byNothing does not identify the server.
 func byNothing(n *corev1.Node, s *servers.Server) { n.Name = "node-" + s.ID[:8] }
 
-// newCluster starts one. prices is a catalogue without its first line.
+// newCluster starts a cluster. prices is a catalogue without its header.
 func newCluster(p *project, prices string) *cluster {
 	p.Helper()
 	play := playground.ForTest(p.T, playground.Options{})
@@ -109,7 +109,7 @@ func newCluster(p *project, prices string) *cluster {
 	return c
 }
 
-// apply makes the objects of files in manifests/.
+// apply creates the objects of files in manifests/.
 func (c *cluster) apply(play *playground.Playground, files ...string) {
 	c.Helper()
 	for _, file := range files {
@@ -147,7 +147,7 @@ func (c *cluster) autoscale(play *playground.Playground) {
 	})
 }
 
-// during runs something until the test ends, which fails if that does.
+// during runs a function until the test ends. The test fails if the function fails.
 func (c *cluster) during(what string, run func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.Context()))
 	done := make(chan error, 1)
@@ -160,8 +160,8 @@ func (c *cluster) during(what string, run func(context.Context) error) {
 	})
 }
 
-// joinNodes does what machines would: the kubelet of a server that is up registers its
-// node, as its user data tell it, and falls silent when the server goes.
+// joinNodes simulates machines: the kubelet of an active server registers its node, as its user data tell it,
+// and stops reporting when the server is deleted.
 func (c *cluster) joinNodes() {
 	c.during("the machines", func(ctx context.Context) error {
 		for ctx.Err() == nil {
@@ -218,7 +218,7 @@ func (c *cluster) playMachines(ctx context.Context) error {
 	return nil
 }
 
-// join makes the node of a server.
+// join creates the node of a server.
 func (c *cluster) join(ctx context.Context, s *servers.Server) error {
 	seen, err := servers.Get(ctx, c.site.compute, s.ID).Extract() // only the administrator sees user data
 	if err != nil {
@@ -257,7 +257,7 @@ func (c *cluster) join(ctx context.Context, s *servers.Server) error {
 	return nil
 }
 
-// silence lets a node fall silent: nobody plays its kubelet any longer.
+// silence stops the heartbeat of a node.
 func (c *cluster) silence(ctx context.Context, n *corev1.Node) error {
 	if _, played := n.Annotations["kwok.x-k8s.io/node"]; played {
 		before := n.DeepCopy()
@@ -285,7 +285,7 @@ func nodeConditions(n *corev1.Node) []metav1.Condition {
 	return all
 }
 
-// mute lets servers of a flavor never join.
+// mute prevents servers of a flavor from joining.
 func (c *cluster) mute(flavor string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -298,7 +298,7 @@ func (c *cluster) isMuted(flavor string) bool {
 	return c.muted[flavor]
 }
 
-// identifies lets the nodes of further servers say so which one they are on.
+// identifies sets how nodes of later servers identify their server.
 func (c *cluster) identifies(how func(n *corev1.Node, s *servers.Server)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -311,7 +311,7 @@ func (c *cluster) credentials(password string) {
 	c.try("change the credentials", c.Update(c.Context(), cloudsSecret("cloud", c.project.name, password)))
 }
 
-// fleet makes the fleet, in the roomy zone unless it is changed.
+// fleet creates the fleet, in the roomy zone unless change sets another.
 func (c *cluster) fleet(change func(*v1alpha1.NodeFleetSpec)) {
 	c.Helper()
 	servers := serversSpec("cloud")
@@ -363,7 +363,7 @@ func duration(text string) metav1.Duration {
 	return metav1.Duration{Duration: d}
 }
 
-// pods makes pods that are alike.
+// pods creates n equal pods.
 func (c *cluster) pods(prefix string, n int, cpu, memory string, change ...func(*corev1.Pod)) {
 	c.Helper()
 	for i := range n {
@@ -387,8 +387,7 @@ func (c *cluster) pods(prefix string, n int, cpu, memory string, change ...func(
 	}
 }
 
-// has waits until a condition of the fleet has this status and reason, and returns its
-// message.
+// has waits until a condition of the fleet has this status and reason, and returns its message.
 func (c *cluster) has(kind string, status metav1.ConditionStatus, reason string) (message string) {
 	c.Helper()
 	c.eventually(fmt.Sprintf("%s is %s (%s)", kind, status, reason), func() string {
@@ -412,7 +411,7 @@ func (c *cluster) events() []corev1.Event {
 	return all.Items
 }
 
-// event waits for an Event about the fleet and returns what it says.
+// event waits for an Event on the fleet and returns its message.
 func (c *cluster) event(reason string) (note string) {
 	c.Helper()
 	c.eventually("an Event "+reason, func() string {
@@ -427,7 +426,7 @@ func (c *cluster) event(reason string) (note string) {
 	return note
 }
 
-// told is all that the autoscaler has written where people read.
+// told returns all text that the autoscaler has written for users.
 func (c *cluster) told() string {
 	var text strings.Builder
 	status, err := json.MarshalIndent(c.get().Status, "", " ")
@@ -439,12 +438,12 @@ func (c *cluster) told() string {
 	return text.String()
 }
 
-// checkSecrets sees that nothing that is secret was written where people read.
+// checkSecrets checks that no secret was written to user-visible text.
 func (c *cluster) checkSecrets() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := c.log.String() + c.told()
-	for _, secret := range []string{"hush", base64.StdEncoding.EncodeToString([]byte(joinToken)), "gAAAA"} { // with which tokens of Keystone begin
+	for _, secret := range []string{"hush", base64.StdEncoding.EncodeToString([]byte(joinToken)), "gAAAA"} { // gAAAA is the prefix of Keystone's tokens
 		if at := strings.Index(all, secret); at >= 0 {
 			c.Errorf("a secret is told: …%s…", all[max(0, at-200):min(len(all), at+20)])
 		}

@@ -29,7 +29,7 @@ import (
 	model "supercargo.dev/supercargo/internal/cluster"
 )
 
-// foreign makes a server that is of no fleet of the bench.
+// foreign creates a server that belongs to no fleet of the bench.
 func foreign(b *bench, name string, tags ...string) *servers.Server {
 	b.Helper()
 	network := must(openstack.NewNetworkV2(b.project.provider, gophercloud.EndpointOpts{}))(b.T)
@@ -52,7 +52,7 @@ func TestAQuotaBoundsWhatIsOfferedAndRecoversWhenItIsRaised(t *testing.T) {
 		t.Errorf("the quota of a project of three machines (-want +got):\n%s", diff)
 	}
 	b.buy("first", "m3.small", 0, 1)
-	foreign(b, "somebody") // since then somebody else has taken what was left
+	foreign(b, "somebody") // another user has since taken the remaining quota
 	foreign(b, "somebody")
 	unanswered := b.secondWaits()
 	if err := b.provider().Buy(t.Context(), "second", "m3.small", 1, 3); !errors.Is(err, provider.ErrChanged) || !strings.Contains(err.Error(), "Quota exceeded") {
@@ -78,9 +78,8 @@ func TestAQuotaBoundsWhatIsOfferedAndRecoversWhenItIsRaised(t *testing.T) {
 	}
 }
 
-// secondWaits holds the second request for a server back until the first has been answered,
-// and a moment more. The function that it returns lets all pass again, and says how many of
-// the two have had no answer.
+// secondWaits delays the second request for a server until the first has been answered, plus one second. The
+// returned function stops the delay, and returns how many of the two have had no answer.
 func (b *bench) secondWaits() (unanswered func() int) {
 	var asked, answered atomic.Int32
 	first := make(chan struct{})
@@ -110,7 +109,7 @@ func (b *bench) secondWaits() (unanswered func() int) {
 
 func TestAFullHostIsAMachineThatNeverComes(t *testing.T) { // not parallel: it needs the small host
 	b := newBench(newProject(t, 5), func(s *v1alpha1.OpenStackServers) { s.AvailabilityZones = []string{"small", "roomy"} })
-	// One after the other: Placement has been seen to let two in that came at once.
+	// In sequence, because Placement sometimes admits two servers that are requested at once.
 	b.buy("first", "m1.medium@small", 0, 1)
 	b.settled()
 	b.buy("second", "m1.medium@small", 1, 2)
@@ -153,8 +152,8 @@ func TestAFailedBuildIsAMachineThatNeverComes(t *testing.T) {
 	b.left(0)
 }
 
-// Nova-compute gives up at its start what was meant for it while it was down, or it makes
-// it: both are seen.
+// At its start, nova-compute either aborts or completes the builds that were requested while it was down.
+// Both occur.
 func TestNovaComputeIsRestartedAndServersCome(t *testing.T) { // not parallel: all need the roomy host
 	b := newBench(newProject(t, 9))
 	b.buy("before", "m3.small", 0, 1)
@@ -180,8 +179,7 @@ func TestNovaComputeIsRestartedAndServersCome(t *testing.T) { // not parallel: a
 	}
 }
 
-// keep does what a fleet does: it gives servers back that failed, and buys others. It says
-// what is missing.
+// keep does what a fleet does: it releases failed servers and buys others. It returns what is missing.
 func (b *bench) keep(flavor string, want int) string {
 	b.Helper()
 	failed := 0
@@ -235,7 +233,7 @@ func TestATokenThatExpiresIsRenewed(t *testing.T) {
 	}
 	b.buy("second", "t3.xsmall", 1, 2)
 	b.left(2)
-	if n := b.ledger.take("POST", "/auth/tokens"); n < 1 || n > 3 { // on a slow machine it expires again
+	if n := b.ledger.take("POST", "/auth/tokens"); n < 1 || n > 3 { // on a slow machine it expires once more
 		t.Errorf("logged in %d times, want once", n)
 	}
 }
@@ -256,7 +254,7 @@ func TestATokenThatIsRevokedIsRenewed(t *testing.T) {
 	b.left(1)
 }
 
-// answer is what a cloud under load says.
+// answer returns an answer of a cloud under load.
 func answer(r *http.Request, code int) *http.Response {
 	return &http.Response{
 		StatusCode: code, Status: http.StatusText(code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
@@ -284,7 +282,7 @@ func TestACloudUnderLoadIsAskedAgain(t *testing.T) {
 	}
 }
 
-// refused sees that what an error says is for somebody to put right.
+// refused checks that an error is permanent and tells the user what to fix.
 func refused(t *testing.T, err error, reason string, says ...string) {
 	t.Helper()
 	var r *provider.Refused
@@ -328,7 +326,7 @@ func TestWhatIsWrongIsSaidSoThatItCanBePutRight(t *testing.T) {
 	}
 	t.Run("flavor", func(t *testing.T) {
 		b := newBench(p, func(s *v1alpha1.OpenStackServers) { s.Flavors = []string{"m3.small", "m9.huge"} })
-		if f := b.flavor("m9.huge"); !strings.Contains(f.Problem, `spec.openStack.flavors names "m9.huge"`) {
+		if f := b.flavor("m9.huge"); !strings.Contains(f.Problem, `the project has access to no flavor "m9.huge"`) {
 			t.Errorf("the problem of a flavor that is not there is %q", f.Problem)
 		}
 		if f := b.flavor("m3.small"); f.Problem != "" {

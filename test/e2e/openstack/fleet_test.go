@@ -17,7 +17,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// The pods run for longer than their servers may come after one another.
+// The pods run for longer than the difference between the starts of their servers.
 func TestAFleetGrowsForPodsAndShrinksToNothingWhenTheyEnd(t *testing.T) {
 	t.Parallel()
 	c := newCluster(newProject(t, 10), table7Prices())
@@ -56,7 +56,7 @@ func TestAFleetBuysTheNextBestWhenNoHostTakesTheBest(t *testing.T) { // not para
 		}
 		return cmp.Diff(map[string]int{"small ACTIVE": 1, "roomy ACTIVE": 2}, zones)
 	})
-	if note := c.event("MachineAbandoned"); !strings.Contains(note, "machines of m1.medium@small did not come (No valid host") {
+	if note := c.event("MachineAbandoned"); !strings.Contains(note, "machines of flavor m1.medium@small: No valid host") {
 		t.Errorf("the Event says %q", note)
 	}
 	if text := c.has(v1alpha1.FleetDegraded, metav1.ConditionTrue, "MachinesNotReady"); !strings.Contains(text, "m1.medium@small") {
@@ -84,9 +84,8 @@ func TestAServerThatNeverJoinsIsAbandoned(t *testing.T) {
 	}
 }
 
-// TestServersAreKnownWithoutProviderIDs has no cloud controller manager, nor anybody else who
-// sets them. The pods run for longer than servers may take to join, which is longer than
-// Nova takes on a machine that has enough to do.
+// TestServersAreKnownWithoutProviderIDs has no cloud controller manager, so nodes have no provider IDs. The
+// pods run for longer than servers may take to join, which is longer than Nova takes on a busy machine.
 func TestServersAreKnownWithoutProviderIDs(t *testing.T) {
 	for name, identify := range map[string]func(*corev1.Node, *servers.Server){"by system UUID": bySystemUUID, "by name and address": byNameAndAddress} {
 		t.Run(name, func(t *testing.T) {
@@ -189,9 +188,9 @@ func TestAFleetSaysWhatToPutRightAndGoesOnWhenItIs(t *testing.T) {
 	c.event("CredentialsRefused")
 
 	c.credentials(userPassword)
-	c.run(1) // on the flavor that there is
+	c.run(1) // on the remaining flavor
 	text := c.has(v1alpha1.FleetDegraded, metav1.ConditionTrue, "FlavorsUnusable")
-	if !strings.Contains(text, `spec.openStack.flavors names "m9.huge"`) {
+	if !strings.Contains(text, `the project has access to no flavor "m9.huge"`) {
 		t.Errorf("the fleet is degraded for %q", text)
 	}
 	c.has(v1alpha1.FleetReady, metav1.ConditionTrue, "Reconciled")
@@ -203,7 +202,7 @@ func TestAFleetSaysWhatToPutRightAndGoesOnWhenItIs(t *testing.T) {
 	c.has(v1alpha1.FleetDegraded, metav1.ConditionFalse, "MachinesReady")
 }
 
-// table7Prices are the prices of all flavors.
+// table7Prices returns the prices of all flavors.
 func table7Prices() string {
 	var text strings.Builder
 	for _, f := range table7 {
@@ -212,7 +211,7 @@ func table7Prices() string {
 	return text.String()
 }
 
-// ends lets a pod end by itself so long after it has begun.
+// ends makes a pod end by itself after a runtime.
 func ends(runtime string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Annotations = map[string]string{v1alpha1.AnnotationRuntime: runtime}
@@ -221,7 +220,7 @@ func ends(runtime string) func(*corev1.Pod) {
 	}
 }
 
-// nodes returns how many there are of each flavor.
+// nodes returns the number of nodes of each flavor.
 func (c *cluster) nodes() map[string]int {
 	c.Helper()
 	found := map[string]int{}
@@ -233,7 +232,7 @@ func (c *cluster) nodes() map[string]int {
 	return found
 }
 
-// run waits until so many pods run, or have ended.
+// run waits until the wanted number of pods are running or have ended.
 func (c *cluster) run(want int) {
 	c.Helper()
 	c.eventually(fmt.Sprintf("%d pods run", want), func() string {

@@ -25,8 +25,8 @@ import (
 	"supercargo.dev/supercargo/autoscaler/provider/openstack"
 )
 
-// childMain buys a server in the project that the variable names, and hangs as soon
-// as Nova has said yes: before the order is recorded anywhere.
+// childMain buys a server in the project that the variable names, and hangs once Nova has accepted: before
+// the order is recorded.
 func childMain() int {
 	name, id, _ := strings.Cut(os.Getenv(variableChild), " ")
 	kube := fake.NewClientBuilder().WithObjects(cloudsSecret("cloud", name, userPassword)).Build()
@@ -63,7 +63,7 @@ func TestAProcessThatIsKilledBetweenCreateAndRecordLeavesOneServer(t *testing.T)
 		t.Fatalf("the process said %q (%v)", said, err)
 	}
 
-	// The next one sees the server, whatever the intent: it counts, and is not bought again.
+	// The next process observes the server despite its unknown intent: it counts, and is not bought again.
 	found := b.observe()
 	if len(found.Machines) != 1 || found.Machines[0].Flavor != "m3.small" || found.Machines[0].Failed != "" {
 		t.Errorf("the next process finds %+v, want the server that was made", found.Machines)
@@ -79,7 +79,7 @@ func TestAProcessThatIsKilledBetweenCreateAndRecordLeavesOneServer(t *testing.T)
 	b.left(1)
 }
 
-// cut breaks the connection off after Nova has done what was asked, the first time.
+// cut closes the connection after Nova has processed the first request.
 func cut(r *http.Request, done *bool) bool {
 	if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/servers") || *done {
 		return false
@@ -94,7 +94,7 @@ func TestAnOrderWhoseAnswerIsLostIsNotMadeTwice(t *testing.T) {
 	var done bool
 	b.ledger.intercept(nil, func(r *http.Request, answer *http.Response) (*http.Response, error) {
 		if cut(r, &done) {
-			_ = answer.Body.Close() // it is thrown away
+			_ = answer.Body.Close() // the answer is discarded
 			return nil, io.ErrUnexpectedEOF
 		}
 		return answer, nil

@@ -26,7 +26,7 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// furnish makes what a spec can name.
+// furnish creates the resources that a spec can name.
 func furnish(p *project) {
 	p.Helper()
 	network := must(openstack.NewNetworkV2(p.provider, gophercloud.EndpointOpts{}))(p.T)
@@ -80,7 +80,7 @@ func TestAServerOfEachFlavorLivesItsWholeLife(t *testing.T) {
 	}
 }
 
-// checkServer sees that a server is as it was asked for.
+// checkServer checks that a server has the requested properties.
 func checkServer(b *bench, flavor string, s *servers.Server) {
 	b.Helper()
 	if s.Status != "ACTIVE" || s.AvailabilityZone != "roomy" || s.KeyName != "admins" {

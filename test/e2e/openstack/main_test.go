@@ -21,22 +21,21 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/users"
 )
 
-// What openstack.sh sets.
+// The variables that openstack.sh sets.
 const (
 	variableIdentity = "OPENSTACK_IDENTITY"
 	variableScript   = "OPENSTACK_SCRIPT"
 	variableChild    = "SUPERCARGO_OPENSTACK_CHILD"
 )
 
-// How long is waited for what must come if nothing else is said, and how often it is
-// looked for.
+// The default timeout of a wait, and its polling interval.
 const (
 	patience = 10 * time.Minute
-	poll     = time.Second // each look keeps Nova and Neutron busy
+	poll     = time.Second // each request keeps Nova and Neutron busy
 )
 
-// Passwords of the administrator, as openstack.sh sets it, and of the users that tests make,
-// which nothing that they look for has in it.
+// Passwords of the administrator, as openstack.sh sets it, and of the users that tests create. No text that
+// tests search for contains them.
 const (
 	adminPassword = "secret"
 	userPassword  = "hush-hush-hush"
@@ -81,18 +80,18 @@ func logIn(user, password, project string) (*gophercloud.ProviderClient, error) 
 	})
 }
 
-// project is a project of the cloud that one test has to itself.
+// project is a project of the cloud for one test.
 type project struct {
 	*testing.T
 	site     *site
 	id, name string // the user's name and the project's are the same
 	provider *gophercloud.ProviderClient
 	compute  *gophercloud.ServiceClient // as the project's user
-	patience time.Duration              // how long is waited for what must come
+	patience time.Duration              // the timeout of a wait
 }
 
-// newProject makes a project that may have so many servers, with as many cores and as
-// much memory as they can need. Its servers are deleted when the test ends.
+// newProject creates a project with a quota of instances servers and enough cores and memory for them. Its
+// servers are deleted when the test ends.
 func newProject(t *testing.T, instances int) *project {
 	t.Helper()
 	p := makeProject(t, instances)
@@ -100,7 +99,7 @@ func newProject(t *testing.T, instances int) *project {
 	return p
 }
 
-// makeProject makes one whose servers stay.
+// makeProject creates a project whose servers stay.
 func makeProject(t *testing.T, instances int) *project {
 	t.Helper()
 	s, err := theSite()
@@ -137,7 +136,7 @@ func (p *project) try(what string, err error) {
 	}
 }
 
-// must returns a value unless there is an error.
+// must returns a value, or fails the test if there is an error.
 func must[V any](v V, err error) func(*testing.T) V {
 	return func(t *testing.T) V {
 		t.Helper()
@@ -148,7 +147,7 @@ func must[V any](v V, err error) func(*testing.T) V {
 	}
 }
 
-// servers returns all of the project, those of nobody's fleet included.
+// servers returns all servers of the project, including those of no fleet.
 func (p *project) servers() []servers.Server {
 	p.Helper()
 	return p.serversIn(p.Context())
@@ -163,7 +162,7 @@ func (p *project) serversIn(ctx context.Context) []servers.Server {
 	return all
 }
 
-// removeServers deletes all, and waits until the hosts are free of them.
+// removeServers deletes all servers, and waits until they are gone.
 func (p *project) removeServers() {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -174,7 +173,7 @@ func (p *project) removeServers() {
 		}
 		for i := range all {
 			if all[i].TaskState != "deleting" {
-				_ = servers.Delete(ctx, p.compute, all[i].ID).Err // it is looked at again
+				_ = servers.Delete(ctx, p.compute, all[i].ID).Err // the next poll retries it
 			}
 		}
 		<-time.After(poll)
@@ -182,7 +181,7 @@ func (p *project) removeServers() {
 	p.Errorf("servers of project %s do not go", p.name)
 }
 
-// eventually polls until the check says nothing any more.
+// eventually polls until check returns "".
 func (p *project) eventually(what string, check func() string) {
 	p.Helper()
 	var last string
@@ -195,7 +194,7 @@ func (p *project) eventually(what string, check func() string) {
 	p.Fatalf("%s: still %s", what, last)
 }
 
-// left waits until the project has so many servers.
+// left waits until the project has the wanted number of servers.
 func (p *project) left(want int) {
 	p.Helper()
 	p.eventually(fmt.Sprintf("%d servers are left", want), func() string {

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// marked returns the processes that carry the mark of services in a directory.
+// marked returns the processes with the mark of services in a directory.
 func marked(t *testing.T, dir string) (found []string) {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/environ")
@@ -22,7 +22,7 @@ func marked(t *testing.T, dir string) (found []string) {
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err == nil && strings.Contains("\x00"+string(text), "\x00OPENSTACK_MARK="+dir+"\x00") { // else it has ended
+		if err == nil && strings.Contains("\x00"+string(text), "\x00OPENSTACK_MARK="+dir+"\x00") { // otherwise it has ended
 			found = append(found, file)
 		}
 	}
@@ -38,7 +38,7 @@ func TestWhatEndsTheScriptEndsTheServices(t *testing.T) {
 	for i, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGKILL} {
 		t.Run(signal.String(), func(t *testing.T) {
 			t.Parallel()
-			dir, err := os.MkdirTemp("/var/tmp", "openstack-end-") // short: there is a socket in it
+			dir, err := os.MkdirTemp("/var/tmp", "openstack-end-") // short, because it contains a socket
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -62,7 +62,7 @@ func TestWhatEndsTheScriptEndsTheServices(t *testing.T) {
 			if err := cmd.Wait(); err == nil {
 				t.Error("the script has succeeded")
 			}
-			if signal == syscall.SIGKILL { // who else stops them does not wait for it
+			if signal == syscall.SIGKILL { // with other signals the script itself waits until services have stopped
 				p.eventually("nothing runs", func() string { return strings.Join(marked(t, dir), " ") })
 			}
 			if left := marked(t, dir); len(left) > 0 {

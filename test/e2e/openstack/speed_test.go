@@ -13,26 +13,26 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 )
 
-// asking is how long it takes to ask for servers.
+// asking contains the time that requests for servers take.
 type asking struct {
-	// Servers are asked for in one decision, AtATime of them at most.
+	// Servers are requested in one decision, at most AtATime of them concurrently.
 	Servers int `json:"servers"`
 	AtATime int `json:"atATime"`
-	// AskedSeconds is until Nova has said yes to all, UpSeconds until all are ACTIVE.
+	// AskedSeconds is the time until Nova has accepted all, UpSeconds until all are ACTIVE.
 	AskedSeconds float64 `json:"askedSeconds"`
 	UpSeconds    float64 `json:"upSeconds"`
 }
 
-// looking is what it takes to look at servers.
+// looking contains the cost of observing servers.
 type looking struct {
 	Servers int `json:"servers"`
-	// Requests are all of one observation, ListRequests those for servers among them.
+	// Requests counts all requests of one observation, ListRequests those for servers.
 	Requests     int     `json:"requests"`
 	ListRequests int     `json:"listRequests"`
 	Seconds      float64 `json:"seconds"`
 }
 
-// TestSpeed measures, and writes what it has measured to the file that the variable names.
+// TestSpeed measures, and writes the results to the file that the variable names.
 func TestSpeed(t *testing.T) {
 	found := struct {
 		Asking  asking  `json:"asking"`
@@ -52,8 +52,8 @@ func measureAsking(t *testing.T) (found asking) {
 	t.Helper()
 	const n = 50
 	b := newBench(newProject(t, n))
-	b.patience = time.Hour // it is measured, and not judged
-	b.observe()            // as the round does that decides
+	b.patience = time.Hour // the test measures and does not judge
+	b.observe()            // as in the round that decides
 	began := time.Now()
 	b.buy("first", "t3.xsmall", 0, n)
 	found.AskedSeconds = time.Since(began).Seconds()
@@ -66,8 +66,8 @@ func measureAsking(t *testing.T) (found asking) {
 
 func measureLooking(t *testing.T) (found looking) {
 	t.Helper()
-	// One thousand would be two pages. They are made 37 at a time, without ports: most of the
-	// time would go into those.
+	// One thousand would be two pages. 37 are created at a time, without ports, which would take most of the
+	// time.
 	const n, at = 999, 37
 	b := newBench(makeProject(t, n))
 	b.patience = time.Hour
@@ -79,7 +79,7 @@ func measureLooking(t *testing.T) (found looking) {
 		}, nil).Err)
 		b.settled()
 	}
-	b.observe() // logs in and looks up what the spec names
+	b.observe() // logs in and resolves the names in the spec
 	b.ledger.take("", "")
 	began := time.Now()
 	found.Servers = len(b.observe().Machines)

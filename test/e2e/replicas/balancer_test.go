@@ -22,9 +22,8 @@ import (
 	"supercargo.dev/supercargo/autoscaler/adapter/nginx"
 )
 
-// configuration is nginx's. A request that was answered is in the log when its client
-// has the answer: nothing is buffered. Least connections is as near to one common line
-// as nginx comes.
+// configuration is nginx's configuration. The log contains a request as soon as its client has the answer,
+// because nothing is buffered. Least connections is nginx's closest approximation of one common queue.
 var configuration = template.Must(template.New("nginx.conf").Parse(`
 daemon off;
 user root;
@@ -62,7 +61,7 @@ http {
 }
 `))
 
-// balancer is an nginx that runs, before replicas that may change.
+// balancer is a running nginx in front of replicas that may change.
 type balancer struct {
 	dir            string
 	listen, status string
@@ -73,7 +72,7 @@ type balancer struct {
 	generation int
 }
 
-// startBalancer starts nginx before some replicas. It is the caller's to stop.
+// startBalancer starts nginx in front of some replicas. The caller must stop it.
 func startBalancer(t *testing.T, replicas []string) *balancer {
 	t.Helper()
 	path, err := exec.LookPath("nginx")
@@ -90,7 +89,7 @@ func startBalancer(t *testing.T, replicas []string) *balancer {
 		t.Fatal(err)
 	}
 	go func() {
-		_ = b.cmd.Wait() // what it says stands in its log
+		_ = b.cmd.Wait() // its output is in its log
 		close(b.exited)
 	}()
 	if err := b.serves(t.Context(), "1"); err != nil {
@@ -100,7 +99,7 @@ func startBalancer(t *testing.T, replicas []string) *balancer {
 	return b
 }
 
-// stop ends nginx at once, and shows what it said if the test failed.
+// stop kills nginx, and shows its output if the test failed.
 func (b *balancer) stop(t *testing.T) {
 	_ = b.cmd.Process.Signal(syscall.SIGTERM)
 	<-b.exited
@@ -129,10 +128,9 @@ func (b *balancer) write(replicas []string) error {
 	return err
 }
 
-// use puts nginx before the replicas that of returns, and returns when no process of
-// nginx gives requests to others any more: the one that did takes none, and finishes
-// those it has. Calls that meet are served one after the other. Without replicas it
-// leaves nginx as it is.
+// use makes nginx serve the replicas that of returns. It returns when no process of nginx sends requests to
+// other replicas: the old process accepts no requests, and finishes those it has. Concurrent calls are
+// serialized. Without replicas it does not change nginx.
 func (b *balancer) use(ctx context.Context, of func() []string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -159,7 +157,7 @@ func (b *balancer) use(ctx context.Context, of func() []string) error {
 	})
 }
 
-// serves waits until a configuration is in force.
+// serves waits until a configuration is active.
 func (b *balancer) serves(ctx context.Context, generation string) error {
 	return until(ctx, "nginx has configuration "+generation, func() (bool, error) {
 		text, err := get(ctx, "http://"+b.status+"/generation")
@@ -167,7 +165,7 @@ func (b *balancer) serves(ctx context.Context, generation string) error {
 	})
 }
 
-// processes are the processes of nginx that take requests.
+// processes returns the processes of nginx that accept requests.
 func (b *balancer) processes() ([]int, error) {
 	master := b.cmd.Process.Pid
 	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", master, master))
@@ -189,7 +187,7 @@ func (b *balancer) processes() ([]int, error) {
 	return taking, nil
 }
 
-// connections is what the status page says.
+// connections returns the counts of the status page.
 func (b *balancer) connections(ctx context.Context) (nginx.Status, error) {
 	text, err := get(ctx, "http://"+b.status+"/stub_status")
 	if err != nil {
@@ -198,7 +196,7 @@ func (b *balancer) connections(ctx context.Context) (nginx.Status, error) {
 	return nginx.ParseStatus(text)
 }
 
-// aside asks what is no part of the load, each time anew.
+// aside sends requests that are not part of the load, each on a new connection.
 var aside = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
 
 func get(ctx context.Context, url string) (string, error) {

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// TestNoRequestIsLostWhileReplicasComeAndGo changes the number of replicas up and down
-// five times a second, quicker than any law and than replicas start.
+// TestNoRequestIsLostWhileReplicasComeAndGo changes the number of replicas up and down five times a second,
+// faster than any law and faster than replicas start.
 func TestNoRequestIsLostWhileReplicasComeAndGo(t *testing.T) {
 	const (
 		lasts = 8 * time.Second
-		apart = 30 * time.Millisecond // far from what two replicas can do
+		apart = 30 * time.Millisecond // far below the capacity of two replicas
 	)
 	hurry(t)
 	p := newPool(t, buildService(t), 3)

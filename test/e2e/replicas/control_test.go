@@ -14,15 +14,15 @@ import (
 	"supercargo.dev/supercargo/autoscaler/replica/law"
 )
 
-// sight sees a service as a law does: through nginx, and the CPU time of its replicas.
+// sight observes a service as a law does: through nginx, and the CPU time of its replicas.
 type sight struct {
 	pool   *pool
 	follow *nginx.Follower
-	seen   []nginx.Request // since the last look
+	seen   []nginx.Request // since the last observation
 	all    []nginx.Request
 	lost   int // lines that could not be read
 	last   time.Time
-	inside float64 // requests under way at the last look
+	inside float64 // requests in progress at the last observation
 }
 
 func newSight(t *testing.T, p *pool) *sight {
@@ -39,7 +39,7 @@ func newSight(t *testing.T, p *pool) *sight {
 	return s
 }
 
-// look measures what was since the last look.
+// look returns the measurements since the last observation.
 func (s *sight) look(ctx context.Context) (law.Observation, error) {
 	if err := s.follow.Poll(); err != nil {
 		return law.Observation{}, err
@@ -52,9 +52,9 @@ func (s *sight) look(ctx context.Context) (law.Observation, error) {
 	past := now.Sub(s.last).Seconds()
 	used, measured := s.pool.busy()
 	o := law.Observation{At: now, StartUp: s.pool.startUp(), Utilization: math.NaN(), ResponseTime: math.NaN(),
-		QueueLength: float64(max(connections.Reading+connections.Writing, 1) - 1)} // without the one that asks
-	// The log has requests when they have been answered. What came and was not answered
-	// yet is inside: without it a crowd would look no greater than what replicas can do.
+		QueueLength: float64(max(connections.Reading+connections.Writing, 1) - 1)} // without this request
+	// The log contains requests once they have been answered. Requests that arrived but are not answered yet
+	// are in progress: without them a crowd would seem no larger than the capacity of the replicas.
 	o.ArrivalRate = max(0, float64(len(s.seen))+o.QueueLength-s.inside) / past
 	o.Ready, o.Wanted = s.pool.count()
 	if measured > 0 {
@@ -75,7 +75,7 @@ func (s *sight) look(ctx context.Context) (law.Observation, error) {
 	return o, s.pool.failure()
 }
 
-// step is one look of a law, for the report.
+// step is one decision of a law, for the report.
 type step struct {
 	AtSeconds          float64 `json:"atSeconds"`
 	ArrivalRate        float64 `json:"arrivalRatePerSecond"`
@@ -89,9 +89,8 @@ type step struct {
 	Reason             string  `json:"reason"`
 }
 
-// steer lets a law decide until ctx ends, from the end of the first control interval
-// on. Its memory is written and read back at every look, as a controller that restarts
-// each time would.
+// steer lets a law decide until ctx ends, starting at the end of the first control interval. It serializes
+// and restores the law's memory at every decision, like a controller that restarts each time.
 func steer(ctx context.Context, s *sight, l law.Law, begin time.Time) ([]step, error) {
 	var steps []step
 	var saved []byte
@@ -126,7 +125,7 @@ func steer(ctx context.Context, s *sight, l law.Law, begin time.Time) ([]step, e
 	}
 }
 
-// known is x, or -1 for what was not measured: JSON knows no NaN.
+// known returns x, or -1 for a missing measurement: JSON has no NaN.
 func known(x float64) float64 {
 	if math.IsNaN(x) {
 		return -1

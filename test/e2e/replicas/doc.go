@@ -1,9 +1,8 @@
-// Package replicas tests laws for replicas on real processes: Debian's nginx as load
-// balancer before worker processes of a service that burns CPU, each held to a few
-// hundredths of a core by a control group, all of them together below one core.
-// Requests come from an open-loop generator that follows a trace, whether earlier ones
-// were answered or not; what became of them stands in nginx's access log.
+// Package replicas tests laws for replicas on real processes: Debian's nginx as load balancer in front of
+// worker processes of a service that burns CPU. A control group limits each worker to a few hundredths of a
+// core, and all of them together need less than one core. Requests come from an open-loop generator that
+// follows a trace, whether earlier ones were answered or not. nginx's access log contains their outcomes.
 //
-// The tests have the build tag replicas and need root, for control groups. They install
-// nothing, and fail with the name of the package where a program is missing.
+// The tests have the build tag replicas and need root, for control groups. They install nothing, and fail
+// with the package name of a missing program.
 package replicas

@@ -21,10 +21,10 @@ import (
 	"supercargo.dev/supercargo/autoscaler/adapter/nginx/exporter"
 )
 
-// TestTheExporterCountsEveryRequestThroughRotation asks a real nginx while its log is
-// renamed and nginx told, as logrotate does it.
+// TestTheExporterCountsEveryRequestThroughRotation sends requests to a real nginx while its log is rotated as
+// logrotate does it: renamed, then reopened by a signal.
 func TestTheExporterCountsEveryRequestThroughRotation(t *testing.T) {
-	// The query says what is answered.
+	// The query determines the answer.
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.Contains(r.URL.RawQuery, "fail") {
 			w.WriteHeader(http.StatusInternalServerError)

@@ -14,20 +14,19 @@ import (
 	"time"
 )
 
-// Where control groups are, and what those of this test are called: the process that
-// made them comes after.
+// The path and the names of control groups. The PID of the process that made a group follows its name.
 const (
 	groupMount  = "/sys/fs/cgroup"
 	groupPrefix = "supercargo-replicas-"
 )
 
-// period is how often a replica gets its share. With the default of 100 ms a request
-// would often wait that long for its next millisecond; with much less, a replica that
-// did not get its turn because others had the CPU would lose its share for good.
+// period is the CPU quota period of a replica. With the default of 100 ms a request would often wait that
+// long for its next millisecond. With a much shorter period, a replica that got no CPU time because other
+// processes ran would lose its share.
 const period = 40 * time.Millisecond
 
-// hierarchies are the folders in which a group is made: with version 1 one limits CPU
-// time and another counts it.
+// hierarchies contains the folders in which a group is made: with version 1, one limits CPU time and another
+// counts it.
 type hierarchies struct {
 	unified    bool
 	cpu, usage string
@@ -44,15 +43,15 @@ func findHierarchies() (hierarchies, error) {
 	return h, nil
 }
 
-// groups are the control groups of one run.
+// groups contains the control groups of one run.
 type groups struct {
 	hierarchies
 	name string
 }
 
-// newGroups makes the group that holds those of replicas. What runs in it comes before
-// what others run: the test is about its quotas, not about theirs. It is removed with
-// the test, and so are those of test processes that are no more.
+// newGroups makes the parent group of the replicas' groups. Its processes have precedence over other
+// processes, because the test measures its own quotas. It is removed with the test, as are the groups of test
+// processes that have ended.
 func newGroups(t *testing.T) *groups {
 	t.Helper()
 	h, err := findHierarchies()
@@ -102,7 +101,7 @@ type group struct {
 	name string
 }
 
-// limited makes a group that gets so many thousandths of a core.
+// limited makes a group with a CPU quota in millicores.
 func (g *groups) limited(t *testing.T, name string, millicores int) group {
 	t.Helper()
 	quota := period.Microseconds() * int64(millicores) / 1000
@@ -115,7 +114,7 @@ func (g *groups) limited(t *testing.T, name string, millicores int) group {
 	return made
 }
 
-// join is what a process must join to be in the group.
+// join returns the files that a process must write to in order to join the group.
 func (g group) join() string {
 	if g.of.unified {
 		return filepath.Join(g.of.cpu, g.name)
@@ -123,7 +122,7 @@ func (g group) join() string {
 	return filepath.Join(g.of.cpu, g.name) + "," + filepath.Join(g.of.usage, g.name)
 }
 
-// used is the CPU time that the group has used.
+// used returns the CPU time that the group has used.
 func (g group) used() (time.Duration, error) {
 	if !g.of.unified {
 		text, err := os.ReadFile(filepath.Join(g.of.usage, g.name, "cpuacct.usage"))
@@ -160,8 +159,7 @@ func removeGroup(h hierarchies, name string) error {
 	return errors.Join(errs...)
 }
 
-// sweepGroups removes what test processes have left that were killed. Their replicas
-// died with them.
+// sweepGroups removes the groups of killed test processes. Their replicas died with them.
 func sweepGroups(t *testing.T, h hierarchies) {
 	left, err := filepath.Glob(filepath.Join(h.cpu, groupPrefix+"*"))
 	if err != nil {
@@ -170,7 +168,7 @@ func sweepGroups(t *testing.T, h hierarchies) {
 	for _, dir := range left {
 		pid := strings.TrimPrefix(filepath.Base(dir), groupPrefix)
 		if _, err := os.Stat(filepath.Join("/proc", pid)); err == nil {
-			continue // it runs
+			continue // it is running
 		}
 		inner, err := filepath.Glob(filepath.Join(dir, "*", "cgroup.procs"))
 		if err != nil {

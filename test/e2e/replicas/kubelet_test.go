@@ -18,18 +18,18 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// How often a kubelet looks at its pods, and says that it is there.
+// The polling interval of a kubelet, and of its heartbeat.
 const (
 	podSync   = 50 * time.Millisecond
 	heartbeat = 5 * time.Second
 )
 
-// kubelet plays the node that all pods are on, for those of one namespace: a pod is Running when its process has
-// been started, Ready when nginx gives it requests, and gone when the process has ended.
+// kubelet simulates the node of all pods, for the pods of one namespace: a pod is Running when its process
+// has started, Ready when nginx sends it requests, and deleted when the process has ended.
 type kubelet struct {
 	client kubernetes.Interface
 	node   string
-	// namespace has the pods of this trial; those of an earlier one are left as they are.
+	// namespace contains the pods of this trial; pods of earlier trials are ignored.
 	namespace string
 	pool      *pool
 	pods      map[types.UID]*podProcess
@@ -39,10 +39,10 @@ type kubelet struct {
 // podProcess is the process of a pod.
 type podProcess struct {
 	*replica
-	ready, leaving bool // as was said, and asked
+	ready, leaving bool // as reported, and as requested
 }
 
-// run looks at pods until ctx ends.
+// run syncs pods until ctx ends.
 func (k *kubelet) run(ctx context.Context) error {
 	k.pods = map[types.UID]*podProcess{}
 	for tick := time.Tick(podSync); ; {
@@ -70,7 +70,7 @@ func (k *kubelet) look(ctx context.Context) error {
 	}
 	var errs []error
 	for i := range pods.Items {
-		// A pod that has changed meanwhile is looked at again.
+		// A pod that has changed meanwhile is synced again in the next round.
 		if err := k.sync(ctx, &pods.Items[i]); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			errs = append(errs, err)
 		}
@@ -78,7 +78,7 @@ func (k *kubelet) look(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// sync brings one pod a step further.
+// sync brings one pod one step further.
 func (k *kubelet) sync(ctx context.Context, pod *corev1.Pod) error {
 	process, leaves := k.pods[pod.UID], pod.DeletionTimestamp != nil
 	switch {
@@ -100,7 +100,7 @@ func (k *kubelet) sync(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// say writes the status of a pod that runs.
+// say writes the status of a running pod.
 func (k *kubelet) say(ctx context.Context, pod *corev1.Pod, ready corev1.ConditionStatus) error {
 	now := metav1.Now()
 	if pod.Status.StartTime == nil {
@@ -126,7 +126,7 @@ func (k *kubelet) say(ctx context.Context, pod *corev1.Pod, ready corev1.Conditi
 	return err
 }
 
-// renew says that the node is there.
+// renew sends the node's heartbeat.
 func (k *kubelet) renew(ctx context.Context) error {
 	leases := k.client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
 	now := metav1.NewMicroTime(time.Now())
@@ -153,14 +153,14 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// add starts a replica of a name.
+// add starts a replica with a name.
 func (p *pool) add(name string) *replica {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.begin(name)
 }
 
-// remove asks a replica away, if that has not been done.
+// remove stops a replica, unless it is already stopping.
 func (p *pool) remove(r *replica) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

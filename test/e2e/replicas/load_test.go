@@ -17,28 +17,28 @@ import (
 	"supercargo.dev/supercargo/lab/trace"
 )
 
-// The load: the first crowd of the series, played quicker than it was.
+// The load: the first crowd of the series, replayed at a higher speed.
 const (
 	series      = "../../data/web/flash-crowd.csv"
 	seriesFrom  = 2*time.Hour + 50*time.Minute
-	compression = 60  // seconds of the series in one of the test
+	compression = 60  // seconds of the series per second of the test
 	rateFactor  = 0.5 // of the rates of the series
 	seed        = 1
-	// meanWork is the CPU time of a request on average; it is exponentially
-	// distributed up to maxWork times that.
+	// meanWork is the mean CPU time of a request. It is exponentially distributed, up to maxWork times the
+	// mean.
 	meanWork = 4 * time.Millisecond
 	maxWork  = 8
-	// giveUp is how long a client waits.
+	// giveUp is the timeout of a client.
 	giveUp = 10 * time.Second
 )
 
-// arrival is one request to come.
+// arrival is one future request.
 type arrival struct {
 	at, work time.Duration
 }
 
-// arrivals draws the requests of a Poisson process whose rate follows the series: the
-// same for the same seed, whoever serves them.
+// arrivals draws the requests of a Poisson process whose rate follows the series. The same seed gives the
+// same requests for every law.
 func arrivals(lasts time.Duration) ([]arrival, error) {
 	file, err := os.Open(series)
 	if err != nil {
@@ -51,10 +51,10 @@ func arrivals(lasts time.Duration) ([]arrival, error) {
 	}
 	draw := rand.New(rand.NewPCG(seed, 0))
 	var drawn []arrival
-	next := draw.ExpFloat64() // the requests expected until the next one
+	next := draw.ExpFloat64() // expected requests until the next one
 	for i := range rates[:len(rates)-1] {
-		// The rate of the series joins its rows by straight lines; a row is half a
-		// second here, in which the mean does.
+		// The rate of the series is linear between its rows. A row is half a second here, over which the mean
+		// is accurate enough.
 		from, to := rates[i].At, rates[i+1].At
 		if to <= seriesFrom {
 			continue
@@ -81,14 +81,14 @@ func arrivals(lasts time.Duration) ([]arrival, error) {
 	return nil, fmt.Errorf("%s ends before %v from %v on", series, lasts*compression, seriesFrom)
 }
 
-// answers counts what clients got.
+// answers counts the answers to clients.
 type answers struct {
 	mu sync.Mutex
-	// Statuses counts answers by HTTP status; 0 stands for none.
+	// Statuses counts answers by HTTP status; 0 means no answer.
 	Statuses map[int]int
-	// Late is by how much the request was sent too late that was latest.
+	// Late is the greatest delay with which a request was sent.
 	Late time.Duration
-	// Fault is the last error without an answer that is not giving up.
+	// Fault is the last error without an answer, other than a timeout of the client.
 	Fault error
 }
 
@@ -102,9 +102,9 @@ func (a *answers) count(status int, late time.Duration, fault error) {
 	}
 }
 
-// send sends each request at its time, whatever became of earlier ones, and returns
-// when all have been answered or given up. Each has a connection of its own: one that
-// is kept could be closed by a reload of nginx just when a request is written to it.
+// send sends each request at its time, regardless of earlier ones, and returns when all have been answered or
+// timed out. Each request has its own connection: a reload of nginx could close a kept connection just when a
+// request is written to it.
 func send(ctx context.Context, address string, begin time.Time, requests []arrival) *answers {
 	got := &answers{Statuses: map[int]int{}}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: giveUp}
@@ -129,8 +129,7 @@ func send(ctx context.Context, address string, begin time.Time, requests []arriv
 	return got
 }
 
-// ask returns the answer's status; 0 if there was none, with an error unless the
-// client gave up.
+// ask returns the answer's status, or 0 without an answer, and then an error unless the client timed out.
 func ask(ctx context.Context, client *http.Client, url string) (int, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {

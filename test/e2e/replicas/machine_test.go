@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// machine is what all CPUs have done since the machine started, in ticks.
+// machine contains the CPU time counters of the machine since boot, in ticks.
 type machine struct {
 	total, idle, stolen uint64
 }
@@ -29,9 +29,8 @@ func readMachine(t *testing.T) machine {
 	return machine{total: user + nice + system + idle + wait + hard + soft + stolen, idle: idle + wait, stolen: stolen}
 }
 
-// since says how busy CPUs were, and which part of the time the host gave them to
-// others although there was something to do: on such a machine replicas are slower than
-// their quotas say, whatever a law does.
+// since returns how busy the CPUs were, and the share of time that the host stole although processes were
+// runnable. On such a machine replicas are slower than their quotas, whatever a law does.
 func (m machine) since(before machine) (busyPercent, stolenPercent float64) {
 	total := max(float64(m.total-before.total), 1)
 	return round(100 * (1 - float64(m.idle-before.idle)/total)), round(100 * float64(m.stolen-before.stolen) / total)

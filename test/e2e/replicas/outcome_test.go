@@ -9,11 +9,11 @@ import (
 	"supercargo.dev/supercargo/autoscaler/adapter/nginx"
 )
 
-// window is over which response times are averaged: as long for every law, however
-// often it looks.
+// window is the period over which response times are averaged: the same for every law, regardless of its
+// control interval.
 const window = 2 * time.Second
 
-// outcome is what became of a service under one law, by nginx's access log.
+// outcome contains the results of a service under one law, from nginx's access log.
 type outcome struct {
 	Law                  string      `json:"law"`
 	SLOViolationPercent  float64     `json:"sloViolationPercent"` // windows whose mean exceeds the SLO
@@ -33,8 +33,8 @@ type outcome struct {
 	Looks                []step      `json:"looks"`
 }
 
-// judge sums requests up. A request belongs to the window in which it came; one that
-// failed, or that the client gave up, counts as if it had taken giveUp.
+// judge summarizes requests. A request belongs to the window in which it arrived. A request that failed or
+// timed out counts as if it had taken giveUp.
 func judge(requests []nginx.Request, begin time.Time, slo time.Duration) outcome {
 	o := outcome{Requests: len(requests), Statuses: map[int]int{}}
 	type sum struct {

@@ -41,24 +41,23 @@ const (
 	node    = "node-0"
 )
 
-// sites has the control plane: real, but for the node that a test's kubelet plays.
+// sites has a real control plane, and a node whose kubelet the tests simulate.
 var sites = kit.NewSites(playground.Options{NoKwok: true, AutoscalerPeriod: hpaLooks, Nodes: []playground.NodeSpec{{Name: node, CPU: "4", Memory: "8Gi"}}})
 
 func TestMain(m *testing.M) { os.Exit(kit.Main(m, "1", sites)) }
 
-// trial is a Deployment in a namespace of its own, whose pods are processes behind an
-// nginx of its own.
+// trial is a Deployment in its own namespace, whose pods are processes behind their own nginx.
 type trial struct {
 	programs
 	*kit.Site
 	namespace  string
 	goal       law.Goal
 	deployment *appsv1.Deployment
-	exporter   string // where what nginx says can be scraped
+	exporter   string // address at which nginx's metrics can be scraped
 }
 
-// tryInCluster plays the load against a Deployment that is scaled by what scale begins:
-// before the load comes, and it returns what adds to a step what the scaler says of itself.
+// tryInCluster replays the load against a Deployment that scale starts to scale before the load. scale
+// returns a function that adds the scaler's own status to a step.
 func tryInCluster(t *testing.T, program, name, namespace string, goal law.Goal, requests []arrival, scale func(*testing.T, *trial) func(*step)) outcome {
 	site, err := sites.Get()
 	if err != nil {
@@ -107,9 +106,8 @@ func tryInCluster(t *testing.T, program, name, namespace string, goal law.Goal, 
 	return o
 }
 
-// tryPolicy plays the load against a Deployment that a ReplicaPolicy scales: the
-// autoscaler asks a store by a preset, the store scrapes the exporter beside nginx, all
-// of them ours and as they run in a cluster.
+// tryPolicy replays the load against a Deployment that a ReplicaPolicy scales: the autoscaler queries a store
+// by a preset, and the store scrapes the exporter beside nginx. All are ours and run as in a cluster.
 func tryPolicy(t *testing.T, program string, goal law.Goal, requests []arrival) outcome {
 	return tryInCluster(t, program, "ReplicaPolicy", "shop", goal, requests, func(t *testing.T, r *trial) func(*step) {
 		scaler := r.measure(t)
@@ -125,20 +123,20 @@ func tryPolicy(t *testing.T, program string, goal law.Goal, requests []arrival) 
 	})
 }
 
-// programs run beside a test.
+// programs contains functions that run beside a test.
 type programs struct {
 	ctx    context.Context
 	all    sync.WaitGroup
 	failed chan error
 }
 
-// begin runs one. Its error ends the test.
+// begin runs a function. Its error ends the test.
 func (p *programs) begin(run func() error) {
 	p.all.Go(func() {
 		if err := run(); err != nil {
 			select {
 			case p.failed <- err:
-			default: // another was first
+			default: // an earlier error ends the test
 			}
 		}
 	})
@@ -155,8 +153,8 @@ func (r *trial) export(t *testing.T, b *balancer) string {
 	return beside
 }
 
-// measure runs a store that scrapes the exporter every second, and returns an autoscaler
-// that asks the store.
+// measure runs a store that scrapes the exporter every second, and returns the options of an autoscaler that
+// queries the store.
 func (r *trial) measure(t *testing.T) app.Options {
 	t.Helper()
 	keeps := store.Defaults()
@@ -185,7 +183,7 @@ func (r *trial) measure(t *testing.T) app.Options {
 	}
 }
 
-// end waits until all have ended.
+// end waits until all functions have ended.
 func (p *programs) end(t *testing.T) {
 	p.all.Wait()
 	select {
@@ -195,7 +193,7 @@ func (p *programs) end(t *testing.T) {
 	}
 }
 
-// makeService makes the Deployment, whose pods the test's kubelet runs.
+// makeService creates the Deployment, whose pods the test's kubelet runs.
 func makeService(t *testing.T, c client.Client, namespace string) *appsv1.Deployment {
 	t.Helper()
 	labels := map[string]string{"app": service}
@@ -217,7 +215,7 @@ func makeService(t *testing.T, c client.Client, namespace string) *appsv1.Deploy
 	return d
 }
 
-// makePolicy makes the policy, with the constants that the law has without a cluster.
+// makePolicy creates the policy, with the constants that the law has without a cluster.
 func (r *trial) makePolicy(t *testing.T) *v1alpha1.ReplicaPolicy {
 	t.Helper()
 	goal := r.goal
@@ -240,7 +238,7 @@ func (r *trial) makePolicy(t *testing.T) *v1alpha1.ReplicaPolicy {
 	return p
 }
 
-// seen reads the Deployment anew.
+// seen reads the current Deployment.
 func (r *trial) seen(t *testing.T, start time.Time) step {
 	t.Helper()
 	d := r.deployment
@@ -250,7 +248,7 @@ func (r *trial) seen(t *testing.T, start time.Time) step {
 	return step{AtSeconds: round(time.Since(start).Seconds()), Ready: int(d.Status.ReadyReplicas), Wanted: int(d.Status.Replicas), Decided: int(*d.Spec.Replicas)}
 }
 
-// told adds what a policy says.
+// told adds the status of a policy.
 func told(s *step, p *v1alpha1.ReplicaPolicyStatus) {
 	if last := p.LastDecision; last != nil && len(last.Reasons) > 0 {
 		s.Reason = last.Reasons[0]

@@ -18,14 +18,14 @@ import (
 	"time"
 )
 
-// What each replica is.
+// The properties of each replica.
 const (
 	millicores = 50
 	startupCPU = 15 * time.Millisecond // a third of a second at that share
 	lineLength = 100
 )
 
-// replica is a worker process, from being asked for to its end.
+// replica is a worker process, from its order to its end.
 type replica struct {
 	name        string
 	address     string
@@ -33,15 +33,15 @@ type replica struct {
 	cmd         *exec.Cmd
 	asked       time.Time
 	ready, gone time.Time     // zero: not yet
-	leave       chan struct{} // closed when it is asked away
+	leave       chan struct{} // closed when it should stop
 	serves      chan struct{} // closed when it is ready
 	ended       chan struct{} // closed when it is gone
-	used        time.Duration // CPU time when last looked at
+	used        time.Duration // CPU time at the last observation
 }
 
-// pool maps a number of replicas to processes, as a Deployment and its pods would: it
-// starts the missing ones at once, takes a new one into the balancer when it is ready,
-// and a surplus one out of it before it is told to finish and go.
+// pool maps a number of replicas to processes, as a Deployment and its pods would: it starts missing replicas
+// at once, adds a new replica to the balancer when it is ready, and removes a surplus replica from the
+// balancer before it is told to finish and exit.
 type pool struct {
 	t        *testing.T
 	program  string
@@ -50,13 +50,13 @@ type pool struct {
 	running  sync.WaitGroup
 
 	mu      sync.Mutex
-	wanted  []*replica // the oldest first
+	wanted  []*replica // oldest first
 	all     []*replica
 	actions int
 	errs    []error
 }
 
-// newPool starts the first replicas and nginx before them, and ends all with the test.
+// newPool starts the first replicas with nginx in front of them, and stops all when the test ends.
 func newPool(t *testing.T, program string, n int) *pool {
 	t.Helper()
 	p := emptyPool(t, program)
@@ -65,7 +65,7 @@ func newPool(t *testing.T, program string, n int) *pool {
 	return p
 }
 
-// emptyPool has no replicas yet.
+// emptyPool returns a pool without replicas.
 func emptyPool(t *testing.T, program string) *pool {
 	t.Helper()
 	p := &pool{t: t, program: program, groups: newGroups(t)}
@@ -73,7 +73,7 @@ func emptyPool(t *testing.T, program string) *pool {
 	return p
 }
 
-// open waits for the first replicas, and starts nginx before them.
+// open waits for the first replicas, and starts nginx in front of them.
 func (p *pool) open(n int) {
 	t := p.t
 	t.Helper()
@@ -89,7 +89,7 @@ func (p *pool) open(n int) {
 	p.balancer, p.actions = b, 0
 }
 
-// scale asks for n replicas. Surplus ones are the youngest.
+// scale sets the number of replicas to n. It removes the youngest first.
 func (p *pool) scale(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,7 +112,7 @@ func (p *pool) begin(name string) *replica {
 	r.cmd = exec.Command(p.program, "-groups", r.group.join(), "-startup", startupCPU.String(), "-line", strconv.Itoa(lineLength))
 	r.cmd.Stderr, r.cmd.ExtraFiles = os.Stderr, []*os.File{socket}
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	r.cmd.Env = append(os.Environ(), "GOMAXPROCS=2") // one burns, one answers
+	r.cmd.Env = append(os.Environ(), "GOMAXPROCS=2") // one thread burns, one answers
 	p.wanted, p.all = append(p.wanted, r), append(p.all, r)
 	p.running.Go(func() {
 		if err := p.live(r); err != nil {
@@ -124,7 +124,7 @@ func (p *pool) begin(name string) *replica {
 	return r
 }
 
-// listen opens what a replica serves on: the load takes ports too, at any time.
+// listen opens the listener of a replica, because the load may take any free port at any time.
 func (p *pool) listen() (address string, socket *os.File) {
 	p.t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -138,17 +138,17 @@ func (p *pool) listen() (address string, socket *os.File) {
 	return listener.Addr().String(), socket
 }
 
-// dismiss asks a replica away. The caller holds the lock.
+// dismiss tells a replica to stop. The caller holds the lock.
 func (p *pool) dismiss(r *replica) {
 	p.wanted = slices.DeleteFunc(p.wanted, func(other *replica) bool { return other == r })
 	close(r.leave)
 }
 
-// live is the life of one replica.
+// live runs one replica to its end.
 func (p *pool) live(r *replica) (err error) {
 	err = r.cmd.Start()
 	for _, socket := range r.cmd.ExtraFiles {
-		err = errors.Join(err, socket.Close()) // the replica has its own now
+		err = errors.Join(err, socket.Close()) // the replica has its own copy
 	}
 	if err != nil {
 		return fmt.Errorf("start a replica: %w", err)
@@ -192,7 +192,7 @@ func (p *pool) live(r *replica) (err error) {
 	return p.rebalance()
 }
 
-// context outlives the test's, so that what is under way ends in order.
+// context outlives the test's context, so that operations in progress end in order.
 func (p *pool) context() context.Context { return context.WithoutCancel(p.t.Context()) }
 
 func (p *pool) setReady(r *replica) {
@@ -201,18 +201,18 @@ func (p *pool) setReady(r *replica) {
 	r.ready = time.Now()
 }
 
-// rebalance tells nginx who serves.
+// rebalance configures nginx with the current replicas.
 func (p *pool) rebalance() error {
 	p.mu.Lock()
 	b := p.balancer
 	p.mu.Unlock()
 	if b == nil {
-		return nil // it will begin with who is ready
+		return nil // open starts it with the ready replicas
 	}
 	return b.use(p.context(), p.serving)
 }
 
-// serving are the addresses of the replicas that are wanted and ready.
+// serving returns the addresses of the replicas that are wanted and ready.
 func (p *pool) serving() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -225,7 +225,7 @@ func (p *pool) serving() []string {
 	return addresses
 }
 
-// count says how many replicas are ready, and how many are wanted.
+// count returns how many replicas are ready, and how many are wanted.
 func (p *pool) count() (ready, wanted int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -237,7 +237,7 @@ func (p *pool) count() (ready, wanted int) {
 	return ready, len(p.wanted)
 }
 
-// startUp is how long replicas took to be ready, on average.
+// startUp returns the mean start-up time of replicas.
 func (p *pool) startUp() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -255,8 +255,8 @@ func (p *pool) startUp() time.Duration {
 	return sum / time.Duration(n)
 }
 
-// busy is the CPU time that each ready replica used since it was last looked at; of
-// those that have just become ready nothing is known yet.
+// busy returns the CPU time that the ready replicas used since their last observation. Replicas that have
+// just become ready do not count.
 func (p *pool) busy() (used time.Duration, replicas int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -278,7 +278,7 @@ func (p *pool) busy() (used time.Duration, replicas int) {
 	return used, replicas
 }
 
-// cost is the replica-seconds between two moments, from being asked for to the end.
+// cost returns the replica-seconds between two times, from order to end of each replica.
 func (p *pool) cost(from, to time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -297,16 +297,16 @@ func (p *pool) cost(from, to time.Time) time.Duration {
 	return sum
 }
 
-// failure is what went wrong so far.
+// failure returns the errors so far.
 func (p *pool) failure() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return errors.Join(p.errs...)
 }
 
-// stop ends all replicas, which finish what they have, and nginx.
+// stop ends all replicas, which finish their requests, and nginx.
 func (p *pool) stop() {
-	p.scale(0) // contexts of the test have ended
+	p.scale(0) // contexts of the test are done
 	p.running.Wait()
 	if p.balancer != nil {
 		p.balancer.stop(p.t)

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// How long is waited for what must come, and how often it is looked for.
+// The timeout of a wait, and its polling interval.
 const (
 	patience = time.Minute
 	poll     = 10 * time.Millisecond
@@ -39,7 +39,7 @@ func until(ctx context.Context, what string, met func() (bool, error)) error {
 	}
 }
 
-// freeAddress is one that nobody listened on a moment ago.
+// freeAddress returns an address without a listener.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -60,8 +60,8 @@ func buildService(t *testing.T) string {
 	return program
 }
 
-// hurry lets this process come before others: it times the requests. A thread that is
-// made later is as quick as the one that made it.
+// hurry raises the priority of this process, because it times the requests. New threads inherit the priority
+// of the thread that creates them.
 func hurry(t *testing.T) {
 	t.Helper()
 	threads, err := os.ReadDir("/proc/self/task")

@@ -22,38 +22,35 @@ var (
 	lasts  = flag.Duration("lasts", 48*time.Second, "how long each law is tried")
 )
 
-// What is asked of the laws. Times that laws have by default are divided by the
-// compression of the series, as the series is; HPA looks every second, since less says
-// nothing about CPU use.
+// The settings of the comparison. Default times of laws are divided by the compression of the series. HPA
+// decides every second, because a shorter period yields no usable CPU measurement.
 //
-// That holds for the time in which InverseQueue works off a queue too: what lies in the
-// queue has come within one control interval, so that it orders replicas in proportion to
-// the load only where that time keeps its proportion to the interval. With a longer one it
-// would order too few. Predictive looks ten times in an interval, where a line is more often
-// chance than a crowd: requests take as long as they did.
+// The time in which InverseQueue works off a queue is divided too. The queue has built up within one control
+// interval, so InverseQueue orders replicas in proportion to the load only if that time keeps its proportion
+// to the interval. With a longer time it would order too few. Predictive decides ten times in an interval: on
+// that scale a queue is more often chance than a crowd, since requests take as long as without compression.
 const (
 	sloFactor   = 1.6             // of the time in which a busy replica serves one request
 	interval    = 4 * time.Second // 250 s
 	hpaLooks    = time.Second     // 15 s
-	hpaTarget   = 80              // percent: what Kubernetes takes if none is given
+	hpaTarget   = 80              // percent: Kubernetes' default
 	hpaSettles  = 5 * time.Second // 5 min
 	drain       = interval / 25   // 10 s, of InverseQueue
 	ourDrain    = time.Second     // 10 s
 	minReplicas = 1
 	maxReplicas = 12 // 0.6 cores
 	first       = 4
-	grown       = 7 // the crowd takes at least so many
-	disturbed   = 5 // percent of CPU time stolen: what came of it says little about laws
+	grown       = 7 // the crowd needs at least this number
+	disturbed   = 5 // percent of CPU time stolen, above which results say little about laws
 )
 
-// promise is the SLO and what the queueing model says of a replica, for a service rate
-// that was measured.
+// promise returns the SLO, and the parameters of a replica in the queueing model for a measured service rate.
 func promise(mu float64) law.Goal {
 	return law.Goal{Limits: law.Limits{Min: minReplicas, Max: maxReplicas}, SLO: time.Duration(sloFactor / mu * float64(time.Second)).Round(time.Millisecond),
 		Model: queueing.Model{MuB: mu}, Interval: interval, MaxAge: time.Minute}
 }
 
-// laws are what is compared.
+// laws returns the compared laws.
 func laws(t *testing.T, goal law.Goal) []law.Law {
 	t.Helper()
 	inverse := inversequeue.Default()
@@ -120,15 +117,14 @@ func TestLawsScaleRealProcessesBehindNginx(t *testing.T) {
 	}
 }
 
-// serviceRate is how many requests one replica answers in a second that is never
-// without one.
+// serviceRate measures the requests per second of one replica that is always busy.
 func serviceRate(t *testing.T, program string) float64 {
 	p := newPool(t, program, 1)
 	requests, err := arrivals(*lasts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// All at once. What they happen to take is not what requests take on average.
+	// All at once. The work of this sample differs from the mean work.
 	n := min(lineLength/2, len(requests))
 	var work, all time.Duration
 	for i, r := range requests {
@@ -147,7 +143,7 @@ func serviceRate(t *testing.T, program string) float64 {
 	return work.Seconds() / took.Seconds() / (all.Seconds() / float64(len(requests)))
 }
 
-// try plays the load against a service that a law scales.
+// try replays the load against a service that a law scales.
 func try(t *testing.T, program string, l law.Law, slo time.Duration, requests []arrival) outcome {
 	p := newPool(t, program, first)
 	s := newSight(t, p)
@@ -157,7 +153,7 @@ func try(t *testing.T, program string, l law.Law, slo time.Duration, requests []
 	before := readMachine(t)
 	begin := time.Now().Add(time.Second)
 	s.last = begin
-	p.busy() // from here on
+	p.busy() // measure from here on
 	steering, stop := context.WithCancel(t.Context())
 	ended := make(chan *answers, 1)
 	go func() {
@@ -175,7 +171,7 @@ func try(t *testing.T, program string, l law.Law, slo time.Duration, requests []
 	return o
 }
 
-// outcome waits for the rest of the log, and sums a run up that has just ended.
+// outcome waits for the rest of the log, and summarizes a run that has just ended.
 func (s *sight) outcome(t *testing.T, got *answers, steps []step, now, before machine, begin time.Time, slo time.Duration, sent int) outcome {
 	t.Helper()
 	if err := until(t.Context(), "all requests are in the log", func() (bool, error) {
@@ -196,7 +192,7 @@ func (s *sight) outcome(t *testing.T, got *answers, steps []step, now, before ma
 	return o
 }
 
-// account checks that nothing was lost.
+// account checks that no request was lost.
 func account(t *testing.T, s *sight, got *answers, o outcome, sent int) {
 	t.Helper()
 	answered := 0
@@ -212,7 +208,7 @@ func account(t *testing.T, s *sight, got *answers, o outcome, sent int) {
 	if s.lost > 0 || o.Requests != sent {
 		t.Errorf("%d requests were sent; nginx's log has %d, and %d lines that cannot be read", sent, o.Requests, s.lost)
 	}
-	// Who gives up, 0 here, is 499 in the log, or has just been answered there.
+	// A client timeout, 0 here, is 499 in the log, or has just been answered there.
 	for status, n := range got.Statuses {
 		if status != 0 && n > o.Statuses[status] {
 			t.Errorf("clients got %v, and nginx's log has %v", got.Statuses, o.Statuses)
@@ -226,14 +222,14 @@ func account(t *testing.T, s *sight, got *answers, o outcome, sent int) {
 	if o.MaxReplicas < grown {
 		t.Errorf("at most %d replicas: want %d or more in the crowd", o.MaxReplicas, grown)
 	}
-	// A host that gives the CPUs to others leaves a line that is still there at the end.
+	// If the host steals much CPU time, the queue may persist to the end.
 	if !shrinks(o.Looks) && o.MachineStolenPercent < disturbed {
 		t.Errorf("%d replicas at most, and at no look after that fewer: want fewer after the crowd", o.MaxReplicas)
 	}
 }
 
-// shrinks says whether fewer replicas follow on as many as the crowd takes. At the last look
-// there may be more again, for a line that chance has made.
+// shrinks reports whether the replicas decrease after the peak of the crowd. At the last decision they may
+// increase again because of a random queue.
 func shrinks(looks []step) bool {
 	most := 0
 	for _, l := range looks {

@@ -23,9 +23,9 @@ import (
 	"supercargo.dev/supercargo/test/kit"
 )
 
-// tryStock plays the load against a Deployment that a stock HorizontalPodAutoscaler scales:
-// kube-controller-manager asks the metrics adapter, through the aggregator, for the arrival
-// rate, which a preset serves of the exporter that the adapter scrapes.
+// tryStock replays the load against a Deployment that a stock HorizontalPodAutoscaler scales:
+// kube-controller-manager reads the arrival rate from the metrics adapter, through the aggregator. A preset
+// computes the rate from the exporter that the adapter scrapes.
 func tryStock(t *testing.T, program string, goal law.Goal, requests []arrival) outcome {
 	return tryInCluster(t, program, "HorizontalPodAutoscaler", "mall", goal, requests, func(t *testing.T, r *trial) func(*step) {
 		r.adapt(t)
@@ -49,7 +49,7 @@ func tryStock(t *testing.T, program string, goal law.Goal, requests []arrival) o
 	})
 }
 
-// adapt runs the metrics adapter behind the aggregator, and returns when it is found there.
+// adapt runs the metrics adapter behind the aggregator, and returns when it is reachable there.
 func (r *trial) adapt(t *testing.T) {
 	t.Helper()
 	o := adapter.Defaults()
@@ -64,7 +64,7 @@ presets: [{name: nginx, parameters: {window: 4s}}]
 `, r.exporter, r.namespace), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	o.Kubelets.Scrape, o.ScrapePods, o.ScrapeServices, o.History = false, false, false, false // the target alone
+	o.Kubelets.Scrape, o.ScrapePods, o.ScrapeServices, o.History = false, false, false, false // only the target
 	o.Store.Dir, o.QueryAddress = filepath.Join(dir, "store"), "0"
 	listener, err := (&net.ListenConfig{}).Listen(r.ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -83,8 +83,8 @@ presets: [{name: nginx, parameters: {window: 4s}}]
 	}
 }
 
-// makeStock makes the autoscaler. It wants so many arrivals for each replica that they are as
-// busy as the law hpa wants them, and has the times of that law.
+// makeStock creates the HorizontalPodAutoscaler. Its target is the arrival rate per replica at which replicas
+// are as busy as under the law hpa, and it has the times of that law.
 func (r *trial) makeStock(t *testing.T) *autoscalingv2.HorizontalPodAutoscaler {
 	t.Helper()
 	often := int32(hpaLooks / time.Second)

@@ -14,23 +14,23 @@ import (
 	"testing"
 )
 
-// The search that BLAST does: reads that were cut out of chromosomes and spoiled a little are
-// looked for in all of them.
+// The parameters of the BLAST search: reads that were cut out of chromosomes and slightly modified are
+// searched in all of them.
 const (
 	chromosomes, bases = 400, 10_000
 	reads, readBases   = 1200, 400
-	spoiled            = 0.03 // of a read's bases, each then any of the four
-	parts              = 24   // in which the reads are searched for
+	spoiled            = 0.03 // of a read's bases, each replaced by a random base
+	parts              = 24   // into which the reads are split
 )
 
-// cut is where a read is from.
+// cut is the origin of a read.
 type cut struct {
 	chromosome string
-	from, to   int // as BLAST counts: from 1, and backwards on the other strand
+	from, to   int // positions as in BLAST: from 1, and in reverse on the other strand
 }
 
-// sequences makes a genome and reads as FASTA, and says where each read is from. Every second
-// one is of the other strand. They are the same each time.
+// sequences returns a genome and reads as FASTA, and the origin of each read. Every second read is of the
+// other strand. The results are always the same.
 func sequences() (genome, queries string, cuts map[string]cut) {
 	random := rand.New(rand.NewPCG(11, 22))
 	base := func() byte { return "ACGT"[random.IntN(4)] }
@@ -66,8 +66,8 @@ func sequences() (genome, queries string, cuts map[string]cut) {
 	return g.String(), q.String(), cuts
 }
 
-// blast is a Makeflow that splits the reads and makes a database of the genome, searches for
-// each part of the reads, and merges what was found.
+// blast returns a Makeflow that splits the reads and makes a database of the genome, searches each part of
+// the reads, and merges the hits.
 func blast(ledger string) (rules string, outputs []string) {
 	var b strings.Builder
 	category := func(name string) { fmt.Fprintf(&b, ".MAKEFLOW CATEGORY %s\nCORES=1\nMEMORY=200\nDISK=50\n", name) }
@@ -84,7 +84,7 @@ func blast(ledger string) (rules string, outputs []string) {
 	category("prepare")
 	rule(names("reads"), "reads.fa", fmt.Sprintf(`awk -v n=%d '/^>/ {f = "reads." i++ %% n} {print > f}' reads.fa`, parts))
 	rule([]string{"genome.tar"}, "genome.fa", "makeblastdb -in genome.fa -dbtype nucl -out genome && tar cf genome.tar genome.n*")
-	category("search") // each takes some seconds on any machine: the pool is to grow before the first worker has done them all
+	category("search") // each takes some seconds on any machine, so that the pool grows before the first worker has done them all
 	for i, hits := range names("hits") {
 		rule([]string{hits}, fmt.Sprintf("reads.%d genome.tar", i), fmt.Sprintf(
 			"tar xf genome.tar && sleep 3 && blastn -task blastn -word_size 7 -evalue 1e-20 -max_hsps 1 -db genome -query reads.%d -outfmt '6 qseqid sseqid sstart send pident' > %s", i, hits))
@@ -95,8 +95,8 @@ func blast(ledger string) (rules string, outputs []string) {
 	return b.String(), outputs
 }
 
-// startBLAST starts the search with a manager that only a catalog server knows of, and returns
-// its folder, its ledger, the rules' first outputs and what ends with it.
+// startBLAST starts the search with a manager that is listed only in a catalog server, and returns its
+// folder, its ledger, the rules' first outputs and a channel that is closed with it.
 func startBLAST(t *testing.T, password, catalog, project string) (dir, ledger string, outputs []string, ended <-chan struct{}, cuts map[string]cut) {
 	t.Helper()
 	for _, name := range []string{"blastn", "makeblastdb"} {
@@ -116,8 +116,8 @@ func startBLAST(t *testing.T, password, catalog, project string) (dir, ledger st
 	return dir, ledger, outputs, ended, cuts
 }
 
-// checkHits checks that each read was found where it was cut out, and nowhere else. A few bases
-// at its ends may be spoiled, which BLAST then leaves out.
+// checkHits checks that each read was found only where it was cut out. A few bases at its ends may be
+// modified, which BLAST then leaves out.
 func checkHits(t *testing.T, path string, cuts map[string]cut) {
 	t.Helper()
 	const ends, least = 20, 90.0 // bases, and per cent of them that are alike

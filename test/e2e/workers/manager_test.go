@@ -13,8 +13,8 @@ import (
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue"
 )
 
-// TestARealManagerIsFoundAndUnderstood runs a workflow to its end on one worker and watches
-// it with the client.
+// TestARealManagerIsFoundAndUnderstood runs a workflow to its end on one worker and observes it with the
+// client.
 func TestARealManagerIsFoundAndUnderstood(t *testing.T) {
 	const project = "supercargo-e2e"
 	catalog := startCatalog(t)
@@ -74,7 +74,7 @@ func TestARealManagerIsFoundAndUnderstood(t *testing.T) {
 	}
 }
 
-// watchWaiting checks what waits.
+// watchWaiting checks the waiting tasks.
 func watchWaiting(t *testing.T, manager workqueue.Manager) {
 	t.Helper()
 	tasks, err := manager.Tasks(t.Context())
@@ -87,7 +87,7 @@ func watchWaiting(t *testing.T, manager workqueue.Manager) {
 	}
 }
 
-// watchThroughTheAdapter checks what the metrics adapter would keep of it.
+// watchThroughTheAdapter checks the metrics that the adapter would store.
 func watchThroughTheAdapter(t *testing.T, source *tasks.Source) {
 	t.Helper()
 	queue, err := source.Queue(t.Context())
@@ -108,7 +108,7 @@ func watchThroughTheAdapter(t *testing.T, source *tasks.Source) {
 	}
 }
 
-// watchRunning checks who runs what.
+// watchRunning checks the running tasks and their workers.
 func watchRunning(t *testing.T, manager workqueue.Manager) {
 	t.Helper()
 	var workers []workqueue.Worker

@@ -27,8 +27,8 @@ import (
 	"supercargo.dev/supercargo/autoscaler/worker"
 )
 
-// startTLS puts a proxy that wants TLS before a manager: Debian's cctools has none itself. It
-// returns its address and who has signed its certificate.
+// startTLS starts a TLS proxy in front of a manager, because Debian's cctools lacks TLS. It returns the proxy's
+// address and the CA of its certificate.
 func startTLS(t *testing.T, manager string) (address string, ca []byte) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
@@ -52,7 +52,7 @@ func startTLS(t *testing.T, manager string) (address string, ca []byte) {
 	return plain.Addr().String(), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 }
 
-// pass lets a client talk to the manager until that closes.
+// pass connects a client to the manager until the manager closes the connection.
 func pass(conn net.Conn, manager string) {
 	defer func() { _ = conn.Close() }()
 	behind, err := net.Dial("tcp", manager)
@@ -64,7 +64,7 @@ func pass(conn net.Conn, manager string) {
 	_, _ = io.Copy(conn, behind)
 }
 
-// observed looks once at a pool in mode Observe, with the Secrets given, and returns its status.
+// observed reconciles a pool in mode Observe once, with the given Secrets, and returns its status.
 func observed(t *testing.T, manager v1alpha1.WorkQueueManager, secrets map[string][]byte) v1alpha1.WorkerPoolStatus {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -95,7 +95,7 @@ func observed(t *testing.T, manager v1alpha1.WorkQueueManager, secrets map[strin
 	return pool.Status
 }
 
-// watchThroughPools has pools look at a manager with six tasks that wait.
+// watchThroughPools lets pools observe a manager with six waiting tasks.
 func watchThroughPools(t *testing.T, flow workflow, address, catalog, project string) {
 	t.Helper()
 	secure, ca := startTLS(t, address)
@@ -108,15 +108,15 @@ func watchThroughPools(t *testing.T, flow workflow, address, catalog, project st
 		name    string
 		manager v1alpha1.WorkQueueManager
 		secrets map[string][]byte
-		address string // empty: it is not reached
+		address string // empty: it cannot be reached
 		says    string
 	}{
 		{"by its address", v1alpha1.WorkQueueManager{Address: &address}, map[string][]byte{"password": word}, address, "answers"},
-		{"without the line end of its password", v1alpha1.WorkQueueManager{Address: &address}, map[string][]byte{"password": word[:len(word)-1]}, "", "password: is not that of the manager"},
+		{"without the line end of its password", v1alpha1.WorkQueueManager{Address: &address}, map[string][]byte{"password": word[:len(word)-1]}, "", "password: does not match that of the manager"},
 		{"at the second of two catalog servers", at("127.0.0.1:1", catalog), map[string][]byte{"password": word}, address, "answers"},
 		{"at catalog servers that are down", at("127.0.0.1:1"), map[string][]byte{"password": word}, "", "connection refused"},
 		{"over TLS", trusting, map[string][]byte{"password": word, "ca.crt": ca}, secure, "answers"},
-		{"over TLS, with a Secret that has no certificate", trusting, map[string][]byte{"password": word, "ca.crt": []byte("no certificate")}, "", "has no certificate as PEM"},
+		{"over TLS, with a Secret that has no certificate", trusting, map[string][]byte{"password": word, "ca.crt": []byte("no certificate")}, "", "contains no PEM certificate"},
 		{"without TLS", v1alpha1.WorkQueueManager{Address: &secure}, map[string][]byte{"password": word}, "", "password"},
 	} {
 		status := observed(t, tc.manager, tc.secrets)

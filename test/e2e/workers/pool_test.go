@@ -38,12 +38,11 @@ const (
 	space   = "genomics"
 )
 
-// How many tasks the stages have.
+// The numbers of tasks of the stages.
 const split, align, reduce = 24, 3, 18
 
-// stages is a Makeflow of three stages: many tasks of a core, then three of which one takes
-// long while most workers have nothing to do, then many again and one that joins all. Each
-// notes in a ledger that it ran.
+// stages returns a Makeflow of three stages: many tasks of one core, then three of which one takes long while
+// most workers are idle, then again many and one that joins all. Each task records in a ledger that it ran.
 func stages(ledger string) (rules string, outputs []string) {
 	var b strings.Builder
 	category := func(name string, cores int) {
@@ -78,11 +77,11 @@ func stages(ledger string) (rules string, outputs []string) {
 	return b.String(), outputs
 }
 
-// maxWorkers is how many workers a pool may have.
+// maxWorkers is the maximum number of workers of a pool.
 const maxWorkers = 4
 
-// poolBench is what the test has: a control plane, a fleet, an autoscaler with the rights of
-// the manifests and no more, and a workflow.
+// poolBench contains a control plane, a fleet, an autoscaler with only the permissions in the manifests, and
+// a workflow.
 type poolBench struct {
 	*testing.T
 	client.Client
@@ -137,7 +136,7 @@ func (b *poolBench) eventually(what string, check func() string) {
 	b.site.Eventually(b.T, kit.Waiting{Patience: patience, Poll: poll, Show: b.show}, what, check)
 }
 
-// show tells how everything is.
+// show describes the state of all objects.
 func (b *poolBench) show() string {
 	var text strings.Builder
 	var pools v1alpha1.WorkerPoolList
@@ -163,7 +162,7 @@ func (b *poolBench) show() string {
 	return text.String() + b.log.Tail(40)
 }
 
-// fleet makes a NodeFleet of two flavors, of which the larger costs less by the core.
+// fleet creates a NodeFleet of two flavors, of which the larger costs less per core.
 func (b *poolBench) fleet() {
 	b.Helper()
 	for _, f := range []playground.MachineDeploymentSpec{
@@ -185,7 +184,7 @@ func (b *poolBench) fleet() {
 	b.Cleanup(func() { _ = b.Delete(context.WithoutCancel(b.Context()), fleet) })
 }
 
-// autoscale runs an autoscaler that may do what the manifests let it.
+// autoscale runs an autoscaler with the permissions in the manifests.
 func (b *poolBench) autoscale() (requests *kit.Ledger) {
 	b.Helper()
 	requests = &kit.Ledger{}
@@ -209,7 +208,7 @@ func (b *poolBench) autoscale() (requests *kit.Ledger) {
 	return requests
 }
 
-// startPool makes a pool for the workers of a manager.
+// startPool creates a pool for the workers of a manager.
 func (b *poolBench) startPool(name string, manager v1alpha1.WorkQueueManager) {
 	b.Helper()
 	second := func(n int) metav1.Duration { return metav1.Duration{Duration: time.Duration(n) * time.Second} }
@@ -232,8 +231,8 @@ func (b *poolBench) pool(name string) *v1alpha1.WorkerPool {
 	return pool
 }
 
-// startStages starts the workflow, and returns its folder, its ledger, the manager's address, its
-// process, and what ends with it.
+// startStages starts the workflow, and returns its folder, its ledger, the manager's address, its outputs,
+// its process, and a channel that is closed when it ends.
 func startStages(t *testing.T, password string) (dir, ledger, address string, outputs []string, manager *os.Process, ended <-chan struct{}) {
 	t.Helper()
 	dir, ledger = t.TempDir(), filepath.Join(t.TempDir(), "ledger")
@@ -248,9 +247,8 @@ func startStages(t *testing.T, password string) (dir, ledger, address string, ou
 	return dir, ledger, net.JoinHostPort("127.0.0.1", port), outputs, manager, ended
 }
 
-// TestWorkflowsRunOnPoolsThatGrowAndDrain: real makeflow, manager and workers; the pods that
-// the workers stand for are made and drained by the autoscaler, and their machines bought and
-// released by a NodeFleet.
+// TestWorkflowsRunOnPoolsThatGrowAndDrain uses real makeflow, manager and workers. The autoscaler creates and
+// drains the pods of the workers, and a NodeFleet buys and releases their machines.
 func TestWorkflowsRunOnPoolsThatGrowAndDrain(t *testing.T) {
 	const password = "not a secret either\n"
 	b := newPoolBench(t, password)
@@ -293,22 +291,21 @@ func TestWorkflowsRunOnPoolsThatGrowAndDrain(t *testing.T) {
 	}
 }
 
-// in is the bench in a subtest.
+// in returns the bench for a subtest.
 func (b *poolBench) in(t *testing.T) *poolBench {
 	sub := *b
 	sub.T = t
 	return &sub
 }
 
-// watched is what was seen of a workflow.
+// watched contains the observations of a workflow.
 type watched struct {
 	peak             int64
-	pods             int // the most at once
-	started, drained int // workers, and those that had left before the end
+	pods             int // the maximum at one time
+	started, drained int // workers, and how many of them left before the end
 }
 
-// watch asks the manager of a pool until its workflow has ended, and checks that it has lost no
-// worker.
+// watch queries the manager of a pool until its workflow has ended, and checks that it has lost no worker.
 func (b *poolBench) watch(pool, password string, ended <-chan struct{}) (w watched) {
 	b.Helper()
 	began := time.Now()
@@ -331,7 +328,7 @@ func (b *poolBench) watch(pool, password string, ended <-chan struct{}) (w watch
 		manager := &workqueue.Client{Address: status.Address, Password: password, Timeout: 5 * time.Second}
 		queue, err := manager.Queue(b.Context())
 		if err != nil {
-			continue // before it has begun, and when it has just ended
+			continue // the manager has not started, or has just ended
 		}
 		w.peak = max(w.peak, queue.Workers)
 		last = queue
@@ -345,7 +342,7 @@ func (b *poolBench) watch(pool, password string, ended <-chan struct{}) (w watch
 	return w
 }
 
-// workers are the pods there are, those that are leaving included.
+// workers returns the existing pods, including those that are terminating.
 func (b *poolBench) workers() []corev1.Pod {
 	b.Helper()
 	var pods corev1.PodList
@@ -355,8 +352,8 @@ func (b *poolBench) workers() []corev1.Pod {
 	return pods.Items
 }
 
-// stop stops the manager of a pool while it has tasks on two workers at least, for as long as it
-// takes the pool to say so and as long again, and lets it go on. All workers must be kept.
+// stop suspends the manager of a pool while it has tasks on at least two workers, until the pool reports
+// this, and for the same time again. It then resumes the manager. All workers must be kept.
 func (b *poolBench) stop(pool string, manager *os.Process) {
 	b.Helper()
 	b.eventually("two workers are busy", func() string {
@@ -395,7 +392,7 @@ func (b *poolBench) stop(pool string, manager *os.Process) {
 	}
 }
 
-// expectAllGone waits until workers and their machines have followed the manager.
+// expectAllGone waits until workers and their machines are gone like their manager.
 func (b *poolBench) expectAllGone() {
 	b.Helper()
 	b.eventually("workers and their machines are gone after the manager", func() string {
@@ -414,7 +411,7 @@ func (b *poolBench) expectAllGone() {
 	})
 }
 
-// checkOutputs checks that a workflow made all that it should.
+// checkOutputs checks that a workflow has made all its outputs.
 func checkOutputs(t *testing.T, dir string, outputs []string) {
 	t.Helper()
 	for _, name := range outputs {
@@ -424,7 +421,7 @@ func checkOutputs(t *testing.T, dir string, outputs []string) {
 	}
 }
 
-// checkAll checks what the workflow of three stages made in the end.
+// checkAll checks the final output of the workflow of three stages.
 func checkAll(t *testing.T, dir string) {
 	t.Helper()
 	var want strings.Builder
@@ -451,7 +448,7 @@ func checkLedger(t *testing.T, ledger string, outputs []string) {
 	}
 }
 
-// checkLearned checks what the pool says it has learned.
+// checkLearned checks what the pool reports as learned.
 func (b *poolBench) checkLearned(name string) {
 	b.Helper()
 	pool := b.pool(name)

@@ -16,13 +16,13 @@ import (
 	"time"
 )
 
-// How long is waited for what must come, and how often it is looked for.
+// The timeout of a wait, and its polling interval.
 const (
 	patience = 3 * time.Minute
 	poll     = 200 * time.Millisecond
 )
 
-// until waits for a condition, and says what it last was otherwise.
+// until waits for a condition, and reports its last state on a timeout.
 func until(t *testing.T, what string, met func() (bool, any)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -40,15 +40,15 @@ func until(t *testing.T, what string, met func() (bool, any)) {
 	}
 }
 
-// program starts one that is ended with the test, and returns a channel that closes when
-// it has ended by itself. Its output is shown if the test fails.
+// program starts a program that is ended with the test, and returns a channel that is closed when it ends by
+// itself. Its output is shown if the test fails.
 func program(t *testing.T, dir string, args ...string) <-chan struct{} {
 	t.Helper()
 	_, ended := launch(t, dir, args...)
 	return ended
 }
 
-// launch is program with the process that was started.
+// launch is program that also returns the process.
 func launch(t *testing.T, dir string, args ...string) (*os.Process, <-chan struct{}) {
 	t.Helper()
 	path, err := exec.LookPath(args[0])
@@ -70,7 +70,7 @@ func launch(t *testing.T, dir string, args ...string) (*os.Process, <-chan struc
 	}
 	ended := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // how it ended stands in its log
+		_ = cmd.Wait() // its errors are in its log
 		close(ended)
 	}()
 	t.Cleanup(func() {
@@ -91,7 +91,7 @@ func launch(t *testing.T, dir string, args ...string) (*os.Process, <-chan struc
 	return cmd.Process, ended
 }
 
-// freePort returns a port that nobody listened on a moment ago.
+// freePort returns a port without a listener.
 func freePort(t *testing.T) int {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -110,7 +110,7 @@ func startCatalog(t *testing.T) string {
 	return net.JoinHostPort("127.0.0.1", port)
 }
 
-// workflow is a Makeflow that runs.
+// workflow is a running Makeflow.
 type workflow struct {
 	dir          string
 	passwordFile string
@@ -118,8 +118,8 @@ type workflow struct {
 	ended        <-chan struct{}
 }
 
-// startWorkflow runs a workflow of six tasks of one core that take some seconds, and one of
-// two cores that joins them.
+// startWorkflow runs a workflow of six tasks of one core that take some seconds, and one task of two cores
+// that joins them.
 func startWorkflow(t *testing.T, project, catalog string) workflow {
 	t.Helper()
 	var rules strings.Builder
@@ -133,7 +133,7 @@ func startWorkflow(t *testing.T, project, catalog string) workflow {
 	all := strings.Join(parts, " ")
 	fmt.Fprintf(&rules, ".MAKEFLOW CATEGORY join\nCORES=2\nMEMORY=100\nDISK=10\nall: %s\n\tcat %s > all\n", all, all)
 
-	w := workflow{dir: t.TempDir(), password: "not a secret\n"} // the line end is part of it
+	w := workflow{dir: t.TempDir(), password: "not a secret\n"} // the newline is part of it
 	w.passwordFile = filepath.Join(w.dir, "password")
 	for name, content := range map[string]string{"flow.makeflow": rules.String(), "password": w.password} {
 		if err := os.WriteFile(filepath.Join(w.dir, name), []byte(content), 0o600); err != nil {

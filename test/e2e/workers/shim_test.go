@@ -23,31 +23,30 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// finalizer keeps a pod that leaves until its process has ended, since kwok would remove it at
-// once.
+// finalizer keeps a terminating pod until its process has ended, because kwok would remove it at once.
 const finalizer = "test.supercargo.dev/process"
 
-// shim does for the pods of a namespace what a kubelet does: where one runs, it runs the
-// container's command, with the pod's name as that of the host; when one is deleted it sends
-// SIGTERM to that command alone, and lets the pod go when it has ended.
+// shim acts as the kubelet for the pods of a namespace. It runs the container's command of each running pod,
+// with the pod's name as host name. When a pod is deleted, it sends SIGTERM to only that command, and removes
+// the finalizer when it has ended.
 type shim struct {
 	t         *testing.T
 	client    client.Client
 	namespace string
 	dir       string // of logs and sandboxes
-	secrets   string // takes the place of /var/run/supercargo
+	secrets   string // replaces /var/run/supercargo
 	mu        sync.Mutex
 	processes map[types.UID]*process
 }
 
-// process is that of a pod.
+// process is the process of a pod.
 type process struct {
 	cmd    *exec.Cmd
 	ended  chan struct{}
 	termed bool
 }
 
-// startShim runs one until the test ends.
+// startShim runs a shim until the test ends.
 func startShim(t *testing.T, c client.Client, namespace, password string) *shim {
 	t.Helper()
 	s := &shim{t: t, client: c, namespace: namespace, dir: t.TempDir(), secrets: t.TempDir(), processes: map[types.UID]*process{}}
@@ -78,7 +77,7 @@ func startShim(t *testing.T, c client.Client, namespace, password string) *shim 
 	return s
 }
 
-// look brings the processes in line with the pods. What fails is tried again.
+// look reconciles the processes with the pods. It retries failures at the next call.
 func (s *shim) look(ctx context.Context) {
 	var pods corev1.PodList
 	if err := s.client.List(ctx, &pods, client.InNamespace(s.namespace), client.HasLabels{v1alpha1.LabelWorkerPool}); err != nil {
@@ -117,7 +116,7 @@ func (p *process) over() bool {
 // start runs the command of the pod's container.
 func (s *shim) start(pod *corev1.Pod) *process {
 	c := &pod.Spec.Containers[0]
-	hosts := filepath.Join(s.dir, pod.Name+".hosts") // as a kubelet writes it; the worker looks its own name up
+	hosts := filepath.Join(s.dir, pod.Name+".hosts") // as a kubelet writes it; the worker resolves its own name
 	n := len(s.processes) + 1
 	if err := os.WriteFile(hosts, fmt.Appendf(nil, "127.0.0.1 localhost\n127.77.%d.%d %s\n", n/250, n%250+1, pod.Name), 0o600); err != nil {
 		s.t.Errorf("hosts of pod %s: %v", pod.Name, err)
@@ -141,14 +140,14 @@ func (s *shim) start(pod *corev1.Pod) *process {
 		return p
 	}
 	go func() {
-		_ = p.cmd.Wait() // how it ended stands in its log
+		_ = p.cmd.Wait() // its errors are in its log
 		log.Close()
 		close(p.ended)
 	}()
 	return p
 }
 
-// kill ends what is left, with all that it has started.
+// kill ends all remaining processes and their descendants.
 func (s *shim) kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,7 +159,7 @@ func (s *shim) kill() {
 	}
 }
 
-// left is how many processes have not ended.
+// left returns the number of processes that have not ended.
 func (s *shim) left() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,7 +171,7 @@ func (s *shim) left() (n int) {
 	return n
 }
 
-// count is how many pods had a process, and of how many it has ended after SIGTERM.
+// count returns how many pods had a process, and how many of these have ended after SIGTERM.
 func (s *shim) count() (started, drained int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

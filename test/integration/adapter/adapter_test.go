@@ -30,7 +30,7 @@ import (
 	"supercargo.dev/supercargo/test/kit"
 )
 
-// namespace makes a namespace of a test's own.
+// namespace creates a namespace for a test.
 func namespace(t *testing.T, s *kit.Site, name string) {
 	t.Helper()
 	if err := s.Client.Create(t.Context(), kit.Namespace(name)); err != nil {
@@ -38,7 +38,7 @@ func namespace(t *testing.T, s *kit.Site, name string) {
 	}
 }
 
-// why is the reason of the API, or the error if it gives none.
+// why returns the reason of an API error, or the error if it has none.
 func why(err error) string {
 	if reason := apierrors.ReasonForError(err); reason != metav1.StatusReasonUnknown {
 		return string(reason)
@@ -46,7 +46,7 @@ func why(err error) string {
 	return err.Error()
 }
 
-// get asks as `kubectl get --raw` does.
+// get sends a request as `kubectl get --raw` does.
 func get(t *testing.T, c kubernetes.Interface, path string, into any) error {
 	t.Helper()
 	text, err := c.Discovery().RESTClient().Get().RequestURI(path).Do(t.Context()).Raw()
@@ -56,7 +56,7 @@ func get(t *testing.T, c kubernetes.Interface, path string, into any) error {
 	return json.Unmarshal(text, into)
 }
 
-// external returns the values of an external metric, as "labels=value", or why there are none.
+// external returns the values of an external metric as "labels=value", or the error.
 func external(t *testing.T, c kubernetes.Interface, namespace, metric, selector string) string {
 	t.Helper()
 	var list emv1beta1.ExternalMetricValueList
@@ -70,7 +70,7 @@ func external(t *testing.T, c kubernetes.Interface, namespace, metric, selector 
 	return strings.Join(all, " ")
 }
 
-// becomes waits until something is as wanted.
+// becomes waits until get returns want.
 func becomes(t *testing.T, s *kit.Site, what, want string, get func() string) {
 	t.Helper()
 	s.Eventually(t, kit.Waiting{Patience: kit.Patience, Poll: kit.Poll, Show: func() string { return shared.log.Tail(10) }}, what, func() string {
@@ -125,8 +125,8 @@ func TestBothAPIsAreReadThroughTheAggregator(t *testing.T) {
 	}
 }
 
-// TestPresetsAreReadThroughTheAggregator: by their names, without a query, narrowed to the
-// namespace; of an Ingress as its own metric.
+// TestPresetsAreReadThroughTheAggregator reads presets by their names, without a query, restricted to the
+// namespace, and those of an Ingress as its own metric.
 func TestPresetsAreReadThroughTheAggregator(t *testing.T) {
 	t.Parallel()
 	s := site(t)
@@ -170,7 +170,7 @@ func TestWhoMayNotIsRefusedAtTheAggregator(t *testing.T) {
 	}
 }
 
-// allow gives the right to read an external metric in a namespace.
+// allow grants the permission to read an external metric in a namespace.
 func allow(t *testing.T, s *kit.Site, namespace, metric string, subject rbacv1.Subject) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: "metrics"}
@@ -184,8 +184,8 @@ func allow(t *testing.T, s *kit.Site, namespace, metric string, subject rbacv1.S
 	}
 }
 
-// TestWhoMayNotIsRefusedByTheAdapterItself: it is asked without the aggregator, and asks the
-// cluster's API server who that is, and what they may.
+// TestWhoMayNotIsRefusedByTheAdapterItself sends requests without the aggregator. The adapter authenticates
+// and authorizes them with the cluster's API server.
 func TestWhoMayNotIsRefusedByTheAdapterItself(t *testing.T) {
 	t.Parallel()
 	s := site(t)
@@ -212,12 +212,12 @@ func TestWhoMayNotIsRefusedByTheAdapterItself(t *testing.T) {
 	if err := s.Client.Create(t.Context(), binding); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{metric, promql, "/metrics"} { // what was refused is remembered for 10 s
+	for _, path := range []string{metric, promql, "/metrics"} { // a refusal is cached for 10 s
 		becomes(t, s, "who has the right asks for "+path, "200", func() string { return fmt.Sprint(ask(path, token)) })
 	}
 }
 
-// reader makes a ServiceAccount of that name, and returns a token of it.
+// reader creates a ServiceAccount with that name, and returns a token for it.
 func reader(t *testing.T, s *kit.Site, namespace string) string {
 	t.Helper()
 	accounts := s.Playground.Client().CoreV1().ServiceAccounts(namespace)
@@ -231,8 +231,8 @@ func reader(t *testing.T, s *kit.Site, namespace string) string {
 	return request.Status.Token
 }
 
-// direct returns what asks the adapter without the aggregator, trusting the authorities that
-// it has published, and answers the status code.
+// direct returns a function that sends a request to the adapter without the aggregator, trusting the CAs that
+// the adapter has published, and returns the status code.
 func direct(t *testing.T, s *kit.Site) func(path, token string) int {
 	t.Helper()
 	var published corev1.ConfigMap
@@ -262,7 +262,7 @@ func direct(t *testing.T, s *kit.Site) func(path, token string) int {
 	}
 }
 
-// TestTheCertificateIsWhereOtherReplicasFindIt: the rights of the manifests are enough for that.
+// TestTheCertificateIsWhereOtherReplicasFindIt checks that the permissions in the manifests suffice for this.
 func TestTheCertificateIsWhereOtherReplicasFindIt(t *testing.T) {
 	t.Parallel()
 	s := site(t)
@@ -289,7 +289,8 @@ func TestATargetThatGoesDownHasNoValueRatherThanAnOldOne(t *testing.T) {
 	shared.web.other.CloseClientConnections()
 	shared.web.other.Close()
 	becomes(t, s, "the value when it is down", "", value)
-	// About the second between two scrapes, and not the minute for which a value is current.
+	// The value is stale after the second between two scrapes, not after the minute for which a value is
+	// current.
 	if took := time.Since(began); took > 50*time.Second {
 		t.Errorf("it took %v until nothing was served", took)
 	}
@@ -302,7 +303,7 @@ func TestAStockAutoscalerFollowsAReplicaPolicy(t *testing.T) {
 	namespace(t, s, name)
 	deploy(t, s, name)
 	policy := publish(t, s, name)
-	follow(t, s, name, "supercargo_wanted_replicas", map[string]string{"name": "web"}, 1)
+	follow(t, s, name, "supercargo_desired_replicas", map[string]string{"name": "web"}, 1)
 	for _, c := range []struct{ wanted, replicas int32 }{{5, 5}, {2, 2}, {30, 10}, {1, 1}} {
 		want(t, s, policy, c.wanted, time.Now())
 		becomes(t, s, fmt.Sprintf("the replicas when %d are wanted", c.wanted), fmt.Sprint(c.replicas), func() string {
@@ -313,14 +314,14 @@ func TestAStockAutoscalerFollowsAReplicaPolicy(t *testing.T) {
 			return fmt.Sprint(*d.Spec.Replicas)
 		})
 	}
-	value := func() string { return external(t, s.Playground.Client(), name, "supercargo_wanted_replicas", "") }
+	value := func() string { return external(t, s.Playground.Client(), name, "supercargo_desired_replicas", "") }
 	becomes(t, s, "what is served", "map[name:web namespace:follows]=1", value)
-	want(t, s, policy, 7, time.Now().Add(-time.Hour)) // whoever keeps the policy has gone
+	want(t, s, policy, 7, time.Now().Add(-time.Hour)) // the autoscaler of the policy has stopped
 	becomes(t, s, "what is served of an old status", "", value)
 }
 
-// follow makes a stock HorizontalPodAutoscaler of 1 to 10 replicas that wants so much of an
-// external metric for each, and scales in at once.
+// follow creates a stock HorizontalPodAutoscaler of 1 to 10 replicas with a target of each per replica for an
+// external metric, which scales in at once.
 func follow(t *testing.T, s *kit.Site, namespace, metric string, labels map[string]string, each int64) *autoscalingv2.HorizontalPodAutoscaler {
 	t.Helper()
 	h := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}
@@ -339,7 +340,7 @@ func follow(t *testing.T, s *kit.Site, namespace, metric string, labels map[stri
 	return h
 }
 
-// deploy makes a Deployment of one pod.
+// deploy creates a Deployment of one pod.
 func deploy(t *testing.T, s *kit.Site, namespace string) {
 	t.Helper()
 	labels := map[string]string{"app": "web"}
@@ -352,7 +353,7 @@ func deploy(t *testing.T, s *kit.Site, namespace string) {
 	}
 }
 
-// publish makes a ReplicaPolicy that publishes what it wants.
+// publish creates a ReplicaPolicy that publishes its desired replicas.
 func publish(t *testing.T, s *kit.Site, namespace string) *v1alpha1.ReplicaPolicy {
 	t.Helper()
 	for _, object := range kit.Objects(t, "testdata/replicapolicy.yaml") {
@@ -368,12 +369,12 @@ func publish(t *testing.T, s *kit.Site, namespace string) *v1alpha1.ReplicaPolic
 	return p
 }
 
-// want writes what a policy wants, as seen at a time.
+// want writes the desired replicas of a policy, with the time of the observation.
 func want(t *testing.T, s *kit.Site, p *v1alpha1.ReplicaPolicy, replicas int32, at time.Time) {
 	t.Helper()
 	before := p.DeepCopy()
-	p.Status.WantedReplicas = replicas
-	p.Status.LastObservation = &v1alpha1.ReplicaObservation{Time: metav1.NewTime(at), AskedReplicas: 1, ReadyReplicas: 1}
+	p.Status.DesiredReplicas = replicas
+	p.Status.LastObservation = &v1alpha1.ReplicaObservation{Time: metav1.NewTime(at), SpecReplicas: 1, ReadyReplicas: 1}
 	if err := s.Client.Status().Patch(t.Context(), p, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
@@ -418,7 +419,7 @@ func TestTheHistoryOfTheClusterIsInTheStore(t *testing.T) {
 	becomes(t, s, "free cores of a node that has gone", "", free)
 }
 
-// promql asks on the port for this machine, for a single value; empty if there is none.
+// promql queries the port for this machine for a single value, or "" if there is none.
 func promql(expression string) string {
 	response, err := http.PostForm("http://"+shared.queries+"/api/v1/query", url.Values{"query": {expression}})
 	if err != nil {

@@ -25,14 +25,14 @@ import (
 	"supercargo.dev/supercargo/internal/energy"
 )
 
-// machineType is one of which the table knows what it draws idle.
+// machineType is a machine type whose idle power is in the table.
 const machineType = "m5.xlarge"
 
-// secret is the token by which the kubelet knows the adapter.
+// secret is the adapter's token for the kubelet.
 const secret = "the adapter's"
 
-// kubelet plays that of a node: to whom it knows it shows the CPU time of two pods, of which
-// one uses a core and the other three, and much else.
+// kubelet simulates the kubelet of a node: for authenticated requests it serves the CPU time of two pods, of
+// which one uses a core and the other three, and many other metrics.
 type kubelet struct {
 	*httptest.Server
 	authorities, token string // files
@@ -61,15 +61,14 @@ func newKubelet(dir string) (*kubelet, error) {
 	return k, os.WriteFile(k.token, []byte(secret), 0o600)
 }
 
-// endpoint is where it listens.
+// endpoint returns its address.
 func (k *kubelet) endpoint() (host string, port int32) {
-	at, _ := url.Parse(k.URL) // it is its own
+	at, _ := url.Parse(k.URL) // its own URL
 	n, _ := strconv.ParseInt(at.Port(), 10, 32)
 	return at.Hostname(), int32(n)
 }
 
-// agent plays the agent of a node, which announces itself and has a meter that counts
-// 100 W.
+// agent simulates the agent of a node, which announces itself and has a meter that counts 100 W.
 func agent(t *testing.T, node string) *httptest.Server {
 	t.Helper()
 	began := time.Now()
@@ -82,8 +81,8 @@ func agent(t *testing.T, node string) *httptest.Server {
 	return server
 }
 
-// TestEnergyIsSharedOutAmongPodsWithoutAnythingInstalledBeside: the agents' meters, what pods
-// request and the CPU time that kubelets show are all in the adapter's own store.
+// TestEnergyIsSharedOutAmongPodsWithoutAnythingInstalledBeside uses only the adapter's own store: the agents'
+// meters, the pods' requests and the CPU time from kubelets.
 func TestEnergyIsSharedOutAmongPodsWithoutAnythingInstalledBeside(t *testing.T) {
 	t.Parallel()
 	s := site(t)
@@ -134,7 +133,7 @@ func TestEnergyIsSharedOutAmongPodsWithoutAnythingInstalledBeside(t *testing.T) 
 	checkShares(t)
 }
 
-// rounded rounds a value, which may be none.
+// rounded rounds a value, which may be missing.
 func rounded(value string) string {
 	f, err := strconv.ParseFloat(value, 64)
 	if err != nil {
@@ -154,9 +153,9 @@ func placed(namespace, name, node, cpu string, owner metav1.OwnerReference) *cor
 	return p
 }
 
-// checkShares asks for the report as a user does. Idle power, as the table has it, goes by
-// requests, a quarter to each of the two pods and half to none; what the node draws above it
-// goes by the CPU time that the pods use.
+// checkShares requests the report as a user does. The idle power from the table is shared by requests: a
+// quarter for each of the two pods, and half for none. Power above idle is shared by the CPU time of the
+// pods.
 func checkShares(t *testing.T) {
 	t.Helper()
 	machine, ok := energy.BuiltIn().MachineType(machineType)

@@ -1,8 +1,8 @@
-// Package adapter tests the metrics adapter behind the real aggregator, with the real
-// authorisation and the real controller of HorizontalPodAutoscalers.
+// Package adapter tests the metrics adapter behind the real aggregator, with real authorization and the real
+// controller of HorizontalPodAutoscalers.
 //
-// All tests share one control plane and one adapter, which has the rights of its manifests
-// and no others. Each has a namespace of its own.
+// All tests share one control plane and one adapter, which has only the permissions in its manifests. Each
+// test has its own namespace.
 package adapter
 
 import (
@@ -39,7 +39,7 @@ func run(m *testing.M) int {
 	return kit.Main(m, "6", sites)
 }
 
-// adapter is the one that all tests share.
+// adapter is the adapter that all tests share.
 type adapter struct {
 	once    sync.Once
 	err     error
@@ -47,8 +47,8 @@ type adapter struct {
 	running sync.WaitGroup
 	dir     string
 	log     kit.Log
-	queries string // where PromQL is answered without authentication
-	address string // where it serves, with authentication
+	queries string // address that answers PromQL without authentication
+	address string // address that serves with authentication
 	web     *web   // what it scrapes
 	kubelet *kubelet
 	manager *manager
@@ -56,7 +56,7 @@ type adapter struct {
 
 var shared adapter
 
-// site returns the control plane, with the adapter.
+// site returns the control plane with the adapter.
 func site(t *testing.T) *kit.Site {
 	t.Helper()
 	s, err := sites.Get()
@@ -64,7 +64,7 @@ func site(t *testing.T) *kit.Site {
 		t.Fatalf("start a control plane: %v", err)
 	}
 	shared.once.Do(func() {
-		shared.err = errors.New("the first test that asked for it has given up") // unless it comes back
+		shared.err = errors.New("the first test that asked for it has given up") // overwritten if the start succeeds
 		shared.err = shared.begin(t, s)
 	})
 	if shared.err != nil {
@@ -116,8 +116,7 @@ func (a *adapter) begin(t *testing.T, s *kit.Site) error {
 	return s.WaitAggregated(waiting)
 }
 
-// options are the defaults, with the rights of the manifests, and ports and files of the
-// test.
+// options returns the defaults, with the permissions in the manifests, and the ports and files of the test.
 func (a *adapter) options(s *kit.Site) (app.Options, error) {
 	o := app.Defaults()
 	kubeconfig, err := a.kubeconfig(s)
@@ -143,7 +142,7 @@ func (a *adapter) options(s *kit.Site) (app.Options, error) {
 	return o, nil
 }
 
-// kubeconfig writes one with which a program has the rights of its ServiceAccount.
+// kubeconfig writes a kubeconfig with the permissions of the adapter's ServiceAccount.
 func (a *adapter) kubeconfig(s *kit.Site) (string, error) {
 	config, err := clientcmd.LoadFromFile(s.KubeconfigPath())
 	if err != nil {

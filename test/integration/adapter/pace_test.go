@@ -18,8 +18,7 @@ import (
 	"supercargo.dev/supercargo/test/kit"
 )
 
-// announced makes a pod that runs at an address of this machine and wants to be scraped every
-// 20 s.
+// announced creates a pod with an address of this machine that requests a scrape every 20 s.
 func announced(t *testing.T, s *kit.Site, namespace, address string) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(address)

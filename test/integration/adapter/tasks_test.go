@@ -25,21 +25,21 @@ import (
 	"supercargo.dev/supercargo/test/kit"
 )
 
-// The manager that the adapter asks, in the namespace of the one test that reads it.
+// The manager that the adapter queries, in the namespace of the only test that reads it.
 const (
 	genomics = "genomics"
 	blast    = "blast"
 	waiting  = 6 // tasks of it
 )
 
-// manager is a Work Queue manager whose tasks wait, since it has no workers.
+// manager is a Work Queue manager whose tasks wait, because it has no workers.
 type manager struct {
 	what, address string
 	end           func()
 }
 
-// newManager starts makeflow, which is one, with files in dir. Where it is not installed
-// (Debian's coop-computing-tools) a server of the protocol says the same.
+// newManager starts makeflow as a manager, with files in dir. If makeflow is not installed (Debian's
+// coop-computing-tools), a server of the protocol gives the same answers.
 func newManager(ctx context.Context, dir string) (*manager, error) {
 	program, err := exec.LookPath("makeflow")
 	if err == nil {
@@ -65,7 +65,7 @@ func newMakeflow(ctx context.Context, program, dir string) (*manager, error) {
 	cmd := exec.CommandContext(ctx, program, "-T", "wq", "-p", "0", "-Z", "port", "flow.makeflow")
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &said, &said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	// Debian's is linked to Open MPI, which refuses root and looks for ssh.
+	// Debian's binary is linked to Open MPI, which refuses root and looks for ssh.
 	cmd.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "OMPI_MCA_plm_rsh_agent=", "OMPI_MCA_ess_singleton_isolated=1")
 	if err := cmd.Start(); err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func newMakeflow(ctx context.Context, program, dir string) (*manager, error) {
 		_ = cmd.Wait() // it is killed
 	}()
 	m := &manager{what: program, end: func() {
-		_ = cmd.Process.Kill() // an error says that it has ended
+		_ = cmd.Process.Kill() // an error means that it has ended
 		<-ended
 	}}
 	giveUp, stop := context.WithTimeout(ctx, kit.Patience)
@@ -97,8 +97,8 @@ func newMakeflow(ctx context.Context, program, dir string) (*manager, error) {
 	}
 }
 
-// TestAStockAutoscalerFollowsAWorkQueueManager: what the manager says is served to who may
-// read it, and what it said is not when it has gone.
+// TestAStockAutoscalerFollowsAWorkQueueManager checks that the manager's values are served to users with
+// permission, and no longer when the manager has gone.
 func TestAStockAutoscalerFollowsAWorkQueueManager(t *testing.T) {
 	t.Parallel()
 	s := site(t)
@@ -139,7 +139,7 @@ func TestAStockAutoscalerFollowsAWorkQueueManager(t *testing.T) {
 	}
 }
 
-// scaling is the status of the condition that says whether an autoscaler has its metrics.
+// scaling returns the status of the condition that tells whether an autoscaler has its metrics.
 func scaling(t *testing.T, s *kit.Site, h *autoscalingv2.HorizontalPodAutoscaler) string {
 	t.Helper()
 	if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(h), h); err != nil {

@@ -10,13 +10,13 @@ import (
 	"sync"
 )
 
-// web plays what the adapter scrapes each second: series of a queue, by namespace, that
-// tests set.
+// web simulates the target that the adapter scrapes each second: series of a queue, by namespace, that tests
+// set.
 type web struct {
 	mu     sync.Mutex
 	lines  map[string]float64 // series in Prometheus' text form
 	server *httptest.Server
-	// other is one that a test takes down.
+	// other is a target that a test stops.
 	other *httptest.Server
 }
 
@@ -35,7 +35,7 @@ func newWeb() *web {
 	return w
 }
 
-// set gives a series a value.
+// set sets the value of a series.
 func (w *web) set(value float64, format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -47,7 +47,8 @@ func (w *web) stop() {
 	w.other.Close()
 }
 
-// configuration scrapes both, asks the manager at an address, and serves what they have.
+// configuration returns a configuration that scrapes both targets, queries the manager at an address, and
+// serves the metrics.
 func (w *web) configuration(manager string) string {
 	return fmt.Sprintf(`apiVersion: adapter.supercargo.dev/v1alpha1
 kind: MetricsAdapterConfiguration

@@ -23,7 +23,7 @@ import (
 	"supercargo.dev/supercargo/test/kit"
 )
 
-// bench is what one test works with: a namespace and two simulated nodes of its own.
+// bench is the environment of one test: its own namespace and two simulated nodes.
 type bench struct {
 	*testing.T
 	client.WithWatch
@@ -31,13 +31,13 @@ type bench struct {
 	name     string
 	from, to string // nodes
 	config   agent.Config
-	deadline time.Duration // of Migrations, from when they are made
+	deadline time.Duration // of Migrations, from their creation
 	stop     func()        // ends the agent
 }
 
 var benches atomic.Int32
 
-// newBench makes the namespace and the nodes. No agent runs yet.
+// newBench creates the namespace and the nodes. No agent runs yet.
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	s, err := sites.Get()
@@ -59,7 +59,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// addNode makes a node that the agent plays.
+// addNode creates a node that the agent simulates.
 func (b *bench) addNode(name string) {
 	b.Helper()
 	b.make(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"bench": b.name}}})
@@ -72,7 +72,7 @@ func (b *bench) make(obj client.Object) {
 	}
 }
 
-// start starts an agent. Its end is waited for.
+// start starts an agent, whose end the cleanup waits for.
 func (b *bench) start() {
 	b.Helper()
 	a, err := agent.New(b.config)
@@ -91,7 +91,7 @@ func (b *bench) start() {
 	}
 }
 
-// pod makes a pod that runs on the first node.
+// pod creates a pod that runs on the first node.
 func (b *bench) pod(name string) *corev1.Pod {
 	b.Helper()
 	pod := &corev1.Pod{
@@ -105,19 +105,19 @@ func (b *bench) pod(name string) *corev1.Pod {
 	return pod
 }
 
-// migration makes a Migration of a pod whose plan is made, with order Prepare.
+// migration creates a Migration of a pod with a plan and order Prepare.
 func (b *bench) migration(pod *corev1.Pod) *v1alpha1.Migration {
 	b.Helper()
 	return b.migrationBy(pod, v1alpha1.BackendSimulated)
 }
 
-// migrationBy is the same with a back-end.
+// migrationBy is migration with a back-end.
 func (b *bench) migrationBy(pod *corev1.Pod, backend v1alpha1.MigrationBackend) *v1alpha1.Migration {
 	b.Helper()
 	return b.migrationFrom(b.from, pod, backend)
 }
 
-// migrationFrom is the same with a source node.
+// migrationFrom is migrationBy with a source node.
 func (b *bench) migrationFrom(node string, pod *corev1.Pod, backend v1alpha1.MigrationBackend) *v1alpha1.Migration {
 	b.Helper()
 	m := &v1alpha1.Migration{
@@ -136,7 +136,7 @@ func (b *bench) migrationFrom(node string, pod *corev1.Pod, backend v1alpha1.Mig
 	return m
 }
 
-// write changes the status as its other writers do: their own fields only.
+// write changes the status as its other writers do: only their own fields.
 func (b *bench) write(m *v1alpha1.Migration, change func(*v1alpha1.MigrationStatus)) {
 	b.Helper()
 	before := m.DeepCopy()
@@ -152,7 +152,7 @@ func (b *bench) order(m *v1alpha1.Migration, order v1alpha1.MigrationOrder) {
 	b.write(m, func(s *v1alpha1.MigrationStatus) { s.Order = order })
 }
 
-// reserve gives the new pod its room.
+// reserve writes the reservation of the new pod.
 func (b *bench) reserve(m *v1alpha1.Migration, node string) {
 	b.Helper()
 	b.write(m, func(s *v1alpha1.MigrationStatus) {
@@ -160,7 +160,7 @@ func (b *bench) reserve(m *v1alpha1.Migration, node string) {
 	})
 }
 
-// read reads the Migration anew.
+// read reads the current Migration.
 func (b *bench) read(m *v1alpha1.Migration) {
 	b.Helper()
 	if err := b.Get(b.Context(), client.ObjectKeyFromObject(m), m); err != nil {
@@ -168,7 +168,7 @@ func (b *bench) read(m *v1alpha1.Migration) {
 	}
 }
 
-// eventually waits until look has no objection.
+// eventually waits until look returns "".
 func (b *bench) eventually(what string, look func() string) {
 	b.Helper()
 	b.site.Eventually(b.T, kit.Waiting{Patience: kit.Patience, Poll: poll, Show: func() string { return "" }}, what, look)
@@ -200,7 +200,7 @@ func (b *bench) targetSays(m *v1alpha1.Migration, step v1alpha1.TargetStep) *v1a
 	return m.Status.Target
 }
 
-// nothingLeft waits until the agent remembers nothing of any migration.
+// nothingLeft waits until the agent has no state of any migration.
 func (b *bench) nothingLeft() {
 	b.Helper()
 	b.eventually("nothing is left", func() string {
@@ -218,7 +218,7 @@ func (b *bench) nothingLeft() {
 	})
 }
 
-// unmark makes the simulation forget what it noted.
+// unmark removes a mark that the simulation has set.
 func (b *bench) unmark(what string, pod *corev1.Pod) {
 	b.Helper()
 	if err := os.Remove(filepath.Join(b.config.StateDir, "simulated", what, string(pod.UID))); err != nil {
@@ -226,7 +226,7 @@ func (b *bench) unmark(what string, pod *corev1.Pod) {
 	}
 }
 
-// is says whether a container is frozen or killed, by the simulation's own notes.
+// is reports whether a container is frozen or killed, from the simulation's marks.
 func (b *bench) is(what string, pod *corev1.Pod) bool {
 	b.Helper()
 	files, err := filepath.Glob(filepath.Join(b.config.StateDir, "simulated", what, string(pod.UID)))

@@ -18,14 +18,14 @@ import (
 	"supercargo.dev/supercargo/descheduler/checkpoint/terms"
 )
 
-// line is the connection of an agent to its API server, which can be cut.
+// line is the connection of an agent to its API server, which a test can cut.
 type line struct {
 	mu   sync.Mutex
 	open map[net.Conn]bool
 	down bool
 }
 
-// config returns a client configuration that goes by the line.
+// config returns a client configuration that uses the line.
 func (l *line) config(c *rest.Config) *rest.Config {
 	c = rest.CopyConfig(c)
 	c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -43,7 +43,7 @@ func (l *line) config(c *rest.Config) *rest.Config {
 	return c
 }
 
-// cut ends all connections and lets none be made, or lets them be made again.
+// cut closes all connections and prevents new ones, or allows them again.
 func (l *line) cut(down bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -54,7 +54,7 @@ func (l *line) cut(down bool) {
 	}
 }
 
-// stuck brings a move to where its state is on the way, and does not arrive.
+// stuck brings a migration to a point where its state is being sent, and never arrives.
 func (b *bench) stuck() (*corev1.Pod, *v1alpha1.Migration) {
 	b.Helper()
 	b.config.Simulation.Model.ShipRate = 1
@@ -80,10 +80,10 @@ func (b *bench) goesOn(pod *corev1.Pod) {
 	})
 }
 
-// TestContainersGoOnByThemselvesAfterTheDeadline: nobody gives an order any more.
+// TestContainersGoOnByThemselvesAfterTheDeadline tests a deadline that passes without further orders.
 func TestContainersGoOnByThemselvesAfterTheDeadline(t *testing.T) {
 	b := newBench(t)
-	b.deadline = 5*time.Second - time.Minute // a minute after it, time is over
+	b.deadline = 5*time.Second - time.Minute // time is over one minute after the deadline
 	pod, m := b.stuck()
 	if !b.is("frozen", pod) {
 		t.Fatal("the container is not frozen before its time is over")
@@ -94,7 +94,7 @@ func TestContainersGoOnByThemselvesAfterTheDeadline(t *testing.T) {
 	if b.is("frozen", pod) || m.Status.Target.Step == v1alpha1.TargetStaged {
 		t.Errorf("the container is frozen: %v, and the target is %s", b.is("frozen", pod), m.Status.Target.Step)
 	}
-	// It is not frozen again, by this agent or the next.
+	// Neither this agent nor the next freezes it again.
 	b.stop()
 	b.config.Simulation.Model.ShipRate = 0
 	b.start()
@@ -121,7 +121,8 @@ func TestContainersGoOnByThemselvesWhileTheAPIServerIsAway(t *testing.T) {
 	}
 }
 
-// TestContainersWhoseCopyMayRunStayFrozen: time is over for them too, and nobody knows.
+// TestContainersWhoseCopyMayRunStayFrozen tests a deadline that passes while the agent cannot know whether
+// the copy runs.
 func TestContainersWhoseCopyMayRunStayFrozen(t *testing.T) {
 	b := newBench(t)
 	api := &line{open: map[net.Conn]bool{}}
@@ -138,8 +139,9 @@ func TestContainersWhoseCopyMayRunStayFrozen(t *testing.T) {
 	api.cut(false)
 }
 
-// TestAnAgentThatEndsLetsContainersGoOn and its successor goes on with the move: an agent
-// that is updated comes back, and one whose DaemonSet is deleted does not.
+// TestAnAgentThatEndsLetsContainersGoOn checks that a stopped agent leaves no container frozen, and that its
+// successor continues the migration: an updated agent comes back, and one whose DaemonSet is deleted does
+// not.
 func TestAnAgentThatEndsLetsContainersGoOn(t *testing.T) {
 	b := newBench(t)
 	pod, m := b.stuck()
@@ -165,7 +167,7 @@ func TestAnAgentThatEndsLetsContainersGoOn(t *testing.T) {
 	b.nothingLeft()
 }
 
-// TestATargetThatCannotBeReachedIsFoundBeforeAnythingIsFrozen has a firewall between.
+// TestATargetThatCannotBeReachedIsFoundBeforeAnythingIsFrozen simulates a firewall.
 func TestATargetThatCannotBeReachedIsFoundBeforeAnythingIsFrozen(t *testing.T) {
 	b := newBench(t)
 	b.start()
@@ -218,7 +220,7 @@ func TestHealthTellsTheTruth(t *testing.T) {
 	says("/readyz", http.StatusOK)
 	api.cut(true)
 	says("/readyz", http.StatusServiceUnavailable)
-	says("/healthz", http.StatusOK) // to start the agent again does not bring the API server back
+	says("/healthz", http.StatusOK) // a restart of the agent would not bring the API server back
 	api.cut(false)
 	says("/readyz", http.StatusOK)
 	mu.Lock()

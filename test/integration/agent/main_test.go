@@ -1,5 +1,5 @@
-// Package agent tests node agents against a real API server. The nodes are simulated;
-// the tests play the controller and the scheduler, who write the orders.
+// Package agent tests node agents against a real API server. The nodes are simulated. The tests write the
+// orders instead of the controller and the scheduler.
 package agent
 
 import (
@@ -11,11 +11,11 @@ import (
 	"supercargo.dev/supercargo/test/kit"
 )
 
-// poll is how often a test looks for what takes a moment.
+// poll is the polling interval of tests.
 const poll = 20 * time.Millisecond
 
 // sites has the API server that all tests share.
 var sites = kit.NewSites(playground.Options{NoScheduler: true, NoKwok: true, NoControllerManager: true})
 
-// Tests run one after another, unless the flag says otherwise.
+// Tests run one after another, unless the flag specifies otherwise.
 func TestMain(m *testing.M) { os.Exit(kit.Main(m, "1", sites)) }

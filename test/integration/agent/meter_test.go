@@ -31,19 +31,19 @@ import (
 	"supercargo.dev/supercargo/test/kit"
 )
 
-// home is where the descheduler and the metrics adapter are.
+// home is the namespace of the descheduler and the metrics adapter.
 const home = "supercargo-system"
 
-// metering is a node meter that runs with the rights of its manifests.
+// metering is a running node meter with the permissions in its manifests.
 type metering struct {
 	*testing.T
 	site    *kit.Site
 	address string
-	own     client.Client // with the meter's rights
+	own     client.Client // with the meter's permissions
 	log     *kit.Log
 }
 
-// account makes a ServiceAccount, if it is not there yet.
+// account creates a ServiceAccount, unless it exists.
 func (m *metering) account(namespace, name string) {
 	m.Helper()
 	for _, object := range []client.Object{
@@ -56,7 +56,7 @@ func (m *metering) account(namespace, name string) {
 	}
 }
 
-// token is one of a ServiceAccount, for some audiences; none is the API server's.
+// token returns a token of a ServiceAccount for the audiences; without any, the audience is the API server.
 func (m *metering) token(namespace, name string, audiences ...string) string {
 	m.Helper()
 	t, err := m.site.Playground.Client().CoreV1().ServiceAccounts(namespace).CreateToken(m.Context(), name, &authenticationv1.TokenRequest{
@@ -68,7 +68,7 @@ func (m *metering) token(namespace, name string, audiences ...string) string {
 	return t.Status.Token
 }
 
-// newMetering starts a meter that models what this machine draws.
+// newMetering starts a meter that models the power of this machine.
 func newMetering(t *testing.T) *metering {
 	t.Helper()
 	site, err := sites.Get()
@@ -122,7 +122,7 @@ func newMetering(t *testing.T) *metering {
 	return m
 }
 
-// authorities is whom those who ask the meter are to trust, read as the account of one of them.
+// authorities returns the CAs that clients of the meter trust, read as the account of a client.
 func (m *metering) authorities(asked context.Context, namespace, account string) ([]byte, error) {
 	config := rest.AnonymousClientConfig(m.site.Config())
 	config.BearerToken = m.token(namespace, account)
@@ -135,7 +135,7 @@ func (m *metering) authorities(asked context.Context, namespace, account string)
 	return []byte(published.Data[meterapi.AuthoritiesKey]), err
 }
 
-// wait waits until the meter serves and has read something twice.
+// wait waits until the meter serves and has read its counters twice.
 func (m *metering) wait() []byte {
 	m.Helper()
 	var authorities []byte
@@ -159,7 +159,7 @@ func (m *metering) wait() []byte {
 	}
 }
 
-// ask asks the meter with a token, or none.
+// ask sends a request to the meter with a token, or without one if it is "".
 func (m *metering) ask(authorities []byte, path, token string) (int, string, error) {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(authorities)
@@ -213,7 +213,7 @@ func TestOnlyThoseWhoMayReadWhatANodeDraws(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				unknown := path == energy && tc.want == http.StatusOK && code == http.StatusNotFound // it may not know these seconds yet
+				unknown := path == energy && tc.want == http.StatusOK && code == http.StatusNotFound // it may not have data for these seconds yet
 				if code != tc.want && !unknown {
 					t.Errorf("%s is answered with %d, want %d: %s", path, code, tc.want, text)
 				}
@@ -238,8 +238,8 @@ func TestOnlyThoseWhoMayReadWhatANodeDraws(t *testing.T) {
 	})
 }
 
-// TestATokenIsShownToTheMeterAlone has another serve where the meter is expected, as whoever
-// takes its port or its address may.
+// TestATokenIsShownToTheMeterAlone runs another server at the meter's address, as an attacker who takes over
+// its port or address can.
 func TestATokenIsShownToTheMeterAlone(t *testing.T) {
 	m := newMetering(t)
 	m.wait()
@@ -265,8 +265,8 @@ func TestATokenIsShownToTheMeterAlone(t *testing.T) {
 	}
 }
 
-// TestAMeterCannotGetTheTokensOfOthers uses all that the account of a meter, which is on every
-// node, may write.
+// TestAMeterCannotGetTheTokensOfOthers uses all write permissions of the meter's account, which is on every
+// node.
 func TestAMeterCannotGetTheTokensOfOthers(t *testing.T) {
 	m := newMetering(t)
 	m.wait()

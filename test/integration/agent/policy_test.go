@@ -23,7 +23,7 @@ const (
 	attacker    = "system:serviceaccount:default:attacker"
 )
 
-// as is a client of an account that RBAC lets do everything.
+// as returns a client of an account to which RBAC allows everything.
 func (b *bench) as(user string) client.Client {
 	b.Helper()
 	config := rest.CopyConfig(b.site.Config())
@@ -35,11 +35,11 @@ func (b *bench) as(user string) client.Client {
 	return c
 }
 
-// guarded has the policies of the descheduler's manifests in force until the test ends.
+// guarded enforces the policies in the descheduler's manifests until the test ends.
 func (b *bench) guarded() {
 	b.Helper()
-	m := b.migration(b.pod("probe-of-policy")) // by the administrator, before it is in force
-	ctx := context.WithoutCancel(b.Context())  // which ends before the cleanup
+	m := b.migration(b.pod("probe-of-policy")) // by the administrator, before the policies are in force
+	ctx := context.WithoutCancel(b.Context())  // the test's context ends before the cleanup
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"status":{"order":"Kill"}}`))
 	try := func() error { return b.Status().Patch(ctx, m.DeepCopy(), patch, client.DryRunAll) }
 	objects := kit.Objects(b.T, "../../../manifests/descheduler/policy.yaml")
@@ -74,7 +74,7 @@ func (b *bench) guarded() {
 	})
 }
 
-// refused checks that an attempt meets a policy, or none.
+// refused checks that a policy rejects an attempt, or that none does.
 func (b *bench) refused(what, by string, err error) {
 	b.Helper()
 	switch {
@@ -87,8 +87,8 @@ func (b *bench) refused(what, by string, err error) {
 	}
 }
 
-// TestOthersGiveTheAgentsNoOrders plays somebody whom RBAC lets write the status of
-// Migrations, such as by a wildcard in a role of a namespace.
+// TestOthersGiveTheAgentsNoOrders simulates a user who may write the status of Migrations by RBAC, for
+// example by a wildcard in a role of a namespace.
 func TestOthersGiveTheAgentsNoOrders(t *testing.T) {
 	b := newBench(t)
 	m := b.migration(b.pod("work"))
@@ -115,8 +115,8 @@ func TestOthersGiveTheAgentsNoOrders(t *testing.T) {
 	}
 }
 
-// TestOnlyTheDeschedulerMakesPodsFromCheckpoints plays somebody who may make pods in a
-// namespace, and who names the checkpoint of a pod of another.
+// TestOnlyTheDeschedulerMakesPodsFromCheckpoints simulates a user who may create pods in a namespace, and
+// names the checkpoint of a pod in another namespace.
 func TestOnlyTheDeschedulerMakesPodsFromCheckpoints(t *testing.T) {
 	b := newBench(t)
 	running := b.pod("running")
@@ -167,7 +167,7 @@ func TestOnlyTheDeschedulerMakesPodsFromCheckpoints(t *testing.T) {
 		Name: "debug", Image: image, ImagePullPolicy: corev1.PullNever, TerminationMessagePolicy: corev1.TerminationMessageReadFile,
 	}}}
 	b.refused("debug a pod with the image", policy, b.as(attacker).SubResource("ephemeralcontainers").Update(b.Context(), debugged, &client.SubResourceUpdateOptions{UpdateOptions: client.UpdateOptions{DryRun: []string{metav1.DryRunAll}}}))
-	// Once it is there, its owner and others go on to write its labels and finalizers.
+	// Once it exists, its owner and other clients still write its labels and finalizers.
 	restored := pod(main(image))
 	if err := b.as(descheduler).Create(b.Context(), restored); err != nil {
 		t.Fatal(err)

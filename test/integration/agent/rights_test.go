@@ -19,10 +19,10 @@ import (
 	"supercargo.dev/supercargo/internal/movable/capability"
 )
 
-// installed says that the objects of the manifests that give an agent its rights are there.
+// installed is true once the objects in the manifests with the agents' permissions exist.
 var installed bool
 
-// install makes them, once.
+// install creates them once.
 func (b *bench) install() {
 	b.Helper()
 	if installed {
@@ -32,8 +32,7 @@ func (b *bench) install() {
 	b.site.Install(b.T, "../../../manifests/agent/namespace.yaml", "../../../manifests/agent/rbac.yaml", "../../../manifests/agent/policy.yaml")
 }
 
-// asAgent is the client configuration of the agent of a node, as a pod of the DaemonSet
-// has it.
+// asAgent returns the client configuration of the agent of a node, like that of a pod of the DaemonSet.
 func (b *bench) asAgent(name string) *rest.Config {
 	b.Helper()
 	b.install()
@@ -52,7 +51,7 @@ func (b *bench) asAgent(name string) *rest.Config {
 	return config
 }
 
-// TestRightsAreEnough runs the agent of one node with the rights of the manifests.
+// TestRightsAreEnough runs the agent of one node with the permissions in the manifests.
 func TestRightsAreEnough(t *testing.T) {
 	b := newBench(t)
 	b.config.Client, b.config.Node, b.config.Simulation, b.config.AdvertiseHost = b.asAgent(b.from), b.from, nil, "127.0.0.1"
@@ -81,11 +80,11 @@ func TestRightsAreEnough(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.sourceSays(m, v1alpha1.SourceKilled)
-	failing := b.migrationBy(b.pod("other"), v1alpha1.BackendKubelet) // which makes an Event
+	failing := b.migrationBy(b.pod("other"), v1alpha1.BackendKubelet) // its failure causes an Event
 	b.sourceSays(failing, v1alpha1.SourceFailed)
 }
 
-// TestAnAgentWritesOfItsOwnNodeOnly tries what an agent whose node was taken over might.
+// TestAnAgentWritesOfItsOwnNodeOnly tries what an attacker who took over an agent's node might try.
 func TestAnAgentWritesOfItsOwnNodeOnly(t *testing.T) {
 	b := newBench(t)
 	agents := map[string]client.Client{}

@@ -14,7 +14,7 @@ import (
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 )
 
-// TestAnotherAgentGoesOn ends the agent at every step of a move, and starts another.
+// TestAnotherAgentGoesOn ends the agent at every step of a migration, and starts another.
 func TestAnotherAgentGoesOn(t *testing.T) {
 	b := newBench(t)
 	again := func() { b.stop(); b.start() }
@@ -45,7 +45,7 @@ func TestAnotherAgentGoesOn(t *testing.T) {
 	b.nothingLeft()
 }
 
-// TestOrdersThatCameMeanwhileAreCarriedOut: nobody listens while they are given.
+// TestOrdersThatCameMeanwhileAreCarriedOut gives orders while no agent runs.
 func TestOrdersThatCameMeanwhileAreCarriedOut(t *testing.T) {
 	b := newBench(t)
 	b.start()
@@ -85,7 +85,7 @@ func TestKillThatWasMissedIsMadeUpForOnClean(t *testing.T) {
 	}
 }
 
-// shipped brings a move to where the target has it all.
+// shipped brings a migration to the point where the target has all data.
 func (b *bench) shipped(pod *corev1.Pod) *v1alpha1.Migration {
 	b.Helper()
 	m := b.migration(pod)
@@ -141,8 +141,8 @@ func TestMigrationThatIsGoneWithItsPodKills(t *testing.T) {
 	}
 }
 
-// TestAnAPIServerThatCannotBeReachedChangesNothing: the agent cannot tell whether its
-// Migration is gone, so it holds.
+// TestAnAPIServerThatCannotBeReachedChangesNothing checks that the agent keeps its state, because it cannot
+// know whether its Migration has been deleted.
 func TestAnAPIServerThatCannotBeReachedChangesNothing(t *testing.T) {
 	b := newBench(t)
 	b.start()
@@ -236,11 +236,11 @@ func TestFailuresAreReportedAndMadeEvents(t *testing.T) {
 	b.sourceSays(m, v1alpha1.SourceThawed)
 }
 
-// TestOnlySoManyStandStillAtOnce holds to the limit of a node, by the time that each of
-// five moves is frozen.
+// TestOnlySoManyStandStillAtOnce checks the limit of a node, with five migrations and the times at which each
+// is frozen.
 func TestOnlySoManyStandStillAtOnce(t *testing.T) {
 	b := newBench(t)
-	b.config.Limits.Moves, b.config.Simulation.Model.ShipRate = 2, 1 // nothing that is frozen gets further
+	b.config.Limits.Moves, b.config.Simulation.Model.ShipRate = 2, 1 // no frozen migration progresses
 	b.start()
 	var moves []*v1alpha1.Migration
 	var pods []*corev1.Pod
@@ -255,7 +255,7 @@ func TestOnlySoManyStandStillAtOnce(t *testing.T) {
 	for _, m := range moves {
 		b.order(m, v1alpha1.OrderFreeze)
 	}
-	// Each is thawed, and makes room for the next.
+	// Each migration that is thawed makes room for the next.
 	for range moves {
 		b.eventually("two at most are frozen, and one is dumped", func() string {
 			frozen := 0
@@ -291,8 +291,8 @@ func TestNodeHasRoomForSoManyImages(t *testing.T) {
 	if r := b.targetSays(second, v1alpha1.TargetFailed); r.Reason != checkpoint.ReasonNoRoom {
 		t.Errorf("the target says %s: %s, want reason NoRoom", r.Reason, r.Message)
 	}
-	// Who waits for the one that failed is told that nothing is left, also after its room
-	// was given away.
+	// The controller, which waits for the failed target, receives the report that nothing is left, even after
+	// its reservation was removed.
 	b.write(second, func(s *v1alpha1.MigrationStatus) { s.Reservation, s.Order = nil, v1alpha1.OrderThaw })
 	b.targetSays(second, v1alpha1.TargetCleaned)
 	b.order(first, v1alpha1.OrderThaw)

@@ -10,8 +10,8 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// TestLeftoversAreRemovedAndNothingElse: a dump without an entry in the ledger goes, one
-// that is needed stays, and so does what is no dump.
+// TestLeftoversAreRemovedAndNothingElse checks that a dump without an entry in the ledger is removed, and
+// that a needed dump and other files stay.
 func TestLeftoversAreRemovedAndNothingElse(t *testing.T) {
 	b := newBench(t)
 	b.start()

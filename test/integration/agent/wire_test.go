@@ -22,7 +22,7 @@ import (
 	"supercargo.dev/supercargo/test/kit"
 )
 
-// wire is a migration whose source the test plays: its node is nobody's.
+// wire is a migration whose source the test simulates: no agent runs for its node.
 type wire struct {
 	*bench
 	m    *v1alpha1.Migration
@@ -58,7 +58,7 @@ func (b *bench) identity(good time.Duration) transport.Identity {
 	return self
 }
 
-// checkpointOf is an archive that a simulated target stages, with some bytes more.
+// checkpointOf returns an archive that a simulated target stages, with more additional bytes.
 func checkpointOf(t *testing.T, more int) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -80,7 +80,7 @@ func checkpointOf(t *testing.T, more int) []byte {
 	return out.Bytes()
 }
 
-// send sends as an agent does, once.
+// send sends the content once, as an agent does.
 func (w *wire) send(self transport.Identity, content []byte) error {
 	w.Helper()
 	target := w.m.Status.Target
@@ -90,8 +90,8 @@ func (w *wire) send(self transport.Identity, content []byte) error {
 	return err
 }
 
-// stillPrepared checks that a refusal has left no trace, and that the right checkpoint is
-// taken afterwards.
+// stillPrepared checks that a rejected transfer has no effect, and that the right checkpoint is accepted
+// afterwards.
 func (w *wire) stillPrepared() {
 	w.Helper()
 	if err := w.send(w.self, checkpointOf(w.T, 0)); err != nil {
@@ -141,7 +141,7 @@ func TestTargetRefusesWhatWasAltered(t *testing.T) {
 	w.stillPrepared()
 }
 
-// put sends a body as it is.
+// put sends a body unchanged.
 func (w *wire) put(body io.Reader, sum string) int {
 	w.Helper()
 	pair, err := tls.X509KeyPair([]byte(w.self.Certificate), []byte(w.self.Key))
@@ -184,7 +184,7 @@ func TestTargetTakesTheSameCheckpointTwiceAndNoOther(t *testing.T) {
 		}
 	}
 	digest := w.targetSays(w.m, v1alpha1.TargetStaged).Digest
-	for range 10 { // whichever of the two the target reports upon last
+	for range 10 { // in case the last report is of the other connection
 		if err := w.send(w.self, checkpointOf(t, 11)); err == nil {
 			t.Fatal("another checkpoint took the place of the one that is being restored")
 		}

@@ -27,11 +27,11 @@ import (
 	"supercargo.dev/supercargo/lab/playground"
 )
 
-// pods is more than the API server gives at a time.
+// pods is more than the API server returns in one page.
 const pods = 620
 
-// nodes are machines of AWS in a region that list prices are carried of, one with a price of its own and one
-// of which nobody knows what it costs.
+// nodes returns AWS machines in a region with embedded list prices, one with its own price and one with an
+// unknown price.
 func nodes() []playground.NodeSpec {
 	var all []playground.NodeSpec
 	for i := range 12 {
@@ -50,7 +50,7 @@ func nodes() []playground.NodeSpec {
 	return all
 }
 
-// fill binds pods of a ReplicaSet to the nodes in turn, one of them without a controller.
+// fill binds pods of a ReplicaSet to the nodes in turn, including one without a controller.
 func fill(t *testing.T, c client.Client) {
 	t.Helper()
 	create := func(o client.Object) {
@@ -77,7 +77,7 @@ func fill(t *testing.T, c client.Client) {
 	})
 }
 
-// dump writes what kubectl get -A -o yaml would print.
+// dump returns what kubectl get -A -o yaml would print.
 func dump(t *testing.T, c client.Client) string {
 	t.Helper()
 	var text bytes.Buffer
@@ -111,7 +111,7 @@ func audit(args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// documentOf runs the command and reads its JSON.
+// documentOf runs the command and parses its JSON.
 func documentOf(t *testing.T, args ...string) auditreport.Document {
 	t.Helper()
 	code, stdout, stderr := audit(append(args, "-o", "json")...)
@@ -139,7 +139,7 @@ func TestAClusterAndItsDumpAreAuditedAlike(t *testing.T) {
 	}
 
 	t.Run("the figures are those of the cluster", func(t *testing.T) {
-		// 10 machines by the list, at $0.768, one at its own price, one without.
+		// 10 machines at the list price of $0.768, one at its own price, one without a price.
 		if got := fmt.Sprintf("%.2f", live.Now.PerHour); got != "8.18" || live.Now.Nodes != 11 || len(live.Unpriced) != 1 || live.Unpriced[0].Node != "node-01" {
 			t.Errorf("now $%s an hour on %d nodes, unpriced %v; want $8.18 on 11, and node-01", got, live.Now.Nodes, live.Unpriced)
 		}
@@ -176,7 +176,7 @@ func TestAClusterAndItsDumpAreAuditedAlike(t *testing.T) {
 	refusals(t, p.KubeconfigPath())
 }
 
-// refusals checks what an audit of a cluster refuses.
+// refusals checks which audits of a cluster are refused.
 func refusals(t *testing.T, kubeconfig string) {
 	t.Run("without rights it is refused", func(t *testing.T) {
 		code, stdout, stderr := audit("--kubeconfig", kubeconfig, "--as", "nobody")
@@ -192,7 +192,7 @@ func refusals(t *testing.T, kubeconfig string) {
 	})
 }
 
-// grant gives a user a role.
+// grant binds a role to a user.
 func grant(t *testing.T, c client.Client, role *rbacv1.ClusterRole, user string) {
 	t.Helper()
 	binding := &rbacv1.ClusterRoleBinding{

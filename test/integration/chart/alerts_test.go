@@ -23,7 +23,7 @@ const (
 	runbooks   = "../../../docs/runbooks/"
 )
 
-// alert is a rule of Prometheus that makes one.
+// alert is an alerting rule of Prometheus.
 type alert struct {
 	Alert       string            `json:"alert"`
 	Expr        string            `json:"expr"`
@@ -32,7 +32,7 @@ type alert struct {
 	Annotations map[string]string `json:"annotations"`
 }
 
-// files are those of a pattern, of which there must be some.
+// files returns the files that match a pattern, and fails if there are none.
 func files(t *testing.T, pattern string) []string {
 	t.Helper()
 	found, err := filepath.Glob(pattern)
@@ -42,7 +42,7 @@ func files(t *testing.T, pattern string) []string {
 	return found
 }
 
-// alerts are all that the chart has, by name.
+// alerts returns all alerts of the chart, by name.
 func alerts(t *testing.T) map[string]alert {
 	t.Helper()
 	all := map[string]alert{}
@@ -78,8 +78,8 @@ func TestPromtoolFindsNoFaultWithTheAlerts(t *testing.T) {
 	}
 }
 
-// TestAlertsFireWhenTheyShouldAndNotElse has promtool play series to the rules. Each alert has a
-// test in which it fires, and not before its time has passed, and one in which it does not.
+// TestAlertsFireWhenTheyShouldAndNotElse evaluates the rules on test series with promtool. Each alert has a
+// test in which it fires, but not before its time has passed, and a test in which it does not fire.
 func TestAlertsFireWhenTheyShouldAndNotElse(t *testing.T) {
 	if out, errs, err := run(t, nil, "promtool", append([]string{"test", "rules"}, files(t, alertTests)...)...); err != nil {
 		t.Errorf("%v\n%s%s", err, out, errs)
@@ -105,7 +105,7 @@ func TestAlertsFireWhenTheyShouldAndNotElse(t *testing.T) {
 		}
 		for _, p := range played.Tests {
 			name, what, _ := strings.Cut(p.Name, " ")
-			before, after := 0, 0 // answers that are empty, and others
+			before, after := 0, 0 // empty and non-empty results
 			for _, asked := range p.Asked {
 				if want := fmt.Sprintf(`ALERTS{alertname="%s", alertstate="firing"}`, name); asked.Expr != want {
 					t.Errorf("%s: %q asks for %s, want %s", file, p.Name, asked.Expr, want)
@@ -135,8 +135,8 @@ func TestAlertsFireWhenTheyShouldAndNotElse(t *testing.T) {
 	}
 }
 
-// TestAlertsSayWhatIsWrongInPlainWords: severity, time, a summary and a description that differ,
-// and the address of a page.
+// TestAlertsSayWhatIsWrongInPlainWords checks the severity, the time, a summary and a description that
+// differ, and the URL of a page.
 func TestAlertsSayWhatIsWrongInPlainWords(t *testing.T) {
 	for name, a := range alerts(t) {
 		severity, summary, description := a.Labels["severity"], a.Annotations["summary"], a.Annotations["description"]
@@ -152,8 +152,8 @@ func TestAlertsSayWhatIsWrongInPlainWords(t *testing.T) {
 	}
 }
 
-// TestEachAlertHasItsPageAndEachPageItsAlert: a page says what the alert means, how to diagnose
-// it with commands to copy, what to do, and when to ignore it; and the index names it.
+// TestEachAlertHasItsPageAndEachPageItsAlert checks that each page has the meaning of the alert, a diagnosis
+// with commands to copy, a mitigation, and when to ignore it, and that the index names it.
 func TestEachAlertHasItsPageAndEachPageItsAlert(t *testing.T) {
 	all := alerts(t)
 	index, err := os.ReadFile(runbooks + "README.md")
@@ -196,8 +196,8 @@ func TestEachAlertHasItsPageAndEachPageItsAlert(t *testing.T) {
 	}
 }
 
-// TestTheChartHasTheAlertsOfWhatItInstalls: one PrometheusRule for each part, with the address
-// of the runbooks that the values give, and none without its kind.
+// TestTheChartHasTheAlertsOfWhatItInstalls checks that there is one PrometheusRule for each part, with the
+// address of the runbooks in the values, and none without its CRD.
 func TestTheChartHasTheAlertsOfWhatItInstalls(t *testing.T) {
 	const kind = "monitoring.coreos.com/v1/PrometheusRule"
 	count := func(v values, more ...string) (names []string, text string) {
@@ -236,10 +236,10 @@ func TestTheChartHasTheAlertsOfWhatItInstalls(t *testing.T) {
 	}
 }
 
-// query is an expression and where it stands.
+// query is an expression and its location.
 type query struct{ where, expr string }
 
-// dashboard is what the test reads of one.
+// dashboard contains the fields of a dashboard that the test reads.
 type dashboard struct {
 	Title  string `json:"title"`
 	UID    string `json:"uid"`
@@ -259,7 +259,7 @@ type dashboard struct {
 	} `json:"templating"`
 }
 
-// dashboards are those that the chart installs, by the name of their ConfigMap.
+// dashboards returns the dashboards that the chart installs, by the name of their ConfigMap.
 func dashboards(t *testing.T) map[string]dashboard {
 	t.Helper()
 	v, all := maps.Clone(everything), map[string]dashboard{}
@@ -282,8 +282,8 @@ func dashboards(t *testing.T) map[string]dashboard {
 	return all
 }
 
-// TestTheDashboardsAreThereWhenAskedFor: one for each part, with the label that Grafana's
-// sidecar looks for.
+// TestTheDashboardsAreThereWhenAskedFor checks that there is one for each part, with the label that Grafana's
+// sidecar selects.
 func TestTheDashboardsAreThereWhenAskedFor(t *testing.T) {
 	all := dashboards(t)
 	var names []string
@@ -315,10 +315,10 @@ func TestTheDashboardsAreThereWhenAskedFor(t *testing.T) {
 	}
 }
 
-// scraped are the labels that Prometheus adds to what the chart's monitors have it scrape.
+// scraped are the labels that Prometheus adds to the series from the chart's monitors.
 var scraped = []string{"job", "instance", "namespace", "pod", "container", "endpoint", "service"}
 
-// exported is the list of what the programs export, by the name of a series: the labels.
+// exported maps the series of all programs to their labels.
 func exported(t *testing.T) map[string][]string {
 	t.Helper()
 	all, err := metricslist.All()
@@ -344,8 +344,8 @@ var (
 	variable = regexp.MustCompile(`^label_values\((.*), ([a-z_]+)\)$`)
 )
 
-// TestQueriesAskForWhatTheProgramsExport: every metric in a dashboard or an alert, with every
-// label by which it is selected, grouped or written out.
+// TestQueriesAskForWhatTheProgramsExport checks every metric in a dashboard or an alert, with every label in
+// its matchers, groupings and texts.
 func TestQueriesAskForWhatTheProgramsExport(t *testing.T) {
 	known := exported(t)
 	asked := 0
@@ -374,7 +374,7 @@ func TestQueriesAskForWhatTheProgramsExport(t *testing.T) {
 				check(query{d.Title + ", " + p.Title, expr}, written)
 			}
 		}
-		for _, v := range d.Templating.List[1:] { // the first chooses the source
+		for _, v := range d.Templating.List[1:] { // the first selects the data source
 			m := variable.FindStringSubmatch(v.Definition)
 			if m == nil {
 				t.Errorf("%s: variable %s is %q", d.Title, v.Name, v.Definition)
@@ -388,14 +388,14 @@ func TestQueriesAskForWhatTheProgramsExport(t *testing.T) {
 	}
 }
 
-// faults says what a query asks for that does not exist. What is written out must come through:
-// an aggregation keeps only the labels that it names.
+// faults returns the metrics and labels of a query that do not exist. Labels in written must be in the
+// result: an aggregation keeps only the labels that it names.
 func faults(known map[string][]string, expr string, written []string) (found []string) {
 	e, err := parser.NewParser(parser.Options{}).ParseExpr(expr)
 	if err != nil {
 		return []string{err.Error()}
 	}
-	var labels, kept []string // of all that is asked for; named by aggregations
+	var labels, kept []string // of all selected metrics; named by aggregations
 	var wanted []string       // by matchers and aggregations
 	aggregates := false
 	parser.Inspect(e, func(node parser.Node, _ []parser.Node) error {
@@ -433,13 +433,13 @@ func faults(known map[string][]string, expr string, written []string) (found []s
 	return found
 }
 
-// TestAQueryForWhatDoesNotExistIsFound is the other side of the test above.
+// TestAQueryForWhatDoesNotExistIsFound shows that the test above can fail.
 func TestAQueryForWhatDoesNotExistIsFound(t *testing.T) {
 	known := map[string][]string{"seen": {"fleet", "job"}, "seconds_bucket": {"fleet", "job", "le"}}
 	for _, tc := range []struct {
 		expr    string
 		written []string
-		want    string // empty: there is no fault
+		want    string // empty: no fault
 	}{
 		{`sum by (fleet) (rate(seen{job="a"}[5m]))`, []string{"fleet"}, ""},
 		{`histogram_quantile(0.9, sum by (le, fleet) (rate(seconds_bucket[5m])))`, []string{"fleet"}, ""},

@@ -26,7 +26,7 @@ import (
 	"supercargo.dev/supercargo/test/kit"
 )
 
-// cluster is a control plane with two nodes, which kwok simulates, and without Supercargo's kinds.
+// cluster is a control plane with two nodes, which kwok simulates, and without Supercargo's CRDs.
 type cluster struct {
 	*testing.T
 	client.Client
@@ -53,14 +53,14 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-// try runs helm or kubectl on the cluster, and returns all that it said.
+// try runs helm or kubectl on the cluster, and returns its whole output.
 func (c *cluster) try(name string, args ...string) (string, error) {
 	c.Helper()
 	out, errs, err := run(c.T, []string{"KUBECONFIG=" + c.KubeconfigPath()}, name, args...)
 	return out + errs, err
 }
 
-// must runs what must succeed.
+// must runs a command that must succeed.
 func (c *cluster) must(name string, args ...string) string {
 	c.Helper()
 	out, err := c.try(name, args...)
@@ -70,7 +70,7 @@ func (c *cluster) must(name string, args ...string) string {
 	return out
 }
 
-// refuses runs helm, which must fail and say why.
+// refuses runs helm, which must fail with the reason why.
 func (c *cluster) refuses(why string, args ...string) {
 	c.Helper()
 	out, err := c.try("helm", args...)
@@ -79,7 +79,7 @@ func (c *cluster) refuses(why string, args ...string) {
 	}
 }
 
-// install returns the arguments that install the chart, or upgrade it, and wait for its pods.
+// install returns the arguments that install or upgrade the chart, and wait for its pods.
 func (c *cluster) install(command, release, namespace string, v values, more ...string) []string {
 	c.Helper()
 	args := []string{command, release, chart, "--namespace", namespace, "--wait", "--timeout", "90s"}
@@ -89,7 +89,7 @@ func (c *cluster) install(command, release, namespace string, v values, more ...
 	return append(append(args, v.flags(c.T)...), more...)
 }
 
-// args returns the arguments of the descheduler, and how many replicas it has.
+// args returns the arguments of the descheduler, and its number of replicas.
 func (c *cluster) args() ([]string, int32) {
 	c.Helper()
 	var d appsv1.Deployment
@@ -99,7 +99,7 @@ func (c *cluster) args() ([]string, int32) {
 	return d.Spec.Template.Spec.Containers[0].Args, *d.Spec.Replicas
 }
 
-// theirs are objects of users, one of each place that a release could take along.
+// theirs returns objects of users, one in each place from which a release could delete them.
 func (c *cluster) theirs() []client.Object {
 	c.Helper()
 	fleet := kit.Objects(c.T, manifests+"samples/nodefleet.yaml")[0]
@@ -118,7 +118,7 @@ func (c *cluster) theirs() []client.Object {
 	return all
 }
 
-// keeps looks for objects that must still be there.
+// keeps checks that objects still exist.
 func (c *cluster) keeps(after string, objects []client.Object) {
 	c.Helper()
 	for _, object := range objects {
@@ -128,7 +128,7 @@ func (c *cluster) keeps(after string, objects []client.Object) {
 	}
 }
 
-// waits looks until a check returns no error.
+// waits polls until check returns no error.
 func (c *cluster) waits(what string, check func() error) {
 	c.Helper()
 	deadline := time.Now().Add(time.Minute)
@@ -148,8 +148,8 @@ func (c *cluster) waits(what string, check func() error) {
 	}
 }
 
-// parts is everything but the metrics adapter: no pod answers for its APIs here, and while none
-// does, no namespace can be deleted.
+// parts returns values for all parts except the metrics adapter: no pod serves its APIs here, and meanwhile
+// no namespace can be deleted.
 func parts() values {
 	v := values{"networkPolicy.enabled": true, "networkPolicy.egress.autoscaler": cloud}
 	for key, value := range everything {
@@ -210,7 +210,7 @@ func TestUsersKeepTheirsThroughTheLifeOfARelease(t *testing.T) {
 	c.keeps("both were installed again", theirs)
 }
 
-// serveEvictions writes what the descheduler does when it begins to serve the webhook.
+// serveEvictions writes what the webhook writes when it begins to serve.
 func (c *cluster) serveEvictions() {
 	c.Helper()
 	authority, _, err := cert.GenerateSelfSignedCertKey("supercargo-descheduler", nil, nil)
@@ -230,7 +230,7 @@ func (c *cluster) serveEvictions() {
 	}
 }
 
-// servesEvictions checks that the webhook still leads to the descheduler.
+// servesEvictions checks that the webhook configuration is still in use.
 func (c *cluster) servesEvictions(policy admissionv1.FailurePolicyType) {
 	c.Helper()
 	var w admissionv1.ValidatingWebhookConfiguration
@@ -243,8 +243,8 @@ func (c *cluster) servesEvictions(policy admissionv1.FailurePolicyType) {
 	}
 }
 
-// left looks for what uninstalling leaves of Supercargo: the namespace of what was learned, and
-// what no release has made.
+// left checks which objects of Supercargo remain after uninstalling: the namespace of learned data, and
+// objects that no release has created.
 func (c *cluster) left(others ...string) {
 	c.Helper()
 	c.waits("the namespace of the node agents goes", func() error {
@@ -262,8 +262,8 @@ func (c *cluster) left(others ...string) {
 	}
 }
 
-// TestWhatOthersInstalledIsNotTakenSilently begins with what kustomize has installed, and with
-// a metrics API and the kinds of a monitoring system that are there already.
+// TestWhatOthersInstalledIsNotTakenSilently starts with the objects that kustomize has installed, and with an
+// existing metrics API and the CRDs of a monitoring system.
 func TestWhatOthersInstalledIsNotTakenSilently(t *testing.T) {
 	c := newCluster(t)
 	c.must("kubectl", "apply", "-k", manifests+"base")
@@ -306,17 +306,17 @@ func TestWhatOthersInstalledIsNotTakenSilently(t *testing.T) {
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(local), local); err != nil || local.Spec.Service.Namespace != "keda" {
 		t.Errorf("the metrics API of others: %v, %v", local.Spec.Service, err)
 	}
-	// While an API is registered that nobody serves, no namespace can be deleted: that of others
-	// is none of the release's business, and its own goes before the namespace of the agents.
+	// While an API without a server is registered, no namespace can be deleted. The release does not remove
+	// those of others, and removes its own before the namespace of the agents.
 	if err := c.Delete(t.Context(), local); err != nil {
 		t.Fatal(err)
 	}
 	c.must("helm", "uninstall", "supercargo", "--namespace", home, "--wait", "--timeout", "90s")
-	c.left("namespace/supercargo-system") // manifests/base has made it
+	c.left("namespace/supercargo-system") // manifests/base has created it
 	c.keeps("the release was uninstalled", theirs)
 }
 
-// monitors makes the kinds of Prometheus Operator.
+// monitors creates the CRDs of Prometheus Operator.
 func (c *cluster) monitors() {
 	c.Helper()
 	for _, kind := range operatorKinds(c.T) {

@@ -1,6 +1,6 @@
-// Package chart tests the Helm charts with the real helm: what they render, that it is what
-// kustomize builds, what values they refuse, and, on a real API server, that installing,
-// upgrading and removing them leaves alone what belongs to users.
+// Package chart tests the Helm charts with the real helm: what they render, that it equals the output of
+// kustomize, which values they reject, and, on a real API server, that installing, upgrading and removing
+// them does not change objects of users.
 package chart
 
 import (
@@ -46,10 +46,10 @@ func run(t *testing.T, env []string, name string, args ...string) (stdout, stder
 	return out.String(), errs.String(), err
 }
 
-// values are those of a chart, as --set-json takes them: keys with dots.
+// values contains the values of a chart, as --set-json takes them: keys with dots.
 type values map[string]any
 
-// flags are the arguments with which helm gets them.
+// flags returns the arguments that pass the values to helm.
 func (v values) flags(t *testing.T) (args []string) {
 	t.Helper()
 	for key, value := range v {
@@ -62,16 +62,16 @@ func (v values) flags(t *testing.T) (args []string) {
 	return args
 }
 
-// everything turns every part on.
+// everything enables every part.
 var everything = values{
 	"autoscaler.openstack.enabled": true, "autoscaler.catalogue.enabled": true, "autoscaler.workers.enabled": true, "evictions.enabled": true,
 	"nodeAgent.enabled": true, "nodeMeter.enabled": true, "metricsAdapter.enabled": true, "scheduler.second.enabled": true, "scheduler.replacement.enabled": true,
 }
 
-// cloud is a rule that lets the autoscaler reach one outside.
+// cloud is an egress rule for the autoscaler to a cloud.
 var cloud = []any{map[string]any{"to": []any{map[string]any{"ipBlock": map[string]any{"cidr": "192.0.2.0/24"}}}}}
 
-// only turns off what is on by default.
+// only disables what is enabled by default.
 func only(more values) values {
 	all := values{"autoscaler.enabled": false, "descheduler.enabled": false}
 	for key, value := range more {
@@ -80,7 +80,7 @@ func only(more values) values {
 	return all
 }
 
-// tryRender renders the chart without a cluster, and returns what helm said if it refuses.
+// tryRender renders the chart without a cluster, and returns helm's output if it fails.
 func tryRender(t *testing.T, namespace string, v values, more ...string) (objects []*unstructured.Unstructured, refusal string) {
 	t.Helper()
 	args := append([]string{"template", "supercargo", chart, "--namespace", namespace}, v.flags(t)...)
@@ -91,7 +91,7 @@ func tryRender(t *testing.T, namespace string, v values, more ...string) (object
 	return parse(t, out), ""
 }
 
-// render renders what must not be refused.
+// render renders the chart, which must succeed.
 func render(t *testing.T, namespace string, v values, more ...string) []*unstructured.Unstructured {
 	t.Helper()
 	objects, refusal := tryRender(t, namespace, v, more...)
@@ -101,7 +101,7 @@ func render(t *testing.T, namespace string, v values, more ...string) []*unstruc
 	return objects
 }
 
-// parse reads objects from YAML.
+// parse parses objects from YAML.
 func parse(t *testing.T, text string) (objects []*unstructured.Unstructured) {
 	t.Helper()
 	for decoder := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096); ; {

@@ -19,11 +19,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// operatorVersions are what Helm is told of a cluster with the kinds of Prometheus Operator.
+// operatorVersions are the arguments that make Helm see a cluster with the CRDs of Prometheus Operator.
 var operatorVersions = []string{"--api-versions", "monitoring.coreos.com/v1/PodMonitor,monitoring.coreos.com/v1/ServiceMonitor,monitoring.coreos.com/v1/PrometheusRule"}
 
-// operatorKinds are the kinds of Prometheus Operator that the chart has objects of; test/data has
-// them as they were published.
+// operatorKinds returns the CRDs of Prometheus Operator of which the chart has objects; test/data has the
+// published versions.
 func operatorKinds(t *testing.T) (found []*apiextensionsv1.CustomResourceDefinition) {
 	t.Helper()
 	for _, file := range files(t, "../../data/prometheus-operator/*.yaml.gz") {
@@ -48,7 +48,7 @@ func operatorKinds(t *testing.T) (found []*apiextensionsv1.CustomResourceDefinit
 	return found
 }
 
-// misfits says what of an object its kind does not have, or does not allow.
+// misfits returns the fields of an object that its CRD does not have, or does not allow.
 func misfits(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition, o *unstructured.Unstructured) (faults []string) {
 	t.Helper()
 	var internal apiextensions.JSONSchemaProps
@@ -73,7 +73,7 @@ func misfits(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition, o *uns
 	return faults
 }
 
-// TestMonitorsAndAlertsFitTheirRealKinds, with every value that changes them.
+// TestMonitorsAndAlertsFitTheirRealKinds uses every value that changes them.
 func TestMonitorsAndAlertsFitTheirRealKinds(t *testing.T) {
 	kinds := map[string]*apiextensionsv1.CustomResourceDefinition{}
 	for _, crd := range operatorKinds(t) {
@@ -110,7 +110,7 @@ func TestMonitorsAndAlertsFitTheirRealKinds(t *testing.T) {
 	}
 }
 
-// TestWhatDoesNotFitAKindIsFound is the other side of the test above.
+// TestWhatDoesNotFitAKindIsFound shows that the test above can fail.
 func TestWhatDoesNotFitAKindIsFound(t *testing.T) {
 	at := slices.IndexFunc(operatorKinds(t), func(crd *apiextensionsv1.CustomResourceDefinition) bool { return crd.Spec.Names.Kind == "PodMonitor" })
 	crd := operatorKinds(t)[at]

@@ -20,7 +20,7 @@ import (
 	"supercargo.dev/supercargo/internal/platform/operator"
 )
 
-// policies are the NetworkPolicies that were rendered, by name.
+// policies returns the rendered NetworkPolicies, by name.
 func policies(t *testing.T, objects []*unstructured.Unstructured) map[string]*networkingv1.NetworkPolicy {
 	t.Helper()
 	found := map[string]*networkingv1.NetworkPolicy{}
@@ -37,7 +37,7 @@ func policies(t *testing.T, objects []*unstructured.Unstructured) map[string]*ne
 	return found
 }
 
-// guarded are values with which every program that is in the pods' network has a policy.
+// guarded returns values with which every program in the pod network has a policy.
 func guarded(more values) values {
 	v := maps.Clone(everything)
 	maps.Copy(v, values{"networkPolicy.enabled": true, "networkPolicy.egress.autoscaler": cloud})
@@ -45,8 +45,8 @@ func guarded(more values) values {
 	return v
 }
 
-// listens says at which ports a program listens for others, by the arguments that the chart
-// gives it and its own defaults; those of its loopback are for its pod.
+// listens returns the ports at which a program listens for other pods, from the arguments in the chart and
+// its own defaults. It excludes ports on the loopback interface.
 func listens(t *testing.T, program string, args []string) (ports []string) {
 	t.Helper()
 	flags := pflag.NewFlagSet(program, pflag.ContinueOnError)
@@ -55,7 +55,7 @@ func listens(t *testing.T, program string, args []string) (ports []string) {
 	case "supercargo-autoscaler":
 		var o operator.Options
 		o.AddFlags(flags)
-		flags.ParseErrorsAllowlist.UnknownFlags = true // of what it measures by
+		flags.ParseErrorsAllowlist.UnknownFlags = true // flags of the metrics source
 		addresses = func() []string { return []string{o.MetricsAddress, o.ProbeAddress} }
 	case "supercargo-descheduler":
 		o := descheduler.Defaults()
@@ -70,7 +70,7 @@ func listens(t *testing.T, program string, args []string) (ports []string) {
 		o.AddFlags(flags)
 		addresses = func() []string { return []string{fmt.Sprintf(":%d", o.Server.SecureServing.BindPort), o.QueryAddress} }
 	case "supercargo-scheduler":
-		return []string{"10259"} // of kube-scheduler, unless it is told otherwise; see composed in hack/chartoptions
+		return []string{"10259"} // of kube-scheduler, by default; see composed in hack/chartoptions
 	default:
 		t.Fatalf("at which ports does %s listen?", program)
 	}
@@ -90,8 +90,8 @@ func listens(t *testing.T, program string, args []string) (ports []string) {
 	return ports
 }
 
-// TestPoliciesLetInWhatProgramsListenAt: each port, and no other, by what the programs do with the
-// arguments that the chart gives them.
+// TestPoliciesLetInWhatProgramsListenAt checks that exactly the ports are allowed at which the programs
+// listen with the arguments in the chart.
 func TestPoliciesLetInWhatProgramsListenAt(t *testing.T) {
 	objects := render(t, home, guarded(nil))
 	all := policies(t, objects)
@@ -133,7 +133,7 @@ func TestPoliciesLetInWhatProgramsListenAt(t *testing.T) {
 	}
 }
 
-// destinations are a policy's rules in a line each: where to, and which ports.
+// destinations returns a policy's egress rules, one line each: destinations and ports.
 func destinations(p *networkingv1.NetworkPolicy) (lines []string) {
 	for _, rule := range p.Spec.Egress {
 		to, ports := "anywhere", "any port"
@@ -169,7 +169,7 @@ func destinations(p *networkingv1.NetworkPolicy) (lines []string) {
 	return lines
 }
 
-// TestPoliciesLetProgramsReachWhatTheyUse and nothing else.
+// TestPoliciesLetProgramsReachWhatTheyUse checks that the egress rules allow nothing else.
 func TestPoliciesLetProgramsReachWhatTheyUse(t *testing.T) {
 	const dns, server = "anywhere: 53/udp 53", "anywhere: 443 6443"
 	alone := only(values{"autoscaler.enabled": true, "networkPolicy.enabled": true})

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// world is what was rendered, to look up what it refers to.
+// world contains the rendered objects, to resolve references.
 type world struct {
 	*testing.T
 	objects []*unstructured.Unstructured
@@ -26,13 +26,13 @@ func newWorld(t *testing.T, objects []*unstructured.Unstructured) *world {
 	return w
 }
 
-// there are objects that Kubernetes has in every cluster.
+// there lists objects that exist in every cluster.
 var there = []string{
 	"ClusterRole /system:kube-scheduler", "ClusterRole /system:volume-scheduler", "ClusterRole /system:auth-delegator",
 	"Role kube-system/extension-apiserver-authentication-reader", "Namespace /kube-system",
 }
 
-// needs says so if an object is not there.
+// needs reports an object that does not exist.
 func (w *world) needs(who *unstructured.Unstructured, kind, namespace, name string) *unstructured.Unstructured {
 	w.Helper()
 	key := kind + " " + namespace + "/" + name
@@ -42,13 +42,13 @@ func (w *world) needs(who *unstructured.Unstructured, kind, namespace, name stri
 	return w.byID[key]
 }
 
-// text returns a field of an object, empty if it is not there.
+// text returns a field of an object, or "" if it has none.
 func text(o map[string]any, path ...string) string {
 	value, _, _ := unstructured.NestedString(o, path...)
 	return value
 }
 
-// pods returns what runs pods that a selector selects.
+// pods returns the workloads whose pods a selector selects.
 func (w *world) pods(namespace string, selector map[string]string) (found []*unstructured.Unstructured) {
 	for _, o := range w.objects {
 		labels, ok, _ := unstructured.NestedStringMap(o.Object, "spec", "template", "metadata", "labels")
@@ -72,7 +72,7 @@ func keys(m map[string]string) func(func(string) bool) {
 	}
 }
 
-// ports returns the names of the ports of what runs pods.
+// ports returns the names of the ports of a workload.
 func (w *world) ports(o *unstructured.Unstructured) (names []string) {
 	for _, container := range containers(w.T, o) {
 		all, _ := container["ports"].([]any)
@@ -83,7 +83,7 @@ func (w *world) ports(o *unstructured.Unstructured) (names []string) {
 	return names
 }
 
-// selects looks for the pods of a selector, which must have certain ports.
+// selects checks that the pods of a selector exist and have certain ports.
 func (w *world) selects(who *unstructured.Unstructured, selector map[string]string, ports ...string) {
 	w.Helper()
 	found := w.pods(who.GetNamespace(), selector)
@@ -98,10 +98,10 @@ func (w *world) selects(who *unstructured.Unstructured, selector map[string]stri
 	}
 }
 
-// account is how policies name ServiceAccounts.
+// account matches ServiceAccounts in policies.
 var account = regexp.MustCompile(`system:serviceaccount:([a-z0-9-]+):([a-z0-9-]+)`)
 
-// check follows every reference of one object.
+// check resolves every reference of one object.
 func (w *world) check(o *unstructured.Unstructured) {
 	w.Helper()
 	selector, _, _ := unstructured.NestedStringMap(o.Object, "spec", "selector", "matchLabels")
@@ -183,8 +183,7 @@ func (w *world) workload(o *unstructured.Unstructured) {
 	}
 }
 
-// TestEveryReferenceLeadsSomewhere renders everything, in the namespace that the manifests have
-// and in another.
+// TestEveryReferenceLeadsSomewhere renders everything, in the namespace of the manifests and in another one.
 func TestEveryReferenceLeadsSomewhere(t *testing.T) {
 	for _, namespace := range []string{home, "ops"} {
 		t.Run(namespace, func(t *testing.T) {
@@ -212,7 +211,8 @@ func TestEveryReferenceLeadsSomewhere(t *testing.T) {
 	}
 }
 
-// TestMonitorsAreLeftOutWhereTheirKindsAreMissing: without Prometheus Operator Helm would fail.
+// TestMonitorsAreLeftOutWhereTheirKindsAreMissing checks a cluster without Prometheus Operator, where Helm
+// would otherwise fail.
 func TestMonitorsAreLeftOutWhereTheirKindsAreMissing(t *testing.T) {
 	count := func(v values, more ...string) (n map[string]int) {
 		n = map[string]int{}

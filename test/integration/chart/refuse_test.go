@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestBadValuesAreRefusedByName: the refusal says which value is wrong, and nothing is rendered.
+// TestBadValuesAreRefusedByName checks that the error names the wrong value, and nothing is rendered.
 func TestBadValuesAreRefusedByName(t *testing.T) {
 	for name, tc := range map[string]struct {
 		values values
@@ -64,7 +64,7 @@ func TestBadValuesAreRefusedByName(t *testing.T) {
 	}
 }
 
-// TestOffWithoutQuotesIsRefused: YAML takes it for false, and the descheduler would not start.
+// TestOffWithoutQuotesIsRefused: YAML reads it as false, and the descheduler would not start.
 func TestOffWithoutQuotesIsRefused(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "values.yaml")
 	if err := os.WriteFile(file, []byte("descheduler: {options: {consolidation: Off}}\n"), 0o600); err != nil {
@@ -75,7 +75,7 @@ func TestOffWithoutQuotesIsRefused(t *testing.T) {
 	}
 }
 
-// TestOneThatActsAloneNeedsNoElection is what the refusal of two says to do.
+// TestOneThatActsAloneNeedsNoElection follows the advice in the error for two replicas.
 func TestOneThatActsAloneNeedsNoElection(t *testing.T) {
 	render(t, home, values{"descheduler.options.leader-elect": false, "descheduler.replicas": 1})
 }

@@ -27,17 +27,17 @@ func TestHelmFindsNoFaultWithTheCharts(t *testing.T) {
 	}
 }
 
-// id names an object.
+// id returns the name of an object.
 func id(o *unstructured.Unstructured) string {
 	name := o.GetName()
 	if strings.HasPrefix(name, "supercargo-scheduler-config-") {
-		name = "supercargo-scheduler-config" // kustomize and the chart each hash its content their own way
+		name = "supercargo-scheduler-config" // kustomize and the chart compute the hash in different ways
 	}
 	return o.GetKind() + " " + o.GetNamespace() + "/" + name
 }
 
-// normal makes alike what may differ: the order of arguments, the hash in the name of the
-// scheduler's ConfigMap, what only Helm reads.
+// normal removes allowed differences: the order of arguments, the hash in the name of the scheduler's
+// ConfigMap, and what only Helm reads.
 func normal(t *testing.T, objects []*unstructured.Unstructured) map[string]map[string]any {
 	t.Helper()
 	found := map[string]map[string]any{}
@@ -70,13 +70,13 @@ func normal(t *testing.T, objects []*unstructured.Unstructured) map[string]map[s
 	return found
 }
 
-// containers are those of what runs pods, as they are in the object.
+// containers returns the containers of a workload, without copying them.
 func containers(t *testing.T, o *unstructured.Unstructured) []map[string]any {
 	t.Helper()
 	return list(t, o, "spec", "template", "spec", "containers")
 }
 
-// list returns the objects in a list of an object, none if it has no such field.
+// list returns the objects in a list of an object, or none if it has no such field.
 func list(t *testing.T, o *unstructured.Unstructured, path ...string) (found []map[string]any) {
 	t.Helper()
 	all, _, err := unstructured.NestedFieldNoCopy(o.Object, path...)
@@ -90,7 +90,7 @@ func list(t *testing.T, o *unstructured.Unstructured, path ...string) (found []m
 	return found
 }
 
-// built is what kustomize makes of parts under manifests/.
+// built returns the output of kustomize for parts under manifests/.
 func built(t *testing.T, parts ...string) (objects []*unstructured.Unstructured) {
 	t.Helper()
 	for _, part := range parts {
@@ -107,7 +107,7 @@ func built(t *testing.T, parts ...string) (objects []*unstructured.Unstructured)
 	return objects
 }
 
-// same are values of the chart, and the parts under manifests/ that install what they do.
+// same contains values of the chart, and the equivalent parts under manifests/.
 var same = map[string]struct {
 	values values
 	parts  []string
@@ -141,7 +141,7 @@ func TestHelmAndKustomizeInstallTheSame(t *testing.T) {
 	for name, tc := range same {
 		t.Run(name, func(t *testing.T) {
 			want, got := normal(t, built(t, tc.parts...)), normal(t, render(t, home, tc.values))
-			const learned = "Namespace /supercargo-probing" // manifests/base has it
+			const learned = "Namespace /supercargo-probing" // it is in manifests/base
 			if slices.Contains(tc.parts, "descheduler") {
 				want[learned] = normal(t, built(t, "namespace"))[learned]
 			}
@@ -152,19 +152,19 @@ func TestHelmAndKustomizeInstallTheSame(t *testing.T) {
 	}
 }
 
-// TestEveryPartHasItsValues: a part that is added to manifests/ needs a place in the chart, or
-// a reason why it has none.
+// TestEveryPartHasItsValues checks that each part in manifests/ has values in the chart, or a reason why it
+// has none.
 func TestEveryPartHasItsValues(t *testing.T) {
 	known := map[string]bool{
-		"base": true, "namespace": true, // the namespace of the release is whoever installs it to make
+		"base": true, "namespace": true, // the user who installs the release creates its namespace
 		"crd":                true, // the chart supercargo-crds
-		"evictions/base":     true, // with a failurePolicy it is open or closed
+		"evictions/base":     true, // it is open or closed with a failurePolicy
 		"adapter":            true, // TestTheMetricsAdapterAloneIsGivenToNobody
 		"adapter/server":     true, // the same
 		"adapter/autoscaler": true, // half of replicas
 		"scheduler/config":   true, // the ConfigMap of second
 		"scheduler/replace":  true, // TestTheReplacementOfTheSchedulerComesWithItsFiles
-		"audit":              true, // for clusters on which nothing is installed
+		"audit":              true, // for clusters without Supercargo
 		"dashboard":          true, // the same
 	}
 	for _, tc := range same {
@@ -188,7 +188,8 @@ func TestEveryPartHasItsValues(t *testing.T) {
 	}
 }
 
-// TestTheMetricsAdapterAloneIsGivenToNobody: without an autoscaler nothing binds its role.
+// TestTheMetricsAdapterAloneIsGivenToNobody checks that no binding of its role is rendered without an
+// autoscaler.
 func TestTheMetricsAdapterAloneIsGivenToNobody(t *testing.T) {
 	want, got := normal(t, built(t, "adapter")), normal(t, render(t, home, only(values{"metricsAdapter.enabled": true})))
 	delete(want, "ClusterRoleBinding /supercargo-metrics-reader-autoscaler")
@@ -197,7 +198,7 @@ func TestTheMetricsAdapterAloneIsGivenToNobody(t *testing.T) {
 	}
 }
 
-// TestTheReplacementOfTheSchedulerComesWithItsFiles: the rights, and what goes to the nodes.
+// TestTheReplacementOfTheSchedulerComesWithItsFiles checks the permissions and the files for the nodes.
 func TestTheReplacementOfTheSchedulerComesWithItsFiles(t *testing.T) {
 	got := normal(t, render(t, home, only(values{"scheduler.replacement.enabled": true, "scheduler.image.repository": "registry.example/scheduler", "image.tag": "v9"})))
 	text, err := os.ReadFile(manifests + "scheduler/replace/rbac.yaml")
@@ -219,7 +220,7 @@ func TestTheReplacementOfTheSchedulerComesWithItsFiles(t *testing.T) {
 	if diff := cmp.Diff(string(configuration), files["supercargo-scheduler.yaml"]); diff != "" {
 		t.Errorf("the scheduler's configuration (-want +got):\n%s", diff)
 	}
-	// The patch, applied as kubeadm does, gives the static pod the image of the values.
+	// The patch, applied as kubeadm does, sets the image of the static pod to that of the values.
 	folder := t.TempDir()
 	for name, from := range map[string]string{"kube-scheduler.yaml": "", "kustomization.yaml": "", "kube-scheduler+json.yaml": files["patch.yaml"].(string)} {
 		content := []byte(from)
@@ -253,8 +254,8 @@ func TestTheReplacementOfTheSchedulerComesWithItsFiles(t *testing.T) {
 	}
 }
 
-// TestTheKindsAreThoseOfTheManifests: each has its schema unchanged, and a mark that Helm is
-// not to delete it.
+// TestTheKindsAreThoseOfTheManifests checks that each CRD has its schema unchanged, and an annotation that
+// prevents its deletion by Helm.
 func TestTheKindsAreThoseOfTheManifests(t *testing.T) {
 	out, errs, err := run(t, nil, "helm", "template", "kinds", kinds)
 	if err != nil {
@@ -271,7 +272,7 @@ func TestTheKindsAreThoseOfTheManifests(t *testing.T) {
 	}
 }
 
-// deployment returns a Deployment that was rendered, as the API server would read it.
+// deployment returns a rendered Deployment, decoded as the API server would.
 func deployment(t *testing.T, objects []*unstructured.Unstructured, name string) *appsv1.Deployment {
 	t.Helper()
 	for _, o := range objects {
@@ -287,7 +288,7 @@ func deployment(t *testing.T, objects []*unstructured.Unstructured, name string)
 	return nil
 }
 
-// TestOptionsBecomeArgumentsAsTheyWereWritten: Helm reads numbers as floats.
+// TestOptionsBecomeArgumentsAsTheyWereWritten tests numbers, which Helm reads as floats.
 func TestOptionsBecomeArgumentsAsTheyWereWritten(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "values.yaml")
 	text := `descheduler:
@@ -314,7 +315,7 @@ evictions:
 	}
 }
 
-// TestTheValuesOfThePageAreTaken renders each block of values of the page about installing.
+// TestTheValuesOfThePageAreTaken renders each block of values on the page about operations.
 func TestTheValuesOfThePageAreTaken(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/operations.md")
 	if err != nil {
@@ -361,7 +362,7 @@ func TestImagesCanBeNamedOneByOne(t *testing.T) {
 	}
 }
 
-// TestTheSchedulerIsThatOfTheClustersVersion: the tag says so, unless one is given.
+// TestTheSchedulerIsThatOfTheClustersVersion checks the default tag and a given one.
 func TestTheSchedulerIsThatOfTheClustersVersion(t *testing.T) {
 	for _, tc := range []struct {
 		values values
@@ -389,7 +390,7 @@ func TestTheSchedulerIsThatOfTheClustersVersion(t *testing.T) {
 	}
 }
 
-// TestThePodsGoWhereTheValuesSay: what the chart fills in gives way to what is given.
+// TestThePodsGoWhereTheValuesSay checks that given values take precedence over the chart's own.
 func TestThePodsGoWhereTheValuesSay(t *testing.T) {
 	spread := []any{map[string]any{
 		"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": map[string]any{"matchLabels": map[string]any{"a": "b"}},
@@ -427,8 +428,8 @@ func TestThePodsGoWhereTheValuesSay(t *testing.T) {
 	}
 }
 
-// TestProgramsAreToldOfTheirNamespace: their defaults name supercargo-system. What they are told
-// in another is read by their own flags.
+// TestProgramsAreToldOfTheirNamespace checks the flags for another namespace, parsed by the programs' own
+// flag sets: their defaults name supercargo-system.
 func TestProgramsAreToldOfTheirNamespace(t *testing.T) {
 	for _, namespace := range []string{home, "ops"} {
 		objects := render(t, namespace, values{"metricsAdapter.enabled": true, "evictions.enabled": true})
@@ -454,7 +455,7 @@ func TestProgramsAreToldOfTheirNamespace(t *testing.T) {
 	}
 }
 
-// TestTheAutoscalerMeasuresWhereItIsTold: through the adapter of the chart, unless it has a URL.
+// TestTheAutoscalerMeasuresWhereItIsTold checks that it uses the adapter of the chart, unless it has a URL.
 func TestTheAutoscalerMeasuresWhereItIsTold(t *testing.T) {
 	for name, tc := range map[string]struct {
 		values values
@@ -477,7 +478,8 @@ func TestTheAutoscalerMeasuresWhereItIsTold(t *testing.T) {
 	}
 }
 
-// TestAnAPIThatOthersHaveIsLeftToThem: no APIService, and the program does not want to serve it.
+// TestAnAPIThatOthersHaveIsLeftToThem checks that there is no APIService, and that the program does not serve
+// the API.
 func TestAnAPIThatOthersHaveIsLeftToThem(t *testing.T) {
 	objects := render(t, home, values{"metricsAdapter.enabled": true, "metricsAdapter.externalMetrics": false})
 	var apis []string
@@ -492,7 +494,7 @@ func TestAnAPIThatOthersHaveIsLeftToThem(t *testing.T) {
 	}
 }
 
-// TestAChangedConfigurationRestartsItsProgram: both read theirs only when they start.
+// TestAChangedConfigurationRestartsItsProgram: both read their configuration only at their start.
 func TestAChangedConfigurationRestartsItsProgram(t *testing.T) {
 	pods := func(v values) map[string]corev1.PodTemplateSpec {
 		all := values{"metricsAdapter.enabled": true, "scheduler.second.enabled": true}

@@ -34,7 +34,7 @@ func supercargo(args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// siteWith starts a control plane with Supercargo's kinds, which ends with the test.
+// siteWith starts a control plane with Supercargo's CRDs, which ends with the test.
 func siteWith(t *testing.T, options playground.Options) *kit.Site {
 	t.Helper()
 	s, err := kit.NewSites(options).Get()
@@ -58,7 +58,7 @@ func create(t *testing.T, c client.Client, objects ...client.Object) {
 	}
 }
 
-// deployment is one of n pods of a size.
+// deployment returns a Deployment of n pods with a CPU request.
 func deployment(name string, n int32, cpu string) *appsv1.Deployment {
 	labels := map[string]string{"app": name}
 	return &appsv1.Deployment{
@@ -72,8 +72,7 @@ func deployment(name string, n int32, cpu string) *appsv1.Deployment {
 	}
 }
 
-// explained runs `supercargo explain pod` until the explanation passes a check, which says what is
-// missing.
+// explained runs `supercargo explain pod` until check accepts the explanation. check returns what is missing.
 func explained(t *testing.T, kubeconfig, pod string, check func(explain.Why) string) explain.Why {
 	t.Helper()
 	deadline := time.After(patience)
@@ -98,7 +97,7 @@ func explained(t *testing.T, kubeconfig, pod string, check func(explain.Why) str
 	}
 }
 
-// quick is a fleet with short times, which empties no machine that has pods.
+// quick returns a fleet with short times that drains no machine that has pods.
 func quick() v1alpha1.NodeFleetSpec {
 	d := func(d time.Duration) metav1.Duration { return metav1.Duration{Duration: d} }
 	return v1alpha1.NodeFleetSpec{
@@ -122,8 +121,8 @@ func flavorsOf(w *explain.FleetWhy) map[string]string {
 	return all
 }
 
-// TestAPodIsExplainedFromPendingToWhatWouldMoveIt follows a pod that no node holds until a machine has
-// been bought for it, and then until a budget holds it there.
+// TestAPodIsExplainedFromPendingToWhatWouldMoveIt follows a pod that fits on no node until a machine is
+// bought for it, and then until a budget keeps it there.
 func TestAPodIsExplainedFromPendingToWhatWouldMoveIt(t *testing.T) {
 	taint := []corev1.Taint{{Key: "own", Value: "team", Effect: corev1.TaintEffectNoSchedule}}
 	s := siteWith(t, playground.Options{ClusterAPI: true, Nodes: []playground.NodeSpec{
@@ -177,13 +176,13 @@ func TestAPodIsExplainedFromPendingToWhatWouldMoveIt(t *testing.T) {
 	t.Run("as somebody who may read nothing", follow.unread)
 }
 
-// followed is the pod of which the explanations are read.
+// followed is the pod whose explanations are read.
 type followed struct {
 	site            *kit.Site
 	kubeconfig, pod string
 }
 
-// nobodyBuys is while no autoscaler runs.
+// nobodyBuys checks the explanation while no autoscaler runs.
 func (f followed) nobodyBuys(t *testing.T) {
 	why := explained(t, f.kubeconfig, f.pod, func(w explain.Why) string {
 		if w.Pending == nil || w.Pending.Scheduler == nil || len(w.Pending.Fleets) != 1 {
@@ -212,7 +211,7 @@ func (f followed) nobodyBuys(t *testing.T) {
 	if reason, is := got["m-large"]; !is || reason != "" || fleet.Note != "" {
 		t.Errorf("m-large is kept by %q, note %q; want it to take the pod, and the flavors to be read whole", reason, fleet.Note)
 	}
-	if fleet.Doing != explain.Nothing || !strings.Contains(fleet.Because, "is it running?") {
+	if fleet.Doing != explain.Nothing || !strings.Contains(fleet.Because, "check that it is running") {
 		t.Errorf("the fleet is doing %s: %s; want nothing, as no autoscaler runs", fleet.Doing, fleet.Because)
 	}
 	if code, stdout, stderr := supercargo("explain", "pods", "-A", "--kubeconfig", f.kubeconfig); code != exitOK || !strings.Contains(stdout, "default/"+f.pod) {
@@ -220,7 +219,7 @@ func (f followed) nobodyBuys(t *testing.T) {
 	}
 }
 
-// ordered is once a machine is on its way.
+// ordered checks the explanation once a machine is ordered.
 func (f followed) ordered(t *testing.T) {
 	why := explained(t, f.kubeconfig, f.pod, func(w explain.Why) string {
 		if w.Pending == nil || w.Pending.Fleets[0].Doing != explain.Ordered || w.Pending.Fleets[0].Flavor == "" {
@@ -233,7 +232,7 @@ func (f followed) ordered(t *testing.T) {
 	}
 }
 
-// placed is once it runs.
+// placed checks the explanation once the pod runs.
 func (f followed) placed(t *testing.T) {
 	why := explained(t, f.kubeconfig, f.pod, func(w explain.Why) string {
 		if w.Phase != "Running" || w.Moving == nil || w.Moving.Fleet == "" {
@@ -250,7 +249,7 @@ func (f followed) placed(t *testing.T) {
 	}
 }
 
-// held is with a budget that allows no disruption.
+// held checks the explanation with a budget that allows no disruption.
 func (f followed) held(t *testing.T) {
 	one := intstr.FromInt32(1)
 	create(t, f.site.Client, &policyv1.PodDisruptionBudget{
@@ -271,7 +270,7 @@ func (f followed) held(t *testing.T) {
 	}
 }
 
-// unread is for somebody without rights.
+// unread checks the explanation for a user without permissions.
 func (f followed) unread(t *testing.T) {
 	code, _, stderr := supercargo("explain", "po", f.pod, "-n", "default", "--kubeconfig", f.kubeconfig, "--as", "nobody")
 	if code != exitFailed || !strings.Contains(stderr, `User "nobody"`) {

@@ -1,6 +1,5 @@
-// Package cli tests `supercargo playground` as a process: what it prints, what it leaves
-// behind, and its exit codes. The test binary runs as supercargo when an environment
-// variable says so.
+// Package cli tests `supercargo playground` as a process: its output, what it leaves behind, and its exit
+// codes. The test binary runs as supercargo when an environment variable is set.
 package cli
 
 import (
@@ -31,10 +30,10 @@ import (
 // machine.
 const patience = 2 * time.Minute
 
-// withoutClusterAPI makes a playground that is ready sooner.
+// withoutClusterAPI makes a playground start faster.
 const withoutClusterAPI = "--cluster-api=false"
 
-// runAs is the environment variable that makes this test binary be supercargo.
+// runAs is the environment variable that makes this test binary run as supercargo.
 const runAs = "SUPERCARGO_TEST_RUN_AS_CLI"
 
 // Exit codes of supercargo.
@@ -65,7 +64,7 @@ type process struct {
 	cmd    *exec.Cmd
 	lines  chan string   // of stdout
 	ended  chan struct{} // closed when it has been reaped
-	stderr bytes.Buffer  // to be read once it has ended
+	stderr bytes.Buffer  // may be read once it has ended
 }
 
 // startPlayground runs `supercargo playground` with its temporary files in tmp.
@@ -75,7 +74,7 @@ func startPlayground(t *testing.T, tmp string, args ...string) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// As a command it does not look into the source tree.
+	// As a command it does not search the source tree.
 	kwok, err := playground.FindKwok("")
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +106,7 @@ func startPlayground(t *testing.T, tmp string, args ...string) *process {
 		_ = p.cmd.Wait() // seen in its ProcessState
 	}()
 	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill() // if it is still there
+		_ = p.cmd.Process.Kill() // in case it is still running
 		<-p.ended
 		if t.Failed() {
 			t.Logf("stderr of supercargo playground %v:\n%s", args, p.stderr.String())
@@ -158,8 +157,8 @@ func (p *process) exitCode(t *testing.T) int {
 	}
 }
 
-// using returns the processes that have path on their command line: kwok and
-// cluster-api are told where their playground's directory is.
+// using returns the processes that have path on their command line: kwok and cluster-api get the directory of
+// their playground as an argument.
 func using(t *testing.T, path string) []int {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")

@@ -40,7 +40,7 @@ func startRecord(t *testing.T, args ...string) *process {
 		_ = p.cmd.Wait() // seen in its ProcessState
 	}()
 	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill() // if it is still there
+		_ = p.cmd.Process.Kill() // in case it is still running
 		<-p.ended
 		if t.Failed() {
 			t.Logf("stderr of supercargo record %v:\n%s", args, p.stderr.String())
@@ -49,7 +49,7 @@ func startRecord(t *testing.T, args ...string) *process {
 	return p
 }
 
-// recordedCounts reads a recording while somebody may append to it, and counts its rows by event.
+// recordedCounts reads a recording that a recorder may still append to, and counts its rows by event.
 func recordedCounts(t *testing.T, path string) map[trace.Event]int {
 	t.Helper()
 	counts := map[trace.Event]int{}
@@ -67,8 +67,8 @@ func recordedCounts(t *testing.T, path string) map[trace.Event]int {
 	return counts
 }
 
-// TestARecordedClusterIsSimulated records a cluster, crashes the recorder and has it go on, and plays
-// what was recorded.
+// TestARecordedClusterIsSimulated records a cluster, crashes the recorder, resumes the recording, and replays
+// it.
 func TestARecordedClusterIsSimulated(t *testing.T) {
 	priced := map[string]string{v1alpha1.AnnotationPricePerHour: "0.20"}
 	s := siteWith(t, playground.Options{Nodes: []playground.NodeSpec{
@@ -108,7 +108,7 @@ func TestARecordedClusterIsSimulated(t *testing.T) {
 	}
 	first.stop(t, syscall.SIGKILL)
 
-	// While nobody watches, two pods go.
+	// Two pods are deleted while no recorder runs.
 	scale(1)
 	await("two pods have gone", running(1))
 	second := startRecord(t, args...)
@@ -124,7 +124,7 @@ func TestARecordedClusterIsSimulated(t *testing.T) {
 	plays(t, path)
 }
 
-// plays simulates a recording of four pods on two nodes, by itself and as a trace of a scenario.
+// plays simulates a recording of four pods on two nodes, alone and as a trace of a scenario.
 func plays(t *testing.T, path string) {
 	t.Helper()
 	code, stdout, stderr := supercargo("simulate", "-f", path, "--policy", "default,supercargo", "-o", "json")
@@ -160,7 +160,7 @@ func plays(t *testing.T, path string) {
 	}
 }
 
-// allRun returns a check that there are so many pods, and that they run.
+// allRun returns a check that n pods exist and run.
 func allRun(ctx context.Context, c client.Client, n int) func() string {
 	return func() string {
 		var pods corev1.PodList

@@ -7,29 +7,29 @@ import (
 	"time"
 )
 
-// meter computes for how long a machine is paid that is released when it has no pod any
-// more, and bought again when one comes: every started billing period is paid. A pod that
-// comes while it is still paid has it go on.
+// meter computes the paid time of a machine that is released when its last pod leaves, and bought again when
+// a pod comes. Every started billing period is paid. A pod that comes while the machine is still paid keeps
+// it.
 type meter struct {
 	period time.Duration
 	used   bool
-	paid   time.Duration // altogether
+	paid   time.Duration // in total
 	until  time.Time     // until when it is paid
 }
 
-// set notes whether the machine has a pod from now on.
+// set records whether the machine has a pod from now on.
 func (m *meter) set(used bool, now time.Time) {
 	if used == m.used {
 		return
 	}
 	m.read(now)
 	if m.used = used; used && m.until.Before(now) {
-		m.until = now // it is bought anew
+		m.until = now // it is bought again
 	}
 	m.read(now)
 }
 
-// read returns for how long it has been paid up to now. Time goes forward.
+// read returns the paid time up to now. Time must not decrease.
 func (m *meter) read(now time.Time) time.Duration {
 	for m.used && !m.until.After(now) {
 		m.until = m.until.Add(m.period)
@@ -42,9 +42,9 @@ func TestEveryStartedPeriodOfAMachineIsPaid(t *testing.T) {
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	tests := []struct {
 		name string
-		// at which seconds its first pod comes and its last pod goes, in turn
+		// seconds at which its first pod comes and its last pod leaves, in turn
 		changes []int
-		read    int // at which second it is looked
+		read    int // second of the reading
 		want    time.Duration
 	}{
 		{"it never had a pod", nil, 1000, 0},

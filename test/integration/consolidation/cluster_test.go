@@ -36,8 +36,7 @@ import (
 // home is the namespace of the descheduler.
 const home = "supercargo-system"
 
-// cluster is a control plane with the nodes and the work of one run, and the ledger that
-// watches it.
+// cluster is a control plane with the nodes and the workload of one run, and the ledger that observes it.
 type cluster struct {
 	*testing.T
 	setting
@@ -47,7 +46,7 @@ type cluster struct {
 	began  time.Time
 }
 
-// startCluster starts one with a configuration of the scheduler; nil is ours.
+// startCluster starts a cluster with a configuration of the scheduler; nil means Supercargo's.
 func startCluster(t *testing.T, s setting, scheduler []byte) *cluster {
 	t.Helper()
 	site, err := kit.NewSites(playground.Options{SchedulerConfig: scheduler, Nodes: s.specs()}).Get()
@@ -90,7 +89,7 @@ func (c *cluster) make(object client.Object) {
 	}
 }
 
-// patience is for longer than the Job controller ever waits before it makes another pod.
+// patience exceeds the longest back-off of the Job controller before it creates another pod.
 const patience = 3 * kit.Patience
 
 func (c *cluster) eventually(what string, check func() string) {
@@ -98,7 +97,7 @@ func (c *cluster) eventually(what string, check func() string) {
 	c.site.Eventually(c.T, kit.Waiting{Patience: patience, Poll: 500 * time.Millisecond, Show: c.waiting}, what, check)
 }
 
-// waiting tells of pods that are neither ready nor done.
+// waiting describes pods that are neither ready nor done.
 func (c *cluster) waiting() string {
 	var pods corev1.PodList
 	if err := c.site.Client.List(context.WithoutCancel(c.Context()), &pods, client.InNamespace(space)); err != nil {
@@ -115,7 +114,7 @@ func (c *cluster) waiting() string {
 	return all.String()
 }
 
-// beside runs something until the test ends, and has that fail if it does.
+// beside runs a function until the test ends, and fails the test if the function fails.
 func (c *cluster) beside(what string, run func(context.Context) error) {
 	c.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.Context()))
@@ -129,7 +128,7 @@ func (c *cluster) beside(what string, run func(context.Context) error) {
 	})
 }
 
-// watch starts the ledger, and the shim with it.
+// watch starts the ledger, and with it the shim.
 func (c *cluster) watch() {
 	c.Helper()
 	seen, err := cache.New(c.site.Config(), cache.Options{Scheme: c.site.Client.Scheme(), DefaultTransform: cache.TransformStripManagedFields()})
@@ -146,8 +145,8 @@ func (c *cluster) watch() {
 	})
 }
 
-// ours runs the agents and the descheduler, both as their programs do: it empties nodes,
-// and what anybody evicts becomes a Migration.
+// ours runs the agents and the descheduler, configured like their programs: it drains nodes, and all
+// evictions become Migrations.
 func (c *cluster) ours() {
 	c.Helper()
 	o := app.Defaults()
@@ -156,7 +155,7 @@ func (c *cluster) ours() {
 	c.descheduler(o)
 }
 
-// webhookAlone runs them without a will of their own: evictions become Migrations.
+// webhookAlone runs them without consolidation: only evictions become Migrations.
 func (c *cluster) webhookAlone() {
 	c.Helper()
 	o := app.Defaults()
@@ -201,9 +200,9 @@ func (c *cluster) descheduler(o app.Options) {
 	})
 }
 
-// stockPolicy has the stock descheduler pack: it evicts from nodes of which less than half
-// of both is asked for what another node has room for, and no pod that has not been on
-// its node for as long as ours wants, or that is not to be moved.
+// stockPolicy configures the stock descheduler to pack. It evicts pods from nodes of which less than half of
+// both resources is requested, if another node has room for them. It excludes pods that have not been on
+// their node for the residence time, and pods that must not be moved.
 const stockPolicy = `apiVersion: descheduler/v1alpha2
 kind: DeschedulerPolicy
 profiles:
@@ -221,7 +220,7 @@ profiles:
     balance: {enabled: [HighNodeUtilization]}
 `
 
-// stock runs the stock descheduler, as often as ours decides.
+// stock runs the stock descheduler, at the decision interval of Supercargo's.
 func (c *cluster) stock(path string) {
 	c.Helper()
 	dir := c.TempDir()

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// mostAllocated is the stock scheduler, told to fill nodes.
+// mostAllocated configures the stock scheduler to fill nodes.
 var mostAllocated = []byte(`
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -72,7 +72,7 @@ func TestNodesAreEmptiedWhileEverythingChangesAndNothingIsLost(t *testing.T) {
 	}
 }
 
-// work makes all work at its time, and takes the services away at the end.
+// work creates all objects of the workload at their times, and deletes the services at the end.
 func (c *cluster) work() {
 	c.Helper()
 	c.began = time.Now()
@@ -81,7 +81,7 @@ func (c *cluster) work() {
 		return nil
 	})
 	arrivals := workload(c.setting)
-	there := map[client.Object]time.Duration{} // Deployments, until when
+	there := map[client.Object]time.Duration{} // Deployments, with the times at which they are deleted
 	for now := time.Duration(0); now < c.Lasts; now = time.Since(c.began) {
 		for len(arrivals) > 0 && arrivals[0].at <= now {
 			a := arrivals[0]
@@ -109,8 +109,8 @@ func (c *cluster) work() {
 	}
 }
 
-// finish waits for as long as the longest work may take twice. Who evicts pods over and over
-// may keep them from ever getting done: what is left then is part of the outcome.
+// finish waits for twice the longest runtime of a Job. Repeated evictions may prevent pods from ever
+// completing: what is left then is part of the outcome.
 func (c *cluster) finish() {
 	c.Helper()
 	for deadline := time.Now().Add(c.of(2 * longest)); c.done() != "" && time.Now().Before(deadline); {
@@ -129,7 +129,7 @@ func (c *cluster) remove(object client.Object) {
 	}
 }
 
-// served says which Deployment lacks a pod, or returns "".
+// served names a Deployment that lacks a pod, or returns "".
 func (c *cluster) served() string {
 	var all appsv1.DeploymentList
 	if err := c.site.Client.List(c.Context(), &all, client.InNamespace(space)); err != nil {
@@ -152,7 +152,7 @@ func (c *cluster) jobs() []batchv1.Job {
 	return all.Items
 }
 
-// done says what is still to do, or returns "".
+// done describes the remaining work, or returns "".
 func (c *cluster) done() string {
 	for _, j := range c.jobs() {
 		ends := func(kind batchv1.JobConditionType) bool {
@@ -180,7 +180,7 @@ func (c *cluster) done() string {
 	return ""
 }
 
-// keepsItsPromises looks at what was promised and at what was seen.
+// keepsItsPromises compares the guarantees with the observations.
 func (c *cluster) keepsItsPromises() {
 	c.Helper()
 	for _, j := range c.jobs() {

@@ -25,7 +25,7 @@ import (
 	"supercargo.dev/supercargo/internal/world"
 )
 
-// ledger watches the cluster, and looks at every change whether all promises are kept.
+// ledger observes the cluster, and checks all guarantees at every change.
 type ledger struct {
 	setting
 	budget struct{ nodes, pods int }
@@ -34,32 +34,32 @@ type ledger struct {
 	mu    sync.Mutex
 	nodes map[string]*nodeBook
 	pods  map[types.UID]*podBook
-	moves map[types.NamespacedName]*v1alpha1.Migration // by the names of Migrations
-	// restored has the Migrations by the pods that they make.
+	moves map[types.NamespacedName]*v1alpha1.Migration // keyed by the names of Migrations
+	// restored maps the pods that Migrations create to the Migrations.
 	restored map[types.NamespacedName]*v1alpha1.Migration
-	// decided are all drains that a decision names, closings the nodes that were closed.
+	// decided contains all drains that a decision names, closings the nodes that were cordoned.
 	decided  map[string]mover.DecidedDrain
 	closings []closing
-	over     map[string]time.Time // since when a budget is exceeded
+	over     map[string]time.Time // since when a budget has been exceeded
 
 	sums    sums
 	series  []sample
-	stopped time.Time // when all was done; zero until then
+	stopped time.Time // when all work was done; zero until then
 	broken  []string
-	unmoved []string // why Migrations came to nothing
+	unmoved []string // why Migrations failed
 }
 
-// nodeBook is what is known of a node.
+// nodeBook contains the observations of a node.
 type nodeBook struct {
 	price int64 // micro-dollars per hour
 	mark  drain.Mark
-	// marked says that the descheduler has closed it.
+	// marked means that the descheduler has cordoned it.
 	marked bool
-	pods   map[types.UID]bool // that have not ended
+	pods   map[types.UID]bool // pods that have not ended
 	meter  meter
 }
 
-// podBook is what is known of a pod.
+// podBook contains the observations of a pod.
 type podBook struct {
 	name, node string
 	job        bool
@@ -67,10 +67,10 @@ type podBook struct {
 	started    time.Time // on its node
 	asked      bool      // to leave its node
 	gone       bool
-	evicting   bool // and has not gone
+	evicting   bool // and not yet deleted
 }
 
-// closing is a node that was closed.
+// closing is the cordoning of a node.
 type closing struct {
 	node  string
 	since time.Time
@@ -78,7 +78,7 @@ type closing struct {
 
 func (c closing) String() string { return c.node + " " + c.since.UTC().Format(time.RFC3339) }
 
-// sums are counts over the whole run.
+// sums contains counts over the whole run.
 type sums struct {
 	Closings        int           `json:"nodesClosed"`
 	Emptied         int           `json:"timesANodeBecameEmpty"`
@@ -95,11 +95,11 @@ type sums struct {
 	WithinResidence int           `json:"movesWithinResidence"`
 }
 
-// sample is how things are at a moment.
+// sample is the state at a moment.
 type sample struct {
 	Seconds  float64 `json:"seconds"`
 	Used     float64 `json:"usedDollarsPerHour"` // of nodes with pods
-	Open     float64 `json:"openDollarsPerHour"` // of those that are open, too
+	Open     float64 `json:"openDollarsPerHour"` // of schedulable nodes, too
 	Nodes    int     `json:"nodesWithPods"`
 	Emptying int     `json:"nodesBeingEmptied"`
 	InFlight int     `json:"podsMoving"`
@@ -114,8 +114,8 @@ func newLedger(s setting, c client.Client) *ledger {
 	}
 }
 
-// watch has the ledger see everything until ctx ends, and returns when it has seen what
-// there is.
+// watch subscribes the ledger to all changes until ctx ends, and returns when it has seen all existing
+// objects.
 func (l *ledger) watch(ctx context.Context, c cache.Cache) error {
 	for _, kind := range []struct {
 		object client.Object
@@ -156,7 +156,7 @@ func (l *ledger) watch(ctx context.Context, c cache.Cache) error {
 	return nil
 }
 
-// breaks notes a promise that was broken.
+// breaks records a broken guarantee.
 func (l *ledger) breaks(format string, args ...any) {
 	const most = 100
 	if len(l.broken) < most {
@@ -175,7 +175,7 @@ func (l *ledger) node(name string) *nodeBook {
 
 func (l *ledger) sawNode(node *corev1.Node) {
 	n := l.node(node.Name)
-	n.price, _ = dollars.Parse(node.Annotations[v1alpha1.AnnotationPricePerHour]) // all have one
+	n.price, _ = dollars.Parse(node.Annotations[v1alpha1.AnnotationPricePerHour]) // all nodes have one
 	mark, marked := drain.MarkOf(node)
 	if marked && (!n.marked || !mark.Since.Equal(n.mark.Since)) {
 		l.sums.Closings++
@@ -240,7 +240,7 @@ func (l *ledger) sawMigration(m *v1alpha1.Migration, gone bool) {
 	}
 }
 
-// unmoved says why a Migration came to nothing.
+// unmoved returns why a Migration failed.
 func unmoved(m *v1alpha1.Migration) string {
 	why := ""
 	if c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.MigrationFinished); c != nil {
@@ -258,14 +258,13 @@ func (l *ledger) podNamed(namespace, name string) *podBook {
 	return nil
 }
 
-// leaves notes that a pod was asked to leave its node, and looks at for how long it has
-// been there.
+// leaves records that a pod was told to leave its node, and checks how long it has been there.
 func (l *ledger) leaves(p *podBook, at time.Time) {
 	if p == nil || p.asked || p.started.IsZero() {
 		return
 	}
 	p.asked = true
-	// Times in the API are whole seconds.
+	// Times in the API have a resolution of one second.
 	if stayed := at.Sub(p.started); stayed < l.of(residence)-2*time.Second {
 		l.sums.WithinResidence++
 		l.breaks("pod %s is asked to leave node %s after %v", p.name, p.node, stayed.Round(time.Second))
@@ -314,7 +313,7 @@ func disrupted(pod *corev1.Pod) (bool, time.Time) {
 	return false, time.Time{}
 }
 
-// place notes on which node a pod is.
+// place records the node of a pod.
 func (l *ledger) place(p *podBook, pod *corev1.Pod, gone bool, now time.Time) {
 	if pod.Spec.NodeName == "" {
 		return
@@ -332,7 +331,7 @@ func (l *ledger) place(p *podBook, pod *corev1.Pod, gone bool, now time.Time) {
 	n.meter.set(len(n.pods) > 0, now)
 }
 
-// ended notes how a pod of a Job has ended: done, moved, or with its work for nothing.
+// ended records how a pod of a Job has ended: done, moved, or with its work lost.
 func (l *ledger) ended(p *podBook, pod *corev1.Pod, b *body) {
 	evicted, _ := disrupted(pod)
 	if !p.job || b == nil || pod.Status.Phase == corev1.PodSucceeded || b.frozen && l.carried(pod) || world.Restoring(pod) {
@@ -351,7 +350,7 @@ func (l *ledger) ended(p *podBook, pod *corev1.Pod, b *body) {
 	}
 }
 
-// restarts reports whether a Migration has a pod started anew elsewhere.
+// restarts reports whether a Migration restarts the pod elsewhere.
 func (l *ledger) restarts(pod *corev1.Pod) bool {
 	for _, m := range l.moves {
 		if p := m.Status.Plan; p != nil && p.PodUID == string(pod.UID) && p.Backend == v1alpha1.BackendRestart {
@@ -376,7 +375,7 @@ func (l *ledger) carried(pod *corev1.Pod) bool {
 	return false
 }
 
-// now counts what is under way.
+// now counts the operations in progress.
 func (l *ledger) now() sample {
 	var s sample
 	for _, n := range l.nodes {
@@ -404,8 +403,8 @@ func (l *ledger) now() sample {
 	return s
 }
 
-// check looks whether the budgets hold. What is seen of pods and of nodes comes by
-// different ways: that counts as exceeded which lasts.
+// check checks the budgets. Pods and nodes are observed through different watches, so only a lasting excess
+// counts.
 func (l *ledger) check() {
 	now := time.Now()
 	s := l.now()
@@ -427,8 +426,8 @@ func (l *ledger) check() {
 	}
 }
 
-// unexplained returns the nodes that were closed without a decision that says why, and
-// what that is expected to save and to cost.
+// unexplained returns the nodes that were cordoned without a decision that contains the reason, the expected
+// savings and the cost.
 func (l *ledger) unexplained() (all []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

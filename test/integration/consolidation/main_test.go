@@ -1,18 +1,17 @@
 //go:build soak
 
-// Package consolidation runs a cluster of unequal machines that are half empty and keep
-// changing, with everything on that moves pods: the scheduler, the controller of
-// Migrations, the mover, and the agents, which play the nodes beside kwok. It watches what
-// is promised at every change: no pod is lost and no work of a moved one repeated, no pod
-// moves again before its residence is over, no more nodes and pods are on their way than
-// the budget allows, and every node that is closed has its reason.
+// Package consolidation runs a cluster of unequal machines that are half empty and keep changing, with all
+// programs that move pods: the scheduler, the controller of Migrations, the mover, and the agents, which
+// simulate the nodes together with kwok. It checks the guarantees at every change: no pod is lost and no work
+// of a moved pod is repeated, no pod moves again before its residence time is over, no more nodes and pods
+// are disrupted than the budget allows, and every cordoned node has a reason.
 //
-// By flags it runs for longer on more nodes, and then runs the same work again with the
-// stock descheduler in the place of ours, and compares (make soak-consolidation).
+// With flags it runs for longer on more nodes, and then runs the same workload again with the stock
+// descheduler instead of Supercargo's, and compares (make soak-consolidation).
 //
-// settings_test.go says how large and how fast everything is, workload_test.go makes the
-// work, cluster_test.go the control plane and what runs on it, shim_test.go has pods do
-// their work, ledger_test.go watches, bill_test.go computes, report_test.go tells.
+// settings_test.go has sizes and times, workload_test.go creates the workload, cluster_test.go runs the
+// control plane and the programs on it, shim_test.go simulates the work of pods, ledger_test.go observes,
+// bill_test.go computes the cost, report_test.go reports.
 package consolidation
 
 import (

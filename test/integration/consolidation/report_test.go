@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// sample notes how things are every second.
+// sample records the state every second.
 func (l *ledger) sample(ctx context.Context, began time.Time) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -33,26 +33,26 @@ func (l *ledger) sample(ctx context.Context, began time.Time) {
 	}
 }
 
-// stop ends the account.
+// stop closes the account.
 func (l *ledger) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stopped = time.Now()
 }
 
-// outcome is what came of one run.
+// outcome contains the results of one run.
 type outcome struct {
 	Name     string        `json:"name"`
 	Makespan time.Duration `json:"makespanNanoseconds"`
 	Jobs     int           `json:"jobs"`
-	// JobPods are completions, and Work what they had to do.
+	// JobPods is the number of completions, and Work their total work.
 	JobPods  int           `json:"jobPods"`
 	Work     time.Duration `json:"workNanoseconds"`
 	Failures int           `json:"failuresThatJobsCount"`
-	// Unfinished are Jobs that were not done long after the last one came.
+	// Unfinished is the number of Jobs that were not done long after the last arrival.
 	Unfinished int `json:"jobsNotDone"`
-	// Dollars is what all nodes cost while they have pods, by started billing periods, and
-	// AllDollars what they would if none was ever released.
+	// Dollars is the cost of all nodes while they have pods, by started billing periods, and AllDollars their
+	// cost if none is ever released.
 	Dollars    float64  `json:"dollars"`
 	AllDollars float64  `json:"dollarsOfAllNodes"`
 	MeanNodes  float64  `json:"meanNodesWithPods"`
@@ -62,7 +62,7 @@ type outcome struct {
 	Series     []sample `json:"series"`
 }
 
-// outcome puts together what was seen.
+// outcome summarizes the observations.
 func (c *cluster) outcome(name string) *outcome {
 	c.Helper()
 	l := c.ledger
@@ -94,7 +94,7 @@ func (c *cluster) outcome(name string) *outcome {
 	return o
 }
 
-// table shows runs side by side.
+// table formats runs side by side.
 func table(all []*outcome) string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
@@ -132,11 +132,11 @@ func table(all []*outcome) string {
 	count("nodes emptied at once, most", func(o *outcome) int { return o.Sums.MostEmptying })
 	count("pods moving at once, most", func(o *outcome) int { return o.Sums.MostInFlight })
 	seconds("all work done after", func(o *outcome) time.Duration { return o.Makespan })
-	_ = w.Flush() // into memory
+	_ = w.Flush() // into memory, cannot fail
 	return text.String()
 }
 
-// writeReport writes all of it as JSON.
+// writeReport writes the setting and all outcomes as JSON.
 func writeReport(path string, s setting, all []*outcome) error {
 	text, err := json.MarshalIndent(struct {
 		Time    time.Time  `json:"time"`

@@ -12,7 +12,7 @@ import (
 	"supercargo.dev/supercargo/lab/playground"
 )
 
-// setting is how large and how fast everything is.
+// setting contains the size and the pace of a run.
 type setting struct {
 	Nodes int           `json:"nodes"`
 	Lasts time.Duration `json:"lastsNanoseconds"`
@@ -20,11 +20,11 @@ type setting struct {
 	Seed  uint64        `json:"seed"`
 }
 
-// of returns a time at the pace.
+// of scales a time by the pace.
 func (s setting) of(d time.Duration) time.Duration { return time.Duration(float64(d) * s.Pace) }
 
-// Times at pace 1. Billing periods, residence and runtimes are to one another as on real
-// clusters, and all are short, so that much happens in ten minutes.
+// Times at pace 1. Billing periods, residence and runtimes have the same proportions as on real clusters, and
+// all are short, so that much happens in ten minutes.
 const (
 	billing   = time.Minute
 	residence = 2 * time.Minute
@@ -35,7 +35,7 @@ const (
 	horizon   = 10 * time.Minute
 )
 
-// statusNamespace is where the mover writes its decisions.
+// statusNamespace is the namespace in which the mover writes its decisions.
 const statusNamespace = "kube-system"
 
 // consolidate sets the options of the mover.
@@ -48,7 +48,7 @@ func (s setting) consolidate(o *app.Options) {
 	c.MaxNodes = max(2, s.Nodes/25)
 }
 
-// machine is a size that nodes have.
+// machine is a size of nodes.
 type machine struct {
 	name, cpu, memory, price string
 	milliCPU                 int64
@@ -71,7 +71,7 @@ func (s setting) specs() []playground.NodeSpec {
 	return all
 }
 
-// milliCPU is what all nodes have together.
+// milliCPU returns the total CPU of all nodes.
 func (s setting) milliCPU() (sum int64) {
 	for i := range s.Nodes {
 		sum += machines[i%len(machines)].milliCPU

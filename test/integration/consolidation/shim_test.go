@@ -17,21 +17,21 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// body is the work of one pod. It knows better than the API server: a pod that is frozen
-// does nothing, and one that was restored goes on where the other was frozen.
+// body is the simulated work of one pod. It is more exact than the API server: a frozen pod does no work, and
+// a restored one continues from where its source was frozen.
 type body struct {
 	key  types.NamespacedName
 	uid  types.UID
-	work time.Duration // all that there is to do; 0 for a service
-	done time.Duration // until since
-	// since is when it began to run; zero while it does not.
+	work time.Duration // total work; 0 for a service
+	done time.Duration // work done until since
+	// since is when it started to run; zero while it does not run.
 	since time.Time
-	// frozen says that it was frozen, ended that it is not going to run any more, and
-	// ending that its end is being written.
+	// frozen means that it is frozen, ended that it will not run again, and ending that its end is being
+	// written.
 	frozen, ended, ending bool
 }
 
-// progress is what it has done.
+// progress returns the work done so far.
 func (b *body) progress(now time.Time) time.Duration {
 	if b.since.IsZero() {
 		return b.done
@@ -44,15 +44,15 @@ func (b *body) stop(at time.Time) {
 	b.done, b.since = b.progress(at), time.Time{}
 }
 
-// shim has pods do their work, and says so to the API server when it is done. It is told
-// of everything by the ledger, which locks.
+// shim simulates the work of pods, and writes to the API server when it is done. The ledger, which holds the
+// lock, passes it all changes.
 type shim struct {
 	client client.Client
 	bodies map[types.UID]*body
 }
 
-// saw notes what has become of a pod. moved is the Migration that made it, if one did.
-// It returns the body, if it is running or has run.
+// saw records the state of a pod. moved is the Migration that created it, or nil. It returns the body, if the
+// pod is running or has run.
 func (s *shim) saw(pod *corev1.Pod, moved *v1alpha1.Migration, now time.Time) *body {
 	b := s.bodies[pod.UID]
 	runs := pod.Status.Phase == corev1.PodRunning
@@ -72,7 +72,7 @@ func (s *shim) saw(pod *corev1.Pod, moved *v1alpha1.Migration, now time.Time) *b
 	return b
 }
 
-// source returns the body whose state a Migration carries.
+// source returns the body whose state a Migration moves.
 func (s *shim) source(m *v1alpha1.Migration) *body {
 	if m == nil || m.Status.Plan == nil || m.Status.Plan.Backend == v1alpha1.BackendRestart {
 		return nil
@@ -80,7 +80,7 @@ func (s *shim) source(m *v1alpha1.Migration) *body {
 	return s.bodies[types.UID(m.Status.Plan.PodUID)]
 }
 
-// migrates has the source of a Migration freeze and thaw, as its agent says.
+// migrates freezes and thaws the source of a Migration, as its agent reports.
 func (s *shim) migrates(m *v1alpha1.Migration) {
 	b, report := s.source(m), m.Status.Source
 	if b == nil || b.ended || report == nil || report.FrozenAt == nil {
@@ -95,8 +95,7 @@ func (s *shim) migrates(m *v1alpha1.Migration) {
 	}
 }
 
-// finished returns those that have done their work and have not been said to, and notes
-// that they are.
+// finished returns bodies that have done their work and are not yet ending, and marks them as ending.
 func (s *shim) finished(now time.Time) (all []*body) {
 	for _, b := range s.bodies {
 		if !b.ended && !b.ending && b.work > 0 && !b.since.IsZero() && b.progress(now) >= b.work {
@@ -109,12 +108,12 @@ func (s *shim) finished(now time.Time) (all []*body) {
 
 // end writes that a pod has succeeded.
 func (s *shim) end(ctx context.Context, b *body) error {
-	const patience = 30 * time.Second // a request that hangs on a busy machine must not be the last
+	const patience = 30 * time.Second // a hanging request on a busy machine must not block later ones
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	pod := &corev1.Pod{}
 	if err := s.client.Get(ctx, b.key, pod); apierrors.IsNotFound(err) || err == nil && (pod.UID != b.uid || pod.DeletionTimestamp != nil) {
-		return nil // it was taken away at the last moment
+		return nil // it was deleted at the last moment
 	} else if err != nil {
 		return fmt.Errorf("read pod %s, which is done: %w", b.key, err)
 	}
@@ -141,8 +140,8 @@ func (s *shim) end(ctx context.Context, b *body) error {
 	return nil
 }
 
-// run ends pods until ctx does. The lock is that of the ledger; now and then an end cannot
-// be written because something else has changed the pod, and is written later.
+// run ends pods until ctx ends. The lock is that of the ledger. A write may conflict with another change of
+// the pod, and is then retried later.
 func (s *shim) run(ctx context.Context, lock sync.Locker) {
 	const workers = 4
 	queue := make(chan *body)

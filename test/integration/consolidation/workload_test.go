@@ -22,30 +22,30 @@ import (
 // space is the namespace of all work.
 const space = "work"
 
-// annotationWork is how long a pod really has to run until its work is done. Only the shim
-// reads it: what pods say of themselves is less exact.
+// annotationWork is the actual runtime of a pod. Only the shim reads it: the runtime annotation of pods is
+// less exact.
 const annotationWork = "test/work"
 
-// labelStays is on pods that are not to be moved, so that the stock descheduler knows too.
+// labelStays is on pods that must not be moved, so that the stock descheduler excludes them too.
 const labelStays = "stays"
 
-// arrival is what is made, and when; deployments are removed again.
+// arrival is the creation of an object; Deployments are deleted again.
 type arrival struct {
 	at, removed time.Duration
 	object      client.Object
 }
 
-// Load of the cluster, in shares of its CPU: what it is filled with, and what arrives
-// keeps it at about, less and more by the swing.
+// Load of the cluster, in shares of its CPU: the initial load, and the load that arrivals maintain on
+// average, with the amplitude swing.
 const (
 	filled = 0.85
 	kept   = 0.45
 	swing  = 0.6
-	// services is the share of what it is filled with that goes on.
+	// services is the share of the initial load that keeps running.
 	services = 0.2
 )
 
-// mean runtime and CPU of the Jobs that arrive, see job.
+// Mean runtime and CPU of arriving Jobs, see job.
 const (
 	meanPods = 2.5
 	meanCPU  = 812.5 // milli-CPU
@@ -53,7 +53,7 @@ const (
 	longest  = 240 * time.Second
 )
 
-// generator makes work.
+// generator generates the workload.
 type generator struct {
 	setting
 	*rand.Rand
@@ -61,7 +61,7 @@ type generator struct {
 	all  []arrival
 }
 
-// workload returns all work, in the order of time. It depends on the setting alone.
+// workload returns all arrivals, sorted by time. It depends only on the setting.
 func workload(s setting) []arrival {
 	g := &generator{setting: s, Rand: rand.New(rand.NewPCG(s.Seed, 0))}
 	capacity := float64(s.milliCPU())
@@ -72,7 +72,7 @@ func workload(s setting) []arrival {
 		used += g.job(0)
 	}
 	perJob := meanPods * meanCPU * s.of(meanWork).Seconds()
-	rate := kept * (1 - services) * capacity / perJob // a second
+	rate := kept * (1 - services) * capacity / perJob // per second
 	for at := s.of(20 * time.Second); ; {
 		wave := 1 + swing*math.Sin(6*math.Pi*at.Seconds()/s.Lasts.Seconds())
 		at += time.Duration(g.ExpFloat64() / (rate * wave) * float64(time.Second))
@@ -93,10 +93,10 @@ func (g *generator) name(kind string) string {
 	return fmt.Sprintf("%s-%d", kind, g.made)
 }
 
-// template is that of pods, with their CPU in milli-CPU.
+// template returns a pod template and its CPU request in milli-CPU.
 func (g *generator) template() (t corev1.PodTemplateSpec, milliCPU float64) {
 	cpu := []int64{250, 500, 1000, 1500}[g.IntN(4)]
-	memory := cpu << 20 * int64(1+g.IntN(4)) // 1 to 4 GiB for a CPU, more or less
+	memory := cpu << 20 * int64(1+g.IntN(4)) // about 1 to 4 GiB per CPU
 	says := v1alpha1.MigrationCheckpoint
 	switch n := g.Float64(); {
 	case n < 0.15:
@@ -118,8 +118,8 @@ func (g *generator) template() (t corev1.PodTemplateSpec, milliCPU float64) {
 	return t, float64(cpu)
 }
 
-// job makes a Job of some pods at once: of three, two are short. Most say how long they
-// run, and take somewhat less.
+// job generates a Job of some parallel pods: two of three are short. Most have a runtime annotation, and take
+// somewhat less.
 func (g *generator) job(at time.Duration) (milliCPU float64) {
 	t, cpu := g.template()
 	pods := int32(1 + g.IntN(4))
@@ -138,7 +138,7 @@ func (g *generator) job(at time.Duration) (milliCPU float64) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: g.name("job")},
 		Spec: batchv1.JobSpec{
 			Parallelism: &pods, Completions: &pods, CompletionMode: &mode, BackoffLimit: new(int32(0)), PodReplacementPolicy: new(batchv1.Failed),
-			// Who lets a pod be started again does not count that as a failure.
+			// A pod that was disrupted to be restarted is not a failure.
 			PodFailurePolicy: &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
 				Action: batchv1.PodFailurePolicyActionIgnore,
 				OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{
@@ -151,7 +151,7 @@ func (g *generator) job(at time.Duration) (milliCPU float64) {
 	return float64(pods) * cpu
 }
 
-// deployment makes one of some pods that is there for a while, or until the end.
+// deployment generates a Deployment of some pods that exists for a while, or until the end.
 func (g *generator) deployment(at time.Duration) (milliCPU float64) {
 	t, cpu := g.template()
 	pods := int32(1 + g.IntN(4))

@@ -29,10 +29,10 @@ import (
 	"supercargo.dev/supercargo/lab/playground"
 )
 
-// long is how long a test waits for what the cluster does in seconds.
+// long is the timeout for what the cluster does within seconds.
 const long = 90 * time.Second
 
-// clientOf returns one that knows all that is shown.
+// clientOf returns a client for all kinds that are shown.
 func clientOf(t *testing.T, config *rest.Config) client.WithWatch {
 	t.Helper()
 	scheme, err := dashboard.Kinds()
@@ -46,8 +46,8 @@ func clientOf(t *testing.T, config *rest.Config) client.WithWatch {
 	return c
 }
 
-// run runs a dashboard until the test ends, and returns its address. It fails the test if it ends by
-// itself.
+// run runs a dashboard until the test ends, and returns its address. It fails the test if the dashboard ends
+// by itself.
 func run(t *testing.T, c client.WithWatch) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -67,11 +67,11 @@ func run(t *testing.T, c client.WithWatch) string {
 	return h.URL
 }
 
-// reader is a browser that listens.
+// reader simulates a browser that receives updates.
 type reader struct {
 	in    *bufio.Reader
-	items map[string]json.RawMessage // by section/key
-	raw   strings.Builder            // all that was said
+	items map[string]json.RawMessage // keyed by section/key
+	raw   strings.Builder            // everything received
 }
 
 func listen(t *testing.T, url string) *reader {
@@ -99,7 +99,7 @@ func listen(t *testing.T, url string) *reader {
 	return &reader{in: bufio.NewReader(answer.Body), items: map[string]json.RawMessage{}}
 }
 
-// until reads updates until what is shown is as it is to be.
+// until reads updates until is returns true.
 func (r *reader) until(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	event := ""
@@ -143,7 +143,7 @@ func (r *reader) apply(t *testing.T, data string) {
 	}
 }
 
-// read reads an item; it is the zero value if there is none.
+// read decodes an item, or returns the zero value if it does not exist.
 func read[T any](t *testing.T, r *reader, name string) (item T) {
 	t.Helper()
 	text, is := r.items[name]
@@ -156,7 +156,7 @@ func read[T any](t *testing.T, r *reader, name string) (item T) {
 	return item
 }
 
-// where returns the node on whose bar a pod is, and the pod.
+// where returns the node on whose bar a pod is shown, and the pod.
 func (r *reader) where(t *testing.T, pod string) (string, view.Pod) {
 	t.Helper()
 	for name := range r.items {
@@ -196,7 +196,7 @@ func TestAPodThatIsScheduledAppearsOnTheBarOfItsNode(t *testing.T) {
 	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "job"}, &bound); err != nil {
 		t.Fatal(err)
 	}
-	// It runs for 17 minutes, of which hardly any have passed: in bins of 5 minutes, the third after the first.
+	// Its runtime is 17 minutes, of which almost none have passed: with bins of 5 minutes, this is bin 3.
 	if shown != bound.Spec.NodeName || pod.Class != "batch" || pod.MilliCPU != 500 || pod.Bin != 3 {
 		t.Errorf("%+v on %s, want a batch pod of half a CPU in time bin 3 on %s", pod, shown, bound.Spec.NodeName)
 	}
@@ -238,7 +238,7 @@ func TestAPodThatIsScheduledAppearsOnTheBarOfItsNode(t *testing.T) {
 	}
 }
 
-// kinds are objects of Supercargo, one of each kind that is listed.
+// kinds contains an object of each kind of Supercargo that is listed.
 var kinds = []string{`
 apiVersion: supercargo.dev/v1alpha1
 kind: NodeFleet
@@ -261,7 +261,7 @@ metadata: {namespace: default, name: blast}
 spec: {manager: {address: "m:9123"}, limits: {max: 3}, worker: {resources: {cores: 1, memory: 1Gi}}, template: {spec: {containers: [{name: w, image: w}]}}}
 `}
 
-// The kinds of Supercargo are installed while the page is open.
+// TestObjectsOfSupercargoAppear installs the CRDs of Supercargo while the page is open.
 func TestObjectsOfSupercargoAppear(t *testing.T) {
 	p := playground.ForTest(t, playground.Options{NoScheduler: true, NoKwok: true, NoControllerManager: true})
 	r := listen(t, run(t, clientOf(t, p.Config())))
@@ -337,7 +337,7 @@ func TestWhatAUserMayNotReadIsLeftOutAndThatIsSaid(t *testing.T) {
 		}
 	}
 	r := listen(t, run(t, viewer))
-	const note = "NodeFleets are not shown: the user may not list and watch them"
+	const note = "NodeFleets are not shown: the user is not allowed to list and watch them"
 	r.until(t, "two nodes and the note are shown", func() bool {
 		s := read[view.Summary](t, r, "summary/")
 		return s.Nodes == 2 && slices.Contains(s.Notes, note)

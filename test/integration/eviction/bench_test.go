@@ -25,23 +25,22 @@ import (
 	"supercargo.dev/supercargo/test/kit"
 )
 
-// benchLabel is on the nodes of a bench and has its name.
+// benchLabel is a label on the nodes of a bench, with its name as value.
 const benchLabel = "bench"
 
-// bench is what one test has of the site: a namespace and nodes.
+// bench is one test's part of the site: a namespace and nodes.
 type bench struct {
 	*testing.T
 	client.Client
 	site *kit.Site
 	name string
-	// typed evicts, and warnings is what the API server has warned it of.
+	// typed sends evictions, and warnings contains the API server's warnings.
 	typed    kubernetes.Interface
 	mu       sync.Mutex
 	warnings []string
 }
 
-// newBench returns the bench with that name and so many nodes, NAME-0 and so on, with
-// agents.
+// newBench returns the bench with that name and the given number of nodes, NAME-0 and so on, with agents.
 func newBench(t *testing.T, name string, nodes int) *bench {
 	t.Helper()
 	s, err := sites.Get()
@@ -100,7 +99,7 @@ func (b *bench) addNodes(n int) {
 
 func (b *bench) node(i int) string { return fmt.Sprintf("%s-%d", b.name, i) }
 
-// HandleWarningHeader notes what the API server warns of.
+// HandleWarningHeader records a warning of the API server.
 func (b *bench) HandleWarningHeader(_ int, _, text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -130,13 +129,13 @@ func (b *bench) get(name string, object client.Object) {
 	}
 }
 
-// eventually looks until the check says nothing any more.
+// eventually polls until check returns "".
 func (b *bench) eventually(what string, check func() string) {
 	b.Helper()
 	b.site.Eventually(b.T, kit.Waiting{Patience: kit.Patience, Poll: kit.Poll, Show: b.show}, what, check)
 }
 
-// show tells how everything is.
+// show describes the state of all objects.
 func (b *bench) show() string {
 	var text strings.Builder
 	for _, m := range b.migrations() {
@@ -167,7 +166,7 @@ func (b *bench) pods() []corev1.Pod {
 	return list.Items
 }
 
-// template is what the pods of a bench are made from.
+// template returns the template of the pods of a bench.
 func (b *bench) template(restart corev1.RestartPolicy, change ...func(*corev1.PodTemplateSpec)) corev1.PodTemplateSpec {
 	t := corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{
@@ -184,7 +183,7 @@ func (b *bench) template(restart corev1.RestartPolicy, change ...func(*corev1.Po
 	return t
 }
 
-// deployment makes a Deployment named work, and waits until so many pods run.
+// deployment creates a Deployment named work, and waits until its pods run.
 func (b *bench) deployment(pods int32, change ...func(*corev1.PodTemplateSpec)) []corev1.Pod {
 	b.Helper()
 	b.make(&appsv1.Deployment{
@@ -196,7 +195,7 @@ func (b *bench) deployment(pods int32, change ...func(*corev1.PodTemplateSpec)) 
 	return b.running(int(pods))
 }
 
-// job makes a Job named work of one pod, and waits until that runs.
+// job creates a Job named work with one pod, and waits until it runs.
 func (b *bench) job(change ...func(*corev1.PodTemplateSpec)) corev1.Pod {
 	b.Helper()
 	b.make(&batchv1.Job{
@@ -208,7 +207,7 @@ func (b *bench) job(change ...func(*corev1.PodTemplateSpec)) corev1.Pod {
 	return b.running(1)[0]
 }
 
-// bare makes a pod and waits until it runs.
+// bare creates a pod and waits until it runs.
 func (b *bench) bare(name string, change ...func(*corev1.PodTemplateSpec)) *corev1.Pod {
 	b.Helper()
 	t := b.template(corev1.RestartPolicyNever, change...)
@@ -234,8 +233,7 @@ func isReady(p *corev1.Pod) bool {
 	return false
 }
 
-// running waits until so many pods run and are ready, and no others are there, and
-// returns them.
+// running waits until exactly n pods exist, which run and are ready, and returns them.
 func (b *bench) running(n int) (pods []corev1.Pod) {
 	b.Helper()
 	b.eventually(fmt.Sprintf("%d pods run", n), func() string {
@@ -253,7 +251,7 @@ func (b *bench) running(n int) (pods []corev1.Pod) {
 	return pods
 }
 
-// budget makes a budget of the pods, and waits until so many may be disrupted.
+// budget creates a budget of the pods, and waits until it allows the given number of disruptions.
 func (b *bench) budget(minAvailable, allowed int32) {
 	b.Helper()
 	b.make(&policyv1.PodDisruptionBudget{
@@ -265,7 +263,7 @@ func (b *bench) budget(minAvailable, allowed int32) {
 	b.allowed(allowed)
 }
 
-// allowed waits until so many pods may be disrupted.
+// allowed waits until the budget allows n disruptions.
 func (b *bench) allowed(n int32) {
 	b.Helper()
 	b.eventually(fmt.Sprintf("%d disruptions are allowed", n), func() string {
@@ -278,7 +276,7 @@ func (b *bench) allowed(n int32) {
 	})
 }
 
-// evict asks for the eviction of a pod.
+// evict requests the eviction of a pod.
 func (b *bench) evict(pod string, change ...func(*policyv1.Eviction)) error {
 	e := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: pod}}
 	for _, f := range change {
@@ -287,10 +285,10 @@ func (b *bench) evict(pod string, change ...func(*policyv1.Eviction)) error {
 	return b.typed.CoreV1().Pods(b.name).EvictV1(b.Context(), e)
 }
 
-// drainPatience is how long a drain may take.
+// drainPatience is the timeout of a drain.
 const drainPatience = 2 * time.Minute
 
-// kubectl runs the real kubectl, and returns what it says.
+// kubectl runs the real kubectl, and returns its output.
 func (b *bench) kubectl(args ...string) (string, error) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), drainPatience)
@@ -305,7 +303,7 @@ func (b *bench) kubectl(args ...string) (string, error) {
 	return string(out), err
 }
 
-// drain drains a node, and returns what kubectl says.
+// drain drains a node, and returns kubectl's output.
 func (b *bench) drain(node string) string {
 	b.Helper()
 	out, err := b.kubectl("drain", node, "--timeout=100s")

@@ -30,7 +30,7 @@ import (
 
 func intOf(n int32) intstr.IntOrString { return intstr.FromInt32(n) }
 
-// migrates checks that an eviction was answered as one that becomes a Migration.
+// migrates checks that the answer to an eviction is that it becomes a Migration.
 func (b *bench) migrates(err error) {
 	b.Helper()
 	var status apierrors.APIStatus
@@ -42,7 +42,7 @@ func (b *bench) migrates(err error) {
 	}
 }
 
-// overBudget checks that an eviction was answered as one that violates a budget.
+// overBudget checks that the answer to an eviction is that it violates a budget.
 func (b *bench) overBudget(err error) {
 	b.Helper()
 	if !apierrors.IsTooManyRequests(err) || !apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause) {
@@ -99,8 +99,7 @@ func TestAPodOfADeploymentIsDrainedTwiceAndItsReplicaSetMakesNoOther(t *testing.
 	b.allSucceeded(2)
 }
 
-// TestAForgedReviewMakesNoMigration plays a pod that can reach the webhook and is not the
-// API server.
+// TestAForgedReviewMakesNoMigration simulates a pod that can reach the webhook and is not the API server.
 func TestAForgedReviewMakesNoMigration(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "forged", 2)
@@ -132,12 +131,12 @@ func TestAForgedReviewMakesNoMigration(t *testing.T) {
 	if m := b.migrations(); len(m) > 0 {
 		t.Fatalf("Migrations were made by somebody who is not the API server: %+v", m)
 	}
-	b.migrates(b.evict(pod.Name)) // by the API server it is answered
+	b.migrates(b.evict(pod.Name)) // it answers the API server
 	b.allSucceeded(1)
 }
 
-// made watches which pods are made, and returns what tells those that neither are the
-// first nor were made by a migration.
+// made watches created pods, and returns a function that lists those that are neither the first nor created
+// by a migration.
 func (b *bench) made(first string) func() []string {
 	b.Helper()
 	watched, err := b.site.Client.Watch(b.Context(), &corev1.PodList{}, client.InNamespace(b.name))
@@ -161,7 +160,7 @@ func (b *bench) made(first string) func() []string {
 	}
 }
 
-// allSucceeded waits until all migrations have, which must be so many.
+// allSucceeded waits until all migrations have succeeded, and checks that there are n.
 func (b *bench) allSucceeded(n int) {
 	b.Helper()
 	b.eventually(fmt.Sprintf("%d migrations have succeeded", n), func() string {
@@ -196,7 +195,7 @@ func TestABudgetIsNeverExceeded(t *testing.T) {
 	}
 	b.allowed(1)
 	b.migrates(b.evict(pods[0].Name))
-	b.overBudget(b.evict(pods[1].Name)) // the first has claimed what there is
+	b.overBudget(b.evict(pods[1].Name)) // the first has used up the budget
 	b.allSucceeded(1)
 	b.running(2)
 	b.allowed(1)
@@ -234,7 +233,7 @@ func TestADryRunLeavesNoTrace(t *testing.T) {
 	}
 }
 
-// told returns what Events of the descheduler and the webhook say of a pod.
+// told returns the Events of the descheduler and the webhook about a pod.
 func (b *bench) told(pod string) (notes []string) {
 	b.Helper()
 	var list eventsv1.EventList
@@ -314,7 +313,7 @@ func TestAPodThatCannotBeMovedIsEvictedAndItIsSaidWhy(t *testing.T) {
 	if m := b.migrations(); len(m) > 0 {
 		t.Errorf("Migrations were made: %+v", m)
 	}
-	if got := b.warned(); !strings.Contains(got, "pod volume is evicted and not moved: EmptyDir: volume scratch") || strings.Count(got, "not moved") != 1 {
+	if got := b.warned(); !strings.Contains(got, "pod volume is evicted without its state: it cannot be moved: EmptyDir: volume scratch") || strings.Count(got, "cannot be moved") != 1 {
 		t.Errorf("warned of %q", got)
 	}
 	b.eventually("the Event of the eviction is there", func() string {
@@ -326,10 +325,10 @@ func TestAPodThatCannotBeMovedIsEvictedAndItIsSaidWhy(t *testing.T) {
 	})
 }
 
-// failurePolicies are those of the overlays in manifests/evictions.
+// failurePolicies are the failure policies of the overlays in manifests/evictions.
 var failurePolicies = map[string]admissionv1.FailurePolicyType{"open": admissionv1.Ignore, "closed": admissionv1.Fail}
 
-// Nobody listens where the API server is told to ask.
+// TestWithoutAWebhookItsFailurePolicyDecides uses an address without a listener.
 func TestWithoutAWebhookItsFailurePolicyDecides(t *testing.T) {
 	t.Parallel()
 	for overlay, evicted := range map[string]bool{"open": true, "closed": false} {
@@ -348,7 +347,7 @@ func TestWithoutAWebhookItsFailurePolicyDecides(t *testing.T) {
 			continue
 		}
 		b.eventually("the API server asks", func() string {
-			// It learns of a new webhook a moment after that is made.
+			// The API server observes a new webhook a moment after its creation.
 			if err := b.evict(pod.Name, func(e *policyv1.Eviction) {
 				e.DeleteOptions = &metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
 			}); err == nil {

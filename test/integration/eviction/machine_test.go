@@ -15,18 +15,18 @@ import (
 	"supercargo.dev/supercargo/lab/playground"
 )
 
-// machineKind is cluster-api's.
+// machineKind is the Machine of cluster-api.
 var machineKind = schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "Machine"}
 
-// machinePod is on pods that run on machines of cluster-api alone.
+// machinePod restricts pods to machines of cluster-api.
 func machinePod(deployment string) func(*corev1.PodTemplateSpec) {
 	return func(t *corev1.PodTemplateSpec) {
 		t.Spec.NodeSelector = map[string]string{corev1.LabelInstanceTypeStable: deployment}
 	}
 }
 
-// TestAMachineOfClusterAPIIsDeletedUnderLoadAndNoJobFails deletes a Machine with Jobs on it
-// while more Jobs come. cluster-api drains it by evictions.
+// TestAMachineOfClusterAPIIsDeletedUnderLoadAndNoJobFails deletes a Machine with Jobs on it while more Jobs
+// arrive. cluster-api drains it with evictions.
 func TestAMachineOfClusterAPIIsDeletedUnderLoadAndNoJobFails(t *testing.T) {
 	t.Parallel()
 	const deployment = "drained"

@@ -1,9 +1,9 @@
-// Package eviction tests the webhook that turns evictions into Migrations on a real API
-// server with the real controllers, the real scheduler and the real kubectl. Nodes are
-// simulated by kwok, and their agents by a simulation that moves pods.
+// Package eviction tests the webhook that turns evictions into Migrations on a real API server with the real
+// controllers, the real scheduler and the real kubectl. kwok simulates the nodes, and a simulation that moves
+// pods simulates their agents.
 //
-// All tests share one control plane and one descheduler, which has the rights of its
-// manifests and no others. Each has a namespace and nodes of its own.
+// All tests share one control plane and one descheduler, which has only the permissions in its manifests.
+// Each test has its own namespace and nodes.
 package eviction
 
 import (
@@ -36,11 +36,11 @@ import (
 const (
 	home    = "supercargo-system"
 	account = "supercargo-descheduler"
-	// webhookAccount is the one of the webhook.
+	// webhookAccount is the service account of the webhook.
 	webhookAccount = "supercargo-evictions"
-	// webhookName is that of the configuration in the manifests.
+	// webhookName is the name of the configuration in the manifests.
 	webhookName = "supercargo-evictions"
-	// down begins the names of namespaces for which nobody serves the webhook.
+	// down is the prefix of namespaces for which the webhook is not served.
 	down = "down-"
 )
 
@@ -53,7 +53,7 @@ func run(m *testing.M) int {
 	return kit.Main(m, "6", sites)
 }
 
-// programs are those that all tests share.
+// programs are the programs that all tests share.
 type programs struct {
 	once     sync.Once
 	err      error
@@ -66,11 +66,11 @@ type programs struct {
 
 var shared programs
 
-// start starts them when the first test needs them.
+// start starts the programs when the first test needs them.
 func (p *programs) start(t *testing.T, s *kit.Site) {
 	t.Helper()
 	p.once.Do(func() {
-		p.err = errors.New("the first test that asked for them has given up") // unless it comes back
+		p.err = errors.New("the first test that asked for them has given up") // overwritten if the start succeeds
 		p.err = p.begin(t, s)
 	})
 	if p.err != nil {
@@ -103,7 +103,7 @@ func (p *programs) begin(t *testing.T, s *kit.Site) error {
 	return p.ready(ctx, s)
 }
 
-// as is the client configuration of an account, with its rights.
+// as returns the client configuration of an account, with its permissions.
 func (p *programs) as(s *kit.Site, account string) operator.Options {
 	config := rest.CopyConfig(s.Config())
 	config.QPS, config.Burst = 200, 400
@@ -115,7 +115,7 @@ func (p *programs) as(s *kit.Site, account string) operator.Options {
 	return operator.Options{Config: operator.Throttle(config), MetricsAddress: "0", ProbeAddress: "0", Log: p.log.Logger(account)}
 }
 
-// descheduler starts it, and the webhook beside it, each under its own account.
+// descheduler starts the descheduler and the webhook, each under its own account.
 func (p *programs) descheduler(ctx context.Context, s *kit.Site, listener net.Listener) {
 	o := app.Defaults()
 	o.Options = p.as(s, account)
@@ -148,7 +148,7 @@ func (p *programs) goOn(run func() error) {
 	})
 }
 
-// ready waits until the API server has been told what to trust.
+// ready waits until the API server has the CA of the webhook.
 func (p *programs) ready(ctx context.Context, s *kit.Site) error {
 	deadline := time.Now().Add(kit.Patience)
 	for time.Now().Before(deadline) {
@@ -170,5 +170,5 @@ func (p *programs) stop() {
 	_ = os.RemoveAll(p.dir)
 }
 
-// isDown reports whether nobody serves the webhook for a namespace.
+// isDown reports whether the webhook is not served for a namespace.
 func isDown(namespace string) bool { return strings.HasPrefix(namespace, down) }

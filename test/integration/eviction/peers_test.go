@@ -18,12 +18,11 @@ import (
 	"supercargo.dev/supercargo/test/kit"
 )
 
-// requestEvictOnly is on pods that the stock descheduler may ask to leave in the
-// background.
+// requestEvictOnly is on pods that the stock descheduler may evict in the background.
 const requestEvictOnly = "descheduler.alpha.kubernetes.io/request-evict-only"
 
-// taintedPolicy has the stock descheduler evict the pods of one namespace from nodes with
-// a taint that they do not tolerate.
+// taintedPolicy configures the stock descheduler to evict the pods of one namespace from nodes with a taint
+// that they do not tolerate.
 const taintedPolicy = `apiVersion: descheduler/v1alpha2
 kind: DeschedulerPolicy
 nodeSelector: bench=%[1]s
@@ -40,7 +39,7 @@ profiles:
       enabled: [RemovePodsViolatingNodeTaints]
 `
 
-// peer starts a program that bin/ has, until the test ends.
+// peer starts a program in bin/ until the test ends.
 func (b *bench) peer(name string, args ...string) (said *kit.Log, wait func() error) {
 	b.Helper()
 	program, err := exec.LookPath(name)
@@ -65,7 +64,7 @@ func (b *bench) peer(name string, args ...string) (said *kit.Log, wait func() er
 	return said, wait
 }
 
-// taint keeps pods off a node, and has those on it violate that.
+// taint taints a node, so that pods on it violate the taint.
 func (b *bench) taint(name string) {
 	b.Helper()
 	var node corev1.Node
@@ -81,9 +80,8 @@ func (b *bench) taint(name string) {
 	})
 }
 
-// TestWhatTheStockDeschedulerEvictsMoves runs the real one, which asks again each round as
-// for any eviction that failed, or with its evictions in the background takes the answer for
-// one and waits.
+// TestWhatTheStockDeschedulerEvictsMoves runs the real descheduler. It either retries each round, as for any
+// failed eviction, or, with evictions in the background, accepts the answer and waits.
 func TestWhatTheStockDeschedulerEvictsMoves(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -114,8 +112,7 @@ func TestWhatTheStockDeschedulerEvictsMoves(t *testing.T) {
 	}
 }
 
-// TestWhatKarpenterDrainsMoves has Karpenter's own terminator and eviction queue empty a
-// node.
+// TestWhatKarpenterDrainsMoves drains a node with Karpenter's own terminator and eviction queue.
 func TestWhatKarpenterDrainsMoves(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "karpenter", 2)
@@ -127,8 +124,8 @@ func TestWhatKarpenterDrainsMoves(t *testing.T) {
 	b.movedOff(pod)
 }
 
-// movedOff waits until the Job's pod runs on another node, and checks that it was moved
-// there once, and that its Job has seen nothing of it.
+// movedOff waits until the Job's pod runs on another node, and checks that it was moved there once, and that
+// its Job has counted no failure.
 func (b *bench) movedOff(pod corev1.Pod) {
 	b.Helper()
 	b.allSucceeded(1)

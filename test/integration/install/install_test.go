@@ -1,7 +1,6 @@
-// Package install tests on a real API server, with the real kubectl, that what the pages say
-// about installing and removing the parts of Supercargo holds: that no part takes along what
-// others need, that options outlast each other, and that a webhook is served because it is
-// installed.
+// Package install tests the documentation of installing and removing the parts of Supercargo on a real API
+// server, with the real kubectl: that no part removes what others need, that options persist beside each
+// other, and that a webhook is served because it is installed.
 package install
 
 import (
@@ -47,8 +46,7 @@ const (
 
 func TestMain(m *testing.M) { os.Exit(kit.Main(m, "1")) }
 
-// cluster is a control plane on which nothing is installed, and nodes are missing: pods that
-// are made stay pending.
+// cluster is a control plane without nodes, on which nothing is installed: pods stay pending.
 type cluster struct {
 	*testing.T
 	client.Client
@@ -95,7 +93,7 @@ func (c *cluster) kubectl(args ...string) string {
 	return out
 }
 
-// install applies a folder of the manifests, as the pages do.
+// install applies folders of the manifests, as the documentation does.
 func (c *cluster) install(parts ...string) {
 	c.Helper()
 	for _, part := range parts {
@@ -103,7 +101,7 @@ func (c *cluster) install(parts ...string) {
 	}
 }
 
-// waits looks until a check returns no error.
+// waits polls until check returns no error.
 func (c *cluster) waits(what string, check func() error) {
 	c.Helper()
 	deadline := time.Now().Add(time.Minute)
@@ -123,16 +121,15 @@ func (c *cluster) waits(what string, check func() error) {
 	}
 }
 
-// installBase applies manifests/base and waits until the kinds are served.
+// installBase applies manifests/base and waits until the CRDs are established.
 func (c *cluster) installBase() {
 	c.Helper()
 	c.kubectl("apply", "-k", manifests+"base")
 	c.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
 }
 
-// TestRemovingAPartLeavesTheOthers removes one after the other, and looks each time whether
-// all that is to be there still is: objects of the other parts, kinds, namespaces, what users
-// have made.
+// TestRemovingAPartLeavesTheOthers removes one part after the other, and checks each time that everything
+// else still exists: objects of the other parts, CRDs, namespaces, and objects of users.
 func TestRemovingAPartLeavesTheOthers(t *testing.T) {
 	c := newCluster(t)
 	c.installBase()
@@ -163,14 +160,14 @@ func TestRemovingAPartLeavesTheOthers(t *testing.T) {
 			}
 		}
 		if t.Failed() {
-			return // what follows is no news
+			return // later failures are consequences
 		}
 	}
 	c.removeBase(migration)
 }
 
-// removeBase deletes the kinds although a Migration waits for a descheduler that has gone:
-// that one is let go first, as docs/operations.md says.
+// removeBase deletes the CRDs although a Migration waits for a descheduler that is gone. It first removes the
+// finalizer of the Migration, as docs/operations.md describes.
 func (c *cluster) removeBase(migration *v1alpha1.Migration) {
 	c.Helper()
 	if err := c.Delete(c.Context(), migration); err != nil {
@@ -192,7 +189,7 @@ func (c *cluster) removeBase(migration *v1alpha1.Migration) {
 	}
 }
 
-// commands returns the commands of a page whose text matches, with continued lines joined.
+// commands returns the commands of a page that match, with continued lines joined.
 func (c *cluster) commands(page, match string) (found []string) {
 	c.Helper()
 	text, err := os.ReadFile(docs + page)
@@ -208,8 +205,8 @@ func (c *cluster) commands(page, match string) (found []string) {
 	return found
 }
 
-// TestTheOptionsOfThePagesOutlastEachOther runs each command of the pages that gives the
-// descheduler an option, and applies its manifests again.
+// TestTheOptionsOfThePagesOutlastEachOther runs each command of the documentation that sets an option of the
+// descheduler, and applies its manifests again.
 func TestTheOptionsOfThePagesOutlastEachOther(t *testing.T) {
 	c := newCluster(t)
 	c.installBase()
@@ -245,8 +242,8 @@ func TestTheOptionsOfThePagesOutlastEachOther(t *testing.T) {
 	}
 }
 
-// TestTheWebhookIsServedUnderItsOwnAccount starts the webhook without a flag for it but its port,
-// with the rights of its manifests alone.
+// TestTheWebhookIsServedUnderItsOwnAccount starts the webhook with no flag except its port, and only with the
+// permissions in its manifests.
 func TestTheWebhookIsServedUnderItsOwnAccount(t *testing.T) {
 	c := newCluster(t)
 	c.installBase()
@@ -289,8 +286,8 @@ func TestTheWebhookIsServedUnderItsOwnAccount(t *testing.T) {
 	}
 }
 
-// TestWhoTakesOverTheWebhookGetsNoPods does with the account of the webhook, which answers whoever
-// reaches its port, what an attacker would do with that of the descheduler.
+// TestWhoTakesOverTheWebhookGetsNoPods tries, with the account of the webhook, which answers every client
+// that reaches its port, what an attacker would do with the descheduler's account.
 func TestWhoTakesOverTheWebhookGetsNoPods(t *testing.T) {
 	c := newCluster(t)
 	c.installBase()
@@ -334,7 +331,7 @@ func TestWhoTakesOverTheWebhookGetsNoPods(t *testing.T) {
 	}
 }
 
-// as is the client configuration of an account, with its rights.
+// as returns the client configuration of an account, with its permissions.
 func (c *cluster) as(account string) *rest.Config {
 	config := rest.CopyConfig(c.Config())
 	config.Impersonate = rest.ImpersonationConfig{
@@ -343,8 +340,8 @@ func (c *cluster) as(account string) *rest.Config {
 	return config
 }
 
-// answer runs the webhook until stop is called, with its rights and its defaults but for where
-// it listens and under which name the API server finds it.
+// answer runs the webhook until stop is called, with its permissions and its defaults except for its address
+// and host name.
 func (c *cluster) answer(address string, log *kit.Log) (stop func()) {
 	c.Helper()
 	o := app.EvictionDefaults()
@@ -363,9 +360,8 @@ func (c *cluster) answer(address string, log *kit.Log) (stop func()) {
 	return stop
 }
 
-// callAt has the API server call the webhook at an address: here it reaches no Services. It
-// waits until the API server is told whom to trust there. The path stays what the webhook
-// has written, which has a secret.
+// callAt makes the API server call the webhook at an address, because it reaches no Services here, and waits
+// until the API server has its CA. The path, which contains a secret, stays as the webhook has written it.
 func (c *cluster) callAt(address string) {
 	c.Helper()
 	key := client.ObjectKey{Name: "supercargo-evictions"}
@@ -387,7 +383,7 @@ func (c *cluster) callAt(address string) {
 	})
 }
 
-// answers returns how many evictions webhooks of this process have answered.
+// answers returns how many evictions the webhooks of this process have answered.
 func answers(t *testing.T) (n float64) {
 	t.Helper()
 	families, err := metrics.Registry.Gather()

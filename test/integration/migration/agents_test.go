@@ -14,17 +14,17 @@ import (
 	"supercargo.dev/supercargo/internal/movable/capability"
 )
 
-// agents play the agents of all nodes of a bench by a script: they say at once that all
-// that they are ordered to do is done. A test can have them fail or say nothing.
+// agents simulates the agents of all nodes of a bench by a script: they immediately report that each order is
+// done. A test can make them fail or stay silent.
 type agents struct {
 	b *bench
 
 	mu sync.Mutex
-	// source and target are asked before each report, and may change it. They return
-	// false if nothing is to be said for now.
+	// source and target are called before each report, and may change it. They return false to send no report
+	// now.
 	source func(*v1alpha1.Migration, *v1alpha1.SourceReport) bool
 	target func(*v1alpha1.Migration, *v1alpha1.TargetReport) bool
-	// frozen are the pods that are frozen, by UID.
+	// frozen contains the frozen pods, by UID.
 	frozen map[string]bool
 }
 
@@ -46,8 +46,8 @@ func startAgents(b *bench) *agents {
 	return a
 }
 
-// follow watches the migrations until the watch ends, and carries out what they order. It
-// looks at all again now and then: the script may have changed.
+// follow watches the migrations until the watch ends, and carries out their orders. It periodically checks
+// all again, because the script may have changed.
 func (a *agents) follow(ctx context.Context) {
 	var list v1alpha1.MigrationList
 	options := []client.ListOption{client.InNamespace(a.b.name)}
@@ -78,7 +78,7 @@ func (a *agents) follow(ctx context.Context) {
 				continue
 			}
 			if last := known[m.Name]; last != nil && last.UID == m.UID && version(last) >= version(m) {
-				continue // it was written here, and is looked at already
+				continue // written by this agent, and already processed
 			}
 			known[m.Name] = a.carryOut(ctx, m)
 		case <-again.C:
@@ -89,7 +89,7 @@ func (a *agents) follow(ctx context.Context) {
 	}
 }
 
-// script has the agents do something else from now on; nil leaves it as it is.
+// script changes what the agents do from now on; nil keeps the current function.
 func (a *agents) script(source func(*v1alpha1.Migration, *v1alpha1.SourceReport) bool, target func(*v1alpha1.Migration, *v1alpha1.TargetReport) bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -101,21 +101,21 @@ func (a *agents) script(source func(*v1alpha1.Migration, *v1alpha1.SourceReport)
 	}
 }
 
-// standing returns how many pods are frozen.
+// standing returns the number of frozen pods.
 func (a *agents) standing() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.frozen)
 }
 
-// version tells which of two versions of an object is the later.
+// version returns the resource version of an object as a number, to compare two versions.
 func version(m *v1alpha1.Migration) uint64 {
-	n, _ := strconv.ParseUint(m.ResourceVersion, 10, 64) // the API server's are numbers
+	n, _ := strconv.ParseUint(m.ResourceVersion, 10, 64) // the API server's versions are numbers
 	return n
 }
 
-// carryOut says what is to be said about a migration, and returns it as it is then. What
-// cannot be written is written when it is looked at again.
+// carryOut writes the next reports about a migration, and returns the updated object. Failed writes are
+// retried at the next check.
 func (a *agents) carryOut(ctx context.Context, m *v1alpha1.Migration) *v1alpha1.Migration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -132,7 +132,7 @@ func (a *agents) carryOut(ctx context.Context, m *v1alpha1.Migration) *v1alpha1.
 	if to.Status.Source == m.Status.Source && to.Status.Target == m.Status.Target {
 		return m
 	}
-	// An agent patches its own part alone. Others may have changed theirs.
+	// An agent patches only its own part. Others may have changed theirs.
 	if err := a.b.Status().Patch(ctx, to, client.MergeFrom(m)); err != nil {
 		return m
 	}
@@ -142,7 +142,7 @@ func (a *agents) carryOut(ctx context.Context, m *v1alpha1.Migration) *v1alpha1.
 	return to
 }
 
-// note keeps account of the pods that are frozen.
+// note records which pods are frozen.
 func (a *agents) note(m *v1alpha1.Migration, step v1alpha1.SourceStep) {
 	switch step {
 	case v1alpha1.SourceFrozen:
@@ -152,7 +152,7 @@ func (a *agents) note(m *v1alpha1.Migration, step v1alpha1.SourceStep) {
 	}
 }
 
-// nextSource returns what the source's agent says next; nil if it has nothing to say.
+// nextSource returns the next report of the source's agent, or nil.
 func nextSource(m *v1alpha1.Migration) *v1alpha1.SourceReport {
 	r := &v1alpha1.SourceReport{}
 	if m.Status.Source != nil {
@@ -186,7 +186,7 @@ func nextSource(m *v1alpha1.Migration) *v1alpha1.SourceReport {
 	return r
 }
 
-// nextTarget returns what the target's agent says next; nil if it has nothing to say.
+// nextTarget returns the next report of the target's agent, or nil.
 func nextTarget(m *v1alpha1.Migration) *v1alpha1.TargetReport {
 	reservation := m.Status.Reservation
 	r := &v1alpha1.TargetReport{}

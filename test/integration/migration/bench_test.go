@@ -23,26 +23,26 @@ import (
 	"supercargo.dev/supercargo/test/kit"
 )
 
-// benchLabel is on the nodes of a bench and has its name.
+// benchLabel is a label on the nodes of a bench, with its name as value.
 const benchLabel = "bench"
 
-// bench is what one test has of the site.
+// bench is one test's part of the site.
 type bench struct {
 	*testing.T
 	client.Client
 	site *kit.Site
 	name string
 	log  *kit.Log
-	// agents are those of all nodes, if they are scripted.
+	// agents are the agents of all nodes, if they are scripted.
 	agents *agents
-	// meanwhile is called at every look while something is waited for.
+	// meanwhile is called at every poll of a wait.
 	meanwhile func()
-	// poll is how often it is looked.
+	// poll is the polling interval.
 	poll time.Duration
 }
 
-// newBench returns the bench with that name and so many nodes, NAME-0 and so on, whose
-// agents do as they are scripted.
+// newBench returns the bench with that name and the given number of nodes, NAME-0 and so on, with scripted
+// agents.
 func newBench(t *testing.T, name string, nodes int, from ...*kit.Sites) *bench {
 	t.Helper()
 	b := newEmptyBench(t, name, from...)
@@ -107,7 +107,7 @@ func (b *bench) make(object client.Object) {
 	}
 }
 
-// read reads an object of the bench by its name; it reports whether there is one.
+// read reads an object of the bench by its name, and reports whether it exists.
 func (b *bench) read(name string, object client.Object) bool {
 	b.Helper()
 	err := b.Get(b.Context(), client.ObjectKey{Namespace: b.name, Name: name}, object)
@@ -117,14 +117,14 @@ func (b *bench) read(name string, object client.Object) bool {
 	return err == nil
 }
 
-// eventually looks until the check says nothing any more.
+// eventually polls until check returns "".
 func (b *bench) eventually(what string, check func() string) {
 	b.Helper()
-	meanwhile := func() { b.meanwhile() } // it may become another while it is waited
+	meanwhile := func() { b.meanwhile() } // it may change during the wait
 	b.site.Eventually(b.T, kit.Waiting{Patience: kit.Patience, Poll: b.poll, Meanwhile: meanwhile, Show: b.show}, what, check)
 }
 
-// show tells how everything is.
+// show describes the state of all objects.
 func (b *bench) show() string {
 	var text strings.Builder
 	for _, m := range b.migrations() {
@@ -162,7 +162,7 @@ func (b *bench) pods() []corev1.Pod {
 	return list.Items
 }
 
-// view shows a client no more of the cluster than one bench.
+// view restricts a client to one bench.
 func view(bench string) func(string) kit.Selector {
 	return func(path string) kit.Selector {
 		if path == "/api/v1/nodes" {
@@ -172,7 +172,7 @@ func view(bench string) func(string) kit.Selector {
 	}
 }
 
-// lists are the paths by which all of a kind are listed.
+// lists are the paths that list all objects of a kind.
 var lists = []string{
 	"/apis/supercargo.dev/v1alpha1/migrations", "/api/v1/nodes", "/api/v1/pods", "/api/v1/services", "/apis/batch/v1/jobs",
 	"/apis/apps/v1/replicasets", "/apis/policy/v1/poddisruptionbudgets",
@@ -186,7 +186,7 @@ func selectors(bench string) map[string]kit.Selector {
 	return all
 }
 
-// deschedule runs a descheduler until the function that it returns is called.
+// deschedule runs a descheduler until the returned function is called.
 func (b *bench) deschedule(change ...func(*app.Options)) (stop func()) {
 	b.Helper()
 	end, failed := b.startDescheduler(change...)
@@ -200,11 +200,12 @@ func (b *bench) deschedule(change ...func(*app.Options)) (stop func()) {
 	return check
 }
 
-// startDescheduler runs one whose failure the caller may ask for, once it is stopped.
+// startDescheduler runs a descheduler, and also returns a function that returns its error after it is
+// stopped.
 func (b *bench) startDescheduler(change ...func(*app.Options)) (stop func(), failed func() error) {
 	b.Helper()
 	o := app.Defaults()
-	o.Consolidation.Mode = mover.Off // its writes are not those of a move
+	o.Consolidation.Mode = mover.Off // its writes are not part of a migration
 	config := b.site.Config()
 	config.QPS, config.Burst = 200, 400
 	o.Options = operator.Options{Config: operator.Throttle(config), MetricsAddress: "0", ProbeAddress: "0", Log: b.log.Logger(b.name)}
@@ -224,7 +225,7 @@ func (b *bench) startDescheduler(change ...func(*app.Options)) (stop func(), fai
 	return stop, func() error { return err }
 }
 
-// template is what the pods of a bench are made from.
+// template returns a pod from which those of a bench are made.
 func (b *bench) template(change ...func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -242,7 +243,7 @@ func (b *bench) template(change ...func(*corev1.Pod)) *corev1.Pod {
 	return pod
 }
 
-// job makes a Job named work of so many pods at once, and waits until they run.
+// job creates a Job named work with parallel pods, and waits until they run.
 func (b *bench) job(pods int32, mode batchv1.CompletionMode, change ...func(*corev1.Pod)) *batchv1.Job {
 	b.Helper()
 	pod := b.template(change...)
@@ -258,14 +259,14 @@ func (b *bench) job(pods int32, mode batchv1.CompletionMode, change ...func(*cor
 	return job
 }
 
-// bare makes a pod named work and waits until it runs.
+// bare creates a pod named work and waits until it runs.
 func (b *bench) bare(change ...func(*corev1.Pod)) {
 	b.Helper()
 	b.make(b.template(change...))
 	b.running(1)
 }
 
-// running waits until so many pods run, and returns them.
+// running waits until n pods run, and returns them.
 func (b *bench) running(n int) (pods []corev1.Pod) {
 	b.Helper()
 	b.eventually(fmt.Sprintf("%d pods run", n), func() string {
@@ -283,7 +284,7 @@ func (b *bench) running(n int) (pods []corev1.Pod) {
 	return pods
 }
 
-// move makes a Migration of a pod.
+// move creates a Migration of a pod.
 func (b *bench) move(pod string, change ...func(*v1alpha1.MigrationSpec)) *v1alpha1.Migration {
 	b.Helper()
 	m := &v1alpha1.Migration{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "move-" + pod}, Spec: v1alpha1.MigrationSpec{PodName: pod}}
@@ -294,7 +295,7 @@ func (b *bench) move(pod string, change ...func(*v1alpha1.MigrationSpec)) *v1alp
 	return m
 }
 
-// ends waits until a migration has ended so, and returns it.
+// ends waits until a migration has ended in this phase, and returns it.
 func (b *bench) ends(name string, phase v1alpha1.MigrationPhase) *v1alpha1.Migration {
 	b.Helper()
 	m := &v1alpha1.Migration{}
@@ -316,7 +317,7 @@ func (b *bench) ends(name string, phase v1alpha1.MigrationPhase) *v1alpha1.Migra
 	return m
 }
 
-// is waits until a migration is in a phase or beyond what the check asks for.
+// is waits until check accepts the status of a migration.
 func (b *bench) is(name, what string, check func(*v1alpha1.MigrationStatus) bool) *v1alpha1.Migration {
 	b.Helper()
 	m := &v1alpha1.Migration{}
@@ -340,8 +341,8 @@ func condition(m *v1alpha1.Migration, kind string) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// healthy waits until the Job has so many active pods, and none beside them, and checks
-// that it has counted no failure.
+// healthy waits until the Job has exactly the given number of active pods, and checks that it has counted no
+// failure.
 func (b *bench) healthy(job string, pods int) []corev1.Pod {
 	b.Helper()
 	var owned []corev1.Pod

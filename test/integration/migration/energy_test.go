@@ -28,9 +28,8 @@ import (
 	"supercargo.dev/supercargo/lab/playground"
 )
 
-// newEnergyBench returns a bench of two nodes: the first is fast and draws 40 W for any
-// pod, the second takes a fifth longer, draws 17 W, and is of the given architecture. It is
-// closed until open is called.
+// newEnergyBench returns a bench of two nodes: the first is fast and uses 40 W for any pod. The second takes
+// a fifth longer, uses 17 W, and has the given architecture. It is cordoned until open is called.
 func newEnergyBench(t *testing.T, name, arch string) *bench {
 	t.Helper()
 	b := newEmptyBench(t, name)
@@ -41,7 +40,7 @@ func newEnergyBench(t *testing.T, name, arch string) *bench {
 	return b
 }
 
-// typed makes a node of a machine type of its own, and a profile of that.
+// typed creates a node of a new machine type, and a profile of the type.
 func (b *bench) typed(i int, arch string, joules, seconds float64) {
 	b.Helper()
 	machineType := b.node(i) + "-type"
@@ -79,14 +78,13 @@ func (b *bench) cordon(i int, closed bool) {
 	}
 }
 
-// says gives a pod an annotation.
+// says sets an annotation of a pod.
 func says(key, value string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Annotations[key] = value }
 }
 
-// works makes Jobs of one pod each, of a CPU and 100 h unless changed, waits until all of
-// them run, and opens the second node. All but those named young have been there for an
-// hour.
+// works creates Jobs of one pod each, with one CPU and a runtime of 100 h unless changed, waits until all of
+// them run, and uncordons the second node. All pods except those in young have been there for an hour.
 func (b *bench) works(jobs map[string]func(*corev1.Pod), young ...string) {
 	b.Helper()
 	for _, name := range slices.Sorted(maps.Keys(jobs)) {
@@ -116,7 +114,7 @@ func (b *bench) works(jobs map[string]func(*corev1.Pod), young ...string) {
 	b.cordon(1, false)
 }
 
-// endsIn has the pod of a Job expected to end in so long.
+// endsIn sets the expected finish of a Job's pod.
 func (b *bench) endsIn(job string, left time.Duration) {
 	b.Helper()
 	for _, p := range b.pods() {
@@ -130,14 +128,13 @@ func (b *bench) endsIn(job string, left time.Duration) {
 	}
 }
 
-// thrifty has energy alone count, and moves decided about each second.
+// thrifty makes only energy count, and makes the mover decide about every second.
 func thrifty(o *app.Options) {
 	e := &o.Consolidation.Energy
 	e.Mode, e.Interval, e.Weight = mover.Act, time.Second, 1
 }
 
-// moved waits until a pod of each of the Jobs has been moved to the second node, and
-// returns their Migrations by the names of the Jobs.
+// moved waits until a pod of each Job has been moved to the second node, and returns their Migrations by Job.
 func (b *bench) moved(jobs ...string) map[string]v1alpha1.Migration {
 	b.Helper()
 	var found map[string]v1alpha1.Migration
@@ -158,9 +155,9 @@ func (b *bench) moved(jobs ...string) map[string]v1alpha1.Migration {
 	return found
 }
 
-// jobOf is the Job whose pod a migration moves.
+// jobOf returns the Job whose pod a migration moves.
 func (b *bench) jobOf(m *v1alpha1.Migration) string {
-	name := m.Spec.PodName // that of the Job and a hyphen before what makes it unique
+	name := m.Spec.PodName // the name of the Job, a hyphen and a unique suffix
 	if m.Status.Plan != nil {
 		name = cmp.Or(name, m.Status.Plan.RestoredPod)
 	}
@@ -188,7 +185,7 @@ func (b *bench) noneFailed() {
 	})
 }
 
-// told returns what was said about pods, by reason.
+// told returns the Events about pods, by reason.
 func (b *bench) told(reason string) (notes []string) {
 	b.Helper()
 	var list eventsv1.EventList
@@ -215,7 +212,7 @@ func TestPodsGoWhereTheRestOfTheirWorkTakesLessEnergyAndOthersStay(t *testing.T)
 		"serves": func(p *corev1.Pod) { p.Labels = map[string]string{v1alpha1.LabelClass: "service"} },
 		"young":  func(*corev1.Pod) {},
 	}, "young")
-	b.endsIn("ends", time.Minute) // after an hour that a migration which fails would have repeated
+	b.endsIn("ends", time.Minute) // after an hour of work that a failed migration would repeat
 	b.deschedule(thrifty)
 	for job, m := range b.moved("goes", "wants") {
 		if m.Spec.TargetNode != b.node(1) || m.Spec.Method != v1alpha1.MethodCheckpoint || m.Annotations[v1alpha1.AnnotationRequestedBy] != drain.Descheduler {
@@ -244,7 +241,7 @@ func TestPodsGoWhereTheRestOfTheirWorkTakesLessEnergyAndOthersStay(t *testing.T)
 	}
 }
 
-// The budget is one pod: they go one after the other, and none of them goes back.
+// The budget is one pod: they move one after the other, and none of them moves back.
 func TestNoMorePodsAreOnTheirWayThanTheBudgetAllowsAndNoneGoesTwice(t *testing.T) {
 	t.Parallel()
 	b := newEnergyBench(t, "budget", "amd64")
@@ -268,7 +265,7 @@ func TestNoMorePodsAreOnTheirWayThanTheBudgetAllowsAndNoneGoesTwice(t *testing.T
 	if most != 1 {
 		t.Errorf("%d pods were on their way at once, want 1", most)
 	}
-	if n := len(b.migrations()); n != 4 { // the first had all the time that the others took to go back
+	if n := len(b.migrations()); n != 4 { // the first had time to move back while the others moved
 		t.Errorf("%d Migrations were made of four pods", n)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// hasEvents waits until there are Events with those reasons about a migration.
+// hasEvents waits for Events about a migration with these reasons.
 func (b *bench) hasEvents(m *v1alpha1.Migration, reasons ...string) {
 	b.Helper()
 	b.eventually("Events are there", func() string {
@@ -41,12 +41,12 @@ func phase(want v1alpha1.MigrationPhase) func(*v1alpha1.MigrationStatus) bool {
 	return func(s *v1alpha1.MigrationStatus) bool { return s.Phase == want }
 }
 
-// silent lets the source say nothing once it is to be at a step.
+// silentAt makes the source send no report of a step.
 func silentAt(step v1alpha1.SourceStep) func(*v1alpha1.Migration, *v1alpha1.SourceReport) bool {
 	return func(_ *v1alpha1.Migration, r *v1alpha1.SourceReport) bool { return r.Step != step }
 }
 
-// failsAt lets the source fail instead of coming to a step.
+// failsAt makes the source fail instead of reaching a step.
 func failsAt(step v1alpha1.SourceStep, reason string) func(*v1alpha1.Migration, *v1alpha1.SourceReport) bool {
 	return func(_ *v1alpha1.Migration, r *v1alpha1.SourceReport) bool {
 		if r.Step == step {
@@ -65,7 +65,7 @@ func targetFailsAt(step v1alpha1.TargetStep, reason string) func(*v1alpha1.Migra
 	}
 }
 
-// stageNothing lets the target never stage anything.
+// stageNothing prevents the target from reporting a staged image.
 func stageNothing(_ *v1alpha1.Migration, r *v1alpha1.TargetReport) bool {
 	return r.Step != v1alpha1.TargetStaged
 }
@@ -79,7 +79,7 @@ func TestWhatGoesWrongBeforeTheHandOverLeavesThePodWhereItWas(t *testing.T) {
 		source source
 		target target
 		spec   []func(*v1alpha1.MigrationSpec)
-		// at is when spoil is called.
+		// at is the phase in which spoil is called.
 		at     v1alpha1.MigrationPhase
 		spoil  func(*bench, *v1alpha1.Migration)
 		phase  v1alpha1.MigrationPhase
@@ -165,7 +165,7 @@ func deleteNewPod(b *bench, m *v1alpha1.Migration) {
 	}
 }
 
-// The old pod has been handed over when the Migration is deleted: it goes on to its end.
+// The old pod has been handed over when the Migration is deleted: the migration is finished.
 func TestACancellationAfterTheHandOverComesTooLate(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "late", 2)

@@ -14,8 +14,8 @@ import (
 	"supercargo.dev/supercargo/test/kit"
 )
 
-// Somebody removes the Migration by force when the old pod has just been deleted for the
-// hand-over, and the new one has no place yet.
+// The Migration is deleted by force when the old pod has just been deleted for the hand-over, and the new one
+// is not bound yet.
 func TestANewPodTakesOverThoughItsMigrationIsForcedAway(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "forced", 2)

@@ -10,20 +10,19 @@ import (
 	"supercargo.dev/supercargo/test/kit"
 )
 
-// The descheduler is killed at its first write, at its second, and so on until a run has
-// no such write any more; just before the write and just after it. Each time a fresh one
-// must end where an undisturbed one does.
+// The descheduler is killed at its first write, at its second, and so on, until a run has no such write, each
+// time once just before the write and once just after it. A new one must then reach the same result as an
+// undisturbed one.
 func TestWhereverItIsKilledTheJobSeesNothingOfTheMove(t *testing.T) {
 	t.Parallel()
-	const atOnce = 3 // runs, which wait for most of their time
+	const atOnce = 3 // runs that wait most of the time
 	n := kit.KillAtEveryWrite(t, atOnce, func(t *testing.T, name string, c *kit.Cut) { newBench(t, name, 2).killedOnce(c) })
 	if n < 10 || n > 40 {
 		t.Errorf("the run without a descheduler killed has %d writes", n)
 	}
 }
 
-// killedOnce moves a pod by a descheduler whose connection may be cut, and by a fresh one
-// then.
+// killedOnce moves a pod with a descheduler whose connection may be cut, and then with a new one.
 func (b *bench) killedOnce(c *kit.Cut) {
 	b.Helper()
 	b.job(1, batchv1.IndexedCompletion)

@@ -21,7 +21,7 @@ import (
 	"supercargo.dev/supercargo/internal/platform/operator"
 )
 
-// simulate runs the agent that plays those of all nodes of the bench.
+// simulate runs an agent that simulates those of all nodes of the bench.
 func (b *bench) simulate(model simulated.Model) {
 	b.Helper()
 	dir := b.TempDir()
@@ -44,12 +44,12 @@ func (b *bench) simulate(model simulated.Model) {
 	})
 }
 
-// inFlight counts the migrations that are under way.
+// inFlight contains the numbers of migrations in progress.
 type inFlight struct {
 	ended, moving, frozen, ofOneNode int
 }
 
-// inFlight counts, and has the test end if a migration did not succeed.
+// inFlight counts the migrations in progress, and ends the test if a migration did not succeed.
 func (b *bench) inFlight() (n inFlight) {
 	b.Helper()
 	from, to := map[string]int{}, map[string]int{}
@@ -85,7 +85,7 @@ func TestFiveHundredPodsMoveAFewAtATime(t *testing.T) {
 	const pods, nodes, atOnce, perNode = 500, 40, 10, 2
 	b := newEmptyBench(t, "many")
 	b.addNodes(nodes, nil)
-	b.poll = 3 * time.Second // it is much to look at
+	b.poll = 3 * time.Second // many objects to poll
 	b.simulate(simulated.Model{MemoryFactor: 1, DumpRate: 1 << 30, ShipRate: 150_000_000, Freeze: 10 * time.Millisecond})
 	b.job(pods, batchv1.IndexedCompletion, func(p *corev1.Pod) {
 		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}
@@ -120,7 +120,7 @@ func TestFiveHundredPodsMoveAFewAtATime(t *testing.T) {
 	b.allMoved(pods)
 }
 
-// allMoved checks that the pods of the Job are those that there were, moved.
+// allMoved checks that the pods of the Job are the original ones, moved.
 func (b *bench) allMoved(pods int) {
 	b.Helper()
 	indexes := map[string]bool{}

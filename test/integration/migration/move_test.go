@@ -10,7 +10,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// restarts lets a pod be started anew.
+// restarts allows a pod to be restarted.
 func restarts(p *corev1.Pod) {
 	p.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart
 }
@@ -75,7 +75,7 @@ func TestABarePodMoves(t *testing.T) {
 	}
 }
 
-// A pod that has been moved can be moved again, also back to where it came from.
+// A pod that has been moved can be moved again, also back to its original node.
 func TestAPodMovesThereAndBack(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "back", 2)
@@ -134,8 +134,8 @@ func checkSteps(t *testing.T, m *v1alpha1.Migration, steps []string) {
 	}
 }
 
-// took checks that the new pod of a migration has all that the old one had, and that the
-// old one is gone.
+// took checks that the new pod of a migration has all properties of the old one, and that the old one is
+// gone.
 func (b *bench) took(old *corev1.Pod, m *v1alpha1.Migration) *corev1.Pod {
 	b.Helper()
 	b.eventually("the old pod is gone", func() string {

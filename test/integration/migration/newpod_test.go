@@ -16,7 +16,7 @@ import (
 	"supercargo.dev/supercargo/lab/playground"
 )
 
-// addSilentNode adds a node without a kubelet: the test says what that would.
+// addSilentNode adds a node without a kubelet: the test writes its status.
 func (b *bench) addSilentNode(name string) {
 	b.Helper()
 	can := capability.Node{Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendSimulated, v1alpha1.BackendRestart}, Arch: "amd64", Restore: true}
@@ -31,7 +31,7 @@ func (b *bench) addSilentNode(name string) {
 	b.meanwhile = func() { b.beat(name) }
 }
 
-// beat says that a node is ready.
+// beat reports a node as ready.
 func (b *bench) beat(name string) {
 	b.Helper()
 	node := &corev1.Node{}
@@ -47,8 +47,8 @@ func (b *bench) beat(name string) {
 	}
 }
 
-// The kubelet of the new pod cannot make its container. The old one is frozen meanwhile,
-// and would be for a day.
+// The kubelet of the new pod cannot create its container. The old container is frozen meanwhile, and would be
+// for a day.
 func TestANewPodThatCannotStartIsRolledBackSoon(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "no-start", 1)
@@ -78,7 +78,7 @@ func TestANewPodThatCannotStartIsRolledBackSoon(t *testing.T) {
 		}
 		return ""
 	})
-	if err := b.Delete(b.Context(), pod, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil { // its kubelet confirms it
+	if err := b.Delete(b.Context(), pod, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil { // the kubelet confirms the deletion
 		t.Fatal(err)
 	}
 	m = b.ends(m.Name, v1alpha1.MigrationRolledBack)

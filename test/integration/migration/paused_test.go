@@ -20,8 +20,7 @@ import (
 	"supercargo.dev/supercargo/test/kit"
 )
 
-// runJobController runs Kubernetes' Job controller for the bench, until the function that
-// it returns is called.
+// runJobController runs Kubernetes' Job controller for the bench, until the returned function is called.
 func (b *bench) runJobController() (stop func()) {
 	b.Helper()
 	c, err := kubernetes.NewForConfig(b.site.Config())
@@ -46,8 +45,8 @@ func (b *bench) runJobController() (stop func()) {
 	return stop
 }
 
-// letJobsSync runs a Job controller until it has looked at all Jobs. It takes them in
-// turn: when it has seen one that was made last, it has seen all others.
+// letJobsSync runs a Job controller until it has synced all Jobs. It syncs them in order: when it has synced
+// a Job that was created last, it has synced all others.
 func (b *bench) letJobsSync(name string) {
 	b.Helper()
 	stop := b.runJobController()
@@ -67,9 +66,8 @@ func (b *bench) letJobsSync(name string) {
 	})
 }
 
-// The Job controller does not run while a pod moves but after one write of the
-// descheduler, which waits meanwhile: after the first, after the second, and so on. Each
-// time it must find nothing to do.
+// The Job controller runs only once during the migration of a pod: after the first write of the descheduler,
+// which waits meanwhile, after the second, and so on. Each time it must find nothing to do.
 func TestWheneverTheJobControllerLooksItSeesAsManyPodsAsItWants(t *testing.T) {
 	t.Parallel()
 	const atOnce = 2
@@ -84,8 +82,8 @@ func TestWheneverTheJobControllerLooksItSeesAsManyPodsAsItWants(t *testing.T) {
 	}
 }
 
-// pausedAfter moves a pod, and lets the Job controller look after that write. It reports
-// whether there was one.
+// pausedAfter moves a pod, and lets the Job controller sync after that write. It reports whether there was
+// such a write.
 func (b *bench) pausedAfter(at int64) (reached bool) {
 	b.Helper()
 	stop := b.runJobController()
@@ -118,8 +116,8 @@ func (b *bench) pausedAfter(at int64) (reached bool) {
 		j := &batchv1.Job{}
 		b.read("work", j)
 		for _, p := range b.pods() {
-			// Of the descheduler's goroutines only the one that writes waits: another may go on
-			// and make the pod that takes over.
+			// Only the descheduler's goroutine that writes waits: another may continue and create the pod
+			// that takes over.
 			made := !before[p.Name] && p.Annotations[v1alpha1.AnnotationMigrationName] == ""
 			if made || p.DeletionTimestamp != nil && p.Name != old.Name {
 				b.Errorf("the Job controller has made or deleted pod %s", p.Name)

@@ -81,7 +81,7 @@ func TestAPodThatCannotBeMovedIsNotTouched(t *testing.T) {
 	}
 }
 
-// fullQuota gives the namespace a quota that its pod fills.
+// fullQuota creates a quota of the namespace with no room for a second pod.
 func (b *bench) fullQuota() {
 	b.Helper()
 	quota := &corev1.ResourceQuota{
@@ -98,8 +98,8 @@ func (b *bench) fullQuota() {
 	})
 }
 
-// adopt lets a ReplicaSet take the pod over that would take the new one too, since that
-// has no label that it minds.
+// adopt lets a ReplicaSet adopt the pod whose selector would also match the new pod, because the new pod has
+// no label that excludes it.
 func (b *bench) adopt() {
 	b.Helper()
 	pod := b.template()
@@ -120,7 +120,7 @@ func (b *bench) adopt() {
 	})
 }
 
-// withoutAgents takes the word of all agents back.
+// withoutAgents removes the capability annotations of all agents.
 func (b *bench) withoutAgents() {
 	b.Helper()
 	for i := range 2 {
@@ -148,7 +148,7 @@ func TestAJobThatReplacesPodsTooEarlyIsRefused(t *testing.T) {
 	}
 }
 
-// The API server itself refuses what no Migration can mean.
+// The API server itself rejects invalid Migrations.
 func TestBadMigrationsAreNotTaken(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "invalid", 0)

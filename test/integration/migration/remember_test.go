@@ -11,7 +11,7 @@ import (
 	"supercargo.dev/supercargo/internal/movable/attempts"
 )
 
-// No Migration is kept that has ended. The pod remembers how many have failed.
+// Ended Migrations are not kept. The pod records how many have failed.
 func TestFailuresAreRememberedThoughNoMigrationIsKept(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "remember", 2)

@@ -15,7 +15,7 @@ import (
 	"supercargo.dev/supercargo/test/kit"
 )
 
-// runsContainer has the kubelet of a pod say that it runs that container.
+// runsContainer writes the container ID in a pod's status, as its kubelet does.
 func (b *bench) runsContainer(pod, id string) {
 	b.Helper()
 	p := &corev1.Pod{}
@@ -27,8 +27,8 @@ func (b *bench) runsContainer(pod, id string) {
 	}
 }
 
-// The old container is started again while no descheduler runs, and the new pod runs when
-// one is back: the new pod must go, since a fresh copy runs.
+// The old container restarts while no descheduler runs, and the new pod runs when one is back. The new pod
+// must be deleted, because a fresh copy runs.
 func TestNothingIsHandedOverBesideAFreshCopy(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "fresh-before", 2)
@@ -59,8 +59,8 @@ func TestNothingIsHandedOverBesideAFreshCopy(t *testing.T) {
 	}
 }
 
-// The old container is started again at the moment at which the hand-over begins: the
-// fresh copy ends as any other pod does, and its Job does not count it.
+// The old container restarts when the hand-over begins: the fresh copy ends like any other pod, and its Job
+// does not count it.
 func TestAFreshCopyEndsOnceTheHandOverHasBegun(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "fresh-after", 2)
@@ -68,7 +68,7 @@ func TestAFreshCopyEndsOnceTheHandOverHasBegun(t *testing.T) {
 	b.job(1, batchv1.NonIndexedCompletion)
 	old := b.pods()[0]
 	b.runsContainer(old.Name, "first")
-	// A kubelet that takes its time: the pod stays while it has a finalizer.
+	// A slow kubelet: the pod stays while it has a finalizer.
 	b.hold(old.Name)
 	g := kit.NewGate(func(r *http.Request) bool {
 		return r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/pods/"+old.Name)

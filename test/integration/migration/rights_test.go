@@ -41,7 +41,7 @@ func TestTheRightsInTheManifestsAreEnough(t *testing.T) {
 		t.Error("the pod was not moved")
 	}
 
-	// And those that it needs to go back.
+	// Also the permissions that a roll-back needs.
 	b.agents.script(failsAt(v1alpha1.SourceDumped, "DumpFailed"), nil)
 	again := b.pods()[0]
 	b.move(again.Name)
@@ -68,7 +68,7 @@ func TestWhatHasEndedDoesNotPileUp(t *testing.T) {
 	b := newBench(t, "pile", 2)
 	b.deschedule(func(o *app.Options) { o.Migrations.MaxFinished, o.Migrations.KeepFinished = 3, time.Hour })
 	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
-		b.move(name) // there are no such pods
+		b.move(name) // no such pods exist
 		b.eventually("it is refused", func() string {
 			m := &v1alpha1.Migration{}
 			if b.read("move-"+name, m) && m.Status.Phase != v1alpha1.MigrationRefused {

@@ -16,16 +16,16 @@ import (
 	"supercargo.dev/supercargo/descheduler/app"
 )
 
-// named gives a pod another name.
+// named sets the name of a pod.
 func named(name string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Name = name }
 }
 
-// oneAtATime has a descheduler move one pod at a time.
+// oneAtATime limits a descheduler to one migration at a time.
 func oneAtATime(o *app.Options) { o.Migrations.MaxMigrations = 1 }
 
-// The agent of a node is silent while a pod there is to be thawed, which can take any time.
-// Others move meanwhile.
+// The agent of a node is silent while a pod there should be thawed, which can take any time. Others move
+// meanwhile.
 func TestAMigrationThatIsStuckDoesNotHoldOthersUp(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "stuck", 3)
@@ -74,8 +74,8 @@ func TestAMigrationThatFindsNoRoomEndsAtItsDeadline(t *testing.T) {
 	}
 }
 
-// The disruption controller drops a claim that is two minutes old. The test makes the claim
-// of a frozen pod old, instead of waiting.
+// The disruption controller drops a claim after two minutes. Instead of waiting, the test backdates the claim
+// of a frozen pod.
 func TestTheClaimOfAFrozenPodIsRenewed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "claim", 3)

@@ -13,7 +13,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// No other test runs beside it: every fleet of the cluster holds.
+// No other test runs at the same time, because every fleet of the cluster holds.
 func TestAFleetHoldsWhileAClusterAutoscalerRunsAndTakesOverWhenItHasStopped(t *testing.T) {
 	b := newBench(t, "beside")
 	alive := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "cluster-autoscaler-status"}}

@@ -17,8 +17,8 @@ import (
 	"supercargo.dev/supercargo/lab/playground/machines"
 )
 
-// market has a MachineDeployment to copy in a namespace of its own, in which all of a region's instance
-// types are for sale.
+// market creates a MachineDeployment to copy in its own namespace, in which all instance types of a region
+// are available.
 func (b *bench) market() {
 	b.Helper()
 	types, err := os.ReadFile("../../../autoscaler/fleet/pricelist/aws/us-east-1.csv")
@@ -33,7 +33,7 @@ func (b *bench) market() {
 	}
 }
 
-// catalogue lets a fleet have all instance types of the price list that match.
+// catalogue restricts a fleet to matching instance types of the price list.
 func (b *bench) catalogue(instanceTypes ...string) func(*v1alpha1.NodeFleetSpec) {
 	return func(s *v1alpha1.NodeFleetSpec) {
 		s.ClusterAPI = &v1alpha1.ClusterAPIFlavors{Namespace: b.name, Templates: []v1alpha1.MachineTemplate{{
@@ -43,7 +43,7 @@ func (b *bench) catalogue(instanceTypes ...string) func(*v1alpha1.NodeFleetSpec)
 	}
 }
 
-// made returns what was made for a fleet of one kind, by name.
+// made returns the objects of one kind that were created for a fleet, by name.
 func (b *bench) made(fleet, group, kind string) []unstructured.Unstructured {
 	b.Helper()
 	list := &unstructured.UnstructuredList{}
@@ -122,7 +122,7 @@ func TestAnInstanceTypeThatCannotBeHadIsLeftOutForAWhile(t *testing.T) {
 		t.Errorf("what is left alone: %q", message)
 	}
 	b.change("all", func(s *v1alpha1.NodeFleetSpec) { s.ClusterAPI.Templates[0].FailureDomains = []string{"z1", "z2"} })
-	b.eventually("the fleet knows both zones", func() string { // a pod may be seen before the change is
+	b.eventually("the fleet knows both zones", func() string { // a pod may be observed before the change
 		f := b.get("all")
 		return cmp.Diff(f.Generation, f.Status.ObservedGeneration)
 	})
@@ -149,8 +149,8 @@ func TestAFleetWhoseTemplateCannotBeUsedIsRefused(t *testing.T) {
 		fleet, reason, want string
 		change              func(*v1alpha1.NodeFleetSpec)
 	}{
-		{"taken", "TemplateInUse", "is a template of NodeFleet badcopy-first", func(*v1alpha1.NodeFleetSpec) {}},
-		{"none", "TemplateMissing", "there is no MachineDeployment badcopy/none", func(s *v1alpha1.NodeFleetSpec) { s.ClusterAPI.Templates[0].MachineDeployment = "none" }},
+		{"taken", "TemplateInUse", "is already a template of NodeFleet badcopy-first", func(*v1alpha1.NodeFleetSpec) {}},
+		{"none", "TemplateMissing", "MachineDeployment badcopy/none does not exist", func(s *v1alpha1.NodeFleetSpec) { s.ClusterAPI.Templates[0].MachineDeployment = "none" }},
 	} {
 		b.fleet(tc.fleet, b.catalogue("c7i.*"), tc.change)
 		message := b.has(tc.fleet, v1alpha1.FleetReady, metav1.ConditionFalse, tc.reason)
@@ -163,14 +163,14 @@ func TestAFleetWhoseTemplateCannotBeUsedIsRefused(t *testing.T) {
 		reason, want string
 		change       func(*v1alpha1.NodeFleetSpec)
 	}{
-		{"InstanceTypeFieldMissing", "holds no text in spec.template.spec.flavor", func(s *v1alpha1.NodeFleetSpec) {
+		{"InstanceTypeFieldMissing", "has no text in spec.template.spec.flavor", func(s *v1alpha1.NodeFleetSpec) {
 			s.ClusterAPI.Templates[0].InstanceTypeField = "spec.template.spec.flavor"
 		}},
-		{"InstanceTypeFieldUnknown", "nothing is known of KwokMachineTemplate", func(s *v1alpha1.NodeFleetSpec) { s.ClusterAPI.Templates[0].InstanceTypeField = "" }},
+		{"InstanceTypeFieldUnknown", "is required for KwokMachineTemplate", func(s *v1alpha1.NodeFleetSpec) { s.ClusterAPI.Templates[0].InstanceTypeField = "" }},
 		{"InstanceTypesUnknown", "no instance type that matches c77i.*", func(s *v1alpha1.NodeFleetSpec) {
 			s.ClusterAPI.Templates[0].InstanceTypeField, s.ClusterAPI.Templates[0].InstanceTypes = "spec.template.spec.instanceType", []string{"c77i.*"}
 		}},
-		{"PriceListUnknown", "it has us-east-1", func(s *v1alpha1.NodeFleetSpec) { s.Pricing.Region = "eu-west-1" }},
+		{"PriceListUnknown", "must be one of us-east-1", func(s *v1alpha1.NodeFleetSpec) { s.Pricing.Region = "eu-west-1" }},
 	} {
 		b.change("first", tc.change)
 		if message := b.has("first", v1alpha1.FleetReady, metav1.ConditionFalse, tc.reason); !strings.Contains(message, tc.want) {

@@ -20,21 +20,21 @@ import (
 	"supercargo.dev/supercargo/lab/playground"
 )
 
-// cloud plays the parts of an OpenStack that fleets talk to. Its servers are up at once. What
-// a real one does is tested in test/e2e/openstack.
+// cloud simulates the parts of an OpenStack that fleets use. Its servers are active at once.
+// test/e2e/openstack tests a real one.
 type cloud struct {
 	*bench
 	url     string
-	flavors int // how many it has, all of 2 cores and 4 GiB
+	flavors int // number of flavors, all of 2 cores and 4 GiB
 	zones   []string
 
 	mu      sync.Mutex
 	servers []*cloudServer
 	deleted []string      // IDs
 	listed  []time.Time   // when servers were listed
-	outage  chan struct{} // closed when it is over; nil while there is none
-	hanging int           // requests that came in the outage
-	// falls has the outage begin with a request for which it is true.
+	outage  chan struct{} // closed when it is over; nil without an outage
+	hanging int           // requests that came during the outage
+	// falls starts the outage at the first request for which it returns true.
 	falls func(*http.Request) bool
 }
 
@@ -49,7 +49,7 @@ type cloudServer struct {
 	Addresses map[string][]any `json:"addresses"`
 	Flavor    map[string]any   `json:"flavor"`
 	address   string           // of its port
-	joined    bool             // it has got a node
+	joined    bool             // it has a node
 }
 
 // newCloud starts a cloud for a bench.
@@ -69,7 +69,7 @@ func newCloud(b *bench, flavors int, zones ...string) *cloud {
 	return c
 }
 
-// rent makes a fleet of the cloud's servers.
+// rent creates a fleet of the cloud's servers.
 func (c *cloud) rent(change ...func(*v1alpha1.NodeFleetSpec)) {
 	c.Helper()
 	c.fleet("rented", append([]func(*v1alpha1.NodeFleetSpec){func(s *v1alpha1.NodeFleetSpec) {
@@ -123,11 +123,11 @@ func (c *cloud) answer(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	if body != nil {
-		_ = json.NewEncoder(w).Encode(body) // a client that has gone needs no answer
+		_ = json.NewEncoder(w).Encode(body) // a client that has disconnected needs no answer
 	}
 }
 
-// there waits for the end of an outage, and reports whether the client has waited too.
+// there waits for the end of an outage, and reports whether the client is still waiting.
 func (c *cloud) there(r *http.Request) bool {
 	c.mu.Lock()
 	if c.falls != nil && c.outage == nil && c.falls(r) {
@@ -149,8 +149,7 @@ func (c *cloud) there(r *http.Request) bool {
 	}
 }
 
-// silent makes the cloud take requests and answer none, until the function that it returns is
-// called.
+// silent makes the cloud accept requests without answering, until the returned function is called.
 func (c *cloud) silent() (end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -158,7 +157,7 @@ func (c *cloud) silent() (end func()) {
 	return c.ending()
 }
 
-// silentFrom makes it so with the first request for which a function is true.
+// silentFrom is silent from the first request for which falls returns true.
 func (c *cloud) silentFrom(falls func(*http.Request) bool) (end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -180,7 +179,7 @@ func (c *cloud) ending() (end func()) {
 	return end
 }
 
-// hangs waits until a request is not answered.
+// hangs waits until a request is waiting for an answer.
 func (c *cloud) hangs() {
 	c.Helper()
 	c.eventually("the cloud is asked in vain", func() string {
@@ -193,7 +192,7 @@ func (c *cloud) hangs() {
 	})
 }
 
-// token is what Keystone says to who logs in.
+// token returns Keystone's answer to a login.
 func (c *cloud) token() any {
 	var catalog []any
 	for kind, path := range map[string]string{"compute": "/compute/v2.1", "image": "/image", "network": "/network"} {
@@ -247,8 +246,8 @@ func (c *cloud) delete(id string) int {
 	return http.StatusNoContent
 }
 
-// joins makes the nodes of servers while something is waited for. identify says how: it is
-// given the number of the server, from 0.
+// joins creates the nodes of servers during waits. identify makes a node identify its server; i is the number
+// of the server, from 0.
 func (c *cloud) joins(identify func(i int, s *cloudServer, n *corev1.Node)) {
 	c.meanwhile = func() {
 		c.mu.Lock()
@@ -268,7 +267,7 @@ func (c *cloud) joins(identify func(i int, s *cloudServer, n *corev1.Node)) {
 	}
 }
 
-// rounds waits until the fleet has looked at its servers several times after a moment.
+// rounds waits until the fleet has listed its servers several times after a time.
 func (c *cloud) rounds(after time.Time) {
 	c.Helper()
 	c.eventually(fmt.Sprintf("the fleet looks at its servers after %v", after.Format(time.TimeOnly)), func() string {
@@ -287,8 +286,7 @@ func (c *cloud) rounds(after time.Time) {
 	})
 }
 
-// read returns how many servers there are, how many were deleted, and when the last one was
-// made.
+// read returns how many servers exist, how many were deleted, and when the last one was created.
 func (c *cloud) read() (there, deleted int, last time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -300,7 +298,7 @@ func (c *cloud) read() (there, deleted int, last time.Time) {
 	return len(c.servers), len(c.deleted), last
 }
 
-// forget removes the nodes of the bench at its end: they go with no machine.
+// forget deletes the nodes of the bench at its end, because no Machine deletes them.
 func (c *cloud) forget() {
 	c.Cleanup(func() {
 		for _, n := range c.nodes() {
@@ -311,7 +309,7 @@ func (c *cloud) forget() {
 	})
 }
 
-// silence lets a node fall silent: nobody plays its kubelet any longer, and its pods stay.
+// silence stops the heartbeat of a node, whose pods stay.
 func (c *cloud) silence(n *corev1.Node) {
 	c.Helper()
 	before := n.DeepCopy()

@@ -25,17 +25,17 @@ import (
 	"supercargo.dev/supercargo/test/kit"
 )
 
-// busy is an API server that does not do a third of the writes: it answers that there
-// is a conflict, or that it has too much to do.
+// busy is an API server that rejects a third of the writes: it answers with a conflict, or that it is
+// overloaded.
 type busy struct {
-	before func() // half of the changes of a number of machines
+	before func() // called before half of the changes of replicas
 
 	mu                      sync.Mutex
 	random                  *rand.Rand
 	writes, refused, forced int
 }
 
-// lot draws what becomes of a write.
+// lot draws the outcome of a write.
 func (a *busy) lot(r *http.Request) (code int, force bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -66,7 +66,7 @@ func (a *busy) wrap(next http.RoundTripper) http.RoundTripper {
 		case code == http.StatusTooManyRequests:
 			return answer(r, code, "TooManyRequests"), nil
 		case force:
-			a.before() // the API server refuses this one by itself
+			a.before() // the API server itself rejects this one
 		}
 		return next.RoundTrip(r)
 	})
@@ -101,7 +101,7 @@ func TestConflictsAndABusyAPIServerLeadToTheSameEnd(t *testing.T) {
 	server := &busy{before: touch, random: rand.New(rand.NewPCG(seed, seed))}
 	growAndShrink(b, b.movable, func() {
 		done := make(chan struct{})
-		go func() { // somebody else has to do with the MachineDeployments all the time
+		go func() { // another client changes the MachineDeployments all the time
 			defer close(done)
 			for {
 				select {
@@ -123,9 +123,8 @@ func TestConflictsAndABusyAPIServerLeadToTheSameEnd(t *testing.T) {
 	}
 }
 
-// TestWritesToOtherFieldsDoNotHoldUpPurchases changes an annotation of the MachineDeployment
-// just before each change of its number of replicas, as the controllers of cluster-api
-// change its status at any moment.
+// TestWritesToOtherFieldsDoNotHoldUpPurchases changes an annotation of the MachineDeployment just before each
+// change of its replicas, because the controllers of cluster-api may change its status at any time.
 func TestWritesToOtherFieldsDoNotHoldUpPurchases(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "touched")
@@ -160,8 +159,8 @@ func TestWritesToOtherFieldsDoNotHoldUpPurchases(t *testing.T) {
 	}
 }
 
-// TestTheNumberOfReplicasIsChangedOnlyFromWhatItWas: what is done again changes nothing, and
-// what somebody else has changed stays.
+// TestTheNumberOfReplicasIsChangedOnlyFromWhatItWas checks that a repeated change has no effect, and that
+// changes of other clients stay.
 func TestTheNumberOfReplicasIsChangedOnlyFromWhatItWas(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "compare")

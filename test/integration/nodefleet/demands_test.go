@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// grows checks that so many pods come to run on these machines, and no others are bought.
+// grows checks that the given number of pods run on these machines, and no others are bought.
 func (b *bench) grows(pods int, want map[string]int, highest func() (map[string]int, int)) {
 	b.Helper()
 	b.run(pods)
@@ -33,20 +33,20 @@ func TestWhatADaemonSetTakesOfMachinesIsPlannedFor(t *testing.T) {
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels}, Spec: pod.Spec},
 		},
 	})
-	b.pods("whole", 1, "2", "1Gi") // all of an exact machine, were it not for the agent
+	b.pods("whole", 1, "2", "1Gi") // as large as the machine, which the agent makes too small
 	b.pods("rest", 1, "1500m", "1Gi")
 	b.wait(2)
 	b.fleet("all")
 	b.autoscale()
 	b.grows(3, map[string]int{"bigger": 1}, highest)
-	b.removePods() // the agent's comes again, and keeps no machine
+	b.removePods() // the agent's pod comes back, and keeps no machine
 	b.becomes(map[string]int{})
 }
 
 func TestPodsGetMachinesThatTheyTolerateAndSelect(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "select")
-	// Each pod fits one flavor alone, in whatever order the machines arrive.
+	// Each pod fits only one flavor, in whatever order the machines arrive.
 	b.flavor("gpu", "4", "8Gi", "0.10", func(s *spec) {
 		s.Taints = []corev1.Taint{{Key: "gpu", Value: "yes", Effect: corev1.TaintEffectNoSchedule}}
 	})
@@ -63,7 +63,7 @@ func TestPodsGetMachinesThatTheyTolerateAndSelect(t *testing.T) {
 	b.fleet("all")
 	b.autoscale()
 	b.grows(3, map[string]int{"gpu": 1, "plain": 1, "ssd": 1}, highest)
-	b.event("NoMachineFits") // for the one that selects what nothing has
+	b.event("NoMachineFits") // for the pod that selects a label that no flavor has
 	b.wait(1)
 }
 

@@ -16,8 +16,8 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// TestADrainThatFailsDoesNotKeepMachinesFromBeingBought has a pod of two PodDisruptionBudgets,
-// both of which allow for its eviction: the API server then answers with an internal error.
+// TestADrainThatFailsDoesNotKeepMachinesFromBeingBought has a pod with two PodDisruptionBudgets, both of
+// which allow its eviction. The API server answers this with an internal error.
 func TestADrainThatFailsDoesNotKeepMachinesFromBeingBought(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "twobudgets")
@@ -48,17 +48,17 @@ func TestADrainThatFailsDoesNotKeepMachinesFromBeingBought(t *testing.T) {
 	if note := b.event("DrainFailed"); !strings.Contains(note, "guarded") {
 		t.Errorf("the Event says %q", note)
 	}
-	b.has("all", v1alpha1.FleetDegraded, metav1.ConditionTrue, "DrainFails")
+	b.has("all", v1alpha1.FleetDegraded, metav1.ConditionTrue, "DrainFailed")
 	b.pods("p", 1, "30", "1Gi")
 	b.run(3)
 	b.becomes(map[string]int{"m": 1, "room": 2})
 }
 
-// neverScaleDown has an admission policy refuse fewer replicas for the MachineDeployments of the
-// bench, and waits until it does.
+// neverScaleDown makes an admission policy reject fewer replicas for the MachineDeployments of the bench, and
+// waits until it is in force.
 func (b *bench) neverScaleDown(flavor string) {
 	b.Helper()
-	const replicas = "(has(%[1]s.spec.replicas) ? %[1]s.spec.replicas : 0)" // a Scale does not have it if it is 0
+	const replicas = "(has(%[1]s.spec.replicas) ? %[1]s.spec.replicas : 0)" // a Scale omits replicas if they are 0
 	policy := &admissionv1.ValidatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: b.name},
 		Spec: admissionv1.ValidatingAdmissionPolicySpec{
@@ -94,8 +94,8 @@ func (b *bench) neverScaleDown(flavor string) {
 	})
 }
 
-// TestAReleaseThatFailsDoesNotKeepMachinesFromBeingBought has an admission policy by which machines
-// stay.
+// TestAReleaseThatFailsDoesNotKeepMachinesFromBeingBought has an admission policy that prevents the release
+// of machines.
 func TestAReleaseThatFailsDoesNotKeepMachinesFromBeingBought(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "machinesstay")
@@ -108,7 +108,7 @@ func TestAReleaseThatFailsDoesNotKeepMachinesFromBeingBought(t *testing.T) {
 	if note := b.event("ReleaseFailed"); !strings.Contains(note, "machines stay") {
 		t.Errorf("the Event says %q", note)
 	}
-	b.has("all", v1alpha1.FleetDegraded, metav1.ConditionTrue, "DrainFails")
+	b.has("all", v1alpha1.FleetDegraded, metav1.ConditionTrue, "ReleaseFailed")
 	b.has("all", v1alpha1.FleetReady, metav1.ConditionTrue, "Reconciled")
 	b.pods("p", 1, "8", "1Gi")
 	b.run(1)

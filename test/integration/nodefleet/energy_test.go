@@ -27,8 +27,8 @@ const (
 	frugal  = "frugal"
 )
 
-// A pod of a Job goes with its state to a machine that takes less energy for the rest of its
-// work, and the machine that it leaves behind, which then does nothing, is released.
+// A pod of a Job moves with its state to a machine that uses less energy for the rest of its work. The
+// machine that it leaves is then empty, and is released.
 func TestAMachineThatWasLeftForAMoreFrugalOneIsGivenBack(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "energy")
@@ -65,8 +65,8 @@ func TestAMachineThatWasLeftForAMoreFrugalOneIsGivenBack(t *testing.T) {
 	b.eventually("nothing is left of what was done", b.untouched)
 }
 
-// learned makes a profile of a machine type on which all pods take the same, and that draws
-// power when it is idle.
+// learned creates a profile of a machine type on which all pods need the same energy and time, and that has
+// idle power.
 func (b *bench) learned(machineType string, joules, seconds float64, idle int64) {
 	b.Helper()
 	of := func(v float64) profile.Model {
@@ -89,7 +89,7 @@ func (b *bench) learned(machineType string, joules, seconds float64, idle int64)
 	})
 }
 
-// worker makes a Job of one pod that may be moved with its state.
+// worker creates a Job of one pod that may be moved with its state.
 func (b *bench) worker() {
 	b.Helper()
 	pod := b.pod("work", "1", "64Mi", func(p *corev1.Pod) {
@@ -105,8 +105,8 @@ func (b *bench) worker() {
 	})
 }
 
-// deschedule runs a descheduler that moves pods for the sake of energy, and the agents of
-// the nodes, which play that they move state.
+// deschedule runs a descheduler that moves pods to save energy, and agents of the nodes, which simulate the
+// migration of state.
 func (b *bench) deschedule() {
 	b.Helper()
 	dir := b.TempDir()

@@ -13,7 +13,7 @@ import (
 	"supercargo.dev/supercargo/lab/playground/machines"
 )
 
-// event waits for an Event about one of the fleets and returns what it says.
+// event waits for an Event on one of the fleets and returns its message.
 func (b *bench) event(reason string) (note string) {
 	b.Helper()
 	b.eventually("an Event "+reason, func() string {
@@ -36,7 +36,7 @@ func TestMachinesThatNeverComeAreAbandonedAndOthersBought(t *testing.T) {
 	b.flavor("good", "2", "4Gi", "0.30", comesAfter(3*time.Second))
 	const joinTimeout = "cluster.x-k8s.io/autoscaling-options-maxnodeprovisiontime"
 	b.annotate("fail", joinTimeout, "3s")
-	b.annotate("good", joinTimeout, "10m") // others wait as long as the fleet says
+	b.annotate("good", joinTimeout, "10m") // the others use the timeout of the fleet
 	highest := b.highest()
 	b.fleet("all", func(s *v1alpha1.NodeFleetSpec) {
 		s.Scaling.JoinTimeout, s.Scaling.BackOff = seconds(4), seconds(3600)
@@ -65,10 +65,10 @@ func TestMachinesThatNeverComeAreAbandonedAndOthersBought(t *testing.T) {
 		t.Errorf("degraded with %q, want %q in it", message, want)
 	}
 	note := b.event("MachineAbandoned")
-	if !strings.Contains(note, "did not come (") || !strings.Contains(note, "machines of fault-fail") {
+	if !strings.Contains(note, "abandoned ") || !strings.Contains(note, "machines of flavor fault-fail") {
 		t.Errorf("the Event says %q", note)
 	}
-	b.eventually("a lag is learned from the machines that come", func() string { // pods may run before the fleet looks
+	b.eventually("a lag is learned from the machines that come", func() string { // pods may run before the next round of the fleet
 		if s := b.flavorStatus("all", "good"); s.Failures != 0 || s.BackOffUntil != nil || s.Lag == nil || s.Lag.Mean.Duration < 2*time.Second {
 			return fmt.Sprintf("%+v", s)
 		}

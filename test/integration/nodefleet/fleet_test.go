@@ -1,9 +1,9 @@
-// Package nodefleet tests NodeFleets on a real API server with real cluster-api
-// controllers. The machines' nodes are simulated by kwok.
+// Package nodefleet tests NodeFleets on a real API server with real cluster-api controllers. kwok simulates
+// the machines' nodes.
 //
-// All tests share one control plane, since starting one takes longer than most of
-// them. Each has a bench of it to itself: a namespace for its pods, which select the
-// nodes of its machines, and an autoscaler that sees nothing else.
+// All tests share one control plane, because starting one takes longer than most of them. Each test has its
+// own bench: a namespace for its pods, which select the nodes of its machines, and an autoscaler that sees
+// nothing else.
 package nodefleet
 
 import (
@@ -31,23 +31,23 @@ import (
 	"supercargo.dev/supercargo/test/kit"
 )
 
-// patience is how long is waited for what must come.
+// patience is the timeout of a wait.
 const patience = kit.Patience
 
-// bench is what one test has of the site.
+// bench is one test's part of the site.
 type bench struct {
 	testing.TB
 	client.Client
 	site *kit.Site
 	name string
-	// meanwhile is called at every look while something is waited for.
+	// meanwhile is called at every poll of a wait.
 	meanwhile func()
 	patience  time.Duration
 	log       *kit.Log
 }
 
-// newBench returns the bench with that name, which becomes a namespace and begins the
-// names of MachineDeployments: a few small letters.
+// newBench returns the bench with that name, which becomes a namespace and the prefix of MachineDeployments:
+// a few lower-case letters.
 func newBench(t testing.TB, name string) *bench {
 	t.Helper()
 	return newBenchOf(t, sites, name)
@@ -78,14 +78,14 @@ func (b *bench) make(object client.Object) {
 	}
 }
 
-// eventually looks until the check says nothing any more.
+// eventually polls until check returns "".
 func (b *bench) eventually(what string, check func() string) {
 	b.Helper()
-	meanwhile := func() { b.meanwhile() } // it may become another while it is waited
+	meanwhile := func() { b.meanwhile() } // it may change during the wait
 	b.site.Eventually(b.TB, kit.Waiting{Patience: b.patience, Poll: kit.Poll, Meanwhile: meanwhile, Show: b.show}, what, check)
 }
 
-// show tells the status of the fleets, the machines and the pods.
+// show describes the status of the fleets, the machines and the pods.
 func (b *bench) show() string {
 	var text strings.Builder
 	for _, f := range b.fleets() {
@@ -127,7 +127,7 @@ func (b *bench) events() (found []corev1.Event) {
 	return found
 }
 
-// autoscale runs an autoscaler until the function that it returns is called.
+// autoscale runs an autoscaler until the returned function is called.
 func (b *bench) autoscale(change ...func(*app.Options)) (stop func()) {
 	b.Helper()
 	end, failed := b.startAutoscaler(change...)
@@ -141,7 +141,7 @@ func (b *bench) autoscale(change ...func(*app.Options)) (stop func()) {
 	return check
 }
 
-// startAutoscaler runs one whose failure the caller may ask for, once it is stopped.
+// startAutoscaler runs an autoscaler, and also returns a function that returns its error after it is stopped.
 func (b *bench) startAutoscaler(change ...func(*app.Options)) (stop func(), failed func() error) {
 	b.Helper()
 	o := app.Options{Options: operator.Options{Config: operator.Throttle(b.site.Config()), MetricsAddress: "0", ProbeAddress: "0", Log: b.log.Logger(b.name)}}
@@ -161,13 +161,13 @@ func (b *bench) startAutoscaler(change ...func(*app.Options)) (stop func(), fail
 	return stop, func() error { return err }
 }
 
-// The kinds of cluster-api, which only the autoscaler's provider knows.
+// The kinds of cluster-api, which the client has no types for.
 var (
 	machineDeployments = schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "MachineDeploymentList"}
 	machineList        = schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "MachineList"}
 )
 
-// spec is a flavor, of which the test says what matters to it.
+// spec is a flavor, in which the test sets only what it needs.
 type spec = playground.MachineDeploymentSpec
 
 // flavor adds a MachineDeployment without machines.
@@ -208,7 +208,7 @@ func (b *bench) annotate(flavor, key, value string) {
 	b.patchDeployment(flavor, fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, key, value))
 }
 
-// quick is what the fleets of these tests have in common: short times.
+// quick returns the common spec of the fleets of these tests, with short times.
 func quick() v1alpha1.NodeFleetSpec {
 	return v1alpha1.NodeFleetSpec{
 		Pricing: v1alpha1.FleetPricing{BillingPeriod: seconds(1)},
@@ -221,7 +221,7 @@ func quick() v1alpha1.NodeFleetSpec {
 	}
 }
 
-// fleet makes a NodeFleet of all MachineDeployments of the bench.
+// fleet creates a NodeFleet of all MachineDeployments of the bench.
 func (b *bench) fleet(name string, change ...func(*v1alpha1.NodeFleetSpec)) {
 	b.Helper()
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{benchLabel: b.name}}
@@ -238,7 +238,7 @@ func (b *bench) fleet(name string, change ...func(*v1alpha1.NodeFleetSpec)) {
 	})
 }
 
-// names lets a fleet have these flavors and no others.
+// names restricts a fleet to these flavors.
 func (b *bench) names(flavors ...string) func(*v1alpha1.NodeFleetSpec) {
 	return func(s *v1alpha1.NodeFleetSpec) {
 		s.ClusterAPI.Selector = nil
@@ -271,8 +271,7 @@ func (b *bench) get(name string) *v1alpha1.NodeFleet {
 	return f
 }
 
-// has waits until a condition of a fleet has this status and reason, and returns its
-// message.
+// has waits until a condition of a fleet has this status and reason, and returns its message.
 func (b *bench) has(fleet, kind string, status metav1.ConditionStatus, reason string) (message string) {
 	b.Helper()
 	b.eventually(fmt.Sprintf("%s is %s (%s)", kind, status, reason), func() string {
@@ -289,7 +288,7 @@ func (b *bench) has(fleet, kind string, status metav1.ConditionStatus, reason st
 	return message
 }
 
-// flavorStatus returns what the fleet says of a flavor.
+// flavorStatus returns the status of a flavor of the fleet.
 func (b *bench) flavorStatus(fleet, flavor string) v1alpha1.FlavorStatus {
 	b.Helper()
 	for _, s := range b.get(fleet).Status.Flavors {
@@ -310,7 +309,7 @@ func seconds(s float64) metav1.Duration {
 	return metav1.Duration{Duration: time.Duration(s * float64(time.Second))}
 }
 
-// pod describes a pod of the bench.
+// pod returns a pod of the bench.
 func (b *bench) pod(name, cpu, memory string, change ...func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: name, Labels: map[string]string{}},
@@ -330,7 +329,7 @@ func (b *bench) pod(name, cpu, memory string, change ...func(*corev1.Pod)) *core
 	return pod
 }
 
-// pods makes pods that are alike.
+// pods creates n equal pods.
 func (b *bench) pods(prefix string, n int, cpu, memory string, change ...func(*corev1.Pod)) {
 	b.Helper()
 	for i := range n {
@@ -338,7 +337,7 @@ func (b *bench) pods(prefix string, n int, cpu, memory string, change ...func(*c
 	}
 }
 
-// list reads a list; errors end the test.
+// list lists objects. Errors end the test.
 func (b *bench) list(list client.ObjectList, options ...client.ListOption) {
 	b.Helper()
 	if err := b.List(context.WithoutCancel(b.Context()), list, options...); err != nil {
@@ -354,7 +353,7 @@ func (b *bench) allPods() []corev1.Pod {
 	return pods.Items
 }
 
-// running counts the pods that run and are to go on.
+// running counts the running pods that are not being deleted.
 func (b *bench) running() (n int) {
 	for _, p := range b.allPods() {
 		if p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
@@ -364,7 +363,7 @@ func (b *bench) running() (n int) {
 	return n
 }
 
-// run waits until so many pods run.
+// run waits until n pods run.
 func (b *bench) run(n int) {
 	b.Helper()
 	b.eventually(fmt.Sprintf("%d pods run", n), func() string {
@@ -375,7 +374,7 @@ func (b *bench) run(n int) {
 	})
 }
 
-// wait waits until so many pods have been found to have no room.
+// wait waits until n pods are unschedulable.
 func (b *bench) wait(n int) {
 	b.Helper()
 	b.eventually(fmt.Sprintf("%d pods find no room", n), func() string {
@@ -416,7 +415,7 @@ func (b *bench) nodes() []corev1.Node {
 	return nodes.Items
 }
 
-// count returns how many nodes there are of each flavor.
+// count returns the number of nodes of each flavor.
 func (b *bench) count() map[string]int {
 	b.Helper()
 	found := map[string]int{}
@@ -426,7 +425,7 @@ func (b *bench) count() map[string]int {
 	return found
 }
 
-// becomes waits until there are these nodes and no others.
+// becomes waits until exactly these nodes exist.
 func (b *bench) becomes(want map[string]int) {
 	b.Helper()
 	b.eventually(fmt.Sprintf("the nodes are %v", want), func() string {
@@ -461,8 +460,7 @@ func (b *bench) machines() []unstructured.Unstructured {
 	return own
 }
 
-// replicas returns how many machines of each flavor there are to be; flavors of which
-// there are none are left out.
+// replicas returns the desired replicas of each flavor, without those that are zero.
 func (b *bench) replicas() map[string]int {
 	b.Helper()
 	found := map[string]int{}
@@ -474,8 +472,8 @@ func (b *bench) replicas() map[string]int {
 	return found
 }
 
-// highest watches the numbers of machines that there are to be, and returns a function
-// that tells the highest of each flavor so far, and of all together.
+// highest watches the desired replicas, and returns a function that returns their maximum so far for each
+// flavor, and for all flavors together.
 func (b *bench) highest() func() (each map[string]int, together int) {
 	b.Helper()
 	list := &unstructured.UnstructuredList{}
@@ -519,7 +517,7 @@ func (b *bench) highest() func() (each map[string]int, together int) {
 	}
 }
 
-// untouched says what is left of a release that did not come to its end, or nothing.
+// untouched describes what is left of an incomplete release, or returns "".
 func (b *bench) untouched() string {
 	for _, n := range b.nodes() {
 		if _, marked := n.Annotations[v1alpha1.AnnotationDraining]; marked || n.Spec.Unschedulable {

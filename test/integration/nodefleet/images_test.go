@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// fails has a pod show, as its kubelet would, what containerd says when an image has no
-// variant for the node.
+// fails writes the status of a pod as its kubelet does if containerd finds no variant of the image for the
+// node.
 func (b *bench) fails(pod, image string) {
 	b.Helper()
 	message := fmt.Sprintf("rpc error: code = NotFound desc = failed to pull and unpack image %q: no match for platform in manifest: not found", image)
@@ -43,8 +43,8 @@ func (b *bench) runsOn(pod string) (flavor string) {
 	return flavor
 }
 
-// TestPodsWithAnImageThatLacksAnArchitectureGetMachinesThatRunIt has one pod find out on the
-// cheaper machine. Its owner deletes it, and its machine goes before the pod comes again.
+// TestPodsWithAnImageThatLacksAnArchitectureGetMachinesThatRunIt has one pod that fails on the cheaper
+// machine. Its owner deletes it, and its machine is released before the pod comes again.
 func TestPodsWithAnImageThatLacksAnArchitectureGetMachinesThatRunIt(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "images")
@@ -60,13 +60,13 @@ func TestPodsWithAnImageThatLacksAnArchitectureGetMachinesThatRunIt(t *testing.T
 		t.Fatalf("the first pod is on %s, want the cheaper arm", flavor)
 	}
 	b.fails("first", "acme/a:1")
-	const want = `Image "acme/a:1" has no variant for arm64: pods that use it are not given arm64 machines for 1h0m0s; pod images/first stays on node `
+	const want = `Image "acme/a:1" has no variant for arm64: no arm64 machines are bought for pods that use it for the next 1h0m0s; pod images/first stays on node `
 	if note := b.event("ImageDoesNotRun"); !strings.HasPrefix(note, want) {
 		t.Errorf("the Event says %s", note)
 	}
 	for _, p := range []struct{ name, image, flavor string }{
 		{"second", "acme/a:1", "amd"},
-		{"other", "acme/b:1", "arm"}, // made later: the scheduler would give its machine to either
+		{"other", "acme/b:1", "arm"}, // created later, because the scheduler could place either on its machine
 	} {
 		b.make(b.pod(p.name, "1900m", "1Gi", with(p.image)))
 		if flavor := b.runsOn(p.name); flavor != p.flavor {

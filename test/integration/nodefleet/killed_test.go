@@ -16,12 +16,12 @@ import (
 	"supercargo.dev/supercargo/test/kit"
 )
 
-// The autoscaler is killed at its first write, at its second, and so on until a run
-// has no such write any more; just before the write and just after it. Each time a
-// fresh one must end where an undisturbed one does.
+// The autoscaler is killed at its first write, at its second, and so on, until a run has no such write, each
+// time once just before the write and once just after it. A new one must then reach the same result as an
+// undisturbed one.
 func TestWhereverItIsKilledNothingIsBoughtTwiceOrForgotten(t *testing.T) {
 	t.Parallel()
-	const atOnce = 6 // runs, which wait for most of their time
+	const atOnce = 6 // runs that wait most of the time
 	n := kit.KillAtEveryWrite(t, atOnce, func(t *testing.T, name string, c *kit.Cut) {
 		b := newBench(t, name)
 		growAndShrink(b, b.movable, func() { b.autoscaleAnewAfter(c) })
@@ -31,13 +31,12 @@ func TestWhereverItIsKilledNothingIsBoughtTwiceOrForgotten(t *testing.T) {
 	}
 }
 
-// growAndShrink runs work, made of sets of one pod each, on an autoscaler that autoscale
-// starts.
+// growAndShrink runs work, made of sets of one pod each, on an autoscaler that autoscale starts.
 //
-// Six pods fill a large machine and a medium one. Then one pod of each goes: the large
-// one is still used well, the medium one is emptied, and its pod moves.
+// Six pods fill a large machine and a medium one. Then one pod of each is deleted: the large one is still
+// well used. The medium one is drained, and its pod moves.
 //
-// As kubeadm's, the nodes keep pods away until cluster-api has noted whose they are.
+// As with kubeadm, the nodes have a taint until cluster-api has recorded their Machines.
 func growAndShrink(b *bench, set func(name, cpu, memory string) client.Object, autoscale func()) {
 	const uninitialized = "node.cluster.x-k8s.io/uninitialized"
 	b.flavor("medium", "4", "8Gi", "0.16", tainted(uninitialized))
@@ -54,8 +53,8 @@ func growAndShrink(b *bench, set func(name, cpu, memory string) client.Object, a
 	b.run(6)
 	b.becomes(map[string]int{"large": 1, "medium": 1})
 
-	// The medium one first: with a pod less on the large one alone, a second medium
-	// machine in its place saves too.
+	// The medium one first: with one pod less on only the large one, replacing it with a second medium
+	// machine would save, too.
 	nodes := b.nodesByFlavor()
 	for _, flavor := range []string{"medium", "large"} {
 		pods := b.podsOn(nodes[flavor])
@@ -93,7 +92,7 @@ func growAndShrink(b *bench, set func(name, cpu, memory string) client.Object, a
 	}
 }
 
-// autoscaleAnewAfter runs an autoscaler, and a fresh one when its connection is cut.
+// autoscaleAnewAfter runs an autoscaler, and a new one when its connection is cut.
 func (b *bench) autoscaleAnewAfter(c *kit.Cut) {
 	b.Helper()
 	stop, failed := b.startAutoscaler(func(o *app.Options) { o.Config.Wrap(c.Wrap) })
@@ -112,12 +111,12 @@ func (b *bench) autoscaleAnewAfter(c *kit.Cut) {
 	}
 }
 
-// underUsed lets a fleet also empty machines that are used little.
+// underUsed lets a fleet also drain under-used machines.
 func underUsed(s *v1alpha1.NodeFleetSpec) {
 	s.Consolidation.Policy = v1alpha1.ConsolidateWhenUnderUsed
 }
 
-// movablePod describes a batch pod that may be evicted.
+// movablePod returns a batch pod that may be evicted.
 func (b *bench) movablePod(name, cpu, memory string) *corev1.Pod {
 	pod := b.pod(name, cpu, memory)
 	pod.Labels = map[string]string{"app": name, v1alpha1.LabelClass: "batch"}
@@ -125,7 +124,7 @@ func (b *bench) movablePod(name, cpu, memory string) *corev1.Pod {
 	return pod
 }
 
-// movable makes a ReplicaSet of one batch pod that may be evicted.
+// movable creates a ReplicaSet of one batch pod that may be evicted.
 func (b *bench) movable(name, cpu, memory string) client.Object {
 	b.Helper()
 	pod := b.movablePod(name, cpu, memory)
@@ -148,7 +147,7 @@ func (b *bench) removeSet(set client.Object) {
 	}
 }
 
-// nodesByFlavor returns the one node of each flavor.
+// nodesByFlavor returns the only node of each flavor.
 func (b *bench) nodesByFlavor() map[string]string {
 	b.Helper()
 	found := map[string]string{}

@@ -11,13 +11,13 @@ import (
 	"supercargo.dev/supercargo/test/kit"
 )
 
-// scales reports whether a request changes a number of machines.
+// scales reports whether a request changes the replicas of a MachineDeployment.
 func scales(r *http.Request) bool {
 	return r.Method != http.MethodGet && strings.HasSuffix(r.URL.Path, "/scale")
 }
 
-// Both would break at their first purchase. The leader does, which has reached the API
-// server by then; the other gets on.
+// Both autoscalers would be cut at their first purchase. The leader is, after its request has reached the API
+// server. The other continues.
 func TestWhenTheLeaderDiesTheOtherTakesOverWithoutASecondPurchase(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "leader")
@@ -55,7 +55,7 @@ func TestWhenTheLeaderDiesTheOtherTakesOverWithoutASecondPurchase(t *testing.T) 
 		return "alive"
 	})
 	stops[dead]()
-	if !strings.HasSuffix(dead.What, "leader-large/scale") && !strings.HasSuffix(dead.What, "leader-small/scale") { // they go out side by side
+	if !strings.HasSuffix(dead.What, "leader-large/scale") && !strings.HasSuffix(dead.What, "leader-small/scale") { // the two are sent concurrently
 		t.Errorf("the leader died at %s", dead.What)
 	}
 	b.run(5)

@@ -15,7 +15,7 @@ import (
 
 func TestALimitIsNeverExceededEvenByPodsThatComeWhileMachinesAreOnOrder(t *testing.T) {
 	t.Parallel()
-	// Each allows for two machines of 2 CPUs, 4 GiB and $0.10, and not for a third.
+	// Each limit allows two machines of 2 CPUs, 4 GiB and $0.10, but not a third.
 	for name, limits := range map[string]v1alpha1.FleetLimits{
 		"machines":       {Machines: new(int32(2))},
 		"cpu":            {CPU: quantity("5")},
@@ -37,7 +37,7 @@ func TestALimitIsNeverExceededEvenByPodsThatComeWhileMachinesAreOnOrder(t *testi
 			b.run(2)
 			b.wait(2)
 			message := b.has("all", v1alpha1.FleetLimited, metav1.ConditionTrue, "LimitReached")
-			if !strings.Contains(message, "spec.limits."+name) && !strings.Contains(message, "no more than ") { // used up, or what is left is too little
+			if !strings.Contains(message, "spec.limits."+name) && !strings.Contains(message, "buy at most ") { // the limit is used up, or the rest is too small
 				t.Errorf("limited with %q, which does not say by what", message)
 			}
 			b.eventually("the waiting pods are counted", func() string {

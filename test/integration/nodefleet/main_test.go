@@ -16,7 +16,7 @@ var sites = kit.NewSites(playground.Options{ClusterAPI: true})
 
 func TestMain(m *testing.M) { os.Exit(kit.Main(m, "6", sites, converting)) }
 
-// makeNamespace makes the namespace of a bench, with the account that its pods run as.
+// makeNamespace creates the namespace of a bench, with the service account of its pods.
 func (b *bench) makeNamespace() {
 	b.Helper()
 	b.make(kit.Namespace(b.name))

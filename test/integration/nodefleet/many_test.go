@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// No other test runs beside it, so that its figures say something.
+// No other test runs at the same time, so that its measurements are meaningful.
 func TestAFleetGrowsToTwoHundredMachinesAndShrinksToNothing(t *testing.T) {
 	b := newBench(t, "many")
 	b.patience = 10 * time.Minute
@@ -45,7 +45,7 @@ func TestAFleetGrowsToTwoHundredMachinesAndShrinksToNothing(t *testing.T) {
 	b.eventually("no machine is left", func() string { return cmp.Diff(0, len(b.machines())) })
 }
 
-// memory tells what this process uses, which is the autoscaler and the control plane.
+// memory describes the memory usage of this process, which contains the autoscaler and the control plane.
 func memory() string {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

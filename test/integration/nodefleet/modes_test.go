@@ -12,7 +12,7 @@ import (
 	"supercargo.dev/supercargo/test/kit"
 )
 
-// explain returns what the command line says of a fleet.
+// explain returns the output of the command line about a fleet.
 func (b *bench) explain(fleet string) string {
 	b.Helper()
 	return b.command("explain", "nodefleet/"+b.name+"-"+fleet)

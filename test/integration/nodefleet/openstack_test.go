@@ -48,8 +48,8 @@ func TestServersWhoseNodesCarryNoProviderIDAreKept(t *testing.T) {
 	c.isEmpty()
 }
 
-// TestAMachineWithADeadNodeIsKeptWhileItsPodsMayRun does not show that pods which are being deleted
-// for ever keep no machine: kwok ends them even where it plays the node no longer.
+// TestAMachineWithADeadNodeIsKeptWhileItsPodsMayRun does not cover pods that stay terminating forever: kwok
+// ends them even on a node that it no longer simulates.
 func TestAMachineWithADeadNodeIsKeptWhileItsPodsMayRun(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "dead")
@@ -58,7 +58,7 @@ func TestAMachineWithADeadNodeIsKeptWhileItsPodsMayRun(t *testing.T) {
 	c.joins(func(_ int, s *cloudServer, n *corev1.Node) { n.Spec.ProviderID = "openstack:///" + s.ID })
 	const joinTimeout = 6
 	c.rent(func(s *v1alpha1.NodeFleetSpec) { s.Scaling.JoinTimeout = seconds(joinTimeout) })
-	const stuck = "supercargo.dev/no-kubelet" // so that they are not gone at once
+	const stuck = "supercargo.dev/no-kubelet" // so that they are not deleted at once
 	b.pods("p", 2, "800m", "1Gi", func(p *corev1.Pod) { p.Finalizers = []string{stuck} })
 	b.Cleanup(func() {
 		for _, p := range b.allPods() {
@@ -75,7 +75,7 @@ func TestAMachineWithADeadNodeIsKeptWhileItsPodsMayRun(t *testing.T) {
 	node := b.nodes()[0]
 	c.silence(&node)
 	text := b.has("rented", v1alpha1.FleetDegraded, metav1.ConditionTrue, "NodesNotReady")
-	if want := "node " + node.Name + " is not ready and pod dead/p-000 on it is not being deleted"; !strings.Contains(text, want) {
+	if want := "node " + node.Name + " is not ready, and pod dead/p-000 on it is not being deleted"; !strings.Contains(text, want) {
 		t.Errorf("the fleet is degraded for %q, want %q in it", text, want)
 	}
 	c.rounds(time.Now())
@@ -89,7 +89,7 @@ func TestAMachineWithADeadNodeIsKeptWhileItsPodsMayRun(t *testing.T) {
 	}
 }
 
-// isEmpty waits until there is no server any more.
+// isEmpty waits until no server exists.
 func (c *cloud) isEmpty() {
 	c.Helper()
 	c.eventually("the servers are released", func() string {
@@ -114,7 +114,7 @@ func TestAServerWhoseNodeIsNotIdentifiedIsKeptAndSaidSo(t *testing.T) {
 	b.run(1)
 	node := b.nodes()[0]
 	text := b.has("rented", v1alpha1.FleetDegraded, metav1.ConditionTrue, "NodesUnidentified")
-	for _, want := range []string{"the nodes of 1 machines are not identified", "node " + node.Name + " has joined since it was made", "Set spec.providerID of its node to openstack:///"} {
+	for _, want := range []string{"the nodes of 1 machines are not identified", "node " + node.Name + " has joined since it was created", "Set spec.providerID of its node to openstack:///"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the fleet is degraded for %q, want %q in it", text, want)
 		}

@@ -13,8 +13,8 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// TestACloudThatDoesNotAnswerHoldsItsOwnFleetAlone: a cloud takes requests and answers none.
-// Meanwhile a fleet of another provider buys as fast as ever.
+// TestACloudThatDoesNotAnswerHoldsItsOwnFleetAlone has a cloud that accepts requests and answers none.
+// Meanwhile a fleet of another provider buys without delay.
 func TestACloudThatDoesNotAnswerHoldsItsOwnFleetAlone(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "outage")
@@ -30,8 +30,8 @@ func TestACloudThatDoesNotAnswerHoldsItsOwnFleetAlone(t *testing.T) {
 	end := c.silent()
 	c.hangs()
 	for i, name := range []string{"first", "second"} {
-		// A machine is ordered within 13 s on a busy computer; a request to the cloud may take a minute. How
-		// long the machine takes to come is not the fleet's doing.
+		// A machine is ordered within 13 s on a busy computer, and a request to the cloud may take a minute.
+		// The time until the machine arrives does not depend on the fleet.
 		const soon = 40 * time.Second
 		began := time.Now()
 		b.pods(name, 1, "1500m", "1Gi")
@@ -43,7 +43,7 @@ func TestACloudThatDoesNotAnswerHoldsItsOwnFleetAlone(t *testing.T) {
 		}
 		b.run(i + 1)
 	}
-	if text := b.has("rented", v1alpha1.FleetReady, metav1.ConditionFalse, "ProviderUnreachable"); !strings.Contains(text, "not answered within") {
+	if text := b.has("rented", v1alpha1.FleetReady, metav1.ConditionFalse, "ProviderUnreachable"); !strings.Contains(text, "no response within") {
 		t.Errorf("the fleet of the cloud holds for %q", text)
 	}
 	b.event("ProviderUnreachable")
@@ -52,9 +52,9 @@ func TestACloudThatDoesNotAnswerHoldsItsOwnFleetAlone(t *testing.T) {
 	b.has("own", v1alpha1.FleetReady, metav1.ConditionTrue, "Reconciled")
 }
 
-// TestACloudThatFallsSilentDuringAnOrderHoldsItsOwnFleetAlone: the request for a server is not
-// answered, which may take a minute. Meanwhile a fleet of another provider buys as fast as ever.
-// In the end the server is there once.
+// TestACloudThatFallsSilentDuringAnOrderHoldsItsOwnFleetAlone has a request for a server without an answer,
+// which may take a minute. Meanwhile a fleet of another provider buys without delay. In the end the server
+// exists once.
 func TestACloudThatFallsSilentDuringAnOrderHoldsItsOwnFleetAlone(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "midway")
@@ -75,7 +75,7 @@ func TestACloudThatFallsSilentDuringAnOrderHoldsItsOwnFleetAlone(t *testing.T) {
 	})
 	b.pods("far", 1, "1500m", "1Gi", of("m-00"))
 	c.hangs()
-	const soon = 30 * time.Second // half of what the order may take
+	const soon = 30 * time.Second // half of the time that the order may take
 	began := time.Now()
 	b.pods("near", 1, "1500m", "1Gi", of("small"))
 	b.eventually("a machine is ordered meanwhile", func() string { return cmp.Diff(map[string]int{"small": 1}, b.replicas()) })

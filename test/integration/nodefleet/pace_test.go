@@ -14,10 +14,9 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// TestMachinesAreOrderedAsSoonAsPodsHaveBeenGathered has pods come one wave after the other, each
-// of which needs machines of two flavors, while machines of earlier waves come, are emptied
-// and go. What it tells of how soon they are ordered is exact to half; the bound is that of a busy
-// computer.
+// TestMachinesAreOrderedAsSoonAsPodsHaveBeenGathered creates pods in waves, each of which needs machines of
+// two flavors, while machines of earlier waves arrive, are drained and released. The logged delay is accurate
+// to half of its value; the bound is for a busy computer.
 func TestMachinesAreOrderedAsSoonAsPodsHaveBeenGathered(t *testing.T) {
 	b := newBench(t, "pace")
 	const waves, sorts = 20, 4
@@ -81,7 +80,7 @@ func histogramOf(t testing.TB, name, fleet string) *dto.Histogram {
 	return nil
 }
 
-// within returns the upper bound of the bucket below which that share of a histogram lies.
+// within returns the upper bound of the bucket below which a share of a histogram lies.
 func within(h *dto.Histogram, share float64) float64 {
 	for _, bucket := range h.GetBucket() {
 		if float64(bucket.GetCumulativeCount()) >= share*float64(h.GetSampleCount()) {

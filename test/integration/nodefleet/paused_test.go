@@ -13,7 +13,7 @@ import (
 	"supercargo.dev/supercargo/internal/platform/pause"
 )
 
-// command runs a command line that is to succeed, and returns what it prints.
+// command runs a command line that must succeed, and returns its output.
 func (b *bench) command(args ...string) string {
 	b.Helper()
 	var out, faults bytes.Buffer
@@ -69,7 +69,7 @@ func TestAPausedFleetSaysWhatItWouldDoAndActsWhenItIsResumed(t *testing.T) {
 		return ""
 	})
 
-	// A pause holds machines, too, that are to go.
+	// A pause also keeps machines that would be released.
 	resume := b.site.Pause(t, b.name, "")
 	b.eventually("it is paused again", func() string {
 		if meta.FindStatusCondition(b.get("all").Status.Conditions, v1alpha1.ConditionPaused) == nil {

@@ -14,7 +14,7 @@ import (
 
 const gpu corev1.ResourceName = "nvidia.com/gpu"
 
-// offerGPU gives a node a GPU, as a device plugin does.
+// offerGPU adds a GPU to a node, as a device plugin does.
 func (b *bench) offerGPU(node string) {
 	b.Helper()
 	patch := fmt.Appendf(nil, `{"status":{"capacity":{%q:"1"},"allocatable":{%q:"1"}}}`, gpu, gpu)
@@ -30,8 +30,8 @@ func asksForGPU(p *corev1.Pod) {
 	r.Limits = corev1.ResourceList{gpu: resource.MustParse("1")}
 }
 
-// TestAMachineWhosePodNeedsItsGPUIsKept has a machine with a GPU whose pod may be started
-// again, and would find its CPU and memory on another; and one that is just empty.
+// TestAMachineWhosePodNeedsItsGPUIsKept has a machine with a GPU whose pod may be restarted, and would find
+// its CPU and memory on another machine, and an empty machine.
 func TestAMachineWhosePodNeedsItsGPUIsKept(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "gpu")
@@ -60,8 +60,8 @@ func TestAMachineWhosePodNeedsItsGPUIsKept(t *testing.T) {
 	b.run(2)
 }
 
-// TestAMachineWithAGPUThatAPodComesToNeedIsNotReleased has a pod come when the machine is
-// closed already. No machine with a GPU would be bought for it.
+// TestAMachineWithAGPUThatAPodComesToNeedIsNotReleased creates a pod when the machine is already cordoned. No
+// machine with a GPU would be bought for the pod.
 func TestAMachineWithAGPUThatAPodComesToNeedIsNotReleased(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "gpulate")

@@ -12,7 +12,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// comesAfter makes the machines of a flavor take so long.
+// comesAfter sets the acquisition lag of a flavor.
 func comesAfter(lag time.Duration) func(*spec) {
 	return func(s *spec) { s.AcquisitionLag = lag }
 }

@@ -30,7 +30,7 @@ import (
 	"supercargo.dev/supercargo/test/kit"
 )
 
-// converting has a control plane that serves cluster-api's kinds in all versions: some providers
+// converting has a control plane that serves cluster-api's kinds in all versions, because some providers
 // publish MachineDeployments in an older one.
 var converting = kit.NewSites(playground.Options{ClusterAPI: true, OldClusterAPI: true})
 
@@ -40,19 +40,19 @@ const (
 	deploymentName = "cluster.x-k8s.io/deployment-name"
 )
 
-// machineProvider is an infrastructure provider of cluster-api with the templates that it publishes,
-// see test/data/machinetemplates.
+// machineProvider is an infrastructure provider of cluster-api with its published templates, see
+// test/data/machinetemplates.
 type machineProvider struct {
 	folder, kind string
-	// version of its kind is the one that follows the newest contract of cluster-api that the kind follows.
+	// version is the version of its kind for the newest contract of cluster-api that the kind follows.
 	version string
-	// field is where its templates hold the instance type.
+	// field is the field of its templates that contains the instance type.
 	field string
-	// types is a catalogue. buys is the cheapest of it with room for a pod of 3 CPUs.
+	// types is a catalogue. buys is its cheapest type with room for a pod of 3 CPUs.
 	types, buys string
-	// values are those of the variables in its templates, beside the ones that all have.
+	// values contains the values of variables in its templates, in addition to those that all providers have.
 	values map[string]string
-	// wrong are fields in which its template holds no text.
+	// wrong lists fields that are not strings in its template.
 	wrong []string
 }
 
@@ -92,8 +92,9 @@ var openStackValues = map[string]string{
 	"OPENSTACK_IMAGE_NAME": "ubuntu-2404",
 }
 
-// newConvertingBench returns a bench on the control plane that serves all versions, with what the manifests
-// grant an autoscaler. Its tests run one after the other: versions of a provider have the same kinds.
+// newConvertingBench returns a bench on the control plane that serves all versions, with the permissions of
+// an autoscaler in the manifests. Its tests run in sequence, because versions of a provider have the same
+// kinds.
 func newConvertingBench(t *testing.T, name string) *bench {
 	t.Helper()
 	b := newBenchOf(t, converting, name)
@@ -101,11 +102,11 @@ func newConvertingBench(t *testing.T, name string) *bench {
 	return b
 }
 
-// published is where a provider's files are.
+// published returns the folder of a provider's files.
 func published(folder string) string { return filepath.Join("../../data/machinetemplates", folder) }
 
-// define installs a provider's kinds, and takes them away when the test ends. Its webhook, which would
-// convert between versions, does not run: objects are used only in the version in which they are stored.
+// define installs a provider's CRDs, and removes them when the test ends. The provider's conversion webhook
+// does not run, so objects are used only in their storage version.
 func (b *bench) define(folder string) {
 	b.Helper()
 	paths, err := filepath.Glob(published(folder) + "/*.yaml.gz")
@@ -131,8 +132,8 @@ func (b *bench) define(folder string) {
 	b.defineBootstrap("NodeadmConfigTemplate", "v1beta2")
 }
 
-// defineBootstrap stands in for a kind of bootstrap template, unless it is there. Nobody makes objects of
-// it, but cluster-api's webhook asks which version follows which contract when it converts a reference.
+// defineBootstrap creates a CRD for a kind of bootstrap template, unless it exists. No objects of it are
+// created, but cluster-api's webhook looks up its versions by contract when it converts a reference.
 func (b *bench) defineBootstrap(kind, version string) {
 	b.Helper()
 	const group = "bootstrap.cluster.x-k8s.io"
@@ -151,7 +152,7 @@ func (b *bench) defineBootstrap(kind, version string) {
 	}
 }
 
-// isServed waits until the API server serves a kind in the version in which objects are stored.
+// isServed waits until the API server serves a kind in its storage version.
 func (b *bench) isServed(crd *unstructured.Unstructured) {
 	b.Helper()
 	kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
@@ -185,7 +186,7 @@ func (b *bench) undefine(crd *unstructured.Unstructured) {
 	})
 }
 
-// makeStrictly creates an object of which the API server knows every field.
+// makeStrictly creates an object, and fails if the API server does not know all its fields.
 func (b *bench) makeStrictly(object client.Object) {
 	b.Helper()
 	if err := b.Create(b.Context(), object, client.FieldValidation(metav1.FieldValidationStrict)); err != nil {
@@ -207,12 +208,12 @@ func decode(t testing.TB, path string, text io.Reader) (found []*unstructured.Un
 	}
 }
 
-// variables are those of cluster-api's templates, some with a default.
+// variables matches variables in cluster-api's templates, some of which have a default.
 var variables = regexp.MustCompile(`\$\{(\w+)(?::?[=-]([^}]*))?\}`)
 
-// publish makes what a file has for workers, in the bench's namespace and with 0 replicas, as the
-// provider's users do. It returns the names of the MachineDeployments, whose machines have the label
-// model with that name.
+// publish creates the worker objects in a file, in the bench's namespace and with 0 replicas, as the
+// provider's users do. It returns the names of the MachineDeployments, whose machines have the label model
+// with that name.
 func (b *bench) publish(path string, values map[string]string) (models []string) {
 	b.Helper()
 	text, err := os.ReadFile(path)
@@ -245,7 +246,7 @@ func (b *bench) publish(path string, values map[string]string) (models []string)
 	return models
 }
 
-// offer lets fleets of the bench have the instance types of a catalogue.
+// offer makes the instance types of a catalogue available to fleets of the bench.
 func (b *bench) offer(types string) {
 	b.Helper()
 	b.make(&corev1.ConfigMap{
@@ -253,7 +254,7 @@ func (b *bench) offer(types string) {
 	})
 }
 
-// copies lets a fleet copy MachineDeployments for the instance types of the bench's catalogue.
+// copies makes a fleet copy MachineDeployments for the instance types of the bench's catalogue.
 func (b *bench) copies(models []string, change ...func(*v1alpha1.MachineTemplate)) func(*v1alpha1.NodeFleetSpec) {
 	return func(s *v1alpha1.NodeFleetSpec) {
 		s.Pricing.Catalogue = &v1alpha1.PriceCatalogue{Namespace: home, Name: "prices-" + b.name, Key: "flavors.csv"}
@@ -268,13 +269,13 @@ func (b *bench) copies(models []string, change ...func(*v1alpha1.MachineTemplate
 	}
 }
 
-// in has the instance type in a field that the fleet names.
+// in sets the field of the instance type.
 func in(field string) func(*v1alpha1.MachineTemplate) {
 	return func(t *v1alpha1.MachineTemplate) { t.InstanceTypeField = field }
 }
 
-// autoscaleStrictly runs the autoscaler with the rights in the manifests alone. The API server refuses its
-// writes to cluster-api's kinds if they have fields that it does not know, and would drop.
+// autoscaleStrictly runs the autoscaler with only the permissions in the manifests. The API server rejects
+// its writes to cluster-api's kinds if they have unknown fields, which it would otherwise drop.
 func (b *bench) autoscaleStrictly() {
 	b.Helper()
 	strict := func(next http.RoundTripper) http.RoundTripper {
@@ -294,13 +295,13 @@ func (b *bench) autoscaleStrictly() {
 	})
 }
 
-// madeTemplates are the infrastructure templates that were made for a fleet.
+// madeTemplates returns the infrastructure templates that were created for a fleet.
 func (b *bench) madeTemplates(fleet, version, kind string) []unstructured.Unstructured {
 	b.Helper()
 	return b.made(fleet, infrastructure+"/"+version, kind)
 }
 
-// lacksCopies says that there are not as many copies for the fleet all.
+// lacksCopies returns a message unless the fleet named all has this number of copies.
 func (b *bench) lacksCopies(p *machineProvider, want int) string {
 	b.Helper()
 	if deployments, templates := len(b.madeDeployments("all")), len(b.madeTemplates("all", p.version, p.kind)); deployments != want || templates != want {
@@ -309,7 +310,7 @@ func (b *bench) lacksCopies(p *machineProvider, want int) string {
 	return ""
 }
 
-// podFor is a pod for a machine of a copy of one model.
+// podFor returns a pod for a machine of a copy of one model.
 func (b *bench) podFor(model string) *corev1.Pod {
 	return b.pod(model, "3", "5Gi", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"model": model} })
 }
@@ -326,7 +327,7 @@ func (b *bench) read(group, kind, name string) *unstructured.Unstructured {
 	return found
 }
 
-// set changes a field of an object.
+// set sets a field of an object.
 func (b *bench) set(object *unstructured.Unstructured, value any, path string) {
 	b.Helper()
 	if err := unstructured.SetNestedField(object.Object, value, strings.Split(path, ".")...); err != nil {
@@ -352,7 +353,7 @@ func TestTheTemplatesThatProvidersPublishAreCopiedAsTheyAre(t *testing.T) {
 			b.autoscaleStrictly()
 			for _, wrong := range p.wrong {
 				b.change("all", b.copies(models, in(wrong)))
-				want := fmt.Sprintf("spec.clusterAPI.templates[%s].instanceTypeField: %s %s holds no text in %s", models[0], p.kind, models[0], wrong)
+				want := fmt.Sprintf("spec.clusterAPI.templates[%s].instanceTypeField: %s %s has no text in %s", models[0], p.kind, models[0], wrong)
 				b.eventually("the fleet is refused for "+wrong, func() string {
 					if message := b.has("all", v1alpha1.FleetReady, metav1.ConditionFalse, "InstanceTypeFieldMissing"); !strings.HasPrefix(message, want) {
 						return message
@@ -360,7 +361,7 @@ func TestTheTemplatesThatProvidersPublishAreCopiedAsTheyAre(t *testing.T) {
 					return ""
 				})
 			}
-			for _, model := range models { // which wait meanwhile
+			for _, model := range models { // they wait meanwhile
 				b.make(b.podFor(model))
 			}
 			b.wait(len(models))
@@ -378,8 +379,8 @@ func TestTheTemplatesThatProvidersPublishAreCopiedAsTheyAre(t *testing.T) {
 	}
 }
 
-// isCopy checks that a MachineDeployment and its template are what their models are, but for what must
-// differ, in each version that the API server has of them.
+// isCopy checks that a MachineDeployment and its template equal their models, except for what must differ, in
+// each version that the API server serves.
 func (b *bench) isCopy(p *machineProvider, d *unstructured.Unstructured) {
 	b.Helper()
 	labels := d.GetAnnotations()[nodeLabels]
@@ -416,8 +417,7 @@ func (b *bench) isCopy(p *machineProvider, d *unstructured.Unstructured) {
 	}
 }
 
-// TestACopyThatTheKindDoesNotAllowIsNotHalfMade has a fleet take a field for that of the instance type in
-// which its kind allows some words only.
+// TestACopyThatTheKindDoesNotAllowIsNotHalfMade sets the instance type in an enum field of the template.
 func TestACopyThatTheKindDoesNotAllowIsNotHalfMade(t *testing.T) {
 	for folder, tc := range map[string]struct{ file, field string }{
 		"aws":   {"cluster-template-ipv6.yaml", "spec.template.spec.instanceMetadataOptions.httpProtocolIpv6"},
@@ -447,8 +447,8 @@ func TestACopyThatTheKindDoesNotAllowIsNotHalfMade(t *testing.T) {
 	}
 }
 
-// TestMachinesOfOneSizeAreBoughtOfMachineDeploymentsThatAFleetNames has the kinds of cluster-api's Docker
-// provider: a fleet cannot copy them for other instance types, and says what it can do.
+// TestMachinesOfOneSizeAreBoughtOfMachineDeploymentsThatAFleetNames uses the kinds of cluster-api's Docker
+// provider: a fleet cannot copy them for other instance types, and reports what it can do.
 func TestMachinesOfOneSizeAreBoughtOfMachineDeploymentsThatAFleetNames(t *testing.T) {
 	b := newConvertingBench(t, "docker")
 	b.define("docker")
@@ -458,7 +458,7 @@ func TestMachinesOfOneSizeAreBoughtOfMachineDeploymentsThatAFleetNames(t *testin
 	b.autoscaleStrictly()
 	for kind, models := range map[string][]string{"DevMachineTemplate": dev, "DockerMachineTemplate": docker} {
 		b.change("all", b.copies(models))
-		want := fmt.Sprintf("spec.clusterAPI.templates[%s]: %s has no instance type, its machines are all of one size: name MachineDeployments in spec.clusterAPI.names", models[0], kind)
+		want := fmt.Sprintf("spec.clusterAPI.templates[%s]: %s has no instance type, because its machines are all of one size: specify MachineDeployments in spec.clusterAPI.names", models[0], kind)
 		b.eventually("the fleet is refused for "+kind, func() string {
 			if message := b.has("all", v1alpha1.FleetReady, metav1.ConditionFalse, "InstanceTypeFieldUnknown"); !strings.HasPrefix(message, want) {
 				return message

@@ -11,8 +11,8 @@ import (
 
 func batchClass(p *corev1.Pod) { p.Labels[v1alpha1.LabelClass] = "batch" }
 
-// TestABatchPodThatNoMachineHoldsStopsNoRelease has one pod that selects what nothing has,
-// and one that selects the machines of another fleet, which are long in coming.
+// TestABatchPodThatNoMachineHoldsStopsNoRelease has one pod that selects a label that no flavor has, and one
+// that selects the machines of another fleet, which arrive late.
 func TestABatchPodThatNoMachineHoldsStopsNoRelease(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "queued")

@@ -14,17 +14,17 @@ import (
 	"supercargo.dev/supercargo/test/kit"
 )
 
-// refusal is a bad field of a NodeFleet.
+// refusal is an invalid field of a NodeFleet.
 type refusal struct {
 	path  string // of the field in the spec
-	rule  string // what refuses it: as schemaRules names it
-	value any    // nil takes the field away
-	says  string // part of what the API server answers
+	rule  string // rule that rejects it, with its name in schemaRules
+	value any    // nil removes the field
+	says  string // part of the API server's answer
 }
 
 const longName = 254
 
-// durations are the fields that are durations, with what they may be.
+// durations lists the fields that are durations, with their bounds.
 var durations = []struct{ path, least, most, below, above, bounds string }{
 	{"pricing.billingPeriod", "1s", "8784h", "999ms", "8784h1s", "must be between 1s and 8784h"},
 	{"scaling.interval", "1s", "24h", "0s", "24.1h", "must be between 1s and 24h"},
@@ -42,7 +42,7 @@ var durations = []struct{ path, least, most, below, above, bounds string }{
 	{"consolidation.drainTimeout", "1s", "8784h", "0s", "8784h0m1s", "must be between 1s and 8784h"},
 }
 
-// refusals are bad fields of every kind.
+// refusals returns invalid fields of every kind.
 func refusals() []refusal {
 	long := strings.Repeat("a", longName)
 	all := []refusal{
@@ -113,7 +113,7 @@ func refusals() []refusal {
 
 const oneOfThree = "exactly one of names, selector and templates must be set"
 
-// templateRefusals are those of MachineDeployments that are copied, and of list prices.
+// templateRefusals returns those of MachineDeployments that are copied, and of list prices.
 func templateRefusals() []refusal {
 	const together = "list and region must be set together, because list prices differ by region"
 	const needs = "pricing.list or pricing.catalogue is required if clusterAPI.templates is set"
@@ -136,7 +136,7 @@ func templateRefusals() []refusal {
 		{"pricing.list", "maxLength", long[:64], "may not be more than 63"},
 		{"pricing.region", "minLength", "", "at least 1 chars long"},
 		{"pricing.region", "maxLength", long[:64], "may not be more than 63"},
-		{"clusterAPI.templates", oneOfThree, with("", ""), oneOfThree}, // beside names
+		{"clusterAPI.templates", oneOfThree, with("", ""), oneOfThree}, // in addition to names
 		{"clusterAPI", needs, map[string]any{"namespace": "default", "templates": with("", "")}, needs},
 		{"clusterAPI.templates", "minItems", []any{}, "should have at least 1 items"},
 		{"clusterAPI.templates", "maxItems", many, "must have at most 16 items"},
@@ -164,7 +164,7 @@ func templateRefusals() []refusal {
 	return all
 }
 
-// openStackRefusals are those of what servers are made from.
+// openStackRefusals returns those of the properties of servers.
 func openStackRefusals() []refusal {
 	const either = "exactly one of secret and configMap must be set"
 	long := strings.Repeat("a", 256)
@@ -258,7 +258,7 @@ func manyNames(n int) []any {
 	return all
 }
 
-// fleetWith is a good NodeFleet with one field set, or taken away by nil.
+// fleetWith returns a valid NodeFleet with one field set, or removed by nil.
 func fleetWith(t *testing.T, path string, value any) *unstructured.Unstructured {
 	t.Helper()
 	f := &unstructured.Unstructured{Object: map[string]any{
@@ -284,7 +284,7 @@ func fleetWith(t *testing.T, path string, value any) *unstructured.Unstructured 
 	return f
 }
 
-// try asks the API server whether it takes a fleet.
+// try returns the API server's error for a fleet.
 func (b *bench) try(f *unstructured.Unstructured) error {
 	return b.Create(b.Context(), f, client.DryRunAll)
 }
@@ -314,7 +314,7 @@ func TestEveryRuleOfAFleetHasABreachInTheTable(t *testing.T) {
 	for _, r := range refusals() {
 		broken[words(r.path+" "+r.rule)] = true
 		whole := r.path[:max(0, strings.LastIndex(r.path, "."))]
-		broken[words(whole+" "+r.rule)] = true // it may be a rule on what the field is in
+		broken[words(whole+" "+r.rule)] = true // it may be a rule on the parent of the field
 	}
 	for _, rule := range rules {
 		if !broken[words(rule)] {
@@ -326,12 +326,12 @@ func TestEveryRuleOfAFleetHasABreachInTheTable(t *testing.T) {
 	}
 }
 
-// words makes a path and a rule comparable, wherever the one ends and the other begins.
+// words normalizes a path and a rule, wherever one ends and the other begins.
 func words(s string) string {
 	return strings.Join(strings.Fields(strings.NewReplacer(".", " ", "[]", " [] ").Replace(s)), " ")
 }
 
-// schemaRules lists what a schema demands, as path and rule.
+// schemaRules lists the constraints of a schema, as path and rule.
 func schemaRules(path string, s *apiextensionsv1.JSONSchemaProps) []string {
 	var found []string
 	add := func(is bool, rule string) {

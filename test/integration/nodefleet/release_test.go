@@ -20,10 +20,10 @@ import (
 	"supercargo.dev/supercargo/test/kit"
 )
 
-// begins makes a MachineDeployment begin with machines.
+// begins sets the initial replicas of a MachineDeployment.
 func begins(n int) func(*spec) { return func(s *spec) { s.Replicas = n } }
 
-// named returns the nodes of a flavor by name, once there are so many.
+// named returns the names of the nodes of a flavor, once there are n.
 func (b *bench) named(flavor string, n int) (nodes []string) {
 	b.Helper()
 	b.eventually(fmt.Sprintf("%d machines of flavor %s are there", n, flavor), func() string {
@@ -39,8 +39,7 @@ func (b *bench) named(flavor string, n int) (nodes []string) {
 	return nodes
 }
 
-// put makes a pod that runs on a node from the first, of which somebody is in charge who
-// makes no other in its place.
+// put creates a pod that is bound to a node from the start, with a controller that does not replace it.
 func (b *bench) put(node, name, cpu, memory string, change ...func(*corev1.Pod)) {
 	b.Helper()
 	pod := b.movablePod(name, cpu, memory)
@@ -63,8 +62,8 @@ func (b *bench) owner() metav1.OwnerReference {
 
 func service(p *corev1.Pod) { p.Labels[v1alpha1.LabelClass] = "service" }
 
-// budget lets so many of the pods that are labelled so be there at least, and waits until
-// that is seen.
+// budget creates a budget with a minimum of available pods with the label app, and waits until it allows the
+// given disruptions.
 func (b *bench) budget(app string, least int, allowed int32) {
 	b.Helper()
 	budget := &policyv1.PodDisruptionBudget{
@@ -85,7 +84,7 @@ func (b *bench) budget(app string, least int, allowed int32) {
 	})
 }
 
-// room makes a machine that is used well, and has room.
+// room creates a machine that is well used, and has room.
 func (b *bench) room() {
 	b.Helper()
 	b.flavor("room", "32", "64Gi", "1.00", begins(1))
@@ -108,15 +107,15 @@ func TestOnlyMachinesThatNobodyMissesAreGivenBack(t *testing.T) {
 		func(p *corev1.Pod) { service(p); p.Annotations["karpenter.sh/do-not-disrupt"] = "true" },
 		says(v1alpha1.AnnotationMigration, v1alpha1.MigrationNever),
 		says(safe, "false"),
-		func(p *corev1.Pod) { p.OwnerReferences = nil },     // nobody would start it again
-		func(p *corev1.Pod) { p.Labels["app"] = "guarded" }, // its budget is spent
+		func(p *corev1.Pod) { p.OwnerReferences = nil },     // no controller would restart it
+		func(p *corev1.Pod) { p.Labels["app"] = "guarded" }, // its budget allows no disruption
 		func(*corev1.Pod) {},                                // it may be moved
 	} {
 		b.put(nodes[i], fmt.Sprintf("p-%d", i), "500m", "1Gi", change)
 	}
 	b.run(7)
 	b.budget("guarded", 1, 0)
-	b.cordon(nodes[6], true) // by a human; the last one is just empty
+	b.cordon(nodes[6], true) // by an administrator; the last one is empty
 	b.fleet("all", underUsed)
 	b.autoscale()
 
@@ -135,9 +134,9 @@ func TestOnlyMachinesThatNobodyMissesAreGivenBack(t *testing.T) {
 	}
 	stay(slices.Delete(slices.Clone(nodes), 5, 6)[:6]...)
 	b.named("min", 1)
-	b.run(6) // the one that may be moved has been evicted, and nobody makes it anew
+	b.run(6) // the movable one has been evicted, and is not recreated
 
-	// The human opens the machine again. It has been empty for long.
+	// The administrator uncordons the machine. It has been empty for long.
 	b.cordon(nodes[6], false)
 	stay(nodes[:5]...)
 	b.becomes(map[string]int{"m": 5, "min": 1, "room": 1})
@@ -145,7 +144,7 @@ func TestOnlyMachinesThatNobodyMissesAreGivenBack(t *testing.T) {
 	b.eventually("nothing is left of what was done", b.untouched)
 }
 
-// cordon closes or uncordons a node by hand.
+// cordon cordons or uncordons a node manually.
 func (b *bench) cordon(node string, closed bool) {
 	b.Helper()
 	patch := fmt.Appendf(nil, `{"spec":{"unschedulable":%v}}`, closed)
@@ -186,7 +185,7 @@ func TestADrainThatABudgetHoldsTimesOutAndTheNodeIsUncordoned(t *testing.T) {
 	b.budget("guarded", 1, 1)
 	b.fleet("all", underUsed, func(s *v1alpha1.NodeFleetSpec) { s.Consolidation.DrainTimeout = seconds(20) })
 	b.autoscale()
-	b.run(2) // one pod of the machine has gone
+	b.run(2) // one pod of the machine is gone
 	if note := b.event("DrainCancelled"); !strings.Contains(note, "1 pods have not left within 20s") {
 		t.Errorf("the Event says %q", note)
 	}
@@ -197,8 +196,8 @@ func TestADrainThatABudgetHoldsTimesOutAndTheNodeIsUncordoned(t *testing.T) {
 	b.run(2)
 }
 
-// closedWhile runs an autoscaler that is held back in the moment in which it has closed
-// the node of an empty machine, so that the test may do something.
+// closedWhile runs an autoscaler that is blocked after it has cordoned the node of an empty machine, so that
+// the test can change something.
 func (b *bench) closedWhile(do func(node string)) {
 	b.Helper()
 	b.flavor("m", "4", "8Gi", "0.16", begins(1))

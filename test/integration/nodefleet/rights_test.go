@@ -14,7 +14,8 @@ import (
 	"supercargo.dev/supercargo/test/kit"
 )
 
-// home and account are where an installed autoscaler runs and as what; installed makes a client that.
+// home and account are the namespace and the service account of an installed autoscaler; installed
+// impersonates it.
 const home, account = "supercargo-system", "supercargo-autoscaler"
 
 var installed = rest.ImpersonationConfig{
@@ -26,7 +27,7 @@ func TestTheRightsInTheManifestsAreEnough(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "rights")
 	b.site.Install(t, "../../../manifests/namespace/namespace.yaml", "../../../manifests/autoscaler/rbac.yaml", "../../../manifests/catalogue/rbac.yaml")
-	b.make(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "kwok-machine-templates"}, Rules: []rbacv1.PolicyRule{{ // as those of the manifests have them for other providers
+	b.make(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "kwok-machine-templates"}, Rules: []rbacv1.PolicyRule{{ // as the manifests have for other providers
 		APIGroups: []string{"infrastructure.playground.supercargo.dev"}, Resources: []string{"kwokmachinetemplates"}, Verbs: []string{"get", "list", "create", "delete"},
 	}}})
 	b.make(&rbacv1.ClusterRoleBinding{
@@ -67,7 +68,7 @@ func TestTheRightsInTheManifestsAreEnough(t *testing.T) {
 		}
 		return ""
 	})
-	// The others would come back, and one of them to this machine.
+	// The other pods would come back, and one of them would go to this machine.
 	if err := b.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "any-000"}}); err != nil {
 		t.Fatal(err)
 	}

@@ -17,8 +17,8 @@ import (
 	"supercargo.dev/supercargo/test/kit"
 )
 
-// requests counts what a client asks the API server for, but watches and leases, and for how
-// long it waits for the answer to begin.
+// requests counts the requests of a client except watches and leases, and how long it waits for the answers
+// to begin.
 type requests struct {
 	mu   sync.Mutex
 	sent map[string]asked // by method and kind
@@ -29,7 +29,7 @@ type asked struct {
 	waited time.Duration
 }
 
-// through is for rest.Config.Wrap.
+// through wraps a round tripper for rest.Config.Wrap.
 func (r *requests) through(next http.RoundTripper) http.RoundTripper {
 	return kit.Transport(func(request *http.Request) (*http.Response, error) {
 		path := strings.Split(request.URL.Path, "/")
@@ -65,8 +65,8 @@ func (r *requests) sofar() map[string]asked {
 	return maps.Clone(r.sent)
 }
 
-// rounds are those of a fleet until now: how many have decided, for how long, and how long
-// all rounds took together, in seconds.
+// rounds contains the rounds of a fleet so far: how many have made a decision, their deciding time, and the
+// total time of all rounds, in seconds.
 type rounds struct {
 	n              uint64
 	deciding, took float64
@@ -94,16 +94,15 @@ func (b *bench) rounds(fleet string) rounds {
 	return found
 }
 
-// benches counts the benches of benchmarks, each of which is run several times.
+// benches counts the benches of benchmarks, each of which runs several times.
 var benches int
 
-// BenchmarkARoundOverAWholeCatalogue runs the autoscaler on a real API server, with a fleet that
-// may buy some 700 instance types, and reports what a round takes beside what it decides, which
-// is the plan above all, and how many requests it makes. The fleet is the only one, so that
-// what the controller takes is what its rounds do.
+// BenchmarkARoundOverAWholeCatalogue runs the autoscaler on a real API server, with a fleet that may buy some
+// 700 instance types. It reports the time of a round besides the decision, which is mostly planning, and the
+// number of requests. The fleet is the only one, so that the time of the controller is that of its rounds.
 func BenchmarkARoundOverAWholeCatalogue(b *testing.B) {
 	const pods = 200
-	// several runs as many rounds as the benchmark is to have.
+	// several runs as many rounds as the benchmark needs.
 	several := func(s *bench, n int) { s.reach("all", s.rounds("all").n+uint64(n)) }
 	tests := []struct {
 		name    string
@@ -112,7 +111,7 @@ func BenchmarkARoundOverAWholeCatalogue(b *testing.B) {
 		run     func(s *bench, n int)
 	}{
 		{"nothing to do", v1alpha1.FleetAct, func(*bench) {}, several},
-		{"pods to buy for", v1alpha1.FleetObserve, func(s *bench) { // so that each round has them
+		{"pods to buy for", v1alpha1.FleetObserve, func(s *bench) { // in mode Observe each round has them
 			s.pods("p", pods, "1500m", "2500Mi")
 			s.wait(pods)
 		}, several},
@@ -146,7 +145,7 @@ func BenchmarkARoundOverAWholeCatalogue(b *testing.B) {
 	}
 }
 
-// report reports what rounds have taken and asked for.
+// report reports the time and the requests of rounds.
 func (b *bench) report(to *testing.B, before rounds, sent map[string]asked, log *requests) {
 	after, now := b.rounds("all"), log.sofar()
 	n := float64(after.n - before.n)
@@ -166,7 +165,7 @@ func (b *bench) report(to *testing.B, before rounds, sent map[string]asked, log 
 	to.ReportMetric(1000*waited.Seconds()/n, "ms-waiting/round")
 }
 
-// reach waits until a fleet has had so many rounds.
+// reach waits until a fleet has completed n rounds.
 func (b *bench) reach(fleet string, n uint64) {
 	b.Helper()
 	deadline := time.Now().Add(b.patience)

@@ -14,7 +14,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// deployment makes a Deployment of pods that are alike, labelled with its name.
+// deployment creates a Deployment of equal pods, labelled with its name.
 func (b *bench) deployment(name string, replicas int32, cpu, memory string) {
 	b.Helper()
 	pod := b.pod(name, cpu, memory)
@@ -28,7 +28,7 @@ func (b *bench) deployment(name string, replicas int32, cpu, memory string) {
 	})
 }
 
-// scale changes how many pods a Deployment has.
+// scale sets the replicas of a Deployment.
 func (b *bench) scale(name string, replicas int) {
 	b.Helper()
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: name}}
@@ -37,8 +37,8 @@ func (b *bench) scale(name string, replicas int) {
 	}
 }
 
-// servicesOnTwoMachines makes a Deployment of which two pods are on each of two machines, and that
-// would have room on one of them.
+// servicesOnTwoMachines creates a Deployment with two pods on each of two machines, whose pods would all fit
+// on one of them.
 func (b *bench) servicesOnTwoMachines(name string) (nodes []string) {
 	b.Helper()
 	b.flavor("m", "4", "8Gi", "0.16", begins(2))
@@ -59,13 +59,12 @@ func (b *bench) servicesOnTwoMachines(name string) (nodes []string) {
 	return nodes
 }
 
-// defaultConsolidation states neither which machines go nor which services leave them.
+// defaultConsolidation leaves the defaults for which machines are drained and which services leave them.
 func defaultConsolidation(s *v1alpha1.NodeFleetSpec) {
 	s.Consolidation.Policy, s.Consolidation.EvictServices = "", ""
 }
 
-// TestServicesLeaveAMachineThatIsUnderUsed has a PodDisruptionBudget that allows for one pod less at a
-// time.
+// TestServicesLeaveAMachineThatIsUnderUsed has a PodDisruptionBudget that allows one disruption at a time.
 func TestServicesLeaveAMachineThatIsUnderUsed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "services")
@@ -88,8 +87,8 @@ func TestServicesLeaveAMachineThatIsUnderUsed(t *testing.T) {
 	b.eventually("nothing is left of what was done", b.untouched)
 }
 
-// TestAServiceThatOptsOutKeepsItsMachine has a pod of each machine say so, the second by what
-// it keeps on the disk.
+// TestAServiceThatOptsOutKeepsItsMachine has a pod on each machine that opts out, the second by its local
+// storage.
 func TestAServiceThatOptsOutKeepsItsMachine(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "optout")
@@ -106,7 +105,7 @@ func TestAServiceThatOptsOutKeepsItsMachine(t *testing.T) {
 	b.fleet("all", defaultConsolidation)
 	b.autoscale()
 
-	for i, want := range []string{"stays-0 must not be moved: it has annotation karpenter.sh/do-not-disrupt", "stays-1 must not be moved: what is in its local volume cache"} {
+	for i, want := range []string{"stays-0 must not be moved: it has annotation karpenter.sh/do-not-disrupt", "stays-1 must not be moved: the contents of its local volume cache"} {
 		b.eventually("explain says why the machine stays", func() string {
 			text := b.explain("all")
 			for _, line := range strings.Split(text, "\n") {

@@ -27,10 +27,10 @@ import (
 	"supercargo.dev/supercargo/lab/trace"
 )
 
-// played is a scenario of three bursts. Of the first, the cheapest mix holds five pods on a
-// large and a small machine; the one pod of the second finds room there; for the third, which
-// comes while the first runs, the cheapest mix is again a large and a small one. The release
-// lag is what a fleet takes to give a machine back: it closes it and looks once more.
+// played is a scenario of three bursts. For the first, the cheapest mix holds five pods on a large and a
+// small machine. The one pod of the second fits there. For the third, which comes while the first runs, the
+// cheapest mix is again a large and a small machine. The release lag is the time that a fleet takes to
+// release a machine: it cordons the node and checks it once more.
 const played = `
 apiVersion: supercargo.dev/v1alpha1
 kind: Scenario
@@ -53,14 +53,14 @@ spec:
     - {name: third, count: 3, class: batch, cpu: 1900m, memory: 1Gi, runtime: 20s, arrival: 15s}
 `
 
-// ledger is what a fleet has bought and released, and what that costs.
+// ledger contains the purchases and releases of a fleet, and their cost.
 type ledger struct {
 	Bought, Released map[string]int
 	dollars          float64
 }
 
-// TestAFleetBuysAndReleasesWhatItsSimulationDoes plays one scenario with a NodeFleet, real
-// cluster-api and the real scheduler, and in the simulator with the same fields.
+// TestAFleetBuysAndReleasesWhatItsSimulationDoes runs one scenario with a NodeFleet, real cluster-api and the
+// real scheduler, and in the simulator with the same fields.
 func TestAFleetBuysAndReleasesWhatItsSimulationDoes(t *testing.T) {
 	t.Parallel()
 	sc, err := scenario.Read("played", []byte(played), nil)
@@ -92,13 +92,13 @@ func TestAFleetBuysAndReleasesWhatItsSimulationDoes(t *testing.T) {
 	if diff := cmp.Diff(simulated, paid, cmpopts.IgnoreUnexported(ledger{})); diff != "" {
 		t.Errorf("the cluster is unlike the simulation (-simulated +real):\n%s", diff)
 	}
-	// A cluster on a busy machine takes seconds more to start, to bind and to look.
+	// A cluster on a busy machine takes seconds longer to start, to bind and to reconcile.
 	if ratio := paid.dollars / simulated.dollars; ratio < 0.9 || ratio > 1.3 {
 		t.Errorf("the machines cost %.2f times what the simulation says", ratio)
 	}
 }
 
-// simulate plays the scenario with the policy supercargo and the fields of the bench's fleets.
+// simulate runs the scenario with the policy supercargo and the fields of the bench's fleets.
 func simulate(t *testing.T, sc *scenario.Scenario, pods []scenario.Pod) ledger {
 	t.Helper()
 	fields, err := json.Marshal(quick())
@@ -129,7 +129,7 @@ func simulate(t *testing.T, sc *scenario.Scenario, pods []scenario.Pod) ledger {
 	return l
 }
 
-// replay makes the pods as they arrive and deletes them when they have run.
+// replay creates the pods at their arrivals and deletes them after their runtimes.
 func (b *bench) replay(pods []scenario.Pod) {
 	b.Helper()
 	o := replay.Options{
@@ -149,9 +149,8 @@ func (b *bench) replay(pods []scenario.Pod) {
 	}
 }
 
-// account watches how many machines there are to be, and returns a function that tells what
-// was bought and released so far. A machine is paid for from the write that orders it until
-// that which gives it back.
+// account watches the desired replicas, and returns a function that returns the purchases and releases so
+// far. A machine is paid for from the write that orders it until the write that releases it.
 func (b *bench) account(sc *scenario.Scenario) func() ledger {
 	b.Helper()
 	price := map[string]float64{}

@@ -18,18 +18,18 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// tainted makes the nodes of a flavor come with a taint that nothing states; see unstated.
+// tainted makes the nodes of a flavor join with a taint. unstated hides it from the autoscaler.
 func tainted(key string) func(*spec) {
 	return func(s *spec) { s.Taints = []corev1.Taint{{Key: key, Effect: corev1.TaintEffectNoSchedule}} }
 }
 
-// unstated removes what the MachineDeployment says of the taints of its nodes.
+// unstated removes the annotation of a MachineDeployment that lists the taints of its nodes.
 func (b *bench) unstated(flavor string) {
 	b.Helper()
 	b.annotate(flavor, "capacity.cluster-autoscaler.kubernetes.io/taints", "null")
 }
 
-// untaint removes a taint from the nodes for which a check says that they have started.
+// untaint removes a taint from the nodes that have started.
 func (b *bench) untaint(key string, started func(*corev1.Node) bool) {
 	b.Helper()
 	is := func(t corev1.Taint) bool { return t.Key == key }
@@ -38,13 +38,13 @@ func (b *bench) untaint(key string, started func(*corev1.Node) bool) {
 			continue
 		}
 		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, is)
-		if err := b.Update(b.Context(), &n); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) { // else at the next look
+		if err := b.Update(b.Context(), &n); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) { // otherwise retried at the next poll
 			b.Fatalf("remove taint %s from node %s: %v", key, n.Name, err)
 		}
 	}
 }
 
-// passed waits until so much time has passed, and calls meanwhile.
+// passed waits for a time, and calls meanwhile.
 func (b *bench) passed(d time.Duration) {
 	b.Helper()
 	end := time.Now().Add(d)
@@ -56,8 +56,8 @@ func (b *bench) passed(d time.Duration) {
 	})
 }
 
-// TestNoOtherMachineIsBoughtWhileADriverOfANodeStarts has nodes that are ready for longer than
-// pods are nominated for them, before their driver removes its taint.
+// TestNoOtherMachineIsBoughtWhileADriverOfANodeStarts has nodes whose driver removes its taint only after the
+// nominations of pods for the ready nodes have expired.
 func TestNoOtherMachineIsBoughtWhileADriverOfANodeStarts(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "driver")
@@ -83,7 +83,7 @@ func TestNoOtherMachineIsBoughtWhileADriverOfANodeStarts(t *testing.T) {
 		return ""
 	})
 	b.passed(20 * time.Second)
-	b.pods("q", 1, "50m", "1Gi") // which has room there, too, once it has started
+	b.pods("q", 1, "50m", "1Gi") // it has room there, too, once the driver has started
 	b.passed(5 * time.Second)
 	if each, _ := highest(); !cmp.Equal(map[string]int{"cheap": 1}, each) {
 		t.Errorf("while the node started, there were to be %v machines", each)
@@ -116,11 +116,11 @@ func TestATaintThatNobodyRemovesIsToldAndAnotherMachineBought(t *testing.T) {
 	b.becomes(map[string]int{"dear": 1})
 }
 
-// startup holds pods back until all that a machine runs besides is on it.
+// startup is a taint that repels pods until everything else that a machine runs is on it.
 const startup = "startup-taint.cluster-autoscaler.kubernetes.io/test"
 
-// TestWhatStaticPodsTakeOfMachinesIsLearned has pods that fit what a flavor says, and not what
-// static pods leave of it.
+// TestWhatStaticPodsTakeOfMachinesIsLearned has pods that fit the size of a flavor, but not the room that
+// static pods leave.
 func TestWhatStaticPodsTakeOfMachinesIsLearned(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "static")
@@ -160,8 +160,8 @@ func TestWhatStaticPodsTakeOfMachinesIsLearned(t *testing.T) {
 	}
 }
 
-// TestAMachineThatDoesNotHoldItsPodIsNotBoughtAgainForIt has a DaemonSet whose pods request
-// nothing by its template, and are given requests by a LimitRange.
+// TestAMachineThatDoesNotHoldItsPodIsNotBoughtAgainForIt has a DaemonSet whose template has no requests, and
+// a LimitRange that adds requests to its pods.
 func TestAMachineThatDoesNotHoldItsPodIsNotBoughtAgainForIt(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "holds")
@@ -197,7 +197,7 @@ func TestAMachineThatDoesNotHoldItsPodIsNotBoughtAgainForIt(t *testing.T) {
 	b.autoscale()
 	b.pods("p", 1, "1900m", "1Gi")
 	message := b.has("all", v1alpha1.FleetDegraded, metav1.ConditionTrue, "PodsDoNotFit")
-	if !strings.Contains(message, "holds-tight was expected to leave CPU 2000m") {
+	if !strings.Contains(message, "flavor holds-tight was expected to leave CPU 2000m") {
 		t.Errorf("degraded with %q", message)
 	}
 	b.event("PodDoesNotFit")

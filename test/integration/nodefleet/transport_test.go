@@ -7,11 +7,10 @@ import (
 	"supercargo.dev/supercargo/test/kit"
 )
 
-// benchLabel is on the nodes, fleets and MachineDeployments of a bench and has its
-// name.
+// benchLabel is a label on the nodes, fleets and MachineDeployments of a bench, with its name as value.
 const benchLabel = "bench"
 
-// view shows a client no more of the cluster than one bench.
+// view restricts a client to one bench.
 func view(bench string) func(http.RoundTripper) http.RoundTripper {
 	return kit.View(map[string]kit.Selector{
 		"/apis/supercargo.dev/v1alpha1/nodefleets": {Parameter: "labelSelector", Value: benchLabel + "=" + bench},

@@ -96,8 +96,7 @@ func awaitMachines(t *testing.T, p *playground.Playground, deployment, want stri
 	return found
 }
 
-// nodesOf returns the Nodes of a MachineDeployment of which nodes are told by the
-// flavor, which is its name.
+// nodesOf returns the Nodes of a MachineDeployment, which have its name as flavor.
 func nodesOf(t *testing.T, p *playground.Playground, flavor string) []corev1.Node {
 	t.Helper()
 	list, err := p.Client().CoreV1().Nodes().List(t.Context(), metav1.ListOptions{LabelSelector: corev1.LabelInstanceTypeStable + "=" + flavor})
@@ -107,8 +106,7 @@ func nodesOf(t *testing.T, p *playground.Playground, flavor string) []corev1.Nod
 	return list.Items
 }
 
-// addMachines makes a MachineDeployment of small machines, with its name as
-// flavor.
+// addMachines creates a MachineDeployment of small machines, with its name as flavor.
 func addMachines(t *testing.T, p *playground.Playground, spec playground.MachineDeploymentSpec) {
 	t.Helper()
 	spec.CPU, spec.Memory, spec.Max, spec.Flavor = "2", "4Gi", 100, spec.Name
@@ -133,7 +131,7 @@ func scale(t *testing.T, p *playground.Playground, deployment string, replicas i
 	}
 }
 
-// TestMachines starts one playground for all that can be tried on one.
+// TestMachines starts one playground for all subtests.
 func TestMachines(t *testing.T) {
 	p := playground.ForTest(t, playground.Options{ClusterAPI: true, OldClusterAPI: true})
 	for _, tc := range []struct {
@@ -203,8 +201,7 @@ func testThreeReplicas(t *testing.T, p *playground.Playground) {
 	wantAnnotations(t, p)
 }
 
-// wantAnnotations checks what autoscalers read of the MachineDeployment three and
-// its template.
+// wantAnnotations checks the annotations for autoscalers on the MachineDeployment three and its template.
 func wantAnnotations(t *testing.T, p *playground.Playground) {
 	t.Helper()
 	deployment, err := capi(t, p, "machinedeployments").Get(t.Context(), "three", metav1.GetOptions{})
@@ -311,8 +308,8 @@ func testDrain(t *testing.T, p *playground.Playground) {
 	}
 }
 
-// guard forbids to disrupt the pod labelled app=guarded, and waits until that is
-// in force.
+// guard creates a budget that allows no disruption of the pod labelled app=guarded, and waits until it is in
+// force.
 func guard(t *testing.T, p *playground.Playground) (budget string) {
 	t.Helper()
 	budgets := p.Client().PolicyV1().PodDisruptionBudgets(metav1.NamespaceDefault)
@@ -339,7 +336,7 @@ func guard(t *testing.T, p *playground.Playground) (budget string) {
 	return "guard"
 }
 
-// watchPod returns, once the pod is gone, the reason of its condition
+// watchPod returns a channel that, once the pod is gone, receives the reason of its condition
 // DisruptionTarget.
 func watchPod(t *testing.T, p *playground.Playground, name string) <-chan string {
 	t.Helper()
@@ -471,7 +468,7 @@ func testConversion(t *testing.T, p *playground.Playground) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What v1beta2 calls apiGroup, v1beta1 calls apiVersion.
+	// The field apiGroup in v1beta2 is apiVersion in v1beta1.
 	version, _, _ := unstructured.NestedString(deployment.Object, "spec", "template", "spec", "infrastructureRef", "apiVersion")
 	if version != machines.GroupVersion.String() {
 		t.Errorf("apiVersion of the reference is %q, want %q", version, machines.GroupVersion)
@@ -537,7 +534,7 @@ func TestMachinesAreResumed(t *testing.T) {
 			t.Errorf("machine %s is gone", m.GetName())
 		}
 	}
-	// A Machine is only drained through the kubeconfig of this start.
+	// Draining a Machine needs the kubeconfig of this start.
 	scale(t, p, "resumed", 0)
 	awaitMachines(t, p, "resumed", "", 0)
 }

@@ -1,4 +1,3 @@
-// Package playground tests lab/playground by starting real control planes: what runs in
-// them, what they leave behind, and what becomes of a component that dies. Tests that start
-// nothing stand beside the code.
+// Package playground tests lab/playground by starting real control planes: what runs in them, what they leave
+// behind, and how they react to the death of a component. Tests that start nothing are beside the code.
 package playground

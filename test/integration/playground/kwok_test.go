@@ -9,8 +9,7 @@ import (
 	"supercargo.dev/supercargo/lab/playground"
 )
 
-// crashingKwok is a kwok that ends so many times as a Go program that crashes before
-// it plays.
+// crashingKwok returns a kwok that ends the given number of times like a crashing Go program before it works.
 func crashingKwok(t *testing.T, times int) (path string) {
 	t.Helper()
 	program, err := playground.FindKwok("")

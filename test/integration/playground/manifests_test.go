@@ -9,7 +9,7 @@ import (
 	"supercargo.dev/supercargo/lab/playground"
 )
 
-// workload defines a kind and uses it at once.
+// workload defines a kind and uses it immediately.
 const workload = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition

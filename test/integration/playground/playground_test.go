@@ -31,8 +31,7 @@ import (
 // machine.
 const patience = time.Minute
 
-// eventually polls check until it returns "", and fails the test with what it
-// said last when that takes too long.
+// eventually polls check until it returns "", and fails the test with its last result on a timeout.
 func eventually(t *testing.T, check func() string) {
 	t.Helper()
 	ticker := time.NewTicker(20 * time.Millisecond)
@@ -65,7 +64,7 @@ func createPod(t *testing.T, p *playground.Playground, pod *corev1.Pod) {
 	}
 }
 
-// awaitPod waits until a pod of the namespace default is as ok wants it.
+// awaitPod waits until ok accepts a pod in the namespace default.
 func awaitPod(t *testing.T, p *playground.Playground, name string, ok func(*corev1.Pod) bool) {
 	t.Helper()
 	eventually(t, func() string {
@@ -83,7 +82,7 @@ func awaitPod(t *testing.T, p *playground.Playground, name string, ok func(*core
 func isRunning(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodRunning }
 func isBound(pod *corev1.Pod) bool   { return pod.Spec.NodeName != "" }
 
-// gone says that path is not there any more.
+// gone checks that path does not exist.
 func gone(t *testing.T, path string) {
 	t.Helper()
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
@@ -157,7 +156,7 @@ func TestItListensOnLoopbackOnly(t *testing.T) {
 		}
 		found = found || strings.HasSuffix(p.Config().Host, addr.String())
 	}
-	// kwok's health, the API server and cluster-api's webhooks.
+	// The addresses of kwok's health endpoint, the API server and cluster-api's webhooks.
 	if !found || len(addrs) < 2 {
 		t.Errorf("%s is not among the listening sockets %v: this test looks in the wrong place", p.Config().Host, addrs)
 	}
@@ -271,7 +270,7 @@ func TestTwoAtOnceDoNotMeet(t *testing.T) {
 			t.Errorf("playground %d has %d nodes (%v), want %d", i, len(nodes.Items), err, i+1)
 		}
 		createPod(t, p, newPod("web"))
-		awaitPod(t, p, "web", isRunning) // the second's also once the first is gone
+		awaitPod(t, p, "web", isRunning) // that of the second playground also after the first has stopped
 		addMachines(t, p, playground.MachineDeploymentSpec{Name: "machines", Replicas: 1})
 		awaitMachines(t, p, "machines", "Running", 1)
 		if err := errors.Join(p.Stop(), p.Err()); err != nil {
@@ -305,7 +304,7 @@ func TestADirectoryInUseIsRefused(t *testing.T) {
 	}
 }
 
-// wantInputError checks that err is about an option and says a certain thing.
+// wantInputError checks that err names an option and contains a text.
 func wantInputError(t *testing.T, err error, option, says string) {
 	t.Helper()
 	var input *playground.InputError
@@ -325,7 +324,7 @@ func TestForeignFilesAreLeftAlone(t *testing.T) {
 	_, err = playground.Start(t.Context(), playground.Options{KubeconfigPath: file})
 	wantInputError(t, err, "KubeconfigPath", "not a playground's")
 	_, err = playground.Start(t.Context(), playground.Options{KubeconfigPath: filepath.Join(dir, "none", "config")})
-	wantInputError(t, err, "KubeconfigPath", "there is no directory")
+	wantInputError(t, err, "KubeconfigPath", "does not exist")
 	if data, err := os.ReadFile(file); err != nil || string(data) != "clusters: []\n" {
 		t.Errorf("the file is now %q (%v)", data, err)
 	}
@@ -353,7 +352,7 @@ func TestAFailedStartSaysWhyAndCleansUp(t *testing.T) {
 func TestAStartThatIsCancelledCleansUp(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	ctx, cancel := context.WithCancel(t.Context())
-	// etcd's first words come when the start is well under way.
+	// etcd's first log lines appear when the start is well advanced.
 	_, err := playground.Start(ctx, playground.Options{Log: writerFunc(func([]byte) { cancel() })})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error is %v, want that the context was cancelled", err)
@@ -400,7 +399,7 @@ func TestASchedulerAloneBindsPods(t *testing.T) {
 func TestTheLogsAreCopied(t *testing.T) {
 	var log bytes.Buffer
 	p := playground.ForTest(t, playground.Options{Log: &log, NoScheduler: true, NoKwok: true, NoControllerManager: true})
-	if err := p.Stop(); err != nil { // then nothing writes to log any more
+	if err := p.Stop(); err != nil { // after this, nothing writes to log
 		t.Fatal(err)
 	}
 	for _, words := range []string{"etcd", "apiserver"} {
@@ -437,7 +436,7 @@ func TestTheAPIServerListensWhereKubeletsReachIt(t *testing.T) {
 	if server.Hostname() != address {
 		t.Errorf("the API server is at %s, want %s", server.Host, address)
 	}
-	// A kubelet may say how its own node is, and not how another is.
+	// A kubelet may report the status of only its own node.
 	config := p.Config()
 	config.Impersonate = rest.ImpersonationConfig{UserName: "system:node:mine", Groups: []string{"system:nodes"}}
 	kubelet, err := kubernetes.NewForConfig(config)

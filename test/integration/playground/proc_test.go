@@ -22,9 +22,9 @@ func children(t *testing.T, pid int) []int {
 	for _, path := range stats {
 		data, err := os.ReadFile(path)
 		if err != nil {
-			continue // it has ended in the meantime
+			continue // it has ended meanwhile
 		}
-		// pid (name) state ppid ...; the name may hold anything
+		// pid (name) state ppid ...; the name may contain any character
 		fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
 		if fields[1] == strconv.Itoa(pid) && fields[0] != "Z" {
 			child, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))

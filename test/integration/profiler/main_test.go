@@ -1,6 +1,6 @@
-// Package profiler tests on a real API server, with the real scheduler, that machine types
-// are probed and learned: by the real descheduler, with the rights of its manifests and no
-// others. kwok simulates nodes and pods; what probes say is written by the tests.
+// Package profiler tests the probing and learning of machine types on a real API server, with the real
+// scheduler and the real descheduler, which has only the permissions in its manifests. kwok simulates nodes
+// and pods. The tests write the results of probes.
 package profiler
 
 import (
@@ -36,7 +36,7 @@ import (
 	"supercargo.dev/supercargo/test/kit"
 )
 
-// configuration has the plugin that reads profiles, and outvotes the stock ones with it.
+// configuration enables the plugin that reads profiles, with a weight that outvotes the stock plugins.
 const configuration = `
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -55,9 +55,9 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 func run(m *testing.M) int {
 	folder, err := os.MkdirTemp("", "supercargo-tariff-")
 	if err != nil {
-		panic(err) // nothing can be tested
+		panic(err) // no test can run
 	}
-	defer func() { _ = os.RemoveAll(folder) }() // or whoever empties that of temporary files
+	defer func() { _ = os.RemoveAll(folder) }() // a leftover is in the folder of temporary files
 	setBare(folder)
 	return kit.Main(m, "2", sites, bare)
 }
@@ -91,7 +91,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// deschedule starts a descheduler, and returns how to stop it.
+// deschedule starts a descheduler, and returns a function that stops it.
 func (b *bench) deschedule(mode profiler.Mode) (stop func()) {
 	o := app.Defaults()
 	config := rest.CopyConfig(b.site.Config())
@@ -124,7 +124,7 @@ func (b *bench) make(o client.Object) {
 	}
 }
 
-// node makes a node of a type that says what it is made of.
+// node creates a node of a machine type with its hardware annotation.
 func (b *bench) node(name, machineType string) {
 	b.Helper()
 	err := playground.CreateNodes(b.Context(), b.site.Playground.Client(), []playground.NodeSpec{{
@@ -136,7 +136,7 @@ func (b *bench) node(name, machineType string) {
 	}
 }
 
-// pod makes a pod for a machine type, or for any if that is empty.
+// pod creates a pod for a machine type, or for any type if machineType is "".
 func (b *bench) pod(name, machineType, cpu string, annotations map[string]string) {
 	b.Helper()
 	p := &corev1.Pod{
@@ -219,7 +219,7 @@ func (b *bench) reserved() (names []string) {
 	return names
 }
 
-// say ends the pod of a probe with its last words.
+// say ends the pod of a probe with its termination message.
 func (b *bench) say(p *corev1.Pod, phase corev1.PodPhase, words string) {
 	b.Helper()
 	before := p.DeepCopy()
@@ -237,8 +237,8 @@ func (b *bench) say(p *corev1.Pod, phase corev1.PodPhase, words string) {
 	}
 }
 
-// report is that of a machine of a speed, which draws 10 W without load and so many more
-// for each busy CPU, as its meter has it.
+// report returns the report of a machine of a speed, which has 10 W without load and wattsPerCPU more for
+// each busy CPU, as measured by its meter.
 func report(t *testing.T, speed, wattsPerCPU float64) string {
 	t.Helper()
 	r := probe.Report{Complete: true, Home: "performance", Idle: []probe.Idle{{Governor: "performance", For: time.Minute, Machine: 600, Measured: true}}}
@@ -272,7 +272,7 @@ func (b *bench) profile(name string) *v1alpha1.MachineProfile {
 	return p
 }
 
-// learned waits until a profile has models, and says so.
+// learned waits until a profile has models, and logs them.
 func (b *bench) learned(name string) *v1alpha1.MachineProfile {
 	b.Helper()
 	var p *v1alpha1.MachineProfile
@@ -288,7 +288,7 @@ func (b *bench) learned(name string) *v1alpha1.MachineProfile {
 	return p
 }
 
-// predicted returns what a profile says of a size.
+// predicted returns the prediction of a profile for a size.
 func (b *bench) predicted(p *v1alpha1.MachineProfile, size profile.Size) (seconds, joules float64) {
 	b.Helper()
 	m, err := profile.FromObject(p)

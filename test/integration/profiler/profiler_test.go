@@ -21,9 +21,9 @@ import (
 // core is a pod of a CPU and 256 MiB.
 var core = profile.Size{MilliCPU: 1000, MemoryBytes: 256 << 20}
 
-// TestANewMachineTypeIsProbedAndTheSchedulerKnowsIt: one story, since its parts follow
-// from each other. A busy node is left alone; an empty one is probed, but for a pod that
-// waits; the result becomes a profile, by which pods are placed.
+// TestANewMachineTypeIsProbedAndTheSchedulerKnowsIt is one story, because its parts depend on each other. A
+// busy node is not probed. An empty one is probed, except for a pod that waits. The result becomes a profile,
+// by which pods are placed.
 func TestANewMachineTypeIsProbedAndTheSchedulerKnowsIt(t *testing.T) {
 	b := newBench(t)
 	b.node("busy-1", "busy")
@@ -45,7 +45,7 @@ func TestANewMachineTypeIsProbedAndTheSchedulerKnowsIt(t *testing.T) {
 
 	b.say(b.probe("fast"), corev1.PodSucceeded, report(t, 2, 40))
 	fast := b.learned("fast")
-	// 10 s of CPU time at twice the speed; 40 W for each second of it.
+	// 10 s of CPU time at twice the speed; 40 W for each second.
 	if seconds, joules := b.predicted(fast, core); math.Abs(seconds/5-1) > 0.05 || math.Abs(joules/200-1) > 0.05 {
 		t.Errorf("a pod of a CPU takes %v s and %v J, want 5 and 200", seconds, joules)
 	}
@@ -86,7 +86,7 @@ func (b *bench) onlyTheEmptyNodeIsProbed() {
 		p.Spec.AutomountServiceAccountToken == nil || *p.Spec.AutomountServiceAccountToken {
 		b.Errorf("the probe has more than it needs: %+v", p.Spec)
 	}
-	// The one token that it has is good for meters of nodes alone.
+	// Its only token is valid only for node meters.
 	if token := p.Spec.Volumes[2].Projected.Sources[0].ServiceAccountToken; token.Audience != meterapi.Audience {
 		b.Errorf("the probe's token is for audience %q, want %q", token.Audience, meterapi.Audience)
 	}
@@ -111,13 +111,13 @@ func (b *bench) aPodThatWaitsComesFirst() {
 	b.probe("fast")
 }
 
-// aProbeThatFailsIsTriedAgain: the pod is replaced by the Job; when that gives up, there is
-// another after a while.
+// aProbeThatFailsIsTriedAgain checks that the Job replaces the pod, and that a new Job follows after a while
+// when the first has failed.
 func (b *bench) aProbeThatFailsIsTriedAgain() {
 	b.Helper()
 	first := b.jobs()[0]
 	before := first.DeepCopy()
-	// As the Job's controller does when it has had enough.
+	// As the Job controller does at the back-off limit.
 	now := metav1.Now()
 	first.Status.StartTime = &now
 	first.Status.Conditions = append(first.Status.Conditions,
@@ -163,8 +163,8 @@ func (b *bench) aStatusThatIsEditedIsLearnedAnew() {
 	})
 }
 
-// podsGoWhereTheirOwnersWish: the scheduler's plugin places by the profiles, and explain
-// shows what it goes by.
+// podsGoWhereTheirOwnersWish checks that the scheduler's plugin places by the profiles, and that explain
+// shows the weights.
 func (b *bench) podsGoWhereTheirOwnersWish() {
 	b.Helper()
 	b.eventually("the scheduler knows both types", func() string {
@@ -191,8 +191,8 @@ func (b *bench) podsGoWhereTheirOwnersWish() {
 	}
 }
 
-// otherHardwareIsProbedAnew: and what was learned of the old is not used meanwhile. Types
-// whose hardware is the same are not probed again after a restart.
+// otherHardwareIsProbedAnew checks that what was learned of the old hardware is no longer used meanwhile.
+// Types whose hardware has not changed are not probed again after a restart.
 func (b *bench) otherHardwareIsProbedAnew() {
 	b.Helper()
 	var n corev1.Node

@@ -17,14 +17,14 @@ import (
 	"supercargo.dev/supercargo/test/kit"
 )
 
-// pricedConfiguration has joules count by a tariff, which is looked at every second.
+// pricedConfiguration weighs joules by a tariff, whose file is checked every second.
 func pricedConfiguration(tariffFile string) []byte {
 	return []byte(configuration + "  pluginConfig:\n  - name: EnergyPerformance\n    args: {tariff: {file: " + tariffFile + ", unit: Grams, refreshInterval: 1s}}\n")
 }
 
-// TestWithoutMetersPodsRunAndEventsSayWhatIsMissing: there is no profile, since no meter told
-// anything, and no tariff. Pods run all the same, and the object that the scheduler is has one
-// Event for each, and one when each is there.
+// TestWithoutMetersPodsRunAndEventsSayWhatIsMissing has no profile, because no meter reports anything, and no
+// tariff. Pods run nevertheless. The scheduler's object has one Event for each missing part, and one when
+// each is available.
 func TestWithoutMetersPodsRunAndEventsSayWhatIsMissing(t *testing.T) {
 	s, err := bare.Get()
 	if err != nil {
@@ -33,7 +33,7 @@ func TestWithoutMetersPodsRunAndEventsSayWhatIsMissing(t *testing.T) {
 	b := &bench{T: t, Client: s.Client, site: s}
 	b.make(kit.Namespace(work))
 	b.node("a", "xeon-8")
-	b.node("b", "xeon-8") // of one node alone nothing is asked
+	b.node("b", "xeon-8") // with only one node the plugin is not called
 	for i := range 5 {
 		name := fmt.Sprintf("early-%d", i)
 		b.pod(name, "", "100m", nil)
@@ -53,7 +53,7 @@ func TestWithoutMetersPodsRunAndEventsSayWhatIsMissing(t *testing.T) {
 	}
 	pods := 0
 	b.eventually("pods are scored", func() string {
-		name := fmt.Sprintf("late-%d", pods) // the profile may not have come to the scheduler when the first is placed
+		name := fmt.Sprintf("late-%d", pods) // the profile may not have reached the scheduler when the first is placed
 		pods++
 		b.pod(name, "", "100m", nil)
 		b.runs(name)
@@ -70,7 +70,7 @@ func TestWithoutMetersPodsRunAndEventsSayWhatIsMissing(t *testing.T) {
 	}
 }
 
-// about returns the Events of a reason about what the scheduler is. It is no pod here.
+// about returns the Events of a reason on the object that represents the scheduler, which is no pod here.
 func (b *bench) about(reason string) (found []eventsv1.Event) {
 	b.Helper()
 	var list eventsv1.EventList
@@ -85,7 +85,7 @@ func (b *bench) about(reason string) (found []eventsv1.Event) {
 	return found
 }
 
-// told waits for an Event that says something.
+// told waits for an Event with a text.
 func (b *bench) told(reason, kind, says string) {
 	b.Helper()
 	b.eventually("there is an Event "+reason, func() string {
@@ -100,13 +100,13 @@ func (b *bench) told(reason, kind, says string) {
 	})
 }
 
-// bare is a cluster that knows no machine, with a scheduler whose tariff is to be in bareTariff.
+// bare is a cluster without profiles, with a scheduler whose tariff will be in bareTariff.
 var (
 	bare       *kit.Sites
 	bareTariff string
 )
 
-// setBare sets them in a folder.
+// setBare initializes bare and bareTariff with a folder.
 func setBare(folder string) {
 	bareTariff = filepath.Join(folder, "carbon.csv")
 	bare = kit.NewSites(playground.Options{SchedulerConfig: pricedConfiguration(bareTariff)})

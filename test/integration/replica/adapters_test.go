@@ -29,30 +29,30 @@ import (
 	"supercargo.dev/supercargo/internal/platform/operator"
 )
 
-// adapterService is the name of the Service that both adapters are behind.
+// adapterService is the name of the Service of both adapters.
 const adapterService = "metrics-adapter"
 
-// adapters are two metrics adapters that measure the same service, each for itself, behind one
-// address, which plays their Service.
+// adapters contains two metrics adapters that measure the same service independently, behind one address that
+// simulates their Service.
 type adapters struct {
 	*bench
-	url   string // of PromQL at the Service, as the autoscaler knows it
+	url   string // of PromQL at the Service, for the autoscaler
 	files struct{ authorities, token string }
 
 	mu       sync.Mutex
 	replicas []*replicaOfAdapter
-	phase    int // a series of its own, which leaves a history
+	phase    int // a new series for each, which leaves a history
 }
 
-// replicaOfAdapter is one of them.
+// replicaOfAdapter is one of the adapters.
 type replicaOfAdapter struct {
 	address string // with authentication
 	queries string // PromQL without
-	// end ends it and waits until it has.
+	// end stops it and waits until it has ended.
 	end func()
 }
 
-// newAdapters starts both.
+// newAdapters starts both adapters.
 func newAdapters(b *bench) *adapters {
 	b.Helper()
 	a := &adapters{bench: b}
@@ -66,7 +66,7 @@ func newAdapters(b *bench) *adapters {
 	return a
 }
 
-// scraped is what both scrape: the service as it is now.
+// scraped serves the current metrics of the service to both.
 func (a *adapters) scraped(w http.ResponseWriter, _ *http.Request) {
 	a.mu.Lock()
 	fmt.Fprintf(w, "phase %d\n", a.phase)
@@ -78,7 +78,7 @@ func (a *adapters) scraped(w http.ResponseWriter, _ *http.Request) {
 	})
 }
 
-// next begins another phase.
+// next begins the next phase.
 func (a *adapters) next() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -103,7 +103,7 @@ func (a *adapters) start(n int, target string) {
 	o.Server.SecureServing.Listener, o.Server.SecureServing.BindPort = listener, listener.Addr().(*net.TCPAddr).Port
 	r := &replicaOfAdapter{address: listener.Addr().String(), queries: queries.Addr().String()}
 	o.QueryAddress = r.queries
-	if err := queries.Close(); err != nil { // it opens the port itself
+	if err := queries.Close(); err != nil { // the adapter opens the port itself
 		a.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(a.Context()))
@@ -128,7 +128,7 @@ func (a *adapters) listen() net.Listener {
 	return listener
 }
 
-// balance plays the Service: each connection goes to the first adapter that takes it.
+// balance simulates the Service: each connection goes to the first adapter that accepts it.
 func (a *adapters) balance() {
 	listener := a.listen()
 	a.Cleanup(func() { listener.Close() })
@@ -161,8 +161,8 @@ func (a *adapters) pass(from net.Conn) {
 	}
 }
 
-// reader makes an account that may ask, and files with its token and with the authorities that
-// the adapters have published.
+// reader creates an account with permission to query, and files with its token and with the CAs that the
+// adapters have published.
 func (a *adapters) reader() {
 	a.Helper()
 	a.make(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: a.name + "-reader"}, Rules: []rbacv1.PolicyRule{{NonResourceURLs: []string{"/prometheus/*"}, Verbs: []string{"get", "post"}}}})
@@ -192,14 +192,14 @@ func (a *adapters) reader() {
 	}
 }
 
-// source is how the autoscaler reaches them: by the name of the Service.
+// source returns the autoscaler's configuration, which uses the name of the Service.
 func (a *adapters) source() source.Config {
 	c := source.Config{Name: source.Default, Timeout: span(2 * time.Second)}
 	c.URL, c.CAFile, c.TokenFile = a.url, a.files.authorities, a.files.token
 	return c
 }
 
-// ask asks one adapter in PromQL for one value.
+// ask queries one adapter in PromQL for one value.
 func (r *replicaOfAdapter) ask(ctx context.Context, query string) string {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.queries+"/api/v1/query?query="+url.QueryEscape(query), http.NoBody)
 	if err != nil {
@@ -224,14 +224,14 @@ func (r *replicaOfAdapter) ask(ctx context.Context, query string) string {
 	return fmt.Sprint(answer.Data.Result[0].Value[1])
 }
 
-// history is what an adapter knows of the phases that there were.
+// history returns the history of phases in an adapter.
 func (a *adapters) history(r *replicaOfAdapter) string {
 	return r.ask(a.Context(), "changes(phase[10m])") + " changes from " + r.ask(a.Context(), "min_over_time(phase[10m])") + " to " + r.ask(a.Context(), "max_over_time(phase[10m])")
 }
 
-// TestAPolicyGoesOnWhenOneOfTwoMetricsAdaptersDies: the other one has measured all the while. It
-// serves the same certificate, answers with the same history, and the service keeps its
-// replicas and follows its load.
+// TestAPolicyGoesOnWhenOneOfTwoMetricsAdaptersDies checks that the other adapter has measured all the time.
+// It serves the same certificate and the same history, and the service keeps its replicas and follows its
+// load.
 func TestAPolicyGoesOnWhenOneOfTwoMetricsAdaptersDies(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "adapters")

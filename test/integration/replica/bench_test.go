@@ -26,7 +26,7 @@ import (
 	"supercargo.dev/supercargo/test/kit"
 )
 
-// bench is what one test has of the site.
+// bench is one test's part of the site.
 type bench struct {
 	*testing.T
 	client.Client
@@ -36,8 +36,8 @@ type bench struct {
 	metrics *metricsServer
 }
 
-// newBench returns the bench with that name, whose service gets 100 requests/s and serves
-// 10 with each replica.
+// newBench returns the bench with that name, whose service receives 100 requests/s and serves 10 requests/s
+// with each replica.
 func newBench(t *testing.T, name string) *bench {
 	t.Helper()
 	s, err := sites.Get()
@@ -71,14 +71,13 @@ func (b *bench) make(object client.Object) {
 	}
 }
 
-// eventually looks until the check says nothing any more. At every look the service is
-// told how many replicas are Ready.
+// eventually polls until check returns "". Each poll updates the number of Ready replicas of the service.
 func (b *bench) eventually(what string, check func() string) {
 	b.Helper()
 	b.site.Eventually(b.T, kit.Waiting{Patience: kit.Patience, Poll: kit.Poll, Meanwhile: b.serve, Show: b.show}, what, check)
 }
 
-// serve tells the service how many replicas of the Deployment "web" are Ready.
+// serve updates the service's number of Ready replicas from the Deployment "web".
 func (b *bench) serve() {
 	var d appsv1.Deployment
 	if err := b.Get(b.Context(), b.key("web"), &d); err != nil {
@@ -87,7 +86,7 @@ func (b *bench) serve() {
 	b.metrics.set(func(m *metricsServer) { m.ready = int(d.Status.ReadyReplicas) })
 }
 
-// show tells the status of the policies and the Deployments.
+// show describes the status of the policies and the Deployments.
 func (b *bench) show() string {
 	var text strings.Builder
 	var policies v1alpha1.ReplicaPolicyList
@@ -106,7 +105,7 @@ func (b *bench) show() string {
 	return text.String()
 }
 
-// autoscale runs an autoscaler until the function that it returns is called.
+// autoscale runs an autoscaler until the returned function is called.
 func (b *bench) autoscale(change ...func(*app.Options)) (stop func()) {
 	b.Helper()
 	o := app.Options{
@@ -149,7 +148,7 @@ func (b *bench) source(name string, m *metricsServer) source.Config {
 
 func span(d time.Duration) metav1.Duration { return metav1.Duration{Duration: d} }
 
-// deployment makes the Deployment with that name and so many replicas.
+// deployment creates the Deployment with that name and number of replicas.
 func (b *bench) deployment(name string, replicas int32) {
 	b.Helper()
 	labels := map[string]string{"app": name}
@@ -161,8 +160,8 @@ func (b *bench) deployment(name string, replicas int32) {
 	}})
 }
 
-// policy makes a policy for the Deployment "web": an SLO of 200 ms, looked at every second,
-// with control intervals of 10 s.
+// policy creates a policy for the Deployment "web": an SLO of 200 ms, an observation every second, and
+// control intervals of 10 s.
 func (b *bench) policy(name string, change ...func(*v1alpha1.ReplicaPolicySpec)) {
 	b.Helper()
 	p := &v1alpha1.ReplicaPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: name}, Spec: v1alpha1.ReplicaPolicySpec{
@@ -199,7 +198,7 @@ func (b *bench) get(name string) *v1alpha1.ReplicaPolicy {
 	return p
 }
 
-// asked returns how many replicas the Deployment "web" is to have.
+// asked returns the desired replicas of the Deployment "web".
 func (b *bench) asked() int {
 	b.Helper()
 	var d appsv1.Deployment
@@ -209,7 +208,7 @@ func (b *bench) asked() int {
 	return int(*d.Spec.Replicas)
 }
 
-// becomes waits until the Deployment has between so many replicas, all of them Ready.
+// becomes waits until the Deployment has between least and most replicas, all of them Ready.
 func (b *bench) becomes(least, most int) {
 	b.Helper()
 	b.eventually(fmt.Sprintf("there are %d to %d replicas", least, most), func() string {
@@ -224,7 +223,7 @@ func (b *bench) becomes(least, most int) {
 	})
 }
 
-// condition waits until a policy has a condition with that reason, and returns it.
+// condition waits until a policy has a condition with this status and reason, and returns it.
 func (b *bench) condition(policy, kind string, status metav1.ConditionStatus, reason string) (found metav1.Condition) {
 	b.Helper()
 	b.eventually(fmt.Sprintf("%s is %s %s: %s", policy, kind, status, reason), func() string {
@@ -260,7 +259,7 @@ func (b *bench) event(policy, reason, says string) {
 	})
 }
 
-// explain returns what the command line says of a policy.
+// explain returns the output of the command line about a policy.
 func (b *bench) explain(policy string) string {
 	b.Helper()
 	var out, faults bytes.Buffer
@@ -271,7 +270,7 @@ func (b *bench) explain(policy string) string {
 	return out.String()
 }
 
-// hpa makes a HorizontalPodAutoscaler of the Deployment "web".
+// hpa creates a HorizontalPodAutoscaler of the Deployment "web".
 func (b *bench) hpa(name string, metric autoscalingv2.MetricSpec) *autoscalingv2.HorizontalPodAutoscaler {
 	b.Helper()
 	h := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: name}, Spec: autoscalingv2.HorizontalPodAutoscalerSpec{

@@ -1,9 +1,9 @@
-// Package replica tests ReplicaPolicies on a real API server with the real controllers of
-// Deployments. Pods run on nodes that kwok simulates, and what is measured comes from a real
-// HTTP server that speaks Prometheus' API and plays the service by the queueing model.
+// Package replica tests ReplicaPolicies on a real API server with the real controllers of Deployments. Pods
+// run on nodes that kwok simulates. Measurements come from a real HTTP server that implements Prometheus' API
+// and simulates the service by the queueing model.
 //
-// All tests share one control plane. Each has a bench of it to itself: a namespace, and an
-// autoscaler that sees nothing else.
+// All tests share one control plane. Each test has its own bench: a namespace, and an autoscaler that sees
+// nothing else.
 package replica
 
 import (

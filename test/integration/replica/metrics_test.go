@@ -15,17 +15,17 @@ import (
 	"supercargo.dev/supercargo/autoscaler/replica/queueing"
 )
 
-// metricsServer is a server that speaks Prometheus' API. It knows some queries, "rate",
-// "response" and "queue", and answers them for the service that it plays.
+// metricsServer is a server that implements Prometheus' API. It supports some queries, "rate", "response" and
+// "queue", and answers them for the service that it simulates.
 type metricsServer struct {
 	*httptest.Server
 
 	mu sync.Mutex
-	// rate is requests per second, muB what a Ready replica serves, ready how many there
-	// are.
+	// rate is requests per second, muB the requests per second that a Ready replica serves, ready the number
+	// of Ready replicas.
 	rate, muB float64
 	ready     int
-	// fault answers a request instead, if it is set.
+	// fault answers a request instead, if it is not nil.
 	fault func(w http.ResponseWriter, r *http.Request)
 	asked int
 }
@@ -78,7 +78,7 @@ func (m *metricsServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}})
 }
 
-// value is the answer to a query; NaN for one that is not known.
+// value returns the answer to a query, or NaN for an unknown query.
 func (m *metricsServer) value(query string) float64 {
 	s := queueing.System{Servers: max(m.ready, 1), ArrivalRate: m.rate, ServiceRate: m.muB}
 	switch query {
@@ -92,7 +92,7 @@ func (m *metricsServer) value(query string) float64 {
 	return math.NaN()
 }
 
-// down is a source that refuses.
+// down is a source that returns an error.
 func down(w http.ResponseWriter, _ *http.Request) {
 	http.Error(w, "out of order", http.StatusServiceUnavailable)
 }

@@ -21,7 +21,7 @@ func TestAPausedPolicySaysHowManyReplicasItWantsAndScalesWhenItIsResumed(t *test
 	resume := b.site.Pause(t, b.name, "an incident")
 	b.autoscale(func(o *app.Options) { o.PauseNamespace = b.name })
 	b.eventually("it is said what is wanted", func() string {
-		if s := b.get("web").Status; s.LastDecision == nil || s.LastDecision.Mode != v1alpha1.ReplicasObserve || s.WantedReplicas < 11 {
+		if s := b.get("web").Status; s.LastDecision == nil || s.LastDecision.Mode != v1alpha1.ReplicasObserve || s.DesiredReplicas < 11 {
 			return "not yet"
 		}
 		return ""

@@ -27,7 +27,7 @@ func TestAServiceGetsTheReplicasThatItsRequestsNeed(t *testing.T) {
 	b.policy("web")
 	requests := &kit.Ledger{}
 	b.autoscale(func(o *app.Options) { o.Config.Wrap(requests.Wrap) })
-	// By the model 12 replicas keep 200 ms at 100 requests/s, and 33 at 300.
+	// By the model, 12 replicas keep 200 ms at 100 requests/s, and 33 at 300.
 	b.becomes(11, 20)
 	b.event("web", "Scaled", "Scaled Deployment web from 2 to")
 	b.condition("web", v1alpha1.PolicyReady, metav1.ConditionTrue, "Deciding")
@@ -46,7 +46,7 @@ func TestAServiceGetsTheReplicasThatItsRequestsNeed(t *testing.T) {
 		t.Errorf("explain says\n%s", text)
 	}
 
-	// Looked at every second for at least ten, it is written a handful of times at most.
+	// With an observation every second for at least ten seconds, the status is written a few times at most.
 	before, began := statusWrites(requests), b.metrics.count()
 	b.eventually("it is looked at ten times", func() string {
 		if b.metrics.count() < began+30 {
@@ -85,7 +85,7 @@ func TestAPolicyThatObservesChangesNothing(t *testing.T) {
 	requests := &kit.Ledger{}
 	b.autoscale(func(o *app.Options) { o.Config.Wrap(requests.Wrap) })
 	b.eventually("it says what it would do", func() string {
-		if s := b.get("web").Status; s.WantedReplicas < 11 || s.LastDecision == nil || s.LastDecision.Mode != v1alpha1.ReplicasObserve {
+		if s := b.get("web").Status; s.DesiredReplicas < 11 || s.LastDecision == nil || s.LastDecision.Mode != v1alpha1.ReplicasObserve {
 			return "something else"
 		}
 		return ""
@@ -103,13 +103,13 @@ func TestAPolicyThatObservesChangesNothing(t *testing.T) {
 	b.becomes(11, 20)
 }
 
-// cpu is what most HorizontalPodAutoscalers go by, wanted what follows a policy.
+// cpu is the usual metric of HorizontalPodAutoscalers, wanted the metric of a policy.
 var (
 	cpu = autoscalingv2.MetricSpec{Type: autoscalingv2.ResourceMetricSourceType, Resource: &autoscalingv2.ResourceMetricSource{
 		Name: corev1.ResourceCPU, Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: new(int32(50))},
 	}}
 	wanted = autoscalingv2.MetricSpec{Type: autoscalingv2.ExternalMetricSourceType, External: &autoscalingv2.ExternalMetricSource{
-		Metric: autoscalingv2.MetricIdentifier{Name: "supercargo_wanted_replicas", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"name": "web"}}},
+		Metric: autoscalingv2.MetricIdentifier{Name: "supercargo_desired_replicas", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"name": "web"}}},
 		Target: autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: resource.NewQuantity(1, resource.DecimalSI)},
 	}}
 )
@@ -136,7 +136,7 @@ func TestATargetThatAnHPADrivesIsRefused(t *testing.T) {
 	b.becomes(11, 20)
 }
 
-// published returns the metric that HorizontalPodAutoscalers follow; -1 if there is none.
+// published returns the metric that HorizontalPodAutoscalers follow, or -1 if there is none.
 func (b *bench) published(policy string) float64 {
 	b.Helper()
 	families, err := metrics.Registry.Gather()
@@ -144,7 +144,7 @@ func (b *bench) published(policy string) float64 {
 		b.Fatal(err)
 	}
 	for _, f := range families {
-		if f.GetName() != "supercargo_wanted_replicas" {
+		if f.GetName() != "supercargo_desired_replicas" {
 			continue
 		}
 		for _, m := range f.GetMetric() {
@@ -160,7 +160,7 @@ func (b *bench) published(policy string) float64 {
 	return -1
 }
 
-func TestWantedReplicasArePublishedForAnHPA(t *testing.T) {
+func TestDesiredReplicasArePublishedForAnHPA(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "viahpa")
 	b.deployment("web", 2)
@@ -172,7 +172,7 @@ func TestWantedReplicasArePublishedForAnHPA(t *testing.T) {
 		t.Errorf("the condition says %s", c.Message)
 	}
 	b.eventually("what it wants is published", func() string {
-		if s := b.get("web").Status; s.WantedReplicas < 11 || b.published("web") < 11 {
+		if s := b.get("web").Status; s.DesiredReplicas < 11 || b.published("web") < 11 {
 			return "not yet"
 		}
 		return ""
@@ -229,10 +229,10 @@ func TestWhileASourceIsDownReplicasStay(t *testing.T) {
 	for _, fault := range []struct {
 		name, says string
 		answer     http.HandlerFunc
-	}{{"down", "503", down}, {"hangs", "has not answered within 1s", hang}} {
+	}{{"down", "503", down}, {"hangs", "within 1s", hang}} {
 		b.metrics.set(func(m *metricsServer) { m.fault, m.rate = fault.answer, 300 })
 		if c := b.condition("web", v1alpha1.PolicyMeasured, metav1.ConditionFalse, "NotMeasured"); !strings.Contains(c.Message, fault.says) {
-			// The message changes without the condition: it is written within a minute.
+			// If only the message changes, it is written within a minute.
 			b.eventually("the condition says "+fault.says, func() string {
 				c = b.condition("web", v1alpha1.PolicyMeasured, metav1.ConditionFalse, "NotMeasured")
 				if !strings.Contains(c.Message, fault.says) {
@@ -241,7 +241,7 @@ func TestWhileASourceIsDownReplicasStay(t *testing.T) {
 				return ""
 			})
 		}
-		// Until the condition says so, a decision on what was measured before may be carried out.
+		// Until the condition is set, a decision on earlier measurements may be carried out.
 		held, asked := b.asked(), other.count()
 		if held < 11 || held > 20 {
 			t.Errorf("while the source %s there are %d replicas, want those of 100 requests/s, 11 to 20", fault.name, held)
@@ -263,8 +263,8 @@ func TestWhileASourceIsDownReplicasStay(t *testing.T) {
 	b.becomes(32, 50)
 }
 
-// TestAServiceThatDoesNotAnswerKeepsItsReplicas: requests are counted when they are answered, so that
-// a service whose replicas hang and become unready shows neither requests nor a queue.
+// TestAServiceThatDoesNotAnswerKeepsItsReplicas tests a service whose replicas hang and become unready.
+// Requests are counted when they are answered, so it shows neither requests nor a queue.
 func TestAServiceThatDoesNotAnswerKeepsItsReplicas(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "hanging")
@@ -275,8 +275,8 @@ func TestAServiceThatDoesNotAnswerKeepsItsReplicas(t *testing.T) {
 	b.autoscale()
 	b.becomes(11, 20)
 	b.seenReady()
-	// In this order: while requests are answered the law may scale in by one, and of the pods
-	// it is the unready ones that a ReplicaSet deletes. One look at zero decides nothing.
+	// In this order: while requests are answered the law may scale in by one, and a ReplicaSet deletes
+	// unready pods first. A single observation of zero decides nothing.
 	b.metrics.set(func(m *metricsServer) { m.rate = 0 })
 	b.unready(3)
 	c := b.condition("web", v1alpha1.PolicyMeasured, metav1.ConditionFalse, "NotMeasured")
@@ -295,7 +295,7 @@ func TestAServiceThatDoesNotAnswerKeepsItsReplicas(t *testing.T) {
 	}
 }
 
-// seenReady waits until the law has looked at replicas that are all Ready.
+// seenReady waits until the law has observed that all replicas are Ready.
 func (b *bench) seenReady() {
 	b.Helper()
 	var since int
@@ -318,7 +318,7 @@ func (b *bench) seenReady() {
 	})
 }
 
-// unready takes the condition Ready from n pods, as a kubelet does whose probes fail.
+// unready sets the condition Ready of n pods to false, as a kubelet does if probes fail.
 func (b *bench) unready(n int) {
 	b.Helper()
 	var pods corev1.PodList
@@ -360,8 +360,8 @@ func TestWhoTakesOverGoesOnFromMemory(t *testing.T) {
 	if after.Memory == nil || string(after.Memory.Data.Raw) != string(before.Memory.Data.Raw) {
 		t.Errorf("without a measurement the memory became %s from %s", after.Memory.Data.Raw, before.Memory.Data.Raw)
 	}
-	if after.WantedReplicas != before.WantedReplicas {
-		t.Errorf("%d replicas are wanted after the restart, %d before", after.WantedReplicas, before.WantedReplicas)
+	if after.DesiredReplicas != before.DesiredReplicas {
+		t.Errorf("%d replicas are wanted after the restart, %d before", after.DesiredReplicas, before.DesiredReplicas)
 	}
 }
 
@@ -376,7 +376,7 @@ func TestWhatCannotBeKeptIsRefused(t *testing.T) {
 	}{
 		"slo":    {func(s *v1alpha1.ReplicaPolicySpec) { s.SLO.ResponseTime = span(90 * time.Millisecond) }, "Invalid", "one request alone takes 0.1 s"},
 		"source": {func(s *v1alpha1.ReplicaPolicySpec) { s.Metrics.Source = "elsewhere" }, "NoSuchSource", `no source "elsewhere"`},
-		"target": {func(s *v1alpha1.ReplicaPolicySpec) { s.Target.Name = "nothing" }, "TargetNotFound", "there is no Deployment refused/nothing"},
+		"target": {func(s *v1alpha1.ReplicaPolicySpec) { s.Target.Name = "nothing" }, "TargetNotFound", "Deployment refused/nothing does not exist"},
 		"kind":   {func(s *v1alpha1.ReplicaPolicySpec) { s.Target.Kind = "DaemonSet" }, "KindNotAllowed", "--scale-kinds"},
 	} {
 		b.policy(name, tc.spoil)

@@ -1,5 +1,5 @@
-// Package promserver is a server for tests that answers PromQL as Prometheus does: its
-// engine, its storage, and its HTTP API, over HTTP.
+// Package promserver is a test server that answers PromQL as Prometheus does, with its engine, its storage
+// and its HTTP API.
 package promserver
 
 import (
@@ -22,9 +22,9 @@ import (
 
 // Server is the server. Its methods may be called from any goroutine.
 type Server struct {
-	// URL is where it answers.
+	// URL is the base URL of the server.
 	URL string
-	// Down has it refuse all queries.
+	// Down makes it refuse all queries.
 	Down atomic.Bool
 
 	t     testing.TB
@@ -78,11 +78,11 @@ func (s *Server) Client() *prometheus.Client {
 	return c
 }
 
-// Put adds a sample of a series, given as name, value, name, value. Those of one series come
-// in the order of time.
+// Put adds a sample of a series, given as name, value, name, value. Samples of a series must be in time
+// order.
 func (s *Server) Put(at time.Time, value float64, series ...string) {
 	s.t.Helper()
-	a := s.store.Appender(context.WithoutCancel(s.t.Context())) // who was asked last may be late
+	a := s.store.Appender(context.WithoutCancel(s.t.Context())) // the last query may still be running
 	_, err := a.Append(0, labels.FromStrings(series...), 0, at.UnixMilli(), value, nil, nil, storage.AOptions{})
 	if err == nil {
 		err = a.Commit()
@@ -92,10 +92,10 @@ func (s *Server) Put(at time.Time, value float64, series ...string) {
 	}
 }
 
-// AppenderV2 implements storage.AppendableV2: whoever writes series may write them here.
+// AppenderV2 implements storage.AppendableV2, so that other writers can add series.
 func (s *Server) AppenderV2(ctx context.Context) storage.AppenderV2 { return s.store.AppenderV2(ctx) }
 
-// Asked returns the queries so far, in their order.
+// Asked returns the queries so far, in order.
 func (s *Server) Asked() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

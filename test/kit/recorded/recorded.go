@@ -1,5 +1,5 @@
-// Package recorded is a cluster for tests whose history is written by the metrics adapter's
-// own recorder, in time that the test makes pass.
+// Package recorded is a test cluster whose history is written by the metrics adapter's own recorder, in
+// simulated time.
 package recorded
 
 import (
@@ -22,15 +22,14 @@ import (
 	"supercargo.dev/supercargo/autoscaler/adapter/history"
 )
 
-// repeat is how often all is written again, as the adapter does by default; tick is how often
-// the recorder looks for changes.
+// repeat is the period after which the recorder writes everything again, the adapter's default. tick is the
+// period at which it checks for changes.
 const (
 	repeat = 30 * time.Second
 	tick   = 10 * time.Second
 )
 
-// Cluster is one that can be changed, without an API server. Its methods are for one
-// goroutine.
+// Cluster is a modifiable cluster without an API server. Its methods are not safe for concurrent use.
 type Cluster struct {
 	t        testing.TB
 	client   client.Client
@@ -38,7 +37,7 @@ type Cluster struct {
 	recorder *history.Recorder
 }
 
-// Start returns a cluster without nodes at a time, whose history goes to a store.
+// Start returns a cluster without nodes at a time, whose history is written to a store.
 func Start(t testing.TB, into storage.AppendableV2, at time.Time) *Cluster {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -50,7 +49,7 @@ func Start(t testing.TB, into storage.AppendableV2, at time.Time) *Cluster {
 	return c
 }
 
-// cached reads from a client in place of informers.
+// cached reads from a client instead of informers.
 type cached struct {
 	*informertest.FakeInformers
 	client client.Client
@@ -61,8 +60,7 @@ func (c cached) List(ctx context.Context, list client.ObjectList, _ ...client.Li
 	return c.client.List(ctx, list)
 }
 
-// Until lets time pass, in which the recorder writes what it does: what has changed within
-// 10 s, and the rest now and then.
+// Until advances the time. Meanwhile the recorder writes changes within 10 s, and everything periodically.
 func (c *Cluster) Until(at time.Time) {
 	c.t.Helper()
 	for c.clock.Now().Before(at) {
@@ -113,8 +111,8 @@ func (c *Cluster) Change(name string, change func(*corev1.Node)) {
 	}
 }
 
-// Node returns a Ready one of a machine type with 4 cores and 8 GiB, of which pods may have
-// 3.5 and 7. Without a type it has no label.
+// Node returns a Ready node of a machine type with 4 cores and 8 GiB, of which 3.5 and 7 are allocatable.
+// Without a type it has no label.
 func Node(name, machineType string) *corev1.Node {
 	list := func(cpu, memory string) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory), corev1.ResourcePods: resource.MustParse("10")}
@@ -128,8 +126,8 @@ func Node(name, machineType string) *corev1.Node {
 	return n
 }
 
-// Pod returns one that runs on a node, requests cores and a GiB, and is expected to end at a
-// time, if that is not zero.
+// Pod returns a pod that runs on a node, requests cores and one GiB, and has an expected finish unless finish
+// is zero.
 func Pod(name, on, cpu string, finish time.Time) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 	p.Spec.NodeName = on

@@ -1,5 +1,5 @@
-// Command descheduler is the stock Kubernetes descheduler, to compare ours with. It is a
-// module of its own, so that Supercargo does not depend on it.
+// Command descheduler is the stock Kubernetes descheduler, for comparison. It is a separate module, so that
+// Supercargo does not depend on it.
 package main
 
 import (

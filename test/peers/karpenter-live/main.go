@@ -1,9 +1,8 @@
-// Command karpenter-live copies the sources of the Karpenter that this module requires to
-// a new folder, with the waits that are constants in them divided by a factor, to build it
-// there with `go build ./kwok`.
+// Command karpenter-live copies the source code of the Karpenter that this module requires to a new folder,
+// with its constant waits divided by a factor, to build it there with `go build ./kwok`.
 //
-// A comparison in compressed time needs it: next to machines that come within seconds and
-// pods that live for seconds, waits that suit a cloud would decide the result.
+// A comparison in compressed time needs it: with machines that arrive within seconds and pods that live for
+// seconds, waits that suit a cloud would determine the result.
 package main
 
 import (
@@ -15,7 +14,7 @@ import (
 	"strings"
 )
 
-// module is Karpenter's.
+// module is the module path of Karpenter.
 const module = "sigs.k8s.io/karpenter"
 
 func main() {
@@ -42,7 +41,7 @@ func run(factor int, out string) error {
 	return copySources(sources, out, factor)
 }
 
-// findSources returns where the go command keeps Karpenter's sources.
+// findSources returns the folder of Karpenter's source code in the module cache.
 func findSources() (string, error) {
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
 	if err != nil {
@@ -51,7 +50,7 @@ func findSources() (string, error) {
 	return strings.TrimSpace(string(dir)), nil
 }
 
-// copySources copies the sources and shortens the waits in the copy.
+// copySources copies the source code and shortens the waits in the copy.
 func copySources(sources, out string, factor int) error {
 	if err := os.CopyFS(out, os.DirFS(sources)); err != nil {
 		return fmt.Errorf("copy Karpenter's sources: %w", err)
@@ -73,36 +72,35 @@ func copySources(sources, out string, factor int) error {
 	return nil
 }
 
-// wait is a duration that a file of Karpenter has as a constant.
+// wait is a constant duration in a file of Karpenter.
 type wait struct {
 	file string
-	// expression is where it stands, with a bar on either side of the duration.
+	// expression is the source text, with a bar on either side of the duration.
 	expression string
-	// times is how often the expression stands in the file.
+	// times is the number of occurrences of the expression in the file.
 	times int
 }
 
-// waits are those that come into play when machines are ordered, come and are released,
-// and nothing fails.
+// waits lists the waits that matter when machines are ordered, arrive and are released without failures.
 var waits = []wait{
-	// Between two looks for machines to release.
+	// Between two checks for machines to release.
 	{"pkg/controllers/disruption/controller.go", "const pollingPeriod = |10 * time.Second|", 1},
-	// Until its view of the cluster is complete.
+	// Until its cluster state has synced.
 	{"pkg/controllers/disruption/controller.go", "reconciler.Result{RequeueAfter: |time.Second|}", 1},
-	// Until a decision to release is looked at again.
+	// Until a decision to release is validated.
 	{"pkg/controllers/disruption/consolidation.go", "const commandValidationDelay = |15 * time.Second|", 1},
-	// Between two looks whether a replacement has come.
+	// Between two checks whether a replacement has arrived.
 	{"pkg/controllers/disruption/queue.go", "queueBaseDelay          = |1 * time.Second|", 1},
-	// For how long a pod is expected on a machine, which stays meanwhile.
+	// How long a node stays nominated for a pod, and is kept.
 	{"pkg/controllers/state/statenode.go", "BatchMaxDuration, |10*time.Second|)", 1},
-	// Until a pod that is still pending is looked at again.
+	// Until a pod that is still pending is checked again.
 	{"pkg/controllers/provisioning/controller.go", "reconcile.Result{RequeueAfter: |10 * time.Second|}", 2},
-	// Between two notes that the pods of a machine have changed.
+	// Between two updates that the pods of a machine have changed.
 	{"pkg/controllers/nodeclaim/podevents/controller.go", "const dedupeTimeout = |10 * time.Second|", 1},
-	// After each write about a machine, and after a conflict.
+	// After each write for a machine, and after a conflict.
 	{"pkg/controllers/nodeclaim/lifecycle/controller.go", "c.clock.Sleep(|time.Second|)", 1},
 	{"pkg/controllers/nodeclaim/lifecycle/controller.go", "[reconcile.Request](|time.Second|, time.Minute)", 1},
-	// From the taint until an empty machine goes, and between two looks at a drain.
+	// From the taint until an empty machine is deleted, and between two checks of a drain.
 	{"pkg/controllers/node/termination/controller.go", "MinDrainTime  = |5 * time.Second|", 1},
 	{"pkg/controllers/node/termination/controller.go", "reconcile.Result{RequeueAfter: |1 * time.Second|}", 3},
 }

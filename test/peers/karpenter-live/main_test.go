@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestEveryWaitIsFoundInKarpenter fails when a version of Karpenter has its waits
-// elsewhere: a comparison with some of them uncut would not be fair.
+// TestEveryWaitIsFoundInKarpenter fails if the waits have moved in another version of Karpenter: a comparison
+// with some unchanged waits would not be fair.
 func TestEveryWaitIsFoundInKarpenter(t *testing.T) {
 	sources, err := findSources()
 	if err != nil {

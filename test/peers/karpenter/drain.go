@@ -20,16 +20,14 @@ import (
 	"sigs.k8s.io/karpenter/pkg/operator/options"
 )
 
-// looks is how often Karpenter's termination controller comes back to a node that is not
-// drained yet.
+// looks is the interval at which Karpenter's termination controller checks a node that is not drained yet.
 const looks = time.Second
 
-// drain empties a node as Karpenter does before it deletes the machine: it puts the taint
-// of disrupted nodes on it, and has Karpenter's terminator and eviction queue, called as a
-// library, evict the pods. It returns when no pod that is to be evicted is left, and never
-// deletes one.
+// drain drains a node as Karpenter does before it deletes the machine: it adds the taint of disrupted nodes,
+// and calls Karpenter's terminator and eviction queue as a library to evict the pods. It returns when no pod
+// is left to evict, and never deletes a pod.
 func drain(ctx context.Context, name string, out io.Writer) error {
-	config, err := ctrl.GetConfig() // which has flag -kubeconfig
+	config, err := ctrl.GetConfig() // it uses flag -kubeconfig
 	if err != nil {
 		return fmt.Errorf("read the kubeconfig: %w", err)
 	}

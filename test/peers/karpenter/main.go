@@ -1,7 +1,7 @@
-// Command karpenter plans with Karpenter's own provisioning scheduler, called as a
-// library, on the pods and flavors that `supercargo plan` reads, and prints JSON of
-// the same shape. With -drain it empties a node with Karpenter's own terminator instead.
-// It is a module of its own, so that Supercargo does not depend on Karpenter.
+// Command karpenter plans with Karpenter's own provisioning scheduler, called as a library, for the pods and
+// flavors that `supercargo plan` reads, and prints JSON in the same format. With -drain it drains a node with
+// Karpenter's own terminator instead. It is a separate module, so that Supercargo does not depend on
+// Karpenter.
 package main
 
 import (

@@ -13,7 +13,7 @@ import (
 	"supercargo.dev/supercargo/test/plancheck"
 )
 
-// planned runs the program on files of that content and checks its plan.
+// planned runs the program on files with this content and checks its plan.
 func planned(t *testing.T, podsFile, pods, flavors string) planfile.Document {
 	t.Helper()
 	dir := t.TempDir()
@@ -59,7 +59,7 @@ func TestKarpenterPlansOnOurFiles(t *testing.T) {
 	}
 }
 
-// A machine takes as many pods as its flavor says and not one more.
+// A machine holds the number of pods in its flavor and no more.
 func TestKarpenterHeedsTheNumberOfPods(t *testing.T) {
 	d := planned(t, "pods.csv", "name,cpu_milli,memory_mib,count\nweb,1,1,7\n",
 		"name,cpu,memory_gib,price_per_hour,max_pods\nsmall,2,4,0.1,3\n")

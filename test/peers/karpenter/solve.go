@@ -29,17 +29,15 @@ import (
 	"supercargo.dev/supercargo/lab/planfile"
 )
 
-// nowhere is the zone of flavors that name none: Karpenter knows no offering
-// without a zone.
+// nowhere is the zone of flavors without a zone, because a Karpenter offering needs one.
 const nowhere = "zone"
 
-// solve runs Karpenter's provisioning scheduler on the pods, once, and returns its
-// plan. Only Solve is timed.
+// solve runs Karpenter's provisioning scheduler once on the pods, and returns its plan. It measures only the
+// time of Solve.
 //
-// Karpenter gets what is best for it: no pods of DaemonSets, nothing reserved for
-// the system beyond what the flavors leave out already, all preferences heeded, no
-// time-out, every processor. Of the instance types that it leaves open for a node,
-// the cheapest counts.
+// The conditions are the best for Karpenter: no pods of DaemonSets, no resources reserved for the system
+// beyond those that the flavors already exclude, all preferences respected, no time-out, all processors. The
+// plan uses the cheapest of the instance types that Karpenter leaves open for a node.
 func solve(ctx context.Context, pods []planfile.Pod, flavors []planfile.Flavor) (planfile.Document, error) {
 	ctx = options.ToContext(injection.WithControllerName(ctx, "provisioner"), &options.Options{
 		PreferencePolicy: options.PreferencePolicyRespect, MinValuesPolicy: options.MinValuesPolicyStrict,
@@ -54,7 +52,7 @@ func solve(ctx context.Context, pods []planfile.Pod, flavors []planfile.Flavor) 
 	if err != nil {
 		return planfile.Document{}, fmt.Errorf("track topology: %w", err)
 	}
-	// Like Karpenter by default, without an allocator of devices that pods claim.
+	// As by default in Karpenter, without an allocator of devices that pods claim.
 	s := scheduling.NewScheduler(ctx, client, pools, cluster, nil, topology, types, nil,
 		events.NewRecorder(&record.FakeRecorder{}), realtime, nil, nil, concurrently)
 	start := time.Now()
@@ -68,8 +66,8 @@ func solve(ctx context.Context, pods []planfile.Pod, flavors []planfile.Flavor) 
 	return document, nil
 }
 
-// nodePools makes a node pool for each set of taints, since Karpenter knows taints
-// of node pools alone, and the instance types of each.
+// nodePools creates a node pool for each set of taints, because only node pools have taints in Karpenter, and
+// the instance types of each.
 func nodePools(flavors []planfile.Flavor) ([]*v1.NodePool, map[string][]*cloudprovider.InstanceType) {
 	var pools []*v1.NodePool
 	instances := map[string][]*cloudprovider.InstanceType{}
@@ -80,7 +78,7 @@ func nodePools(flavors []planfile.Flavor) ([]*v1.NodePool, map[string][]*cloudpr
 			keys.Insert(l.Key)
 		}
 	}
-	v1.WellKnownLabels.Insert(keys.UnsortedList()...) // as providers do with the labels they set
+	v1.WellKnownLabels.Insert(keys.UnsortedList()...) // as providers do with their labels
 	for _, f := range flavors {
 		taints := f.NodeTaints()
 		key := fmt.Sprint(taints)
@@ -96,8 +94,8 @@ func nodePools(flavors []planfile.Flavor) ([]*v1.NodePool, map[string][]*cloudpr
 	return pools, instances
 }
 
-// instanceType is a flavor as Karpenter sees it, with an offering for each zone. Of
-// the keys it must say which labels it has not.
+// instanceType converts a flavor for Karpenter, with an offering for each zone. It must mark the labels among
+// keys that the flavor does not have.
 func instanceType(f planfile.Flavor, keys sets.Set[string]) *cloudprovider.InstanceType {
 	zones := f.Zoned()
 	if len(f.Zones) == 0 {
@@ -131,7 +129,7 @@ func instanceType(f planfile.Flavor, keys sets.Set[string]) *cloudprovider.Insta
 	return it
 }
 
-// manifestsOf returns the pods as Kubernetes knows them, and their names by UID.
+// manifestsOf returns the pods as Kubernetes objects, and their names by UID.
 func manifestsOf(pods []planfile.Pod) ([]*corev1.Pod, map[types.UID]string) {
 	var manifests []*corev1.Pod
 	nameOf := map[types.UID]string{}
@@ -149,15 +147,14 @@ func manifestsOf(pods []planfile.Pod) ([]*corev1.Pod, map[types.UID]string) {
 		if p.Arch != "" {
 			m.Spec.NodeSelector = map[string]string{corev1.LabelArchStable: p.Arch}
 		}
-		m.UID = types.UID(p.Name) // what Karpenter tells pods apart by
+		m.UID = types.UID(p.Name) // by which Karpenter distinguishes pods
 		nameOf[m.UID] = p.Name
 		manifests = append(manifests, m)
 	}
 	return manifests, nameOf
 }
 
-// newDocument prices the node claims. Nodes are numbered in the order of their first
-// pods.
+// newDocument prices the node claims. Nodes are numbered in the order of their first pods.
 func newDocument(results scheduling.Results, nameOf map[types.UID]string, flavors []planfile.Flavor) planfile.Document {
 	d := planfile.Document{Algorithm: "karpenter"}
 	byName := map[string]planfile.Flavor{}
@@ -207,8 +204,8 @@ func newDocument(results scheduling.Results, nameOf map[types.UID]string, flavor
 	return d
 }
 
-// cheapest returns the flavor that the node costs least as, and where; ties by name
-// of flavor, then of zone.
+// cheapest returns the cheapest flavor for the node, and its zone. Ties go to the first name of flavor, then
+// of zone.
 func cheapest(claim *scheduling.NodeClaim, byName map[string]planfile.Flavor) (best planfile.Flavor, where string) {
 	for _, it := range claim.InstanceTypeOptions {
 		f := byName[it.Name]

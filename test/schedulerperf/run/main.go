@@ -1,6 +1,6 @@
-// Command run measures every workload of test/schedulerperf several times, each
-// time in a process of its own and the profiles in turn, and writes summary.json:
-// the means side by side and their ratios, which are what holds on other machines.
+// Command run measures every workload of test/schedulerperf several times, each time in its own process and
+// with the profiles in turn, and writes summary.json: the means side by side and their ratios, which apply to
+// other machines, too.
 package main
 
 import (
@@ -101,7 +101,7 @@ func workloads(file string) ([]string, error) {
 	return names, nil
 }
 
-// measure runs one workload once and leaves its data, and nothing else, in data.
+// measure runs one workload once and leaves only its data in data.
 func measure(ctx context.Context, binary, dir, name, data string) error {
 	if err := os.RemoveAll(data); err != nil {
 		return err
@@ -120,7 +120,7 @@ func measure(ctx context.Context, binary, dir, name, data string) error {
 	return nil
 }
 
-// Figures are the means over all rounds of one workload.
+// Figures contains the means over all rounds of one workload.
 type Figures struct {
 	Profile             string  `json:"profile"`
 	Nodes               string  `json:"nodes"`
@@ -135,7 +135,7 @@ func newFigures(name string) *Figures {
 	return &Figures{Profile: name[:cut], Nodes: name[cut+1:]}
 }
 
-// add takes the figures of one more round into the means.
+// add adds the results of one more round to the means.
 func (f *Figures) add(data string) error {
 	files, err := filepath.Glob(filepath.Join(data, "*.json"))
 	if err != nil || len(files) != 1 {

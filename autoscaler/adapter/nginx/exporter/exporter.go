@@ -64,16 +64,16 @@ const (
 // Validate returns all errors in the options. There must be something to read.
 func (o *Options) Validate() error {
 	var errs input.Faults
-	errs.If(o.StatusURL == "" && o.LogPath == "", "nothing to read: want --status-url or --access-log, or both")
+	errs.If(o.StatusURL == "" && o.LogPath == "", "at least one of --status-url and --access-log is required")
 	if o.StatusURL != "" {
 		u, err := url.Parse(o.StatusURL)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			errs = append(errs, fmt.Errorf("--status-url %q: want an http or https URL", o.StatusURL))
+			errs = append(errs, fmt.Errorf("--status-url %q: must be an http or https URL", o.StatusURL))
 		}
 	}
-	errs.If(o.Keep < 0, "--keep-log-bytes %d: want 0 or more", o.Keep)
-	errs.If(o.Poll < time.Millisecond, "--poll %v: want a millisecond or more", o.Poll)
-	errs.If(o.MaxUpstreams < 1, "--max-upstreams %d: want 1 or more", o.MaxUpstreams)
+	errs.If(o.Keep < 0, "--keep-log-bytes %d: must be 0 or more", o.Keep)
+	errs.If(o.Poll < time.Millisecond, "--poll %v: must be 1ms or more", o.Poll)
+	errs.If(o.MaxUpstreams < 1, "--max-upstreams %d: must be 1 or more", o.MaxUpstreams)
 	return errors.Join(errs...)
 }
 
@@ -142,7 +142,7 @@ func (o *Options) readStatus() (nginx.Status, error) {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return nginx.Status{}, fmt.Errorf("%s answers %s, want 200 OK", o.StatusURL, response.Status)
+		return nginx.Status{}, fmt.Errorf("%s returned %s, expected 200 OK", o.StatusURL, response.Status)
 	}
 	page, err := io.ReadAll(io.LimitReader(response.Body, maxPage))
 	if err != nil {
@@ -156,9 +156,9 @@ func (o *Options) readStatus() (nginx.Status, error) {
 func once(log logr.Logger, what string) func(error) {
 	return poll.Changes(func(err error) {
 		if err != nil {
-			log.Error(err, "cannot be read, trying on", "what", what)
+			log.Error(err, "Failed to read, will retry", "what", what)
 			return
 		}
-		log.Info("can be read again", "what", what)
+		log.Info("Reading succeeded again", "what", what)
 	})
 }

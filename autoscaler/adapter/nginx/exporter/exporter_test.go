@@ -104,7 +104,7 @@ func TestAFaultIsLoggedOnceForEachChange(t *testing.T) {
 
 func TestOptionsThatCannotBeAreRefusedTogether(t *testing.T) {
 	err := Run(t.Context(), Options{Keep: -1, Clock: clock.RealClock{}}, nil)
-	for _, want := range []string{"--status-url or --access-log", "--keep-log-bytes", "--poll", "--max-upstreams"} {
+	for _, want := range []string{"--status-url and --access-log", "--keep-log-bytes", "--poll", "--max-upstreams"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %s in it", err, want)
 		}

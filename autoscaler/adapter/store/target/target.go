@@ -253,7 +253,7 @@ func (d *discovery) endpoints(service *corev1.Service, slice *discoveryv1.Endpoi
 // read returns the target settings in the annotations of an object; false if it cannot be scraped.
 func (d *discovery) read(object string, annotations map[string]string) (Target, bool) {
 	fault := func(name, want string) {
-		d.found.Faults = append(d.found.Faults, fmt.Sprintf("%s: annotation %s is %q: want %s", object, name, annotations[name], want))
+		d.found.Faults = append(d.found.Faults, fmt.Sprintf("%s: annotation %s is %q, must be %s", object, name, annotations[name], want))
 	}
 	t := Target{Path: annotations[PathAnnotation], Scheme: annotations[SchemeAnnotation]}
 	if t.Path != "" && !strings.HasPrefix(t.Path, "/") {

@@ -12,7 +12,7 @@ import (
 	"supercargo.dev/supercargo/internal/text/clip"
 )
 
-// Resources are amounts of each thing.
+// Resources are amounts of each resource.
 type Resources struct {
 	Cores, GPUs      Amount
 	MemoryMB, DiskMB Amount
@@ -24,15 +24,15 @@ type Queue struct {
 	// Type is "wq_master" or "wq_manager".
 	Type string
 	Port int64
-	// Protocol is that of workers; 0 for versions that do not say.
+	// Protocol is the version of the workers' protocol; 0 if the manager does not state it.
 	Protocol int64
-	// Started is when the manager began: a queue that began later than the one seen before
-	// is another one. Zero where it is not said.
+	// Started is when the manager started; zero if it is not stated. A queue that started later than the previous one
+	// is a different queue.
 	Started time.Time
 
 	Waiting, OnWorkers, Running, WithResults int64
 	Submitted, Dispatched, Done, Failed      int64
-	// ExecutedGood is how long all tasks that ended well ran together.
+	// ExecutedGood is the total runtime of all tasks that succeeded.
 	ExecutedGood time.Duration
 
 	Workers, WorkersBusy, WorkersIdle          int64
@@ -42,34 +42,33 @@ type Queue struct {
 	Total, InUse Resources
 	Categories   []Category
 
-	// Unsaid are the counts that the manager did not state, by the names that they have in
-	// its answers, such as tasks_waiting: they are 0 above, and nobody knows.
+	// Unsaid are the names of the counts that the manager did not state, as in its answers, such as tasks_waiting.
+	// Their fields are 0.
 	Unsaid []string
 }
 
-// Category is tasks that do the same kind of work.
+// Category is the tasks of one kind of work.
 type Category struct {
 	Name                                      string
 	Waiting, OnWorkers, Running, Done, Failed int64
-	// Max is what one task needs at most: [Exact] what the category as a whole declares,
-	// else [SoFar] or [Exceeded] what the manager's monitor has measured.
+	// Max is the greatest need of one task: [Exact] if the category declares it, otherwise [SoFar] or [Exceeded] if the
+	// manager's monitor has measured it.
 	Max Resources
-	// Seen is the most that the monitor has seen. Versions up to 9.9 do not say it beside
-	// Max: ask [Category.Measured].
+	// Seen is the greatest use that the monitor has measured. Versions up to 9.9 do not state it separately from Max:
+	// use [Category.Measured].
 	Seen Resources
-	// First is what the manager sets aside at first for a task that declares nothing:
-	// versions up to 9.9 say it where they go by what they have measured, later ones always.
+	// First is what the manager first reserves for a task that declares nothing. Versions up to 9.9 state it only if
+	// they use measurements, later ones always.
 	First Resources
-	// WorkersAble is how many connected workers could run one.
+	// WorkersAble is the number of connected workers that could run a task.
 	WorkersAble int64
-	// Unsaid are the counts that were not stated, as those of a [Queue].
+	// Unsaid are the counts that were not stated, as in [Queue].
 	Unsaid []string
 }
 
-// Measured is the most that the manager's monitor has seen a task use, of those that ended;
-// nothing is stated where no monitor runs. Of a resource that the category as a whole
-// declares, and of one of which a task wanted more than it was given, versions up to 9.9 do
-// not say it.
+// Measured returns the greatest use by a finished task that the manager's monitor has measured; nothing is stated if no
+// monitor runs. Versions up to 9.9 do not state it for a resource that the category declares, or of which a task
+// exceeded its allocation.
 func (c *Category) Measured() Resources {
 	pick := func(seen, most Amount) Amount {
 		switch {
@@ -86,14 +85,14 @@ func (c *Category) Measured() Resources {
 	}
 }
 
-// TaskState is what a task does.
+// TaskState is the state of a task.
 type TaskState string
 
-// The states of tasks that matter here.
+// The relevant states of tasks.
 const (
 	Waiting TaskState = "waiting"
 	Running TaskState = "running"
-	// Other is any other state: ended, or on its way.
+	// Other is any other state: ended, or in transition.
 	Other TaskState = "other"
 )
 
@@ -102,50 +101,48 @@ type Task struct {
 	ID       int64
 	Category string
 	State    TaskState
-	// Declared is what was asked for it.
+	// Declared is what the task declares to need.
 	Declared Resources
-	// Worker is the address and port of the worker that runs it; empty if none does.
+	// Worker is the address and port of the worker that runs it; empty if there is none.
 	Worker string
-	// Submitted and Started are zero where they are not said, and Now is the manager's clock
-	// then.
+	// Submitted and Started are zero if they are not stated. Now is the manager's clock at the time of the answer.
 	Submitted, Started, Now time.Time
 }
 
-// Worker is one that is connected.
+// Worker is a connected worker.
 type Worker struct {
-	// Address is its address and port, which no other has.
+	// Address is its address and port, which are unique.
 	Address                     string
 	Hostname, Arch              string
 	Total, InUse                Resources
 	TasksRunning, TasksComplete int64
-	// Started is when it connected, and Now the manager's clock; zero where they are not said.
+	// Started is when it connected, and Now the manager's clock; zero if they are not stated.
 	Started, Now time.Time
 }
 
-// wholeQueue is a pseudo category: the sum of all.
+// wholeQueue is a pseudo-category: the sum of all.
 const wholeQueue = "whole queue"
 
 // maxEntries bounds the entries of an answer.
 const maxEntries = 2_000_000
 
-// ErrNoAnswer is the error of a manager that closed without an answer, as those do that
-// want a password or TLS, or do not know the query.
-var ErrNoAnswer = errors.New("closed without an answer: is it a Work Queue manager, and does it want a password or TLS?")
+// ErrNoAnswer is the error of a manager that closed the connection without an answer, as it does if it requires a
+// password or TLS, or does not know the query.
+var ErrNoAnswer = errors.New("the connection was closed without an answer: check that it is a Work Queue manager, and whether it requires a password or TLS")
 
-// Entry is what answers consist of.
+// Entry is an element of an answer.
 type Entry interface {
 	Queue | Category | Task | Worker | Listing
 }
 
-// Read reads the one array of an answer: all of it or nothing, with an error that names the
-// entry and the field.
+// Read decodes the array of an answer completely, or returns an error that names the entry and the field.
 func Read[T Entry](data []byte) ([]T, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, ErrNoAnswer
 	}
 	decoder := json.NewDecoder(bytes.NewReader(withoutQuotedApostrophes(data)))
 	if token, err := decoder.Token(); err != nil || token != json.Delim('[') {
-		return nil, fmt.Errorf("answer begins with %q, want a JSON array", clip.Cell(string(data[:min(len(data), 40)])))
+		return nil, fmt.Errorf("answer starts with %q, must be a JSON array", clip.Cell(string(data[:min(len(data), 40)])))
 	}
 	var list []T
 	var entry, empty T
@@ -161,16 +158,16 @@ func Read[T Entry](data []byte) ([]T, error) {
 		list = append(list, entry)
 	}
 	if _, err := decoder.Token(); err != nil {
-		return nil, fmt.Errorf("answer is cut off after %d entries: %w", len(list), err)
+		return nil, fmt.Errorf("answer is truncated after %d entries: %w", len(list), err)
 	}
 	if decoder.More() {
-		return nil, errors.New("more follows the array of the answer")
+		return nil, errors.New("unexpected data after the array of the answer")
 	}
 	return list, nil
 }
 
-// withoutQuotedApostrophes writes \' as ', which cctools does not: commands of tasks have
-// apostrophes, and JSON knows no such escape.
+// withoutQuotedApostrophes replaces \' by '. cctools escapes apostrophes in the commands of tasks, which is invalid
+// JSON.
 func withoutQuotedApostrophes(data []byte) []byte {
 	if !bytes.Contains(data, []byte(`\'`)) {
 		return data
@@ -188,22 +185,22 @@ func withoutQuotedApostrophes(data []byte) []byte {
 	return plain
 }
 
-// filler is a type that reads itself from the fields of an entry.
+// filler is a type that is decoded from the fields of an entry.
 type filler interface{ fields() []field }
 
-// field is where the value of a name goes.
+// field is the name of a value and its destination.
 type field struct {
 	name string
 	into any
 }
 
-// counter is a filler that remembers which of its counts were not stated.
+// counter is a filler that remembers which counts were not stated.
 type counter interface{ unsaid(name string) }
 
 func (q *Queue) unsaid(name string)    { q.Unsaid = append(q.Unsaid, name) }
 func (c *Category) unsaid(name string) { c.Unsaid = append(c.Unsaid, name) }
 
-// wholes reads counts into integers.
+// wholes returns fields for counts.
 func wholes(pairs map[string]*int64) []field {
 	var fields []field
 	for name, into := range pairs {
@@ -213,7 +210,7 @@ func wholes(pairs map[string]*int64) []field {
 	return fields
 }
 
-// amounts are the resources that stand under names with a prefix and a suffix.
+// amounts returns the fields of resources whose names have a prefix and a suffix.
 func amounts(prefix, suffix string, r *Resources) []field {
 	return []field{
 		{prefix + "cores" + suffix, &r.Cores}, {prefix + "gpus" + suffix, &r.GPUs},
@@ -221,7 +218,7 @@ func amounts(prefix, suffix string, r *Resources) []field {
 	}
 }
 
-// seconds and micros are times since 1970; 0 is none.
+// seconds and micros are times since 1970; 0 means not stated.
 type (
 	seconds struct{ *time.Time }
 	micros  struct{ *time.Time }
@@ -235,10 +232,10 @@ func (m micros) UnmarshalJSON(data []byte) error {
 	return readTime(m.Time, data, func(us, _ int64) time.Time { return time.UnixMicro(us) }, 1)
 }
 
-// microseconds is a time that something took.
+// microseconds is a duration.
 type microseconds time.Duration
 
-// UnmarshalJSON reads a number or text. More than 200 years are those.
+// UnmarshalJSON reads a number or text. It caps the duration at 200 years.
 func (m *microseconds) UnmarshalJSON(data []byte) error {
 	const most = 200 * 365 * 24 * time.Hour
 	var c count
@@ -275,7 +272,7 @@ func (q *Queue) fields() []field {
 	return slices.Concat(fields, amounts("", "_total", &q.Total), amounts("", "_inuse", &q.InUse))
 }
 
-// categories reads those of a queue.
+// categories are those of a queue.
 type categories []Category
 
 // UnmarshalJSON reads an array like that of a whole answer.
@@ -285,7 +282,7 @@ func (c *categories) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// WithoutWhole leaves out the sum of all categories.
+// WithoutWhole removes the sum of all categories.
 func WithoutWhole(list []Category) []Category {
 	return slices.DeleteFunc(list, func(c Category) bool { return c.Name == wholeQueue })
 }
@@ -299,7 +296,7 @@ func (c *Category) fields() []field {
 	return slices.Concat(fields, amounts("max_", "", &c.Max), amounts("first_", "", &c.First))
 }
 
-// nested is amounts in an object of their own.
+// nested is resources in an object of their own.
 type nested Resources
 
 // UnmarshalJSON reads the object.
@@ -316,10 +313,10 @@ func (t *Task) fields() []field {
 	return slices.Concat(fields, amounts("", "", &t.Declared))
 }
 
-// stateName reads a state, which versions write in capitals or not.
+// stateName is a state, in capitals or not depending on the version.
 type stateName TaskState
 
-// UnmarshalJSON takes what it does not know for [Other].
+// UnmarshalJSON maps unknown states to [Other].
 func (s *stateName) UnmarshalJSON(data []byte) error {
 	switch strings.ToLower(scalar(data)) {
 	case "waiting", "ready":
@@ -332,14 +329,14 @@ func (s *stateName) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Listing is an entry of a catalog server, which need not be that of a manager.
+// Listing is an entry of a catalog server, which is not always a manager.
 type Listing struct {
 	Queue
-	// Address is the one that the catalog server heard it from; empty if it does not say.
+	// Address is the address from which the catalog server heard it; empty if that is not stated.
 	Address string
-	// Heard is when, by the clock of the catalog server.
+	// Heard is when it was last heard, by the clock of the catalog server.
 	Heard time.Time
-	// TLS says that it wants that.
+	// TLS reports whether it requires TLS.
 	TLS bool
 }
 

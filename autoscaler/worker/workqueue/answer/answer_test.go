@@ -159,18 +159,18 @@ func TestApostrophesMayBeQuoted(t *testing.T) {
 func TestBadAnswersAreRefusedByName(t *testing.T) {
 	for _, tc := range []struct{ name, answer, want string }{
 		{"nothing", " \n", "closed without an answer"},
-		{"no array", `{"tasks_waiting":1}`, "want a JSON array"},
-		{"a page", "<html>", "want a JSON array"},
-		{"cut off", `[{"tasks_waiting":1}`, "cut off after 1 entries"},
+		{"no array", `{"tasks_waiting":1}`, "must be a JSON array"},
+		{"a page", "<html>", "must be a JSON array"},
+		{"cut off", `[{"tasks_waiting":1}`, "truncated after 1 entries"},
 		{"cut off inside", `[{"tasks_waiting":1},{"tasks_wa`, "entry 1 of the answer"},
-		{"two answers", `[] []`, "more follows"},
+		{"two answers", `[] []`, "unexpected data"},
 		{"no entry", `[7]`, "entry 0 of the answer"},
-		{"a negative count", `[{"tasks_waiting":-3}]`, `entry 0 of the answer: tasks_waiting: "-3" is no count`},
-		{"a count that is none", `[{"tasks_waiting":"many"}]`, `tasks_waiting: "many" is no count`},
+		{"a negative count", `[{"tasks_waiting":-3}]`, `entry 0 of the answer: tasks_waiting: "-3" is not a count`},
+		{"a count that is none", `[{"tasks_waiting":"many"}]`, `tasks_waiting: "many" is not a count`},
 		{"infinitely many", `[{"tasks_waiting":"Inf"}]`, "tasks_waiting"},
 		{"a list", `[{"workers_lost":[]}]`, "workers_lost"},
 		{"negative cores", `[{"cores_total":-4}]`, `cores_total: "-4" is negative`},
-		{"text for cores", `[{"cores_total":"four"}]`, `cores_total: "four" is no amount`},
+		{"text for cores", `[{"cores_total":"four"}]`, `cores_total: "four" is not an amount`},
 		{"a number for a name", `[{"project":5}]`, "project"},
 		{"no object", `[{"categories":[{"category":"a","max_seen":[1]}]}]`, "max_seen"},
 		{"negative memory in one", `[{"categories":[{"category":"a","max_seen":{"memory":-4}}]}]`, `max_seen: memory: "-4" is negative`},
@@ -240,7 +240,7 @@ func FuzzAnswers(f *testing.F) {
 	})
 }
 
-// checkQueues reads queues and holds them to their promises.
+// checkQueues decodes queues and checks their guarantees.
 func checkQueues(t *testing.T, data []byte) {
 	queues, err := Read[Queue](data)
 	if err != nil && queues != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// BenchmarkRead reads what a manager answers of 100,000 tasks.
+// BenchmarkRead decodes an answer with 100,000 tasks.
 func BenchmarkRead(b *testing.B) {
 	text := bytes.NewBufferString("[")
 	for i := range 100_000 {

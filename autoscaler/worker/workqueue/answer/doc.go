@@ -1,10 +1,9 @@
-// Package answer reads what a Work Queue manager of cctools answers to queue_status,
-// task_status, worker_status and wable_status, and what a catalog server says of managers.
+// Package answer decodes the answers of a Work Queue manager of cctools to queue_status, task_status, worker_status and
+// wable_status, and the entries of a catalog server.
 //
-// What is read is data from the world. Fields that a version lacks are left at their zero
-// values, fields that a version adds are ignored, and numbers may be written as numbers or
-// as text. An answer that is cut off, or whose fields are of another kind or negative, is an
-// error that names the field, and nothing of it is returned.
+// Answers are untrusted input. Fields that a version lacks keep their zero values, fields that a version adds are
+// ignored, and numbers may be written as numbers or as text. If an answer is cut off, or a field is negative or of the
+// wrong type, the result is only an error that names the field.
 //
-// Everything here is pure.
+// The package is pure.
 package answer

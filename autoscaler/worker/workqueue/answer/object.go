@@ -8,13 +8,12 @@ import (
 	"supercargo.dev/supercargo/internal/text/clip"
 )
 
-// object reads JSON objects into the fields of one entry, one object after the other. What is
-// no field is left out. An answer has 100,000 of them: maps and reflection would take
-// several times as long.
+// object decodes JSON objects into the fields of one entry, one after the other. It ignores unknown fields. An answer
+// may have 100,000 objects; maps and reflection would take several times as long.
 type object struct {
 	entry  any
 	fields []field
-	values [][]byte // of each field what the object says; nil if nothing
+	values [][]byte // the value of each field; nil if it is missing
 }
 
 func newObject(entry any) *object {
@@ -23,13 +22,13 @@ func newObject(entry any) *object {
 	return o
 }
 
-// UnmarshalJSON reads an object, and names the first field that is bad. null has no fields.
-// The text is JSON for sure, as package json gives it.
+// UnmarshalJSON decodes an object, and names the first bad field. null has no fields. The data is valid JSON, because
+// package json has checked it.
 func (o *object) UnmarshalJSON(data []byte) error {
 	clear(o.values)
 	if data = bytes.TrimSpace(data); string(data) != "null" {
 		if data[0] != '{' {
-			return fmt.Errorf("%s is no object", clip.Cell(string(data)))
+			return fmt.Errorf("%s is not an object", clip.Cell(string(data)))
 		}
 		o.find(data)
 	}
@@ -49,7 +48,7 @@ func (o *object) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// find notes where the values of the fields stand. Of a name that comes twice the last counts.
+// find locates the values of the fields. If a name occurs twice, the last one counts.
 func (o *object) find(data []byte) {
 	at := skipSpace(data, 1)
 	for data[at] != '}' {
@@ -68,7 +67,7 @@ func (o *object) find(data []byte) {
 	}
 }
 
-// skipSpace returns where the next thing begins, from at on.
+// skipSpace returns the position of the next token, starting at at.
 func skipSpace(data []byte, at int) int {
 	for data[at] == ' ' || data[at] == '\t' || data[at] == '\n' || data[at] == '\r' {
 		at++
@@ -76,7 +75,7 @@ func skipSpace(data []byte, at int) int {
 	return at
 }
 
-// skipValue returns where the value ends that begins at a place.
+// skipValue returns the end of the value that starts at at.
 func skipValue(data []byte, at int) int {
 	depth := 0
 	for {
@@ -107,7 +106,7 @@ func skipValue(data []byte, at int) int {
 	}
 }
 
-// read reads the value of a field.
+// read decodes the value of a field.
 func (f *field) read(value []byte) error {
 	switch into := f.into.(type) {
 	case json.Unmarshaler:

@@ -1,5 +1,5 @@
-// Package workqueuetest has a Work Queue manager for tests, as httptest has web servers: it
-// answers on a port of this machine what a test tells it to, with a password and TLS if need be.
+// Package workqueuetest provides a Work Queue manager for tests, as httptest provides web servers: it listens on a
+// local port and gives the answers that a test sets, optionally with a password and TLS.
 package workqueuetest
 
 import (
@@ -18,8 +18,7 @@ import (
 // Hang is an answer that never comes.
 const Hang = "hang"
 
-// Manager answers the queries that a test has put answers for. All methods may be called at
-// once.
+// Manager answers queries with the answers that a test has set. All methods are safe for concurrent use.
 type Manager struct {
 	// Address is host:port.
 	Address string
@@ -32,8 +31,8 @@ type Manager struct {
 	lost    int
 }
 
-// Start starts one that ends with the test. It wants the password unless that is empty, and
-// TLS unless config is nil.
+// Start starts a manager that stops when the test ends. It requires the password unless that is empty, and TLS unless
+// config is nil.
 func Start(t testing.TB, answers map[string]string, password string, config *tls.Config) *Manager {
 	t.Helper()
 	m, err := New(answers, password, config)
@@ -44,7 +43,7 @@ func Start(t testing.TB, answers map[string]string, password string, config *tls
 	return m
 }
 
-// New is [Start] for tests that share one. Close ends it.
+// New is [Start] for a manager shared by several tests. Close stops it.
 func New(answers map[string]string, password string, config *tls.Config) (*Manager, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -66,10 +65,10 @@ func New(answers map[string]string, password string, config *tls.Config) (*Manag
 	return m, nil
 }
 
-// Close ends it: nobody is answered any more.
+// Close stops the manager.
 func (m *Manager) Close() { _ = m.listener.Close() }
 
-// Put changes answers; queries that are not named keep theirs.
+// Put changes the answers to the given queries.
 func (m *Manager) Put(answers map[string]string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,8 +85,8 @@ func (m *Manager) Answers() map[string]string {
 	return maps.Clone(m.answers)
 }
 
-// Lost is how many connections sent a query that has no answer. A real manager takes them for
-// workers, which it then loses.
+// Lost returns the number of connections that sent a query without an answer. A real manager treats them as workers,
+// and counts them as lost.
 func (m *Manager) Lost() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -113,7 +112,7 @@ func (m *Manager) serve(conn net.Conn) {
 	}
 }
 
-// answer returns that of a query.
+// answer returns the answer to a query.
 func (m *Manager) answer(query string) (answer string, known bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -123,7 +122,7 @@ func (m *Manager) answer(query string) (answer string, known bool) {
 	return answer, known
 }
 
-// admits is the manager's side of the proof, written out from the protocol.
+// admits is the manager's side of the authentication, written out from the protocol.
 func (m *Manager) admits(conn net.Conn, lines *bufio.Reader) bool {
 	fmt.Fprint(conn, "auth password sha1\n")
 	if line, _ := lines.ReadString('\n'); line != "auth password sha1\n" {

@@ -29,7 +29,7 @@ export const legend = (cycleSeconds) => {
   return [
     { name: "service", pod: { class: "service", bin: ENDLESS } },
     ...Array.from({ length: STEPS }, (_, i) => ({ name: i === 0 ? `batch, ends ${ends(i)}` : ends(i), pod: { class: "batch", bin: i } })),
-    { name: "batch, end not known", pod: { class: "batch", bin: UNKNOWN } },
+    { name: "batch, end unknown", pod: { class: "batch", bin: UNKNOWN } },
     { name: "of the system", pod: { class: "system", bin: ENDLESS } },
   ];
 };

@@ -18,15 +18,15 @@ export const refresh = (nodes, now) => {
   if (!dialog.open) return;
   const node = nodes.get(name);
   if (node) update(node, now);
-  else say($("detail-title"), `${name} has gone`);
+  else say($("detail-title"), `${name} no longer exists`);
 };
 
 const update = (n, now) => {
   say($("detail-title"), n.name);
   facts($("facts"), [
-    ["Machine type", n.type ?? ""], ["NodeFleet", n.fleet ?? ""], ["Takes", n.class === "any" ? "all pods" : `${n.class} pods`],
+    ["Machine type", n.type ?? ""], ["NodeFleet", n.fleet ?? ""], ["Accepts", n.class === "any" ? "all pods" : `${n.class} pods`],
     ["State", [n.ready ? "ready" : "not ready", n.cordoned && "cordoned", n.emptying && `being emptied by ${n.emptying}`].filter(Boolean).join(", ")],
-    ["Price", n.dollars === undefined ? n.unpriced || "not known" : `${dollars(n.dollars)} per hour`],
+    ["Price", n.dollars === undefined ? n.unpriced || "unknown" : `${dollars(n.dollars)} per hour`],
     ["Power", n.watts === undefined ? "" : `${watts(n.watts)}, modelled`],
     ["CPU", `${cores(n.requestedCPU)} of ${cores(n.cpu)} requested, ${percent(n.requestedCPU / Math.max(n.cpu, 1))}`],
     ["Memory", `${bytes(n.requestedMemory)} of ${bytes(n.memory)} requested, ${percent(n.requestedMemory / Math.max(n.memory, 1))}`],

@@ -66,7 +66,7 @@ const card = (name, tags, ...rest) => el("article", "card", el("h3", "", name, .
 
 export const fleets = (items) => section("fleets", items, (f) => card(f.name, [f.mode, `class ${f.class}`],
   dl([
-    ["Machines", count(f.machines)], ["Coming", f.inFlight ? count(f.inFlight) : ""], ["Pods that wait", count(f.pending)],
+    ["Machines", count(f.machines)], ["In flight", f.inFlight ? count(f.inFlight) : ""], ["Pods that wait", count(f.pending)],
     ["Cost", f.dollars ? `$${f.dollars}/h` : ""], ["Lower bound", f.bound ? `$${f.bound}/h` : ""],
   ]),
   f.doing && el("p", "now", f.doing), f.waiting && el("p", "", f.waiting), conditions(f.conditions)));
@@ -86,16 +86,16 @@ export const policies = (items) => section("policies", items, (p) => card(p.name
   dl([
     ["Requests per second", p.rate ?? ""], ["Response time", p.responseTime ? p.responseTime + (p.slo ? ` (keep ${p.slo})` : "") : ""],
     ["Inside", p.queue ?? ""], ["Utilisation", p.utilization ? `${p.utilization} %` : ""],
-    ["Replicas", `${p.ready} of ${p.asked} ready`], ["Wanted", p.wanted ? `${p.wanted} (${p.min} to ${p.max})` : "not decided yet"],
+    ["Replicas", `${p.ready} of ${p.spec} ready`], ["Desired", p.desired ? `${p.desired} (${p.min} to ${p.max})` : "not decided yet"],
   ]),
-  p.overSLO ? el("p", "conditions", "Slower than it is to be.") : null,
+  p.overSLO ? el("p", "conditions", "The response time exceeds the target.") : null,
   texts(p.reasons, "reasons"), conditions(p.conditions)));
 
 export const pools = (items) => section("pools", items, (p) => card(p.name, [p.phase, p.mode],
   dl([
-    ["Tasks that wait", p.known ? count(p.waiting) : "not known"], ["Running", p.known ? count(p.running) : ""], ["Done", p.known ? count(p.done) : ""],
-    ["Cores wanted", p.shortageCores ?? ""],
-    ["Workers", count(p.connected)], ["Coming", count(p.coming)], ["Leaving", count(p.leaving)], ["Allowed", `${count(p.min)} to ${count(p.max)}`],
+    ["Tasks that wait", p.known ? count(p.waiting) : "unknown"], ["Running", p.known ? count(p.running) : ""], ["Done", p.known ? count(p.done) : ""],
+    ["Cores missing", p.shortageCores ?? ""],
+    ["Workers", count(p.connected)], ["Starting", count(p.starting)], ["Draining", count(p.draining)], ["Allowed", `${count(p.min)} to ${count(p.max)}`],
   ]),
   conditions(p.conditions)));
 

@@ -103,5 +103,5 @@ source.addEventListener("commit", (e) => {
 source.addEventListener("error", () => {
   // What was being told is told again: the server knows the last update that was complete.
   staged = [];
-  state(source.readyState === EventSource.CLOSED ? "the server has ended: start it again and reload" : `connection lost at ${clock(Date.now())}, trying again`, false);
+  state(source.readyState === EventSource.CLOSED ? "the server has stopped: start it again and reload the page" : `connection lost at ${clock(Date.now())}, retrying`, false);
 });

@@ -39,17 +39,17 @@ const bills = (s) => {
   $("bills").shown = text;
   if (!a || !a.at) {
     $("bills").replaceChildren();
-    say($("audited"), a?.error ? `What it could cost is not known: ${a.error}` : "What it could cost is being worked out.");
+    say($("audited"), a?.error ? `The possible cost is unknown: ${a.error}` : "The possible cost is being computed.");
     return;
   }
   const most = Math.max(a.now, a.moved, a.cheapest, a.bound, 1e-9);
   $("bills").replaceChildren(
-    bar("As it is", dollars(a.now), a.now / most, plural(a.nodesNow, "node")),
+    bar("Current", dollars(a.now), a.now / most, plural(a.nodesNow, "node")),
     bar("Moving pods alone", dollars(a.moved), a.moved / most, plural(a.nodesMoved, "node")),
     bar("Cheapest found", dollars(a.cheapest), a.cheapest / most, plural(a.nodesCheapest, "node")),
     bar("Lower bound", dollars(a.bound), a.bound / most),
   );
-  say($("audited"), `${a.error ? "Not newer: " + a.error + ". " : ""}As of ${clock(1000 * a.at)}, at ${a.source}.`);
+  say($("audited"), `${a.error ? "Not updated: " + a.error + ". " : ""}As of ${clock(1000 * a.at)}, at ${a.source}.`);
 };
 
 

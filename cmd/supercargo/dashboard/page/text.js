@@ -47,4 +47,4 @@ export const clock = (milliseconds) => {
 export const ENDLESS = -1;
 export const UNKNOWN = -2;
 
-export const bin = (n) => (n === ENDLESS ? "does not end" : n === UNKNOWN ? "not known" : String(n));
+export const bin = (n) => (n === ENDLESS ? "does not end" : n === UNKNOWN ? "unknown" : String(n));

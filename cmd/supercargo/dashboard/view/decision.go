@@ -100,7 +100,7 @@ func ofFleet(name string, d *v1alpha1.FleetDecision) Decision {
 	}
 	add("dollars per hour", money(d.Expected.DollarsPerHour), money(measured.DollarsPerHour))
 	add("ready after", span(d.Expected.ReadySeconds), span(measured.ReadySeconds))
-	add("pods pending then", fmt.Sprint(d.Expected.PendingPods), fmt.Sprint(measured.PendingPods))
+	add("pods still pending", fmt.Sprint(d.Expected.PendingPods), fmt.Sprint(measured.PendingPods))
 	return shown
 }
 
@@ -119,14 +119,14 @@ func fleetTerms(d *v1alpha1.FleetDecision) []string {
 		r := &d.Releases[i]
 		add("release %s: %s", r.Node, r.Reason)
 		if r.KeepDollars != "" {
-			add("%s: to keep it for another billing period costs $%s, to start another $%s", r.Node, r.KeepDollars, cmp.Or(r.StartDollars, "?"))
+			add("%s: keeping it for another billing period costs $%s, starting another machine $%s", r.Node, r.KeepDollars, cmp.Or(r.StartDollars, "?"))
 		}
 		if r.SavesDollars != "" {
 			add("%s: saves $%s and costs $%s", r.Node, r.SavesDollars, cmp.Or(r.CostsDollars, "?"))
 		}
 	}
 	if d.PricePerHour != "" {
-		add("machines to buy cost $%s/h; for the same pods at least $%s/h", d.PricePerHour, cmp.Or(d.LowerBoundPerHour, "?"))
+		add("the machines to buy cost $%s/h; the lower bound for the same pods is $%s/h", d.PricePerHour, cmp.Or(d.LowerBoundPerHour, "?"))
 	}
 	if d.SavesDollars != "" {
 		add("emptying or exchanging machines saves $%s and costs $%s", d.SavesDollars, cmp.Or(d.CostsDollars, "?"))
@@ -194,7 +194,7 @@ func ofPool(name string, d *v1alpha1.WorkerDecision) Decision {
 		}
 		shown.Summary = fmt.Sprintf("add %d %s: %s", d.Add, what, d.Reason)
 	}
-	shown.Terms = append([]string{fmt.Sprintf("%d tasks waited, %d were expected to at the end of the initialisation time", d.Waiting, d.WaitingThen)}, rejections(d.Rejected)...)
+	shown.Terms = append([]string{fmt.Sprintf("%d tasks waited, %d were expected to wait at the end of the initialisation time", d.Waiting, d.WaitingThen)}, rejections(d.Rejected)...)
 	if d.ExpectedReady != nil || d.MeasuredReady != nil {
 		shown.Outcomes = []Outcome{{"done after", cmp.Or(duration(d.ExpectedReady), "–"), duration(d.MeasuredReady)}}
 	}

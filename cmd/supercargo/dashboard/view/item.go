@@ -20,7 +20,7 @@ func (p *Page) Items() ([]Item, error) {
 	add := func(section, key string, value any) {
 		text, err := json.Marshal(value)
 		if err != nil && fault == nil {
-			fault = fmt.Errorf("write %s %s: %w", section, key, err)
+			fault = fmt.Errorf("encode %s %s: %w", section, key, err)
 		}
 		items = append(items, Item{section, key, text})
 	}

@@ -24,10 +24,10 @@ type Policy struct {
 	Queue        string   `json:"queue,omitempty"`
 	Utilization  string   `json:"utilization,omitempty"`
 	Notes        []string `json:"notes,omitempty"`
-	// Wanted is the number of replicas that the law wants, Asked is the number in the target's scale,
+	// Desired is the number of replicas that the law requests, Spec is the number in the target's scale,
 	// and the others are numbers of pods.
-	Wanted   int32 `json:"wanted"`
-	Asked    int32 `json:"asked"`
+	Desired  int32 `json:"desired"`
+	Spec     int32 `json:"spec"`
 	Replicas int32 `json:"replicas"`
 	Ready    int32 `json:"ready"`
 	Min      int32 `json:"min"`
@@ -51,7 +51,7 @@ func policyOf(o *v1alpha1.ReplicaPolicy) Policy {
 	s := &o.Status
 	p := Policy{
 		Name: o.Namespace + "/" + o.Name, Target: o.Spec.Target.Kind + " " + o.Spec.Target.Name, Law: string(o.Spec.Law.Name), Mode: string(o.Spec.Mode),
-		Wanted: s.WantedReplicas, Asked: s.AskedReplicas, Replicas: s.Replicas, Ready: s.ReadyReplicas, Min: o.Spec.MinReplicas, Max: o.Spec.MaxReplicas,
+		Desired: s.DesiredReplicas, Spec: s.SpecReplicas, Replicas: s.Replicas, Ready: s.ReadyReplicas, Min: o.Spec.MinReplicas, Max: o.Spec.MaxReplicas,
 		Conditions: conditions(s.Conditions),
 	}
 	if o.Spec.SLO != nil {

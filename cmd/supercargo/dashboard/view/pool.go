@@ -21,8 +21,8 @@ type Pool struct {
 	ShortageCores string `json:"shortageCores,omitempty"`
 	// The numbers of workers and their limits.
 	Connected int32 `json:"connected"`
-	Coming    int32 `json:"coming"`
-	Leaving   int32 `json:"leaving"`
+	Starting  int32 `json:"starting"`
+	Draining  int32 `json:"draining"`
 	Min       int32 `json:"min"`
 	Max       int32 `json:"max"`
 	// SilentSince is when the manager stopped answering, in seconds since 1970; 0 if it answers.
@@ -37,7 +37,7 @@ func pools(all []*v1alpha1.WorkerPool) []Pool {
 		s := &o.Status
 		p := Pool{
 			Name: o.Namespace + "/" + o.Name, Mode: string(o.Spec.Mode), Phase: string(s.Phase), ShortageCores: s.ShortageCores,
-			Connected: s.Workers.Connected, Coming: s.Workers.Coming, Leaving: s.Workers.Leaving, Min: o.Spec.Limits.Min, Max: o.Spec.Limits.Max,
+			Connected: s.Workers.Connected, Starting: s.Workers.Starting, Draining: s.Workers.Draining, Min: o.Spec.Limits.Min, Max: o.Spec.Limits.Max,
 			Conditions: conditions(s.Conditions),
 		}
 		if q := s.Queue; q != nil {

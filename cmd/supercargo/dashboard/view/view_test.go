@@ -255,17 +255,17 @@ func TestADecisionOfAFleetHasItsTermsAndWhatCameOfIt(t *testing.T) {
 		Key: "NodeFleet/f/3", At: now.Add(-time.Minute).UnixMilli(), Object: "NodeFleet f", Mode: "Observe", Summary: "buy 2", Open: true,
 		Terms: []string{
 			"buy 2 large for 5 pods: cheapest", "large: $0.1/h each, 1m0s to start, paid for 10m0s in all: $0.017 until empty", "release n: empty",
-			"n: to keep it for another billing period costs $0.1, to start another $0.2", "machines to buy cost $0.2/h; for the same pods at least $0.15/h",
+			"n: keeping it for another billing period costs $0.1, starting another machine $0.2", "the machines to buy cost $0.2/h; the lower bound for the same pods is $0.15/h",
 			"emptying or exchanging machines saves $0.9 and costs $0.1", "rejected small: too small",
 		},
-		Outcomes: []Outcome{{"dollars per hour", "$0.4", ""}, {"ready after", "1m0s", ""}, {"pods pending then", "1", ""}},
+		Outcomes: []Outcome{{"dollars per hour", "$0.4", ""}, {"ready after", "1m0s", ""}, {"pods still pending", "1", ""}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("before it is measured (-want +got):\n%s", diff)
 	}
 	d.Measured = &v1alpha1.Outcome{DollarsPerHour: "0.38", ReadySeconds: 72}
 	got = Of(s, now).Decisions[0]
-	if diff := cmp.Diff([]Outcome{{"dollars per hour", "$0.4", "$0.38"}, {"ready after", "1m0s", "1m12s"}, {"pods pending then", "1", "0"}}, got.Outcomes); diff != "" || got.Open {
+	if diff := cmp.Diff([]Outcome{{"dollars per hour", "$0.4", "$0.38"}, {"ready after", "1m0s", "1m12s"}, {"pods still pending", "1", "0"}}, got.Outcomes); diff != "" || got.Open {
 		t.Errorf("once it is measured, open %t (-want +got):\n%s", got.Open, diff)
 	}
 }
@@ -375,7 +375,7 @@ func TestAPolicySaysWhatItsLawThinks(t *testing.T) {
 		Spec: v1alpha1.ReplicaPolicySpec{Target: v1alpha1.ReplicaTarget{Kind: "Deployment", Name: "web"}, Law: v1alpha1.ReplicaLawSpec{Name: v1alpha1.LawPredictive}, Mode: v1alpha1.ReplicasAct,
 			MinReplicas: 1, MaxReplicas: 9, SLO: &v1alpha1.ServiceLevel{ResponseTime: *lasting(200 * time.Millisecond)}},
 		Status: v1alpha1.ReplicaPolicyStatus{
-			WantedReplicas: 4, AskedReplicas: 4, Replicas: 3, ReadyReplicas: 2,
+			DesiredReplicas: 4, SpecReplicas: 4, Replicas: 3, ReadyReplicas: 2,
 			LastObservation: &v1alpha1.ReplicaObservation{Time: ago(time.Second), ArrivalRate: "20", ResponseTime: lasting(300 * time.Millisecond), QueueLength: "6", UtilizationPercent: "90", Notes: []string{"a note"}},
 			LastDecision:    &v1alpha1.ReplicaDecision{Time: ago(time.Minute), From: 3, To: 4, Reasons: []string{"more come"}, Expected: v1alpha1.ReplicaOutcome{ArrivalRate: "22", ResponseTime: lasting(150 * time.Millisecond), ReadySeconds: 5}},
 			Conditions:      []metav1.Condition{{Type: v1alpha1.PolicyMeasured, Status: "False", Message: "no metrics"}, {Type: v1alpha1.PolicyConflict, Status: "False"}, {Type: v1alpha1.PolicyReady, Status: "True"}},
@@ -384,7 +384,7 @@ func TestAPolicySaysWhatItsLawThinks(t *testing.T) {
 	page := Of(s, now)
 	want := Policy{
 		Name: "shop/web", Target: "Deployment web", Law: "Predictive", Mode: "Act", SLO: "200ms", At: now.Add(-time.Second).Unix(), Rate: "20", ResponseTime: "300ms", OverSLO: true,
-		Queue: "6", Utilization: "90", Notes: []string{"a note"}, Wanted: 4, Asked: 4, Replicas: 3, Ready: 2, Min: 1, Max: 9, Reasons: []string{"more come"},
+		Queue: "6", Utilization: "90", Notes: []string{"a note"}, Desired: 4, Spec: 4, Replicas: 3, Ready: 2, Min: 1, Max: 9, Reasons: []string{"more come"},
 		Conditions: []Condition{{"Conflict", "False", "", "", true}, {"Measured", "False", "", "no metrics", false}, {"Ready", "True", "", "", true}},
 	}
 	if diff := cmp.Diff(want, page.Policies[0]); diff != "" {
@@ -400,7 +400,7 @@ func TestAPoolShowsItsQueueAndItsDecision(t *testing.T) {
 	s := with(nil)
 	s.Pools = []*v1alpha1.WorkerPool{
 		{ObjectMeta: metav1.ObjectMeta{Namespace: "g", Name: "b"}, Spec: v1alpha1.WorkerPoolSpec{Mode: v1alpha1.WorkerPoolAct, Limits: v1alpha1.WorkerLimits{Min: 1, Max: 8}}, Status: v1alpha1.WorkerPoolStatus{
-			Phase: "Runtime", ShortageCores: "3", Queue: &v1alpha1.WorkQueueStatus{Waiting: 3, Running: 2, Done: 1}, Workers: v1alpha1.WorkerCounts{Connected: 2, Coming: 1}, SilentSince: new(ago(time.Minute)),
+			Phase: "Runtime", ShortageCores: "3", Queue: &v1alpha1.WorkQueueStatus{Waiting: 3, Running: 2, Done: 1}, Workers: v1alpha1.WorkerCounts{Connected: 2, Starting: 1}, SilentSince: new(ago(time.Minute)),
 			LastDecision: &v1alpha1.WorkerDecision{Time: ago(time.Minute), Add: 1, Flavor: "large", Reason: "3 tasks wait", Waiting: 3, WaitingThen: 2, ExpectedReady: lasting(time.Minute)},
 		}},
 		{ObjectMeta: metav1.ObjectMeta{Namespace: "g", Name: "a"}, Status: v1alpha1.WorkerPoolStatus{LastDecision: &v1alpha1.WorkerDecision{Time: ago(time.Hour), Drain: []string{"x", "y"}, Reason: "nothing waits", MeasuredReady: lasting(time.Second)}}},
@@ -408,7 +408,7 @@ func TestAPoolShowsItsQueueAndItsDecision(t *testing.T) {
 	page := Of(s, now)
 	want := []Pool{
 		{Name: "g/a", Conditions: []Condition{}},
-		{Name: "g/b", Mode: "Act", Phase: "Runtime", Known: true, Waiting: 3, Running: 2, Done: 1, ShortageCores: "3", Connected: 2, Coming: 1, Min: 1, Max: 8, SilentSince: now.Add(-time.Minute).Unix(), Conditions: []Condition{}},
+		{Name: "g/b", Mode: "Act", Phase: "Runtime", Known: true, Waiting: 3, Running: 2, Done: 1, ShortageCores: "3", Connected: 2, Starting: 1, Min: 1, Max: 8, SilentSince: now.Add(-time.Minute).Unix(), Conditions: []Condition{}},
 	}
 	if diff := cmp.Diff(want, page.Pools); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

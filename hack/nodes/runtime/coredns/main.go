@@ -1,6 +1,6 @@
-// The DNS server of the clusters that tests install with kubeadm: CoreDNS, with the
-// plugins that kubeadm's configuration names and no others. A module of its own, so that
-// it gets the libraries it was released with.
+// Command coredns is the DNS server of the clusters that tests install with kubeadm: CoreDNS with only the
+// plugins in kubeadm's configuration. It is its own module, so that it is built with the libraries of its
+// release.
 package main
 
 import (

@@ -6,8 +6,7 @@ import (
 	"net/http"
 )
 
-// bounded breaks off answers of more than most bytes, unpacked: who reads them
-// keeps them in memory whole.
+// bounded limits decompressed responses to most bytes, because readers hold them in memory as a whole.
 type bounded struct {
 	next http.RoundTripper
 	most int64
@@ -28,20 +27,19 @@ type boundedBody struct {
 	left, most int64
 }
 
-// Read implements io.Reader. One byte beyond the bound is asked for, to tell an
-// answer that is just as long from one that is longer.
+// Read implements io.Reader. It requests one byte beyond the limit to detect longer responses.
 func (b *boundedBody) Read(p []byte) (int, error) {
 	if int64(len(p)) > b.left+1 {
 		p = p[:b.left+1]
 	}
 	n, err := b.ReadCloser.Read(p)
 	if b.left -= int64(n); b.left < 0 {
-		return 0, fmt.Errorf("the answer has more than %d bytes", b.most)
+		return 0, fmt.Errorf("the response has more than %d bytes", b.most)
 	}
 	return n, err
 }
 
-// CloseIdleConnections lets http.Client reach that of what is wrapped.
+// CloseIdleConnections passes the call of http.Client to the wrapped transport.
 func (b bounded) CloseIdleConnections() {
 	if c, ok := b.next.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()

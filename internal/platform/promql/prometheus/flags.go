@@ -2,8 +2,8 @@ package prometheus
 
 import "github.com/spf13/pflag"
 
-// AddFlags adds the flags that say which server is asked: --prometheus, --prometheus-ca and
-// --prometheus-token. What is in the Config are their defaults.
+// AddFlags adds the flags that select the server: --prometheus, --prometheus-ca and --prometheus-token. Their defaults
+// are the values in c.
 func (c *Config) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&c.URL, "prometheus", c.URL, "`URL` of a server with the Prometheus HTTP API, without /api/v1")
 	f.StringVar(&c.CAFile, "prometheus-ca", c.CAFile, "PEM `file` with the server's certificate authorities (default: those of the system)")

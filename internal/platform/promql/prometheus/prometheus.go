@@ -1,9 +1,8 @@
-// Package prometheus asks a server that speaks Prometheus' HTTP API: Prometheus
-// itself, Thanos, Mimir, VictoriaMetrics, or Supercargo's own metrics adapter. The
-// autoscaler and the metrics adapter ask through it, node agents and reports.
+// Package prometheus queries a server with the Prometheus HTTP API: Prometheus itself, Thanos, Mimir, VictoriaMetrics,
+// or Supercargo's metrics adapter. The autoscaler, the metrics adapter, node agents and reports use it.
 //
-// Servers are verified by TLS, answers are bounded in time and size, and
-// redirects are not followed, since they would carry the token elsewhere.
+// Servers are verified by TLS, responses are bounded in time and size, and redirects are not followed because they
+// would send the token elsewhere.
 package prometheus
 
 import (
@@ -24,34 +23,32 @@ import (
 	"supercargo.dev/supercargo/internal/text/clip"
 )
 
-// Config says which server is asked, and how.
+// Config selects the server and configures requests.
 type Config struct {
-	// URL is where the API is served, without /api/v1: "https://prometheus.monitoring:9090".
+	// URL is the URL of the API, without /api/v1: "https://prometheus.monitoring:9090".
 	URL string `json:"url"`
-	// CAFile has the certificates, in PEM, that the server's is verified by; empty
-	// for those of the system. It is read again when it changes.
+	// CAFile contains the certificate authorities, in PEM, to verify the server with; if empty, those of the system are
+	// used. It is reloaded when it changes.
 	CAFile string `json:"caFile,omitempty"`
-	// TokenFile has the bearer token; empty sends none. It is read again for every
-	// query.
+	// TokenFile contains the bearer token; if empty, none is sent. It is read for every query.
 	TokenFile string `json:"tokenFile,omitempty"`
-	// Timeout bounds one query, connecting included.
+	// Timeout bounds one query, including the connection.
 	Timeout time.Duration `json:"-"`
-	// Lookback is how old the last sample of a series may be to count as its value
-	// now; 0 leaves that to the server, which is 5 min for most. Servers that do not
-	// know the parameter lookback_delta ignore it.
+	// Lookback is the maximum age of the last sample of a series to count as its current value. 0 means the server's
+	// default, usually 5 min. Servers that do not know the parameter lookback_delta ignore it.
 	Lookback time.Duration `json:"-"`
-	// MaxBytes bounds an answer, unpacked.
+	// MaxBytes bounds a decompressed response.
 	MaxBytes int64 `json:"-"`
 }
 
-// DefaultTimeout and DefaultMaxBytes bound an answer where nothing is said. A
-// policy's measurement is one sample: some hundred bytes.
+// DefaultTimeout and DefaultMaxBytes are the default bounds. The measurement of a policy is one sample of some hundred
+// bytes.
 const (
 	DefaultTimeout  = 10 * time.Second
 	DefaultMaxBytes = 4 << 20
 )
 
-// Validate refuses what no server can be asked by, all faults at once.
+// Validate returns all faults of the configuration.
 func (c Config) Validate() error {
 	var errs input.Faults
 	u, err := url.Parse(c.URL)
@@ -59,21 +56,21 @@ func (c Config) Validate() error {
 	case err != nil:
 		errs = append(errs, fmt.Errorf("url: %w", err))
 	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
-		errs = append(errs, fmt.Errorf("url %q: want http or https, and a host, such as https://prometheus.monitoring:9090", u.Redacted()))
+		errs = append(errs, fmt.Errorf("url %q: must have scheme http or https, and a host, such as https://prometheus.monitoring:9090", u.Redacted()))
 	case u.User != nil:
-		errs = append(errs, fmt.Errorf("url %q: want no user in it: it would stand in logs", u.Redacted()))
+		errs = append(errs, fmt.Errorf("url %q: must not have a user, which logs would show", u.Redacted()))
 	case u.RawQuery != "" || u.Fragment != "":
-		errs = append(errs, fmt.Errorf("url %q: want nothing after the path", u.Redacted()))
+		errs = append(errs, fmt.Errorf("url %q: must not have a query or a fragment", u.Redacted()))
 	case u.Scheme == "http" && c.TokenFile != "":
-		errs = append(errs, fmt.Errorf("tokenFile %s: want https for %q: a token is not sent in the clear", c.TokenFile, u.Redacted()))
+		errs = append(errs, fmt.Errorf("tokenFile %s: requires https for %q: tokens are not sent unencrypted", c.TokenFile, u.Redacted()))
 	}
-	errs.If(c.Timeout <= 0, "timeout %v: want a time above 0", c.Timeout)
-	errs.If(c.Lookback < 0, "lookback %v: want a time above 0, or 0 for the server's own", c.Lookback)
-	errs.If(c.MaxBytes <= 0, "most bytes %d: want a number above 0", c.MaxBytes)
+	errs.If(c.Timeout <= 0, "timeout %v: must be more than 0", c.Timeout)
+	errs.If(c.Lookback < 0, "lookback %v: must be more than 0, or 0 for the server's default", c.Lookback)
+	errs.If(c.MaxBytes <= 0, "most bytes %d: must be more than 0", c.MaxBytes)
 	return errors.Join(errs...)
 }
 
-// Client asks one server. It can be used by many at a time.
+// Client queries one server. It is safe for concurrent use.
 type Client struct {
 	config Config
 	api    promv1.API
@@ -82,8 +79,7 @@ type Client struct {
 
 var _ promql.Warner = (*Client)(nil)
 
-// New makes a client. A Timeout or MaxBytes of 0 is the default. It reads the CA
-// file, and connects to nothing.
+// New returns a client. A Timeout or MaxBytes of 0 means the default. It reads the CA file but does not connect.
 func New(c Config) (*Client, error) {
 	if c.Timeout == 0 {
 		c.Timeout = DefaultTimeout
@@ -118,20 +114,18 @@ func newAPI(c Config, client *http.Client) (promv1.API, error) {
 	return promv1.NewAPI(talks), nil
 }
 
-// Close drops connections that are not in use.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Query implements [promql.Querier]. What the server warns of is dropped: see
-// QueryWarned.
+// Query implements [promql.Querier]. It drops warnings: see QueryWarned.
 func (c *Client) Query(ctx context.Context, expression string, at time.Time) ([]promql.Sample, error) {
 	samples, _, err := c.QueryWarned(ctx, expression, at)
 	return samples, err
 }
 
-// QueryWarned implements [promql.Warner]. It answers within the time-out, whatever
-// the server does.
+// QueryWarned implements [promql.Warner]. It returns within the timeout, whatever the server does.
 func (c *Client) QueryWarned(ctx context.Context, expression string, at time.Time) ([]promql.Sample, []string, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.config.Timeout, fmt.Errorf("no answer within %v", c.config.Timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, c.config.Timeout, fmt.Errorf("no response within %v", c.config.Timeout))
 	defer cancel()
 	options := []promv1.Option{promv1.WithTimeout(c.config.Timeout)}
 	if c.config.Lookback > 0 {
@@ -146,12 +140,12 @@ func (c *Client) QueryWarned(ctx context.Context, expression string, at time.Tim
 		samples, err = samplesOf(value)
 	}
 	if err != nil {
-		return nil, warnings, fmt.Errorf("ask %s for %s: %w", c.config.URL, clip.Bytes(expression, maxText), brief(err))
+		return nil, warnings, fmt.Errorf("query %s for %s: %w", c.config.URL, clip.Bytes(expression, maxText), brief(err))
 	}
 	return samples, warnings, nil
 }
 
-// samplesOf reads an instant vector or a scalar.
+// samplesOf converts an instant vector or a scalar.
 func samplesOf(value model.Value) ([]promql.Sample, error) {
 	switch v := value.(type) {
 	case *model.Scalar:
@@ -164,9 +158,9 @@ func samplesOf(value model.Value) ([]promql.Sample, error) {
 		for _, s := range v {
 			switch {
 			case s == nil:
-				return nil, errors.New("the answer has a series that is null")
+				return nil, errors.New("the response has a series that is null")
 			case s.Histogram != nil:
-				return nil, fmt.Errorf("the answer has native histograms, want numbers: take histogram_quantile or histogram_avg of them")
+				return nil, fmt.Errorf("the response has native histograms, must be numbers: use histogram_quantile or histogram_avg")
 			}
 			labels := make(map[string]string, len(s.Metric))
 			for name, text := range s.Metric {
@@ -177,16 +171,15 @@ func samplesOf(value model.Value) ([]promql.Sample, error) {
 		return samples, nil
 	}
 	if value == nil {
-		return nil, errors.New("the answer has no value")
+		return nil, errors.New("the response has no value")
 	}
-	return nil, fmt.Errorf("the answer is a %s, want an instant vector or a scalar", value.Type())
+	return nil, fmt.Errorf("the response is a %s, must be an instant vector or a scalar", value.Type())
 }
 
-// maxText bounds what a server's words, or a query, take in an error.
+// maxText bounds the length of a server's message or a query in an error.
 const maxText = 300
 
-// brief makes an error short that may hold a whole page of HTML. What it wraps is
-// still found.
+// brief shortens an error, which may contain a whole page of HTML. The original error remains wrapped.
 func brief(err error) error {
 	if text := err.Error(); len(text) > maxText {
 		return &briefError{text: clip.Bytes(text, maxText), error: err}
@@ -202,5 +195,5 @@ type briefError struct {
 // Error implements error.
 func (e *briefError) Error() string { return e.text }
 
-// Unwrap lets errors.Is and errors.As see the whole error.
+// Unwrap gives errors.Is and errors.As access to the original error.
 func (e *briefError) Unwrap() error { return e.error }

@@ -23,7 +23,7 @@ import (
 
 var at = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// serve answers every request with a text.
+// serve answers every request with the given text.
 func serve(t testing.TB, status int, text string) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -115,11 +115,11 @@ func TestAnswersThatAreNoneAreErrors(t *testing.T) {
 		{"garbled", `{"status":"succ`, "bad_response", http.StatusOK},
 		{"a page", "<html>" + strings.Repeat("login ", 10_000), "bad_response", http.StatusOK},
 		{"empty", "", "bad_response", http.StatusOK},
-		{"no data", `{"status":"success"}`, "ask", http.StatusOK},
-		{"null", `null`, "ask", http.StatusOK},
-		{"a range", `{"status":"success","data":{"resultType":"matrix","result":[]}}`, "want an instant vector", http.StatusOK},
-		{"a text", `{"status":"success","data":{"resultType":"string","result":[1,"a"]}}`, "ask", http.StatusOK},
-		{"another form", `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":["x",3]}]}}`, "ask", http.StatusOK},
+		{"no data", `{"status":"success"}`, "query", http.StatusOK},
+		{"null", `null`, "query", http.StatusOK},
+		{"a range", `{"status":"success","data":{"resultType":"matrix","result":[]}}`, "must be an instant vector", http.StatusOK},
+		{"a text", `{"status":"success","data":{"resultType":"string","result":[1,"a"]}}`, "query", http.StatusOK},
+		{"another form", `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":["x",3]}]}}`, "query", http.StatusOK},
 		{"a histogram", `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"histogram":[1,{"count":"1","sum":"2","buckets":[]}]}]}}`, "histogram_quantile", http.StatusOK},
 		{"refused", `{"status":"error","errorType":"bad_data","error":"parse error at char 3"}`, "parse error at char 3", http.StatusBadRequest},
 		{"not allowed", "no", "403", http.StatusForbidden},
@@ -174,7 +174,7 @@ func TestAnAnswerAsLongAsTheBoundIsRead(t *testing.T) {
 func TestSlowAnswersEndWithTheTimeout(t *testing.T) {
 	hang := make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") == "" { // begins, and never ends
+		if r.Header.Get("Authorization") == "" { // begins and never ends
 			_, _ = io.WriteString(w, `{"status":`)
 			w.(http.Flusher).Flush()
 		}
@@ -183,7 +183,7 @@ func TestSlowAnswersEndWithTheTimeout(t *testing.T) {
 	defer s.Close()
 	defer close(hang)
 	_, err := client(t, Config{URL: s.URL, Timeout: 50 * time.Millisecond}).Query(t.Context(), "x", at)
-	if err == nil || !strings.Contains(err.Error(), "no answer within 50ms") {
+	if err == nil || !strings.Contains(err.Error(), "no response within 50ms") {
 		t.Errorf("error %v, want it to say for how long was waited", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -201,8 +201,7 @@ func TestNobodyThereIsAnErrorThatNamesTheServer(t *testing.T) {
 	}
 }
 
-// secure serves over TLS what token a request came with; it writes its certificate
-// to the file that is returned.
+// secure serves the token of the request over TLS. It writes its certificate to the returned file.
 func secure(t *testing.T) (server *httptest.Server, ca string) {
 	t.Helper()
 	server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -258,13 +257,13 @@ func TestImpossibleConfigurationsAreRefused(t *testing.T) {
 		c    Config
 		says string
 	}{
-		{Config{URL: ""}, "want http or https"},
-		{Config{URL: "prometheus:9090"}, "want http or https"},
-		{Config{URL: "ftp://a"}, "want http or https"},
+		{Config{URL: ""}, "must have scheme http or https"},
+		{Config{URL: "prometheus:9090"}, "must have scheme http or https"},
+		{Config{URL: "ftp://a"}, "must have scheme http or https"},
 		{Config{URL: "http://"}, "and a host"},
-		{Config{URL: "https://me:pass@a"}, "want no user"},
-		{Config{URL: "https://a?x=1"}, "nothing after the path"},
-		{Config{URL: "http://a", TokenFile: "t"}, "in the clear"},
+		{Config{URL: "https://me:pass@a"}, "must not have a user"},
+		{Config{URL: "https://a?x=1"}, "must not have a query or a fragment"},
+		{Config{URL: "http://a", TokenFile: "t"}, "not sent unencrypted"},
 		{Config{URL: "http://a", Timeout: -1}, "timeout"},
 		{Config{URL: "http://a", Lookback: -1}, "lookback"},
 		{Config{URL: "http://a", MaxBytes: -1}, "most bytes"},
@@ -277,7 +276,7 @@ func TestImpossibleConfigurationsAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzAnswer: whatever a server answers, there is an error, or samples.
+// FuzzAnswer checks that any response gives an error or samples.
 func FuzzAnswer(f *testing.F) {
 	f.Add(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"a":"b"},"value":[1,"2"]}]}}`)
 	f.Add(`{"status":"success","data":{"resultType":"scalar","result":[1,"2"]}}`)
@@ -312,5 +311,5 @@ func (a answering) RoundTrip(r *http.Request) (*http.Response, error) {
 func ExampleConfig() {
 	_, err := New(Config{URL: "https://me:secret@prometheus"})
 	fmt.Println(err)
-	// Output: set up queries: url "https://me:xxxxx@prometheus": want no user in it: it would stand in logs
+	// Output: set up queries: url "https://me:xxxxx@prometheus": must not have a user, which logs would show
 }

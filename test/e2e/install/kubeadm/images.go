@@ -14,18 +14,18 @@ import (
 	"supercargo.dev/supercargo/test/e2e/nodes/oci"
 )
 
-// repository is where the images of the control plane are said to be from. It does not
-// exist: nothing is pulled.
+// repository is the registry in the names of the control plane's images. It does not exist, because no image
+// is pulled.
 const repository = "localhost/kubernetes"
 
-// Versions of what kubeadm installs beside Kubernetes. They are but the tags of images;
-// what is in them has its version in hack/nodes/runtime and tools/go.mod.
+// Versions of what kubeadm installs besides Kubernetes. They are only image tags. The versions of the
+// programs in the images are in hack/nodes/runtime and tools/go.mod.
 const (
 	etcdTag = "3.6.8-0"
 	dnsTag  = "v1.13.1"
 )
 
-// writeImages writes an archive of the images that kubeadm asks for.
+// writeImages writes an archive of the images that kubeadm needs.
 func writeImages(ctx context.Context, path, version string) error {
 	iptables, err := iptables(ctx)
 	if err != nil {
@@ -46,7 +46,7 @@ func writeImages(ctx context.Context, path, version string) error {
 	return nil
 }
 
-// image is one of a program where the released images have it.
+// image returns an image with the program at the path where the released images have it.
 func image(name, tag string, files map[string]string) oci.Image {
 	return oci.Image{
 		Name: repository + "/" + name + ":" + tag, Program: cluster.ProgramPath(name),
@@ -54,8 +54,8 @@ func image(name, tag string, files map[string]string) oci.Image {
 	}
 }
 
-// iptables are the files of the machine's iptables, which kube-proxy runs, by where they
-// are in its image: the program under all its names, its libraries and its extensions.
+// iptables returns the machine's iptables files, which kube-proxy runs, by their path in its image: the
+// program under all its names, its libraries and its extensions.
 func iptables(ctx context.Context) (map[string]string, error) {
 	const program = "/usr/sbin/xtables-nft-multi"
 	files := map[string]string{}
@@ -79,7 +79,7 @@ func iptables(ctx context.Context) (map[string]string, error) {
 		return nil, fmt.Errorf("list the libraries of iptables: %w", err)
 	}
 	for word := range strings.FieldsSeq(string(out)) {
-		// Lines that end in a colon say whose libraries follow.
+		// Lines that end in a colon name the file whose libraries follow.
 		if strings.HasPrefix(word, "/") && !strings.HasSuffix(word, ":") {
 			files[word] = word
 		}

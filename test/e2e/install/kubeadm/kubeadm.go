@@ -19,11 +19,11 @@ import (
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
 )
 
-// Services is the range of the addresses of Services.
+// Services is the IP range of Services.
 const Services = "10.96.0.0/16"
 
-// startTimeout bounds how long a cluster takes to start. It takes a minute; the rest is
-// for machines that are busy with something else.
+// startTimeout bounds the start of a cluster. A start takes a minute; the rest is for machines that are busy
+// with something else.
 const startTimeout = 15 * time.Minute
 
 //go:embed config.yaml
@@ -31,32 +31,32 @@ var configs string
 
 var templates = template.Must(template.New("").Parse(configs))
 
-// Config says what to make.
+// Config specifies a cluster.
 type Config struct {
-	// Workers is how many nodes there are beside that of the control plane.
+	// Workers is the number of nodes besides the control plane node.
 	Workers int
 
-	// AuditPolicy is an audit.k8s.io Policy: of which requests the API server keeps a
-	// record, in [Cluster.AuditLog].
+	// AuditPolicy is an audit.k8s.io Policy. The API server records the selected requests in
+	// [Cluster.AuditLog].
 	AuditPolicy []byte
 
-	// Say tells how far it is.
+	// Say reports progress.
 	Say func(format string, args ...any)
 }
 
-// Cluster is a running cluster. Its first node is the control plane's.
+// Cluster is a running cluster. Its first node is the control plane node.
 type Cluster struct {
 	*cluster.Cluster
 
 	Kubeconfig string // of an administrator, as kubeadm makes it
-	AuditLog   string // an audit.k8s.io Event a line
+	AuditLog   string // one audit.k8s.io Event per line
 
 	say      func(format string, args ...any)
 	kubelets map[string]*cluster.Program
 }
 
-// Up makes a cluster and returns when its nodes have joined. They may not be ready yet.
-// When it fails, nothing is left but the logs that the error names.
+// Up makes a cluster and returns when its nodes have joined. They may not be ready yet. If it fails, only the
+// logs that the error names are left.
 func Up(ctx context.Context, config Config) (*Cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -107,16 +107,16 @@ func (c *Cluster) install(ctx context.Context, config Config) error {
 	return c.join(ctx, values)
 }
 
-// Prepare makes what a node loses with each of its starts or has never had: the way to
-// the addresses of Services, and its kubelet, which waits for kubeadm to configure it.
+// Prepare makes what a node loses at each start or has never had: the route to the IP range of Services, and
+// its kubelet, which waits for kubeadm to configure it.
 func (c *Cluster) Prepare(ctx context.Context, node *cluster.Node) error {
-	// No packet for a Service leaves the node as it is, but before kube-proxy sends it
-	// elsewhere the kernel asks where it would go.
+	// kube-proxy rewrites each packet for a Service before it leaves the node, but the kernel looks up a
+	// route for it first.
 	if _, err := node.Run(ctx, "ip", "route", "replace", Services, "dev", "eth0"); err != nil {
 		return err
 	}
 	resolv := filepath.Join(node.Dir, "resolv.conf")
-	// CoreDNS wants somebody to ask for names outside the cluster; nobody answers there.
+	// CoreDNS needs an upstream server for names outside the cluster. No server answers at this address.
 	if err := write(resolv, []byte("nameserver 192.0.2.1\n")); err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (c *Cluster) Prepare(ctx context.Context, node *cluster.Node) error {
 	return c.kubelet(node).Start()
 }
 
-// StartNode boots a node that was killed. It returns when its kubelet was started.
+// StartNode boots a node that was killed. It returns when its kubelet has started.
 func (c *Cluster) StartNode(ctx context.Context, node *cluster.Node) error {
 	if err := node.Start(ctx); err != nil {
 		return err
@@ -139,8 +139,7 @@ func (c *Cluster) StartNode(ctx context.Context, node *cluster.Node) error {
 	return c.Prepare(ctx, node)
 }
 
-// kubeletScript is what the unit does that Kubernetes' package for systemd has: it waits
-// for kubeadm's files.
+// kubeletScript does what Kubernetes' systemd unit does: it waits for kubeadm's files.
 const kubeletScript = `
 flags=/var/lib/kubelet/kubeadm-flags.env
 until [ -e $flags ]; do sleep 0.1; done
@@ -149,7 +148,7 @@ exec "$1" --bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf --kubeco
 	--config=/var/lib/kubelet/config.yaml $KUBELET_KUBEADM_ARGS -v 2
 `
 
-// initialise has kubeadm make the control plane.
+// initialise makes the control plane with kubeadm.
 func (c *Cluster) initialise(ctx context.Context, values map[string]any) error {
 	node := c.Nodes[0]
 	c.say("kubeadm init on %s", node.Name)
@@ -163,7 +162,7 @@ func (c *Cluster) initialise(ctx context.Context, values map[string]any) error {
 	return write(c.Kubeconfig, kubeconfig)
 }
 
-// join has kubeadm join the other nodes.
+// join joins the other nodes with kubeadm.
 func (c *Cluster) join(ctx context.Context, values map[string]any) error {
 	out, err := c.Nodes[0].Run(ctx, "kubeadm", "token", "create", "--print-join-command")
 	if err != nil {
@@ -185,7 +184,7 @@ func (c *Cluster) join(ctx context.Context, values map[string]any) error {
 	return nil
 }
 
-// kubeadm runs a verb of it on a node, configured by the template of that name.
+// kubeadm runs a kubeadm command on a node, with the configuration from the template of that name.
 func (c *Cluster) kubeadm(ctx context.Context, node *cluster.Node, verb string, values map[string]any) error {
 	values["Node"] = node
 	var config bytes.Buffer

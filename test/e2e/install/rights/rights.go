@@ -1,5 +1,5 @@
-// Package rights compares what accounts may do in a cluster, by its roles, with what they
-// have done, by its audit log: what they were refused, and which rights they never used.
+// Package rights compares the permissions of accounts, from their roles, with their requests, from the audit
+// log: which requests were forbidden, and which permissions were never used.
 package rights
 
 import (
@@ -19,18 +19,18 @@ import (
 // maxEvent bounds the length of a line of an audit log, in bytes.
 const maxEvent = 16 << 20
 
-// Request is what an account has asked for. Requests that differ only in the names of
-// objects are one, unless names are kept.
+// Request is a request of an account. Requests that differ only in the names of objects are equal, unless
+// names are kept.
 type Request struct {
 	Verb     string
 	Group    string
 	Resource string // with the subresource: pods/eviction
 
-	// Namespace is empty for requests of the whole cluster, and Name for those of no
-	// object that is known beforehand.
+	// Namespace is empty for cluster-wide requests, and Name for requests whose object is not known
+	// beforehand.
 	Namespace, Name string
 
-	// Path is set in place of the above for what is no object: /metrics.
+	// Path is set instead of the above for non-resource URLs: /metrics.
 	Path string
 }
 
@@ -48,15 +48,15 @@ func (r Request) String() string {
 	return r.Verb + " " + what
 }
 
-// Log is what an audit log says of the accounts in it, by their user names.
+// Log contains the accounts in an audit log, by user name.
 type Log map[string]*Account
 
-// Account is what one has asked for, with how often.
+// Account contains the requests of an account, with their counts.
 type Account struct {
 	Allowed, Forbidden map[Request]int
 }
 
-// ReadLog reads an audit log: an Event of audit.k8s.io/v1 a line.
+// ReadLog reads an audit log with one audit.k8s.io/v1 Event per line.
 func ReadLog(r io.Reader) (Log, error) {
 	log := Log{}
 	lines := bufio.NewScanner(r)
@@ -74,7 +74,7 @@ func ReadLog(r io.Reader) (Log, error) {
 	return log, nil
 }
 
-// add counts a request once, although a watch is told of when it begins and when it ends.
+// add counts a request once, although the log has a watch twice: when it begins and when it ends.
 func (l Log) add(event *auditv1.Event) {
 	if event.Stage == auditv1.StageRequestReceived || event.Stage == auditv1.StageResponseComplete && event.Verb == "watch" && event.ResponseStatus != nil && event.ResponseStatus.Code == http.StatusOK {
 		return
@@ -84,14 +84,14 @@ func (l Log) add(event *auditv1.Event) {
 		account = &Account{Allowed: map[Request]int{}, Forbidden: map[Request]int{}}
 		l[event.User.Username] = account
 	}
-	// An answer of 403 can also be that of admission, to who has the right.
+	// Not by status: admission can also answer 403 to an account that has the permission.
 	if event.Annotations["authorization.k8s.io/decision"] == "forbid" {
 		account.Forbidden[requestOf(event)]++
 		return
 	}
 	request := requestOf(event)
 	account.Allowed[request]++
-	// Who has the list streamed asks for it by a list where the API server streams none.
+	// A streamed list falls back to a plain list if the API server does not stream lists.
 	if request.Verb == "watch" && strings.Contains(event.RequestURI, "sendInitialEvents=true") {
 		request.Verb = "list"
 		account.Allowed[request]++
@@ -111,14 +111,13 @@ func requestOf(event *auditv1.Event) Request {
 	return Request{Verb: event.Verb, Group: object.APIGroup, Resource: resource, Namespace: object.Namespace, Name: object.Name}
 }
 
-// Grant is one verb on one kind of objects, or on one path: the smallest part of a rule
-// of a role that can be taken away.
+// Grant is one verb on one resource, or on one path: the smallest part of a role's rule that can be removed.
 type Grant struct {
 	// Role is the role that grants it, as ClusterRole/name or Role/namespace/name.
 	Role string
 
 	Verb, Group, Resource string
-	Path                  string   // set in place of Group and Resource
+	Path                  string   // set instead of Group and Resource
 	Namespace             string   // empty: the whole cluster
 	Names                 []string // of the objects; empty: all
 }
@@ -152,8 +151,8 @@ func (g Grant) Covers(r Request) bool {
 
 func matches(granted, asked string) bool { return granted == "*" || granted == asked }
 
-// matchesResource knows that * is all resources with their subresources, and */scale the
-// subresource scale of all.
+// matchesResource treats * as all resources with their subresources, and */scale as the subresource scale of
+// all.
 func matchesResource(granted, asked string) bool {
 	if matches(granted, asked) {
 		return true
@@ -163,7 +162,7 @@ func matchesResource(granted, asked string) bool {
 	return all && has && sub == asks
 }
 
-// Roles are all roles of a cluster, and who has them.
+// Roles contains all roles of a cluster and their bindings.
 type Roles struct {
 	ClusterRoles        []rbacv1.ClusterRole
 	Roles               []rbacv1.Role
@@ -171,8 +170,8 @@ type Roles struct {
 	RoleBindings        []rbacv1.RoleBinding
 }
 
-// GrantsOf returns what a user may do by bindings that name it, without those of groups,
-// in the order of roles and their rules.
+// GrantsOf returns the grants of a user by bindings that name it, not by those of groups, in the order of
+// roles and their rules.
 func (r *Roles) GrantsOf(user string) []Grant {
 	var grants []Grant
 	for _, binding := range r.ClusterRoleBindings {
@@ -239,16 +238,15 @@ func expand(role, namespace string, rules []rbacv1.PolicyRule) []Grant {
 	return grants
 }
 
-// Report is how the rights of one account and its requests differ.
+// Report contains the differences between the permissions of an account and its requests.
 type Report struct {
-	Missing []Request // refused, though asked for
-	Unused  []Grant   // granted, and never asked for
+	Missing []Request // requested, but forbidden
+	Unused  []Grant   // granted, but never requested
 }
 
-// Compare says which requests of an account were refused, sorted by their texts, and
-// which of its grants cover no request, in their order. To get what the account lists is
-// no right of its own: a list tells the same. An account may be nil: it has asked for
-// nothing.
+// Compare returns the requests of an account that were forbidden, sorted by their texts, and its grants that
+// cover no request, in their order. A list request also uses the grant to get the resource, because it
+// returns the same data. The account may be nil if it has sent no request.
 func Compare(grants []Grant, account *Account) Report {
 	var report Report
 	if account == nil {
@@ -272,7 +270,7 @@ func used(grant Grant, account *Account) bool {
 		listed.Verb = "list"
 	}
 	for request := range account.Allowed {
-		// A list of the one object of a name tells nothing of others.
+		// A list of one object by its name returns no other objects.
 		tells := request.Name == "" || slices.Contains(grant.Names, request.Name)
 		if grant.Covers(request) || tells && listed.Covers(request) {
 			return true
@@ -281,9 +279,8 @@ func used(grant Grant, account *Account) bool {
 	return false
 }
 
-// Explain compares rights that were not used with those that are known not to be, each a
-// text, in which a last * stands for any end. It returns the rights that are not known, and
-// the texts that stand for none.
+// Explain compares unused permissions with the known ones. A known entry is a text, in which a trailing *
+// matches any suffix. It returns the permissions that are not known, and the entries that match none.
 func Explain(unused, known []string) (unexplained, stale []string) {
 	stands := func(text, right string) bool {
 		prefix, open := strings.CutSuffix(text, "*")

@@ -11,7 +11,7 @@ import (
 
 const mover = "system:serviceaccount:movers:mover"
 
-// roles lets the mover do rules in the whole cluster, and inside in its namespace.
+// roles grants the mover rules in the whole cluster, and inside in its namespace.
 func roles(rules, inside []rbacv1.PolicyRule) *Roles {
 	subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Name: "mover", Namespace: "movers"}}
 	return &Roles{

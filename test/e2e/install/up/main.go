@@ -1,7 +1,7 @@
 //go:build linux
 
-// Up runs a cluster made by kubeadm until it is told to end, for trying things out. What
-// it needs is built by `nodes.sh install-kubeadm`.
+// Up runs a cluster made by kubeadm until it is interrupted, for experiments. `nodes.sh install-kubeadm`
+// builds what it needs.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 	"supercargo.dev/supercargo/test/e2e/install/kubeadm"
 )
 
-// auditPolicy keeps who asked for what, without bodies.
+// auditPolicy records all requests, without bodies.
 const auditPolicy = "{apiVersion: audit.k8s.io/v1, kind: Policy, omitStages: [RequestReceived], rules: [{level: Metadata}]}"
 
 func main() {

@@ -22,7 +22,7 @@ import (
 	"supercargo.dev/supercargo/test/e2e/nodes/workload"
 )
 
-// bench is the fleet in the hands of one test, with a namespace of its own.
+// bench is the fleet as used by one test, with its own namespace.
 type bench struct {
 	*fleet.Fleet
 	client.Client
@@ -55,8 +55,7 @@ func newBench(t *testing.T) *bench {
 // ctx outlives the test's own context, which ends before its cleanup.
 func (b *bench) ctx() context.Context { return context.WithoutCancel(b.Context()) }
 
-// removeAll removes what the test has made, and waits until the agents have nothing
-// left of it.
+// removeAll removes what the test has created, and waits until the agents have no state of it.
 func (b *bench) removeAll() {
 	b.Helper()
 	in := client.InNamespace(b.namespace)
@@ -103,7 +102,7 @@ func (b *bench) eventually(what string, look func() error) {
 	}
 }
 
-// pod is a pod of one container that runs a program of ours on a node.
+// pod creates a pod with one container that runs a program of ours on a node.
 func (b *bench) pod(name string, node *cluster.Node, image string, env ...corev1.EnvVar) *corev1.Pod {
 	b.Helper()
 	pod := &corev1.Pod{
@@ -121,7 +120,7 @@ func (b *bench) pod(name string, node *cluster.Node, image string, env ...corev1
 	return b.runs(pod)
 }
 
-// runs waits until a pod runs, or has ended well.
+// runs waits until a pod is running or has succeeded.
 func (b *bench) runs(pod *corev1.Pod) *corev1.Pod {
 	b.Helper()
 	b.eventually("pod "+pod.Name+" runs", func() error {
@@ -136,7 +135,7 @@ func (b *bench) runs(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// ticks are what a counter has printed.
+// ticks returns the values that a counter has printed.
 func (b *bench) ticks(pod string) []workload.Tick {
 	b.Helper()
 	output, err := b.Cluster.Client().CoreV1().Pods(b.namespace).GetLogs(pod, &corev1.PodLogOptions{}).DoRaw(b.ctx())
@@ -151,7 +150,7 @@ func (b *bench) ticks(pod string) []workload.Tick {
 	return ticks
 }
 
-// counts waits until a counter has printed some more values.
+// counts waits until a counter has printed more values.
 func (b *bench) counts(pod string, more int) []workload.Tick {
 	b.Helper()
 	before := len(b.ticks(pod))
@@ -165,7 +164,7 @@ func (b *bench) counts(pod string, more int) []workload.Tick {
 	return ticks
 }
 
-// migration makes a Migration of a pod whose plan is made, with order Prepare.
+// migration creates a Migration of a pod with a plan and order Prepare.
 func (b *bench) migration(pod *corev1.Pod, backend v1alpha1.MigrationBackend) *v1alpha1.Migration {
 	b.Helper()
 	m := &v1alpha1.Migration{
@@ -186,7 +185,7 @@ func (b *bench) migration(pod *corev1.Pod, backend v1alpha1.MigrationBackend) *v
 	return m
 }
 
-// write changes the status as its other writers do: their own fields only.
+// write changes the status as its other writers do: only their own fields.
 func (b *bench) write(m *v1alpha1.Migration, change func(*v1alpha1.MigrationStatus)) {
 	b.Helper()
 	before := m.DeepCopy()
@@ -208,8 +207,8 @@ func (b *bench) reserve(m *v1alpha1.Migration, node *cluster.Node) {
 	})
 }
 
-// sourceSays waits until the source has reported a step. A failure is the end of the
-// wait, unless the move was called off since.
+// sourceSays waits until the source has reported a step. It stops waiting if the source reports a failure,
+// unless the migration has been cancelled since.
 func (b *bench) sourceSays(m *v1alpha1.Migration, step v1alpha1.SourceStep) *v1alpha1.SourceReport {
 	b.Helper()
 	b.eventually("the source is "+string(step), func() error {
@@ -228,7 +227,7 @@ func (b *bench) sourceSays(m *v1alpha1.Migration, step v1alpha1.SourceStep) *v1a
 	return m.Status.Source
 }
 
-// targetSays waits until the target has reported a step. A failure is none.
+// targetSays waits until the target has reported a step. It fails if the target reports a failure.
 func (b *bench) targetSays(m *v1alpha1.Migration, step v1alpha1.TargetStep) *v1alpha1.TargetReport {
 	b.Helper()
 	b.eventually("the target is "+string(step), func() error {
@@ -247,7 +246,7 @@ func (b *bench) targetSays(m *v1alpha1.Migration, step v1alpha1.TargetStep) *v1a
 	return m.Status.Target
 }
 
-// prepare brings a move to where both agents are prepared.
+// prepare starts a migration and waits until both agents are prepared.
 func (b *bench) prepare(pod *corev1.Pod, to *cluster.Node, backend v1alpha1.MigrationBackend) *v1alpha1.Migration {
 	b.Helper()
 	m := b.migration(pod, backend)
@@ -257,8 +256,7 @@ func (b *bench) prepare(pod *corev1.Pod, to *cluster.Node, backend v1alpha1.Migr
 	return m
 }
 
-// restored makes the pod that is restored from the image of a move, and waits until it
-// runs.
+// restored creates the pod that is restored from the image of a migration, and waits until it runs.
 func (b *bench) restored(m *v1alpha1.Migration, pod *corev1.Pod, to *cluster.Node) *corev1.Pod {
 	b.Helper()
 	moved := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: m.Status.Plan.RestoredPod, Namespace: b.namespace}, Spec: *pod.Spec.DeepCopy()}
@@ -287,7 +285,7 @@ func (b *bench) handOver(m *v1alpha1.Migration, pod *corev1.Pod) {
 	})
 }
 
-// move moves a pod, and returns the new one.
+// move migrates a pod, and returns the new one.
 func (b *bench) move(pod *corev1.Pod, to *cluster.Node, backend v1alpha1.MigrationBackend) *corev1.Pod {
 	b.Helper()
 	m := b.prepare(pod, to, backend)
@@ -300,8 +298,7 @@ func (b *bench) move(pod *corev1.Pod, to *cluster.Node, backend v1alpha1.Migrati
 	return moved
 }
 
-// nothingLeft waits until the agents remember nothing, and containerd has nothing of
-// theirs.
+// nothingLeft waits until neither the agents nor containerd have any state of a migration.
 func (b *bench) nothingLeft() {
 	b.Helper()
 	for _, n := range b.Nodes {

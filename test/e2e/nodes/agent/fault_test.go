@@ -19,7 +19,7 @@ import (
 	"supercargo.dev/supercargo/test/e2e/nodes/workload"
 )
 
-// goesOn ends a move by Thaw, and checks that the counter lost nothing.
+// goesOn ends a migration with Thaw, and checks that the counter lost no value.
 func (b *bench) goesOn(m *v1alpha1.Migration, pod *corev1.Pod) {
 	b.Helper()
 	b.order(m, v1alpha1.OrderThaw)
@@ -38,7 +38,7 @@ func TestDiskFullOnTheTargetIsReportedAndTheSourceGoesOn(t *testing.T) {
 	pod := b.pod("counter", from, cluster.Images["counter"], corev1.EnvVar{Name: "MB", Value: "32"})
 	b.counts(pod.Name, 3)
 	m := b.prepare(pod, to, v1alpha1.BackendContainerd)
-	// Another, smaller disk where containerd keeps snapshots.
+	// A smaller disk where containerd stores snapshots.
 	disk := filepath.Join(to.Dir, "root", "io.containerd.snapshotter.v1.overlayfs")
 	if output, err := to.Run(b.ctx(), "sh", "-c", "mount -t tmpfs -o size=8m small "+disk+" && mkdir "+disk+"/snapshots"); err != nil {
 		t.Fatalf("%v: %s", err, output)
@@ -86,8 +86,8 @@ func TestMissingImageIsFoundBeforeAnythingIsFrozen(t *testing.T) {
 	b.sourceSays(m, v1alpha1.SourceThawed)
 }
 
-// TestAgentsAreKilledAtEveryStep: whichever agent is killed and started again, at
-// whichever step, the move goes on, and no value is lost.
+// TestAgentsAreKilledAtEveryStep kills and restarts either agent at every step. The migration continues, and
+// no value is lost.
 func TestAgentsAreKilledAtEveryStep(t *testing.T) {
 	for _, step := range []v1alpha1.SourceStep{v1alpha1.SourcePrepared, v1alpha1.SourceFrozen, v1alpha1.SourceDumped, v1alpha1.SourceShipped} {
 		t.Run(string(step), func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestAgentsAreKilledAtEveryStep(t *testing.T) {
 	}
 }
 
-// reaches waits until the source has come at least as far as a step.
+// reaches waits until the source has reached a step.
 func (b *bench) reaches(m *v1alpha1.Migration, step v1alpha1.SourceStep) {
 	b.Helper()
 	way := map[v1alpha1.SourceStep]int{v1alpha1.SourcePrepared: 1, v1alpha1.SourceFrozen: 2, v1alpha1.SourceDumped: 3, v1alpha1.SourceShipped: 4}
@@ -161,8 +161,8 @@ func TestKilledAgentThawsWhenItIsOrdered(t *testing.T) {
 	b.goesOn(m, pod)
 }
 
-// TestAgentThatIsStoppedLetsContainersGoOn and its successor goes on with the move: the
-// DaemonSet may be updated, or deleted.
+// TestAgentThatIsStoppedLetsContainersGoOn checks that a stopped agent leaves no container frozen, and that
+// its successor continues the migration: the DaemonSet may be updated or deleted.
 func TestAgentThatIsStoppedLetsContainersGoOn(t *testing.T) {
 	b := newBench(t)
 	from, to := b.Nodes[0], b.Nodes[1]
@@ -180,7 +180,7 @@ func TestAgentThatIsStoppedLetsContainersGoOn(t *testing.T) {
 	if r := m.Status.Target; r.Step == v1alpha1.TargetStaged {
 		t.Fatal("the state was sent before the agent ended: give the counter more memory")
 	}
-	b.counts(pod.Name, 3) // nobody is there who would thaw it
+	b.counts(pod.Name, 3) // no agent runs that would thaw it
 	if err := b.Agents[from.Name].Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -193,8 +193,8 @@ func TestAgentThatIsStoppedLetsContainersGoOn(t *testing.T) {
 	}
 }
 
-// TestReadOnlyRootWithoutTmpIsRefusedWhileThePodRuns: CRIU could not restore it, and the
-// image has nothing but the program.
+// TestReadOnlyRootWithoutTmpIsRefusedWhileThePodRuns uses an image that has only the program: CRIU could not
+// restore it.
 func TestReadOnlyRootWithoutTmpIsRefusedWhileThePodRuns(t *testing.T) {
 	b := newBench(t)
 	pod := &corev1.Pod{

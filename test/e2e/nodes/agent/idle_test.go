@@ -16,7 +16,7 @@ import (
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
 )
 
-// TestIdleAgentUsesLittleCPU has a kubelet write its Node as often as a busy one does.
+// TestIdleAgentUsesLittleCPU makes a kubelet update its Node as often as a busy one does.
 func TestIdleAgentUsesLittleCPU(t *testing.T) {
 	const (
 		writes = 10
@@ -34,7 +34,7 @@ func TestIdleAgentUsesLittleCPU(t *testing.T) {
 		if err := b.Patch(b.ctx(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
 			t.Fatal(err)
 		}
-		<-time.After(pause) // time goes by: that is what is measured
+		<-time.After(pause) // the CPU time of this interval is measured
 	}
 	used := b.cpu(node) - before
 	t.Logf("an agent with nothing to move has used %v of CPU, its children included, in %v with %d writes of its Node", used, writes*pause, writes)
@@ -43,8 +43,7 @@ func TestIdleAgentUsesLittleCPU(t *testing.T) {
 	}
 }
 
-// cpu is how much CPU time the agent of a node and those of its children that have ended
-// have used.
+// cpu returns the CPU time of the agent of a node and of its children that have ended.
 func (b *bench) cpu(n *cluster.Node) time.Duration {
 	b.Helper()
 	const script = `for p in /proc/[0-9]*; do [ "$(cat $p/comm)" = node-agent ] && cat $p/stat; done; true`

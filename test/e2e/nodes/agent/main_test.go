@@ -1,7 +1,7 @@
 //go:build nodes
 
-// Package agent tests node agents on real nodes, with containerd, CRIU and kubelets. The
-// tests play the controller and the scheduler, who write the orders.
+// Package agent tests node agents on real nodes, with containerd, CRIU and kubelets. The tests write the
+// orders instead of the controller and the scheduler.
 package agent
 
 import (
@@ -20,13 +20,13 @@ import (
 	"supercargo.dev/supercargo/test/e2e/nodes/fleet"
 )
 
-// How long is waited for what must come, and how often it is looked for.
+// The timeout of a wait, and its polling interval.
 const (
 	patience = 5 * time.Minute
 	poll     = 50 * time.Millisecond
 )
 
-// theFleet is started by the first test that needs it. All share it.
+// theFleet is started by the first test that needs it. All tests share it.
 var theFleet = sync.OnceValues(startFleet)
 
 var started bool
@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// startFleet starts a cluster whose agents may also ask kubelets for checkpoints.
+// startFleet starts a cluster whose agents may also request checkpoints from kubelets.
 func startFleet() (*fleet.Fleet, error) {
 	started = true
 	ctx := context.Background()

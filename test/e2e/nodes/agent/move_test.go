@@ -23,7 +23,7 @@ func TestCounterLosesNoValueOverThreeHops(t *testing.T) {
 	b.counts(pod.Name, 5)
 	for _, to := range []*cluster.Node{b.Nodes[1], b.Nodes[0], b.Nodes[1]} {
 		pod = b.move(pod, to, v1alpha1.BackendContainerd)
-		// What was printed on the nodes before has come along.
+		// The output from the earlier nodes has moved with the container.
 		ticks := b.counts(pod.Name, 5)
 		if err := workload.CheckTicks(ticks, 1); err != nil {
 			t.Fatalf("on %s: %v", to.Name, err)
@@ -62,7 +62,7 @@ func TestChainEndsWithTheRightHash(t *testing.T) {
 	}
 }
 
-// root is where a node sees the files of a pod's container.
+// root returns the path at which a node sees the root file system of a pod's container.
 func (b *bench) root(n *cluster.Node, pod *corev1.Pod) string {
 	b.Helper()
 	id := strings.TrimPrefix(pod.Status.ContainerStatuses[0].ContainerID, "containerd://")
@@ -100,7 +100,7 @@ func TestKubeletTakesCheckpointsToo(t *testing.T) {
 	pod := b.pod("counter", b.Nodes[0], cluster.Images["counter"], corev1.EnvVar{Name: "MB", Value: "16"})
 	b.counts(pod.Name, 5)
 	moved := b.move(pod, b.Nodes[1], v1alpha1.BackendKubelet)
-	// The kubelet's checkpoint has what was printed before, too.
+	// The kubelet's checkpoint also contains the earlier output.
 	if err := workload.CheckTicks(b.counts(moved.Name, 5), 1); err != nil {
 		t.Error(err)
 	}
@@ -114,7 +114,7 @@ func TestAgentStaysSmall(t *testing.T) {
 	b := newBench(t)
 	pod := b.pod("counter", b.Nodes[0], cluster.Images["counter"], corev1.EnvVar{Name: "MB", Value: "1024"})
 	b.counts(pod.Name, 3)
-	for _, n := range b.Nodes { // so that what other tests made does not count
+	for _, n := range b.Nodes { // so that objects of other tests do not count
 		b.restart(n)
 	}
 	moved := b.move(pod, b.Nodes[1], v1alpha1.BackendContainerd)
@@ -133,7 +133,7 @@ func TestAgentStaysSmall(t *testing.T) {
 	}
 }
 
-// restart kills the agent of a node, and starts it.
+// restart kills and restarts the agent of a node.
 func (b *bench) restart(n *cluster.Node) {
 	b.Helper()
 	if err := b.Agents[n.Name].Restart(b.ctx()); err != nil {

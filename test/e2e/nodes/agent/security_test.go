@@ -15,8 +15,8 @@ import (
 	"supercargo.dev/supercargo/test/e2e/nodes/workload"
 )
 
-// TestContainersOfOtherPodsAreNotTouched plays somebody who may write the status of
-// Migrations in a namespace, and who names the container of another pod there.
+// TestContainersOfOtherPodsAreNotTouched simulates an attacker who may write the status of Migrations in a
+// namespace, and names the container of another pod there.
 func TestContainersOfOtherPodsAreNotTouched(t *testing.T) {
 	b := newBench(t)
 	node := b.Nodes[0]
@@ -34,7 +34,7 @@ func TestContainersOfOtherPodsAreNotTouched(t *testing.T) {
 		if r := b.sourceSays(b.forge(own.Name, plan, nil), v1alpha1.SourceFailed); r.Reason != checkpoint.ReasonForeignContainer {
 			t.Errorf("%s: the source says %s: %s, want reason %s", backend, r.Reason, r.Message, checkpoint.ReasonForeignContainer)
 		}
-		// Whoever writes the status may also say that all was done but the killing.
+		// An attacker who writes the status may also claim that every step except the kill is done.
 		b.sourceSays(b.forge(own.Name, plan, func(s *v1alpha1.MigrationStatus) {
 			s.Order = v1alpha1.OrderKill
 			s.Conditions = []metav1.Condition{{Type: v1alpha1.MigrationHandedOver, Status: metav1.ConditionTrue, Reason: "Forged", LastTransitionTime: metav1.Now()}}
@@ -44,14 +44,13 @@ func TestContainersOfOtherPodsAreNotTouched(t *testing.T) {
 			s.Source = &v1alpha1.SourceReport{Step: v1alpha1.SourceFrozen, Time: metav1.NowMicro()}
 		}), v1alpha1.SourceFailed)
 	}
-	// It has run all the time, and runs on.
+	// It has run all the time, and is still running.
 	if err := workload.CheckTicks(b.counts(victim.Name, 5), 1); err != nil {
 		t.Error(err)
 	}
 }
 
-// forge makes a Migration of a pod with a plan of somebody's choice, and with more that is
-// not true of it; more may be nil.
+// forge creates a Migration of a pod with a given plan and other false status; more may be nil.
 func (b *bench) forge(pod string, plan *v1alpha1.MigrationPlan, more func(*v1alpha1.MigrationStatus)) *v1alpha1.Migration {
 	b.Helper()
 	m := &v1alpha1.Migration{

@@ -12,11 +12,11 @@ import (
 	"strings"
 )
 
-// cgroupMount is where the control groups of the machine are.
+// cgroupMount is the path of the machine's control groups.
 const cgroupMount = "/sys/fs/cgroup"
 
-// makeCgroup makes a control group in every hierarchy, as kubelets want the one that
-// theirs go below. With version 1 there are several hierarchies.
+// makeCgroup makes a control group in every hierarchy, as the parent of the kubelets' control groups. With
+// version 1 there are several hierarchies.
 func makeCgroup(name string) error {
 	if _, err := os.Stat(filepath.Join(cgroupMount, "cgroup.controllers")); err == nil {
 		return makeUnified(name)
@@ -27,7 +27,7 @@ func makeCgroup(name string) error {
 	}
 	for _, h := range hierarchies {
 		root := filepath.Join(cgroupMount, h.Name())
-		if !h.IsDir() { // a second name of another
+		if !h.IsDir() { // an alias of another hierarchy
 			continue
 		}
 		if err := os.MkdirAll(filepath.Join(root, name), 0o755); err != nil {
@@ -40,8 +40,7 @@ func makeCgroup(name string) error {
 	return nil
 }
 
-// inheritCPUs gives a cpuset of version 1 what its parents have. A new one has no CPU,
-// and takes no process.
+// inheritCPUs copies a cpuset of version 1 from its parents. A new cpuset has no CPU, and accepts no process.
 func inheritCPUs(root, name string) error {
 	dir := root
 	for part := range strings.SplitSeq(strings.Trim(name, "/"), "/") {
@@ -63,8 +62,7 @@ func inheritCPUs(root, name string) error {
 	return nil
 }
 
-// makeUnified makes a control group of version 2, with all controllers that the root
-// gives away.
+// makeUnified makes a control group of version 2 with all controllers that the root delegates.
 func makeUnified(name string) error {
 	dir := cgroupMount
 	for part := range strings.SplitSeq(strings.Trim(name, "/"), "/") {
@@ -73,7 +71,7 @@ func makeUnified(name string) error {
 			return fmt.Errorf("make control group %s: %w", name, err)
 		}
 		for controller := range bytes.FieldsSeq(available) {
-			// Some cannot be given away; the kubelet says which it misses.
+			// Some controllers cannot be delegated; the kubelet reports those that it needs.
 			_ = os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), append([]byte("+"), controller...), 0)
 		}
 		dir = filepath.Join(dir, part)
@@ -84,7 +82,7 @@ func makeUnified(name string) error {
 	return nil
 }
 
-// thaw lets go on what is frozen below a control group: it could not die.
+// thaw thaws all frozen processes below a control group, because a frozen process cannot end.
 func thaw(name string) error {
 	var errs []error
 	for _, pattern := range []string{filepath.Join(cgroupMount, "freezer", name), filepath.Join(cgroupMount, name)} {

@@ -22,36 +22,33 @@ import (
 	"supercargo.dev/supercargo/test/e2e/nodes/oci"
 )
 
-// startTimeout and stopTimeout bound whatever starts or stops: a program, a node, the
-// cluster. Each takes seconds; the rest is for machines that are busy with something
-// else.
+// startTimeout and stopTimeout bound each start or stop of a program, a node or the cluster. Each takes
+// seconds; the rest is for machines that are busy with something else.
 const (
 	startTimeout = 5 * time.Minute
 	stopTimeout  = 2 * time.Minute
 )
 
-// Config says what to start. The zero value is two nodes that know the images of
-// [Images].
+// Config specifies a cluster. The zero value is two nodes that have the images of [Images].
 type Config struct {
-	// Nodes is how many nodes there are; zero means two. They are named node-a and so on.
+	// Nodes is the number of nodes; zero means two. They are named node-a, node-b and so on.
 	Nodes int
 
-	// Playground is the control plane. KubeletsReach and NoKwok are set by Up.
+	// Playground contains the options of the control plane. Up sets KubeletsReach and NoKwok.
 	Playground playground.Options
 
-	// Bare leaves out the control plane and the kubelets: the nodes are machines with a
-	// container runtime, and no more, on which somebody else installs Kubernetes. They
-	// know no image but [PauseImage], and have what containerd and the kubelet keep, the
-	// socket and the logs of pods at the usual paths.
+	// Bare leaves out the control plane and the kubelets: the nodes are machines with only a container
+	// runtime, on which the caller installs Kubernetes. They have only the image [PauseImage]. The files of
+	// containerd and the kubelet, the socket and the pod logs are at the usual paths.
 	Bare bool
 }
 
 // Cluster is a running cluster of real nodes.
 type Cluster struct {
 	Nodes []*Node
-	Dir   string // keeps the state of all nodes, and their logs in logs/
+	Dir   string // holds the state of all nodes, and their logs in logs/
 
-	*playground.Playground // nil with Config.Bare, and then it has no client either
+	*playground.Playground // nil with Config.Bare
 
 	bare   bool
 	slot   *slot
@@ -59,8 +56,8 @@ type Cluster struct {
 	client kubernetes.Interface
 }
 
-// Up starts a cluster and returns when all nodes have joined. When it fails, nothing is
-// left but the logs that the error names.
+// Up starts a cluster and returns when all nodes have joined. If it fails, only the logs that the error names
+// are left.
 func Up(ctx context.Context, cfg Config) (*Cluster, error) {
 	if cfg.Nodes == 0 {
 		cfg.Nodes = 2
@@ -85,7 +82,7 @@ func Up(ctx context.Context, cfg Config) (*Cluster, error) {
 }
 
 func (c *Cluster) start(ctx context.Context, cfg Config) error {
-	if err := os.RemoveAll(c.Dir); err != nil { // of a cluster that was killed
+	if err := os.RemoveAll(c.Dir); err != nil { // left by a cluster that was killed
 		return err
 	}
 	if err := os.MkdirAll(filepath.Join(c.Dir, "logs"), 0o700); err != nil {
@@ -119,7 +116,7 @@ func (c *Cluster) startControlPlane(ctx context.Context, opts playground.Options
 	if opts.Dir == "" {
 		opts.Dir = filepath.Join(c.Dir, "control-plane")
 	}
-	// It outlives the deadline of the start.
+	// The control plane outlives the deadline of the start.
 	p, err := playground.Start(context.WithoutCancel(ctx), opts)
 	if err != nil {
 		return err
@@ -155,15 +152,14 @@ func (c *Cluster) Node(name string) *Node {
 	return nil
 }
 
-// Down ends all nodes and the control plane and removes their state, logs included. Its
-// context bounds how long it waits; when it is over, what is left is removed as soon as
-// this process ends.
+// Down stops all nodes and the control plane and removes their state, including logs. Its context bounds the
+// wait; when it is done, the rest is removed as soon as this process ends.
 func (c *Cluster) Down(ctx context.Context) error { return c.down(ctx, true) }
 
-// Abandon is Down for what has failed: the logs in Dir stay.
+// Abandon is Down for a failed cluster: the logs in Dir stay.
 func (c *Cluster) Abandon(ctx context.Context) error { return c.down(ctx, false) }
 
-// down is Down. Without remove, the logs stay.
+// down implements Down. Without remove, the logs stay.
 func (c *Cluster) down(ctx context.Context, remove bool) error {
 	ctx, cancel := within(ctx, stopTimeout)
 	defer cancel()
@@ -183,8 +179,8 @@ func (c *Cluster) down(ctx context.Context, remove bool) error {
 	return nil
 }
 
-// Images are the names of the images that all nodes have, beside [PauseImage], by the
-// program that is all of their content.
+// Images maps each program to the name of the image that contains only this program. All nodes have these
+// images, besides [PauseImage].
 var Images = map[string]string{
 	"chain":   "localhost/chain:1",
 	"counter": "localhost/counter:1",

@@ -18,7 +18,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// PauseImage is the image that holds the namespaces of pods. Every node has it.
+// PauseImage is the image of the containers that hold the namespaces of pods. Every node has it.
 const PauseImage = "localhost/pause:1"
 
 //go:embed containerd.toml
@@ -29,7 +29,7 @@ var networkConfig string
 
 var templates = template.Must(template.Must(template.New("containerd").Parse(containerdConfig)).New("cni").Parse(networkConfig))
 
-// writeRuntimeConfig writes what containerd and the network plugins are told.
+// writeRuntimeConfig writes the configuration of containerd and the network plugins.
 func (n *Node) writeRuntimeConfig() error {
 	values := map[string]any{
 		"Node": n, "Pause": PauseImage, "Bin": binDir(), "PodRange": n.cluster.slot.podRange(n.index),
@@ -54,7 +54,7 @@ func (n *Node) writeRuntimeConfig() error {
 	return nil
 }
 
-// may reports whether this process has a capability. Not every root has all.
+// may reports whether this process has a capability. Root may lack some.
 func may(capability int) bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
@@ -71,8 +71,8 @@ func writeFile(path string, data []byte) error {
 	return os.WriteFile(path, data, 0o600)
 }
 
-// CRI connects to the node's containerd, for the interface that its kubelet uses. The
-// caller closes the connection; the same serves containerd's own interfaces.
+// CRI connects to the interface of the node's containerd that its kubelet uses. The caller closes the
+// connection, which also serves containerd's own interfaces.
 func (n *Node) CRI() (*grpc.ClientConn, error) {
 	conn, err := grpc.NewClient("unix://"+n.ContainerdSocket,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -83,7 +83,7 @@ func (n *Node) CRI() (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
-// maxMessage is what containerd and kubelets use, in bytes.
+// maxMessage is the message limit of containerd and kubelets, in bytes.
 const maxMessage = 16 << 20
 
 // waitContainerd waits until containerd and its network plugins are ready.
@@ -92,7 +92,7 @@ func (n *Node) waitContainerd(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close() }() // after the last answer there is nothing to lose
+	defer func() { _ = conn.Close() }() // no data is lost after the last answer
 	client := runtimeapi.NewRuntimeServiceClient(conn)
 	return n.poll(ctx, n.containerd, func(ctx context.Context) error {
 		status, err := client.Status(ctx, &runtimeapi.StatusRequest{})
@@ -100,7 +100,7 @@ func (n *Node) waitContainerd(ctx context.Context) error {
 			return err
 		}
 		for _, condition := range status.GetStatus().GetConditions() {
-			// There are others, about what containerd would like to be told.
+			// Other conditions report optional settings of containerd.
 			required := condition.GetType() == runtimeapi.RuntimeReady || condition.GetType() == runtimeapi.NetworkReady
 			if required && !condition.GetStatus() {
 				return errors.New(condition.GetType() + ": " + condition.GetMessage())
@@ -110,8 +110,8 @@ func (n *Node) waitContainerd(ctx context.Context) error {
 	})
 }
 
-// Import puts images into the node's containerd, for pods to name: OCI archives, as
-// [oci.Image.Write] makes them.
+// Import imports images into the node's containerd, for pods to name: OCI archives, as [oci.Image.Write]
+// makes them.
 func (n *Node) Import(ctx context.Context, archive string) error {
 	_, err := n.Run(ctx,
 		"ctr", "--address", n.ContainerdSocket, "--namespace", "k8s.io", "images", "import", "--local", archive)

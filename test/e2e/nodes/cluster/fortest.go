@@ -11,12 +11,11 @@ import (
 	"testing"
 )
 
-// LogsVariable names the folder that keeps the logs of clusters of failed tests. If it is
-// not set, that is logs/ in NODES_DIR.
+// LogsVariable names the folder for the logs of clusters of failed tests. The default is logs/ in NODES_DIR.
 const LogsVariable = "NODES_LOGS"
 
-// ForTest starts a cluster for a test, and stops it when the test ends. The logs of a
-// test that fails are kept: the test says where.
+// ForTest starts a cluster for a test, and stops it when the test ends. If the test fails, its logs are kept,
+// and the test prints their path.
 func ForTest(tb testing.TB, cfg Config) *Cluster {
 	tb.Helper()
 	c, err := Up(tb.Context(), cfg)
@@ -30,7 +29,7 @@ func ForTest(tb testing.TB, cfg Config) *Cluster {
 		if tb.Failed() {
 			c.KeepLogs(tb, tb.Name())
 		}
-		// The test's context has ended by now.
+		// The test's context is already done.
 		if err := c.Down(context.WithoutCancel(tb.Context())); err != nil {
 			tb.Error(err)
 		}
@@ -38,8 +37,8 @@ func ForTest(tb testing.TB, cfg Config) *Cluster {
 	return c
 }
 
-// KeepLogs copies the logs of all nodes and of the control plane to a folder that has
-// the given name, and has the test say where.
+// KeepLogs copies the logs of all nodes and of the control plane to a folder with the given name, and logs
+// its path in the test.
 func (c *Cluster) KeepLogs(tb testing.TB, name string) {
 	tb.Helper()
 	to := filepath.Join(cmp.Or(os.Getenv(LogsVariable), filepath.Join(nodesDir(), "logs")), strings.ReplaceAll(name, "/", "_"))

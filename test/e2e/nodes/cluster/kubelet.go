@@ -27,10 +27,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// kubeletPort is where a kubelet serves its API, on the address of its node.
+// kubeletPort is the port of a kubelet's API, on the address of its node.
 const kubeletPort = 10250
 
-// writeKubeletConfig writes what the kubelet is told.
+// writeKubeletConfig writes the configuration of the kubelet.
 func (n *Node) writeKubeletConfig() error {
 	ca := filepath.Join(n.Dir, "pki", "ca.crt")
 	resolv := filepath.Join(n.Dir, "resolv.conf")
@@ -42,7 +42,7 @@ func (n *Node) writeKubeletConfig() error {
 	for path, content := range map[string][]byte{
 		n.kubeletConfigPath(): data,
 		ca:                    n.cluster.config.CAData,
-		resolv:                nil, // nothing to resolve: no packet leaves the machine
+		resolv:                nil, // no name resolution: no packet leaves the machine
 	} {
 		if err := writeFile(path, content); err != nil {
 			return fmt.Errorf("configure kubelet of node %s: %w", n.Name, err)
@@ -74,23 +74,21 @@ func (n *Node) kubeletConfig(ca, resolv string) *kubeletconfig.KubeletConfigurat
 
 		CgroupDriver: "cgroupfs",
 		CgroupRoot:   n.CgroupRoot,
-		// Without a node allocatable to enforce there is nothing else to set up in the
-		// groups above ours.
+		// Without node allocatable enforcement, the kubelet sets up nothing in the control groups above ours.
 		EnforceNodeAllocatable: []string{"none"},
 		FailCgroupV1:           ptr.To(false),
 		FailSwapOn:             ptr.To(false),
-		OOMScoreAdj:            ptr.To[int32](0), // a lower one takes a capability that not every root has
-		MakeIPTablesUtilChains: ptr.To(false),    // there is no kube-proxy to use them
+		OOMScoreAdj:            ptr.To[int32](0), // a lower value needs a capability that root may lack
+		MakeIPTablesUtilChains: ptr.To(false),    // no kube-proxy uses them
 
-		// The machine's disk is not the test's business: nothing is evicted, and no image
-		// removed, because it is full.
+		// A full disk of the machine must not evict pods or remove images.
 		EvictionHard:                map[string]string{"memory.available": "100Mi"},
 		ImageGCHighThresholdPercent: ptr.To[int32](100),
 	}
 }
 
-// writeKubeconfig has the API server issue the node a certificate, as it does when a
-// kubelet is bootstrapped, and writes the kubeconfig that uses it.
+// writeKubeconfig requests a certificate for the node from the API server, as the bootstrap of a kubelet
+// does, and writes the kubeconfig that uses it.
 func (n *Node) writeKubeconfig(ctx context.Context) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -120,8 +118,8 @@ func (n *Node) writeKubeconfig(ctx context.Context) error {
 	return writeFile(n.Kubeconfig, data)
 }
 
-// issue asks for a certificate of a node. The controller manager approves what an
-// administrator asks for.
+// issue requests a client certificate of a node. The controller manager approves requests of an
+// administrator.
 func issue(ctx context.Context, client kubernetes.Interface, key *ecdsa.PrivateKey, user string) ([]byte, error) {
 	request, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
 		Subject: pkix.Name{CommonName: user, Organization: []string{"system:nodes"}},
@@ -139,8 +137,7 @@ func issue(ctx context.Context, client kubernetes.Interface, key *ecdsa.PrivateK
 	return csr.WaitForCertificate(ctx, client, name, uid)
 }
 
-// waitJoined waits until the kubelet has reported since a time, and pods can be put on
-// the node.
+// waitJoined waits until the kubelet has reported after since, and the node accepts pods.
 func (n *Node) waitJoined(ctx context.Context, since time.Time) error {
 	return n.poll(ctx, n.kubelet, func(ctx context.Context) error {
 		lease, err := n.cluster.client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, n.Name, metav1.GetOptions{})
@@ -158,8 +155,7 @@ func (n *Node) waitJoined(ctx context.Context, since time.Time) error {
 	})
 }
 
-// takesPods says why no pod can be put on a node, if none can, by what its kubelet has
-// reported since a time.
+// takesPods returns an error if the node does not accept pods, or its kubelet has not reported after since.
 func takesPods(node *corev1.Node, since time.Time) error {
 	for _, taint := range node.Spec.Taints {
 		if taint.Key == corev1.TaintNodeNotReady || taint.Key == corev1.TaintNodeUnreachable {
@@ -170,7 +166,7 @@ func takesPods(node *corev1.Node, since time.Time) error {
 		if condition.Type != corev1.NodeReady {
 			continue
 		}
-		// Of whole seconds.
+		// Heartbeats have a resolution of one second.
 		if condition.LastHeartbeatTime.Time.Before(since.Truncate(time.Second)) {
 			return errors.New("its kubelet has not reported how it is yet")
 		}

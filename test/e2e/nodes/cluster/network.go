@@ -35,8 +35,7 @@ func ip(ctx context.Context, commands ...string) error {
 	return nil
 }
 
-// connect gives the namespaces of a node their end of the network, with ways to the pods
-// of the other nodes.
+// connect connects the namespaces of a node to the network, with routes to the pods of the other nodes.
 func (n *Node) connect(ctx context.Context, space *space) error {
 	slot := n.cluster.slot
 	link := slot.link(n.index)
@@ -59,16 +58,15 @@ func (n *Node) connect(ctx context.Context, space *space) error {
 	return nil
 }
 
-// disconnect removes the node's end of the network on this machine. The kernel does so
-// too once it has removed the namespaces, but at its leisure, and the next start makes
-// the same again.
+// disconnect removes the machine's end of the node's network link. The kernel removes it with the namespaces
+// too, but later, and the next start creates it again.
 func (n *Node) disconnect(ctx context.Context) error {
 	link := n.cluster.slot.link(n.index)
 	for {
 		if _, err := os.Stat(filepath.Join("/sys/class/net", link)); errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		// It fails when the kernel was faster.
+		// This fails if the kernel has already removed it.
 		if err := ip(ctx, "link delete "+link); err != nil && ctx.Err() != nil {
 			return fmt.Errorf("disconnect node %s: %w", n.Name, errors.Join(context.Cause(ctx), err))
 		}

@@ -13,25 +13,24 @@ import (
 	"time"
 )
 
-// pollInterval is how often a condition is looked at again.
+// pollInterval is the polling interval of conditions.
 const pollInterval = 100 * time.Millisecond
 
-// Node is a machine as far as Kubernetes can tell: a kubelet and a containerd, in
-// namespaces of their own. What is exported does not change while the cluster is up.
-// Its methods may be called from any goroutine.
+// Node is a machine from the view of Kubernetes: a kubelet and a containerd in their own namespaces. Exported
+// fields do not change while the cluster is up. Its methods may be called from any goroutine.
 type Node struct {
 	Name    string
 	Address string // of the node, and of its kubelet
 
-	// Dir keeps all that the node keeps: its disk. The paths below are in it, and are
-	// the same seen from the node and from this process.
+	// Dir is the node's disk: it holds all state of the node. The paths below are in it, and are the same for
+	// the node and for this process.
 	Dir              string
 	ContainerdSocket string
-	KubeletRoot      string // checkpoints go to checkpoints/ in it
-	Kubeconfig       string // with the node's own rights
+	KubeletRoot      string // its folder checkpoints/ holds checkpoints
+	Kubeconfig       string // with the node's own permissions
 	PodLogs          string // NAMESPACE_POD_UID/CONTAINER/*.log in it
 
-	// CgroupRoot is the control group that those of pods are in, in each hierarchy.
+	// CgroupRoot is the parent control group of those of pods, in each hierarchy.
 	CgroupRoot string
 
 	cluster    *Cluster
@@ -62,7 +61,7 @@ func (c *Cluster) newNode(index int) *Node {
 	return n
 }
 
-// make makes what the node finds on its disk when it starts for the first time.
+// make creates the files that the node has on its disk at its first start.
 func (n *Node) make(ctx context.Context) error {
 	for _, dir := range []string{n.logDir(), filepath.Join(n.Dir, "tmp"), n.PodLogs} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -78,8 +77,8 @@ func (n *Node) make(ctx context.Context) error {
 	return errors.Join(n.writeRuntimeConfig(), n.writeKubeletConfig(), n.writeKubeconfig(ctx))
 }
 
-// NetNS is a path of the node's network namespace. It is another after each start of
-// the node, and empty while the node is down.
+// NetNS returns a path of the node's network namespace. It differs after each start of the node, and is empty
+// while the node is down.
 func (n *Node) NetNS() string {
 	space, err := n.space()
 	if err != nil {
@@ -88,7 +87,7 @@ func (n *Node) NetNS() string {
 	return space.netNS()
 }
 
-// space returns the namespaces of the node, or an error when it is down.
+// space returns the namespaces of the node, or an error if it is down.
 func (n *Node) space() (*space, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -98,8 +97,8 @@ func (n *Node) space() (*space, error) {
 	return n.up, nil
 }
 
-// Run runs a command on the node to its end, and returns all that it printed. Programs
-// that `nodes.sh install` has built need no path.
+// Run runs a command on the node and returns its whole output when it ends. Programs that `nodes.sh install`
+// has built need no path.
 func (n *Node) Run(ctx context.Context, command string, args ...string) ([]byte, error) {
 	space, err := n.space()
 	if err != nil {
@@ -113,9 +112,8 @@ func (n *Node) Run(ctx context.Context, command string, args ...string) ([]byte,
 	return space.run(ctx, "", command, args...)
 }
 
-// Start boots a node that is down: its disk is as it was, and nothing runs. It returns
-// when the node has joined, and its pods may be starting; with Config.Bare, when its
-// containerd takes requests.
+// Start boots a node that is down: its disk is unchanged, and nothing runs. It returns when the node has
+// joined, and its pods may still be starting. With Config.Bare, it returns when its containerd serves.
 func (n *Node) Start(ctx context.Context) error {
 	if err := n.boot(ctx); err != nil {
 		return err
@@ -126,14 +124,14 @@ func (n *Node) Start(ctx context.Context) error {
 	return n.StartKubelet(ctx)
 }
 
-// boot makes the namespaces of the node, with nothing in them.
+// boot makes the namespaces of the node, without programs in them.
 func (n *Node) boot(ctx context.Context) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.up != nil {
 		return fmt.Errorf("start node %s: it is up", n.Name)
 	}
-	// What is not on the disk of a real machine does not outlive it.
+	// Files that are not on the disk of a real machine do not survive a restart.
 	for _, dir := range []string{"state", "runc", "tmp"} {
 		if err := os.RemoveAll(filepath.Join(n.Dir, dir)); err != nil {
 			return fmt.Errorf("start node %s: %w", n.Name, err)
@@ -148,15 +146,15 @@ func (n *Node) boot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.up = space // to be ended, whatever follows
+	n.up = space // so that Kill ends it even if a later step fails
 	if err := n.mount(ctx, space); err != nil {
 		return err
 	}
 	return n.connect(ctx, space)
 }
 
-// own are the folders of the machine whose changes only the node sees. Pods of a control
-// plane have some made below /usr.
+// own returns the folders of the machine in which only the node sees its changes. Pods of a control plane
+// have some folders created below /usr.
 func (n *Node) own() []string {
 	own := []string{"/etc", "/var/lib", "/var/log"}
 	if n.cluster.bare {
@@ -165,9 +163,9 @@ func (n *Node) own() []string {
 	return own
 }
 
-// mount puts folders of a bare node, and CRIU, at the usual paths. They are not in the layers that
-// cover those of the machine: containerd makes layers of its own in one of them, and
-// this process reaches the socket in another.
+// mount mounts folders of a bare node, and CRIU, at the usual paths. They are not in the overlays over the
+// machine's folders, because containerd creates overlays in one of them, and this process connects to the
+// socket in another.
 func (n *Node) mount(ctx context.Context, space *space) error {
 	if !n.cluster.bare {
 		return nil
@@ -187,15 +185,15 @@ func (n *Node) mount(ctx context.Context, space *space) error {
 			}
 		}
 	}
-	// A node agent in a pod looks for CRIU in the usual places, too.
+	// A node agent in a pod also searches CRIU in the usual paths.
 	if _, err := space.run(ctx, "", "ln", "-sf", program("criu"), "/usr/local/sbin/criu"); err != nil {
 		return fmt.Errorf("start node %s: %w", n.Name, err)
 	}
 	return nil
 }
 
-// Kill ends everything on the node at once, its pods' processes too, as when a machine
-// loses power. Nobody tells the API server.
+// Kill ends everything on the node at once, including the processes of its pods, as when a machine loses
+// power. The API server is not notified.
 func (n *Node) Kill(ctx context.Context) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -211,7 +209,7 @@ func (n *Node) Kill(ctx context.Context) error {
 	return n.disconnect(ctx)
 }
 
-// StartContainerd starts containerd and returns when it takes requests.
+// StartContainerd starts containerd and returns when it serves.
 func (n *Node) StartContainerd(ctx context.Context) error {
 	if err := n.containerd.Start(); err != nil {
 		return err
@@ -219,14 +217,13 @@ func (n *Node) StartContainerd(ctx context.Context) error {
 	return n.waitContainerd(ctx)
 }
 
-// StopContainerd asks containerd to end. Containers go on without it.
+// StopContainerd ends containerd with SIGTERM. Containers continue without it.
 func (n *Node) StopContainerd(ctx context.Context) error { return n.containerd.Stop(ctx) }
 
-// KillContainerd kills containerd. Containers go on without it.
+// KillContainerd kills containerd. Containers continue without it.
 func (n *Node) KillContainerd(ctx context.Context) error { return n.containerd.Kill(ctx) }
 
-// StartKubelet starts the kubelet and returns when it has reported that the node is
-// ready.
+// StartKubelet starts the kubelet and returns when it has reported the node as ready.
 func (n *Node) StartKubelet(ctx context.Context) error {
 	since := time.Now()
 	if err := n.kubelet.Start(); err != nil {
@@ -235,15 +232,15 @@ func (n *Node) StartKubelet(ctx context.Context) error {
 	return n.waitJoined(ctx, since)
 }
 
-// KillKubelet kills the kubelet. Pods go on without it.
+// KillKubelet kills the kubelet. Pods continue without it.
 func (n *Node) KillKubelet(ctx context.Context) error { return n.kubelet.Kill(ctx) }
 
-// within bounds a context that may have no end of its own.
+// within adds a timeout to a context that may have no deadline.
 func within(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not done within %v", timeout))
 }
 
-// poll calls check until it returns nil. It gives up when ctx ends or program does.
+// poll calls check until it returns nil, ctx ends, or program ends.
 func (n *Node) poll(ctx context.Context, program *Program, check func(context.Context) error) error {
 	ctx, cancel := within(ctx, startTimeout)
 	defer cancel()

@@ -12,14 +12,14 @@ import (
 	"syscall"
 )
 
-// Program is a program that runs on a node, as a daemon of that machine would: in its
-// namespaces, and no longer than the node. Its methods may be called from any goroutine.
+// Program is a program that runs on a node, as a daemon of that machine would: in its namespaces, and no
+// longer than the node. Its methods may be called from any goroutine.
 type Program struct {
 	// Name is the file name of the program, and of its log.
 	Name string
 
-	// Env is added to the environment, which has no more than PATH, HOME and LANG. It
-	// may be changed before Start.
+	// Env is added to the environment, which contains only PATH, HOME and LANG. It may be changed before
+	// Start.
 	Env []string
 
 	node *Node
@@ -30,8 +30,8 @@ type Program struct {
 	process *process // nil before the first start
 }
 
-// Program returns a program of the node, to be started. It is a file on this machine, or
-// the name of one that `nodes.sh install` has built.
+// Program returns a program of the node, not yet started. path is a file on this machine, or the name of a
+// program that `nodes.sh install` has built.
 func (n *Node) Program(path string, args ...string) *Program {
 	if filepath.Base(path) == path {
 		path = program(path)
@@ -39,7 +39,7 @@ func (n *Node) Program(path string, args ...string) *Program {
 	return &Program{Name: filepath.Base(path), node: n, path: path, args: args}
 }
 
-// LogPath is where the program's output goes, of all its starts.
+// LogPath returns the file with the output of the program, of all its starts.
 func (p *Program) LogPath() string { return p.node.logPath(p.Name) }
 
 // Start starts the program, which must not be running, on the node, which must be up.
@@ -69,14 +69,14 @@ func (p *Program) Start() error {
 	return nil
 }
 
-// Kill ends the program with SIGKILL, and not what it has started. It returns when it
-// has ended. To kill what has ended already is no error.
+// Kill ends the program with SIGKILL, but not its children. It returns when the program has ended. Killing a
+// program that has already ended is no error.
 func (p *Program) Kill(ctx context.Context) error { return p.signal(ctx, syscall.SIGKILL) }
 
-// Stop asks the program to end with SIGTERM, and waits until it has.
+// Stop sends SIGTERM to the program, and waits until it has ended.
 func (p *Program) Stop(ctx context.Context) error { return p.signal(ctx, syscall.SIGTERM) }
 
-// Restart kills the program, if it runs, and starts it anew.
+// Restart kills the program, if it is running, and starts it again.
 func (p *Program) Restart(ctx context.Context) error {
 	if err := p.Kill(ctx); err != nil {
 		return err
@@ -116,7 +116,7 @@ func (p *Program) signal(ctx context.Context, sig syscall.Signal) error {
 	defer cancel()
 	select {
 	case <-p.process.done:
-		return nil // how it ended is no concern of who ended it
+		return nil // its exit status is irrelevant after the signal
 	case <-ctx.Done():
 		return fmt.Errorf("wait for %s on node %s to end after %v: %w", p.Name, p.node.Name, sig, context.Cause(ctx))
 	}

@@ -17,29 +17,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// slots is how many clusters a machine has room for at once, and maxNodes how many
-// nodes each may have: addresses and names are made of the two numbers.
+// slots is the number of clusters that can run on a machine at the same time, and maxNodes the number of
+// nodes of each. Addresses and names are derived from the two numbers.
 const (
 	slots    = 16
 	maxNodes = 16
 )
 
-// lockDir has a lock for each slot of the machine.
+// lockDir contains a lock for each slot of the machine.
 const lockDir = "/run/lock"
 
 //go:embed sweep.sh
 var sweepScript string
 
-// slot is one of the machine's places for a cluster. The numbers of slots decide about
-// addresses, so that clusters that run at once do not meet.
+// slot is one of the machine's places for a cluster. Its number determines addresses, so that concurrent
+// clusters do not conflict.
 type slot struct {
 	number int
 	guard  *exec.Cmd
-	life   io.Closer // the guard sweeps when this is closed, as it is with the process
+	life   io.Closer // the guard sweeps when this is closed, also by the end of this process
 }
 
-// claimSlot takes the first slot that nobody has, removes what somebody may have left
-// there, and starts the guard that will remove what we leave.
+// claimSlot claims the first slot that no cluster uses, removes leftovers in it, and starts the guard that
+// will remove what this cluster leaves.
 func claimSlot(ctx context.Context) (*slot, error) {
 	for number := range slots {
 		lock, err := os.OpenFile(filepath.Join(lockDir, fmt.Sprintf("supercargo-nodes-%d", number)), os.O_CREATE|os.O_RDWR, 0o600)
@@ -54,7 +54,7 @@ func claimSlot(ctx context.Context) (*slot, error) {
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("lock slot %d: %w", number, err), lock.Close())
 		}
-		defer lock.Close() // the guard has it too, for as long as it runs
+		defer lock.Close() // the guard inherits the lock, and holds it while it runs
 		if out, err := exec.CommandContext(ctx, "bash", "-c", sweepScript, "sweep", "slot", strconv.Itoa(number)).CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("remove what is left of the cluster in slot %d: %w: %s", number, err, out)
 		}
@@ -63,8 +63,7 @@ func claimSlot(ctx context.Context) (*slot, error) {
 	return nil, fmt.Errorf("find a slot: all %d are taken; stop a cluster", slots)
 }
 
-// guardSlot starts the guard, in a session of its own: what ends this process does not
-// end it.
+// guardSlot starts the guard in its own session, so that the end of this process does not end it.
 func guardSlot(number int, lock *os.File) (*slot, error) {
 	life, ours, err := os.Pipe()
 	if err != nil {
@@ -83,7 +82,7 @@ func guardSlot(number int, lock *os.File) (*slot, error) {
 	return &slot{number: number, guard: guard, life: ours}, nil
 }
 
-// free has the guard sweep the slot, and waits until it has.
+// free waits until the guard has swept the slot.
 func (s *slot) free() error {
 	err := s.life.Close()
 	if waited := s.guard.Wait(); waited != nil {
@@ -92,27 +91,26 @@ func (s *slot) free() error {
 	return err
 }
 
-// The names and addresses of a slot. Nothing but the nodes is there, and no packet
-// leaves the machine.
+// The names and addresses of a slot. Only the nodes use this network, and no packet leaves the machine.
 
-// bridge is the network that the nodes of a cluster share with the machine.
+// bridge returns the name of the bridge between the nodes of a cluster and the machine.
 func (s *slot) bridge() string { return fmt.Sprintf("scn%d", s.number) }
 
-// link is the machine's end of a node's network.
+// link returns the name of the machine's end of a node's network link.
 func (s *slot) link(node int) string { return fmt.Sprintf("scn%d-%d", s.number, node) }
 
-// gateway is the machine's address in the network of the nodes.
+// gateway returns the machine's address in the network of the nodes.
 func (s *slot) gateway() string { return fmt.Sprintf("10.99.%d.1", s.number) }
 
-// address is a node's.
+// address returns the address of a node.
 func (s *slot) address(node int) string { return fmt.Sprintf("10.99.%d.%d", s.number, 11+node) }
 
-// podRange is where the pods of a node have their addresses.
+// podRange returns the IP range of the pods of a node.
 func (s *slot) podRange(node int) string {
 	return fmt.Sprintf("10.88.%d.0/24", s.number*maxNodes+node)
 }
 
-// cgroup is the control group that all of a node's are in, from the root of each
+// cgroup returns the control group that contains all control groups of a node, relative to the root of each
 // hierarchy.
 func (s *slot) cgroup(node string) string {
 	return fmt.Sprintf("/supercargo-nodes/%d/%s", s.number, node)

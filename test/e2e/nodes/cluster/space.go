@@ -18,10 +18,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kinds are the namespaces that a node has of its own.
+// kinds are the types of namespaces that a node has of its own.
 const kinds = unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWUTS
 
-// space is the namespaces of a node while it is up, and the process that they end with.
+// space contains the namespaces of a node that is up, and the process with which they end.
 type space struct {
 	init *process
 }
@@ -30,11 +30,11 @@ type space struct {
 type process struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when it has ended
-	err  error         // how it ended; written before done is closed
+	err  error         // its exit error; written before done is closed
 }
 
-// newSpace starts the first process of a node and returns when its namespaces are
-// ready. What the node writes to the folders in own goes to dir.
+// newSpace starts the first process of a node and returns when its namespaces are ready. What the node writes
+// to the folders in own is stored in dir.
 func newSpace(ctx context.Context, name, dir string, own []string, log *os.File) (*space, error) {
 	ready, theirs, err := os.Pipe()
 	if err != nil {
@@ -45,7 +45,7 @@ func newSpace(ctx context.Context, name, dir string, own []string, log *os.File)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Dir = "/"
 	cmd.ExtraFiles = []*os.File{theirs}
-	// The kernel ends it when this process ends, in whatever way.
+	// The kernel ends the node when this process ends for any reason.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: kinds, Pdeathsig: syscall.SIGKILL}
 	init, err := start(cmd, func() error { return nil })
 	err = errors.Join(err, theirs.Close())
@@ -61,14 +61,14 @@ func newSpace(ctx context.Context, name, dir string, own []string, log *os.File)
 	return &space{init: init}, nil
 }
 
-// start starts a command from a thread that enter has changed, and reaps it. The thread
-// waits for it too: Linux ends the command with the thread that started it.
+// start starts a command from a thread that enter has changed, and reaps it. The same thread waits for the
+// command, because Linux ends the command together with the thread that started it.
 func start(cmd *exec.Cmd, enter func() error) (*process, error) {
 	p := &process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error, 1)
 	go func() {
 		defer close(p.done)
-		runtime.LockOSThread() // for good: the thread ends with the goroutine, and nobody else gets it
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine and is not reused
 		if err := enter(); err != nil {
 			started <- err
 			return
@@ -82,8 +82,7 @@ func start(cmd *exec.Cmd, enter func() error) (*process, error) {
 	return p, <-started
 }
 
-// enter moves the calling thread into the namespaces. Processes that it starts are in
-// all of them.
+// enter moves the calling thread into the namespaces. Processes that it starts are in all of them.
 func (s *space) enter() error {
 	fd, err := unix.PidfdOpen(s.init.cmd.Process.Pid, 0)
 	if err != nil {
@@ -91,7 +90,7 @@ func (s *space) enter() error {
 	}
 	init := os.NewFile(uintptr(fd), "first process")
 	defer init.Close()
-	// The folders a thread is in are those of all threads unless it says so.
+	// All threads share their working directory and root unless a thread unshares them.
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return fmt.Errorf("enter namespaces: %w", err)
 	}
@@ -101,7 +100,7 @@ func (s *space) enter() error {
 	return nil
 }
 
-// command prepares a program of a node.
+// command prepares a program to run on a node.
 func (s *space) command(path string, args []string) *exec.Cmd {
 	cmd := exec.Command(path, args...)
 	cmd.Dir = "/"
@@ -109,11 +108,11 @@ func (s *space) command(path string, args []string) *exec.Cmd {
 		"PATH=" + binDir() + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"HOME=/root", "LANG=C.UTF-8",
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is not for it
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that it receives no Ctrl-C
 	return cmd
 }
 
-// run runs a command in the namespaces to its end and returns what it printed.
+// run runs a command in the namespaces and returns its output when it ends.
 func (s *space) run(ctx context.Context, stdin, path string, args ...string) ([]byte, error) {
 	out, err := os.OpenFile(os.TempDir(), os.O_RDWR|unix.O_TMPFILE, 0o600)
 	if err != nil {
@@ -122,7 +121,7 @@ func (s *space) run(ctx context.Context, stdin, path string, args ...string) ([]
 	defer out.Close()
 	cmd := s.command(path, args)
 	if stdin != "" {
-		// With a pipe, whoever inherits it would be waited for.
+		// With a pipe, Wait would also wait for processes that inherit it.
 		in, err := os.OpenFile(os.TempDir(), os.O_RDWR|unix.O_TMPFILE, 0o600)
 		if err != nil {
 			return nil, fmt.Errorf("run %s: %w", path, err)
@@ -150,11 +149,11 @@ func (s *space) run(ctx context.Context, stdin, path string, args ...string) ([]
 	return printed, readErr
 }
 
-// netNS is a path of the network namespace.
+// netNS returns a path of the network namespace.
 func (s *space) netNS() string { return fmt.Sprintf("/proc/%d/ns/net", s.init.cmd.Process.Pid) }
 
-// end ends all processes in the namespaces, and with them the namespaces. cgroup is
-// where frozen ones may be, which do not die until they thaw.
+// end ends all processes in the namespaces, and thereby the namespaces. cgroup may contain frozen processes,
+// which do not end until they are thawed.
 func (s *space) end(ctx context.Context, cgroup string) error {
 	if err := s.init.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("kill the first process: %w", err)
@@ -175,17 +174,16 @@ func (s *space) end(ctx context.Context, cgroup string) error {
 	}
 }
 
-// binDir is where `nodes.sh install` puts what it builds.
+// binDir is the folder of the programs that `nodes.sh install` builds.
 func binDir() string { return nodesDir() + "/bin" }
 
-// ProgramPath is the path of a program that nodes.sh has built, on this machine and on
-// every node.
+// ProgramPath returns the path of a program that nodes.sh has built, on this machine and on every node.
 func ProgramPath(name string) string { return program(name) }
 
-// program is ProgramPath.
+// program implements ProgramPath.
 func program(name string) string { return binDir() + "/" + name }
 
-// nodesDir keeps what is built and the state of nodes.
+// nodesDir returns the folder of built programs and of the state of nodes.
 func nodesDir() string {
 	if dir := os.Getenv("NODES_DIR"); dir != "" {
 		return dir

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Removes what is left of real nodes once their processes have ended. There are sixteen
-# slots of a machine for clusters; each has its control groups and its bridge.
+# Removes leftovers of real nodes whose processes have ended. A machine has sixteen slots for clusters; each
+# slot has its control groups and its bridge.
 #
 #   sweep.sh guard SLOT   wait for the end of standard input, then sweep the slot
-#   sweep.sh slot SLOT    sweep a slot, whoever uses it
-#   sweep.sh stale        sweep the slots that nobody uses
-#   sweep.sh left SLOT    say what there is in a slot, whoever uses it; fail if anything
-#   sweep.sh check        say what there is in slots that nobody uses; fail if anything
+#   sweep.sh slot SLOT    sweep a slot, even if a process uses it
+#   sweep.sh stale        sweep all slots that no process uses
+#   sweep.sh left SLOT    list what exists in a slot, even if a process uses it; fail if anything does
+#   sweep.sh check        list what exists in slots that no process uses; fail if anything does
 set -uo pipefail
 
-# groups SLOT: the control groups of a slot, one hierarchy a line.
+# groups SLOT: prints the control groups of a slot, one hierarchy per line.
 groups() {
 	local dir
 	for dir in /sys/fs/cgroup/supercargo-nodes/"$1" /sys/fs/cgroup/*/supercargo-nodes/"$1"; do
@@ -17,7 +17,7 @@ groups() {
 	done
 }
 
-# links SLOT: those that join its nodes, and the bridge between them.
+# links SLOT: prints the network links of its nodes, and the bridge between them.
 links() {
 	local link
 	for link in /sys/class/net/scn"$1"{-*,}; do
@@ -25,11 +25,11 @@ links() {
 	done
 }
 
-# folder SLOT: where its nodes keep what they keep.
+# folder SLOT: prints the folder with the state of its nodes.
 folder() { echo "${NODES_DIR:-/var/tmp/supercargo-nodes}/run/$1/"; }
 
-# processes SLOT: what runs on its nodes and is in no control group of theirs. All that
-# is told of their folder, and is not in the process namespace that we are in.
+# processes SLOT: prints processes of its nodes that are in none of their control groups: those whose command
+# line names the folder of the slot, and that are not in our PID namespace.
 processes() {
 	local file process here
 	for file in $(grep -lF -f <(folder "$1") /proc/[0-9]*/cmdline 2>/dev/null); do
@@ -39,8 +39,8 @@ processes() {
 	done
 }
 
-# unused SLOT COMMAND...: runs COMMAND if nobody has the slot, and has it meanwhile. Its
-# user holds the lock, and after that the user's guard.
+# unused SLOT COMMAND...: runs COMMAND if no process uses the slot, and holds the slot meanwhile. Its user
+# holds the lock, and after that the user's guard.
 unused() {
 	local file=/run/lock/supercargo-nodes-$1 code=0
 	shift
@@ -50,7 +50,7 @@ unused() {
 	return "$code"
 }
 
-# end GROUPS...: kills all in control groups. What is frozen must thaw to die.
+# end GROUPS...: kills all processes in control groups. Frozen processes must be thawed to end.
 end() {
 	find "$@" -name freezer.state -exec sh -c 'for f; do echo THAWED >"$f"; done' _ {} + 2>/dev/null
 	find "$@" -name cgroup.freeze -exec sh -c 'for f; do echo 0 >"$f"; done' _ {} + 2>/dev/null
@@ -72,7 +72,7 @@ slot() { # SLOT
 		fi
 		sleep 0.05
 	done
-	for link in $(links "$1"); do ip link delete "$link" 2>/dev/null; done # the kernel may have been faster
+	for link in $(links "$1"); do ip link delete "$link" 2>/dev/null; done # the kernel may have removed it already
 	rmdir /sys/fs/cgroup/supercargo-nodes /sys/fs/cgroup/*/supercargo-nodes 2>/dev/null # with the last slot
 	return 0
 }

@@ -1,3 +1,3 @@
-// Package fleet runs what moves pods on a cluster of real nodes: an agent on each, and the
-// descheduler. They are the built programs, with the rights that the manifests give them.
+// Package fleet runs the programs that move pods on a cluster of real nodes: an agent on each node, and the
+// descheduler. They are the built programs, with the permissions in the manifests.
 package fleet

@@ -26,13 +26,13 @@ import (
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
 )
 
-// Where things are, from the folder of a test.
+// Paths relative to the folder of a test.
 const (
 	binaries  = "../../../../bin"
 	manifests = "../../../../manifests"
 )
 
-// workSize is how much memory the dumps of an agent may take.
+// workSize is the memory limit of an agent's dumps.
 const workSize = "3Gi"
 
 // account is a ServiceAccount of the manifests.
@@ -44,34 +44,34 @@ var (
 	webhookAccount    = account{"supercargo-system", "supercargo-evictions"}
 )
 
-// Config says what a fleet has.
+// Config specifies a fleet.
 type Config struct {
-	// Parts are the folders of the manifests that are applied beside the CRDs and namespaces.
+	// Parts are the folders of the manifests that are applied besides the CRDs and namespaces.
 	Parts []string
-	// AgentFlags are more flags for the agent of a node; it may be nil.
+	// AgentFlags returns additional flags for the agent of a node; it may be nil.
 	AgentFlags func(*cluster.Node) []string
-	// Descheduler says that there is one, and DeschedulerFlags are more flags for it.
+	// Descheduler enables the descheduler, and DeschedulerFlags are additional flags for it.
 	Descheduler      bool
 	DeschedulerFlags []string
-	// EvictionFlags are flags for the webhook that turns evictions into Migrations; without any
-	// there is none.
+	// EvictionFlags are flags for the webhook that turns evictions into Migrations. Without flags, the
+	// webhook does not run.
 	EvictionFlags []string
 }
 
-// Fleet is a cluster of real nodes with what moves pods.
+// Fleet is a cluster of real nodes with the programs that move pods.
 type Fleet struct {
 	*cluster.Cluster
 	// Objects reads and writes all kinds.
 	Objects client.Client
-	// Agents are those of the nodes, by the node's name.
+	// Agents maps node names to their agents.
 	Agents map[string]*cluster.Program
-	// Descheduler is nil if there is none, and so is the webhook for Evictions.
+	// Descheduler and Evictions, the webhook, are nil if they do not run.
 	Descheduler, Evictions *Program
 
 	config Config
 }
 
-// Start starts a cluster and all that is to be on it.
+// Start starts a cluster and the programs of the fleet.
 func Start(ctx context.Context, config Config) (*Fleet, error) {
 	c, err := cluster.Up(ctx, cluster.Config{})
 	if err != nil {
@@ -127,8 +127,7 @@ func (f *Fleet) Stop(ctx context.Context) error {
 	return errors.Join(append(errs, f.Down(ctx))...)
 }
 
-// apply applies the manifests of a folder that do not run pods: their programs run as
-// processes here.
+// apply applies the manifests of a folder except those that run pods: their programs run as processes here.
 func (f *Fleet) apply(ctx context.Context, folder string) error {
 	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
 	if err != nil {
@@ -147,8 +146,8 @@ func (f *Fleet) apply(ctx context.Context, folder string) error {
 		if err := errors.Join(err, text.Close()); err != nil {
 			return err
 		}
-		// The scheduler runs as the administrator here, and tests play the controller. Who
-		// may write a status is tested in test/integration/agent.
+		// The scheduler runs as the administrator here, and tests replace the controller.
+		// test/integration/agent tests who may write a status.
 		all = slices.DeleteFunc(all, func(m playground.Manifest) bool {
 			return m.Object.GetKind() == "ValidatingAdmissionPolicyBinding" && m.Object.GetName() == "supercargo-migration-status"
 		})
@@ -159,8 +158,8 @@ func (f *Fleet) apply(ctx context.Context, folder string) error {
 	return nil
 }
 
-// kubeconfig writes one with the rights of an account. A node binds the token to it, as
-// that of a pod on the node is.
+// kubeconfig writes a kubeconfig with the permissions of an account. With a node, the token is bound to the
+// node, like the token of a pod on it.
 func (f *Fleet) kubeconfig(ctx context.Context, who account, node string) (string, error) {
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](12 * 3600)}}
 	if node != "" {
@@ -230,7 +229,7 @@ func (f *Fleet) poll(ctx context.Context, what string, check func(context.Contex
 	return nil
 }
 
-// Redeschedule ends the descheduler and starts one with other flags.
+// Redeschedule stops the descheduler and starts one with other flags.
 func (f *Fleet) Redeschedule(ctx context.Context, flags ...string) error {
 	if err := f.Descheduler.Stop(ctx); err != nil {
 		return fmt.Errorf("stop the descheduler: %w", err)
@@ -239,7 +238,7 @@ func (f *Fleet) Redeschedule(ctx context.Context, flags ...string) error {
 	return f.startDescheduler(ctx)
 }
 
-// startEvictions starts the webhook, if there is to be one.
+// startEvictions starts the webhook, if it is enabled.
 func (f *Fleet) startEvictions(ctx context.Context) error {
 	if len(f.config.EvictionFlags) == 0 {
 		return nil
@@ -271,8 +270,7 @@ func (f *Fleet) startDescheduler(ctx context.Context) error {
 	return f.Descheduler.Start()
 }
 
-// AgentPeak returns the most memory, in bytes, that the agent of a node has used since it
-// was started.
+// AgentPeak returns the peak memory usage, in bytes, of the agent of a node since its start.
 func (f *Fleet) AgentPeak(ctx context.Context, node *cluster.Node) (int64, error) {
 	const script = `for p in /proc/[0-9]*; do [ "$(cat $p/comm)" = node-agent ] && grep VmHWM $p/status; done; true`
 	output, err := node.Run(ctx, "sh", "-c", script)

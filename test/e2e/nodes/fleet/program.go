@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// Program is one that runs beside this process.
+// Program is a program that runs beside this process.
 type Program struct {
 	path, log string
 	args      []string
@@ -32,14 +32,14 @@ func (p *Program) Start() error {
 	p.ended = make(chan struct{})
 	started := make(chan error)
 	go func(cmd *exec.Cmd, ended chan struct{}) {
-		// Linux ends the program with the thread that started it, and Go ends threads that
-		// others have changed for good: this one lives as long as the program.
+		// Linux ends the program together with the thread that started it, and Go ends threads that
+		// goroutines have modified and left locked. This thread lives as long as the program.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // how it ended is no concern of who ended it
+			_ = cmd.Wait() // its exit status is irrelevant after the signal
 		}
 		close(ended)
 	}(p.cmd, p.ended)
@@ -49,7 +49,7 @@ func (p *Program) Start() error {
 // Kill ends the program at once.
 func (p *Program) Kill(ctx context.Context) error { return p.signal(ctx, syscall.SIGKILL) }
 
-// Stop asks the program to end, and waits until it has.
+// Stop sends SIGTERM to the program, and waits until it has ended.
 func (p *Program) Stop(ctx context.Context) error { return p.signal(ctx, syscall.SIGTERM) }
 
 func (p *Program) signal(ctx context.Context, s syscall.Signal) error {

@@ -1,16 +1,15 @@
 //go:build linux
 
-// Init is process 1 of a node that tests run: it makes the node's namespaces look like
-// a machine of their own, and then only reaps what its parents have left.
+// Init is process 1 of a test node: it makes the node's namespaces look like a separate machine, and then
+// only reaps orphaned processes.
 //
 //	init -name NAME -dir DIR FOLDER...
 //
-// The folders are those that programs of a node write to at fixed paths. What is there on
-// the machine stays to be seen, what the node writes is its own, and goes to DIR.
+// The folders are those to which programs of a node write at fixed paths. Files of the machine stay visible
+// there. What the node writes is visible only to the node, and stored in DIR.
 //
-// It is started in new mount, network, process and host name namespaces, and writes a
-// byte to file descriptor 3 when they are ready. When it ends, the kernel ends all
-// else in them.
+// It is started in new mount, network, process and host name namespaces, and writes a byte to file descriptor
+// 3 when they are ready. When it ends, the kernel ends all other processes in them.
 package main
 
 import (
@@ -50,8 +49,8 @@ func prepare(name, dir string, private []string) error {
 	if err := unix.Sethostname([]byte(name)); err != nil {
 		return fmt.Errorf("set the host name: %w", err)
 	}
-	// Nothing mounted here reaches the machine, but what one program of the node mounts
-	// does reach the others: kubelets want it so.
+	// Mounts here do not propagate to the machine, but mounts of one program of the node propagate to the
+	// others, which kubelets need.
 	for _, flags := range []uintptr{unix.MS_REC | unix.MS_PRIVATE, unix.MS_REC | unix.MS_SHARED} {
 		if err := unix.Mount("", "/", "", flags, ""); err != nil {
 			return fmt.Errorf("make mounts private: %w", err)
@@ -68,7 +67,7 @@ func prepare(name, dir string, private []string) error {
 			return fmt.Errorf("cover %s: %w", path, err)
 		}
 	}
-	// Pods of one node reach those of others.
+	// Pods can reach pods of other nodes.
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0); err != nil {
 		return fmt.Errorf("let packets through: %w", err)
 	}
@@ -77,7 +76,7 @@ func prepare(name, dir string, private []string) error {
 	return errors.Join(err, ready.Close())
 }
 
-// cover puts a writable layer below dir over path.
+// cover mounts a writable overlay, stored below dir, over path.
 func cover(path, dir string) error {
 	upper, work := filepath.Join(dir, path, "upper"), filepath.Join(dir, path, "work")
 	for _, dir := range []string{upper, work} {
@@ -88,7 +87,7 @@ func cover(path, dir string) error {
 	return unix.Mount("overlay", path, "overlay", 0, fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", path, upper, work))
 }
 
-// reap takes note of all children that have ended.
+// reap reaps all children that have ended.
 func reap() {
 	for {
 		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)

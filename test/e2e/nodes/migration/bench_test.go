@@ -14,7 +14,7 @@ import (
 	"supercargo.dev/supercargo/test/e2e/nodes/workload"
 )
 
-// figure is what several moves took: the one in the middle, and the most.
+// figure contains the median and the maximum over several migrations.
 type figure struct {
 	Median float64 `json:"median"`
 	Max    float64 `json:"max"`
@@ -25,7 +25,7 @@ func figureOf(values []float64) figure {
 	return figure{values[len(values)/2], values[len(values)-1]}
 }
 
-// measured is what moves of a counter with so much memory took.
+// measured contains the measurements of migrating a counter with a given amount of memory.
 type measured struct {
 	Mebibytes int `json:"mebibytes"`
 	Moves     int `json:"moves"`
@@ -41,8 +41,7 @@ type measured struct {
 	AgentPeak  int64  `json:"agentPeakBytes"`
 }
 
-// BenchmarkMigration moves counters of several sizes there and back. Their memory cannot
-// be compressed.
+// BenchmarkMigration moves counters of several sizes back and forth. Their memory is incompressible.
 func BenchmarkMigration(b *testing.B) {
 	var report []measured
 	for _, mebibytes := range []int{0, 64, 256, 1024} {
@@ -58,7 +57,7 @@ func BenchmarkMigration(b *testing.B) {
 	writeJSON(b, *benchReport, report)
 }
 
-// measure moves a counter as often as the benchmark says.
+// measure moves a counter b.N times.
 func (w *town) measure(b *testing.B, mebibytes int) measured {
 	w.Helper()
 	for _, agent := range w.fleet.Agents {
@@ -102,7 +101,7 @@ func (w *town) measure(b *testing.B, mebibytes int) measured {
 	return result
 }
 
-// seconds reads a time of a status.
+// seconds parses a time of a status.
 func (w *town) seconds(text string) float64 {
 	w.Helper()
 	s, err := strconv.ParseFloat(text, 64)

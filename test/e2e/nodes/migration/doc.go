@@ -1,5 +1,4 @@
-// Package migration moves pods between real nodes with all of Supercargo's programs: the
-// scheduler of the playground, the descheduler and the node-agents, each as a process of
-// its own that can be killed. Its tests ask what users ask: is anything lost, does
-// anything run twice, does a Job notice.
+// Package migration moves pods between real nodes with all of Supercargo's programs: the scheduler of the
+// playground, the descheduler and the node agents, each as a separate process that can be killed. Its tests
+// check what matters to users: that nothing is lost, nothing runs twice, and a Job notices nothing.
 package migration

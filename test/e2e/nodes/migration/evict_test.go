@@ -24,10 +24,10 @@ import (
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
 )
 
-// kubectlPath is the kubectl of the Kubernetes that is tested.
+// kubectlPath is the kubectl of the tested Kubernetes version.
 const kubectlPath = "../../../../bin/kubectl"
 
-// evictionAddress is where the webhook is served: a port that was free.
+// evictionAddress returns the address of the webhook, with a port that was free.
 var evictionAddress = sync.OnceValues(func() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -36,14 +36,14 @@ var evictionAddress = sync.OnceValues(func() (string, error) {
 	return listener.Addr().String(), listener.Close()
 })
 
-// evictionFlags have the webhook served there.
+// evictionFlags returns the flags that make the webhook serve at evictionAddress.
 func evictionFlags() ([]string, error) {
 	address, err := evictionAddress()
 	return []string{"--eviction-webhook-bind-address", address, "--eviction-webhook-hosts", "127.0.0.1"}, err
 }
 
-// askForEvictions has the API server call the webhook where it is served, and waits until
-// it trusts it.
+// askForEvictions makes the API server call the webhook at its address, and waits until it trusts the
+// webhook.
 func (w *town) askForEvictions() {
 	w.Helper()
 	address, err := evictionAddress()
@@ -57,10 +57,10 @@ func (w *town) askForEvictions() {
 	before, url := c.DeepCopy(), "https://"+address+eviction.Path
 	authority := c.Webhooks[0].ClientConfig.CABundle
 	if service := c.Webhooks[0].ClientConfig.Service; service != nil && service.Path != nil {
-		url = "https://" + address + *service.Path // the webhook has written the secret already
+		url = "https://" + address + *service.Path // the path contains the secret that the webhook has written
 	}
 	c.Webhooks[0].ClientConfig = admissionv1.WebhookClientConfig{URL: &url, CABundle: authority}
-	// What it does not answer is not to be evicted: that would be a pass for nothing.
+	// An eviction that the webhook does not answer must fail, or the test would pass without it.
 	c.Webhooks[0].FailurePolicy = new(admissionv1.Fail)
 	if err := w.fleet.Objects.Patch(w.Context(), c, client.MergeFrom(before)); err != nil {
 		w.Fatal(err)
@@ -73,7 +73,7 @@ func (w *town) askForEvictions() {
 	})
 }
 
-// kubectl runs the real kubectl, and returns what it says.
+// kubectl runs the real kubectl, and returns its output.
 func (w *town) kubectl(args ...string) string {
 	w.Helper()
 	program, err := filepath.Abs(kubectlPath)
@@ -89,7 +89,7 @@ func (w *town) kubectl(args ...string) string {
 	return string(out)
 }
 
-// drain empties a node.
+// drain drains a node.
 func (w *town) drain(node *cluster.Node) string {
 	w.Helper()
 	return w.kubectl("drain", node.Name, "--timeout=4m")
@@ -136,8 +136,7 @@ func TestAJobIsDrainedTwiceByKubectlAndEveryChainIsWhole(t *testing.T) {
 	w.allSucceeded(2 * indexes)
 }
 
-// allSucceeded checks that evictions have made so many migrations, of which each has
-// succeeded.
+// allSucceeded checks that evictions have created n migrations, all of which have succeeded.
 func (w *town) allSucceeded(n int) {
 	w.Helper()
 	var all v1alpha1.MigrationList

@@ -21,7 +21,7 @@ import (
 	"supercargo.dev/supercargo/test/e2e/nodes/workload"
 )
 
-// counter starts a counter that may be moved, and waits until it counts.
+// counter starts a movable counter, and waits until it counts.
 func (w *town) counter(name, image string) *corev1.Pod {
 	w.Helper()
 	w.Create(movable(w.Pod(name, image)))
@@ -30,7 +30,7 @@ func (w *town) counter(name, image string) *corev1.Pod {
 	return w.Get(name)
 }
 
-// wentOn checks that a counter that was not moved goes on and has lost nothing.
+// wentOn checks that a counter that was not moved continues and has lost no value.
 func (w *town) wentOn(name string) {
 	w.Helper()
 	w.counts(name, len(w.Ticks(name))+10)
@@ -39,8 +39,8 @@ func (w *town) wentOn(name string) {
 	}
 }
 
-// rolledBack waits until a migration has ended, and checks that it was rolled back for
-// a reason that contains some words.
+// rolledBack waits until a migration has ended, and checks that it was rolled back for a reason that contains
+// the words.
 func (w *town) rolledBack(m *v1alpha1.Migration, words ...string) *v1alpha1.Migration {
 	w.Helper()
 	m = w.end(m)
@@ -61,7 +61,7 @@ func (w *town) rolledBack(m *v1alpha1.Migration, words ...string) *v1alpha1.Migr
 	return m
 }
 
-// cordon makes a node take pods, or not.
+// cordon cordons or uncordons a node.
 func (w *town) cordon(node string, closed bool) {
 	w.Helper()
 	patch := fmt.Appendf(nil, `{"spec":{"unschedulable":%t}}`, closed)
@@ -84,7 +84,7 @@ func TestATargetThatIsCordonedHalfWayGetsNothing(t *testing.T) {
 	})
 	w.cordon(target.Name, true)
 	m = w.end(m)
-	// What had been handed over by then stays where it is.
+	// A pod that has been handed over by then stays on its node.
 	if m.Status.Phase == v1alpha1.MigrationSucceeded {
 		t.Fatalf("the pod went to a node that was closed when nothing was frozen yet: %+v", m.Status)
 	}
@@ -118,7 +118,7 @@ func TestWithoutTheImageOnTheTargetNothingIsFrozen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The same program, and not the same bytes: the image is another.
+	// The same program, but with other bytes: the image differs.
 	program, archive := filepath.Join(dir, "counter"), filepath.Join(dir, "image.tar")
 	err = errors.Join(os.WriteFile(program, append(text, 0), 0o700), oci.WriteFile(archive, oci.Image{Name: image, Program: program}),
 		source.Import(w.Context(), archive))
@@ -141,7 +141,7 @@ func TestAfterTheHandOverADeathMakesAFreshPodAndNoSecondRestore(t *testing.T) {
 	w.chains("work", 1, length)
 	m := w.succeeded(w.move(w.runningPods(w.Context(), "work")["0"].Name))
 	restored := w.Get(m.Status.Plan.RestoredPod)
-	// The first process of the container is the chain.
+	// The container's first process is the chain.
 	w.kill(restored)
 	job := w.complete("work")
 	if job.Status.Failed != 1 {

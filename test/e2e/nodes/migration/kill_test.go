@@ -20,10 +20,10 @@ import (
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
 )
 
-// down is how long what was killed stays away: long enough for others to miss it.
+// down is how long a killed part stays away: long enough for other parts to notice.
 const down = 2 * time.Second
 
-// reached is a step of a migration, as anybody can see it in its status.
+// reached is a step of a migration, as visible in its status.
 type reached struct {
 	name string
 	is   func(v1alpha1.MigrationStatus) bool
@@ -41,7 +41,7 @@ func conditionIs(kind string) func(v1alpha1.MigrationStatus) bool {
 	return func(s v1alpha1.MigrationStatus) bool { return meta.IsStatusConditionTrue(s.Conditions, kind) }
 }
 
-// steps are those at which something is killed, in their order.
+// steps are the steps at which a part is killed, in order.
 var steps = []reached{
 	{"Planned", func(s v1alpha1.MigrationStatus) bool { return s.Plan != nil }},
 	{"SourcePrepared", sourceIs(v1alpha1.SourcePrepared)},
@@ -54,12 +54,11 @@ var steps = []reached{
 	{"HandedOver", conditionIs(v1alpha1.MigrationHandedOver)},
 }
 
-// part is something that can be killed. kill returns when it is dead, again when it is
-// back.
+// part is a program or machine that can be killed. kill returns when it is dead, again when it is back.
 type part struct {
 	name        string
 	kill, again func(ctx context.Context, w *town, source, target *cluster.Node) error
-	// fatal says that the new pod dies with it. After the hand-over that ends its work.
+	// fatal means that the new pod dies with the part. After the hand-over, its work is lost.
 	fatal bool
 }
 
@@ -125,7 +124,7 @@ type killPoint struct{ part, step int }
 
 func (k killPoint) String() string { return parts[k.part].name + " at " + steps[k.step].name }
 
-// came is what came of a kill point.
+// came is the result of a kill point.
 type came struct {
 	Part    string  `json:"part"`
 	Step    string  `json:"step"`
@@ -136,7 +135,7 @@ type came struct {
 	Right   bool    `json:"right"`
 }
 
-// chosen are the kill points that this run tries.
+// chosen returns the kill points of this run.
 func chosen() []killPoint {
 	var all []killPoint
 	for p := range parts {
@@ -168,7 +167,7 @@ func TestWhateverIsKilledNoWorkIsLostAndNoneIsDoneTwice(t *testing.T) {
 	writeJSON(t, *killReport, map[string]any{"seed": *killSeed, "points": report})
 }
 
-// writeJSON writes a report, if there is a file for it.
+// writeJSON writes a report if file is not empty.
 func writeJSON(tb testing.TB, file string, report any) {
 	tb.Helper()
 	if file == "" {
@@ -183,9 +182,9 @@ func writeJSON(tb testing.TB, file string, report any) {
 	}
 }
 
-// killAt moves the pod of a Job and kills something on the way.
+// killAt moves the pod of a Job and kills a part during the migration.
 func (w *town) killAt(point killPoint, result *came) {
-	const length = 120 // hashes, ten a second
+	const length = 120 // hashes, ten per second
 	w.chains("work", 1, length)
 	pod := w.runningPods(w.Context(), "work")["0"]
 	source := w.Node(pod.Spec.NodeName)
@@ -213,7 +212,7 @@ func (w *town) killAt(point killPoint, result *came) {
 	w.judge(m, pod, killed.fatal, length, result)
 }
 
-// passed reports whether a later step than the one at an index has been reached.
+// passed reports whether a later step than the one at the index step has been reached.
 func passed(step int, s v1alpha1.MigrationStatus) bool {
 	for _, later := range steps[step+1:] {
 		if later.is(s) {
@@ -223,7 +222,7 @@ func passed(step int, s v1alpha1.MigrationStatus) bool {
 	return false
 }
 
-// judge checks that the Job ended as if nothing had happened.
+// judge checks that the Job ended as if nothing had been killed.
 func (w *town) judge(m *v1alpha1.Migration, was *corev1.Pod, fatal bool, length int64, result *came) {
 	w.Helper()
 	switch m.Status.Phase {
@@ -244,7 +243,7 @@ func (w *town) judge(m *v1alpha1.Migration, was *corev1.Pod, fatal bool, length 
 	}
 	w.wholeChain(whole, length)
 	result.Lost = whole.Name != was.Name && whole.Name != m.Status.Plan.RestoredPod
-	// A machine that dies takes what runs on it along, once it has been handed over.
+	// If a machine dies after the hand-over, the pods on it are lost.
 	if fatal && m.Status.Phase == v1alpha1.MigrationSucceeded {
 		return
 	}

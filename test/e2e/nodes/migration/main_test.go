@@ -22,8 +22,8 @@ var (
 	benchReport = flag.String("bench-report", "", "file for what moves took, as JSON")
 )
 
-// theFleet is started by the first test that needs it. All share it; a test that kills
-// something puts it up again.
+// theFleet is started by the first test that needs it. All tests share it; a test that kills a part starts it
+// again.
 var theFleet = sync.OnceValues(func() (*fleet.Fleet, error) {
 	flags, err := evictionFlags()
 	if err != nil {
@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// town is the fleet in the hands of one test.
+// town is the fleet as used by one test.
 type town struct {
 	*site.Site
 	fleet *fleet.Fleet

@@ -17,7 +17,7 @@ import (
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
 )
 
-// move asks for a pod to be moved.
+// move creates a Migration of a pod.
 func (w *town) move(pod string, change ...func(*v1alpha1.MigrationSpec)) *v1alpha1.Migration {
 	w.Helper()
 	m := &v1alpha1.Migration{
@@ -64,8 +64,7 @@ func (w *town) end(m *v1alpha1.Migration) *v1alpha1.Migration {
 	})
 }
 
-// succeeded waits until a migration has ended, and has the test fail if it did not
-// succeed.
+// succeeded waits until a migration has ended, and fails the test if it did not succeed.
 func (w *town) succeeded(m *v1alpha1.Migration) *v1alpha1.Migration {
 	w.Helper()
 	m = w.end(m)
@@ -75,7 +74,7 @@ func (w *town) succeeded(m *v1alpha1.Migration) *v1alpha1.Migration {
 	return m
 }
 
-// other is the node that is not the named one.
+// other returns the node that does not have this name.
 func (w *town) other(node string) *cluster.Node {
 	if w.Nodes[0].Name == node {
 		return w.Nodes[1]
@@ -83,7 +82,7 @@ func (w *town) other(node string) *cluster.Node {
 	return w.Nodes[0]
 }
 
-// gone waits until there is no Migration of that name.
+// gone waits until the Migration no longer exists.
 func (w *town) gone(m *v1alpha1.Migration) {
 	w.Helper()
 	w.Eventually("migration "+m.Name+" is gone", func(ctx context.Context) error {

@@ -19,7 +19,7 @@ import (
 	"supercargo.dev/supercargo/test/e2e/nodes/workload"
 )
 
-// movable lets a pod be moved with its state.
+// movable makes a pod movable with its state.
 func movable(pod *corev1.Pod) *corev1.Pod {
 	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1alpha1.AnnotationMigration, v1alpha1.MigrationCheckpoint)
 	return pod
@@ -43,7 +43,7 @@ func TestACounterMovesThreeTimesAndLosesNothing(t *testing.T) {
 				w.counts(name, len(w.Ticks(name))+5)
 				w.tellMeasured(m)
 			}
-			// What it printed before came along.
+			// The earlier output has moved with the container.
 			if err := workload.CheckTicks(w.Ticks(name), 1); err != nil {
 				t.Error(err)
 			}
@@ -62,8 +62,8 @@ func (w *town) counts(pod string, values int) {
 	})
 }
 
-// chains makes an indexed Job of which every index hashes a chain, and waits until all
-// its pods run.
+// chains creates an indexed Job in which every index computes a chain of hashes, and waits until all its pods
+// run.
 func (w *town) chains(name string, indexes, steps int) {
 	w.Helper()
 	pod := movable(w.Pod("", cluster.Images["chain"],
@@ -89,7 +89,7 @@ func (w *town) chains(name string, indexes, steps int) {
 	})
 }
 
-// runningPods are the pods of a Job that run and are nobody's to delete, by their index.
+// runningPods returns the running pods of a Job that are not being deleted, by index.
 func (w *town) runningPods(ctx context.Context, job string) map[string]*corev1.Pod {
 	w.Helper()
 	found := map[string]*corev1.Pod{}
@@ -140,7 +140,7 @@ func TestAJobOfTwentyChainsIsMovedTwiceAndEveryChainIsWhole(t *testing.T) {
 	}
 }
 
-// wholeChain checks what a pod's chain printed last.
+// wholeChain checks the last line of a pod's chain.
 func (w *town) wholeChain(pod *corev1.Pod, steps int64) {
 	w.Helper()
 	index, err := strconv.ParseInt(pod.Annotations[batchv1.JobCompletionIndexAnnotation], 10, 64)
@@ -170,7 +170,7 @@ func (w *town) complete(name string) *batchv1.Job {
 	return job
 }
 
-// tellMeasured says what a move took.
+// tellMeasured logs the duration of a migration.
 func (w *town) tellMeasured(m *v1alpha1.Migration) {
 	w.Helper()
 	if measured := m.Status.Measured; measured != nil {

@@ -18,8 +18,7 @@ import (
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
 )
 
-// probed starts a counter that may be moved and has a liveness probe each second, and waits
-// until it counts.
+// probed starts a movable counter with a liveness probe each second, and waits until it counts.
 func (w *town) probed(name string, failures int32) *corev1.Pod {
 	w.Helper()
 	pod := movable(w.Pod(name, cluster.Images["counter"], corev1.EnvVar{Name: "LISTEN", Value: ":8080"}))
@@ -33,8 +32,8 @@ func (w *town) probed(name string, failures int32) *corev1.Pod {
 	return w.Get(name)
 }
 
-// A kubelet kills a container that is frozen once its liveness probe has failed often
-// enough, so such a pod is not frozen at all.
+// A kubelet kills a frozen container once its liveness probe has failed too often, so such a pod is not
+// frozen at all.
 func TestAPodWhoseLivenessProbeWouldKillItIsRefused(t *testing.T) {
 	w := newTown(t)
 	pod := w.probed("counter", 3)

@@ -1,5 +1,5 @@
-// Package oci writes container images as archives that containerd imports: images of one
-// program, and images of a checkpoint, which containerd restores.
+// Package oci writes container images as archives that containerd imports: images of one program, and images
+// of a checkpoint, which containerd restores.
 package oci
 
 import (
@@ -24,31 +24,31 @@ import (
 	"github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// CheckpointAnnotation on an image's manifest says that it is the checkpoint of the
-// container of that name. Runtimes restore it where a pod names the image.
+// CheckpointAnnotation on an image's manifest marks it as the checkpoint of the container of that name.
+// Runtimes restore it if a pod names the image.
 const CheckpointAnnotation = "org.criu.checkpoint.container.name"
 
 // Image is an image of one layer, either a program or a checkpoint.
 type Image struct {
-	// Name is what pods name it by.
+	// Name is the name of the image in pods.
 	Name string
 
-	// Program is a statically linked program on this machine, which the container runs.
+	// Program is the path of a statically linked program on this machine, which the container runs.
 	Program string
 
-	// Path is where the program is in the image; empty means at the root.
+	// Path is the path of the program in the image; "" means the root folder.
 	Path string
 
-	// Files are what the image holds beside the program: paths of files on this machine,
-	// by those in the image. What is a link there is a file here.
+	// Files are the other files of the image: it maps paths in the image to paths on this machine. Links are
+	// copied as files.
 	Files map[string]string
 
-	// Checkpoint is the archive of a checkpoint, as a kubelet or containerd writes it,
-	// and Container the name of the container it is of.
+	// Checkpoint is the archive of a checkpoint, as a kubelet or containerd writes it, and Container the name
+	// of its container.
 	Checkpoint, Container string
 }
 
-// WriteFile writes images to an archive. The same images give the same bytes.
+// WriteFile writes images to an archive. The same images produce the same bytes.
 func WriteFile(path string, images ...Image) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600) // checkpoints hold secrets
 	if err != nil {
@@ -57,7 +57,7 @@ func WriteFile(path string, images ...Image) error {
 	return errors.Join(Write(f, images...), f.Close())
 }
 
-// Write writes images as one archive. The same images give the same bytes.
+// Write writes images as one archive. The same images produce the same bytes.
 func Write(w io.Writer, images ...Image) error {
 	a := &archive{tar: tar.NewWriter(w)}
 	index := v1.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: v1.MediaTypeImageIndex}
@@ -79,12 +79,12 @@ func Write(w io.Writer, images ...Image) error {
 	return errors.Join(a.file(v1.ImageLayoutFile, layout), a.file(v1.ImageIndexFile, content), a.tar.Close())
 }
 
-// archive is being written.
+// archive is an archive that is being written.
 type archive struct {
 	tar *tar.Writer
 }
 
-// image writes an image's layer, configuration and manifest, and describes the last.
+// image writes an image's layer, configuration and manifest, and returns the descriptor of the manifest.
 func (a *archive) image(image Image) (v1.Descriptor, error) {
 	layer, config, err := a.layer(image)
 	if err != nil {
@@ -145,13 +145,13 @@ func (a *archive) json(mediaType string, value any) (v1.Descriptor, error) {
 	return a.blob(mediaType, content)
 }
 
-// blob writes content under the name that is its digest.
+// blob writes content under its digest.
 func (a *archive) blob(mediaType string, content []byte) (v1.Descriptor, error) {
 	d := digest.FromBytes(content)
 	return v1.Descriptor{MediaType: mediaType, Digest: d, Size: int64(len(content))}, a.file("blobs/sha256/"+d.Encoded(), content)
 }
 
-// blobOf writes a file as a layer. The file is read twice, and never held in memory.
+// blobOf writes a file as a layer. It reads the file twice and never holds it in memory.
 func (a *archive) blobOf(path string) (v1.Descriptor, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -46,7 +46,7 @@ func untar(t *testing.T, content []byte) map[string][]byte {
 	}
 }
 
-// read reads a blob that a descriptor names, and checks that it is the one.
+// read reads the blob of a descriptor, and checks its digest and size.
 func read(t *testing.T, files map[string][]byte, d v1.Descriptor, into any) []byte {
 	t.Helper()
 	content, ok := files["blobs/sha256/"+d.Digest.Encoded()]

@@ -25,11 +25,10 @@ import (
 // work is the namespace and the name of the Job that moves.
 const work = "work"
 
-// moves has a Job run where the machine type was learned, and then makes another type known
-// whose machines need a fifth of the energy for the same: the running container goes there
-// with its state.
+// moves runs a Job on the machine type that was learned, and then adds a profile of another type whose
+// machines need a fifth of the energy. The running container moves there with its state.
 func (b *bench) moves() {
-	const steps = 600 // of a tenth of a second: longer than a busy machine takes until it moves
+	const steps = 600 // of 0.1 s each: longer than a busy machine takes until the pod moves
 	from, to := b.Nodes[0], b.Nodes[1]
 	b.cordon(to, true)
 	b.chain(steps)
@@ -62,7 +61,7 @@ func (b *bench) moves() {
 	if got, want := workload.LastLine(output), workload.ChainResult(0, steps); got != want {
 		b.Errorf("the chain ended with %q, want %q", got, want)
 	}
-	b.migrated() // and it has not gone back
+	b.migrated() // and it has not moved back
 }
 
 func (b *bench) cordon(n *cluster.Node, closed bool) {
@@ -70,7 +69,7 @@ func (b *bench) cordon(n *cluster.Node, closed bool) {
 	b.patchNode(n, fmt.Sprintf(`{"spec":{"unschedulable":%v}}`, closed))
 }
 
-// chain makes a Job that hashes a chain and may be moved with its state.
+// chain creates a Job that computes a chain of hashes and may be moved with its state.
 func (b *bench) chain(steps int) {
 	b.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: work}}
@@ -82,7 +81,7 @@ func (b *bench) chain(steps int) {
 	})
 	pod := site.NewPod("", cluster.Images["chain"], corev1.EnvVar{Name: "STEPS", Value: strconv.Itoa(steps)}, corev1.EnvVar{Name: "STEP_MS", Value: "100"})
 	pod.Annotations = map[string]string{v1alpha1.AnnotationMigration: v1alpha1.MigrationCheckpoint, v1alpha1.AnnotationRuntime: "1h"}
-	pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{ // as much as was probed
+	pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{ // as much as the probe requested
 		corev1.ResourceCPU: resource.MustParse("250m"), corev1.ResourceMemory: resource.MustParse("64Mi"),
 	}
 	job := &batchv1.Job{
@@ -124,8 +123,8 @@ func (b *bench) running() (pod *corev1.Pod) {
 	return pod
 }
 
-// byHand has what was learned of a machine type, with so many times its energy, count for a
-// type. How well it fits is left out: that depends on what else this machine does.
+// byHand copies the learned profile of a machine type to another type, with its energy multiplied by times. It
+// sets the spread to a constant, because the learned spread depends on the other load of this machine.
 func (b *bench) byHand(learned, machineType string, times float64) {
 	b.Helper()
 	var from v1alpha1.MachineProfile
@@ -156,7 +155,7 @@ func (b *bench) byHand(learned, machineType string, times float64) {
 	}
 }
 
-// migrated waits until the one Migration that there is has succeeded.
+// migrated waits until the only Migration has succeeded.
 func (b *bench) migrated() *v1alpha1.Migration {
 	b.Helper()
 	var list v1alpha1.MigrationList
@@ -172,7 +171,7 @@ func (b *bench) migrated() *v1alpha1.Migration {
 	return &list.Items[0]
 }
 
-// told waits until an Event on the pod says why it moves.
+// told waits until an Event on the pod gives the reason for its move.
 func (b *bench) told(pod *corev1.Pod, to *cluster.Node) {
 	b.Helper()
 	b.eventually("it is said why", func() error {

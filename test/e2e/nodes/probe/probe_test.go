@@ -27,11 +27,11 @@ import (
 const (
 	image   = "localhost/node-agent:test"
 	probing = "supercargo-probing"
-	// patience is ample for a twentieth of the work on a machine that is busy.
+	// patience is ample for a twentieth of the work on a busy machine.
 	patience = 15 * time.Minute
 )
 
-// bench is a cluster with a descheduler that probes.
+// bench is a cluster with a descheduler that runs probes.
 type bench struct {
 	*testing.T
 	*fleet.Fleet
@@ -71,7 +71,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// name gives a node a machine type.
+// name sets the machine type of a node.
 func (b *bench) name(n *cluster.Node, machineType string) {
 	b.Helper()
 	b.patchNode(n, fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, v1alpha1.LabelMachineType, machineType))
@@ -116,8 +116,8 @@ func (b *bench) log(pod string) string {
 	return string(text)
 }
 
-// TestARealNodeIsProbedAndPodsMoveByWhatIsLearned: a machine type is learned on one node, and
-// then pods leave that for another which needs less energy by its profile.
+// TestARealNodeIsProbedAndPodsMoveByWhatIsLearned learns a machine type on one node. Pods then move from it
+// to another node, whose profile needs less energy.
 func TestARealNodeIsProbedAndPodsMoveByWhatIsLearned(t *testing.T) {
 	b := newBench(t)
 	t.Run("probe", func(t *testing.T) { (&bench{t, b.Fleet}).probed() })
@@ -127,8 +127,8 @@ func TestARealNodeIsProbedAndPodsMoveByWhatIsLearned(t *testing.T) {
 	t.Run("move", func(t *testing.T) { (&bench{t, b.Fleet}).moves() })
 }
 
-// probed has a node probed: a probe whose pod is deleted half way goes on where it was, and
-// its result becomes a profile.
+// probed waits for the probe of a node: a probe whose pod is deleted half-way resumes where it was, and its
+// result becomes a profile.
 func (b *bench) probed() {
 	t, node := b.T, b.Nodes[0]
 	b.name(node, "real")

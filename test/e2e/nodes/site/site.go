@@ -1,7 +1,6 @@
 //go:build linux
 
-// Package site gives each test a namespace of its own on a cluster that tests share, and
-// what most of them do there.
+// Package site gives each test its own namespace on a shared cluster, and helpers that most tests need.
 package site
 
 import (
@@ -21,21 +20,21 @@ import (
 	"supercargo.dev/supercargo/test/e2e/nodes/workload"
 )
 
-// How long is waited for what must come, and how often it is looked for.
+// The timeout of a wait, and its polling interval.
 const (
 	patience = 5 * time.Minute
 	interval = 100 * time.Millisecond
 )
 
-// Site is the cluster in the hands of one test, with a namespace of its own.
+// Site is the cluster as used by one test, with its own namespace.
 type Site struct {
 	*cluster.Cluster
 	testing.TB
 	Namespace string
 }
 
-// New makes a namespace for a test. When the test ends, its pods are removed; if it has
-// failed, the logs of all nodes are kept.
+// New creates a namespace for a test. When the test ends, its pods are removed. If it has failed, the logs of
+// all nodes are kept.
 func New(tb testing.TB, c *cluster.Cluster) *Site {
 	tb.Helper()
 	s := &Site{Cluster: c, TB: tb}
@@ -59,7 +58,7 @@ func New(tb testing.TB, c *cluster.Cluster) *Site {
 	return s
 }
 
-// Context ends when the test has had its time.
+// Context returns a context with the timeout of a wait, which outlives the test's context.
 func (s *Site) Context() context.Context {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.TB.Context()), patience)
 	s.Cleanup(cancel)
@@ -101,14 +100,14 @@ func (s *Site) Eventually(what string, check func(context.Context) error) {
 	}
 }
 
-// Pod is a pod of the test that runs a program of ours.
+// Pod creates a pod of the test that runs a program of ours.
 func (s *Site) Pod(name, image string, env ...corev1.EnvVar) *corev1.Pod {
 	pod := NewPod(name, image, env...)
 	pod.Namespace = s.Namespace
 	return pod
 }
 
-// NewPod is a pod of one container that has the environment env.
+// NewPod returns a pod of one container with the environment env.
 func NewPod(name, image string, env ...corev1.EnvVar) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -126,13 +125,13 @@ func NewPod(name, image string, env ...corev1.EnvVar) *corev1.Pod {
 	}
 }
 
-// On has a pod run on a node that the scheduler is told.
+// On makes a pod run on a node, through the scheduler.
 func On(node *cluster.Node, pod *corev1.Pod) *corev1.Pod {
 	pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: node.Name}
 	return pod
 }
 
-// Create makes a pod.
+// Create creates a pod.
 func (s *Site) Create(pod *corev1.Pod) {
 	s.Helper()
 	if _, err := s.Client().CoreV1().Pods(s.Namespace).Create(s.Context(), pod, metav1.CreateOptions{}); err != nil {
@@ -140,7 +139,7 @@ func (s *Site) Create(pod *corev1.Pod) {
 	}
 }
 
-// Get returns a pod as it is now.
+// Get returns the current state of a pod.
 func (s *Site) Get(name string) *corev1.Pod {
 	s.Helper()
 	pod, err := s.Client().CoreV1().Pods(s.Namespace).Get(s.Context(), name, metav1.GetOptions{})
@@ -167,7 +166,7 @@ func (s *Site) Running(name string) *corev1.Pod {
 	return pod
 }
 
-// Gone waits until a pod is no more.
+// Gone waits until a pod no longer exists.
 func (s *Site) Gone(name string) {
 	s.Helper()
 	s.Eventually("pod "+name+" is gone", func(ctx context.Context) error {
@@ -179,13 +178,12 @@ func (s *Site) Gone(name string) {
 	})
 }
 
-// Output is what a pod's container has printed, by way of the API server and the
-// kubelet.
+// Output returns the output of a pod's container, through the API server and the kubelet.
 func (s *Site) Output(ctx context.Context, pod string) ([]byte, error) {
 	return s.Client().CoreV1().Pods(s.Namespace).GetLogs(pod, &corev1.PodLogOptions{}).DoRaw(ctx)
 }
 
-// Ticks are the values that a counter has printed so far.
+// Ticks returns the values that a counter has printed so far.
 func (s *Site) Ticks(pod string) []workload.Tick {
 	s.Helper()
 	output, err := s.Output(s.Context(), pod)

@@ -1,7 +1,6 @@
 //go:build linux
 
-// Up runs a cluster of real nodes until it is told to end. `hack/nodes/nodes.sh up`
-// runs it.
+// Up runs a cluster of real nodes until it is interrupted. `hack/nodes/nodes.sh up` runs it.
 package main
 
 import (
@@ -45,14 +44,14 @@ func run(nodes int, ready string) error {
 	return errors.Join(err, c.Down(context.WithoutCancel(ctx)))
 }
 
-// announce says how to reach the cluster, in a form that shells read.
+// announce writes how to reach the cluster, in shell syntax.
 func announce(c *cluster.Cluster, ready string) error {
 	var out strings.Builder
 	fmt.Fprintf(&out, "export KUBECONFIG=%s\n", c.KubeconfigPath())
 	for _, n := range c.Nodes {
 		fmt.Fprintf(&out, "# %s: %s, containerd at %s\n", n.Name, n.Address, n.ContainerdSocket)
 	}
-	// Whole or not at all: somebody waits for it.
+	// Written atomically, because another process waits for it.
 	if err := os.WriteFile(ready+".tmp", []byte(out.String()), 0o600); err != nil {
 		return err
 	}

@@ -1,5 +1,5 @@
-// Package workload knows what the programs in its folders print: what the tests run in
-// containers, and look at from outside to tell whether anything was lost or done twice.
+// Package workload parses the output of the programs in its folders. Tests run them in containers and check
+// their output to find out whether anything was lost or done twice.
 package workload
 
 import (
@@ -14,19 +14,18 @@ import (
 	"time"
 )
 
-// Tick is a line of counter: the value, when it was printed, and the name of the host.
-// The first tick has the value 1, and each the next value.
+// Tick is a line of counter: the value, when it was printed, and the host name. The first tick has the value
+// 1, and each later tick the next value.
 type Tick struct {
 	Value int64
 	At    time.Time
 	Host  string
 }
 
-// String is the line that counter prints for the tick, without its end.
+// String returns the line that counter prints for the tick, without the newline.
 func (t Tick) String() string { return fmt.Sprintf("%d %d %s", t.Value, t.At.UnixNano(), t.Host) }
 
-// ParseTicks reads what counter has printed. A last line without an end is left out:
-// it may still be being written.
+// ParseTicks parses the output of counter. It ignores a last line without a newline, which may be incomplete.
 func ParseTicks(output []byte) ([]Tick, error) {
 	whole := output[:bytes.LastIndexByte(output, '\n')+1]
 	var ticks []Tick
@@ -53,8 +52,7 @@ func parseTick(line string) (Tick, error) {
 	return tick, nil
 }
 
-// CheckTicks says which value is missing or was printed twice, if one was. first is
-// the value that the ticks should start with.
+// CheckTicks returns an error that names a missing or repeated value. first is the expected first value.
 func CheckTicks(ticks []Tick, first int64) error {
 	for i, tick := range ticks {
 		if want := first + int64(i); tick.Value != want {
@@ -64,9 +62,8 @@ func CheckTicks(ticks []Tick, first int64) error {
 	return nil
 }
 
-// Join returns the ticks of before, and then those of after that are not among them: a
-// restored container has the output from before its checkpoint too. Neither argument is
-// modified.
+// Join returns the ticks of before, followed by those of after that are not among them: the output of a
+// restored container also contains the output from before its checkpoint. It modifies neither argument.
 func Join(before, after []Tick) []Tick {
 	known := map[string]bool{}
 	for _, tick := range before {
@@ -91,11 +88,11 @@ func LongestPause(ticks []Tick) (pause time.Duration, after int64) {
 	return pause, after
 }
 
-// Chain is a state of the program chain. Each step makes it that of the step after;
-// it is never the same twice, and none can be left out.
+// Chain is a state of the program chain. Each step computes the next state; states never repeat, and no step
+// can be left out.
 type Chain struct {
-	Index int64 // which of many chains
-	Step  int64 // how many steps were done
+	Index int64 // distinguishes chains
+	Step  int64 // number of completed steps
 	Hash  [sha256.Size]byte
 }
 
@@ -104,8 +101,8 @@ func StartChain(index int64) Chain {
 	return Chain{Index: index}.Next(0)
 }
 
-// Next returns the state with step done: a hash of the state before, the chain's index
-// and the number of the step. Only Step+1 belongs there.
+// Next returns the state after step: a hash of the state before, the chain's index and the step number. The
+// only correct step is Step+1.
 func (c Chain) Next(step int64) Chain {
 	var b [sha256.Size + 16]byte
 	copy(b[:], c.Hash[:])
@@ -114,7 +111,7 @@ func (c Chain) Next(step int64) Chain {
 	return Chain{Index: c.Index, Step: step, Hash: sha256.Sum256(b[:])}
 }
 
-// ChainResult returns what the chain with an index prints after a number of steps.
+// ChainResult returns the output of the chain with an index after a number of steps.
 func ChainResult(index, steps int64) string {
 	c := StartChain(index)
 	for step := range steps {
@@ -123,15 +120,15 @@ func ChainResult(index, steps int64) string {
 	return c.Result()
 }
 
-// Result is the last line that the program chain prints, without its end.
+// Result returns the last line that the program chain prints, without the newline.
 func (c Chain) Result() string {
 	return fmt.Sprintf("chain %d done %d %s", c.Index, c.Step, hex.EncodeToString(c.Hash[:]))
 }
 
-// Progress is the line that the program chain prints after a step.
+// Progress returns the line that the program chain prints after a step.
 func (c Chain) Progress() string { return fmt.Sprintf("chain %d step %d", c.Index, c.Step) }
 
-// LastLine returns the last whole line of an output.
+// LastLine returns the last complete line of an output.
 func LastLine(output []byte) string {
 	whole := strings.TrimSuffix(string(output[:bytes.LastIndexByte(output, '\n')+1]), "\n")
 	return whole[strings.LastIndexByte(whole, '\n')+1:]

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// tick is a value printed at a number of milliseconds.
+// tick returns a value printed at a time in milliseconds.
 func tick(value, millis int64) Tick {
 	return Tick{Value: value, At: time.Unix(0, millis*1e6), Host: "here"}
 }
@@ -88,7 +88,7 @@ func TestJoinedTicksLeaveOutCopiesAndKeepRepetitions(t *testing.T) {
 	if err := CheckTicks(Join(before, copied), 1); err != nil {
 		t.Errorf("a copy of the output counts twice: %v", err)
 	}
-	// The same value at another time was counted a second time.
+	// A repeated value with another time was counted twice.
 	again := []Tick{tick(1, 0), tick(3, 900), tick(4, 1000)}
 	if err := CheckTicks(Join(before, again), 1); err == nil {
 		t.Error("a value that was counted twice was not seen")
@@ -108,7 +108,7 @@ func TestTheLongestPauseIsFound(t *testing.T) {
 func TestAnyLostOrRepeatedStepOfAChainChangesItsResult(t *testing.T) {
 	const index, steps = 3, 8
 	want := ChainResult(index, steps)
-	// One step at a time is left out, or done twice with the number it had.
+	// One step at a time is left out, or repeated with the same number.
 	for wrong := int64(1); wrong <= steps; wrong++ {
 		for _, times := range []int{0, 2} {
 			c := StartChain(index)
@@ -121,7 +121,7 @@ func TestAnyLostOrRepeatedStepOfAChainChangesItsResult(t *testing.T) {
 					c = c.Next(step)
 				}
 			}
-			c.Step = steps // what it says of itself is not what tells
+			c.Step = steps // the step number does not reveal the error
 			if c.Result() == want {
 				t.Errorf("step %d done %d times gives the right result", wrong, times)
 			}

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Command service is a web service that serves one request at a time, each for as much
-// CPU time as the request says, and keeps further ones in a line that is finite.
+// Command service is a web service that serves one request at a time, each with as much CPU time as the
+// request specifies, and keeps further requests in a finite queue.
 package main
 
 import (
@@ -24,8 +24,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inherited is the file descriptor of the listener, which whoever starts the service
-// hands over: no port is free for certain but one that is bound already.
+// inherited is the file descriptor of the listener, which the parent process passes: only a port that is
+// already bound is certain to be free.
 const inherited = 3
 
 func main() {
@@ -64,7 +64,7 @@ func run(groups string, startup time.Duration, line int64) error {
 		return err
 	case <-ctx.Done():
 	}
-	// Whoever is inside is still served.
+	// Accepted requests are still served.
 	if err := server.Shutdown(context.Background()); err != nil && !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
@@ -75,10 +75,10 @@ func run(groups string, startup time.Duration, line int64) error {
 type service struct {
 	limit  int64
 	inside atomic.Int64
-	turn   chan struct{} // holds whoever is served; others wait in the order they came
+	turn   chan struct{} // holds the request being served; others wait in order of arrival
 }
 
-// ServeHTTP burns as much CPU time as the query's work says.
+// ServeHTTP burns as much CPU time as the query's work specifies.
 func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/ready" {
 		return
@@ -105,8 +105,8 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// burn hashes until the thread has used that much CPU time. What the control group
-// withholds does not count.
+// burn hashes until the thread has used the CPU time. Time during which the control group throttles it does
+// not count.
 func burn(work time.Duration) [sha256.Size]byte {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -119,7 +119,7 @@ func burn(work time.Duration) [sha256.Size]byte {
 	return sum
 }
 
-// threadTime is the CPU time of this thread.
+// threadTime returns the CPU time of this thread.
 func threadTime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {

@@ -1,4 +1,4 @@
-// Command hello is what the tests put into an image.
+// Command hello is the program that the tests put into an image.
 package main
 
 func main() { println("hello") }

@@ -1,11 +1,11 @@
-// Chain hashes a chain, step by step, and ends with the hash: a step that is lost or
-// done twice gives another.
+// Chain computes a chain of hashes step by step, and prints the last hash: a step that is lost or repeated
+// gives another hash.
 //
 // Environment:
 //
-//	INDEX    which chain (default: JOB_COMPLETION_INDEX, else 0)
-//	STEPS    how many steps (default: 100)
-//	STEP_MS  how many milliseconds a step takes (default: 100)
+//	INDEX    index of the chain (default: JOB_COMPLETION_INDEX, else 0)
+//	STEPS    number of steps (default: 100)
+//	STEP_MS  duration of a step in milliseconds (default: 100)
 package main
 
 import (

@@ -1,13 +1,13 @@
-// Counter counts forever: every 100 ms it prints a value, the time in nanoseconds since
-// 1970 and the name of its host.
+// Counter counts forever: every 100 ms it prints a value, the time in nanoseconds since 1970 and its host
+// name.
 //
 // Environment:
 //
-//	MB        how many MiB of memory it fills, and goes on checking (default: 0)
-//	TICK_MS   how many milliseconds between values (default: 100)
-//	LISTEN    where it answers HTTP requests, such as ":8080" (default: nowhere)
+//	MB        MiB of memory that it fills and keeps checking (default: 0)
+//	TICK_MS   milliseconds between values (default: 100)
+//	LISTEN    address on which it answers HTTP requests, such as ":8080" (default: none)
 //
-// When its memory is not what it was, it says so and ends with code 3.
+// If its memory has changed, it prints an error and ends with code 3.
 package main
 
 import (
@@ -26,7 +26,7 @@ import (
 	"supercargo.dev/supercargo/test/e2e/nodes/workload"
 )
 
-// pageSize is how much of the memory is checked at once.
+// pageSize is the amount of memory that is checked at once.
 const pageSize = 1 << 20
 
 func main() {
@@ -39,7 +39,7 @@ func main() {
 	if address := os.Getenv("LISTEN"); address != "" {
 		go serve(address)
 	}
-	debug.SetGCPercent(-1) // it makes no garbage worth the name, and would touch all memory
+	debug.SetGCPercent(-1) // it makes almost no garbage, and a collection would touch all memory
 	debug.SetMemoryLimit(int64(megabytes+64) << 20)
 	memory := make([][]byte, megabytes)
 	for i := range memory {
@@ -59,8 +59,8 @@ func main() {
 	}
 }
 
-// serve answers all requests, on plain TCP: CRIU cannot dump a socket of MPTCP. It ends the
-// program if it cannot.
+// serve answers all requests on plain TCP, because CRIU cannot dump an MPTCP socket. It ends the program if
+// it cannot listen.
 func serve(address string) {
 	var plain net.ListenConfig
 	plain.SetMultipathTCP(false)
@@ -73,7 +73,7 @@ func serve(address string) {
 	os.Exit(2)
 }
 
-// fill writes bytes that no two pages share, so that none can be left out or kept once.
+// fill writes bytes that differ in every page, so that no page can be left out or deduplicated.
 func fill(page []byte, seed uint64) { _, _ = rand.NewChaCha8(key(seed)).Read(page) }
 
 func key(seed uint64) (k [32]byte) {
@@ -83,7 +83,7 @@ func key(seed uint64) (k [32]byte) {
 	return k
 }
 
-// check looks at one page a tick, in turn, and writes a byte of it anew. It uses want.
+// check checks one page per tick, in turn, and rewrites one byte of it. It uses want as a buffer.
 func check(memory [][]byte, value int64, want []byte) {
 	if len(memory) == 0 {
 		return

@@ -1,7 +1,6 @@
 //go:build linux
 
-// Pause holds the namespaces of a pod: it reaps its children and does nothing else,
-// until it is told to end.
+// Pause holds the namespaces of a pod: it only reaps its children, until it is terminated.
 package main
 
 import (

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+const optionsHead = `<!-- Written by make generate from the help of the programs: change the descriptions there. -->
+# Options
+
+Every option of every program and command, as ` + "`--help`" + ` prints them. kube-scheduler has the [options of Kubernetes' kube-scheduler](https://kubernetes.io/docs/reference/command-line-tools-reference/kube-scheduler/)
+and no others: plugins are [configured](../scheduling.md) in a file. With Helm, an option is a [value](../operations.md#options) of the same name.
+`
+
+var (
+	option  = regexp.MustCompile(`^ +(?:-([a-zA-Z]), +)?--([a-z0-9-]+)(?: ([^ ]+))? {2,}(.*)$`)
+	command = regexp.MustCompile(`^  ([a-z][a-z-]*) {2,}(\S.*)$`)
+	preset  = regexp.MustCompile(`^(.*\S) *\(default (.*)\)$`)
+	heading = regexp.MustCompile(`^([A-Z][A-Za-z ]*):$`)
+)
+
+// ofKubectl are options that select a cluster.
+var ofKubectl = strings.Fields(`
+	as as-group as-uid as-user-extra certificate-authority client-certificate client-key cluster context disable-compression
+	insecure-skip-tls-verify kubeconfig namespace request-timeout server tls-server-name token user cache-dir
+`)
+
+// options returns the page about the options of programs, given by the paths of their binaries, and all their commands.
+func options(programs []string) (string, error) {
+	var b strings.Builder
+	b.WriteString(optionsHead)
+	for _, path := range programs {
+		if err := describe(&b, path, filepath.Base(path), nil); err != nil {
+			return "", err
+		}
+	}
+	return b.String(), nil
+}
+
+// describe writes the options of a command of a program, then those of its own commands.
+func describe(b *strings.Builder, path, program string, words []string) error {
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	help, err := exec.Command(absolute, append(append([]string{}, words...), "--help")...).Output()
+	if err != nil {
+		return fmt.Errorf("ask %s %s for its help: %w", program, strings.Join(words, " "), err)
+	}
+	fmt.Fprintf(b, "\n## %s\n\n", strings.Join(append([]string{program}, words...), " "))
+	section, found := "", 0
+	var commands []string
+	about, _, _ := strings.Cut(string(help), "\n\n")
+	fmt.Fprintf(b, "%s\n\n", cell(about))
+	reads := strings.Contains(string(help), "--as-user-extra ")
+	if reads {
+		b.WriteString("Also the options of kubectl that select the cluster, such as `--kubeconfig`, `--context` and `--namespace`.\n\n")
+	}
+	for _, line := range strings.Split(string(help), "\n") {
+		if match := heading.FindStringSubmatch(line); match != nil {
+			section = match[1]
+			continue
+		}
+		if match := option.FindStringSubmatch(line); match != nil && strings.HasSuffix(section, "lags") && match[2] != "help" && !(reads && slices.Contains(ofKubectl, match[2])) {
+			if found++; found == 1 {
+				b.WriteString("| option | default | description |\n| --- | --- | --- |\n")
+			}
+			writeOption(b, match)
+		} else if match := command.FindStringSubmatch(line); match != nil && !strings.HasSuffix(section, "lags") && section != "Examples" && section != "Usage" && section != "" {
+			if match[1] != "help" && match[1] != "completion" {
+				commands = append(commands, match[1])
+			}
+		}
+	}
+	if !strings.Contains(string(help), " [command]\n") {
+		commands = nil // the tables of its help list something else
+	}
+	if found == 0 && len(commands) == 0 {
+		b.WriteString("No options.\n")
+	}
+	for _, name := range commands {
+		if err := describe(b, path, program, append(append([]string{}, words...), name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeOption(b *strings.Builder, match []string) {
+	short, name, value, about, standard := match[1], match[2], match[3], match[4], ""
+	if d := preset.FindStringSubmatch(about); d != nil {
+		about, standard = d[1], "`"+cell(d[2])+"`"
+	}
+	text := "--" + name
+	if short != "" {
+		text = "-" + short + ", " + text
+	}
+	if value != "" {
+		text += " " + value
+	}
+	fmt.Fprintf(b, "| `%s` | %s | %s |\n", strings.ReplaceAll(text, "|", `\|`), standard, cell(about))
+}

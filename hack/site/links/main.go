@@ -1,0 +1,138 @@
+// Command links checks the links of a built site: each leads to a file of the site, and to a heading that it has.
+// Pages load nothing from elsewhere.
+//
+//	go run ./hack/site/links -root dist/site -at https://supercargo.dev/
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/net/html"
+)
+
+func main() {
+	root := flag.String("root", "", "`folder` of the site")
+	at := flag.String("at", "/", "`URL` under which it is served")
+	flag.Parse()
+	found, err := check(*root, *at)
+	if err == nil && found < 1000 {
+		err = fmt.Errorf("found only %d links", found)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// site is a site in a folder.
+type site struct {
+	base  *url.URL
+	pages map[string]*page // by path below the base, such as docs/agent/
+	files map[string]bool
+}
+
+// page has the anchors and links of an HTML file.
+type page struct {
+	anchors map[string]bool
+	links   []string
+	loads   []string
+}
+
+// check returns the number of links of the site, and an error that lists the dead ones.
+func check(root, at string) (found int, err error) {
+	base, err := url.Parse(at)
+	if err != nil {
+		return 0, err
+	}
+	s := &site{base: base, pages: map[string]*page{}, files: map[string]bool{}}
+	if err := filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(root, file)
+		if err != nil {
+			return err
+		}
+		return s.read(file, filepath.ToSlash(name))
+	}); err != nil {
+		return 0, err
+	}
+	var errs []error
+	for name, p := range s.pages {
+		for _, link := range p.links {
+			found++
+			if err := s.follow(name, link); err != nil {
+				errs = append(errs, fmt.Errorf("%s links to %s: %w", name, link, err))
+			}
+		}
+		for _, load := range p.loads {
+			if to, err := url.Parse(load); err != nil || to.Host != "" && to.Host != s.base.Host {
+				errs = append(errs, fmt.Errorf("%s loads %s from elsewhere", name, load))
+			}
+		}
+	}
+	return found, errors.Join(errs...)
+}
+
+// read records a file, and what a page has.
+func (s *site) read(file, name string) error {
+	s.files[name] = true
+	if path.Base(name) != "index.html" {
+		return nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	root, err := html.Parse(f)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", name, err)
+	}
+	p := &page{anchors: map[string]bool{}}
+	for n := range root.Descendants() {
+		for _, a := range n.Attr {
+			switch {
+			case a.Key == "id":
+				p.anchors[a.Val] = true
+			case a.Key == "href" && n.Data == "a":
+				p.links = append(p.links, a.Val)
+			case a.Key == "src" || a.Key == "href" && n.Data == "link":
+				p.links, p.loads = append(p.links, a.Val), append(p.loads, a.Val)
+			}
+		}
+	}
+	s.pages[strings.TrimSuffix(name, "index.html")] = p
+	return nil
+}
+
+// follow returns an error if a link of a page of the site leads to nothing. Links to other sites are not followed.
+func (s *site) follow(from, link string) error {
+	to, err := s.base.Parse(path.Join(s.base.Path, from) + "/")
+	if err == nil {
+		to, err = to.Parse(link)
+	}
+	if err != nil {
+		return err
+	}
+	if to.Host != s.base.Host || to.Scheme != s.base.Scheme {
+		return nil
+	}
+	name, inside := strings.CutPrefix(to.Path, s.base.Path)
+	p := s.pages[name]
+	switch {
+	case !inside || p == nil && !s.files[name]:
+		return errors.New("there is no such page")
+	case to.Fragment != "" && p != nil && !p.anchors[to.Fragment]:
+		return errors.New("it has no such heading")
+	}
+	return nil
+}

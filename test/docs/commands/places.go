@@ -1,0 +1,108 @@
+package commands
+
+import "regexp"
+
+// Place is where commands of the documentation run. A command has the first place that matches; one without a place
+// runs on the playground as it is. Of Test, Reason and Kubeadm at most one is set.
+type Place struct {
+	// Pages is a regular expression that the path of the page matches; empty for all pages.
+	Pages string
+	// Command is a regular expression that the text of the command matches from its beginning.
+	Command string
+
+	// Test is the name of the test that runs the command, or the same with other names.
+	Test string
+	// Reason is why no test runs it.
+	Reason string
+	// Kubeadm is set if the command runs on the cluster that kubeadm makes, where pods have containers and logs.
+	Kubeadm bool
+
+	// Replace lists what to write in place of parts of the command before it runs on the playground, in pairs.
+	Replace []string
+	// Until is a regular expression. A command that does not end by itself runs until its output matches.
+	Until string
+}
+
+// Runs reports whether the command runs on the playground.
+func (p *Place) Runs() bool { return p == nil || p.Test == "" && p.Reason == "" && !p.Kubeadm }
+
+// Of returns the place of a command, or nil if it runs on the playground as it is.
+func Of(c Command) *Place {
+	for i := range Places {
+		p := &Places[i]
+		if regexp.MustCompile(p.Pages).MatchString(c.Page) && regexp.MustCompile("^(?:"+p.Command+")").MatchString(c.Text) {
+			return p
+		}
+	}
+	return nil
+}
+
+// installed is the test that installs, upgrades and removes everything with kubectl and helm alone.
+const installed = "TestSupercargoIsInstalledUsedUpgradedAndRemoved"
+
+const (
+	measures  = "a measurement that takes long; the page has its figures, date and machine"
+	suite     = "builds, or runs tests: the suites run it"
+	privilege = "changes the machine"
+	published = "needs a registry, a key or a published release"
+)
+
+// Places says of each command that does not simply run on the playground where it runs. Order matters: the first
+// that matches counts.
+var Places = []Place{
+	// Building, testing, measuring.
+	{Command: `make bench-|go test .* -bench `, Reason: measures},
+	{Pages: `benchmarks`, Command: `go run ./test/auditdump|/usr/bin/time|supercargo replicas|sed `, Reason: measures},
+	{Command: `make demo$`, Test: "TestMakeDemoSaysFirstThatItTakesMinutes"},
+	{Command: `make (images|release|verify-release) `, Reason: suite},
+	{Command: `make( |$)`, Reason: suite},
+	{Command: `apt-get `, Reason: privilege},
+	{Command: `hack/nodes/nodes.sh `, Reason: privilege + ": make e2e-nodes and make e2e-install run it"},
+	{Command: `go run ./test/e2e/install/up`, Test: installed},
+	{Command: `(git tag |for p in dist/release|gpg )`, Reason: published},
+	{Command: `(npm|tar) `, Reason: "fetches a new version of a file of the repository"},
+
+	// The command line.
+	{Command: `supercargo report energy --prometheus http://(prometheus\.monitoring|localhost:9090 --(power kepler|since 168h))`, Test: "TestReportEnergyOfAServer"},
+	{Command: `supercargo report energy -f `, Test: "TestReportEnergyOfAFile"},
+	{Command: `supercargo record .*--prometheus`, Test: "TestThePastOfAServerIsRecordedAndPlayed"},
+	{Command: `supercargo report nodes .*--at `, Test: "TestReportNodesOfAMoment"},
+	{Command: `supercargo demo --open`, Test: "TestDemoComparesTheProfiles"},
+	{Command: `supercargo dashboard --context production`, Replace: []string{"production", "supercargo-playground"}, Until: `http://127\.0\.0\.1:9000`},
+	{Command: `(bin/)?supercargo dashboard`, Until: `http://`},
+	{Command: `supercargo record `, Replace: []string{"168h", "5s"}},
+	{Command: `bin/supercargo playground .*my-manifests`, Replace: []string{"--workload", "--cluster-api=false --workload"}, Until: `(?m)^ready$`},
+	{Pages: `start-playground`, Command: `bin/supercargo playground|export `, Reason: "the test of the commands does it first"},
+	{Pages: `start-cluster`, Command: `export `, Reason: "the test of the commands does it first"},
+	{Command: `supercargo migrate work-0-x7k2p`, Test: "TestTheCommandMovesAPodAndSaysHowItWent"},
+	{Command: `kubectl annotate machinedeployment `, Replace: []string{"-n capi batch-4x", "-n default m7i.4xlarge"}},
+	{Command: `supercargo workers .*tasks\.csv`, Replace: []string{"--tasks tasks.csv", "--tasks test/scenarios/workers/blast.csv"}},
+	{Command: `nginx-exporter `},
+	{Command: `node-agent probe `, Test: "TestARealNodeIsProbedAndPodsMoveByWhatIsLearned"},
+	{Command: `node-agent meter `, Test: "TestTheMeterThatAsksPrometheusStartsWithItsFlags"},
+
+	// Helm. The playground has the kinds already, so that the commands that take objects over run there.
+	{Command: `helm install (supercargo-crds )?\S+( manifests/helm/supercargo)?( --namespace supercargo-system --create-namespace.*)?$`, Test: installed},
+	{Command: `helm rollback `, Replace: []string{"REVISION", "1"}},
+
+	// Nodes and what runs on them.
+	{Pages: `runbooks`, Command: `kubectl .*\blogs\b`, Kubeadm: true},
+	{Pages: `runbooks`, Command: `kubectl .*\bget lease\b`, Kubeadm: true},
+	{Command: `kubectl .*\blogs\b`, Test: installed},
+	{Command: `kubectl .*\btop\b`, Reason: "needs metrics-server"},
+	{Command: `kubectl .*\bpodmonitor\b`, Reason: "needs Prometheus Operator; TestMonitorsAndAlertsFitTheirRealKinds checks the objects"},
+	{Command: `kubectl .*\bport-forward\b`, Kubeadm: true, Until: `Forwarding from`},
+	{Command: `kubectl get --raw /api/v1/nodes/NODE/proxy/healthz`, Kubeadm: true},
+	{Command: `kubectl drain node-a`, Test: installed},
+	{Pages: `scheduler/replace`, Command: `.`, Test: installed},
+	{Command: `kubectl .*supercargo-kube-scheduler`, Test: installed},
+	{Command: `kubectl .*(--watch|-w)$`, Until: `.`},
+	{Pages: `openstack`, Command: `kubectl .* --from-literal=auth_url`, Replace: []string{"secret generic openstack ", "secret generic openstack-keys "}},
+	// The playground has a metrics adapter of its own, and the binding of another page.
+	{Command: `kubectl apply --server-side -k manifests/(adapter|replicas)`, Replace: []string{"--server-side", "--server-side --force-conflicts --dry-run=server"}},
+	{Pages: `dashboard`, Command: `kubectl create clusterrolebinding audit `, Replace: []string{"binding audit ", "binding audit-too "}},
+
+	// OpenStack and Work Queue.
+	{Command: `openstack `, Test: "TestApplicationCredentialsLogIn"},
+	{Command: `makeflow `, Test: "TestWorkflowsRunOnPoolsThatGrowAndDrain"},
+}

@@ -1,0 +1,169 @@
+// Package commands lists the commands of the documentation, and which test runs each of them. A test in test/docs
+// checks that the list is complete; test/e2e/commands runs the commands that no other test runs.
+package commands
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Command is a command line of a page.
+type Command struct {
+	// Page is the path of the page from the root of the repository.
+	Page string
+	// Line is the number of its first line, from 1.
+	Line int
+	// Text is the command without prompt, comment and continued lines.
+	Text string
+}
+
+// String returns where a command is, and the command.
+func (c Command) String() string { return fmt.Sprintf("%s:%d: %s", c.Page, c.Line, c.Text) }
+
+// programs are the first words of commands.
+var programs = strings.Fields(`
+	apt-get bin/supercargo cp ctr curl echo export for git go gpg helm hack/nodes/nodes.sh kubectl make makeflow mv nginx-exporter
+	node-agent npm openstack sed supercargo tar /usr/bin/time
+`)
+
+// notShell matches the first lines of blocks that look like commands and are none: output, queries, formulas,
+// files of other kinds.
+var notShell = []*regexp.Regexp{
+	regexp.MustCompile(`^go: module `),                                // output of go
+	regexp.MustCompile(`^(name|time),`),                               // CSV
+	regexp.MustCompile(`^(bill|minimise|v_i|s_f|pods|category) `),     // formulas, a drawing, an Event
+	regexp.MustCompile(`^(sum|avg|count|supercargo_node_[a-z_]+)\b `), // PromQL
+	regexp.MustCompile(`^access_log `),                                // nginx
+	regexp.MustCompile(`^c := `),                                      // Go
+	regexp.MustCompile(`^\.MAKEFLOW `),                                // a workflow
+}
+
+// Read returns the commands of pages, which are paths from root, in the order of the pages and lines. It returns an
+// error for a line of a block of commands that is no command, and for a block that may be one, but whose program is
+// unknown.
+func Read(root string, pages ...string) ([]Command, error) {
+	var all []Command
+	for _, page := range pages {
+		text, err := os.ReadFile(filepath.Join(root, page))
+		if err != nil {
+			return nil, err
+		}
+		for _, b := range blocksOf(string(text)) {
+			commands, err := b.commands(page)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, commands...)
+		}
+	}
+	return all, nil
+}
+
+// block is a block of code of a page.
+type block struct {
+	line     int // number of the first line
+	language string
+	lines    []string
+}
+
+var (
+	fence    = regexp.MustCompile("^\\s*```\\s*(\\w*)")
+	indented = regexp.MustCompile(`^(?:    |\t)`)
+)
+
+// blocksOf returns the indented and fenced blocks of a page. Blank lines end an indented block: a block of YAML after
+// one of commands is another. An indented line below a line of text belongs to its paragraph.
+func blocksOf(page string) (all []block) {
+	var b block
+	end := func() {
+		if len(b.lines) > 0 {
+			all = append(all, b)
+		}
+		b = block{}
+	}
+	fenced, below := false, ""
+	for i, line := range strings.Split(page, "\n") {
+		match, above := fence.FindStringSubmatch(line), below
+		below = strings.TrimSpace(line)
+		switch {
+		case match != nil:
+			end()
+			fenced = !fenced
+			if fenced {
+				b.language = match[1]
+			}
+			continue
+		case !fenced && (!indented.MatchString(line) || len(b.lines) == 0 && above != ""):
+			end()
+			continue
+		}
+		if len(b.lines) == 0 {
+			b.line = i + 1
+		}
+		b.lines = append(b.lines, strings.TrimSpace(line))
+	}
+	end()
+	return all
+}
+
+// commands returns the commands of a block.
+func (b block) commands(page string) (all []Command, err error) {
+	if !slices.Contains([]string{"", "sh", "shell", "console"}, b.language) {
+		return nil, nil
+	}
+	shell, prompt := b.shell()
+	if !shell {
+		if first := b.lines[0]; looksLikeCommand.MatchString(first) && !slices.ContainsFunc(notShell, func(r *regexp.Regexp) bool { return r.MatchString(first) }) {
+			return nil, fmt.Errorf("%s:%d: %q may be a command: add its program to programs, or the line to notShell", page, b.line, first)
+		}
+		return nil, nil
+	}
+	for i := 0; i < len(b.lines); i++ {
+		line := b.lines[i]
+		if text, ok := strings.CutPrefix(line, "$ "); ok {
+			line = text
+		} else if prompt {
+			continue // output
+		}
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		c := Command{Page: page, Line: b.line + i}
+		if !slices.Contains(programs, firstWord(line)) {
+			return nil, fmt.Errorf("%s: %q is not a command of a known program: add it to programs", c, line)
+		}
+		for continues.MatchString(line) && i+1 < len(b.lines) {
+			i++
+			line = strings.TrimSuffix(line, `\`) + " " + b.lines[i]
+		}
+		c.Text = strings.Join(strings.Fields(comment.ReplaceAllString(line, "")), " ")
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+var (
+	looksLikeCommand = regexp.MustCompile(`^(?:\$ )?[a-z./][A-Za-z0-9_./-]*(?: [^=≥≤:]|$)`)
+	continues        = regexp.MustCompile(`(?:\\|\|)$`)
+	comment          = regexp.MustCompile(`\s+# .*$`)
+)
+
+// shell reports whether a block has commands, and whether a prompt tells them from output.
+func (b block) shell() (shell, prompt bool) {
+	for _, line := range b.lines {
+		if strings.HasPrefix(line, "$ ") {
+			return true, true
+		}
+	}
+	first := slices.IndexFunc(b.lines, func(line string) bool { return line != "" && !strings.HasPrefix(line, "#") })
+	return first >= 0 && slices.Contains(programs, firstWord(b.lines[first])), false
+}
+
+func firstWord(line string) string {
+	word, _, _ := strings.Cut(line, " ")
+	return word
+}
