@@ -11,8 +11,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/adapter/source"
@@ -32,7 +30,7 @@ const name = "autoscaler"
 type Options struct {
 	operator.Options
 	// ClusterAPIConfig is the client configuration of the cluster with the MachineDeployments; nil
-	// if it is the same cluster.
+	// if it is the same cluster. The autoscaler also starts while that cluster cannot be reached.
 	ClusterAPIConfig *rest.Config
 	// MetricSources are the servers that ReplicaPolicies may query.
 	MetricSources []source.Config
@@ -83,26 +81,9 @@ func addPools(m ctrl.Manager, o Options) error {
 
 // addFleets adds the controller of NodeFleets.
 func addFleets(m ctrl.Manager, o Options) error {
-	var machines cluster.Cluster = m
-	if o.ClusterAPIConfig != nil {
-		var err error
-		machines, err = cluster.New(o.ClusterAPIConfig, func(c *cluster.Options) {
-			c.Scheme = m.GetScheme()
-			c.Cache.DefaultTransform = cache.TransformStripManagedFields()
-		})
-		if err != nil {
-			return fmt.Errorf("connect to the cluster of the MachineDeployments: %w", err)
-		}
-		if err := m.Add(machines); err != nil {
-			return fmt.Errorf("connect to the cluster of the MachineDeployments: %w", err)
-		}
-	}
-	watched, err := operator.Served(machines, clusterapi.Kinds()...)
+	machines, changes, err := machinesOf(m, o)
 	if err != nil {
 		return err
-	}
-	if len(watched) == 0 {
-		o.Log.Info("cluster-api is not installed: for fleets with provider ClusterAPI, install its v1beta2 API and restart")
 	}
 	migrations, err := operator.Served(m, &v1alpha1.Migration{})
 	if err != nil {
@@ -133,5 +114,5 @@ func addFleets(m ctrl.Manager, o Options) error {
 			return clusterapi.New(machines.GetAPIReader(), machines.GetClient(), of, nodes, templates), nil
 		},
 	}
-	return r.SetupWithManager(m, machines.GetCache(), watched...)
+	return r.SetupWithManager(m, changes)
 }

@@ -89,9 +89,8 @@ type memory struct {
 // rounds is the maximum number of concurrent rounds. A round mostly waits.
 const rounds = 64
 
-// SetupWithManager registers the reconciler. machines are further objects, in machinesCache, whose changes start
-// rounds.
-func (r *Reconciler) SetupWithManager(m ctrl.Manager, machinesCache cache.Cache, machines ...client.Object) error {
+// SetupWithManager registers the reconciler. machines are further objects whose changes start rounds.
+func (r *Reconciler) SetupWithManager(m ctrl.Manager, machines Changes) error {
 	r.learned, r.memory = runtimes.NewLearner(), map[types.UID]*memory{}
 	b := ctrl.NewControllerManagedBy(m).Named("nodefleet").
 		For(&v1alpha1.NodeFleet{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
@@ -106,8 +105,12 @@ func (r *Reconciler) SetupWithManager(m ctrl.Manager, machinesCache cache.Cache,
 			return fmt.Errorf("set up the controller of NodeFleets: cache %T: %w", object, err)
 		}
 	}
-	for _, object := range machines {
-		b = b.WatchesRawSource(source.Kind(machinesCache, object, r.everyFleet()))
+	for _, object := range machines.Kinds {
+		if machines.Apart {
+			b = b.WatchesRawSource(r.follow(machines.In, object))
+		} else {
+			b = b.WatchesRawSource(source.Kind(machines.In, object, r.everyFleet()))
+		}
 	}
 	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("set up the controller of NodeFleets: %w", err)
@@ -121,23 +124,27 @@ func (r *Reconciler) begin(_ context.Context, q workqueue.TypedRateLimitingInter
 	return nil
 }
 
+// queue has the fleets whose rounds are due.
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// enqueueEvery starts a round for every fleet after events have settled.
+func (r *Reconciler) enqueueEvery(ctx context.Context, q queue) {
+	var fleets v1alpha1.NodeFleetList
+	if err := r.Client.List(ctx, &fleets); err != nil {
+		return // the cache is not ready: fleets get a first round anyway
+	}
+	for i := range fleets.Items {
+		q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Name: fleets.Items[i].Name}}, settling)
+	}
+}
+
 // everyFleet starts a round for every fleet after events have settled.
 func (r *Reconciler) everyFleet() handler.EventHandler {
-	enqueue := func(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-		var fleets v1alpha1.NodeFleetList
-		if err := r.Client.List(ctx, &fleets); err != nil {
-			return // the cache is not ready: fleets get a first round anyway
-		}
-		for i := range fleets.Items {
-			q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Name: fleets.Items[i].Name}}, settling)
-		}
-	}
-	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	return handler.Funcs{
-		CreateFunc:  func(ctx context.Context, _ event.CreateEvent, q queue) { enqueue(ctx, q) },
-		UpdateFunc:  func(ctx context.Context, _ event.UpdateEvent, q queue) { enqueue(ctx, q) },
-		DeleteFunc:  func(ctx context.Context, _ event.DeleteEvent, q queue) { enqueue(ctx, q) },
-		GenericFunc: func(ctx context.Context, _ event.GenericEvent, q queue) { enqueue(ctx, q) },
+		CreateFunc:  func(ctx context.Context, _ event.CreateEvent, q queue) { r.enqueueEvery(ctx, q) },
+		UpdateFunc:  func(ctx context.Context, _ event.UpdateEvent, q queue) { r.enqueueEvery(ctx, q) },
+		DeleteFunc:  func(ctx context.Context, _ event.DeleteEvent, q queue) { r.enqueueEvery(ctx, q) },
+		GenericFunc: func(ctx context.Context, _ event.GenericEvent, q queue) { r.enqueueEvery(ctx, q) },
 	}
 }
 

@@ -1,8 +1,8 @@
 // Command kube-scheduler is the stock Kubernetes scheduler with the plugins of Supercargo and of
 // sigs.k8s.io/scheduler-plugins built in. Unless a configuration enables them, it behaves like the
-// stock scheduler, with one exception: after it did not run for as long as a Lease lasts by default,
-// it ends, to be started again. Its leader election would let it act for ten more seconds beside the
-// new leader.
+// stock scheduler, with one exception: it exits when it did not run for as long as a Lease is valid by
+// default, so that the kubelet restarts it. Its leader election would let it act for ten more seconds
+// beside the new leader.
 package main
 
 import (
@@ -29,7 +29,7 @@ const (
 
 func main() {
 	go stall.Watch(context.Background(), clock.RealClock{}, lookEvery, leaseDuration, func(gap time.Duration) {
-		klog.ErrorS(nil, "This process did not run for longer than a Lease lasts, so another replica may lead: it ends, to be started again", "gap", gap)
+		klog.ErrorS(nil, "Exiting for a restart: this process did not run for longer than a Lease is valid, so another replica may lead", "gap", gap)
 		klog.Flush()
 		os.Exit(1)
 	})

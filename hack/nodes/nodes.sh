@@ -4,10 +4,12 @@
 #
 #   nodes.sh install           build what is missing, into NODES_DIR/bin
 #   nodes.sh install-kubeadm   build what kubeadm installs too: a control plane, kube-proxy, CoreDNS
+#   nodes.sh install-suite     build Kubernetes' tests of the scheduler too, and the image they need
 #   nodes.sh up [COUNT]        install, start a control plane with COUNT nodes (default: 2)
 #   nodes.sh down              stop it
 #   nodes.sh run COMMAND...    install, run COMMAND, and stop in any case
 #   nodes.sh run-kubeadm COMMAND...  the same, with what kubeadm installs
+#   nodes.sh run-suite COMMAND...    the same, with Kubernetes' tests of the scheduler
 #   nodes.sh check             list what is left of nodes whose processes have ended
 #   nodes.sh remove            stop, and remove the directory
 #
@@ -61,6 +63,14 @@ install_kubeadm() {
 	build kubernetes "$(module kubernetes)" build_kubernetes
 	build coredns "$(module coredns)$(<"$here/runtime/coredns/main.go")" build_coredns
 	build etcd "$(cat "$project/tools/go.mod" "$project/tools/go.sum")" build_etcd
+	exec 8>&-
+}
+
+install_suite() {
+	install_kubeadm
+	exec 8>"$root/lock"
+	flock 8
+	build e2e "$(module e2e)$(<"$here/runtime/e2e/e2e_test.go")" build_e2e
 	exec 8>&-
 }
 
@@ -129,6 +139,11 @@ build_kubelet() {
 }
 
 build_kubernetes() { CGO_ENABLED=0 go_build kubernetes -ldflags "$(kubernetes_flags "$(version kubernetes k8s.io/kubernetes)")"; }
+
+build_e2e() {
+	CGO_ENABLED=0 go_build e2e -ldflags "-s -w"
+	(cd "$here/runtime/e2e" && CGO_ENABLED=0 go test -c -ldflags "$(kubernetes_flags "$(version e2e k8s.io/kubernetes)")" -o "$bin/e2e.test" .)
+}
 
 build_coredns() { (cd "$here/runtime/coredns" && CGO_ENABLED=0 go build -buildvcs=false -ldflags "-s -w" -o "$bin/coredns" .); }
 
@@ -229,6 +244,8 @@ run() { run_after install "$@"; }
 
 run_kubeadm() { run_after install-kubeadm "$@"; }
 
+run_suite() { run_after install-suite "$@"; }
+
 # run_after VERB COMMAND...: runs a command after VERB has built what it needs. It fails if anything of the
 # command's nodes is left.
 run_after() {
@@ -282,6 +299,6 @@ remove() {
 verb=${1-}
 shift || true
 case $verb in
-install | install-kubeadm | up | down | run | run-kubeadm | guard | check | remove) "${verb//-/_}" "$@" ;;
+install | install-kubeadm | install-suite | up | down | run | run-kubeadm | run-suite | guard | check | remove) "${verb//-/_}" "$@" ;;
 *) sed -n '2,/^set/{/^#/s/^# \?//p}' "${BASH_SOURCE[0]}" && exit 2 ;;
 esac

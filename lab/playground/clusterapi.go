@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
 	"supercargo.dev/supercargo/lab/playground/machines"
@@ -93,7 +94,7 @@ func (p *Playground) clusterAPICommand(path string, webhookPort int, certs *cert
 // startMachines starts the machine provider and returns when its caches have synced.
 func (p *Playground) startMachines(ctx context.Context) error {
 	opts := machines.Options{
-		Config: p.Config(), Kubeconfig: p.state.written, Node: machineNode, Log: klog.Background(),
+		Config: p.Config(), Workload: rest.CopyConfig(p.workload.config), Kubeconfig: p.workload.kubeconfig, Node: machineNode, Log: klog.Background(),
 	}
 	synced := make(chan struct{})
 	c := startComponent("machine provider", kubernetesLog, func(ctx context.Context) error {

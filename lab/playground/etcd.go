@@ -18,10 +18,10 @@ import (
 // directories cannot be resumed.
 const etcdName = "playground"
 
-// etcdComponent is what the component is called.
+// etcdComponent is the name of the component.
 const etcdComponent = "etcd"
 
-// etcdQuota is the size of its data at which etcd refuses writes, if nothing else is said.
+// etcdQuota is the default size of the data at which etcd refuses writes.
 const etcdQuota = 4 << 30
 
 // startEtcd starts an etcd that listens only on a Unix socket in the playground's directory,

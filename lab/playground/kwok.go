@@ -4,13 +4,9 @@ import (
 	"context"
 	_ "embed"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // KwokEnv is the environment variable with the path of the kwok program.
@@ -39,7 +35,7 @@ func (p *Playground) startKwok(ctx context.Context) error {
 	if err != nil {
 		return fail(err)
 	}
-	if err := p.takeOverNodes(ctx); err != nil {
+	if err := p.workload.takeOverNodes(ctx); err != nil {
 		return fail(err)
 	}
 	config := filepath.Join(p.state.dir, "kwok.yaml")
@@ -48,7 +44,7 @@ func (p *Playground) startKwok(ctx context.Context) error {
 	}
 	command := func() *exec.Cmd {
 		cmd := exec.Command(path,
-			"--kubeconfig="+p.state.kubeconfig,
+			"--kubeconfig="+p.workload.path,
 			"--config="+config,
 			"--manage-all-nodes=false",
 			"--manage-nodes-with-annotation-selector="+kwokAnnotation+"="+kwokFake,
@@ -60,7 +56,7 @@ func (p *Playground) startKwok(ctx context.Context) error {
 	restarts := 0
 	return p.startChild(kwok.name, kwokLog, command, func(ctx context.Context, err error) bool {
 		restarts++
-		return restarts <= mostRestarts && crashed(err) && p.takeOverNodes(ctx) == nil
+		return restarts <= mostRestarts && crashed(err) && p.workload.takeOverNodes(ctx) == nil
 	})
 }
 
@@ -73,14 +69,4 @@ const mostRestarts = 3
 func crashed(err error) bool {
 	var exit *exec.ExitError
 	return errors.As(err, &exit) && exit.ExitCode() == 2
-}
-
-// takeOverNodes lets a new kwok take over the nodes at once. Their leases still name the previous
-// one, and it would wait until they expire.
-func (p *Playground) takeOverNodes(ctx context.Context) error {
-	leases := p.client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
-	if err := leases.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
-		return fmt.Errorf("delete old node leases: %w", err)
-	}
-	return nil
 }

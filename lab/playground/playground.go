@@ -12,7 +12,7 @@
 // writes to the log files of all running playgrounds, and to nowhere if none is running.
 //
 // The files follow the start order: state.go (the directory), certs.go, etcd.go, apiserver.go,
-// controllermanager.go, kwok.go, scheduler.go, nodes.go, ready.go. In addition there are
+// workload.go, controllermanager.go, kwok.go, scheduler.go, nodes.go, ready.go. In addition there are
 // clusterapi.go, definitions.go and, for a running playground, machinedeployment.go and
 // aggregate.go.
 package playground
@@ -75,6 +75,12 @@ type Options struct {
 	// version separately: two thousand times while sixty machines start and stop within a minute.
 	OldClusterAPI bool
 
+	// WorkloadKubeconfig is the path of an administrator's kubeconfig of another cluster, the
+	// workload cluster: the Nodes of machines are created there instead of in the playground, which
+	// is its management cluster. kwok simulates them there, and leaves other Nodes and their leases
+	// alone. It requires ClusterAPI, and no Nodes. Empty means that the playground is both clusters.
+	WorkloadKubeconfig string
+
 	// ClusterAPIPath is the path of the cluster-api manager. Empty means the result of
 	// [FindClusterAPI].
 	ClusterAPIPath string
@@ -102,11 +108,11 @@ type Options struct {
 	// AutoscalerPeriod is the sync period of HorizontalPodAutoscalers. 0 means the default of 15 s.
 	AutoscalerPeriod time.Duration
 
-	// AuditPolicy is an audit.k8s.io Policy in YAML or JSON. The API server then writes its
-	// audit log to [Playground.AuditLogPath], one event a line. Nil means no audit log.
+	// AuditPolicy is an audit.k8s.io Policy in YAML or JSON. The API server then writes its audit
+	// log to [Playground.AuditLogPath], one event per line. Nil means no audit log.
 	AuditPolicy []byte
 
-	// EtcdQuotaBytes is the size of its data at which etcd refuses writes. 0 means 4 GiB.
+	// EtcdQuotaBytes is the size of the data at which etcd refuses writes. 0 means 4 GiB.
 	EtcdQuotaBytes int64
 
 	// Log receives a copy of what is written to the files in Dir/logs. Nil means no copy.
@@ -119,8 +125,9 @@ type Playground struct {
 	state *state
 	logs  *logs
 
-	config *rest.Config
-	client kubernetes.Interface
+	config   *rest.Config
+	client   kubernetes.Interface
+	workload *workload // the cluster of the machines' Nodes
 
 	mu         sync.Mutex
 	components []*component // in the order they started
@@ -178,6 +185,9 @@ func (p *Playground) start(ctx context.Context) error {
 		return err
 	}
 	if err := p.startAPIServer(ctx, certs); err != nil {
+		return err
+	}
+	if p.workload, err = p.findWorkload(); err != nil {
 		return err
 	}
 	// Both mostly wait for other components.

@@ -114,7 +114,7 @@ func TestExplainSaysWhyAFleetIsAsItIs(t *testing.T) {
 		"rejected ns/huge: no flavor has 900 cores",
 		"expected: $1.344/h, 0 pods pending, ready after 90 s",
 		"measured: $1.344/h, 1 pods pending, ready after 97 s",
-		"stay:\n  batch-3: pod default/web must not be moved: it has annotation karpenter.sh/do-not-disrupt: true\n",
+		"are kept:\n  batch-3: pod default/web must not be moved: it has annotation karpenter.sh/do-not-disrupt: true\n",
 		"1m30s ± 4s",
 		"in back-off until 08:00:00 after 2 failures",
 	} {

@@ -307,7 +307,7 @@ func TestFitServiceRefusesWhatCannotBe(t *testing.T) {
 		{"no replicas", "", "-f " + none, []string{"-f " + none, "line 3", "column replicas", `"0"`, "from 1"}},
 		{"an answer before the question", header + "1,50,-0.1\n", "-f -", []string{"-f -", "line 2", "column response_s", `"-0.1"`}},
 		{"a rate below 0", header + "1,-5,0.1\n", "-f -", []string{"line 2", "column rate_per_s", `"-5"`}},
-		{"a wrong name", good, "-f - --response-column latency", []string{"line 1", "column latency", "there are time, replicas"}},
+		{"a wrong name", good, "-f - --response-column latency", []string{"line 1", "column latency", "the header has time, replicas"}},
 		{"a wrong name of time", good, "-f - --time-column when", []string{"line 1", "column when"}},
 		{"nothing", "", "-f -", []string{"-f -", "header"}},
 		{"no rows", header, "-f -", []string{"0 usable samples", "must be 6 or more"}},

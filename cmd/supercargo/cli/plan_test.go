@@ -291,7 +291,7 @@ func TestPlanRefusesBadInput(t *testing.T) {
 		{"a negative number", header + "a,1,-1,,,,\n", "", nil, []string{`pods.csv:2: memory_mib: "-1" must be 0 or more`}},
 		{"an unknown class", header + "a,1,1,,,fast,\n", "", nil, []string{`pods.csv:2: class: "fast" must be batch, service or empty`}},
 		{"a negative runtime", header + "a,1,1,,,batch,-1\n", "", nil, []string{`pods.csv:2: runtime_s: "-1" must be 0 or more`}},
-		{"a count of none", header + "a,1,1,0,,,\n", "", nil, []string{`pods.csv:2: count: "0" stands for no pod`}},
+		{"a count of none", header + "a,1,1,0,,,\n", "", nil, []string{`pods.csv:2: count: "0" must be 1 or more`}},
 		{"too many pods", header + "a,1,1,1000000,,,\nb,1,1,,,,\n", "", nil, []string{"pods.csv:3: exceeds the limit of 1000000 pods"}},
 		{"no price", "", "name,cpu,memory_gib,price_per_hour\nf,1,1,\n", nil, []string{"flavors.csv:2: price_per_hour: is empty: a number is required"}},
 		{"a flavor's column that is none", "", "name,cpu,memory_gib,price_per_hour,gpu\nf,1,1,1,1\n", nil, []string{"flavors.csv:1: gpu: is not a column of the flavor catalogue"}},

@@ -225,7 +225,7 @@ func TestSimulateRefusesBadInput(t *testing.T) {
 		{"a folder for a report", simulateScenario, nil, []string{"--report", "/"}, []string{"--report: / is a directory: must be a file"}},
 		{"a report in no folder", simulateScenario, nil, []string{"--report", "/none/at/all.html"}, []string{"--report: ", "/none/at"}},
 		{"placements in no folder", simulateScenario, nil, []string{"--placements", "/none/at/all.csv"}, []string{"--placements: ", "/none/at"}},
-		{"one file for two things", simulateScenario, nil, []string{"--report", "x", "--placements", "x"}, []string{"--placements: x is the file of --report too"}},
+		{"one file for two things", simulateScenario, nil, []string{"--report", "x", "--placements", "x"}, []string{"--placements: x is also the file of --report"}},
 		{"flags and scenario at once", with("  horizon", "  horizont"), nil, []string{"-o", "xml", "--policy", "cheapest", "--repeat", "-2"},
 			[]string{"--output", "--policy", "--repeat -2", "s.yaml:5: spec.horizont"}},
 	}

@@ -34,7 +34,7 @@ func TestWhatIsMistypedIsAnsweredWithWhatMayBeMeant(t *testing.T) {
 		{[]string{"explain", "pdo/x"}, "did you mean pod?"},
 		{[]string{"explain", "nodeflet", "x"}, "did you mean nodefleet?"},
 		{[]string{"explain", "consolidate"}, "must be KIND/NAME"},
-		{[]string{"explain", "nodefleet"}, "which nodefleet is missing"},
+		{[]string{"explain", "nodefleet"}, "the name of the nodefleet is missing"},
 		{[]string{"explain", "pod", "x", "-A"}, "-n NAMESPACE"},
 	} {
 		code, stdout, stderr := supercargo(t, "", tc.args...)

@@ -77,7 +77,7 @@ func TestWorkersRefusesWhatCannotBe(t *testing.T) {
 		{"a worker without memory", fourTasks, []string{"--worker", "cores=3"}, "--worker \"cores=3\": must have both"},
 		{"a worker of nothing", fourTasks, []string{"--worker", "cores=0,memory=1Gi"}, "\"0\" is not an amount of cores"},
 		{"half a core", fourTasks, []string{"--worker", "cores=2500m,memory=1Gi"}, "must have whole cores"},
-		{"disks", fourTasks, []string{"--worker", "cores=1,disk=1Gi"}, "\"disk\" is nothing"},
+		{"disks", fourTasks, []string{"--worker", "cores=1,disk=1Gi"}, "\"disk\" is not a resource of workers"},
 		{"cores twice", fourTasks, []string{"--worker", "cores=1,cores=2"}, "cores is set twice"},
 		{"more at the start than ever", fourTasks, []string{"--start-workers", "5", "--max-workers", "4"}, "--start-workers 5: must be from 0 to --max-workers"},
 		{"no time", fourTasks, []string{"--init-time", "0s"}, "--init-time 0s: must be more than 0"},

@@ -1,13 +1,13 @@
-// Package fence keeps a replica from writing once its Lease has expired, when another one may
-// lead.
+// Package fence prevents a replica from writing after its Lease has expired, when another replica
+// may lead.
 //
-// The leader election of client-go does not do so: a process that was stopped for longer than
-// its Lease lasts, and continues, tries to renew it for ten more seconds (the renew deadline)
-// before it gives up, and acts meanwhile beside the new leader.
+// The leader election of client-go does not prevent this: a process that was stopped for longer
+// than its Lease is valid, and continues, tries to renew the Lease for ten more seconds (the renew
+// deadline) and acts beside the new leader meanwhile.
 //
-// A fence is in the way of all requests of a program. It sees the Lease being renewed, and
-// refuses other writes if that was too long ago. What was sent before, or is sent in the
-// moment after it was looked at, it cannot hold back.
+// All requests of a program pass through its fence. The fence observes renewals of the Lease, and
+// refuses other writes if the last renewal is too old. It cannot stop a request that was sent
+// before the Lease expired and arrives later.
 package fence
 
 import (
@@ -21,17 +21,17 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Fence is for one process. Its methods may be called from any goroutine.
+// Fence is the fence of one process. Its methods may be called from any goroutine.
 type Fence struct {
 	lease string
 	lasts time.Duration
 	clock clock.PassiveClock
 
 	mu      sync.Mutex
-	renewed time.Time // when the last renewal that succeeded was asked for; zero if none did
+	renewed time.Time // when the last successful renewal was sent; zero if there is none
 }
 
-// New returns a fence for the holder of a Lease of that name, which lasts for so long.
+// New returns a fence for the holder of the named Lease, which is valid for the given duration.
 func New(lease string, lasts time.Duration, clock clock.PassiveClock) *Fence {
 	return &Fence{lease: lease, lasts: lasts, clock: clock}
 }
@@ -43,9 +43,9 @@ func (f *Fence) Wrap(config *rest.Config) *rest.Config {
 	return config
 }
 
-// elapsed returns for how long the Lease has not been renewed, and whether it ever was. It is
-// the longer of the time that this machine ran, and of what its clock says: the first stops
-// while a virtual machine is suspended, the second may be set.
+// elapsed returns the time since the last renewal of the Lease, and whether there was one. It is
+// the longer of the time by the monotonic clock, which stops while a virtual machine is suspended,
+// and of the time by the wall clock, which may be set.
 func (f *Fence) elapsed() (time.Duration, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -56,20 +56,20 @@ func (f *Fence) elapsed() (time.Duration, bool) {
 	return max(now.Sub(f.renewed), now.Round(0).Sub(f.renewed.Round(0))), true
 }
 
-// renewedAt notes that a renewal that was asked for at a time has succeeded.
+// renewedAt records that a renewal sent at the given time succeeded.
 func (f *Fence) renewedAt(asked time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.renewed = asked
 }
 
-// transport is the fence in the way of one client.
+// transport applies the fence to one client.
 type transport struct {
 	fence *Fence
 	next  http.RoundTripper
 }
 
-// WrappedRoundTripper lets client-go find what is below.
+// WrappedRoundTripper lets client-go find the wrapped transport.
 func (t transport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
 // RoundTrip implements http.RoundTripper.
@@ -84,24 +84,24 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if r.Body != nil {
 			_ = r.Body.Close() // as RoundTrip promises
 		}
-		return nil, fmt.Errorf("this replica has not renewed its Lease %s for %v, so another one may lead: it writes no more", t.fence.lease, elapsed.Truncate(time.Millisecond))
+		return nil, fmt.Errorf("refuse to write: this replica has not renewed its Lease %s for %v, so another replica may lead", t.fence.lease, elapsed.Truncate(time.Millisecond))
 	}
 	return t.next.RoundTrip(r)
 }
 
-// renew sends a write of a Lease: that of the holder, unless it is of another name.
+// renew sends a write of a Lease. It counts as a renewal if it is the Lease of the fence.
 func (t transport) renew(r *http.Request) (*http.Response, error) {
 	asked := t.fence.clock.Now()
 	response, err := t.next.RoundTrip(r)
-	ours := strings.HasSuffix(r.URL.Path, "/leases/"+t.fence.lease) || strings.HasSuffix(r.URL.Path, "/leases") // whoever creates one has no name in the path
+	ours := strings.HasSuffix(r.URL.Path, "/leases/"+t.fence.lease) || strings.HasSuffix(r.URL.Path, "/leases") // the path of a create request has no name
 	if err == nil && response.StatusCode/100 == 2 && ours {
 		t.fence.renewedAt(asked)
 	}
 	return response, err
 }
 
-// harmless reports whether a path is of what no other replica minds: Events, and questions about
-// who a caller is and what it may do.
+// harmless reports whether writes to a path cannot conflict with another replica: Events, and
+// reviews of identity and access.
 func (transport) harmless(path string) bool {
 	for _, part := range []string{"/events", "/tokenreviews", "/subjectaccessreviews"} {
 		if strings.Contains(path, part) {

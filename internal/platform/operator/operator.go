@@ -95,13 +95,12 @@ func Throttle(c *rest.Config) *rest.Config {
 	return c
 }
 
-// leaseDuration is for how long a Lease is valid, the default of controller-runtime.
+// leaseDuration is how long a Lease is valid: the default of controller-runtime.
 const leaseDuration = 15 * time.Second
 
-// Fence returns what puts the clients of a configuration behind the fence of the program with
-// that name: they write no more once its Lease has expired. Without an election it changes
-// nothing. It is for all configurations by which the program writes, [Options.Config] among
-// them.
+// Fence returns a function that puts the clients of a configuration behind the fence of the named program: they stop
+// writing once its Lease has expired. Apply it to each configuration that the program writes with, including
+// [Options.Config]. Without leader election the function changes nothing.
 func (o *Options) Fence(name string) func(*rest.Config) *rest.Config {
 	if !o.LeaderElection || o.DryRun {
 		return func(config *rest.Config) *rest.Config { return config }
@@ -109,7 +108,7 @@ func (o *Options) Fence(name string) func(*rest.Config) *rest.Config {
 	return fence.New(leaseName(name), leaseDuration, clock.RealClock{}).Wrap
 }
 
-// leaseName is the name of the Lease of the program with that name.
+// leaseName returns the name of the Lease of the named program.
 func leaseName(name string) string { return name + "." + v1alpha1.GroupName }
 
 // Kinds returns a scheme with the kinds of Kubernetes and of Supercargo.

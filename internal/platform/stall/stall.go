@@ -1,5 +1,5 @@
-// Package stall notices that a process did not run for a while: it was stopped, its machine was
-// suspended, or it got no processor.
+// Package stall detects that a process did not run for a while, because it was stopped, its machine
+// was suspended, or it received no CPU time.
 package stall
 
 import (
@@ -9,9 +9,9 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Watch looks at the clock every so often until ctx ends, and calls stalled with how late it is
-// once it is that late. It counts the longer of the time that the machine ran and of what its
-// clock says, so a clock that is set forward by as much looks like a stall.
+// Watch reads the clock at the given interval until ctx ends, and calls stalled with the delay when
+// a reading is late by the given duration or more. The delay is the longer of those by the monotonic
+// clock and by the wall clock, so a wall clock that is set forward by as much counts as a stall.
 func Watch(ctx context.Context, c clock.Clock, every, late time.Duration, stalled func(time.Duration)) {
 	for last := c.Now(); ; {
 		select {

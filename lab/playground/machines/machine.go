@@ -67,6 +67,7 @@ func (s *KwokMachineSpec) lag(name string) time.Duration {
 type machineReconciler struct {
 	client client.Client
 	live   client.Reader // bypasses the cache
+	nodes  client.Client // of the cluster that has the Nodes
 	clock  clock.PassiveClock
 	node   func(*KwokMachine) (*corev1.Node, error)
 }
@@ -193,12 +194,12 @@ func (r *machineReconciler) join(ctx context.Context, m *KwokMachine) error {
 		return fmt.Errorf("describe node: %w", err)
 	}
 	node.Spec.ProviderID = ProviderID(m.Name)
-	err = r.client.Create(ctx, node)
+	err = r.nodes.Create(ctx, node)
 	if !apierrors.IsAlreadyExists(err) {
 		return err
 	}
 	var found corev1.Node
-	if err := r.client.Get(ctx, client.ObjectKeyFromObject(node), &found); err != nil {
+	if err := r.nodes.Get(ctx, client.ObjectKeyFromObject(node), &found); err != nil {
 		return err
 	}
 	if found.Spec.ProviderID != node.Spec.ProviderID {
@@ -232,11 +233,11 @@ func (r *machineReconciler) release(ctx context.Context, m *KwokMachine) (time.D
 // leave deletes the Node if it exists and belongs to this machine.
 func (r *machineReconciler) leave(ctx context.Context, m *KwokMachine) error {
 	var node corev1.Node
-	err := r.client.Get(ctx, client.ObjectKey{Name: m.Name}, &node)
+	err := r.nodes.Get(ctx, client.ObjectKey{Name: m.Name}, &node)
 	if err != nil || node.Spec.ProviderID != ProviderID(m.Name) {
 		return client.IgnoreNotFound(err)
 	}
-	return client.IgnoreNotFound(r.client.Delete(ctx, &node, client.Preconditions{UID: &node.UID}))
+	return client.IgnoreNotFound(r.nodes.Delete(ctx, &node, client.Preconditions{UID: &node.UID}))
 }
 
 // setReady sets the condition Ready and reports whether it changed.

@@ -76,7 +76,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	node := func(m *KwokMachine) (*corev1.Node, error) {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.Name, Labels: m.Spec.NodeLabels}}, nil
 	}
-	return &world{t: t, c: c, clock: clock, r: &machineReconciler{client: c, live: c, clock: clock, node: node}}
+	return &world{t: t, c: c, clock: clock, r: &machineReconciler{client: c, live: c, nodes: c, clock: clock, node: node}}
 }
 
 // settle reconciles the machine until nothing changes, and returns the requeue delay.

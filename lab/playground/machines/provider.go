@@ -23,7 +23,9 @@ import (
 type Options struct {
 	// Config connects to the API server, with an administrator's rights.
 	Config *rest.Config
-	// Kubeconfig is the kubeconfig with which cluster-api connects to the control plane.
+	// Workload connects to the cluster that has the Nodes, with an administrator's rights.
+	Workload *rest.Config
+	// Kubeconfig is the kubeconfig with which cluster-api connects to that cluster.
 	Kubeconfig []byte
 	// Node returns the Node of a machine, without its provider ID.
 	Node func(*KwokMachine) (*corev1.Node, error)
@@ -50,15 +52,19 @@ func Run(ctx context.Context, opts Options, synced chan<- struct{}) error {
 	if err := refreshKubeconfigs(ctx, direct, opts.Kubeconfig); err != nil {
 		return err
 	}
+	// Nodes are read rarely, and a cache would hold all of the cluster's.
+	nodes, err := client.New(opts.Workload, client.Options{Scheme: scheme})
+	if err != nil {
+		return fmt.Errorf("make client of the workload cluster: %w", err)
+	}
 	mgr, err := ctrl.NewManager(opts.Config, manager.Options{
 		Scheme:  scheme,
 		Logger:  opts.Log,
 		Metrics: server.Options{BindAddress: "0"},
 		// Several playgrounds may run in one process, and their controllers have the same names.
 		Controller: config.Controller{SkipNameValidation: ptr(true), MaxConcurrentReconciles: workers},
-		// Nodes, Secrets and ConfigMaps are read rarely, and a cache would hold all of the
-		// cluster's.
-		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Node{}, &corev1.Secret{}, &corev1.ConfigMap{}}}},
+		// Secrets and ConfigMaps are read rarely, too.
+		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
 	})
 	if err != nil {
 		return fmt.Errorf("set up controllers: %w", err)
@@ -71,7 +77,7 @@ func Run(ctx context.Context, opts Options, synced chan<- struct{}) error {
 		{&KwokCluster{}, &clusterReconciler{client: c, kubeconfig: opts.Kubeconfig}},
 		{&KwokControlPlane{}, &controlPlaneReconciler{client: c}},
 		{&KwokMachineTemplate{}, &templateReconciler{client: c}},
-		{&KwokMachine{}, &machineReconciler{client: c, live: mgr.GetAPIReader(), clock: clock.RealClock{}, node: opts.Node}},
+		{&KwokMachine{}, &machineReconciler{client: c, live: mgr.GetAPIReader(), nodes: nodes, clock: clock.RealClock{}, node: opts.Node}},
 	} {
 		if err := ctrl.NewControllerManagedBy(mgr).For(controller.object).Complete(controller.reconciler); err != nil {
 			return fmt.Errorf("set up controller of %T: %w", controller.object, err)

@@ -12,6 +12,7 @@ import (
 
 	"supercargo.dev/supercargo/test/docs/commands"
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
+	"supercargo.dev/supercargo/test/e2e/nodes/oci"
 	"supercargo.dev/supercargo/test/e2e/nodes/workload"
 )
 
@@ -32,6 +33,7 @@ func TestSupercargoIsInstalledUsedUpgradedAndRemoved(t *testing.T) {
 	s.part("the control plane's own pods are ready", (*site).controlPlaneIsReady)
 	s.say("loading images")
 	s.importImages()
+	s.importToAll("workload.tar", s.nginxImage(), s.workerImage(), oci.Image{Name: cluster.Images["chain"], Program: cluster.ProgramPath("workload/chain")})
 	before := s.nodeStates()
 	s.part("helm installs everything and every pod is ready", (*site).installed)
 	s.part("the runbooks' commands about running pods work", (*site).runbookCommands)
@@ -43,6 +45,8 @@ func TestSupercargoIsInstalledUsedUpgradedAndRemoved(t *testing.T) {
 	s.part("leaders are killed and others lead", (*site).leadersAreKilled)
 	s.part("a worker loses power and comes back", (*site).workerIsKilled)
 	s.part("certificates are made anew", (*site).certificatesAreMadeAnew)
+	s.part("the control plane has new certificates and starts again", (*site).controlPlaneIsRenewed)
+	s.part("a NodeFleet buys machines in a management cluster", (*site).fleetBuysElsewhere)
 	s.part("helm upgrade while a pod is being moved", (*site).upgradedWhileAPodMoves)
 	s.part("every right that an account has is needed, and none is missing", (*site).rightsAreRight)
 	s.part("helm uninstall leaves nodes and objects as they were", func(s *site) { s.uninstalled(before) })

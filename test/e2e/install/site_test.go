@@ -91,20 +91,15 @@ func (s *site) part(name string, do func(*site)) {
 	}
 }
 
-// importImages loads the images that `make images` has written, and the workload, into all nodes.
+// importImages loads the images that `make images` has written into all nodes.
 func (s *site) importImages() {
 	s.Helper()
 	archives, err := filepath.Glob(filepath.Join(project, "dist/images/*.tar"))
 	if err != nil || len(archives) == 0 {
 		s.Fatalf("no images in dist/images (%v); run `make e2e-install`", err)
 	}
-	workload := filepath.Join(s.Dir, "workload.tar")
-	err = oci.WriteFile(workload, s.nginxImage(), s.workerImage(), oci.Image{Name: cluster.Images["chain"], Program: cluster.ProgramPath("workload/chain")})
-	if err != nil {
-		s.Fatal(err)
-	}
 	for _, node := range s.Nodes {
-		for _, archive := range append(archives, workload) {
+		for _, archive := range archives {
 			path, err := filepath.Abs(archive)
 			if err == nil {
 				err = node.Import(s.Context(), path)
@@ -112,6 +107,20 @@ func (s *site) importImages() {
 			if err != nil {
 				s.Fatal(err)
 			}
+		}
+	}
+}
+
+// importToAll packs images into an archive of the given name and loads it into all nodes.
+func (s *site) importToAll(name string, images ...oci.Image) {
+	s.Helper()
+	path := filepath.Join(s.Dir, name)
+	if err := oci.WriteFile(path, images...); err != nil {
+		s.Fatal(err)
+	}
+	for _, node := range s.Nodes {
+		if err := node.Import(s.Context(), path); err != nil {
+			s.Fatal(err)
 		}
 	}
 }

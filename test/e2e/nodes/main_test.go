@@ -41,7 +41,10 @@ func TestMain(m *testing.M) {
 }
 
 // bench is the cluster as used by one test, with its own namespace.
-type bench struct{ *site.Site }
+type bench struct {
+	*site.Site
+	*cluster.Cluster
+}
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
@@ -50,5 +53,5 @@ func newBench(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &bench{site.New(t, c)}
+	return &bench{site.New(t, c), c}
 }

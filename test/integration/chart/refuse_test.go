@@ -43,6 +43,19 @@ func TestBadValuesAreRefusedByName(t *testing.T) {
 		"a server that cannot be reached": {
 			values{"networkPolicy.enabled": true, "autoscaler.options.metrics-url": "http://prometheus"}, []string{"autoscaler.options.metrics-url", "networkPolicy.egress.autoscaler"},
 		},
+		"machines elsewhere by two ways": {
+			values{"autoscaler.clusterAPI.kubeconfigSecret.name": "a", "autoscaler.options.cluster-api-kubeconfig": "/b"},
+			[]string{"autoscaler.clusterAPI.kubeconfigSecret.name and autoscaler.options.cluster-api-kubeconfig are both set"},
+		},
+		"permissions where no machines are": {
+			values{"autoscaler.clusterAPI.kubeconfigSecret.name": "a", "autoscaler.catalogue.enabled": true},
+			[]string{"autoscaler.catalogue.enabled", "bind ClusterRole supercargo-machines-catalogue"},
+		},
+		"a cluster that cannot be reached": {
+			values{"networkPolicy.enabled": true, "autoscaler.clusterAPI.kubeconfigSecret.name": "a"},
+			[]string{"autoscaler.clusterAPI.kubeconfigSecret", "add a rule to networkPolicy.egress.autoscaler"},
+		},
+		"a Secret without a key": {values{"autoscaler.clusterAPI.kubeconfigSecret.key": ""}, []string{"at '/autoscaler/clusterAPI/kubeconfigSecret/key'"}},
 		"an adapter that serves nothing": {
 			values{"metricsAdapter": values{"enabled": true, "customMetrics": false, "externalMetrics": false}}, []string{"set metricsAdapter.enabled to false"},
 		},

@@ -166,6 +166,8 @@ func TestEveryPartHasItsValues(t *testing.T) {
 		"scheduler/replace":  true, // TestTheReplacementOfTheSchedulerComesWithItsFiles
 		"audit":              true, // for clusters without Supercargo
 		"dashboard":          true, // the same
+
+		"autoscaler/management-cluster": true, // for another cluster than that of the release
 	}
 	for _, tc := range same {
 		for _, part := range tc.parts {

@@ -14,7 +14,10 @@ import (
 // sites has the control plane with cluster-api that all tests share.
 var sites = kit.NewSites(playground.Options{ClusterAPI: true})
 
-func TestMain(m *testing.M) { os.Exit(kit.Main(m, "6", sites, converting)) }
+// workloads has the control plane of a cluster whose machines are in another.
+var workloads = kit.NewSites(playground.Options{NoKwok: true})
+
+func TestMain(m *testing.M) { os.Exit(kit.Main(m, "6", sites, converting, workloads)) }
 
 // makeNamespace creates the namespace of a bench, with the service account of its pods.
 func (b *bench) makeNamespace() {

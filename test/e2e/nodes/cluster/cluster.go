@@ -56,6 +56,9 @@ type Cluster struct {
 	client kubernetes.Interface
 }
 
+// Gateway returns the address of this machine at which nodes and pods reach programs that listen here.
+func (c *Cluster) Gateway() string { return c.slot.gateway() }
+
 // Up starts a cluster and returns when all nodes have joined. If it fails, only the logs that the error names
 // are left.
 func Up(ctx context.Context, cfg Config) (*Cluster, error) {

@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/certificate/csr"
@@ -87,24 +88,33 @@ func (n *Node) kubeletConfig(ca, resolv string) *kubeletconfig.KubeletConfigurat
 	}
 }
 
-// writeKubeconfig requests a certificate for the node from the API server, as the bootstrap of a kubelet
-// does, and writes the kubeconfig that uses it.
+// writeKubeconfig writes the kubeconfig of the node's kubelet.
 func (n *Node) writeKubeconfig(ctx context.Context) error {
+	data, err := KubeletKubeconfig(ctx, n.cluster.config, n.cluster.client, n.Name)
+	if err != nil {
+		return err
+	}
+	return writeFile(n.Kubeconfig, data)
+}
+
+// KubeletKubeconfig requests a certificate for a node from the API server, as kubelet bootstrapping does, and
+// returns a kubeconfig with it.
+func KubeletKubeconfig(ctx context.Context, api *rest.Config, client kubernetes.Interface, node string) ([]byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return fmt.Errorf("make a key for node %s: %w", n.Name, err)
+		return nil, fmt.Errorf("make a key for node %s: %w", node, err)
 	}
 	der, err := x509.MarshalECPrivateKey(key)
 	if err != nil {
-		return fmt.Errorf("make a key for node %s: %w", n.Name, err)
+		return nil, fmt.Errorf("make a key for node %s: %w", node, err)
 	}
-	cert, err := issue(ctx, n.cluster.client, key, "system:node:"+n.Name)
+	cert, err := issue(ctx, client, key, "system:node:"+node)
 	if err != nil {
-		return fmt.Errorf("issue a certificate to node %s: %w", n.Name, err)
+		return nil, fmt.Errorf("issue a certificate to node %s: %w", node, err)
 	}
 	const name = "node"
 	config := clientcmdapi.NewConfig()
-	config.Clusters[name] = &clientcmdapi.Cluster{Server: n.cluster.config.Host, CertificateAuthorityData: n.cluster.config.CAData}
+	config.Clusters[name] = &clientcmdapi.Cluster{Server: api.Host, CertificateAuthorityData: api.CAData}
 	config.AuthInfos[name] = &clientcmdapi.AuthInfo{
 		ClientCertificateData: cert,
 		ClientKeyData:         pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}),
@@ -113,9 +123,9 @@ func (n *Node) writeKubeconfig(ctx context.Context) error {
 	config.CurrentContext = name
 	data, err := clientcmd.Write(*config)
 	if err != nil {
-		return fmt.Errorf("write the kubeconfig of node %s: %w", n.Name, err)
+		return nil, fmt.Errorf("write the kubeconfig of node %s: %w", node, err)
 	}
-	return writeFile(n.Kubeconfig, data)
+	return data, nil
 }
 
 // issue requests a client certificate of a node. The controller manager approves requests of an

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
+	"supercargo.dev/supercargo/test/e2e/nodes/moves"
 	"supercargo.dev/supercargo/test/e2e/nodes/workload"
 )
 
@@ -66,16 +67,16 @@ func (w *town) measure(b *testing.B, mebibytes int) measured {
 		}
 	}
 	name := "counter"
-	w.Create(movable(w.Pod(name, cluster.Images["counter"], corev1.EnvVar{Name: "MB", Value: strconv.Itoa(mebibytes)})))
+	w.Create(moves.Movable(w.Pod(name, cluster.Images["counter"], corev1.EnvVar{Name: "MB", Value: strconv.Itoa(mebibytes)})))
 	w.Running(name)
-	w.counts(name, 5)
+	w.Counts(name, 5)
 	result := measured{Mebibytes: mebibytes}
 	var pause, frozen, dump, ship, restore, total []float64
 	for b.Loop() {
 		before := len(w.Ticks(name))
-		m := w.succeeded(w.move(name)).Status
+		m := w.Succeeded(w.Move(name)).Status
 		name = m.Plan.RestoredPod
-		w.counts(name, len(w.Ticks(name))+5)
+		w.Counts(name, len(w.Ticks(name))+5)
 		longest, _ := workload.LongestPause(w.Ticks(name)[before-1:])
 		pause = append(pause, longest.Seconds())
 		frozen = append(frozen, w.seconds(m.Measured.FrozenSeconds))
@@ -91,7 +92,7 @@ func (w *town) measure(b *testing.B, mebibytes int) measured {
 	}
 	result.Pause, result.Frozen, result.Dump = figureOf(pause), figureOf(frozen), figureOf(dump)
 	result.Ship, result.Restore, result.Total = figureOf(ship), figureOf(restore), figureOf(total)
-	for _, node := range w.Nodes {
+	for _, node := range w.fleet.Nodes {
 		peak, err := w.fleet.AgentPeak(w.Context(), node)
 		if err != nil {
 			w.Fatal(err)

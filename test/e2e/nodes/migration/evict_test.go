@@ -80,7 +80,7 @@ func (w *town) kubectl(args ...string) string {
 	if err != nil {
 		w.Fatal(err)
 	}
-	cmd := exec.CommandContext(w.Context(), program, append([]string{"--kubeconfig", w.KubeconfigPath()}, args...)...)
+	cmd := exec.CommandContext(w.Context(), program, append([]string{"--kubeconfig", w.fleet.KubeconfigPath()}, args...)...)
 	cmd.Env = append(os.Environ(), "HOME="+w.TempDir())
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -99,17 +99,17 @@ func TestAJobIsDrainedTwiceByKubectlAndEveryChainIsWhole(t *testing.T) {
 	const indexes, steps = 3, 1500
 	w := newTown(t)
 	w.askForEvictions()
-	a, b := w.Nodes[0], w.Nodes[1]
+	a, b := w.fleet.Nodes[0], w.fleet.Nodes[1]
 	t.Cleanup(func() { w.kubectl("uncordon", a.Name, b.Name) })
 	w.kubectl("cordon", b.Name)
-	w.chains("drained", indexes, steps)
+	w.Chains("drained", indexes, steps)
 	for _, node := range []*cluster.Node{a, b} {
 		w.kubectl("uncordon", w.other(node.Name).Name)
 		if out := w.drain(node); strings.Count(out, decide.Evacuation) < indexes {
 			t.Errorf("the drain of %s does not say of %d pods that they move:\n%s", node.Name, indexes, out)
 		}
 		w.Eventually("all pods run on the other node", func(ctx context.Context) error {
-			pods := w.runningPods(ctx, "drained")
+			pods := w.RunningPods(ctx, "drained")
 			for _, pod := range pods {
 				if pod.Spec.NodeName == node.Name {
 					return fmt.Errorf("pod %s is on %s", pod.Name, node.Name)
@@ -121,13 +121,13 @@ func TestAJobIsDrainedTwiceByKubectlAndEveryChainIsWhole(t *testing.T) {
 			return nil
 		})
 	}
-	job := w.complete("drained")
+	job := w.Complete("drained")
 	if job.Status.Failed != 0 || job.Status.Succeeded != indexes {
 		t.Errorf("the Job counts %d failed and %d succeeded, want 0 and %d", job.Status.Failed, job.Status.Succeeded, indexes)
 	}
 	seen := sets.New[string]()
-	for _, pod := range w.podsOf(w.Context(), "drained") {
-		w.wholeChain(&pod, steps)
+	for _, pod := range w.PodsOf(w.Context(), "drained") {
+		w.WholeChain(&pod, steps)
 		seen.Insert(pod.Annotations[batchv1.JobCompletionIndexAnnotation])
 	}
 	if seen.Len() != indexes {
@@ -144,8 +144,8 @@ func (w *town) allSucceeded(n int) {
 		w.Fatal(err)
 	}
 	for i := range all.Items {
-		m := w.succeeded(&all.Items[i])
-		w.tellMeasured(m)
+		m := w.Succeeded(&all.Items[i])
+		w.TellMeasured(m)
 	}
 	if len(all.Items) != n {
 		w.Errorf("evictions have made %d migrations, want %d", len(all.Items), n)

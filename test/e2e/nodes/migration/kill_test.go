@@ -3,11 +3,9 @@
 package migration
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"testing"
@@ -18,6 +16,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
+	"supercargo.dev/supercargo/test/e2e/nodes/moves"
 )
 
 // down is how long a killed part stays away: long enough for other parts to notice.
@@ -185,16 +184,16 @@ func writeJSON(tb testing.TB, file string, report any) {
 // killAt moves the pod of a Job and kills a part during the migration.
 func (w *town) killAt(point killPoint, result *came) {
 	const length = 120 // hashes, ten per second
-	w.chains("work", 1, length)
-	pod := w.runningPods(w.Context(), "work")["0"]
-	source := w.Node(pod.Spec.NodeName)
-	target := w.Nodes[0]
+	w.Chains("work", 1, length)
+	pod := w.RunningPods(w.Context(), "work")["0"]
+	source := w.fleet.Node(pod.Spec.NodeName)
+	target := w.fleet.Nodes[0]
 	if target == source {
-		target = w.Nodes[1]
+		target = w.fleet.Nodes[1]
 	}
-	m := w.move(pod.Name)
-	w.until(m, "reaches "+steps[point.step].name, func(m *v1alpha1.Migration) error {
-		if !steps[point.step].is(m.Status) && !ended(m) && !passed(point.step, m.Status) {
+	m := w.Move(pod.Name)
+	w.Until(m, "reaches "+steps[point.step].name, func(m *v1alpha1.Migration) error {
+		if !steps[point.step].is(m.Status) && !moves.Ended(m) && !passed(point.step, m.Status) {
 			return errors.New("not yet")
 		}
 		return nil
@@ -207,8 +206,8 @@ func (w *town) killAt(point killPoint, result *came) {
 	if err := killed.again(w.Context(), w, source, target); err != nil {
 		w.Fatal(err)
 	}
-	m = w.end(m)
-	result.Phase, result.Message = string(m.Status.Phase), endMessage(m)
+	m = w.End(m)
+	result.Phase, result.Message = string(m.Status.Phase), moves.EndMessage(m)
 	w.judge(m, pod, killed.fatal, length, result)
 }
 
@@ -230,8 +229,8 @@ func (w *town) judge(m *v1alpha1.Migration, was *corev1.Pod, fatal bool, length 
 	default:
 		w.Errorf("the migration ended as %s: %s", m.Status.Phase, result.Message)
 	}
-	job := w.complete("work")
-	pods := w.podsOf(w.Context(), "work")
+	job := w.Complete("work")
+	pods := w.PodsOf(w.Context(), "work")
 	var whole *corev1.Pod
 	for i := range pods {
 		if pods[i].Status.Phase == corev1.PodSucceeded {
@@ -241,7 +240,7 @@ func (w *town) judge(m *v1alpha1.Migration, was *corev1.Pod, fatal bool, length 
 	if whole == nil {
 		w.Fatalf("the Job ended with %+v and no pod that succeeded", job.Status)
 	}
-	w.wholeChain(whole, length)
+	w.WholeChain(whole, length)
 	result.Lost = whole.Name != was.Name && whole.Name != m.Status.Plan.RestoredPod
 	// If a machine dies after the hand-over, the pods on it are lost.
 	if fatal && m.Status.Phase == v1alpha1.MigrationSucceeded {
@@ -251,13 +250,4 @@ func (w *town) judge(m *v1alpha1.Migration, was *corev1.Pod, fatal bool, length 
 		w.Errorf("pod %s ended the work that %s began; the Job counts %d failed and has %d pods, want the same work, 0 and 1",
 			whole.Name, was.Name, job.Status.Failed, len(pods))
 	}
-}
-
-func endMessage(m *v1alpha1.Migration) string {
-	for _, kind := range []string{v1alpha1.MigrationFinished, v1alpha1.MigrationEligible} {
-		if c := meta.FindStatusCondition(m.Status.Conditions, kind); c != nil {
-			return fmt.Sprintf("%s: %s", c.Reason, c.Message)
-		}
-	}
-	return cmp.Or(string(m.Status.Phase), "nothing is known")
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"supercargo.dev/supercargo/test/e2e/nodes/fleet"
+	"supercargo.dev/supercargo/test/e2e/nodes/moves"
 	"supercargo.dev/supercargo/test/e2e/nodes/site"
 )
 
@@ -52,7 +53,7 @@ func TestMain(m *testing.M) {
 
 // town is the fleet as used by one test.
 type town struct {
-	*site.Site
+	*moves.Town
 	fleet *fleet.Fleet
 }
 
@@ -63,5 +64,5 @@ func newTown(tb testing.TB) *town {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return &town{site.New(tb, f.Cluster), f}
+	return &town{&moves.Town{Site: site.New(tb, f.Cluster), Objects: f.Objects}, f}
 }

@@ -16,19 +16,20 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
+	"supercargo.dev/supercargo/test/e2e/nodes/moves"
 )
 
 // probed starts a movable counter with a liveness probe each second, and waits until it counts.
 func (w *town) probed(name string, failures int32) *corev1.Pod {
 	w.Helper()
-	pod := movable(w.Pod(name, cluster.Images["counter"], corev1.EnvVar{Name: "LISTEN", Value: ":8080"}))
+	pod := moves.Movable(w.Pod(name, cluster.Images["counter"], corev1.EnvVar{Name: "LISTEN", Value: ":8080"}))
 	pod.Spec.Containers[0].LivenessProbe = &corev1.Probe{
 		ProbeHandler:        corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(8080)}},
 		InitialDelaySeconds: 2, PeriodSeconds: 1, TimeoutSeconds: 1, FailureThreshold: failures,
 	}
 	w.Create(pod)
 	w.Running(name)
-	w.counts(name, 40) // some probes have succeeded
+	w.Counts(name, 40) // some probes have succeeded
 	return w.Get(name)
 }
 
@@ -37,14 +38,14 @@ func (w *town) probed(name string, failures int32) *corev1.Pod {
 func TestAPodWhoseLivenessProbeWouldKillItIsRefused(t *testing.T) {
 	w := newTown(t)
 	pod := w.probed("counter", 3)
-	m := w.end(w.move(pod.Name))
+	m := w.End(w.Move(pod.Name))
 	c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.MigrationEligible)
 	if m.Status.Phase != v1alpha1.MigrationRefused || c == nil || c.Reason != "LivenessProbe" {
 		t.Fatalf("it ended as %s: %+v", m.Status.Phase, c)
 	}
-	w.wentOn(pod.Name)
+	w.WentOn(pod.Name)
 
-	node := w.Node(pod.Spec.NodeName)
+	node := w.fleet.Node(pod.Spec.NodeName)
 	id := strings.TrimPrefix(w.Get(pod.Name).Status.ContainerStatuses[0].ContainerID, "containerd://")
 	if out, err := node.Run(w.Context(), "ctr", "-a", node.ContainerdSocket, "-n", "k8s.io", "tasks", "pause", id); err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
@@ -26,18 +27,34 @@ const (
 	interval = 100 * time.Millisecond
 )
 
-// Site is the cluster as used by one test, with its own namespace.
+// Cluster is a cluster with nodes of any kind.
+type Cluster interface {
+	// Client has administrator rights.
+	Client() kubernetes.Interface
+	// KeepLogs copies the logs of all nodes to a folder with that name. The test's log says where.
+	KeepLogs(tb testing.TB, name string)
+}
+
+// Site is a cluster as used by one test, with its own namespace.
 type Site struct {
-	*cluster.Cluster
 	testing.TB
 	Namespace string
+
+	cluster  Cluster
+	patience time.Duration
 }
 
 // New creates a namespace for a test. When the test ends, its pods are removed. If it has failed, the logs of
 // all nodes are kept.
-func New(tb testing.TB, c *cluster.Cluster) *Site {
+func New(tb testing.TB, c Cluster) *Site {
 	tb.Helper()
-	s := &Site{Cluster: c, TB: tb}
+	return NewPatient(tb, c, patience)
+}
+
+// NewPatient is [New] for slow nodes: patience is the timeout of a wait.
+func NewPatient(tb testing.TB, c Cluster, patience time.Duration) *Site {
+	tb.Helper()
+	s := &Site{cluster: c, TB: tb, patience: patience}
 	ctx := s.Context()
 	namespace, err := c.Client().CoreV1().Namespaces().Create(ctx,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
@@ -58,16 +75,19 @@ func New(tb testing.TB, c *cluster.Cluster) *Site {
 	return s
 }
 
+// Client has administrator rights.
+func (s *Site) Client() kubernetes.Interface { return s.cluster.Client() }
+
 // Context returns a context with the timeout of a wait, which outlives the test's context.
 func (s *Site) Context() context.Context {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.TB.Context()), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.TB.Context()), s.patience)
 	s.Cleanup(cancel)
 	return ctx
 }
 
 // removePods removes the pods of the test at once.
 func (s *Site) removePods() {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), s.patience)
 	defer cancel()
 	propagation := metav1.DeletePropagationBackground
 	if err := s.Client().BatchV1().Jobs(s.Namespace).DeleteCollection(ctx,
@@ -91,12 +111,12 @@ func (s *Site) removePods() {
 func (s *Site) Eventually(what string, check func(context.Context) error) {
 	s.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(s.Context(), interval, patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(s.Context(), interval, s.patience, true, func(ctx context.Context) (bool, error) {
 		last = check(ctx)
 		return last == nil, nil
 	})
 	if err != nil {
-		s.Fatalf("not so within %v: %s: %v", patience, what, last)
+		s.Fatalf("not so within %v: %s: %v", s.patience, what, last)
 	}
 }
 
