@@ -193,6 +193,7 @@ func TestAPodIsRefusedWithTheReasonAndWhatWouldHelp(t *testing.T) {
 			c.Resources.Limits = corev1.ResourceList{"hugepages-2Mi": resource.MustParse("2Mi")}
 		}), "Devices", "hugepages-2Mi"},
 		{"a block device", container(func(c *corev1.Container) { c.VolumeDevices = []corev1.VolumeDevice{{DevicePath: "/dev/xvda"}} }), "Devices", "/dev/xvda"},
+		{"the new pod of another Migration", func(in *Input) { in.Pod.Labels = map[string]string{v1alpha1.LabelMigration: "u"} }, "BeingMoved", "has not ended"},
 		{"in a gang", func(in *Input) { fixtures.Gang("train")(in.Pod) }, "Gang", "gang train"},
 		{"another runtime", func(in *Input) { in.Pod.Spec.RuntimeClassName = new("kata") }, "RuntimeClass", "kata"},
 		{"an emptyDir", volume(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}), "EmptyDir", "emptyDir"},

@@ -26,6 +26,10 @@ func (v *Verdict) checkState(in Input) {
 	if pod.DeletionTimestamp != nil {
 		v.refuse("Deleting", "the pod is being deleted")
 	}
+	if pod.Labels[v1alpha1.LabelMigration] != "" {
+		// It may not have its owner yet, who would count it as failed.
+		v.refuse("BeingMoved", "the pod is the new pod of a Migration that has not ended: create the Migration again later")
+	}
 	if name := gang.Of(pod); name != "" {
 		v.refuse("Gang", "the pod is in gang %s, whose pods are scheduled together: the new pod would not belong to it", name)
 	}

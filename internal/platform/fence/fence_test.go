@@ -50,7 +50,7 @@ func (r *replica) sends(method, path string) bool {
 	}
 	response, err := r.client.RoundTrip(request)
 	if err != nil {
-		if !strings.Contains(err.Error(), "another one may lead") {
+		if !strings.Contains(err.Error(), "another replica may lead") {
 			r.Errorf("%s %s: %v", method, path, err)
 		}
 		return false
