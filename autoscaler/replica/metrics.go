@@ -17,7 +17,7 @@ import (
 var (
 	// metricDesired is the metric that HorizontalPodAutoscalers follow. Only policies in mode ViaHPA have it.
 	metricDesired = auto.NewGaugeVec(prometheus.GaugeOpts{Name: decide.WantedMetric,
-		Help: "Replicas that a ReplicaPolicy in mode ViaHPA wants."}, policyLabels)
+		Help: "Desired replicas of a ReplicaPolicy in mode ViaHPA."}, policyLabels)
 
 	metricSpec            = gauge("spec_replicas", "Replicas in the spec of the target.")
 	metricReady           = gauge("ready_replicas", "Ready pods of the target.")

@@ -123,7 +123,7 @@ func addObjects(s *dashview.Snapshot, now time.Time) {
 	}}
 	s.Pools = []*v1alpha1.WorkerPool{{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "genomics", Name: "blast"}, Spec: v1alpha1.WorkerPoolSpec{Mode: v1alpha1.WorkerPoolAct, Limits: v1alpha1.WorkerLimits{Max: 20}},
-		Status: v1alpha1.WorkerPoolStatus{Phase: "Runtime", ShortageCores: "36", Queue: &v1alpha1.WorkQueueStatus{Waiting: 36, Running: 24, Done: 310}, Workers: v1alpha1.WorkerCounts{Pods: 9, Connected: 6, Coming: 3}},
+		Status: v1alpha1.WorkerPoolStatus{Phase: "Runtime", ShortageCores: "36", Queue: &v1alpha1.WorkQueueStatus{Waiting: 36, Running: 24, Done: 310}, Workers: v1alpha1.WorkerCounts{Pods: 9, Connected: 6, Starting: 3}},
 	}}
 	s.Events = []*eventsv1.Event{{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "e1"}, EventTime: metav1.NewMicroTime(now.Add(-4 * time.Minute)), Type: corev1.EventTypeWarning,

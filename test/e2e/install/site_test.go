@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/test/e2e/install/kubeadm"
-	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
 	"supercargo.dev/supercargo/test/e2e/nodes/oci"
 )
 
