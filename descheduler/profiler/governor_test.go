@@ -66,7 +66,7 @@ func TestWhatIsProbedUnderOtherGovernorsIsLearned(t *testing.T) {
 		}
 	}
 	c := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ProfileLearned)
-	for _, says := range []string{"under the CPU governor schedutil", "also under powersave", "not under performance, since no meter"} {
+	for _, says := range []string{"under the CPU governor schedutil", "also under powersave", "not under performance, because no meter"} {
 		if c == nil || !strings.Contains(c.Message, says) {
 			t.Errorf("condition %+v does not say %q", c, says)
 		}

@@ -69,7 +69,7 @@ func TestWhatCannotBeReadIsRefused(t *testing.T) {
 		"no schema":          {filepath.Join(folder, "none"), program, "no such file"},
 		"no JSON":            {write("a", "{", 0o644), program, "read schema"},
 		"no definitions":     {write("b", "{}", 0o644), program, `has no object "definitions"`},
-		"no program":         {write("c", `{"definitions": {}}`, 0o644), filepath.Join(folder, "none"), "ask "},
+		"no program":         {write("c", `{"definitions": {}}`, 0o644), filepath.Join(folder, "none"), "none --help"},
 		"a help without any": {write("d", `{"definitions": {}}`, 0o644), program, "shows only 0 options"},
 	} {
 		if err := run(tc.schema, []string{tc.program}); err == nil || !strings.Contains(err.Error(), tc.want) {

@@ -60,7 +60,7 @@ func TestManifestsAreToldFromTables(t *testing.T) {
 			t.Errorf("%q is read as %+v, want pod p", text, pods.Pods)
 		}
 	}
-	if _, err := ReadPods("pods.csv", strings.NewReader(onePod)); err == nil || !strings.Contains(err.Error(), "want a header with name,cpu_milli,memory_mib") {
+	if _, err := ReadPods("pods.csv", strings.NewReader(onePod)); err == nil || !strings.Contains(err.Error(), "has no known column: the header must have name,cpu_milli,memory_mib") {
 		t.Errorf("a manifest called .csv gives %v, want that there is no header", err)
 	}
 	if _, err := ReadPods("pods.yaml", strings.NewReader("name,cpu_milli,memory_mib\n")); err == nil || !strings.Contains(err.Error(), "must be a Pod or a List") {

@@ -37,7 +37,7 @@ func TestBadSourcesAreNamed(t *testing.T) {
 		"sources: [{name: a, url: 'http://a', timeout: soon}]":                   {"soon"},
 		"sources: [{name: a, url: 'http://a', lookback: -2m}]":                   {"lookback"},
 		"sources: {": {"yaml"},
-		"sources: [{name: a, url: 'http://a', tokenFile: /t}]": {"in the clear"},
+		"sources: [{name: a, url: 'http://a', tokenFile: /t}]": {"tokens are not sent unencrypted"},
 	} {
 		_, err := Parse([]byte(text))
 		for _, s := range says {

@@ -39,13 +39,13 @@ func TestFitLeavesOutStepsThatSayNothing(t *testing.T) {
 
 func TestSamplesThatCannotBeAreRefused(t *testing.T) {
 	for _, tc := range []struct{ name, rows, says string }{
-		{"no replicas", "50,0,0.1\n", `line 2, column replicas: "0": want a whole number of replicas from 1 to 1000000`},
+		{"no replicas", "50,0,0.1\n", `line 2, column replicas: "0": must be a whole number of replicas from 1 to 1000000`},
 		{"part of a replica", "50,2.5,0.1\n", `line 2, column replicas: "2.5"`},
 		{"replicas without end", "50,1000001,0.1\n", "line 2, column replicas"},
 		{"unknown replicas", "50,,0.1\n", "line 2, column replicas"},
-		{"a rate below 0", "50,1,0.1\n-1,1,0.1\n", `line 3, column rate: "-1": want requests per second from 0`},
+		{"a rate below 0", "50,1,0.1\n-1,1,0.1\n", `line 3, column rate: "-1": must be requests per second from 0`},
 		{"a rate without end", "Inf,1,0.1\n", "line 2, column rate"},
-		{"an answer before the question", "50,1,-0.1\n", `line 2, column response: "-0.1": want seconds from 1e-09 to 3600`},
+		{"an answer before the question", "50,1,-0.1\n", `line 2, column response: "-0.1": must be seconds from 1e-09 to 3600`},
 		{"an answer in no time", "50,1,1e-10\n", "line 2, column response"},
 		{"an answer next day", "50,1,3601\n", "line 2, column response"},
 		{"too much to compute with", strings.Repeat("50,1000000,0.1\n", 4) + "50,1,0.1\n", "more than 4000000 replicas"},

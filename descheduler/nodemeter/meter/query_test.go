@@ -455,12 +455,12 @@ func TestTheEnergyOfALoadIsKnownThroughAServer(t *testing.T) {
 func TestAServerThatCannotBeAskedIsRefused(t *testing.T) {
 	s := Server{Querier: &silent{}, Preset: preset(t, powerquery.Kepler), Every: time.Second, MaxAge: time.Minute}
 	for says, change := range map[string]func(*Options, *Server){
-		"no server":          func(o *Options, _ *Server) { o.Server = nil },
-		"every 0s":           func(_ *Options, s *Server) { s.Every = 0 },
-		"be 1ms old":         func(_ *Options, s *Server) { s.MaxAge = time.Millisecond },
-		"to query for power": func(_ *Options, s *Server) { s.Querier = nil },
-		"all nodes":          func(_ *Options, s *Server) { s.Preset = powerquery.Own("pdu_watts") },
-		"node meters":        func(_ *Options, s *Server) { s.Preset = preset(t, powerquery.Supercargo) },
+		"a server is required":                 func(o *Options, _ *Server) { o.Server = nil },
+		"query interval 0s":                    func(_ *Options, s *Server) { s.Every = 0 },
+		"maximum age 1ms":                      func(_ *Options, s *Server) { s.MaxAge = time.Millisecond },
+		"the client of the server is required": func(_ *Options, s *Server) { s.Querier = nil },
+		"all nodes":                            func(_ *Options, s *Server) { s.Preset = powerquery.Own("pdu_watts") },
+		"node meters":                          func(_ *Options, s *Server) { s.Preset = preset(t, powerquery.Supercargo) },
 	} {
 		server := s
 		o := Options{Node: "n1", Root: "/", Kind: Query, Server: &server}

@@ -240,7 +240,7 @@ func TestARecordThatIsNoneStopsTheSwitch(t *testing.T) {
 		if err := errors.Join(os.MkdirAll(m.state, 0o700), os.WriteFile(filepath.Join(m.state, file), []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Open(m.root, m.state); err == nil || !strings.Contains(err.Error(), "by hand") {
+		if _, err := Open(m.root, m.state); err == nil || !strings.Contains(err.Error(), "set the governors manually and remove the file") {
 			t.Errorf("record %q: %v, want an error that says what to do", text, err)
 		}
 		m.all("schedutil")
