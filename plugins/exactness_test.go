@@ -154,7 +154,7 @@ func (w *twins) place() {
 	pod := w.randomPod()
 	narrow := w.narrow.Attempt(pod)
 	scan := w.scan.Attempt(pod)
-	if narrow.Err != nil && strings.Contains(fmt.Sprint(narrow.Err), "tried on all nodes next") {
+	if narrow.Err != nil && strings.Contains(fmt.Sprint(narrow.Err), "the next attempt evaluates all nodes") {
 		w.t.Errorf("pod %s: a proven node was rejected: %v", pod.Name, narrow.Err)
 		narrow = w.narrow.Attempt(pod)
 	}

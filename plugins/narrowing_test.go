@@ -174,7 +174,7 @@ func newLiedTo(t *testing.T, clk clock.PassiveClock) *scheduling.Scheduler {
 // failNarrowed makes a pod fail on the node that it was narrowed to.
 func failNarrowed(t *testing.T, s *scheduling.Scheduler, pod *corev1.Pod) {
 	t.Helper()
-	if a := s.Attempt(pod); a.Node != "" || !strings.Contains(fitMessage(a), "tried on all nodes next") {
+	if a := s.Attempt(pod); a.Node != "" || !strings.Contains(fitMessage(a), "the next attempt evaluates all nodes") {
 		t.Fatalf("first attempt of %s: %q, %s", pod.Name, a.Node, fitMessage(a))
 	}
 }

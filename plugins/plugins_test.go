@@ -348,8 +348,8 @@ func TestMalformedArgumentsStopTheStartAndNameTheField(t *testing.T) {
 		{args("BestFit", "{narrowing: 5}"), "narrowing"},
 		{args("BestFit", "{narrowing: On}"), "narrowing"},
 		{args("BestFit", "{narrow: Never}"), `unknown field "narrow"`},
-		{args("PackingSort", "{by: age}"), "PackingSort: takes no arguments"},
-		{args("NodeClass", "{default: any}"), "NodeClass: takes no arguments"},
+		{args("PackingSort", "{by: age}"), "PackingSort: the plugin has no arguments"},
+		{args("NodeClass", "{default: any}"), "NodeClass: the plugin has no arguments"},
 	}
 	for _, tc := range tests {
 		if _, err := scheduling.TryScheduler(t, tc.configuration, clock.RealClock{}); err == nil || !strings.Contains(err.Error(), tc.want) {

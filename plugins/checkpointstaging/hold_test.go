@@ -275,21 +275,21 @@ func TestTheRoomIsGivenAwayWhenNothingCanComeOfIt(t *testing.T) {
 		{"the checkpoint is late", func(h *holding) {
 			h.f.change(func(m *v1alpha1.Migration) { m.Status.Order = v1alpha1.OrderFreeze })
 			h.clock.Step(10 * time.Minute)
-		}, "past its migration's deadline", `["b" ""]`},
+		}, "exceeded the deadline of its migration", `["b" ""]`},
 		{"it is rolled back", set(func(m *v1alpha1.Migration) { m.Status.Order = v1alpha1.OrderThaw }), "with order Thaw", `["b"]`},
 		{"the migration goes", func(h *holding) {
 			h.f.mu.Lock()
 			h.f.m = nil
 			h.f.mu.Unlock()
 			h.f.notifier.notify("migration-uid")
-		}, "a migration that is gone", `["b"]`},
-		{"the pod goes", func(h *holding) { h.f.remove("job-0-moved") }, "is deleted", `["b"]`},
+		}, "a migration that no longer exists", `["b"]`},
+		{"the pod goes", func(h *holding) { h.f.remove("job-0-moved") }, "is being deleted", `["b"]`},
 		{"the pod is told to go", func(h *holding) {
 			h.f.mu.Lock()
 			h.f.deletedPods["job-0-moved"] = true
 			h.f.mu.Unlock()
 			h.f.notifier.notify("job-0-moved")
-		}, "is deleted", `["b"]`},
+		}, "is being deleted", `["b"]`},
 		{"another takes the reservation", set(func(m *v1alpha1.Migration) { m.Status.Reservation.PodUID = "other" }), "has lost its reservation: it now belongs to pod UID other", `["b"]`},
 	}
 	for _, tc := range tests {

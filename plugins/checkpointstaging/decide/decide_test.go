@@ -89,7 +89,7 @@ func TestAPodIsPlacedWhereItsMigrationIs(t *testing.T) {
 		{"nowhere if nothing is reserved", migration(order(freeze)), noon, "", "has lost its reservation"},
 		{"anywhere if it is restarted", migration(backend(restart), order(kill), own), deadline.Add(time.Hour), "", ""},
 		{"nowhere without a migration", nil, noon, "", "is the new pod of a migration that no longer exists"},
-		{"nor with one that has come in its place", migration(func(m *v1alpha1.Migration) { m.UID = "later" }), noon, "", "that is gone"},
+		{"nor with one that has come in its place", migration(func(m *v1alpha1.Migration) { m.UID = "later" }), noon, "", "that no longer exists"},
 		{"nor without a plan", migration(func(m *v1alpha1.Migration) { m.Status.Plan = nil }), noon, "", "without a plan"},
 		{"nor if it is a copy of the new pod", migration(func(m *v1alpha1.Migration) { m.Status.Plan.RestoredPod = "original" }), noon, "", "which is original"},
 		{"nor in a roll-back that has just begun", migration(order(freeze), own, phase(v1alpha1.MigrationRollingBack)), noon, "", "in phase RollingBack"},
@@ -99,8 +99,8 @@ func TestAPodIsPlacedWhereItsMigrationIs(t *testing.T) {
 		{"nor after a refusal", migration(phase(v1alpha1.MigrationRefused)), noon, "", "in phase Refused"},
 		{"nor where the agent cannot do it", migration(own, target("b", v1alpha1.TargetFailed)), noon, "",
 			"cannot be restored on node b: ImageMissing: pull busybox first"},
-		{"nor past the deadline", migration(), deadline, "", "past its migration's deadline, 2026-01-01T12:10:00Z"},
-		{"nor past the deadline on its way", migration(order(freeze), own), deadline, "", "past its migration's deadline"},
+		{"nor past the deadline", migration(), deadline, "", "exceeded the deadline of its migration, 2026-01-01T12:10:00Z"},
+		{"nor past the deadline on its way", migration(order(freeze), own), deadline, "", "exceeded the deadline of its migration"},
 		{"up to the deadline", migration(), deadline.Add(-1), "", ""},
 	}
 	for _, tc := range tests {

@@ -58,6 +58,7 @@ var Places = []Place{
 	{Command: `make( |$)`, Reason: suite},
 	{Command: `apt-get `, Reason: privilege},
 	{Command: `hack/nodes/nodes.sh `, Reason: privilege + ": make e2e-nodes and make e2e-install run it"},
+	{Command: `hack/vms/vms.sh `, Reason: privilege + ": make e2e-vm runs it"},
 	{Command: `go run ./test/e2e/install/up`, Test: installed},
 	{Command: `(git tag |for p in dist/release|gpg )`, Reason: published},
 	{Command: `(npm|tar) `, Reason: "fetches a new version of a file of the repository"},
