@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Makes the folder of a Debian for virtual machines: systemd, ssh, a kernel, and what nodes
-# and CRIU need from Debian.
+# Makes the root folder of a Debian release for virtual machines: systemd, ssh, a kernel, and the
+# packages that nodes and CRIU need.
 #
 #   root.sh FOLDER SUITE     SUITE is bookworm (Debian 12) or trixie (13)
 #
-# The kernel and initramfs are FOLDER/boot/vmlinuz-* and FOLDER/boot/initrd.img-*. Needs
-# root, mmdebstrap and a mirror of Debian.
+# The kernel and initramfs are FOLDER/boot/vmlinuz-* and FOLDER/boot/initrd.img-*. Needs root,
+# mmdebstrap and a Debian mirror.
 set -euo pipefail
 
 (($# == 2)) || { sed -n '2,/^set/{/^#/s/^# \?//p}' "${BASH_SOURCE[0]}" && exit 2; }
@@ -22,8 +22,8 @@ esac
 
 mkdir -p "$(dirname "$dir")"
 
-# The root disk is a virtio device, of which the cloud kernel has the driver in a module.
-# An initramfs of lz4 unpacks faster in an emulated machine.
+# The initramfs is needed because the cloud kernel's driver of the virtio root disk is a module.
+# lz4 unpacks fastest in an emulated machine.
 # shellcheck disable=SC2016 # mmdebstrap's $1
 mmdebstrap --quiet --variant=minbase --mode=root --include="$packages" \
 	--aptopt='Acquire::Languages "none"' --aptopt='APT::Install-Recommends "false"' \

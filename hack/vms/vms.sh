@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Makes Debian virtual machines that tests run as nodes: systemd, control groups of version 2,
-# and a kernel, a clock and a disk of their own. QEMU emulates them, so KVM is not needed. The
+# Makes Debian virtual machines that tests use as nodes. They run systemd with control groups v2,
+# and each has its own kernel, clock and disk. QEMU emulates them, so KVM is not needed. The
 # control plane runs in the test's process.
 #
 #   vms.sh install [SUITE...]  make the disks of Debian releases (default: bookworm trixie)
-#   vms.sh run COMMAND...      install, make the network, run COMMAND, and leave nothing running
-#   vms.sh check               say what is left of machines and of their network; fail if anything
+#   vms.sh run COMMAND...      install, create the network, run COMMAND, and clean up
+#   vms.sh check               list leftover machines and network devices; fail if there are any
 #   vms.sh remove              remove the directory
 #
-# Each may be done again. Needs root, Debian and a mirror of it, and what
-# `hack/nodes/nodes.sh install` builds. One run at a time.
+# All can be repeated. Only one run at a time. Needs root, Debian, a Debian mirror, and the programs
+# that `hack/nodes/nodes.sh install` builds.
 #
 # Environment:
 #   VMS_DIR     the directory (default: /var/tmp/supercargo-vms)
-#   NODES_DIR   that of nodes.sh (default: /var/tmp/supercargo-nodes)
-#   NODE_AGENT  the node agent that the machines run (default: bin/node-agent)
+#   NODES_DIR   the directory of nodes.sh (default: /var/tmp/supercargo-nodes)
+#   NODE_AGENT  the node agent of the machines (default: bin/node-agent)
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -24,7 +24,7 @@ programs=${NODES_DIR:-/var/tmp/supercargo-nodes}/bin
 agent=${NODE_AGENT:-$project/bin/node-agent}
 export VMS_DIR=$root
 
-# The network of the machines. The test finds it in the environment.
+# The network of the machines, exported for the test.
 bridge=scvm
 export VMS_BRIDGE=$bridge VMS_NET=10.99.240
 
@@ -48,7 +48,7 @@ install_packages() {
 		-o DPkg::Lock::Timeout=600 "${missing[@]}" >&2
 }
 
-# shellcheck disable=SC2120 # run has it install what there is
+# shellcheck disable=SC2120 # run calls it without arguments
 install() {
 	local suite suites=("$@")
 	((${#suites[@]})) || suites=(bookworm trixie)
@@ -65,8 +65,8 @@ install() {
 	exec 8>&-
 }
 
-# make_disk SUITE: its folder, unless root.sh made it before, and its disk, unless that was
-# made before of the same.
+# make_disk SUITE makes the folder and the disk of a release, unless they exist and were made by the
+# same scripts from the same programs.
 make_disk() {
 	local dir=$root/$1 want started=$SECONDS
 	want=$(sha256sum "$here/root.sh")
@@ -85,8 +85,8 @@ make_disk() {
 	say "made the disk of $1 in $((SECONDS - started)) s"
 }
 
-# machines: the numbers of the QEMU processes that a run has left. Each was told of a file in
-# the directory.
+# machines prints the process IDs of running QEMU processes. Their command lines contain a path in
+# the directory, which distinguishes them from processes that reuse an ID.
 machines() {
 	local file process
 	for file in "$root"/run/*/pid; do
@@ -103,14 +103,14 @@ links() {
 	done
 }
 
-# sweep ends what is left of machines, and removes their network.
+# sweep kills leftover machines and removes their network.
 sweep() {
 	local process link
 	for process in $(machines); do kill -KILL "$process" 2>/dev/null || true; done
-	for link in $(links); do ip link delete "$link" 2>/dev/null || true; done # with its machine, a tap goes by itself
+	for link in $(links); do ip link delete "$link" 2>/dev/null || true; done # a tap device may already be gone with its machine
 }
 
-# end ends the command and its machines.
+# end stops the command and removes its machines.
 command=
 end() {
 	if [[ -n $command ]]; then
@@ -142,7 +142,7 @@ run() {
 	ip link add "$bridge" type bridge
 	ip addr add "$VMS_NET.1/24" dev "$bridge"
 	ip link set "$bridge" up
-	# Beside this shell, which otherwise would not see a signal before the command's end.
+	# In the background, because bash handles signals only after its foreground command has ended.
 	"$@" 7>&- </dev/null &
 	command=$!
 	wait "$command" || code=$?

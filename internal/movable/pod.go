@@ -27,7 +27,7 @@ func (v *Verdict) checkState(in Input) {
 		v.refuse("Deleting", "the pod is being deleted")
 	}
 	if pod.Labels[v1alpha1.LabelMigration] != "" {
-		// It may not have its owner yet, who would count it as failed.
+		// Its owner may not be set yet. The owner would count the pod as failed if it were moved without one.
 		v.refuse("BeingMoved", "the pod is the new pod of a Migration that has not ended: create the Migration again later")
 	}
 	if name := gang.Of(pod); name != "" {

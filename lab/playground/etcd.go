@@ -59,12 +59,11 @@ func (p *Playground) startEtcd(ctx context.Context) error {
 	}
 }
 
-// EtcdEndpoint returns where etcd listens, as its clients write it. It asks for no password.
+// EtcdEndpoint returns the URL of etcd for its clients. etcd requires no authentication.
 func (p *Playground) EtcdEndpoint() string { return "unix://" + p.state.etcdSocket() }
 
-// StopEtcd stops etcd, for tests of what a cluster does without it: the API server answers
-// nothing that it has to read or write there. [Playground.StartEtcd] starts it again, with
-// all objects. It fails if etcd does not run.
+// StopEtcd stops etcd, for tests of a cluster without it. The API server does not answer requests that
+// need etcd. [Playground.StartEtcd] starts it again with all objects. StopEtcd fails if etcd does not run.
 func (p *Playground) StopEtcd() error {
 	p.mu.Lock()
 	var c *component
@@ -80,13 +79,13 @@ func (p *Playground) StopEtcd() error {
 	return err
 }
 
-// StartEtcd starts etcd after [Playground.StopEtcd], and returns when it is ready. The API
-// server finds it again by itself, within seconds.
+// StartEtcd starts etcd after [Playground.StopEtcd], and returns when it is ready. The API server
+// reconnects within seconds.
 func (p *Playground) StartEtcd(ctx context.Context) error {
 	if err := p.startEtcd(ctx); err != nil {
 		return p.explain(err)
 	}
-	// Stop ends the components in the reverse of their order, and the others need etcd to end.
+	// Stop stops the components in reverse order, and the others need etcd in order to stop.
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if i := p.indexOf(etcdComponent); i > 0 {
@@ -96,8 +95,7 @@ func (p *Playground) StartEtcd(ctx context.Context) error {
 	return nil
 }
 
-// indexOf returns where a component is among those that run, and a negative number if it
-// does not. The caller holds the lock.
+// indexOf returns the index of a running component, or -1. The caller must hold the lock.
 func (p *Playground) indexOf(name string) int {
 	return slices.IndexFunc(p.components, func(c *component) bool { return c.name == name })
 }

@@ -18,7 +18,7 @@ import (
 	"supercargo.dev/supercargo/test/chaos/ledger"
 )
 
-// report is what came of a run.
+// report is the result of a run.
 type report struct {
 	Seed       uint64               `json:"seed"`
 	Seconds    float64              `json:"seconds"`
@@ -35,8 +35,8 @@ type report struct {
 	Broken     []string             `json:"broken"`
 }
 
-// TestNothingIsLostWhateverFails has one thing after another go wrong, and holds the audit log
-// and what is left in the end against what is promised.
+// TestNothingIsLostWhateverFails injects one fault after another. It then checks the audit log and
+// the final state of the cluster.
 func TestNothingIsLostWhateverFails(t *testing.T) {
 	began := time.Now()
 	w := start(t)
@@ -82,8 +82,8 @@ func TestNothingIsLostWhateverFails(t *testing.T) {
 	w.tell(r)
 }
 
-// faults has one thing after another go wrong for as long as the flag says, and has the cluster
-// settle after each.
+// faults injects one fault after another for the duration of the flag, and waits after each until
+// the cluster has settled.
 func (s *striker) faults(ctx context.Context, r *report, fails func(string, ...any)) {
 	cluster := fault.Cluster{Disk: s.disk != ""}
 	for _, p := range s.programs {
@@ -117,7 +117,7 @@ func (s *striker) faults(ctx context.Context, r *report, fails func(string, ...a
 	}
 }
 
-// count says how the Migrations ended.
+// count adds the final phases of the Migrations and the runs of the replicas to the report.
 func (w *world) count(r *report, fails func(string, ...any)) {
 	there, err := w.now(w.Context())
 	if err != nil {
@@ -133,7 +133,7 @@ func (w *world) count(r *report, fails func(string, ...any)) {
 	}
 }
 
-// crashes returns the replicas that say in their logs that they have panicked.
+// crashes returns the panics in the logs of the replicas.
 func (w *world) crashes() (all []string) {
 	for _, r := range w.replicas() {
 		text, err := os.ReadFile(r.log.Name())
@@ -150,7 +150,7 @@ func (w *world) crashes() (all []string) {
 	return all
 }
 
-// replay holds the audit log against what is promised.
+// replay checks the audit log and saves a copy of it.
 func (w *world) replay(r *report, meddled []ledger.Meddling, fails func(string, ...any)) {
 	text, err := os.ReadFile(w.p.AuditLogPath())
 	if err != nil {
@@ -180,7 +180,7 @@ func (w *world) replay(r *report, meddled []ledger.Meddling, fails func(string, 
 			fails("%s", line)
 		}
 	}
-	for _, p := range w.programs { // else nothing was looked at
+	for _, p := range w.programs { // without writes the checks above are vacuous
 		n := 0
 		for actor, writes := range r.Writers {
 			if actor.Program() == p.name {
@@ -193,7 +193,7 @@ func (w *world) replay(r *report, meddled []ledger.Meddling, fails func(string, 
 	}
 }
 
-// tell writes the report.
+// tell logs the report and writes it to the file of the flag.
 func (w *world) tell(what any) {
 	text, err := json.MarshalIndent(what, "", "  ")
 	if err != nil {

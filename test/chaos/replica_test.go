@@ -17,28 +17,28 @@ import (
 	"supercargo.dev/supercargo/test/chaos/proxy"
 )
 
-// replica is one process of a program, which is started again whenever it ends, as a kubelet
-// does, and has a proxy of its own.
+// replica is one process of a program. It is restarted whenever it ends, as a kubelet would do, and
+// reaches the API server through its own proxy.
 type replica struct {
 	program *program
 	name    string // autoscaler-1
 	proxy   *proxy.Proxy
 	args    []string
-	// metrics is where it serves them: a URL.
+	// metrics is the URL of its metrics.
 	metrics string
 	log     *os.File
 	events  *events
 
 	mu       sync.Mutex
-	process  *os.Process // nil while none runs
+	process  *os.Process // nil while it does not run
 	runs     int
 	stopping bool
 	exit     error // of the last run
 	done     chan struct{}
 }
 
-// The waits before a replica is started again: the first, and the longest after several that
-// did not live long.
+// A replica is restarted after restartAfter if it ran for longer than livesLong. Otherwise the wait
+// doubles with each run, up to restartAtMost.
 const (
 	restartAfter   = time.Second
 	restartAtMost  = 10 * time.Second
@@ -48,9 +48,9 @@ const (
 	requestTimeout = 20 * time.Second
 )
 
-// run keeps it running until stop.
+// run restarts the process until stop is called.
 func (r *replica) run(binary string) {
-	// The kernel ends the child with the thread that started it.
+	// The kernel kills the child when the thread that started it ends (Pdeathsig).
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	defer close(r.done)
@@ -64,7 +64,7 @@ func (r *replica) run(binary string) {
 		if wait *= 2; lived > livesLong {
 			wait = restartAfter
 		}
-		time.Sleep(min(wait, restartAtMost)) // a back-off, not a wait for something
+		time.Sleep(min(wait, restartAtMost)) // a back-off
 	}
 }
 
@@ -95,7 +95,7 @@ func (r *replica) once(binary string) error {
 	return cmd.Wait()
 }
 
-// ended notes the end of a run, and reports whether it was the last.
+// ended records the end of a run, and reports whether it was the last.
 func (r *replica) ended(err error, lived time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,14 +108,14 @@ func (r *replica) ended(err error, lived time.Duration) bool {
 	return r.stopping
 }
 
-// alive reports whether its process runs.
+// alive reports whether the process runs.
 func (r *replica) alive() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.process != nil
 }
 
-// signal sends a signal to the process, if one runs.
+// signal sends a signal to the process. It returns an error if the process does not run.
 func (r *replica) signal(s syscall.Signal) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -125,8 +125,8 @@ func (r *replica) signal(s syscall.Signal) error {
 	return r.process.Signal(s)
 }
 
-// stop asks the process to end, for good, and returns an error if it does not, or not with
-// exit status 0.
+// stop sends SIGTERM to the process and waits until it has ended. It returns an error if the process
+// does not end in time, or not with exit status 0.
 func (r *replica) stop() error {
 	r.mu.Lock()
 	r.stopping = true
@@ -149,5 +149,5 @@ func (r *replica) stop() error {
 	return nil
 }
 
-// close ends the proxy and the log.
+// close closes the proxy and the log.
 func (r *replica) close() error { return errors.Join(r.proxy.Close(), r.log.Close()) }

@@ -19,20 +19,19 @@ import (
 	"supercargo.dev/supercargo/test/chaos/ledger"
 )
 
-// How long the cluster may take to work again after a fault, to come to rest once nothing more
-// comes, and to release its last machine. All are many times what it takes on a machine that
-// is not busy.
+// The longest times that the cluster may take to recover from a fault, to become idle after the last
+// work was created, and to release its last machine. All are many times what an idle host needs.
 const (
 	settlePatience  = 4 * time.Minute
 	restPatience    = 10 * time.Minute
 	releasePatience = 5 * time.Minute
 )
 
-// lasting is what may last for how long while the cluster works. A Migration of the
-// descheduler has five minutes, and then its agents are waited for.
+// lasting holds the durations that are accepted in a working cluster. A Migration of the descheduler
+// has a deadline of five minutes, after which its agents still clean up.
 var lasting = ledger.Patience{Pending: 75 * time.Second, Migration: 8 * time.Minute, Drain: drainTimeout + time.Minute}
 
-// now reads all that there is.
+// now reads the state of the cluster.
 func (w *world) now(ctx context.Context) (*ledger.Final, error) {
 	var (
 		nodes       corev1.NodeList
@@ -48,8 +47,8 @@ func (w *world) now(ctx context.Context) (*ledger.Final, error) {
 	return &ledger.Final{Nodes: nodes.Items, Pods: pods.Items, Jobs: jobs.Items, Deployments: deployments.Items, Migrations: migrations.Items}, errors.Join(errs...)
 }
 
-// settled waits until every program has a leader that has renewed its Lease since a fault was
-// over, every replica runs, and nothing has lasted for too long. It returns what is still wrong.
+// settled waits until every program has a leader that has renewed its Lease since the end of a fault,
+// every replica runs, and nothing has lasted for too long. It returns what is still wrong.
 func (w *world) settled(over time.Time) string {
 	return w.poll(settlePatience, func(ctx context.Context) string {
 		wrong := w.leaderless(ctx, over)
@@ -66,8 +65,7 @@ func (w *world) settled(over time.Time) string {
 	})
 }
 
-// leaderless returns which programs have no leader of ours, or one that has not renewed its
-// Lease since a time.
+// leaderless returns the programs of which no replica has renewed the Lease since a time.
 func (w *world) leaderless(ctx context.Context, since time.Time) (wrong []string) {
 	for _, p := range w.programs {
 		if p.lease == "" {
@@ -85,8 +83,8 @@ func (w *world) leaderless(ctx context.Context, since time.Time) (wrong []string
 	return wrong
 }
 
-// rest waits, once nothing more comes, until all Jobs are done and all promises that can be
-// looked at are kept. It returns what is still wrong.
+// rest waits, once no more work is created, until all Jobs are done and the state of the cluster has
+// neither broken nor unsettled objects. It returns what is still wrong.
 func (w *world) rest() string {
 	calm := 0
 	return w.poll(restPatience, func(ctx context.Context) string {
@@ -99,7 +97,7 @@ func (w *world) rest() string {
 			calm = 0
 			return strings.Join(broken, "; ")
 		}
-		// A node may just not be cordoned yet.
+		// Several consecutive good observations are required, because a drain may be about to start.
 		const looks = 5
 		if calm++; calm < looks {
 			return fmt.Sprintf("at rest for %d of %d looks", calm, looks)
@@ -108,8 +106,8 @@ func (w *world) rest() string {
 	})
 }
 
-// released waits, once there are no services any more, until the last machine is released and
-// no node is cordoned. It returns what is still wrong.
+// released waits, once all services are deleted, until the last machine is released and no object is
+// broken. It returns what is still wrong.
 func (w *world) released() string {
 	return w.poll(releasePatience, func(ctx context.Context) string {
 		there, err := w.now(ctx)

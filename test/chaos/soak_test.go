@@ -18,8 +18,8 @@ import (
 	"supercargo.dev/supercargo/test/chaos/trend"
 )
 
-// measure is what is sampled, and by how much it may grow over the second half of a soak: by
-// no more than a share of its mean, or no more than a few, whichever is more.
+// measure is a sampled quantity. Over the second half of a soak it may grow by a share of its mean or
+// by few, whichever is more.
 type measure struct {
 	name  string
 	share float64
@@ -33,18 +33,18 @@ var measures = []measure{
 }
 
 const (
-	// residentBytes is what the kernel says of the process.
+	// residentBytes is the resident memory of the process, read from /proc.
 	residentBytes = "resident_bytes"
-	// goroutines are what its /metrics says; the node agent does not serve them.
+	// goroutines is read from /metrics. The node agent does not serve it.
 	goroutines = "go_goroutines"
-	// openWatches are those at the API server, as the proxy counts them.
+	// openWatches is the number of watches at the API server, counted by the proxy.
 	openWatches = "open_watches"
 )
 
-// fewestSamples are needed to judge.
+// fewestSamples is the number of samples that a judgement needs.
 const fewestSamples = 4
 
-// soakReport is what came of a soak.
+// soakReport is the result of a soak.
 type soakReport struct {
 	Seed     uint64         `json:"seed"`
 	Seconds  float64        `json:"seconds"`
@@ -60,18 +60,18 @@ type soakReport struct {
 type series struct {
 	Replica string `json:"replica"`
 	Measure string `json:"measure"`
-	// Growth is by what share of its mean it grew over the second half; it is judged if there
-	// are enough samples since the replica last started.
+	// Growth is the growth over the second half, as a share of its mean. It is judged if there are
+	// enough samples since the last start of the replica.
 	Growth  float64   `json:"growth"`
 	Judged  bool      `json:"judged"`
 	Seconds []float64 `json:"seconds"`
 	Values  []float64 `json:"values"`
-	// run is the run of the replica that the samples are of.
+	// run is the run of the replica that the samples belong to.
 	run int
 }
 
-// TestMemoryGoroutinesAndWatchesStayFlat has work come and go for as long as the flag says, with
-// nothing that goes wrong.
+// TestMemoryGoroutinesAndWatchesStayFlat creates and deletes work for the duration of the flag,
+// without faults.
 func TestMemoryGoroutinesAndWatchesStayFlat(t *testing.T) {
 	w := start(t)
 	t.Logf("seed %d; events and logs in %s", *seedFlag, w.out)
@@ -79,7 +79,7 @@ func TestMemoryGoroutinesAndWatchesStayFlat(t *testing.T) {
 		t.Fatalf("the cluster does not work: %s", wrong)
 	}
 	r := &soakReport{Seed: *seedFlag, Restarts: map[string]int{}}
-	k := w.begin(new(int32(120))) // objects that pile up would fill caches
+	k := w.begin(new(int32(120))) // accumulating objects would fill caches
 	all := w.sample(t.Context())
 	k.end()
 	r.Jobs, r.Services, r.Moves = k.sums.Jobs, k.sums.Services, k.sums.Migrations
@@ -104,7 +104,7 @@ func TestMemoryGoroutinesAndWatchesStayFlat(t *testing.T) {
 	w.tell(r)
 }
 
-// sample reads all measures of all replicas, until the soak is over.
+// sample periodically reads all measures of all replicas until the soak ends.
 func (w *world) sample(ctx context.Context) map[string]*series {
 	all := map[string]*series{}
 	began := time.Now()
@@ -143,7 +143,7 @@ func (w *world) sample(ctx context.Context) map[string]*series {
 	}
 }
 
-// add adds a sample. A new run begins anew.
+// add adds a sample. A new run discards the samples of the previous one.
 func (s *series) add(run int, seconds, value float64) {
 	if run != s.run {
 		s.run, s.Seconds, s.Values = run, nil, nil
@@ -151,7 +151,7 @@ func (s *series) add(run int, seconds, value float64) {
 	s.Seconds, s.Values = append(s.Seconds, seconds), append(s.Values, value)
 }
 
-// judge says by how much a series has grown, and whether that is too much.
+// judge computes the growth of a series, and reports it as broken if it is too much.
 func (s *series) judge(r *soakReport) {
 	var samples []trend.Sample
 	for i := range s.Seconds {
@@ -169,7 +169,7 @@ func (s *series) judge(r *soakReport) {
 	}
 }
 
-// read reads what is measured of a replica.
+// read reads the measures of a replica.
 func (r *replica) read(ctx context.Context) (map[string]float64, error) {
 	resident, err := r.resident()
 	if err != nil {
@@ -200,7 +200,7 @@ func (r *replica) read(ctx context.Context) (map[string]float64, error) {
 	return values, lines.Err()
 }
 
-// resident reads how much memory the process has, in bytes.
+// resident returns the resident memory of the process in bytes.
 func (r *replica) resident() (float64, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

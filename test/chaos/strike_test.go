@@ -23,13 +23,13 @@ import (
 	"supercargo.dev/supercargo/test/chaos/proxy"
 )
 
-// striker carries faults out.
+// striker injects faults.
 type striker struct {
 	*world
 	meddled []ledger.Meddling
 }
 
-// strike carries a fault out, and returns when it is over. The error is that it could not be.
+// strike injects a fault, and returns when it is over. It returns an error if the injection failed.
 func (s *striker) strike(ctx context.Context, f fault.Fault) error {
 	var p *program
 	if f.Program != "" {
@@ -62,7 +62,7 @@ func (s *striker) strike(ctx context.Context, f fault.Fault) error {
 	return s.under(ctx, p.replicas, weather, f.Lasts)
 }
 
-// last waits for as long as a fault lasts.
+// last waits for the duration of a fault.
 func last(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -72,8 +72,8 @@ func last(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// leader returns the replica that wrote the Lease of its program last; of agents, which have
-// none, the first.
+// leader returns the replica that last wrote the Lease of its program. Agents have no Lease: it returns
+// the first one.
 func (w *world) leader(p *program) *replica {
 	leader := p.replicas[0]
 	for _, r := range p.replicas {
@@ -84,7 +84,7 @@ func (w *world) leader(p *program) *replica {
 	return leader
 }
 
-// paused stops a replica for a while.
+// paused stops a replica with SIGSTOP for a duration.
 func (s *striker) paused(ctx context.Context, r *replica, lasts time.Duration) error {
 	if err := r.signal(syscall.SIGSTOP); err != nil {
 		return err
@@ -95,7 +95,7 @@ func (s *striker) paused(ctx context.Context, r *replica, lasts time.Duration) e
 	return errors.Join(err, r.signal(syscall.SIGCONT))
 }
 
-// under has the proxies of some replicas have a weather for a while.
+// under sets the weather of the proxies of some replicas for a duration.
 func (s *striker) under(ctx context.Context, some []*replica, weather proxy.Weather, lasts time.Duration) error {
 	var hits int64
 	for _, r := range some {
@@ -124,7 +124,7 @@ func (s *striker) resetWatches(ctx context.Context, p *program, lasts time.Durat
 	return nil
 }
 
-// meddle takes the Lease of a program away from its leader.
+// meddle deletes the Lease of a program or changes its holder, and records when.
 func (s *striker) meddle(ctx context.Context, p *program, how fault.Kind) error {
 	key := client.ObjectKey{Namespace: p.namespace, Name: p.lease}
 	s.meddled = append(s.meddled, ledger.Meddling{Program: p.name, At: time.Now()})
@@ -143,7 +143,7 @@ func (s *striker) meddle(ctx context.Context, p *program, how fault.Kind) error 
 	})
 }
 
-// withoutEtcd has no etcd run for a while.
+// withoutEtcd stops etcd for a duration.
 func (s *striker) withoutEtcd(ctx context.Context, lasts time.Duration) error {
 	if err := s.p.StopEtcd(); err != nil {
 		return err
@@ -152,10 +152,10 @@ func (s *striker) withoutEtcd(ctx context.Context, lasts time.Duration) error {
 	return errors.Join(err, s.p.StartEtcd(context.WithoutCancel(ctx)))
 }
 
-// filler is under which keys etcd is filled.
+// filler is the prefix of the keys that fill etcd.
 const filler = "/chaos/filler/"
 
-// fullEtcd fills etcd until it refuses writes, and then makes room again, as an operator does:
+// fullEtcd fills etcd until it refuses writes, waits, and then frees space as an operator would:
 // delete, compact, defragment, disarm the alarm.
 func (s *striker) fullEtcd(ctx context.Context, lasts time.Duration) (err error) {
 	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{s.p.EtcdEndpoint()}, DialTimeout: requestTimeout})
@@ -199,7 +199,7 @@ func emptyEtcd(ctx context.Context, etcd *clientv3.Client, endpoint string) erro
 	return nil
 }
 
-// fullDisk fills the disk of the agents for a while.
+// fullDisk fills the disk of the agents for a duration.
 func (s *striker) fullDisk(ctx context.Context, lasts time.Duration) error {
 	path := filepath.Join(s.disk, "filler")
 	file, err := os.Create(path)

@@ -22,20 +22,20 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// The pace of the work: means of what is drawn.
+// The pace of the work: the means of the drawn intervals and lifetimes.
 const (
 	jobEvery, serviceEvery, migrationEvery = 9 * time.Second, 30 * time.Second, 12 * time.Second
 	serviceLives                           = 100 * time.Second
 	migrationDeadline                      = time.Minute
 )
 
-// work comes and goes until it is told to end.
+// work creates and deletes Jobs, services and Migrations until end is called.
 type work struct {
 	*world
-	// A source for each kind of work: what comes of one does not depend on the others.
+	// Each kind of work has its own random source, so that it does not depend on the others.
 	jobs, serves, moves *rand.Rand
 	services            []service
-	// forgetsAfter is how long Jobs that are done stay; nil is for good.
+	// forgetsAfter is the TTL of finished Jobs in seconds; nil keeps them.
 	forgetsAfter *int32
 	asked        int // Migrations
 	stop         context.CancelFunc
@@ -45,14 +45,14 @@ type work struct {
 	}
 }
 
-// service is one, and when it goes.
+// service is the name of a Deployment and the time at which it is deleted.
 type service struct {
 	name string
 	ends time.Time
 }
 
-// begin starts it. What comes depends on the seed alone, but which pods are moved depends on
-// where they are.
+// begin starts the work. Jobs and services depend only on the seed. The pods to move also depend on
+// which pods are running.
 func (w *world) begin(forgetsAfter *int32) *work {
 	ctx, cancel := context.WithCancel(w.Context())
 	source := func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(*seedFlag, 10+n)) }
@@ -62,7 +62,7 @@ func (w *world) begin(forgetsAfter *int32) *work {
 	return k
 }
 
-// end has nothing more come. What there is stays.
+// end stops creating and deleting work. Existing objects stay.
 func (k *work) end() {
 	k.stop()
 	k.done.Wait()
@@ -100,12 +100,12 @@ func (k *work) run(ctx context.Context) {
 	}
 }
 
-// after draws a time that comes at this mean.
+// after draws a future time, exponentially distributed with the given mean.
 func after(r *rand.Rand, mean time.Duration) time.Time {
 	return time.Now().Add(time.Duration(r.ExpFloat64() * float64(mean)))
 }
 
-// insist makes an object, however long the API server does not answer.
+// insist creates an object, and retries for as long as the API server is unavailable.
 func (k *work) insist(ctx context.Context, o client.Object) {
 	for ctx.Err() == nil {
 		err := k.client.Create(ctx, o.DeepCopyObject().(client.Object))
@@ -120,7 +120,7 @@ func (k *work) insist(ctx context.Context, o client.Object) {
 	}
 }
 
-// pause waits a little before something is tried again.
+// pause waits before a retry.
 func (k *work) pause(ctx context.Context) {
 	select {
 	case <-ctx.Done():
@@ -128,7 +128,7 @@ func (k *work) pause(ctx context.Context) {
 	}
 }
 
-// template is that of pods. Their sizes are powers of two, so that they fit together.
+// template returns a pod template. Requests are powers of two, so that pods fill nodes without gaps.
 func template(r *rand.Rand, movable ...string) (t corev1.PodTemplateSpec) {
 	cpu := []int64{250, 500, 1000, 1000, 2000}[r.IntN(5)]
 	t.Annotations = map[string]string{v1alpha1.AnnotationMigration: movable[r.IntN(len(movable))]}
@@ -142,7 +142,7 @@ func template(r *rand.Rand, movable ...string) (t corev1.PodTemplateSpec) {
 	return t
 }
 
-// job makes a Job of some pods at once.
+// job returns a Job of one to three parallel pods.
 func (k *work) job() client.Object {
 	t := template(k.jobs, v1alpha1.MigrationCheckpoint, v1alpha1.MigrationCheckpoint, v1alpha1.MigrationRestart, v1alpha1.MigrationNever)
 	t.Annotations[v1alpha1.AnnotationRuntime] = (time.Duration(15+k.jobs.IntN(45)) * time.Second).String()
@@ -153,7 +153,7 @@ func (k *work) job() client.Object {
 		ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: fmt.Sprintf("job-%d", k.sums.Jobs)},
 		Spec: batchv1.JobSpec{
 			Parallelism: &pods, Completions: &pods, BackoffLimit: new(int32(0)), TTLSecondsAfterFinished: k.forgetsAfter, PodReplacementPolicy: new(batchv1.Failed),
-			// Who lets a pod be started again does not count that as a failure.
+			// Disrupted pods, such as evicted ones, do not count as failed.
 			PodFailurePolicy: &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
 				Action: batchv1.PodFailurePolicyActionIgnore,
 				OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{
@@ -165,8 +165,8 @@ func (k *work) job() client.Object {
 	}
 }
 
-// everywhere makes a Job with a pod for each node that belongs to no NodeFleet, which it fills:
-// each must take pods again.
+// everywhere returns a Job with one pod for each node that belongs to no NodeFleet. Only one of its
+// pods fits on a node, so every node must be schedulable again.
 func (k *work) everywhere() *batchv1.Job {
 	job := k.job().(*batchv1.Job)
 	job.Name = "everywhere"
@@ -179,7 +179,7 @@ func (k *work) everywhere() *batchv1.Job {
 	return job
 }
 
-// service makes a Deployment that is there for a while.
+// service returns a Deployment, and draws when it will be deleted.
 func (k *work) service() client.Object {
 	t := template(k.serves, v1alpha1.MigrationCheckpoint, v1alpha1.MigrationRestart)
 	k.sums.Services++
@@ -195,13 +195,13 @@ func (k *work) service() client.Object {
 	}
 }
 
-// retire removes services whose time has come.
+// retire deletes the services whose time has come.
 func (k *work) retire(ctx context.Context) {
 	k.services = slices.DeleteFunc(k.services, func(s service) bool {
 		if time.Now().Before(s.ends) {
 			return false
 		}
-		return k.remove(ctx, s.name) == nil // else it is tried again
+		return k.remove(ctx, s.name) == nil // otherwise the next call retries
 	})
 }
 
@@ -211,7 +211,7 @@ func (k *work) remove(ctx context.Context, name string) error {
 	return client.IgnoreNotFound(k.client.Delete(ctx, d, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 }
 
-// removeServices deletes those that are left.
+// removeServices deletes the remaining services.
 func (k *work) removeServices(ctx context.Context) error {
 	var errs []error
 	for _, s := range k.services {
@@ -220,11 +220,11 @@ func (k *work) removeServices(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// move asks for a pod that runs to be moved. There may be none.
+// move creates a Migration of a random running pod, if there is one.
 func (k *work) move(ctx context.Context) {
 	pods, err := k.podsOf(ctx)
 	if err != nil {
-		return // it is asked for another later
+		return // the next Migration is created later
 	}
 	pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool {
 		return p.Status.Phase != corev1.PodRunning || p.DeletionTimestamp != nil || p.Annotations[v1alpha1.AnnotationMigration] != v1alpha1.MigrationCheckpoint

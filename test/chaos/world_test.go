@@ -57,32 +57,32 @@ func TestMain(m *testing.M) {
 var auditPolicy []byte
 
 const (
-	// home is the namespace of our programs, space that of the work.
+	// home is the namespace of the programs, space that of the work.
 	home, space = "supercargo-system", "work"
-	// labelAgent says which agent plays a node.
+	// labelAgent names the agent that simulates the node.
 	labelAgent = "chaos/agent"
-	// labelOwn is on the nodes that belong to no NodeFleet.
+	// labelOwn marks the nodes that belong to no NodeFleet.
 	labelOwn = "chaos/own"
-	// startUp is how long a machine takes from its order to its Node.
+	// startUp bounds the time from the order of a machine to its Node; the mean is 1 s less.
 	startUp = 6 * time.Second
-	// stretch is by how much longer than those of the demo the waits of the NodeFleet are.
+	// stretch is the ratio of the NodeFleet's waits to those of the demo.
 	stretch = float64(startUp) / float64(compressed.Lag)
-	// etcdQuota is how much etcd may hold.
+	// etcdQuota is the size of the data, in bytes, at which etcd refuses writes.
 	etcdQuota = 192 << 20
-	// agentDisk is the room of the agents, if they have a disk of their own.
+	// agentDisk is the size of the agents' own disk in bytes.
 	agentDisk = 64 << 20
-	// drainTimeout is how long a node may be drained.
+	// drainTimeout bounds the drain of a node by the descheduler.
 	drainTimeout = 2 * time.Minute
 )
 
-// flavors are the machines that can be bought.
+// flavors are the machines that the NodeFleet can buy.
 var flavors = []playground.MachineDeploymentSpec{
 	{Name: "small", CPU: "2", Memory: "8Gi", PricePerHour: "0.10", Labels: map[string]string{labelAgent: "a"}},
 	{Name: "medium", CPU: "4", Memory: "16Gi", PricePerHour: "0.19", Labels: map[string]string{labelAgent: "b"}},
 	{Name: "large", CPU: "8", Memory: "32Gi", PricePerHour: "0.36", Labels: map[string]string{labelAgent: "a"}},
 }
 
-// nodes are those that belong to no NodeFleet: the descheduler drains them.
+// nodes returns the nodes that belong to no NodeFleet. The descheduler drains them.
 func nodes() (all []playground.NodeSpec) {
 	for i := range 4 {
 		all = append(all, playground.NodeSpec{
@@ -94,10 +94,10 @@ func nodes() (all []playground.NodeSpec) {
 	return all
 }
 
-// program is a program of which there are several replicas.
+// program is a program with several replicas.
 type program struct {
 	name string
-	// lease is the name of its Lease, in a namespace; empty if all replicas act.
+	// lease and namespace name its Lease. They are empty if all replicas act.
 	lease, namespace string
 	replicas         []*replica
 }
@@ -110,11 +110,11 @@ type world struct {
 	programs []*program
 	events   *events
 	out      string
-	disk     string // of the agents; empty if they have none of their own
-	ports    int    // tried last
+	disk     string // of the agents; empty if there is none that can be filled
+	ports    int    // the last one tried, as an offset
 }
 
-// start starts it all. It ends with the test at the latest.
+// start starts the cluster and all programs. They are stopped when the test ends, if not before.
 func start(t *testing.T) *world {
 	t.Helper()
 	w := &world{T: t, out: *outFlag}
@@ -143,7 +143,7 @@ func start(t *testing.T) *world {
 	return w
 }
 
-// furnish makes what the programs need, and what is to be bought.
+// furnish creates the CustomResourceDefinitions, the namespaces, the flavors and the NodeFleet.
 func (w *world) furnish() {
 	w.Helper()
 	ctx := w.Context()
@@ -174,7 +174,7 @@ func (w *world) make(o client.Object) {
 	}
 }
 
-// addDisk gives the agents a small disk of their own, which takes root.
+// addDisk mounts a small disk for the agents. Without root it only notes that there is none.
 func (w *world) addDisk() {
 	w.Helper()
 	dir := filepath.Join(w.TempDir(), "disk")
@@ -212,7 +212,7 @@ func (w *world) addPrograms() {
 			at := port()
 			return []string{
 				"--kubeconfig", kubeconfig, "--leader-elect-namespace", home, "--metrics-bind-address", at, "--health-probe-bind-address", "0",
-				// What waits for minutes would do nothing in minutes.
+				// The default waits of minutes are too long for a run of minutes.
 				"--consolidation", "Act", "--consolidation-interval", "10s", "--pod-residence", "20s", "--under-used-for", "5s", "--queue-empty-for", "3s",
 				"--move-services", "--billing-period", "10s", "--drain-timeout", drainTimeout.String(), "--clean-up-patience", "30s",
 			}, "http://" + at + "/metrics"
@@ -249,7 +249,7 @@ func (w *world) addPrograms() {
 	}
 }
 
-// newReplica makes one with its proxy and its log.
+// newReplica returns a replica with its proxy and its log.
 func (w *world) newReplica(p *program, n int) *replica {
 	w.Helper()
 	name := fmt.Sprintf("%s-%d", p.name, n)
@@ -274,7 +274,7 @@ func (w *world) newReplica(p *program, n int) *replica {
 	}
 	r := &replica{program: p, name: name, proxy: through, log: log, events: w.events, done: make(chan struct{})}
 	w.Cleanup(func() {
-		_ = r.signal(syscall.SIGKILL) // nothing runs any more, unless the test has failed
+		_ = r.signal(syscall.SIGKILL) // still running only if the test has failed
 		_ = r.stop()
 		if err := r.close(); err != nil {
 			w.Error(err)
@@ -283,7 +283,7 @@ func (w *world) newReplica(p *program, n int) *replica {
 	return r
 }
 
-// stopPrograms asks all to end, which they do.
+// stopPrograms stops all replicas in parallel, and returns those that did not end properly.
 func (w *world) stopPrograms() (broken []string) {
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -300,7 +300,7 @@ func (w *world) stopPrograms() (broken []string) {
 	return broken
 }
 
-// replicas returns those of all programs.
+// replicas returns the replicas of all programs.
 func (w *world) replicas() (all []*replica) {
 	for _, p := range w.programs {
 		all = append(all, p.replicas...)
@@ -308,12 +308,12 @@ func (w *world) replicas() (all []*replica) {
 	return all
 }
 
-// program returns one by its name.
+// program returns the program of that name.
 func (w *world) program(name string) *program {
 	return w.programs[slices.IndexFunc(w.programs, func(p *program) bool { return p.name == name })]
 }
 
-// binary is the path of a binary that make has built.
+// binary returns the path of a program's binary, which make has built.
 func (w *world) binary(name string) string {
 	w.Helper()
 	dir := os.Getenv("SUPERCARGO_BIN")
@@ -323,8 +323,8 @@ func (w *world) binary(name string) string {
 	return filepath.Join(dir, name)
 }
 
-// port returns a host:port where nobody listens: below those that the kernel gives to
-// connections, one of which might have it while its replica is away.
+// port returns the host:port of a free port. It is below the ephemeral range, so that the kernel does
+// not assign it to a connection while its replica is down.
 func (w *world) port() string {
 	w.Helper()
 	const first, last = 20_000, 32_000
@@ -343,7 +343,7 @@ func (w *world) port() string {
 	return ""
 }
 
-// kubeconfig writes that of a replica, which leads to its proxy.
+// kubeconfig writes a kubeconfig that points a replica to its proxy, and returns its path.
 func (w *world) kubeconfig(r *replica) string {
 	w.Helper()
 	config := clientcmdapi.NewConfig()
@@ -357,7 +357,7 @@ func (w *world) kubeconfig(r *replica) string {
 	return path
 }
 
-// schedulerConfig writes the shipped configuration with a kubeconfig.
+// schedulerConfig writes the shipped scheduler configuration with a kubeconfig, and returns its path.
 func (w *world) schedulerConfig(n int, kubeconfig string) string {
 	w.Helper()
 	var fields map[string]any
@@ -373,8 +373,7 @@ func (w *world) schedulerConfig(n int, kubeconfig string) string {
 	return path
 }
 
-// poll calls check until it says nothing any more, and returns what it said last if the
-// patience ends before.
+// poll calls check until it returns an empty text. It returns the last text on timeout.
 func (w *world) poll(patience time.Duration, check func(context.Context) string) string {
 	ctx, cancel := context.WithTimeout(w.Context(), patience)
 	defer cancel()
@@ -398,17 +397,17 @@ func (w *world) poll(patience time.Duration, check func(context.Context) string)
 	}
 }
 
-// unlimited is a client for metrics of servers whose certificates are their own.
+// unlimited is an HTTP client for metrics that accepts self-signed certificates.
 var unlimited = &http.Client{Timeout: requestTimeout, Transport: &http.Transport{
 	TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // kube-scheduler makes its certificate itself
 }}
 
-// events writes what happens to a file, one JSON object a line.
+// events writes the events of the run to a file, one JSON object per line.
 type events struct {
 	t    *testing.T
 	mu   sync.Mutex
 	file *os.File
-	// recent is what is shown when a test fails.
+	// recent holds the last lines.
 	recent []string
 }
 
@@ -427,7 +426,7 @@ func newEvents(t *testing.T, path string) *events {
 	return e
 }
 
-// note writes one event, with its time.
+// note writes an event with its time.
 func (e *events) note(what string, fields map[string]any) {
 	line := map[string]any{"time": time.Now().UTC().Format(time.RFC3339Nano), "what": what}
 	for k, v := range fields {
@@ -445,7 +444,7 @@ func (e *events) note(what string, fields map[string]any) {
 	e.recent = e.recent[max(0, len(e.recent)-most):]
 }
 
-// namespaced is a list option for the namespace of the work.
+// namespaced is the list option for the namespace of the work.
 var namespaced = client.InNamespace(space)
 
 // podsOf lists the pods of the work.

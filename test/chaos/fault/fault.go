@@ -1,5 +1,5 @@
-// Package fault draws what goes wrong in a run, and for how long, from a seed. It is pure: the
-// same seed gives the same faults.
+// Package fault draws the faults of a run and their durations from a seed. It is pure: the same
+// seed gives the same faults.
 package fault
 
 import (
@@ -9,59 +9,59 @@ import (
 	"time"
 )
 
-// Kind is what goes wrong.
+// Kind is a kind of fault.
 type Kind string
 
-// What goes wrong with a program.
+// Faults of a program.
 const (
-	// Kill ends the leader of a program with SIGKILL. It is started again, as a kubelet does.
+	// Kill ends the leader of a program with SIGKILL. It is restarted as a kubelet would do.
 	Kill Kind = "Kill"
-	// Pause stops the leader with SIGSTOP for longer than its Lease lasts, and then lets it go
-	// on.
+	// Pause stops the leader with SIGSTOP for longer than its Lease is valid, then continues it.
 	Pause Kind = "Pause"
 	// DeleteLease deletes the Lease of a program.
 	DeleteLease Kind = "DeleteLease"
-	// GiveLease gives the Lease to somebody who does not exist.
+	// GiveLease sets the holder of the Lease to a replica that does not exist.
 	GiveLease Kind = "GiveLease"
 )
 
-// What goes wrong between a program and the API server. All of it hits all replicas of the
-// program, except for BlackHole, which hits the leader.
+// Faults between a program and the API server. They affect all replicas of the program, except for
+// BlackHole, which affects only the leader, or the first agent.
 const (
-	// Drop cuts all connections, and refuses new ones.
+	// Drop closes all connections and refuses new ones.
 	Drop Kind = "Drop"
-	// Delay has each request wait.
+	// Delay delays each request.
 	Delay Kind = "Delay"
 	// TooMany answers most requests with 429 and a Retry-After.
 	TooMany Kind = "TooMany"
-	// ResetWatches ends all watches, again and again.
+	// ResetWatches ends all watches repeatedly.
 	ResetWatches Kind = "ResetWatches"
-	// LoseAnswers carries writes out, and cuts the connection in the place of some answers.
+	// LoseAnswers carries out all writes, and closes the connection instead of answering some of them.
 	LoseAnswers Kind = "LoseAnswers"
-	// BlackHole swallows all that is sent, for longer than a Lease lasts, and ends nothing.
+	// BlackHole discards all traffic for longer than a Lease is valid, and keeps connections open.
 	BlackHole Kind = "BlackHole"
 )
 
-// What goes wrong with a machine.
+// Faults of a machine.
 const (
 	// RestartEtcd stops etcd and starts it again.
 	RestartEtcd Kind = "RestartEtcd"
-	// FullEtcd has etcd refuse writes, because its data have reached the quota.
+	// FullEtcd fills etcd up to its quota, so that it refuses writes.
 	FullEtcd Kind = "FullEtcd"
-	// FullDisk leaves the agents of nodes no room for their state.
+	// FullDisk fills the disk on which the node agents keep their state.
 	FullDisk Kind = "FullDisk"
 )
 
-// Fault is one thing that goes wrong.
+// Fault is one fault.
 type Fault struct {
 	Kind Kind `json:"kind"`
-	// Program is which it hits; empty if it hits no single one.
+	// Program is the affected program; empty if the fault is not specific to one.
 	Program string `json:"program,omitempty"`
-	// Lasts is for how long. A program that is killed, and a Lease, are away for as long as
-	// it takes.
+	// Lasts is the duration. It is 0 for Kill, DeleteLease and GiveLease, whose duration depends on
+	// the recovery.
 	Lasts time.Duration `json:"lastsNanoseconds"`
 }
 
+// String returns the kind, the program and the duration.
 func (f Fault) String() string {
 	text := string(f.Kind)
 	if f.Program != "" {
@@ -73,14 +73,13 @@ func (f Fault) String() string {
 	return text
 }
 
-// Lease is for how long the Lease of a leader is valid: the default of Kubernetes' leader
-// election.
+// Lease is how long the Lease of a leader is valid: the default of Kubernetes' leader election.
 const Lease = 15 * time.Second
 
-// shape is whom a kind of fault hits, and for how long.
+// shape is what a kind of fault affects, and the range of its duration.
 type shape struct {
 	kind           Kind
-	program        bool // one of those with a leader, or the agent if agents says so
+	program        bool // affects one program with a leader or, if agents is set, the agent
 	agents         bool
 	least, longest time.Duration
 	needsDisk      bool
@@ -102,24 +101,24 @@ var shapes = []shape{
 	{kind: FullDisk, needsDisk: true, least: 10 * time.Second, longest: 25 * time.Second},
 }
 
-// Cluster is what there is to hit.
+// Cluster is what faults can affect.
 type Cluster struct {
-	// Leaders are programs of which one replica acts, Agents those of which all do.
+	// Leaders are the programs of which only the leader acts, Agents those of which all replicas act.
 	Leaders, Agents []string
-	// Disk says that the agents have a disk of their own that can be filled.
+	// Disk reports whether the agents have their own disk, which can be filled.
 	Disk bool
 }
 
-// Source draws faults. Of the kinds that the cluster has, each comes before any comes again.
+// Source draws faults. Every applicable kind is drawn once before any kind is drawn again.
 type Source struct {
 	random  *rand.Rand
 	cluster Cluster
 	bag     []shape
-	// turn is whose turn it is of each kind, so that a kind hits all programs in time.
+	// turn is the index of the next program of each kind, so that a kind eventually affects all programs.
 	turn map[Kind]int
 }
 
-// New returns a source.
+// New returns a source of faults for a cluster.
 func New(seed uint64, c Cluster) *Source {
 	return &Source{random: rand.New(rand.NewPCG(seed, 1)), cluster: c, turn: map[Kind]int{}}
 }
@@ -142,7 +141,7 @@ func (s *Source) Next() Fault {
 	return f
 }
 
-// program draws which program a fault of a kind hits: the first time any, then the next.
+// program returns the program that a fault of a kind affects: at first a random one, then the next in order.
 func (s *Source) program(k shape) string {
 	all := slices.Clone(s.cluster.Leaders)
 	if k.agents {

@@ -13,7 +13,7 @@ import (
 	"supercargo.dev/supercargo/internal/drain"
 )
 
-// Final is all that there is at a moment.
+// Final is the observed state of the cluster, usually at the end of a run.
 type Final struct {
 	Nodes       []corev1.Node
 	Pods        []corev1.Pod
@@ -22,15 +22,15 @@ type Final struct {
 	Migrations  []v1alpha1.Migration
 }
 
-// Patience says how long what comes and goes may last while all is well.
+// Patience holds the longest durations that are accepted in a healthy cluster.
 type Patience struct {
-	// Pending is from the creation of a pod until it is bound, Migration from that of a
-	// Migration until it has ended, and Drain from when a node is cordoned.
+	// Pending is the time from the creation of a pod until it is bound, Migration from the creation
+	// of a Migration until it has ended, and Drain from the cordoning of a node until it has no pods.
 	Pending, Migration, Drain time.Duration
 }
 
-// Unsettled returns what has lasted for too long at a moment. It is empty if the cluster works,
-// however much there is to do.
+// Unsettled returns the pods, Migrations and drains that exceed the patience, and the nodes that are
+// not ready. It is empty if the cluster works, whatever its load.
 func (f *Final) Unsettled(now time.Time, p Patience) (all []string) {
 	for i := range f.Pods {
 		pod := &f.Pods[i]
@@ -57,12 +57,12 @@ func (f *Final) Unsettled(now time.Time, p Patience) (all []string) {
 	return all
 }
 
-// Broken returns what must not be once all work is done and everything has come to rest: a pod
-// of a Job that failed, a Job or a service that lacks pods, a Migration that has not ended or
-// left its pod frozen, a node that is cordoned.
+// Broken returns what must not exist once all work is done and the cluster is idle: failed pods of a
+// Job, a Job or a service that lacks pods, a Migration that has not ended or has left its pod
+// frozen, and a cordoned node.
 //
-// A node that the descheduler has emptied stays cordoned and marked, until a pod that fits there
-// is pending: that is what it is meant to do.
+// A node that the descheduler has emptied is expected to stay cordoned and marked until a pod that
+// fits it is pending.
 func (f *Final) Broken() (all []string) {
 	for i := range f.Jobs {
 		all = append(all, brokenJob(&f.Jobs[i])...)
@@ -117,7 +117,7 @@ func brokenMigration(m *v1alpha1.Migration) []string {
 	return nil
 }
 
-// ended reports whether a Migration has come to its end.
+// ended reports whether a Migration is in a final phase.
 func ended(m *v1alpha1.Migration) bool {
 	switch m.Status.Phase {
 	case v1alpha1.MigrationSucceeded, v1alpha1.MigrationRolledBack, v1alpha1.MigrationRefused:

@@ -8,30 +8,30 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 )
 
-// Grace is for how long a leader may go on after somebody has taken its Lease away: it looks
-// at the Lease every 2 s, and gives up when it could not renew it for 10 s. These are the
-// defaults of Kubernetes' leader election; the rest is for a machine that is busy.
+// Grace is how long a leader may continue after its Lease was deleted or given to another holder. It
+// reads the Lease every 2 s, and stops after 10 s without a renewal. These are the defaults of
+// Kubernetes' leader election. The remaining time tolerates a busy machine.
 const Grace = 15 * time.Second
 
-// Meddling is when the test deleted the Lease of a program, or gave it to somebody else.
+// Meddling is the time at which the test deleted the Lease of a program or changed its holder.
 type Meddling struct {
 	Program string
 	At      time.Time
 }
 
-// takeover is that a replica has got the Lease of its program, or given it back: nobody has it
-// then.
+// takeover is a change of the holder of a Lease. by is empty if the holder released it.
 type takeover struct {
 	by       Actor
 	revision int64
 	at       time.Time
 }
 
-// Leaders returns what a replica wrote after another one of its program had become leader, or
-// after it had given the Lease back itself. leases are the names of the Leases, by program.
+// Leaders returns the writes of a replica after another replica of its program had become leader, or
+// after it had itself released the Lease. Leases, Events and access reviews are not checked. leases
+// maps programs to the names of their Leases.
 //
-// A leader that has not renewed its Lease may write as long as nobody has taken it. After
-// somebody meddled, the old leader has [Grace].
+// A leader that has not renewed its Lease may write until another replica acquires it. After
+// meddling, the old leader may write for [Grace].
 func Leaders(writes []Write, leases map[string]string, meddled []Meddling) (broken []string) {
 	for program, lease := range leases {
 		reigns := reignsOf(writes, program, lease)
@@ -57,7 +57,7 @@ func Leaders(writes []Write, leases map[string]string, meddled []Meddling) (brok
 	return broken
 }
 
-// reignsOf returns who had the Lease of a program, in the order of time.
+// reignsOf returns the changes of the holder of a program's Lease in the order of time.
 func reignsOf(writes []Write, program, name string) (all []takeover) {
 	for i := range writes {
 		w := &writes[i]
@@ -79,8 +79,8 @@ func reignsOf(writes []Write, program, name string) (all []takeover) {
 	return all
 }
 
-// leaderAt returns the last takeover that was over when a write was asked for or, where both
-// have a revision, that came before it.
+// leaderAt returns the last takeover before a write: by revision if both have one, else by the time
+// at which the takeover was answered and the write was requested.
 func leaderAt(reigns []takeover, w *Write) (last takeover, is bool) {
 	for _, t := range reigns {
 		after := t.at.Before(w.Asked)
@@ -95,7 +95,7 @@ func leaderAt(reigns []takeover, w *Write) (last takeover, is bool) {
 	return last, is
 }
 
-// excused reports whether the Lease of who wrote was meddled with just before.
+// excused reports whether the test meddled with the writer's Lease at most [Grace] before the write.
 func excused(w *Write, meddled []Meddling) bool {
 	return slices.ContainsFunc(meddled, func(m Meddling) bool {
 		return m.Program == w.Actor.Program() && !w.Asked.Before(m.At) && w.Asked.Sub(m.At) <= Grace

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// began is when all logs of these tests begin.
+// began is the start of all logs of these tests.
 var began = time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
 
 // entry is one event of an audit log.
@@ -24,7 +24,7 @@ type entry struct {
 	stage               string
 }
 
-// log writes events as the API server does.
+// log returns the events in the format of the API server.
 func log(entries ...entry) string {
 	var all strings.Builder
 	for _, e := range entries {
@@ -68,7 +68,7 @@ func read(t *testing.T, entries ...entry) []Write {
 	return writes
 }
 
-// expect holds what was found to be broken against the words that it must have, in order.
+// expect checks that each line of broken contains the text at the same index of want.
 func expect(t *testing.T, name string, broken []string, want ...string) {
 	t.Helper()
 	if len(broken) != len(want) {
@@ -111,7 +111,7 @@ func TestOnlyWritesThatWereCarriedOutCount(t *testing.T) {
 	}
 }
 
-// lease is that of the autoscaler, with a holder.
+// lease is a write of the autoscaler's Lease with a holder.
 func lease(at float64, actor, holder string, revision int) entry {
 	return entry{at: at, actor: actor, verb: "update", resource: "leases", name: "l", object: fmt.Sprintf(`{"metadata":{"resourceVersion":"%d"},"spec":{"holderIdentity":%q}}`, revision, holder)}
 }
@@ -174,7 +174,7 @@ func TestAnOldLeaderMustNotWrite(t *testing.T) {
 func TestAPodIsBoundOnce(t *testing.T) {
 	bound, broken := Bindings(read(t,
 		binds(0, "kube-scheduler-1.1", "a", "1", "n"), binds(1, "kube-scheduler-2.1", "a", "1", "m"),
-		binds(2, "kube-scheduler-2.1", "a", "2", "m"), // a later pod of the name
+		binds(2, "kube-scheduler-2.1", "a", "2", "m"), // a later pod of the same name
 		binds(3, "kube-scheduler-2.1", "b", "3", "m"), binds(4, "kube-scheduler-2.1", "b", "3", "m"),
 	))
 	if bound != 3 {
@@ -183,7 +183,7 @@ func TestAPodIsBoundOnce(t *testing.T) {
 	expect(t, "bindings", broken, "pod work/a was bound to n by kube-scheduler-1.1, and to m by kube-scheduler-2.1")
 }
 
-// The market of the tests of purchases: a MachineDeployment that has no machine.
+// market prepends the creation of a MachineDeployment without machines.
 func market(entries ...entry) []entry {
 	made := entry{verb: "create", resource: "machinedeployments", name: "small", object: `{"metadata":{"name":"small","resourceVersion":"1"},"spec":{"replicas":0}}`}
 	return append([]entry{made}, entries...)
@@ -193,7 +193,7 @@ func pod(at float64, name string, revision int) entry {
 	return entry{at: at, verb: "create", resource: "pods", object: fmt.Sprintf(`{"metadata":{"name":%q,"uid":%q,"resourceVersion":"%d"},"spec":{}}`, name, name, revision)}
 }
 
-// announces is the status of a fleet with an intent, and the decision that it is from.
+// announces is a write of a fleet's status with an intent and its decision.
 func announces(at float64, id string, from, to int, pods, releases string, revision int) entry {
 	second := began.Add(time.Duration(at) * time.Second).Format(time.RFC3339)
 	return entry{at: at, actor: "autoscaler-1.1", verb: "update", resource: "nodefleets", sub: "status", name: "all", object: fmt.Sprintf(

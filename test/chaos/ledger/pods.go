@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Bindings returns how many pods were bound, and which were bound to a second node.
+// Bindings returns the number of bound pods, and the pods that were bound to a second node.
 func Bindings(writes []Write) (bound int, broken []string) {
 	type place struct {
 		node string
@@ -34,7 +34,7 @@ func Bindings(writes []Write) (bound int, broken []string) {
 	return len(places), broken
 }
 
-// Writers counts the writes of each actor, without those of Leases and Events.
+// Writers counts the writes of each actor, except those of Leases and Events.
 func Writers(writes []Write) map[Actor]int {
 	counts := map[Actor]int{}
 	for i := range writes {

@@ -13,27 +13,26 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// Buying says what is known of the machines in a run.
+// Buying describes how machines are bought in a run.
 type Buying struct {
-	// Autoscaler is the program that buys.
+	// Autoscaler is the name of the program that buys machines.
 	Autoscaler string
-	// StartUp is how long a machine takes from its order to its Node at the most, while
-	// nothing is wrong.
+	// StartUp bounds the time from the order of a machine to its Node, while nothing fails.
 	StartUp time.Duration
-	// Unseen is how old what a decision was made of may be when its order is written.
+	// Unseen bounds the age of a decision's observations when its order is written.
 	Unseen time.Duration
 }
 
-// Bought counts what was bought.
+// Bought counts purchases.
 type Bought struct {
-	// Orders are writes that raised a number of machines, Machines how many they bought,
-	// Peak is the most that there were to be at once.
+	// Orders counts the writes that raised a number of replicas, Machines the machines that they
+	// added. Peak is the largest sum of desired replicas after an order.
 	Orders   int `json:"orders"`
 	Machines int `json:"machines"`
 	Peak     int `json:"peak"`
 }
 
-// purchase is machines that are on their way.
+// purchase is an order whose machines have not all joined yet.
 type purchase struct {
 	flavor, decision string
 	at               time.Time
@@ -41,16 +40,19 @@ type purchase struct {
 	count, joined    int
 }
 
-// Purchases returns what was bought, and which purchases have no reason:
+// Purchases returns what was bought, and the purchases without a reason:
 //
-//   - one that no intent in the status of a NodeFleet announced, exactly from and to these
-//     numbers. The intent is written before, and a new leader drops it;
-//   - one while a machine is on its way for each pod that is pending. A machine is on its way
-//     from its order until its Node is there, and for no longer than twice the start-up time
-//     and 10 s, as a NodeFleet itself waits. Which pods a machine is for says the decision; it
-//     names ten of a group at most, so what was bought for more is not always known.
+//   - Purchases that the intent in the status of a NodeFleet does not announce with the same two
+//     numbers of replicas, or whose decision is not in that status. The intent is written before the
+//     order, and a new leader withdraws it.
+//   - Purchases while no pod is pending.
+//   - Purchases while every pending pod has a machine in an earlier order. A machine counts from its
+//     order until its Node exists, but for at most twice the start-up time plus 10 s, which is how
+//     long a NodeFleet waits. The decision names the pods of a machine, but at most ten of a group,
+//     so the check misses purchases for more pods.
 //
-// An exchange buys machines for pods that run, and is announced as such.
+// The last two do not apply to an exchange, which buys machines for running pods. Its decision also
+// has releases.
 func Purchases(writes []Write, b Buying) (sum Bought, broken []string) {
 	s := &shop{Buying: b, replicas: map[string]int32{}, pods: map[string]*waiting{}, fleets: map[string]*v1alpha1.NodeFleet{}}
 	for i := range writes {
@@ -62,10 +64,10 @@ func Purchases(writes []Write, b Buying) (sum Bought, broken []string) {
 	return s.sum, s.broken
 }
 
-// waiting is since when a pod is pending, and until when it was.
+// waiting is the time during which a pod is pending. until is zero while it still is.
 type waiting struct{ since, until time.Time }
 
-// shop follows the machines, the pods and the fleets.
+// shop tracks the machines, the pods and the fleets.
 type shop struct {
 	Buying
 	replicas map[string]int32 // by the name of the MachineDeployment
@@ -131,7 +133,7 @@ func (s *shop) pod(w *Write) {
 	}
 }
 
-// node notes that a machine has joined.
+// node counts a new Node for the oldest incomplete purchase of its flavor.
 func (s *shop) node(w *Write) error {
 	if w.Verb != "create" {
 		return nil
@@ -149,7 +151,7 @@ func (s *shop) node(w *Write) error {
 	return nil
 }
 
-// scaled notes how many machines of a MachineDeployment there are to be.
+// scaled records the desired replicas of a MachineDeployment, and checks an increase by the autoscaler.
 func (s *shop) scaled(w *Write, to int32) {
 	from, known := s.replicas[w.Name]
 	s.replicas[w.Name] = to
@@ -172,7 +174,7 @@ func (s *shop) scaled(w *Write, to int32) {
 	s.ordered(w, fleet, int(to-from), what)
 }
 
-// announced returns the fleet whose intent has an order.
+// announced returns the fleet whose intent contains the order, or nil.
 func (s *shop) announced(o v1alpha1.FleetOrder) *v1alpha1.NodeFleet {
 	for _, fleet := range s.fleets {
 		if intent := fleet.Status.Intent; intent != nil && slices.Contains(intent.Orders, o) {
@@ -182,7 +184,7 @@ func (s *shop) announced(o v1alpha1.FleetOrder) *v1alpha1.NodeFleet {
 	return nil
 }
 
-// ordered holds an order that was announced against those that are on their way.
+// ordered checks an announced order against the pending pods and the incomplete purchases.
 func (s *shop) ordered(w *Write, fleet *v1alpha1.NodeFleet, count int, what string) {
 	d := fleet.Status.LastDecision
 	if d == nil || d.ID != fleet.Status.Intent.ID {
@@ -201,8 +203,7 @@ func (s *shop) ordered(w *Write, fleet *v1alpha1.NodeFleet, count int, what stri
 	s.onTheWay = append(s.onTheWay, &purchase{flavor: w.Name, decision: d.ID, at: w.Asked, pods: pods, count: count})
 }
 
-// podsOf returns the pods that a decision buys machines of a flavor for, as far as it names
-// them.
+// podsOf returns the pods for which a decision buys machines of a flavor, as far as it names them.
 func podsOf(d *v1alpha1.FleetDecision, flavor string) map[string]bool {
 	pods := map[string]bool{}
 	for _, b := range d.Buys {
@@ -218,8 +219,8 @@ func podsOf(d *v1alpha1.FleetDecision, flavor string) map[string]bool {
 	return pods
 }
 
-// provided returns the pods that machines are on their way for. What the same decision has
-// ordered is not a second time.
+// provided returns the pods of incomplete purchases. Other orders of the same decision do not count,
+// because they are not a second purchase. It removes purchases that are complete or too old.
 func (s *shop) provided(w *Write, d *v1alpha1.FleetDecision) map[string]bool {
 	pods := map[string]bool{}
 	s.onTheWay = slices.DeleteFunc(s.onTheWay, func(p *purchase) bool {
@@ -233,7 +234,7 @@ func (s *shop) provided(w *Write, d *v1alpha1.FleetDecision) map[string]bool {
 	return pods
 }
 
-// pending returns the pods that were pending at a time or a little before, by name.
+// pending returns the sorted names of the pods that were pending at a time or within Unseen before it.
 func (s *shop) pending(at time.Time) (names []string) {
 	for name, p := range s.pods {
 		if p.since.Before(at) && (p.until.IsZero() || at.Sub(p.until) < s.Unseen) {

@@ -18,14 +18,14 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// ActorMark comes before the name of an actor at the end of a user agent.
+// ActorMark separates the user agent of the client from the name of the actor after it.
 const ActorMark = " replica/"
 
-// Actor is one run of one replica of a program: autoscaler-1.3 is the third run of replica 1
-// of the autoscaler. It is empty for everybody else.
+// Actor is one run of one replica of a program: autoscaler-1.3 is the third run of replica 1 of the
+// autoscaler. It is empty for all other clients.
 type Actor string
 
-// Program returns the program of an actor: autoscaler.
+// Program returns the program of an actor, such as autoscaler.
 func (a Actor) Program() string {
 	program, _, _ := cutLast(string(a), "-")
 	return program
@@ -35,22 +35,22 @@ func (a Actor) Program() string {
 type Write struct {
 	Actor Actor
 	Verb  string
-	// Resource is the plural name of the kind, Subresource what of the object was written.
+	// Resource is the plural name of the kind. Subresource is empty for the object itself.
 	Resource, Subresource string
 	Namespace, Name       string
 	UID                   types.UID
-	// Asked and Answered are when the API server got the request and when it had carried it
-	// out, by its own clock.
+	// Asked and Answered are when the API server received the request and when it had completed it,
+	// by its own clock.
 	Asked, Answered time.Time
-	// Revision is the resourceVersion of the object after the write: they are in the order of
-	// the writes over all objects. 0 if the answer has none, as that of a binding.
+	// Revision is the resourceVersion of the object after the write, which orders the writes of all
+	// objects. It is 0 if the response has none, as for a binding.
 	Revision int64
-	// Request and Object are what was sent, and the object after the write; empty where the
-	// policy of the log leaves them out.
+	// Request is the body of the request and Object the object after the write. They are empty if
+	// the audit policy omits them.
 	Request, Object []byte
 }
 
-// Key returns namespace/name of what was written.
+// Key returns the namespace/name of the written object.
 func (w *Write) Key() string { return w.Namespace + "/" + w.Name }
 
 // decode reads the object after the write.
@@ -64,9 +64,9 @@ func (w *Write) decode(into any) error {
 	return nil
 }
 
-// Read reads an audit log, one event a line, and returns the writes that were carried out: in
-// the order of their revisions, and those without by when they were answered. A last line that
-// is cut off is left out.
+// Read reads an audit log with one event per line and returns the successful writes. Writes with a
+// revision are in the order of revisions, the others in the order of their answers. An incomplete
+// last line is ignored.
 func Read(log io.Reader) ([]Write, error) {
 	var all []Write
 	lines := bufio.NewReader(log)
@@ -91,8 +91,7 @@ func Read(log io.Reader) ([]Write, error) {
 	return all, nil
 }
 
-// writeOf returns the write that an event tells of, and whether it tells of one that was
-// carried out.
+// writeOf returns the write of an event, and whether the event is a successful request for an object.
 func writeOf(e *auditv1.Event) (Write, bool) {
 	if e.Stage != auditv1.StageResponseComplete || e.ObjectRef == nil || e.ResponseStatus == nil || e.ResponseStatus.Code/100 != 2 {
 		return Write{}, false
@@ -134,8 +133,8 @@ func cutLast(s, separator string) (before, after string, found bool) {
 	return s[:i], s[i+len(separator):], true
 }
 
-// inRevisions puts writes with a revision into their order, in the places that they have
-// together. Those without stay where they are.
+// inRevisions sorts the writes that have a revision among the positions that they occupy. The other
+// writes keep their positions.
 func inRevisions(all []Write) {
 	var places []int
 	var some []Write

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// listener takes connections that can be held up and cut.
+// listener accepts connections whose traffic it can discard, and which it can close.
 type listener struct {
 	net.Listener
 	hits atomic.Int64
@@ -20,21 +20,21 @@ func newListener(inner net.Listener) *listener {
 	return &listener{Listener: inner, connections: map[*connection]bool{}}
 }
 
-// set says what becomes of connections from now on.
+// set sets whether new connections are refused and whether traffic is discarded.
 func (l *listener) set(refuse, swallow bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.refuse, l.swallow = refuse, swallow
 }
 
-// state returns what becomes of connections.
+// state returns what set has set.
 func (l *listener) state() (refuse, swallow bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.refuse, l.swallow
 }
 
-// cut ends all connections. What they had taken in and not passed on is lost.
+// cut closes all connections. Data that they received and did not forward are lost.
 func (l *listener) cut() {
 	l.mu.Lock()
 	all := l.connections
@@ -56,7 +56,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		if refuse, _ := l.state(); refuse {
 			l.hits.Add(1)
 			if tcp, is := inner.(*net.TCPConn); is {
-				_ = tcp.SetLinger(0) // a reset, as a port where nobody listens answers
+				_ = tcp.SetLinger(0) // sends a reset, as a closed port does
 			}
 			_ = inner.Close()
 			continue
@@ -69,7 +69,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// connection is held up while the listener swallows.
+// connection is a connection whose traffic is discarded while the listener swallows.
 type connection struct {
 	net.Conn
 	listener *listener
@@ -77,7 +77,7 @@ type connection struct {
 	ended    chan struct{}
 }
 
-// end cuts it.
+// end closes the connection with a reset.
 func (c *connection) end() {
 	c.once.Do(func() {
 		close(c.ended)
@@ -88,7 +88,8 @@ func (c *connection) end() {
 	})
 }
 
-// Read implements net.Conn. What arrives while the listener swallows is never read.
+// Read implements net.Conn. Data that arrive while the listener swallows are never returned: Read blocks
+// until the connection is closed.
 func (c *connection) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if _, swallow := c.listener.state(); swallow && n > 0 {
@@ -99,8 +100,8 @@ func (c *connection) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Write implements net.Conn. What is written while the listener swallows is never sent, and
-// the writer does not get to know.
+// Write implements net.Conn. Data that are written while the listener swallows are discarded without
+// an error.
 func (c *connection) Write(b []byte) (int, error) {
 	if _, swallow := c.listener.state(); swallow {
 		c.listener.hits.Add(1)

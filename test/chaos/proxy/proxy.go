@@ -1,6 +1,6 @@
-// Package proxy stands between a client and the API server, and does to their requests and
-// connections what networks and servers do on bad days. It also says in the user agent who the
-// client is, so that the audit log tells replicas of one program apart.
+// Package proxy is a proxy between one client and the API server. It simulates failures of the network
+// and of the server. It also appends the name of the client to the user agent, so that the audit log
+// distinguishes the replicas of a program.
 package proxy
 
 import (
@@ -23,23 +23,22 @@ import (
 	"supercargo.dev/supercargo/test/chaos/ledger"
 )
 
-// Weather is what the proxy does. The zero value passes everything on.
+// Weather is the set of failures that the proxy simulates. The zero value forwards everything.
 type Weather struct {
-	// Refuse cuts all connections and refuses new ones.
+	// Refuse closes all connections and refuses new ones.
 	Refuse bool
-	// Swallow has nothing pass, and tells nobody. What was swallowed is lost: when it ends,
-	// the connections are cut.
+	// Swallow discards all traffic without an error. The connections are closed when it ends, because
+	// the discarded data are lost.
 	Swallow bool
-	// Delay is for how long each request waits.
+	// Delay is how long each request is delayed.
 	Delay time.Duration
-	// TooMany is the share of requests, from 0 to 1, that are answered with 429 and a
-	// Retry-After of one second.
+	// TooMany is the share of requests, from 0 to 1, that are answered with 429 and Retry-After: 1.
 	TooMany float64
-	// LoseAnswers is the share of writes that are carried out and not answered.
+	// LoseAnswers is the share of writes, from 0 to 1, that are carried out without an answer.
 	LoseAnswers float64
 }
 
-// Proxy serves one client.
+// Proxy is the proxy of one client.
 type Proxy struct {
 	listener *listener
 	server   *http.Server
@@ -56,8 +55,8 @@ type Proxy struct {
 	ended chan struct{}
 }
 
-// New starts a proxy on a free port of 127.0.0.1 for the server at a URL, which it reaches by
-// the transport. It serves with the certificate. The seed is for what it draws.
+// New starts a proxy for the server at a URL on a free port of 127.0.0.1. It reaches the server with
+// the transport, and serves TLS with the certificate. The seed determines which requests fail.
 func New(server string, transport http.RoundTripper, certificate tls.Certificate, seed uint64) (*Proxy, error) {
 	target, err := url.Parse(server)
 	if err != nil {
@@ -68,7 +67,7 @@ func New(server string, transport http.RoundTripper, certificate tls.Certificate
 		return nil, fmt.Errorf("listen: %w", err)
 	}
 	p := &Proxy{listener: newListener(inner), watches: map[*http.Request]context.CancelFunc{}, ended: make(chan struct{}), random: safe(rand.New(rand.NewPCG(seed, 2)))}
-	quiet := log.New(io.Discard, "", 0) // what breaks is meant to
+	quiet := log.New(io.Discard, "", 0) // failures are intended
 	p.forward = &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
@@ -76,7 +75,7 @@ func New(server string, transport http.RoundTripper, certificate tls.Certificate
 		},
 		ModifyResponse: func(r *http.Response) error { p.answered(r); return nil },
 		Transport:      transport, FlushInterval: -1, ErrorLog: quiet,
-		// As if there were no proxy: a connection that breaks.
+		// A broken connection, as if there were no proxy.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
 	p.server = &http.Server{
@@ -85,12 +84,12 @@ func New(server string, transport http.RoundTripper, certificate tls.Certificate
 	}
 	go func() {
 		defer close(p.ended)
-		_ = p.server.ServeTLS(p.listener, "", "") // until Close
+		_ = p.server.ServeTLS(p.listener, "", "") // returns after Close
 	}()
 	return p, nil
 }
 
-// safe returns a source of shares that many may draw from.
+// safe returns a random source of numbers in [0, 1) that is safe for concurrent use.
 func safe(r *rand.Rand) func() float64 {
 	var mu sync.Mutex
 	return func() float64 {
@@ -100,10 +99,10 @@ func safe(r *rand.Rand) func() float64 {
 	}
 }
 
-// URL returns where it serves.
+// URL returns the URL that the proxy serves.
 func (p *Proxy) URL() string { return "https://" + p.listener.Addr().String() }
 
-// Serves says who the client is from now on.
+// Serves sets the name of the client for the following requests.
 func (p *Proxy) Serves(actor ledger.Actor) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,7 +115,7 @@ func (p *Proxy) who() ledger.Actor {
 	return p.actor
 }
 
-// answered notes that the client has written a Lease.
+// answered records the time of a successful write of a Lease.
 func (p *Proxy) answered(r *http.Response) {
 	if r.Request.Method == http.MethodGet || r.StatusCode/100 != 2 || !strings.Contains(r.Request.URL.Path, "/leases") {
 		return
@@ -126,8 +125,8 @@ func (p *Proxy) answered(r *http.Response) {
 	p.renewed = time.Now()
 }
 
-// Renewed returns when the client last wrote a Lease: of several, the one that did so last is
-// the leader. Zero if none did.
+// Renewed returns when the client last wrote a Lease, or the zero time if it never did. Of several
+// replicas, the leader is the one with the latest time.
 func (p *Proxy) Renewed() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -152,10 +151,10 @@ func (p *Proxy) now() Weather {
 	return p.weather
 }
 
-// Hits returns how many requests and connections the weather has struck so far.
+// Hits returns the number of requests and connections that the weather has affected so far.
 func (p *Proxy) Hits() int64 { return p.hits.Load() + p.listener.hits.Load() }
 
-// Watches returns how many watches are open.
+// Watches returns the number of open watches.
 func (p *Proxy) Watches() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -172,7 +171,7 @@ func (p *Proxy) ResetWatches() {
 	}
 }
 
-// Close ends it, and all connections.
+// Close stops the proxy and closes all connections.
 func (p *Proxy) Close() error {
 	p.listener.set(false, false)
 	err := p.server.Close()
@@ -211,7 +210,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	p.forward.ServeHTTP(w, r)
 }
 
-// watched notes a watch until what it returns is called.
+// watched records an open watch. The returned function removes it.
 func (p *Proxy) watched(r *http.Request, end context.CancelFunc) func() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -223,12 +222,12 @@ func (p *Proxy) watched(r *http.Request, end context.CancelFunc) func() {
 	}
 }
 
-// nowhere takes an answer that nobody gets.
+// nowhere discards a response.
 type nowhere struct{}
 
 func (nowhere) Header() http.Header         { return http.Header{} }
 func (nowhere) Write(b []byte) (int, error) { return len(b), nil }
 func (nowhere) WriteHeader(int)             {}
 
-// errCut is what a connection says that was cut.
+// errCut is the error of a read from a connection that was closed while its traffic was discarded.
 var errCut = errors.New("the connection was cut")

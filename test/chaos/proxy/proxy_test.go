@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// patience is for what comes at once on a machine that is not busy.
+// patience bounds waits for what an idle host does immediately.
 const patience = 20 * time.Second
 
-// upstream is a server that counts the writes that it carries out, and watches for as long as
-// it is let.
+// upstream is a server that counts the writes that it carries out, and keeps watches open until they
+// are cancelled.
 type upstream struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -61,7 +61,7 @@ func (u *upstream) seen() (writes int, lastAgent string) {
 	return u.writes, u.agents[len(u.agents)-1]
 }
 
-// client is one that trusts everybody.
+// client returns a client that accepts every certificate.
 func client(t *testing.T, timeout time.Duration) *http.Client {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true} //nolint:gosec // a test server of this process
 	t.Cleanup(transport.CloseIdleConnections)
@@ -192,7 +192,7 @@ func TestARequestWaits(t *testing.T) {
 	}
 }
 
-// watch opens a watch. What it returns is closed when it ends.
+// watch opens a watch. The returned channel is closed when the watch ends.
 func watch(t *testing.T, c *http.Client, p *Proxy) <-chan struct{} {
 	t.Helper()
 	endless := *c

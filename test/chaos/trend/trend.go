@@ -1,15 +1,14 @@
-// Package trend fits a line to measurements, to tell what grows from what goes up and down. It
-// is pure.
+// Package trend fits a line to measurements to distinguish growth from fluctuation. It is pure.
 package trend
 
-// Sample is a value at a time, in seconds.
+// Sample is a value at a time. Seconds is the time in seconds.
 type Sample struct {
 	Seconds, Value float64
 }
 
-// Growth returns by how much of its mean a value grows over the time of the samples, by the
-// line of least squares: 0.1 is a tenth. 0 if there are fewer than three samples, all at one
-// time, or the mean is not above 0. Its cost is linear.
+// Growth returns the growth of a value over the time of the samples, as a share of its mean: 0.1 is
+// 10 %. It fits a line by least squares. It returns 0 if there are fewer than three samples, all
+// samples have the same time, or the mean is not positive. Its cost is O(samples).
 func Growth(samples []Sample) float64 {
 	if len(samples) < 3 {
 		return 0
@@ -31,8 +30,8 @@ func Growth(samples []Sample) float64 {
 	return xy / xx * (samples[len(samples)-1].Seconds - samples[0].Seconds) / meanY
 }
 
-// SecondHalf returns the samples of the second half of the time, in which caches are full. The
-// samples are in the order of time.
+// SecondHalf returns the samples of the second half of the time, when caches are full. The samples
+// must be sorted by time.
 func SecondHalf(samples []Sample) []Sample {
 	if len(samples) == 0 {
 		return nil

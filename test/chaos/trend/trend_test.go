@@ -27,7 +27,7 @@ func TestGrowthIsAShareOfTheMean(t *testing.T) {
 	}
 }
 
-// TestALeakIsFoundInNoise: what leaks a fifth in half an hour, with a tenth of noise.
+// TestALeakIsFoundInNoise tests a leak of a fifth in half an hour, with noise of a tenth.
 func TestALeakIsFoundInNoise(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	var flat, leaks []Sample

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package moves has what tests of moves share, whatever their nodes are: ask for a move, wait for its end, check
-// what was moved.
+// Package moves helps tests of Migrations on any kind of node: it creates them, waits until they end, and checks the
+// moved pods.
 package moves
 
 import (
@@ -166,7 +166,7 @@ func Ended(m *v1alpha1.Migration) bool {
 	return meta.IsStatusConditionTrue(m.Status.Conditions, v1alpha1.MigrationFinished)
 }
 
-// EndMessage says why a migration has ended.
+// EndMessage returns the reason and the message with which a migration ended, or its phase if it has neither.
 func EndMessage(m *v1alpha1.Migration) string {
 	for _, kind := range []string{v1alpha1.MigrationFinished, v1alpha1.MigrationEligible} {
 		if c := meta.FindStatusCondition(m.Status.Conditions, kind); c != nil {
@@ -255,7 +255,7 @@ func (w *Town) WholeChain(pod *corev1.Pod, steps int64) {
 	}
 }
 
-// Complete waits until a Job has ended.
+// Complete waits until a Job has completed.
 func (w *Town) Complete(name string) *batchv1.Job {
 	w.Helper()
 	var job *batchv1.Job

@@ -28,32 +28,32 @@ import (
 	"supercargo.dev/supercargo/test/e2e/nodes/oci"
 )
 
-// What vms.sh says in the environment: its folder, its bridge, and the first three bytes of
-// the network's addresses.
+// Environment variables that vms.sh sets: its directory, its bridge, and the first three bytes of the
+// network's addresses.
 const (
 	dirVariable    = "VMS_DIR"
 	bridgeVariable = "VMS_BRIDGE"
 	netVariable    = "VMS_NET"
 
-	// logsVariable names the folder that keeps the logs of failed tests.
+	// logsVariable names the directory for the logs of failed tests.
 	logsVariable = "VMS_LOGS"
 )
 
-// joinTimeout bounds how long a machine that has booted takes to be a node that takes pods.
+// joinTimeout bounds the time from the boot of a machine until its node is ready for pods.
 const joinTimeout = 20 * time.Minute
 
-// Cluster is a control plane with the descheduler, and machines that are its nodes.
+// Cluster is a control plane with the descheduler, and virtual machines as its nodes.
 type Cluster struct {
 	*playground.Playground
 	*fleet.Control
 	Machines []*Machine
-	Dir      string // keeps the state of all machines
+	Dir      string // holds the state of all machines
 
-	images []byte // an archive of those that every node has
+	images []byte // an archive that every node imports
 }
 
-// Start starts the control plane for machines of the named releases, which have no power yet
-// and are named vm-a and so on.
+// Start starts the control plane. It adds one machine for each named release, called vm-a, vm-b and
+// so on, but does not boot them. It removes the state of earlier runs.
 func Start(ctx context.Context, config fleet.Config, suites ...string) (*Cluster, error) {
 	if os.Getenv(bridgeVariable) == "" || os.Getenv(netVariable) == "" {
 		return nil, fmt.Errorf("start machines: %s says no network: run `make e2e-vm`", bridgeVariable)
@@ -62,7 +62,7 @@ func Start(ctx context.Context, config fleet.Config, suites ...string) (*Cluster
 		return nil, err
 	}
 	c := &Cluster{Dir: filepath.Join(vmsDir(), "run")}
-	old, err := filepath.Glob(filepath.Join(c.Dir, "*")) // of a run that was killed
+	old, err := filepath.Glob(filepath.Join(c.Dir, "*")) // left by a run that was killed
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func (c *Cluster) start(ctx context.Context, config fleet.Config) (err error) {
 	return c.StartPrograms(ctx)
 }
 
-// writeImages writes an archive of the images that tests' pods name, and returns it.
+// writeImages writes an archive of the images that the pods of tests use, and returns its content.
 func writeImages(path string) ([]byte, error) {
 	images := []oci.Image{{Name: cluster.PauseImage, Program: cluster.ProgramPath("workload/pause")}}
 	for _, name := range slices.Sorted(maps.Keys(cluster.Images)) {
@@ -116,7 +116,7 @@ func writeImages(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// Stop cuts the power of all machines, ends the control plane and removes their state.
+// Stop powers off all machines, stops the control plane and removes the state of the machines.
 func (c *Cluster) Stop(ctx context.Context) error {
 	var errs []error
 	for _, m := range c.Machines {
@@ -134,7 +134,7 @@ func (c *Cluster) Stop(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Machine returns a machine by its name, or nil if there is none.
+// Machine returns the machine with the given name, or nil.
 func (c *Cluster) Machine(name string) *Machine {
 	for _, m := range c.Machines {
 		if m.Name == name {
@@ -144,11 +144,11 @@ func (c *Cluster) Machine(name string) *Machine {
 	return nil
 }
 
-// gateway is this machine's address in the network of the others.
+// gateway returns the address of the host in the network of the machines.
 func (c *Cluster) gateway() string { return os.Getenv(netVariable) + ".1" }
 
-// Up boots a machine that has no power, and returns when it is a node that takes pods and
-// whose agent has said what it can. The first time it joins.
+// Up boots a machine that is off, and joins it to the cluster the first time. It returns when the node
+// is ready for pods and its agent has published its capabilities.
 func (m *Machine) Up(ctx context.Context) error {
 	began := time.Now()
 	if err := m.PowerOn(ctx); err != nil {
@@ -168,8 +168,8 @@ func (m *Machine) Up(ctx context.Context) error {
 	return nil
 }
 
-// join gives the machine what is its own, and has its kubelet and its agent start. At later
-// boots they start by themselves.
+// join writes the credentials, addresses and images of the machine, and starts its kubelet and its
+// agent. At later boots systemd starts them.
 func (m *Machine) join(ctx context.Context) error {
 	api := m.cluster.Config()
 	kubelet, err := cluster.KubeletKubeconfig(ctx, api, m.cluster.Client(), m.Name)
@@ -209,7 +209,7 @@ func (m *Machine) join(ctx context.Context) error {
 	return err
 }
 
-// network configures the network plugins.
+// network returns the configuration of the network plugins.
 func (m *Machine) network() ([]byte, error) {
 	type object = map[string]any
 	return json.Marshal(object{"cniVersion": "1.0.0", "name": "pods", "plugins": []object{{
@@ -218,8 +218,8 @@ func (m *Machine) network() ([]byte, error) {
 	}}})
 }
 
-// ready waits until the node takes pods, by what its kubelet has reported since a time, and
-// its agent has said what it can restore.
+// ready waits until the kubelet has reported the node ready since a time, the node has no taints, and
+// its agent has published its capabilities.
 func (m *Machine) ready(ctx context.Context, since time.Time) error {
 	return m.poll(ctx, "it takes pods", func(ctx context.Context) error {
 		node, err := m.cluster.Client().CoreV1().Nodes().Get(ctx, m.Name, metav1.GetOptions{})
@@ -257,8 +257,8 @@ func (m *Machine) poll(ctx context.Context, what string, check func(context.Cont
 	return nil
 }
 
-// KeepLogs writes the journals of all machines that have power, what CRIU said, and the logs
-// of the control plane to a folder that has the given name, and has the test say where.
+// KeepLogs copies the journals and CRIU logs of all running machines, all consoles, and the logs of the
+// control plane to a directory with the given name, and logs its path.
 func (c *Cluster) KeepLogs(tb testing.TB, name string) {
 	tb.Helper()
 	to := filepath.Join(cmp.Or(os.Getenv(logsVariable), filepath.Join(vmsDir(), "logs")), strings.ReplaceAll(name, "/", "_"))
@@ -284,5 +284,5 @@ func (c *Cluster) KeepLogs(tb testing.TB, name string) {
 	tb.Logf("the logs of the machines are in %s", to)
 }
 
-// vmsDir is where vms.sh keeps what it makes.
+// vmsDir returns the directory of vms.sh.
 func vmsDir() string { return cmp.Or(os.Getenv(dirVariable), "/var/tmp/supercargo-vms") }

@@ -1,7 +1,6 @@
-// Package machine runs Debian virtual machines that are Kubernetes nodes, with the
-// playground's control plane in this process. QEMU emulates the machines, so each has a
-// kernel, a clock and a disk of its own; they have systemd and control groups of version 2,
-// and the kubelet has its defaults.
+// Package machine runs Debian virtual machines as Kubernetes nodes, with the playground's control plane
+// in the test's process. QEMU emulates the machines, so each has its own kernel, clock and disk. They
+// run systemd with control groups v2, and a kubelet with its default configuration.
 //
-// It needs root, and the disks and the network that hack/vms/vms.sh makes.
+// It needs root, and the disks and the network that hack/vms/vms.sh creates.
 package machine

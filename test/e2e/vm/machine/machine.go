@@ -22,22 +22,22 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// bootTimeout bounds how long a machine takes from power to ssh, and commandTimeout how long
-// a connection takes: an emulated machine is slow, and this one may be busy.
+// bootTimeout bounds the time from power on to ssh, and connectTimeout the time to connect. Both are
+// long because emulation is slow and the host may be busy.
 const (
 	bootTimeout    = 20 * time.Minute
 	connectTimeout = 30 * time.Second
 	pollInterval   = 500 * time.Millisecond
 )
 
-// memory is how much each machine has.
+// memory is the memory of each machine.
 const memory = "3G"
 
-// Machine is a virtual machine. Its disk outlives its power.
+// Machine is a virtual machine. Its disk survives a power cut.
 type Machine struct {
 	Name    string
 	Suite   string // the release of Debian, such as bookworm
-	Address string // of the node, and of its kubelet
+	Address string // of the node and of its kubelet
 
 	cluster *Cluster
 	index   int
@@ -46,21 +46,20 @@ type Machine struct {
 	ended   chan struct{}
 }
 
-// dir keeps what the machine has on this one: its disk, its console and the number of its
-// process.
+// dir returns the machine's directory on the host, with its disk, console log and process ID.
 func (m *Machine) dir() string { return filepath.Join(m.cluster.Dir, m.Name) }
 
-// PodRange is where the pods of the machine have their addresses.
+// PodRange returns the address range of the machine's pods in CIDR notation.
 func (m *Machine) PodRange() string { return fmt.Sprintf("10.88.%d.0/24", 240+m.index) }
 
-// suiteDir is where vms.sh keeps a release.
+// suiteDir returns the directory of the machine's release.
 func (m *Machine) suiteDir() string { return filepath.Join(vmsDir(), m.Suite) }
 
-// On reports whether the machine has power.
+// On reports whether the machine is powered on.
 func (m *Machine) On() bool { return m.qemu != nil }
 
-// PowerOn boots the machine from its disk, and returns when ssh answers and its clock is
-// right.
+// PowerOn boots the machine from its disk. It returns when ssh works and the clock is set. It fails if
+// the machine is already on.
 func (m *Machine) PowerOn(ctx context.Context) error {
 	if m.On() {
 		return fmt.Errorf("boot %s: it has power", m.Name)
@@ -84,11 +83,11 @@ func (m *Machine) PowerOn(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("boot %s, see %s: %w", m.Name, m.console(), errors.Join(err, last, m.PowerOff()))
 	}
-	// It starts with whole seconds.
+	// The emulated clock starts at whole seconds.
 	return m.SetClock(ctx, 0)
 }
 
-// makeDisk makes a disk on top of that of the release, unless there is one.
+// makeDisk creates a copy-on-write disk on top of the release's disk, unless it exists.
 func (m *Machine) makeDisk(ctx context.Context) error {
 	disk := filepath.Join(m.dir(), "disk.qcow2")
 	if _, err := os.Stat(disk); err == nil {
@@ -106,7 +105,7 @@ func (m *Machine) makeDisk(ctx context.Context) error {
 
 func (m *Machine) console() string { return filepath.Join(m.dir(), "console.log") }
 
-// start starts QEMU. It ends with this process, and its network device with it.
+// start starts QEMU. QEMU and its network device end with this process.
 func (m *Machine) start() error {
 	kernel, err := only(filepath.Join(m.suiteDir(), "root", "boot", "vmlinuz-*"))
 	if err != nil {
@@ -116,7 +115,7 @@ func (m *Machine) start() error {
 	if err != nil {
 		return err
 	}
-	up := filepath.Join(m.dir(), "up.sh") // QEMU names it the device that it has made
+	up := filepath.Join(m.dir(), "up.sh") // QEMU passes the name of its network device
 	script := fmt.Sprintf("#!/bin/sh\nexec ip link set \"$1\" master %s up\n", os.Getenv(bridgeVariable))
 	if err := os.WriteFile(up, []byte(script), 0o700); err != nil {
 		return err
@@ -129,7 +128,8 @@ func (m *Machine) start() error {
 	cmd := exec.Command("qemu-system-x86_64", "-name", m.Name, "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", memory,
 		"-display", "none", "-no-reboot", "-nodefaults", "-pidfile", filepath.Join(m.dir(), "pid"),
 		"-kernel", kernel, "-initrd", initrd,
-		// On a busy machine the timer is late, and the kernel would take it for broken. QEMU ends if it panics.
+		// no_timer_check: on a busy host the timer is late, and the kernel would consider it broken.
+		// panic=-1: QEMU ends if the kernel panics.
 		"-append", fmt.Sprintf("root=/dev/vda rw console=ttyS0 no_timer_check panic=-1 mitigations=off systemd.default_timeout_start_sec=600 net.ifnames=0 ip=%s::%s:255.255.255.0:%s:eth0:none systemd.hostname=%s",
 			m.Address, m.cluster.gateway(), m.Name, m.Name),
 		"-drive", "file="+filepath.Join(m.dir(), "disk.qcow2")+",if=virtio,cache=unsafe,discard=unmap",
@@ -141,13 +141,13 @@ func (m *Machine) start() error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	ended, started := make(chan struct{}), make(chan error)
 	go func() {
-		// Linux ends the program with the thread that started it: this one lives as long.
+		// Linux kills the child when the thread that started it ends (Pdeathsig), so the thread waits for it.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // how it ended is no concern of who ended it
+			_ = cmd.Wait() // the exit status does not matter
 		}
 		close(ended)
 	}()
@@ -158,8 +158,8 @@ func (m *Machine) start() error {
 	return nil
 }
 
-// PowerOff cuts the power of the machine. Nobody tells the API server, and what was not
-// written to the disk is lost.
+// PowerOff cuts the power of the machine. The API server is not informed, and data that were not
+// written to the disk are lost. It does nothing if the machine is off.
 func (m *Machine) PowerOff() error {
 	if !m.On() {
 		return nil
@@ -172,21 +172,21 @@ func (m *Machine) PowerOff() error {
 	return nil
 }
 
-// SetClock sets the clock of the machine to this one's, and some more.
+// SetClock sets the clock of the machine ahead of the host's, or behind it if ahead is negative.
 func (m *Machine) SetClock(ctx context.Context, ahead time.Duration) error {
-	// The time on its way is part of how far the clock is off: less than a second.
+	// The time that the command takes to arrive makes the clock late, by less than a second.
 	now := strconv.FormatFloat(float64(time.Now().Add(ahead).UnixMicro())/1e6, 'f', 6, 64)
 	_, err := m.Run(ctx, "date -s @"+now+" >/dev/null")
 	return err
 }
 
-// Run runs a shell script on the machine to its end, and returns what it printed.
+// Run runs a shell script on the machine and returns its standard output.
 func (m *Machine) Run(ctx context.Context, script string) ([]byte, error) {
 	return m.run(ctx, script, nil)
 }
 
-// RunWith writes files on the machine, by their paths, and runs a script. Both take one connection: to make one takes
-// seconds.
+// RunWith writes files on the machine, by their paths, and runs a script. It uses one connection for both, because
+// connecting takes seconds.
 func (m *Machine) RunWith(ctx context.Context, files map[string][]byte, script string) ([]byte, error) {
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
@@ -220,13 +220,13 @@ func (m *Machine) run(ctx context.Context, script string, stdin []byte) ([]byte,
 	return stdout.Bytes(), nil
 }
 
-// first is the first line of a script.
+// first returns the first line of a script.
 func first(script string) string {
 	line, _, _ := strings.Cut(script, "\n")
 	return line
 }
 
-// only is the one file that a pattern is the name of.
+// only returns the single file that matches a pattern, or an error if there is not exactly one.
 func only(pattern string) (string, error) {
 	files, err := filepath.Glob(pattern)
 	if err == nil && len(files) != 1 {

@@ -18,8 +18,7 @@ import (
 	"supercargo.dev/supercargo/test/e2e/nodes/workload"
 )
 
-// whole checks that a counter that was not moved goes on, and that nothing that it printed is
-// missing or came twice.
+// whole checks that a counter that was not moved continues, and that it printed every value exactly once.
 func (w *town) whole(pod string, seen *output) {
 	w.Helper()
 	w.WentOn(pod)
@@ -31,7 +30,7 @@ func (w *town) whole(pod string, seen *output) {
 func TestTheAgentOfTheSourceIsKilledBetweenTheFreezeAndTheDump(t *testing.T) {
 	w := twoOf(t, older, older)
 	w.starts(w.first, w.Pod("counter", cluster.Images["counter"]))
-	// Only on the machine is there time enough between the two.
+	// The time between freeze and dump is too short for a command over ssh, so a script on the machine kills the agent.
 	killed := make(chan error, 1)
 	watching := make(chan struct{})
 	ctx := w.Context()

@@ -24,21 +24,21 @@ import (
 	"supercargo.dev/supercargo/test/e2e/vm/machine"
 )
 
-// patience is how long a test waits for what must come, and deadline how long a migration
-// may take: emulated machines are slow.
+// patience bounds the waits of a test, and deadline is the deadline of migrations. Both are long because
+// emulation is slow.
 const (
 	patience = 20 * time.Minute
 	deadline = 30 * time.Minute
 )
 
-// The releases of Debian that machines have. Two machines have power at a time.
+// The Debian releases of the machines. Two machines are on at a time.
 const (
 	older = "bookworm"
 	newer = "trixie"
 )
 
-// theCluster is started by the first test that needs it. All share it; a test that cuts the
-// power of a machine boots it again.
+// theCluster is shared by all tests and started by the first one. A test that powers off a machine boots
+// it again.
 var theCluster = sync.OnceValues(func() (*machine.Cluster, error) {
 	return machine.Start(context.Background(), fleet.Config{Parts: []string{"agent", "descheduler"}, Descheduler: true}, older, older, newer)
 })
@@ -58,7 +58,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// town is two machines in the hands of one test.
+// town is the pair of machines that a test uses.
 type town struct {
 	*moves.Town
 	cluster *machine.Cluster
@@ -66,7 +66,7 @@ type town struct {
 	second  *machine.Machine
 }
 
-// twoOf gives a test two machines of some releases, which then are all that have power.
+// twoOf boots a machine of each of the two releases for a test, and powers off all other machines.
 func twoOf(t *testing.T, first, second string) *town {
 	t.Helper()
 	started = true
@@ -100,14 +100,14 @@ func twoOf(t *testing.T, first, second string) *town {
 	return w
 }
 
-// moves asks for a pod to be moved, and for patience.
+// moves creates a Migration of a pod with a long deadline.
 func (w *town) moves(pod string) *v1alpha1.Migration {
 	w.Helper()
 	return w.Move(pod, func(s *v1alpha1.MigrationSpec) { s.Deadline = metav1.Duration{Duration: deadline} })
 }
 
-// starts starts a pod that may be moved on a machine, and waits until it counts. Later the
-// pod may be on any.
+// starts starts a movable counter on a machine, and waits until it counts. The pod itself is not bound
+// to the machine: the other one is cordoned meanwhile.
 func (w *town) starts(on *machine.Machine, pod *corev1.Pod) {
 	w.Helper()
 	other := w.other(on)
@@ -125,7 +125,7 @@ func (w *town) other(m *machine.Machine) *machine.Machine {
 	return w.first
 }
 
-// reaches waits until a migration is in a phase, and fails if it has ended in another.
+// reaches waits until a migration is in a phase, and fails the test if it ends in another one.
 func (w *town) reaches(m *v1alpha1.Migration, phase v1alpha1.MigrationPhase) *v1alpha1.Migration {
 	w.Helper()
 	m = w.Until(m, "is "+string(phase), func(m *v1alpha1.Migration) error {
@@ -152,15 +152,15 @@ func (w *town) conditionIs(m *v1alpha1.Migration, kind string, status metav1.Con
 	})
 }
 
-// output is what a pod prints, as it prints it.
+// output collects the output of a pod.
 type output struct {
 	town *town
 	mu   sync.Mutex
 	text []byte
 }
 
-// follow reads what a pod prints to its end, or to that of its machine: after a move the
-// kubelet has removed it.
+// follow collects the output of a pod until the pod or its machine ends. It must start before a move,
+// after which the kubelet has removed the output.
 func (w *town) follow(pod string) *output {
 	w.Helper()
 	o := &output{town: w}
@@ -170,13 +170,13 @@ func (w *town) follow(pod string) *output {
 	}
 	go func() {
 		_, _ = io.Copy(o, stream)
-		_ = stream.Close() // what has arrived is all there is
+		_ = stream.Close() // an incomplete stream is expected
 	}()
 	w.Cleanup(func() { _ = stream.Close() })
 	return o
 }
 
-// Write takes what has arrived.
+// Write implements io.Writer.
 func (o *output) Write(text []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -195,8 +195,8 @@ func (o *output) ticks() []workload.Tick {
 	return ticks
 }
 
-// goesOn waits until a restored counter has printed some values more than before its move,
-// and checks that no value was lost or printed twice, on either machine.
+// goesOn waits until a restored counter has printed ten more values than before its move, and checks
+// that every value was printed exactly once on the two machines together.
 func (w *town) goesOn(before *output, pod string) {
 	w.Helper()
 	w.Counts(pod, len(before.ticks())+10)

@@ -61,7 +61,7 @@ func TestACounterMovesToTheOtherMachineAndBackAndLosesNothing(t *testing.T) {
 	}
 }
 
-// facts is what the kernel of a machine holds a pod's container to.
+// facts returns the limits and the security settings that the kernel applies to a pod's container.
 func (w *town) facts(pod string) map[string]string {
 	w.Helper()
 	p := w.Get(pod)

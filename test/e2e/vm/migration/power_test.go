@@ -23,7 +23,7 @@ func TestTheTargetLosesPowerWhileItIsVerifiedAndTheSourceGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	stood := len(before.ticks()) // frozen before the copy was sent
-	// Nobody can know whether the copy ran, so the source stays frozen until its node is back.
+	// It is unknown whether the copy ran, so the source stays frozen until the target's node is back.
 	w.Until(m, "knows that its target is gone", func(m *v1alpha1.Migration) error {
 		node, err := w.Client().CoreV1().Nodes().Get(w.Context(), w.second.Name, metav1.GetOptions{})
 		if err != nil {

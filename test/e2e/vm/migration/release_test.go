@@ -15,8 +15,8 @@ import (
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
 )
 
-// TestACounterMovesToANewerReleaseAndNotBack: the other machine has another Debian and a
-// later kernel. No process goes from there to an older kernel.
+// TestACounterMovesToANewerReleaseAndNotBack moves a counter to a newer Debian with a newer kernel. It
+// cannot move back, because a checkpoint is not restored on an older kernel.
 func TestACounterMovesToANewerReleaseAndNotBack(t *testing.T) {
 	w := twoOf(t, older, newer)
 	w.starts(w.first, w.Pod("counter", cluster.Images["counter"]))
@@ -43,7 +43,7 @@ func TestACounterMovesToANewerReleaseAndNotBack(t *testing.T) {
 		}
 		return fmt.Errorf("there is %q", said)
 	})
-	w.Counts(name, len(w.Ticks(name))+50) // it has had the time to move meanwhile
+	w.Counts(name, len(w.Ticks(name))+50) // enough time for a move
 	if m = w.Until(m, "is there", func(*v1alpha1.Migration) error { return nil }); m.Status.Phase != v1alpha1.MigrationReserving {
 		t.Errorf("the migration to an older kernel is %s, want Reserving", m.Status.Phase)
 	}
