@@ -37,8 +37,8 @@ type replica struct {
 	done     chan struct{}
 }
 
-// A replica is restarted after restartAfter if it ran for longer than livesLong. Otherwise the wait
-// doubles with each run, up to restartAtMost.
+// A replica is restarted after restartAfter. The wait doubles with each further run that is not longer
+// than livesLong, up to restartAtMost.
 const (
 	restartAfter   = time.Second
 	restartAtMost  = 10 * time.Second
@@ -61,10 +61,11 @@ func (r *replica) run(binary string) {
 		if r.ended(err, lived) {
 			return
 		}
-		if wait *= 2; lived > livesLong {
+		if lived > livesLong {
 			wait = restartAfter
 		}
-		time.Sleep(min(wait, restartAtMost)) // a back-off
+		time.Sleep(wait) // a back-off
+		wait = min(2*wait, restartAtMost)
 	}
 }
 

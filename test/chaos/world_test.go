@@ -404,11 +404,8 @@ var unlimited = &http.Client{Timeout: requestTimeout, Transport: &http.Transport
 
 // events writes the events of the run to a file, one JSON object per line.
 type events struct {
-	t    *testing.T
 	mu   sync.Mutex
 	file *os.File
-	// recent holds the last lines.
-	recent []string
 }
 
 func newEvents(t *testing.T, path string) *events {
@@ -417,7 +414,7 @@ func newEvents(t *testing.T, path string) *events {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &events{t: t, file: file}
+	e := &events{file: file}
 	t.Cleanup(func() {
 		if err := file.Close(); err != nil {
 			t.Error(err)
@@ -439,9 +436,6 @@ func (e *events) note(what string, fields map[string]any) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	_, _ = e.file.Write(append(text, '\n'))
-	const most = 60
-	e.recent = append(e.recent, string(text))
-	e.recent = e.recent[max(0, len(e.recent)-most):]
 }
 
 // namespaced is the list option for the namespace of the work.
