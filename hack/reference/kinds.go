@@ -61,8 +61,8 @@ func scope(s apiextensionsv1.ResourceScope) string {
 	return "in a namespace"
 }
 
-// rows writes the row of a field, and the rows of the fields in it. It omits the fields of conditions, which are those of
-// Kubernetes.
+// rows writes the row of a field, and the rows of the fields in it. It omits the fields of conditions, which Kubernetes
+// defines.
 func rows(b *strings.Builder, path string, p *apiextensionsv1.JSONSchemaProps, required bool) {
 	kind, inner := typeOf(p)
 	notes := []string{kind}

@@ -20,8 +20,8 @@ var emitters = map[string]bool{
 // bearers are types that contain a reason: it is the first element of a literal that matches reason.
 var bearers = map[string]bool{"fault": true, "refusal": true, "Event": true, "Refusal": true, "Told": true}
 
-// scan adds the string literals in the code of a folder to words. If emits is set, it also adds the reasons that the code
-// emits, with their files, to emitted. It looks at the syntax alone.
+// scan adds the string literals in the code of a folder to words. If emits is set, it also adds the reasons that the
+// code emits, with their files, to emitted. It reads the syntax alone.
 func scan(folder string, emits bool, emitted map[string]string, words map[string]bool) error {
 	constants := map[string]map[string]string{} // by folder
 	err := parse(folder, func(path string, file *ast.File) {

@@ -65,8 +65,8 @@ func (d decision) String() string { return fmt.Sprintf("remove %v, buy %q", d.no
 
 const pool = "pool"
 
-// karpentersDecision returns the decision of Karpenter's own multi-node consolidation for a cluster with these nodes, or,
-// if that finds nothing, the decision of its single-node consolidation.
+// karpentersDecision returns the decision of Karpenter's own multi-node consolidation for a cluster with these nodes. If
+// that finds nothing, it returns the decision of the single-node consolidation.
 func karpentersDecision(t *testing.T, nodes []cluster.Node, flavors []planfile.Flavor) decision {
 	t.Helper()
 	ctx := options.ToContext(t.Context(), &options.Options{

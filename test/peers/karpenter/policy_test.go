@@ -67,8 +67,8 @@ func ours(pods []planfile.Pod, flavors []planfile.Flavor) (machines map[string]i
 // machine with equally many pods.
 const stable = 12
 
-// The simulator's policy karpenter launches the same machines as Karpenter's own scheduler. If there are more than 12, it
-// may launch others of nearly the same price.
+// The simulator's policy karpenter launches the same machines as Karpenter's own scheduler. If there are more than 12,
+// it may launch others of nearly the same price.
 func TestThePolicyLaunchesWhatKarpenterLaunches(t *testing.T) {
 	const cases, tolerance = 300, 0.08
 	many, ourTotal, theirTotal := 0, 0.0, 0.0
