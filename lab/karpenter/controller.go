@@ -301,7 +301,7 @@ func (c *Controller) carryOut(d *command, s *cluster.State, plan *cluster.Plan) 
 	}
 }
 
-// wakeBy schedules the next decision after a wait, or earlier if the plan says so.
+// wakeBy schedules the next decision after a wait, or earlier if the plan already has an earlier one.
 func wakeBy(plan *cluster.Plan, wait time.Duration) {
 	if plan.Wake == 0 || wait < plan.Wake {
 		plan.Wake = wait

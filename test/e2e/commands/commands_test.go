@@ -111,7 +111,7 @@ func (s *shell) runs(c commands.Command) {
 func (s *shell) prepare() {
 	s.Helper()
 	s.playground("exec bin/supercargo playground --nodes 2 --flavors test/data/aws/flavors.csv --machine-lag 10s --kubeconfig playground.kubeconfig --metrics-adapter --query-bind-address 127.0.0.1:9090")
-	// The playground has a webhook of its own, which is elsewhere.
+	// The playground's own webhook has another address than that of the manifests.
 	s.must("kubectl delete validatingwebhookconfiguration supercargo-evictions --ignore-not-found")
 	for _, part := range []string{"base", "autoscaler", "descheduler", "agent", "meter", "evictions/open", "scheduler/second"} {
 		s.must("kubectl apply -k manifests/" + part)
