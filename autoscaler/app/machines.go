@@ -12,8 +12,7 @@ import (
 	"supercargo.dev/supercargo/internal/platform/operator"
 )
 
-// machinesOf returns the cluster with the MachineDeployments, and the changes in it that start
-// rounds of fleets.
+// machinesOf returns the cluster that has the MachineDeployments, and its changes that start rounds of fleets.
 func machinesOf(m ctrl.Manager, o Options) (cluster.Cluster, fleet.Changes, error) {
 	if o.ClusterAPIConfig != nil {
 		return machinesApart(m, o)
@@ -28,8 +27,8 @@ func machinesOf(m ctrl.Manager, o Options) (cluster.Cluster, fleet.Changes, erro
 	return m, fleet.Changes{In: m.GetCache(), Kinds: watched}, nil
 }
 
-// machinesApart returns another cluster, without a request to it. The manager starts its cache, for
-// which it does not wait: there are no informers yet.
+// machinesApart returns the management cluster. It sends no request to it, so that the autoscaler starts while that
+// cluster is unreachable. The manager starts its cache, but does not wait for it, because it has no informers yet.
 func machinesApart(m ctrl.Manager, o Options) (cluster.Cluster, fleet.Changes, error) {
 	machines, err := cluster.New(o.ClusterAPIConfig, func(c *cluster.Options) {
 		c.Scheme = m.GetScheme()

@@ -12,19 +12,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// Changes are changes of objects that start rounds.
+// Changes are the changes of objects that start rounds.
 type Changes struct {
-	// In is a cache that has objects of these kinds.
+	// In is the cache that has the objects of these kinds.
 	In    cache.Cache
 	Kinds []client.Object
-	// Apart reports that the cache is of another cluster, which may be unreachable or lack the kinds for now. Until
-	// their changes are seen, rounds start by their interval.
+	// Apart reports whether the cache is of another cluster, which may be unreachable or lack the kinds for some time.
+	// Until the cache watches them, only the interval of a fleet starts its rounds.
 	Apart bool
 }
 
-// follow returns a source of the changes of objects of a kind in another cluster. source.Kind would end the controller
-// while that cluster cannot be reached or lacks the kind; this asks again, at first after firstRetry, and then after
-// twice the time, up to lastRetry.
+// follow returns a source of the changes of objects of a kind in another cluster. source.Kind would stop the controller
+// if that cluster is unreachable or lacks the kind. This source retries with exponential back-off from firstRetry to
+// lastRetry.
 func (r *Reconciler) follow(in cache.Cache, object client.Object) source.Source {
 	return source.Func(func(ctx context.Context, q queue) error {
 		again := wait.Backoff{Duration: firstRetry, Factor: 2, Cap: lastRetry, Steps: math.MaxInt}
@@ -35,13 +35,13 @@ func (r *Reconciler) follow(in cache.Cache, object client.Object) source.Source 
 					log.FromContext(ctx).Info("Cannot watch the cluster that has the MachineDeployments; trying again", "reason", err.Error())
 				}
 				return err == nil, nil
-			}) // it fails only when ctx ends
+			}) // Until fails only when ctx ends
 		}()
 		return nil
 	})
 }
 
-// watch makes every change of objects of a kind start rounds, once the cache has read them.
+// watch starts rounds at every change of objects of a kind. It does not wait until the cache has read them.
 func (r *Reconciler) watch(ctx context.Context, in cache.Cache, object client.Object, q queue) error {
 	informer, err := in.GetInformer(ctx, object, cache.BlockUntilSynced(false))
 	if err != nil {

@@ -2,7 +2,7 @@ package main
 
 import "strings"
 
-// cell returns a text for a cell of a table: on one line, and without what Markdown would take for markup.
+// cell returns a text for a table cell: on one line, and with the characters escaped that Markdown treats as markup.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "<", "&lt;", "*", `\*`).Replace(strings.Join(strings.Fields(text), " "))
 }

@@ -19,7 +19,7 @@ Every field of the kinds of group ` + "`supercargo.dev`" + `. ` + "`kubectl expl
 Required fields are marked so; a field has its default if it is not set. [Conditions](conditions.md) has the types and reasons of ` + "`status.conditions`" + `.
 `
 
-// kinds returns the page about the CustomResourceDefinitions of a folder.
+// kinds returns the page that describes the CustomResourceDefinitions in a folder.
 func kinds(folder string) (string, error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*_*.yaml"))
 	if err != nil || len(files) == 0 {
@@ -61,7 +61,8 @@ func scope(s apiextensionsv1.ResourceScope) string {
 	return "in a namespace"
 }
 
-// rows writes the row of a field, and those of the fields in it. The fields of a condition are those of Kubernetes.
+// rows writes the row of a field, and the rows of the fields in it. It omits the fields of conditions, which Kubernetes
+// defines.
 func rows(b *strings.Builder, path string, p *apiextensionsv1.JSONSchemaProps, required bool) {
 	kind, inner := typeOf(p)
 	notes := []string{kind}
@@ -89,7 +90,7 @@ func rows(b *strings.Builder, path string, p *apiextensionsv1.JSONSchemaProps, r
 	}
 }
 
-// typeOf returns the type of a field in words, and the schema that has its fields, or nil.
+// typeOf returns the type of a field in words, and the schema of the fields in it, or nil if it has none.
 func typeOf(p *apiextensionsv1.JSONSchemaProps) (kind string, inner *apiextensionsv1.JSONSchemaProps) {
 	switch {
 	case p.XIntOrString:

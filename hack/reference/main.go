@@ -1,10 +1,10 @@
-// Command reference writes the pages of the documentation that describe what users see of the programs: every field
-// of the kinds, every option, and the reasons of Events and conditions:
+// Command reference writes the reference pages of the documentation: every field of the kinds, every option, and the
+// reasons of Events and conditions:
 //
 //	go run ./hack/reference -out docs/reference bin/supercargo bin/autoscaler …
 //
 // It reads CustomResourceDefinitions, the help of the programs, the source code, and hack/reference/reasons.yaml. It
-// runs in the root of the repository.
+// must run in the root of the repository.
 package main
 
 import (

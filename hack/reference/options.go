@@ -23,13 +23,13 @@ var (
 	heading = regexp.MustCompile(`^([A-Z][A-Za-z ]*):$`)
 )
 
-// ofKubectl are options that select a cluster.
+// ofKubectl are kubectl's options that select a cluster.
 var ofKubectl = strings.Fields(`
 	as as-group as-uid as-user-extra certificate-authority client-certificate client-key cluster context disable-compression
 	insecure-skip-tls-verify kubeconfig namespace request-timeout server tls-server-name token user cache-dir
 `)
 
-// options returns the page about the options of programs, given by the paths of their binaries, and all their commands.
+// options returns the page about the options of programs and all their commands. programs are the paths of the binaries.
 func options(programs []string) (string, error) {
 	var b strings.Builder
 	b.WriteString(optionsHead)
@@ -41,7 +41,7 @@ func options(programs []string) (string, error) {
 	return b.String(), nil
 }
 
-// describe writes the options of a command of a program, then those of its own commands.
+// describe writes the options of a command of a program, then those of its subcommands. words are the command.
 func describe(b *strings.Builder, path, program string, words []string) error {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
@@ -77,7 +77,7 @@ func describe(b *strings.Builder, path, program string, words []string) error {
 		}
 	}
 	if !strings.Contains(string(help), " [command]\n") {
-		commands = nil // the tables of its help list something else
+		commands = nil // the tables in its help do not list subcommands
 	}
 	if found == 0 && len(commands) == 0 {
 		b.WriteString("No options.\n")

@@ -10,22 +10,22 @@ import (
 // mostCandidates is the maximum number of nodes that are emptied together.
 const mostCandidates = 100
 
-// method is a way to remove nodes. Methods are tried in this order; the first that finds something acts.
+// method is a way to remove nodes. Methods are tried in this order, until one finds a command.
 type method int
 
 const (
 	emptiness  method = iota // removes empty nodes
-	multiNode                // removes several nodes, replaced by at most one
-	singleNode               // removes one node, replaced by at most one
-	methods                  // their number
+	multiNode                // removes several nodes, and replaces them by at most one
+	singleNode               // removes one node, and replaces it by at most one
+	methods                  // the number of methods
 )
 
 // command is a decision to remove nodes.
 type command struct {
 	method method
-	// nodes are the nodes to remove, in the order of preference.
+	// nodes are the nodes to remove, in order of preference.
 	nodes []*cluster.Node
-	// flavors can replace the nodes, the cheapest first. It is empty if the pods fit on other nodes.
+	// flavors are those that can replace the nodes, cheapest first. It is empty if the pods fit on other nodes.
 	flavors []*cluster.Flavor
 }
 
@@ -42,16 +42,15 @@ func (c *command) names() []string {
 type view struct {
 	rooms   []room
 	flavors []*cluster.Flavor
-	// waiting are the pods that need a place whatever is decided: pending ones, and those on nodes that are being
-	// removed.
+	// waiting are the pods that need a node in any case: pending pods, and pods on nodes that are being removed.
 	waiting []cluster.Pod
-	// candidates are the nodes that may be removed: empty ones, and the others in the order of preference.
+	// empty and used are the candidates: the nodes that may be removed, in order of preference. Those in used have pods.
 	empty, used []*cluster.Node
-	// budget is how many nodes may be removed now, and most how many can be launched.
+	// budget is the number of nodes that may be removed now, and most the number that may be launched.
 	budget, most int
 }
 
-// find returns what a method decides, or nil.
+// find returns the command of a method, or nil if it finds none.
 func (v *view) find(m method) *command {
 	switch {
 	case v.budget == 0:
@@ -69,10 +68,10 @@ func (v *view) find(m method) *command {
 	return nil
 }
 
-// several returns the longest prefix of the candidates that can be removed together, found by binary search: if n nodes
-// cannot be removed, more are not tried, though they might.
+// several returns a long prefix of the used candidates that can be removed together, or nil. It uses binary search: if
+// the first n nodes cannot be removed, it does not try more, although a longer prefix might work.
 //
-// Cost: O(log n) times that of [view.consolidate], for n candidates.
+// Cost: O(log n) calls of [view.consolidate], for n candidates.
 func (v *view) several() *command {
 	nodes := v.used[:min(len(v.used), v.budget, mostCandidates)]
 	var found *command
@@ -92,7 +91,7 @@ func (v *view) several() *command {
 }
 
 // withoutSame removes from the replacements of several nodes the flavors of these nodes and all that cost as much or
-// more: keeping that node would serve as well. It returns nil if none is left.
+// more, because keeping such a node would serve as well. It returns nil if no flavor is left.
 func withoutSame(c *command) *command {
 	limit := int64(-1)
 	for _, f := range c.flavors {
@@ -114,7 +113,7 @@ func withoutSame(c *command) *command {
 // consolidate returns the command that removes the nodes, or nil if their pods do not fit on other Ready nodes and at
 // most one new machine that costs less than the nodes together.
 //
-// Cost: that of [Solve] for their pods and the waiting ones.
+// Cost: that of [Solve] for their pods and the waiting pods.
 func (v *view) consolidate(m method, nodes []*cluster.Node) *command {
 	of := map[string]bool{}
 	pods := slices.Clone(v.waiting)
@@ -147,7 +146,7 @@ func (v *view) consolidate(m method, nodes []*cluster.Node) *command {
 	return c
 }
 
-// served reports whether all pods of the nodes have a place, and none on a machine that is not ready.
+// served reports whether the solution places all pods of the nodes, and none on an existing machine that is not ready.
 func served(s Solution, nodes []*cluster.Node, ordered map[string]bool) bool {
 	for _, n := range nodes {
 		for i := range n.Pods {
@@ -161,7 +160,7 @@ func served(s Solution, nodes []*cluster.Node, ordered map[string]bool) bool {
 	return true
 }
 
-// cheaper returns the flavors below a price.
+// cheaper returns the flavors below a price. The flavors must be sorted by price.
 func cheaper(flavors []*cluster.Flavor, microDollarsPerHour int64) []*cluster.Flavor {
 	at, _ := slices.BinarySearchFunc(flavors, microDollarsPerHour, func(f *cluster.Flavor, price int64) int {
 		return cmp.Compare(f.MicroDollarsPerHour, price)
@@ -169,8 +168,8 @@ func cheaper(flavors []*cluster.Flavor, microDollarsPerHour int64) []*cluster.Fl
 	return flavors[:at:at]
 }
 
-// preferred compares candidates: first those with the highest price per disruption, which is one for the node and one
-// for each of its pods; ties by name.
+// preferred compares candidates: the highest price per disruption comes first; ties go to the first name. A node counts
+// as one disruption, and so does each of its pods.
 func preferred(a, b *cluster.Node) int {
 	disruption := func(n *cluster.Node) int64 { return int64(1 + len(n.Pods)) }
 	return cmp.Or(
@@ -179,8 +178,9 @@ func preferred(a, b *cluster.Node) int {
 	)
 }
 
-// holds reports whether a decision still holds: the nodes are candidates of the method, the budget permits their
-// removal, and planning again gives the same result. Of empty nodes those that are still empty remain.
+// holds returns the command if it is still valid, else nil: the nodes are still candidates of the method, the budget
+// permits their removal, and a new plan gives the same result. A command of emptiness keeps the nodes that are still
+// empty and within the budget.
 func (v *view) holds(c *command) *command {
 	candidates := v.used
 	if c.method == emptiness {
@@ -210,7 +210,7 @@ func (v *view) holds(c *command) *command {
 	return again
 }
 
-// subset reports whether all flavors are among others. Both are ordered by price.
+// subset reports whether all flavors are among others, by name.
 func subset(flavors, others []*cluster.Flavor) bool {
 	return !slices.ContainsFunc(flavors, func(f *cluster.Flavor) bool {
 		return !slices.ContainsFunc(others, func(o *cluster.Flavor) bool { return o.Name == f.Name })

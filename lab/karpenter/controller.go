@@ -10,56 +10,56 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/class"
 )
 
-// Karpenter's times.
+// Karpenter's intervals.
 const (
 	// retry is the time after which a pod that is still pending is planned again.
 	retry = 10 * time.Second
 	// poll is the time between two rounds of consolidation that find nothing.
 	poll = 10 * time.Second
-	// validation is the time from a decision to remove nodes until it is checked again and carried out.
+	// validation is the time from a decision to remove nodes until it is validated and carried out.
 	validation = 15 * time.Second
 	// soon is the minimum time between two rounds.
 	soon = time.Second
 )
 
-// Settings are those of Karpenter that matter here.
+// Settings are the settings of Karpenter that the simulator supports.
 type Settings struct {
-	// BatchIdle and BatchMax bound the window in which pending pods are gathered: until no pod has begun to wait for
-	// BatchIdle, at most for BatchMax after the first.
+	// BatchIdle and BatchMax bound the window that batches pending pods. It closes when no pod has become pending for
+	// BatchIdle, and at the latest BatchMax after the first.
 	BatchIdle, BatchMax time.Duration
-	// ConsolidateAfter is how long no pod must have started or ended on a node before the node may be removed.
+	// ConsolidateAfter is the time for which no pod must have come to or left a node before the node may be removed.
 	ConsolidateAfter time.Duration
-	// BudgetPercent is the share of nodes that may be removed at a time, rounded up.
+	// BudgetPercent is the percentage of nodes that may be in removal at a time. The number of nodes is rounded up.
 	BudgetPercent int
 }
 
-// Defaults returns Karpenter's defaults. consolidationPolicy is WhenEmptyOrUnderutilized.
+// Defaults returns Karpenter's defaults. Its consolidationPolicy is WhenEmptyOrUnderutilized.
 func Defaults() Settings {
 	return Settings{BatchIdle: time.Second, BatchMax: 10 * time.Second, BudgetPercent: 10}
 }
 
-// Controller is Karpenter. It keeps what Karpenter keeps in memory between two decisions.
+// Controller makes Karpenter's decisions. It keeps the state that Karpenter keeps in memory between two decisions.
 type Controller struct {
 	settings Settings
 	window   window
-	// nominated is until when each node is expected to receive pods, by name. Such nodes stay.
+	// nominated is the time until which each node is expected to receive pods, by name. Such nodes are not removed.
 	nominated map[string]time.Time
-	// changed is when a pod was last seen to come to or leave each node, and pods are the pods then.
+	// changed is the time of the last observed change of each node's pods, and pods are the names of its pods then.
 	changed map[string]time.Time
 	pods    map[string][]string
 
-	// next is the time of the next round of consolidation. decided is a decision that is carried out then if it still
-	// holds; nil if there is none.
+	// next is the time of the next round of consolidation. decided is the command that this round carries out if it is
+	// still valid, or nil.
 	next    time.Time
 	decided *command
-	// replacing are removals that wait for a replacement.
+	// replacing are the removals that wait for a replacement.
 	replacing []*replacing
 }
 
 // replacing is the removal of nodes that wait for a replacement.
 type replacing struct {
 	nodes []string
-	// by is the replacement; empty until it has been observed. Then it is not among known.
+	// by is the name of the replacement, or empty until it is observed: the first node that is not in known.
 	by    string
 	known map[string]bool
 	why   string
@@ -73,11 +73,11 @@ func New(s Settings) *Controller {
 	}
 }
 
-// Decide returns the purchases and removals of one moment. It buys nothing for which no pod waits or that replaces
-// nothing dearer. Repeated at the same time, it does nothing more. now must not go back.
+// Decide returns the purchases and removals at a time. It buys only machines for pending pods and machines that replace
+// more expensive ones. A second call at the same time decides nothing more. now must not decrease.
 //
-// Cost: O(n) for n nodes and pending pods, plus [Solve] when the window closes, plus one [Solve] for each under-used
-// node and O(log n) for several together in each round of consolidation.
+// Cost: O(n) for n nodes and pending pods, plus one [Solve] when the window closes. A round of consolidation adds one
+// [Solve] for each under-used node, and O(log n) for several nodes together.
 func (c *Controller) Decide(now time.Time, s *cluster.State) cluster.Plan {
 	c.observe(now, s)
 	plan := cluster.Plan{Drains: c.replaced(s)}
@@ -87,14 +87,14 @@ func (c *Controller) Decide(now time.Time, s *cluster.State) cluster.Plan {
 		plan.Buy = c.provision(now, s)
 	}
 	if len(plan.Buy)+len(plan.Drains) > 0 {
-		plan.Wake = soon // consolidation looks at the result
+		plan.Wake = soon // consolidation must see the result
 		return plan
 	}
 	c.consolidate(now, s, &plan)
 	return plan
 }
 
-// observe updates what is remembered of nodes.
+// observe updates the state of the controller about nodes.
 func (c *Controller) observe(now time.Time, s *cluster.State) {
 	there := make(map[string]bool, len(s.Nodes))
 	for i := range s.Nodes {
@@ -147,7 +147,7 @@ func (c *Controller) replaced(s *cluster.State) []cluster.Drain {
 	return drains
 }
 
-// provision returns the machines to buy for the pods that wait, and nominates the nodes on which they fit.
+// provision returns the machines to buy for waiting pods, and nominates the nodes on which waiting pods fit.
 func (c *Controller) provision(now time.Time, s *cluster.State) []cluster.Purchase {
 	solution := Solve(waiting(s), s.Nodes, s.Flavors, max(0, s.MaxNodes-len(s.Nodes)))
 	for _, node := range solution.Nodes {
@@ -165,7 +165,7 @@ func (c *Controller) provision(now time.Time, s *cluster.State) []cluster.Purcha
 	return all
 }
 
-// purchase buys the cheapest of the flavors.
+// purchase returns the purchase of the cheapest of the flavors.
 func purchase(flavors []*cluster.Flavor, pods []string, why string) cluster.Purchase {
 	return cluster.Purchase{
 		Flavor: flavors[0].Name, Class: class.Any, Pods: pods,
@@ -173,7 +173,7 @@ func purchase(flavors []*cluster.Flavor, pods []string, why string) cluster.Purc
 	}
 }
 
-// waiting returns the pods that need a place: pending ones, and those on nodes that are being removed.
+// waiting returns the pods that need a node: pending pods, and pods on nodes that are being removed.
 func waiting(s *cluster.State) []cluster.Pod {
 	all := slices.Clone(s.Pending)
 	for i := range s.Nodes {
@@ -184,8 +184,8 @@ func waiting(s *cluster.State) []cluster.Pod {
 	return all
 }
 
-// consolidate adds removals to the plan if it is time. A decision is carried out after the time of validation if it still
-// holds; otherwise the later methods decide.
+// consolidate adds removals to the plan if a round is due. It carries out a decision after [validation] if the decision
+// is still valid. Otherwise the later methods decide.
 func (c *Controller) consolidate(now time.Time, s *cluster.State, plan *cluster.Plan) {
 	if wait := c.untilNext(now); wait > 0 {
 		wakeBy(plan, wait)
@@ -214,8 +214,8 @@ func (c *Controller) consolidate(now time.Time, s *cluster.State, plan *cluster.
 	}
 }
 
-// untilNext returns the time until the next round. Rounds that find nothing are repeated after multiples of [poll]; those
-// in which nothing can have changed are left out.
+// untilNext returns the time until the next round. Rounds that find nothing are repeated after multiples of [poll].
+// Rounds are skipped while Decide is not called, because nothing can have changed.
 func (c *Controller) untilNext(now time.Time) time.Duration {
 	if c.next.IsZero() {
 		c.next = now
@@ -227,8 +227,8 @@ func (c *Controller) untilNext(now time.Time) time.Duration {
 	return max(0, -late)
 }
 
-// expires returns when the next node may be removed that may not be removed now, if no pod comes or leaves; the zero
-// time if there is none.
+// expires returns the next time at which a node that may not be removed now may be removed, if no pod comes or leaves.
+// It returns the zero time if there is none.
 func (c *Controller) expires(now time.Time) time.Time {
 	var at time.Time
 	for _, until := range c.nominated {
@@ -242,8 +242,8 @@ func (c *Controller) expires(now time.Time) time.Time {
 	return at
 }
 
-// view returns the cluster as consolidation sees it. Candidates are Ready nodes that no pod is expected on, that hold no
-// pod that must stay, and on which no pod has come or left for the time of the settings.
+// view returns the cluster as consolidation sees it. The candidates are the Ready nodes that are not nominated, that have
+// no pod that must not be disrupted, and whose pods have not changed for ConsolidateAfter.
 func (c *Controller) view(now time.Time, s *cluster.State) *view {
 	v := &view{rooms: roomsOf(s.Nodes), flavors: byPrice(s.Flavors), waiting: waiting(s), most: max(0, s.MaxNodes-len(s.Nodes))}
 	nodes, leaving := 0, 0
@@ -276,7 +276,7 @@ func (c *Controller) view(now time.Time, s *cluster.State) *view {
 	return v
 }
 
-// carryOut adds a decision to the plan. Nodes with a replacement are cordoned until it is ready.
+// carryOut adds a command to the plan. Nodes that wait for a replacement are only cordoned until it is ready.
 func (c *Controller) carryOut(d *command, s *cluster.State, plan *cluster.Plan) {
 	names := d.names()
 	if d.method == emptiness {
@@ -301,7 +301,7 @@ func (c *Controller) carryOut(d *command, s *cluster.State, plan *cluster.Plan) 
 	}
 }
 
-// wakeBy makes the next decision no later than after a time.
+// wakeBy schedules the next decision after a wait, or earlier if the plan already has an earlier one.
 func wakeBy(plan *cluster.Plan, wait time.Duration) {
 	if plan.Wake == 0 || wait < plan.Wake {
 		plan.Wake = wait

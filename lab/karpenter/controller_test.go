@@ -16,14 +16,14 @@ import (
 
 const second = time.Second
 
-// world runs a controller second by second. It carries out plans at once; machines start after 30 s.
+// world runs a controller second by second. It carries out plans immediately; machines start after 30 s.
 type world struct {
 	t      interface{ Fatalf(string, ...any) }
 	c      *Controller
 	state  *cluster.State
 	now    time.Duration
 	bought int
-	// schedules places evicted and other pending pods as planned, every second.
+	// schedules enables a scheduler that places pending pods, including evicted ones, as planned every second.
 	schedules bool
 	log       []string
 }
@@ -134,7 +134,7 @@ func (w *world) want(until time.Duration, want ...string) {
 	}
 }
 
-// full fills a node except for a given number of milli-CPU.
+// full returns a node with one pod that leaves free milli-CPU.
 func full(name string, f cluster.Flavor, free int64) cluster.Node {
 	return nodeOf(name, f, cluster.Ready, podOf("full-"+name, f.Size.MilliCPU-free, 1))
 }
@@ -168,7 +168,7 @@ func TestEmptyNodesAreReleasedWithinTheBudget(t *testing.T) {
 		nodes = append(nodes, nodeOf(fmt.Sprintf("n%02d", i), m, cluster.Ready))
 	}
 	w := worldOf(t, Defaults(), nodes...)
-	// A tenth of eleven is two, of ten one. Each decision is checked after 15 s.
+	// The budget is two of eleven nodes, and one of up to ten. Each decision is validated after 15 s.
 	w.want(48*second, "15s release n00", "15s release n01", "31s release n02", "47s release n03")
 }
 
@@ -187,7 +187,8 @@ func TestANodeOnWhichAPodIsExpectedStays(t *testing.T) {
 	w.state.Pending = []cluster.Pod{podOf("a", 1000, 1)}
 	w.want(100 * second)
 	w.state.Pending = nil
-	// The pod was last planned at 91 s, and is expected for 20 s. The next round is at 115 s, and checked after 15 s.
+	// The pod was last planned at 91 s, which nominates the node for 20 s. The next round is at 115 s; 15 s later its
+	// decision is validated.
 	w.want(200*second, "130s release n")
 }
 
@@ -205,7 +206,7 @@ func TestANodeIsReplacedByACheaperOneFirst(t *testing.T) {
 	w := worldOf(t, Defaults(), nodeOf("n", m, cluster.Ready, podOf("a", 500, 1)))
 	w.want(45*second, "15s buy s for []", "15s cordon n")
 	w.want(48*second, "46s evict n")
-	w.want(200 * second) // and nothing is cheaper than that
+	w.want(200 * second) // no flavor is cheaper than the replacement
 	if len(w.node("new-0").Pods) != 1 {
 		t.Errorf("nodes %+v", w.state.Nodes)
 	}
@@ -241,7 +242,7 @@ func TestNoPodIsEvictedForANodeThatIsNotReady(t *testing.T) {
 	ordered.Due = 60 * second
 	s := flavorOf("s", 1, 4, 50)
 	w := worldOf(t, Defaults(), ordered, nodeOf("n1", s, cluster.Ready, podOf("a", 500, 1)))
-	// The machine becomes empty and is released, rather than that the pod moves to it.
+	// The pod does not move to the machine, which becomes ready, stays empty and is released.
 	w.want(60 * second)
 	w.want(100*second, "75s release n0")
 }
@@ -281,7 +282,7 @@ func TestNodesThatWaitForTheirReplacementCountAgainstTheBudget(t *testing.T) {
 	w.want(300*second, "71s buy xl for []", "71s cordon n2", "102s evict n2")
 }
 
-// The nodes with the highest price for each pod go first.
+// The nodes with the highest price per disruption are removed first.
 func TestTheBudgetGoesToTheNodesThatSaveMost(t *testing.T) {
 	f := flavors()
 	l, m := f[1], f[2]
@@ -292,7 +293,7 @@ func TestTheBudgetGoesToTheNodesThatSaveMost(t *testing.T) {
 		nodeOf("n3", l, cluster.Ready, podOf("d", 100, 1), podOf("e", 100, 1), podOf("f", 100, 1)),
 	}
 	w := worldOf(t, Defaults(), nodes...)
-	w.want(16*second, "15s evict n2") // 200/3 against 100/2, 200/4 and 360/2, whose pod fits nowhere
+	w.want(16*second, "15s evict n2") // 200/3 is more than 100/2 and 200/4; the pod of n0 (360/2) fits nowhere else
 }
 
 func TestConsolidateAfterWaitsForQuiet(t *testing.T) {
@@ -305,7 +306,7 @@ func TestConsolidateAfterWaitsForQuiet(t *testing.T) {
 	w.want(200*second, "105s evict n2") // 30 + 60 + 15
 }
 
-// TestConsolidationEndsAndNeverRaisesThePrice runs clusters in which nothing changes. Pods go where they are planned.
+// TestConsolidationEndsAndNeverRaisesThePrice runs clusters without new or ending pods. Pods are bound as planned.
 func TestConsolidationEndsAndNeverRaisesThePrice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := anyCluster(t)

@@ -8,48 +8,48 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// Claim is a machine to launch. While pods are planned, it has no flavor yet, only those that can still hold its pods.
+// Claim is a machine to launch. It has no single flavor, but all flavors that can hold its pods.
 type Claim struct {
 	// Pods are the pods planned on the machine, in the order of [Solve].
 	Pods []cluster.Pod
-	// Requests is their total size.
+	// Requests is the sum of their requests.
 	Requests packing.Size
-	// Flavors can hold all of them, the cheapest first; ties by name. There is at least one.
+	// Flavors are those that can hold all of them, cheapest first; ties by name. There is at least one.
 	Flavors []*cluster.Flavor
 }
 
-// Solution is where pods go.
+// Solution is a plan of pods.
 type Solution struct {
-	// Nodes has the names of the nodes, by the names of the pods planned on them.
+	// Nodes maps the name of each pod planned on an existing node to the name of the node.
 	Nodes map[string]string
 	// Claims are the machines to launch, in no particular order.
 	Claims []*Claim
-	// Unplaced are the names of the pods that fit nowhere, in the order of planning.
+	// Unplaced are the names of the pods that fit nowhere, in the order of [Solve].
 	Unplaced []string
 }
 
-// Solve plans pods by first-fit decreasing: pods by CPU, then memory, the greatest first (ties by arrival, then by
-// name), each on the first of these that holds it:
+// Solve plans pods by first-fit decreasing. It sorts pods by CPU, then by memory, the greatest first; ties by arrival,
+// then by name. It plans each pod on the first of these that can hold it:
 //
-//  1. nodes, the Ready ones first, then by name. Nodes on order count; Leaving and Asleep ones do not;
-//  2. machines already planned to launch, those with the fewest pods first;
-//  3. a new machine, if fewer than most are planned.
+//  1. an existing node: Ready nodes first, then Ordered nodes, each by name. It ignores Leaving and Asleep nodes.
+//  2. a claim of this plan, those with the fewest pods first.
+//  3. a new claim, if there are fewer than most.
 //
-// Nothing is over-committed, and each claim has a pod. Neither argument is modified.
+// No node or claim is over-committed, and each claim has a pod. Solve does not modify its arguments.
 //
 // Cost: O(p (n + f c)) for p pods, n nodes, f flavors and c claims, plus sorting.
 func Solve(pods []cluster.Pod, nodes []cluster.Node, flavors []cluster.Flavor, most int) Solution {
 	return solve(pods, roomsOf(nodes), byPrice(flavors), most, len(pods))
 }
 
-// room is what a node has left.
+// room is the free room of a node, and its number of pods.
 type room struct {
 	node *cluster.Node
 	free packing.Size
 	pods int
 }
 
-// roomsOf returns the rooms of the nodes that accept pods or will, in the order in which they are tried.
+// roomsOf returns the rooms of the Ready and Ordered nodes, in the order in which [Solve] tries them.
 func roomsOf(nodes []cluster.Node) []room {
 	var all []room
 	for i := range nodes {
@@ -70,7 +70,7 @@ func roomsOf(nodes []cluster.Node) []room {
 	return all
 }
 
-// byPrice returns the flavors, the cheapest first; ties by name.
+// byPrice returns the flavors, cheapest first; ties by name.
 func byPrice(flavors []cluster.Flavor) []*cluster.Flavor {
 	all := make([]*cluster.Flavor, len(flavors))
 	for i := range flavors {
@@ -90,8 +90,8 @@ func decreasing(a, b cluster.Pod) int {
 	)
 }
 
-// solve is [Solve] on prepared rooms, which it uses up, and on flavors by price. It stops when it has more than enough
-// claims: the solution is then of no use.
+// solve is [Solve] on prepared rooms, which it modifies, and on flavors by price. It stops when it has more claims than
+// enough, because the caller then discards the solution.
 func solve(pods []cluster.Pod, rooms []room, flavors []*cluster.Flavor, most, enough int) Solution {
 	s := Solution{Nodes: make(map[string]string, len(pods))}
 	pods = slices.Clone(pods)
@@ -114,7 +114,7 @@ func solve(pods []cluster.Pod, rooms []room, flavors []*cluster.Flavor, most, en
 	return s
 }
 
-// firstRoom returns the first room that holds the pod, or nil.
+// firstRoom returns the first room that can hold the pod, or nil.
 func firstRoom(rooms []room, p *cluster.Pod) *room {
 	for i := range rooms {
 		if r := &rooms[i]; p.Size.Fits(r.free) && r.node.Takes(r.pods+1) && r.node.Suits(p) {
@@ -124,8 +124,8 @@ func firstRoom(rooms []room, p *cluster.Pod) *room {
 	return nil
 }
 
-// addToClaim adds the pod to the first claim that holds it. Claims stay ordered by their number of pods: one that gets
-// a pod goes before those that have as many.
+// addToClaim adds the pod to the first claim that can hold it, and reports whether there is one. Claims stay sorted by
+// their number of pods; a claim that receives a pod moves before those with equally many.
 func (s *Solution) addToClaim(p *cluster.Pod) bool {
 	for i, c := range s.Claims {
 		flavors := c.with(p)
@@ -142,7 +142,8 @@ func (s *Solution) addToClaim(p *cluster.Pod) bool {
 	return false
 }
 
-// addClaim adds a claim for the pod, after the claims with one pod.
+// addClaim adds a claim for the pod after the claims with one pod. It returns false if there are most claims already, or
+// if no flavor can hold the pod.
 func (s *Solution) addClaim(p *cluster.Pod, flavors []*cluster.Flavor, most int) bool {
 	c := &Claim{Flavors: flavors}
 	if flavors = c.with(p); len(s.Claims) >= most || len(flavors) == 0 {
@@ -154,7 +155,7 @@ func (s *Solution) addClaim(p *cluster.Pod, flavors []*cluster.Flavor, most int)
 	return true
 }
 
-// with returns the flavors that hold the claim's pods and one more pod.
+// with returns the flavors that can hold the claim's pods and one more pod.
 func (c *Claim) with(p *cluster.Pod) []*cluster.Flavor {
 	size := plus(c.Requests, p.Size)
 	var fit []*cluster.Flavor

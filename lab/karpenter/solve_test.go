@@ -25,7 +25,7 @@ func flavorOf(name string, cpu, memory, price int64) cluster.Flavor {
 	}
 }
 
-// flavors are of the same price for each CPU, except for the largest.
+// flavors returns flavors that cost the same per CPU, except the largest, which is cheaper.
 func flavors() []cluster.Flavor {
 	return []cluster.Flavor{flavorOf("xl", 8, 32, 360), flavorOf("l", 4, 16, 200), flavorOf("m", 2, 8, 100), flavorOf("s", 1, 4, 50)}
 }
@@ -41,7 +41,7 @@ func nodeOf(name string, f cluster.Flavor, phase cluster.Phase, pods ...cluster.
 	}
 }
 
-// told returns a solution in short form.
+// told formats a solution.
 func told(s Solution) string {
 	var all []string
 	for pod, node := range s.Nodes {

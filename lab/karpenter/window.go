@@ -7,20 +7,20 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
-// window gathers pending pods. A pod that begins to wait opens the window, or extends it if it is open; so does a pod
-// that still waits again seconds later. The window closes when nothing has extended it for idle, but no later than most
-// after it was opened.
+// window batches pending pods. A pod that becomes pending opens the window, or extends it if it is open. A pod that is
+// still pending does so again each time the duration again has passed. The window closes when nothing has extended it
+// for idle, and at the latest most after it opened.
 type window struct {
 	idle, most time.Duration
-	// again is the time after which a pod that still waits extends or opens the window again.
+	// again is the time after which a pod that is still pending opens or extends the window again.
 	again time.Duration
 
-	seen         map[string]time.Time // when each pending pod last did so, by name
+	seen         map[string]time.Time // when each pending pod last opened or extended the window, by name
 	opened, last time.Time            // opened is zero while the window is closed
 }
 
 // observe records the pending pods. It reports whether the window has closed since the last call, and the time until the
-// next change: 0 if no pod is pending.
+// next change: 0 if no pod is pending and the window is closed.
 //
 // Cost: O(p log p) for p pending pods.
 func (w *window) observe(now time.Time, pending []cluster.Pod) (closes bool, wait time.Duration) {
@@ -65,7 +65,7 @@ func (w *window) extend(at time.Time) {
 	w.last = at
 }
 
-// end returns when an open window closes.
+// end returns the time at which an open window closes.
 func (w *window) end() time.Time { return earlier(w.last.Add(w.idle), w.opened.Add(w.most)) }
 
 func (w *window) close(now time.Time) bool {
@@ -76,7 +76,7 @@ func (w *window) close(now time.Time) bool {
 	return true
 }
 
-// earlier returns the earlier of two times; a zero time does not count.
+// earlier returns the earlier of two times; it ignores a zero time.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -9,18 +9,19 @@ import (
 	"strings"
 )
 
-// reason matches the words that reasons are.
+// reason matches words that may be reasons.
 var reason = regexp.MustCompile(`^[A-Z][a-z]+(?:[A-Z][A-Za-z]*)*$`)
 
-// emitters are functions whose first argument that is such a word is a reason.
+// emitters are functions that take a reason: it is their first argument that matches reason.
 var emitters = map[string]bool{
 	"tell": true, "tellOf": true, "tellPod": true, "Eventf": true, "condition": true, "set": true, "Set": true, "refuse": true, "add": true,
 }
 
-// bearers are types whose literals begin with a reason.
+// bearers are types that contain a reason: it is the first element of a literal that matches reason.
 var bearers = map[string]bool{"fault": true, "refusal": true, "Event": true, "Refusal": true, "Told": true}
 
-// scan adds the words of the code of a folder, and the reasons that it emits by the syntax alone, with their files.
+// scan adds the string literals in the code of a folder to words. If emits is set, it also adds the reasons that the
+// code emits, with their files, to emitted. It reads the syntax alone.
 func scan(folder string, emits bool, emitted map[string]string, words map[string]bool) error {
 	constants := map[string]map[string]string{} // by folder
 	err := parse(folder, func(path string, file *ast.File) {
@@ -51,7 +52,7 @@ func scan(folder string, emits bool, emitted map[string]string, words map[string
 	})
 }
 
-// scanner finds the reasons of a file.
+// scanner finds the reasons that a file emits.
 type scanner struct {
 	path      string
 	constants map[string]string

@@ -1,4 +1,4 @@
-// Package reasons writes the pages about the reasons of Events and conditions. Their meanings are in a table; the
+// Package reasons writes the reference pages of the reasons of Events and conditions. A table has their meanings; the
 // code and the table must have the same reasons.
 package reasons
 
@@ -17,31 +17,31 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Group has the reasons of some kinds of objects.
+// Group contains the reasons of some kinds of objects.
 type Group struct {
 	// Name is the heading of the group, and Objects the kinds of its objects.
 	Name, Objects string
-	// Types is the prefix of the constants of the types of its conditions in api/v1alpha1.
+	// Types is the prefix of the constants in api/v1alpha1 that name the types of the group's conditions.
 	Types string
-	// Folders have the code that emits the reasons.
+	// Folders are the folders with the code that emits the reasons.
 	Folders []string
-	// Events are the meanings of reasons of Events, and Also what else is emitted.
+	// Events maps reasons of Events to their meanings. Also describes other Events of the group.
 	Events map[string]string
 	Also   string
-	// Conditions are the meanings of reasons of conditions, by type.
+	// Conditions maps types of conditions to their reasons, and these to their meanings.
 	Conditions map[string]map[string]string
-	// Elsewhere are words in the place of a reason that are none.
+	// Elsewhere lists words that the scan mistakes for reasons.
 	Elsewhere []string
 }
 
-// shared are folders whose words may be reasons of any group.
+// shared are folders whose string literals may be reasons of any group.
 var shared = []string{"internal/platform/pause", "api/v1alpha1"}
 
-// apiFolder is the folder, below the root, with the constants of the types of conditions.
+// apiFolder is the folder, below the root, with the constants that name the types of conditions.
 const apiFolder = "api/v1alpha1"
 
-// Pages returns the pages about Events and conditions, from a table and the code below root. It returns an error for
-// each reason that only one of them has.
+// Pages returns the pages of Events and of conditions, from a table and the code below root. It returns an error that
+// lists the reasons that only the table or only the code has.
 func Pages(root, table string) (events, conditions string, err error) {
 	text, err := os.ReadFile(table)
 	if err != nil {
@@ -65,7 +65,7 @@ func Pages(root, table string) (events, conditions string, err error) {
 	return eventsPage(all.Groups), conditionsPage(all.Groups, types), nil
 }
 
-// check compares a group with the code.
+// check compares a group with the code, and returns the differences.
 func (g *Group) check(root string, types []conditionType) (errs []error) {
 	known := map[string]bool{}
 	for reason := range g.Events {
@@ -104,11 +104,11 @@ func (g *Group) check(root string, types []conditionType) (errs []error) {
 	return errs
 }
 
-// conditionType is a type of a condition, from a constant of the API such as FleetReady.
+// conditionType is a type of conditions, from a constant of the API such as FleetReady: prefix Fleet, name Ready.
 type conditionType struct{ prefix, name, about string }
 
-// conditionTypes returns the types of conditions in the order of the API. They are in blocks of constants whose
-// comment begins with "The conditions of".
+// conditionTypes returns the types of conditions in the order of the API: ConditionPaused, and the constants in blocks
+// whose comment begins with "The conditions of".
 func conditionTypes(folder string) (all []conditionType, err error) {
 	err = parse(folder, func(_ string, file *ast.File) {
 		for _, d := range file.Decls {

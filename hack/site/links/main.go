@@ -1,5 +1,5 @@
-// Command links checks the links of a built site: each leads to a file of the site, and to a heading that it has.
-// Pages load nothing from elsewhere.
+// Command links checks a built site: each link to a page of the site leads to an existing file and heading, and no page
+// loads anything from another site.
 //
 //	go run ./hack/site/links -root dist/site -at https://supercargo.dev/
 package main
@@ -32,21 +32,22 @@ func main() {
 	}
 }
 
-// site is a site in a folder.
+// site contains the pages and files of a site.
 type site struct {
 	base  *url.URL
 	pages map[string]*page // by path below the base, such as docs/agent/
 	files map[string]bool
 }
 
-// page has the anchors and links of an HTML file.
+// page contains the anchors and links of an HTML file, and the URLs that it loads.
 type page struct {
 	anchors map[string]bool
 	links   []string
 	loads   []string
 }
 
-// check returns the number of links of the site, and an error that lists the dead ones.
+// check returns the number of links of the site in folder root, and an error that lists the dead links and the URLs that
+// pages load from other sites.
 func check(root, at string) (found int, err error) {
 	base, err := url.Parse(at)
 	if err != nil {
@@ -82,7 +83,7 @@ func check(root, at string) (found int, err error) {
 	return found, errors.Join(errs...)
 }
 
-// read records a file, and what a page has.
+// read records a file and, if it is a page, its anchors, links and loads.
 func (s *site) read(file, name string) error {
 	s.files[name] = true
 	if path.Base(name) != "index.html" {
@@ -114,7 +115,8 @@ func (s *site) read(file, name string) error {
 	return nil
 }
 
-// follow returns an error if a link of a page of the site leads to nothing. Links to other sites are not followed.
+// follow returns an error if a link leads to a page or heading that the site does not have. It ignores links to other
+// sites.
 func (s *site) follow(from, link string) error {
 	to, err := s.base.Parse(path.Join(s.base.Path, from) + "/")
 	if err == nil {

@@ -1,5 +1,5 @@
-// Search in the browser: each word of the query must be in the page. Pages with the words in their titles come
-// first, then those that have them most often.
+// Search in the browser: a page matches if it has each word of the query. Pages with the words in their titles come
+// first, then the pages that have them most often.
 (() => {
   const form = document.getElementById("search");
   const query = document.getElementById("query");
@@ -41,7 +41,7 @@
     results.hidden = !words.length;
   };
 
-  form.hidden = false; // it needs this script
+  form.hidden = false; // the form needs this script
   query.addEventListener("input", show);
   form.addEventListener("submit", (event) => {
     event.preventDefault();

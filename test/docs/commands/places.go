@@ -2,31 +2,31 @@ package commands
 
 import "regexp"
 
-// Place is where commands of the documentation run. A command has the first place that matches; one without a place
-// runs on the playground as it is. Of Test, Reason and Kubeadm at most one is set.
+// Place specifies where commands of the documentation run. The first place that matches a command applies. A command
+// without a place runs unchanged on the playground. At most one of Test, Reason and Kubeadm is set.
 type Place struct {
 	// Pages is a regular expression that the path of the page matches; empty for all pages.
 	Pages string
-	// Command is a regular expression that the text of the command matches from its beginning.
+	// Command is a regular expression that matches the beginning of the command's text.
 	Command string
 
-	// Test is the name of the test that runs the command, or the same with other names.
+	// Test is the name of the test that runs the command, possibly with other names.
 	Test string
-	// Reason is why no test runs it.
+	// Reason is the reason why no test of the commands runs it.
 	Reason string
 	// Kubeadm is set if the command runs on the cluster that kubeadm makes, where pods have containers and logs.
 	Kubeadm bool
 
-	// Replace lists what to write in place of parts of the command before it runs on the playground, in pairs.
+	// Replace lists pairs of a part of the command and its replacement on the playground.
 	Replace []string
-	// Until is a regular expression. A command that does not end by itself runs until its output matches.
+	// Until is a regular expression, for a command that does not end by itself. The command runs until its output matches.
 	Until string
 }
 
 // Runs reports whether the command runs on the playground.
 func (p *Place) Runs() bool { return p == nil || p.Test == "" && p.Reason == "" && !p.Kubeadm }
 
-// Of returns the place of a command, or nil if it runs on the playground as it is.
+// Of returns the place of a command, or nil if the command runs unchanged on the playground.
 func Of(c Command) *Place {
 	for i := range Places {
 		p := &Places[i]
@@ -37,7 +37,7 @@ func Of(c Command) *Place {
 	return nil
 }
 
-// installed is the test that installs, upgrades and removes everything with kubectl and helm alone.
+// installed is the test that installs, upgrades and removes everything with only kubectl and helm.
 const installed = "TestSupercargoIsInstalledUsedUpgradedAndRemoved"
 
 const (
@@ -47,8 +47,8 @@ const (
 	published = "needs a registry, a key or a published release"
 )
 
-// Places says of each command that does not simply run on the playground where it runs. Order matters: the first
-// that matches counts.
+// Places lists the places of all commands that do not run unchanged on the playground. Order matters: the first match
+// applies.
 var Places = []Place{
 	// Building, testing, measuring.
 	{Command: `make bench-|go test .* -bench `, Reason: measures},
@@ -82,7 +82,7 @@ var Places = []Place{
 	{Command: `node-agent probe `, Test: "TestARealNodeIsProbedAndPodsMoveByWhatIsLearned"},
 	{Command: `node-agent meter `, Test: "TestTheMeterThatAsksPrometheusStartsWithItsFlags"},
 
-	// Helm. The playground has the kinds already, so that the commands that take objects over run there.
+	// Helm. The playground already has the kinds, so the commands that take over existing objects run there.
 	{Pages: `nodefleet`, Command: `kubectl --(context|kubeconfig) |helm --kube-context |export `, Test: installed},
 	{Command: `helm install (supercargo-crds )?\S+( manifests/helm/supercargo)?( --namespace supercargo-system --create-namespace.*)?$`, Test: installed},
 	{Command: `helm rollback `, Replace: []string{"REVISION", "1"}},
@@ -100,7 +100,7 @@ var Places = []Place{
 	{Command: `kubectl .*supercargo-kube-scheduler`, Test: installed},
 	{Command: `kubectl .*(--watch|-w)$`, Until: `.`},
 	{Pages: `openstack`, Command: `kubectl .* --from-literal=auth_url`, Replace: []string{"secret generic openstack ", "secret generic openstack-keys "}},
-	// The playground has a metrics adapter of its own, and the binding of another page.
+	// The playground already has a metrics adapter, and the binding of another page.
 	{Command: `kubectl apply --server-side -k manifests/(adapter|replicas)`, Replace: []string{"--server-side", "--server-side --force-conflicts --dry-run=server"}},
 	{Pages: `dashboard`, Command: `kubectl create clusterrolebinding audit `, Replace: []string{"binding audit ", "binding audit-too "}},
 

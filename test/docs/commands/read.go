@@ -1,5 +1,5 @@
-// Package commands lists the commands of the documentation, and which test runs each of them. A test in test/docs
-// checks that the list is complete; test/e2e/commands runs the commands that no other test runs.
+// Package commands lists the commands of the documentation, and the test that runs each of them. A test in test/docs
+// checks that the list is complete. test/e2e/commands runs the commands that no other test runs.
 package commands
 
 import (
@@ -17,11 +17,11 @@ type Command struct {
 	Page string
 	// Line is the number of its first line, from 1.
 	Line int
-	// Text is the command without prompt, comment and continued lines.
+	// Text is the command on one line, without prompt and comment.
 	Text string
 }
 
-// String returns where a command is, and the command.
+// String returns the page, the line and the text of the command.
 func (c Command) String() string { return fmt.Sprintf("%s:%d: %s", c.Page, c.Line, c.Text) }
 
 // programs are the first words of commands.
@@ -30,7 +30,7 @@ var programs = strings.Fields(`
 	node-agent npm openstack sed supercargo tar /usr/bin/time
 `)
 
-// notShell matches the first lines of blocks that look like commands and are none: output, queries, formulas,
+// notShell matches the first lines of blocks that look like commands, but are something else: output, queries, formulas,
 // files of other kinds.
 var notShell = []*regexp.Regexp{
 	regexp.MustCompile(`^go: module `),                                // output of go
@@ -42,9 +42,9 @@ var notShell = []*regexp.Regexp{
 	regexp.MustCompile(`^\.MAKEFLOW `),                                // a workflow
 }
 
-// Read returns the commands of pages, which are paths from root, in the order of the pages and lines. It returns an
-// error for a line of a block of commands that is no command, and for a block that may be one, but whose program is
-// unknown.
+// Read returns the commands of pages, in the order of pages and lines. Pages are paths from root. It returns an error if
+// a line in a block of commands does not start with a known program, and if a block looks like commands, but its first
+// line does not start with one.
 func Read(root string, pages ...string) ([]Command, error) {
 	var all []Command
 	for _, page := range pages {
@@ -75,8 +75,8 @@ var (
 	indented = regexp.MustCompile(`^(?:    |\t)`)
 )
 
-// blocksOf returns the indented and fenced blocks of a page. Blank lines end an indented block: a block of YAML after
-// one of commands is another. An indented line below a line of text belongs to its paragraph.
+// blocksOf returns the indented and fenced blocks of a page. A blank line ends an indented block, so that YAML after
+// commands is a block of its own. An indented line directly below a line of text belongs to its paragraph.
 func blocksOf(page string) (all []block) {
 	var b block
 	end := func() {
@@ -152,7 +152,7 @@ var (
 	comment          = regexp.MustCompile(`\s+# .*$`)
 )
 
-// shell reports whether a block has commands, and whether a prompt tells them from output.
+// shell reports whether a block contains commands, and whether they have a prompt, so that other lines are output.
 func (b block) shell() (shell, prompt bool) {
 	for _, line := range b.lines {
 		if strings.HasPrefix(line, "$ ") {

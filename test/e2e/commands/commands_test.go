@@ -14,7 +14,7 @@ import (
 	"supercargo.dev/supercargo/test/docs/commands"
 )
 
-// TestTenMinutesOnAPlaygroundAreAsDescribed follows docs/start-playground.md from its first command to its last.
+// TestTenMinutesOnAPlaygroundAreAsDescribed runs all commands of docs/start-playground.md in order.
 func TestTenMinutesOnAPlaygroundAreAsDescribed(t *testing.T) {
 	s := newShell(t)
 	for _, c := range read(t, "docs/start-playground.md") {
@@ -25,7 +25,7 @@ func TestTenMinutesOnAPlaygroundAreAsDescribed(t *testing.T) {
 			s.runs(c)
 		}
 		if t.Failed() {
-			return // later commands need it
+			return // later commands depend on this one
 		}
 	}
 }
@@ -53,7 +53,7 @@ func TestTheCommandsOfThePagesWork(t *testing.T) {
 	}
 }
 
-// pages returns the pages with commands that run here. operations.md removes what others need: it is the last.
+// pages returns the pages with commands that run here. operations.md is last, because it removes what other pages need.
 func pages(t *testing.T) []string {
 	t.Helper()
 	all := []string{"README.md"}
@@ -82,7 +82,7 @@ func read(t *testing.T, page string) []commands.Command {
 	return all
 }
 
-// names are the objects of testdata/objects.yaml that the pages name in capitals. Kinds of one name differ by page.
+// names replaces the placeholders of the pages, in capitals, by the names of objects in testdata/objects.yaml.
 var names = strings.NewReplacer("NAMESPACE", "shop", "FLEET", "batch", "POOL", "pool", "MACHINE", "machine", "NODE", "worker-3", "POD", "work-0-x7k2p", "NAME", "web")
 
 // runs runs a command of a page.
@@ -106,12 +106,12 @@ func (s *shell) runs(c commands.Command) {
 	}
 }
 
-// prepare starts a playground, installs the parts whose objects the commands name, and writes the files that they
-// read and that are the user's.
+// prepare starts a playground, installs the parts whose objects the commands name, and writes the user's files that they
+// read.
 func (s *shell) prepare() {
 	s.Helper()
 	s.playground("exec bin/supercargo playground --nodes 2 --flavors test/data/aws/flavors.csv --machine-lag 10s --kubeconfig playground.kubeconfig --metrics-adapter --query-bind-address 127.0.0.1:9090")
-	// The playground has a webhook of its own, which is elsewhere.
+	// The playground's own webhook has another address than that of the manifests.
 	s.must("kubectl delete validatingwebhookconfiguration supercargo-evictions --ignore-not-found")
 	for _, part := range []string{"base", "autoscaler", "descheduler", "agent", "meter", "evictions/open", "scheduler/second"} {
 		s.must("kubectl apply -k manifests/" + part)
@@ -127,11 +127,11 @@ func (s *shell) prepare() {
 	s.write("my-manifests.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: mine}\n")
 	var power strings.Builder
 	power.WriteString("utilization,watts\n")
-	for i := range 60 { // a machine of 100 W that draws 200 W more under load
+	for i := range 60 { // a machine that draws 100 W when idle and 300 W under full load
 		fmt.Fprintf(&power, "%.3f,%.1f\n", float64(i*37%60)/60, 100+200*float64(i*37%60)/60+float64(i%3))
 	}
 	s.write("series.csv", power.String())
-	// A series of a service with the names of columns that fit service expects.
+	// A time series of a service, with the column names that `fit service` expects.
 	s.must("supercargo replicas --trace test/data/web/wikipedia.csv --interpolate --law inversequeue --samples service.csv >/dev/null" +
 		" && sed -i '1s/time_s/time/;1s/\\bready\\b/replicas/;1s/measured_rate_per_s/rate_per_s/' service.csv")
 }

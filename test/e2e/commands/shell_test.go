@@ -24,7 +24,7 @@ const root = "../../.."
 // patience is the timeout of one command.
 const patience = 5 * time.Minute
 
-// shell runs commands in a folder that looks like a checkout.
+// shell runs commands in a folder that is laid out like a checkout.
 type shell struct {
 	*testing.T
 	folder string
@@ -66,7 +66,7 @@ func (s *shell) write(name, content string) {
 	}
 }
 
-// output is what a command has printed so far.
+// output collects what a command prints.
 type output struct {
 	mu    sync.Mutex
 	bytes bytes.Buffer
@@ -84,7 +84,7 @@ func (o *output) String() string {
 	return o.bytes.String()
 }
 
-// start starts a command in a process group of its own, which ends with the test.
+// start starts a command in its own process group, which is killed when the test ends.
 func (s *shell) start(text string) (ended <-chan error, out *output, interrupt func()) {
 	s.Helper()
 	out = &output{}
@@ -96,12 +96,12 @@ func (s *shell) start(text string) (ended <-chan error, out *output, interrupt f
 	}
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
-	signal := func(sig syscall.Signal) { _ = syscall.Kill(-cmd.Process.Pid, sig) } // it may have ended
+	signal := func(sig syscall.Signal) { _ = syscall.Kill(-cmd.Process.Pid, sig) } // an error means that it has already ended
 	s.Cleanup(func() { signal(syscall.SIGKILL) })
 	return done, out, func() { signal(syscall.SIGTERM) }
 }
 
-// run runs a command to its end.
+// run runs a command and returns its output.
 func (s *shell) run(text string) (string, error) {
 	s.Helper()
 	ended, out, interrupt := s.start(text)
@@ -117,7 +117,7 @@ func (s *shell) run(text string) (string, error) {
 	}
 }
 
-// must runs a command that prepares something.
+// must runs a command that must succeed.
 func (s *shell) must(text string) {
 	s.Helper()
 	if _, err := s.run(text); err != nil {
@@ -125,7 +125,7 @@ func (s *shell) must(text string) {
 	}
 }
 
-// runUntil runs a command until its output matches, and ends it. It returns an error if the command ends before.
+// runUntil runs a command until its output matches, then terminates it. It returns an error if the command ends earlier.
 func (s *shell) runUntil(text, match string) error {
 	s.Helper()
 	ended, out, interrupt := s.start(text)
@@ -134,14 +134,14 @@ func (s *shell) runUntil(text, match string) error {
 	}
 	interrupt()
 	select {
-	case <-ended: // how depends on the program
+	case <-ended: // its exit code depends on the program
 		return nil
 	case <-time.After(time.Minute):
 		return errors.New("it does not end a minute after SIGTERM")
 	}
 }
 
-// until waits until the output of a command matches.
+// until waits until the output of a command matches. It returns an error if the command ends first, or after patience.
 func (s *shell) until(ended <-chan error, out *output, match string) error {
 	wanted := regexp.MustCompile(match)
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
@@ -163,7 +163,7 @@ func (s *shell) until(ended <-chan error, out *output, match string) error {
 	return nil
 }
 
-// playground runs the command of a playground until the test ends.
+// playground starts a playground, waits until it is ready, and stops it when the test ends.
 func (s *shell) playground(text string) {
 	s.Helper()
 	ended, out, interrupt := s.start(text)
@@ -180,7 +180,7 @@ func (s *shell) playground(text string) {
 	})
 }
 
-// prints checks that grep at the end of a command, which fails if it finds nothing, is not what makes it fail.
+// prints changes a command so that it does not fail when a grep at its end finds nothing.
 func prints(text string) string {
 	if command, filter, filtered := strings.Cut(text, " | grep "); filtered {
 		return command + " | { grep " + filter + "; true; }"

@@ -19,13 +19,13 @@ import (
 	"supercargo.dev/supercargo/lab/playground"
 )
 
-// boughtPool is the label, and the taint, of the nodes of bought machines. Nothing runs on them, and pods
-// that are to do something must not land there.
+// boughtPool is the value of the label and taint of bought machines' nodes. No kubelet runs on them, so pods
+// that must do something must not be scheduled there.
 const boughtPool = "bought"
 
 var boughtTaints = []corev1.Taint{{Key: "pool", Value: boughtPool, Effect: corev1.TaintEffectNoSchedule}}
 
-// boughtFleet is a fleet of machines of the management cluster, with short times.
+// boughtFleet is a fleet of machines of the management cluster, with short intervals.
 const boughtFleet = `
 apiVersion: supercargo.dev/v1alpha1
 kind: NodeFleet
@@ -38,7 +38,7 @@ spec:
   consolidation: {policy: WhenEmpty, after: 1s, queueEmptyFor: 1s}
 `
 
-// boughtJobs are three pods, of which two fit on a machine, and which end after two minutes.
+// boughtJobs is a Job of three pods that end after two minutes. Two of them fit on a machine.
 const boughtJobs = `
 apiVersion: batch/v1
 kind: Job
@@ -56,15 +56,15 @@ spec:
       containers: [{name: main, image: none, resources: {requests: {cpu: 1500m, memory: 1Gi}}}]
 `
 
-// management is the management cluster: a playground, whose machines become nodes of the cluster
+// management is the management cluster: a playground whose machines become nodes of the cluster
 // that kubeadm made.
 type management struct {
 	*site
-	folder string // with the kubeconfig of both clusters, and what the steps write
+	folder string // contains the kubeconfig of both clusters, and the files that the steps write
 }
 
-// fleetBuysElsewhere lets a NodeFleet buy in a management cluster, by the steps of
-// docs/nodefleet.md, and goes back.
+// fleetBuysElsewhere sets up a management cluster by the steps of docs/nodefleet.md, lets a
+// NodeFleet buy machines there, and reverts the release to its former values.
 func (s *site) fleetBuysElsewhere() {
 	m := s.newManagement()
 	m.documented("export machines=default\n")
@@ -81,7 +81,7 @@ func (s *site) fleetBuysElsewhere() {
 	if nodes := m.inManagement("get", "nodes", "-o", "name"); strings.TrimSpace(nodes) != "" && !strings.Contains(nodes, "No resources found") {
 		s.Errorf("the management cluster has nodes of its own: %s", nodes)
 	}
-	s.kubectl("wait", "--for=condition=Ready", "nodes", "--all", "--timeout=2m") // kubelets go on to renew their leases
+	s.kubectl("wait", "--for=condition=Ready", "nodes", "--all", "--timeout=2m") // the nodes keep renewing their Leases
 	s.tokenIsReplaced(m)
 	s.kubectl("wait", "--for=condition=Complete", "job/elsewhere", "--timeout=10m")
 	s.says("", `{.items[*].metadata.name}`, "nodes", "-l", "pool="+boughtPool)
@@ -97,8 +97,8 @@ func (s *site) fleetBuysElsewhere() {
 	s.ready()
 }
 
-// tokenIsReplaced replaces the token by the steps of the page, while no pod restarts. The fleet
-// holds with the old one.
+// tokenIsReplaced replaces the token by the steps of the page, and checks that no pod restarts.
+// The fleet is not Ready while the autoscaler has the old token.
 func (s *site) tokenIsReplaced(m *management) {
 	restarts := func() string {
 		return s.get(`{range .items[*]}{.metadata.name} {.status.containerStatuses[0].restartCount}{"\n"}{end}`, "pods", "-n", namespace, "-l", "app.kubernetes.io/name=supercargo-autoscaler")
@@ -114,8 +114,8 @@ func (s *site) tokenIsReplaced(m *management) {
 	}
 }
 
-// newManagement starts the management cluster. What the chart has of the machines of others, it is
-// given for those of the playground.
+// newManagement starts the management cluster. It grants the account of the autoscaler the right to read
+// the playground's machine templates; the manifests name only the templates of other providers.
 func (s *site) newManagement() *management {
 	s.Helper()
 	p := playground.ForTest(s.T, playground.Options{
@@ -156,7 +156,8 @@ func (s *site) newManagement() *management {
 	return m
 }
 
-// values are those of everything, without permissions for machines in the workload cluster.
+// values returns the values of everything without the catalogue, whose permissions belong in the management
+// cluster.
 func (m *management) values() []byte {
 	m.Helper()
 	text, err := os.ReadFile(filepath.Join(project, everything))
@@ -176,21 +177,21 @@ func (m *management) inManagement(args ...string) string {
 	return m.must("kubectl", append([]string{"--kubeconfig", filepath.Join(m.folder, "kubeconfig"), "--context", "management"}, args...)...)
 }
 
-// documented runs the steps of docs/nodefleet.md by which a management cluster is set up, in a
-// shell. first is how they begin.
+// documented runs the steps of docs/nodefleet.md that set up a management cluster, in a shell. The steps
+// must begin with first.
 func (m *management) documented(first string) {
 	m.Helper()
 	m.runs(m.steps("## Management cluster", "**Another token.**"), first)
 }
 
-// documentedAfter runs the steps after a text of the page, of which one has these words.
+// documentedAfter runs the steps after a text of the page. words are those of a command that deletes.
 func (m *management) documentedAfter(text, words string) {
 	m.Helper()
-	// What has been deleted by the test is not there to be deleted.
+	// The test has already deleted the object.
 	m.runs(strings.ReplaceAll(m.steps(text, "**While the management cluster"), words, words+" --ignore-not-found"), "kubectl")
 }
 
-// steps are the lines of the page's code between two texts.
+// steps returns the lines of code between two texts of the page.
 func (m *management) steps(from, to string) string {
 	m.Helper()
 	page, err := os.ReadFile(filepath.Join(project, "docs/nodefleet.md"))

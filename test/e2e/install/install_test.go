@@ -304,8 +304,8 @@ spec: {podName: ` + s.get("{.items[0].metadata.name}", "pods", "-l", "job-name=l
 	}
 }
 
-// runbookCommands runs the commands of the documentation that read logs and Leases, or connect to pods: they need pods
-// that run.
+// runbookCommands runs the commands of the documentation that read logs and Leases, or connect to pods. They need
+// running pods.
 func (s *site) runbookCommands() {
 	ran := 0
 	for _, pattern := range []string{"docs/*.md", "docs/runbooks/*.md"} {
@@ -331,7 +331,7 @@ func (s *site) runbookCommands() {
 	}
 }
 
-// runs runs a command of a page. One that does not end by itself runs for some seconds.
+// runs runs a command of a page. A command that does not end by itself is stopped after five seconds.
 func (s *site) runs(c commands.Command, place *commands.Place) {
 	s.Helper()
 	text, _, _ := strings.Cut(strings.TrimSuffix(c.Text, " &"), " | grep ") // grep fails if it finds nothing
@@ -344,7 +344,7 @@ func (s *site) runs(c commands.Command, place *commands.Place) {
 	}
 }
 
-// podFor returns the pod that POD stands for in a command: one of the namespace that the command names.
+// podFor returns the name that replaces POD in a command: that of a pod in the namespace that the command names.
 func (s *site) podFor(text string) string {
 	s.Helper()
 	for namespace, program := range map[string]string{

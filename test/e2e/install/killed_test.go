@@ -70,7 +70,7 @@ func (s *site) workerIsKilled() {
 }
 
 // certificatesAreMadeAnew deletes the Secrets with the certificates of the webhook and of the metrics
-// adapter, and waits until they serve the API server with new ones.
+// adapter, and waits until the API server trusts the new ones.
 func (s *site) certificatesAreMadeAnew() {
 	for _, secret := range []string{"supercargo-evictions", "supercargo-metrics-adapter-certificate"} {
 		args := []string{"secret", secret, "-n", namespace, "--ignore-not-found"}

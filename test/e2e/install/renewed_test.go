@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// renewal renews all certificates of the control plane, and restarts its static pods as kubeadm says
-// to: their files are away until the kubelet has ended them.
+// renewal renews all certificates of the control plane, and restarts its static pods as kubeadm's
+// documentation describes: it moves their files away until the kubelet has stopped them.
 const renewal = `
 kubeadm certs renew all
 mkdir /etc/kubernetes/away
@@ -24,11 +24,11 @@ while runs; do sleep 1; done
 mv /etc/kubernetes/away/*.yaml /etc/kubernetes/manifests/
 `
 
-// controlPlaneIsRenewed renews the certificates of the control plane and restarts it. No program of
-// ours is touched: all of them find their way back.
+// controlPlaneIsRenewed renews the certificates of the control plane and restarts it. It does not
+// restart our programs: all of them must recover.
 //
-// It comes after the comparison of rights: an API server that has just started refuses, for a moment,
-// what roles grant, until it has read them.
+// It runs after the comparison of rights, because an API server that has just started rejects
+// requests that roles allow until it has read the roles.
 func (s *site) controlPlaneIsRenewed() {
 	old, began := s.servedSerial(), time.Now()
 	s.onControlPlane(renewal)
@@ -41,7 +41,7 @@ func (s *site) controlPlaneIsRenewed() {
 		return err
 	})
 	s.say("the API server answers with a new certificate after %.0f s", time.Since(began).Seconds())
-	// kubeadm has renewed the certificate of this one, too.
+	// kubeadm has also renewed the certificate in the kubeconfig.
 	if err := os.WriteFile(s.Kubeconfig, []byte(s.onControlPlane("cat /etc/kubernetes/admin.conf")), 0o600); err != nil {
 		s.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func (s *site) controlPlaneIsRenewed() {
 	s.drained("renewed", secondScheduler)
 }
 
-// servedSerial is the number of the certificate that the API server has.
+// servedSerial returns the serial number of the API server's certificate.
 func (s *site) servedSerial() string {
 	s.Helper()
 	serial, err := s.askSerial()

@@ -17,7 +17,7 @@ import (
 )
 
 // web is a service of Debian's nginx with Supercargo's exporter beside it, and a policy that keeps a replica
-// at no more than 40 % of ten requests per second.
+// at 40 % of ten requests per second at most.
 const web = `
 apiVersion: v1
 kind: ConfigMap

@@ -22,26 +22,26 @@ import (
 	"supercargo.dev/supercargo/test/e2e/nodes/oci"
 )
 
-// suiteImages are the images that pods of Kubernetes' tests run, as test/utils/image of its
-// version names them.
+// suiteImages are the images of the pods in Kubernetes' tests, with the names in its
+// test/utils/image.
 var suiteImages = []oci.Image{
 	{Name: "registry.k8s.io/pause:3.10.1", Program: cluster.ProgramPath("workload/pause")},
 	{Name: "registry.k8s.io/e2e-test-images/agnhost:2.59", Program: cluster.ProgramPath("agnhost")},
 }
 
-// suiteTimeout bounds one run of the tests.
+// suiteTimeout limits one run of the tests.
 const suiteTimeout = 80 * time.Minute
 
-// knownDifferences are the tests that fail with our scheduler and pass with the stock one.
+// knownDifferences lists the tests that fail with our scheduler and pass with the stock one.
 //
 //go:embed testdata/scheduling-differences.yaml
 var knownDifferences []byte
 
 // TestKubernetesOwnTestsOfItsSchedulerPass runs the end-to-end tests named [sig-scheduling]
-// with Supercargo as the cluster's default scheduler. Tests that fail are run again with the
-// stock scheduler on the same cluster: those that fail there too say nothing of ours, and
-// those that pass there must be in the list of known differences. A known difference that
-// passes fails the test, so that the list stays true.
+// with Supercargo as the cluster's default scheduler. Tests that fail run again with the stock
+// scheduler on the same cluster. Tests that fail there, too, are ignored; tests that pass there
+// must be in the list of known differences. A known difference that passes with our scheduler
+// fails the test, so that the list stays correct.
 func TestKubernetesOwnTestsOfItsSchedulerPass(t *testing.T) {
 	s := newSite(t)
 	s.part("the control plane's own pods are ready", (*site).controlPlaneIsReady)
@@ -90,7 +90,7 @@ func TestKubernetesOwnTestsOfItsSchedulerPass(t *testing.T) {
 	}
 }
 
-// focus is a regular expression of just these tests.
+// focus returns a regular expression that matches only these tests.
 func focus(names []string) string {
 	quoted := make([]string, len(names))
 	for i, name := range names {
@@ -99,9 +99,9 @@ func focus(names []string) string {
 	return strings.Join(quoted, "|")
 }
 
-// suite runs the tests that match a regular expression, or all of them, and returns which
-// have passed, by name. Tests that skip themselves are left out. Features that are off by
-// default are not tested: they have no code to differ.
+// suite runs the tests that match a regular expression, or all if it is empty, and returns by
+// name whether they passed. It omits tests that skip themselves, and does not run tests of
+// features that are disabled by default.
 func (s *site) suite(name, focus string) map[string]bool {
 	s.Helper()
 	s.say("running Kubernetes' tests with the scheduler %s", name)
@@ -128,7 +128,7 @@ func (s *site) suite(name, focus string) map[string]bool {
 	}
 	defer log.Close()
 	cmd.Stdout, cmd.Stderr = log, log
-	runErr := cmd.Run() // it fails if a test does; the report says which
+	runErr := cmd.Run() // it fails if a test fails; the report has the outcomes
 	outcomes, err := readReport(report)
 	if err != nil || len(outcomes) == 0 {
 		s.Fatalf("run Kubernetes' tests, see %s: %v, %v", log.Name(), runErr, err)
@@ -136,7 +136,7 @@ func (s *site) suite(name, focus string) map[string]bool {
 	return outcomes
 }
 
-// readReport reads a report of Ginkgo.
+// readReport returns whether each test in a report of Ginkgo passed, by name.
 func readReport(path string) (map[string]bool, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {

@@ -91,7 +91,7 @@ func (s *site) poolFollowsItsManager() {
 	}
 	manager := node.Program("/bin/sh", "-c", "cd '"+dir+"' && exec makeflow -T wq -p 9123 --password password Makeflow")
 	manager.Name = "makeflow"
-	// Debian's binary is linked to Open MPI, which refuses root and looks for ssh.
+	// Debian's binary is linked to Open MPI, which refuses to run as root and expects ssh.
 	manager.Env = []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "OMPI_MCA_plm_rsh_agent=", "OMPI_MCA_ess_singleton_isolated=1"}
 	if err := manager.Start(); err != nil {
 		s.Fatal(err)

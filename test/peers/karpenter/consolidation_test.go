@@ -34,7 +34,7 @@ import (
 	"supercargo.dev/supercargo/lab/planfile"
 )
 
-// seller is a cloud with certain instance types. It has no other part.
+// seller is a cloud provider that only lists instance types.
 type seller struct {
 	cloudprovider.CloudProvider
 	types []*cloudprovider.InstanceType
@@ -48,14 +48,14 @@ func (seller) GetSupportedNodeClasses() []status.Object {
 	return []status.Object{&v1alpha1.TestNodeClass{}}
 }
 
-// valid takes each decision as valid at once.
+// valid is a validator that accepts each command immediately.
 type valid struct{}
 
 func (valid) Validate(_ context.Context, c disruption.Command, _ time.Duration) (disruption.Command, error) {
 	return c, nil
 }
 
-// decision is what is removed, and the flavor bought instead.
+// decision lists the nodes to remove, and the flavor that replaces them.
 type decision struct {
 	nodes  []string
 	flavor string
@@ -65,8 +65,8 @@ func (d decision) String() string { return fmt.Sprintf("remove %v, buy %q", d.no
 
 const pool = "pool"
 
-// karpentersDecision is that of Karpenter's own multi-node consolidation, or if it finds nothing of its single-node
-// consolidation, in a cluster with these nodes.
+// karpentersDecision returns the decision of Karpenter's own multi-node consolidation for a cluster with these nodes. If
+// that finds nothing, it returns the decision of the single-node consolidation.
 func karpentersDecision(t *testing.T, nodes []cluster.Node, flavors []planfile.Flavor) decision {
 	t.Helper()
 	ctx := options.ToContext(t.Context(), &options.Options{
@@ -141,7 +141,7 @@ func decisionOf(c disruption.Command, byName map[string]planfile.Flavor) decisio
 	return d
 }
 
-// nodePool is one with the defaults and without spot machines, which is ready.
+// nodePool returns a ready NodePool with default settings and without spot machines.
 func nodePool() *v1.NodePool {
 	p := &v1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: pool, UID: pool}}
 	p.Spec.Template.Spec.NodeClassRef = &v1.NodeClassReference{Group: v1alpha1.Group, Kind: "TestNodeClass", Name: "class"}
@@ -156,7 +156,7 @@ func nodePool() *v1.NodePool {
 	return p
 }
 
-// objectsOf returns a node as Karpenter knows it, and its pods.
+// objectsOf returns the NodeClaim and Node of a node, and its pods.
 func objectsOf(n *cluster.Node, f planfile.Flavor) []client.Object {
 	labels := f.NodeLabels(nowhere)
 	for key, value := range map[string]string{
@@ -190,7 +190,7 @@ func objectsOf(n *cluster.Node, f planfile.Flavor) []client.Object {
 	return all
 }
 
-// policysDecision is that of the policy of the simulator, which may remove all nodes at a time.
+// policysDecision returns the decision of the simulator's policy, with a budget of all nodes.
 func policysDecision(nodes []cluster.Node, flavors []cluster.Flavor) decision {
 	settings := karpenter.Defaults()
 	settings.BudgetPercent = 100
@@ -198,7 +198,7 @@ func policysDecision(nodes []cluster.Node, flavors []cluster.Flavor) decision {
 	s := &cluster.State{Nodes: nodes, Flavors: flavors, MaxNodes: 100}
 	now := time.Unix(0, 0)
 	c.Decide(now, s)
-	plan := c.Decide(now.Add(15*time.Second), s) // after its own check
+	plan := c.Decide(now.Add(15*time.Second), s) // when the decision is validated
 	var d decision
 	for _, drain := range plan.Drains {
 		d.nodes = append(d.nodes, drain.Node)
@@ -210,7 +210,7 @@ func policysDecision(nodes []cluster.Node, flavors []cluster.Flavor) decision {
 	return d
 }
 
-// drawNodes draws nodes with pods, no two of which are equally good to remove: Karpenter does not say which comes first.
+// drawNodes draws nodes with pods. No two have the same price per disruption, because Karpenter defines no tie rule.
 func drawNodes(r *rand.Rand, flavors []cluster.Flavor) []cluster.Node {
 	var nodes []cluster.Node
 	for range 2 + r.IntN(7) {
@@ -237,7 +237,7 @@ func drawNodes(r *rand.Rand, flavors []cluster.Flavor) []cluster.Node {
 	return nodes
 }
 
-// The policy karpenter of the simulator removes and buys what Karpenter's own consolidation does.
+// The simulator's policy karpenter removes and buys the same machines as Karpenter's own consolidation.
 func TestThePolicyConsolidatesAsKarpenterDoes(t *testing.T) {
 	const cases = 200
 	removed, replaced, several := 0, 0, 0

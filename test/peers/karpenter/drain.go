@@ -24,10 +24,10 @@ import (
 const looks = time.Second
 
 // drain drains a node as Karpenter does before it deletes the machine: it adds the taint of disrupted nodes,
-// and calls Karpenter's terminator and eviction queue as a library to evict the pods. It returns when no pod
-// is left to evict, and never deletes a pod.
+// and evicts the pods with Karpenter's terminator and eviction queue, called as a library. It returns when no
+// pod is left to evict. It never deletes a pod.
 func drain(ctx context.Context, name string, out io.Writer) error {
-	config, err := ctrl.GetConfig() // it uses flag -kubeconfig
+	config, err := ctrl.GetConfig() // it reads flag -kubeconfig
 	if err != nil {
 		return fmt.Errorf("read the kubeconfig: %w", err)
 	}

@@ -13,7 +13,7 @@ import (
 	"supercargo.dev/supercargo/test/plancheck"
 )
 
-// planned runs the program on files with this content and checks its plan.
+// planned runs the program on files with this content, and returns its plan after checking it.
 func planned(t *testing.T, podsFile, pods, flavors string) planfile.Document {
 	t.Helper()
 	dir := t.TempDir()

@@ -43,8 +43,8 @@ func draw(r *rand.Rand, most int) ([]planfile.Pod, []planfile.Flavor) {
 	return pods, flavors
 }
 
-// ours plans with the simulator's policy, and returns what it launches by flavor, its price in micro-dollars per hour
-// and the number of pods that fit nowhere.
+// ours plans with the simulator's policy. It returns the number of machines by flavor, their price in micro-dollars per
+// hour, and the number of pods that fit nowhere.
 func ours(pods []planfile.Pod, flavors []planfile.Flavor) (machines map[string]int, price int64, unplaced int) {
 	var pending []cluster.Pod
 	for i := range pods {
@@ -63,12 +63,12 @@ func ours(pods []planfile.Pod, flavors []planfile.Flavor) (machines map[string]i
 	return machines, price, len(s.Unplaced)
 }
 
-// stable is the number of planned machines up to which Karpenter's sort keeps the order of machines with equally many
-// pods. With more, a pod may go to another of them.
+// stable is the number of planned machines up to which Karpenter's sort is stable. With more, a pod may go to another
+// machine with equally many pods.
 const stable = 12
 
-// The policy karpenter of the simulator launches the same machines as Karpenter's own scheduler. With more than 12
-// machines it launches others of nearly the same price.
+// The simulator's policy karpenter launches the same machines as Karpenter's own scheduler. If there are more than 12,
+// it may launch others of nearly the same price.
 func TestThePolicyLaunchesWhatKarpenterLaunches(t *testing.T) {
 	const cases, tolerance = 300, 0.08
 	many, ourTotal, theirTotal := 0, 0.0, 0.0

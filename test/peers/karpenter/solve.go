@@ -35,9 +35,9 @@ const nowhere = "zone"
 // solve runs Karpenter's provisioning scheduler once on the pods, and returns its plan. It measures only the
 // time of Solve.
 //
-// The conditions are the best for Karpenter: no pods of DaemonSets, no resources reserved for the system
-// beyond those that the flavors already exclude, all preferences respected, no time-out, all processors. The
-// plan uses the cheapest of the instance types that Karpenter leaves open for a node.
+// The conditions favor Karpenter: no DaemonSet pods, no system reservation beyond what the flavors already
+// exclude, all preferences respected, no timeout, all processors. Of the instance types that Karpenter allows
+// for a node, the plan uses the cheapest.
 func solve(ctx context.Context, pods []planfile.Pod, flavors []planfile.Flavor) (planfile.Document, error) {
 	ctx = options.ToContext(injection.WithControllerName(ctx, "provisioner"), &options.Options{
 		PreferencePolicy: options.PreferencePolicyRespect, MinValuesPolicy: options.MinValuesPolicyStrict,
@@ -52,7 +52,7 @@ func solve(ctx context.Context, pods []planfile.Pod, flavors []planfile.Flavor) 
 	if err != nil {
 		return planfile.Document{}, fmt.Errorf("track topology: %w", err)
 	}
-	// As by default in Karpenter, without an allocator of devices that pods claim.
+	// Without an allocator for dynamic resources, as by default in Karpenter.
 	s := scheduling.NewScheduler(ctx, client, pools, cluster, nil, topology, types, nil,
 		events.NewRecorder(&record.FakeRecorder{}), realtime, nil, nil, concurrently)
 	start := time.Now()
@@ -66,8 +66,8 @@ func solve(ctx context.Context, pods []planfile.Pod, flavors []planfile.Flavor) 
 	return document, nil
 }
 
-// nodePools creates a node pool for each set of taints, because only node pools have taints in Karpenter, and
-// the instance types of each.
+// nodePools creates a node pool for each set of taints, because in Karpenter only node pools have taints. It
+// returns them with the instance types of each.
 func nodePools(flavors []planfile.Flavor) ([]*v1.NodePool, map[string][]*cloudprovider.InstanceType) {
 	var pools []*v1.NodePool
 	instances := map[string][]*cloudprovider.InstanceType{}
@@ -78,7 +78,7 @@ func nodePools(flavors []planfile.Flavor) ([]*v1.NodePool, map[string][]*cloudpr
 			keys.Insert(l.Key)
 		}
 	}
-	v1.WellKnownLabels.Insert(keys.UnsortedList()...) // as providers do with their labels
+	v1.WellKnownLabels.Insert(keys.UnsortedList()...) // as cloud providers do for their labels
 	for _, f := range flavors {
 		taints := f.NodeTaints()
 		key := fmt.Sprint(taints)
@@ -94,8 +94,8 @@ func nodePools(flavors []planfile.Flavor) ([]*v1.NodePool, map[string][]*cloudpr
 	return pools, instances
 }
 
-// instanceType converts a flavor for Karpenter, with an offering for each zone. It must mark the labels among
-// keys that the flavor does not have.
+// instanceType converts a flavor to an instance type with an offering for each zone. Karpenter requires that
+// it excludes the labels among keys that the flavor does not have.
 func instanceType(f planfile.Flavor, keys sets.Set[string]) *cloudprovider.InstanceType {
 	zones := f.Zoned()
 	if len(f.Zones) == 0 {
@@ -147,14 +147,14 @@ func manifestsOf(pods []planfile.Pod) ([]*corev1.Pod, map[types.UID]string) {
 		if p.Arch != "" {
 			m.Spec.NodeSelector = map[string]string{corev1.LabelArchStable: p.Arch}
 		}
-		m.UID = types.UID(p.Name) // by which Karpenter distinguishes pods
+		m.UID = types.UID(p.Name) // Karpenter identifies pods by UID
 		nameOf[m.UID] = p.Name
 		manifests = append(manifests, m)
 	}
 	return manifests, nameOf
 }
 
-// newDocument prices the node claims. Nodes are numbered in the order of their first pods.
+// newDocument returns the plan of Karpenter's results. Machines are numbered in the order of their first pods.
 func newDocument(results scheduling.Results, nameOf map[types.UID]string, flavors []planfile.Flavor) planfile.Document {
 	d := planfile.Document{Algorithm: "karpenter"}
 	byName := map[string]planfile.Flavor{}
@@ -204,8 +204,8 @@ func newDocument(results scheduling.Results, nameOf map[types.UID]string, flavor
 	return d
 }
 
-// cheapest returns the cheapest flavor for the node, and its zone. Ties go to the first name of flavor, then
-// of zone.
+// cheapest returns the cheapest flavor for the node, and its zone. Ties go to the first flavor by name, then
+// to the first zone.
 func cheapest(claim *scheduling.NodeClaim, byName map[string]planfile.Flavor) (best planfile.Flavor, where string) {
 	for _, it := range claim.InstanceTypeOptions {
 		f := byName[it.Name]

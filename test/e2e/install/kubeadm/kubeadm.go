@@ -107,8 +107,8 @@ func (c *Cluster) install(ctx context.Context, config Config) error {
 	return c.join(ctx, values)
 }
 
-// Prepare makes what a node loses at each start or has never had: the route to the IP range of Services, and
-// its kubelet, which waits for kubeadm to configure it.
+// Prepare creates what a new or rebooted node lacks: the route to the IP range of Services, and its kubelet,
+// which waits for kubeadm to configure it.
 func (c *Cluster) Prepare(ctx context.Context, node *cluster.Node) error {
 	// kube-proxy rewrites each packet for a Service before it leaves the node, but the kernel looks up a
 	// route for it first.

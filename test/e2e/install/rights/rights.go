@@ -34,6 +34,7 @@ type Request struct {
 	Path string
 }
 
+// String returns the verb, then the path, or the resource, name and namespace.
 func (r Request) String() string {
 	if r.Path != "" {
 		return r.Verb + " " + r.Path
@@ -122,6 +123,7 @@ type Grant struct {
 	Names                 []string // of the objects; empty: all
 }
 
+// String returns the role, the verb, then the path, or the resource and names.
 func (g Grant) String() string {
 	what := resource(g.Group, g.Resource)
 	if g.Path != "" {

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Up runs a cluster made by kubeadm until it is interrupted, for experiments. `nodes.sh install-kubeadm`
-// builds what it needs.
+// Command up runs a cluster made with kubeadm until it is interrupted, for experiments. It needs the
+// programs that `nodes.sh install-kubeadm` builds.
 package main
 
 import (
