@@ -109,7 +109,7 @@ func (l *look) decide(ctx context.Context, target *scaled, standing *decide.Stan
 		return err
 	}
 	l.recall()
-	seen := decide.Seen{Now: l.now, Asked: target.asked, Ready: ready, Wanted: int(l.status.DesiredReplicas), Answers: answers}
+	seen := decide.Seen{Now: l.now, Spec: target.asked, Ready: ready, Desired: int(l.status.DesiredReplicas), Answers: answers}
 	if startUp != nil {
 		seen.StartUp = startUp.Mean.Duration
 	}

@@ -16,7 +16,7 @@ import (
 // Metrics of ReplicaPolicies. The labels namespace and name identify the policy, source the queried source.
 var (
 	// metricDesired is the metric that HorizontalPodAutoscalers follow. Only policies in mode ViaHPA have it.
-	metricDesired = auto.NewGaugeVec(prometheus.GaugeOpts{Name: decide.WantedMetric,
+	metricDesired = auto.NewGaugeVec(prometheus.GaugeOpts{Name: decide.DesiredMetric,
 		Help: "Desired replicas of a ReplicaPolicy in mode ViaHPA."}, policyLabels)
 
 	metricSpec            = gauge("spec_replicas", "Replicas in the spec of the target.")

@@ -38,10 +38,10 @@ func (c *controlled) FirstLook() time.Duration { return c.first }
 // Look implements loop.Decider.
 func (c *controlled) Look(m law.Memory, seen decide.Seen) (law.Memory, decide.Outcome) {
 	c.Helper()
-	if asked := int(c.scale.Spec.Replicas); c.there != nil && asked != seen.Asked {
-		c.Fatalf("the controller asks for %d replicas and the service has %d", asked, seen.Asked)
+	if asked := int(c.scale.Spec.Replicas); c.there != nil && asked != seen.Spec {
+		c.Fatalf("the controller asks for %d replicas and the service has %d", asked, seen.Spec)
 	}
-	c.scale.Spec.Replicas = int32(seen.Asked)
+	c.scale.Spec.Replicas = int32(seen.Spec)
 	for _, a := range seen.Answers {
 		c.values[map[decide.Measurement]string{
 			decide.ArrivalRate: "arrival_rate", decide.ResponseTime: "response_time", decide.QueueLength: "queue_length", decide.Utilization: "utilization",
@@ -95,7 +95,7 @@ func (c *controlled) showPods(seen decide.Seen) {
 				c.Fatal(err)
 			}
 		}
-		c.makePods(seen.Now.Add(-time.Hour), seen.Asked, true)
+		c.makePods(seen.Now.Add(-time.Hour), seen.Spec, true)
 	}
 	for i, p := range c.there[:seen.Ready] {
 		if is, _ := readiness(p); is {

@@ -51,6 +51,6 @@ func seniority(a, b v1alpha1.ReplicaPolicy) int {
 // follows reports whether a HorizontalPodAutoscaler uses the metric that policies publish.
 func follows(h *autoscalingv2.HorizontalPodAutoscaler) bool {
 	return slices.ContainsFunc(h.Spec.Metrics, func(m autoscalingv2.MetricSpec) bool {
-		return m.External != nil && m.External.Metric.Name == decide.WantedMetric
+		return m.External != nil && m.External.Metric.Name == decide.DesiredMetric
 	})
 }

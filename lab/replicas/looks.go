@@ -36,7 +36,7 @@ func (l *Looks) Add(s loop.Step) {
 		return strconv.FormatFloat(x, 'g', 8, 64)
 	}
 	l.err = l.rows.Write([]string{number(s.Seconds), number(s.Rate), number(s.ArrivalRate), number(s.ResponseTime), number(s.QueueLength),
-		number(s.Utilization), strconv.Itoa(s.Ready), strconv.Itoa(s.Wanted), strconv.Itoa(s.Replicas), number(s.Next.Seconds()),
+		number(s.Utilization), strconv.Itoa(s.Ready), strconv.Itoa(s.Desired), strconv.Itoa(s.Replicas), number(s.Next.Seconds()),
 		strconv.FormatBool(s.Held), strings.Join(s.Reasons, "; ")})
 }
 

@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/custom-metrics-apiserver/pkg/cmd/options"
 
+	"supercargo.dev/supercargo/autoscaler/adapter/desired"
 	"supercargo.dev/supercargo/autoscaler/adapter/store"
-	"supercargo.dev/supercargo/autoscaler/adapter/wanted"
 	"supercargo.dev/supercargo/internal/energy/meterapi"
 )
 
@@ -107,7 +107,7 @@ func Defaults() Options {
 		PolicySources: []string{"default"}, PolicyTargetLimit: 200,
 		Kubelets: Kubelets{Scrape: true},
 		Meters:   Meters{Scrape: true, Namespace: meterapi.Namespace, Port: meterapi.Port, TokenFile: meterapi.TokenFile},
-		History:  true, StaleAfter: wanted.DefaultStaleAfter, QueryAddress: "127.0.0.1:9090",
+		History:  true, StaleAfter: desired.DefaultStaleAfter, QueryAddress: "127.0.0.1:9090",
 	}
 }
 

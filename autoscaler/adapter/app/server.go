@@ -20,8 +20,8 @@ import (
 	apimetrics "sigs.k8s.io/custom-metrics-apiserver/pkg/apiserver/metrics"
 
 	adapterv1alpha1 "supercargo.dev/supercargo/api/adapter/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/adapter/desired"
 	"supercargo.dev/supercargo/autoscaler/adapter/serve"
-	"supercargo.dev/supercargo/autoscaler/adapter/wanted"
 )
 
 // PrometheusPath is the path, before /api/v1, of Prometheus' HTTP API with authentication and
@@ -108,7 +108,7 @@ func providers(o Options, c *adapterv1alpha1.MetricsAdapterConfiguration, m *mea
 		}
 	}
 	if o.External {
-		source := &wanted.Source{Reader: cl.GetClient(), Clock: clock.RealClock{}, StaleAfter: o.StaleAfter}
+		source := &desired.Source{Reader: cl.GetClient(), Clock: clock.RealClock{}, StaleAfter: o.StaleAfter}
 		if external, err = serve.NewExternal(c.External, m, source, clock.RealClock{}); err != nil {
 			return nil, nil, fmt.Errorf("check the configuration: %w", err)
 		}

@@ -90,7 +90,7 @@ func (d *deployment) second() {
 func (d *deployment) look(p *decide.Policy, m law.Memory) (law.Memory, decide.Outcome) {
 	d.Helper()
 	now := d.clock.Now()
-	seen := decide.Seen{Now: now, Asked: len(d.made), Ready: d.ready(), StartUp: starts}
+	seen := decide.Seen{Now: now, Spec: len(d.made), Ready: d.ready(), StartUp: starts}
 	for _, q := range p.Questions {
 		found, err := d.store.Query(d.Context(), q.PromQL, now)
 		var samples []decide.Sample

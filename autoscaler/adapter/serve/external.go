@@ -16,16 +16,16 @@ import (
 	"sigs.k8s.io/custom-metrics-apiserver/pkg/provider"
 
 	adapterv1alpha1 "supercargo.dev/supercargo/api/adapter/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/adapter/desired"
 	"supercargo.dev/supercargo/autoscaler/adapter/query"
 	"supercargo.dev/supercargo/autoscaler/adapter/rule"
-	"supercargo.dev/supercargo/autoscaler/adapter/wanted"
 )
 
 // External serves external.metrics.k8s.io.
 type External struct {
 	querier query.Querier
 	clock   clock.PassiveClock
-	wanted  *wanted.Source
+	desired *desired.Source
 	metrics map[string]externalMetric
 }
 
@@ -38,8 +38,8 @@ var _ provider.ExternalMetricsProvider = (*External)(nil)
 
 // NewExternal returns a provider of metrics and, if source is not nil, of the replicas that
 // ReplicaPolicies want. Errors are a [field.ErrorList] with the errors in the queries.
-func NewExternal(metrics []adapterv1alpha1.ExternalMetric, q query.Querier, source *wanted.Source, c clock.PassiveClock) (*External, error) {
-	e := &External{querier: q, clock: c, wanted: source, metrics: map[string]externalMetric{}}
+func NewExternal(metrics []adapterv1alpha1.ExternalMetric, q query.Querier, source *desired.Source, c clock.PassiveClock) (*External, error) {
+	e := &External{querier: q, clock: c, desired: source, metrics: map[string]externalMetric{}}
 	var errs field.ErrorList
 	for i, m := range metrics {
 		r, err := rule.New(m.Query.Query)
@@ -54,7 +54,7 @@ func NewExternal(metrics []adapterv1alpha1.ExternalMetric, q query.Querier, sour
 // ListAllExternalMetrics returns the metrics that are served, sorted.
 func (e *External) ListAllExternalMetrics() []provider.ExternalMetricInfo {
 	names := slices.Collect(maps.Keys(e.metrics))
-	if e.wanted != nil {
+	if e.desired != nil {
 		names = append(names, adapterv1alpha1.DesiredReplicas)
 	}
 	slices.Sort(names)
@@ -74,8 +74,8 @@ func (e *External) GetExternalMetric(ctx context.Context, namespace string, sele
 	var samples []query.Sample
 	var err error
 	switch m, known := e.metrics[info.Metric]; {
-	case info.Metric == adapterv1alpha1.DesiredReplicas && e.wanted != nil:
-		samples, err = e.wanted.Values(ctx, namespace, selector)
+	case info.Metric == adapterv1alpha1.DesiredReplicas && e.desired != nil:
+		samples, err = e.desired.Values(ctx, namespace, selector)
 	case known:
 		samples, err = e.ask(ctx, m, namespace, selector)
 	default:

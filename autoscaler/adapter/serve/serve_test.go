@@ -25,8 +25,8 @@ import (
 
 	adapterv1alpha1 "supercargo.dev/supercargo/api/adapter/v1alpha1"
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/adapter/desired"
 	"supercargo.dev/supercargo/autoscaler/adapter/query"
-	"supercargo.dev/supercargo/autoscaler/adapter/wanted"
 )
 
 var (
@@ -90,7 +90,7 @@ func externals(t *testing.T, a answers) *External {
 	policy := &v1alpha1.ReplicaPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	policy.Spec.Mode, policy.Status.DesiredReplicas = v1alpha1.ReplicasViaHPA, 4
 	policy.Status.LastObservation = &v1alpha1.ReplicaObservation{Time: metav1.NewTime(noon)}
-	source := &wanted.Source{Reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(policy).Build(), Clock: now, StaleAfter: time.Minute}
+	source := &desired.Source{Reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(policy).Build(), Clock: now, StaleAfter: time.Minute}
 	e, err := NewExternal([]adapterv1alpha1.ExternalMetric{
 		{Name: "rate", Query: plain("sum(rate(r[1m]))")},
 		{Name: "bill", Query: plain("bill", byAnswer), AllNamespaces: true},

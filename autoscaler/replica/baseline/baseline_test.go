@@ -13,7 +13,7 @@ func goal() law.Goal { return law.DefaultGoal() }
 // At 400/s the paper's service takes W = 0.1168 s with 36 replicas, 0.1015 s with
 // 37, 0.0948 s with 38 and 0.0911 s with 39 (by the textbook's sums).
 func at400(y float64, n int) law.Observation {
-	return law.Observation{ArrivalRate: 400, ResponseTime: y, QueueLength: 400 * y, Wanted: n, Ready: n}
+	return law.Observation{ArrivalRate: 400, ResponseTime: y, QueueLength: 400 * y, Desired: n, Ready: n}
 }
 
 func TestWithoutErrorEachLawStaysWithTheModel(t *testing.T) {
@@ -71,7 +71,7 @@ func TestProportionalIsProportional(t *testing.T) {
 		t.Fatal(err)
 	}
 	for rate, want := range map[float64]int{0: 1, 10: 1, 10.1: 2, 400: 40, 1e7: 1000} {
-		if _, d := l.Decide(nil, law.Observation{ArrivalRate: rate, Wanted: 1, Ready: 1}); d.Replicas != want {
+		if _, d := l.Decide(nil, law.Observation{ArrivalRate: rate, Desired: 1, Ready: 1}); d.Replicas != want {
 			t.Errorf("%v/s: %+v, want %d", rate, d, want)
 		}
 	}

@@ -44,7 +44,7 @@ func steady(at time.Duration, lambda float64, n int) law.Observation {
 	m := queueing.PaperModel()
 	s := m.System(n, lambda)
 	o := law.Observation{At: start.Add(at), ArrivalRate: lambda, ResponseTime: min(s.Response(), 10), QueueLength: min(s.Requests(), 500*float64(n)),
-		Wanted: n, Ready: n, StartUp: 5 * time.Second}
+		Desired: n, Ready: n, StartUp: 5 * time.Second}
 	if lambda > 0 {
 		o.Utilization = 100 * lambda / (float64(n) * s.ServiceRate)
 	}
@@ -58,7 +58,7 @@ func anyObservation(t *rapid.T, at time.Duration) law.Observation {
 		At:          start.Add(at + time.Duration(rapid.IntRange(-600, 600).Draw(t, "clock"))*time.Second),
 		Age:         time.Duration(rapid.SampledFrom([]int{0, 1, 30, 3600, -5}).Draw(t, "age")) * time.Second,
 		ArrivalRate: value.Draw(t, "rate"), ResponseTime: value.Draw(t, "response"), QueueLength: value.Draw(t, "queue"),
-		Utilization: value.Draw(t, "utilisation"), Wanted: rapid.IntRange(0, 70).Draw(t, "wanted"), Ready: rapid.IntRange(0, 70).Draw(t, "ready"),
+		Utilization: value.Draw(t, "utilisation"), Desired: rapid.IntRange(0, 70).Draw(t, "wanted"), Ready: rapid.IntRange(0, 70).Draw(t, "ready"),
 		StartUp: 5 * time.Second,
 	}
 }
@@ -188,7 +188,7 @@ func TestAScaleOutUnderWayIsNotCancelled(t *testing.T) {
 		for i := range 40 {
 			lambda := []float64{115, 140, 180}[min(i, 2)] // this loads ten replicas to 54, 74 and 109 %
 			o := steady(at, lambda, 10)
-			o.ResponseTime, o.QueueLength, o.Wanted = 10, 5000, wanted
+			o.ResponseTime, o.QueueLength, o.Desired = 10, 5000, wanted
 			var d law.Decision
 			memory, d = l.Decide(memory, o)
 			if i > 2 && d.Replicas < wanted {
@@ -255,7 +255,7 @@ func BenchmarkDecide(b *testing.B) {
 			}
 			s := queueing.System{Servers: 1000, ArrivalRate: 10_700, ServiceRate: 11}
 			seen := law.Observation{ArrivalRate: s.ArrivalRate, ResponseTime: s.Response(), QueueLength: s.Requests(),
-				Utilization: 97, Wanted: 1000, Ready: 1000, StartUp: 5 * time.Second}
+				Utilization: 97, Desired: 1000, Ready: 1000, StartUp: 5 * time.Second}
 			var memory law.Memory
 			at := start
 			b.ReportAllocs()

@@ -14,13 +14,13 @@ type Condition struct {
 	Message string
 }
 
-// WantedMetric is the external metric that a HorizontalPodAutoscaler follows in mode ViaHPA.
-const WantedMetric = "supercargo_desired_replicas"
+// DesiredMetric is the external metric that a HorizontalPodAutoscaler follows in mode ViaHPA.
+const DesiredMetric = "supercargo_desired_replicas"
 
 // Autoscaler is a HorizontalPodAutoscaler that scales the target of a policy.
 type Autoscaler struct {
 	Name string
-	// Follows reports whether it uses the external metric WantedMetric.
+	// Follows reports whether it uses the external metric DesiredMetric.
 	Follows bool
 }
 
@@ -42,7 +42,7 @@ func (s *Standing) Conflict(mode v1alpha1.ReplicaMode) string {
 	case s.Older != "":
 		return fmt.Sprintf("the older ReplicaPolicy %s scales the same target: delete one of the two, or set this one's mode to Observe", s.Older)
 	case mode == v1alpha1.ReplicasAct && len(s.Autoscalers) > 0:
-		return fmt.Sprintf("HorizontalPodAutoscaler %s scales the target: delete it, or set the policy's mode to ViaHPA and have the HorizontalPodAutoscaler follow %s", s.Autoscalers[0].Name, WantedMetric)
+		return fmt.Sprintf("HorizontalPodAutoscaler %s scales the target: delete it, or set the policy's mode to ViaHPA and have the HorizontalPodAutoscaler follow %s", s.Autoscalers[0].Name, DesiredMetric)
 	}
 	return ""
 }
@@ -55,9 +55,9 @@ func (s *Standing) follower() (name, fault string) {
 		}
 	}
 	if len(s.Autoscalers) > 0 {
-		return "", fmt.Sprintf("HorizontalPodAutoscaler %s does not use the external metric %s", s.Autoscalers[0].Name, WantedMetric)
+		return "", fmt.Sprintf("HorizontalPodAutoscaler %s does not use the external metric %s", s.Autoscalers[0].Name, DesiredMetric)
 	}
-	return "", "no HorizontalPodAutoscaler scales the target: create one that uses the external metric " + WantedMetric
+	return "", "no HorizontalPodAutoscaler scales the target: create one that uses the external metric " + DesiredMetric
 }
 
 // Conditions returns the conditions of a policy after an evaluation. Apart from what was missing, messages contain no

@@ -48,11 +48,11 @@ func Read(m Measurement, at time.Time, samples []Sample, warnings []string, err 
 // Seen is the input of an evaluation.
 type Seen struct {
 	Now time.Time
-	// Asked is the number of replicas in the target's spec. Ready is the number of its pods that are Ready and not
+	// Spec is the number of replicas in the target's spec. Ready is the number of its pods that are Ready and not
 	// terminating.
-	Asked, Ready int
-	// Wanted is the number that the law decided last; 0 before its first evaluation.
-	Wanted int
+	Spec, Ready int
+	// Desired is the number that the law decided last; 0 before its first evaluation.
+	Desired int
 	// StartUp is the learned time until a pod is Ready; 0 if it is not known.
 	StartUp time.Duration
 	Answers []Answer
@@ -87,12 +87,12 @@ const retry = 15 * time.Second
 // behind or have other limits. The previous number is then the law's own last decision, so that the law continues from
 // it.
 func (p *Policy) Look(m law.Memory, s Seen) (law.Memory, Outcome) {
-	out := Outcome{From: s.Asked}
-	if p.Mode != v1alpha1.ReplicasAct && s.Wanted > 0 {
-		out.From = s.Wanted
+	out := Outcome{From: s.Spec}
+	if p.Mode != v1alpha1.ReplicasAct && s.Desired > 0 {
+		out.From = s.Desired
 	}
 	out.Observation, out.Notes = p.observe(s, out.From)
-	if s.Asked == 0 {
+	if s.Spec == 0 {
 		out.Off = true
 		out.Decision = law.Decision{Next: retry, Held: true, Reasons: []string{"hold: the target is scaled to 0 replicas: set it to 1 or more to scale it again"}}
 		return m, out
@@ -122,7 +122,7 @@ func (p *Policy) NeedsRequests() bool { return p.kind != v1alpha1.LawDoubleThres
 // observe builds the input of the law. Its age is that of the oldest measurement.
 func (p *Policy) observe(s Seen, from int) (law.Observation, []string) {
 	nan := math.NaN()
-	o := law.Observation{At: s.Now, ArrivalRate: nan, ResponseTime: nan, QueueLength: nan, Utilization: nan, Wanted: from, Asked: s.Asked, Ready: s.Ready, StartUp: s.StartUp}
+	o := law.Observation{At: s.Now, ArrivalRate: nan, ResponseTime: nan, QueueLength: nan, Utilization: nan, Desired: from, Spec: s.Spec, Ready: s.Ready, StartUp: s.StartUp}
 	var notes []string
 	var oldest time.Time
 	has := map[Measurement]bool{}

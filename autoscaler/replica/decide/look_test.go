@@ -27,7 +27,7 @@ func answers(at time.Time, rate, response, queue, utilization float64) []Answer 
 
 // steady is a service of n replicas with 100 requests/s.
 func steady(at time.Time, n int) Seen {
-	return Seen{Now: at, Asked: n, Ready: n, StartUp: 5 * time.Second, Answers: answers(at, 100, 0.12, 12, 1000/float64(n))}
+	return Seen{Now: at, Spec: n, Ready: n, StartUp: 5 * time.Second, Answers: answers(at, 100, 0.12, 12, 1000/float64(n))}
 }
 
 func fresh(t testing.TB, p *Policy) law.Memory {
@@ -131,7 +131,7 @@ func TestNoRequestsAreNoFault(t *testing.T) {
 	if out.Missing != "" || out.Replicas != 2 {
 		t.Errorf("%+v, want the least replicas at the third look", out)
 	}
-	s.Asked, s.Ready = 2, 2
+	s.Spec, s.Ready = 2, 2
 	if _, out = p.Look(m, s); out.Missing != "" || out.Held || out.Changes() {
 		t.Errorf("%+v, want it to stay", out)
 	}
@@ -146,7 +146,7 @@ func TestAServiceThatDoesNotAnswerIsNotTakenForIdle(t *testing.T) {
 		for i := range 40 {
 			at := start.Add(time.Duration(i+1) * 10 * time.Second)
 			var out Outcome
-			m, out = p.Look(m, Seen{Now: at, Asked: 20, Ready: 12, Answers: answers(at, 0, math.NaN(), 0, 0)})
+			m, out = p.Look(m, Seen{Now: at, Spec: 20, Ready: 12, Answers: answers(at, 0, math.NaN(), 0, 0)})
 			c := p.Conditions(&Standing{}, &out)[1]
 			if out.Changes() || out.Next > retry || c.True || !strings.Contains(c.Message, "8 of the 20 replicas that answered before are not Ready") {
 				t.Fatalf("%s, look %d: %+v, condition %+v, want 20 replicas held and said why", kind, i, out, c)
@@ -155,7 +155,7 @@ func TestAServiceThatDoesNotAnswerIsNotTakenForIdle(t *testing.T) {
 		for i := range 40 { // they are Ready again, and there really are no requests
 			at := start.Add(500*time.Second + time.Duration(i)*100*time.Second)
 			var out Outcome
-			if m, out = p.Look(m, Seen{Now: at, Asked: 20, Ready: 20, Answers: answers(at, 0, math.NaN(), 0, 0)}); out.Replicas == 2 {
+			if m, out = p.Look(m, Seen{Now: at, Spec: 20, Ready: 20, Answers: answers(at, 0, math.NaN(), 0, 0)}); out.Replicas == 2 {
 				break
 			} else if i == 39 {
 				t.Errorf("%s: %+v, want the least replicas", kind, out)
@@ -174,7 +174,7 @@ func TestWhatIsMissingIsTheSameForThePolicyAndItsLaw(t *testing.T) {
 			answers(start, 100, nan, 0, 0), answers(start, 100, 0.1, nan, 0), answers(start, nan, 0.1, 5, 0), answers(start, 100, 0.1, 5, nan),
 		} {
 			p := sound(t, kind)
-			_, out := p.Look(fresh(t, p), Seen{Now: start, Asked: 20, Ready: 20, Answers: a})
+			_, out := p.Look(fresh(t, p), Seen{Now: start, Spec: 20, Ready: 20, Answers: a})
 			said := len(out.Reasons) > 0 && (strings.Contains(out.Reasons[0], "was measured") || strings.Contains(out.Reasons[0], "impossible"))
 			if (out.Missing != "") != said {
 				t.Errorf("%s: missing %q, and the law says %q", kind, out.Missing, out.Reasons)
@@ -185,7 +185,7 @@ func TestWhatIsMissingIsTheSameForThePolicyAndItsLaw(t *testing.T) {
 
 func TestWhatIsNotMeasuredIsReckoned(t *testing.T) {
 	p := sound(t, v1alpha1.LawDoubleThreshold)
-	_, out := p.Look(fresh(t, p), Seen{Now: start, Asked: 20, Ready: 20, Answers: []Answer{{Measurement: ArrivalRate, Value: 100, At: start}, {Measurement: ResponseTime, Value: 0.12, At: start}}})
+	_, out := p.Look(fresh(t, p), Seen{Now: start, Spec: 20, Ready: 20, Answers: []Answer{{Measurement: ArrivalRate, Value: 100, At: start}, {Measurement: ResponseTime, Value: 0.12, At: start}}})
 	if out.Observation.Utilization != 50 || math.Abs(out.Observation.QueueLength-12) > 1e-9 || len(out.Notes) != 2 {
 		t.Errorf("%+v, notes %q, want a utilisation of 100/(20·10) and a queue of 100·0.12", out.Observation, out.Notes)
 	}
@@ -197,11 +197,11 @@ func TestOnlyInModeActTheTargetsSpecCounts(t *testing.T) {
 	for mode, want := range map[v1alpha1.ReplicaMode]int{v1alpha1.ReplicasAct: 30, v1alpha1.ReplicasObserve: 20, v1alpha1.ReplicasViaHPA: 20} {
 		p := sound(t, v1alpha1.LawPredictive, func(s *v1alpha1.ReplicaPolicySpec) { s.Mode = mode })
 		s := steady(start, 30)
-		s.Wanted = 20
-		if _, out := p.Look(fresh(t, p), s); out.From != want || out.Observation.Wanted != want || out.Replicas != want {
+		s.Desired = 20
+		if _, out := p.Look(fresh(t, p), s); out.From != want || out.Observation.Desired != want || out.Replicas != want {
 			t.Errorf("%s: %+v, want to continue from %d", mode, out.Decision, want)
 		}
-		s.Wanted = 0
+		s.Desired = 0
 		if _, out := p.Look(fresh(t, p), s); out.From != 30 {
 			t.Errorf("%s: the first look continues from %d, want the target's 30", mode, out.From)
 		}
@@ -217,7 +217,7 @@ func TestALawLearnsFromReplicasThatItHasNotAskedFor(t *testing.T) {
 			m, at := fresh(t, p), start
 			for range 30 {
 				s := steady(at, ready)
-				s.Asked, s.Wanted, s.Answers = asked, wanted, answers(at, 150, 0.15, 22, 75)
+				s.Spec, s.Desired, s.Answers = asked, wanted, answers(at, 150, 0.15, 22, 75)
 				m, _ = p.Look(m, s)
 				at = at.Add(10 * time.Second)
 			}
@@ -240,7 +240,7 @@ func TestALawLearnsFromReplicasThatItHasNotAskedFor(t *testing.T) {
 func TestATargetScaledToZeroIsLeftAlone(t *testing.T) {
 	p := sound(t, v1alpha1.LawPredictive)
 	s := steady(start, 20)
-	s.Asked, s.Ready = 0, 0
+	s.Spec, s.Ready = 0, 0
 	_, out := p.Look(fresh(t, p), s)
 	if !out.Off || out.Changes() {
 		t.Errorf("%+v", out)
@@ -286,7 +286,7 @@ func TestWhoElseScalesTheTarget(t *testing.T) {
 
 func TestAtTheMostReplicasThePolicyIsLimited(t *testing.T) {
 	p := sound(t, v1alpha1.LawPredictive)
-	s := Seen{Now: start, Asked: 20, Ready: 20, Answers: answers(start, 1000, 4, 5000, 400)}
+	s := Seen{Now: start, Spec: 20, Ready: 20, Answers: answers(start, 1000, 4, 5000, 400)}
 	_, out := p.Look(fresh(t, p), s)
 	if c := p.Conditions(&Standing{}, &out)[2]; out.Replicas != 40 || !c.True || c.Type != v1alpha1.PolicyLimited {
 		t.Errorf("%d replicas, %+v", out.Replicas, c)
@@ -295,7 +295,7 @@ func TestAtTheMostReplicasThePolicyIsLimited(t *testing.T) {
 
 func TestADecisionSaysWhatItExpectsAndWhatCameOfIt(t *testing.T) {
 	p := sound(t, v1alpha1.LawPredictive)
-	s := Seen{Now: start, Asked: 20, Ready: 20, StartUp: 4600 * time.Millisecond, Answers: answers(start, 250, 2, 500, 125)}
+	s := Seen{Now: start, Spec: 20, Ready: 20, StartUp: 4600 * time.Millisecond, Answers: answers(start, 250, 2, 500, 125)}
 	_, out := p.Look(fresh(t, p), s)
 	d := p.DecisionOf(&out)
 	if d.From != 20 || int(d.To) <= 25 || d.Expected.ReadySeconds != 5 || d.Expected.ResponseTime == nil || d.Expected.ResponseTime.Duration > 200*time.Millisecond ||
@@ -305,7 +305,7 @@ func TestADecisionSaysWhatItExpectsAndWhatCameOfIt(t *testing.T) {
 	at := start.Add(10 * time.Second) // when they are Ready
 	later := func(after time.Duration, ready int) *Outcome {
 		now := at.Add(after)
-		_, o := p.Look(fresh(t, p), Seen{Now: now, Asked: int(d.To), Ready: ready, Answers: answers(now, 240, 0.15, 36, 80)})
+		_, o := p.Look(fresh(t, p), Seen{Now: now, Spec: int(d.To), Ready: ready, Answers: answers(now, 240, 0.15, 36, 80)})
 		return &o
 	}
 	missing := later(time.Hour, int(d.To))
@@ -408,7 +408,7 @@ func TestWhateverIsSeenTheStatusCanBeWritten(t *testing.T) {
 			}
 			for i := range rapid.IntRange(1, 5).Draw(t, "looks") {
 				at := start.Add(time.Duration(i*100+rapid.IntRange(-1000, 1000).Draw(t, "clock")) * time.Second)
-				s := Seen{Now: at, Asked: rapid.IntRange(0, 100).Draw(t, "asked"), Ready: rapid.IntRange(0, 100).Draw(t, "ready"), Wanted: rapid.IntRange(0, 40).Draw(t, "wanted"),
+				s := Seen{Now: at, Spec: rapid.IntRange(0, 100).Draw(t, "asked"), Ready: rapid.IntRange(0, 100).Draw(t, "ready"), Desired: rapid.IntRange(0, 40).Draw(t, "wanted"),
 					Answers: answers(at, value.Draw(t, "rate"), value.Draw(t, "response"), value.Draw(t, "queue"), value.Draw(t, "utilisation"))}
 				var out Outcome
 				m, out = p.Look(m, s)
@@ -464,7 +464,7 @@ func BenchmarkLook(b *testing.B) {
 			for b.Loop() {
 				at = at.Add(10 * time.Second)
 				var out Outcome
-				m, out = p.Look(m, Seen{Now: at, Asked: 1000, Ready: 1000, Wanted: 1000, StartUp: 5 * time.Second, Answers: answers(at, 9700, 0.104, 1009, 97)})
+				m, out = p.Look(m, Seen{Now: at, Spec: 1000, Ready: 1000, Desired: 1000, StartUp: 5 * time.Second, Answers: answers(at, 9700, 0.104, 1009, 97)})
 				p.DecisionOf(&out)
 				p.Conditions(&Standing{}, &out)
 			}

@@ -58,7 +58,7 @@ func ObservationOf(out *Outcome) v1alpha1.ReplicaObservation {
 	return v1alpha1.ReplicaObservation{
 		Time: metav1.NewTime(o.At.Add(-o.Age).Truncate(time.Second)), ArrivalRate: figure(o.ArrivalRate), ResponseTime: duration(o.ResponseTime),
 		QueueLength: figure(o.QueueLength), UtilizationPercent: figure(o.Utilization),
-		SpecReplicas: int32(o.Wanted), ReadyReplicas: int32(o.Ready), Notes: clipped(out.Notes),
+		SpecReplicas: int32(o.Desired), ReadyReplicas: int32(o.Ready), Notes: clipped(out.Notes),
 	}
 }
 

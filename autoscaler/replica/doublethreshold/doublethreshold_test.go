@@ -17,7 +17,7 @@ func look(c Config, ready int, window ...float64) law.Decision {
 	var m Memory
 	var d law.Decision
 	for _, x := range window {
-		m, d = Decide(c, m, law.Observation{Utilization: x, Wanted: ready, Ready: ready})
+		m, d = Decide(c, m, law.Observation{Utilization: x, Desired: ready, Ready: ready})
 	}
 	return d
 }
@@ -79,7 +79,7 @@ func TestAScaleOutIsNotCancelledByTheNextOne(t *testing.T) {
 	m, wanted := Memory{}, 10
 	for i, x := range []float64{55, 77, 115.5, 116, 117, 118} {
 		var d law.Decision
-		m, d = Decide(c, m, law.Observation{Utilization: x, Wanted: wanted, Ready: 10})
+		m, d = Decide(c, m, law.Observation{Utilization: x, Desired: wanted, Ready: 10})
 		if d.Replicas < wanted {
 			t.Errorf("sample %d, at %v %%: asks for %d after %d: %v", i, x, d.Replicas, wanted, d.Reasons)
 		}
@@ -89,7 +89,7 @@ func TestAScaleOutIsNotCancelledByTheNextOne(t *testing.T) {
 		t.Errorf("asks for %d in the end, want the 70 of the rapid step", wanted)
 	}
 	c.Max = 60 // lowered in the meantime
-	if _, d := Decide(c, m, law.Observation{Utilization: 118, Wanted: 70, Ready: 10}); d.Replicas != 60 {
+	if _, d := Decide(c, m, law.Observation{Utilization: 118, Desired: 70, Ready: 10}); d.Replicas != 60 {
 		t.Errorf("asks for %d, want no more than the limit", d.Replicas)
 	}
 }
@@ -97,7 +97,7 @@ func TestAScaleOutIsNotCancelledByTheNextOne(t *testing.T) {
 func TestReplicasOnTheirWayAreNotOrderedAgain(t *testing.T) {
 	c := Default()
 	m := Memory{Window: []float64{80, 80}}
-	_, d := Decide(c, m, law.Observation{Utilization: 80, Wanted: 16, Ready: 10})
+	_, d := Decide(c, m, law.Observation{Utilization: 80, Desired: 16, Ready: 10})
 	if d.Replicas != 16 {
 		t.Errorf("10 Ready at 80 %% with 6 on their way: wants %d, want 16", d.Replicas)
 	}

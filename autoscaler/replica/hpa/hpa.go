@@ -113,11 +113,11 @@ func Decide(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
 	kept = append(kept, Recommendation{o.At, n})
 	m.Recommended = kept
 	switch {
-	case n < o.Wanted && greatest > n:
-		n = min(greatest, o.Wanted)
+	case n < o.Desired && greatest > n:
+		n = min(greatest, o.Desired)
 		why += fmt.Sprintf("; at least the number recommended in the last %v", c.Stabilization)
-	case n > o.Wanted:
-		if limit := c.growth(o.Wanted); n > limit {
+	case n > o.Desired:
+		if limit := c.growth(o.Desired); n > limit {
 			n = limit
 			why += fmt.Sprintf("; at most %d in one step", limit)
 		}
@@ -136,14 +136,14 @@ func (c Config) growth(from int) int {
 func (c Config) recommend(o law.Observation) (int, string) {
 	ratio := o.Utilization / c.Target
 	if math.Abs(ratio-1) <= c.Tolerance {
-		return o.Wanted, fmt.Sprintf("utilisation %.4g %% is within tolerance of %.4g %%", o.Utilization, c.Target)
+		return o.Desired, fmt.Sprintf("utilisation %.4g %% is within tolerance of %.4g %%", o.Utilization, c.Target)
 	}
 	count := o.Ready
 	if ratio > 1 && o.Starting() > 0 {
 		count += o.Starting()
 		ratio *= float64(o.Ready) / float64(count)
 		if ratio <= 1+c.Tolerance {
-			return o.Wanted, fmt.Sprintf("utilisation %.4g %%, and %d replicas are starting", o.Utilization, o.Starting())
+			return o.Desired, fmt.Sprintf("utilisation %.4g %%, and %d replicas are starting", o.Utilization, o.Starting())
 		}
 	}
 	return ceiling(float64(count) * ratio), fmt.Sprintf("utilisation %.4g %% over %d replicas, target %.4g %%", o.Utilization, o.Ready, c.Target)
@@ -164,8 +164,8 @@ func DecidePaper(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
 		}
 	}
 	n := c.Clamp(ceiling(float64(o.Ready) * o.Utilization / c.Target))
-	if n != o.Wanted {
-		m.ScaledAt, m.Grew = o.At, n > o.Wanted
+	if n != o.Desired {
+		m.ScaledAt, m.Grew = o.At, n > o.Desired
 	}
 	return m, c.Ask(n, c.Interval, fmt.Sprintf("utilisation %.4g %% over %d replicas, target %.4g %%", o.Utilization, o.Ready, c.Target))
 }

@@ -11,7 +11,7 @@ import (
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func seen(at time.Duration, x float64, wanted, ready int) law.Observation {
-	return law.Observation{At: start.Add(at), Utilization: x, Wanted: wanted, Ready: ready}
+	return law.Observation{At: start.Add(at), Utilization: x, Desired: wanted, Ready: ready}
 }
 
 func TestOneLookOfTodaysLaw(t *testing.T) {

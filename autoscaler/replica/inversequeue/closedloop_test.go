@@ -46,7 +46,7 @@ func (l *closedLoop) look() (int, law.Decision) {
 	measured := queueing.System{Servers: l.ready(l.lag), ArrivalRate: l.lambda, ServiceRate: mu}
 	m, d := Decide(l.c, l.m, law.Observation{
 		ArrivalRate: l.lambda, ResponseTime: min(measured.Response(), 10), QueueLength: min(measured.Requests(), 500*float64(l.ready(l.lag))),
-		Wanted: l.wanted[len(l.wanted)-1], Ready: l.ready(0),
+		Desired: l.wanted[len(l.wanted)-1], Ready: l.ready(0),
 	})
 	l.m = m
 	l.wanted = append(l.wanted, d.Replicas)

@@ -11,7 +11,7 @@ import (
 )
 
 func seen(lambda, y float64, n int) law.Observation {
-	return law.Observation{ArrivalRate: lambda, ResponseTime: y, QueueLength: lambda * y, Wanted: n, Ready: n}
+	return law.Observation{ArrivalRate: lambda, ResponseTime: y, QueueLength: lambda * y, Desired: n, Ready: n}
 }
 
 // known is memory with a mature model at 400/s: 37 replicas are too few, and 38 to 42 keep the SLO.
@@ -49,7 +49,7 @@ func TestLearning(t *testing.T) {
 		{"a violation above the bound raises it", seen(400, 0.101, 39), nil, 39, []int{38, 39, 40, 41, 42}},
 		{"a violation below the bound says nothing new", seen(400, 0.101, 36), nil, 37, []int{38, 39, 40, 41, 42}},
 		{"the first look at a rate does not teach", seen(400, 0.087, 43), func(m *Memory) { m.Previous = 500 }, 37, []int{38, 39, 40, 41, 42}},
-		{"nor does one while replicas start", law.Observation{ArrivalRate: 400, ResponseTime: 0.087, QueueLength: 35, Wanted: 44, Ready: 43},
+		{"nor does one while replicas start", law.Observation{ArrivalRate: 400, ResponseTime: 0.087, QueueLength: 35, Desired: 44, Ready: 43},
 			nil, 37, []int{38, 39, 40, 41, 42}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestNumbersThatWereLeftOutAreSampled(t *testing.T) {
 // service without requests and for one that does not answer.
 func TestNoRequestIsNoSignOfAnIdleServiceAtOnce(t *testing.T) {
 	c := Default()
-	idle := law.Observation{ResponseTime: math.NaN(), Utilization: 0, Wanted: 40, Ready: 40}
+	idle := law.Observation{ResponseTime: math.NaN(), Utilization: 0, Desired: 40, Ready: 40}
 	with := func(change func(o *law.Observation)) law.Observation {
 		o := idle
 		change(&o)
@@ -194,16 +194,16 @@ func TestNoRequestIsNoSignOfAnIdleServiceAtOnce(t *testing.T) {
 		{"a queue between", []law.Observation{idle, idle, inside, idle, idle}, 40, "2 consecutive samples, 3 are needed", false},
 		{"fewer are Ready than before", []law.Observation{idle, idle, unready}, 40, "1 of the 40 replicas that answered before are not Ready", true},
 		{"they became unready one after the other", []law.Observation{
-			{ArrivalRate: 300, ResponseTime: 0.09, QueueLength: 27, Wanted: 40, Ready: 38}, {ArrivalRate: 100, ResponseTime: 0.09, QueueLength: 9, Wanted: 40, Ready: 37},
+			{ArrivalRate: 300, ResponseTime: 0.09, QueueLength: 27, Desired: 40, Ready: 38}, {ArrivalRate: 100, ResponseTime: 0.09, QueueLength: 9, Desired: 40, Ready: 37},
 			with(func(o *law.Observation) { o.Ready = 37 }), with(func(o *law.Observation) { o.Ready = 37 }), with(func(o *law.Observation) { o.Ready = 37 }),
 		}, 40, "3 of the 40 replicas", true},
 		{"some had not started", []law.Observation{
-			{ArrivalRate: 400, ResponseTime: 0.09, QueueLength: 36, Wanted: 44, Ready: 40}, with(func(o *law.Observation) { o.Wanted = 44 }),
-			with(func(o *law.Observation) { o.Wanted = 44 }), with(func(o *law.Observation) { o.Wanted = 44 }),
+			{ArrivalRate: 400, ResponseTime: 0.09, QueueLength: 36, Desired: 44, Ready: 40}, with(func(o *law.Observation) { o.Desired = 44 }),
+			with(func(o *law.Observation) { o.Desired = 44 }), with(func(o *law.Observation) { o.Desired = 44 }),
 		}, 1, "no requests arrived", false},
 		{"however long", []law.Observation{unready, unready, unready, unready, unready}, 40, "are not Ready", true},
 		{"they are busy", []law.Observation{busy, busy, busy, busy}, 40, "80 % busy", true},
-		{"somebody has scaled in", []law.Observation{idle, idle, with(func(o *law.Observation) { o.Wanted, o.Ready = 5, 5 })}, 1, "no requests arrived", false},
+		{"somebody has scaled in", []law.Observation{idle, idle, with(func(o *law.Observation) { o.Desired, o.Ready = 5, 5 })}, 1, "no requests arrived", false},
 		{"the queue is not known", []law.Observation{idle, idle, with(func(o *law.Observation) { o.QueueLength = math.NaN() })}, 40, "no queue length was measured", false},
 		{"the rate is not known", []law.Observation{idle, idle, with(func(o *law.Observation) { o.ArrivalRate = math.NaN() })}, 40, "no arrival rate was measured", false},
 	} {
@@ -269,12 +269,12 @@ func TestOverload(t *testing.T) {
 	}{
 		{"replicas that cannot keep up", seen(400, 0.09, 30), func(n int) bool { return n >= 37 && n <= 40 }, "cannot serve"},
 		{"a line ten times too long: it is worked off in ten seconds",
-			law.Observation{ArrivalRate: 400, ResponseTime: 0.09, QueueLength: 2000, Wanted: 38, Ready: 38},
+			law.Observation{ArrivalRate: 400, ResponseTime: 0.09, QueueLength: 2000, Desired: 38, Ready: 38},
 			// mu = 11.707: 2000 - L_s requests in 10 s need 17 more
 			func(n int) bool { return n == 38+17 }, "more than 10 times"},
 		{"response above any stable queue's", seen(400, 0.5, 39), func(n int) bool { return n >= 40 }, "above that of any stable queue"},
 		{"a past that weighs too much for any number", seen(400, 5, 39), func(n int) bool { return n >= 40 && n < 300 }, "longer"},
-		{"one more than on their way, but not while they come", law.Observation{ArrivalRate: 400, ResponseTime: 0.6, QueueLength: 35, Wanted: 60, Ready: 40},
+		{"one more than on their way, but not while they come", law.Observation{ArrivalRate: 400, ResponseTime: 0.6, QueueLength: 35, Desired: 60, Ready: 40},
 			func(n int) bool { return n == 60 }, "above that of any"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -285,7 +285,7 @@ func TestOverload(t *testing.T) {
 			if tc.says != "longer" && !strings.Contains(d.Reasons[0], tc.says) {
 				t.Errorf("says %q, want %q", d.Reasons, tc.says)
 			}
-			if tc.o.Ready == tc.o.Wanted && (m.Models[0].TooFew == nil || *m.Models[0].TooFew != tc.o.Ready) {
+			if tc.o.Ready == tc.o.Desired && (m.Models[0].TooFew == nil || *m.Models[0].TooFew != tc.o.Ready) {
 				t.Errorf("bound %v, want the Ready replicas", m.Models[0].TooFew)
 			}
 		})

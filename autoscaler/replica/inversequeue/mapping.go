@@ -23,7 +23,7 @@ func (s *step) control(guide *Reference) (Memory, law.Decision) {
 	up = max(up, down)
 	u := s.m.Input
 	if u == 0 {
-		u = s.inputFor(max(s.o.Wanted, 1))
+		u = s.inputFor(max(s.o.Desired, 1))
 	}
 	u = min(max(u, down), up)
 	y := s.o.ResponseTime

@@ -27,9 +27,9 @@ func (s *step) overload(why string) (Memory, law.Decision) {
 	}
 	n := s.recover()
 	if s.o.Starting() == 0 {
-		n = max(n, s.o.Wanted+1)
+		n = max(n, s.o.Desired+1)
 	}
-	n = s.drain(max(n, s.o.Wanted))
+	n = s.drain(max(n, s.o.Desired))
 	n = s.c.Clamp(n)
 	return s.decide(n, s.inputFor(n), why, fmt.Sprintf("%d replicas to drain the queue of %.4g", n, s.o.QueueLength))
 }
@@ -48,7 +48,7 @@ func (s *step) recover() int {
 // result from above.
 func (s *step) drain(n int) int {
 	perReplica := s.mu * s.c.DrainTime.Seconds()
-	before := min(s.o.Wanted, s.o.Ready)
+	before := min(s.o.Desired, s.o.Ready)
 	for n < s.c.Max {
 		inside := s.system(n).Requests()
 		if math.IsInf(inside, 1) {

@@ -266,6 +266,6 @@ func (s *step) above() int {
 
 // stay keeps the desired number of replicas until the measurements are of that number.
 func (s *step) stay() (Memory, law.Decision) {
-	n := s.c.Clamp(s.o.Wanted)
+	n := s.c.Clamp(s.o.Desired)
 	return s.decide(n, s.inputFor(n), fmt.Sprintf("response time %.4g s may have been measured before %d replicas were Ready: keeping %d", s.o.ResponseTime, s.o.Ready, n))
 }

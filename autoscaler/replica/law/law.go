@@ -32,17 +32,17 @@ type Observation struct {
 	QueueLength float64
 	// Utilization is the mean load of a Ready replica in percent of its request. Above 100, the replica is overloaded.
 	Utilization float64
-	// Wanted is the number of replicas decided last, and Ready the number of those that serve.
-	Wanted, Ready int
-	// Asked is the number of replicas in the spec of the service, where another component carries out the decisions of
-	// the law and may apply its own limits. 0 means the same as Wanted.
-	Asked int
+	// Desired is the number of replicas decided last, and Ready the number of those that serve.
+	Desired, Ready int
+	// Spec is the number of replicas in the spec of the service, where another component carries out the decisions of
+	// the law and may apply its own limits. 0 means the same as Desired.
+	Spec int
 	// StartUp is the learned time from requesting a replica until it serves; 0 if it is not known.
 	StartUp time.Duration
 }
 
 // Starting returns the number of requested replicas that do not serve yet.
-func (o Observation) Starting() int { return max(0, o.Wanted-o.Ready) }
+func (o Observation) Starting() int { return max(0, o.Desired-o.Ready) }
 
 // Settled reports whether all replicas in the spec serve, so that the measurements apply to that number.
 func (o Observation) Settled() bool { return o.Ready == o.asked() }
@@ -51,10 +51,10 @@ func (o Observation) Settled() bool { return o.Ready == o.asked() }
 func (o Observation) Serves(n int) bool { return o.Ready == n && o.Settled() }
 
 func (o Observation) asked() int {
-	if o.Asked > 0 {
-		return o.Asked
+	if o.Spec > 0 {
+		return o.Spec
 	}
-	return o.Wanted
+	return o.Desired
 }
 
 // Decision is the result of a law.
@@ -91,7 +91,7 @@ func (l Limits) Clamp(n int) int { return min(max(n, l.Min), l.Max) }
 
 // Hold keeps the desired number of replicas, clamped to the limits.
 func (l Limits) Hold(o Observation, next time.Duration, reason string) Decision {
-	return Decision{Replicas: l.Clamp(o.Wanted), Next: next, Held: true, Reasons: []string{"hold: " + reason}}
+	return Decision{Replicas: l.Clamp(o.Desired), Next: next, Held: true, Reasons: []string{"hold: " + reason}}
 }
 
 // Ask decides on n replicas, clamped to the limits. If clamping changes n, a reason says so.
@@ -106,9 +106,9 @@ func (l Limits) Ask(n int, next time.Duration, reasons ...string) Decision {
 // Grow decides on n replicas because there are too few, clamped to the limits. It never lowers the wanted number: the
 // cause of the earlier decision still holds, and replicas that still start would be cancelled and created again.
 func (l Limits) Grow(o Observation, n int, next time.Duration, reasons ...string) Decision {
-	if n < l.Clamp(o.Wanted) {
-		reasons = append(reasons, fmt.Sprintf("%d are already requested and are not reduced to %d", o.Wanted, n))
-		n = l.Clamp(o.Wanted)
+	if n < l.Clamp(o.Desired) {
+		reasons = append(reasons, fmt.Sprintf("%d are already requested and are not reduced to %d", o.Desired, n))
+		n = l.Clamp(o.Desired)
 	}
 	return l.Ask(n, next, reasons...)
 }
@@ -146,7 +146,7 @@ func (o Observation) Missing(needs Needs, maxAge time.Duration) string {
 		return fmt.Sprintf("the measurements are %v in the future: a clock was changed", -o.Age)
 	case maxAge > 0 && o.Age > maxAge:
 		return fmt.Sprintf("the measurements are %v old, more than %v", o.Age, maxAge)
-	case o.Wanted < 0 || o.Ready < 0:
+	case o.Desired < 0 || o.Ready < 0:
 		return "the number of replicas is unknown"
 	}
 	for _, m := range []struct {

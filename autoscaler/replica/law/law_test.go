@@ -10,7 +10,7 @@ import (
 )
 
 func TestWhatKeepsALawFromDeciding(t *testing.T) {
-	good := Observation{ArrivalRate: 1, ResponseTime: 1, QueueLength: 1, Utilization: 1, Wanted: 1, Ready: 1, Age: time.Second}
+	good := Observation{ArrivalRate: 1, ResponseTime: 1, QueueLength: 1, Utilization: 1, Desired: 1, Ready: 1, Age: time.Second}
 	for _, tc := range []struct {
 		name  string
 		needs Needs
@@ -26,7 +26,7 @@ func TestWhatKeepsALawFromDeciding(t *testing.T) {
 		{"stale", ArrivalRate, func(o *Observation) { o.Age = time.Hour }, "1h0m0s old, more than 1m0s"},
 		{"from the future", ArrivalRate, func(o *Observation) { o.Age = -time.Second }, "a clock was changed"},
 		{"nothing serves", Utilization, func(o *Observation) { o.Ready = 0 }, "no replica is Ready"},
-		{"replicas unknown", ArrivalRate, func(o *Observation) { o.Wanted = -1 }, "is unknown"},
+		{"replicas unknown", ArrivalRate, func(o *Observation) { o.Desired = -1 }, "is unknown"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			o := good
@@ -47,7 +47,7 @@ func TestLimitsAreTold(t *testing.T) {
 	if d := l.Ask(3, time.Second, "why"); d.Replicas != 3 || len(d.Reasons) != 1 {
 		t.Errorf("asked for 3: %+v", d)
 	}
-	if d := l.Hold(Observation{Wanted: 1}, time.Second, "why"); d.Replicas != 2 || !d.Held {
+	if d := l.Hold(Observation{Desired: 1}, time.Second, "why"); d.Replicas != 2 || !d.Held {
 		t.Errorf("held at 1: %+v", d)
 	}
 }

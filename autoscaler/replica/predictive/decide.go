@@ -105,15 +105,15 @@ func (c Config) servers(m Memory, lambda float64) (int, string) {
 // out decides within a control interval. It never lowers the desired number of replicas.
 func (c Config) out(m Memory, o law.Observation, seconds float64) law.Decision {
 	rate := max(o.ArrivalRate-math.Sqrt(o.ArrivalRate/seconds), 0)
-	if o.ArrivalRate > 0 && c.system(m, o.Wanted, rate).Response() > c.SLO.Seconds() || o.QueueLength > c.longest(m, o) {
+	if o.ArrivalRate > 0 && c.system(m, o.Desired, rate).Response() > c.SLO.Seconds() || o.QueueLength > c.longest(m, o) {
 		n, note := c.servers(m, o.ArrivalRate)
-		reasons := []string{fmt.Sprintf("%.4g requests/s and a queue of %.4g exceed what %d replicas can serve", o.ArrivalRate, o.QueueLength, o.Wanted)}
+		reasons := []string{fmt.Sprintf("%.4g requests/s and a queue of %.4g exceed what %d replicas can serve", o.ArrivalRate, o.QueueLength, o.Desired)}
 		if note != "" {
 			reasons = append(reasons, note)
 		}
 		return c.Grow(o, c.drain(m, o, n), c.Watch, reasons...)
 	}
-	return c.Ask(max(o.Wanted, c.Min), c.Watch, "inside the control interval")
+	return c.Ask(max(o.Desired, c.Min), c.Watch, "inside the control interval")
 }
 
 // longest returns the longest queue, including requests in service, that needs no action. If the Ready replicas do not
@@ -142,7 +142,7 @@ func (c Config) close(m Memory, o law.Observation, urgent law.Decision) (Memory,
 	p := m.Present
 	m.Smoothers = learnRate(m.Smoothers, p.Whole.rate())
 	if p.Whole.Requests > 0 {
-		if broken := p.Whole.response() > c.SLO.Seconds(); !broken || o.Wanted < c.Max {
+		if broken := p.Whole.response() > c.SLO.Seconds(); !broken || o.Desired < c.Max {
 			m.Margin = c.margin(m.Margin, broken)
 		}
 	}

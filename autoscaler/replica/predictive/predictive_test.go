@@ -34,7 +34,7 @@ func (s *service) run(intervals int, rate func(i int) float64) int {
 		lambda := rate(i / 10)
 		q := queueing.System{Servers: s.replicas, ArrivalRate: lambda, ServiceRate: s.speed * s.c.Model.ServiceRate(lambda)}
 		o := law.Observation{At: s.at, ArrivalRate: lambda, ResponseTime: min(q.Response(), 10), QueueLength: min(q.Requests(), 500*float64(s.replicas)),
-			Wanted: s.replicas, Ready: s.replicas, StartUp: 5 * time.Second}
+			Desired: s.replicas, Ready: s.replicas, StartUp: 5 * time.Second}
 		s.m, s.last = Decide(s.c, s.m, o)
 		s.replicas = s.last.Replicas
 		s.at = s.at.Add(s.last.Next)
@@ -116,10 +116,10 @@ func TestInsideAnIntervalItOnlyScalesOut(t *testing.T) {
 	s.run(20, constant(400))
 	before := s.replicas
 	// One more evaluation, which closes the interval.
-	s.m, s.last = Decide(s.c, s.m, law.Observation{At: s.at, ArrivalRate: 400, ResponseTime: 0.09, QueueLength: 36, Wanted: before, Ready: before})
+	s.m, s.last = Decide(s.c, s.m, law.Observation{At: s.at, ArrivalRate: 400, ResponseTime: 0.09, QueueLength: 36, Desired: before, Ready: before})
 	s.at = s.at.Add(s.last.Next)
 	look := func(lambda, queue float64) law.Decision {
-		o := law.Observation{At: s.at, ArrivalRate: lambda, ResponseTime: 0.09, QueueLength: queue, Wanted: before, Ready: before}
+		o := law.Observation{At: s.at, ArrivalRate: lambda, ResponseTime: 0.09, QueueLength: queue, Desired: before, Ready: before}
 		_, d := Decide(s.c, s.m, o)
 		return d
 	}
@@ -167,7 +167,7 @@ func TestAfterALongAbsenceItBeginsANewIntervalAndForgetsNothing(t *testing.T) {
 	learned, replicas := s.m, s.replicas
 	for _, away := range []time.Duration{time.Hour, -time.Hour} { // a restart, and a changed clock
 		at := s.at.Add(away)
-		m, d := Decide(s.c, learned, law.Observation{At: at, ArrivalRate: 300, ResponseTime: 0.09, QueueLength: 27, Wanted: replicas, Ready: replicas})
+		m, d := Decide(s.c, learned, law.Observation{At: at, ArrivalRate: 300, ResponseTime: 0.09, QueueLength: 27, Desired: replicas, Ready: replicas})
 		if d.Replicas != replicas || m.Speed != learned.Speed || !m.Present.Began.Equal(at) || m.Present.Whole.Requests != 0 {
 			t.Errorf("after %v: %+v and %+v, want %d replicas, the speed learned and a new interval", away, d, m, replicas)
 		}

@@ -52,7 +52,7 @@ func (Bare) FirstLook() time.Duration { return 0 }
 func (b Bare) Look(m law.Memory, s decide.Seen) (law.Memory, decide.Outcome) {
 	o := law.Observation{
 		At: s.Now, ArrivalRate: math.NaN(), ResponseTime: math.NaN(), QueueLength: math.NaN(), Utilization: math.NaN(),
-		Wanted: s.Asked, Ready: s.Ready, StartUp: s.StartUp,
+		Desired: s.Spec, Ready: s.Ready, StartUp: s.StartUp,
 	}
 	for _, a := range s.Answers {
 		switch a.Measurement {
@@ -66,7 +66,7 @@ func (b Bare) Look(m law.Memory, s decide.Seen) (law.Memory, decide.Outcome) {
 			o.Utilization = a.Value
 		}
 	}
-	out := decide.Outcome{From: s.Asked, Observation: o}
+	out := decide.Outcome{From: s.Spec, Observation: o}
 	m, out.Decision = b.Decide(m, o)
 	return m, out
 }
@@ -266,7 +266,7 @@ func (r *runner) step(rate float64, counts bool) time.Duration {
 		if out.Changes() {
 			r.result.Actions++
 		}
-		r.result.MaxReplicas = max(r.result.MaxReplicas, seen.Asked, out.Replicas)
+		r.result.MaxReplicas = max(r.result.MaxReplicas, seen.Spec, out.Replicas)
 	}
 	if out.Changes() {
 		r.plant.Scale(out.Replicas)
@@ -284,7 +284,7 @@ func (r *runner) seen() decide.Seen {
 	for _, took := range r.plant.Started() {
 		r.startUp = decide.LearnStartUp(r.startUp, took)
 	}
-	s := decide.Seen{Now: now, Asked: r.plant.Wanted(), Ready: r.plant.Ready(), Wanted: r.wanted}
+	s := decide.Seen{Now: now, Spec: r.plant.Desired(), Ready: r.plant.Ready(), Desired: r.wanted}
 	if r.startUp != nil {
 		s.StartUp = r.startUp.Mean.Duration
 	}

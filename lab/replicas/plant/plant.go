@@ -145,8 +145,8 @@ func (p *Plant) Now() float64 { return p.now }
 // Ready returns the number of serving replicas.
 func (p *Plant) Ready() int { return p.ready }
 
-// Wanted returns the number of requested replicas.
-func (p *Plant) Wanted() int { return p.wanted }
+// Desired returns the number of requested replicas.
+func (p *Plant) Desired() int { return p.wanted }
 
 // Started returns the start-up times of the replicas that became Ready since the last call, in that
 // order.

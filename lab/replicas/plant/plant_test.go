@@ -91,8 +91,8 @@ func TestAChangeOfMindCallsOffWhatIsUnderWay(t *testing.T) {
 	p.RunTo(6) // the third is Ready
 	p.Scale(4)
 	p.RunTo(11)
-	if p.Ready() != 4 || p.Wanted() != 4 {
-		t.Errorf("%d Ready of %d wanted, want 4 of 4 at 10 s", p.Ready(), p.Wanted())
+	if p.Ready() != 4 || p.Desired() != 4 {
+		t.Errorf("%d Ready of %d wanted, want 4 of 4 at 10 s", p.Ready(), p.Desired())
 	}
 	p.Scale(1)
 	p.Scale(4)

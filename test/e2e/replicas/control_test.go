@@ -56,7 +56,7 @@ func (s *sight) look(ctx context.Context) (law.Observation, error) {
 	// The log contains requests once they have been answered. Requests that arrived but are not answered yet
 	// are in progress: without them a crowd would seem no larger than the capacity of the replicas.
 	o.ArrivalRate = max(0, float64(len(s.seen))+o.QueueLength-s.inside) / past
-	o.Ready, o.Wanted = s.pool.count()
+	o.Ready, o.Desired = s.pool.count()
 	if measured > 0 {
 		o.Utilization = 100 * used.Seconds() / (past * float64(measured) * millicores / 1000)
 	}
@@ -83,7 +83,7 @@ type step struct {
 	QueueLength        float64 `json:"queueLength"`
 	UtilizationPercent float64 `json:"utilizationPercent"`
 	Ready              int     `json:"ready"`
-	Wanted             int     `json:"wanted"`
+	Desired            int     `json:"desired"`
 	Decided            int     `json:"decided"`
 	Held               bool    `json:"held,omitempty"`
 	Reason             string  `json:"reason"`
@@ -119,7 +119,7 @@ func steer(ctx context.Context, s *sight, l law.Law, begin time.Time) ([]step, e
 		}
 		s.pool.scale(d.Replicas)
 		steps = append(steps, step{AtSeconds: round(o.At.Sub(begin).Seconds()), ArrivalRate: round(o.ArrivalRate), ResponseSeconds: round(known(o.ResponseTime)),
-			QueueLength: o.QueueLength, UtilizationPercent: round(known(o.Utilization)), Ready: o.Ready, Wanted: o.Wanted,
+			QueueLength: o.QueueLength, UtilizationPercent: round(known(o.Utilization)), Ready: o.Ready, Desired: o.Desired,
 			Decided: d.Replicas, Held: d.Held, Reason: d.Reasons[0]})
 		next.Reset(max(0, d.Next-time.Since(o.At)))
 	}

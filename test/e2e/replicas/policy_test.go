@@ -245,7 +245,7 @@ func (r *trial) seen(t *testing.T, start time.Time) step {
 	if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(d), d); err != nil {
 		t.Fatal(err)
 	}
-	return step{AtSeconds: round(time.Since(start).Seconds()), Ready: int(d.Status.ReadyReplicas), Wanted: int(d.Status.Replicas), Decided: int(*d.Spec.Replicas)}
+	return step{AtSeconds: round(time.Since(start).Seconds()), Ready: int(d.Status.ReadyReplicas), Desired: int(d.Status.Replicas), Decided: int(*d.Spec.Replicas)}
 }
 
 // told adds the status of a policy.

@@ -433,7 +433,7 @@ func TestACopyThatTheKindDoesNotAllowIsNotHalfMade(t *testing.T) {
 			b.autoscaleStrictly()
 			b.make(b.podFor(models[0]))
 			message := b.has("all", v1alpha1.FleetReady, metav1.ConditionFalse, "Failed")
-			for _, want := range []string{"make " + p.kind + " " + b.name + "/", tc.field + `: Unsupported value: "` + p.buys + `"`} {
+			for _, want := range []string{"create " + p.kind + " " + b.name + "/", tc.field + `: Unsupported value: "` + p.buys + `"`} {
 				if !strings.Contains(message, want) {
 					t.Errorf("the fleet says %q, want %q in it", message, want)
 				}

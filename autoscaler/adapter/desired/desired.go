@@ -1,6 +1,6 @@
-// Package wanted serves the replicas that ReplicaPolicies want as an external metric, which a
+// Package desired serves the desired replicas of ReplicaPolicies as an external metric, which a
 // stock HorizontalPodAutoscaler follows within its own limits and behaviour.
-package wanted
+package desired
 
 import (
 	"context"
