@@ -90,7 +90,7 @@ install_packages() {
 module() { cat "$here/runtime/$1/go.mod" "$here/runtime/$1/go.sum"; }
 
 # version NAME MODULE: prints the version of MODULE in the go.mod of NAME.
-version() { awk -v module="$2" '$1 == module { print $2 }' "$here/runtime/$1/go.mod"; }
+version() { awk -v module="$2" '{ sub(/^require /, "") } $1 == module { print $2 }' "$here/runtime/$1/go.mod"; }
 
 # build NAME CONTENT FUNCTION: runs FUNCTION unless it has already run for the same CONTENT, Go version and
 # script.

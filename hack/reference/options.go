@@ -52,42 +52,58 @@ func describe(b *strings.Builder, path, program string, words []string) error {
 		return fmt.Errorf("ask %s %s for its help: %w", program, strings.Join(words, " "), err)
 	}
 	fmt.Fprintf(b, "\n## %s\n\n", strings.Join(append([]string{program}, words...), " "))
-	section, found := "", 0
-	var commands []string
 	about, _, _ := strings.Cut(string(help), "\n\n")
 	fmt.Fprintf(b, "%s\n\n", cell(about))
-	reads := strings.Contains(string(help), "--as-user-extra ")
-	if reads {
-		b.WriteString("Also the options of kubectl that select the cluster, such as `--kubeconfig`, `--context` and `--namespace`.\n\n")
-	}
-	for _, line := range strings.Split(string(help), "\n") {
-		if match := heading.FindStringSubmatch(line); match != nil {
-			section = match[1]
-			continue
-		}
-		if match := option.FindStringSubmatch(line); match != nil && strings.HasSuffix(section, "lags") && match[2] != "help" && !(reads && slices.Contains(ofKubectl, match[2])) {
-			if found++; found == 1 {
-				b.WriteString("| option | default | description |\n| --- | --- | --- |\n")
-			}
-			writeOption(b, match)
-		} else if match := command.FindStringSubmatch(line); match != nil && !strings.HasSuffix(section, "lags") && section != "Examples" && section != "Usage" && section != "" {
-			if match[1] != "help" && match[1] != "completion" {
-				commands = append(commands, match[1])
-			}
-		}
-	}
-	if !strings.Contains(string(help), " [command]\n") {
-		commands = nil // the tables in its help do not list subcommands
-	}
-	if found == 0 && len(commands) == 0 {
-		b.WriteString("No options.\n")
-	}
+	commands := writeHelp(b, string(help))
 	for _, name := range commands {
 		if err := describe(b, path, program, append(append([]string{}, words...), name)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// writeHelp writes the options in the help of a command as a table, and returns its subcommands.
+func writeHelp(b *strings.Builder, help string) (commands []string) {
+	reads := strings.Contains(help, "--as-user-extra ")
+	if reads {
+		b.WriteString("Also the options of kubectl that select the cluster, such as `--kubeconfig`, `--context` and `--namespace`.\n\n")
+	}
+	section, found := "", 0
+	for _, line := range strings.Split(help, "\n") {
+		if match := heading.FindStringSubmatch(line); match != nil {
+			section = match[1]
+			continue
+		}
+		if strings.HasSuffix(section, "lags") {
+			match := option.FindStringSubmatch(line)
+			if match == nil || match[2] == "help" || reads && slices.Contains(ofKubectl, match[2]) {
+				continue
+			}
+			if found++; found == 1 {
+				b.WriteString("| option | default | description |\n| --- | --- | --- |\n")
+			}
+			writeOption(b, match)
+		} else if name := subcommand(section, line); name != "" {
+			commands = append(commands, name)
+		}
+	}
+	if !strings.Contains(help, " [command]\n") {
+		commands = nil // the tables in its help do not list subcommands
+	}
+	if found == 0 && len(commands) == 0 {
+		b.WriteString("No options.\n")
+	}
+	return commands
+}
+
+// subcommand returns the name of the subcommand that a line of a section of help describes, or "".
+func subcommand(section, line string) string {
+	match := command.FindStringSubmatch(line)
+	if match == nil || slices.Contains([]string{"", "Examples", "Usage"}, section) || match[1] == "help" || match[1] == "completion" {
+		return ""
+	}
+	return match[1]
 }
 
 func writeOption(b *strings.Builder, match []string) {

@@ -35,6 +35,14 @@ func (e *engine) empty(d cluster.Drain) error {
 	if err := e.evictAll(m, d); err != nil {
 		return err
 	}
+	if err := e.migrateAll(m, d); err != nil {
+		return err
+	}
+	return e.emptied(m)
+}
+
+// migrateAll starts the migrations of a drain, in their order. The machine waits for pods that are to end there.
+func (e *engine) migrateAll(m *machine, d cluster.Drain) error {
 	for _, move := range d.Moves {
 		switch move.Method {
 		case cluster.Evict:
@@ -53,7 +61,7 @@ func (e *engine) empty(d cluster.Drain) error {
 			return err
 		}
 	}
-	return e.emptied(m)
+	return nil
 }
 
 // evictAll kills the pods that a drain evicts, in the order in which they came to the machine.

@@ -446,7 +446,7 @@ func TestASchedulerWorksWhereMigrationsAreNotKnown(t *testing.T) {
 		p.Labels[v1alpha1.LabelMigration] = "nobody-knows"
 		p.Annotations[v1alpha1.AnnotationRequirements] = needsAVX2.Encode()
 	})})
-	wantUnschedulable(t, s.client, "the scheduler reads the migrations for the first time")
+	wantUnschedulable(t, s.client, "the cache of migrations has not synced yet")
 	s.others("b")
 	s.install()
 	s.move("m", needsAVX2)
@@ -474,7 +474,7 @@ func TestASchedulerNeedsNoRightsToMigrationsUntilOneMoves(t *testing.T) {
 	s.others("a")
 	s.move("m", needsAVX2)
 	// On another pod, because the first was tried before the informer had synced.
-	wantUnschedulable(t, s.client, "the scheduler reads the migrations for the first time")
+	wantUnschedulable(t, s.client, "the cache of migrations has not synced yet")
 	eventually(t, func() error {
 		createPods(t, s.client, []*corev1.Pod{s.copyOf("m-moved")})
 		return unschedulable(t, s.client, "allow the scheduler to get, list and watch migrations.supercargo.dev and to patch migrations/status")

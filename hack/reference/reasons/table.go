@@ -65,16 +65,24 @@ func Pages(root, table string) (events, conditions string, err error) {
 	return eventsPage(all.Groups), conditionsPage(all.Groups, types), nil
 }
 
-// check compares a group with the code, and returns the differences.
-func (g *Group) check(root string, types []conditionType) (errs []error) {
+// reasons returns all reasons of a group: of its Events and of its conditions.
+func (g *Group) reasons() map[string]bool {
 	known := map[string]bool{}
 	for reason := range g.Events {
 		known[reason] = true
 	}
-	for kind, reasons := range g.Conditions {
+	for _, reasons := range g.Conditions {
 		for reason := range reasons {
 			known[reason] = true
 		}
+	}
+	return known
+}
+
+// check compares a group with the code, and returns the differences.
+func (g *Group) check(root string, types []conditionType) (errs []error) {
+	known := g.reasons()
+	for kind := range g.Conditions {
 		if !slices.ContainsFunc(types, func(t conditionType) bool { return t.name == kind && (t.prefix == g.Types || kind == "Paused") }) {
 			errs = append(errs, fmt.Errorf("%s: there is no condition %s", g.Name, kind))
 		}

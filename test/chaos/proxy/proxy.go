@@ -225,9 +225,14 @@ func (p *Proxy) watched(r *http.Request, end context.CancelFunc) func() {
 // nowhere discards a response.
 type nowhere struct{}
 
-func (nowhere) Header() http.Header         { return http.Header{} }
+// Header implements http.ResponseWriter.
+func (nowhere) Header() http.Header { return http.Header{} }
+
+// Write implements http.ResponseWriter.
 func (nowhere) Write(b []byte) (int, error) { return len(b), nil }
-func (nowhere) WriteHeader(int)             {}
+
+// WriteHeader implements http.ResponseWriter.
+func (nowhere) WriteHeader(int) {}
 
 // errCut is the error of a read from a connection that was closed while its traffic was discarded.
 var errCut = errors.New("the connection was cut")

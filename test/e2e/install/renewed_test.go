@@ -92,6 +92,6 @@ func (s *site) askSerial() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	return conn.(*tls.Conn).ConnectionState().PeerCertificates[0].SerialNumber.String(), nil
 }

@@ -106,12 +106,12 @@ func newGate(b *bench, server string) *gate {
 
 // pass copies both ways until one end or the gate is closed.
 func (g *gate) pass(near net.Conn, server string) {
-	defer near.Close()
+	defer func() { _ = near.Close() }()
 	far, err := net.Dial("tcp4", strings.TrimPrefix(server, "https://"))
 	if err != nil {
 		return
 	}
-	defer far.Close()
+	defer func() { _ = far.Close() }()
 	g.mu.Lock()
 	open := g.open
 	g.conns[near], g.conns[far] = true, true

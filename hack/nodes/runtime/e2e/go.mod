@@ -4,9 +4,7 @@ module supercargo.dev/supercargo/hack/nodes/runtime/e2e
 
 go 1.26.0
 
-require (
-	k8s.io/kubernetes v1.35.4
-)
+require k8s.io/kubernetes v1.35.4
 
 require (
 	cel.dev/expr v0.25.2 // indirect
