@@ -74,7 +74,7 @@ func TestAServerThatNeverJoinsIsAbandoned(t *testing.T) {
 	})
 	c.pods("p", 1, "1500m", "1Gi")
 	note := c.event("MachineAbandoned")
-	if !strings.Contains(note, "machines of m3.small did not come") || !strings.Contains(note, "no ready node within 20s: server batch-") {
+	if !strings.Contains(note, "machines of flavor m3.small: ") || !strings.Contains(note, "no ready node within 20s: server batch-") {
 		t.Errorf("the Event says %q", note)
 	}
 	c.left(0)
