@@ -13,6 +13,7 @@ package fence
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -74,11 +75,12 @@ func (t transport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
 // RoundTrip implements http.RoundTripper.
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	resource, name := target(r.URL.Path)
 	switch {
-	case r.Method == http.MethodGet || r.Method == http.MethodHead || t.harmless(r.URL.Path):
+	case r.Method == http.MethodGet || r.Method == http.MethodHead || harmless[resource]:
 		return t.next.RoundTrip(r)
-	case strings.Contains(r.URL.Path, "/leases"):
-		return t.renew(r)
+	case resource == "leases":
+		return t.renew(r, name)
 	}
 	if elapsed, led := t.fence.elapsed(); led && elapsed >= t.fence.lasts {
 		if r.Body != nil {
@@ -89,24 +91,39 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(r)
 }
 
-// renew sends a write of a Lease. It counts as a renewal if it is the Lease of the fence.
-func (t transport) renew(r *http.Request) (*http.Response, error) {
+// renew sends a write of the named Lease. It counts as a renewal if it is the Lease of the fence, or if a Lease is
+// created, because the path of a create request has no name.
+func (t transport) renew(r *http.Request, name string) (*http.Response, error) {
 	asked := t.fence.clock.Now()
 	response, err := t.next.RoundTrip(r)
-	ours := strings.HasSuffix(r.URL.Path, "/leases/"+t.fence.lease) || strings.HasSuffix(r.URL.Path, "/leases") // the path of a create request has no name
-	if err == nil && response.StatusCode/100 == 2 && ours {
+	if err == nil && response.StatusCode/100 == 2 && (name == t.fence.lease || name == "") {
 		t.fence.renewedAt(asked)
 	}
 	return response, err
 }
 
-// harmless reports whether writes to a path cannot conflict with another replica: Events, and
-// reviews of identity and access.
-func (transport) harmless(path string) bool {
-	for _, part := range []string{"/events", "/tokenreviews", "/subjectaccessreviews"} {
-		if strings.Contains(path, part) {
-			return true
-		}
+// harmless are the resources whose writes cannot conflict with another replica: Events, and reviews of identity and
+// access.
+var harmless = map[string]bool{
+	"events": true, "tokenreviews": true, "subjectaccessreviews": true, "localsubjectaccessreviews": true, "selfsubjectaccessreviews": true,
+}
+
+// target returns the resource in the path of a request to an API server, and the name of the object; "" if the path has
+// none. What precedes /api or /apis, such as the path of a proxy, is ignored.
+func target(path string) (resource, name string) {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	at := slices.IndexFunc(parts, func(part string) bool { return part == "api" || part == "apis" })
+	if at < 0 {
+		return "", ""
 	}
-	return false
+	skip := 2 // api, version
+	if parts[at] == "apis" {
+		skip = 3 // apis, group, version
+	}
+	parts = parts[min(at+skip, len(parts)):]
+	if len(parts) > 2 && parts[0] == "namespaces" {
+		parts = parts[2:]
+	}
+	parts = append(parts, "", "")
+	return parts[0], parts[1]
 }

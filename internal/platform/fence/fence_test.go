@@ -83,6 +83,25 @@ func TestALeaderWhoseLeaseHasExpiredWritesNoMore(t *testing.T) {
 	}
 }
 
+// TestNamesOfNamespacesAndObjectsOpenNoFence has names that are those of resources that pass a fence.
+func TestNamesOfNamespacesAndObjectsOpenNoFence(t *testing.T) {
+	r := start(t)
+	r.sends(http.MethodPut, leases+"/autoscaler")
+	r.clock.Step(time.Minute)
+	for _, path := range []string{
+		"/api/v1/namespaces/events/pods/a/eviction", "/api/v1/namespaces/events-prod/pods/a/eviction", "/api/v1/namespaces/leases/pods/a/eviction",
+		"/apis/apps/v1/namespaces/shop/deployments/events/scale", "/apis/apps/v1/namespaces/shop/deployments/leases", "/api/v1/nodes/leases",
+		"/proxy/events/api/v1/nodes/a", "/api/v1/namespaces/leases",
+	} {
+		if r.sends(http.MethodPatch, path) {
+			t.Errorf("%s is written though the Lease has expired", path)
+		}
+	}
+	if r.sends(http.MethodPut, "/proxy/leases"+leases+"/autoscaler"); !r.sends(http.MethodPatch, scale) {
+		t.Error("a Lease that is renewed behind a path of a proxy does not count")
+	}
+}
+
 func TestARenewalCountsFromWhenItWasAskedFor(t *testing.T) {
 	r := start(t)
 	slow := r.client
