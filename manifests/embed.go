@@ -21,13 +21,13 @@ var SchedulerConfig []byte
 //go:embed scheduler/config/in-order.yaml
 var InOrderSchedulerConfig []byte
 
-// EvictionWebhook is how the API server is told of the webhook that turns evictions into
+// EvictionWebhook registers the webhook that turns evictions into
 // Migrations, and the Service that it calls it by, as YAML.
 //
 //go:embed evictions/base/webhook.yaml
 var EvictionWebhook []byte
 
-// MetricsAPIServices are how the API server is told of the metrics adapter, as YAML.
+// MetricsAPIServices register the metrics adapter with the API server, as YAML.
 //
 //go:embed adapter/server/apiservices.yaml
 var MetricsAPIServices []byte

@@ -29,9 +29,9 @@ type pace struct {
 	// owed are pods whose machines could not be ordered, and owedSince is when they were due.
 	owed      map[string]bool
 	owedSince time.Time
-	// anew makes another round follow the last one at once, because another writer changed what the round read.
+	// again makes another round follow the last one at once, because another writer changed what the round read.
 	// followed reports that this has happened, because it does not happen twice in a row.
-	anew, followed bool
+	again, followed bool
 	// left reports that the last round left deferrable work to the next one, and hurried that the round before did so:
 	// that does not happen twice in a row either.
 	left    atomic.Bool
@@ -43,7 +43,7 @@ type pace struct {
 // wait returns how long a round must wait that could begin now. due is when the gathering of pods ends; zero if there
 // are none. A round that would still run at that time waits for it.
 func (p *pace) wait(now, due time.Time) time.Duration {
-	if p.woken.Load() || p.anew {
+	if p.woken.Load() || p.again {
 		return 0
 	}
 	took := min(max(p.ended.Sub(p.began), 0), mostRest)
@@ -65,13 +65,13 @@ func (p *pace) wait(now, due time.Time) time.Duration {
 
 // begin records that a round begins.
 func (p *pace) begin(now time.Time) {
-	p.began, p.followed, p.anew = now, p.anew, false
+	p.began, p.followed, p.again = now, p.again, false
 	p.hurried = p.left.Swap(false)
 	p.woken.Store(false)
 }
 
 // changed makes the next round follow at once.
-func (p *pace) changed() { p.anew = !p.followed }
+func (p *pace) changed() { p.again = !p.followed }
 
 // due returns when the gathering of the pods that arrived since the last purchase decision ends; zero if there are
 // none. They may include pods that are not for the fleet.

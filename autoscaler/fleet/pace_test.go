@@ -36,7 +36,7 @@ func TestAFleetRestsAsLongAsItsRoundTookUnlessPodsHaveBeenGathered(t *testing.T)
 		{"pods are gathered long after the rest", &pace{began: at(-200 * ms), ended: epoch}, at(minute), 200 * ms},
 		{"pods are gathered soon after the rest", &pace{began: at(-200 * ms), ended: epoch}, at(350 * ms), 350 * ms},
 		{"the last round began after pods had been gathered", &pace{began: at(-200 * ms), ended: epoch}, at(-201 * ms), 200 * ms},
-		{"the last found that something had been changed", &pace{began: at(-minute), ended: epoch, anew: true}, time.Time{}, 0},
+		{"the last found that something had been changed", &pace{began: at(-minute), ended: epoch, again: true}, time.Time{}, 0},
 	} {
 		if got := tc.pace.wait(epoch, tc.due); got != tc.want {
 			t.Errorf("%s: the next waits for %v, want %v", tc.name, got, tc.want)

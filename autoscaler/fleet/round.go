@@ -78,7 +78,7 @@ func (r *round) run(ctx context.Context, fleets []v1alpha1.NodeFleet) error {
 		r.condition(v1alpha1.FleetReady, true, "Reconciled", r.summary())
 	case errors.Is(err, errPending):
 		return nil // the answer starts the next round
-	case errors.Is(err, errAnew):
+	case errors.Is(err, errOutdated):
 		r.again = settling
 		return nil
 	case errors.As(err, &w):
@@ -203,8 +203,8 @@ func (r *round) unpriced(err error) error {
 	return err
 }
 
-// errAnew is returned if the round's observation is too old to decide on.
-var errAnew = errors.New("the observation is outdated because other fleets took long to decide: will observe again")
+// errOutdated is returned if the round's observation is too old to decide on.
+var errOutdated = errors.New("the observation is outdated because other fleets took long to decide: the fleet observes again")
 
 // choose decides what to do. Only one fleet decides at a time, and the next one knows what this one is about to order.
 func (r *round) choose(fleets []*v1alpha1.NodeFleet) error {
@@ -214,7 +214,7 @@ func (r *round) choose(fleets []*v1alpha1.NodeFleet) error {
 	defer r.deciding.Unlock()
 	if r.Clock.Since(began) > most && !r.pace.followed {
 		r.pace.changed()
-		return errAnew
+		return errOutdated
 	}
 	all, err := r.takeStock(fleets)
 	if err != nil {

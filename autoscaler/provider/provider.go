@@ -36,7 +36,7 @@ type Provider interface {
 	Release(ctx context.Context, intent, flavor string, from int, machines []string) error
 }
 
-// ErrChanged reports that the state on which the decision is based has changed. Observe again and decide anew.
+// ErrChanged reports that the state on which the decision is based has changed. Observe and decide again.
 var ErrChanged = errors.New("another client has changed the number of machines")
 
 // ErrConflict is an ErrChanged of a write that conflicted with another, which need not concern the number of machines:

@@ -31,7 +31,7 @@ type learned struct {
 	err                               error
 }
 
-// learn updates the profiles: it refits those that are due or that somebody has edited, and
+// learn updates the profiles: it refits those that are due or that a user has edited, and
 // writes conditions about the progress of probing.
 func (r *round) learn(ctx context.Context, steps []decide.Step) error {
 	var all map[string]learned // of all types at once, when the first one needs it

@@ -134,7 +134,7 @@ run() {
 	# shellcheck disable=SC2119
 	install
 	exec 7>"$root/run.lock"
-	flock -n 7 || die "somebody else runs machines in $root"
+	flock -n 7 || die "another process runs machines in $root"
 	trap end EXIT
 	trap 'exit 130' INT
 	trap 'exit 143' TERM HUP

@@ -219,7 +219,7 @@ func (e *engine) restart(r *running, to *machine, reason string) error {
 	if err := e.sched.AddPod(placed); err != nil {
 		return fmt.Errorf("restart pod %s on %s: %w", r.pod.Name, to.name, err)
 	}
-	again := &running{pod: r.pod, object: placed, on: to, first: r.first, left: r.pod.Runtime, ends: r.ends, moves: r.moves + 1, anew: true}
+	again := &running{pod: r.pod, object: placed, on: to, first: r.first, left: r.pod.Runtime, ends: r.ends, moves: r.moves + 1, restarted: true}
 	if r.pod.Class == class.Batch {
 		again.expected = e.now + slowed(runtimes.EstimateOf(placed, e.learner, runtimes.Default).Runtime, to.flavor.Speed)
 	}

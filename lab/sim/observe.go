@@ -121,7 +121,7 @@ func (e *engine) consent(r *running, p *cluster.Pod) {
 		p.Fixed = true
 	case r.pod.Migration == scenario.MoveWithState:
 		p.Ways = cluster.WaysOf(cluster.Migrate)
-	case r.pod.Migration == scenario.MoveAnew && r.anew:
+	case r.pod.Migration == scenario.MoveAnew && r.restarted:
 		p.Ways = cluster.WaysOf(cluster.Wait)
 	case r.pod.Migration == scenario.MoveAnew:
 		p.Ways = cluster.WaysOf(cluster.Evict)

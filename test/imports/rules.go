@@ -113,7 +113,7 @@ var rules = []rule{
 	},
 	{
 		Name: "only autoscaler/provider/* imports cluster-api or gophercloud",
-		Why: "a machine provider is a port with several adapters; whoever imports a provider's types " +
+		Why: "a machine provider is a port with several adapters; a package that imports a provider's types " +
 			"elsewhere ties Supercargo to that one",
 		Check: providersOnly,
 	},

@@ -58,11 +58,11 @@ func (o *Options) meters() (*meterAuthorities, error) {
 	a := &meterAuthorities{
 		key: types.NamespacedName{Namespace: m.Namespace, Name: meterapi.Name}, file: filepath.Join(o.Store.Dir, meterAuthoritiesFile), clock: clock.RealClock{}, log: o.Log,
 	}
-	nobody, err := selfsigned.New([]string{meterapi.ServerName(m.Namespace)}, nil, a.clock.Now())
+	placeholder, err := selfsigned.New([]string{meterapi.ServerName(m.Namespace)}, nil, a.clock.Now())
 	if err != nil {
 		return nil, fmt.Errorf("set up scraping of node meters: %w", err)
 	}
-	return a, a.write(nobody.Authorities)
+	return a, a.write(placeholder.Authorities)
 }
 
 // job returns the scrape job of node meters. Labels of the target take precedence over labels

@@ -26,7 +26,7 @@ const (
 )
 
 // lingering is for how many polls a renamed file is still read: nginx writes to it until it
-// is told to reopen its logs.
+// receives the signal to reopen its logs.
 const lingering = 5
 
 // Follower reads the lines appended to a file, through rotation by renaming and by
@@ -50,7 +50,7 @@ type Follower struct {
 
 	file     *os.File
 	offset   int64
-	anew     bool // read the next file from its beginning
+	whole    bool // read the next file from its beginning
 	partial  []byte
 	skipping bool
 	renamed  int // polls since Path refers to another file
@@ -99,7 +99,7 @@ func (f *Follower) Poll() error {
 	f.renamed = 0
 	f.forget()
 	f.Close()
-	f.anew = true
+	f.whole = true
 	return f.Poll() // read the new file to its end
 }
 
@@ -108,19 +108,19 @@ func (f *Follower) open() error {
 	file, err := os.Open(f.Path)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			f.anew = true // all of a later file is new
+			f.whole = true // all of a later file is new
 		}
 		return fmt.Errorf("follow the access log: %w", err)
 	}
 	f.offset = 0
-	if !f.anew {
+	if !f.whole {
 		if f.offset, err = file.Seek(0, io.SeekEnd); err != nil {
 			file.Close()
 			return fmt.Errorf("follow the access log %s: %w (a pipe or a terminal cannot be followed: log to a file)", f.Path, err)
 		}
 		f.skipping = midLine(file, f.offset)
 	}
-	f.file, f.anew = file, true
+	f.file, f.whole = file, true
 	return nil
 }
 

@@ -63,8 +63,8 @@ type FleetDecision struct {
 	// Unexplained are pods, with reasons, that stay pending although a node seems to have room for them now. Nothing is
 	// bought for them, because it might not help either.
 	Unexplained []planner.Unplaceable
-	// puzzled are the nodes that seem to have room for the unexplained pods. These nodes are kept.
-	puzzled map[string]bool
+	// roomy are the nodes that seem to have room for the unexplained pods. These nodes are kept.
+	roomy map[string]bool
 	// elsewhere are the pods that wait for machines of other fleets.
 	elsewhere map[string]bool
 	// Queued reports that a batch pod is pending that will run on a machine of this fleet or on an existing node.
@@ -153,7 +153,7 @@ func (d *FleetDecision) buy(s *cluster.State, o FleetOptions, now time.Time) {
 			ask(w.pod, false)
 		}
 	}
-	d.puzzle(f.atOnce, o.Lessons, now)
+	d.findUnexplained(f.atOnce, o.Lessons, now)
 	d.elsewhere = f.elsewhere
 	d.Asked, d.Served = len(asking), len(s.Pending)-len(asking)
 	if len(asking) == 0 {
@@ -180,13 +180,13 @@ func (d *FleetDecision) buy(s *cluster.State, o FleetOptions, now time.Time) {
 // retries within seconds when room becomes free.
 const patience = time.Minute
 
-// puzzle records the pods that have room and do not use it. lessons, unless nil, learns the flavors of the fleet's
+// findUnexplained records the pods that have room and do not use it. lessons, unless nil, learns the flavors of the fleet's
 // nodes that seem to have room.
-func (d *FleetDecision) puzzle(atOnce []placed, lessons *Lessons, now time.Time) {
-	d.puzzled = map[string]bool{}
+func (d *FleetDecision) findUnexplained(atOnce []placed, lessons *Lessons, now time.Time) {
+	d.roomy = map[string]bool{}
 	for _, p := range atOnce {
 		if p.pod.Waited >= patience {
-			d.puzzled[p.node.Name] = true
+			d.roomy[p.node.Name] = true
 			if lessons != nil && !p.node.Kept {
 				lessons.Refused(p.pod.Name, p.node.Flavor, p.node.Name, now)
 			}
@@ -295,7 +295,7 @@ func (d *FleetDecision) bound(n *cluster.Node, budget int, spare map[string]int)
 		return "spec.consolidation.maxUnavailable is reached"
 	case spare[n.Flavor] <= 0:
 		return "flavor " + n.Flavor + " has its minimum number of machines"
-	case d.puzzled[n.Name]:
+	case d.roomy[n.Name]:
 		return "it seems to have room for a pending pod"
 	}
 	return ""

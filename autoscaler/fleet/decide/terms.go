@@ -180,7 +180,7 @@ func termsOfPlan(s *cluster.State, p *planner.Plan) []Terms {
 }
 
 // termsOfExchange returns the terms of the machines of an exchange, in its order. Pods of other machines continue
-// there, or start anew, while the new machine starts.
+// there, or restart, while the new machine starts.
 func termsOfExchange(s *cluster.State, e *cluster.Exchange) []Terms {
 	going, later := map[string]bool{}, map[string]time.Duration{}
 	for _, node := range e.Nodes {

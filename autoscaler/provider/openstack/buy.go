@@ -148,7 +148,7 @@ func serverName(fleet, intent, flavor string, ordinal int) string {
 	return fmt.Sprintf("%s-%s-%d", fleet, digest, ordinal)
 }
 
-// decide handles an error of an order. The available flavors are known better then, so the fleet decides anew.
+// decide handles an error of an order. The available flavors are known better then, so the fleet decides again.
 func (p *Provider) decide(ctx context.Context, s *session, flavor string, err error) error {
 	refused := &provider.Refused{}
 	switch {
