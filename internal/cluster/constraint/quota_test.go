@@ -4,12 +4,14 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
-// TestNoMorePodsComeToADomainThanTheirQuota places pods wherever they may run, in any order.
+// TestNoMorePodsComeToADomainThanTheirQuota places pods wherever they may run, in any order. One kind of them always
+// spreads over zones, which alone makes for quotas in most runs.
 func TestNoMorePodsComeToADomainThanTheirQuota(t *testing.T) {
 	reached := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -17,6 +19,12 @@ func TestNoMorePodsComeToADomainThanTheirQuota(t *testing.T) {
 		var kinds, there, came []*constraint.Pod
 		for range rapid.IntRange(1, 3).Draw(t, "kinds") {
 			pod := drawPod(t)
+			if len(kinds) == 0 {
+				pod.Spec.TopologySpreadConstraints = append(pod.Spec.TopologySpreadConstraints, corev1.TopologySpreadConstraint{
+					MaxSkew: 1, TopologyKey: zone, WhenUnsatisfiable: corev1.DoNotSchedule,
+					LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": pod.Labels["app"]}},
+				})
+			}
 			kinds = append(kinds, compile(t, c, pod, served(t, pod)))
 		}
 		var known, all []*constraint.Host
