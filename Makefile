@@ -170,7 +170,7 @@ test: test-unit test-first ## Run the unit tests and each program once against a
 test-all: test test-tools test-integration e2e e2e-workers e2e-openstack e2e-nodes verify images test-nightly ## Run everything (Debian 12, root; takes hours).
 
 .PHONY: test-nightly
-test-nightly: test-integration-nightly test-kubernetes test-kubernetes-nightly e2e-openstack-nightly e2e-nodes-nightly e2e-install e2e-scheduling e2e-vm test-books test-race test-peers test-vendor test-browser e2e-replicas e2e-commands chaos conformance ## Run the tests that tell least for the time that they take (Debian 12, root; also wants chromium, jq, nginx and gcc).
+test-nightly: test-integration-nightly test-kubernetes test-kubernetes-nightly e2e-openstack-nightly e2e-nodes-nightly e2e-install e2e-scheduling e2e-vm test-books test-race test-peers test-vendor test-browser e2e-replicas e2e-commands chaos chaos-nodes conformance ## Run the tests that tell least for the time that they take (Debian 12, root; also wants chromium, jq, nginx and gcc).
 
 .PHONY: test-unit
 test-unit: $(TOOLS)/gotestsum | $(DIST) ## Run the tests that need nothing but Go.
@@ -288,9 +288,10 @@ e2e-nodes e2e-nodes-nightly: $(BIN)/node-agent $(BIN)/descheduler $(BIN)/kubectl
 e2e-install: export NODES_LOGS := $(abspath $(DIST))/nodes
 e2e-install: $(addprefix $(BIN)/,$(CHILDREN) kubectl) $(TOOLS)/gotestsum $(TOOLS)/helm | $(DIST) ## Install the images and the charts on a cluster that kubeadm makes on this machine, use, upgrade and remove them (Debian 12, root).
 	$(MAKE) --no-print-directory images IMAGE_TAG=v0.1.0
-	PATH="$(abspath $(BIN)):$(abspath $(TOOLS)):$$PATH" hack/nodes/nodes.sh run-kubeadm $(call go_test,$@,-tags install -count 1 -timeout 60m -skip '^$(k8s_suite)$$' ./test/e2e/install/...)
+	PATH="$(abspath $(BIN)):$(abspath $(TOOLS)):$$PATH" hack/nodes/nodes.sh run-kubeadm $(call go_test,$@,-tags install -count 1 -timeout 60m -skip '^($(k8s_suite)|$(chaos_nodes))$$' ./test/e2e/install/...)
 
-k8s_suite := TestKubernetesOwnTestsOfItsSchedulerPass
+k8s_suite   := TestKubernetesOwnTestsOfItsSchedulerPass
+chaos_nodes := TestNothingIsLostOnRealNodesWhateverFails
 
 .PHONY: e2e-scheduling
 e2e-scheduling: export NODES_LOGS := $(abspath $(DIST))/nodes
@@ -331,6 +332,13 @@ chaos_test   = SUPERCARGO_BIN="$(abspath $(BIN))" PATH="$(abspath $(BIN)):$$PATH
 chaos: $(CHAOS_NEEDS) | $(DIST) ## Have one thing after another fail for CHAOS_LASTS (CHAOS_SEED draws what, CHAOS_ONLY is one kind), then replay the audit log; what came of it in dist/chaos.json (root).
 	rm -rf $(DIST)/chaos
 	$(call chaos_test,TestNothingIsLostWhateverFails) -lasts $(CHAOS_LASTS) -only '$(CHAOS_ONLY)' -out $(abspath $(DIST))/chaos -report $(abspath $(DIST))/chaos.json
+
+.PHONY: chaos-nodes
+chaos-nodes: export NODES_LOGS := $(abspath $(DIST))/nodes
+chaos-nodes: $(BIN)/kubectl $(TOOLS)/gotestsum $(TOOLS)/helm | $(DIST) ## The same on a cluster that kubeadm makes on this machine, with the images and charts, while pods move; what came of it in dist/chaos-nodes.json (Debian 12, root).
+	$(MAKE) --no-print-directory images IMAGE_TAG=v0.1.0
+	PATH="$(abspath $(BIN)):$(abspath $(TOOLS)):$$PATH" hack/nodes/nodes.sh run-kubeadm $(call go_test,$@,-tags install -count 1 -timeout 24h -run '^$(chaos_nodes)$$' ./test/e2e/install \
+		-chaos-seed $(CHAOS_SEED) -chaos-lasts $(CHAOS_LASTS) -chaos-only "$(CHAOS_ONLY)" -chaos-report $(abspath $(DIST))/chaos-nodes.json)
 
 # SOAK_LASTS is another for make soak-consolidation.
 .PHONY: soak

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -85,7 +86,10 @@ func TestNothingIsLostWhateverFails(t *testing.T) {
 // faults injects one fault after another for the duration of the flag, and waits after each until
 // the cluster has settled.
 func (s *striker) faults(ctx context.Context, r *report, fails func(string, ...any)) {
-	cluster := fault.Cluster{Disk: s.disk != ""}
+	cluster := fault.Cluster{Kinds: fault.Playground}
+	if s.disk == "" {
+		cluster.Kinds = slices.DeleteFunc(slices.Clone(fault.Playground), func(k fault.Kind) bool { return k == fault.FullDisk })
+	}
 	for _, p := range s.programs {
 		if p.lease != "" {
 			cluster.Leaders = append(cluster.Leaders, p.name)

@@ -51,13 +51,33 @@ const (
 	FullDisk Kind = "FullDisk"
 )
 
+// Faults of a real cluster, beside most of the above.
+const (
+	// KillAgent kills the node agent of a node, and PauseAgent stops it with SIGSTOP for a while.
+	KillAgent  Kind = "KillAgent"
+	PauseAgent Kind = "PauseAgent"
+	// KillKubelet and KillContainerd kill these programs of a node, and start them again after a while.
+	KillKubelet    Kind = "KillKubelet"
+	KillContainerd Kind = "KillContainerd"
+	// KillAPIServer kills the process of the API server, which its kubelet restarts.
+	KillAPIServer Kind = "KillAPIServer"
+	// Disconnect takes a node from the network.
+	Disconnect Kind = "Disconnect"
+)
+
+// Playground lists the kinds for programs that reach the API server of a playground through proxies. FullDisk
+// also requires that the agents have their own disk.
+var Playground = []Kind{Kill, Pause, DeleteLease, GiveLease, Drop, Delay, TooMany, ResetWatches, LoseAnswers, BlackHole, RestartEtcd, FullEtcd, FullDisk}
+
+// Nodes lists the kinds for a cluster with real nodes, on which the programs run as pods.
+var Nodes = []Kind{Kill, Pause, DeleteLease, GiveLease, TooMany, RestartEtcd, FullDisk, KillAgent, PauseAgent, KillKubelet, KillContainerd, KillAPIServer, Disconnect}
+
 // Fault is one fault.
 type Fault struct {
 	Kind Kind `json:"kind"`
 	// Program is the affected program; empty if the fault is not specific to one.
 	Program string `json:"program,omitempty"`
-	// Lasts is the duration. It is 0 for Kill, DeleteLease and GiveLease, whose duration depends on
-	// the recovery.
+	// Lasts is the duration. It is 0 for kinds whose duration depends on the recovery, such as Kill.
 	Lasts time.Duration `json:"lastsNanoseconds"`
 }
 
@@ -82,7 +102,6 @@ type shape struct {
 	program        bool // affects one program with a leader or, if agents is set, the agent
 	agents         bool
 	least, longest time.Duration
-	needsDisk      bool
 }
 
 var shapes = []shape{
@@ -98,15 +117,21 @@ var shapes = []shape{
 	{kind: BlackHole, program: true, agents: true, least: Lease + 3*time.Second, longest: Lease + 15*time.Second},
 	{kind: RestartEtcd, least: 2 * time.Second, longest: 10 * time.Second},
 	{kind: FullEtcd, least: 3 * time.Second, longest: 15 * time.Second},
-	{kind: FullDisk, needsDisk: true, least: 10 * time.Second, longest: 25 * time.Second},
+	{kind: FullDisk, least: 10 * time.Second, longest: 25 * time.Second},
+	{kind: KillAgent},
+	{kind: PauseAgent, least: 5 * time.Second, longest: 25 * time.Second},
+	{kind: KillKubelet, least: 2 * time.Second, longest: 20 * time.Second},
+	{kind: KillContainerd, least: 2 * time.Second, longest: 10 * time.Second},
+	{kind: KillAPIServer},
+	{kind: Disconnect, least: 5 * time.Second, longest: 25 * time.Second},
 }
 
 // Cluster is what faults can affect.
 type Cluster struct {
 	// Leaders are the programs of which only the leader acts, Agents those of which all replicas act.
 	Leaders, Agents []string
-	// Disk reports whether the agents have their own disk, which can be filled.
-	Disk bool
+	// Kinds are the kinds of faults that can be injected.
+	Kinds []Kind
 }
 
 // Source draws faults. Every applicable kind is drawn once before any kind is drawn again.
@@ -126,7 +151,7 @@ func New(seed uint64, c Cluster) *Source {
 // Next draws the next fault.
 func (s *Source) Next() Fault {
 	if len(s.bag) == 0 {
-		s.bag = slices.DeleteFunc(slices.Clone(shapes), func(k shape) bool { return k.needsDisk && !s.cluster.Disk })
+		s.bag = slices.DeleteFunc(slices.Clone(shapes), func(k shape) bool { return !slices.Contains(s.cluster.Kinds, k.kind) })
 		s.random.Shuffle(len(s.bag), func(i, j int) { s.bag[i], s.bag[j] = s.bag[j], s.bag[i] })
 	}
 	k := s.bag[0]

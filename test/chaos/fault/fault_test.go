@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-var cluster = Cluster{Leaders: []string{"autoscaler", "descheduler"}, Agents: []string{"node-agent"}, Disk: true}
+var cluster = Cluster{Leaders: []string{"autoscaler", "descheduler"}, Agents: []string{"node-agent"}, Kinds: Playground}
 
 func draw(s *Source, n int) (all []Fault) {
 	for range n {
@@ -28,7 +28,7 @@ func TestEachKindComesBeforeAnyComesAgain(t *testing.T) {
 	s := New(3, cluster)
 	for range 3 {
 		seen := map[Kind]bool{}
-		for _, f := range draw(s, len(shapes)) {
+		for _, f := range draw(s, len(Playground)) {
 			if seen[f.Kind] {
 				t.Errorf("%s comes again", f.Kind)
 			}
@@ -39,7 +39,7 @@ func TestEachKindComesBeforeAnyComesAgain(t *testing.T) {
 
 func TestAKindHitsAllProgramsInTime(t *testing.T) {
 	hit := map[Kind]map[string]bool{}
-	for _, f := range draw(New(5, cluster), 3*len(shapes)) {
+	for _, f := range draw(New(5, cluster), 3*len(Playground)) {
 		if hit[f.Kind] == nil {
 			hit[f.Kind] = map[string]bool{}
 		}
@@ -56,19 +56,24 @@ func TestAKindHitsAllProgramsInTime(t *testing.T) {
 }
 
 func TestAPausedOrSilentLeaderMissesItsLease(t *testing.T) {
-	for _, f := range draw(New(11, cluster), 20*len(shapes)) {
+	for _, f := range draw(New(11, cluster), 20*len(Playground)) {
 		if (f.Kind == Pause || f.Kind == BlackHole) && f.Lasts <= Lease {
 			t.Errorf("%v: no longer than the Lease", f)
 		}
 	}
 }
 
-func TestWithoutADiskNoneIsFull(t *testing.T) {
-	without := cluster
-	without.Disk = false
-	for _, f := range draw(New(1, without), 4*len(shapes)) {
-		if f.Kind == FullDisk {
-			t.Fatal(f)
+func TestOnlyFaultsOfTheClusterCome(t *testing.T) {
+	nodes := cluster
+	nodes.Kinds = Nodes
+	seen := map[Kind]bool{}
+	for _, f := range draw(New(1, nodes), len(Nodes)) {
+		seen[f.Kind] = true
+		if !slices.Contains(Nodes, f.Kind) {
+			t.Errorf("%v is no fault of a cluster with real nodes", f)
 		}
+	}
+	if len(seen) != len(Nodes) {
+		t.Errorf("%d of %d kinds came: %v", len(seen), len(Nodes), seen)
 	}
 }

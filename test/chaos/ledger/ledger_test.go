@@ -111,6 +111,18 @@ func TestOnlyWritesThatWereCarriedOutCount(t *testing.T) {
 	}
 }
 
+func TestAPodIsAnActorToo(t *testing.T) {
+	const text = `{"stage":"ResponseComplete","verb":"patch","userAgent":"autoscaler/v0.1.0","objectRef":{"resource":"nodes","name":"n"},"responseStatus":{"code":200},
+		"user":{"username":"system:serviceaccount:supercargo-system:supercargo-autoscaler","extra":{"authentication.kubernetes.io/pod-name":["supercargo-autoscaler-6f7d9-x7k2p"]}}}`
+	writes, err := Read(strings.NewReader(strings.ReplaceAll(text, "\n", "") + "\n"))
+	if err != nil || len(writes) != 1 {
+		t.Fatalf("%v, %v", writes, err)
+	}
+	if a := writes[0].Actor; a != "supercargo-autoscaler-x7k2p" || a.Program() != "supercargo-autoscaler" {
+		t.Errorf("%q of program %q", a, a.Program())
+	}
+}
+
 // lease is a write of the autoscaler's Lease with a holder.
 func lease(at float64, actor, holder string, revision int) entry {
 	return entry{at: at, actor: actor, verb: "update", resource: "leases", name: "l", object: fmt.Sprintf(`{"metadata":{"resourceVersion":"%d"},"spec":{"holderIdentity":%q}}`, revision, holder)}

@@ -21,11 +21,14 @@ import (
 // ActorMark separates the user agent of the client from the name of the actor after it.
 const ActorMark = " replica/"
 
-// Actor is one run of one replica of a program: autoscaler-1.3 is the third run of replica 1 of the
-// autoscaler. It is empty for all other clients.
+// Actor is a replica of a program. It is empty for all other clients.
+//
+// With [ActorMark], it is one run of the replica: autoscaler-1.3 is the third run of replica 1 of the
+// autoscaler. Otherwise it is a pod, named by its ServiceAccount and the last part of its name:
+// supercargo-autoscaler-x7k2p.
 type Actor string
 
-// Program returns the program of an actor, such as autoscaler.
+// Program returns the program of an actor, such as autoscaler, or the ServiceAccount of a pod.
 func (a Actor) Program() string {
 	program, _, _ := cutLast(string(a), "-")
 	return program
@@ -102,9 +105,7 @@ func writeOf(e *auditv1.Event) (Write, bool) {
 		Asked: e.RequestReceivedTimestamp.Time, Answered: e.StageTimestamp.Time,
 		Request: raw(e.RequestObject), Object: raw(e.ResponseObject),
 	}
-	if _, actor, marked := cutLast(e.UserAgent, ActorMark); marked {
-		w.Actor = Actor(actor)
-	}
+	w.Actor = actorOf(e)
 	var object struct {
 		Kind     string            `json:"kind"`
 		Metadata metav1.ObjectMeta `json:"metadata"`
@@ -115,6 +116,23 @@ func writeOf(e *auditv1.Event) (Write, bool) {
 		w.Revision, _ = strconv.ParseInt(object.Metadata.ResourceVersion, 10, 64)
 	}
 	return w, true
+}
+
+// podNameExtra is the field of a user's extra information that has the name of the pod to which the token of a
+// ServiceAccount is bound.
+const podNameExtra = "authentication.kubernetes.io/pod-name"
+
+func actorOf(e *auditv1.Event) Actor {
+	if _, actor, marked := cutLast(e.UserAgent, ActorMark); marked {
+		return Actor(actor)
+	}
+	pod := e.User.Extra[podNameExtra]
+	if len(pod) != 1 {
+		return ""
+	}
+	_, account, _ := cutLast(e.User.Username, ":")
+	_, suffix, _ := cutLast(pod[0], "-")
+	return Actor(account + "-" + suffix)
 }
 
 func raw(u *runtime.Unknown) []byte {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/test/e2e/install/kubeadm"
+	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
 	"supercargo.dev/supercargo/test/e2e/nodes/oci"
 )
 
@@ -49,12 +50,18 @@ type site struct {
 	began time.Time
 }
 
-// newSite makes a cluster, and removes it when the test ends. The logs of a failed cluster are kept.
+// newSite makes a cluster with [auditPolicy].
 func newSite(t *testing.T) *site {
+	t.Helper()
+	return newSiteWithAudit(t, []byte(auditPolicy))
+}
+
+// newSiteWithAudit makes a cluster, and removes it when the test ends. The logs of a failed cluster are kept.
+func newSiteWithAudit(t *testing.T, policy []byte) *site {
 	t.Helper()
 	s := &site{T: t, began: time.Now()}
 	var err error
-	s.Cluster, err = kubeadm.Up(t.Context(), kubeadm.Config{Workers: 2, AuditPolicy: []byte(auditPolicy), Say: s.say})
+	s.Cluster, err = kubeadm.Up(t.Context(), kubeadm.Config{Workers: 2, AuditPolicy: policy, Say: s.say})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,9 +207,12 @@ func (s *site) says(want, jsonpath string, args ...string) {
 }
 
 // onControlPlane runs a shell script on the control plane node, as an administrator who is logged in there.
-func (s *site) onControlPlane(script string) string {
+func (s *site) onControlPlane(script string) string { s.Helper(); return s.on(s.Nodes[0], script) }
+
+// on runs a shell script on a node.
+func (s *site) on(node *cluster.Node, script string) string {
 	s.Helper()
-	out, err := s.Nodes[0].Run(s.Context(), "sh", "-ec", script)
+	out, err := node.Run(s.Context(), "sh", "-ec", script)
 	if err != nil {
 		s.Fatal(err)
 	}

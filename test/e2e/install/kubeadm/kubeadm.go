@@ -123,12 +123,12 @@ func (c *Cluster) Prepare(ctx context.Context, node *cluster.Node) error {
 	if _, err := node.Run(ctx, "install", "-D", "-m", "644", resolv, "/etc/kubernetes/resolv.conf"); err != nil {
 		return err
 	}
-	if c.kubelet(node) == nil {
+	if c.Kubelet(node) == nil {
 		kubelet := node.Program("/bin/sh", "-c", kubeletScript, "kubelet", cluster.ProgramPath("kubelet"))
 		kubelet.Name = "kubelet"
 		c.kubelets[node.Name] = kubelet
 	}
-	return c.kubelet(node).Start()
+	return c.Kubelet(node).Start()
 }
 
 // StartNode boots a node that was killed. It returns when its kubelet has started.
@@ -206,7 +206,8 @@ func (c *Cluster) kubeadm(ctx context.Context, node *cluster.Node, verb string, 
 	return nil
 }
 
-func (c *Cluster) kubelet(node *cluster.Node) *cluster.Program { return c.kubelets[node.Name] }
+// Kubelet returns the kubelet of a node.
+func (c *Cluster) Kubelet(node *cluster.Node) *cluster.Program { return c.kubelets[node.Name] }
 
 func write(path string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

@@ -72,3 +72,16 @@ func (n *Node) disconnect(ctx context.Context) error {
 		}
 	}
 }
+
+// Unplug takes the network from a running node, as if its cable were pulled. Its addresses and routes stay.
+func (n *Node) Unplug(ctx context.Context) error { return n.plug(ctx, "down") }
+
+// Plug gives the network back.
+func (n *Node) Plug(ctx context.Context) error { return n.plug(ctx, "up") }
+
+func (n *Node) plug(ctx context.Context, state string) error {
+	if err := ip(ctx, "link set "+n.cluster.slot.link(n.index)+" "+state); err != nil {
+		return fmt.Errorf("set the network of node %s %s: %w", n.Name, state, err)
+	}
+	return nil
+}
