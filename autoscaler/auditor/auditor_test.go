@@ -195,6 +195,23 @@ func TestSpotMachinesAreSoldOnlyToPoolsOfSpotMachines(t *testing.T) {
 	}
 }
 
+func TestSpotMachinesAndOthersAreBothSoldToPodsThatReferToNeither(t *testing.T) {
+	seen := observed(t, &objects.Objects{
+		Nodes: []corev1.Node{nodeOf("a", "own.large"), nodeOf("b", "own.large", label("eks.amazonaws.com/capacityType", "SPOT"))},
+		Pods:  []corev1.Pod{podOf("p", "a"), podOf("q", "b")},
+	}, priceOf("own.large", 100_000, new(int64(30_000))))
+	var got []int64
+	for _, f := range seen.Input.Flavors {
+		if f.InstanceType == "own.large" {
+			got = append(got, f.MicroDollarsPerHour)
+		}
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff([]int64{30_000, 100_000}, got); diff != "" {
+		t.Errorf("prices (-want +got):\n%s", diff)
+	}
+}
+
 func TestOnlyInstanceTypesThatPatternsChooseAreBoughtBesideThoseOfTheNodes(t *testing.T) {
 	from := &objects.Objects{Nodes: []corev1.Node{nodeOf("a", "m5.xlarge")}, Pods: []corev1.Pod{podOf("p", "a")}}
 	seen, err := Of(t.Context(), from, Options{Now: now, InstanceTypes: []string{"c7i.*", "!*.metal*"}})
