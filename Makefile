@@ -581,7 +581,7 @@ release-binaries:
 
 # With an empty build cache, so that nothing of the first run is in the second.
 .PHONY: verify-release
-verify-release: | $(DIST) ## Make the release again, from nothing, and compare it with dist/release/ byte for byte (compiles all of Kubernetes four times).
+verify-release: | $(DIST) ## Make the release again, from nothing, and compare it with dist/release/ byte for byte (compiles all of Kubernetes eight times).
 	rm -rf $(DIST)/release-cache
 	GOCACHE=$(abspath $(DIST))/release-cache $(MAKE) release RELEASE_DIR=$(DIST)/release-again RELEASE_BIN=$(DIST)/release-bin-again
 	diff -r $(RELEASE_DIR) $(DIST)/release-again && rm -rf $(DIST)/release-cache
