@@ -231,8 +231,7 @@ test-integration-nightly: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kub
 # integration tests run on that of version $*.
 k8s_tests      = $(addprefix $(1)-,$(K8S_BUILT) $(K8S_LATER))
 on_kubernetes  = SUPERCARGO_KUBERNETES="$(abspath $(BIN))/kubernetes/$*" PATH="$(abspath $(BIN)):$$PATH"
-# What package constraint says of pod affinity is not what the filters of 1.37 say in all cases.
-k8s_units      = ./plugins/... ./internal/cluster/gang $(if $(filter 1.37,$*),,./internal/cluster/constraint)
+k8s_units      = ./plugins/... ./internal/cluster/gang ./internal/cluster/constraint
 k8s_first     := $(filter-out TestSignalsEndAPlaygroundCleanly,$(first_tests))
 k8s_needs     := $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl) $(foreach p,$(K8S_PROGRAMS),$(BIN)/kubernetes/%/$(p))
 
