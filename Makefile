@@ -231,8 +231,7 @@ test-integration-nightly: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kub
 # integration tests run on that of version $*.
 k8s_tests      = $(addprefix $(1)-,$(K8S_BUILT) $(K8S_LATER))
 on_kubernetes  = SUPERCARGO_KUBERNETES="$(abspath $(BIN))/kubernetes/$*" PATH="$(abspath $(BIN)):$$PATH"
-# What package constraint says of pod affinity is not what the filters of 1.37 say in all cases.
-k8s_units      = ./plugins/... ./internal/cluster/gang $(if $(filter 1.37,$*),,./internal/cluster/constraint)
+k8s_units      = ./plugins/... ./internal/cluster/gang ./internal/cluster/constraint
 k8s_first     := $(filter-out TestSignalsEndAPlaygroundCleanly,$(first_tests))
 k8s_needs     := $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl) $(foreach p,$(K8S_PROGRAMS),$(BIN)/kubernetes/%/$(p))
 
@@ -583,10 +582,13 @@ release-binaries:
 		GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO_BUILD) -trimpath -o $(RELEASE_BIN)/$$platform/supercargo ./cmd/supercargo; done
 	for platform in $(RELEASE_PROGRAMS); do for program in $(filter-out supercargo,$(BINARIES)); do \
 		GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO_BUILD) -trimpath -o $(RELEASE_BIN)/$$platform/$$program ./cmd/$$program; done; done
+	$(foreach v,$(K8S_LATER),for platform in $(RELEASE_PROGRAMS); do \
+		GOOS=$${platform%/*} GOARCH=$${platform#*/} go build -buildvcs=false $(build_$(v)) -ldflags "$(call k8s_ldflags,$(word 2,$(build_$(v)))) $(OUR_LDFLAGS)" \
+			-trimpath -o $(RELEASE_BIN)/$$platform/kube-scheduler-kubernetes$(v) ./cmd/kube-scheduler; done;)
 
 # With an empty build cache, so that nothing of the first run is in the second.
 .PHONY: verify-release
-verify-release: | $(DIST) ## Make the release again, from nothing, and compare it with dist/release/ byte for byte (compiles all of Kubernetes four times).
+verify-release: | $(DIST) ## Make the release again, from nothing, and compare it with dist/release/ byte for byte (compiles all of Kubernetes eight times).
 	rm -rf $(DIST)/release-cache
 	GOCACHE=$(abspath $(DIST))/release-cache $(MAKE) release RELEASE_DIR=$(DIST)/release-again RELEASE_BIN=$(DIST)/release-bin-again
 	diff -r $(RELEASE_DIR) $(DIST)/release-again && rm -rf $(DIST)/release-cache

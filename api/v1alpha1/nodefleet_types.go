@@ -205,7 +205,7 @@ type MachineTemplate struct {
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=1000
-	// +kubebuilder:validation:items:Pattern=`^!?[A-Za-z0-9*][A-Za-z0-9*._-]*$`
+	// +kubebuilder:validation:items:Pattern=`^!?[A-Za-z0-9*][A-Za-z0-9*._/-]*$`
 	// +kubebuilder:validation:items:MaxLength=63
 	// +optional
 	InstanceTypes []string `json:"instanceTypes,omitempty"`

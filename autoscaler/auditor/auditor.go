@@ -27,7 +27,7 @@ type Options struct {
 	// Now is when the objects were read. Required.
 	Now time.Time
 	// Prices are the user's own prices, by instance type. They take precedence over list prices.
-	Prices []catalogue.Flavor
+	Prices []catalogue.Price
 	// InstanceTypes are patterns of instance types that may be bought besides those of the nodes,
 	// in the syntax of catalogue.Choose.
 	InstanceTypes []string

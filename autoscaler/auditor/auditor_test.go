@@ -59,13 +59,20 @@ func podOf(name, node string, change ...func(*corev1.Pod)) corev1.Pod {
 	return p
 }
 
-func observed(t *testing.T, o *objects.Objects, prices ...catalogue.Flavor) *Observation {
+func observed(t *testing.T, o *objects.Objects, prices ...catalogue.Price) *Observation {
 	t.Helper()
 	seen, err := Of(context.Background(), o, Options{Now: now, Prices: prices})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return seen
+}
+
+// priceOf returns the user's price of an instance type with 2 CPUs and 8 GiB.
+func priceOf(name string, onDemand int64, spot *int64) catalogue.Price {
+	return catalogue.Price{SpotMicroDollarsPerHour: spot, Flavor: catalogue.Flavor{
+		Flavor: cluster.Flavor{Name: name, Size: packing.Size{MilliCPU: 2000, MemoryBytes: 8 << 30}, MicroDollarsPerHour: onDemand},
+	}}
 }
 
 func label(key, value string) func(*corev1.Node) {
@@ -94,6 +101,14 @@ func TestANodeIsPricedByTheFirstThatKnowsItsPriceAndNeverGuessed(t *testing.T) {
 		{"the user's own price", nodeOf("n", "own.large"), 123_000, ""},
 		{"a spot machine", nodeOf("n", "m5.xlarge", label("karpenter.sh/capacity-type", "spot")), 0, "spot machine"},
 		{"a spot machine with an annotation", nodeOf("n", "m5.xlarge", label("karpenter.sh/capacity-type", "spot"), annotated("0.05")), 50_000, ""},
+		{"a spot machine whose type has a price on demand only", nodeOf("n", "own.large", label("karpenter.sh/capacity-type", "spot")), 0, "spot_price_per_hour of own.large in --prices"},
+		{"a spot machine of Karpenter", nodeOf("n", "both.large", label("karpenter.sh/capacity-type", "spot")), 45_000, ""},
+		{"a spot machine of EKS", nodeOf("n", "both.large", label("eks.amazonaws.com/capacityType", "SPOT")), 45_000, ""},
+		{"a spot machine of GKE", nodeOf("n", "both.large", label("cloud.google.com/gke-spot", "true")), 45_000, ""},
+		{"a preemptible machine of GKE", nodeOf("n", "both.large", label("cloud.google.com/gke-preemptible", "true")), 45_000, ""},
+		{"a spot machine of AKS", nodeOf("n", "both.large", label("kubernetes.azure.com/scalesetpriority", "spot")), 45_000, ""},
+		{"a spot machine with an annotation and a price", nodeOf("n", "both.large", label("karpenter.sh/capacity-type", "spot"), annotated("0.05")), 50_000, ""},
+		{"a machine on demand of a type that is also sold as spot", nodeOf("n", "both.large", label("karpenter.sh/capacity-type", "on-demand")), 150_000, ""},
 		{"Windows", nodeOf("n", "m5.xlarge", label(corev1.LabelOSStable, "windows")), 0, "it runs windows"},
 		{"an instance type that nobody lists", nodeOf("n", "z9.huge"), 0, "do not include instance type z9.huge"},
 		{"no instance type", nodeOf("n", ""), 0, "no label node.kubernetes.io/instance-type"},
@@ -104,7 +119,7 @@ func TestANodeIsPricedByTheFirstThatKnowsItsPriceAndNeverGuessed(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			o := &objects.Objects{Nodes: []corev1.Node{tc.node}, Pods: []corev1.Pod{podOf("p", "n")}}
 			o.Deployments = []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Namespace: "clusters", Name: "workers", Annotations: map[string]string{v1alpha1.AnnotationPricePerHour: "0.07"}}}}
-			n := observed(t, o, catalogue.Flavor{Flavor: cluster.Flavor{Name: "own.large", Size: packing.Size{MilliCPU: 2000, MemoryBytes: 8 << 30}, MicroDollarsPerHour: 123_000}}).Input.Nodes[0]
+			n := observed(t, o, priceOf("own.large", 123_000, nil), priceOf("both.large", 150_000, new(int64(45_000)))).Input.Nodes[0]
 			if n.MicroDollarsPerHour != tc.price || (n.Unpriced == "") != (tc.unpriced == "") || !strings.Contains(n.Unpriced, tc.unpriced) {
 				t.Errorf("%d (%q), want %d (%q)", n.MicroDollarsPerHour, n.Unpriced, tc.price, tc.unpriced)
 			}
@@ -139,6 +154,61 @@ func TestAMachineOfATypeThatIsThereHasTheLeastRoomAndTheLowestPriceOfThose(t *te
 		if f := seen.Input.Flavors[at]; f.Size.MilliCPU != 3000 || f.Size.MemoryBytes != 13<<30 || f.MicroDollarsPerHour != 150_000 {
 			t.Errorf("%s: %+v at %d, want 3 CPUs, 13 GiB and $0.15", name, f.Size, f.MicroDollarsPerHour)
 		}
+	}
+}
+
+// TestSpotMachinesAreSoldOnlyToPoolsOfSpotMachines, and those on demand only to the others: what may not run on spot
+// machines is not priced as if it did.
+func TestSpotMachinesAreSoldOnlyToPoolsOfSpotMachines(t *testing.T) {
+	const capacity = "karpenter.sh/capacity-type"
+	steady := podOf("steady", "a", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{capacity: "on-demand"} })
+	annotated := func(n *corev1.Node) { n.Annotations[v1alpha1.AnnotationPricePerHour] = "0.04" }
+	for _, tc := range []struct {
+		name   string
+		prices []catalogue.Price
+		change func(*corev1.Node)
+		want   map[string][]int64 // prices of own.large and other.large, by capacity type
+	}{
+		{"prices of the user", []catalogue.Price{priceOf("own.large", 100_000, new(int64(30_000))), priceOf("other.large", 90_000, new(int64(20_000)))}, func(*corev1.Node) {},
+			map[string][]int64{"on-demand": {100_000, 90_000}, "spot": {30_000, 20_000}}},
+		{"annotations", []catalogue.Price{priceOf("own.large", 100_000, nil), priceOf("other.large", 90_000, nil)}, annotated,
+			map[string][]int64{"on-demand": {100_000, 90_000}, "spot": {40_000, 0}}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			seen := observed(t, &objects.Objects{
+				Nodes: []corev1.Node{nodeOf("a", "own.large", label(capacity, "on-demand")), nodeOf("b", "own.large", label(capacity, "spot"), tc.change)},
+				Pods:  []corev1.Pod{steady, podOf("p", "b")},
+			}, tc.prices...)
+			got := map[string][]int64{"on-demand": {0, 0}, "spot": {0, 0}}
+			for _, f := range seen.Input.Flavors {
+				if at := slices.Index([]string{"own.large", "other.large"}, f.InstanceType); at >= 0 {
+					got[f.Host.Labels[capacity]][at] = f.MicroDollarsPerHour
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if want := "The prices of spot machines"; !slices.ContainsFunc(seen.Notes, func(n string) bool { return strings.HasPrefix(n, want) }) {
+				t.Errorf("notes %q, want one on spot machines", seen.Notes)
+			}
+		})
+	}
+}
+
+func TestSpotMachinesAndOthersAreBothSoldToPodsThatReferToNeither(t *testing.T) {
+	seen := observed(t, &objects.Objects{
+		Nodes: []corev1.Node{nodeOf("a", "own.large"), nodeOf("b", "own.large", label("eks.amazonaws.com/capacityType", "SPOT"))},
+		Pods:  []corev1.Pod{podOf("p", "a"), podOf("q", "b")},
+	}, priceOf("own.large", 100_000, new(int64(30_000))))
+	var got []int64
+	for _, f := range seen.Input.Flavors {
+		if f.InstanceType == "own.large" {
+			got = append(got, f.MicroDollarsPerHour)
+		}
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff([]int64{30_000, 100_000}, got); diff != "" {
+		t.Errorf("prices (-want +got):\n%s", diff)
 	}
 }
 

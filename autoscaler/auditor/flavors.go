@@ -35,22 +35,24 @@ type pool struct {
 	labels  map[string]string
 	taints  []corev1.Taint
 	nodes   []string
+	spot    bool
 	static  packing.Size
 	statics int64
 }
 
 // readFlavors builds the flavors: every machine with the labels and taints of each pool of nodes,
-// in each zone if pods refer to zones.
+// in each zone if pods refer to zones. Spot machines are only for pools of spot machines, which have
+// no others.
 func (b *observer) readFlavors() {
 	heeded := b.heeded()
-	machines := b.machines(heeded)
+	machines := map[bool][]machine{false: b.machines(heeded, false), true: b.machines(heeded, true)}
 	zones := b.zones(heeded)
 	pools := b.pools(heeded)
 	for i := range pools {
 		p := &pools[i]
 		p.static, p.statics = b.view.Static(p.nodes)
 		for _, zone := range zones {
-			for _, m := range machines {
+			for _, m := range machines[p.spot] {
 				b.addFlavor(m, p, i, zone)
 			}
 		}
@@ -187,8 +189,8 @@ func (b *observer) zones(heeded map[string]bool) []map[string]string {
 func (b *observer) pools(heeded map[string]bool) []pool {
 	byKey := map[string]*pool{}
 	for _, w := range b.workers {
-		p := &pool{labels: some(w.node, heeded, func(label string) bool { return !ofType(label) && !ofZone(label) }), taints: world.Lasting(w.node)}
-		key := fmt.Sprint(p.labels, p.taints)
+		p := &pool{labels: some(w.node, heeded, func(label string) bool { return !ofType(label) && !ofZone(label) }), taints: world.Lasting(w.node), spot: spot(w.node)}
+		key := fmt.Sprint(p.labels, p.taints, p.spot)
 		if byKey[key] == nil {
 			byKey[key] = p
 		}
@@ -201,11 +203,11 @@ func (b *observer) pools(heeded map[string]bool) []pool {
 	return all
 }
 
-// machines returns the instance types that can be bought, sorted by name: those of nodes, with the
-// least room and the lowest price of their nodes, and those of the market for architectures of
-// nodes. Of the latter it omits machines that another of the same architecture can replace at the
-// same price or less, unless pods refer to labels of the type.
-func (b *observer) machines(heeded map[string]bool) []machine {
+// machines returns the instance types that can be bought, as spot machines or on demand, sorted by
+// name: those of nodes, with the least room and the lowest price of their nodes, and those of the
+// market for architectures of nodes. Of the latter it omits machines that another of the same
+// architecture can replace at the same price or less, unless pods refer to labels of the type.
+func (b *observer) machines(heeded map[string]bool, asSpot bool) []machine {
 	found := map[string]machine{}
 	archs := map[string]bool{}
 	for _, w := range b.workers {
@@ -216,6 +218,9 @@ func (b *observer) machines(heeded map[string]bool) []machine {
 			maxPods: allocatable.Pods().Value(), labels: some(w.node, heeded, ofType),
 		}
 		archs[m.arch] = true
+		if spot(w.node) != asSpot {
+			continue
+		}
 		if known, is := found[m.name]; is {
 			m.size.MilliCPU, m.size.MemoryBytes = min(m.size.MilliCPU, known.size.MilliCPU), min(m.size.MemoryBytes, known.size.MemoryBytes)
 			m.maxPods, m.price, m.labels = min(m.maxPods, known.maxPods), min(m.price, known.price), known.labels
@@ -223,11 +228,15 @@ func (b *observer) machines(heeded map[string]bool) []machine {
 		found[m.name] = m
 	}
 	for _, f := range b.forSale {
-		if _, is := found[f.Name]; is || !archs[cmp.Or(f.Arch, "amd64")] {
+		price := &f.MicroDollarsPerHour
+		if asSpot {
+			price = b.pricer.spotPrice(f.Name)
+		}
+		if _, is := found[f.Name]; is || price == nil || !archs[cmp.Or(f.Arch, "amd64")] {
 			continue
 		}
 		found[f.Name] = machine{
-			name: f.Name, arch: cmp.Or(f.Arch, "amd64"), price: f.MicroDollarsPerHour, maxPods: ptr.Deref(f.MaxPods, defaultMaxPods),
+			name: f.Name, arch: cmp.Or(f.Arch, "amd64"), price: *price, maxPods: ptr.Deref(f.MaxPods, defaultMaxPods),
 			size: packing.Size{MilliCPU: f.Size.MilliCPU, MemoryBytes: f.Size.MemoryBytes},
 		}
 	}
@@ -299,7 +308,7 @@ func (b *observer) market() []catalogue.Flavor {
 	var all []catalogue.Flavor
 	b.Source = "the prices of the nodes"
 	for _, f := range b.pricer.own {
-		all = append(all, *f)
+		all = append(all, f.Flavor)
 		b.Source = "the prices given"
 	}
 	if at, is := b.pricer.market(); is {

@@ -34,6 +34,9 @@ func (b *observer) note(derivedDaemons int) {
 	if claims := b.unknownClaims(); claims > 0 && len(b.objects.Claims) == 0 {
 		b.notef("No PersistentVolumeClaims were read: the nodes of %d pods with such claims stay as they are.", claims)
 	}
+	if slices.ContainsFunc(b.workers, func(w worker) bool { return spot(w.node) }) {
+		b.notef("The prices of spot machines do not include interruptions: the cheapest machines are spot machines for all pods that may run there.")
+	}
 	if len(b.Input.Flavors) == 0 {
 		b.notef("No machine is for sale: no node has both a price and an instance type.")
 	}

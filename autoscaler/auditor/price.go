@@ -18,7 +18,7 @@ import (
 
 // Pricer determines the prices of nodes. It is not safe for concurrent use.
 type Pricer struct {
-	own         map[string]*catalogue.Flavor // the user's prices, by instance type
+	own         map[string]*catalogue.Price // the user's prices, by instance type
 	lists       map[place]map[string]*catalogue.Flavor
 	deployments map[string]string // the price annotation of MachineDeployments, by namespace/name
 	used        map[place]int     // the number of nodes with a price of a list
@@ -30,9 +30,9 @@ type place struct{ list, region string }
 
 // NewPricer returns a Pricer that uses the annotations of MachineDeployments, the user's own prices
 // and list prices.
-func NewPricer(from *objects.Objects, own []catalogue.Flavor) *Pricer {
+func NewPricer(from *objects.Objects, own []catalogue.Price) *Pricer {
 	p := &Pricer{
-		own: byName(own), lists: map[place]map[string]*catalogue.Flavor{}, deployments: map[string]string{},
+		own: byName(own, func(p *catalogue.Price) string { return p.Name }), lists: map[place]map[string]*catalogue.Flavor{}, deployments: map[string]string{},
 		used: map[place]int{}, asked: map[place]place{},
 	}
 	for i := range from.Deployments {
@@ -44,18 +44,18 @@ func NewPricer(from *objects.Objects, own []catalogue.Flavor) *Pricer {
 	return p
 }
 
-func byName(flavors []catalogue.Flavor) map[string]*catalogue.Flavor {
-	all := make(map[string]*catalogue.Flavor, len(flavors))
+func byName[F any](flavors []F, nameOf func(*F) string) map[string]*F {
+	all := make(map[string]*F, len(flavors))
 	for i := range flavors {
-		all[flavors[i].Name] = &flavors[i]
+		all[nameOf(&flavors[i])] = &flavors[i]
 	}
 	return all
 }
 
 // Price returns the price of a node, in micro-dollars per hour, or why it is unknown. The
 // annotation of the node takes precedence, then that of its MachineDeployment, the user's prices,
-// and list prices. Without an annotation, spot machines have no price. List prices are for Linux
-// and on demand only.
+// and list prices. List prices are for Linux and on demand only: only an annotation or the user's
+// prices of spot machines price a spot machine.
 func (p *Pricer) Price(node *corev1.Node) (microDollars int64, unpriced string) {
 	for _, text := range []string{node.Annotations[v1alpha1.AnnotationPricePerHour], p.deployments[deploymentOf(node)]} {
 		if text == "" {
@@ -72,7 +72,11 @@ func (p *Pricer) Price(node *corev1.Node) (microDollars int64, unpriced string) 
 		return 0, "it has no label " + corev1.LabelInstanceTypeStable
 	}
 	if spot(node) {
-		return 0, "it is a spot machine, whose price changes: set annotation " + v1alpha1.AnnotationPricePerHour + " to its price"
+		if price := p.spotPrice(kind); price != nil {
+			return *price, ""
+		}
+		return 0, fmt.Sprintf("it is a spot machine, whose price changes: set annotation %s to its price, or spot_price_per_hour of %s in --prices",
+			v1alpha1.AnnotationPricePerHour, kind)
 	}
 	if f := p.own[kind]; f != nil {
 		return f.MicroDollarsPerHour, ""
@@ -93,6 +97,14 @@ func (p *Pricer) Price(node *corev1.Node) (microDollars int64, unpriced string) 
 	return f.MicroDollarsPerHour, ""
 }
 
+// spotPrice returns the user's price of an instance type as a spot machine; nil if unknown.
+func (p *Pricer) spotPrice(instanceType string) *int64 {
+	if own := p.own[instanceType]; own != nil {
+		return own.SpotMicroDollarsPerHour
+	}
+	return nil
+}
+
 // list returns the prices of a place, by instance type.
 func (p *Pricer) list(at place) map[string]*catalogue.Flavor {
 	if p.lists[at] == nil {
@@ -100,7 +112,7 @@ func (p *Pricer) list(at place) map[string]*catalogue.Flavor {
 		if err != nil {
 			panic(err) // nearest returns only places that exist
 		}
-		p.lists[at] = byName(types)
+		p.lists[at] = byName(types, func(f *catalogue.Flavor) string { return f.Name })
 	}
 	return p.lists[at]
 }

@@ -2,10 +2,8 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -13,6 +11,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/agent/decide"
 	"supercargo.dev/supercargo/descheduler/checkpoint/ledger"
+	"supercargo.dev/supercargo/internal/platform/guard"
 )
 
 // metrics are the agent's metrics. They have a registry of their own, because several agents may
@@ -74,7 +73,8 @@ func (m *metrics) target(entry ledger.Entry, d decide.TargetDecision) {
 	}
 }
 
-// serve serves metrics and health until ctx ends.
+// serve serves metrics and health until ctx ends, without authentication: metrics name no pod, and an
+// unhealthy agent at most a Migration.
 func (a *Agent) serve(ctx context.Context) error {
 	if a.ServeAddress == "" {
 		<-ctx.Done()
@@ -84,17 +84,9 @@ func (a *Agent) serve(ctx context.Context) error {
 	mux.Handle("/metrics", promhttp.HandlerFor(a.metrics.registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("/healthz", answers(func(context.Context) error { return a.health.live() }))
 	mux.HandleFunc("/readyz", answers(a.health.ready))
-	server := &http.Server{Addr: a.ServeAddress, Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	ended := make(chan error, 1)
-	go func() { ended <- server.ListenAndServe() }()
-	select {
-	case err := <-ended:
-		return fmt.Errorf("serve metrics at %s: %w", a.ServeAddress, err)
-	case <-ctx.Done():
+	server := guard.Server{Address: a.ServeAddress, Handler: mux, Log: a.Log}
+	if err := server.Serve(ctx); err != nil {
+		return fmt.Errorf("serve metrics: %w", err)
 	}
-	err := server.Close()
-	if stopped := <-ended; !errors.Is(stopped, http.ErrServerClosed) {
-		err = errors.Join(err, stopped)
-	}
-	return errors.Join(ctx.Err(), err)
+	return nil
 }

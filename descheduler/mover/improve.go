@@ -138,7 +138,7 @@ func (r *round) decideTransfers(transfers []moves.Transfer) {
 		r.memory.decision = d
 	}
 	d.Energy = nil
-	for i := range transfers[:min(len(transfers), mostListed)] {
+	for i := range transfers {
 		t := &transfers[i]
 		decided := DecidedTransfer{
 			Time: metav1.NewTime(r.now), Pod: t.Pod, From: t.From, Target: t.To, Method: string(methodOf(t)),

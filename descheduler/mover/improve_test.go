@@ -1,12 +1,14 @@
 package mover
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -158,6 +160,42 @@ func TestItIsDecidedOnceAnInterval(t *testing.T) {
 	p.run(9 * time.Minute)
 	if d := p.decision(); len(d.Energy) != 1 || !d.Energy[0].Time.Time.Equal(noon) {
 		t.Errorf("decided %+v, want once, at the first look", d.Energy)
+	}
+}
+
+// TestPodsThatTheDecisionDoesNotListAreCounted, also after later rounds that look at nodes.
+func TestPodsThatTheDecisionDoesNotListAreCounted(t *testing.T) {
+	const more = 10
+	roomy := func(o client.Object) client.Object {
+		if n, ok := o.(*corev1.Node); ok {
+			n.Status.Allocatable[corev1.ResourcePods] = resource.MustParse("500")
+			n.Status.Capacity = n.Status.Allocatable
+		}
+		return o
+	}
+	var objects []client.Object
+	for _, o := range mixed() {
+		if _, ok := o.(*corev1.Pod); !ok {
+			objects = append(objects, roomy(o))
+		}
+	}
+	for i := range mostListed + more {
+		objects = append(objects, newPod(fmt.Sprintf("p%d", i), "a", "10m", func(p *corev1.Pod) {
+			p.Spec.Containers[0].Resources.Requests[corev1.ResourceMemory] = resource.MustParse("16Mi")
+		}))
+	}
+	for _, mode := range []Mode{Off, Observe} {
+		p := newPlay(t, func(c *Config) {
+			saving(Observe)(c)
+			c.Mode, c.MaxPods, c.BillingPeriod = mode, 500, 100*time.Hour
+			c.Energy.Interval = time.Hour
+		}, objects...)
+		p.mover.Profiles = true
+		p.run(3 * time.Minute)
+		d := p.decision()
+		if len(d.Energy) != mostListed || d.Omitted != more {
+			t.Errorf("mode %s: %d pods are listed and %d omitted, want %d and %d", mode, len(d.Energy), d.Omitted, mostListed, more)
+		}
 	}
 }
 

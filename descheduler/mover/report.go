@@ -85,7 +85,7 @@ type Decision struct {
 	Kept []v1alpha1.Rejection `json:"kept,omitempty"`
 	// Energy are the pods that other machines suit better, of the last decision that found any.
 	Energy []DecidedTransfer `json:"energy,omitempty"`
-	// Omitted is the number of nodes left out of lists that were too long.
+	// Omitted is the number of nodes and pods left out of lists that were too long.
 	Omitted int `json:"omitted,omitempty"`
 }
 
@@ -182,7 +182,6 @@ func (r *round) decide(plan cluster.Plan) {
 		}
 	}
 	slices.SortStableFunc(d.Kept, func(a, b v1alpha1.Rejection) int { return strings.Compare(a.Name, b.Name) })
-	d.shorten()
 	r.memory.decision = d
 }
 
@@ -202,10 +201,20 @@ func (r *round) decided(drain *cluster.Drain) DecidedDrain {
 // mostText is the maximum length of a text in a list, in bytes.
 const mostText = 512
 
-// shorten truncates lists that are too long.
-func (d *Decision) shorten() {
-	d.Omitted = max(0, len(d.Kept)-mostListed) + max(0, len(d.Drains)-mostListed) + max(0, len(d.Emptied)-mostListed)
-	d.Kept, d.Drains, d.Emptied = d.Kept[:min(len(d.Kept), mostListed)], d.Drains[:min(len(d.Drains), mostListed)], d.Emptied[:min(len(d.Emptied), mostListed)]
+// shortened returns the decision with its lists truncated to mostListed. The decision in memory has
+// all entries, since a later one takes over lists of this.
+func (d Decision) shortened() Decision {
+	d.Omitted = 0
+	d.Emptying, d.Emptied = head(d.Emptying, &d.Omitted), head(d.Emptied, &d.Omitted)
+	d.Drains, d.Kept, d.Energy = head(d.Drains, &d.Omitted), head(d.Kept, &d.Omitted), head(d.Energy, &d.Omitted)
+	return d
+}
+
+// head returns the first mostListed entries of a list, and adds the number of others to omitted.
+func head[E any](list []E, omitted *int) []E {
+	n := min(len(list), mostListed)
+	*omitted += len(list) - n
+	return list[:n]
 }
 
 // publish sets the gauges.
@@ -221,7 +230,7 @@ func (r *round) report(ctx context.Context) error {
 	if r.Config.StatusNamespace == "" || r.DryRun {
 		return nil
 	}
-	text, err := json.Marshal(r.memory.decision)
+	text, err := json.Marshal(r.memory.decision.shortened())
 	if err != nil {
 		return fmt.Errorf("encode the decision: %w", err)
 	}

@@ -13,12 +13,12 @@ import (
 
 // journal records on disk what a probe has done, so that a later process can continue after a
 // failure. It has one line for each idle time or run. A last line that a crash truncated is
-// ignored, and so is a journal with a run older than journalAge.
+// ignored, and so is a journal with a result older than journalAge.
 type journal struct {
 	file *os.File
 }
 
-// journalAge is the maximum age of recorded runs.
+// journalAge is the maximum age of recorded results.
 const journalAge = 24 * time.Hour
 
 // entry is a line: the first identifies the probe, the others are results.
@@ -78,10 +78,10 @@ func readJournal(path, probe string, oldest time.Time) (done Report, err error) 
 		switch {
 		case first && e.Probe != probe:
 			return Report{}, nil
+		case e.Idle != nil && e.Idle.Started.Before(oldest), e.Run != nil && e.Run.Started.Before(oldest):
+			return Report{}, nil
 		case e.Idle != nil:
 			done.Idle = append(done.Idle, *e.Idle)
-		case e.Run != nil && e.Run.Started.Before(oldest):
-			return Report{}, nil
 		case e.Run != nil:
 			done.Runs = append(done.Runs, *e.Run)
 		}

@@ -32,6 +32,8 @@ type Run struct {
 // Idle is the energy that the machine used without load, under a governor.
 type Idle struct {
 	Governor string
+	// Started is the start, and For the duration.
+	Started  time.Time
 	For      time.Duration
 	Machine  energy.Joules
 	Measured bool

@@ -175,7 +175,7 @@ func (p *probe) idle(ctx context.Context, governor string) error {
 		}
 		to := p.Clock.Now()
 		if used, measured, known := p.Meter.Energy(ctx, from, to); known {
-			i := Idle{Governor: governor, For: to.Sub(from), Machine: used, Measured: measured}
+			i := Idle{Governor: governor, Started: from, For: to.Sub(from), Machine: used, Measured: measured}
 			p.report.Idle = append(p.report.Idle, i)
 			return p.journal.add(entry{Idle: &i})
 		}

@@ -240,6 +240,34 @@ func TestWhatWasDoneLongAgoIsDoneAgain(t *testing.T) {
 	}
 }
 
+// TestIdlePowerMeasuredLongAgoIsMeasuredAgain: a probe that ended before its first run leaves only idle times.
+func TestIdlePowerMeasuredLongAgoIsMeasuredAgain(t *testing.T) {
+	o := options(t)
+	o.Meter = steady(50)
+	started := time.Now()
+	j, _, err := openJournal(o.Journal, o.identity(), started)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &probe{Options: o, journal: j}
+	if err := errors.Join(p.idle(t.Context(), ""), j.close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name  string
+		later time.Duration
+		idle  int
+	}{{"within a day", journalAge - time.Minute, 1}, {"after a day", journalAge + time.Minute, 0}} {
+		j, done, err := openJournal(o.Journal, o.identity(), started.Add(tc.later))
+		if err != nil || len(done.Idle) != tc.idle {
+			t.Errorf("%s: %d idle times are known (%v), want %d", tc.name, len(done.Idle), err, tc.idle)
+		}
+		if err := j.close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestAResultThatDiffersIsFound: the same work must give the same result, even after a restart.
 func TestAResultThatDiffersIsFound(t *testing.T) {
 	o := options(t)

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
@@ -133,7 +134,24 @@ func (w *World) Compiler() *constraint.Compiler {
 	for i := range w.Daemons {
 		demanding = append(demanding, daemonPod(&w.Daemons[i]))
 	}
-	return constraint.NewCompilerFor(w.Namespaces, demanding)
+	c := constraint.NewCompilerFor(w.Namespaces, demanding)
+	c.ResolvesNamespaces = w.since(resolvingNamespaces)
+	return c
+}
+
+// resolvingNamespaces is the first version of Kubernetes whose kube-scheduler does as
+// [constraint.Compiler.ResolvesNamespaces] says.
+var resolvingNamespaces = version.MajorMinor(1, 37)
+
+// since reports whether a node's kubelet has a version of Kubernetes or a later one. kube-scheduler then usually has it
+// too: no kubelet may be newer than the API server.
+func (w *World) since(first *version.Version) bool {
+	for _, n := range w.Nodes {
+		if v, err := version.ParseGeneric(n.Status.NodeInfo.KubeletVersion); err == nil && v.AtLeast(first) {
+			return true
+		}
+	}
+	return false
 }
 
 // Unschedulable returns the condition by which the scheduler reports that a pod is unschedulable, and whether it

@@ -75,7 +75,7 @@ func tree(folder, under string, change func(name string, content []byte) []byte)
 
 // archiveName returns the file name of the archive of a binary.
 func (o *options) archiveName(p program) string {
-	return fmt.Sprintf("%s_%s_%s_%s.tar.gz", p.name, o.version, p.os, p.arch)
+	return fmt.Sprintf("%s_%s_%s_%s.tar.gz", p.label(), o.version, p.os, p.arch)
 }
 
 // archive packs each binary with the license.

@@ -21,7 +21,7 @@ func (o *options) bills(programs []program) error {
 		bom.Metadata = &cdx.Metadata{
 			Timestamp: o.created.Format(time.RFC3339),
 			Component: &cdx.Component{
-				BOMRef: p.name, Type: cdx.ComponentTypeApplication, Name: p.name, Version: o.version,
+				BOMRef: p.name, Type: cdx.ComponentTypeApplication, Name: p.name, Version: p.tag(o.version),
 				Licenses: &cdx.Licenses{{License: &cdx.License{ID: "Apache-2.0"}}},
 			},
 			Properties: &[]cdx.Property{{Name: "go:version", Value: info.GoVersion}, {Name: "os", Value: p.os}, {Name: "arch", Value: p.arch}, {Name: "revision", Value: o.revision}},
@@ -40,7 +40,7 @@ func (o *options) bills(programs []program) error {
 		if err := cdx.NewBOMEncoder(&out, cdx.BOMFileFormatJSON).SetPretty(true).Encode(bom); err != nil {
 			return fmt.Errorf("write the bill of materials of %s: %w", p.file, err)
 		}
-		if err := o.write(fmt.Sprintf("sbom/%s_%s_%s.cdx.json", p.name, p.os, p.arch), out.Bytes()); err != nil {
+		if err := o.write(fmt.Sprintf("sbom/%s_%s_%s.cdx.json", p.label(), p.os, p.arch), out.Bytes()); err != nil {
 			return err
 		}
 	}

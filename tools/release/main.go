@@ -89,9 +89,22 @@ func (o *options) make() error {
 }
 
 // program is one binary.
-type program struct{ name, os, arch, file string }
+type program struct {
+	name string
+	// variant tells builds of the same program apart, such as kube-scheduler for several versions of Kubernetes:
+	// kubernetes1.36. It is empty for the usual build.
+	variant        string
+	os, arch, file string
+}
 
-// find lists the binaries, sorted by name, system and architecture.
+// label returns the name with the variant, for names of files.
+func (p program) label() string { return strings.TrimSuffix(p.name+"-"+p.variant, "-") }
+
+// tag returns the tag of the program's image.
+func (p program) tag(version string) string { return strings.TrimSuffix(version+"-"+p.variant, "-") }
+
+// find lists the binaries, sorted by label, system and architecture. A file PROGRAM-kubernetesVERSION is a variant of
+// PROGRAM.
 func (o *options) find() ([]program, error) {
 	files, err := filepath.Glob(filepath.Join(o.binaries, "*", "*", "*"))
 	if err != nil {
@@ -100,13 +113,17 @@ func (o *options) find() ([]program, error) {
 	var found []program
 	for _, file := range files {
 		arch := filepath.Dir(file)
-		found = append(found, program{filepath.Base(file), filepath.Base(filepath.Dir(arch)), filepath.Base(arch), file})
+		p := program{name: filepath.Base(file), os: filepath.Base(filepath.Dir(arch)), arch: filepath.Base(arch), file: file}
+		if name, version, ok := strings.Cut(p.name, "-kubernetes"); ok {
+			p.name, p.variant = name, "kubernetes"+version
+		}
+		found = append(found, p)
 	}
 	if len(found) == 0 {
 		return nil, fmt.Errorf("-binaries=%s: must contain files such as linux/amd64/PROGRAM", o.binaries)
 	}
 	slices.SortFunc(found, func(a, b program) int {
-		return strings.Compare(a.name+"/"+a.os+"/"+a.arch, b.name+"/"+b.os+"/"+b.arch)
+		return strings.Compare(a.label()+"/"+a.os+"/"+a.arch, b.label()+"/"+b.os+"/"+b.arch)
 	})
 	return found, nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -49,8 +50,15 @@ func (o *options) manifests(digests map[string]string) error {
 // runs maps the parts of the chart to the programs of their images.
 var runs = map[string]string{
 	"autoscaler": "autoscaler", "descheduler": "descheduler", "evictions": "descheduler", "nodeAgent": "node-agent", "nodeMeter": "node-agent",
-	"metricsAdapter": "metrics-adapter", "scheduler": "kube-scheduler",
+	"metricsAdapter": "metrics-adapter",
 }
+
+// schedulerDigests begins the line of the chart's values that has the digest of kube-scheduler for each version of
+// Kubernetes. The first version is that of the usual build.
+const schedulerDigests = "  digests: {"
+
+// schedulerDigest matches a version in that line, with its digest.
+var schedulerDigest = regexp.MustCompile(`"([0-9.]+)": ""`)
 
 // charts packs the charts, with the version of the release and the digests of the images.
 func (o *options) charts(digests map[string]string) error {
@@ -95,6 +103,9 @@ func (o *options) values(content []byte, digests map[string]string) ([]byte, err
 		switch {
 		case part == "image" && strings.HasPrefix(line, "  repository: supercargo "):
 			lines[i] = strings.Replace(line, "supercargo", o.repository, 1)
+		case part == "scheduler" && strings.HasPrefix(line, schedulerDigests):
+			lines[i] = fillSchedulers(line, digests)
+			filled[part] = lines[i] != line
 		case strings.HasPrefix(line, `  image: {repository: "", tag: "", digest: ""}`):
 			if digest := digests[runs[part]]; digest != "" {
 				lines[i] = strings.Replace(line, `digest: ""`, "digest: "+digest, 1)
@@ -107,7 +118,25 @@ func (o *options) values(content []byte, digests map[string]string) ([]byte, err
 			return nil, fmt.Errorf("values.yaml has no line \"image\" of %s", part)
 		}
 	}
+	if digests["kube-scheduler"] != "" && !filled["scheduler"] {
+		return nil, errors.New(`values.yaml has no line "digests" of scheduler`)
+	}
 	return []byte(strings.Join(lines, "\n")), nil
+}
+
+// fillSchedulers fills in the digests of kube-scheduler. The first version of the line is that of the usual build;
+// those that the release lacks stay empty.
+func fillSchedulers(line string, digests map[string]string) string {
+	first := true
+	return schedulerDigest.ReplaceAllStringFunc(line, func(match string) string {
+		version := schedulerDigest.FindStringSubmatch(match)[1]
+		p := program{name: "kube-scheduler"}
+		if !first {
+			p.variant = "kubernetes" + version
+		}
+		first = false
+		return fmt.Sprintf("%q: %q", version, digests[p.label()])
+	})
 }
 
 func firstOf(errs ...error) error {

@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -29,6 +30,9 @@ const root = "../.."
 // version is the released version.
 const version = "v9.8.7"
 
+// laterScheduler is kube-scheduler for a later version of Kubernetes.
+const laterScheduler = "kube-scheduler-kubernetes1.36"
+
 // inClusters lists the programs that have images.
 var inClusters = []string{"kube-scheduler", "autoscaler", "descheduler", "metrics-adapter", "node-agent"}
 
@@ -38,7 +42,8 @@ func binaries(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for platform, names := range map[string][]string{
-		"linux/amd64": append([]string{"supercargo"}, inClusters...), "linux/arm64": append([]string{"supercargo"}, inClusters...), "darwin/arm64": {"supercargo"},
+		"linux/amd64": append([]string{"supercargo", laterScheduler}, inClusters...), "linux/arm64": append([]string{"supercargo", laterScheduler}, inClusters...),
+		"darwin/arm64": {"supercargo"},
 	} {
 		goos, arch, _ := strings.Cut(platform, "/")
 		first := filepath.Join(dir, platform, names[0])
@@ -147,12 +152,16 @@ func TestAReleaseHoldsWhatItSays(t *testing.T) {
 	files := release(t, root, binaries(t))
 	digests := map[string]string{}
 	for _, name := range inClusters {
-		digests[name] = digestOf(t, files, name)
+		digests[name] = digestOf(t, files, name, version)
 	}
 	t.Run("sums", func(t *testing.T) { sumsAreOfAllOtherFiles(t, files) })
 	for _, name := range inClusters {
-		t.Run("image of "+name, func(t *testing.T) { isForTwoArchitectures(t, files, name) })
+		t.Run("image of "+name, func(t *testing.T) { isForTwoArchitectures(t, files, name, version) })
 	}
+	t.Run("image of the scheduler for a later Kubernetes", func(t *testing.T) {
+		isForTwoArchitectures(t, files, "kube-scheduler", version+"-kubernetes1.36")
+	})
+	t.Run("the chart names the scheduler of each Kubernetes by its digest", func(t *testing.T) { chartNamesSchedulers(t, files) })
 	t.Run("manifests name the images by their digests", func(t *testing.T) { manifestsNameDigests(t, files, digests) })
 	t.Run("charts name the images by their digests", func(t *testing.T) { chartsNameDigests(t, files, digests) })
 	t.Run("the plugin's manifest has the sums of the archives", func(t *testing.T) { pluginHasSums(t, files) })
@@ -173,8 +182,8 @@ func sumsAreOfAllOtherFiles(t *testing.T, files map[string][]byte) {
 	}
 }
 
-// layoutOf reads the layout of a program's image, whose only entry is its index.
-func layoutOf(t *testing.T, files map[string][]byte, name string) (v1.ImageIndex, v1.Descriptor) {
+// layoutOf reads the layout of a program's images, and the entry with a tag.
+func layoutOf(t *testing.T, files map[string][]byte, name, tag string) (v1.ImageIndex, v1.Descriptor) {
 	t.Helper()
 	dir := t.TempDir()
 	for file, content := range files {
@@ -190,21 +199,25 @@ func layoutOf(t *testing.T, files map[string][]byte, name string) (v1.ImageIndex
 		t.Fatal(err)
 	}
 	top, err := index.IndexManifest()
-	if err != nil || len(top.Manifests) != 1 || top.Manifests[0].Annotations["org.opencontainers.image.ref.name"] != version {
-		t.Fatalf("%s: %+v, %v", name, top, err)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return index, top.Manifests[0]
+	i := slices.IndexFunc(top.Manifests, func(d v1.Descriptor) bool { return d.Annotations[refName] == tag })
+	if i < 0 {
+		t.Fatalf("%s has no image with tag %s: %+v", name, tag, top)
+	}
+	return index, top.Manifests[i]
 }
 
-func digestOf(t *testing.T, files map[string][]byte, name string) string {
+func digestOf(t *testing.T, files map[string][]byte, name, tag string) string {
 	t.Helper()
-	_, entry := layoutOf(t, files, name)
+	_, entry := layoutOf(t, files, name, tag)
 	return entry.Digest.String()
 }
 
-func isForTwoArchitectures(t *testing.T, files map[string][]byte, name string) {
+func isForTwoArchitectures(t *testing.T, files map[string][]byte, name, tag string) {
 	t.Helper()
-	index, entry := layoutOf(t, files, name)
+	index, entry := layoutOf(t, files, name, tag)
 	inner, err := index.ImageIndex(entry.Digest)
 	if err != nil {
 		t.Fatal(err)
@@ -249,7 +262,7 @@ func chartsNameDigests(t *testing.T, files map[string][]byte, digests map[string
 	t.Helper()
 	chart := unpack(t, files["supercargo-9.8.7.tgz"])
 	for program, digest := range digests {
-		if !strings.Contains(chart["supercargo/values.yaml"], "digest: "+digest) {
+		if !strings.Contains(chart["supercargo/values.yaml"], digest) {
 			t.Errorf("the values do not name %s by its digest", program)
 		}
 	}
@@ -261,6 +274,18 @@ func chartsNameDigests(t *testing.T, files map[string][]byte, digests map[string
 		if !strings.Contains(about, "\nversion: 9.8.7\nappVersion: 9.8.7\n") {
 			t.Errorf("chart %s says %s", name, about)
 		}
+	}
+}
+
+func chartNamesSchedulers(t *testing.T, files map[string][]byte) {
+	t.Helper()
+	want := fmt.Sprintf("  digests: {%q: %q, %q: %q, %q: %q}", "1.35", digestOf(t, files, "kube-scheduler", version),
+		"1.36", digestOf(t, files, "kube-scheduler", version+"-kubernetes1.36"), "1.37", "")
+	if text := unpack(t, files["supercargo-9.8.7.tgz"])["supercargo/values.yaml"]; !strings.Contains(text, want) {
+		t.Errorf("the values have no line %s:\n%s", want, text)
+	}
+	if inside := unpack(t, files["kube-scheduler-kubernetes1.36_"+version+"_linux_arm64.tar.gz"]); inside["kube-scheduler"] == "" {
+		t.Errorf("the archive for Kubernetes 1.36 has no kube-scheduler, but %d files", len(inside))
 	}
 }
 
@@ -295,7 +320,7 @@ func TestABillNamesTheModulesOfABinary(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := options{version: version, out: t.TempDir(), created: time.Unix(1700000000, 0)}
-	if err := o.bills([]program{{"test", "linux", "amd64", self}}); err != nil {
+	if err := o.bills([]program{{name: "test", os: "linux", arch: "amd64", file: self}}); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(filepath.Join(o.out, "sbom/test_linux_amd64.cdx.json"))

@@ -77,7 +77,7 @@ command reads.`,
 	f := cmd.Flags()
 	flags.cluster.addTo(cmd, false)
 	f.StringVar(&flags.from, "from", "", "`file` with the output of kubectl get -o yaml or -o json, - for standard input (default: the cluster itself)")
-	f.StringVar(&flags.prices, "prices", "", "CSV `file` with columns name, cpu, memory_gib and price_per_hour: prices of your own, which go before list prices")
+	addPrices(f, &flags.prices)
 	f.StringSliceVar(&flags.instanceTypes, "instance-types", nil, "`patterns` of instance types that may be bought besides those of the nodes, such as m7i.*,c7i.*,!*.metal (default: all but burstable ones and those with GPUs)")
 	f.StringVar(&flags.report, "report", "", "HTML file to write")
 	f.IntVar(&flags.obstacles, "obstacles", 5, "number of obstacles of each kind to price")
@@ -125,7 +125,7 @@ func runAudit(ctx context.Context, flags auditFlags, stdin io.Reader, stdout io.
 }
 
 // readAudit reads and validates all input before anything is computed, and returns all errors.
-func readAudit(ctx context.Context, flags auditFlags, stdin io.Reader) (*objects.Objects, []catalogue.Flavor, error) {
+func readAudit(ctx context.Context, flags auditFlags, stdin io.Reader) (*objects.Objects, []catalogue.Price, error) {
 	errs := input.Faults{tableJSONOrYAML.check("output", flags.output), canBeWritten("--report", flags.report)}
 	errs.If(flags.obstacles < 0, "--obstacles %d: must be 0 or more", flags.obstacles)
 	errs.If(flags.deadline < 0, "--deadline %v: must be more than 0, or 0 for no limit", flags.deadline)
@@ -134,12 +134,9 @@ func readAudit(ctx context.Context, flags auditFlags, stdin io.Reader) (*objects
 			errs = append(errs, fmt.Errorf("--%s and --from are mutually exclusive: one selects a cluster, the other a file", flag))
 		}
 	}
-	var prices []catalogue.Flavor
+	var prices []catalogue.Price
 	if flags.prices != "" {
-		errs = append(errs, readNamed("--prices", flags.prices, func(in io.Reader) (err error) {
-			prices, err = catalogue.ReadFlavors(flags.prices, in)
-			return err
-		}))
+		errs = append(errs, readPrices(flags.prices, &prices))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, nil, badInput(err)

@@ -103,14 +103,24 @@ func TestAuditPrintsTheSameAsTableJSONAndPage(t *testing.T) {
 }
 
 func TestAuditTakesPricesOfOnesOwn(t *testing.T) {
-	prices := filepath.Join(directory(t, map[string]string{"p.csv": "name,cpu,memory_gib,price_per_hour\nm5.xlarge,3.92,14,0.1\n"}), "p.csv")
-	_, stdout, stderr := supercargo(t, auditInput, "audit", "--from", "-", "--prices", prices, "-o", "json")
-	var d auditreport.Document
-	if err := json.Unmarshal([]byte(stdout), &d); err != nil {
-		t.Fatalf("%v: %s", err, stderr)
-	}
-	if d.Now.PerHour != 0.484 {
-		t.Errorf("now %v, want 0.1 and 0.384", d.Now.PerHour)
+	spot := strings.Replace(auditInput, "node.kubernetes.io/instance-type: m5.xlarge,", "node.kubernetes.io/instance-type: m5.xlarge, karpenter.sh/capacity-type: spot,", 1)
+	for _, tc := range []struct {
+		name, stdin, prices string
+		want                float64
+	}{
+		{"on demand", auditInput, "name,cpu,memory_gib,price_per_hour\nm5.xlarge,3.92,14,0.1\n", 0.484},
+		{"of spot machines", spot, "name,cpu,memory_gib,price_per_hour,spot_price_per_hour\nm5.xlarge,3.92,14,0.1,0.03\n", 0.414},
+		{"none of spot machines", spot, "name,cpu,memory_gib,price_per_hour\nm5.xlarge,3.92,14,0.1\n", 0.384},
+	} {
+		prices := filepath.Join(directory(t, map[string]string{"p.csv": tc.prices}), "p.csv")
+		_, stdout, stderr := supercargo(t, tc.stdin, "audit", "--from", "-", "--prices", prices, "-o", "json")
+		var d auditreport.Document
+		if err := json.Unmarshal([]byte(stdout), &d); err != nil {
+			t.Fatalf("%s: %v: %s", tc.name, err, stderr)
+		}
+		if d.Now.PerHour != tc.want {
+			t.Errorf("%s: now %v, want %v", tc.name, d.Now.PerHour, tc.want)
+		}
 	}
 }
 

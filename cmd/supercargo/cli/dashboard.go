@@ -68,7 +68,7 @@ use an --address that others can reach only on a network that you trust. See doc
 	f.StringVar(&flags.address, "address", "127.0.0.1:0", "`host:port` to serve the page on; port 0 chooses a free port")
 	f.StringSliceVar(&flags.acceptHosts, "accept-host", nil, "host `name` to accept in requests, besides IP addresses and localhost; can be repeated")
 	f.BoolVar(&flags.open, "open", false, "open the page in a browser")
-	f.StringVar(&flags.prices, "prices", "", "CSV `file` with columns name, cpu, memory_gib and price_per_hour: prices of your own, which go before list prices")
+	addPrices(f, &flags.prices)
 	f.DurationVar(&flags.auditInterval, "audit-interval", time.Minute, "how often to compute what the pods could cost; less often if that takes long; 0 to disable")
 	f.DurationVar(&flags.cycle, "scaling-cycle", 5*time.Minute, "width of a time bin: scalingCycle in the arguments of the scheduler's TimeBin plugin")
 	return cmd
@@ -144,7 +144,7 @@ func (p *servedPage) open(ctx context.Context, stderr io.Writer) {
 }
 
 // check returns the prices, or all errors in the flags.
-func (f *dashboardFlags) check() (prices []catalogue.Flavor, err error) {
+func (f *dashboardFlags) check() (prices []catalogue.Price, err error) {
 	var errs input.Faults
 	errs.If(f.auditInterval < 0, "--audit-interval %v: must be more than 0, or 0 for never", f.auditInterval)
 	errs.If(f.cycle <= 0, "--scaling-cycle %v: must be more than 0", f.cycle)
@@ -152,10 +152,7 @@ func (f *dashboardFlags) check() (prices []catalogue.Flavor, err error) {
 		errs = append(errs, fmt.Errorf("--address %q: must be host:port, such as 127.0.0.1:8080", f.address))
 	}
 	if f.prices != "" {
-		errs = append(errs, readNamed("--prices", f.prices, func(in io.Reader) (err error) {
-			prices, err = catalogue.ReadFlavors(f.prices, in)
-			return err
-		}))
+		errs = append(errs, readPrices(f.prices, &prices))
 	}
 	return prices, errors.Join(errs...)
 }

@@ -85,7 +85,7 @@ these metrics lack.`,
 	flags.cluster.addAllNamespaces(cmd)
 	f.Lookup("all-namespaces").Usage = "record the pods of all namespaces: the default, unless --namespace is given"
 	f.StringVarP(&flags.output, "output", "o", "", "`file` to append to (required)")
-	f.StringVar(&flags.prices, "prices", "", "CSV `file` with columns name, cpu, memory_gib and price_per_hour: prices of your own, which go before list prices")
+	addPrices(f, &flags.prices)
 	f.Var(&flags.duration, "duration", "how long to record, such as 24h or 7d; 0 to record until Ctrl-C")
 	alsoSpelled(cmd, "for", "duration")
 	flags.server.AddFlags(f)
@@ -116,7 +116,7 @@ func runRecord(ctx context.Context, flags recordFlags, stderr io.Writer) (err er
 }
 
 // recordLive records the cluster by watching it.
-func recordLive(ctx context.Context, flags recordFlags, file *record.File, prices []catalogue.Flavor, stderr io.Writer) error {
+func recordLive(ctx context.Context, flags recordFlags, file *record.File, prices []catalogue.Price, stderr io.Writer) error {
 	config, err := flags.cluster.config()
 	if err != nil {
 		return err
@@ -154,7 +154,7 @@ func recordLive(ctx context.Context, flags recordFlags, file *record.File, price
 }
 
 // recordPast reads the past from a Prometheus server, and writes a complete recording.
-func recordPast(ctx context.Context, flags recordFlags, file *record.File, prices []catalogue.Flavor, stderr io.Writer) error {
+func recordPast(ctx context.Context, flags recordFlags, file *record.File, prices []catalogue.Price, stderr io.Writer) error {
 	if file.Before != nil {
 		return badInput(fmt.Errorf("--output: %s already is a recording, and --prometheus writes a new one: use another file", flags.output))
 	}
@@ -179,7 +179,7 @@ func recordPast(ctx context.Context, flags recordFlags, file *record.File, price
 }
 
 // pricesOfNodes returns a function for the prices of nodes, which prints why a price is unknown.
-func pricesOfNodes(from *objects.Objects, own []catalogue.Flavor, file *record.File, stderr io.Writer) func(*corev1.Node) *int64 {
+func pricesOfNodes(from *objects.Objects, own []catalogue.Price, file *record.File, stderr io.Writer) func(*corev1.Node) *int64 {
 	priced, told := auditor.NewPricer(from, own), map[string]bool{}
 	return func(node *corev1.Node) *int64 {
 		price, why := priced.Price(node)
@@ -195,7 +195,7 @@ func pricesOfNodes(from *objects.Objects, own []catalogue.Flavor, file *record.F
 }
 
 // read validates the flags, and reads the prices.
-func (f *recordFlags) read() (prices []catalogue.Flavor, err error) {
+func (f *recordFlags) read() (prices []catalogue.Price, err error) {
 	var errs input.Faults
 	errs.If(f.output == "", "--output is required: the file to append to, such as week.csv")
 	errs = append(errs, canBeWritten("--output", f.output))
@@ -210,10 +210,7 @@ func (f *recordFlags) read() (prices []catalogue.Flavor, err error) {
 		errs = append(errs, errors.New("--since requires --prometheus"))
 	}
 	if f.prices != "" {
-		errs = append(errs, readNamed("--prices", f.prices, func(in io.Reader) (err error) {
-			prices, err = catalogue.ReadFlavors(f.prices, in)
-			return err
-		}))
+		errs = append(errs, readPrices(f.prices, &prices))
 	}
 	return prices, errors.Join(errs...)
 }

@@ -25,7 +25,7 @@ const leisure = 9
 // accountant audits a cluster periodically, and provides the prices of its nodes.
 type accountant struct {
 	client   client.Client
-	own      []catalogue.Flavor
+	own      []catalogue.Price
 	interval time.Duration
 
 	mu     sync.Mutex

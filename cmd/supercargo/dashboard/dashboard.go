@@ -43,7 +43,7 @@ type Options struct {
 	// Client is a client for the cluster with the scheme [Kinds]. The dashboard only reads and watches.
 	Client client.WithWatch
 	// Prices are the user's own prices, by instance type. They take precedence over list prices.
-	Prices []catalogue.Flavor
+	Prices []catalogue.Price
 	// AuditInterval is the time between audits; 0 disables them.
 	AuditInterval time.Duration
 	// Cycle is the width of a time bin.

@@ -16,6 +16,11 @@ import (
 // Compiler turns pods into their scheduling constraints. Equal constraints give the same [*Pod]. It grows with the
 // number of different pods and never forgets one, so long-running planners must replace it from time to time.
 type Compiler struct {
+	// ResolvesNamespaces makes the compiler evaluate the namespace selector of a pod that is being placed as
+	// kube-scheduler does since Kubernetes 1.37: against the namespaces that exist. Before, kube-scheduler also evaluates
+	// it against empty labels. Set it before the first pod is compiled.
+	ResolvesNamespaces bool
+
 	namespaces map[string]labels.Set
 	heeded     map[string]bool // relevant label keys of pods; nil: all
 	pods       map[string]*Pod

@@ -16,8 +16,9 @@ import (
 // being placed, and when the pod is already placed and another one is being placed. The two differ only with a
 // namespace selector:
 //
-//   - For a pod that is being placed, the selector is resolved to the names of the namespaces that it selects, and then
-//     also evaluated against empty labels. A selector that matches those (`tier notin (x)`) selects all namespaces.
+//   - For a pod that is being placed, the selector is resolved to the names of the namespaces that it selects, and then,
+//     unless ResolvesNamespaces is set, also evaluated against empty labels. A selector that matches those
+//     (`tier notin (x)`) selects all namespaces.
 //   - For a placed pod, the selector is evaluated against the labels of the other pod's namespace, which are empty if the
 //     namespace is unknown.
 func (d *draft) term(in *corev1.PodAffinityTerm, path *field.Path) (incoming, placed part, errs field.ErrorList) {
@@ -45,7 +46,8 @@ func (d *draft) term(in *corev1.PodAffinityTerm, path *field.Path) (incoming, pl
 		}
 	}
 	unlabelled := ofNamespaces.Matches(labels.Set{})
-	return newPart(selector, unlabelled, false, names), newPart(selector, ofNamespaces.Empty(), unlabelled, names), nil
+	everywhere := unlabelled && !d.c.ResolvesNamespaces || ofNamespaces.Empty()
+	return newPart(selector, everywhere, false, names), newPart(selector, ofNamespaces.Empty(), unlabelled, names), nil
 }
 
 // withLabelKeys merges matchLabelKeys and mismatchLabelKeys into the selector as the API server does, unless it already

@@ -6,9 +6,9 @@ import (
 )
 
 // Choose returns the flavors that the patterns select, and the patterns that match none. In a pattern, * matches any
-// text without a slash and ? any character except a slash; a pattern that begins with ! excludes its matches. If no
-// pattern selects, all flavors are selected except those that are Burstable or Accelerated. A malformed pattern matches
-// none. The result points into all, in its order.
+// text and ? any character, slashes included; a pattern that begins with ! excludes its matches. If no pattern selects,
+// all flavors are selected except those that are Burstable or Accelerated. A malformed pattern matches none. The result
+// points into all, in its order.
 func Choose(patterns []string, all []Flavor) (chosen []*Flavor, unmatched []string) {
 	used := make([]bool, len(patterns))
 	for i := range all {
@@ -30,10 +30,13 @@ func takes(patterns []string, f *Flavor, used []bool) bool {
 	for i, pattern := range patterns {
 		pattern, not := strings.CutPrefix(pattern, "!")
 		onlyExcludes = onlyExcludes && not
-		if ok, err := path.Match(pattern, f.Name); ok && err == nil {
+		if ok, err := path.Match(flat(pattern), flat(f.Name)); ok && err == nil {
 			used[i] = true
 			chosen, excluded = chosen || !not, excluded || not
 		}
 	}
 	return !excluded && (chosen || onlyExcludes && f.Kind == "")
 }
+
+// flat replaces slashes, which * and ? of [path.Match] do not match, by a character that no name contains.
+func flat(s string) string { return strings.ReplaceAll(s, "/", "\x00") }

@@ -10,7 +10,7 @@ import (
 
 func TestPatternsChooseFlavors(t *testing.T) {
 	named := func(name, kind string) Flavor { return Flavor{Flavor: cluster.Flavor{Name: name}, Kind: kind} }
-	all := []Flavor{named("m7i.large", ""), named("t3.large", "Burstable"), named("c7i.metal", ""), named("g5.large", "Accelerated")}
+	all := []Flavor{named("m7i.large", ""), named("t3.large", "Burstable"), named("c7i.metal", ""), named("g5.large", "Accelerated"), named("shared/gp1.small", "Burstable")}
 	for _, tc := range []struct {
 		name     string
 		patterns []string
@@ -23,6 +23,10 @@ func TestPatternsChooseFlavors(t *testing.T) {
 		{"an exclusion alone narrows down the default", []string{"!*.metal"}, []string{"m7i.large"}, nil},
 		{"an exclusion goes before a choice, in whatever order", []string{"!*.metal", "c7i.*", "m*"}, []string{"m7i.large"}, nil},
 		{"patterns that match nothing are told", []string{"m7i.*", "x9.*", "!y*"}, []string{"m7i.large"}, []string{"x9.*", "!y*"}},
+		{"a star stands for slashes too", []string{"*.small"}, []string{"shared/gp1.small"}, nil},
+		{"an exclusion covers names with slashes", []string{"*", "!shared*"}, []string{"m7i.large", "t3.large", "c7i.metal", "g5.large"}, nil},
+		{"a question mark stands for a slash too", []string{"shared?gp1.small"}, []string{"shared/gp1.small"}, nil},
+		{"a slash stands for itself", []string{"shared/gp*", "m7i/*"}, []string{"shared/gp1.small"}, []string{"m7i/*"}},
 		{"a malformed one matches nothing", []string{"[m"}, nil, []string{"[m"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -157,7 +157,7 @@ const (
 	idlePatience     = 2 * time.Minute
 )
 
-// Server is an HTTPS server.
+// Server is an HTTPS server, or an HTTP server, with limits for callers.
 type Server struct {
 	// Address is the host:port to listen on.
 	Address string
@@ -165,7 +165,7 @@ type Server struct {
 	Listener net.Listener
 	// Handler handles requests. [Guard.Protect] should wrap protected content.
 	Handler http.Handler
-	// Certificate returns the serving certificate.
+	// Certificate returns the serving certificate; nil serves HTTP, which is only for public content.
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	// Log is the logger.
 	Log logr.Logger
@@ -183,14 +183,19 @@ func (s *Server) Serve(ctx context.Context) error {
 	server := &http.Server{
 		Handler: s.Handler, ReadHeaderTimeout: headerPatience, ReadTimeout: exchangePatience, WriteTimeout: exchangePatience, IdleTimeout: idlePatience,
 		MaxHeaderBytes: mostHeaderBytes,
-		TLSConfig:      &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: s.Certificate, NextProtos: []string{"http/1.1"}},
 		ErrorLog:       log.New(io.Discard, "", 0), // any caller can make handshakes fail
 	}
 	server.Protocols = new(http.Protocols)
 	server.Protocols.SetHTTP1(true)
 	ended := make(chan error, 1)
+	limited := crowd.Limit(listener, mostConnections, mostOneAddress, s.Log)
 	go func() {
-		ended <- server.ServeTLS(crowd.Limit(listener, mostConnections, mostOneAddress, s.Log), "", "")
+		if s.Certificate == nil {
+			ended <- server.Serve(limited)
+			return
+		}
+		server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: s.Certificate, NextProtos: []string{"http/1.1"}}
+		ended <- server.ServeTLS(limited, "", "")
 	}()
 	select {
 	case err := <-ended:

@@ -2,6 +2,7 @@ package chart
 
 import (
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -364,8 +365,15 @@ func TestImagesCanBeNamedOneByOne(t *testing.T) {
 	}
 }
 
-// TestTheSchedulerIsThatOfTheClustersVersion checks the default tag and a given one.
+// TestTheSchedulerIsThatOfTheClustersVersion checks the default tag and a given one, with the digests of a release
+// and without.
 func TestTheSchedulerIsThatOfTheClustersVersion(t *testing.T) {
+	one, two := strings.Repeat("1", 64), strings.Repeat("2", 64)
+	digests := func(more values) values {
+		all := values{"scheduler.digests": map[string]any{"1.35": "sha256:" + one, "1.36": "sha256:" + two}}
+		maps.Copy(all, more)
+		return all
+	}
 	for _, tc := range []struct {
 		values values
 		want   string
@@ -375,6 +383,11 @@ func TestTheSchedulerIsThatOfTheClustersVersion(t *testing.T) {
 		{values{"scheduler.kubernetes": "1.36"}, "supercargo/kube-scheduler:v0.1.0-kubernetes1.36"},
 		{values{"scheduler.kubernetes": "1.37", "image.tag": "v2"}, "supercargo/kube-scheduler:v2-kubernetes1.37"},
 		{values{"scheduler.kubernetes": "1.37", "scheduler.image.tag": "mine"}, "supercargo/kube-scheduler:mine"},
+		{digests(nil), "supercargo/kube-scheduler:v0.1.0@sha256:" + one},
+		{digests(values{"scheduler.kubernetes": "1.36"}), "supercargo/kube-scheduler:v0.1.0-kubernetes1.36@sha256:" + two},
+		{digests(values{"scheduler.kubernetes": "1.37"}), "supercargo/kube-scheduler:v0.1.0-kubernetes1.37"},
+		{digests(values{"scheduler.kubernetes": "1.36", "scheduler.image.tag": "mine"}), "supercargo/kube-scheduler:mine"},
+		{digests(values{"scheduler.kubernetes": "1.36", "scheduler.image.digest": "sha256:" + one}), "supercargo/kube-scheduler:v0.1.0@sha256:" + one},
 	} {
 		tc.values["scheduler.second.enabled"], tc.values["scheduler.replacement.enabled"] = true, true
 		objects := render(t, home, tc.values)

@@ -5,12 +5,14 @@
 {{- printf "%s:%s" $repository $tag -}}{{- with .image.digest }}@{{ . }}{{ end -}}
 {{- end -}}
 
-{{/* supercargo.schedulerImage is kube-scheduler's, for the version of Kubernetes that is set. A tag of its own is taken as it is. */}}
+{{/* supercargo.schedulerImage is kube-scheduler's, for the version of Kubernetes that is set. A tag or digest of its own is taken as it is. */}}
 {{- define "supercargo.schedulerImage" -}}
 {{- $image := .Values.scheduler.image -}}
-{{- if and (ne .Values.scheduler.kubernetes "1.35") (not $image.tag) -}}
+{{- if not (or $image.tag $image.digest) -}}
+{{- $version := .Values.scheduler.kubernetes -}}
 {{- $tag := .Values.image.tag | default (printf "v%s" .Chart.AppVersion) -}}
-{{- $image = merge (dict "tag" (printf "%s-kubernetes%s" $tag .Values.scheduler.kubernetes)) $image -}}
+{{- if ne $version "1.35" -}}{{- $tag = printf "%s-kubernetes%s" $tag $version -}}{{- end -}}
+{{- $image = dict "repository" $image.repository "tag" $tag "digest" (get .Values.scheduler.digests $version) -}}
 {{- end -}}
 {{- include "supercargo.image" (dict "root" . "name" "kube-scheduler" "image" $image) -}}
 {{- end }}
