@@ -49,7 +49,7 @@ func (o *options) manifests(digests map[string]string) error {
 // runs maps the parts of the chart to the programs of their images.
 var runs = map[string]string{
 	"autoscaler": "autoscaler", "descheduler": "descheduler", "evictions": "descheduler", "nodeAgent": "node-agent", "nodeMeter": "node-agent",
-	"metricsAdapter": "metrics-adapter", "scheduler": "kube-scheduler",
+	"metricsAdapter": "metrics-adapter", "dashboard": "supercargo", "scheduler": "kube-scheduler",
 }
 
 // charts packs the charts, with the version of the release and the digests of the images.

@@ -142,7 +142,9 @@ func (o *office) sees(path string, change ...func(*http.Request)) int {
 
 func TestOnlyUsersWithThePermissionSeeThePage(t *testing.T) {
 	o := newOffice(t)
-	forged := func(r *http.Request) { r.AddCookie(&http.Cookie{Name: sessionCookie, Value: "AAAAAAAAAAAAAAAAAAAAAAAAAA"}) }
+	forged := func(r *http.Request) {
+		r.AddCookie(&http.Cookie{Name: sessionCookie, Value: "AAAAAAAAAAAAAAAAAAAAAAAAAA"})
+	}
 	none := func(r *http.Request) { r.AddCookie(&http.Cookie{Name: sessionCookie, Value: ""}) }
 	raw := func(r *http.Request) { r.AddCookie(&http.Cookie{Name: sessionCookie, Value: "t0ken-of-ann"}) }
 	for _, tc := range []struct {
