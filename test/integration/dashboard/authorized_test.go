@@ -250,6 +250,7 @@ func TestOnlyAccountsWithThePermissionSeeTheDashboardOfACluster(t *testing.T) {
 // page is open.
 func TestTheDashboardsAccountReadsAllThatThePageShowsAndNoSecrets(t *testing.T) {
 	d := deploy(t)
+	start := time.Now()
 	login := d.logIn(d.token("default", "reader", dashboard.Audience))
 	if len(login.Cookies()) != 1 {
 		t.Fatalf("the login is answered with %d", login.StatusCode)
@@ -289,6 +290,9 @@ func TestTheDashboardsAccountReadsAllThatThePageShowsAndNoSecrets(t *testing.T) 
 	case err := <-ended:
 		if err != nil {
 			t.Errorf("the stream of a user whose token is revoked: %v", err)
+		}
+		if lasted := time.Since(start); lasted < 45*time.Second { // the first review is valid for a minute
+			t.Errorf("the stream ended after %v, want that it outlasts the server's timeouts for requests", lasted)
 		}
 	case <-time.After(revoked):
 		t.Errorf("%v after its token was revoked, a user still sees the page", revoked)
