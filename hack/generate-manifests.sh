@@ -36,6 +36,7 @@ part false descheduler descheduler rbac policy deployment service disruption
 part false evictions evictions/base rbac webhook deployment disruption
 part false agent agent namespace rbac policy daemonset
 part false meter meter namespace rbac daemonset
+part false dashboard dashboard/server rbac deployment service disruption
 part false scheduler/second scheduler/second rbac deployment disruption
 part false scheduler/replace scheduler/replace rbac
 part true adapter adapter/server rbac configuration deployment disruption service apiservices

@@ -15,7 +15,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/cmd/supercargo/dashboard"
@@ -33,6 +36,8 @@ type dashboardFlags struct {
 	prices        string
 	auditInterval time.Duration
 	cycle         time.Duration
+	authorize     bool
+	certificate   string
 }
 
 func newDashboardCommand() *cobra.Command {
@@ -49,12 +54,19 @@ The command reads the current cluster of the kubeconfig with your permissions, a
 It needs nothing of Supercargo in the cluster. It leaves out what you may not read, and says so.
 
 The printed address contains a token that gives access to the page. The connection is not encrypted:
-use an --address that others can reach only on a network that you trust. See docs/dashboard.md.`,
+use an --address that others can reach only on a network that you trust.
+
+With --authorize, for a Deployment in the cluster, the command serves HTTPS instead. Users log in with a
+token that the API server authenticates, and must be allowed to get the nonResourceURL /dashboard. They
+see all that the command's own account may read. See docs/dashboard.md.`,
 		Example: `  # Open the page of the current cluster in a browser
   supercargo dashboard --open
 
   # Serve the page of another cluster on a fixed port
   supercargo dashboard --context production --address 127.0.0.1:9000
+
+  # In a pod: to users who may get /dashboard
+  supercargo dashboard --authorize --address :8443 --accept-host supercargo-dashboard.supercargo-system.svc
 
   # Use the prices that you really pay
   supercargo dashboard --prices prices.csv`,
@@ -66,11 +78,13 @@ use an --address that others can reach only on a network that you trust. See doc
 	f := cmd.Flags()
 	flags.cluster.addTo(cmd, false)
 	f.StringVar(&flags.address, "address", "127.0.0.1:0", "`host:port` to serve the page on; port 0 chooses a free port")
-	f.StringSliceVar(&flags.acceptHosts, "accept-host", nil, "host `name` to accept in requests, besides IP addresses and localhost; can be repeated")
+	f.StringSliceVar(&flags.acceptHosts, "accept-host", nil, "host `names` to accept in requests, besides IP addresses and localhost; can be repeated")
 	f.BoolVar(&flags.open, "open", false, "open the page in a browser")
 	addPrices(f, &flags.prices)
 	f.DurationVar(&flags.auditInterval, "audit-interval", time.Minute, "how often to compute what the pods could cost; less often if that takes long; 0 to disable")
 	f.DurationVar(&flags.cycle, "scaling-cycle", 5*time.Minute, "width of a time bin: scalingCycle in the arguments of the scheduler's TimeBin plugin")
+	f.BoolVar(&flags.authorize, "authorize", false, "serve HTTPS, to users whom the API server authenticates by a token, and who may get the nonResourceURL /dashboard")
+	f.StringVar(&flags.certificate, "certificate-secret", "supercargo-system/supercargo-dashboard", "`namespace/name` of the Secret and the ConfigMap, which must exist, to keep the serving certificate and its authorities in, with --authorize")
 	return cmd
 }
 
@@ -83,6 +97,9 @@ func runDashboard(ctx context.Context, flags dashboardFlags, stdout, stderr io.W
 	c, err := flags.client()
 	if err != nil {
 		return err
+	}
+	if flags.authorize {
+		return flags.serve(ctx, dashboard.Options{Client: c, Prices: prices, AuditInterval: flags.auditInterval, Cycle: flags.cycle}, stdout)
 	}
 	page, err := servePage(ctx, flags.address, flags.acceptHosts)
 	if err != nil {
@@ -103,6 +120,25 @@ func runDashboard(ctx context.Context, flags dashboardFlags, stdout, stderr io.W
 		return nil // stopped by the user
 	}
 	return err
+}
+
+// serve serves the page to users whom the API server authorizes, until ctx ends.
+func (f *dashboardFlags) serve(ctx context.Context, page dashboard.Options, stdout io.Writer) error {
+	config, err := f.cluster.config()
+	if err != nil {
+		return err
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", f.address)
+	if err != nil {
+		return badInput(fmt.Errorf("--address %s: %w", f.address, err))
+	}
+	fmt.Fprintf(stdout, "https://%s/\n", listener.Addr())
+	log := klog.Background()
+	ctrl.SetLogger(log)
+	namespace, name, _ := strings.Cut(f.certificate, "/")
+	return dashboard.Serve(ctx, dashboard.ServeOptions{
+		Options: page, Config: config, Listener: listener, Hosts: lower(f.acceptHosts), Certificate: types.NamespacedName{Namespace: namespace, Name: name}, Log: log,
+	})
 }
 
 // servedPage is a dashboard page that is being served.
@@ -151,6 +187,9 @@ func (f *dashboardFlags) check() (prices []catalogue.Price, err error) {
 	if _, _, err := net.SplitHostPort(f.address); err != nil {
 		errs = append(errs, fmt.Errorf("--address %q: must be host:port, such as 127.0.0.1:8080", f.address))
 	}
+	namespace, name, _ := strings.Cut(f.certificate, "/")
+	errs.If(namespace == "" || name == "" || strings.Contains(name, "/"), "--certificate-secret %q: must be namespace/name", f.certificate)
+	errs.If(f.authorize && f.open, "--open: not with --authorize, which is for a Deployment in the cluster")
 	if f.prices != "" {
 		errs = append(errs, readPrices(f.prices, &prices))
 	}

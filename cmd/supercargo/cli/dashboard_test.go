@@ -20,8 +20,11 @@ func TestTheDashboardRefusesWrongInputByFlag(t *testing.T) {
 		{"an argument", []string{"x"}, []string{`"x"`}},
 		{"times that cannot be", []string{"--audit-interval", "-1s", "--scaling-cycle", "0s"}, []string{"--audit-interval -1s", "--scaling-cycle 0s"}},
 		{"an address without a port", []string{"--address", "localhost"}, []string{`--address "localhost"`, "host:port"}},
+		{"a Secret without a namespace", []string{"--certificate-secret", "board"}, []string{`--certificate-secret "board"`, "namespace/name"}},
+		{"a browser in a pod", []string{"--authorize", "--open"}, []string{"--open", "--authorize"}},
 		{"no such prices", []string{"--prices", "none.csv"}, []string{"--prices", "none.csv"}},
 		{"no such kubeconfig", []string{"--kubeconfig", "none"}, []string{"none"}},
+		{"an address of somebody else, for users", []string{"--authorize", "--kubeconfig", kubeconfigOf(t, "http://127.0.0.1:1"), "--address", "192.0.2.1:80"}, []string{"--address 192.0.2.1:80"}},
 		{"an address of somebody else", []string{"--kubeconfig", kubeconfigOf(t, "http://127.0.0.1:1"), "--address", "192.0.2.1:80"}, []string{"--address 192.0.2.1:80"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

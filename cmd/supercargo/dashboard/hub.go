@@ -79,6 +79,13 @@ func (h *hub) put(items []view.Item) {
 	}
 }
 
+// filled reports whether there has been a page with any item.
+func (h *hub) filled() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.version > 0
+}
+
 // change is a new or changed item; nil JSON means that it was deleted.
 type change struct {
 	itemKey

@@ -40,8 +40,13 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.leave()
+	control := http.NewResponseController(w)
+	if err := control.SetReadDeadline(time.Time{}); err != nil { // a server's read timeout is for short requests
+		http.Error(w, fmt.Sprintf("set the read deadline: %v", err), http.StatusInternalServerError)
+		return
+	}
 	w.Header().Set("Content-Type", "text/event-stream")
-	out := &stream{w: w, control: http.NewResponseController(w), patience: s.patience, epoch: s.hub.epoch}
+	out := &stream{w: w, control: control, patience: s.patience, epoch: s.hub.epoch}
 	version := out.versionOf(r.Header.Get("Last-Event-ID"))
 	for {
 		u := s.hub.since(version)

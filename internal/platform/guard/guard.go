@@ -7,6 +7,7 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/base64"
@@ -17,11 +18,14 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
@@ -87,29 +91,66 @@ func backoff() *wait.Backoff {
 	return &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 2}
 }
 
-// Protect returns a handler that responds 401 to unauthenticated callers and 403 to callers that may not use the verb
-// on the path. It passes other requests to next.
+// Refusal is why a caller is not admitted.
+type Refusal struct {
+	// Code is the HTTP status code: 401 if the caller is unknown, 403 if it is not allowed, 503 if the API server did not
+	// answer.
+	Code int
+	// Message tells the caller why.
+	Message string
+}
+
+// Protect returns a handler that passes requests to next if their caller may use the verb on the path. It responds to
+// other requests with the code of the [Refusal].
 func (g *Guard) Protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		who, known, err := g.who.AuthenticateRequest(g.addressed(r))
-		if err != nil || !known {
-			g.log.V(2).Info("Failed to authenticate a caller", "from", r.RemoteAddr, "error", err)
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			http.Error(w, "a token of a ServiceAccount of this cluster is required", http.StatusUnauthorized)
+		if _, refused := g.review(r, r.Method, r.URL.Path); refused != nil {
+			if refused.Code == http.StatusUnauthorized {
+				w.Header().Set("WWW-Authenticate", "Bearer")
+			}
+			http.Error(w, refused.Message, refused.Code)
 			return
 		}
-		asked := authorizer.AttributesRecord{User: who.User, Verb: strings.ToLower(r.Method), Path: r.URL.Path}
-		switch decision, why, err := g.may.Authorize(r.Context(), asked); {
-		case err != nil:
-			g.log.Error(err, "Failed to authorize a caller", "user", who.User.GetName(), "path", asked.Path)
-			http.Error(w, "the API server of this cluster did not answer the SubjectAccessReview: try again later", http.StatusServiceUnavailable)
-		case decision != authorizer.DecisionAllow:
-			g.log.V(2).Info("Denied a request", "user", who.User.GetName(), "path", asked.Path, "reason", why)
-			http.Error(w, fmt.Sprintf("user %q may not %s %s: bind a ClusterRole that allows this nonResourceURL", who.User.GetName(), asked.Verb, asked.Path), http.StatusForbidden)
-		default:
-			next.ServeHTTP(w, r)
-		}
+		next.ServeHTTP(w, r)
 	})
+}
+
+// Admit returns the name of the user that a token belongs to, or why that user may not use the verb on the path. It
+// caches answers: a token that was revoked is admitted for another minute at most, and a permission for five.
+func (g *Guard) Admit(ctx context.Context, token, verb, path string) (user string, refused *Refusal) {
+	r := &http.Request{Header: http.Header{"Authorization": {"Bearer " + token}}}
+	return g.review(r.WithContext(ctx), verb, path)
+}
+
+// review has the API server review the token of a request, and whether its user may use the verb on the path.
+func (g *Guard) review(r *http.Request, verb, path string) (user string, refused *Refusal) {
+	who, known, err := g.who.AuthenticateRequest(g.addressed(r))
+	if err != nil || !known {
+		g.log.V(2).Info("Failed to authenticate a caller", "from", r.RemoteAddr, "error", err)
+		if unanswered(err) {
+			return "", &Refusal{http.StatusServiceUnavailable, "the API server of this cluster did not answer the TokenReview: try again later"}
+		}
+		return "", &Refusal{http.StatusUnauthorized, "a token that the API server of this cluster accepts is required"}
+	}
+	user = who.User.GetName()
+	asked := authorizer.AttributesRecord{User: who.User, Verb: strings.ToLower(verb), Path: path}
+	switch decision, why, err := g.may.Authorize(r.Context(), asked); {
+	case err != nil:
+		g.log.Error(err, "Failed to authorize a caller", "user", user, "path", path)
+		return user, &Refusal{http.StatusServiceUnavailable, "the API server of this cluster did not answer the SubjectAccessReview: try again later"}
+	case decision != authorizer.DecisionAllow:
+		g.log.V(2).Info("Denied a request", "user", user, "path", path, "reason", why)
+		return user, &Refusal{http.StatusForbidden, fmt.Sprintf("user %q may not %s %s: bind a ClusterRole that allows this nonResourceURL", user, asked.Verb, path)}
+	}
+	return user, nil
+}
+
+// unanswered reports whether an error of a TokenReview is about the request to the API server, and not about the token.
+func unanswered(err error) bool {
+	err = utilerrors.Reduce(err) // errors.As does not look into an aggregate
+	var status apierrors.APIStatus
+	var network *url.Error
+	return errors.As(err, &status) || errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
 // addressed returns the request with the audience for the review of its token: that of the guard if the token claims
@@ -165,6 +206,9 @@ type Server struct {
 	Listener net.Listener
 	// Handler handles requests. [Guard.Protect] should wrap protected content.
 	Handler http.Handler
+	// MostOneAddress is the maximum number of connections from one address; 0 for the usual number. A server behind a proxy
+	// needs more, because all its connections come from there.
+	MostOneAddress int
 	// Certificate returns the serving certificate; nil serves HTTP, which is only for public content.
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	// Log is the logger.
@@ -188,7 +232,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	server.Protocols = new(http.Protocols)
 	server.Protocols.SetHTTP1(true)
 	ended := make(chan error, 1)
-	limited := crowd.Limit(listener, mostConnections, mostOneAddress, s.Log)
+	limited := crowd.Limit(listener, mostConnections, cmp.Or(s.MostOneAddress, mostOneAddress), s.Log)
 	go func() {
 		if s.Certificate == nil {
 			ended <- server.Serve(limited)

@@ -20,8 +20,8 @@ import (
 const namespace = "supercargo-system"
 
 // programs is the number of programs that the chart runs: the autoscaler, the descheduler, the webhook for
-// evictions, the metrics adapter, the second scheduler, and on each node an agent and a meter.
-const programs = 7
+// evictions, the metrics adapter, the dashboard, the second scheduler, and on each node an agent and a meter.
+const programs = 8
 
 // everything is a values file that enables all parts of the chart.
 const everything = "test/e2e/install/testdata/everything.yaml"

@@ -65,7 +65,8 @@ func (v values) flags(t *testing.T) (args []string) {
 // everything enables every part.
 var everything = values{
 	"autoscaler.openstack.enabled": true, "autoscaler.catalogue.enabled": true, "autoscaler.workers.enabled": true, "evictions.enabled": true,
-	"nodeAgent.enabled": true, "nodeMeter.enabled": true, "metricsAdapter.enabled": true, "scheduler.second.enabled": true, "scheduler.replacement.enabled": true,
+	"nodeAgent.enabled": true, "nodeMeter.enabled": true, "metricsAdapter.enabled": true, "dashboard.enabled": true, "scheduler.second.enabled": true,
+	"scheduler.replacement.enabled": true,
 }
 
 // cloud is an egress rule for the autoscaler to a cloud.

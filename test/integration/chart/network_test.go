@@ -69,6 +69,10 @@ func listens(t *testing.T, program string, args []string) (ports []string) {
 		o := adapter.Defaults()
 		o.AddFlags(flags)
 		addresses = func() []string { return []string{fmt.Sprintf(":%d", o.Server.SecureServing.BindPort), o.QueryAddress} }
+	case "supercargo-dashboard":
+		address := flags.String("address", "", "")
+		flags.ParseErrorsAllowlist.UnknownFlags = true
+		addresses = func() []string { return []string{*address} }
 	case "supercargo-scheduler":
 		return []string{"10259"} // of kube-scheduler, by default; see composed in hack/chartoptions
 	default:
@@ -187,6 +191,7 @@ func TestPoliciesLetProgramsReachWhatTheyUse(t *testing.T) {
 			"supercargo-descheduler":     {dns, server, "anywhere: 8086"},
 			"supercargo-evictions":       {dns, server},
 			"supercargo-metrics-adapter": {dns, server, "all pods: any port", "anywhere: 10250", "anywhere: 8086"},
+			"supercargo-dashboard":       {dns, server},
 			"supercargo-scheduler":       {dns, server},
 		}},
 		{"the autoscaler alone", alone, map[string][]string{"supercargo-autoscaler": {dns, server}}},
@@ -195,6 +200,7 @@ func TestPoliciesLetProgramsReachWhatTheyUse(t *testing.T) {
 			"supercargo-descheduler":     {dns, "198.51.100.7/32: 6443", "anywhere: 8086"},
 			"supercargo-evictions":       {dns, "198.51.100.7/32: 6443"},
 			"supercargo-metrics-adapter": {dns, "198.51.100.7/32: 6443", "all pods: any port", "anywhere: 10250", "anywhere: 8086"},
+			"supercargo-dashboard":       {dns, "198.51.100.7/32: 6443"},
 			"supercargo-scheduler":       {dns, "198.51.100.7/32: 6443", "192.0.2.0/24: any port"},
 		}},
 	} {

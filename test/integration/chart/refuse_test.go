@@ -19,6 +19,8 @@ func TestBadValuesAreRefusedByName(t *testing.T) {
 		"an option with a typo":          {values{"descheduler.options.max-migration": 3}, []string{"at '/descheduler/options'", "'max-migration' not allowed"}},
 		"an option of another program":   {values{"autoscaler.options.max-migrations": 3}, []string{"at '/autoscaler/options'", "'max-migrations' not allowed"}},
 		"an option that the chart gives": {values{"evictions.options.eviction-webhook-bind-address": ":1"}, []string{"'eviction-webhook-bind-address' not allowed"}},
+		"an address for the dashboard":   {values{"dashboard.options.address": ":80"}, []string{"at '/dashboard/options'", "'address' not allowed"}},
+		"a dashboard for everybody":      {values{"dashboard.options.authorize": false}, []string{"at '/dashboard/options'", "'authorize' not allowed"}},
 		"a switch that is text":          {values{"autoscaler.enabled": "yes"}, []string{"at '/autoscaler/enabled'", "got string, want boolean"}},
 		"no replica":                     {values{"autoscaler.replicas": 0}, []string{"at '/autoscaler/replicas'"}},
 		"an address of no page":          {values{"monitoring.alerts.runbooks": "docs"}, []string{"at '/monitoring/alerts/runbooks'"}},

@@ -133,6 +133,7 @@ var same = map[string]struct {
 		}), []string{"meter-prometheus"},
 	},
 	"the metrics adapter and the autoscaler": {only(values{"autoscaler.enabled": true, "metricsAdapter.enabled": true}), []string{"replicas"}},
+	"the dashboard":                          {only(values{"dashboard.enabled": true}), []string{"dashboard/server"}},
 	"the second scheduler":                   {only(values{"scheduler.second.enabled": true}), []string{"scheduler/second"}},
 }
 

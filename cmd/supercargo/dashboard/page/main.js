@@ -89,19 +89,40 @@ const state = (text, live) => {
   $("state").classList.toggle("live", live);
 };
 
-const source = new EventSource("events");
-source.addEventListener("reset", () => {
-  staged = [];
-  reset = true;
-});
-source.addEventListener("items", (e) => staged.push(...JSON.parse(e.data)));
-source.addEventListener("commit", (e) => {
-  skew = JSON.parse(e.data).at - Date.now();
-  apply();
-  state("live", true);
-});
-source.addEventListener("error", () => {
-  // What was being told is told again: the server knows the last update that was complete.
-  staged = [];
-  state(source.readyState === EventSource.CLOSED ? "the server has stopped: start it again and reload the page" : `connection lost at ${clock(Date.now())}, retrying`, false);
-});
+// patience is how long to wait before asking a server again that has refused to tell more, in milliseconds.
+const patience = 10_000;
+
+const listen = () => {
+  const source = new EventSource("events");
+  source.addEventListener("reset", () => {
+    staged = [];
+    reset = true;
+  });
+  source.addEventListener("items", (e) => staged.push(...JSON.parse(e.data)));
+  source.addEventListener("commit", (e) => {
+    skew = JSON.parse(e.data).at - Date.now();
+    apply();
+    state("live", true);
+  });
+  source.addEventListener("error", () => {
+    // What was being told is told again: the server knows the last update that was complete.
+    staged = [];
+    if (source.readyState === EventSource.CLOSED) refused();
+    else state(`connection lost at ${clock(Date.now())}, retrying`, false);
+  });
+};
+
+// refused finds out why the server has refused to tell more.
+const refused = async () => {
+  const answer = await fetch("./", { redirect: "manual", cache: "no-store" }).catch(() => null);
+  if (answer?.type === "opaqueredirect" || answer?.status === 403) {
+    location.reload(); // the session is over: the server shows the form to log in
+  } else if (answer?.status === 401) {
+    state("the server has stopped: start it again and reload the page", false);
+  } else {
+    state(`connection lost at ${clock(Date.now())}, retrying`, false);
+    setTimeout(listen, patience);
+  }
+};
+
+listen();

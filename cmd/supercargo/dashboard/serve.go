@@ -1,0 +1,69 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"supercargo.dev/supercargo/internal/platform/guard"
+	"supercargo.dev/supercargo/internal/platform/servingcert"
+)
+
+// mostConnections is the maximum number of connections from one address, which may be that of a proxy: each
+// open page has one, and needs more while it loads.
+const mostConnections = mostStreams + 32
+
+// ServeOptions configure [Serve].
+type ServeOptions struct {
+	// Options configure the page. Serve sets Show.
+	Options
+	// Config connects to the API server that reviews tokens and access.
+	Config *rest.Config
+	// Address is the host:port to listen on. Listener replaces it if it is not nil.
+	Address  string
+	Listener net.Listener
+	// Hosts are accepted host names, besides localhost and IP addresses. The certificate is valid for them.
+	Hosts []string
+	// Certificate is the namespace and name of the Secret and the ConfigMap with the serving certificate.
+	Certificate types.NamespacedName
+	// Log is the logger.
+	Log logr.Logger
+}
+
+// Serve serves the page with HTTPS until ctx ends, to users whom the API server authenticates and who may
+// get [Path].
+func Serve(ctx context.Context, o ServeOptions) error {
+	reviews, err := guard.New(o.Config, Audience, o.Log.WithName("guard"))
+	if err != nil {
+		return fmt.Errorf("serve the page: %w", err)
+	}
+	certificate := &servingcert.Keeper{
+		Client: o.Client, Object: o.Certificate, Hosts: append([]string{"localhost", "127.0.0.1"}, o.Hosts...), Clock: clock.RealClock{},
+		Log: o.Log.WithName("certificate"),
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	page := NewServer(ServerOptions{
+		Admit: func(ctx context.Context, token string) (string, *guard.Refusal) {
+			return reviews.Admit(ctx, token, "get", Path)
+		},
+		Hosts: o.Hosts, Done: ctx.Done(), Log: o.Log,
+	})
+	server := &guard.Server{
+		Address: o.Address, Listener: o.Listener, Handler: page.Handler(), MostOneAddress: mostConnections, Certificate: certificate.GetCertificate, Log: o.Log,
+	}
+	o.Show = page.Show
+	group.Go(func() error { return certificate.Run(ctx) })
+	group.Go(func() error { return server.Serve(ctx) })
+	group.Go(func() error { return Run(ctx, o.Options) })
+	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("serve the page: %w", err)
+	}
+	return nil
+}
