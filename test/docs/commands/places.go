@@ -93,7 +93,6 @@ var Places = []Place{
 	{Command: `kubectl .*\blogs\b`, Test: installed},
 	{Command: `kubectl .*\btop\b`, Reason: "needs metrics-server"},
 	{Command: `kubectl .*\bpodmonitor\b`, Reason: "needs Prometheus Operator; TestMonitorsAndAlertsFitTheirRealKinds checks the objects"},
-	{Pages: `dashboard`, Command: `kubectl .*\bport-forward\b`, Reason: "needs pods with containers; TestOnlyAccountsWithThePermissionSeeTheDashboardOfACluster serves the page with the same permissions"},
 	{Command: `kubectl .*\bport-forward\b`, Kubeadm: true, Until: `Forwarding from`},
 	{Command: `kubectl get --raw /api/v1/nodes/NODE/proxy/healthz`, Kubeadm: true},
 	{Command: `kubectl drain node-a`, Test: installed},

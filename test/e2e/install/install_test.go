@@ -37,6 +37,7 @@ func TestSupercargoIsInstalledUsedUpgradedAndRemoved(t *testing.T) {
 	before := s.nodeStates()
 	s.part("helm installs everything and every pod is ready", (*site).installed)
 	s.part("the runbooks' commands about running pods work", (*site).runbookCommands)
+	s.part("the dashboard admits those who may see it", (*site).dashboardAdmits)
 	s.part("the default scheduler is replaced", (*site).schedulerIsReplaced)
 	s.part("a Job is moved by kubectl drain and counts no failure", (*site).jobIsDrained)
 	s.part("the stock scheduler comes back", (*site).schedulerGoesBack)
