@@ -91,7 +91,7 @@ func TestACallerThatKeepsConnectionsOpenCannotUseUpTheAgent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close()
+		defer func() { _ = c.Close() }()
 		if err := c.SetReadDeadline(time.Now().Add(3 * time.Second)); err != nil {
 			t.Fatal(err)
 		}

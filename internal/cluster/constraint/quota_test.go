@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
 	"supercargo.dev/supercargo/internal/cluster/constraint"
@@ -20,10 +19,7 @@ func TestNoMorePodsComeToADomainThanTheirQuota(t *testing.T) {
 		for range rapid.IntRange(1, 3).Draw(t, "kinds") {
 			pod := drawPod(t)
 			if len(kinds) == 0 {
-				pod.Spec.TopologySpreadConstraints = append(pod.Spec.TopologySpreadConstraints, corev1.TopologySpreadConstraint{
-					MaxSkew: 1, TopologyKey: zone, WhenUnsatisfiable: corev1.DoNotSchedule,
-					LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": pod.Labels["app"]}},
-				})
+				spreadOver(zone, 1, pod.Labels["app"])(pod)
 			}
 			kinds = append(kinds, compile(t, c, pod, served(t, pod)))
 		}
@@ -58,16 +54,7 @@ func TestNoMorePodsComeToADomainThanTheirQuota(t *testing.T) {
 			}
 		}
 		for _, q := range constraint.Quotas(known, there, came) {
-			count := map[string]int{}
-			for h, pods := range on {
-				domain, has := h.Labels[q.TopologyKey]
-				for _, p := range pods {
-					if has && q.Pods[p] {
-						count[domain]++
-					}
-				}
-			}
-			for domain, n := range count {
+			for domain, n := range inDomains(q, on) {
 				if n > q.Most {
 					t.Fatalf("%d pods of %d in domain %q of %s, want %d at most", n, len(came), domain, q.TopologyKey, q.Most)
 				}
@@ -80,6 +67,20 @@ func TestNoMorePodsComeToADomainThanTheirQuota(t *testing.T) {
 	if reached == 0 {
 		t.Error("no quota was reached")
 	}
+}
+
+// inDomains counts the pods that a quota is about, by domain.
+func inDomains(q constraint.Quota, on map[*constraint.Host][]*constraint.Pod) map[string]int {
+	count := map[string]int{}
+	for h, pods := range on {
+		domain, has := h.Labels[q.TopologyKey]
+		for _, p := range pods {
+			if has && q.Pods[p] {
+				count[domain]++
+			}
+		}
+	}
+	return count
 }
 
 func TestQuotasOfASpread(t *testing.T) {

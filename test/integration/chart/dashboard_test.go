@@ -34,7 +34,7 @@ func TestTheDashboardIsForAuthorizedUsersInAnyNamespace(t *testing.T) {
 	} {
 		v := only(values{"dashboard.enabled": true, "dashboard.options": values{"accept-host": []any{"board.example", "b.example"}, "audit-interval": "5m"}})
 		d := deployment(t, render(t, namespace, v), "supercargo-dashboard")
-		want := append(own, "--accept-host=board.example,b.example", "--audit-interval=5m")
+		want := append(slices.Clone(own), "--accept-host=board.example,b.example", "--audit-interval=5m")
 		if diff := cmp.Diff(want, d.Spec.Template.Spec.Containers[0].Args); diff != "" {
 			t.Errorf("in namespace %s (-want +got):\n%s", namespace, diff)
 		}
