@@ -336,7 +336,7 @@ chaos: $(CHAOS_NEEDS) | $(DIST) ## Have one thing after another fail for CHAOS_L
 chaos-nodes: export NODES_LOGS := $(abspath $(DIST))/nodes
 chaos-nodes: $(BIN)/kubectl $(TOOLS)/gotestsum $(TOOLS)/helm | $(DIST) ## The same on a cluster that kubeadm makes on this machine, with the images and charts, while pods move; what came of it in dist/chaos-nodes.json (Debian 12, root).
 	$(MAKE) --no-print-directory images IMAGE_TAG=v0.1.0
-	PATH="$(abspath $(BIN)):$(abspath $(TOOLS)):$$PATH" hack/nodes/nodes.sh run-kubeadm $(call go_test,$@,-tags install -count 1 -timeout 24h -run '^$(chaos_nodes)$$' ./test/e2e/install \
+	PATH="$(abspath $(BIN)):$(abspath $(TOOLS)):$$PATH" hack/nodes/nodes.sh run-kubeadm $(call go_test,$@-tests,-tags install -count 1 -timeout 24h -run '^$(chaos_nodes)$$' ./test/e2e/install \
 		-chaos-seed $(CHAOS_SEED) -chaos-lasts $(CHAOS_LASTS) -chaos-only "$(CHAOS_ONLY)" -chaos-report $(abspath $(DIST))/chaos-nodes.json)
 
 # SOAK_LASTS is another for make soak-consolidation.

@@ -76,17 +76,48 @@ func TestNothingIsLostOnRealNodesWhateverFails(t *testing.T) {
 	}
 	before := s.nodeStates()
 	s.part("helm installs everything and every pod is ready", (*site).installed)
+	s.apply(held)
+	s.kubectl("rollout", "status", "deployment/held", "--timeout=5m")
 	began := time.Now()
 	c := &chaos{site: s, result: chaosResult{Seed: *chaosSeed, Faults: map[fault.Kind]int{}, Settle: map[string]float64{}, Migrations: map[string]int{}}}
 	c.faults()
 	for _, name := range c.jobs {
 		s.whole(name, chaosSteps)
 	}
+	if got := c.get("{.spec.replicas} {.metadata.generation}", "deployment", "held"); got != "2 1" {
+		c.Errorf("replicas and generation of a service without measurements are %s, want 2 1", got)
+	}
 	c.nothingIsLeft(before)
 	c.replay()
 	c.result.Jobs, c.result.Seconds = len(c.jobs), time.Since(began).Seconds()
 	c.report()
 }
+
+// held is a service that nobody measures: its ReplicaPolicy must not change its replicas.
+const held = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: held}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: held}}
+  template:
+    metadata: {labels: {app: held}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers: [{name: pause, image: "` + cluster.PauseImage + `", imagePullPolicy: Never, resources: {requests: {cpu: 1m}}}]
+---
+apiVersion: supercargo.dev/v1alpha1
+kind: ReplicaPolicy
+metadata: {name: held}
+spec:
+  target: {name: held}
+  mode: Act
+  maxReplicas: 4
+  service: {ratePerReplica: "10"}
+  law: {name: DoubleThreshold}
+  metrics: {preset: {name: nginx, parameters: {window: 30s}}}
+`
 
 // chaos is a run.
 type chaos struct {

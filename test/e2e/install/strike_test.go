@@ -153,7 +153,7 @@ apiVersion: flowcontrol.apiserver.k8s.io/v1
 kind: FlowSchema
 metadata: {name: chaos}
 spec:
-  matchingPrecedence: 1
+  matchingPrecedence: 2
   priorityLevelConfiguration: {name: chaos}
   rules:
     - subjects:
