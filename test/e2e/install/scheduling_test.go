@@ -51,6 +51,9 @@ func TestKubernetesOwnTestsOfItsSchedulerPass(t *testing.T) {
 	s.helm("install", "supercargo", "manifests/helm/supercargo", "--namespace", namespace, "--create-namespace",
 		"--set", "scheduler.replacement.enabled=true")
 	s.part("the default scheduler is replaced", (*site).schedulerIsReplaced)
+	for i, node := range s.Nodes[1:] { // for the tests that need several zones
+		s.kubectl("label", "node", node.Name, fmt.Sprintf("topology.kubernetes.io/zone=zone-%d", i))
+	}
 	ours := s.suite("supercargo", scheduling)
 	var failed []string
 	for name, passed := range ours {
