@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The limits of sessions. A user with more than mostOfUser loses the oldest; beyond mostSessions nobody else
-// can log in.
+// The limits of sessions. A user who exceeds mostOfUser loses the oldest session. At mostSessions, further users cannot
+// log in.
 const (
 	sessionLasts = time.Hour
 	mostSessions = 256

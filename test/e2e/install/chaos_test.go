@@ -93,7 +93,7 @@ func TestNothingIsLostOnRealNodesWhateverFails(t *testing.T) {
 	c.report()
 }
 
-// held is a service that nobody measures: its ReplicaPolicy must not change its replicas.
+// held is a service without metrics: its ReplicaPolicy must not change its replicas.
 const held = `
 apiVersion: apps/v1
 kind: Deployment
