@@ -9,6 +9,10 @@ SHELL       := /bin/bash
 # Statically linked binaries, and no C compiler needed to build or test.
 export CGO_ENABLED := 0
 
+# Binaries contain no paths, so that the same source gives the same bytes in any folder. The
+# flag is for tests too: they then share what is compiled.
+export GOFLAGS := $(strip -trimpath $(filter-out -trimpath,$(GOFLAGS)))
+
 MODULE      := supercargo.dev/supercargo
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 REVISION    ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
@@ -47,8 +51,6 @@ BINARIES := kube-scheduler autoscaler descheduler metrics-adapter nginx-exporter
 CHILDREN := kwok cluster-api# what the playground runs beside itself
 PEERS    := descheduler-peer karpenter-peer# programs of others, in modules of their own
 
-# Images are built apart from bin/, with paths trimmed, so that the same source
-# gives the same bytes in any folder.
 IMAGE_REPO ?= supercargo
 IMAGE_TAG  ?= $(VERSION)
 PLATFORM   ?= linux/amd64
@@ -287,10 +289,24 @@ e2e-nodes e2e-nodes-nightly: $(BIN)/node-agent $(BIN)/descheduler $(BIN)/kubectl
 e2e-install: export NODES_LOGS := $(abspath $(DIST))/nodes
 e2e-install: $(addprefix $(BIN)/,$(CHILDREN) kubectl) $(TOOLS)/gotestsum $(TOOLS)/helm | $(DIST) ## Install the images and the charts on a cluster that kubeadm makes on this machine, use, upgrade and remove them (Debian 12, root).
 	$(MAKE) --no-print-directory images IMAGE_TAG=v0.1.0
-	PATH="$(abspath $(BIN)):$(abspath $(TOOLS)):$$PATH" hack/nodes/nodes.sh run-kubeadm $(call go_test,$@,-tags install -count 1 -timeout 60m -skip '^($(k8s_suite)|$(chaos_nodes))$$' ./test/e2e/install/...)
+	PATH="$(abspath $(BIN)):$(abspath $(TOOLS)):$$PATH" hack/nodes/nodes.sh run-kubeadm $(call go_test,$@,-tags install -count 1 -timeout 60m -skip '^($(k8s_suite)|$(chaos_nodes)|$(upgrade))$$' ./test/e2e/install/...)
 
 k8s_suite   := TestKubernetesOwnTestsOfItsSchedulerPass
 chaos_nodes := TestNothingIsLostOnRealNodesWhateverFails
+upgrade     := TestAPodMovesDuringAnUpgradeFromTheVersionBeforeAndARollback
+
+# The version before is built from its own sources.
+UPGRADE_FROM ?= $(shell git describe --tags --abbrev=0 2>/dev/null)
+BEFORE       := $(abspath $(DIST))/before
+
+.PHONY: e2e-upgrade
+e2e-upgrade: export NODES_LOGS := $(abspath $(DIST))/nodes
+e2e-upgrade: $(BIN)/kubectl $(TOOLS)/gotestsum $(TOOLS)/helm | $(DIST) ## Upgrade such a cluster from an earlier version (UPGRADE_FROM, by default the last tag) and roll back, while pods move (Debian 12, root).
+	@test -n "$(UPGRADE_FROM)" || { echo "There is no tag to upgrade from: set UPGRADE_FROM to a revision." >&2; exit 2; }
+	$(MAKE) --no-print-directory images IMAGE_TAG=v0.1.0
+	rm -rf $(BEFORE) && mkdir $(BEFORE) && git archive "$(UPGRADE_FROM)" | tar -x -C $(BEFORE)
+	$(MAKE) --no-print-directory -C $(BEFORE) images VERSION="$(UPGRADE_FROM)" IMAGE_TAG=before
+	PATH="$(abspath $(BIN)):$(abspath $(TOOLS)):$$PATH" hack/nodes/nodes.sh run-kubeadm $(call go_test,$@,-tags install -count 1 -timeout 60m -run '^$(upgrade)$$' ./test/e2e/install -before $(BEFORE))
 
 .PHONY: e2e-scheduling
 e2e-scheduling: export NODES_LOGS := $(abspath $(DIST))/nodes
@@ -541,7 +557,7 @@ images: $(addprefix image-,$(BINARIES)) ## Write container images to dist/images
 .PHONY: $(addprefix image-,$(BINARIES))
 $(addprefix image-,$(BINARIES)): image-%:
 	GOOS=$(word 1,$(subst /, ,$(PLATFORM))) GOARCH=$(word 2,$(subst /, ,$(PLATFORM))) \
-		$(GO_BUILD) -trimpath -o $(DIST)/$(PLATFORM)/$* ./cmd/$*
+		$(GO_BUILD) -o $(DIST)/$(PLATFORM)/$* ./cmd/$*
 	go -C tools run -buildvcs=false ./images -binary $(abspath $(DIST))/$(PLATFORM)/$* -tag $(IMAGE_REPO)/$*:$(IMAGE_TAG) \
 		-version "$(VERSION)" -revision "$(REVISION)" -created $(COMMIT_TIME) -platform $(PLATFORM) \
 		-out $(abspath $(DIST))/images/$*.tar
@@ -552,7 +568,7 @@ images-kubernetes: $(addprefix image-kube-scheduler-,$(K8S_LATER)) ## Write the 
 $(addprefix image-kube-scheduler-,$(K8S_LATER)): image-kube-scheduler-%:
 	GOOS=$(word 1,$(subst /, ,$(PLATFORM))) GOARCH=$(word 2,$(subst /, ,$(PLATFORM))) \
 		go build -buildvcs=false $(build_$*) -ldflags "$(call k8s_ldflags,$(word 2,$(build_$*))) $(OUR_LDFLAGS)" \
-		-trimpath -o $(DIST)/$(PLATFORM)/kubernetes/$*/kube-scheduler ./cmd/kube-scheduler
+		-o $(DIST)/$(PLATFORM)/kubernetes/$*/kube-scheduler ./cmd/kube-scheduler
 	go -C tools run -buildvcs=false ./images -binary $(abspath $(DIST))/$(PLATFORM)/kubernetes/$*/kube-scheduler \
 		-tag $(IMAGE_REPO)/kube-scheduler:$(IMAGE_TAG)-kubernetes$* -version "$(VERSION)" -revision "$(REVISION)" -created $(COMMIT_TIME) \
 		-platform $(PLATFORM) -out $(abspath $(DIST))/images/kube-scheduler-kubernetes$*.tar
@@ -579,12 +595,12 @@ release: release-binaries | $(DIST) ## Make all that is published of a release i
 release-binaries:
 	rm -rf $(RELEASE_BIN)
 	for platform in $(RELEASE_CLI); do \
-		GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO_BUILD) -trimpath -o $(RELEASE_BIN)/$$platform/supercargo ./cmd/supercargo; done
+		GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO_BUILD) -o $(RELEASE_BIN)/$$platform/supercargo ./cmd/supercargo; done
 	for platform in $(RELEASE_PROGRAMS); do for program in $(filter-out supercargo,$(BINARIES)); do \
-		GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO_BUILD) -trimpath -o $(RELEASE_BIN)/$$platform/$$program ./cmd/$$program; done; done
+		GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO_BUILD) -o $(RELEASE_BIN)/$$platform/$$program ./cmd/$$program; done; done
 	$(foreach v,$(K8S_LATER),for platform in $(RELEASE_PROGRAMS); do \
 		GOOS=$${platform%/*} GOARCH=$${platform#*/} go build -buildvcs=false $(build_$(v)) -ldflags "$(call k8s_ldflags,$(word 2,$(build_$(v)))) $(OUR_LDFLAGS)" \
-			-trimpath -o $(RELEASE_BIN)/$$platform/kube-scheduler-kubernetes$(v) ./cmd/kube-scheduler; done;)
+			-o $(RELEASE_BIN)/$$platform/kube-scheduler-kubernetes$(v) ./cmd/kube-scheduler; done;)
 
 # With an empty build cache, so that nothing of the first run is in the second.
 .PHONY: verify-release

@@ -1,6 +1,6 @@
 // Package audit computes what a cluster costs and what it could cost: on the cheapest machines that
-// can be bought for its pods, by moving pods alone, and a lower bound; and which demands of pods
-// cause the difference.
+// can be bought for its pods, on machines of one type, by moving pods alone, and a lower bound; and
+// which demands of pods cause the difference.
 //
 // It plans with the code of the autoscaler: [planner.Supercargo] for purchases, and [decide.Fleet]
 // for moves, with the default settings of a NodeFleet. It performs no I/O;
@@ -83,6 +83,9 @@ type Obstacle struct {
 type Bill struct {
 	MicroDollarsPerHour int64
 	Machines            []Count
+	// MilliCPU is the CPU of the machines that pods can request, without that of DaemonSet pods and
+	// static pods.
+	MilliCPU int64
 }
 
 // Nodes returns the number of machines.
@@ -101,11 +104,15 @@ type Count struct {
 }
 
 // Result is the result of an audit. Now, Moved, Cheapest and Bound are for the same pods: those on
-// nodes with a price. Bound ≤ Cheapest ≤ Moved ≤ Now.
+// nodes with a price. Bound ≤ Cheapest ≤ Moved ≤ Now, and Cheapest ≤ Homogeneous.
 type Result struct {
 	// Now is the current bill, Moved is the bill after moves alone, and Cheapest is the bill of the
 	// cheapest machines found.
 	Now, Moved, Cheapest Bill
+	// Homogeneous is the cheapest bill found if all machines that are bought are of one instance
+	// type; nil if no type for sale holds all pods. See [Result.Staying] for the nodes that are not
+	// bought.
+	Homogeneous *Bill
 	// Bound is a lower bound of the price of any machines for the pods, given the nodes that stay.
 	Bound int64
 	// Moves is the number of pods that move for Moved, and Emptied are the sorted names of the
@@ -117,8 +124,11 @@ type Result struct {
 	// Unpriced are the nodes without a known price, and Staying are the nodes that remain in any
 	// purchase, both sorted by name.
 	Unpriced, Staying []Stay
-	// Pods is the number of pods in the figures, and Pending is the number of pods without a node.
-	Pods, Pending int
+	// Pods is the number of pods in the figures, MilliCPU is the CPU that they request, and Pending
+	// is the number of pods without a node.
+	Pods     int
+	MilliCPU int64
+	Pending  int
 	// Obstacles are the obstacles of pods on priced nodes, the most expensive first.
 	Obstacles []Cost
 	// Worst are the nodes with the highest price of idle room.
@@ -133,16 +143,22 @@ type Stay struct{ Node, InstanceType, Reason string }
 // Audit computes all figures. It does not modify its input. The result does not depend on the order
 // of nodes, unless it is stopped.
 //
-// Cost: some rounds of [decide.Fleet] without purchases and one plan of [planner.Supercargo], and
-// one more of these for each obstacle whose cost is computed.
+// Cost: some rounds of [decide.Fleet] without purchases, one plan of [planner.Supercargo] and up to
+// 12 with one instance type each, and one more of the first two for each obstacle whose cost is
+// computed.
 func Audit(in Input) Result {
 	c := newScene(in)
-	r := Result{Pending: in.Pending, Unpriced: c.unpriced, Fullness: fullness(c.nodes), Pods: c.pods()}
+	r := Result{Pending: in.Pending, Unpriced: c.unpriced, Fullness: fullness(c.nodes)}
+	r.Pods, r.MilliCPU = c.pods()
 	r.Now = c.now()
 	after := c.move(nil)
 	r.Moved, r.Moves, r.Emptied = after.bill, after.moves, after.emptied
 	mix := c.buy(nil)
 	r.Staying = mix.staying
+	if one, found := c.homogeneous(&mix); found {
+		r.Homogeneous = &one
+		mix.bill = cheapest(mix.bill, one)
+	}
 	r.Cheapest = cheapest(mix.bill, r.Moved, r.Now)
 	r.Bound = min(mix.bound, r.Cheapest.MicroDollarsPerHour)
 	r.Obstacles = c.obstacles(after, mix, r.Now.MicroDollarsPerHour)
@@ -194,12 +210,14 @@ func newScene(in Input) *scene {
 
 func (c *scene) stopped() bool { return c.in.Stop != nil && c.in.Stop() }
 
-// pods returns the number of pods on priced nodes, without DaemonSet pods and static pods.
-func (c *scene) pods() (n int) {
+// pods returns the number of pods on priced nodes and the CPU that they request, without DaemonSet
+// pods and static pods.
+func (c *scene) pods() (n int, milliCPU int64) {
 	for i := range c.nodes {
 		n += len(c.nodes[i].Pods)
+		milliCPU += c.nodes[i].Used().MilliCPU
 	}
-	return n
+	return n, milliCPU
 }
 
 // now returns the current bill.
@@ -209,13 +227,14 @@ func (c *scene) now() Bill { return billOf(c.nodes) }
 func billOf(nodes []Node) Bill {
 	var b Bill
 	for i := range nodes {
-		b.add(nodes[i].InstanceType, nodes[i].MicroDollarsPerHour)
+		b.add(nodes[i].InstanceType, nodes[i].MicroDollarsPerHour, nodes[i].Capacity.MilliCPU)
 	}
 	return b.sorted()
 }
 
-func (b *Bill) add(instanceType string, microDollars int64) {
+func (b *Bill) add(instanceType string, microDollars, milliCPU int64) {
 	b.MicroDollarsPerHour += microDollars
+	b.MilliCPU += milliCPU
 	at := slices.IndexFunc(b.Machines, func(c Count) bool { return c.InstanceType == instanceType && c.MicroDollarsPerHour == microDollars })
 	if at < 0 {
 		at = len(b.Machines)

@@ -59,24 +59,26 @@ func hold(n Node, why string) Node {
 func TestTheFiguresOfAClusterAreThoseWorkedOutByHand(t *testing.T) {
 	large, small := flavors()[0], flavors()[1]
 	tests := []struct {
-		name                        string
-		nodes                       []Node
-		now, moved, cheapest, least int64 // least is the price of the needed part of the best machine
-		emptied                     []string
-		moves                       int
+		name                                     string
+		nodes                                    []Node
+		now, moved, homogeneous, cheapest, least int64 // least is the price of the needed part of the best machine
+		emptied                                  []string
+		moves                                    int
 	}{
-		{"one pod on a large machine fits a small one", []Node{nodeOf("a", large, "p")}, 180_000, 180_000, 100_000, 45_000, nil, 0},
-		{"two half empty machines become one", []Node{nodeOf("a", small, "p"), nodeOf("b", small, "q")}, 200_000, 100_000, 100_000, 90_000, []string{"a"}, 1},
-		{"an empty machine goes", []Node{nodeOf("a", small, "p"), nodeOf("b", large)}, 280_000, 100_000, 100_000, 45_000, []string{"b"}, 0},
+		{"one pod on a large machine fits a small one", []Node{nodeOf("a", large, "p")}, 180_000, 180_000, 100_000, 100_000, 45_000, nil, 0},
+		{"two half empty machines become one", []Node{nodeOf("a", small, "p"), nodeOf("b", small, "q")}, 200_000, 100_000, 100_000, 100_000, 90_000, []string{"a"}, 1},
+		{"an empty machine goes", []Node{nodeOf("a", small, "p"), nodeOf("b", large)}, 280_000, 100_000, 100_000, 100_000, 45_000, []string{"b"}, 0},
 		{"what holds the pods does not change what machines could be bought",
-			[]Node{hold(nodeOf("a", small, "p"), "told to"), hold(nodeOf("b", small, "q"), "told to")}, 200_000, 200_000, 100_000, 90_000, nil, 0},
+			[]Node{hold(nodeOf("a", small, "p"), "told to"), hold(nodeOf("b", small, "q"), "told to")}, 200_000, 200_000, 100_000, 100_000, 90_000, nil, 0},
+		{"five pods fit a large and a small machine, or two large ones",
+			[]Node{nodeOf("a", large, "p", "q", "r"), nodeOf("b", large, "s", "t")}, 360_000, 360_000, 300_000, 280_000, 225_000, nil, 0},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			r := Audit(Input{Nodes: tc.nodes, Flavors: flavors()})
-			got := []int64{r.Now.MicroDollarsPerHour, r.Moved.MicroDollarsPerHour, r.Cheapest.MicroDollarsPerHour}
-			if diff := cmp.Diff([]int64{tc.now, tc.moved, tc.cheapest}, got); diff != "" {
-				t.Errorf("now, moved, cheapest (-want +got):\n%s", diff)
+			got := []int64{r.Now.MicroDollarsPerHour, r.Moved.MicroDollarsPerHour, r.Homogeneous.MicroDollarsPerHour, r.Cheapest.MicroDollarsPerHour}
+			if diff := cmp.Diff([]int64{tc.now, tc.moved, tc.homogeneous, tc.cheapest}, got); diff != "" {
+				t.Errorf("now, moved, homogeneous, cheapest (-want +got):\n%s", diff)
 			}
 			if r.Bound < tc.least || r.Bound > tc.cheapest {
 				t.Errorf("the bound is %d, want %d to %d", r.Bound, tc.least, tc.cheapest)
@@ -140,6 +142,47 @@ func TestAPodThatNoMachineForSaleHoldsKeepsItsNode(t *testing.T) {
 	if r.Cheapest.MicroDollarsPerHour != 3_000_000 {
 		t.Errorf("cheapest %d, want 3000000: p goes to the node that stays", r.Cheapest.MicroDollarsPerHour)
 	}
+}
+
+func TestWithoutATypeThatHoldsAllPodsThereIsNoHomogeneousBill(t *testing.T) {
+	arm := Flavor{InstanceType: "arm", Flavor: cluster.Flavor{Name: "arm", Size: size(2000, 8), MaxPods: new(int64(10)), Arch: "arm64", MicroDollarsPerHour: 80_000, Host: &constraint.Host{}}}
+	b := nodeOf("b", arm, "q")
+	b.Pods[0].Arch = "arm64"
+	a := nodeOf("a", flavors()[1], "p")
+	a.Pods[0].Arch = "amd64"
+	r := Audit(Input{Nodes: []Node{a, b}, Flavors: append(flavors(), arm)})
+	if r.Homogeneous != nil || r.Cheapest.MicroDollarsPerHour != 180_000 {
+		t.Errorf("homogeneous %+v, cheapest %d; want none and 180000", r.Homogeneous, r.Cheapest.MicroDollarsPerHour)
+	}
+}
+
+// TestNoTypeIsCheaperThanTheHomogeneousBill plans every type, without bounds.
+func TestNoTypeIsCheaperThanTheHomogeneousBill(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := drawn(t)
+		for i := range rapid.IntRange(0, 4).Draw(t, "more types") {
+			f := in.Flavors[0]
+			f.Name = fmt.Sprintf("type-%d", i)
+			f.InstanceType = f.Name
+			f.Size = size(rapid.Int64Range(500, 9000).Draw(t, "cpu"), rapid.Int64Range(1, 40).Draw(t, "memory"))
+			f.MicroDollarsPerHour = rapid.Int64Range(30_000, 400_000).Draw(t, "price")
+			in.Flavors = append(in.Flavors, f)
+		}
+		r := Audit(in)
+		if r.Homogeneous != nil && r.Homogeneous.MicroDollarsPerHour < r.Cheapest.MicroDollarsPerHour {
+			t.Fatalf("the cheapest machines cost %d, those of one type %d", r.Cheapest.MicroDollarsPerHour, r.Homogeneous.MicroDollarsPerHour)
+		}
+		all := newScene(in)
+		mix := all.buy(nil)
+		for i := range in.Flavors {
+			one := *all
+			one.in.Flavors = in.Flavors[i : i+1]
+			bill, ok := one.hold(&mix)
+			if ok && (r.Homogeneous == nil || bill.MicroDollarsPerHour < r.Homogeneous.MicroDollarsPerHour) {
+				t.Fatalf("machines of %s cost %d, the homogeneous bill is %+v", in.Flavors[i].Name, bill.MicroDollarsPerHour, r.Homogeneous)
+			}
+		}
+	})
 }
 
 func TestAnObstacleCostsWhatTheBillIsLowerWithoutIt(t *testing.T) {

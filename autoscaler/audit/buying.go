@@ -15,6 +15,7 @@ type mix struct {
 	bill    Bill
 	bound   int64
 	staying []Stay
+	stays   map[int]string // why nodes stay, by index
 }
 
 // buy plans machines for the pods of all nodes that do not stay; the others keep their nodes.
@@ -89,19 +90,20 @@ func existing(n *Node, of func(*cluster.Pod) *constraint.Pod) planner.ExistingNo
 }
 
 func (c *scene) mixOf(r planner.Result, stays map[int]string) mix {
-	var m mix
+	m := mix{stays: stays}
 	for _, i := range slices.Sorted(maps.Keys(stays)) {
 		n := &c.nodes[i]
-		m.bill.add(n.InstanceType, n.MicroDollarsPerHour)
+		m.bill.add(n.InstanceType, n.MicroDollarsPerHour, n.Capacity.MilliCPU)
 		m.staying = append(m.staying, Stay{n.Name, n.InstanceType, stays[i]})
 	}
 	m.bound = m.bill.MicroDollarsPerHour + r.LowerBoundMicroDollarsPerHour
-	types := make(map[string]string, len(c.in.Flavors))
+	flavors := make(map[string]*Flavor, len(c.in.Flavors))
 	for i := range c.in.Flavors {
-		types[c.in.Flavors[i].Name] = c.in.Flavors[i].InstanceType
+		flavors[c.in.Flavors[i].Name] = &c.in.Flavors[i]
 	}
 	for i := range r.Machines {
-		m.bill.add(types[r.Machines[i].Flavor], r.Machines[i].MicroDollarsPerHour)
+		f := flavors[r.Machines[i].Flavor]
+		m.bill.add(f.InstanceType, f.MicroDollarsPerHour, f.Size.MilliCPU)
 	}
 	m.bill = m.bill.sorted()
 	return m

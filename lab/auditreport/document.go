@@ -19,11 +19,13 @@ type Document struct {
 	// Source names the source of the machine prices. Notes lists what was assumed or left out.
 	Source string   `json:"source"`
 	Notes  []string `json:"notes"`
-	// Now, Moved and Cheapest are bills of the same pods: on the present nodes, after moves alone,
-	// and on the cheapest machines found. LowerBoundPerHour is a lower bound on the price of any
-	// machines that hold the pods.
+	// Now, Moved, Homogeneous and Cheapest are bills of the same pods: on the present nodes, after
+	// moves alone, on the cheapest machines of one instance type, and on the cheapest machines
+	// found. Homogeneous is nil if no instance type holds all pods. LowerBoundPerHour is a lower
+	// bound on the price of any machines that hold the pods.
 	Now               Bill    `json:"now"`
 	Moved             Bill    `json:"moved"`
+	Homogeneous       *Bill   `json:"homogeneous,omitempty"`
 	Cheapest          Bill    `json:"cheapest"`
 	LowerBoundPerHour float64 `json:"lowerBoundPerHour"`
 	// Moves is the number of pods that move for Moved. Emptied lists the nodes that this removes.
@@ -116,6 +118,9 @@ func NewDocument(o *auditor.Observation, r *audit.Result) *Document {
 		Source: o.Source, Notes: jsondoc.List(o.Notes), Now: billOf(&r.Now), Moved: billOf(&r.Moved), Cheapest: billOf(&r.Cheapest),
 		LowerBoundPerHour: dollars.Of(r.Bound), Moves: r.Moves, Emptied: jsondoc.List(r.Emptied), Pods: r.Pods, Pending: r.Pending,
 		Unpriced: staysOf(r.Unpriced), Staying: staysOf(r.Staying), Obstacles: []Obstacle{}, Worst: []Worst{}, Incomplete: r.Stopped,
+	}
+	if r.Homogeneous != nil {
+		d.Homogeneous = new(billOf(r.Homogeneous))
 	}
 	f := &r.Fullness
 	d.Requested = sharesOf(f.Requested, f.Whole, r.Now.Nodes())

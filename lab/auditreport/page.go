@@ -71,10 +71,14 @@ type gauge struct {
 // WriteHTML writes the document as one HTML page that needs no network and no script. All text is escaped.
 func (d *Document) WriteHTML(w io.Writer) error {
 	v := pageView{Document: d, Security: contentPolicy, CSS: template.CSS(pageCSS), Lead: d.lead()} //nolint:gosec // the style sheet is ours
+	most := d.Now.PerHour
+	if d.Homogeneous != nil {
+		most = max(most, d.Homogeneous.PerHour)
+	}
 	for _, r := range d.rows() {
 		b := bar{row: r}
-		if d.Now.PerHour > 0 {
-			b.Width = 100 * r.PerHour / d.Now.PerHour
+		if most > 0 {
+			b.Width = 100 * r.PerHour / most
 		}
 		v.Bars = append(v.Bars, b)
 	}

@@ -42,15 +42,20 @@ type row struct {
 	What  string
 }
 
-// rows returns the bills, most expensive first.
+// rows returns the bills.
 func (d *Document) rows() []row {
-	bound := Bill{PerHour: d.LowerBoundPerHour, PerMonth: d.LowerBoundPerHour * hoursPerMonth}
-	return []row{
+	all := []row{
 		{"now", d.Now, "", machinesOf(d.Now.Machines)},
 		{"by moving pods alone", d.Moved, d.below(d.Moved.PerHour), fmt.Sprintf("%d pods move, %d nodes are released", d.Moves, len(d.Emptied))},
-		{"on the cheapest machines found", d.Cheapest, d.below(d.Cheapest.PerHour), machinesOf(d.Cheapest.Machines)},
-		{"lower bound of any machines", bound, d.below(d.LowerBoundPerHour), ""},
 	}
+	if d.Homogeneous != nil {
+		all = append(all, row{"on machines of one type", *d.Homogeneous, d.below(d.Homogeneous.PerHour), machinesOf(d.Homogeneous.Machines)})
+	}
+	bound := Bill{PerHour: d.LowerBoundPerHour, PerMonth: d.LowerBoundPerHour * hoursPerMonth}
+	return append(all,
+		row{"on the cheapest machines found", d.Cheapest, d.below(d.Cheapest.PerHour), machinesOf(d.Cheapest.Machines)},
+		row{"lower bound of any machines", bound, d.below(d.LowerBoundPerHour), ""},
+	)
 }
 
 func (d *Document) below(perHour float64) string {

@@ -94,7 +94,18 @@ func addTrouble(s *dashview.Snapshot, now time.Time) {
 func addObjects(s *dashview.Snapshot, now time.Time) {
 	ago := func(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(-d)) }
 	took := func(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
-	s.Audit = &dashview.Audit{At: now.Add(-20 * time.Second).Unix(), Now: 5.81, Moved: 4.92, Cheapest: 3.67, Bound: 3.41, NodesNow: 24, NodesMoved: 20, NodesCheapest: 11, Source: "list prices of aws in us-east-1"}
+	bill := func(dollars, load float64, machines map[string]int) dashview.Bill {
+		b := dashview.Bill{Dollars: dollars, Machines: machines, Load: load}
+		for _, n := range machines {
+			b.Nodes += n
+		}
+		return b
+	}
+	s.Audit = &dashview.Audit{
+		At: now.Add(-20 * time.Second).Unix(), Bound: 3.41, Source: "list prices of aws in us-east-1",
+		Now: bill(5.81, 0.49, map[string]int{"m5.xlarge": 18, "m5.2xlarge": 6}), Moved: bill(4.92, 0.58, map[string]int{"m5.xlarge": 14, "m5.2xlarge": 6}),
+		Homogeneous: new(bill(3.84, 0.73, map[string]int{"m5.2xlarge": 10})), Cheapest: bill(3.67, 0.77, map[string]int{"m5.2xlarge": 9, "c5.xlarge": 2}),
+	}
 	s.Fleets = []*v1alpha1.NodeFleet{{
 		ObjectMeta: metav1.ObjectMeta{Name: "general"}, Spec: v1alpha1.NodeFleetSpec{Class: v1alpha1.FleetAny, Mode: v1alpha1.FleetAct},
 		Status: v1alpha1.NodeFleetStatus{

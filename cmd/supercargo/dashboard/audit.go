@@ -97,12 +97,22 @@ func (a *accountant) of(ctx context.Context, read *objects.Objects, start time.T
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("audit: %w", ctx.Err())
 	}
-	return &view.Audit{
-		At: start.Unix(), Took: time.Since(start).Seconds(),
-		Now: dollars.Of(r.Now.MicroDollarsPerHour), Moved: dollars.Of(r.Moved.MicroDollarsPerHour),
-		Cheapest: dollars.Of(r.Cheapest.MicroDollarsPerHour), Bound: dollars.Of(r.Bound),
-		NodesNow: r.Now.Nodes(), NodesMoved: r.Moved.Nodes(), NodesCheapest: r.Cheapest.Nodes(), Source: seen.Source, Notes: seen.Notes,
-	}, nil
+	found := &view.Audit{
+		At: start.Unix(), Took: time.Since(start).Seconds(), Bound: dollars.Of(r.Bound), Source: seen.Source, Notes: seen.Notes,
+		Now: bill(&r, &r.Now), Moved: bill(&r, &r.Moved), Cheapest: bill(&r, &r.Cheapest),
+	}
+	if r.Homogeneous != nil {
+		found.Homogeneous = new(bill(&r, r.Homogeneous))
+	}
+	return found, nil
+}
+
+func bill(r *audit.Result, b *audit.Bill) view.Bill {
+	shown := view.Bill{Dollars: dollars.Of(b.MicroDollarsPerHour), Nodes: b.Nodes(), Machines: map[string]int{}, Load: audit.Share(r.MilliCPU, b.MilliCPU)}
+	for _, c := range b.Machines {
+		shown.Machines[c.InstanceType] += c.Machines
+	}
+	return shown
 }
 
 // last returns the last audit, and the prices of nodes; nil before the first.

@@ -63,6 +63,9 @@ func (s *site) installed() {
 	s.helm("install", "supercargo-crds", "manifests/helm/supercargo-crds")
 	s.helm("install", "supercargo", "manifests/helm/supercargo", "--namespace", namespace, "--create-namespace", "--values", everything)
 	s.kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
+	if all := s.workloads(); len(all) != programs {
+		s.Fatalf("the release has %d Deployments and DaemonSets, want %d: %v", len(all), programs, all)
+	}
 	s.ready()
 	accounts := map[string]string{}
 	for name, account := range s.accounts() {
@@ -112,8 +115,8 @@ func (s *site) workloads() [][]string {
 	for _, line := range lines(out) {
 		all = append(all, strings.Fields(line))
 	}
-	if len(all) != programs {
-		s.Fatalf("the release has %d Deployments and DaemonSets, want %d:\n%s", len(all), programs, out)
+	if len(all) == 0 {
+		s.Fatalf("the release has no Deployments and DaemonSets:\n%s", out)
 	}
 	return all
 }
@@ -242,32 +245,41 @@ func (s *site) drained(name, scheduler string) {
 
 // upgradedWhileAPodMoves upgrades the release while a Migration is in progress.
 func (s *site) upgradedWhileAPodMoves() {
+	s.movesDuring("upgraded", func() {
+		s.helm("upgrade", "supercargo-crds", "manifests/helm/supercargo-crds")
+		s.helm("upgrade", "supercargo", "manifests/helm/supercargo", "--namespace", namespace, "--values", everything,
+			"--set", "descheduler.podAnnotations.upgraded=yes", "--set", "nodeAgent.podAnnotations.upgraded=yes",
+			"--set", "autoscaler.podAnnotations.upgraded=yes")
+		s.ready()
+	})
+}
+
+// movesDuring starts a Job, has its pod moved, changes the release while the Migration is in progress, and
+// checks that the Migration succeeds and the Job is complete.
+func (s *site) movesDuring(name string, change func()) {
+	s.Helper()
 	const steps = 600
-	node := s.starts("upgraded", secondScheduler, steps)
+	node := s.starts(name, secondScheduler, steps)
 	s.kubectl("cordon", node)
 	s.apply(fmt.Sprintf(`
 apiVersion: supercargo.dev/v1alpha1
 kind: Migration
-metadata: {name: upgraded}
+metadata: {name: %s}
 spec: {podName: %s}
-`, s.get("{.items[0].metadata.name}", "pods", "-l", "job-name=upgraded")))
+`, name, s.get("{.items[0].metadata.name}", "pods", "-l", "job-name="+name)))
 	s.eventually("the Migration is under way", func() error {
-		switch phase := s.get("{.status.phase}", "migration", "upgraded"); phase {
+		switch phase := s.get("{.status.phase}", "migration", name); phase {
 		case "", "Pending":
 			return errors.New("it has not begun")
 		case "Succeeded", "RolledBack", "Refused":
-			s.Fatalf("the Migration was %s before the upgrade", phase)
+			s.Fatalf("the Migration was %s before the release was changed", phase)
 		}
 		return nil
 	})
-	s.helm("upgrade", "supercargo-crds", "manifests/helm/supercargo-crds")
-	s.helm("upgrade", "supercargo", "manifests/helm/supercargo", "--namespace", namespace, "--values", everything,
-		"--set", "descheduler.podAnnotations.upgraded=yes", "--set", "nodeAgent.podAnnotations.upgraded=yes",
-		"--set", "autoscaler.podAnnotations.upgraded=yes")
-	s.ready()
+	change()
 	s.kubectl("uncordon", node)
-	s.says("Succeeded", "{.status.phase}", "migration", "upgraded")
-	s.whole("upgraded", steps)
+	s.says("Succeeded", "{.status.phase}", "migration", name)
+	s.whole(name, steps)
 }
 
 // nodeStates returns what users see of nodes: whether they are schedulable, and their taints.

@@ -98,11 +98,14 @@ func (s *site) part(name string, do func(*site)) {
 }
 
 // importImages loads the images that `make images` has written into all nodes.
-func (s *site) importImages() {
+func (s *site) importImages() { s.Helper(); s.importFrom(project) }
+
+// importFrom loads the images that `make images` has written in a folder with the sources.
+func (s *site) importFrom(sources string) {
 	s.Helper()
-	archives, err := filepath.Glob(filepath.Join(project, "dist/images/*.tar"))
+	archives, err := filepath.Glob(filepath.Join(sources, "dist/images/*.tar"))
 	if err != nil || len(archives) == 0 {
-		s.Fatalf("no images in dist/images (%v); run `make e2e-install`", err)
+		s.Fatalf("no images in %s/dist/images (%v); run `make images` there", sources, err)
 	}
 	for _, node := range s.Nodes {
 		for _, archive := range archives {

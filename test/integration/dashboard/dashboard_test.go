@@ -230,8 +230,8 @@ func TestAPodThatIsScheduledAppearsOnTheBarOfItsNode(t *testing.T) {
 	})
 	s := read[view.Summary](t, r, "summary/")
 	// One node of each type: 0.0198 + 0.0686 + 0.1371 + 0.2746 + 0.5479.
-	if got := fmt.Sprintf("%.4f", s.Dollars); got != "1.0480" || s.Audit.Bound > s.Audit.Now {
-		t.Errorf("$%s an hour, at least %v of %v; want $1.0480, and the bound not above what is paid", got, s.Audit.Bound, s.Audit.Now)
+	if got := fmt.Sprintf("%.4f", s.Dollars); got != "1.0480" || s.Audit.Bound > s.Audit.Now.Dollars {
+		t.Errorf("$%s an hour, at least %v of %v; want $1.0480, and the bound not above what is paid", got, s.Audit.Bound, s.Audit.Now.Dollars)
 	}
 	if strings.Contains(r.raw.String(), "hunter2") {
 		t.Error("an environment variable of a pod was served")

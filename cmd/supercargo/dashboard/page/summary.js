@@ -42,11 +42,13 @@ const bills = (s) => {
     say($("audited"), a?.error ? `The possible cost is unknown: ${a.error}` : "The possible cost is being computed.");
     return;
   }
-  const most = Math.max(a.now, a.moved, a.cheapest, a.bound, 1e-9);
+  const most = Math.max(a.now.dollars, a.homogeneous?.dollars ?? 0, 1e-9);
+  const row = (name, bill) => bar(name, dollars(bill.dollars), bill.dollars / most, [plural(bill.nodes, "node"), bill.watts && watts(bill.watts)].filter(Boolean).join(", "));
   $("bills").replaceChildren(
-    bar("Current", dollars(a.now), a.now / most, plural(a.nodesNow, "node")),
-    bar("Moving pods alone", dollars(a.moved), a.moved / most, plural(a.nodesMoved, "node")),
-    bar("Cheapest found", dollars(a.cheapest), a.cheapest / most, plural(a.nodesCheapest, "node")),
+    row("Current", a.now),
+    row("Moving pods alone", a.moved),
+    ...(a.homogeneous ? [row("One machine type", a.homogeneous)] : []),
+    row("Cheapest found", a.cheapest),
     bar("Lower bound", dollars(a.bound), a.bound / most),
   );
   say($("audited"), `${a.error ? "Not updated: " + a.error + ". " : ""}As of ${clock(1000 * a.at)}, at ${a.source}.`);

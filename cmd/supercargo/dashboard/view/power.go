@@ -2,6 +2,8 @@ package view
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -29,15 +31,36 @@ func newPower(profiles []*v1alpha1.MachineProfile) power {
 // is unknown.
 func (p power) of(node *corev1.Node, requestedMilliCPU int64) *float64 {
 	kind := cmp.Or(node.Labels[v1alpha1.LabelMachineType], node.Labels[corev1.LabelInstanceTypeStable])
-	model, known := p.stated[kind]
+	model, known := p.model(kind)
 	if !known {
-		if model, known = p.table.MachineType(kind); !known {
-			return nil
-		}
+		return nil
 	}
 	capacity := cmp.Or(node.Status.Capacity.Cpu().MilliValue(), node.Status.Allocatable.Cpu().MilliValue())
 	if capacity <= 0 {
 		return nil
 	}
 	return new(float64(model.At(min(1, float64(requestedMilliCPU)/float64(capacity)))))
+}
+
+// ofBill returns the power of the machines of a bill; nil if there are none, or one of their types is unknown.
+func (p power) ofBill(b *Bill) *float64 {
+	if len(b.Machines) == 0 {
+		return nil
+	}
+	var sum energy.Watts
+	for _, kind := range slices.Sorted(maps.Keys(b.Machines)) { // the sum of floats depends on their order
+		model, known := p.model(kind)
+		if !known {
+			return nil
+		}
+		sum += energy.Watts(b.Machines[kind]) * model.At(min(1, b.Load))
+	}
+	return new(float64(sum))
+}
+
+func (p power) model(machineType string) (energy.Model, bool) {
+	if model, known := p.stated[machineType]; known {
+		return model, true
+	}
+	return p.table.MachineType(machineType)
 }

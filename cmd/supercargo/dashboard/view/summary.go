@@ -33,16 +33,14 @@ type Audit struct {
 	// At is the time of the audit, in seconds since 1970, and Took is its duration.
 	At   int64   `json:"at"`
 	Took float64 `json:"tookSeconds"`
-	// Now is the bill at that time, Moved is the bill after moves alone, Cheapest is the bill of the
+	// Now is the bill at that time, Moved is the bill after moves alone, Homogeneous is the cheapest
+	// bill with machines of one instance type, nil if there is none, Cheapest is the bill of the
 	// cheapest machines found, and Bound is a lower bound for any machines for the pods.
-	Now      float64 `json:"now"`
-	Moved    float64 `json:"moved"`
-	Cheapest float64 `json:"cheapest"`
-	Bound    float64 `json:"bound"`
-	// NodesNow, NodesMoved and NodesCheapest are the numbers of machines in these bills.
-	NodesNow      int `json:"nodesNow"`
-	NodesMoved    int `json:"nodesMoved"`
-	NodesCheapest int `json:"nodesCheapest"`
+	Now         Bill    `json:"now"`
+	Moved       Bill    `json:"moved"`
+	Homogeneous *Bill   `json:"homogeneous,omitempty"`
+	Cheapest    Bill    `json:"cheapest"`
+	Bound       float64 `json:"bound"`
 	// Source describes the prices of machines for sale.
 	Source string   `json:"source"`
 	Notes  []string `json:"notes,omitempty"`
@@ -50,9 +48,38 @@ type Audit struct {
 	Error string `json:"error,omitempty"`
 }
 
+// Bill is what machines for the pods cost, in dollars per hour.
+type Bill struct {
+	Dollars float64 `json:"dollars"`
+	Nodes   int     `json:"nodes"`
+	// Watts is the modelled power of the machines if pods use the CPU that they request, and each
+	// machine has the same share of it; nil if the power of an instance type is unknown.
+	Watts *float64 `json:"watts,omitempty"`
+	// Machines is the number of machines of each instance type, and Load is the share of their CPU
+	// that the pods request, from 0 to 1.
+	Machines map[string]int `json:"-"`
+	Load     float64        `json:"-"`
+}
+
+// powered returns the audit with the power of its machines.
+func (a *Audit) powered(p power) *Audit {
+	if a == nil {
+		return nil
+	}
+	of := *a
+	for _, b := range []*Bill{&of.Now, &of.Moved, &of.Cheapest} {
+		b.Watts = p.ofBill(b)
+	}
+	if of.Homogeneous != nil {
+		of.Homogeneous = new(*of.Homogeneous)
+		of.Homogeneous.Watts = p.ofBill(of.Homogeneous)
+	}
+	return &of
+}
+
 // summary computes the totals of a page.
 func summary(s *Snapshot, p *Page) Summary {
-	sum := Summary{Nodes: len(p.Nodes), CycleSeconds: s.Cycle.Seconds(), Audit: s.Audit, Notes: s.Notes}
+	sum := Summary{Nodes: len(p.Nodes), CycleSeconds: s.Cycle.Seconds(), Audit: s.Audit.powered(newPower(s.Profiles)), Notes: s.Notes}
 	var cpu, memory, requestedCPU, requestedMemory int64
 	for i := range p.Nodes {
 		n := &p.Nodes[i]

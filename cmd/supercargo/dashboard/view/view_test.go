@@ -201,6 +201,29 @@ func TestPowerIsThatOfAProfileElseOfTheTableElseNotKnown(t *testing.T) {
 	}
 }
 
+func TestEachBillOfAnAuditHasThePowerOfItsMachines(t *testing.T) {
+	bill := func(load float64, machines map[string]int) Bill { return Bill{Load: load, Machines: machines} }
+	s := &Snapshot{
+		Profiles: []*v1alpha1.MachineProfile{{Spec: v1alpha1.MachineProfileSpec{MachineType: "mine", Power: &v1alpha1.MachinePower{IdleWatts: resource.MustParse("100"), FullWatts: resource.MustParse("200")}}}},
+		Audit:    &Audit{Now: bill(0.25, map[string]int{"mine": 4}), Moved: bill(1.5, map[string]int{"mine": 1}), Cheapest: bill(0.5, map[string]int{"mine": 1, "unheard-of": 1}), Homogeneous: new(bill(0.5, map[string]int{"mine": 2}))},
+	}
+	a := Of(s, time.Unix(0, 0)).Summary.Audit
+	for name, tc := range map[string]struct {
+		watts *float64
+		want  float64
+	}{"now": {a.Now.Watts, 500}, "after moves, with more load than a machine has CPU": {a.Moved.Watts, 200}, "homogeneous": {a.Homogeneous.Watts, 300}} {
+		if tc.watts == nil || math.Abs(*tc.watts-tc.want) > 1e-9 {
+			t.Errorf("%s: %v W, want %v", name, tc.watts, tc.want)
+		}
+	}
+	if a.Cheapest.Watts != nil {
+		t.Errorf("machines of which one is unknown draw %v W, want nothing said", *a.Cheapest.Watts)
+	}
+	if s.Audit.Now.Watts != nil || s.Audit.Homogeneous.Watts != nil {
+		t.Error("the snapshot was changed")
+	}
+}
+
 func TestPodsThatWaitAreGroupedByReason(t *testing.T) {
 	older := func(p *corev1.Pod) { p.CreationTimestamp = ago(time.Hour) }
 	gated := func(p *corev1.Pod) {
