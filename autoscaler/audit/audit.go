@@ -144,7 +144,7 @@ type Stay struct{ Node, InstanceType, Reason string }
 // of nodes, unless it is stopped.
 //
 // Cost: some rounds of [decide.Fleet] without purchases, one plan of [planner.Supercargo] and up to
-// 12 with one instance type each, and one more of the first two for each obstacle whose cost is
+// 6 with one instance type each, and one more of the first two for each obstacle whose cost is
 // computed.
 func Audit(in Input) Result {
 	c := newScene(in)

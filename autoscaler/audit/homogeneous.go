@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sync"
 
 	"k8s.io/utils/ptr"
 
@@ -12,28 +13,40 @@ import (
 )
 
 // mostTypes is the maximum number of instance types for which machines are planned.
-const mostTypes = 12
+const mostTypes = 6
 
 // homogeneous returns the cheapest bill found if all machines that are bought are of one instance
 // type: what the default scheduler and an autoscaler with one node group need if they pack as well
 // as the planner. It returns false if no type holds all pods that the mix holds. Nodes that stay in
 // the mix stay here too.
 //
-// It plans at most [mostTypes] types, those with the lowest bounds, ties by name, and stops when
-// the others cannot be cheaper. Cost: one plan of [planner.Supercargo] for each, with the flavors
-// of one type.
+// It plans at most [mostTypes] types, those with the lowest bounds, ties by name, without those that
+// cannot be cheaper. Cost: one plan of [planner.Supercargo] for each, with the flavors of one type,
+// several at a time.
 func (c *scene) homogeneous(m *mix) (best Bill, found bool) {
 	types := c.types(m)
-	for _, t := range types[:min(len(types), mostTypes)] {
-		if c.stopped() || found && t.bound >= best.MicroDollarsPerHour {
-			break
+	types = types[:min(len(types), mostTypes)]
+	var mu sync.Mutex
+	at := 0 // of the best
+	each(len(types), func(i int) {
+		mu.Lock()
+		dearer := found && types[i].bound > best.MicroDollarsPerHour
+		mu.Unlock()
+		if dearer || c.stopped() {
+			return
 		}
 		one := *c
-		one.in.Flavors = t.flavors
-		if bill, ok := one.hold(m); ok && (!found || bill.MicroDollarsPerHour < best.MicroDollarsPerHour) {
-			best, found = bill, true
+		one.in.Flavors = types[i].flavors
+		bill, ok := one.hold(m)
+		if !ok {
+			return
 		}
-	}
+		mu.Lock()
+		defer mu.Unlock()
+		if !found || cmp.Or(cmp.Compare(bill.MicroDollarsPerHour, best.MicroDollarsPerHour), cmp.Compare(i, at)) < 0 {
+			best, found, at = bill, true, i
+		}
+	})
 	return best, found && !c.stopped()
 }
 
