@@ -109,7 +109,7 @@ func (v *View) Holds(pod *corev1.Pod) []Hold {
 		open = open.withBudget(pod.Namespace)
 	}
 	if len(all) > 0 {
-		all = append(all, Hold{Kind: Anything, Advice: "all of the above", Ways: leaves(open, &free)})
+		all = append(all, Hold{Kind: Anything, Advice: "remove all other obstacles to moving these pods", Ways: leaves(open, &free)})
 	}
 	return all
 }
