@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -177,31 +178,41 @@ func TestASlowReceiverIsNoSlowSender(t *testing.T) {
 	}
 }
 
-// TestATransferEndsWithItsMigration: a sender that is barely fast enough could continue for days.
+// TestATransferEndsWithItsMigration: a sender that is barely fast enough could continue for days. On a busy machine
+// the reset of the connection can overtake the answer. Such a transfer is repeated, because its sender cannot know why
+// it ended.
 func TestATransferEndsWithItsMigration(t *testing.T) {
 	b := newBench(t)
-	until := time.Now().Add(500 * time.Millisecond)
+	const most = 500 * time.Millisecond
 	expected := b.receiver.Session
 	b.receiver.Session = func(ctx context.Context, migration, node string) (Session, bool) {
 		s, ok := expected(ctx, migration, node)
-		s.Until = until
+		s.Until = time.Now().Add(most)
 		return s, ok
 	}
 	b.listen()
 	b.sender.Tries = 1
-	_, err := b.sender.Send(t.Context(), b.source, Peer{Address: b.address, Certificate: b.target.Certificate, Migration: "m1", Node: "node.b"},
-		func(w io.Writer) error {
-			tick := time.NewTicker(10 * time.Millisecond)
-			defer tick.Stop()
-			for time.Now().Before(until.Add(2 * time.Second)) {
-				<-tick.C
-				if _, err := w.Write(noise(t, 2*minProgress)); err != nil {
-					return err
+	for range 5 {
+		late := time.Now().Add(most + 10*time.Second)
+		_, err := b.sender.Send(t.Context(), b.source, Peer{Address: b.address, Certificate: b.target.Certificate, Migration: "m1", Node: "node.b"},
+			func(w io.Writer) error {
+				tick := time.NewTicker(10 * time.Millisecond)
+				defer tick.Stop()
+				for time.Now().Before(late) {
+					<-tick.C
+					if _, err := w.Write(noise(t, 2*minProgress)); err != nil {
+						return err
+					}
 				}
-			}
-			return errors.New("it is taken long after the migration is over")
-		})
-	b.wantFailure(err, checkpoint.ReasonTransferFailed, "the end of the migration")
+				return errors.New("it is taken long after the migration is over")
+			})
+		if err != nil && (strings.Contains(err.Error(), syscall.ECONNRESET.Error()) || strings.Contains(err.Error(), syscall.EPIPE.Error())) {
+			continue
+		}
+		b.wantFailure(err, checkpoint.ReasonTransferFailed, "the end of the migration")
+		return
+	}
+	t.Error("every transfer ended without an answer")
 }
 
 func TestAHugeHeaderIsRefused(t *testing.T) {

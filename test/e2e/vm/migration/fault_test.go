@@ -27,24 +27,28 @@ func (w *town) whole(pod string, seen *output) {
 	}
 }
 
-func TestTheAgentOfTheSourceIsKilledBetweenTheFreezeAndTheDump(t *testing.T) {
-	w := twoOf(t, older, older)
-	w.starts(w.first, w.Pod("counter", cluster.Images["counter"]))
-	// The time between freeze and dump is too short for a command over ssh, so a script on the machine kills the agent.
-	killed := make(chan error, 1)
-	watching := make(chan struct{})
+// whenFrozen runs a command on the source as soon as its agent has frozen a container, and sends its error. The
+// time between freeze and dump is too short for a command over ssh, so a script on the machine waits.
+func (w *town) whenFrozen(command string) <-chan error {
+	w.Helper()
+	done := make(chan error, 1)
 	ctx := w.Context()
 	go func() {
-		close(watching)
 		_, err := w.first.Run(ctx, `grep -q -m 1 'step="Frozen"' <(journalctl -fu node-agent -n 0 -o cat 2>/dev/null)
-systemctl kill -s KILL node-agent`)
-		killed <- err
+`+command)
+		done <- err
 	}()
-	<-watching
 	w.Eventually("the machine watches its agent", func(ctx context.Context) error {
 		_, err := w.first.Run(ctx, "pgrep -f '^journalctl -fu node-agent'")
 		return err
 	})
+	return done
+}
+
+func TestTheAgentOfTheSourceIsKilledBetweenTheFreezeAndTheDump(t *testing.T) {
+	w := twoOf(t, older, older)
+	w.starts(w.first, w.Pod("counter", cluster.Images["counter"]))
+	killed := w.whenFrozen("systemctl kill -s KILL node-agent")
 	before := w.follow("counter")
 	m := w.moves("counter")
 	if err := <-killed; err != nil {

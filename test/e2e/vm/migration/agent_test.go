@@ -1,0 +1,80 @@
+//go:build vm
+
+package migration
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
+	"supercargo.dev/supercargo/test/e2e/vm/machine"
+)
+
+// nothingFrozen checks that no control group of pods is frozen on a machine.
+func (w *town) nothingFrozen(on *machine.Machine) {
+	w.Helper()
+	out, err := on.Run(w.Context(), "find /sys/fs/cgroup/kubepods.slice -name cgroup.freeze -exec grep -l 1 {} +")
+	if text := strings.TrimSpace(string(out)); text != "" {
+		w.Errorf("control groups of %s are frozen (%v): %s", on.Name, err, text)
+	}
+}
+
+func TestAnAgentThatSystemdStopsLeavesNothingFrozenAndTheNextOneContinues(t *testing.T) {
+	w := twoOf(t, older, older)
+	w.starts(w.first, w.Pod("counter", cluster.Images["counter"]))
+	stopped := w.whenFrozen("systemctl stop node-agent")
+	before := w.follow("counter")
+	m := w.moves("counter")
+	if err := <-stopped; err != nil {
+		t.Fatal(err)
+	}
+	w.nothingFrozen(w.first)
+	w.Counts("counter", len(before.ticks())+5) // no agent runs that would thaw it
+	if _, err := w.first.Run(w.Context(), "systemctl start node-agent"); err != nil {
+		t.Fatal(err)
+	}
+	m = w.Succeeded(m)
+	w.TellMeasured(m)
+	w.goesOn(before, m.Status.Plan.RestoredPod)
+}
+
+func TestAContainerContinuesWhenItsMigrationIsDeletedWhileItIsFrozen(t *testing.T) {
+	w := twoOf(t, older, older)
+	w.starts(w.first, w.Pod("counter", cluster.Images["counter"]))
+	before := w.follow("counter")
+	m := w.moves("counter")
+	w.Until(m, "is frozen", func(m *v1alpha1.Migration) error {
+		if m.Status.Source == nil || m.Status.Source.FrozenAt == nil {
+			return fmt.Errorf("the source says %+v", m.Status.Source)
+		}
+		return nil
+	})
+	if err := w.cluster.Objects.Delete(w.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	w.MigrationGone(m)
+	w.nothingFrozen(w.first)
+	w.whole("counter", before)
+}
+
+func TestFilesOfAContainerMoveWithIt(t *testing.T) {
+	w := twoOf(t, older, older)
+	w.starts(w.first, w.Pod("counter", cluster.Images["counter"]))
+	inRoot := func(pod, script string) string {
+		t.Helper()
+		p := w.Get(pod)
+		id := strings.TrimPrefix(p.Status.ContainerStatuses[0].ContainerID, "containerd://")
+		out, err := w.cluster.Machine(p.Spec.NodeName).Run(w.Context(), "set -e; cd /run/containerd/io.containerd.runtime.v2.task/k8s.io/"+id+"/rootfs\n"+script)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	inRoot("counter", "mkdir data; echo kept >data/file; ln -s file data/link; chmod 640 data/file; chown 1000:2000 data/file")
+	m := w.Succeeded(w.moves("counter"))
+	if got, want := inRoot(m.Status.Plan.RestoredPod, "cat data/link; stat -c '%a %u %g' data/file"), "kept\n640 1000 2000\n"; got != want {
+		t.Errorf("on the other machine there is %q, want %q", got, want)
+	}
+}
