@@ -16,7 +16,9 @@ func TestPodsOfASetThatKeepsApartShareNoDomain(t *testing.T) {
 	compared := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		c := constraint.NewCompiler(knownNamespaces)
-		var set []*constraint.Pod
+		key := rapid.SampledFrom([]string{corev1.LabelHostname, corev1.LabelTopologyZone}).Draw(t, "key")
+		apart := pod("x", awayFrom("x", key))
+		set := []*constraint.Pod{compile(t, c, apart, served(t, apart))} // draws without a set would compare nothing
 		for range rapid.IntRange(1, 8).Draw(t, "pods") {
 			pod := drawPod(t)
 			set = append(set, compile(t, c, pod, served(t, pod)))
@@ -25,7 +27,6 @@ func TestPodsOfASetThatKeepsApartShareNoDomain(t *testing.T) {
 		if zone, has := hosts[0].Labels[corev1.LabelTopologyZone]; has {
 			hosts[1].Labels[corev1.LabelTopologyZone] = zone
 		}
-		key := rapid.SampledFrom([]string{corev1.LabelHostname, corev1.LabelTopologyZone}).Draw(t, "key")
 		for _, p := range set {
 			for _, q := range set {
 				common := slices.ContainsFunc(p.Apart(key), func(name string) bool { return slices.Contains(q.Apart(key), name) })
