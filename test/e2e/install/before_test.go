@@ -64,7 +64,7 @@ func (s *site) runsOnly(tag string) {
 	s.Helper()
 	s.ready()
 	s.eventually("all pods have images with the tag "+tag, func() error {
-		out := s.kubectl("get", "pods", "-A", "-l", "app.kubernetes.io/part-of=supercargo", "-o",
+		out := s.kubectl("get", "pods", "-A", "-l", "app.kubernetes.io/name", "-o",
 			`jsonpath={range .items[*]}{.metadata.name} {.spec.containers[*].image}{"\n"}{end}`)
 		all := lines(out)
 		if len(all) == 0 {
