@@ -47,6 +47,11 @@ const (
 	published = "needs a registry, a key or a published release"
 )
 
+// decided runs a descheduler until it has published a decision, and shows that.
+const decided = "{ timeout 100 bin/descheduler --kubeconfig playground.kubeconfig --leader-elect=false --metrics-bind-address=0 --health-probe-bind-address=0" +
+	" --consolidation-interval=1s --consolidation-status-namespace=supercargo-system --pause-namespace=supercargo-system >descheduler.log 2>&1 & trap \"kill $!\" EXIT;" +
+	" timeout 90 bash -c 'until supercargo explain consolidation 2>explain.log; do sleep 1; done' || { cat explain.log descheduler.log; exit 1; }; }"
+
 // Places lists the places of all commands that do not run unchanged on the playground. Order matters: the first match
 // applies.
 var Places = []Place{
@@ -76,6 +81,10 @@ var Places = []Place{
 	{Pages: `start-playground`, Command: `bin/supercargo playground|export `, Reason: "the test of the commands does it first"},
 	{Pages: `start-cluster`, Command: `export `, Reason: "the test of the commands does it first"},
 	{Command: `supercargo migrate work-0-x7k2p`, Test: "TestTheCommandMovesAPodAndSaysHowItWent"},
+	{Pages: `start-cluster`, Command: `helm uninstall `, Test: installed},
+	{Command: `supercargo explain consolidation`, Replace: []string{"supercargo explain consolidation", decided}},
+	{Pages: `runbooks`, Command: `kubectl -n supercargo-system get configmap supercargo-pause `, Replace: []string{"kubectl -n", "supercargo pause --reason maintenance && kubectl -n"}},
+	{Pages: `runbooks`, Command: `kubectl describe machine `, Replace: []string{" MACHINE", ""}},
 	{Command: `kubectl annotate machinedeployment `, Replace: []string{"-n capi batch-4x", "-n default m7i.4xlarge"}},
 	{Command: `supercargo workers .*tasks\.csv`, Replace: []string{"--tasks tasks.csv", "--tasks test/scenarios/workers/blast.csv"}},
 	{Command: `nginx-exporter `},
@@ -90,6 +99,7 @@ var Places = []Place{
 	// Nodes and what runs on them.
 	{Pages: `runbooks`, Command: `kubectl .*\blogs\b`, Kubeadm: true},
 	{Pages: `runbooks`, Command: `kubectl .*\bget lease\b`, Kubeadm: true},
+	{Pages: `runbooks`, Command: `kubectl .*\bget deployment supercargo-metrics-adapter\b`, Kubeadm: true}, // the playground's is no pod
 	{Command: `kubectl .*\blogs\b`, Test: installed},
 	{Command: `kubectl .*\btop\b`, Reason: "needs metrics-server"},
 	{Command: `kubectl .*\bpodmonitor\b`, Reason: "needs Prometheus Operator; TestMonitorsAndAlertsFitTheirRealKinds checks the objects"},
