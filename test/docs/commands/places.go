@@ -94,7 +94,9 @@ var Places = []Place{
 	// Helm. The playground already has the kinds, so the commands that take over existing objects run there.
 	{Pages: `nodefleet`, Command: `kubectl --(context|kubeconfig) |helm --kube-context |export `, Test: installed},
 	{Command: `helm install (supercargo-crds )?\S+( manifests/helm/supercargo)?( --namespace supercargo-system --create-namespace.*)?$`, Test: installed},
-	{Command: `helm rollback `, Replace: []string{"REVISION", "1"}},
+	// The commands of other pages have changed arguments before.
+	{Pages: `operations`, Command: `helm upgrade supercargo manifests`, Replace: []string{"helm upgrade", "helm upgrade --force-conflicts"}},
+	{Command: `helm rollback `, Replace: []string{"helm rollback", "helm rollback --force-conflicts", "REVISION", "1"}},
 
 	// Nodes and what runs on them.
 	{Pages: `runbooks`, Command: `kubectl .*\blogs\b`, Kubeadm: true},
