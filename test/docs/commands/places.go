@@ -81,7 +81,7 @@ var Places = []Place{
 	{Pages: `start-playground`, Command: `bin/supercargo playground|export `, Reason: "the test of the commands does it first"},
 	{Pages: `start-cluster`, Command: `export `, Reason: "the test of the commands does it first"},
 	{Command: `supercargo migrate work-0-x7k2p`, Test: "TestTheCommandMovesAPodAndSaysHowItWent"},
-	{Pages: `start-cluster`, Command: `helm uninstall `, Test: installed},
+	{Command: `helm uninstall supercargo `, Test: installed}, // the playground never ends namespaces
 	{Command: `supercargo explain consolidation`, Replace: []string{"supercargo explain consolidation", decided}},
 	{Pages: `runbooks`, Command: `kubectl -n supercargo-system get configmap supercargo-pause `, Replace: []string{"kubectl -n", "supercargo pause --reason maintenance && kubectl -n"}},
 	{Pages: `runbooks`, Command: `kubectl describe machine `, Replace: []string{" MACHINE", ""}},
@@ -96,6 +96,7 @@ var Places = []Place{
 	{Command: `helm install (supercargo-crds )?\S+( manifests/helm/supercargo)?( --namespace supercargo-system --create-namespace.*)?$`, Test: installed},
 	// The commands of other pages have changed arguments before.
 	{Pages: `operations`, Command: `helm upgrade supercargo manifests`, Replace: []string{"helm upgrade", "helm upgrade --force-conflicts"}},
+	{Pages: `operations`, Command: `kubectl patch migration `, Replace: []string{"kubectl patch", "kubectl apply --server-side --force-conflicts -f test/e2e/commands/testdata/objects.yaml && kubectl patch"}},
 	{Command: `helm rollback `, Replace: []string{"helm rollback", "helm rollback --force-conflicts", "REVISION", "1"}},
 
 	// Nodes and what runs on them.
