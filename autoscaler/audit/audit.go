@@ -144,16 +144,23 @@ type Stay struct{ Node, InstanceType, Reason string }
 // of nodes, unless it is stopped.
 //
 // Cost: some rounds of [decide.Fleet] without purchases, one plan of [planner.Supercargo] and up to
-// 6 with one instance type each, and one more of the first two for each obstacle whose cost is
+// 4 with one instance type each, and one more of the first two for each obstacle whose cost is
 // computed.
 func Audit(in Input) Result {
 	c := newScene(in)
 	r := Result{Pending: in.Pending, Unpriced: c.unpriced, Fullness: fullness(c.nodes)}
 	r.Pods, r.MilliCPU = c.pods()
 	r.Now = c.now()
-	after := c.move(nil)
+	var after moved
+	var mix mix
+	each(2, func(i int) {
+		if i == 0 {
+			after = c.move(nil)
+		} else {
+			mix = c.buy(nil)
+		}
+	})
 	r.Moved, r.Moves, r.Emptied = after.bill, after.moves, after.emptied
-	mix := c.buy(nil)
 	r.Staying = mix.staying
 	if one, found := c.homogeneous(&mix); found {
 		r.Homogeneous = &one

@@ -13,7 +13,7 @@ import (
 )
 
 // mostTypes is the maximum number of instance types for which machines are planned.
-const mostTypes = 6
+const mostTypes = 4
 
 // homogeneous returns the cheapest bill found if all machines that are bought are of one instance
 // type: what the default scheduler and an autoscaler with one node group need if they pack as well
