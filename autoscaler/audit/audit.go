@@ -110,8 +110,8 @@ type Result struct {
 	// cheapest machines found.
 	Now, Moved, Cheapest Bill
 	// Homogeneous is the cheapest bill found if all machines that are bought are of one instance
-	// type; nil if no type for sale holds all pods. See [Result.Staying] for the nodes that are not
-	// bought.
+	// type; nil if none of the types that were planned holds all pods, or the audit was stopped. The
+	// nodes in Staying are in it.
 	Homogeneous *Bill
 	// Bound is a lower bound of the price of any machines for the pods, given the nodes that stay.
 	Bound int64

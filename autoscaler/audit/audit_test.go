@@ -156,6 +156,21 @@ func TestWithoutATypeThatHoldsAllPodsThereIsNoHomogeneousBill(t *testing.T) {
 	}
 }
 
+func TestATypeThatHoldsAllPodsIsFoundAmongManyThatSeemCheaperAndDoNot(t *testing.T) {
+	large := flavors()[0]
+	in := Input{Nodes: []Node{nodeOf("a", large)}, Flavors: []Flavor{large}}
+	in.Nodes[0].add(cluster.Pod{Item: packing.Item{Name: "wide", Size: size(3000, 2)}, Class: class.Service, Ways: cluster.WaysOf(cluster.Evict)})
+	for i := range 2 * mostTypes {
+		f := flavors()[1]
+		f.Name = fmt.Sprintf("tiny-%d", i)
+		f.InstanceType, f.MicroDollarsPerHour = f.Name, 10_000
+		in.Flavors = append(in.Flavors, f)
+	}
+	if r := Audit(in); r.Homogeneous == nil || r.Homogeneous.MicroDollarsPerHour != large.MicroDollarsPerHour {
+		t.Errorf("homogeneous %+v, want one large machine: no other type holds the pod", r.Homogeneous)
+	}
+}
+
 // TestNoTypeIsCheaperThanTheHomogeneousBill plans every type, without bounds.
 func TestNoTypeIsCheaperThanTheHomogeneousBill(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -20,8 +20,8 @@ const mostTypes = 4
 // as the planner. It returns false if no type holds all pods that the mix holds. Nodes that stay in
 // the mix stay here too.
 //
-// It plans at most [mostTypes] types, those with the lowest bounds, ties by name, without those that
-// cannot be cheaper. Cost: one plan of [planner.Supercargo] for each, with the flavors of one type,
+// It plans at most [mostTypes] types: those large enough for every single pod first, then those with
+// the lowest bounds, ties by name, without those that cannot be cheaper. Cost: one plan of [planner.Supercargo] for each, with the flavors of one type,
 // several at a time.
 func (c *scene) homogeneous(m *mix) (best Bill, found bool) {
 	types := c.types(m)
@@ -65,9 +65,12 @@ type instanceType struct {
 	flavors []Flavor
 	// bound is a lower bound of the bill if all machines that are bought are of this type.
 	bound int64
+	// small is whether some pod is larger than its machines, or needs another architecture.
+	small bool
 }
 
-// types returns the instance types for sale, those with the lowest bound first, ties by name.
+// types returns the instance types for sale, in the order in which they are planned. Cost: O(p·f) for
+// p pods and f flavors.
 func (c *scene) types(m *mix) []instanceType {
 	var all []instanceType
 	at := map[string]int{}
@@ -81,12 +84,34 @@ func (c *scene) types(m *mix) []instanceType {
 	}
 	standing, size, pods := c.lacking(m)
 	for i := range all {
-		all[i].bound = standing + all[i].least(size, pods)
+		all[i].bound, all[i].small = standing+all[i].least(size, pods), c.outgrows(m, all[i].flavors)
 	}
 	slices.SortFunc(all, func(a, b instanceType) int {
+		switch {
+		case a.small && !b.small:
+			return 1
+		case b.small && !a.small:
+			return -1
+		}
 		return cmp.Or(cmp.Compare(a.bound, b.bound), cmp.Compare(a.name, b.name))
 	})
 	return all
+}
+
+// outgrows reports whether a pod that is planned fits none of the flavors, by size and architecture.
+func (c *scene) outgrows(m *mix, flavors []Flavor) bool {
+	for i := range c.nodes {
+		if m.stays[i] != "" {
+			continue
+		}
+		for j := range c.nodes[i].Pods {
+			p := &c.nodes[i].Pods[j]
+			if !slices.ContainsFunc(flavors, func(f Flavor) bool { return p.Size.Fits(f.Size) && (p.Arch == "" || p.Arch == f.Arch) }) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // lacking returns the price of the nodes that stay in the mix, and at least how much room the pods
