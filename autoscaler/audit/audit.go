@@ -187,6 +187,15 @@ type scene struct {
 	others   []Node // without a price
 	unpriced []Stay
 	at       map[string]int // index in nodes, by the name of a pod
+	// largest are the pods of nodes by descending size, then name: in the order of the planner, which
+	// then need not sort them for each plan.
+	largest []placed
+}
+
+// placed is a pod, and the index of its node in scene.nodes.
+type placed struct {
+	*cluster.Pod
+	at int
 }
 
 func newScene(in Input) *scene {
@@ -206,6 +215,14 @@ func newScene(in Input) *scene {
 		}
 		c.nodes = append(c.nodes, n)
 	}
+	for i := range c.nodes {
+		for j := range c.nodes[i].Pods {
+			c.largest = append(c.largest, placed{&c.nodes[i].Pods[j], i})
+		}
+	}
+	slices.SortFunc(c.largest, func(a, b placed) int {
+		return packing.LargestFirst(packing.Item{Name: a.Name, Size: a.Size}, packing.Item{Name: b.Name, Size: b.Size})
+	})
 	c.in.Flavors = slices.Clone(in.Flavors)
 	slices.SortFunc(c.in.Flavors, func(a, b Flavor) int { return cmp.Compare(a.Name, b.Name) })
 	c.in.Obstacles = slices.Clone(in.Obstacles)

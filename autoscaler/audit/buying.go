@@ -53,18 +53,19 @@ func (c *scene) request(stays map[int]string, demands map[string]*constraint.Pod
 		return p.Demands
 	}
 	for i := range c.nodes {
-		n := &c.nodes[i]
 		if stays[i] != "" {
-			r.Nodes = append(r.Nodes, existing(n, of))
+			r.Nodes = append(r.Nodes, existing(&c.nodes[i], of))
+		}
+	}
+	r.Pods = make([]planner.Pod, 0, len(c.largest))
+	for _, p := range c.largest {
+		if stays[p.at] != "" {
 			continue
 		}
-		for j := range n.Pods {
-			p := &n.Pods[j]
-			pod := planner.PodOf(p)
-			pod.Demands = of(p)
-			pod.Runtime, pod.Arrival = 0, 0 // a price per hour does not depend on runtimes
-			r.Pods = append(r.Pods, pod)
-		}
+		pod := planner.PodOf(p.Pod)
+		pod.Demands = of(p.Pod)
+		pod.Runtime, pod.Arrival = 0, 0 // a price per hour does not depend on runtimes
+		r.Pods = append(r.Pods, pod)
 	}
 	for i := range c.others { // for affinity between their pods and others
 		n := existing(&c.others[i], of)

@@ -64,7 +64,8 @@ func Of(ctx context.Context, from *objects.Objects, o Options) (*Observation, er
 	b.readObstacles()
 	b.countPending()
 	b.note(derived)
-	return &b.Observation, nil
+	seen := b.Observation // a pointer into b would keep all objects in memory
+	return &seen, nil
 }
 
 // observer builds an observation.

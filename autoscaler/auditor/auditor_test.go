@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -125,6 +127,18 @@ func TestANodeIsPricedByTheFirstThatKnowsItsPriceAndNeverGuessed(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestTheObjectsAreNotKeptInMemory(t *testing.T) {
+	o := &objects.Objects{Nodes: []corev1.Node{nodeOf("a", "m5.xlarge")}, Pods: []corev1.Pod{podOf("web", "a")}}
+	first := weak.Make(&o.Pods[0])
+	seen := observed(t, o)
+	o = nil
+	runtime.GC()
+	if first.Value() != nil {
+		t.Error("the observation of an audit keeps the pods that it was made of in memory")
+	}
+	runtime.KeepAlive(seen)
 }
 
 func TestARegionThatIsNotCarriedIsPricedByTheNearestAndThatIsSaid(t *testing.T) {

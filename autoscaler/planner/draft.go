@@ -192,6 +192,7 @@ func (r *Request) limited() bool {
 
 // split returns the pending pods whose placement depends on other pods, and the others.
 func (d *draft) split() (coupled, plain []Pod) {
+	plain = make([]Pod, 0, len(d.pending)) // nearly all, in most plans
 	for _, p := range d.pending {
 		if d.coupled[p.Demands] {
 			coupled = append(coupled, p)
@@ -246,20 +247,27 @@ func (d *draft) buy() {
 	for i := range d.mix.machines {
 		d.purchase(d.problem.offers[d.mix.machines[i].offer].flavor, 1)
 	}
-	byName := map[string]Pod{}
-	for _, pod := range plain {
-		byName[pod.Name] = pod
-	}
-	for _, pod := range d.r.Pods { // as before they were assigned to domains
-		if _, is := byName[pod.Name]; is {
-			byName[pod.Name] = pod
-		}
-	}
+	d.wait()
+}
+
+// wait makes the pods for which the mix has no machine pending, as they were before they were assigned to domains.
+func (d *draft) wait() {
+	var names []string
 	for i := range d.problem.kinds {
-		names := d.problem.kinds[i].pods
-		for _, name := range names[len(names)-int(d.mix.waiting[i]):] {
-			d.pending = append(d.pending, byName[name])
+		of := d.problem.kinds[i].pods
+		names = append(names, of[len(of)-int(d.mix.waiting[i]):]...)
+	}
+	byName := make(map[string]*Pod, len(names))
+	for _, name := range names {
+		byName[name] = nil
+	}
+	for i := range d.r.Pods {
+		if _, waits := byName[d.r.Pods[i].Name]; waits {
+			byName[d.r.Pods[i].Name] = &d.r.Pods[i]
 		}
+	}
+	for _, name := range names {
+		d.pending = append(d.pending, *byName[name])
 	}
 }
 

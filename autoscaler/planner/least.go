@@ -35,12 +35,12 @@ func (d *draft) least() int64 {
 		}
 		return max(d.problem.least(counts), d.problem.leastByColumns(counts))
 	}
-	var placed []Pod
+	placed := make([]Pod, 0, len(d.r.Pods))
 	for _, r := range d.rooms {
 		placed = append(placed, r.pods...)
 	}
 	if d.problem != nil {
-		left := map[string]bool{}
+		left := make(map[string]bool, len(d.r.Pods))
 		for _, p := range d.pending {
 			left[p.Name] = true
 		}

@@ -108,6 +108,11 @@ func (p *Plan) add(f *Flavor, pods []string, used packing.Size, paid time.Durati
 
 // name numbers the machines of each flavor and assigns their pods to them.
 func (p *Plan) name() {
+	pods := 0
+	for i := range p.Machines {
+		pods += len(p.Machines[i].Pods)
+	}
+	p.Assignments = slices.Grow(p.Assignments, pods)
 	numbers := map[string]int{}
 	for i := range p.Machines {
 		m := &p.Machines[i]

@@ -122,20 +122,29 @@ func CompareTimeBin(runtime, cycle time.Duration) func(a, b Node) int {
 // LargestFirst orders services for placement: memory descending, CPU
 // descending, then arrival, then name.
 func LargestFirst(a, b Item) int {
-	return cmp.Or(
-		cmp.Compare(b.Size.MemoryBytes, a.Size.MemoryBytes),
-		cmp.Compare(b.Size.MilliCPU, a.Size.MilliCPU),
-		cmp.Compare(a.Arrival, b.Arrival),
-		cmp.Compare(a.Name, b.Name),
-	)
+	// Step by step: most items differ in memory, and names are long.
+	if c := cmp.Compare(b.Size.MemoryBytes, a.Size.MemoryBytes); c != 0 {
+		return c
+	}
+	if c := cmp.Compare(b.Size.MilliCPU, a.Size.MilliCPU); c != 0 {
+		return c
+	}
+	return byArrival(a, b)
 }
 
 // LongestFirst orders batch items for placement: runtime descending, then
 // arrival, then name.
 func LongestFirst(a, b Item) int {
-	return cmp.Or(
-		cmp.Compare(b.Runtime, a.Runtime),
-		cmp.Compare(a.Arrival, b.Arrival),
-		cmp.Compare(a.Name, b.Name),
-	)
+	if c := cmp.Compare(b.Runtime, a.Runtime); c != 0 {
+		return c
+	}
+	return byArrival(a, b)
+}
+
+// byArrival orders by arrival, then name.
+func byArrival(a, b Item) int {
+	if c := cmp.Compare(a.Arrival, b.Arrival); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.Name, b.Name)
 }

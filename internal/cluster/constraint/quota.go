@@ -1,7 +1,6 @@
 package constraint
 
 import (
-	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,6 +37,7 @@ func Quotas(hosts []*Host, there, coming []*Pod) []Quota {
 		}
 		found[at[name]].Pods[p] = true
 	}
+	all := countPods(there, coming)
 	seen := map[*Pod]bool{}
 	for _, p := range coming {
 		if seen[p] {
@@ -62,7 +62,7 @@ func Quotas(hosts []*Host, there, coming []*Pod) []Quota {
 			name := "spread " + strconv.Itoa(term.spread) + " " + strconv.Itoa(term.maxSkew) + " " + strconv.Itoa(term.minDomains)
 			most := 0
 			if _, known := at[name]; !known {
-				most = t.most(term, slices.Concat(there, coming))
+				most = t.most(term, all)
 			}
 			add(name, p.compiler.keys[term.key], most, p)
 		}
@@ -70,12 +70,25 @@ func Quotas(hosts []*Host, there, coming []*Pod) []Quota {
 	return found
 }
 
-// most returns an upper bound on the pods with the term in one domain. all are all pods that will exist.
-func (t *Tracker) most(term *spreadTerm, all []*Pod) int {
+// countPods returns how often each pod is in the lists, without nil.
+func countPods(lists ...[]*Pod) map[*Pod]int {
+	count := map[*Pod]int{}
+	for _, list := range lists {
+		for _, p := range list {
+			if p != nil {
+				count[p]++
+			}
+		}
+	}
+	return count
+}
+
+// most returns an upper bound on the pods with the term in one domain. all are the numbers of all pods that will exist.
+func (t *Tracker) most(term *spreadTerm, all map[*Pod]int) int {
 	def, count := t.compiler.spreads[term.spread], 0
-	for _, p := range all {
-		if p != nil && p.look.belongsTo(def.audience) {
-			count++
+	for p, n := range all {
+		if p.look.belongsTo(def.audience) {
+			count += n
 		}
 	}
 	known := t.spread(term.spread).domains

@@ -57,6 +57,7 @@ type reader struct {
 	objects int
 	seen    map[string]bool
 	batch   []raw // read but not parsed yet
+	parsing *parsing
 }
 
 // firstByte returns the first byte that is not white space, without consuming it.
@@ -120,28 +121,56 @@ func (r *reader) add(o raw, waiting func(raw)) error {
 	return r.flush(waiting)
 }
 
-// flush parses the batch in parallel and adds its objects in order. Objects without a kind are passed to waiting, or
-// rejected if waiting is nil.
+// parsing is a batch that is being parsed.
+type parsing struct {
+	batch   []raw
+	results []parsed
+	waiting func(raw)
+	group   sync.WaitGroup
+}
+
+// flush starts to parse the batch in parallel, while the next is read, and adds the objects of the batch before. Objects
+// without a kind are passed to waiting, or rejected if waiting is nil.
 func (r *reader) flush(waiting func(raw)) error {
-	batch := r.batch
+	next := &parsing{batch: r.batch, results: make([]parsed, len(r.batch)), waiting: waiting}
 	r.batch = nil
-	results := make([]parsed, len(batch))
-	var group sync.WaitGroup
-	workers := min(runtime.GOMAXPROCS(0), len(batch))
+	if err := r.settle(); err != nil {
+		return err
+	}
+	workers := min(runtime.GOMAXPROCS(0), len(next.batch))
 	for w := range workers {
-		group.Go(func() {
-			for i := w; i < len(batch); i += workers {
-				results[i] = parse(&batch[i])
+		next.group.Go(func() {
+			for i := w; i < len(next.batch); i += workers {
+				next.results[i] = parse(&next.batch[i])
 			}
 		})
 	}
-	group.Wait()
-	for i := range results {
-		if err := r.take(&results[i], &batch[i], waiting); err != nil {
+	r.parsing = next
+	return nil
+}
+
+// settle waits until the last batch is parsed, and adds its objects in order.
+func (r *reader) settle() error {
+	p := r.parsing
+	if p == nil {
+		return nil
+	}
+	r.parsing = nil // a list among the objects is a batch of its own
+	p.group.Wait()
+	for i := range p.results {
+		if err := r.take(&p.results[i], &p.batch[i], p.waiting); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// finish parses what is left, and adds all objects.
+func (r *reader) finish(waiting func(raw)) error {
+	if err := r.flush(waiting); err != nil {
+		return err
+	}
+	return r.settle()
 }
 
 // take adds a parsed object.
@@ -179,6 +208,30 @@ type head struct {
 	} `json:"metadata"`
 }
 
+// identify returns what identifies an object, and reads no further than that: kubectl prints it first.
+func identify(text []byte) (h head, err error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	if token, err := d.Token(); err != nil || token != json.Delim('{') {
+		return h, errors.New("must be a JSON object")
+	}
+	fields := map[any]any{"apiVersion": &h.APIVersion, "kind": &h.Kind, "metadata": &h.Metadata}
+	for len(fields) > 0 && d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return h, err
+		}
+		into, wanted := fields[name]
+		if !wanted {
+			into = &json.RawMessage{}
+		}
+		delete(fields, name)
+		if err := d.Decode(into); err != nil {
+			return h, fmt.Errorf("%s: %w", clip(fmt.Sprint(name)), err)
+		}
+	}
+	return h, nil
+}
+
 // parse parses the text of an object.
 func parse(o *raw) parsed {
 	text := o.text
@@ -188,8 +241,8 @@ func parse(o *raw) parsed {
 			return parsed{where: o.where, err: err}
 		}
 	}
-	var h head
-	if err := json.Unmarshal(text, &h); err != nil {
+	h, err := identify(text)
+	if err != nil {
 		return parsed{where: o.where, err: fmt.Errorf("is not a Kubernetes object: %w", err)}
 	}
 	kind := cmp.Or(h.Kind, strings.TrimSuffix(o.listKind, "List"))
@@ -228,7 +281,7 @@ func (r *reader) list(text []byte, where string) error {
 			return err
 		}
 	}
-	return r.flush(nil)
+	return r.finish(nil)
 }
 
 func prefix(where string) string {
@@ -303,7 +356,7 @@ func (r *reader) jsonObject(decoder *json.Decoder, where string) error {
 				return err
 			}
 		}
-		if err := r.flush(wait); err != nil {
+		if err := r.finish(wait); err != nil {
 			return err
 		}
 		if _, err := decoder.Token(); err != nil {
@@ -333,7 +386,7 @@ func (r *reader) late(waiting []raw, listKind string) error {
 			return err
 		}
 	}
-	return r.flush(nil)
+	return r.finish(nil)
 }
 
 // newObject returns an empty object of a kind that an audit needs, nil for any other.

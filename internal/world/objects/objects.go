@@ -5,6 +5,7 @@ package objects
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -90,6 +91,9 @@ func (o *Objects) Add(object any) {
 		o.Nodes = append(o.Nodes, *stripNode(x))
 	case *corev1.Pod:
 		if x.Status.Phase != corev1.PodSucceeded && x.Status.Phase != corev1.PodFailed {
+			if len(o.Pods) == cap(o.Pods) { // append would copy them more often
+				o.Pods = slices.Grow(o.Pods, max(1024, len(o.Pods)))
+			}
 			o.Pods = append(o.Pods, *stripPod(x))
 		}
 	case *policyv1.PodDisruptionBudget:

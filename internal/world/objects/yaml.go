@@ -154,7 +154,7 @@ func (r *reader) endDocument(d *document) error {
 	if err := r.endItem(d); err != nil {
 		return err
 	}
-	if err := r.flush(d.wait); err != nil {
+	if err := r.finish(d.wait); err != nil {
 		return err
 	}
 	d.inItems = false
