@@ -120,7 +120,7 @@ func TestANodeWithoutAPriceIsListedAndInNoFigure(t *testing.T) {
 
 func TestANodeThatStaysIsPaidInEveryFigureAndItsRoomIsUsed(t *testing.T) {
 	large, small := flavors()[0], flavors()[1]
-	plane := nodeOf("plane", large)
+	plane := nodeOf("plane", large, "x", "y", "z") // which leave room for p, and need no other machine
 	plane.Stays, plane.Kept, plane.KeptFor = "it is of the control plane", true, "it is of the control plane"
 	r := Audit(Input{Nodes: []Node{plane, nodeOf("a", small, "p")}, Flavors: flavors()})
 	if r.Cheapest.MicroDollarsPerHour != 180_000 || r.Moved.MicroDollarsPerHour != 180_000 {
@@ -128,6 +128,12 @@ func TestANodeThatStaysIsPaidInEveryFigureAndItsRoomIsUsed(t *testing.T) {
 	}
 	if len(r.Staying) != 1 || r.Staying[0].Node != "plane" || r.Bound != 180_000 {
 		t.Errorf("staying %v, bound %d; want plane and its price", r.Staying, r.Bound)
+	}
+
+	plane.add(nodeOf("", small, "full").Pods[0])
+	r = Audit(Input{Nodes: []Node{plane, nodeOf("a", large, "p")}, Flavors: flavors()})
+	if r.Cheapest.MicroDollarsPerHour != 280_000 || r.Homogeneous.MicroDollarsPerHour != 280_000 {
+		t.Errorf("cheapest %+v, homogeneous %+v; want the node that stays with its pods, and a small one for p", r.Cheapest, r.Homogeneous)
 	}
 }
 
@@ -158,16 +164,38 @@ func TestWithoutATypeThatHoldsAllPodsThereIsNoHomogeneousBill(t *testing.T) {
 
 func TestATypeThatHoldsAllPodsIsFoundAmongManyThatSeemCheaperAndDoNot(t *testing.T) {
 	large := flavors()[0]
-	in := Input{Nodes: []Node{nodeOf("a", large)}, Flavors: []Flavor{large}}
-	in.Nodes[0].add(cluster.Pod{Item: packing.Item{Name: "wide", Size: size(3000, 2)}, Class: class.Service, Ways: cluster.WaysOf(cluster.Evict)})
-	for i := range 2 * mostTypes {
-		f := flavors()[1]
-		f.Name = fmt.Sprintf("tiny-%d", i)
-		f.InstanceType, f.MicroDollarsPerHour = f.Name, 10_000
+	for name, unfit := range map[string]func(*Flavor){
+		"too small":            func(f *Flavor) { f.Size = size(2000, 8) },
+		"another architecture": func(f *Flavor) { f.Arch = "arm64" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := Input{Nodes: []Node{nodeOf("a", large)}, Flavors: []Flavor{large}}
+			in.Nodes[0].add(cluster.Pod{Item: packing.Item{Name: "wide", Size: size(3000, 2)}, Arch: "amd64", Class: class.Service, Ways: cluster.WaysOf(cluster.Evict)})
+			for i := range 2 * mostTypes {
+				f := large
+				f.Name = fmt.Sprintf("cheap-%d", i)
+				f.InstanceType, f.MicroDollarsPerHour = f.Name, 10_000
+				unfit(&f)
+				in.Flavors = append(in.Flavors, f)
+			}
+			if r := Audit(in); r.Homogeneous == nil || r.Homogeneous.MicroDollarsPerHour != large.MicroDollarsPerHour {
+				t.Errorf("homogeneous %+v, want one large machine: no other type holds the pod", r.Homogeneous)
+			}
+		})
+	}
+}
+
+func TestOfTypesWithEqualBillsTheFirstByNameIsShown(t *testing.T) {
+	in := Input{Nodes: []Node{nodeOf("a", flavors()[0], "p", "q", "r")}}
+	for _, name := range []string{"c", "b", "a", "d"} {
+		f := flavors()[0]
+		f.Name, f.InstanceType = name, name
 		in.Flavors = append(in.Flavors, f)
 	}
-	if r := Audit(in); r.Homogeneous == nil || r.Homogeneous.MicroDollarsPerHour != large.MicroDollarsPerHour {
-		t.Errorf("homogeneous %+v, want one large machine: no other type holds the pod", r.Homogeneous)
+	for range 20 { // types are planned at the same time
+		if r := Audit(in); r.Homogeneous == nil || r.Homogeneous.Machines[0].InstanceType != "a" {
+			t.Fatalf("homogeneous %+v, want a", r.Homogeneous)
+		}
 	}
 }
 
