@@ -92,6 +92,19 @@ func (m Model) At(utilization float64) Watts {
 	return m.Idle + (m.Full-m.Idle)*Watts(m.Curve.At(utilization))
 }
 
+// LeastPerUtilization returns the minimum of P(u)/u over all utilisations u above 0: machines that together do as much as
+// n of them at full load draw at least n times that. Between two points of the curve, P(u)/u is monotonic, so the
+// minimum is at one of them. Cost: O(points).
+func (m Model) LeastPerUtilization() Watts {
+	least := m.Full
+	for _, p := range m.Curve.points {
+		if p.Utilization > 0 {
+			least = min(least, m.At(p.Utilization)/Watts(p.Utilization))
+		}
+	}
+	return least
+}
+
 // Times returns the model of n such machines, or of a machine with n such CPUs.
 func (m Model) Times(n float64) Model {
 	return Model{Idle: m.Idle * Watts(n), Full: m.Full * Watts(n), Curve: m.Curve}

@@ -171,3 +171,32 @@ func BenchmarkPower(b *testing.B) {
 		m.At(0.3)
 	}
 }
+
+func TestNoUtilizationNeedsLessPerWorkThanTheLeast(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		points := []Point{{}}
+		for u := rapid.IntRange(1, 40).Draw(t, "u"); u < 100; u += rapid.IntRange(1, 40).Draw(t, "step") {
+			points = append(points, Point{float64(u) / 100, rapid.Float64Range(points[len(points)-1].Share, 1).Draw(t, "share")})
+		}
+		curve, err := NewCurve(append(points, Point{1, 1})...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		idle := Watts(rapid.Float64Range(1, 200).Draw(t, "idle"))
+		m := Model{Idle: idle, Full: idle + Watts(rapid.Float64Range(0, 200).Draw(t, "more")), Curve: curve}
+		least, reached := m.LeastPerUtilization(), false
+		for u := 1; u <= 100; u++ {
+			per := m.At(float64(u)/100) / (Watts(u) / 100)
+			if per < least*(1-1e-9) {
+				t.Fatalf("%v W per utilization at %d %%, less than %v", per, u, least)
+			}
+			reached = reached || per <= least*(1+1e-9)
+		}
+		if !reached {
+			t.Fatalf("%v W per utilization is less than at any", least)
+		}
+	})
+	if got := (Model{Idle: 50, Full: 100}).LeastPerUtilization(); got != 100 {
+		t.Errorf("on a straight line it is %v W, want the 100 W of full load", got)
+	}
+}

@@ -105,7 +105,8 @@ func addObjects(s *dashview.Snapshot, now time.Time) {
 		At: now.Add(-20 * time.Second).Unix(), Bound: 4.71, Source: "list prices of aws in us-east-1",
 		Now:   bill(5.81, 0.76, map[string]int{"m5.large": 5, "m5.xlarge": 5, "m5.2xlarge": 6, "c5.2xlarge": 7}),
 		Moved: bill(5.43, 0.81, map[string]int{"m5.large": 4, "m5.xlarge": 4, "m5.2xlarge": 6, "c5.2xlarge": 7}), Homogeneous: new(bill(5.38, 0.96, map[string]int{"m5.2xlarge": 14})),
-		Cheapest: bill(4.98, 0.96, map[string]int{"m5.2xlarge": 5, "c5.2xlarge": 9}),
+		Cheapest:  bill(4.98, 0.96, map[string]int{"m5.2xlarge": 5, "c5.2xlarge": 9}),
+		Requested: 100_400, Sizes: map[string]int64{"m5.large": 1930, "m5.xlarge": 3920, "m5.2xlarge": 7910, "c5.2xlarge": 7910},
 	}
 	s.Fleets = []*v1alpha1.NodeFleet{{
 		ObjectMeta: metav1.ObjectMeta{Name: "general"}, Spec: v1alpha1.NodeFleetSpec{Class: v1alpha1.FleetAny, Mode: v1alpha1.FleetAct},

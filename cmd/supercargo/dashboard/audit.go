@@ -99,12 +99,26 @@ func (a *accountant) of(ctx context.Context, read *objects.Objects, start time.T
 	}
 	found := &view.Audit{
 		At: start.Unix(), Took: time.Since(start).Seconds(), Bound: dollars.Of(r.Bound), Source: seen.Source, Notes: seen.Notes,
-		Now: bill(&r, &r.Now), Moved: bill(&r, &r.Moved), Cheapest: bill(&r, &r.Cheapest),
+		Now: bill(&r, &r.Now), Moved: bill(&r, &r.Moved), Cheapest: bill(&r, &r.Cheapest), Requested: r.MilliCPU, Sizes: sizes(&seen.Input),
 	}
 	if r.Homogeneous != nil {
 		found.Homogeneous = new(bill(&r, r.Homogeneous))
 	}
 	return found, nil
+}
+
+// sizes returns the CPU of the largest machine of each instance type that exists or is for sale.
+func sizes(in *audit.Input) map[string]int64 {
+	most := map[string]int64{}
+	for i := range in.Nodes {
+		n := &in.Nodes[i]
+		most[n.InstanceType] = max(most[n.InstanceType], n.Capacity.MilliCPU)
+	}
+	for i := range in.Flavors {
+		f := &in.Flavors[i]
+		most[f.InstanceType] = max(most[f.InstanceType], f.Size.MilliCPU)
+	}
+	return most
 }
 
 func bill(r *audit.Result, b *audit.Bill) view.Bill {

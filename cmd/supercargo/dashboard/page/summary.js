@@ -49,7 +49,7 @@ const bills = (s) => {
     row("Moving pods alone", a.moved),
     ...(a.homogeneous ? [row("One machine type", a.homogeneous)] : []),
     row("Cheapest found", a.cheapest),
-    bar("Lower bound", dollars(a.bound), a.bound / most),
+    bar("Lower bound", dollars(a.bound), a.bound / most, a.boundWatts && watts(a.boundWatts)),
   );
   say($("audited"), `${a.error ? "Not updated: " + a.error + ". " : ""}As of ${clock(1000 * a.at)}, at ${a.source}.`);
 };

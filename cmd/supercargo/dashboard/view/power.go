@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -56,6 +57,22 @@ func (p power) ofBill(b *Bill) *float64 {
 		sum += energy.Watts(b.Machines[kind]) * model.At(min(1, b.Load))
 	}
 	return new(float64(sum))
+}
+
+// least returns a lower bound of the power of any machines of known types at which pods use the CPU that they request,
+// however they are placed: each milli-CPU costs at least what it does on the machine that is best loaded. sizes is the
+// CPU of the largest machine of each type. It is nil if no type is known, or nothing is requested.
+func (p power) least(requestedMilliCPU int64, sizes map[string]int64) *float64 {
+	each := math.Inf(1)
+	for kind, size := range sizes {
+		if model, known := p.model(kind); known && size > 0 {
+			each = min(each, float64(model.LeastPerUtilization())/float64(size))
+		}
+	}
+	if math.IsInf(each, 1) || requestedMilliCPU <= 0 {
+		return nil
+	}
+	return new(each * float64(requestedMilliCPU))
 }
 
 func (p power) model(machineType string) (energy.Model, bool) {

@@ -41,6 +41,14 @@ type Audit struct {
 	Homogeneous *Bill   `json:"homogeneous,omitempty"`
 	Cheapest    Bill    `json:"cheapest"`
 	Bound       float64 `json:"bound"`
+	// BoundWatts is a lower bound of the modelled power of any machines of types whose power is known
+	// if pods use the CPU that they request; nil if there is no such type. It is a bound of its own: the
+	// machines of Bound may draw more.
+	BoundWatts *float64 `json:"boundWatts,omitempty"`
+	// Requested is the CPU that the pods request, and Sizes is the CPU of the largest machine of each
+	// instance type that exists or is for sale.
+	Requested int64            `json:"-"` // in milli-CPU
+	Sizes     map[string]int64 `json:"-"` // in milli-CPU
 	// Source describes the prices of machines for sale.
 	Source string   `json:"source"`
 	Notes  []string `json:"notes,omitempty"`
@@ -74,6 +82,7 @@ func (a *Audit) powered(p power) *Audit {
 		of.Homogeneous = new(*of.Homogeneous)
 		of.Homogeneous.Watts = p.ofBill(of.Homogeneous)
 	}
+	of.BoundWatts = p.least(of.Requested, of.Sizes)
 	return &of
 }
 

@@ -224,6 +224,29 @@ func TestEachBillOfAnAuditHasThePowerOfItsMachines(t *testing.T) {
 	}
 }
 
+func TestTheBoundOfThePowerIsThatOfTheBestLoadedMachineOfAKnownType(t *testing.T) {
+	watts := func(name, idle, full string) *v1alpha1.MachineProfile {
+		return &v1alpha1.MachineProfile{Spec: v1alpha1.MachineProfileSpec{MachineType: name, Power: &v1alpha1.MachinePower{IdleWatts: resource.MustParse(idle), FullWatts: resource.MustParse(full)}}}
+	}
+	profiles := []*v1alpha1.MachineProfile{watts("small", "50", "100"), watts("large", "60", "150")}
+	for name, tc := range map[string]struct {
+		requested int64
+		sizes     map[string]int64
+		want      *float64
+	}{
+		"6 CPUs at 150 W for each 4":        {6000, map[string]int64{"small": 2000, "large": 4000, "unheard-of": 1 << 40, "without a size": 0}, new(225.0)},
+		"only the small type":               {6000, map[string]int64{"small": 2000}, new(300.0)},
+		"no type whose power is known":      {6000, map[string]int64{"unheard-of": 2000}, nil},
+		"no pods that request anything":     {0, map[string]int64{"small": 2000}, nil},
+		"an audit that has no types at all": {6000, nil, nil},
+	} {
+		s := &Snapshot{Profiles: profiles, Audit: &Audit{Requested: tc.requested, Sizes: tc.sizes}}
+		if diff := cmp.Diff(tc.want, Of(s, now).Summary.Audit.BoundWatts); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 func TestPodsThatWaitAreGroupedByReason(t *testing.T) {
 	older := func(p *corev1.Pod) { p.CreationTimestamp = ago(time.Hour) }
 	gated := func(p *corev1.Pod) {
