@@ -239,10 +239,21 @@ func (a *Agent) actSource(ctx context.Context, key types.NamespacedName, entry l
 		return err == nil && updated != nil, updated, err
 	case decide.NoteFreeze:
 		noted, err := a.noteFreeze(key, entry)
+		if failure := checkpoint.AsFailure(notRecorded(entry, err)); failure != nil {
+			a.fail(id, failure)
+			return true, m, nil
+		}
 		return noted, m, err
 	case decide.NoteExpiry:
 		entry.Expired, entry.Dumped = true, false
-		return true, m, a.ledger.Put(entry)
+		err := a.ledger.Put(entry)
+		if !isFull(err) {
+			return true, m, err
+		}
+		// The container must not stay frozen until the disk has room. Without the note, a state that
+		// was dumped before is not sent either: stillFrozen prevents that.
+		a.Log.Error(err, "The deadline has passed and that cannot be recorded: free space on the disk of --state-dir", "migration", entry.Name)
+		d.Do = decide.Thaw
 	case decide.NoteKill:
 		entry.KillNoted = true
 		return true, m, a.ledger.Put(entry)
@@ -257,8 +268,25 @@ func (a *Agent) actSource(ctx context.Context, key types.NamespacedName, entry l
 		decide.Prepare: a.prepareSource, decide.Reach: a.reach, decide.Freeze: a.freeze, decide.Dump: a.dump, decide.Ship: a.ship,
 		decide.Kill: a.kill, decide.Thaw: a.thaw, decide.Remove: a.removeSource,
 	}[d.Do]
-	a.start(ctx, key, id, d.Do, func(ctx context.Context) error { return run(ctx, backend, entry, m) })
+	a.start(ctx, key, id, d.Do, func(ctx context.Context) error {
+		err := run(ctx, backend, entry, m)
+		switch d.Do {
+		case decide.Prepare, decide.Reach, decide.Freeze, decide.Dump, decide.Ship:
+			return notRecorded(entry, err)
+		}
+		return err
+	})
 	return false, m, nil
+}
+
+// notRecorded returns a failure if the ledger could not be written because its disk is full, so that
+// the controller has the container continue, and the given error otherwise. To retry could keep the
+// container frozen until the disk has room.
+func notRecorded(entry ledger.Entry, err error) error {
+	if isFull(err) && checkpoint.AsFailure(err) == nil {
+		return checkpoint.Fail(checkpoint.ReasonNoRoom, "record the state of %s: %v: free space on the disk of --state-dir", entry.Container, err)
+	}
+	return err
 }
 
 // prepareSource does all checks that are possible while the container runs.
@@ -358,7 +386,7 @@ func (a *Agent) dump(ctx context.Context, b checkpoint.Source, entry ledger.Entr
 	}
 	bytes, err := b.Dump(ctx, entry.Container, a.workDir(entry))
 	if err != nil {
-		return err
+		return a.whyNotDumped(entry, err)
 	}
 	if bytes > a.Limits.ImageBytes {
 		return checkpoint.Fail(checkpoint.ReasonTooLarge, "the dump of %s has %d bytes, more than the maximum of %d: raise --max-image-bytes of the node agents",
@@ -369,6 +397,23 @@ func (a *Agent) dump(ctx context.Context, b checkpoint.Source, entry ledger.Entr
 	}
 	entry.Dumped, entry.DumpBytes, entry.Dump = true, bytes, a.Clock.Since(start)
 	return a.ledger.Put(entry)
+}
+
+// leastFree is the free space below which a work folder counts as full: CRIU can then not even log
+// why it failed.
+const leastFree = 64 << 10
+
+// whyNotDumped returns a failure if the work folder is full, so that the container continues, and
+// the given error otherwise.
+func (a *Agent) whyNotDumped(entry ledger.Entry, err error) error {
+	if failure := checkpoint.AsFailure(err); failure != nil && failure.Reason == checkpoint.ReasonNoRoom {
+		return err
+	}
+	free, unknown := freeBytes(a.WorkDir)
+	if isFull(err) || unknown == nil && free < leastFree && entry.Backend != v1alpha1.BackendSimulated {
+		return checkpoint.Fail(checkpoint.ReasonNoRoom, "dump %s: the work folder is full: raise --work-size of the node agents (%v)", entry.Container, err)
+	}
+	return err
 }
 
 // stillFrozen fails if the container runs, since its dump is then outdated.

@@ -88,3 +88,8 @@ func freeBytes(dir string) (int64, error) {
 	}
 	return int64(s.Bavail) * s.Bsize, nil
 }
+
+// isFull reports whether an error says that a disk is full.
+func isFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}

@@ -253,6 +253,13 @@ func (a *Agent) failed(id ledger.ID) *checkpoint.Failure {
 	return a.failures[id]
 }
 
+// fail stores the failure of a role until it is reported.
+func (a *Agent) fail(id ledger.ID, failure *checkpoint.Failure) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.failures[id] = failure
+}
+
 // settled clears a failure.
 func (a *Agent) settled(id ledger.ID) {
 	a.mu.Lock()

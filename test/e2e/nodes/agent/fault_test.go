@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -56,6 +57,55 @@ func TestDiskFullOnTheTargetIsReportedAndTheSourceGoesOn(t *testing.T) {
 		t.Errorf("the source says %s: %s, want reason NoRoom", r.Reason, r.Message)
 	}
 	b.goesOn(m, pod)
+}
+
+// run runs a shell command on a node.
+func (b *bench) run(node *cluster.Node, command string) {
+	b.Helper()
+	if output, err := node.Run(b.ctx(), "sh", "-c", command); err != nil {
+		b.Fatalf("%s: %v: %s", command, err, output)
+	}
+}
+
+func TestDiskFullOnTheSourceIsReportedAndTheSourceGoesOn(t *testing.T) {
+	work := func(node *cluster.Node) string { return filepath.Join(node.Dir, "agent-work") }
+	state := func(node *cluster.Node) string { return filepath.Join(node.Dir, "agent", "ledger") }
+	takeAllBut := func(left int) func(dir string) string {
+		return func(dir string) string {
+			return fmt.Sprintf("fallocate -l $(($(df --output=avail -B1 %[1]s | tail -n 1) - %[2]d)) %[1]s/full", dir, left)
+		}
+	}
+	remove := func(dir string) string { return "rm " + dir + "/full" }
+	for _, tc := range []struct {
+		name       string
+		dir        func(*cluster.Node) string
+		fill, free func(dir string) string
+		says       string
+	}{
+		{"no room to describe the container", work, takeAllBut(0), remove, "--work-size"},
+		{"no room for CRIU's log", work, takeAllBut(20 << 10), remove, "--work-size"},
+		{"no room for its memory", work, takeAllBut(4 << 20), remove, "--work-size"},
+		{"no room for the ledger", state, func(dir string) string {
+			return "mount -t tmpfs -o size=4k full " + dir + " && head -c 4k /dev/zero >" + dir + "/full.tmp"
+		}, func(dir string) string { return "umount " + dir }, "--state-dir"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := newBench(t)
+			from, to := b.Nodes[0], b.Nodes[1]
+			pod := b.pod("counter", from, cluster.Images["counter"], corev1.EnvVar{Name: "MB", Value: "32"})
+			b.counts(pod.Name, 3)
+			m := b.prepare(pod, to, v1alpha1.BackendContainerd)
+			b.run(from, tc.fill(tc.dir(from)))
+			free := sync.OnceFunc(func() { b.run(from, tc.free(tc.dir(from))) })
+			t.Cleanup(free)
+			b.order(m, v1alpha1.OrderFreeze)
+			if r := b.sourceSays(m, v1alpha1.SourceFailed); r.Reason != checkpoint.ReasonNoRoom || !strings.Contains(r.Message, tc.says) {
+				t.Errorf("the source says %s: %s, want reason NoRoom and %s", r.Reason, r.Message, tc.says)
+			}
+			free()
+			b.goesOn(m, pod)
+		})
+	}
 }
 
 func TestMissingImageIsFoundBeforeAnythingIsFrozen(t *testing.T) {

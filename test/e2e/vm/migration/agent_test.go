@@ -7,8 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
+	"supercargo.dev/supercargo/test/e2e/nodes/moves"
 	"supercargo.dev/supercargo/test/e2e/vm/machine"
 )
 
@@ -80,4 +84,45 @@ func TestFilesOfAContainerMoveWithIt(t *testing.T) {
 	if got, want := inRoot(m.Status.Plan.RestoredPod, "cat data/link; stat -c '%a %u %g' data/file"), "kept\n640 1000 2000\n"; got != want {
 		t.Errorf("on the other machine there is %q, want %q", got, want)
 	}
+}
+
+// workFolder is the work folder of the agents, a tmpfs.
+const workFolder = "/run/supercargo/agent"
+
+// fills returns a command that takes the free space of the work folder, except for some bytes. The files have numbers
+// from 1 as names.
+func fills(number, except int) string {
+	return fmt.Sprintf("fallocate -l $(($(df --output=avail -B1 %[1]s | tail -n 1) - %[3]d)) %[1]s/%[2]d", workFolder, number, except)
+}
+
+func TestAContainerContinuesWhenItsMigrationFindsTheWorkFolderFull(t *testing.T) {
+	w := twoOf(t, older, older)
+	pod := w.Pod("counter", cluster.Images["counter"])
+	pod.Spec.Containers[0].Env = append(pod.Spec.Containers[0].Env, corev1.EnvVar{Name: "MB", Value: "32"})
+	w.starts(w.first, pod)
+	before := w.follow("counter")
+	on := func(command string) {
+		t.Helper()
+		if _, err := w.first.Run(w.Context(), command); err != nil {
+			t.Fatal(err)
+		}
+	}
+	on(fills(1, 16<<20))
+	m := w.End(w.moves("counter"))
+	if m.Status.Phase != v1alpha1.MigrationRefused || m.Status.Source == nil || m.Status.Source.FrozenAt != nil || !strings.Contains(moves.EndMessage(m), checkpoint.ReasonNoRoom) {
+		t.Errorf("the folder was full before: the migration ended as %s: %s; the source says %+v; want it Refused without a freeze, and NoRoom", m.Status.Phase, moves.EndMessage(m), m.Status.Source)
+	}
+
+	on("rm " + workFolder + "/1; " + fills(1, 48<<20)) // fallocate takes longer for more than a dump does
+	filled := w.whenFrozen(fills(2, 0))
+	m = w.RolledBack(w.moves("counter"), "work folder is full")
+	if err := <-filled; err != nil {
+		t.Fatal(err)
+	}
+	w.nothingFrozen(w.first)
+	w.whole("counter", before)
+
+	on("rm " + workFolder + "/1 " + workFolder + "/2")
+	m = w.Succeeded(w.moves("counter"))
+	w.goesOn(before, m.Status.Plan.RestoredPod)
 }
