@@ -31,6 +31,7 @@ const everything = "test/e2e/install/testdata/everything.yaml"
 func TestSupercargoIsInstalledUsedUpgradedAndRemoved(t *testing.T) {
 	s := newSite(t)
 	s.part("the control plane's own pods are ready", (*site).controlPlaneIsReady)
+	s.part("an audit of the cluster", (*site).isAudited)
 	s.say("loading images")
 	s.importImages()
 	s.importToAll("workload.tar", s.nginxImage(), s.workerImage(), oci.Image{Name: cluster.Images["chain"], Program: cluster.ProgramPath("workload/chain")})
