@@ -86,7 +86,7 @@ func freeBytes(dir string) (int64, error) {
 	if err := syscall.Statfs(dir, &s); err != nil {
 		return 0, err
 	}
-	return int64(s.Bavail) * s.Bsize, nil
+	return int64(s.Bavail) * int64(s.Bsize), nil //nolint:unconvert // Bsize has another type on macOS
 }
 
 // isFull reports whether an error says that a disk is full.
