@@ -115,7 +115,7 @@ func TestAContainerContinuesWhenItsMigrationFindsTheWorkFolderFull(t *testing.T)
 
 	on("rm " + workFolder + "/1; " + fills(1, 48<<20)) // fallocate takes longer for more than a dump does
 	filled := w.whenFrozen(fills(2, 0))
-	m = w.RolledBack(w.moves("counter"), "work folder is full")
+	w.RolledBack(w.moves("counter"), "work folder is full")
 	if err := <-filled; err != nil {
 		t.Fatal(err)
 	}
