@@ -196,9 +196,9 @@ test-peers: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(PEERS)) | $(DIST) ## Run th
 	cd test/peers/karpenter-live && $(call go_test,test-peers-live,./...)
 
 .PHONY: test-browser
-test-browser: $(TOOLS)/gotestsum | $(DIST) ## Look at HTML reports, the dashboard and the site in Chromium (CHROMIUM=path); pictures in dist/browser/.
+test-browser: build $(TOOLS)/gotestsum | $(DIST) ## Look at HTML reports, the dashboard, also of the demo, and the site in Chromium (CHROMIUM=path); pictures in dist/browser/.
 	$(MAKE) --no-print-directory site SITE_URL=/
-	$(call go_test,test-browser,-tags browser -count 1 ./test/browser)
+	PATH="$(abspath $(BIN)):$$PATH" $(call go_test,test-browser,-tags browser -count 1 ./test/browser)
 
 .PHONY: pictures
 pictures: ## Take the documentation's pictures of the dashboard in Chromium (CHROMIUM=path).
