@@ -28,7 +28,7 @@ func TestTheDashboardFollowsTheDemoWhileItRuns(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- cmd.Wait()
-		input.Close()
+		_ = input.Close() // it returns no error
 	}()
 	address := make(chan string, 1)
 	var said strings.Builder
