@@ -20,9 +20,9 @@ const mostTypes = 4
 // as the planner. It returns false if no type holds all pods that the mix holds. Nodes that stay in
 // the mix stay here too.
 //
-// It plans at most [mostTypes] types: those large enough for every single pod first, then those with
-// the lowest bounds, ties by name, without those that cannot be cheaper. Cost: one plan of [planner.Supercargo] for each, with the flavors of one type,
-// several at a time.
+// It plans at most [mostTypes] types. Types whose machines hold any one of the pods come first, then
+// those with the lowest bounds, ties by name. It leaves out types that cannot be cheaper. Cost: one
+// plan of [planner.Supercargo] for each, with the flavors of one type, several at a time.
 func (c *scene) homogeneous(m *mix) (best Bill, found bool) {
 	types := c.types(m)
 	types = types[:min(len(types), mostTypes)]

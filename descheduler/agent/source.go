@@ -247,12 +247,12 @@ func (a *Agent) actSource(ctx context.Context, key types.NamespacedName, entry l
 	case decide.NoteExpiry:
 		entry.Expired, entry.Dumped = true, false
 		err := a.ledger.Put(entry)
-		if !isFull(err) {
-			return true, m, err
+		if err == nil {
+			return true, m, nil
 		}
-		// The container must not stay frozen until the disk has room. Without the note, a state that
-		// was dumped before is not sent either: stillFrozen prevents that.
-		a.Log.Error(err, "The deadline has passed and that cannot be recorded: free space on the disk of --state-dir", "migration", entry.Name)
+		// The container must not stay frozen until the disk works or has room. Without the note, a
+		// state that was dumped before is not sent either: stillFrozen prevents that.
+		a.Log.Error(err, "The deadline has passed, and this could not be recorded: check the disk of --state-dir; the container continues", "migration", entry.Name)
 		d.Do = decide.Thaw
 	case decide.NoteKill:
 		entry.KillNoted = true

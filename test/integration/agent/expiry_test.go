@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -103,6 +105,25 @@ func TestContainersGoOnByThemselvesAfterTheDeadline(t *testing.T) {
 	b.order(m, v1alpha1.OrderClean)
 	b.sourceSays(m, v1alpha1.SourceCleaned)
 	b.nothingLeft()
+	if b.is("frozen", pod) || b.is("killed", pod) {
+		t.Error("the container does not run")
+	}
+}
+
+func TestContainersGoOnByThemselvesWhileTheLedgerCannotBeWritten(t *testing.T) {
+	b := newBench(t)
+	b.deadline = 5*time.Second - time.Minute
+	pod, m := b.stuck()
+	ledger := filepath.Join(b.config.StateDir, "ledger")
+	if err := os.Rename(ledger, ledger+".away"); err != nil {
+		t.Fatal(err)
+	}
+	b.goesOn(pod)
+	if err := os.Rename(ledger+".away", ledger); err != nil {
+		t.Fatal(err)
+	}
+	b.order(m, v1alpha1.OrderThaw)
+	b.sourceSays(m, v1alpha1.SourceThawed)
 	if b.is("frozen", pod) || b.is("killed", pod) {
 		t.Error("the container does not run")
 	}

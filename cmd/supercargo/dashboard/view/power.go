@@ -60,7 +60,8 @@ func (p power) ofBill(b *Bill) *float64 {
 }
 
 // least returns a lower bound of the power of any machines of known types at which pods use the CPU that they request,
-// however they are placed: each milli-CPU costs at least what it does on the machine that is best loaded. sizes is the
+// however they are placed: each milli-CPU draws at least what it does on the machine that is best loaded. It is a bound
+// of ofBill, which also counts the CPU of a machine without that of DaemonSet pods. sizes is the
 // CPU of the largest machine of each type. It is nil if no type is known, or nothing is requested.
 func (p power) least(requestedMilliCPU int64, sizes map[string]int64) *float64 {
 	each := math.Inf(1)
