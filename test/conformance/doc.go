@@ -12,9 +12,9 @@
 //
 // Tests that fail with Supercargo run once more, and with the stock scheduler. A test that fails twice and
 // passes there is a difference. differences.yaml lists differences by design with their reasons. The command
-// exits with 1 if there is a difference that is not listed, or a listed one that no longer exists. It exits
-// with 2 if the suite could not run, for example because Kubernetes' sources have changed where the overlay
-// edits them.
+// exits with 1 if there is a difference that is not listed, a listed one that no longer exists, or a test that
+// fails with both schedulers and so compares nothing. It exits with 2 if the suite could not run, for example
+// because Kubernetes' sources have changed where the overlay edits them.
 //
 // It needs etcd on PATH and takes about an hour on two cores. The logs of all tests are in dist/conformance,
 // as go tool test2json writes them. To run one test:

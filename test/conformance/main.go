@@ -54,8 +54,9 @@ type runner struct {
 	exec    []string
 	timeout time.Duration
 
-	overlay string // path of go's overlay file
-	modfile string // path of a go.mod that the go command may change
+	sources []string // environment with which test programs find their sources; see sourcesEnv
+	overlay string   // path of go's overlay file
+	modfile string   // path of a go.mod that the go command may change
 	list    *list
 }
 
@@ -95,6 +96,11 @@ func (r *runner) run(ctx context.Context, packages string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("find the root of this module: %w", err)
 	}
+	cache, err := goCommand(ctx, "env", "GOMODCACHE")
+	if err != nil {
+		return false, fmt.Errorf("find the module cache: %w", err)
+	}
+	r.sources = sourcesEnv(strings.TrimSpace(cache))
 	if r.dir, err = filepath.Abs(r.dir); err != nil {
 		return false, err
 	}
@@ -122,6 +128,12 @@ func (r *runner) run(ctx context.Context, packages string) (bool, error) {
 	report.judge(r.list, r.only == "")
 	report.print(os.Stdout)
 	return report.ok(), nil
+}
+
+// sourcesEnv returns the environment with which Kubernetes' tests find files beside their sources. Programs are built
+// with -trimpath, so they know their sources relative to the module cache. The variables are Bazel's.
+func sourcesEnv(moduleCache string) []string {
+	return []string{"TEST_SRCDIR=" + filepath.Dir(moduleCache), "TEST_WORKSPACE=" + filepath.Base(moduleCache)}
 }
 
 // testPackages returns the suite's packages that have tests, sorted by name.
@@ -192,7 +204,7 @@ func (r *runner) build(ctx context.Context, p testPackage) (string, error) {
 		return program, nil
 	}
 	fmt.Printf("%-32s building\n", p.name)
-	_, err := goCommand(ctx, "test", "-c", "-vet=off", "-mod=mod", "-modfile", r.modfile, "-overlay", r.overlay, "-ldflags", r.ldflags, "-o", program, p.path)
+	_, err := goCommand(ctx, "test", "-c", "-trimpath", "-vet=off", "-mod=mod", "-modfile", r.modfile, "-overlay", r.overlay, "-ldflags", r.ldflags, "-o", program, p.path)
 	if err != nil {
 		return "", fmt.Errorf("build the tests of %s: %w", p.path, err)
 	}

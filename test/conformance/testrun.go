@@ -46,7 +46,7 @@ func (r *runner) test(ctx context.Context, p testPackage, program string, t test
 	defer log.Close()
 	tests := exec.CommandContext(ctx, args[0], args[1:]...)
 	tests.Dir = p.dir
-	tests.Env = append(os.Environ(), shipped.Env+"="+t.scheduler)
+	tests.Env = slices.Concat(os.Environ(), r.sources, []string{shipped.Env + "=" + t.scheduler})
 	found, err := outcomesOf(ctx, tests, log)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
