@@ -211,15 +211,13 @@ type MigrationStatus struct {
 
 // MigrationBackend is the mechanism that takes and restores the state of a container.
 //
-// +kubebuilder:validation:Enum=Containerd;Kubelet;Restart;Simulated
+// +kubebuilder:validation:Enum=Containerd;Restart;Simulated
 type MigrationBackend string
 
 const (
 	// BackendContainerd takes checkpoints with the task API of containerd and stages them in
 	// its content store.
 	BackendContainerd MigrationBackend = "Containerd"
-	// BackendKubelet takes checkpoints with the API of the kubelet.
-	BackendKubelet MigrationBackend = "Kubelet"
 	// BackendRestart takes no checkpoint.
 	BackendRestart MigrationBackend = "Restart"
 	// BackendSimulated simulates a move of modelled size and speed on nodes that run no

@@ -1,5 +1,5 @@
 // Package checkpoint defines the interfaces of back-ends, which take and restore the state of a
-// container: containerd, the kubelet's API, a plain restart, and a simulation.
+// container: containerd, a plain restart, and a simulation.
 //
 // A [Source] acts on the node that the container leaves, a [Target] on the node that it comes to.
 // The state is sent as a tar in the layout that containerd's CRI plugin and CRI-O restore from;

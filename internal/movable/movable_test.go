@@ -46,7 +46,7 @@ func movableInput() Input {
 }
 
 func node(name string, change ...func(*capability.Node)) *corev1.Node {
-	can := capability.Node{Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendKubelet, v1alpha1.BackendContainerd, v1alpha1.BackendRestart}, Arch: "amd64", Restore: true}
+	can := capability.Node{Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendContainerd, v1alpha1.BackendRestart}, Arch: "amd64", Restore: true}
 	for _, c := range change {
 		c(&can)
 	}
@@ -271,8 +271,7 @@ func TestTheBestBackendThatTheAgentHasIsTaken(t *testing.T) {
 		has    []v1alpha1.MigrationBackend
 		want   v1alpha1.MigrationBackend
 	}{
-		{v1alpha1.MethodCheckpoint, []v1alpha1.MigrationBackend{v1alpha1.BackendRestart, v1alpha1.BackendKubelet, v1alpha1.BackendContainerd}, v1alpha1.BackendContainerd},
-		{v1alpha1.MethodCheckpoint, []v1alpha1.MigrationBackend{v1alpha1.BackendRestart, v1alpha1.BackendKubelet}, v1alpha1.BackendKubelet},
+		{v1alpha1.MethodCheckpoint, []v1alpha1.MigrationBackend{v1alpha1.BackendRestart, v1alpha1.BackendSimulated, v1alpha1.BackendContainerd}, v1alpha1.BackendContainerd},
 		{v1alpha1.MethodCheckpoint, []v1alpha1.MigrationBackend{v1alpha1.BackendSimulated}, v1alpha1.BackendSimulated},
 		{v1alpha1.MethodRestart, []v1alpha1.MigrationBackend{v1alpha1.BackendContainerd, v1alpha1.BackendRestart}, v1alpha1.BackendRestart},
 	} {

@@ -11,7 +11,7 @@ import (
 )
 
 // preferred are the back-ends that keep a container's state, best first.
-var preferred = []v1alpha1.MigrationBackend{v1alpha1.BackendContainerd, v1alpha1.BackendKubelet, v1alpha1.BackendSimulated}
+var preferred = []v1alpha1.MigrationBackend{v1alpha1.BackendContainerd, v1alpha1.BackendSimulated}
 
 // checkNodes refuses moves in which one of the two nodes cannot take part, and selects the back-end.
 func (v *Verdict) checkNodes(in Input) {

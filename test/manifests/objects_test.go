@@ -204,7 +204,7 @@ func TestProgramsMayWriteNoMoreThanTheirPagesSay(t *testing.T) {
 			"create migrations", "update poddisruptionbudgets/status", "patch validatingwebhookconfigurations", "create secrets", "update secrets", "create events", "patch events",
 		},
 		"../../manifests/meter/rbac.yaml": {"create tokenreviews", "create subjectaccessreviews", "update secrets", "update configmaps"},
-		"../../manifests/agent/rbac.yaml": {"patch migrations/status", "patch nodes", "create events", "create nodes/checkpoint"},
+		"../../manifests/agent/rbac.yaml": {"patch migrations/status", "patch nodes", "create events"},
 		"../../manifests/descheduler/rbac.yaml": append([]string{
 			"create pods", "patch pods", "delete pods", "update jobs/finalizers", "update replicasets/finalizers", "update poddisruptionbudgets/status", "patch migrations", "delete migrations", "patch migrations/status",
 			"create migrations", "create pods/eviction", "patch nodes", "create configmaps", "patch configmaps",

@@ -1,30 +1,24 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"strings"
 	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
-	criapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/agent"
 	"supercargo.dev/supercargo/descheduler/agent/probe"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
-	"supercargo.dev/supercargo/descheduler/checkpoint/cgroup"
 	"supercargo.dev/supercargo/descheduler/checkpoint/containerd"
-	"supercargo.dev/supercargo/descheduler/checkpoint/kubelet"
 	"supercargo.dev/supercargo/descheduler/checkpoint/restart"
 	"supercargo.dev/supercargo/descheduler/probe/governor"
 	"supercargo.dev/supercargo/internal/movable/capability"
@@ -142,72 +136,28 @@ type node struct {
 	*Options
 	host       probe.Host
 	containerd *containerd.Client
-	cri        criapi.RuntimeServiceClient // of a runtime other than containerd
-	kubelet    *kubelet.Source
 }
 
-// open makes the clients that the flags select. It does not wait for a runtime that is down.
+// open makes the client of containerd. It does not wait for a containerd that is down.
 func (n *node) open(maxImageBytes int64) error {
-	var freezer kubelet.Freezer
-	switch {
-	case n.Containerd != "":
-		var err error
-		n.containerd, err = containerd.New(containerd.Options{
-			Socket: n.Containerd, Snapshotter: n.Snapshotter, MaxImageBytes: maxImageBytes, OpenConnections: n.OpenConnections,
-			Proc: filepath.Join(n.HostRoot, "proc"), Requires: n.requires, Clock: clock.RealClock{},
-		})
-		if err != nil {
-			return err
-		}
-		freezer = n.containerd
-	case n.CRI != "":
-		var err error
-		if n.cri, err = cgroup.Dial(n.CRI); err != nil {
-			return err
-		}
-		freezer = &cgroup.Freezer{
-			Runtime: n.cri, Proc: filepath.Join(n.HostRoot, "proc"), Groups: filepath.Join(n.HostRoot, "sys/fs/cgroup"),
-			Requires: n.requires, Signal: syscall.Kill, Clock: clock.RealClock{},
-		}
-	}
-	if n.KubeletAuthorities == "" || freezer == nil {
+	if n.Containerd == "" {
 		return nil
 	}
-	authorities, err := os.ReadFile(n.KubeletAuthorities)
-	if err != nil {
-		return fmt.Errorf("--kubelet-authorities: %w", err)
-	}
-	client, err := kubelet.Client(authorities, cmp.Or(n.KubeletName, n.NodeName), n.token)
-	if err != nil {
-		return fmt.Errorf("--kubelet-authorities=%s: %w", n.KubeletAuthorities, err)
-	}
-	n.kubelet = &kubelet.Source{Freezer: freezer, URL: n.KubeletURL, HTTP: client, Folder: n.KubeletCheckpoints}
-	return nil
+	var err error
+	n.containerd, err = containerd.New(containerd.Options{
+		Socket: n.Containerd, Snapshotter: n.Snapshotter, MaxImageBytes: maxImageBytes, OpenConnections: n.OpenConnections,
+		Proc: filepath.Join(n.HostRoot, "proc"), Requires: n.requires, Clock: clock.RealClock{},
+	})
+	return err
 }
 
-// answers returns an error if the container runtime does not answer.
+// answers returns an error if containerd does not answer.
 func (n *node) answers(ctx context.Context) error {
-	switch {
-	case n.containerd != nil:
-		_, err := n.containerd.Version(ctx)
-		return err
-	case n.cri != nil:
-		_, err := n.cri.Version(ctx, &criapi.VersionRequest{})
-		return err
+	if n.containerd == nil {
+		return nil
 	}
-	return nil
-}
-
-// token returns the agent's own token, which Kubernetes renews in its file.
-func (n *node) token() (string, error) {
-	if n.Config.BearerTokenFile == "" {
-		return n.Config.BearerToken, nil
-	}
-	text, err := os.ReadFile(n.Config.BearerTokenFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return n.Config.BearerToken, nil
-	}
-	return strings.TrimSpace(string(text)), err
+	_, err := n.containerd.Version(ctx)
+	return err
 }
 
 func (n *node) close() {
@@ -221,13 +171,6 @@ func (n *node) backends(pods checkpoint.PodReader) map[v1alpha1.MigrationBackend
 	all := map[v1alpha1.MigrationBackend]checkpoint.Backend{v1alpha1.BackendRestart: restart.New(pods)}
 	if n.containerd != nil {
 		all[v1alpha1.BackendContainerd] = checkpoint.Backend{Source: n.containerd, Target: n.containerd}
-	}
-	if n.kubelet != nil {
-		kubelet := checkpoint.Backend{Source: n.kubelet}
-		if n.containerd != nil {
-			kubelet.Target = n.containerd
-		}
-		all[v1alpha1.BackendKubelet] = kubelet
 	}
 	return all
 }
@@ -263,7 +206,7 @@ func (n *node) capability(ctx context.Context, node *corev1.Node) (capability.No
 			return can, err
 		}
 	}
-	if n.containerd == nil && n.kubelet == nil {
+	if n.containerd == nil {
 		return can, nil
 	}
 	if can.CRIU, err = n.host.CRIUVersion(ctx); probe.Interrupted(err) {
@@ -278,12 +221,6 @@ func (n *node) capability(ctx context.Context, node *corev1.Node) (capability.No
 	}
 	if err != nil {
 		n.Log.Info("The node cannot move containers with their state: its kernel lacks a feature that CRIU needs", "error", err)
-		return can, nil
-	}
-	if n.kubelet != nil {
-		can.Backends = append(can.Backends, v1alpha1.BackendKubelet)
-	}
-	if n.containerd == nil {
 		return can, nil
 	}
 	version, err := n.containerd.Version(ctx)

@@ -38,15 +38,8 @@ type Options struct {
 	// Containerd is its socket; empty if the node has none. Snapshotter is that of its CRI
 	// plugin.
 	Containerd, Snapshotter string
-	// CRI is the socket of a runtime other than containerd. Its containers can leave the node,
-	// through the kubelet's API, but none can come.
-	CRI string
 	// OpenConnections allows open TCP connections, which CRIU closes.
 	OpenConnections bool
-	// KubeletURL, KubeletAuthorities and KubeletCheckpoints are for the kubelet's API, which is
-	// not used without a file of its certificate authorities. KubeletName is the name in its
-	// certificate; empty for the node's name.
-	KubeletURL, KubeletName, KubeletAuthorities, KubeletCheckpoints string
 	// HostRoot is the node's root folder. CRIU is the program below it, and HostPath the folders
 	// to find it in.
 	HostRoot, CRIU, HostPath string
@@ -79,13 +72,8 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.AdvertiseHost, "advertise-host", "", "`host` at which other nodes reach --listen-address (default: the node's InternalIP)")
 	f.StringVar(&o.ServeAddress, "serve-address", ":8085", "`host:port` for /metrics, /healthz and /readyz; 0 serves none")
 	f.StringVar(&o.Containerd, "containerd", "/run/containerd/containerd.sock", "`socket` of containerd; empty if the node has another runtime")
-	f.StringVar(&o.CRI, "cri", "", "`socket` of a container runtime other than containerd; its containers can be moved away, with the kubelet's API")
 	f.StringVar(&o.Snapshotter, "snapshotter", "overlayfs", "`name` of the snapshotter of containerd's CRI plugin: overlayfs or native")
 	f.BoolVar(&o.OpenConnections, "allow-open-connections", false, "move containers with open TCP connections; CRIU closes them, if /etc/criu/runc.conf on every node has tcp-close")
-	f.StringVar(&o.KubeletURL, "kubelet-url", "https://127.0.0.1:10250", "`URL` of the kubelet's API")
-	f.StringVar(&o.KubeletName, "kubelet-name", "", "`name` in the kubelet's certificate (default: the node's name)")
-	f.StringVar(&o.KubeletAuthorities, "kubelet-authorities", "", "PEM `file` with the kubelet's certificate authorities, such as /var/lib/kubelet/pki/kubelet.crt; without it the agent does not use the kubelet's API")
-	f.StringVar(&o.KubeletCheckpoints, "kubelet-checkpoints", "/var/lib/kubelet/checkpoints", "`directory` where the kubelet writes checkpoints")
 	f.StringVar(&o.HostRoot, "host-root", "/", "`directory` with the node's root file system, such as /proc/1/root in a pod with hostPID")
 	f.StringVar(&o.CRIU, "criu", "criu", "CRIU `program` on the node")
 	f.StringVar(&o.HostPath, "host-path", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "`directories` of the node in which to find --criu")
@@ -154,7 +142,7 @@ func (o *Options) check() (sizes, labels.Selector, error) {
 
 func (o *Options) checkPlaces() []error {
 	var errs []error
-	for name, dir := range map[string]string{"state-dir": o.StateDir, "work-dir": o.WorkDir, "host-root": o.HostRoot, "kubelet-checkpoints": o.KubeletCheckpoints, "probe-state-dir": o.ProbeState} {
+	for name, dir := range map[string]string{"state-dir": o.StateDir, "work-dir": o.WorkDir, "host-root": o.HostRoot, "probe-state-dir": o.ProbeState} {
 		if !filepath.IsAbs(dir) {
 			errs = append(errs, fmt.Errorf("--%s=%s: must be an absolute path", name, dir))
 		}
@@ -165,13 +153,8 @@ func (o *Options) checkPlaces() []error {
 	if _, _, err := net.SplitHostPort(o.ServeAddress); err != nil && o.ServeAddress != "0" {
 		errs = append(errs, fmt.Errorf("--serve-address=%s: %w", o.ServeAddress, err))
 	}
-	for name, socket := range map[string]string{"containerd": o.Containerd, "cri": o.CRI} {
-		if socket != "" && !filepath.IsAbs(socket) {
-			errs = append(errs, fmt.Errorf("--%s=%s: must be the absolute path of a socket", name, socket))
-		}
-	}
-	if o.CRI != "" && (o.Containerd != "" || o.KubeletAuthorities == "") {
-		errs = append(errs, errors.New("--cri is for container runtimes other than containerd: set --containerd= and --kubelet-authorities too"))
+	if o.Containerd != "" && !filepath.IsAbs(o.Containerd) {
+		errs = append(errs, fmt.Errorf("--containerd=%s: must be the absolute path of a socket", o.Containerd))
 	}
 	return errs
 }

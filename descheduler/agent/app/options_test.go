@@ -40,7 +40,7 @@ func TestDefaultsAreGood(t *testing.T) {
 func TestWrongFlagsAreNamed(t *testing.T) {
 	for _, wrong := range []string{
 		"--max-image-bytes=much", "--max-image-bytes=0", "--max-total-bytes=-1", "--work-size=x", "--simulate-dump-rate=0", "--simulate-ship-rate=fast",
-		"--state-dir=here", "--work-dir=", "--host-root=.", "--kubelet-checkpoints=x", "--listen-address=8444", "--serve-address=x", "--containerd=unix", "--cri=unix", "--cri=/run/crio.sock",
+		"--state-dir=here", "--work-dir=", "--host-root=.", "--listen-address=8444", "--serve-address=x", "--containerd=unix",
 		"--max-moves=0", "--max-images=-1", "--stalled-after=0s", "--sweep-every=-1h", "--simulate-memory=NaN", "--simulate-memory=17", "--simulate-freeze=-1s",
 	} {
 		name, _, _ := strings.Cut(wrong, "=")

@@ -114,7 +114,7 @@ func newWorld(seed uint64, owned owner, restart bool) *world {
 
 func ableNode(name string) *corev1.Node {
 	can := capability.Node{
-		Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendContainerd, v1alpha1.BackendKubelet, v1alpha1.BackendRestart},
+		Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendContainerd, v1alpha1.BackendRestart},
 		Arch:     "amd64", Kernel: "6.18.0", Runtime: "containerd://2.3.7", CRIU: "4.2", Restore: true,
 	}
 	return &corev1.Node{

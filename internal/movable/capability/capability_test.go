@@ -17,7 +17,7 @@ import (
 // node returns a node that meets all requirements of checkpoint.
 func node(change ...func(*capability.Node)) capability.Node {
 	n := capability.Node{
-		Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendContainerd, v1alpha1.BackendKubelet, v1alpha1.BackendRestart},
+		Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendContainerd, v1alpha1.BackendRestart},
 		Arch:     "amd64", CPUFeatures: []string{"avx", "avx2", "fpu", "sse4_2"},
 		Kernel: "6.18.0-3-amd64", Runtime: "containerd://2.3.7", CRIU: "4.2.1", Restore: true,
 	}
@@ -42,7 +42,7 @@ func checkpoint(change ...func(*capability.Requirements)) capability.Requirement
 func TestANodeIsWrittenAsTheDesignSaysAndReadBack(t *testing.T) {
 	n := node()
 	n.CPUFeatures = []string{"sse4_2", "fpu", "avx", "fpu", "avx2"}
-	const want = `{"version":1,"backends":["Containerd","Kubelet","Restart"],"arch":"amd64","cpuFeatures":["avx","avx2","fpu","sse4_2"],` +
+	const want = `{"version":1,"backends":["Containerd","Restart"],"arch":"amd64","cpuFeatures":["avx","avx2","fpu","sse4_2"],` +
 		`"kernel":"6.18.0-3-amd64","runtime":"containerd://2.3.7","criu":"4.2.1","restore":true}`
 	if got := n.Encode(); got != want {
 		t.Errorf("written as\n%s\nwant\n%s", got, want)
@@ -144,8 +144,7 @@ func TestACheckpointGoesWhereItCanBeRestored(t *testing.T) {
 		{"an able node", nil, nil, ""},
 		{"a node without an agent", func(n *capability.Node) { *n = capability.Node{} }, nil, "does not support back-end Containerd (its agent supports none)"},
 		{"another back-end", nil, func(r *capability.Requirements) { r.Backend = v1alpha1.BackendSimulated },
-			"does not support back-end Simulated (its agent supports Containerd, Kubelet, Restart)"},
-		{"the kubelet's back-end", nil, func(r *capability.Requirements) { r.Backend = v1alpha1.BackendKubelet }, ""},
+			"does not support back-end Simulated (its agent supports Containerd, Restart)"},
 		{"restore is off", func(n *capability.Node) { n.Restore = false }, nil, "has a container runtime that does not restore checkpoints"},
 		{"another architecture", func(n *capability.Node) { n.Arch = "arm64" }, nil, "has architecture arm64 instead of amd64"},
 		{"an architecture not told", func(n *capability.Node) { n.Arch = "" }, nil, "has architecture unknown instead of amd64"},

@@ -80,7 +80,7 @@ func TestRightsAreEnough(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.sourceSays(m, v1alpha1.SourceKilled)
-	failing := b.migrationBy(b.pod("other"), v1alpha1.BackendKubelet) // its failure causes an Event
+	failing := b.migrationBy(b.pod("other"), v1alpha1.BackendContainerd) // its failure causes an Event
 	b.sourceSays(failing, v1alpha1.SourceFailed)
 }
 

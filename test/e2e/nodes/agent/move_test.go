@@ -4,7 +4,6 @@ package agent
 
 import (
 	"fmt"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -92,20 +91,6 @@ func TestFilesComeAlong(t *testing.T) {
 	output, err := to.Run(b.ctx(), "sh", "-c", "cat "+root+"/data/link && stat -c %a "+root+"/data/file")
 	if err != nil || string(output) != "kept\n640\n" {
 		t.Errorf("on the new node there is %q (%v)", output, err)
-	}
-}
-
-func TestKubeletTakesCheckpointsToo(t *testing.T) {
-	b := newBench(t)
-	pod := b.pod("counter", b.Nodes[0], cluster.Images["counter"], corev1.EnvVar{Name: "MB", Value: "16"})
-	b.counts(pod.Name, 5)
-	moved := b.move(pod, b.Nodes[1], v1alpha1.BackendKubelet)
-	// The kubelet's checkpoint also contains the earlier output.
-	if err := workload.CheckTicks(b.counts(moved.Name, 5), 1); err != nil {
-		t.Error(err)
-	}
-	if left, err := filepath.Glob(filepath.Join(b.Nodes[0].KubeletRoot, "checkpoints", "*")); err != nil || len(left) != 0 {
-		t.Errorf("in the kubelet's folder %v is left (%v)", left, err)
 	}
 }
 

@@ -25,25 +25,23 @@ func TestContainersOfOtherPodsAreNotTouched(t *testing.T) {
 	b.counts(victim.Name, 3)
 	id := strings.TrimPrefix(victim.Status.ContainerStatuses[0].ContainerID, "containerd://")
 
-	for _, backend := range []v1alpha1.MigrationBackend{v1alpha1.BackendContainerd, v1alpha1.BackendKubelet} {
-		now := metav1.Now()
-		plan := &v1alpha1.MigrationPlan{
-			StartedAt: now, DeadlineAt: metav1.NewTime(now.Add(time.Minute)), SourceNode: node.Name, PodUID: string(own.UID), Container: "main", ContainerID: id,
-			BaseImage: cluster.Images["counter"], Backend: backend, RestoredPod: own.Name + "-m", Image: "checkpoint.supercargo.dev/forged:1",
-		}
-		if r := b.sourceSays(b.forge(own.Name, plan, nil), v1alpha1.SourceFailed); r.Reason != checkpoint.ReasonForeignContainer {
-			t.Errorf("%s: the source says %s: %s, want reason %s", backend, r.Reason, r.Message, checkpoint.ReasonForeignContainer)
-		}
-		// An attacker who writes the status may also claim that every step except the kill is done.
-		b.sourceSays(b.forge(own.Name, plan, func(s *v1alpha1.MigrationStatus) {
-			s.Order = v1alpha1.OrderKill
-			s.Conditions = []metav1.Condition{{Type: v1alpha1.MigrationHandedOver, Status: metav1.ConditionTrue, Reason: "Forged", LastTransitionTime: metav1.Now()}}
-		}), v1alpha1.SourceKilled)
-		b.sourceSays(b.forge(own.Name, plan, func(s *v1alpha1.MigrationStatus) {
-			s.Order = v1alpha1.OrderFreeze
-			s.Source = &v1alpha1.SourceReport{Step: v1alpha1.SourceFrozen, Time: metav1.NowMicro()}
-		}), v1alpha1.SourceFailed)
+	now := metav1.Now()
+	plan := &v1alpha1.MigrationPlan{
+		StartedAt: now, DeadlineAt: metav1.NewTime(now.Add(time.Minute)), SourceNode: node.Name, PodUID: string(own.UID), Container: "main", ContainerID: id,
+		BaseImage: cluster.Images["counter"], Backend: v1alpha1.BackendContainerd, RestoredPod: own.Name + "-m", Image: "checkpoint.supercargo.dev/forged:1",
 	}
+	if r := b.sourceSays(b.forge(own.Name, plan, nil), v1alpha1.SourceFailed); r.Reason != checkpoint.ReasonForeignContainer {
+		t.Errorf("the source says %s: %s, want reason %s", r.Reason, r.Message, checkpoint.ReasonForeignContainer)
+	}
+	// An attacker who writes the status may also claim that every step except the kill is done.
+	b.sourceSays(b.forge(own.Name, plan, func(s *v1alpha1.MigrationStatus) {
+		s.Order = v1alpha1.OrderKill
+		s.Conditions = []metav1.Condition{{Type: v1alpha1.MigrationHandedOver, Status: metav1.ConditionTrue, Reason: "Forged", LastTransitionTime: metav1.Now()}}
+	}), v1alpha1.SourceKilled)
+	b.sourceSays(b.forge(own.Name, plan, func(s *v1alpha1.MigrationStatus) {
+		s.Order = v1alpha1.OrderFreeze
+		s.Source = &v1alpha1.SourceReport{Step: v1alpha1.SourceFrozen, Time: metav1.NowMicro()}
+	}), v1alpha1.SourceFailed)
 	// It has run all the time, and is still running.
 	if err := workload.CheckTicks(b.counts(victim.Name, 5), 1); err != nil {
 		t.Error(err)
