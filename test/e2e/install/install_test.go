@@ -29,12 +29,15 @@ const everything = "test/e2e/install/testdata/everything.yaml"
 // TestSupercargoIsInstalledUsedUpgradedAndRemoved follows docs/operations.md. Its parts run in sequence on
 // one cluster.
 func TestSupercargoIsInstalledUsedUpgradedAndRemoved(t *testing.T) {
+	host := &site{T: t}
+	// Made before the cluster, since they fail if a program is not installed on this host.
+	images := []oci.Image{host.nginxImage(), host.workerImage(), {Name: cluster.Images["chain"], Program: cluster.ProgramPath("workload/chain")}}
 	s := newSite(t)
 	s.part("the control plane's own pods are ready", (*site).controlPlaneIsReady)
 	s.part("an audit of the cluster", (*site).isAudited)
 	s.say("loading images")
 	s.importImages()
-	s.importToAll("workload.tar", s.nginxImage(), s.workerImage(), oci.Image{Name: cluster.Images["chain"], Program: cluster.ProgramPath("workload/chain")})
+	s.importToAll("workload.tar", images...)
 	before := s.nodeStates()
 	s.part("helm installs everything and every pod is ready", (*site).installed)
 	s.part("the runbooks' commands about running pods work", (*site).runbookCommands)
