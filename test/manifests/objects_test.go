@@ -85,7 +85,7 @@ func TestObjectsAreKnownToTheAPIServer(t *testing.T) {
 		"../../manifests/agent/namespace.yaml":                         1,
 		"../../manifests/evictions/base/rbac.yaml":                     5,
 		"../../manifests/evictions/base/webhook.yaml":                  2,
-		"../../manifests/agent/rbac.yaml":                              4,
+		"../../manifests/agent/rbac.yaml":                              3,
 		"../../manifests/agent/policy.yaml":                            4,
 		"../../manifests/agent/daemonset.yaml":                         1,
 		"../../manifests/samples/nodefleet.yaml":                       1,
