@@ -260,7 +260,7 @@ e2e-commands: build $(BIN)/kubectl $(TOOLS)/gotestsum $(TOOLS)/helm | $(DIST) ##
 	SUPERCARGO_BIN="$(abspath $(BIN))" $(call go_test,e2e-commands,-tags commands -count 1 ./test/e2e/commands)
 
 .PHONY: conformance
-conformance: $(TOOLS)/etcd | $(DIST) ## Run Kubernetes' own scheduler integration suite with our profile and with the stock one; a table of differences (takes an hour or more).
+conformance: $(TOOLS)/etcd | $(DIST) ## Run Kubernetes' own scheduler integration suite with our profile and with the stock one; a table of differences (takes up to an hour).
 	PATH="$(CURDIR)/$(TOOLS):$$PATH" go run -buildvcs=false ./test/conformance -out $(DIST)/conformance
 
 # Compiled before, so that the services do not wait for it. One command: what ends make

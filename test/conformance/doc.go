@@ -16,7 +16,7 @@
 // fails with both schedulers and so compares nothing. It exits with 2 if the suite could not run, for example
 // because Kubernetes' sources have changed where the overlay edits them.
 //
-// It needs etcd on PATH and takes about an hour on two cores. The logs of all tests are in dist/conformance,
+// It needs etcd on PATH and takes up to an hour on two cores. The logs of all tests are in dist/conformance,
 // as go tool test2json writes them. To run one test:
 //
 //	go run ./test/conformance -packages '^batch$' -run TestBatchScenarios
