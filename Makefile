@@ -104,7 +104,6 @@ nightly_tests := \
 	TestAJobOfTwentyChainsIsMovedTwiceAndEveryChainIsWhole \
 	TestAgentsAreKilledAtEveryStep \
 	TestIdleAgentUsesLittleCPU \
-	TestKubeletTakesCheckpointsToo \
 	TestAJobRunsOnAllNodesAndEveryChainIsWhole \
 	TestContainersGoOnWithoutContainerdAndKubelet \
 	TestANodeThatWasKilledJoinsAgain \
