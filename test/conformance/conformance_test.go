@@ -121,6 +121,32 @@ func TestAProgramThatCrashesFailsAsAWhole(t *testing.T) {
 	}
 }
 
+// TestProgramsFindFilesBesideTheirSources runs a shell script as a test program. It looks for files as Kubernetes' test
+// server does, which knows its own path relative to the module cache.
+func TestProgramsFindFilesBesideTheirSources(t *testing.T) {
+	cache, err := goCommand(t.Context(), "env", "GOMODCACHE")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources, err := goCommand(t.Context(), "list", "-m", "-f", "{{.Path}}@{{.Version}}", kubernetes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(t.TempDir(), "looks.test")
+	script := fmt.Sprintf(`#!/bin/sh
+test -d "$TEST_SRCDIR/$TEST_WORKSPACE/%s/cmd/kube-apiserver/app/testing" || exit 2
+printf '\026=== RUN   TestA\n\026--- PASS: TestA (0.00s)\n\026PASS\n'
+`, strings.TrimSpace(sources))
+	if err := os.WriteFile(program, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r := &runner{dir: t.TempDir(), timeout: time.Minute, sources: sourcesEnv(strings.TrimSpace(cache))}
+	found, err := r.test(t.Context(), testPackage{name: ".", dir: t.TempDir()}, program, testRun{scheduler: schedulerStock, log: "first"})
+	if diff := cmp.Diff(outcomes{"TestA": passedOutcome}, found); err != nil || diff != "" {
+		t.Errorf("%v, outcomes (-want +got):\n%s", err, diff)
+	}
+}
+
 func TestWhatAProgramHasStartedEndsWithItWhenTheRunIsStopped(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	began, child := filepath.Join(t.TempDir(), "child"), 0
@@ -263,7 +289,7 @@ func TestAKubernetesInWhichNothingStartsASchedulerIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := writeOverlay(sources, "/root", t.TempDir()); err == nil || !strings.Contains(err.Error(), "scheduler.New") {
+	if _, err := writeOverlay(sources, "/module", t.TempDir()); err == nil || !strings.Contains(err.Error(), "scheduler.New") {
 		t.Errorf("got %v, want an error that names what is missing", err)
 	}
 }
@@ -275,7 +301,7 @@ func TestTheOverlayFitsTheKubernetesOfThisModule(t *testing.T) {
 		t.Fatal(err)
 	}
 	sources = strings.TrimSpace(sources)
-	at, err := writeOverlay(sources, "/root", t.TempDir())
+	at, err := writeOverlay(sources, "/module", t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,7 +317,7 @@ func TestTheOverlayFitsTheKubernetesOfThisModule(t *testing.T) {
 		file    string
 		changed bool
 	}{{utilDir + "/util.go", true}, {suiteDir + "/batch/batch_test.go", true}, {suiteDir + "/batch/main_test.go", false}} {
-		at := overlay.Replace["/root/"+virtualDir+"/"+tc.file]
+		at := overlay.Replace["/module/"+virtualDir+"/"+tc.file]
 		if own := filepath.Join(sources, tc.file); at == "" || (at != own) != tc.changed {
 			t.Errorf("%s is read from %q; changed: want %t", tc.file, at, tc.changed)
 		}

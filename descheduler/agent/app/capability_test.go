@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,6 +15,26 @@ import (
 	"supercargo.dev/supercargo/descheduler/agent/probe"
 	"supercargo.dev/supercargo/descheduler/checkpoint/containerd"
 )
+
+func TestANodeWithoutContainerdMovesPodsByARestartOnly(t *testing.T) {
+	dir := t.TempDir() // with a CRIU that works, which alone is not enough
+	if err := os.WriteFile(filepath.Join(dir, "criu"), []byte("#!/bin/sh\n[ \"$1\" != --version ] || echo 'Version: 4.2.1'\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	n := &node{Options: &Options{Log: logr.Discard()}, host: probe.Host{Root: "/", CRIU: "criu", Path: dir + ":/bin:/usr/bin"}}
+	defer n.close()
+	if err := errors.Join(n.open(1), n.answers(t.Context())); err != nil {
+		t.Error(err)
+	}
+	can, err := n.capability(t.Context(), &corev1.Node{})
+	if err != nil || len(can.Backends) != 1 || can.Backends[0] != v1alpha1.BackendRestart || can.Restore {
+		t.Errorf("it can do %+v, error %v; want only a restart", can, err)
+	}
+	all := n.backends(nil)
+	if _, ok := all[v1alpha1.BackendRestart]; !ok || len(all) != 1 {
+		t.Errorf("it has %d back-ends, want only that of a restart", len(all))
+	}
+}
 
 // TestACheckThatIsStoppedSaysNothingAboutTheNode: whatever stops the agent may also stop the
 // programs that it has started.

@@ -79,11 +79,11 @@ func (c *Client) Inspect(ctx context.Context, k checkpoint.Container) (checkpoin
 	if err := c.movable(ctx, k, pid); err != nil {
 		return checkpoint.Facts{}, err
 	}
-	return c.Describe(ctx, k)
+	return c.describe(ctx, k)
 }
 
-// Describe is Inspect without its checks, for a container that may be frozen.
-func (c *Client) Describe(ctx context.Context, k checkpoint.Container) (checkpoint.Facts, error) {
+// describe is Inspect without its checks.
+func (c *Client) describe(ctx context.Context, k checkpoint.Container) (checkpoint.Facts, error) {
 	info, err := c.runtime.ContainerStatus(ctx, &criapi.ContainerStatusRequest{ContainerId: k.ID})
 	if err != nil {
 		return checkpoint.Facts{}, fmt.Errorf("inspect %s: %w", k, err)

@@ -38,8 +38,6 @@ var (
 type Config struct {
 	// Parts are the folders of the manifests that are applied besides the CRDs and namespaces.
 	Parts []string
-	// AgentFlags returns additional flags for the agent of a node; it may be nil.
-	AgentFlags func(*cluster.Node) []string
 	// Descheduler enables the descheduler, and DeschedulerFlags are additional flags for it.
 	Descheduler      bool
 	DeschedulerFlags []string
@@ -54,8 +52,6 @@ type Fleet struct {
 	*Control
 	// Agents maps node names to their agents.
 	Agents map[string]*cluster.Program
-
-	config Config
 }
 
 // Start starts a cluster and the programs of the fleet.
@@ -64,7 +60,7 @@ func Start(ctx context.Context, config Config) (*Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Fleet{Cluster: c, Agents: map[string]*cluster.Program{}, config: config}
+	f := &Fleet{Cluster: c, Agents: map[string]*cluster.Program{}}
 	if f.Control, err = NewControl(c.Playground, c.Dir, config); err == nil {
 		err = f.start(ctx)
 	}
@@ -112,9 +108,6 @@ func (f *Fleet) startAgent(ctx context.Context, node *cluster.Node) error {
 		"--containerd", node.ContainerdSocket, "--state-dir", filepath.Join(node.Dir, "agent"),
 		"--work-dir", filepath.Join(node.Dir, "agent-work"), "--work-size", workSize,
 		"--criu", cluster.ProgramPath("criu"), "-v", "2",
-	}
-	if f.config.AgentFlags != nil {
-		flags = append(flags, f.config.AgentFlags(node)...)
 	}
 	agent := node.Program(path, flags...)
 	f.Agents[node.Name] = agent
