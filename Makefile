@@ -119,7 +119,7 @@ only = '^($(subst $(space),|,$(strip $(1))))$$'
 # What shares memory between goroutines, without the scheduler, of which a build with the
 # race detector takes long.
 concurrency := \bgo func\b|\bgo [a-zA-Z.]+\(|\.Go\(|"sync"|"sync/atomic"
-race_pkgs    = $$(grep -rlE '$(concurrency)' --include='*.go' autoscaler descheduler internal lab | xargs -n 1 dirname | sort -u \
+race_pkgs    = $$(grep -rlE '$(concurrency)' --include='*.go' autoscaler cli descheduler energy internal lab moves | xargs -n 1 dirname | sort -u \
 	| grep -vE '^lab/(baseline|playground|policy|replay|sim)(/|$$)' | sed 's|^|./|')
 
 ##@ Build and run

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	configv1 "supercargo.dev/supercargo/api/config/v1"
-	"supercargo.dev/supercargo/internal/energy/score"
-	"supercargo.dev/supercargo/internal/energy/tariff"
+	"supercargo.dev/supercargo/energy/score"
+	"supercargo.dev/supercargo/energy/tariff"
 	"supercargo.dev/supercargo/internal/runtimes"
 )
 

@@ -13,7 +13,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/adapter/source"
 	"supercargo.dev/supercargo/autoscaler/fleet"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/autoscaler/provider/clusterapi"
@@ -21,6 +20,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/worker"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/platform/operator"
+	"supercargo.dev/supercargo/internal/platform/promql/source"
 )
 
 // name is the name of the program.

@@ -9,10 +9,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/adapter/source"
 	"supercargo.dev/supercargo/autoscaler/replica"
 	"supercargo.dev/supercargo/internal/platform/operator"
 	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
+	"supercargo.dev/supercargo/internal/platform/promql/source"
 )
 
 // DefaultScaleKinds returns the resources that ReplicaPolicies may scale by default.

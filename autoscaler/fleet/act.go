@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/fleet/decide"
+	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/text/dollars"
 )
@@ -82,7 +82,7 @@ func (r *round) note() {
 	a := &r.actions
 	for _, j := range a.Joined {
 		s := r.status(j.Flavor)
-		s.Lag, s.Failures, s.BackOffUntil = decide.LearnLag(s.Lag, j.Took), 0, nil
+		s.Lag, s.Failures, s.BackOffUntil = fleetdecide.LearnLag(s.Lag, j.Took), 0, nil
 		metricAcquisitionSeconds.WithLabelValues(r.fleet.Name, j.Flavor).Observe(j.Took.Seconds())
 	}
 	for i := range a.Avoid {
@@ -104,7 +104,7 @@ func (r *round) note() {
 	r.wakeIn(a.Wake)
 }
 
-func (r *round) avoid(a *decide.Avoidance) {
+func (r *round) avoid(a *fleetdecide.Avoidance) {
 	s := r.status(a.Flavor)
 	s.BackOffUntil, s.Failures = new(metav1.NewTime(a.Until)), a.Failures
 }
@@ -152,7 +152,7 @@ func (r *round) unseenJoined(ctx context.Context) (bool, error) {
 	}), nil
 }
 
-func ordersOf(orders []decide.Order) []v1alpha1.FleetOrder {
+func ordersOf(orders []fleetdecide.Order) []v1alpha1.FleetOrder {
 	var all []v1alpha1.FleetOrder
 	for _, o := range orders {
 		all = append(all, v1alpha1.FleetOrder{Flavor: o.Flavor, From: int32(o.From), To: int32(o.To)})

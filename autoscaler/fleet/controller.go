@@ -2,8 +2,8 @@
 // longer worth their price.
 //
 // A round runs through the files in this order: controller.go (what starts a round), round.go (its steps), observe.go
-// (the observation), plain.go (the same without API objects), autoscaler/fleet/decide (the decision, see
-// [decide.Round]), act.go and drain.go (its execution), record.go (its explanation).
+// (the observation), plain.go (the same without API objects), autoscaler/fleet/fleetdecide (the decision, see
+// [fleetdecide.Round]), act.go and drain.go (its execution), record.go (its explanation).
 //
 // One round is for one fleet. Rounds of several fleets run concurrently, so that a slow provider delays no other fleet,
 // but only one of them decides at a time: a fleet counts on the machines that others have on order, including those
@@ -39,7 +39,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/fleet/decide"
+	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/platform/pause"
 	"supercargo.dev/supercargo/internal/runtimes"
@@ -79,7 +79,7 @@ type Reconciler struct {
 // memory is what is remembered of a fleet between rounds. All of it may be lost: then machines stay a little longer.
 type memory struct {
 	generation int64
-	*decide.Memory
+	*fleetdecide.Memory
 	// unlisted are the flavors that did not fit into the status.
 	unlisted []v1alpha1.FlavorStatus
 	// said is the last event of each reason, to avoid repeating it.
@@ -254,10 +254,10 @@ func (r *Reconciler) remember(fleet *v1alpha1.NodeFleet) *memory {
 	if m == nil || m.generation != fleet.Generation {
 		m = &memory{
 			generation: fleet.Generation, said: map[string]string{},
-			Memory: decide.NewMemory(decide.MovesConfig(&fleet.Spec.Consolidation), fleet.Spec.Scaling.BackOff.Duration, r.Clock.Now()),
+			Memory: fleetdecide.NewMemory(fleetdecide.MovesConfig(&fleet.Spec.Consolidation), fleet.Spec.Scaling.BackOff.Duration, r.Clock.Now()),
 		}
 		if d := fleet.Status.LastDecision; d != nil && d.Mode == v1alpha1.FleetAct && d.Measured == nil && len(d.Buys) > 0 {
-			m.Inherit(d.Time.Time, d.Time.Add(decide.NominatedFor(decide.FleetLag(fleet))))
+			m.Inherit(d.Time.Time, d.Time.Add(fleetdecide.NominatedFor(fleetdecide.FleetLag(fleet))))
 		}
 		if old := r.memory[fleet.UID]; old != nil {
 			m.unlisted = old.unlisted

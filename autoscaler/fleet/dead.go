@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"supercargo.dev/supercargo/autoscaler/fleet/decide"
+	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/world"
@@ -49,9 +49,9 @@ func (r *round) podsOf(node string) []*corev1.Pod {
 
 // remains returns the pods on an unready node. Of several pods that would be lost, it names the first by name, so that
 // messages about the machine do not change.
-func (r *round) remains(node string) decide.Remains {
+func (r *round) remains(node string) fleetdecide.Remains {
 	pods := r.podsOf(node)
-	found := decide.Remains{Pods: len(pods)}
+	found := fleetdecide.Remains{Pods: len(pods)}
 	for _, p := range pods {
 		wait, is := r.condemned(p)
 		if name := world.PodName(p); !is && (found.Lost == "" || name < found.Lost) {
@@ -65,7 +65,7 @@ func (r *round) remains(node string) decide.Remains {
 // dead reports whether the node of a machine has been unready for at least the join timeout: no kubelet carries out the
 // deletion of pods on it.
 func (r *round) dead(m *provider.Machine, node *corev1.Node) bool {
-	n := decide.Machine{Ordered: m.Ordered, Node: r.plainNode(node, "")}
+	n := fleetdecide.Machine{Ordered: m.Ordered, Node: r.plainNode(node, "")}
 	return !n.Node.Ready && n.Unready(r.now) >= joinTimeout(r.fleet, r.flavor(m.Flavor))
 }
 

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"supercargo.dev/supercargo/autoscaler/fleet/decide"
+	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
 )
 
 // gather returns how much longer to wait for more pods before buying machines, and records when that ends. Pods from
@@ -21,7 +21,7 @@ func (r *round) gather() time.Duration {
 			fresh = append(fresh, since)
 		}
 	}
-	r.gathered = decide.GatherEnd(fresh, p.idle, p.most)
+	r.gathered = fleetdecide.GatherEnd(fresh, p.idle, p.most)
 	owing := false
 	for name := range p.owed {
 		if _, waits := r.seen.waited[name]; waits {

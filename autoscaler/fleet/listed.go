@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/fleet/decide"
+	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
 	"supercargo.dev/supercargo/internal/text/dollars"
 )
 
@@ -16,7 +16,7 @@ import (
 // rounds, and larger ones take the API server longer. rowBytes is the approximate size of a row without its texts: its
 // fields, and their names in metadata.managedFields, which repeat the name of the flavor.
 const (
-	maxFlavors     = decide.MaxFlavors
+	maxFlavors     = fleetdecide.MaxFlavors
 	maxFlavorBytes = 1 << 20
 	maxUnused      = 100
 	rowBytes       = 600

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/fleet/decide"
-	"supercargo.dev/supercargo/autoscaler/planner"
+	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
 	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/autoscaler/purchase"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/runtimes"
 	"supercargo.dev/supercargo/internal/world"
@@ -28,7 +28,7 @@ func (o *Offer) Refuses(p *cluster.Pod) string {
 	if o.Hold != "" {
 		return o.Hold
 	}
-	asks := planner.PodOf(p)
+	asks := purchase.PodOf(p)
 	return asks.RefusedBy(&o.flavor)
 }
 
@@ -85,7 +85,7 @@ func BackingOff(s *v1alpha1.FlavorStatus, now time.Time) string {
 func ReadyAfter(fleet *v1alpha1.NodeFleet, flavor string) time.Duration {
 	for i := range fleet.Status.Flavors {
 		if fleet.Status.Flavors[i].Name == flavor {
-			return decide.ExpectedLag(fleet.Status.Flavors[i].Lag, fleet.Spec.Scaling.ExpectedLag.Duration)
+			return fleetdecide.ExpectedLag(fleet.Status.Flavors[i].Lag, fleet.Spec.Scaling.ExpectedLag.Duration)
 		}
 	}
 	return fleet.Spec.Scaling.ExpectedLag.Duration

@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"supercargo.dev/supercargo/autoscaler/fleet/decide"
+	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
 )
 
 // settling is how long events are gathered before a round begins. After a round, its fleet rests for the duration of
@@ -76,7 +76,7 @@ func (p *pace) changed() { p.again = !p.followed }
 // due returns when the gathering of the pods that arrived since the last purchase decision ends; zero if there are
 // none. They may include pods that are not for the fleet.
 func (r *Reconciler) due(p *pace) time.Time {
-	end := decide.GatherEnd(r.arrivals.after(p.decided), p.idle, p.most)
+	end := fleetdecide.GatherEnd(r.arrivals.after(p.decided), p.idle, p.most)
 	if !p.gathered.IsZero() && (end.IsZero() || p.gathered.Before(end)) {
 		end = p.gathered
 	}

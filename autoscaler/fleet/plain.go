@@ -8,7 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"supercargo.dev/supercargo/autoscaler/fleet/decide"
+	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/drain"
@@ -16,8 +16,8 @@ import (
 )
 
 // config returns the configuration for the decision.
-func (r *round) config() decide.Config {
-	c, began := decide.ConfigOf(&r.fleet.Spec), r.Clock.Now()
+func (r *round) config() fleetdecide.Config {
+	c, began := fleetdecide.ConfigOf(&r.fleet.Spec), r.Clock.Now()
 	c.Act, c.SkipDrains = r.mayAct(), r.DryRun
 	c.Stop = func() bool { return r.Clock.Since(began) > planningTime }
 	return c
@@ -27,15 +27,15 @@ func (r *round) config() decide.Config {
 const planningTime = 20 * time.Second
 
 // plain returns the input of the decision: the observation without API objects.
-func (r *round) plain() *decide.Observation {
-	o := &decide.Observation{
+func (r *round) plain() *fleetdecide.Observation {
+	o := &fleetdecide.Observation{
 		State: r.seen.state, Flavors: r.plainFlavors(), Machines: r.plainMachines(), Quota: r.self.inventory.Quota,
 		Gather: r.gather(), Drains: r.plainDrains(), Foreign: r.foreign(),
 	}
 	if intent := r.fleet.Status.Intent; intent != nil {
 		o.Interrupted = true
 		for _, order := range intent.Orders {
-			o.Unfinished = append(o.Unfinished, decide.Order{Flavor: order.Flavor, From: int(order.From), To: int(order.To)})
+			o.Unfinished = append(o.Unfinished, fleetdecide.Order{Flavor: order.Flavor, From: int(order.From), To: int(order.To)})
 		}
 	}
 	o.Misfits, o.Runs = r.world.Misfits(r.now)
@@ -49,11 +49,11 @@ func (r *round) plain() *decide.Observation {
 	return o
 }
 
-func (r *round) plainFlavors() []decide.Flavor {
-	all := make([]decide.Flavor, len(r.self.inventory.Flavors))
+func (r *round) plainFlavors() []fleetdecide.Flavor {
+	all := make([]fleetdecide.Flavor, len(r.self.inventory.Flavors))
 	for i := range all {
 		f := &r.self.inventory.Flavors[i]
-		all[i] = decide.Flavor{
+		all[i] = fleetdecide.Flavor{
 			Name: f.Name, Size: f.Size, Sold: f.Sold, MicroDollarsPerHour: r.self.prices[f.Name].microDollars,
 			Min: f.Min, Want: f.Want, Ordered: r.seen.ordered[f.Name], Unusable: f.Problem != "",
 			JoinTimeout: joinTimeout(r.fleet, f), Lag: r.lag(f.Name),
@@ -67,8 +67,8 @@ func (r *round) plainFlavors() []decide.Flavor {
 	return all
 }
 
-func (r *round) plainMachines() []decide.Machine {
-	all := make([]decide.Machine, 0, len(r.self.inventory.Machines))
+func (r *round) plainMachines() []fleetdecide.Machine {
+	all := make([]fleetdecide.Machine, 0, len(r.self.inventory.Machines))
 	for key, m := range r.seen.own {
 		p := plainMachine(&m)
 		p.Key, p.OnOrder = key, strings.HasPrefix(key, machinePrefix)
@@ -85,12 +85,12 @@ func (r *round) plainMachines() []decide.Machine {
 			all = append(all, plainMachine(m))
 		}
 	}
-	slices.SortFunc(all, func(a, b decide.Machine) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b fleetdecide.Machine) int { return cmp.Compare(a.Name, b.Name) })
 	return all
 }
 
-func plainMachine(m *provider.Machine) decide.Machine {
-	return decide.Machine{
+func plainMachine(m *provider.Machine) fleetdecide.Machine {
+	return fleetdecide.Machine{
 		Name: m.Name, Flavor: m.Flavor, Ordered: m.Ordered, Leaving: m.Leaving, Unidentified: m.Unidentified != "", Failed: m.Failed, Waits: m.Waits, HadNode: m.Node != "",
 	}
 }
@@ -99,10 +99,10 @@ func plainMachine(m *provider.Machine) decide.Machine {
 func taintText(t *corev1.Taint) string { return t.Key + ":" + string(t.Effect) }
 
 // plainNode returns the node of a machine. Its pods are read by key, which must be the node's name.
-func (r *round) plainNode(node *corev1.Node, key string) *decide.MachineNode {
+func (r *round) plainNode(node *corev1.Node, key string) *fleetdecide.MachineNode {
 	c, is := world.Ready(node)
 	_, drained := drain.MarkOf(node)
-	n := &decide.MachineNode{
+	n := &fleetdecide.MachineNode{
 		Name: node.Name, Created: node.CreationTimestamp.Time, Changed: c.LastTransitionTime.Time, Ready: is, Deleted: node.DeletionTimestamp != nil, Drained: drained,
 	}
 	for i := range node.Spec.Taints {
@@ -115,8 +115,8 @@ func (r *round) plainNode(node *corev1.Node, key string) *decide.MachineNode {
 }
 
 // plainDrains returns the nodes that the fleet drains, by name. It also records the next step of each of their pods.
-func (r *round) plainDrains() []decide.Draining {
-	var all []decide.Draining
+func (r *round) plainDrains() []fleetdecide.Draining {
+	var all []fleetdecide.Draining
 	for name, m := range r.seen.own {
 		node := r.world.Nodes[name]
 		if node == nil {
@@ -126,10 +126,10 @@ func (r *round) plainDrains() []decide.Draining {
 		if !marked || mark.Owner != r.fleet.Name {
 			continue
 		}
-		d := decide.Draining{Node: name, Since: mark.Since, Until: mark.Until, Joined: world.Joined(node), Needed: r.seen.needed[name]}
+		d := fleetdecide.Draining{Node: name, Since: mark.Since, Until: mark.Until, Joined: world.Joined(node), Needed: r.seen.needed[name]}
 		for _, l := range r.leavers(name, &m, mark) {
 			kind, _ := class.OfPod(l.pod)
-			p := decide.LeavingPod{Name: world.PodName(l.pod), Class: kind, Going: l.pod.DeletionTimestamp != nil}
+			p := fleetdecide.LeavingPod{Name: world.PodName(l.pod), Class: kind, Going: l.pod.DeletionTimestamp != nil}
 			if start := l.pod.Status.StartTime; start != nil {
 				p.Resided = max(0, r.now.Sub(start.Time))
 			}
@@ -140,7 +140,7 @@ func (r *round) plainDrains() []decide.Draining {
 		}
 		all = append(all, d)
 	}
-	slices.SortFunc(all, func(a, b decide.Draining) int { return cmp.Compare(a.Node, b.Node) })
+	slices.SortFunc(all, func(a, b fleetdecide.Draining) int { return cmp.Compare(a.Node, b.Node) })
 	return all
 }
 

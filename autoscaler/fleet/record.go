@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/fleet/decide"
+	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/platform/conditions"
@@ -97,7 +97,7 @@ func (r *round) lowerBound() int64 {
 			own = append(own, state.Nodes[i].Pods...)
 		}
 	}
-	return decide.LowerBound(slices.Concat(own, state.Pending), state.Flavors)
+	return fleetdecide.LowerBound(slices.Concat(own, state.Pending), state.Flavors)
 }
 
 // warn reports the flavors that endanger the pods on their machines.

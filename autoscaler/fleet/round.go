@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/fleet/decide"
+	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/drain"
 	"supercargo.dev/supercargo/internal/world"
@@ -38,8 +38,8 @@ type round struct {
 	listed   *Prices
 	self     *stock
 	seen     *observation
-	plainly  *decide.Observation // the input of the decision
-	actions  decide.Actions
+	plainly  *fleetdecide.Observation // the input of the decision
+	actions  fleetdecide.Actions
 	// emptying evicts or migrates pods. leaving are the pods on drained nodes, by node.
 	emptying *drain.Emptying
 	leaving  map[string][]leaver
@@ -311,7 +311,7 @@ func (r *round) takeStock(fleets []*v1alpha1.NodeFleet) ([]*stock, error) {
 }
 
 func stockOf(f *v1alpha1.NodeFleet, inventory *provider.Inventory) *stock {
-	return &stock{fleet: f, class: decide.ClassOf(f.Spec.Class), inventory: inventory}
+	return &stock{fleet: f, class: fleetdecide.ClassOf(f.Spec.Class), inventory: inventory}
 }
 
 // noFlavors describes why nothing can be bought.
@@ -347,7 +347,7 @@ func disclaim(s *stock, claimed map[string]string) {
 
 // lag returns the expected start-up time of a machine of a flavor of this fleet.
 func (r *round) lag(flavor string) time.Duration {
-	return decide.ExpectedLag(r.status(flavor).Lag, r.fleet.Spec.Scaling.ExpectedLag.Duration)
+	return fleetdecide.ExpectedLag(r.status(flavor).Lag, r.fleet.Spec.Scaling.ExpectedLag.Duration)
 }
 
 // status returns the status of a flavor, and adds one if there is none.
@@ -371,7 +371,7 @@ func (r *round) status(flavor string) *v1alpha1.FlavorStatus {
 // decide makes the decision of the round.
 func (r *round) decide() {
 	began := r.Clock.Now()
-	r.actions = decide.Round(r.plainly, r.memory.Memory, r.config(), r.now)
+	r.actions = fleetdecide.Round(r.plainly, r.memory.Memory, r.config(), r.now)
 	metricPlanningSeconds.WithLabelValues(r.fleet.Name).Observe(r.Clock.Since(began).Seconds())
 }
 

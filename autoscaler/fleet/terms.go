@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/fleet/decide"
+	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
 	"supercargo.dev/supercargo/internal/platform/conditions"
 	"supercargo.dev/supercargo/internal/text/clip"
 	"supercargo.dev/supercargo/internal/text/dollars"
@@ -32,7 +32,7 @@ func seconds(d time.Duration) int64 {
 func (r *round) recordTerms(d *v1alpha1.FleetDecision) {
 	fleet := &r.actions.Fleet
 	groups, names := maxAllGroups, maxAllNames
-	var all []decide.Terms
+	var all []fleetdecide.Terms
 	for i := range d.Buys {
 		b := &d.Buys[i]
 		terms := fleet.TermsOf(b.Flavor, int(b.Count))
@@ -40,10 +40,10 @@ func (r *round) recordTerms(d *v1alpha1.FleetDecision) {
 			continue
 		}
 		all = append(all, terms...)
-		micros, billed := decide.Total(terms)
+		micros, billed := fleetdecide.Total(terms)
 		b.PricePerHour, b.StartSeconds = dollars.Format(terms[0].MicroDollarsPerHour), seconds(terms[0].Start)
 		b.DollarsUntilEmpty, b.BilledSeconds = dollars.Format(micros), seconds(billed)
-		alike := decide.Group(terms)
+		alike := fleetdecide.Group(terms)
 		for j := range alike[:min(len(alike), maxGroups, groups)] {
 			g := decidedMachines(&alike[j], names)
 			names -= len(g.PodNames)
@@ -52,7 +52,7 @@ func (r *round) recordTerms(d *v1alpha1.FleetDecision) {
 		groups -= len(b.Machines)
 	}
 	if len(all) > 0 {
-		micros, _ := decide.Total(all)
+		micros, _ := fleetdecide.Total(all)
 		d.DollarsUntilEmpty = dollars.Format(micros)
 	}
 	d.Deferral = r.deferral()
@@ -86,7 +86,7 @@ func (r *round) in(d time.Duration) metav1.Time {
 }
 
 // decidedMachines describes machines with the same billed time, with at most names pod names.
-func decidedMachines(a *decide.Alike, names int) v1alpha1.DecidedMachines {
+func decidedMachines(a *fleetdecide.Alike, names int) v1alpha1.DecidedMachines {
 	return v1alpha1.DecidedMachines{
 		Count: int32(a.Machines), BusySeconds: seconds(a.Busy), BilledSeconds: seconds(a.Billed), DollarsUntilEmpty: dollars.Format(a.MicroDollars),
 		Pods: int32(len(a.Pods)), PodNames: a.Pods[:min(len(a.Pods), maxNames, names)],

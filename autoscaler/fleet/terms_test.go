@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/fleet/decide"
+	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
@@ -55,7 +55,7 @@ func TestTheRecordShowsOfAReleaseWhatKeepingCosts(t *testing.T) {
 }
 
 func TestTheRecordShowsWhatDrainsAndExchangesSaveAndCost(t *testing.T) {
-	r := &round{actions: decide.Actions{Fleet: decide.FleetDecision{
+	r := &round{actions: fleetdecide.Actions{Fleet: fleetdecide.FleetDecision{
 		Drains:   []cluster.Drain{{Node: "a", Saves: 300_000, Costs: 20_000}, {Node: "b"}},
 		Exchange: &cluster.Exchange{Nodes: []string{"c"}, Saves: 1_000_000, Costs: 500_000},
 	}}}
@@ -77,7 +77,7 @@ func TestTheRecordOfManyMachinesIsBounded(t *testing.T) {
 	for f := range 100 {
 		flavor := fmt.Sprint("f", f)
 		for i := range 30 {
-			terms := decide.Terms{Flavor: flavor, MicroDollarsPerHour: 1_000_000, Busy: time.Hour, Billed: time.Duration(i+1) * time.Hour, MicroDollars: int64(i+1) * 1_000_000}
+			terms := fleetdecide.Terms{Flavor: flavor, MicroDollarsPerHour: 1_000_000, Busy: time.Hour, Billed: time.Duration(i+1) * time.Hour, MicroDollars: int64(i+1) * 1_000_000}
 			for j := range 30 {
 				terms.Pods = append(terms.Pods, fmt.Sprintf("%s-%d-%d%s", flavor, i, j, strings.Repeat("x", 300)))
 			}
@@ -146,7 +146,7 @@ func TestTheStatusSaysWhichPodsWaitAndWhatThatSaves(t *testing.T) {
 }
 
 func TestTheSummaryOfADecisionSaysWhatWaitingSaves(t *testing.T) {
-	r := &round{actions: decide.Actions{Fleet: decide.FleetDecision{Asked: 1, Deferral: &decide.Deferral{Pods: []string{"a", "b"}, BuyNow: 744_000, Wait: 732_000}}}}
+	r := &round{actions: fleetdecide.Actions{Fleet: fleetdecide.FleetDecision{Asked: 1, Deferral: &fleetdecide.Deferral{Pods: []string{"a", "b"}, BuyNow: 744_000, Wait: 732_000}}}}
 	d := &v1alpha1.FleetDecision{Buys: []v1alpha1.DecidedPurchase{{Flavor: "small", Count: 1}}, PricePerHour: "0.10", LowerBoundPerHour: "0.10"}
 	if got, want := r.summarize(d), "buy 1 small for 1 pods at $0.10/h (bound $0.10/h); 2 pods wait for room that becomes free, which saves $0.012"; got != want {
 		t.Errorf("it says %q, want %q", got, want)
@@ -158,7 +158,7 @@ func TestADecisionThatGivesManyMachinesBackNamesTheFirst(t *testing.T) {
 	for i := range 7 {
 		releases = append(releases, v1alpha1.DecidedRelease{Node: fmt.Sprintf("n%d", i), Reason: "it is empty"})
 	}
-	r := &round{actions: decide.Actions{}}
+	r := &round{actions: fleetdecide.Actions{}}
 	for n, want := range map[int]string{
 		1: "release n0: it is empty",
 		5: "release n0, n1, n2, n3, n4: it is empty",

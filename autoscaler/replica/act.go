@@ -8,7 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
-	"supercargo.dev/supercargo/autoscaler/replica/decide"
+	"supercargo.dev/supercargo/autoscaler/replica/replicadecide"
 )
 
 // errOvertaken reports that the scale has changed since the decision was made.
@@ -20,7 +20,7 @@ const conflicts = 4
 
 // rescale writes the scale, provided that it is unchanged since the decision. The API server refuses the write if the
 // object has changed since it was read.
-func (l *look) rescale(ctx context.Context, out *decide.Outcome) error {
+func (l *look) rescale(ctx context.Context, out *replicadecide.Outcome) error {
 	target := l.object.Spec.Target
 	key := types.NamespacedName{Namespace: l.key.Namespace, Name: target.Name}
 	kind := l.Kinds[groupKind(target)]

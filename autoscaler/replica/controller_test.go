@@ -29,7 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/adapter/query"
+	"supercargo.dev/supercargo/internal/platform/promql"
 )
 
 // stage is a controller without a manager: the test provides its clock and its queue.
@@ -105,12 +105,12 @@ func pod(name string, ready bool) *corev1.Pod {
 	return p
 }
 
-// Query implements query.Querier.
-func (s *stage) Query(_ context.Context, promql string, at time.Time) ([]query.Sample, error) {
+// Query implements promql.Querier.
+func (s *stage) Query(_ context.Context, expression string, at time.Time) ([]promql.Sample, error) {
 	if s.fault != nil {
 		return nil, s.fault
 	}
-	return []query.Sample{{Value: s.values[promql], At: at}}, nil
+	return []promql.Sample{{Value: s.values[expression], At: at}}, nil
 }
 
 // Scale implements Scaler.
@@ -337,14 +337,14 @@ func TestASourceIsNotAskedTwiceAtATime(t *testing.T) {
 
 // blocking answers when the test allows it.
 type blocking struct {
-	query.Querier
+	promql.Querier
 	open chan struct{}
 }
 
-// Query implements query.Querier.
-func (b blocking) Query(ctx context.Context, promql string, at time.Time) ([]query.Sample, error) {
+// Query implements promql.Querier.
+func (b blocking) Query(ctx context.Context, expression string, at time.Time) ([]promql.Sample, error) {
 	<-b.open
-	return b.Querier.Query(ctx, promql, at)
+	return b.Querier.Query(ctx, expression, at)
 }
 
 func TestARoundIsGivenUpAfterItsTime(t *testing.T) {
@@ -360,8 +360,8 @@ func TestARoundIsGivenUpAfterItsTime(t *testing.T) {
 // hanging never answers.
 type hanging struct{}
 
-// Query implements query.Querier.
-func (hanging) Query(ctx context.Context, _ string, _ time.Time) ([]query.Sample, error) {
+// Query implements promql.Querier.
+func (hanging) Query(ctx context.Context, _ string, _ time.Time) ([]promql.Sample, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }

@@ -10,7 +10,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/replica/decide"
+	"supercargo.dev/supercargo/autoscaler/replica/replicadecide"
 )
 
 // look is one reconcile step of one policy.
@@ -81,14 +81,14 @@ func (l *look) idle(reason, message string) {
 	l.measured.drop()
 	l.due, l.last, l.pending, l.scale = time.Time{}, nil, nil, nil
 	l.status.ObservedGeneration = l.object.Generation
-	l.condition(decide.Condition{Type: v1alpha1.PolicyReady, Reason: reason, Message: message})
+	l.condition(replicadecide.Condition{Type: v1alpha1.PolicyReady, Reason: reason, Message: message})
 	l.tell(corev1.EventTypeWarning, reason, "Look", message)
 	forgetWanted(l.key)
 }
 
 // wait queries the source when that is due. Until then it retries a failed scaling, and updates the conditions if other
 // autoscalers of the target change.
-func (l *look) wait(ctx context.Context, s *Source, standing *decide.Standing) {
+func (l *look) wait(ctx context.Context, s *Source, standing *replicadecide.Standing) {
 	if l.now.Before(l.due) {
 		l.again = until(l.now, l.due)
 	} else {
@@ -103,13 +103,13 @@ func (l *look) wait(ctx context.Context, s *Source, standing *decide.Standing) {
 }
 
 // decide evaluates the law, and carries out its decision.
-func (l *look) decide(ctx context.Context, target *scaled, standing *decide.Standing, answers []decide.Answer, askedAt time.Time) error {
+func (l *look) decide(ctx context.Context, target *scaled, standing *replicadecide.Standing, answers []replicadecide.Answer, askedAt time.Time) error {
 	total, ready, startUp, err := l.count(ctx, l.tracked, target.selector)
 	if err != nil {
 		return err
 	}
 	l.recall()
-	seen := decide.Seen{Now: l.now, Spec: target.asked, Ready: ready, Desired: int(l.status.DesiredReplicas), Answers: answers}
+	seen := replicadecide.Seen{Now: l.now, Spec: target.asked, Ready: ready, Desired: int(l.status.DesiredReplicas), Answers: answers}
 	if startUp != nil {
 		seen.StartUp = startUp.Mean.Duration
 	}
@@ -148,7 +148,7 @@ func (l *look) recall() {
 }
 
 // act carries out a decision. If the scale has been changed in the meantime, it stays so until the next evaluation.
-func (l *look) act(ctx context.Context, out *decide.Outcome) {
+func (l *look) act(ctx context.Context, out *replicadecide.Outcome) {
 	if l.sound.Mode != v1alpha1.ReplicasAct {
 		return
 	}
@@ -165,7 +165,7 @@ func (l *look) act(ctx context.Context, out *decide.Outcome) {
 	case err != nil:
 		l.pending, l.scale = out, nil
 		message := "Failed to scale " + what + ": " + err.Error()
-		l.condition(decide.Condition{Type: v1alpha1.PolicyReady, Reason: "NotScaled", Message: message})
+		l.condition(replicadecide.Condition{Type: v1alpha1.PolicyReady, Reason: "NotScaled", Message: message})
 		l.tell(corev1.EventTypeWarning, "NotScaled", "Scale", message)
 		ctrl.LoggerFrom(ctx).Error(err, "Failed to scale", "target", target.Name)
 		l.comeBack(actRetry)

@@ -6,14 +6,14 @@ import (
 	"sync"
 	"time"
 
-	"supercargo.dev/supercargo/autoscaler/adapter/query"
-	"supercargo.dev/supercargo/autoscaler/replica/decide"
+	"supercargo.dev/supercargo/autoscaler/replica/replicadecide"
+	"supercargo.dev/supercargo/internal/platform/promql"
 )
 
 // Source is a source of measurements.
 type Source struct {
 	name    string
-	querier query.Querier
+	querier promql.Querier
 	timeout time.Duration
 	slots   chan struct{}
 }
@@ -22,15 +22,15 @@ type Source struct {
 const queriesAtATime = 64
 
 // NewSource returns a source. A round of queries is cancelled after timeout, which includes the wait for other rounds.
-func NewSource(name string, querier query.Querier, timeout time.Duration) *Source {
+func NewSource(name string, querier promql.Querier, timeout time.Duration) *Source {
 	return &Source{name: name, querier: querier, timeout: timeout, slots: make(chan struct{}, queriesAtATime)}
 }
 
 // answer runs all queries concurrently, for time at. It returns within the timeout if the querier respects its context.
-func (s *Source) answer(ctx context.Context, questions []decide.Question, at time.Time) []decide.Answer {
+func (s *Source) answer(ctx context.Context, questions []replicadecide.Question, at time.Time) []replicadecide.Answer {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, fmt.Errorf("no response from source %s within %v", s.name, s.timeout))
 	defer cancel()
-	answers := make([]decide.Answer, len(questions))
+	answers := make([]replicadecide.Answer, len(questions))
 	var wg sync.WaitGroup
 	for i, q := range questions {
 		wg.Go(func() { answers[i] = s.one(ctx, q, at) })
@@ -39,17 +39,17 @@ func (s *Source) answer(ctx context.Context, questions []decide.Question, at tim
 	return answers
 }
 
-func (s *Source) one(ctx context.Context, q decide.Question, at time.Time) decide.Answer {
+func (s *Source) one(ctx context.Context, q replicadecide.Question, at time.Time) replicadecide.Answer {
 	select {
 	case s.slots <- struct{}{}:
 		defer func() { <-s.slots }()
 	case <-ctx.Done():
-		return decide.Read(q.Measurement, at, nil, nil, context.Cause(ctx))
+		return replicadecide.Read(q.Measurement, at, nil, nil, context.Cause(ctx))
 	}
-	var found []query.Sample
+	var found []promql.Sample
 	var warnings []string
 	var err error
-	if w, ok := s.querier.(query.Warner); ok {
+	if w, ok := s.querier.(promql.Warner); ok {
 		found, warnings, err = w.QueryWarned(ctx, q.PromQL, at)
 	} else {
 		found, err = s.querier.Query(ctx, q.PromQL, at)
@@ -57,11 +57,11 @@ func (s *Source) one(ctx context.Context, q decide.Question, at time.Time) decid
 	if err != nil {
 		metricQueryFaults.WithLabelValues(s.name).Inc()
 	}
-	samples := make([]decide.Sample, len(found))
+	samples := make([]replicadecide.Sample, len(found))
 	for i := range found {
-		samples[i] = decide.Sample{Value: found[i].Value, At: found[i].At}
+		samples[i] = replicadecide.Sample{Value: found[i].Value, At: found[i].At}
 	}
-	return decide.Read(q.Measurement, at, samples, warnings, err)
+	return replicadecide.Read(q.Measurement, at, samples, warnings, err)
 }
 
 // ask starts a round of queries for a policy. The policy is enqueued when the answers have arrived.

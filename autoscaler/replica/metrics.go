@@ -9,14 +9,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/replica/decide"
+	"supercargo.dev/supercargo/autoscaler/replica/replicadecide"
 	"supercargo.dev/supercargo/internal/platform/conditions"
 )
 
 // Metrics of ReplicaPolicies. The labels namespace and name identify the policy, source the queried source.
 var (
 	// metricDesired is the metric that HorizontalPodAutoscalers follow. Only policies in mode ViaHPA have it.
-	metricDesired = auto.NewGaugeVec(prometheus.GaugeOpts{Name: decide.DesiredMetric,
+	metricDesired = auto.NewGaugeVec(prometheus.GaugeOpts{Name: replicadecide.DesiredMetric,
 		Help: "Desired replicas of a ReplicaPolicy in mode ViaHPA."}, policyLabels)
 
 	metricSpec            = gauge("spec_replicas", "Replicas in the spec of the target.")
@@ -57,7 +57,7 @@ func histogram(name, help string, buckets []float64, labels ...string) *promethe
 
 // publish sets the gauges of a policy after an evaluation. A policy in conflict does not publish its desired replicas,
 // because a HorizontalPodAutoscaler follows the policy that takes precedence.
-func (l *look) publish(standing *decide.Standing) {
+func (l *look) publish(standing *replicadecide.Standing) {
 	namespace, name, out := l.key.Namespace, l.key.Name, l.last
 	if !l.DryRun && l.sound.Mode == v1alpha1.ReplicasViaHPA && standing.Conflict(l.sound.Mode) == "" && !out.Off {
 		metricDesired.WithLabelValues(namespace, name).Set(float64(out.Replicas))

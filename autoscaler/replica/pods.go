@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/replica/decide"
+	"supercargo.dev/supercargo/autoscaler/replica/replicadecide"
 )
 
 // pods are the pods of one policy, as last counted.
@@ -101,7 +101,7 @@ func (p *pods) watch(pod *corev1.Pod) {
 	case !known:
 		p.starting[pod.UID] = !ready
 	case ready && starting:
-		p.startUp = decide.LearnStartUp(p.startUp, since.Sub(pod.CreationTimestamp.Time))
+		p.startUp = replicadecide.LearnStartUp(p.startUp, since.Sub(pod.CreationTimestamp.Time))
 		p.starting[pod.UID] = false // a later change from unready to Ready is not a start
 	}
 }

@@ -14,7 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/replica/decide"
+	"supercargo.dev/supercargo/autoscaler/replica/replicadecide"
 	"supercargo.dev/supercargo/internal/platform/conditions"
 	"supercargo.dev/supercargo/internal/text/clip"
 )
@@ -28,13 +28,13 @@ const (
 )
 
 // condition sets a condition of the status.
-func (l *look) condition(c decide.Condition) {
+func (l *look) condition(c replicadecide.Condition) {
 	conditions.Set(&l.status.Conditions, c.Type, c.True, c.Reason, c.Message, l.object.Generation, l.now)
 }
 
 // judge sets the conditions from the last evaluation and the other autoscalers of the target, and records an Event for
 // each new problem.
-func (l *look) judge(standing *decide.Standing) {
+func (l *look) judge(standing *replicadecide.Standing) {
 	l.status.ObservedGeneration = l.object.Generation
 	for _, c := range l.sound.Conditions(standing, l.last) {
 		before := meta.FindStatusCondition(l.status.Conditions, c.Type)
@@ -72,8 +72,8 @@ func (l *look) tell(kind, reason, action, message string) {
 }
 
 // record updates the status with an observation and its decision.
-func (l *look) record(out *decide.Outcome, conflict bool) {
-	observed := decide.ObservationOf(out)
+func (l *look) record(out *replicadecide.Outcome, conflict bool) {
+	observed := replicadecide.ObservationOf(out)
 	l.status.LastObservation = &observed
 	result := "decided"
 	switch {
@@ -169,10 +169,10 @@ func (l *look) remember() {
 	}
 	saved, err := l.sound.Save(l.memory, l.now)
 	if err != nil {
-		l.condition(decide.Condition{Type: v1alpha1.PolicyRemembered, Reason: "TooLarge", Message: err.Error()})
+		l.condition(replicadecide.Condition{Type: v1alpha1.PolicyRemembered, Reason: "TooLarge", Message: err.Error()})
 		l.tell(corev1.EventTypeWarning, "StateNotSaved", "Save", err.Error())
 		return
 	}
 	l.status.Memory = saved
-	l.condition(decide.Condition{Type: v1alpha1.PolicyRemembered, True: true, Reason: "Remembered", Message: "A restarted autoscaler continues from status.memory"})
+	l.condition(replicadecide.Condition{Type: v1alpha1.PolicyRemembered, True: true, Reason: "Remembered", Message: "A restarted autoscaler continues from status.memory"})
 }

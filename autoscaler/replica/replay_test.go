@@ -11,13 +11,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/replica/catalogue"
-	"supercargo.dev/supercargo/autoscaler/replica/decide"
 	"supercargo.dev/supercargo/autoscaler/replica/law"
+	"supercargo.dev/supercargo/autoscaler/replica/replicadecide"
+	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/lab/replicas/catalogue"
 	"supercargo.dev/supercargo/lab/replicas/decider"
 	"supercargo.dev/supercargo/lab/replicas/loop"
 	"supercargo.dev/supercargo/lab/replicas/plant"
-	"supercargo.dev/supercargo/lab/trace"
 )
 
 // controlled makes the controller the decider of a replay: it sees the service through the target's scale, pods and a
@@ -36,15 +36,15 @@ func (*controlled) Name() string { return "controller" }
 func (c *controlled) FirstLook() time.Duration { return c.first }
 
 // Look implements loop.Decider.
-func (c *controlled) Look(m law.Memory, seen decide.Seen) (law.Memory, decide.Outcome) {
+func (c *controlled) Look(m law.Memory, seen replicadecide.Seen) (law.Memory, replicadecide.Outcome) {
 	c.Helper()
 	if asked := int(c.scale.Spec.Replicas); c.there != nil && asked != seen.Spec {
 		c.Fatalf("the controller asks for %d replicas and the service has %d", asked, seen.Spec)
 	}
 	c.scale.Spec.Replicas = int32(seen.Spec)
 	for _, a := range seen.Answers {
-		c.values[map[decide.Measurement]string{
-			decide.ArrivalRate: "arrival_rate", decide.ResponseTime: "response_time", decide.QueueLength: "queue_length", decide.Utilization: "utilization",
+		c.values[map[replicadecide.Measurement]string{
+			replicadecide.ArrivalRate: "arrival_rate", replicadecide.ResponseTime: "response_time", replicadecide.QueueLength: "queue_length", replicadecide.Utilization: "utilization",
 		}[a.Measurement]] = a.Value
 	}
 	c.showPods(seen)
@@ -87,7 +87,7 @@ func (c *controlled) makePods(at time.Time, n int, ready bool) {
 }
 
 // showPods makes as many pods Ready as were seen to be.
-func (c *controlled) showPods(seen decide.Seen) {
+func (c *controlled) showPods(seen replicadecide.Seen) {
 	c.Helper()
 	if c.there == nil {
 		for i := range 10 { // the pods of the stage

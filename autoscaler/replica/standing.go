@@ -10,17 +10,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/replica/decide"
+	"supercargo.dev/supercargo/autoscaler/replica/replicadecide"
 )
 
 // standing finds the other autoscalers of the target.
-func (l *look) standing(ctx context.Context) (*decide.Standing, error) {
+func (l *look) standing(ctx context.Context) (*replicadecide.Standing, error) {
 	in, target := client.InNamespace(l.key.Namespace), policyTarget(l.object)
 	var policies v1alpha1.ReplicaPolicyList
 	if err := l.Client.List(ctx, &policies, in, client.MatchingFields{policiesByTarget: target}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list the ReplicaPolicies of %s: %w", target, err)
 	}
-	s := &decide.Standing{}
+	s := &replicadecide.Standing{}
 	slices.SortFunc(policies.Items, seniority)
 	for i := range policies.Items {
 		p := &policies.Items[i]
@@ -38,7 +38,7 @@ func (l *look) standing(ctx context.Context) (*decide.Standing, error) {
 	}
 	slices.SortFunc(scalers.Items, func(a, b autoscalingv2.HorizontalPodAutoscaler) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range scalers.Items {
-		s.Autoscalers = append(s.Autoscalers, decide.Autoscaler{Name: scalers.Items[i].Name, Follows: follows(&scalers.Items[i])})
+		s.Autoscalers = append(s.Autoscalers, replicadecide.Autoscaler{Name: scalers.Items[i].Name, Follows: follows(&scalers.Items[i])})
 	}
 	return s, nil
 }
@@ -51,6 +51,6 @@ func seniority(a, b v1alpha1.ReplicaPolicy) int {
 // follows reports whether a HorizontalPodAutoscaler uses the metric that policies publish.
 func follows(h *autoscalingv2.HorizontalPodAutoscaler) bool {
 	return slices.ContainsFunc(h.Spec.Metrics, func(m autoscalingv2.MetricSpec) bool {
-		return m.External != nil && m.External.Metric.Name == decide.DesiredMetric
+		return m.External != nil && m.External.Metric.Name == replicadecide.DesiredMetric
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/replica/decide"
 	"supercargo.dev/supercargo/autoscaler/replica/law"
+	"supercargo.dev/supercargo/autoscaler/replica/replicadecide"
 )
 
 // tracked is the state of a policy between evaluations. It can be rebuilt: the status contains what matters.
@@ -26,7 +26,7 @@ type tracked struct {
 	status, written *v1alpha1.ReplicaPolicyStatus
 	writtenAt       time.Time
 
-	sound   *decide.Policy
+	sound   *replicadecide.Policy
 	invalid error // why sound is nil
 	memory  law.Memory
 
@@ -35,10 +35,10 @@ type tracked struct {
 	looks int
 	// last is the last outcome. readyAt is the time since which as many pods have been Ready as the last decision
 	// wants.
-	last    *decide.Outcome
+	last    *replicadecide.Outcome
 	readyAt time.Time
 	// pending is a decision that has not been carried out yet.
-	pending *decide.Outcome
+	pending *replicadecide.Outcome
 	scale   *scaled
 	// said is the last Event message for each reason; it is not repeated.
 	said map[string]string
@@ -83,7 +83,7 @@ func (t *tracked) adopt(policy *v1alpha1.ReplicaPolicy) {
 	t.cancel()
 	t.spec, t.due, t.last, t.pending, t.readyAt, t.memory = policy.Generation, time.Time{}, nil, nil, time.Time{}, nil
 	t.measured.drop()
-	t.sound, t.invalid = decide.New(policy.Namespace, &policy.Spec)
+	t.sound, t.invalid = replicadecide.New(policy.Namespace, &policy.Spec)
 }
 
 // forget drops the state of a deleted policy.
@@ -114,7 +114,7 @@ type measured struct {
 	round   int
 	asking  bool
 	askedAt time.Time
-	answers []decide.Answer // nil: no unused answers
+	answers []replicadecide.Answer // nil: no unused answers
 }
 
 // begin starts a round of queries, unless one is running.
@@ -130,7 +130,7 @@ func (m *measured) begin(now time.Time) (round int, ok bool) {
 }
 
 // end stores the answers of a round, unless the round was dropped.
-func (m *measured) end(round int, answers []decide.Answer) bool {
+func (m *measured) end(round int, answers []replicadecide.Answer) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if round != m.round || !m.asking {
@@ -141,7 +141,7 @@ func (m *measured) end(round int, answers []decide.Answer) bool {
 }
 
 // take returns unused answers, and the time for which they were queried.
-func (m *measured) take() (answers []decide.Answer, askedAt time.Time, ok bool) {
+func (m *measured) take() (answers []replicadecide.Answer, askedAt time.Time, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	answers, m.answers = m.answers, nil

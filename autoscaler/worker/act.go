@@ -12,12 +12,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/worker/decide"
+	"supercargo.dev/supercargo/autoscaler/worker/workerdecide"
 )
 
 // act carries out the decision. Repeating it after an error is harmless: a created pod counts at the next
 // reconciliation, and a deleted pod stays deleted. It returns how many workers it has created or drained.
-func (l *look) act(ctx context.Context, template *corev1.PodTemplateSpec, config *decide.Config) (done int, err error) {
+func (l *look) act(ctx context.Context, template *corev1.PodTemplateSpec, config *workerdecide.Config) (done int, err error) {
 	if l.observes() {
 		if l.DryRun && (l.decision.Add > 0 || len(l.decision.Drain) > 0) {
 			ctrl.LoggerFrom(ctx).Info("Would resize", "pool", klog.KObj(l.pool), "add", l.decision.Add, "drain", l.decision.Drain, "reason", l.decision.Reason)
@@ -37,7 +37,7 @@ func (l *look) act(ctx context.Context, template *corev1.PodTemplateSpec, config
 	if l.decision.Add == 0 {
 		return done, nil
 	}
-	i := slices.IndexFunc(config.Flavors, func(f decide.Flavor) bool { return f.Name == l.decision.Flavor })
+	i := slices.IndexFunc(config.Flavors, func(f workerdecide.Flavor) bool { return f.Name == l.decision.Flavor })
 	instanceType, err := l.instanceType(ctx, l.decision.Flavor)
 	if err != nil {
 		return done, err

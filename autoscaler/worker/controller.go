@@ -2,7 +2,7 @@
 // pod.
 //
 // One reconciliation runs through the files in this order: controller.go (what triggers it), observe.go (the manager's
-// answers and the pods), shape.go (the possible sizes of workers), autoscaler/worker/decide (the decision), act.go and
+// answers and the pods), shape.go (the possible sizes of workers), autoscaler/worker/workerdecide (the decision), act.go and
 // pod.go (carrying it out), record.go (the status), memory.go (what the status keeps).
 //
 // The controller does not interrupt tasks. It drains a worker by deleting its pod; the worker then continues until the
@@ -30,7 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/worker/decide"
+	"supercargo.dev/supercargo/autoscaler/worker/workerdecide"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue"
 	"supercargo.dev/supercargo/internal/platform/pause"
 )
@@ -57,7 +57,7 @@ type Reconciler struct {
 // memory is the state of a pool between reconciliations. It may be lost, apart from what the status stores.
 type memory struct {
 	uid     types.UID
-	decided decide.Memory
+	decided workerdecide.Memory
 	// resized is when workers were last actually added or drained. Decisions in mode Observe do not count, so they do
 	// not delay the pool once it may act.
 	resized time.Time
@@ -93,9 +93,9 @@ type look struct {
 	client *workqueue.Client
 	// undiscovered is why the last known address of the manager is used; nil if the manager was discovered.
 	undiscovered error
-	seen         decide.Observation
+	seen         workerdecide.Observation
 	pods         pods
-	decision     decide.Decision
+	decision     workerdecide.Decision
 }
 
 // Reconcile implements reconcile.Reconciler. It is safe to run twice in a row, because a second resize waits for an
@@ -153,7 +153,7 @@ func (l *look) run(ctx context.Context) error {
 	if !l.observes() {
 		before.Resized = l.memory.resized
 	}
-	l.decision, l.memory.decided, err = decide.Decide(config, l.seen, before, l.now)
+	l.decision, l.memory.decided, err = workerdecide.Decide(config, l.seen, before, l.now)
 	if err != nil {
 		l.notReady("InvalidSpec", err.Error())
 		return nil

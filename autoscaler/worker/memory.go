@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/worker/decide"
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
+	"supercargo.dev/supercargo/autoscaler/worker/workerdecide"
 	"supercargo.dev/supercargo/internal/platform/conditions"
 	"supercargo.dev/supercargo/internal/text/clip"
 )
@@ -21,8 +21,8 @@ const maxKept = 100
 
 // recall restores the memory from a status. The status has only the mean of the runtimes, so each runtime becomes the
 // mean.
-func recall(s *v1alpha1.WorkerPoolStatus) decide.Memory {
-	var m decide.Memory
+func recall(s *v1alpha1.WorkerPoolStatus) workerdecide.Memory {
+	var m workerdecide.Memory
 	if s.Queue != nil {
 		m.Queue.Project = s.Queue.Project
 		if s.Queue.Started != nil {
@@ -41,23 +41,23 @@ func recall(s *v1alpha1.WorkerPoolStatus) decide.Memory {
 	for i := range s.Categories {
 		m.Categories = append(m.Categories, recallCategory(&s.Categories[i]))
 	}
-	slices.SortFunc(m.Categories, func(a, b decide.Category) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(m.Categories, func(a, b workerdecide.Category) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range s.InitTimes {
 		t := &s.InitTimes[i]
 		if t.Mean.Duration < 0 || t.Samples <= 0 {
 			continue // the status was edited
 		}
-		m.InitTimes = append(m.InitTimes, decide.InitTime{
+		m.InitTimes = append(m.InitTimes, workerdecide.InitTime{
 			Flavor: t.Flavor, Mean: t.Mean.Duration, Deviation: t.Deviation.Duration, Node: t.Node.Duration, Image: t.Image.Duration, Connect: t.Connect.Duration, Samples: t.Samples,
 		})
 	}
-	slices.SortFunc(m.InitTimes, func(a, b decide.InitTime) int { return cmp.Compare(a.Flavor, b.Flavor) })
+	slices.SortFunc(m.InitTimes, func(a, b workerdecide.InitTime) int { return cmp.Compare(a.Flavor, b.Flavor) })
 	return m
 }
 
-func recallCategory(c *v1alpha1.TaskCategory) decide.Category {
-	out := decide.Category{
-		Name: c.Name, Source: decide.NeedSource(c.Source), Ended: c.Ended,
+func recallCategory(c *v1alpha1.TaskCategory) workerdecide.Category {
+	out := workerdecide.Category{
+		Name: c.Name, Source: workerdecide.NeedSource(c.Source), Ended: c.Ended,
 		Need: estimate.Resources{MilliCores: c.CPU.MilliValue(), MemoryBytes: c.Memory.Value(), GPUs: c.GPUs},
 	}
 	if c.Disk != nil {
@@ -67,7 +67,7 @@ func recallCategory(c *v1alpha1.TaskCategory) decide.Category {
 		out.Used = estimate.Resources{MilliCores: valueOf(u.CPU).MilliValue(), MemoryBytes: valueOf(u.Memory).Value(), DiskBytes: valueOf(u.Disk).Value()}
 	}
 	if c.MeanRuntime != nil && c.MeanRuntime.Duration > 0 {
-		for range min(max(0, c.Samples), decide.MaxRecent) {
+		for range min(max(0, c.Samples), workerdecide.MaxRecent) {
 			out.Recent = append(out.Recent, c.MeanRuntime.Duration)
 		}
 	}
@@ -75,13 +75,13 @@ func recallCategory(c *v1alpha1.TaskCategory) decide.Category {
 }
 
 // keep stores the memory in the status. If there are too many categories, those with the most ended tasks are kept.
-func keep(s *v1alpha1.WorkerPoolStatus, m *decide.Memory, unplaceable []decide.Unplaceable) {
+func keep(s *v1alpha1.WorkerPoolStatus, m *workerdecide.Memory, unplaceable []workerdecide.Unplaceable) {
 	keepResized(s, m.Resized)
 	s.SilentSince, s.GoneSince = instant(m.SilentSince), instant(m.GoneSince)
 	categories := slices.Clone(m.Categories)
-	slices.SortStableFunc(categories, func(a, b decide.Category) int { return cmp.Compare(b.Ended, a.Ended) })
+	slices.SortStableFunc(categories, func(a, b workerdecide.Category) int { return cmp.Compare(b.Ended, a.Ended) })
 	categories = categories[:min(len(categories), maxKept)]
-	slices.SortFunc(categories, func(a, b decide.Category) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(categories, func(a, b workerdecide.Category) int { return cmp.Compare(a.Name, b.Name) })
 	s.Categories = nil
 	for i := range categories {
 		s.Categories = append(s.Categories, keepCategory(&categories[i], unplaceable))
@@ -108,12 +108,12 @@ func keepResized(s *v1alpha1.WorkerPoolStatus, at time.Time) {
 	}
 }
 
-func keepCategory(c *decide.Category, unplaceable []decide.Unplaceable) v1alpha1.TaskCategory {
+func keepCategory(c *workerdecide.Category, unplaceable []workerdecide.Unplaceable) v1alpha1.TaskCategory {
 	out := v1alpha1.TaskCategory{
 		Name: c.Name, CPU: *resource.NewMilliQuantity(c.Need.MilliCores, resource.DecimalSI), Memory: *resource.NewQuantity(c.Need.MemoryBytes, resource.BinarySI),
 		GPUs: c.Need.GPUs, Source: string(c.Source), Samples: int32(len(c.Recent)), Ended: c.Ended,
 	}
-	if c.Need.DiskBytes > 0 && c.Need.DiskBytes < decide.Boundless {
+	if c.Need.DiskBytes > 0 && c.Need.DiskBytes < workerdecide.Boundless {
 		out.Disk = resource.NewQuantity(c.Need.DiskBytes, resource.BinarySI)
 	}
 	if used := c.Used; used != (estimate.Resources{}) {

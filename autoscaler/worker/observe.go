@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/worker/decide"
+	"supercargo.dev/supercargo/autoscaler/worker/workerdecide"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue"
 	"supercargo.dev/supercargo/internal/text/clip"
 )
@@ -29,28 +29,28 @@ func (l *look) observe(ctx context.Context) error {
 		return err
 	}
 	if err := l.connect(ctx); err != nil {
-		l.seen.Fault, l.seen.Silence = err.Error(), decide.NotAsked
+		l.seen.Fault, l.seen.Silence = err.Error(), workerdecide.NotAsked
 	} else if reading, err := ask(ctx, l.client); err != nil {
 		l.seen.Fault, l.seen.Silence = err.Error(), silence(err)
 	} else {
 		l.seen.Reading = reading
 	}
 	if err := l.checkProject(); err != nil {
-		l.seen.Reading, l.seen.Fault, l.seen.Silence = nil, err.Error(), decide.NotAsked
+		l.seen.Reading, l.seen.Fault, l.seen.Silence = nil, err.Error(), workerdecide.NotAsked
 	}
 	count(l.pool, l.seen.Reading != nil)
 	return nil
 }
 
 // silence classifies the error of a query.
-func silence(err error) decide.Silence {
+func silence(err error) workerdecide.Silence {
 	switch {
 	case workqueue.IsGone(err):
-		return decide.Gone
+		return workerdecide.Gone
 	case workqueue.IsSilent(err):
-		return decide.Unreachable
+		return workerdecide.Unreachable
 	}
-	return decide.Unusable
+	return workerdecide.Unusable
 }
 
 // observePods lists the pods of the pool, bypassing the cache, so that pods created a moment ago count.
@@ -96,8 +96,8 @@ func ended(p *corev1.Pod) bool {
 }
 
 // observePod returns the progress of a pod.
-func (l *look) observePod(ctx context.Context, p *corev1.Pod) (decide.Pod, error) {
-	pod := decide.Pod{
+func (l *look) observePod(ctx context.Context, p *corev1.Pod) (workerdecide.Pod, error) {
+	pod := workerdecide.Pod{
 		Name: p.Name, IP: p.Status.PodIP, Flavor: p.Annotations[v1alpha1.AnnotationFlavor], Worker: offered(p),
 		Asked: p.CreationTimestamp.Time, Leaving: p.DeletionTimestamp != nil, Trouble: trouble(p),
 	}
@@ -235,8 +235,8 @@ func (l *look) tls(ctx context.Context, t *v1alpha1.WorkQueueTLS) (*tls.Config, 
 }
 
 // ask sends the four queries. It returns all answers or an error.
-func ask(ctx context.Context, m workqueue.Manager) (*decide.Reading, error) {
-	var r decide.Reading
+func ask(ctx context.Context, m workqueue.Manager) (*workerdecide.Reading, error) {
+	var r workerdecide.Reading
 	var err error
 	if r.Queue, err = m.Queue(ctx); err != nil {
 		return nil, err // the other queries would only time out too

@@ -15,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/worker/decide"
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
+	"supercargo.dev/supercargo/autoscaler/worker/workerdecide"
 )
 
 // serve is the command of the container; the arguments of work_queue_worker follow it.
@@ -67,7 +67,7 @@ func parseTemplate(pool *v1alpha1.WorkerPool) (*corev1.PodTemplateSpec, error) {
 }
 
 // podFor returns the pod of a worker.
-func podFor(pool *v1alpha1.WorkerPool, template *corev1.PodTemplateSpec, f *decide.Flavor, instanceType string) *corev1.Pod {
+func podFor(pool *v1alpha1.WorkerPool, template *corev1.PodTemplateSpec, f *workerdecide.Flavor, instanceType string) *corev1.Pod {
 	t := template.DeepCopy()
 	pod := &corev1.Pod{ObjectMeta: t.ObjectMeta, Spec: t.Spec}
 	pod.Name, pod.GenerateName, pod.Namespace = "", pool.Name+"-", pool.Namespace
@@ -142,7 +142,7 @@ func arguments(pool *v1alpha1.WorkerPool, size estimate.Resources) []string {
 		"--connect-timeout", strconv.Itoa(connectTimeout), "--max-backoff", "10",
 		"--cores", strconv.FormatInt(size.MilliCores/1000, 10), "--memory", strconv.FormatInt(size.MemoryBytes>>20, 10), "--gpus", strconv.FormatInt(size.GPUs, 10),
 	}
-	if size.DiskBytes < decide.Boundless {
+	if size.DiskBytes < workerdecide.Boundless {
 		args = append(args, "--disk", strconv.FormatInt(size.DiskBytes>>20, 10))
 	}
 	m := &pool.Spec.Manager
@@ -169,7 +169,7 @@ func request(c *corev1.Container, size estimate.Resources) {
 	}
 	c.Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(size.MilliCores, resource.DecimalSI)
 	c.Resources.Requests[corev1.ResourceMemory] = *resource.NewQuantity(size.MemoryBytes, resource.BinarySI)
-	if size.DiskBytes < decide.Boundless {
+	if size.DiskBytes < workerdecide.Boundless {
 		c.Resources.Requests[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(size.DiskBytes, resource.BinarySI)
 	}
 	if size.GPUs > 0 {
@@ -184,7 +184,7 @@ func request(c *corev1.Container, size estimate.Resources) {
 // offered returns what the worker in a pod offers, derived from the pod's requests.
 func offered(p *corev1.Pod) estimate.Resources {
 	requests := p.Spec.Containers[0].Resources.Requests
-	size := estimate.Resources{MilliCores: requests.Cpu().MilliValue() / 1000 * 1000, MemoryBytes: requests.Memory().Value(), DiskBytes: decide.Boundless}
+	size := estimate.Resources{MilliCores: requests.Cpu().MilliValue() / 1000 * 1000, MemoryBytes: requests.Memory().Value(), DiskBytes: workerdecide.Boundless}
 	if disk, stated := requests[corev1.ResourceEphemeralStorage]; stated {
 		size.DiskBytes = disk.Value()
 	}

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/worker/decide"
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
+	"supercargo.dev/supercargo/autoscaler/worker/workerdecide"
 	"supercargo.dev/supercargo/internal/platform/conditions"
 	"supercargo.dev/supercargo/internal/text/clip"
 )
@@ -139,7 +139,7 @@ func (l *look) recordOverstated() {
 	}
 	if len(names) == 0 {
 		reason, text := "NotMeasured", "the manager reports the resource usage of no category"
-		if slices.ContainsFunc(l.memory.decided.Categories, func(c decide.Category) bool { return c.Used != (estimate.Resources{}) }) {
+		if slices.ContainsFunc(l.memory.decided.Categories, func(c workerdecide.Category) bool { return c.Used != (estimate.Resources{}) }) {
 			reason, text = "NothingToSpare", "no category uses far less than is allocated to it"
 		}
 		l.condition(v1alpha1.PoolOverstated, false, reason, text)
@@ -151,10 +151,10 @@ func (l *look) recordOverstated() {
 }
 
 // unmanaged maps managers that have been silent for long to the reason and message of the condition Degraded.
-var unmanaged = map[decide.Silence]struct{ reason, what string }{
-	decide.Unreachable: {"ManagerUnreachable", "the manager does not answer; its workers are kept, since they may run tasks"},
-	decide.Unusable:    {"ManagerUnusable", "the manager's answers are invalid; its workers are kept, since they may run tasks"},
-	decide.NotAsked:    {"ManagerNotAsked", "the manager cannot be queried; its workers are kept, since they may run tasks"},
+var unmanaged = map[workerdecide.Silence]struct{ reason, what string }{
+	workerdecide.Unreachable: {"ManagerUnreachable", "the manager does not answer; its workers are kept, since they may run tasks"},
+	workerdecide.Unusable:    {"ManagerUnusable", "the manager's answers are invalid; its workers are kept, since they may run tasks"},
+	workerdecide.NotAsked:    {"ManagerNotAsked", "the manager cannot be queried; its workers are kept, since they may run tasks"},
 }
 
 // recordDegraded records what is wrong with the pool: a manager that has been silent for long, or workers that do not

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/worker/decide"
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
+	"supercargo.dev/supercargo/autoscaler/worker/workerdecide"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/text/dollars"
 )
@@ -21,9 +21,9 @@ import (
 type refusal struct{ reason, message string }
 
 // config returns the configuration of the pool.
-func (l *look) config(ctx context.Context) (decide.Config, refusal, error) {
+func (l *look) config(ctx context.Context) (workerdecide.Config, refusal, error) {
 	spec := &l.pool.Spec
-	c := decide.ConfigOf(spec)
+	c := workerdecide.ConfigOf(spec)
 	if spec.Worker.NodeFleet == "" {
 		return c, refusal{}, nil
 	}
@@ -75,8 +75,8 @@ func reserve(w *v1alpha1.WorkerShape, daemons []appsv1.DaemonSet) (r estimate.Re
 
 // flavor returns the worker for a machine of a flavor. A worker that fills its machine has the whole cores and MiB that
 // are left on it.
-func (l *look) flavor(f *v1alpha1.FlavorStatus, reserved estimate.Resources) decide.Flavor {
-	out := decide.Flavor{Name: f.Name, Trouble: f.Message}
+func (l *look) flavor(f *v1alpha1.FlavorStatus, reserved estimate.Resources) workerdecide.Flavor {
+	out := workerdecide.Flavor{Name: f.Name, Trouble: f.Message}
 	if f.BackOffUntil != nil && f.BackOffUntil.After(l.now) {
 		out.Trouble = "in back-off until " + f.BackOffUntil.UTC().Format("15:04:05") + ": the nodes of its machines did not become ready"
 	}
@@ -85,11 +85,11 @@ func (l *look) flavor(f *v1alpha1.FlavorStatus, reserved estimate.Resources) dec
 		return out
 	}
 	left := estimate.Resources{
-		MilliCores: max(0, f.CPU.MilliValue()-reserved.MilliCores) / 1000 * 1000, MemoryBytes: decide.WholeMiB(f.Memory.Value() - reserved.MemoryBytes), DiskBytes: decide.Boundless,
+		MilliCores: max(0, f.CPU.MilliValue()-reserved.MilliCores) / 1000 * 1000, MemoryBytes: workerdecide.WholeMiB(f.Memory.Value() - reserved.MemoryBytes), DiskBytes: workerdecide.Boundless,
 	}
 	out.MicroDollarsPerHour, _ = dollars.Parse(f.PricePerHour) // 0 if it is not known
 	if stated := l.pool.Spec.Worker.Resources; stated != nil {
-		out.Worker = decide.SizeOf(stated)
+		out.Worker = workerdecide.SizeOf(stated)
 		if on := out.Worker; on.MilliCores > left.MilliCores || on.MemoryBytes > left.MemoryBytes {
 			out.Trouble = fmt.Sprintf("a machine has %d whole cores and %d MiB of memory for workers, which is too little for one", left.MilliCores/1000, left.MemoryBytes>>20)
 		}

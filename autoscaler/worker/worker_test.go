@@ -29,8 +29,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/worker/decide"
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
+	"supercargo.dev/supercargo/autoscaler/worker/workerdecide"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue/workqueuetest"
 )
@@ -355,18 +355,18 @@ func TestAPodThatFailedIsReplaced(t *testing.T) {
 }
 
 func TestWhatWasLearnedIsKeptInTheStatus(t *testing.T) {
-	m := decide.Memory{
-		Queue: decide.QueueID{Project: "p", Started: begin}, SilentSince: begin, GoneSince: begin.Add(time.Minute), Resized: begin.Add(time.Second),
-		Categories: []decide.Category{
-			{Name: "a", Need: estimate.Resources{MilliCores: 1500, MemoryBytes: 1 << 30, DiskBytes: 1 << 20, GPUs: 1}, Source: decide.Measured, Used: estimate.Resources{MilliCores: 250, MemoryBytes: 300 << 20}, Recent: slices.Repeat([]time.Duration{time.Minute}, 5), Ended: 70},
-			{Name: "b", Source: decide.WholeWorker},
+	m := workerdecide.Memory{
+		Queue: workerdecide.QueueID{Project: "p", Started: begin}, SilentSince: begin, GoneSince: begin.Add(time.Minute), Resized: begin.Add(time.Second),
+		Categories: []workerdecide.Category{
+			{Name: "a", Need: estimate.Resources{MilliCores: 1500, MemoryBytes: 1 << 30, DiskBytes: 1 << 20, GPUs: 1}, Source: workerdecide.Measured, Used: estimate.Resources{MilliCores: 250, MemoryBytes: 300 << 20}, Recent: slices.Repeat([]time.Duration{time.Minute}, 5), Ended: 70},
+			{Name: "b", Source: workerdecide.WholeWorker},
 		},
-		InitTimes: []decide.InitTime{{Flavor: "four", Mean: 157 * time.Second, Deviation: 4 * time.Second, Node: 100 * time.Second, Image: 50 * time.Second, Connect: 7 * time.Second, Samples: 3}},
+		InitTimes: []workerdecide.InitTime{{Flavor: "four", Mean: 157 * time.Second, Deviation: 4 * time.Second, Node: 100 * time.Second, Image: 50 * time.Second, Connect: 7 * time.Second, Samples: 3}},
 	}
 	s := v1alpha1.WorkerPoolStatus{Queue: &v1alpha1.WorkQueueStatus{Project: "p", Started: new(metav1.NewTime(begin))}}
 	keep(&s, &m, nil)
 	got := recall(&s)
-	if diff := cmp.Diff(m, got, cmp.AllowUnexported(decide.Memory{}), cmp.FilterPath(func(p cmp.Path) bool { return p.String() == "last" || p.String() == "pods" }, cmp.Ignore())); diff != "" {
+	if diff := cmp.Diff(m, got, cmp.AllowUnexported(workerdecide.Memory{}), cmp.FilterPath(func(p cmp.Path) bool { return p.String() == "last" || p.String() == "pods" }, cmp.Ignore())); diff != "" {
 		t.Errorf("want -, got +:\n%s", diff)
 	}
 }
@@ -412,7 +412,7 @@ func TestAPodIsMadeForItsFlavor(t *testing.T) {
 		t.Fatal(err)
 	}
 	size := estimate.Resources{MilliCores: 3000, MemoryBytes: 8 << 30, DiskBytes: 10 << 30, GPUs: 1}
-	pod := podFor(pool, template, &decide.Flavor{Name: "batch-4x", Worker: size}, "m1.large")
+	pod := podFor(pool, template, &workerdecide.Flavor{Name: "batch-4x", Worker: size}, "m1.large")
 	c := pod.Spec.Containers[0]
 	want := strings.Fields("--single-shot --idle-timeout 30 --connect-timeout 15 --max-backoff 10 --cores 3 --memory 8192 --gpus 1 --disk 10240 --password /var/run/supercargo/work-queue/password m.ns.svc 9123")
 	if diff := cmp.Diff(want, c.Args); diff != "" {
@@ -434,7 +434,7 @@ func TestAPodIsMadeForItsFlavor(t *testing.T) {
 		t.Errorf("anti-affinity %+v, want one worker a node", terms)
 	}
 	pool.Spec.Worker.Packing = v1alpha1.WorkersPacked
-	if pod := podFor(pool, template, &decide.Flavor{Worker: size}, ""); pod.Spec.Affinity != nil || pod.Spec.NodeSelector != nil {
+	if pod := podFor(pool, template, &workerdecide.Flavor{Worker: size}, ""); pod.Spec.Affinity != nil || pod.Spec.NodeSelector != nil {
 		t.Error("packed workers are kept apart")
 	}
 	if len(template.Spec.Volumes) > 0 || template.Labels[v1alpha1.LabelWorkerPool] != "" {

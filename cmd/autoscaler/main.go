@@ -12,10 +12,10 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"supercargo.dev/supercargo/autoscaler/adapter/source"
 	"supercargo.dev/supercargo/autoscaler/app"
 	"supercargo.dev/supercargo/internal/platform/operator"
 	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
+	"supercargo.dev/supercargo/internal/platform/promql/source"
 	"supercargo.dev/supercargo/internal/platform/version"
 )
 

@@ -13,7 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"supercargo.dev/supercargo/descheduler/agent/app"
-	meterapp "supercargo.dev/supercargo/descheduler/nodemeter/app"
+	meterapp "supercargo.dev/supercargo/energy/nodemeter/app"
 	"supercargo.dev/supercargo/internal/platform/operator"
 	"supercargo.dev/supercargo/internal/platform/version"
 )

@@ -3,7 +3,7 @@
 // part of their status.
 //
 // It works like a controller. The observed state (the Migration, its ledger, the container) is
-// the input of a pure decision in [supercargo.dev/supercargo/descheduler/agent/decide], which
+// the input of a pure decision in [supercargo.dev/supercargo/descheduler/agent/agentdecide], which
 // returns one action. The agent does it and observes again, so it can be killed at any moment.
 // Long actions run in the background, and are cancelled when the order changes.
 //

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/descheduler/agent/decide"
+	"supercargo.dev/supercargo/descheduler/agent/agentdecide"
 	"supercargo.dev/supercargo/descheduler/checkpoint/ledger"
 	"supercargo.dev/supercargo/internal/text/clip"
 )
@@ -34,7 +34,7 @@ type operation struct {
 
 // reportSource writes the report of the source's agent. It returns the updated Migration, or nil
 // if it is gone.
-func (a *Agent) reportSource(ctx context.Context, m *v1alpha1.Migration, entry ledger.Entry, d decide.SourceDecision) (*v1alpha1.Migration, error) {
+func (a *Agent) reportSource(ctx context.Context, m *v1alpha1.Migration, entry ledger.Entry, d agentdecide.SourceDecision) (*v1alpha1.Migration, error) {
 	now := a.Clock.Now()
 	report := v1alpha1.SourceReport{
 		Step: d.Step, Time: metav1.NewMicroTime(now), Certificate: entry.Certificate, Requirements: entry.Requirements, MemoryBytes: entry.MemoryBytes,
@@ -58,7 +58,7 @@ func (a *Agent) reportSource(ctx context.Context, m *v1alpha1.Migration, entry l
 
 // reportTarget writes the report of the target's agent. The node with the reservation writes new
 // reports; a node that lost it only updates its own report.
-func (a *Agent) reportTarget(ctx context.Context, m *v1alpha1.Migration, entry ledger.Entry, d decide.TargetDecision) (*v1alpha1.Migration, error) {
+func (a *Agent) reportTarget(ctx context.Context, m *v1alpha1.Migration, entry ledger.Entry, d agentdecide.TargetDecision) (*v1alpha1.Migration, error) {
 	report := v1alpha1.TargetReport{
 		Node: entry.Node, Step: d.Step, Time: metav1.NewMicroTime(a.Clock.Now()), Reason: d.Reason, Message: clip.Bytes(d.Message, maxMessage),
 	}

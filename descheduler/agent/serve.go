@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/descheduler/agent/decide"
+	"supercargo.dev/supercargo/descheduler/agent/agentdecide"
 	"supercargo.dev/supercargo/descheduler/checkpoint/ledger"
 	"supercargo.dev/supercargo/internal/platform/guard"
 )
@@ -48,7 +48,7 @@ func newMetrics() *metrics {
 func (m *metrics) register(to prometheus.Registerer) { to.MustRegister(m.phase, m.bytes, m.reports) }
 
 // source records a report of the source.
-func (m *metrics) source(entry ledger.Entry, d decide.SourceDecision) {
+func (m *metrics) source(entry ledger.Entry, d agentdecide.SourceDecision) {
 	m.reports.WithLabelValues(string(ledger.SourceRole), string(d.Step), d.Reason).Inc()
 	switch d.Step {
 	case v1alpha1.SourceDumped:
@@ -65,7 +65,7 @@ func (m *metrics) source(entry ledger.Entry, d decide.SourceDecision) {
 }
 
 // target records a report of the target.
-func (m *metrics) target(entry ledger.Entry, d decide.TargetDecision) {
+func (m *metrics) target(entry ledger.Entry, d agentdecide.TargetDecision) {
 	m.reports.WithLabelValues(string(ledger.TargetRole), string(d.Step), d.Reason).Inc()
 	if d.Step == v1alpha1.TargetStaged && entry.Staged != nil {
 		m.phase.WithLabelValues("stage").Observe(entry.Ship.Seconds())

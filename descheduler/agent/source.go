@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/descheduler/agent/decide"
+	"supercargo.dev/supercargo/descheduler/agent/agentdecide"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/descheduler/checkpoint/ledger"
 	"supercargo.dev/supercargo/descheduler/checkpoint/transport"
@@ -46,13 +46,13 @@ func (a *Agent) stepSource(ctx context.Context, key types.NamespacedName, id led
 	if err != nil {
 		return false, m, err
 	}
-	decision := decide.ForSource(seen)
+	decision := agentdecide.ForSource(seen)
 	if failure := a.failed(id); failure != nil {
 		switch {
 		case m == nil || m.Status.Order != v1alpha1.OrderPrepare && m.Status.Order != v1alpha1.OrderFreeze:
 			a.settled(id) // no longer relevant
-		case seen.Busy == decide.Nothing:
-			decision = decide.SourceDecision{Do: decide.Report, Step: v1alpha1.SourceFailed, Reason: failure.Reason, Message: failure.Message}
+		case seen.Busy == agentdecide.Nothing:
+			decision = agentdecide.SourceDecision{Do: agentdecide.Report, Step: v1alpha1.SourceFailed, Reason: failure.Reason, Message: failure.Message}
 		}
 	}
 	return a.actSource(ctx, key, entry, m, decision)
@@ -66,13 +66,13 @@ func (a *Agent) stepAlone(ctx context.Context, key types.NamespacedName, id ledg
 		return false, nil
 	}
 	seen := a.remembered(entry)
-	if seen.Busy = busy; busy == decide.Nothing {
+	if seen.Busy = busy; busy == agentdecide.Nothing {
 		var err error
 		if seen.Container, err = a.stateOf(ctx, entry); err != nil {
 			return false, err
 		}
 	}
-	again, _, err := a.actSource(ctx, key, entry, nil, decide.ForSourceAlone(seen))
+	again, _, err := a.actSource(ctx, key, entry, nil, agentdecide.ForSourceAlone(seen))
 	return again, err
 }
 
@@ -97,7 +97,7 @@ func (a *Agent) releaseOne(ctx context.Context, entry ledger.Entry) error {
 	if seen.Container, err = a.stateOf(ctx, entry); err != nil {
 		return err
 	}
-	if decide.ForSourceAtEnd(seen).Do != decide.Thaw {
+	if agentdecide.ForSourceAtEnd(seen).Do != agentdecide.Thaw {
 		return nil
 	}
 	// Written before the thaw: a dump must not be sent once the container has run. FreezeNoted
@@ -126,8 +126,8 @@ func newSourceEntry(id ledger.ID, m *v1alpha1.Migration, now time.Time) ledger.E
 }
 
 // remembered returns the observation that the ledger alone gives.
-func (a *Agent) remembered(entry ledger.Entry) decide.Source {
-	return decide.Source{
+func (a *Agent) remembered(entry ledger.Entry) agentdecide.Source {
+	return agentdecide.Source{
 		Known: true, Stateless: entry.Backend == v1alpha1.BackendRestart, FreezeNoted: entry.FreezeNoted, Dumped: entry.Dumped,
 		Sent: entry.Sent, Shipped: entry.Shipped, KillNoted: entry.KillNoted, Removed: entry.Removed,
 		// An entry of an older release has no ThawAfter, and may have been sent without Sent.
@@ -149,7 +149,7 @@ func (a *Agent) stateOf(ctx context.Context, entry ledger.Entry) (checkpoint.Sta
 }
 
 // seeSource gathers the input of the decision.
-func (a *Agent) seeSource(ctx context.Context, busy decide.Action, m *v1alpha1.Migration, entry ledger.Entry, known bool) (decide.Source, error) {
+func (a *Agent) seeSource(ctx context.Context, busy agentdecide.Action, m *v1alpha1.Migration, entry ledger.Entry, known bool) (agentdecide.Source, error) {
 	s := a.remembered(entry)
 	s.Exists, s.Known, s.Busy = m != nil, known, busy
 	if m != nil {
@@ -163,7 +163,7 @@ func (a *Agent) seeSource(ctx context.Context, busy decide.Action, m *v1alpha1.M
 			s.TargetStaged = r.Step == v1alpha1.TargetStaged
 		}
 	}
-	if s.Busy != decide.Nothing {
+	if s.Busy != agentdecide.Nothing {
 		return s, nil // a runtime that dumps does not answer well
 	}
 	if m == nil {
@@ -210,41 +210,41 @@ func (a *Agent) isCrowded(id ledger.ID) bool {
 }
 
 // podOf returns the state of the pod of a Migration that is gone.
-func (a *Agent) podOf(ctx context.Context, c checkpoint.Container) (decide.Pod, error) {
+func (a *Agent) podOf(ctx context.Context, c checkpoint.Container) (agentdecide.Pod, error) {
 	pod, err := a.pod(ctx, types.NamespacedName{Namespace: c.Namespace, Name: c.Pod})
 	switch {
 	case apierrors.IsNotFound(err):
-		return decide.PodGone, nil
+		return agentdecide.PodGone, nil
 	case err != nil:
-		return decide.PodUnknown, fmt.Errorf("get pod %s/%s: %w", c.Namespace, c.Pod, err)
+		return agentdecide.PodUnknown, fmt.Errorf("get pod %s/%s: %w", c.Namespace, c.Pod, err)
 	case string(pod.UID) != c.PodUID:
-		return decide.PodGone, nil
+		return agentdecide.PodGone, nil
 	case pod.DeletionTimestamp != nil:
-		return decide.PodLeaving, nil
+		return agentdecide.PodLeaving, nil
 	}
-	return decide.PodWanted, nil
+	return agentdecide.PodWanted, nil
 }
 
 // actSource carries out a decision.
-func (a *Agent) actSource(ctx context.Context, key types.NamespacedName, entry ledger.Entry, m *v1alpha1.Migration, d decide.SourceDecision) (bool, *v1alpha1.Migration, error) {
+func (a *Agent) actSource(ctx context.Context, key types.NamespacedName, entry ledger.Entry, m *v1alpha1.Migration, d agentdecide.SourceDecision) (bool, *v1alpha1.Migration, error) {
 	id := entry.ID
 	switch d.Do {
-	case decide.Nothing:
+	case agentdecide.Nothing:
 		return false, m, nil
-	case decide.Cancel:
+	case agentdecide.Cancel:
 		a.cancel(id)
 		return false, m, nil
-	case decide.Report:
+	case agentdecide.Report:
 		updated, err := a.reportSource(ctx, m, entry, d)
 		return err == nil && updated != nil, updated, err
-	case decide.NoteFreeze:
+	case agentdecide.NoteFreeze:
 		noted, err := a.noteFreeze(key, entry)
 		if failure := checkpoint.AsFailure(notRecorded(entry, err)); failure != nil {
 			a.fail(id, failure)
 			return true, m, nil
 		}
 		return noted, m, err
-	case decide.NoteExpiry:
+	case agentdecide.NoteExpiry:
 		entry.Expired, entry.Dumped = true, false
 		err := a.ledger.Put(entry)
 		if err == nil {
@@ -253,25 +253,25 @@ func (a *Agent) actSource(ctx context.Context, key types.NamespacedName, entry l
 		// The container must not stay frozen until the disk works or has room. Without the note, a
 		// state that was dumped before is not sent either: stillFrozen prevents that.
 		a.Log.Error(err, "The deadline has passed, and this could not be recorded: check the disk of --state-dir; the container continues", "migration", entry.Name)
-		d.Do = decide.Thaw
-	case decide.NoteKill:
+		d.Do = agentdecide.Thaw
+	case agentdecide.NoteKill:
 		entry.KillNoted = true
 		return true, m, a.ledger.Put(entry)
-	case decide.Forget:
+	case agentdecide.Forget:
 		return m != nil, m, a.ledger.Remove(id)
 	}
 	backend := a.backends[entry.Backend].Source
 	if backend == nil {
 		backend = unable{entry.Backend}
 	}
-	run := map[decide.Action]func(context.Context, checkpoint.Source, ledger.Entry, *v1alpha1.Migration) error{
-		decide.Prepare: a.prepareSource, decide.Reach: a.reach, decide.Freeze: a.freeze, decide.Dump: a.dump, decide.Ship: a.ship,
-		decide.Kill: a.kill, decide.Thaw: a.thaw, decide.Remove: a.removeSource,
+	run := map[agentdecide.Action]func(context.Context, checkpoint.Source, ledger.Entry, *v1alpha1.Migration) error{
+		agentdecide.Prepare: a.prepareSource, agentdecide.Reach: a.reach, agentdecide.Freeze: a.freeze, agentdecide.Dump: a.dump, agentdecide.Ship: a.ship,
+		agentdecide.Kill: a.kill, agentdecide.Thaw: a.thaw, agentdecide.Remove: a.removeSource,
 	}[d.Do]
 	a.start(ctx, key, id, d.Do, func(ctx context.Context) error {
 		err := run(ctx, backend, entry, m)
 		switch d.Do {
-		case decide.Prepare, decide.Reach, decide.Freeze, decide.Dump, decide.Ship:
+		case agentdecide.Prepare, agentdecide.Reach, agentdecide.Freeze, agentdecide.Dump, agentdecide.Ship:
 			return notRecorded(entry, err)
 		}
 		return err

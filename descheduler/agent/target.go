@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/descheduler/agent/decide"
+	"supercargo.dev/supercargo/descheduler/agent/agentdecide"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/descheduler/checkpoint/ledger"
 	"supercargo.dev/supercargo/descheduler/checkpoint/transport"
@@ -31,21 +31,21 @@ func (a *Agent) stepTarget(ctx context.Context, key types.NamespacedName, id led
 	if err != nil {
 		return false, m, err
 	}
-	decision := decide.ForTarget(seen)
+	decision := agentdecide.ForTarget(seen)
 	if failure := a.failed(id); failure != nil {
 		switch {
 		case m == nil || !seen.Reserved || m.Status.Order != v1alpha1.OrderPrepare && m.Status.Order != v1alpha1.OrderFreeze:
 			a.settled(id) // no longer relevant
-		case seen.Busy == decide.Nothing:
-			decision = decide.TargetDecision{Do: decide.Report, Step: v1alpha1.TargetFailed, Reason: failure.Reason, Message: failure.Message}
+		case seen.Busy == agentdecide.Nothing:
+			decision = agentdecide.TargetDecision{Do: agentdecide.Report, Step: v1alpha1.TargetFailed, Reason: failure.Reason, Message: failure.Message}
 		}
 	}
 	return a.actTarget(ctx, key, entry, m, decision)
 }
 
 // seeTarget gathers the input of the decision.
-func (a *Agent) seeTarget(ctx context.Context, id ledger.ID, m *v1alpha1.Migration, entry ledger.Entry, known bool) (decide.Target, error) {
-	t := decide.Target{
+func (a *Agent) seeTarget(ctx context.Context, id ledger.ID, m *v1alpha1.Migration, entry ledger.Entry, known bool) (agentdecide.Target, error) {
+	t := agentdecide.Target{
 		Exists: m != nil, Known: known, Busy: a.busy(id), Stateless: entry.Backend == v1alpha1.BackendRestart,
 		Prepared: entry.Prepared, Staged: entry.Staged != nil,
 	}
@@ -60,7 +60,7 @@ func (a *Agent) seeTarget(ctx context.Context, id ledger.ID, m *v1alpha1.Migrati
 		address, err := a.nodes.address(id.Node)
 		t.Moved = err == nil && r.Address != address // an unknown address cannot be reported either
 	}
-	if backend := a.backends[entry.Backend].Target; t.Staged && t.Busy == decide.Nothing && t.Order == v1alpha1.OrderFreeze && backend != nil {
+	if backend := a.backends[entry.Backend].Target; t.Staged && t.Busy == agentdecide.Nothing && t.Order == v1alpha1.OrderFreeze && backend != nil {
 		has, err := backend.Has(ctx, entry.Image)
 		if err != nil {
 			return t, fmt.Errorf("inspect image %s: %w", entry.Image.Name, err)
@@ -71,19 +71,19 @@ func (a *Agent) seeTarget(ctx context.Context, id ledger.ID, m *v1alpha1.Migrati
 }
 
 // actTarget carries out a decision.
-func (a *Agent) actTarget(ctx context.Context, key types.NamespacedName, entry ledger.Entry, m *v1alpha1.Migration, d decide.TargetDecision) (bool, *v1alpha1.Migration, error) {
+func (a *Agent) actTarget(ctx context.Context, key types.NamespacedName, entry ledger.Entry, m *v1alpha1.Migration, d agentdecide.TargetDecision) (bool, *v1alpha1.Migration, error) {
 	id := entry.ID
 	switch d.Do {
-	case decide.Cancel:
+	case agentdecide.Cancel:
 		a.cancel(id)
-	case decide.Report:
+	case agentdecide.Report:
 		updated, err := a.reportTarget(ctx, m, entry, d)
 		return err == nil && updated != nil, updated, err
-	case decide.Forget:
+	case agentdecide.Forget:
 		return m != nil, m, a.ledger.Remove(id)
-	case decide.Prepare:
+	case agentdecide.Prepare:
 		a.start(ctx, key, id, d.Do, func(ctx context.Context) error { return a.prepareTarget(ctx, entry, m) })
-	case decide.Remove:
+	case agentdecide.Remove:
 		a.start(ctx, key, id, d.Do, func(ctx context.Context) error { return a.removeTarget(ctx, entry) })
 	}
 	return false, m, nil
@@ -194,7 +194,7 @@ func (a *Agent) take(ctx context.Context, s transport.Session, tar transport.Bod
 	a.mu.Lock()
 	earlier := a.jobs[id]
 	a.mu.Unlock()
-	if earlier != nil && earlier.action == decide.Receive {
+	if earlier != nil && earlier.action == agentdecide.Receive {
 		earlier.cancel(errors.New("the source retries"))
 		select {
 		case <-earlier.done:
@@ -206,7 +206,7 @@ func (a *Agent) take(ctx context.Context, s transport.Session, tar transport.Bod
 	if !known {
 		return transport.Receipt{}, transport.ErrNotNow
 	}
-	ctx, j := a.begin(ctx, types.NamespacedName{Namespace: entry.Namespace, Name: entry.Name}, id, decide.Receive)
+	ctx, j := a.begin(ctx, types.NamespacedName{Namespace: entry.Namespace, Name: entry.Name}, id, agentdecide.Receive)
 	if j == nil {
 		return transport.Receipt{}, transport.ErrNotNow
 	}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/descheduler/agent/decide"
+	"supercargo.dev/supercargo/descheduler/agent/agentdecide"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/descheduler/checkpoint/ledger"
 )
@@ -28,7 +28,7 @@ const readTimeout = 15 * time.Second
 // job is a long action.
 type job struct {
 	key    types.NamespacedName
-	action decide.Action
+	action agentdecide.Action
 	cancel context.CancelCauseFunc
 	done   chan struct{}
 }
@@ -165,18 +165,18 @@ func (a *Agent) step(ctx context.Context, key types.NamespacedName, id ledger.ID
 }
 
 // busy returns the running action of a role.
-func (a *Agent) busy(id ledger.ID) decide.Action {
+func (a *Agent) busy(id ledger.ID) agentdecide.Action {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if j := a.jobs[id]; j != nil {
 		return j.action
 	}
-	return decide.Nothing
+	return agentdecide.Nothing
 }
 
 // start runs an action in the background, and requeues the Migration when it ends. A role has one
 // action at a time: start returns false if one is running.
-func (a *Agent) start(ctx context.Context, key types.NamespacedName, id ledger.ID, action decide.Action, run func(context.Context) error) bool {
+func (a *Agent) start(ctx context.Context, key types.NamespacedName, id ledger.ID, action agentdecide.Action, run func(context.Context) error) bool {
 	ctx, j := a.begin(ctx, key, id, action)
 	if j == nil {
 		return false
@@ -189,7 +189,7 @@ func (a *Agent) start(ctx context.Context, key types.NamespacedName, id ledger.I
 }
 
 // begin registers an action; the job is nil if another is running.
-func (a *Agent) begin(ctx context.Context, key types.NamespacedName, id ledger.ID, action decide.Action) (context.Context, *job) {
+func (a *Agent) begin(ctx context.Context, key types.NamespacedName, id ledger.ID, action agentdecide.Action) (context.Context, *job) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.jobs[id] != nil {

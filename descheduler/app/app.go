@@ -13,11 +13,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	answer "supercargo.dev/supercargo/descheduler/eviction/decide"
+	"supercargo.dev/supercargo/descheduler/consolidation"
+	answer "supercargo.dev/supercargo/descheduler/eviction/evictiondecide"
 	"supercargo.dev/supercargo/descheduler/migration"
-	"supercargo.dev/supercargo/descheduler/migration/decide"
-	"supercargo.dev/supercargo/descheduler/mover"
-	"supercargo.dev/supercargo/descheduler/profiler"
+	"supercargo.dev/supercargo/descheduler/migration/migrationdecide"
+	"supercargo.dev/supercargo/energy/profiler"
 	"supercargo.dev/supercargo/internal/platform/operator"
 )
 
@@ -28,9 +28,9 @@ const name = "descheduler"
 type Options struct {
 	operator.Options
 	// Migrations limits Migrations.
-	Migrations decide.Config
+	Migrations migrationdecide.Config
 	// Consolidation selects the nodes to empty.
-	Consolidation mover.Config
+	Consolidation consolidation.Config
 	// Probing selects the machine types to probe, and controls learning.
 	Probing profiler.Config
 	// Evictions configures the webhook that turns evictions into Migrations. It is served if it
@@ -42,10 +42,10 @@ type Options struct {
 // Defaults returns the defaults of the flags.
 func Defaults() Options {
 	return Options{
-		Migrations: decide.Config{
+		Migrations: migrationdecide.Config{
 			MaxMigrations: 10, MaxPerNode: 2, CleanPatience: 2 * time.Minute, KeepFinished: 24 * time.Hour, MaxFinished: 100,
 		},
-		Consolidation: mover.Defaults(), Probing: profiler.Defaults(),
+		Consolidation: consolidation.Defaults(), Probing: profiler.Defaults(),
 		Evictions: Evictions{
 			Config: answer.Config{Deadline: v1alpha1.DefaultMigrationDeadline, Attempts: 3, AfterFailure: answer.Evict},
 			Secret: "supercargo-system/supercargo-evictions", Configuration: "supercargo-evictions",
@@ -160,7 +160,7 @@ func addMover(ctx context.Context, m ctrl.Manager, o Options) error {
 	if o.Consolidation.StatusNamespace == "" {
 		o.Consolidation.StatusNamespace = o.Namespace()
 	}
-	mv, err := mover.New(mover.Mover{
+	mv, err := consolidation.New(consolidation.Mover{
 		Client: m.GetClient(), Live: m.GetAPIReader(), Events: m.GetEventRecorder("supercargo-descheduler"), Clock: clock.RealClock{},
 		Config: o.Consolidation, Fleets: len(fleets) > 0, Profiles: len(profiles) > 0, DryRun: o.DryRun, Pause: o.Pause(m),
 	})

@@ -19,12 +19,12 @@ import (
 
 	"supercargo.dev/supercargo/descheduler/eviction"
 	"supercargo.dev/supercargo/descheduler/eviction/certificate"
-	"supercargo.dev/supercargo/descheduler/eviction/decide"
+	"supercargo.dev/supercargo/descheduler/eviction/evictiondecide"
 )
 
 // Evictions configures the webhook that turns evictions into Migrations.
 type Evictions struct {
-	decide.Config
+	evictiondecide.Config
 	// Address is the host:port to serve at; empty for none. Without a CertDir the webhook does
 	// not listen until the Configuration exists.
 	Address string
@@ -71,8 +71,8 @@ func (e *Evictions) validate() error {
 	if e.Attempts < 1 {
 		refuse("--eviction-attempts: %d: must be 1 or more", e.Attempts)
 	}
-	if e.AfterFailure != decide.Evict && e.AfterFailure != decide.Keep {
-		refuse("--eviction-after-failure: %q: must be %s or %s", e.AfterFailure, decide.Evict, decide.Keep)
+	if e.AfterFailure != evictiondecide.Evict && e.AfterFailure != evictiondecide.Keep {
+		refuse("--eviction-after-failure: %q: must be %s or %s", e.AfterFailure, evictiondecide.Evict, evictiondecide.Keep)
 	}
 	if e.Listener == nil && e.served() {
 		if _, _, err := net.SplitHostPort(e.Address); err != nil {

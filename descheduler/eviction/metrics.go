@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"supercargo.dev/supercargo/descheduler/eviction/decide"
+	"supercargo.dev/supercargo/descheduler/eviction/evictiondecide"
 )
 
 // subsystem is the prefix of the names of all metrics of evictions.
@@ -33,7 +33,7 @@ func init() {
 	metrics.Registry.MustRegister(metricAnswers, metricSeconds, metricErrors, metricUnserved)
 }
 
-func count(a decide.Answer, dryRun bool, took time.Duration) {
+func count(a evictiondecide.Answer, dryRun bool, took time.Duration) {
 	metricAnswers.WithLabelValues(string(a.Outcome), strconv.FormatBool(dryRun)).Inc()
 	metricSeconds.Observe(took.Seconds())
 }

@@ -13,15 +13,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/descheduler/eviction/decide"
+	"supercargo.dev/supercargo/descheduler/eviction/evictiondecide"
 	"supercargo.dev/supercargo/internal/movable"
 )
 
 // observe reads a pod and everything else that the answer depends on. It reads nothing more for a
 // pod that has not opted in, as most have not.
-func (w *Webhook) observe(ctx context.Context, wanted eviction) (*decide.Observation, error) {
+func (w *Webhook) observe(ctx context.Context, wanted eviction) (*evictiondecide.Observation, error) {
 	pod, err := get(ctx, w.Live, wanted.pod, &corev1.Pod{})
-	o := &decide.Observation{Pod: pod, Options: wanted.options}
+	o := &evictiondecide.Observation{Pod: pod, Options: wanted.options}
 	if err != nil || pod == nil || pod.Annotations[v1alpha1.AnnotationMigration] == "" && pod.Labels[v1alpha1.LabelMigration] == "" {
 		return o, err
 	}

@@ -2,7 +2,7 @@
 // Migrations. So clients that drain a node move running work instead of killing it: `kubectl
 // drain`, cluster-api, the stock descheduler, Karpenter.
 //
-// The answer is decided in descheduler/eviction/decide, which is pure. This package observes
+// The answer is decided in descheduler/eviction/evictiondecide, which is pure. This package observes
 // (observe.go), writes and answers (webhook.go), counts (metrics.go), serves (server.go), and
 // warns if the webhook is not served (unserved.go).
 //
@@ -29,7 +29,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"supercargo.dev/supercargo/descheduler/eviction/decide"
+	"supercargo.dev/supercargo/descheduler/eviction/evictiondecide"
 	"supercargo.dev/supercargo/internal/text/clip"
 )
 
@@ -53,7 +53,7 @@ type Webhook struct {
 	// Clock is the current time.
 	Clock clock.PassiveClock
 	// Config configures the answers.
-	Config decide.Config
+	Config evictiondecide.Config
 	// Log receives log lines.
 	Log logr.Logger
 }
@@ -123,7 +123,7 @@ func read(in *http.Request) (*admissionv1.AdmissionReview, eviction, error) {
 }
 
 // respond converts an answer to an AdmissionResponse.
-func respond(uid types.UID, a decide.Answer) *admissionv1.AdmissionResponse {
+func respond(uid types.UID, a evictiondecide.Answer) *admissionv1.AdmissionResponse {
 	r := &admissionv1.AdmissionResponse{UID: uid, Allowed: a.Status == nil, Result: a.Status}
 	if a.Warning != "" {
 		r.Warnings = []string{a.Warning}
@@ -132,14 +132,14 @@ func respond(uid types.UID, a decide.Answer) *admissionv1.AdmissionResponse {
 }
 
 // answer decides and writes, and retries after a write conflict.
-func (w *Webhook) answer(ctx context.Context, wanted eviction) (decide.Answer, error) {
+func (w *Webhook) answer(ctx context.Context, wanted eviction) (evictiondecide.Answer, error) {
 	var last error
 	for range tries {
 		o, err := w.observe(ctx, wanted)
 		if err != nil {
-			return decide.Answer{}, err
+			return evictiondecide.Answer{}, err
 		}
-		answer := decide.Reply(w.Config, *o, w.Clock.Now())
+		answer := evictiondecide.Reply(w.Config, *o, w.Clock.Now())
 		if wanted.dryRun {
 			return answer, nil
 		}
@@ -148,14 +148,14 @@ func (w *Webhook) answer(ctx context.Context, wanted eviction) (decide.Answer, e
 			return answer, nil
 		}
 		if !apierrors.IsConflict(last) {
-			return decide.Answer{}, last
+			return evictiondecide.Answer{}, last
 		}
 	}
-	return decide.Answer{}, last
+	return evictiondecide.Answer{}, last
 }
 
 // act claims the budgets and creates the Migration.
-func (w *Webhook) act(ctx context.Context, a decide.Answer) error {
+func (w *Webhook) act(ctx context.Context, a evictiondecide.Answer) error {
 	for _, b := range a.Claims {
 		if err := w.Client.Status().Update(ctx, b); err != nil {
 			return fmt.Errorf("claim a disruption from PodDisruptionBudget %s/%s: %w", b.Namespace, b.Name, err)
@@ -172,11 +172,11 @@ func (w *Webhook) act(ctx context.Context, a decide.Answer) error {
 }
 
 // tell creates an Event on the pod for a new Migration or a warning.
-func (w *Webhook) tell(pod *corev1.Pod, a decide.Answer) {
+func (w *Webhook) tell(pod *corev1.Pod, a evictiondecide.Answer) {
 	switch {
 	case a.Warning != "":
 		w.Events.Eventf(pod, nil, corev1.EventTypeWarning, "Evicted"+string(a.Outcome), "Evict", "%s", clip.Bytes(a.Warning, longestNote))
-	case a.Outcome == decide.Started:
+	case a.Outcome == evictiondecide.Started:
 		w.Events.Eventf(pod, a.Migration, corev1.EventTypeNormal, "EvictionMigrates", "Migrate", "%s", clip.Bytes(a.Status.Message, longestNote))
 	}
 }

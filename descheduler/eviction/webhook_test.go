@@ -27,7 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/descheduler/eviction/decide"
+	"supercargo.dev/supercargo/descheduler/eviction/evictiondecide"
 	"supercargo.dev/supercargo/internal/movable/capability"
 )
 
@@ -92,7 +92,7 @@ func newCluster(t *testing.T, change ...func(*corev1.Pod)) *cluster {
 		}).Build()
 	c.webhook = &Webhook{
 		Client: c.Client, Live: c.Client, Events: c.events, Clock: clocktesting.NewFakePassiveClock(now), Log: logr.Discard(),
-		Config: decide.Config{Deadline: time.Minute, Attempts: 1, AfterFailure: decide.Evict},
+		Config: evictiondecide.Config{Deadline: time.Minute, Attempts: 1, AfterFailure: evictiondecide.Evict},
 	}
 	return c
 }
@@ -161,7 +161,7 @@ func TestAnEvictionIsAnsweredByAMigration(t *testing.T) {
 	c := newCluster(t)
 	for range 2 { // the second finds the Migration of the first
 		got, _, text := c.ask(review())
-		if got == nil || got.Allowed || got.Result.Code != http.StatusTooManyRequests || !strings.HasPrefix(got.Result.Message, decide.Evacuation) || got.Result.Details != nil {
+		if got == nil || got.Allowed || got.Result.Code != http.StatusTooManyRequests || !strings.HasPrefix(got.Result.Message, evictiondecide.Evacuation) || got.Result.Details != nil {
 			t.Fatalf("it answers %s", text)
 		}
 	}
@@ -182,7 +182,7 @@ func TestADryRunWritesNothing(t *testing.T) {
 	} {
 		c := newCluster(t)
 		got, _, text := c.ask(review(change))
-		if got == nil || got.Allowed || !strings.HasPrefix(got.Result.Message, decide.Evacuation) {
+		if got == nil || got.Allowed || !strings.HasPrefix(got.Result.Message, evictiondecide.Evacuation) {
 			t.Errorf("%s: it answers %s", name, text)
 		}
 		if c.writes > 0 || len(c.events.Events) > 0 {

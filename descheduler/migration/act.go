@@ -11,33 +11,33 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/descheduler/migration/decide"
+	"supercargo.dev/supercargo/descheduler/migration/migrationdecide"
 	"supercargo.dev/supercargo/internal/movable"
 )
 
 // act does the one write of a step. The write fails if the observed object has changed.
-func (r *Reconciler) act(ctx context.Context, o *decide.Observation, step decide.Step) error {
+func (r *Reconciler) act(ctx context.Context, o *migrationdecide.Observation, step migrationdecide.Step) error {
 	if r.DryRun {
 		ctrl.LoggerFrom(ctx).Info("Would "+string(step.Do), "why", step.Why)
 		return nil
 	}
 	m := o.Migration
 	switch step.Do {
-	case decide.Wait:
+	case migrationdecide.Wait:
 		return nil
-	case decide.WriteStatus:
+	case migrationdecide.WriteStatus:
 		return r.writeStatus(ctx, m, step.Status)
-	case decide.AddFinalizer, decide.RemoveFinalizer:
-		return r.setFinalizer(ctx, m, step.Do == decide.AddFinalizer)
-	case decide.CreatePod:
+	case migrationdecide.AddFinalizer, migrationdecide.RemoveFinalizer:
+		return r.setFinalizer(ctx, m, step.Do == migrationdecide.AddFinalizer)
+	case migrationdecide.CreatePod:
 		return named(r.Client.Create(ctx, step.Pod), "create", step.Pod)
-	case decide.PatchPod:
+	case migrationdecide.PatchPod:
 		return r.patchPod(ctx, o, step.Pod)
-	case decide.DeletePod:
+	case migrationdecide.DeletePod:
 		return r.deletePod(ctx, step)
-	case decide.WriteBudget:
+	case migrationdecide.WriteBudget:
 		return named(r.Client.Status().Update(ctx, step.Budget), "write the status of", step.Budget)
-	case decide.DeleteMigration:
+	case migrationdecide.DeleteMigration:
 		return named(r.Client.Delete(ctx, m, asObserved(m)), "delete", m)
 	}
 	return fmt.Errorf("migration %s/%s: unknown action %q", m.Namespace, m.Name, step.Do)
@@ -62,14 +62,14 @@ func asObservedFrom(object client.Object) client.Patch {
 }
 
 // try checks with a dry run whether the API server would create a pod.
-func (r *Reconciler) try(ctx context.Context, pod *corev1.Pod) (*decide.Trial, error) {
+func (r *Reconciler) try(ctx context.Context, pod *corev1.Pod) (*migrationdecide.Trial, error) {
 	made := pod.DeepCopy()
 	err := r.Client.Create(ctx, made, client.DryRunAll)
 	refusals, err := movable.Admitted(pod, made, err)
 	if err != nil {
 		return nil, err
 	}
-	return &decide.Trial{Refusals: refusals}, nil
+	return &migrationdecide.Trial{Refusals: refusals}, nil
 }
 
 func (r *Reconciler) writeStatus(ctx context.Context, m *v1alpha1.Migration, to *v1alpha1.MigrationStatus) error {
@@ -79,7 +79,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, m *v1alpha1.Migration, to 
 		return named(err, "write the status of", m)
 	}
 	r.registry.wrote(m)
-	for _, told := range decide.Tell(&before.Status, to) {
+	for _, told := range migrationdecide.Tell(&before.Status, to) {
 		r.Events.Eventf(m, nil, told.Type, told.Reason, told.Action, "%s", told.Note)
 	}
 	count(&before.Status, to)
@@ -97,7 +97,7 @@ func (r *Reconciler) setFinalizer(ctx context.Context, m *v1alpha1.Migration, ad
 }
 
 // patchPod patches the observed pod with the UID of to.
-func (r *Reconciler) patchPod(ctx context.Context, o *decide.Observation, to *corev1.Pod) error {
+func (r *Reconciler) patchPod(ctx context.Context, o *migrationdecide.Observation, to *corev1.Pod) error {
 	for _, pod := range []*corev1.Pod{o.Source, o.Restored} {
 		if pod != nil && pod.UID == to.UID {
 			return named(r.Client.Patch(ctx, to.DeepCopy(), asObservedFrom(pod)), "patch", to)
@@ -106,13 +106,13 @@ func (r *Reconciler) patchPod(ctx context.Context, o *decide.Observation, to *co
 	return fmt.Errorf("patch pod %s/%s: the pod was not observed", to.Namespace, to.Name)
 }
 
-func (r *Reconciler) deletePod(ctx context.Context, step decide.Step) error {
+func (r *Reconciler) deletePod(ctx context.Context, step migrationdecide.Step) error {
 	return named(r.Client.Delete(ctx, step.Pod, client.GracePeriodSeconds(step.GraceSeconds), asObserved(step.Pod)), "delete", step.Pod)
 }
 
 // strays handles pods of a migration that is over or gone, which its creator made too late. It
 // returns the step that it took; nil if there was none.
-func (r *Reconciler) strays(ctx context.Context, key types.NamespacedName) (*decide.Step, error) {
+func (r *Reconciler) strays(ctx context.Context, key types.NamespacedName) (*migrationdecide.Step, error) {
 	var pods corev1.PodList
 	err := r.Client.List(ctx, &pods, client.InNamespace(key.Namespace), client.MatchingFields{byMigration: key.Name}, client.UnsafeDisableDeepCopy)
 	if err != nil {
@@ -127,12 +127,12 @@ func (r *Reconciler) strays(ctx context.Context, key types.NamespacedName) (*dec
 	return nil, nil
 }
 
-func (r *Reconciler) leftover(ctx context.Context, key types.NamespacedName, cached *corev1.Pod) (*decide.Step, error) {
+func (r *Reconciler) leftover(ctx context.Context, key types.NamespacedName, cached *corev1.Pod) (*migrationdecide.Step, error) {
 	m, err := get(ctx, r.Client, key.Namespace, key.Name, &v1alpha1.Migration{})
 	if err != nil {
 		return nil, err
 	}
-	if ours(m, cached) && !decide.Ended(m) {
+	if ours(m, cached) && !migrationdecide.Ended(m) {
 		return nil, nil // the usual case, found in the cache
 	}
 	if m, err = get(ctx, r.Live, key.Namespace, key.Name, &v1alpha1.Migration{}); err != nil {
@@ -142,13 +142,13 @@ func (r *Reconciler) leftover(ctx context.Context, key types.NamespacedName, cac
 	if err != nil || pod == nil || pod.UID != cached.UID || pod.Labels[v1alpha1.LabelMigration] == "" {
 		return nil, err
 	}
-	o := &decide.Observation{Restored: pod}
+	o := &migrationdecide.Observation{Restored: pod}
 	if ours(m, pod) {
 		o.Migration = m
 	} else if o.Source, err = r.sourceOf(ctx, pod); err != nil {
 		return nil, err
 	}
-	step := decide.Leftover(o.Migration, pod, o.Source)
+	step := migrationdecide.Leftover(o.Migration, pod, o.Source)
 	if step == nil {
 		return nil, nil
 	}

@@ -1,6 +1,6 @@
 // Package migration moves running pods between nodes, as Migrations request.
 //
-// The next step is decided in descheduler/migration/decide, which is pure. This package observes
+// The next step is decided in descheduler/migration/migrationdecide, which is pure. This package observes
 // (observe.go), does the one write of the step (act.go), and observes again. It tracks the
 // migrations in flight (registry.go) and exports metrics (metrics.go).
 //
@@ -35,7 +35,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/descheduler/migration/decide"
+	"supercargo.dev/supercargo/descheduler/migration/migrationdecide"
 	"supercargo.dev/supercargo/internal/movable"
 	"supercargo.dev/supercargo/internal/platform/pause"
 )
@@ -62,7 +62,7 @@ type Reconciler struct {
 	// Clock is the current time.
 	Clock clock.PassiveClock
 	// Config sets limits and timeouts.
-	Config decide.Config
+	Config migrationdecide.Config
 	// DryRun only logs what it would do. It writes nothing, not even a status or an Event.
 	DryRun bool
 	// Pause keeps Migrations from beginning; those that have begun continue. nil never pauses.
@@ -126,7 +126,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, m ctrl.Manager) error
 // waits reports whether a migration has not begun.
 func waits(o client.Object) bool {
 	m := o.(*v1alpha1.Migration)
-	return m.Status.Plan == nil && !decide.Ended(m)
+	return m.Status.Plan == nil && !migrationdecide.Ended(m)
 }
 
 // begun reports whether a migration has begun, or ended.
@@ -134,7 +134,7 @@ func begun(o client.Object) bool { return !waits(o) }
 
 // nodesOf returns the nodes of a migration in flight.
 func nodesOf(m *v1alpha1.Migration) (nodes []string) {
-	if m.Status.Plan == nil || decide.Ended(m) {
+	if m.Status.Plan == nil || migrationdecide.Ended(m) {
 		return nil
 	}
 	nodes = append(nodes, m.Status.Plan.SourceNode)
@@ -176,7 +176,7 @@ func (r *Reconciler) find(ctx context.Context, options ...client.ListOption) (re
 		return nil // the cache is shutting down
 	}
 	for i := range list.Items {
-		if m := &list.Items[i]; !decide.Ended(m) {
+		if m := &list.Items[i]; !migrationdecide.Ended(m) {
 			requests = append(requests, request(m.Namespace, m.Name))
 		}
 	}
@@ -207,12 +207,12 @@ func (r *Reconciler) whenOneEnds(wake func(ctx context.Context, ended *v1alpha1.
 	return handler.Funcs{
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
 			before, after := e.ObjectOld.(*v1alpha1.Migration), e.ObjectNew.(*v1alpha1.Migration)
-			if !decide.Ended(before) && decide.Ended(after) || decide.Counts(before) && !decide.Counts(after) {
+			if !migrationdecide.Ended(before) && migrationdecide.Ended(after) || migrationdecide.Counts(before) && !migrationdecide.Counts(after) {
 				add(ctx, e.ObjectNew, q)
 			}
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
-			if !decide.Ended(e.Object.(*v1alpha1.Migration)) {
+			if !migrationdecide.Ended(e.Object.(*v1alpha1.Migration)) {
 				add(ctx, e.Object, q)
 			}
 		},
@@ -262,11 +262,11 @@ func (r *Reconciler) allThatWait(ctx context.Context, _ client.Object) (requests
 // namespace that exceed the limit of finished migrations.
 func (r *Reconciler) concerned(_ context.Context, ended *v1alpha1.Migration, all []v1alpha1.Migration) (requests []reconcile.Request) {
 	for i := range all {
-		if m := &all[i]; begun(m) && !decide.Ended(m) && decide.LooksAtOthers(m) {
+		if m := &all[i]; begun(m) && !migrationdecide.Ended(m) && migrationdecide.LooksAtOthers(m) {
 			requests = append(requests, request(m.Namespace, m.Name))
 		}
 	}
-	for _, m := range decide.Surplus(ended.Namespace, all, r.Config.MaxFinished) {
+	for _, m := range migrationdecide.Surplus(ended.Namespace, all, r.Config.MaxFinished) {
 		requests = append(requests, request(m.Namespace, m.Name))
 	}
 	return requests
@@ -286,7 +286,7 @@ func (r *Reconciler) reconcile(concerns func(client.Object) bool) reconcile.Func
 				continue
 			case err != nil || step == nil:
 				return reconcile.Result{}, err
-			case step.Do != decide.Wait && !r.DryRun:
+			case step.Do != migrationdecide.Wait && !r.DryRun:
 				return reconcile.Result{RequeueAfter: unseenPatience}, nil
 			case step.Until.IsZero():
 				return reconcile.Result{}, nil
@@ -299,7 +299,7 @@ func (r *Reconciler) reconcile(concerns func(client.Object) bool) reconcile.Func
 
 // once observes, decides and does one step. It returns the step; nil if there is none for this
 // controller.
-func (r *Reconciler) once(ctx context.Context, key types.NamespacedName, concerns func(client.Object) bool) (*decide.Step, error) {
+func (r *Reconciler) once(ctx context.Context, key types.NamespacedName, concerns func(client.Object) bool) (*migrationdecide.Step, error) {
 	if step, err := r.strays(ctx, key); step != nil || err != nil {
 		return step, err
 	}
@@ -308,14 +308,14 @@ func (r *Reconciler) once(ctx context.Context, key types.NamespacedName, concern
 	if err != nil || !concerns(o.Migration) {
 		return nil, client.IgnoreNotFound(err)
 	}
-	if step := decide.Next(r.Config, *o, r.Clock.Now()); step.Do == decide.Wait {
+	if step := migrationdecide.Next(r.Config, *o, r.Clock.Now()); step.Do == migrationdecide.Wait {
 		return &step, nil
 	}
 	o, step, err := r.decideLive(ctx, key)
 	if err != nil || !concerns(o.Migration) {
 		return nil, client.IgnoreNotFound(err)
 	}
-	if decide.ChangesFlights(o.Migration, step) {
+	if migrationdecide.ChangesFlights(o.Migration, step) {
 		// A step that depends on the other migrations in flight must be visible to the next such
 		// decision.
 		r.registry.admission.Lock()
@@ -330,17 +330,17 @@ func (r *Reconciler) once(ctx context.Context, key types.NamespacedName, concern
 
 // decideLive decides from the API server's current state. A NotFound error is about the
 // migration.
-func (r *Reconciler) decideLive(ctx context.Context, key types.NamespacedName) (*decide.Observation, decide.Step, error) {
+func (r *Reconciler) decideLive(ctx context.Context, key types.NamespacedName) (*migrationdecide.Observation, migrationdecide.Step, error) {
 	o, err := r.observe(ctx, r.Live, key)
 	if err != nil {
-		return nil, decide.Step{}, err
+		return nil, migrationdecide.Step{}, err
 	}
-	step := decide.Next(r.Config, *o, r.Clock.Now())
-	if step.Do != decide.TryPod {
+	step := migrationdecide.Next(r.Config, *o, r.Clock.Now())
+	if step.Do != migrationdecide.TryPod {
 		return o, step, nil
 	}
 	if o.Trial, err = r.try(ctx, step.Pod); err != nil {
-		return nil, decide.Step{}, err
+		return nil, migrationdecide.Step{}, err
 	}
-	return o, decide.Next(r.Config, *o, r.Clock.Now()), nil
+	return o, migrationdecide.Next(r.Config, *o, r.Clock.Now()), nil
 }

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/descheduler/migration/decide"
+	"supercargo.dev/supercargo/descheduler/migration/migrationdecide"
 )
 
 // subsystem is the prefix of the names of all metrics of migrations.
@@ -46,7 +46,7 @@ var auto = promauto.With(metrics.Registry)
 
 // count records the metrics of a migration that has just ended.
 func count(before, after *v1alpha1.MigrationStatus) {
-	outcome := decide.OutcomeOf(before, after)
+	outcome := migrationdecide.OutcomeOf(before, after)
 	if outcome == nil {
 		return
 	}

@@ -13,19 +13,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/descheduler/migration/decide"
+	"supercargo.dev/supercargo/descheduler/migration/migrationdecide"
 )
 
 // observe reads a migration and everything that concerns it. The migration, its pods and their
 // owner come from the reader; nodes, Services and other migrations come from the cache. A
 // NotFound error is about the migration.
-func (r *Reconciler) observe(ctx context.Context, reader client.Reader, key types.NamespacedName) (*decide.Observation, error) {
+func (r *Reconciler) observe(ctx context.Context, reader client.Reader, key types.NamespacedName) (*migrationdecide.Observation, error) {
 	m := &v1alpha1.Migration{}
 	if err := reader.Get(ctx, key, m); err != nil {
 		return nil, err // unwrapped, so that the caller can recognize NotFound
 	}
-	o := &decide.Observation{Migration: m}
-	if decide.Ended(m) {
+	o := &migrationdecide.Observation{Migration: m}
+	if migrationdecide.Ended(m) {
 		return o, r.observeEnd(ctx, o)
 	}
 	var err error
@@ -48,7 +48,7 @@ func (r *Reconciler) observe(ctx context.Context, reader client.Reader, key type
 	if err := r.observeOwner(ctx, reader, o, plan.Owner); err != nil {
 		return nil, err
 	}
-	if decide.LooksAtOthers(m) {
+	if migrationdecide.LooksAtOthers(m) {
 		if o.Others, err = r.others(ctx, m); err != nil {
 			return nil, err
 		}
@@ -67,8 +67,8 @@ func (r *Reconciler) observe(ctx context.Context, reader client.Reader, key type
 }
 
 // observeBudgets reads the budgets of the namespace, if the decision needs them.
-func (r *Reconciler) observeBudgets(ctx context.Context, reader client.Reader, o *decide.Observation) error {
-	if !decide.LooksAtBudgets(o) {
+func (r *Reconciler) observeBudgets(ctx context.Context, reader client.Reader, o *migrationdecide.Observation) error {
+	if !migrationdecide.LooksAtBudgets(o) {
 		return nil
 	}
 	var budgets policyv1.PodDisruptionBudgetList
@@ -92,7 +92,7 @@ func (r *Reconciler) nodesToLookAt(m *v1alpha1.Migration) []string {
 }
 
 // observeAdmission reads what a decision needs before there is a plan.
-func (r *Reconciler) observeAdmission(ctx context.Context, reader client.Reader, o *decide.Observation) error {
+func (r *Reconciler) observeAdmission(ctx context.Context, reader client.Reader, o *migrationdecide.Observation) error {
 	m := o.Migration
 	state, err := r.Pause.Read(ctx)
 	if err != nil {
@@ -105,7 +105,7 @@ func (r *Reconciler) observeAdmission(ctx context.Context, reader client.Reader,
 	if o.Others, err = r.others(ctx, m); err != nil {
 		return err
 	}
-	if o.Source == nil || decide.StillWaits(r.Config, *o) {
+	if o.Source == nil || migrationdecide.StillWaits(r.Config, *o) {
 		return nil
 	}
 	if err := r.observeOwner(ctx, reader, o, metav1.GetControllerOf(o.Source)); err != nil {
@@ -137,7 +137,7 @@ func (r *Reconciler) observeAdmission(ctx context.Context, reader client.Reader,
 }
 
 // observeOwner reads the owner, if it is a Job or a ReplicaSet.
-func (r *Reconciler) observeOwner(ctx context.Context, reader client.Reader, o *decide.Observation, owner *metav1.OwnerReference) error {
+func (r *Reconciler) observeOwner(ctx context.Context, reader client.Reader, o *migrationdecide.Observation, owner *metav1.OwnerReference) error {
 	if owner == nil {
 		return nil
 	}
@@ -159,20 +159,20 @@ func (r *Reconciler) observeOwner(ctx context.Context, reader client.Reader, o *
 }
 
 // observeEnd reads what a decision needs once a migration has ended.
-func (r *Reconciler) observeEnd(ctx context.Context, o *decide.Observation) error {
+func (r *Reconciler) observeEnd(ctx context.Context, o *migrationdecide.Observation) error {
 	m := o.Migration
 	var list v1alpha1.MigrationList
 	if err := r.Client.List(ctx, &list, client.InNamespace(m.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list Migrations of namespace %s: %w", m.Namespace, err)
 	}
-	for _, surplus := range decide.Surplus(m.Namespace, list.Items, r.Config.MaxFinished) {
+	for _, surplus := range migrationdecide.Surplus(m.Namespace, list.Items, r.Config.MaxFinished) {
 		o.Surplus = o.Surplus || surplus.UID == m.UID
 	}
 	return nil
 }
 
 // others returns the other migrations in flight.
-func (r *Reconciler) others(ctx context.Context, m *v1alpha1.Migration) ([]decide.Flight, error) {
+func (r *Reconciler) others(ctx context.Context, m *v1alpha1.Migration) ([]migrationdecide.Flight, error) {
 	var list v1alpha1.MigrationList
 	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list Migrations: %w", err)

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/descheduler/migration/decide"
+	"supercargo.dev/supercargo/descheduler/migration/migrationdecide"
 )
 
 // registry tracks the migrations in flight. It remembers the writes of this process, which the
@@ -26,7 +26,7 @@ type written struct {
 	// version is the resourceVersion that the API server returned.
 	version string
 	// flight is nil if the migration has ended.
-	flight *decide.Flight
+	flight *migrationdecide.Flight
 }
 
 // after reports whether a cache at a version lacks the write. Others may have written since, and
@@ -40,11 +40,11 @@ func (w written) after(version string) bool {
 func (r *registry) wrote(m *v1alpha1.Migration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.latest[m.UID] = written{m.ResourceVersion, decide.FlightOf(m)}
+	r.latest[m.UID] = written{m.ResourceVersion, migrationdecide.FlightOf(m)}
 }
 
 // others returns the migrations in flight, except one.
-func (r *registry) others(all []v1alpha1.Migration, but types.UID) (flights []decide.Flight) {
+func (r *registry) others(all []v1alpha1.Migration, but types.UID) (flights []migrationdecide.Flight) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	there := make(map[types.UID]bool, len(all))
@@ -52,7 +52,7 @@ func (r *registry) others(all []v1alpha1.Migration, but types.UID) (flights []de
 	for i := range all {
 		m := &all[i]
 		there[m.UID] = true
-		flight := decide.FlightOf(m)
+		flight := migrationdecide.FlightOf(m)
 		if w, wrote := r.latest[m.UID]; wrote && w.after(m.ResourceVersion) {
 			flight = w.flight
 		}

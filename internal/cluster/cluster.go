@@ -1,8 +1,8 @@
 // Package cluster models a cluster as decisions about machines and pod moves see it, and the actions that they can
 // request.
 //
-// A controller or the simulator fills in a [State] and passes it to the functions of autoscaler/fleet/decide and
-// internal/moves, which return a [Plan]. All times are durations, not timestamps, so a decision needs no clock.
+// A controller or the simulator fills in a [State] and passes it to the functions of autoscaler/fleet/fleetdecide and
+// moves, which return a [Plan]. All times are durations, not timestamps, so a decision needs no clock.
 package cluster
 
 import (

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/internal/cluster"
-	"supercargo.dev/supercargo/internal/moves"
 	"supercargo.dev/supercargo/lab/scenario"
 	"supercargo.dev/supercargo/lab/sim"
+	"supercargo.dev/supercargo/moves"
 )
 
 // underUsed is the share of its capacity below which a machine is under-used (HTAS,

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"supercargo.dev/supercargo/autoscaler/planner"
+	"supercargo.dev/supercargo/autoscaler/purchase"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/packing"
 )
@@ -30,12 +30,12 @@ type standing struct {
 // The paper subtracts the capacity of these nodes from the totals. Here the pods are packed into
 // the nodes' full capacity, as if the present jobs had ended, in the order of
 // [packing.LongestFirst], each on the first node of [packing.CompareTimeBin]. Pods that fit wait
-// ([planner.Assignment].Waits). [planner.Greedy] buys for the others in the order of
-// [planner.Batch].
+// ([purchase.Assignment].Waits). [purchase.Greedy] buys for the others in the order of
+// [purchase.Batch].
 //
 // Nodes in other bins are ignored: the scheduler would already have used room on them. A cycle that
 // is not positive puts every node in bin 0.
-func greedyBatch(pods []planner.Pod, nodes []standing, cycle time.Duration, flavors []cluster.Flavor, opts planner.Options) planner.Plan {
+func greedyBatch(pods []purchase.Pod, nodes []standing, cycle time.Duration, flavors []cluster.Flavor, opts purchase.Options) purchase.Plan {
 	var rooms []freeing
 	for _, n := range nodes {
 		if packing.BinOf(n.remaining, cycle) == 0 {
@@ -43,9 +43,9 @@ func greedyBatch(pods []planner.Pod, nodes []standing, cycle time.Duration, flav
 		}
 	}
 	pods = slices.Clone(pods)
-	slices.SortFunc(pods, func(a, b planner.Pod) int { return packing.LongestFirst(a.Item, b.Item) })
-	var left []planner.Pod
-	var waiting []planner.Assignment
+	slices.SortFunc(pods, func(a, b purchase.Pod) int { return packing.LongestFirst(a.Item, b.Item) })
+	var left []purchase.Pod
+	var waiting []purchase.Assignment
 	for _, pod := range pods {
 		best := bestRoom(rooms, pod, cycle)
 		if best < 0 {
@@ -56,17 +56,17 @@ func greedyBatch(pods []planner.Pod, nodes []standing, cycle time.Duration, flav
 		n.Free = n.Free.Minus(pod.Size)
 		n.Remaining = max(n.Remaining, pod.Runtime)
 		n.pods++
-		waiting = append(waiting, planner.Assignment{Pod: pod.Name, Machine: n.Name, Waits: true})
+		waiting = append(waiting, purchase.Assignment{Pod: pod.Name, Machine: n.Name, Waits: true})
 	}
-	opts.Order = planner.Batch
-	plan := planner.Greedy(left, flavors, opts)
+	opts.Order = purchase.Batch
+	plan := purchase.Greedy(left, flavors, opts)
 	plan.Assignments = append(plan.Assignments, waiting...)
-	slices.SortFunc(plan.Assignments, func(a, b planner.Assignment) int { return cmp.Compare(a.Pod, b.Pod) })
+	slices.SortFunc(plan.Assignments, func(a, b purchase.Assignment) int { return cmp.Compare(a.Pod, b.Pod) })
 	return plan
 }
 
 // bestRoom returns the index of the best node for the pod, or -1 if none fits.
-func bestRoom(rooms []freeing, pod planner.Pod, cycle time.Duration) int {
+func bestRoom(rooms []freeing, pod purchase.Pod, cycle time.Duration) int {
 	prefer := packing.CompareTimeBin(pod.Runtime, cycle)
 	best := -1
 	for i := range rooms {
@@ -92,7 +92,7 @@ func newFreeing(n standing) freeing {
 	}
 }
 
-func (f freeing) holds(p planner.Pod) bool {
+func (f freeing) holds(p purchase.Pod) bool {
 	return p.Size.MilliCPU >= 0 && p.Size.MemoryBytes >= 0 && (p.Arch == "" || p.Arch == f.arch) &&
 		p.Size.Fits(f.Free) && (f.maxPods == nil || f.pods < *f.maxPods)
 }

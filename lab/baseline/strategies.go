@@ -4,7 +4,7 @@
 // [Homogeneous] buys as cluster-autoscaler does on one node group, [Groups] as HTAS and [Mixed] as
 // Stratus. All are pure and count on machines already on order: they buy nothing for pods that fit
 // there in scheduling order, which need not be the pods for which a machine was bought. The package
-// autoscaler/planner chooses what they buy.
+// autoscaler/purchase chooses what they buy.
 package baseline
 
 import (
@@ -12,7 +12,7 @@ import (
 	"fmt"
 	"slices"
 
-	"supercargo.dev/supercargo/autoscaler/planner"
+	"supercargo.dev/supercargo/autoscaler/purchase"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/packing"
@@ -49,7 +49,7 @@ func Groups(s *cluster.State) []cluster.Purchase {
 	if room == 0 {
 		return nil
 	}
-	services := planner.Greedy(pods(waiting, class.Service), s.Flavors, planner.Options{Order: planner.Services, MaxMachines: room})
+	services := purchase.Greedy(pods(waiting, class.Service), s.Flavors, purchase.Options{Order: purchase.Services, MaxMachines: room})
 	bought := purchases(services, class.Service)
 	if room -= len(bought); room == 0 {
 		return bought
@@ -60,19 +60,19 @@ func Groups(s *cluster.State) []cluster.Purchase {
 			nodes = append(nodes, standing{name: n.Name, capacity: n.Capacity, maxPods: n.MaxPods, arch: n.Arch, remaining: n.Remaining()})
 		}
 	}
-	batch := greedyBatch(pods(waiting, class.Batch), nodes, s.ScalingInterval, s.Flavors, planner.Options{MaxMachines: room})
+	batch := greedyBatch(pods(waiting, class.Batch), nodes, s.ScalingInterval, s.Flavors, purchase.Options{MaxMachines: room})
 	return append(bought, purchases(batch, class.Batch)...)
 }
 
 // Mixed buys machines that accept both classes for all pods together, by the score of
-// [planner.Greedy]. It buys nothing between rounds.
+// [purchase.Greedy]. It buys nothing between rounds.
 func Mixed(s *cluster.State) []cluster.Purchase {
 	room := left(s)
 	if !s.Scaling || room == 0 {
 		return nil
 	}
 	waiting := unserved(s, s.Pending)
-	return purchases(planner.Greedy(pods(waiting, ""), s.Flavors, planner.Options{MaxMachines: room}), class.Any)
+	return purchases(purchase.Greedy(pods(waiting, ""), s.Flavors, purchase.Options{MaxMachines: room}), class.Any)
 }
 
 // left returns the number of machines that may still be bought.
@@ -121,18 +121,18 @@ func tighter(a, b packing.Size) bool {
 }
 
 // pods returns the pods of class c, or all pods if c is empty, in the planner's form.
-func pods(waiting []cluster.Pod, c class.Class) []planner.Pod {
-	var all []planner.Pod
+func pods(waiting []cluster.Pod, c class.Class) []purchase.Pod {
+	var all []purchase.Pod
 	for _, p := range waiting {
 		if c == "" || p.Class == c {
-			all = append(all, planner.Pod{Item: p.Item, Arch: p.Arch})
+			all = append(all, purchase.Pod{Item: p.Item, Arch: p.Arch})
 		}
 	}
 	return all
 }
 
 // purchases converts a plan to purchases of machines of class c.
-func purchases(p planner.Plan, c class.Class) []cluster.Purchase {
+func purchases(p purchase.Plan, c class.Class) []cluster.Purchase {
 	all := make([]cluster.Purchase, len(p.Machines))
 	for i, m := range p.Machines {
 		all[i] = cluster.Purchase{Flavor: m.Flavor, Class: c, Pods: m.Pods, Reason: m.Reason}

@@ -27,12 +27,12 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/input/catalogue"
+	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/internal/text/dollars"
 	"supercargo.dev/supercargo/lab/compressed"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/lab/replay"
 	"supercargo.dev/supercargo/lab/report"
-	"supercargo.dev/supercargo/lab/trace"
 )
 
 // Input is the configuration of a demo.

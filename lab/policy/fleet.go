@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/fleet/decide"
+	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/drain"
@@ -16,12 +16,12 @@ import (
 	"supercargo.dev/supercargo/lab/sim"
 )
 
-// fleet is a NodeFleet in a simulation: [decide.Round] decides each round, as in the autoscaler,
+// fleet is a NodeFleet in a simulation: [fleetdecide.Round] decides each round, as in the autoscaler,
 // with the fields of an installed NodeFleet. The code here only observes and acts, as the
 // reconciler does in a cluster.
 type fleet struct {
 	spec   *v1alpha1.NodeFleetSpec
-	memory *decide.Memory
+	memory *fleetdecide.Memory
 	// ways are the ways in which batch pods that declare none may leave a node. [cluster.Migrate]
 	// corresponds to a cluster in which each is annotated with supercargo.dev/migration:
 	// checkpoint.
@@ -31,7 +31,7 @@ type fleet struct {
 	// machines are the machines of the fleet that are not released, by name. released are those
 	// that are being released, oldest first.
 	machines map[string]*bought
-	released []decide.Machine
+	released []fleetdecide.Machine
 	// marks are the cordoned nodes, by name.
 	marks map[string]drain.Mark
 	// decided is the time of the last purchase decision. Pods that were pending then are not
@@ -47,7 +47,7 @@ type bought struct{ ordered, ready time.Time }
 // flavorStatus is what the fleet has learned about a flavor.
 type flavorStatus struct {
 	lag *v1alpha1.LearnedTime
-	decide.Avoidance
+	fleetdecide.Avoidance
 }
 
 // supercargo is a default installation: one NodeFleet for all pods, which sets only the prices of
@@ -92,7 +92,7 @@ func newFleet(sc *scenario.Scenario, spec *v1alpha1.NodeFleetSpec, ways cluster.
 	spec.Scaling.JoinTimeout.Duration = max(spec.Scaling.JoinTimeout.Duration, 2*sc.AcquisitionLag.Mean)
 	return &fleet{
 		spec: spec, ways: ways, most: int(sc.MaxNodes),
-		memory:   decide.NewMemory(decide.MovesConfig(&spec.Consolidation), spec.Scaling.BackOff.Duration, sim.Epoch),
+		memory:   fleetdecide.NewMemory(fleetdecide.MovesConfig(&spec.Consolidation), spec.Scaling.BackOff.Duration, sim.Epoch),
 		machines: map[string]*bought{}, marks: map[string]drain.Mark{}, flavors: map[string]*flavorStatus{},
 	}
 }
@@ -104,9 +104,9 @@ const settling = 200 * time.Millisecond
 func (f *fleet) Decide(now time.Time, seen *cluster.State) cluster.Plan {
 	f.recognise(now, seen)
 	o := f.observe(now, seen)
-	c := decide.ConfigOf(f.spec)
+	c := fleetdecide.ConfigOf(f.spec)
 	c.Act, c.Limits.Machines = true, new(int64(f.most))
-	actions := decide.Round(o, f.memory, c, now)
+	actions := fleetdecide.Round(o, f.memory, c, now)
 	f.learn(&actions)
 	plan := f.act(now, &o.State, &actions)
 	plan.Wake = max(plan.Wake, settling)
@@ -142,8 +142,8 @@ func (f *fleet) recognise(now time.Time, seen *cluster.State) {
 }
 
 // observe returns the cluster as the fleet sees it.
-func (f *fleet) observe(now time.Time, seen *cluster.State) *decide.Observation {
-	o := &decide.Observation{State: *seen, Machines: slices.Clone(f.released)}
+func (f *fleet) observe(now time.Time, seen *cluster.State) *fleetdecide.Observation {
+	o := &fleetdecide.Observation{State: *seen, Machines: slices.Clone(f.released)}
 	s := &o.State
 	s.Nodes = slices.Clone(seen.Nodes)
 	ordered := map[string]int{}
@@ -155,7 +155,7 @@ func (f *fleet) observe(now time.Time, seen *cluster.State) *decide.Observation 
 	for i := range s.Flavors {
 		o.Flavors = append(o.Flavors, f.flavor(&s.Flavors[i], ordered[s.Flavors[i].Name]))
 	}
-	slices.SortFunc(o.Machines, func(a, b decide.Machine) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(o.Machines, func(a, b fleetdecide.Machine) int { return cmp.Compare(a.Name, b.Name) })
 	o.Drains = f.draining(now, s.Nodes)
 	var since []time.Time
 	for i := range s.Pending {
@@ -163,7 +163,7 @@ func (f *fleet) observe(now time.Time, seen *cluster.State) *decide.Observation 
 			since = append(since, at)
 		}
 	}
-	o.Gather = decide.Gather(now, since, f.spec.Scaling.BatchIdle.Duration, f.spec.Scaling.BatchMax.Duration)
+	o.Gather = fleetdecide.Gather(now, since, f.spec.Scaling.BatchIdle.Duration, f.spec.Scaling.BatchMax.Duration)
 	if o.Gather == 0 {
 		f.decided = now
 	}
@@ -175,12 +175,12 @@ func (f *fleet) lag(flavor string) time.Duration {
 	if l == nil {
 		l = &flavorStatus{}
 	}
-	return decide.ExpectedLag(l.lag, f.spec.Scaling.ExpectedLag.Duration)
+	return fleetdecide.ExpectedLag(l.lag, f.spec.Scaling.ExpectedLag.Duration)
 }
 
 // flavor returns what the fleet knows about a flavor with the given number of machines.
-func (f *fleet) flavor(of *cluster.Flavor, machines int) decide.Flavor {
-	flavor := decide.Flavor{
+func (f *fleet) flavor(of *cluster.Flavor, machines int) fleetdecide.Flavor {
+	flavor := fleetdecide.Flavor{
 		Name: of.Name, Size: of.Size, Sold: of.Size, MicroDollarsPerHour: of.MicroDollarsPerHour, Want: machines, Ordered: machines,
 		JoinTimeout: f.spec.Scaling.JoinTimeout.Duration, Lag: f.lag(of.Name),
 	}
@@ -191,9 +191,9 @@ func (f *fleet) flavor(of *cluster.Flavor, machines int) decide.Flavor {
 }
 
 // observeMachine sets what the fleet knows about a machine in the state, and returns the machine.
-func (f *fleet) observeMachine(now time.Time, n *cluster.Node) decide.Machine {
+func (f *fleet) observeMachine(now time.Time, n *cluster.Node) fleetdecide.Machine {
 	b := f.machines[n.Name]
-	m := decide.Machine{Name: n.Name, Flavor: n.Flavor, Key: n.Name, Ordered: b.ordered}
+	m := fleetdecide.Machine{Name: n.Name, Flavor: n.Flavor, Key: n.Name, Ordered: b.ordered}
 	n.Age = now.Sub(b.ordered)
 	n.Waits, n.Until = false, 0 // the fleet uncordons nodes itself
 	if m.OnOrder = n.Phase == cluster.Ordered; m.OnOrder {
@@ -204,7 +204,7 @@ func (f *fleet) observeMachine(now time.Time, n *cluster.Node) decide.Machine {
 		return m
 	}
 	_, drained := f.marks[n.Name]
-	m.HadNode, m.Node = true, &decide.MachineNode{Name: n.Name, Created: b.ready, Changed: b.ready, Ready: true, Drained: drained}
+	m.HadNode, m.Node = true, &fleetdecide.MachineNode{Name: n.Name, Created: b.ready, Changed: b.ready, Ready: true, Drained: drained}
 	n.Pods = slices.Clone(n.Pods)
 	for i := range n.Pods {
 		f.observePod(&n.Pods[i])
@@ -240,8 +240,8 @@ func (f *fleet) observeService(p *cluster.Pod) {
 }
 
 // draining returns the cordoned nodes, by name, with their pods.
-func (f *fleet) draining(now time.Time, nodes []cluster.Node) []decide.Draining {
-	var all []decide.Draining
+func (f *fleet) draining(now time.Time, nodes []cluster.Node) []fleetdecide.Draining {
+	var all []fleetdecide.Draining
 	moving := inMotion(nodes)
 	for i := range nodes {
 		n := &nodes[i]
@@ -249,10 +249,10 @@ func (f *fleet) draining(now time.Time, nodes []cluster.Node) []decide.Draining 
 		if !is {
 			continue
 		}
-		d := decide.Draining{Node: n.Name, Since: mark.Since, Until: mark.Until, Joined: true}
+		d := fleetdecide.Draining{Node: n.Name, Since: mark.Since, Until: mark.Until, Joined: true}
 		for j := range n.Pods {
 			p := &n.Pods[j]
-			leaving := decide.LeavingPod{Name: p.Name, Class: p.Class, Resided: p.Resided}
+			leaving := fleetdecide.LeavingPod{Name: p.Name, Class: p.Class, Resided: p.Resided}
 			if step := mark.Next(leaver(now, p, moving[p.Name]), now); step.Do == drain.GiveUp {
 				leaving.Stays = step.Why
 			}
@@ -293,7 +293,7 @@ func leaver(now time.Time, p *cluster.Pod, moving bool) drain.Leaver {
 }
 
 // learn records what the fleet's status would contain.
-func (f *fleet) learn(a *decide.Actions) {
+func (f *fleet) learn(a *fleetdecide.Actions) {
 	known := func(flavor string) *flavorStatus {
 		if f.flavors[flavor] == nil {
 			f.flavors[flavor] = &flavorStatus{}
@@ -302,7 +302,7 @@ func (f *fleet) learn(a *decide.Actions) {
 	}
 	for _, j := range a.Joined {
 		l := known(j.Flavor)
-		l.lag, l.Avoidance = decide.LearnLag(l.lag, j.Took), decide.Avoidance{}
+		l.lag, l.Avoidance = fleetdecide.LearnLag(l.lag, j.Took), fleetdecide.Avoidance{}
 	}
 	for _, avoid := range a.Avoid {
 		known(avoid.Flavor).Avoidance = avoid
@@ -316,7 +316,7 @@ func (f *fleet) learn(a *decide.Actions) {
 }
 
 // act carries out the decision in the observed state.
-func (f *fleet) act(now time.Time, s *cluster.State, a *decide.Actions) cluster.Plan {
+func (f *fleet) act(now time.Time, s *cluster.State, a *fleetdecide.Actions) cluster.Plan {
 	plan := cluster.Plan{Wake: a.Wake, Buy: purchases(a)}
 	for _, o := range a.Orders {
 		f.memory.Ordered(o.Flavor, now)
@@ -347,7 +347,7 @@ func (f *fleet) act(now time.Time, s *cluster.State, a *decide.Actions) cluster.
 	}
 	for _, r := range plan.Release {
 		at := slices.IndexFunc(s.Nodes, func(n cluster.Node) bool { return n.Name == r.Node })
-		f.released = append(f.released, decide.Machine{Name: r.Node, Flavor: s.Nodes[at].Flavor, Leaving: true})
+		f.released = append(f.released, fleetdecide.Machine{Name: r.Node, Flavor: s.Nodes[at].Flavor, Leaving: true})
 	}
 	return plan
 }
@@ -361,7 +361,7 @@ func setPhase(s *cluster.State, node string, phase cluster.Phase) {
 }
 
 // purchases returns the ordered machines with the pods that are planned on them.
-func purchases(a *decide.Actions) []cluster.Purchase {
+func purchases(a *fleetdecide.Actions) []cluster.Purchase {
 	planned := map[string][]cluster.Purchase{}
 	for i := range a.Fleet.Plan.Machines {
 		m := &a.Fleet.Plan.Machines[i]

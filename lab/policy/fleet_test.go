@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/fleet/decide"
+	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/drain"
@@ -174,7 +174,7 @@ func TestAFleetInASimulationLearnsHowLongMachinesTake(t *testing.T) {
 	t.Parallel()
 	f := newFleet(inASecond(10), defaultFleet(), cluster.WaysOf(cluster.Migrate))
 	now := sim.Epoch.Add(time.Hour)
-	medium := func() decide.Flavor { return f.flavor(&cluster.Flavor{Name: "medium"}, 0) }
+	medium := func() fleetdecide.Flavor { return f.flavor(&cluster.Flavor{Name: "medium"}, 0) }
 	if got, want := medium(), 2*time.Minute; got.Lag != want || got.Learned {
 		t.Errorf("expected before the first machine: %v, learned: %t, want %v, the default", got.Lag, got.Learned, want)
 	}

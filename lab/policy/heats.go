@@ -9,7 +9,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/utils/clock"
 
-	"supercargo.dev/supercargo/internal/energy/profile"
+	"supercargo.dev/supercargo/energy/profile"
 	"supercargo.dev/supercargo/lab/baseline"
 	"supercargo.dev/supercargo/lab/scenario"
 	"supercargo.dev/supercargo/lab/sim"

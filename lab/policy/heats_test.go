@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"supercargo.dev/supercargo/internal/energy/profile"
+	"supercargo.dev/supercargo/energy/profile"
 	"supercargo.dev/supercargo/lab/outcome"
 	"supercargo.dev/supercargo/lab/scenario"
 	"supercargo.dev/supercargo/lab/sim"

@@ -1,6 +1,6 @@
 // Package policy has the named policies of the simulator. Each consists of a scheduler
 // configuration and a controller that decides about machines and moves. The policy supercargo runs
-// the decision of a NodeFleet, autoscaler/fleet/decide. The policies that it is compared with are
+// the decision of a NodeFleet, autoscaler/fleet/fleetdecide. The policies that it is compared with are
 // in the packages baseline and karpenter.
 package policy
 

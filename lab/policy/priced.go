@@ -11,8 +11,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/utils/clock"
 
+	"supercargo.dev/supercargo/energy/tariff"
 	"supercargo.dev/supercargo/internal/cluster"
-	"supercargo.dev/supercargo/internal/energy/tariff"
 	"supercargo.dev/supercargo/lab/scenario"
 	"supercargo.dev/supercargo/lab/sim"
 	"supercargo.dev/supercargo/plugins/energyperformance"

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"supercargo.dev/supercargo/internal/energy/tariff"
+	"supercargo.dev/supercargo/energy/tariff"
 	"supercargo.dev/supercargo/lab/outcome"
 	"supercargo.dev/supercargo/lab/scenario"
 	"supercargo.dev/supercargo/lab/sim"

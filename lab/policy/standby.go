@@ -3,11 +3,11 @@ package policy
 import (
 	"time"
 
+	"supercargo.dev/supercargo/energy"
+	"supercargo.dev/supercargo/energy/profile"
+	"supercargo.dev/supercargo/energy/score"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
-	"supercargo.dev/supercargo/internal/energy"
-	"supercargo.dev/supercargo/internal/energy/profile"
-	"supercargo.dev/supercargo/internal/energy/score"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/lab/baseline"
 	"supercargo.dev/supercargo/lab/scenario"

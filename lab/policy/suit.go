@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/internal/cluster"
-	"supercargo.dev/supercargo/internal/moves"
 	"supercargo.dev/supercargo/lab/scenario"
 	"supercargo.dev/supercargo/lab/sim"
+	"supercargo.dev/supercargo/moves"
 )
 
 // suiter periodically moves running pods to more suitable machines, as the descheduler does: with

@@ -11,10 +11,10 @@ import (
 
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
-	"supercargo.dev/supercargo/internal/moves"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/lab/scenario"
 	"supercargo.dev/supercargo/lab/sim"
+	"supercargo.dev/supercargo/moves"
 )
 
 // long is the experiment with a third of the tasks, ten times as long: tasks that start during a

@@ -12,8 +12,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/lab/report"
-	"supercargo.dev/supercargo/lab/trace"
 )
 
 // LabelRun is a label of every pod of a replay. Its value identifies the run.

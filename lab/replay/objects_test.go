@@ -12,9 +12,9 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/lab/report"
-	"supercargo.dev/supercargo/lab/trace"
 )
 
 func TestPodOfCarriesWhatTheRowSays(t *testing.T) {

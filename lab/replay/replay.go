@@ -12,8 +12,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"supercargo.dev/supercargo/internal/input"
+	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/lab/report"
-	"supercargo.dev/supercargo/lab/trace"
 )
 
 // Options configures a replay.

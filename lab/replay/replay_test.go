@@ -22,9 +22,9 @@ import (
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 
+	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/lab/report"
-	"supercargo.dev/supercargo/lab/trace"
 )
 
 // cluster is a fake API server in virtual time, with a scheduler that at once binds every pod that

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"supercargo.dev/supercargo/internal/energy"
+	"supercargo.dev/supercargo/energy"
 )
 
 // PowerPoint is one point of a machine's power curve.

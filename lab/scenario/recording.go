@@ -12,8 +12,8 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/input/catalogue"
+	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/internal/packing"
-	"supercargo.dev/supercargo/lab/trace"
 )
 
 // FromRecording returns a scenario that replays the recorded pods. The nodes at the start of the

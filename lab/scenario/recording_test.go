@@ -11,8 +11,8 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/input/catalogue"
+	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/internal/packing"
-	"supercargo.dev/supercargo/lab/trace"
 )
 
 const began = 1_795_000_000 * time.Second

@@ -13,9 +13,9 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/input/table"
+	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/text/clip"
-	"supercargo.dev/supercargo/lab/trace"
 )
 
 func (b *builder) workload(v value) {

@@ -13,9 +13,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/energy"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
-	"supercargo.dev/supercargo/internal/energy"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/lab/scenario"
 )

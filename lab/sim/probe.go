@@ -3,8 +3,8 @@ package sim
 import (
 	"time"
 
-	"supercargo.dev/supercargo/internal/energy"
-	"supercargo.dev/supercargo/internal/energy/profile"
+	"supercargo.dev/supercargo/energy"
+	"supercargo.dev/supercargo/energy/profile"
 	"supercargo.dev/supercargo/lab/scenario"
 )
 

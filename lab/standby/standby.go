@@ -12,8 +12,8 @@ import (
 	"slices"
 	"time"
 
+	"supercargo.dev/supercargo/energy"
 	"supercargo.dev/supercargo/internal/cluster"
-	"supercargo.dev/supercargo/internal/energy"
 	"supercargo.dev/supercargo/internal/packing"
 )
 

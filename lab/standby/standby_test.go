@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"supercargo.dev/supercargo/energy"
 	"supercargo.dev/supercargo/internal/cluster"
-	"supercargo.dev/supercargo/internal/energy"
 	"supercargo.dev/supercargo/internal/packing"
 )
 

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	workerdecide "supercargo.dev/supercargo/autoscaler/worker/decide"
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
+	workerdecide "supercargo.dev/supercargo/autoscaler/worker/workerdecide"
+	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/lab/definition"
 	"supercargo.dev/supercargo/lab/scenario"
-	"supercargo.dev/supercargo/lab/trace"
 )
 
 // paperPlan returns a workflow of the paper on its workers.

@@ -3,8 +3,8 @@ package workers
 import (
 	"time"
 
-	workerdecide "supercargo.dev/supercargo/autoscaler/worker/decide"
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
+	workerdecide "supercargo.dev/supercargo/autoscaler/worker/workerdecide"
 )
 
 // Law decides on the number of workers. It may be stateful: each run needs its own.

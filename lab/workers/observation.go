@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
-	workerdecide "supercargo.dev/supercargo/autoscaler/worker/decide"
+	workerdecide "supercargo.dev/supercargo/autoscaler/worker/workerdecide"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue/answer"
-	"supercargo.dev/supercargo/lab/trace"
+	"supercargo.dev/supercargo/internal/input/trace"
 )
 
 // observation returns the plant as the WorkerPool controller observes it. It contains only what the

@@ -10,8 +10,8 @@ import (
 
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
 	"supercargo.dev/supercargo/internal/input"
+	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/lab/scenario"
-	"supercargo.dev/supercargo/lab/trace"
 )
 
 // Plan is the input of a run.

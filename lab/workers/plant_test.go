@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
+	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/lab/scenario"
-	"supercargo.dev/supercargo/lab/trace"
 )
 
 // orders is a law that returns the given orders in turn, and then empty ones.

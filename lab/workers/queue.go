@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
-	"supercargo.dev/supercargo/lab/trace"
+	"supercargo.dev/supercargo/internal/input/trace"
 )
 
 // queue has the ready tasks, in order, grouped by their needs: if one task does not fit, no task

@@ -24,7 +24,7 @@ import (
 	configv1 "supercargo.dev/supercargo/api/config/v1"
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/movable/capability"
-	"supercargo.dev/supercargo/plugins/checkpointstaging/decide"
+	"supercargo.dev/supercargo/plugins/checkpointstaging/stagingdecide"
 	"supercargo.dev/supercargo/plugins/narrowing"
 )
 
@@ -100,8 +100,8 @@ func (p *Plugin) Name() string { return Name }
 func moves(pod *corev1.Pod) bool { return pod.Labels[v1alpha1.LabelMigration] != "" }
 
 // subject returns the pod as [decide] needs it.
-func subject(pod *corev1.Pod) decide.Pod {
-	return decide.Pod{Name: pod.Name, UID: pod.UID, Migration: types.UID(pod.Labels[v1alpha1.LabelMigration])}
+func subject(pod *corev1.Pod) stagingdecide.Pod {
+	return stagingdecide.Pod{Name: pod.Name, UID: pod.UID, Migration: types.UID(pod.Labels[v1alpha1.LabelMigration])}
 }
 
 // state is what the plugin stores about a pod from PreFilter to Unreserve.
@@ -117,7 +117,7 @@ type state struct {
 	// held reports that PreBind has started; reserved reports that it found or made the pod's own reservation.
 	held, reserved bool
 	// outcome is how PreBind ended.
-	outcome decide.Next
+	outcome stagingdecide.Next
 }
 
 // Clone returns the same value. The scheduler clones a state to simulate evictions, which do not change it.
@@ -146,7 +146,7 @@ func (p *Plugin) PreFilter(_ context.Context, cycle fwk.CycleState, pod *corev1.
 	if err != nil {
 		return nil, refuse(err.Error())
 	}
-	place := decide.Place(m, subject(pod), p.clock.Now())
+	place := stagingdecide.Place(m, subject(pod), p.clock.Now())
 	if place.Refusal != "" {
 		return nil, refuse("the pod " + place.Refusal)
 	}

@@ -13,7 +13,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/plugins/checkpointstaging/decide"
+	"supercargo.dev/supercargo/plugins/checkpointstaging/stagingdecide"
 )
 
 const (
@@ -51,14 +51,14 @@ func (p *Plugin) PreBind(ctx context.Context, cycle fwk.CycleState, pod *corev1.
 		return unprepared(pod)
 	}
 	s.held = true
-	h := &hold{plugin: p, pod: pod, held: decide.Held{Pod: subject(pod), Node: node, Since: p.clock.Now(), Timeout: p.timeout}}
+	h := &hold{plugin: p, pod: pod, held: stagingdecide.Held{Pod: subject(pod), Node: node, Since: p.clock.Now(), Timeout: p.timeout}}
 	outcome, err := h.run(ctx, s.source)
 	s.reserved, s.outcome = h.held.Reserved, outcome
 	observeHold(outcome, err, p.clock.Since(h.held.Since))
 	switch {
 	case err != nil:
 		return fwk.AsStatus(fmt.Errorf("hold pod %s on node %s for migration %s: %w", klog.KObj(pod), node, migrationOf(pod), err))
-	case outcome.Step == decide.GiveUp:
+	case outcome.Step == stagingdecide.GiveUp:
 		return fwk.NewStatus(fwk.Unschedulable, "the pod "+outcome.Message)
 	}
 	return nil
@@ -72,14 +72,14 @@ func migrationOf(pod *corev1.Pod) klog.ObjectRef {
 type hold struct {
 	plugin *Plugin
 	pod    *corev1.Pod
-	held   decide.Held
+	held   stagingdecide.Held
 	// changed receives a value after a possible change.
 	changed <-chan struct{}
 }
 
 // run carries out the decided steps until the pod can be bound or is rejected. source is the UID of the old pod. An
 // error means that a step failed, or that the scheduler stops.
-func (h *hold) run(ctx context.Context, source types.UID) (decide.Next, error) {
+func (h *hold) run(ctx context.Context, source types.UID) (stagingdecide.Next, error) {
 	changed, end := h.plugin.migrations.subscribe(h.pod.UID, h.held.Migration, source)
 	defer end()
 	h.changed = changed
@@ -87,23 +87,23 @@ func (h *hold) run(ctx context.Context, source types.UID) (decide.Next, error) {
 	fresh := true
 	for err == nil {
 		switch next := h.next(m); {
-		case next.Step == decide.Wait:
+		case next.Step == stagingdecide.Wait:
 			m, err = h.await(ctx, m, next.Until)
 			fresh = false
 		case !fresh: // all steps except waiting require the live Migration
 			m, err = h.live(ctx)
 			fresh = true
-		case next.Step == decide.Reserve:
+		case next.Step == stagingdecide.Reserve:
 			m, err = h.reserve(ctx, m)
 		default:
 			return next, nil
 		}
 	}
-	return decide.Next{}, err
+	return stagingdecide.Next{}, err
 }
 
 // next returns the next step.
-func (h *hold) next(m *v1alpha1.Migration) decide.Next {
+func (h *hold) next(m *v1alpha1.Migration) stagingdecide.Next {
 	known := h.plugin.migrations
 	pod := known.pod(h.pod.Namespace, h.pod.Name, h.pod.UID)
 	h.held.Deleted = pod == nil || pod.DeletionTimestamp != nil
@@ -189,10 +189,10 @@ func (p *Plugin) Unreserve(ctx context.Context, cycle fwk.CycleState, pod *corev
 		return
 	}
 	p.clearNominatedNode(ctx, s, pod)
-	if !s.reserved || s.outcome.Step == decide.GiveUp && !s.outcome.TakeBack {
+	if !s.reserved || s.outcome.Step == stagingdecide.GiveUp && !s.outcome.TakeBack {
 		return
 	}
-	h := decide.Held{Pod: subject(pod), Node: node}
+	h := stagingdecide.Held{Pod: subject(pod), Node: node}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	err := p.takeBack(ctx, h, pod, s.outcome.TakeBack)
@@ -216,13 +216,13 @@ func (p *Plugin) clearNominatedNode(ctx context.Context, s *state, pod *corev1.P
 
 // takeBack removes the pod's reservation if it is still its own. Unless that was decided, it does so only while another
 // node would be suitable.
-func (p *Plugin) takeBack(ctx context.Context, h decide.Held, pod *corev1.Pod, decided bool) error {
+func (p *Plugin) takeBack(ctx context.Context, h stagingdecide.Held, pod *corev1.Pod, decided bool) error {
 	for try := 1; ; try++ {
 		m, err := p.migrations.live(ctx, pod.Namespace, pod.Annotations[v1alpha1.AnnotationMigrationName])
 		if err != nil || m == nil || !h.Owns(m.Status.Reservation) {
 			return err
 		}
-		if !decided && decide.Place(m, h.Pod, p.clock.Now()) != (decide.Placement{}) {
+		if !decided && stagingdecide.Place(m, h.Pod, p.clock.Now()) != (stagingdecide.Placement{}) {
 			return nil
 		}
 		_, err = p.migrations.reserve(ctx, m, nil)

@@ -8,7 +8,7 @@ import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
-	"supercargo.dev/supercargo/plugins/checkpointstaging/decide"
+	"supercargo.dev/supercargo/plugins/checkpointstaging/stagingdecide"
 )
 
 var holds = metrics.NewHistogramVec(&metrics.HistogramOpts{
@@ -28,7 +28,7 @@ func RegisterMetrics() {
 	register.Do(func() { legacyregistry.MustRegister(holds) })
 }
 
-func observeHold(outcome decide.Next, err error, took time.Duration) {
+func observeHold(outcome stagingdecide.Next, err error, took time.Duration) {
 	result := cmp.Or(outcome.Reason, string(outcome.Step))
 	if err != nil {
 		result = "Error"

@@ -22,7 +22,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/plugins/checkpointstaging/decide"
+	"supercargo.dev/supercargo/plugins/checkpointstaging/stagingdecide"
 	"supercargo.dev/supercargo/plugins/internal/client"
 )
 
@@ -214,7 +214,7 @@ func (w *watcher) changed(before, after *v1alpha1.Migration) {
 		return
 	}
 	pod, err := w.pods.Pods(after.Namespace).Get(after.Status.Plan.RestoredPod)
-	if err == nil && pod.Spec.NodeName == "" && moves(pod) && decide.Reconsider(before, after, subject(pod)) {
+	if err == nil && pod.Spec.NodeName == "" && moves(pod) && stagingdecide.Reconsider(before, after, subject(pod)) {
 		w.call(pod)
 	}
 }

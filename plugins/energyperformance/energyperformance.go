@@ -19,8 +19,8 @@ import (
 	"k8s.io/utils/clock"
 
 	configv1 "supercargo.dev/supercargo/api/config/v1"
-	"supercargo.dev/supercargo/internal/energy/profile"
-	"supercargo.dev/supercargo/internal/energy/score"
+	"supercargo.dev/supercargo/energy/profile"
+	"supercargo.dev/supercargo/energy/score"
 )
 
 // Name is the plugin's name in a KubeSchedulerConfiguration.

@@ -24,9 +24,9 @@ import (
 
 	configv1 "supercargo.dev/supercargo/api/config/v1"
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/energy/profile"
-	"supercargo.dev/supercargo/internal/energy/score"
-	"supercargo.dev/supercargo/internal/energy/tariff"
+	"supercargo.dev/supercargo/energy/profile"
+	"supercargo.dev/supercargo/energy/score"
+	"supercargo.dev/supercargo/energy/tariff"
 	"supercargo.dev/supercargo/test/fixtures"
 )
 

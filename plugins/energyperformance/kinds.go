@@ -4,8 +4,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"supercargo.dev/supercargo/energy/score"
 	"supercargo.dev/supercargo/internal/cluster/class"
-	"supercargo.dev/supercargo/internal/energy/score"
 )
 
 // kind is what the score of a node depends on besides the pod: its place, by number, and whether it is idle. The kinds

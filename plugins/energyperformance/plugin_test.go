@@ -14,8 +14,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/energy"
-	"supercargo.dev/supercargo/internal/energy/profile"
+	"supercargo.dev/supercargo/energy"
+	"supercargo.dev/supercargo/energy/profile"
 	"supercargo.dev/supercargo/plugins/energyperformance"
 	"supercargo.dev/supercargo/test/fixtures"
 	"supercargo.dev/supercargo/test/scheduling"

@@ -12,10 +12,10 @@ import (
 	"k8s.io/utils/clock"
 
 	configv1 "supercargo.dev/supercargo/api/config/v1"
-	"supercargo.dev/supercargo/internal/energy/score"
-	"supercargo.dev/supercargo/internal/energy/tariff"
+	"supercargo.dev/supercargo/energy/score"
+	"supercargo.dev/supercargo/energy/tariff"
+	"supercargo.dev/supercargo/energy/tarifffile"
 	"supercargo.dev/supercargo/internal/platform/self"
-	"supercargo.dev/supercargo/internal/platform/tarifffile"
 )
 
 var (

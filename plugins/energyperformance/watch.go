@@ -19,7 +19,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/energy/profile"
+	"supercargo.dev/supercargo/energy/profile"
 	"supercargo.dev/supercargo/plugins/internal/client"
 )
 

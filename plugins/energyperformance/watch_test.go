@@ -25,8 +25,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/energy/profile"
-	"supercargo.dev/supercargo/internal/energy/score"
+	"supercargo.dev/supercargo/energy/profile"
+	"supercargo.dev/supercargo/energy/score"
 	"supercargo.dev/supercargo/internal/platform/self"
 	"supercargo.dev/supercargo/test/fixtures"
 )

@@ -12,10 +12,10 @@ import (
 	"supercargo.dev/supercargo/autoscaler/fleet/pricelist"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/input/catalogue"
+	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/lab/replay"
 	"supercargo.dev/supercargo/lab/scenario"
-	"supercargo.dev/supercargo/lab/trace"
 	"supercargo.dev/supercargo/test/data"
 )
 

@@ -13,8 +13,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"supercargo.dev/supercargo/cmd/supercargo/dashboard"
-	dashview "supercargo.dev/supercargo/cmd/supercargo/dashboard/view"
+	"supercargo.dev/supercargo/cli/dashboard"
+	dashview "supercargo.dev/supercargo/cli/dashboard/view"
 )
 
 // board is a dashboard that shows the data of a test.

@@ -15,7 +15,7 @@ import (
 	"github.com/chromedp/chromedp"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"supercargo.dev/supercargo/cmd/supercargo/dashboard"
+	"supercargo.dev/supercargo/cli/dashboard"
 	"supercargo.dev/supercargo/internal/platform/guard"
 )
 

@@ -6,7 +6,7 @@ import (
 
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/input/catalogue"
-	"supercargo.dev/supercargo/lab/trace"
+	"supercargo.dev/supercargo/internal/input/trace"
 )
 
 func TestOpenbPodsAreThoseOfTheRule(t *testing.T) {

@@ -8,63 +8,69 @@ import (
 
 const module = "supercargo.dev/supercargo"
 
-// pure lists the packages that make decisions. They take an observation and the time as arguments and return
-// a plan.
+// pure lists the packages that make decisions, with those below them: "energy/." is package energy alone. They
+// take an observation and the time as arguments and return a plan.
 var pure = []string{
-	"autoscaler/adapter/preset",
 	"autoscaler/adapter/rule",
 	"autoscaler/adapter/store/target",
-	"autoscaler/audit",
 	"autoscaler/average",
-	"autoscaler/fleet/decide",
-	"autoscaler/planner",
-	"autoscaler/replica/baseline",
-	"autoscaler/replica/catalogue",
-	"autoscaler/replica/decide",
+	"autoscaler/fleet/fleetdecide",
+	"autoscaler/purchase",
 	"autoscaler/replica/doublethreshold",
-	"autoscaler/replica/hpa",
 	"autoscaler/replica/inversequeue",
 	"autoscaler/replica/law",
 	"autoscaler/replica/predictive",
+	"autoscaler/replica/preset",
 	"autoscaler/replica/queueing",
-	"autoscaler/replica/servicefit",
-	"autoscaler/worker/decide",
+	"autoscaler/replica/replicadecide",
 	"autoscaler/worker/estimate",
+	"autoscaler/worker/workerdecide",
 	"autoscaler/worker/workqueue/answer",
-	"cmd/supercargo/dashboard/view",
-	"descheduler/agent/decide",
+	"cli/audit",
+	"cli/dashboard/view",
+	"cli/planfile",
+	"descheduler/agent/agentdecide",
 	"descheduler/budget",
 	"descheduler/checkpoint/terms",
-	"descheduler/eviction/decide",
-	"descheduler/migration/decide",
-	"descheduler/profiler/decide",
-	"descheduler/profiler/record",
+	"descheduler/eviction/evictiondecide",
+	"descheduler/migration/migrationdecide",
+	"energy/.",
+	"energy/bill",
+	"energy/meterapi",
+	"energy/profile",
+	"energy/profiler/profilerdecide",
+	"energy/profiler/record",
+	"energy/regress",
+	"energy/score",
+	"energy/tariff",
 	"internal/cluster",
 	"internal/cluster/class",
 	"internal/cluster/constraint",
 	"internal/cluster/gang",
-	"internal/energy",
 	"internal/heap",
 	"internal/input",
+	"internal/input/trace",
 	"internal/movable",
 	"internal/movable/attempts",
 	"internal/movable/capability",
-	"internal/moves",
 	"internal/packing",
 	"internal/runtimes",
 	"internal/text/clip",
 	"internal/text/dollars",
 	"internal/text/jsondoc",
 	"lab/bound",
+	"lab/fit/servicefit",
 	"lab/karpenter",
 	"lab/outcome",
-	"lab/planfile",
+	"lab/replicas/baseline",
+	"lab/replicas/catalogue",
+	"lab/replicas/hpa",
 	"lab/replicas/loop",
 	"lab/replicas/plant",
 	"lab/report",
 	"lab/scenario",
-	"lab/trace",
-	"plugins/checkpointstaging/decide",
+	"moves",
+	"plugins/checkpointstaging/stagingdecide",
 }
 
 // pkg contains the properties of one package of this module that the rules check.
@@ -96,10 +102,16 @@ var rules = []rule{
 		Check: componentsApart,
 	},
 	{
-		Name: "imports point down: cmd, lab, then plugins, autoscaler and descheduler, internal, api",
+		Name: "imports point down: cmd, lab, cli, then plugins, autoscaler and descheduler, moves, energy, internal, api",
 		Why: "what ships must not carry the laboratory's API server or simulated clock into production, " +
 			"and who reads a folder needs to know only those below it",
 		Check: pointsDown,
+	},
+	{
+		Name: "inside a folder, imports point down its table of floors",
+		Why: "two folders that import each other are one, and neither can be read, tested or replaced alone; " +
+			"floors says of each folder why its parts stand in that order",
+		Check: floorsPointDown,
 	},
 	{
 		Name: "nothing imports test",
@@ -158,7 +170,10 @@ func componentsApart(p pkg) []string {
 var layers = [][]string{
 	{"cmd"},
 	{"lab"},
+	{"cli"},
 	{"plugins", "autoscaler", "descheduler"},
+	{"moves"},
+	{"energy"},
 	{"internal"},
 	{"api", "manifests"},
 }
@@ -236,13 +251,16 @@ func under(path, dir string) bool {
 }
 
 func isPure(path string) bool {
-	return slices.ContainsFunc(pure, func(dir string) bool { return under(path, dir) })
+	return slices.ContainsFunc(pure, func(dir string) bool {
+		alone, found := strings.CutSuffix(dir, "/.")
+		return found && path == alone || under(path, dir)
+	})
 }
 
 // isOurs reports whether a path belongs to this module: such paths are relative to it, and start with one of
 // its folders.
 func isOurs(path string) bool {
 	return slices.ContainsFunc(
-		[]string{"api", "autoscaler", "cmd", "descheduler", "internal", "lab", "manifests", "plugins", "test"},
+		[]string{"api", "autoscaler", "cli", "cmd", "descheduler", "energy", "internal", "lab", "manifests", "moves", "plugins", "test"},
 		func(dir string) bool { return under(path, dir) })
 }

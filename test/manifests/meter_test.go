@@ -9,7 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
-	"supercargo.dev/supercargo/internal/energy/meterapi"
+	"supercargo.dev/supercargo/energy/meterapi"
 )
 
 // TestTheMeterHasNoPrivilege: an attacker who takes it over is only root without capabilities, who sees two

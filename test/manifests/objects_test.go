@@ -28,8 +28,8 @@ import (
 
 	adapterv1alpha1 "supercargo.dev/supercargo/api/adapter/v1alpha1"
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/descheduler/nodemeter/app"
-	"supercargo.dev/supercargo/internal/platform/powerquery"
+	"supercargo.dev/supercargo/energy/nodemeter/app"
+	"supercargo.dev/supercargo/energy/powerquery"
 	"supercargo.dev/supercargo/internal/platform/self"
 )
 

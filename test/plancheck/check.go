@@ -11,9 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"supercargo.dev/supercargo/cli/planfile"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/packing"
-	"supercargo.dev/supercargo/lab/planfile"
 )
 
 // mostFaults is the maximum number of reported faults.

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"supercargo.dev/supercargo/lab/planfile"
+	"supercargo.dev/supercargo/cli/planfile"
 	"supercargo.dev/supercargo/test/plancheck"
 )
 

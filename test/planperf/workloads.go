@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"supercargo.dev/supercargo/cli/planfile"
 	"supercargo.dev/supercargo/internal/input/catalogue"
-	"supercargo.dev/supercargo/lab/planfile"
 )
 
 // spec is a workload without its seed.

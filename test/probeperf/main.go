@@ -25,10 +25,10 @@ import (
 	"strings"
 	"time"
 
-	"supercargo.dev/supercargo/descheduler/probe"
-	"supercargo.dev/supercargo/internal/energy"
-	"supercargo.dev/supercargo/internal/energy/profile"
-	"supercargo.dev/supercargo/internal/energy/regress"
+	"supercargo.dev/supercargo/energy"
+	"supercargo.dev/supercargo/energy/probe"
+	"supercargo.dev/supercargo/energy/profile"
+	"supercargo.dev/supercargo/energy/regress"
 	"supercargo.dev/supercargo/internal/text/jsondoc"
 )
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/lab/replicas/loop"
-	"supercargo.dev/supercargo/lab/trace"
 )
 
 // crowds draws a day that was not used for tuning: a daily wave and six crowds with random times and slopes.

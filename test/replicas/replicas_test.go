@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"supercargo.dev/supercargo/autoscaler/replica/catalogue"
 	"supercargo.dev/supercargo/autoscaler/replica/law"
 	"supercargo.dev/supercargo/autoscaler/replica/queueing"
+	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/lab/replicas/catalogue"
 	"supercargo.dev/supercargo/lab/replicas/decider"
 	"supercargo.dev/supercargo/lab/replicas/loop"
 	"supercargo.dev/supercargo/lab/replicas/plant"
-	"supercargo.dev/supercargo/lab/trace"
 )
 
 // series reads the first hours of a series in test/data/web.

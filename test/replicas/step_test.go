@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/lab/replicas/loop"
-	"supercargo.dev/supercargo/lab/trace"
 )
 
 // response contains the response of a law to a step of the load.

@@ -26,12 +26,12 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/worker"
-	"supercargo.dev/supercargo/autoscaler/worker/decide"
+	"supercargo.dev/supercargo/autoscaler/worker/workerdecide"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue/answer"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue/workqueuetest"
+	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/lab/definition"
 	"supercargo.dev/supercargo/lab/scenario"
-	"supercargo.dev/supercargo/lab/trace"
 	"supercargo.dev/supercargo/lab/workers"
 )
 
@@ -70,7 +70,7 @@ func planOf(t *testing.T, file string, start int, pool *v1alpha1.WorkerPool) wor
 	if err != nil {
 		t.Fatal(err)
 	}
-	size := decide.SizeOf(pool.Spec.Worker.Resources)
+	size := workerdecide.SizeOf(pool.Spec.Worker.Resources)
 	size.DiskBytes = 0
 	return workers.Plan{
 		Tasks: tasks, Worker: size, Start: start, Max: int(pool.Spec.Limits.Max), IdleTimeout: pool.Spec.Worker.IdleTimeout.Duration,
@@ -155,9 +155,9 @@ func (c *controller) leaving() (names []string) {
 }
 
 // showPods makes the API server contain these pods.
-func (c *controller) showPods(pods []decide.Pod) {
+func (c *controller) showPods(pods []workerdecide.Pod) {
 	c.Helper()
-	there := map[string]*decide.Pod{}
+	there := map[string]*workerdecide.Pod{}
 	for i := range pods {
 		there[pods[i].Name] = &pods[i]
 	}
@@ -190,7 +190,7 @@ func (c *controller) showPods(pods []decide.Pod) {
 }
 
 // first returns a pod that exists when the run begins.
-func (c *controller) first(p *decide.Pod) *corev1.Pod {
+func (c *controller) first(p *workerdecide.Pod) *corev1.Pod {
 	size := c.pool.Spec.Worker.Resources
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -204,7 +204,7 @@ func (c *controller) first(p *decide.Pod) *corev1.Pod {
 }
 
 // showStatus updates the status of a pod that has started.
-func (c *controller) showStatus(pod *corev1.Pod, seen *decide.Pod) {
+func (c *controller) showStatus(pod *corev1.Pod, seen *workerdecide.Pod) {
 	c.Helper()
 	if seen.Started.IsZero() || len(pod.Status.ContainerStatuses) > 0 {
 		return
@@ -217,7 +217,7 @@ func (c *controller) showStatus(pod *corev1.Pod, seen *decide.Pod) {
 }
 
 // showManager sets the answers of the manager.
-func (c *controller) showManager(r *decide.Reading) {
+func (c *controller) showManager(r *workerdecide.Reading) {
 	c.Helper()
 	write := func(entries any) string {
 		text, err := json.Marshal(entries)
@@ -287,7 +287,7 @@ func TestTheReplayDecidesAsTheControllerDoes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := workers.Run(plan, &workers.Pool{Config: decide.ConfigOf(&c.pool.Spec)})
+			got, err := workers.Run(plan, &workers.Pool{Config: workerdecide.ConfigOf(&c.pool.Spec)})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -10,7 +10,7 @@ import (
 	"k8s.io/utils/clock"
 
 	adapterv1alpha1 "supercargo.dev/supercargo/api/adapter/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/adapter/preset"
+	"supercargo.dev/supercargo/autoscaler/replica/preset"
 )
 
 // Run runs the metrics adapter until ctx ends or an error occurs that a restart may fix.

@@ -20,17 +20,17 @@ import (
 	"supercargo.dev/supercargo/autoscaler/adapter/discover"
 	"supercargo.dev/supercargo/autoscaler/adapter/history"
 	"supercargo.dev/supercargo/autoscaler/adapter/pace"
-	"supercargo.dev/supercargo/autoscaler/adapter/query"
 	"supercargo.dev/supercargo/autoscaler/adapter/store"
 	"supercargo.dev/supercargo/autoscaler/adapter/store/target"
 	"supercargo.dev/supercargo/autoscaler/adapter/tasks"
 	"supercargo.dev/supercargo/autoscaler/adapter/usage"
+	"supercargo.dev/supercargo/internal/platform/promql"
 	promquery "supercargo.dev/supercargo/internal/platform/promql/prometheus"
 )
 
 // measurements is the source of measured values: the embedded store or a Prometheus server.
 type measurements struct {
-	query.Querier
+	promql.Querier
 	store   *store.Store // nil with a server
 	scraper *store.Scraper
 	fixed   []target.Target

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/autoscaler/adapter/store/target"
-	"supercargo.dev/supercargo/internal/energy/meterapi"
+	"supercargo.dev/supercargo/energy/meterapi"
 	"supercargo.dev/supercargo/internal/platform/selfsigned"
 )
 

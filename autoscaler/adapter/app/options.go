@@ -20,7 +20,7 @@ import (
 
 	"supercargo.dev/supercargo/autoscaler/adapter/desired"
 	"supercargo.dev/supercargo/autoscaler/adapter/store"
-	"supercargo.dev/supercargo/internal/energy/meterapi"
+	"supercargo.dev/supercargo/energy/meterapi"
 )
 
 // Options configure the metrics adapter.

@@ -23,9 +23,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	adapterv1alpha1 "supercargo.dev/supercargo/api/adapter/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/adapter/preset"
 	"supercargo.dev/supercargo/autoscaler/adapter/serve"
 	"supercargo.dev/supercargo/autoscaler/adapter/store"
+	"supercargo.dev/supercargo/autoscaler/replica/preset"
 )
 
 // sampleConfiguration returns the path of the configuration in a ConfigMap of

@@ -11,10 +11,10 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/adapter/preset"
 	"supercargo.dev/supercargo/autoscaler/adapter/store"
-	"supercargo.dev/supercargo/autoscaler/replica/decide"
 	"supercargo.dev/supercargo/autoscaler/replica/law"
+	"supercargo.dev/supercargo/autoscaler/replica/preset"
+	"supercargo.dev/supercargo/autoscaler/replica/replicadecide"
 )
 
 const (
@@ -87,17 +87,17 @@ func (d *deployment) second() {
 }
 
 // look answers the queries of a policy from the store and runs its law.
-func (d *deployment) look(p *decide.Policy, m law.Memory) (law.Memory, decide.Outcome) {
+func (d *deployment) look(p *replicadecide.Policy, m law.Memory) (law.Memory, replicadecide.Outcome) {
 	d.Helper()
 	now := d.clock.Now()
-	seen := decide.Seen{Now: now, Spec: len(d.made), Ready: d.ready(), StartUp: starts}
+	seen := replicadecide.Seen{Now: now, Spec: len(d.made), Ready: d.ready(), StartUp: starts}
 	for _, q := range p.Questions {
 		found, err := d.store.Query(d.Context(), q.PromQL, now)
-		var samples []decide.Sample
+		var samples []replicadecide.Sample
 		for _, s := range found {
-			samples = append(samples, decide.Sample{Value: s.Value, At: s.At})
+			samples = append(samples, replicadecide.Sample{Value: s.Value, At: s.At})
 		}
-		seen.Answers = append(seen.Answers, decide.Read(q.Measurement, now, samples, nil, err))
+		seen.Answers = append(seen.Answers, replicadecide.Read(q.Measurement, now, samples, nil, err))
 	}
 	return p.Look(m, seen)
 }
@@ -112,7 +112,7 @@ func TestPodsThatStartAreNotCancelledByTheirOwnRequests(t *testing.T) {
 		d.second()
 	}
 	span := metav1.Duration{Duration: time.Minute}
-	p, err := decide.New("shop", &v1alpha1.ReplicaPolicySpec{
+	p, err := replicadecide.New("shop", &v1alpha1.ReplicaPolicySpec{
 		Mode: v1alpha1.ReplicasAct, MinReplicas: 2, MaxReplicas: 40, Law: v1alpha1.ReplicaLawSpec{Name: v1alpha1.LawDoubleThreshold},
 		Metrics: v1alpha1.ReplicaMetrics{MaxAge: span, Preset: &v1alpha1.MetricPreset{
 			Name: preset.ContainerCPU, Parameters: map[string]v1alpha1.PresetParameter{"pods": "web-.*", "window": "10s"},
@@ -129,7 +129,7 @@ func TestPodsThatStartAreNotCancelledByTheirOwnRequests(t *testing.T) {
 		if clock.Now().Before(due) {
 			continue
 		}
-		var out decide.Outcome
+		var out replicadecide.Outcome
 		memory, out = d.look(p, memory)
 		if out.Missing != "" || out.Replicas < min(len(d.made), enough) {
 			t.Fatalf("with %d of %d pods Ready: %+v, want no fewer: the load is the same", d.ready(), len(d.made), out)

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/adapter/query"
-	"supercargo.dev/supercargo/autoscaler/replica/decide"
+	"supercargo.dev/supercargo/autoscaler/replica/replicadecide"
+	"supercargo.dev/supercargo/internal/platform/promql"
 )
 
 // The labels of the metric.
@@ -39,14 +39,14 @@ type Source struct {
 
 // Values returns the desired replicas of the policies of a namespace whose labels match the
 // selector. If ReplicaPolicies are not installed it returns none.
-func (s *Source) Values(ctx context.Context, namespace string, selector kubelabels.Selector) ([]query.Sample, error) {
+func (s *Source) Values(ctx context.Context, namespace string, selector kubelabels.Selector) ([]promql.Sample, error) {
 	var policies v1alpha1.ReplicaPolicyList
 	if err := s.Reader.List(ctx, &policies, client.InNamespace(namespace)); meta.IsNoMatchError(err) {
 		return nil, nil
 	} else if err != nil {
 		return nil, fmt.Errorf("list ReplicaPolicies in %s: %w", namespace, err)
 	}
-	var found []query.Sample
+	var found []promql.Sample
 	for i := range policies.Items {
 		p := &policies.Items[i]
 		labels := map[string]string{NamespaceLabel: p.Namespace, NameLabel: p.Name}
@@ -63,7 +63,7 @@ func (s *Source) Values(ctx context.Context, namespace string, selector kubelabe
 
 // longestWait returns the longest interval of a policy's law; 0 if the spec is invalid.
 func longestWait(p *v1alpha1.ReplicaPolicy) time.Duration {
-	sound, err := decide.New(p.Namespace, &p.Spec)
+	sound, err := replicadecide.New(p.Namespace, &p.Spec)
 	if err != nil {
 		return 0 // the autoscaler reports this in the status
 	}
@@ -74,15 +74,15 @@ func longestWait(p *v1alpha1.ReplicaPolicy) time.Duration {
 // not publish, is being deleted, is paused, has no observation, or should have been observed
 // staleAfter ago: its controller may be gone, and its last value out of date. The
 // HorizontalPodAutoscaler then keeps the current replicas.
-func current(p *v1alpha1.ReplicaPolicy, now time.Time, staleAfter time.Duration) (query.Sample, bool) {
+func current(p *v1alpha1.ReplicaPolicy, now time.Time, staleAfter time.Duration) (promql.Sample, bool) {
 	s := &p.Status
 	if p.Spec.Mode != v1alpha1.ReplicasViaHPA || p.DeletionTimestamp != nil || s.DesiredReplicas <= 0 ||
 		s.LastObservation == nil || meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionPaused) {
-		return query.Sample{}, false
+		return promql.Sample{}, false
 	}
 	age := now.Sub(s.LastObservation.Time.Time)
 	if age > staleAfter && age > staleAfter+longestWait(p) {
-		return query.Sample{}, false
+		return promql.Sample{}, false
 	}
-	return query.Sample{Value: float64(s.DesiredReplicas), At: s.LastObservation.Time.Time}, true
+	return promql.Sample{Value: float64(s.DesiredReplicas), At: s.LastObservation.Time.Time}, true
 }

@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 
-	"supercargo.dev/supercargo/internal/energy/score"
+	"supercargo.dev/supercargo/energy/score"
 	"supercargo.dev/supercargo/internal/runtimes"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/adapter/store"
-	"supercargo.dev/supercargo/autoscaler/replica/decide"
+	"supercargo.dev/supercargo/autoscaler/replica/replicadecide"
 )
 
 // Series finds the origins of series.
@@ -31,7 +31,7 @@ type demand struct {
 // demandOf returns the demand of a policy.
 func demandOf(p *v1alpha1.ReplicaPolicy) demand {
 	d := demand{generation: p.Generation}
-	sound, err := decide.New(p.Namespace, &p.Spec)
+	sound, err := replicadecide.New(p.Namespace, &p.Spec)
 	if err != nil {
 		return d // the autoscaler reports this in the status, and does not observe
 	}

@@ -13,8 +13,8 @@ import (
 	kubelabels "k8s.io/apimachinery/pkg/labels"
 
 	adapterv1alpha1 "supercargo.dev/supercargo/api/adapter/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/adapter/query"
 	"supercargo.dev/supercargo/autoscaler/adapter/rule"
+	"supercargo.dev/supercargo/internal/platform/promql"
 )
 
 // asked is a query and the restrictions of a client.
@@ -26,7 +26,7 @@ type asked struct {
 }
 
 // ask returns the samples at a time.
-func ask(ctx context.Context, q query.Querier, at time.Time, a asked) ([]query.Sample, error) {
+func ask(ctx context.Context, q promql.Querier, at time.Time, a asked) ([]promql.Sample, error) {
 	chosen, err := rule.FromSelector(a.selector, a.query.Labels)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
@@ -46,7 +46,7 @@ func ask(ctx context.Context, q query.Querier, at time.Time, a asked) ([]query.S
 	if a.query.SelectBy != adapterv1alpha1.SelectAnswer {
 		return samples, nil
 	}
-	var taken []query.Sample
+	var taken []promql.Sample
 	for _, s := range samples {
 		if !slices.ContainsFunc(chosen, func(c rule.Condition) bool { return !c.Holds(s.Labels) }) {
 			taken = append(taken, s)

@@ -19,13 +19,13 @@ import (
 	"sigs.k8s.io/custom-metrics-apiserver/pkg/provider"
 
 	adapterv1alpha1 "supercargo.dev/supercargo/api/adapter/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/adapter/query"
 	"supercargo.dev/supercargo/autoscaler/adapter/rule"
+	"supercargo.dev/supercargo/internal/platform/promql"
 )
 
 // Custom serves custom.metrics.k8s.io.
 type Custom struct {
-	querier query.Querier
+	querier promql.Querier
 	clock   clock.PassiveClock
 	mapper  apimeta.RESTMapper
 	objects metadata.Interface
@@ -42,7 +42,7 @@ var _ provider.CustomMetricsProvider = (*Custom)(nil)
 // NewCustom returns a provider of metrics. objects lists the objects that match a label
 // selector, and mapper maps resources to kinds. Errors are a [field.ErrorList] with the
 // errors in the queries.
-func NewCustom(metrics []adapterv1alpha1.CustomMetric, q query.Querier, mapper apimeta.RESTMapper, objects metadata.Interface, c clock.PassiveClock) (*Custom, error) {
+func NewCustom(metrics []adapterv1alpha1.CustomMetric, q promql.Querier, mapper apimeta.RESTMapper, objects metadata.Interface, c clock.PassiveClock) (*Custom, error) {
 	p := &Custom{querier: q, clock: c, mapper: mapper, objects: objects, metrics: map[provider.CustomMetricInfo]customMetric{}}
 	var errs field.ErrorList
 	for i, m := range metrics {

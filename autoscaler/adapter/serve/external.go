@@ -17,13 +17,13 @@ import (
 
 	adapterv1alpha1 "supercargo.dev/supercargo/api/adapter/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/adapter/desired"
-	"supercargo.dev/supercargo/autoscaler/adapter/query"
 	"supercargo.dev/supercargo/autoscaler/adapter/rule"
+	"supercargo.dev/supercargo/internal/platform/promql"
 )
 
 // External serves external.metrics.k8s.io.
 type External struct {
-	querier query.Querier
+	querier promql.Querier
 	clock   clock.PassiveClock
 	desired *desired.Source
 	metrics map[string]externalMetric
@@ -38,7 +38,7 @@ var _ provider.ExternalMetricsProvider = (*External)(nil)
 
 // NewExternal returns a provider of metrics and, if source is not nil, of the replicas that
 // ReplicaPolicies want. Errors are a [field.ErrorList] with the errors in the queries.
-func NewExternal(metrics []adapterv1alpha1.ExternalMetric, q query.Querier, source *desired.Source, c clock.PassiveClock) (*External, error) {
+func NewExternal(metrics []adapterv1alpha1.ExternalMetric, q promql.Querier, source *desired.Source, c clock.PassiveClock) (*External, error) {
 	e := &External{querier: q, clock: c, desired: source, metrics: map[string]externalMetric{}}
 	var errs field.ErrorList
 	for i, m := range metrics {
@@ -71,7 +71,7 @@ func (e *External) GetExternalMetric(ctx context.Context, namespace string, sele
 	if selector == nil {
 		selector = kubelabels.Everything()
 	}
-	var samples []query.Sample
+	var samples []promql.Sample
 	var err error
 	switch m, known := e.metrics[info.Metric]; {
 	case info.Metric == adapterv1alpha1.DesiredReplicas && e.desired != nil:
@@ -100,7 +100,7 @@ func (e *External) GetExternalMetric(ctx context.Context, namespace string, sele
 	return list, nil
 }
 
-func (e *External) ask(ctx context.Context, m externalMetric, namespace string, selector kubelabels.Selector) ([]query.Sample, error) {
+func (e *External) ask(ctx context.Context, m externalMetric, namespace string, selector kubelabels.Selector) ([]promql.Sample, error) {
 	var bound []rule.Condition
 	if !m.AllNamespaces {
 		bound = []rule.Condition{rule.Is(m.NamespaceLabel, namespace)}

@@ -26,7 +26,7 @@ import (
 	adapterv1alpha1 "supercargo.dev/supercargo/api/adapter/v1alpha1"
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/adapter/desired"
-	"supercargo.dev/supercargo/autoscaler/adapter/query"
+	"supercargo.dev/supercargo/internal/platform/promql"
 )
 
 var (
@@ -35,11 +35,11 @@ var (
 )
 
 // answers is a querier with fixed answers to some expressions.
-type answers map[string][]query.Sample
+type answers map[string][]promql.Sample
 
 var errDown = errors.New("it is down")
 
-func (a answers) Query(_ context.Context, expression string, at time.Time) ([]query.Sample, error) {
+func (a answers) Query(_ context.Context, expression string, at time.Time) ([]promql.Sample, error) {
 	if !at.Equal(noon) {
 		return nil, fmt.Errorf("asked for %v", at)
 	}
@@ -51,12 +51,12 @@ func (a answers) Query(_ context.Context, expression string, at time.Time) ([]qu
 }
 
 // sample returns a sample with labels given as pairs.
-func sample(value float64, pairs ...string) query.Sample {
+func sample(value float64, pairs ...string) promql.Sample {
 	labels := map[string]string{}
 	for i := 0; i < len(pairs); i += 2 {
 		labels[pairs[i]] = pairs[i+1]
 	}
-	return query.Sample{Labels: labels, Value: value, At: noon}
+	return promql.Sample{Labels: labels, Value: value, At: noon}
 }
 
 func selector(t *testing.T, text string) kubelabels.Selector {

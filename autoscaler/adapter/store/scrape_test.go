@@ -16,8 +16,8 @@ import (
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
-	"supercargo.dev/supercargo/autoscaler/adapter/query"
 	"supercargo.dev/supercargo/autoscaler/adapter/store/target"
+	"supercargo.dev/supercargo/internal/platform/promql"
 )
 
 // page is a target whose response can be changed.
@@ -72,7 +72,7 @@ func scraped(t *testing.T, change func(*ScrapeOptions), targets ...target.Target
 }
 
 // becomes waits until a query returns a good result.
-func becomes(t *testing.T, s *Store, expression, what string, good func([]query.Sample) bool) {
+func becomes(t *testing.T, s *Store, expression, what string, good func([]promql.Sample) bool) {
 	t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
 	for {
@@ -90,11 +90,11 @@ func becomes(t *testing.T, s *Store, expression, what string, good func([]query.
 	}
 }
 
-func is(value float64) func([]query.Sample) bool {
-	return func(found []query.Sample) bool { return len(found) == 1 && found[0].Value == value }
+func is(value float64) func([]promql.Sample) bool {
+	return func(found []promql.Sample) bool { return len(found) == 1 && found[0].Value == value }
 }
 
-func none(found []query.Sample) bool { return len(found) == 0 }
+func none(found []promql.Sample) bool { return len(found) == 0 }
 
 func TestATargetIsScrapedAndWhenItFailsHasNoValue(t *testing.T) {
 	p := newPage(t, "queue_length 7\n")

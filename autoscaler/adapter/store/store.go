@@ -31,8 +31,8 @@ import (
 	"github.com/prometheus/prometheus/util/compression"
 	"k8s.io/utils/clock"
 
-	"supercargo.dev/supercargo/autoscaler/adapter/query"
 	"supercargo.dev/supercargo/internal/input"
+	query "supercargo.dev/supercargo/internal/platform/promql"
 )
 
 // blockDuration is the duration of a block. The head is written to disk as a block when it covers

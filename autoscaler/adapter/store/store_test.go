@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"supercargo.dev/supercargo/autoscaler/adapter/query"
+	"supercargo.dev/supercargo/internal/platform/promql"
 )
 
 // noon is the current time in tests with a fake clock.
@@ -59,13 +59,13 @@ func tryPut(ctx context.Context, s *Store, at time.Time, value float64, series .
 }
 
 // ask returns the result of a query, sorted by labels.
-func ask(t testing.TB, s *Store, expression string, at time.Time) []query.Sample {
+func ask(t testing.TB, s *Store, expression string, at time.Time) []promql.Sample {
 	t.Helper()
 	found, err := s.Query(t.Context(), expression, at)
 	if err != nil {
 		t.Fatal(err)
 	}
-	slices.SortFunc(found, func(a, b query.Sample) int { return strings.Compare(fmt.Sprint(a.Labels), fmt.Sprint(b.Labels)) })
+	slices.SortFunc(found, func(a, b promql.Sample) int { return strings.Compare(fmt.Sprint(a.Labels), fmt.Sprint(b.Labels)) })
 	for i := range found {
 		found[i].At = found[i].At.UTC()
 	}
@@ -82,15 +82,15 @@ func TestWhatIsPutIsFoundByPromQL(t *testing.T) {
 	at := noon.Add(10 * time.Second)
 	for _, c := range []struct {
 		query string
-		want  []query.Sample
+		want  []promql.Sample
 	}{
-		{"requests_total", []query.Sample{
+		{"requests_total", []promql.Sample{
 			{Labels: map[string]string{"__name__": "requests_total", "pod": "a"}, Value: 300, At: at},
 			{Labels: map[string]string{"__name__": "requests_total", "pod": "b"}, Value: 100, At: at}}},
-		{"sum(rate(requests_total[10s]))", []query.Sample{{Labels: map[string]string{}, Value: 40, At: at}}},
-		{`rate(requests_total{pod="b"}[10s])`, []query.Sample{{Labels: map[string]string{"pod": "b"}, Value: 10, At: at}}},
-		{"2 + 2", []query.Sample{{Labels: map[string]string{}, Value: 4, At: at}}},
-		{"absent_series", []query.Sample{}},
+		{"sum(rate(requests_total[10s]))", []promql.Sample{{Labels: map[string]string{}, Value: 40, At: at}}},
+		{`rate(requests_total{pod="b"}[10s])`, []promql.Sample{{Labels: map[string]string{"pod": "b"}, Value: 10, At: at}}},
+		{"2 + 2", []promql.Sample{{Labels: map[string]string{}, Value: 4, At: at}}},
+		{"absent_series", []promql.Sample{}},
 	} {
 		if diff := cmp.Diff(c.want, ask(t, s, c.query, at)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.query, diff)

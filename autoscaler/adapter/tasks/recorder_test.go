@@ -18,8 +18,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"supercargo.dev/supercargo/autoscaler/adapter/preset"
 	"supercargo.dev/supercargo/autoscaler/adapter/store"
+	"supercargo.dev/supercargo/autoscaler/replica/preset"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue/workqueuetest"
 )

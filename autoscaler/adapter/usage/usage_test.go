@@ -20,8 +20,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"supercargo.dev/supercargo/autoscaler/adapter/preset"
 	"supercargo.dev/supercargo/autoscaler/adapter/store"
+	"supercargo.dev/supercargo/autoscaler/replica/preset"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)

@@ -13,12 +13,12 @@ import (
 	"github.com/spf13/pflag"
 	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 
-	"supercargo.dev/supercargo/autoscaler/audit"
-	"supercargo.dev/supercargo/autoscaler/auditor"
+	"supercargo.dev/supercargo/cli/audit"
+	"supercargo.dev/supercargo/cli/auditor"
+	"supercargo.dev/supercargo/cli/auditreport"
+	"supercargo.dev/supercargo/cli/objects"
 	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/internal/input/catalogue"
-	"supercargo.dev/supercargo/internal/world/objects"
-	"supercargo.dev/supercargo/lab/auditreport"
 )
 
 // auditFlags are the flags of `supercargo audit`.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"supercargo.dev/supercargo/lab/auditreport"
+	"supercargo.dev/supercargo/cli/auditreport"
 )
 
 // auditDump is a node that is half full and a larger one that is empty, with a pod whose name is

@@ -21,7 +21,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"supercargo.dev/supercargo/cmd/supercargo/dashboard"
+	"supercargo.dev/supercargo/cli/dashboard"
 	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/platform/podwire"

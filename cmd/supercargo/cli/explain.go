@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/cmd/supercargo/explain"
-	"supercargo.dev/supercargo/internal/energy/score"
+	"supercargo.dev/supercargo/cli/explain"
+	"supercargo.dev/supercargo/energy/score"
 )
 
 type explainFlags struct {
@@ -60,8 +60,8 @@ func explainKinds() []explainKind {
 	}
 }
 
-// consolidation is the argument that explains nodes without a NodeFleet.
-const consolidation = "consolidation"
+// consolidationName is the argument that explains nodes without a NodeFleet.
+const consolidationName = "consolidation"
 
 // explainKindOf returns the kind with a name or alias. The error for an unknown name suggests similar
 // ones.
@@ -163,13 +163,13 @@ func runExplain(ctx context.Context, w io.Writer, args []string, flags explainFl
 	} else {
 		kind, name, named = strings.Cut(kind, "/")
 	}
-	if kind == consolidation && !named {
+	if kind == consolidationName && !named {
 		return explainConsolidation(ctx, w, flags)
 	}
 	k, err := explainKindOf(kind)
 	switch {
 	case err != nil && !named:
-		return badInput(fmt.Errorf("%q: must be KIND/NAME such as nodefleet/batch, pods, or %s%s", args[0], consolidation, didYouMean(args[0], []string{consolidation, "pods"}, "")))
+		return badInput(fmt.Errorf("%q: must be KIND/NAME such as nodefleet/batch, pods, or %s%s", args[0], consolidationName, didYouMean(args[0], []string{consolidationName, "pods"}, "")))
 	case err != nil:
 		return err
 	case k.name == "pod" && !named:
@@ -207,7 +207,7 @@ func explainable(ctx context.Context, flags explainFlags) (names []string) {
 	if err != nil {
 		return nil
 	}
-	names = append(names, consolidation, "pods")
+	names = append(names, consolidationName, "pods")
 	var fleets v1alpha1.NodeFleetList
 	if err := c.List(ctx, &fleets); err == nil {
 		for i := range fleets.Items {

@@ -9,8 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
-	"supercargo.dev/supercargo/cmd/supercargo/explain"
-	"supercargo.dev/supercargo/descheduler/mover"
+	"supercargo.dev/supercargo/cli/explain"
+	"supercargo.dev/supercargo/descheduler/consolidation"
 )
 
 // deschedulerNamespace is the descheduler's namespace in the manifests.
@@ -27,14 +27,14 @@ func explainConsolidation(ctx context.Context, w io.Writer, flags explainFlags) 
 		namespace = deschedulerNamespace
 	}
 	var object corev1.ConfigMap
-	switch err := c.Get(ctx, types.NamespacedName{Namespace: namespace, Name: mover.StatusName}, &object); {
+	switch err := c.Get(ctx, types.NamespacedName{Namespace: namespace, Name: consolidation.StatusName}, &object); {
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("there is no ConfigMap %s/%s: the descheduler has not decided yet, runs with --consolidation=Off, or is in another namespace (-n)",
-			namespace, mover.StatusName)
+			namespace, consolidation.StatusName)
 	case err != nil:
 		return fmt.Errorf("read the descheduler's last decision: %w", err)
 	}
-	d, err := mover.ReadDecision(&object)
+	d, err := consolidation.ReadDecision(&object)
 	if err != nil {
 		return err
 	}

@@ -11,10 +11,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/cmd/supercargo/explain"
-	"supercargo.dev/supercargo/internal/energy/profile"
-	"supercargo.dev/supercargo/internal/energy/score"
-	"supercargo.dev/supercargo/internal/energy/tariff"
+	"supercargo.dev/supercargo/cli/explain"
+	"supercargo.dev/supercargo/energy/profile"
+	"supercargo.dev/supercargo/energy/score"
+	"supercargo.dev/supercargo/energy/tariff"
 )
 
 // checkEnergy returns an error if the energy flags are invalid.

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/cmd/supercargo/explain"
-	"supercargo.dev/supercargo/internal/energy/tariff"
+	"supercargo.dev/supercargo/cli/explain"
+	"supercargo.dev/supercargo/energy/tariff"
 	"supercargo.dev/supercargo/test/fixtures"
 )
 

@@ -20,7 +20,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/fleet"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/autoscaler/provider/clusterapi"
-	"supercargo.dev/supercargo/cmd/supercargo/explain"
+	"supercargo.dev/supercargo/cli/explain"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/runtimes"
 	"supercargo.dev/supercargo/internal/world"

@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/energy"
-	"supercargo.dev/supercargo/internal/energy/powerfit"
-	"supercargo.dev/supercargo/internal/energy/profile"
+	"supercargo.dev/supercargo/energy"
+	"supercargo.dev/supercargo/energy/profile"
+	"supercargo.dev/supercargo/lab/fit/powerfit"
 	"supercargo.dev/supercargo/test/data"
 )
 

@@ -13,9 +13,9 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/replica/queueing"
-	"supercargo.dev/supercargo/autoscaler/replica/servicefit"
 	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/internal/text/jsondoc"
+	"supercargo.dev/supercargo/lab/fit/servicefit"
 )
 
 // fitServiceFlags are the flags of `supercargo fit service`.

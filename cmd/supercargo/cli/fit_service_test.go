@@ -15,10 +15,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/replica/decide"
 	"supercargo.dev/supercargo/autoscaler/replica/queueing"
-	"supercargo.dev/supercargo/autoscaler/replica/servicefit"
+	"supercargo.dev/supercargo/autoscaler/replica/replicadecide"
 	"supercargo.dev/supercargo/internal/text/jsondoc"
+	"supercargo.dev/supercargo/lab/fit/servicefit"
 )
 
 // serviceCSV returns samples of a service of model m in steps of changing rate and size, with relative
@@ -170,7 +170,7 @@ func TestFitServicePrintsWhatAReplicaPolicyHolds(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		p, err := decide.New("shop", &policy.Spec)
+		p, err := replicadecide.New("shop", &policy.Spec)
 		if err != nil || !strings.Contains(p.Of, tc.of) {
 			t.Errorf("%q: policy %+v, %v; want one of %q", tc.args, p, err, tc.of)
 		}

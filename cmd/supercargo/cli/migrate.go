@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/cmd/supercargo/explain"
-	"supercargo.dev/supercargo/descheduler/migration/request"
+	"supercargo.dev/supercargo/cli/explain"
+	"supercargo.dev/supercargo/cli/migrate"
 	"supercargo.dev/supercargo/internal/movable"
 	"supercargo.dev/supercargo/internal/text/jsondoc"
 )
@@ -57,7 +57,7 @@ Ctrl-C stops waiting. The migration continues.`,
   supercargo migrate work-0-x7k2p -o json | jq .frozenSeconds`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return migrate(cmd.Context(), args[0], flags, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return runMigrate(cmd.Context(), args[0], flags, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 			return flags.complete(cmd.Context(), &corev1.PodList{}), cobra.ShellCompDirectiveNoFileComp
@@ -132,7 +132,7 @@ func (f *migrateFlags) check() error {
 	return nil
 }
 
-func migrate(ctx context.Context, name string, flags migrateFlags, stdout, stderr io.Writer) error {
+func runMigrate(ctx context.Context, name string, flags migrateFlags, stdout, stderr io.Writer) error {
 	if err := flags.check(); err != nil {
 		return badInput(err)
 	}
@@ -163,7 +163,7 @@ func migrate(ctx context.Context, name string, flags migrateFlags, stdout, stder
 	if flags.wait && !flags.noWait {
 		f, ok := stderr.(*os.File)
 		show := &migrateProgress{w: stderr, terminal: ok && term.IsTerminal(int(f.Fd()))}
-		err := request.Follow(ctx, c, m, show.show)
+		err := migrate.Follow(ctx, c, m, show.show)
 		show.end()
 		if err != nil {
 			return err
@@ -187,7 +187,7 @@ func generateName(pod string) string {
 
 // migrateDryRun prints whether a pod can be moved.
 func migrateDryRun(ctx context.Context, c client.Client, m *v1alpha1.Migration, pod *corev1.Pod, flags migrateFlags, stdout io.Writer) error {
-	verdict, err := request.DryRun(ctx, c, m, pod, time.Now())
+	verdict, err := migrate.DryRun(ctx, c, m, pod, time.Now())
 	if err != nil {
 		return err
 	}

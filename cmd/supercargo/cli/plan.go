@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"supercargo.dev/supercargo/lab/planfile"
+	"supercargo.dev/supercargo/cli/planfile"
 )
 
 // planFlags are the flags of `supercargo plan`.

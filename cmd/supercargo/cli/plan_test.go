@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"supercargo.dev/supercargo/lab/planfile"
+	"supercargo.dev/supercargo/cli/planfile"
 	"supercargo.dev/supercargo/test/plancheck"
 )
 

@@ -13,13 +13,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 
-	"supercargo.dev/supercargo/autoscaler/auditor"
-	"supercargo.dev/supercargo/cmd/supercargo/record"
+	"supercargo.dev/supercargo/cli/auditor"
+	"supercargo.dev/supercargo/cli/objects"
+	"supercargo.dev/supercargo/cli/record"
 	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/internal/input/catalogue"
+	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
-	"supercargo.dev/supercargo/internal/world/objects"
-	"supercargo.dev/supercargo/lab/trace"
 )
 
 // recordFlags are the flags of `supercargo record`.

@@ -15,14 +15,14 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
-	"supercargo.dev/supercargo/autoscaler/replica/catalogue"
 	"supercargo.dev/supercargo/autoscaler/replica/law"
 	"supercargo.dev/supercargo/autoscaler/replica/queueing"
+	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/lab/replicas"
+	"supercargo.dev/supercargo/lab/replicas/catalogue"
 	"supercargo.dev/supercargo/lab/replicas/decider"
 	"supercargo.dev/supercargo/lab/replicas/loop"
 	"supercargo.dev/supercargo/lab/replicas/plant"
-	"supercargo.dev/supercargo/lab/trace"
 )
 
 // replicasFlags are the flags of `supercargo replicas`.

@@ -17,11 +17,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/energy"
-	"supercargo.dev/supercargo/internal/energy/bill"
-	"supercargo.dev/supercargo/internal/energy/profile"
-	"supercargo.dev/supercargo/internal/energy/tariff"
-	"supercargo.dev/supercargo/internal/platform/powerquery"
+	"supercargo.dev/supercargo/energy"
+	"supercargo.dev/supercargo/energy/bill"
+	"supercargo.dev/supercargo/energy/powerquery"
+	"supercargo.dev/supercargo/energy/profile"
+	"supercargo.dev/supercargo/energy/tariff"
 	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
 	"supercargo.dev/supercargo/lab/playground"
 )

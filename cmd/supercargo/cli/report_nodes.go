@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"supercargo.dev/supercargo/autoscaler/adapter/nodequery"
+	"supercargo.dev/supercargo/cli/nodequery"
 	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
 	"supercargo.dev/supercargo/internal/text/jsondoc"

@@ -14,9 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"supercargo.dev/supercargo/internal/energy"
+	"supercargo.dev/supercargo/energy"
+	"supercargo.dev/supercargo/energy/powerquery"
 	"supercargo.dev/supercargo/internal/input"
-	"supercargo.dev/supercargo/internal/platform/powerquery"
 	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
 	"supercargo.dev/supercargo/internal/text/jsondoc"
 )

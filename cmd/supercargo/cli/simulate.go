@@ -17,11 +17,11 @@ import (
 	"k8s.io/klog/v2"
 
 	"supercargo.dev/supercargo/internal/input"
+	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/lab/comparison"
 	"supercargo.dev/supercargo/lab/policy"
 	"supercargo.dev/supercargo/lab/scenario"
 	"supercargo.dev/supercargo/lab/sim"
-	"supercargo.dev/supercargo/lab/trace"
 )
 
 // simulateFlags are the flags of `supercargo simulate`.

@@ -16,11 +16,11 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/agent"
-	"supercargo.dev/supercargo/descheduler/agent/probe"
+	"supercargo.dev/supercargo/descheduler/agent/detect"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/descheduler/checkpoint/containerd"
 	"supercargo.dev/supercargo/descheduler/checkpoint/restart"
-	"supercargo.dev/supercargo/descheduler/probe/governor"
+	"supercargo.dev/supercargo/energy/probe/governor"
 	"supercargo.dev/supercargo/internal/movable/capability"
 )
 
@@ -66,7 +66,7 @@ func (o *Options) config() (agent.Config, func(), error) {
 	if err := mountWork(o.WorkDir, s.work); err != nil {
 		return c, nil, err
 	}
-	n := &node{Options: o, host: probe.Host{Root: o.HostRoot, CRIU: o.CRIU, Path: o.HostPath}}
+	n := &node{Options: o, host: detect.Host{Root: o.HostRoot, CRIU: o.CRIU, Path: o.HostPath}}
 	if err := n.open(s.image); err != nil {
 		return c, nil, err
 	}
@@ -134,7 +134,7 @@ func throttle(c *rest.Config) *rest.Config {
 // node is the real node and the clients of its runtimes.
 type node struct {
 	*Options
-	host       probe.Host
+	host       detect.Host
 	containerd *containerd.Client
 }
 
@@ -186,7 +186,7 @@ func (n *node) requires(ctx context.Context) (capability.Requirements, error) {
 		return capability.Requirements{}, err
 	}
 	kernel, err := n.host.Kernel()
-	return capability.Requirements{Arch: runtime.GOARCH, CPUFeatures: features, Kernel: probe.Release(kernel), CRIU: criu}, err
+	return capability.Requirements{Arch: runtime.GOARCH, CPUFeatures: features, Kernel: detect.Release(kernel), CRIU: criu}, err
 }
 
 // capability returns the value of the node's annotation. A node whose CRIU does not work only has
@@ -209,14 +209,14 @@ func (n *node) capability(ctx context.Context, node *corev1.Node) (capability.No
 	if n.containerd == nil {
 		return can, nil
 	}
-	if can.CRIU, err = n.host.CRIUVersion(ctx); probe.Interrupted(err) {
+	if can.CRIU, err = n.host.CRIUVersion(ctx); detect.Interrupted(err) {
 		return can, err
 	}
 	if err != nil || can.CRIU == "" {
 		n.Log.Info("The node cannot move containers with their state: it has no working CRIU", "error", err)
 		return can, nil
 	}
-	if err = n.host.CheckCRIU(ctx); probe.Interrupted(err) {
+	if err = n.host.CheckCRIU(ctx); detect.Interrupted(err) {
 		return can, err
 	}
 	if err != nil {

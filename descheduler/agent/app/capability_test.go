@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/descheduler/agent/probe"
+	"supercargo.dev/supercargo/descheduler/agent/detect"
 	"supercargo.dev/supercargo/descheduler/checkpoint/containerd"
 )
 
@@ -21,7 +21,7 @@ func TestANodeWithoutContainerdMovesPodsByARestartOnly(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "criu"), []byte("#!/bin/sh\n[ \"$1\" != --version ] || echo 'Version: 4.2.1'\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	n := &node{Options: &Options{Log: logr.Discard()}, host: probe.Host{Root: "/", CRIU: "criu", Path: dir + ":/bin:/usr/bin"}}
+	n := &node{Options: &Options{Log: logr.Discard()}, host: detect.Host{Root: "/", CRIU: "criu", Path: dir + ":/bin:/usr/bin"}}
 	defer n.close()
 	if err := errors.Join(n.open(1), n.answers(t.Context())); err != nil {
 		t.Error(err)
@@ -58,7 +58,7 @@ func TestACheckThatIsStoppedSaysNothingAboutTheNode(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			n := &node{Options: &Options{Log: logr.Discard()}, host: probe.Host{Root: "/", CRIU: "criu", Path: dir + ":/bin:/usr/bin"}, containerd: client}
+			n := &node{Options: &Options{Log: logr.Discard()}, host: detect.Host{Root: "/", CRIU: "criu", Path: dir + ":/bin:/usr/bin"}, containerd: client}
 			defer n.close()
 			can, err := n.capability(t.Context(), &corev1.Node{})
 			if (err != nil) != tc.stopped {

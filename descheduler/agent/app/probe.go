@@ -20,12 +20,12 @@ import (
 	"k8s.io/utils/clock"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	hostprobe "supercargo.dev/supercargo/descheduler/agent/probe"
-	"supercargo.dev/supercargo/descheduler/probe"
-	"supercargo.dev/supercargo/descheduler/probe/governor"
-	"supercargo.dev/supercargo/internal/energy"
-	"supercargo.dev/supercargo/internal/energy/meterapi"
-	"supercargo.dev/supercargo/internal/platform/meterclient"
+	hostprobe "supercargo.dev/supercargo/descheduler/agent/detect"
+	"supercargo.dev/supercargo/energy"
+	"supercargo.dev/supercargo/energy/meterapi"
+	"supercargo.dev/supercargo/energy/meterclient"
+	"supercargo.dev/supercargo/energy/probe"
+	"supercargo.dev/supercargo/energy/probe/governor"
 	"supercargo.dev/supercargo/internal/text/jsondoc"
 )
 

@@ -19,11 +19,11 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"supercargo.dev/supercargo/descheduler/nodemeter/meter"
-	"supercargo.dev/supercargo/descheduler/probe"
-	"supercargo.dev/supercargo/internal/energy"
-	"supercargo.dev/supercargo/internal/energy/meterapi"
-	"supercargo.dev/supercargo/internal/platform/powerquery"
+	"supercargo.dev/supercargo/energy"
+	"supercargo.dev/supercargo/energy/meterapi"
+	"supercargo.dev/supercargo/energy/nodemeter/meter"
+	"supercargo.dev/supercargo/energy/powerquery"
+	"supercargo.dev/supercargo/energy/probe"
 	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
 	"supercargo.dev/supercargo/test/kit/promserver"
 )

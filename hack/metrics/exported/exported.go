@@ -29,7 +29,7 @@ import (
 	_ "supercargo.dev/supercargo/autoscaler/app" // registers its metrics
 	"supercargo.dev/supercargo/descheduler/agent"
 	_ "supercargo.dev/supercargo/descheduler/app" // registers its metrics
-	"supercargo.dev/supercargo/descheduler/nodemeter/meter"
+	"supercargo.dev/supercargo/energy/nodemeter/meter"
 	"supercargo.dev/supercargo/plugins/checkpointstaging"
 	"supercargo.dev/supercargo/plugins/energyperformance"
 	"supercargo.dev/supercargo/plugins/narrowing"

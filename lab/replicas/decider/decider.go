@@ -7,12 +7,12 @@ import (
 	"strconv"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/replica/catalogue"
-	"supercargo.dev/supercargo/autoscaler/replica/decide"
 	"supercargo.dev/supercargo/autoscaler/replica/doublethreshold"
 	"supercargo.dev/supercargo/autoscaler/replica/inversequeue"
 	"supercargo.dev/supercargo/autoscaler/replica/predictive"
+	"supercargo.dev/supercargo/autoscaler/replica/replicadecide"
 	"supercargo.dev/supercargo/lab/definition"
+	"supercargo.dev/supercargo/lab/replicas/catalogue"
 	"supercargo.dev/supercargo/lab/replicas/loop"
 )
 
@@ -37,7 +37,7 @@ func New(name string, o catalogue.Options) (loop.Decider, error) {
 	if err != nil {
 		return nil, err
 	}
-	made, err := decide.New(policy.Namespace, &policy.Spec)
+	made, err := replicadecide.New(policy.Namespace, &policy.Spec)
 	if err != nil {
 		return nil, err
 	}

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/replica/catalogue"
 	"supercargo.dev/supercargo/autoscaler/replica/law"
+	"supercargo.dev/supercargo/lab/replicas/catalogue"
 	"supercargo.dev/supercargo/lab/replicas/loop"
 )
 

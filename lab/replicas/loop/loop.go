@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/replica/decide"
 	"supercargo.dev/supercargo/autoscaler/replica/law"
+	"supercargo.dev/supercargo/autoscaler/replica/replicadecide"
 	"supercargo.dev/supercargo/internal/input"
+	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/lab/replicas/plant"
-	"supercargo.dev/supercargo/lab/trace"
 )
 
 // Decider decides on the number of replicas: a [Policy], as in the ReplicaPolicy controller, or a
@@ -26,11 +26,11 @@ type Decider interface {
 	// FirstLook is the time from the start of the service to the first evaluation.
 	FirstLook() time.Duration
 	// Look decides from the observation and the memory.
-	Look(m law.Memory, s decide.Seen) (law.Memory, decide.Outcome)
+	Look(m law.Memory, s replicadecide.Seen) (law.Memory, replicadecide.Outcome)
 }
 
 // Policy is the decision of a ReplicaPolicy.
-type Policy struct{ *decide.Policy }
+type Policy struct{ *replicadecide.Policy }
 
 // FirstLook implements [Decider]. A policy expects rates and times measured since its previous
 // evaluation. A policy that needs neither evaluates at once.
@@ -49,24 +49,24 @@ type Bare struct{ law.Law }
 func (Bare) FirstLook() time.Duration { return 0 }
 
 // Look implements [Decider].
-func (b Bare) Look(m law.Memory, s decide.Seen) (law.Memory, decide.Outcome) {
+func (b Bare) Look(m law.Memory, s replicadecide.Seen) (law.Memory, replicadecide.Outcome) {
 	o := law.Observation{
 		At: s.Now, ArrivalRate: math.NaN(), ResponseTime: math.NaN(), QueueLength: math.NaN(), Utilization: math.NaN(),
 		Desired: s.Spec, Ready: s.Ready, StartUp: s.StartUp,
 	}
 	for _, a := range s.Answers {
 		switch a.Measurement {
-		case decide.ArrivalRate:
+		case replicadecide.ArrivalRate:
 			o.ArrivalRate = a.Value
-		case decide.ResponseTime:
+		case replicadecide.ResponseTime:
 			o.ResponseTime = a.Value
-		case decide.QueueLength:
+		case replicadecide.QueueLength:
 			o.QueueLength = a.Value
-		case decide.Utilization:
+		case replicadecide.Utilization:
 			o.Utilization = a.Value
 		}
 	}
-	out := decide.Outcome{From: s.Spec, Observation: o}
+	out := replicadecide.Outcome{From: s.Spec, Observation: o}
 	m, out.Decision = b.Decide(m, o)
 	return m, out
 }
@@ -279,12 +279,12 @@ func (r *runner) step(rate float64, counts bool) time.Duration {
 
 // seen returns what the ReplicaPolicy controller would observe: sources answer as of now, and there
 // is no response time if no request was answered. Over a time of zero nothing was measured.
-func (r *runner) seen() decide.Seen {
+func (r *runner) seen() replicadecide.Seen {
 	now := time.Unix(0, 0).UTC().Add(time.Duration(r.plant.Now() * float64(time.Second)))
 	for _, took := range r.plant.Started() {
-		r.startUp = decide.LearnStartUp(r.startUp, took)
+		r.startUp = replicadecide.LearnStartUp(r.startUp, took)
 	}
-	s := decide.Seen{Now: now, Spec: r.plant.Desired(), Ready: r.plant.Ready(), Desired: r.wanted}
+	s := replicadecide.Seen{Now: now, Spec: r.plant.Desired(), Ready: r.plant.Ready(), Desired: r.wanted}
 	if r.startUp != nil {
 		s.StartUp = r.startUp.Mean.Duration
 	}
@@ -293,13 +293,13 @@ func (r *runner) seen() decide.Seen {
 		rate, response = r.look.ArrivalRate(), r.recent.Response()
 	}
 	for _, m := range []struct {
-		of    decide.Measurement
+		of    replicadecide.Measurement
 		value float64
 	}{
-		{decide.ArrivalRate, rate}, {decide.ResponseTime, response},
-		{decide.QueueLength, float64(r.plant.Inside())}, {decide.Utilization, r.plant.Utilization()},
+		{replicadecide.ArrivalRate, rate}, {replicadecide.ResponseTime, response},
+		{replicadecide.QueueLength, float64(r.plant.Inside())}, {replicadecide.Utilization, r.plant.Utilization()},
 	} {
-		s.Answers = append(s.Answers, decide.Read(m.of, now, []decide.Sample{{Value: m.value, At: now}}, nil, nil))
+		s.Answers = append(s.Answers, replicadecide.Read(m.of, now, []replicadecide.Sample{{Value: m.value, At: now}}, nil, nil))
 	}
 	return s
 }

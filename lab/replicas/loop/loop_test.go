@@ -9,8 +9,8 @@ import (
 
 	"supercargo.dev/supercargo/autoscaler/replica/law"
 	"supercargo.dev/supercargo/autoscaler/replica/queueing"
+	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/lab/replicas/plant"
-	"supercargo.dev/supercargo/lab/trace"
 )
 
 // fixed returns a decider that requests the given numbers in turn.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"supercargo.dev/supercargo/descheduler/agent/probe"
+	"supercargo.dev/supercargo/descheduler/agent/detect"
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
 )
 
@@ -17,7 +17,7 @@ import (
 const checkerVariable = "SUPERCARGO_NODES_CHECK_CRIU"
 
 func checkerMain(root string) int {
-	host := probe.Host{Root: root, CRIU: cluster.ProgramPath("criu"), Path: "/usr/sbin:/usr/bin:/sbin:/bin"}
+	host := detect.Host{Root: root, CRIU: cluster.ProgramPath("criu"), Path: "/usr/sbin:/usr/bin:/sbin:/bin"}
 	version, err := host.CRIUVersion(context.Background())
 	if err == nil && version != "" {
 		err = host.CheckCRIU(context.Background())

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"supercargo.dev/supercargo/lab/trace"
+	"supercargo.dev/supercargo/internal/input/trace"
 )
 
 // The load: the first crowd of the series, replayed at a higher speed.

@@ -23,14 +23,14 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/adapter/nginx/exporter"
-	"supercargo.dev/supercargo/autoscaler/adapter/preset"
-	"supercargo.dev/supercargo/autoscaler/adapter/source"
 	"supercargo.dev/supercargo/autoscaler/adapter/store"
 	"supercargo.dev/supercargo/autoscaler/adapter/store/target"
 	"supercargo.dev/supercargo/autoscaler/app"
 	"supercargo.dev/supercargo/autoscaler/replica/law"
+	"supercargo.dev/supercargo/autoscaler/replica/preset"
 	"supercargo.dev/supercargo/internal/platform/operator"
 	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
+	"supercargo.dev/supercargo/internal/platform/promql/source"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/test/kit"
 )

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"supercargo.dev/supercargo/autoscaler/replica/hpa"
 	"supercargo.dev/supercargo/autoscaler/replica/inversequeue"
 	"supercargo.dev/supercargo/autoscaler/replica/law"
 	"supercargo.dev/supercargo/autoscaler/replica/predictive"
 	"supercargo.dev/supercargo/autoscaler/replica/queueing"
+	"supercargo.dev/supercargo/lab/replicas/hpa"
 )
 
 var (

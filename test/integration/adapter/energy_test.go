@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/cmd/supercargo/cli"
-	"supercargo.dev/supercargo/internal/energy"
+	"supercargo.dev/supercargo/energy"
 )
 
 // machineType is a machine type whose idle power is in the table.

@@ -24,10 +24,10 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"supercargo.dev/supercargo/descheduler/nodemeter"
-	"supercargo.dev/supercargo/descheduler/nodemeter/meter"
-	"supercargo.dev/supercargo/internal/energy/meterapi"
-	"supercargo.dev/supercargo/internal/platform/meterclient"
+	"supercargo.dev/supercargo/energy/meterapi"
+	"supercargo.dev/supercargo/energy/meterclient"
+	"supercargo.dev/supercargo/energy/nodemeter"
+	"supercargo.dev/supercargo/energy/nodemeter/meter"
 	"supercargo.dev/supercargo/test/kit"
 )
 

@@ -22,8 +22,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/cli/auditreport"
 	"supercargo.dev/supercargo/cmd/supercargo/cli"
-	"supercargo.dev/supercargo/lab/auditreport"
 	"supercargo.dev/supercargo/lab/playground"
 )
 

@@ -20,8 +20,8 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/app"
+	"supercargo.dev/supercargo/cli/explain"
 	"supercargo.dev/supercargo/cmd/supercargo/cli"
-	"supercargo.dev/supercargo/cmd/supercargo/explain"
 	"supercargo.dev/supercargo/internal/platform/operator"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/test/kit"

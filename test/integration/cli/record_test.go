@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/lab/playground"
-	"supercargo.dev/supercargo/lab/trace"
 	"supercargo.dev/supercargo/test/kit"
 )
 

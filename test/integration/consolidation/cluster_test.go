@@ -26,8 +26,8 @@ import (
 	"supercargo.dev/supercargo/descheduler/agent"
 	"supercargo.dev/supercargo/descheduler/app"
 	"supercargo.dev/supercargo/descheduler/checkpoint/simulated"
+	"supercargo.dev/supercargo/descheduler/consolidation"
 	"supercargo.dev/supercargo/descheduler/eviction"
-	"supercargo.dev/supercargo/descheduler/mover"
 	"supercargo.dev/supercargo/internal/platform/operator"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/test/kit"
@@ -159,7 +159,7 @@ func (c *cluster) ours() {
 func (c *cluster) webhookAlone() {
 	c.Helper()
 	o := app.Defaults()
-	o.Consolidation.Mode = mover.Off
+	o.Consolidation.Mode = consolidation.Off
 	c.descheduler(o)
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/app"
-	"supercargo.dev/supercargo/descheduler/mover"
+	"supercargo.dev/supercargo/descheduler/consolidation"
 	"supercargo.dev/supercargo/lab/playground"
 )
 
@@ -41,7 +41,7 @@ const statusNamespace = "kube-system"
 // consolidate sets the options of the mover.
 func (s setting) consolidate(o *app.Options) {
 	c := &o.Consolidation
-	c.Mode, c.MoveServices, c.StatusNamespace = mover.Act, true, statusNamespace
+	c.Mode, c.MoveServices, c.StatusNamespace = consolidation.Act, true, statusNamespace
 	c.Residence, c.After, c.QueueEmpty = s.of(residence), s.of(underUsed), s.of(queue)
 	c.Interval, c.DrainTimeout = max(time.Second, s.of(interval)), s.of(draining)
 	c.Horizon, c.BillingPeriod = max(time.Minute, s.of(horizon)), s.of(billing)

@@ -23,8 +23,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"supercargo.dev/supercargo/cmd/supercargo/dashboard"
-	"supercargo.dev/supercargo/cmd/supercargo/dashboard/view"
+	"supercargo.dev/supercargo/cli/dashboard"
+	"supercargo.dev/supercargo/cli/dashboard/view"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/test/kit"
 )

@@ -24,8 +24,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/cmd/supercargo/dashboard"
-	"supercargo.dev/supercargo/cmd/supercargo/dashboard/view"
+	"supercargo.dev/supercargo/cli/dashboard"
+	"supercargo.dev/supercargo/cli/dashboard/view"
 	"supercargo.dev/supercargo/lab/playground"
 )
 

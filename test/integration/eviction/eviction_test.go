@@ -24,7 +24,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/eviction"
-	"supercargo.dev/supercargo/descheduler/eviction/decide"
+	"supercargo.dev/supercargo/descheduler/eviction/evictiondecide"
 	"supercargo.dev/supercargo/test/kit"
 )
 
@@ -34,7 +34,7 @@ func intOf(n int32) intstr.IntOrString { return intstr.FromInt32(n) }
 func (b *bench) migrates(err error) {
 	b.Helper()
 	var status apierrors.APIStatus
-	if !errors.As(err, &status) || !apierrors.IsTooManyRequests(err) || !strings.Contains(err.Error(), decide.Evacuation) {
+	if !errors.As(err, &status) || !apierrors.IsTooManyRequests(err) || !strings.Contains(err.Error(), evictiondecide.Evacuation) {
 		b.Fatalf("the eviction is answered with %v", err)
 	}
 	if d := status.Status().Details; d != nil && (d.RetryAfterSeconds != 0 || len(d.Causes) > 0) {
@@ -55,7 +55,7 @@ func TestAPodOfAJobIsDrainedTwiceAndItsJobCountsNothing(t *testing.T) {
 	b := newBench(t, "job", 3)
 	pod := b.job()
 	for round := range 2 {
-		if out := b.drain(pod.Spec.NodeName); !strings.Contains(out, decide.Evacuation) {
+		if out := b.drain(pod.Spec.NodeName); !strings.Contains(out, evictiondecide.Evacuation) {
 			t.Errorf("drain %d does not say that the pod moves:\n%s", round, out)
 		}
 		next := b.running(1)[0]
@@ -216,7 +216,7 @@ func TestADryRunLeavesNoTrace(t *testing.T) {
 		e.DeleteOptions = &metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
 	}
 	b.migrates(b.evict(pod.Name, dryRun))
-	if out, err := b.kubectl("drain", pod.Spec.NodeName, "--dry-run=server", "--timeout=3s"); err == nil || !strings.Contains(out, decide.Evacuation) {
+	if out, err := b.kubectl("drain", pod.Spec.NodeName, "--dry-run=server", "--timeout=3s"); err == nil || !strings.Contains(out, evictiondecide.Evacuation) {
 		t.Errorf("kubectl says %v\n%s", err, out)
 	}
 	if m := b.migrations(); len(m) > 0 {

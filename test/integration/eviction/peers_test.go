@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"supercargo.dev/supercargo/descheduler/eviction/decide"
+	"supercargo.dev/supercargo/descheduler/eviction/evictiondecide"
 	"supercargo.dev/supercargo/test/kit"
 )
 
@@ -105,7 +105,7 @@ func TestWhatTheStockDeschedulerEvictsMoves(t *testing.T) {
 			if got := strings.Contains(stock.String(), "Eviction in background assumed"); got != tc.assumed {
 				t.Errorf("it took the answer for an eviction in the background: %v, want %v", got, tc.assumed)
 			}
-			if !tc.assumed && !strings.Contains(stock.String(), decide.Evacuation) {
+			if !tc.assumed && !strings.Contains(stock.String(), evictiondecide.Evacuation) {
 				t.Error("it was not told that the pod moves")
 			}
 		})

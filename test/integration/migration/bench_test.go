@@ -16,7 +16,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/app"
-	"supercargo.dev/supercargo/descheduler/mover"
+	"supercargo.dev/supercargo/descheduler/consolidation"
 	"supercargo.dev/supercargo/internal/movable/capability"
 	"supercargo.dev/supercargo/internal/platform/operator"
 	"supercargo.dev/supercargo/lab/playground"
@@ -205,7 +205,7 @@ func (b *bench) deschedule(change ...func(*app.Options)) (stop func()) {
 func (b *bench) startDescheduler(change ...func(*app.Options)) (stop func(), failed func() error) {
 	b.Helper()
 	o := app.Defaults()
-	o.Consolidation.Mode = mover.Off // its writes are not part of a migration
+	o.Consolidation.Mode = consolidation.Off // its writes are not part of a migration
 	config := b.site.Config()
 	config.QPS, config.Burst = 200, 400
 	o.Options = operator.Options{Config: operator.Throttle(config), MetricsAddress: "0", ProbeAddress: "0", Log: b.log.Logger(b.name)}

@@ -21,9 +21,9 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/app"
-	"supercargo.dev/supercargo/descheduler/mover"
+	"supercargo.dev/supercargo/descheduler/consolidation"
+	"supercargo.dev/supercargo/energy/profile"
 	"supercargo.dev/supercargo/internal/drain"
-	"supercargo.dev/supercargo/internal/energy/profile"
 	"supercargo.dev/supercargo/internal/movable/capability"
 	"supercargo.dev/supercargo/lab/playground"
 )
@@ -131,7 +131,7 @@ func (b *bench) endsIn(job string, left time.Duration) {
 // thrifty makes only energy count, and makes the mover decide about every second.
 func thrifty(o *app.Options) {
 	e := &o.Consolidation.Energy
-	e.Mode, e.Interval, e.Weight = mover.Act, time.Second, 1
+	e.Mode, e.Interval, e.Weight = consolidation.Act, time.Second, 1
 }
 
 // moved waits until a pod of each Job has been moved to the second node, and returns their Migrations by Job.
@@ -293,7 +293,7 @@ func TestWhatIsObservedIsSaidAndNothingMoves(t *testing.T) {
 	t.Parallel()
 	b := newEnergyBench(t, "observe", "amd64")
 	b.works(map[string]func(*corev1.Pod){"stays": func(*corev1.Pod) {}})
-	b.deschedule(thrifty, func(o *app.Options) { o.Consolidation.Energy.Mode = mover.Observe })
+	b.deschedule(thrifty, func(o *app.Options) { o.Consolidation.Energy.Mode = consolidation.Observe })
 	b.eventually("it is said what would be done", func() string {
 		if notes := b.told("WouldMove"); len(notes) != 1 || !strings.Contains(notes[0], "to node "+b.node(1)) {
 			return fmt.Sprintf("%q", notes)

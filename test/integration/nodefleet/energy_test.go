@@ -16,8 +16,8 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/agent"
 	"supercargo.dev/supercargo/descheduler/app"
-	"supercargo.dev/supercargo/descheduler/mover"
-	"supercargo.dev/supercargo/internal/energy/profile"
+	"supercargo.dev/supercargo/descheduler/consolidation"
+	"supercargo.dev/supercargo/energy/profile"
 	"supercargo.dev/supercargo/internal/platform/operator"
 )
 
@@ -121,7 +121,7 @@ func (b *bench) deschedule() {
 	o.Options = operator.Options{Config: operator.Throttle(b.site.Config()), MetricsAddress: "0", ProbeAddress: "0", Log: b.log.Logger("descheduler")}
 	o.Config.Wrap(view(b.name))
 	e := &o.Consolidation.Energy
-	o.Consolidation.Mode, o.Consolidation.Residence, e.Mode, e.Interval, e.Weight = mover.Off, time.Second, mover.Act, time.Second, 1
+	o.Consolidation.Mode, o.Consolidation.Residence, e.Mode, e.Interval, e.Weight = consolidation.Off, time.Second, consolidation.Act, time.Second, 1
 	ctx, cancel := context.WithCancel(context.WithoutCancel(b.Context()))
 	ended := make(chan error, 2)
 	go func() { ended <- a.Run(ctx) }()

@@ -19,12 +19,12 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/lab/policy"
 	"supercargo.dev/supercargo/lab/replay"
 	"supercargo.dev/supercargo/lab/scenario"
 	"supercargo.dev/supercargo/lab/sim"
-	"supercargo.dev/supercargo/lab/trace"
 )
 
 // played is a scenario of three bursts. For the first, the cheapest mix holds five pods on a large and a

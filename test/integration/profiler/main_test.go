@@ -26,11 +26,11 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/cmd/supercargo/cli"
 	"supercargo.dev/supercargo/descheduler/app"
-	"supercargo.dev/supercargo/descheduler/mover"
-	"supercargo.dev/supercargo/descheduler/probe"
-	"supercargo.dev/supercargo/descheduler/profiler"
-	"supercargo.dev/supercargo/internal/energy"
-	"supercargo.dev/supercargo/internal/energy/profile"
+	"supercargo.dev/supercargo/descheduler/consolidation"
+	"supercargo.dev/supercargo/energy"
+	"supercargo.dev/supercargo/energy/probe"
+	"supercargo.dev/supercargo/energy/profile"
+	"supercargo.dev/supercargo/energy/profiler"
 	"supercargo.dev/supercargo/internal/platform/operator"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/test/kit"
@@ -105,7 +105,7 @@ func (b *bench) deschedule(mode profiler.Mode) (stop func()) {
 		Config: operator.Throttle(config), MetricsAddress: "0", ProbeAddress: "0", Log: b.log.Logger("descheduler"),
 		LeaderElection: true, LeaderElectionNamespace: home,
 	}
-	o.Consolidation.Mode, o.Probing.Mode, o.Probing.Backoff = mover.Off, mode, time.Second
+	o.Consolidation.Mode, o.Probing.Mode, o.Probing.Backoff = consolidation.Off, mode, time.Second
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- app.Run(ctx, o) }()

@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/descheduler/profiler"
-	"supercargo.dev/supercargo/internal/energy/meterapi"
-	"supercargo.dev/supercargo/internal/energy/profile"
+	"supercargo.dev/supercargo/energy/meterapi"
+	"supercargo.dev/supercargo/energy/profile"
+	"supercargo.dev/supercargo/energy/profiler"
 )
 
 // core is a pod of a CPU and 256 MiB.

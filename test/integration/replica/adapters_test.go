@@ -24,9 +24,9 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	adapter "supercargo.dev/supercargo/autoscaler/adapter/app"
-	"supercargo.dev/supercargo/autoscaler/adapter/source"
 	"supercargo.dev/supercargo/autoscaler/app"
 	"supercargo.dev/supercargo/internal/platform/operator"
+	"supercargo.dev/supercargo/internal/platform/promql/source"
 )
 
 // adapterService is the name of the Service of both adapters.

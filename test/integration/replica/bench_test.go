@@ -19,10 +19,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/adapter/source"
 	"supercargo.dev/supercargo/autoscaler/app"
 	"supercargo.dev/supercargo/cmd/supercargo/cli"
 	"supercargo.dev/supercargo/internal/platform/operator"
+	"supercargo.dev/supercargo/internal/platform/promql/source"
 	"supercargo.dev/supercargo/test/kit"
 )
 

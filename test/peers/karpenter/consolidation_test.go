@@ -28,10 +28,10 @@ import (
 	"sigs.k8s.io/karpenter/pkg/operator/options"
 	"sigs.k8s.io/karpenter/pkg/test/v1alpha1"
 
+	"supercargo.dev/supercargo/cli/planfile"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/lab/karpenter"
-	"supercargo.dev/supercargo/lab/planfile"
 )
 
 // seller is a cloud provider that only lists instance types.

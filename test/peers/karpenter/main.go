@@ -15,7 +15,7 @@ import (
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"supercargo.dev/supercargo/lab/planfile"
+	"supercargo.dev/supercargo/cli/planfile"
 )
 
 func main() {

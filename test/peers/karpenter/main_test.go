@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"supercargo.dev/supercargo/lab/planfile"
+	"supercargo.dev/supercargo/cli/planfile"
 	"supercargo.dev/supercargo/test/plancheck"
 )
 

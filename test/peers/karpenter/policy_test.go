@@ -6,10 +6,10 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"supercargo.dev/supercargo/cli/planfile"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/lab/karpenter"
-	"supercargo.dev/supercargo/lab/planfile"
 )
 
 // draw draws up to most pods, and flavors. Prices follow sizes, with noise.

@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/karpenter/pkg/operator/options"
 	requirement "sigs.k8s.io/karpenter/pkg/scheduling"
 
-	"supercargo.dev/supercargo/lab/planfile"
+	"supercargo.dev/supercargo/cli/planfile"
 )
 
 // nowhere is the zone of flavors without a zone, because a Karpenter offering needs one.

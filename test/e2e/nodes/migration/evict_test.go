@@ -20,7 +20,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/eviction"
-	"supercargo.dev/supercargo/descheduler/eviction/decide"
+	"supercargo.dev/supercargo/descheduler/eviction/evictiondecide"
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
 )
 
@@ -105,7 +105,7 @@ func TestAJobIsDrainedTwiceByKubectlAndEveryChainIsWhole(t *testing.T) {
 	w.Chains("drained", indexes, steps)
 	for _, node := range []*cluster.Node{a, b} {
 		w.kubectl("uncordon", w.other(node.Name).Name)
-		if out := w.drain(node); strings.Count(out, decide.Evacuation) < indexes {
+		if out := w.drain(node); strings.Count(out, evictiondecide.Evacuation) < indexes {
 			t.Errorf("the drain of %s does not say of %d pods that they move:\n%s", node.Name, indexes, out)
 		}
 		w.Eventually("all pods run on the other node", func(ctx context.Context) error {

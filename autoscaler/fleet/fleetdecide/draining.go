@@ -1,0 +1,229 @@
+package fleetdecide
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/class"
+)
+
+// drainPoll is the time after which refused evictions are retried.
+const drainPoll = 5 * time.Second
+
+// unscheduled is how long a drained node is kept for a pod that the scheduler may be binding to it. After that time the
+// pod seems to have no scheduler.
+const unscheduled = 2 * time.Minute
+
+// Draining is a node that the fleet drains.
+type Draining struct {
+	// Node is the name of the node, which is the key of its machine.
+	Node string
+	// Since is when the node was cordoned. Until is when its last pod was expected to have left; zero if it had no
+	// pods.
+	Since, Until time.Time
+	// Joined reports that pods could be bound to the node if it were uncordoned.
+	Joined bool
+	// Pods are the pods on the node, without those of DaemonSets and those that ended with the node.
+	Pods []LeavingPod
+	// Needed is a pending pod that needs this node and for which no machine is ordered; empty if there is none.
+	Needed string
+}
+
+// LeavingPod is a pod on a node that is drained.
+type LeavingPod struct {
+	Name  string
+	Class class.Class
+	// Going reports that the pod is being deleted.
+	Going bool
+	// Resided is how long the pod has been on the node.
+	Resided time.Duration
+	// Stays is why the pod will not leave; empty if it leaves or ends.
+	Stays string
+}
+
+// stays returns why a pod will not leave its node, which has been cordoned for the time closed, or "".
+//
+// An evicted pod of a service is restarted at once. If it tolerates cordoned nodes, it may come back to this one. It
+// then stays, and so does the node, because it would be evicted again and again.
+func (r *round) stays(p *LeavingPod, closed time.Duration) string {
+	if p.Class != class.Service || p.Going || p.Stays != "" {
+		return p.Stays
+	}
+	switch {
+	case !r.c.MoveServices:
+		return "services are not moved"
+	case p.Resided < closed:
+		return "it was bound after the node was cordoned"
+	case p.Resided < r.c.PodResidence:
+		return fmt.Sprintf("it has been on its node for %v and may not be moved before %v", p.Resided.Round(time.Second), r.c.PodResidence)
+	}
+	return ""
+}
+
+// kept is a node that could not be drained.
+type kept struct {
+	times int
+	until time.Time
+	why   string
+	// used reports that there have been pods on the node since.
+	used bool
+}
+
+// drains continues the drains: it has pods leave, uncordons nodes that cannot be drained, and releases the machines of
+// empty ones.
+func (r *round) drains() {
+	for _, node := range r.o.Foreign {
+		r.uncordon(Uncordoning{Node: node})
+	}
+	claimed := map[string]bool{}
+	for _, d := range r.drained {
+		elapsed := r.now.Sub(d.Since)
+		switch why, pod := r.fails(d), r.wants(d, claimed); {
+		case why != "":
+			r.keep(d.Node, why)
+		case pod != "":
+			// Only that pod keeps the node open: see FleetDecision.unused.
+			r.uncordon(Uncordoning{Node: d.Node, Cancel: true})
+			r.tell(Event{false, "Uncordoned", "Uncordon", fmt.Sprintf("uncordoned node %s: it has room for pending pod %s", d.Node, pod)})
+		case len(d.Pods) > 0:
+			r.wake(drainPoll)
+			if len(Unhoused(&r.state, d.Node)) == 0 { // else machines may be on order
+				r.actions.Ask = append(r.actions.Ask, d.Node)
+			}
+		case elapsed < r.c.ReleaseDelay:
+			r.wake(r.c.ReleaseDelay - elapsed)
+		case r.binding(d.Since):
+			r.wake(time.Second)
+		default:
+			r.releaseEmpty(d.Node)
+		}
+	}
+}
+
+// releaseEmpty releases the machine of an empty node, unless its flavor would fall below its minimum.
+func (r *round) releaseEmpty(node string) {
+	f := r.flavors[r.machines[node].Flavor]
+	if f.Ordered-r.gone[f.Name]-r.empty[f.Name] <= f.Min {
+		r.keep(node, fmt.Sprintf("flavor %s must keep at least %d machines", f.Name, f.Min))
+		return
+	}
+	if !r.mayRelease(f.Name) {
+		r.wake(time.Second)
+		return
+	}
+	r.empty[f.Name]++
+	r.actions.Release = append(r.actions.Release, node)
+}
+
+func (r *round) uncordon(re Uncordoning) {
+	r.uncordoned[re.Node] = true
+	r.actions.Uncordon = append(r.actions.Uncordon, re)
+}
+
+// binding reports whether a pod, created no later than ReleaseDelay after a node was cordoned, has been neither bound
+// nor found unschedulable: the scheduler may be binding it to that node.
+func (r *round) binding(closed time.Time) bool {
+	return r.now.Sub(closed) <= unscheduled &&
+		slices.ContainsFunc(r.o.Unbound, func(created time.Time) bool { return created.Before(closed.Add(r.c.ReleaseDelay)) })
+}
+
+// keep uncordons a node that could not be drained, and does not drain it again for a back-off that doubles each time.
+// Without it, every round would try again.
+func (r *round) keep(node, why string) {
+	r.uncordon(Uncordoning{Node: node, Cancel: true})
+	r.tell(Event{true, "DrainCancelled", "Uncordon", fmt.Sprintf("node %s is kept: %s", node, why)})
+	if !r.c.Act {
+		return
+	}
+	k := r.m.kept[node]
+	k.until = r.now.Add(r.keptFor() << min(k.times, mostDoublings))
+	k.times++
+	k.why = why
+	r.m.kept[node] = k
+}
+
+// keptFor returns the back-off of a node that could not be drained for the first time.
+func (r *round) keptFor() time.Duration { return max(r.c.Residence, r.c.DrainTimeout) }
+
+// keeps reports whether a node is in back-off because it could not be drained. The back-off ends early if all pods have
+// left since: what prevented the drain has left with them. A clock that was ahead does not prolong it.
+func (r *round) keeps(node *cluster.Node) bool {
+	k, is := r.m.kept[node.Name]
+	if !is {
+		return false
+	}
+	if len(node.Pods) == 0 && k.used {
+		delete(r.m.kept, node.Name)
+		return false
+	}
+	k.used = len(node.Pods) > 0
+	r.m.kept[node.Name] = k
+	left := k.until.Sub(r.now)
+	return left > 0 && left <= r.keptFor()<<mostDoublings
+}
+
+// fails returns why a drain is cancelled, or "". No pod is late within the time that the pods are expected to take.
+func (r *round) fails(d *Draining) string {
+	if !r.c.Act {
+		return "the fleet is in mode Observe"
+	}
+	for i := range d.Pods {
+		if why := r.stays(&d.Pods[i], r.now.Sub(d.Since)); why != "" {
+			return fmt.Sprintf("pod %s must not be moved: %s", d.Pods[i].Name, why)
+		}
+	}
+	begun := d.Since
+	if d.Until.After(begun) {
+		begun = d.Until
+	}
+	timeout := r.c.DrainTimeout
+	if late := r.now.Sub(begun); len(d.Pods) > 0 && late > timeout && late > timeout+r.untilRoom(d.Node) {
+		return fmt.Sprintf("%d pods have not left within %v", len(d.Pods), timeout)
+	}
+	return ""
+}
+
+// untilRoom returns how much longer the pods on a node may take to leave because the room for them is still on order:
+// the join timeout, if they have no room on the existing nodes but have room on those and the machines on order
+// together. It returns 0 if machines on order do not help them.
+func (r *round) untilRoom(node string) time.Duration {
+	with := r.state
+	with.Nodes = slices.Clone(with.Nodes)
+	var longest time.Duration
+	for i := range with.Nodes {
+		n := &with.Nodes[i]
+		f := r.flavors[n.Flavor]
+		if n.Phase != cluster.Ordered || n.Kept || f == nil {
+			continue
+		}
+		n.Phase = cluster.Ready
+		longest = max(longest, f.JoinTimeout)
+	}
+	if longest == 0 || len(Unhoused(&r.state, node)) == 0 || len(Unhoused(&with, node)) > 0 {
+		return 0
+	}
+	return longest
+}
+
+// wants returns the name of a pending pod that would have room on an empty drained node, or "". Pods claimed for other
+// nodes do not count; all that have room on this one are claimed for it.
+func (r *round) wants(d *Draining, claimed map[string]bool) (first string) {
+	at := slices.IndexFunc(r.state.Nodes, func(n cluster.Node) bool { return n.Name == d.Node })
+	if !d.Joined || len(d.Pods) > 0 || at < 0 { // its machine is abandoned, or pods are leaving it
+		return ""
+	}
+	n := r.state.Nodes[at]
+	open(&n)
+	for i := range r.state.Pending {
+		p := &r.state.Pending[i]
+		if !claimed[p.Name] && wanted(&n, r.state.Pending[i:i+1]) {
+			claimed[p.Name] = true
+			n.Pods = append(slices.Clip(n.Pods), *p)
+			first = cmp.Or(first, p.Name)
+		}
+	}
+	return cmp.Or(d.Needed, first)
+}

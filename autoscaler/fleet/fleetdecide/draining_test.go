@@ -1,0 +1,238 @@
+package fleetdecide
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/class"
+)
+
+func TestWhatBecomesOfANodeThatIsDrained(t *testing.T) {
+	x := job("x", 4, time.Hour)
+	for _, tc := range []struct {
+		name string
+		set  func(s *scene)
+		want string
+		why  string
+	}{
+		{"it is empty", func(s *scene) { s.drained("a", "small", releaseDelay) }, "release a", ""},
+		{"it was closed just now", func(s *scene) { s.drained("a", "small", releaseDelay-1) }, "", ""},
+		{"the scheduler may be binding a pod to it", func(s *scene) {
+			s.drained("a", "small", releaseDelay)
+			s.Unbound = []time.Time{midnight.Add(-minute)}
+		}, "", ""},
+		{"a pod has not been scheduled for long", func(s *scene) {
+			s.drained("a", "small", 3*minute)
+			s.Unbound = []time.Time{midnight.Add(-10 * minute)}
+		}, "release a", ""},
+		{"a pod came later", func(s *scene) {
+			s.drained("a", "small", minute)
+			s.Unbound = []time.Time{midnight}
+		}, "release a", ""},
+		{"there must be as many machines", func(s *scene) {
+			s.drained("a", "small", minute)
+			s.flavor("small").Min = 1
+		}, "uncordon a", "flavor small must keep at least 1 machines"},
+		{"its pods have room elsewhere", func(s *scene) {
+			s.drained("a", "small", minute, x)
+			s.ready("b", "small")
+		}, "ask a", ""},
+		{"its pods have no room elsewhere", func(s *scene) { s.drained("a", "small", minute, x) }, "", ""},
+		{"a pod does not leave", func(s *scene) { s.drained("a", "small", minute, x).Pods[0].Stays = "it must not" }, "uncordon a", "pod x must not be moved: it must not"},
+		{"a service is on it", func(s *scene) { s.drained("a", "small", minute, service("y", 1)) }, "uncordon a", "pod y must not be moved: services are not moved"},
+		{"a service is on it, and those may leave", func(s *scene) {
+			s.drained("a", "small", minute, service("y", 4)).Pods[0].Resided = time.Hour
+			s.ready("b", "small")
+			s.c.MoveServices = true
+		}, "ask a", ""},
+		{"a service has no room elsewhere", func(s *scene) {
+			s.drained("a", "small", minute, service("y", 4)).Pods[0].Resided = time.Hour
+			s.c.MoveServices = true
+		}, "", ""},
+		{"a service may leave, but not this one", func(s *scene) {
+			p := &s.drained("a", "small", minute, service("y", 4)).Pods[0]
+			p.Resided, p.Stays = time.Hour, "it must not"
+			s.c.MoveServices = true
+		}, "uncordon a", "pod y must not be moved: it must not"},
+		{"a service came back to it", func(s *scene) {
+			s.drained("a", "small", minute, service("y", 4)).Pods[0].Resided = minute - 1
+			s.ready("b", "small")
+			s.c.MoveServices = true
+		}, "uncordon a", "pod y must not be moved: it was bound after the node was cordoned"},
+		{"a service has not been there for long", func(s *scene) {
+			s.drained("a", "small", minute, service("y", 4)).Pods[0].Resided = 5*minute - 1
+			s.ready("b", "small")
+			s.c.MoveServices, s.c.PodResidence = true, 5*minute
+		}, "uncordon a", "pod y must not be moved: it has been on its node for 5m0s and may not be moved before 5m0s"},
+		{"a service that is being deleted is on it", func(s *scene) {
+			s.drained("a", "small", minute, service("y", 4)).Pods[0].Going = true
+			s.ready("b", "small")
+		}, "ask a", ""},
+		{"a pod waits for its room", func(s *scene) {
+			s.drained("a", "small", minute)
+			s.pending(job("p", 4, time.Hour))
+		}, "uncordon a", "it has room for pending pod p"},
+		{"a pod waits for its room, and it cannot take pods", func(s *scene) {
+			s.drained("a", "small", minute).Joined = false
+			s.pending(job("p", 11, time.Hour))
+		}, "release a", ""},
+		{"a pod needs it for which nothing is ordered", func(s *scene) { s.drained("a", "small", minute).Needed = "gpu" }, "uncordon a", "it has room for pending pod gpu"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newScene()
+			s.c.Empty = false
+			tc.set(s)
+			a := s.round()
+			if got := strings.Join(does(&a), ", "); got != tc.want {
+				t.Errorf("done is %q, want %q", got, tc.want)
+			}
+			told := ""
+			for _, e := range a.Events {
+				told += e.Message
+			}
+			if !strings.Contains(told, tc.why) || tc.why == "" && told != "" {
+				t.Errorf("told is %q, want %q", told, tc.why)
+			}
+		})
+	}
+}
+
+// TestADrainWaitsForRoomOfItsOwnPodsAlone has a pod that does not leave its node in time, while machines are on order.
+func TestADrainWaitsForRoomOfItsOwnPodsAlone(t *testing.T) {
+	const lasts, timeout = 10 * minute, 5 * minute // the join timeout of a machine, and the drain timeout
+	for _, tc := range []struct {
+		name string
+		set  func(s *scene)
+		ago  time.Duration
+		kept bool
+	}{
+		{"in time", func(*scene) {}, timeout, false},
+		{"late", func(*scene) {}, timeout + 1, true},
+		{"expected later", func(s *scene) { s.Drains[0].Until = midnight.Add(-timeout) }, time.Hour, false},
+		{"room for it is on order", func(s *scene) { s.machine("b", "large", minute) }, timeout + 1, false},
+		{"for as long as a machine may take", func(s *scene) { s.machine("b", "large", minute) }, timeout + lasts, false},
+		{"and no longer", func(s *scene) { s.machine("b", "large", minute) }, timeout + lasts + 1, true},
+		{"another fleet has ordered the room", func(s *scene) {
+			s.machine("b", "large", minute)
+			s.node("machine b").Kept = true
+		}, timeout + 1, true},
+		{"what is on order is too small", func(s *scene) { s.machine("b", "small", minute) }, timeout + 1, true},
+		{"what is on order does not take it", func(s *scene) {
+			s.machine("b", "large", minute)
+			s.node("machine b").Class = class.Service
+		}, timeout + 1, true},
+		{"it has room already", func(s *scene) {
+			s.machine("b", "large", minute)
+			s.ready("c", "large")
+		}, timeout + 1, true},
+		{"what was ordered does not come", func(s *scene) {
+			s.machine("b", "large", lasts)
+			s.flavor("large").Min = 9
+		}, timeout + 1, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newScene()
+			s.drained("a", "large", tc.ago, job("x", 5, time.Hour))
+			tc.set(s)
+			s.State.Flavors = nil
+			got := false
+			for _, n := range s.round().Uncordon {
+				got = got || n.Node == "a"
+			}
+			if got != tc.kept {
+				t.Errorf("it is kept: %t, want %t", got, tc.kept)
+			}
+		})
+	}
+}
+
+func TestANodeThatCannotBeDrainedIsKeptForLongerEachTime(t *testing.T) {
+	s := newScene()
+	s.drained("a", "small", minute, service("x", 1))
+	for _, want := range []time.Duration{5 * minute, 10 * minute, 20 * minute, 40 * minute, 80 * minute, 80 * minute} {
+		s.round()
+		if got := s.m.kept["a"].until.Sub(midnight); got != want {
+			t.Errorf("it is kept for %v, want %v", got, want)
+		}
+	}
+	s.Observation = newScene().Observation
+	s.round()
+	if len(s.m.kept) > 0 {
+		t.Error("a node that is gone is remembered")
+	}
+}
+
+func TestANodeThatIsKeptIsNotClosedAgain(t *testing.T) {
+	s := newScene()
+	s.ready("a", "small")
+	check(t, s.round(), "cordon a")
+	s.m.kept["a"] = kept{until: midnight.Add(1)}
+	check(t, s.round())
+	s.m.kept["a"] = kept{until: midnight}
+	check(t, s.round(), "cordon a")
+}
+
+// TestANodeIsKeptNoLongerThanThePodsOnIt has a pod bound to a node that was cordoned because it was empty.
+func TestANodeIsKeptNoLongerThanThePodsOnIt(t *testing.T) {
+	s := newScene()
+	s.drained("a", "small", releaseDelay, job("x", 4, time.Hour)).Pods[0].Stays = "it must not"
+	check(t, s.round(), "uncordon a")
+	after := func(pods ...cluster.Pod) Actions {
+		s.Observation = newScene().Observation
+		s.ready("a", "small", pods...)
+		return s.round()
+	}
+	check(t, after(job("x", 4, time.Hour)))
+	check(t, after(), "cordon a")
+}
+
+// TestOfEmptyNodesNoMoreAreOpenedThanPodsNeed has three nodes for four pods each.
+func TestOfEmptyNodesNoMoreAreOpenedThanPodsNeed(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		pods []cluster.Pod
+		want []string
+	}{
+		{"one pod", podsOf(job("p", 4, time.Hour)), []string{"release b", "release c", "uncordon a"}},
+		{"two that share one", podsOf(job("p", 2, time.Hour), job("q", 2, time.Hour)), []string{"release b", "release c", "uncordon a"}},
+		{"two that do not", podsOf(job("p", 4, time.Hour), job("q", 1, time.Hour)), []string{"release c", "uncordon a", "uncordon b"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newScene()
+			for _, name := range []string{"a", "b", "c"} {
+				s.drained(name, "small", minute)
+			}
+			s.pending(tc.pods...)
+			check(t, s.round(), tc.want...)
+		})
+	}
+}
+
+// TestANodeThatWasOpenedForAPodIsClosedOnceThatHasGone also if the pod never came.
+func TestANodeThatWasOpenedForAPodIsClosedOnceThatHasGone(t *testing.T) {
+	s := newScene()
+	s.drained("a", "small", minute)
+	s.pending(job("p", 4, time.Hour))
+	check(t, s.round(), "uncordon a")
+	after := func(pods ...cluster.Pod) Actions {
+		s.Observation = newScene().Observation
+		s.ready("a", "small")
+		s.pending(pods...)
+		s.m.busy = midnight.Add(-time.Hour) // the queue has been empty for a while
+		return s.round()
+	}
+	check(t, after(job("p", 4, time.Hour)))
+	check(t, after(), "cordon a")
+}
+
+func TestNodesThatAreNotTheFleetsAnyMoreAreOpened(t *testing.T) {
+	s := newScene()
+	n := node("b")
+	n.Kept, n.Phase = true, cluster.Leaving
+	s.State.Nodes = append(s.State.Nodes, n)
+	s.Foreign = []string{"b"}
+	s.pending(job("p", 4, time.Hour))
+	check(t, s.round(), "uncordon b")
+}

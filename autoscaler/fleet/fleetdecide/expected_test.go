@@ -1,0 +1,190 @@
+package fleetdecide
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"supercargo.dev/supercargo/internal/cluster"
+)
+
+func TestMachinesThatAreBoughtHaveRoomForPodsThatKeepComing(t *testing.T) {
+	p, like := job("p", 2, time.Hour), often(job("", 2, time.Hour), 8) // five of which are counted
+	tests := []struct {
+		name     string
+		s        *cluster.State
+		change   func(*FleetOptions)
+		want     []string
+		expected int
+	}{
+		{"without them the small machine is enough", quiet(podsOf(p)), nil, []string{"small: p"}, 0},
+		{"four more fill a large one", came(quiet(podsOf(p)), like...), nil, []string{"large: p"}, 4},
+		{"nothing is bought while nobody waits", came(quiet(nil), like...), nil, []string{}, 0},
+		{"nor for a pod that finds room", came(quiet(podsOf(p), full("a", minute)), like...), nil, []string{}, 0},
+		{"what finds room elsewhere is not expected", came(quiet(podsOf(job("p", 4, time.Hour)), node("a")), often(job("", 1, time.Minute), 4)...), nil, []string{}, 0},
+		{"a kind that came once does not come again", came(quiet(podsOf(p)), ago(job("r", 8, time.Hour), minute)), nil, []string{"small: p"}, 0},
+		{"many pods that came at once do not either", came(quiet(podsOf(p)), atOnce(like, minute)...), nil, []string{"small: p"}, 0},
+		{"pods of long ago do not come again", came(quiet(podsOf(p)), ago(like[0], 2*minute), ago(like[1], 2*minute), ago(like[2], 2*minute), ago(like[3], 2*minute)), nil, []string{"small: p"}, 0},
+		{"a limit leaves no pod out that waits", came(quiet(podsOf(p, job("q", 9, time.Hour))), often(job("", 9, time.Hour), 8)...),
+			func(o *FleetOptions) { o.Limits = cluster.Limits{Machines: new(int64(2))} }, []string{"small: p", "large: q"}, 0},
+		{"a limit in dollars is kept", came(quiet(podsOf(p)), like...), func(o *FleetOptions) { o.Limits = cluster.Limits{MicroDollarsPerHour: new(int64(40))} }, []string{"small: p"}, 0},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			o, before := all(), cloned(tc.s)
+			if tc.change != nil {
+				tc.change(&o)
+			}
+			d := Fleet(tc.s, o, mover(), midnight)
+			if diff := cmp.Diff(tc.want, planned(&d.Plan.Plan)); diff != "" {
+				t.Errorf("machines (-want +got):\n%s", diff)
+			}
+			if d.Expected != tc.expected {
+				t.Errorf("room for %d pods that are expected, want %d", d.Expected, tc.expected)
+			}
+			if diff := cmp.Diff(before, tc.s); diff != "" {
+				t.Errorf("the cluster was modified:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAMachineSaysHowManyOfItsPodsAreExpected(t *testing.T) {
+	d := Fleet(came(quiet(podsOf(job("p", 2, time.Hour))), often(job("", 2, time.Hour), 8)...), all(), mover(), midnight)
+	if got := d.Plan.Machines[0].Reason; !strings.Contains(got, "its 5 pods") || !strings.Contains(got, "4 of them are expected within 2m0s") {
+		t.Errorf("reason %q", got)
+	}
+}
+
+// every returns pods of which n arrived in each interval, the last one a second ago.
+func every(distance time.Duration, n int) (all []cluster.Pod) {
+	for i := range n {
+		p := ago(job("", 1, minute), time.Second+time.Duration(i)*distance)
+		p.Name = fmt.Sprint("came", i)
+		all = append(all, p)
+	}
+	return all
+}
+
+// TestOfAKindTheSquareRootIsLeftOut has pods arrive one by one, in parts of the two-minute lag, with numbers computed
+// by hand.
+func TestOfAKindTheSquareRootIsLeftOut(t *testing.T) {
+	for n, want := range []int{0, 0, 0, 1, 2, 2, 3, 4, 5} {
+		s := came(state(nil), every(15*time.Second, n)...)
+		if got := steady(s, nil); len(got) != want || want > 0 && got[0].Name != "came0" {
+			t.Errorf("of %d pods %d are counted on, want the last %d", n, len(got), want)
+		}
+	}
+}
+
+// TestPodsFromTheFutureAreNotCounted has a clock that was set back: the last pod seems to arrive in a minute.
+func TestPodsFromTheFutureAreNotCounted(t *testing.T) {
+	pods := every(15*time.Second, 8)
+	ahead := ago(pods[0], -minute)
+	ahead.Name = "ahead"
+	got := steady(came(state(nil), append(podsOf(ahead), pods...)...), nil)
+	if len(got) != 5 || slices.ContainsFunc(got, func(p cluster.Pod) bool { return p.Name == "ahead" }) {
+		t.Errorf("%d pods are counted on, want 5 of the 8 that have come", len(got))
+	}
+}
+
+// TestAStreamOfPodsIsExpectedToGoOn has pods arrive so often that some always arrive within a second of others: 30 in
+// each part, so that 30 times √8 are left out.
+func TestAStreamOfPodsIsExpectedToGoOn(t *testing.T) {
+	if got := len(steady(came(state(nil), every(time.Second/2, 238)...), nil)); got != 153 {
+		t.Errorf("of 238 pods in two minutes, %d are counted on, want 153", got)
+	}
+}
+
+// atOnce returns pods that arrived within one second, the given time ago.
+func atOnce(pods []cluster.Pod, waited time.Duration) []cluster.Pod {
+	all := slices.Clone(pods)
+	for i := range all {
+		all[i].Waited = waited + time.Duration(i)*time.Second/time.Duration(len(all))
+	}
+	return all
+}
+
+// TestPodsThatComeTogetherCountAsOneTime has pods arrive four at a time.
+func TestPodsThatComeTogetherCountAsOneTime(t *testing.T) {
+	for times, want := range []int{0, 0, 2, 5, 8, 11} { // 4 times k less √k, rounded down
+		var pods []cluster.Pod
+		for i := range times {
+			pods = append(pods, atOnce(every(0, 4), time.Second+time.Duration(i)*15*time.Second)...)
+		}
+		if got := len(steady(came(state(nil), pods...), nil)); got != want {
+			t.Errorf("of %d times, %d pods are counted on, want %d", times, got, want)
+		}
+	}
+}
+
+// TestOneJobIsNotExpectedAgain has all pods arrive within some interval at any time.
+func TestOneJobIsNotExpectedAgain(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		took := time.Duration(rapid.IntRange(0, 7).Draw(t, "took")) * time.Second
+		since := time.Duration(rapid.IntRange(0, 110).Draw(t, "since")) * time.Second
+		pods := every(took/100, 100)
+		for i := range pods {
+			pods[i].Waited += since
+		}
+		if got := len(steady(came(state(nil), pods...), nil)); got > 0 {
+			t.Fatalf("%d of its pods are counted on", got)
+		}
+	})
+}
+
+// TestExpectedPodsChangeOnlyTheSizeOfMachines compares with the same cluster without arrivals: the same pods get
+// machines, each once, and every machine is for a pending pod.
+func TestExpectedPodsChangeOnlyTheSizeOfMachines(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawState(t)
+		o := all()
+		o.Limits.Machines = rapid.Ptr(rapid.Int64Range(1, 4), true).Draw(t, "limit")
+		without := cloned(s)
+		without.Recent = nil
+		got, bare := Fleet(s, o, mover(), midnight), Fleet(without, o, mover(), midnight)
+		if diff := cmp.Diff(housed(&bare), housed(&got)); diff != "" {
+			t.Fatalf("pods with a machine (-nothing expected +expected):\n%s", diff)
+		}
+		if diff := cmp.Diff(bare.Plan.Unplaceable, got.Plan.Unplaceable); diff != "" {
+			t.Fatalf("pods without one:\n%s", diff)
+		}
+		if most := o.Limits.Machines; most != nil && int64(len(got.Plan.Machines)) > *most {
+			t.Fatalf("%d machines, the limit is %d", len(got.Plan.Machines), *most)
+		}
+		var price int64
+		for _, m := range got.Plan.Machines {
+			if len(m.Pods) == 0 {
+				t.Fatalf("machine %s is for nobody who waits", m.Name)
+			}
+			price += m.MicroDollarsPerHour
+		}
+		if price != got.Plan.MicroDollarsPerHour {
+			t.Fatalf("the plan says %d, its machines cost %d", got.Plan.MicroDollarsPerHour, price)
+		}
+	})
+}
+
+// housed returns the pods for which machines are bought, with repetitions, and checks them against the assignments.
+func housed(d *FleetDecision) []string {
+	var pods []string
+	on := map[string]string{}
+	for _, a := range d.Plan.Assignments {
+		on[a.Pod] = a.Machine
+	}
+	for _, m := range d.Plan.Machines {
+		for _, pod := range m.Pods {
+			if on[pod] != m.Name {
+				pod = fmt.Sprintf("%s, which is assigned to %q and not to %s", pod, on[pod], m.Name)
+			}
+			pods = append(pods, pod)
+		}
+	}
+	slices.Sort(pods)
+	return pods
+}

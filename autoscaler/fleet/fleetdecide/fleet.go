@@ -1,0 +1,376 @@
+package fleetdecide
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"supercargo.dev/supercargo/autoscaler/purchase"
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/cluster/constraint"
+	"supercargo.dev/supercargo/moves"
+)
+
+// FleetOptions are what a NodeFleet may do in a round.
+type FleetOptions struct {
+	// Buy allows purchases: the gathering of pods has ended.
+	Buy bool
+	// Limits bound what may still be bought. Exhausted names the limit that is used up; empty if none is.
+	Limits    cluster.Limits
+	Exhausted string
+	// Empty and UnderUsed allow the release of empty machines and the drain of under-used ones.
+	Empty, UnderUsed bool
+	// MoveServices allows services to be moved like other pods.
+	MoveServices bool
+	// Budget is how many more machines may be drained or released.
+	Budget int
+	// Class is the class of pods that the machines accept.
+	Class class.Class
+	// Horizon is how long the cluster is assumed to stay unchanged, Residence the minimum time that a machine stays
+	// before it may be exchanged for others.
+	Horizon, Residence time.Duration
+	// PodResidence is the minimum time that a pod stays on its machine before it is moved.
+	PodResidence time.Duration
+	// Spare is the number of machines above the minimum, by flavor. Flavors that are missing have none.
+	Spare map[string]int
+	// MaxWait is how much longer than the start-up time of a machine a pod may wait for room that becomes free, if that
+	// is cheaper; 0 disables waiting.
+	MaxWait time.Duration
+	// Orders is how often machines have been ordered for a pending pod, by pod name.
+	Orders map[string]int
+	// Decided is the time since the first decision about a pending pod, by pod name. A pod that is missing is decided
+	// about for the first time. With nil, it is the time since which each pod has been pending.
+	Decided map[string]time.Duration
+	// Lessons exclude flavors for certain pods, and learn from the observed nodes; nil excludes none.
+	Lessons *Lessons
+	// Stop is polled; once it returns true, the best plan so far is used. nil never stops.
+	Stop func() bool
+}
+
+// FleetDecision is what a NodeFleet decides to do.
+type FleetDecision struct {
+	// Plan is what to buy, for which pods, at what price, and the lower bound of that price.
+	Plan purchase.Result
+	// Asked is the number of pods that the plan is for. Served is the number of pending pods that find room without a
+	// purchase, no later than a purchase would give it.
+	Asked, Served int
+	// Expected is the number of pods yet to arrive for which the bought machines have room.
+	Expected int
+	// Deferral holds the pods that wait longer than that, because it is cheaper; nil if there are none.
+	Deferral *Deferral
+	// Unexplained are pods, with reasons, that stay pending although a node seems to have room for them now. Nothing is
+	// bought for them, because it might not help either.
+	Unexplained []purchase.Unplaceable
+	// roomy are the nodes that seem to have room for the unexplained pods. These nodes are kept.
+	roomy map[string]bool
+	// elsewhere are the pods that wait for machines of other fleets.
+	elsewhere map[string]bool
+	// Queued reports that a batch pod is pending that will run on a machine of this fleet or on an existing node.
+	Queued bool
+	// Learned describes the lessons of this round, for people.
+	Learned []string
+	// Release are the empty machines to release, Drains the machines to drain.
+	Release []cluster.Release
+	Drains  []cluster.Drain
+	// Exchange are machines to buy in place of others; nil if there are none.
+	Exchange *cluster.Exchange
+	// Terms are what the bought machines are expected to cost until they are empty again: one entry for each machine of
+	// Plan, then of Exchange, in their order. Releases holds the compared costs for each entry of Release.
+	Terms    []Terms
+	Releases []ReleaseTerms
+	// Kept are the under-used and empty nodes that are kept, with reasons.
+	Kept []cluster.Stay
+	// Wake is the time after which to decide again even if nothing happens; 0 means never.
+	Wake time.Duration
+}
+
+// Fleet decides for a NodeFleet.
+//
+// Purchases are for the pods that will find no room before a machine bought now would be ready, according to a forecast
+// in which batch pods end as expected and ordered machines arrive. (HTAS, algorithm 4, subtracts the nodes of time bin
+// 0; the forecast also knows which pod goes where.) Nominated pods cause no second purchase, even if the forecast packs
+// them worse than the plan that bought for them. Pods whose placement depends on other pods are left out of the
+// forecast; the plan places them where there is room before it buys anything for them.
+//
+// If the options allow it, pods wait longer for room that becomes free when that is cheaper (see [Deferral]).
+//
+// Empty machines are released at the end of their paid time, unless they will be used soon (see release). While nothing
+// is bought, mover, which must have seen every round, chooses under-used machines to drain, and sets of machines are
+// exchanged for cheaper ones if that pays (see [moves.Exchange]). Only pods that will run here keep machines (see
+// waiting). A pod that fits no machine, or waits for one of another fleet, blocks nothing.
+func Fleet(s *cluster.State, o FleetOptions, mover *moves.Planner, now time.Time) FleetDecision {
+	var d FleetDecision
+	if o.Lessons != nil {
+		d.Learned = o.Lessons.Learn(s, now)
+	}
+	if o.Buy && len(s.Pending) > 0 {
+		d.buy(s, o, now)
+	}
+	holding := *s
+	holding.Pending = d.waiting(s, o, now)
+	if d.Queued = slices.ContainsFunc(holding.Pending, func(p cluster.Pod) bool { return p.Class == class.Batch }); d.Queued {
+		holding.QueueEmpty = 0
+	}
+	proposed := mover.Plan(now, &holding)
+	d.Wake, d.Kept = proposed.Wake, proposed.Kept
+	d.giveBack(&holding, o, proposed)
+	d.wakeToBuy(s, o)
+	d.account(s)
+	return d
+}
+
+func (d *FleetDecision) buy(s *cluster.State, o FleetOptions, now time.Time) {
+	coupled := coupledPods(s)
+	alone := *s
+	alone.Pending, alone.Recent = nil, nil // expected pods take no room from pending ones
+	var asking []purchase.Pod
+	classes := map[class.Class]bool{}
+	ask := func(p *cluster.Pod, late bool) {
+		pod := purchase.PodOf(p)
+		pod.OnlyBought = late
+		pod.Except = o.Lessons.Except(p, now)
+		asking = append(asking, pod)
+		classes[p.Class] = true
+	}
+	for _, p := range s.Pending {
+		switch {
+		case !coupled[p.Demands]:
+			alone.Pending = append(alone.Pending, p)
+		case !p.Nominated:
+			ask(&p, false)
+		}
+	}
+	late, promised := outwaited(s, &alone, o, now)
+	for _, p := range late {
+		ask(p, true)
+	}
+	alone.Pending = without(alone.Pending, late)
+	f := newForecast(&alone, untilReady(s), nil)
+	for _, w := range f.run() {
+		if !w.pod.Nominated {
+			ask(w.pod, false)
+		}
+	}
+	d.findUnexplained(f.atOnce, o.Lessons, now)
+	d.elsewhere = f.elsewhere
+	d.Asked, d.Served = len(asking), len(s.Pending)-len(asking)
+	if len(asking) == 0 {
+		return
+	}
+	flavors := onSale(s.Flavors)
+	if o.Exhausted != "" {
+		flavors = nil
+	}
+	request := purchase.Request{Pods: asking, Nodes: f.left(classes), Flavors: flavors, Limits: o.Limits, Stop: o.Stop, Options: mixOptions(s)}
+	d.Plan = purchase.Supercargo(d.postpone(s, &alone, o, f, request))
+	d.giveUpLate(late, promised)
+	d.assignedElsewhere(s)
+	if o.Exhausted == "" {
+		d.grow(s, o, asking, flavors, coupled)
+		return
+	}
+	for i := range d.Plan.Unplaceable {
+		d.Plan.Unplaceable[i].Reason, d.Plan.Unplaceable[i].Limited = o.Exhausted, true
+	}
+}
+
+// patience is how long a pod may stay pending although there is room for it before that is reported. The scheduler
+// retries within seconds when room becomes free.
+const patience = time.Minute
+
+// findUnexplained records the pods that have room and do not use it. lessons, unless nil, learns the flavors of the fleet's
+// nodes that seem to have room.
+func (d *FleetDecision) findUnexplained(atOnce []placed, lessons *Lessons, now time.Time) {
+	d.roomy = map[string]bool{}
+	for _, p := range atOnce {
+		if p.pod.Waited >= patience {
+			d.roomy[p.node.Name] = true
+			if lessons != nil && !p.node.Kept {
+				lessons.Refused(p.pod.Name, p.node.Flavor, p.node.Name, now)
+			}
+			d.Unexplained = append(d.Unexplained, purchase.Unplaceable{Pod: p.pod.Name, Reason: fmt.Sprintf(
+				"has waited for %v although node %s seems to have room for it: check the events of its scheduler", p.pod.Waited.Round(time.Second), p.node.Name)})
+		}
+	}
+	slices.SortFunc(d.Unexplained, func(a, b purchase.Unplaceable) int { return cmp.Compare(a.Pod, b.Pod) })
+}
+
+// untilReady returns the time until a machine bought now and all ordered machines are ready.
+func untilReady(s *cluster.State) time.Duration {
+	until := s.Lag
+	for i := range s.Nodes {
+		if s.Nodes[i].Phase == cluster.Ordered {
+			until = max(until, s.Nodes[i].Due)
+		}
+	}
+	return until
+}
+
+// coupledPods returns the demands of pods whose placement depends on other pods.
+func coupledPods(s *cluster.State) map[*constraint.Pod]bool {
+	var all []*constraint.Pod
+	seen := map[*constraint.Pod]bool{nil: true}
+	add := func(pods []cluster.Pod) {
+		for i := range pods {
+			if d := pods[i].Demands; !seen[d] {
+				seen[d] = true
+				all = append(all, d)
+			}
+		}
+	}
+	add(s.Pending)
+	for i := range s.Nodes {
+		add(s.Nodes[i].Pods)
+	}
+	return constraint.Coupled(all)
+}
+
+// onSale returns the flavors of which a machine can be bought.
+func onSale(flavors []cluster.Flavor) []cluster.Flavor {
+	return slices.DeleteFunc(slices.Clone(flavors), func(f cluster.Flavor) bool { return !f.Sells(1) })
+}
+
+// giveBack accepts as many of the mover's proposals as are allowed. The pending pods of s are those that will run here.
+//
+// A node that has room for such a pod now is kept: the scheduler may be about to bind the pod to it. While any such pod
+// is pending, nothing is moved: it may need the room that moved pods take.
+func (d *FleetDecision) giveBack(s *cluster.State, o FleetOptions, proposed cluster.Plan) {
+	nodes := make(map[string]*cluster.Node, len(s.Nodes))
+	for i := range s.Nodes {
+		nodes[s.Nodes[i].Name] = &s.Nodes[i]
+	}
+	spare := make(map[string]int, len(o.Spare))
+	for flavor, n := range o.Spare {
+		spare[flavor] = n
+	}
+	budget := o.Budget
+	may := func(n *cluster.Node) bool {
+		if d.bound(n, budget, spare) != "" {
+			return false
+		}
+		budget--
+		spare[n.Flavor]--
+		return true
+	}
+	if o.Empty {
+		d.release(s, d.unused(s, nodes, proposed.Release), may)
+	} else {
+		for _, release := range proposed.Release {
+			d.stays(release.Node, "it is empty, and spec.consolidation.policy is Never")
+		}
+	}
+	if len(s.Pending) > 0 || len(d.Plan.Machines) > 0 {
+		for _, drain := range proposed.Drains {
+			d.stays(drain.Node, "pending pods may need the room that its pods would take")
+		}
+		return
+	}
+	for _, drain := range proposed.Drains {
+		n := nodes[drain.Node]
+		switch wait := paidFor(s, n) - lastCall(s) - drain.Until; {
+		case !o.UnderUsed:
+			d.stays(drain.Node, "spec.consolidation.policy does not allow releasing a machine with pods")
+		case wait >= 0:
+			d.wake(wait + 1)
+			d.stays(drain.Node, fmt.Sprintf("its pods have room elsewhere, but its billing period has not ended: it will be emptied in %v", wait.Round(time.Second)))
+		case may(n):
+			d.Drains = append(d.Drains, drain)
+		default:
+			d.stays(drain.Node, d.bound(n, budget, spare))
+		}
+	}
+	if o.UnderUsed && budget > 0 && o.Exhausted == "" && !d.limited() {
+		o.Spare = spare // minus what is released and drained
+		d.exchange(s, o, budget)
+	}
+}
+
+// bound returns why a node may not be released, or "", given the remaining budget and the spare machines of each
+// flavor.
+func (d *FleetDecision) bound(n *cluster.Node, budget int, spare map[string]int) string {
+	switch {
+	case budget <= 0:
+		return "spec.consolidation.maxUnavailable is reached"
+	case spare[n.Flavor] <= 0:
+		return "flavor " + n.Flavor + " has its minimum number of machines"
+	case d.roomy[n.Name]:
+		return "it seems to have room for a pending pod"
+	}
+	return ""
+}
+
+// stays records why a node is kept that could have been released.
+func (d *FleetDecision) stays(node, why string) {
+	d.Kept = append(d.Kept, cluster.Stay{Node: node, Reason: why})
+}
+
+// unused returns the empty nodes that no pod will take now.
+func (d *FleetDecision) unused(s *cluster.State, nodes map[string]*cluster.Node, proposed []cluster.Release) []*cluster.Node {
+	assigned := map[string]bool{}
+	for _, a := range d.Plan.Assignments {
+		assigned[a.Machine] = assigned[a.Machine] || a.Waits
+	}
+	var empty []*cluster.Node
+	for _, r := range proposed {
+		if n := nodes[r.Node]; !assigned[n.Name] && !wanted(n, s.Pending) {
+			empty = append(empty, n)
+		}
+	}
+	return empty
+}
+
+// left returns the open nodes that accept all classes of the given pods, as expected at the end of a forecast.
+func (f *forecast) left(asking map[class.Class]bool) []purchase.ExistingNode {
+	var nodes []purchase.ExistingNode
+	for i := range f.nodes {
+		n := &f.nodes[i]
+		if n.open && takesAll(n.node, asking) {
+			nodes = append(nodes, purchase.NodeOf(n.node, n.Free, n.pods))
+		}
+	}
+	return nodes
+}
+
+// LowerBound returns a lower bound, in micro-dollars per hour, of the price of machines of the flavors that hold all
+// the pods at once, with no limit on the machines of a flavor.
+func LowerBound(pods []cluster.Pod, flavors []cluster.Flavor) int64 {
+	all := make([]purchase.Pod, len(pods))
+	for i := range pods {
+		all[i] = purchase.PodOf(&pods[i])
+	}
+	kinds := make([]cluster.Flavor, len(flavors))
+	for i, f := range flavors {
+		kinds[i] = f.Unlimited()
+	}
+	least, _ := purchase.LowerBound(all, kinds)
+	return least
+}
+
+// Unhoused returns the pods on a node that would find no room on the other ready nodes if all of them left it now. The
+// node must be one of the state.
+func Unhoused(s *cluster.State, node string) []purchase.Unplaceable {
+	var pods []purchase.Pod
+	var others []purchase.ExistingNode
+	classes := map[class.Class]bool{}
+	for i := range s.Nodes {
+		if n := &s.Nodes[i]; n.Name == node {
+			for j := range n.Pods {
+				pods = append(pods, purchase.PodOf(&n.Pods[j]))
+				classes[n.Pods[j].Class] = true
+			}
+		}
+	}
+	for i := range s.Nodes {
+		if n := &s.Nodes[i]; n.Name != node && n.Phase == cluster.Ready && takesAll(n, classes) {
+			others = append(others, purchase.NodeOf(n, n.Free(), len(n.Pods)))
+		}
+	}
+	return purchase.Supercargo(purchase.Request{Pods: pods, Nodes: others}).Unplaceable
+}
+
+// takesAll reports whether a node accepts pods of all the classes.
+func takesAll(n *cluster.Node, classes map[class.Class]bool) bool {
+	return (!classes[class.Batch] || n.Class.Takes(class.Batch)) && (!classes[class.Service] || n.Class.Takes(class.Service))
+}

@@ -1,0 +1,302 @@
+package fleetdecide
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/heap"
+	"supercargo.dev/supercargo/internal/packing"
+)
+
+// forecast simulates the near future of a cluster: batch pods end as expected, machines on order become ready, the pods
+// that arrived within the last acquisition lag arrive again and again, and pending pods take the room that becomes free
+// (compare HTA, algorithm 1, which has no arrivals). A batch pod of which only a default runtime is known is not
+// expected to end.
+//
+// Cost: O(e·(log e + n + w)) for e pods that end or arrive, n nodes and w pending pods.
+type forecast struct {
+	nodes   []future
+	waiting []waiter     // in scheduling order
+	least   packing.Size // no pending pod requests less of either resource
+	floor   packing.Size // no pending or arriving pod requests less of either
+	roomy   []int        // indices of the open nodes with room for the floor, in no order
+	events  *heap.Heap[coming]
+	noted   int           // number of events so far
+	ahead   time.Duration // the length of the forecast
+	cycle   time.Duration
+	atOnce  []placed // pods that find room on a ready node at once
+	// note is called for each pod that takes room, with the node and the time; may be nil.
+	note func(node int, p *cluster.Pod, at time.Duration)
+	// elsewhere are the names of the pods that find room on a machine ordered by another fleet.
+	elsewhere map[string]bool
+}
+
+// placed is a pod and the node on which it finds room.
+type placed struct {
+	pod  *cluster.Pod
+	node *cluster.Node
+}
+
+func smaller(a, b packing.Size) packing.Size {
+	return packing.Size{MilliCPU: min(a.MilliCPU, b.MilliCPU), MemoryBytes: min(a.MemoryBytes, b.MemoryBytes)}
+}
+
+// waiter is a pending pod in a forecast.
+type waiter struct {
+	pod *cluster.Pod
+	// since is when the pod is expected to arrive; 0 if it is already pending.
+	since time.Duration
+}
+
+func chooses(a, b waiter) int {
+	if a.pod.Nominated != b.pod.Nominated {
+		if a.pod.Nominated {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(cluster.Scheduled(*a.pod, *b.pod), cmp.Compare(a.since, b.since))
+}
+
+// future is the expected state of a node.
+type future struct {
+	packing.Node
+	node  *cluster.Node
+	pods  int
+	open  bool          // it accepts pods
+	last  time.Duration // when its last pod is expected to end
+	place int           // index in roomy, -1 if it is not there
+}
+
+// coming is an event expected at a time from now.
+type coming struct {
+	at       time.Duration
+	sequence int          // order of creation, the last tie-break
+	ready    bool         // the node becomes ready
+	node     int          // the node with free room or that becomes ready; -1 for an arrival
+	free     packing.Size // the room that becomes free
+	pod      *cluster.Pod // the pod that arrives
+}
+
+// newForecast returns a forecast of the given length. It leaves out the nodes in gone and their pods.
+func newForecast(s *cluster.State, ahead time.Duration, gone map[string]bool) *forecast {
+	f := &forecast{
+		events:  heap.New(happensBefore, nil),
+		waiting: make([]waiter, len(s.Pending)), ahead: ahead, cycle: s.ScalingInterval,
+		least: packing.Size{MilliCPU: math.MaxInt64, MemoryBytes: math.MaxInt64}, elsewhere: map[string]bool{},
+	}
+	for i := range s.Pending {
+		f.waiting[i] = waiter{pod: &s.Pending[i]}
+		f.least = smaller(f.least, s.Pending[i].Size)
+	}
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		if n.Phase == cluster.Leaving || gone[n.Name] {
+			continue
+		}
+		at := len(f.nodes)
+		f.nodes = append(f.nodes, future{
+			Node: packing.Node{Name: n.Name, Free: n.Free()}, node: n, pods: len(n.Pods), open: n.Phase == cluster.Ready,
+		})
+		to := &f.nodes[at]
+		if n.Has(class.Service) {
+			to.last = packing.Endless
+		} else {
+			to.last = n.Remaining()
+		}
+		if n.Phase == cluster.Ordered && n.Due <= ahead {
+			f.expect(coming{at: n.Due, node: at, ready: true})
+		}
+		f.ends(at, n)
+	}
+	f.arrivals(s)
+	slices.SortStableFunc(f.waiting, chooses)
+	f.floor = f.least
+	for i := range s.Recent {
+		f.floor = smaller(f.floor, s.Recent[i].Size)
+	}
+	for i := range f.nodes {
+		f.nodes[i].place = -1
+		f.file(i)
+	}
+	return f
+}
+
+// ends adds the expected ends of the pods of a node. An overdue pod is assumed to end half way through the forecast: it
+// is only known not to have ended yet. A pod with a default runtime is not expected to end.
+func (f *forecast) ends(at int, n *cluster.Node) {
+	for i := range n.Pods {
+		p := &n.Pods[i]
+		if p.Class != class.Batch || p.Guessed {
+			continue
+		}
+		end := p.Runtime
+		if end == 0 {
+			end = f.ahead / 2
+		}
+		f.expect(coming{at: end, node: at, free: p.Size})
+	}
+}
+
+// mostRepeats bounds how often one pod arrives again in a forecast.
+const mostRepeats = 1000
+
+// arrivals repeats the pods that arrived within the last acquisition lag, in their order and distances, until the end
+// of the forecast. The lag is the time after which a machine bought now helps; a longer window would respond to load
+// that is long past. A window so short that pods would arrive mostRepeats times or more is ignored.
+func (f *forecast) arrivals(s *cluster.State) {
+	window := min(s.Observed, s.Lag)
+	if window <= f.ahead/mostRepeats {
+		return
+	}
+	for i := range s.Recent {
+		p := &s.Recent[i]
+		if p.Waited >= window {
+			continue
+		}
+		for at := window - p.Waited; at <= f.ahead; at += window {
+			f.expect(coming{at: at, node: -1, pod: p})
+		}
+	}
+}
+
+// expect adds an event, unless it is after the end of the forecast.
+func (f *forecast) expect(c coming) {
+	if c.at > f.ahead {
+		return
+	}
+	c.sequence = f.noted
+	f.noted++
+	f.events.Push(c)
+}
+
+// happensBefore orders events.
+func happensBefore(a, b coming) bool {
+	return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.sequence, b.sequence)) < 0
+}
+
+// run processes all events and returns the pods that are still pending at the end.
+func (f *forecast) run() []waiter {
+	for i := range f.nodes {
+		if f.nodes[i].open {
+			f.fill(i, 0)
+		}
+	}
+	for f.events.Len() > 0 {
+		e := f.events.Pop()
+		if e.node < 0 {
+			f.arrive(e.pod, e.at)
+			continue
+		}
+		n := &f.nodes[e.node]
+		if e.ready {
+			n.open = true
+		} else {
+			n.Free = packing.Size{MilliCPU: n.Free.MilliCPU + e.free.MilliCPU, MemoryBytes: n.Free.MemoryBytes + e.free.MemoryBytes}
+			n.pods--
+		}
+		f.file(e.node)
+		if n.open {
+			f.fill(e.node, e.at)
+		}
+	}
+	return f.waiting
+}
+
+// file adds a node to roomy or removes it, according to its free room.
+func (f *forecast) file(at int) {
+	n := &f.nodes[at]
+	switch is := n.open && f.floor.Fits(n.Free); {
+	case is && n.place < 0:
+		n.place = len(f.roomy)
+		f.roomy = append(f.roomy, at)
+	case !is && n.place >= 0:
+		last := f.roomy[len(f.roomy)-1]
+		f.roomy[n.place], f.nodes[last].place = last, n.place
+		f.roomy, n.place = f.roomy[:len(f.roomy)-1], -1
+	}
+}
+
+// fill lets pending pods take the room of one node.
+func (f *forecast) fill(at int, now time.Duration) {
+	n, kept := &f.nodes[at], f.waiting[:0]
+	for i, w := range f.waiting {
+		if !f.least.Fits(n.Free) {
+			kept = append(kept, f.waiting[i:]...)
+			break
+		}
+		if n.holds(w.pod) {
+			f.take(at, w.pod, now)
+		} else {
+			kept = append(kept, w)
+		}
+	}
+	f.waiting = kept
+}
+
+// arrive places a pod on a node, or makes it pending.
+func (f *forecast) arrive(p *cluster.Pod, now time.Duration) {
+	best := -1
+	for _, i := range f.roomy {
+		if n := &f.nodes[i]; n.holds(p) && (best < 0 || f.prefers(p, i, best, now)) {
+			best = i
+		}
+	}
+	if best >= 0 {
+		f.take(best, p, now)
+		return
+	}
+	w := waiter{pod: p, since: now}
+	at, _ := slices.BinarySearchFunc(f.waiting, w, chooses)
+	f.waiting = slices.Insert(f.waiting, at, w)
+	f.least = smaller(f.least, p.Size)
+}
+
+// prefers reports whether the pod prefers node a to node b.
+func (f *forecast) prefers(p *cluster.Pod, a, b int, now time.Duration) bool {
+	if p.Class == class.Service {
+		return packing.CompareFit(f.nodes[a].Node, f.nodes[b].Node) < 0
+	}
+	return packing.CompareTimeBin(p.Runtime, f.cycle)(f.nodes[a].at(now), f.nodes[b].at(now)) < 0
+}
+
+// at returns the node as packing sees it at a time.
+func (n *future) at(now time.Duration) packing.Node {
+	seen := n.Node
+	if seen.Remaining = n.last; n.last != packing.Endless {
+		seen.Remaining = n.last - now
+	}
+	return seen
+}
+
+func (n *future) holds(p *cluster.Pod) bool {
+	return p.Size.Fits(n.Free) && n.node.Suits(p) && n.node.Takes(n.pods+1)
+}
+
+// take gives a pod its room until it ends.
+func (f *forecast) take(at int, p *cluster.Pod, now time.Duration) {
+	n := &f.nodes[at]
+	if f.note != nil {
+		f.note(at, p, now)
+	}
+	if now == 0 && n.node.Phase == cluster.Ready {
+		f.atOnce = append(f.atOnce, placed{p, n.node})
+	}
+	if foreignOrder(n.node) {
+		f.elsewhere[p.Name] = true
+	}
+	if p.Class == class.Batch && !p.Guessed {
+		f.expect(coming{at: now + p.Runtime, node: at, free: p.Size})
+	}
+	n.Free = n.Free.Minus(p.Size)
+	n.pods++
+	if p.Class == class.Service {
+		n.last = packing.Endless
+	}
+	n.last = max(n.last, now+p.Runtime)
+	f.file(at)
+}

@@ -1,0 +1,298 @@
+package fleetdecide
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"supercargo.dev/supercargo/internal/cluster"
+)
+
+// Abandonment is what to do about the machines of one flavor that did not come.
+type Abandonment struct {
+	// Avoidance is the back-off of the flavor. It is set if New is not 0.
+	Avoidance
+	// New is the number of machines found late in this round: Overdue, by name, and Missing, which were never created.
+	New     int
+	Overdue []string
+	Missing int
+	// Why is why the first of them is late.
+	Why string
+	// Release are the names of machines to release; Want is the desired number before that.
+	Release []string
+	Want    int
+	// Fewer is by how much to reduce the desired number; 0 if any machines are released.
+	Fewer int
+	// Unseen are machines that were observed without a node: see [Actions].
+	Unseen []string
+}
+
+// changes reports whether the desired number of machines changes.
+func (a *Abandonment) changes() bool { return len(a.Release) > 0 || a.Fewer > 0 }
+
+// Unseen returns the machines to read again, without a cache, before any is abandoned. If one of them has a node by
+// now, the decision is out of date.
+func (a *Actions) Unseen() []string {
+	var all []string
+	for i := range a.Abandoned {
+		all = append(all, a.Abandoned[i].Unseen...)
+	}
+	return all
+}
+
+// overdue is a machine that did not come in time.
+type overdue struct {
+	*Machine
+	why string
+}
+
+// abandon decides what to do about machines that did not come in time, or will never come: they are released, and their
+// flavors are avoided for a while. A machine that has a node after all is cordoned first, as for a drain, because its
+// kubelet may start at any moment.
+func (r *round) abandon() {
+	if !r.c.Act {
+		return
+	}
+	late, missing := r.overdue(), r.missing()
+	ordering := 0
+	for i := range r.o.Flavors {
+		f := &r.o.Flavors[i]
+		a := r.abandonment(f, late[f.Name], missing[f.Name])
+		if len(a.Release) > 0 && !r.mayRelease(f.Name) || a.Fewer > 0 && r.c.MaxFlavors > 0 && ordering >= r.c.MaxFlavors {
+			continue // the others are still late in the next round
+		}
+		for _, l := range late[f.Name] {
+			if l.Node != nil && f.Want > f.Min {
+				r.actions.Cordon = append(r.actions.Cordon, Cordoning{Node: l.Node.Name})
+			}
+		}
+		if a.New == 0 && !a.changes() {
+			continue
+		}
+		if a.Fewer > 0 {
+			ordering++
+		}
+		r.gone[f.Name] += len(a.Release) + a.Fewer
+		r.unorder(f.Name, a.Fewer)
+		if a.New > 0 {
+			a.Avoidance = r.avoid(f.Name)
+			r.tell(Event{true, "MachineAbandoned", "Abandon", fmt.Sprintf(
+				"abandoned %d machines of flavor %s: %s; the flavor is in back-off until %s", a.New, f.Name, a.Why, a.Until.UTC().Format("15:04:05"))})
+		}
+		r.actions.Abandoned = append(r.actions.Abandoned, a)
+		if a.changes() {
+			r.withoutNominations(a.Flavor)
+		}
+	}
+}
+
+// mayRelease reports whether machines of a flavor may be released in this round.
+func (r *round) mayRelease(flavor string) bool {
+	if !r.releasing[flavor] && r.c.MaxFlavors > 0 && len(r.releasing) >= r.c.MaxFlavors {
+		return false
+	}
+	r.releasing[flavor] = true
+	return true
+}
+
+// unorder removes machines from the state that were never created.
+func (r *round) unorder(flavor string, n int) {
+	r.state.Nodes = slices.DeleteFunc(r.state.Nodes, func(node cluster.Node) bool {
+		if n == 0 || node.Flavor != flavor || node.Phase != cluster.Ordered || node.Kept || r.machines[node.Name] != nil {
+			return false
+		}
+		n--
+		return true
+	})
+}
+
+// abandonment decides about one flavor. Machines within the minimum number are awaited.
+func (r *round) abandonment(f *Flavor, late []overdue, missing int) Abandonment {
+	a := Abandonment{
+		Avoidance: Avoidance{Flavor: f.Name}, Missing: missing, Want: f.Want,
+		Why: fmt.Sprintf("the MachineDeployment has %d machines fewer than desired", missing),
+	}
+	most := max(0, f.Want-f.Min)
+	for _, l := range late {
+		told := r.m.overdue[l.Name]
+		if !told {
+			a.Overdue = append(a.Overdue, l.Name)
+			a.Why = l.why
+		}
+		if l.Node != nil {
+			continue
+		}
+		releases := len(a.Release) < most
+		if releases {
+			a.Release = append(a.Release, l.Name)
+		}
+		if releases || !told {
+			a.Unseen = append(a.Unseen, l.Name)
+		}
+	}
+	if len(a.Release) == 0 {
+		a.Fewer = min(missing, most)
+	}
+	a.New = len(a.Overdue) + missing
+	return a
+}
+
+// overdue returns the machines that did not come in time, by flavor, ordered by name.
+func (r *round) overdue() map[string][]overdue {
+	found := map[string][]overdue{}
+	for _, m := range r.all {
+		if m.Leaving {
+			continue
+		}
+		timeout := r.flavors[m.Flavor].JoinTimeout
+		switch wait := r.patience(m, timeout); {
+		case wait <= 0:
+			found[m.Flavor] = append(found[m.Flavor], overdue{m, m.whyLate(timeout)})
+		case wait != notAwaited:
+			r.wake(wait)
+		}
+	}
+	for _, machines := range found {
+		slices.SortFunc(machines, func(a, b overdue) int { return cmp.Compare(a.Name, b.Name) })
+	}
+	return found
+}
+
+// notAwaited means that a machine has come, or is already leaving.
+const notAwaited = time.Duration(math.MaxInt64)
+
+// patience returns how much longer to wait for a machine, or notAwaited. A machine whose node was ready before is
+// abandoned once the node has been unready for the same timeout and nothing is lost with it. A machine whose node is
+// not identified is never abandoned: pods may run on it.
+func (r *round) patience(m *Machine, timeout time.Duration) time.Duration {
+	switch {
+	case m.Unidentified:
+		return notAwaited
+	case m.Node == nil && m.Failed != "":
+		return 0
+	case m.Node == nil:
+		return timeout - r.now.Sub(r.withoutNode(m))
+	}
+	delete(r.m.lost, m.Name)
+	if m.Node.Ready || m.Node.Drained || m.Node.Deleted || m.Node.Remains.Lost != "" {
+		return notAwaited
+	}
+	return max(m.Node.Remains.After, timeout-m.Unready(r.now))
+}
+
+// withoutNode returns since when a machine has had no node: since its order, or, if it had one, since its absence was
+// first observed. The node may have been deleted so that its kubelet registers again.
+func (r *round) withoutNode(m *Machine) time.Time {
+	if !m.HadNode {
+		return m.Ordered
+	}
+	since, known := r.m.lost[m.Name]
+	if !known {
+		since = r.now
+		r.m.lost[m.Name] = since
+	}
+	return since
+}
+
+// ceased reports whether the node was ready before.
+func (n *MachineNode) ceased() bool { return n.Changed.Sub(n.Created) > time.Second }
+
+// Unready returns how long the node of a machine has been unready: since it stopped being ready, or since the order of
+// the machine if it never was ready.
+func (m *Machine) Unready(now time.Time) time.Duration {
+	if m.Node.ceased() {
+		return now.Sub(m.Node.Changed)
+	}
+	return now.Sub(m.Ordered)
+}
+
+// whyLate returns why a machine is abandoned.
+func (m *Machine) whyLate(timeout time.Duration) string {
+	switch n := m.Node; {
+	case m.Failed != "":
+		return m.Failed
+	case n != nil:
+		why := fmt.Sprintf("node %s has not become ready within %v", n.Name, timeout)
+		if n.ceased() {
+			why = fmt.Sprintf("node %s has not been ready since %s", n.Name, n.Changed.UTC().Format(time.RFC3339))
+		}
+		if n.Remains.Pods > 0 {
+			why += fmt.Sprintf(", and the grace periods of the %d terminating pods on it are over", n.Remains.Pods)
+		}
+		return why
+	case m.Waits != "":
+		return fmt.Sprintf("no ready node within %v: %s", timeout, m.Waits)
+	}
+	return fmt.Sprintf("no ready node within %v", timeout)
+}
+
+// Dead describes the machines that are kept although their nodes have been unready for longer than the timeout, ordered
+// by node.
+func (o *Observation) Dead(now time.Time) []string {
+	flavors := make(map[string]*Flavor, len(o.Flavors))
+	for i := range o.Flavors {
+		flavors[o.Flavors[i].Name] = &o.Flavors[i]
+	}
+	var kept []string
+	for i := range o.Machines {
+		m := &o.Machines[i]
+		n, f := m.Node, flavors[m.Flavor]
+		if m.Leaving || n == nil || f == nil || m.Key != n.Name || m.Unidentified || n.Deleted || n.Ready || n.Drained || m.Unready(now) < f.JoinTimeout {
+			continue
+		}
+		switch {
+		case n.Remains.Lost != "":
+			kept = append(kept, fmt.Sprintf("node %s is not ready, and pod %s on it is not being deleted and may still run: delete the pod, or set taint %s on the node if its machine is off",
+				n.Name, n.Remains.Lost, corev1.TaintNodeOutOfService))
+		case f.Want <= f.Min:
+			kept = append(kept, fmt.Sprintf("node %s is not ready, and its flavor %s has its minimum number of machines: replace the machine", n.Name, m.Flavor))
+		}
+	}
+	slices.SortFunc(kept, strings.Compare)
+	return kept
+}
+
+// missing returns, by flavor, how many desired machines were never created, if none was created for as long as a
+// machine may take to come.
+func (r *round) missing() map[string]int {
+	found := map[string]int{}
+	for i := range r.o.Flavors {
+		f := &r.o.Flavors[i]
+		made := r.made[f.Name]
+		if made >= f.Want || f.Unusable {
+			delete(r.m.missing, f.Name)
+			continue
+		}
+		s := r.m.missing[f.Name].goesOn(r.now, made, f.Want-made)
+		r.m.missing[f.Name] = s
+		if r.now.Sub(s.since) >= f.JoinTimeout {
+			found[f.Name] = s.lacks
+		}
+	}
+	return found
+}
+
+// stall is a time in which a flavor has fewer machines than desired and none is created. Machines that arrive one after
+// the other are awaited, however slowly they come: reducing the desired number while they are being created may remove
+// one with pods on it.
+type stall struct {
+	since time.Time
+	// made is the number of machines at the last observation, and lacks the least number that was lacking since the
+	// stall began.
+	made, lacks int
+}
+
+// goesOn returns the current stall: the same one, or a new one if there is none yet or a machine has been created.
+func (s *stall) goesOn(now time.Time, made, lacks int) *stall {
+	if s == nil || made > s.made {
+		return &stall{since: now, made: made, lacks: lacks}
+	}
+	s.made = made                 // fewer, if one is gone: its successor counts as created
+	s.lacks = min(s.lacks, lacks) // later orders have their own stall
+	return s
+}

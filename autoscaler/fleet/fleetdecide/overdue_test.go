@@ -1,0 +1,211 @@
+package fleetdecide
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestHowLongAMachineIsWaitedFor(t *testing.T) {
+	const timeout = 10 * minute
+	node := func(m *Machine, change func(n *MachineNode)) {
+		m.HadNode, m.Node = true, &MachineNode{Name: "a", Created: m.Ordered, Changed: m.Ordered}
+		m.Key, m.OnOrder = "a", false
+		if change != nil {
+			change(m.Node)
+		}
+	}
+	ceased := func(ago time.Duration) func(*MachineNode) {
+		return func(n *MachineNode) { n.Changed = midnight.Add(-ago) }
+	}
+	for _, tc := range []struct {
+		name string
+		age  time.Duration
+		set  func(m *Machine)
+		want string // "" if it is awaited
+	}{
+		{"no node, in time", timeout - 1, nil, ""},
+		{"no node, late", timeout, nil, "no ready node within 10m0s"},
+		{"no node, late, and what is waited for", timeout, func(m *Machine) { m.Waits = "an address" }, "no ready node within 10m0s: an address"},
+		{"it failed", 0, func(m *Machine) { m.Failed = "no capacity" }, "no capacity"},
+		{"it failed, and there may be pods on it", 0, func(m *Machine) { m.Failed, m.Unidentified = "no capacity", true }, ""},
+		{"nobody knows which node is on it", time.Hour, func(m *Machine) { m.Unidentified = true }, ""},
+		{"its node is gone since now", time.Hour, func(m *Machine) { m.HadNode = true }, ""},
+		{"its node was never ready", timeout, func(m *Machine) { node(m, nil) }, "node a has not become ready within 10m0s"},
+		{"its node is ready", time.Hour, func(m *Machine) { node(m, func(n *MachineNode) { n.Ready = true }) }, ""},
+		{"its node is drained", time.Hour, func(m *Machine) { node(m, func(n *MachineNode) { n.Drained = true }) }, ""},
+		{"its node is being deleted", time.Hour, func(m *Machine) { node(m, func(n *MachineNode) { n.Deleted = true }) }, ""},
+		{"its node ceased to be ready a while ago", time.Hour, func(m *Machine) { node(m, ceased(timeout-1)) }, ""},
+		{"its node ceased to be ready long ago", time.Hour, func(m *Machine) { node(m, ceased(timeout)) }, "node a has not been ready since 2025-12-31T23:50:00Z"},
+		{"a pod would be lost", time.Hour, func(m *Machine) { node(m, func(n *MachineNode) { n.Remains = Remains{Pods: 1, Lost: "p"} }) }, ""},
+		{"a grace period continues", time.Hour, func(m *Machine) { node(m, func(n *MachineNode) { n.Remains = Remains{Pods: 1, After: 1} }) }, ""},
+		{"grace periods are over", time.Hour, func(m *Machine) { node(m, func(n *MachineNode) { n.Remains = Remains{Pods: 2} }) },
+			"node a has not become ready within 10m0s, and the grace periods of the 2 terminating pods on it are over"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newScene()
+			m := s.machine("m", "small", tc.age)
+			if tc.set != nil {
+				tc.set(m)
+			}
+			s.State.Nodes[0].Name = m.Key
+			a := s.round()
+			got := ""
+			if len(a.Abandoned) > 0 {
+				got = a.Abandoned[0].Why
+			}
+			if got != tc.want {
+				t.Errorf("it is late because %q, want %q", got, tc.want)
+			}
+			if closes := len(a.Cordon) == 1; closes != (got != "" && m.Node != nil) {
+				t.Errorf("its node is cordoned: %t", closes)
+			}
+			if released := len(a.Abandoned) > 0 && len(a.Abandoned[0].Release) == 1; released != (got != "" && m.Node == nil) {
+				t.Errorf("it is released: %t", released)
+			}
+		})
+	}
+}
+
+func TestAMachineThatLostItsNodeIsWaitedForSinceThat(t *testing.T) {
+	s := newScene()
+	m := s.machine("m", "small", time.Hour)
+	m.HadNode = true
+	at := func(after time.Duration) int {
+		return len(Round(&s.Observation, s.m, s.c, midnight.Add(after)).Abandoned)
+	}
+	if at(0)+at(10*minute-1) > 0 {
+		t.Error("it is abandoned early")
+	}
+	if at(10*minute) != 1 {
+		t.Error("it is not abandoned")
+	}
+	m.Node = &MachineNode{Name: "m", Ready: true}
+	at(11 * minute)
+	m.Node = nil
+	if at(12*minute) > 0 {
+		t.Error("it is abandoned although its node was there meanwhile")
+	}
+}
+
+func TestMachinesThatThereMustBeAreNotAbandoned(t *testing.T) {
+	s := newScene()
+	for i := range 3 {
+		s.machine(fmt.Sprintf("m%d", i), "small", 10*minute)
+	}
+	s.flavor("small").Min = 2
+	a := s.round()
+	check(t, a, "abandon small: release [m0] of 3, 0 fewer")
+	if got := a.Abandoned[0]; got.New != 3 || len(got.Unseen) != 3 {
+		t.Errorf("%d are late and %d are to be looked at again, want 3", got.New, len(got.Unseen))
+	}
+	s.m.Abandoned(a.Abandoned)
+	s.Machines = s.Machines[1:]
+	s.flavor("small").Want, s.flavor("small").Ordered = 2, 2
+	if a := s.round(); len(a.Abandoned)+len(a.Events) > 0 {
+		t.Errorf("that two are late is told again: %v", a.Events)
+	}
+}
+
+func TestMachinesThatWereNeverMadeAreWantedNoMore(t *testing.T) {
+	s := newScene()
+	f := s.flavor("small")
+	f.Want, f.Ordered = 3, 3
+	at := func(after time.Duration) Actions { return Round(&s.Observation, s.m, s.c, midnight.Add(after)) }
+	if a := at(0); len(a.Abandoned) > 0 {
+		t.Errorf("at once: %v", does(&a))
+	}
+	a := at(10 * minute)
+	check(t, a, "abandon small: release [] of 3, 3 fewer")
+	if want := "abandoned 3 machines of flavor small: the MachineDeployment has 3 machines fewer than desired; "; !strings.HasPrefix(a.Events[0].Message, want) {
+		t.Errorf("told is %q, want %q", a.Events[0].Message, want)
+	}
+	f.Min = 2
+	check(t, at(10*minute), "abandon small: release [] of 3, 1 fewer")
+	f.Unusable = true
+	check(t, at(10*minute))
+}
+
+func TestDeadNodesAreToldUnlessTheyAreAbandoned(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		set  func(s *scene, m *Machine)
+		want string
+	}{
+		{"a pod may run", func(_ *scene, m *Machine) { m.Node.Remains = Remains{Pods: 1, Lost: "p"} }, "node a is not ready, and pod p on it is not being deleted"},
+		{"there must be as many", func(s *scene, _ *Machine) { s.flavor("small").Min = 1 }, "has its minimum number of machines"},
+		{"it is going to be abandoned", func(*scene, *Machine) {}, ""},
+		{"it ceased to be ready just now", func(s *scene, m *Machine) { m.Node.Changed, s.flavor("small").Min = midnight, 1 }, ""},
+		{"it is ready", func(s *scene, m *Machine) { m.Node.Ready, s.flavor("small").Min = true, 1 }, ""},
+		{"it is drained", func(s *scene, m *Machine) { m.Node.Drained, s.flavor("small").Min = true, 1 }, ""},
+	} {
+		s := newScene()
+		m := s.ready("a", "small")
+		m.Node.Ready = false
+		tc.set(s, m)
+		if got := strings.Join(s.Dead(midnight), "; "); !strings.Contains(got, tc.want) || tc.want == "" && got != "" {
+			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
+		}
+	}
+}
+
+func TestATaintThatRemainsIsTold(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		taints  []string
+		pods    int
+		told    bool
+		avoided bool
+	}{
+		{"it is gone", nil, 0, false, false},
+		{"it remains", []string{"driver:NoSchedule"}, 0, true, true},
+		{"it remains, and a pod tolerates it", []string{"driver:NoSchedule"}, 1, true, false},
+	} {
+		s := newScene()
+		m := s.machine("m", "small", 9*minute)
+		m.Startup = "driver:NoSchedule"
+		m.Node = &MachineNode{Name: "a", Ready: true, Created: m.Ordered, Changed: m.Ordered}
+		s.round()
+		m.Key, m.OnOrder, m.Startup, m.Node.Taints = "a", false, "", tc.taints
+		n := &s.State.Nodes[0]
+		n.Name = "a"
+		if tc.pods > 0 {
+			n.Pods = podsOf(job("x", 1, time.Hour))
+		}
+		a := s.round()
+		if told := len(a.Events) > 0 && a.Events[0].Reason == "TaintRemains"; told != tc.told || len(a.Avoid) == 1 != tc.avoided || len(a.Joined) == 1 == tc.told {
+			t.Errorf("%s: told %t, avoided %v, joined %v", tc.name, told, a.Avoid, a.Joined)
+		}
+	}
+}
+
+func TestMachinesThatAreMadeSlowlyAreNoStall(t *testing.T) {
+	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	type look struct {
+		after       time.Duration
+		made, lacks int
+		// since is when the stall began, and missing the number that is lacking.
+		since   time.Duration
+		missing int
+	}
+	tests := map[string][]look{
+		"nothing is made":               {{0, 3, 2, 0, 2}, {time.Minute, 3, 2, 0, 2}},
+		"one is made":                   {{0, 3, 2, 0, 2}, {time.Minute, 4, 1, time.Minute, 1}},
+		"more are ordered":              {{0, 3, 2, 0, 2}, {time.Minute, 3, 5, 0, 2}},
+		"one is made, more are ordered": {{0, 3, 2, 0, 2}, {time.Minute, 4, 4, time.Minute, 4}},
+		"fewer are ordered":             {{0, 3, 2, 0, 2}, {time.Minute, 3, 1, 0, 1}, {2 * time.Minute, 3, 4, 0, 1}},
+		"one goes and comes again":      {{0, 3, 2, 0, 2}, {time.Minute, 2, 3, 0, 2}, {2 * time.Minute, 3, 2, 2 * time.Minute, 2}},
+	}
+	for name, looks := range tests {
+		t.Run(name, func(t *testing.T) {
+			var s *stall
+			for _, l := range looks {
+				s = s.goesOn(noon.Add(l.after), l.made, l.lacks)
+				if since := s.since.Sub(noon); since != l.since || s.lacks != l.missing {
+					t.Errorf("after %v: since %v and %d missing, want since %v and %d", l.after, since, s.lacks, l.since, l.missing)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,110 @@
+package replicadecide
+
+import (
+	"fmt"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+)
+
+// Condition is a status condition.
+type Condition struct {
+	Type    string
+	True    bool
+	Reason  string
+	Message string
+}
+
+// DesiredMetric is the external metric that a HorizontalPodAutoscaler follows in mode ViaHPA.
+const DesiredMetric = "supercargo_desired_replicas"
+
+// Autoscaler is a HorizontalPodAutoscaler that scales the target of a policy.
+type Autoscaler struct {
+	Name string
+	// Follows reports whether it uses the external metric DesiredMetric.
+	Follows bool
+}
+
+// Standing lists the other autoscalers of a policy's target.
+type Standing struct {
+	// Older is the policy that takes precedence for the target: the one created earlier, or the first by name if both
+	// were created in the same second. It is empty if there is none. A policy that only observes never takes
+	// precedence.
+	Older string
+	// Autoscalers are the HorizontalPodAutoscalers that scale the target.
+	Autoscalers []Autoscaler
+}
+
+// Conflict returns why a policy may not scale its target. It is empty if the policy may.
+func (s *Standing) Conflict(mode v1alpha1.ReplicaMode) string {
+	switch {
+	case mode == v1alpha1.ReplicasObserve:
+		return ""
+	case s.Older != "":
+		return fmt.Sprintf("the older ReplicaPolicy %s scales the same target: delete one of the two, or set this one's mode to Observe", s.Older)
+	case mode == v1alpha1.ReplicasAct && len(s.Autoscalers) > 0:
+		return fmt.Sprintf("HorizontalPodAutoscaler %s scales the target: delete it, or set the policy's mode to ViaHPA and have the HorizontalPodAutoscaler follow %s", s.Autoscalers[0].Name, DesiredMetric)
+	}
+	return ""
+}
+
+// follower returns the HorizontalPodAutoscaler that follows the policy, or a fault if there is none.
+func (s *Standing) follower() (name, fault string) {
+	for _, a := range s.Autoscalers {
+		if a.Follows {
+			return a.Name, ""
+		}
+	}
+	if len(s.Autoscalers) > 0 {
+		return "", fmt.Sprintf("HorizontalPodAutoscaler %s does not use the external metric %s", s.Autoscalers[0].Name, DesiredMetric)
+	}
+	return "", "no HorizontalPodAutoscaler scales the target: create one that uses the external metric " + DesiredMetric
+}
+
+// Conditions returns the conditions of a policy after an evaluation. Apart from what was missing, messages contain no
+// figures that change at every evaluation.
+func (p *Policy) Conditions(s *Standing, out *Outcome) []Condition {
+	conflict := Condition{Type: v1alpha1.PolicyConflict, Reason: "NoOtherScaler", Message: "No other autoscaler scales the target"}
+	if why := s.Conflict(p.Mode); why != "" {
+		conflict = Condition{Type: v1alpha1.PolicyConflict, True: true, Reason: "AnotherScaler", Message: why}
+	} else if len(s.Autoscalers) > 0 || s.Older != "" {
+		conflict.Reason, conflict.Message = "Tolerated", "Another autoscaler scales the target, which the mode allows"
+	}
+	measured := Condition{Type: v1alpha1.PolicyMeasured, True: true, Reason: "Measured", Message: "All measurements that the law needs are available"}
+	if out.Missing != "" {
+		measured = Condition{Type: v1alpha1.PolicyMeasured, Reason: "NotMeasured", Message: "The number of replicas is unchanged: " + out.Missing + withNotes(out.Notes)}
+	}
+	limited := Condition{Type: v1alpha1.PolicyLimited, Reason: "WithinLimits", Message: "The policy wants fewer replicas than spec.maxReplicas"}
+	if !out.Off && out.Replicas >= p.Max {
+		limited = Condition{Type: v1alpha1.PolicyLimited, True: true, Reason: "AtMaximum",
+			Message: fmt.Sprintf("The policy wants the maximum of spec.maxReplicas, %d: more may be needed", p.Max)}
+	}
+	return []Condition{p.ready(s, out, conflict), measured, limited, conflict}
+}
+
+func withNotes(notes []string) (text string) {
+	for _, n := range notes {
+		text += "; " + n
+	}
+	return text
+}
+
+func (p *Policy) ready(s *Standing, out *Outcome, conflict Condition) Condition {
+	ready := Condition{Type: v1alpha1.PolicyReady, True: true, Reason: "Deciding"}
+	switch {
+	case conflict.True:
+		return Condition{Type: v1alpha1.PolicyReady, Reason: "Conflict", Message: conflict.Message}
+	case out.Off:
+		return Condition{Type: v1alpha1.PolicyReady, Reason: "ScaledToZero", Message: "The target is scaled to 0 replicas and is not scaled until it has 1 or more"}
+	case p.Mode == v1alpha1.ReplicasObserve:
+		ready.Message = "The law decides, but does not change the target"
+	case p.Mode == v1alpha1.ReplicasViaHPA:
+		name, fault := s.follower()
+		ready.Message = "The law decides, and HorizontalPodAutoscaler " + name + " follows"
+		if fault != "" {
+			ready.Reason, ready.Message = "NotFollowed", "The law decides, but no HorizontalPodAutoscaler follows: "+fault
+		}
+	default:
+		ready.Message = "The law decides, and the target is scaled"
+	}
+	return ready
+}

@@ -1,0 +1,152 @@
+package audit
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sync"
+
+	"k8s.io/utils/ptr"
+
+	"supercargo.dev/supercargo/autoscaler/purchase"
+	"supercargo.dev/supercargo/internal/packing"
+)
+
+// mostTypes is the maximum number of instance types for which machines are planned.
+const mostTypes = 4
+
+// homogeneous returns the cheapest bill found if all machines that are bought are of one instance
+// type: what the default scheduler and an autoscaler with one node group need if they pack as well
+// as the planner. It returns false if no type holds all pods that the mix holds. Nodes that stay in
+// the mix stay here too.
+//
+// It plans at most [mostTypes] types. Types whose machines hold any one of the pods come first, then
+// those with the lowest bounds, ties by name. It leaves out types that cannot be cheaper. Cost: one
+// plan of [purchase.Supercargo] for each, with the flavors of one type, several at a time.
+func (c *scene) homogeneous(m *mix) (best Bill, found bool) {
+	types := c.types(m)
+	types = types[:min(len(types), mostTypes)]
+	var mu sync.Mutex
+	at := 0 // of the best
+	each(len(types), func(i int) {
+		mu.Lock()
+		dearer := found && types[i].bound > best.MicroDollarsPerHour
+		mu.Unlock()
+		if dearer || c.stopped() {
+			return
+		}
+		one := *c
+		one.in.Flavors = types[i].flavors
+		bill, ok := one.hold(m)
+		if !ok {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if !found || cmp.Or(cmp.Compare(bill.MicroDollarsPerHour, best.MicroDollarsPerHour), cmp.Compare(i, at)) < 0 {
+			best, found, at = bill, true, i
+		}
+	})
+	return best, found && !c.stopped()
+}
+
+// hold plans machines for the pods that the mix holds, and returns false if some fit on none.
+func (c *scene) hold(m *mix) (Bill, bool) {
+	r := purchase.Supercargo(c.request(m.stays, nil))
+	if len(r.Unplaceable) > 0 {
+		return Bill{}, false
+	}
+	return c.mixOf(r, m.stays).bill, true
+}
+
+// instanceType is an instance type for sale.
+type instanceType struct {
+	name    string
+	flavors []Flavor
+	// bound is a lower bound of the bill if all machines that are bought are of this type.
+	bound int64
+	// small is whether some pod is larger than its machines, or needs another architecture.
+	small bool
+}
+
+// types returns the instance types for sale, in the order in which they are planned. Cost: O(p·f) for
+// p pods and f flavors.
+func (c *scene) types(m *mix) []instanceType {
+	var all []instanceType
+	at := map[string]int{}
+	for _, f := range c.in.Flavors {
+		i, known := at[f.InstanceType]
+		if !known {
+			i, at[f.InstanceType] = len(all), len(all)
+			all = append(all, instanceType{name: f.InstanceType})
+		}
+		all[i].flavors = append(all[i].flavors, f)
+	}
+	standing, size, pods := c.lacking(m)
+	for i := range all {
+		all[i].bound, all[i].small = standing+all[i].least(size, pods), c.outgrows(m, all[i].flavors)
+	}
+	slices.SortFunc(all, func(a, b instanceType) int {
+		switch {
+		case a.small && !b.small:
+			return 1
+		case b.small && !a.small:
+			return -1
+		}
+		return cmp.Or(cmp.Compare(a.bound, b.bound), cmp.Compare(a.name, b.name))
+	})
+	return all
+}
+
+// outgrows reports whether a pod that is planned fits none of the flavors, by size and architecture.
+func (c *scene) outgrows(m *mix, flavors []Flavor) bool {
+	for i := range c.nodes {
+		if m.stays[i] != "" {
+			continue
+		}
+		for j := range c.nodes[i].Pods {
+			p := &c.nodes[i].Pods[j]
+			if !slices.ContainsFunc(flavors, func(f Flavor) bool { return p.Size.Fits(f.Size) && (p.Arch == "" || p.Arch == f.Arch) }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// lacking returns the price of the nodes that stay in the mix, and at least how much room the pods
+// of the others need beyond the free room of those that stay.
+func (c *scene) lacking(m *mix) (standing int64, size packing.Size, pods int64) {
+	for i := range c.nodes {
+		n := &c.nodes[i]
+		if m.stays[i] == "" {
+			size, pods = plus(size, n.Used()), pods+int64(len(n.Pods))
+			continue
+		}
+		standing += n.MicroDollarsPerHour
+		free := n.Free()
+		size = size.Minus(packing.Size{MilliCPU: max(0, free.MilliCPU), MemoryBytes: max(0, free.MemoryBytes)})
+		pods -= max(0, ptr.Deref(n.MaxPods, math.MaxInt32)-int64(len(n.Pods)))
+	}
+	return standing, size, pods
+}
+
+// least returns the price of the fewest machines of the type that could have the room.
+func (t *instanceType) least(size packing.Size, pods int64) int64 {
+	var most packing.Size
+	places, price := int64(0), int64(math.MaxInt64)
+	for i := range t.flavors {
+		f := &t.flavors[i]
+		most.MilliCPU, most.MemoryBytes = max(most.MilliCPU, f.Size.MilliCPU), max(most.MemoryBytes, f.Size.MemoryBytes)
+		places, price = max(places, ptr.Deref(f.MaxPods, math.MaxInt32)), min(price, f.MicroDollarsPerHour)
+	}
+	return price * max(quotient(size.MilliCPU, most.MilliCPU), quotient(size.MemoryBytes, most.MemoryBytes), quotient(pods, places), 0)
+}
+
+// quotient returns part divided by whole, rounded up; 0 if whole is not positive.
+func quotient(part, whole int64) int64 {
+	if whole <= 0 || part <= 0 {
+		return 0
+	}
+	return (part + whole - 1) / whole
+}

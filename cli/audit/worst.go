@@ -1,0 +1,110 @@
+package audit
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
+	"supercargo.dev/supercargo/internal/cluster"
+)
+
+// mostWorst is the maximum length of [Result.Worst].
+const mostWorst = 10
+
+// Worst is a node that is little used for its price.
+type Worst struct {
+	Node, InstanceType  string
+	MicroDollarsPerHour int64
+	// Idle is the price of the room that no pod requests: the price times one minus the mean of the
+	// requested shares of CPU and memory.
+	Idle int64
+	// CPU and Memory are the requested shares, and Pods is the number of pods without DaemonSet
+	// pods and static pods.
+	CPU, Memory float64
+	Pods        int
+	// UsedCPU and UsedMemory are the used shares; negative if not measured.
+	UsedCPU, UsedMemory float64
+	// Emptied reports whether moves alone empty it. Remedy describes what would empty it.
+	Emptied bool
+	Remedy  string
+}
+
+// worst returns the priced nodes with the highest price of idle room, ties by name.
+func (c *scene) worst(after moved) []Worst {
+	var all []Worst
+	for i := range c.nodes {
+		n := &c.nodes[i]
+		w := Worst{
+			Node: n.Name, InstanceType: n.InstanceType, MicroDollarsPerHour: n.MicroDollarsPerHour, Pods: len(n.Pods),
+			CPU: Share(n.Requested.MilliCPU, n.Whole.MilliCPU), Memory: Share(n.Requested.MemoryBytes, n.Whole.MemoryBytes),
+			UsedCPU: -1, UsedMemory: -1,
+		}
+		if n.Use != nil {
+			w.UsedCPU, w.UsedMemory = Share(n.Use.MilliCPU, n.Whole.MilliCPU), Share(n.Use.MemoryBytes, n.Whole.MemoryBytes)
+		}
+		w.Idle = int64(float64(n.MicroDollarsPerHour) * max(0, 1-(w.CPU+w.Memory)/2))
+		all = append(all, w)
+	}
+	slices.SortStableFunc(all, func(a, b Worst) int { return cmp.Compare(b.Idle, a.Idle) })
+	all = all[:min(len(all), mostWorst)]
+	for i := range all {
+		_, all[i].Emptied = slices.BinarySearch(after.emptied, all[i].Node)
+		all[i].Remedy = c.remedy(&all[i], after)
+	}
+	return all
+}
+
+// remedy describes what would empty a node.
+func (c *scene) remedy(w *Worst, after moved) string {
+	at, _ := slices.BinarySearchFunc(c.nodes, w.Node, func(n Node, name string) int { return cmp.Compare(n.Name, name) })
+	n := &c.nodes[at]
+	switch {
+	case w.Emptied && w.Pods == 0:
+		return "nothing: it is empty and can be released now"
+	case w.Emptied:
+		return fmt.Sprintf("moving its %d pods to nodes that have room", w.Pods)
+	case n.Kept:
+		return cmp.Or(n.KeptFor, n.Stays, "it must be kept")
+	case n.Phase == cluster.Leaving:
+		return "it is cordoned or not ready: end its drain, or uncordon it"
+	}
+	if held := heldOn(n); held != "" {
+		return held
+	}
+	if why := after.kept[n.Name]; why != "" {
+		return why
+	}
+	if out := fleetdecide.Unhoused(&after.state, n.Name); len(out) > 0 {
+		return fmt.Sprintf("room for %d of its %d pods, which other nodes do not have", len(out), w.Pods)
+	}
+	return fmt.Sprintf("a higher threshold than the default of 50 %%: its %d pods have room elsewhere", w.Pods)
+}
+
+// heldOn describes how many pods of a node may not be moved, with the most frequent reason; "" if
+// all may be moved.
+func heldOn(n *Node) string {
+	counts, first := map[string]int{}, map[string]string{}
+	held := 0
+	for i := range n.Pods {
+		p := n.Pods[i]
+		leave(&p, nil)
+		if !p.Fixed {
+			continue
+		}
+		held++
+		if counts[p.Held]++; counts[p.Held] == 1 {
+			first[p.Held] = p.Name
+		}
+	}
+	if held == 0 {
+		return ""
+	}
+	reason := ""
+	for why := range counts {
+		if reason == "" || counts[why] > counts[reason] || counts[why] == counts[reason] && why < reason {
+			reason = why
+		}
+	}
+	return fmt.Sprintf("%d of its %d pods may not be moved, such as %s: %s", held, len(n.Pods), first[reason], reason)
+}

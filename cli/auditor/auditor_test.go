@@ -1,0 +1,381 @@
+package auditor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"weak"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/cli/audit"
+	"supercargo.dev/supercargo/cli/objects"
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/input/catalogue"
+	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/internal/world"
+)
+
+var now = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+
+// nodeOf returns a ready node of AWS in us-east-1.
+func nodeOf(name, instanceType string, change ...func(*corev1.Node)) corev1.Node {
+	n := corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{}, Labels: map[string]string{
+			corev1.LabelInstanceTypeStable: instanceType, corev1.LabelArchStable: "amd64", corev1.LabelOSStable: "linux", corev1.LabelHostname: name,
+			corev1.LabelTopologyRegion: "us-east-1", corev1.LabelTopologyZone: "us-east-1a",
+		}},
+		Spec: corev1.NodeSpec{ProviderID: "aws:///us-east-1a/i-0"},
+	}
+	n.Status.Allocatable = corev1.ResourceList{"cpu": resource.MustParse("3920m"), "memory": resource.MustParse("14Gi"), "pods": resource.MustParse("58")}
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	for _, c := range change {
+		c(&n)
+	}
+	return n
+}
+
+// podOf returns a pod of a ReplicaSet, which requests half a CPU and 1 GiB.
+func podOf(name, node string, change ...func(*corev1.Pod)) corev1.Pod {
+	p := corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: map[string]string{"app": "web", "pod-template-hash": "abc"}, Annotations: map[string]string{},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-abc", Controller: new(true)}}},
+		Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "main", Image: "web", Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{"cpu": resource.MustParse("500m"), "memory": resource.MustParse("1Gi")},
+		}}}},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning},
+	}
+	for _, c := range change {
+		c(&p)
+	}
+	return p
+}
+
+func observed(t *testing.T, o *objects.Objects, prices ...catalogue.Price) *Observation {
+	t.Helper()
+	seen, err := Of(context.Background(), o, Options{Now: now, Prices: prices})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seen
+}
+
+// priceOf returns the user's price of an instance type with 2 CPUs and 8 GiB.
+func priceOf(name string, onDemand int64, spot *int64) catalogue.Price {
+	return catalogue.Price{SpotMicroDollarsPerHour: spot, Flavor: catalogue.Flavor{
+		Flavor: cluster.Flavor{Name: name, Size: packing.Size{MilliCPU: 2000, MemoryBytes: 8 << 30}, MicroDollarsPerHour: onDemand},
+	}}
+}
+
+func label(key, value string) func(*corev1.Node) {
+	return func(n *corev1.Node) { n.Labels[key] = value }
+}
+
+func TestANodeIsPricedByTheFirstThatKnowsItsPriceAndNeverGuessed(t *testing.T) {
+	machineSet := func(n *corev1.Node) {
+		n.Annotations["cluster.x-k8s.io/owner-kind"], n.Annotations["cluster.x-k8s.io/owner-name"] = "MachineSet", "workers-x7k2p"
+		n.Annotations["cluster.x-k8s.io/cluster-namespace"] = "clusters"
+	}
+	annotated := func(text string) func(*corev1.Node) {
+		return func(n *corev1.Node) { n.Annotations[v1alpha1.AnnotationPricePerHour] = text }
+	}
+	bare := func(n *corev1.Node) { n.Spec.ProviderID = "" }
+	tests := []struct {
+		name     string
+		node     corev1.Node
+		price    int64
+		unpriced string // why
+	}{
+		{"the list price of its region", nodeOf("n", "m5.xlarge"), 192_000, ""},
+		{"its annotation", nodeOf("n", "m5.xlarge", annotated("0.05"), machineSet), 50_000, ""},
+		{"an annotation that is no price", nodeOf("n", "m5.xlarge", annotated("cheap")), 0, "annotation supercargo.dev/price-per-hour"},
+		{"the annotation of its MachineDeployment", nodeOf("n", "m5.xlarge", machineSet), 70_000, ""},
+		{"the user's own price", nodeOf("n", "own.large"), 123_000, ""},
+		{"a spot machine", nodeOf("n", "m5.xlarge", label("karpenter.sh/capacity-type", "spot")), 0, "spot machine"},
+		{"a spot machine with an annotation", nodeOf("n", "m5.xlarge", label("karpenter.sh/capacity-type", "spot"), annotated("0.05")), 50_000, ""},
+		{"a spot machine whose type has a price on demand only", nodeOf("n", "own.large", label("karpenter.sh/capacity-type", "spot")), 0, "spot_price_per_hour of own.large in --prices"},
+		{"a spot machine of Karpenter", nodeOf("n", "both.large", label("karpenter.sh/capacity-type", "spot")), 45_000, ""},
+		{"a spot machine of EKS", nodeOf("n", "both.large", label("eks.amazonaws.com/capacityType", "SPOT")), 45_000, ""},
+		{"a spot machine of GKE", nodeOf("n", "both.large", label("cloud.google.com/gke-spot", "true")), 45_000, ""},
+		{"a preemptible machine of GKE", nodeOf("n", "both.large", label("cloud.google.com/gke-preemptible", "true")), 45_000, ""},
+		{"a spot machine of AKS", nodeOf("n", "both.large", label("kubernetes.azure.com/scalesetpriority", "spot")), 45_000, ""},
+		{"a spot machine with an annotation and a price", nodeOf("n", "both.large", label("karpenter.sh/capacity-type", "spot"), annotated("0.05")), 50_000, ""},
+		{"a machine on demand of a type that is also sold as spot", nodeOf("n", "both.large", label("karpenter.sh/capacity-type", "on-demand")), 150_000, ""},
+		{"Windows", nodeOf("n", "m5.xlarge", label(corev1.LabelOSStable, "windows")), 0, "it runs windows"},
+		{"an instance type that nobody lists", nodeOf("n", "z9.huge"), 0, "do not include instance type z9.huge"},
+		{"no instance type", nodeOf("n", ""), 0, "no label node.kubernetes.io/instance-type"},
+		{"a machine of nobody known", nodeOf("n", "m5.xlarge", bare), 0, "its cloud provider is unknown"},
+		{"a label that tells who sells it", nodeOf("n", "m5.xlarge", bare, label("eks.amazonaws.com/nodegroup", "a")), 192_000, ""},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			o := &objects.Objects{Nodes: []corev1.Node{tc.node}, Pods: []corev1.Pod{podOf("p", "n")}}
+			o.Deployments = []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Namespace: "clusters", Name: "workers", Annotations: map[string]string{v1alpha1.AnnotationPricePerHour: "0.07"}}}}
+			n := observed(t, o, priceOf("own.large", 123_000, nil), priceOf("both.large", 150_000, new(int64(45_000)))).Input.Nodes[0]
+			if n.MicroDollarsPerHour != tc.price || (n.Unpriced == "") != (tc.unpriced == "") || !strings.Contains(n.Unpriced, tc.unpriced) {
+				t.Errorf("%d (%q), want %d (%q)", n.MicroDollarsPerHour, n.Unpriced, tc.price, tc.unpriced)
+			}
+		})
+	}
+}
+
+func TestTheObjectsAreNotKeptInMemory(t *testing.T) {
+	o := &objects.Objects{Nodes: []corev1.Node{nodeOf("a", "m5.xlarge")}, Pods: []corev1.Pod{podOf("web", "a")}}
+	first := weak.Make(&o.Pods[0])
+	seen := observed(t, o)
+	o = nil
+	runtime.GC()
+	if first.Value() != nil {
+		t.Error("the observation of an audit keeps the pods that it was made of in memory")
+	}
+	runtime.KeepAlive(seen)
+}
+
+func TestARegionThatIsNotCarriedIsPricedByTheNearestAndThatIsSaid(t *testing.T) {
+	frankfurt := func(n *corev1.Node) {
+		n.Labels[corev1.LabelTopologyRegion], n.Spec.ProviderID = "germanywestcentral", "azure:///x"
+	}
+	seen := observed(t, &objects.Objects{Nodes: []corev1.Node{nodeOf("n", "Standard_D4s_v5", frankfurt)}, Pods: []corev1.Pod{podOf("p", "n")}})
+	want := "No list prices of azure in germanywestcentral are included: nodes there have those of westeurope, the nearest region with prices."
+	if !slices.Contains(seen.Notes, want) || seen.Source != "list prices of azure in westeurope" {
+		t.Errorf("notes %q, source %q; want %q", seen.Notes, seen.Source, want)
+	}
+	if seen.Input.Nodes[0].MicroDollarsPerHour == 0 {
+		t.Errorf("it has no price: %s", seen.Input.Nodes[0].Unpriced)
+	}
+}
+
+func TestAMachineOfATypeThatIsThereHasTheLeastRoomAndTheLowestPriceOfThose(t *testing.T) {
+	less := func(n *corev1.Node) {
+		n.Status.Allocatable["cpu"], n.Annotations[v1alpha1.AnnotationPricePerHour] = resource.MustParse("3"), "0.15"
+	}
+	more := func(n *corev1.Node) { n.Status.Allocatable["memory"] = resource.MustParse("13Gi") }
+	for name, nodes := range map[string][]corev1.Node{
+		"one order": {nodeOf("a", "m5.xlarge", less), nodeOf("b", "m5.xlarge", more)}, "the other": {nodeOf("a", "m5.xlarge", more), nodeOf("b", "m5.xlarge", less)},
+	} {
+		seen := observed(t, &objects.Objects{Nodes: nodes, Pods: []corev1.Pod{podOf("p", "a")}})
+		at := slices.IndexFunc(seen.Input.Flavors, func(f audit.Flavor) bool { return f.InstanceType == "m5.xlarge" })
+		if f := seen.Input.Flavors[at]; f.Size.MilliCPU != 3000 || f.Size.MemoryBytes != 13<<30 || f.MicroDollarsPerHour != 150_000 {
+			t.Errorf("%s: %+v at %d, want 3 CPUs, 13 GiB and $0.15", name, f.Size, f.MicroDollarsPerHour)
+		}
+	}
+}
+
+// TestSpotMachinesAreSoldOnlyToPoolsOfSpotMachines, and those on demand only to the others: what may not run on spot
+// machines is not priced as if it did.
+func TestSpotMachinesAreSoldOnlyToPoolsOfSpotMachines(t *testing.T) {
+	const capacity = "karpenter.sh/capacity-type"
+	steady := podOf("steady", "a", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{capacity: "on-demand"} })
+	annotated := func(n *corev1.Node) { n.Annotations[v1alpha1.AnnotationPricePerHour] = "0.04" }
+	for _, tc := range []struct {
+		name   string
+		prices []catalogue.Price
+		change func(*corev1.Node)
+		want   map[string][]int64 // prices of own.large and other.large, by capacity type
+	}{
+		{"prices of the user", []catalogue.Price{priceOf("own.large", 100_000, new(int64(30_000))), priceOf("other.large", 90_000, new(int64(20_000)))}, func(*corev1.Node) {},
+			map[string][]int64{"on-demand": {100_000, 90_000}, "spot": {30_000, 20_000}}},
+		{"annotations", []catalogue.Price{priceOf("own.large", 100_000, nil), priceOf("other.large", 90_000, nil)}, annotated,
+			map[string][]int64{"on-demand": {100_000, 90_000}, "spot": {40_000, 0}}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			seen := observed(t, &objects.Objects{
+				Nodes: []corev1.Node{nodeOf("a", "own.large", label(capacity, "on-demand")), nodeOf("b", "own.large", label(capacity, "spot"), tc.change)},
+				Pods:  []corev1.Pod{steady, podOf("p", "b")},
+			}, tc.prices...)
+			got := map[string][]int64{"on-demand": {0, 0}, "spot": {0, 0}}
+			for _, f := range seen.Input.Flavors {
+				if at := slices.Index([]string{"own.large", "other.large"}, f.InstanceType); at >= 0 {
+					got[f.Host.Labels[capacity]][at] = f.MicroDollarsPerHour
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if want := "The prices of spot machines"; !slices.ContainsFunc(seen.Notes, func(n string) bool { return strings.HasPrefix(n, want) }) {
+				t.Errorf("notes %q, want one on spot machines", seen.Notes)
+			}
+		})
+	}
+}
+
+func TestSpotMachinesAndOthersAreBothSoldToPodsThatReferToNeither(t *testing.T) {
+	seen := observed(t, &objects.Objects{
+		Nodes: []corev1.Node{nodeOf("a", "own.large"), nodeOf("b", "own.large", label("eks.amazonaws.com/capacityType", "SPOT"))},
+		Pods:  []corev1.Pod{podOf("p", "a"), podOf("q", "b")},
+	}, priceOf("own.large", 100_000, new(int64(30_000))))
+	var got []int64
+	for _, f := range seen.Input.Flavors {
+		if f.InstanceType == "own.large" {
+			got = append(got, f.MicroDollarsPerHour)
+		}
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff([]int64{30_000, 100_000}, got); diff != "" {
+		t.Errorf("prices (-want +got):\n%s", diff)
+	}
+}
+
+func TestOnlyInstanceTypesThatPatternsChooseAreBoughtBesideThoseOfTheNodes(t *testing.T) {
+	from := &objects.Objects{Nodes: []corev1.Node{nodeOf("a", "m5.xlarge")}, Pods: []corev1.Pod{podOf("p", "a")}}
+	seen, err := Of(t.Context(), from, Options{Now: now, InstanceTypes: []string{"c7i.*", "!*.metal*"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	others := 0
+	for _, f := range seen.Input.Flavors {
+		if f.InstanceType != "m5.xlarge" && (!strings.HasPrefix(f.InstanceType, "c7i.") || strings.Contains(f.InstanceType, "metal")) {
+			t.Errorf("%s may be bought", f.InstanceType)
+		} else if f.InstanceType != "m5.xlarge" {
+			others++
+		}
+	}
+	if others == 0 {
+		t.Error("none of the instance types that were chosen may be bought")
+	}
+
+	_, err = Of(t.Context(), from, Options{Now: now, InstanceTypes: []string{"c7i.*", "Standard_D*"}})
+	if unknown := (*UnknownTypesError)(nil); !errors.As(err, &unknown) || !slices.Equal(unknown.Patterns, []string{"Standard_D*"}) || !strings.Contains(err.Error(), "aws in us-east-1") {
+		t.Errorf("a pattern that matches nothing: %v", err)
+	}
+}
+
+func TestMachinesForSaleHaveTheLabelsAndTaintsOfPoolsLessWhatDaemonSetsTake(t *testing.T) {
+	gpuPool := func(n *corev1.Node) {
+		n.Labels["pool"] = "fast"
+		n.Spec.Taints = []corev1.Taint{{Key: "pool", Value: "fast", Effect: corev1.TaintEffectNoSchedule}}
+	}
+	daemon := podOf("agent-x", "a", func(p *corev1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent", Controller: new(true)}}
+	})
+	picky := podOf("picky", "b", func(p *corev1.Pod) {
+		p.Spec.NodeSelector = map[string]string{"pool": "fast"}
+		p.Spec.Tolerations = []corev1.Toleration{{Key: "pool", Operator: corev1.TolerationOpExists}}
+	})
+	seen := observed(t, &objects.Objects{
+		Nodes: []corev1.Node{nodeOf("a", "m5.xlarge"), nodeOf("b", "m5.xlarge", gpuPool)}, Pods: []corev1.Pod{podOf("p", "a"), daemon, picky},
+	})
+	bySize := map[string]int64{}
+	for _, f := range seen.Input.Flavors {
+		if f.InstanceType == "m5.xlarge" {
+			bySize[fmt.Sprint(f.Host.Labels["pool"], len(f.Host.Taints))] = f.Size.MilliCPU
+		}
+	}
+	// The agent tolerates no taint, so it runs only on machines of the other pool.
+	if diff := cmp.Diff(map[string]int64{"0": 3420, "fast1": 3920}, bySize); diff != "" {
+		t.Errorf("CPU of m5.xlarge by pool (-want +got):\n%s", diff)
+	}
+	if !slices.ContainsFunc(seen.Notes, func(n string) bool { return strings.HasPrefix(n, "No DaemonSets were read") }) {
+		t.Errorf("nothing is said of DaemonSets: %q", seen.Notes)
+	}
+	r := audit.Audit(seen.Input)
+	if len(r.Staying) > 0 || r.Cheapest.MicroDollarsPerHour >= r.Now.MicroDollarsPerHour {
+		t.Errorf("staying %v, cheapest %d of %d", r.Staying, r.Cheapest.MicroDollarsPerHour, r.Now.MicroDollarsPerHour)
+	}
+}
+
+func TestEachThingThatKeepsAPodIsNamedWithWhatLiftsIt(t *testing.T) {
+	annotate := func(key, value string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Annotations[key] = value }
+	}
+	scratch := func(p *corev1.Pod) {
+		p.Spec.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	}
+	bare := func(p *corev1.Pod) { p.OwnerReferences = nil }
+	tests := []struct {
+		name   string
+		pod    corev1.Pod
+		budget bool
+		want   []string // kind, subject and whether the pod can leave if it is lifted
+	}{
+		{"nothing", podOf("p", "n"), false, nil},
+		{"a budget", podOf("p", "n"), true, []string{"PodDisruptionBudget that allows no disruption of shop/web true"}},
+		{"do-not-disrupt", podOf("p", "n", annotate("karpenter.sh/do-not-disrupt", "true")), false, []string{"annotation karpenter.sh/do-not-disrupt of Deployment shop/web true"}},
+		{"a local volume", podOf("p", "n", scratch), false, []string{"local storage of Deployment shop/web true"}},
+		{"no controller", podOf("p", "n", bare), false, []string{"no controller of Pod shop/p true"}},
+		{"safe-to-evict", podOf("p", "n", annotate("cluster-autoscaler.kubernetes.io/safe-to-evict", "false")), false,
+			[]string{"annotation cluster-autoscaler.kubernetes.io/safe-to-evict: false of Deployment shop/web true"}},
+		{"two things, neither of which is all", podOf("p", "n", scratch, bare), true, []string{
+			"PodDisruptionBudget that allows no disruption of shop/web false", "local storage of Pod shop/p false", "no controller of Pod shop/p false",
+		}},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			o := &objects.Objects{Nodes: []corev1.Node{nodeOf("n", "m5.xlarge")}, Pods: []corev1.Pod{tc.pod}}
+			if tc.budget {
+				o.Budgets = []policyv1.PodDisruptionBudget{{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
+					Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
+				}}
+			}
+			seen := observed(t, o)
+			var got []string
+			anything := false
+			for _, o := range seen.Input.Obstacles {
+				if o.Kind == world.Anything {
+					anything = o.Ways["shop/p"] != 0
+					continue
+				}
+				got = append(got, fmt.Sprintf("%s of %s %t", o.Kind, o.Subject, o.Ways["shop/p"] != 0))
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if anything != (len(tc.want) > 0) || seen.Input.Nodes[0].Pods[0].Fixed != (len(tc.want) > 0) {
+				t.Errorf("fixed %t, free without all %t; want both %t", seen.Input.Nodes[0].Pods[0].Fixed, anything, len(tc.want) > 0)
+			}
+		})
+	}
+}
+
+func TestDemandsOnPlacesAreCompiledWithoutThemselves(t *testing.T) {
+	apart := func(p *corev1.Pod) {
+		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+			{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, TopologyKey: corev1.LabelHostname},
+		}}}
+	}
+	seen := observed(t, &objects.Objects{
+		Nodes: []corev1.Node{nodeOf("a", "m5.xlarge"), nodeOf("b", "m5.xlarge")}, Pods: []corev1.Pod{podOf("p", "a", apart), podOf("q", "b", apart)},
+	})
+	seen.Input.MostObstacles = 5
+	r := audit.Audit(seen.Input)
+	if len(r.Obstacles) != 1 || r.Obstacles[0].Kind != "pod anti-affinity" || r.Obstacles[0].Subject != "Deployment shop/web" || r.Obstacles[0].Pods != 2 {
+		t.Fatalf("obstacles %+v, want the anti-affinity of two pods", r.Obstacles)
+	}
+	if c := r.Obstacles[0]; !c.Known || c.ByMoving || c.Saves <= 0 {
+		t.Errorf("%+v, want a known saving on other machines: both pods fit one", c)
+	}
+	if r.Cheapest.Nodes() != 2 {
+		t.Errorf("%d nodes, want 2 for pods that must be apart", r.Cheapest.Nodes())
+	}
+}
+
+func TestAPodThatMachinesYetToBeBoughtMayNotHoldKeepsItsNode(t *testing.T) {
+	gpu := podOf("p", "n", func(p *corev1.Pod) {
+		p.Spec.Containers[0].Resources.Requests["nvidia.com/gpu"] = resource.MustParse("1")
+	})
+	claim := podOf("q", "m", func(p *corev1.Pod) {
+		p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+	})
+	seen := observed(t, &objects.Objects{Nodes: []corev1.Node{nodeOf("n", "m5.xlarge"), nodeOf("m", "m5.xlarge")}, Pods: []corev1.Pod{gpu, claim}})
+	for _, n := range seen.Input.Nodes {
+		if !strings.HasPrefix(n.Stays, "no machine is planned for its pod shop/") {
+			t.Errorf("%s: %q, want why it stays", n.Name, n.Stays)
+		}
+	}
+	want := "No PersistentVolumeClaims were read: the nodes of 1 pods with such claims stay as they are."
+	if !slices.Contains(seen.Notes, want) {
+		t.Errorf("notes %q, want %q", seen.Notes, want)
+	}
+}

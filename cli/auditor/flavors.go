@@ -1,0 +1,323 @@
+package auditor
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/cli/audit"
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/constraint"
+	"supercargo.dev/supercargo/internal/input/catalogue"
+	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/internal/world"
+)
+
+// machine is an instance type that can be bought.
+type machine struct {
+	name    string
+	size    packing.Size
+	maxPods int64
+	arch    string
+	price   int64
+	labels  map[string]string // labels that pods refer to and that depend on the type
+	seen    bool              // a node of it exists
+}
+
+// pool is the configured properties that nodes share: labels that pods refer to, and taints.
+type pool struct {
+	labels  map[string]string
+	taints  []corev1.Taint
+	nodes   []string
+	spot    bool
+	static  packing.Size
+	statics int64
+}
+
+// readFlavors builds the flavors: every machine with the labels and taints of each pool of nodes,
+// in each zone if pods refer to zones. Spot machines are only for pools of spot machines, which have
+// no others.
+func (b *observer) readFlavors() {
+	heeded := b.heeded()
+	machines := map[bool][]machine{false: b.machines(heeded, false), true: b.machines(heeded, true)}
+	zones := b.zones(heeded)
+	pools := b.pools(heeded)
+	for i := range pools {
+		p := &pools[i]
+		p.static, p.statics = b.view.Static(p.nodes)
+		for _, zone := range zones {
+			for _, m := range machines[p.spot] {
+				b.addFlavor(m, p, i, zone)
+			}
+		}
+	}
+}
+
+// addFlavor adds a machine of a pool in a zone, minus the room of DaemonSet pods and static pods.
+func (b *observer) addFlavor(m machine, p *pool, number int, zone map[string]string) {
+	labels := map[string]string{
+		corev1.LabelArchStable: m.arch, corev1.LabelOSStable: string(corev1.Linux), corev1.LabelInstanceTypeStable: m.name, corev1.LabelInstanceType: m.name,
+	}
+	for _, more := range []map[string]string{p.labels, m.labels, zone} {
+		maps.Copy(labels, more)
+	}
+	host := &constraint.Host{Labels: labels, Taints: p.taints}
+	size, pods := b.view.Overhead(host)
+	size.MilliCPU, size.MemoryBytes, pods = size.MilliCPU+p.static.MilliCPU, size.MemoryBytes+p.static.MemoryBytes, pods+p.statics
+	f := audit.Flavor{InstanceType: m.name, Flavor: cluster.Flavor{
+		Name: fmt.Sprintf("%s pool %d %s", m.name, number, zone[corev1.LabelTopologyZone]), Size: m.size.Minus(size), MaxPods: new(m.maxPods - pods), Arch: m.arch,
+		MicroDollarsPerHour: m.price, Host: host,
+	}}
+	if f.Size.MilliCPU <= 0 || f.Size.MemoryBytes <= 0 || *f.MaxPods <= 0 {
+		return // DaemonSets fill it
+	}
+	b.Input.Flavors = append(b.Input.Flavors, f)
+}
+
+// heeded returns the node labels that pods, DaemonSets or volumes refer to.
+func (b *observer) heeded() map[string]bool {
+	all := map[string]bool{}
+	terms := func(s *corev1.NodeSelector) {
+		if s == nil {
+			return
+		}
+		for _, t := range s.NodeSelectorTerms {
+			for _, e := range t.MatchExpressions {
+				all[e.Key] = true
+			}
+		}
+	}
+	read := func(spec *corev1.PodSpec) {
+		for key := range spec.NodeSelector {
+			all[key] = true
+		}
+		if a := spec.Affinity; a != nil {
+			if a.NodeAffinity != nil {
+				terms(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+			}
+			if a.PodAffinity != nil {
+				for _, t := range a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+					all[t.TopologyKey] = true
+				}
+			}
+			if a.PodAntiAffinity != nil {
+				for _, t := range a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+					all[t.TopologyKey] = true
+				}
+			}
+		}
+		for _, t := range spec.TopologySpreadConstraints {
+			all[t.TopologyKey] = true
+		}
+	}
+	for i := range b.view.Pods {
+		read(&b.view.Pods[i].Spec)
+	}
+	for i := range b.view.Daemons {
+		read(&b.view.Daemons[i].Spec.Template.Spec)
+	}
+	for i := range b.objects.Volumes {
+		if a := b.objects.Volumes[i].Spec.NodeAffinity; a != nil {
+			terms(a.Required)
+		}
+	}
+	for i := range b.objects.Classes {
+		for _, t := range b.objects.Classes[i].AllowedTopologies {
+			for _, e := range t.MatchLabelExpressions {
+				all[e.Key] = true
+			}
+		}
+	}
+	delete(all, corev1.LabelHostname)
+	return all
+}
+
+// ofType reports whether a label of a node depends on its instance type.
+func ofType(label string) bool {
+	switch label {
+	case corev1.LabelInstanceTypeStable, corev1.LabelInstanceType, corev1.LabelArchStable, "beta.kubernetes.io/arch", "cloud.google.com/machine-family", v1alpha1.LabelMachineType:
+		return true
+	}
+	for _, prefix := range []string{"karpenter.k8s.aws/instance-", "karpenter.azure.com/sku-", "karpenter.k8s.gcp/instance-", "nvidia.com/", "feature.node.kubernetes.io/", "cloud.google.com/gke-accelerator"} {
+		if strings.HasPrefix(label, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// ofZone reports whether a label of a node depends on its zone.
+func ofZone(label string) bool {
+	return label == corev1.LabelTopologyZone || label == corev1.LabelFailureDomainBetaZone || strings.HasPrefix(label, "topology.") && strings.HasSuffix(label, "/zone")
+}
+
+// some returns the heeded labels of a node that are wanted.
+func some(node *corev1.Node, heeded map[string]bool, wanted func(label string) bool) map[string]string {
+	found := map[string]string{}
+	for label := range heeded {
+		if value, has := node.Labels[label]; has && wanted(label) {
+			found[label] = value
+		}
+	}
+	return found
+}
+
+// zones returns the labels of each zone; one without labels if no pod refers to zones.
+func (b *observer) zones(heeded map[string]bool) []map[string]string {
+	all := map[string]map[string]string{}
+	for _, w := range b.workers {
+		labels := some(w.node, heeded, ofZone)
+		all[fmt.Sprint(labels)] = labels // maps are printed in sorted order
+	}
+	if len(all) == 0 {
+		return []map[string]string{nil}
+	}
+	var zones []map[string]string
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		zones = append(zones, all[key])
+	}
+	return zones
+}
+
+// pools returns the pools of nodes; nil if there are no nodes.
+func (b *observer) pools(heeded map[string]bool) []pool {
+	byKey := map[string]*pool{}
+	for _, w := range b.workers {
+		p := &pool{labels: some(w.node, heeded, func(label string) bool { return !ofType(label) && !ofZone(label) }), taints: world.Lasting(w.node), spot: spot(w.node)}
+		key := fmt.Sprint(p.labels, p.taints, p.spot)
+		if byKey[key] == nil {
+			byKey[key] = p
+		}
+		byKey[key].nodes = append(byKey[key].nodes, w.node.Name)
+	}
+	var all []pool
+	for _, key := range slices.Sorted(maps.Keys(byKey)) {
+		all = append(all, *byKey[key])
+	}
+	return all
+}
+
+// machines returns the instance types that can be bought, as spot machines or on demand, sorted by
+// name: those of nodes, with the least room and the lowest price of their nodes, and those of the
+// market for architectures of nodes. Of the latter it omits machines that another of the same
+// architecture can replace at the same price or less, unless pods refer to labels of the type.
+func (b *observer) machines(heeded map[string]bool, asSpot bool) []machine {
+	found := map[string]machine{}
+	archs := map[string]bool{}
+	for _, w := range b.workers {
+		allocatable := w.node.Status.Allocatable
+		m := machine{
+			name: InstanceType(w.node), arch: w.node.Labels[corev1.LabelArchStable], price: w.price, seen: true,
+			size:    packing.Size{MilliCPU: allocatable.Cpu().MilliValue(), MemoryBytes: allocatable.Memory().Value()},
+			maxPods: allocatable.Pods().Value(), labels: some(w.node, heeded, ofType),
+		}
+		archs[m.arch] = true
+		if spot(w.node) != asSpot {
+			continue
+		}
+		if known, is := found[m.name]; is {
+			m.size.MilliCPU, m.size.MemoryBytes = min(m.size.MilliCPU, known.size.MilliCPU), min(m.size.MemoryBytes, known.size.MemoryBytes)
+			m.maxPods, m.price, m.labels = min(m.maxPods, known.maxPods), min(m.price, known.price), known.labels
+		}
+		found[m.name] = m
+	}
+	for _, f := range b.forSale {
+		price := &f.MicroDollarsPerHour
+		if asSpot {
+			price = b.pricer.spotPrice(f.Name)
+		}
+		if _, is := found[f.Name]; is || price == nil || !archs[cmp.Or(f.Arch, "amd64")] {
+			continue
+		}
+		found[f.Name] = machine{
+			name: f.Name, arch: cmp.Or(f.Arch, "amd64"), price: *price, maxPods: ptr.Deref(f.MaxPods, defaultMaxPods),
+			size: packing.Size{MilliCPU: f.Size.MilliCPU, MemoryBytes: f.Size.MemoryBytes},
+		}
+	}
+	all := slices.SortedFunc(maps.Values(found), func(x, y machine) int { return cmp.Compare(x.name, y.name) })
+	if !looksAtTypes(heeded) {
+		all = undominated(all)
+	}
+	return all
+}
+
+// defaultMaxPods is the default maximum number of pods: that of the kubelet.
+const defaultMaxPods = 110
+
+func looksAtTypes(heeded map[string]bool) bool {
+	for label := range heeded {
+		if ofType(label) && label != corev1.LabelArchStable && label != "beta.kubernetes.io/arch" {
+			return true
+		}
+	}
+	return false
+}
+
+// undominated omits machines without nodes that another machine can replace. Of equal machines the
+// first stays.
+func undominated(all []machine) []machine {
+	replaces := func(x, y *machine) bool {
+		return x.arch == y.arch && y.size.Fits(x.size) && x.maxPods >= y.maxPods && x.price <= y.price
+	}
+	var left []machine
+	for i := range all {
+		dominated := false
+		for j := range all {
+			dominated = dominated || i != j && replaces(&all[j], &all[i]) && (j < i || !replaces(&all[i], &all[j]))
+		}
+		if all[i].seen || !dominated {
+			left = append(left, all[i])
+		}
+	}
+	return left
+}
+
+// readMarket reads the instance types that may be bought, sorted by name. A pattern without a match
+// is an error: it is misspelt, or for another cloud provider.
+func (b *observer) readMarket() error {
+	all := b.market()
+	slices.SortFunc(all, func(x, y catalogue.Flavor) int { return cmp.Compare(x.Name, y.Name) })
+	var unmatched []string
+	if b.forSale, unmatched = catalogue.Choose(b.options.InstanceTypes, all); len(unmatched) > 0 {
+		return &UnknownTypesError{Patterns: unmatched, Source: b.Source}
+	}
+	return nil
+}
+
+// UnknownTypesError reports patterns that match no instance type with a price.
+type UnknownTypesError struct {
+	Patterns []string
+	// Source is the source of the prices.
+	Source string
+}
+
+// Error implements error.
+func (e *UnknownTypesError) Error() string {
+	return fmt.Sprintf("no instance type in %s matches %s", e.Source, strings.Join(e.Patterns, ", "))
+}
+
+// market returns the instance types for sale: the user's prices and, for other types, the price
+// list of the place where most nodes are.
+func (b *observer) market() []catalogue.Flavor {
+	var all []catalogue.Flavor
+	b.Source = "the prices of the nodes"
+	for _, f := range b.pricer.own {
+		all = append(all, f.Flavor)
+		b.Source = "the prices given"
+	}
+	if at, is := b.pricer.market(); is {
+		for name, f := range b.pricer.list(at) {
+			if b.pricer.own[name] == nil {
+				all = append(all, *f)
+			}
+		}
+		b.Source = "list prices of " + at.list + " in " + at.region
+	}
+	return all
+}

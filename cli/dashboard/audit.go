@@ -1,0 +1,145 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/cli/audit"
+	"supercargo.dev/supercargo/cli/auditor"
+	"supercargo.dev/supercargo/cli/dashboard/view"
+	"supercargo.dev/supercargo/cli/objects"
+	"supercargo.dev/supercargo/internal/input/catalogue"
+	"supercargo.dev/supercargo/internal/text/dollars"
+)
+
+// leisure is the minimum pause after an audit, as a multiple of its duration: audits of a large cluster
+// take long, and should not occupy a CPU.
+const leisure = 9
+
+// accountant audits a cluster periodically, and provides the prices of its nodes.
+type accountant struct {
+	client   client.Client
+	own      []catalogue.Price
+	interval time.Duration
+
+	mu     sync.Mutex
+	audit  *view.Audit
+	pricer *auditor.Pricer
+}
+
+// run audits until ctx ends, and calls touch after each audit. If the interval is 0 it only reads
+// prices, once.
+func (a *accountant) run(ctx context.Context, touch func()) {
+	for {
+		start := time.Now()
+		a.round(ctx, start)
+		touch()
+		if a.interval <= 0 {
+			return
+		}
+		timer := time.NewTimer(max(a.interval, leisure*time.Since(start)))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// round audits once. An error is shown with the figures of the last successful audit.
+func (a *accountant) round(ctx context.Context, start time.Time) {
+	read, err := objects.Live(ctx, a.client)
+	if err == nil {
+		a.mu.Lock()
+		a.pricer = auditor.NewPricer(read, a.own)
+		a.mu.Unlock()
+		if a.interval <= 0 {
+			return
+		}
+	}
+	var found *view.Audit
+	if err == nil {
+		found, err = a.of(ctx, read, start)
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err != nil {
+		found = &view.Audit{}
+		if a.audit != nil {
+			*found = *a.audit
+		}
+		found.Error = err.Error()
+	}
+	a.audit = found
+}
+
+func (a *accountant) of(ctx context.Context, read *objects.Objects, start time.Time) (*view.Audit, error) {
+	seen, err := auditor.Of(ctx, read, auditor.Options{Now: start, Prices: a.own})
+	if err != nil {
+		return nil, err
+	}
+	if len(seen.Input.Flavors) == 0 {
+		return nil, errors.New("no machine types can be bought: nodes have no price or no instance type")
+	}
+	seen.Input.MostObstacles = 0
+	seen.Input.Stop = func() bool { return ctx.Err() != nil }
+	r := audit.Audit(seen.Input)
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("audit: %w", ctx.Err())
+	}
+	found := &view.Audit{
+		At: start.Unix(), Took: time.Since(start).Seconds(), Bound: dollars.Of(r.Bound), Source: seen.Source, Notes: seen.Notes,
+		Now: bill(&r, &r.Now), Moved: bill(&r, &r.Moved), Cheapest: bill(&r, &r.Cheapest), Requested: r.MilliCPU, Sizes: sizes(&seen.Input),
+	}
+	if r.Homogeneous != nil {
+		found.Homogeneous = new(bill(&r, r.Homogeneous))
+	}
+	return found, nil
+}
+
+// sizes returns the CPU of the largest machine of each instance type that exists or is for sale.
+func sizes(in *audit.Input) map[string]int64 {
+	most := map[string]int64{}
+	for i := range in.Nodes {
+		n := &in.Nodes[i]
+		most[n.InstanceType] = max(most[n.InstanceType], n.Capacity.MilliCPU)
+	}
+	for i := range in.Flavors {
+		f := &in.Flavors[i]
+		most[f.InstanceType] = max(most[f.InstanceType], f.Size.MilliCPU)
+	}
+	return most
+}
+
+func bill(r *audit.Result, b *audit.Bill) view.Bill {
+	shown := view.Bill{Dollars: dollars.Of(b.MicroDollarsPerHour), Nodes: b.Nodes(), Machines: map[string]int{}, Load: audit.Share(r.MilliCPU, b.MilliCPU)}
+	for _, c := range b.Machines {
+		shown.Machines[c.InstanceType] += c.Machines
+	}
+	return shown
+}
+
+// last returns the last audit, and the prices of nodes; nil before the first.
+func (a *accountant) last(nodes []*corev1.Node) (*view.Audit, map[string]view.Price) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.pricer == nil {
+		return a.audit, nil
+	}
+	prices := make(map[string]view.Price, len(nodes))
+	for _, node := range nodes {
+		price, unpriced := a.pricer.Price(node)
+		prices[node.Name] = view.Price{MicroDollarsPerHour: price, Unpriced: unpriced}
+	}
+	return a.audit, prices
+}

@@ -1,0 +1,84 @@
+package view
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/energy"
+	"supercargo.dev/supercargo/energy/profile"
+)
+
+// power returns the power of machines: from MachineProfiles, or else from the built-in table.
+type power struct {
+	stated profile.StatedPower
+	table  *energy.Table
+}
+
+func newPower(profiles []*v1alpha1.MachineProfile) power {
+	p := power{stated: profile.StatedPower{}, table: energy.BuiltIn()}
+	for _, o := range profiles {
+		// An invalid profile reports that in its own status, and is ignored here.
+		_ = p.stated.Add(o)
+	}
+	return p
+}
+
+// of returns the power of a node if its pods use as much CPU as they request; nil if its machine type
+// is unknown.
+func (p power) of(node *corev1.Node, requestedMilliCPU int64) *float64 {
+	kind := cmp.Or(node.Labels[v1alpha1.LabelMachineType], node.Labels[corev1.LabelInstanceTypeStable])
+	model, known := p.model(kind)
+	if !known {
+		return nil
+	}
+	capacity := cmp.Or(node.Status.Capacity.Cpu().MilliValue(), node.Status.Allocatable.Cpu().MilliValue())
+	if capacity <= 0 {
+		return nil
+	}
+	return new(float64(model.At(min(1, float64(requestedMilliCPU)/float64(capacity)))))
+}
+
+// ofBill returns the power of the machines of a bill; nil if there are none, or one of their types is unknown.
+func (p power) ofBill(b *Bill) *float64 {
+	if len(b.Machines) == 0 {
+		return nil
+	}
+	var sum energy.Watts
+	for _, kind := range slices.Sorted(maps.Keys(b.Machines)) { // the sum of floats depends on their order
+		model, known := p.model(kind)
+		if !known {
+			return nil
+		}
+		sum += energy.Watts(b.Machines[kind]) * model.At(min(1, b.Load))
+	}
+	return new(float64(sum))
+}
+
+// least returns a lower bound of the power of any machines of known types at which pods use the CPU that they request,
+// however they are placed: each milli-CPU draws at least what it does on the machine that is best loaded. It is a bound
+// of ofBill, which also counts the CPU of a machine without that of DaemonSet pods. sizes is the
+// CPU of the largest machine of each type. It is nil if no type is known, or nothing is requested.
+func (p power) least(requestedMilliCPU int64, sizes map[string]int64) *float64 {
+	each := math.Inf(1)
+	for kind, size := range sizes {
+		if model, known := p.model(kind); known && size > 0 {
+			each = min(each, float64(model.LeastPerUtilization())/float64(size))
+		}
+	}
+	if math.IsInf(each, 1) || requestedMilliCPU <= 0 {
+		return nil
+	}
+	return new(each * float64(requestedMilliCPU))
+}
+
+func (p power) model(machineType string) (energy.Model, bool) {
+	if model, known := p.stated[machineType]; known {
+		return model, true
+	}
+	return p.table.MachineType(machineType)
+}

@@ -1,0 +1,115 @@
+package migrationdecide
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+)
+
+// budgeted gives the pods of a world a budget that allows a number of disruptions.
+func (w *world) budgeted(disruptions int32) {
+	w.budgets = []policyv1.PodDisruptionBudget{{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "b"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "work"}}},
+		Status:     policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: disruptions, DesiredHealthy: 1, CurrentHealthy: 1 + disruptions},
+	}}
+}
+
+// claimed returns whether the old pod is claimed from the budget, and how many more disruptions
+// that allows.
+func (w *world) claimed() (bool, int32) {
+	s := &w.budgets[0].Status
+	_, noted := s.DisruptedPods[source]
+	return noted, s.DisruptionsAllowed
+}
+
+// toFreeze runs a world with a budget until the pod is about to be frozen.
+func toFreeze(t *testing.T, disruptions int32, restart bool) *world {
+	t.Helper()
+	w := on(t, ofJob, restart, next(CreatePod))
+	w.budgeted(disruptions)
+	for range 20 {
+		w.controller()
+		w.scheduler()
+		w.sourceAgent()
+		w.targetAgent(nodeB)
+	}
+	return w
+}
+
+func TestAPodIsClaimedFromItsBudgetBeforeItStandsStill(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		w := toFreeze(t, 1, restart)
+		if noted, left := w.claimed(); !noted || left != 0 {
+			t.Errorf("restarted %v: the pod is noted: %v, %d disruptions are left", restart, noted, left)
+		}
+		if !restart && w.m.Status.Order != v1alpha1.OrderFreeze || restart && !HandingOver(w.m) {
+			t.Errorf("restarted %v: it does not continue: %+v", restart, w.m.Status)
+		}
+	}
+}
+
+func TestABudgetAtItsLimitIsWaitedForUntilTheDeadline(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		w := toFreeze(t, 0, restart)
+		c := condition(&w.m.Status, v1alpha1.MigrationReserved)
+		if w.m.Status.Order != v1alpha1.OrderPrepare || HandingOver(w.m) || c.Reason != overBudget || !strings.Contains(c.Message, "budget b needs 1 healthy pods") {
+			t.Fatalf("restarted %v: %s, %+v", restart, w.m.Status.Order, c)
+		}
+		if step := w.decide(); step.Do != Wait || !step.Until.Equal(w.now.Add(budgetPatience)) {
+			t.Errorf("restarted %v: %+v, want to look again in %s", restart, step, budgetPatience)
+		}
+		w.now = w.now.Add(6 * time.Minute)
+		if step := w.decide(); step.Do != WriteStatus || condition(step.Status, v1alpha1.MigrationFinished).Reason != "DeadlineExceeded" {
+			t.Errorf("restarted %v: after the deadline %+v", restart, step)
+		}
+	}
+}
+
+func TestTheClaimOfTheEvictionIsUsed(t *testing.T) {
+	w := on(t, ofJob, false, next(CreatePod))
+	w.budgeted(0)
+	w.budgets[0].Status.DisruptedPods = map[string]metav1.Time{source: metav1.NewTime(w.now)}
+	for range 20 {
+		w.controller()
+		w.scheduler()
+		w.sourceAgent()
+		w.targetAgent(nodeB)
+	}
+	if _, left := w.claimed(); w.m.Status.Order != v1alpha1.OrderFreeze || left != 0 {
+		t.Errorf("order %s, %d disruptions are left", w.m.Status.Order, left)
+	}
+}
+
+func TestAPodThatStaysGivesItsClaimBack(t *testing.T) {
+	w := toFreeze(t, 1, false)
+	w.nodes[nodeB].Spec.Unschedulable = true
+	for range 60 {
+		w.now = w.now.Add(time.Second)
+		w.controller()
+		w.kubelet(nodeB)
+		w.scheduler()
+		w.sourceAgent()
+		w.targetAgent(nodeB)
+	}
+	if noted, _ := w.claimed(); noted || w.m.Status.Phase != v1alpha1.MigrationRolledBack {
+		t.Errorf("it ends as %s, and the pod is noted: %v", w.m.Status.Phase, noted)
+	}
+}
+
+func TestAPodThatIsRefusedGivesItsClaimBack(t *testing.T) {
+	w := newWorld(0, ofJob, false)
+	w.budgeted(0)
+	w.budgets[0].Status.DisruptedPods = map[string]metav1.Time{source: metav1.NewTime(w.now)}
+	w.pods[source].Spec.HostNetwork = true
+	w.controller()
+	w.controller()
+	if noted, _ := w.claimed(); noted || w.m.Status.Phase != v1alpha1.MigrationRefused {
+		t.Errorf("it ends as %s, and the pod is noted: %v", w.m.Status.Phase, noted)
+	}
+}

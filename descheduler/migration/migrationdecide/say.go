@@ -1,0 +1,175 @@
+package migrationdecide
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/text/clip"
+)
+
+const (
+	yes     = metav1.ConditionTrue
+	no      = metav1.ConditionFalse
+	unknown = metav1.ConditionUnknown
+)
+
+// longest is the maximum length of a condition's message. The API's limit is eight times as
+// large.
+const longest = 4096
+
+// status is a copy of the status that is being changed.
+type status struct {
+	*v1alpha1.MigrationStatus
+	generation int64
+}
+
+func copyStatus(m *v1alpha1.Migration) *status {
+	s := &status{m.Status.DeepCopy(), m.Generation}
+	s.ObservedGeneration = m.Generation
+	return s
+}
+
+func condition(s *v1alpha1.MigrationStatus, kind string) *metav1.Condition {
+	return meta.FindStatusCondition(s.Conditions, kind)
+}
+
+// set sets a condition. Its time is that of the last change of its value.
+func (s *status) set(kind string, value metav1.ConditionStatus, reason, message string, now time.Time) {
+	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
+		Type: kind, Status: value, Reason: reason, Message: clip.Bytes(message, longest), ObservedGeneration: s.generation, LastTransitionTime: metav1.NewTime(now),
+	})
+}
+
+// write returns the step that writes the status.
+func (s *status) write(why string) Step {
+	return Step{Do: WriteStatus, Why: why, Status: s.MigrationStatus}
+}
+
+// writeOr writes the status if it has changed, and waits otherwise.
+func (s *status) writeOr(m *v1alpha1.Migration, why string, until time.Time) Step {
+	if equality.Semantic.DeepEqual(&m.Status, s.MigrationStatus) {
+		return wait(why, until)
+	}
+	return s.write(why)
+}
+
+func (s *status) measured() *v1alpha1.MigrationMeasured {
+	if s.Measured == nil {
+		s.Measured = &v1alpha1.MigrationMeasured{}
+	}
+	return s.Measured
+}
+
+// sayProgress sets conditions and measurements from the agents' reports.
+func (s *status) sayProgress(o Observation, now time.Time) {
+	source := s.Source
+	if source == nil || source.FrozenAt == nil {
+		return
+	}
+	m := s.measured()
+	m.DumpSeconds, m.CheckpointBytes = source.DumpSeconds, source.DumpBytes
+	m.ShipSeconds, m.ShippedBytes = source.ShipSeconds, source.ShipBytes
+	if source.ThawedAt != nil && Back(o.Migration) {
+		m.FrozenSeconds = seconds(source.ThawedAt.Sub(source.FrozenAt.Time))
+		s.set(v1alpha1.MigrationFrozen, no, "Thawed", "the container was frozen for "+m.FrozenSeconds+" s", now)
+		return
+	}
+	if c := condition(s.MigrationStatus, v1alpha1.MigrationFrozen); c == nil || c.Status == yes && c.Reason == "Frozen" {
+		text := "since " + source.FrozenAt.UTC().Format("15:04:05.000 MST")
+		if source.DumpSeconds != "" {
+			text += fmt.Sprintf("; %d bytes dumped in %s s", source.DumpBytes, source.DumpSeconds)
+		}
+		s.set(v1alpha1.MigrationFrozen, yes, "Frozen", text, now)
+	}
+	if staged(o) {
+		s.set(v1alpha1.MigrationShipped, yes, "Staged", fmt.Sprintf("%d bytes sent in %s s, %d attempts; %d bytes staged on node %s",
+			source.ShipBytes, orZero(source.ShipSeconds), source.ShipTries, s.Target.StagedBytes, s.Target.Node), now)
+	}
+}
+
+func orZero(number string) string {
+	if number == "" {
+		return "0"
+	}
+	return number
+}
+
+// sayVerified sets the condition for a running new pod, and measures its start.
+//
+// Kubernetes reports the start of a container in whole seconds. It is taken to be at the end of
+// that second, or now if that is earlier, but not before the checkpoint was staged. So the
+// measured time without a running copy is never too short.
+func (s *status) sayVerified(o Observation, now time.Time) {
+	pod, container := o.restored(), s.Plan.Container
+	started := now
+	if c := containerStatus(pod, container); c != nil {
+		var at metav1.Time
+		switch {
+		case c.State.Running != nil:
+			at = c.State.Running.StartedAt
+		case c.State.Terminated != nil:
+			at = c.State.Terminated.StartedAt
+		}
+		if !at.IsZero() {
+			started = earlier(now, at.Add(time.Second))
+		}
+	}
+	if stagedAt := s.Target.Time.Time; started.Before(stagedAt) {
+		started = stagedAt
+	}
+	m := s.measured()
+	m.RestoreSeconds = seconds(started.Sub(s.Target.Time.Time))
+	if source := s.Source; source != nil && source.FrozenAt != nil {
+		m.FrozenSeconds = seconds(started.Sub(source.FrozenAt.Time))
+	}
+	s.set(v1alpha1.MigrationVerified, yes, "Running", fmt.Sprintf("pod %s runs on node %s; restored in %s s", s.Plan.RestoredPod, pod.Spec.NodeName, m.RestoreSeconds), now)
+}
+
+// sayTotal measures the total duration.
+func (s *status) sayTotal(o Observation, now time.Time) {
+	s.measured().TotalSeconds = seconds(now.Sub(s.Plan.StartedAt.Time))
+	if f := condition(s.MigrationStatus, v1alpha1.MigrationFrozen); f != nil && f.Status == yes {
+		reason, message := "Ended", "the old container is dead"
+		if Back(o.Migration) {
+			reason, message = "SourceGone", "the old container is gone"
+		} else if s.Measured.FrozenSeconds != "" {
+			message = "no copy ran for " + s.Measured.FrozenSeconds + " s; " + message
+		}
+		s.set(v1alpha1.MigrationFrozen, no, reason, message, now)
+	}
+}
+
+// sayCleaned sets the condition for leftovers.
+func (s *status) sayCleaned(o Observation, now time.Time) {
+	if left := dirty(o); len(left) > 0 {
+		s.set(v1alpha1.MigrationCleanedUp, no, "AgentsSilent", "the agents of "+strings.Join(left, " and ")+" have not reported that they have cleaned up: they do so when they run again", now)
+		return
+	}
+	s.set(v1alpha1.MigrationCleanedUp, yes, "Clean", "no leftovers remain on either node", now)
+}
+
+// summary describes a success in one line.
+func (s *status) summary() string {
+	m := s.measured()
+	node := ""
+	if s.Reservation != nil {
+		node = " on node " + s.Reservation.Node
+	}
+	if s.Plan.Backend == v1alpha1.BackendRestart {
+		return fmt.Sprintf("pod %s%s has taken over, restarted", s.Plan.RestoredPod, node)
+	}
+	return fmt.Sprintf("pod %s%s has taken over; no copy ran for %s s (dump %s s, ship %s s, restore %s s; %d bytes)",
+		s.Plan.RestoredPod, node, orZero(m.FrozenSeconds), orZero(m.DumpSeconds), orZero(m.ShipSeconds), orZero(m.RestoreSeconds), m.CheckpointBytes)
+}
+
+// seconds formats a duration in seconds, at least 0, because the clocks of two nodes differ.
+func seconds(d time.Duration) string {
+	return strconv.FormatFloat(max(0, d).Seconds(), 'f', 3, 64)
+}
