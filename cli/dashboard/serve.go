@@ -44,9 +44,10 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	if err != nil {
 		return fmt.Errorf("serve the page: %w", err)
 	}
+	log, hosts := o.Log.WithName("certificate"), append([]string{"localhost", "127.0.0.1"}, o.Hosts...)
 	certificate := &servingcert.Keeper{
-		Client: o.Client, Object: o.Certificate, Hosts: append([]string{"localhost", "127.0.0.1"}, o.Hosts...), Clock: clock.RealClock{},
-		Log: o.Log.WithName("certificate"),
+		Secret:  servingcert.Secret{Client: o.Client, Live: o.Client, Name: o.Certificate, MustExist: true, Hosts: hosts, Log: log},
+		Publish: servingcert.ToConfigMap(o.Client, o.Certificate), Clock: clock.RealClock{}, Log: log,
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	page := NewServer(ServerOptions{

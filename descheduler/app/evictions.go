@@ -20,6 +20,7 @@ import (
 	"supercargo.dev/supercargo/descheduler/eviction"
 	"supercargo.dev/supercargo/descheduler/eviction/certificate"
 	"supercargo.dev/supercargo/descheduler/eviction/evictiondecide"
+	"supercargo.dev/supercargo/internal/platform/servingcert"
 )
 
 // Evictions configures the webhook that turns evictions into Migrations.
@@ -112,10 +113,10 @@ func (e *Evictions) addOrWatch(m ctrl.Manager) error {
 // addTo adds the webhook to a manager.
 func (e *Evictions) addTo(m ctrl.Manager) error {
 	namespace, name, _ := strings.Cut(e.Secret, "/")
-	keeper := &certificate.Keeper{
-		Client: m.GetClient(), Live: m.GetAPIReader(), Clock: clock.RealClock{}, Secret: types.NamespacedName{Namespace: namespace, Name: name},
-		Configuration: e.Configuration, Hosts: e.Hosts, Path: eviction.Path, Log: m.GetLogger().WithName("eviction"),
-	}
+	keeper := certificate.New(servingcert.Secret{
+		Client: m.GetClient(), Live: m.GetAPIReader(), Name: types.NamespacedName{Namespace: namespace, Name: name}, Hosts: e.Hosts,
+		Log: m.GetLogger().WithName("eviction"),
+	}, e.Configuration, eviction.Path, clock.RealClock{})
 	server := &eviction.Server{
 		Address: e.Address, Listener: e.Listener, Knows: keeper.Knows, ClientNames: e.ClientNames,
 		Handler: &eviction.Webhook{
@@ -156,7 +157,7 @@ func (e *Evictions) certificate(m ctrl.Manager, server *eviction.Server, keeper 
 	if err := m.Add(watcher); err != nil {
 		return nil, fmt.Errorf("set up the certificate of the webhook: %w", err)
 	}
-	server.Certificate, keeper.Hosts = watcher.GetCertificate, nil
+	server.Certificate, keeper.Secret.Hosts = watcher.GetCertificate, nil
 	return server.Ready, nil
 }
 

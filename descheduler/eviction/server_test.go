@@ -15,14 +15,14 @@ import (
 	"testing"
 	"time"
 
-	"supercargo.dev/supercargo/internal/platform/selfsigned"
+	"supercargo.dev/supercargo/internal/platform/servingcert"
 )
 
 // serve serves until the test ends, and returns the number of requests of the webhook and its
 // address.
 func serve(t *testing.T, change func(*Server)) (asked *int, address string) {
 	t.Helper()
-	pair, err := selfsigned.New([]string{"127.0.0.1"}, nil, time.Now())
+	pair, err := servingcert.New([]string{"127.0.0.1"}, nil, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

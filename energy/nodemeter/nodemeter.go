@@ -29,6 +29,7 @@ import (
 	"supercargo.dev/supercargo/energy/meterapi"
 	"supercargo.dev/supercargo/energy/nodemeter/meter"
 	"supercargo.dev/supercargo/internal/platform/guard"
+	"supercargo.dev/supercargo/internal/platform/poll"
 	"supercargo.dev/supercargo/internal/platform/servingcert"
 )
 
@@ -76,9 +77,10 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return fmt.Errorf("set up the node meter: %w", err)
 	}
+	name, log := types.NamespacedName{Namespace: c.Namespace, Name: meterapi.Name}, c.Log.WithName("certificate")
 	certificate := &servingcert.Keeper{
-		Client: api, Object: types.NamespacedName{Namespace: c.Namespace, Name: meterapi.Name}, Hosts: []string{meterapi.ServerName(c.Namespace)},
-		Clock: c.Clock, Log: c.Log.WithName("certificate"),
+		Secret:  servingcert.Secret{Client: api, Live: api, Name: name, MustExist: true, Hosts: []string{meterapi.ServerName(c.Namespace)}, Log: log},
+		Publish: servingcert.ToConfigMap(api, name), Clock: c.Clock, Log: log,
 	}
 	server := &guard.Server{
 		Address: c.ServeAddress, Listener: c.Listener, Handler: handler(c.Meter, guards.Protect, certificate.Ready), Certificate: certificate.GetCertificate, Log: c.Log,
@@ -125,28 +127,18 @@ type knower struct {
 }
 
 func (k *knower) run(ctx context.Context) error {
-	for {
-		pause := knowEvery
-		if err := k.look(ctx); err != nil {
-			pause = knowSoon
-			if ctx.Err() == nil && err.Error() != k.wrong { // once
-				k.wrong = err.Error()
-				k.log.Error(err, "Failed to read the Node; retrying, with a generic power model until then")
-			}
+	poll.Repeat(ctx, k.clock, knowEvery, knowSoon, k.read, func(err error) {
+		if err != nil && err.Error() != k.wrong { // once
+			k.wrong = err.Error()
+			k.log.Error(err, "Failed to read the Node; retrying, with a generic power model until then")
 		}
-		timer := k.clock.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		case <-timer.C():
-		}
-	}
+	})
+	return ctx.Err()
 }
 
-// look reads the objects once. Without the kind MachineProfile, or permission to read it, the
+// read reads the objects once. Without the kind MachineProfile, or permission to read it, the
 // meter continues with its own table.
-func (k *knower) look(ctx context.Context) error {
+func (k *knower) read(ctx context.Context) error {
 	var node corev1.Node
 	if err := k.api.Get(ctx, types.NamespacedName{Name: k.node}, &node); err != nil {
 		return fmt.Errorf("get node %s: %w", k.node, err)

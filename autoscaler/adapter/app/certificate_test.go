@@ -18,23 +18,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"supercargo.dev/supercargo/internal/platform/selfsigned"
+	"supercargo.dev/supercargo/internal/platform/servingcert"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 // certificateIn returns the certificate of a replica that uses the cluster c.
 func certificateIn(c client.Client) *certificate {
-	return &certificate{
-		client: c, live: c, secret: types.NamespacedName{Namespace: self.Namespace, Name: self.Name + "-certificate"},
-		hosts: []string{"supercargo-metrics-adapter.supercargo-system.svc"}, clock: clocktesting.NewFakePassiveClock(noon), log: logr.Discard(),
-	}
+	return newCertificate(servingcert.Secret{
+		Client: c, Live: c, Name: types.NamespacedName{Namespace: self.Namespace, Name: self.Name + "-certificate"},
+		Hosts: []string{"supercargo-metrics-adapter.supercargo-system.svc"}, Log: logr.Discard(),
+	}, clocktesting.NewFakeClock(noon))
 }
 
 // replica returns a replica's registration, with a clock that shows the time at.
 func replica(c client.Client, at time.Time) *registration {
 	r := &registration{client: c, live: c, service: self, groups: []string{customGroup}, certificate: certificateIn(c), clock: clocktesting.NewFakeClock(at), log: logr.Discard()}
-	r.certificate.clock = clocktesting.NewFakePassiveClock(at)
+	r.certificate.Clock = clocktesting.NewFakeClock(at)
 	return r
 }
 
@@ -46,7 +46,7 @@ func trusts(t *testing.T, c client.Client, r *registration, at time.Time) error 
 		t.Fatal(err)
 	}
 	chain, key := r.certificate.CurrentCertKeyContent()
-	return selfsigned.Pair{Certificate: chain, Key: key, Authorities: a.Spec.CABundle}.Check(r.certificate.hosts, at)
+	return servingcert.Pair{Certificate: chain, Key: key, Authorities: a.Spec.CABundle}.Check(r.certificate.Secret.Hosts, at)
 }
 
 // TestReplicasServeOneCertificateAndRenewItWithoutARestart: the API server trusts one bundle
@@ -69,10 +69,10 @@ func TestReplicasServeOneCertificateAndRenewItWithoutARestart(t *testing.T) {
 		}
 	}
 
-	late := noon.Add(selfsigned.Lifetime - selfsigned.RenewBefore)
+	late := noon.Add(servingcert.Lifetime - servingcert.RenewBefore)
 	told := &listener{}
 	b.certificate.AddListener(told)
-	b.certificate.clock = clocktesting.NewFakePassiveClock(late)
+	b.certificate.Clock = clocktesting.NewFakeClock(late)
 	if err := b.once(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestReplicasServeOneCertificateAndRenewItWithoutARestart(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	a.certificate.clock = clocktesting.NewFakePassiveClock(late)
+	a.certificate.Clock = clocktesting.NewFakeClock(late)
 	if err := a.once(t.Context()); err != nil {
 		t.Fatal(err)
 	}

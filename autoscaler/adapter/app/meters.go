@@ -18,7 +18,8 @@ import (
 
 	"supercargo.dev/supercargo/autoscaler/adapter/store/target"
 	"supercargo.dev/supercargo/energy/meterapi"
-	"supercargo.dev/supercargo/internal/platform/selfsigned"
+	"supercargo.dev/supercargo/internal/platform/poll"
+	"supercargo.dev/supercargo/internal/platform/servingcert"
 )
 
 const (
@@ -58,7 +59,7 @@ func (o *Options) meters() (*meterAuthorities, error) {
 	a := &meterAuthorities{
 		key: types.NamespacedName{Namespace: m.Namespace, Name: meterapi.Name}, file: filepath.Join(o.Store.Dir, meterAuthoritiesFile), clock: clock.RealClock{}, log: o.Log,
 	}
-	placeholder, err := selfsigned.New([]string{meterapi.ServerName(m.Namespace)}, nil, a.clock.Now())
+	placeholder, err := servingcert.New([]string{meterapi.ServerName(m.Namespace)}, nil, a.clock.Now())
 	if err != nil {
 		return nil, fmt.Errorf("set up scraping of node meters: %w", err)
 	}
@@ -75,27 +76,17 @@ func (a *meterAuthorities) job(m Meters) target.Job {
 
 // run keeps the file up to date until ctx ends.
 func (a *meterAuthorities) run(ctx context.Context) error {
-	for {
-		pause := meterAuthoritiesEvery
-		if err := a.look(ctx); err != nil {
-			pause = meterAuthoritiesSoon
-			if ctx.Err() == nil && err.Error() != a.wrong { // log each error once
-				a.wrong = err.Error()
-				a.log.Info("Node meters cannot be scraped yet", "error", err.Error())
-			}
+	poll.Repeat(ctx, a.clock, meterAuthoritiesEvery, meterAuthoritiesSoon, a.update, func(err error) {
+		if err != nil && err.Error() != a.wrong { // log each error once
+			a.wrong = err.Error()
+			a.log.Info("Node meters cannot be scraped yet", "error", err.Error())
 		}
-		timer := a.clock.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return nil
-		case <-timer.C():
-		}
-	}
+	})
+	return nil
 }
 
-// look reads the ConfigMap and writes the file once.
-func (a *meterAuthorities) look(ctx context.Context) error {
+// update reads the ConfigMap and writes the file once.
+func (a *meterAuthorities) update(ctx context.Context) error {
 	var published corev1.ConfigMap
 	if err := a.live.Get(ctx, a.key, &published); err != nil {
 		return fmt.Errorf("read ConfigMap %s with the certificate authority of the node meters: %w", a.key, err)

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/internal/platform/poll"
-	"supercargo.dev/supercargo/internal/platform/selfsigned"
+	"supercargo.dev/supercargo/internal/platform/servingcert"
 )
 
 // The API groups that one server in a cluster can serve.
@@ -101,16 +101,12 @@ func known(service string) string {
 // keep writes the authorities of our certificate into our APIServices until ctx ends, and
 // logs an error if another server takes them over.
 func (r *registration) keep(ctx context.Context) error {
-	for {
-		pause := registrationEvery
-		if err := r.once(ctx); err != nil && ctx.Err() == nil {
+	poll.Repeat(ctx, r.clock, registrationEvery, registrationSoon, r.once, func(err error) {
+		if err != nil {
 			r.log.Error(err, "Failed to update the APIServices, will retry")
-			pause = registrationSoon
 		}
-		if !poll.Wait(ctx, r.clock, pause, nil) {
-			return nil
-		}
-	}
+	})
+	return nil
 }
 
 func (r *registration) once(ctx context.Context) error {
@@ -145,7 +141,9 @@ func (r *registration) once(ctx context.Context) error {
 		return err
 	}
 	if r.certificate != nil {
-		r.certificate.serve(pair) // its authorities are trusted by now
+		if err := r.certificate.Serve(pair); err != nil { // its authorities are trusted by now
+			return err
+		}
 	}
 	if len(missing) > 0 {
 		return fmt.Errorf("no APIService for %s found, so clients cannot reach it: apply the manifests", strings.Join(missing, " and "))
@@ -154,11 +152,12 @@ func (r *registration) once(ctx context.Context) error {
 }
 
 // trusted returns the certificate to serve; empty if the certificate was given.
-func (r *registration) trusted(ctx context.Context) (selfsigned.Pair, error) {
+func (r *registration) trusted(ctx context.Context) (servingcert.Pair, error) {
 	if r.certificate == nil {
-		return selfsigned.Pair{}, nil
+		return servingcert.Pair{}, nil
 	}
-	return r.certificate.look(ctx)
+	data, err := r.certificate.Ensure(ctx)
+	return servingcert.PairOf(data), err
 }
 
 // publish writes the authorities into the ConfigMap NAME-ca, where NAME is that of the
@@ -168,7 +167,7 @@ func (r *registration) publish(ctx context.Context, authorities []byte) error {
 	if authorities == nil || bytes.Equal(r.published, authorities) {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{"data": map[string]string{selfsigned.AuthoritiesKey: string(authorities)}})
+	patch, err := json.Marshal(map[string]any{"data": map[string]string{servingcert.AuthoritiesKey: string(authorities)}})
 	if err != nil {
 		return fmt.Errorf("write the authorities: %w", err)
 	}

@@ -78,7 +78,7 @@ func TestAuthoritiesAreWrittenIntoOurAPIServicesOnly(t *testing.T) {
 	if err := r.once(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	trusted := string(r.certificate.pair.Authorities)
+	trusted := string(r.certificate.Served().Authorities)
 	if trusted == "" {
 		t.Fatal("no certificate is served")
 	}
@@ -101,7 +101,7 @@ func TestAuthoritiesAreWrittenForThoseWhoAskWithoutTheAggregator(t *testing.T) {
 		t.Fatal(err)
 	}
 	var c corev1.ConfigMap
-	if err := r.live.Get(t.Context(), name, &c); err != nil || c.Data["ca.crt"] == "" || c.Data["ca.crt"] != string(r.certificate.pair.Authorities) {
+	if err := r.live.Get(t.Context(), name, &c); err != nil || c.Data["ca.crt"] == "" || c.Data["ca.crt"] != string(r.certificate.Served().Authorities) {
 		t.Errorf("the ConfigMap has %v (%v), want the authorities", c.Data, err)
 	}
 }

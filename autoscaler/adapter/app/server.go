@@ -22,6 +22,7 @@ import (
 	adapterv1alpha1 "supercargo.dev/supercargo/api/adapter/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/adapter/desired"
 	"supercargo.dev/supercargo/autoscaler/adapter/serve"
+	"supercargo.dev/supercargo/internal/platform/servingcert"
 )
 
 // PrometheusPath is the path, before /api/v1, of Prometheus' HTTP API with authentication and
@@ -73,15 +74,13 @@ func (s *server) configure(ctx context.Context, cl cluster.Cluster) (*apiserver.
 	}
 	if serving := s.options.Server.SecureServing; serving.ServerCert.CertKey.CertFile == "" {
 		host := service.Name + "." + service.Namespace
-		s.certificate = &certificate{
-			client: cl.GetClient(), live: cl.GetAPIReader(), secret: types.NamespacedName{Namespace: service.Namespace, Name: service.Name + "-certificate"},
-			hosts: []string{host + ".svc", host, "localhost", "127.0.0.1"}, clock: clock.RealClock{}, log: s.options.Log,
-		}
-		pair, err := s.certificate.look(ctx)
-		if err != nil {
+		s.certificate = newCertificate(servingcert.Secret{
+			Client: cl.GetClient(), Live: cl.GetAPIReader(), Name: types.NamespacedName{Namespace: service.Namespace, Name: service.Name + "-certificate"},
+			Hosts: []string{host + ".svc", host, "localhost", "127.0.0.1"}, Log: s.options.Log,
+		}, clock.RealClock{})
+		if err := s.certificate.start(ctx); err != nil {
 			return nil, nil, fmt.Errorf("make a certificate: %w", err)
 		}
-		s.certificate.serve(pair)
 		serving.ServerCert.GeneratedCert = s.certificate
 	}
 	client, err := kubernetes.NewForConfig(s.options.Config)

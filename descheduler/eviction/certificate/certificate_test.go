@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"supercargo.dev/supercargo/internal/platform/selfsigned"
+	"supercargo.dev/supercargo/internal/platform/servingcert"
 )
 
 var (
@@ -52,10 +52,8 @@ func kept(t *testing.T, change ...interceptor.Funcs) (*Keeper, client.Client) {
 }
 
 func keeper(c client.Client) *Keeper {
-	return &Keeper{
-		Client: c, Live: c, Clock: clocktesting.NewFakeClock(now), Secret: types.NamespacedName{Namespace: "ns", Name: "certificate"},
-		Configuration: "evictions", Hosts: hosts, Path: "/evictions", Log: logr.Discard(),
-	}
+	secret := servingcert.Secret{Client: c, Live: c, Name: types.NamespacedName{Namespace: "ns", Name: "certificate"}, Hosts: hosts, Log: logr.Discard()}
+	return New(secret, "evictions", "/evictions", clocktesting.NewFakeClock(now))
 }
 
 // trusted checks that the API server trusts the certificate of a keeper.
@@ -99,7 +97,7 @@ func TestReplicasShareOneCertificateAndRenewIt(t *testing.T) {
 	if !bytes.Equal(a.Certificate[0], b.Certificate[0]) {
 		t.Error("each replica has a certificate of its own")
 	}
-	later := now.Add(selfsigned.Lifetime - selfsigned.RenewBefore)
+	later := now.Add(servingcert.Lifetime - servingcert.RenewBefore)
 	second.Clock = clocktesting.NewFakeClock(later)
 	if err := second.Keep(t.Context()); err != nil {
 		t.Fatal(err)
@@ -147,18 +145,18 @@ func TestWhatWasServedStaysWhenTheAPIServerSaysNo(t *testing.T) {
 		t.Fatal(err)
 	}
 	refuse = true
-	k.Clock = clocktesting.NewFakeClock(now.Add(selfsigned.Lifetime - selfsigned.RenewBefore))
+	k.Clock = clocktesting.NewFakeClock(now.Add(servingcert.Lifetime - servingcert.RenewBefore))
 	if err := k.Keep(t.Context()); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "write Secret ns/certificate") {
 		t.Errorf("error %v", err)
 	}
-	trusted(t, c, k, now.Add(selfsigned.Lifetime-selfsigned.RenewBefore))
+	trusted(t, c, k, now.Add(servingcert.Lifetime-servingcert.RenewBefore))
 }
 
 // TestTheConfigurationAloneTurnsTheWebhookOn: without a configuration a keeper is ready and has
 // written nothing; it serves as soon as there is one.
 func TestTheConfigurationAloneTurnsTheWebhookOn(t *testing.T) {
 	k, c := kept(t)
-	k.Configuration = "late"
+	k.configuration = "late"
 	if err := k.Ready(nil); err == nil {
 		t.Error("it is ready before it has looked")
 	}
@@ -168,7 +166,7 @@ func TestTheConfigurationAloneTurnsTheWebhookOn(t *testing.T) {
 	if err := k.Ready(nil); err != nil {
 		t.Errorf("without a configuration it is not ready: %v", err)
 	}
-	if err := c.Get(t.Context(), k.Secret, &corev1.Secret{}); !apierrors.IsNotFound(err) {
+	if err := c.Get(t.Context(), k.Secret.Name, &corev1.Secret{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the Secret: %v, want none without a configuration", err)
 	}
 	select {

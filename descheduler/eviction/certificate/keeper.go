@@ -4,7 +4,6 @@ package certificate
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-logr/logr"
 	"golang.org/x/sync/singleflight"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -23,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/internal/platform/poll"
-	"supercargo.dev/supercargo/internal/platform/selfsigned"
+	"supercargo.dev/supercargo/internal/platform/servingcert"
 )
 
 const (
@@ -34,10 +32,10 @@ const (
 	// rereadEvery is the minimum time between two reads of the Secret that callers with a wrong
 	// secret cause in a replica.
 	rereadEvery = time.Second
-	// lookEvery is the time between two checks of the Secret; soon is that after an error, and
-	// uninstalled that without a configuration.
-	lookEvery   = time.Minute
-	soon        = time.Second
+	// checkEvery is the time between two checks of the Secret; retryAfter is that after an error,
+	// and uninstalled that without a configuration.
+	checkEvery  = time.Minute
+	retryAfter  = time.Second
 	uninstalled = 5 * time.Second
 )
 
@@ -55,28 +53,14 @@ const (
 // argument of the program, which a manifest or a patch may drop. Each replica of the webhook's
 // program has a keeper; they share the Secret.
 type Keeper struct {
-	// Client writes, and Live reads without a cache.
-	Client client.Client
-	Live   client.Reader
-	// Clock is the current time.
-	Clock clock.WithTicker
-	// Secret is the Secret of the certificate. It is created if it does not exist.
-	Secret types.NamespacedName
-	// Configuration is the name of the ValidatingWebhookConfiguration whose webhooks get the
+	*servingcert.Keeper
+	// configuration is the name of the ValidatingWebhookConfiguration whose webhooks get the
 	// authorities.
-	Configuration string
-	// Hosts are the names and addresses at which the API server calls the webhook. If there are
-	// none, others manage the certificate and its authority, and the keeper only manages the
-	// secret.
-	Hosts []string
-	// Path comes before the secret in the URL, such as "/evictions".
-	Path string
-	// Log receives log lines.
-	Log logr.Logger
+	configuration string
+	// path comes before the secret in the URL, such as "/evictions".
+	path string
 
-	serving atomic.Pointer[tls.Certificate]
 	idle    atomic.Bool // the webhook is not installed
-	once    sync.Once
 	started chan struct{}
 
 	known   atomic.Pointer[urlSecret]
@@ -84,11 +68,20 @@ type Keeper struct {
 	reread  time.Time // when the Secret was last read because of a wrong secret; used only in reading
 }
 
-// Started returns a channel that is closed when the first certificate is available.
-func (k *Keeper) Started() <-chan struct{} {
-	k.once.Do(func() { k.started = make(chan struct{}) })
-	return k.started
+// New returns a keeper for the webhooks of a ValidatingWebhookConfiguration. The Secret is created if it does not
+// exist. If it has no hosts, others manage the certificate and its authority, and the keeper only manages the secret of
+// the URL, which follows path, such as "/evictions".
+func New(secret servingcert.Secret, configuration, path string, c clock.WithTicker) *Keeper {
+	k := &Keeper{configuration: configuration, path: path, started: make(chan struct{})}
+	secret.Also = renewSecret
+	k.Keeper = &servingcert.Keeper{
+		Secret: secret, Publish: k.publish, Changed: sync.OnceFunc(func() { close(k.started) }), Clock: c, Log: secret.Log,
+	}
+	return k
 }
+
+// Started returns a channel that is closed when the first certificate is available.
+func (k *Keeper) Started() <-chan struct{} { return k.started }
 
 // Ready is a readiness check. It succeeds if there is a certificate, or if the webhook is not
 // installed.
@@ -100,26 +93,18 @@ func (k *Keeper) Ready(*http.Request) error {
 	return err
 }
 
-// GetCertificate is for a tls.Config. It returns an error until there is a certificate.
-func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	if c := k.serving.Load(); c != nil {
-		return c, nil
-	}
-	return nil, errors.New("there is no certificate yet")
-}
-
 // NeedLeaderElection returns false: every replica serves.
 func (k *Keeper) NeedLeaderElection() bool { return false }
 
 // Start manages the certificate until ctx ends.
 func (k *Keeper) Start(ctx context.Context) error {
 	for {
-		pause := lookEvery
+		pause := checkEvery
 		switch err := k.Keep(ctx); {
 		case err != nil && ctx.Err() == nil:
 			k.Log.Error(err, "Failed to update the certificate of the webhook; retrying")
 			if !k.idle.Load() {
-				pause = soon
+				pause = retryAfter
 			}
 		case k.idle.Load():
 			pause = uninstalled
@@ -140,63 +125,46 @@ func (k *Keeper) Keep(ctx context.Context) error {
 	if !installed {
 		return err
 	}
-	shared := selfsigned.Secret{Client: k.Client, Live: k.Live, Name: k.Secret, Hosts: k.Hosts, Log: k.Log}
-	now := k.Clock.Now()
-	data, err := shared.Keep(ctx, now, func(data map[string][]byte) bool { return renewSecret(data, now) })
-	if err != nil {
-		return err
-	}
-	// From here on, both the API server's current secret and the next are accepted.
-	k.known.Store(secretOf(data))
-	if len(k.Hosts) == 0 {
-		return k.inject(ctx, nil, k.known.Load().now)
-	}
-	pair := selfsigned.PairOf(data)
-	serving, err := pair.TLS()
-	if err != nil {
-		return err
-	}
-	injected := k.inject(ctx, pair.Authorities, k.known.Load().now)
-	if injected == nil || k.serving.Load() == nil {
-		k.serve(serving)
-	}
-	return injected
+	return k.Keeper.Keep(ctx)
 }
 
-// serve sets the served certificate.
-func (k *Keeper) serve(c *tls.Certificate) {
-	k.Started() // makes the channel
-	if k.serving.Swap(c) == nil {
-		close(k.started)
+// publish writes what is in the data of the Secret to the configuration.
+func (k *Keeper) publish(ctx context.Context, data map[string][]byte) error {
+	// From here on, both the API server's current secret and the next are accepted.
+	k.known.Store(secretOf(data))
+	var authorities []byte
+	if len(k.Secret.Hosts) > 0 {
+		authorities = servingcert.PairOf(data).Authorities
 	}
+	return k.inject(ctx, authorities, k.known.Load().now)
 }
 
 // installed reports whether the configuration exists, and records it in idle.
 func (k *Keeper) installed(ctx context.Context) (bool, error) {
-	err := k.Live.Get(ctx, types.NamespacedName{Name: k.Configuration}, &admissionv1.ValidatingWebhookConfiguration{})
+	err := k.Secret.Live.Get(ctx, types.NamespacedName{Name: k.configuration}, &admissionv1.ValidatingWebhookConfiguration{})
 	switch {
 	case err == nil:
 		if k.idle.Swap(false) {
-			k.Log.Info("The ValidatingWebhookConfiguration exists; serving the webhook", "configuration", k.Configuration)
+			k.Log.Info("The ValidatingWebhookConfiguration exists; serving the webhook", "configuration", k.configuration)
 		}
 		return true, nil
 	case apierrors.IsNotFound(err):
 		if !k.idle.Swap(true) {
-			k.Log.Info("The ValidatingWebhookConfiguration does not exist; the webhook is served once it does", "configuration", k.Configuration)
+			k.Log.Info("The ValidatingWebhookConfiguration does not exist; the webhook is served once it does", "configuration", k.configuration)
 		}
 		return false, nil
 	case apierrors.IsForbidden(err):
 		k.idle.Store(true)
 	}
-	return false, fmt.Errorf("get ValidatingWebhookConfiguration %s: %w", k.Configuration, err)
+	return false, fmt.Errorf("get ValidatingWebhookConfiguration %s: %w", k.configuration, err)
 }
 
 // inject writes the authorities, unless nil, and the URL with the secret to the webhooks of the
 // configuration.
 func (k *Keeper) inject(ctx context.Context, authorities []byte, secret string) error {
 	var configuration admissionv1.ValidatingWebhookConfiguration
-	if err := k.Live.Get(ctx, types.NamespacedName{Name: k.Configuration}, &configuration); err != nil {
-		return fmt.Errorf("get ValidatingWebhookConfiguration %s: %w", k.Configuration, err)
+	if err := k.Secret.Live.Get(ctx, types.NamespacedName{Name: k.configuration}, &configuration); err != nil {
+		return fmt.Errorf("get ValidatingWebhookConfiguration %s: %w", k.configuration, err)
 	}
 	before := configuration.DeepCopy()
 	for i := range configuration.Webhooks {
@@ -204,15 +172,15 @@ func (k *Keeper) inject(ctx context.Context, authorities []byte, secret string) 
 		if authorities != nil {
 			c.CABundle = authorities
 		}
-		if err := setPath(c, k.Path+"/"+secret); err != nil {
-			return fmt.Errorf("webhook %s of ValidatingWebhookConfiguration %s: %w", configuration.Webhooks[i].Name, k.Configuration, err)
+		if err := setPath(c, k.path+"/"+secret); err != nil {
+			return fmt.Errorf("webhook %s of ValidatingWebhookConfiguration %s: %w", configuration.Webhooks[i].Name, k.configuration, err)
 		}
 	}
 	if equality.Semantic.DeepEqual(before, &configuration) {
 		return nil
 	}
-	if err := k.Client.Patch(ctx, &configuration, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("write the clientConfig of ValidatingWebhookConfiguration %s: %w", k.Configuration, err)
+	if err := k.Secret.Client.Patch(ctx, &configuration, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("write the clientConfig of ValidatingWebhookConfiguration %s: %w", k.configuration, err)
 	}
 	return nil
 }

@@ -91,8 +91,8 @@ func (k *Keeper) refresh(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, rereadEvery)
 	defer cancel()
 	var secret corev1.Secret
-	if err := k.Live.Get(ctx, k.Secret, &secret); err != nil {
-		k.Log.Error(err, "Failed to read the secret of the webhook's URL; the last known one remains valid", "secret", k.Secret)
+	if err := k.Secret.Live.Get(ctx, k.Secret.Name, &secret); err != nil {
+		k.Log.Error(err, "Failed to read the secret of the webhook's URL; the last known one remains valid", "secret", k.Secret.Name)
 		return
 	}
 	k.known.Store(secretOf(secret.Data))

@@ -137,7 +137,7 @@ func TestCertificatesOfOthersAreLeftAlone(t *testing.T) {
 	if err := c.Update(t.Context(), &configuration); err != nil {
 		t.Fatal(err)
 	}
-	k.Hosts = nil
+	k.Secret.Hosts = nil
 	if err := k.Keep(t.Context()); err != nil {
 		t.Fatal(err)
 	}

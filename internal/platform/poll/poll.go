@@ -31,6 +31,26 @@ func Every(ctx context.Context, c clock.WithTicker, interval time.Duration, ask 
 	}
 }
 
+// Repeat calls ask immediately and then again and again until ctx is done: every after a call without an error, and
+// after an error already retryAfter later. It passes the error of each call, including nil, to note, except for a call
+// that ended because ctx is done.
+func Repeat(ctx context.Context, c clock.WithTicker, every, retryAfter time.Duration, ask func(context.Context) error, note func(error)) {
+	for {
+		err := ask(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		note(err)
+		pause := every
+		if err != nil {
+			pause = retryAfter
+		}
+		if !Wait(ctx, c, pause, nil) {
+			return
+		}
+	}
+}
+
 // Wait waits for d, or until a signal arrives on a channel, which may be nil. It returns false if ctx is done.
 func Wait(ctx context.Context, c clock.WithTicker, d time.Duration, signal <-chan struct{}) bool {
 	timer := c.NewTimer(d)

@@ -8,8 +8,10 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
@@ -118,4 +120,31 @@ func TestAWaitEndsWithItsTimeASignalOrTheContext(t *testing.T) {
 	if wait(); <-ended {
 		t.Error("the end of the context is not told")
 	}
+}
+
+// TestAfterAnErrorItIsAskedAgainSooner runs in a bubble whose time passes at once.
+func TestAfterAnErrorItIsAskedAgainSooner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		start := time.Now()
+		var asked []time.Duration
+		var noted []string
+		Repeat(ctx, clock.RealClock{}, time.Minute, time.Second, func(context.Context) error {
+			asked = append(asked, time.Since(start))
+			switch len(asked) {
+			case 2:
+				return errors.New("down")
+			case 4:
+				cancel()
+				return errors.New("ended")
+			}
+			return nil
+		}, func(err error) { noted = append(noted, fmt.Sprint(err)) })
+		if want := []time.Duration{0, time.Minute, time.Minute + time.Second, 2*time.Minute + time.Second}; !slices.Equal(asked, want) {
+			t.Errorf("asked after %v, want %v", asked, want)
+		}
+		if want := []string{"<nil>", "down", "<nil>"}; !slices.Equal(noted, want) {
+			t.Errorf("noted %v, want %v: a call that was ended is not noted", noted, want)
+		}
+	})
 }

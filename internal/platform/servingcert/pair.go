@@ -1,9 +1,4 @@
-// Package selfsigned creates certificates for programs that manage their own.
-//
-// Each certificate has its own authority, whose key is discarded at once, so nobody can sign another one. A new
-// certificate is created when a third of the lifetime of the old one is left. The bundle that clients trust then
-// contains both authorities, so it does not matter which of several replicas serves the new certificate first.
-package selfsigned
+package servingcert
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package selfsigned
+package servingcert
 
 import (
 	"context"
@@ -11,14 +11,16 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // AuthoritiesKey is the key of the authorities in a Secret or a ConfigMap.
 const AuthoritiesKey = "ca.crt"
 
-// tries is the number of attempts to write if another replica writes too.
-const tries = 3
+// attempts allows three attempts to write if another replica writes too. They follow each other at once.
+var attempts = wait.Backoff{Steps: 3}
 
 // Secret is a Secret of type kubernetes.io/tls that replicas share: the first replica creates the pair, and the others
 // find it.
@@ -26,10 +28,15 @@ type Secret struct {
 	// Client writes, and Live reads without a cache.
 	Client client.Client
 	Live   client.Reader
-	// Name is the namespace and name. The Secret is created if it does not exist.
+	// Name is the namespace and name.
 	Name types.NamespacedName
-	// Hosts are the hosts that the pair must be valid for. Without hosts, the Secret has no pair.
+	// MustExist says that the Secret is not created. A program that runs on many nodes should not be allowed to create
+	// Secrets, because it could thereby obtain the token of another ServiceAccount from the API server.
+	MustExist bool
+	// Hosts are the names and addresses that the pair must be valid for. Without hosts, the Secret has no pair.
 	Hosts []string
+	// Also, which may be nil, may change other data and reports whether it did.
+	Also func(data map[string][]byte, now time.Time) (changed bool)
 	// Log is the logger.
 	Log logr.Logger
 }
@@ -39,33 +46,39 @@ func PairOf(data map[string][]byte) Pair {
 	return Pair{Certificate: data[corev1.TLSCertKey], Key: data[corev1.TLSPrivateKeyKey], Authorities: data[AuthoritiesKey]}
 }
 
-// Keep returns the data of the Secret after it has ensured that its pair is valid. also, which may be nil, may change
-// other data and reports whether it did. Cost: a read, and a write if something has changed; both again if another
-// replica writes at the same time.
-func (s *Secret) Keep(ctx context.Context, now time.Time, also func(data map[string][]byte) (changed bool)) (data map[string][]byte, err error) {
-	for range tries {
-		data, err = s.keep(ctx, now, also)
-		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
-			break
-		}
-	}
+// write writes the pair to the data of a Secret.
+func (p Pair) write(data map[string][]byte) {
+	data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey], data[AuthoritiesKey] = p.Certificate, p.Key, p.Authorities
+}
+
+// Ensure returns the data of the Secret after it has ensured that its pair is valid. Cost: a read, and a write if
+// something has changed; both again if another replica writes at the same time.
+func (s *Secret) Ensure(ctx context.Context, now time.Time) (data map[string][]byte, err error) {
+	raced := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
+	err = retry.OnError(attempts, raced, func() error {
+		data, err = s.ensure(ctx, now)
+		return err
+	})
 	return data, err
 }
 
-func (s *Secret) keep(ctx context.Context, now time.Time, also func(map[string][]byte) bool) (map[string][]byte, error) {
+func (s *Secret) ensure(ctx context.Context, now time.Time) (map[string][]byte, error) {
 	var secret corev1.Secret
 	err := s.Live.Get(ctx, s.Name, &secret)
-	if client.IgnoreNotFound(err) != nil {
+	missing := apierrors.IsNotFound(err)
+	switch {
+	case err != nil && s.MustExist:
+		return nil, fmt.Errorf("read Secret %s, which the manifests create empty: %w", s.Name, err)
+	case err != nil && !missing:
 		return nil, fmt.Errorf("read Secret %s: %w", s.Name, err)
 	}
-	missing := err != nil
 	data := map[string][]byte{corev1.TLSCertKey: {}, corev1.TLSPrivateKeyKey: {}} // required by its type
 	maps.Copy(data, secret.Data)
 	changed, err := s.renew(data, now, missing)
 	if err != nil {
 		return nil, err
 	}
-	if also != nil && also(data) {
+	if s.Also != nil && s.Also(data, now) {
 		changed = true
 	}
 	secret.Data = data
@@ -98,6 +111,6 @@ func (s *Secret) renew(data map[string][]byte, now time.Time, missing bool) (cha
 	if !missing {
 		s.Log.Info("Created a new certificate", "secret", s.Name, "why", why.Error())
 	}
-	data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey], data[AuthoritiesKey] = pair.Certificate, pair.Key, pair.Authorities
+	pair.write(data)
 	return true, nil
 }
