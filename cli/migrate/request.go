@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/migration/podedit"
 	"supercargo.dev/supercargo/internal/movable"
 )
 
@@ -31,8 +32,8 @@ func DryRun(ctx context.Context, c client.Client, m *v1alpha1.Migration, pod *co
 	}
 	m = m.DeepCopy()
 	m.UID = "00000000-0000-0000-0000-000000000000" // a placeholder
-	plan := movable.NewPlan(in, verdict, m.UID, now, m.Spec.Deadline.Duration)
-	wanted, err := movable.New(m, plan, pod, in.Selector(), "")
+	plan := podedit.NewPlan(in, verdict, m.UID, now, m.Spec.Deadline.Duration)
+	wanted, err := podedit.NewPod(m, plan, pod, in.Selector(), "")
 	if err != nil {
 		return verdict, err
 	}

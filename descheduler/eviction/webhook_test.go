@@ -28,7 +28,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/eviction/evictiondecide"
-	"supercargo.dev/supercargo/internal/movable/capability"
+	"supercargo.dev/supercargo/test/fixtures"
 )
 
 var now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -75,7 +75,7 @@ func newCluster(t *testing.T, change ...func(*corev1.Pod)) *cluster {
 		c.writes++
 		return c.before(o)
 	}
-	c.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(pod, budget, able("a"), able("b")).WithStatusSubresource(budget).
+	c.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(pod, budget, fixtures.AbleNode("a"), fixtures.AbleNode("b")).WithStatusSubresource(budget).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Create: func(ctx context.Context, to client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 				if err := write(o); err != nil {
@@ -95,14 +95,6 @@ func newCluster(t *testing.T, change ...func(*corev1.Pod)) *cluster {
 		Config: evictiondecide.Config{Deadline: time.Minute, Attempts: 1, AfterFailure: evictiondecide.Evict},
 	}
 	return c
-}
-
-func able(name string) *corev1.Node {
-	can := capability.Node{Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendSimulated}, Arch: "amd64", Restore: true}
-	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{v1alpha1.AnnotationCapability: can.Encode()}},
-		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
-	}
 }
 
 // review returns a request of the API server.

@@ -12,6 +12,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/migration/migrationdecide"
+	"supercargo.dev/supercargo/descheduler/migration/podedit"
 	"supercargo.dev/supercargo/internal/movable"
 )
 
@@ -158,7 +159,7 @@ func (r *Reconciler) leftover(ctx context.Context, key types.NamespacedName, cac
 
 // sourceOf returns the pod that a new pod replaces; nil if it is gone.
 func (r *Reconciler) sourceOf(ctx context.Context, restored *corev1.Pod) (*corev1.Pod, error) {
-	name, uid, ok := movable.SourceOf(restored)
+	name, uid, ok := podedit.SourceOf(restored)
 	if !ok {
 		return nil, nil
 	}

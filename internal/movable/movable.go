@@ -1,11 +1,10 @@
-// Package movable decides whether a pod can be moved to another node, and defines the pod that replaces it.
+// Package movable decides whether a pod can be moved to another node, and why not.
 //
 // The Migration controller calls it before it changes anything, and so does `supercargo migrate --dry-run`, with the
 // same result. What only the pod's own node knows, such as open connections, its agent checks later while the pod still
 // runs.
 //
-// movable.go holds the input and the result; pod.go, probe.go, owner.go and node.go hold the rules; copy.go the new
-// pod.
+// movable.go holds the input and the result; pod.go, liveness.go, owner.go and node.go hold the rules.
 package movable
 
 import (

@@ -2,11 +2,9 @@ package movable
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -24,67 +22,26 @@ import (
 
 // movableInput returns a bare pod on node a that can move to node b.
 func movableInput() Input {
+	pod := fixtures.MovablePod("work", "a")
+	pod.Spec.Volumes = []corev1.Volume{{Name: "token", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}}}
 	return Input{
-		Pod: &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{
-				Namespace: "ns", Name: "work", UID: "pod-uid",
-				Labels: map[string]string{"app": "work"}, Annotations: map[string]string{v1alpha1.AnnotationMigration: v1alpha1.MigrationCheckpoint},
-			},
-			Spec: corev1.PodSpec{
-				NodeName: "a", RestartPolicy: corev1.RestartPolicyNever,
-				Containers: []corev1.Container{{Name: "main", Image: "registry/work:1", ImagePullPolicy: corev1.PullAlways}},
-				Volumes:    []corev1.Volume{{Name: "token", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}}},
-			},
-			Status: corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{
-				Name: "main", ContainerID: "containerd://abc", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
-			}}},
-		},
-		Method: v1alpha1.MethodCheckpoint,
-		Nodes:  map[string]*corev1.Node{"a": node("a"), "b": node("b")},
-		Claims: map[string]*corev1.PersistentVolumeClaim{},
-	}
-}
-
-func node(name string, change ...func(*capability.Node)) *corev1.Node {
-	can := capability.Node{Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendContainerd, v1alpha1.BackendRestart}, Arch: "amd64", Restore: true}
-	for _, c := range change {
-		c(&can)
-	}
-	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{v1alpha1.AnnotationCapability: can.Encode()}},
-		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+		Pod: pod, Method: v1alpha1.MethodCheckpoint, Claims: map[string]*corev1.PersistentVolumeClaim{},
+		Nodes: map[string]*corev1.Node{"a": fixtures.AbleNode("a"), "b": fixtures.AbleNode("b")},
 	}
 }
 
 // owned makes a Job the owner of the input's pod.
 func owned(in *Input) *batchv1.Job {
-	in.Job = &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "job", UID: "job-uid"},
-		Spec: batchv1.JobSpec{PodReplacementPolicy: new(batchv1.Failed), Selector: &metav1.LabelSelector{
-			MatchLabels:      map[string]string{batchv1.ControllerUidLabel: "job-uid"},
-			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "shard", Operator: metav1.LabelSelectorOpExists}},
-		}},
-	}
-	in.Pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(in.Job, batchv1.SchemeGroupVersion.WithKind("Job"))}
-	in.Pod.Finalizers = []string{batchv1.JobTrackingFinalizer}
-	in.Pod.Labels[batchv1.ControllerUidLabel], in.Pod.Labels[batchv1.JobNameLabel] = "job-uid", "job"
-	in.Pod.Labels["shard"] = "7"
+	in.Job = fixtures.OwnerJob(in.Pod)
 	return in.Job
 }
 
 // ofReplicaSet makes a ReplicaSet of a Deployment the owner of the input's pod.
 func ofReplicaSet(in *Input, change ...func(*appsv1.ReplicaSet)) *appsv1.ReplicaSet {
-	in.ReplicaSet = &appsv1.ReplicaSet{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web-5d", UID: "set-uid"},
-		Spec: appsv1.ReplicaSetSpec{Replicas: new(int32(2)), Selector: &metav1.LabelSelector{
-			MatchLabels: map[string]string{"app": "work", appsv1.DefaultDeploymentUniqueLabelKey: "5d"},
-		}},
-	}
+	in.ReplicaSet = fixtures.OwnerReplicaSet(in.Pod)
 	for _, c := range change {
 		c(in.ReplicaSet)
 	}
-	in.Pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(in.ReplicaSet, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))}
-	in.Pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey], in.Pod.Labels["team"] = "5d", "blue"
 	in.Pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
 	return in.ReplicaSet
 }
@@ -213,7 +170,7 @@ func TestAPodIsRefusedWithTheReasonAndWhatWouldHelp(t *testing.T) {
 		{"no agent", func(in *Input) { in.Nodes["a"].Annotations = nil }, "AgentMissing", "manifests/agent"},
 		{"an agent that speaks otherwise", func(in *Input) { in.Nodes["a"].Annotations[v1alpha1.AnnotationCapability] = "{}" }, "AgentMissing", "version"},
 		{"an agent without a back-end", func(in *Input) {
-			in.Nodes["a"] = node("a", func(n *capability.Node) { n.Backends = []v1alpha1.MigrationBackend{v1alpha1.BackendRestart} })
+			in.Nodes["a"] = fixtures.AbleNode("a", fixtures.Backends(v1alpha1.BackendRestart))
 		}, "NoBackend", "method Checkpoint"},
 		{"no such target", func(in *Input) { in.TargetNode = "z" }, "Target", "node z not found"},
 		{"the target is where it is", func(in *Input) { in.TargetNode = "a" }, "Target", "already on node a"},
@@ -221,11 +178,11 @@ func TestAPodIsRefusedWithTheReasonAndWhatWouldHelp(t *testing.T) {
 		{"the target is not ready", func(in *Input) { in.TargetNode = "b"; in.Nodes["b"].Status.Conditions = nil }, "Target", "not ready"},
 		{"the target restores nothing", func(in *Input) {
 			in.TargetNode = "b"
-			in.Nodes["b"] = node("b", func(n *capability.Node) { n.Restore = false })
+			in.Nodes["b"] = fixtures.AbleNode("b", func(n *capability.Node) { n.Restore = false })
 		}, "Target", "does not restore checkpoints"},
 		{"the target is of another kind", func(in *Input) {
 			in.TargetNode = "b"
-			in.Nodes["b"] = node("b", func(n *capability.Node) { n.Arch = "arm64" })
+			in.Nodes["b"] = fixtures.AbleNode("b", func(n *capability.Node) { n.Arch = "arm64" })
 		}, "Target", "arm64"},
 		{"no other node", func(in *Input) { delete(in.Nodes, "b") }, "Target", "no other node"},
 		{"no other node that can", func(in *Input) { in.Nodes["b"].Annotations = nil }, "Target", "no agent runs on node b"},
@@ -281,7 +238,7 @@ func TestTheBestBackendThatTheAgentHasIsTaken(t *testing.T) {
 			in.Pod.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart
 		}
 		for _, name := range []string{"a", "b"} {
-			in.Nodes[name] = node(name, func(n *capability.Node) { n.Backends = tc.has })
+			in.Nodes[name] = fixtures.AbleNode(name, fixtures.Backends(tc.has...))
 		}
 		if v := Check(in); v.Backend != tc.want || len(v.Refusals) > 0 {
 			t.Errorf("%s with %v: %s, want %s (%v)", tc.method, tc.has, v.Backend, tc.want, v.Refusals)
@@ -350,326 +307,5 @@ func TestWhatTheAPIServerSaysAboutTheNewPod(t *testing.T) {
 				t.Errorf("refused for %q, want %q", got, tc.reason)
 			}
 		})
-	}
-}
-
-var planned = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-
-// planFor returns the plan and the new pod of an input.
-func planFor(t *testing.T, in Input) (*v1alpha1.MigrationPlan, *corev1.Pod) {
-	t.Helper()
-	v := Check(in)
-	if len(v.Refusals) > 0 {
-		t.Fatal(Message(v.Refusals))
-	}
-	m := &v1alpha1.Migration{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "move", UID: "12345678-9abc"}, Spec: v1alpha1.MigrationSpec{TargetNode: in.TargetNode}}
-	plan := NewPlan(in, v, m.UID, planned, time.Minute)
-	pod, err := New(m, plan, in.Pod, in.Selector(), "needs")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return plan, pod
-}
-
-func TestTheNewPodIsTheOldOneOnAnotherNodeAndNobodys(t *testing.T) {
-	in := movableInput()
-	owned(&in)
-	in.Pod.Annotations[batchv1.JobCompletionIndexAnnotation] = "3"
-	in.Pod.Annotations[v1alpha1.AnnotationExpectedFinish] = "soon"
-	in.Pod.Annotations[corev1.LastAppliedConfigAnnotation] = "{}"
-	in.Pod.Spec.InitContainers = []corev1.Container{{Name: "once"}}
-	in.Pod.Spec.Tolerations = []corev1.Toleration{{Key: "k"}}
-	plan, pod := planFor(t, in)
-
-	want := &v1alpha1.MigrationPlan{
-		StartedAt: metav1.NewTime(planned), DeadlineAt: metav1.NewTime(planned.Add(time.Minute)), SourceNode: "a", PodUID: "pod-uid",
-		Container: "main", ContainerID: "abc", BaseImage: "registry/work:1", Backend: v1alpha1.BackendContainerd, RestoredPod: "work-m12345678",
-		Image: "supercargo.dev/checkpoint:12345678-9abc", Owner: &in.Pod.OwnerReferences[0], Notes: plan.Notes,
-	}
-	if diff := cmp.Diff(want, plan); diff != "" {
-		t.Errorf("plan (-want +got):\n%s", diff)
-	}
-	wantPod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "ns", Name: "work-m12345678",
-			Labels: map[string]string{"app": "work", v1alpha1.LabelClass: "batch", v1alpha1.LabelMigration: "12345678-9abc"},
-			Annotations: map[string]string{
-				v1alpha1.AnnotationMigration: "checkpoint", v1alpha1.AnnotationMigrationName: "move", AnnotationSource: "work/pod-uid", v1alpha1.AnnotationRequirements: "needs",
-				v1alpha1.AnnotationBaseImage: "registry/work:1", batchv1.JobCompletionIndexAnnotation: "3",
-				AnnotationPlace: `{"batch.kubernetes.io/controller-uid":"job-uid","batch.kubernetes.io/job-name":"job","shard":"7"}`,
-			},
-		},
-		Spec: corev1.PodSpec{
-			RestartPolicy: corev1.RestartPolicyNever, Volumes: in.Pod.Spec.Volumes, Tolerations: in.Pod.Spec.Tolerations,
-			Containers: []corev1.Container{{Name: "main", Image: plan.Image, ImagePullPolicy: corev1.PullNever}},
-			Affinity:   pod.Spec.Affinity,
-		},
-	}
-	if diff := cmp.Diff(wantPod, pod); diff != "" {
-		t.Errorf("new pod (-want +got):\n%s", diff)
-	}
-	if got := fields(pod); got != "[[NotIn [a]]]" {
-		t.Errorf("it may go to nodes %s", got)
-	}
-}
-
-// fields returns the node names that each term of a pod's affinity requires.
-func fields(pod *corev1.Pod) string {
-	var terms [][]string
-	for _, term := range pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
-		var of []string
-		for _, f := range term.MatchFields {
-			of = append(of, fmt.Sprintf("%s %s", f.Operator, f.Values))
-		}
-		terms = append(terms, of)
-	}
-	return fmt.Sprint(terms)
-}
-
-func TestTheNewPodKeepsItsOwnAffinityAndGoesElsewhere(t *testing.T) {
-	given := func(fields ...corev1.NodeSelectorRequirement) *corev1.Affinity {
-		zone := []corev1.NodeSelectorRequirement{{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"z"}}}
-		return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: zone, MatchFields: fields}, {MatchFields: fields}},
-		}}}
-	}
-	not := corev1.NodeSelectorRequirement{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpNotIn, Values: []string{"old"}}
-	for _, tc := range []struct {
-		name, target string
-		moved        bool
-		affinity     *corev1.Affinity
-		want         string
-	}{
-		{"anywhere else", "", false, given(), "[[NotIn [a]] [NotIn [a]]]"},
-		{"to one node", "b", false, given(), "[[In [b]] [In [b]]]"},
-		{"not to one that its owner does not want", "", false, given(not), "[[NotIn [old] NotIn [a]] [NotIn [old] NotIn [a]]]"},
-		{"back to where it came from", "", true, given(not), "[[NotIn [a]] [NotIn [a]]]"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			in := movableInput()
-			in.TargetNode = tc.target
-			in.Pod.Spec.Affinity = tc.affinity
-			if tc.moved {
-				in.Pod.Annotations[v1alpha1.AnnotationBaseImage] = "registry/work:0"
-			}
-			_, pod := planFor(t, in)
-			if got := fields(pod); got != tc.want {
-				t.Errorf("it may go to nodes %s, want %s", got, tc.want)
-			}
-			if got := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0].Key; got != "zone" {
-				t.Errorf("its own term has become %s", got)
-			}
-		})
-	}
-}
-
-func TestAPodCanBeMovedAgain(t *testing.T) {
-	in := movableInput()
-	in.Pod.Name = "work-m0a1b2c3d"
-	in.Pod.Annotations[v1alpha1.AnnotationBaseImage] = "registry/work:0"
-	in.Pod.Spec.Containers[0].Image = "supercargo.dev/checkpoint:earlier"
-	plan, pod := planFor(t, in)
-	if plan.RestoredPod != "work-m12345678" || plan.BaseImage != "registry/work:0" || pod.Annotations[v1alpha1.AnnotationBaseImage] != "registry/work:0" {
-		t.Errorf("name %s, base image %s", plan.RestoredPod, plan.BaseImage)
-	}
-}
-
-func TestTheNameOfTheNewPodDoesAsAHostName(t *testing.T) {
-	in := movableInput()
-	in.Pod.Name = strings.Repeat("x", 52) + "-" + strings.Repeat("y", 100)
-	plan, _ := planFor(t, in)
-	if want := strings.Repeat("x", 52) + "-m12345678"; plan.RestoredPod != want {
-		t.Errorf("named %s, want %s", plan.RestoredPod, want)
-	}
-}
-
-func TestAPodThatStartsAnewKeepsItsImage(t *testing.T) {
-	in := movableInput()
-	in.Method = v1alpha1.MethodRestart
-	in.Pod.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart
-	in.Pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
-	in.Pod.Spec.InitContainers = []corev1.Container{{Name: "once"}}
-	plan, pod := planFor(t, in)
-	c := pod.Spec.Containers[0]
-	if plan.Image != "" || c.Image != "registry/work:1" || c.ImagePullPolicy != corev1.PullAlways || pod.Spec.RestartPolicy != corev1.RestartPolicyAlways || len(pod.Spec.InitContainers) != 1 {
-		t.Errorf("plan image %q, container %+v, %s", plan.Image, c, pod.Spec.RestartPolicy)
-	}
-	in.Pod.Annotations[v1alpha1.AnnotationBaseImage] = "registry/work:0" // it was restored before
-	if _, pod = planFor(t, in); pod.Spec.Containers[0].Image != "registry/work:0" || pod.Spec.Containers[0].ImagePullPolicy != corev1.PullIfNotPresent {
-		t.Errorf("container %+v", pod.Spec.Containers[0])
-	}
-}
-
-func TestTheTimeThatAPodMayRunGoesOn(t *testing.T) {
-	in := movableInput()
-	in.Pod.Spec.ActiveDeadlineSeconds = new(int64(100))
-	in.Pod.Status.StartTime = new(metav1.NewTime(planned.Add(-40 * time.Second)))
-	if _, pod := planFor(t, in); *pod.Spec.ActiveDeadlineSeconds != 60 {
-		t.Errorf("it may run for %d s, want 60", *pod.Spec.ActiveDeadlineSeconds)
-	}
-	in.Pod.Status.StartTime = new(metav1.NewTime(planned.Add(-400 * time.Second)))
-	if _, pod := planFor(t, in); *pod.Spec.ActiveDeadlineSeconds != 1 {
-		t.Errorf("it may run for %d s, want 1", *pod.Spec.ActiveDeadlineSeconds)
-	}
-}
-
-func TestTheNewPodIsExpectedToRunForTheRest(t *testing.T) {
-	started := metav1.NewTime(planned.Add(-40 * time.Second))
-	tests := []struct {
-		name                    string
-		method                  v1alpha1.MigrationMethod
-		runtime, finish, expect string
-		start                   *metav1.Time
-	}{
-		{"what it says of itself, less what it has run", v1alpha1.MethodCheckpoint, "100s", "", "1m0s", &started},
-		{"until the scheduler expects it to end", v1alpha1.MethodCheckpoint, "100s", planned.Add(90 * time.Second).Format(time.RFC3339), "1m30s", &started},
-		{"also if it says nothing of itself", v1alpha1.MethodCheckpoint, "", planned.Add(90 * time.Second).Format(time.RFC3339), "1m30s", &started},
-		{"one that is late may end at any time", v1alpha1.MethodCheckpoint, "30s", "", "1s", &started},
-		{"nothing is known", v1alpha1.MethodCheckpoint, "", "", "", &started},
-		{"what it says cannot be read", v1alpha1.MethodCheckpoint, "soon", "", "soon", &started},
-		{"it is not known since when it runs", v1alpha1.MethodCheckpoint, "100s", "", "100s", nil},
-		{"one that starts again from nothing", v1alpha1.MethodRestart, "100s", "", "100s", &started},
-	}
-	for _, tc := range tests {
-		t.Run(tc.name, func(t *testing.T) {
-			in := movableInput()
-			in.Method, in.Pod.Status.StartTime = tc.method, tc.start
-			if tc.method == v1alpha1.MethodRestart {
-				in.Pod.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart
-			}
-			for key, value := range map[string]string{v1alpha1.AnnotationRuntime: tc.runtime, v1alpha1.AnnotationExpectedFinish: tc.finish} {
-				if value != "" {
-					in.Pod.Annotations[key] = value
-				}
-			}
-			if _, pod := planFor(t, in); pod.Annotations[v1alpha1.AnnotationRuntime] != tc.expect {
-				t.Errorf("runtime %q, want %q", pod.Annotations[v1alpha1.AnnotationRuntime], tc.expect)
-			}
-		})
-	}
-}
-
-func TestThePlaceGoesFromOnePodToTheOther(t *testing.T) {
-	for _, own := range []func(*Input){func(in *Input) { owned(in) }, func(in *Input) { ofReplicaSet(in) }, func(*Input) {}} {
-		in := movableInput()
-		own(&in)
-		plan, pod := planFor(t, in)
-		if HasPlace(pod) {
-			t.Error("a new pod has the place already")
-		}
-		taken, err := TakesPlace(pod, plan.Owner)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !HasPlace(taken) || HasPlace(pod) {
-			t.Error("the new pod has not taken the place, or the one observed has")
-		}
-		for key, value := range in.Pod.Labels {
-			if taken.Labels[key] != value {
-				t.Errorf("label %s is %q, want %q", key, taken.Labels[key], value)
-			}
-		}
-		if diff := cmp.Diff(in.Pod.OwnerReferences, taken.OwnerReferences); diff != "" {
-			t.Errorf("owners (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff(in.Pod.Finalizers, taken.Finalizers); diff != "" {
-			t.Errorf("finalizers (-want +got):\n%s", diff)
-		}
-		again, err := TakesPlace(taken, plan.Owner)
-		if diff := cmp.Diff(taken, again); diff != "" || err != nil {
-			t.Errorf("a second time is not the same (%v):\n%s", err, diff)
-		}
-	}
-}
-
-func TestAPodThatIsBeingDeletedGetsNoFinalizer(t *testing.T) {
-	in := movableInput()
-	owned(&in)
-	plan, pod := planFor(t, in)
-	pod.DeletionTimestamp = &metav1.Time{}
-	if taken, err := TakesPlace(pod, plan.Owner); err != nil || len(taken.Finalizers) != 0 || len(taken.OwnerReferences) != 1 {
-		t.Errorf("%v, finalizers %v, owners %v", err, taken.Finalizers, taken.OwnerReferences)
-	}
-}
-
-func TestTheOldPodIsNobodysOnceItHasLeftItsPlace(t *testing.T) {
-	in := movableInput()
-	job := owned(&in)
-	in.Pod.OwnerReferences = append(in.Pod.OwnerReferences, metav1.OwnerReference{UID: "other"})
-	in.Pod.Finalizers = append(in.Pod.Finalizers, "other/finalizer")
-	left := LeavesPlace(in.Pod, &in.Pod.OwnerReferences[0], job.Spec.Selector)
-	if diff := cmp.Diff(map[string]string{"app": "work"}, left.Labels); diff != "" {
-		t.Errorf("labels (-want +got):\n%s", diff)
-	}
-	if len(left.OwnerReferences) != 1 || left.OwnerReferences[0].UID != "other" || !slices.Equal(left.Finalizers, []string{"other/finalizer"}) {
-		t.Errorf("owners %v, finalizers %v", left.OwnerReferences, left.Finalizers)
-	}
-	if without := LeavesPlace(in.Pod, &in.Pod.OwnerReferences[0], nil); without.Labels["shard"] != "7" || without.Labels[batchv1.JobNameLabel] != "" {
-		t.Errorf("without its Job it keeps %v", without.Labels)
-	}
-}
-
-func TestTheNewPodOfAReplicaSetHasNoLabelByWhichThatFindsIt(t *testing.T) {
-	in := movableInput()
-	set := ofReplicaSet(&in)
-	_, pod := planFor(t, in)
-	want := map[string]string{"team": "blue", v1alpha1.LabelClass: "service", v1alpha1.LabelMigration: "12345678-9abc"}
-	if diff := cmp.Diff(want, pod.Labels); diff != "" {
-		t.Errorf("labels of the new pod (-want +got):\n%s", diff)
-	}
-	if pod.Spec.RestartPolicy != corev1.RestartPolicyNever || len(pod.Finalizers) > 0 {
-		t.Errorf("restart policy %s, finalizers %v", pod.Spec.RestartPolicy, pod.Finalizers)
-	}
-	left := LeavesPlace(in.Pod, &in.Pod.OwnerReferences[0], set.Spec.Selector)
-	if diff := cmp.Diff(map[string]string{"team": "blue"}, left.Labels); diff != "" || len(left.OwnerReferences) > 0 {
-		t.Errorf("owners %v, labels of the old pod (-want +got):\n%s", left.OwnerReferences, diff)
-	}
-	if without := LeavesPlace(in.Pod, &in.Pod.OwnerReferences[0], nil); without.Labels["app"] != "work" || without.Labels[appsv1.DefaultDeploymentUniqueLabelKey] != "" {
-		t.Errorf("without its ReplicaSet it keeps %v", without.Labels)
-	}
-}
-
-func TestAReplicaSetDeletesTheOldPodBeforeTheNew(t *testing.T) {
-	for _, tc := range []struct{ given, want string }{{"", ""}, {"100", "100"}, {"-2147483648", "-2147483647"}} {
-		in := movableInput()
-		ofReplicaSet(&in)
-		if tc.given != "" {
-			in.Pod.Annotations[corev1.PodDeletionCost] = tc.given
-		}
-		_, pod := planFor(t, in)
-		if got := pod.Annotations[corev1.PodDeletionCost]; got != tc.want {
-			t.Errorf("of a pod with deletion cost %q the new one has %q, want %q", tc.given, got, tc.want)
-		}
-		before := in.Pod.DeepCopy()
-		old := ToGoFirst(in.Pod)
-		if !GoesFirst(old) || GoesFirst(pod) {
-			t.Errorf("the old pod goes first: %v, the new one: %v", GoesFirst(old), GoesFirst(pod))
-		}
-		if diff := cmp.Diff(before, in.Pod); diff != "" {
-			t.Errorf("the pod that was observed has changed (-was +is):\n%s", diff)
-		}
-	}
-	if !GoesFirst(ToGoFirst(&corev1.Pod{})) {
-		t.Error("a pod without annotations does not go first")
-	}
-}
-
-func TestANoteOfLabelsThatSomebodyHasBrokenIsAnError(t *testing.T) {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationPlace: "{"}}}
-	if _, err := TakesPlace(pod, nil); err == nil {
-		t.Error("none")
-	}
-}
-
-func TestTheNewPodSaysWhichPodItWasMadeFrom(t *testing.T) {
-	_, restored := planFor(t, movableInput())
-	if name, uid, ok := SourceOf(restored); !ok || name != "work" || uid != "pod-uid" {
-		t.Errorf("%q, %q, %v", name, uid, ok)
-	}
-	for _, text := range []string{"", "work", "work/", "/pod-uid"} {
-		restored.Annotations[AnnotationSource] = text
-		if _, _, ok := SourceOf(restored); ok {
-			t.Errorf("%q leads to a pod", text)
-		}
 	}
 }

@@ -1,8 +1,7 @@
 package movable
 
 import (
-	"math"
-	"strconv"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -12,10 +11,6 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
-
-// LowestDeletionCost is the value of [corev1.PodDeletionCost] for a pod that its ReplicaSet should delete before all
-// others.
-const LowestDeletionCost = "-2147483648"
 
 // checkOwner refuses pods whose owner would not accept a replacement pod.
 func (v *Verdict) checkOwner(in Input) {
@@ -89,7 +84,7 @@ func (v *Verdict) checkReplicaSet(in Input, owner *metav1.OwnerReference) {
 	}
 }
 
-// separable reports whether a pod of a ReplicaSet without the labels of its place is outside the ReplicaSet's selector.
+// separable reports whether a pod of a ReplicaSet without the withheld labels is outside the ReplicaSet's selector.
 func separable(pod *corev1.Pod, set *appsv1.ReplicaSet) bool {
 	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
 	if err != nil {
@@ -99,15 +94,15 @@ func separable(pod *corev1.Pod, set *appsv1.ReplicaSet) bool {
 	for key, value := range pod.Labels {
 		without[key] = value
 	}
-	for key := range LabelsOfPlace(pod, set.Spec.Selector) {
+	for key := range WithheldLabels(pod, set.Spec.Selector) {
 		delete(without, key)
 	}
 	return !selector.Matches(without)
 }
 
-// labelsOfOwner returns the labels of a pod by which its owner selects it. selector is the owner's; nil if the owner is
+// OwnerLabels returns the labels of a pod by which its owner selects it. selector is the owner's; nil if the owner is
 // gone.
-func labelsOfOwner(pod *corev1.Pod, owner *metav1.OwnerReference, selector *metav1.LabelSelector) map[string]string {
+func OwnerLabels(pod *corev1.Pod, owner *metav1.OwnerReference, selector *metav1.LabelSelector) map[string]string {
 	var keys []string
 	switch owner.Kind {
 	case "Job":
@@ -132,31 +127,17 @@ func labelsOfOwner(pod *corev1.Pod, owner *metav1.OwnerReference, selector *meta
 	return found
 }
 
-// OfReplicaSet reports whether an owner is a ReplicaSet.
-func OfReplicaSet(owner *metav1.OwnerReference) bool {
-	return owner != nil && owner.Kind == "ReplicaSet"
-}
-
-// GoesFirst reports whether a ReplicaSet with a surplus pod deletes this one before its other equally ready pods.
-func GoesFirst(pod *corev1.Pod) bool {
-	return pod.Annotations[corev1.PodDeletionCost] == LowestDeletionCost
-}
-
-// ToGoFirst returns the pod with [LowestDeletionCost], so that its ReplicaSet deletes it before others.
-func ToGoFirst(pod *corev1.Pod) *corev1.Pod {
-	p := pod.DeepCopy()
-	if p.Annotations == nil {
-		p.Annotations = map[string]string{}
+// WithheldLabels returns the labels that the pod that replaces this one gets only when it takes over: those by which
+// the owner selects the pod or, for a bare pod, all except Supercargo's. selector is the owner's.
+func WithheldLabels(pod *corev1.Pod, selector *metav1.LabelSelector) map[string]string {
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+		return OwnerLabels(pod, owner, selector)
 	}
-	p.Annotations[corev1.PodDeletionCost] = LowestDeletionCost
-	return p
-}
-
-// ownCost returns the deletion cost of a new pod whose source has one: the same, but always above [LowestDeletionCost],
-// which the source gets when it is to be deleted.
-func ownCost(cost string) string {
-	if cost == LowestDeletionCost {
-		return strconv.Itoa(math.MinInt32 + 1)
+	found := map[string]string{}
+	for key, value := range pod.Labels {
+		if !strings.HasPrefix(key, v1alpha1.GroupName+"/") {
+			found[key] = value
+		}
 	}
-	return cost
+	return found
 }

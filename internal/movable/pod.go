@@ -2,7 +2,6 @@ package movable
 
 import (
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -188,30 +187,7 @@ func (v *Verdict) noteChanges(in Input) {
 	if len(spec.Containers) > 0 && spec.Containers[0].Lifecycle != nil && spec.Containers[0].Lifecycle.PostStart != nil {
 		v.note("its postStart hook is not run again")
 	}
-	if metav1.GetControllerOfNoCopy(in.Pod) == nil && len(LabelsOfPlace(in.Pod, nil)) > 0 {
+	if metav1.GetControllerOfNoCopy(in.Pod) == nil && len(WithheldLabels(in.Pod, nil)) > 0 {
 		v.note("it gets its labels when it takes over: until then they select the frozen pod, for NetworkPolicies too")
 	}
-}
-
-// BaseImage returns the image from which the pod's container was first created.
-func BaseImage(pod *corev1.Pod) string {
-	if image := pod.Annotations[v1alpha1.AnnotationBaseImage]; image != "" {
-		return image
-	}
-	if len(pod.Spec.Containers) == 0 {
-		return ""
-	}
-	return pod.Spec.Containers[0].Image
-}
-
-// ContainerID returns the ID of the pod's container without the runtime's prefix, or "" if it is not set.
-func ContainerID(pod *corev1.Pod) string {
-	if len(pod.Status.ContainerStatuses) == 0 {
-		return ""
-	}
-	id := pod.Status.ContainerStatuses[0].ContainerID
-	if _, after, ok := strings.Cut(id, "://"); ok {
-		return after
-	}
-	return id
 }

@@ -34,6 +34,7 @@ var pure = []string{
 	"descheduler/checkpoint/terms",
 	"descheduler/eviction/evictiondecide",
 	"descheduler/migration/migrationdecide",
+	"descheduler/migration/podedit",
 	"energy/.",
 	"energy/bill",
 	"energy/meterapi",

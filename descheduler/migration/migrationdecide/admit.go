@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/migration/podedit"
 	"supercargo.dev/supercargo/internal/movable"
 )
 
@@ -199,9 +200,9 @@ func (c Config) pending(o Observation, now time.Time) Step {
 // begin checks with a dry run whether the new pod would be admitted, and makes the plan.
 func begin(o Observation, in movable.Input, verdict movable.Verdict, now time.Time) Step {
 	m := o.Migration
-	plan := movable.NewPlan(in, verdict, m.UID, now, in.Deadline)
+	plan := podedit.NewPlan(in, verdict, m.UID, now, in.Deadline)
 	if o.Trial == nil {
-		pod, err := movable.New(m, plan, in.Pod, in.Selector(), "")
+		pod, err := podedit.NewPod(m, plan, in.Pod, in.Selector(), "")
 		if err != nil {
 			return refuse(m, []movable.Refusal{{Reason: "Pod", Message: err.Error()}}, now)
 		}

@@ -29,6 +29,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/movable"
@@ -213,6 +214,11 @@ func (o *Observation) restored() *corev1.Pod {
 		return o.Restored
 	}
 	return nil
+}
+
+// ownedByReplicaSet reports whether the owner of a pod is a ReplicaSet.
+func ownedByReplicaSet(owner *metav1.OwnerReference) bool {
+	return owner != nil && owner.Kind == "ReplicaSet"
 }
 
 func wait(why string, until time.Time) Step { return Step{Do: Wait, Why: why, Until: until} }

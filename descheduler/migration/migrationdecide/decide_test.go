@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/migration/podedit"
 	"supercargo.dev/supercargo/internal/movable"
 )
 
@@ -398,7 +399,7 @@ func TestOnceHandedOverThereIsOnlyTheWayForward(t *testing.T) {
 		{"the new pod is deleted", func(w *world) { w.deletePod(w.restored(), 0) }},
 		{"the old pod is gone", func(w *world) { w.pods[source].Finalizers = nil; w.remove(w.pods[source]) }},
 		{"the source's node is gone", func(w *world) { w.scrap(nodeA) }},
-		{"somebody has broken the note of the labels", func(w *world) { w.restored().Annotations[movable.AnnotationPlace] = "{" }},
+		{"somebody has broken the note of the labels", func(w *world) { w.restored().Annotations[podedit.AnnotationWithheldLabels] = "{" }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := on(t, ofJob, false, func(w *world) bool { return HandingOver(w.m) })

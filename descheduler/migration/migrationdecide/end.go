@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/movable"
+	"supercargo.dev/supercargo/descheduler/migration/podedit"
 )
 
 // end handles a migration that has ended.
@@ -69,13 +69,13 @@ func orphan(pod, source *corev1.Pod) *Step {
 		owner = metav1.GetControllerOf(source)
 	}
 	switch {
-	case !movable.HasPlace(pod) && leaving && !movable.OfReplicaSet(owner) && pod.DeletionTimestamp == nil && carries(pod):
+	case !podedit.HasTakenOver(pod) && leaving && !ownedByReplicaSet(owner) && pod.DeletionTimestamp == nil && carries(pod):
 		return takePlace(pod, &v1alpha1.MigrationPlan{Owner: owner})
-	case !movable.HasPlace(pod):
+	case !podedit.HasTakenOver(pod):
 		return nil
 	case leaving && owner != nil && owner.Kind == "Job" && metav1.IsControlledBy(pod, &metav1.ObjectMeta{UID: owner.UID}):
-		return &Step{Do: PatchPod, Why: "the Job must no longer count the old pod", Pod: movable.LeavesPlace(source, owner, nil)}
-	case wanted && owner == nil && movable.GoesFirst(source):
+		return &Step{Do: PatchPod, Why: "the Job must no longer count the old pod", Pod: podedit.Release(source, owner, nil)}
+	case wanted && owner == nil && podedit.HasLowestDeletionCost(source):
 		// Its ReplicaSet has lost it to the new pod, which only a migration does.
 		return &Step{Do: DeletePod, Why: "the new pod has replaced the old one", Pod: source, GraceSeconds: ownGrace(source)}
 	}

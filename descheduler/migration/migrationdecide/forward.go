@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/migration/podedit"
 	"supercargo.dev/supercargo/internal/movable"
 )
 
@@ -56,7 +57,7 @@ func (c Config) reserve(o Observation, s *status, now time.Time) Step {
 		return s.writeOr(m, "wait for the source to be prepared", until)
 	}
 	if o.restored() == nil {
-		pod, err := movable.New(m, plan, o.Source, movable.SelectorOf(o.Job, o.ReplicaSet), source.Requirements)
+		pod, err := podedit.NewPod(m, plan, o.Source, movable.SelectorOf(o.Job, o.ReplicaSet), source.Requirements)
 		if err != nil {
 			return goBack(o, fault{"NewPod", err.Error()}, now)
 		}
@@ -122,7 +123,7 @@ func verified(pod *corev1.Pod, plan *v1alpha1.MigrationPlan) bool {
 	if pod.Status.Phase == corev1.PodSucceeded {
 		return true
 	}
-	if movable.OfReplicaSet(plan.Owner) && !isReady(pod) {
+	if ownedByReplicaSet(plan.Owner) && !isReady(pod) {
 		return false
 	}
 	s := containerStatus(pod, plan.Container)
@@ -154,7 +155,7 @@ func podCondition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCond
 // abandoned reports whether the old pod belongs to a ReplicaSet that has lost it, or is about to.
 // The set was scaled down or creates another pod, and the new pod comes too late.
 func (o *Observation) abandoned() bool {
-	return movable.OfReplicaSet(o.Migration.Status.Plan.Owner) && (o.Source == nil || o.Source.DeletionTimestamp != nil)
+	return ownedByReplicaSet(o.Migration.Status.Plan.Owner) && (o.Source == nil || o.Source.DeletionTimestamp != nil)
 }
 
 func containerStatus(pod *corev1.Pod, container string) *corev1.ContainerStatus {
@@ -280,7 +281,7 @@ func (o *Observation) sourceRestarted() bool {
 	if o.Source == nil {
 		return false
 	}
-	id, planned := movable.ContainerID(o.Source), o.Migration.Status.Plan.ContainerID
+	id, planned := podedit.ContainerID(o.Source), o.Migration.Status.Plan.ContainerID
 	return planned != "" && id != "" && id != planned
 }
 

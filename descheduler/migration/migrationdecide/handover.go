@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/migration/podedit"
 	"supercargo.dev/supercargo/internal/movable"
 )
 
@@ -93,25 +94,25 @@ func (c Config) heldByOldPod(o Observation, s *status, now time.Time) time.Time 
 // place returns the next write to the two pods; nil when the new pod has the place.
 func place(o Observation) *Step {
 	plan, source, restored := o.Migration.Status.Plan, o.Source, o.restored()
-	if movable.OfReplicaSet(plan.Owner) {
+	if ownedByReplicaSet(plan.Owner) {
 		return placeInReplicaSet(o)
 	}
 	runs := o.sourceRuns()
-	if plan.Owner == nil && plan.Backend == v1alpha1.BackendRestart && restored != nil && !movable.HasPlace(restored) {
+	if plan.Owner == nil && plan.Backend == v1alpha1.BackendRestart && restored != nil && !podedit.HasTakenOver(restored) {
 		return takePlace(restored, plan)
 	}
 	if runs && source != nil && (source.DeletionTimestamp == nil || hasLongGrace(source)) && slices.Contains(source.Finalizers, batchv1.JobTrackingFinalizer) {
-		return &Step{Do: PatchPod, Why: "the Job must not count the end of the old pod", Pod: movable.Uncounted(source)}
+		return &Step{Do: PatchPod, Why: "the Job must not count the end of the old pod", Pod: podedit.WithoutJobTracking(source)}
 	}
 	if s := leave(o); s != nil {
 		return s
 	}
-	if restored != nil && !movable.HasPlace(restored) {
+	if restored != nil && !podedit.HasTakenOver(restored) {
 		return takePlace(restored, plan)
 	}
 	if source != nil && plan.Owner != nil && (metav1.IsControlledBy(source, &metav1.ObjectMeta{UID: plan.Owner.UID}) ||
 		slices.Contains(source.Finalizers, batchv1.JobTrackingFinalizer)) {
-		return &Step{Do: PatchPod, Why: "the Job must no longer count the old pod", Pod: movable.LeavesPlace(source, plan.Owner, movable.SelectorOf(o.Job, nil))}
+		return &Step{Do: PatchPod, Why: "the Job must no longer count the old pod", Pod: podedit.Release(source, plan.Owner, movable.SelectorOf(o.Job, nil))}
 	}
 	return nil
 }
@@ -121,15 +122,15 @@ func place(o Observation) *Step {
 // order, since all are to pods.
 func placeInReplicaSet(o Observation) *Step {
 	plan, source, restored := o.Migration.Status.Plan, o.Source, o.restored()
-	if restored != nil && !movable.HasPlace(restored) {
-		if source != nil && source.DeletionTimestamp == nil && !movable.GoesFirst(source) {
-			return &Step{Do: PatchPod, Why: "the ReplicaSet must delete the old pod before others", Pod: movable.ToGoFirst(source)}
+	if restored != nil && !podedit.HasTakenOver(restored) {
+		if source != nil && source.DeletionTimestamp == nil && !podedit.HasLowestDeletionCost(source) {
+			return &Step{Do: PatchPod, Why: "the ReplicaSet must delete the old pod before others", Pod: podedit.WithLowestDeletionCost(source)}
 		}
 		return takePlace(restored, plan)
 	}
 	if source != nil && metav1.IsControlledBy(source, &metav1.ObjectMeta{UID: plan.Owner.UID}) {
 		return &Step{Do: PatchPod, Why: "the ReplicaSet must no longer count the old pod",
-			Pod: movable.LeavesPlace(source, plan.Owner, movable.SelectorOf(nil, o.ReplicaSet))}
+			Pod: podedit.Release(source, plan.Owner, movable.SelectorOf(nil, o.ReplicaSet))}
 	}
 	return leave(o)
 }
@@ -158,11 +159,11 @@ func (o *Observation) sourceRuns() bool {
 // takePlace gives the place to the new pod. This controller wrote the note of its labels; if
 // others broke it, only the owner is set.
 func takePlace(restored *corev1.Pod, plan *v1alpha1.MigrationPlan) *Step {
-	pod, err := movable.TakesPlace(restored, plan.Owner)
+	pod, err := podedit.TakeOver(restored, plan.Owner)
 	if err != nil {
 		broken := restored.DeepCopy()
-		delete(broken.Annotations, movable.AnnotationPlace)
-		pod, _ = movable.TakesPlace(broken, plan.Owner) // without the note there is nothing to misread
+		delete(broken.Annotations, podedit.AnnotationWithheldLabels)
+		pod, _ = podedit.TakeOver(broken, plan.Owner) // without the note there is nothing to misread
 	}
 	return &Step{Do: PatchPod, Why: "the new pod takes over", Pod: pod}
 }

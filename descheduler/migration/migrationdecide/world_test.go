@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/movable"
-	"supercargo.dev/supercargo/internal/movable/capability"
+	"supercargo.dev/supercargo/descheduler/migration/podedit"
+	"supercargo.dev/supercargo/test/fixtures"
 )
 
 // world simulates everything around a migration: an API server, the actual state of processes and
@@ -89,7 +89,7 @@ func newWorld(seed uint64, owned owner, restart bool) *world {
 		config: Config{MaxMigrations: 10, MaxPerNode: 2, CleanPatience: time.Minute, KeepFinished: time.Hour, MaxFinished: 10},
 	}
 	for _, name := range []string{nodeA, nodeB, nodeC} {
-		w.nodes[name] = ableNode(name)
+		w.nodes[name] = fixtures.AbleNode(name)
 	}
 	how, method := v1alpha1.MigrationCheckpoint, v1alpha1.MethodCheckpoint
 	if restart {
@@ -99,9 +99,9 @@ func newWorld(seed uint64, owned owner, restart bool) *world {
 	switch owned {
 	case bare:
 	case ofJob:
-		w.job = jobOf(pod)
+		w.job = fixtures.OwnerJob(pod)
 	case ofSet:
-		w.set = setOf(pod)
+		w.set = fixtures.OwnerReplicaSet(pod)
 	}
 	w.pods[source] = pod
 	w.processes[pod.UID] = &process{node: nodeA, running: true}
@@ -112,63 +112,13 @@ func newWorld(seed uint64, owned owner, restart bool) *world {
 	return w
 }
 
-func ableNode(name string) *corev1.Node {
-	can := capability.Node{
-		Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendContainerd, v1alpha1.BackendRestart},
-		Arch:     "amd64", Kernel: "6.18.0", Runtime: "containerd://2.3.7", CRIU: "4.2", Restore: true,
-	}
-	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{v1alpha1.AnnotationCapability: can.Encode()}},
-		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
-	}
-}
-
 // ready are the conditions of a ready pod.
 var ready = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 
 func runningPod(name, node, how string) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "ns", Name: name, UID: types.UID("uid-" + name), ResourceVersion: "1",
-			Labels: map[string]string{"app": "work"}, Annotations: map[string]string{v1alpha1.AnnotationMigration: how},
-		},
-		Spec: corev1.PodSpec{
-			NodeName: node, RestartPolicy: corev1.RestartPolicyNever, TerminationGracePeriodSeconds: new(int64(30)),
-			Containers: []corev1.Container{{Name: "main", Image: "registry/work:1"}},
-		},
-		Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: ready, ContainerStatuses: []corev1.ContainerStatus{{
-			Name: "main", ContainerID: "containerd://" + name, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
-		}}},
-	}
-}
-
-// jobOf makes a Job the owner of a pod.
-func jobOf(pod *corev1.Pod) *batchv1.Job {
-	job := &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "work", UID: "job-uid"},
-		Spec: batchv1.JobSpec{
-			PodReplacementPolicy: new(batchv1.Failed),
-			Selector:             &metav1.LabelSelector{MatchLabels: map[string]string{batchv1.ControllerUidLabel: "job-uid"}},
-		},
-	}
-	pod.Labels[batchv1.ControllerUidLabel] = "job-uid"
-	pod.Labels[batchv1.JobNameLabel] = "work"
-	pod.Finalizers = []string{batchv1.JobTrackingFinalizer}
-	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}
-	return job
-}
-
-// setOf makes a ReplicaSet the owner of a pod.
-func setOf(pod *corev1.Pod) *appsv1.ReplicaSet {
-	set := &appsv1.ReplicaSet{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "set-uid"},
-		Spec: appsv1.ReplicaSetSpec{Replicas: new(int32(1)), Selector: &metav1.LabelSelector{
-			MatchLabels: map[string]string{"app": "work", appsv1.DefaultDeploymentUniqueLabelKey: "5d"},
-		}},
-	}
-	pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey] = "5d"
-	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))}
-	return set
+	return fixtures.MovablePod(name, node, func(pod *corev1.Pod) {
+		pod.ResourceVersion, pod.Annotations[v1alpha1.AnnotationMigration] = "1", how
+	})
 }
 
 // owned reports whether the pods have an owner. owns reports whether it owns a pod.
@@ -334,7 +284,7 @@ func (w *world) sweep() bool {
 		return false
 	}
 	var old *corev1.Pod
-	if name, uid, ok := movable.SourceOf(pod); ok && w.pods[name] != nil && w.pods[name].UID == uid {
+	if name, uid, ok := podedit.SourceOf(pod); ok && w.pods[name] != nil && w.pods[name].UID == uid {
 		old = w.pods[name].DeepCopy()
 	}
 	step := Leftover(w.m, pod.DeepCopy(), old)
@@ -460,9 +410,9 @@ func (w *world) makeFresh() {
 	w.made++
 	pod := runningPod(fmt.Sprintf("work-y%d", w.made), nodeC, v1alpha1.MigrationNever)
 	if w.set != nil {
-		setOf(pod)
+		fixtures.OwnerReplicaSet(pod)
 	} else {
-		jobOf(pod)
+		fixtures.OwnerJob(pod)
 	}
 	w.changed(pod)
 	w.pods[pod.Name] = pod
@@ -530,7 +480,7 @@ func (w *world) tend(pod *corev1.Pod) bool {
 
 // noteEarly records that a pod ends before another has its place.
 func (w *world) noteEarly(pod *corev1.Pod) {
-	if r := w.restored(); pod.Name == source && r != nil && !movable.HasPlace(r) {
+	if r := w.restored(); pod.Name == source && r != nil && !podedit.HasTakenOver(r) {
 		w.early = true
 	}
 }

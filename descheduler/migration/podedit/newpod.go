@@ -1,28 +1,28 @@
-package movable
+package podedit
 
 import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
-	"slices"
+	"math"
+	"strconv"
 	"strings"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/movable"
 	"supercargo.dev/supercargo/internal/movable/attempts"
 	"supercargo.dev/supercargo/internal/runtimes"
 )
 
-// AnnotationPlace is on a new pod until it takes over. It holds the labels that belong to the old pod's place, as a
-// JSON object.
-const AnnotationPlace = v1alpha1.GroupName + "/labels-of-place"
+// AnnotationWithheldLabels is on a new pod until it takes over. It holds the labels that the pod gets then, as a JSON
+// object: see [movable.WithheldLabels].
+const AnnotationWithheldLabels = v1alpha1.GroupName + "/labels-of-place"
 
 // AnnotationSource is on a new pod and holds the name and the UID of the old one, as NAME/UID. It identifies the old
 // pod if the Migration is gone.
@@ -35,53 +35,12 @@ func SourceOf(restored *corev1.Pod) (name string, uid types.UID, ok bool) {
 	return name, types.UID(id), ok && name != "" && id != ""
 }
 
-// NewPlan returns the plan for a pod that passed Check. uid is that of the Migration; it makes names unique.
-func NewPlan(in Input, v Verdict, uid types.UID, now time.Time, deadline time.Duration) *v1alpha1.MigrationPlan {
-	pod := in.Pod
-	p := &v1alpha1.MigrationPlan{
-		StartedAt:   metav1.NewTime(now),
-		DeadlineAt:  metav1.NewTime(now.Add(deadline)),
-		SourceNode:  pod.Spec.NodeName,
-		PodUID:      string(pod.UID),
-		Container:   pod.Spec.Containers[0].Name,
-		ContainerID: ContainerID(pod),
-		BaseImage:   BaseImage(pod),
-		Backend:     v.Backend,
-		RestoredPod: newName(pod, uid),
-		Owner:       metav1.GetControllerOf(pod),
-		Notes:       v.Notes,
-	}
-	if v.Backend != v1alpha1.BackendRestart {
-		// The image is never pulled. The first part keeps runtimes from mistaking it for an image of a known registry.
-		p.Image = v1alpha1.GroupName + "/checkpoint:" + string(uid)
-	}
-	return p
-}
-
-// moved matches the end of the name of a pod that was moved.
-var moved = regexp.MustCompile(`-m[0-9a-f]{8}$`)
-
-// newName returns the name of the new pod: that of the old one without the suffix of an earlier move, plus a suffix for
-// this move. The name must be valid as a host name.
-func newName(pod *corev1.Pod, uid types.UID) string {
-	base := pod.Name
-	if _, before := pod.Annotations[v1alpha1.AnnotationBaseImage]; before {
-		base = moved.ReplaceAllString(base, "")
-	}
-	mark := "-m" + (strings.ReplaceAll(string(uid), "-", "") + "00000000")[:8]
-	const longest = 63
-	if len(base) > longest-len(mark) {
-		base = strings.TrimRight(base[:longest-len(mark)], "-.")
-	}
-	return base + mark
-}
-
-// New returns the pod that replaces source. It has no owner yet, nor labels by which others would treat it as the old
-// pod: [TakesPlace] adds these. selector is the owner's. requirements are those of the source's agent; empty if not
+// NewPod returns the pod that replaces source. It has no owner yet, nor labels by which others would treat it as the old
+// pod: [TakeOver] adds them. selector is the owner's. requirements are those of the source's agent; empty if not
 // known yet.
-func New(m *v1alpha1.Migration, plan *v1alpha1.MigrationPlan, source *corev1.Pod, selector *metav1.LabelSelector, requirements string) (*corev1.Pod, error) {
-	place := LabelsOfPlace(source, selector)
-	text, err := json.Marshal(place)
+func NewPod(m *v1alpha1.Migration, plan *v1alpha1.MigrationPlan, source *corev1.Pod, selector *metav1.LabelSelector, requirements string) (*corev1.Pod, error) {
+	withheld := movable.WithheldLabels(source, selector)
+	text, err := json.Marshal(withheld)
 	if err != nil {
 		return nil, fmt.Errorf("encode the labels of pod %s/%s: %w", source.Namespace, source.Name, err)
 	}
@@ -93,7 +52,7 @@ func New(m *v1alpha1.Migration, plan *v1alpha1.MigrationPlan, source *corev1.Pod
 		Spec: *source.Spec.DeepCopy(),
 	}
 	for key, value := range source.Labels {
-		if _, ok := place[key]; !ok {
+		if _, ok := withheld[key]; !ok {
 			p.Labels[key] = value
 		}
 	}
@@ -103,7 +62,7 @@ func New(m *v1alpha1.Migration, plan *v1alpha1.MigrationPlan, source *corev1.Pod
 	p.Annotations[v1alpha1.AnnotationMigrationName] = m.Name
 	p.Annotations[v1alpha1.AnnotationBaseImage] = plan.BaseImage
 	p.Annotations[v1alpha1.AnnotationRequirements] = requirements
-	p.Annotations[AnnotationPlace] = string(text)
+	p.Annotations[AnnotationWithheldLabels] = string(text)
 	p.Annotations[AnnotationSource] = source.Name + "/" + string(source.UID)
 	if rest := restOf(source, plan); rest > 0 {
 		p.Annotations[v1alpha1.AnnotationRuntime] = rest.String()
@@ -203,71 +162,11 @@ func annotations(source *corev1.Pod) map[string]string {
 	return all
 }
 
-// LabelsOfPlace returns the labels that belong to a pod's place: those by which its owner selects it, or, for a bare
-// pod, all except Supercargo's. selector is the owner's.
-func LabelsOfPlace(pod *corev1.Pod, selector *metav1.LabelSelector) map[string]string {
-	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
-		return labelsOfOwner(pod, owner, selector)
+// ownCost returns the deletion cost of a new pod whose source has one: the same, but always above [LowestDeletionCost],
+// which the source gets when it is to be deleted.
+func ownCost(cost string) string {
+	if cost == LowestDeletionCost {
+		return strconv.Itoa(math.MinInt32 + 1)
 	}
-	found := map[string]string{}
-	for key, value := range pod.Labels {
-		if !strings.HasPrefix(key, v1alpha1.GroupName+"/") {
-			found[key] = value
-		}
-	}
-	return found
-}
-
-// TakesPlace returns the new pod as it is after it has taken over from the old one: with the labels of the place, the
-// owner reference, and, if a Job owns it, the Job's tracking finalizer.
-func TakesPlace(restored *corev1.Pod, owner *metav1.OwnerReference) (*corev1.Pod, error) {
-	p := restored.DeepCopy()
-	var place map[string]string
-	if text, ok := p.Annotations[AnnotationPlace]; ok {
-		if err := json.Unmarshal([]byte(text), &place); err != nil {
-			return nil, fmt.Errorf("read annotation %s of pod %s/%s: %w", AnnotationPlace, p.Namespace, p.Name, err)
-		}
-		delete(p.Annotations, AnnotationPlace)
-	}
-	if p.Labels == nil {
-		p.Labels = map[string]string{}
-	}
-	maps.Copy(p.Labels, place)
-	if owner != nil && !metav1.IsControlledBy(p, &metav1.ObjectMeta{UID: owner.UID}) {
-		p.OwnerReferences = append(p.OwnerReferences, *owner.DeepCopy())
-		// The API rejects new finalizers on an object that is being deleted.
-		if owner.Kind == "Job" && p.DeletionTimestamp == nil && !slices.Contains(p.Finalizers, batchv1.JobTrackingFinalizer) {
-			p.Finalizers = append(p.Finalizers, batchv1.JobTrackingFinalizer)
-		}
-	}
-	return p, nil
-}
-
-// HasPlace reports whether a new pod has taken over.
-func HasPlace(restored *corev1.Pod) bool {
-	_, waits := restored.Annotations[AnnotationPlace]
-	return !waits
-}
-
-// LeavesPlace returns the old pod as it is after its owner has released it. selector is the owner's; nil if the owner
-// is gone.
-func LeavesPlace(source *corev1.Pod, owner *metav1.OwnerReference, selector *metav1.LabelSelector) *corev1.Pod {
-	p := source.DeepCopy()
-	if owner == nil {
-		return p
-	}
-	for key := range labelsOfOwner(source, owner, selector) {
-		delete(p.Labels, key)
-	}
-	p.OwnerReferences = slices.DeleteFunc(p.OwnerReferences, func(r metav1.OwnerReference) bool { return r.UID == owner.UID })
-	p.Finalizers = Uncounted(p).Finalizers
-	return p
-}
-
-// Uncounted returns a pod without the tracking finalizer, so that its Job does not count how it ends. The Job still
-// owns it.
-func Uncounted(pod *corev1.Pod) *corev1.Pod {
-	p := pod.DeepCopy()
-	p.Finalizers = slices.DeleteFunc(p.Finalizers, func(f string) bool { return f == batchv1.JobTrackingFinalizer })
-	return p
+	return cost
 }
