@@ -64,7 +64,8 @@ go_test = $(abspath $(TOOLS))/gotestsum --format standard-quiet --jsonfile $(abs
 # start the built binaries, browser tests start Chromium, schedulerperf needs an
 # etcd: everything else is a unit test.
 integration      := /test/integration
-unit_pkgs         = $$(go list ./... | grep -vE '$(integration)|/test/e2e|/test/browser|/test/schedulerperf')
+not_unit         := $(integration)|/test/e2e|/test/browser|/test/schedulerperf
+unit_pkgs         = $$(go list ./... | grep -vE '$(not_unit)')
 integration_pkgs  = $$(go list ./... | grep -E '$(integration)')
 
 # Of the integration tests, test-first runs those that show each program at work once. Of
@@ -162,6 +163,12 @@ demo: ## Build everything and show Supercargo at work on this machine.
 	$(BIN)/supercargo demo
 
 ##@ Test
+
+.PHONY: check
+check: export GOGC := 50
+check: export GOMEMLIMIT := 3GiB
+check: $(TOOLS)/golangci-lint ## Check what has changed since main (BASE=commit): build, import directions, tests of what changed and of what imports it, lint; two minutes at most.
+	@NOT_UNIT='$(not_unit)' LINT=$< hack/check.sh
 
 .PHONY: test
 test: test-unit test-first ## Run the unit tests and each program once against a real API server: Go, make and git are enough.
