@@ -95,7 +95,7 @@ type Profile struct {
 
 // Run replays the trace on a fixed cluster and then, if requested, on a fleet. It starts control
 // planes on this machine, one after the other, and returns when it is done or ctx ends, after
-// stopping everything that it started. A [playground.InputError] means that a profile's
+// stopping everything that it started. A [controlplane.InputError] means that a profile's
 // configuration is invalid.
 func Run(ctx context.Context, in *Input, progress *Progress) (*Document, error) {
 	began := time.Now()

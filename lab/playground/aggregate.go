@@ -29,7 +29,7 @@ func (p *Playground) Aggregate(ctx context.Context, manifest []byte, port int) e
 	if err != nil {
 		return err
 	}
-	client, err := dynamic.NewForConfig(p.config)
+	client, err := dynamic.NewForConfig(p.plane.Config())
 	if err != nil {
 		return fmt.Errorf("create the client: %w", err)
 	}
@@ -55,11 +55,11 @@ func (p *Playground) Aggregate(ctx context.Context, manifest []byte, port int) e
 // leadHome creates a Service that resolves to this machine, and its namespace.
 func (p *Playground) leadHome(ctx context.Context, namespace, name string) error {
 	as := metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
-	if _, err := p.client.CoreV1().Namespaces().Apply(ctx, coreac.Namespace(namespace), as); err != nil {
+	if _, err := p.plane.Client().CoreV1().Namespaces().Apply(ctx, coreac.Namespace(namespace), as); err != nil {
 		return fmt.Errorf("create namespace %s: %w", namespace, err)
 	}
 	service := coreac.Service(name, namespace).WithSpec(coreac.ServiceSpec().WithType(corev1.ServiceTypeExternalName).WithExternalName("localhost"))
-	if _, err := p.client.CoreV1().Services(namespace).Apply(ctx, service, as); err != nil {
+	if _, err := p.plane.Client().CoreV1().Services(namespace).Apply(ctx, service, as); err != nil {
 		return fmt.Errorf("create Service %s/%s: %w", namespace, name, err)
 	}
 	return nil
@@ -67,11 +67,11 @@ func (p *Playground) leadHome(ctx context.Context, namespace, name string) error
 
 // WaitAggregated waits until the aggregator reports all APIServices as available.
 func (p *Playground) WaitAggregated(ctx context.Context) error {
-	client, err := dynamic.NewForConfig(p.config)
+	client, err := dynamic.NewForConfig(p.plane.Config())
 	if err != nil {
 		return fmt.Errorf("create the client: %w", err)
 	}
-	err = p.poll(ctx, func(ctx context.Context) error {
+	err = p.group.Poll(ctx, func(ctx context.Context) error {
 		list, err := client.Resource(apiServices).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 		if err != nil {
 			return err

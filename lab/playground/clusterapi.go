@@ -10,6 +10,9 @@ import (
 	"strconv"
 	"time"
 
+	"supercargo.dev/supercargo/lab/playground/controlplane"
+	"supercargo.dev/supercargo/lab/playground/process"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,41 +32,38 @@ const ClusterAPIEnv = "SUPERCARGO_CLUSTER_API"
 const ClusterName = "playground"
 
 // clusterAPI is the cluster-api manager.
-var clusterAPI = program{name: "cluster-api", env: ClusterAPIEnv, does: "creates the machines of MachineDeployments"}
+var clusterAPI = process.Program{Name: "cluster-api", Env: ClusterAPIEnv, Does: "creates the machines of MachineDeployments"}
 
 // FindClusterAPI returns the path of the cluster-api manager. It searches as [FindKwok] does.
-func FindClusterAPI(path string) (string, error) { return clusterAPI.find(path) }
-
-// webhookCert is the name of the certificate of cluster-api's webhooks.
-const webhookCert = "cluster-api"
+func FindClusterAPI(path string) (string, error) { return clusterAPI.Find(path) }
 
 // startClusterAPI installs cluster-api's CRDs, starts the machine provider and, as a child process,
 // the manager, creates the Cluster in the namespace default, and returns when the manager has
 // connected to it.
-func (p *Playground) startClusterAPI(ctx context.Context, certs *certs) error {
+func (p *Playground) startClusterAPI(ctx context.Context) error {
 	fail := func(err error) error {
-		return &componentError{doing: "start", name: clusterAPI.name, log: clusterAPILog, err: err}
+		return &process.Error{Doing: "start", Name: clusterAPI.Name, Log: process.ClusterAPILog, Err: err}
 	}
 	path, err := FindClusterAPI(p.opts.ClusterAPIPath)
 	if err != nil {
 		return fail(err)
 	}
-	port, release, err := freePort()
+	port, release, err := process.FreePort()
 	if err != nil {
 		return fail(err)
 	}
 	defer release()
-	server := webhookServer{url: "https://127.0.0.1:" + strconv.Itoa(port), ca: certs.ca.cert}
+	server := webhookServer{url: "https://127.0.0.1:" + strconv.Itoa(port), ca: p.plane.CA()}
 	if err := p.define(ctx, server); err != nil {
 		return fail(err)
 	}
 	if err := p.startMachines(ctx); err != nil {
 		return err
 	}
-	if err := p.startChild(clusterAPI.name, clusterAPILog, func() *exec.Cmd { return p.clusterAPICommand(path, port, certs) }, nil); err != nil {
+	if err := p.group.StartChild(clusterAPI.Name, process.ClusterAPILog, func() *exec.Cmd { return p.clusterAPICommand(path, port) }, nil); err != nil {
 		return err
 	}
-	if err := p.poll(ctx, server.answers); err != nil {
+	if err := p.group.Poll(ctx, server.answers); err != nil {
 		return fail(fmt.Errorf("wait for its webhooks: %w", err))
 	}
 	if err := p.EnsureCluster(ctx, metav1.NamespaceDefault); err != nil {
@@ -73,14 +73,15 @@ func (p *Playground) startClusterAPI(ctx context.Context, certs *certs) error {
 }
 
 // clusterAPICommand returns the manager's command line.
-func (p *Playground) clusterAPICommand(path string, webhookPort int, certs *certs) *exec.Cmd {
-	qps := strconv.Itoa(clientQPS)
+func (p *Playground) clusterAPICommand(path string, webhookPort int) *exec.Cmd {
+	certFile, keyFile := p.plane.WebhookCert()
+	qps := strconv.Itoa(controlplane.ClientQPS)
 	return exec.Command(path,
-		"--kubeconfig="+p.state.kubeconfig,
+		"--kubeconfig="+p.dir.KubeconfigPath(),
 		"--webhook-port="+strconv.Itoa(webhookPort),
-		"--webhook-cert-dir="+p.state.pkiDir(),
-		"--webhook-cert-name="+filepath.Base(certs.webhook.certFile),
-		"--webhook-key-name="+filepath.Base(certs.webhook.keyFile),
+		"--webhook-cert-dir="+filepath.Dir(certFile),
+		"--webhook-cert-name="+filepath.Base(certFile),
+		"--webhook-key-name="+filepath.Base(keyFile),
 		"--health-addr=0",         // disabled
 		"--diagnostics-address=0", // disabled
 		"--leader-elect=false",
@@ -97,19 +98,19 @@ func (p *Playground) startMachines(ctx context.Context) error {
 		Config: p.Config(), Workload: rest.CopyConfig(p.workload.config), Kubeconfig: p.workload.kubeconfig, Node: machineNode, Log: klog.Background(),
 	}
 	synced := make(chan struct{})
-	c := startComponent("machine provider", kubernetesLog, func(ctx context.Context) error {
+	c := process.Start("machine provider", process.KubernetesLog, func(ctx context.Context) error {
 		return machines.Run(ctx, opts, synced)
 	})
-	if err := p.add(c); err != nil {
+	if err := p.group.Add(c); err != nil {
 		return err
 	}
 	select {
 	case <-synced:
 		return nil
-	case <-c.done:
-		return c.died()
+	case <-c.Done():
+		return c.Died()
 	case <-ctx.Done():
-		return fmt.Errorf("start %s: %w", c.name, context.Cause(ctx))
+		return fmt.Errorf("start machine provider: %w", context.Cause(ctx))
 	}
 }
 
@@ -139,7 +140,7 @@ var (
 // EnsureCluster creates the Cluster for the MachineDeployments of a namespace if it does not exist,
 // and returns when cluster-api has connected to it. The namespace must exist.
 func (p *Playground) EnsureCluster(ctx context.Context, namespace string) error {
-	client, err := dynamic.NewForConfig(p.config)
+	client, err := dynamic.NewForConfig(p.plane.Config())
 	if err != nil {
 		return fmt.Errorf("create the client: %w", err)
 	}
@@ -147,7 +148,7 @@ func (p *Playground) EnsureCluster(ctx context.Context, namespace string) error 
 	if connected(ctx) == nil {
 		return nil
 	}
-	version, err := p.client.Discovery().ServerVersion()
+	version, err := p.plane.Client().Discovery().ServerVersion()
 	if err != nil {
 		return fmt.Errorf("read the version of the API server: %w", err)
 	}
@@ -167,7 +168,7 @@ func (p *Playground) EnsureCluster(ctx context.Context, namespace string) error 
 			return err
 		}
 	}
-	return p.poll(ctx, connected)
+	return p.group.Poll(ctx, connected)
 }
 
 // clusterConnected returns an error until cluster-api has connected to the Cluster of a namespace.
@@ -190,7 +191,7 @@ func (p *Playground) create(ctx context.Context, client dynamic.Interface, resou
 	object.SetNamespace(namespace)
 	object.SetName(name)
 	var refusal error
-	err := p.poll(ctx, func(ctx context.Context) error {
+	err := p.group.Poll(ctx, func(ctx context.Context) error {
 		_, err := client.Resource(resource).Namespace(namespace).Create(ctx, object, metav1.CreateOptions{FieldManager: fieldManager})
 		if apierrors.IsAlreadyExists(err) {
 			return nil
@@ -202,7 +203,7 @@ func (p *Playground) create(ctx context.Context, client dynamic.Interface, resou
 		return err
 	})
 	if refusal != nil {
-		err = &InputError{Err: refusal}
+		err = &controlplane.InputError{Err: refusal}
 	}
 	if err != nil {
 		return fmt.Errorf("create %s %s/%s: %w", object.GetKind(), namespace, name, err)

@@ -55,7 +55,7 @@ func (p *Playground) InstallDefinitions(ctx context.Context, definitions []Manif
 	if err := p.Apply(ctx, definitions); err != nil {
 		return err
 	}
-	client, err := dynamic.NewForConfig(p.config)
+	client, err := dynamic.NewForConfig(p.plane.Config())
 	if err != nil {
 		return fmt.Errorf("create the client: %w", err)
 	}
@@ -63,7 +63,7 @@ func (p *Playground) InstallDefinitions(ctx context.Context, definitions []Manif
 	for _, m := range definitions {
 		resources = append(resources, served(m.Object)...)
 	}
-	err = p.poll(ctx, func(ctx context.Context) error {
+	err = p.group.Poll(ctx, func(ctx context.Context) error {
 		var errs []error
 		for _, r := range resources {
 			_, err := client.Resource(r).List(ctx, metav1.ListOptions{Limit: 1})

@@ -138,7 +138,7 @@ func (p *Playground) define(ctx context.Context, server webhookServer) error {
 	if err != nil {
 		return err
 	}
-	client, err := dynamic.NewForConfig(p.config)
+	client, err := dynamic.NewForConfig(p.plane.Config())
 	if err != nil {
 		return fmt.Errorf("create the client: %w", err)
 	}
@@ -170,14 +170,14 @@ func (p *Playground) define(ctx context.Context, server webhookServer) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	return p.poll(ctx, func(ctx context.Context) error { return p.serves(ctx, resources) })
+	return p.group.Poll(ctx, func(ctx context.Context) error { return p.serves(ctx, resources) })
 }
 
 // serves returns an error until the API server discovers the resources and lists their objects. The
 // first list of each resource starts its cache in the API server, so that later clients need not
 // wait.
 func (p *Playground) serves(ctx context.Context, resources []resourcePath) error {
-	_, lists, err := p.client.Discovery().ServerGroupsAndResources()
+	_, lists, err := p.plane.Client().Discovery().ServerGroupsAndResources()
 	if err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func (p *Playground) serves(ctx context.Context, resources []resourcePath) error
 			return fmt.Errorf("%s is not served yet", resource)
 		}
 		group.Go(func() error {
-			return p.client.Discovery().RESTClient().Get().AbsPath(string(resource)).
+			return p.plane.Client().Discovery().RESTClient().Get().AbsPath(string(resource)).
 				Param("resourceVersion", "0").Param("limit", "1").MaxRetries(0).Do(ctx).Error()
 		})
 	}

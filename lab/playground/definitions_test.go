@@ -116,3 +116,24 @@ func TestADefinitionThatCannotBeDirectedIsNamed(t *testing.T) {
 		t.Errorf("error is %v, want one that names it", err)
 	}
 }
+
+func TestOnlyTheVersionInWhichObjectsAreStoredIsLeft(t *testing.T) {
+	all, err := clusterAPIDefinitions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, definition := range all {
+		if definition.GetKind() != "CustomResourceDefinition" {
+			continue
+		}
+		one := definition.DeepCopy()
+		if err := dropOldVersions(one); err != nil {
+			t.Fatal(err)
+		}
+		spec := one.Object["spec"].(map[string]any)
+		versions := spec["versions"].([]any)
+		if _, converts := spec["conversion"]; converts || len(versions) != 1 || versions[0].(map[string]any)["storage"] != true {
+			t.Errorf("%s has %d versions, converted: %v; want the stored one alone", one.GetName(), len(versions), converts)
+		}
+	}
+}

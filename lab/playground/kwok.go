@@ -7,6 +7,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+
+	"supercargo.dev/supercargo/lab/playground/controlplane"
+	"supercargo.dev/supercargo/lab/playground/process"
 )
 
 // KwokEnv is the environment variable with the path of the kwok program.
@@ -18,18 +21,18 @@ const KwokEnv = "SUPERCARGO_KWOK"
 var kwokConfig []byte
 
 // kwok is the program that simulates the nodes.
-var kwok = program{name: "kwok", env: KwokEnv, does: "simulates the nodes"}
+var kwok = process.Program{Name: "kwok", Env: KwokEnv, Does: "simulates the nodes"}
 
 // FindKwok returns the path of the kwok program: path itself if it is set, else the value of
 // SUPERCARGO_KWOK, else the first one found next to the running program, in a test in bin/ of its
 // Go module, and on PATH.
-func FindKwok(path string) (string, error) { return kwok.find(path) }
+func FindKwok(path string) (string, error) { return kwok.Find(path) }
 
 // startKwok starts kwok as a child process. [Playground.waitReady] waits until it simulates the
 // nodes.
 func (p *Playground) startKwok(ctx context.Context) error {
 	fail := func(err error) error {
-		return &componentError{doing: "start", name: "kwok", log: kwokLog, err: err}
+		return &process.Error{Doing: "start", Name: "kwok", Log: process.KwokLog, Err: err}
 	}
 	path, err := FindKwok(p.opts.KwokPath)
 	if err != nil {
@@ -38,8 +41,8 @@ func (p *Playground) startKwok(ctx context.Context) error {
 	if err := p.workload.takeOverNodes(ctx); err != nil {
 		return fail(err)
 	}
-	config := filepath.Join(p.state.dir, "kwok.yaml")
-	if err := writeFile(config, kwokConfig); err != nil {
+	config := filepath.Join(p.dir.Path(), "kwok.yaml")
+	if err := controlplane.WriteFile(config, kwokConfig); err != nil {
 		return fail(err)
 	}
 	command := func() *exec.Cmd {
@@ -50,11 +53,11 @@ func (p *Playground) startKwok(ctx context.Context) error {
 			"--manage-nodes-with-annotation-selector="+kwokAnnotation+"="+kwokFake,
 			"--node-port=0", // do not serve a kubelet's API
 		)
-		cmd.Env = append(os.Environ(), "KWOK_WORKDIR="+p.state.dir) // not the user's own configuration
+		cmd.Env = append(os.Environ(), "KWOK_WORKDIR="+p.dir.Path()) // not the user's own configuration
 		return cmd
 	}
 	restarts := 0
-	return p.startChild(kwok.name, kwokLog, command, func(ctx context.Context, err error) bool {
+	return p.group.StartChild(kwok.Name, process.KwokLog, command, func(ctx context.Context, err error) bool {
 		restarts++
 		return restarts <= mostRestarts && crashed(err) && p.workload.takeOverNodes(ctx) == nil
 	})

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"supercargo.dev/supercargo/lab/playground/controlplane"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -70,9 +72,9 @@ func (p *Playground) AddMachineDeployment(ctx context.Context, spec MachineDeplo
 	}
 	template, err := spec.template()
 	if err != nil {
-		return fail(&InputError{Err: err})
+		return fail(&controlplane.InputError{Err: err})
 	}
-	client, err := dynamic.NewForConfig(p.config)
+	client, err := dynamic.NewForConfig(p.plane.Config())
 	if err != nil {
 		return fail(err)
 	}
@@ -108,10 +110,10 @@ func (p *Playground) AddMarket(ctx context.Context, spec MarketSpec) error {
 	}
 	types, err := catalogue.ReadFlavors(machines.MarketTypes, strings.NewReader(spec.Types))
 	if err != nil {
-		return fail(&InputError{Err: err})
+		return fail(&controlplane.InputError{Err: err})
 	}
 	spec.Namespace = cmp.Or(spec.Namespace, metav1.NamespaceDefault)
-	client, err := dynamic.NewForConfig(p.config)
+	client, err := dynamic.NewForConfig(p.plane.Config())
 	if err != nil {
 		return fail(err)
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"supercargo.dev/supercargo/lab/playground/controlplane"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,7 +45,7 @@ func (m Manifest) String() string {
 func ParseManifests(source string, r io.Reader) ([]Manifest, error) {
 	data, err := io.ReadAll(r)
 	if err != nil {
-		return nil, &InputError{Err: fmt.Errorf("read %s: %w", source, err)}
+		return nil, &controlplane.InputError{Err: fmt.Errorf("read %s: %w", source, err)}
 	}
 	var manifests []Manifest
 	var errs []error
@@ -57,7 +59,7 @@ func ParseManifests(source string, r io.Reader) ([]Manifest, error) {
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, &InputError{Err: err}
+		return nil, &controlplane.InputError{Err: err}
 	}
 	return manifests, nil
 }
@@ -126,14 +128,14 @@ func (p *Playground) Apply(ctx context.Context, manifests []Manifest) error {
 	if len(manifests) == 0 {
 		return nil
 	}
-	client, err := dynamic.NewForConfig(p.config)
+	client, err := dynamic.NewForConfig(p.plane.Config())
 	if err != nil {
 		return fmt.Errorf("create the client: %w", err)
 	}
 	a := &applier{
 		client: client,
-		mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(p.client.Discovery())),
-		poll:   p.poll,
+		mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(p.plane.Client().Discovery())),
+		poll:   p.group.Poll,
 	}
 	for _, m := range manifests {
 		if err := a.apply(ctx, m); err != nil {
@@ -154,7 +156,7 @@ type applier struct {
 func (a *applier) apply(ctx context.Context, m Manifest) error {
 	mapping, err := a.mapping(ctx, m.Object)
 	if err != nil {
-		return &InputError{Err: err}
+		return &controlplane.InputError{Err: err}
 	}
 	resources := dynamic.ResourceInterface(a.client.Resource(mapping.Resource))
 	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
@@ -169,7 +171,7 @@ func (a *applier) apply(ctx context.Context, m Manifest) error {
 		a.newKinds = true
 	}
 	if refused(err) {
-		return &InputError{Err: err}
+		return &controlplane.InputError{Err: err}
 	}
 	return err
 }

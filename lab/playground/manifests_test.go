@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"supercargo.dev/supercargo/lab/playground/controlplane"
+
 	"supercargo.dev/supercargo/lab/playground"
 )
 
@@ -54,7 +56,7 @@ func TestBadManifestsAreNamed(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := playground.ParseManifests("w.yaml", strings.NewReader(tc.stream))
-			var input *playground.InputError
+			var input *controlplane.InputError
 			if !errors.As(err, &input) {
 				t.Fatalf("error is %v, want one about the input", err)
 			}

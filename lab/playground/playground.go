@@ -11,25 +11,24 @@
 // components go through klog, of which a process has only one: from the first playground on, klog
 // writes to the log files of all running playgrounds, and to nowhere if none is running.
 //
-// The files follow the start order: state.go (the directory), certs.go, etcd.go, apiserver.go,
-// workload.go, controllermanager.go, kwok.go, scheduler.go, nodes.go, ready.go. In addition there are
-// clusterapi.go, definitions.go and, for a running playground, machinedeployment.go and
-// aggregate.go.
+// Package controlplane has the control plane, and package process how components start, log and stop. Here are the
+// options, the nodes and machines, with kwok and cluster-api, and what can be done with a running playground.
 package playground
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
-	"slices"
-	"sync"
 	"time"
+
+	"supercargo.dev/supercargo/lab/playground/controlplane"
+	"supercargo.dev/supercargo/lab/playground/process"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 )
 
 // startTimeout limits [Start]. A start takes a few seconds; the rest is for busy machines.
@@ -52,7 +51,7 @@ type Options struct {
 	Nodes []NodeSpec
 
 	// SchedulerConfig is a KubeSchedulerConfiguration in YAML or JSON. Nil means
-	// [manifests.SchedulerConfig]. [Playground.StartScheduler] lists what is changed in it.
+	// [manifests.SchedulerConfig]. [controlplane.ControlPlane.StartScheduler] lists what is changed in it.
 	SchedulerConfig []byte
 
 	// NoScheduler leaves pods pending until StartScheduler is called.
@@ -119,27 +118,21 @@ type Options struct {
 	Log io.Writer
 }
 
+func (o *Options) controlPlane() controlplane.Options {
+	return controlplane.Options{
+		NoControllerManager: o.NoControllerManager, KubeletsReach: o.KubeletsReach,
+		KubernetesDir: o.KubernetesDir, FeatureGates: o.FeatureGates, RuntimeConfig: o.RuntimeConfig,
+		AutoscalerPeriod: o.AutoscalerPeriod, AuditPolicy: o.AuditPolicy, EtcdQuotaBytes: o.EtcdQuotaBytes,
+	}
+}
+
 // Playground is a running control plane. Its methods are safe for concurrent use.
 type Playground struct {
-	opts  Options
-	state *state
-	logs  *logs
-
-	config   *rest.Config
-	client   kubernetes.Interface
+	opts     Options
+	dir      *controlplane.Directory
+	group    *process.Group
+	plane    *controlplane.ControlPlane
 	workload *workload // the cluster of the machines' Nodes
-
-	mu         sync.Mutex
-	components []*component // in the order they started
-	stopping   bool
-	schedulers int // started so far, to name their files
-
-	done     chan struct{} // closed when a component has died or Stop has finished
-	doneOnce sync.Once
-	err      error // the reason why done was closed; written before it is closed
-
-	stopOnce sync.Once
-	stopErr  error
 }
 
 // Start starts a playground and returns when it is ready: pods can be created, the scheduler runs,
@@ -151,19 +144,23 @@ type Playground struct {
 //
 // Unless GOGC is set, the whole process collects garbage less often from then on.
 func Start(ctx context.Context, opts Options) (*Playground, error) {
-	setGCPercent()
-	st, err := openState(opts.Dir, opts.KubeconfigPath)
+	process.SetGCPercent()
+	dir, err := controlplane.OpenDirectory(opts.Dir, opts.KubeconfigPath)
 	if err != nil {
 		return nil, err
 	}
-	p := &Playground{opts: opts, state: st, done: make(chan struct{})}
+	group, err := process.NewGroup(dir.Path(), dir.LogDir(), opts.Log)
+	if err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
+	p := &Playground{opts: opts, dir: dir, group: group}
 	startCtx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if err := p.start(startCtx); err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx) // other errors are consequences of it
 		} else {
-			err = p.explain(err) // before Stop removes the logs
+			err = p.group.Explain(err) // before Stop removes the logs
 		}
 		return nil, errors.Join(err, p.Stop())
 	}
@@ -174,17 +171,13 @@ func Start(ctx context.Context, opts Options) (*Playground, error) {
 // start starts everything in order. If it fails, the caller stops what has been started.
 func (p *Playground) start(ctx context.Context) error {
 	var err error
-	if p.logs, err = openLogs(p.state.logDir(), p.opts.Log, p.gaveUp); err != nil {
+	if p.plane, err = controlplane.New(p.opts.controlPlane(), p.dir, p.group); err != nil {
 		return err
 	}
-	certs, err := p.state.writeCerts(p.opts.apiAddress())
-	if err != nil {
+	if err := p.plane.StartEtcd(ctx); err != nil {
 		return err
 	}
-	if err := p.startEtcd(ctx); err != nil {
-		return err
-	}
-	if err := p.startAPIServer(ctx, certs); err != nil {
+	if err := p.plane.StartAPIServer(ctx); err != nil {
 		return err
 	}
 	if p.workload, err = p.findWorkload(); err != nil {
@@ -193,10 +186,10 @@ func (p *Playground) start(ctx context.Context) error {
 	// Both mostly wait for other components.
 	group, ctx := errgroup.WithContext(ctx)
 	if p.opts.ClusterAPI {
-		group.Go(func() error { return p.startClusterAPI(ctx, certs) })
+		group.Go(func() error { return p.startClusterAPI(ctx) })
 	}
 	group.Go(func() error {
-		if err := p.startClients(ctx, certs); err != nil {
+		if err := p.startClients(ctx); err != nil {
 			return err
 		}
 		return p.waitReady(ctx)
@@ -205,9 +198,9 @@ func (p *Playground) start(ctx context.Context) error {
 }
 
 // startClients starts the clients of the API server and creates the nodes.
-func (p *Playground) startClients(ctx context.Context, certs *certs) error {
+func (p *Playground) startClients(ctx context.Context) error {
 	if !p.opts.NoControllerManager {
-		if err := p.startControllerManager(certs); err != nil {
+		if err := p.plane.StartControllerManager(); err != nil {
 			return err
 		}
 	}
@@ -221,106 +214,46 @@ func (p *Playground) startClients(ctx context.Context, certs *certs) error {
 			return err
 		}
 	}
-	return CreateNodes(ctx, p.client, p.opts.Nodes)
+	return CreateNodes(ctx, p.Client(), p.opts.Nodes)
 }
 
+// StartScheduler starts another kube-scheduler, see [controlplane.ControlPlane.StartScheduler].
+func (p *Playground) StartScheduler(ctx context.Context, config []byte, extra ...app.Option) (*controlplane.Scheduler, error) {
+	return p.plane.StartScheduler(ctx, config, extra...)
+}
+
+// EtcdEndpoint returns the URL of etcd for its clients. etcd requires no authentication.
+func (p *Playground) EtcdEndpoint() string { return p.plane.EtcdEndpoint() }
+
+// StopEtcd stops etcd, see [controlplane.ControlPlane.StopEtcd].
+func (p *Playground) StopEtcd() error { return p.plane.StopEtcd() }
+
+// StartEtcd starts etcd after StopEtcd, see [controlplane.ControlPlane.StartEtcd].
+func (p *Playground) StartEtcd(ctx context.Context) error { return p.plane.StartEtcd(ctx) }
+
+// AuditLogPath returns where the API server writes its audit log, if the options have a policy for it: one event of
+// audit.k8s.io/v1 a line, as JSON.
+func (p *Playground) AuditLogPath() string { return p.plane.AuditLogPath() }
+
 // Config returns the administrator's client configuration. The caller owns it.
-func (p *Playground) Config() *rest.Config { return rest.CopyConfig(p.config) }
+func (p *Playground) Config() *rest.Config { return p.plane.Config() }
 
 // Client returns a client with the administrator's rights and no rate limit.
-func (p *Playground) Client() kubernetes.Interface { return p.client }
+func (p *Playground) Client() kubernetes.Interface { return p.plane.Client() }
 
 // KubeconfigPath returns the path of the administrator's kubeconfig.
-func (p *Playground) KubeconfigPath() string { return p.state.kubeconfig }
+func (p *Playground) KubeconfigPath() string { return p.dir.KubeconfigPath() }
 
 // Dir returns the directory with the playground's state and logs.
-func (p *Playground) Dir() string { return p.state.dir }
+func (p *Playground) Dir() string { return p.dir.Path() }
 
 // Done is closed when a component has ended by itself or the playground has been stopped.
-func (p *Playground) Done() <-chan struct{} { return p.done }
+func (p *Playground) Done() <-chan struct{} { return p.group.Done() }
 
 // Err returns, once Done is closed, the error of the component that ended by itself, or nil if the
 // playground was stopped.
-func (p *Playground) Err() error {
-	select {
-	case <-p.done:
-		return p.err
-	default:
-		return nil
-	}
-}
+func (p *Playground) Err() error { return p.group.Err() }
 
 // Stop stops everything in the reverse order of its start, so etcd last, and returns when all of it
 // has ended and the temporary files are removed. Further calls return the same error.
-func (p *Playground) Stop() error {
-	p.stopOnce.Do(func() {
-		p.mu.Lock()
-		p.stopping = true
-		components := p.components
-		p.mu.Unlock()
-
-		var errs []error
-		for i := len(components) - 1; i >= 0; i-- {
-			errs = append(errs, p.explain(components[i].stop())) // before the logs are removed
-		}
-		if p.logs != nil {
-			errs = append(errs, p.logs.close())
-		}
-		errs = append(errs, p.state.close())
-		p.stopErr = errors.Join(errs...)
-		p.finish(nil)
-	})
-	return p.stopErr
-}
-
-// finish closes done with the reason err, if it is still open.
-func (p *Playground) finish(err error) {
-	p.doneOnce.Do(func() {
-		p.err = err
-		close(p.done)
-	})
-}
-
-// gaveUp records that a component tried to exit the process. Some do so while they are being
-// stopped, which is ignored.
-func (p *Playground) gaveUp() {
-	p.mu.Lock()
-	stopping := p.stopping
-	p.mu.Unlock()
-	if !stopping {
-		p.finish(p.explain(&componentError{
-			doing: "run", name: "the Kubernetes components", log: kubernetesLog, err: errExited,
-		}))
-	}
-}
-
-// errStopping is returned when a component is started in a stopped playground.
-var errStopping = errors.New("the playground is being stopped")
-
-// add registers a component that has just started, so that its end is noticed and Stop stops it. If
-// the playground is already stopping, it stops the component and returns an error.
-func (p *Playground) add(c *component) error {
-	p.mu.Lock()
-	stopping := p.stopping
-	if !stopping {
-		p.components = append(p.components, c)
-	}
-	p.mu.Unlock()
-	if stopping {
-		return errors.Join(fmt.Errorf("start %s: %w", c.name, errStopping), c.stop())
-	}
-	go func() {
-		<-c.done
-		if err := c.died(); err != nil {
-			p.finish(p.explain(err))
-		}
-	}()
-	return nil
-}
-
-// remove removes a stopped component from the list.
-func (p *Playground) remove(c *component) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.components = slices.DeleteFunc(slices.Clone(p.components), func(o *component) bool { return o == c })
-}
+func (p *Playground) Stop() error { return p.group.Stop(p.dir.Close) }

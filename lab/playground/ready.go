@@ -2,46 +2,23 @@ package playground
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"time"
+
+	"supercargo.dev/supercargo/lab/playground/process"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// pollInterval is the polling interval of conditions.
-const pollInterval = 50 * time.Millisecond
-
-// poll calls check until it returns nil. It returns early when a component dies or ctx ends, in the
-// latter case with the last error of check.
-func (p *Playground) poll(ctx context.Context, check func(context.Context) error) error {
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
-	for {
-		err := check(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-p.done:
-			return p.err
-		case <-ctx.Done():
-			return errors.Join(context.Cause(ctx), err)
-		case <-ticker.C:
-		}
-	}
-}
-
 // waitReady waits until the components are ready: pods can be created, and the nodes of the options
 // accept them.
 func (p *Playground) waitReady(ctx context.Context) error {
 	if !p.opts.NoControllerManager {
-		if err := p.poll(ctx, p.defaultServiceAccountExists); err != nil {
-			return &componentError{
-				doing: "wait for", name: "kube-controller-manager", log: kubernetesLog,
-				err: fmt.Errorf("to create the default service account: %w", err),
+		if err := p.group.Poll(ctx, p.defaultServiceAccountExists); err != nil {
+			return &process.Error{
+				Doing: "wait for", Name: "kube-controller-manager", Log: process.KubernetesLog,
+				Err: fmt.Errorf("to create the default service account: %w", err),
 			}
 		}
 	}
@@ -52,7 +29,7 @@ func (p *Playground) waitReady(ctx context.Context) error {
 }
 
 func (p *Playground) defaultServiceAccountExists(ctx context.Context) error {
-	_, err := p.client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
+	_, err := p.plane.Client().CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
 	return err
 }
 
@@ -60,7 +37,7 @@ func (p *Playground) defaultServiceAccountExists(ctx context.Context) error {
 // are managed by it.
 func (p *Playground) WaitNodes(ctx context.Context, specs []NodeSpec) error {
 	check := func(ctx context.Context) error { return p.nodesReady(ctx, specs) }
-	if err := p.poll(ctx, check); err != nil {
+	if err := p.group.Poll(ctx, check); err != nil {
 		return fmt.Errorf("wait for nodes: %w", err)
 	}
 	return nil
@@ -69,7 +46,7 @@ func (p *Playground) WaitNodes(ctx context.Context, specs []NodeSpec) error {
 func (p *Playground) nodesReady(ctx context.Context, specs []NodeSpec) error {
 	// Read from the API server's cache, because this is polled often.
 	cached := metav1.ListOptions{ResourceVersion: "0"}
-	nodes, err := p.client.CoreV1().Nodes().List(ctx, cached)
+	nodes, err := p.plane.Client().CoreV1().Nodes().List(ctx, cached)
 	if err != nil {
 		return err
 	}
@@ -78,7 +55,7 @@ func (p *Playground) nodesReady(ctx context.Context, specs []NodeSpec) error {
 		ready[node.Name] = takesPods(&node)
 	}
 	if !p.opts.NoKwok {
-		leases, err := p.client.CoordinationV1().Leases(corev1.NamespaceNodeLease).List(ctx, cached)
+		leases, err := p.plane.Client().CoordinationV1().Leases(corev1.NamespaceNodeLease).List(ctx, cached)
 		if err != nil {
 			return err
 		}

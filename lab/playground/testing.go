@@ -2,7 +2,6 @@ package playground
 
 import (
 	"context"
-	"path/filepath"
 	"testing"
 )
 
@@ -33,10 +32,5 @@ func ForTest(tb testing.TB, opts Options) *Playground {
 // showLogs prints the end of every log to the test's output.
 func (p *Playground) showLogs(tb testing.TB) {
 	tb.Helper()
-	for _, name := range logNames {
-		lines, err := lastLines(filepath.Join(p.state.logDir(), name), 30)
-		if err == nil && lines != "" {
-			tb.Logf("the end of %s:\n%s", name, lines)
-		}
-	}
+	p.group.LastLogs(30, func(name, lines string) { tb.Logf("the end of %s:\n%s", name, lines) })
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 
+	"supercargo.dev/supercargo/lab/playground/controlplane"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,10 +30,10 @@ type workload struct {
 func (p *Playground) findWorkload() (*workload, error) {
 	path := p.opts.WorkloadKubeconfig
 	if path == "" {
-		return &workload{path: p.state.kubeconfig, kubeconfig: p.state.written, config: p.config, client: p.client}, nil
+		return &workload{path: p.dir.KubeconfigPath(), kubeconfig: p.dir.Kubeconfig(), config: p.plane.Config(), client: p.plane.Client()}, nil
 	}
 	fail := func(err error) (*workload, error) {
-		return nil, &InputError{Option: "WorkloadKubeconfig", Err: err}
+		return nil, &controlplane.InputError{Option: "WorkloadKubeconfig", Err: err}
 	}
 	switch {
 	case !p.opts.ClusterAPI:
@@ -47,7 +49,7 @@ func (p *Playground) findWorkload() (*workload, error) {
 	if err != nil {
 		return fail(fmt.Errorf("read kubeconfig %s: %w", path, err))
 	}
-	config.QPS, config.Burst = clientQPS, clientQPS
+	config.QPS, config.Burst = controlplane.ClientQPS, controlplane.ClientQPS
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fail(err)

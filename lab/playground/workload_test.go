@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"supercargo.dev/supercargo/lab/playground/controlplane"
+
 	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -51,7 +53,7 @@ func TestAWorkloadClusterNeedsClusterAPIAndAKubeconfig(t *testing.T) {
 		"no file":        {WorkloadKubeconfig: nowhere, ClusterAPI: true},
 	} {
 		p := &Playground{opts: opts}
-		var input *InputError
+		var input *controlplane.InputError
 		if _, err := p.findWorkload(); !errors.As(err, &input) || input.Option != "WorkloadKubeconfig" {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -25,6 +25,7 @@ import (
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/lab/compressed"
 	"supercargo.dev/supercargo/lab/playground"
+	"supercargo.dev/supercargo/lab/playground/controlplane"
 )
 
 // karpenter is Karpenter with its kwok provider, and the stock scheduler.
@@ -42,7 +43,7 @@ type karpenter struct {
 func (karpenter) options() playground.Options { return playground.Options{NoScheduler: true} }
 
 func (karpenter) scheduler(*world) ([]byte, error) {
-	return compressed.Scheduler(playground.StockSchedulerConfig)
+	return compressed.Scheduler(controlplane.StockSchedulerConfig)
 }
 
 var (

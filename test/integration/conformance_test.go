@@ -9,7 +9,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 	"k8s.io/utils/clock"
 
-	"supercargo.dev/supercargo/lab/playground"
+	"supercargo.dev/supercargo/lab/playground/controlplane"
 	"supercargo.dev/supercargo/lab/sim"
 	"supercargo.dev/supercargo/manifests"
 	"supercargo.dev/supercargo/test/fixtures"
@@ -22,7 +22,7 @@ func TestTheSimulatorPlacesAsAPlaygroundDoes(t *testing.T) {
 	for _, profile := range []struct {
 		name          string
 		configuration []byte
-	}{{"stock", playground.StockSchedulerConfig}, {"supercargo", manifests.SchedulerConfig}} {
+	}{{"stock", controlplane.StockSchedulerConfig}, {"supercargo", manifests.SchedulerConfig}} {
 		t.Run(profile.name, func(t *testing.T) {
 			configuration, ties, err := sim.BreakTies(append([]byte("parallelism: 1\npercentageOfNodesToScore: 100\n"), profile.configuration...), 5)
 			if err != nil {

@@ -17,7 +17,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 
-	"supercargo.dev/supercargo/lab/playground"
+	"supercargo.dev/supercargo/lab/playground/controlplane"
 	"supercargo.dev/supercargo/manifests"
 	"supercargo.dev/supercargo/test/fixtures"
 )
@@ -55,7 +55,7 @@ func TestAnUnschedulableBacklogDoesNotStarveNewPods(t *testing.T) {
 		name          string
 		configuration []byte
 	}{
-		{"stock", append(playground.StockSchedulerConfig, "profiles: [{plugins: {postFilter: {enabled: [{name: Slow}]}}}]\n"...)},
+		{"stock", append(controlplane.StockSchedulerConfig, "profiles: [{plugins: {postFilter: {enabled: [{name: Slow}]}}}]\n"...)},
 		{"supercargo", []byte(strings.Replace(string(manifests.SchedulerConfig),
 			"postFilter:\n        enabled:\n          - name: BestFit\n", "postFilter:\n        enabled:\n          - name: BestFit\n          - name: Slow\n", 1))},
 	} {

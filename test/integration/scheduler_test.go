@@ -18,6 +18,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/runtimes"
 	"supercargo.dev/supercargo/lab/playground"
+	"supercargo.dev/supercargo/lab/playground/controlplane"
 	"supercargo.dev/supercargo/test/fixtures"
 	"supercargo.dev/supercargo/test/scheduling"
 )
@@ -39,7 +40,7 @@ func controlPlane(t *testing.T) (*playground.Playground, kubernetes.Interface) {
 	return p, p.Client()
 }
 
-func startScheduler(t *testing.T, p *playground.Playground, configuration string) *playground.Scheduler {
+func startScheduler(t *testing.T, p *playground.Playground, configuration string) *controlplane.Scheduler {
 	t.Helper()
 	s, err := p.StartScheduler(t.Context(), []byte(configuration))
 	if err != nil {

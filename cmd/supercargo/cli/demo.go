@@ -22,7 +22,7 @@ import (
 	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/lab/compressed"
 	"supercargo.dev/supercargo/lab/demo"
-	"supercargo.dev/supercargo/lab/playground"
+	"supercargo.dev/supercargo/lab/playground/controlplane"
 	"supercargo.dev/supercargo/test/data"
 )
 
@@ -122,7 +122,7 @@ func runDemo(ctx context.Context, flags demoFlags, stdout, stderr io.Writer) err
 		if ctx.Err() != nil {
 			return fmt.Errorf("interrupted before the comparison was complete: %w", err)
 		}
-		var wrong *playground.InputError
+		var wrong *controlplane.InputError
 		if errors.As(err, &wrong) && flags.schedulerConfig != "" {
 			return badInput(fmt.Errorf("--scheduler-config %s: %w", flags.schedulerConfig, err))
 		}
@@ -215,7 +215,7 @@ func readDemoProfiles(in *demo.Input, flags demoFlags) error {
 func demoScheduler(profile, path string, timeScale float64) ([]byte, error) {
 	switch {
 	case profile == stockProfile:
-		return compressed.Scheduler(playground.StockSchedulerConfig)
+		return compressed.Scheduler(controlplane.StockSchedulerConfig)
 	case path == "":
 		return compressed.SchedulerConfig(timeScale)
 	}

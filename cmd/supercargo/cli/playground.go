@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/lab/playground"
+	"supercargo.dev/supercargo/lab/playground/controlplane"
 	"supercargo.dev/supercargo/lab/playground/programs"
 )
 
@@ -211,7 +212,7 @@ func servePlayground(ctx context.Context, p *playground.Playground, flags playgr
 
 // inputOrFailure marks errors that the user's input caused, and adds the name of the flag.
 func (f playgroundFlags) inputOrFailure(err error) error {
-	var input *playground.InputError
+	var input *controlplane.InputError
 	if !errors.As(err, &input) {
 		return err
 	}

@@ -15,13 +15,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/lab/playground"
+	"supercargo.dev/supercargo/lab/playground/controlplane"
 	"supercargo.dev/supercargo/test/kit"
 )
 
 const gi = int64(1) << 30
 
 // version is the version of the control plane, such as 1.37.
-var version = filepath.Base(os.Getenv(playground.KubernetesEnv))
+var version = filepath.Base(os.Getenv(controlplane.KubernetesEnv))
 
 // workloadAPI contains the settings with which each version serves gangs, and the resource name.
 var workloadAPI = map[string]struct {
@@ -49,7 +50,7 @@ func TestMain(m *testing.M) { os.Exit(kit.Main(m, "1", plain, gangs)) }
 func get(t *testing.T, sites *kit.Sites) *kit.Site {
 	t.Helper()
 	if _, known := workloadAPI[version]; !known {
-		t.Fatalf("%s is %q, which is no folder of a known version: run make test-kubernetes-1.37", playground.KubernetesEnv, os.Getenv(playground.KubernetesEnv))
+		t.Fatalf("%s is %q, which is no folder of a known version: run make test-kubernetes-1.37", controlplane.KubernetesEnv, os.Getenv(controlplane.KubernetesEnv))
 	}
 	s, err := sites.Get()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/internal/runtimes"
-	"supercargo.dev/supercargo/lab/playground"
+	"supercargo.dev/supercargo/lab/playground/controlplane"
 	"supercargo.dev/supercargo/manifests"
 	"supercargo.dev/supercargo/test/fixtures"
 )
@@ -45,7 +45,7 @@ func TestPodsOfEveryProfileAreBound(t *testing.T) {
 	if len(files) < 5 {
 		t.Fatalf("there are %d configurations: %q", len(files), files)
 	}
-	configurations := map[string][]byte{"stock": playground.StockSchedulerConfig}
+	configurations := map[string][]byte{"stock": controlplane.StockSchedulerConfig}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {

@@ -25,6 +25,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/lab/playground"
+	"supercargo.dev/supercargo/lab/playground/controlplane"
 )
 
 // patience is how long a test waits for something that takes moments on an idle
@@ -307,7 +308,7 @@ func TestADirectoryInUseIsRefused(t *testing.T) {
 // wantInputError checks that err names an option and contains a text.
 func wantInputError(t *testing.T, err error, option, says string) {
 	t.Helper()
-	var input *playground.InputError
+	var input *controlplane.InputError
 	if !errors.As(err, &input) || input.Option != option || !strings.Contains(err.Error(), says) {
 		t.Errorf("error is %v, want one about the option %s that says %q", err, option, says)
 	}

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/lab/playground"
+	"supercargo.dev/supercargo/lab/playground/controlplane"
 )
 
 // schedulerConfig configures one profile of the given name.
@@ -22,7 +23,7 @@ profiles: [{schedulerName: %s}]
 }
 
 // startScheduler starts a scheduler or fails the test.
-func startScheduler(t *testing.T, p *playground.Playground, config []byte) *playground.Scheduler {
+func startScheduler(t *testing.T, p *playground.Playground, config []byte) *controlplane.Scheduler {
 	t.Helper()
 	s, err := p.StartScheduler(t.Context(), config)
 	if err != nil {

@@ -1,4 +1,4 @@
-package playground
+package process
 
 import (
 	"os"
@@ -20,7 +20,7 @@ func TestAProgramIsFoundWhereItIsSaidToBe(t *testing.T) {
 		return path
 	}
 	given, named, onPath, text := place("given", 0o700), place("named", 0o700), place("path", 0o700), place("text", 0o600)
-	tool := program{name: "tool", env: "SUPERCARGO_TEST_TOOL", does: "does things"}
+	tool := Program{Name: "tool", Env: "SUPERCARGO_TEST_TOOL", Does: "does things"}
 	for _, tc := range []struct {
 		name, given, env, path string
 		want, says             string
@@ -35,9 +35,9 @@ func TestAProgramIsFoundWhereItIsSaidToBe(t *testing.T) {
 		{"no program on PATH", "", "", filepath.Dir(text), "", "run `make build`"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			t.Setenv(tool.env, tc.env)
+			t.Setenv(tool.Env, tc.env)
 			t.Setenv("PATH", tc.path)
-			got, err := tool.find(tc.given)
+			got, err := tool.Find(tc.given)
 			if got != tc.want || (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("found %q (%v), want %q and an error that says %q", got, err, tc.want, tc.says)
 			}

@@ -1,4 +1,4 @@
-package playground
+package controlplane
 
 import (
 	"cmp"
@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"supercargo.dev/supercargo/lab/playground/process"
 
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 )
@@ -35,14 +37,14 @@ func (o *Options) checkBuiltIn() error {
 }
 
 // kubernetesProgram finds a program of the control plane.
-func (p *Playground) kubernetesProgram(name string) (string, error) {
-	program := program{name: name, env: KubernetesEnv, does: "is part of the control plane"}
-	return program.check(filepath.Join(p.opts.kubernetesDir(), name), "the directory of another Kubernetes")
+func (p *ControlPlane) kubernetesProgram(name string) (string, error) {
+	program := process.Program{Name: name, Env: KubernetesEnv, Does: "is part of the control plane"}
+	return program.Check(filepath.Join(p.opts.kubernetesDir(), name), "the directory of another Kubernetes")
 }
 
 // startOtherAPIServer starts the kube-apiserver of another Kubernetes as a child. The caller waits
 // until it is ready and then calls release to free the port reservation.
-func (p *Playground) startOtherAPIServer(c *certs) (release func(), err error) {
+func (p *ControlPlane) startOtherAPIServer(c *certs) (release func(), err error) {
 	if p.opts.KubeletsReach != nil {
 		return nil, &InputError{Option: "KubeletsReach", Err: errors.New("only the built-in API server supports kubelets")}
 	}
@@ -50,14 +52,14 @@ func (p *Playground) startOtherAPIServer(c *certs) (release func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	port, release, err := freePort()
+	port, release, err := process.FreePort()
 	if err != nil {
 		return nil, err
 	}
 	address := net.JoinHostPort(loopback.String(), strconv.Itoa(port))
 	err = p.writeClientConfig(address, c)
 	if err == nil {
-		err = p.startChild("kube-apiserver", kubernetesLog, func() *exec.Cmd { return exec.Command(path, p.apiServerFlags(port, c)...) }, nil)
+		err = p.group.StartChild("kube-apiserver", process.KubernetesLog, func() *exec.Cmd { return exec.Command(path, p.apiServerFlags(port, c)...) }, nil)
 	}
 	if err != nil {
 		release()
@@ -66,9 +68,9 @@ func (p *Playground) startOtherAPIServer(c *certs) (release func(), err error) {
 }
 
 // apiServerFlags are the flags equivalent to [apiServerOptions].
-func (p *Playground) apiServerFlags(port int, c *certs) []string {
+func (p *ControlPlane) apiServerFlags(port int, c *certs) []string {
 	flags := []string{
-		"--etcd-servers=unix://" + p.state.etcdSocket(),
+		"--etcd-servers=unix://" + p.dir.etcdSocket(),
 		"--bind-address=" + loopback.String(),
 		"--advertise-address=" + loopback.String(),
 		"--secure-port=" + strconv.Itoa(port),
@@ -108,14 +110,14 @@ func (p *Playground) apiServerFlags(port int, c *certs) []string {
 
 // startOtherControllerManager starts the kube-controller-manager of another Kubernetes as
 // a child.
-func (p *Playground) startOtherControllerManager(c *certs) error {
+func (p *ControlPlane) startOtherControllerManager(c *certs) error {
 	path, err := p.kubernetesProgram("kube-controller-manager")
 	if err != nil {
-		return &componentError{doing: "start", name: "kube-controller-manager", err: err}
+		return &process.Error{Doing: "start", Name: "kube-controller-manager", Err: err}
 	}
-	qps := strconv.Itoa(clientQPS)
+	qps := strconv.Itoa(ClientQPS)
 	flags := []string{
-		"--kubeconfig=" + p.state.kubeconfig, "--kube-api-qps=" + qps, "--kube-api-burst=" + qps,
+		"--kubeconfig=" + p.dir.kubeconfig, "--kube-api-qps=" + qps, "--kube-api-burst=" + qps,
 		"--leader-elect=false",
 		"--secure-port=0",
 		"--service-account-private-key-file=" + c.serviceAccounts.keyFile,
@@ -129,14 +131,14 @@ func (p *Playground) startOtherControllerManager(c *certs) error {
 	if len(p.opts.FeatureGates) > 0 {
 		flags = append(flags, "--feature-gates="+strings.Join(p.opts.FeatureGates, ","))
 	}
-	return p.startChild("kube-controller-manager", kubernetesLog, func() *exec.Cmd { return exec.Command(path, flags...) }, nil)
+	return p.group.StartChild("kube-controller-manager", process.KubernetesLog, func() *exec.Cmd { return exec.Command(path, flags...) }, nil)
 }
 
 // startOtherScheduler starts the kube-scheduler of another Kubernetes as a child, with a
 // configuration file, and returns when its caches are filled.
-func (p *Playground) startOtherScheduler(ctx context.Context, config string, extra []app.Option) (*Scheduler, error) {
+func (p *ControlPlane) startOtherScheduler(ctx context.Context, config string, extra []app.Option) (*Scheduler, error) {
 	fail := func(err error) error {
-		return p.explain(&componentError{doing: "start", name: "kube-scheduler", log: kubernetesLog, err: err})
+		return p.group.Explain(&process.Error{Doing: "start", Name: "kube-scheduler", Log: process.KubernetesLog, Err: err})
 	}
 	if len(extra) > 0 {
 		return nil, fail(errors.New("plugins can be added only to the built-in scheduler"))
@@ -145,7 +147,7 @@ func (p *Playground) startOtherScheduler(ctx context.Context, config string, ext
 	if err != nil {
 		return nil, fail(err)
 	}
-	port, release, err := freePort()
+	port, release, err := process.FreePort()
 	if err != nil {
 		return nil, fail(err)
 	}
@@ -154,31 +156,31 @@ func (p *Playground) startOtherScheduler(ctx context.Context, config string, ext
 	if len(p.opts.FeatureGates) > 0 {
 		flags = append(flags, "--feature-gates="+strings.Join(p.opts.FeatureGates, ","))
 	}
-	c, err := p.newChild("kube-scheduler", kubernetesLog, func() *exec.Cmd { return exec.Command(path, flags...) }, nil)
+	c, err := p.group.NewChild("kube-scheduler", process.KubernetesLog, func() *exec.Cmd { return exec.Command(path, flags...) }, nil)
 	if err != nil {
 		return nil, err
 	}
 	ready := schedulerReady(port)
-	err = p.poll(ctx, func(ctx context.Context) error {
+	err = p.group.Poll(ctx, func(ctx context.Context) error {
 		select {
-		case <-c.done:
+		case <-c.Done():
 			return nil
 		default:
 			return ready(ctx)
 		}
 	})
 	select {
-	case <-c.done: // most likely it rejected its configuration
-		err = errors.Join(err, c.died())
+	case <-c.Done(): // most likely it rejected its configuration
+		err = errors.Join(err, c.Died())
 	default:
 	}
 	if err != nil {
-		return nil, errors.Join(fail(err), c.stop())
+		return nil, errors.Join(fail(err), c.Stop())
 	}
-	if err := p.add(c); err != nil {
+	if err := p.group.Add(c); err != nil {
 		return nil, err
 	}
-	return &Scheduler{playground: p, component: c}, nil
+	return &Scheduler{group: p.group, component: c}, nil
 }
 
 // schedulerReady returns a function that checks whether the caches of the scheduler at a port are

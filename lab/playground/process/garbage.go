@@ -1,4 +1,4 @@
-package playground
+package process
 
 import (
 	"os"
@@ -14,8 +14,8 @@ const (
 	gcPercent = 400
 )
 
-// setGCPercent makes this process collect garbage less often, unless the environment sets GOGC.
-func setGCPercent() {
+// SetGCPercent makes this process collect garbage less often, unless the environment sets GOGC.
+func SetGCPercent() {
 	if os.Getenv(gogc) == "" {
 		debug.SetGCPercent(gcPercent)
 	}

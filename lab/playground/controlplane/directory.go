@@ -1,4 +1,4 @@
-package playground
+package controlplane
 
 import (
 	"errors"
@@ -16,8 +16,8 @@ const lockName = "playground.lock"
 // Linux.
 const maxSocketPath = 103
 
-// state is the directory of one playground and its contents.
-type state struct {
+// Directory is the directory of one playground and its contents.
+type Directory struct {
 	dir        string
 	temporary  bool   // remove dir on close
 	sockets    string // directory of Unix sockets: dir, or a shorter path
@@ -26,20 +26,20 @@ type state struct {
 	lock       *os.File // held while the directory is in use
 }
 
-// openState creates or reopens the directory, locks it, and checks that the kubeconfig may be
+// OpenDirectory creates or reopens the directory, locks it, and checks that the kubeconfig may be
 // written.
-func openState(dir, kubeconfig string) (*state, error) {
-	s := &state{dir: dir, temporary: dir == ""}
+func OpenDirectory(dir, kubeconfig string) (*Directory, error) {
+	s := &Directory{dir: dir, temporary: dir == ""}
 	if err := s.open(); err != nil {
-		return nil, errors.Join(&InputError{Option: "Dir", Err: err}, s.close())
+		return nil, errors.Join(&InputError{Option: "Dir", Err: err}, s.Close())
 	}
 	if err := s.placeKubeconfig(kubeconfig); err != nil {
-		return nil, errors.Join(&InputError{Option: "KubeconfigPath", Err: err}, s.close())
+		return nil, errors.Join(&InputError{Option: "KubeconfigPath", Err: err}, s.Close())
 	}
 	return s, nil
 }
 
-func (s *state) open() error {
+func (s *Directory) open() error {
 	if err := s.makeDir(); err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (s *state) open() error {
 		return err
 	}
 	s.lock = lock
-	for _, sub := range []string{s.pkiDir(), s.logDir(), s.etcdDir()} {
+	for _, sub := range []string{s.pkiDir(), s.LogDir(), s.etcdDir()} {
 		if err := os.MkdirAll(sub, 0o700); err != nil {
 			return fmt.Errorf("create playground directory: %w", err)
 		}
@@ -56,7 +56,7 @@ func (s *state) open() error {
 	return s.placeSockets()
 }
 
-func (s *state) makeDir() error {
+func (s *Directory) makeDir() error {
 	if s.temporary {
 		dir, err := os.MkdirTemp("", "supercargo-") // 0700
 		if err != nil {
@@ -103,7 +103,7 @@ func checkUsable(dir string) error {
 
 // placeSockets chooses the directory of Unix sockets. Their paths must be short, and the
 // directories of Go tests are long.
-func (s *state) placeSockets() error {
+func (s *Directory) placeSockets() error {
 	s.sockets = s.dir
 	if len(s.etcdSocket()) <= maxSocketPath {
 		return nil
@@ -124,13 +124,24 @@ func (s *state) placeSockets() error {
 	return fmt.Errorf("create socket %s: the path is longer than %d bytes", s.etcdSocket(), maxSocketPath)
 }
 
-func (s *state) pkiDir() string     { return filepath.Join(s.dir, "pki") }
-func (s *state) logDir() string     { return filepath.Join(s.dir, "logs") }
-func (s *state) etcdDir() string    { return filepath.Join(s.dir, "etcd") }
-func (s *state) etcdSocket() string { return filepath.Join(s.sockets, "etcd.sock") }
+// Path returns the path of the directory.
+func (s *Directory) Path() string { return s.dir }
 
-// close removes temporary files and releases the directory.
-func (s *state) close() error {
+// KubeconfigPath returns the path of the administrator's kubeconfig.
+func (s *Directory) KubeconfigPath() string { return s.kubeconfig }
+
+// Kubeconfig returns what was written there, or nil before the API server was started.
+func (s *Directory) Kubeconfig() []byte { return s.written }
+
+// LogDir returns the directory of the log files.
+func (s *Directory) LogDir() string { return filepath.Join(s.dir, "logs") }
+
+func (s *Directory) pkiDir() string     { return filepath.Join(s.dir, "pki") }
+func (s *Directory) etcdDir() string    { return filepath.Join(s.dir, "etcd") }
+func (s *Directory) etcdSocket() string { return filepath.Join(s.sockets, "etcd.sock") }
+
+// Close removes temporary files and releases the directory.
+func (s *Directory) Close() error {
 	var errs []error
 	errs = append(errs, s.removeKubeconfig())
 	if s.sockets != "" && s.sockets != s.dir {
@@ -145,8 +156,8 @@ func (s *state) close() error {
 	return errors.Join(errs...)
 }
 
-// writeFile writes a file of the state atomically, readable only by its owner.
-func writeFile(path string, data []byte) error {
+// WriteFile writes a file of the state atomically, readable only by its owner.
+func WriteFile(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-") // 0600
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)

@@ -1,4 +1,4 @@
-package playground
+package process
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 
 func TestAComponentThatDoesNotEndIsGivenUp(t *testing.T) {
 	let := make(chan struct{})
-	c := startComponent("kube-lazy", kubernetesLog, func(context.Context) error {
+	c := Start("kube-lazy", KubernetesLog, func(context.Context) error {
 		<-let
 		return nil
 	})
@@ -17,15 +17,15 @@ func TestAComponentThatDoesNotEndIsGivenUp(t *testing.T) {
 	if want := "stop kube-lazy: still running after 1ms"; err == nil || err.Error() != want {
 		t.Errorf("stopping says %v, want %s", err, want)
 	}
-	var at *componentError
-	if !errors.As(err, &at) || at.log != kubernetesLog {
+	var at *Error
+	if !errors.As(err, &at) || at.Log != KubernetesLog {
 		t.Errorf("%v does not lead to the log", err)
 	}
 	close(let)
-	if err := c.stop(); err != nil {
+	if err := c.Stop(); err != nil {
 		t.Errorf("once it can end: %v", err)
 	}
-	if err := c.died(); err != nil {
+	if err := c.Died(); err != nil {
 		t.Errorf("it was stopped, and is said to have died: %v", err)
 	}
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package playground
+package controlplane
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package playground
+package controlplane
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+
+	"supercargo.dev/supercargo/lab/playground/process"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,14 +31,15 @@ var controllersAdmission = []string{"ServiceAccount", "TaintNodesByCondition"}
 // loopback is the address of the API server, unless it serves kubelets.
 var loopback = net.IPv4(127, 0, 0, 1)
 
-// startAPIServer starts the kube-apiserver on a free port, writes its kubeconfig, and waits until
+// StartAPIServer starts the kube-apiserver on a free port, writes its kubeconfig, and waits until
 // it is ready.
-func (p *Playground) startAPIServer(ctx context.Context, c *certs) error {
+func (p *ControlPlane) StartAPIServer(ctx context.Context) error {
+	c := p.certs
 	fail := func(err error) error {
-		return &componentError{doing: "start", name: "kube-apiserver", log: kubernetesLog, err: err}
+		return &process.Error{Doing: "start", Name: "kube-apiserver", Log: process.KubernetesLog, Err: err}
 	}
 	if p.opts.AuditPolicy != nil {
-		if err := writeFile(p.auditPolicyPath(), p.opts.AuditPolicy); err != nil {
+		if err := WriteFile(p.auditPolicyPath(), p.opts.AuditPolicy); err != nil {
 			return fail(err)
 		}
 	}
@@ -57,7 +60,7 @@ func (p *Playground) startAPIServer(ctx context.Context, c *certs) error {
 	if err != nil {
 		return fail(err)
 	}
-	opts := apiServerOptions(p.state, c, listener)
+	opts := apiServerOptions(p.dir, c, listener)
 	if p.opts.KubeletsReach != nil {
 		serveKubelets(opts, c)
 	}
@@ -74,11 +77,11 @@ func (p *Playground) startAPIServer(ctx context.Context, c *certs) error {
 	if err != nil {
 		return errors.Join(fail(err), listener.Close())
 	}
-	component := startComponent("kube-apiserver", kubernetesLog, func(ctx context.Context) error {
+	component := process.Start("kube-apiserver", process.KubernetesLog, func(ctx context.Context) error {
 		defer listener.Close() // if it ends before it serves
 		return app.Run(ctx, completed)
 	})
-	if err := p.add(component); err != nil {
+	if err := p.group.Add(component); err != nil {
 		return err
 	}
 	return p.waitAPIServer(ctx)
@@ -86,16 +89,16 @@ func (p *Playground) startAPIServer(ctx context.Context, c *certs) error {
 
 // AuditLogPath returns where the API server writes its audit log, if the options have a
 // policy for it: one event of audit.k8s.io/v1 a line, as JSON.
-func (p *Playground) AuditLogPath() string { return filepath.Join(p.state.logDir(), "audit.json") }
+func (p *ControlPlane) AuditLogPath() string { return filepath.Join(p.dir.LogDir(), "audit.json") }
 
-func (p *Playground) auditPolicyPath() string {
-	return filepath.Join(p.state.dir, "audit-policy.yaml")
+func (p *ControlPlane) auditPolicyPath() string {
+	return filepath.Join(p.dir.dir, "audit-policy.yaml")
 }
 
 // waitAPIServer waits until the API server is ready.
-func (p *Playground) waitAPIServer(ctx context.Context) error {
-	if err := p.poll(ctx, func(ctx context.Context) error { return p.apiServerReady(ctx) }); err != nil {
-		return &componentError{doing: "start", name: "kube-apiserver", log: kubernetesLog, err: fmt.Errorf("wait until it is ready: %w", err)}
+func (p *ControlPlane) waitAPIServer(ctx context.Context) error {
+	if err := p.group.Poll(ctx, func(ctx context.Context) error { return p.apiServerReady(ctx) }); err != nil {
+		return &process.Error{Doing: "start", Name: "kube-apiserver", Log: process.KubernetesLog, Err: fmt.Errorf("wait until it is ready: %w", err)}
 	}
 	return nil
 }
@@ -120,7 +123,7 @@ func serveKubelets(o *options.ServerRunOptions, c *certs) {
 
 // apiServerOptions returns the equivalent of the flags. Creating the flags themselves would change
 // feature gates of the whole process, which is possible only once.
-func apiServerOptions(s *state, c *certs, listener net.Listener) *options.ServerRunOptions {
+func apiServerOptions(s *Directory, c *certs, listener net.Listener) *options.ServerRunOptions {
 	o := options.NewServerRunOptions()
 	o.Etcd.StorageConfig.Transport.ServerList = []string{"unix://" + s.etcdSocket()}
 
@@ -166,7 +169,7 @@ func completeAPIServer(ctx context.Context, o *options.ServerRunOptions) (option
 
 // writeClientConfig creates the client configuration for the API server at address, for this
 // process and, as a kubeconfig, for others.
-func (p *Playground) writeClientConfig(address string, c *certs) error {
+func (p *ControlPlane) writeClientConfig(address string, c *certs) error {
 	server := "https://" + address
 	p.config = &rest.Config{
 		Host: server,
@@ -179,13 +182,13 @@ func (p *Playground) writeClientConfig(address string, c *certs) error {
 	if p.client, err = kubernetes.NewForConfig(p.config); err != nil {
 		return err
 	}
-	return p.state.writeKubeconfig(server, c)
+	return p.dir.writeKubeconfig(server, c)
 }
 
 // apiServerReady returns an error until the API server answers and has created its lease, for which
 // it creates the system namespaces. It does not shut down before it has created that lease, and may
 // retry creating the namespaces only after a minute.
-func (p *Playground) apiServerReady(ctx context.Context) error {
+func (p *ControlPlane) apiServerReady(ctx context.Context) error {
 	if err := p.client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
 		return err
 	}

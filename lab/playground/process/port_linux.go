@@ -1,4 +1,4 @@
-package playground
+package process
 
 import (
 	"errors"
@@ -7,11 +7,11 @@ import (
 	"syscall"
 )
 
-// freePort finds a port of 127.0.0.1 for a child to listen on, and reserves it until release is
+// FreePort finds a port of 127.0.0.1 for a child to listen on, and reserves it until release is
 // called, which may be after the child listens: Linux lets two sockets with SO_REUSEADDR share an
 // address as long as only one of them listens, and does not assign such a port to others that ask
 // for any free port.
-func freePort() (port int, release func(), err error) {
+func FreePort() (port int, release func(), err error) {
 	fail := func(err error) (int, func(), error) { return 0, nil, fmt.Errorf("find a free port: %w", err) }
 	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

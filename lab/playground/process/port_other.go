@@ -1,15 +1,15 @@
 //go:build unix && !linux
 
-package playground
+package process
 
 import (
 	"fmt"
 	"net"
 )
 
-// freePort finds a port of 127.0.0.1 for a child to listen on. Another process may get the port
+// FreePort finds a port of 127.0.0.1 for a child to listen on. Another process may get the port
 // before the child listens.
-func freePort() (port int, release func(), err error) {
+func FreePort() (port int, release func(), err error) {
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		return 0, nil, fmt.Errorf("find a free port: %w", err)

@@ -1,4 +1,4 @@
-package playground
+package controlplane
 
 import (
 	"runtime/debug"

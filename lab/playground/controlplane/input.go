@@ -1,4 +1,4 @@
-package playground
+package controlplane
 
 // InputError is an error in the caller's input. A retry does not help.
 type InputError struct {

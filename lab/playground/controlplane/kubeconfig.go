@@ -1,4 +1,4 @@
-package playground
+package controlplane
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ import (
 const contextName = "supercargo-playground"
 
 // writeKubeconfig writes the administrator's kubeconfig for server.
-func (s *state) writeKubeconfig(server string, c *certs) error {
+func (s *Directory) writeKubeconfig(server string, c *certs) error {
 	config := clientcmdapi.NewConfig()
 	config.Clusters[contextName] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: c.ca.cert}
 	config.AuthInfos[contextName] = &clientcmdapi.AuthInfo{ClientCertificateData: c.admin.cert, ClientKeyData: c.admin.key}
@@ -27,7 +27,7 @@ func (s *state) writeKubeconfig(server string, c *certs) error {
 	if err != nil {
 		return fmt.Errorf("encode kubeconfig: %w", err)
 	}
-	if err := writeFile(s.kubeconfig, data); err != nil {
+	if err := WriteFile(s.kubeconfig, data); err != nil {
 		return err
 	}
 	s.written = data
@@ -35,7 +35,7 @@ func (s *state) writeKubeconfig(server string, c *certs) error {
 }
 
 // placeKubeconfig sets the path of the kubeconfig.
-func (s *state) placeKubeconfig(path string) error {
+func (s *Directory) placeKubeconfig(path string) error {
 	s.kubeconfig = filepath.Join(s.dir, "kubeconfig")
 	if path == "" {
 		return nil // the directory belongs to the playground
@@ -68,7 +68,7 @@ func checkReplaceable(path string) error {
 }
 
 // removeKubeconfig removes the kubeconfig, unless another has been written in its place.
-func (s *state) removeKubeconfig() error {
+func (s *Directory) removeKubeconfig() error {
 	if s.written == nil {
 		return nil
 	}

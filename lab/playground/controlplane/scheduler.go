@@ -1,4 +1,4 @@
-package playground
+package controlplane
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
+
+	"supercargo.dev/supercargo/lab/playground/process"
 
 	"k8s.io/component-base/configz"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
@@ -18,9 +20,9 @@ import (
 	"supercargo.dev/supercargo/plugins"
 )
 
-// clientQPS is the rate limit of a component's requests per second. The default limits protect API
+// ClientQPS is the rate limit of a component's requests per second. The default limits protect API
 // servers with more load.
-const clientQPS = 1000
+const ClientQPS = 1000
 
 // StockSchedulerConfig is the default profile of kube-scheduler, without plugins of Supercargo.
 var StockSchedulerConfig = []byte(`
@@ -30,8 +32,8 @@ kind: KubeSchedulerConfiguration
 
 // Scheduler is a running kube-scheduler.
 type Scheduler struct {
-	playground *Playground
-	component  *component
+	group     *process.Group
+	component *process.Component
 }
 
 // StartScheduler starts a kube-scheduler with a KubeSchedulerConfiguration in YAML or JSON, and
@@ -42,9 +44,9 @@ type Scheduler struct {
 // playground's, the request limits are raised unless they are set, and leader election is disabled,
 // since a scheduler that loses it exits the process. Several schedulers may run at once if their
 // profiles have different names.
-func (p *Playground) StartScheduler(ctx context.Context, config []byte, extra ...app.Option) (*Scheduler, error) {
+func (p *ControlPlane) StartScheduler(ctx context.Context, config []byte, extra ...app.Option) (*Scheduler, error) {
 	fail := func(err error) error {
-		return &componentError{doing: "start", name: "kube-scheduler", err: err}
+		return &process.Error{Doing: "start", Name: "kube-scheduler", Err: err}
 	}
 	bad := func(err error) error { return fail(&InputError{Option: "SchedulerConfig", Err: err}) }
 	file, err := p.writeSchedulerConfig(config)
@@ -67,15 +69,15 @@ func (p *Playground) StartScheduler(ctx context.Context, config []byte, extra ..
 		cancel()
 		return nil, bad(err)
 	}
-	c := startComponent("kube-scheduler", kubernetesLog, func(ctx context.Context) error {
+	c := process.Start("kube-scheduler", process.KubernetesLog, func(ctx context.Context) error {
 		defer context.AfterFunc(ctx, cancel)()
 		defer cancel()
 		return runScheduler(runCtx, cc, sched)
 	})
-	if err := p.add(c); err != nil {
+	if err := p.group.Add(c); err != nil {
 		return nil, err
 	}
-	s := &Scheduler{playground: p, component: c}
+	s := &Scheduler{group: p.group, component: c}
 	if err := s.waitSynced(ctx, sched); err != nil {
 		return nil, errors.Join(fail(err), s.Stop())
 	}
@@ -90,7 +92,7 @@ var schedulerStarts sync.Mutex
 
 // writeSchedulerConfig writes the configuration, changed as described at StartScheduler, to a new
 // file and returns its path.
-func (p *Playground) writeSchedulerConfig(config []byte) (string, error) {
+func (p *ControlPlane) writeSchedulerConfig(config []byte) (string, error) {
 	if config == nil {
 		config = manifests.SchedulerConfig
 	}
@@ -106,9 +108,9 @@ func (p *Playground) writeSchedulerConfig(config []byte) (string, error) {
 		value          any
 		keep           bool // keep an existing value
 	}{
-		{"clientConnection", "kubeconfig", p.state.kubeconfig, false},
-		{"clientConnection", "qps", clientQPS, true},
-		{"clientConnection", "burst", clientQPS, true},
+		{"clientConnection", "kubeconfig", p.dir.kubeconfig, false},
+		{"clientConnection", "qps", ClientQPS, true},
+		{"clientConnection", "burst", ClientQPS, true},
 		{"leaderElection", "leaderElect", false, false},
 	} {
 		section, ok := fields[set.section].(map[string]any)
@@ -127,12 +129,9 @@ func (p *Playground) writeSchedulerConfig(config []byte) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("write KubeSchedulerConfiguration: %w", err)
 	}
-	p.mu.Lock()
-	p.schedulers++
-	n := p.schedulers
-	p.mu.Unlock()
-	path := filepath.Join(p.state.dir, fmt.Sprintf("scheduler-%d.yaml", n))
-	return path, writeFile(path, data)
+	n := p.schedulers.Add(1)
+	path := filepath.Join(p.dir.dir, fmt.Sprintf("scheduler-%d.yaml", n))
+	return path, WriteFile(path, data)
 }
 
 func setupScheduler(ctx context.Context, configFile string, plugins []app.Option) (*schedulerconfig.CompletedConfig, *scheduler.Scheduler, error) {
@@ -160,8 +159,8 @@ func (s *Scheduler) waitSynced(ctx context.Context, sched *scheduler.Scheduler) 
 	defer cancel(nil)
 	go func() {
 		select {
-		case <-s.component.done:
-			cancel(s.component.died())
+		case <-s.component.Done():
+			cancel(s.component.Died())
 		case <-ctx.Done():
 		}
 	}()
@@ -174,7 +173,7 @@ func (s *Scheduler) waitSynced(ctx context.Context, sched *scheduler.Scheduler) 
 // Stop stops the scheduler at once and returns when it has ended. Pods with a chosen node that are
 // not bound yet stay unbound. It may be called again.
 func (s *Scheduler) Stop() error {
-	err := s.component.stop()
-	s.playground.remove(s.component)
+	err := s.component.Stop()
+	s.group.Remove(s.component)
 	return err
 }

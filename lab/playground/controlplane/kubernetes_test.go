@@ -1,4 +1,4 @@
-package playground
+package controlplane
 
 import (
 	"errors"
@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
+
+	"supercargo.dev/supercargo/lab/playground/process"
 )
 
 func TestTheProgramsOfAnotherKubernetesAreInItsDirectory(t *testing.T) {
@@ -20,7 +22,7 @@ func TestTheProgramsOfAnotherKubernetesAreInItsDirectory(t *testing.T) {
 	}
 	t.Setenv(KubernetesEnv, other)
 	for _, tc := range []struct{ given, want string }{{"", other}, {dir, dir}} {
-		p := &Playground{opts: Options{KubernetesDir: tc.given}}
+		p := &ControlPlane{opts: Options{KubernetesDir: tc.given}}
 		if got, err := p.kubernetesProgram("kube-apiserver"); err != nil || got != filepath.Join(tc.want, "kube-apiserver") {
 			t.Errorf("directory %q given: kube-apiserver is %q (%v), want that in %s", tc.given, got, err, tc.want)
 		}
@@ -32,7 +34,7 @@ func TestTheProgramsOfAnotherKubernetesAreInItsDirectory(t *testing.T) {
 
 func TestWhatOnlyTheBuiltInControlPlaneCanDoIsRefused(t *testing.T) {
 	dir := t.TempDir()
-	p := &Playground{opts: Options{KubernetesDir: dir, KubeletsReach: net.IPv4(10, 0, 0, 1)}}
+	p := &ControlPlane{opts: Options{KubernetesDir: dir, KubeletsReach: net.IPv4(10, 0, 0, 1)}}
 	var input *InputError
 	if _, err := p.startOtherAPIServer(nil); !errors.As(err, &input) || input.Option != "KubeletsReach" {
 		t.Errorf("an address for kubelets gives %v, want an error about that option", err)
@@ -40,7 +42,7 @@ func TestWhatOnlyTheBuiltInControlPlaneCanDoIsRefused(t *testing.T) {
 	if err := (&Options{FeatureGates: []string{"GenericWorkload=true"}}).checkBuiltIn(); !errors.As(err, &input) || input.Option != "FeatureGates" {
 		t.Errorf("feature gates without programs give %v, want an error about that option", err)
 	}
-	if _, err := (&Playground{opts: Options{KubernetesDir: dir}, state: &state{dir: dir}}).startOtherScheduler(t.Context(), "config", []app.Option{nil}); err == nil ||
+	if _, err := (&ControlPlane{opts: Options{KubernetesDir: dir}, dir: &Directory{dir: dir}, group: &process.Group{}}).startOtherScheduler(t.Context(), "config", []app.Option{nil}); err == nil ||
 		!strings.Contains(err.Error(), "plugins can be added") {
 		t.Errorf("more plugins give %v, want an error that says that there can be none", err)
 	}

@@ -1,4 +1,4 @@
-package playground
+package process
 
 import (
 	"bytes"
@@ -20,13 +20,13 @@ import (
 
 // The log files of a playground. logNames lists all of them.
 const (
-	etcdLog       = "etcd.log"
-	kubernetesLog = "kubernetes.log" // of all components that log through klog
-	kwokLog       = "kwok.log"
-	clusterAPILog = "cluster-api.log"
+	EtcdLog       = "etcd.log"
+	KubernetesLog = "kubernetes.log" // of all components that log through klog
+	KwokLog       = "kwok.log"
+	ClusterAPILog = "cluster-api.log"
 )
 
-var logNames = []string{etcdLog, kubernetesLog, kwokLog, clusterAPILog}
+var logNames = []string{EtcdLog, KubernetesLog, KwokLog, ClusterAPILog}
 
 // logs are the open log files of one playground.
 type logs struct {
@@ -99,7 +99,7 @@ func (k *klogFanout) add(l *logs) {
 	if k.sinks == nil {
 		k.sinks = map[*logs]io.Writer{}
 	}
-	k.sinks[l] = l.writer(kubernetesLog)
+	k.sinks[l] = l.writer(KubernetesLog)
 }
 
 func (k *klogFanout) remove(l *logs) {
@@ -132,7 +132,7 @@ func (k *klogFanout) Write(b []byte) (int, error) {
 // ending the process: they end only the calling goroutine, and the playgrounds are notified.
 //
 // It never restores klog, because goroutines of the Kubernetes libraries may outlive their
-// component, and log.
+// Component, and log.
 func takeKlog() {
 	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(flags)
@@ -162,21 +162,6 @@ type explained struct {
 
 func (e *explained) Error() string { return e.error.Error() + e.quote }
 func (e *explained) Unwrap() error { return e.error }
-
-// explain adds the last lines of the log of the failed component to err.
-func (p *Playground) explain(err error) error {
-	var done *explained
-	var c *componentError
-	if errors.As(err, &done) || !errors.As(err, &c) || c.log == "" {
-		return err
-	}
-	path := filepath.Join(p.state.logDir(), c.log)
-	lines, readErr := lastLines(path, 12)
-	if readErr != nil || lines == "" {
-		return err // the error is sufficient alone
-	}
-	return &explained{error: err, quote: fmt.Sprintf("\nthe end of %s:\n%s", path, lines)}
-}
 
 // lastLines returns the last lines of a file, at most n, each indented.
 func lastLines(path string, n int) (string, error) {

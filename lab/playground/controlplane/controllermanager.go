@@ -1,26 +1,29 @@
-package playground
+package controlplane
 
 import (
 	"context"
+
+	"supercargo.dev/supercargo/lab/playground/process"
 
 	"k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	"k8s.io/kubernetes/cmd/kube-controller-manager/app/options"
 )
 
-// startControllerManager starts the kube-controller-manager. [Playground.waitReady] waits for it to
+// StartControllerManager starts the kube-controller-manager. [Playground.waitReady] waits for it to
 // become ready.
-func (p *Playground) startControllerManager(c *certs) error {
+func (p *ControlPlane) StartControllerManager() error {
+	c := p.certs
 	if p.opts.kubernetesDir() != "" {
 		return p.startOtherControllerManager(c)
 	}
-	opts, err := controllerManagerOptions(p.state, c)
+	opts, err := controllerManagerOptions(p.dir, c)
 	if err != nil {
-		return &componentError{doing: "configure", name: "kube-controller-manager", err: err}
+		return &process.Error{Doing: "configure", Name: "kube-controller-manager", Err: err}
 	}
 	if period := p.opts.AutoscalerPeriod; period > 0 {
 		opts.HPAController.HorizontalPodAutoscalerSyncPeriod.Duration = period
 	}
-	return p.add(startComponent("kube-controller-manager", kubernetesLog, func(ctx context.Context) error {
+	return p.group.Add(process.Start("kube-controller-manager", process.KubernetesLog, func(ctx context.Context) error {
 		config, err := opts.Config(ctx, app.KnownControllers(), app.ControllersDisabledByDefault(), app.ControllerAliases())
 		if err != nil {
 			return err
@@ -29,14 +32,14 @@ func (p *Playground) startControllerManager(c *certs) error {
 	}))
 }
 
-func controllerManagerOptions(s *state, c *certs) (*options.KubeControllerManagerOptions, error) {
+func controllerManagerOptions(s *Directory, c *certs) (*options.KubeControllerManagerOptions, error) {
 	o, err := options.NewKubeControllerManagerOptions()
 	if err != nil {
 		return nil, err
 	}
 	o.Generic.ClientConnection.Kubeconfig = s.kubeconfig
-	o.Generic.ClientConnection.QPS = clientQPS
-	o.Generic.ClientConnection.Burst = clientQPS
+	o.Generic.ClientConnection.QPS = ClientQPS
+	o.Generic.ClientConnection.Burst = ClientQPS
 	o.Generic.LeaderElection.LeaderElect = false
 	o.SecureServing.BindPort = 0
 	o.SAController.ServiceAccountKeyFile = c.serviceAccounts.keyFile

@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package playground
+package process
 
 import "syscall"
 

@@ -1,4 +1,4 @@
-package playground
+package controlplane
 
 import (
 	_ "unsafe" // for go:linkname

@@ -1,4 +1,4 @@
-package playground
+package controlplane
 
 import (
 	"fmt"
@@ -47,7 +47,7 @@ func TestAnAPIServerIsReadyWhenItHasMadeItsLease(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = (&Playground{client: client}).apiServerReady(t.Context())
+			err = (&ControlPlane{client: client}).apiServerReady(t.Context())
 			if (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("it says %v, want %q", err, tc.says)
 			}

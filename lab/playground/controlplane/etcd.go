@@ -1,4 +1,4 @@
-package playground
+package controlplane
 
 import (
 	"cmp"
@@ -6,8 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"slices"
 	"time"
+
+	"supercargo.dev/supercargo/lab/playground/process"
 
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
@@ -26,16 +27,16 @@ const etcdQuota = 4 << 30
 
 // startEtcd starts an etcd that listens only on a Unix socket in the playground's directory,
 // because it has no authentication.
-func (p *Playground) startEtcd(ctx context.Context) error {
+func (p *ControlPlane) startEtcd(ctx context.Context) error {
 	fail := func(err error) error {
-		return &componentError{doing: "start", name: "etcd", log: etcdLog, err: err}
+		return &process.Error{Doing: "start", Name: "etcd", Log: process.EtcdLog, Err: err}
 	}
 	// StartEtcd cannot be interrupted, but is fast.
-	server, err := embed.StartEtcd(etcdConfig(p.state, p.logs, cmp.Or(p.opts.EtcdQuotaBytes, etcdQuota)))
+	server, err := embed.StartEtcd(etcdConfig(p.dir, p.group, cmp.Or(p.opts.EtcdQuotaBytes, etcdQuota)))
 	if err != nil {
 		return fail(err)
 	}
-	c := startComponent(etcdComponent, etcdLog, func(ctx context.Context) error {
+	c := process.Start(etcdComponent, process.EtcdLog, func(ctx context.Context) error {
 		defer server.Close()
 		select {
 		case <-ctx.Done():
@@ -46,61 +47,46 @@ func (p *Playground) startEtcd(ctx context.Context) error {
 			return errors.New("stopped unexpectedly")
 		}
 	})
-	if err := p.add(c); err != nil {
+	if err := p.group.Add(c); err != nil {
 		return err
 	}
 	select {
 	case <-server.Server.ReadyNotify():
 		return nil
-	case <-p.done:
-		return p.err
+	case <-p.group.Done():
+		return p.group.Err()
 	case <-ctx.Done():
 		return fail(fmt.Errorf("wait until it is ready: %w", context.Cause(ctx)))
 	}
 }
 
 // EtcdEndpoint returns the URL of etcd for its clients. etcd requires no authentication.
-func (p *Playground) EtcdEndpoint() string { return "unix://" + p.state.etcdSocket() }
+func (p *ControlPlane) EtcdEndpoint() string { return "unix://" + p.dir.etcdSocket() }
 
 // StopEtcd stops etcd, for tests of a cluster without it. The API server does not answer requests that
-// need etcd. [Playground.StartEtcd] starts it again with all objects. StopEtcd fails if etcd does not run.
-func (p *Playground) StopEtcd() error {
-	p.mu.Lock()
-	var c *component
-	if i := p.indexOf(etcdComponent); i >= 0 {
-		c = p.components[i]
-	}
-	p.mu.Unlock()
+// need etcd. [ControlPlane.StartEtcd] starts it again with all objects. StopEtcd fails if etcd does not run.
+func (p *ControlPlane) StopEtcd() error {
+	c := p.group.Find(etcdComponent)
 	if c == nil {
 		return errors.New("stop etcd: it does not run")
 	}
-	err := c.stop()
-	p.remove(c)
+	err := c.Stop()
+	p.group.Remove(c)
 	return err
 }
 
-// StartEtcd starts etcd after [Playground.StopEtcd], and returns when it is ready. The API server
-// reconnects within seconds.
-func (p *Playground) StartEtcd(ctx context.Context) error {
+// StartEtcd starts etcd, and returns when it is ready. After [ControlPlane.StopEtcd], the API server reconnects within
+// seconds.
+func (p *ControlPlane) StartEtcd(ctx context.Context) error {
 	if err := p.startEtcd(ctx); err != nil {
-		return p.explain(err)
+		return p.group.Explain(err)
 	}
 	// Stop stops the components in reverse order, and the others need etcd in order to stop.
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if i := p.indexOf(etcdComponent); i > 0 {
-		c := p.components[i]
-		p.components = slices.Insert(slices.Delete(slices.Clone(p.components), i, i+1), 0, c)
-	}
+	p.group.ToFront(p.group.Find(etcdComponent))
 	return nil
 }
 
-// indexOf returns the index of a running component, or -1. The caller must hold the lock.
-func (p *Playground) indexOf(name string) int {
-	return slices.IndexFunc(p.components, func(c *component) bool { return c.name == name })
-}
-
-func etcdConfig(s *state, l *logs, quota int64) *embed.Config {
+func etcdConfig(s *Directory, group *process.Group, quota int64) *embed.Config {
 	config := embed.NewConfig()
 	config.Name = etcdName
 	config.Dir = s.etcdDir()
@@ -122,15 +108,15 @@ func etcdConfig(s *state, l *logs, quota int64) *embed.Config {
 	config.QuotaBackendBytes = quota
 	config.WarningApplyDuration = time.Second // slow requests are normal on a busy machine
 	config.WarningUnaryRequestDuration = time.Second
-	config.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdLogger(l))
+	config.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdLogger(group))
 	return config
 }
 
 // etcdLogger logs to the playground's file. A fatal log entry ends the calling goroutine instead of
 // the process.
-func etcdLogger(l *logs) *zap.Logger {
+func etcdLogger(group *process.Group) *zap.Logger {
 	format := zap.NewProductionEncoderConfig()
 	format.EncodeTime = zapcore.ISO8601TimeEncoder
-	core := zapcore.NewCore(zapcore.NewConsoleEncoder(format), zapcore.AddSync(l.writer(etcdLog)), zapcore.InfoLevel)
+	core := zapcore.NewCore(zapcore.NewConsoleEncoder(format), zapcore.AddSync(group.Log(process.EtcdLog)), zapcore.InfoLevel)
 	return zap.New(core, zap.WithFatalHook(zapcore.WriteThenGoexit))
 }

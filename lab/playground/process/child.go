@@ -1,4 +1,4 @@
-package playground
+package process
 
 import (
 	"context"
@@ -9,27 +9,27 @@ import (
 	"time"
 )
 
-// startChild starts a child process that logs to the log of its component. It returns an error if
+// StartChild starts a child process that logs to the log of its component. It returns an error if
 // the process cannot be started; later failures are reported by the component. When the process
 // exits by itself and again is not nil, again decides whether to restart it.
-func (p *Playground) startChild(name, log string, command func() *exec.Cmd, again func(context.Context, error) bool) error {
-	c, err := p.newChild(name, log, command, again)
+func (g *Group) StartChild(name, log string, command func() *exec.Cmd, again func(context.Context, error) bool) error {
+	c, err := g.NewChild(name, log, command, again)
 	if err != nil {
 		return err
 	}
-	return p.add(c)
+	return g.Add(c)
 }
 
-// newChild is startChild without reporting the child's end: the caller adds the component or stops
+// NewChild is StartChild without reporting the child's end: the caller adds the component or stops
 // it.
-func (p *Playground) newChild(name, log string, command func() *exec.Cmd, again func(context.Context, error) bool) (*component, error) {
+func (g *Group) NewChild(name, log string, command func() *exec.Cmd, again func(context.Context, error) bool) (*Component, error) {
 	first := make(chan error, 1)
-	c := startComponent(name, log, func(ctx context.Context) error {
+	c := Start(name, log, func(ctx context.Context) error {
 		for started := first; ; started = make(chan error, 1) {
 			cmd := command()
 			cmd.Env = withGCPercent(cmd.Environ())
-			cmd.Dir = p.state.dir
-			cmd.Stdout = p.logs.writer(log)
+			cmd.Dir = g.dir
+			cmd.Stdout = g.logs.writer(log)
 			cmd.Stderr = cmd.Stdout
 			cmd.SysProcAttr = childAttributes()
 			err := runChild(ctx, cmd, started)
@@ -39,7 +39,7 @@ func (p *Playground) newChild(name, log string, command func() *exec.Cmd, again 
 		}
 	})
 	if err := <-first; err != nil {
-		return nil, errors.Join(&componentError{doing: "start", name: name, log: log, err: err}, c.stop())
+		return nil, errors.Join(&Error{Doing: "start", Name: name, Log: log, Err: err}, c.Stop())
 	}
 	return c, nil
 }

@@ -1,4 +1,4 @@
-package playground
+package process
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 )
 
 func TestAReservedPortIsKeptForAListener(t *testing.T) {
-	port, release, err := freePort()
+	port, release, err := FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}

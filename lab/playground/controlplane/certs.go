@@ -1,4 +1,4 @@
-package playground
+package controlplane
 
 import (
 	"crypto/ecdsa"
@@ -14,6 +14,9 @@ import (
 	"path/filepath"
 	"time"
 )
+
+// webhookCert names the files of the certificate of cluster-api's webhooks.
+const webhookCert = "cluster-api"
 
 // certLifetime is the validity of certificates, longer than any playground lives. They are created
 // again at each start.
@@ -43,7 +46,7 @@ type certs struct {
 
 // writeCerts creates all keys and certificates and writes them to the state. The certificate of the
 // API server is valid for 127.0.0.1 and address.
-func (s *state) writeCerts(address net.IP) (*certs, error) {
+func (s *Directory) writeCerts(address net.IP) (*certs, error) {
 	c, err := newCerts(time.Now(), address)
 	if err != nil {
 		return nil, fmt.Errorf("create certificates: %w", err)
@@ -150,12 +153,12 @@ func (p *pair) sign(template, parent *x509.Certificate, signer *ecdsa.PrivateKey
 // write stores the pair as base.crt and base.key.
 func (p *pair) write(base string) error {
 	p.keyFile = base + ".key"
-	if err := writeFile(p.keyFile, p.key); err != nil {
+	if err := WriteFile(p.keyFile, p.key); err != nil {
 		return err
 	}
 	if p.cert == nil {
 		return nil
 	}
 	p.certFile = base + ".crt"
-	return writeFile(p.certFile, p.cert)
+	return WriteFile(p.certFile, p.cert)
 }
