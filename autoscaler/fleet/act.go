@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
@@ -22,125 +23,125 @@ import (
 	"supercargo.dev/supercargo/internal/text/dollars"
 )
 
-// mayAct reports whether machines may be changed.
-func (r *round) mayAct() bool {
-	return !r.DryRun && !r.paused && r.fleet.Spec.Mode != v1alpha1.FleetObserve
-}
-
-// mode returns the effective mode of the round.
-func (r *round) mode() v1alpha1.FleetMode {
-	if r.mayAct() {
-		return v1alpha1.FleetAct
-	}
-	return v1alpha1.FleetObserve
-}
-
 // newIntent returns an intent with a unique name.
 func (r *round) newIntent() *v1alpha1.FleetIntent {
 	return &v1alpha1.FleetIntent{ID: r.fleet.Name + "-" + strconv.FormatInt(r.now.UnixMilli(), 36), Time: metav1.NewTime(r.now)}
+}
+
+// execution carries out the decision of a round.
+type execution struct {
+	*round
+	*decision
+	provider provider.Provider
+	// paid is the price of all machines per hour, with those that the round has ordered.
+	paid int64
+	// failure is the reason of the first failed operation, and failures are the messages of all. They are retried.
+	failure  string
+	failures []string
 }
 
 // act carries out the decision, or only reports it. Orders come first, because pods wait for them. What fails is
 // decided again in the next round and does not stop the rest, except that no node is cordoned if orders fail: the
 // orders may include replacements for the node. Less urgent work is left to the next round once more pods have been
 // gathered.
-func (r *round) act(ctx context.Context) error {
-	defer r.degraded()
-	r.note()
-	if stale, err := r.unseenJoined(ctx); stale || err != nil {
+func (r *round) act(ctx context.Context, d *decision, p provider.Provider) error {
+	x := &execution{round: r, decision: d, provider: p, paid: d.seen.paid}
+	defer func() { r.degraded(d, x.failure, x.failures) }()
+	x.note()
+	if stale, err := x.unseenJoined(ctx); stale || err != nil {
 		r.wakeIn(mostRest)
 		return err // decide again as soon as the node is observed
 	}
-	r.noteAbandoned()
+	x.noteAbandoned()
 	intent := r.newIntent()
-	intent.Orders = ordersOf(r.actions.Orders)
-	if len(r.actions.Orders)+len(r.nodesToEmpty()) > 0 {
-		r.recordDecision(intent)
+	intent.Orders = ordersOf(d.actions.Orders)
+	if len(d.actions.Orders)+len(d.nodesToEmpty()) > 0 {
+		r.recordDecision(d, intent)
 	}
 	if !r.mayAct() {
-		r.uncordon(ctx)
+		x.uncordon(ctx)
 		return nil
 	}
-	err := r.carryOut(ctx, intent)
+	err := x.carryOut(ctx, intent)
 	if err == nil {
-		for _, node := range r.actions.Cordon {
-			if err := r.cordon(ctx, r.world.Nodes[node.Node], node.Until); err != nil && !apierrors.IsConflict(err) { // else the next round retries
-				r.drainFailed(node.Node, err)
+		for _, node := range d.actions.Cordon {
+			if err := x.cordon(ctx, d.seen.world.Nodes[node.Node], node.Until); err != nil && !apierrors.IsConflict(err) { // else the next round retries
+				x.drainFailed(node.Node, err)
 			}
 		}
 	}
-	for _, node := range r.actions.Ask {
-		if err := r.ask(ctx, node); err != nil {
-			r.drainFailed(node, err)
+	for _, node := range d.actions.Ask {
+		if err := x.ask(ctx, node); err != nil {
+			x.drainFailed(node, err)
 		}
 	}
 	return cmp.Or(err, ctx.Err())
 }
 
 // note records the observations in the status, and emits events.
-func (r *round) note() {
-	a := &r.actions
+func (x *execution) note() {
+	a := &x.actions
 	for _, j := range a.Joined {
-		s := r.status(j.Flavor)
+		s := x.row(j.Flavor)
 		s.Lag, s.Failures, s.BackOffUntil = fleetdecide.LearnLag(s.Lag, j.Took), 0, nil
-		metricAcquisitionSeconds.WithLabelValues(r.fleet.Name, j.Flavor).Observe(j.Took.Seconds())
+		metricAcquisitionSeconds.WithLabelValues(x.fleet.Name, j.Flavor).Observe(j.Took.Seconds())
 	}
 	for i := range a.Avoid {
-		r.avoid(&a.Avoid[i])
+		x.avoid(&a.Avoid[i])
 	}
 	for _, e := range a.Events {
 		kind := corev1.EventTypeNormal
 		if e.Warning {
 			kind = corev1.EventTypeWarning
 		}
-		r.tell(kind, e.Reason, e.Action, e.Message)
+		x.recordEvent(kind, e.Reason, e.Action, e.Message)
 	}
-	if r.fleet.Status.Intent != nil {
-		r.info(context.Background(), "Dropping an unfinished intent, its remaining changes will be decided again", "intent", r.fleet.Status.Intent.ID)
-		r.fleet.Status.Intent = nil
+	if x.fleet.Status.Intent != nil {
+		log.FromContext(context.Background()).Info("Dropping an unfinished intent, its remaining changes will be decided again", "intent", x.fleet.Status.Intent.ID)
+		x.fleet.Status.Intent = nil
 	}
-	r.recordRejected()
-	r.recordKept()
-	r.wakeIn(a.Wake)
+	x.recordRejected(x.decision)
+	x.recordKept(x.decision)
+	x.wakeIn(a.Wake)
 }
 
-func (r *round) avoid(a *fleetdecide.Avoidance) {
-	s := r.status(a.Flavor)
+func (x *execution) avoid(a *fleetdecide.Avoidance) {
+	s := x.row(a.Flavor)
 	s.BackOffUntil, s.Failures = new(metav1.NewTime(a.Until)), a.Failures
 }
 
 // noteAbandoned records which machines are abandoned.
-func (r *round) noteAbandoned() {
-	r.memory.Abandoned(r.actions.Abandoned)
-	for i := range r.actions.Abandoned {
-		if a := &r.actions.Abandoned[i]; a.New > 0 {
-			r.avoid(&a.Avoidance)
-			metricGaveUp.WithLabelValues(r.fleet.Name, a.Flavor).Add(float64(a.New))
+func (x *execution) noteAbandoned() {
+	x.memory.Abandoned(x.actions.Abandoned)
+	for i := range x.actions.Abandoned {
+		if a := &x.actions.Abandoned[i]; a.New > 0 {
+			x.avoid(&a.Avoidance)
+			metricGaveUp.WithLabelValues(x.fleet.Name, a.Flavor).Add(float64(a.New))
 		}
 	}
 }
 
 // unseenJoined reports whether a machine observed without a node has, or may have, got one since the round began: the
 // cache of nodes lags behind the API server.
-func (r *round) unseenJoined(ctx context.Context) (bool, error) {
-	unseen := r.actions.Unseen()
+func (x *execution) unseenJoined(ctx context.Context) (bool, error) {
+	unseen := x.actions.Unseen()
 	if len(unseen) == 0 {
 		return false, nil
 	}
 	var list corev1.NodeList
-	if err := r.Live.List(ctx, &list); err != nil {
+	if err := x.Live.List(ctx, &list); err != nil {
 		return false, fmt.Errorf("list nodes before releasing machines without a node: %w", err)
 	}
 	nodes := make(map[string]*corev1.Node, len(list.Items))
 	for i := range list.Items {
 		nodes[list.Items[i].Name] = &list.Items[i]
 	}
-	p, err := r.NewProvider(r.fleet, nodes)
+	p, err := x.NewProvider(x.fleet, nodes)
 	if err != nil {
 		return false, err
 	}
 	var now *provider.Inventory
-	err = r.asking(ctx, func(ctx context.Context) (err error) {
+	err = x.asking(ctx, func(ctx context.Context) (err error) {
 		now, err = p.Observe(ctx)
 		return err
 	})
@@ -162,36 +163,36 @@ func ordersOf(orders []fleetdecide.Order) []v1alpha1.FleetOrder {
 
 // carryOut announces the orders, makes them, and then releases machines. If it is interrupted, the next round finds out
 // what was done. It returns errors of orders and conflicts with other writers only: a failed release is retried.
-func (r *round) carryOut(ctx context.Context, intent *v1alpha1.FleetIntent) error {
+func (x *execution) carryOut(ctx context.Context, intent *v1alpha1.FleetIntent) error {
 	left := *intent // the recorded intent is not changed
 	left.Orders = nil
-	failed, err := r.purchase(ctx, intent, &left)
+	failed, err := x.purchase(ctx, intent, &left)
 	if err != nil {
-		r.owes()
+		x.pace.orderAgain(x.batch)
 		return err
 	}
-	changed, err := r.giveBack(ctx, &left)
+	changed, err := x.releaseEmpty(ctx, &left)
 	if err != nil {
 		return err
 	}
 	switch {
-	case r.fleet.Status.Intent == nil:
+	case x.fleet.Status.Intent == nil:
 	case len(left.Orders)+len(left.Releases) > 0:
-		r.fleet.Status.Intent = &left
+		x.fleet.Status.Intent = &left
 	default:
-		r.fleet.Status.Intent = nil
-		r.wakeIn(settling)
+		x.fleet.Status.Intent = nil
+		x.wakeIn(settling)
 	}
 	if failed != nil {
-		r.owes()
+		x.pace.orderAgain(x.batch)
 	}
 	return cmp.Or(failed, changed)
 }
 
 // announce writes the intent to the status before it is carried out.
-func (r *round) announce(ctx context.Context, intent *v1alpha1.FleetIntent) error {
-	r.fleet.Status.Intent = intent
-	return r.writeStatus(ctx)
+func (x *execution) announce(ctx context.Context, intent *v1alpha1.FleetIntent) error {
+	x.fleet.Status.Intent = intent
+	return x.writeStatus(ctx)
 }
 
 // atOnce is the maximum number of concurrent writes of one fleet to its provider.
@@ -215,14 +216,14 @@ func sideBySide(n int, do func(i int)) {
 // means that nothing could be done.
 //
 // Machines that did not come are released first, so that their replacements do not add to them.
-func (r *round) purchase(ctx context.Context, orders, left *v1alpha1.FleetIntent) (failed, err error) {
-	intent := r.withAbandoned(orders)
+func (x *execution) purchase(ctx context.Context, orders, left *v1alpha1.FleetIntent) (failed, err error) {
+	intent := x.withAbandoned(orders)
 	if len(intent.Orders)+len(intent.Releases) == 0 {
-		r.uncordon(ctx)
+		x.uncordon(ctx)
 		return nil, nil
 	}
-	if err := r.announce(ctx, intent); err != nil {
-		r.uncordon(ctx)
+	if err := x.announce(ctx, intent); err != nil {
+		x.uncordon(ctx)
 		return nil, err
 	}
 	ordered, released := make([]outcome, len(intent.Orders)), make([]outcome, len(intent.Releases))
@@ -231,26 +232,26 @@ func (r *round) purchase(ctx context.Context, orders, left *v1alpha1.FleetIntent
 		some := func(fewer bool) func(i int) {
 			return func(i int) {
 				if o := &intent.Orders[i]; o.To < o.From == fewer {
-					ordered[i] = r.order(ctx, intent.ID, o)
+					ordered[i] = x.order(ctx, intent.ID, o)
 				}
 			}
 		}
-		sideBySide(len(released), func(i int) { released[i] = r.release(ctx, intent.ID, &intent.Releases[i]) })
+		sideBySide(len(released), func(i int) { released[i] = x.release(ctx, intent.ID, &intent.Releases[i]) })
 		sideBySide(len(ordered), some(true))
 		sideBySide(len(ordered), some(false))
 	})
-	r.uncordon(ctx)
+	x.uncordon(ctx)
 	done.Wait()
 	var changed []error
 	for i := range released {
-		changed = append(changed, r.released(&intent.Releases[i], released[i], left))
+		changed = append(changed, x.released(&intent.Releases[i], released[i], left))
 	}
 	var errs []error
 	for i := range ordered {
 		o := &intent.Orders[i]
 		switch err := ordered[i].err; {
 		case err == nil:
-			r.bought(o, ordered[i].at)
+			x.bought(o, ordered[i].at)
 		case errors.Is(err, provider.ErrChanged):
 			changed = append(changed, err)
 		default:
@@ -261,16 +262,16 @@ func (r *round) purchase(ctx context.Context, orders, left *v1alpha1.FleetIntent
 	return cmp.Or(errors.Join(errs...), errors.Join(changed...)), nil
 }
 
-// giveBack releases the machines of nodes that are still empty. changed means that another writer has made a change,
+// releaseEmpty releases the machines of nodes that are still empty. changed means that another writer has made a change,
 // err that nothing could be done.
-func (r *round) giveBack(ctx context.Context, left *v1alpha1.FleetIntent) (changed, err error) {
-	if r.pressed() {
+func (x *execution) releaseEmpty(ctx context.Context, left *v1alpha1.FleetIntent) (changed, err error) {
+	if x.pressed() {
 		return nil, nil
 	}
 	intent := *left
 	machines := map[string][]string{}
-	for _, name := range r.empty(ctx, r.actions.Release) {
-		m := r.seen.own[name]
+	for _, name := range x.empty(ctx, x.actions.Release) {
+		m := x.seen.own[name]
 		machines[m.Flavor] = append(machines[m.Flavor], m.Name)
 	}
 	if len(machines) == 0 {
@@ -278,32 +279,32 @@ func (r *round) giveBack(ctx context.Context, left *v1alpha1.FleetIntent) (chang
 	}
 	var mine []v1alpha1.FleetRelease
 	for _, flavor := range slices.Sorted(maps.Keys(machines)) {
-		mine = append(mine, r.releaseOf(flavor, machines[flavor]))
+		mine = append(mine, x.releaseOf(flavor, machines[flavor]))
 	}
 	intent.Releases = slices.Concat(left.Releases, mine)
-	if err := r.announce(ctx, &intent); err != nil {
+	if err := x.announce(ctx, &intent); err != nil {
 		return nil, err
 	}
 	did := make([]outcome, len(mine))
 	sideBySide(len(mine), func(i int) {
-		if did[i].left = r.pressed(); !did[i].left {
-			did[i] = r.release(ctx, intent.ID, &mine[i])
+		if did[i].left = x.pressed(); !did[i].left {
+			did[i] = x.release(ctx, intent.ID, &mine[i])
 		}
 	})
 	var all []error
 	for i := range did {
-		all = append(all, r.released(&mine[i], did[i], left))
+		all = append(all, x.released(&mine[i], did[i], left))
 	}
 	return errors.Join(all...), nil
 }
 
 // withAbandoned returns the intent with the changes for machines that did not come.
-func (r *round) withAbandoned(intent *v1alpha1.FleetIntent) *v1alpha1.FleetIntent {
+func (x *execution) withAbandoned(intent *v1alpha1.FleetIntent) *v1alpha1.FleetIntent {
 	all := *intent
-	for i := range r.actions.Abandoned {
-		a := &r.actions.Abandoned[i]
+	for i := range x.actions.Abandoned {
+		a := &x.actions.Abandoned[i]
 		if len(a.Release) > 0 {
-			all.Releases = append(all.Releases, r.releaseOf(a.Flavor, a.Release))
+			all.Releases = append(all.Releases, x.releaseOf(a.Flavor, a.Release))
 		}
 		if a.Fewer > 0 {
 			all.Orders = append(slices.Clip(all.Orders), v1alpha1.FleetOrder{Flavor: a.Flavor, From: int32(a.Want), To: int32(a.Want - a.Fewer)})
@@ -314,8 +315,8 @@ func (r *round) withAbandoned(intent *v1alpha1.FleetIntent) *v1alpha1.FleetInten
 	return &all
 }
 
-func (r *round) releaseOf(flavor string, machines []string) v1alpha1.FleetRelease {
-	return v1alpha1.FleetRelease{Flavor: flavor, From: int32(r.flavor(flavor).Want), Machines: slices.Sorted(slices.Values(machines))}
+func (x *execution) releaseOf(flavor string, machines []string) v1alpha1.FleetRelease {
+	return v1alpha1.FleetRelease{Flavor: flavor, From: int32(x.seen.self.flavor(flavor).Want), Machines: slices.Sorted(slices.Values(machines))}
 }
 
 // outcome is the result of a write.
@@ -330,36 +331,36 @@ type outcome struct {
 const conflictTries = 3
 
 // order changes the number of machines of a flavor. It retries conflicts; nothing else waits for it.
-func (r *round) order(ctx context.Context, intent string, o *v1alpha1.FleetOrder) outcome {
+func (x *execution) order(ctx context.Context, intent string, o *v1alpha1.FleetOrder) outcome {
 	buy := func(ctx context.Context) error {
-		return r.provider.Buy(ctx, intent, o.Flavor, int(o.From), int(o.To))
+		return x.provider.Buy(ctx, intent, o.Flavor, int(o.From), int(o.To))
 	}
-	err := r.asking(ctx, buy)
+	err := x.asking(ctx, buy)
 	for tries := 0; tries < conflictTries && errors.Is(err, provider.ErrConflict) && ctx.Err() == nil; tries++ {
-		err = r.asking(ctx, buy)
+		err = x.asking(ctx, buy)
 	}
-	return outcome{err: err, at: r.Clock.Now()}
+	return outcome{err: err, at: x.Clock.Now()}
 }
 
 // bought accounts for a changed number of machines of a flavor.
-func (r *round) bought(o *v1alpha1.FleetOrder, at time.Time) {
+func (x *execution) bought(o *v1alpha1.FleetOrder, at time.Time) {
 	if o.To > o.From {
-		metricOrdered.WithLabelValues(r.fleet.Name, o.Flavor).Add(float64(o.To - o.From))
-		r.memory.Ordered(o.Flavor, r.now)
-		r.measureOrder(o.Flavor, at)
+		metricOrdered.WithLabelValues(x.fleet.Name, o.Flavor).Add(float64(o.To - o.From))
+		x.memory.Ordered(o.Flavor, x.now)
+		x.measureOrder(o.Flavor, at)
 	}
-	r.ordered(o.Flavor, int(o.To))
-	r.seen.paid += int64(o.To-o.From) * r.self.prices[o.Flavor].microDollars
-	r.fleet.Status.Cost.DollarsPerHour = dollars.Format(r.seen.paid)
-	r.status(o.Flavor).Machines += o.To - o.From
-	r.fleet.Status.Machines += o.To - o.From
-	r.fleet.Status.InFlight += o.To - o.From
+	x.recordOrder(o.Flavor, int(o.To))
+	x.paid += int64(o.To-o.From) * x.seen.self.prices[o.Flavor].microDollars
+	x.fleet.Status.Cost.DollarsPerHour = dollars.Format(x.paid)
+	x.row(o.Flavor).Machines += o.To - o.From
+	x.fleet.Status.Machines += o.To - o.From
+	x.fleet.Status.InFlight += o.To - o.From
 }
 
 // release releases machines of a flavor.
-func (r *round) release(ctx context.Context, intent string, release *v1alpha1.FleetRelease) outcome {
-	err := r.asking(ctx, func(ctx context.Context) error {
-		return r.provider.Release(ctx, intent, release.Flavor, int(release.From), release.Machines)
+func (x *execution) release(ctx context.Context, intent string, release *v1alpha1.FleetRelease) outcome {
+	err := x.asking(ctx, func(ctx context.Context) error {
+		return x.provider.Release(ctx, intent, release.Flavor, int(release.From), release.Machines)
 	})
 	if err != nil {
 		err = fmt.Errorf("release %d machines of %s: %w", len(release.Machines), release.Flavor, err)
@@ -369,7 +370,7 @@ func (r *round) release(ctx context.Context, intent string, release *v1alpha1.Fl
 
 // released accounts for the outcome of a release. It returns the error if another writer has made a change, and adds to
 // left what may or may not have been done.
-func (r *round) released(release *v1alpha1.FleetRelease, what outcome, left *v1alpha1.FleetIntent) error {
+func (x *execution) released(release *v1alpha1.FleetRelease, what outcome, left *v1alpha1.FleetIntent) error {
 	switch {
 	case what.left:
 		return nil
@@ -377,14 +378,26 @@ func (r *round) released(release *v1alpha1.FleetRelease, what outcome, left *v1a
 		return what.err
 	case what.err != nil:
 		left.Releases = append(left.Releases, *release)
-		r.failed("ReleaseFailed", "Release", fmt.Sprintf("%v; will retry", what.err))
+		x.failed("ReleaseFailed", "Release", fmt.Sprintf("%v; will retry", what.err))
 		return nil
 	}
-	metricReleased.WithLabelValues(r.fleet.Name, release.Flavor).Add(float64(len(release.Machines)))
-	for _, name := range r.actions.Release {
-		if m := r.seen.own[name]; m.Flavor == release.Flavor && slices.Contains(release.Machines, m.Name) {
-			r.tell(corev1.EventTypeNormal, "Released", "Release", fmt.Sprintf("deleted machine %s of node %s (%s)", m.Name, name, m.Flavor))
+	metricReleased.WithLabelValues(x.fleet.Name, release.Flavor).Add(float64(len(release.Machines)))
+	for _, name := range x.actions.Release {
+		if m := x.seen.own[name]; m.Flavor == release.Flavor && slices.Contains(release.Machines, m.Name) {
+			x.recordEvent(corev1.EventTypeNormal, "Released", "Release", fmt.Sprintf("deleted machine %s of node %s (%s)", m.Name, name, m.Flavor))
 		}
 	}
 	return nil
+}
+
+// measureOrder observes the time from the end of batching to the order of machines of a flavor, if any of them are for
+// pods that arrived since the last decision.
+func (x *execution) measureOrder(flavor string, at time.Time) {
+	machines := x.actions.Fleet.Plan.Machines
+	for i := range machines {
+		if machines[i].Flavor == flavor && slices.ContainsFunc(machines[i].Pods, func(pod string) bool { return x.batch.pods[pod] }) {
+			metricOrderSeconds.WithLabelValues(x.fleet.Name).Observe(max(0, at.Sub(x.batch.ends)).Seconds())
+			return
+		}
+	}
 }

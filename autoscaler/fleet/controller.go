@@ -1,9 +1,10 @@
 // Package fleet reconciles NodeFleets: it buys machines for unschedulable pods, and releases machines that are no
 // longer worth their price.
 //
-// A round runs through the files in this order: controller.go (what starts a round), round.go (its steps), observe.go
-// (the observation), plain.go (the same without API objects), autoscaler/fleet/fleetdecide (the decision, see
-// [fleetdecide.Round]), act.go and drain.go (its execution), record.go (its explanation).
+// A round runs through the files in this order: controller.go (what starts a round), round.go (its steps), inputs.go
+// (what it reads), observe.go (the observation), decisioninput.go (the same without API objects),
+// autoscaler/fleet/fleetdecide (the decision, see [fleetdecide.Round]), act.go and drain.go (its execution), decision.go
+// and status.go (its explanation).
 //
 // One round is for one fleet. Rounds of several fleets run concurrently, so that a slow provider delays no other fleet,
 // but only one of them decides at a time: a fleet counts on the machines that others have on order, including those
@@ -17,6 +18,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -24,6 +26,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -34,6 +38,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -265,4 +270,45 @@ func (r *Reconciler) remember(fleet *v1alpha1.NodeFleet) *memory {
 		r.memory[fleet.UID] = m
 	}
 	return m
+}
+
+// Changes are the changes of objects that start rounds.
+type Changes struct {
+	// In is the cache that has the objects of these kinds.
+	In    cache.Cache
+	Kinds []client.Object
+	// Apart reports whether the cache is of another cluster, which may be unreachable or lack the kinds for some time.
+	// Until the cache watches them, only the interval of a fleet starts its rounds.
+	Apart bool
+}
+
+// follow returns a source of the changes of objects of a kind in another cluster. source.Kind would stop the controller
+// if that cluster is unreachable or lacks the kind. This source retries with exponential back-off from firstRetry to
+// lastRetry.
+func (r *Reconciler) follow(in cache.Cache, object client.Object) source.Source {
+	return source.Func(func(ctx context.Context, q queue) error {
+		again := wait.Backoff{Duration: firstRetry, Factor: 2, Cap: lastRetry, Steps: math.MaxInt}
+		go func() {
+			_ = again.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+				err := r.watch(ctx, in, object, q)
+				if err != nil {
+					log.FromContext(ctx).Info("Cannot watch the cluster that has the MachineDeployments; trying again", "reason", err.Error())
+				}
+				return err == nil, nil
+			}) // Until fails only when ctx ends
+		}()
+		return nil
+	})
+}
+
+// watch starts rounds at every change of objects of a kind. It does not wait until the cache has read them.
+func (r *Reconciler) watch(ctx context.Context, in cache.Cache, object client.Object, q queue) error {
+	informer, err := in.GetInformer(ctx, object, cache.BlockUntilSynced(false))
+	if err != nil {
+		return err
+	}
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { r.enqueueEvery(ctx, q) }, UpdateFunc: func(any, any) { r.enqueueEvery(ctx, q) }, DeleteFunc: func(any) { r.enqueueEvery(ctx, q) },
+	})
+	return err
 }

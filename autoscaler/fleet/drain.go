@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/drain"
 )
 
@@ -24,85 +23,63 @@ const retry = 5 * time.Second
 
 // failed reports that an operation failed for now. It does not stop the other operations: an eviction can fail
 // permanently, like that of a pod with two PodDisruptionBudgets.
-func (r *round) failed(reason, action, text string) {
-	r.failure = cmp.Or(r.failure, reason)
-	r.failures = append(r.failures, text)
-	r.tell(corev1.EventTypeWarning, reason, action, text)
-	r.wakeIn(retry)
+func (x *execution) failed(reason, action, text string) {
+	x.failure = cmp.Or(x.failure, reason)
+	x.failures = append(x.failures, text)
+	x.recordEvent(corev1.EventTypeWarning, reason, action, text)
+	x.wakeIn(retry)
 }
 
 // drainFailed reports that a node could not be drained, uncordoned or cordoned for now.
-func (r *round) drainFailed(node string, err error) {
-	r.failed("DrainFailed", "Drain", fmt.Sprintf("node %s: %v; will retry, the node is unchanged until then", node, err))
-}
-
-// leaver is a pod that is to leave a node, and its next step.
-type leaver struct {
-	pod  *corev1.Pod
-	step drain.Step
-}
-
-// leavers returns the pods on a drained node, and remembers them for ask. It leaves out pods that ended with the node:
-// see ended.
-func (r *round) leavers(name string, m *provider.Machine, mark drain.Mark) []leaver {
-	if r.emptying == nil {
-		r.emptying, r.leaving = drain.NewEmptying(r.Client, r.seen.view, r.learned), map[string][]leaver{}
-	}
-	dead := r.dead(m, r.world.Nodes[name])
-	for _, pod := range r.podsOf(name) {
-		if dead && r.ended(pod) {
-			continue
-		}
-		r.leaving[name] = append(r.leaving[name], leaver{pod, mark.Next(r.emptying.Leaver(pod), r.now)})
-	}
-	return r.leaving[name]
+func (x *execution) drainFailed(node string, err error) {
+	x.failed("DrainFailed", "Drain", fmt.Sprintf("node %s: %v; will retry, the node is unchanged until then", node, err))
 }
 
 // ask starts the next step of each pod on a node. A failure does not affect the other pods.
-func (r *round) ask(ctx context.Context, node string) error {
+func (x *execution) ask(ctx context.Context, node string) error {
 	var errs []error
-	for _, l := range r.leaving[node] {
-		if r.pressed() {
+	for _, l := range x.leaving[node] {
+		if x.pressed() {
 			break
 		}
-		asked, err := r.emptying.Do(ctx, l.pod, l.step, r.fleet.Name)
+		asked, err := x.emptying.Do(ctx, l.pod, l.step, x.fleet.Name)
 		if err != nil {
 			errs = append(errs, err)
 		}
 		switch asked {
 		case drain.Eviction:
-			metricEvictions.WithLabelValues(r.fleet.Name).Inc()
+			metricEvictions.WithLabelValues(x.fleet.Name).Inc()
 		case drain.Migration:
-			metricMigrations.WithLabelValues(r.fleet.Name).Inc()
+			metricMigrations.WithLabelValues(x.fleet.Name).Inc()
 		}
 	}
 	return errors.Join(errs...)
 }
 
 // uncordon uncordons the nodes that the round decided to uncordon.
-func (r *round) uncordon(ctx context.Context) {
-	for _, n := range r.actions.Uncordon {
+func (x *execution) uncordon(ctx context.Context) {
+	for _, n := range x.actions.Uncordon {
 		var err error
 		if n.Cancel {
-			err = r.emptying.Cancel(ctx, n.Node, r.fleet.Name)
+			err = x.emptying.Cancel(ctx, n.Node, x.fleet.Name)
 		}
-		err = errors.Join(err, drain.Uncordon(ctx, r.Client, r.world.Nodes[n.Node]))
-		r.memory.Uncordoned(n.Node, err == nil)
+		err = errors.Join(err, drain.Uncordon(ctx, x.Client, x.seen.world.Nodes[n.Node]))
+		x.memory.Uncordoned(n.Node, err == nil)
 		if err != nil {
-			r.drainFailed(n.Node, err)
+			x.drainFailed(n.Node, err)
 			continue
 		}
-		r.again = settling
+		x.again = settling
 	}
 }
 
 // cordon cordons a node. until is the time until its last pod is expected to have left; 0 if it has none.
-func (r *round) cordon(ctx context.Context, node *corev1.Node, until time.Duration) error {
-	mark := drain.Mark{Owner: r.fleet.Name, Since: r.now}
+func (x *execution) cordon(ctx context.Context, node *corev1.Node, until time.Duration) error {
+	mark := drain.Mark{Owner: x.fleet.Name, Since: x.now}
 	if until > 0 {
-		mark.Until = r.now.Add(until)
+		mark.Until = x.now.Add(until)
 	}
-	return drain.Cordon(ctx, r.Client, node, mark)
+	return drain.Cordon(ctx, x.Client, node, mark)
 }
 
 // uncordonAbandoned uncordons nodes that were cordoned by fleets that no longer exist.
@@ -135,16 +112,16 @@ func (r *Reconciler) uncordonAbandoned(ctx context.Context) {
 
 // empty returns the nodes that are still empty according to the API server: a pod that tolerates cordoned nodes may
 // have been bound to one.
-func (r *round) empty(ctx context.Context, nodes []string) []string {
+func (x *execution) empty(ctx context.Context, nodes []string) []string {
 	return slices.DeleteFunc(slices.Clone(nodes), func(name string) bool {
-		pods, err := drain.Pods(ctx, r.Live, name)
+		pods, err := drain.Pods(ctx, x.Live, name)
 		if err == nil {
-			pods, err = r.withoutEnded(ctx, name, pods)
+			pods, err = x.withoutEnded(ctx, name, pods)
 		}
 		if err != nil {
-			r.drainFailed(name, err)
+			x.drainFailed(name, err)
 		} else if len(pods) > 0 {
-			r.wakeIn(retry)
+			x.wakeIn(retry)
 		}
 		return err != nil || len(pods) > 0
 	})

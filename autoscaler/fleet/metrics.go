@@ -5,6 +5,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/platform/conditions"
 )
 
@@ -51,16 +52,16 @@ func histogram(name, help string, buckets []float64, labels ...string) *promethe
 	return auto.NewHistogramVec(prometheus.HistogramOpts{Subsystem: subsystem, Name: name, Help: help, Buckets: buckets}, labels)
 }
 
-// publish sets the gauges of a fleet.
-func (r *round) publish() {
-	fleet := r.fleet.Name
-	for _, f := range r.fleet.Status.Flavors {
-		metricMachines.WithLabelValues(fleet, f.Name).Set(float64(f.Machines))
+// publish sets the gauges of a fleet. paid is the price of its machines, and least that of machines for its pods, in
+// micro-dollars per hour.
+func publish(fleet *v1alpha1.NodeFleet, paid, least int64) {
+	for _, f := range fleet.Status.Flavors {
+		metricMachines.WithLabelValues(fleet.Name, f.Name).Set(float64(f.Machines))
 	}
-	metricInFlight.WithLabelValues(fleet).Set(float64(r.fleet.Status.InFlight))
-	metricPendingPods.WithLabelValues(fleet).Set(float64(r.fleet.Status.PendingPods))
-	metricDollarsPerHour.WithLabelValues(fleet).Set(float64(r.seen.paid) / 1e6)
-	metricBoundPerHour.WithLabelValues(fleet).Set(float64(r.least) / 1e6)
+	metricInFlight.WithLabelValues(fleet.Name).Set(float64(fleet.Status.InFlight))
+	metricPendingPods.WithLabelValues(fleet.Name).Set(float64(fleet.Status.PendingPods))
+	metricDollarsPerHour.WithLabelValues(fleet.Name).Set(float64(paid) / 1e6)
+	metricBoundPerHour.WithLabelValues(fleet.Name).Set(float64(least) / 1e6)
 }
 
 // forget drops the metrics of a fleet that no longer exists.

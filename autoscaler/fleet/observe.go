@@ -28,10 +28,25 @@ type stock struct {
 	traits map[string]traits
 }
 
+// flavor returns a flavor of the fleet; nil if it has none of that name.
+func (s *stock) flavor(name string) *provider.Flavor {
+	flavors := s.inventory.Flavors
+	at := slices.IndexFunc(flavors, func(f provider.Flavor) bool { return f.Name == name })
+	if at < 0 {
+		return nil
+	}
+	return &flavors[at]
+}
+
 // observation is the cluster as observed for one fleet.
 type observation struct {
+	now   time.Time
+	world *world.World
+	self  *stock
 	view  *world.View
 	state cluster.State
+	// podsOn are the pods on each node according to the cache, without those of DaemonSets.
+	podsOn map[string][]*corev1.Pod
 	// own are the fleet's machines, by the names of their nodes in the state.
 	own map[string]provider.Machine
 	// ordered is the number of existing and ordered machines of each flavor, without those that are leaving. inFlight
@@ -59,7 +74,6 @@ const machinePrefix = "machine "
 
 // observer builds an observation.
 type observer struct {
-	now  time.Time
 	lags func(flavor string) time.Duration
 	observation
 }
@@ -67,10 +81,10 @@ type observer struct {
 // observe observes the cluster for one fleet. lags returns the expected start-up time of a flavor of that fleet.
 func observe(w *world.World, all []*stock, self *stock, lags func(flavor string) time.Duration, learned *runtimes.Learner, now time.Time) *observation {
 	o := &observer{
-		now: now, lags: lags,
+		lags: lags,
 		observation: observation{
-			view: world.NewView(w, now, learned),
-			own:  map[string]provider.Machine{}, ordered: map[string]int{}, inFlight: map[string]int{}, going: map[string]bool{},
+			now: now, world: w, self: self, podsOn: podsByNode(w.Pods), view: world.NewView(w, now, learned),
+			own: map[string]provider.Machine{}, ordered: map[string]int{}, inFlight: map[string]int{}, going: map[string]bool{},
 			starting: map[string]corev1.Taint{}, waited: map[string]time.Time{},
 		},
 	}
@@ -92,6 +106,17 @@ func observe(w *world.World, all []*stock, self *stock, lags func(flavor string)
 	slices.SortFunc(o.state.Pending, func(a, b cluster.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(o.held, func(a, b v1alpha1.Rejection) int { return cmp.Compare(a.Name, b.Name) })
 	return &o.observation
+}
+
+// podsByNode returns the pods on each node, without those of DaemonSets.
+func podsByNode(pods []corev1.Pod) map[string][]*corev1.Pod {
+	on := map[string][]*corev1.Pod{}
+	for i := range pods {
+		if p := &pods[i]; p.Spec.NodeName != "" && !class.EveryNode(p) {
+			on[p.Spec.NodeName] = append(on[p.Spec.NodeName], p)
+		}
+	}
+	return on
 }
 
 // readPending reads the pending pods.
@@ -168,7 +193,7 @@ func (o *observer) addMachines(s *stock, own bool, seen map[string]bool) {
 			if late || world.Joined(node) && len(taints) == 0 {
 				n.Name = node.Name
 				o.addNode(node, n)
-				o.remember(own, node.Name, m)
+				o.addOwn(own, node.Name, m)
 				continue
 			}
 		}
@@ -180,7 +205,7 @@ func (o *observer) addMachines(s *stock, own bool, seen map[string]bool) {
 			n.Phase = cluster.Leaving // so that no pod waits for it any longer
 		}
 		o.state.Nodes = append(o.state.Nodes, n)
-		o.remember(own, n.Name, m)
+		o.addOwn(own, n.Name, m)
 		if !late || m.Unidentified == "" { // else it is unknown when its node will be identified
 			o.countInFlight(own, f.Name)
 		}
@@ -202,7 +227,7 @@ func (o *observer) addMachines(s *stock, own bool, seen map[string]bool) {
 	}
 }
 
-func (o *observer) remember(own bool, name string, m provider.Machine) {
+func (o *observer) addOwn(own bool, name string, m provider.Machine) {
 	if own {
 		o.own[name] = m
 	}

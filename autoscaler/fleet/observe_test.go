@@ -90,7 +90,7 @@ func (s *scene) daemon(name string, cpu int64, change func(spec *corev1.PodSpec)
 	s.world.Daemons = append(s.world.Daemons, set)
 }
 
-func (s *scene) look() *observation {
+func (s *scene) observe() *observation {
 	return observe(s.world, s.all, s.all[0], func(string) time.Duration { return 2 * minute }, runtimes.NewLearner(), epoch)
 }
 
@@ -151,7 +151,7 @@ func TestMachinesAreSeenInAllTheirPhases(t *testing.T) {
 	s.pod(placedOn("n-leaving", testPod("q", 1000, 1024, time.Hour)))
 	s.pod(placedOn("foreign", testPod("r", 1000, 1024, 0)))
 
-	o := s.look()
+	o := s.observe()
 	want := []string{
 		"foreign: ready, any, 4000m, kept r!",
 		"machine 8 of small: ordered, any, 4000m, due in 2m0s",
@@ -204,7 +204,7 @@ func TestFleetsCountOnTheMachinesThatOthersHaveOnOrder(t *testing.T) {
 	g.inventory.Flavors[0].Want++
 
 	for range 2 {
-		o := s.look()
+		o := s.observe()
 		other := "f"
 		want := []string{
 			"machine 3 of large: ordered, batch, 16000m, due in 0s, kept",
@@ -259,7 +259,7 @@ func TestDaemonSetsTakeTheirShareOfMachinesToCome(t *testing.T) {
 	s.daemon("large", 600, func(spec *corev1.PodSpec) { spec.NodeSelector = map[string]string{"size": "large"} })
 	s.all[0].machine("m", "gpu", "", minute)
 
-	o := s.look()
+	o := s.observe()
 	got := map[string]string{}
 	for _, f := range o.state.Flavors {
 		got[f.Name] = fmt.Sprintf("%dm %dMi %d pods", f.Size.MilliCPU, f.Size.MemoryBytes>>20, *f.MaxPods)
@@ -274,7 +274,7 @@ func TestDaemonSetsTakeTheirShareOfMachinesToCome(t *testing.T) {
 		t.Errorf("the machine on its way holds %+v and %d pods", n.Capacity, *n.MaxPods)
 	}
 	s.daemon("more", 600, nil)
-	for _, f := range s.look().state.Flavors {
+	for _, f := range s.observe().state.Flavors {
 		if f.Name == "few" || f.Name == "tiny" {
 			t.Errorf("DaemonSets fill %s, and it is for sale with %+v", f.Name, f)
 		}
@@ -294,7 +294,7 @@ func TestServicesMayLeaveTheMachinesOfTheFleetThatLooks(t *testing.T) {
 			s.pod(placedOn(name, testPod(fmt.Sprint("p", i), 100, 512, 0)))
 		}
 		s.all[0].fleet.Spec.Consolidation.EvictServices = which
-		for _, n := range s.look().state.Nodes {
+		for _, n := range s.observe().state.Nodes {
 			if may := n.Pods[0].Ways.Has(cluster.Evict); may != (free && n.Name == "own") || may == n.Pods[0].Fixed {
 				t.Errorf("with evictServices %q the pod on node %s may be evicted: %t, and must stay: %t", which, n.Name, may, n.Pods[0].Fixed)
 			}
@@ -310,7 +310,7 @@ func TestPodsThatAreOnEveryNodeTakeRoomAndAreNobodysConcern(t *testing.T) {
 	s.pod(placedOn("n", ownedBy("Node", testPod("proxy", 200, 512, 0))))
 	s.pod(placedOn("n", testPod("service", 1000, 1024, 0)))
 	s.pod(waitingPod(ownedBy("DaemonSet", testPod("agent-waits", 300, 512, 0))))
-	o := s.look()
+	o := s.observe()
 	if diff := cmp.Diff([]string{"n: ready, any, 3500m service"}, told(o)); diff != "" {
 		t.Errorf("nodes (-want +got):\n%s", diff)
 	}
@@ -333,7 +333,7 @@ func TestPodsOnTheirWayTakeTheRoomThatIsPromisedToThem(t *testing.T) {
 	s.world.Migrations = []v1alpha1.Migration{{Status: v1alpha1.MigrationStatus{
 		Reservation: &v1alpha1.MigrationReservation{Node: "n", PodUID: string(restored.UID)},
 	}}}
-	o := s.look()
+	o := s.observe()
 	if diff := cmp.Diff([]string{"n: ready, any, 4000m nominated! restored!"}, told(o)); diff != "" {
 		t.Errorf("nodes (-want +got):\n%s", diff)
 	}
@@ -352,7 +352,7 @@ func TestOnlyPodsThatFoundNoRoomWait(t *testing.T) {
 	s.pod(waitingPod(testPod("gated", 1000, 1024, time.Hour))).Status.Conditions[0].Reason = corev1.PodReasonSchedulingGated
 	s.pod(waitingPod(testPod("going", 1000, 1024, time.Hour))).DeletionTimestamp = new(metav1.NewTime(epoch))
 	s.pod(waitingPod(testPod("placed", 1000, 1024, time.Hour))).Status.Conditions[0].Status = corev1.ConditionTrue
-	o := s.look()
+	o := s.observe()
 	if diff := cmp.Diff([]string{"waits"}, pendingOf(o)); diff != "" {
 		t.Errorf("pending (-want +got):\n%s", diff)
 	}
@@ -383,7 +383,7 @@ func TestPodsThatCameWithinTheLagAreSeenTheLastFirst(t *testing.T) {
 	created("waiting", 10*time.Second, func(p *corev1.Pod) { waitingPod(p) })
 	created("daemon", time.Second, func(p *corev1.Pod) { ownedBy("DaemonSet", p) })
 	created("by a clock that is ahead", -time.Second, nil)
-	o := s.look()
+	o := s.observe()
 	var got []string
 	for i := range o.state.Recent {
 		p := &o.state.Recent[i]
@@ -403,7 +403,7 @@ func TestAFleetLooksAfterPodsOfItsClassAlone(t *testing.T) {
 		s.pod(waitingPod(testPod("server", 1000, 1024, 0)))
 		odd := s.pod(waitingPod(testPod("odd", 1000, 1024, 0))) // held where its class is looked after
 		odd.Spec.Containers[0].Resources.Requests["example.com/gpu"] = resource.MustParse("1")
-		o := s.look()
+		o := s.observe()
 		if diff := cmp.Diff(want, pendingOf(o)); diff != "" {
 			t.Errorf("a fleet for %s: pending (-want +got):\n%s", machines, diff)
 		}
@@ -419,7 +419,7 @@ func TestPodsThatNothingCanBePlannedForAreHeldWithAReason(t *testing.T) {
 	disk := s.pod(waitingPod(testPod("disk", 1000, 1024, 0)))
 	disk.Spec.Containers[0].Resources.Requests[corev1.ResourceEphemeralStorage] = resource.MustParse("1Gi")
 	s.pod(waitingPod(testPod("claim", 1000, 1024, 0))).Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c"}}
-	o := s.look()
+	o := s.observe()
 	if diff := cmp.Diff([]string{"disk"}, pendingOf(o)); diff != "" {
 		t.Errorf("pending (-want +got):\n%s", diff)
 	}
@@ -440,7 +440,7 @@ func TestFlavorsForSaleHaveRoomBelowTheirGreatestNumber(t *testing.T) {
 	s.all[0].machine("b", "full", "", minute)
 	s.all[0].machine("c", "one", "", minute)
 	got := map[string]int{}
-	for _, f := range s.look().state.Flavors {
+	for _, f := range s.observe().state.Flavors {
 		got[f.Name] = *f.Most
 	}
 	if diff := cmp.Diff(map[string]int{"free": 100, "full": 0, "one": 1}, got); diff != "" {
@@ -455,8 +455,7 @@ func TestALagIsLearnedOnceAMachineHasCome(t *testing.T) {
 	f.Status.Flavors = []v1alpha1.FlavorStatus{
 		{Name: "seen", Lag: &v1alpha1.LearnedTime{Mean: metav1.Duration{Duration: minute}, Samples: 1}}, {Name: "forgotten", Lag: &v1alpha1.LearnedTime{}},
 	}
-	r := &round{fleet: f, self: s.all[0], seen: s.look()}
-	for _, got := range r.plainFlavors() {
+	for _, got := range s.observe().inputFlavors() {
 		lag := map[bool]time.Duration{false: 2 * minute, true: minute}[got.Name == "seen"]
 		if got.Lag != lag || got.Learned != (got.Name == "seen") {
 			t.Errorf("%s takes %v, learned: %t", got.Name, got.Lag, got.Learned)
@@ -474,7 +473,7 @@ func TestMachinesTakeTheClassOfTheirFleetUnlessALabelSaysOtherwise(t *testing.T)
 	s.node("foreign")
 	s.node("odd").Labels[v1alpha1.LabelClass] = "nonsense"
 	want := []string{"foreign: ready, any, 4000m, kept", "labelled: ready, any, 4000m", "odd: ready, any, 4000m, kept", "plain: ready, batch, 4000m"}
-	if diff := cmp.Diff(want, told(s.look())); diff != "" {
+	if diff := cmp.Diff(want, told(s.observe())); diff != "" {
 		t.Errorf("nodes (-want +got):\n%s", diff)
 	}
 }
@@ -490,7 +489,7 @@ func TestHowLongJobsStillRun(t *testing.T) {
 	finish := s.pod(placedOn("n", testPod("said", 1, 1, 1)))  // said by its scheduler
 	finish.Annotations[v1alpha1.AnnotationExpectedFinish] = "2026-01-01T00:05:00Z"
 	got := map[string]time.Duration{}
-	for _, p := range s.look().state.Nodes[0].Pods {
+	for _, p := range s.observe().state.Nodes[0].Pods {
 		got[strings.TrimPrefix(p.Name, "default/")] = p.Runtime
 		if p.Class == class.Batch && p.Ran != minute {
 			t.Errorf("%s has run for %v", p.Name, p.Ran)
@@ -514,7 +513,7 @@ func TestPodsOfABudgetThatIsSpentStay(t *testing.T) {
 	s.pod(movable("free"))
 	s.pod(movable("held")).Labels = map[string]string{"app": "x"}
 	s.world.Budgets = append(s.world.Budgets, budgetOf(map[string]string{"app": "x"}))
-	if diff := cmp.Diff([]string{"n: ready, any, 4000m free held!"}, told(s.look())); diff != "" {
+	if diff := cmp.Diff([]string{"n: ready, any, 4000m free held!"}, told(s.observe())); diff != "" {
 		t.Errorf("nodes (-want +got):\n%s", diff)
 	}
 }

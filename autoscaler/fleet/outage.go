@@ -76,7 +76,7 @@ var errPending = errors.New("a request to its provider is in progress")
 // been asked by another round. If the provider of another fleet fails or is late, the result is its last answer, so
 // that what that fleet has on order still counts; nil if there was none. For the round's own fleet it fails: with
 // errPending, with a *waiting if the provider does not answer or failed, or with the provider's refusal. On success the
-// round holds its provider until letGo.
+// round holds its provider until releaseProvider.
 func (r *round) inventory(ctx context.Context, f *v1alpha1.NodeFleet, p provider.Provider) (*provider.Inventory, provider.Provider, error) {
 	for {
 		q, wait := r.inquire(ctx, f, p)
@@ -102,7 +102,7 @@ func (r *round) take(ctx context.Context, f *v1alpha1.NodeFleet, q *question, wa
 	case !q.answered():
 		loud := own && !k.late && k.failures == 0
 		k.late = k.late || own || wait == patience
-		r.know(f.UID, k)
+		r.setKnown(f.UID, k)
 		q.await(r.fleet.Name, own, k.inventory)
 		if loud {
 			return nil, nil, r.unreachable(fmt.Errorf("no response within %v", patience), 0)
@@ -116,16 +116,16 @@ func (r *round) take(ctx context.Context, f *v1alpha1.NodeFleet, q *question, wa
 		return r.refusedOrFailed(ctx, f, k, q.err)
 	}
 	delete(q.awaited, r.fleet.Name)
-	told := known{inventory: q.inventory.Clone(), late: k.late && q.at.Sub(q.asked) > patience, question: q}
+	fresh := known{inventory: q.inventory.Clone(), late: k.late && q.at.Sub(q.asked) > patience, question: q}
 	if own {
-		if told.question, told.held = nil, true; q.by != f.Name && q.asked.Before(r.now) {
+		if fresh.question, fresh.held = nil, true; q.by != f.Name && q.asked.Before(r.now) {
 			r.wakeIn(mostRest) // changes that started the round may be missing
 		}
 		if r.memory != nil {
 			delete(r.memory.said, unreachableReason) // so that the next outage is reported again
 		}
 	}
-	r.know(f.UID, told)
+	r.setKnown(f.UID, fresh)
 	return q.inventory.Clone(), q.provider, nil
 }
 
@@ -152,7 +152,7 @@ func (r *round) inquire(ctx context.Context, f *v1alpha1.NodeFleet, p provider.P
 		return nil, 0
 	}
 	k.question = r.question(ctx, f, p, now)
-	r.know(f.UID, k)
+	r.setKnown(f.UID, k)
 	return k.question, k.patience(own)
 }
 
@@ -230,20 +230,20 @@ func (q *question) pending() *question {
 	return q
 }
 
-// told returns the last known machines of a fleet; nil if there was no answer yet.
-func (r *Reconciler) told(fleet types.UID) *provider.Inventory {
+// lastInventory returns the last known machines of a fleet; nil if there was no answer yet.
+func (r *Reconciler) lastInventory(fleet types.UID) *provider.Inventory {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.known[fleet].inventory.Clone()
 }
 
-// letGo ends the use of the provider by the fleet's own round.
-func (r *round) letGo() {
+// releaseProvider ends the use of the provider by the fleet's own round.
+func (r *round) releaseProvider() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if k, is := r.known[r.fleet.UID]; is {
 		k.held = false
-		r.know(r.fleet.UID, k)
+		r.setKnown(r.fleet.UID, k)
 	}
 }
 
@@ -255,7 +255,7 @@ func (r *round) refusedOrFailed(ctx context.Context, f *v1alpha1.NodeFleet, k kn
 	case ctx.Err() != nil:
 		return nil, nil, fmt.Errorf("list the machines of fleet %s: %w", f.Name, err)
 	case errors.As(err, &refused):
-		r.know(f.UID, known{inventory: k.inventory, held: k.held, question: k.question.pending()})
+		r.setKnown(f.UID, known{inventory: k.inventory, held: k.held, question: k.question.pending()})
 		if own {
 			return nil, nil, fmt.Errorf("list the machines of fleet %s: %w", f.Name, err)
 		}
@@ -272,7 +272,7 @@ func (r *round) fail(f *v1alpha1.NodeFleet, err error) known {
 	k.err, k.question, k.generation = err, k.question.pending(), f.Generation
 	k.retry = r.Clock.Now().Add(min(lastRetry, firstRetry<<min(k.failures, 10)))
 	k.failures++
-	r.know(f.UID, k)
+	r.setKnown(f.UID, k)
 	return k
 }
 
@@ -316,17 +316,17 @@ func (r *round) asking(ctx context.Context, call func(context.Context) error) er
 	return err
 }
 
-// know sets what is known of a fleet. The caller must hold r.mu.
-func (r *Reconciler) know(fleet types.UID, k known) {
+// setKnown sets what is known of a fleet. The caller must hold r.mu.
+func (r *Reconciler) setKnown(fleet types.UID, k known) {
 	if r.known == nil {
 		r.known = map[types.UID]known{}
 	}
 	r.known[fleet] = k
 }
 
-// ordered records the desired number of machines of a flavor, for other fleets that read it before the provider is
+// recordOrder records the desired number of machines of a flavor, for other fleets that read it before the provider is
 // asked again.
-func (r *round) ordered(flavor string, want int) {
+func (r *round) recordOrder(flavor string, want int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	inventory := r.known[r.fleet.UID].inventory

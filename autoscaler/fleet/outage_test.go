@@ -162,7 +162,7 @@ func TestWhatAFleetHasOrderedCountsWhileItsProviderFails(t *testing.T) {
 	if _, _, err := buyer.inventory(t.Context(), other, p); err != nil {
 		t.Fatal(err)
 	}
-	buyer.ordered("a", 3)
+	buyer.recordOrder("a", 3)
 	p.observe = func(context.Context) (*provider.Inventory, error) { return nil, errors.New("the cloud is down") }
 	i, _, err := (&round{Reconciler: all, fleet: self, now: epoch}).inventory(t.Context(), other, p)
 	if err != nil || i.Flavors[0].Want != 3 {

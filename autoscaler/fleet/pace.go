@@ -1,12 +1,16 @@
 package fleet
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
+	"supercargo.dev/supercargo/internal/world"
 )
 
 // settling is how long events are gathered before a round begins. After a round, its fleet rests for the duration of
@@ -26,9 +30,9 @@ type pace struct {
 	// when gathering ends according to the last round; zero if it gathered none.
 	decided, gathered time.Time
 	idle, most        time.Duration
-	// owed are pods whose machines could not be ordered, and owedSince is when they were due.
-	owed      map[string]bool
-	owedSince time.Time
+	// unordered are pods whose machines could not be ordered, and unorderedSince is when they were due.
+	unordered      map[string]bool
+	unorderedSince time.Time
 	// again makes another round follow the last one at once, because another writer changed what the round read.
 	// followed reports that this has happened, because it does not happen twice in a row.
 	again, followed bool
@@ -103,5 +107,144 @@ func (r *Reconciler) awaken(fleet string) {
 	r.paceOf(fleet).woken.Store(true)
 	if r.wake != nil {
 		r.wake(fleet)
+	}
+}
+
+// batch are the pods that arrived since the last purchase decision and for which machines are bought together.
+type batch struct {
+	pods map[string]bool
+	// ends is the time at which their gathering ends; zero if there are none. wait is how much longer that is.
+	ends time.Time
+	wait time.Duration
+}
+
+// gather returns the pods that are gathered, and records when that ends. waited is the time since which each pod is
+// unschedulable according to its condition. Pods from before the last purchase decision do not delay the gathering: the
+// decision left those that are still pending.
+func (p *pace) gather(scaling *v1alpha1.FleetScaling, waited map[string]time.Time, a *arrivals, now time.Time) batch {
+	p.idle, p.most = scaling.BatchIdle.Duration, scaling.BatchMax.Duration
+	b := batch{pods: map[string]bool{}}
+	var fresh []time.Time
+	for name, condition := range waited {
+		if since := a.waits(name, condition, now); since.After(p.decided) {
+			b.pods[name] = true
+			fresh = append(fresh, since)
+		}
+	}
+	b.ends = fleetdecide.GatherEnd(fresh, p.idle, p.most)
+	retries := false
+	for name := range p.unordered {
+		if _, waits := waited[name]; waits {
+			retries, b.pods[name], b.ends = true, true, p.unorderedSince
+		}
+	}
+	if wait := b.ends.Sub(now); wait > 0 && !retries {
+		p.gathered, b.wait = b.ends, wait
+		return b
+	}
+	p.decided, p.gathered, p.unordered = now, time.Time{}, nil
+	return b
+}
+
+// orderAgain records that machines for these pods could not be ordered as decided: the next round gathers no more pods
+// before it orders them.
+func (p *pace) orderAgain(b batch) {
+	if len(b.pods) > 0 {
+		p.unordered, p.unorderedSince = b.pods, b.ends
+	}
+}
+
+// pressed reports whether the gathering of pods that the round does not know has ended: what can wait is then left to
+// the next round.
+func (r *round) pressed() bool {
+	due := r.due(r.pace)
+	if r.pace.hurried || !due.After(r.pace.began) || due.After(r.Clock.Now()) {
+		return false
+	}
+	r.pace.left.Store(true)
+	return true
+}
+
+// conditionStep is the resolution of the times of conditions: a pod may have become unschedulable up to one step later
+// than its condition says.
+const conditionStep = time.Second
+
+// arrivals records since when pods are unschedulable, more exactly than their conditions. The zero value is ready for
+// use and safe for concurrent use. It stores one time for each such pod.
+type arrivals struct {
+	mu    sync.Mutex
+	since map[string]time.Time // by pod name as in decisions
+}
+
+// observe records a watch event of a pod, and reports whether the pod is unschedulable.
+func (a *arrivals) observe(pod *corev1.Pod, now time.Time) bool {
+	c, waits := world.Unschedulable(pod)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !waits {
+		delete(a.since, world.PodName(pod))
+		return false
+	}
+	a.note(world.PodName(pod), c.LastTransitionTime.Time, now)
+	return true
+}
+
+// gone forgets a pod.
+func (a *arrivals) gone(pod string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.since, pod)
+}
+
+// waits returns since when a pod is unschedulable. condition is the time in its condition, rounded down. A pod that the
+// watch has not delivered yet counts as seen now.
+func (a *arrivals) waits(pod string, condition, now time.Time) time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.note(pod, condition, now)
+}
+
+// note keeps the time at which a pod was first seen to be unschedulable, unless it contradicts the pod's condition,
+// which then counts.
+func (a *arrivals) note(pod string, condition, now time.Time) time.Time {
+	if a.since == nil {
+		a.since = map[string]time.Time{}
+	}
+	since, known := a.since[pod]
+	if !known {
+		since = now
+	}
+	if since.Before(condition) || !since.Before(condition.Add(conditionStep)) {
+		since = condition
+	}
+	a.since[pod] = since
+	return since
+}
+
+// after returns the times since which pods are unschedulable that are after a moment.
+func (a *arrivals) after(moment time.Time) (all []time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, since := range a.since {
+		if since.After(moment) {
+			all = append(all, since)
+		}
+	}
+	return all
+}
+
+// prune forgets the pods that no longer exist, except recent ones, which pods may not include yet.
+func (a *arrivals) prune(pods []corev1.Pod, now time.Time) {
+	const lately = time.Minute
+	there := make(map[string]bool, len(pods))
+	for i := range pods {
+		there[world.PodName(&pods[i])] = true
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for pod, since := range a.since {
+		if !there[pod] && now.Sub(since) > lately {
+			delete(a.since, pod)
+		}
 	}
 }

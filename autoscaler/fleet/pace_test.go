@@ -58,9 +58,9 @@ func TestRoundsFollowAtOnceNoMoreThanOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// gathering is a round in which the named pods have waited since these times.
-func gathering(r *Reconciler, p *pace, now time.Time, waited map[string]time.Time) *round {
-	return &round{Reconciler: r, fleet: fleetNamed("f"), pace: p, now: now, seen: &observation{waited: waited}} // idle 1s, most 10s
+// gathering is what a round gathers in which the named pods have waited since these times.
+func gathering(r *Reconciler, p *pace, now time.Time, waited map[string]time.Time) batch {
+	return p.gather(&fleetNamed("f").Spec.Scaling, waited, &r.arrivals, now) // idle 1s, most 10s
 }
 
 // TestPodsThatWereDecidedAboutAreNotGatheredWith: one that stays pending would otherwise end the gathering of all later
@@ -82,7 +82,7 @@ func TestPodsThatWereDecidedAboutAreNotGatheredWith(t *testing.T) {
 		{"nothing has come since", 30 * second, map[string]time.Time{"a": epoch, "b": at(20 * second)}, 0},
 		{"none waits", 40 * second, nil, 0},
 	} {
-		if got := gathering(r, p, at(step.now), step.waited).gather(); got != step.want {
+		if got := gathering(r, p, at(step.now), step.waited).wait; got != step.want {
 			t.Errorf("%s: more are awaited for %v, want %v", step.what, got, step.want)
 		}
 	}
@@ -93,21 +93,21 @@ func TestPodsWhoseOrderFailedAreNotGatheredAgain(t *testing.T) {
 	for _, stillWaits := range []bool{true, false} {
 		r, p := &Reconciler{}, &pace{}
 		first := gathering(r, p, epoch, map[string]time.Time{"a": epoch.Add(-second)})
-		if first.gather() != 0 {
+		if first.wait != 0 {
 			t.Fatal("more pods are awaited")
 		}
-		first.owes()
+		p.orderAgain(first)
 		now := epoch.Add(100 * time.Millisecond)
 		waited := map[string]time.Time{"b": now}
 		if stillWaits {
 			waited["a"] = epoch.Add(-second)
 		}
 		next := gathering(r, p, now, waited)
-		if wait := next.gather(); wait == 0 != stillWaits {
+		if wait := next.wait; wait == 0 != stillWaits {
 			t.Errorf("more are awaited for %v; the first still waits: %t", wait, stillWaits)
 		}
-		if stillWaits && !next.gathered.Equal(epoch) {
-			t.Errorf("its order counts from %v after the first gathering ended", next.gathered.Sub(epoch))
+		if stillWaits && !next.ends.Equal(epoch) {
+			t.Errorf("its order counts from %v after the first gathering ended", next.ends.Sub(epoch))
 		}
 	}
 }
@@ -121,8 +121,8 @@ func TestWhatCanWaitIsLeftToTheNextRoundWhenPodsHaveBeenGathered(t *testing.T) {
 	}
 	for i, want := range []bool{true, false, true} {
 		p.begin(clock.Now())
-		round := gathering(r, p, clock.Now(), nil)
-		round.gather()
+		round := &round{Reconciler: r, pace: p}
+		gathering(r, p, clock.Now(), nil)
 		if round.pressed() {
 			t.Errorf("round %d is pressed although no pod has come", i)
 		}

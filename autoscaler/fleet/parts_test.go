@@ -84,7 +84,7 @@ func TestAMachineDeploymentBelongsToTheFirstFleetThatNamesIt(t *testing.T) {
 	claimed := map[string]string{}
 	first, second, apart := holding("f", "x", "a", "b"), holding("g", "x", "b", "c"), holding("h", "y", "b")
 	for _, s := range []*stock{first, second, apart} {
-		disclaim(s, claimed)
+		removeClaimed(s, claimed)
 	}
 	if got := second.inventory.Flavors; !strings.Contains(got[0].Problem, "NodeFleet f") || got[0].Want != 0 || got[1].Problem != "" {
 		t.Errorf("the second has %+v", got)

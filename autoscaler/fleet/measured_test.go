@@ -36,7 +36,7 @@ func TestStaticPodsTakeTheirShareOfMachinesToCome(t *testing.T) {
 	s.pod(placedOn("a", ownedBy("DaemonSet", testPod("of-a-set", 500, 512, 0)))) // which is known beforehand
 	s.pod(placedOn("a", ownedBy("Node", testPod("no-mirror", 500, 512, 0))))
 	got := map[string]int64{}
-	for _, f := range s.look().state.Flavors {
+	for _, f := range s.observe().state.Flavors {
 		got[f.Name+" CPU"], got[f.Name+" MiB"], got[f.Name+" pods"] = f.Size.MilliCPU, f.Size.MemoryBytes>>20, *f.MaxPods
 	}
 	want := map[string]int64{"small CPU": 3650, "small MiB": 15 * 1024, "small pods": 108, "other CPU": 4000, "other MiB": 16 * 1024, "other pods": 110}
@@ -79,7 +79,7 @@ func TestANodeThatIsReadyAndNotYetStartedIsAMachineOnItsWay(t *testing.T) {
 		tc.change(of, node)
 		of.Taints = node.Spec.Taints
 		s.pod(placedOn("n", testPod("p", 1000, 1024, time.Hour)))
-		o := s.look()
+		o := s.observe()
 		if diff := cmp.Diff([]string{tc.want}, told(o)); diff != "" {
 			t.Errorf("%s: nodes (-want +got):\n%s", name, diff)
 		}
@@ -99,7 +99,7 @@ func TestATaintThatOldMachinesKeepIsOneOfTheFlavor(t *testing.T) {
 	s.all[0].machine("young", "small", "young", minute)
 	s.node("old").Spec.Taints = []corev1.Taint{dedicated}
 	s.node("young").Spec.Taints = []corev1.Taint{dedicated}
-	o := s.look()
+	o := s.observe()
 	if diff := cmp.Diff([]string{"old: ready, any, 4000m", "young: ready, any, 4000m"}, told(o)); diff != "" {
 		t.Errorf("nodes (-want +got):\n%s", diff)
 	}

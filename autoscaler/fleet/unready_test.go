@@ -174,7 +174,7 @@ func TestAPodIsCondemnedOnceItsGracePeriodIsOverAndNoMigrationMovesIt(t *testing
 	moving := v1alpha1.Migration{}
 	moving.Status.Plan = &v1alpha1.MigrationPlan{PodUID: "moved"}
 	w := &world.World{Migrations: []v1alpha1.Migration{moving}}
-	r := &round{now: epoch, seen: &observation{view: world.NewView(w, epoch, runtimes.NewLearner())}}
+	o := &observation{now: epoch, view: world.NewView(w, epoch, runtimes.NewLearner())}
 	deleted := func(name string, at time.Time) *corev1.Pod {
 		pod := testPod(name, 1, 1, 0)
 		pod.DeletionTimestamp = new(metav1.NewTime(at))
@@ -191,7 +191,7 @@ func TestAPodIsCondemnedOnceItsGracePeriodIsOverAndNoMigrationMovesIt(t *testing
 		{"its grace period is over", deleted("p", epoch.Add(-minute)), 0, true},
 		{"a Migration moves it", deleted("moved", epoch.Add(-minute)), 0, false},
 	} {
-		if after, is := r.condemned(tc.pod); after != tc.after || is != tc.is {
+		if after, is := o.condemned(tc.pod); after != tc.after || is != tc.is {
 			t.Errorf("%s: condemned %t after %v, want %t after %v", tc.name, is, after, tc.is, tc.after)
 		}
 	}
@@ -202,8 +202,8 @@ func TestOfSeveralPodsOnADeadNodeTheFirstByNameIsNamed(t *testing.T) {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 	}
 	for _, pods := range [][]*corev1.Pod{{pod("a"), pod("b")}, {pod("b"), pod("a")}} {
-		r := round{podsOn: map[string][]*corev1.Pod{"n": pods}}
-		if got := r.remains("n"); got.Lost != "default/a" || got.Pods != 2 {
+		o := observation{podsOn: map[string][]*corev1.Pod{"n": pods}}
+		if got := o.remains("n"); got.Lost != "default/a" || got.Pods != 2 {
 			t.Errorf("of %s and %s %+v remain, want default/a to be named", pods[0].Name, pods[1].Name, got)
 		}
 	}

@@ -55,12 +55,12 @@ func TestTheRecordShowsOfAReleaseWhatKeepingCosts(t *testing.T) {
 }
 
 func TestTheRecordShowsWhatDrainsAndExchangesSaveAndCost(t *testing.T) {
-	r := &round{actions: fleetdecide.Actions{Fleet: fleetdecide.FleetDecision{
+	fleet := &fleetdecide.FleetDecision{
 		Drains:   []cluster.Drain{{Node: "a", Saves: 300_000, Costs: 20_000}, {Node: "b"}},
 		Exchange: &cluster.Exchange{Nodes: []string{"c"}, Saves: 1_000_000, Costs: 500_000},
-	}}}
+	}
 	d := &v1alpha1.FleetDecision{Releases: []v1alpha1.DecidedRelease{{Node: "a"}, {Node: "b"}, {Node: "c"}}}
-	r.recordTerms(d)
+	recordTerms(d, fleet, epoch)
 	want := &v1alpha1.FleetDecision{
 		Releases:     []v1alpha1.DecidedRelease{{Node: "a", SavesDollars: "0.30", CostsDollars: "0.02"}, {Node: "b"}, {Node: "c"}},
 		SavesDollars: "1.30", CostsDollars: "0.52",
@@ -72,7 +72,7 @@ func TestTheRecordShowsWhatDrainsAndExchangesSaveAndCost(t *testing.T) {
 
 // TestTheRecordOfManyMachinesIsBounded buys of more flavors, for more pods, than fit into a status.
 func TestTheRecordOfManyMachinesIsBounded(t *testing.T) {
-	r := &round{}
+	fleet := &fleetdecide.FleetDecision{}
 	d := &v1alpha1.FleetDecision{}
 	for f := range 100 {
 		flavor := fmt.Sprint("f", f)
@@ -81,11 +81,11 @@ func TestTheRecordOfManyMachinesIsBounded(t *testing.T) {
 			for j := range 30 {
 				terms.Pods = append(terms.Pods, fmt.Sprintf("%s-%d-%d%s", flavor, i, j, strings.Repeat("x", 300)))
 			}
-			r.actions.Fleet.Terms = append(r.actions.Fleet.Terms, terms)
+			fleet.Terms = append(fleet.Terms, terms)
 		}
 		d.Buys = append(d.Buys, v1alpha1.DecidedPurchase{Flavor: flavor, Count: 30})
 	}
-	r.recordTerms(d)
+	recordTerms(d, fleet, epoch)
 	groups, names := 0, 0
 	for i := range d.Buys {
 		b := &d.Buys[i]
@@ -146,9 +146,9 @@ func TestTheStatusSaysWhichPodsWaitAndWhatThatSaves(t *testing.T) {
 }
 
 func TestTheSummaryOfADecisionSaysWhatWaitingSaves(t *testing.T) {
-	r := &round{actions: fleetdecide.Actions{Fleet: fleetdecide.FleetDecision{Asked: 1, Deferral: &fleetdecide.Deferral{Pods: []string{"a", "b"}, BuyNow: 744_000, Wait: 732_000}}}}
+	fleet := &fleetdecide.FleetDecision{Asked: 1, Deferral: &fleetdecide.Deferral{Pods: []string{"a", "b"}, BuyNow: 744_000, Wait: 732_000}}
 	d := &v1alpha1.FleetDecision{Buys: []v1alpha1.DecidedPurchase{{Flavor: "small", Count: 1}}, PricePerHour: "0.10", LowerBoundPerHour: "0.10"}
-	if got, want := r.summarize(d), "buy 1 small for 1 pods at $0.10/h (bound $0.10/h); 2 pods wait for room that becomes free, which saves $0.012"; got != want {
+	if got, want := summarize(d, fleet), "buy 1 small for 1 pods at $0.10/h (bound $0.10/h); 2 pods wait for room that becomes free, which saves $0.012"; got != want {
 		t.Errorf("it says %q, want %q", got, want)
 	}
 }
@@ -158,13 +158,12 @@ func TestADecisionThatGivesManyMachinesBackNamesTheFirst(t *testing.T) {
 	for i := range 7 {
 		releases = append(releases, v1alpha1.DecidedRelease{Node: fmt.Sprintf("n%d", i), Reason: "it is empty"})
 	}
-	r := &round{actions: fleetdecide.Actions{}}
 	for n, want := range map[int]string{
 		1: "release n0: it is empty",
 		5: "release n0, n1, n2, n3, n4: it is empty",
 		7: "release n0, n1, n2, n3, n4 and 2 more: it is empty",
 	} {
-		if got := r.summarize(&v1alpha1.FleetDecision{Releases: releases[:n]}); got != want {
+		if got := summarize(&v1alpha1.FleetDecision{Releases: releases[:n]}, &fleetdecide.FleetDecision{}); got != want {
 			t.Errorf("it says %q, want %q", got, want)
 		}
 	}

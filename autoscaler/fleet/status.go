@@ -1,0 +1,401 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
+	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/platform/conditions"
+	"supercargo.dev/supercargo/internal/text/clip"
+	"supercargo.dev/supercargo/internal/text/dollars"
+)
+
+// maxListed is the maximum length of each list in a status, because objects in etcd must be small.
+const maxListed = 100
+
+func (r *round) condition(kind string, is bool, reason, message string) {
+	conditions.Set(&r.fleet.Status.Conditions, kind, is, reason, message, r.fleet.Generation, r.now)
+}
+
+// recordEvent emits an Event, unless it repeats the last one of its reason.
+func (r *round) recordEvent(kind, reason, action, message string) {
+	if r.memory.said[reason] == message {
+		return
+	}
+	r.memory.said[reason] = message
+	if r.DryRun {
+		log.FromContext(context.Background()).Info(message, "fleet", r.fleet.Name, "reason", reason)
+		return
+	}
+	r.Events.Eventf(r.fleet, nil, kind, reason, action, "%s", clip.Bytes(message, conditions.MaxMessage))
+}
+
+// recordObservation records the observation in the status, with a row for each flavor of the fleet.
+func (r *round) recordObservation(d *decision) {
+	status, seen := &r.fleet.Status, d.seen
+	status.Machines, status.InFlight, status.PendingPods = 0, 0, int32(len(seen.state.Pending)+len(seen.held))
+	status.Flavors = flavorRows(seen)
+	for i := range status.Flavors {
+		status.Machines += status.Flavors[i].Machines
+		status.InFlight += int32(seen.inFlight[status.Flavors[i].Name])
+	}
+	status.Cost.DollarsPerHour = dollars.Format(seen.paid)
+	least := seen.lowerBound()
+	status.Cost.LowerBoundDollarsPerHour = dollars.Format(least)
+	r.measure(d.input)
+	r.degraded(d, "", nil)
+	r.warn(seen)
+	publish(r.fleet, seen.paid, least)
+}
+
+// flavorRows returns the status of each flavor of the fleet: what was learned before, and what is observed.
+func flavorRows(seen *observation) []v1alpha1.FlavorStatus {
+	known := rowsOf(seen.self.fleet)
+	rows := make([]v1alpha1.FlavorStatus, 0, len(seen.self.inventory.Flavors))
+	for i := range seen.self.inventory.Flavors {
+		f := &seen.self.inventory.Flavors[i]
+		s := v1alpha1.FlavorStatus{Name: f.Name}
+		if before := known[f.Name]; before != nil {
+			s = *before
+		}
+		s.Machines, s.Min, s.Max = int32(seen.ordered[f.Name]), int32(f.Min), int32(f.Max)
+		s.MaxPods, s.Arch, s.Message = f.MaxPods, f.Labels[corev1.LabelArchStable], clip.Bytes(cmp.Or(f.Problem, f.Warning), conditions.MaxMessage)
+		s.InstanceType = f.Labels[corev1.LabelInstanceTypeStable]
+		s.CPU, s.Memory = resource.NewMilliQuantity(f.Size.MilliCPU, resource.DecimalSI), resource.NewQuantity(f.Size.MemoryBytes, resource.BinarySI)
+		if f.Seen {
+			s.Seen = seen.seenMachine(f)
+		}
+		s.PricePerHour, s.PriceSource = "", ""
+		if p := seen.self.prices[f.Name]; p.known {
+			s.PricePerHour, s.PriceSource = dollars.Format(p.microDollars), p.source
+		}
+		if s.BackOffUntil != nil && !s.BackOffUntil.After(seen.now) {
+			s.BackOffUntil = nil
+		}
+		rows = append(rows, s)
+	}
+	return rows
+}
+
+// row returns the status of a flavor of the fleet: [round.recordObservation] has made one for each.
+func (r *round) row(flavor string) *v1alpha1.FlavorStatus {
+	all := r.fleet.Status.Flavors
+	return &all[slices.IndexFunc(all, func(f v1alpha1.FlavorStatus) bool { return f.Name == flavor })]
+}
+
+// seenMachine returns what pods can use of an existing machine of a flavor. What static pods use is known only while
+// there is a machine.
+func (o *observation) seenMachine(f *provider.Flavor) *v1alpha1.SeenMachine {
+	t := o.self.traits[f.Name]
+	return &v1alpha1.SeenMachine{
+		Template: f.Template, MaxPods: max(0, f.MaxPods-t.statics),
+		CPU:    *resource.NewMilliQuantity(max(0, f.Size.MilliCPU-t.static.MilliCPU), resource.DecimalSI),
+		Memory: *resource.NewQuantity(max(0, f.Size.MemoryBytes-t.static.MemoryBytes), resource.BinarySI),
+	}
+}
+
+// lowerBound returns the least price of machines of the fleet's flavors that hold all its pods.
+func (o *observation) lowerBound() int64 {
+	state := &o.state
+	var own []cluster.Pod
+	for i := range state.Nodes {
+		if _, is := o.own[state.Nodes[i].Name]; is {
+			own = append(own, state.Nodes[i].Pods...)
+		}
+	}
+	return fleetdecide.LowerBound(slices.Concat(own, state.Pending), state.Flavors)
+}
+
+// warn reports the flavors that endanger the pods on their machines.
+func (r *round) warn(seen *observation) {
+	var warnings []string
+	for i := range seen.self.inventory.Flavors {
+		if f := &seen.self.inventory.Flavors[i]; f.Warning != "" {
+			warnings = append(warnings, f.Name+": "+f.Warning)
+		}
+	}
+	if len(warnings) > 0 {
+		r.recordEvent(corev1.EventTypeWarning, "PodsAtRisk", "Warn", strings.Join(warnings, "; "))
+	}
+}
+
+// unidentified describes the machines whose nodes should have been identified by now.
+func (o *observation) unidentified() (all []string) {
+	for _, m := range o.self.inventory.Machines {
+		f := o.self.flavor(m.Flavor)
+		if m.Unidentified != "" && !m.Leaving && f != nil && o.now.Sub(m.Ordered) >= joinTimeout(o.self.fleet, f) {
+			all = append(all, m.Unidentified)
+		}
+	}
+	return all
+}
+
+// degraded sets the condition about flavors in back-off, about what users must repair, and about operations that failed:
+// failure is the reason of the first, failures are the messages of all.
+func (r *round) degraded(d *decision, failure string, failures []string) {
+	seen := d.seen
+	var alone, unusable, problems []string
+	for _, f := range r.fleet.Status.Flavors {
+		if f.BackOffUntil != nil {
+			alone = append(alone, f.Name)
+		}
+	}
+	for i := range seen.self.inventory.Flavors {
+		// A flavor has the same problem in all zones.
+		if f := &seen.self.inventory.Flavors[i]; f.Named && f.Problem != "" && !slices.Contains(problems, f.Problem) {
+			problems = append(problems, f.Problem)
+			unusable = append(unusable, f.Name+": "+f.Problem)
+		}
+	}
+	learned, wake := r.memory.Lessons().Active(r.now)
+	if wake > 0 {
+		r.wakeIn(wake)
+	}
+	if len(alone) > 0 {
+		alone = []string{"in back-off: " + strings.Join(alone, ", ")}
+	}
+	unidentified := seen.unidentified()
+	if n := len(unidentified); n > 0 {
+		unidentified = []string{fmt.Sprintf("the nodes of %d machines are not identified, so these machines and their pods are kept: %s", n, unidentified[0])}
+	}
+	dead := d.input.Dead(r.now)
+	if n := len(dead); n > 0 {
+		dead = []string{fmt.Sprintf("%d machines are kept and billed although their nodes are not ready: %s", n, dead[0])}
+	}
+	text := strings.Join(slices.Concat(unusable, unidentified, dead, alone, learned, failures), "; ")
+	for _, held := range []struct {
+		reason string
+		text   []string
+	}{{"NodesUnidentified", unidentified}, {"NodesNotReady", dead}} {
+		if len(held.text) > 0 {
+			r.recordEvent(corev1.EventTypeWarning, held.reason, "Hold", held.text[0])
+		}
+	}
+	switch {
+	case len(unusable) > 0:
+		r.condition(v1alpha1.FleetDegraded, true, "FlavorsUnusable", text)
+		r.recordEvent(corev1.EventTypeWarning, "FlavorsUnusable", "Hold", strings.Join(unusable, "; "))
+	case len(unidentified) > 0:
+		r.condition(v1alpha1.FleetDegraded, true, "NodesUnidentified", text)
+	case len(dead) > 0:
+		r.condition(v1alpha1.FleetDegraded, true, "NodesNotReady", text)
+	case len(alone) > 0:
+		r.condition(v1alpha1.FleetDegraded, true, "MachinesNotReady", text)
+	case len(failures) > 0:
+		r.condition(v1alpha1.FleetDegraded, true, failure, text)
+	case len(learned) > 0:
+		r.condition(v1alpha1.FleetDegraded, true, "PodsDoNotFit", text)
+	default:
+		r.condition(v1alpha1.FleetDegraded, false, "MachinesReady", "no flavor is in back-off")
+	}
+}
+
+// summary describes the fleet in one line.
+func (r *round) summary() string {
+	s := &r.fleet.Status
+	return fmt.Sprintf("%d machines, %d in flight, %d pods pending, $%s/h", s.Machines, s.InFlight, s.PendingPods, s.Cost.DollarsPerHour)
+}
+
+// recordRejected records which pods fit no machine, and whether a limit is the cause.
+func (r *round) recordRejected(d *decision) {
+	limited := ""
+	for _, u := range d.actions.Fleet.Plan.Unplaceable {
+		if u.Limited {
+			limited = u.Reason
+			break
+		}
+	}
+	planned := d.actions.Fleet.Asked+d.actions.Fleet.Served+d.deferred() > 0 || len(d.seen.state.Pending) == 0
+	if planned {
+		r.fleet.Status.Deferral = deferralOf(d.actions.Fleet.Deferral, r.now)
+	}
+	switch {
+	case !planned: // pods are being gathered: nothing is known yet
+	case limited == "":
+		r.condition(v1alpha1.FleetLimited, false, "WithinLimits", "no pod waits because of a limit")
+	default:
+		r.condition(v1alpha1.FleetLimited, true, "LimitReached", limited)
+		r.recordEvent(corev1.EventTypeWarning, "LimitReached", "Limit", limited)
+	}
+	r.rejectedPods(d)
+}
+
+// rejectedPods emits one Event on the fleet about the pods that fit no machine. It names the first of them.
+func (r *round) rejectedPods(d *decision) {
+	rejected := d.rejections()
+	if len(rejected) == 0 {
+		delete(r.memory.said, "NoMachineFits")
+		return
+	}
+	text := fmt.Sprintf("%s: %s", rejected[0].Name, rejected[0].Reason)
+	if len(rejected) > 1 {
+		text = fmt.Sprintf("%d pods, the first is %s", len(rejected), text)
+	}
+	r.recordEvent(corev1.EventTypeWarning, "NoMachineFits", "Plan", text)
+}
+
+func (d *decision) rejections() []v1alpha1.Rejection {
+	all := slices.Clone(d.seen.held)
+	for _, u := range slices.Concat(d.actions.Fleet.Plan.Unplaceable, d.actions.Fleet.Unexplained) {
+		all = append(all, v1alpha1.Rejection{Name: u.Pod, Reason: clip.Bytes(u.Reason, conditions.MaxMessage)})
+	}
+	return all
+}
+
+// recordKept records which under-used or empty machines of the fleet are kept.
+func (r *round) recordKept(d *decision) {
+	leaves := map[string]bool{}
+	for _, node := range d.nodesToEmpty() {
+		leaves[node] = true
+	}
+	var all []v1alpha1.KeptMachine
+	for _, stay := range d.actions.Fleet.Kept {
+		if _, own := d.seen.own[stay.Node]; own && !leaves[stay.Node] {
+			all = append(all, v1alpha1.KeptMachine{Node: stay.Node, Reason: clip.Bytes(stay.Reason, conditions.MaxMessage)})
+		}
+	}
+	all = all[:min(len(all), maxListed)]
+	slices.SortFunc(all, func(a, b v1alpha1.KeptMachine) int { return cmp.Compare(a.Node, b.Node) })
+	r.fleet.Status.Kept = all
+}
+
+// measure records the actual result of a decision next to the expected one, once nothing is in flight any more.
+func (r *round) measure(input *fleetdecide.Observation) {
+	d := r.fleet.Status.LastDecision
+	if d == nil || d.Measured != nil || d.Mode != v1alpha1.FleetAct || r.fleet.Status.Intent != nil || r.fleet.Status.InFlight > 0 || input.Leaving() > 0 {
+		return
+	}
+	const binding = time.Minute
+	expected := time.Duration(d.Expected.ReadySeconds) * time.Second
+	if r.fleet.Status.PendingPods > d.Expected.PendingPods && r.now.Sub(d.Time.Time) < expected+binding {
+		return // pods are being bound
+	}
+	d.Measured = &v1alpha1.Outcome{
+		DollarsPerHour: r.fleet.Status.Cost.DollarsPerHour, PendingPods: r.fleet.Status.PendingPods,
+	}
+	if len(d.Buys) > 0 {
+		d.Measured.ReadySeconds = int64(r.now.Sub(d.Time.Time).Seconds())
+	}
+}
+
+// writeStatus writes the status if it has changed. The API server refuses the write if another client has written the
+// fleet since it was read. Flavors that do not fit are kept only in memory.
+func (r *round) writeStatus(ctx context.Context) error {
+	if r.DryRun {
+		return nil
+	}
+	status := &r.fleet.Status
+	list, rest := listed(status.Flavors)
+	r.memory.unlisted, status.UnlistedFlavors = rest, int32(len(rest))
+	if status.Flavors = list; equality.Semantic.DeepEqual(r.before, status) {
+		status.Flavors = slices.Concat(list, rest)
+		return nil
+	}
+	if err := r.Client.Status().Update(ctx, r.fleet); err != nil {
+		status.Flavors = slices.Concat(list, rest)
+		return fmt.Errorf("write the status of NodeFleet %s: %w", r.fleet.Name, err)
+	}
+	r.before = status.DeepCopy()
+	status.Flavors = append(status.Flavors, rest...)
+	return nil
+}
+
+// checkPrices sets the condition about prices, and suspends a fleet none of whose flavors has a price. without names the
+// flavors without one.
+func (r *round) checkPrices(prices map[string]price, without string) error {
+	if without == "" {
+		r.condition(v1alpha1.FleetPriced, true, "PricesKnown", "every flavor has a price")
+		return nil
+	}
+	r.condition(v1alpha1.FleetPriced, false, "PriceUnknown", without)
+	for _, p := range prices {
+		if p.known {
+			r.recordEvent(corev1.EventTypeWarning, "PriceUnknown", "Buy", without)
+			return nil
+		}
+	}
+	return &waiting{"PriceUnknown", without}
+}
+
+// Limits of the lists in a status. maxFlavors is the maximum number of flavors, orders and releases that the API
+// allows. maxFlavorBytes is the approximate share that they may take of an object in etcd, which is limited to 1.5 MiB.
+// maxUnused is the maximum number of listed flavors without machines and learned values: a status is written in most
+// rounds, and larger ones take the API server longer. rowBytes is the approximate size of a row without its texts: its
+// fields, and their names in metadata.managedFields, which repeat the name of the flavor.
+const (
+	maxFlavors     = fleetdecide.MaxFlavors
+	maxFlavorBytes = 1 << 20
+	maxUnused      = 100
+	rowBytes       = 600
+)
+
+// listed splits the flavors of a fleet into those that fit into its status, ordered by name, and the others. Flavors
+// with machines come first, then those with learned values that must not be forgotten, then those that can be bought,
+// cheapest first, then the rest; ties by name. It may reorder all.
+func listed(all []v1alpha1.FlavorStatus) (list, rest []v1alpha1.FlavorStatus) {
+	size := func(f *v1alpha1.FlavorStatus) int {
+		return rowBytes + 2*len(f.Name) + len(f.InstanceType) + len(f.Message)
+	}
+	total, unused := 0, 0
+	for i := range all {
+		total += size(&all[i])
+		if listRank(&all[i]) >= rankUnused {
+			unused++
+		}
+	}
+	if len(all) <= maxFlavors && total <= maxFlavorBytes && unused <= maxUnused {
+		return all, nil
+	}
+	slices.SortFunc(all, func(a, b v1alpha1.FlavorStatus) int {
+		return cmp.Or(cmp.Compare(listRank(&a), listRank(&b)), cmp.Compare(listPrice(&a), listPrice(&b)), cmp.Compare(a.Name, b.Name))
+	})
+	n, bytes := 0, 0
+	for most := min(maxFlavors, len(all)-unused+maxUnused); n < min(len(all), most); n++ {
+		if bytes += size(&all[n]); bytes > maxFlavorBytes {
+			break
+		}
+	}
+	list, rest = slices.Clone(all[:n]), slices.Clone(all[n:])
+	slices.SortFunc(list, func(a, b v1alpha1.FlavorStatus) int { return cmp.Compare(a.Name, b.Name) })
+	return list, rest
+}
+
+// rankUnused is the rank of flavors without anything to remember.
+const rankUnused = 3
+
+// listRank ranks flavors by how much is lost if they are not listed.
+func listRank(f *v1alpha1.FlavorStatus) int {
+	switch {
+	case f.Machines > 0:
+		return 0
+	case f.BackOffUntil != nil || f.Failures > 0:
+		return 1
+	case f.Lag != nil || f.Seen != nil:
+		return 2
+	case f.Message == "" && f.PricePerHour != "":
+		return rankUnused
+	}
+	return rankUnused + 1
+}
+
+// listPrice returns the price of a flavor in micro-dollars per hour. Flavors without a price come last.
+func listPrice(f *v1alpha1.FlavorStatus) int64 {
+	price, err := dollars.Parse(f.PricePerHour)
+	if err != nil {
+		return math.MaxInt64
+	}
+	return price
+}
