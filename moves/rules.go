@@ -41,37 +41,11 @@ type shift struct {
 
 func newRules(s *cluster.State) *rules {
 	r := &rules{state: s, verdicts: map[*constraint.Pod][]verdict{}, static: map[string][]verdict{}}
-	r.coupled = coupled(s)
+	r.coupled = s.Coupled(func(p *cluster.Pod) bool { return p.Promised != "" })
 	if len(r.coupled) > 0 {
 		r.track()
 	}
 	return r
-}
-
-// coupled returns the constraints of the pods, on nodes or with promised room, whose placement depends on other pods.
-func coupled(s *cluster.State) map[*constraint.Pod]bool {
-	var all []*constraint.Pod
-	seen := map[*constraint.Pod]bool{nil: true}
-	add := func(d *constraint.Pod) {
-		if !seen[d] {
-			seen[d] = true
-			all = append(all, d)
-		}
-	}
-	for i := range s.Nodes {
-		for j := range s.Nodes[i].Pods {
-			add(s.Nodes[i].Pods[j].Demands)
-		}
-	}
-	for i := range s.Pending {
-		if s.Pending[i].Promised != "" {
-			add(s.Pending[i].Demands)
-		}
-	}
-	if len(all) == 0 {
-		return nil
-	}
-	return constraint.Coupled(all)
 }
 
 func (r *rules) track() {

@@ -257,9 +257,10 @@ func (r *Reconciler) remember(fleet *v1alpha1.NodeFleet) *memory {
 	defer r.mu.Unlock()
 	m := r.memory[fleet.UID]
 	if m == nil || m.generation != fleet.Generation {
+		c := fleetdecide.ConfigOf(&fleet.Spec)
 		m = &memory{
 			generation: fleet.Generation, said: map[string]string{},
-			Memory: fleetdecide.NewMemory(fleetdecide.MovesConfig(&fleet.Spec.Consolidation), fleet.Spec.Scaling.BackOff.Duration, r.Clock.Now()),
+			Memory: fleetdecide.NewMemory(c.Moves(), c.BackOff, r.Clock.Now()),
 		}
 		if d := fleet.Status.LastDecision; d != nil && d.Mode == v1alpha1.FleetAct && d.Measured == nil && len(d.Buys) > 0 {
 			m.Inherit(d.Time.Time, d.Time.Add(fleetdecide.NominatedFor(fleetdecide.FleetLag(fleet))))

@@ -10,7 +10,6 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
 	"supercargo.dev/supercargo/internal/cluster"
-	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/moves"
 )
 
@@ -48,12 +47,13 @@ func (c *scene) move(ways map[string]cluster.Ways) moved {
 	s := c.state(ways)
 	m := moved{kept: map[string]string{}}
 	total := len(s.Nodes)
+	config := fleetdecide.ConfigOf(&v1alpha1.NodeFleetSpec{Consolidation: *Consolidation()})
+	config.UnderUsed, config.Stop = true, c.in.Stop
 	for range mostRounds {
 		// A planner that persisted across rounds would wait until its observations are stable.
 		d := fleetdecide.Fleet(&s, fleetdecide.FleetOptions{
-			Exhausted: buysNothing, Empty: true, UnderUsed: true, MoveServices: true, Budget: total, Class: class.Any,
-			Horizon: fleetdecide.Horizon(Consolidation()), Spare: spare(&s), Stop: c.in.Stop,
-		}, moves.NewPlanner(fleetdecide.MovesConfig(Consolidation())), time.Unix(0, 0))
+			Config: config, Exhausted: buysNothing, Budget: total, Spare: spare(&s),
+		}, moves.NewPlanner(config.Moves()), time.Unix(0, 0))
 		clear(m.kept)
 		for _, k := range d.Kept {
 			m.kept[k.Node] = k.Reason

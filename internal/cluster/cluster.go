@@ -371,3 +371,27 @@ type Move struct {
 	// Reason is a human-readable reason for this method; empty if the caller does not need it.
 	Reason string
 }
+
+// Coupled returns the constraints of the pods on nodes, and of the pending pods that count, whose placement depends on
+// other pods: see [constraint.Coupled].
+func (s *State) Coupled(counts func(pending *Pod) bool) map[*constraint.Pod]bool {
+	var all []*constraint.Pod
+	seen := map[*constraint.Pod]bool{nil: true}
+	add := func(d *constraint.Pod) {
+		if !seen[d] {
+			seen[d] = true
+			all = append(all, d)
+		}
+	}
+	for i := range s.Nodes {
+		for j := range s.Nodes[i].Pods {
+			add(s.Nodes[i].Pods[j].Demands)
+		}
+	}
+	for i := range s.Pending {
+		if counts(&s.Pending[i]) {
+			add(s.Pending[i].Demands)
+		}
+	}
+	return constraint.Coupled(all)
+}

@@ -90,9 +90,10 @@ func fleetPolicy(c func(*scenario.Scenario) sim.Controller) sim.Policy {
 func newFleet(sc *scenario.Scenario, spec *v1alpha1.NodeFleetSpec, ways cluster.Ways) *fleet {
 	spec.Pricing.BillingPeriod.Duration = sc.BillingPeriod
 	spec.Scaling.JoinTimeout.Duration = max(spec.Scaling.JoinTimeout.Duration, 2*sc.AcquisitionLag.Mean)
+	c := fleetdecide.ConfigOf(spec)
 	return &fleet{
 		spec: spec, ways: ways, most: int(sc.MaxNodes),
-		memory:   fleetdecide.NewMemory(fleetdecide.MovesConfig(&spec.Consolidation), spec.Scaling.BackOff.Duration, sim.Epoch),
+		memory:   fleetdecide.NewMemory(c.Moves(), c.BackOff, sim.Epoch),
 		machines: map[string]*bought{}, marks: map[string]drain.Mark{}, flavors: map[string]*flavorStatus{},
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/purchase"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/text/dollars"
@@ -17,7 +18,61 @@ import (
 // MaxFlavors is the maximum number of flavors whose orders and releases the status of a fleet lists.
 const MaxFlavors = 1000
 
-// ConfigOf returns the Config of a spec. The caller decides whether the fleet acts at all: Act, SkipDrains and Stop are
+// Config is what a fleet may do.
+type Config struct {
+	// Act allows changes of machines. Without it, late machines are awaited indefinitely, and nodes that are being
+	// drained are uncordoned.
+	Act bool
+	// SkipDrains leaves nodes that are being drained unchanged.
+	SkipDrains bool
+	// Class is the class of pods that the machines accept.
+	Class class.Class
+	// Limits bound the sum of all machines.
+	Limits cluster.Limits
+	// MaxUnavailable is the maximum number of machines that are drained or released at a time: a number, or a
+	// percentage of the machines, rounded up. An invalid value allows none.
+	MaxUnavailable intstr.IntOrString
+	// MaxFlavors is the maximum number of flavors of which machines are ordered in one round, and also of those of
+	// which machines are released; 0 means no maximum.
+	MaxFlavors int
+
+	// Interval is the time between two rounds when nothing happens.
+	Interval time.Duration
+	// BillingPeriod is the unit of billing. Every started period is billed in full.
+	BillingPeriod time.Duration
+	// ExpectedLag is the expected start-up time of a flavor for which none has been learned.
+	ExpectedLag time.Duration
+	// BackOff is how long a flavor is not ordered after one of its machines did not come. It doubles with each failure
+	// in a row, up to sixteen times.
+	BackOff time.Duration
+	// MaxWait is how much longer than the start-up time of a machine a pod may wait for room that becomes free, if that
+	// is cheaper.
+	MaxWait time.Duration
+
+	// UnderUsedBelow is the utilisation, from 0 to 1, below which a machine is under-used, UnderUsedFor how long it must
+	// have been, and QueueEmptyFor how long no batch pod may have been pending before it is drained.
+	UnderUsedBelow              float64
+	UnderUsedFor, QueueEmptyFor time.Duration
+	// Empty and UnderUsed allow the release of empty machines and the drain of under-used ones.
+	Empty, UnderUsed bool
+	// MoveServices allows services to be moved like other pods.
+	MoveServices bool
+	// Horizon is how long the cluster is assumed to stay unchanged.
+	Horizon time.Duration
+	// Residence is the minimum time that a machine stays before it is exchanged, PodResidence the minimum time that a
+	// pod stays on its machine before it is moved.
+	Residence, PodResidence time.Duration
+	// DrainTimeout is how long pods may take to leave a node beyond the expected time.
+	DrainTimeout time.Duration
+	// ReleaseDelay is how long a node must have been cordoned before it counts as empty: by then, a pod that the
+	// scheduler was binding at the time of the cordon is visible.
+	ReleaseDelay time.Duration
+
+	// Stop is polled; once it returns true, the best plan so far is used. nil never stops.
+	Stop func() bool
+}
+
+// ConfigOf returns the Config of a spec: nothing below it knows the kinds of the API. The caller decides whether the fleet acts at all: Act, SkipDrains and Stop are
 // not set.
 func ConfigOf(spec *v1alpha1.NodeFleetSpec) Config {
 	c := &spec.Consolidation
@@ -26,7 +81,8 @@ func ConfigOf(spec *v1alpha1.NodeFleetSpec) Config {
 		Interval: spec.Scaling.Interval.Duration, BillingPeriod: spec.Pricing.BillingPeriod.Duration,
 		ExpectedLag: spec.Scaling.ExpectedLag.Duration, BackOff: spec.Scaling.BackOff.Duration, MaxWait: spec.Scaling.MaxWait.Duration,
 		Empty: c.Policy != v1alpha1.ConsolidateNever, UnderUsed: c.Policy == v1alpha1.ConsolidateWhenUnderUsed, MoveServices: movesServices(c),
-		Horizon: Horizon(c), Residence: Residence(c), PodResidence: PodResidence(c), DrainTimeout: c.DrainTimeout.Duration, ReleaseDelay: c.ReleaseDelay.Duration,
+		UnderUsedBelow: underUsedBelow(c), UnderUsedFor: c.After.Duration, QueueEmptyFor: c.QueueEmptyFor.Duration,
+		Horizon: cmp.Or(c.Horizon.Duration, time.Hour), Residence: Residence(c), PodResidence: PodResidence(c), DrainTimeout: c.DrainTimeout.Duration, ReleaseDelay: c.ReleaseDelay.Duration,
 	}
 }
 
@@ -69,27 +125,40 @@ func limitsOf(l *v1alpha1.FleetLimits) cluster.Limits {
 // against migration).
 const patienceWithLast = 20 * time.Second
 
-// MovesConfig returns which machines a fleet drains, and how.
-func MovesConfig(c *v1alpha1.FleetConsolidation) moves.Config {
-	threshold := int32(50)
-	if c.ThresholdPercent != nil {
-		threshold = *c.ThresholdPercent
-	}
+// Moves returns which machines are drained, and how.
+func (c *Config) Moves() moves.Config {
 	return moves.Config{
-		Threshold: float64(threshold) / 100, After: c.After.Duration, QueueEmpty: max(c.QueueEmptyFor.Duration, 1), Method: cluster.Evict,
-		MoveServices: movesServices(c), EmptyWhileQueued: true, PodResidence: PodResidence(c), Explain: true,
-		Worthwhile: true, Margin: moves.DefaultMargin, Horizon: Horizon(c), Patience: patienceWithLast,
+		Threshold: c.UnderUsedBelow, After: c.UnderUsedFor, QueueEmpty: max(c.QueueEmptyFor, 1), Method: cluster.Evict,
+		MoveServices: c.MoveServices, EmptyWhileQueued: true, PodResidence: c.PodResidence, Explain: true,
+		Worthwhile: true, Margin: moves.DefaultMargin, Horizon: c.Horizon, Patience: patienceWithLast,
 	}
+}
+
+// exchange returns which machines are exchanged for others, and how: at most limit of them, in addition to what is
+// planned.
+func (c *Config) exchange(limit int, planned cluster.Plan) moves.ExchangeConfig {
+	return moves.ExchangeConfig{
+		Method: cluster.Evict, MoveServices: c.MoveServices, Residence: c.Residence, PodResidence: c.PodResidence, Horizon: c.Horizon,
+		Limit: limit, Patience: patienceWithLast, Planned: planned,
+	}
+}
+
+// request returns a request for machines within the limits.
+func (c *Config) request(pods []purchase.Pod, nodes []purchase.ExistingNode, flavors []cluster.Flavor, options purchase.MixOptions) purchase.Request {
+	return purchase.Request{Pods: pods, Nodes: nodes, Flavors: flavors, Limits: c.Limits, Stop: c.Stop, Options: options}
+}
+
+// underUsedBelow returns the utilisation, from 0 to 1, below which a machine is under-used.
+func underUsedBelow(c *v1alpha1.FleetConsolidation) float64 {
+	if c.ThresholdPercent == nil {
+		return 0.5
+	}
+	return float64(*c.ThresholdPercent) / 100
 }
 
 // movesServices reports whether services may be moved at all. The observer decides which ones.
 func movesServices(c *v1alpha1.FleetConsolidation) bool {
 	return c.EvictServices == v1alpha1.EvictServicesOptIn || c.EvictServices == v1alpha1.EvictServicesOptOut
-}
-
-// Horizon returns how long the cluster is assumed to stay unchanged.
-func Horizon(c *v1alpha1.FleetConsolidation) time.Duration {
-	return cmp.Or(c.Horizon.Duration, time.Hour)
 }
 
 // PodResidence returns the minimum time that a pod stays on a machine before it is moved.

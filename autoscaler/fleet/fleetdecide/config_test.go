@@ -60,7 +60,8 @@ func TestServicesAreMovedWhereTheSpecLetsSome(t *testing.T) {
 		"": false, v1alpha1.EvictServicesNever: false, v1alpha1.EvictServicesOptIn: true, v1alpha1.EvictServicesOptOut: true,
 	} {
 		c := v1alpha1.FleetConsolidation{EvictServices: which}
-		if drains, rounds := MovesConfig(&c).MoveServices, ConfigOf(&v1alpha1.NodeFleetSpec{Consolidation: c}).MoveServices; drains != want || rounds != want {
+		config := ConfigOf(&v1alpha1.NodeFleetSpec{Consolidation: c})
+		if drains, rounds := config.Moves().MoveServices, config.MoveServices; drains != want || rounds != want {
 			t.Errorf("with evictServices %q drains move services: %t, exchanges: %t, want %t", which, drains, rounds, want)
 		}
 	}

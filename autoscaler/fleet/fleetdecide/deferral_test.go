@@ -198,7 +198,7 @@ func TestAPodWhosePlaceDependsOnOthersDoesNotTakeRoomThatOthersWaitFor(t *testin
 		t.Fatal(err)
 	}
 	s := dollarsByTheSecond(podsOf(port, job("p", 7, time.Hour)), node("a", job("x", 6, 5*minute), job("y", 3, 2*time.Hour)))
-	if !coupledPods(s)[port.Demands] {
+	if !s.Coupled(everyPod)[port.Demands] {
 		t.Fatal("its place does not depend on others")
 	}
 	d := Fleet(s, waitingFor(10*minute), mover(), midnight)

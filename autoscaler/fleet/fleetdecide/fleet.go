@@ -9,35 +9,21 @@ import (
 	"supercargo.dev/supercargo/autoscaler/purchase"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
-	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/moves"
 )
 
 // FleetOptions are what a NodeFleet may do in a round.
 type FleetOptions struct {
+	// Config is the configuration of the fleet, but its Limits bound what may still be bought.
+	Config
 	// Buy allows purchases: the gathering of pods has ended.
 	Buy bool
-	// Limits bound what may still be bought. Exhausted names the limit that is used up; empty if none is.
-	Limits    cluster.Limits
+	// Exhausted names the limit that is used up; empty if none is.
 	Exhausted string
-	// Empty and UnderUsed allow the release of empty machines and the drain of under-used ones.
-	Empty, UnderUsed bool
-	// MoveServices allows services to be moved like other pods.
-	MoveServices bool
 	// Budget is how many more machines may be drained or released.
 	Budget int
-	// Class is the class of pods that the machines accept.
-	Class class.Class
-	// Horizon is how long the cluster is assumed to stay unchanged, Residence the minimum time that a machine stays
-	// before it may be exchanged for others.
-	Horizon, Residence time.Duration
-	// PodResidence is the minimum time that a pod stays on its machine before it is moved.
-	PodResidence time.Duration
 	// Spare is the number of machines above the minimum, by flavor. Flavors that are missing have none.
 	Spare map[string]int
-	// MaxWait is how much longer than the start-up time of a machine a pod may wait for room that becomes free, if that
-	// is cheaper; 0 disables waiting.
-	MaxWait time.Duration
 	// Orders is how often machines have been ordered for a pending pod, by pod name.
 	Orders map[string]int
 	// Decided is the time since the first decision about a pending pod, by pod name. A pod that is missing is decided
@@ -45,8 +31,6 @@ type FleetOptions struct {
 	Decided map[string]time.Duration
 	// Lessons exclude flavors for certain pods, and learn from the observed nodes; nil excludes none.
 	Lessons *Lessons
-	// Stop is polled; once it returns true, the best plan so far is used. nil never stops.
-	Stop func() bool
 }
 
 // FleetDecision is what a NodeFleet decides to do.
@@ -115,14 +99,17 @@ func Fleet(s *cluster.State, o FleetOptions, mover *moves.Planner, now time.Time
 	}
 	proposed := mover.Plan(now, &holding)
 	d.Wake, d.Kept = proposed.Wake, proposed.Kept
-	d.giveBack(&holding, o, proposed)
+	d.consolidate(&holding, o, proposed)
 	d.wakeToBuy(s, o)
 	d.account(s)
 	return d
 }
 
+// everyPod selects all pending pods.
+func everyPod(*cluster.Pod) bool { return true }
+
 func (d *FleetDecision) buy(s *cluster.State, o FleetOptions, now time.Time) {
-	coupled := coupledPods(s)
+	coupled := s.Coupled(everyPod)
 	alone := *s
 	alone.Pending, alone.Recent = nil, nil // expected pods take no room from pending ones
 	var asking []purchase.Pod
@@ -163,7 +150,7 @@ func (d *FleetDecision) buy(s *cluster.State, o FleetOptions, now time.Time) {
 	if o.Exhausted != "" {
 		flavors = nil
 	}
-	request := purchase.Request{Pods: asking, Nodes: f.left(classes), Flavors: flavors, Limits: o.Limits, Stop: o.Stop, Options: mixOptions(s)}
+	request := o.request(asking, f.left(classes), flavors, mixOptions(s))
 	d.Plan = purchase.Supercargo(d.postpone(s, &alone, o, f, request))
 	d.giveUpLate(late, promised)
 	d.assignedElsewhere(s)
@@ -208,117 +195,9 @@ func untilReady(s *cluster.State) time.Duration {
 	return until
 }
 
-// coupledPods returns the demands of pods whose placement depends on other pods.
-func coupledPods(s *cluster.State) map[*constraint.Pod]bool {
-	var all []*constraint.Pod
-	seen := map[*constraint.Pod]bool{nil: true}
-	add := func(pods []cluster.Pod) {
-		for i := range pods {
-			if d := pods[i].Demands; !seen[d] {
-				seen[d] = true
-				all = append(all, d)
-			}
-		}
-	}
-	add(s.Pending)
-	for i := range s.Nodes {
-		add(s.Nodes[i].Pods)
-	}
-	return constraint.Coupled(all)
-}
-
 // onSale returns the flavors of which a machine can be bought.
 func onSale(flavors []cluster.Flavor) []cluster.Flavor {
 	return slices.DeleteFunc(slices.Clone(flavors), func(f cluster.Flavor) bool { return !f.Sells(1) })
-}
-
-// giveBack accepts as many of the mover's proposals as are allowed. The pending pods of s are those that will run here.
-//
-// A node that has room for such a pod now is kept: the scheduler may be about to bind the pod to it. While any such pod
-// is pending, nothing is moved: it may need the room that moved pods take.
-func (d *FleetDecision) giveBack(s *cluster.State, o FleetOptions, proposed cluster.Plan) {
-	nodes := make(map[string]*cluster.Node, len(s.Nodes))
-	for i := range s.Nodes {
-		nodes[s.Nodes[i].Name] = &s.Nodes[i]
-	}
-	spare := make(map[string]int, len(o.Spare))
-	for flavor, n := range o.Spare {
-		spare[flavor] = n
-	}
-	budget := o.Budget
-	may := func(n *cluster.Node) bool {
-		if d.bound(n, budget, spare) != "" {
-			return false
-		}
-		budget--
-		spare[n.Flavor]--
-		return true
-	}
-	if o.Empty {
-		d.release(s, d.unused(s, nodes, proposed.Release), may)
-	} else {
-		for _, release := range proposed.Release {
-			d.stays(release.Node, "it is empty, and spec.consolidation.policy is Never")
-		}
-	}
-	if len(s.Pending) > 0 || len(d.Plan.Machines) > 0 {
-		for _, drain := range proposed.Drains {
-			d.stays(drain.Node, "pending pods may need the room that its pods would take")
-		}
-		return
-	}
-	for _, drain := range proposed.Drains {
-		n := nodes[drain.Node]
-		switch wait := paidFor(s, n) - lastCall(s) - drain.Until; {
-		case !o.UnderUsed:
-			d.stays(drain.Node, "spec.consolidation.policy does not allow releasing a machine with pods")
-		case wait >= 0:
-			d.wake(wait + 1)
-			d.stays(drain.Node, fmt.Sprintf("its pods have room elsewhere, but its billing period has not ended: it will be emptied in %v", wait.Round(time.Second)))
-		case may(n):
-			d.Drains = append(d.Drains, drain)
-		default:
-			d.stays(drain.Node, d.bound(n, budget, spare))
-		}
-	}
-	if o.UnderUsed && budget > 0 && o.Exhausted == "" && !d.limited() {
-		o.Spare = spare // minus what is released and drained
-		d.exchange(s, o, budget)
-	}
-}
-
-// bound returns why a node may not be released, or "", given the remaining budget and the spare machines of each
-// flavor.
-func (d *FleetDecision) bound(n *cluster.Node, budget int, spare map[string]int) string {
-	switch {
-	case budget <= 0:
-		return "spec.consolidation.maxUnavailable is reached"
-	case spare[n.Flavor] <= 0:
-		return "flavor " + n.Flavor + " has its minimum number of machines"
-	case d.roomy[n.Name]:
-		return "it seems to have room for a pending pod"
-	}
-	return ""
-}
-
-// stays records why a node is kept that could have been released.
-func (d *FleetDecision) stays(node, why string) {
-	d.Kept = append(d.Kept, cluster.Stay{Node: node, Reason: why})
-}
-
-// unused returns the empty nodes that no pod will take now.
-func (d *FleetDecision) unused(s *cluster.State, nodes map[string]*cluster.Node, proposed []cluster.Release) []*cluster.Node {
-	assigned := map[string]bool{}
-	for _, a := range d.Plan.Assignments {
-		assigned[a.Machine] = assigned[a.Machine] || a.Waits
-	}
-	var empty []*cluster.Node
-	for _, r := range proposed {
-		if n := nodes[r.Node]; !assigned[n.Name] && !wanted(n, s.Pending) {
-			empty = append(empty, n)
-		}
-	}
-	return empty
 }
 
 // left returns the open nodes that accept all classes of the given pods, as expected at the end of a forecast.

@@ -24,7 +24,7 @@ func mover() *moves.Planner {
 
 // all allows a fleet everything.
 func all() FleetOptions {
-	return FleetOptions{Buy: true, Empty: true, UnderUsed: true, Budget: 100, Spare: map[string]int{"small": 100, "large": 100}}
+	return FleetOptions{Config: Config{Empty: true, UnderUsed: true}, Buy: true, Budget: 100, Spare: map[string]int{"small": 100, "large": 100}}
 }
 
 // quiet is a state in which no pod was pending in the last hour, apart from the given ones.

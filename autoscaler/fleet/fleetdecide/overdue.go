@@ -81,7 +81,7 @@ func (r *round) abandon() {
 		r.unorder(f.Name, a.Fewer)
 		if a.New > 0 {
 			a.Avoidance = r.avoid(f.Name)
-			r.tell(Event{true, "MachineAbandoned", "Abandon", fmt.Sprintf(
+			r.recordEvent(Event{true, "MachineAbandoned", "Abandon", fmt.Sprintf(
 				"abandoned %d machines of flavor %s: %s; the flavor is in back-off until %s", a.New, f.Name, a.Why, a.Until.UTC().Format("15:04:05"))})
 		}
 		r.actions.Abandoned = append(r.actions.Abandoned, a)

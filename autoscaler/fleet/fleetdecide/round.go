@@ -1,3 +1,11 @@
+// Package fleetdecide decides which machines a NodeFleet buys, keeps, drains and releases.
+//
+// Every decision minimizes one number: the dollars that machines are expected to cost until they are empty again. That
+// is their price over the start-up time and the time that their pods need, in started billing periods, plus the cost of
+// moving pods or of losing their work. autoscaler/purchase chooses what to buy by it, [moves.Planner] and
+// [moves.Exchange] choose what to drain, and [Fleet] chooses what to keep.
+//
+// All functions are pure: the same state and options give the same decision.
 package fleetdecide
 
 import (
@@ -7,63 +15,10 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/intstr"
-
 	"supercargo.dev/supercargo/internal/cluster"
-	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/packing"
 )
-
-// Config is what a fleet may do.
-type Config struct {
-	// Act allows changes of machines. Without it, late machines are awaited indefinitely, and nodes that are being
-	// drained are uncordoned.
-	Act bool
-	// SkipDrains leaves nodes that are being drained unchanged.
-	SkipDrains bool
-	// Class is the class of pods that the machines accept.
-	Class class.Class
-	// Limits bound the sum of all machines.
-	Limits cluster.Limits
-	// MaxUnavailable is the maximum number of machines that are drained or released at a time: a number, or a
-	// percentage of the machines, rounded up. An invalid value allows none.
-	MaxUnavailable intstr.IntOrString
-	// MaxFlavors is the maximum number of flavors of which machines are ordered in one round, and also of those of
-	// which machines are released; 0 means no maximum.
-	MaxFlavors int
-
-	// Interval is the time between two rounds when nothing happens.
-	Interval time.Duration
-	// BillingPeriod is the unit of billing. Every started period is billed in full.
-	BillingPeriod time.Duration
-	// ExpectedLag is the expected start-up time of a flavor for which none has been learned.
-	ExpectedLag time.Duration
-	// BackOff is how long a flavor is not ordered after one of its machines did not come. It doubles with each failure
-	// in a row, up to sixteen times.
-	BackOff time.Duration
-	// MaxWait is how much longer than the start-up time of a machine a pod may wait for room that becomes free, if that
-	// is cheaper.
-	MaxWait time.Duration
-
-	// Empty and UnderUsed allow the release of empty machines and the drain of under-used ones.
-	Empty, UnderUsed bool
-	// MoveServices allows services to be moved like other pods.
-	MoveServices bool
-	// Horizon is how long the cluster is assumed to stay unchanged.
-	Horizon time.Duration
-	// Residence is the minimum time that a machine stays before it is exchanged, PodResidence the minimum time that a
-	// pod stays on its machine before it is moved.
-	Residence, PodResidence time.Duration
-	// DrainTimeout is how long pods may take to leave a node beyond the expected time.
-	DrainTimeout time.Duration
-	// ReleaseDelay is how long a node must have been cordoned before it counts as empty: by then, a pod that the
-	// scheduler was binding at the time of the cordon is visible.
-	ReleaseDelay time.Duration
-
-	// Stop is polled; once it returns true, the best plan so far is used. nil never stops.
-	Stop func() bool
-}
 
 // Observation is what one fleet observes at one moment.
 type Observation struct {
@@ -329,7 +284,7 @@ func earlier(a, b time.Time) time.Time {
 // wake decides again after at most that time.
 func (r *round) wake(d time.Duration) { r.actions.Wake = max(0, min(r.actions.Wake, d)) }
 
-func (r *round) tell(e Event) { r.actions.Events = append(r.actions.Events, e) }
+func (r *round) recordEvent(e Event) { r.actions.Events = append(r.actions.Events, e) }
 
 // avoids reports whether a flavor must not be ordered now.
 func (r *round) avoids(flavor string) bool { return r.avoided[flavor].Until.After(r.now) }
@@ -408,7 +363,7 @@ func (r *round) keepsTaint(m *Machine, taint string) bool {
 	if !slices.Contains(m.Node.Taints, taint) {
 		return false
 	}
-	r.tell(Event{true, "TaintRemains", "Wait", fmt.Sprintf(
+	r.recordEvent(Event{true, "TaintRemains", "Wait", fmt.Sprintf(
 		"node %s of flavor %s still has taint %s %v after its machine was ordered, so the taint counts as permanent: check the component that should remove it, or add it to the taints of the flavor",
 		m.Key, m.Flavor, taint, r.flavors[m.Flavor].JoinTimeout)})
 	used := func(n cluster.Node) bool { return n.Name == m.Key && len(n.Pods) > 0 }
@@ -427,22 +382,11 @@ func (r *round) plan() {
 	if r.o.Gather > 0 {
 		r.wake(r.o.Gather)
 	}
-	left := r.left()
+	left, c := r.left(), r.c
+	c.Limits = left.And(r.o.Quota)
 	d := Fleet(s, FleetOptions{
-		Buy:       r.o.Gather <= 0,
-		Limits:    left.And(r.o.Quota),
-		Exhausted: exhausted(left, r.o.Quota),
-		Class:     r.c.Class,
-		Horizon:   r.c.Horizon,
-		Residence: r.c.Residence, PodResidence: r.c.PodResidence,
-		Empty: r.c.Empty, UnderUsed: r.c.UnderUsed, MoveServices: r.c.MoveServices,
-		Budget:  r.budget(),
-		Spare:   r.spare(),
-		MaxWait: r.c.MaxWait,
-		Orders:  r.m.nominations.times,
-		Decided: r.decidedFor(),
-		Lessons: &r.m.lessons,
-		Stop:    r.c.Stop,
+		Config: c, Buy: r.o.Gather <= 0, Exhausted: exhausted(left, r.o.Quota), Budget: r.budget(), Spare: r.spare(),
+		Orders: r.m.nominations.times, Decided: r.decidedFor(), Lessons: &r.m.lessons,
 	}, r.m.mover, r.now)
 	r.actions.Fleet = d
 	if n := len(d.Learned); n > 0 {
@@ -450,7 +394,7 @@ func (r *round) plan() {
 		if n > 1 {
 			text += fmt.Sprintf(" (and %d more)", n-1)
 		}
-		r.tell(Event{true, "PodDoesNotFit", "Plan", text})
+		r.recordEvent(Event{true, "PodDoesNotFit", "Plan", text})
 	}
 	if d.Queued {
 		r.m.busy = r.now
