@@ -1,5 +1,5 @@
 // Package runtimes estimates how long a batch pod runs: the runtime that its owner declared, else the runtime of
-// finished pods of its category, else a default.
+// finished pods of its category, else a default. average.go learns other times, such as start-up times, as weighted means.
 package runtimes
 
 import (

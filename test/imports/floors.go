@@ -15,7 +15,7 @@ type floor struct {
 }
 
 var floors = []floor{
-	{"autoscaler", [][]string{{"app"}, {"adapter"}, {"fleet", "replica", "worker"}, {"average", "provider", "purchase"}},
+	{"autoscaler", [][]string{{"app"}, {"adapter"}, {"fleet", "replica", "worker"}, {"provider", "purchase"}},
 		"app wires the program; the adapter serves what ReplicaPolicies and WorkerPools compute and measure, so it reads " +
 			"them and they do not know it; each kind stands alone; what is bought and where is decided below them"},
 	{"cli", [][]string{{"auditreport", "dashboard", "explain", "migrate", "nodequery", "planfile", "record"}, {"auditor"}, {"audit", "objects"}},

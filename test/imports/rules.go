@@ -13,7 +13,6 @@ const module = "supercargo.dev/supercargo"
 var pure = []string{
 	"autoscaler/adapter/rule",
 	"autoscaler/adapter/store/target",
-	"autoscaler/average",
 	"autoscaler/fleet/fleetdecide",
 	"autoscaler/purchase",
 	"autoscaler/replica/doublethreshold",

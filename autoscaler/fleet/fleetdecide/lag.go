@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/average"
 	"supercargo.dev/supercargo/autoscaler/purchase"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/internal/runtimes"
 )
 
 // lagWindow is the approximate number of machines over which a lag is averaged: few enough to follow a cloud that gets
@@ -20,7 +20,7 @@ const lagWindow = 16
 
 // LearnLag adds one machine's time from order to ready to what was learned before, which may be nil.
 func LearnLag(old *v1alpha1.LearnedTime, took time.Duration) *v1alpha1.LearnedTime {
-	return average.Learn(old, lagWindow, took)
+	return runtimes.LearnTime(old, lagWindow, took)
 }
 
 // ExpectedLag returns the expected start-up time of a machine: the learned mean, or fallback if nothing has been

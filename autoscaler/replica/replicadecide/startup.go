@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/average"
+	"supercargo.dev/supercargo/internal/runtimes"
 )
 
 // startUpWindow is the approximate number of pods over which start-up times are averaged: few enough to follow an image
@@ -13,5 +13,5 @@ const startUpWindow = 32
 
 // LearnStartUp adds one pod's time from creation to Ready to the learned time, which may be nil.
 func LearnStartUp(old *v1alpha1.LearnedTime, took time.Duration) *v1alpha1.LearnedTime {
-	return average.Learn(old, startUpWindow, took)
+	return runtimes.LearnTime(old, startUpWindow, took)
 }

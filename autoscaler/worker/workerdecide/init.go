@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"supercargo.dev/supercargo/autoscaler/average"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue/answer"
+	"supercargo.dev/supercargo/internal/runtimes"
 )
 
 // InitTime is the time from the creation of a flavor's workers until they connect: an exponentially weighted mean and
@@ -43,7 +43,7 @@ func (m *Memory) learnInit(flavor string, node, image, connect time.Duration) {
 	}
 	t := &m.InitTimes[i]
 	towards := func(mean, deviation, sample time.Duration) (time.Duration, time.Duration) {
-		m, d, _ := average.Add(float64(mean), float64(deviation), t.Samples, initWindow, float64(sample))
+		m, d, _ := runtimes.AddSample(float64(mean), float64(deviation), t.Samples, initWindow, float64(sample))
 		return time.Duration(m), time.Duration(d)
 	}
 	t.Mean, t.Deviation = towards(t.Mean, t.Deviation, node+image+connect)
