@@ -17,13 +17,14 @@ import (
 	"supercargo.dev/supercargo/cli/auditor"
 	"supercargo.dev/supercargo/cli/auditreport"
 	"supercargo.dev/supercargo/cli/objects"
+	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 )
 
 // auditFlags are the flags of `supercargo audit`.
 type auditFlags struct {
-	cluster                      *clusterFlags
+	cluster                      *command.ClusterFlags
 	asked                        []string // the names of the given flags that select the cluster
 	from, prices, output, report string
 	instanceTypes                []string
@@ -32,13 +33,13 @@ type auditFlags struct {
 }
 
 func newAuditCommand() *cobra.Command {
-	flags := auditFlags{cluster: newClusterFlags()}
+	flags := auditFlags{cluster: command.NewClusterFlags()}
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "Report what a cluster costs, what it could cost, and what prevents that",
 		Long: `Report what a cluster costs and how full it is. The report compares that with what the same pods
-would cost after migrations alone, on the cheapest machines that can be bought, and at the lower
-bound. It lists what prevents a lower bill and what each obstacle costs, and the nodes that are
+would cost after migrations alone, on the cheapest machines that can be bought, and at the command.Lower
+bound. It lists what prevents a command.Lower bill and what each obstacle costs, and the nodes that are
 used least for their price.
 
 The command changes nothing and needs nothing of Supercargo in the cluster. It reads the current
@@ -67,7 +68,7 @@ command reads.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cmd.Flags().Visit(func(f *pflag.Flag) {
-				if _, is := f.Annotations[ofCluster]; is {
+				if _, is := f.Annotations[command.OfCluster]; is {
 					flags.asked = append(flags.asked, f.Name)
 				}
 			})
@@ -75,14 +76,14 @@ command reads.`,
 		},
 	}
 	f := cmd.Flags()
-	flags.cluster.addTo(cmd, false)
+	flags.cluster.AddTo(cmd, false)
 	f.StringVar(&flags.from, "from", "", "`file` with the output of kubectl get -o yaml or -o json, - for standard input (default: the cluster itself)")
-	addPrices(f, &flags.prices)
+	command.AddPrices(f, &flags.prices)
 	f.StringSliceVar(&flags.instanceTypes, "instance-types", nil, "`patterns` of instance types that may be bought besides those of the nodes, such as m7i.*,c7i.*,!*.metal (default: all but burstable ones and those with GPUs)")
 	f.StringVar(&flags.report, "report", "", "HTML file to write")
 	f.IntVar(&flags.obstacles, "obstacles", 5, "number of obstacles of each kind to price")
 	f.DurationVar(&flags.deadline, "deadline", 0, "stop the search after this time and print the best result; 0 for no limit")
-	addOutput(cmd, &flags.output, tableJSONOrYAML, "")
+	command.AddOutput(cmd, &flags.output, command.TableJSONOrYAML, "")
 	return cmd
 }
 
@@ -107,7 +108,7 @@ func runAudit(ctx context.Context, flags auditFlags, stdin io.Reader, stdout io.
 	}
 	seen, err := auditor.Of(ctx, read, auditor.Options{Now: start, Prices: prices, InstanceTypes: flags.instanceTypes})
 	if unknown := (*auditor.UnknownTypesError)(nil); errors.As(err, &unknown) {
-		return badInput(fmt.Errorf("--instance-types: %w", unknown))
+		return command.BadInput(fmt.Errorf("--instance-types: %w", unknown))
 	}
 	if err != nil {
 		return err
@@ -120,11 +121,11 @@ func runAudit(ctx context.Context, flags auditFlags, stdin io.Reader, stdout io.
 	}
 	document := auditreport.NewDocument(seen, &result)
 	if flags.report != "" {
-		if err := writeWhole(flags.report, document.WriteHTML); err != nil {
+		if err := command.WriteWhole(flags.report, document.WriteHTML); err != nil {
 			return fmt.Errorf("--report: %w", err)
 		}
 	}
-	if done, err := writeStructured(stdout, flags.output, document); done {
+	if done, err := command.WriteStructured(stdout, flags.output, document); done {
 		return err
 	}
 	return document.WriteTable(stdout)
@@ -132,7 +133,7 @@ func runAudit(ctx context.Context, flags auditFlags, stdin io.Reader, stdout io.
 
 // readAudit reads and validates all input before anything is computed, and returns all errors.
 func readAudit(ctx context.Context, flags auditFlags, stdin io.Reader) (*objects.Objects, []catalogue.Price, error) {
-	errs := input.Faults{tableJSONOrYAML.check("output", flags.output), canBeWritten("--report", flags.report)}
+	errs := input.Faults{command.TableJSONOrYAML.Check("output", flags.output), command.CheckWritable("--report", flags.report)}
 	errs.If(flags.obstacles < 0, "--obstacles %d: must be 0 or more", flags.obstacles)
 	errs.If(flags.deadline < 0, "--deadline %v: must be more than 0, or 0 for no limit", flags.deadline)
 	if flags.from != "" {
@@ -142,10 +143,10 @@ func readAudit(ctx context.Context, flags auditFlags, stdin io.Reader) (*objects
 	}
 	var prices []catalogue.Price
 	if flags.prices != "" {
-		errs = append(errs, readPrices(flags.prices, &prices))
+		errs = append(errs, command.ReadPrices(flags.prices, &prices))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, nil, badInput(err)
+		return nil, nil, command.BadInput(err)
 	}
 	read, err := readObjects(ctx, flags, stdin)
 	return read, prices, err
@@ -155,7 +156,7 @@ func readAudit(ctx context.Context, flags auditFlags, stdin io.Reader) (*objects
 func readObjects(ctx context.Context, flags auditFlags, stdin io.Reader) (read *objects.Objects, err error) {
 	switch flags.from {
 	case "":
-		c, err := flags.cluster.client(metricsv1beta1.AddToScheme)
+		c, err := flags.cluster.Client(metricsv1beta1.AddToScheme)
 		if err != nil {
 			return nil, err
 		}
@@ -163,12 +164,12 @@ func readObjects(ctx context.Context, flags auditFlags, stdin io.Reader) (read *
 	case "-":
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		read, err = objects.Dump("stdin", untilDone(ctx, stdin))
+		read, err = objects.Dump("stdin", command.UntilDone(ctx, stdin))
 	default:
-		err = readNamed("--from", flags.from, func(in io.Reader) (err error) {
+		err = command.ReadNamed("--from", flags.from, func(in io.Reader) (err error) {
 			read, err = objects.Dump(flags.from, in)
 			return err
 		})
 	}
-	return read, badInput(err)
+	return read, command.BadInput(err)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"supercargo.dev/supercargo/cli/auditreport"
+	"supercargo.dev/supercargo/cmd/internal/command"
 )
 
 // auditDump is a node that is half full and a larger one that is empty, with a pod whose name is
@@ -64,7 +65,7 @@ var auditInput = strings.Replace(auditDump, "web-<b>", "web", 1)
 func TestAuditPrintsTheSameAsTableJSONAndPage(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "audit.html")
 	code, stdout, stderr := supercargo(t, auditInput, "audit", "--from", "-", "--report", page, "-o", "json")
-	if code != exitOK {
+	if code != command.ExitOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	var d auditreport.Document
@@ -85,7 +86,7 @@ func TestAuditPrintsTheSameAsTableJSONAndPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, table, stderr := supercargo(t, auditInput, "audit", "--from", "-")
-	if code != exitOK {
+	if code != command.ExitOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	for _, want := range []string{"0.58", "0.19", "no controller", "Pod shop/web", "nothing: it is empty and can be released now"} {
@@ -144,7 +145,7 @@ func TestAuditRefusesWrongInputByFlagFileAndField(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			code, stdout, stderr := supercargo(t, tc.stdin, append([]string{"audit"}, tc.args...)...)
-			if code != exitUsage || stdout != "" || !strings.Contains(stderr, tc.want) {
+			if code != command.ExitUsage || stdout != "" || !strings.Contains(stderr, tc.want) {
 				t.Errorf("exit code %d, stdout %q, stderr %q; want 2, nothing and %q", code, stdout, stderr, tc.want)
 			}
 		})

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"supercargo.dev/supercargo/cmd/internal/command"
 )
 
 // supercargo runs a command line in this process.
@@ -56,8 +58,8 @@ func TestBadUsageAndInputExitWithTwo(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			code, stdout, stderr := supercargo(t, tc.stdin, tc.args...)
-			if code != exitUsage || stdout != "" {
-				t.Errorf("exit code %d with %q on stdout, want %d and nothing", code, stdout, exitUsage)
+			if code != command.ExitUsage || stdout != "" {
+				t.Errorf("exit code %d with %q on stdout, want %d and nothing", code, stdout, command.ExitUsage)
 			}
 			for _, says := range tc.says {
 				if !strings.Contains(stderr, says) {
@@ -81,7 +83,7 @@ func TestEveryCommandHelpsWithAnExample(t *testing.T) {
 	check(newRootCommand("supercargo"))
 	for _, args := range [][]string{nil, {"--help"}, {"playground", "--help"}, {"version", "--help"}} {
 		code, stdout, stderr := supercargo(t, "", args...)
-		if code != exitOK || !strings.Contains(stdout, "Examples:") || stderr != "" {
+		if code != command.ExitOK || !strings.Contains(stdout, "Examples:") || stderr != "" {
 			t.Errorf("supercargo %v exits with %d, stdout %q and stderr %q; want 0 and help with an example on stdout", args, code, stdout, stderr)
 		}
 	}
@@ -97,22 +99,22 @@ func TestItKnowsItIsAKubectlPlugin(t *testing.T) {
 
 func TestVersionNamesBothVersions(t *testing.T) {
 	code, stdout, _ := supercargo(t, "", "version", "-o", "json")
-	var got versions
-	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != exitOK {
+	var got command.Versions
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != command.ExitOK {
 		t.Fatalf("exit code %d, output %q (%v), want one JSON document", code, stdout, err)
 	}
 	if got.Supercargo == "" || !strings.HasPrefix(got.Kubernetes, "v1.35") {
 		t.Errorf("versions are %+v, want Supercargo's and a Kubernetes v1.35", got)
 	}
 	code, text, _ := supercargo(t, "", "version")
-	if code != exitOK || !strings.Contains(text, "Kubernetes "+got.Kubernetes) {
+	if code != command.ExitOK || !strings.Contains(text, "Kubernetes "+got.Kubernetes) {
 		t.Errorf("exit code %d, output %q, want the same for people", code, text)
 	}
 }
 
 func TestCompletionIsWrittenForShells(t *testing.T) {
 	code, stdout, _ := supercargo(t, "", "completion", "bash")
-	if code != exitOK || !strings.Contains(stdout, "supercargo") {
+	if code != command.ExitOK || !strings.Contains(stdout, "supercargo") {
 		t.Errorf("exit code %d and %d bytes, want a script", code, len(stdout))
 	}
 }

@@ -2,34 +2,28 @@ package cli
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
-	"net/url"
-	"os/exec"
-	"runtime"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/cli/dashboard"
+	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/internal/input/catalogue"
-	"supercargo.dev/supercargo/internal/platform/podwire"
 )
 
 // dashboardFlags are the flags of `supercargo dashboard`.
 type dashboardFlags struct {
-	cluster       *clusterFlags
+	cluster       *command.ClusterFlags
 	address       string
 	acceptHosts   []string
 	open          bool
@@ -41,7 +35,7 @@ type dashboardFlags struct {
 }
 
 func newDashboardCommand() *cobra.Command {
-	flags := dashboardFlags{cluster: newClusterFlags()}
+	flags := dashboardFlags{cluster: command.NewClusterFlags()}
 	cmd := &cobra.Command{
 		Use:   "dashboard",
 		Short: "Serve a live page about a cluster: costs, nodes, pods and decisions",
@@ -76,11 +70,11 @@ see all that the command's own account may read. See docs/dashboard.md.`,
 		},
 	}
 	f := cmd.Flags()
-	flags.cluster.addTo(cmd, false)
+	flags.cluster.AddTo(cmd, false)
 	f.StringVar(&flags.address, "address", "127.0.0.1:0", "`host:port` to serve the page on; port 0 chooses a free port")
 	f.StringSliceVar(&flags.acceptHosts, "accept-host", nil, "host `names` to accept in requests, besides IP addresses and localhost; can be repeated")
 	f.BoolVar(&flags.open, "open", false, "open the page in a browser")
-	addPrices(f, &flags.prices)
+	command.AddPrices(f, &flags.prices)
 	f.DurationVar(&flags.auditInterval, "audit-interval", time.Minute, "how often to compute what the pods could cost; less often if that takes long; 0 to disable")
 	f.DurationVar(&flags.cycle, "scaling-cycle", 5*time.Minute, "width of a time bin: scalingCycle in the arguments of the scheduler's TimeBin plugin")
 	f.BoolVar(&flags.authorize, "authorize", false, "serve HTTPS, to users whom the API server authenticates by a token, and who may get the nonResourceURL /dashboard")
@@ -92,7 +86,7 @@ see all that the command's own account may read. See docs/dashboard.md.`,
 func runDashboard(ctx context.Context, flags dashboardFlags, stdout, stderr io.Writer) error {
 	prices, err := flags.check()
 	if err != nil {
-		return badInput(err)
+		return command.BadInput(err)
 	}
 	c, err := flags.client()
 	if err != nil {
@@ -101,21 +95,21 @@ func runDashboard(ctx context.Context, flags dashboardFlags, stdout, stderr io.W
 	if flags.authorize {
 		return flags.serve(ctx, dashboard.Options{Client: c, Prices: prices, AuditInterval: flags.auditInterval, Cycle: flags.cycle}, stdout)
 	}
-	page, err := servePage(ctx, flags.address, flags.acceptHosts)
+	page, err := dashboard.ServePage(ctx, flags.address, command.Lower(flags.acceptHosts))
 	if err != nil {
-		return err
+		return command.BadInput(fmt.Errorf("--address %s: %w", flags.address, err))
 	}
-	fmt.Fprintln(stdout, page.address)
+	fmt.Fprintln(stdout, page.Address)
 	if flags.open {
-		page.open(ctx, stderr)
+		command.OpenPage(ctx, page.Address, stderr)
 	}
-	err = dashboard.Run(page.serving, dashboard.Options{
-		Client: c, Prices: prices, AuditInterval: flags.auditInterval, Cycle: flags.cycle, Show: page.server.Show,
+	err = dashboard.Run(page.Serving, dashboard.Options{
+		Client: c, Prices: prices, AuditInterval: flags.auditInterval, Cycle: flags.cycle, Show: page.Server.Show,
 	})
 	if err == nil {
-		err = context.Cause(page.serving)
+		err = context.Cause(page.Serving)
 	}
-	page.end()
+	page.End()
 	if ctx.Err() != nil {
 		return nil // stopped by the user
 	}
@@ -124,59 +118,21 @@ func runDashboard(ctx context.Context, flags dashboardFlags, stdout, stderr io.W
 
 // serve serves the page to users whom the API server authorizes, until ctx ends.
 func (f *dashboardFlags) serve(ctx context.Context, page dashboard.Options, stdout io.Writer) error {
-	config, err := f.cluster.config()
+	config, err := f.cluster.Config()
 	if err != nil {
 		return err
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", f.address)
 	if err != nil {
-		return badInput(fmt.Errorf("--address %s: %w", f.address, err))
+		return command.BadInput(fmt.Errorf("--address %s: %w", f.address, err))
 	}
 	fmt.Fprintf(stdout, "https://%s/\n", listener.Addr())
 	log := klog.Background()
 	ctrl.SetLogger(log)
 	namespace, name, _ := strings.Cut(f.certificate, "/")
 	return dashboard.Serve(ctx, dashboard.ServeOptions{
-		Options: page, Config: config, Listener: listener, Hosts: lower(f.acceptHosts), Certificate: types.NamespacedName{Namespace: namespace, Name: name}, Log: log,
+		Options: page, Config: config, Listener: listener, Hosts: command.Lower(f.acceptHosts), Certificate: types.NamespacedName{Namespace: namespace, Name: name}, Log: log,
 	})
-}
-
-// servedPage is a dashboard page that is being served.
-type servedPage struct {
-	server  *dashboard.Server
-	address string          // with its token
-	serving context.Context // cancelled when serving ends, with the reason as its cause
-	end     func()          // stops serving
-}
-
-// servePage serves an empty page until ctx ends or end is called.
-func servePage(ctx context.Context, address string, hosts []string) (*servedPage, error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
-	if err != nil {
-		return nil, badInput(fmt.Errorf("--address %s: %w", address, err))
-	}
-	serving, cancel := context.WithCancelCause(ctx)
-	token := rand.Text()
-	server := dashboard.NewServer(dashboard.ServerOptions{Token: token, Hosts: lower(hosts), Done: serving.Done()})
-	httpServer := &http.Server{Handler: server.Handler(), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 32 << 10}
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		cancel(fmt.Errorf("serve the page: %w", httpServer.Serve(listener)))
-	}()
-	page := url.URL{Scheme: "http", Host: listener.Addr().String(), Path: "/", RawQuery: url.Values{"token": {token}}.Encode()}
-	return &servedPage{server: server, address: page.String(), serving: serving, end: func() {
-		cancel(nil)
-		_ = httpServer.Close() // the streams end with serving, so nothing is lost
-		<-served
-	}}, nil
-}
-
-// open opens the page in a browser, or asks the user to.
-func (p *servedPage) open(ctx context.Context, stderr io.Writer) {
-	if err := openBrowser(ctx, p.address); err != nil {
-		fmt.Fprintf(stderr, "open a browser: %v: open the address above instead\n", err)
-	}
 }
 
 // check returns the prices, or all errors in the flags.
@@ -191,55 +147,17 @@ func (f *dashboardFlags) check() (prices []catalogue.Price, err error) {
 	errs.If(namespace == "" || name == "" || strings.Contains(name, "/"), "--certificate-secret %q: must be namespace/name", f.certificate)
 	errs.If(f.authorize && f.open, "--open: not with --authorize, which is for a Deployment in the cluster")
 	if f.prices != "" {
-		errs = append(errs, readPrices(f.prices, &prices))
+		errs = append(errs, command.ReadPrices(f.prices, &prices))
 	}
 	return prices, errors.Join(errs...)
 }
 
 // client returns a client for all kinds of the dashboard.
 func (f *dashboardFlags) client() (client.WithWatch, error) {
-	config, err := f.cluster.config()
+	config, err := f.cluster.Config()
 	if err != nil {
 		return nil, err
 	}
 	config.QPS = -1 // no client-side rate limit: lists are paged, and the API server has its own limits
-	return watching(config)
-}
-
-// watching returns a client for all kinds of the dashboard.
-func watching(config *rest.Config) (client.WithWatch, error) {
-	scheme, err := dashboard.Kinds()
-	if err != nil {
-		return nil, err
-	}
-	c, err := client.NewWithWatch(podwire.Wrap(config), client.Options{Scheme: scheme})
-	if err != nil {
-		return nil, fmt.Errorf("create the client: %w", err)
-	}
-	return c, nil
-}
-
-func lower(names []string) []string {
-	all := make([]string, len(names))
-	for i, name := range names {
-		all[i] = strings.ToLower(name)
-	}
-	return all
-}
-
-// openBrowser opens a page with the system's default browser. It does not wait for it.
-func openBrowser(ctx context.Context, address string) error {
-	command := []string{"xdg-open"}
-	switch runtime.GOOS {
-	case "darwin":
-		command = []string{"open"}
-	case "windows":
-		command = []string{"rundll32", "url.dll,FileProtocolHandler"}
-	}
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), command[0], append(command[1:], address)...)
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	go func() { _ = cmd.Wait() }() // reap the process when it ends
-	return nil
+	return dashboard.NewClient(config)
 }

@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"supercargo.dev/supercargo/cmd/internal/command"
 )
 
 func TestTheDashboardRefusesWrongInputByFlag(t *testing.T) {
@@ -29,8 +31,8 @@ func TestTheDashboardRefusesWrongInputByFlag(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			code, stdout, stderr := supercargo(t, "", append([]string{"dashboard"}, tc.args...)...)
-			if code != exitUsage || stdout != "" {
-				t.Errorf("exit code %d with %q on stdout, want %d and nothing", code, stdout, exitUsage)
+			if code != command.ExitUsage || stdout != "" {
+				t.Errorf("exit code %d with %q on stdout, want %d and nothing", code, stdout, command.ExitUsage)
 			}
 			for _, want := range tc.says {
 				if !strings.Contains(stderr, want) {
@@ -72,8 +74,8 @@ func TestADashboardThatMayNotReadNodesEndsAndSaysSo(t *testing.T) {
 	}))
 	defer api.Close()
 	code, stdout, stderr := supercargo(t, "", "dashboard", "--kubeconfig", kubeconfigOf(t, api.URL))
-	if code != exitFailed || !strings.Contains(stderr, "watch Nodes: ") || !strings.Contains(stderr, "you may not") {
-		t.Errorf("exit code %d, stderr %q; want %d and that nodes may not be watched", code, stderr, exitFailed)
+	if code != command.ExitFailed || !strings.Contains(stderr, "watch Nodes: ") || !strings.Contains(stderr, "you may not") {
+		t.Errorf("exit code %d, stderr %q; want %d and that nodes may not be watched", code, stderr, command.ExitFailed)
 	}
 	address, err := url.Parse(strings.TrimSpace(stdout))
 	if err != nil || address.Hostname() != "127.0.0.1" || address.Query().Get("token") == "" {
@@ -100,8 +102,8 @@ func TestADashboardThatIsInterruptedEndsInOrder(t *testing.T) {
 	defer interrupt()
 	out := &interrupting{interrupt: interrupt}
 	var errs bytes.Buffer
-	if code := run(ctx, []string{"supercargo", "dashboard", "--kubeconfig", kubeconfigOf(t, api.URL)}, strings.NewReader(""), out, &errs); code != exitOK || errs.String() != "" {
-		t.Errorf("exit code %d, stderr %q; want %d and nothing", code, errs.String(), exitOK)
+	if code := run(ctx, []string{"supercargo", "dashboard", "--kubeconfig", kubeconfigOf(t, api.URL)}, strings.NewReader(""), out, &errs); code != command.ExitOK || errs.String() != "" {
+		t.Errorf("exit code %d, stderr %q; want %d and nothing", code, errs.String(), command.ExitOK)
 	}
 	if !strings.HasPrefix(out.String(), "http://127.0.0.1:") {
 		t.Errorf("stdout is %q, want the address of the page", out.String())

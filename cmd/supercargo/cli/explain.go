@@ -14,11 +14,12 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/cli/explain"
+	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/energy/score"
 )
 
 type explainFlags struct {
-	cluster               *clusterFlags
+	cluster               *command.ClusterFlags
 	output                string
 	energyWeight          float64
 	energy                bool // a flag about energy was given
@@ -67,18 +68,18 @@ const consolidationName = "consolidation"
 // ones.
 func explainKindOf(name string) (explainKind, error) {
 	all := explainKinds()
-	var names words
+	var names command.Words
 	for i := range all {
 		names = append(names, all[i].name)
 		if strings.EqualFold(name, all[i].name) || slices.Contains(all[i].aliases, strings.ToLower(name)) {
 			return all[i], nil
 		}
 	}
-	return explainKind{}, badInput(fmt.Errorf("kind %q: must be %v%s", name, names, didYouMean(name, names, "")))
+	return explainKind{}, command.BadInput(fmt.Errorf("kind %q: must be %v%s", name, names, command.DidYouMean(name, names, "")))
 }
 
 func newExplainCommand() *cobra.Command {
-	flags := explainFlags{cluster: newClusterFlags()}
+	flags := explainFlags{cluster: command.NewClusterFlags()}
 	cmd := &cobra.Command{
 		Use:   "explain (KIND/NAME | KIND NAME | pods | consolidation)",
 		Short: "Explain Supercargo's last decision about a pod, a node or another object",
@@ -144,9 +145,9 @@ any case. For a machine profile, it shows the predictions and how far they are t
 			return explainable(cmd.Context(), flags), cobra.ShellCompDirectiveNoFileComp
 		},
 	}
-	flags.cluster.addTo(cmd, true)
-	flags.cluster.addAllNamespaces(cmd)
-	addOutput(cmd, &flags.output, textJSONOrYAML, "")
+	flags.cluster.AddTo(cmd, true)
+	flags.cluster.AddAllNamespaces(cmd)
+	command.AddOutput(cmd, &flags.output, command.TextJSONOrYAML, "")
 	cmd.Flags().Float64Var(&flags.energyWeight, "energy-weight", score.DefaultWeight, "for a pod: weight of energy against runtime, from 0 to 1, where neither it nor its namespace says")
 	cmd.Flags().StringVar(&flags.priceFile, "price-file", "", "for a pod: CSV `file` with columns time, dollars_per_kwh and zone; joules count by them, as with a tariff in the plugin's arguments")
 	cmd.Flags().StringVar(&flags.carbonFile, "carbon-file", "", "for a pod: the same with grams_per_kwh, of CO2 equivalent")
@@ -154,8 +155,8 @@ any case. For a machine profile, it shows the predictions and how far they are t
 }
 
 func runExplain(ctx context.Context, w io.Writer, args []string, flags explainFlags) error {
-	if err := textJSONOrYAML.check("output", flags.output); err != nil {
-		return badInput(err)
+	if err := command.TextJSONOrYAML.Check("output", flags.output); err != nil {
+		return command.BadInput(err)
 	}
 	kind, name, named := args[0], "", len(args) == 2
 	if named {
@@ -169,22 +170,22 @@ func runExplain(ctx context.Context, w io.Writer, args []string, flags explainFl
 	k, err := explainKindOf(kind)
 	switch {
 	case err != nil && !named:
-		return badInput(fmt.Errorf("%q: must be KIND/NAME such as nodefleet/batch, pods, or %s%s", args[0], consolidationName, didYouMean(args[0], []string{consolidationName, "pods"}, "")))
+		return command.BadInput(fmt.Errorf("%q: must be KIND/NAME such as nodefleet/batch, pods, or %s%s", args[0], consolidationName, command.DidYouMean(args[0], []string{consolidationName, "pods"}, "")))
 	case err != nil:
 		return err
 	case k.name == "pod" && !named:
 		return explainPods(ctx, w, flags)
 	case name == "":
-		return badInput(fmt.Errorf("%q: must be KIND/NAME such as nodefleet/batch: the name of the %s is missing", args[0], k.name))
-	case flags.cluster.allNamespaces:
-		return badInput(fmt.Errorf("--all-namespaces: cannot be used with the name %s: use -n NAMESPACE", name))
+		return command.BadInput(fmt.Errorf("%q: must be KIND/NAME such as nodefleet/batch: the name of the %s is missing", args[0], k.name))
+	case flags.cluster.AllNamespaces:
+		return command.BadInput(fmt.Errorf("--all-namespaces: cannot be used with the name %s: use -n NAMESPACE", name))
 	}
 	return k.explain(ctx, w, name, flags)
 }
 
 // explainObject reads an object and prints it: as JSON or YAML, or else with say.
 func explainObject(ctx context.Context, w io.Writer, kind, name string, flags explainFlags, object client.Object, say func() error) error {
-	c, namespace, err := flags.cluster.namespaced()
+	c, namespace, err := flags.cluster.Namespaced()
 	if err != nil {
 		return err
 	}
@@ -195,7 +196,7 @@ func explainObject(ctx context.Context, w io.Writer, kind, name string, flags ex
 		return fmt.Errorf("read %s %s: %w", kind, name, err)
 	}
 	object.SetManagedFields(nil)
-	if done, err := writeStructured(w, flags.output, object); done {
+	if done, err := command.WriteStructured(w, flags.output, object); done {
 		return err
 	}
 	return say()
@@ -203,7 +204,7 @@ func explainObject(ctx context.Context, w io.Writer, kind, name string, flags ex
 
 // explainable returns the completions of the argument.
 func explainable(ctx context.Context, flags explainFlags) (names []string) {
-	c, namespace, err := flags.cluster.namespaced()
+	c, namespace, err := flags.cluster.Namespaced()
 	if err != nil {
 		return nil
 	}

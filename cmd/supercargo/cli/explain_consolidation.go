@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"supercargo.dev/supercargo/cli/explain"
+	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/descheduler/consolidation"
 )
 
@@ -18,7 +19,7 @@ const deschedulerNamespace = "supercargo-system"
 
 // explainConsolidation prints the last decision of the descheduler about nodes.
 func explainConsolidation(ctx context.Context, w io.Writer, flags explainFlags) error {
-	c, err := flags.cluster.client()
+	c, err := flags.cluster.Client()
 	if err != nil {
 		return err
 	}
@@ -38,7 +39,7 @@ func explainConsolidation(ctx context.Context, w io.Writer, flags explainFlags) 
 	if err != nil {
 		return err
 	}
-	if done, err := writeStructured(w, flags.output, d); done {
+	if done, err := command.WriteStructured(w, flags.output, d); done {
 		return err
 	}
 	return explain.Consolidation(w, d)

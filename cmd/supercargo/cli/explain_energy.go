@@ -12,6 +12,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/cli/explain"
+	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/energy/profile"
 	"supercargo.dev/supercargo/energy/score"
 	"supercargo.dev/supercargo/energy/tariff"
@@ -20,17 +21,17 @@ import (
 // checkEnergy returns an error if the energy flags are invalid.
 func (f explainFlags) checkEnergy() error {
 	if h := f.energyWeight; !(h >= 0 && h <= 1) {
-		return badInput(fmt.Errorf("--energy-weight %v: must be a number from 0 to 1", h))
+		return command.BadInput(fmt.Errorf("--energy-weight %v: must be a number from 0 to 1", h))
 	}
 	_, _, err := f.tariff()
-	return badInput(err)
+	return command.BadInput(err)
 }
 
 // energyOf scores all nodes for a pod as EnergyPerformance would now, including idle power. It does not
 // check whether the pod fits. It returns nil if there are no machine profiles and no energy flag.
 func (f explainFlags) energyOf(ctx context.Context, c client.Client, pod *corev1.Pod, now time.Time) (*explain.Pod, error) {
 	var profiles v1alpha1.MachineProfileList
-	if err := c.List(ctx, &profiles); err != nil && !absent(err) {
+	if err := c.List(ctx, &profiles); err != nil && !command.Absent(err) {
 		return nil, fmt.Errorf("read machine profiles: %w", err)
 	}
 	if len(profiles.Items) == 0 && !f.energy {
@@ -38,7 +39,7 @@ func (f explainFlags) energyOf(ctx context.Context, c client.Client, pod *corev1
 	}
 	prices, unit, err := f.tariff()
 	if err != nil {
-		return nil, badInput(err)
+		return nil, command.BadInput(err)
 	}
 	var ns corev1.Namespace
 	if err := c.Get(ctx, types.NamespacedName{Name: pod.Namespace}, &ns); err != nil {

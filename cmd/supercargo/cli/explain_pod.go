@@ -9,8 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -21,6 +19,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/autoscaler/provider/clusterapi"
 	"supercargo.dev/supercargo/cli/explain"
+	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/runtimes"
 	"supercargo.dev/supercargo/internal/world"
@@ -46,7 +45,7 @@ func newWhyReader(ctx context.Context, c client.Client, now time.Time) (*whyRead
 	}
 	r.view = world.NewView(r.world, now, runtimes.NewLearner())
 	var fleets v1alpha1.NodeFleetList
-	if err := c.List(ctx, &fleets); err != nil && !absent(err) {
+	if err := c.List(ctx, &fleets); err != nil && !command.Absent(err) {
 		return nil, fmt.Errorf("list NodeFleets: %w", err)
 	}
 	for i := range fleets.Items {
@@ -58,11 +57,6 @@ func newWhyReader(ctx context.Context, c client.Client, now time.Time) (*whyRead
 		r.fleets = append(r.fleets, f)
 	}
 	return r, nil
-}
-
-// absent reports whether the kind is not installed, or the user may not read it.
-func absent(err error) bool {
-	return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err)
 }
 
 // tolerant returns a reader that returns empty lists for kinds that are not installed, or that the user
@@ -78,7 +72,7 @@ func (r tolerantReader) List(ctx context.Context, list client.ObjectList, option
 	case *corev1.NodeList, *corev1.PodList:
 		return err
 	}
-	if err != nil && absent(err) {
+	if err != nil && command.Absent(err) {
 		return nil
 	}
 	return err
@@ -128,11 +122,11 @@ func explainPod(ctx context.Context, w io.Writer, name string, flags explainFlag
 	if err := flags.checkEnergy(); err != nil {
 		return err
 	}
-	namespace, err := flags.cluster.namespace()
+	namespace, err := flags.cluster.SelectedNamespace()
 	if err != nil {
 		return err
 	}
-	c, err := flags.cluster.client(clusterapi.AddToScheme)
+	c, err := flags.cluster.Client(clusterapi.AddToScheme)
 	if err != nil {
 		return err
 	}
@@ -149,16 +143,16 @@ func explainPod(ctx context.Context, w io.Writer, name string, flags explainFlag
 	if why.Pod, err = flags.energyOf(ctx, c, &pod, now); err != nil {
 		return err
 	}
-	return printAs(w, flags.output, why)
+	return command.PrintAs(w, flags.output, why)
 }
 
 // explainPods prints the pending pods, one per line.
 func explainPods(ctx context.Context, w io.Writer, flags explainFlags) error {
-	namespace, err := flags.cluster.namespace()
+	namespace, err := flags.cluster.SelectedNamespace()
 	if err != nil {
 		return err
 	}
-	c, err := flags.cluster.client(clusterapi.AddToScheme)
+	c, err := flags.cluster.Client(clusterapi.AddToScheme)
 	if err != nil {
 		return err
 	}
@@ -172,12 +166,12 @@ func explainPods(ctx context.Context, w io.Writer, flags explainFlags) error {
 			all.Pods = append(all.Pods, explain.NewWhy(&explain.WhyInput{Now: r.now, Pod: p, View: r.view, Fleets: r.fleets}))
 		}
 	}
-	return printAs(w, flags.output, all)
+	return command.PrintAs(w, flags.output, all)
 }
 
 // explainNode prints whether a node is to be emptied, and how each of its pods may leave.
 func explainNode(ctx context.Context, w io.Writer, name string, flags explainFlags) error {
-	c, err := flags.cluster.client(clusterapi.AddToScheme)
+	c, err := flags.cluster.Client(clusterapi.AddToScheme)
 	if err != nil {
 		return err
 	}
@@ -188,5 +182,5 @@ func explainNode(ctx context.Context, w io.Writer, name string, flags explainFla
 	if r.world.Nodes[name] == nil {
 		return fmt.Errorf("read Node %s: not found", name)
 	}
-	return printAs(w, flags.output, explain.NewNodeWhy(&explain.WhyInput{Now: r.now, View: r.view, Fleets: r.fleets}, name))
+	return command.PrintAs(w, flags.output, explain.NewNodeWhy(&explain.WhyInput{Now: r.now, View: r.view, Fleets: r.fleets}, name))
 }

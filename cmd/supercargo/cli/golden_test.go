@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"supercargo.dev/supercargo/cmd/internal/command"
 )
 
 var update = flag.Bool("update", false, "write what commands print to testdata/golden")
@@ -43,7 +45,7 @@ func TestCommandsPrintWhatTheyPrintedBefore(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			code, stdout, stderr := supercargo(t, tc.stdin, tc.args...)
-			if code != exitOK {
+			if code != command.ExitOK {
 				t.Fatalf("exit code %d:\n%s", code, stderr)
 			}
 			got := wall.ReplaceAll([]byte(stdout), []byte(`"wallSeconds": 0`))

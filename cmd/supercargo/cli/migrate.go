@@ -14,18 +14,17 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/cli/explain"
 	"supercargo.dev/supercargo/cli/migrate"
+	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/internal/movable"
-	"supercargo.dev/supercargo/internal/text/jsondoc"
 )
 
 // migrateFlags are the flags of `supercargo migrate`.
 type migrateFlags struct {
-	cluster            *clusterFlags
+	cluster            *command.ClusterFlags
 	to, method, output string
 
 	deadline time.Duration
@@ -35,7 +34,7 @@ type migrateFlags struct {
 }
 
 func newMigrateCommand() *cobra.Command {
-	flags := migrateFlags{cluster: newClusterFlags()}
+	flags := migrateFlags{cluster: command.NewClusterFlags()}
 	cmd := &cobra.Command{
 		Use:   "migrate POD",
 		Short: "Migrate a running pod, with its state, to another node",
@@ -64,14 +63,14 @@ Ctrl-C stops waiting. The migration continues.`,
 		},
 	}
 	f := cmd.Flags()
-	flags.cluster.addTo(cmd, true)
+	flags.cluster.AddTo(cmd, true)
 	f.StringVar(&flags.to, "to", "", "`node` to move it to (default: the scheduler chooses)")
 	f.StringVar(&flags.method, "method", "checkpoint", "checkpoint moves the pod with its state; restart starts it again on another node")
 	f.DurationVar(&flags.deadline, "deadline", 5*time.Minute, "roll back if the new pod does not run after this time")
 	f.BoolVar(&flags.dryRun, "dry-run", false, "only print whether the pod can be migrated, and what would change for it")
 	f.BoolVar(&flags.wait, "wait", true, "wait until the migration has finished")
 	f.BoolVar(&flags.noWait, "no-wait", false, "return as soon as the Migration is created")
-	addOutput(cmd, &flags.output, tableJSONOrYAML, "")
+	command.AddOutput(cmd, &flags.output, command.TableJSONOrYAML, "")
 	cmd.MarkFlagsMutuallyExclusive("wait", "no-wait")
 	for flag, values := range map[string]cobra.CompletionFunc{
 		"method": cobra.FixedCompletions([]string{"checkpoint", "restart"}, cobra.ShellCompDirectiveNoFileComp),
@@ -88,7 +87,7 @@ Ctrl-C stops waiting. The migration continues.`,
 
 // complete returns the names of running pods or of nodes, for completion.
 func (f *migrateFlags) complete(ctx context.Context, list client.ObjectList) []string {
-	c, namespace, err := f.cluster.namespaced()
+	c, namespace, err := f.cluster.Namespaced()
 	if err != nil {
 		return nil
 	}
@@ -120,7 +119,7 @@ var methods = map[string]v1alpha1.MigrationMethod{"checkpoint": v1alpha1.MethodC
 
 // check returns an error if a flag is invalid.
 func (f *migrateFlags) check() error {
-	if err := tableJSONOrYAML.check("output", f.output); err != nil {
+	if err := command.TableJSONOrYAML.Check("output", f.output); err != nil {
 		return err
 	}
 	if methods[strings.ToLower(f.method)] == "" {
@@ -134,9 +133,9 @@ func (f *migrateFlags) check() error {
 
 func runMigrate(ctx context.Context, name string, flags migrateFlags, stdout, stderr io.Writer) error {
 	if err := flags.check(); err != nil {
-		return badInput(err)
+		return command.BadInput(err)
 	}
-	c, namespace, err := flags.cluster.namespaced()
+	c, namespace, err := flags.cluster.Namespaced()
 	if err != nil {
 		return err
 	}
@@ -156,7 +155,7 @@ func runMigrate(ctx context.Context, name string, flags migrateFlags, stdout, st
 	}
 	if err := c.Create(ctx, m); err != nil {
 		if apierrors.IsInvalid(err) {
-			return badInput(fmt.Errorf("create a Migration for pod %s: %w", name, err))
+			return command.BadInput(fmt.Errorf("create a Migration for pod %s: %w", name, err))
 		}
 		return fmt.Errorf("create a Migration for pod %s: %w", name, err)
 	}
@@ -169,7 +168,7 @@ func runMigrate(ctx context.Context, name string, flags migrateFlags, stdout, st
 			return err
 		}
 	}
-	if err := printAs(stdout, flags.output, explain.NewMigrationSummary(m)); err != nil {
+	if err := command.PrintAs(stdout, flags.output, explain.NewMigrationSummary(m)); err != nil {
 		return err
 	}
 	if phase := m.Status.Phase; phase == v1alpha1.MigrationRefused || phase == v1alpha1.MigrationRolledBack {
@@ -192,7 +191,7 @@ func migrateDryRun(ctx context.Context, c client.Client, m *v1alpha1.Migration, 
 		return err
 	}
 	v := explain.NewVerdict(pod, verdict)
-	if err := printAs(stdout, flags.output, v); err != nil {
+	if err := command.PrintAs(stdout, flags.output, v); err != nil {
 		return err
 	}
 	if len(verdict.Refusals) > 0 {
@@ -234,28 +233,4 @@ func (p *migrateProgress) end() {
 	if p.drawn {
 		fmt.Fprint(p.w, "\r\x1b[K")
 	}
-}
-
-// printAs prints a document as JSON or YAML, or else as text.
-func printAs(w io.Writer, output string, document interface{ Write(io.Writer) error }) error {
-	if done, err := writeStructured(w, output, document); done {
-		return err
-	}
-	return document.Write(w)
-}
-
-// writeStructured writes a document if output is json or yaml, and reports whether it is.
-func writeStructured(w io.Writer, output string, document any) (done bool, err error) {
-	switch output {
-	case "json":
-		return true, jsondoc.Write(w, document)
-	case "yaml":
-		text, err := yaml.Marshal(document)
-		if err != nil {
-			return true, fmt.Errorf("write YAML: %w", err)
-		}
-		_, err = w.Write(text)
-		return true, err
-	}
-	return false, nil
 }

@@ -12,17 +12,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/internal/platform/pause"
 )
 
 // pauseFlags are the flags of `supercargo pause` and `supercargo resume`.
 type pauseFlags struct {
-	cluster           *clusterFlags
+	cluster           *command.ClusterFlags
 	namespace, reason string
 }
 
 func newPauseCommand() *cobra.Command {
-	flags := pauseFlags{cluster: newClusterFlags()}
+	flags := pauseFlags{cluster: command.NewClusterFlags()}
 	cmd := &cobra.Command{
 		Use:   "pause",
 		Short: "Pause Supercargo's controllers",
@@ -47,7 +48,7 @@ If the cluster is already paused, the command replaces the reason.`,
 }
 
 func newResumeCommand() *cobra.Command {
-	flags := pauseFlags{cluster: newClusterFlags()}
+	flags := pauseFlags{cluster: command.NewClusterFlags()}
 	cmd := &cobra.Command{
 		Use:     "resume",
 		Short:   "Resume Supercargo's controllers after a pause",
@@ -63,7 +64,7 @@ func newResumeCommand() *cobra.Command {
 }
 
 func (f *pauseFlags) add(cmd *cobra.Command) {
-	f.cluster.addTo(cmd, false)
+	f.cluster.AddTo(cmd, false)
 	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", pause.DefaultNamespace, "namespace of Supercargo's programs")
 }
 
@@ -73,7 +74,7 @@ func (f *pauseFlags) object() *corev1.ConfigMap {
 }
 
 func (f *pauseFlags) pause(ctx context.Context, out io.Writer) error {
-	c, err := f.cluster.client()
+	c, err := f.cluster.Client()
 	if err != nil {
 		return err
 	}
@@ -97,7 +98,7 @@ func (f *pauseFlags) pause(ctx context.Context, out io.Writer) error {
 }
 
 func (f *pauseFlags) resume(ctx context.Context, out io.Writer) error {
-	c, err := f.cluster.client()
+	c, err := f.cluster.Client()
 	if err != nil {
 		return err
 	}

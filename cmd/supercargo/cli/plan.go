@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"supercargo.dev/supercargo/cli/planfile"
+	"supercargo.dev/supercargo/cmd/internal/command"
 )
 
 // planFlags are the flags of `supercargo plan`.
@@ -31,7 +32,7 @@ func newPlanCommand() *cobra.Command {
 		Short: "Find the cheapest machines for a set of pods",
 		Long: `Find the cheapest set of machines for a set of pods: which machines, how many of each, and
 which pod runs on which machine. The command minimises the total price per hour. It prints
-a lower bound beside the price: no plan can cost less.
+a command.Lower bound beside the price: no plan can cost less.
 
 Pods are a CSV file with the columns name, cpu_milli and memory_mib, and optionally count,
 arch, class and runtime_s. A trace for the simulate command also works; arrival times are
@@ -73,11 +74,11 @@ Algorithms:
 	f.StringVar(&flags.pods, "pods", "", "file of pods, - for standard input (required)")
 	f.StringVar(&flags.flavors, "flavors", "", "CSV file of the machines that can be bought (required)")
 	f.StringVar(&flags.algorithm, "algorithm", planAlgorithmNames()[0], "how to plan: "+strings.Join(planAlgorithmNames(), " or "))
-	addOutput(cmd, &flags.output, tableOrJSON, "")
+	command.AddOutput(cmd, &flags.output, command.TableOrJSON, "")
 	f.DurationVar(&flags.deadline, "deadline", 0, "stop the search after this time and print the best plan; 0 for no limit")
 	f.BoolVar(&flags.deterministic, "deterministic", false, "leave out how long planning took, so that the output depends only on the input")
 	f.BoolVar(&flags.explain, "explain", false, "print what the next best plans cost: plan again without each of the eight flavors with the highest total cost")
-	words(planAlgorithmNames()).complete(cmd, "algorithm")
+	command.Words(planAlgorithmNames()).Complete(cmd, "algorithm")
 	return cmd
 }
 
@@ -87,7 +88,7 @@ func runPlan(ctx context.Context, flags planFlags, stdin io.Reader, stdout io.Wr
 		return fmt.Errorf("interrupted before planning began: %w", ctx.Err())
 	}
 	if err != nil {
-		return badInput(err)
+		return command.BadInput(err)
 	}
 	plan := func(r *planfile.Request) (planfile.Outcome, error) {
 		return planWithin(ctx, func(stop func() bool) planfile.Outcome { return algorithm.Plan(r, stop) }, flags.deadline)
@@ -144,7 +145,7 @@ func readPlan(ctx context.Context, flags planFlags, stdin io.Reader) (planfile.A
 	if at < 0 {
 		errs = append(errs, fmt.Errorf("--algorithm %q: must be %s", flags.algorithm, strings.Join(planAlgorithmNames(), " or ")))
 	}
-	errs = append(errs, tableOrJSON.check("output", flags.output))
+	errs = append(errs, command.TableOrJSON.Check("output", flags.output))
 	if flags.deadline < 0 {
 		errs = append(errs, fmt.Errorf("--deadline %v: must be more than 0, or 0 for no limit", flags.deadline))
 	}
@@ -186,9 +187,9 @@ func readPlanPods(ctx context.Context, path string, stdin io.Reader) (pods *plan
 	if path == "-" {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		return planfile.ReadPods("stdin", untilDone(ctx, stdin))
+		return planfile.ReadPods("stdin", command.UntilDone(ctx, stdin))
 	}
-	err = readNamed("--pods", path, func(in io.Reader) error {
+	err = command.ReadNamed("--pods", path, func(in io.Reader) error {
 		pods, err = planfile.ReadPods(path, in)
 		return err
 	})
@@ -196,7 +197,7 @@ func readPlanPods(ctx context.Context, path string, stdin io.Reader) (pods *plan
 }
 
 func readPlanFlavors(path string) (flavors []planfile.Flavor, err error) {
-	err = readNamed("--flavors", path, func(in io.Reader) error {
+	err = command.ReadNamed("--flavors", path, func(in io.Reader) error {
 		flavors, err = planfile.ReadFlavors(path, in)
 		return err
 	})

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"supercargo.dev/supercargo/cli/planfile"
+	"supercargo.dev/supercargo/cmd/internal/command"
 )
 
 const (
@@ -20,7 +21,7 @@ const (
 func TestPlanExplainsWhatTheNextBestCosts(t *testing.T) {
 	t.Parallel()
 	code, stdout, stderr := supercargo(t, "", append(planInputs(t, explainedPods, explainedFlavors), "--explain", "-o", "json")...)
-	if code != exitOK || stderr != "" {
+	if code != command.ExitOK || stderr != "" {
 		t.Fatalf("exit code %d, stderr %q", code, stderr)
 	}
 	var got planfile.Document

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"supercargo.dev/supercargo/cli/planfile"
+	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/test/plancheck"
 )
 
@@ -74,7 +75,7 @@ type planned struct {
 func TestPlanPrintsTheFieldsOfTheContract(t *testing.T) {
 	t.Parallel()
 	code, stdout, stderr := supercargo(t, "", append(planInputs(t, planPods, planFlavorsCSV), "-o", "json")...)
-	if code != exitOK || stderr != "" {
+	if code != command.ExitOK || stderr != "" {
 		t.Fatalf("exit code %d and stderr %q, want 0 and nothing", code, stderr)
 	}
 	var fields map[string]any
@@ -128,7 +129,7 @@ func TestPlanOverfillsNoMachine(t *testing.T) {
 	prices := map[string]float64{}
 	for _, algorithm := range []string{"greedy", "supercargo"} {
 		code, stdout, stderr := supercargo(t, "", append(planInputs(t, planPods, planFlavorsCSV), "-o", "json", "--algorithm", algorithm)...)
-		if code != exitOK {
+		if code != command.ExitOK {
 			t.Fatalf("%s: exit code %d: %s", algorithm, code, stderr)
 		}
 		got := readPlanned(t, stdout)
@@ -199,7 +200,7 @@ func TestPlanIsTheSameToTheByteWhenItIsToBe(t *testing.T) {
 		var first string
 		for i, pods := range []string{planPods, planPods, strings.Join(reversed, "\n")} {
 			code, stdout, stderr := supercargo(t, "", append(planInputs(t, pods, planFlavorsCSV), "-o", "json", "--deterministic", "--algorithm", algorithm)...)
-			if code != exitOK || !strings.Contains(stdout, `"elapsedMillis": 0,`) {
+			if code != command.ExitOK || !strings.Contains(stdout, `"elapsedMillis": 0,`) {
 				t.Fatalf("exit code %d, stderr %q, want no time in %s", code, stderr, stdout)
 			}
 			if i == 0 {
@@ -215,7 +216,7 @@ func TestPlanIsTheSameToTheByteWhenItIsToBe(t *testing.T) {
 func TestPlanPrintsATableByDefault(t *testing.T) {
 	t.Parallel()
 	code, stdout, stderr := supercargo(t, "", planInputs(t, planPods+"giant,1,900000,5,,,\n", planFlavorsCSV)...)
-	if code != exitOK || stderr != "" {
+	if code != command.ExitOK || stderr != "" {
 		t.Fatalf("exit code %d, stderr %q", code, stderr)
 	}
 	for _, want := range []string{
@@ -266,7 +267,7 @@ func TestPlanReadsPodsFromStdinAndTraces(t *testing.T) {
 		"arrival_s,cpu_milli,memory_mib,runtime_s\n5,1,1,1\n",
 	} {
 		code, stdout, stderr := supercargo(t, pods, append(args, "-o", "json")...)
-		if got := readPlanned(t, stdout); code != exitOK || len(got.Assignments) != 1 {
+		if got := readPlanned(t, stdout); code != command.ExitOK || len(got.Assignments) != 1 {
 			t.Errorf("%q: exit code %d, stderr %q, want one pod in %s", pods, code, stderr, stdout)
 		}
 	}
@@ -312,8 +313,8 @@ func TestPlanRefusesBadInput(t *testing.T) {
 				flavors = planFlavorsCSV
 			}
 			code, stdout, stderr := supercargo(t, "", append(planInputs(t, pods, flavors), tc.args...)...)
-			if code != exitUsage || stdout != "" {
-				t.Errorf("exit code %d and stdout %q, want %d and nothing", code, stdout, exitUsage)
+			if code != command.ExitUsage || stdout != "" {
+				t.Errorf("exit code %d and stdout %q, want %d and nothing", code, stdout, command.ExitUsage)
 			}
 			for _, want := range tc.want {
 				if !strings.Contains(stderr, want) {
@@ -327,7 +328,7 @@ func TestPlanRefusesBadInput(t *testing.T) {
 func TestPodsThatNothingHoldsAreNoFailure(t *testing.T) {
 	t.Parallel()
 	code, stdout, stderr := supercargo(t, "", append(planInputs(t, "name,cpu_milli,memory_mib\nhuge,99000,1\n", planFlavorsCSV), "-o", "json")...)
-	if code != exitOK || stderr != "" {
+	if code != command.ExitOK || stderr != "" {
 		t.Fatalf("exit code %d, stderr %q", code, stderr)
 	}
 	got := readPlanned(t, stdout)
@@ -347,7 +348,7 @@ func TestAnInterruptedPlanFails(t *testing.T) {
 	cancel()
 	var out, errs strings.Builder
 	code := run(ctx, append([]string{"supercargo"}, planInputs(t, planPods, planFlavorsCSV)...), strings.NewReader(""), &out, &errs)
-	if code != exitFailed || out.Len() > 0 || !strings.Contains(errs.String(), "interrupted") {
+	if code != command.ExitFailed || out.Len() > 0 || !strings.Contains(errs.String(), "interrupted") {
 		t.Errorf("exit code %d, stdout %q, stderr %q, want that it was interrupted", code, out.String(), errs.String())
 	}
 }
@@ -390,7 +391,7 @@ func TestPlanHonoursWhatManifestsDemand(t *testing.T) {
 	dir := directory(t, map[string]string{"pods.yaml": planManifests, "flavors.csv": planZones})
 	podsFile, flavorsFile := filepath.Join(dir, "pods.yaml"), filepath.Join(dir, "flavors.csv")
 	code, stdout, stderr := supercargo(t, "", "plan", "--pods", podsFile, "--flavors", flavorsFile, "-o", "json")
-	if code != exitOK || stderr != "" {
+	if code != command.ExitOK || stderr != "" {
 		t.Fatalf("exit code %d, stderr %q", code, stderr)
 	}
 	var d planfile.Document
@@ -432,7 +433,7 @@ func TestGreedyRefusesPodsThatDemandMoreThanRoom(t *testing.T) {
 		args := planInputs(t, "", flavors)
 		args[2] = "-"
 		code, _, stderr := supercargo(t, text, append(args, "--algorithm", "greedy")...)
-		if want == "" && code != exitOK || want != "" && code != exitUsage || !strings.Contains(stderr, want) {
+		if want == "" && code != command.ExitOK || want != "" && code != command.ExitUsage || !strings.Contains(stderr, want) {
 			t.Errorf("%q: exit code %d, stderr %q, want %q", demand, code, stderr, want)
 		}
 	}
@@ -445,7 +446,7 @@ func TestDemandsThatNoServerWouldTakeAreBadInput(t *testing.T) {
 	args := planInputs(t, "", planFlavorsCSV)
 	args[2] = "-"
 	code, stdout, stderr := supercargo(t, pod, args...)
-	if code != exitUsage || stdout != "" || !strings.Contains(stderr, "stdin: ") || !strings.Contains(stderr, "pod n/p") || !strings.Contains(stderr, "spec.affinity.podAffinity") {
+	if code != command.ExitUsage || stdout != "" || !strings.Contains(stderr, "stdin: ") || !strings.Contains(stderr, "pod n/p") || !strings.Contains(stderr, "spec.affinity.podAffinity") {
 		t.Errorf("exit code %d, stderr %q, want the pod and its field", code, stderr)
 	}
 }
@@ -455,7 +456,7 @@ func TestTheExampleOfPlanWorksFromAFreshClone(t *testing.T) {
 	line, _, _ := strings.Cut(strings.TrimSpace(newPlanCommand().Example), "\n")
 	args := strings.Fields(strings.ReplaceAll(line, " test/", " ../../../test/"))
 	code, stdout, stderr := supercargo(t, "", args[1:]...)
-	if args[0] != "supercargo" || code != exitOK || !strings.HasPrefix(stdout, "1200 pods on ") {
+	if args[0] != "supercargo" || code != command.ExitOK || !strings.HasPrefix(stdout, "1200 pods on ") {
 		t.Errorf("%s: exit code %d, stderr %q, want a plan and not\n%s", line, code, stderr, stdout)
 	}
 }
@@ -464,7 +465,7 @@ func TestTheExampleOfPlanWorksFromAFreshClone(t *testing.T) {
 func TestPlanKeepsItsDeadline(t *testing.T) {
 	t.Parallel()
 	code, stdout, stderr := supercargo(t, "", append(planInputs(t, planPods, planFlavorsCSV), "-o", "json", "--deadline", "1ns")...)
-	if got := readPlanned(t, stdout); code != exitOK || len(got.Assignments) != 11 || got.Gap < 0 {
+	if got := readPlanned(t, stdout); code != command.ExitOK || len(got.Assignments) != 11 || got.Gap < 0 {
 		t.Errorf("exit code %d, stderr %q, want all pods in\n%s", code, stderr, stdout)
 	}
 }
@@ -486,7 +487,7 @@ items:
 	args := planInputs(t, "", flavors)
 	args[2] = "-"
 	code, stdout, stderr := supercargo(t, pods, append(args, "-o", "json")...)
-	if code != exitOK || stderr != "" {
+	if code != command.ExitOK || stderr != "" {
 		t.Fatalf("exit code %d, stderr %q", code, stderr)
 	}
 	var d planfile.Document
@@ -515,7 +516,7 @@ items:
 		}
 	}
 	code, stdout, _ = supercargo(t, pods, args...)
-	if code != exitOK || !strings.Contains(stdout, "\n1 pods need no machine:\n  done: has ended\n") {
+	if code != command.ExitOK || !strings.Contains(stdout, "\n1 pods need no machine:\n  done: has ended\n") {
 		t.Errorf("exit code %d, want who needs no machine in\n%s", code, stdout)
 	}
 }

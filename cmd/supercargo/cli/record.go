@@ -16,6 +16,7 @@ import (
 	"supercargo.dev/supercargo/cli/auditor"
 	"supercargo.dev/supercargo/cli/objects"
 	"supercargo.dev/supercargo/cli/record"
+	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/input/trace"
@@ -24,11 +25,11 @@ import (
 
 // recordFlags are the flags of `supercargo record`.
 type recordFlags struct {
-	cluster   *clusterFlags
+	cluster   *command.ClusterFlags
 	output    string
 	prices    string
-	duration  days
-	since     days
+	duration  command.Days
+	since     command.Days
 	server    prometheus.Config
 	hashNames bool
 	namespace string // of the recorded pods; empty for all
@@ -37,7 +38,7 @@ type recordFlags struct {
 }
 
 func newRecordCommand() *cobra.Command {
-	flags := recordFlags{cluster: newClusterFlags(), since: days(7 * 24 * time.Hour)}
+	flags := recordFlags{cluster: command.NewClusterFlags(), since: command.Days(7 * 24 * time.Hour)}
 	cmd := &cobra.Command{
 		Use:   "record --output FILE [--prometheus URL]",
 		Short: "Record the pods and nodes of a cluster as a trace to simulate",
@@ -73,7 +74,7 @@ these metrics lack.`,
   supercargo record -o week.csv --prometheus http://localhost:9090 --since 7d`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if cmd.Flags().Changed("namespace") && !flags.cluster.allNamespaces {
+			if cmd.Flags().Changed("namespace") && !flags.cluster.AllNamespaces {
 				flags.namespace = *flags.cluster.Namespace
 			}
 			flags.sinceGiven = cmd.Flags().Changed("since")
@@ -81,13 +82,13 @@ these metrics lack.`,
 		},
 	}
 	f := cmd.Flags()
-	flags.cluster.addTo(cmd, true)
-	flags.cluster.addAllNamespaces(cmd)
+	flags.cluster.AddTo(cmd, true)
+	flags.cluster.AddAllNamespaces(cmd)
 	f.Lookup("all-namespaces").Usage = "record the pods of all namespaces: the default, unless --namespace is given"
 	f.StringVarP(&flags.output, "output", "o", "", "`file` to append to (required)")
-	addPrices(f, &flags.prices)
+	command.AddPrices(f, &flags.prices)
 	f.Var(&flags.duration, "duration", "how long to record, such as 24h or 7d; 0 to record until Ctrl-C")
-	alsoSpelled(cmd, "for", "duration")
+	command.AlsoSpelled(cmd, "for", "duration")
 	flags.server.AddFlags(f)
 	f.DurationVar(&flags.server.Timeout, "timeout", time.Minute, "how long the server may take for one query")
 	f.Var(&flags.since, "since", "with --prometheus: how long before now to begin")
@@ -102,11 +103,11 @@ const aliveEvery = time.Minute
 func runRecord(ctx context.Context, flags recordFlags, stderr io.Writer) (err error) {
 	prices, err := flags.read()
 	if err != nil {
-		return badInput(err)
+		return command.BadInput(err)
 	}
 	file, err := record.OpenFile(flags.output, flags.hashNames)
 	if err != nil {
-		return badInput(fmt.Errorf("--output: %w", err))
+		return command.BadInput(fmt.Errorf("--output: %w", err))
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	if flags.server.URL != "" {
@@ -117,11 +118,11 @@ func runRecord(ctx context.Context, flags recordFlags, stderr io.Writer) (err er
 
 // recordLive records the cluster by watching it.
 func recordLive(ctx context.Context, flags recordFlags, file *record.File, prices []catalogue.Price, stderr io.Writer) error {
-	config, err := flags.cluster.config()
+	config, err := flags.cluster.Config()
 	if err != nil {
 		return err
 	}
-	c, err := flags.cluster.client()
+	c, err := flags.cluster.Client()
 	if err != nil {
 		return err
 	}
@@ -130,7 +131,7 @@ func recordLive(ctx context.Context, flags recordFlags, file *record.File, price
 		return fmt.Errorf("create the client: %w", err)
 	}
 	deployments, err := objects.MachineDeployments(ctx, c)
-	if err != nil && !absent(err) {
+	if err != nil && !command.Absent(err) {
 		return fmt.Errorf("read the prices of MachineDeployments: %w", err)
 	}
 	if flags.duration > 0 {
@@ -156,11 +157,11 @@ func recordLive(ctx context.Context, flags recordFlags, file *record.File, price
 // recordPast reads the past from a Prometheus server, and writes a complete recording.
 func recordPast(ctx context.Context, flags recordFlags, file *record.File, prices []catalogue.Price, stderr io.Writer) error {
 	if file.Before != nil {
-		return badInput(fmt.Errorf("--output: %s already is a recording, and --prometheus writes a new one: use another file", flags.output))
+		return command.BadInput(fmt.Errorf("--output: %s already is a recording, and --prometheus writes a new one: use another file", flags.output))
 	}
 	server, err := prometheus.New(flags.server)
 	if err != nil {
-		return badInput(fmt.Errorf("--prometheus: %w", err))
+		return command.BadInput(fmt.Errorf("--prometheus: %w", err))
 	}
 	to := time.Now().Truncate(time.Second)
 	m := record.Metrics{
@@ -198,7 +199,7 @@ func pricesOfNodes(from *objects.Objects, own []catalogue.Price, file *record.Fi
 func (f *recordFlags) read() (prices []catalogue.Price, err error) {
 	var errs input.Faults
 	errs.If(f.output == "", "--output is required: the file to append to, such as week.csv")
-	errs = append(errs, canBeWritten("--output", f.output))
+	errs = append(errs, command.CheckWritable("--output", f.output))
 	switch past := f.server.URL != ""; {
 	case past && f.duration != 0:
 		errs = append(errs, errors.New("--duration cannot be used with --prometheus, which reads the past: use --since"))
@@ -210,7 +211,7 @@ func (f *recordFlags) read() (prices []catalogue.Price, err error) {
 		errs = append(errs, errors.New("--since requires --prometheus"))
 	}
 	if f.prices != "" {
-		errs = append(errs, readPrices(f.prices, &prices))
+		errs = append(errs, command.ReadPrices(f.prices, &prices))
 	}
 	return prices, errors.Join(errs...)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/test/kit/promserver"
 )
 
@@ -34,8 +35,8 @@ func TestRecordRefusesWhatItCannotDo(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			code, stdout, stderr := supercargo(t, "", append([]string{"record"}, tc.args...)...)
-			if code != exitUsage || stdout != "" {
-				t.Errorf("exit code %d with %q on stdout, want %d and nothing", code, stdout, exitUsage)
+			if code != command.ExitUsage || stdout != "" {
+				t.Errorf("exit code %d with %q on stdout, want %d and nothing", code, stdout, command.ExitUsage)
 			}
 			for _, says := range tc.says {
 				if !strings.Contains(stderr, says) {
@@ -74,18 +75,18 @@ func TestThePastOfAServerIsRecordedAndPlayed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "hour.csv")
 	prices := writeFile(t, "name,cpu,memory_gib,price_per_hour\nm5.xlarge,4,16,0.192\n")
 	args := []string{"record", "-o", path, "--prometheus", s.URL, "--since", "1h", "--prices", prices}
-	if code, _, stderr := supercargo(t, "", args...); code != exitOK || !strings.Contains(stderr, "supercargo simulate -f") {
+	if code, _, stderr := supercargo(t, "", args...); code != command.ExitOK || !strings.Contains(stderr, "supercargo simulate -f") {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	code, stdout, stderr := supercargo(t, "", "simulate", "-f", path, "--policy", "default")
-	if code != exitOK || !strings.Contains(stderr, "1 nodes cost $") {
+	if code != command.ExitOK || !strings.Contains(stderr, "1 nodes cost $") {
 		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
 	}
 	before, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if code, _, stderr := supercargo(t, "", args...); code != exitUsage || !strings.Contains(stderr, "use another file") {
+	if code, _, stderr := supercargo(t, "", args...); code != command.ExitUsage || !strings.Contains(stderr, "use another file") {
 		t.Errorf("a second time: exit code %d: %s", code, stderr)
 	}
 	if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {

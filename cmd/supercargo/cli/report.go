@@ -1,6 +1,10 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+
+	"supercargo.dev/supercargo/cmd/internal/command"
+)
 
 func newReportCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -14,7 +18,7 @@ func newReportCommand() *cobra.Command {
 
   # What nodes were there in the last day, and what is available on them?
   supercargo report nodes --prometheus http://localhost:9090`,
-		Args: onlyCommands,
+		Args: command.OnlyCommands,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cmd.Help()
 		},

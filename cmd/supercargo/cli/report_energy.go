@@ -17,13 +17,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/energy"
 	"supercargo.dev/supercargo/energy/bill"
 	"supercargo.dev/supercargo/energy/powerquery"
 	"supercargo.dev/supercargo/energy/profile"
 	"supercargo.dev/supercargo/energy/tariff"
+	"supercargo.dev/supercargo/internal/input/manifest"
 	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
-	"supercargo.dev/supercargo/lab/playground"
 )
 
 // reportEnergyFlags are the flags of `supercargo report energy`.
@@ -103,10 +104,10 @@ until the next row of its zone.`,
 	f.StringVar(&flags.priceFile, "price-file", "", "`file` of prices by time and zone")
 	f.Float64Var(&flags.carbon, "carbon", 0, "`grams` of CO2 equivalent per kWh")
 	f.StringVar(&flags.carbonFile, "carbon-file", "", "`file` of carbon intensities by time and zone")
-	addOutput(cmd, &flags.output, tableOrJSON, "")
+	command.AddOutput(cmd, &flags.output, command.TableOrJSON, "")
 	f.IntVar(&flags.top, "top", 20, "rows of each table to print as text; the rest is summed")
 	f.StringVar(&flags.page, "report", "", "HTML `file` to write")
-	words{powerquery.Supercargo, powerquery.Kepler, powerquery.NodeExporter, powerquery.Modelled}.complete(cmd, "power")
+	command.Words{powerquery.Supercargo, powerquery.Kepler, powerquery.NodeExporter, powerquery.Modelled}.Complete(cmd, "power")
 	return cmd
 }
 
@@ -127,10 +128,10 @@ type energyReport struct {
 func runReportEnergy(ctx context.Context, flags reportEnergyFlags, now time.Time, stdin io.Reader, stdout, stderr io.Writer) error {
 	r, err := readEnergyReport(flags, now)
 	if err != nil {
-		return badInput(err)
+		return command.BadInput(err)
 	}
 	if flags.file != "" {
-		err = badInput(r.load(stdin))
+		err = command.BadInput(r.load(stdin))
 	} else {
 		err = r.observe(ctx, stderr)
 	}
@@ -141,7 +142,7 @@ func runReportEnergy(ctx context.Context, flags reportEnergyFlags, now time.Time
 		return err
 	}
 	if flags.save != "" {
-		if err := writeWhole(flags.save, func(w io.Writer) error { return bill.Write(w, r.powerFrom, r.observed) }); err != nil {
+		if err := command.WriteWhole(flags.save, func(w io.Writer) error { return bill.Write(w, r.powerFrom, r.observed) }); err != nil {
 			return fmt.Errorf("--save: %w", err)
 		}
 	}
@@ -182,7 +183,7 @@ func readEnergyReport(flags reportEnergyFlags, now time.Time) (*energyReport, er
 // check validates the flags that need no file.
 func (f reportEnergyFlags) check() error {
 	var errs []error
-	errs = append(errs, tableOrJSON.check("output", f.output))
+	errs = append(errs, command.TableOrJSON.Check("output", f.output))
 	errs = append(errs, f.checkInput())
 	if f.server.URL != "" {
 		server := f.server
@@ -255,7 +256,7 @@ func readTariff(flag string, given bool, flat float64, path, column string) (tar
 		return tariff.Tariff{}, nil
 	}
 	var t tariff.Tariff
-	err := readNamed("--"+flag+"-file", path, func(file io.Reader) error {
+	err := command.ReadNamed("--"+flag+"-file", path, func(file io.Reader) error {
 		var err error
 		if t, err = tariff.Read(file, column); err != nil {
 			return fmt.Errorf("--%s-file %s: %w", flag, path, err)
@@ -277,7 +278,7 @@ func (r *energyReport) load(stdin io.Reader) error {
 	if r.flags.file == "-" {
 		return read(stdin)
 	}
-	return readNamed("-f", r.flags.file, read)
+	return command.ReadNamed("-f", r.flags.file, read)
 }
 
 // mostAnswerBytes is the maximum size of a response: some hundred thousand pods.
@@ -289,7 +290,7 @@ func (r *energyReport) observe(ctx context.Context, stderr io.Writer) error {
 	server.MaxBytes = mostAnswerBytes
 	client, err := prometheus.New(server)
 	if err != nil {
-		return badInput(fmt.Errorf("--prometheus: %w", err))
+		return command.BadInput(fmt.Errorf("--prometheus: %w", err))
 	}
 	defer client.Close()
 	o := powerquery.Observer{Querier: client, Power: powerquery.Meter{
@@ -322,16 +323,16 @@ func statedPower(path string) (profile.StatedPower, error) {
 	if path == "" {
 		return power, nil
 	}
-	err := readNamed("--machine-profiles", path, func(file io.Reader) error {
+	err := command.ReadNamed("--machine-profiles", path, func(file io.Reader) error {
 		limited := &io.LimitedReader{R: file, N: mostProfileBytes + 1}
-		manifests, err := playground.ParseManifests(path, limited)
+		manifests, err := manifest.Parse(path, limited)
 		if limited.N == 0 {
 			err = fmt.Errorf("%s: is larger than %d bytes", path, mostProfileBytes)
 		}
 		if err != nil {
 			return fmt.Errorf("--machine-profiles: %w", err)
 		}
-		slices.SortStableFunc(manifests, func(a, b playground.Manifest) int { return cmp.Compare(a.Object.GetName(), b.Object.GetName()) })
+		slices.SortStableFunc(manifests, func(a, b manifest.Manifest) int { return cmp.Compare(a.Object.GetName(), b.Object.GetName()) })
 		for _, m := range manifests {
 			var o v1alpha1.MachineProfile
 			if gvk := m.Object.GroupVersionKind(); gvk != v1alpha1.GroupVersion.WithKind("MachineProfile") {
@@ -379,7 +380,7 @@ func (r *energyReport) publish(stdout io.Writer) error {
 	}
 	report.Notes = r.notes(report)
 	if r.flags.page != "" {
-		if err := writeWhole(r.flags.page, report.WriteHTML); err != nil {
+		if err := command.WriteWhole(r.flags.page, report.WriteHTML); err != nil {
 			return fmt.Errorf("--report: %w", err)
 		}
 	}

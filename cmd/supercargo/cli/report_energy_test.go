@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"supercargo.dev/supercargo/cmd/internal/command"
 )
 
 // anHour is an hour of one node and one pod: 1 kWh measured and 0.5 kWh modelled.
@@ -50,7 +52,7 @@ type energyDocument struct {
 func reportEnergy(t *testing.T, args ...string) energyDocument {
 	t.Helper()
 	code, stdout, stderr := supercargo(t, "", append([]string{"report", "energy", "-o", "json"}, args...)...)
-	if code != exitOK || stderr != "" {
+	if code != command.ExitOK || stderr != "" {
 		t.Fatalf("exit code %d and stderr %q, want 0 and nothing", code, stderr)
 	}
 	var d energyDocument
@@ -81,7 +83,7 @@ func TestReportEnergyReadsStandardInputAndSaves(t *testing.T) {
 	t.Parallel()
 	saved := filepath.Join(t.TempDir(), "again.json")
 	code, stdout, stderr := supercargo(t, anHour, "report", "energy", "-f", "-", "--price", "0.5", "--save", saved)
-	if code != exitOK || stderr != "" || !strings.Contains(stdout, "shop") || !strings.Contains(stdout, "0.5000") {
+	if code != command.ExitOK || stderr != "" || !strings.Contains(stdout, "shop") || !strings.Contains(stdout, "0.5000") {
 		t.Errorf("exit code %d, stderr %q and\n%s", code, stderr, stdout)
 	}
 	if d := reportEnergy(t, "-f", saved); d.Total.Measured.Joules != 3.6e6 {
@@ -141,7 +143,7 @@ func TestReportEnergyNeedsNoMeter(t *testing.T) {
 func TestReportEnergyGoesByWhatProfilesState(t *testing.T) {
 	t.Parallel()
 	code, fit, stderr := supercargo(t, machineCSV(200), "fit", "power", "-f", "-", "--machine-type", "m5.large", "-o", "yaml")
-	if code != exitOK {
+	if code != command.ExitOK {
 		t.Fatal(stderr)
 	}
 	list := "apiVersion: v1\nkind: List\nitems:\n" +
@@ -206,7 +208,7 @@ func TestReportEnergyRefusesWhatCannotBe(t *testing.T) {
 		{"a profile whose power falls", []string{"-f", file, "--machine-profiles", filepath.Join(dir, "falls.yaml")}, []string{"--machine-profiles", "MachineProfile p", "spec.power"}},
 	} {
 		code, stdout, stderr := supercargo(t, "", append([]string{"report", "energy"}, tc.args...)...)
-		if code != exitUsage || stdout != "" {
+		if code != command.ExitUsage || stdout != "" {
 			t.Errorf("%s: exit code %d and stdout %q, want 2 and nothing", tc.name, code, stdout)
 		}
 		for _, want := range tc.want {
@@ -222,7 +224,7 @@ func TestReportEnergyFailsIfTheServerDoes(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }))
 	defer server.Close()
 	code, stdout, stderr := supercargo(t, "", "report", "energy", "--prometheus", server.URL)
-	if code != exitFailed || stdout != "" || !strings.Contains(stderr, server.URL) {
+	if code != command.ExitFailed || stdout != "" || !strings.Contains(stderr, server.URL) {
 		t.Errorf("exit code %d, stdout %q and stderr %q; want 1, nothing and the server's URL", code, stdout, stderr)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"supercargo.dev/supercargo/cli/nodequery"
+	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
 	"supercargo.dev/supercargo/internal/text/jsondoc"
@@ -69,7 +70,7 @@ The adapter keeps one day of history by default. docs/metrics.md lists its serie
 	f.DurationVar(&flags.since, "since", 24*time.Hour, "how long before the end to start")
 	f.StringVar(&flags.at, "at", "", "`time` of the state to show (default: the end)")
 	f.DurationVar(&flags.step, "step", 0, "time between samples (default: about 300 samples, 30s or more apart)")
-	addOutput(cmd, &flags.output, tableOrJSON, "")
+	command.AddOutput(cmd, &flags.output, command.TableOrJSON, "")
 	return cmd
 }
 
@@ -97,7 +98,7 @@ func (f *reportNodesFlags) span(now time.Time) (nodequery.Span, error) {
 	}
 	f.server.MaxBytes = mostAnswerBytes
 	errs.In("--prometheus", f.server.Validate())
-	errs = append(errs, tableOrJSON.check("output", f.output))
+	errs = append(errs, command.TableOrJSON.Check("output", f.output))
 	return s, errors.Join(errs...)
 }
 
@@ -112,11 +113,11 @@ type nodesReport struct {
 func reportNodes(ctx context.Context, w io.Writer, flags reportNodesFlags, now time.Time) error {
 	span, err := flags.span(now)
 	if err != nil {
-		return badInput(err)
+		return command.BadInput(err)
 	}
 	client, err := prometheus.New(flags.server)
 	if err != nil {
-		return badInput(fmt.Errorf("--prometheus: %w", err))
+		return command.BadInput(fmt.Errorf("--prometheus: %w", err))
 	}
 	defer client.Close()
 	found, err := nodequery.Read(ctx, client, span)

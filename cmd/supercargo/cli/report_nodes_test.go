@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/test/kit/promserver"
 	"supercargo.dev/supercargo/test/kit/recorded"
 )
@@ -42,10 +43,10 @@ m1.large      2      1      1     8.00   2.00       3.15  2.00   16.00  6.00    
 
 NODE  MACHINE TYPE  STATE      PODS  CORES  AVAILABLE  MEAN  LEAST  GIB   AVAILABLE  MEAN  LEAST  FINISH                REMAINING  CAME                  WENT                  THERE
 a     m1.large      ready      1     4.00   2.00       2.00  2.00   8.00  6.00       6.00  6.00   2026-01-02T12:45:00Z  15m0s      -                     -                     30m30s
-b     (unknown)     absent     0     4.00   -          3.50  3.50   8.00  -          7.00  7.00   -                     -          -                     2026-01-02T12:20:30Z  20m30s
+b     (unknown)     command.Absent     0     4.00   -          3.50  3.50   8.00  -          7.00  7.00   -                     -          -                     2026-01-02T12:20:30Z  20m30s
 c     m1.large      not ready  0     4.00   0.00       1.75  0.00   8.00  0.00       3.50  0.00   -                     -          2026-01-02T12:10:30Z  -                     20m0s
 `
-	if diff := cmp.Diff(want, stdout); code != exitOK || stderr != "" || diff != "" {
+	if diff := cmp.Diff(want, stdout); code != command.ExitOK || stderr != "" || diff != "" {
 		t.Errorf("exit code %d, stderr %q (-want +got):\n%s", code, stderr, diff)
 	}
 }
@@ -80,7 +81,7 @@ type nodesDocument struct {
 func reportNodesAsJSON(t *testing.T, args ...string) nodesDocument {
 	t.Helper()
 	code, stdout, stderr := supercargo(t, "", append([]string{"report", "nodes", "-o", "json"}, args...)...)
-	if code != exitOK || stderr != "" {
+	if code != command.ExitOK || stderr != "" {
 		t.Fatalf("exit code %d and stderr %q, want 0 and nothing", code, stderr)
 	}
 	var d nodesDocument
@@ -127,7 +128,7 @@ func TestReportNodesSaysWhatToInstallWithoutHistory(t *testing.T) {
 	t.Parallel()
 	url := promserver.Start(t).URL
 	code, stdout, stderr := supercargo(t, "", "report", "nodes", "--prometheus", url)
-	if code != exitOK || stderr != "" || strings.Contains(stdout, "NODE") || !strings.Contains(stdout, "No history of nodes was found") || !strings.Contains(stdout, "manifests/replicas") {
+	if code != command.ExitOK || stderr != "" || strings.Contains(stdout, "NODE") || !strings.Contains(stdout, "No history of nodes was found") || !strings.Contains(stdout, "manifests/replicas") {
 		t.Errorf("exit code %d, stderr %q and\n%s", code, stderr, stdout)
 	}
 	d := reportNodesAsJSON(t, "--prometheus", url)
@@ -159,7 +160,7 @@ func TestReportNodesRefusesWhatCannotBe(t *testing.T) {
 			args = append(args, "--prometheus", "http://127.0.0.1:1")
 		}
 		code, stdout, stderr := supercargo(t, "", args...)
-		if code != exitUsage || stdout != "" || !strings.Contains(stderr, says) {
+		if code != command.ExitUsage || stdout != "" || !strings.Contains(stderr, says) {
 			t.Errorf("%s: exit %d, %s; want 2 and %q", flags, code, stderr, says)
 		}
 	}
@@ -170,7 +171,7 @@ func TestReportNodesFailsIfTheServerDoes(t *testing.T) {
 	s := promserver.Start(t)
 	s.Down.Store(true)
 	code, stdout, stderr := supercargo(t, "", "report", "nodes", "--prometheus", s.URL)
-	if code != exitFailed || stdout != "" || !strings.Contains(stderr, s.URL) {
+	if code != command.ExitFailed || stdout != "" || !strings.Contains(stderr, s.URL) {
 		t.Errorf("exit code %d, stdout %q and stderr %q; want 1, nothing and the server's URL", code, stdout, stderr)
 	}
 }
@@ -183,7 +184,7 @@ func TestReportNodesPassesOnNoOrdersToTerminals(t *testing.T) {
 	s.Put(at, 1, "__name__", "supercargo_node_ready", "node", "a\x1b[2J", "machine_type", "m\n1")
 	to := at.Add(time.Minute).UTC().Format(time.RFC3339)
 	code, stdout, stderr := supercargo(t, "", "report", "nodes", "--prometheus", s.URL, "--to", to, "--since", "2m", "--step", "10s")
-	if code != exitOK || strings.Contains(stdout, "\x1b") || !strings.Contains(stdout, "a\uFFFD[2J") || !strings.Contains(stdout, "m\uFFFD1") {
+	if code != command.ExitOK || strings.Contains(stdout, "\x1b") || !strings.Contains(stdout, "a\uFFFD[2J") || !strings.Contains(stdout, "m\uFFFD1") {
 		t.Errorf("exit code %d, stderr %q and\n%q", code, stderr, stdout)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/energy"
 	"supercargo.dev/supercargo/energy/powerquery"
 	"supercargo.dev/supercargo/internal/input"
@@ -59,8 +60,8 @@ old or implausible are dropped and counted by reason.`,
 	f.StringVar(&flags.powerQuery, "power-query", "", "`PromQL` that returns watts, one sample per node; replaces --power")
 	f.Float64Var(&flags.ratedWatts, "rated-watts", 0, "highest plausible `watts` of a node; higher readings are dropped; 0 for no limit")
 	f.DurationVar(&flags.maxAge, "max-age", 2*time.Minute, "maximum age of a reading")
-	addOutput(cmd, &flags.output, tableOrJSON, "")
-	words{powerquery.Supercargo, powerquery.Kepler, powerquery.NodeExporter}.complete(cmd, "power")
+	command.AddOutput(cmd, &flags.output, command.TableOrJSON, "")
+	command.Words{powerquery.Supercargo, powerquery.Kepler, powerquery.NodeExporter}.Complete(cmd, "power")
 	return cmd
 }
 
@@ -78,7 +79,7 @@ func (f *reportPowerFlags) preset() (powerquery.Preset, error) {
 	}
 	f.server.MaxBytes = mostAnswerBytes
 	errs.In("--prometheus", f.server.Validate())
-	errs = append(errs, tableOrJSON.check("output", f.output))
+	errs = append(errs, command.TableOrJSON.Check("output", f.output))
 	errs.If(!(f.ratedWatts >= 0) || math.IsInf(f.ratedWatts, 0), "--rated-watts %v: must be 0 or more", f.ratedWatts)
 	errs.If(f.maxAge <= 0, "--max-age %v: must be more than 0", f.maxAge)
 	return preset, errors.Join(errs...)
@@ -106,11 +107,11 @@ type nodePower struct {
 func reportPower(ctx context.Context, w io.Writer, flags reportPowerFlags, now time.Time) error {
 	preset, err := flags.preset()
 	if err != nil {
-		return badInput(err)
+		return command.BadInput(err)
 	}
 	client, err := prometheus.New(flags.server)
 	if err != nil {
-		return badInput(fmt.Errorf("--prometheus: %w", err))
+		return command.BadInput(fmt.Errorf("--prometheus: %w", err))
 	}
 	defer client.Close()
 	readings, tally, err := powerquery.Meter{Querier: client, Preset: preset, Limits: energy.Limits{

@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"supercargo.dev/supercargo/cmd/internal/command"
 )
 
 func TestWordsAreAsFarApartAsWhatWasMistyped(t *testing.T) {
@@ -38,8 +40,8 @@ func TestWhatIsMistypedIsAnsweredWithWhatMayBeMeant(t *testing.T) {
 		{[]string{"explain", "pod", "x", "-A"}, "-n NAMESPACE"},
 	} {
 		code, stdout, stderr := supercargo(t, "", tc.args...)
-		if code != exitUsage || stdout != "" || !strings.Contains(stderr, tc.says) {
-			t.Errorf("%v: exit code %d, stdout %q, stderr %q; want %d, nothing and %q", tc.args, code, stdout, stderr, exitUsage, tc.says)
+		if code != command.ExitUsage || stdout != "" || !strings.Contains(stderr, tc.says) {
+			t.Errorf("%v: exit code %d, stdout %q, stderr %q; want %d, nothing and %q", tc.args, code, stdout, stderr, command.ExitUsage, tc.says)
 		}
 	}
 	if _, _, stderr := supercargo(t, "", "simulate", "--wholly-different"); strings.Contains(stderr, "did you mean") {
@@ -89,7 +91,7 @@ func TestEachCommandThatReadsAClusterIsToldWhichAsKubectlIs(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, flag := range []string{"kubeconfig", "context", "cluster", "user", "as", "as-group", "server", "token", "request-timeout"} {
-			if f := cmd.Flags().Lookup(flag); f == nil || f.Annotations[ofCluster] != nil {
+			if f := cmd.Flags().Lookup(flag); f == nil || f.Annotations[command.OfCluster] != nil {
 				t.Errorf("%s has no --%s", name, flag)
 			}
 		}

@@ -6,14 +6,16 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"supercargo.dev/supercargo/cmd/internal/command"
 )
 
 func TestWordsAreEnumerated(t *testing.T) {
-	for want, w := range map[string]words{
+	for want, w := range map[string]command.Words{
 		"":                       nil,
 		"table":                  {"table"},
-		"table or json":          tableOrJSON,
-		"table, json or yaml":    tableJSONOrYAML,
+		"table or json":          command.TableOrJSON,
+		"table, json or yaml":    command.TableJSONOrYAML,
 		"fast, good, cheap or 3": {"fast", "good", "cheap", "3"},
 	} {
 		if got := w.String(); got != want {
@@ -41,7 +43,7 @@ func TestOutputOfEveryCommandIsCompleted(t *testing.T) {
 		offered := strings.Split(stdout, "\n")
 		end := slices.IndexFunc(offered, func(line string) bool { return strings.HasPrefix(line, ":") })
 		offered = offered[:max(0, end)]
-		if len(offered) < 2 || offered[0] != flag.DefValue || !strings.Contains(flag.Usage, words(offered).String()) {
+		if len(offered) < 2 || offered[0] != flag.DefValue || !strings.Contains(flag.Usage, command.Words(offered).String()) {
 			t.Errorf("%s: offered are %q; the default is %s, the help says %q", cmd.CommandPath(), offered, flag.DefValue, flag.Usage)
 		}
 	}

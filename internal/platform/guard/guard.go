@@ -18,42 +18,26 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	utilerrors "k8s.io/apimachinery/pkg/util/errors"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apiserver/pkg/authentication/authenticator"
-	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	authenticationv1 "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	authorizationv1 "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 
 	"supercargo.dev/supercargo/internal/platform/crowd"
 )
 
-const (
-	// reviewTimeout is the timeout of a review by the API server. rememberKnown, rememberAllowed and rememberDenied are
-	// how long its result is cached.
-	reviewTimeout   = 10 * time.Second
-	rememberKnown   = time.Minute
-	rememberAllowed = 5 * time.Minute
-	rememberDenied  = 30 * time.Second
-	// reviewsPerSecond limits the rate of reviews, because anybody can send tokens.
-	reviewsPerSecond = 10
-)
+// reviewsPerSecond limits the rate of reviews, because anybody can send tokens.
+const reviewsPerSecond = 10
 
 // Guard admits requests that the API server authenticates and authorizes.
 type Guard struct {
 	audience string
-	who      authenticator.Request
-	may      authorizer.Authorizer
+	reviews  *reviews
 	log      logr.Logger
 }
 
@@ -70,25 +54,7 @@ func New(config *rest.Config, audience string, log logr.Logger) (*Guard, error) 
 	if err != nil {
 		return nil, fmt.Errorf("set up authorization: %w", err)
 	}
-	g := &Guard{audience: audience, log: log}
-	g.who, _, err = authenticatorfactory.DelegatingAuthenticatorConfig{
-		CacheTTL: rememberKnown, TokenAccessReviewClient: who, TokenAccessReviewTimeout: reviewTimeout, WebhookRetryBackoff: backoff(),
-	}.New()
-	if err != nil {
-		return nil, fmt.Errorf("set up authentication: %w", err)
-	}
-	g.may, err = authorizerfactory.DelegatingAuthorizerConfig{
-		SubjectAccessReviewClient: may, AllowCacheTTL: rememberAllowed, DenyCacheTTL: rememberDenied, WebhookRetryBackoff: backoff(),
-	}.New()
-	if err != nil {
-		return nil, fmt.Errorf("set up authorization: %w", err)
-	}
-	return g, nil
-}
-
-// backoff is the retry back-off for an API server that does not respond. It is short because callers retry themselves.
-func backoff() *wait.Backoff {
-	return &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 2}
+	return &Guard{audience: audience, reviews: newReviews(who.TokenReviews(), may.SubjectAccessReviews(), clock.RealClock{}), log: log}, nil
 }
 
 // Refusal is why a caller is not admitted.
@@ -104,7 +70,7 @@ type Refusal struct {
 // other requests with the code of the [Refusal].
 func (g *Guard) Protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, refused := g.review(r, r.Method, r.URL.Path); refused != nil {
+		if _, refused := g.review(r.Context(), bearerToken(r), r.Method, r.URL.Path); refused != nil {
 			if refused.Code == http.StatusUnauthorized {
 				w.Header().Set("WWW-Authenticate", "Bearer")
 			}
@@ -118,49 +84,47 @@ func (g *Guard) Protect(next http.Handler) http.Handler {
 // Admit returns the name of the user that a token belongs to, or why that user may not use the verb on the path. It
 // caches answers: a token that was revoked is admitted for another minute at most, and a permission for five.
 func (g *Guard) Admit(ctx context.Context, token, verb, path string) (user string, refused *Refusal) {
-	r := &http.Request{Header: http.Header{"Authorization": {"Bearer " + token}}}
-	return g.review(r.WithContext(ctx), verb, path)
+	return g.review(ctx, token, verb, path)
 }
 
-// review has the API server review the token of a request, and whether its user may use the verb on the path.
-func (g *Guard) review(r *http.Request, verb, path string) (user string, refused *Refusal) {
-	who, known, err := g.who.AuthenticateRequest(g.addressed(r))
-	if err != nil || !known {
-		g.log.V(2).Info("Failed to authenticate a caller", "from", r.RemoteAddr, "error", err)
-		if unanswered(err) {
-			return "", &Refusal{http.StatusServiceUnavailable, "the API server of this cluster did not answer the TokenReview: try again later"}
-		}
+// review has the API server review a token, and whether its user may use the verb on the path.
+func (g *Guard) review(ctx context.Context, token, verb, path string) (user string, refused *Refusal) {
+	who, err := g.reviews.user(ctx, token, g.audienceOf(token))
+	switch {
+	case err != nil:
+		g.log.V(2).Info("Failed to authenticate a caller", "error", err)
+		return "", &Refusal{http.StatusServiceUnavailable, "the API server of this cluster did not answer the TokenReview: try again later"}
+	case who == nil:
 		return "", &Refusal{http.StatusUnauthorized, "a token that the API server of this cluster accepts is required"}
 	}
-	user = who.User.GetName()
-	asked := authorizer.AttributesRecord{User: who.User, Verb: strings.ToLower(verb), Path: path}
-	switch decision, why, err := g.may.Authorize(r.Context(), asked); {
+	verb = strings.ToLower(verb)
+	switch v, err := g.reviews.may(ctx, who, verb, path); {
 	case err != nil:
-		g.log.Error(err, "Failed to authorize a caller", "user", user, "path", path)
-		return user, &Refusal{http.StatusServiceUnavailable, "the API server of this cluster did not answer the SubjectAccessReview: try again later"}
-	case decision != authorizer.DecisionAllow:
-		g.log.V(2).Info("Denied a request", "user", user, "path", path, "reason", why)
-		return user, &Refusal{http.StatusForbidden, fmt.Sprintf("user %q may not %s %s: bind a ClusterRole that allows this nonResourceURL", user, asked.Verb, path)}
+		g.log.Error(err, "Failed to authorize a caller", "user", who.Username, "path", path)
+		return who.Username, &Refusal{http.StatusServiceUnavailable, "the API server of this cluster did not answer the SubjectAccessReview: try again later"}
+	case !v.allowed:
+		g.log.V(2).Info("Denied a request", "user", who.Username, "path", path, "reason", v.why)
+		return who.Username, &Refusal{http.StatusForbidden, fmt.Sprintf("user %q may not %s %s: bind a ClusterRole that allows this nonResourceURL", who.Username, verb, path)}
 	}
-	return user, nil
+	return who.Username, nil
 }
 
-// unanswered reports whether an error of a TokenReview is about the request to the API server, and not about the token.
-func unanswered(err error) bool {
-	err = utilerrors.Reduce(err) // errors.As does not look into an aggregate
-	var status apierrors.APIStatus
-	var network *url.Error
-	return errors.As(err, &status) || errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
-}
-
-// addressed returns the request with the audience for the review of its token: that of the guard if the token claims
-// it, else none, which means the API server's. The claim is not verified; it only saves a second review.
-func (g *Guard) addressed(r *http.Request) *http.Request {
-	_, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+// audienceOf returns the audience for the review of a token: that of the guard if the token claims it, else "", which
+// means the API server's. The claim is not verified; it only saves a second review.
+func (g *Guard) audienceOf(token string) string {
 	if g.audience == "" || !slices.Contains(audiencesOf(token), g.audience) {
-		return r
+		return ""
 	}
-	return r.WithContext(authenticator.WithAudiences(r.Context(), authenticator.Audiences{g.audience}))
+	return g.audience
+}
+
+// bearerToken returns the token of a request, or "".
+func bearerToken(r *http.Request) string {
+	scheme, token, _ := strings.Cut(strings.TrimSpace(r.Header.Get("Authorization")), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
 }
 
 // audiencesOf returns the audiences that a token claims, without verifying it.

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"supercargo.dev/supercargo/cmd/internal/command"
 )
 
 // fourTasks: on one worker of two cores a and b run at once, c after a, d after both.
@@ -23,7 +25,7 @@ func TestWorkersPrintsTheFieldsOfTheContract(t *testing.T) {
 	for _, law := range []string{"hta", "hta-paper", "hpa-20", "hpa-50", "supercargo"} {
 		args := workersInput(t, fourTasks, "--start-workers", "1", "--max-workers", "1", "--worker", "cores=2,memory=1Gi", "--law", law, "--min-workers", "1", "-o", "json")
 		code, stdout, stderr := supercargo(t, "", args...)
-		if code != exitOK || stderr != "" {
+		if code != command.ExitOK || stderr != "" {
 			t.Fatalf("%s: exit code %d and stderr %q, want 0 and nothing", law, code, stderr)
 		}
 		var got struct {
@@ -53,7 +55,7 @@ func TestWorkersTellsEachDecision(t *testing.T) {
 	}
 	args := workersInput(t, tasks.String(), "--start-workers", "1", "--decisions", path)
 	code, stdout, stderr := supercargo(t, "", args...)
-	if code != exitOK || !strings.Contains(stdout, "makespan") || !strings.Contains(stdout, "core·s") {
+	if code != command.ExitOK || !strings.Contains(stdout, "makespan") || !strings.Contains(stdout, "core·s") {
 		t.Fatalf("exit code %d, stdout %q and stderr %q", code, stdout, stderr)
 	}
 	rows, err := os.ReadFile(path)
@@ -88,12 +90,12 @@ func TestWorkersRefusesWhatCannotBe(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			code, stdout, stderr := supercargo(t, "", workersInput(t, tc.tasks, tc.flags...)...)
-			if code != exitUsage || stdout != "" || !strings.Contains(stderr, tc.want) {
+			if code != command.ExitUsage || stdout != "" || !strings.Contains(stderr, tc.want) {
 				t.Errorf("exit code %d, stdout %q, stderr %q, want 2, nothing and %q", code, stdout, stderr, tc.want)
 			}
 		})
 	}
-	if code, _, stderr := supercargo(t, "", "workers"); code != exitUsage || !strings.Contains(stderr, "--tasks is required: the file") {
+	if code, _, stderr := supercargo(t, "", "workers"); code != command.ExitUsage || !strings.Contains(stderr, "--tasks is required: the file") {
 		t.Errorf("exit code %d and %q, want 2 and the flag named", code, stderr)
 	}
 }
@@ -110,7 +112,7 @@ func TestWorkersKeepsItsAimsOnTheScenarios(t *testing.T) {
 		t.Helper()
 		code, stdout, stderr := supercargo(t, "", "workers", "--tasks", filepath.Join("..", "..", "..", "test", "scenarios", "workers", file),
 			"--start-workers", start, "--max-workers", "20", "--init-time", "157.4s", "--init-sd", "4.2s", "--law", law, "-o", "json")
-		if code != exitOK {
+		if code != command.ExitOK {
 			t.Fatalf("%s under %s: exit code %d: %s", file, law, code, stderr)
 		}
 		if err := json.Unmarshal([]byte(stdout), &o); err != nil {

@@ -16,6 +16,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
 	workerdecide "supercargo.dev/supercargo/autoscaler/worker/workerdecide"
+	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/lab/definition"
 	"supercargo.dev/supercargo/lab/scenario"
@@ -52,7 +53,7 @@ cores were idle, how many were missing, and what the workers cost.
 
 Tasks are a CSV file with the columns id, category, cores, memory_mib, runtime_s and
 cpu_fraction (the share of its cores that a task keeps busy), and optionally parents (ids
-separated by ;) and stage. A task is ready when its parents and all tasks of lower stages
+separated by ;) and stage. A task is ready when its parents and all tasks of command.Lower stages
 have finished.
 
 Laws:
@@ -95,16 +96,16 @@ Shortage is the integral of the cores that waiting tasks request.`,
 	f.DurationVar(&flags.expectedInit, "expected-init-time", 0, "spec.scaling.expectedInitTime: start-up time of workers to assume until one has been measured (default that of a WorkerPool)")
 	f.Float64Var(&flags.pricePerHour, "price-per-hour", 0.19, "dollars that a worker costs per hour")
 	f.DurationVar(&flags.billingPeriod, "billing-period", time.Minute, "billing period: each started one is paid in full, from the request for a worker to its end")
-	addOutput(cmd, &flags.output, tableOrJSON, "")
+	command.AddOutput(cmd, &flags.output, command.TableOrJSON, "")
 	f.StringVar(&flags.decisions, "decisions", "", "CSV file to write each decision to")
-	words{"supercargo", "hta", "hta-paper", "hpa-20", "hpa-50"}.complete(cmd, "law")
+	command.Words{"supercargo", "hta", "hta-paper", "hpa-20", "hpa-50"}.Complete(cmd, "law")
 	return cmd
 }
 
 func runWorkers(ctx context.Context, flags workersFlags, stdout io.Writer) error {
 	plan, law, err := readWorkers(flags)
 	if err != nil {
-		return badInput(err)
+		return command.BadInput(err)
 	}
 	type ended struct {
 		result workers.Result
@@ -125,7 +126,7 @@ func runWorkers(ctx context.Context, flags workersFlags, stdout io.Writer) error
 		return fmt.Errorf("run %s: %w", flags.tasks, run.err)
 	}
 	if flags.decisions != "" {
-		if err := writeWhole(flags.decisions, run.result.WriteDecisions); err != nil {
+		if err := command.WriteWhole(flags.decisions, run.result.WriteDecisions); err != nil {
 			return fmt.Errorf("--decisions: %w", err)
 		}
 	}
@@ -155,7 +156,7 @@ func readWorkers(flags workersFlags) (workers.Plan, workers.Law, error) {
 	if flags.tasks == "" {
 		errs = append(errs, errors.New("--tasks is required: the file of tasks"))
 	} else {
-		errs = append(errs, readNamed("--tasks", flags.tasks, func(in io.Reader) error {
+		errs = append(errs, command.ReadNamed("--tasks", flags.tasks, func(in io.Reader) error {
 			var err error
 			tasks, err = trace.ReadTasks(flags.tasks, in)
 			return err
@@ -181,7 +182,7 @@ const mostWorkers = 100_000
 
 // check validates the flags that need no file.
 func (f workersFlags) check() error {
-	errs := []error{tableOrJSON.check("output", f.output)}
+	errs := []error{command.TableOrJSON.Check("output", f.output)}
 	for _, flag := range []struct {
 		name  string
 		value any

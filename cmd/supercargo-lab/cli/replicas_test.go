@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/lab/replicas"
 )
 
@@ -33,7 +34,7 @@ func hours(t *testing.T, n int, rate float64) string {
 func TestReplicasPrintsTheFieldsOfTheContract(t *testing.T) {
 	t.Parallel()
 	code, stdout, stderr := supercargo(t, "", "replicas", "--trace", hours(t, 1, 50), "--law", "inversequeue", "-o", "json")
-	if code != exitOK || stderr != "" {
+	if code != command.ExitOK || stderr != "" {
 		t.Fatalf("exit code %d and stderr %q, want 0 and nothing", code, stderr)
 	}
 	var fields map[string]any
@@ -57,7 +58,7 @@ func TestReplicasCountsWhatOneCanReckonByHand(t *testing.T) {
 	t.Parallel()
 	code, stdout, stderr := supercargo(t, "", "replicas", "--trace", hours(t, 1, 45), "--law", "proportional", "--slo", "150ms",
 		"--mu-b", "10", "--mu-c", "0", "--min", "6", "--max", "6", "-o", "json")
-	if code != exitOK {
+	if code != command.ExitOK {
 		t.Fatalf("exit code %d and stderr %q", code, stderr)
 	}
 	var got replicas.Figures
@@ -90,7 +91,7 @@ func TestReplicasTabulatesEveryLaw(t *testing.T) {
 	t.Parallel()
 	code, stdout, _ := supercargo(t, "time_s,rate_per_s\n0,50\n600,80\n", "replicas", "--trace", "-", "--interpolate", "--law", "predictive,qmdl,hpa-dhpa")
 	for _, word := range []string{"VIOLATIONS", "predictive", "qmdl", "hpa-dhpa"} {
-		if code != exitOK || !strings.Contains(stdout, word) {
+		if code != command.ExitOK || !strings.Contains(stdout, word) {
 			t.Errorf("exit code %d, output %q, want %s in it", code, stdout, word)
 		}
 	}
@@ -100,7 +101,7 @@ func TestReplicasWritesEveryLook(t *testing.T) {
 	t.Parallel()
 	samples := filepath.Join(t.TempDir(), "looks.csv")
 	code, _, stderr := supercargo(t, "", "replicas", "--trace", hours(t, 1, 100), "--law", "inversequeue", "--samples", samples)
-	if code != exitOK {
+	if code != command.ExitOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	f, err := os.Open(samples)
@@ -144,8 +145,8 @@ func TestReplicasRefusesBadInputByItsName(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			code, stdout, stderr := supercargo(t, "", append([]string{"replicas"}, tc.args...)...)
-			if code != exitUsage || stdout != "" {
-				t.Errorf("exit code %d with %q on stdout, want %d and nothing", code, stdout, exitUsage)
+			if code != command.ExitUsage || stdout != "" {
+				t.Errorf("exit code %d with %q on stdout, want %d and nothing", code, stdout, command.ExitUsage)
 			}
 			for _, says := range tc.says {
 				if !strings.Contains(stderr, says) {

@@ -17,6 +17,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/replica/queueing"
 	"supercargo.dev/supercargo/autoscaler/replica/replicadecide"
+	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/internal/text/jsondoc"
 	"supercargo.dev/supercargo/lab/fit/servicefit"
 )
@@ -46,7 +47,7 @@ func serviceCSV(m queueing.Model, steps int, noise float64) string {
 func fittedService(t *testing.T, stdin string, args ...string) servicefit.Fit {
 	t.Helper()
 	code, stdout, stderr := supercargo(t, stdin, append([]string{"fit", "service", "-o", "json"}, args...)...)
-	if code != exitOK || stderr != "" {
+	if code != command.ExitOK || stderr != "" {
 		t.Fatalf("exit code %d and stderr %q, want 0 and nothing", code, stderr)
 	}
 	var s servicefit.Fit
@@ -108,7 +109,7 @@ func TestFitServiceReadsWhatReplicasHasPlayed(t *testing.T) {
 	for i := range 24 {
 		fmt.Fprintf(&rates, "%d,%d\n", 1800*i, 40+15*(i*7%12))
 	}
-	if code, _, stderr := supercargo(t, "", "replicas", "--trace", ratesFile(t, rates.String()), "--law", "proportional", "--samples", looks); code != exitOK {
+	if code, _, stderr := supercargo(t, "", "replicas", "--trace", ratesFile(t, rates.String()), "--law", "proportional", "--samples", looks); code != command.ExitOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	args := []string{"-f", looks, "--time-column=time_s", "--replicas-column=ready", "--rate-column=measured_rate_per_s"}
@@ -126,7 +127,7 @@ func TestFitServiceReadsWhatReplicasHasPlayed(t *testing.T) {
 	const hint = "--max-response leaves out"
 	for with, args := range map[bool][]string{true: args, false: append(args, "--max-response=250ms")} {
 		code, stdout, stderr := supercargo(t, "", append([]string{"fit", "service"}, args...)...)
-		if code != exitOK || strings.Contains(stdout, hint) != with {
+		if code != command.ExitOK || strings.Contains(stdout, hint) != with {
 			t.Errorf("%v: exit code %d, want a hint at --max-response: %v\n%s%s", args, code, with, stdout, stderr)
 		}
 	}
@@ -157,7 +158,7 @@ func TestFitServicePrintsWhatAReplicaPolicyHolds(t *testing.T) {
 		{"--fixed-rate", ", c 0, "},
 	} {
 		code, stdout, stderr := supercargo(t, "", append([]string{"fit", "service", "-f", file, "-o", "yaml"}, strings.Fields(tc.args)...)...)
-		if code != exitOK || stderr != "" {
+		if code != command.ExitOK || stderr != "" {
 			t.Fatalf("%q: exit code %d and stderr %q, want 0 and nothing", tc.args, code, stderr)
 		}
 		if err := yaml.UnmarshalStrict([]byte(stdout), &v1alpha1.ReplicaPolicy{}); err != nil {
@@ -189,11 +190,11 @@ func TestReplicasPlaysWhatFitServicePrints(t *testing.T) {
 	t.Parallel()
 	code, stdout, stderr := supercargo(t, serviceCSV(queueing.Model{MuB: 20, C: 500, Alpha: 0.1}, 60, 0), "fit", "service", "-f", "-")
 	_, flags, found := strings.Cut(stdout, "supercargo replicas ")
-	if code != exitOK || !found {
+	if code != command.ExitOK || !found {
 		t.Fatalf("exit code %d, %s%s", code, stdout, stderr)
 	}
 	args := append([]string{"replicas", "--trace", hours(t, 1, 5)}, strings.Fields(flags)...)
-	if code, _, stderr := supercargo(t, "", args...); code != exitOK {
+	if code, _, stderr := supercargo(t, "", args...); code != command.ExitOK {
 		t.Errorf("%v: exit code %d: %s", args, code, stderr)
 	}
 }
@@ -324,7 +325,7 @@ func TestFitServiceRefusesWhatCannotBe(t *testing.T) {
 		{"no such output", good, "-f - -o xml", []string{"--output", "xml"}},
 	} {
 		code, stdout, stderr := supercargo(t, tc.stdin, append([]string{"fit", "service"}, strings.Fields(tc.args)...)...)
-		if code != exitUsage || stdout != "" {
+		if code != command.ExitUsage || stdout != "" {
 			t.Errorf("%s: exit %d and %q, want 2 and nothing", tc.name, code, stdout)
 		}
 		for _, part := range tc.says {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/lab/compressed"
 	"supercargo.dev/supercargo/lab/demo"
 )
@@ -49,8 +50,8 @@ func TestDemoRefusesBadInput(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			code, stdout, stderr := supercargo(t, "", append([]string{"demo"}, tc.args...)...)
-			if code != exitUsage || stdout != "" {
-				t.Errorf("exit code %d and stdout %q, want %d and nothing", code, stdout, exitUsage)
+			if code != command.ExitUsage || stdout != "" {
+				t.Errorf("exit code %d and stdout %q, want %d and nothing", code, stdout, command.ExitUsage)
 			}
 			for _, want := range tc.want {
 				if !strings.Contains(stderr, want) {

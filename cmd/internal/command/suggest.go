@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"cmp"
@@ -56,8 +56,8 @@ func distance(a, b string) int {
 	return last[len(b)]
 }
 
-// didYouMean returns a question with up to three suggestions, or "".
-func didYouMean(typed string, all []string, prefix string) string {
+// DidYouMean returns a question with up to three suggestions, or "".
+func DidYouMean(typed string, all []string, prefix string) string {
 	found := nearest(typed, all)
 	if len(found) == 0 {
 		return ""
@@ -68,8 +68,8 @@ func didYouMean(typed string, all []string, prefix string) string {
 	return "; did you mean " + strings.Join(found[:min(len(found), 3)], " or ") + "?"
 }
 
-// onlyCommands rejects arguments of a command that only has subcommands, and suggests similar ones.
-func onlyCommands(cmd *cobra.Command, args []string) error {
+// OnlyCommands rejects arguments of a command that only has subcommands, and suggests similar ones.
+func OnlyCommands(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
@@ -79,11 +79,11 @@ func onlyCommands(cmd *cobra.Command, args []string) error {
 			names = append(names, sub.Name())
 		}
 	}
-	return fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), didYouMean(args[0], names, ""))
+	return fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), DidYouMean(args[0], names, ""))
 }
 
-// suggestFlags adds suggestions to the error for an unknown flag.
-func suggestFlags(cmd *cobra.Command, err error) error {
+// SuggestFlags adds suggestions to the error for an unknown flag.
+func SuggestFlags(cmd *cobra.Command, err error) error {
 	var missing *pflag.NotExistError
 	if !errors.As(err, &missing) || len(missing.GetSpecifiedName()) < 2 {
 		return err
@@ -94,5 +94,5 @@ func suggestFlags(cmd *cobra.Command, err error) error {
 			names = append(names, f.Name)
 		}
 	})
-	return fmt.Errorf("%w%s", err, didYouMean(missing.GetSpecifiedName(), names, "--"))
+	return fmt.Errorf("%w%s", err, DidYouMean(missing.GetSpecifiedName(), names, "--"))
 }

@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"fmt"
@@ -10,19 +10,19 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// words are the valid values of a flag.
-type words []string
+// Words are the valid values of a flag.
+type Words []string
 
 // The output formats. The first is the default.
 var (
-	textOrJSON      = words{"text", "json"}
-	textJSONOrYAML  = words{"text", "json", "yaml"}
-	tableOrJSON     = words{"table", "json"}
-	tableJSONOrYAML = words{"table", "json", "yaml"}
+	TextOrJSON      = Words{"text", "json"}
+	TextJSONOrYAML  = Words{"text", "json", "yaml"}
+	TableOrJSON     = Words{"table", "json"}
+	TableJSONOrYAML = Words{"table", "json", "yaml"}
 )
 
 // String returns a list such as: table, json or yaml.
-func (w words) String() string {
+func (w Words) String() string {
 	last := len(w) - 1
 	if last < 1 {
 		return strings.Join(w, "")
@@ -30,40 +30,40 @@ func (w words) String() string {
 	return strings.Join(w[:last], ", ") + " or " + w[last]
 }
 
-// check returns an error, with the name of the flag, if the value is invalid.
-func (w words) check(flag, value string) error {
+// Check returns an error, with the name of the flag, if the value is invalid.
+func (w Words) Check(flag, value string) error {
 	if slices.Contains(w, value) {
 		return nil
 	}
 	return fmt.Errorf("--%s %q: must be %v", flag, value, w)
 }
 
-// complete adds shell completion of the values for a flag.
-func (w words) complete(cmd *cobra.Command, flag string) {
+// Complete adds shell completion of the values for a flag.
+func (w Words) Complete(cmd *cobra.Command, flag string) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(w, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the caller has defined the flag, and completes it once
 	}
 }
 
-// addOutput adds the flag --output for the formats. The help text ends with note.
-func addOutput(cmd *cobra.Command, value *string, formats words, note string) {
+// AddOutput adds the flag --output for the formats. The help text ends with note.
+func AddOutput(cmd *cobra.Command, value *string, formats Words, note string) {
 	cmd.Flags().StringVarP(value, "output", "o", formats[0], fmt.Sprintf("how to print: %v%s", formats, note))
-	formats.complete(cmd, "output")
+	formats.Complete(cmd, "output")
 }
 
-// alsoSpelled keeps an old name of a flag, which help does not list. It is not deprecated in cobra,
+// AlsoSpelled keeps an old name of a flag, which help does not list. It is not deprecated in cobra,
 // because cobra prints such warnings to stdout, where only the result belongs.
-func alsoSpelled(cmd *cobra.Command, old, now string) {
+func AlsoSpelled(cmd *cobra.Command, old, now string) {
 	alias := *cmd.Flags().Lookup(now)
 	alias.Name, alias.Shorthand, alias.Hidden, alias.Usage = old, "", true, "the old spelling of --"+now
 	cmd.Flags().AddFlag(&alias)
 }
 
-// days is a duration that accepts days and weeks, such as 7d or 1w2d.
-type days time.Duration
+// Days is a duration that accepts days and weeks, such as 7d or 1w2d.
+type Days time.Duration
 
 // String implements [pflag.Value].
-func (d *days) String() string {
+func (d *Days) String() string {
 	if *d == 0 {
 		return "0s"
 	}
@@ -71,7 +71,7 @@ func (d *days) String() string {
 }
 
 // Set implements [pflag.Value].
-func (d *days) Set(text string) error {
+func (d *Days) Set(text string) error {
 	plain, err := time.ParseDuration(text)
 	if err != nil {
 		long, wrong := model.ParseDuration(text)
@@ -83,9 +83,9 @@ func (d *days) Set(text string) error {
 	if plain < 0 {
 		return fmt.Errorf("%q: must be 0 or more", text)
 	}
-	*d = days(plain)
+	*d = Days(plain)
 	return nil
 }
 
 // Type implements [pflag.Value].
-func (d *days) Type() string { return "duration" }
+func (d *Days) Type() string { return "duration" }

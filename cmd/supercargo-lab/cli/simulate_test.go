@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/lab/policy"
 )
 
@@ -67,7 +68,7 @@ func listed(t *testing.T, dir string) []string {
 func TestSimulatePrintsTheFieldsOfTheContract(t *testing.T) {
 	t.Parallel()
 	code, stdout, stderr := supercargo(t, simulateScenario, "simulate", "-f", "-", "-o", "json", "--policy", "default,supercargo", "--seed", "7")
-	if code != exitOK || stderr != "" {
+	if code != command.ExitOK || stderr != "" {
 		t.Fatalf("exit code %d and stderr %q, want 0 and nothing", code, stderr)
 	}
 	decoder := json.NewDecoder(strings.NewReader(stdout))
@@ -129,7 +130,7 @@ func TestTheServedBoundDoesNotDependOnThePoliciesNamed(t *testing.T) {
 					LowerBoundDollars, ServedBoundDollars, ServedBoundWaitSeconds float64
 				}
 			}
-			if err := json.Unmarshal([]byte(stdout), &document); code != exitOK || err != nil {
+			if err := json.Unmarshal([]byte(stdout), &document); code != command.ExitOK || err != nil {
 				t.Fatalf("exit code %d, %v: %s", code, err, stderr)
 			}
 			if n := strings.Count(policies, ",") + 1; len(document.Policies) != n {
@@ -152,7 +153,7 @@ func TestSimulateIsTheSameToTheByteWhenItIsToBe(t *testing.T) {
 	t.Parallel()
 	run := func() string {
 		code, stdout, stderr := supercargo(t, simulateScenario, "simulate", "-f", "-", "-o", "json", "--deterministic")
-		if code != exitOK {
+		if code != command.ExitOK {
 			t.Fatalf("exit code %d: %s", code, stderr)
 		}
 		for _, name := range policy.Names() {
@@ -174,7 +175,7 @@ func TestSimulatePrintsATableOfAllPoliciesByDefault(t *testing.T) {
 	t.Parallel()
 	dir := directory(t, map[string]string{"s.yaml": simulateScenario})
 	code, stdout, stderr := supercargo(t, "", "simulate", "-f", filepath.Join(dir, "s.yaml"))
-	if code != exitOK || stderr != "" || !strings.HasPrefix(stdout, "Scenario small, seed 1, 7 policies.") {
+	if code != command.ExitOK || stderr != "" || !strings.HasPrefix(stdout, "Scenario small, seed 1, 7 policies.") {
 		t.Fatalf("exit code %d, stderr %q, stdout %q, want a table", code, stderr, stdout)
 	}
 	for _, name := range policy.Names() {
@@ -238,8 +239,8 @@ func TestSimulateRefusesBadInput(t *testing.T) {
 				t.Fatal(err)
 			}
 			code, stdout, stderr := supercargo(t, "", append([]string{"simulate", "-f", path}, tc.args...)...)
-			if code != exitUsage || stdout != "" || stderr == "" {
-				t.Errorf("exit code %d, stdout %q and stderr %q, want %d and errors on stderr alone", code, stdout, stderr, exitUsage)
+			if code != command.ExitUsage || stdout != "" || stderr == "" {
+				t.Errorf("exit code %d, stdout %q and stderr %q, want %d and errors on stderr alone", code, stdout, stderr, command.ExitUsage)
 			}
 			for _, want := range tc.want {
 				if !strings.Contains(stderr, want) {
@@ -258,12 +259,12 @@ func TestSimulateWantsAScenario(t *testing.T) {
 		"stdin:1: ":               {"-f", "-"},
 	} {
 		code, stdout, stderr := supercargo(t, "what: ever\n", append([]string{"simulate"}, args...)...)
-		if code != exitUsage || stdout != "" || !strings.Contains(stderr, want) {
-			t.Errorf("simulate %v: exit code %d, stdout %q, stderr %q, want %d and %q", args, code, stdout, stderr, exitUsage, want)
+		if code != command.ExitUsage || stdout != "" || !strings.Contains(stderr, want) {
+			t.Errorf("simulate %v: exit code %d, stdout %q, stderr %q, want %d and %q", args, code, stdout, stderr, command.ExitUsage, want)
 		}
 	}
 	code, _, stderr := supercargo(t, strings.Repeat("#", 5<<20), "simulate", "-f", "-")
-	if code != exitUsage || !strings.Contains(stderr, "stdin: is larger than 4194304 bytes") {
+	if code != command.ExitUsage || !strings.Contains(stderr, "stdin: is larger than 4194304 bytes") {
 		t.Errorf("exit code %d and stderr %q, want that the scenario is too large", code, stderr)
 	}
 }
@@ -273,7 +274,7 @@ func TestSimulateFindsFilesBesideTheScenario(t *testing.T) {
 	scenario := strings.Replace(simulateScenario, "    patterns:\n    - {shape: stable, rate: 1/m, mix: {batch_small: 1}}\n", "    traces: [{file: t.csv}]\n", 1)
 	dir := directory(t, map[string]string{"s.yaml": scenario, "t.csv": "arrival_s,cpu_milli,memory_mib,runtime_s\n1,1,1,1\n"})
 	code, stdout, stderr := supercargo(t, "", "simulate", "-f", filepath.Join(dir, "s.yaml"), "-o", "json", "--policy", "htas")
-	if code != exitOK || !strings.Contains(stdout, `"submitted": 12,`) {
+	if code != command.ExitOK || !strings.Contains(stdout, `"submitted": 12,`) {
 		t.Errorf("exit code %d, stderr %q, want 12 pods in %s", code, stderr, stdout)
 	}
 }
@@ -282,7 +283,7 @@ func TestSimulateWritesEveryPlacement(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "placements.csv")
 	code, _, stderr := supercargo(t, simulateScenario, "simulate", "-f", "-", "--placements", path, "--policy", "default,htas", "--repeat", "2", "--seed", "3")
-	if code != exitOK {
+	if code != command.ExitOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	content, err := os.ReadFile(path)
@@ -318,7 +319,7 @@ func TestSimulateReplacesAReportAsAWhole(t *testing.T) {
 	dir := directory(t, map[string]string{"report.html": "old"})
 	path := filepath.Join(dir, "report.html")
 	code, _, stderr := supercargo(t, simulateScenario, "simulate", "-f", "-", "--report", path, "--policy", "default,htas")
-	if code != exitOK {
+	if code != command.ExitOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	content, err := os.ReadFile(path)
@@ -337,7 +338,7 @@ func TestAFileThatCannotBeWrittenIsLeftAsItWas(t *testing.T) {
 	t.Parallel()
 	dir := directory(t, map[string]string{"file": "old"})
 	path := filepath.Join(dir, "file")
-	err := writeWhole(path, func(w io.Writer) error {
+	err := command.WriteWhole(path, func(w io.Writer) error {
 		fmt.Fprint(w, strings.Repeat("new", 10_000))
 		return io.ErrShortWrite
 	})
@@ -360,7 +361,7 @@ func TestALinkStaysALinkAndAPipeAPipe(t *testing.T) {
 	if err := os.Symlink("file", link); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeWhole(link, hello); err != nil {
+	if err := command.WriteWhole(link, hello); err != nil {
 		t.Fatal(err)
 	}
 	if content, err := os.ReadFile(filepath.Join(dir, "file")); err != nil || string(content) != "hello" {
@@ -374,7 +375,7 @@ func TestALinkStaysALinkAndAPipeAPipe(t *testing.T) {
 		content, err := os.ReadFile(pipe)
 		read <- fmt.Sprint(string(content), err)
 	}()
-	if err := writeWhole(pipe, hello); err != nil {
+	if err := command.WriteWhole(pipe, hello); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-read; got != "hello<nil>" {
@@ -388,7 +389,7 @@ func TestALinkStaysALinkAndAPipeAPipe(t *testing.T) {
 func TestSimulateRepeatsForMeansAndExtremes(t *testing.T) {
 	t.Parallel()
 	code, stdout, stderr := supercargo(t, simulateScenario, "simulate", "-f", "-", "-o", "json", "--policy", "default,supercargo", "--repeat", "3", "--seed", "5")
-	if code != exitOK || stderr != "" {
+	if code != command.ExitOK || stderr != "" {
 		t.Fatalf("exit code %d, stderr %q", code, stderr)
 	}
 	var summary struct {
@@ -422,7 +423,7 @@ func TestSimulateRepeatsForMeansAndExtremes(t *testing.T) {
 		}
 	}
 	code, stdout, _ = supercargo(t, simulateScenario, "simulate", "-f", "-", "--policy", "default", "--repeat", "2")
-	if code != exitOK || !strings.HasPrefix(stdout, "Scenario small, 2 seeds, 1 policy. Mean over the seeds [least, most].") {
+	if code != command.ExitOK || !strings.HasPrefix(stdout, "Scenario small, 2 seeds, 1 policy. Mean over the seeds [least, most].") {
 		t.Errorf("exit code %d, stdout %q, want a table of means", code, stdout)
 	}
 }
@@ -436,8 +437,8 @@ func TestAnInterruptedSimulationFailsAndLeavesNoFiles(t *testing.T) {
 	code := run(ctx, []string{
 		"supercargo", "simulate", "-f", filepath.Join(dir, "s.yaml"), "--report", filepath.Join(dir, "report.html"), "--placements", filepath.Join(dir, "p.csv"),
 	}, nil, &stdout, &stderr)
-	if code != exitFailed || stdout.Len() > 0 || !strings.Contains(stderr.String(), "interrupted before the simulation") {
-		t.Errorf("exit code %d, stdout %q, stderr %q, want %d and that it was interrupted", code, &stdout, &stderr, exitFailed)
+	if code != command.ExitFailed || stdout.Len() > 0 || !strings.Contains(stderr.String(), "interrupted before the simulation") {
+		t.Errorf("exit code %d, stdout %q, stderr %q, want %d and that it was interrupted", code, &stdout, &stderr, command.ExitFailed)
 	}
 	if content, _ := os.ReadFile(filepath.Join(dir, "report.html")); string(content) != "old" {
 		t.Errorf("the old report holds %q", content)
@@ -468,8 +469,8 @@ func TestSimulateCanBeInterruptedWhileItWaitsForStdin(t *testing.T) {
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	code := run(ctx, []string{"supercargo", "simulate", "-f", "-"}, cancelling{strings.NewReader("spec:\n"), cancel}, &stdout, &stderr)
-	if code != exitFailed || stdout.Len() > 0 || !strings.Contains(stderr.String(), "interrupted before the simulation began") {
-		t.Errorf("exit code %d, stdout %q, stderr %q, want %d and that it was interrupted", code, &stdout, &stderr, exitFailed)
+	if code != command.ExitFailed || stdout.Len() > 0 || !strings.Contains(stderr.String(), "interrupted before the simulation began") {
+		t.Errorf("exit code %d, stdout %q, stderr %q, want %d and that it was interrupted", code, &stdout, &stderr, command.ExitFailed)
 	}
 }
 
@@ -531,7 +532,7 @@ func TestSimulateCompletesPoliciesAndOutputs(t *testing.T) {
 	t.Parallel()
 	for flag, want := range map[string]string{"--policy": strings.Join(policy.Names(), "\n"), "--output": "table\njson"} {
 		code, stdout, _ := supercargo(t, "", "__complete", "simulate", flag, "")
-		if code != exitOK || !strings.HasPrefix(stdout, want+"\n:4") { // 4: no files
+		if code != command.ExitOK || !strings.HasPrefix(stdout, want+"\n:4") { // 4: no files
 			t.Errorf("exit code %d and completions %q for %s, want %q", code, stdout, flag, want)
 		}
 	}

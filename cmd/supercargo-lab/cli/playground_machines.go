@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/lab/playground"
@@ -28,7 +29,7 @@ func readMachineFlavors(flags playgroundFlags) ([]playground.MachineDeploymentSp
 	}
 	errs.If(!flags.clusterAPI, "--flavors requires cluster-api: omit --cluster-api=false")
 	var flavors []catalogue.Flavor
-	err := readNamed("--flavors", flags.machineFlavors, func(r io.Reader) (err error) {
+	err := command.ReadNamed("--flavors", flags.machineFlavors, func(r io.Reader) (err error) {
 		flavors, err = catalogue.ReadFlavors(flags.machineFlavors, r)
 		return err
 	})

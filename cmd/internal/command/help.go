@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"strings"
@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// addGroup adds commands that help lists under a title.
-func addGroup(root *cobra.Command, id, title string, commands ...*cobra.Command) {
+// AddGroup adds commands that help lists under a title.
+func AddGroup(root *cobra.Command, id, title string, commands ...*cobra.Command) {
 	root.AddGroup(&cobra.Group{ID: id, Title: title})
 	for _, c := range commands {
 		c.GroupID = id
@@ -17,13 +17,13 @@ func addGroup(root *cobra.Command, id, title string, commands ...*cobra.Command)
 	}
 }
 
-// listClusterApart makes help list a command's own flags first, and those that select the cluster,
+// ListClusterApart makes help list a command's own flags first, and those that select the cluster,
 // which are many and the same for all commands, after them.
-func listClusterApart(root *cobra.Command) {
+func ListClusterApart(root *cobra.Command) {
 	defineFlagLists()
 	const all = `{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}`
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), all,
-		`{{ownFlags .LocalFlags | trimTrailingWhitespaces}}{{with clusterFlags .LocalFlags}}
+		`{{ownFlags .LocalFlags | trimTrailingWhitespaces}}{{with ClusterFlags .LocalFlags}}
 
 Which cluster, as for kubectl:
 {{. | trimTrailingWhitespaces}}{{end}}`, 1))
@@ -35,7 +35,7 @@ var defineFlagLists = sync.OnceFunc(func() {
 		return func(all *pflag.FlagSet) string {
 			some := pflag.NewFlagSet("", pflag.ContinueOnError)
 			all.VisitAll(func(f *pflag.Flag) {
-				if _, is := f.Annotations[ofCluster]; is == cluster {
+				if _, is := f.Annotations[OfCluster]; is == cluster {
 					some.AddFlag(f)
 				}
 			})

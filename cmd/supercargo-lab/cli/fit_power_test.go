@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/energy"
 	"supercargo.dev/supercargo/energy/profile"
 	"supercargo.dev/supercargo/lab/fit/powerfit"
@@ -22,7 +23,7 @@ import (
 func fitted(t *testing.T, stdin string, args ...string) powerfit.Fit {
 	t.Helper()
 	code, stdout, stderr := supercargo(t, stdin, append([]string{"fit", "power", "-o", "json"}, args...)...)
-	if code != exitOK || stderr != "" {
+	if code != command.ExitOK || stderr != "" {
 		t.Fatalf("exit code %d and stderr %q, want 0 and nothing", code, stderr)
 	}
 	var p powerfit.Fit
@@ -83,7 +84,7 @@ func TestFitPowerPrintsWhatAMachineProfileHolds(t *testing.T) {
 	t.Parallel()
 	path := writeFile(t, machineCSV(300))
 	code, stdout, stderr := supercargo(t, "", "fit", "power", "-f", path, "--machine-type", "EPYC_64", "-o", "yaml")
-	if code != exitOK || stderr != "" {
+	if code != command.ExitOK || stderr != "" {
 		t.Fatalf("exit code %d and stderr %q, want 0 and nothing", code, stderr)
 	}
 	var o v1alpha1.MachineProfile
@@ -113,9 +114,9 @@ func TestFitPowerPrintsWhatAMachineProfileHolds(t *testing.T) {
 func TestFitPowerPrintsATable(t *testing.T) {
 	t.Parallel()
 	code, stdout, _ := supercargo(t, machineCSV(300), "fit", "power", "-f", "-")
-	words := strings.Join(strings.Fields(stdout), " ")
+	command.Words := strings.Join(strings.Fields(stdout), " ")
 	for _, want := range []string{"Samples 300", "Utilisation seen 0 to 1", "Idle power 60.0 W", "Full power 210.0 W", "50:60", "% on the last half", "% on every other twentieth"} {
-		if code != exitOK || !strings.Contains(words, want) {
+		if code != command.ExitOK || !strings.Contains(command.Words, want) {
 			t.Errorf("exit %d, no %q:\n%s", code, want, stdout)
 		}
 	}
@@ -141,7 +142,7 @@ func TestFitPowerByCountersSaysItsParts(t *testing.T) {
 		t.Errorf("%v W to %v W, want about 171 to 396", p.ByCounters.IdleWatts, full)
 	}
 	code, stdout, _ := supercargo(t, data.NodePower, "fit", "power", "-f", "-", "--watts-column=platform_power_w", "--counter-columns=cpu_cycles_per_s,cache_misses_per_s")
-	if code != exitOK || !strings.Contains(stdout, "cache_misses_per_s") || !strings.Contains(stdout, "rises by") {
+	if code != command.ExitOK || !strings.Contains(stdout, "cache_misses_per_s") || !strings.Contains(stdout, "rises by") {
 		t.Errorf("exit %d:\n%s", code, stdout)
 	}
 }
@@ -172,7 +173,7 @@ func TestFitPowerRefusesWhatCannotBe(t *testing.T) {
 		{"no such output", machineCSV(60), "-f - -o xml", []string{"--output", "xml"}},
 	} {
 		code, stdout, stderr := supercargo(t, tc.stdin, append([]string{"fit", "power"}, strings.Fields(tc.args)...)...)
-		if code != exitUsage || stdout != "" {
+		if code != command.ExitUsage || stdout != "" {
 			t.Errorf("%s: exit %d and %q, want 2 and nothing", tc.name, code, stdout)
 		}
 		for _, part := range tc.says {

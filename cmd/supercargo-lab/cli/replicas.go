@@ -17,6 +17,7 @@ import (
 
 	"supercargo.dev/supercargo/autoscaler/replica/law"
 	"supercargo.dev/supercargo/autoscaler/replica/queueing"
+	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/lab/replicas"
 	"supercargo.dev/supercargo/lab/replicas/catalogue"
@@ -118,9 +119,9 @@ that. The same input and seed give the same figures.`,
 	f.DurationVar(&flags.response, "response-window", 0, "window over which laws see the mean response time (1m in the InverseQueue paper); 0 for the time since the previous sample")
 	f.DurationVar(&flags.warmup, "warmup", 500*time.Minute, "initial part of the trace to leave out of the figures")
 	f.Uint64Var(&flags.seed, "seed", 1, "seed of the random arrivals and service times")
-	addOutput(cmd, &flags.output, tableOrJSON, "")
+	command.AddOutput(cmd, &flags.output, command.TableOrJSON, "")
 	f.StringVar(&flags.samples, "samples", "", "CSV file to write every sample to; with one law only")
-	words(catalogue.Names()).complete(cmd, "law")
+	command.Words(catalogue.Names()).Complete(cmd, "law")
 	return cmd
 }
 
@@ -138,7 +139,7 @@ func runReplicas(ctx context.Context, flags replicasFlags, stdin io.Reader, stdo
 		return fmt.Errorf("interrupted before the run began: %w", ctx.Err())
 	}
 	if err != nil {
-		return badInput(err)
+		return command.BadInput(err)
 	}
 	results, err := run.play(ctx)
 	if err != nil {
@@ -252,7 +253,7 @@ func checkReplicasFlags(flags replicasFlags) error {
 			errs = append(errs, fmt.Errorf("--law: %s is set twice", name))
 		}
 	}
-	errs = append(errs, tableOrJSON.check("output", flags.output))
+	errs = append(errs, command.TableOrJSON.Check("output", flags.output))
 	g := flags.goal
 	for _, check := range []struct {
 		ok         bool
@@ -282,7 +283,7 @@ func checkReplicasFlags(flags replicasFlags) error {
 			errs = append(errs, fmt.Errorf("--%s %v: must be %s", check.flag, check.value, check.want))
 		}
 	}
-	return errors.Join(append(errs, canBeWritten("--samples", flags.samples))...)
+	return errors.Join(append(errs, command.CheckWritable("--samples", flags.samples))...)
 }
 
 // readRates reads the rates. It waits for stdin until ctx ends.
@@ -290,9 +291,9 @@ func (r *replicasRun) readRates(ctx context.Context, stdin io.Reader) (err error
 	if r.flags.trace == "-" {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		r.rates, err = trace.ReadRates("stdin", untilDone(ctx, stdin))
+		r.rates, err = trace.ReadRates("stdin", command.UntilDone(ctx, stdin))
 	} else {
-		err = readNamed("--trace", r.flags.trace, func(in io.Reader) error {
+		err = command.ReadNamed("--trace", r.flags.trace, func(in io.Reader) error {
 			r.rates, err = trace.ReadRates(r.flags.trace, in)
 			return err
 		})

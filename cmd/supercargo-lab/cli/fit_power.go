@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/energy"
 	"supercargo.dev/supercargo/energy/profile"
 	"supercargo.dev/supercargo/internal/input"
@@ -65,7 +66,7 @@ file from the first half, and every other twentieth of the file from the remaini
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			flags.hasTime, flags.hasUtilization = cmd.Flags().Changed("time-column"), cmd.Flags().Changed("utilization-column")
-			return badInput(fitPower(flags, cmd.InOrStdin(), cmd.OutOrStdout()))
+			return command.BadInput(fitPower(flags, cmd.InOrStdin(), cmd.OutOrStdout()))
 		},
 	}
 	f := cmd.Flags()
@@ -76,14 +77,14 @@ file from the first half, and every other twentieth of the file from the remaini
 	f.StringVar(&flags.utilization, "utilization-column", "utilization", "`column` of the utilisation, 0 to 1")
 	f.StringVar(&flags.load, "load-column", "", "`column` of a quantity that grows with the work done; replaces the utilisation")
 	f.StringSliceVar(&flags.counters, "counter-columns", nil, "`columns` of several quantities that grow with the work done; replace the utilisation")
-	addOutput(cmd, &flags.output, tableJSONOrYAML, " for a MachineProfile")
+	command.AddOutput(cmd, &flags.output, command.TableJSONOrYAML, " for a MachineProfile")
 	return cmd
 }
 
 // check returns all errors in the flags.
 func (f *fitPowerFlags) check() error {
 	var errs input.Faults
-	errs = append(errs, tableJSONOrYAML.check("output", f.output))
+	errs = append(errs, command.TableJSONOrYAML.Check("output", f.output))
 	errs.If(f.file == "", "-f is required: a file of measurements, or - for standard input")
 	given := 0
 	for _, is := range []bool{f.hasUtilization, f.load != "", len(f.counters) > 0} {

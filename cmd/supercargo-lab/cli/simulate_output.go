@@ -1,18 +1,16 @@
 package cli
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/term"
 
+	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/lab/comparison"
 )
 
@@ -23,12 +21,12 @@ func (s *simulation) publish(result *comparison.Result, stdout io.Writer) error 
 		return err
 	}
 	if s.flags.placements != "" {
-		if err := writeWhole(s.flags.placements, result.WritePlacements); err != nil {
+		if err := command.WriteWhole(s.flags.placements, result.WritePlacements); err != nil {
 			return fmt.Errorf("--placements: %w", err)
 		}
 	}
 	if s.flags.report != "" {
-		if err := writeWhole(s.flags.report, document.WriteHTML); err != nil {
+		if err := command.WriteWhole(s.flags.report, document.WriteHTML); err != nil {
 			return fmt.Errorf("--report: %w", err)
 		}
 	}
@@ -36,50 +34,6 @@ func (s *simulation) publish(result *comparison.Result, stdout io.Writer) error 
 		return document.WriteJSON(stdout)
 	}
 	return document.WriteTable(stdout)
-}
-
-// writeWhole writes a file atomically. It follows symbolic links, and writes directly to a path that is
-// not a regular file, such as a pipe.
-func writeWhole(path string, write func(io.Writer) error) (err error) {
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target
-	}
-	if is, err := os.Stat(path); err == nil && !is.Mode().IsRegular() {
-		return writeThrough(path, write)
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	buffered := bufio.NewWriter(f)
-	if err := write(buffered); err != nil {
-		return err
-	}
-	if err := buffered.Flush(); err != nil {
-		return err
-	}
-	if err := f.Chmod(0o644); err != nil {
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
-}
-
-// writeThrough writes to an existing path.
-func writeThrough(path string, write func(io.Writer) error) error {
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	return errors.Join(write(f), f.Close())
 }
 
 // simulateProgress shows on a terminal the progress of the runs and the remaining time. It is safe for

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
+	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/lab/comparison"
@@ -59,7 +60,7 @@ func newSimulateCommand() *cobra.Command {
 		Long: `Run the workload of a scenario under each policy in virtual time. The real scheduler places
 the pods with the policy's own configuration. The policy buys, drains and deletes machines.
 The command prints what each policy cost, how long pods waited and how full the machines
-were, beside a lower bound on the cost of any policy.
+were, beside a command.Lower bound on the cost of any policy.
 
 Policies that run by default:
   default         stock kube-scheduler, and an autoscaler that adds one machine of one type
@@ -104,11 +105,11 @@ The same scenario, seed and policy give the same figures on every machine.`,
 	f.StringSliceVar(&flags.policies, "policy", policy.Names(), "policies to run; the others are compared with the first")
 	f.Uint64Var(&flags.seed, "seed", 1, "random seed of the workload and of ties")
 	f.IntVar(&flags.repeat, "repeat", 1, "number of seeds to run, from --seed on; with more than 1 the output has mean, minimum and maximum")
-	addOutput(cmd, &flags.output, tableOrJSON, "")
+	command.AddOutput(cmd, &flags.output, command.TableOrJSON, "")
 	f.StringVar(&flags.report, "report", "", "HTML file to write")
 	f.StringVar(&flags.placements, "placements", "", "CSV file to write all placements to")
 	f.BoolVar(&flags.deterministic, "deterministic", false, "leave out how long the simulation took, so that the output depends only on the input")
-	words(policy.Names()).complete(cmd, "policy")
+	command.Words(policy.Names()).Complete(cmd, "policy")
 	return cmd
 }
 
@@ -118,7 +119,7 @@ func runSimulate(ctx context.Context, flags simulateFlags, stdin io.Reader, stdo
 		return fmt.Errorf("interrupted before the simulation began: %w", ctx.Err())
 	}
 	if err != nil {
-		return badInput(err)
+		return command.BadInput(err)
 	}
 	for _, note := range s.notes {
 		fmt.Fprintf(stderr, "%s: %s\n", flags.scenario, note)
@@ -147,7 +148,7 @@ func runSimulate(ctx context.Context, flags simulateFlags, stdin io.Reader, stdo
 func readSimulation(ctx context.Context, flags simulateFlags, stdin io.Reader) (*simulation, error) {
 	var errs input.Faults
 	s := &simulation{flags: flags}
-	errs = append(errs, tableOrJSON.check("output", flags.output))
+	errs = append(errs, command.TableOrJSON.Check("output", flags.output))
 	errs.If(flags.repeat < 1 || flags.repeat > maxRepeat, "--repeat %d: must be from 1 to %d", flags.repeat, maxRepeat)
 	if len(flags.policies) == 0 {
 		errs = append(errs, fmt.Errorf("--policy: must be one of %s", strings.Join(policy.Names(), ", ")))
@@ -162,7 +163,7 @@ func readSimulation(ctx context.Context, flags simulateFlags, stdin io.Reader) (
 		}
 		s.policies = append(s.policies, p)
 	}
-	errs = append(errs, canBeWritten("--report", flags.report), canBeWritten("--placements", flags.placements))
+	errs = append(errs, command.CheckWritable("--report", flags.report), command.CheckWritable("--placements", flags.placements))
 	errs.If(flags.report != "" && flags.report == flags.placements, "--placements: %s is also the file of --report: use another file", flags.placements)
 	if flags.scenario == "" {
 		errs = append(errs, errors.New("--filename is required: the scenario file, or - for standard input"))
@@ -175,21 +176,6 @@ func readSimulation(ctx context.Context, flags simulateFlags, stdin io.Reader) (
 	return s, s.draw()
 }
 
-// canBeWritten returns an error if the file of a flag cannot be written. It runs before a long
-// computation, not after.
-func canBeWritten(flag, path string) error {
-	if path == "" {
-		return nil
-	}
-	if is, err := os.Stat(path); err == nil && is.IsDir() {
-		return fmt.Errorf("%s: %s is a directory: must be a file", flag, path)
-	}
-	if _, err := os.Stat(filepath.Dir(path)); err != nil {
-		return fmt.Errorf("%s: %w", flag, err)
-	}
-	return nil
-}
-
 // read reads the scenario. It waits for stdin until ctx ends.
 func (s *simulation) read(ctx context.Context, stdin io.Reader) error {
 	name, dir := s.flags.scenario, filepath.Dir(s.flags.scenario)
@@ -197,7 +183,7 @@ func (s *simulation) read(ctx context.Context, stdin io.Reader) error {
 	if name == "-" {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		name, dir, in = "stdin", ".", untilDone(ctx, stdin)
+		name, dir, in = "stdin", ".", command.UntilDone(ctx, stdin)
 	} else {
 		f, err := os.Open(name)
 		if err != nil {
@@ -210,7 +196,7 @@ func (s *simulation) read(ctx context.Context, stdin io.Reader) error {
 	if head, _ := begin.Peek(len(trace.RecordingHeader)); trace.IsRecording(head) {
 		return s.readRecording(name, begin)
 	}
-	text, err := readBounded(name, begin, scenario.MaxBytes)
+	text, err := command.ReadBounded(name, begin, scenario.MaxBytes)
 	if err != nil {
 		return err
 	}
@@ -223,14 +209,14 @@ func (s *simulation) read(ctx context.Context, stdin io.Reader) error {
 			return nil, err
 		}
 		defer f.Close()
-		return readBounded(path, f, maxFileBytes)
+		return command.ReadBounded(path, f, maxFileBytes)
 	})
 	return err
 }
 
 // readRecording reads a file of `supercargo record`.
 func (s *simulation) readRecording(name string, in io.Reader) error {
-	text, err := readBounded(name, in, maxFileBytes)
+	text, err := command.ReadBounded(name, in, maxFileBytes)
 	if err != nil {
 		return err
 	}
@@ -252,27 +238,4 @@ func (s *simulation) draw() (err error) {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
-}
-
-// untilDone returns a reader that fails when ctx ends, even during a read.
-func untilDone(ctx context.Context, in io.Reader) io.Reader {
-	out, to := io.Pipe()
-	go func() {
-		_, err := io.Copy(to, in)
-		to.CloseWithError(err)
-	}()
-	context.AfterFunc(ctx, func() { to.CloseWithError(ctx.Err()) })
-	return out
-}
-
-// readBounded reads a file that is not larger than limit, in bytes.
-func readBounded(name string, in io.Reader, limit int64) ([]byte, error) {
-	text, err := io.ReadAll(io.LimitReader(in, limit+1))
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, err)
-	}
-	if int64(len(text)) > limit {
-		return nil, fmt.Errorf("%s: is larger than %d bytes", name, limit)
-	}
-	return text, nil
 }

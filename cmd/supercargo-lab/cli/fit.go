@@ -5,6 +5,8 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+
+	"supercargo.dev/supercargo/cmd/internal/command"
 )
 
 func newFitCommand() *cobra.Command {
@@ -16,7 +18,7 @@ func newFitCommand() *cobra.Command {
 
   # How many requests does a replica of a service serve?
   supercargo fit service -f service.csv`,
-		Args: onlyCommands,
+		Args: command.OnlyCommands,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cmd.Help()
 		},
@@ -36,5 +38,5 @@ func readMeasured(file string, stdin io.Reader, read func(io.Reader) error) erro
 	if file == "-" {
 		return named(stdin)
 	}
-	return readNamed("-f", file, named)
+	return command.ReadNamed("-f", file, named)
 }

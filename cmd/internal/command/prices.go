@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"io"
@@ -8,14 +8,14 @@ import (
 	"supercargo.dev/supercargo/internal/input/catalogue"
 )
 
-// addPrices adds the flag --prices for the user's prices of instance types.
-func addPrices(f *pflag.FlagSet, file *string) {
+// AddPrices adds the flag --prices for the user's prices of instance types.
+func AddPrices(f *pflag.FlagSet, file *string) {
 	f.StringVar(file, "prices", "", "CSV `file` with columns name, cpu, memory_gib and price_per_hour, and optionally spot_price_per_hour: prices of your own, which go before list prices")
 }
 
-// readPrices reads the file of --prices.
-func readPrices(file string, prices *[]catalogue.Price) error {
-	return readNamed("--prices", file, func(in io.Reader) (err error) {
+// ReadPrices reads the file of --prices.
+func ReadPrices(file string, prices *[]catalogue.Price) error {
+	return ReadNamed("--prices", file, func(in io.Reader) (err error) {
 		*prices, err = catalogue.ReadPrices(file, in)
 		return err
 	})

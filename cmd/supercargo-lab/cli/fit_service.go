@@ -13,6 +13,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/replica/queueing"
+	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/internal/text/jsondoc"
 	"supercargo.dev/supercargo/lab/fit/servicefit"
@@ -72,7 +73,7 @@ sets c to 0. With --slo and --peak-rate, the command also prints how many replic
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			given := cmd.Flags().Changed
 			flags.columns.NeedsTime, flags.hasMost, flags.hasSLO, flags.hasPeakRate = given("time-column"), given("max-response"), given("slo"), given("peak-rate")
-			return badInput(fitService(flags, cmd.InOrStdin(), cmd.OutOrStdout()))
+			return command.BadInput(fitService(flags, cmd.InOrStdin(), cmd.OutOrStdout()))
 		},
 	}
 	f := cmd.Flags()
@@ -85,14 +86,14 @@ sets c to 0. With --slo and --peak-rate, the command also prints how many replic
 	f.BoolVar(&flags.fixedRate, "fixed-rate", false, "fit a service rate that does not depend on the arrival rate (c = 0)")
 	f.DurationVar(&flags.slo, "slo", 0, "target for the mean response time; requires --peak-rate")
 	f.Float64Var(&flags.peakRate, "peak-rate", 0, "highest expected arrival rate, requests/s; requires --slo")
-	addOutput(cmd, &flags.output, tableJSONOrYAML, " for a patch of a ReplicaPolicy")
+	command.AddOutput(cmd, &flags.output, command.TableJSONOrYAML, " for a patch of a ReplicaPolicy")
 	return cmd
 }
 
 // check returns all errors in the flags.
 func (f *fitServiceFlags) check() error {
 	var errs input.Faults
-	errs = append(errs, tableJSONOrYAML.check("output", f.output))
+	errs = append(errs, command.TableJSONOrYAML.Check("output", f.output))
 	errs.If(f.file == "", "-f is required: a file of measurements, or - for standard input")
 	errs.If(f.hasMost && f.most <= 0, "--max-response %v: must be more than 0", f.most)
 	errs.If(f.hasSLO != f.hasPeakRate, "--slo and --peak-rate must be set together")

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"supercargo.dev/supercargo/cli/dashboard"
+	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/input/trace"
@@ -98,24 +99,24 @@ figures do not depend on how fast this computer is.`,
 	f.BoolVar(&flags.fleet, "fleet", true, "replay the trace once more on a NodeFleet that buys and deletes machines")
 	f.BoolVar(&flags.consolidation, "consolidation", true, "with --fleet, finish half of the fleet's Jobs and consolidate the others by migration")
 	f.BoolVar(&flags.open, "open", false, "show the clusters on the dashboard in a browser while the demo runs")
-	addOutput(cmd, &flags.output, tableOrJSON, "")
+	command.AddOutput(cmd, &flags.output, command.TableOrJSON, "")
 	return cmd
 }
 
 func runDemo(ctx context.Context, flags demoFlags, stdout, stderr io.Writer) error {
 	input, err := readDemoInput(flags)
 	if err != nil {
-		return badInput(err)
+		return command.BadInput(err)
 	}
 	if flags.open {
-		page, err := servePage(ctx, "127.0.0.1:0", nil)
+		page, err := dashboard.ServePage(ctx, "127.0.0.1:0", nil)
 		if err != nil {
-			return err
+			return fmt.Errorf("serve the dashboard: %w", err)
 		}
-		defer page.end()
-		fmt.Fprintln(stderr, page.address)
-		page.open(ctx, stderr)
-		input.Watch = page.watch(stderr)
+		defer page.End()
+		fmt.Fprintln(stderr, page.Address)
+		command.OpenPage(ctx, page.Address, stderr)
+		input.Watch = showOn(page, stderr)
 	}
 	doc, err := demo.Run(ctx, input, demo.NewProgress(stderr))
 	if err != nil {
@@ -124,7 +125,7 @@ func runDemo(ctx context.Context, flags demoFlags, stdout, stderr io.Writer) err
 		}
 		var wrong *controlplane.InputError
 		if errors.As(err, &wrong) && flags.schedulerConfig != "" {
-			return badInput(fmt.Errorf("--scheduler-config %s: %w", flags.schedulerConfig, err))
+			return command.BadInput(fmt.Errorf("--scheduler-config %s: %w", flags.schedulerConfig, err))
 		}
 		return err
 	}
@@ -138,12 +139,12 @@ func runDemo(ctx context.Context, flags demoFlags, stdout, stderr io.Writer) err
 // takes some hundredths of a second.
 const demoAudits = 5 * time.Second
 
-// watch returns a function that shows a cluster of the demo on the page.
-func (p *servedPage) watch(stderr io.Writer) func(context.Context, *rest.Config, time.Duration) {
+// showOn returns a function that shows a cluster of the demo on the page.
+func showOn(page *dashboard.Page, stderr io.Writer) func(context.Context, *rest.Config, time.Duration) {
 	return func(ctx context.Context, config *rest.Config, cycle time.Duration) {
-		c, err := watching(config)
+		c, err := dashboard.NewClient(config)
 		if err == nil {
-			err = dashboard.Run(ctx, dashboard.Options{Client: c, AuditInterval: demoAudits, Cycle: cycle, Show: p.server.Show})
+			err = dashboard.Run(ctx, dashboard.Options{Client: c, AuditInterval: demoAudits, Cycle: cycle, Show: page.Server.Show})
 		}
 		if err != nil {
 			fmt.Fprintf(stderr, "the dashboard cannot show this cluster: %v\n", err)
@@ -162,7 +163,7 @@ const (
 func readDemoInput(flags demoFlags) (*demo.Input, error) {
 	var errs input.Faults
 	in := &demo.Input{Nodes: flags.nodes, Duration: flags.duration, TimeScale: flags.timeScale, Consolidation: flags.consolidation}
-	errs = append(errs, tableOrJSON.check("output", flags.output))
+	errs = append(errs, command.TableOrJSON.Check("output", flags.output))
 	errs.If(flags.nodes < 1 || flags.nodes > maxDemoNodes, "--nodes %d: must be from 1 to %d", flags.nodes, maxDemoNodes)
 	errs.If(flags.duration < minDemoDuration || flags.duration > maxDemoDuration, "--duration %s: must be from %s to %s", flags.duration, minDemoDuration, maxDemoDuration)
 	if d := flags.fleetDuration; d != 0 && (d < minDemoDuration || d > maxDemoDuration) {
@@ -233,7 +234,7 @@ func readDemoTrace(in *demo.Input, path string) (err error) {
 		return err
 	}
 	in.TraceName = path
-	return readNamed("--trace", path, func(r io.Reader) error {
+	return command.ReadNamed("--trace", path, func(r io.Reader) error {
 		in.Workload, err = trace.Read(path, r)
 		return err
 	})
@@ -244,7 +245,7 @@ func readDemoFlavors(in *demo.Input, path string) (err error) {
 		in.Flavors, err = catalogue.ReadFlavors("aws/flavors.csv", strings.NewReader(data.AWSFlavors))
 		return err
 	}
-	err = readNamed("--flavors", path, func(r io.Reader) error {
+	err = command.ReadNamed("--flavors", path, func(r io.Reader) error {
 		in.Flavors, err = catalogue.ReadFlavors(path, r)
 		return err
 	})
@@ -254,14 +255,4 @@ func readDemoFlavors(in *demo.Input, path string) (err error) {
 		}
 	}
 	return err
-}
-
-// readNamed opens and reads the file of a flag.
-func readNamed(flag, path string, read func(io.Reader) error) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("%s: %w", flag, err)
-	}
-	defer f.Close()
-	return read(f)
 }

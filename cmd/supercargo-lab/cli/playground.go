@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/lab/playground/controlplane"
 	"supercargo.dev/supercargo/lab/playground/programs"
@@ -86,7 +87,7 @@ until Ctrl-C or SIGTERM and then stops everything that it has started.`,
 	f.BoolVar(&flags.metricsAdapter, "metrics-adapter", false, "run the metrics adapter, so that HorizontalPodAutoscalers find custom and external metrics")
 	f.StringVar(&flags.queryAddress, "query-bind-address", "0", "`host:port` where the metrics adapter answers PromQL over HTTP without authentication, such as 127.0.0.1:9090; 0 to disable")
 	f.StringVar(&flags.machineFlavors, "flavors", "", "CSV file of machine flavors; each becomes a MachineDeployment")
-	alsoSpelled(cmd, "machine-flavors", "flavors")
+	command.AlsoSpelled(cmd, "machine-flavors", "flavors")
 	f.DurationVar(&flags.machineLag, "machine-lag", 0, "how long a machine of --flavors takes to become a node")
 	f.DurationVar(&flags.machineReleaseLag, "machine-release-lag", 0, "how long a machine of --flavors takes to be deleted")
 	return cmd
@@ -95,7 +96,7 @@ until Ctrl-C or SIGTERM and then stops everything that it has started.`,
 func runPlayground(ctx context.Context, flags playgroundFlags, stdin io.Reader, stdout, stderr io.Writer) error {
 	input, err := readPlaygroundInput(flags, stdin)
 	if err != nil {
-		return badInput(err)
+		return command.BadInput(err)
 	}
 	if note := unservedPods(input.options.SchedulerConfig); note != "" {
 		fmt.Fprintf(stderr, "supercargo: --scheduler-config %s: %s\n", flags.schedulerConfig, note)
@@ -226,5 +227,5 @@ func (f playgroundFlags) inputOrFailure(err error) error {
 	default:
 		err = fmt.Errorf("--workload: %w", err)
 	}
-	return badInput(err)
+	return command.BadInput(err)
 }

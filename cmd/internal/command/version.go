@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"fmt"
@@ -14,15 +14,15 @@ import (
 	"supercargo.dev/supercargo/internal/text/jsondoc"
 )
 
-// versions is what `supercargo version -o json` prints.
-type versions struct {
+// Versions is what `supercargo version -o json` prints.
+type Versions struct {
 	Supercargo string `json:"supercargo"`
 	Kubernetes string `json:"kubernetes"`
 	Go         string `json:"go"`
 	Platform   string `json:"platform"`
 }
 
-func newVersionCommand() *cobra.Command {
+func NewVersionCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "version",
@@ -31,16 +31,16 @@ func newVersionCommand() *cobra.Command {
   supercargo version -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return printVersions(cmd.OutOrStdout(), output, currentVersions())
+			return printVersions(cmd.OutOrStdout(), output, CurrentVersions())
 		},
 	}
-	addOutput(cmd, &output, textOrJSON, "")
+	AddOutput(cmd, &output, TextOrJSON, "")
 	return cmd
 }
 
-func printVersions(w io.Writer, output string, v versions) error {
-	if err := textOrJSON.check("output", output); err != nil {
-		return badInput(err)
+func printVersions(w io.Writer, output string, v Versions) error {
+	if err := TextOrJSON.Check("output", output); err != nil {
+		return BadInput(err)
 	}
 	if output == "json" {
 		return jsondoc.Write(w, v)
@@ -49,8 +49,8 @@ func printVersions(w io.Writer, output string, v versions) error {
 	return err
 }
 
-func currentVersions() versions {
-	return versions{
+func CurrentVersions() Versions {
+	return Versions{
 		Supercargo: version.Version,
 		Kubernetes: kubernetesVersion(),
 		Go:         runtime.Version(),

@@ -1,0 +1,105 @@
+package command
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/internal/platform/operator"
+	"supercargo.dev/supercargo/internal/platform/podwire"
+)
+
+// ClusterFlags are the flags that select the cluster: those of kubectl, with the same meaning.
+type ClusterFlags struct {
+	*genericclioptions.ConfigFlags
+	AllNamespaces bool
+}
+
+// NewClusterFlags returns flags whose default is kubectl's current cluster. Discovery is not cached on
+// disk, so there is no --cache-dir.
+func NewClusterFlags() *ClusterFlags {
+	f := &ClusterFlags{ConfigFlags: genericclioptions.NewConfigFlags(true)}
+	f.CacheDir = nil
+	return f
+}
+
+// OfCluster marks the flags that select the cluster; help lists them separately.
+const OfCluster = "supercargo.dev/cluster"
+
+// AddTo adds the flags to a command. A command that is not namespaced has no --namespace.
+func (f *ClusterFlags) AddTo(cmd *cobra.Command, namespaced bool) {
+	if !namespaced {
+		f.Namespace = nil
+	}
+	own := pflag.NewFlagSet(cmd.Name(), pflag.ContinueOnError)
+	f.AddFlags(own)
+	own.VisitAll(func(flag *pflag.Flag) {
+		flag.Annotations = map[string][]string{OfCluster: nil}
+	})
+	cmd.Flags().AddFlagSet(own)
+}
+
+// AddAllNamespaces adds -A, which takes precedence over a namespace.
+func (f *ClusterFlags) AddAllNamespaces(cmd *cobra.Command) {
+	cmd.Flags().BoolVarP(&f.AllNamespaces, "all-namespaces", "A", false, "include all namespaces")
+}
+
+// Config returns the client configuration of the cluster.
+func (f *ClusterFlags) Config() (*rest.Config, error) {
+	config, err := f.ToRESTConfig()
+	if err != nil {
+		return nil, BadInput(fmt.Errorf("load the kubeconfig: %w", err))
+	}
+	return config, nil
+}
+
+// SelectedNamespace returns the given namespace, or else that of the kubeconfig; "" with --all-namespaces.
+func (f *ClusterFlags) SelectedNamespace() (string, error) {
+	if f.AllNamespaces {
+		return "", nil
+	}
+	namespace, _, err := f.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return "", BadInput(fmt.Errorf("read the namespace of the kubeconfig: %w", err))
+	}
+	return namespace, nil
+}
+
+// Client returns a client for the kinds of Kubernetes and of Supercargo, and for those that add
+// registers.
+func (f *ClusterFlags) Client(add ...func(*runtime.Scheme) error) (client.WithWatch, error) {
+	config, err := f.Config()
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1 // no client-side rate limit: a command sends one request at a time
+	scheme, err := operator.Kinds()
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range add {
+		if err := a(scheme); err != nil {
+			return nil, fmt.Errorf("register the API types: %w", err)
+		}
+	}
+	c, err := client.NewWithWatch(podwire.Wrap(config), client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("create the client: %w", err)
+	}
+	return c, nil
+}
+
+// Namespaced returns the client and the namespace.
+func (f *ClusterFlags) Namespaced() (client.WithWatch, string, error) {
+	c, err := f.Client()
+	if err != nil {
+		return nil, "", err
+	}
+	namespace, err := f.SelectedNamespace()
+	return c, namespace, err
+}

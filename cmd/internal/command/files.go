@@ -1,0 +1,174 @@
+package command
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/yaml"
+
+	"supercargo.dev/supercargo/internal/text/jsondoc"
+)
+
+// CheckWritable returns an error if the file of a flag cannot be written. It runs before a long
+// computation, not after.
+func CheckWritable(flag, path string) error {
+	if path == "" {
+		return nil
+	}
+	if is, err := os.Stat(path); err == nil && is.IsDir() {
+		return fmt.Errorf("%s: %s is a directory: must be a file", flag, path)
+	}
+	if _, err := os.Stat(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("%s: %w", flag, err)
+	}
+	return nil
+}
+
+// UntilDone returns a reader that fails when ctx ends, even during a read.
+func UntilDone(ctx context.Context, in io.Reader) io.Reader {
+	out, to := io.Pipe()
+	go func() {
+		_, err := io.Copy(to, in)
+		to.CloseWithError(err)
+	}()
+	context.AfterFunc(ctx, func() { to.CloseWithError(ctx.Err()) })
+	return out
+}
+
+// ReadBounded reads a file that is not larger than limit, in bytes.
+func ReadBounded(name string, in io.Reader, limit int64) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(in, limit+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if int64(len(text)) > limit {
+		return nil, fmt.Errorf("%s: is larger than %d bytes", name, limit)
+	}
+	return text, nil
+}
+
+// WriteWhole writes a file atomically. It follows symbolic links, and writes directly to a path that is
+// not a regular file, such as a pipe.
+func WriteWhole(path string, write func(io.Writer) error) (err error) {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	if is, err := os.Stat(path); err == nil && !is.Mode().IsRegular() {
+		return writeThrough(path, write)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	buffered := bufio.NewWriter(f)
+	if err := write(buffered); err != nil {
+		return err
+	}
+	if err := buffered.Flush(); err != nil {
+		return err
+	}
+	if err := f.Chmod(0o644); err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// writeThrough writes to an existing path.
+func writeThrough(path string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f), f.Close())
+}
+
+// PrintAs prints a document as JSON or YAML, or else as text.
+func PrintAs(w io.Writer, output string, document interface{ Write(io.Writer) error }) error {
+	if done, err := WriteStructured(w, output, document); done {
+		return err
+	}
+	return document.Write(w)
+}
+
+// WriteStructured writes a document if output is json or yaml, and reports whether it is.
+func WriteStructured(w io.Writer, output string, document any) (done bool, err error) {
+	switch output {
+	case "json":
+		return true, jsondoc.Write(w, document)
+	case "yaml":
+		text, err := yaml.Marshal(document)
+		if err != nil {
+			return true, fmt.Errorf("write YAML: %w", err)
+		}
+		_, err = w.Write(text)
+		return true, err
+	}
+	return false, nil
+}
+
+// ReadNamed opens and reads the file of a flag.
+func ReadNamed(flag, path string, read func(io.Reader) error) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", flag, err)
+	}
+	defer f.Close()
+	return read(f)
+}
+
+// Lower returns the names in lower case.
+func Lower(names []string) []string {
+	all := make([]string, len(names))
+	for i, name := range names {
+		all[i] = strings.ToLower(name)
+	}
+	return all
+}
+
+// OpenPage opens a page in a browser, or asks the user to.
+func OpenPage(ctx context.Context, address string, stderr io.Writer) {
+	if err := openBrowser(ctx, address); err != nil {
+		fmt.Fprintf(stderr, "open a browser: %v: open the address above instead\n", err)
+	}
+}
+
+// openBrowser opens a page with the system's default browser. It does not wait for it.
+func openBrowser(ctx context.Context, address string) error {
+	command := []string{"xdg-open"}
+	switch runtime.GOOS {
+	case "darwin":
+		command = []string{"open"}
+	case "windows":
+		command = []string{"rundll32", "url.dll,FileProtocolHandler"}
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), command[0], append(command[1:], address)...)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	go func() { _ = cmd.Wait() }() // reap the process when it ends
+	return nil
+}
+
+// Absent reports whether the kind is not installed, or the user may not read it.
+func Absent(err error) bool {
+	return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err)
+}

@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"supercargo.dev/supercargo/cmd/internal/command"
+)
+
+// laboratoryProgram holds the commands that need no cluster of the user's but a control plane or a scheduler of
+// their own, which are most of its size.
+const laboratoryProgram = "supercargo-lab"
+
+// laboratoryCommands are the commands of that program with their descriptions, which a test compares with it.
+var laboratoryCommands = map[string]string{
+	"demo":       "Compare Supercargo with the stock scheduler on a real trace",
+	"fit":        "Fit models to measurements",
+	"playground": "Run a real control plane on this machine, with nodes simulated by kwok",
+	"replicas":   "Simulate a service and a law that sets its replicas, on a trace of arrival rates",
+	"simulate":   "Simulate a workload under several policies, and compare their bills",
+	"workers":    "Simulate a workflow on a pool of workers that a law scales",
+}
+
+// laboratory returns the command of help and suggestions. It runs only if Main did not.
+func laboratory(name string) *cobra.Command {
+	return &cobra.Command{
+		Use:                name,
+		Short:              laboratoryCommands[name],
+		Example:            "  supercargo " + name + " --help",
+		DisableFlagParsing: true,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := findLaboratory(os.Executable)
+			return cmp.Or(err, errors.New(name+" runs in "+laboratoryProgram))
+		},
+	}
+}
+
+// isLaboratory reports whether a command line is of the laboratory: one of its commands, help about it, or the
+// completion of its arguments.
+func isLaboratory(args []string) bool {
+	if len(args) > 1 && slices.Contains([]string{"help", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}, args[0]) {
+		// The last argument of a completion is what is being typed, perhaps the name of the command itself.
+		if args[0] != "help" && len(args) == 2 {
+			return false
+		}
+		args = args[1:]
+	}
+	return len(args) > 0 && laboratoryCommands[args[0]] != ""
+}
+
+// runLaboratory replaces this process with the laboratory's program, which so gets its signals and its terminal. It
+// returns an exit code only on failure.
+func runLaboratory(args []string, stderr io.Writer) int {
+	path, err := findLaboratory(os.Executable)
+	if err == nil {
+		err = fmt.Errorf("run %s: %w", path, syscall.Exec(path, args, os.Environ()))
+	}
+	fmt.Fprintf(stderr, "supercargo: %v\n", err)
+	return command.ExitFailed
+}
+
+// findLaboratory returns the path of the laboratory's program: beside this one, links followed, or else on the PATH.
+func findLaboratory(executable func() (string, error)) (string, error) {
+	if own, err := executable(); err == nil {
+		if target, err := filepath.EvalSymlinks(own); err == nil {
+			own = target
+		}
+		if found, err := exec.LookPath(filepath.Join(filepath.Dir(own), laboratoryProgram)); err == nil {
+			return found, nil
+		}
+	}
+	found, err := exec.LookPath(laboratoryProgram)
+	if err != nil {
+		return "", fmt.Errorf("this command is part of %[1]s, which is neither beside supercargo nor on the PATH: "+
+			"build it with `make bin/%[1]s`, or take it from the release", laboratoryProgram)
+	}
+	return found, nil
+}
