@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"supercargo.dev/supercargo/cmd/supercargo/cli"
+	"supercargo.dev/supercargo/cmd/supercargo-lab/cli"
 )
 
 // demoOutcome contains the fields of one profile that scripts read.

@@ -2,12 +2,13 @@ package command
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/internal/platform/operator"
@@ -16,16 +17,16 @@ import (
 
 // ClusterFlags are the flags that select the cluster: those of kubectl, with the same meaning.
 type ClusterFlags struct {
-	*genericclioptions.ConfigFlags
 	AllNamespaces bool
+
+	rules     *clientcmd.ClientConfigLoadingRules
+	overrides clientcmd.ConfigOverrides
+	asExtra   []string // KEY=VALUE
 }
 
-// NewClusterFlags returns flags whose default is kubectl's current cluster. Discovery is not cached on
-// disk, so there is no --cache-dir.
+// NewClusterFlags returns flags whose default is kubectl's current cluster, or inside a cluster that one.
 func NewClusterFlags() *ClusterFlags {
-	f := &ClusterFlags{ConfigFlags: genericclioptions.NewConfigFlags(true)}
-	f.CacheDir = nil
-	return f
+	return &ClusterFlags{rules: clientcmd.NewDefaultClientConfigLoadingRules(), overrides: clientcmd.ConfigOverrides{ClusterDefaults: clientcmd.ClusterDefaults}}
 }
 
 // OfCluster marks the flags that select the cluster; help lists them separately.
@@ -33,11 +34,16 @@ const OfCluster = "supercargo.dev/cluster"
 
 // AddTo adds the flags to a command. A command that is not namespaced has no --namespace.
 func (f *ClusterFlags) AddTo(cmd *cobra.Command, namespaced bool) {
+	names := clientcmd.RecommendedConfigOverrideFlags("")
+	names.ClusterOverrideFlags.APIServer.ShortName = "s"
+	names.AuthOverrideFlags.Username, names.AuthOverrideFlags.Password = clientcmd.FlagInfo{}, clientcmd.FlagInfo{} // Kubernetes no longer knows basic authentication
 	if !namespaced {
-		f.Namespace = nil
+		names.ContextOverrideFlags.Namespace = clientcmd.FlagInfo{}
 	}
 	own := pflag.NewFlagSet(cmd.Name(), pflag.ContinueOnError)
-	f.AddFlags(own)
+	own.StringVar(&f.rules.ExplicitPath, "kubeconfig", "", "Path to the kubeconfig file to use for CLI requests.")
+	own.StringArrayVar(&f.asExtra, "as-user-extra", nil, "User extras to impersonate for the operation as KEY=VALUE, this flag can be repeated to specify multiple values for the same key.")
+	clientcmd.BindOverrideFlags(&f.overrides, own, names)
 	own.VisitAll(func(flag *pflag.Flag) {
 		flag.Annotations = map[string][]string{OfCluster: nil}
 	})
@@ -49,9 +55,28 @@ func (f *ClusterFlags) AddAllNamespaces(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&f.AllNamespaces, "all-namespaces", "A", false, "include all namespaces")
 }
 
+// Namespace returns the value of --namespace.
+func (f *ClusterFlags) Namespace() string { return f.overrides.Context.Namespace }
+
+// kubeconfig returns what the flags and the kubeconfig say.
+func (f *ClusterFlags) kubeconfig() clientcmd.ClientConfig {
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(f.rules, &f.overrides)
+}
+
 // Config returns the client configuration of the cluster.
 func (f *ClusterFlags) Config() (*rest.Config, error) {
-	config, err := f.ToRESTConfig()
+	for _, extra := range f.asExtra {
+		key, value, found := strings.Cut(extra, "=")
+		if !found || key == "" {
+			return nil, BadInput(fmt.Errorf("--as-user-extra %q: must be KEY=VALUE", extra))
+		}
+		if f.overrides.AuthInfo.ImpersonateUserExtra == nil {
+			f.overrides.AuthInfo.ImpersonateUserExtra = map[string][]string{}
+		}
+		f.overrides.AuthInfo.ImpersonateUserExtra[key] = append(f.overrides.AuthInfo.ImpersonateUserExtra[key], value)
+	}
+	f.asExtra = nil
+	config, err := f.kubeconfig().ClientConfig()
 	if err != nil {
 		return nil, BadInput(fmt.Errorf("load the kubeconfig: %w", err))
 	}
@@ -63,7 +88,7 @@ func (f *ClusterFlags) SelectedNamespace() (string, error) {
 	if f.AllNamespaces {
 		return "", nil
 	}
-	namespace, _, err := f.ToRawKubeConfigLoader().Namespace()
+	namespace, _, err := f.kubeconfig().Namespace()
 	if err != nil {
 		return "", BadInput(fmt.Errorf("read the namespace of the kubeconfig: %w", err))
 	}

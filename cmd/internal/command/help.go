@@ -23,7 +23,7 @@ func ListClusterApart(root *cobra.Command) {
 	defineFlagLists()
 	const all = `{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}`
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), all,
-		`{{ownFlags .LocalFlags | trimTrailingWhitespaces}}{{with ClusterFlags .LocalFlags}}
+		`{{ownFlags .LocalFlags | trimTrailingWhitespaces}}{{with clusterFlags .LocalFlags}}
 
 Which cluster, as for kubectl:
 {{. | trimTrailingWhitespaces}}{{end}}`, 1))

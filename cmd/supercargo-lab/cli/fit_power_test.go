@@ -13,6 +13,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/cmd/internal/command"
+	"supercargo.dev/supercargo/cmd/internal/commandtest"
 	"supercargo.dev/supercargo/energy"
 	"supercargo.dev/supercargo/energy/profile"
 	"supercargo.dev/supercargo/lab/fit/powerfit"
@@ -66,23 +67,11 @@ func TestFitPowerFollowsAMeasuredSeries(t *testing.T) {
 	}
 }
 
-// machineCSV returns samples of a machine of 60 W to 210 W, with 60 % of the rise in the first half.
-func machineCSV(samples int) string {
-	var b strings.Builder
-	b.WriteString("time,watts,utilization\n")
-	for i := range samples {
-		u := float64(i*7%101) / 100
-		watts := 60 + 150*(min(u, 0.5)/0.5*0.6+max(0, u-0.5)/0.5*0.4)
-		fmt.Fprintf(&b, "%d,%.3f,%v\n", i, watts, u)
-	}
-	return b.String()
-}
-
 // TestFitPowerPrintsWhatAMachineProfileHolds: the YAML output is a MachineProfile that gives the
 // measured power.
 func TestFitPowerPrintsWhatAMachineProfileHolds(t *testing.T) {
 	t.Parallel()
-	path := writeFile(t, machineCSV(300))
+	path := commandtest.File(t, commandtest.MachineCSV(300))
 	code, stdout, stderr := supercargo(t, "", "fit", "power", "-f", path, "--machine-type", "EPYC_64", "-o", "yaml")
 	if code != command.ExitOK || stderr != "" {
 		t.Fatalf("exit code %d and stderr %q, want 0 and nothing", code, stderr)
@@ -113,10 +102,10 @@ func TestFitPowerPrintsWhatAMachineProfileHolds(t *testing.T) {
 
 func TestFitPowerPrintsATable(t *testing.T) {
 	t.Parallel()
-	code, stdout, _ := supercargo(t, machineCSV(300), "fit", "power", "-f", "-")
-	command.Words := strings.Join(strings.Fields(stdout), " ")
+	code, stdout, _ := supercargo(t, commandtest.MachineCSV(300), "fit", "power", "-f", "-")
+	words := strings.Join(strings.Fields(stdout), " ")
 	for _, want := range []string{"Samples 300", "Utilisation seen 0 to 1", "Idle power 60.0 W", "Full power 210.0 W", "50:60", "% on the last half", "% on every other twentieth"} {
-		if code != command.ExitOK || !strings.Contains(command.Words, want) {
+		if code != command.ExitOK || !strings.Contains(words, want) {
 			t.Errorf("exit %d, no %q:\n%s", code, want, stdout)
 		}
 	}
@@ -160,17 +149,17 @@ func TestFitPowerRefusesWhatCannotBe(t *testing.T) {
 		{"no file", "", "", []string{"-f"}},
 		{"no such file", "", "-f none.csv", []string{"-f", "none.csv"}},
 		{"file, line and column", "", "-f " + bad, []string{bad, "line 3", "column utilization", `"150"`}},
-		{"too few", machineCSV(39), "-f -", []string{"-f -", "first half", "19 samples", "at least 20"}},
-		{"too few for so many counters", machineCSV(59), "-f - --counter-columns time,utilization,watts", []string{"3 counters", "at least 30"}},
-		{"a wrong name of load", machineCSV(60), "-f - --load-column none", []string{"line 1", "column none"}},
+		{"too few", commandtest.MachineCSV(39), "-f -", []string{"-f -", "first half", "19 samples", "at least 20"}},
+		{"too few for so many counters", commandtest.MachineCSV(59), "-f - --counter-columns time,utilization,watts", []string{"3 counters", "at least 30"}},
+		{"a wrong name of load", commandtest.MachineCSV(60), "-f - --load-column none", []string{"line 1", "column none"}},
 		{"no load", "watts,load\n" + strings.Repeat("5,0\n", 60), "-f - --load-column load", []string{"the load is 0"}},
 		{"two measures of load", "", "-f - --load-column a --counter-columns b", []string{"--load-column", "--counter-columns", "mutually exclusive"}},
-		{"a wrong name of time", machineCSV(60), "-f - --time-column when", []string{"column when"}},
+		{"a wrong name of time", commandtest.MachineCSV(60), "-f - --time-column when", []string{"column when"}},
 		{"too many counters", "", "-f - --counter-columns a,b,c,d,e,f,g,h,i", []string{"--counter-columns", "at most 8"}},
 		{"a profile by counters", "", "-f - -o yaml --machine-type x --counter-columns a,b", []string{"-o yaml", "--counter-columns"}},
-		{"a profile of nothing", machineCSV(60), "-f - -o yaml", []string{"-o yaml", "--machine-type"}},
-		{"no machine type", machineCSV(60), "-f - --machine-type -x-", []string{"--machine-type", "-x-"}},
-		{"no such output", machineCSV(60), "-f - -o xml", []string{"--output", "xml"}},
+		{"a profile of nothing", commandtest.MachineCSV(60), "-f - -o yaml", []string{"-o yaml", "--machine-type"}},
+		{"no machine type", commandtest.MachineCSV(60), "-f - --machine-type -x-", []string{"--machine-type", "-x-"}},
+		{"no such output", commandtest.MachineCSV(60), "-f - -o xml", []string{"--output", "xml"}},
 	} {
 		code, stdout, stderr := supercargo(t, tc.stdin, append([]string{"fit", "power"}, strings.Fields(tc.args)...)...)
 		if code != command.ExitUsage || stdout != "" {

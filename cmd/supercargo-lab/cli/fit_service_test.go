@@ -18,6 +18,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/replica/queueing"
 	"supercargo.dev/supercargo/autoscaler/replica/replicadecide"
 	"supercargo.dev/supercargo/cmd/internal/command"
+	"supercargo.dev/supercargo/cmd/internal/commandtest"
 	"supercargo.dev/supercargo/internal/text/jsondoc"
 	"supercargo.dev/supercargo/lab/fit/servicefit"
 )
@@ -147,7 +148,7 @@ func TestFitServiceSaysWhatItHasSeen(t *testing.T) {
 // the same model; nothing of the old model remains, and nothing else changes.
 func TestFitServicePrintsWhatAReplicaPolicyHolds(t *testing.T) {
 	t.Parallel()
-	file := writeFile(t, serviceCSV(queueing.PaperModel(), 120, 0))
+	file := commandtest.File(t, serviceCSV(queueing.PaperModel(), 120, 0))
 	sample, err := os.ReadFile("../../../manifests/samples/replicapolicy.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -298,7 +299,7 @@ func TestFitServiceRefusesWhatCannotBe(t *testing.T) {
 		rate := 100 + 10*float64(i) // mu is 1500/rate: a request takes rate/1500
 		fmt.Fprintf(&falls, "500,%g,%g\n", rate, rate/1500)
 	}
-	none := writeFile(t, header+"1,50,0.1\n0,50,0.1\n")
+	none := commandtest.File(t, header+"1,50,0.1\n0,50,0.1\n")
 	for _, tc := range []struct {
 		name, stdin, args string
 		says              []string

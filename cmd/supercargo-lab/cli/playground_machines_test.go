@@ -7,13 +7,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"supercargo.dev/supercargo/cmd/internal/commandtest"
 	"supercargo.dev/supercargo/lab/playground"
 )
 
 func TestAFlavorDescribesItsMachineDeployment(t *testing.T) {
 	flags := playgroundFlags{
 		clusterAPI: true, machineLag: time.Minute, machineReleaseLag: 5 * time.Second,
-		machineFlavors: writeFile(t, "name,cpu,memory_gib,price_per_hour,arch,machine_type,max_pods\n"+
+		machineFlavors: commandtest.File(t, "name,cpu,memory_gib,price_per_hour,arch,machine_type,max_pods\n"+
 			"Standard_D2s.v5,1.93,6.5,0.1008,arm64,xeon,29\nm1.medium,2,8,0.5,,,\n"),
 	}
 	want := []playground.MachineDeploymentSpec{
@@ -42,7 +43,7 @@ func TestFlavorsThatCannotNameMachineDeploymentsAreRefused(t *testing.T) {
 		{"too long", strings.Repeat("x", 51) + ",1,1,1\n", "longer than 50 bytes"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			file := writeFile(t, "name,cpu,memory_gib,price_per_hour\n"+tc.rows)
+			file := commandtest.File(t, "name,cpu,memory_gib,price_per_hour\n"+tc.rows)
 			_, err := readMachineFlavors(playgroundFlags{clusterAPI: true, machineFlavors: file})
 			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), file+": name: ") {
 				t.Errorf("error is %v, want one that says %q and names the file", err, tc.want)

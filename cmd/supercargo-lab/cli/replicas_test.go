@@ -12,13 +12,14 @@ import (
 	"testing"
 
 	"supercargo.dev/supercargo/cmd/internal/command"
+	"supercargo.dev/supercargo/cmd/internal/commandtest"
 	"supercargo.dev/supercargo/lab/replicas"
 )
 
 // ratesFile writes an arrival-rate series and returns its name.
 func ratesFile(t *testing.T, rows string) string {
 	t.Helper()
-	return filepath.Join(directory(t, map[string]string{"requests.csv": "time_s,rate_per_s\n" + rows}), "requests.csv")
+	return filepath.Join(commandtest.Directory(t, map[string]string{"requests.csv": "time_s,rate_per_s\n" + rows}), "requests.csv")
 }
 
 // hours returns a series of constant rate.

@@ -16,14 +16,16 @@ import (
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := command.Interruptible(context.Background(), stderr)
 	defer stop()
-	return run(ctx, args, stdin, stdout, stderr)
+	return Run(ctx, args, stdin, stdout, stderr)
 }
 
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return command.Run(ctx, newRootCommand, args, stdin, stdout, stderr)
+// Run is Main until ctx ends.
+func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return command.Run(ctx, NewRootCommand, args, stdin, stdout, stderr)
 }
 
-func newRootCommand(program string) *cobra.Command {
+// NewRootCommand returns the command of all commands, for a program called so.
+func NewRootCommand(program string) *cobra.Command {
 	root := command.NewRoot(program, &cobra.Command{
 		Short: "Try Supercargo on this machine: simulations, a control plane with simulated nodes, a demonstration",
 		Example: `  # Run a control plane on this machine, with ten nodes simulated by kwok

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"supercargo.dev/supercargo/cmd/internal/command"
+	"supercargo.dev/supercargo/cmd/internal/commandtest"
 	"supercargo.dev/supercargo/lab/policy"
 )
 
@@ -38,18 +39,6 @@ spec:
     patterns:
     - {shape: stable, rate: 1/m, mix: {batch_small: 1}}
 `
-
-// directory creates a directory with files.
-func directory(t *testing.T, files map[string]string) string {
-	t.Helper()
-	dir := t.TempDir()
-	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
-}
 
 // listed returns the names of the files in a directory.
 func listed(t *testing.T, dir string) []string {
@@ -173,7 +162,7 @@ func TestSimulateIsTheSameToTheByteWhenItIsToBe(t *testing.T) {
 
 func TestSimulatePrintsATableOfAllPoliciesByDefault(t *testing.T) {
 	t.Parallel()
-	dir := directory(t, map[string]string{"s.yaml": simulateScenario})
+	dir := commandtest.Directory(t, map[string]string{"s.yaml": simulateScenario})
 	code, stdout, stderr := supercargo(t, "", "simulate", "-f", filepath.Join(dir, "s.yaml"))
 	if code != command.ExitOK || stderr != "" || !strings.HasPrefix(stdout, "Scenario small, seed 1, 7 policies.") {
 		t.Fatalf("exit code %d, stderr %q, stdout %q, want a table", code, stderr, stdout)
@@ -233,7 +222,7 @@ func TestSimulateRefusesBadInput(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			dir := directory(t, tc.files)
+			dir := commandtest.Directory(t, tc.files)
 			path := filepath.Join(dir, "s.yaml")
 			if err := os.WriteFile(path, []byte(tc.scenario), 0o600); err != nil {
 				t.Fatal(err)
@@ -272,7 +261,7 @@ func TestSimulateWantsAScenario(t *testing.T) {
 func TestSimulateFindsFilesBesideTheScenario(t *testing.T) {
 	t.Parallel()
 	scenario := strings.Replace(simulateScenario, "    patterns:\n    - {shape: stable, rate: 1/m, mix: {batch_small: 1}}\n", "    traces: [{file: t.csv}]\n", 1)
-	dir := directory(t, map[string]string{"s.yaml": scenario, "t.csv": "arrival_s,cpu_milli,memory_mib,runtime_s\n1,1,1,1\n"})
+	dir := commandtest.Directory(t, map[string]string{"s.yaml": scenario, "t.csv": "arrival_s,cpu_milli,memory_mib,runtime_s\n1,1,1,1\n"})
 	code, stdout, stderr := supercargo(t, "", "simulate", "-f", filepath.Join(dir, "s.yaml"), "-o", "json", "--policy", "htas")
 	if code != command.ExitOK || !strings.Contains(stdout, `"submitted": 12,`) {
 		t.Errorf("exit code %d, stderr %q, want 12 pods in %s", code, stderr, stdout)
@@ -316,7 +305,7 @@ func TestSimulateWritesEveryPlacement(t *testing.T) {
 
 func TestSimulateReplacesAReportAsAWhole(t *testing.T) {
 	t.Parallel()
-	dir := directory(t, map[string]string{"report.html": "old"})
+	dir := commandtest.Directory(t, map[string]string{"report.html": "old"})
 	path := filepath.Join(dir, "report.html")
 	code, _, stderr := supercargo(t, simulateScenario, "simulate", "-f", "-", "--report", path, "--policy", "default,htas")
 	if code != command.ExitOK {
@@ -336,7 +325,7 @@ func TestSimulateReplacesAReportAsAWhole(t *testing.T) {
 
 func TestAFileThatCannotBeWrittenIsLeftAsItWas(t *testing.T) {
 	t.Parallel()
-	dir := directory(t, map[string]string{"file": "old"})
+	dir := commandtest.Directory(t, map[string]string{"file": "old"})
 	path := filepath.Join(dir, "file")
 	err := command.WriteWhole(path, func(w io.Writer) error {
 		fmt.Fprint(w, strings.Repeat("new", 10_000))
@@ -356,7 +345,7 @@ func TestALinkStaysALinkAndAPipeAPipe(t *testing.T) {
 		_, err := io.WriteString(w, "hello")
 		return err
 	}
-	dir := directory(t, map[string]string{"file": "old"})
+	dir := commandtest.Directory(t, map[string]string{"file": "old"})
 	link, pipe := filepath.Join(dir, "link"), filepath.Join(dir, "pipe")
 	if err := os.Symlink("file", link); err != nil {
 		t.Fatal(err)
@@ -430,11 +419,11 @@ func TestSimulateRepeatsForMeansAndExtremes(t *testing.T) {
 
 func TestAnInterruptedSimulationFailsAndLeavesNoFiles(t *testing.T) {
 	t.Parallel()
-	dir := directory(t, map[string]string{"s.yaml": simulateScenario, "report.html": "old"})
+	dir := commandtest.Directory(t, map[string]string{"s.yaml": simulateScenario, "report.html": "old"})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var stdout, stderr bytes.Buffer
-	code := run(ctx, []string{
+	code := Run(ctx, []string{
 		"supercargo", "simulate", "-f", filepath.Join(dir, "s.yaml"), "--report", filepath.Join(dir, "report.html"), "--placements", filepath.Join(dir, "p.csv"),
 	}, nil, &stdout, &stderr)
 	if code != command.ExitFailed || stdout.Len() > 0 || !strings.Contains(stderr.String(), "interrupted before the simulation") {
@@ -468,7 +457,7 @@ func TestSimulateCanBeInterruptedWhileItWaitsForStdin(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var stdout, stderr bytes.Buffer
-	code := run(ctx, []string{"supercargo", "simulate", "-f", "-"}, cancelling{strings.NewReader("spec:\n"), cancel}, &stdout, &stderr)
+	code := Run(ctx, []string{"supercargo", "simulate", "-f", "-"}, cancelling{strings.NewReader("spec:\n"), cancel}, &stdout, &stderr)
 	if code != command.ExitFailed || stdout.Len() > 0 || !strings.Contains(stderr.String(), "interrupted before the simulation began") {
 		t.Errorf("exit code %d, stdout %q, stderr %q, want %d and that it was interrupted", code, &stdout, &stderr, command.ExitFailed)
 	}

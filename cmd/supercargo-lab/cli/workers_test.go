@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"supercargo.dev/supercargo/cmd/internal/command"
+	"supercargo.dev/supercargo/cmd/internal/commandtest"
 )
 
 // fourTasks: on one worker of two cores a and b run at once, c after a, d after both.
@@ -16,7 +17,7 @@ const fourTasks = "id,category,cores,memory_mib,runtime_s,cpu_fraction,parents,s
 
 func workersInput(t *testing.T, tasks string, flags ...string) []string {
 	t.Helper()
-	dir := directory(t, map[string]string{"tasks.csv": tasks})
+	dir := commandtest.Directory(t, map[string]string{"tasks.csv": tasks})
 	return append([]string{"workers", "--tasks", filepath.Join(dir, "tasks.csv")}, flags...)
 }
 

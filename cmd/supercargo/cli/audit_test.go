@@ -11,6 +11,7 @@ import (
 
 	"supercargo.dev/supercargo/cli/auditreport"
 	"supercargo.dev/supercargo/cmd/internal/command"
+	"supercargo.dev/supercargo/cmd/internal/commandtest"
 )
 
 // auditDump is a node that is half full and a larger one that is empty, with a pod whose name is
@@ -113,7 +114,7 @@ func TestAuditTakesPricesOfOnesOwn(t *testing.T) {
 		{"of spot machines", spot, "name,cpu,memory_gib,price_per_hour,spot_price_per_hour\nm5.xlarge,3.92,14,0.1,0.03\n", 0.414},
 		{"none of spot machines", spot, "name,cpu,memory_gib,price_per_hour\nm5.xlarge,3.92,14,0.1\n", 0.384},
 	} {
-		prices := filepath.Join(directory(t, map[string]string{"p.csv": tc.prices}), "p.csv")
+		prices := filepath.Join(commandtest.Directory(t, map[string]string{"p.csv": tc.prices}), "p.csv")
 		_, stdout, stderr := supercargo(t, tc.stdin, "audit", "--from", "-", "--prices", prices, "-o", "json")
 		var d auditreport.Document
 		if err := json.Unmarshal([]byte(stdout), &d); err != nil {
@@ -126,7 +127,7 @@ func TestAuditTakesPricesOfOnesOwn(t *testing.T) {
 }
 
 func TestAuditRefusesWrongInputByFlagFileAndField(t *testing.T) {
-	dir := directory(t, map[string]string{"bad.csv": "name,cpu,memory_gib,price_per_hour\na,1,1,x\n"})
+	dir := commandtest.Directory(t, map[string]string{"bad.csv": "name,cpu,memory_gib,price_per_hour\na,1,1,x\n"})
 	tests := []struct {
 		name, stdin string
 		args        []string

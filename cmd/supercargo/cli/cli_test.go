@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,27 +10,37 @@ import (
 	"github.com/spf13/cobra"
 
 	"supercargo.dev/supercargo/cmd/internal/command"
+	"supercargo.dev/supercargo/cmd/internal/commandtest"
+	laboratorycli "supercargo.dev/supercargo/cmd/supercargo-lab/cli"
 )
 
-// supercargo runs a command line in this process.
+// supercargo runs a command line in this process: its commands of the laboratory too, which run as a process of their
+// own elsewhere.
 func supercargo(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	var out, errs bytes.Buffer
-	code = run(t.Context(), append([]string{"supercargo"}, args...), strings.NewReader(stdin), &out, &errs)
-	return code, out.String(), errs.String()
+	if isLaboratory(args) {
+		return commandtest.Run(t, laboratorycli.Run, stdin, args...)
+	}
+	return commandtest.Run(t, run, stdin, args...)
 }
 
-func writeFile(t *testing.T, content string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "input.yaml")
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
+// allCommands returns the command line with the commands of the laboratory in the places of their descriptions.
+func allCommands() *cobra.Command {
+	root := newRootCommand("supercargo")
+	for _, c := range laboratorycli.NewRootCommand("supercargo").Commands() {
+		for _, described := range root.Commands() {
+			if described.Name() == c.Name() && laboratoryCommands[c.Name()] != "" {
+				root.RemoveCommand(described)
+				c.GroupID = described.GroupID
+				root.AddCommand(c)
+			}
+		}
 	}
-	return path
+	return root
 }
 
 func TestBadUsageAndInputExitWithTwo(t *testing.T) {
-	precious := writeFile(t, "not: a kubeconfig\n")
+	precious := commandtest.File(t, "not: a kubeconfig\n")
 	for _, tc := range []struct {
 		name, stdin string
 		args        []string
@@ -80,7 +89,7 @@ func TestEveryCommandHelpsWithAnExample(t *testing.T) {
 			check(sub)
 		}
 	}
-	check(newRootCommand("supercargo"))
+	check(allCommands())
 	for _, args := range [][]string{nil, {"--help"}, {"playground", "--help"}, {"version", "--help"}} {
 		code, stdout, stderr := supercargo(t, "", args...)
 		if code != command.ExitOK || !strings.Contains(stdout, "Examples:") || stderr != "" {
@@ -91,8 +100,9 @@ func TestEveryCommandHelpsWithAnExample(t *testing.T) {
 
 func TestItKnowsItIsAKubectlPlugin(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	run(t.Context(), []string{"/usr/bin/kubectl-supercargo", "playground", "--help"}, nil, &stdout, &stderr)
-	if !strings.Contains(stdout.String(), "kubectl supercargo playground") {
+	run(t.Context(), []string{"/usr/bin/kubectl-supercargo", "audit", "--help"}, nil, &stdout, &stderr)
+	laboratorycli.Run(t.Context(), []string{"/usr/bin/kubectl-supercargo", "playground", "--help"}, nil, &stdout, &stderr)
+	if text := stdout.String(); !strings.Contains(text, "kubectl supercargo audit") || !strings.Contains(text, "kubectl supercargo playground") {
 		t.Errorf("help is %q, want it to say kubectl supercargo", stdout.String())
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"supercargo.dev/supercargo/cmd/internal/command"
+	"supercargo.dev/supercargo/cmd/internal/commandtest"
 )
 
 func TestTheDashboardRefusesWrongInputByFlag(t *testing.T) {
@@ -46,7 +47,7 @@ func TestTheDashboardRefusesWrongInputByFlag(t *testing.T) {
 // kubeconfigOf writes a kubeconfig for a server.
 func kubeconfigOf(t *testing.T, server string) string {
 	t.Helper()
-	return writeFile(t, `
+	return commandtest.File(t, `
 apiVersion: v1
 kind: Config
 current-context: c

@@ -23,7 +23,7 @@ func explainConsolidation(ctx context.Context, w io.Writer, flags explainFlags) 
 	if err != nil {
 		return err
 	}
-	namespace := *flags.cluster.Namespace // ignores the namespace of the kubeconfig
+	namespace := flags.cluster.Namespace() // ignores the namespace of the kubeconfig
 	if namespace == "" {
 		namespace = deschedulerNamespace
 	}

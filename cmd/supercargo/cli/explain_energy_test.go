@@ -16,6 +16,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/cli/explain"
+	"supercargo.dev/supercargo/cmd/internal/commandtest"
 	"supercargo.dev/supercargo/energy/tariff"
 	"supercargo.dev/supercargo/test/fixtures"
 )
@@ -83,7 +84,7 @@ func energyServer(t *testing.T, profiles ...v1alpha1.MachineProfile) (kubeconfig
 		}
 	}))
 	t.Cleanup(server.Close)
-	return writeFile(t, `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],
+	return commandtest.File(t, `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],
   users: [{name: u, user: {}}], clusters: [{name: c, cluster: {server: "`+server.URL+`"}}]}`)
 }
 
@@ -122,7 +123,7 @@ func TestExplainSaysWhereEnergyIsCleaner(t *testing.T) {
 	row := func(zone string, grams int, ago time.Duration) string {
 		return fmt.Sprintf("%s,%s,%d\n", time.Now().Add(-ago).UTC().Format(time.RFC3339), zone, grams)
 	}
-	file := writeFile(t, "time,zone,grams_per_kwh\n"+row("east", 3600, time.Hour)+row("west", 36, time.Hour))
+	file := commandtest.File(t, "time,zone,grams_per_kwh\n"+row("east", 3600, time.Hour)+row("west", 36, time.Hour))
 	code, stdout, stderr := supercargo(t, "", "explain", "pod/work", "--carbon-file", file, "--kubeconfig", kubeconfig)
 	for _, want := range []string{
 		"NODE MACHINE TYPE SCORE ENERGY J RUNTIME S TRUST ZONE ENERGY COSTS NOTE",
@@ -134,7 +135,7 @@ func TestExplainSaysWhereEnergyIsCleaner(t *testing.T) {
 			t.Errorf("exit %d, no %q: %s\n%s", code, want, stderr, stdout)
 		}
 	}
-	expired := writeFile(t, "time,zone,grams_per_kwh\n"+row("east", 3600, 25*time.Hour)+row("west", 36, 25*time.Hour))
+	expired := commandtest.File(t, "time,zone,grams_per_kwh\n"+row("east", 3600, 25*time.Hour)+row("west", 36, 25*time.Hour))
 	code, stdout, stderr = supercargo(t, "", "explain", "pod/work", "--carbon-file", expired, "-o", "json", "--kubeconfig", kubeconfig)
 	var e explain.Pod
 	if err := json.Unmarshal([]byte(stdout), &e); code != 0 || err != nil || e.Unit != tariff.Grams || e.Nodes[0].Node != "xeon-a" || e.Nodes[0].Cost != nil || e.Nodes[0].Zone != "east" {

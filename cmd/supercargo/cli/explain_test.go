@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/cmd/internal/commandtest"
 )
 
 func explainedFleet() *v1alpha1.NodeFleet {
@@ -88,7 +89,7 @@ func fleetServer(t *testing.T) (kubeconfig string) {
 		}
 	}))
 	t.Cleanup(server.Close)
-	return writeFile(t, `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],
+	return commandtest.File(t, `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],
   users: [{name: u, user: {}}], clusters: [{name: c, cluster: {server: "`+server.URL+`"}}]}`)
 }
 

@@ -24,8 +24,6 @@ var wall = regexp.MustCompile(`"wallSeconds": [0-9.e-]+`)
 //	go test ./cmd/supercargo/cli -run PrintWhatTheyPrintedBefore -update
 func TestCommandsPrintWhatTheyPrintedBefore(t *testing.T) {
 	const root = "../../../test/"
-	// An hour in which the rate doubles, falls to a tenth and recovers.
-	const rates = "time_s,rate_per_s\n0,40\n600,80\n1200,85\n1800,8\n2400,12\n3000,60\n3600,60\n"
 	for _, tc := range []struct {
 		name, stdin string
 		args        []string
@@ -34,14 +32,6 @@ func TestCommandsPrintWhatTheyPrintedBefore(t *testing.T) {
 		{"plan.json", "name,arrival_s,cpu_milli,memory_mib,runtime_s,class\na,0,900,512,60,batch\nb,0,3100,2048,0,service\nc,0,1500,9000,600,batch\n",
 			[]string{"plan", "--pods", "-", "--flavors", root + "data/aws/flavors.csv", "--deterministic", "--explain", "-o", "json"}},
 		{"plan-greedy.txt", "", []string{"plan", "--pods", root + "data/openb/pods.csv", "--flavors", root + "data/aws/flavors.csv", "--deterministic", "--algorithm", "greedy"}},
-		{"simulate.txt", "", []string{"simulate", "-f", root + "scenarios/htas-on-off.yaml", "--policy", "default,htas,supercargo"}},
-		{"simulate-recording.txt", "", []string{"simulate", "-f", root + "scenarios/shop.csv", "--policy", "default,karpenter,supercargo"}},
-		{"simulate.json", "", []string{"simulate", "-f", root + "scenarios/htas-stable.yaml", "--policy", "supercargo", "-o", "json"}},
-		{"simulate-energy.txt", "", []string{"simulate", "-f", root + "scenarios/heats.yaml", "--policy", "default,heats-0.618,standby-0.5", "--repeat", "2"}},
-		{"replicas.txt", rates, []string{"replicas", "--trace", "-", "--warmup", "0s", "--interval", "1m", "--law", "predictive,inversequeue,doublethreshold,hpa"}},
-		{"replicas.json", rates, []string{"replicas", "--trace", "-", "--warmup", "0s", "--interval", "1m", "--interpolate", "--law", "qmdl", "-o", "json"}},
-		{"workers.txt", "", []string{"workers", "--tasks", root + "scenarios/workers/blast.csv", "--start-workers", "3", "--max-workers", "20"}},
-		{"workers.json", "", []string{"workers", "--tasks", root + "scenarios/workers/blast.csv", "--start-workers", "3", "--max-workers", "20", "--law", "hpa-20", "-o", "json"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			code, stdout, stderr := supercargo(t, tc.stdin, tc.args...)

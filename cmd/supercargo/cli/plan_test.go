@@ -18,6 +18,7 @@ import (
 
 	"supercargo.dev/supercargo/cli/planfile"
 	"supercargo.dev/supercargo/cmd/internal/command"
+	"supercargo.dev/supercargo/cmd/internal/commandtest"
 	"supercargo.dev/supercargo/test/plancheck"
 )
 
@@ -36,7 +37,7 @@ const (
 // planInputs writes pods and flavors and returns the flags that name them.
 func planInputs(t *testing.T, pods, flavors string) []string {
 	t.Helper()
-	dir := directory(t, map[string]string{"pods.csv": pods, "flavors.csv": flavors})
+	dir := commandtest.Directory(t, map[string]string{"pods.csv": pods, "flavors.csv": flavors})
 	return []string{"plan", "--pods", filepath.Join(dir, "pods.csv"), "--flavors", filepath.Join(dir, "flavors.csv")}
 }
 
@@ -388,7 +389,7 @@ const planZones = "name,cpu,memory_gib,price_per_hour,zones,taints\nsmall,2,4,0.
 
 func TestPlanHonoursWhatManifestsDemand(t *testing.T) {
 	t.Parallel()
-	dir := directory(t, map[string]string{"pods.yaml": planManifests, "flavors.csv": planZones})
+	dir := commandtest.Directory(t, map[string]string{"pods.yaml": planManifests, "flavors.csv": planZones})
 	podsFile, flavorsFile := filepath.Join(dir, "pods.yaml"), filepath.Join(dir, "flavors.csv")
 	code, stdout, stderr := supercargo(t, "", "plan", "--pods", podsFile, "--flavors", flavorsFile, "-o", "json")
 	if code != command.ExitOK || stderr != "" {

@@ -75,7 +75,7 @@ these metrics lack.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("namespace") && !flags.cluster.AllNamespaces {
-				flags.namespace = *flags.cluster.Namespace
+				flags.namespace = flags.cluster.Namespace()
 			}
 			flags.sinceGiven = cmd.Flags().Changed("since")
 			return runRecord(cmd.Context(), flags, cmd.ErrOrStderr())

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/cmd/internal/command"
+	"supercargo.dev/supercargo/cmd/internal/commandtest"
 	"supercargo.dev/supercargo/test/kit/promserver"
 )
 
 func TestRecordRefusesWhatItCannotDo(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "r.csv")
-	precious := writeFile(t, "precious\n")
+	precious := commandtest.File(t, "precious\n")
 	none := filepath.Join(dir, "no-kubeconfig")
 	for _, tc := range []struct {
 		name string
@@ -73,7 +74,7 @@ func TestThePastOfAServerIsRecordedAndPlayed(t *testing.T) {
 		}
 	}
 	path := filepath.Join(t.TempDir(), "hour.csv")
-	prices := writeFile(t, "name,cpu,memory_gib,price_per_hour\nm5.xlarge,4,16,0.192\n")
+	prices := commandtest.File(t, "name,cpu,memory_gib,price_per_hour\nm5.xlarge,4,16,0.192\n")
 	args := []string{"record", "-o", path, "--prometheus", s.URL, "--since", "1h", "--prices", prices}
 	if code, _, stderr := supercargo(t, "", args...); code != command.ExitOK || !strings.Contains(stderr, "supercargo simulate -f") {
 		t.Fatalf("exit code %d: %s", code, stderr)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"supercargo.dev/supercargo/cmd/internal/command"
+	"supercargo.dev/supercargo/cmd/internal/commandtest"
 )
 
 // anHour is an hour of one node and one pod: 1 kWh measured and 0.5 kWh modelled.
@@ -64,7 +65,7 @@ func reportEnergy(t *testing.T, args ...string) energyDocument {
 
 func TestReportEnergyOfAFile(t *testing.T) {
 	t.Parallel()
-	dir := directory(t, map[string]string{"hour.json": anHour, "prices.csv": somePrices, "carbon.csv": someCarbon})
+	dir := commandtest.Directory(t, map[string]string{"hour.json": anHour, "prices.csv": somePrices, "carbon.csv": someCarbon})
 	page := filepath.Join(dir, "energy.html")
 	d := reportEnergy(t, "-f", filepath.Join(dir, "hour.json"), "--price-file", filepath.Join(dir, "prices.csv"), "--carbon-file", filepath.Join(dir, "carbon.csv"), "--report", page)
 	if m := d.Total.Measured; m.Joules != 3.6e6 || m.Dollars < 0.2-1e-9 || m.Dollars > 0.2+1e-9 || m.CO2Grams != 400 || d.Total.Modelled.Joules != 1.8e6 || d.PowerFrom != "kepler" {
@@ -142,7 +143,7 @@ func TestReportEnergyNeedsNoMeter(t *testing.T) {
 // format of other commands and of kubectl.
 func TestReportEnergyGoesByWhatProfilesState(t *testing.T) {
 	t.Parallel()
-	code, fit, stderr := supercargo(t, machineCSV(200), "fit", "power", "-f", "-", "--machine-type", "m5.large", "-o", "yaml")
+	code, fit, stderr := supercargo(t, commandtest.MachineCSV(200), "fit", "power", "-f", "-", "--machine-type", "m5.large", "-o", "yaml")
 	if code != command.ExitOK {
 		t.Fatal(stderr)
 	}
@@ -158,7 +159,7 @@ func TestReportEnergyGoesByWhatProfilesState(t *testing.T) {
 		"a list, the first by name that states power": {list, 300},
 		"other types": {strings.ReplaceAll(list, "m5.large", "m6"), 20},
 	} {
-		d := reportEnergy(t, "--prometheus", metricsServer(t).URL, "--power", "model", "--machine-profiles", writeFile(t, tc.profiles),
+		d := reportEnergy(t, "--prometheus", metricsServer(t).URL, "--power", "model", "--machine-profiles", commandtest.File(t, tc.profiles),
 			"--from", "2026-01-01T12:00:00Z", "--to", "2026-01-01T12:30:00Z", "--step", "10m")
 		if got := d.Total.Modelled.Joules / 1800; got < tc.watts-0.5 || got > tc.watts+0.5 {
 			t.Errorf("%s: %v W, want %v", name, got, tc.watts)
@@ -176,7 +177,7 @@ func TestReportEnergySaysWhatItDoesNotKnow(t *testing.T) {
 
 func TestReportEnergyRefusesWhatCannotBe(t *testing.T) {
 	t.Parallel()
-	dir := directory(t, map[string]string{"hour.json": anHour, "bad.json": strings.Replace(anHour, "3600000", "-1", 1), "bad.csv": "time,zone,dollars_per_kwh\nnow,x,1\n",
+	dir := commandtest.Directory(t, map[string]string{"hour.json": anHour, "bad.json": strings.Replace(anHour, "3600000", "-1", 1), "bad.csv": "time,zone,dollars_per_kwh\nnow,x,1\n",
 		"other.yaml":    "{apiVersion: v1, kind: Pod, metadata: {name: p}}",
 		"typeless.yaml": "{apiVersion: supercargo.dev/v1alpha1, kind: MachineProfile, metadata: {name: p}, spec: {}}",
 		"falls.yaml":    "{apiVersion: supercargo.dev/v1alpha1, kind: MachineProfile, metadata: {name: p}, spec: {machineType: x, power: {idleWatts: 9, fullWatts: 5}}}",

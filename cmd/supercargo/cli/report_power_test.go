@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"supercargo.dev/supercargo/cmd/internal/command"
 )
 
 // powerServer has the agents' series of five nodes: one that measures, one with a model, one with a
@@ -38,12 +37,12 @@ func TestReportPowerSaysByWhichMeterAndHowOld(t *testing.T) {
 	t.Parallel()
 	url := powerServer(t)
 	code, stdout, stderr := supercargo(t, "", "report", "power", "--prometheus", url, "--rated-watts", "500")
-	command.Words := strings.Join(strings.Fields(stdout), " ")
+	words := strings.Join(strings.Fields(stdout), " ")
 	for _, want := range []string{
 		"NODE WATTS SOURCE KIND AGE a 120.5 rapl measured 3", "b 60.0 model modelled ", "2 nodes: 120.5 W measured, 60.0 W modelled",
 		"Dropped readings: 1 above-rated, 1 negative, 1 stale", "1 samples have no node",
 	} {
-		if code != 0 || !strings.Contains(command.Words, want) {
+		if code != 0 || !strings.Contains(words, want) {
 			t.Errorf("exit %d, no %q: %s\n%s", code, want, stderr, stdout)
 		}
 	}

@@ -10,19 +10,6 @@ import (
 	"supercargo.dev/supercargo/cmd/internal/command"
 )
 
-func TestWordsAreAsFarApartAsWhatWasMistyped(t *testing.T) {
-	for _, tc := range []struct {
-		a, b string
-		want int
-	}{
-		{"", "", 0}, {"pod", "pod", 0}, {"", "pod", 3}, {"pod", "", 3}, {"polcy", "policy", 1}, {"ouptut", "output", 1}, {"simulte", "simulate", 1}, {"plan", "explain", 3},
-	} {
-		if got := distance(tc.a, tc.b); got != tc.want {
-			t.Errorf("%q and %q are %d apart, want %d", tc.a, tc.b, got, tc.want)
-		}
-	}
-}
-
 func TestWhatIsMistypedIsAnsweredWithWhatMayBeMeant(t *testing.T) {
 	for _, tc := range []struct {
 		args []string
@@ -103,7 +90,7 @@ func TestEachCommandThatReadsAClusterIsToldWhichAsKubectlIs(t *testing.T) {
 func TestOneThingHasOneSpelling(t *testing.T) {
 	type first struct{ path, name, kind, letter string }
 	byName, byLetter := map[string]first{}, map[string]first{}
-	everyFlag(newRootCommand("supercargo"), func(path string, f *pflag.Flag) {
+	everyFlag(allCommands(), func(path string, f *pflag.Flag) {
 		// Flags that may be repeated count as the same type.
 		is := first{path, f.Name, strings.TrimSuffix(strings.TrimSuffix(f.Value.Type(), "Slice"), "Array"), f.Shorthand}
 		if was, seen := byName[f.Name]; seen && (was.kind != is.kind || was.letter != is.letter) {
@@ -131,7 +118,7 @@ func TestOneThingHasOneSpelling(t *testing.T) {
 
 func TestOldSpellingsAreTakenAndNotShown(t *testing.T) {
 	for _, tc := range []struct{ command, old, now string }{{"record", "for", "duration"}, {"playground", "machine-flavors", "flavors"}} {
-		cmd, _, err := newRootCommand("supercargo").Find([]string{tc.command})
+		cmd, _, err := allCommands().Find([]string{tc.command})
 		if err != nil {
 			t.Fatal(err)
 		}

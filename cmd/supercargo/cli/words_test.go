@@ -10,20 +10,6 @@ import (
 	"supercargo.dev/supercargo/cmd/internal/command"
 )
 
-func TestWordsAreEnumerated(t *testing.T) {
-	for want, w := range map[string]command.Words{
-		"":                       nil,
-		"table":                  {"table"},
-		"table or json":          command.TableOrJSON,
-		"table, json or yaml":    command.TableJSONOrYAML,
-		"fast, good, cheap or 3": {"fast", "good", "cheap", "3"},
-	} {
-		if got := w.String(); got != want {
-			t.Errorf("%q: %q", []string(w), got)
-		}
-	}
-}
-
 // TestOutputOfEveryCommandIsCompleted: shell completion offers the formats in the help, the default
 // first.
 func TestOutputOfEveryCommandIsCompleted(t *testing.T) {
@@ -47,7 +33,7 @@ func TestOutputOfEveryCommandIsCompleted(t *testing.T) {
 			t.Errorf("%s: offered are %q; the default is %s, the help says %q", cmd.CommandPath(), offered, flag.DefValue, flag.Usage)
 		}
 	}
-	walk(newRootCommand("supercargo"))
+	walk(allCommands())
 	if seen < 12 {
 		t.Errorf("%d commands have the flag", seen)
 	}

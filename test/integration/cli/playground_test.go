@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"supercargo.dev/supercargo/cmd/supercargo/cli"
+	"supercargo.dev/supercargo/cmd/supercargo-lab/cli"
 	"supercargo.dev/supercargo/lab/playground"
 )
 
