@@ -48,6 +48,7 @@ DIST     := dist
 TOOLS    := bin/tools
 GO_BUILD := go build -buildvcs=false -ldflags "$(LDFLAGS)"
 BINARIES := kube-scheduler autoscaler descheduler metrics-adapter nginx-exporter node-agent supercargo
+LOCAL    := supercargo-lab# for people's computers: it has no image
 CHILDREN := kwok cluster-api# what the playground runs beside itself
 PEERS    := descheduler-peer karpenter-peer# programs of others, in modules of their own
 
@@ -126,10 +127,10 @@ race_pkgs    = $$(grep -rlE '$(concurrency)' --include='*.go' autoscaler cli des
 ##@ Build and run
 
 .PHONY: build
-build: $(addprefix $(BIN)/,$(BINARIES) $(CHILDREN)) ## Build kube-scheduler, supercargo and what the playground runs, into bin/.
+build: $(addprefix $(BIN)/,$(BINARIES) $(LOCAL) $(CHILDREN)) ## Build all programs and what the playground runs, into bin/.
 
-.PHONY: $(addprefix $(BIN)/,$(BINARIES) $(CHILDREN))
-$(addprefix $(BIN)/,$(BINARIES)): # the go command knows best what is stale
+.PHONY: $(addprefix $(BIN)/,$(BINARIES) $(LOCAL) $(CHILDREN))
+$(addprefix $(BIN)/,$(BINARIES) $(LOCAL)): # the go command knows best what is stale
 	$(GO_BUILD) -o $@ ./cmd/$(@F)
 
 $(BIN)/kwok: # a module of its own: it needs older Kubernetes libraries than ours
@@ -159,7 +160,7 @@ $(call k8s_built,kube-controller-manager): $(BIN)/kubernetes/%/kube-controller-m
 
 .PHONY: demo
 demo: ## Build everything and show Supercargo at work on this machine.
-	@hack/build-programs.sh "$(MAKE) --no-print-directory" $(addprefix $(BIN)/,$(BINARIES) $(CHILDREN))
+	@hack/build-programs.sh "$(MAKE) --no-print-directory" $(addprefix $(BIN)/,$(BINARIES) $(LOCAL) $(CHILDREN))
 	$(BIN)/supercargo demo
 
 ##@ Test
@@ -405,8 +406,8 @@ bench-scheduler: $(TOOLS)/etcd | $(DIST) ## Measure the whole scheduler with Kub
 	PATH="$(CURDIR)/$(TOOLS):$$PATH" go run -buildvcs=false ./test/schedulerperf/run -binary $(BIN)/schedulerperf.test -out $(DIST)/schedulerperf -only '$(WORKLOADS)'
 
 .PHONY: bench-simulate
-bench-simulate: $(BIN)/supercargo | $(DIST) ## Measure time and memory of supercargo simulate; JSON in dist/simulate.json.
-	go run -buildvcs=false ./test/simulateperf -binary $(BIN)/supercargo | tee $(DIST)/simulate.json
+bench-simulate: $(BIN)/supercargo-lab | $(DIST) ## Measure time and memory of supercargo simulate; JSON in dist/simulate.json.
+	go run -buildvcs=false ./test/simulateperf -binary $(BIN)/supercargo-lab | tee $(DIST)/simulate.json
 
 POLICIES          ?= 1000
 POLICIES_INTERVAL ?= 250s
@@ -476,7 +477,7 @@ bench-migration: $(BIN)/node-agent $(BIN)/descheduler | $(DIST) ## Measure moves
 HTAS_SEEDS ?= 10
 
 .PHONY: experiments
-experiments: $(BIN)/supercargo | $(DIST) ## Run the experiments of the HTAS paper, all policies and seeds; tables, JSON and pages in dist/experiments/.
+experiments: $(BIN)/supercargo $(BIN)/supercargo-lab | $(DIST) ## Run the experiments of the HTAS paper, all policies and seeds; tables, JSON and pages in dist/experiments/.
 	mkdir -p $(DIST)/experiments
 	for pattern in stable growing cycle on-off; do \
 		$(BIN)/supercargo simulate -f test/scenarios/htas-$$pattern.yaml --repeat $(HTAS_SEEDS) -o json \
@@ -541,7 +542,7 @@ CHART_PROGRAMS := autoscaler descheduler kube-scheduler metrics-adapter node-age
 REFERENCE_PROGRAMS := supercargo autoscaler descheduler metrics-adapter nginx-exporter node-agent
 
 .PHONY: generate
-generate: $(TOOLS)/controller-gen $(TOOLS)/kustomize $(TOOLS)/helm $(addprefix $(BIN)/,$(sort $(CHART_PROGRAMS) $(REFERENCE_PROGRAMS))) ## Write deep-copy functions, the CRDs in manifests/crd/ and those of the playground, the reference pages of the documentation, and what charts and manifests have in common.
+generate: $(TOOLS)/controller-gen $(TOOLS)/kustomize $(TOOLS)/helm $(addprefix $(BIN)/,$(sort $(CHART_PROGRAMS) $(REFERENCE_PROGRAMS) $(LOCAL))) ## Write deep-copy functions, the CRDs in manifests/crd/ and those of the playground, the reference pages of the documentation, and what charts and manifests have in common.
 	$(TOOLS)/controller-gen object paths="{./api/...,./lab/playground/machines}"
 	$(TOOLS)/controller-gen crd:generateEmbeddedObjectMeta=false paths=./api/v1alpha1/... output:crd:dir=manifests/crd
 	$(TOOLS)/controller-gen crd:generateEmbeddedObjectMeta=false paths=./lab/playground/machines output:crd:dir=lab/playground/machines/crd
@@ -601,7 +602,7 @@ release: release-binaries | $(DIST) ## Make all that is published of a release i
 release-binaries:
 	rm -rf $(RELEASE_BIN)
 	for platform in $(RELEASE_CLI); do \
-		GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO_BUILD) -o $(RELEASE_BIN)/$$platform/supercargo ./cmd/supercargo; done
+		GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO_BUILD) -o $(RELEASE_BIN)/$$platform/ ./cmd/supercargo ./cmd/supercargo-lab; done
 	for platform in $(RELEASE_PROGRAMS); do for program in $(filter-out supercargo,$(BINARIES)); do \
 		GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO_BUILD) -o $(RELEASE_BIN)/$$platform/$$program ./cmd/$$program; done; done
 	$(foreach v,$(K8S_LATER),for platform in $(RELEASE_PROGRAMS); do \

@@ -74,6 +74,11 @@ func TestRulesCatchOffenders(t *testing.T) {
 		{"a folder below a pure package reads the clock",
 			pkg{Path: "internal/packing/shelf", Uses: []use{{"time.Now", "shelf.go:3"}}}, "uses time.Now at shelf.go:3"},
 
+		{"the command line brings a control plane along",
+			pkg{Path: "cmd/supercargo", Imports: []string{"cli/audit"}, Deps: []string{"cli/audit", "k8s.io/apiserver/pkg/server"}}, "depends on k8s.io/apiserver/pkg/server"},
+		{"the command line brings the laboratory along",
+			pkg{Path: "cmd/supercargo", Imports: []string{"cli/audit"}, Deps: []string{"cli/audit", "lab/sim"}}, "depends on lab/sim"},
+
 		{"a command imports everything",
 			pkg{Path: "cmd/supercargo", Imports: []string{"plugins", "autoscaler/fleet", "descheduler/consolidation", "lab/sim", "lab/playground"}}, ""},
 		{"the command line starts a playground",

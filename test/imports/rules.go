@@ -130,6 +130,12 @@ var rules = []rule{
 		Check: providersOnly,
 	},
 	{
+		Name: "cmd/supercargo holds no API server and no scheduler",
+		Why: "who only reads a cluster downloads 60 MB and compiles for minutes, not three times that; " +
+			"what needs a control plane belongs in cmd/supercargo-lab",
+		Check: light,
+	},
+	{
 		Name: "pure packages import no clock, logger, client or random source, and only pure packages of ours",
 		Why: "the scheduler, the reconcilers, the simulator and `supercargo plan` call them and must get " +
 			"the same answer for the same input",
@@ -199,6 +205,21 @@ func providersOnly(p pkg) []string {
 	return imported(p.Imports, func(path string) bool {
 		return under(path, "sigs.k8s.io/cluster-api") || under(path, "github.com/gophercloud/gophercloud")
 	})
+}
+
+// light returns the dependency of the command line that would bring a control plane into it.
+func light(p pkg) []string {
+	if p.Path != "cmd/supercargo" {
+		return nil
+	}
+	for _, path := range p.Deps {
+		for _, heavy := range []string{"k8s.io/kubernetes", "k8s.io/apiserver", "go.etcd.io", "lab"} {
+			if under(path, heavy) {
+				return []string{"depends on " + path}
+			}
+		}
+	}
+	return nil
 }
 
 func pureImports(p pkg) []string {

@@ -36,7 +36,7 @@ func TestTheCommandLineCompilesForMacOS(t *testing.T) {
 			return file, err
 		},
 	}
-	loaded, err := packages.Load(config, "./cmd/supercargo")
+	loaded, err := packages.Load(config, "./cmd/supercargo", "./cmd/supercargo-lab")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,10 +52,13 @@ func (o *options) images(programs []program) (map[string]string, error) {
 	return digests, nil
 }
 
-// variants groups the binaries for Linux by label, in their order.
+// laboratory is the program that runs on people's computers only, and has no image.
+const laboratory = "supercargo-lab"
+
+// variants groups the binaries for Linux that have images by label, in their order.
 func variants(programs []program) (all [][]program) {
 	for _, p := range programs {
-		if p.os != "linux" {
+		if p.os != "linux" || p.name == laboratory {
 			continue
 		}
 		if n := len(all); n > 0 && all[n-1][0].label() == p.label() {

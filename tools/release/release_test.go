@@ -42,8 +42,8 @@ func binaries(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for platform, names := range map[string][]string{
-		"linux/amd64": append([]string{"supercargo", laterScheduler}, inClusters...), "linux/arm64": append([]string{"supercargo", laterScheduler}, inClusters...),
-		"darwin/arm64": {"supercargo"},
+		"linux/amd64": append([]string{"supercargo", "supercargo-lab", laterScheduler}, inClusters...), "linux/arm64": append([]string{"supercargo", "supercargo-lab", laterScheduler}, inClusters...),
+		"darwin/arm64": {"supercargo", "supercargo-lab"},
 	} {
 		goos, arch, _ := strings.Cut(platform, "/")
 		first := filepath.Join(dir, platform, names[0])
