@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
 )
 
 // powerServer has the agents' series of five nodes: one that measures, one with a model, one with a
