@@ -226,6 +226,11 @@ func New(c Config) (*Agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up the agent: create the client: %w", err)
 	}
+	return assemble(c, api)
+}
+
+// assemble returns an agent whose configuration is complete.
+func assemble(c Config, api client.WithWatch) (*Agent, error) {
 	if err := os.MkdirAll(c.WorkDir, 0o700); err != nil {
 		return nil, fmt.Errorf("set up the agent: create the work folder: %w", err)
 	}
@@ -277,18 +282,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listen for checkpoints at %s: %w", a.ListenAddress, err)
 	}
-	if _, a.port, err = net.SplitHostPort(listener.Addr().String()); err != nil {
-		return errors.Join(fmt.Errorf("listen for checkpoints: %w", err), listener.Close())
-	}
-	a.queue = workqueue.NewTypedRateLimitingQueueWithConfig(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](50*time.Millisecond, 5*time.Second),
-		workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{Clock: a.Clock})
-	receiver := &transport.Receiver{
-		Clock: a.Clock, Session: a.session, Take: a.take, Stalled: a.Limits.Stalled, Log: a.Log,
-		// Incompressible data grows by less than this.
-		MaxWireBytes: a.Limits.ImageBytes + a.Limits.ImageBytes/64 + 1<<20,
-		// The archive has headers besides its files.
-		MaxBytes: a.Limits.ImageBytes + archive.MaxOverhead,
+	receiver, err := a.receiver(listener)
+	if err != nil {
+		return errors.Join(err, listener.Close())
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return receiver.Serve(ctx, listener) })
@@ -316,4 +312,22 @@ func (a *Agent) Run(ctx context.Context) error {
 		return fmt.Errorf("run the agent: %w", err)
 	}
 	return nil
+}
+
+// receiver returns the receiver of checkpoints at a listener, and makes the queue.
+func (a *Agent) receiver(listener net.Listener) (*transport.Receiver, error) {
+	var err error
+	if _, a.port, err = net.SplitHostPort(listener.Addr().String()); err != nil {
+		return nil, fmt.Errorf("listen for checkpoints: %w", err)
+	}
+	a.queue = workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](50*time.Millisecond, 5*time.Second),
+		workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{Clock: a.Clock})
+	return &transport.Receiver{
+		Clock: a.Clock, Session: a.session, Take: a.take, Stalled: a.Limits.Stalled, Log: a.Log,
+		// Incompressible data grows by less than this.
+		MaxWireBytes: a.Limits.ImageBytes + a.Limits.ImageBytes/64 + 1<<20,
+		// The archive has headers besides its files.
+		MaxBytes: a.Limits.ImageBytes + archive.MaxOverhead,
+	}, nil
 }

@@ -29,35 +29,35 @@ type health struct {
 	resync  time.Duration
 	runtime func(context.Context) error
 
-	mu      sync.Mutex
-	ticked  time.Time // of the last resync
-	looking map[types.NamespacedName]time.Time
-	synced  []func() bool
-	asked   error // the last result of a list or a watch
-	known   time.Time
-	answer  error // of the runtime, at known
+	mu         sync.Mutex
+	ticked     time.Time // of the last resync
+	reconciles map[types.NamespacedName]time.Time
+	synced     []func() bool
+	access     error // the last result of a list or a watch
+	known      time.Time
+	answer     error // of the runtime, at known
 }
 
 func newHealth(c clock.PassiveClock, resync time.Duration, runtime func(context.Context) error) *health {
-	return &health{clock: c, resync: resync, runtime: runtime, ticked: c.Now(), looking: map[types.NamespacedName]time.Time{}}
+	return &health{clock: c, resync: resync, runtime: runtime, ticked: c.Now(), reconciles: map[types.NamespacedName]time.Time{}}
 }
 
-// ticks notes a resync.
-func (h *health) ticks(now time.Time) {
+// resynced notes a resync.
+func (h *health) resynced(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ticked = now
 }
 
-// looks notes that a reconcile of a Migration began. The returned function notes its end.
-func (h *health) looks(key types.NamespacedName, now time.Time) func() {
+// reconciling notes that a reconcile of a Migration began. The returned function notes its end.
+func (h *health) reconciling(key types.NamespacedName, now time.Time) func() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.looking[key] = now
+	h.reconciles[key] = now
 	return func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		delete(h.looking, key)
+		delete(h.reconciles, key)
 	}
 }
 
@@ -68,12 +68,12 @@ func (h *health) follows(synced func() bool) {
 	h.synced = append(h.synced, synced)
 }
 
-// asks notes the result of a list or a watch, and returns it.
-func (h *health) asks(ctx context.Context, err error) error {
+// recordAccess notes the result of a list or a watch, and returns it.
+func (h *health) recordAccess(ctx context.Context, err error) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if ctx.Err() == nil {
-		h.asked = err
+		h.access = err
 	}
 	return err
 }
@@ -86,7 +86,7 @@ func (h *health) live() error {
 	if idle := now.Sub(h.ticked); idle > stuckAfter+h.resync {
 		return fmt.Errorf("the agent has not reconciled its Migrations for %s", idle.Round(time.Second))
 	}
-	for key, since := range h.looking {
+	for key, since := range h.reconciles {
 		if took := now.Sub(since); took > stuckAfter {
 			return fmt.Errorf("the agent has been reconciling Migration %s for %s", key, took.Round(time.Second))
 		}
@@ -102,8 +102,8 @@ func (h *health) ready(ctx context.Context) error {
 func (h *health) followed() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.asked != nil {
-		return fmt.Errorf("watch the API server: %w", h.asked)
+	if h.access != nil {
+		return fmt.Errorf("watch the API server: %w", h.access)
 	}
 	if len(h.synced) == 0 {
 		return errors.New("watch the API server: the agent is starting")
@@ -138,8 +138,8 @@ func (h *health) runs(ctx context.Context) error {
 	return answer
 }
 
-// answers serves a check: 503 with the error, or 200.
-func answers(check func(context.Context) error) http.HandlerFunc {
+// serveCheck serves a check: 503 with the error, or 200.
+func serveCheck(check func(context.Context) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := check(r.Context()); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)

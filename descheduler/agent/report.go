@@ -50,9 +50,9 @@ func (a *Agent) reportSource(ctx context.Context, m *v1alpha1.Migration, entry l
 	if err != nil || updated == nil {
 		return updated, err
 	}
-	a.settled(entry.ID)
+	a.clearFailure(entry.ID)
 	a.metrics.source(entry, d)
-	a.said(ctx, m, entry.ID, string(d.Step), d.Reason, d.Message)
+	a.recordEvent(ctx, m, entry.ID, string(d.Step), d.Reason, d.Message)
 	return updated, nil
 }
 
@@ -80,9 +80,9 @@ func (a *Agent) reportTarget(ctx context.Context, m *v1alpha1.Migration, entry l
 	if err != nil || updated == nil {
 		return updated, err
 	}
-	a.settled(entry.ID)
+	a.clearFailure(entry.ID)
 	a.metrics.target(entry, d)
-	a.said(ctx, m, entry.ID, string(d.Step), d.Reason, d.Message)
+	a.recordEvent(ctx, m, entry.ID, string(d.Step), d.Reason, d.Message)
 	return updated, nil
 }
 
@@ -102,8 +102,8 @@ func (a *Agent) patch(ctx context.Context, m *v1alpha1.Migration, operations []o
 	return updated, nil
 }
 
-// said logs a report, and creates an Event for a failure.
-func (a *Agent) said(ctx context.Context, m *v1alpha1.Migration, id ledger.ID, step, reason, message string) {
+// recordEvent logs a report, and creates an Event for a failure.
+func (a *Agent) recordEvent(ctx context.Context, m *v1alpha1.Migration, id ledger.ID, step, reason, message string) {
 	log := a.Log.WithValues("migration", client.ObjectKeyFromObject(m), "node", id.Node, "role", id.Role, "step", step)
 	if reason == "" {
 		log.Info("Reported")

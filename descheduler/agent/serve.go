@@ -82,8 +82,8 @@ func (a *Agent) serve(ctx context.Context) error {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(a.metrics.registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("/healthz", answers(func(context.Context) error { return a.health.live() }))
-	mux.HandleFunc("/readyz", answers(a.health.ready))
+	mux.HandleFunc("/healthz", serveCheck(func(context.Context) error { return a.health.live() }))
+	mux.HandleFunc("/readyz", serveCheck(a.health.ready))
 	server := guard.Server{Address: a.ServeAddress, Handler: mux, Log: a.Log}
 	if err := server.Serve(ctx); err != nil {
 		return fmt.Errorf("serve metrics: %w", err)

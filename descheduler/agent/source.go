@@ -42,7 +42,7 @@ func (a *Agent) stepSource(ctx context.Context, key types.NamespacedName, id led
 	if !known && m != nil {
 		entry = newSourceEntry(id, m, a.Clock.Now())
 	}
-	seen, err := a.seeSource(ctx, busy, m, entry, known)
+	seen, err := a.observeSource(ctx, busy, m, entry, known)
 	if err != nil {
 		return false, m, err
 	}
@@ -50,7 +50,7 @@ func (a *Agent) stepSource(ctx context.Context, key types.NamespacedName, id led
 	if failure := a.failed(id); failure != nil {
 		switch {
 		case m == nil || m.Status.Order != v1alpha1.OrderPrepare && m.Status.Order != v1alpha1.OrderFreeze:
-			a.settled(id) // no longer relevant
+			a.clearFailure(id) // no longer relevant
 		case seen.Busy == agentdecide.Nothing:
 			decision = agentdecide.SourceDecision{Do: agentdecide.Report, Step: v1alpha1.SourceFailed, Reason: failure.Reason, Message: failure.Message}
 		}
@@ -148,8 +148,8 @@ func (a *Agent) stateOf(ctx context.Context, entry ledger.Entry) (checkpoint.Sta
 	return state, nil
 }
 
-// seeSource gathers the input of the decision.
-func (a *Agent) seeSource(ctx context.Context, busy agentdecide.Action, m *v1alpha1.Migration, entry ledger.Entry, known bool) (agentdecide.Source, error) {
+// observeSource gathers the input of the decision.
+func (a *Agent) observeSource(ctx context.Context, busy agentdecide.Action, m *v1alpha1.Migration, entry ledger.Entry, known bool) (agentdecide.Source, error) {
 	s := a.remembered(entry)
 	s.Exists, s.Known, s.Busy = m != nil, known, busy
 	if m != nil {
@@ -191,7 +191,7 @@ func (a *Agent) noteFreeze(key types.NamespacedName, entry ledger.Entry) (bool, 
 	a.freezing.Lock()
 	defer a.freezing.Unlock()
 	if a.isCrowded(entry.ID) {
-		a.waits(key)
+		a.requeueAtNextEnd(key)
 		return false, nil
 	}
 	entry.FreezeNoted = true

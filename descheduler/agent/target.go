@@ -27,7 +27,7 @@ func (a *Agent) stepTarget(ctx context.Context, key types.NamespacedName, id led
 			Image: checkpoint.Image{Node: id.Node, Name: plan.Image, Container: plan.Container, Migration: id.Migration},
 		}
 	}
-	seen, err := a.seeTarget(ctx, id, m, entry, known)
+	seen, err := a.observeTarget(ctx, id, m, entry, known)
 	if err != nil {
 		return false, m, err
 	}
@@ -35,7 +35,7 @@ func (a *Agent) stepTarget(ctx context.Context, key types.NamespacedName, id led
 	if failure := a.failed(id); failure != nil {
 		switch {
 		case m == nil || !seen.Reserved || m.Status.Order != v1alpha1.OrderPrepare && m.Status.Order != v1alpha1.OrderFreeze:
-			a.settled(id) // no longer relevant
+			a.clearFailure(id) // no longer relevant
 		case seen.Busy == agentdecide.Nothing:
 			decision = agentdecide.TargetDecision{Do: agentdecide.Report, Step: v1alpha1.TargetFailed, Reason: failure.Reason, Message: failure.Message}
 		}
@@ -43,8 +43,8 @@ func (a *Agent) stepTarget(ctx context.Context, key types.NamespacedName, id led
 	return a.actTarget(ctx, key, entry, m, decision)
 }
 
-// seeTarget gathers the input of the decision.
-func (a *Agent) seeTarget(ctx context.Context, id ledger.ID, m *v1alpha1.Migration, entry ledger.Entry, known bool) (agentdecide.Target, error) {
+// observeTarget gathers the input of the decision.
+func (a *Agent) observeTarget(ctx context.Context, id ledger.ID, m *v1alpha1.Migration, entry ledger.Entry, known bool) (agentdecide.Target, error) {
 	t := agentdecide.Target{
 		Exists: m != nil, Known: known, Busy: a.busy(id), Stateless: entry.Backend == v1alpha1.BackendRestart,
 		Prepared: entry.Prepared, Staged: entry.Staged != nil,

@@ -89,11 +89,11 @@ func (a *Agent) lister(list client.ObjectList, options ...client.ListOption) cac
 			if !ok {
 				return nil, fmt.Errorf("%T is not a list", list)
 			}
-			return fresh, a.health.asks(ctx, a.api.List(ctx, fresh, with(o)))
+			return fresh, a.health.recordAccess(ctx, a.api.List(ctx, fresh, with(o)))
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			w, err := a.api.Watch(ctx, list, with(o))
-			return w, a.health.asks(ctx, err)
+			return w, a.health.recordAccess(ctx, err)
 		},
 	}
 }
@@ -109,7 +109,7 @@ func (a *Agent) resync(ctx context.Context) error {
 			return ctx.Err()
 		case <-ticker.C():
 		}
-		a.health.ticks(a.Clock.Now())
+		a.health.resynced(a.Clock.Now())
 		for _, entry := range a.ledger.All() {
 			a.queue.Add(types.NamespacedName{Namespace: entry.Namespace, Name: entry.Name})
 		}

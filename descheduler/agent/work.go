@@ -46,21 +46,21 @@ func (a *Agent) next(ctx context.Context) bool {
 		return false
 	}
 	defer a.queue.Done(key)
-	if err := a.look(ctx, key); err != nil {
+	if err := a.reconcile(ctx, key); err != nil {
 		if ctx.Err() == nil {
 			a.Log.Error(err, "Failed to reconcile the Migration; retrying", "migration", key)
 		}
 		a.queue.AddRateLimited(key)
 		return true
 	}
-	if !a.works(key) {
+	if !a.isBusy(key) {
 		a.queue.Forget(key) // a running action may fail again, and its back-off must grow then
 	}
 	return true
 }
 
-// works reports whether an action is running for a Migration.
-func (a *Agent) works(key types.NamespacedName) bool {
+// isBusy reports whether an action is running for a Migration.
+func (a *Agent) isBusy(key types.NamespacedName) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, j := range a.jobs {
@@ -71,12 +71,12 @@ func (a *Agent) works(key types.NamespacedName) bool {
 	return false
 }
 
-// look reconciles a Migration, in each role that this agent has in it.
-func (a *Agent) look(ctx context.Context, key types.NamespacedName) error {
-	defer a.health.looks(key, a.Clock.Now())()
+// reconcile reconciles a Migration, in each role that this agent has in it.
+func (a *Agent) reconcile(ctx context.Context, key types.NamespacedName) error {
+	defer a.health.reconciling(key, a.Clock.Now())()
 	m, err := a.read(ctx, key)
 	if err != nil {
-		return errors.Join(err, a.alone(ctx, key)) // without the order, only what needs none
+		return errors.Join(err, a.reconcileAlone(ctx, key)) // without the order, only what needs none
 	}
 	var errs []error
 	for _, id := range a.roles(key, m) {
@@ -89,8 +89,8 @@ func (a *Agent) look(ctx context.Context, key types.NamespacedName) error {
 	return errors.Join(errs...)
 }
 
-// alone reconciles a Migration that cannot be read.
-func (a *Agent) alone(ctx context.Context, key types.NamespacedName) error {
+// reconcileAlone reconciles a Migration that cannot be read.
+func (a *Agent) reconcileAlone(ctx context.Context, key types.NamespacedName) error {
 	var errs []error
 	for _, id := range a.roles(key, nil) {
 		for again := id.Role == ledger.SourceRole; again; {
@@ -260,15 +260,15 @@ func (a *Agent) fail(id ledger.ID, failure *checkpoint.Failure) {
 	a.failures[id] = failure
 }
 
-// settled clears a failure.
-func (a *Agent) settled(id ledger.ID) {
+// clearFailure clears a failure.
+func (a *Agent) clearFailure(id ledger.ID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.failures, id)
 }
 
-// waits requeues a Migration when any action ends.
-func (a *Agent) waits(key types.NamespacedName) {
+// requeueAtNextEnd requeues a Migration when any action ends.
+func (a *Agent) requeueAtNextEnd(key types.NamespacedName) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.crowded[key] = true
