@@ -60,7 +60,7 @@ func newSimulateCommand() *cobra.Command {
 		Long: `Run the workload of a scenario under each policy in virtual time. The real scheduler places
 the pods with the policy's own configuration. The policy buys, drains and deletes machines.
 The command prints what each policy cost, how long pods waited and how full the machines
-were, beside a command.Lower bound on the cost of any policy.
+were, beside a lower bound on the cost of any policy.
 
 Policies that run by default:
   default         stock kube-scheduler, and an autoscaler that adds one machine of one type

@@ -53,7 +53,7 @@ cores were idle, how many were missing, and what the workers cost.
 
 Tasks are a CSV file with the columns id, category, cores, memory_mib, runtime_s and
 cpu_fraction (the share of its cores that a task keeps busy), and optionally parents (ids
-separated by ;) and stage. A task is ready when its parents and all tasks of command.Lower stages
+separated by ;) and stage. A task is ready when its parents and all tasks of lower stages
 have finished.
 
 Laws:

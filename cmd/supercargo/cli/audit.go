@@ -38,8 +38,8 @@ func newAuditCommand() *cobra.Command {
 		Use:   "audit",
 		Short: "Report what a cluster costs, what it could cost, and what prevents that",
 		Long: `Report what a cluster costs and how full it is. The report compares that with what the same pods
-would cost after migrations alone, on the cheapest machines that can be bought, and at the command.Lower
-bound. It lists what prevents a command.Lower bill and what each obstacle costs, and the nodes that are
+would cost after migrations alone, on the cheapest machines that can be bought, and at the lower
+bound. It lists what prevents a lower bill and what each obstacle costs, and the nodes that are
 used least for their price.
 
 The command changes nothing and needs nothing of Supercargo in the cluster. It reads the current

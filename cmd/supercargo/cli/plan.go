@@ -32,7 +32,7 @@ func newPlanCommand() *cobra.Command {
 		Short: "Find the cheapest machines for a set of pods",
 		Long: `Find the cheapest set of machines for a set of pods: which machines, how many of each, and
 which pod runs on which machine. The command minimises the total price per hour. It prints
-a command.Lower bound beside the price: no plan can cost less.
+a lower bound beside the price: no plan can cost less.
 
 Pods are a CSV file with the columns name, cpu_milli and memory_mib, and optionally count,
 arch, class and runtime_s. A trace for the simulate command also works; arrival times are
