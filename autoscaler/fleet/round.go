@@ -78,7 +78,7 @@ func (r *round) run(ctx context.Context, fleets []v1alpha1.NodeFleet) error {
 
 // applyPause makes the round only report its decisions while the cluster is paused.
 func (r *round) applyPause(ctx context.Context) (err error) {
-	r.paused, err = r.Pause.Heed(ctx, &r.fleet.Status.Conditions, r.fleet.Generation, r.now, r.memory.said, r.recordEvent)
+	r.paused, err = r.Pause.Apply(ctx, &r.fleet.Status.Conditions, r.fleet.Generation, r.now, r.memory.said, r.recordEvent)
 	return err
 }
 

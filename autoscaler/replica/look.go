@@ -64,7 +64,7 @@ func (l *look) run(ctx context.Context) error {
 
 // heed turns the mode into Observe while the cluster is paused.
 func (l *look) heed(ctx context.Context) error {
-	paused, err := l.Pause.Heed(ctx, &l.status.Conditions, l.object.Generation, l.now, l.said, l.tell)
+	paused, err := l.Pause.Apply(ctx, &l.status.Conditions, l.object.Generation, l.now, l.said, l.tell)
 	if err != nil || l.sound == nil {
 		return err
 	}

@@ -179,7 +179,7 @@ func (l *look) run(ctx context.Context) error {
 
 // heed checks whether the cluster is paused.
 func (l *look) heed(ctx context.Context) (err error) {
-	l.paused, err = l.Pause.Heed(ctx, &l.pool.Status.Conditions, l.pool.Generation, l.now, l.memory.said, l.tell)
+	l.paused, err = l.Pause.Apply(ctx, &l.pool.Status.Conditions, l.pool.Generation, l.now, l.memory.said, l.tell)
 	return err
 }
 

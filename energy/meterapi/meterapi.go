@@ -1,6 +1,7 @@
-// Package meterapi is the API with which clients query a node's agent for the energy that the node used in a period:
-// GET /energy?from=T&to=T, with times in RFC 3339, returns {"measuredJoules": 1.5, "modelledJoules": 0}. The agent
-// keeps a few minutes of history; for other times it returns 404.
+// Package meterapi is the API of node meters: how their clients ask how much energy a node used in a period, with the
+// handler of the server, a client, and a transport that authenticates the two. GET /energy?from=T&to=T, with times in
+// RFC 3339, returns {"measuredJoules": 1.5, "modelledJoules": 0}. A meter keeps a few minutes of history; for other
+// times it returns 404.
 package meterapi
 
 import (

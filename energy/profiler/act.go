@@ -77,7 +77,7 @@ func (r *round) do(ctx context.Context, s profilerdecide.Step) error {
 		err = r.free(ctx, s.Node)
 	}
 	if err == nil {
-		r.tell(s, corev1.EventTypeNormal, string(s.Action), s.Message)
+		r.recordEvent(s, corev1.EventTypeNormal, string(s.Action), s.Message)
 	}
 	return err
 }
@@ -241,7 +241,7 @@ func (r *round) keep(ctx context.Context, s profilerdecide.Step, report string) 
 	err := r.end(ctx, s)
 	r.count(err, "succeeded")
 	if err == nil {
-		r.tell(s, corev1.EventTypeNormal, s.Reason, s.Message)
+		r.recordEvent(s, corev1.EventTypeNormal, s.Reason, s.Message)
 	}
 	return err
 }
@@ -261,7 +261,7 @@ func (r *round) fail(ctx context.Context, s profilerdecide.Step, why string) err
 	err := r.end(ctx, s)
 	r.count(err, "failed")
 	if err == nil {
-		r.tell(s, corev1.EventTypeWarning, profilerdecide.ReasonFailed, why)
+		r.recordEvent(s, corev1.EventTypeWarning, profilerdecide.ReasonFailed, why)
 	}
 	return err
 }

@@ -55,8 +55,8 @@ type round struct {
 
 func machineTypeOf(n *corev1.Node) string { return score.MachineType(n.Labels) }
 
-// look reads the cluster.
-func (p *Profiler) look(ctx context.Context) (*round, error) {
+// observe reads the cluster.
+func (p *Profiler) observe(ctx context.Context) (*round, error) {
 	w, err := world.Read(ctx, p.Client, true)
 	if err != nil {
 		return nil, err

@@ -37,7 +37,6 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/energy/meterapi"
-	"supercargo.dev/supercargo/energy/meterclient"
 	"supercargo.dev/supercargo/energy/profiler/record"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/platform/operator"
@@ -119,7 +118,7 @@ func New(p *Profiler) (*Profiler, error) {
 	}
 	if p.HTTP == nil {
 		const patience = 2 * time.Second
-		secure := &meterclient.Secure{ServerName: meterapi.ServerName(p.Config.MeterNamespace), Authorities: p.meterAuthorities, TokenFile: p.Config.MeterToken}
+		secure := &meterapi.Secure{ServerName: meterapi.ServerName(p.Config.MeterNamespace), Authorities: p.meterAuthorities, TokenFile: p.Config.MeterToken}
 		p.HTTP = secure.Client()
 		p.HTTP.Timeout = patience
 	}
@@ -199,7 +198,7 @@ func (r *round) probing() bool { return r.Profiler.probing() && !r.paused.Paused
 
 // Reconcile implements reconcile.Reconciler. It runs one round.
 func (p *Profiler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	r, err := p.look(ctx)
+	r, err := p.observe(ctx)
 	if err != nil {
 		return reconcile.Result{}, err
 	}

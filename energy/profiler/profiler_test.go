@@ -505,7 +505,7 @@ func TestAPodThatHasGoneWasThere(t *testing.T) {
 	p := newPlay(t, nil)
 	gone := finishedPod("other", "a", "1", noon, time.Minute)
 	p.profiler.podMatters().Delete(event.DeleteEvent{Object: gone})
-	r, err := p.profiler.look(t.Context())
+	r, err := p.profiler.observe(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,8 +42,8 @@ func publish(machineType string, p profile.Profile) {
 	}
 }
 
-// tell creates an Event on the profile of a type, or on the node if there is none.
-func (r *round) tell(s profilerdecide.Step, kind, reason, message string) {
+// recordEvent creates an Event on the profile of a type, or on the node if there is none.
+func (r *round) recordEvent(s profilerdecide.Step, kind, reason, message string) {
 	node := r.world.Nodes[s.Node]
 	switch p := r.profiles[s.Type]; {
 	case p != nil && node != nil:
@@ -67,6 +67,6 @@ func (r *round) observeOnly(ctx context.Context, s profilerdecide.Step) {
 	r.memory.said[s.Type] = s.Message
 	log.FromContext(ctx).Info("Would probe", "machineType", s.Type, "node", s.Node)
 	if !r.DryRun {
-		r.tell(s, corev1.EventTypeNormal, s.Reason, s.Message)
+		r.recordEvent(s, corev1.EventTypeNormal, s.Reason, s.Message)
 	}
 }

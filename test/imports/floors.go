@@ -22,8 +22,8 @@ var floors = []floor{
 		"the dashboard and a recording show what an audit computes; an audit reads objects"},
 	{"descheduler", [][]string{{"app"}, {"agent", "consolidation", "eviction", "migration"}, {"budget", "checkpoint"}},
 		"app wires the program; controllers do not call each other, they meet in Migrations; budgets and checkpoints are theirs"},
-	{"energy", [][]string{{"nodemeter", "profiler"}, {"meterclient", "powerquery", "probe"}, {"score", "bill", "tarifffile"}, {"meterapi", "profile", "tariff"}, {"."}, {"regress"}},
-		"programs measure; below them clients and probes; below these what a joule costs and a machine is expected to draw; " +
+	{"energy", [][]string{{"nodemeter", "profiler"}, {"powerquery", "probe"}, {"score", "bill", "tarifffile"}, {"meterapi", "profile", "tariff"}, {"."}, {"regress"}},
+		"programs measure; below them queries and probes; below these what a joule costs and a machine is expected to draw; " +
 			"the model of a machine knows none of them"},
 	{"internal", [][]string{{"drain"}, {"world"}, {"movable", "platform"}, {"input"}, {"cluster"}, {"packing", "runtimes"}, {"heap", "text"}},
 		"observing a cluster needs to know what a pod may do; that needs what a cluster is; that needs only numbers"},

@@ -36,7 +36,6 @@ var pure = []string{
 	"descheduler/migration/podedit",
 	"energy/.",
 	"energy/bill",
-	"energy/meterapi",
 	"energy/profile",
 	"energy/profiler/profilerdecide",
 	"energy/profiler/record",

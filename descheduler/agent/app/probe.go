@@ -23,7 +23,6 @@ import (
 	hostprobe "supercargo.dev/supercargo/descheduler/agent/detect"
 	"supercargo.dev/supercargo/energy"
 	"supercargo.dev/supercargo/energy/meterapi"
-	"supercargo.dev/supercargo/energy/meterclient"
 	"supercargo.dev/supercargo/energy/probe"
 	"supercargo.dev/supercargo/energy/probe/governor"
 	"supercargo.dev/supercargo/internal/text/jsondoc"
@@ -119,7 +118,7 @@ func (o *ProbeOptions) probe(ctx context.Context) (report probe.Report, err erro
 		Journal: filepath.Join(o.State, "journal"), Machine: hardware.Fingerprint(), Clock: clock.RealClock{}, Log: o.Log,
 	}
 	if o.MeterURL != "" {
-		secure := &meterclient.Secure{ServerName: o.MeterName, TokenFile: o.MeterToken, Authorities: func(context.Context) ([]byte, error) { return []byte(o.MeterAuthorities), nil }}
+		secure := &meterapi.Secure{ServerName: o.MeterName, TokenFile: o.MeterToken, Authorities: func(context.Context) ([]byte, error) { return []byte(o.MeterAuthorities), nil }}
 		options.Meter = &nodeMeter{client: meterapi.Client{URL: o.MeterURL, HTTP: secure.Client()}, log: o.Log}
 	}
 	if o.Sysfs != "" {

@@ -249,7 +249,7 @@ func (m *Meter) read(ctx context.Context) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.hear()
-	m.look()
+	m.selectMeter()
 	m.ask(ctx)
 	if m.now == nil {
 		return
@@ -328,9 +328,9 @@ func (m *Meter) count(source energy.Source, fault energy.Fault) {
 	m.dropped[source][fault]++
 }
 
-// look finds the best meter if there is none yet, or if the one in use is not the best or fails:
+// selectMeter finds the best meter if there is none yet, or if the one in use is not the best or fails:
 // every minute, and at once when a server starts or stops to provide readings.
-func (m *Meter) look() {
+func (m *Meter) selectMeter() {
 	now := m.Clock.Now()
 	best := m.now != nil && (m.Kind == Query || m.kind == m.order[0] && !m.failing)
 	if best || now.Before(m.lookAt) && !m.turned(now) {

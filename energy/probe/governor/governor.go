@@ -66,14 +66,14 @@ func Open(sysfs, state string) (*Switch, error) {
 	if err := s.recover(); err != nil {
 		return nil, errors.Join(err, s.lock.Close())
 	}
-	if err := s.look(); err != nil {
+	if err := s.readPolicies(); err != nil {
 		return nil, errors.Join(err, s.lock.Close())
 	}
 	return s, nil
 }
 
-// look reads the governors of the policies.
-func (s *Switch) look() error {
+// readPolicies reads the governors of the policies.
+func (s *Switch) readPolicies() error {
 	entries, err := os.ReadDir(s.cpufreq)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // no cpufreq, as on most virtual machines

@@ -16,7 +16,7 @@ func Home(sysfs, state string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(state, file))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		err = s.look()
+		err = s.readPolicies()
 	case err == nil:
 		err = json.Unmarshal(text, &s.home)
 	}

@@ -98,21 +98,22 @@ func (s *Switch) Read(ctx context.Context) (State, error) {
 	return Of(&object), nil
 }
 
-// Heed reads the switch during the reconciliation of an object: it sets or removes condition Paused, and calls tell
-// once at the beginning and the end of each pause. said holds, by reason, the last message that tell does not repeat.
+// Apply reads the switch during the reconciliation of an object: it sets or removes condition Paused, and calls
+// recordEvent once at the beginning and the end of each pause. said holds, by reason, the last message that recordEvent
+// does not repeat.
 // It returns whether the cluster is paused; on an error this is unknown.
-func (s *Switch) Heed(ctx context.Context, conditions *[]metav1.Condition, generation int64, now time.Time, said map[string]string,
-	tell func(kind, reason, action, message string)) (paused bool, err error) {
+func (s *Switch) Apply(ctx context.Context, conditions *[]metav1.Condition, generation int64, now time.Time, said map[string]string,
+	recordEvent func(kind, reason, action, message string)) (paused bool, err error) {
 	state, err := s.Read(ctx)
 	if err != nil || !state.Condition(conditions, generation, now) {
 		return state.Paused, err
 	}
 	if state.Paused {
 		delete(said, Resumed) // so that the end of this pause is reported
-		tell(corev1.EventTypeNormal, v1alpha1.ConditionPaused, "Hold", state.Message())
+		recordEvent(corev1.EventTypeNormal, v1alpha1.ConditionPaused, "Hold", state.Message())
 	} else {
 		delete(said, v1alpha1.ConditionPaused)
-		tell(corev1.EventTypeNormal, Resumed, "Act", "Supercargo is no longer paused")
+		recordEvent(corev1.EventTypeNormal, Resumed, "Act", "Supercargo is no longer paused")
 	}
 	return state.Paused, nil
 }

@@ -25,7 +25,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/energy/meterapi"
-	"supercargo.dev/supercargo/energy/meterclient"
 	"supercargo.dev/supercargo/energy/nodemeter"
 	"supercargo.dev/supercargo/energy/nodemeter/meter"
 	"supercargo.dev/supercargo/test/kit"
@@ -250,7 +249,7 @@ func TestATokenIsShownToTheMeterAlone(t *testing.T) {
 	if err := os.WriteFile(token, []byte(m.token(home, "supercargo-descheduler", meterapi.Audience)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	secure := &meterclient.Secure{ServerName: meterapi.ServerName(meterapi.Namespace), TokenFile: token, Authorities: func(ctx context.Context) ([]byte, error) {
+	secure := &meterapi.Secure{ServerName: meterapi.ServerName(meterapi.Namespace), TokenFile: token, Authorities: func(ctx context.Context) ([]byte, error) {
 		return m.authorities(ctx, home, "supercargo-descheduler")
 	}}
 	to := time.Now()

@@ -1,5 +1,4 @@
-// Package meterclient queries node meters by HTTPS, with a token for that purpose only.
-package meterclient
+package meterapi
 
 import (
 	"context"
