@@ -179,7 +179,7 @@ test: test-unit test-first ## Run the unit tests and each program once against a
 test-all: test test-tools test-integration e2e e2e-workers e2e-openstack e2e-nodes verify images test-nightly ## Run everything (Debian 12, root; takes hours).
 
 .PHONY: test-nightly
-test-nightly: test-integration-nightly test-kubernetes test-kubernetes-nightly e2e-openstack-nightly e2e-nodes-nightly e2e-install e2e-scheduling e2e-vm test-books test-race test-peers test-vendor test-browser e2e-replicas e2e-commands chaos chaos-nodes conformance ## Run the tests that tell least for the time that they take (Debian 12, root; also wants chromium, jq, nginx and gcc).
+test-nightly: test-integration-nightly test-kubernetes test-kubernetes-nightly e2e-openstack-nightly e2e-nodes-nightly e2e-install e2e-scheduling e2e-vm test-books test-thorough test-race test-peers test-vendor test-browser e2e-replicas e2e-commands chaos chaos-nodes conformance ## Run the tests that tell least for the time that they take (Debian 12, root; also wants chromium, jq, nginx and gcc).
 
 .PHONY: test-unit
 test-unit: $(TOOLS)/gotestsum | $(DIST) ## Run the tests that need nothing but Go.
@@ -188,6 +188,10 @@ test-unit: $(TOOLS)/gotestsum | $(DIST) ## Run the tests that need nothing but G
 .PHONY: test-books
 test-books: $(TOOLS)/gotestsum | $(DIST) ## Audit the simulator's runs of 400 random scenarios; test-unit does 40.
 	$(call go_test,test-books,-run TestBooksBalance ./lab/sim -scenarios 400)
+
+.PHONY: test-thorough
+test-thorough: $(TOOLS)/gotestsum | $(DIST) ## Have NodeFleets die before and after every write, and meet the faults of four seeds; test-unit does a half and a quarter of it.
+	$(call go_test,test-thorough,-run '^(TestWhereverTheProcessDiesTheOutcomeIsTheSame|TestFaultsOfTheAPIServerDelayAndChangeNothing)$$' ./autoscaler/fleet -thorough)
 
 .PHONY: test-race
 test-race: $(TOOLS)/gotestsum | $(DIST) ## Run the tests of concurrent code with the race detector (needs a C compiler).
@@ -222,10 +226,14 @@ test-first: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl) | $(DIST
 test-integration: test-integration-nodefleet test-integration-rest ## Run the tests against a real API server, started in process, but for the nightly ones.
 
 test-integration-nodefleet test-integration-rest: $(TOOLS)/gotestsum $(TOOLS)/helm $(TOOLS)/promtool $(addprefix $(BIN)/,$(CHILDREN) kubectl) | $(DIST)
-	PATH="$(abspath $(BIN)):$(abspath $(TOOLS)):$$PATH" $(call go_test,$@,-p $(AT_ONCE) -skip $(call only,$(nightly_tests)) $(these_pkgs))
+	PATH="$(abspath $(BIN)):$(abspath $(TOOLS)):$$PATH" $(call go_test,$@,-p $(AT_ONCE) -skip $(call only,$(nightly_tests) $(ran_before)) $(these_pkgs))
 
 test-integration-nodefleet: these_pkgs = ./test/integration/nodefleet
 test-integration-rest:      these_pkgs = ./test/integration/playground $$(go list ./... | grep -E '$(integration)' | grep -v /nodefleet)
+
+# What test-integration leaves out besides: CI has run the first tests already.
+RAN_FIRST  ?=
+ran_before  = $(if $(RAN_FIRST),$(first_tests))
 
 # How many control planes test-integration-rest runs at once.
 AT_ONCE ?= 2

@@ -58,7 +58,7 @@ func down(context.Context) (*provider.Inventory, error) { return nil, errors.New
 
 // slowly answers after ten seconds, which is later than a round waits.
 func slowly(ctx context.Context) (*provider.Inventory, error) {
-	time.Sleep(2 * patience)
+	time.Sleep(2 * patience) // virtual time
 	return inventoryOf("late")(ctx)
 }
 
@@ -117,7 +117,7 @@ func TestAProviderThatDoesNotAnswerHoldsItsOwnFleetAlone(t *testing.T) {
 				for _, step := range tc.steps {
 					step.run(t, r, p)
 				}
-				time.Sleep(2 * minute) // requests that are still running
+				time.Sleep(2 * minute) // virtual time: requests that are still running
 				if late := tc.name == "its own is silent" || strings.HasSuffix(tc.name, "slow"); late != (woken.Load() > 0) {
 					t.Errorf("%d answers have started a round, want those that it was late for", woken.Load())
 				}
@@ -140,7 +140,7 @@ type outageStep struct {
 
 func (s *outageStep) run(t *testing.T, r *round, p *oneProvider) {
 	t.Helper()
-	time.Sleep(s.after)
+	time.Sleep(s.after) // virtual time
 	synctest.Wait()
 	began := time.Now()
 	r.now, p.observe = began, s.observe

@@ -13,6 +13,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/lab/bound"
+	"supercargo.dev/supercargo/test/draw"
 )
 
 func fitting(pods []Pod, flavors []Flavor) []Pod {
@@ -111,7 +112,7 @@ func TestFullMachinesAreWorthNoMoreThanTheirPrice(t *testing.T) {
 
 func TestTheBoundIsNoMoreThanTheBestPlanCosts(t *testing.T) {
 	reached := 0
-	rapid.Check(t, func(t *rapid.T) {
+	property := func(t *rapid.T) {
 		pods, flavors := drawPods(t), drawFlavors(t)
 		pods = fitting(pods, flavors)
 		pods = pods[:min(len(pods), 7)]
@@ -137,10 +138,12 @@ func TestTheBoundIsNoMoreThanTheBestPlanCosts(t *testing.T) {
 		if least := p.leastByColumns(p.counts()); least > best {
 			t.Fatalf("bound by columns %d, best %d", least, best)
 		}
-	})
+	}
+	draw.Fixed(t, 30, property)
 	if reached == 0 {
 		t.Error("no bound is reached")
 	}
+	rapid.Check(t, property)
 }
 
 // cheapestWithNodes tries every way to put pods on nodes, with the best purchase of machines for the others.
@@ -165,7 +168,7 @@ func cheapestWithNodes(pods []Pod, nodes []*room, flavors []Flavor, at int, rest
 
 func TestPlansForFewPodsWithNodesAreTheBestThereAre(t *testing.T) {
 	above := 0
-	rapid.Check(t, func(t *rapid.T) {
+	property := func(t *rapid.T) {
 		pods, flavors := drawPods(t), drawFlavors(t)
 		pods = fitting(pods, flavors)
 		pods = pods[:min(len(pods), 5)]
@@ -187,10 +190,12 @@ func TestPlansForFewPodsWithNodesAreTheBestThereAre(t *testing.T) {
 		if len(nodes) > 0 && got.LowerBoundMicroDollarsPerHour > 0 {
 			above++
 		}
-	})
+	}
+	draw.Fixed(t, 30, property)
 	if above == 0 {
 		t.Error("with nodes there is never a bound")
 	}
+	rapid.Check(t, property)
 }
 
 // TestTheBoundIsAboveThatOfTotals also checks by how much, if cheap flavors hold few of the pods.

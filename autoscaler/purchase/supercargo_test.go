@@ -15,6 +15,7 @@ import (
 
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
+	"supercargo.dev/supercargo/test/draw"
 )
 
 // demands compiles pods of the tests.
@@ -452,7 +453,7 @@ func TestPlansOfSupercargoDoNotDependOnTheOrder(t *testing.T) {
 
 func TestPlansForCoupledPodsAreNoDearerThanFirstFit(t *testing.T) {
 	compared := 0
-	rapid.Check(t, func(t *rapid.T) {
+	property := func(t *rapid.T) {
 		req := drawRequest(t)
 		req.Limits = cluster.Limits{}
 		for i := range req.Flavors {
@@ -467,10 +468,12 @@ func TestPlansForCoupledPodsAreNoDearerThanFirstFit(t *testing.T) {
 				t.Fatalf("%d left out and %d, first fit %d and %d", len(got.Unplaceable), got.MicroDollarsPerHour, len(other.Unplaceable), other.MicroDollarsPerHour)
 			}
 		}
-	})
+	}
+	draw.Fixed(t, 30, property)
 	if compared == 0 {
 		t.Error("nothing was compared")
 	}
+	rapid.Check(t, property)
 }
 
 // TestPlansOfCoupledPodsAreCloseToTheirBound guards the quality reached.

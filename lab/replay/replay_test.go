@@ -432,7 +432,7 @@ func takeAway(ctx context.Context, t *testing.T, client *fake.Clientset, name st
 	go func() {
 		<-created.ResultChan()
 		created.Stop()
-		time.Sleep(after)
+		time.Sleep(after) // virtual time: how long the pod runs until it is taken away
 		if !fail {
 			_ = pods.Delete(ctx, name, metav1.DeleteOptions{})
 			return

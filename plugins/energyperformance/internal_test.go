@@ -148,7 +148,7 @@ func TestWhatATariffIsGoodForIsSaidWhenItChanges(t *testing.T) {
 				t.Errorf("%q is told, want %q and the file, once", all, want)
 			}
 		}
-		time.Sleep(10 * time.Minute) // ten refreshes of a missing file
+		time.Sleep(10 * time.Minute) // virtual time: ten refreshes of a missing file
 		told("Warning TariffUnreadable")
 		write := func(text string) {
 			t.Helper()

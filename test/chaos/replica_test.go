@@ -64,7 +64,7 @@ func (r *replica) run(binary string) {
 		if lived > livesLong {
 			wait = restartAfter
 		}
-		time.Sleep(wait) // a back-off
+		time.Sleep(wait) // what is simulated: the back-off of a kubelet
 		wait = min(2*wait, restartAtMost)
 	}
 }

@@ -167,7 +167,7 @@ func TestMain(m *testing.M) {
 			err = s.Set(Powersave)
 		}
 		fmt.Println("switched", err)
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // until the test kills it, or has ended without
 		os.Exit(1)
 	}
 	os.Exit(m.Run())

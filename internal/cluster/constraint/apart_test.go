@@ -8,13 +8,14 @@ import (
 	"pgregory.net/rapid"
 
 	"supercargo.dev/supercargo/internal/cluster/constraint"
+	"supercargo.dev/supercargo/test/draw"
 )
 
 // TestPodsOfASetThatKeepsApartShareNoDomain places one of two pods of a set and checks whether the other may be placed
 // in the same domain.
 func TestPodsOfASetThatKeepsApartShareNoDomain(t *testing.T) {
 	compared := map[string]int{}
-	rapid.Check(t, func(t *rapid.T) {
+	property := func(t *rapid.T) {
 		c := constraint.NewCompiler(knownNamespaces)
 		key := rapid.SampledFrom([]string{corev1.LabelHostname, corev1.LabelTopologyZone}).Draw(t, "key")
 		apart := pod("x", awayFrom("x", key))
@@ -50,12 +51,14 @@ func TestPodsOfASetThatKeepsApartShareNoDomain(t *testing.T) {
 				}
 			}
 		}
-	})
+	}
+	draw.Fixed(t, 30, property)
 	for _, key := range []string{corev1.LabelHostname, corev1.LabelTopologyZone} {
 		if compared[key] == 0 {
 			t.Errorf("no pods were compared by %s", key)
 		}
 	}
+	rapid.Check(t, property)
 }
 
 func TestApartNamesThoseThatKeepFromTheirOwnKind(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"supercargo.dev/supercargo/internal/cluster/constraint"
+	"supercargo.dev/supercargo/test/draw"
 )
 
 // world is a tracker together with a plain list of its hosts and pods.
@@ -126,7 +127,7 @@ func (c *comparison) ask(t *rapid.T, w *world, stored *corev1.Pod, compiled *con
 // while pods and hosts are added and removed, in a tracker and in its clones.
 func TestAnswersAreThoseOfTheSchedulersOwnFilters(t *testing.T) {
 	c := &comparison{oracle: newOracle(t, knownNamespaces), refusals: map[string]int{}}
-	rapid.Check(t, func(t *rapid.T) {
+	property := func(t *rapid.T) {
 		templates := make([]*corev1.Pod, rapid.IntRange(1, 12).Draw(t, "templates"))
 		for i := range templates {
 			templates[i] = drawPod(t)
@@ -164,13 +165,15 @@ func TestAnswersAreThoseOfTheSchedulersOwnFilters(t *testing.T) {
 				}
 			}
 		}
-	})
+	}
+	draw.Fixed(t, 30, property)
 	t.Logf("%d answers of each kind compared: %v", c.answers, c.refusals)
 	for _, name := range reasons {
 		if c.refusals[name] == 0 {
 			t.Errorf("%s never refused: the cases drawn do not test it", name)
 		}
 	}
+	rapid.Check(t, property)
 }
 
 // reasons maps the first words of a reason to its plugin.

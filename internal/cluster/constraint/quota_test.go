@@ -7,13 +7,14 @@ import (
 	"pgregory.net/rapid"
 
 	"supercargo.dev/supercargo/internal/cluster/constraint"
+	"supercargo.dev/supercargo/test/draw"
 )
 
 // TestNoMorePodsComeToADomainThanTheirQuota places pods wherever they may run, in any order. One kind of them always
 // spreads over zones, which alone makes for quotas in most runs.
 func TestNoMorePodsComeToADomainThanTheirQuota(t *testing.T) {
 	reached := 0
-	rapid.Check(t, func(t *rapid.T) {
+	property := func(t *rapid.T) {
 		c := constraint.NewCompiler(knownNamespaces)
 		var kinds, there, came []*constraint.Pod
 		for range rapid.IntRange(1, 3).Draw(t, "kinds") {
@@ -63,10 +64,12 @@ func TestNoMorePodsComeToADomainThanTheirQuota(t *testing.T) {
 				}
 			}
 		}
-	})
+	}
+	draw.Fixed(t, 50, property)
 	if reached == 0 {
 		t.Error("no quota was reached")
 	}
+	rapid.Check(t, property)
 }
 
 // inDomains counts the pods that a quota is about, by domain.

@@ -202,7 +202,7 @@ func (w *town) killAt(point killPoint, result *came) {
 	if err := killed.kill(w.Context(), w, source, target); err != nil {
 		w.Fatal(err)
 	}
-	time.Sleep(down)
+	time.Sleep(down) // what is simulated: the part is gone for so long
 	if err := killed.again(w.Context(), w, source, target); err != nil {
 		w.Fatal(err)
 	}
