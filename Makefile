@@ -6,6 +6,9 @@ SHELL       := /bin/bash
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
 
+# The targets of this file are no files. For programs the go command knows best what is stale.
+.PHONY: $(shell sed -n 's/^\([a-z][a-z0-9 -]*\):.*/\1/p' $(firstword $(MAKEFILE_LIST)))
+
 # Statically linked binaries, and no C compiler needed to build or test.
 export CGO_ENABLED := 0
 
@@ -61,12 +64,20 @@ PLATFORM   ?= linux/amd64
 TEST_FLAGS ?=
 go_test = $(abspath $(TOOLS))/gotestsum --format standard-quiet --jsonfile $(abspath $(DIST))/$(1).json -- -timeout 30m -vet off $(TEST_FLAGS) $(2)
 
+# What looks for our programs in PATH, and what looks for tools there too.
+with_bin   = PATH="$(abspath $(BIN)):$$PATH"
+with_tools = PATH="$(abspath $(BIN)):$(abspath $(TOOLS)):$$PATH"
+
+# built_in FOLDER,FLAGS: builds a program of another module, of which FOLDER is in.
+built_in = go -C $(1) build -buildvcs=false $(2)-ldflags "-s -w" -o $(abspath $@)
+
 # Integration tests start control planes and need kwok and cluster-api, e2e tests
 # start the built binaries, browser tests start Chromium, schedulerperf needs an
 # etcd: everything else is a unit test.
 integration      := /test/integration
 not_unit         := $(integration)|/test/e2e|/test/browser|/test/schedulerperf
 unit_pkgs         = $$(go list ./... | grep -vE '$(not_unit)')
+first_pkgs        = $$(go list -f '{{if .TestGoFiles}}{{.ImportPath}}{{end}}' ./test/integration ./test/integration/{adapter,agent,cli,eviction,migration,nodefleet,replica})
 integration_pkgs  = $$(go list ./... | grep -E '$(integration)')
 
 # Of the integration tests, test-first runs those that show each program at work once. Of
@@ -126,7 +137,6 @@ race_pkgs    = $$(grep -rlE '$(concurrency)' --include='*.go' autoscaler cli des
 
 ##@ Build and run
 
-.PHONY: build
 build: $(addprefix $(BIN)/,$(BINARIES) $(LOCAL) $(CHILDREN)) ## Build all programs and what the playground runs, into bin/.
 
 .PHONY: $(addprefix $(BIN)/,$(BINARIES) $(LOCAL) $(CHILDREN))
@@ -134,7 +144,7 @@ $(addprefix $(BIN)/,$(BINARIES) $(LOCAL)): # the go command knows best what is s
 	$(GO_BUILD) -o $@ ./cmd/$(@F)
 
 $(BIN)/kwok: # a module of its own: it needs older Kubernetes libraries than ours
-	go -C lab/playground/kwok build -buildvcs=false -ldflags "-s -w" -o $(abspath $@) sigs.k8s.io/kwok/cmd/kwok
+	$(call built_in,lab/playground/kwok) sigs.k8s.io/kwok/cmd/kwok
 
 .PHONY: $(BIN)/kubectl
 $(BIN)/kubectl: # that of the Kubernetes that Supercargo is built with, for tests
@@ -145,88 +155,74 @@ $(BIN)/cluster-api:
 
 # The control plane of another version, and kube-scheduler for it. Cold, each takes as long
 # as a first build.
+k8s_build     = go build -buildvcs=false $(build_$(1)) -ldflags "$(call k8s_ldflags,$(word 2,$(build_$(1))))$(if $(2), $(2))"
 K8S_PROGRAMS := kube-apiserver kube-controller-manager kube-scheduler
 k8s_built     = $(foreach v,$(K8S_BUILT) $(K8S_LATER),$(BIN)/kubernetes/$(v)/$(1))
 
 .PHONY: kube-schedulers $(foreach p,$(K8S_PROGRAMS),$(call k8s_built,$(p))) $(addprefix kube-scheduler-,$(K8S_LATER))
 kube-schedulers: $(addprefix kube-scheduler-,$(K8S_LATER)) ## Build kube-scheduler for later versions of Kubernetes, into bin/kubernetes/VERSION/ (kube-scheduler-1.37: for one).
 $(addprefix kube-scheduler-,$(K8S_LATER)): kube-scheduler-%: $(BIN)/kubernetes/%/kube-scheduler
-$(call k8s_built,kube-scheduler): $(BIN)/kubernetes/%/kube-scheduler:
-	go build -buildvcs=false $(build_$*) -ldflags "$(call k8s_ldflags,$(word 2,$(build_$*))) $(OUR_LDFLAGS)" -o $@ ./cmd/kube-scheduler
-$(call k8s_built,kube-apiserver): $(BIN)/kubernetes/%/kube-apiserver:
-	go build -buildvcs=false $(build_$*) -ldflags "$(call k8s_ldflags,$(word 2,$(build_$*)))" -o $@ k8s.io/kubernetes/cmd/kube-apiserver
-$(call k8s_built,kube-controller-manager): $(BIN)/kubernetes/%/kube-controller-manager:
-	go build -buildvcs=false $(build_$*) -ldflags "$(call k8s_ldflags,$(word 2,$(build_$*)))" -o $@ k8s.io/kubernetes/cmd/kube-controller-manager
+k8s_pkg_kube-scheduler          := ./cmd/kube-scheduler
+k8s_pkg_kube-apiserver          := k8s.io/kubernetes/cmd/kube-apiserver
+k8s_pkg_kube-controller-manager := k8s.io/kubernetes/cmd/kube-controller-manager
+k8s_flags_kube-scheduler         = $(OUR_LDFLAGS)
+$(foreach p,$(K8S_PROGRAMS),$(call k8s_built,$(p))): $(BIN)/kubernetes/%:
+	$(call k8s_build,$(*D),$(k8s_flags_$(*F))) -o $@ $(k8s_pkg_$(*F))
 
-.PHONY: demo
 demo: ## Build everything and show Supercargo at work on this machine.
 	@hack/build-programs.sh "$(MAKE) --no-print-directory" $(addprefix $(BIN)/,$(BINARIES) $(LOCAL) $(CHILDREN))
 	$(BIN)/supercargo demo
 
 ##@ Test
 
-.PHONY: check
 check: export GOGC := 50
 check: export GOMEMLIMIT := 3GiB
 check: $(TOOLS)/golangci-lint ## Check what has changed since main (BASE=commit): build, import directions, tests of what changed and of what imports it, lint; two minutes at most.
 	@NOT_UNIT='$(not_unit)' LINT=$< hack/check.sh
 
-.PHONY: test
 test: test-unit test-first ## Run the unit tests and each program once against a real API server: Go, make and git are enough.
 	@echo "Left out: the other integration tests, e2e tests, and what needs Chromium, Debian's packages or root. make test-all runs everything."
 
-.PHONY: test-all
 test-all: test test-tools test-integration e2e e2e-workers e2e-openstack e2e-nodes verify images test-nightly ## Run everything (Debian 12, root; takes hours).
 
-.PHONY: test-nightly
 test-nightly: test-integration-nightly test-kubernetes test-kubernetes-nightly e2e-openstack-nightly e2e-nodes-nightly e2e-install e2e-scheduling e2e-vm test-books test-thorough test-race test-peers test-vendor test-browser e2e-replicas e2e-commands chaos chaos-nodes conformance ## Run the tests that tell least for the time that they take (Debian 12, root; also wants chromium, jq, nginx and gcc).
 
-.PHONY: test-unit
 test-unit: $(TOOLS)/gotestsum | $(DIST) ## Run the tests that need nothing but Go.
 	$(call go_test,test-unit,$(unit_pkgs))
 
-.PHONY: test-books
 test-books: $(TOOLS)/gotestsum | $(DIST) ## Audit the simulator's runs of 400 random scenarios; test-unit does 40.
 	$(call go_test,test-books,-run TestBooksBalance ./lab/sim -scenarios 400)
 
-.PHONY: test-thorough
 test-thorough: $(TOOLS)/gotestsum | $(DIST) ## Have NodeFleets die before and after every write, and meet the faults of four seeds; test-unit does a half and a quarter of it.
 	$(call go_test,test-thorough,-run '^(TestWhereverTheProcessDiesTheOutcomeIsTheSame|TestFaultsOfTheAPIServerDelayAndChangeNothing)$$' ./autoscaler/fleet -thorough)
 
-.PHONY: test-race
 test-race: $(TOOLS)/gotestsum | $(DIST) ## Run the tests of concurrent code with the race detector (needs a C compiler).
 	CGO_ENABLED=1 nice $(call go_test,test-race,-race $(race_pkgs)) # other tests may be waiting for something
 
-.PHONY: test-tools
 test-tools: $(TOOLS)/gotestsum | $(DIST) ## Run the tests of the repository's own tools.
 	cd tools && $(call go_test,test-tools,./...)
 
-.PHONY: test-peers
 test-peers: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(PEERS)) | $(DIST) ## Run the tests of the programs that run others' planners on our inputs.
 	cd test/peers/karpenter && $(call go_test,test-peers,./...)
 	cd test/peers/karpenter-live && $(call go_test,test-peers-live,./...)
 
-.PHONY: test-browser
 test-browser: build $(TOOLS)/gotestsum | $(DIST) ## Look at HTML reports, the dashboard, also of the demo, and the site in Chromium (CHROMIUM=path); pictures in dist/browser/.
 	$(MAKE) --no-print-directory site SITE_URL=/
-	PATH="$(abspath $(BIN)):$$PATH" $(call go_test,test-browser,-tags browser -count 1 ./test/browser)
+	$(with_bin) $(call go_test,test-browser,-tags browser -count 1 ./test/browser)
 
-.PHONY: pictures
 pictures: ## Take the documentation's pictures of the dashboard in Chromium (CHROMIUM=path).
 	go test -tags browser -count 1 -run '^TestThePictureOfTheDashboardIsSmall$$' ./test/browser -pictures $(abspath docs/pictures)
 
-.PHONY: test-first
 test-first: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl) | $(DIST) ## Run the integration tests that show each program at work once.
-	PATH="$(abspath $(BIN)):$$PATH" $(call go_test,test-first,-p 3 -run $(call only,$(first_tests)) \
-		$$(go list -f '{{if .TestGoFiles}}{{.ImportPath}}{{end}}' ./test/integration ./test/integration/{adapter,agent,cli,eviction,migration,nodefleet,replica}))
+	$(with_bin) $(call go_test,test-first,-p 3 -run $(call only,$(first_tests)) \
+		$(first_pkgs))
 
 # The tests of NodeFleets have the machine to themselves: with one control plane they take most
 # of two cores already.
-.PHONY: test-integration test-integration-nodefleet test-integration-rest
 test-integration: test-integration-nodefleet test-integration-rest ## Run the tests against a real API server, started in process, but for the nightly ones.
 
 test-integration-nodefleet test-integration-rest: $(TOOLS)/gotestsum $(TOOLS)/helm $(TOOLS)/promtool $(addprefix $(BIN)/,$(CHILDREN) kubectl) | $(DIST)
-	PATH="$(abspath $(BIN)):$(abspath $(TOOLS)):$$PATH" $(call go_test,$@,-p $(AT_ONCE) -skip $(call only,$(nightly_tests) $(ran_before)) $(these_pkgs))
+	$(with_tools) $(call go_test,$@,-p $(AT_ONCE) -skip $(call only,$(nightly_tests) $(ran_before)) $(these_pkgs))
 
 test-integration-nodefleet: these_pkgs = ./test/integration/nodefleet
 test-integration-rest:      these_pkgs = ./test/integration/playground $$(go list ./... | grep -E '$(integration)' | grep -v /nodefleet)
@@ -238,16 +234,15 @@ ran_before  = $(if $(RAN_FIRST),$(first_tests))
 # How many control planes test-integration-rest runs at once.
 AT_ONCE ?= 2
 
-.PHONY: test-integration-nightly
 test-integration-nightly: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl $(PEERS)) | $(DIST)
-	PATH="$(abspath $(BIN)):$$PATH" $(call go_test,test-integration-nightly,-p 1 -run $(call only,$(nightly_tests)) $(integration_pkgs))
+	$(with_bin) $(call go_test,test-integration-nightly,-p 1 -run $(call only,$(nightly_tests)) $(integration_pkgs))
 
 # Of a version: the unit tests of the scheduler, with its libraries; the scheduler with each
 # configuration on its control plane; and there the other programs, which are built once.
 # The playground's own tests say how the built-in control plane ends. on_kubernetes has the
 # integration tests run on that of version $*.
 k8s_tests      = $(addprefix $(1)-,$(K8S_BUILT) $(K8S_LATER))
-on_kubernetes  = SUPERCARGO_KUBERNETES="$(abspath $(BIN))/kubernetes/$*" PATH="$(abspath $(BIN)):$$PATH"
+on_kubernetes  = SUPERCARGO_KUBERNETES="$(abspath $(BIN))/kubernetes/$*" $(with_bin)
 k8s_units      = ./plugins/... ./internal/cluster/gang ./internal/cluster/constraint
 k8s_first     := $(filter-out TestSignalsEndAPlaygroundCleanly,$(first_tests))
 k8s_needs     := $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl) $(foreach p,$(K8S_PROGRAMS),$(BIN)/kubernetes/%/$(p))
@@ -258,7 +253,7 @@ $(call k8s_tests,test-kubernetes): test-kubernetes-%: $(k8s_needs) | $(DIST)
 	$(call go_test,$@-unit,$(build_$*) -p 1 $(k8s_units))
 	$(on_kubernetes) $(call go_test,$@,-tags kubernetes -count 1 ./test/e2e/kubernetes)
 	$(on_kubernetes) $(call go_test,$@-first,-p 1 -count 1 -run $(call only,$(k8s_first)) \
-		$$(go list -f '{{if .TestGoFiles}}{{.ImportPath}}{{end}}' ./test/integration ./test/integration/{adapter,agent,cli,eviction,migration,nodefleet,replica}))
+		$(first_pkgs))
 
 # All of those suites, but for what adds plugins of tests to the built-in scheduler.
 test-kubernetes-nightly: $(addprefix test-kubernetes-nightly-,$(K8S_LATER))
@@ -266,33 +261,27 @@ $(call k8s_tests,test-kubernetes-nightly): test-kubernetes-nightly-%: $(k8s_need
 	$(on_kubernetes) $(call go_test,$@,-p 1 -count 1 -skip $(call only,$(nightly_tests)) \
 		./test/integration/{adapter,consolidation,eviction,migration,nodefleet,profiler,replica})
 
-.PHONY: e2e
 e2e: build $(TOOLS)/gotestsum $(TOOLS)/kustomize | $(DIST) ## Run the built binaries end to end.
 	SUPERCARGO_BIN="$(abspath $(BIN))" $(call go_test,e2e,-tags e2e -count 1 ./test/e2e/...)
 
-.PHONY: e2e-commands
 e2e-commands: build $(BIN)/kubectl $(TOOLS)/gotestsum $(TOOLS)/helm | $(DIST) ## Run the commands of the documentation on playgrounds (also wants jq).
 	SUPERCARGO_BIN="$(abspath $(BIN))" $(call go_test,e2e-commands,-tags commands -count 1 ./test/e2e/commands)
 
-.PHONY: conformance
 conformance: $(TOOLS)/etcd | $(DIST) ## Run Kubernetes' own scheduler integration suite with our profile and with the stock one; a table of differences (takes up to an hour).
 	PATH="$(CURDIR)/$(TOOLS):$$PATH" go run -buildvcs=false ./test/conformance -out $(DIST)/conformance
 
 # Compiled before, so that the services do not wait for it. One command: what ends make
 # ends the script too.
-.PHONY: e2e-openstack e2e-openstack-nightly
 e2e-openstack: suite = -skip $(call only,$(nightly_tests))
 e2e-openstack-nightly: suite = -run $(call only,$(nightly_tests))
 e2e-openstack: ## Test against a real OpenStack, which it installs, starts and stops (Debian 12, root).
 e2e-openstack e2e-openstack-nightly: $(TOOLS)/gotestsum $(BIN)/kwok | $(DIST)
 	go test -c -tags openstack -o /dev/null ./test/e2e/openstack
-	PATH="$(abspath $(BIN)):$$PATH" hack/openstack/openstack.sh run $(call go_test,$@,-tags openstack -count 1 -parallel 3 -timeout 60m $(suite) ./test/e2e/openstack)
+	$(with_bin) hack/openstack/openstack.sh run $(call go_test,$@,-tags openstack -count 1 -parallel 3 -timeout 60m $(suite) ./test/e2e/openstack)
 
-.PHONY: nodes-install
 nodes-install: ## Build CRIU, runc, containerd and kubelet for real nodes (Debian 12, root).
 	hack/nodes/nodes.sh install
 
-.PHONY: e2e-nodes e2e-nodes-nightly
 e2e-nodes e2e-nodes-nightly: export NODES_LOGS := $(abspath $(DIST))/nodes
 e2e-nodes: suite = -p 2 -skip $(call only,$(nightly_tests)) # each package starts nodes of its own
 e2e-nodes-nightly: suite = -p 1 -run $(call only,$(nightly_tests)) # some measure how much CPU they use
@@ -300,11 +289,10 @@ e2e-nodes: ## Test on real nodes, which it builds, starts and stops (Debian 12, 
 e2e-nodes e2e-nodes-nightly: $(BIN)/node-agent $(BIN)/descheduler $(BIN)/kubectl $(TOOLS)/gotestsum | $(DIST)
 	hack/nodes/nodes.sh run $(call go_test,$@,-tags nodes -count 1 -timeout 40m $(suite) ./test/e2e/nodes/...)
 
-.PHONY: e2e-install
 e2e-install: export NODES_LOGS := $(abspath $(DIST))/nodes
 e2e-install: $(addprefix $(BIN)/,$(CHILDREN) kubectl) $(TOOLS)/gotestsum $(TOOLS)/helm | $(DIST) ## Install the images and the charts on a cluster that kubeadm makes on this machine, use, upgrade and remove them (Debian 12, root).
 	$(MAKE) --no-print-directory images IMAGE_TAG=v0.1.0
-	PATH="$(abspath $(BIN)):$(abspath $(TOOLS)):$$PATH" hack/nodes/nodes.sh run-kubeadm $(call go_test,$@,-tags install -count 1 -timeout 60m -skip '^($(k8s_suite)|$(chaos_nodes)|$(upgrade))$$' ./test/e2e/install/...)
+	$(with_tools) hack/nodes/nodes.sh run-kubeadm $(call go_test,$@,-tags install -count 1 -timeout 60m -skip '^($(k8s_suite)|$(chaos_nodes)|$(upgrade))$$' ./test/e2e/install/...)
 
 k8s_suite   := TestKubernetesOwnTestsOfItsSchedulerPass
 chaos_nodes := TestNothingIsLostOnRealNodesWhateverFails
@@ -314,37 +302,31 @@ upgrade     := TestAPodMovesDuringAnUpgradeFromTheVersionBeforeAndARollback
 UPGRADE_FROM ?= $(shell git describe --tags --abbrev=0 2>/dev/null)
 BEFORE       := $(abspath $(DIST))/before
 
-.PHONY: e2e-upgrade
 e2e-upgrade: export NODES_LOGS := $(abspath $(DIST))/nodes
 e2e-upgrade: $(BIN)/kubectl $(TOOLS)/gotestsum $(TOOLS)/helm | $(DIST) ## Upgrade such a cluster from an earlier version (UPGRADE_FROM, by default the last tag) and roll back, while pods move (Debian 12, root).
 	@test -n "$(UPGRADE_FROM)" || { echo "There is no tag to upgrade from: set UPGRADE_FROM to a revision." >&2; exit 2; }
 	$(MAKE) --no-print-directory images IMAGE_TAG=v0.1.0
 	rm -rf $(BEFORE) && mkdir $(BEFORE) && git archive "$(UPGRADE_FROM)" | tar -x -C $(BEFORE)
 	$(MAKE) --no-print-directory -C $(BEFORE) images VERSION="$(UPGRADE_FROM)" IMAGE_TAG=before
-	PATH="$(abspath $(BIN)):$(abspath $(TOOLS)):$$PATH" hack/nodes/nodes.sh run-kubeadm $(call go_test,$@,-tags install -count 1 -timeout 60m -run '^$(upgrade)$$' ./test/e2e/install -before $(BEFORE))
+	$(with_tools) hack/nodes/nodes.sh run-kubeadm $(call go_test,$@,-tags install -count 1 -timeout 60m -run '^$(upgrade)$$' ./test/e2e/install -before $(BEFORE))
 
-.PHONY: e2e-scheduling
 e2e-scheduling: export NODES_LOGS := $(abspath $(DIST))/nodes
 e2e-scheduling: $(BIN)/kubectl $(TOOLS)/gotestsum $(TOOLS)/helm | $(DIST) ## Run the tests of Kubernetes that are named [sig-scheduling] on such a cluster, with our scheduler in place of its own; what differs (half an hour or more).
 	$(MAKE) --no-print-directory images IMAGE_TAG=v0.1.0
-	PATH="$(abspath $(BIN)):$(abspath $(TOOLS)):$$PATH" hack/nodes/nodes.sh run-suite $(call go_test,$@,-tags install -count 1 -timeout 4h -run '^$(k8s_suite)$$' ./test/e2e/install)
+	$(with_tools) hack/nodes/nodes.sh run-suite $(call go_test,$@,-tags install -count 1 -timeout 4h -run '^$(k8s_suite)$$' ./test/e2e/install)
 
-.PHONY: e2e-vm
 e2e-vm: export VMS_LOGS := $(abspath $(DIST))/vms
 e2e-vm: $(BIN)/node-agent $(BIN)/descheduler $(TOOLS)/gotestsum | $(DIST) ## Test moves between Debian virtual machines with control groups v2, whose power it cuts (Debian 12, root; emulated: wants a quiet machine, and an hour or more).
 	hack/nodes/nodes.sh run hack/vms/vms.sh run $(call go_test,$@,-tags vm -count 1 -timeout 4h ./test/e2e/vm/...)
 
-.PHONY: e2e-workers
 e2e-workers: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN)) | $(DIST) ## Test against a real makeflow, Work Queue manager and workers, on pools that grow and drain (Debian's coop-computing-tools and ncbi-blast+, root).
-	PATH="$(abspath $(BIN)):$$PATH" $(call go_test,e2e-workers,-tags workers -count 1 ./test/e2e/workers)
+	$(with_bin) $(call go_test,e2e-workers,-tags workers -count 1 ./test/e2e/workers)
 
-.PHONY: e2e-replicas
 e2e-replicas: $(TOOLS)/gotestsum | $(DIST) ## Let laws scale real processes behind Debian's nginx (nginx, root); what came of it in dist/replicas.json.
 	$(call go_test,e2e-replicas,-tags replicas -count 1 ./test/e2e/replicas -report $(abspath $(DIST))/replicas.json)
 
 KILL_SEED ?= 1
 
-.PHONY: soak-migration
 soak-migration: export NODES_LOGS := $(abspath $(DIST))/nodes
 soak-migration: $(BIN)/node-agent $(BIN)/descheduler | $(DIST) ## Kill every part of a migration at every step on real nodes (KILL_SEED orders them); what came of it in dist/soak-migration.json.
 	hack/nodes/nodes.sh run go test -tags nodes -count 1 -timeout 4h -v -run TestWhateverIsKilled ./test/e2e/nodes/migration \
@@ -356,28 +338,24 @@ CHAOS_ONLY  ?=
 
 # The programs as they ship, and what the playground runs.
 CHAOS_NEEDS := $(addprefix $(BIN)/,autoscaler descheduler kube-scheduler node-agent $(CHILDREN))
-chaos_test   = SUPERCARGO_BIN="$(abspath $(BIN))" PATH="$(abspath $(BIN)):$$PATH" go test -tags chaos -count 1 -timeout 24h -v -run $(1) ./test/chaos -seed $(CHAOS_SEED)
+chaos_test   = SUPERCARGO_BIN="$(abspath $(BIN))" $(with_bin) go test -tags chaos -count 1 -timeout 24h -v -run $(1) ./test/chaos -seed $(CHAOS_SEED)
 
-.PHONY: chaos
 chaos: $(CHAOS_NEEDS) | $(DIST) ## Have one thing after another fail for CHAOS_LASTS (CHAOS_SEED draws what, CHAOS_ONLY is one kind), then replay the audit log; what came of it in dist/chaos.json (root).
 	rm -rf $(DIST)/chaos
 	$(call chaos_test,TestNothingIsLostWhateverFails) -lasts $(CHAOS_LASTS) -only '$(CHAOS_ONLY)' -out $(abspath $(DIST))/chaos -report $(abspath $(DIST))/chaos.json
 
-.PHONY: chaos-nodes
 chaos-nodes: export NODES_LOGS := $(abspath $(DIST))/nodes
 chaos-nodes: $(BIN)/kubectl $(TOOLS)/gotestsum $(TOOLS)/helm | $(DIST) ## The same on a cluster that kubeadm makes on this machine, with the images and charts, while pods move; what came of it in dist/chaos-nodes.json (Debian 12, root).
 	$(MAKE) --no-print-directory images IMAGE_TAG=v0.1.0
-	PATH="$(abspath $(BIN)):$(abspath $(TOOLS)):$$PATH" hack/nodes/nodes.sh run-kubeadm $(call go_test,$@-tests,-tags install -count 1 -timeout 24h -run '^$(chaos_nodes)$$' ./test/e2e/install \
+	$(with_tools) hack/nodes/nodes.sh run-kubeadm $(call go_test,$@-tests,-tags install -count 1 -timeout 24h -run '^$(chaos_nodes)$$' ./test/e2e/install \
 		-chaos-seed $(CHAOS_SEED) -chaos-lasts $(CHAOS_LASTS) -chaos-only "$(CHAOS_ONLY)" -chaos-report $(abspath $(DIST))/chaos-nodes.json)
 
 # SOAK_LASTS is another for make soak-consolidation.
-.PHONY: soak
 soak: SOAK_LASTS := 1h
 soak: $(CHAOS_NEEDS) | $(DIST) ## Run the binaries for SOAK_LASTS, and fail if memory, goroutines or watches grow; JSON in dist/soak.json (root).
 	rm -rf $(DIST)/soak
 	$(call chaos_test,TestMemoryGoroutinesAndWatchesStayFlat) -lasts $(SOAK_LASTS) -out $(abspath $(DIST))/soak -report $(abspath $(DIST))/soak.json
 
-.PHONY: test-vendor
 test-vendor: ## Build kube-scheduler from a vendored copy of this tree, without network.
 	hack/test-vendor.sh
 
@@ -388,12 +366,10 @@ SITE_URL    ?= https://supercargo.dev/
 SITE_SOURCE ?=
 hugo         = HUGO_CACHEDIR="$(abspath $(DIST))/hugo" HUGO_PARAMS_SOURCE="$(SITE_SOURCE)" $(TOOLS)/hugo $(1) --config hack/site/hugo.yaml --noBuildLock
 
-.PHONY: site
 site: $(TOOLS)/hugo | $(DIST) ## Build the documentation as a site in dist/site/, for SITE_URL; a dead link fails (SITE_SOURCE: address of the source files on a code host).
 	$(call hugo,) --destination $(abspath $(DIST))/site --cleanDestinationDir --panicOnWarning --quiet --baseURL "$(SITE_URL)"
 	go run -buildvcs=false ./hack/site/links -root $(DIST)/site -at "$(SITE_URL)"
 
-.PHONY: site-serve
 site-serve: $(TOOLS)/hugo | $(DIST) ## Serve the site at http://localhost:1313, and again after each change of a page.
 	$(call hugo,server) --destination $(abspath $(DIST))/site-served
 
@@ -401,19 +377,16 @@ site-serve: $(TOOLS)/hugo | $(DIST) ## Serve the site at http://localhost:1313, 
 
 BENCH_COUNT ?= 10
 
-.PHONY: bench
 bench: $(TOOLS)/benchstat | $(DIST) ## Run the Go benchmarks, BENCH_COUNT times; dist/bench.txt is for benchstat.
 	go test -run '^$$' -bench . -benchmem -count $(BENCH_COUNT) $(unit_pkgs) | tee $(DIST)/bench.txt
 	$(TOOLS)/benchstat $(DIST)/bench.txt
 
 WORKLOADS ?= .
 
-.PHONY: bench-scheduler
 bench-scheduler: $(TOOLS)/etcd | $(DIST) ## Measure the whole scheduler with Kubernetes' scheduler_perf (WORKLOADS=regexp); JSON in dist/schedulerperf/.
 	go test -c -o $(BIN)/schedulerperf.test ./test/schedulerperf
 	PATH="$(CURDIR)/$(TOOLS):$$PATH" go run -buildvcs=false ./test/schedulerperf/run -binary $(BIN)/schedulerperf.test -out $(DIST)/schedulerperf -only '$(WORKLOADS)'
 
-.PHONY: bench-simulate
 bench-simulate: $(BIN)/supercargo-lab | $(DIST) ## Measure time and memory of supercargo simulate; JSON in dist/simulate.json.
 	go run -buildvcs=false ./test/simulateperf -binary $(BIN)/supercargo-lab | tee $(DIST)/simulate.json
 
@@ -421,26 +394,23 @@ POLICIES          ?= 1000
 POLICIES_INTERVAL ?= 250s
 POLICIES_LAST     ?= 6m
 
-.PHONY: bench-replicas
 bench-replicas: $(BIN)/autoscaler | $(DIST) ## Measure what POLICIES ReplicaPolicies cost one autoscaler; JSON in dist/policies.json.
 	go run -buildvcs=false ./test/replicaperf -binary $(BIN)/autoscaler -policies $(POLICIES) -interval $(POLICIES_INTERVAL) -lasts $(POLICIES_LAST) | tee $(DIST)/policies.json
 
 PLAN_ROUNDS ?= 3
 
-.PHONY: bench-plan
 bench-plan: $(BIN)/supercargo $(BIN)/karpenter-peer | $(DIST) ## Compare plans with those of greedy and of Karpenter's scheduler; JSON in dist/plan.json.
 	go run -buildvcs=false ./test/planperf -supercargo $(BIN)/supercargo -karpenter $(BIN)/karpenter-peer -rounds $(PLAN_ROUNDS) | tee $(DIST)/plan.json
 
 .PHONY: $(addprefix $(BIN)/,$(PEERS))
 $(addprefix $(BIN)/,$(PEERS)): $(BIN)/%-peer: # modules of their own: nothing here depends on them
-	go -C test/peers/$* build -buildvcs=false -ldflags "-s -w" -o $(abspath $@) .
+	$(call built_in,test/peers/$*) .
 
 AUTOSCALER_ROUNDS ?= 3
 AUTOSCALER_FLAGS  ?=
 
-.PHONY: bench-autoscalers
 bench-autoscalers: $(addprefix $(BIN)/,autoscaler $(CHILDREN) karpenter karpenter-scaled) | $(DIST) ## Let NodeFleet and the real Karpenter keep machines for the same pods, live (AUTOSCALER_FLAGS=-help); a table, and JSON in dist/autoscalers.json.
-	PATH="$(abspath $(BIN)):$$PATH" go run -buildvcs=false ./test/autoscalers -karpenter-source "$$(go -C $(KARPENTER) list -m -f '{{.Dir}}' sigs.k8s.io/karpenter)" \
+	$(with_bin) go run -buildvcs=false ./test/autoscalers -karpenter-source "$$(go -C $(KARPENTER) list -m -f '{{.Dir}}' sigs.k8s.io/karpenter)" \
 		-rounds $(AUTOSCALER_ROUNDS) $(AUTOSCALER_FLAGS)
 
 # Karpenter's operator with its kwok provider, as it comes and with its constant waits cut
@@ -449,34 +419,30 @@ KARPENTER := test/peers/karpenter-live
 
 .PHONY: $(BIN)/karpenter $(BIN)/karpenter-scaled
 $(BIN)/karpenter:
-	go -C $(KARPENTER) build -buildvcs=false -ldflags "-s -w" -o $(abspath $@) sigs.k8s.io/karpenter/kwok
+	$(call built_in,$(KARPENTER)) sigs.k8s.io/karpenter/kwok
 $(BIN)/karpenter-scaled: | $(DIST)
 	rm -rf $(DIST)/karpenter
 	go -C $(KARPENTER) run -buildvcs=false . -factor 30 -out $(abspath $(DIST))/karpenter
-	go -C $(DIST)/karpenter build -buildvcs=false -ldflags "-s -w" -o $(abspath $@) ./kwok
+	$(call built_in,$(DIST)/karpenter) ./kwok
 
 SOAK_NODES ?= 200
 SOAK_LASTS ?= 10m
 SOAK_SEED  ?= 1
 
-.PHONY: soak-consolidation
 soak-consolidation: $(BIN)/kwok $(BIN)/descheduler-peer | $(DIST) ## Empty nodes that keep changing, with everything on, then with the stock descheduler; a table, and JSON in dist/consolidation.json.
-	PATH="$(abspath $(BIN)):$$PATH" go test -tags soak -count 1 -timeout 3h -v -run TestNodesAreEmptied ./test/integration/consolidation -nodes $(SOAK_NODES) -lasts $(SOAK_LASTS) \
+	$(with_bin) go test -tags soak -count 1 -timeout 3h -v -run TestNodesAreEmptied ./test/integration/consolidation -nodes $(SOAK_NODES) -lasts $(SOAK_LASTS) \
 		-pace 1 -seed $(SOAK_SEED) -stock $(abspath $(BIN))/descheduler-peer -report $(abspath $(DIST))/consolidation.json
 
 PROBE_ROUNDS ?= 7
 PROBE_QUIET  ?= 0
 
-.PHONY: bench-probe
 bench-probe: $(BIN)/node-agent | $(DIST) ## Measure how well profiles learned from probes under two CPU limits predict other sizes (root); JSON in dist/probe.json.
 	go run -buildvcs=false ./test/probeperf -node-agent $(BIN)/node-agent -rounds $(PROBE_ROUNDS) -quiet $(PROBE_QUIET) | tee $(DIST)/probe.json
 
-.PHONY: bench-openstack
 bench-openstack: | $(DIST) ## Measure asking for 50 OpenStack servers and looking at 999 (Debian 12, root); JSON in dist/openstack.json.
 	go test -c -tags openstack,measure -o $(DIST)/openstack-speed.test ./test/e2e/openstack
 	OPENSTACK_NICE=0 OPENSTACK_MEASURED=$(abspath $(DIST))/openstack.json hack/openstack/openstack.sh run $(DIST)/openstack-speed.test -test.v -test.run TestSpeed -test.timeout 2h
 
-.PHONY: bench-migration
 bench-migration: export NODES_LOGS := $(abspath $(DIST))/nodes
 bench-migration: $(BIN)/node-agent $(BIN)/descheduler | $(DIST) ## Measure moves of 0 to 1024 MiB between real nodes (Debian 12, root); JSON in dist/migration.json.
 	hack/nodes/nodes.sh run go test -tags nodes -count 1 -timeout 1h -v -run '^$$' -bench BenchmarkMigration -benchtime 9x ./test/e2e/nodes/migration \
@@ -484,7 +450,6 @@ bench-migration: $(BIN)/node-agent $(BIN)/descheduler | $(DIST) ## Measure moves
 
 HTAS_SEEDS ?= 10
 
-.PHONY: experiments
 experiments: $(BIN)/supercargo $(BIN)/supercargo-lab | $(DIST) ## Run the experiments of the HTAS paper, all policies and seeds; tables, JSON and pages in dist/experiments/.
 	mkdir -p $(DIST)/experiments
 	for pattern in stable growing cycle on-off; do \
@@ -492,21 +457,17 @@ experiments: $(BIN)/supercargo $(BIN)/supercargo-lab | $(DIST) ## Run the experi
 			--report $(DIST)/experiments/$$pattern.html >$(DIST)/experiments/$$pattern.json; \
 		$(BIN)/supercargo simulate -f test/scenarios/htas-$$pattern.yaml --repeat $(HTAS_SEEDS); done
 
-.PHONY: sensitivity
 sensitivity: ## Vary what the HTAS paper leaves open, one thing at a time; a table of savings, takes half an hour.
 	go run -buildvcs=false ./test/sensitivity -seeds $(HTAS_SEEDS)
 
-.PHONY: consolidation
 consolidation: ## Run the experiments of the HTAS paper with pods that leave emptied machines by eviction, migration or both; a table, takes minutes.
 	go run -buildvcs=false ./test/consolidation -seeds $(HTAS_SEEDS)
 
 ##@ Check
 
-.PHONY: verify
 verify: verify-generated verify-imports verify-modules verify-manifests lint ## Check generated files, import directions, modules, manifests and style.
 
 # The linters look at all of Kubernetes too; left alone they take 6 GB for it.
-.PHONY: lint
 lint: export GOGC := 50
 lint: export GOMEMLIMIT := 3GiB
 lint: $(TOOLS)/golangci-lint ## Run gofmt, go vet and the linters of .golangci.yml.
@@ -514,31 +475,19 @@ lint: $(TOOLS)/golangci-lint ## Run gofmt, go vet and the linters of .golangci.y
 	cd tools && ../$(TOOLS)/golangci-lint run --config ../.golangci.yml ./...
 	for peer in test/peers/*/; do (cd "$$peer" && $(abspath $(TOOLS))/golangci-lint run --config $(abspath .golangci.yml) ./...); done
 
-.PHONY: verify-generated
 verify-generated: $(TOOLS)/controller-gen $(TOOLS)/kustomize $(TOOLS)/helm
 	hack/verify-generated.sh
 
-.PHONY: verify-imports
 verify-imports:
 	go test ./test/imports
 
-.PHONY: verify-modules
 verify-modules:
-	go mod tidy -diff
-	go -C tools mod tidy -diff
-	go -C tools/helm mod tidy -diff
-	go -C tools/promtool mod tidy -diff
-	go -C tools/hugo mod tidy -diff
-	go -C lab/playground/kwok mod tidy -diff
-	for dir in hack/nodes/runtime/*/; do go -C "$$dir" mod tidy -diff; done
-	for dir in test/peers/*/; do go -C "$$dir" mod tidy -diff; done
+	for dir in . tools tools/{helm,promtool,hugo} lab/playground/kwok hack/nodes/runtime/*/ test/peers/*/; do go -C "$$dir" mod tidy -diff; done
 	hack/kubernetes-modules.sh -diff
 
-.PHONY: modules
 modules: ## Write the module files of later versions of Kubernetes anew, after a change of go.mod.
 	hack/kubernetes-modules.sh
 
-.PHONY: verify-manifests
 verify-manifests: $(TOOLS)/kustomize
 	find manifests -name kustomization.yaml -printf '%h\n' | sort | while read -r dir; do \
 		echo "kustomize build $$dir"; $(TOOLS)/kustomize build "$$dir" >/dev/null; done
@@ -549,7 +498,6 @@ CHART_PROGRAMS := autoscaler descheduler kube-scheduler metrics-adapter node-age
 # Programs whose options are in docs/reference/options.md.
 REFERENCE_PROGRAMS := supercargo autoscaler descheduler metrics-adapter nginx-exporter node-agent
 
-.PHONY: generate
 generate: $(TOOLS)/controller-gen $(TOOLS)/kustomize $(TOOLS)/helm $(addprefix $(BIN)/,$(sort $(CHART_PROGRAMS) $(REFERENCE_PROGRAMS) $(LOCAL))) ## Write deep-copy functions, the CRDs in manifests/crd/ and those of the playground, the reference pages of the documentation, and what charts and manifests have in common.
 	$(TOOLS)/controller-gen object paths="{./api/...,./lab/playground/machines}"
 	$(TOOLS)/controller-gen crd:generateEmbeddedObjectMeta=false paths=./api/v1alpha1/... output:crd:dir=manifests/crd
@@ -562,11 +510,9 @@ generate: $(TOOLS)/controller-gen $(TOOLS)/kustomize $(TOOLS)/helm $(addprefix $
 
 ##@ Pack
 
-.PHONY: vendor
 vendor: ## Copy every dependency into vendor/, for builds without network.
 	go mod vendor
 
-.PHONY: images
 images: $(addprefix image-,$(BINARIES)) ## Write container images to dist/images/; IMAGE_REPO, IMAGE_TAG and PLATFORM may be set.
 
 .PHONY: $(addprefix image-,$(BINARIES))
@@ -582,13 +528,11 @@ $(addprefix image-,$(BINARIES)): image-%:
 images-kubernetes: $(addprefix image-kube-scheduler-,$(K8S_LATER)) ## Write the images of kube-scheduler for later versions of Kubernetes to dist/images/, tagged IMAGE_TAG-kubernetes1.36 and so on.
 $(addprefix image-kube-scheduler-,$(K8S_LATER)): image-kube-scheduler-%:
 	GOOS=$(word 1,$(subst /, ,$(PLATFORM))) GOARCH=$(word 2,$(subst /, ,$(PLATFORM))) \
-		go build -buildvcs=false $(build_$*) -ldflags "$(call k8s_ldflags,$(word 2,$(build_$*))) $(OUR_LDFLAGS)" \
-		-o $(DIST)/$(PLATFORM)/kubernetes/$*/kube-scheduler ./cmd/kube-scheduler
+		$(call k8s_build,$*,$(OUR_LDFLAGS)) -o $(DIST)/$(PLATFORM)/kubernetes/$*/kube-scheduler ./cmd/kube-scheduler
 	go -C tools run -buildvcs=false ./images -binary $(abspath $(DIST))/$(PLATFORM)/kubernetes/$*/kube-scheduler \
 		-tag $(IMAGE_REPO)/kube-scheduler:$(IMAGE_TAG)-kubernetes$* -version "$(VERSION)" -revision "$(REVISION)" -created $(COMMIT_TIME) \
 		-platform $(PLATFORM) -out $(abspath $(DIST))/images/kube-scheduler-kubernetes$*.tar
 
-.PHONY: charts
 charts: $(TOOLS)/helm | $(DIST) ## Pack the Helm charts into dist/charts/.
 	$(TOOLS)/helm package manifests/helm/supercargo manifests/helm/supercargo-crds --destination $(DIST)/charts
 
@@ -599,14 +543,12 @@ RELEASE_DIR      ?= $(DIST)/release
 RELEASE_BIN      ?= $(DIST)/release-bin
 RELEASE_ARCHIVES ?= https://supercargo.dev/releases/$(VERSION)
 
-.PHONY: release
 release: release-binaries | $(DIST) ## Make all that is published of a release in dist/release/ (VERSION=v1.2.3, IMAGE_REPO): archives, images, charts, manifests, bills of materials, sums.
 	rm -rf $(RELEASE_DIR)
 	go -C tools run -buildvcs=false ./release -version "$(VERSION)" -revision "$(REVISION)" -created $(COMMIT_TIME) -repository "$(IMAGE_REPO)" \
 		-archives "$(RELEASE_ARCHIVES)" -source $(CURDIR) -binaries $(abspath $(RELEASE_BIN)) -out $(abspath $(RELEASE_DIR))
 	cd $(RELEASE_DIR) && sha256sum --check --quiet SHA256SUMS
 
-.PHONY: release-binaries
 release-binaries:
 	rm -rf $(RELEASE_BIN)
 	for platform in $(RELEASE_CLI); do \
@@ -614,17 +556,14 @@ release-binaries:
 	for platform in $(RELEASE_PROGRAMS); do for program in $(filter-out supercargo,$(BINARIES)); do \
 		GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO_BUILD) -o $(RELEASE_BIN)/$$platform/$$program ./cmd/$$program; done; done
 	$(foreach v,$(K8S_LATER),for platform in $(RELEASE_PROGRAMS); do \
-		GOOS=$${platform%/*} GOARCH=$${platform#*/} go build -buildvcs=false $(build_$(v)) -ldflags "$(call k8s_ldflags,$(word 2,$(build_$(v)))) $(OUR_LDFLAGS)" \
-			-o $(RELEASE_BIN)/$$platform/kube-scheduler-kubernetes$(v) ./cmd/kube-scheduler; done;)
+		GOOS=$${platform%/*} GOARCH=$${platform#*/} $(call k8s_build,$(v),$(OUR_LDFLAGS)) -o $(RELEASE_BIN)/$$platform/kube-scheduler-kubernetes$(v) ./cmd/kube-scheduler; done;)
 
 # With an empty build cache, so that nothing of the first run is in the second.
-.PHONY: verify-release
 verify-release: | $(DIST) ## Make the release again, from nothing, and compare it with dist/release/ byte for byte (compiles all of Kubernetes eight times).
 	rm -rf $(DIST)/release-cache
 	GOCACHE=$(abspath $(DIST))/release-cache $(MAKE) release RELEASE_DIR=$(DIST)/release-again RELEASE_BIN=$(DIST)/release-bin-again
 	diff -r $(RELEASE_DIR) $(DIST)/release-again && rm -rf $(DIST)/release-cache
 
-.PHONY: clean
 clean: ## Remove bin/, dist/ and vendor/.
 	rm -rf $(BIN) $(DIST) vendor
 
@@ -633,32 +572,33 @@ $(DIST):
 
 ##@ Help
 
-.PHONY: help
 help: ## Show this list.
-	@awk 'BEGIN { FS = ":.*## "; print "make <target>" } \
-		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
-		/^[a-z0-9-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' Makefile
+	@awk -v first="build demo check test verify images test-all generate" ' \
+		BEGIN { FS = ":.*## "; n = split(first, names, " "); for (i in names) used[names[i]] } \
+		/^##@ / { group = "\n" substr($$0, 5) "\n" } \
+		/^[a-z0-9-]+:.*## / { line = sprintf("  %-18s %s\n", $$1, $$2) } \
+		/^[a-z0-9-]+:.*## / && $$1 in used { most[$$1] = line; next } \
+		/^[a-z0-9-]+:.*## / { rest = rest group line; group = "" } \
+		END { print "make <target>\n\nMost used"; for (i = 1; i <= n; i++) printf "%s", most[names[i]]; printf "%s", rest }' Makefile
 
-# The tools are pinned in tools/go.mod and rebuilt when that changes.
+# The tools are pinned in tools/go.mod and rebuilt when that changes. Three have modules of their own: what helm
+# generates must not move with the libraries of the others, promtool is without the services that Prometheus
+# finds targets by, and hugo without what compiles Sass and converts pictures.
 tool_pkg_controller-gen := sigs.k8s.io/controller-tools/cmd/controller-gen
 tool_pkg_kustomize      := sigs.k8s.io/kustomize/kustomize/v5
 tool_pkg_gotestsum      := gotest.tools/gotestsum
 tool_pkg_benchstat      := golang.org/x/perf/cmd/benchstat
 tool_pkg_golangci-lint  := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 tool_pkg_etcd           := go.etcd.io/etcd/server/v3
+tool_pkg_helm           := helm.sh/helm/v4/cmd/helm
+tool_pkg_hugo           := github.com/gohugoio/hugo
+tool_pkg_promtool       := github.com/prometheus/prometheus/cmd/promtool
+tool_flags_promtool     := -tags remove_all_sd #
 
-$(addprefix $(TOOLS)/,controller-gen kustomize gotestsum benchstat golangci-lint etcd): tools/go.mod
-	go -C tools build -buildvcs=false -ldflags "-s -w" -o $(abspath $@) $(tool_pkg_$(@F))
+$(addprefix $(TOOLS)/,controller-gen kustomize gotestsum benchstat golangci-lint etcd): $(TOOLS)/%: tools/go.mod
+	$(call built_in,tools) $(tool_pkg_$*)
 	touch $@
 
-$(TOOLS)/promtool: tools/promtool/go.mod # without the services that Prometheus finds targets by
-	go -C tools/promtool build -buildvcs=false -tags remove_all_sd -ldflags "-s -w" -o $(abspath $@) github.com/prometheus/prometheus/cmd/promtool
-	touch $@
-
-$(TOOLS)/hugo: tools/hugo/go.mod # without what compiles Sass and converts pictures
-	go -C tools/hugo build -buildvcs=false -ldflags "-s -w" -o $(abspath $@) github.com/gohugoio/hugo
-	touch $@
-
-$(TOOLS)/helm: tools/helm/go.mod # a module of its own: what the generators write must not move with its libraries
-	go -C tools/helm build -buildvcs=false -ldflags "-s -w" -o $(abspath $@) helm.sh/helm/v4/cmd/helm
+$(addprefix $(TOOLS)/,helm hugo promtool): $(TOOLS)/%: tools/%/go.mod
+	$(call built_in,tools/$*,$(tool_flags_$*)) $(tool_pkg_$*)
 	touch $@
