@@ -388,7 +388,7 @@ bench-scheduler: $(TOOLS)/etcd | $(DIST) ## Measure the whole scheduler with Kub
 	PATH="$(CURDIR)/$(TOOLS):$$PATH" go run -buildvcs=false ./test/schedulerperf/run -binary $(BIN)/schedulerperf.test -out $(DIST)/schedulerperf -only '$(WORKLOADS)'
 
 bench-simulate: $(BIN)/supercargo-lab | $(DIST) ## Measure time and memory of supercargo simulate; JSON in dist/simulate.json.
-	go run -buildvcs=false ./test/simulateperf -binary $(BIN)/supercargo-lab | tee $(DIST)/simulate.json
+	go run -buildvcs=false ./test/measure simulate --binary $(BIN)/supercargo-lab | tee $(DIST)/simulate.json
 
 POLICIES          ?= 1000
 POLICIES_INTERVAL ?= 250s
@@ -437,7 +437,7 @@ PROBE_ROUNDS ?= 7
 PROBE_QUIET  ?= 0
 
 bench-probe: $(BIN)/node-agent | $(DIST) ## Measure how well profiles learned from probes under two CPU limits predict other sizes (root); JSON in dist/probe.json.
-	go run -buildvcs=false ./test/probeperf -node-agent $(BIN)/node-agent -rounds $(PROBE_ROUNDS) -quiet $(PROBE_QUIET) | tee $(DIST)/probe.json
+	go run -buildvcs=false ./test/measure probe --node-agent $(BIN)/node-agent --rounds $(PROBE_ROUNDS) --quiet $(PROBE_QUIET) | tee $(DIST)/probe.json
 
 bench-openstack: | $(DIST) ## Measure asking for 50 OpenStack servers and looking at 999 (Debian 12, root); JSON in dist/openstack.json.
 	go test -c -tags openstack,measure -o $(DIST)/openstack-speed.test ./test/e2e/openstack
@@ -458,10 +458,10 @@ experiments: $(BIN)/supercargo $(BIN)/supercargo-lab | $(DIST) ## Run the experi
 		$(BIN)/supercargo simulate -f test/scenarios/htas-$$pattern.yaml --repeat $(HTAS_SEEDS); done
 
 sensitivity: ## Vary what the HTAS paper leaves open, one thing at a time; a table of savings, takes half an hour.
-	go run -buildvcs=false ./test/sensitivity -seeds $(HTAS_SEEDS)
+	go run -buildvcs=false ./test/measure sensitivity --seeds $(HTAS_SEEDS)
 
 consolidation: ## Run the experiments of the HTAS paper with pods that leave emptied machines by eviction, migration or both; a table, takes minutes.
-	go run -buildvcs=false ./test/consolidation -seeds $(HTAS_SEEDS)
+	go run -buildvcs=false ./test/measure consolidation --seeds $(HTAS_SEEDS)
 
 ##@ Check
 

@@ -1,11 +1,3 @@
-// Command probeperf measures the prediction error of a profile that is learned from probes. It runs
-// node-agent's probe on this machine in cgroups with a CPU limit, as containers have, and with several
-// amounts of memory. For each size, it learns from all other sizes and predicts this one. It runs several
-// rounds, in which the limits alternate. It prints JSON: for the median of each size, and for the minimum,
-// which is the time of a machine that runs nothing else, like a node that is probed.
-//
-// If the machine has no meter, energy is modelled: CPU time times the power of a CPU above idle from the
-// table. The command needs root, to make cgroups (v1 or v2).
 package main
 
 import (
@@ -13,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"math"
 	"os"
@@ -25,6 +16,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"supercargo.dev/supercargo/energy"
 	"supercargo.dev/supercargo/energy/probe"
 	"supercargo.dev/supercargo/energy/profile"
@@ -32,22 +25,30 @@ import (
 	"supercargo.dev/supercargo/internal/text/jsondoc"
 )
 
-func main() {
-	var o options
-	flag.StringVar(&o.binary, "node-agent", "bin/node-agent", "program that has the probe")
-	flag.StringVar(&o.cpu, "cpu", "250m,500m", "limits on CPU time")
-	flag.StringVar(&o.memory, "memory", "16Mi,32Mi,64Mi,128Mi,256Mi", "amounts of memory")
-	flag.IntVar(&o.amount, "amount", 100, "percent of the standard piece of work")
-	flag.IntVar(&o.rounds, "rounds", 5, "how often each size is run")
-	flag.Float64Var(&o.quiet, "quiet", 0, "begin a round only when so many programs want to run, or fewer, on the last minute's average (0: whenever)")
-	flag.Parse()
-	if err := o.measure(context.Background()); err != nil {
-		fmt.Fprintln(os.Stderr, "probeperf:", err)
-		os.Exit(1)
+// probeCommand measures the prediction error of a profile that is learned from probes. It runs
+// node-agent's probe on this machine in cgroups with a CPU limit, as containers have, and with several
+// amounts of memory. For each size, it learns from all other sizes and predicts this one. It runs several
+// rounds, in which the limits alternate. It prints JSON: for the median of each size, and for the minimum,
+// which is the time of a machine that runs nothing else, like a node that is probed.
+//
+// If the machine has no meter, energy is modelled: CPU time times the power of a CPU above idle from the
+// table. The command needs root, to make cgroups (v1 or v2).
+func probeCommand() *cobra.Command {
+	var o probes
+	cmd := &cobra.Command{
+		Use: "probe", Short: "Measure how well profiles learned from probes predict other sizes", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.measure(cmd.Context()) },
 	}
+	cmd.Flags().StringVar(&o.binary, "node-agent", "bin/node-agent", "program that has the probe")
+	cmd.Flags().StringVar(&o.cpu, "cpu", "250m,500m", "limits on CPU time")
+	cmd.Flags().StringVar(&o.memory, "memory", "16Mi,32Mi,64Mi,128Mi,256Mi", "amounts of memory")
+	cmd.Flags().IntVar(&o.amount, "amount", 100, "percent of the standard piece of work")
+	cmd.Flags().IntVar(&o.rounds, "rounds", 5, "how often each size is run")
+	cmd.Flags().Float64Var(&o.quiet, "quiet", 0, "begin a round only when so many programs want to run, or fewer, on the last minute's average (0: whenever)")
+	return cmd
 }
 
-type options struct {
+type probes struct {
 	binary, cpu, memory string
 	amount, rounds      int
 	quiet               float64
@@ -104,7 +105,7 @@ type Learned struct {
 	Spread   float64        `json:"spread"`
 }
 
-func (o *options) measure(ctx context.Context) error {
+func (o *probes) measure(ctx context.Context) error {
 	sizes, err := probe.ParseSizes(o.cpu, o.memory)
 	if err != nil {
 		return err
@@ -141,7 +142,7 @@ func (o *options) measure(ctx context.Context) error {
 }
 
 // waitForQuiet returns the load average once it is low enough, or after ten minutes.
-func (o *options) waitForQuiet(ctx context.Context) (float64, error) {
+func (o *probes) waitForQuiet(ctx context.Context) (float64, error) {
 	const patience = 10 * time.Minute
 	for begin := time.Now(); ; {
 		text, err := os.ReadFile("/proc/loadavg")
@@ -161,7 +162,7 @@ func (o *options) waitForQuiet(ctx context.Context) (float64, error) {
 }
 
 // run runs the probe in a cgroup with a CPU limit.
-func (o *options) run(ctx context.Context, milliCPU int64) (report probe.Report, err error) {
+func (o *probes) run(ctx context.Context, milliCPU int64) (report probe.Report, err error) {
 	group, remove, err := limit(milliCPU)
 	if err != nil {
 		return report, err

@@ -1,22 +1,13 @@
-// Command consolidation runs the experiments of the HTAS paper with one policy and different ways in which
-// pods leave drained machines: not at all, by eviction, by migration, and by the cheapest way for each. It
-// prints the savings, the number of moved pods and the lost work, as means over some seeds. The output is a
-// Markdown table for docs/benchmarks.md.
 package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"runtime"
 	"time"
 
-	"github.com/go-logr/logr"
-	"golang.org/x/sync/errgroup"
-	"k8s.io/klog/v2"
+	"github.com/spf13/cobra"
 
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/lab/policy"
@@ -24,18 +15,16 @@ import (
 	"supercargo.dev/supercargo/lab/sim"
 )
 
-var patterns = []string{"stable", "growing", "cycle", "on-off"}
-
-// variant is a policy with the ways in which pods leave. It is compared with the variant without moves of the
+// leaving is a policy with the ways in which pods leave. It is compared with the variant without moves of the
 // same group.
-type variant struct {
+type leaving struct {
 	group, ways string
 	policy      sim.Policy
 }
 
-func variants() []variant {
+func leavings() []leaving {
 	const wait, migrate, evict = cluster.Wait, cluster.Migrate, cluster.Evict
-	return []variant{
+	return []leaving{
 		{"htas", "none", policy.HTASMoving(wait)},
 		{"htas", "evict", policy.HTASMoving(evict)},
 		{"htas", "migrate", policy.HTASMoving(migrate)},
@@ -49,30 +38,31 @@ func variants() []variant {
 	}
 }
 
-func main() {
-	dir := flag.String("scenarios", "test/scenarios", "folder of the htas-*.yaml scenarios")
-	seeds := flag.Int("seeds", 10, "how many seeds, from 1 on")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	klog.SetLogger(logr.Discard())
-	err := run(ctx, *dir, *seeds)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "consolidation:", err)
-		os.Exit(1)
+// consolidation runs the experiments of the HTAS paper with one policy and different ways in which pods leave drained
+// machines: not at all, by eviction, by migration, and by the cheapest way for each. It prints the savings, the number
+// of moved pods and the lost work, as means over the seeds, in a Markdown table.
+type consolidation struct{ experiments }
+
+func consolidationCommand() *cobra.Command {
+	var o consolidation
+	cmd := &cobra.Command{
+		Use: "consolidation", Short: "Have pods leave drained machines by eviction, migration or both", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
+	o.flags(cmd.Flags())
+	return cmd
 }
 
-func run(ctx context.Context, dir string, seeds int) error {
-	if seeds < 1 {
-		return fmt.Errorf("-seeds is %d, want at least 1", seeds)
+func (o *consolidation) run(ctx context.Context) error {
+	if err := o.check(); err != nil {
+		return err
 	}
 	fmt.Println("| load | policy | pods leave by | dollars | saved, % | migrations / evictions | lost work, min | wait, s |")
 	fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- |")
 	for _, pattern := range patterns {
 		without := map[string]figures{}
-		for _, v := range variants() {
-			f, err := v.run(ctx, filepath.Join(dir, "htas-"+pattern+".yaml"), seeds)
+		for _, v := range leavings() {
+			f, err := v.run(ctx, filepath.Join(o.dir, "htas-"+pattern+".yaml"), o.seeds)
 			if err != nil {
 				return fmt.Errorf("%s, %s by %s: %w", pattern, v.group, v.ways, err)
 			}
@@ -89,7 +79,7 @@ func run(ctx context.Context, dir string, seeds int) error {
 type figures []sim.Result
 
 // run simulates the variant with all seeds.
-func (v variant) run(ctx context.Context, file string, seeds int) (figures, error) {
+func (v leaving) run(ctx context.Context, file string, seeds int) (figures, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
@@ -98,25 +88,8 @@ func (v variant) run(ctx context.Context, file string, seeds int) (figures, erro
 	if err != nil {
 		return nil, err
 	}
-	all := make(figures, seeds)
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	for i := range all {
-		group.Go(func() error {
-			seed := uint64(i + 1)
-			pods, err := s.Arrivals(seed)
-			if err != nil {
-				return err
-			}
-			r, err := sim.Run(ctx, sim.Input{Scenario: s, Pods: pods, Seed: seed, Policy: v.policy})
-			if err != nil {
-				return fmt.Errorf("seed %d: %w", seed, err)
-			}
-			all[i] = *r
-			return nil
-		})
-	}
-	return all, group.Wait()
+	all, err := simulate(ctx, s, seeds, v.policy)
+	return all[0], err
 }
 
 // row returns the means, and the savings over another variant.

@@ -1,33 +1,20 @@
-// Command sensitivity varies, one at a time, the parameters that the HTAS paper leaves open. For each policy
-// it prints the savings over default, in percent, and for how many minutes pods wait, with default last:
-// means over ten seeds. The output is a Markdown table for docs/benchmarks.md.
 package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/go-logr/logr"
-	"golang.org/x/sync/errgroup"
-	"k8s.io/klog/v2"
+	"github.com/spf13/cobra"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/lab/policy"
 	"supercargo.dev/supercargo/lab/scenario"
 	"supercargo.dev/supercargo/lab/sim"
-)
-
-var (
-	patterns = []string{"stable", "growing", "cycle", "on-off"}
-	compared = []string{"coca", "stratus", "htas", "supercargo"}
 )
 
 // variant is one change of the scenarios.
@@ -98,36 +85,44 @@ func variants() []variant {
 	}
 }
 
-func main() {
-	dir := flag.String("scenarios", "test/scenarios", "folder of the htas-*.yaml scenarios")
-	seeds := flag.Int("seeds", 10, "how many seeds, from 1 on")
-	policies := flag.String("policies", strings.Join(compared, ","), "policies to compare with default; supercargo-10m is supercargo with scaling.maxWait: 10m")
-	rows := flag.String("rows", "", "only rows whose names contain this")
-	flag.Parse()
-	compared = strings.Split(*policies, ",")
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	klog.SetLogger(logr.Discard())
-	err := run(ctx, *dir, *rows, *seeds)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "sensitivity:", err)
-		os.Exit(1)
-	}
+// sensitivity varies, one at a time, the parameters that the HTAS paper leaves open. For each policy it prints the
+// savings over default, in percent, and for how many minutes pods wait, with default last: means over the seeds. The
+// output is a Markdown table.
+type sensitivity struct {
+	experiments
+	compared []string // policies that are compared with default
+	rows     string
 }
 
-func run(ctx context.Context, dir, rows string, seeds int) error {
+func sensitivityCommand() *cobra.Command {
+	var o sensitivity
+	cmd := &cobra.Command{
+		Use: "sensitivity", Short: "Vary what the HTAS paper leaves open, one thing at a time", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+	}
+	o.flags(cmd.Flags())
+	cmd.Flags().StringSliceVar(&o.compared, "policies", []string{"coca", "stratus", "htas", "supercargo"},
+		"policies to compare with default; supercargo-10m is supercargo with scaling.maxWait: 10m")
+	cmd.Flags().StringVar(&o.rows, "rows", "", "only rows whose names contain this")
+	return cmd
+}
+
+func (o *sensitivity) run(ctx context.Context) error {
+	if err := o.check(); err != nil {
+		return err
+	}
 	fmt.Printf("| | %s |\n|---|", strings.Join(patterns, " | "))
 	fmt.Println(strings.Repeat("---|", len(patterns)))
 	for _, v := range variants() {
-		if v.htas != nil && !slices.Contains(compared, "htas") {
+		if v.htas != nil && !slices.Contains(o.compared, "htas") {
 			continue // the row would repeat the first
 		}
-		if !strings.Contains(v.name, rows) {
+		if !strings.Contains(v.name, o.rows) {
 			continue
 		}
 		fmt.Printf("| %s |", v.name)
 		for _, pattern := range patterns {
-			saved, err := v.saved(ctx, filepath.Join(dir, "htas-"+pattern+".yaml"), seeds)
+			saved, err := o.saved(ctx, v, filepath.Join(o.dir, "htas-"+pattern+".yaml"))
 			if err != nil {
 				return fmt.Errorf("%s, %s: %w", v.name, pattern, err)
 			}
@@ -139,7 +134,7 @@ func run(ctx context.Context, dir, rows string, seeds int) error {
 }
 
 // saved returns the savings of the compared policies in percent, and how long pods wait.
-func (v variant) saved(ctx context.Context, file string, seeds int) (string, error) {
+func (o *sensitivity) saved(ctx context.Context, v variant, file string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return "", err
@@ -152,51 +147,44 @@ func (v variant) saved(ctx context.Context, file string, seeds int) (string, err
 	if err != nil {
 		return "", err
 	}
-	names := append([]string{"default"}, compared...)
-	costs, waits := make([][]int64, len(names)), make([][]time.Duration, len(names))
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	for i, name := range names {
+	policies, err := v.policies(append([]string{"default"}, o.compared...))
+	if err != nil {
+		return "", err
+	}
+	results, err := simulate(ctx, s, o.seeds, policies...)
+	if err != nil {
+		return "", err
+	}
+	saved, waited := make([]string, len(o.compared)), make([]string, len(policies))
+	for i := range o.compared {
+		var sum float64
+		for seed := range o.seeds {
+			sum += 1 - float64(results[i+1][seed].CostMicroDollars)/float64(results[0][seed].CostMicroDollars)
+		}
+		saved[i] = fmt.Sprintf("%.0f", 100*sum/float64(o.seeds))
+	}
+	for i, at := 0, 1; i < len(policies); i, at = i+1, (at+1)%len(policies) {
+		var sum time.Duration
+		for seed := range results[at] {
+			sum += results[at][seed].MeanWait()
+		}
+		waited[i] = fmt.Sprintf("%.1f", (sum / time.Duration(o.seeds)).Minutes())
+	}
+	return strings.Join(saved, " / ") + "; " + strings.Join(waited, " / "), nil
+}
+
+// policies returns the policies of those names.
+func (v variant) policies(names []string) ([]sim.Policy, error) {
+	var all []sim.Policy
+	for _, name := range names {
 		p, err := named(name)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		if name == "htas" && v.htas != nil {
 			p = *v.htas
 		}
-		costs[i], waits[i] = make([]int64, seeds), make([]time.Duration, seeds)
-		for seed := range seeds {
-			group.Go(func() error {
-				pods, err := s.Arrivals(uint64(seed + 1))
-				if err != nil {
-					return err
-				}
-				r, err := sim.Run(ctx, sim.Input{Scenario: s, Pods: pods, Seed: uint64(seed + 1), Policy: p})
-				if err != nil {
-					return fmt.Errorf("%s with seed %d: %w", name, seed+1, err)
-				}
-				costs[i][seed], waits[i][seed] = r.CostMicroDollars, r.MeanWait()
-				return nil
-			})
-		}
+		all = append(all, p)
 	}
-	if err := group.Wait(); err != nil {
-		return "", err
-	}
-	saved, waited := make([]string, len(compared)), make([]string, len(names))
-	for i := range compared {
-		var sum float64
-		for seed := range seeds {
-			sum += 1 - float64(costs[i+1][seed])/float64(costs[0][seed])
-		}
-		saved[i] = fmt.Sprintf("%.0f", 100*sum/float64(seeds))
-	}
-	for i, at := 0, 1; i < len(names); i, at = i+1, (at+1)%len(names) {
-		var sum time.Duration
-		for _, wait := range waits[at] {
-			sum += wait
-		}
-		waited[i] = fmt.Sprintf("%.1f", (sum / time.Duration(seeds)).Minutes())
-	}
-	return strings.Join(saved, " / ") + "; " + strings.Join(waited, " / "), nil
+	return all, nil
 }

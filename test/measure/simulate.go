@@ -1,21 +1,18 @@
-// Command simulateperf measures the time and memory of `supercargo simulate`, each time in its own process,
-// and prints JSON. Only the ratios apply to other machines: Supercargo's time to the stock profile's, and the
-// time per pod of a long run to that of a short one.
 package main
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"supercargo.dev/supercargo/internal/text/jsondoc"
 )
@@ -43,22 +40,26 @@ type Summary struct {
 	LongToShort float64 `json:"longToShort"`
 }
 
-func main() {
-	binary := flag.String("binary", "bin/supercargo", "supercargo")
-	scenarios := flag.String("scenarios", "test/scenarios", "folder of scenarios")
-	rounds := flag.Int("rounds", 3, "how often to run each")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, *binary, *scenarios, *rounds)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "simulateperf:", err)
-		os.Exit(1)
+// simulateCommand measures the time and memory of `supercargo-lab simulate`, each time in its own process, and prints
+// JSON. Only the ratios apply to other machines: Supercargo's time to the stock profile's, and the time per pod of a
+// long run to that of a short one.
+func simulateCommand() *cobra.Command {
+	var binary, scenarios string
+	var rounds int
+	cmd := &cobra.Command{
+		Use: "simulate", Short: "Measure time and memory of supercargo-lab simulate", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return measureSimulate(cmd.Context(), binary, scenarios, rounds)
+		},
 	}
+	cmd.Flags().StringVar(&binary, "binary", "bin/supercargo-lab", "supercargo-lab")
+	cmd.Flags().StringVar(&scenarios, "scenarios", "test/scenarios", "folder of scenarios")
+	cmd.Flags().IntVar(&rounds, "rounds", 3, "how often to run each")
+	return cmd
 }
 
-func run(ctx context.Context, binary, scenarios string, rounds int) (err error) {
-	dir, err := os.MkdirTemp("", "simulateperf")
+func measureSimulate(ctx context.Context, binary, scenarios string, rounds int) (err error) {
+	dir, err := os.MkdirTemp("", "measure")
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,27 @@
+// Command measure measures programs and policies of this repository, each with a subcommand. Results go to
+// standard output, as JSON or as tables for docs/benchmarks.md. What is under way goes to standard error.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	klog.SetLogger(logr.Discard())
+	root := &cobra.Command{Use: "measure", Short: "Measure programs and policies", SilenceUsage: true, SilenceErrors: true}
+	root.AddCommand(simulateCommand(), probeCommand(), sensitivityCommand(), consolidationCommand())
+	err := root.ExecuteContext(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "measure:", err)
+		os.Exit(1)
+	}
+}
