@@ -1,8 +1,6 @@
 package moves
 
 import (
-	"fmt"
-	"slices"
 	"time"
 
 	"supercargo.dev/supercargo/internal/cluster"
@@ -100,64 +98,6 @@ func (r *room) accepts() bool { return r.staying && !r.leaving }
 // holds reports whether there is room for the pod.
 func (r *room) holds(pod *cluster.Pod) bool {
 	return pod.Size.Fits(r.Free) && r.node.Takes(r.pods+1)
-}
-
-// drain plans the drain of a node and reserves the room that it needs.
-func (r *round) drain(n *cluster.Node) (cluster.Drain, bool) {
-	if why := r.stays(n); why != "" {
-		r.note(n, "%s", why)
-		return cluster.Drain{}, false
-	}
-	if r.config.Worthwhile {
-		return r.worthwhile(n)
-	}
-	if !r.budget.allows(len(n.Pods)) {
-		r.note(n, "it has %d pods, and %s", len(n.Pods), r.budget)
-		return cluster.Drain{}, false
-	}
-	t := r.try(n)
-	t.fill(r.archBound(n), allOrNothing)
-	if len(t.left) > 0 || !t.feasible() {
-		t.noteNowhere(n)
-		t.rollback()
-		return r.replace(n)
-	}
-	d := cluster.Drain{Node: n.Name, Method: r.config.Method, Moves: t.plan(), Until: t.leave()}
-	d.Reason = fmt.Sprintf("%.0f%% utilised, and %s", 100*r.config.Utilization(n), podsFit(len(d.Moves)))
-	t.commit()
-	r.budget.spend(len(d.Moves))
-	return d, true
-}
-
-// replace plans a cheaper machine for all pods of a node.
-func (r *round) replace(n *cluster.Node) (cluster.Drain, bool) {
-	if !r.config.Replace || r.spare <= 0 || !r.budget.allows(len(n.Pods)) || slices.ContainsFunc(n.Pods, func(p cluster.Pod) bool { return !r.movable(&p) }) {
-		return cluster.Drain{}, false
-	}
-	used := n.Used()
-	var best *cluster.Flavor
-	for i := range r.state.Flavors {
-		f := &r.state.Flavors[i]
-		if f.Arch != n.Arch || !used.Fits(f.Size) || !f.Takes(len(n.Pods)) ||
-			f.MicroDollarsPerHour >= n.MicroDollarsPerHour || !f.Sells(r.bought[f.Name]+1) {
-			continue
-		}
-		if (best == nil || f.MicroDollarsPerHour < best.MicroDollarsPerHour) && r.rules.replaceable(n, f) {
-			best = f
-		}
-	}
-	if best == nil {
-		return cluster.Drain{}, false
-	}
-	r.spare--
-	r.bought[best.Name]++
-	r.budget.spend(len(n.Pods))
-	r.byName[n.Name].leaving = true
-	reason := fmt.Sprintf("%.0f%% utilised, and %s holds its %d pods for less", 100*r.config.Utilization(n), best.Name, len(n.Pods))
-	return cluster.Drain{
-		Node: n.Name, Method: r.config.Method, Reason: reason,
-		Replacement: &cluster.Purchase{Flavor: best.Name, Class: n.Class, Pods: names(n.Pods), Reason: "replaces " + n.Name},
-	}, true
 }
 
 func names(pods []cluster.Pod) []string {

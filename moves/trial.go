@@ -186,4 +186,9 @@ func (t *trial) plan() []cluster.Move {
 	return all
 }
 
+// waits reports whether a pod is waited for.
+func (t *trial) waits(p *cluster.Pod) bool {
+	return slices.ContainsFunc(t.waiting, func(w cluster.Pod) bool { return w.Name == p.Name })
+}
+
 func byPod(a, b cluster.Move) int { return cmp.Compare(a.Pod, b.Pod) }

@@ -8,22 +8,77 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/internal/cluster"
-	"supercargo.dev/supercargo/internal/cluster/class"
 )
+
+// drain plans the drain of a node and reserves the room that it needs.
+func (r *round) drain(n *cluster.Node) (cluster.Drain, bool) {
+	if why := r.stays(n); why != "" {
+		r.note(n, "%s", why)
+		return cluster.Drain{}, false
+	}
+	if r.config.Worthwhile {
+		return r.worthwhile(n)
+	}
+	if !r.budget.allows(len(n.Pods)) {
+		r.note(n, "it has %d pods, and %s", len(n.Pods), r.budget)
+		return cluster.Drain{}, false
+	}
+	t := r.try(n)
+	t.fill(r.archBound(n), allOrNothing)
+	if len(t.left) > 0 || !t.feasible() {
+		t.noteNowhere(n)
+		t.rollback()
+		return r.replace(n)
+	}
+	d := cluster.Drain{Node: n.Name, Method: r.config.Method, Moves: t.plan(), Until: t.leave()}
+	d.Reason = fmt.Sprintf("%.0f%% utilised, and %s", 100*r.config.Utilization(n), podsFit(len(d.Moves)))
+	t.commit()
+	r.budget.spend(len(d.Moves))
+	return d, true
+}
+
+// replace plans a cheaper machine for all pods of a node.
+func (r *round) replace(n *cluster.Node) (cluster.Drain, bool) {
+	if !r.config.Replace || r.spare <= 0 || !r.budget.allows(len(n.Pods)) || slices.ContainsFunc(n.Pods, func(p cluster.Pod) bool { return !r.movable(&p) }) {
+		return cluster.Drain{}, false
+	}
+	used := n.Used()
+	var best *cluster.Flavor
+	for i := range r.state.Flavors {
+		f := &r.state.Flavors[i]
+		if f.Arch != n.Arch || !used.Fits(f.Size) || !f.Takes(len(n.Pods)) ||
+			f.MicroDollarsPerHour >= n.MicroDollarsPerHour || !f.Sells(r.bought[f.Name]+1) {
+			continue
+		}
+		if (best == nil || f.MicroDollarsPerHour < best.MicroDollarsPerHour) && r.rules.replaceable(n, f) {
+			best = f
+		}
+	}
+	if best == nil {
+		return cluster.Drain{}, false
+	}
+	r.spare--
+	r.bought[best.Name]++
+	r.budget.spend(len(n.Pods))
+	r.byName[n.Name].leaving = true
+	reason := fmt.Sprintf("%.0f%% utilised, and %s holds its %d pods for less", 100*r.config.Utilization(n), best.Name, len(n.Pods))
+	return cluster.Drain{
+		Node: n.Name, Method: r.config.Method, Reason: reason,
+		Replacement: &cluster.Purchase{Flavor: best.Name, Class: n.Class, Pods: names(n.Pods), Reason: "replaces " + n.Name},
+	}, true
+}
 
 // choice is one way to drain a node: the first pods that a trial has moved leave by these methods, all others are
 // waited for.
 type choice struct {
+	account
 	methods []cluster.Method
 	// leave is when the last pod has left.
-	leave        time.Duration
-	saves, costs int64
+	leave time.Duration
 }
 
-func (c *choice) gain() int64 { return c.saves - c.costs }
-
-// emptying compares the ways to drain one node: see [Planner.Plan].
-type emptying struct {
+// drainPlan compares the ways to drain one node: see [Planner.Plan].
+type drainPlan struct {
 	*round
 	n *cluster.Node
 	// stay is how long the node is needed if nothing is moved.
@@ -38,7 +93,7 @@ type emptying struct {
 
 // worthwhile plans the drain of a node if that saves enough.
 func (r *round) worthwhile(n *cluster.Node) (cluster.Drain, bool) {
-	e := &emptying{round: r, n: n, stay: r.needed(n)}
+	e := &drainPlan{round: r, n: n, stay: r.needed(n)}
 	if r.bill(n, e.stay) <= r.bill(n, 0) {
 		r.note(n, "its pods end in %v, and the node is paid until then anyway", e.stay.Round(time.Second))
 		return cluster.Drain{}, false
@@ -68,7 +123,7 @@ func (r *round) worthwhile(n *cluster.Node) (cluster.Drain, bool) {
 // The pods that are waited for are those that end first: if the node is paid until one of them has ended, those that
 // end sooner cost nothing by waiting too. The moving pods are therefore must and the first pods of may. Each is placed
 // as if the later ones did not move, so one search serves all choices.
-func (e *emptying) weigh() bool {
+func (e *drainPlan) weigh() bool {
 	e.note(e.n, "its pods run for longer than %v, and not all can move", e.config.Patience)
 	t := e.tryMoving(e.n, e.must)
 	defer t.rollback()
@@ -95,12 +150,12 @@ func (e *emptying) weigh() bool {
 }
 
 // patient reports whether the pods of may from index at on may be waited for.
-func (e *emptying) patient(at int) bool {
+func (e *drainPlan) patient(at int) bool {
 	return at == len(e.may) || e.config.Patience == 0 || e.end(&e.may[at]) <= e.config.Patience
 }
 
 // move moves one more pod, if possible.
-func (e *emptying) move(t *trial, p *cluster.Pod) bool {
+func (e *drainPlan) move(t *trial, p *cluster.Pod) bool {
 	switch {
 	case !e.movable(p):
 		e.note(e.n, "pod %s %s", p.Name, e.whyFixed(p))
@@ -124,7 +179,7 @@ func (e *emptying) move(t *trial, p *cluster.Pod) bool {
 // are waited for. Each pod leaves by its own best method. If the node is then paid for periods in which only migrations
 // are in progress, evictions instead of the longest migrations are also tried. No choice with these moves costs less
 // than least.
-func (e *emptying) best(t *trial, waiting int) (best choice, least int64) {
+func (e *drainPlan) best(t *trial, waiting int) (best choice, least int64) {
 	var ends time.Duration
 	if waiting < len(e.may) {
 		ends = e.end(&e.may[waiting])
@@ -157,7 +212,7 @@ func (e *emptying) best(t *trial, waiting int) (best choice, least int64) {
 }
 
 // choice calculates the result of moving pods by these methods if the others end by the given time.
-func (e *emptying) choice(t *trial, methods []cluster.Method, ends time.Duration) choice {
+func (e *drainPlan) choice(t *trial, methods []cluster.Method, ends time.Duration) choice {
 	c := choice{methods: methods, leave: ends}
 	for i, m := range methods {
 		if m == cluster.Migrate {
@@ -166,18 +221,19 @@ func (e *emptying) choice(t *trial, methods []cluster.Method, ends time.Duration
 	}
 	c.saves = e.bill(e.n, e.stay) - e.bill(e.n, c.leave)
 	c.costs = t.costs(methods)
+	c.paid = cluster.Bill(e.n.MicroDollarsPerHour, e.stay, 0)
 	return c
 }
 
 // take carries out the best choice that pays and that the constraints between pods allow.
-func (e *emptying) take() (cluster.Drain, bool) {
+func (e *drainPlan) take() (cluster.Drain, bool) {
 	if len(e.choices) == 0 {
 		return cluster.Drain{}, false // weigh has recorded the reason
 	}
 	slices.SortStableFunc(e.choices, func(a, b choice) int { return cmp.Compare(b.gain(), a.gain()) })
 	for i := range e.choices {
 		c := &e.choices[i]
-		if !e.pays(c) {
+		if !c.pays(e.config.Margin) {
 			break
 		}
 		if d, ok := e.apply(c); ok {
@@ -185,7 +241,7 @@ func (e *emptying) take() (cluster.Drain, bool) {
 		}
 	}
 	best := &e.choices[0]
-	if !e.pays(best) {
+	if !best.pays(e.config.Margin) {
 		e.notePrice(e.n, best)
 	} else {
 		e.note(e.n, "its pods fit on other nodes one by one, but not together")
@@ -193,14 +249,8 @@ func (e *emptying) take() (cluster.Drain, bool) {
 	return cluster.Drain{}, false
 }
 
-// pays reports whether the gain of a choice exceeds the margin.
-func (e *emptying) pays(c *choice) bool {
-	paid := cluster.Bill(e.n.MicroDollarsPerHour, e.stay, 0)
-	return c.gain() > 0 && float64(c.gain()) > e.config.Margin*float64(paid)
-}
-
 // apply applies the choice to the round, unless constraints between pods prevent it.
-func (e *emptying) apply(c *choice) (cluster.Drain, bool) {
+func (e *drainPlan) apply(c *choice) (cluster.Drain, bool) {
 	gone := e.targets[:len(c.methods)]
 	pods := make([]cluster.Pod, len(gone))
 	for i := range gone {
@@ -234,7 +284,7 @@ func podsFit(pods int) string {
 }
 
 // what describes what happens to the pods of the node if gone of them move.
-func (e *emptying) what(gone int, leave time.Duration) string {
+func (e *drainPlan) what(gone int, leave time.Duration) string {
 	if gone == len(e.n.Pods) {
 		return podsFit(gone)
 	}
@@ -242,7 +292,7 @@ func (e *emptying) what(gone int, leave time.Duration) string {
 }
 
 // whyMoved compares the methods for a pod that moves.
-func (e *emptying) whyMoved(t *trial, m *moved, c *choice, chosen cluster.Method) string {
+func (e *drainPlan) whyMoved(t *trial, m *moved, c *choice, chosen cluster.Method) string {
 	if e.why == nil {
 		return ""
 	}
@@ -259,7 +309,7 @@ func (e *emptying) whyMoved(t *trial, m *moved, c *choice, chosen cluster.Method
 }
 
 // price describes the cost of a pod that leaves by the given method.
-func (e *emptying) price(t *trial, m *moved, way cluster.Method) string {
+func (e *drainPlan) price(t *trial, m *moved, way cluster.Method) string {
 	costs := dollars(shareOf(m.to.node, m.pod.Size, t.delay(&m.pod, way)), 6)
 	took := t.takes(&m.pod, way).Round(time.Millisecond)
 	if way == cluster.Evict {
@@ -269,13 +319,13 @@ func (e *emptying) price(t *trial, m *moved, way cluster.Method) string {
 }
 
 // keeping describes what the node costs beyond the choice if it is kept until the pod ends.
-func (e *emptying) keeping(p *cluster.Pod, c *choice) string {
+func (e *drainPlan) keeping(p *cluster.Pod, c *choice) string {
 	end := max(c.leave, e.until(p))
 	return fmt.Sprintf("waiting for %v costs %s of the node", e.end(p).Round(time.Second), dollars(e.bill(e.n, end)-e.bill(e.n, c.leave), 6))
 }
 
 // whyWaits returns the reason why a pod is waited for.
-func (e *emptying) whyWaits(p *cluster.Pod) string {
+func (e *drainPlan) whyWaits(p *cluster.Pod) string {
 	if e.why == nil {
 		return ""
 	}
@@ -283,7 +333,7 @@ func (e *emptying) whyWaits(p *cluster.Pod) string {
 }
 
 // movesOf returns what happens to each pod, sorted by name.
-func (e *emptying) movesOf(t *trial, c *choice) []cluster.Move {
+func (e *drainPlan) movesOf(t *trial, c *choice) []cluster.Move {
 	all := make([]cluster.Move, 0, len(e.n.Pods))
 	for i := range t.moved {
 		p, to := &t.moved[i].pod, t.moved[i].to
@@ -297,78 +347,4 @@ func (e *emptying) movesOf(t *trial, c *choice) []cluster.Move {
 	}
 	slices.SortFunc(all, byPod)
 	return all
-}
-
-// costs returns the cost of the moved pods in micro-dollars if they move by the given methods: their targets are needed
-// longer, and the delay of a move costs at least the pod's share of its target for that time.
-func (t *trial) costs(methods []cluster.Method) int64 {
-	t.uses = t.uses[:0]
-	for i := range t.moved {
-		m := &t.moved[i]
-		at := slices.IndexFunc(t.uses, func(u use) bool { return u.node == m.to.node })
-		if at < 0 {
-			at = len(t.uses)
-			was := t.saved[m.to.at].stay
-			t.uses = append(t.uses, use{node: m.to.node, was: was, stay: was, needed: was})
-		}
-		u, delay := &t.uses[at], t.delay(&m.pod, methods[i])
-		u.stay = max(u.stay, t.until(&m.pod))
-		u.needed = max(u.needed, t.cut(t.end(&m.pod)+delay, &m.pod))
-		u.shares += shareOf(m.to.node, m.pod.Size, delay)
-	}
-	var sum int64
-	for i := range t.uses {
-		u := &t.uses[i]
-		stays := t.bill(u.node, u.stay)
-		sum += stays - t.bill(u.node, u.was) + max(t.bill(u.node, max(u.stay, u.needed))-stays, u.shares)
-	}
-	return sum
-}
-
-// use is how long a node is needed: before the moves, with moves that take no time, and with their actual time. shares
-// is the price of the pods' shares for that time.
-type use struct {
-	node              *cluster.Node
-	was, stay, needed time.Duration
-	shares            int64
-}
-
-// forever is longer than any time in a plan, and short enough for a bill.
-const forever = 50 * 365 * 24 * time.Hour
-
-// needed returns how long the pods of a node need it. Without a horizon, services do not count.
-func (r *round) needed(n *cluster.Node) time.Duration {
-	var last time.Duration
-	for i := range n.Pods {
-		last = max(last, r.until(&n.Pods[i]))
-	}
-	return last
-}
-
-// stay returns how long a node is needed from now, up to the horizon. Without a horizon, a node with a service is
-// needed forever.
-func (r *round) stay(n *cluster.Node) time.Duration {
-	switch {
-	case n.Kept && r.horizon > 0:
-		return r.horizon
-	case r.horizon == 0 && (n.Kept || n.Has(class.Service)):
-		return forever
-	default:
-		return r.needed(n)
-	}
-}
-
-// until returns how long a machine is needed for the pod if it is not moved: a batch pod ends, a service does not.
-func (r *round) until(pod *cluster.Pod) time.Duration { return r.cut(r.end(pod), pod) }
-
-// cut returns end bounded by the horizon. Services end at the horizon.
-func (r *round) cut(end time.Duration, pod *cluster.Pod) time.Duration {
-	switch {
-	case pod.Class == class.Service:
-		return r.horizon
-	case r.horizon > 0:
-		return min(r.horizon, end)
-	default:
-		return end
-	}
 }

@@ -68,7 +68,7 @@ func TestADrainMustSaveMoreThanItCosts(t *testing.T) {
 				}
 				// The result without Worthwhile's decision.
 				r := newRound(Config{Worthwhile: true}, tc.s)
-				e := &emptying{round: r, n: &tc.s.Nodes[0], stay: r.needed(&tc.s.Nodes[0]), must: tc.s.Nodes[0].Pods}
+				e := &drainPlan{round: r, n: &tc.s.Nodes[0], stay: r.needed(&tc.s.Nodes[0]), must: tc.s.Nodes[0].Pods}
 				e.weigh()
 				plan.Drains = []cluster.Drain{{Saves: e.choices[0].saves, Costs: e.choices[0].costs}}
 			}

@@ -149,7 +149,7 @@ func (x *exchanger) offerFilling(set []*cluster.Node, waiting []cluster.Pod, how
 		t.wait = 0
 	}
 	a := t.account(machines)
-	if !x.pays(a) {
+	if !a.pays(x.c.Margin) {
 		return nil, lengthened
 	}
 	return &offer{account: a, set: set, wait: t.wait, leave: t.leave(), waiting: waiting, moved: slices.Clone(t.moved), machines: machines}, lengthened
@@ -172,7 +172,7 @@ func (x *exchanger) purchase(t *trial) []machine {
 	if x.spare <= 0 || !possible {
 		return nil
 	}
-	if without := t.account(nil); !x.pays(account{saves: without.saves - least, costs: without.costs, paid: without.paid}) {
+	if without := t.account(nil); !(account{saves: without.saves - least, costs: without.costs, paid: without.paid}).pays(x.c.Margin) {
 		return nil
 	}
 	a := x.ask(t, flavors)

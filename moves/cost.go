@@ -1,0 +1,269 @@
+package moves
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/packing"
+)
+
+// This file has what moves cost and save, in micro-dollars: for how long machines are needed, by how much a move delays
+// a pod, the price of both, and the accounts of a drain and of an exchange. [Better] compares energy and time instead:
+// see transfer.go.
+
+// account is what a drain or an exchange saves and costs, in micro-dollars: see [Planner.Plan] and [Exchange].
+type account struct {
+	saves, costs int64
+	// paid is what the old machines would still cost, without billing periods.
+	paid int64
+}
+
+func (a account) gain() int64 { return a.saves - a.costs }
+
+// pays reports whether the gain exceeds the margin, a fraction of what the old machines would still cost.
+func (a account) pays(margin float64) bool {
+	return a.gain() > 0 && float64(a.gain()) > margin*float64(a.paid)
+}
+
+// forever is longer than any time in a plan, and short enough for a bill.
+const forever = 50 * 365 * 24 * time.Hour
+
+// needed returns how long the pods of a node need it. Without a horizon, services do not count.
+func (r *round) needed(n *cluster.Node) time.Duration {
+	var last time.Duration
+	for i := range n.Pods {
+		last = max(last, r.until(&n.Pods[i]))
+	}
+	return last
+}
+
+// stay returns how long a node is needed from now, up to the horizon. Without a horizon, a node with a service is
+// needed forever.
+func (r *round) stay(n *cluster.Node) time.Duration {
+	switch {
+	case n.Kept && r.horizon > 0:
+		return r.horizon
+	case r.horizon == 0 && (n.Kept || n.Has(class.Service)):
+		return forever
+	default:
+		return r.needed(n)
+	}
+}
+
+// until returns how long a machine is needed for the pod if it is not moved: a batch pod ends, a service does not.
+func (r *round) until(pod *cluster.Pod) time.Duration { return r.cut(r.end(pod), pod) }
+
+// cut returns end bounded by the horizon. Services end at the horizon.
+func (r *round) cut(end time.Duration, pod *cluster.Pod) time.Duration {
+	switch {
+	case pod.Class == class.Service:
+		return r.horizon
+	case r.horizon > 0:
+		return min(r.horizon, end)
+	default:
+		return end
+	}
+}
+
+// untilMoved returns how long a machine is needed for the pod if it is moved.
+func (t *trial) untilMoved(pod *cluster.Pod) time.Duration { return t.cut(t.end(pod)+t.lost(pod), pod) }
+
+// takes returns how long a migration freezes the pod, or how much work an eviction repeats. Until then the pod runs on
+// for the wait of the trial.
+func (t *trial) takes(p *cluster.Pod, m cluster.Method) time.Duration {
+	switch {
+	case m == cluster.Migrate:
+		return t.state.Migration.Time(p.Size.MemoryBytes)
+	case m == cluster.Evict && p.Class == class.Batch:
+		return p.Ran + min(t.wait, t.end(p))
+	default:
+		return 0
+	}
+}
+
+// delay returns how much later the pod is expected to end because it leaves by the given method. A failed migration
+// repeats the work as an eviction does. Services do not end.
+func (t *trial) delay(p *cluster.Pod, m cluster.Method) time.Duration {
+	switch {
+	case p.Class == class.Service || m == cluster.Wait:
+		return 0
+	case m == cluster.Evict:
+		return t.takes(p, m)
+	default:
+		return t.takes(p, m) + time.Duration(t.risk*float64(t.takes(p, cluster.Evict)))
+	}
+}
+
+// end returns the time until the batch pod is expected to end. An overdue pod is assumed to run on for as long as it
+// has been overdue, because nothing indicates that it is about to end. A pod of unknown runtime is not expected to end
+// before the horizon.
+func (r *round) end(p *cluster.Pod) time.Duration {
+	if p.Guessed && r.horizon > 0 {
+		return max(r.horizon, p.Runtime)
+	}
+	if p.Runtime > 0 {
+		return p.Runtime
+	}
+	return p.Overdue
+}
+
+// lost returns how much later a pod is expected to end because it is moved.
+func (t *trial) lost(pod *cluster.Pod) time.Duration { return t.delay(pod, t.way(pod)) }
+
+// bill returns what a node costs that is needed for the given time from now.
+func (r *round) bill(n *cluster.Node, stay time.Duration) int64 {
+	return cluster.Bill(n.MicroDollarsPerHour, n.Age+stay+r.state.Release, r.state.BillingPeriod)
+}
+
+// shareOf returns the price of a share of a node for a time. The share is the greater of the shares of CPU and memory.
+func shareOf(n *cluster.Node, size packing.Size, d time.Duration) int64 {
+	part := max(share(size.MilliCPU, n.Capacity.MilliCPU), share(size.MemoryBytes, n.Capacity.MemoryBytes))
+	return int64(math.Ceil(part * float64(cluster.Bill(n.MicroDollarsPerHour, d, 0))))
+}
+
+// use is how long a node is needed: before the moves, with moves that take no time, and with their actual time. shares
+// is the price of the pods' shares for that time.
+type use struct {
+	node              *cluster.Node
+	was, stay, needed time.Duration
+	shares            int64
+}
+
+// newUse returns the use of a node that is needed for a time anyway.
+func newUse(n *cluster.Node, stay time.Duration) use {
+	return use{node: n, was: stay, stay: stay, needed: stay}
+}
+
+// add adds a pod whose end a move delays. The delay costs at least the pod's share of the node for that time, because
+// others could have used it.
+func (r *round) add(u *use, p *cluster.Pod, delay time.Duration) {
+	u.stay = max(u.stay, r.until(p))
+	u.needed = max(u.needed, r.cut(r.end(p)+delay, p))
+	u.shares += shareOf(u.node, p.Size, delay)
+}
+
+// price returns what a node costs as if the moves took no time, and the extra cost of that time.
+func (r *round) price(u *use) (bill, delays int64) {
+	bill = r.bill(u.node, u.stay)
+	return bill, max(r.bill(u.node, u.needed)-bill, u.shares)
+}
+
+// priceWith returns the price of a node that is needed for stay anyway and receives the pods, each by its best method.
+func (t *trial) priceWith(n *cluster.Node, stay time.Duration, pods []cluster.Pod) (bill, delays int64) {
+	u := newUse(n, stay)
+	for i := range pods {
+		t.add(&u, &pods[i], t.lost(&pods[i]))
+	}
+	return t.price(&u)
+}
+
+// costs returns the cost of a drain if the moved pods leave by the given methods: their targets are needed longer, and
+// the moves delay them.
+func (t *trial) costs(methods []cluster.Method) int64 {
+	t.uses = t.uses[:0]
+	for i := range t.moved {
+		m := &t.moved[i]
+		at := slices.IndexFunc(t.uses, func(u use) bool { return u.node == m.to.node })
+		if at < 0 {
+			at = len(t.uses)
+			t.uses = append(t.uses, newUse(m.to.node, t.saved[m.to.at].stay))
+		}
+		t.add(&t.uses[at], &m.pod, t.delay(&m.pod, methods[i]))
+	}
+	var sum int64
+	for i := range t.uses {
+		u := &t.uses[i]
+		bill, delays := t.price(u)
+		sum += bill - t.bill(u.node, u.was) + delays
+	}
+	return sum
+}
+
+// account calculates the result of an exchange if the given machines are bought: see [Exchange].
+func (t *trial) account(machines []machine) account {
+	var before, after, costs, paid int64
+	left := t.leave()
+	for _, from := range t.from {
+		n := from.node
+		given := t.bill(n, left)
+		before += t.bill(n, from.stay)
+		after += given
+		costs += given - cluster.Bill(n.MicroDollarsPerHour, n.Age+left+t.state.Release, 0)
+		paid += cluster.Bill(n.MicroDollarsPerHour, from.stay, 0)
+	}
+	for i := range machines {
+		m := &machines[i]
+		price := m.flavor.MicroDollarsPerHour
+		bill, repeated := t.priceWith(&cluster.Node{MicroDollarsPerHour: price, Capacity: m.flavor.Size}, left, m.pods)
+		after += bill + repeated
+		costs += repeated + cluster.Bill(price, t.wait, 0)
+	}
+	at := map[int][]cluster.Pod{}
+	for _, m := range t.moved {
+		at[m.to.at] = append(at[m.to.at], m.pod)
+	}
+	for place, pods := range at {
+		was := t.saved[place]
+		bill, repeated := t.priceWith(was.node, was.stay, pods)
+		before += t.bill(was.node, was.stay)
+		after += bill + repeated
+		costs += repeated
+	}
+	return account{saves: before - after + costs, costs: costs, paid: paid}
+}
+
+// leave returns when the last pod has left.
+func (t *trial) leave() time.Duration {
+	last := t.wait
+	for i := range t.waiting {
+		last = max(last, t.end(&t.waiting[i]))
+	}
+	for _, from := range t.from {
+		for i := range from.node.Pods {
+			p := &from.node.Pods[i]
+			if t.way(p) == cluster.Migrate && !t.waits(p) {
+				last = max(last, t.wait+t.takes(p, cluster.Migrate))
+			}
+		}
+	}
+	return last
+}
+
+// leastPrice returns a lower bound in micro-dollars on the price of machines for the pods without room: each pod needs
+// a machine for as long as it runs, and all pods together pay for their requests at the best rate. possible is false if
+// a pod fits no flavor.
+func (t *trial) leastPrice(flavors []cluster.Flavor) (least int64, possible bool) {
+	cpuRate, memoryRate := math.Inf(1), math.Inf(1)
+	for i := range flavors {
+		price := float64(flavors[i].MicroDollarsPerHour)
+		cpuRate = min(cpuRate, price/max(1, float64(flavors[i].Size.MilliCPU)))
+		memoryRate = min(memoryRate, price/max(1, float64(flavors[i].Size.MemoryBytes)))
+	}
+	var cpu, memory float64
+	for i := range t.left {
+		p := &t.left[i]
+		hours := t.until(p).Hours()
+		cpu += float64(p.Size.MilliCPU) * hours
+		memory += float64(p.Size.MemoryBytes) * hours
+		cheapest := int64(-1)
+		for j := range flavors {
+			f := &flavors[j]
+			n := cluster.Node{Class: class.Any, Arch: f.Arch, Host: f.Host}
+			if p.Size.Fits(f.Size) && (cheapest < 0 || f.MicroDollarsPerHour < cheapest) && n.Suits(p) {
+				cheapest = f.MicroDollarsPerHour
+			}
+		}
+		if cheapest < 0 {
+			return 0, false
+		}
+		least = max(least, cluster.Bill(cheapest, t.until(p)+t.state.Release, t.state.BillingPeriod))
+	}
+	if len(t.left) > 0 {
+		// Allow for rounding errors.
+		least = max(least, int64(max(cpu*cpuRate, memory*memoryRate)*(1-1e-9))-1)
+	}
+	return least, true
+}
