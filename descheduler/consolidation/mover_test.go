@@ -11,9 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,7 +20,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/drain"
-	"supercargo.dev/supercargo/internal/movable/capability"
+	"supercargo.dev/supercargo/test/fixtures"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -38,14 +36,8 @@ type play struct {
 
 func newPlay(t *testing.T, change func(*Config), objects ...client.Object) *play {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
 	p := &play{t: t, clock: clocktesting.NewFakeClock(noon), events: events.NewFakeRecorder(1000)}
-	p.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+	p.client = fake.NewClientBuilder().WithScheme(fixtures.Scheme()).WithObjects(objects...).
 		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).Build()
 	c := Defaults()
 	c.Mode, c.StatusNamespace = Act, "supercargo-system"
@@ -114,11 +106,10 @@ func (p *play) said() string {
 }
 
 func newNode(name, price string, change ...func(*corev1.Node)) *corev1.Node {
-	can := capability.Node{Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendSimulated, v1alpha1.BackendRestart}, Arch: "amd64", Restore: true}
 	n := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, CreationTimestamp: metav1.NewTime(noon.Add(-time.Hour)), Labels: map[string]string{corev1.LabelArchStable: "amd64"},
-			Annotations: map[string]string{v1alpha1.AnnotationPricePerHour: price, v1alpha1.AnnotationCapability: can.Encode()},
+			Annotations: map[string]string{v1alpha1.AnnotationPricePerHour: price, v1alpha1.AnnotationCapability: fixtures.AbleNode(name).Annotations[v1alpha1.AnnotationCapability]},
 		},
 		Status: corev1.NodeStatus{
 			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon.Add(-time.Hour))}},

@@ -17,9 +17,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -48,12 +46,6 @@ type cluster struct {
 
 func newCluster(t *testing.T, change ...func(*corev1.Pod)) *cluster {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "ns", Name: "work", UID: "uid", Labels: map[string]string{"app": "work"},
@@ -75,7 +67,7 @@ func newCluster(t *testing.T, change ...func(*corev1.Pod)) *cluster {
 		c.writes++
 		return c.before(o)
 	}
-	c.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(pod, budget, fixtures.AbleNode("a"), fixtures.AbleNode("b")).WithStatusSubresource(budget).
+	c.Client = fake.NewClientBuilder().WithScheme(fixtures.Scheme()).WithObjects(pod, budget, fixtures.AbleNode("a"), fixtures.AbleNode("b")).WithStatusSubresource(budget).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Create: func(ctx context.Context, to client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 				if err := write(o); err != nil {

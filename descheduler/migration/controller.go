@@ -71,25 +71,27 @@ type Reconciler struct {
 	registry registry
 }
 
-// Indexes of the cache.
+// Fields of the indexes of the cache.
 const (
 	byPod       = "spec.podName"   // of Migrations: the pod to move
 	byMigration = "made-by"        // of pods: the name of the Migration that created them
 	byNode      = "nodes-involved" // of Migrations: the nodes of a plan
 )
 
+// indexes are the indexes of the cache, by their fields.
+var indexes = []struct {
+	object client.Object
+	field  string
+	keys   client.IndexerFunc
+}{
+	{&v1alpha1.Migration{}, byPod, func(o client.Object) []string { return []string{o.(*v1alpha1.Migration).Spec.PodName} }},
+	{&v1alpha1.Migration{}, byNode, func(o client.Object) []string { return nodesOf(o.(*v1alpha1.Migration)) }},
+	{&corev1.Pod{}, byMigration, madeBy},
+}
+
 // SetupWithManager registers the reconciler.
 func (r *Reconciler) SetupWithManager(ctx context.Context, m ctrl.Manager) error {
-	r.registry.latest = map[types.UID]written{}
-	for _, index := range []struct {
-		object client.Object
-		field  string
-		keys   client.IndexerFunc
-	}{
-		{&v1alpha1.Migration{}, byPod, func(o client.Object) []string { return []string{o.(*v1alpha1.Migration).Spec.PodName} }},
-		{&v1alpha1.Migration{}, byNode, func(o client.Object) []string { return nodesOf(o.(*v1alpha1.Migration)) }},
-		{&corev1.Pod{}, byMigration, madeBy},
-	} {
+	for _, index := range indexes {
 		if err := m.GetFieldIndexer().IndexField(ctx, index.object, index.field, index.keys); err != nil {
 			return fmt.Errorf("index %s of %T: %w", index.field, index.object, err)
 		}

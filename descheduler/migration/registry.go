@@ -40,6 +40,9 @@ func (w written) after(version string) bool {
 func (r *registry) wrote(m *v1alpha1.Migration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.latest == nil {
+		r.latest = map[types.UID]written{}
+	}
 	r.latest[m.UID] = written{m.ResourceVersion, migrationdecide.FlightOf(m)}
 }
 

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
@@ -32,7 +31,7 @@ func TestTheNewerOfCacheAndLastWriteCounts(t *testing.T) {
 		"versions that cannot be compared: what was written": {inFlight("x", true), inFlight("100", false), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := registry{latest: map[types.UID]written{}}
+			r := registry{}
 			r.wrote(&test.written)
 			flights := r.others([]v1alpha1.Migration{test.cached}, "")
 			if len(flights) != 1 || flights[0].Stuck != test.stuck {
@@ -43,7 +42,7 @@ func TestTheNewerOfCacheAndLastWriteCounts(t *testing.T) {
 }
 
 func TestAMigrationThatHasEndedIsNotInFlight(t *testing.T) {
-	r := registry{latest: map[types.UID]written{}}
+	r := registry{}
 	ended, before := inFlight("100", false), inFlight("99", false)
 	ended.Status.Conditions = []metav1.Condition{{Type: v1alpha1.MigrationFinished, Status: metav1.ConditionTrue}}
 	r.wrote(&ended)
