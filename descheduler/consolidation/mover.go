@@ -183,7 +183,7 @@ func migrationEnds() predicate.Predicate {
 
 // Reconcile implements reconcile.Reconciler. It runs one round.
 func (m *Mover) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	r, err := m.look(ctx)
+	r, err := m.observe(ctx)
 	if err != nil {
 		return reconcile.Result{}, err
 	}

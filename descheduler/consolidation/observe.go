@@ -43,8 +43,8 @@ type round struct {
 	emptying          *drain.Emptying
 }
 
-// look reads the cluster.
-func (m *Mover) look(ctx context.Context) (*round, error) {
+// observe reads the cluster.
+func (m *Mover) observe(ctx context.Context) (*round, error) {
 	w, err := world.Read(ctx, m.Client, true)
 	if err != nil {
 		return nil, err

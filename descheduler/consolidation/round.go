@@ -112,7 +112,7 @@ func (r *round) uncordon(ctx context.Context) (bool, error) {
 			return err
 		}
 		uncordoned = true
-		r.tell(name, corev1.EventTypeNormal, "Uncordoned", "node %s accepts pods again: %s", name, why)
+		r.recordEvent(name, corev1.EventTypeNormal, "Uncordoned", "node %s accepts pods again: %s", name, why)
 		return nil
 	}
 	for _, name := range r.emptied {
@@ -149,7 +149,7 @@ func (r *round) drop(ctx context.Context, nodes []cluster.Stay) (bool, error) {
 			return true, err
 		}
 		r.spare(stay.Node, stay.Reason)
-		r.tell(stay.Node, corev1.EventTypeNormal, "Uncordoned", "node %s accepts pods again: %s", stay.Node, stay.Reason)
+		r.recordEvent(stay.Node, corev1.EventTypeNormal, "Uncordoned", "node %s accepts pods again: %s", stay.Node, stay.Reason)
 	}
 	return len(nodes) > 0, nil
 }
@@ -179,7 +179,7 @@ func (r *round) proceed(ctx context.Context) (uncordoned bool, err error) {
 			}
 			uncordoned = true
 			r.spare(name, why)
-			r.tell(name, corev1.EventTypeWarning, "DrainCancelled", "the drain of node %s is cancelled: %s", name, why)
+			r.recordEvent(name, corev1.EventTypeWarning, "DrainCancelled", "the drain of node %s is cancelled: %s", name, why)
 			continue
 		}
 		if err := r.ask(ctx, leaving); err != nil {
@@ -287,7 +287,7 @@ func (r *round) begin(ctx context.Context, plan cluster.Plan) error {
 		}
 		if !r.mayAct(r.Config.Mode) {
 			log.FromContext(ctx).Info("Would drain a node", "node", d.Node, "reason", d.Reason, "saves", dollars.Format(d.Saves-d.Costs))
-			r.tell(d.Node, corev1.EventTypeNormal, wouldEmpty, "%s", text)
+			r.recordEvent(d.Node, corev1.EventTypeNormal, wouldEmpty, "%s", text)
 			continue
 		}
 		mark := drain.Mark{Owner: drain.Descheduler, Since: r.now, Until: r.now.Add(d.Until)}
@@ -299,7 +299,7 @@ func (r *round) begin(ctx context.Context, plan cluster.Plan) error {
 		}
 		metricDrains.Inc()
 		r.again = min(r.again, time.Second)
-		r.tell(d.Node, corev1.EventTypeNormal, "Emptying", "%s", text)
+		r.recordEvent(d.Node, corev1.EventTypeNormal, "Emptying", "%s", text)
 	}
 	return r.report(ctx)
 }
@@ -307,9 +307,9 @@ func (r *round) begin(ctx context.Context, plan cluster.Plan) error {
 // repeated is the minimum time between equal Events of mode Observe.
 const repeated = 10 * time.Minute
 
-// tell creates an Event on a node. It does not repeat a recent WouldEmpty Event, which every
+// recordEvent creates an Event on a node. It does not repeat a recent WouldEmpty Event, which every
 // round would create.
-func (r *round) tell(node, kind, reason, format string, args ...any) {
+func (r *round) recordEvent(node, kind, reason, format string, args ...any) {
 	key := said{node, reason}
 	if r.DryRun || reason == wouldEmpty && r.now.Sub(r.memory.said[key]) < repeated {
 		return

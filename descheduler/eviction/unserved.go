@@ -46,16 +46,16 @@ type Unserved struct {
 // Start checks until ctx ends. It implements manager.Runnable; only the leader runs it.
 func (u *Unserved) Start(ctx context.Context) error {
 	for {
-		u.look(ctx)
+		u.check(ctx)
 		if !poll.Wait(ctx, u.Clock, unservedEvery, nil) {
 			return nil
 		}
 	}
 }
 
-// look warns if the webhook of a configuration is not served, once until it is served or
+// check warns if the webhook of a configuration is not served, once until it is served or
 // uninstalled. If something cannot be read, nothing changes.
-func (u *Unserved) look(ctx context.Context) {
+func (u *Unserved) check(ctx context.Context) {
 	var c admissionv1.ValidatingWebhookConfiguration
 	err := u.Live.Get(ctx, types.NamespacedName{Name: u.Configuration}, &c)
 	switch {

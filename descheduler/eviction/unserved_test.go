@@ -39,7 +39,7 @@ func TestAWebhookThatIsInstalledAndNotServedIsSaid(t *testing.T) {
 			u := &Unserved{Live: c, Events: told, Clock: clocktesting.NewFakeClock(now), Configuration: "evictions", Log: logr.Discard()}
 			expect := func(when string, gauge float64, notes int) {
 				t.Helper()
-				u.look(t.Context())
+				u.check(t.Context())
 				if got := testutil.ToFloat64(metricUnserved); got != gauge {
 					t.Errorf("%s: the metric is %v, want %v", when, got, gauge)
 				}

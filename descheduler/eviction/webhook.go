@@ -144,7 +144,7 @@ func (w *Webhook) answer(ctx context.Context, wanted eviction) (evictiondecide.A
 			return answer, nil
 		}
 		if last = w.act(ctx, answer); last == nil {
-			w.tell(o.Pod, answer)
+			w.recordEvent(o.Pod, answer)
 			return answer, nil
 		}
 		if !apierrors.IsConflict(last) {
@@ -171,8 +171,8 @@ func (w *Webhook) act(ctx context.Context, a evictiondecide.Answer) error {
 	return nil
 }
 
-// tell creates an Event on the pod for a new Migration or a warning.
-func (w *Webhook) tell(pod *corev1.Pod, a evictiondecide.Answer) {
+// recordEvent creates an Event on the pod for a new Migration or a warning.
+func (w *Webhook) recordEvent(pod *corev1.Pod, a evictiondecide.Answer) {
 	switch {
 	case a.Warning != "":
 		w.Events.Eventf(pod, nil, corev1.EventTypeWarning, "Evicted"+string(a.Outcome), "Evict", "%s", clip.Bytes(a.Warning, longestNote))

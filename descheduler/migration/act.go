@@ -80,8 +80,8 @@ func (r *Reconciler) writeStatus(ctx context.Context, m *v1alpha1.Migration, to 
 		return named(err, "write the status of", m)
 	}
 	r.registry.wrote(m)
-	for _, told := range migrationdecide.Tell(&before.Status, to) {
-		r.Events.Eventf(m, nil, told.Type, told.Reason, told.Action, "%s", told.Note)
+	for _, e := range migrationdecide.EventsOf(&before.Status, to) {
+		r.Events.Eventf(m, nil, e.Type, e.Reason, e.Action, "%s", e.Note)
 	}
 	count(&before.Status, to)
 	return nil
@@ -111,9 +111,9 @@ func (r *Reconciler) deletePod(ctx context.Context, step migrationdecide.Step) e
 	return named(r.Client.Delete(ctx, step.Pod, client.GracePeriodSeconds(step.GraceSeconds), asObserved(step.Pod)), "delete", step.Pod)
 }
 
-// strays handles pods of a migration that is over or gone, which its creator made too late. It
+// cleanUpLeftovers handles pods of a migration that is over or gone, which its creator made too late. It
 // returns the step that it took; nil if there was none.
-func (r *Reconciler) strays(ctx context.Context, key types.NamespacedName) (*migrationdecide.Step, error) {
+func (r *Reconciler) cleanUpLeftovers(ctx context.Context, key types.NamespacedName) (*migrationdecide.Step, error) {
 	var pods corev1.PodList
 	err := r.Client.List(ctx, &pods, client.InNamespace(key.Namespace), client.MatchingFields{byMigration: key.Name}, client.UnsafeDisableDeepCopy)
 	if err != nil {

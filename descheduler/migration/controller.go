@@ -264,7 +264,7 @@ func (r *Reconciler) allThatWait(ctx context.Context, _ client.Object) (requests
 // namespace that exceed the limit of finished migrations.
 func (r *Reconciler) concerned(_ context.Context, ended *v1alpha1.Migration, all []v1alpha1.Migration) (requests []reconcile.Request) {
 	for i := range all {
-		if m := &all[i]; begun(m) && !migrationdecide.Ended(m) && migrationdecide.LooksAtOthers(m) {
+		if m := &all[i]; begun(m) && !migrationdecide.Ended(m) && migrationdecide.DependsOnOthers(m) {
 			requests = append(requests, request(m.Namespace, m.Name))
 		}
 	}
@@ -302,7 +302,7 @@ func (r *Reconciler) reconcile(concerns func(client.Object) bool) reconcile.Func
 // once observes, decides and does one step. It returns the step; nil if there is none for this
 // controller.
 func (r *Reconciler) once(ctx context.Context, key types.NamespacedName, concerns func(client.Object) bool) (*migrationdecide.Step, error) {
-	if step, err := r.strays(ctx, key); step != nil || err != nil {
+	if step, err := r.cleanUpLeftovers(ctx, key); step != nil || err != nil {
 		return step, err
 	}
 	// The cache is enough to find that there is nothing to do.

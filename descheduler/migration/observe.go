@@ -48,13 +48,13 @@ func (r *Reconciler) observe(ctx context.Context, reader client.Reader, key type
 	if err := r.observeOwner(ctx, reader, o, plan.Owner); err != nil {
 		return nil, err
 	}
-	if migrationdecide.LooksAtOthers(m) {
+	if migrationdecide.DependsOnOthers(m) {
 		if o.Others, err = r.others(ctx, m); err != nil {
 			return nil, err
 		}
 	}
 	o.Nodes = map[string]*corev1.Node{}
-	for _, name := range r.nodesToLookAt(m) {
+	for _, name := range r.nodesNeeded(m) {
 		node, err := get(ctx, r.Client, "", name, &corev1.Node{})
 		if err != nil {
 			return nil, err
@@ -68,7 +68,7 @@ func (r *Reconciler) observe(ctx context.Context, reader client.Reader, key type
 
 // observeBudgets reads the budgets of the namespace, if the decision needs them.
 func (r *Reconciler) observeBudgets(ctx context.Context, reader client.Reader, o *migrationdecide.Observation) error {
-	if !migrationdecide.LooksAtBudgets(o) {
+	if !migrationdecide.DependsOnBudgets(o) {
 		return nil
 	}
 	var budgets policyv1.PodDisruptionBudgetList
@@ -79,8 +79,8 @@ func (r *Reconciler) observeBudgets(ctx context.Context, reader client.Reader, o
 	return nil
 }
 
-// nodesToLookAt returns the nodes that a decision needs once there is a plan.
-func (r *Reconciler) nodesToLookAt(m *v1alpha1.Migration) []string {
+// nodesNeeded returns the nodes that a decision needs once there is a plan.
+func (r *Reconciler) nodesNeeded(m *v1alpha1.Migration) []string {
 	names := []string{m.Status.Plan.SourceNode}
 	if m.Status.Reservation != nil {
 		names = append(names, m.Status.Reservation.Node)

@@ -23,7 +23,7 @@ const starts = 10 * time.Second
 // cores.
 func (w *World) Misfits(now time.Time) (misfits []cluster.Misfit, runs map[cluster.Platform]bool) {
 	runs = map[cluster.Platform]bool{}
-	look := func(pod *corev1.Pod) {
+	evaluate := func(pod *corev1.Pod) {
 		node := w.Nodes[pod.Spec.NodeName]
 		if node == nil || node.Labels[corev1.LabelOSStable] != string(corev1.Linux) || node.Labels[corev1.LabelArchStable] == "" {
 			return
@@ -40,10 +40,10 @@ func (w *World) Misfits(now time.Time) (misfits []cluster.Misfit, runs map[clust
 		})
 	}
 	for i := range w.Pods {
-		look(&w.Pods[i])
+		evaluate(&w.Pods[i])
 	}
 	for _, pod := range w.failed {
-		look(pod)
+		evaluate(pod)
 	}
 	slices.SortFunc(misfits, func(a, b cluster.Misfit) int { return cmp.Or(cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.Image, b.Image)) })
 	return misfits, runs

@@ -19,20 +19,20 @@ func (w *world) over() bool { return w.m == nil || Ended(w.m) }
 func (w *world) scheduler() {
 	pod := w.restored()
 	if pod == nil || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
-		w.letGo = ""
+		w.binding = ""
 		return
 	}
-	if w.letGo != "" { // its observation may be outdated
-		if w.nodes[w.letGo] != nil {
-			pod.Spec.NodeName = w.letGo
+	if w.binding != "" { // its observation may be outdated
+		if w.nodes[w.binding] != nil {
+			pod.Spec.NodeName = w.binding
 			w.changed(pod)
-			w.logf("scheduler: binds %s to %s", pod.Name, w.letGo)
+			w.logf("scheduler: binds %s to %s", pod.Name, w.binding)
 		}
-		w.letGo = ""
+		w.binding = ""
 		return
 	}
 	if pod.Labels[v1alpha1.LabelMigration] == "" { // a pod like any other
-		w.letGo = w.chooseNode()
+		w.binding = w.chooseNode()
 		return
 	}
 	if !w.over() {
@@ -60,7 +60,7 @@ func (w *world) hold(pod *corev1.Pod) {
 			w.logf("scheduler: reserves %s", node)
 		}
 	case mineToo && (staged(Observation{Migration: w.m}) || restart && s.Order == v1alpha1.OrderKill && w.sourceIsDead()):
-		w.letGo = s.Reservation.Node
+		w.binding = s.Reservation.Node
 	}
 }
 

@@ -27,7 +27,7 @@ func (c Config) admit(o Observation, now time.Time) Step {
 		return refuse(m, refusals, now) // any claim is of another pod
 	}
 	if o.Paused != "" {
-		return holds(o, now)
+		return waitForResume(o, now)
 	}
 	if StillWaits(c, o) {
 		return c.pending(o, now)
@@ -42,7 +42,7 @@ func (c Config) admit(o Observation, now time.Time) Step {
 		}
 	}
 	if short := c.full(o.Others, m.Namespace, in.Pod.Spec.NodeName); short != nil {
-		return c.pend(m, short.why, now)
+		return c.waitForOthers(m, short.why, now)
 	}
 	return begin(o, in, verdict, now)
 }
@@ -159,16 +159,16 @@ func (c Config) fullTarget(others []Flight, node string) string {
 	return fmt.Sprintf("%d of at most %d migrations to node %s are in flight", n, c.MaxPerNode, node)
 }
 
-// pend sets a migration to wait for others to end.
-func (c Config) pend(m *v1alpha1.Migration, why string, now time.Time) Step {
+// waitForOthers sets a migration to wait for others to end.
+func (c Config) waitForOthers(m *v1alpha1.Migration, why string, now time.Time) Step {
 	s := copyStatus(m)
 	s.Phase = v1alpha1.MigrationPending
 	s.set(v1alpha1.MigrationEligible, unknown, "WaitingForOthers", "the migration starts when the limit allows it: "+why, now)
 	return s.write("wait for other migrations: " + why)
 }
 
-// holds waits until the cluster is no longer paused, without a timeout.
-func holds(o Observation, now time.Time) Step {
+// waitForResume waits until the cluster is no longer paused, without a timeout.
+func waitForResume(o Observation, now time.Time) Step {
 	s := copyStatus(o.Migration)
 	s.Phase = v1alpha1.MigrationPending
 	s.set(v1alpha1.MigrationEligible, unknown, v1alpha1.ConditionPaused, o.Paused, now)
@@ -219,12 +219,12 @@ func begin(o Observation, in movable.Input, verdict movable.Verdict, now time.Ti
 	s.Order = v1alpha1.OrderPrepare
 	s.Phase = v1alpha1.MigrationReserving
 	s.set(v1alpha1.MigrationEligible, yes, "Movable", fmt.Sprintf("back-end %s, from node %s", plan.Backend, plan.SourceNode), now)
-	s.set(v1alpha1.MigrationReserved, no, "Preparing", sourceLooks(plan), now)
+	s.set(v1alpha1.MigrationReserved, no, "Preparing", inspectionMessage(plan), now)
 	return s.write("begin")
 }
 
-// sourceLooks describes the first wait.
-func sourceLooks(plan *v1alpha1.MigrationPlan) string {
+// inspectionMessage says what a migration waits for first.
+func inspectionMessage(plan *v1alpha1.MigrationPlan) string {
 	return "the agent of node " + plan.SourceNode + " inspects the container"
 }
 

@@ -16,7 +16,7 @@ const graceOfRestored = 1
 func goBack(o Observation, f fault, now time.Time) Step {
 	m := o.Migration
 	s := copyStatus(m)
-	s.sayProgress(o, now)
+	s.setProgress(o, now)
 	if source := m.Status.Source; source != nil && source.Step == v1alpha1.SourceFailed && m.Status.Order == v1alpha1.OrderPrepare {
 		s.set(v1alpha1.MigrationEligible, no, f.reason, f.message, now)
 	}
@@ -30,7 +30,7 @@ func goBack(o Observation, f fault, now time.Time) Step {
 func (c Config) back(o Observation, now time.Time) Step {
 	m := o.Migration
 	s := copyStatus(m)
-	s.sayProgress(o, now)
+	s.setProgress(o, now)
 	if r := o.restored(); r != nil {
 		if r.DeletionTimestamp == nil || r.DeletionGracePeriodSeconds != nil && *r.DeletionGracePeriodSeconds > graceOfRestored {
 			return Step{Do: DeletePod, Why: "the new pod is deleted before the old one continues", Pod: r, GraceSeconds: graceOfRestored}
@@ -99,8 +99,8 @@ func (c Config) backEnd(o Observation, s *status, now time.Time) Step {
 	if done, until := c.cleaned(o, now); !done {
 		return s.writeOr(m, "wait for the agents to clean up", until)
 	}
-	s.sayCleaned(o, now)
-	s.sayTotal(o, now)
+	s.setCleanedUp(o, now)
+	s.setTotal(o, now)
 	s.Phase = v1alpha1.MigrationRolledBack
 	if e := condition(&m.Status, v1alpha1.MigrationEligible); e != nil && e.Status == no {
 		s.Phase = v1alpha1.MigrationRefused

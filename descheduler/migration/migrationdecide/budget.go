@@ -14,11 +14,11 @@ const budgetPatience = 5 * time.Second
 // overBudget is the reason of the condition Reserved while a budget refuses the disruption.
 const overBudget = "OverBudget"
 
-// LooksAtBudgets reports whether decisions about a migration depend on the budgets of its
+// DependsOnBudgets reports whether decisions about a migration depend on the budgets of its
 // namespace.
-func LooksAtBudgets(o *Observation) bool {
+func DependsOnBudgets(o *Observation) bool {
 	m := o.Migration
-	return o.Source != nil && !Ended(m) && (LooksAtOthers(m) || Back(m) || m.Status.Order == v1alpha1.OrderFreeze && !HandingOver(m))
+	return o.Source != nil && !Ended(m) && (DependsOnOthers(m) || Back(m) || m.Status.Order == v1alpha1.OrderFreeze && !HandingOver(m))
 }
 
 // claim claims the old pod, which is about to be frozen, from its budgets, as its eviction would.

@@ -16,10 +16,14 @@
 //   - A migration can only go forward after the first write of the handover, and only back before
 //     it if something is wrong.
 //
+// Each decision goes one way: the [Observation] selects the part of a migration's life, its function copies the status,
+// sets in the copy what the observation shows, and returns the next [Step]. A changed status is itself such a step,
+// [WriteStatus]; nothing else is written before it. Events and metrics follow from the two statuses (events.go).
+//
 // The files follow a migration's life: admit.go (may it begin?), forward.go (reserve, move,
 // verify), newpod.go (does the new pod start?), budget.go (may the pod be frozen?), handover.go
 // (and clean up), back.go (roll back), stuck.go (wait without a timeout), end.go (after the end),
-// say.go (conditions and measurements), tell.go (Events).
+// status.go (conditions and measurements), events.go (Events).
 package migrationdecide
 
 import (
@@ -71,7 +75,7 @@ type Observation struct {
 	Services []corev1.Service
 	Claims   map[string]*corev1.PersistentVolumeClaim
 	// Budgets are those of the namespace, read without a cache. They are used where
-	// LooksAtBudgets says so.
+	// DependsOnBudgets says so.
 	Budgets []policyv1.PodDisruptionBudget
 	// Nodes are those of the cluster, by name.
 	Nodes map[string]*corev1.Node

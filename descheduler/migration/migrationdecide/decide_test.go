@@ -701,7 +701,7 @@ func TestWhatIsToldAboutAMoveThatGoesBack(t *testing.T) {
 		w.now = w.now.Add(time.Second)
 		w.controller()
 		if w.m != nil {
-			for _, told := range Tell(before, &w.m.Status) {
+			for _, told := range EventsOf(before, &w.m.Status) {
 				reasons = append(reasons, told.Type+" "+told.Reason)
 			}
 			if o := OutcomeOf(before, &w.m.Status); o != nil {

@@ -41,7 +41,7 @@ func Leftover(m *v1alpha1.Migration, pod, source *corev1.Pod) *Step {
 		case !Ended(m):
 			return nil
 		case m.Status.Phase == v1alpha1.MigrationSucceeded:
-			return stays(pod)
+			return keepNewPod(pod)
 		}
 	} else if step := orphan(pod, source); step != nil {
 		return step
@@ -52,7 +52,7 @@ func Leftover(m *v1alpha1.Migration, pod, source *corev1.Pod) *Step {
 	return &Step{Do: DeletePod, Why: "the migration of the pod has ended", Pod: pod, GraceSeconds: graceOfRestored}
 }
 
-func stays(pod *corev1.Pod) *Step {
+func keepNewPod(pod *corev1.Pod) *Step {
 	to := pod.DeepCopy()
 	delete(to.Labels, v1alpha1.LabelMigration)
 	return &Step{Do: PatchPod, Why: "the new pod is no longer part of a migration", Pod: to}
@@ -70,7 +70,7 @@ func orphan(pod, source *corev1.Pod) *Step {
 	}
 	switch {
 	case !podedit.HasTakenOver(pod) && leaving && !ownedByReplicaSet(owner) && pod.DeletionTimestamp == nil && carries(pod):
-		return takePlace(pod, &v1alpha1.MigrationPlan{Owner: owner})
+		return patchTakeOver(pod, &v1alpha1.MigrationPlan{Owner: owner})
 	case !podedit.HasTakenOver(pod):
 		return nil
 	case leaving && owner != nil && owner.Kind == "Job" && metav1.IsControlledBy(pod, &metav1.ObjectMeta{UID: owner.UID}):
@@ -79,7 +79,7 @@ func orphan(pod, source *corev1.Pod) *Step {
 		// Its ReplicaSet has lost it to the new pod, which only a migration does.
 		return &Step{Do: DeletePod, Why: "the new pod has replaced the old one", Pod: source, GraceSeconds: ownGrace(source)}
 	}
-	return stays(pod)
+	return keepNewPod(pod)
 }
 
 // carries reports whether a new pod runs with the state of the old one, or has succeeded with it.
@@ -94,15 +94,15 @@ func carries(pod *corev1.Pod) bool {
 	return s.State.Running != nil && s.RestartCount == 0
 }
 
-// LooksAtOthers reports whether decisions about a migration depend on the others in flight.
-func LooksAtOthers(m *v1alpha1.Migration) bool {
+// DependsOnOthers reports whether decisions about a migration depend on the others in flight.
+func DependsOnOthers(m *v1alpha1.Migration) bool {
 	return !Ended(m) && (m.Status.Plan == nil || m.Status.Order == v1alpha1.OrderPrepare)
 }
 
 // ChangesFlights reports whether a step changes a migration's Flight, its start or its target.
 // Such a step depends on the others in flight.
 func ChangesFlights(m *v1alpha1.Migration, step Step) bool {
-	return step.Do == WriteStatus && LooksAtOthers(m) && !Ended(&v1alpha1.Migration{Status: *step.Status}) &&
+	return step.Do == WriteStatus && DependsOnOthers(m) && !Ended(&v1alpha1.Migration{Status: *step.Status}) &&
 		(m.Status.Plan == nil && step.Status.Plan != nil || m.Status.Order != step.Status.Order || condition(step.Status, v1alpha1.MigrationHandedOver) != nil)
 }
 

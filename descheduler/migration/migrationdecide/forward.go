@@ -25,19 +25,19 @@ func (c Config) forward(o Observation, now time.Time) Step {
 		return goBack(o, *f, now)
 	}
 	s := copyStatus(m)
-	s.sayProgress(o, now)
+	s.setProgress(o, now)
 	if m.Status.Order == v1alpha1.OrderPrepare {
 		return c.reserve(o, s, now)
 	}
 	if staged(o) {
 		s.Phase = v1alpha1.MigrationVerifying
 	}
-	until := s.sayStart(o, now)
-	return waitFrozen(o, s, "wait for "+pending(o), earlier(m.Status.Plan.DeadlineAt.Time, until), now)
+	until := s.setStart(o, now)
+	return waitFrozen(o, s, "wait for "+awaited(o), earlier(m.Status.Plan.DeadlineAt.Time, until), now)
 }
 
-// pending describes what a frozen migration waits for.
-func pending(o Observation) string {
+// awaited describes what a frozen migration waits for.
+func awaited(o Observation) string {
 	switch r := o.restored(); {
 	case !staged(o):
 		return "the checkpoint to be staged"
@@ -53,7 +53,7 @@ func (c Config) reserve(o Observation, s *status, now time.Time) Step {
 	until := reserveBy(plan)
 	source := m.Status.Source
 	if source == nil {
-		s.set(v1alpha1.MigrationReserved, no, "Preparing", sourceLooks(plan), now)
+		s.set(v1alpha1.MigrationReserved, no, "Preparing", inspectionMessage(plan), now)
 		return s.writeOr(m, "wait for the source to be prepared", until)
 	}
 	if o.restored() == nil {
@@ -198,11 +198,11 @@ func claimAndHandOver(o Observation, now time.Time) Step {
 // startHandOver records that there is no way back, before the first write of the handover.
 func startHandOver(o Observation, now time.Time) Step {
 	s := copyStatus(o.Migration)
-	s.sayProgress(o, now)
+	s.setProgress(o, now)
 	if o.Migration.Status.Plan.Backend == v1alpha1.BackendRestart {
 		s.set(v1alpha1.MigrationReserved, yes, "Reserved", "node "+s.Reservation.Node+" has room", now)
 	} else {
-		s.sayVerified(o, now)
+		s.setVerified(o, now)
 	}
 	s.Phase = v1alpha1.MigrationHandingOver
 	s.set(v1alpha1.MigrationHandedOver, no, "InProgress", "the new pod is replacing the old one; this cannot be rolled back", now)

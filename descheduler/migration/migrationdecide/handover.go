@@ -17,7 +17,7 @@ import (
 // before it kills it.
 const GraceOfSource = 10 * time.Minute
 
-// handOver gives the old pod's place to the new one, in one write at a time.
+// handOver lets the new pod take over from the old one, in one write at a time.
 //
 // For a Job: First the old pod is deleted. The Job then counts it as neither active nor failed,
 // and replaces it only when it is dead, which it is not, because it is frozen. Then the Job
@@ -40,11 +40,11 @@ func (c Config) handOver(o Observation, now time.Time) Step {
 	if cleaning(m) {
 		return c.cleanUp(o, now)
 	}
-	if s := place(o); s != nil {
+	if s := takeOver(o); s != nil {
 		return *s
 	}
 	s := copyStatus(m)
-	s.sayProgress(o, now)
+	s.setProgress(o, now)
 	if m.Status.Order != v1alpha1.OrderKill {
 		s.Order = v1alpha1.OrderKill
 		return s.write("the new pod has taken over: kill the old container")
@@ -68,7 +68,7 @@ func (c Config) handOver(o Observation, now time.Time) Step {
 	s.Order = v1alpha1.OrderClean
 	s.Phase = v1alpha1.MigrationCleaningUp
 	s.set(v1alpha1.MigrationCleanedUp, no, "InProgress", "the agents remove leftovers", now)
-	s.sayTotal(o, now)
+	s.setTotal(o, now)
 	return s.write("the old container is dead: clean up")
 }
 
@@ -91,24 +91,24 @@ func (c Config) heldByOldPod(o Observation, s *status, now time.Time) time.Time 
 	return time.Time{}
 }
 
-// place returns the next write to the two pods; nil when the new pod has the place.
-func place(o Observation) *Step {
+// takeOver returns the next write to the two pods; nil when the new pod has taken over.
+func takeOver(o Observation) *Step {
 	plan, source, restored := o.Migration.Status.Plan, o.Source, o.restored()
 	if ownedByReplicaSet(plan.Owner) {
-		return placeInReplicaSet(o)
+		return takeOverInReplicaSet(o)
 	}
 	runs := o.sourceRuns()
 	if plan.Owner == nil && plan.Backend == v1alpha1.BackendRestart && restored != nil && !podedit.HasTakenOver(restored) {
-		return takePlace(restored, plan)
+		return patchTakeOver(restored, plan)
 	}
 	if runs && source != nil && (source.DeletionTimestamp == nil || hasLongGrace(source)) && slices.Contains(source.Finalizers, batchv1.JobTrackingFinalizer) {
 		return &Step{Do: PatchPod, Why: "the Job must not count the end of the old pod", Pod: podedit.WithoutJobTracking(source)}
 	}
-	if s := leave(o); s != nil {
+	if s := deleteSource(o); s != nil {
 		return s
 	}
 	if restored != nil && !podedit.HasTakenOver(restored) {
-		return takePlace(restored, plan)
+		return patchTakeOver(restored, plan)
 	}
 	if source != nil && plan.Owner != nil && (metav1.IsControlledBy(source, &metav1.ObjectMeta{UID: plan.Owner.UID}) ||
 		slices.Contains(source.Finalizers, batchv1.JobTrackingFinalizer)) {
@@ -117,27 +117,27 @@ func place(o Observation) *Step {
 	return nil
 }
 
-// placeInReplicaSet returns the next write to the two pods of a ReplicaSet; nil when the new pod
-// has the place and the old one is being deleted. The set's controller sees these writes in this
+// takeOverInReplicaSet returns the next write to the two pods of a ReplicaSet; nil when the new pod
+// has taken over and the old one is being deleted. The set's controller sees these writes in this
 // order, since all are to pods.
-func placeInReplicaSet(o Observation) *Step {
+func takeOverInReplicaSet(o Observation) *Step {
 	plan, source, restored := o.Migration.Status.Plan, o.Source, o.restored()
 	if restored != nil && !podedit.HasTakenOver(restored) {
 		if source != nil && source.DeletionTimestamp == nil && !podedit.HasLowestDeletionCost(source) {
 			return &Step{Do: PatchPod, Why: "the ReplicaSet must delete the old pod before others", Pod: podedit.WithLowestDeletionCost(source)}
 		}
-		return takePlace(restored, plan)
+		return patchTakeOver(restored, plan)
 	}
 	if source != nil && metav1.IsControlledBy(source, &metav1.ObjectMeta{UID: plan.Owner.UID}) {
 		return &Step{Do: PatchPod, Why: "the ReplicaSet must no longer count the old pod",
 			Pod: podedit.Release(source, plan.Owner, movable.SelectorOf(nil, o.ReplicaSet))}
 	}
-	return leave(o)
+	return deleteSource(o)
 }
 
-// leave returns the deletion of the old pod; nil if it is being deleted. A container that its
+// deleteSource returns the deletion of the old pod; nil if it is being deleted. A container that its
 // kubelet has restarted gets its own grace period, not that of a frozen one.
-func leave(o Observation) *Step {
+func deleteSource(o Observation) *Step {
 	source := o.Source
 	switch {
 	case source == nil:
@@ -156,9 +156,9 @@ func (o *Observation) sourceRuns() bool {
 	return o.Migration.Status.Plan.Backend == v1alpha1.BackendRestart || o.sourceRestarted()
 }
 
-// takePlace gives the place to the new pod. This controller wrote the note of its labels; if
+// patchTakeOver lets the new pod take over. This controller wrote the note of its labels; if
 // others broke it, only the owner is set.
-func takePlace(restored *corev1.Pod, plan *v1alpha1.MigrationPlan) *Step {
+func patchTakeOver(restored *corev1.Pod, plan *v1alpha1.MigrationPlan) *Step {
 	pod, err := podedit.TakeOver(restored, plan.Owner)
 	if err != nil {
 		broken := restored.DeepCopy()
@@ -209,7 +209,7 @@ func cleaning(m *v1alpha1.Migration) bool { return m.Status.Order == v1alpha1.Or
 func (c Config) cleanUp(o Observation, now time.Time) Step {
 	m := o.Migration
 	s := copyStatus(m)
-	s.sayProgress(o, now)
+	s.setProgress(o, now)
 	if done, until := c.cleaned(o, now); !done {
 		return s.writeOr(m, "wait for the agents to clean up", until)
 	}
@@ -218,7 +218,7 @@ func (c Config) cleanUp(o Observation, now time.Time) Step {
 		delete(pod.Labels, v1alpha1.LabelMigration)
 		return Step{Do: PatchPod, Why: "the new pod is no longer part of a migration", Pod: pod}
 	}
-	s.sayCleaned(o, now)
+	s.setCleanedUp(o, now)
 	s.Phase = v1alpha1.MigrationSucceeded
 	s.set(v1alpha1.MigrationFinished, yes, string(s.Phase), s.summary(), now)
 	return s.write("it has succeeded")

@@ -77,9 +77,9 @@ func (o *Observation) startError() (why string, by time.Time) {
 // usual are the waiting reasons of a container that starts normally.
 var usual = []string{"", "ContainerCreating", "PodInitializing"}
 
-// sayStart sets the condition for a new pod that does not start, and returns until when that may
+// setStart sets the condition for a new pod that does not start, and returns until when that may
 // be resolved; zero if nothing is wrong.
-func (s *status) sayStart(o Observation, now time.Time) time.Time {
+func (s *status) setStart(o Observation, now time.Time) time.Time {
 	why, by := o.startError()
 	if why == "" || !by.IsZero() {
 		return by

@@ -80,7 +80,7 @@ func (w *world) forcedOff(t *testing.T) {
 func TestWhatBecomesOfANewPodWhoseMigrationIsGone(t *testing.T) {
 	leaves := func(w *world) { w.deletePod(w.pods[source], 900) }
 	place := func(w *world) {
-		p := takePlace(w.restored(), &v1alpha1.MigrationPlan{Owner: metav1.GetControllerOf(w.pods[source])}).Pod
+		p := patchTakeOver(w.restored(), &v1alpha1.MigrationPlan{Owner: metav1.GetControllerOf(w.pods[source])}).Pod
 		w.pods[p.Name] = p
 	}
 	for _, tc := range []struct {

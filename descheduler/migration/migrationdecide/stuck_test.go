@@ -76,7 +76,7 @@ func TestAMigrationThatWaitsWithoutALimitSaysSoAndCountsNoMore(t *testing.T) {
 				t.Errorf("it counts: %+v", f)
 			}
 			told := ""
-			for _, e := range Tell(before, &w.m.Status) {
+			for _, e := range EventsOf(before, &w.m.Status) {
 				told += e.Type + " " + e.Reason + ", "
 			}
 			if !strings.Contains(told, "Warning "+tc.reason+", ") {

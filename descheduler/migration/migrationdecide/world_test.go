@@ -43,7 +43,7 @@ type world struct {
 	left      map[string]bool // nodes with something of the migration on their disk
 	dump      int             // progress in the dump on the source
 	killOrder bool            // in the source's ledger
-	letGo     string          // the node to which the scheduler is about to bind
+	binding   string          // the node to which the scheduler is about to bind
 	late      *Step           // the next action of a delayed controller
 	// restarted: the old container was killed and started from the beginning.
 	restarted bool

@@ -67,8 +67,8 @@ func (s *status) measured() *v1alpha1.MigrationMeasured {
 	return s.Measured
 }
 
-// sayProgress sets conditions and measurements from the agents' reports.
-func (s *status) sayProgress(o Observation, now time.Time) {
+// setProgress sets conditions and measurements from the agents' reports.
+func (s *status) setProgress(o Observation, now time.Time) {
 	source := s.Source
 	if source == nil || source.FrozenAt == nil {
 		return
@@ -101,12 +101,12 @@ func orZero(number string) string {
 	return number
 }
 
-// sayVerified sets the condition for a running new pod, and measures its start.
+// setVerified sets the condition for a running new pod, and measures its start.
 //
 // Kubernetes reports the start of a container in whole seconds. It is taken to be at the end of
 // that second, or now if that is earlier, but not before the checkpoint was staged. So the
 // measured time without a running copy is never too short.
-func (s *status) sayVerified(o Observation, now time.Time) {
+func (s *status) setVerified(o Observation, now time.Time) {
 	pod, container := o.restored(), s.Plan.Container
 	started := now
 	if c := containerStatus(pod, container); c != nil {
@@ -132,8 +132,8 @@ func (s *status) sayVerified(o Observation, now time.Time) {
 	s.set(v1alpha1.MigrationVerified, yes, "Running", fmt.Sprintf("pod %s runs on node %s; restored in %s s", s.Plan.RestoredPod, pod.Spec.NodeName, m.RestoreSeconds), now)
 }
 
-// sayTotal measures the total duration.
-func (s *status) sayTotal(o Observation, now time.Time) {
+// setTotal measures the total duration.
+func (s *status) setTotal(o Observation, now time.Time) {
 	s.measured().TotalSeconds = seconds(now.Sub(s.Plan.StartedAt.Time))
 	if f := condition(s.MigrationStatus, v1alpha1.MigrationFrozen); f != nil && f.Status == yes {
 		reason, message := "Ended", "the old container is dead"
@@ -146,8 +146,8 @@ func (s *status) sayTotal(o Observation, now time.Time) {
 	}
 }
 
-// sayCleaned sets the condition for leftovers.
-func (s *status) sayCleaned(o Observation, now time.Time) {
+// setCleanedUp sets the condition for leftovers.
+func (s *status) setCleanedUp(o Observation, now time.Time) {
 	if left := dirty(o); len(left) > 0 {
 		s.set(v1alpha1.MigrationCleanedUp, no, "AgentsSilent", "the agents of "+strings.Join(left, " and ")+" have not reported that they have cleaned up: they do so when they run again", now)
 		return

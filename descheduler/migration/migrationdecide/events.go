@@ -7,17 +7,17 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// Told is an Event to create.
-type Told struct {
+// Event is an Event to create.
+type Event struct {
 	// Type is Normal or Warning.
 	Type string
 	// Reason, Action and Note are those of the Event.
 	Reason, Action, Note string
 }
 
-// Tell returns the Events for a change of the status.
-func Tell(before, after *v1alpha1.MigrationStatus) (told []Told) {
-	add := func(kind, reason, action, note string) { told = append(told, Told{kind, reason, action, note}) }
+// EventsOf returns the Events for a change of the status.
+func EventsOf(before, after *v1alpha1.MigrationStatus) (all []Event) {
+	add := func(kind, reason, action, note string) { all = append(all, Event{kind, reason, action, note}) }
 	for _, on := range []struct{ condition, reason, action string }{
 		{v1alpha1.MigrationReserved, "Reserved", "Reserve"},
 		{v1alpha1.MigrationFrozen, "Frozen", "Freeze"},
@@ -49,7 +49,7 @@ func Tell(before, after *v1alpha1.MigrationStatus) (told []Told) {
 		}
 		add(kind, string(after.Phase), "Finish", c.Message)
 	}
-	return told
+	return all
 }
 
 // becomes returns the condition if it has the value now and did not have it before.
