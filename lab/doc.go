@@ -1,7 +1,7 @@
 // Package lab is empty. The packages below it never run in a cluster:
 //
 //   - sim simulates a cluster in virtual time with the real scheduler; scenario has its input, policy and baseline
-//     the policies, standby decides which idle machines sleep, bound computes lower bounds of the cost, and outcome
+//     the policies, bound computes lower bounds of the cost, and outcome
 //     presents the results;
 //   - replicas and workers replay a service and a workflow under the laws that scale them;
 //   - playground is a control plane on this machine; replay drives it, or any cluster, with a recorded workload,

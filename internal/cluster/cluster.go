@@ -83,8 +83,6 @@ const (
 	Ready
 	// Leaving machines accept no more pods because they are being drained.
 	Leaving
-	// Asleep machines are in standby. They accept pods after they have been woken.
-	Asleep
 )
 
 // Node is a machine.
@@ -267,8 +265,6 @@ type Plan struct {
 	Release []Release
 	// Uncordon are nodes that wait for their last pods but whose plan no longer holds. They accept pods again.
 	Uncordon []Stay
-	// Suspend are empty nodes to put to sleep, Resume are nodes to wake.
-	Suspend, Resume []Stay
 	// Kept are nodes that stay although they are under-used, with the reason.
 	Kept []Stay
 	// Transfers are moves of single pods to nodes that suit them better.
@@ -294,7 +290,7 @@ type Release struct {
 	Reason string
 }
 
-// Stay is the reason why a node is neither drained nor released, or why it sleeps, wakes or is uncordoned.
+// Stay is the reason why a node is neither drained nor released, or why it is uncordoned.
 type Stay struct {
 	Node   string
 	Reason string

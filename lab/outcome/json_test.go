@@ -29,8 +29,8 @@ func TestAReportComesBackFromJSONAsItWas(t *testing.T) {
 func TestTheFieldsOfTheJSONAreAContract(t *testing.T) {
 	r := Report{Scenario: "s", Seed: 18446744073709551615, Policies: []Policy{{
 		Name: "p", CostDollars: 1.5, LowerBoundDollars: 1, ServedBoundDollars: 1.25, ServedBoundWaitSeconds: 30, ServiceWaitSeconds: 20, EnergyJoules: 2, MakespanSeconds: 3, EndSeconds: 4,
-		Energy: &Energy{TaskJoules: 1, IdleJoules: 2, StandbyJoules: 3, EndWatts: 4, SameEndJoules: 5, Dollars: 6, CarbonGrams: 7, MachineTypes: []MachineEnergy{
-			{MachineType: "m", Joules: 6, TaskJoules: 1, IdleJoules: 2, StandbyJoules: 3},
+		Energy: &Energy{TaskJoules: 1, IdleJoules: 2, EndWatts: 4, SameEndJoules: 5, Dollars: 6, CarbonGrams: 7, MachineTypes: []MachineEnergy{
+			{MachineType: "m", Joules: 6, TaskJoules: 1, IdleJoules: 2},
 		}},
 		Runtime: &Waits{Mean: 5, P50: 6, P95: 7, Max: 8}, Response: &Waits{Mean: 6, P50: 7, P95: 8, Max: 9},
 		Pods:       Pods{Submitted: 1, Scheduled: 2, Completed: 3, Pending: 4, Failed: 5},
@@ -40,8 +40,8 @@ func TestTheFieldsOfTheJSONAreAContract(t *testing.T) {
 		Series: Series{StepSeconds: 1, CostDollars: []float64{1}, CPU: []float64{2}, Memory: []float64{3}, Machines: []int{4}, Pending: []int{5}, Moves: []int{6}},
 	}}}
 	const want = `{"scenario":"s","seed":18446744073709551615,"policies":[{"name":"p","costDollars":1.5,"lowerBoundDollars":1,"servedBoundDollars":1.25,"servedBoundWaitSeconds":30,"serviceWaitSeconds":20,` +
-		`"energyJoules":2,"energy":{"taskJoules":1,"idleJoules":2,"standbyJoules":3,"endWatts":4,"sameEndJoules":5,"dollars":6,"carbonGrams":7,` +
-		`"machineTypes":[{"machineType":"m","joules":6,"taskJoules":1,"idleJoules":2,"standbyJoules":3}]},` +
+		`"energyJoules":2,"energy":{"taskJoules":1,"idleJoules":2,"endWatts":4,"sameEndJoules":5,"dollars":6,"carbonGrams":7,` +
+		`"machineTypes":[{"machineType":"m","joules":6,"taskJoules":1,"idleJoules":2}]},` +
 		`"runtimeSeconds":{"mean":5,"p50":6,"p95":7,"max":8},"responseSeconds":{"mean":6,"p50":7,"p95":8,"max":9},` +
 		`"makespanSeconds":3,"endSeconds":4,` +
 		`"pods":{"submitted":1,"scheduled":2,"completed":3,"pending":4,"failed":5},"schedulingSeconds":{"mean":1,"p50":2,"p95":3,"max":4},` +

@@ -86,12 +86,10 @@ type Pods struct {
 
 // Energy breaks down the energy of a run.
 type Energy struct {
-	// TaskJoules is what pods drew above idle power, IdleJoules the idle power of machines that
-	// could accept pods, and StandbyJoules what machines drew in standby and while waking up. Their
-	// sum is the total.
-	TaskJoules    float64 `json:"taskJoules"`
-	IdleJoules    float64 `json:"idleJoules"`
-	StandbyJoules float64 `json:"standbyJoules"`
+	// TaskJoules is what pods drew above idle power, and IdleJoules the idle power of machines that
+	// could accept pods. Their sum is the total.
+	TaskJoules float64 `json:"taskJoules"`
+	IdleJoules float64 `json:"idleJoules"`
 	// EndWatts is the power of the machines at the end of the run. SameEndJoules is the total
 	// energy if they had kept that power until the longest run of the report ended: remaining
 	// machines draw idle power even when their own run is over. See [Report.SameEnd].
@@ -107,11 +105,10 @@ type Energy struct {
 
 // MachineEnergy is the energy of all machines of a type. Its parts are those of [Energy].
 type MachineEnergy struct {
-	MachineType   string  `json:"machineType"`
-	Joules        float64 `json:"joules"`
-	TaskJoules    float64 `json:"taskJoules"`
-	IdleJoules    float64 `json:"idleJoules"`
-	StandbyJoules float64 `json:"standbyJoules"`
+	MachineType string  `json:"machineType"`
+	Joules      float64 `json:"joules"`
+	TaskJoules  float64 `json:"taskJoules"`
+	IdleJoules  float64 `json:"idleJoules"`
 }
 
 // Waits are times per pod, by default from the submission of a pod to its first start, including

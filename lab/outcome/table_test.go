@@ -64,20 +64,20 @@ func TestWhereTheEnergyWentIsShownIfItIsKnown(t *testing.T) {
 	r := named("first", "second")
 	r.Policies[0].EnergyJoules, r.Policies[1].EnergyJoules = 200_000, 150_000
 	r.Policies[0].Energy = &Energy{TaskJoules: 90_000, IdleJoules: 110_000, EndWatts: 100}
-	r.Policies[1].Energy = &Energy{TaskJoules: 80_000, IdleJoules: 60_000, StandbyJoules: 10_000, EndWatts: 100}
+	r.Policies[1].Energy = &Energy{TaskJoules: 80_000, IdleJoules: 60_000, EndWatts: 100}
 	r.Policies[0].EndSeconds, r.Policies[1].EndSeconds = 200, 100
 	r.SameEnd()
 	r.Policies[1].Runtime, r.Policies[1].Response = &Waits{Mean: 40}, &Waits{Mean: 55}
 	r.Policies[1].MakespanSeconds = 100
 	r.Policies[1].Energy.Dollars, r.Policies[1].Energy.CarbonGrams = 0.25, 412
 	for name, text := range map[string]string{"terminal": strings.Join(strings.Fields(written(t, r.WriteTable)), " "), "page": written(t, r.WriteHTML)} {
-		for _, want := range []string{"tasks", "idle", "standby", "response", "makespan"} {
+		for _, want := range []string{"tasks", "idle", "response", "makespan"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s: %q is missing:\n%s", name, want, text)
 			}
 		}
 	}
-	if text := strings.Join(strings.Fields(written(t, r.WriteTable)), " "); !strings.Contains(text, "second 150 25.0 160 20.0 80.0 60 10.0 40.0 55.0 100 0.250 412") {
+	if text := strings.Join(strings.Fields(written(t, r.WriteTable)), " "); !strings.Contains(text, "second 150 25.0 160 20.0 80.0 60 40.0 55.0 100 0.250 412") {
 		t.Errorf("figures are missing:\n%s", text)
 	}
 }

@@ -16,10 +16,7 @@ import (
 	"supercargo.dev/supercargo/plugins/energyperformance"
 )
 
-const (
-	heatsPrefix   = "heats-"
-	standbyPrefix = "standby-"
-)
+const heatsPrefix = "heats-"
 
 // weight matches a plain number from 0 to 1. Other notations, such as 1e-1, would be additional
 // names of the same policy.
@@ -56,9 +53,9 @@ func heats(h string) sim.Policy {
 	return sim.Policy{
 		Scheduler: always(configuration), Plugins: probed, Asks: true,
 		Controller: func(sc *scenario.Scenario) sim.Controller {
-			return suiting(sc, number(h), false, baseline.ClusterAutoscaler(sc))
+			return suiting(sc, number(h), baseline.ClusterAutoscaler(sc))
 		},
-		Fixed: func(sc *scenario.Scenario) sim.Controller { return suiting(sc, number(h), false, nil) },
+		Fixed: func(sc *scenario.Scenario) sim.Controller { return suiting(sc, number(h), nil) },
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"supercargo.dev/supercargo/energy/profile"
 	"supercargo.dev/supercargo/lab/outcome"
@@ -134,31 +133,6 @@ func TestEnergyDoesNotRiseWithItsWeight(t *testing.T) {
 	}
 }
 
-func TestMachinesThatSleepSaveAFifthAtTheSameRuntime(t *testing.T) {
-	t.Parallel()
-	sc := heatsScenario(t)
-	for _, horizon := range []time.Duration{sc.Horizon, 20 * time.Minute} { // to each run's own end, and to a common end
-		sc.Horizon = horizon
-		x := runHEATS(t, sc, "default", "standby-0.5", "heats-0.5")
-		if saved := -x.more("standby-0.5", "default", ownEnd); !(saved >= 20) {
-			t.Errorf("up to %v: %.1f %% are saved, want 20", horizon, saved)
-		}
-		if saved := -x.more("standby-0.5", "heats-0.5", ownEnd); !(saved >= 10) {
-			t.Errorf("up to %v: sleeping saves %.1f %% by itself, want 10", horizon, saved)
-		}
-		for what, of := range map[string]func(outcome.Policy) float64{
-			"makespan": makespan, "mean runtime": runtimeOf, "mean response": responseOf,
-		} {
-			if got := x.more("standby-0.5", "default", of); !(got <= 7) {
-				t.Errorf("up to %v: %s is %.1f %% longer, want at most 7", horizon, what, got)
-			}
-		}
-		if slept := x.mean("standby-0.5", func(p outcome.Policy) float64 { return p.Energy.StandbyJoules }); slept == 0 {
-			t.Error("no machine slept")
-		}
-	}
-}
-
 func TestTheWeightDecidesWhereTheFirstTaskGoes(t *testing.T) {
 	t.Parallel()
 	sc := heatsScenario(t)
@@ -180,10 +154,8 @@ func TestTheWeightDecidesWhereTheFirstTaskGoes(t *testing.T) {
 func TestPoliciesWithoutASoundWeightAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, h := range []string{"", "-0.1", "1.1", "1.000001", "2", "NaN", "Inf", "0x1p-2", "1e-1", ".5", "0.", "0.1234567", " 0", "0,5"} {
-		for _, prefix := range []string{"heats-", "standby-"} {
-			if _, err := ByName(prefix + h); err == nil || !strings.Contains(err.Error(), "must be a number from 0 to 1") {
-				t.Errorf("%q: error %v, want one that says what would be right", prefix+h, err)
-			}
+		if _, err := ByName("heats-" + h); err == nil || !strings.Contains(err.Error(), "must be a number from 0 to 1") {
+			t.Errorf("heats-%q: error %v, want one that says what would be right", h, err)
 		}
 	}
 	if _, err := ByName("heat-1"); err == nil || !strings.Contains(err.Error(), "heats-H") {
@@ -220,7 +192,7 @@ func TestWithoutPowerHEATSPlacesAsDefaultDoes(t *testing.T) {
 	sc := heatsScenario(t)
 	for i := range sc.Flavors {
 		f := &sc.Flavors[i]
-		f.MilliwattsIdle, f.MilliwattsFull, f.Standby = 0, 0, nil
+		f.MilliwattsIdle, f.MilliwattsFull = 0, 0
 	}
 	pods, err := sc.Arrivals(1)
 	if err != nil {

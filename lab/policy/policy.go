@@ -1,13 +1,12 @@
 // Package policy has the named policies of the simulator. Each consists of a scheduler
 // configuration and a controller that decides about machines and moves. The policy supercargo runs
 // the decision of a NodeFleet, autoscaler/fleet/fleetdecide. The policies that it is compared with are
-// in the packages baseline and karpenter.
+// in package baseline.
 package policy
 
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
@@ -15,17 +14,16 @@ import (
 
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/lab/baseline"
-	"supercargo.dev/supercargo/lab/karpenter"
 	"supercargo.dev/supercargo/lab/scenario"
 	"supercargo.dev/supercargo/lab/sim"
 	"supercargo.dev/supercargo/manifests"
 	"supercargo.dev/supercargo/plugins/timebin"
 )
 
-// Names returns the names of all policies, the baseline first, except heats-H and standby-H, which
-// exist for every number H, and karpenter-AFTER, which exists for every time.
+// Names returns the names of all policies, the baseline first, except heats-H, which exists for
+// every number H.
 func Names() []string {
-	return []string{"default", "most-allocated", "coca", "stratus", "htas", "karpenter", "supercargo"}
+	return []string{"default", "most-allocated", "coca", "stratus", "htas", "supercargo"}
 }
 
 // ByName returns a policy. The error for an unknown name lists the known ones.
@@ -36,7 +34,6 @@ func ByName(name string) (sim.Policy, error) {
 		"coca":           {Scheduler: bestFit, Controller: baseline.COCA},
 		"stratus":        {Scheduler: runtimeBins, Plugins: baseline.BinPlugins, Controller: baseline.Stratus},
 		"htas":           {Scheduler: timeBins(manifests.SchedulerConfig), Groups: true, Controller: baseline.HTAS},
-		"karpenter":      {Scheduler: stock, Controller: karpenterAfter(0), KeepsNever: true, Looks: promptly},
 		"supercargo":     {Scheduler: always(string(manifests.SchedulerConfig)), Controller: supercargo, Asks: true, Looks: promptly},
 	}[name]
 	if p, is, err := priced(name); is {
@@ -45,41 +42,11 @@ func ByName(name string) (sim.Policy, error) {
 	if text, is := strings.CutPrefix(name, heatsPrefix); is {
 		return weighted(name, text, heats)
 	}
-	if text, is := strings.CutPrefix(name, standbyPrefix); is {
-		return weighted(name, text, heatsStandby)
-	}
-	if after, is := strings.CutPrefix(name, "karpenter-"); is {
-		return karpenterWith(name, after)
-	}
 	if !ok {
-		return sim.Policy{}, fmt.Errorf("policy %q must be one of %s, or karpenter-AFTER with a duration such as 5m, or heats-H or standby-H with H from 0 to 1, with -dollars or -grams appended to weigh the cost or the emissions of energy", name, strings.Join(Names(), ", "))
+		return sim.Policy{}, fmt.Errorf("policy %q must be one of %s, or heats-H with H from 0 to 1, with -dollars or -grams appended to weigh the cost or the emissions of energy", name, strings.Join(Names(), ", "))
 	}
 	p.Name = name
 	return p, nil
-}
-
-// karpenterAfter is Karpenter with one NodePool, which holds all machines and has the defaults except for
-// consolidateAfter.
-func karpenterAfter(after time.Duration) func(*scenario.Scenario) sim.Controller {
-	return func(*scenario.Scenario) sim.Controller {
-		settings := karpenter.Defaults()
-		settings.ConsolidateAfter = after
-		return karpenter.New(settings)
-	}
-}
-
-// wholeTime matches a number of seconds, minutes or hours, as users write consolidateAfter.
-var wholeTime = regexp.MustCompile(`^[1-9][0-9]{0,3}[smh]$`)
-
-// karpenterWith returns the policy karpenter with another consolidateAfter, which is part of its name.
-func karpenterWith(name, after string) (sim.Policy, error) {
-	d, err := time.ParseDuration(after)
-	if err != nil || !wholeTime.MatchString(after) {
-		return sim.Policy{}, fmt.Errorf("policy %q: %q is no consolidateAfter, want a time such as 30s, 5m or 1h", name, after)
-	}
-	p, err := ByName("karpenter")
-	p.Name, p.Controller = name, karpenterAfter(d)
-	return p, err
 }
 
 // promptly makes a controller run within a second of any event, the minimum interval between rounds

@@ -56,7 +56,6 @@ var moved = map[string]struct{ migrates, evicts, movesServices, loses, mixes boo
 	"coca":           {evicts: true, movesServices: true, loses: true, mixes: true},
 	"stratus":        {migrates: true, mixes: true},
 	"htas":           {migrates: true},
-	"karpenter":      {evicts: true, movesServices: true, loses: true, mixes: true},
 	"supercargo":     {migrates: true, evicts: true, movesServices: true, mixes: true},
 }
 
@@ -122,34 +121,8 @@ func TestAnUnknownPolicyIsRefusedWithTheKnownOnes(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"", "Default", "heats"} {
 		_, err := ByName(name)
-		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("policy %q must be one of default, most-allocated, coca, stratus, htas, karpenter, supercargo", name)) {
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("policy %q must be one of default, most-allocated, coca, stratus, htas, supercargo", name)) {
 			t.Errorf("policy %q: error %v, want the names of all", name, err)
-		}
-	}
-}
-
-func TestKarpenterMayWaitBeforeItConsolidates(t *testing.T) {
-	t.Parallel()
-	evictions := map[string]int{}
-	for _, name := range []string{"karpenter", "karpenter-5m"} {
-		sc := theScenario(t, "stable")
-		pods, err := sc.Arrivals(1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := byName(t, name)
-		r, err := sim.Run(t.Context(), sim.Input{Scenario: sc, Pods: pods, Seed: 1, Policy: p})
-		if err != nil || p.Name != name {
-			t.Fatalf("policy %s, want %s: %v", p.Name, name, err)
-		}
-		evictions[name] = r.Evictions
-	}
-	if evictions["karpenter-5m"] >= evictions["karpenter"] {
-		t.Errorf("evictions %v, want fewer after 5 minutes without a change", evictions)
-	}
-	for _, wrong := range []string{"karpenter-", "karpenter-0s", "karpenter-5", "karpenter-1m30s", "karpenter--5m"} {
-		if _, err := ByName(wrong); err == nil || !strings.Contains(err.Error(), "want a time such as 30s, 5m or 1h") {
-			t.Errorf("policy %s: error %v", wrong, err)
 		}
 	}
 }

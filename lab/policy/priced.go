@@ -25,7 +25,7 @@ var units = map[string]tariff.Unit{"-dollars": tariff.Dollars, "-grams": tariff.
 func priced(name string) (p sim.Policy, is bool, err error) {
 	for ending, unit := range units {
 		of, ends := strings.CutSuffix(name, ending)
-		if !ends || !strings.HasPrefix(of, heatsPrefix) && !strings.HasPrefix(of, standbyPrefix) {
+		if !ends || !strings.HasPrefix(of, heatsPrefix) {
 			continue
 		}
 		p, err := ByName(of)

@@ -99,7 +99,7 @@ func TestWithoutElectricityPricesChangeNothing(t *testing.T) {
 }
 
 func TestNamesOfPricedPolicies(t *testing.T) {
-	for _, name := range []string{"heats-1-dollars", "heats-0.5-grams", "standby-0-grams"} {
+	for _, name := range []string{"heats-1-dollars", "heats-0.5-grams"} {
 		if p, err := ByName(name); err != nil || p.Name != name {
 			t.Errorf("%s: %q, %v", name, p.Name, err)
 		}

@@ -22,9 +22,8 @@ type suiter struct {
 }
 
 // suiting returns a controller that moves pods, with the energy weight h for pods that declare
-// none, in addition to the controller rest if it is not nil. idleCounts means that idle machines
-// can be switched off.
-func suiting(sc *scenario.Scenario, h float64, idleCounts bool, rest sim.Controller) sim.Controller {
+// none, in addition to the controller rest if it is not nil.
+func suiting(sc *scenario.Scenario, h float64, rest sim.Controller) sim.Controller {
 	profiles, err := learned(sc)
 	if err != nil || sc.Rescheduling.Interval == 0 { // the plugins, which need the profiles too, report the error
 		return rest
@@ -37,7 +36,7 @@ func suiting(sc *scenario.Scenario, h float64, idleCounts bool, rest sim.Control
 		rest: rest, interval: sc.Rescheduling.Interval, next: sim.Epoch.Add(sc.Rescheduling.Interval),
 		config: moves.BetterConfig{
 			Gain: sc.Rescheduling.Gain, PodResidence: sc.Rescheduling.Residence, Budget: moves.Budget{Pods: int(sc.Rescheduling.Pods)},
-			Risk: -1, IdleCounts: idleCounts, // no migration fails in the simulator
+			Risk: -1, // no migration fails in the simulator
 		},
 		machines: moves.Machines{
 			Profiles: profiles,
@@ -68,8 +67,7 @@ func (s *suiter) Decide(now time.Time, state *cluster.State) cluster.Plan {
 	return plan
 }
 
-// move adds moves to a plan, except from or to machines that it empties or releases. A machine that
-// is about to be suspended stays awake if a pod moves to it.
+// move adds moves to a plan, except from or to machines that it empties or releases.
 func (s *suiter) move(now time.Time, state *cluster.State, plan *cluster.Plan) {
 	s.machines.Now = now
 	going := map[string]bool{}
@@ -84,7 +82,6 @@ func (s *suiter) move(now time.Time, state *cluster.State, plan *cluster.Plan) {
 			continue
 		}
 		plan.Transfers = append(plan.Transfers, cluster.Transfer{Pod: t.Pod, From: t.From, To: t.To, Method: t.Method, Joules: t.Joules, Reason: t.Reason})
-		plan.Suspend = slices.DeleteFunc(plan.Suspend, func(stay cluster.Stay) bool { return stay.Node == t.To })
 	}
 }
 

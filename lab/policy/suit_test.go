@@ -2,7 +2,6 @@ package policy
 
 import (
 	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -84,7 +83,7 @@ func TestMovesKeepToTheirRules(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range []string{"heats-0", "heats-1", "standby-1"} {
+		for _, name := range []string{"heats-0", "heats-1"} {
 			r, err := sim.Run(t.Context(), sim.Input{Scenario: sc, Pods: pods, Seed: 1, Policy: byName(t, name)})
 			if err != nil {
 				t.Fatalf("%s, %q: %v", name, how, err)
@@ -153,7 +152,6 @@ func TestTheWeightOfAPodGoesBeforeThatOfItsNamespaceAndThatOfThePolicy(t *testin
 		{"heats-0", "green", nil, "cervino"},
 		{"heats-0", "green", &zero, "eiger"},
 		{"heats-0", "silent", nil, "eiger"},
-		{"standby-1", "fast", nil, "eiger"},
 	} {
 		pod := pods[0]
 		pod.Namespace, pod.EnergyWeight = tc.namespace, tc.own
@@ -175,7 +173,7 @@ func TestRunningPodsMoveByTheirOwnWeight(t *testing.T) {
 	zero := 0.0
 	state := crowd("hurry", "patient")
 	state.Nodes[0].Pods[0].EnergyWeight = &zero
-	plan := suiting(sc, 1, false, nil).Decide(sim.Epoch.Add(time.Minute), state)
+	plan := suiting(sc, 1, nil).Decide(sim.Epoch.Add(time.Minute), state)
 	if len(plan.Transfers) != 1 || plan.Transfers[0].Pod != "hurry" || plan.Transfers[0].To != "eiger-0" || plan.Transfers[0].Joules >= 0 {
 		t.Errorf("moves are %+v, want hurry to go to eiger-0 at a cost", plan.Transfers)
 	}
@@ -215,7 +213,7 @@ func TestMovesAreThoseOfTheDeschedulersPlanner(t *testing.T) {
 	if len(want) != 3 {
 		t.Fatalf("the planner moves %d pods, want 3", len(want))
 	}
-	plan := suiting(sc, 0, false, nil).Decide(now, state)
+	plan := suiting(sc, 0, nil).Decide(now, state)
 	for i, got := range plan.Transfers {
 		w := want[i]
 		if diff := cmp.Diff(cluster.Transfer{Pod: w.Pod, From: w.From, To: w.To, Method: w.Method, Joules: w.Joules, Reason: w.Reason}, got); diff != "" {
@@ -229,7 +227,7 @@ func TestMovesAreThoseOfTheDeschedulersPlanner(t *testing.T) {
 
 func TestMovesComeEverySoOften(t *testing.T) {
 	t.Parallel()
-	c := suiting(heatsScenario(t), 0, false, nil) // every 10 s
+	c := suiting(heatsScenario(t), 0, nil) // every 10 s
 	asked := map[time.Duration]int{}
 	for _, at := range []time.Duration{5, 9, 10, 11, 19, 20, 33, 42, 43} {
 		plan := c.Decide(sim.Epoch.Add(at*time.Second), crowd("a"))
@@ -244,28 +242,25 @@ func TestMovesComeEverySoOften(t *testing.T) {
 }
 
 // TestMovesLeaveMachinesAloneThatOthersDecideAbout: no pod moves from or to a machine that is being
-// emptied, and a machine that was about to be suspended stays awake for an arriving pod.
+// emptied.
 func TestMovesLeaveMachinesAloneThatOthersDecideAbout(t *testing.T) {
 	t.Parallel()
 	sc, now := heatsScenario(t), sim.Epoch.Add(time.Minute)
-	sleep := []cluster.Stay{{Node: "eiger-0"}, {Node: "eiger-1"}}
 	for name, tc := range map[string]struct {
 		plan  cluster.Plan
 		moves int
-		sleep []cluster.Stay
 	}{
-		"nothing else":                 {cluster.Plan{}, 1, nil},
-		"its machine is emptied":       {cluster.Plan{Drains: []cluster.Drain{{Node: "cervino-0"}}}, 0, nil},
-		"the other is":                 {cluster.Plan{Drains: []cluster.Drain{{Node: "eiger-0"}}}, 0, nil},
-		"the other is released":        {cluster.Plan{Release: []cluster.Release{{Node: "eiger-0"}}}, 0, nil},
-		"others are on their way":      {cluster.Plan{Drains: []cluster.Drain{{Node: "x", Moves: []cluster.Move{{Pod: "p", Target: "eiger-0"}}}}}, 0, nil},
-		"the other was to go to sleep": {cluster.Plan{Suspend: slices.Clone(sleep)}, 1, sleep[1:]},
-		"it wants to be asked sooner":  {cluster.Plan{Wake: time.Second}, 1, nil},
+		"nothing else":                {cluster.Plan{}, 1},
+		"its machine is emptied":      {cluster.Plan{Drains: []cluster.Drain{{Node: "cervino-0"}}}, 0},
+		"the other is":                {cluster.Plan{Drains: []cluster.Drain{{Node: "eiger-0"}}}, 0},
+		"the other is released":       {cluster.Plan{Release: []cluster.Release{{Node: "eiger-0"}}}, 0},
+		"others are on their way":     {cluster.Plan{Drains: []cluster.Drain{{Node: "x", Moves: []cluster.Move{{Pod: "p", Target: "eiger-0"}}}}}, 0},
+		"it wants to be asked sooner": {cluster.Plan{Wake: time.Second}, 1},
 	} {
 		rest := controller(func(time.Time, *cluster.State) cluster.Plan { return tc.plan })
-		plan := suiting(sc, 0, false, rest).Decide(now, crowd("a"))
-		if len(plan.Transfers) != tc.moves || !slices.Equal(plan.Suspend, tc.sleep) || tc.plan.Wake > 0 && plan.Wake != tc.plan.Wake {
-			t.Errorf("%s: %d moves, %v sleep, asked again after %v", name, len(plan.Transfers), plan.Suspend, plan.Wake)
+		plan := suiting(sc, 0, rest).Decide(now, crowd("a"))
+		if len(plan.Transfers) != tc.moves || tc.plan.Wake > 0 && plan.Wake != tc.plan.Wake {
+			t.Errorf("%s: %d moves, asked again after %v", name, len(plan.Transfers), plan.Wake)
 		}
 	}
 }

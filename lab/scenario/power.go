@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"errors"
-	"time"
 
 	"supercargo.dev/supercargo/energy"
 )
@@ -13,17 +12,6 @@ type PowerPoint struct {
 	Utilization float64
 	// Milliwatts is the power of the machine at that utilization.
 	Milliwatts int64
-}
-
-// Standby is a state in which a machine accepts no pods and draws little power: suspended, or off
-// with its management controller on.
-type Standby struct {
-	// Milliwatts is the power in standby, less than idle power.
-	Milliwatts int64
-	// Wake is the time from waking the machine until it accepts pods. Above zero.
-	Wake time.Duration
-	// WakeMilliwatts is the power while waking. The default is that of full load.
-	WakeMilliwatts int64
 }
 
 // Power returns the power of a machine by utilization, in watts: a straight line from idle to full
@@ -56,26 +44,12 @@ func (b *builder) powerPoint(points *[]PowerPoint) func(_ int, v value) {
 	}
 }
 
-// standby reads a machine's standby state.
-func (b *builder) standby(target **Standby) func(v value) {
-	return func(v value) {
-		s := Standby{WakeMilliwatts: -1}
-		b.object(v,
-			required("watts", "a number such as 4.5", into(&s.Milliwatts, b.number(0, 1000, maxMilliwatts))),
-			required("wake", "a duration such as 45s", into(&s.Wake, b.positive)),
-			optional("wakeWatts", into(&s.WakeMilliwatts, b.number(0, 1000, maxMilliwatts))))
-		*target = &s
-	}
-}
-
 // powerSuits records contradictions in a flavor's power values.
 func (b *builder) powerSuits(v value, f *Flavor) {
 	stated := has(v, "wattsIdle") && has(v, "wattsFull")
-	for _, name := range []string{"powerCurve", "standby"} {
-		if has(v, name) && !stated {
-			b.fault(child(v, name), "requires wattsIdle and wattsFull")
-			return
-		}
+	if has(v, "powerCurve") && !stated {
+		b.fault(child(v, "powerCurve"), "requires wattsIdle and wattsFull")
+		return
 	}
 	last := PowerPoint{Milliwatts: f.MilliwattsIdle}
 	for i, p := range f.PowerCurve {
@@ -87,13 +61,5 @@ func (b *builder) powerSuits(v value, f *Flavor) {
 			b.bad(child(at, "watts"), errors.New("must be from wattsIdle to wattsFull, and not less than in the previous point"))
 		}
 		last = p
-	}
-	if s := f.Standby; s != nil {
-		if s.WakeMilliwatts < 0 {
-			s.WakeMilliwatts = f.MilliwattsFull
-		}
-		if s.Milliwatts >= f.MilliwattsIdle {
-			b.bad(child(child(v, "standby"), "watts"), errors.New("must be less than wattsIdle"))
-		}
 	}
 }

@@ -191,7 +191,6 @@ func (b *builder) flavor(_ int, v value) {
 		optional("wattsIdle", into(&f.MilliwattsIdle, b.number(0, 1000, maxMilliwatts))),
 		optional("wattsFull", into(&f.MilliwattsFull, b.number(0, 1000, maxMilliwatts))),
 		optional("powerCurve", func(v value) { b.list(v, b.powerPoint(&f.PowerCurve)) }),
-		optional("standby", b.standby(&f.Standby)),
 		optional("zone", func(v value) {
 			f.Zone = b.label(v)
 			b.later = append(b.later, func() { b.zoneIsKnown(v, f.Zone) })

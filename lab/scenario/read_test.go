@@ -80,7 +80,7 @@ func TestEveryFieldIsRead(t *testing.T) {
   namespaces: [{name: green, energyWeight: 1}, {name: plain}]
   flavors:
   - {name: a.b, cpu: "0.5", memory: 0.3Gi, pricePerHour: 0, machineType: xeon, wattsIdle: 40, wattsFull: 95.5, speed: 0.8, arch: arm64, maxPods: 20,
-     powerCurve: [{utilization: 0.1, watts: 60.5}, {utilization: 0.5, watts: 80}], standby: {watts: 3.2, wake: 45s, wakeWatts: 70}, zone: north}
+     powerCurve: [{utilization: 0.1, watts: 60.5}, {utilization: 0.5, watts: 80}], zone: north}
   - {name: g, cpu: 1500m, memory: 1G, pricePerHour: 1}
   electricity: [{pricePerKWh: 0.25}, {zone: north, gramsPerKWh: [{from: 0s, value: 30.5}, {from: 1h, value: 400}]}]
   nodes: [{flavor: g, count: 2, class: Service}, {flavor: a.b, class: Batch}, {flavor: g, class: Any}]
@@ -113,8 +113,8 @@ func TestEveryFieldIsRead(t *testing.T) {
 		Namespaces:   []Namespace{{"green", weight(1)}, {"plain", nil}},
 		Flavors: []Flavor{
 			{catalogue.Flavor{Flavor: cluster.Flavor{Name: "a.b", Size: packing.Size{MilliCPU: 500, MemoryBytes: 322_122_547}, Arch: "arm64", MaxPods: new(int64(20))}, MachineType: "xeon", MilliwattsIdle: 40_000, MilliwattsFull: 95_500}, 0.8,
-				[]PowerPoint{{0.1, 60_500}, {0.5, 80_000}}, &Standby{3200, 45 * time.Second, 70_000}, "north"},
-			{catalogue.Flavor{Flavor: cluster.Flavor{Name: "g", Size: packing.Size{MilliCPU: 1500, MemoryBytes: 1e9}, MicroDollarsPerHour: 1e6, Arch: "amd64", MaxPods: new(int64(110))}, MachineType: "g"}, 1, nil, nil, ""},
+				[]PowerPoint{{0.1, 60_500}, {0.5, 80_000}}, "north"},
+			{catalogue.Flavor{Flavor: cluster.Flavor{Name: "g", Size: packing.Size{MilliCPU: 1500, MemoryBytes: 1e9}, MicroDollarsPerHour: 1e6, Arch: "amd64", MaxPods: new(int64(110))}, MachineType: "g"}, 1, nil, ""},
 		},
 		Electricity: []Electricity{
 			{DollarsPerKWh: Course{{0, 0.25}}},
@@ -161,8 +161,8 @@ func TestEveryFieldIsRead(t *testing.T) {
 func TestFlavorsComeFromACatalogue(t *testing.T) {
 	s := read(t, head+"  flavorsFile: flavors.csv\n  nodes: [{flavor: z}]\n")
 	want := []Flavor{
-		{catalogue.Flavor{Flavor: cluster.Flavor{Name: "y", Size: packing.Size{MilliCPU: 1000, MemoryBytes: 1 << 30}, MicroDollarsPerHour: 50_000, Arch: "amd64", MaxPods: new(int64(110))}, MachineType: "y"}, 1, nil, nil, ""},
-		{catalogue.Flavor{Flavor: cluster.Flavor{Name: "z", Size: packing.Size{MilliCPU: 2000, MemoryBytes: 8 << 30}, MicroDollarsPerHour: 100_000, Arch: "arm64", MaxPods: new(int64(20))}, MachineType: "z"}, 1, nil, nil, ""},
+		{catalogue.Flavor{Flavor: cluster.Flavor{Name: "y", Size: packing.Size{MilliCPU: 1000, MemoryBytes: 1 << 30}, MicroDollarsPerHour: 50_000, Arch: "amd64", MaxPods: new(int64(110))}, MachineType: "y"}, 1, nil, ""},
+		{catalogue.Flavor{Flavor: cluster.Flavor{Name: "z", Size: packing.Size{MilliCPU: 2000, MemoryBytes: 8 << 30}, MicroDollarsPerHour: 100_000, Arch: "arm64", MaxPods: new(int64(20))}, MachineType: "z"}, 1, nil, ""},
 	}
 	if diff := cmp.Diff(want, s.Flavors); diff != "" || s.HomogeneousFlavor != "z" {
 		t.Errorf("homogeneous %q, want z; flavors (-want +got):\n%s", s.HomogeneousFlavor, diff)
@@ -326,9 +326,6 @@ func TestFaultsOfFlavors(t *testing.T) {
 		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, wattsIdle: 1, wattsFull: 3, powerCurve: [{utilization: 0.2, watts: 0.9}]", `flavors[0].powerCurve[0].watts: "0.9" must be from wattsIdle`},
 		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, wattsIdle: 1, wattsFull: 3, powerCurve: [{utilization: 0.2, watts: 3.1}]", `flavors[0].powerCurve[0].watts: "3.1" must be from wattsIdle`},
 		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, wattsIdle: 1, wattsFull: 3, powerCurve: [{watts: 2}]", `flavors[0].powerCurve[0].utilization: is required`},
-		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, standby: {watts: 1, wake: 3s}", `flavors[0].standby: requires wattsIdle and wattsFull`},
-		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, wattsIdle: 1, wattsFull: 3, standby: {watts: 1, wake: 3s}", `flavors[0].standby.watts: "1" must be less than wattsIdle`},
-		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, wattsIdle: 1, wattsFull: 3, standby: {watts: 0.5, wake: 0s}", `flavors[0].standby.wake: "0s" must be more than 0`},
 		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, machineType: a b", `flavors[0].machineType: "a b" is not a valid label value`},
 		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, arch: AMD", `flavors[0].arch: "AMD" must be an architecture`},
 		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, maxPods: 0", `flavors[0].maxPods: "0" must be more than 0`},

@@ -135,8 +135,6 @@ type Flavor struct {
 	// PowerCurve has points between idle and full load in order of utilization. Empty means a
 	// straight line. See [Flavor.Power].
 	PowerCurve []PowerPoint
-	// Standby is nil for machines that are always on.
-	Standby *Standby
 	// Zone is the zone of the machines: one of the scenario's Electricity, or empty.
 	Zone string
 }

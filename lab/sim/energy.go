@@ -2,12 +2,10 @@ package sim
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
 	"supercargo.dev/supercargo/energy"
-	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/lab/scenario"
 )
 
@@ -21,8 +19,6 @@ type MachineEnergy struct {
 	TaskJoules float64
 	// IdleJoules is the idle power of machines that could accept pods or were starting.
 	IdleJoules float64
-	// StandbyJoules is what machines drew in standby and while waking up.
-	StandbyJoules float64
 }
 
 // energyOf returns the energy account of a flavor's machine type. Accounts are in order of first
@@ -47,13 +43,12 @@ func aboveIdle(f *scenario.Flavor, power energy.Model, load float64) float64 {
 // exact: requests are constant between two events. The products are converted before they are
 // added, as in meter.
 func (e *engine) meterEnergy(m *machine, seconds float64) {
-	idle, tasks, standby := m.milliwatts()
-	joules := float64((idle + tasks + standby) * seconds / 1000)
+	idle, tasks := m.milliwatts()
+	joules := float64((idle + tasks) * seconds / 1000)
 	e.result.EnergyJoules += joules
 	m.energy.Joules += joules
 	m.energy.IdleJoules += float64(idle * seconds / 1000)
 	m.energy.TaskJoules += float64(tasks * seconds / 1000)
-	m.energy.StandbyJoules += float64(standby * seconds / 1000)
 }
 
 // kilowattHours is one milliwatt-second in kWh.
@@ -65,8 +60,8 @@ func (e *engine) meterElectricity(m *machine, since, now time.Duration) {
 	if m.electricity == nil {
 		return
 	}
-	idle, tasks, standby := m.milliwatts()
-	perSecond := float64((idle + tasks + standby) * kilowattHours)
+	idle, tasks := m.milliwatts()
+	perSecond := float64((idle + tasks) * kilowattHours)
 	e.result.ElectricityDollars += float64(perSecond * integral(m.electricity.DollarsPerKWh, since, now))
 	e.result.CarbonGrams += float64(perSecond * integral(m.electricity.GramsPerKWh, since, now))
 }
@@ -85,17 +80,10 @@ func integral(c scenario.Course, since, now time.Duration) float64 {
 	return sum
 }
 
-// milliwatts returns the present power of a machine: idle power and what its pods draw above it, or
-// the power in standby or while waking.
-func (m *machine) milliwatts() (idle, tasks, standby float64) {
-	switch {
-	case m.asleep:
-		return 0, 0, float64(m.flavor.Standby.Milliwatts)
-	case m.wakes:
-		return 0, 0, float64(m.flavor.Standby.WakeMilliwatts)
-	}
+// milliwatts returns the present power of a machine: idle power and what its pods draw above it.
+func (m *machine) milliwatts() (idle, tasks float64) {
 	load := float64(m.used.MilliCPU) / float64(max(1, m.flavor.Size.MilliCPU))
-	return float64(m.flavor.MilliwattsIdle), aboveIdle(m.flavor, m.power, load), 0
+	return float64(m.flavor.MilliwattsIdle), aboveIdle(m.flavor, m.power, load)
 }
 
 // endWatts returns the power of all machines that are billed at the end of the run.
@@ -103,8 +91,8 @@ func (e *engine) endWatts() float64 {
 	sum := 0.0
 	for _, m := range e.machines {
 		if m.from >= 0 {
-			idle, tasks, standby := m.milliwatts()
-			sum += float64((idle + tasks + standby) / 1000)
+			idle, tasks := m.milliwatts()
+			sum += float64((idle + tasks) / 1000)
 		}
 	}
 	return sum
@@ -113,34 +101,4 @@ func (e *engine) endWatts() float64 {
 // sortEnergy sorts the energy accounts by machine type.
 func (r *Result) sortEnergy() {
 	slices.SortFunc(r.Energy, func(a, b *MachineEnergy) int { return cmp.Compare(a.MachineType, b.MachineType) })
-}
-
-// sleep puts an empty node into standby.
-func (e *engine) sleep(s cluster.Stay) error {
-	m := e.machine(s.Node)
-	if m == nil || m.node == nil || m.count() > 0 || m.drain != nil || m.flavor.Standby == nil {
-		return fmt.Errorf("%w: suspend %s, which is not an empty node with a standby state", errPlan, s.Node)
-	}
-	if err := e.sched.RemoveNode(m.node); err != nil {
-		return fmt.Errorf("suspend node %s: %w", m.name, err)
-	}
-	e.meter(m, e.now)
-	m.node, m.asleep = nil, true
-	e.count("machinesPutToSleep")
-	e.tell(fact{what: machineSleeps, node: m.name})
-	return nil
-}
-
-// wake makes a machine in standby become a node again after its wake time.
-func (e *engine) wake(s cluster.Stay) error {
-	m := e.machine(s.Node)
-	if m == nil || !m.asleep {
-		return fmt.Errorf("%w: wake %s, which is not in standby", errPlan, s.Node)
-	}
-	e.meter(m, e.now)
-	m.asleep, m.wakes, m.due = false, true, e.now+m.flavor.Standby.Wake
-	e.push(event{at: m.due, kind: ready, machine: m})
-	e.count("machinesWoken")
-	e.tell(fact{what: machineWoken, node: m.name})
-	return nil
 }

@@ -499,11 +499,6 @@ func (e *engine) act(plan cluster.Plan) error {
 			return err
 		}
 	}
-	for _, s := range plan.Resume {
-		if err := e.wake(s); err != nil {
-			return err
-		}
-	}
 	for _, p := range plan.Buy {
 		if _, err := e.buy(p); err != nil {
 			return err
@@ -525,11 +520,6 @@ func (e *engine) act(plan cluster.Plan) error {
 			return fmt.Errorf("%w: release %s, which is not an empty machine", errPlan, r.Node)
 		}
 		if err := e.release(m); err != nil {
-			return err
-		}
-	}
-	for _, s := range plan.Suspend {
-		if err := e.sleep(s); err != nil {
 			return err
 		}
 	}

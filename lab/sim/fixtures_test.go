@@ -92,12 +92,8 @@ type script struct {
 	plans map[time.Duration]cluster.Plan
 	// each, if not nil, is called instead.
 	each func(at time.Duration, s *cluster.State) cluster.Plan
-	// standby enables it in a fixed cluster too.
-	standby bool
 	// asks makes pods move only as they declare.
-	asks bool
-	// keeps makes pods stay that declare never to be moved.
-	keeps bool
+	asks  bool
 	looks []look
 }
 
@@ -139,7 +135,7 @@ func (c *script) times() []time.Duration {
 // policy returns a policy that packs by best fit and executes the script.
 func (c *script) policy() sim.Policy {
 	p := fixed(manifests.InOrderSchedulerConfig)
-	p.Controller, p.Asks, p.KeepsNever = func(*scenario.Scenario) sim.Controller { return c }, c.asks, c.keeps
+	p.Controller, p.Asks = func(*scenario.Scenario) sim.Controller { return c }, c.asks
 	return p
 }
 
@@ -172,9 +168,6 @@ func try(t testing.TB, sc *scenario.Scenario, c *script, pods ...scenario.Pod) (
 			}
 			return c.Decide(now, st)
 		})
-	}
-	if c.standby {
-		p.Fixed = p.Controller
 	}
 	var h history
 	var err error

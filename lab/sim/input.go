@@ -51,8 +51,6 @@ const (
 	podEnded        factKind = "ended"
 	podEvicted      factKind = "evicted"
 	podRestarted    factKind = "restarted"
-	machineSleeps   factKind = "put to sleep"
-	machineWoken    factKind = "woken"
 )
 
 // Policy is a way to run a cluster: a scheduler and a controller of the machines.
@@ -79,9 +77,6 @@ type Policy struct {
 	Looks func(*scenario.Scenario) time.Duration
 	// Asks means that pods are moved only as they declare. Other policies ignore the declarations.
 	Asks bool
-	// KeepsNever means that pods that declare never to be moved stay, and that other declarations are
-	// ignored. Asks includes it.
-	KeepsNever bool
 }
 
 // classOf returns the class of an initial machine under the policy.

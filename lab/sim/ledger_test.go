@@ -20,7 +20,6 @@ type ledger struct {
 	sc       *scenario.Scenario
 	groups   bool // the policy respects the classes of the initial machines
 	asks     bool // the policy moves pods only as they declare
-	keeps    bool // the policy moves no pods that declare never to be moved
 	machines map[string]*rented
 	pods     map[string]*worked
 	faults   []string
@@ -62,7 +61,7 @@ type worked struct {
 }
 
 func newLedger(sc *scenario.Scenario, pods []scenario.Pod, p sim.Policy) *ledger {
-	l := &ledger{sc: sc, groups: p.Groups, asks: p.Asks, keeps: p.KeepsNever, machines: map[string]*rented{}, pods: map[string]*worked{}}
+	l := &ledger{sc: sc, groups: p.Groups, asks: p.Asks, machines: map[string]*rented{}, pods: map[string]*worked{}}
 	for i := range pods {
 		l.pods[pods[i].Name] = &worked{Pod: &pods[i], first: -1, without: pods[i].Arrival}
 	}
@@ -207,9 +206,6 @@ func (p *worked) mayBeginAnew() bool {
 
 // may reports whether a pod's declaration allows it to be moved that way.
 func (l *ledger) may(p *worked, how scenario.Migratable) bool {
-	if l.keeps && p.Migration == scenario.MoveNever {
-		return false
-	}
 	return !l.asks || p.Migration == scenario.MoveAsLiked || p.Migration == how
 }
 

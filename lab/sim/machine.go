@@ -35,8 +35,6 @@ type machine struct {
 	drain        *drain
 	replaces     *machine // the machine whose pods it was bought for
 	metered      time.Duration
-	asleep       bool
-	wakes        bool // waking from standby: it will be a node again
 	power        energy.Model
 	energy       *MachineEnergy        // of its machine type
 	electricity  *scenario.Electricity // of its zone; nil if unknown
@@ -82,10 +80,6 @@ func byName(a, b *machine) int { return cmp.Compare(a.name, b.name) }
 func (e *engine) join(m *machine) error {
 	if m.from < 0 {
 		e.beginToPay(m)
-	}
-	if m.wakes {
-		e.meter(m, e.now)
-		m.wakes = false
 	}
 	m.node = nodeObject(m)
 	e.sched.AddNode(m.node)

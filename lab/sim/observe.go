@@ -80,8 +80,6 @@ func (e *engine) seen(m *machine) cluster.Node {
 		n.Age = e.now - m.from
 	}
 	switch {
-	case m.asleep:
-		n.Phase = cluster.Asleep
 	case m.node == nil:
 		n.Phase, n.Due = cluster.Ordered, max(0, m.due-e.now)
 	case m.drain != nil:
@@ -104,11 +102,8 @@ func (e *engine) seenPod(r *running) cluster.Pod {
 		p.Runtime, p.Overdue, p.Ran = max(0, r.expected-e.now), max(0, e.now-r.expected), slowed(e.lose(r), r.on.flavor.Speed)
 		p.Guessed = runtimes.EstimateOf(r.object, e.learner, runtimes.Default).Source == runtimes.FromDefault
 	}
-	switch policy := e.input.Policy; {
-	case policy.Asks:
+	if e.input.Policy.Asks {
 		e.consent(r, &p)
-	case policy.KeepsNever && r.pod.Migration == scenario.MoveNever:
-		p.Fixed = true
 	}
 	return p
 }

@@ -66,7 +66,6 @@ func (r *Result) energyOutcome() *outcome.Energy {
 	for _, e := range r.Energy {
 		all.TaskJoules += e.TaskJoules
 		all.IdleJoules += e.IdleJoules
-		all.StandbyJoules += e.StandbyJoules
 		all.MachineTypes = append(all.MachineTypes, outcome.MachineEnergy(*e))
 	}
 	return all

@@ -78,19 +78,17 @@ func TestAMoveThatCannotBeMadeIsAFaultOfThePlan(t *testing.T) {
 func TestAPodMovesAsItDeclares(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
-		says               scenario.Migratable
-		asks, fixed, keeps bool
-		ways, then         cluster.Ways
+		says        scenario.Migratable
+		asks, fixed bool
+		ways, then  cluster.Ways
 	}{
-		{scenario.MoveAsLiked, true, false, false, 0, 0},
-		{scenario.MoveWithState, true, false, false, cluster.WaysOf(cluster.Migrate), cluster.WaysOf(cluster.Migrate)},
-		{scenario.MoveAnew, true, false, false, cluster.WaysOf(cluster.Evict), cluster.WaysOf(cluster.Wait)},
-		{scenario.MoveNever, true, true, false, 0, 0},
-		{scenario.MoveNever, false, false, false, 0, 0},
-		{scenario.MoveNever, false, true, true, 0, 0},
-		{scenario.MoveWithState, false, false, true, 0, 0},
+		{scenario.MoveAsLiked, true, false, 0, 0},
+		{scenario.MoveWithState, true, false, cluster.WaysOf(cluster.Migrate), cluster.WaysOf(cluster.Migrate)},
+		{scenario.MoveAnew, true, false, cluster.WaysOf(cluster.Evict), cluster.WaysOf(cluster.Wait)},
+		{scenario.MoveNever, true, true, 0, 0},
+		{scenario.MoveNever, false, false, 0, 0},
 	} {
-		c := &script{asks: tc.asks, keeps: tc.keeps, plans: plans{20 * s: transfer("job", "medium-0", "wide-0", cluster.Evict, 0), 40 * s: {}}}
+		c := &script{asks: tc.asks, plans: plans{20 * s: transfer("job", "medium-0", "wide-0", cluster.Evict, 0), 40 * s: {}}}
 		asked := job("job", ten, 0, 100*s)
 		asked.Migration = tc.says
 		simulate(t, scene(pair), c, asked)

@@ -59,7 +59,6 @@ var pure = []string{
 	"internal/text/jsondoc",
 	"lab/bound",
 	"lab/fit/servicefit",
-	"lab/karpenter",
 	"lab/outcome",
 	"lab/replicas/baseline",
 	"lab/replicas/catalogue",

@@ -31,9 +31,9 @@ func TestCommandsPrintWhatTheyPrintedBefore(t *testing.T) {
 		args        []string
 	}{
 		{"simulate.txt", "", []string{"simulate", "-f", root + "scenarios/htas-on-off.yaml", "--policy", "default,htas,supercargo"}},
-		{"simulate-recording.txt", "", []string{"simulate", "-f", root + "scenarios/shop.csv", "--policy", "default,karpenter,supercargo"}},
+		{"simulate-recording.txt", "", []string{"simulate", "-f", root + "scenarios/shop.csv", "--policy", "default,supercargo"}},
 		{"simulate.json", "", []string{"simulate", "-f", root + "scenarios/htas-stable.yaml", "--policy", "supercargo", "-o", "json"}},
-		{"simulate-energy.txt", "", []string{"simulate", "-f", root + "scenarios/heats.yaml", "--policy", "default,heats-0.618,standby-0.5", "--repeat", "2"}},
+		{"simulate-energy.txt", "", []string{"simulate", "-f", root + "scenarios/heats.yaml", "--policy", "default,heats-0.618,heats-0", "--repeat", "2"}},
 		{"replicas.txt", rates, []string{"replicas", "--trace", "-", "--warmup", "0s", "--interval", "1m", "--law", "predictive,inversequeue,doublethreshold,hpa"}},
 		{"replicas.json", rates, []string{"replicas", "--trace", "-", "--warmup", "0s", "--interval", "1m", "--interpolate", "--law", "qmdl", "-o", "json"}},
 		{"workers.txt", "", []string{"workers", "--tasks", root + "scenarios/workers/blast.csv", "--start-workers", "3", "--max-workers", "20"}},

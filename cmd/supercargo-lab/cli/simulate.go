@@ -68,15 +68,12 @@ Policies that run by default:
   most-allocated  the same, with the MostAllocated score
   coca, stratus, htas
                   as published
-  karpenter       stock kube-scheduler, and Karpenter's documented algorithm with its defaults
   supercargo      Supercargo's defaults
 
 Policies to name with --policy:
-  karpenter-AFTER Karpenter with consolidateAfter AFTER, such as 5m, in place of 0s
   heats-H         weighs energy against runtime with weight H, from 0 (runtime only) to 1
                   (energy only). It learns from probes of the machines, and migrates running
                   pods to better machines
-  standby-H       the same, and puts idle machines of a fixed cluster into standby
 Append -dollars or -grams to weigh the cost or the carbon emissions of energy in each
 machine's zone instead of joules. A weight that a pod or its namespace states takes
 precedence. If flavors state their power, the output lists energy by machine type.
@@ -85,13 +82,13 @@ The same scenario, seed and policy give the same figures on every machine.`,
 		Example: `  supercargo simulate -f scenario.yaml
 
   # Simulate a recording of a cluster
-  supercargo simulate -f week.csv --policy default,karpenter,supercargo
+  supercargo simulate -f week.csv --policy default,supercargo
 
   # Compare two policies over ten seeds, as JSON
   supercargo simulate -f scenario.yaml --policy default,supercargo --repeat 10 -o json
 
   # Weigh energy against runtime, over five seeds
-  supercargo simulate -f test/scenarios/heats.yaml --policy default,heats-0,heats-0.618,heats-1,standby-0.5 --repeat 5
+  supercargo simulate -f test/scenarios/heats.yaml --policy default,heats-0,heats-0.618,heats-1 --repeat 5
 
   # Write a page with charts over time, and the placement of each pod
   supercargo simulate -f scenario.yaml --report report.html --placements placements.csv`,

@@ -62,7 +62,7 @@ Prometheus server that scrapes kube-state-metrics, and writes a new file. docs/r
 these metrics lack.`,
 		Example: `  # Record a week, then simulate what it would have cost under three policies
   supercargo record -o week.csv --duration 168h
-  supercargo simulate -f week.csv --policy default,karpenter,supercargo
+  supercargo simulate -f week.csv --policy default,supercargo
 
   # Hash all names, to share the file; keep week.csv.salt, the salt of the hashes, to yourself
   supercargo record -o week.csv --hash-names
