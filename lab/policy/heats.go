@@ -92,7 +92,7 @@ func learned(sc *scenario.Scenario) (profile.Set, error) {
 		if _, done := machines[f.MachineType]; done {
 			continue
 		}
-		models, _, err := profile.Learn(sim.Probe(f))
+		models, _, err := profile.Learn(sim.ProfileSamples(f))
 		if errors.Is(err, profile.ErrTooFew) {
 			continue
 		}

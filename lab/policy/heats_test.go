@@ -171,7 +171,7 @@ func TestProfilesAreLearnedFromProbes(t *testing.T) {
 	perCore := map[string]float64{"eiger": (511.0 - 145) / 48, "moleson": (58.5 - 19) / 8, "cervino": (241 - 41.8) / 88, "vully": (2.58 - 1.2) / 4}
 	for i := range sc.Flavors {
 		f := &sc.Flavors[i]
-		learned, unusable, err := profile.Learn(sim.Probe(f))
+		learned, unusable, err := profile.Learn(sim.ProfileSamples(f))
 		if err != nil || unusable > 0 {
 			t.Fatalf("%s: %d unusable samples, error %v", f.Name, unusable, err)
 		}

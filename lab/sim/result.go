@@ -3,6 +3,9 @@ package sim
 import (
 	"math"
 	"time"
+
+	"supercargo.dev/supercargo/internal/text/dollars"
+	"supercargo.dev/supercargo/lab/outcome"
 )
 
 // Placement is one pod's start on a node.
@@ -113,4 +116,160 @@ func (r *Result) begin(input Input) {
 	r.Waits = make([]time.Duration, 0, len(input.Pods))
 	r.PendingReasons = map[string]int64{}
 	r.Events = map[string]int64{}
+}
+
+// Bounds are lower bounds of the cost of a run, in micro-dollars.
+type Bounds struct {
+	// Lower is the result of [LowerBound], Served that of [ServedBound] with ServiceWait.
+	Lower, Served int64
+	ServiceWait   time.Duration
+}
+
+// Outcome converts the result of a policy to its presentation. wall is the duration of the
+// simulation.
+func (r *Result) Outcome(policy string, least Bounds, wall time.Duration) outcome.Policy {
+	p := outcome.Policy{
+		Name: policy, CostDollars: dollars.Of(r.CostMicroDollars), LowerBoundDollars: dollars.Of(least.Lower),
+		ServedBoundDollars: dollars.Of(least.Served), ServedBoundWaitSeconds: least.ServiceWait.Seconds(), ServiceWaitSeconds: r.MeanServiceWait().Seconds(),
+		EnergyJoules: r.EnergyJoules, Energy: r.energyOutcome(), Runtime: spans(r.Runtimes), Response: spans(r.Responses),
+		MakespanSeconds: r.Makespan.Seconds(), EndSeconds: r.Over.Seconds(),
+		Pods: outcome.Pods{
+			Submitted: r.Submitted, Scheduled: r.Scheduled, Completed: r.Completed, Pending: r.Pending, Failed: r.Failed,
+		},
+		Scheduling:  waits(r.Waits),
+		Utilization: outcome.Utilization{CPU: ratio(r.UsedMilliCPUSeconds, r.PaidMilliCPUSeconds), Memory: ratio(r.UsedMemoryByteSeconds, r.PaidMemoryByteSeconds)},
+		Nodes: outcome.Nodes{
+			Start: r.NodesStart, Peak: r.NodesPeak, Added: r.NodesAdded, Removed: r.NodesRemoved, Hours: r.MachineSeconds / 3600,
+		},
+		Moves: outcome.Moves{
+			Migrations: r.Migrations, Evictions: r.Evictions, Restarts: r.Restarts,
+			LostWorkSeconds: r.LostWork.Seconds(), FrozenSeconds: r.Frozen.Seconds(), ExpectedSavedJoules: r.SavedJoules, ExpectedAddedJoules: r.AddedJoules,
+		},
+		Events:         r.Events,
+		PendingReasons: r.PendingReasons,
+		WallSeconds:    wall.Seconds(),
+		Series:         outcome.Series{StepSeconds: r.Step.Seconds()},
+	}
+	for _, s := range r.Samples {
+		p.Series.CostDollars = append(p.Series.CostDollars, dollars.Of(s.CostMicroDollars))
+		p.Series.CPU = append(p.Series.CPU, s.CPU)
+		p.Series.Memory = append(p.Series.Memory, s.Memory)
+		p.Series.Machines = append(p.Series.Machines, s.Machines)
+		p.Series.Pending = append(p.Series.Pending, s.Pending)
+		p.Series.Moves = append(p.Series.Moves, s.Moves)
+	}
+	return p
+}
+
+func ratio(a, b float64) float64 {
+	if b <= 0 {
+		return 0
+	}
+	return a / b
+}
+
+// energyOutcome returns nil if no machine drew energy.
+func (r *Result) energyOutcome() *outcome.Energy {
+	if r.EnergyJoules <= 0 || len(r.Energy) == 0 {
+		return nil
+	}
+	all := &outcome.Energy{EndWatts: r.EndWatts, Dollars: r.ElectricityDollars, CarbonGrams: r.CarbonGrams}
+	for _, e := range r.Energy {
+		all.TaskJoules += e.TaskJoules
+		all.IdleJoules += e.IdleJoules
+		all.MachineTypes = append(all.MachineTypes, outcome.MachineEnergy(*e))
+	}
+	return all
+}
+
+// spans summarizes ascending times. It returns nil if there are none.
+func spans(sorted []time.Duration) *outcome.Waits {
+	if len(sorted) == 0 {
+		return nil
+	}
+	w := waits(sorted)
+	return &w
+}
+
+// waits summarizes ascending times.
+func waits(sorted []time.Duration) outcome.Waits {
+	if len(sorted) == 0 {
+		return outcome.Waits{}
+	}
+	var sum time.Duration
+	for _, w := range sorted {
+		sum += w / time.Duration(len(sorted)) // in whole nanoseconds; the sum of all could overflow
+	}
+	rank := func(percent int) float64 { return sorted[(len(sorted)*percent+99)/100-1].Seconds() }
+	return outcome.Waits{Mean: sum.Seconds(), P50: rank(50), P95: rank(95), Max: sorted[len(sorted)-1].Seconds()}
+}
+
+// maxSamples is the maximum number of samples of a run. If there are more, every other sample is
+// dropped and the interval doubled.
+const maxSamples = 600
+
+// Sample is the state of a run at one moment.
+type Sample struct {
+	// CostMicroDollars is the bill so far.
+	CostMicroDollars int64
+	// CPU and Memory are the shares of all machines' capacity that are requested.
+	CPU, Memory float64
+	// Machines is the number of billed machines, Pending that of waiting pods, and Moves that of
+	// moves so far.
+	Machines, Pending, Moves int
+}
+
+// sampler takes samples at equal intervals.
+type sampler struct {
+	step    time.Duration
+	samples []Sample
+}
+
+// newSampler returns a sampler with a step of about 1/300 of the horizon, in whole seconds.
+func newSampler(horizon time.Duration) sampler {
+	return sampler{step: max(time.Second, (horizon / 300).Truncate(time.Second))}
+}
+
+// until takes the samples before the given time, for which the state since the last event is valid.
+func (s *sampler) until(e *engine, at time.Duration) {
+	for {
+		next := time.Duration(len(s.samples)) * s.step
+		if next >= at {
+			return
+		}
+		s.samples = append(s.samples, e.sample(next))
+		if len(s.samples) > maxSamples {
+			s.thin()
+		}
+	}
+}
+
+// finish adds a sample at the end of the run.
+func (s *sampler) finish(e *engine, over time.Duration) {
+	s.samples = s.samples[:min(len(s.samples), int((over+s.step-1)/s.step))] // later samples show only unschedulable pods
+	s.samples = append(s.samples, e.sample(over))
+	e.result.Step, e.result.Samples = s.step, s.samples
+}
+
+func (s *sampler) thin() {
+	kept := s.samples[:0]
+	for i := 0; i < len(s.samples); i += 2 {
+		kept = append(kept, s.samples[i])
+	}
+	s.samples, s.step = kept, 2*s.step
+}
+
+// sample returns the state since the last event. Cost: that of bill.
+func (e *engine) sample(at time.Duration) Sample {
+	return Sample{
+		CostMicroDollars: e.bill(at), CPU: quotient(e.used.MilliCPU, e.capacity.MilliCPU), Memory: quotient(e.used.MemoryBytes, e.capacity.MemoryBytes),
+		Machines: e.paid, Pending: len(e.parked) + len(e.lost), Moves: e.result.Migrations + e.result.Evictions,
+	}
+}
+
+func quotient(a, b int64) float64 {
+	if b <= 0 {
+		return 0
+	}
+	return float64(a) / float64(b)
 }
