@@ -1,7 +1,10 @@
-// Package powerfit fits a machine's power model to a measured series and measures its quality, on samples that the
-// model was fitted to and on held-out samples. The fits themselves are in package energy. This package adds the form of
-// a MachineProfile and the quality. Reading files and printing is up to the caller.
-package powerfit
+// Package fit fits models to measurements and reports how well they fit: the power of a machine, for a MachineProfile,
+// and the queueing model of a service, for a ReplicaPolicy. The fits themselves are in packages energy and queueing.
+// This package adds the form of the objects, with the digits that are printed. Reading files and printing is up to the
+// caller.
+//
+// The package is pure.
+package fit
 
 import (
 	"errors"
@@ -11,8 +14,8 @@ import (
 	"supercargo.dev/supercargo/energy/profile"
 )
 
-// Fit is a fitted model and its quality, in JSON form.
-type Fit struct {
+// Power is a fitted power model and its quality, in JSON form.
+type Power struct {
 	MachineType string `json:"machineType,omitempty"`
 	Samples     int    `json:"samples"`
 	// Power is the model by utilisation, in the form of spec.power of a MachineProfile.
@@ -61,15 +64,15 @@ type Counter struct {
 // ByUtilization fits a curve of power by utilisation, the only rate of each sample. With scaled, the greatest rate
 // counts as a utilisation of 1; otherwise the rate is from 0 to 1. It fails if there are too few samples, or none with
 // a load.
-func ByUtilization(samples []energy.Activity, scaled bool) (*Fit, error) {
-	p := &Fit{Samples: len(samples)}
+func ByUtilization(samples []energy.Activity, scaled bool) (*Power, error) {
+	p := &Power{Samples: len(samples)}
 	return p, p.fit(samples, func(known []energy.Activity) (judge, error) { return p.byUtilization(scaled, known) })
 }
 
 // ByCounters fits a curve to each of several counters, which are the rates of the samples in the order of columns. It
 // fails if there are too few samples.
-func ByCounters(samples []energy.Activity, columns []string) (*Fit, error) {
-	p := &Fit{Samples: len(samples)}
+func ByCounters(samples []energy.Activity, columns []string) (*Power, error) {
+	p := &Power{Samples: len(samples)}
 	return p, p.fit(samples, func(known []energy.Activity) (judge, error) { return p.byCounters(columns, known) })
 }
 
@@ -77,7 +80,7 @@ func ByCounters(samples []energy.Activity, columns []string) (*Fit, error) {
 type judge = func(unseen []energy.Activity) energy.Quality
 
 // fit fits parts of the samples to judge the model on the others, and then all samples.
-func (p *Fit) fit(samples []energy.Activity, try func(known []energy.Activity) (judge, error)) error {
+func (p *Power) fit(samples []energy.Activity, try func(known []energy.Activity) (judge, error)) error {
 	held, err := energy.HoldOut(samples, try)
 	if err != nil {
 		return err
@@ -99,7 +102,7 @@ func inPercent(q energy.Quality) Quality {
 }
 
 // byUtilization fits a curve. It judges the model in its printed form, with the digits of a MachineProfile.
-func (p *Fit) byUtilization(scaled bool, known []energy.Activity) (judge, error) {
+func (p *Power) byUtilization(scaled bool, known []energy.Activity) (judge, error) {
 	full := 1.0
 	if scaled {
 		full = 0
@@ -126,7 +129,7 @@ func (p *Fit) byUtilization(scaled bool, known []energy.Activity) (judge, error)
 }
 
 // byCounters fits a curve to each counter.
-func (p *Fit) byCounters(columns []string, known []energy.Activity) (judge, error) {
+func (p *Power) byCounters(columns []string, known []energy.Activity) (judge, error) {
 	model, err := energy.FitCounters(known)
 	if err != nil {
 		return nil, err

@@ -1,8 +1,4 @@
-// Package servicefit fits the queueing model of a service to measurements, for the authors of a ReplicaPolicy. It
-// rounds the constants to the digits that they will write, and reports the goodness of fit.
-//
-// The package is pure.
-package servicefit
+package fit
 
 import (
 	"fmt"
@@ -16,8 +12,8 @@ import (
 	"supercargo.dev/supercargo/autoscaler/replica/queueing"
 )
 
-// Fit is a fitted model with its goodness of fit.
-type Fit struct {
+// Service is a fitted queueing model with its goodness of fit.
+type Service struct {
 	Samples int `json:"samples"`
 	// LeftOut counts the rows that cannot be used.
 	LeftOut int `json:"leftOut"`
@@ -28,21 +24,15 @@ type Fit struct {
 	RSquared        float64 `json:"rSquared"`
 	Replicas        Range   `json:"replicasSeen"`
 	Rates           Range   `json:"arrivalRatesSeen"`
-	// Needed is the number of replicas for an SLO, if [Fit.Need] was called.
+	// Needed is the number of replicas for an SLO, if [Service.Need] was called.
 	Needed *Needed `json:"needed,omitempty"`
 	// Service is the model as a ReplicaPolicy has it.
-	Service Service `json:"-"`
+	Service ServiceConstants `json:"-"`
 }
 
-// Range is the range of values in the samples.
-type Range struct {
-	Least float64 `json:"least"`
-	Most  float64 `json:"most"`
-}
-
-// Service is a [v1alpha1.ServiceModel] with decimal numbers: a quantity would be printed in thousandths or millionths.
+// ServiceConstants are a [v1alpha1.ServiceModel] with decimal numbers: a quantity would be printed in thousandths or millionths.
 // All constants are present, so that a patch overwrites all of the old ones.
-type Service struct {
+type ServiceConstants struct {
 	RatePerReplica  string `json:"ratePerReplica"`
 	SpeedUp         string `json:"speedUp"`
 	PastWeight      string `json:"pastWeight"`
@@ -57,14 +47,14 @@ type Needed struct {
 	ResponseSeconds float64         `json:"responseSeconds"`
 }
 
-// New fits the model to a series of steps. fixedRate keeps c at 0. The error says why the samples do not determine a
+// NewService fits the queueing model to a series of steps. fixedRate keeps c at 0. The error says why the samples do not determine a
 // model, and may wrap [queueing.ErrUndetermined].
-func New(samples []queueing.Sample, fixedRate bool) (*Fit, error) {
+func NewService(samples []queueing.Sample, fixedRate bool) (*Service, error) {
 	fitted, err := queueing.Fit(samples, queueing.FitOptions{FixedRate: fixedRate})
 	if err != nil {
 		return nil, err
 	}
-	s := &Fit{Samples: fitted.Used, LeftOut: fitted.Dropped, ResidualSeconds: fitted.Residual, RSquared: fitted.R2}
+	s := &Service{Samples: fitted.Used, LeftOut: fitted.Dropped, ResidualSeconds: fitted.Residual, RSquared: fitted.R2}
 	s.Replicas, s.Rates = seen(samples)
 	return s, s.settle(fitted.Model)
 }
@@ -90,7 +80,7 @@ const maxMuB = 1e9
 // settle rounds the constants to the printed digits, so that all outputs agree. A c that is negligible at every rate
 // becomes 0. A negligible mu_b is refused: the model would predict that replicas do no work at rates outside the
 // samples.
-func (s *Fit) settle(m queueing.Model) error {
+func (s *Service) settle(m queueing.Model) error {
 	if m.C < negligible*m.MuB*s.Rates.Least {
 		m.C = 0
 	}
@@ -118,7 +108,7 @@ func rounded(x float64) (string, float64) {
 
 // Need computes the number of replicas that keeps an SLO at an arrival rate. It fails if that exceeds
 // [queueing.MaxServers]. The SLO must be one that [queueing.Model.CheckSLO] allows.
-func (s *Fit) Need(slo time.Duration, peak float64) error {
+func (s *Service) Need(slo time.Duration, peak float64) error {
 	n, err := queueing.Inverse(peak, s.Model.ServiceRate(peak), slo.Seconds(), queueing.MaxServers)
 	if err != nil {
 		return err

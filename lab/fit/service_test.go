@@ -1,4 +1,4 @@
-package servicefit
+package fit
 
 import (
 	"testing"
@@ -11,13 +11,13 @@ import (
 func TestConstantsOfNoServiceAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, m := range []queueing.Model{{MuB: 1.1e9}, {MuB: 1e-10}, {MuB: 1, C: 1.1e5}} {
-		s := Fit{Rates: Range{1, 100}}
+		s := Service{Rates: Range{1, 100}}
 		if err := s.settle(m); err == nil {
 			t.Errorf("%+v is taken as %+v", m, s.Service)
 		}
 	}
 	for _, m := range []queueing.Model{{MuB: 1e9}, {MuB: 1e-9}, {MuB: 1, C: 0.9e5}} {
-		s := Fit{Rates: Range{1, 100}}
+		s := Service{Rates: Range{1, 100}}
 		if err := s.settle(m); err != nil || s.Model != m {
 			t.Errorf("%+v is taken as %+v, %v", m, s.Service, err)
 		}

@@ -58,7 +58,7 @@ var pure = []string{
 	"internal/text/dollars",
 	"internal/text/jsondoc",
 	"lab/bound",
-	"lab/fit/servicefit",
+	"lab/fit",
 	"lab/outcome",
 	"lab/replicas/baseline",
 	"lab/replicas/catalogue",

@@ -18,7 +18,7 @@ import (
 	"supercargo.dev/supercargo/energy/profile"
 	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/internal/text/jsondoc"
-	"supercargo.dev/supercargo/lab/fit/powerfit"
+	"supercargo.dev/supercargo/lab/fit"
 )
 
 // fitPowerFlags are the flags of `supercargo fit power`.
@@ -134,11 +134,11 @@ func fitPower(flags fitPowerFlags, stdin io.Reader, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	var p *powerfit.Fit
+	var p *fit.Power
 	if len(flags.counters) > 0 {
-		p, err = powerfit.ByCounters(samples, flags.counters)
+		p, err = fit.ByCounters(samples, flags.counters)
 	} else {
-		p, err = powerfit.ByUtilization(samples, flags.load != "")
+		p, err = fit.ByUtilization(samples, flags.load != "")
 	}
 	if err != nil {
 		return fmt.Errorf("-f %s: %w", flags.file, err)
@@ -155,7 +155,7 @@ func fitPower(flags fitPowerFlags, stdin io.Reader, w io.Writer) error {
 
 // writePowerProfile prints a MachineProfile with only the power of the machine, so that applying it
 // does not change other fields of an existing one.
-func writePowerProfile(w io.Writer, p *powerfit.Fit) error {
+func writePowerProfile(w io.Writer, p *fit.Power) error {
 	type named struct {
 		Name string `json:"name"`
 	}
@@ -182,7 +182,7 @@ func writePowerProfile(w io.Writer, p *powerfit.Fit) error {
 	return err
 }
 
-func powerErrors(p *powerfit.Fit) []string {
+func powerErrors(p *fit.Power) []string {
 	return []string{
 		fmt.Sprintf("%.2f %% on the last half, when fitted to the first half alone", p.HeldOut.LastHalf.MeanErrorPercent),
 		fmt.Sprintf("%.2f %% on every other twentieth, when fitted to those in between", p.HeldOut.Between.MeanErrorPercent),
@@ -190,7 +190,7 @@ func powerErrors(p *powerfit.Fit) []string {
 	}
 }
 
-func printPowerFit(w io.Writer, p *powerfit.Fit) error {
+func printPowerFit(w io.Writer, p *fit.Power) error {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	line := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	if p.MachineType != "" {

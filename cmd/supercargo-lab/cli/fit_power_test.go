@@ -16,18 +16,18 @@ import (
 	"supercargo.dev/supercargo/cmd/internal/commandtest"
 	"supercargo.dev/supercargo/energy"
 	"supercargo.dev/supercargo/energy/profile"
-	"supercargo.dev/supercargo/lab/fit/powerfit"
+	"supercargo.dev/supercargo/lab/fit"
 	"supercargo.dev/supercargo/test/data"
 )
 
 // fitted runs the command and returns what it prints as JSON.
-func fitted(t *testing.T, stdin string, args ...string) powerfit.Fit {
+func fitted(t *testing.T, stdin string, args ...string) fit.Power {
 	t.Helper()
 	code, stdout, stderr := supercargo(t, stdin, append([]string{"fit", "power", "-o", "json"}, args...)...)
 	if code != command.ExitOK || stderr != "" {
 		t.Fatalf("exit code %d and stderr %q, want 0 and nothing", code, stderr)
 	}
-	var p powerfit.Fit
+	var p fit.Power
 	if err := json.Unmarshal([]byte(stdout), &p); err != nil {
 		t.Fatalf("%v in %s", err, stdout)
 	}
@@ -95,7 +95,7 @@ func TestFitPowerPrintsWhatAMachineProfileHolds(t *testing.T) {
 	if strings.Contains(stdout, "status") || strings.Contains(stdout, "models") || !strings.HasPrefix(stdout, "# Fitted to 300 samples, utilisation 0 to 1.") {
 		t.Errorf("applying this changes more than power, or it does not say how good it is:\n%s", stdout)
 	}
-	if p := fitted(t, "", "-f", path); fmt.Sprint(p.Power) != fmt.Sprint(o.Spec.Power) || p.Seen == nil || *p.Seen != (powerfit.Range{Least: 0, Most: 1}) || p.HeldOut.LastHalf.MeanErrorPercent > 1 {
+	if p := fitted(t, "", "-f", path); fmt.Sprint(p.Power) != fmt.Sprint(o.Spec.Power) || p.Seen == nil || *p.Seen != (fit.Range{Least: 0, Most: 1}) || p.HeldOut.LastHalf.MeanErrorPercent > 1 {
 		t.Errorf("%+v, want power %v", p, o.Spec.Power)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/internal/text/jsondoc"
-	"supercargo.dev/supercargo/lab/fit/servicefit"
+	"supercargo.dev/supercargo/lab/fit"
 )
 
 // fitServiceFlags are the flags of `supercargo fit service`.
@@ -117,7 +117,7 @@ func fitService(flags fitServiceFlags, stdin io.Reader, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	s, err := servicefit.New(samples, flags.fixedRate)
+	s, err := fit.NewService(samples, flags.fixedRate)
 	if err != nil {
 		return fmt.Errorf("-f %s: %w", flags.file, err)
 	}
@@ -140,10 +140,10 @@ func fitService(flags fitServiceFlags, stdin io.Reader, w io.Writer) error {
 
 // writeServicePatch prints the fields of a ReplicaPolicy that describe the service, as a merge patch,
 // which does not change other fields.
-func writeServicePatch(w io.Writer, s *servicefit.Fit) error {
+func writeServicePatch(w io.Writer, s *fit.Service) error {
 	type spec struct {
 		SLO     *v1alpha1.ServiceLevel `json:"slo,omitempty"`
-		Service servicefit.Service     `json:"service"`
+		Service fit.ServiceConstants   `json:"service"`
 	}
 	patch := struct {
 		Spec spec `json:"spec"`
@@ -167,7 +167,7 @@ func writeServicePatch(w io.Writer, s *servicefit.Fit) error {
 }
 
 // alphaNote returns a warning if alpha is at its upper limit.
-func alphaNote(s *servicefit.Fit) string {
+func alphaNote(s *fit.Service) string {
 	if s.Model.Alpha == queueing.DefaultMaxAlpha {
 		return " (the upper limit of the fit: the steps may be too short)"
 	}
@@ -177,7 +177,7 @@ func alphaNote(s *servicefit.Fit) string {
 // poor is the R² below which a fit should not be used.
 const poor = 0.5
 
-func serviceErrorText(s *servicefit.Fit) string {
+func serviceErrorText(s *fit.Service) string {
 	text := fmt.Sprintf("error %.3g s (root of the mean square), R² %.3f", s.ResidualSeconds, s.RSquared)
 	if s.RSquared < poor {
 		text += ": the model explains little of the measurements; --max-response leaves out rows of an overloaded service"
@@ -185,11 +185,11 @@ func serviceErrorText(s *servicefit.Fit) string {
 	return text
 }
 
-func neededText(n *servicefit.Needed) string {
+func neededText(n *fit.Needed) string {
 	return fmt.Sprintf("%d replicas or more for %v at %g requests/s, with a response time of %.3g s by the model", n.Replicas, n.SLO.Duration, n.ArrivalRate, n.ResponseSeconds)
 }
 
-func printServiceFit(w io.Writer, s *servicefit.Fit) error {
+func printServiceFit(w io.Writer, s *fit.Service) error {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	line := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	line("Samples", "%d", s.Samples)

@@ -20,7 +20,7 @@ import (
 	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/cmd/internal/commandtest"
 	"supercargo.dev/supercargo/internal/text/jsondoc"
-	"supercargo.dev/supercargo/lab/fit/servicefit"
+	"supercargo.dev/supercargo/lab/fit"
 )
 
 // serviceCSV returns samples of a service of model m in steps of changing rate and size, with relative
@@ -45,13 +45,13 @@ func serviceCSV(m queueing.Model, steps int, noise float64) string {
 }
 
 // fittedService runs the command and returns what it prints as JSON.
-func fittedService(t *testing.T, stdin string, args ...string) servicefit.Fit {
+func fittedService(t *testing.T, stdin string, args ...string) fit.Service {
 	t.Helper()
 	code, stdout, stderr := supercargo(t, stdin, append([]string{"fit", "service", "-o", "json"}, args...)...)
 	if code != command.ExitOK || stderr != "" {
 		t.Fatalf("exit code %d and stderr %q, want 0 and nothing", code, stderr)
 	}
-	var s servicefit.Fit
+	var s fit.Service
 	if err := json.Unmarshal([]byte(stdout), &s); err != nil {
 		t.Fatalf("%v in %s", err, stdout)
 	}
@@ -139,7 +139,7 @@ func TestFitServiceSaysWhatItHasSeen(t *testing.T) {
 	t.Parallel()
 	series := "replicas,rate_per_s,response_s\n99,990,0.1\n7,50,0.11\n8,60,0.12\n9,70,0.12\n10,80,0.13\n98,980,\n97,970,0.1\n6,40,0.1\n5,30,0.1\n"
 	s := fittedService(t, series, "-f", "-")
-	if s.Samples != 6 || s.LeftOut != 3 || s.Replicas != (servicefit.Range{Least: 5, Most: 10}) || s.Rates != (servicefit.Range{Least: 30, Most: 80}) {
+	if s.Samples != 6 || s.LeftOut != 3 || s.Replicas != (fit.Range{Least: 5, Most: 10}) || s.Rates != (fit.Range{Least: 30, Most: 80}) {
 		t.Errorf("%+v, want 5 to 10 replicas at 30 to 80 requests/s in 6 samples", s)
 	}
 }
@@ -215,11 +215,11 @@ func TestFitServiceSaysHowManyReplicasAnSLOTakes(t *testing.T) {
 }
 
 // goldenFit is a fit as it is printed.
-var goldenFit = servicefit.Fit{
+var goldenFit = fit.Service{
 	Samples: 1438, LeftOut: 2, Model: queueing.Model{MuB: 7.771, C: 1574.51, Alpha: 0.3}, ResidualSeconds: 0.0043217, RSquared: 0.97412,
-	Replicas: servicefit.Range{Least: 11, Most: 58}, Rates: servicefit.Range{Least: 163.388, Most: 538.888},
-	Needed:  &servicefit.Needed{ArrivalRate: 600, SLO: metav1.Duration{Duration: 100 * time.Millisecond}, Replicas: 61, ResponseSeconds: 0.09876},
-	Service: servicefit.Service{RatePerReplica: "7.771", SpeedUp: "1574.51", PastWeight: "0.3", PeakArrivalRate: "600"},
+	Replicas: fit.Range{Least: 11, Most: 58}, Rates: fit.Range{Least: 163.388, Most: 538.888},
+	Needed:  &fit.Needed{ArrivalRate: 600, SLO: metav1.Duration{Duration: 100 * time.Millisecond}, Replicas: 61, ResponseSeconds: 0.09876},
+	Service: fit.ServiceConstants{RatePerReplica: "7.771", SpeedUp: "1574.51", PastWeight: "0.3", PeakArrivalRate: "600"},
 }
 
 func TestFitServicePrintsATableAPatchAndJSON(t *testing.T) {
