@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -329,4 +330,59 @@ func TestOnlySoManyContainersAreFrozenAtOnce(t *testing.T) {
 	one.wantContainer(checkpoint.Running)
 	two.wantContainer(checkpoint.Frozen)
 	two.wantSteps(v1alpha1.SourceShipped, v1alpha1.TargetStaged)
+}
+
+// TestAnActionThatIsCancelledHasNotFailed, whatever it says: the deadline is the reason.
+func TestAnActionThatIsCancelledHasNotFailed(t *testing.T) {
+	c := newCluster(t, nil)
+	m := c.move(t, nil)
+	entered := make(chan struct{})
+	c.from.backend.on("Dump", func(ctx context.Context) error {
+		close(entered)
+		<-ctx.Done()
+		return checkpoint.Fail(checkpoint.ReasonDumpFailed, "it was interrupted")
+	})
+	freezeUntil(t, m, entered)
+	c.clock.step(deadline + thawGrace + 1)
+	c.settled(t)
+	m.wantFailure(ledger.SourceRole, "FreezeExpired", "the deadline has passed")
+	m.wantContainer(checkpoint.Running)
+}
+
+// TestAContainerThatWasShippedMakesRoomForTheNext although it is still frozen.
+func TestAContainerThatWasShippedMakesRoomForTheNext(t *testing.T) {
+	c := newCluster(t, func(c *Config) { c.Limits.Moves = 1 })
+	for range 2 {
+		m := c.move(t, nil)
+		m.carryOut(v1alpha1.OrderPrepare)
+		m.carryOut(v1alpha1.OrderFreeze)
+		m.wantSteps(v1alpha1.SourceShipped, v1alpha1.TargetStaged)
+		m.wantContainer(checkpoint.Frozen)
+	}
+}
+
+// losesAnswers stages what it receives, and does not confirm it.
+type losesAnswers struct{ *scripted }
+
+func (b losesAnswers) Stage(ctx context.Context, i checkpoint.Image, tar checkpoint.Verified) (checkpoint.Staged, error) {
+	_, err := b.scripted.Stage(ctx, i, tar)
+	return checkpoint.Staged{}, errors.Join(err, errors.New("the answer is lost"))
+}
+
+// TestAContainerWhoseCopyMayRunStaysFrozen after its deadline and after its agent, until an order
+// comes: the target has its state and could not confirm that.
+func TestAContainerWhoseCopyMayRunStaysFrozen(t *testing.T) {
+	c := newCluster(t, nil)
+	m := c.move(t, nil)
+	c.to.backends[v1alpha1.BackendSimulated] = checkpoint.Backend{Target: losesAnswers{c.to.backend}}
+	m.carryOut(v1alpha1.OrderPrepare)
+	m.carryOut(v1alpha1.OrderFreeze)
+	m.wantFailure(ledger.SourceRole, "TransferFailed", "the answer is lost")
+	c.clock.step(deadline + thawGrace + 1)
+	c.settled(t)
+	m.wantContainer(checkpoint.Frozen)
+	c.from.release(t.Context())
+	m.wantContainer(checkpoint.Frozen)
+	m.carryOut(v1alpha1.OrderThaw)
+	m.wantContainer(checkpoint.Running)
 }

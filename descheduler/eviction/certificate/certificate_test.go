@@ -219,3 +219,34 @@ func TestACertificateIsServedAlthoughItsConfigurationCannotBeWritten(t *testing.
 		t.Error(err)
 	}
 }
+
+// TestAuthoritiesFromBeforeAreNotInjectedOverThoseOfOthers: the Secret still has ours when others
+// begin to manage the certificate.
+func TestAuthoritiesFromBeforeAreNotInjectedOverThoseOfOthers(t *testing.T) {
+	k, c := kept(t)
+	if err := k.Keep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var configuration admissionv1.ValidatingWebhookConfiguration
+	if err := c.Get(t.Context(), client.ObjectKey{Name: "evictions"}, &configuration); err != nil {
+		t.Fatal(err)
+	}
+	configuration.Webhooks[0].ClientConfig.CABundle = []byte("theirs")
+	if err := c.Update(t.Context(), &configuration); err != nil {
+		t.Fatal(err)
+	}
+	next := keeper(c)
+	next.Secret.Hosts = nil
+	if err := next.Keep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Get(t.Context(), client.ObjectKey{Name: "evictions"}, &configuration); err != nil {
+		t.Fatal(err)
+	}
+	if got := string(configuration.Webhooks[0].ClientConfig.CABundle); got != "theirs" {
+		t.Errorf("the authorities are %q now", got)
+	}
+	if _, err := next.GetCertificate(nil); err == nil {
+		t.Error("it serves a certificate although others do")
+	}
+}
