@@ -2,15 +2,14 @@ package fleet
 
 import (
 	"cmp"
+	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
-	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/drain"
 	"supercargo.dev/supercargo/internal/world"
@@ -87,51 +86,16 @@ func (o *observation) inputFlavors() []fleetdecide.Flavor {
 	return all
 }
 
+// inputMachines returns all machines of the fleet, by name.
 func (o *observation) inputMachines() []fleetdecide.Machine {
-	all := make([]fleetdecide.Machine, 0, len(o.self.inventory.Machines))
-	for key, m := range o.own {
-		p := inputMachine(&m)
-		p.Key, p.OnOrder = key, strings.HasPrefix(key, machinePrefix)
-		if taint, is := o.starting[m.Name]; is {
-			p.Startup = taintText(&taint)
-		}
-		if node := o.world.Nodes[m.Node]; node != nil {
-			p.Node = o.machineNode(node, key)
-		}
-		all = append(all, p)
-	}
+	all := slices.AppendSeq(make([]fleetdecide.Machine, 0, len(o.self.inventory.Machines)), maps.Values(o.own))
 	for i := range o.self.inventory.Machines {
 		if m := &o.self.inventory.Machines[i]; m.Leaving && o.self.flavor(m.Flavor) != nil {
-			all = append(all, inputMachine(m))
+			all = append(all, fleetdecide.Machine{Machine: *m})
 		}
 	}
 	slices.SortFunc(all, func(a, b fleetdecide.Machine) int { return cmp.Compare(a.Name, b.Name) })
 	return all
-}
-
-func inputMachine(m *provider.Machine) fleetdecide.Machine {
-	return fleetdecide.Machine{
-		Name: m.Name, Flavor: m.Flavor, Ordered: m.Ordered, Leaving: m.Leaving, Unidentified: m.Unidentified != "", Failed: m.Failed, Waits: m.Waits, HadNode: m.Node != "",
-	}
-}
-
-// taintText identifies a taint.
-func taintText(t *corev1.Taint) string { return t.Key + ":" + string(t.Effect) }
-
-// machineNode returns the node of a machine. Its pods are read by key, which must be the node's name.
-func (o *observation) machineNode(node *corev1.Node, key string) *fleetdecide.MachineNode {
-	c, is := world.Ready(node)
-	_, drained := drain.MarkOf(node)
-	n := &fleetdecide.MachineNode{
-		Name: node.Name, Created: node.CreationTimestamp.Time, Changed: c.LastTransitionTime.Time, Ready: is, Deleted: node.DeletionTimestamp != nil, Drained: drained,
-	}
-	for i := range node.Spec.Taints {
-		n.Taints = append(n.Taints, taintText(&node.Spec.Taints[i]))
-	}
-	if !is {
-		n.Remains = o.remains(key)
-	}
-	return n
 }
 
 // leaver is a pod that is to leave a node, and its next step.
@@ -153,7 +117,7 @@ func (o *observation) leavers(emptying *drain.Emptying) map[string][]leaver {
 		if !marked || mark.Owner != o.self.fleet.Name {
 			continue
 		}
-		dead := o.dead(&m, node)
+		dead := o.dead(m, node)
 		all[name] = nil
 		for _, pod := range o.podsOn[name] {
 			if !dead || !o.ended(pod) {

@@ -54,19 +54,15 @@ func (o *observer) readTraits(s *stock) {
 	}
 }
 
-// startingNode returns a node that has a startup taint. If the node is ready, it is a machine on order, minus what the
-// pods already on it use. n is the machine as expected.
-func (o *observer) startingNode(own bool, machine string, node *corev1.Node, taint corev1.Taint, n cluster.Node) cluster.Node {
+// startingNode returns a node that has a startup taint, and the taint. If the node is ready, it is a machine on order,
+// minus what the pods already on it use. n is the machine as expected, which it is otherwise, without a taint.
+func (o *observer) startingNode(node *corev1.Node, taint corev1.Taint, n cluster.Node) (as cluster.Node, startup string) {
 	if _, ready := world.Ready(node); !ready || node.Status.Allocatable.Cpu().IsZero() {
-		return n
+		return n, ""
 	}
-	if own {
-		o.starting[machine] = taint
-	}
-	phase, due, host := n.Phase, n.Due, n.Host
-	n = o.view.Node(node, n)
-	n.Phase, n.Due, n.Host = phase, due, host
-	return n
+	as = o.view.Node(node, n)
+	as.Phase, as.Due, as.Host = n.Phase, n.Due, n.Host
+	return as, taintText(&taint)
 }
 
 // limitToSeen limits the size of flavors to what the last machine of the same template held. Without it, once that

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/packing"
 )
@@ -84,8 +86,9 @@ func TestANodeThatIsReadyAndNotYetStartedIsAMachineOnItsWay(t *testing.T) {
 			t.Errorf("%s: nodes (-want +got):\n%s", name, diff)
 		}
 		starting, taints := strings.HasPrefix(tc.want, "machine"), o.state.Flavors[0].Host.Taints
-		if starting != (len(o.starting) == 1) || starting && len(taints) > 0 || !starting && len(taints) != len(node.Spec.Taints) {
-			t.Errorf("%s: starting %v, and new machines come with %v", name, o.starting, taints)
+		marked := slices.ContainsFunc(o.inputMachines(), func(m fleetdecide.Machine) bool { return m.Startup != "" })
+		if starting != marked || starting && len(taints) > 0 || !starting && len(taints) != len(node.Spec.Taints) {
+			t.Errorf("%s: starting %v, and new machines come with %v", name, marked, taints)
 		}
 	}
 }

@@ -4,15 +4,18 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
+	"supercargo.dev/supercargo/internal/drain"
 	"supercargo.dev/supercargo/internal/runtimes"
 	"supercargo.dev/supercargo/internal/world"
 )
@@ -48,7 +51,7 @@ type observation struct {
 	// podsOn are the pods on each node according to the cache, without those of DaemonSets.
 	podsOn map[string][]*corev1.Pod
 	// own are the fleet's machines, by the names of their nodes in the state.
-	own map[string]provider.Machine
+	own map[string]fleetdecide.Machine
 	// ordered is the number of existing and ordered machines of each flavor, without those that are leaving. inFlight
 	// is how many of them have no ready node.
 	ordered  map[string]int
@@ -64,8 +67,6 @@ type observation struct {
 	// needed are the nodes that pods need for which no machine is bought, with one such pod each: these nodes are not
 	// released.
 	needed map[string]string
-	// starting is the startup taint that the ready node of a fleet's machine still has, by machine name.
-	starting map[string]corev1.Taint
 }
 
 // machinePrefix begins the names, in the state, of machines to which pods cannot be bound yet. No node name contains a
@@ -84,8 +85,8 @@ func observe(w *world.World, all []*stock, self *stock, lags func(flavor string)
 		lags: lags,
 		observation: observation{
 			now: now, world: w, self: self, podsOn: podsByNode(w.Pods), view: world.NewView(w, now, learned),
-			own: map[string]provider.Machine{}, ordered: map[string]int{}, inFlight: map[string]int{}, going: map[string]bool{},
-			starting: map[string]corev1.Taint{}, waited: map[string]time.Time{},
+			own: map[string]fleetdecide.Machine{}, ordered: map[string]int{}, inFlight: map[string]int{}, going: map[string]bool{},
+			waited: map[string]time.Time{},
 		},
 	}
 	o.readPending(self)
@@ -193,19 +194,20 @@ func (o *observer) addMachines(s *stock, own bool, seen map[string]bool) {
 			if late || world.Joined(node) && len(taints) == 0 {
 				n.Name = node.Name
 				o.addNode(node, n)
-				o.addOwn(own, node.Name, m)
+				o.addOwn(own, node.Name, m, "")
 				continue
 			}
 		}
+		startup := ""
 		if len(taints) > 0 {
-			n = o.startingNode(own, m.Name, node, taints[0], n)
+			n, startup = o.startingNode(node, taints[0], n)
 		}
 		n.Name = machinePrefix + m.Name
 		if late {
 			n.Phase = cluster.Leaving // so that no pod waits for it any longer
 		}
 		o.state.Nodes = append(o.state.Nodes, n)
-		o.addOwn(own, n.Name, m)
+		o.addOwn(own, n.Name, m, startup)
 		if !late || m.Unidentified == "" { // else it is unknown when its node will be identified
 			o.countInFlight(own, f.Name)
 		}
@@ -227,10 +229,35 @@ func (o *observer) addMachines(s *stock, own bool, seen map[string]bool) {
 	}
 }
 
-func (o *observer) addOwn(own bool, name string, m provider.Machine) {
-	if own {
-		o.own[name] = m
+// addOwn adds a machine of the fleet, with its name in the state and its startup taint.
+func (o *observer) addOwn(own bool, key string, m provider.Machine, startup string) {
+	if !own {
+		return
 	}
+	added := fleetdecide.Machine{Machine: m, Key: key, OnOrder: strings.HasPrefix(key, machinePrefix), Startup: startup}
+	if node := o.world.Nodes[m.Node]; node != nil {
+		added.NodeState = o.nodeState(node, key)
+	}
+	o.own[key] = added
+}
+
+// taintText identifies a taint.
+func taintText(t *corev1.Taint) string { return t.Key + ":" + string(t.Effect) }
+
+// nodeState returns the node of a machine. Its pods are read by key, which must be the node's name.
+func (o *observation) nodeState(node *corev1.Node, key string) *fleetdecide.NodeState {
+	c, is := world.Ready(node)
+	_, drained := drain.MarkOf(node)
+	n := &fleetdecide.NodeState{
+		Name: node.Name, Created: node.CreationTimestamp.Time, Changed: c.LastTransitionTime.Time, Ready: is, Deleted: node.DeletionTimestamp != nil, Drained: drained,
+	}
+	for i := range node.Spec.Taints {
+		n.Taints = append(n.Taints, taintText(&node.Spec.Taints[i]))
+	}
+	if !is {
+		n.Remains = o.remains(key)
+	}
+	return n
 }
 
 func (o *observer) countInFlight(own bool, flavor string) {

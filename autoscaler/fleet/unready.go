@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
-	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/world"
 )
 
@@ -50,9 +49,9 @@ func (o *observation) remains(node string) fleetdecide.Remains {
 
 // dead reports whether the node of a machine has been unready for at least the join timeout: no kubelet carries out the
 // deletion of pods on it.
-func (o *observation) dead(m *provider.Machine, node *corev1.Node) bool {
-	n := fleetdecide.Machine{Ordered: m.Ordered, Node: o.machineNode(node, "")}
-	return !n.Node.Ready && n.Unready(o.now) >= joinTimeout(o.self.fleet, o.self.flavor(m.Flavor))
+func (o *observation) dead(m fleetdecide.Machine, node *corev1.Node) bool {
+	m.NodeState = o.nodeState(node, "")
+	return !m.NodeState.Ready && m.Unready(o.now) >= joinTimeout(o.self.fleet, o.self.flavor(m.Flavor))
 }
 
 // withoutEnded returns the pods on a node without those that ended with it, if it is dead. It reads the node from the
@@ -60,13 +59,13 @@ func (o *observation) dead(m *provider.Machine, node *corev1.Node) bool {
 func (x *execution) withoutEnded(ctx context.Context, name string, pods []corev1.Pod) ([]corev1.Pod, error) {
 	ended := func(p corev1.Pod) bool { return x.seen.ended(&p) }
 	m := x.seen.own[name]
-	if !x.seen.dead(&m, x.seen.world.Nodes[name]) || !slices.ContainsFunc(pods, ended) {
+	if !x.seen.dead(m, x.seen.world.Nodes[name]) || !slices.ContainsFunc(pods, ended) {
 		return pods, nil
 	}
 	var node corev1.Node
 	if err := x.Live.Get(ctx, types.NamespacedName{Name: name}, &node); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("read node %s before releasing its machine: %w", name, err)
-	} else if err == nil && !x.seen.dead(&m, &node) {
+	} else if err == nil && !x.seen.dead(m, &node) {
 		return pods, nil
 	}
 	return slices.DeleteFunc(pods, ended), nil

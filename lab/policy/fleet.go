@@ -9,6 +9,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
+	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/drain"
@@ -194,7 +195,7 @@ func (f *fleet) flavor(of *cluster.Flavor, machines int) fleetdecide.Flavor {
 // observeMachine sets what the fleet knows about a machine in the state, and returns the machine.
 func (f *fleet) observeMachine(now time.Time, n *cluster.Node) fleetdecide.Machine {
 	b := f.machines[n.Name]
-	m := fleetdecide.Machine{Name: n.Name, Flavor: n.Flavor, Key: n.Name, Ordered: b.ordered}
+	m := fleetdecide.Machine{Machine: provider.Machine{Name: n.Name, Flavor: n.Flavor, Ordered: b.ordered}, Key: n.Name}
 	n.Age = now.Sub(b.ordered)
 	n.Waits, n.Until = false, 0 // the fleet uncordons nodes itself
 	if m.OnOrder = n.Phase == cluster.Ordered; m.OnOrder {
@@ -205,7 +206,7 @@ func (f *fleet) observeMachine(now time.Time, n *cluster.Node) fleetdecide.Machi
 		return m
 	}
 	_, drained := f.marks[n.Name]
-	m.HadNode, m.Node = true, &fleetdecide.MachineNode{Name: n.Name, Created: b.ready, Changed: b.ready, Ready: true, Drained: drained}
+	m.Node, m.NodeState = n.Name, &fleetdecide.NodeState{Name: n.Name, Created: b.ready, Changed: b.ready, Ready: true, Drained: drained}
 	n.Pods = slices.Clone(n.Pods)
 	for i := range n.Pods {
 		f.observePod(&n.Pods[i])
@@ -348,7 +349,7 @@ func (f *fleet) act(now time.Time, s *cluster.State, a *fleetdecide.Actions) clu
 	}
 	for _, r := range plan.Release {
 		at := slices.IndexFunc(s.Nodes, func(n cluster.Node) bool { return n.Name == r.Node })
-		f.released = append(f.released, fleetdecide.Machine{Name: r.Node, Flavor: s.Nodes[at].Flavor, Leaving: true})
+		f.released = append(f.released, fleetdecide.Machine{Machine: provider.Machine{Name: r.Node, Flavor: s.Nodes[at].Flavor, Leaving: true}})
 	}
 	return plan
 }

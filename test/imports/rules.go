@@ -14,6 +14,7 @@ var pure = []string{
 	"autoscaler/adapter/rule",
 	"autoscaler/adapter/store/target",
 	"autoscaler/fleet/fleetdecide",
+	"autoscaler/provider/.",
 	"autoscaler/purchase",
 	"autoscaler/replica/doublethreshold",
 	"autoscaler/replica/inversequeue",

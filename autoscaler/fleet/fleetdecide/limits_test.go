@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
 
+	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/autoscaler/purchase"
 	"supercargo.dev/supercargo/internal/cluster"
 )
@@ -34,7 +35,7 @@ func TestMachinesThatLeaveOrAreDrainedAreOnTheirWayOutAlready(t *testing.T) {
 	s := newScene()
 	s.drained("a", "small", minute)
 	s.drained("b", "small", minute)
-	s.Machines = append(s.Machines, Machine{Name: "c", Flavor: "small", Leaving: true})
+	s.Machines = append(s.Machines, Machine{Machine: provider.Machine{Name: "c", Flavor: "small", Leaving: true}})
 	s.c.MaxUnavailable = intstr.FromInt32(5)
 	r := newRound(&s.Observation, s.m, s.c, midnight)
 	if got := r.budget(); got != 2 {
@@ -65,7 +66,7 @@ func TestLimitsAreLessWhatIsPaidFor(t *testing.T) {
 		s := newScene()
 		s.ready("a", "small")
 		s.ready("b", "small")
-		s.Machines = append(s.Machines, Machine{Name: "c", Flavor: "large", Leaving: true})
+		s.Machines = append(s.Machines, Machine{Machine: provider.Machine{Name: "c", Flavor: "large", Leaving: true}})
 		s.c.Limits = tc.limits
 		if diff := cmp.Diff(tc.want, newRound(&s.Observation, s.m, s.c, midnight).left()); diff != "" {
 			t.Errorf("%s: left (-want +got):\n%s", name, diff)
@@ -78,7 +79,7 @@ func TestLimitsAreLessWhatIsPaidFor(t *testing.T) {
 func TestNothingIsOrderedWhileAMachineThatLeavesTakesUpTheLimit(t *testing.T) {
 	s := newScene()
 	s.c.Limits.MicroDollarsPerHour = new(int64(100))
-	s.Machines = append(s.Machines, Machine{Name: "c", Flavor: "large", Leaving: true})
+	s.Machines = append(s.Machines, Machine{Machine: provider.Machine{Name: "c", Flavor: "large", Leaving: true}})
 	s.pending(job("p", 4, time.Hour))
 	check(t, s.round())
 	s.Machines = nil

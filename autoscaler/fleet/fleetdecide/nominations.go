@@ -216,7 +216,7 @@ func (r *round) starts(o *nomination) bool {
 
 // awaited reports whether a machine is on order, even if it is late.
 func (r *round) awaited(m *Machine) bool {
-	return !m.Leaving && m.OnOrder && (!m.Unidentified || r.now.Sub(m.Ordered) < r.flavors[m.Flavor].JoinTimeout)
+	return !m.Leaving && m.OnOrder && (m.Unidentified == "" || r.now.Sub(m.Ordered) < r.flavors[m.Flavor].JoinTimeout)
 }
 
 // inFlight reports whether any machine of the fleet is on order, even if it is late.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
@@ -55,11 +56,11 @@ func orders(m *Memory, now time.Duration, flavor string, count int, pods ...stri
 // minutes and were ordered a minute apart, and r without a machine.
 func TestAPodIsNominatedUntilItsOwnMachineHasComeAndTheSchedulerHadTime(t *testing.T) {
 	on := func(name, flavor string, made time.Duration) Machine {
-		return Machine{Name: name, Key: "machine " + name, Flavor: flavor, Ordered: midnight.Add(made), OnOrder: true}
+		return Machine{Machine: provider.Machine{Name: name, Flavor: flavor, Ordered: midnight.Add(made)}, Key: "machine " + name, OnOrder: true}
 	}
 	come := func(m Machine) Machine {
-		m.Key, m.OnOrder, m.HadNode = m.Name, false, true
-		m.Node = &MachineNode{Name: m.Name, Created: m.Ordered, Changed: m.Ordered, Ready: true}
+		m.Key, m.OnOrder, m.Node = m.Name, false, m.Name
+		m.NodeState = &NodeState{Name: m.Name, Created: m.Ordered, Changed: m.Ordered, Ready: true}
 		return m
 	}
 	starting := func(m Machine) Machine {
@@ -192,10 +193,10 @@ func TestNominationsAreThoseOfAFleetThatIsPlayed(t *testing.T) {
 						continue
 					}
 					name := fmt.Sprintf("%s%d", o.pod, j)
-					machine := Machine{Name: name, Key: "machine " + name, Flavor: o.flavor, Ordered: midnight.Add(made), OnOrder: o.comes[j] > now}
+					machine := Machine{Machine: provider.Machine{Name: name, Flavor: o.flavor, Ordered: midnight.Add(made)}, Key: "machine " + name, OnOrder: o.comes[j] > now}
 					if !machine.OnOrder {
 						machine.Key = name
-						machine.Node = &MachineNode{Name: name, Created: machine.Ordered, Changed: machine.Ordered, Ready: true}
+						machine.NodeState = &NodeState{Name: name, Created: machine.Ordered, Changed: machine.Ordered, Ready: true}
 					}
 					l.machines = append(l.machines, machine)
 				}

@@ -67,8 +67,8 @@ func (r *round) abandon() {
 			continue // the others are still late in the next round
 		}
 		for _, l := range late[f.Name] {
-			if l.Node != nil && f.Want > f.Min {
-				r.actions.Cordon = append(r.actions.Cordon, Cordoning{Node: l.Node.Name})
+			if l.NodeState != nil && f.Want > f.Min {
+				r.actions.Cordon = append(r.actions.Cordon, Cordoning{Node: l.NodeState.Name})
 			}
 		}
 		if a.New == 0 && !a.changes() {
@@ -124,7 +124,7 @@ func (r *round) abandonment(f *Flavor, late []overdue, missing int) Abandonment 
 			a.Overdue = append(a.Overdue, l.Name)
 			a.Why = l.why
 		}
-		if l.Node != nil {
+		if l.NodeState != nil {
 			continue
 		}
 		releases := len(a.Release) < most
@@ -171,24 +171,24 @@ const notAwaited = time.Duration(math.MaxInt64)
 // not identified is never abandoned: pods may run on it.
 func (r *round) patience(m *Machine, timeout time.Duration) time.Duration {
 	switch {
-	case m.Unidentified:
+	case m.Unidentified != "":
 		return notAwaited
-	case m.Node == nil && m.Failed != "":
+	case m.NodeState == nil && m.Failed != "":
 		return 0
-	case m.Node == nil:
+	case m.NodeState == nil:
 		return timeout - r.now.Sub(r.withoutNode(m))
 	}
 	delete(r.m.lost, m.Name)
-	if m.Node.Ready || m.Node.Drained || m.Node.Deleted || m.Node.Remains.Lost != "" {
+	if m.NodeState.Ready || m.NodeState.Drained || m.NodeState.Deleted || m.NodeState.Remains.Lost != "" {
 		return notAwaited
 	}
-	return max(m.Node.Remains.After, timeout-m.Unready(r.now))
+	return max(m.NodeState.Remains.After, timeout-m.Unready(r.now))
 }
 
 // withoutNode returns since when a machine has had no node: since its order, or, if it had one, since its absence was
 // first observed. The node may have been deleted so that its kubelet registers again.
 func (r *round) withoutNode(m *Machine) time.Time {
-	if !m.HadNode {
+	if m.Node == "" {
 		return m.Ordered
 	}
 	since, known := r.m.lost[m.Name]
@@ -200,20 +200,20 @@ func (r *round) withoutNode(m *Machine) time.Time {
 }
 
 // ceased reports whether the node was ready before.
-func (n *MachineNode) ceased() bool { return n.Changed.Sub(n.Created) > time.Second }
+func (n *NodeState) ceased() bool { return n.Changed.Sub(n.Created) > time.Second }
 
 // Unready returns how long the node of a machine has been unready: since it stopped being ready, or since the order of
 // the machine if it never was ready.
 func (m *Machine) Unready(now time.Time) time.Duration {
-	if m.Node.ceased() {
-		return now.Sub(m.Node.Changed)
+	if m.NodeState.ceased() {
+		return now.Sub(m.NodeState.Changed)
 	}
 	return now.Sub(m.Ordered)
 }
 
 // whyLate returns why a machine is abandoned.
 func (m *Machine) whyLate(timeout time.Duration) string {
-	switch n := m.Node; {
+	switch n := m.NodeState; {
 	case m.Failed != "":
 		return m.Failed
 	case n != nil:
@@ -241,8 +241,8 @@ func (o *Observation) Dead(now time.Time) []string {
 	var kept []string
 	for i := range o.Machines {
 		m := &o.Machines[i]
-		n, f := m.Node, flavors[m.Flavor]
-		if m.Leaving || n == nil || f == nil || m.Key != n.Name || m.Unidentified || n.Deleted || n.Ready || n.Drained || m.Unready(now) < f.JoinTimeout {
+		n, f := m.NodeState, flavors[m.Flavor]
+		if m.Leaving || n == nil || f == nil || m.Key != n.Name || m.Unidentified != "" || n.Deleted || n.Ready || n.Drained || m.Unready(now) < f.JoinTimeout {
 			continue
 		}
 		switch {

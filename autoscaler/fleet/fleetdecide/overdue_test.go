@@ -9,15 +9,15 @@ import (
 
 func TestHowLongAMachineIsWaitedFor(t *testing.T) {
 	const timeout = 10 * minute
-	node := func(m *Machine, change func(n *MachineNode)) {
-		m.HadNode, m.Node = true, &MachineNode{Name: "a", Created: m.Ordered, Changed: m.Ordered}
+	node := func(m *Machine, change func(n *NodeState)) {
+		m.Node, m.NodeState = "a", &NodeState{Name: "a", Created: m.Ordered, Changed: m.Ordered}
 		m.Key, m.OnOrder = "a", false
 		if change != nil {
-			change(m.Node)
+			change(m.NodeState)
 		}
 	}
-	ceased := func(ago time.Duration) func(*MachineNode) {
-		return func(n *MachineNode) { n.Changed = midnight.Add(-ago) }
+	ceased := func(ago time.Duration) func(*NodeState) {
+		return func(n *NodeState) { n.Changed = midnight.Add(-ago) }
 	}
 	for _, tc := range []struct {
 		name string
@@ -29,18 +29,18 @@ func TestHowLongAMachineIsWaitedFor(t *testing.T) {
 		{"no node, late", timeout, nil, "no ready node within 10m0s"},
 		{"no node, late, and what is waited for", timeout, func(m *Machine) { m.Waits = "an address" }, "no ready node within 10m0s: an address"},
 		{"it failed", 0, func(m *Machine) { m.Failed = "no capacity" }, "no capacity"},
-		{"it failed, and there may be pods on it", 0, func(m *Machine) { m.Failed, m.Unidentified = "no capacity", true }, ""},
-		{"nobody knows which node is on it", time.Hour, func(m *Machine) { m.Unidentified = true }, ""},
-		{"its node is gone since now", time.Hour, func(m *Machine) { m.HadNode = true }, ""},
+		{"it failed, and there may be pods on it", 0, func(m *Machine) { m.Failed, m.Unidentified = "no capacity", "two nodes" }, ""},
+		{"nobody knows which node is on it", time.Hour, func(m *Machine) { m.Unidentified = "two nodes" }, ""},
+		{"its node is gone since now", time.Hour, func(m *Machine) { m.Node = "a" }, ""},
 		{"its node was never ready", timeout, func(m *Machine) { node(m, nil) }, "node a has not become ready within 10m0s"},
-		{"its node is ready", time.Hour, func(m *Machine) { node(m, func(n *MachineNode) { n.Ready = true }) }, ""},
-		{"its node is drained", time.Hour, func(m *Machine) { node(m, func(n *MachineNode) { n.Drained = true }) }, ""},
-		{"its node is being deleted", time.Hour, func(m *Machine) { node(m, func(n *MachineNode) { n.Deleted = true }) }, ""},
+		{"its node is ready", time.Hour, func(m *Machine) { node(m, func(n *NodeState) { n.Ready = true }) }, ""},
+		{"its node is drained", time.Hour, func(m *Machine) { node(m, func(n *NodeState) { n.Drained = true }) }, ""},
+		{"its node is being deleted", time.Hour, func(m *Machine) { node(m, func(n *NodeState) { n.Deleted = true }) }, ""},
 		{"its node ceased to be ready a while ago", time.Hour, func(m *Machine) { node(m, ceased(timeout-1)) }, ""},
 		{"its node ceased to be ready long ago", time.Hour, func(m *Machine) { node(m, ceased(timeout)) }, "node a has not been ready since 2025-12-31T23:50:00Z"},
-		{"a pod would be lost", time.Hour, func(m *Machine) { node(m, func(n *MachineNode) { n.Remains = Remains{Pods: 1, Lost: "p"} }) }, ""},
-		{"a grace period continues", time.Hour, func(m *Machine) { node(m, func(n *MachineNode) { n.Remains = Remains{Pods: 1, After: 1} }) }, ""},
-		{"grace periods are over", time.Hour, func(m *Machine) { node(m, func(n *MachineNode) { n.Remains = Remains{Pods: 2} }) },
+		{"a pod would be lost", time.Hour, func(m *Machine) { node(m, func(n *NodeState) { n.Remains = Remains{Pods: 1, Lost: "p"} }) }, ""},
+		{"a grace period continues", time.Hour, func(m *Machine) { node(m, func(n *NodeState) { n.Remains = Remains{Pods: 1, After: 1} }) }, ""},
+		{"grace periods are over", time.Hour, func(m *Machine) { node(m, func(n *NodeState) { n.Remains = Remains{Pods: 2} }) },
 			"node a has not become ready within 10m0s, and the grace periods of the 2 terminating pods on it are over"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -58,10 +58,10 @@ func TestHowLongAMachineIsWaitedFor(t *testing.T) {
 			if got != tc.want {
 				t.Errorf("it is late because %q, want %q", got, tc.want)
 			}
-			if closes := len(a.Cordon) == 1; closes != (got != "" && m.Node != nil) {
+			if closes := len(a.Cordon) == 1; closes != (got != "" && m.NodeState != nil) {
 				t.Errorf("its node is cordoned: %t", closes)
 			}
-			if released := len(a.Abandoned) > 0 && len(a.Abandoned[0].Release) == 1; released != (got != "" && m.Node == nil) {
+			if released := len(a.Abandoned) > 0 && len(a.Abandoned[0].Release) == 1; released != (got != "" && m.NodeState == nil) {
 				t.Errorf("it is released: %t", released)
 			}
 		})
@@ -71,7 +71,7 @@ func TestHowLongAMachineIsWaitedFor(t *testing.T) {
 func TestAMachineThatLostItsNodeIsWaitedForSinceThat(t *testing.T) {
 	s := newScene()
 	m := s.machine("m", "small", time.Hour)
-	m.HadNode = true
+	m.Node = "a"
 	at := func(after time.Duration) int {
 		return len(Round(&s.Observation, s.m, s.c, midnight.Add(after)).Abandoned)
 	}
@@ -81,9 +81,9 @@ func TestAMachineThatLostItsNodeIsWaitedForSinceThat(t *testing.T) {
 	if at(10*minute) != 1 {
 		t.Error("it is not abandoned")
 	}
-	m.Node = &MachineNode{Name: "m", Ready: true}
+	m.NodeState = &NodeState{Name: "m", Ready: true}
 	at(11 * minute)
-	m.Node = nil
+	m.NodeState = nil
 	if at(12*minute) > 0 {
 		t.Error("it is abandoned although its node was there meanwhile")
 	}
@@ -133,16 +133,16 @@ func TestDeadNodesAreToldUnlessTheyAreAbandoned(t *testing.T) {
 		set  func(s *scene, m *Machine)
 		want string
 	}{
-		{"a pod may run", func(_ *scene, m *Machine) { m.Node.Remains = Remains{Pods: 1, Lost: "p"} }, "node a is not ready, and pod p on it is not being deleted"},
+		{"a pod may run", func(_ *scene, m *Machine) { m.NodeState.Remains = Remains{Pods: 1, Lost: "p"} }, "node a is not ready, and pod p on it is not being deleted"},
 		{"there must be as many", func(s *scene, _ *Machine) { s.flavor("small").Min = 1 }, "has its minimum number of machines"},
 		{"it is going to be abandoned", func(*scene, *Machine) {}, ""},
-		{"it ceased to be ready just now", func(s *scene, m *Machine) { m.Node.Changed, s.flavor("small").Min = midnight, 1 }, ""},
-		{"it is ready", func(s *scene, m *Machine) { m.Node.Ready, s.flavor("small").Min = true, 1 }, ""},
-		{"it is drained", func(s *scene, m *Machine) { m.Node.Drained, s.flavor("small").Min = true, 1 }, ""},
+		{"it ceased to be ready just now", func(s *scene, m *Machine) { m.NodeState.Changed, s.flavor("small").Min = midnight, 1 }, ""},
+		{"it is ready", func(s *scene, m *Machine) { m.NodeState.Ready, s.flavor("small").Min = true, 1 }, ""},
+		{"it is drained", func(s *scene, m *Machine) { m.NodeState.Drained, s.flavor("small").Min = true, 1 }, ""},
 	} {
 		s := newScene()
 		m := s.ready("a", "small")
-		m.Node.Ready = false
+		m.NodeState.Ready = false
 		tc.set(s, m)
 		if got := strings.Join(s.Dead(midnight), "; "); !strings.Contains(got, tc.want) || tc.want == "" && got != "" {
 			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
@@ -165,9 +165,9 @@ func TestATaintThatRemainsIsTold(t *testing.T) {
 		s := newScene()
 		m := s.machine("m", "small", 9*minute)
 		m.Startup = "driver:NoSchedule"
-		m.Node = &MachineNode{Name: "a", Ready: true, Created: m.Ordered, Changed: m.Ordered}
+		m.NodeState = &NodeState{Name: "a", Ready: true, Created: m.Ordered, Changed: m.Ordered}
 		s.round()
-		m.Key, m.OnOrder, m.Startup, m.Node.Taints = "a", false, "", tc.taints
+		m.Key, m.OnOrder, m.Startup, m.NodeState.Taints = "a", false, "", tc.taints
 		n := &s.State.Nodes[0]
 		n.Name = "a"
 		if tc.pods > 0 {

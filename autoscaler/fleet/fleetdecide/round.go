@@ -15,6 +15,7 @@ import (
 	"slices"
 	"time"
 
+	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/packing"
@@ -76,32 +77,22 @@ type Flavor struct {
 	AvoidUntil time.Time
 }
 
-// Machine is a machine of a fleet, from its order until it is no longer billed.
+// Machine is a machine of a fleet as its provider knows it, with its node in the cluster. Its Flavor names a flavor of
+// the observation.
 type Machine struct {
-	// Name is unique in the fleet, Flavor names a flavor of the observation.
-	Name, Flavor string
+	provider.Machine
 	// Key is the name of the machine in the state: that of its node, or a placeholder while OnOrder reports that the
 	// machine is on order.
 	Key     string
 	OnOrder bool
-	// Ordered is the time of the order.
-	Ordered time.Time
-	// Leaving reports that the machine is being released.
-	Leaving bool
-	// Unidentified reports that the node on the machine is unknown. Pods may run on it.
-	Unidentified bool
-	// Failed is the error of a machine that will never come, Waits what its provider waits for; empty if unknown.
-	Failed, Waits string
-	// HadNode reports that the provider knows a node of the machine, even one that is gone.
-	HadNode bool
 	// Startup is the startup taint that the ready node of the machine still has; empty if there is none.
 	Startup string
-	// Node is its node; nil if there is none.
-	Node *MachineNode
+	// NodeState is its node; nil if there is none, although the provider may know the name of one that is gone.
+	NodeState *NodeState
 }
 
-// MachineNode is the node of a machine.
-type MachineNode struct {
+// NodeState is the node of a machine.
+type NodeState struct {
 	Name string
 	// Created is the creation time of the node, Changed the time of its last change of readiness, and Ready its
 	// readiness.
@@ -338,10 +329,10 @@ func (r *round) learn() {
 			onOrder[m.Name] = true
 			continue
 		}
-		if m.Node == nil || !m.Node.Ready || !r.m.onOrder[m.Name] {
+		if m.NodeState == nil || !m.NodeState.Ready || !r.m.onOrder[m.Name] {
 			continue
 		}
-		took := m.Node.Changed.Sub(m.Ordered)
+		took := m.NodeState.Changed.Sub(m.Ordered)
 		if taint, had := r.m.startup[m.Name]; had {
 			if r.keepsTaint(m, taint) {
 				continue // it did not come in time
@@ -360,7 +351,7 @@ func (r *round) learn() {
 // for machines of its flavor, and emits an event. If the node has received no pod, the flavor is avoided like one whose
 // machines do not come: once the node is gone, nothing shows that the next one will have the taint too.
 func (r *round) keepsTaint(m *Machine, taint string) bool {
-	if !slices.Contains(m.Node.Taints, taint) {
+	if !slices.Contains(m.NodeState.Taints, taint) {
 		return false
 	}
 	r.recordEvent(Event{true, "TaintRemains", "Wait", fmt.Sprintf(

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
 
+	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/moves"
@@ -57,15 +58,15 @@ func (s *scene) machine(name, flavor string, age time.Duration) *Machine {
 		n.Phase = cluster.Leaving
 	}
 	s.State.Nodes = append(s.State.Nodes, n)
-	s.Machines = append(s.Machines, Machine{Name: name, Flavor: flavor, Key: n.Name, OnOrder: true, Ordered: midnight.Add(-age)})
+	s.Machines = append(s.Machines, Machine{Machine: provider.Machine{Name: name, Flavor: flavor, Ordered: midnight.Add(-age)}, Key: n.Name, OnOrder: true})
 	return &s.Machines[len(s.Machines)-1]
 }
 
 // ready adds a machine that has had a node for an hour, with pods.
 func (s *scene) ready(name, flavor string, pods ...cluster.Pod) *Machine {
 	m := s.machine(name, flavor, time.Hour)
-	m.Key, m.OnOrder, m.HadNode = name, false, true
-	m.Node = &MachineNode{Name: name, Created: m.Ordered, Changed: m.Ordered, Ready: true}
+	m.Key, m.OnOrder, m.Node = name, false, name
+	m.NodeState = &NodeState{Name: name, Created: m.Ordered, Changed: m.Ordered, Ready: true}
 	n := s.node("machine " + name)
 	n.Name, n.Phase, n.Pods = name, cluster.Ready, pods
 	return m
@@ -74,7 +75,7 @@ func (s *scene) ready(name, flavor string, pods ...cluster.Pod) *Machine {
 // drained adds a machine whose node was cordoned some time ago.
 func (s *scene) drained(name, flavor string, ago time.Duration, pods ...cluster.Pod) *Draining {
 	m := s.ready(name, flavor, pods...)
-	m.Node.Drained = true
+	m.NodeState.Drained = true
 	s.node(name).Phase = cluster.Leaving
 	d := Draining{Node: name, Since: midnight.Add(-ago), Joined: true}
 	for _, p := range pods {
@@ -286,7 +287,7 @@ func TestAClockThatWasAheadHoldsNothingForLongerThanOneThatWasRight(t *testing.T
 // TestWhatTheFleetDoesNotKnowIsLeftAlone has machines of an unknown flavor, and a drained node without a machine.
 func TestWhatTheFleetDoesNotKnowIsLeftAlone(t *testing.T) {
 	s := newScene()
-	s.Machines = append(s.Machines, Machine{Name: "a", Key: "a", Flavor: "other", Ordered: midnight.Add(-time.Hour)}, Machine{Name: "b", Flavor: "other", Leaving: true})
+	s.Machines = append(s.Machines, Machine{Machine: provider.Machine{Name: "a", Flavor: "other", Ordered: midnight.Add(-time.Hour)}, Key: "a"}, Machine{Machine: provider.Machine{Name: "b", Flavor: "other", Leaving: true}})
 	s.Drains = append(s.Drains, Draining{Node: "a", Since: midnight.Add(-minute), Joined: true}, Draining{Node: "c", Since: midnight.Add(-minute)})
 	s.State.Flavors = append(s.State.Flavors, flavor("other", 4, 1))
 	check(t, s.round())
@@ -334,7 +335,7 @@ func TestAMachineThatComesEndsTheAvoidanceOfItsFlavor(t *testing.T) {
 	s.node("machine a").Capacity = size(1, 1)
 	check(t, s.round(), "order large 0 to 1")
 	m := &s.Machines[0]
-	m.Key, m.OnOrder, m.Node = "a", false, &MachineNode{Name: "a", Created: midnight, Changed: midnight.Add(-time.Second), Ready: true}
+	m.Key, m.OnOrder, m.NodeState = "a", false, &NodeState{Name: "a", Created: midnight, Changed: midnight.Add(-time.Second), Ready: true}
 	s.State.Nodes[0].Name, s.State.Nodes[0].Phase = "a", cluster.Ready
 	a := s.round()
 	check(t, a, "order small 1 to 2")
@@ -398,11 +399,11 @@ func drawScene(t *rapid.T) func() *scene {
 			case 2:
 				s.drained(name, m.flavor, ago, pods...)
 			case 3:
-				s.Machines = append(s.Machines, Machine{Name: name, Flavor: m.flavor, Leaving: true})
+				s.Machines = append(s.Machines, Machine{Machine: provider.Machine{Name: name, Flavor: m.flavor, Leaving: true}})
 			}
 		}
 		for range leaving {
-			s.Machines = append(s.Machines, Machine{Name: fmt.Sprintf("l%d", len(s.Machines)), Flavor: "small", Leaving: true})
+			s.Machines = append(s.Machines, Machine{Machine: provider.Machine{Name: fmt.Sprintf("l%d", len(s.Machines)), Flavor: "small", Leaving: true}})
 		}
 		s.pending(pending...)
 		s.flavor("small").Min = least
