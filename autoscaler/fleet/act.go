@@ -94,7 +94,7 @@ func (x *execution) note() {
 		if e.Warning {
 			kind = corev1.EventTypeWarning
 		}
-		x.recordEvent(kind, e.Reason, e.Action, e.Message)
+		x.report.Event(kind, e.Reason, e.Action, e.Message)
 	}
 	if x.fleet.Status.Intent != nil {
 		log.FromContext(context.Background()).Info("Dropping an unfinished intent, its remaining changes will be decided again", "intent", x.fleet.Status.Intent.ID)
@@ -384,7 +384,7 @@ func (x *execution) released(release *v1alpha1.FleetRelease, what outcome, left 
 	metricReleased.WithLabelValues(x.fleet.Name, release.Flavor).Add(float64(len(release.Machines)))
 	for _, name := range x.actions.Release {
 		if m := x.seen.own[name]; m.Flavor == release.Flavor && slices.Contains(release.Machines, m.Name) {
-			x.recordEvent(corev1.EventTypeNormal, "Released", "Release", fmt.Sprintf("deleted machine %s of node %s (%s)", m.Name, name, m.Flavor))
+			x.report.Event(corev1.EventTypeNormal, "Released", "Release", fmt.Sprintf("deleted machine %s of node %s (%s)", m.Name, name, m.Flavor))
 		}
 	}
 	return nil

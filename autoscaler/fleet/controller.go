@@ -46,6 +46,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
 	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/platform/conditions"
 	"supercargo.dev/supercargo/internal/platform/pause"
 	"supercargo.dev/supercargo/internal/runtimes"
 	"supercargo.dev/supercargo/internal/world"
@@ -87,8 +88,8 @@ type memory struct {
 	*fleetdecide.Memory
 	// unlisted are the flavors that did not fit into the status.
 	unlisted []v1alpha1.FlavorStatus
-	// said is the last event of each reason, to avoid repeating it.
-	said map[string]string
+	// events is the last Event of each reason, to avoid repeating it.
+	events map[string]string
 }
 
 // rounds is the maximum number of concurrent rounds. A round mostly waits.
@@ -227,6 +228,9 @@ func (r *Reconciler) round(ctx context.Context, name string, p *pace) (time.Dura
 		return settling, nil
 	}
 	round := &round{Reconciler: r, fleet: fleet, before: fleet.Status.DeepCopy(), now: r.Clock.Now(), memory: r.remember(fleet), pace: p}
+	round.report = &conditions.Reporter{
+		Object: fleet, Conditions: &fleet.Status.Conditions, Now: round.now, Events: r.Events, DryRun: r.DryRun, Last: round.memory.events,
+	}
 	fleet.Status.Flavors = append(fleet.Status.Flavors, round.memory.unlisted...)
 	err := round.run(ctx, list.Items)
 	metricConditions.Publish(fleet.Status.Conditions, fleet.Name)
@@ -259,7 +263,7 @@ func (r *Reconciler) remember(fleet *v1alpha1.NodeFleet) *memory {
 	if m == nil || m.generation != fleet.Generation {
 		c := fleetdecide.ConfigOf(&fleet.Spec)
 		m = &memory{
-			generation: fleet.Generation, said: map[string]string{},
+			generation: fleet.Generation, events: map[string]string{},
 			Memory: fleetdecide.NewMemory(c.Moves(), c.BackOff, r.Clock.Now()),
 		}
 		if d := fleet.Status.LastDecision; d != nil && d.Mode == v1alpha1.FleetAct && d.Measured == nil && len(d.Buys) > 0 {

@@ -37,7 +37,7 @@ func (r *round) recordDecision(d *decision, intent *v1alpha1.FleetIntent) {
 	record := d.record(r.fleet, intent, r.mode())
 	r.fleet.Status.LastDecision = record
 	metricDecisions.WithLabelValues(r.fleet.Name, kindOf(record), string(record.Mode)).Inc()
-	r.recordEvent(corev1.EventTypeNormal, kindOf(record), "Decide", record.Summary)
+	r.report.Event(corev1.EventTypeNormal, kindOf(record), "Decide", record.Summary)
 }
 
 // record describes the decision.

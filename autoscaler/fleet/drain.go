@@ -26,7 +26,7 @@ const retry = 5 * time.Second
 func (x *execution) failed(reason, action, text string) {
 	x.failure = cmp.Or(x.failure, reason)
 	x.failures = append(x.failures, text)
-	x.recordEvent(corev1.EventTypeWarning, reason, action, text)
+	x.report.Event(corev1.EventTypeWarning, reason, action, text)
 	x.wakeIn(retry)
 }
 

@@ -78,7 +78,7 @@ func (r *round) read(ctx context.Context, fleets []v1alpha1.NodeFleet) (*inputs,
 // pricesUnread suspends the fleet because its prices cannot be read.
 func (r *round) pricesUnread(err error) error {
 	if refused := (*provider.Refused)(nil); errors.As(err, &refused) {
-		r.condition(v1alpha1.FleetPriced, false, refused.Reason, refused.Message)
+		r.report.Condition(v1alpha1.FleetPriced, false, refused.Reason, refused.Message)
 		return &waiting{refused.Reason, refused.Message}
 	}
 	return err

@@ -121,8 +121,8 @@ func (r *round) take(ctx context.Context, f *v1alpha1.NodeFleet, q *question, wa
 		if fresh.question, fresh.held = nil, true; q.by != f.Name && q.asked.Before(r.now) {
 			r.wakeIn(mostRest) // changes that started the round may be missing
 		}
-		if r.memory != nil {
-			delete(r.memory.said, unreachableReason) // so that the next outage is reported again
+		if r.report != nil {
+			delete(r.report.Last, unreachableReason) // so that the next outage is reported again
 		}
 	}
 	r.setKnown(f.UID, fresh)

@@ -13,6 +13,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/drain"
+	"supercargo.dev/supercargo/internal/platform/conditions"
 )
 
 // round is one round of one fleet: what all its steps share. Everything else passes from step to step as a value:
@@ -27,6 +28,7 @@ type round struct {
 	*Reconciler
 	fleet  *v1alpha1.NodeFleet       // with the status as the round changes it
 	before *v1alpha1.NodeFleetStatus // as on the API server
+	report *conditions.Reporter
 	now    time.Time
 	memory *memory
 	pace   *pace
@@ -49,36 +51,36 @@ func (r *round) run(ctx context.Context, fleets []v1alpha1.NodeFleet) error {
 	}
 	err := r.steps(ctx, fleets)
 	if refused := (*provider.Refused)(nil); errors.As(err, &refused) {
-		r.condition(v1alpha1.FleetDegraded, true, refused.Reason, refused.Message)
+		r.report.Condition(v1alpha1.FleetDegraded, true, refused.Reason, refused.Message)
 		err = &waiting{refused.Reason, refused.Message}
 	}
 	var w *waiting
 	switch {
 	case err == nil:
-		r.condition(v1alpha1.FleetReady, true, "Reconciled", r.summary())
+		r.report.Condition(v1alpha1.FleetReady, true, "Reconciled", r.summary())
 	case errors.Is(err, errPending):
 		return nil // the answer starts the next round
 	case errors.Is(err, errOutdated):
 		r.again = settling
 		return nil
 	case errors.As(err, &w):
-		r.condition(v1alpha1.FleetReady, false, w.reason, w.message)
-		r.recordEvent(corev1.EventTypeWarning, w.reason, "Hold", w.message)
+		r.report.Condition(v1alpha1.FleetReady, false, w.reason, w.message)
+		r.report.Event(corev1.EventTypeWarning, w.reason, "Hold", w.message)
 		return nil
 	case errors.Is(err, provider.ErrChanged):
-		r.condition(v1alpha1.FleetReady, true, "Retrying", err.Error())
+		r.report.Condition(v1alpha1.FleetReady, true, "Retrying", err.Error())
 		r.again = settling
 		r.pace.changed()
 		return nil
 	default:
-		r.condition(v1alpha1.FleetReady, false, "Failed", err.Error())
+		r.report.Condition(v1alpha1.FleetReady, false, "Failed", err.Error())
 	}
 	return err
 }
 
 // applyPause makes the round only report its decisions while the cluster is paused.
 func (r *round) applyPause(ctx context.Context) (err error) {
-	r.paused, err = r.Pause.Apply(ctx, &r.fleet.Status.Conditions, r.fleet.Generation, r.now, r.memory.said, r.recordEvent)
+	r.paused, err = r.Pause.Apply(ctx, r.report)
 	return err
 }
 

@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
@@ -25,23 +24,6 @@ import (
 
 // maxListed is the maximum length of each list in a status, because objects in etcd must be small.
 const maxListed = 100
-
-func (r *round) condition(kind string, is bool, reason, message string) {
-	conditions.Set(&r.fleet.Status.Conditions, kind, is, reason, message, r.fleet.Generation, r.now)
-}
-
-// recordEvent emits an Event, unless it repeats the last one of its reason.
-func (r *round) recordEvent(kind, reason, action, message string) {
-	if r.memory.said[reason] == message {
-		return
-	}
-	r.memory.said[reason] = message
-	if r.DryRun {
-		log.FromContext(context.Background()).Info(message, "fleet", r.fleet.Name, "reason", reason)
-		return
-	}
-	r.Events.Eventf(r.fleet, nil, kind, reason, action, "%s", clip.Bytes(message, conditions.MaxMessage))
-}
 
 // recordObservation records the observation in the status, with a row for each flavor of the fleet.
 func (r *round) recordObservation(d *decision) {
@@ -128,7 +110,7 @@ func (r *round) warn(seen *observation) {
 		}
 	}
 	if len(warnings) > 0 {
-		r.recordEvent(corev1.EventTypeWarning, "PodsAtRisk", "Warn", strings.Join(warnings, "; "))
+		r.report.Event(corev1.EventTypeWarning, "PodsAtRisk", "Warn", strings.Join(warnings, "; "))
 	}
 }
 
@@ -181,25 +163,25 @@ func (r *round) degraded(d *decision, failure string, failures []string) {
 		text   []string
 	}{{"NodesUnidentified", unidentified}, {"NodesNotReady", dead}} {
 		if len(held.text) > 0 {
-			r.recordEvent(corev1.EventTypeWarning, held.reason, "Hold", held.text[0])
+			r.report.Event(corev1.EventTypeWarning, held.reason, "Hold", held.text[0])
 		}
 	}
 	switch {
 	case len(unusable) > 0:
-		r.condition(v1alpha1.FleetDegraded, true, "FlavorsUnusable", text)
-		r.recordEvent(corev1.EventTypeWarning, "FlavorsUnusable", "Hold", strings.Join(unusable, "; "))
+		r.report.Condition(v1alpha1.FleetDegraded, true, "FlavorsUnusable", text)
+		r.report.Event(corev1.EventTypeWarning, "FlavorsUnusable", "Hold", strings.Join(unusable, "; "))
 	case len(unidentified) > 0:
-		r.condition(v1alpha1.FleetDegraded, true, "NodesUnidentified", text)
+		r.report.Condition(v1alpha1.FleetDegraded, true, "NodesUnidentified", text)
 	case len(dead) > 0:
-		r.condition(v1alpha1.FleetDegraded, true, "NodesNotReady", text)
+		r.report.Condition(v1alpha1.FleetDegraded, true, "NodesNotReady", text)
 	case len(alone) > 0:
-		r.condition(v1alpha1.FleetDegraded, true, "MachinesNotReady", text)
+		r.report.Condition(v1alpha1.FleetDegraded, true, "MachinesNotReady", text)
 	case len(failures) > 0:
-		r.condition(v1alpha1.FleetDegraded, true, failure, text)
+		r.report.Condition(v1alpha1.FleetDegraded, true, failure, text)
 	case len(learned) > 0:
-		r.condition(v1alpha1.FleetDegraded, true, "PodsDoNotFit", text)
+		r.report.Condition(v1alpha1.FleetDegraded, true, "PodsDoNotFit", text)
 	default:
-		r.condition(v1alpha1.FleetDegraded, false, "MachinesReady", "no flavor is in back-off")
+		r.report.Condition(v1alpha1.FleetDegraded, false, "MachinesReady", "no flavor is in back-off")
 	}
 }
 
@@ -225,10 +207,10 @@ func (r *round) recordRejected(d *decision) {
 	switch {
 	case !planned: // pods are being gathered: nothing is known yet
 	case limited == "":
-		r.condition(v1alpha1.FleetLimited, false, "WithinLimits", "no pod waits because of a limit")
+		r.report.Condition(v1alpha1.FleetLimited, false, "WithinLimits", "no pod waits because of a limit")
 	default:
-		r.condition(v1alpha1.FleetLimited, true, "LimitReached", limited)
-		r.recordEvent(corev1.EventTypeWarning, "LimitReached", "Limit", limited)
+		r.report.Condition(v1alpha1.FleetLimited, true, "LimitReached", limited)
+		r.report.Event(corev1.EventTypeWarning, "LimitReached", "Limit", limited)
 	}
 	r.rejectedPods(d)
 }
@@ -237,14 +219,14 @@ func (r *round) recordRejected(d *decision) {
 func (r *round) rejectedPods(d *decision) {
 	rejected := d.rejections()
 	if len(rejected) == 0 {
-		delete(r.memory.said, "NoMachineFits")
+		delete(r.report.Last, "NoMachineFits")
 		return
 	}
 	text := fmt.Sprintf("%s: %s", rejected[0].Name, rejected[0].Reason)
 	if len(rejected) > 1 {
 		text = fmt.Sprintf("%d pods, the first is %s", len(rejected), text)
 	}
-	r.recordEvent(corev1.EventTypeWarning, "NoMachineFits", "Plan", text)
+	r.report.Event(corev1.EventTypeWarning, "NoMachineFits", "Plan", text)
 }
 
 func (d *decision) rejections() []v1alpha1.Rejection {
@@ -317,13 +299,13 @@ func (r *round) writeStatus(ctx context.Context) error {
 // flavors without one.
 func (r *round) checkPrices(prices map[string]price, without string) error {
 	if without == "" {
-		r.condition(v1alpha1.FleetPriced, true, "PricesKnown", "every flavor has a price")
+		r.report.Condition(v1alpha1.FleetPriced, true, "PricesKnown", "every flavor has a price")
 		return nil
 	}
-	r.condition(v1alpha1.FleetPriced, false, "PriceUnknown", without)
+	r.report.Condition(v1alpha1.FleetPriced, false, "PriceUnknown", without)
 	for _, p := range prices {
 		if p.known {
-			r.recordEvent(corev1.EventTypeWarning, "PriceUnknown", "Buy", without)
+			r.report.Event(corev1.EventTypeWarning, "PriceUnknown", "Buy", without)
 			return nil
 		}
 	}

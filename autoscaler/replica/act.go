@@ -20,12 +20,12 @@ const conflicts = 4
 
 // rescale writes the scale, provided that it is unchanged since the decision. The API server refuses the write if the
 // object has changed since it was read.
-func (l *look) rescale(ctx context.Context, out *replicadecide.Outcome) error {
-	target := l.object.Spec.Target
-	key := types.NamespacedName{Namespace: l.key.Namespace, Name: target.Name}
-	kind := l.Kinds[groupKind(target)]
+func (e *evaluation) rescale(ctx context.Context, out *replicadecide.Outcome) error {
+	target := e.object.Spec.Target
+	key := types.NamespacedName{Namespace: e.key.Namespace, Name: target.Name}
+	kind := e.Kinds[groupKind(target)]
 	for attempt := 1; ; attempt++ {
-		scale, err := l.Scaler.Scale(ctx, kind, key)
+		scale, err := e.Scaler.Scale(ctx, kind, key)
 		if err != nil {
 			return fmt.Errorf("read the scale: %w", err)
 		}
@@ -37,7 +37,7 @@ func (l *look) rescale(ctx context.Context, out *replicadecide.Outcome) error {
 			return fmt.Errorf("it has %d replicas: %w", scale.Spec.Replicas, errOvertaken)
 		}
 		scale.Spec.Replicas = int32(out.Replicas)
-		err = l.Scaler.SetScale(ctx, kind, scale)
+		err = e.Scaler.SetScale(ctx, kind, scale)
 		if err == nil {
 			return nil
 		}

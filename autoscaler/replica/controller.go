@@ -1,8 +1,8 @@
 // Package replica reconciles ReplicaPolicies: it measures a service, lets a law decide how many replicas the service
 // needs, and scales the target.
 //
-// One evaluation runs through the files in this order: controller.go (what triggers it), look.go (its steps), target.go
-// (the scaled object), standing.go (other autoscalers of the target), measure.go (queries to the source), pods.go
+// One evaluation runs through the files in this order: controller.go (what triggers it), evaluate.go (its steps), target.go
+// (the scaled object), otherscalers.go (other autoscalers of the target), measure.go (queries to the source), pods.go
 // (Ready pods), autoscaler/replica/replicadecide (the decision), act.go (the scaling), record.go (the status).
 //
 // Sources are queried outside the controller's queue, so a source that hangs delays only the policies that query it.
@@ -37,6 +37,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/platform/conditions"
 	"supercargo.dev/supercargo/internal/platform/pause"
 )
 
@@ -211,16 +212,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if !policy.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil
 	}
-	l := &look{Reconciler: r, tracked: r.track(policy), now: r.Clock.Now()}
-	err := l.run(ctx)
-	if statusErr := l.writeStatus(ctx); err == nil {
+	e := &evaluation{Reconciler: r, tracked: r.track(policy), now: r.Clock.Now()}
+	e.report = &conditions.Reporter{
+		Object: policy, Conditions: &e.status.Conditions, Now: e.now, Events: r.Events, DryRun: r.DryRun, Last: e.events,
+	}
+	err := e.run(ctx)
+	if statusErr := e.writeStatus(ctx); err == nil {
 		err = statusErr
 	}
-	metricConditions.Publish(l.status.Conditions, req.Namespace, req.Name)
+	metricConditions.Publish(e.status.Conditions, req.Namespace, req.Name)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: l.again}, nil
+	return reconcile.Result{RequeueAfter: e.again}, nil
 }
 
 // podEvents handles the events of all pods.

@@ -139,7 +139,7 @@ func (s *stage) once() time.Duration {
 }
 
 // look queries and decides as soon as that is due, and returns the requeue delay.
-func (s *stage) look() time.Duration {
+func (s *stage) evaluate() time.Duration {
 	s.Helper()
 	for range 100 {
 		again := s.once()
@@ -154,12 +154,12 @@ func (s *stage) look() time.Duration {
 }
 
 // run evaluates for the duration d.
-func (s *stage) run(d time.Duration) (looks int) {
+func (s *stage) run(d time.Duration) (evaluations int) {
 	s.Helper()
-	for end := s.clock.Now().Add(d); s.clock.Now().Before(end); looks++ {
-		s.look()
+	for end := s.clock.Now().Add(d); s.clock.Now().Before(end); evaluations++ {
+		s.evaluate()
 	}
-	return looks
+	return evaluations
 }
 
 func (s *stage) policy() *v1alpha1.ReplicaPolicy {
@@ -196,9 +196,9 @@ func TestAPolicyLookedAtEverySecondIsWrittenOnceAMinute(t *testing.T) {
 	s := newStage(t)
 	s.run(20 * time.Second) // until the number of replicas is stable
 	s.statusWrites = 0
-	looks := s.run(5 * time.Minute)
-	if looks < 250 || s.statusWrites < 4 || s.statusWrites > 7 {
-		t.Errorf("%d looks in five minutes wrote the status %d times, want about five", looks, s.statusWrites)
+	evaluations := s.run(5 * time.Minute)
+	if evaluations < 250 || s.statusWrites < 4 || s.statusWrites > 7 {
+		t.Errorf("%d evaluations in five minutes wrote the status %d times, want about five", evaluations, s.statusWrites)
 	}
 	if m := s.policy().Status.Memory; m == nil || s.clock.Since(m.Time.Time) > rememberEvery+2*time.Second {
 		t.Errorf("the memory is of %v", m)
@@ -207,7 +207,7 @@ func TestAPolicyLookedAtEverySecondIsWrittenOnceAMinute(t *testing.T) {
 
 func TestNewsAreHeldBackWhileTheLastWriteIsFresh(t *testing.T) {
 	s := newStage(t)
-	s.look()
+	s.evaluate()
 	s.statusWrites = 0
 	for i := range 20 { // it alternates between measured and not measured
 		s.fault = nil
@@ -240,7 +240,7 @@ func TestAWriteThatCameBetweenOthersIsTriedAgain(t *testing.T) {
 		}
 		return nil
 	}
-	s.look()
+	s.evaluate()
 	if len(s.rescaled) != 1 || s.rescaled[0] < 31 {
 		t.Errorf("rescaled to %v, want once, to more than 30", s.rescaled)
 	}
@@ -286,7 +286,7 @@ func TestADecisionThatCouldNotBeCarriedOutIsTriedAgainUntilTheNextLook(t *testin
 	s := newStage(t, func(p *v1alpha1.ReplicaPolicySpec) { p.Law.Interval = metav1.Duration{Duration: 1000 * time.Second} })
 	s.values["rate"] = 300
 	s.before = func() error { return errors.New("the API server is away") }
-	if again := s.look(); again != actRetry {
+	if again := s.evaluate(); again != actRetry {
 		t.Errorf("tried again after %v, want %v", again, actRetry)
 	}
 	if c := s.ready(); c.Reason != "NotScaled" || !strings.Contains(c.Message, "the API server is away") {
@@ -350,7 +350,7 @@ func (b blocking) Query(ctx context.Context, expression string, at time.Time) ([
 func TestARoundIsGivenUpAfterItsTime(t *testing.T) {
 	s := newStage(t)
 	s.Sources["default"] = NewSource("default", hanging{}, 10*time.Millisecond)
-	s.look()
+	s.evaluate()
 	c := meta.FindStatusCondition(s.policy().Status.Conditions, v1alpha1.PolicyMeasured)
 	if c == nil || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "deadline exceeded") {
 		t.Errorf("%+v", c)
@@ -386,7 +386,7 @@ func TestAnswersToAnOldSpecAreNotUsed(t *testing.T) {
 
 func TestAPolicyThatIsNoMoreIsForgotten(t *testing.T) {
 	s := newStage(t, func(p *v1alpha1.ReplicaPolicySpec) { p.Mode = v1alpha1.ReplicasViaHPA })
-	s.look()
+	s.evaluate()
 	shown, conditions := testutil.CollectAndCount(metricConditions), len(s.policy().Status.Conditions)
 	if err := s.Client.Delete(t.Context(), s.policy()); err != nil {
 		t.Fatal(err)
@@ -402,7 +402,7 @@ func TestAPolicyThatIsNoMoreIsForgotten(t *testing.T) {
 
 func TestStartUpTimesAreLearnedFromPodsThatAreSeenToStart(t *testing.T) {
 	s := newStage(t)
-	s.look()
+	s.evaluate()
 	made := s.clock.Now()
 	at := func(p *corev1.Pod, ready bool, since time.Duration) *corev1.Pod {
 		p = p.DeepCopy()
@@ -493,7 +493,7 @@ func TestPodsThatLeaveOrHaveEndedDoNotCount(t *testing.T) {
 			}
 		}
 	}
-	s.look()
+	s.evaluate()
 	if status := s.policy().Status; status.Replicas != 11 || status.ReadyReplicas != 10 {
 		t.Errorf("%d pods, %d Ready, want 11 and 10", status.Replicas, status.ReadyReplicas)
 	}

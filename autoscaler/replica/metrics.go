@@ -57,15 +57,15 @@ func histogram(name, help string, buckets []float64, labels ...string) *promethe
 
 // publish sets the gauges of a policy after an evaluation. A policy in conflict does not publish its desired replicas,
 // because a HorizontalPodAutoscaler follows the policy that takes precedence.
-func (l *look) publish(standing *replicadecide.Standing) {
-	namespace, name, out := l.key.Namespace, l.key.Name, l.last
-	if !l.DryRun && l.sound.Mode == v1alpha1.ReplicasViaHPA && standing.Conflict(l.sound.Mode) == "" && !out.Off {
+func (e *evaluation) publish(others *replicadecide.OtherScalers) {
+	namespace, name, out := e.key.Namespace, e.key.Name, e.last
+	if !e.DryRun && e.sound.Mode == v1alpha1.ReplicasViaHPA && others.Conflict(e.sound.Mode) == "" && !out.Off {
 		metricDesired.WithLabelValues(namespace, name).Set(float64(out.Replicas))
 	} else {
-		forgetWanted(l.key)
+		forgetWanted(e.key)
 	}
-	metricSpec.WithLabelValues(namespace, name).Set(float64(l.status.SpecReplicas))
-	metricReady.WithLabelValues(namespace, name).Set(float64(l.status.ReadyReplicas))
+	metricSpec.WithLabelValues(namespace, name).Set(float64(e.status.SpecReplicas))
+	metricReady.WithLabelValues(namespace, name).Set(float64(e.status.ReadyReplicas))
 	for gauge, value := range map[*prometheus.GaugeVec]float64{metricRate: out.Observation.ArrivalRate, metricResponse: out.Observation.ResponseTime} {
 		if math.IsNaN(value) {
 			gauge.DeleteLabelValues(namespace, name)

@@ -11,12 +11,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/replica/replicadecide"
-	"supercargo.dev/supercargo/internal/platform/conditions"
-	"supercargo.dev/supercargo/internal/text/clip"
 )
 
 const (
@@ -28,53 +25,40 @@ const (
 )
 
 // condition sets a condition of the status.
-func (l *look) condition(c replicadecide.Condition) {
-	conditions.Set(&l.status.Conditions, c.Type, c.True, c.Reason, c.Message, l.object.Generation, l.now)
+func (e *evaluation) condition(c replicadecide.Condition) {
+	e.report.Condition(c.Type, c.True, c.Reason, c.Message)
 }
 
-// judge sets the conditions from the last evaluation and the other autoscalers of the target, and records an Event for
+// setConditions sets the conditions from the last evaluation and the other autoscalers of the target, and records an Event for
 // each new problem.
-func (l *look) judge(standing *replicadecide.Standing) {
-	l.status.ObservedGeneration = l.object.Generation
-	for _, c := range l.sound.Conditions(standing, l.last) {
-		before := meta.FindStatusCondition(l.status.Conditions, c.Type)
+func (e *evaluation) setConditions(others *replicadecide.OtherScalers) {
+	e.status.ObservedGeneration = e.object.Generation
+	for _, c := range e.sound.Conditions(others, e.last) {
+		before := meta.FindStatusCondition(e.status.Conditions, c.Type)
 		changed := before == nil || (before.Status == metav1.ConditionTrue) != c.True || before.Reason != c.Reason
-		l.condition(c)
+		e.condition(c)
 		wrong := c.True == (c.Type == v1alpha1.PolicyConflict || c.Type == v1alpha1.PolicyLimited)
 		switch {
 		case changed && wrong && c.Type != v1alpha1.PolicyReady:
-			l.tell(corev1.EventTypeWarning, c.Reason, "Look", c.Message)
+			e.report.Event(corev1.EventTypeWarning, c.Reason, "Look", c.Message)
 		case changed && !wrong:
-			l.resume(before)
+			e.resume(before)
 		}
 	}
-	l.publish(standing)
+	e.publish(others)
 }
 
 // resume allows the Event of a resolved problem to be recorded again.
-func (l *look) resume(before *metav1.Condition) {
+func (e *evaluation) resume(before *metav1.Condition) {
 	if before != nil {
-		delete(l.said, before.Reason)
+		delete(e.report.Last, before.Reason)
 	}
-}
-
-// tell records an Event, unless the last one with this reason had the same message.
-func (l *look) tell(kind, reason, action, message string) {
-	if l.said[reason] == message {
-		return
-	}
-	l.said[reason] = message
-	if l.DryRun {
-		ctrl.Log.Info(message, "policy", l.key, "reason", reason)
-		return
-	}
-	l.Events.Eventf(l.object, nil, kind, reason, action, "%s", clip.Bytes(message, conditions.MaxMessage))
 }
 
 // record updates the status with an observation and its decision.
-func (l *look) record(out *replicadecide.Outcome, conflict bool) {
+func (e *evaluation) record(out *replicadecide.Outcome, conflict bool) {
 	observed := replicadecide.ObservationOf(out)
-	l.status.LastObservation = &observed
+	e.status.LastObservation = &observed
 	result := "decided"
 	switch {
 	case conflict:
@@ -84,31 +68,31 @@ func (l *look) record(out *replicadecide.Outcome, conflict bool) {
 	case out.Held:
 		result = "held"
 	}
-	metricEvaluations.WithLabelValues(l.key.Namespace, l.key.Name, result).Inc()
+	metricEvaluations.WithLabelValues(e.key.Namespace, e.key.Name, result).Inc()
 	if conflict || out.Off {
 		return
 	}
-	l.status.DesiredReplicas = int32(out.Replicas)
+	e.status.DesiredReplicas = int32(out.Replicas)
 	if out.Changes() {
-		l.status.LastDecision, l.readyAt = l.sound.DecisionOf(out), time.Time{}
+		e.status.LastDecision, e.readyAt = e.sound.DecisionOf(out), time.Time{}
 		return
 	}
-	d := l.status.LastDecision
+	d := e.status.LastDecision
 	if d == nil {
 		return
 	}
 	if out.Observation.Ready != int(d.To) {
-		l.readyAt = time.Time{}
-	} else if l.readyAt.IsZero() {
-		l.readyAt = l.now
+		e.readyAt = time.Time{}
+	} else if e.readyAt.IsZero() {
+		e.readyAt = e.now
 	}
-	l.sound.Settle(d, out, l.readyAt)
+	e.sound.Settle(d, out, e.readyAt)
 }
 
 // news reports whether the status says something new: a decision, a condition or a spec. Measurements and memory do not
 // count.
-func (l *look) news() bool {
-	a, b := l.written, l.status
+func (e *evaluation) news() bool {
+	a, b := e.written, e.status
 	if a.ObservedGeneration != b.ObservedGeneration || a.DesiredReplicas != b.DesiredReplicas || len(a.Conditions) != len(b.Conditions) {
 		return true
 	}
@@ -123,56 +107,56 @@ func (l *look) news() bool {
 
 // writeStatus writes the status if it says something new, but at least writeGap after the last write, and otherwise
 // every rememberEvery.
-func (l *look) writeStatus(ctx context.Context) error {
-	since := l.now.Sub(l.writtenAt)
-	switch news := l.news(); {
-	case l.DryRun, equality.Semantic.DeepEqual(l.written, l.status):
+func (e *evaluation) writeStatus(ctx context.Context) error {
+	since := e.now.Sub(e.writtenAt)
+	switch news := e.news(); {
+	case e.DryRun, equality.Semantic.DeepEqual(e.written, e.status):
 		return nil
-	case news && since < writeGap && since >= 0 && l.written.ObservedGeneration == l.status.ObservedGeneration:
-		l.comeBack(writeGap - since)
+	case news && since < writeGap && since >= 0 && e.written.ObservedGeneration == e.status.ObservedGeneration:
+		e.comeBack(writeGap - since)
 		return nil
 	case !news && since < rememberEvery && since >= 0:
 		return nil
 	}
-	l.remember()
-	object := l.object.DeepCopy()
-	object.Status = *l.status.DeepCopy()
-	err := l.Client.Status().Update(ctx, object)
+	e.remember()
+	object := e.object.DeepCopy()
+	object.Status = *e.status.DeepCopy()
+	err := e.Client.Status().Update(ctx, object)
 	if apierrors.IsConflict(err) { // the cache was stale
-		if err = l.Live.Get(ctx, l.key, object); err == nil && object.UID == l.uid {
-			object.Status = *l.status.DeepCopy()
-			err = l.Client.Status().Update(ctx, object)
+		if err = e.Live.Get(ctx, e.key, object); err == nil && object.UID == e.uid {
+			object.Status = *e.status.DeepCopy()
+			err = e.Client.Status().Update(ctx, object)
 		}
 	}
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("write the status of ReplicaPolicy %s: %w", l.key, err)
+		return fmt.Errorf("write the status of ReplicaPolicy %s: %w", e.key, err)
 	}
 	metricStatusWrites.Inc()
-	l.written, l.writtenAt = l.status.DeepCopy(), l.now
+	e.written, e.writtenAt = e.status.DeepCopy(), e.now
 	return nil
 }
 
 // comeBack shortens the time until the next step.
-func (l *look) comeBack(after time.Duration) {
-	if l.again == 0 || l.again > after {
-		l.again = after
+func (e *evaluation) comeBack(after time.Duration) {
+	if e.again == 0 || e.again > after {
+		e.again = after
 	}
 }
 
 // remember saves the law's memory in the status.
-func (l *look) remember() {
-	if l.sound == nil || l.memory == nil {
+func (e *evaluation) remember() {
+	if e.sound == nil || e.memory == nil {
 		return
 	}
-	saved, err := l.sound.Save(l.memory, l.now)
+	saved, err := e.sound.Save(e.memory, e.now)
 	if err != nil {
-		l.condition(replicadecide.Condition{Type: v1alpha1.PolicyRemembered, Reason: "TooLarge", Message: err.Error()})
-		l.tell(corev1.EventTypeWarning, "StateNotSaved", "Save", err.Error())
+		e.condition(replicadecide.Condition{Type: v1alpha1.PolicyRemembered, Reason: "TooLarge", Message: err.Error()})
+		e.report.Event(corev1.EventTypeWarning, "StateNotSaved", "Save", err.Error())
 		return
 	}
-	l.status.Memory = saved
-	l.condition(replicadecide.Condition{Type: v1alpha1.PolicyRemembered, True: true, Reason: "Remembered", Message: "A restarted autoscaler continues from status.memory"})
+	e.status.Memory = saved
+	e.condition(replicadecide.Condition{Type: v1alpha1.PolicyRemembered, True: true, Reason: "Remembered", Message: "A restarted autoscaler continues from status.memory"})
 }

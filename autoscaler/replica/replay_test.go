@@ -35,8 +35,8 @@ func (*controlled) Name() string { return "controller" }
 // FirstLook implements loop.Decider.
 func (c *controlled) FirstLook() time.Duration { return c.first }
 
-// Look implements loop.Decider.
-func (c *controlled) Look(m law.Memory, seen replicadecide.Seen) (law.Memory, replicadecide.Outcome) {
+// Evaluate implements loop.Decider.
+func (c *controlled) Evaluate(m law.Memory, seen replicadecide.Seen) (law.Memory, replicadecide.Outcome) {
 	c.Helper()
 	if asked := int(c.scale.Spec.Replicas); c.there != nil && asked != seen.Spec {
 		c.Fatalf("the controller asks for %d replicas and the service has %d", asked, seen.Spec)
@@ -55,8 +55,8 @@ func (c *controlled) Look(m law.Memory, seen replicadecide.Seen) (law.Memory, re
 	c.clock.SetTime(now)
 	c.once() // queries
 	<-c.woken
-	looks := c.tracked[web].looks
-	if c.once(); c.tracked[web].looks != looks+1 {
+	before := c.tracked[web].evaluations
+	if c.once(); c.tracked[web].evaluations != before+1 {
 		c.Fatal("the controller did not decide")
 	}
 	out := *c.tracked[web].last

@@ -98,25 +98,25 @@ func groupKind(t v1alpha1.ReplicaTarget) schema.GroupKind {
 }
 
 // target returns the scale of a policy's target. It reads the scale again if the generation in the cache has changed.
-func (l *look) target(ctx context.Context) (*scaled, error) {
-	t := l.object.Spec.Target
-	key := types.NamespacedName{Namespace: l.key.Namespace, Name: t.Name}
-	kind, ok := l.Kinds[groupKind(t)]
+func (e *evaluation) target(ctx context.Context) (*scaled, error) {
+	t := e.object.Spec.Target
+	key := types.NamespacedName{Namespace: e.key.Namespace, Name: t.Name}
+	kind, ok := e.Kinds[groupKind(t)]
 	if !ok {
 		return nil, &targetFault{"KindNotAllowed", fmt.Errorf("spec.target: the autoscaler may not scale %s of %s, or the kind did not exist when it started: add it to --scale-kinds, and grant get, list and watch on it and get and update on its scale", t.Kind, t.APIVersion)}
 	}
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(kind)
-	if err := l.Client.Get(ctx, key, object); err != nil {
+	if err := e.Client.Get(ctx, key, object); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil, &targetFault{"TargetNotFound", fmt.Errorf("%s %s does not exist", t.Kind, key)}
 		}
 		return nil, fmt.Errorf("read %s %s: %w", t.Kind, key, err)
 	}
-	if s := l.scale; s != nil && s.uid == object.UID && s.generation == object.Generation && (s.generation != 0 || l.now.Sub(s.readAt) < scaleAge) {
+	if s := e.scale; s != nil && s.uid == object.UID && s.generation == object.Generation && (s.generation != 0 || e.now.Sub(s.readAt) < scaleAge) {
 		return s, nil
 	}
-	read, err := l.Scaler.Scale(ctx, kind, key)
+	read, err := e.Scaler.Scale(ctx, kind, key)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, &targetFault{"NotScalable", fmt.Errorf("%s %s has no scale subresource, or was just deleted", t.Kind, key)}
@@ -131,8 +131,8 @@ func (l *look) target(ctx context.Context) (*scaled, error) {
 	if err != nil {
 		return nil, &targetFault{"NotScalable", fmt.Errorf("the scale of %s %s has an invalid status.selector %q: %w", t.Kind, key, read.Status.Selector, err)}
 	}
-	l.scale = &scaled{uid: object.UID, generation: object.Generation, readAt: l.now, asked: int(read.Spec.Replicas), selector: selector}
-	return l.scale, nil
+	e.scale = &scaled{uid: object.UID, generation: object.Generation, readAt: e.now, asked: int(read.Spec.Replicas), selector: selector}
+	return e.scale, nil
 }
 
 // isFault reports whether an error is a fault of the target, and not an error of reading it.

@@ -30,9 +30,9 @@ type tracked struct {
 	invalid error // why sound is nil
 	memory  law.Memory
 
-	// due is the time of the next evaluation, and looks the number of evaluations.
-	due   time.Time
-	looks int
+	// due is the time of the next evaluation, and evaluations the number of evaluations.
+	due         time.Time
+	evaluations int
 	// last is the last outcome. readyAt is the time since which as many pods have been Ready as the last decision
 	// wants.
 	last    *replicadecide.Outcome
@@ -40,8 +40,8 @@ type tracked struct {
 	// pending is a decision that has not been carried out yet.
 	pending *replicadecide.Outcome
 	scale   *scaled
-	// said is the last Event message for each reason; it is not repeated.
-	said map[string]string
+	// events is the last Event message for each reason; it is not repeated.
+	events map[string]string
 	// cancel cancels the running queries.
 	cancel context.CancelFunc
 
@@ -61,7 +61,7 @@ func (r *Reconciler) track(policy *v1alpha1.ReplicaPolicy) *tracked {
 			t.cancel()
 		}
 		t = &tracked{
-			key: key, uid: policy.UID, status: policy.Status.DeepCopy(), written: policy.Status.DeepCopy(), said: map[string]string{}, cancel: func() {},
+			key: key, uid: policy.UID, status: policy.Status.DeepCopy(), written: policy.Status.DeepCopy(), events: map[string]string{}, cancel: func() {},
 		}
 		t.pods.startUp = t.status.StartUp
 		r.tracked[key] = t
@@ -100,7 +100,7 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 // stagger shortens the first wait of a policy by up to half, by a share derived from its UID. All policies start with
 // the controller, and would otherwise query at the same times ever after.
 func (t *tracked) stagger(wait time.Duration) time.Duration {
-	if t.looks != 1 {
+	if t.evaluations != 1 {
 		return wait
 	}
 	h := fnv.New32a()

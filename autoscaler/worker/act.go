@@ -17,49 +17,49 @@ import (
 
 // act carries out the decision. Repeating it after an error is harmless: a created pod counts at the next
 // reconciliation, and a deleted pod stays deleted. It returns how many workers it has created or drained.
-func (l *look) act(ctx context.Context, template *corev1.PodTemplateSpec, config *workerdecide.Config) (done int, err error) {
-	if l.observes() {
-		if l.DryRun && (l.decision.Add > 0 || len(l.decision.Drain) > 0) {
-			ctrl.LoggerFrom(ctx).Info("Would resize", "pool", klog.KObj(l.pool), "add", l.decision.Add, "drain", l.decision.Drain, "reason", l.decision.Reason)
+func (rc *reconciliation) act(ctx context.Context, template *corev1.PodTemplateSpec, config *workerdecide.Config) (done int, err error) {
+	if rc.observes() {
+		if rc.DryRun && (rc.decision.Add > 0 || len(rc.decision.Drain) > 0) {
+			ctrl.LoggerFrom(ctx).Info("Would resize", "pool", klog.KObj(rc.pool), "add", rc.decision.Add, "drain", rc.decision.Drain, "reason", rc.decision.Reason)
 		}
 		return 0, nil
 	}
-	if err := l.sweep(ctx); err != nil {
+	if err := rc.sweep(ctx); err != nil {
 		return 0, err
 	}
-	for _, name := range l.decision.Drain {
-		if err := l.remove(ctx, l.pods[name]); err != nil {
+	for _, name := range rc.decision.Drain {
+		if err := rc.remove(ctx, rc.pods[name]); err != nil {
 			return done, fmt.Errorf("drain worker %s: %w", name, err)
 		}
 		done++
-		metricDrained.WithLabelValues(l.pool.Namespace, l.pool.Name).Inc()
+		metricDrained.WithLabelValues(rc.pool.Namespace, rc.pool.Name).Inc()
 	}
-	if l.decision.Add == 0 {
+	if rc.decision.Add == 0 {
 		return done, nil
 	}
-	i := slices.IndexFunc(config.Flavors, func(f workerdecide.Flavor) bool { return f.Name == l.decision.Flavor })
-	instanceType, err := l.instanceType(ctx, l.decision.Flavor)
+	i := slices.IndexFunc(config.Flavors, func(f workerdecide.Flavor) bool { return f.Name == rc.decision.Flavor })
+	instanceType, err := rc.instanceType(ctx, rc.decision.Flavor)
 	if err != nil {
 		return done, err
 	}
-	for n := range l.decision.Add {
-		if err := l.Client.Create(ctx, podFor(l.pool, template, &config.Flavors[i], instanceType)); err != nil {
-			return done, fmt.Errorf("create the pod of worker %d of %d: %w", n+1, l.decision.Add, err)
+	for n := range rc.decision.Add {
+		if err := rc.Client.Create(ctx, podFor(rc.pool, template, &config.Flavors[i], instanceType)); err != nil {
+			return done, fmt.Errorf("create the pod of worker %d of %d: %w", n+1, rc.decision.Add, err)
 		}
 		done++
-		metricAdded.WithLabelValues(l.pool.Namespace, l.pool.Name).Inc()
+		metricAdded.WithLabelValues(rc.pool.Namespace, rc.pool.Name).Inc()
 	}
 	return done, nil
 }
 
 // instanceType returns the instance type label of a flavor's machines. It is empty if they have none.
-func (l *look) instanceType(ctx context.Context, flavor string) (string, error) {
+func (rc *reconciliation) instanceType(ctx context.Context, flavor string) (string, error) {
 	if flavor == "" {
 		return "", nil
 	}
 	var fleet v1alpha1.NodeFleet
-	if err := l.Client.Get(ctx, types.NamespacedName{Name: l.pool.Spec.Worker.NodeFleet}, &fleet); err != nil {
-		return "", fmt.Errorf("read NodeFleet %s: %w", l.pool.Spec.Worker.NodeFleet, err)
+	if err := rc.Client.Get(ctx, types.NamespacedName{Name: rc.pool.Spec.Worker.NodeFleet}, &fleet); err != nil {
+		return "", fmt.Errorf("read NodeFleet %s: %w", rc.pool.Spec.Worker.NodeFleet, err)
 	}
 	for i := range fleet.Status.Flavors {
 		if f := &fleet.Status.Flavors[i]; f.Name == flavor {
@@ -70,15 +70,15 @@ func (l *look) instanceType(ctx context.Context, flavor string) (string, error) 
 }
 
 // sweep deletes pods that have ended, because they run no worker.
-func (l *look) sweep(ctx context.Context) error {
-	for name, p := range l.pods {
+func (rc *reconciliation) sweep(ctx context.Context) error {
+	for name, p := range rc.pods {
 		if !ended(p) {
 			continue
 		}
 		if p.Status.Phase == corev1.PodFailed {
-			l.tell(corev1.EventTypeWarning, "WorkerFailed", "Replace", fmt.Sprintf("pod %s failed: %s %s", name, p.Status.Reason, p.Status.Message))
+			rc.report.Event(corev1.EventTypeWarning, "WorkerFailed", "Replace", fmt.Sprintf("pod %s failed: %s %s", name, p.Status.Reason, p.Status.Message))
 		}
-		if err := l.remove(ctx, p); err != nil {
+		if err := rc.remove(ctx, p); err != nil {
 			return fmt.Errorf("delete terminated pod %s: %w", name, err)
 		}
 	}
@@ -86,6 +86,6 @@ func (l *look) sweep(ctx context.Context) error {
 }
 
 // remove deletes the observed pod, by its UID, with the grace period from its spec.
-func (l *look) remove(ctx context.Context, p *corev1.Pod) error {
-	return client.IgnoreNotFound(l.Client.Delete(ctx, p, client.Preconditions{UID: &p.UID}))
+func (rc *reconciliation) remove(ctx context.Context, p *corev1.Pod) error {
+	return client.IgnoreNotFound(rc.Client.Delete(ctx, p, client.Preconditions{UID: &p.UID}))
 }

@@ -32,6 +32,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/worker/workerdecide"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue"
+	"supercargo.dev/supercargo/internal/platform/conditions"
 	"supercargo.dev/supercargo/internal/platform/pause"
 )
 
@@ -61,8 +62,8 @@ type memory struct {
 	// resized is when workers were last actually added or drained. Decisions in mode Observe do not count, so they do
 	// not delay the pool once it may act.
 	resized time.Time
-	// said is the last Event message for each reason; it is not repeated.
-	said map[string]string
+	// events is the last Event message for each reason; it is not repeated.
+	events map[string]string
 }
 
 // atOnce is the number of pools reconciled concurrently, because a manager may take long to answer.
@@ -81,13 +82,14 @@ func (r *Reconciler) SetupWithManager(m ctrl.Manager) error {
 	return nil
 }
 
-// look is one reconciliation of a pool.
-type look struct {
+// reconciliation is one reconciliation of a pool.
+type reconciliation struct {
 	*Reconciler
 	pool   *v1alpha1.WorkerPool
 	before *v1alpha1.WorkerPoolStatus
 	now    time.Time
 	memory *memory
+	report *conditions.Reporter
 	paused bool // the cluster is paused
 
 	client *workqueue.Client
@@ -112,16 +114,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if pool.DeletionTimestamp != nil {
 		return reconcile.Result{}, nil // the garbage collector deletes its pods, and each ends when its worker is idle
 	}
-	l := &look{Reconciler: r, pool: pool, before: pool.Status.DeepCopy(), now: r.Clock.Now(), memory: r.remember(pool)}
-	err := l.run(ctx)
-	if statusErr := l.writeStatus(ctx); err == nil {
+	rc := &reconciliation{Reconciler: r, pool: pool, before: pool.Status.DeepCopy(), now: r.Clock.Now(), memory: r.remember(pool)}
+	rc.report = &conditions.Reporter{
+		Object: pool, Conditions: &pool.Status.Conditions, Now: rc.now, Events: r.Events, DryRun: r.DryRun, Last: rc.memory.events,
+	}
+	err := rc.run(ctx)
+	if statusErr := rc.writeStatus(ctx); err == nil {
 		err = statusErr
 	}
 	metricConditions.Publish(pool.Status.Conditions, req.Namespace, req.Name)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	again := l.decision.LookAgain
+	again := rc.decision.Recheck
 	if again <= 0 {
 		again = pool.Spec.Scaling.Interval.Duration
 	}
@@ -129,57 +134,57 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 // run observes, decides and acts.
-func (l *look) run(ctx context.Context) error {
-	l.pool.Status.ObservedGeneration = l.pool.Generation
-	if err := l.heed(ctx); err != nil {
+func (rc *reconciliation) run(ctx context.Context) error {
+	rc.pool.Status.ObservedGeneration = rc.pool.Generation
+	if err := rc.applyPause(ctx); err != nil {
 		return err
 	}
-	config, why, err := l.config(ctx)
+	config, why, err := rc.config(ctx)
 	if err != nil {
 		return err
 	}
-	template, fault := parseTemplate(l.pool)
+	template, fault := parseTemplate(rc.pool)
 	if why.message == "" && fault != nil {
 		why = refusal{"InvalidTemplate", fault.Error()}
 	}
 	if why.message != "" {
-		l.notReady(why.reason, why.message)
+		rc.notReady(why.reason, why.message)
 		return nil
 	}
-	if err := l.observe(ctx); err != nil {
+	if err := rc.observe(ctx); err != nil {
 		return err
 	}
-	before := l.memory.decided
-	if !l.observes() {
-		before.Resized = l.memory.resized
+	before := rc.memory.decided
+	if !rc.observes() {
+		before.Resized = rc.memory.resized
 	}
-	l.decision, l.memory.decided, err = workerdecide.Decide(config, l.seen, before, l.now)
+	rc.decision, rc.memory.decided, err = workerdecide.Decide(config, rc.seen, before, rc.now)
 	if err != nil {
-		l.notReady("InvalidSpec", err.Error())
+		rc.notReady("InvalidSpec", err.Error())
 		return nil
 	}
-	l.record()
-	if err := l.writeStatus(ctx); err != nil { // before acting
-		l.memory.decided = before // nothing was done, so the next reconciliation may act
+	rc.record()
+	if err := rc.writeStatus(ctx); err != nil { // before acting
+		rc.memory.decided = before // nothing was done, so the next reconciliation may act
 		return err
 	}
-	done, err := l.act(ctx, template, &config)
+	done, err := rc.act(ctx, template, &config)
 	if err != nil {
-		l.notReady("NotCarriedOut", err.Error())
+		rc.notReady("NotCarriedOut", err.Error())
 		if done == 0 {
-			l.memory.decided.Resized = before.Resized
-			keepResized(&l.pool.Status, before.Resized)
+			rc.memory.decided.Resized = before.Resized
+			keepResized(&rc.pool.Status, before.Resized)
 		}
 	}
-	if !l.observes() {
-		l.memory.resized = l.memory.decided.Resized
+	if !rc.observes() {
+		rc.memory.resized = rc.memory.decided.Resized
 	}
 	return err
 }
 
-// heed checks whether the cluster is paused.
-func (l *look) heed(ctx context.Context) (err error) {
-	l.paused, err = l.Pause.Apply(ctx, &l.pool.Status.Conditions, l.pool.Generation, l.now, l.memory.said, l.tell)
+// applyPause checks whether the cluster is paused.
+func (rc *reconciliation) applyPause(ctx context.Context) (err error) {
+	rc.paused, err = rc.Pause.Apply(ctx, rc.report)
 	return err
 }
 
@@ -196,14 +201,16 @@ func (r *Reconciler) everyPool(ctx context.Context, _ client.Object) (requests [
 }
 
 // observes reports whether decisions are not carried out.
-func (l *look) observes() bool { return l.DryRun || l.mode() == v1alpha1.WorkerPoolObserve }
+func (rc *reconciliation) observes() bool {
+	return rc.DryRun || rc.mode() == v1alpha1.WorkerPoolObserve
+}
 
 // mode returns the effective mode of the pool: Observe while the cluster is paused.
-func (l *look) mode() v1alpha1.WorkerPoolMode {
-	if l.paused {
+func (rc *reconciliation) mode() v1alpha1.WorkerPoolMode {
+	if rc.paused {
 		return v1alpha1.WorkerPoolObserve
 	}
-	return l.pool.Spec.Mode
+	return rc.pool.Spec.Mode
 }
 
 // remember returns the state of a pool. For a pool that is new to this process, it comes from the status.
@@ -217,7 +224,7 @@ func (r *Reconciler) remember(pool *v1alpha1.WorkerPool) *memory {
 	m := r.memory[name]
 	if m == nil || m.uid != pool.UID {
 		decided := recall(&pool.Status)
-		m = &memory{uid: pool.UID, decided: decided, resized: decided.Resized, said: map[string]string{}}
+		m = &memory{uid: pool.UID, decided: decided, resized: decided.Resized, events: map[string]string{}}
 		r.memory[name] = m
 	}
 	return m

@@ -43,15 +43,15 @@ func counter(name, help string, labels ...string) *prometheus.CounterVec {
 }
 
 // publish sets the gauges of a pool.
-func (l *look) publish() {
-	s, namespace, name := &l.pool.Status, l.pool.Namespace, l.pool.Name
-	metricShortage.WithLabelValues(namespace, name).Set(float64(l.decision.ShortageMilliCores) / 1000)
-	metricTasks.WithLabelValues(namespace, name, "waiting").Set(float64(l.decision.TasksWaiting))
-	metricTasks.WithLabelValues(namespace, name, "running").Set(float64(l.decision.TasksRunning))
+func (rc *reconciliation) publish() {
+	s, namespace, name := &rc.pool.Status, rc.pool.Namespace, rc.pool.Name
+	metricShortage.WithLabelValues(namespace, name).Set(float64(rc.decision.ShortageMilliCores) / 1000)
+	metricTasks.WithLabelValues(namespace, name, "waiting").Set(float64(rc.decision.TasksWaiting))
+	metricTasks.WithLabelValues(namespace, name, "running").Set(float64(rc.decision.TasksRunning))
 	metricWorkers.WithLabelValues(namespace, name, "connected").Set(float64(s.Workers.Connected))
 	metricWorkers.WithLabelValues(namespace, name, "starting").Set(float64(s.Workers.Starting))
 	metricWorkers.WithLabelValues(namespace, name, "draining").Set(float64(s.Workers.Draining))
-	metricLost.WithLabelValues(namespace, name).Set(float64(l.decision.WorkersLost))
+	metricLost.WithLabelValues(namespace, name).Set(float64(rc.decision.WorkersLost))
 	for i := range s.InitTimes {
 		metricInit.WithLabelValues(namespace, name, s.InitTimes[i].Flavor).Set(s.InitTimes[i].Mean.Seconds())
 	}

@@ -24,21 +24,21 @@ import (
 type pods map[string]*corev1.Pod
 
 // observe reads the pods and queries the manager. A manager that does not answer is an observation, not an error.
-func (l *look) observe(ctx context.Context) error {
-	if err := l.observePods(ctx); err != nil {
+func (rc *reconciliation) observe(ctx context.Context) error {
+	if err := rc.observePods(ctx); err != nil {
 		return err
 	}
-	if err := l.connect(ctx); err != nil {
-		l.seen.Fault, l.seen.Silence = err.Error(), workerdecide.NotAsked
-	} else if reading, err := ask(ctx, l.client); err != nil {
-		l.seen.Fault, l.seen.Silence = err.Error(), silence(err)
+	if err := rc.connect(ctx); err != nil {
+		rc.seen.Fault, rc.seen.Silence = err.Error(), workerdecide.NotAsked
+	} else if reading, err := ask(ctx, rc.client); err != nil {
+		rc.seen.Fault, rc.seen.Silence = err.Error(), silence(err)
 	} else {
-		l.seen.Reading = reading
+		rc.seen.Reading = reading
 	}
-	if err := l.checkProject(); err != nil {
-		l.seen.Reading, l.seen.Fault, l.seen.Silence = nil, err.Error(), workerdecide.NotAsked
+	if err := rc.checkProject(); err != nil {
+		rc.seen.Reading, rc.seen.Fault, rc.seen.Silence = nil, err.Error(), workerdecide.NotAsked
 	}
-	count(l.pool, l.seen.Reading != nil)
+	count(rc.pool, rc.seen.Reading != nil)
 	return nil
 }
 
@@ -54,33 +54,33 @@ func silence(err error) workerdecide.Silence {
 }
 
 // observePods lists the pods of the pool, bypassing the cache, so that pods created a moment ago count.
-func (l *look) observePods(ctx context.Context) error {
+func (rc *reconciliation) observePods(ctx context.Context) error {
 	var list corev1.PodList
-	err := l.Live.List(ctx, &list, client.InNamespace(l.pool.Namespace), client.MatchingLabels{v1alpha1.LabelWorkerPool: l.pool.Name})
+	err := rc.Live.List(ctx, &list, client.InNamespace(rc.pool.Namespace), client.MatchingLabels{v1alpha1.LabelWorkerPool: rc.pool.Name})
 	if err != nil {
-		return fmt.Errorf("list the pods of WorkerPool %s: %w", client.ObjectKeyFromObject(l.pool), err)
+		return fmt.Errorf("list the pods of WorkerPool %s: %w", client.ObjectKeyFromObject(rc.pool), err)
 	}
-	l.pods = pods{}
+	rc.pods = pods{}
 	addresses := map[string]int{}
 	for i := range list.Items {
 		p := &list.Items[i]
-		if owned(p, l.pool) {
-			l.pods[p.Name] = p
+		if owned(p, rc.pool) {
+			rc.pods[p.Name] = p
 			addresses[p.Status.PodIP]++
 		}
 	}
-	for _, p := range l.pods {
+	for _, p := range rc.pods {
 		if ended(p) {
 			continue
 		}
-		pod, err := l.observePod(ctx, p)
+		pod, err := rc.observePod(ctx, p)
 		if err != nil {
 			return err
 		}
 		if addresses[pod.IP] > 1 {
 			pod.IP = "" // host-network pods share the address of their node
 		}
-		l.seen.Pods = append(l.seen.Pods, pod)
+		rc.seen.Pods = append(rc.seen.Pods, pod)
 	}
 	return nil
 }
@@ -96,7 +96,7 @@ func ended(p *corev1.Pod) bool {
 }
 
 // observePod returns the progress of a pod.
-func (l *look) observePod(ctx context.Context, p *corev1.Pod) (workerdecide.Pod, error) {
+func (rc *reconciliation) observePod(ctx context.Context, p *corev1.Pod) (workerdecide.Pod, error) {
 	pod := workerdecide.Pod{
 		Name: p.Name, IP: p.Status.PodIP, Flavor: p.Annotations[v1alpha1.AnnotationFlavor], Worker: offered(p),
 		Asked: p.CreationTimestamp.Time, Leaving: p.DeletionTimestamp != nil, Trouble: trouble(p),
@@ -115,7 +115,7 @@ func (l *look) observePod(ctx context.Context, p *corev1.Pod) (workerdecide.Pod,
 		return pod, nil
 	}
 	var node corev1.Node
-	switch err := l.Client.Get(ctx, types.NamespacedName{Name: p.Spec.NodeName}, &node); {
+	switch err := rc.Client.Get(ctx, types.NamespacedName{Name: p.Spec.NodeName}, &node); {
 	case err == nil:
 		pod.NodeMade = node.CreationTimestamp.Time
 	case !apierrors.IsNotFound(err):
@@ -140,38 +140,38 @@ func trouble(p *corev1.Pod) string {
 }
 
 // connect finds the manager, its password and its TLS configuration.
-func (l *look) connect(ctx context.Context) error {
-	m := &l.pool.Spec.Manager
-	l.client = &workqueue.Client{Timeout: m.Timeout.Duration}
+func (rc *reconciliation) connect(ctx context.Context) error {
+	m := &rc.pool.Spec.Manager
+	rc.client = &workqueue.Client{Timeout: m.Timeout.Duration}
 	secure := m.TLS != nil
 	if m.Address != nil {
-		l.client.Address = *m.Address
+		rc.client.Address = *m.Address
 	} else {
-		found, err := l.discover(ctx, m.Catalog)
+		found, err := rc.discover(ctx, m.Catalog)
 		if err == nil {
-			l.client.Address = found.Address
+			rc.client.Address = found.Address
 			secure = secure || found.TLS
-		} else if err = l.askLastKnown(err); err != nil {
+		} else if err = rc.askLastKnown(err); err != nil {
 			return err
 		}
 	}
 	if m.PasswordSecret != nil {
-		password, err := l.secret(ctx, m.PasswordSecret)
+		password, err := rc.secret(ctx, m.PasswordSecret)
 		if err != nil {
 			return err
 		}
-		l.client.Password = string(password)
+		rc.client.Password = string(password)
 	}
 	if !secure {
 		return nil
 	}
 	var err error
-	l.client.TLS, err = l.tls(ctx, m.TLS)
+	rc.client.TLS, err = rc.tls(ctx, m.TLS)
 	return err
 }
 
-func (l *look) discover(ctx context.Context, c *v1alpha1.WorkQueueCatalog) (workqueue.Found, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.pool.Spec.Manager.Timeout.Duration)
+func (rc *reconciliation) discover(ctx context.Context, c *v1alpha1.WorkQueueCatalog) (workqueue.Found, error) {
+	ctx, cancel := context.WithTimeout(ctx, rc.pool.Spec.Manager.Timeout.Duration)
 	defer cancel()
 	var servers []workqueue.Catalog
 	for _, address := range c.Servers {
@@ -182,29 +182,29 @@ func (l *look) discover(ctx context.Context, c *v1alpha1.WorkQueueCatalog) (work
 
 // askLastKnown uses the manager's last known address if catalog servers do not know the manager: they may be down, and
 // they drop a manager that is too busy to send updates.
-func (l *look) askLastKnown(unknown error) error {
-	if l.before.Queue == nil || l.before.Queue.Address == "" {
+func (rc *reconciliation) askLastKnown(unknown error) error {
+	if rc.before.Queue == nil || rc.before.Queue.Address == "" {
 		return unknown
 	}
-	l.client.Address, l.undiscovered = l.before.Queue.Address, unknown
+	rc.client.Address, rc.undiscovered = rc.before.Queue.Address, unknown
 	return nil
 }
 
 // checkProject rejects the answer of a different manager at the last known address.
-func (l *look) checkProject() error {
-	if l.undiscovered == nil || l.seen.Reading == nil {
+func (rc *reconciliation) checkProject() error {
+	if rc.undiscovered == nil || rc.seen.Reading == nil {
 		return nil
 	}
-	if project := l.seen.Reading.Queue.Project; project != l.pool.Spec.Manager.Catalog.Project {
-		return fmt.Errorf("%w; the manager at its last known address %s belongs to project %q", l.undiscovered, l.client.Address, clip.Cell(project))
+	if project := rc.seen.Reading.Queue.Project; project != rc.pool.Spec.Manager.Catalog.Project {
+		return fmt.Errorf("%w; the manager at its last known address %s belongs to project %q", rc.undiscovered, rc.client.Address, clip.Cell(project))
 	}
 	return nil
 }
 
 // secret reads a key of a Secret from the API server, because the cache has no Secrets.
-func (l *look) secret(ctx context.Context, of *v1alpha1.SecretKey) ([]byte, error) {
+func (rc *reconciliation) secret(ctx context.Context, of *v1alpha1.SecretKey) ([]byte, error) {
 	var s corev1.Secret
-	if err := l.Live.Get(ctx, types.NamespacedName{Namespace: l.pool.Namespace, Name: of.Name}, &s); err != nil {
+	if err := rc.Live.Get(ctx, types.NamespacedName{Namespace: rc.pool.Namespace, Name: of.Name}, &s); err != nil {
 		return nil, fmt.Errorf("read Secret %s: %w", of.Name, err)
 	}
 	value, ok := s.Data[of.Key]
@@ -214,7 +214,7 @@ func (l *look) secret(ctx context.Context, of *v1alpha1.SecretKey) ([]byte, erro
 	return value, nil
 }
 
-func (l *look) tls(ctx context.Context, t *v1alpha1.WorkQueueTLS) (*tls.Config, error) {
+func (rc *reconciliation) tls(ctx context.Context, t *v1alpha1.WorkQueueTLS) (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if t == nil {
 		return config, nil
@@ -223,7 +223,7 @@ func (l *look) tls(ctx context.Context, t *v1alpha1.WorkQueueTLS) (*tls.Config, 
 	if t.CASecret == nil {
 		return config, nil
 	}
-	pem, err := l.secret(ctx, t.CASecret)
+	pem, err := rc.secret(ctx, t.CASecret)
 	if err != nil {
 		return nil, err
 	}

@@ -306,7 +306,7 @@ func TestWorkersLeaveWhatDaemonSetsTake(t *testing.T) {
 		}, 4, "1Gi", 200_000, "a machine has 3 whole cores and 14336 MiB of memory for workers, which is too little for one"},
 	} {
 		pool := poolAt("m:1", func(s *v1alpha1.WorkerPoolSpec) { s.Worker.Resources, s.Worker.NodeFleet = nil, "batch" }, tc.change)
-		c, why, err := (&look{Reconciler: b.Reconciler, pool: pool, now: begin}).config(t.Context())
+		c, why, err := (&reconciliation{Reconciler: b.Reconciler, pool: pool, now: begin}).config(t.Context())
 		if err != nil || why.message != "" {
 			t.Fatalf("%s: %v, %v", tc.name, why, err)
 		}
@@ -330,12 +330,12 @@ func TestPodsOfOneAddressTellNothingByIt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	l := &look{Reconciler: b.Reconciler, pool: b.pool(), now: begin}
-	if err := l.observePods(t.Context()); err != nil {
+	rc := &reconciliation{Reconciler: b.Reconciler, pool: b.pool(), now: begin}
+	if err := rc.observePods(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	var ips []string
-	for _, p := range l.seen.Pods {
+	for _, p := range rc.seen.Pods {
 		ips = append(ips, p.IP)
 	}
 	if slices.Sort(ips); !slices.Equal(ips, []string{"", "", "10.0.0.2"}) {

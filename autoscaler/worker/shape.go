@@ -21,28 +21,28 @@ import (
 type refusal struct{ reason, message string }
 
 // config returns the configuration of the pool.
-func (l *look) config(ctx context.Context) (workerdecide.Config, refusal, error) {
-	spec := &l.pool.Spec
+func (rc *reconciliation) config(ctx context.Context) (workerdecide.Config, refusal, error) {
+	spec := &rc.pool.Spec
 	c := workerdecide.ConfigOf(spec)
 	if spec.Worker.NodeFleet == "" {
 		return c, refusal{}, nil
 	}
 	var fleet v1alpha1.NodeFleet
-	switch err := l.Client.Get(ctx, types.NamespacedName{Name: spec.Worker.NodeFleet}, &fleet); {
+	switch err := rc.Client.Get(ctx, types.NamespacedName{Name: spec.Worker.NodeFleet}, &fleet); {
 	case apierrors.IsNotFound(err):
 		return c, refusal{"NodeFleetMissing", fmt.Sprintf("spec.worker.nodeFleet: NodeFleet %s does not exist", spec.Worker.NodeFleet)}, nil
 	case err != nil:
 		return c, refusal{}, fmt.Errorf("read NodeFleet %s: %w", spec.Worker.NodeFleet, err)
 	}
 	var daemons appsv1.DaemonSetList
-	if err := l.Client.List(ctx, &daemons); err != nil {
+	if err := rc.Client.List(ctx, &daemons); err != nil {
 		return c, refusal{}, fmt.Errorf("list DaemonSets: %w", err)
 	}
 	reserved := reserve(&spec.Worker, daemons.Items)
 	for i := range fleet.Status.Flavors {
 		f := &fleet.Status.Flavors[i]
 		if len(spec.Worker.Flavors) == 0 || slices.Contains(spec.Worker.Flavors, f.Name) {
-			c.Flavors = append(c.Flavors, l.flavor(f, reserved))
+			c.Flavors = append(c.Flavors, rc.flavor(f, reserved))
 		}
 	}
 	if len(c.Flavors) == 0 {
@@ -75,9 +75,9 @@ func reserve(w *v1alpha1.WorkerShape, daemons []appsv1.DaemonSet) (r estimate.Re
 
 // flavor returns the worker for a machine of a flavor. A worker that fills its machine has the whole cores and MiB that
 // are left on it.
-func (l *look) flavor(f *v1alpha1.FlavorStatus, reserved estimate.Resources) workerdecide.Flavor {
+func (rc *reconciliation) flavor(f *v1alpha1.FlavorStatus, reserved estimate.Resources) workerdecide.Flavor {
 	out := workerdecide.Flavor{Name: f.Name, Trouble: f.Message}
-	if f.BackOffUntil != nil && f.BackOffUntil.After(l.now) {
+	if f.BackOffUntil != nil && f.BackOffUntil.After(rc.now) {
 		out.Trouble = "in back-off until " + f.BackOffUntil.UTC().Format("15:04:05") + ": the nodes of its machines did not become ready"
 	}
 	if f.CPU == nil || f.Memory == nil {
@@ -88,12 +88,12 @@ func (l *look) flavor(f *v1alpha1.FlavorStatus, reserved estimate.Resources) wor
 		MilliCores: max(0, f.CPU.MilliValue()-reserved.MilliCores) / 1000 * 1000, MemoryBytes: workerdecide.WholeMiB(f.Memory.Value() - reserved.MemoryBytes), DiskBytes: workerdecide.Boundless,
 	}
 	out.MicroDollarsPerHour, _ = dollars.Parse(f.PricePerHour) // 0 if it is not known
-	if stated := l.pool.Spec.Worker.Resources; stated != nil {
+	if stated := rc.pool.Spec.Worker.Resources; stated != nil {
 		out.Worker = workerdecide.SizeOf(stated)
 		if on := out.Worker; on.MilliCores > left.MilliCores || on.MemoryBytes > left.MemoryBytes {
 			out.Trouble = fmt.Sprintf("a machine has %d whole cores and %d MiB of memory for workers, which is too little for one", left.MilliCores/1000, left.MemoryBytes>>20)
 		}
-		if l.pool.Spec.Worker.Packing == v1alpha1.WorkersPacked && left.MilliCores > 0 && left.MemoryBytes > 0 {
+		if rc.pool.Spec.Worker.Packing == v1alpha1.WorkersPacked && left.MilliCores > 0 && left.MemoryBytes > 0 {
 			share := max(float64(out.Worker.MilliCores)/float64(left.MilliCores), float64(out.Worker.MemoryBytes)/float64(left.MemoryBytes))
 			out.MicroDollarsPerHour = int64(float64(out.MicroDollarsPerHour) * min(1, share))
 		}

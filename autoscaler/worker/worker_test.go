@@ -462,8 +462,8 @@ func TestWorkersFillTheMachinesOfAFleet(t *testing.T) {
 		s.Worker.Reserved = v1alpha1.WorkerReserve{Memory: q("256Mi")}
 	})
 	b := newBench(t, interceptor.Funcs{}, fleet)
-	l := &look{Reconciler: b.Reconciler, pool: pool, now: begin}
-	c, why, err := l.config(t.Context())
+	rc := &reconciliation{Reconciler: b.Reconciler, pool: pool, now: begin}
+	c, why, err := rc.config(t.Context())
 	if err != nil || why.message != "" || len(c.Flavors) != 4 || !c.Bought {
 		t.Fatalf("%+v, %v, %v", c, why, err)
 	}

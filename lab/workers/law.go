@@ -77,7 +77,7 @@ func (l *Pool) Decide(v View) (Order, error) {
 		return Order{}, err
 	}
 	l.memory = memory
-	return Order{Add: d.Add, Delete: d.Drain, Next: d.LookAgain, Reason: d.Reason}, nil
+	return Order{Add: d.Add, Delete: d.Drain, Next: d.Recheck, Reason: d.Reason}, nil
 }
 
 // PaperHTA is the law of the HTA paper: its algorithm, with the start-up time of the last worker as
@@ -104,5 +104,5 @@ func (l *PaperHTA) Decide(v View) (Order, error) {
 	if p.Add > 0 || len(p.Drain) > 0 {
 		l.resized = now
 	}
-	return Order{Add: p.Add, Drain: p.Drain, Next: p.LookAgain, Reason: p.Reason}, nil
+	return Order{Add: p.Add, Drain: p.Drain, Next: p.Recheck, Reason: p.Reason}, nil
 }

@@ -99,7 +99,7 @@ func (d *deployment) look(p *replicadecide.Policy, m law.Memory) (law.Memory, re
 		}
 		seen.Answers = append(seen.Answers, replicadecide.Read(q.Measurement, now, samples, nil, err))
 	}
-	return p.Look(m, seen)
+	return p.Evaluate(m, seen)
 }
 
 // TestPodsThatStartAreNotCancelledByTheirOwnRequests: ten Ready pods at 96 % make a law add

@@ -91,3 +91,12 @@ func TestNodesAreClosedForAsLongAsTheSpecSaysBeforeTheirMachinesGo(t *testing.T)
 	s.drained("a", "small", minute)
 	check(t, s.round(), "release a")
 }
+
+func TestAMachineIsUnderUsedBelowHalfUnlessTheSpecSaysOtherwise(t *testing.T) {
+	for want, percent := range map[float64]*int32{0.5: nil, 0: new(int32(0)), 0.35: new(int32(35))} {
+		c := ConfigOf(&v1alpha1.NodeFleetSpec{Consolidation: v1alpha1.FleetConsolidation{ThresholdPercent: percent}})
+		if got := c.Moves().Threshold; got != want {
+			t.Errorf("below %v, want %v", got, want)
+		}
+	}
+}

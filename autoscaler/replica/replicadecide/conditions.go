@@ -24,8 +24,8 @@ type Autoscaler struct {
 	Follows bool
 }
 
-// Standing lists the other autoscalers of a policy's target.
-type Standing struct {
+// OtherScalers lists the other autoscalers of a policy's target.
+type OtherScalers struct {
 	// Older is the policy that takes precedence for the target: the one created earlier, or the first by name if both
 	// were created in the same second. It is empty if there is none. A policy that only observes never takes
 	// precedence.
@@ -35,7 +35,7 @@ type Standing struct {
 }
 
 // Conflict returns why a policy may not scale its target. It is empty if the policy may.
-func (s *Standing) Conflict(mode v1alpha1.ReplicaMode) string {
+func (s *OtherScalers) Conflict(mode v1alpha1.ReplicaMode) string {
 	switch {
 	case mode == v1alpha1.ReplicasObserve:
 		return ""
@@ -48,7 +48,7 @@ func (s *Standing) Conflict(mode v1alpha1.ReplicaMode) string {
 }
 
 // follower returns the HorizontalPodAutoscaler that follows the policy, or a fault if there is none.
-func (s *Standing) follower() (name, fault string) {
+func (s *OtherScalers) follower() (name, fault string) {
 	for _, a := range s.Autoscalers {
 		if a.Follows {
 			return a.Name, ""
@@ -62,7 +62,7 @@ func (s *Standing) follower() (name, fault string) {
 
 // Conditions returns the conditions of a policy after an evaluation. Apart from what was missing, messages contain no
 // figures that change at every evaluation.
-func (p *Policy) Conditions(s *Standing, out *Outcome) []Condition {
+func (p *Policy) Conditions(s *OtherScalers, out *Outcome) []Condition {
 	conflict := Condition{Type: v1alpha1.PolicyConflict, Reason: "NoOtherScaler", Message: "No other autoscaler scales the target"}
 	if why := s.Conflict(p.Mode); why != "" {
 		conflict = Condition{Type: v1alpha1.PolicyConflict, True: true, Reason: "AnotherScaler", Message: why}
@@ -88,7 +88,7 @@ func withNotes(notes []string) (text string) {
 	return text
 }
 
-func (p *Policy) ready(s *Standing, out *Outcome, conflict Condition) Condition {
+func (p *Policy) ready(s *OtherScalers, out *Outcome, conflict Condition) Condition {
 	ready := Condition{Type: v1alpha1.PolicyReady, True: true, Reason: "Deciding"}
 	switch {
 	case conflict.True:

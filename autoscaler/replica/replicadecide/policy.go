@@ -1,7 +1,7 @@
 // Package replicadecide contains the decisions of the controller of ReplicaPolicies: the law that a spec selects, the law's
 // decision on an observation, and the resulting status.
 //
-// The controller reads, calls [Policy.Look], and carries out the result. This package reads no clock and calls no
+// The controller reads, calls [Policy.Evaluate], and carries out the result. This package reads no clock and calls no
 // source.
 package replicadecide
 

@@ -17,7 +17,7 @@ import (
 // draining would take that task from it. The number of workers stays within Min and Max, including starting workers but
 // not draining ones.
 //
-// LookAgain is one initialisation time after adding, the end of the longest running task after draining, and otherwise
+// Recheck is one initialisation time after adding, the end of the longest running task after draining, and otherwise
 // one cycle. Within one initialisation time of a resize there is no other one: requested workers may still be starting,
 // even if Workers shows none of them.
 //
@@ -30,7 +30,7 @@ func HTA(c Config, s State, now time.Time) (Plan, error) {
 	p, wanted := outset(c, s, o)
 	switch wait := settling(c, s, now); {
 	case wait > 0:
-		p.LookAgain = wait
+		p.Recheck = wait
 		p.Reason = fmt.Sprintf("last resized less than one initialisation time (%v) ago; %s", c.InitTime, p.prospects())
 	case s.serving() < c.Min || s.serving() > c.Max:
 		p.restore(c, s)
@@ -39,7 +39,7 @@ func HTA(c Config, s State, now time.Time) (Plan, error) {
 	default:
 		p.drain(idleThen(s, o), s.serving()-c.Min)
 		if len(p.Drain) > 0 {
-			p.LookAgain = cmp.Or(longest(s), c.InitTime)
+			p.Recheck = cmp.Or(longest(s), c.InitTime)
 		}
 	}
 	return p, nil
@@ -58,7 +58,7 @@ func check(c Config, s State) error {
 // outset returns a plan to do nothing, with what is foreseen, and the number of workers that would hold all waiting
 // tasks.
 func outset(c Config, s State, o Outlook) (p Plan, wanted int) {
-	p.LookAgain = c.Cycle
+	p.Recheck = c.Cycle
 	for i := range o.Waiting {
 		p.Waiting += o.Waiting[i].Count
 	}
@@ -88,7 +88,7 @@ func settling(c Config, s State, now time.Time) time.Duration {
 func (p *Plan) restore(c Config, s State) {
 	if missing := c.Min - s.serving(); missing > 0 {
 		p.Add = missing
-		p.LookAgain = c.InitTime
+		p.Recheck = c.InitTime
 		p.Reason = fmt.Sprintf("%d workers are below the minimum of %d", s.serving(), c.Min)
 		return
 	}
@@ -111,7 +111,7 @@ func (p *Plan) add(c Config, s State, wanted int) {
 	switch {
 	case wanted > 0:
 		p.Add = wanted
-		p.LookAgain = c.InitTime
+		p.Recheck = c.InitTime
 		p.Reason = fmt.Sprintf("%s: %d workers for them", p.prospects(), p.Add)
 		if p.Add == room {
 			p.Reason += fmt.Sprintf(", which reaches the maximum of %d", c.Max)

@@ -87,7 +87,7 @@ func TestHTA(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if p.Add != tc.add || !slices.Equal(p.Drain, tc.drain) || p.LookAgain != tc.look || !strings.Contains(p.Reason, tc.reason) {
+			if p.Add != tc.add || !slices.Equal(p.Drain, tc.drain) || p.Recheck != tc.look || !strings.Contains(p.Reason, tc.reason) {
 				t.Errorf("%+v, want %d more, %v drained, a look in %v and a reason with %q", p, tc.add, tc.drain, tc.look, tc.reason)
 			}
 		})
@@ -111,7 +111,7 @@ func keepsItsPromises(t *rapid.T, c Config, s State, now time.Time, p Plan) {
 	if len(p.Drain) > 0 && serving-len(p.Drain) < c.Min {
 		t.Errorf("%d workers and %d drained, want at least %d", serving, len(p.Drain), c.Min)
 	}
-	if p.LookAgain <= 0 || p.Reason == "" || p.Add < 0 {
+	if p.Recheck <= 0 || p.Reason == "" || p.Add < 0 {
 		t.Errorf("%+v, want a look later and a reason", p)
 	}
 	if !s.Resized.IsZero() && now.Sub(s.Resized) < c.InitTime && (p.Add > 0 || len(p.Drain) > 0) {

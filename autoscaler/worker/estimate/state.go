@@ -140,8 +140,8 @@ type Plan struct {
 	Add int
 	// Drain names the workers that must take no more tasks.
 	Drain []string
-	// LookAgain is the time until the next decision, above 0. Deciding earlier is harmless.
-	LookAgain time.Duration
+	// Recheck is the time until the next decision, above 0. Deciding earlier is harmless.
+	Recheck time.Duration
 	// Reason explains the plan.
 	Reason string
 	// Waiting is the number of tasks that wait at the end of the window if nothing is done.

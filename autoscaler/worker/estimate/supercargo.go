@@ -38,7 +38,7 @@ func PatienceFor(initTime time.Duration) Patience {
 // drains them at once, including workers that still run something, and has to wait for new ones if the next stage
 // starts a moment later.
 //
-// The guarantees of [HTA] on limits, resizes and errors hold here too. LookAgain is one cycle, or the time until the
+// The guarantees of [HTA] on limits, resizes and errors hold here too. Recheck is one cycle, or the time until the
 // next resize is allowed.
 func Supercargo(c Config, s State, now time.Time) (Plan, error) {
 	if err := check(c, s); err != nil {
@@ -51,7 +51,7 @@ func Supercargo(c Config, s State, now time.Time) (Plan, error) {
 	p, most := outset(c, s, o)
 	switch wait := settling(c, s, now); {
 	case wait > 0:
-		p.LookAgain = wait
+		p.Recheck = wait
 		p.Reason = fmt.Sprintf("last resized less than one initialisation time (%v) ago; %s", c.InitTime, p.prospects())
 	case s.serving() < c.Min || s.serving() > c.Max:
 		p.restore(c, s)

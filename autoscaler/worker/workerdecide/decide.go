@@ -38,8 +38,8 @@ type Decision struct {
 	// Silent is how the manager has been silent, if for so long that it counts as a fault; empty otherwise, and for a
 	// manager that is [Gone].
 	Silent Silence
-	// LookAgain is the time until the next query of the manager, above 0.
-	LookAgain time.Duration
+	// Recheck is the time until the next query of the manager, above 0.
+	Recheck time.Duration
 	// Reason explains the decision.
 	Reason string
 
@@ -71,7 +71,7 @@ func Decide(c Config, o Observation, m Memory, now time.Time) (Decision, Memory,
 	m = m.clone()
 	// Lists of pods may have those created in the same second in any order.
 	o.Pods = slices.SortedFunc(slices.Values(o.Pods), func(a, b Pod) int { return cmp.Or(a.Asked.Compare(b.Asked), cmp.Compare(a.Name, b.Name)) })
-	d := Decision{Phase: Runtime, LookAgain: c.Cycle}
+	d := Decision{Phase: Runtime, Recheck: c.Cycle}
 	d.count(o.Pods)
 	if o.Reading == nil {
 		d.silent(&c, &o, &m, now)
@@ -274,7 +274,7 @@ func (d *Decision) plan(c *Config, f *Flavor, m *Memory, tr *translation, now ti
 		return
 	}
 	d.WaitingThen = p.Waiting
-	d.LookAgain = min(p.LookAgain, c.Cycle) // to learn from tasks that end in between
+	d.Recheck = min(p.Recheck, c.Cycle) // to learn from tasks that end in between
 	d.Flavor, d.Reason = f.Name, p.Reason
 	d.add(p.Add, c.Max-len(tr.pods))
 	d.drain(p.Drain, tr)

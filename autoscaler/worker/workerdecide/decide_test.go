@@ -22,8 +22,8 @@ func must(t testing.TB, c Config, o Observation, m Memory, now time.Time) (Decis
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d.LookAgain <= 0 {
-		t.Fatalf("look again in %v", d.LookAgain)
+	if d.Recheck <= 0 {
+		t.Fatalf("look again in %v", d.Recheck)
 	}
 	return d, m
 }

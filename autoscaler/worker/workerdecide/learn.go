@@ -18,15 +18,15 @@ import (
 // was lost and is no sample. Neither is a task whose category has no more tasks done than before, because it failed or
 // was cancelled.
 func (m *Memory) learnRuntimes(r *Reading, now time.Time) {
-	last, next := m.last, lookAt(r, now)
+	last, next := m.last, readingAt(r, now)
 	if between := now.Sub(last.at); !last.at.IsZero() && between > 0 {
 		m.learnEnded(last, next, r.Tasks, between)
 	}
 	m.last = next
 }
 
-func lookAt(r *Reading, now time.Time) lastLook {
-	l := lastLook{at: now, executed: r.Queue.ExecutedGood, done: map[string]int64{}, running: map[int64]ran{}}
+func readingAt(r *Reading, now time.Time) lastReading {
+	l := lastReading{at: now, executed: r.Queue.ExecutedGood, done: map[string]int64{}, running: map[int64]ran{}}
 	for i := range r.Categories {
 		l.done[r.Categories[i].Name] = r.Categories[i].Done
 	}
@@ -40,7 +40,7 @@ func lookAt(r *Reading, now time.Time) lastLook {
 
 func runs(t *answer.Task) bool { return t.State == answer.Running && !t.Started.IsZero() }
 
-func (m *Memory) learnEnded(last, next lastLook, listed []answer.Task, between time.Duration) {
+func (m *Memory) learnEnded(last, next lastReading, listed []answer.Task, between time.Duration) {
 	done := map[string]int{}
 	for name, n := range next.done {
 		if before, known := last.done[name]; known && n > before {

@@ -24,7 +24,7 @@ type Memory struct {
 	InitTimes  []InitTime
 
 	// The rest may be lost. Then one reading teaches nothing, and the idle times of workers start again.
-	last lastLook
+	last lastReading
 	pods map[string]podMemory
 }
 
@@ -78,8 +78,8 @@ func (c *Category) Mean() time.Duration {
 	return sum / time.Duration(len(c.Recent))
 }
 
-// lastLook is the last reading, to find what has changed since.
-type lastLook struct {
+// lastReading is the last reading, to find what has changed since.
+type lastReading struct {
 	at       time.Time
 	executed time.Duration
 	done     map[string]int64 // by category
@@ -141,7 +141,7 @@ func (m *Memory) lookup(name string) *Category {
 
 // anotherQueue discards what was learned about the previous queue. Initialisation times do not depend on the queue.
 func (m *Memory) anotherQueue(id QueueID) {
-	m.Queue, m.Categories, m.last = id, nil, lastLook{}
+	m.Queue, m.Categories, m.last = id, nil, lastReading{}
 	for name, p := range m.pods {
 		p.idleSince = time.Time{}
 		m.pods[name] = p

@@ -350,8 +350,8 @@ func TestTheLawIsTheOneThatWasAskedFor(t *testing.T) {
 
 func TestAManagerIsAskedEachCycleWhateverTheLawWaitsFor(t *testing.T) {
 	d, _ := must(t, limits(), Observation{Reading: reading(waiting(1, 1, "c", 1))}, Memory{}, begin)
-	if d.Add != 1 || d.LookAgain != limits().Cycle {
-		t.Errorf("%d workers and a look in %v, want one and %v: what ends in between is learned from", d.Add, d.LookAgain, limits().Cycle)
+	if d.Add != 1 || d.Recheck != limits().Cycle {
+		t.Errorf("%d workers and a look in %v, want one and %v: what ends in between is learned from", d.Add, d.Recheck, limits().Cycle)
 	}
 }
 

@@ -14,7 +14,7 @@ var reason = regexp.MustCompile(`^[A-Z][a-z]+(?:[A-Z][A-Za-z]*)*$`)
 
 // emitters are functions that take a reason: it is their first argument that matches reason.
 var emitters = map[string]bool{
-	"tell": true, "tellOf": true, "tellPod": true, "Eventf": true, "condition": true, "set": true, "Set": true, "refuse": true, "add": true,
+	"tell": true, "Event": true, "EventAbout": true, "Condition": true, "tellPod": true, "Eventf": true, "condition": true, "set": true, "Set": true, "refuse": true, "add": true,
 }
 
 // bearers are types that contain a reason: it is the first element of a literal that matches reason.

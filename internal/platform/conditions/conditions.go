@@ -1,4 +1,5 @@
-// Package conditions sets the conditions of objects and exports them as a metric, so that alerts can use them.
+// Package conditions sets the conditions of objects, records Events about them without repeating them, and exports conditions
+// as a metric, so that alerts can use them.
 package conditions
 
 import (

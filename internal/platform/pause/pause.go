@@ -98,22 +98,20 @@ func (s *Switch) Read(ctx context.Context) (State, error) {
 	return Of(&object), nil
 }
 
-// Apply reads the switch during the reconciliation of an object: it sets or removes condition Paused, and calls
-// recordEvent once at the beginning and the end of each pause. said holds, by reason, the last message that recordEvent
-// does not repeat.
-// It returns whether the cluster is paused; on an error this is unknown.
-func (s *Switch) Apply(ctx context.Context, conditions *[]metav1.Condition, generation int64, now time.Time, said map[string]string,
-	recordEvent func(kind, reason, action, message string)) (paused bool, err error) {
+// Apply reads the switch during the reconciliation of an object: it sets or removes condition Paused, and records an
+// Event at the beginning and the end of each pause. It returns whether the cluster is paused; on an error this is
+// unknown.
+func (s *Switch) Apply(ctx context.Context, to *conditions.Reporter) (paused bool, err error) {
 	state, err := s.Read(ctx)
-	if err != nil || !state.Condition(conditions, generation, now) {
+	if err != nil || !state.Condition(to.Conditions, to.Object.GetGeneration(), to.Now) {
 		return state.Paused, err
 	}
 	if state.Paused {
-		delete(said, Resumed) // so that the end of this pause is reported
-		recordEvent(corev1.EventTypeNormal, v1alpha1.ConditionPaused, "Hold", state.Message())
+		delete(to.Last, Resumed) // so that the end of this pause is reported
+		to.Event(corev1.EventTypeNormal, v1alpha1.ConditionPaused, "Hold", state.Message())
 	} else {
-		delete(said, v1alpha1.ConditionPaused)
-		recordEvent(corev1.EventTypeNormal, Resumed, "Act", "Supercargo is no longer paused")
+		delete(to.Last, v1alpha1.ConditionPaused)
+		to.Event(corev1.EventTypeNormal, Resumed, "Act", "Supercargo is no longer paused")
 	}
 	return state.Paused, nil
 }

@@ -25,8 +25,8 @@ type Decider interface {
 	Name() string
 	// FirstLook is the time from the start of the service to the first evaluation.
 	FirstLook() time.Duration
-	// Look decides from the observation and the memory.
-	Look(m law.Memory, s replicadecide.Seen) (law.Memory, replicadecide.Outcome)
+	// Evaluate decides from the observation and the memory.
+	Evaluate(m law.Memory, s replicadecide.Seen) (law.Memory, replicadecide.Outcome)
 }
 
 // Policy is the decision of a ReplicaPolicy.
@@ -48,8 +48,8 @@ type Bare struct{ law.Law }
 // FirstLook implements [Decider].
 func (Bare) FirstLook() time.Duration { return 0 }
 
-// Look implements [Decider].
-func (b Bare) Look(m law.Memory, s replicadecide.Seen) (law.Memory, replicadecide.Outcome) {
+// Evaluate implements [Decider].
+func (b Bare) Evaluate(m law.Memory, s replicadecide.Seen) (law.Memory, replicadecide.Outcome) {
 	o := law.Observation{
 		At: s.Now, ArrivalRate: math.NaN(), ResponseTime: math.NaN(), QueueLength: math.NaN(), Utilization: math.NaN(),
 		Desired: s.Spec, Ready: s.Ready, StartUp: s.StartUp,
@@ -253,7 +253,7 @@ func (r *runner) closeInterval(counts bool) {
 func (r *runner) step(rate float64, counts bool) time.Duration {
 	seen := r.seen()
 	r.look, r.recent = plant.Window{}, plant.Window{}
-	memory, out := r.c.Decider.Look(r.memory, seen)
+	memory, out := r.c.Decider.Evaluate(r.memory, seen)
 	r.memory = memory
 	if !out.Off {
 		r.wanted = out.Replicas

@@ -80,13 +80,13 @@ func (o *Outcome) Changes() bool { return !o.Off && o.Replicas != o.From }
 // is used before the end of the control interval.
 const retry = 15 * time.Second
 
-// Look evaluates the law once. It does not change the given memory. If a needed measurement is missing, the law holds
+// Evaluate evaluates the law once. It does not change the given memory. If a needed measurement is missing, the law holds
 // and its memory stays the same.
 //
 // In mode Act, the previous number of replicas is the one in the target's spec. In the other modes, the target may lag
 // behind or have other limits. The previous number is then the law's own last decision, so that the law continues from
 // it.
-func (p *Policy) Look(m law.Memory, s Seen) (law.Memory, Outcome) {
+func (p *Policy) Evaluate(m law.Memory, s Seen) (law.Memory, Outcome) {
 	out := Outcome{From: s.Spec}
 	if p.Mode != v1alpha1.ReplicasAct && s.Desired > 0 {
 		out.From = s.Desired

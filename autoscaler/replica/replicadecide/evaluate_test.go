@@ -84,13 +84,13 @@ func TestBadDataFromTheWorldIsHeld(t *testing.T) {
 				p := sound(t, kind)
 				m, at := fresh(t, p), start
 				for range 4 {
-					m, _ = p.Look(m, steady(at, 20))
+					m, _ = p.Evaluate(m, steady(at, 20))
 					at = at.Add(100 * time.Second)
 				}
 				before, _ := json.Marshal(m)
 				s := steady(at, 20)
 				spoil(&s)
-				m, out := p.Look(m, s)
+				m, out := p.Evaluate(m, s)
 				after, _ := json.Marshal(m)
 				if !out.Held || out.Missing == "" || out.Changes() || out.Replicas != 20 || string(before) != string(after) {
 					t.Errorf("%+v, want 20 replicas held and the memory as it was", out)
@@ -98,7 +98,7 @@ func TestBadDataFromTheWorldIsHeld(t *testing.T) {
 				if out.Next > retry {
 					t.Errorf("it is looked again after %v, want %v at most", out.Next, retry)
 				}
-				c := p.Conditions(&Standing{}, &out)
+				c := p.Conditions(&OtherScalers{}, &out)
 				if c[1].Type != v1alpha1.PolicyMeasured || c[1].True || !strings.Contains(c[1].Message, out.Missing) {
 					t.Errorf("the condition says %+v", c[1])
 				}
@@ -111,8 +111,8 @@ func TestTheSourcesFaultIsToldInTheCondition(t *testing.T) {
 	p := sound(t, v1alpha1.LawPredictive)
 	s := steady(start, 20)
 	s.Answers[0] = Read(ArrivalRate, start, nil, []string{"a store is away"}, errors.New("no answer within 3s"))
-	_, out := p.Look(fresh(t, p), s)
-	c := p.Conditions(&Standing{}, &out)[1]
+	_, out := p.Evaluate(fresh(t, p), s)
+	c := p.Conditions(&OtherScalers{}, &out)[1]
 	for _, says := range []string{"no arrival rate was measured", "arrivalRate: no answer within 3s", "warning of the source: a store is away"} {
 		if !strings.Contains(c.Message, says) {
 			t.Errorf("the condition says %q, want %q in it", c.Message, says)
@@ -124,15 +124,15 @@ func TestNoRequestsAreNoFault(t *testing.T) {
 	p := sound(t, v1alpha1.LawInverseQueue, func(s *v1alpha1.ReplicaPolicySpec) { s.Metrics.Queries.QueueLength = "" })
 	s := steady(start, 20)
 	s.Answers = []Answer{{Measurement: ArrivalRate, At: start}, Read(ResponseTime, start, []Sample{{Value: math.NaN()}}, nil, nil)}
-	m, out := p.Look(fresh(t, p), s)
+	m, out := p.Evaluate(fresh(t, p), s)
 	for range 2 {
-		m, out = p.Look(m, s)
+		m, out = p.Evaluate(m, s)
 	}
 	if out.Missing != "" || out.Replicas != 2 {
 		t.Errorf("%+v, want the least replicas at the third look", out)
 	}
 	s.Spec, s.Ready = 2, 2
-	if _, out = p.Look(m, s); out.Missing != "" || out.Held || out.Changes() {
+	if _, out = p.Evaluate(m, s); out.Missing != "" || out.Held || out.Changes() {
 		t.Errorf("%+v, want it to stay", out)
 	}
 }
@@ -142,12 +142,12 @@ func TestNoRequestsAreNoFault(t *testing.T) {
 func TestAServiceThatDoesNotAnswerIsNotTakenForIdle(t *testing.T) {
 	for _, kind := range laws {
 		p := sound(t, kind)
-		m, _ := p.Look(fresh(t, p), steady(start, 20))
+		m, _ := p.Evaluate(fresh(t, p), steady(start, 20))
 		for i := range 40 {
 			at := start.Add(time.Duration(i+1) * 10 * time.Second)
 			var out Outcome
-			m, out = p.Look(m, Seen{Now: at, Spec: 20, Ready: 12, Answers: answers(at, 0, math.NaN(), 0, 0)})
-			c := p.Conditions(&Standing{}, &out)[1]
+			m, out = p.Evaluate(m, Seen{Now: at, Spec: 20, Ready: 12, Answers: answers(at, 0, math.NaN(), 0, 0)})
+			c := p.Conditions(&OtherScalers{}, &out)[1]
 			if out.Changes() || out.Next > retry || c.True || !strings.Contains(c.Message, "8 of the 20 replicas that answered before are not Ready") {
 				t.Fatalf("%s, look %d: %+v, condition %+v, want 20 replicas held and said why", kind, i, out, c)
 			}
@@ -155,7 +155,7 @@ func TestAServiceThatDoesNotAnswerIsNotTakenForIdle(t *testing.T) {
 		for i := range 40 { // they are Ready again, and there really are no requests
 			at := start.Add(500*time.Second + time.Duration(i)*100*time.Second)
 			var out Outcome
-			if m, out = p.Look(m, Seen{Now: at, Spec: 20, Ready: 20, Answers: answers(at, 0, math.NaN(), 0, 0)}); out.Replicas == 2 {
+			if m, out = p.Evaluate(m, Seen{Now: at, Spec: 20, Ready: 20, Answers: answers(at, 0, math.NaN(), 0, 0)}); out.Replicas == 2 {
 				break
 			} else if i == 39 {
 				t.Errorf("%s: %+v, want the least replicas", kind, out)
@@ -174,7 +174,7 @@ func TestWhatIsMissingIsTheSameForThePolicyAndItsLaw(t *testing.T) {
 			answers(start, 100, nan, 0, 0), answers(start, 100, 0.1, nan, 0), answers(start, nan, 0.1, 5, 0), answers(start, 100, 0.1, 5, nan),
 		} {
 			p := sound(t, kind)
-			_, out := p.Look(fresh(t, p), Seen{Now: start, Spec: 20, Ready: 20, Answers: a})
+			_, out := p.Evaluate(fresh(t, p), Seen{Now: start, Spec: 20, Ready: 20, Answers: a})
 			said := len(out.Reasons) > 0 && (strings.Contains(out.Reasons[0], "was measured") || strings.Contains(out.Reasons[0], "impossible"))
 			if (out.Missing != "") != said {
 				t.Errorf("%s: missing %q, and the law says %q", kind, out.Missing, out.Reasons)
@@ -185,7 +185,7 @@ func TestWhatIsMissingIsTheSameForThePolicyAndItsLaw(t *testing.T) {
 
 func TestWhatIsNotMeasuredIsReckoned(t *testing.T) {
 	p := sound(t, v1alpha1.LawDoubleThreshold)
-	_, out := p.Look(fresh(t, p), Seen{Now: start, Spec: 20, Ready: 20, Answers: []Answer{{Measurement: ArrivalRate, Value: 100, At: start}, {Measurement: ResponseTime, Value: 0.12, At: start}}})
+	_, out := p.Evaluate(fresh(t, p), Seen{Now: start, Spec: 20, Ready: 20, Answers: []Answer{{Measurement: ArrivalRate, Value: 100, At: start}, {Measurement: ResponseTime, Value: 0.12, At: start}}})
 	if out.Observation.Utilization != 50 || math.Abs(out.Observation.QueueLength-12) > 1e-9 || len(out.Notes) != 2 {
 		t.Errorf("%+v, notes %q, want a utilisation of 100/(20·10) and a queue of 100·0.12", out.Observation, out.Notes)
 	}
@@ -198,11 +198,11 @@ func TestOnlyInModeActTheTargetsSpecCounts(t *testing.T) {
 		p := sound(t, v1alpha1.LawPredictive, func(s *v1alpha1.ReplicaPolicySpec) { s.Mode = mode })
 		s := steady(start, 30)
 		s.Desired = 20
-		if _, out := p.Look(fresh(t, p), s); out.From != want || out.Observation.Desired != want || out.Replicas != want {
+		if _, out := p.Evaluate(fresh(t, p), s); out.From != want || out.Observation.Desired != want || out.Replicas != want {
 			t.Errorf("%s: %+v, want to continue from %d", mode, out.Decision, want)
 		}
 		s.Desired = 0
-		if _, out := p.Look(fresh(t, p), s); out.From != 30 {
+		if _, out := p.Evaluate(fresh(t, p), s); out.From != 30 {
 			t.Errorf("%s: the first look continues from %d, want the target's 30", mode, out.From)
 		}
 	}
@@ -218,7 +218,7 @@ func TestALawLearnsFromReplicasThatItHasNotAskedFor(t *testing.T) {
 			for range 30 {
 				s := steady(at, ready)
 				s.Spec, s.Desired, s.Answers = asked, wanted, answers(at, 150, 0.15, 22, 75)
-				m, _ = p.Look(m, s)
+				m, _ = p.Evaluate(m, s)
 				at = at.Add(10 * time.Second)
 			}
 			text, err := json.Marshal(m)
@@ -241,11 +241,11 @@ func TestATargetScaledToZeroIsLeftAlone(t *testing.T) {
 	p := sound(t, v1alpha1.LawPredictive)
 	s := steady(start, 20)
 	s.Spec, s.Ready = 0, 0
-	_, out := p.Look(fresh(t, p), s)
+	_, out := p.Evaluate(fresh(t, p), s)
 	if !out.Off || out.Changes() {
 		t.Errorf("%+v", out)
 	}
-	if c := p.Conditions(&Standing{}, &out)[0]; c.True || c.Reason != "ScaledToZero" {
+	if c := p.Conditions(&OtherScalers{}, &out)[0]; c.True || c.Reason != "ScaledToZero" {
 		t.Errorf("the condition says %+v", c)
 	}
 }
@@ -255,26 +255,26 @@ func TestWhoElseScalesTheTarget(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		mode     v1alpha1.ReplicaMode
-		standing Standing
+		others   OtherScalers
 		conflict bool
 		ready    string
 	}{
-		{"alone", v1alpha1.ReplicasAct, Standing{}, false, "Deciding"},
-		{"beside an HPA", v1alpha1.ReplicasAct, Standing{Autoscalers: []Autoscaler{hpa}}, true, "Conflict"},
-		{"beside an HPA that would follow", v1alpha1.ReplicasAct, Standing{Autoscalers: []Autoscaler{follower}}, true, "Conflict"},
-		{"observing beside an HPA", v1alpha1.ReplicasObserve, Standing{Autoscalers: []Autoscaler{hpa}}, false, "Deciding"},
-		{"observing beside another policy", v1alpha1.ReplicasObserve, Standing{Older: "first"}, false, "Deciding"},
-		{"second of two", v1alpha1.ReplicasAct, Standing{Older: "first"}, true, "Conflict"},
-		{"second of two that publish", v1alpha1.ReplicasViaHPA, Standing{Older: "first", Autoscalers: []Autoscaler{follower}}, true, "Conflict"},
-		{"followed", v1alpha1.ReplicasViaHPA, Standing{Autoscalers: []Autoscaler{hpa, follower}}, false, "Deciding"},
-		{"not followed", v1alpha1.ReplicasViaHPA, Standing{Autoscalers: []Autoscaler{hpa}}, false, "NotFollowed"},
-		{"followed by nobody", v1alpha1.ReplicasViaHPA, Standing{}, false, "NotFollowed"},
+		{"alone", v1alpha1.ReplicasAct, OtherScalers{}, false, "Deciding"},
+		{"beside an HPA", v1alpha1.ReplicasAct, OtherScalers{Autoscalers: []Autoscaler{hpa}}, true, "Conflict"},
+		{"beside an HPA that would follow", v1alpha1.ReplicasAct, OtherScalers{Autoscalers: []Autoscaler{follower}}, true, "Conflict"},
+		{"observing beside an HPA", v1alpha1.ReplicasObserve, OtherScalers{Autoscalers: []Autoscaler{hpa}}, false, "Deciding"},
+		{"observing beside another policy", v1alpha1.ReplicasObserve, OtherScalers{Older: "first"}, false, "Deciding"},
+		{"second of two", v1alpha1.ReplicasAct, OtherScalers{Older: "first"}, true, "Conflict"},
+		{"second of two that publish", v1alpha1.ReplicasViaHPA, OtherScalers{Older: "first", Autoscalers: []Autoscaler{follower}}, true, "Conflict"},
+		{"followed", v1alpha1.ReplicasViaHPA, OtherScalers{Autoscalers: []Autoscaler{hpa, follower}}, false, "Deciding"},
+		{"not followed", v1alpha1.ReplicasViaHPA, OtherScalers{Autoscalers: []Autoscaler{hpa}}, false, "NotFollowed"},
+		{"followed by nobody", v1alpha1.ReplicasViaHPA, OtherScalers{}, false, "NotFollowed"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p := sound(t, v1alpha1.LawPredictive, func(s *v1alpha1.ReplicaPolicySpec) { s.Mode = tc.mode })
-			_, out := p.Look(fresh(t, p), steady(start, 20))
-			c := p.Conditions(&tc.standing, &out)
-			if got := c[3]; got.Type != v1alpha1.PolicyConflict || got.True != tc.conflict || (tc.standing.Conflict(tc.mode) != "") != tc.conflict {
+			_, out := p.Evaluate(fresh(t, p), steady(start, 20))
+			c := p.Conditions(&tc.others, &out)
+			if got := c[3]; got.Type != v1alpha1.PolicyConflict || got.True != tc.conflict || (tc.others.Conflict(tc.mode) != "") != tc.conflict {
 				t.Errorf("Conflict: %+v, want %v", got, tc.conflict)
 			}
 			if got := c[0]; got.Type != v1alpha1.PolicyReady || got.Reason != tc.ready || got.True == tc.conflict {
@@ -287,8 +287,8 @@ func TestWhoElseScalesTheTarget(t *testing.T) {
 func TestAtTheMostReplicasThePolicyIsLimited(t *testing.T) {
 	p := sound(t, v1alpha1.LawPredictive)
 	s := Seen{Now: start, Spec: 20, Ready: 20, Answers: answers(start, 1000, 4, 5000, 400)}
-	_, out := p.Look(fresh(t, p), s)
-	if c := p.Conditions(&Standing{}, &out)[2]; out.Replicas != 40 || !c.True || c.Type != v1alpha1.PolicyLimited {
+	_, out := p.Evaluate(fresh(t, p), s)
+	if c := p.Conditions(&OtherScalers{}, &out)[2]; out.Replicas != 40 || !c.True || c.Type != v1alpha1.PolicyLimited {
 		t.Errorf("%d replicas, %+v", out.Replicas, c)
 	}
 }
@@ -296,7 +296,7 @@ func TestAtTheMostReplicasThePolicyIsLimited(t *testing.T) {
 func TestADecisionSaysWhatItExpectsAndWhatCameOfIt(t *testing.T) {
 	p := sound(t, v1alpha1.LawPredictive)
 	s := Seen{Now: start, Spec: 20, Ready: 20, StartUp: 4600 * time.Millisecond, Answers: answers(start, 250, 2, 500, 125)}
-	_, out := p.Look(fresh(t, p), s)
+	_, out := p.Evaluate(fresh(t, p), s)
 	d := p.DecisionOf(&out)
 	if d.From != 20 || int(d.To) <= 25 || d.Expected.ReadySeconds != 5 || d.Expected.ResponseTime == nil || d.Expected.ResponseTime.Duration > 200*time.Millisecond ||
 		d.Expected.ResponseTime.Duration < 100*time.Millisecond || d.Observation.ArrivalRate != "250" {
@@ -305,7 +305,7 @@ func TestADecisionSaysWhatItExpectsAndWhatCameOfIt(t *testing.T) {
 	at := start.Add(10 * time.Second) // when they are Ready
 	later := func(after time.Duration, ready int) *Outcome {
 		now := at.Add(after)
-		_, o := p.Look(fresh(t, p), Seen{Now: now, Spec: int(d.To), Ready: ready, Answers: answers(now, 240, 0.15, 36, 80)})
+		_, o := p.Evaluate(fresh(t, p), Seen{Now: now, Spec: int(d.To), Ready: ready, Answers: answers(now, 240, 0.15, 36, 80)})
 		return &o
 	}
 	missing := later(time.Hour, int(d.To))
@@ -331,7 +331,7 @@ func TestMemoryGoesThroughTheStatus(t *testing.T) {
 		p := sound(t, kind)
 		m, at := fresh(t, p), start
 		for range 5 {
-			m, _ = p.Look(m, steady(at, 20))
+			m, _ = p.Evaluate(m, steady(at, 20))
 			at = at.Add(100 * time.Second)
 		}
 		saved, err := p.Save(m, at)
@@ -342,8 +342,8 @@ func TestMemoryGoesThroughTheStatus(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, one := p.Look(m, steady(at, 20))
-		again, two := p.Look(again, steady(at, 20))
+		m, one := p.Evaluate(m, steady(at, 20))
+		again, two := p.Evaluate(again, steady(at, 20))
 		if diff := cmp.Diff(one.Decision, two.Decision); diff != "" {
 			t.Errorf("%s: after a restart (-without +with):\n%s", kind, diff)
 		}
@@ -359,7 +359,7 @@ func TestMemoryOfSomethingElseIsNotUsed(t *testing.T) {
 	p := sound(t, v1alpha1.LawPredictive)
 	m := fresh(t, p)
 	for i := range 5 {
-		m, _ = p.Look(m, steady(start.Add(time.Duration(i)*100*time.Second), 20))
+		m, _ = p.Evaluate(m, steady(start.Add(time.Duration(i)*100*time.Second), 20))
 	}
 	saved, err := p.Save(m, start)
 	if err != nil {
@@ -411,7 +411,7 @@ func TestWhateverIsSeenTheStatusCanBeWritten(t *testing.T) {
 				s := Seen{Now: at, Spec: rapid.IntRange(0, 100).Draw(t, "asked"), Ready: rapid.IntRange(0, 100).Draw(t, "ready"), Desired: rapid.IntRange(0, 40).Draw(t, "wanted"),
 					Answers: answers(at, value.Draw(t, "rate"), value.Draw(t, "response"), value.Draw(t, "queue"), value.Draw(t, "utilisation"))}
 				var out Outcome
-				m, out = p.Look(m, s)
+				m, out = p.Evaluate(m, s)
 				if !out.Off && (out.Replicas < 2 || out.Replicas > 40) || out.Next <= 0 || len(out.Reasons) == 0 {
 					t.Fatalf("%+v", out)
 				}
@@ -464,9 +464,9 @@ func BenchmarkLook(b *testing.B) {
 			for b.Loop() {
 				at = at.Add(10 * time.Second)
 				var out Outcome
-				m, out = p.Look(m, Seen{Now: at, Spec: 1000, Ready: 1000, Desired: 1000, StartUp: 5 * time.Second, Answers: answers(at, 9700, 0.104, 1009, 97)})
+				m, out = p.Evaluate(m, Seen{Now: at, Spec: 1000, Ready: 1000, Desired: 1000, StartUp: 5 * time.Second, Answers: answers(at, 9700, 0.104, 1009, 97)})
 				p.DecisionOf(&out)
-				p.Conditions(&Standing{}, &out)
+				p.Conditions(&OtherScalers{}, &out)
 			}
 		})
 	}

@@ -13,18 +13,18 @@ import (
 	"supercargo.dev/supercargo/autoscaler/replica/replicadecide"
 )
 
-// standing finds the other autoscalers of the target.
-func (l *look) standing(ctx context.Context) (*replicadecide.Standing, error) {
-	in, target := client.InNamespace(l.key.Namespace), policyTarget(l.object)
+// otherScalers finds the other autoscalers of the target.
+func (e *evaluation) otherScalers(ctx context.Context) (*replicadecide.OtherScalers, error) {
+	in, target := client.InNamespace(e.key.Namespace), policyTarget(e.object)
 	var policies v1alpha1.ReplicaPolicyList
-	if err := l.Client.List(ctx, &policies, in, client.MatchingFields{policiesByTarget: target}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := e.Client.List(ctx, &policies, in, client.MatchingFields{policiesByTarget: target}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list the ReplicaPolicies of %s: %w", target, err)
 	}
-	s := &replicadecide.Standing{}
+	s := &replicadecide.OtherScalers{}
 	slices.SortFunc(policies.Items, seniority)
 	for i := range policies.Items {
 		p := &policies.Items[i]
-		if p.UID == l.object.UID {
+		if p.UID == e.object.UID {
 			break
 		}
 		if p.Spec.Mode != v1alpha1.ReplicasObserve && p.DeletionTimestamp.IsZero() {
@@ -33,7 +33,7 @@ func (l *look) standing(ctx context.Context) (*replicadecide.Standing, error) {
 		}
 	}
 	var scalers autoscalingv2.HorizontalPodAutoscalerList
-	if err := l.Client.List(ctx, &scalers, in, client.MatchingFields{autoscalersByTarget: target}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := e.Client.List(ctx, &scalers, in, client.MatchingFields{autoscalersByTarget: target}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list the HorizontalPodAutoscalers of %s: %w", target, err)
 	}
 	slices.SortFunc(scalers.Items, func(a, b autoscalingv2.HorizontalPodAutoscaler) int { return cmp.Compare(a.Name, b.Name) })
