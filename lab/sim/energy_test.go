@@ -74,6 +74,25 @@ func TestEnergyIsThatOfATwinThatLooksEverySecond(t *testing.T) {
 	})
 }
 
+func TestTheEnergyOfTasksIsApartFromIdlePower(t *testing.T) {
+	t.Parallel()
+	sc := scene(func(sc *scenario.Scenario) {
+		sc.Autoscale, sc.Horizon = false, 200*s
+		f := &sc.Flavors[0]
+		f.MilliwattsIdle, f.MilliwattsFull = 50_000, 90_000
+	})
+	pod := job("job", gi, 40*s, 50*s)
+	pod.Size.MilliCPU = 1000 // half of the machine
+	r := run(t, sim.Input{Scenario: sc, Policy: fixed(stock), Pods: []scenario.Pod{pod}})
+	idle, tasks := 50.0*200, 20.0*50
+	if e := r.Energy[0]; !near(r.EnergyJoules, idle+tasks) || !near(e.Joules, idle+tasks) || !near(e.IdleJoules, idle) || !near(e.TaskJoules, tasks) {
+		t.Errorf("%v J, %+v; want %v idle and %v of the task", r.EnergyJoules, *e, idle, tasks)
+	}
+	if r.EndWatts != 50 {
+		t.Errorf("%v W at the end, want 50", r.EndWatts)
+	}
+}
+
 func TestRuntimesCountFromTheFirstStartAndResponsesFromArrival(t *testing.T) {
 	t.Parallel()
 	sc := scene(func(sc *scenario.Scenario) {
