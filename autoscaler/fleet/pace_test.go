@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"supercargo.dev/supercargo/internal/text/dollars"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -279,6 +281,29 @@ func TestOrdersOfSeveralFlavorsDoNotWaitForEachOther(t *testing.T) {
 	m.round("f")
 	if m.flavor("large").Want != 1 || m.flavor("small").Want == 0 {
 		t.Errorf("%s", m.outcome())
+	}
+}
+
+// TestAnOrderIsKnownToOtherFleetsBeforeItIsMadeAndPaidForAfterwards reads what is known while the provider is called,
+// and the status at the end of the same round.
+func TestAnOrderIsKnownToOtherFleetsBeforeItIsMadeAndPaidForAfterwards(t *testing.T) {
+	flavors, pods := different()
+	m := newModel(t, alone(nil), flavors)
+	m.add(pods...)
+	uid := m.fleet("f").UID
+	m.meets(func(_ context.Context, _, flavor string) error {
+		for _, f := range m.r.lastInventory(uid).Flavors {
+			if f.Name == flavor && f.Want == 0 {
+				t.Errorf("other fleets do not know yet that %s is ordered", flavor)
+			}
+		}
+		return nil
+	})
+	m.pass(2 * second)
+	m.round("f")
+	want := dollars.Format(int64(m.flavor("large").Want)*350_000 + int64(m.flavor("small").Want)*100_000)
+	if got := m.fleet("f").Status.Cost.DollarsPerHour; m.flavor("large").Want == 0 || got != want {
+		t.Errorf("after the orders the fleet costs $%s/h, want $%s/h", got, want)
 	}
 }
 

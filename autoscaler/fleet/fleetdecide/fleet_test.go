@@ -286,6 +286,7 @@ func TestTheMachineOfAServiceIsExchangedWhereServicesMayLeave(t *testing.T) {
 		{"services stay", service("x", 2), func(o *FleetOptions) { o.MoveServices = false }, false},
 		{"a batch pod, where services stay", job("x", 2, 10*time.Hour), func(o *FleetOptions) { o.MoveServices = false }, true},
 		{"it has not been there for long", service("x", 2), func(o *FleetOptions) { o.PodResidence = 1 }, false},
+		{"its machine has not been there for long", service("x", 2), func(o *FleetOptions) { o.Residence = 1 }, false},
 		{"this one stays", func() cluster.Pod { p := service("x", 2); p.Fixed = true; return p }(), func(*FleetOptions) {}, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -74,6 +74,18 @@ func TestLimitsAreLessWhatIsPaidFor(t *testing.T) {
 	}
 }
 
+// TestAPodForWhichTheQuotaLeavesNoMachineIsReported: the plan itself keeps to what may still be bought, so that the
+// status names the cause.
+func TestAPodForWhichTheQuotaLeavesNoMachineIsReported(t *testing.T) {
+	s := newScene()
+	s.Quota.Machines = new(int64(1))
+	s.pending(job("p", 9, time.Hour), job("q", 9, time.Hour))
+	left := s.round().Fleet.Plan.Unplaceable
+	if len(left) != 1 || !left[0].Limited {
+		t.Errorf("without a machine are %+v, want one pod, because of a limit", left)
+	}
+}
+
 // TestNothingIsOrderedWhileAMachineThatLeavesTakesUpTheLimit checks the billed machines: a machine is billed until it
 // is gone.
 func TestNothingIsOrderedWhileAMachineThatLeavesTakesUpTheLimit(t *testing.T) {
