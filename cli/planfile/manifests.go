@@ -1,9 +1,7 @@
 package planfile
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -20,6 +18,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/input/document"
 	"supercargo.dev/supercargo/internal/input/table"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/text/clip"
@@ -55,34 +54,21 @@ func (r *reader) fault(line int, field, problem string) {
 	r.faults.Add(table.Error{File: r.file, Line: line, Column: field, Problem: problem})
 }
 
-var errorLine = regexp.MustCompile(`^line ([0-9]+): `)
-
 // documents reads all YAML documents.
 func (r *reader) documents(text []byte) {
-	documents := yaml.NewDecoder(bytes.NewReader(text))
+	documents, err := document.Decode(text)
 	empty := true
-	for {
-		var document yaml.Node
-		err := documents.Decode(&document)
-		switch {
-		case errors.Is(err, io.EOF):
-			if empty {
-				r.fault(0, "", "is empty: must contain pods")
-			}
-			return
-		case err != nil:
-			problem, line := strings.TrimPrefix(err.Error(), "yaml: "), 0
-			if found := errorLine.FindStringSubmatch(problem); found != nil {
-				line, _ = strconv.Atoi(found[1])
-				problem = problem[len(found[0]):]
-			}
-			r.fault(line, "", "is not valid YAML: "+problem)
-			return
-		}
-		if root := document.Content[0]; root.Tag != "!!null" {
+	for _, d := range documents {
+		if root := d.Content[0]; root.Tag != "!!null" {
 			empty = false
 			r.object(root, "")
 		}
+	}
+	switch {
+	case err != nil:
+		r.fault(err.Line, "", err.Problem)
+	case empty:
+		r.fault(0, "", "is empty: must contain pods")
 	}
 }
 

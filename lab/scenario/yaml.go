@@ -1,17 +1,13 @@
 package scenario
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	yaml "go.yaml.in/yaml/v3"
 
+	"supercargo.dev/supercargo/internal/input/document"
 	"supercargo.dev/supercargo/internal/input/table"
 	"supercargo.dev/supercargo/internal/text/clip"
 )
@@ -41,37 +37,17 @@ func (r *reader) document(text []byte) (value, bool) {
 		r.faultAt(0, "", fmt.Sprintf("is larger than %d bytes", MaxBytes))
 		return value{}, false
 	}
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	var root, next yaml.Node
-	switch err := decoder.Decode(&root); {
-	case errors.Is(err, io.EOF):
-		r.faultAt(0, "", "is empty: must contain a Scenario")
-		return value{}, false
+	switch documents, err := document.Decode(text); {
+	case len(documents) > 1:
+		r.faultAt(documents[1].Line, "", "begins a second document: must contain one Scenario")
 	case err != nil:
-		r.syntax(err)
-		return value{}, false
+		r.faultAt(err.Line, "", err.Problem)
+	case len(documents) == 0:
+		r.faultAt(0, "", "is empty: must contain a Scenario")
+	default:
+		return value{documents[0].Content[0], ""}, true
 	}
-	switch err := decoder.Decode(&next); {
-	case err == nil:
-		r.faultAt(next.Line, "", "begins a second document: must contain one Scenario")
-		return value{}, false
-	case !errors.Is(err, io.EOF):
-		r.syntax(err)
-		return value{}, false
-	}
-	return value{root.Content[0], ""}, true
-}
-
-var errorLine = regexp.MustCompile(`^line ([0-9]+): `)
-
-// syntax records that the text is not valid YAML.
-func (r *reader) syntax(err error) {
-	problem, line := strings.TrimPrefix(err.Error(), "yaml: "), 0
-	if found := errorLine.FindStringSubmatch(problem); found != nil {
-		line, _ = strconv.Atoi(found[1])
-		problem = problem[len(found[0]):]
-	}
-	r.faultAt(line, "", "is not valid YAML: "+problem)
+	return value{}, false
 }
 
 func (r *reader) faultAt(line int, path, problem string) {
