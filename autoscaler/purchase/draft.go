@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"supercargo.dev/supercargo/autoscaler/purchase/mix"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/packing"
 )
@@ -14,23 +15,24 @@ import (
 type draft struct {
 	r       *Request
 	flavors []Flavor // with the remaining maximum of each
-	budget  *budget
+	budget  *mix.Budget
 	stop    func() bool
 	// rooms are the nodes, followed by the machines bought for coupled pods.
 	rooms []*room
 	// pending are the pods without a place, in packing order; reasons are the known reasons why, by pod name.
 	pending []Pod
 	reasons map[string]string
-	moved   map[string]bool // into rooms
 	// together are coupled pods for which machines are bought together with those for other pods.
 	together []Pod
 	// assigned maps the exceptions of pods assigned to domains to their original exceptions.
 	assigned map[*Exceptions]*Exceptions
-	// problem and mix are the purchases for all other pods. priced is that problem, even after its machines have become
-	// rooms.
-	problem *problem
-	priced  *problem
-	mix     mix
+	// problem and solution are the purchases for all other pods: asked are its pods, bought the machines. priced is that
+	// problem, even after its machines have become rooms.
+	problem  *mix.Problem
+	priced   *mix.Problem
+	solution mix.Solution
+	asked    []Pod
+	bought   []mix.Bought
 	// tracker is nil if no pod is coupled.
 	tracker      *constraint.Tracker
 	coupled      map[*constraint.Pod]bool
@@ -66,14 +68,6 @@ func roomsOn(nodes []ExistingNode) []*room {
 	}
 	slices.SortFunc(rooms, func(a, b *room) int { return cmp.Compare(a.Name, b.Name) })
 	return rooms
-}
-
-// orAny returns a number of pods; math.MaxInt64 for any number.
-func orAny(pods *int64) int64 {
-	if pods == nil {
-		return math.MaxInt64
-	}
-	return *pods
 }
 
 // holds reports whether a room has enough left for a pod, and admits it without regard to others.
@@ -124,7 +118,7 @@ func (d *draft) placeable(pods []Pod) []bool {
 	for i := range d.flavors {
 		column := a.column(&d.flavors[i])
 		for class := range places {
-			if column[class] == admitted && d.flavors[i].Sells(1) {
+			if column[class] == mix.Admitted && d.flavors[i].Sells(1) {
 				places[class] = append(places[class], i)
 			}
 		}
@@ -152,42 +146,18 @@ func (d *draft) fillRooms() {
 		return
 	}
 	few := slices.DeleteFunc(slices.Clone(plain), func(p Pod) bool { return !inRoom(&p) && refusal(&p, d.flavors) != "" })
-	exact := len(few) <= exactPods && len(d.rooms) <= fewRooms && !d.r.limited()
+	exact := len(few) <= mix.ExactItems && len(d.rooms) <= fewRooms && !d.r.limited()
 	if !exact {
 		few = slices.DeleteFunc(few, func(p Pod) bool { return !inRoom(&p) })
 	}
-	p := newProblem(few, d.flavors, d.rooms, d.r.Options)
-	var found [][]int32
-	if exact {
-		found = p.exactRooms()
-	} else {
-		found = p.fillRooms()
-	}
-	d.move(p, found, plain)
-	d.pending = slices.Concat(coupled, slices.DeleteFunc(plain, func(p Pod) bool { return d.moved[p.Name] }))
-}
-
-// move puts pods of kinds into rooms.
-func (d *draft) move(p *problem, kinds [][]int32, pods []Pod) {
-	d.moved = map[string]bool{}
-	byName := map[string]Pod{}
-	for _, pod := range pods {
-		byName[pod.Name] = pod
-	}
-	served := make([]int, len(p.kinds))
-	for i := range kinds {
-		for _, k := range kinds[i] {
-			name := p.kinds[k].pods[served[k]]
-			served[k]++
-			d.moved[name] = true
-			d.rooms[i].take(byName[name])
+	moved := map[string]bool{}
+	for i, items := range mix.New(newInput(few, d.flavors, d.rooms, d.r.Options, nil)).FillRooms(exact) {
+		for _, item := range items {
+			moved[few[item].Name] = true
+			d.rooms[i].take(few[item])
 		}
 	}
-}
-
-// limited reports whether there is any limit on purchases.
-func (r *Request) limited() bool {
-	return newBudget(r.Limits, r.Options).tight || slices.ContainsFunc(r.Flavors, func(f Flavor) bool { return f.Most != nil })
+	d.pending = slices.Concat(coupled, slices.DeleteFunc(plain, func(p Pod) bool { return moved[p.Name] }))
 }
 
 // split returns the pending pods whose placement depends on other pods, and the others.
@@ -203,31 +173,6 @@ func (d *draft) split() (coupled, plain []Pod) {
 	return coupled, plain
 }
 
-// fillRooms returns, by room, the kinds of the pods that go there. Pods that fit no offer come first, then those worth
-// the most.
-func (p *problem) fillRooms() [][]int32 {
-	at := pricing{parts: p.pricing.parts, worth: slices.Clone(p.pricing.worth)}
-	for i := range p.kinds {
-		k := &p.kinds[i]
-		if !slices.ContainsFunc(p.all, func(at int) bool { return p.holds(at, k.size, k.on, 1) }) {
-			at.worth[i] = 1 << priceBits
-		}
-	}
-	k := &packer{p: p}
-	k.stock(p.counts(), at)
-	found := make([][]int32, len(p.rooms))
-	for i, r := range p.rooms {
-		f := filledBin{bin: bin{at: len(p.offers) + i, size: r.Free, places: min(r.places, int64(p.total)), enough: 1 << 63}, room: r.Free}
-		k.fill(&f, &k.pool, 24)
-		k.refine(&f, 2)
-		for _, g := range f.items {
-			found[i] = append(found[i], k.items[g].kind)
-			k.mark(g, false)
-		}
-	}
-	return found
-}
-
 // buy buys machines for the remaining pods that are not coupled, and for the coupled pods that are bought for together
 // with them.
 func (d *draft) buy() {
@@ -237,44 +182,31 @@ func (d *draft) buy() {
 	if len(plain) == 0 {
 		return
 	}
-	d.problem = newProblemInDomains(plain, d.flavors, nil, d.r.Options, d.assigned)
+	d.asked = plain
+	d.problem = mix.New(newInput(plain, d.flavors, nil, d.r.Options, d.assigned))
 	d.priced = d.problem
-	asked := plain
-	if d.r.constrained() || len(d.rooms) > 0 {
-		asked = nil
+	var others []mix.Rival
+	if !d.r.constrained() && len(d.rooms) == 0 {
+		others = rivals(plain, d.flavors)
 	}
-	d.mix = d.problem.solve(d.budget.of(d.problem), asked, d.flavors, d.r.Options.effort(len(plain)), d.stop)
-	for i := range d.mix.machines {
-		d.purchase(d.problem.offers[d.mix.machines[i].offer].flavor, 1)
+	d.solution = d.problem.Solve(d.budget, others, d.r.Options.effort(len(plain)), d.stop)
+	var left []int
+	d.bought, left = d.problem.Bought(&d.solution)
+	for _, b := range d.bought {
+		d.purchase(b.Bin, 1)
 	}
-	d.wait()
-}
-
-// wait makes the pods for which the mix has no machine pending, as they were before they were assigned to domains.
-func (d *draft) wait() {
-	var names []string
-	for i := range d.problem.kinds {
-		of := d.problem.kinds[i].pods
-		names = append(names, of[len(of)-int(d.mix.waiting[i]):]...)
-	}
-	byName := make(map[string]*Pod, len(names))
-	for _, name := range names {
-		byName[name] = nil
-	}
-	for i := range d.r.Pods {
-		if _, waits := byName[d.r.Pods[i].Name]; waits {
-			byName[d.r.Pods[i].Name] = &d.r.Pods[i]
-		}
-	}
-	for _, name := range names {
-		d.pending = append(d.pending, *byName[name])
+	for _, item := range left {
+		d.pending = append(d.pending, d.original(item))
 	}
 }
 
-// constrained reports whether there is anything that [Greedy] ignores.
-func (r *Request) constrained() bool {
-	return slices.ContainsFunc(r.Pods, func(p Pod) bool { return p.Demands != nil || p.Except != nil }) ||
-		slices.ContainsFunc(r.Flavors, func(f Flavor) bool { return f.Most != nil })
+// original returns a pod of the problem as it was before it was assigned to a domain.
+func (d *draft) original(item int) Pod {
+	p := d.asked[item]
+	if except, is := d.assigned[p.Except]; is {
+		p.Except = except
+	}
+	return p
 }
 
 // result writes the plan.
@@ -294,13 +226,17 @@ func (d *draft) result() Result {
 		names, used, paid := []string{}, packing.Size{}, time.Duration(0)
 		for _, p := range r.pods {
 			names = append(names, p.Name)
-			used = sum(used, p.Size)
+			used = used.Plus(p.Size)
 			paid = max(paid, d.r.Options.Paid(p.Runtime))
 		}
 		plan.add(&d.r.Flavors[r.flavor], names, used, paid)
 	}
-	if d.problem != nil {
-		d.problem.write(plan, d.mix)
+	for _, b := range d.bought {
+		var names []string
+		for _, item := range b.Items {
+			names = append(names, d.asked[item].Name)
+		}
+		plan.add(&d.r.Flavors[b.Bin], names, b.Used, b.Paid)
 	}
 	plan.name()
 	for _, p := range d.pending {

@@ -123,18 +123,3 @@ func TestWherePricesAreLinearThePlanIsNotBoundToTheSmallestMachines(t *testing.T
 		t.Errorf("the plan of %s pods with %s is %.2f %% above its bound, want 0.5 %% at most", uniform.Name, linear.Name, 100*result.Gap)
 	}
 }
-
-func TestMachinesThatWasteAreBoughtAnew(t *testing.T) {
-	p := newProblem(sorted(familyPods(families.All[1], manyPods, 11), Services), familyFlavors(t, families.Catalogues[0], 0), nil, MixOptions{})
-	s := &solver{problem: p, budget: &budget{}, stop: never}
-	s.constructed(strategies[0], p.counts(), p.basic)
-	before := p.price(&s.best)
-	s.rebuild(10_000_000)
-	pods := 0
-	for i := range s.best.machines {
-		pods += len(s.best.machines[i].kinds)
-	}
-	if after := p.price(&s.best); after >= before || pods != manyPods {
-		t.Errorf("%d pods cost %d micro-dollars per hour, %d of %d before: want less for as many", pods, after, before, manyPods)
-	}
-}

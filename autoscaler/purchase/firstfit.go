@@ -84,7 +84,7 @@ func (b *firstFit) joinNode(p Pod) bool {
 
 func (b *firstFit) joinOpen(p Pod) bool {
 	for i, o := range b.open {
-		used := sum(o.used, p.Size)
+		used := o.used.Plus(p.Size)
 		if !used.Fits(o.most) || !b.allows(p, o.host) {
 			continue
 		}
@@ -153,7 +153,7 @@ func (b *firstFit) settleOn(o *openMachine, p Pod, options []int) {
 		b.left += b.flavors[o.options[0]].MicroDollarsPerHour
 	}
 	b.left -= b.flavors[options[0]].MicroDollarsPerHour
-	o.used, o.options, o.most = sum(o.used, p.Size), options, packing.Size{}
+	o.used, o.options, o.most = o.used.Plus(p.Size), options, packing.Size{}
 	for _, at := range options {
 		o.most.MilliCPU = max(o.most.MilliCPU, b.flavors[at].Size.MilliCPU)
 		o.most.MemoryBytes = max(o.most.MemoryBytes, b.flavors[at].Size.MemoryBytes)

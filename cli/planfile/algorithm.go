@@ -38,7 +38,7 @@ func planSupercargo(r *Request, stop func() bool) Outcome {
 // batch pods are ordered by runtime, on which a price per hour does not depend. There are no nodes,
 // so algorithm 4 has nothing to add. It is too fast to need stop.
 func planGreedy(r *Request, _ func() bool) Outcome {
-	plan := purchase.Greedy(r.pods, r.flavors, purchase.Options{Order: purchase.Services})
+	plan := purchase.Greedy(r.pods, r.flavors, purchase.GreedyOptions{Order: purchase.Services})
 	least, _ := purchase.LowerBound(r.pods, r.flavors)
 	return Outcome{plan, least}
 }

@@ -31,6 +31,11 @@ func (s Size) Minus(other Size) Size {
 	return Size{MemoryBytes: s.MemoryBytes - other.MemoryBytes, MilliCPU: s.MilliCPU - other.MilliCPU}
 }
 
+// Plus returns s plus other.
+func (s Size) Plus(other Size) Size {
+	return Size{MemoryBytes: s.MemoryBytes + other.MemoryBytes, MilliCPU: s.MilliCPU + other.MilliCPU}
+}
+
 // Item is one pod to place.
 type Item struct {
 	// Name is unique and breaks ties.

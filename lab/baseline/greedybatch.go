@@ -35,7 +35,7 @@ type standing struct {
 //
 // Nodes in other bins are ignored: the scheduler would already have used room on them. A cycle that
 // is not positive puts every node in bin 0.
-func greedyBatch(pods []purchase.Pod, nodes []standing, cycle time.Duration, flavors []cluster.Flavor, opts purchase.Options) purchase.Plan {
+func greedyBatch(pods []purchase.Pod, nodes []standing, cycle time.Duration, flavors []cluster.Flavor, opts purchase.GreedyOptions) purchase.Plan {
 	var rooms []freeing
 	for _, n := range nodes {
 		if packing.BinOf(n.remaining, cycle) == 0 {

@@ -70,7 +70,7 @@ func TestForBatchPodsNodesInBinZeroCount(t *testing.T) {
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, planned(greedyBatch(tc.pods, tc.nodes, tc.cycle, flavors, purchase.Options{}))); diff != "" {
+			if diff := cmp.Diff(tc.want, planned(greedyBatch(tc.pods, tc.nodes, tc.cycle, flavors, purchase.GreedyOptions{}))); diff != "" {
 				t.Errorf("plan (-want +got):\n%s", diff)
 			}
 		})
@@ -124,7 +124,7 @@ func TestWaitingPodsArePlacedAsThePackingDefinesIt(t *testing.T) {
 			freeing.Put(node)
 		}
 		flavors := []cluster.Flavor{{Name: "f", Size: size(5, 5), MicroDollarsPerHour: 2}, {Name: "g", Size: size(10, 10), MicroDollarsPerHour: 3}}
-		plan, got := greedyBatch(pods, nodes, cycle, flavors, purchase.Options{}), map[string]string{}
+		plan, got := greedyBatch(pods, nodes, cycle, flavors, purchase.GreedyOptions{}), map[string]string{}
 		for _, a := range plan.Assignments {
 			if a.Waits {
 				got[a.Pod] = a.Machine
@@ -133,7 +133,7 @@ func TestWaitingPodsArePlacedAsThePackingDefinesIt(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("waiting pods (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff(purchase.Greedy(left, flavors, purchase.Options{Order: purchase.Batch}).Machines, plan.Machines); diff != "" {
+		if diff := cmp.Diff(purchase.Greedy(left, flavors, purchase.GreedyOptions{Order: purchase.Batch}).Machines, plan.Machines); diff != "" {
 			t.Fatalf("machines for those left (-want +got):\n%s", diff)
 		}
 		if len(plan.Assignments)+len(plan.Unplaceable) != len(pods) {

@@ -49,7 +49,7 @@ func Groups(s *cluster.State) []cluster.Purchase {
 	if room == 0 {
 		return nil
 	}
-	services := purchase.Greedy(pods(waiting, class.Service), s.Flavors, purchase.Options{Order: purchase.Services, MaxMachines: room})
+	services := purchase.Greedy(pods(waiting, class.Service), s.Flavors, purchase.GreedyOptions{Order: purchase.Services, MaxMachines: room})
 	bought := purchases(services, class.Service)
 	if room -= len(bought); room == 0 {
 		return bought
@@ -60,7 +60,7 @@ func Groups(s *cluster.State) []cluster.Purchase {
 			nodes = append(nodes, standing{name: n.Name, capacity: n.Capacity, maxPods: n.MaxPods, arch: n.Arch, remaining: n.Remaining()})
 		}
 	}
-	batch := greedyBatch(pods(waiting, class.Batch), nodes, s.ScalingInterval, s.Flavors, purchase.Options{MaxMachines: room})
+	batch := greedyBatch(pods(waiting, class.Batch), nodes, s.ScalingInterval, s.Flavors, purchase.GreedyOptions{MaxMachines: room})
 	return append(bought, purchases(batch, class.Batch)...)
 }
 
@@ -72,7 +72,7 @@ func Mixed(s *cluster.State) []cluster.Purchase {
 		return nil
 	}
 	waiting := unserved(s, s.Pending)
-	return purchases(purchase.Greedy(pods(waiting, ""), s.Flavors, purchase.Options{MaxMachines: room}), class.Any)
+	return purchases(purchase.Greedy(pods(waiting, ""), s.Flavors, purchase.GreedyOptions{MaxMachines: room}), class.Any)
 }
 
 // left returns the number of machines that may still be bought.

@@ -18,6 +18,8 @@ var floors = []floor{
 	{"autoscaler", [][]string{{"app"}, {"adapter"}, {"fleet", "replica", "worker"}, {"provider", "purchase"}},
 		"app wires the program; the adapter serves what ReplicaPolicies and WorkerPools compute and measure, so it reads " +
 			"them and they do not know it; each kind stands alone; what is bought and where is decided below them"},
+	{"autoscaler/purchase", [][]string{{"."}, {"mix"}, {"knapsack"}, {"lp"}},
+		"what pods and flavors are in numbers is said above; below are solvers, each of a smaller problem than the one that calls it"},
 	{"cli", [][]string{{"auditreport", "dashboard", "explain", "migrate", "nodequery", "planfile", "record"}, {"auditor"}, {"audit", "objects"}},
 		"the dashboard and a recording show what an audit computes; an audit reads objects"},
 	{"descheduler", [][]string{{"app"}, {"agent", "consolidation", "eviction", "migration"}, {"budget", "checkpoint"}},

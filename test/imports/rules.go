@@ -72,6 +72,14 @@ var pure = []string{
 	"plugins/checkpointstaging/stagingdecide",
 }
 
+// numbersOnly lists the packages that solve problems of numbers: items, bins, kinds and amounts. What these are in a
+// cluster is written in one place, in the package that calls them.
+var numbersOnly = []string{
+	"autoscaler/purchase/knapsack",
+	"autoscaler/purchase/lp",
+	"autoscaler/purchase/mix",
+}
+
 // pkg contains the properties of one package of this module that the rules check.
 type pkg struct {
 	Path    string   // relative to the module: "internal/packing"
@@ -145,6 +153,12 @@ var rules = []rule{
 		Why: "time and randomness are arguments: a decision that looks at the wall clock cannot be " +
 			"simulated, replayed or tested",
 		Check: pureUses,
+	},
+	{
+		Name: "packages of numbers import nothing of Kubernetes, nor the cluster as decisions see it",
+		Why: "who reads or replaces a solver needs to know its mathematics only, and what a rule of the scheduler " +
+			"means as a number is said once, where the solver is called",
+		Check: numbersImports,
 	},
 }
 
@@ -250,6 +264,19 @@ func pureUses(p pkg) []string {
 	var found []string
 	for _, u := range p.Uses {
 		found = append(found, fmt.Sprintf("uses %s at %s", u.Func, u.At))
+	}
+	return found
+}
+
+func numbersImports(p pkg) []string {
+	if !slices.Contains(numbersOnly, p.Path) {
+		return nil
+	}
+	var found []string
+	for _, path := range p.Deps {
+		if host, _, _ := strings.Cut(path, "/"); host == "k8s.io" || host == "sigs.k8s.io" || under(path, "internal/cluster") {
+			found = append(found, "depends on "+path)
+		}
 	}
 	return found
 }

@@ -1,0 +1,75 @@
+package purchase
+
+import (
+	"cmp"
+	"math"
+)
+
+// Supercargo plans the cheapest machines that it can find for the pods for which the nodes have no room. A machine is
+// billed from its purchase until its longest pod ends:
+//
+//	bill = Σ price · [MixOptions.Paid](longest runtime on the machine)
+//
+// Pods without a runtime therefore get machines with the lowest price per hour, and batch pods are also grouped by
+// runtime. Of plans with the same bill, the one with fewer machines is better. If limits leave pods out, plans that
+// leave out fewer pods come first, whatever their runtimes and sizes.
+//
+// Nodes are filled first, because they cost nothing more. Pods are placed according to their constraints, by the rules
+// of kube-scheduler. The node properties of each flavor are known. Pods that repel each other on nodes or depend on
+// domains such as zones are assigned to domains and bought for together with all others, and no two pods that repel
+// each other share a machine. Pods with other dependencies on pods of their node are placed one by one, and others fill
+// the remaining room. docs/planner.md describes how the rest is bought, and why the lower bound holds.
+//
+// With up to 12 pods, none of them coupled to others, the plan is optimal, except under limits other than the number of
+// machines. No plan is more expensive than that of [Greedy], in either order, for the same pods and flavors without
+// nodes, constraints or maxima. With coupled pods and no limits, no plan leaves out more pods, or is more expensive,
+// than first fit by the same rules.
+//
+// Bills are compared in exact integers. The plan does not depend on the order of the arguments, and is the same if all
+// prices are multiplied by a number, and on any computer, unless it is stopped. Equal pods are ordered by arrival, then
+// name; equal flavors by price, then name; other ties by a fixed order of sizes. Machines come in this order: those for
+// coupled pods; then by billed time, longest first, then cheapest, then by flavor. Names of pods within a machine are
+// ordered.
+//
+// The arguments are not modified. Cost: that of [Greedy] for the machines it buys before it must be more expensive,
+// O(steps) for Options.Effort, and O(k·f) for each calculation of prices, for k kinds of pods and f flavors that no
+// cheaper one replaces; O(n·m) for n coupled pods on m machines. Memory: O(n + f + k), and O(k²) if 50·k³ steps are
+// allowed.
+func Supercargo(r Request) Result {
+	result, coupled := r.plan(true)
+	if !coupled || r.stop()() {
+		return result
+	}
+	if len(result.Unplaceable) > 0 {
+		other, _ := r.plan(false)
+		result = better(result, other)
+	}
+	limit := int64(math.MaxInt64)
+	if len(result.Unplaceable) == 0 {
+		limit = result.MicroDollarsPerHour
+	}
+	if other, ok := r.firstFit(limit); ok {
+		result = better(result, other.result())
+	}
+	return result
+}
+
+// plan makes a plan, and reports whether there are coupled pods. It buys for the coupled pods together with all others
+// as far as possible, or for one after the other.
+func (r *Request) plan(together bool) (result Result, coupled bool) {
+	d := newDraft(r)
+	d.placeCoupled(together)
+	d.fillRooms()
+	d.buy()
+	d.repair()
+	d.shrink()
+	return d.result(), d.tracker != nil
+}
+
+// better returns the result that leaves out fewer pods, then the cheaper one, then the first.
+func better(a, b Result) Result {
+	if cmp.Or(cmp.Compare(len(b.Unplaceable), len(a.Unplaceable)), cmp.Compare(b.MicroDollarsPerHour, a.MicroDollarsPerHour)) < 0 {
+		return b
+	}
+	return a
+}

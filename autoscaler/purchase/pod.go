@@ -1,0 +1,108 @@
+// Package purchase decides which machines to buy for unschedulable pods.
+//
+// [Supercargo] searches for the cheapest machines that hold all pods together. It fills existing nodes first, respects
+// the placement constraints of pods, and returns a lower bound of the price of any plan. [Greedy] is the algorithm of
+// the HTAS paper for services (Zhong and Buyya, ACM TOIT 2020, section 5.2); no plan of Supercargo is more expensive.
+// Where the paper adds and subtracts totals, as if a pod could span machines, Greedy packs whole pods, so that each
+// machine of a [Plan] comes with the pods that it is bought for.
+//
+// The package buys nothing itself and has no client. Every function is pure and deterministic: the order of its
+// arguments does not matter, and ties are broken as documented.
+package purchase
+
+import (
+	"slices"
+
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/constraint"
+	"supercargo.dev/supercargo/internal/packing"
+)
+
+// Pod is a pod that needs a machine. It has the fields of [cluster.Pod] that a purchase depends on, because a search
+// copies and compares thousands of pods, and pods that are equal here are treated alike.
+type Pod struct {
+	// Item is the pod's unique name and its requests. A pod with a negative request is unplaceable.
+	packing.Item
+	// Arch is the CPU architecture that the pod needs, as in GOARCH; empty means any.
+	Arch string
+	// Demands are its other placement constraints; nil means none. Only [Supercargo] respects them.
+	Demands *constraint.Pod
+	// Except are flavors that must not be bought for the pod; nil means none. Only [Supercargo] respects them. Pods
+	// with the same exceptions should share the pointer.
+	Except *Exceptions
+	// OnlyBought excludes the existing nodes for the pod. Only [Supercargo] respects it.
+	OnlyBought bool
+}
+
+// PodOf converts a pod for the planner. A pod with a guessed runtime gets no runtime.
+func PodOf(p *cluster.Pod) Pod {
+	pod := Pod{Item: p.Item, Arch: p.Arch, Demands: p.Demands}
+	if p.Guessed {
+		pod.Runtime = 0
+	}
+	return pod
+}
+
+// Exceptions are flavors that are not bought for a pod although they seem to hold it.
+type Exceptions struct {
+	// Flavors are the names of the flavors, with the reasons.
+	Flavors map[string]string
+}
+
+// Flavor is a kind of machine that can be bought. Its name is the last tie-break. Its price must not be negative; a
+// free flavor scores above all others. The nodes of a flavor without a Host have no labels and taints. Only
+// [Supercargo] respects Most.
+type Flavor = cluster.Flavor
+
+// Order is the order in which pods are packed, which decides which pods a machine takes if it cannot take all.
+type Order int
+
+const (
+	// Services is the order of [packing.LargestFirst].
+	Services Order = iota
+	// Batch is the order of [packing.LongestFirst].
+	Batch
+)
+
+func negative(p Pod) bool { return p.Size.MilliCPU < 0 || p.Size.MemoryBytes < 0 }
+
+// suits reports whether a pod of one architecture runs on a machine of the other.
+func suits(pod, machine string) bool { return pod == "" || pod == machine }
+
+// sorted returns a copy of the pods in the order in which they are packed.
+func sorted(pods []Pod, order Order) []Pod {
+	compare := packing.LargestFirst
+	if order == Batch {
+		compare = packing.LongestFirst
+	}
+	pods = slices.Clone(pods)
+	slices.SortFunc(pods, func(a, b Pod) int { return compare(a.Item, b.Item) })
+	return pods
+}
+
+var bareHost = &constraint.Host{}
+
+// admittedBy returns why no machine of a flavor admits the pod, or "".
+func (p *Pod) admittedBy(f *Flavor) string {
+	if !suits(p.Arch, f.Arch) {
+		return "needs architecture " + p.Arch
+	}
+	if p.Except != nil && p.Except.Flavors[f.Name] != "" {
+		return p.Except.Flavors[f.Name]
+	}
+	if p.Demands == nil {
+		return ""
+	}
+	host := f.Host
+	if host == nil {
+		host = bareHost
+	}
+	return p.Demands.Admits(host)
+}
+
+func hostOf(h *constraint.Host) *constraint.Host {
+	if h == nil {
+		return bareHost
+	}
+	return h
+}
