@@ -15,8 +15,9 @@ const NotThere = 0
 
 // Surplus returns a lower bound of how much more the items are worth together than if each domain had room for all. For
 // any prices of a slot in a domain, the sum over the items of their least worth plus price, minus the prices of all
-// slots, is such a bound (weak duality). The prices are optimal up to rounding: the price of a slot is the cost of the
-// cheapest way from its domain to one with room, when the items are divided so that their total worth is least.
+// slots, is such a bound (weak duality). The prices are optimal up to rounding if each item can be in every domain: the
+// price of a slot is the cost of the cheapest way from its domain to one with room, when the items are divided so that
+// their total worth is least.
 func (s *Transport) Surplus() uint64 {
 	whole := 0.0
 	for i := range s.Items {
