@@ -129,11 +129,17 @@ const (
 	// MigrationRollingBack means that the resources of the migration are being removed and
 	// that the pod continues on its node.
 	MigrationRollingBack MigrationPhase = "RollingBack"
-	// MigrationSucceeded is a final phase: the pod runs on its new node.
+	// MigrationSucceeded means that the pod runs on its new node. The phase is final.
+	// +event=Normal
+	// +condition=Finished=True
 	MigrationSucceeded MigrationPhase = "Succeeded"
-	// MigrationRolledBack is a final phase: the pod continues on its old node.
+	// MigrationRolledBack means that the pod continues on its old node. The phase is final.
+	// +event=Warning
+	// +condition=Finished=True
 	MigrationRolledBack MigrationPhase = "RolledBack"
-	// MigrationRefused is a final phase: the pod cannot be moved, and nothing was changed.
+	// MigrationRefused means that the pod cannot be moved, and nothing was changed. The phase is final.
+	// +event=Warning
+	// +condition=Finished=True
 	MigrationRefused MigrationPhase = "Refused"
 )
 

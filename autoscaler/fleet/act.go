@@ -378,13 +378,13 @@ func (x *execution) released(release *v1alpha1.FleetRelease, what outcome, left 
 		return what.err
 	case what.err != nil:
 		left.Releases = append(left.Releases, *release)
-		x.failed("ReleaseFailed", "Release", fmt.Sprintf("%v; will retry", what.err))
+		x.failed(v1alpha1.FleetReasonReleaseFailed, v1alpha1.ActionRelease, fmt.Sprintf("%v; will retry", what.err))
 		return nil
 	}
 	metricReleased.WithLabelValues(x.fleet.Name, release.Flavor).Add(float64(len(release.Machines)))
 	for _, name := range x.actions.Release {
 		if m := x.seen.own[name]; m.Flavor == release.Flavor && slices.Contains(release.Machines, m.Name) {
-			x.report.Event(corev1.EventTypeNormal, "Released", "Release", fmt.Sprintf("deleted machine %s of node %s (%s)", m.Name, name, m.Flavor))
+			x.report.Event(corev1.EventTypeNormal, v1alpha1.FleetReasonReleased, v1alpha1.ActionRelease, fmt.Sprintf("deleted machine %s of node %s (%s)", m.Name, name, m.Flavor))
 		}
 	}
 	return nil

@@ -37,7 +37,7 @@ func (r *round) recordDecision(d *decision, intent *v1alpha1.FleetIntent) {
 	record := d.record(r.fleet, intent, r.mode())
 	r.fleet.Status.LastDecision = record
 	metricDecisions.WithLabelValues(r.fleet.Name, kindOf(record), string(record.Mode)).Inc()
-	r.report.Event(corev1.EventTypeNormal, kindOf(record), "Decide", record.Summary)
+	r.report.Event(corev1.EventTypeNormal, kindOf(record), v1alpha1.ActionDecide, record.Summary)
 }
 
 // record describes the decision.
@@ -102,11 +102,11 @@ func longestLag(fleet *v1alpha1.NodeFleet, orders []v1alpha1.FleetOrder) (longes
 func kindOf(d *v1alpha1.FleetDecision) string {
 	switch {
 	case len(d.Buys) == 0:
-		return "Release"
+		return v1alpha1.FleetReasonRelease
 	case len(d.Releases) == 0:
-		return "Buy"
+		return v1alpha1.FleetReasonBuy
 	}
-	return "Exchange"
+	return v1alpha1.FleetReasonExchange
 }
 
 // nodesToEmpty returns the nodes that are cordoned because their machines are not worth their price.

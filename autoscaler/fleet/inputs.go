@@ -38,7 +38,7 @@ func (r *round) read(ctx context.Context, fleets []v1alpha1.NodeFleet) (*inputs,
 	}
 	own, err := r.NewProvider(r.fleet, w.Nodes)
 	if err != nil {
-		return nil, &waiting{"ProviderRefused", err.Error()}
+		return nil, &waiting{v1alpha1.FleetReasonProviderRefused, err.Error()}
 	}
 	in := &inputs{world: w, fleets: make([]*v1alpha1.NodeFleet, 0, len(fleets))}
 	var wg sync.WaitGroup
@@ -95,7 +95,7 @@ func templatesTaken(fleet *v1alpha1.NodeFleet, fleets []v1alpha1.NodeFleet) erro
 		}
 		for template := range templatesOf(f) {
 			if own[template] {
-				return &provider.Refused{Reason: "TemplateInUse", Message: fmt.Sprintf(
+				return &provider.Refused{Reason: v1alpha1.FleetReasonTemplateInUse, Message: fmt.Sprintf(
 					"spec.clusterAPI.templates: MachineDeployment %s is already a template of NodeFleet %s: create another for this fleet", template, f.Name)}
 			}
 		}
@@ -130,7 +130,7 @@ func (r *round) besideClusterAutoscaler(ctx context.Context) error {
 	if at, err := time.Parse(lastUpdated, text); err != nil || r.now.Sub(at) > alive {
 		return nil // it no longer runs
 	}
-	return &waiting{"ClusterAutoscalerRuns", "a cluster-autoscaler runs in this cluster (ConfigMap kube-system/cluster-autoscaler-status was written at " +
+	return &waiting{v1alpha1.FleetReasonClusterAutoscalerActive, "a cluster-autoscaler runs in this cluster (ConfigMap kube-system/cluster-autoscaler-status was written at " +
 		text + "): stop it so that the fleet can take over"}
 }
 
@@ -150,7 +150,7 @@ func (r *round) takeStock(fleets []*v1alpha1.NodeFleet, self *stock) ([]*stock, 
 		all = append(all, s)
 	}
 	if len(self.inventory.Flavors) == 0 {
-		return nil, &waiting{"NoFlavors", noFlavors(&r.fleet.Spec)}
+		return nil, &waiting{v1alpha1.FleetReasonNoFlavors, noFlavors(&r.fleet.Spec)}
 	}
 	return all, nil
 }

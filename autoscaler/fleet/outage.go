@@ -122,7 +122,7 @@ func (r *round) take(ctx context.Context, f *v1alpha1.NodeFleet, q *question, wa
 			r.wakeIn(mostRest) // changes that started the round may be missing
 		}
 		if r.report != nil {
-			delete(r.report.Last, unreachableReason) // so that the next outage is reported again
+			delete(r.report.Last, v1alpha1.FleetReasonProviderUnreachable) // so that the next outage is reported again
 		}
 	}
 	r.setKnown(f.UID, fresh)
@@ -291,15 +291,13 @@ func (r *round) without(f *v1alpha1.NodeFleet, k known) (*provider.Inventory, pr
 	return nil, nil, r.unreachable(k.err, wait)
 }
 
-const unreachableReason = "ProviderUnreachable"
-
 // unreachable suspends a fleet whose provider fails or does not answer. The next round is due after again; 0 leaves it
 // unchanged.
 func (r *round) unreachable(err error, again time.Duration) error {
 	if again > 0 {
 		r.again = again
 	}
-	return &waiting{unreachableReason, "no machine is bought or released, because the machines of the fleet cannot be listed: " + err.Error()}
+	return &waiting{v1alpha1.FleetReasonProviderUnreachable, "no machine is bought or released, because the machines of the fleet cannot be listed: " + err.Error()}
 }
 
 // asking calls a provider to change something, with a timeout.

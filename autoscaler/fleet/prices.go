@@ -85,14 +85,14 @@ func ReadPrices(ctx context.Context, c client.Reader, from *v1alpha1.FleetPricin
 	if from.List != "" {
 		types, err := pricelist.Read(from.List, from.Region)
 		if err != nil {
-			return nil, &provider.Refused{Reason: "PriceListUnknown", Message: "spec.pricing: " + err.Error()}
+			return nil, &provider.Refused{Reason: v1alpha1.FleetReasonPriceListUnknown, Message: "spec.pricing: " + err.Error()}
 		}
 		found.add(types, fromList)
 	}
 	if from.Catalogue != nil {
 		types, err := readCatalogue(ctx, c, from.Catalogue)
 		if err != nil {
-			return nil, &provider.Refused{Reason: "CatalogueUnreadable", Message: err.Error()}
+			return nil, &provider.Refused{Reason: v1alpha1.FleetReasonCatalogueUnreadable, Message: err.Error()}
 		}
 		found.add(types, fromCatalogue)
 	}

@@ -57,7 +57,7 @@ func (r *round) run(ctx context.Context, fleets []v1alpha1.NodeFleet) error {
 	var w *waiting
 	switch {
 	case err == nil:
-		r.report.Condition(v1alpha1.FleetReady, true, "Reconciled", r.summary())
+		r.report.Condition(v1alpha1.FleetReady, true, v1alpha1.FleetReasonReconciled, r.summary())
 	case errors.Is(err, errPending):
 		return nil // the answer starts the next round
 	case errors.Is(err, errOutdated):
@@ -65,15 +65,15 @@ func (r *round) run(ctx context.Context, fleets []v1alpha1.NodeFleet) error {
 		return nil
 	case errors.As(err, &w):
 		r.report.Condition(v1alpha1.FleetReady, false, w.reason, w.message)
-		r.report.Event(corev1.EventTypeWarning, w.reason, "Hold", w.message)
+		r.report.Event(corev1.EventTypeWarning, w.reason, v1alpha1.ActionWait, w.message)
 		return nil
 	case errors.Is(err, provider.ErrChanged):
-		r.report.Condition(v1alpha1.FleetReady, true, "Retrying", err.Error())
+		r.report.Condition(v1alpha1.FleetReady, true, v1alpha1.FleetReasonRetrying, err.Error())
 		r.again = settling
 		r.pace.changed()
 		return nil
 	default:
-		r.report.Condition(v1alpha1.FleetReady, false, "Failed", err.Error())
+		r.report.Condition(v1alpha1.FleetReady, false, v1alpha1.FleetReasonFailed, err.Error())
 	}
 	return err
 }

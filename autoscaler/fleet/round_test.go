@@ -118,7 +118,7 @@ func TestAFleetHoldsWhileAClusterAutoscalerRuns(t *testing.T) {
 		Annotations: map[string]string{"cluster-autoscaler.kubernetes.io/last-updated": "2026-01-01 00:00:00.123456789 +0000 UTC"},
 	}}))
 	m.run(9*minute, "f")
-	m.checkCondition(v1alpha1.FleetReady, "False ClusterAutoscalerRuns")
+	m.checkCondition(v1alpha1.FleetReady, "False ClusterAutoscalerActive")
 	if m.made > 0 {
 		t.Errorf("%d machines were bought", m.made)
 	}
@@ -260,7 +260,7 @@ func TestAFlavorThatCannotBeBoughtDegradesAFleetThatNamesIt(t *testing.T) {
 		m.checkOutcome("1 pods run, 0 wait, 0 have ended, lost []; broken 0 of 0, at most 0; small 1 of 1, at most 1; 1 were made, 0 nodes are cordoned")
 		want := "False MachinesReady"
 		if named {
-			want = "True FlavorsUnusable"
+			want = "True FlavorsUnavailable"
 		}
 		m.checkCondition(v1alpha1.FleetDegraded, want)
 		m.checkCondition(v1alpha1.FleetReady, "True Reconciled")

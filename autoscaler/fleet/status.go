@@ -110,7 +110,7 @@ func (r *round) warn(seen *observation) {
 		}
 	}
 	if len(warnings) > 0 {
-		r.report.Event(corev1.EventTypeWarning, "PodsAtRisk", "Warn", strings.Join(warnings, "; "))
+		r.report.Event(corev1.EventTypeWarning, v1alpha1.FleetReasonPodsAtRisk, v1alpha1.ActionWarn, strings.Join(warnings, "; "))
 	}
 }
 
@@ -161,27 +161,27 @@ func (r *round) degraded(d *decision, failure string, failures []string) {
 	for _, held := range []struct {
 		reason string
 		text   []string
-	}{{"NodesUnidentified", unidentified}, {"NodesNotReady", dead}} {
+	}{{v1alpha1.FleetReasonNodesUnidentified, unidentified}, {v1alpha1.FleetReasonNodesNotReady, dead}} {
 		if len(held.text) > 0 {
-			r.report.Event(corev1.EventTypeWarning, held.reason, "Hold", held.text[0])
+			r.report.Event(corev1.EventTypeWarning, held.reason, v1alpha1.ActionWait, held.text[0])
 		}
 	}
 	switch {
 	case len(unusable) > 0:
-		r.report.Condition(v1alpha1.FleetDegraded, true, "FlavorsUnusable", text)
-		r.report.Event(corev1.EventTypeWarning, "FlavorsUnusable", "Hold", strings.Join(unusable, "; "))
+		r.report.Condition(v1alpha1.FleetDegraded, true, v1alpha1.FleetReasonFlavorsUnavailable, text)
+		r.report.Event(corev1.EventTypeWarning, v1alpha1.FleetReasonFlavorsUnavailable, v1alpha1.ActionWait, strings.Join(unusable, "; "))
 	case len(unidentified) > 0:
-		r.report.Condition(v1alpha1.FleetDegraded, true, "NodesUnidentified", text)
+		r.report.Condition(v1alpha1.FleetDegraded, true, v1alpha1.FleetReasonNodesUnidentified, text)
 	case len(dead) > 0:
-		r.report.Condition(v1alpha1.FleetDegraded, true, "NodesNotReady", text)
+		r.report.Condition(v1alpha1.FleetDegraded, true, v1alpha1.FleetReasonNodesNotReady, text)
 	case len(alone) > 0:
-		r.report.Condition(v1alpha1.FleetDegraded, true, "MachinesNotReady", text)
+		r.report.Condition(v1alpha1.FleetDegraded, true, v1alpha1.FleetReasonMachinesNotReady, text)
 	case len(failures) > 0:
 		r.report.Condition(v1alpha1.FleetDegraded, true, failure, text)
 	case len(learned) > 0:
-		r.report.Condition(v1alpha1.FleetDegraded, true, "PodsDoNotFit", text)
+		r.report.Condition(v1alpha1.FleetDegraded, true, v1alpha1.FleetReasonPodsDoNotFit, text)
 	default:
-		r.report.Condition(v1alpha1.FleetDegraded, false, "MachinesReady", "no flavor is in back-off")
+		r.report.Condition(v1alpha1.FleetDegraded, false, v1alpha1.FleetReasonMachinesReady, "no flavor is in back-off")
 	}
 }
 
@@ -207,10 +207,10 @@ func (r *round) recordRejected(d *decision) {
 	switch {
 	case !planned: // pods are being gathered: nothing is known yet
 	case limited == "":
-		r.report.Condition(v1alpha1.FleetLimited, false, "WithinLimits", "no pod waits because of a limit")
+		r.report.Condition(v1alpha1.FleetLimited, false, v1alpha1.FleetReasonWithinLimits, "no pod waits because of a limit")
 	default:
-		r.report.Condition(v1alpha1.FleetLimited, true, "LimitReached", limited)
-		r.report.Event(corev1.EventTypeWarning, "LimitReached", "Limit", limited)
+		r.report.Condition(v1alpha1.FleetLimited, true, v1alpha1.FleetReasonLimitReached, limited)
+		r.report.Event(corev1.EventTypeWarning, v1alpha1.FleetReasonLimitReached, v1alpha1.ActionPlan, limited)
 	}
 	r.rejectedPods(d)
 }
@@ -219,14 +219,14 @@ func (r *round) recordRejected(d *decision) {
 func (r *round) rejectedPods(d *decision) {
 	rejected := d.rejections()
 	if len(rejected) == 0 {
-		delete(r.report.Last, "NoMachineFits")
+		delete(r.report.Last, v1alpha1.FleetReasonNoMachineFits)
 		return
 	}
 	text := fmt.Sprintf("%s: %s", rejected[0].Name, rejected[0].Reason)
 	if len(rejected) > 1 {
 		text = fmt.Sprintf("%d pods, the first is %s", len(rejected), text)
 	}
-	r.report.Event(corev1.EventTypeWarning, "NoMachineFits", "Plan", text)
+	r.report.Event(corev1.EventTypeWarning, v1alpha1.FleetReasonNoMachineFits, v1alpha1.ActionPlan, text)
 }
 
 func (d *decision) rejections() []v1alpha1.Rejection {
@@ -299,17 +299,17 @@ func (r *round) writeStatus(ctx context.Context) error {
 // flavors without one.
 func (r *round) checkPrices(prices map[string]price, without string) error {
 	if without == "" {
-		r.report.Condition(v1alpha1.FleetPriced, true, "PricesKnown", "every flavor has a price")
+		r.report.Condition(v1alpha1.FleetPriced, true, v1alpha1.FleetReasonPricesKnown, "every flavor has a price")
 		return nil
 	}
-	r.report.Condition(v1alpha1.FleetPriced, false, "PriceUnknown", without)
+	r.report.Condition(v1alpha1.FleetPriced, false, v1alpha1.FleetReasonPriceUnknown, without)
 	for _, p := range prices {
 		if p.known {
-			r.report.Event(corev1.EventTypeWarning, "PriceUnknown", "Buy", without)
+			r.report.Event(corev1.EventTypeWarning, v1alpha1.FleetReasonPriceUnknown, v1alpha1.ActionBuy, without)
 			return nil
 		}
 	}
-	return &waiting{"PriceUnknown", without}
+	return &waiting{v1alpha1.FleetReasonPriceUnknown, without}
 }
 
 // Limits of the lists in a status. maxFlavors is the maximum number of flavors, orders and releases that the API

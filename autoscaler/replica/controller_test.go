@@ -305,7 +305,7 @@ func TestADecisionThatCouldNotBeCarriedOutIsTriedAgainUntilTheNextLook(t *testin
 	}
 	s.clock.Step(writeGap)
 	s.once()
-	if c := s.ready(); c.Reason != "Deciding" {
+	if c := s.ready(); c.Reason != "Active" {
 		t.Errorf("when it has been carried out, Ready is %+v", c)
 	}
 	if len(s.woken) > 0 {

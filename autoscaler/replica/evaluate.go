@@ -36,12 +36,12 @@ func (e *evaluation) run(ctx context.Context) error {
 		return err
 	}
 	if e.invalid != nil {
-		e.idle("Invalid", e.invalid.Error())
+		e.idle(v1alpha1.PolicyReasonInvalidSpec, e.invalid.Error())
 		return nil
 	}
 	s := e.Sources[e.object.Spec.Metrics.Source]
 	if s == nil {
-		e.idle("NoSuchSource", fmt.Sprintf("spec.metrics.source: the autoscaler has no source %q: check --metrics-url and --metrics-sources", e.object.Spec.Metrics.Source))
+		e.idle(v1alpha1.PolicyReasonNoSuchSource, fmt.Sprintf("spec.metrics.source: the autoscaler has no source %q: check --metrics-url and --metrics-sources", e.object.Spec.Metrics.Source))
 		return nil
 	}
 	target, err := e.target(ctx)
@@ -84,7 +84,7 @@ func (e *evaluation) idle(reason, message string) {
 	e.due, e.last, e.pending, e.scale = time.Time{}, nil, nil, nil
 	e.status.ObservedGeneration = e.object.Generation
 	e.condition(replicadecide.Condition{Type: v1alpha1.PolicyReady, Reason: reason, Message: message})
-	e.report.Event(corev1.EventTypeWarning, reason, "Look", message)
+	e.report.Event(corev1.EventTypeWarning, reason, v1alpha1.ActionEvaluate, message)
 	forgetWanted(e.key)
 }
 
@@ -145,7 +145,7 @@ func (e *evaluation) recall() {
 	}
 	var err error
 	if e.memory, err = e.sound.Recall(e.status.Memory); err != nil {
-		e.report.Event(corev1.EventTypeWarning, "StateDiscarded", "Restore", "The law discards its memory and learns again: "+err.Error())
+		e.report.Event(corev1.EventTypeWarning, v1alpha1.PolicyReasonStateDiscarded, v1alpha1.ActionRestore, "The law discards its memory and learns again: "+err.Error())
 	}
 }
 
@@ -163,12 +163,12 @@ func (e *evaluation) act(ctx context.Context, out *replicadecide.Outcome) {
 	switch err := e.rescale(ctx, out); {
 	case errors.Is(err, errOvertaken):
 		e.pending, e.scale = nil, nil
-		e.report.Event(corev1.EventTypeWarning, "ScaleConflict", "Scale", "Did not scale "+what+": "+err.Error())
+		e.report.Event(corev1.EventTypeWarning, v1alpha1.PolicyReasonScaleConflict, v1alpha1.ActionScale, "Did not scale "+what+": "+err.Error())
 	case err != nil:
 		e.pending, e.scale = out, nil
 		message := "Failed to scale " + what + ": " + err.Error()
-		e.condition(replicadecide.Condition{Type: v1alpha1.PolicyReady, Reason: "NotScaled", Message: message})
-		e.report.Event(corev1.EventTypeWarning, "NotScaled", "Scale", message)
+		e.condition(replicadecide.Condition{Type: v1alpha1.PolicyReady, Reason: v1alpha1.PolicyReasonNotScaled, Message: message})
+		e.report.Event(corev1.EventTypeWarning, v1alpha1.PolicyReasonNotScaled, v1alpha1.ActionScale, message)
 		ctrl.LoggerFrom(ctx).Error(err, "Failed to scale", "target", target.Name)
 		e.comeBack(actRetry)
 	default:
@@ -179,6 +179,6 @@ func (e *evaluation) act(ctx context.Context, out *replicadecide.Outcome) {
 		}
 		metricScalings.WithLabelValues(e.key.Namespace, e.key.Name, direction).Inc()
 		e.status.SpecReplicas = int32(out.Replicas)
-		e.report.Event(corev1.EventTypeNormal, "Scaled", "Scale", fmt.Sprintf("Scaled %s: %s", what, out.Reasons[0]))
+		e.report.Event(corev1.EventTypeNormal, v1alpha1.PolicyReasonScaled, v1alpha1.ActionScale, fmt.Sprintf("Scaled %s: %s", what, out.Reasons[0]))
 	}
 }

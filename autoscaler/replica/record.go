@@ -40,7 +40,7 @@ func (e *evaluation) setConditions(others *replicadecide.OtherScalers) {
 		wrong := c.True == (c.Type == v1alpha1.PolicyConflict || c.Type == v1alpha1.PolicyLimited)
 		switch {
 		case changed && wrong && c.Type != v1alpha1.PolicyReady:
-			e.report.Event(corev1.EventTypeWarning, c.Reason, "Look", c.Message)
+			e.report.Event(corev1.EventTypeWarning, c.Reason, v1alpha1.ActionEvaluate, c.Message)
 		case changed && !wrong:
 			e.resume(before)
 		}
@@ -153,10 +153,10 @@ func (e *evaluation) remember() {
 	}
 	saved, err := e.sound.Save(e.memory, e.now)
 	if err != nil {
-		e.condition(replicadecide.Condition{Type: v1alpha1.PolicyRemembered, Reason: "TooLarge", Message: err.Error()})
-		e.report.Event(corev1.EventTypeWarning, "StateNotSaved", "Save", err.Error())
+		e.condition(replicadecide.Condition{Type: v1alpha1.PolicyRemembered, Reason: v1alpha1.PolicyReasonTooLarge, Message: err.Error()})
+		e.report.Event(corev1.EventTypeWarning, v1alpha1.PolicyReasonStateNotSaved, v1alpha1.ActionSave, err.Error())
 		return
 	}
 	e.status.Memory = saved
-	e.condition(replicadecide.Condition{Type: v1alpha1.PolicyRemembered, True: true, Reason: "Remembered", Message: "A restarted autoscaler continues from status.memory"})
+	e.condition(replicadecide.Condition{Type: v1alpha1.PolicyRemembered, True: true, Reason: v1alpha1.PolicyReasonStateSaved, Message: "A restarted autoscaler continues from status.memory"})
 }

@@ -103,13 +103,13 @@ func (e *evaluation) target(ctx context.Context) (*scaled, error) {
 	key := types.NamespacedName{Namespace: e.key.Namespace, Name: t.Name}
 	kind, ok := e.Kinds[groupKind(t)]
 	if !ok {
-		return nil, &targetFault{"KindNotAllowed", fmt.Errorf("spec.target: the autoscaler may not scale %s of %s, or the kind did not exist when it started: add it to --scale-kinds, and grant get, list and watch on it and get and update on its scale", t.Kind, t.APIVersion)}
+		return nil, &targetFault{v1alpha1.PolicyReasonKindNotAllowed, fmt.Errorf("spec.target: the autoscaler may not scale %s of %s, or the kind did not exist when it started: add it to --scale-kinds, and grant get, list and watch on it and get and update on its scale", t.Kind, t.APIVersion)}
 	}
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(kind)
 	if err := e.Client.Get(ctx, key, object); err != nil {
 		if apierrors.IsNotFound(err) {
-			return nil, &targetFault{"TargetNotFound", fmt.Errorf("%s %s does not exist", t.Kind, key)}
+			return nil, &targetFault{v1alpha1.PolicyReasonTargetNotFound, fmt.Errorf("%s %s does not exist", t.Kind, key)}
 		}
 		return nil, fmt.Errorf("read %s %s: %w", t.Kind, key, err)
 	}
@@ -119,17 +119,17 @@ func (e *evaluation) target(ctx context.Context) (*scaled, error) {
 	read, err := e.Scaler.Scale(ctx, kind, key)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, &targetFault{"NotScalable", fmt.Errorf("%s %s has no scale subresource, or was just deleted", t.Kind, key)}
+		return nil, &targetFault{v1alpha1.PolicyReasonNotScalable, fmt.Errorf("%s %s has no scale subresource, or was just deleted", t.Kind, key)}
 	case apierrors.IsForbidden(err):
-		return nil, &targetFault{"Forbidden", fmt.Errorf("read the scale of %s %s: %w", t.Kind, key, err)}
+		return nil, &targetFault{v1alpha1.PolicyReasonForbidden, fmt.Errorf("read the scale of %s %s: %w", t.Kind, key, err)}
 	case err != nil:
 		return nil, fmt.Errorf("read the scale of %s %s: %w", t.Kind, key, err)
 	case read.Status.Selector == "":
-		return nil, &targetFault{"NotScalable", fmt.Errorf("the scale of %s %s has no status.selector", t.Kind, key)}
+		return nil, &targetFault{v1alpha1.PolicyReasonNotScalable, fmt.Errorf("the scale of %s %s has no status.selector", t.Kind, key)}
 	}
 	selector, err := labels.Parse(read.Status.Selector)
 	if err != nil {
-		return nil, &targetFault{"NotScalable", fmt.Errorf("the scale of %s %s has an invalid status.selector %q: %w", t.Kind, key, read.Status.Selector, err)}
+		return nil, &targetFault{v1alpha1.PolicyReasonNotScalable, fmt.Errorf("the scale of %s %s has an invalid status.selector %q: %w", t.Kind, key, read.Status.Selector, err)}
 	}
 	e.scale = &scaled{uid: object.UID, generation: object.Generation, readAt: e.now, asked: int(read.Spec.Replicas), selector: selector}
 	return e.scale, nil

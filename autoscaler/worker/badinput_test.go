@@ -82,7 +82,7 @@ func TestNothingIsResizedForABadAnswer(t *testing.T) {
 					t.Errorf("%d workers, error %v (%v), want the one that there was, and the pool's own timeout", len(b.pods()), err, ctx.Err())
 				}
 				b.expectAnswer(bad.says)
-				b.expect(v1alpha1.PoolReady, metav1.ConditionFalse, "Held")
+				b.expect(v1alpha1.PoolReady, metav1.ConditionFalse, "NotResized")
 			})
 		}
 	}
@@ -92,7 +92,7 @@ func TestNothingIsResizedForABadAnswer(t *testing.T) {
 		if b.look(); len(b.pods()) != 1 {
 			t.Error("the worker is told to leave")
 		}
-		b.expect(v1alpha1.PoolReady, metav1.ConditionFalse, "Held")
+		b.expect(v1alpha1.PoolReady, metav1.ConditionFalse, "NotResized")
 	})
 }
 
@@ -165,5 +165,5 @@ func TestAPoolOfNoWorkersSaysThatItIsAtItsLimit(t *testing.T) {
 		t.Errorf("%d workers, a shortage of %s cores, want none and two", len(b.pods()), p.Status.ShortageCores)
 	}
 	b.expect(v1alpha1.PoolLimited, metav1.ConditionTrue, "LimitReached")
-	b.expect(v1alpha1.PoolReady, metav1.ConditionTrue, "Decided")
+	b.expect(v1alpha1.PoolReady, metav1.ConditionTrue, "Active")
 }

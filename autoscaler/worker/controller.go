@@ -145,7 +145,7 @@ func (rc *reconciliation) run(ctx context.Context) error {
 	}
 	template, fault := parseTemplate(rc.pool)
 	if why.message == "" && fault != nil {
-		why = refusal{"InvalidTemplate", fault.Error()}
+		why = refusal{v1alpha1.PoolReasonInvalidTemplate, fault.Error()}
 	}
 	if why.message != "" {
 		rc.notReady(why.reason, why.message)
@@ -160,7 +160,7 @@ func (rc *reconciliation) run(ctx context.Context) error {
 	}
 	rc.decision, rc.memory.decided, err = workerdecide.Decide(config, rc.seen, before, rc.now)
 	if err != nil {
-		rc.notReady("InvalidSpec", err.Error())
+		rc.notReady(v1alpha1.PoolReasonInvalidSpec, err.Error())
 		return nil
 	}
 	rc.record()
@@ -170,7 +170,7 @@ func (rc *reconciliation) run(ctx context.Context) error {
 	}
 	done, err := rc.act(ctx, template, &config)
 	if err != nil {
-		rc.notReady("NotCarriedOut", err.Error())
+		rc.notReady(v1alpha1.PoolReasonResizeFailed, err.Error())
 		if done == 0 {
 			rc.memory.decided.Resized = before.Resized
 			keepResized(&rc.pool.Status, before.Resized)

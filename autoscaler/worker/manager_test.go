@@ -43,7 +43,7 @@ func (b *bench) expectAnswer(refused string) {
 		b.Error("nothing is said of whether the manager answers")
 	case refused == "" && c.Status != metav1.ConditionTrue:
 		b.Errorf("the manager does not answer: %s", c.Message)
-	case refused != "" && (c.Status != metav1.ConditionFalse || c.Reason != "NoAnswer" || !strings.Contains(c.Message, refused)):
+	case refused != "" && (c.Status != metav1.ConditionFalse || c.Reason != "NotResponding" || !strings.Contains(c.Message, refused)):
 		b.Errorf("%+v, want no answer because of %q", c, refused)
 	}
 }

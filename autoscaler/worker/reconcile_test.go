@@ -110,7 +110,7 @@ func TestAPausedPoolSaysWhatItWouldDoAndActsWhenItIsResumed(t *testing.T) {
 	for len(b.events.Events) > 0 {
 		told[strings.Fields(<-b.events.Events)[1]]++
 	}
-	if told[v1alpha1.ConditionPaused] != 2 || told[pause.Resumed] != 2 {
+	if told[v1alpha1.ConditionPaused] != 2 || told[v1alpha1.ReasonResumed] != 2 {
 		t.Errorf("of two pauses %v is told, want each beginning and each end", told)
 	}
 }
@@ -355,7 +355,7 @@ func TestConditionsAreMetrics(t *testing.T) {
 		return string(text)
 	}
 	pool := b.look()
-	want := fmt.Sprintf(`supercargo_workerpool_condition{namespace=%q,pool=%q,reason="Answers",status="True",type="Connected"} 1`, pool.Namespace, pool.Name)
+	want := fmt.Sprintf(`supercargo_workerpool_condition{namespace=%q,pool=%q,reason="Responding",status="True",type="Connected"} 1`, pool.Namespace, pool.Name)
 	if got := shown(); !strings.Contains(got, want) {
 		t.Errorf("the metrics have no %s:\n%s", want, got)
 	}

@@ -21,7 +21,7 @@ import (
 // notReady sets the condition Ready to false, and records an Event.
 func (rc *reconciliation) notReady(reason, message string) {
 	rc.report.Condition(v1alpha1.PoolReady, false, reason, message)
-	rc.report.Event(corev1.EventTypeWarning, reason, "Hold", message)
+	rc.report.Event(corev1.EventTypeWarning, reason, v1alpha1.ActionWait, message)
 }
 
 // record updates the status with the observation and the decision.
@@ -41,9 +41,9 @@ func (rc *reconciliation) record() {
 	rc.recordDegraded()
 	switch {
 	case d.Held:
-		rc.report.Condition(v1alpha1.PoolReady, false, "Held", d.Reason)
+		rc.report.Condition(v1alpha1.PoolReady, false, v1alpha1.PoolReasonNotResized, d.Reason)
 	default:
-		rc.report.Condition(v1alpha1.PoolReady, true, "Decided", d.Reason)
+		rc.report.Condition(v1alpha1.PoolReady, true, v1alpha1.PoolReasonActive, d.Reason)
 	}
 	rc.measure()
 	if d.Add > 0 || len(d.Drain) > 0 {
@@ -56,16 +56,16 @@ func (rc *reconciliation) record() {
 func (rc *reconciliation) recordManager() {
 	s, r := &rc.pool.Status, rc.seen.Reading
 	if r == nil {
-		rc.report.Condition(v1alpha1.PoolConnected, false, "NoAnswer", rc.seen.Fault)
-		rc.report.Event(corev1.EventTypeWarning, "NoAnswer", "Hold", rc.seen.Fault)
+		rc.report.Condition(v1alpha1.PoolConnected, false, v1alpha1.PoolReasonNotResponding, rc.seen.Fault)
+		rc.report.Event(corev1.EventTypeWarning, v1alpha1.PoolReasonNotResponding, v1alpha1.ActionWait, rc.seen.Fault)
 		return
 	}
-	delete(rc.report.Last, "NoAnswer")
+	delete(rc.report.Last, v1alpha1.PoolReasonNotResponding)
 	message := "the manager at " + rc.client.Address + " answers"
 	if rc.undiscovered != nil {
 		message += ", but its address may be outdated: " + rc.undiscovered.Error()
 	}
-	rc.report.Condition(v1alpha1.PoolConnected, true, "Answers", message)
+	rc.report.Condition(v1alpha1.PoolConnected, true, v1alpha1.PoolReasonResponding, message)
 	q := &v1alpha1.WorkQueueStatus{
 		Address: rc.client.Address, Project: clipTo(r.Queue.Project, 253), Waiting: int32(r.Queue.Waiting), Running: int32(r.Queue.Running), Done: r.Queue.Done, WorkersLost: r.Queue.WorkersLost,
 	}
@@ -74,10 +74,10 @@ func (rc *reconciliation) recordManager() {
 	}
 	s.Queue, s.ShortageCores = q, inCores(rc.decision.ShortageMilliCores)
 	if rc.decision.QueueReplaced {
-		rc.report.Event(corev1.EventTypeNormal, "QueueReplaced", "Learn", fmt.Sprintf("the manager has a new queue, which began at %s: runtimes learned from the previous one are discarded", r.Queue.Started.Format("2006-01-02 15:04:05 MST")))
+		rc.report.Event(corev1.EventTypeNormal, v1alpha1.PoolReasonQueueReplaced, v1alpha1.ActionLearn, fmt.Sprintf("the manager has a new queue, which began at %s: runtimes learned from the previous one are discarded", r.Queue.Started.Format("2006-01-02 15:04:05 MST")))
 	}
 	if len(rc.decision.Relearned) > 0 {
-		rc.report.Event(corev1.EventTypeNormal, "Relearned", "Learn", "the runtimes or resources of tasks have changed and are learned again: "+strings.Join(rc.decision.Relearned, ", "))
+		rc.report.Event(corev1.EventTypeNormal, v1alpha1.PoolReasonRelearned, v1alpha1.ActionLearn, "the runtimes or resources of tasks have changed and are learned again: "+strings.Join(rc.decision.Relearned, ", "))
 	}
 }
 
@@ -94,12 +94,12 @@ func (rc *reconciliation) recordLimits() {
 	}
 	switch text := strings.Join(large, "; "); {
 	case text != "":
-		rc.report.Condition(v1alpha1.PoolLimited, true, "TasksTooLarge", text)
-		rc.report.Event(corev1.EventTypeWarning, "TasksTooLarge", "Hold", text)
+		rc.report.Condition(v1alpha1.PoolLimited, true, v1alpha1.PoolReasonTasksTooLarge, text)
+		rc.report.Event(corev1.EventTypeWarning, v1alpha1.PoolReasonTasksTooLarge, v1alpha1.ActionWait, text)
 	case d.WaitingThen > 0 && len(rc.seen.Pods)+d.Add >= int(rc.pool.Spec.Limits.Max):
-		rc.report.Condition(v1alpha1.PoolLimited, true, "LimitReached", fmt.Sprintf("%d tasks wait, but the pool has its maximum of %d workers", d.TasksWaiting, rc.pool.Spec.Limits.Max))
+		rc.report.Condition(v1alpha1.PoolLimited, true, v1alpha1.PoolReasonLimitReached, fmt.Sprintf("%d tasks wait, but the pool has its maximum of %d workers", d.TasksWaiting, rc.pool.Spec.Limits.Max))
 	default:
-		rc.report.Condition(v1alpha1.PoolLimited, false, "WithinLimits", "no task waits because of a limit")
+		rc.report.Condition(v1alpha1.PoolLimited, false, v1alpha1.PoolReasonWithinLimits, "no task waits because of a limit")
 	}
 }
 
@@ -115,23 +115,23 @@ func (rc *reconciliation) recordOverstated() {
 		names, texts = append(names, o.Category), append(texts, o.String())
 	}
 	if len(names) == 0 {
-		reason, text := "NotMeasured", "the manager reports the resource usage of no category"
+		reason, text := v1alpha1.PoolReasonNotMeasured, "the manager reports the resource usage of no category"
 		if slices.ContainsFunc(rc.memory.decided.Categories, func(c workerdecide.Category) bool { return c.Used != (estimate.Resources{}) }) {
-			reason, text = "NothingToSpare", "no category uses far less than is allocated to it"
+			reason, text = v1alpha1.PoolReasonRequestsMatchUsage, "no category uses far less than is allocated to it"
 		}
 		rc.report.Condition(v1alpha1.PoolOverstated, false, reason, text)
 		return
 	}
 	text := strings.Join(texts, "; ")
-	rc.report.Condition(v1alpha1.PoolOverstated, true, "RequestsExceedUsage", text)
-	rc.report.EventAbout(strings.Join(names, " "), corev1.EventTypeNormal, "RequestsExceedUsage", "Measure", text)
+	rc.report.Condition(v1alpha1.PoolOverstated, true, v1alpha1.PoolReasonRequestsExceedUsage, text)
+	rc.report.EventAbout(strings.Join(names, " "), corev1.EventTypeNormal, v1alpha1.PoolReasonRequestsExceedUsage, v1alpha1.ActionMeasure, text)
 }
 
 // unmanaged maps managers that have been silent for long to the reason and message of the condition Degraded.
 var unmanaged = map[workerdecide.Silence]struct{ reason, what string }{
-	workerdecide.Unreachable: {"ManagerUnreachable", "the manager does not answer; its workers are kept, since they may run tasks"},
-	workerdecide.Unusable:    {"ManagerUnusable", "the manager's answers are invalid; its workers are kept, since they may run tasks"},
-	workerdecide.NotAsked:    {"ManagerNotAsked", "the manager cannot be queried; its workers are kept, since they may run tasks"},
+	workerdecide.Unreachable: {v1alpha1.PoolReasonManagerUnreachable, "the manager does not answer; its workers are kept, since they may run tasks"},
+	workerdecide.Unusable:    {v1alpha1.PoolReasonManagerResponseInvalid, "the manager's answers are invalid; its workers are kept, since they may run tasks"},
+	workerdecide.NotAsked:    {v1alpha1.PoolReasonManagerNotQueried, "the manager cannot be queried; its workers are kept, since they may run tasks"},
 }
 
 // recordDegraded records what is wrong with the pool: a manager that has been silent for long, or workers that do not
@@ -139,7 +139,7 @@ var unmanaged = map[workerdecide.Silence]struct{ reason, what string }{
 func (rc *reconciliation) recordDegraded() {
 	if of, silent := unmanaged[rc.decision.Silent]; silent {
 		rc.report.Condition(v1alpha1.PoolDegraded, true, of.reason, of.what+": "+rc.seen.Fault)
-		rc.report.EventAbout(of.reason, corev1.EventTypeWarning, of.reason, "Hold", of.what+": "+rc.seen.Fault)
+		rc.report.EventAbout(of.reason, corev1.EventTypeWarning, of.reason, v1alpha1.ActionWait, of.what+": "+rc.seen.Fault)
 		return
 	}
 	for _, of := range unmanaged {
@@ -160,17 +160,17 @@ func (rc *reconciliation) recordTrouble() {
 		if p.Trouble == "" || p.Leaving || rc.now.Sub(p.Asked) < patience*init {
 			continue
 		}
-		rc.report.Condition(v1alpha1.PoolDegraded, true, "WorkersNotReady", fmt.Sprintf("pod %s: %s", p.Name, p.Trouble))
-		rc.report.Event(corev1.EventTypeWarning, "WorkersNotReady", "Wait", fmt.Sprintf("pod %s: %s", p.Name, p.Trouble))
+		rc.report.Condition(v1alpha1.PoolDegraded, true, v1alpha1.PoolReasonWorkersNotReady, fmt.Sprintf("pod %s: %s", p.Name, p.Trouble))
+		rc.report.Event(corev1.EventTypeWarning, v1alpha1.PoolReasonWorkersNotReady, v1alpha1.ActionWait, fmt.Sprintf("pod %s: %s", p.Name, p.Trouble))
 		return
 	}
 	if names := rc.decision.Unconnected; len(names) > 0 {
 		text := fmt.Sprintf("%d workers run but have not connected to the manager at %s, such as pod %s: check its log, the manager's password and TLS, and the network policies between them", len(names), rc.client.Address, names[0])
-		rc.report.Condition(v1alpha1.PoolDegraded, true, "WorkersDoNotConnect", text)
-		rc.report.Event(corev1.EventTypeWarning, "WorkersDoNotConnect", "Wait", text)
+		rc.report.Condition(v1alpha1.PoolDegraded, true, v1alpha1.PoolReasonWorkersDoNotConnect, text)
+		rc.report.Event(corev1.EventTypeWarning, v1alpha1.PoolReasonWorkersDoNotConnect, v1alpha1.ActionWait, text)
 		return
 	}
-	rc.report.Condition(v1alpha1.PoolDegraded, false, "WorkersReady", "no worker is overdue")
+	rc.report.Condition(v1alpha1.PoolDegraded, false, v1alpha1.PoolReasonWorkersReady, "no worker is overdue")
 }
 
 // recordDecision records the decision and its reason.
@@ -180,20 +180,20 @@ func (rc *reconciliation) recordDecision() {
 		Time: metav1.NewTime(rc.now), Mode: rc.mode(), Reason: clip.Bytes(d.Reason, conditions.MaxMessage), Add: int32(d.Add), Drain: d.Drain[:min(len(d.Drain), maxKept)],
 		Waiting: int32(d.TasksWaiting), WaitingThen: int32(d.WaitingThen),
 	}
-	kind, text := "Drained", fmt.Sprintf("drain %d workers: %s", len(d.Drain), d.Reason)
+	kind, text := v1alpha1.PoolReasonDrained, fmt.Sprintf("drain %d workers: %s", len(d.Drain), d.Reason)
 	if d.Add > 0 {
 		out.Flavor, out.ExpectedReady = d.Flavor, new(rounded(d.InitTime))
 		for _, r := range d.Rejected[:min(len(d.Rejected), maxKept)] {
 			out.Rejected = append(out.Rejected, v1alpha1.Rejection{Name: r.Flavor, Reason: clip.Bytes(r.Reason, conditions.MaxMessage)})
 		}
-		kind, text = "Added", fmt.Sprintf("add %d workers%s: %s", d.Add, onFlavor(d.Flavor), d.Reason)
+		kind, text = v1alpha1.PoolReasonAdded, fmt.Sprintf("add %d workers%s: %s", d.Add, onFlavor(d.Flavor), d.Reason)
 	}
 	if rc.mode() == v1alpha1.WorkerPoolObserve {
 		text = "would " + text
 	}
 	rc.pool.Status.LastDecision = out
 	metricDecisions.WithLabelValues(rc.pool.Namespace, rc.pool.Name, kind, string(rc.mode())).Inc()
-	rc.report.Event(corev1.EventTypeNormal, kind, "Decide", text)
+	rc.report.Event(corev1.EventTypeNormal, kind, v1alpha1.ActionDecide, text)
 }
 
 func onFlavor(name string) string {

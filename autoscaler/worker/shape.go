@@ -30,7 +30,7 @@ func (rc *reconciliation) config(ctx context.Context) (workerdecide.Config, refu
 	var fleet v1alpha1.NodeFleet
 	switch err := rc.Client.Get(ctx, types.NamespacedName{Name: spec.Worker.NodeFleet}, &fleet); {
 	case apierrors.IsNotFound(err):
-		return c, refusal{"NodeFleetMissing", fmt.Sprintf("spec.worker.nodeFleet: NodeFleet %s does not exist", spec.Worker.NodeFleet)}, nil
+		return c, refusal{v1alpha1.PoolReasonNodeFleetMissing, fmt.Sprintf("spec.worker.nodeFleet: NodeFleet %s does not exist", spec.Worker.NodeFleet)}, nil
 	case err != nil:
 		return c, refusal{}, fmt.Errorf("read NodeFleet %s: %w", spec.Worker.NodeFleet, err)
 	}
@@ -46,7 +46,7 @@ func (rc *reconciliation) config(ctx context.Context) (workerdecide.Config, refu
 		}
 	}
 	if len(c.Flavors) == 0 {
-		return c, refusal{"NoFlavors", fmt.Sprintf("spec.worker: NodeFleet %s has none of the flavors, or no flavors at all yet", fleet.Name)}, nil
+		return c, refusal{v1alpha1.PoolReasonNoFlavors, fmt.Sprintf("spec.worker: NodeFleet %s has none of the flavors, or no flavors at all yet", fleet.Name)}, nil
 	}
 	return c, refusal{}, nil
 }

@@ -151,8 +151,8 @@ func TestAPoolMakesAWorkerForWhatWaits(t *testing.T) {
 	if len(s.Categories) != 1 || s.Categories[0].Source != "Declared" || s.Categories[0].CPU.Value() != 1 {
 		t.Errorf("categories %+v, want what the tasks declare", s.Categories)
 	}
-	b.expect(v1alpha1.PoolReady, metav1.ConditionTrue, "Decided")
-	b.expect(v1alpha1.PoolConnected, metav1.ConditionTrue, "Answers")
+	b.expect(v1alpha1.PoolReady, metav1.ConditionTrue, "Active")
+	b.expect(v1alpha1.PoolConnected, metav1.ConditionTrue, "Responding")
 	b.restart() // the worker is starting, and the new reconciler knows
 	if b.look(); len(b.pods()) != 1 {
 		t.Errorf("%d pods, want the same one", len(b.pods()))
@@ -223,8 +223,8 @@ func TestAPoolWhoseManagerIsGoneDrainsItsWorkers(t *testing.T) {
 	if b.look(); len(b.pods()) != 1 {
 		t.Fatal("a worker went for one refused connection")
 	}
-	b.expect(v1alpha1.PoolReady, metav1.ConditionFalse, "Held")
-	b.expect(v1alpha1.PoolConnected, metav1.ConditionFalse, "NoAnswer")
+	b.expect(v1alpha1.PoolReady, metav1.ConditionFalse, "NotResized")
+	b.expect(v1alpha1.PoolConnected, metav1.ConditionFalse, "NotResponding")
 	b.clock.SetTime(begin.Add(2*time.Minute + 59*time.Second))
 	b.restart() // the status stores since when it is gone
 	if b.look(); len(b.pods()) != 1 {
@@ -249,19 +249,19 @@ func TestAPoolKeepsTheWorkersOfAManagerThatIsSilent(t *testing.T) {
 		change             func(b *bench, m *workqueuetest.Manager)
 	}{
 		{"it does not answer", "ManagerUnreachable", "incomplete answer", func(_ *bench, m *workqueuetest.Manager) { all(m, func(string) string { return workqueuetest.Hang }) }},
-		{"its answers are garbled", "ManagerUnusable", "unexpected EOF", func(_ *bench, m *workqueuetest.Manager) {
+		{"its answers are garbled", "ManagerResponseInvalid", "unexpected EOF", func(_ *bench, m *workqueuetest.Manager) {
 			all(m, func(query string) string { return m.Answers()[query][:len(m.Answers()[query])/2] })
 		}},
-		{"it closes without an answer", "ManagerUnusable", "closed without an answer", func(_ *bench, m *workqueuetest.Manager) { all(m, func(string) string { return "" }) }},
-		{"its answer is too large", "ManagerUnusable", "exceeds the maximum size", func(_ *bench, m *workqueuetest.Manager) {
+		{"it closes without an answer", "ManagerResponseInvalid", "closed without an answer", func(_ *bench, m *workqueuetest.Manager) { all(m, func(string) string { return "" }) }},
+		{"its answer is too large", "ManagerResponseInvalid", "exceeds the maximum size", func(_ *bench, m *workqueuetest.Manager) {
 			all(m, func(string) string { return strings.Repeat(" ", workqueue.DefaultMaxBytes+1) })
 		}},
-		{"its password is missing", "ManagerNotAsked", "read Secret makeflow", func(b *bench, _ *workqueuetest.Manager) {
+		{"its password is missing", "ManagerNotQueried", "read Secret makeflow", func(b *bench, _ *workqueuetest.Manager) {
 			if err := b.Delete(b.Context(), secret("makeflow", "password", nil)); err != nil {
 				b.Fatal(err)
 			}
 		}},
-		{"another password", "ManagerUnusable", "does not match that of the manager", func(b *bench, _ *workqueuetest.Manager) { b.put(secret("makeflow", "password", []byte("another"))) }},
+		{"another password", "ManagerResponseInvalid", "does not match that of the manager", func(b *bench, _ *workqueuetest.Manager) { b.put(secret("makeflow", "password", []byte("another"))) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			m := workqueuetest.Start(t, twoWait, "word\n", nil)
@@ -304,10 +304,10 @@ func TestWhatCannotBeIsSaidAndNothingIsDone(t *testing.T) {
 		{raw(`{"spec":{"containers":[]}}`), v1alpha1.PoolReady, "InvalidTemplate", "spec.template.spec.containers"},
 		{raw(`{"spec":{"containers":[{"name":"w","image":"x","args":["a"]}]}}`), v1alpha1.PoolReady, "InvalidTemplate", "must not have command or args"},
 		{func(s *v1alpha1.WorkerPoolSpec) { s.Worker.NodeFleet = "none" }, v1alpha1.PoolReady, "NodeFleetMissing", "NodeFleet none does not exist"},
-		{func(s *v1alpha1.WorkerPoolSpec) { s.Manager.PasswordSecret = &v1alpha1.SecretKey{Name: "pw", Key: "k"} }, v1alpha1.PoolConnected, "NoAnswer", "read Secret pw"},
+		{func(s *v1alpha1.WorkerPoolSpec) { s.Manager.PasswordSecret = &v1alpha1.SecretKey{Name: "pw", Key: "k"} }, v1alpha1.PoolConnected, "NotResponding", "read Secret pw"},
 		{func(s *v1alpha1.WorkerPoolSpec) {
 			s.Manager.TLS = &v1alpha1.WorkQueueTLS{CASecret: &v1alpha1.SecretKey{Name: "ca", Key: "k"}}
-		}, v1alpha1.PoolConnected, "NoAnswer", "contains no PEM certificate"},
+		}, v1alpha1.PoolConnected, "NotResponding", "contains no PEM certificate"},
 	} {
 		ca := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "ca"}, Data: map[string][]byte{"k": []byte("none")}}
 		b := newBench(t, interceptor.Funcs{}, poolAt(m.Address, tc.change), ca)
@@ -331,7 +331,7 @@ func TestAPodThatTheAPIServerRefusesIsTriedAgain(t *testing.T) {
 	if _, err := b.Reconcile(t.Context(), reconcile.Request{NamespacedName: name}); err == nil || !strings.Contains(err.Error(), "no quota") {
 		t.Fatalf("error %v, want that of the API server", err)
 	}
-	b.expect(v1alpha1.PoolReady, metav1.ConditionFalse, "NotCarriedOut")
+	b.expect(v1alpha1.PoolReady, metav1.ConditionFalse, "ResizeFailed")
 	refuse = false
 	if b.look(); len(b.pods()) != 1 {
 		t.Errorf("%d pods, want one at once: nothing was resized before", len(b.pods()))
@@ -383,7 +383,7 @@ func TestTasksThatUseFarLessThanTheyDeclareAreSaidOnce(t *testing.T) {
 		b.look()
 	}
 	says(0, 300)
-	b.expect(v1alpha1.PoolOverstated, metav1.ConditionFalse, "NothingToSpare")
+	b.expect(v1alpha1.PoolOverstated, metav1.ConditionFalse, "RequestsMatchUsage")
 	says(5, 300)
 	b.expect(v1alpha1.PoolOverstated, metav1.ConditionTrue, "RequestsExceedUsage")
 	if !b.told("RequestsExceedUsage category split declares 1 cores, 4096 MiB") {

@@ -52,7 +52,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 		u := s.hub.since(version)
 		var err error
 		if u.version != version || u.reset {
-			err = out.tell(u)
+			err = out.send(u)
 		} else {
 			err = out.write(": still here\n\n")
 		}
@@ -94,8 +94,8 @@ func (s *stream) versionOf(id string) uint64 {
 	return version
 }
 
-// tell writes an update in messages of limited size.
-func (s *stream) tell(u update) error {
+// send writes an update in messages of limited size.
+func (s *stream) send(u update) error {
 	if u.reset {
 		if err := s.write("event: reset\ndata: {}\n\n"); err != nil {
 			return err

@@ -23,7 +23,7 @@ func TestAReplicaPolicyIsSaidInLines(t *testing.T) {
 		Status: v1alpha1.ReplicaPolicyStatus{
 			DesiredReplicas: 38, SpecReplicas: 38, Replicas: 38, ReadyReplicas: 30, LastObservation: &seen,
 			StartUp:    &v1alpha1.LearnedTime{Mean: *took(5 * time.Second), Deviation: *took(700 * time.Millisecond), Samples: 9},
-			Conditions: []metav1.Condition{{Type: "Ready", Status: "True", Reason: "Deciding", Message: "The law decides, and the target is scaled"}},
+			Conditions: []metav1.Condition{{Type: "Ready", Status: "True", Reason: "Active", Message: "The law decides, and the target is scaled"}},
 			LastDecision: &v1alpha1.ReplicaDecision{Time: at, Mode: v1alpha1.ReplicasAct, From: 20, To: 38, Reasons: []string{"too much", "38 work it off"}, Observation: seen,
 				Expected: v1alpha1.ReplicaOutcome{ArrivalRate: "250", ResponseTime: took(100 * time.Millisecond), UtilizationPercent: "65.8", ReadySeconds: 5}},
 			Memory: &v1alpha1.LawMemory{Of: "predictive", Time: at, Data: runtime.RawExtension{Raw: []byte(`{"a":1}`)}},
@@ -37,7 +37,7 @@ func TestAReplicaPolicyIsSaidInLines(t *testing.T) {
 Target: a mean response time of 200ms
 38 replicas desired (2 to 40 allowed); 38 in the spec of the target, 38 pods, 30 of them Ready
 Pods take 5s ± 700ms to become Ready, learned from 9 pods
-Ready: True (Deciding) The law decides, and the target is scaled
+Ready: True (Active) The law decides, and the target is scaled
 
 Measured, 2026-01-01 12:00:00 UTC: 250 requests/s, response time 2s, queue length 500, utilisation 125 %, with 20 of 20 replicas Ready
   queueLength: arrival rate times response time

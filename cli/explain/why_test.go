@@ -137,7 +137,7 @@ func TestWhatAFleetDoesAboutAPendingPod(t *testing.T) {
 		{"it waits for room", func(f *v1alpha1.NodeFleet) {
 			f.Status.Deferral = &v1alpha1.FleetDeferral{Reason: "1 pod waits", PodNames: []string{"default/p"}, SavesDollars: "0.5", RoomTime: metav1.NewTime(noon.Add(time.Minute)), BuyTime: at}
 		}, Waits, "waiting saves $0.5"},
-		{"the fleet is on hold", condition(v1alpha1.FleetReady, metav1.ConditionFalse, "ClusterAutoscalerRuns", "stop it"), Nothing, "on hold (ClusterAutoscalerRuns): stop it"},
+		{"the fleet is on hold", condition(v1alpha1.FleetReady, metav1.ConditionFalse, "ClusterAutoscalerActive", "stop it"), Nothing, "on hold (ClusterAutoscalerActive): stop it"},
 		{"nobody looks after the fleet", func(f *v1alpha1.NodeFleet) { f.Status.Conditions = nil }, Nothing, "check that it is running"},
 		{"a limit is reached", condition(v1alpha1.FleetLimited, metav1.ConditionTrue, "LimitReached", "spec.limits.machines"), Nothing, "a limit is reached: spec.limits.machines"},
 		{"others are awaited", func(f *v1alpha1.NodeFleet) { f.Spec.Scaling.BatchMax.Duration = 5 * time.Minute }, Gathers, "up to 5m0s"},

@@ -231,7 +231,7 @@ func TestACheckpointIsStagedOnce(t *testing.T) {
 		t.Errorf("the same again gives %+v (%v)", receipt, err)
 	}
 	_, err = c.to.take(t.Context(), session, &received{Reader: strings.NewReader("other"), sum: "xxh64:other"})
-	if f := checkpoint.AsFailure(err); f == nil || f.Reason != checkpoint.ReasonBadArchive {
+	if f := checkpoint.AsFailure(err); f == nil || f.Reason != v1alpha1.MigrationReasonInvalidArchive {
 		t.Errorf("another gives %v", err)
 	}
 	broken := errors.New("the connection broke")

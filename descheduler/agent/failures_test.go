@@ -37,7 +37,7 @@ func TestTheSourceRefusesAContainerWhileItRuns(t *testing.T) {
 			}, reason: "NoRoom", part: "raise --work-size"},
 		"of a back-end that the node does not have": {change: func(_ *corev1.Pod, m *v1alpha1.Migration) { m.Status.Plan.Backend = "Other" }, reason: "NotSupported",
 			part: "does not support back-end Other"},
-		"that its back-end refuses": {inspect: checkpoint.Fail(checkpoint.ReasonOpenConnections, "it has connections"), reason: "OpenConnections", part: "it has connections"},
+		"that its back-end refuses": {inspect: checkpoint.Fail(v1alpha1.MigrationReasonOpenConnections, "it has connections"), reason: "OpenConnections", part: "it has connections"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, tc.limits)
@@ -120,7 +120,7 @@ func TestTheTargetRefusesAContainerBeforeItIsFrozen(t *testing.T) {
 		reason, part string
 	}{
 		"that it cannot restore": {before: func(_ *testing.T, c *cluster) {
-			c.to.backend.fails("Able", checkpoint.Fail(checkpoint.ReasonImageMissing, "the base image is missing"))
+			c.to.backend.fails("Able", checkpoint.Fail(v1alpha1.MigrationReasonImageMissing, "the base image is missing"))
 		}, reason: "ImageMissing", part: "the base image is missing"},
 		"that is too large":                 {limits: Limits{ImageBytes: memory - 1}, reason: "TooLarge", part: "raise --max-image-bytes"},
 		"if it has as many as it may":       {limits: Limits{Images: 1}, before: staged(1), reason: "NoRoom", part: "would hold 2 checkpoints with 1001 bytes, and its maximum is 1"},
@@ -161,15 +161,17 @@ func TestAContainerWhoseMoveFailsContinuesOnThaw(t *testing.T) {
 		reason, part string
 	}{
 		"it cannot be frozen": {before: func(m *moving) {
-			m.from.backend.fails("Freeze", checkpoint.Fail(checkpoint.ReasonFreezeFailed, "the kernel refuses"))
+			m.from.backend.fails("Freeze", checkpoint.Fail(v1alpha1.MigrationReasonFreezeFailed, "the kernel refuses"))
 		},
 			reason: "FreezeFailed", part: "the kernel refuses"},
 		"it cannot be dumped": {before: func(m *moving) {
-			m.from.backend.fails("Dump", checkpoint.Fail(checkpoint.ReasonDumpFailed, "it has a GPU"))
+			m.from.backend.fails("Dump", checkpoint.Fail(v1alpha1.MigrationReasonDumpFailed, "it has a GPU"))
 		},
 			reason: "DumpFailed", part: "it has a GPU"},
-		"the work folder is full":              {before: func(m *moving) { m.from.backend.fails("Dump", errFull) }, reason: "NoRoom", part: "the work folder is full: raise --work-size"},
-		"the back-end says that it is full":    {before: func(m *moving) { m.from.backend.fails("Dump", checkpoint.Fail(checkpoint.ReasonNoRoom, "no room")) }, reason: "NoRoom", part: "no room"},
+		"the work folder is full": {before: func(m *moving) { m.from.backend.fails("Dump", errFull) }, reason: "NoRoom", part: "the work folder is full: raise --work-size"},
+		"the back-end says that it is full": {before: func(m *moving) {
+			m.from.backend.fails("Dump", checkpoint.Fail(v1alpha1.MigrationReasonNoRoom, "no room"))
+		}, reason: "NoRoom", part: "no room"},
 		"its dump is too large":                {before: func(m *moving) { m.from.Limits.ImageBytes = memory - 1 }, reason: "TooLarge", part: "the dump of container main of pod jobs/work-1 has 1000 bytes"},
 		"others resume it while it is dumped":  {before: func(m *moving) { m.from.backend.on("Dump", thaw(m)) }, reason: "Thawed", part: "something else resumed it"},
 		"others resume it while it is shipped": {before: func(m *moving) { m.from.backend.on("Archive", thaw(m)) }, reason: "Thawed", part: "something else resumed it"},
@@ -177,9 +179,9 @@ func TestAContainerWhoseMoveFailsContinuesOnThaw(t *testing.T) {
 			m.from.backend.on("Dump", func(ctx context.Context) error { return m.from.backend.Backend.Kill(ctx, m.container()) })
 		}, reason: "Thawed", part: "is now Gone"},
 		"its target refuses the state": {before: func(m *moving) {
-			m.to.backend.fails("Stage", checkpoint.Fail(checkpoint.ReasonBadArchive, "it is no archive"))
+			m.to.backend.fails("Stage", checkpoint.Fail(v1alpha1.MigrationReasonInvalidArchive, "it is no archive"))
 		},
-			reason: "BadArchive", part: "it is no archive"},
+			reason: "InvalidArchive", part: "it is no archive"},
 		"its target cannot be reached any more": {before: func(m *moving) {
 			m.from.backend.on("Dump", func(context.Context) error { m.to.stop(); return nil })
 		}, reason: "TransferFailed", part: "after 1 attempts"},
@@ -194,7 +196,7 @@ func TestAContainerWhoseMoveFailsContinuesOnThaw(t *testing.T) {
 			if has, err := c.to.backend.Has(t.Context(), m.image()); has || err != nil {
 				t.Errorf("the target has its state: %v (%v)", has, err)
 			}
-			if entry, _ := m.entry(ledger.SourceRole); entry.Sent && tc.reason != "BadArchive" {
+			if entry, _ := m.entry(ledger.SourceRole); entry.Sent && tc.reason != "InvalidArchive" {
 				t.Error("the state counts as sent")
 			}
 			m.carryOut(v1alpha1.OrderThaw)
@@ -287,7 +289,7 @@ func TestAStagedImageThatGoesAwayIsReported(t *testing.T) {
 func TestALedgerWhoseDiskIsFullIsAFailure(t *testing.T) {
 	entry := ledger.Entry{Container: checkpoint.Container{Namespace: "jobs", Pod: "work", Name: "main"}}
 	other := errors.New("the disk is slow")
-	known := checkpoint.Fail(checkpoint.ReasonDumpFailed, "no")
+	known := checkpoint.Fail(v1alpha1.MigrationReasonDumpFailed, "no")
 	for name, tc := range map[string]struct {
 		err    error
 		reason string // empty for the same error
@@ -319,7 +321,7 @@ func TestAFailureIsReportedOnceTheAPIServerAnswers(t *testing.T) {
 	m.order(v1alpha1.OrderFreeze)
 	c.from.backend.on("Dump", func(context.Context) error {
 		c.away = errors.New("the API server is away")
-		return checkpoint.Fail(checkpoint.ReasonDumpFailed, "it has a GPU")
+		return checkpoint.Fail(v1alpha1.MigrationReasonDumpFailed, "it has a GPU")
 	})
 	if err := c.settle(t); !errors.Is(err, c.away) {
 		t.Errorf("error %v, want %v", err, c.away)

@@ -284,7 +284,7 @@ func (a *Agent) actSource(ctx context.Context, key types.NamespacedName, entry l
 // container frozen until the disk has room.
 func notRecorded(entry ledger.Entry, err error) error {
 	if isFull(err) && checkpoint.AsFailure(err) == nil {
-		return checkpoint.Fail(checkpoint.ReasonNoRoom, "record the state of %s: %v: free space on the disk of --state-dir", entry.Container, err)
+		return checkpoint.Fail(v1alpha1.MigrationReasonNoRoom, "record the state of %s: %v: free space on the disk of --state-dir", entry.Container, err)
 	}
 	return err
 }
@@ -296,7 +296,7 @@ func (a *Agent) prepareSource(ctx context.Context, b checkpoint.Source, entry le
 		return err
 	}
 	if facts.MemoryBytes > a.Limits.ImageBytes {
-		return checkpoint.Fail(checkpoint.ReasonTooLarge, "%s uses %d bytes of memory, more than the maximum of %d for a checkpoint: raise --max-image-bytes of the node agents",
+		return checkpoint.Fail(v1alpha1.MigrationReasonTooLarge, "%s uses %d bytes of memory, more than the maximum of %d for a checkpoint: raise --max-image-bytes of the node agents",
 			entry.Container, facts.MemoryBytes, a.Limits.ImageBytes)
 	}
 	if entry.Backend != v1alpha1.BackendRestart {
@@ -330,7 +330,7 @@ func (a *Agent) roomToDump(entry ledger.Entry, bytes int64) error {
 		}
 	}
 	if bytes > free {
-		return checkpoint.Fail(checkpoint.ReasonNoRoom, "%s uses %d bytes of memory, and the work folder of the agent on its node has only %d bytes free: raise --work-size, or wait until other migrations end",
+		return checkpoint.Fail(v1alpha1.MigrationReasonNoRoom, "%s uses %d bytes of memory, and the work folder of the agent on its node has only %d bytes free: raise --work-size, or wait until other migrations end",
 			entry.Container, bytes, max(free, 0))
 	}
 	return nil
@@ -363,7 +363,7 @@ func (a *Agent) reach(ctx context.Context, _ checkpoint.Source, entry ledger.Ent
 	err := sender.Reach(ctx, transport.Identity{Key: entry.Key, Certificate: entry.Certificate}, peerOf(entry, target))
 	if err != nil && ctx.Err() == nil && checkpoint.AsFailure(err) == nil {
 		if entry.ReachTries++; entry.ReachTries >= reachTries {
-			return checkpoint.Fail(checkpoint.ReasonTransferFailed, "%v, after %d attempts: check that the agents can reach each other", err, entry.ReachTries)
+			return checkpoint.Fail(v1alpha1.MigrationReasonTransferFailed, "%v, after %d attempts: check that the agents can reach each other", err, entry.ReachTries)
 		}
 		return errors.Join(err, a.ledger.Put(entry)) // the target may report another address meanwhile
 	}
@@ -389,7 +389,7 @@ func (a *Agent) dump(ctx context.Context, b checkpoint.Source, entry ledger.Entr
 		return a.whyNotDumped(entry, err)
 	}
 	if bytes > a.Limits.ImageBytes {
-		return checkpoint.Fail(checkpoint.ReasonTooLarge, "the dump of %s has %d bytes, more than the maximum of %d: raise --max-image-bytes of the node agents",
+		return checkpoint.Fail(v1alpha1.MigrationReasonTooLarge, "the dump of %s has %d bytes, more than the maximum of %d: raise --max-image-bytes of the node agents",
 			entry.Container, bytes, a.Limits.ImageBytes)
 	}
 	if err := stillFrozen(ctx, b, entry.Container); err != nil {
@@ -406,12 +406,12 @@ const leastFree = 64 << 10
 // whyNotDumped returns a failure if the work folder is full, so that the container continues, and
 // the given error otherwise.
 func (a *Agent) whyNotDumped(entry ledger.Entry, err error) error {
-	if failure := checkpoint.AsFailure(err); failure != nil && failure.Reason == checkpoint.ReasonNoRoom {
+	if failure := checkpoint.AsFailure(err); failure != nil && failure.Reason == v1alpha1.MigrationReasonNoRoom {
 		return err
 	}
 	free, unknown := freeBytes(a.WorkDir)
 	if isFull(err) || unknown == nil && free < leastFree && entry.Backend != v1alpha1.BackendSimulated {
-		return checkpoint.Fail(checkpoint.ReasonNoRoom, "dump %s: the work folder is full: raise --work-size of the node agents (%v)", entry.Container, err)
+		return checkpoint.Fail(v1alpha1.MigrationReasonNoRoom, "dump %s: the work folder is full: raise --work-size of the node agents (%v)", entry.Container, err)
 	}
 	return err
 }
@@ -422,7 +422,7 @@ func stillFrozen(ctx context.Context, b checkpoint.Source, c checkpoint.Containe
 	case err != nil:
 		return fmt.Errorf("inspect %s: %w", c, err)
 	case state != checkpoint.Frozen:
-		return checkpoint.Fail(checkpoint.ReasonThawed, "%s was frozen and is now %s: something else resumed it, so its checkpoint is outdated", c, state)
+		return checkpoint.Fail(v1alpha1.MigrationReasonThawed, "%s was frozen and is now %s: something else resumed it, so its checkpoint is outdated", c, state)
 	}
 	return nil
 }
@@ -505,7 +505,7 @@ func (a *Agent) removeSource(ctx context.Context, b checkpoint.Source, entry led
 type unable struct{ name v1alpha1.MigrationBackend }
 
 func (u unable) fail() error {
-	return checkpoint.Fail(checkpoint.ReasonNotSupported, "the agent of this node does not support back-end %s: see annotation %s of the node", u.name, v1alpha1.AnnotationCapability)
+	return checkpoint.Fail(v1alpha1.MigrationReasonNotSupported, "the agent of this node does not support back-end %s: see annotation %s of the node", u.name, v1alpha1.AnnotationCapability)
 }
 
 // Inspect fails, so that nothing later is called.

@@ -97,7 +97,7 @@ func (a *Agent) prepareTarget(ctx context.Context, entry ledger.Entry, m *v1alph
 	}
 	var err error
 	if entry.Image.Requirements, err = capability.ParseRequirements(m.Status.Source.Requirements); err != nil {
-		return checkpoint.Fail(checkpoint.ReasonNotSupported, "read the requirements in the report of the source's agent: %v", err)
+		return checkpoint.Fail(v1alpha1.MigrationReasonNotSupported, "read the requirements in the report of the source's agent: %v", err)
 	}
 	entry.MemoryBytes = m.Status.Source.MemoryBytes
 	if err := a.roomToStage(entry); err != nil {
@@ -118,7 +118,7 @@ func (a *Agent) prepareTarget(ctx context.Context, entry ledger.Entry, m *v1alph
 // roomToStage fails if the image is too large, or if the node would exceed its limits.
 func (a *Agent) roomToStage(entry ledger.Entry) error {
 	if entry.MemoryBytes > a.Limits.ImageBytes {
-		return checkpoint.Fail(checkpoint.ReasonTooLarge, "the container uses %d bytes of memory, more than the maximum of %d for a checkpoint on this node: raise --max-image-bytes of the node agents",
+		return checkpoint.Fail(v1alpha1.MigrationReasonTooLarge, "the container uses %d bytes of memory, more than the maximum of %d for a checkpoint on this node: raise --max-image-bytes of the node agents",
 			entry.MemoryBytes, a.Limits.ImageBytes)
 	}
 	images, bytes := a.othersStaged(entry.ID)
@@ -150,7 +150,7 @@ func (a *Agent) fits(images int, bytes int64) error {
 	if images <= a.Limits.Images && bytes <= a.Limits.TotalBytes {
 		return nil
 	}
-	return checkpoint.Fail(checkpoint.ReasonNoRoom, "the node would hold %d checkpoints with %d bytes, and its maximum is %d with %d: wait until other migrations end, or raise --max-images and --max-total-bytes of the node agents",
+	return checkpoint.Fail(v1alpha1.MigrationReasonNoRoom, "the node would hold %d checkpoints with %d bytes, and its maximum is %d with %d: wait until other migrations end, or raise --max-images and --max-total-bytes of the node agents",
 		images, bytes, a.Limits.Images, a.Limits.TotalBytes)
 }
 
@@ -236,7 +236,7 @@ func (a *Agent) stage(ctx context.Context, entry ledger.Entry, tar checkpoint.Ve
 			return transport.Receipt{}, fmt.Errorf("receive the checkpoint again: %w", err)
 		}
 		if tar.Sum() != entry.Sum {
-			return transport.Receipt{}, checkpoint.Fail(checkpoint.ReasonBadArchive, "another checkpoint of this migration is already staged")
+			return transport.Receipt{}, checkpoint.Fail(v1alpha1.MigrationReasonInvalidArchive, "another checkpoint of this migration is already staged")
 		}
 		return transport.Receipt{Sum: entry.Sum, Digest: entry.Staged.Digest, Bytes: entry.Staged.Bytes}, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/descheduler/checkpoint/ledger"
 )
@@ -44,7 +45,7 @@ func TestASourceCannotSendMoreThanTheNodeHasRoomFor(t *testing.T) {
 		t.Fatalf("what there is room for is refused: %v", err)
 	}
 	n, err := io.Copy(io.Discard, &weighed{Verified: zeros{}, agent: a, id: ids[2]})
-	if f := checkpoint.AsFailure(err); f == nil || f.Reason != checkpoint.ReasonNoRoom || !strings.Contains(f.Message, "its maximum is 3 with 268435456") {
+	if f := checkpoint.AsFailure(err); f == nil || f.Reason != v1alpha1.MigrationReasonNoRoom || !strings.Contains(f.Message, "its maximum is 3 with 268435456") {
 		t.Errorf("reading the second ends with %v", err)
 	}
 	if most := int64(96<<20 + 2*weighEvery); n > most {

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/checkpoint/terms"
 	"supercargo.dev/supercargo/internal/movable/capability"
 )
@@ -56,7 +57,7 @@ func (c Container) Is(labels map[string]string) bool {
 // Foreign returns the failure for a container ID in the plan of a Migration that does not belong
 // to its pod.
 func (c Container) Foreign() error {
-	return Fail(ReasonForeignContainer, "container %s is not %s: the plan of the Migration names a container of another pod; check which users can write the status of Migrations and of the pod", c.ID, c)
+	return Fail(v1alpha1.MigrationReasonForeignContainer, "container %s is not %s: the plan of the Migration names a container of another pod; check which users can write the status of Migrations and of the pod", c.ID, c)
 }
 
 // State is the state of a container.
@@ -180,22 +181,3 @@ func AsFailure(err error) *Failure {
 	}
 	return nil
 }
-
-// Reasons of failures; see package terms.
-const (
-	ReasonNotRunning      = terms.ReasonNotRunning
-	ReasonNotSupported    = terms.ReasonNotSupported
-	ReasonOpenConnections = terms.ReasonOpenConnections
-	ReasonTooLarge        = terms.ReasonTooLarge
-	ReasonNoRoom          = terms.ReasonNoRoom
-	ReasonImageMissing    = terms.ReasonImageMissing
-	ReasonFreezeFailed    = terms.ReasonFreezeFailed
-	ReasonDumpFailed      = terms.ReasonDumpFailed
-	ReasonDumpLost        = terms.ReasonDumpLost
-	ReasonTransferFailed  = terms.ReasonTransferFailed
-	ReasonBadArchive      = terms.ReasonBadArchive
-	ReasonContainerGone   = terms.ReasonContainerGone
-	ReasonThawed          = terms.ReasonThawed
-
-	ReasonForeignContainer = terms.ReasonForeignContainer
-)

@@ -24,9 +24,6 @@ import (
 	"supercargo.dev/supercargo/moves"
 )
 
-// wouldMove is the reason of Events on pods that mode Act would move.
-const wouldMove = "WouldMove"
-
 // improve moves pods to machines that suit them better, if the next decision is due.
 func (r *round) improve(ctx context.Context) error {
 	e := &r.Config.Energy
@@ -170,7 +167,7 @@ func (r *round) carryOver(ctx context.Context, transfers []moves.Transfer) error
 		pod := pods[t.Pod]
 		if !acts {
 			log.FromContext(ctx).Info("Would move a pod to a machine that suits it better", "pod", t.Pod, "from", t.From, "to", t.To, "reason", t.Reason)
-			r.tellPod(pod, wouldMove, "to node %s: %s", t.To, t.Reason)
+			r.recordPodEvent(pod, v1alpha1.ConsolidationReasonWouldMove, "to node %s: %s", t.To, t.Reason)
 			continue
 		}
 		if room--; room < 0 {
@@ -188,19 +185,19 @@ func (r *round) carryOver(ctx context.Context, transfers []moves.Transfer) error
 			if t.Priced {
 				metricExpectedEnergy.WithLabelValues(string(r.tariff.Unit())).Add(max(0, t.Saves))
 			}
-			r.tellPod(pod, "Moving", "to node %s: %s", t.To, t.Reason)
+			r.recordPodEvent(pod, v1alpha1.ConsolidationReasonMoving, "to node %s: %s", t.To, t.Reason)
 		}
 	}
 	return nil
 }
 
-// tellPod creates an Event on a pod, unless one with that reason was created recently.
-func (r *round) tellPod(pod *corev1.Pod, reason, format string, args ...any) {
+// recordPodEvent creates an Event on a pod, unless one with that reason was created recently.
+func (r *round) recordPodEvent(pod *corev1.Pod, reason, format string, args ...any) {
 	key := said{world.PodName(pod), reason}
 	if r.DryRun || r.now.Sub(r.memory.said[key]) < repeated {
 		return
 	}
 	maps.DeleteFunc(r.memory.said, func(_ said, at time.Time) bool { return r.now.Sub(at) >= repeated })
 	r.memory.said[key] = r.now
-	r.Events.Eventf(pod, nil, corev1.EventTypeNormal, reason, "Move", format, args...)
+	r.Events.Eventf(pod, nil, corev1.EventTypeNormal, reason, v1alpha1.ActionMove, format, args...)
 }

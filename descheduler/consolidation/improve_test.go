@@ -119,7 +119,7 @@ func TestWhatIsOnlyObservedIsSaidOnce(t *testing.T) {
 	p := newPlay(t, saving(Observe), mixed()...)
 	p.mover.Profiles = true
 	p.run(5 * time.Minute)
-	if said := p.said(); strings.Count(said, wouldMove) != 1 || !strings.Contains(said, "to node b") {
+	if said := p.said(); strings.Count(said, v1alpha1.ConsolidationReasonWouldMove) != 1 || !strings.Contains(said, "to node b") {
 		t.Errorf("it does not say once what it would do, but\n%s", said)
 	}
 	d := p.decision()

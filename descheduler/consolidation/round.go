@@ -11,15 +11,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/drain"
 	"supercargo.dev/supercargo/internal/text/dollars"
 	"supercargo.dev/supercargo/internal/world"
 )
-
-// wouldEmpty is the reason of Events on nodes that mode Act would empty.
-const wouldEmpty = "WouldEmpty"
 
 // drainPoll is the time between two tries to move pods that have not left.
 const drainPoll = 5 * time.Second
@@ -112,7 +110,7 @@ func (r *round) uncordon(ctx context.Context) (bool, error) {
 			return err
 		}
 		uncordoned = true
-		r.recordEvent(name, corev1.EventTypeNormal, "Uncordoned", "node %s accepts pods again: %s", name, why)
+		r.recordEvent(name, corev1.EventTypeNormal, v1alpha1.ConsolidationReasonUncordoned, "node %s accepts pods again: %s", name, why)
 		return nil
 	}
 	for _, name := range r.emptied {
@@ -149,7 +147,7 @@ func (r *round) drop(ctx context.Context, nodes []cluster.Stay) (bool, error) {
 			return true, err
 		}
 		r.spare(stay.Node, stay.Reason)
-		r.recordEvent(stay.Node, corev1.EventTypeNormal, "Uncordoned", "node %s accepts pods again: %s", stay.Node, stay.Reason)
+		r.recordEvent(stay.Node, corev1.EventTypeNormal, v1alpha1.ConsolidationReasonUncordoned, "node %s accepts pods again: %s", stay.Node, stay.Reason)
 	}
 	return len(nodes) > 0, nil
 }
@@ -179,7 +177,7 @@ func (r *round) proceed(ctx context.Context) (uncordoned bool, err error) {
 			}
 			uncordoned = true
 			r.spare(name, why)
-			r.recordEvent(name, corev1.EventTypeWarning, "DrainCancelled", "the drain of node %s is cancelled: %s", name, why)
+			r.recordEvent(name, corev1.EventTypeWarning, v1alpha1.ConsolidationReasonDrainCancelled, "the drain of node %s is cancelled: %s", name, why)
 			continue
 		}
 		if err := r.ask(ctx, leaving); err != nil {
@@ -287,7 +285,7 @@ func (r *round) begin(ctx context.Context, plan cluster.Plan) error {
 		}
 		if !r.mayAct(r.Config.Mode) {
 			log.FromContext(ctx).Info("Would drain a node", "node", d.Node, "reason", d.Reason, "saves", dollars.Format(d.Saves-d.Costs))
-			r.recordEvent(d.Node, corev1.EventTypeNormal, wouldEmpty, "%s", text)
+			r.recordEvent(d.Node, corev1.EventTypeNormal, v1alpha1.ConsolidationReasonWouldEmpty, "%s", text)
 			continue
 		}
 		mark := drain.Mark{Owner: drain.Descheduler, Since: r.now, Until: r.now.Add(d.Until)}
@@ -299,7 +297,7 @@ func (r *round) begin(ctx context.Context, plan cluster.Plan) error {
 		}
 		metricDrains.Inc()
 		r.again = min(r.again, time.Second)
-		r.recordEvent(d.Node, corev1.EventTypeNormal, "Emptying", "%s", text)
+		r.recordEvent(d.Node, corev1.EventTypeNormal, v1alpha1.ConsolidationReasonEmptying, "%s", text)
 	}
 	return r.report(ctx)
 }
@@ -311,10 +309,10 @@ const repeated = 10 * time.Minute
 // round would create.
 func (r *round) recordEvent(node, kind, reason, format string, args ...any) {
 	key := said{node, reason}
-	if r.DryRun || reason == wouldEmpty && r.now.Sub(r.memory.said[key]) < repeated {
+	if r.DryRun || reason == v1alpha1.ConsolidationReasonWouldEmpty && r.now.Sub(r.memory.said[key]) < repeated {
 		return
 	}
 	maps.DeleteFunc(r.memory.said, func(_ said, at time.Time) bool { return r.now.Sub(at) >= repeated })
 	r.memory.said[key] = r.now
-	r.Events.Eventf(r.world.Nodes[node], nil, kind, reason, "Consolidate", format, args...)
+	r.Events.Eventf(r.world.Nodes[node], nil, kind, reason, v1alpha1.ActionConsolidate, format, args...)
 }

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/energy/tariff"
 	"supercargo.dev/supercargo/energy/tarifffile"
 	"supercargo.dev/supercargo/internal/cluster"
@@ -50,10 +51,10 @@ func (r *round) price(ctx context.Context, m *moves.Machines) {
 		r.memory.unpriced = why
 		if why != "" {
 			log.FromContext(ctx).Info("The tariff is not usable; energy has the same weight in all zones until it is", "file", r.Config.Energy.Tariff.File, "reason", why)
-			r.tellSelf(corev1.EventTypeWarning, reason, "tariff %s is not usable; energy has the same weight in all zones until it is: %s", r.Config.Energy.Tariff.File, why)
+			r.recordOwnEvent(corev1.EventTypeWarning, reason, "tariff %s is not usable; energy has the same weight in all zones until it is: %s", r.Config.Energy.Tariff.File, why)
 		} else {
 			log.FromContext(ctx).Info("Energy is weighted by the tariff", "file", r.Config.Energy.Tariff.File, "zones", s.Priced, "zonesWithout", s.Without)
-			r.tellSelf(corev1.EventTypeNormal, tarifffile.ReasonUsable, "energy is weighted by tariff %s again", r.Config.Energy.Tariff.File)
+			r.recordOwnEvent(corev1.EventTypeNormal, v1alpha1.SchedulingReasonTariffUsable, "energy is weighted by tariff %s again", r.Config.Energy.Tariff.File)
 		}
 	}
 	m.Unit = r.tariff.Unit()
@@ -62,11 +63,11 @@ func (r *round) price(ctx context.Context, m *moves.Machines) {
 	}
 }
 
-// tellSelf creates an Event on the descheduler's own pod, where the tariff's file is mounted and
+// recordOwnEvent creates an Event on the descheduler's own pod, where the tariff's file is mounted and
 // where the kubelet reports mount errors too.
-func (r *round) tellSelf(kind, reason, format string, args ...any) {
+func (r *round) recordOwnEvent(kind, reason, format string, args ...any) {
 	if !r.DryRun {
-		r.Events.Eventf(self.Object(), nil, kind, reason, "Move", format, args...)
+		r.Events.Eventf(self.Object(), nil, kind, reason, v1alpha1.ActionMove, format, args...)
 	}
 }
 

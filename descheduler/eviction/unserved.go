@@ -15,15 +15,13 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/platform/poll"
 	"supercargo.dev/supercargo/internal/platform/self"
 )
 
 // unservedEvery is the time between two checks.
 const unservedEvery = time.Minute
-
-// ReasonUnserved is the reason of the Event for a webhook that is installed but not served.
-const ReasonUnserved = "EvictionWebhookUnserved"
 
 // Unserved runs where the webhook is not served. It warns with a log line, an Event on the
 // program's own pod and a metric while the configuration refers to a Service without ready
@@ -86,7 +84,7 @@ func (u *Unserved) check(ctx context.Context) {
 		"Check why the pods of Deployment supercargo-evictions are not ready, or delete the configuration"
 	what := consequence(&c)
 	u.Log.Error(nil, "The eviction webhook is installed, but no ready pod serves it", "configuration", u.Configuration, "consequence", what)
-	u.Events.Eventf(self.Object(), nil, corev1.EventTypeWarning, ReasonUnserved, "Evict", note, u.Configuration, what)
+	u.Events.Eventf(self.Object(), nil, corev1.EventTypeWarning, v1alpha1.EvictionReasonEvictionWebhookUnserved, v1alpha1.ActionEvict, note, u.Configuration, what)
 }
 
 // served reports whether the Services of the configuration have ready endpoints. A webhook with a

@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
 // TestAWebhookThatIsInstalledAndNotServedIsSaid: one warning for as long as it lasts.
@@ -54,7 +56,7 @@ func TestAWebhookThatIsInstalledAndNotServedIsSaid(t *testing.T) {
 			}
 			expect("installed", 1, 1)
 			expect("still installed", 1, 1)
-			if note := <-told.Events; !strings.Contains(note, tc.says) || !strings.Contains(note, ReasonUnserved) || !strings.Contains(note, "Deployment supercargo-evictions") {
+			if note := <-told.Events; !strings.Contains(note, tc.says) || !strings.Contains(note, v1alpha1.EvictionReasonEvictionWebhookUnserved) || !strings.Contains(note, "Deployment supercargo-evictions") {
 				t.Errorf("the Event is %q", note)
 			}
 			if err := errors.Join(c.Delete(t.Context(), installed), c.Create(t.Context(), configuration.DeepCopy())); err != nil {

@@ -29,6 +29,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/eviction/evictiondecide"
 	"supercargo.dev/supercargo/internal/text/clip"
 )
@@ -175,8 +176,16 @@ func (w *Webhook) act(ctx context.Context, a evictiondecide.Answer) error {
 func (w *Webhook) recordEvent(pod *corev1.Pod, a evictiondecide.Answer) {
 	switch {
 	case a.Warning != "":
-		w.Events.Eventf(pod, nil, corev1.EventTypeWarning, "Evicted"+string(a.Outcome), "Evict", "%s", clip.Bytes(a.Warning, longestNote))
+		w.Events.Eventf(pod, nil, corev1.EventTypeWarning, warningReason(a.Outcome), v1alpha1.ActionEvict, "%s", clip.Bytes(a.Warning, longestNote))
 	case a.Outcome == evictiondecide.Started:
-		w.Events.Eventf(pod, a.Migration, corev1.EventTypeNormal, "EvictionMigrates", "Migrate", "%s", clip.Bytes(a.Status.Message, longestNote))
+		w.Events.Eventf(pod, a.Migration, corev1.EventTypeNormal, v1alpha1.EvictionReasonEvictionMigrates, v1alpha1.ActionMigrate, "%s", clip.Bytes(a.Status.Message, longestNote))
 	}
+}
+
+// warningReason returns the reason of the Event for an answer with a warning.
+func warningReason(o evictiondecide.Outcome) string {
+	if o == evictiondecide.NotMovable {
+		return v1alpha1.EvictionReasonEvictedNotMovable
+	}
+	return v1alpha1.EvictionReasonEvictedFailed
 }

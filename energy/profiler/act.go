@@ -261,7 +261,7 @@ func (r *round) fail(ctx context.Context, s profilerdecide.Step, why string) err
 	err := r.end(ctx, s)
 	r.count(err, "failed")
 	if err == nil {
-		r.recordEvent(s, corev1.EventTypeWarning, profilerdecide.ReasonFailed, why)
+		r.recordEvent(s, corev1.EventTypeWarning, v1alpha1.ProfileReasonProbeFailed, why)
 	}
 	return err
 }

@@ -147,7 +147,7 @@ func (r *round) refit(ctx context.Context, p *v1alpha1.MachineProfile, l learned
 		if _, err := profile.FromObject(&v1alpha1.MachineProfile{ObjectMeta: p.ObjectMeta, Spec: v1alpha1.MachineProfileSpec{MachineType: p.Spec.MachineType}, Status: p.Status}); err != nil {
 			why = err.Error()
 		}
-		r.Events.Eventf(p, nil, corev1.EventTypeWarning, "ModelsInvalid", "Learn", "status.models are discarded and learned again: %s. Write your own models to spec.models", why)
+		r.Events.Eventf(p, nil, corev1.EventTypeWarning, v1alpha1.ProfileReasonModelsInvalid, v1alpha1.ActionLearn, "status.models are discarded and learned again: %s. Write your own models to spec.models", why)
 	}
 	p.Status.UnusableSamples = int32(min(l.unusable, 1<<30))
 	var models *v1alpha1.MachineModels
@@ -163,7 +163,7 @@ func (r *round) refit(ctx context.Context, p *v1alpha1.MachineProfile, l learned
 	p.Status.Models = models
 	if l.err != nil {
 		meta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{
-			Type: v1alpha1.ProfileLearned, Status: metav1.ConditionFalse, Reason: "TooLittle", ObservedGeneration: p.Generation, Message: l.err.Error(),
+			Type: v1alpha1.ProfileLearned, Status: metav1.ConditionFalse, Reason: v1alpha1.ProfileReasonInsufficientSamples, ObservedGeneration: p.Generation, Message: l.err.Error(),
 		})
 		return nil
 	}
@@ -174,7 +174,7 @@ func (r *round) refit(ctx context.Context, p *v1alpha1.MachineProfile, l learned
 		how = fmt.Sprintf("of %d of them modelled", l.modelled)
 	}
 	meta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{
-		Type: v1alpha1.ProfileLearned, Status: metav1.ConditionTrue, Reason: "Fitted", ObservedGeneration: p.Generation,
+		Type: v1alpha1.ProfileLearned, Status: metav1.ConditionTrue, Reason: v1alpha1.ProfileReasonFitted, ObservedGeneration: p.Generation,
 		Message: fmt.Sprintf("from %d probed sizes (energy %s) and %d sizes of finished pods%s", l.probes, how, l.tasks, l.under()),
 	})
 	return nil
@@ -183,14 +183,14 @@ func (r *round) refit(ctx context.Context, p *v1alpha1.MachineProfile, l learned
 // judge sets the condition for whether the profile can be used.
 func (r *round) judge(p *v1alpha1.MachineProfile) {
 	p.Status.ObservedGeneration = p.Generation
-	ready := metav1.Condition{Type: v1alpha1.ProfileReady, Status: metav1.ConditionTrue, Reason: "Learned", ObservedGeneration: p.Generation, Message: "status.models predict energy and runtime"}
+	ready := metav1.Condition{Type: v1alpha1.ProfileReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ProfileReasonLearned, ObservedGeneration: p.Generation, Message: "status.models predict energy and runtime"}
 	switch _, err := profile.FromObject(p); {
 	case errors.Is(err, profile.ErrNothingLearned):
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "NothingLearned", err.Error()
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, v1alpha1.ProfileReasonNothingLearned, err.Error()
 	case err != nil:
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "Invalid", err.Error()
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, v1alpha1.ProfileReasonInvalidSpec, err.Error()
 	case p.Spec.Models != nil:
-		ready.Reason, ready.Message = "Given", "spec.models predict energy and runtime"
+		ready.Reason, ready.Message = v1alpha1.ProfileReasonSpecified, "spec.models predict energy and runtime"
 	}
 	meta.SetStatusCondition(&p.Status.Conditions, ready)
 }
@@ -198,7 +198,7 @@ func (r *round) judge(p *v1alpha1.MachineProfile) {
 // probed returns the condition for the progress of probing.
 func (*round) probed(s profilerdecide.Step, p *v1alpha1.MachineProfile) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ProfileProbed, Status: metav1.ConditionFalse, Reason: s.Reason, Message: s.Message, ObservedGeneration: p.Generation}
-	if s.Reason == profilerdecide.ReasonProbed {
+	if s.Reason == v1alpha1.ProfileReasonProbed {
 		c.Status = metav1.ConditionTrue
 	}
 	return c
@@ -262,7 +262,7 @@ func (r *round) followHardware(ctx context.Context, p *v1alpha1.MachineProfile) 
 		return fmt.Errorf("write the hardware of MachineProfile %s: %w", p.Name, err)
 	}
 	if before.Spec.Hardware != nil {
-		r.Events.Eventf(p, nil, corev1.EventTypeNormal, "HardwareChanged", "Learn", "the hardware of the machines has changed (%s): the learned models are discarded", hw.CPUModel)
+		r.Events.Eventf(p, nil, corev1.EventTypeNormal, v1alpha1.ProfileReasonHardwareChanged, v1alpha1.ActionLearn, "the hardware of the machines has changed (%s): the learned models are discarded", hw.CPUModel)
 	}
 	return nil
 }

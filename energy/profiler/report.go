@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/energy/profile"
 	"supercargo.dev/supercargo/energy/profiler/profilerdecide"
 )
@@ -47,17 +48,17 @@ func (r *round) recordEvent(s profilerdecide.Step, kind, reason, message string)
 	node := r.world.Nodes[s.Node]
 	switch p := r.profiles[s.Type]; {
 	case p != nil && node != nil:
-		r.Events.Eventf(p, node, kind, reason, "Probe", "%s", message)
+		r.Events.Eventf(p, node, kind, reason, v1alpha1.ActionProbe, "%s", message)
 	case p != nil:
-		r.Events.Eventf(p, nil, kind, reason, "Probe", "%s", message)
+		r.Events.Eventf(p, nil, kind, reason, v1alpha1.ActionProbe, "%s", message)
 	case node != nil:
-		r.Events.Eventf(node, nil, kind, reason, "Probe", "machine type %s: %s", s.Type, message)
+		r.Events.Eventf(node, nil, kind, reason, v1alpha1.ActionProbe, "machine type %s: %s", s.Type, message)
 	}
 }
 
 // observeOnly reports once what mode Act would do.
 func (r *round) observeOnly(ctx context.Context, s profilerdecide.Step) {
-	if s.Reason != profilerdecide.ReasonObserve {
+	if s.Reason != v1alpha1.ProfileReasonWouldProbe {
 		delete(r.memory.said, s.Type)
 		return
 	}

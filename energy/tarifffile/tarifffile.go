@@ -19,6 +19,7 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/energy/tariff"
 )
 
@@ -129,15 +130,6 @@ type Status struct {
 	Err error
 }
 
-// Reasons of Events about a tariff. There are several for an unusable tariff because Events that differ only in their
-// text are merged for some minutes, with the text of the first.
-const (
-	ReasonUnreadable = "TariffUnreadable" // the file does not exist or is too long
-	ReasonInvalid    = "TariffInvalid"    // the content is not a tariff
-	ReasonExpired    = "TariffExpired"
-	ReasonUsable     = "TariffUsable"
-)
-
 // errInvalid matches errors in the content of a file.
 var errInvalid = errors.New("not a valid tariff")
 
@@ -155,11 +147,11 @@ func (s Status) Trouble() (reason, why string) {
 			why = strings.ToValidUTF8(why[:mostTrouble], "") + " ..."
 		}
 		if errors.Is(s.Err, errInvalid) {
-			return ReasonInvalid, why
+			return v1alpha1.SchedulingReasonTariffInvalid, why
 		}
-		return ReasonUnreadable, why
+		return v1alpha1.SchedulingReasonTariffUnreadable, why
 	case s.Priced == 0:
-		return ReasonExpired, "no zone has a price: all values have expired or are for later times"
+		return v1alpha1.SchedulingReasonTariffExpired, "no zone has a price: all values have expired or are for later times"
 	}
 	return "", ""
 }

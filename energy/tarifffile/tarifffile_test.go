@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/energy/tariff"
 )
 
@@ -158,13 +159,13 @@ func TestTroubleFitsIntoAnEvent(t *testing.T) {
 		name, text, reason, says string
 	}{
 		{"sound", sound, "", ""},
-		{"not there", "", ReasonUnreadable, "carbon.csv: no such file"},
-		{"too long", strings.Repeat("x", MaxBytes+1), ReasonUnreadable, "more than 8388608 bytes"},
-		{"expired", "time,grams_per_kwh\n2025-01-01T10:00:00Z,600\n", ReasonExpired, "expired"},
-		{"no number", sound + "2026-01-01T13:00:00Z,north,cheap\n", ReasonInvalid, "line 4"},
-		{"a cell without end", sound + "2026-01-01T13:00:00Z,north," + strings.Repeat("\u20ac", 5000) + "\n", ReasonInvalid, "line 4"},
-		{"one that is cut within a letter", sound + "2026-01-01T13:00:00Z,north,x" + strings.Repeat("\u20ac", 5000) + "\n", ReasonInvalid, "line 4"},
-		{"or a byte later", sound + "2026-01-01T13:00:00Z,north,xx" + strings.Repeat("\u20ac", 5000) + "\n", ReasonInvalid, "line 4"},
+		{"not there", "", v1alpha1.SchedulingReasonTariffUnreadable, "carbon.csv: no such file"},
+		{"too long", strings.Repeat("x", MaxBytes+1), v1alpha1.SchedulingReasonTariffUnreadable, "more than 8388608 bytes"},
+		{"expired", "time,grams_per_kwh\n2025-01-01T10:00:00Z,600\n", v1alpha1.SchedulingReasonTariffExpired, "expired"},
+		{"no number", sound + "2026-01-01T13:00:00Z,north,cheap\n", v1alpha1.SchedulingReasonTariffInvalid, "line 4"},
+		{"a cell without end", sound + "2026-01-01T13:00:00Z,north," + strings.Repeat("\u20ac", 5000) + "\n", v1alpha1.SchedulingReasonTariffInvalid, "line 4"},
+		{"one that is cut within a letter", sound + "2026-01-01T13:00:00Z,north,x" + strings.Repeat("\u20ac", 5000) + "\n", v1alpha1.SchedulingReasonTariffInvalid, "line 4"},
+		{"or a byte later", sound + "2026-01-01T13:00:00Z,north,xx" + strings.Repeat("\u20ac", 5000) + "\n", v1alpha1.SchedulingReasonTariffInvalid, "line 4"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -177,7 +178,7 @@ func TestTroubleFitsIntoAnEvent(t *testing.T) {
 			if reason != tc.reason || !strings.Contains(why, tc.says) || (tc.reason == "") != (why == "") {
 				t.Errorf("%s: %q, want %s that says %q", reason, why, tc.reason, tc.says)
 			}
-			if why != "" && tc.reason != ReasonExpired && strings.Count(why, path) != 1 {
+			if why != "" && tc.reason != v1alpha1.SchedulingReasonTariffExpired && strings.Count(why, path) != 1 {
 				t.Errorf("%q, want the path once", why)
 			}
 			if len(why) > 900 || !utf8.ValidString(why) {

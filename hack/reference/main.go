@@ -3,8 +3,8 @@
 //
 //	go run ./hack/reference -out docs/reference bin/supercargo bin/autoscaler …
 //
-// It reads CustomResourceDefinitions, the help of the programs, the source code, and hack/reference/reasons.yaml. It
-// must run in the root of the repository.
+// It reads CustomResourceDefinitions, the help of the programs, and the comments of api/v1alpha1. It must run in the
+// root of the repository.
 package main
 
 import (
@@ -12,8 +12,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-
-	"supercargo.dev/supercargo/hack/reference/reasons"
 )
 
 func main() {
@@ -34,7 +32,7 @@ func run(folder string, programs []string) error {
 	if err != nil {
 		return err
 	}
-	events, conditions, err := reasons.Pages(".", "hack/reference/reasons.yaml")
+	events, conditions, err := reasons("api/v1alpha1")
 	if err != nil {
 		return err
 	}

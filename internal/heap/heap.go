@@ -43,11 +43,11 @@ func (i *items[T]) Less(a, b int) bool { return i.less(i.list[a], i.list[b]) }
 
 func (i *items[T]) Swap(a, b int) {
 	i.list[a], i.list[b] = i.list[b], i.list[a]
-	i.tell(a)
-	i.tell(b)
+	i.notify(a)
+	i.notify(b)
 }
 
-func (i *items[T]) tell(at int) {
+func (i *items[T]) notify(at int) {
 	if i.moved != nil {
 		i.moved(i.list[at], at)
 	}
@@ -56,7 +56,7 @@ func (i *items[T]) tell(at int) {
 // Push implements [heap.Interface].
 func (i *items[T]) Push(item any) {
 	i.list = append(i.list, item.(T))
-	i.tell(len(i.list) - 1)
+	i.notify(len(i.list) - 1)
 }
 
 // Pop implements [heap.Interface].

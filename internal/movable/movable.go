@@ -125,26 +125,26 @@ func Message(refusals []Refusal) string {
 func Admitted(wanted, made *corev1.Pod, err error) ([]Refusal, error) {
 	switch {
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota"):
-		return []Refusal{{"QuotaExceeded", fmt.Sprintf(
+		return []Refusal{{v1alpha1.MigrationReasonQuotaExceeded, fmt.Sprintf(
 			"the quota of the namespace does not allow a second pod during the migration: raise its ResourceQuota, or wait (%v)", err)}}, nil
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return []Refusal{{"NotAdmitted", fmt.Sprintf("the API server does not admit the new pod: %v", err)}}, nil
+		return []Refusal{{v1alpha1.MigrationReasonNotAdmitted, fmt.Sprintf("the API server does not admit the new pod: %v", err)}}, nil
 	case err != nil:
 		return nil, fmt.Errorf("create pod %s/%s (dry run): %w", wanted.Namespace, wanted.Name, err)
 	}
 	var v Verdict
 	if len(made.Spec.Containers) != len(wanted.Spec.Containers) || len(made.Spec.InitContainers) != len(wanted.Spec.InitContainers) {
-		v.refuse("PodChanged", "an admission webhook adds containers to the new pod: exempt pods with the label %s from it", v1alpha1.LabelMigration)
+		v.refuse(v1alpha1.MigrationReasonPodChanged, "an admission webhook adds containers to the new pod: exempt pods with the label %s from it", v1alpha1.LabelMigration)
 		return v.Refusals, nil
 	}
 	for i := range wanted.Spec.Containers {
 		want, got := &wanted.Spec.Containers[i], &made.Spec.Containers[i]
 		if want.ImagePullPolicy == corev1.PullNever && got.ImagePullPolicy != corev1.PullNever {
-			v.refuse("ImagesAlwaysPulled", "admission sets imagePullPolicy to %s, but the checkpoint is not in a registry: "+
+			v.refuse(v1alpha1.MigrationReasonImagesAlwaysPulled, "admission sets imagePullPolicy to %s, but the checkpoint is not in a registry: "+
 				"exempt pods with the label %s, or disable the admission plugin AlwaysPullImages", got.ImagePullPolicy, v1alpha1.LabelMigration)
 		}
 		if got.Image != want.Image {
-			v.refuse("PodChanged", "an admission webhook changes the image of the new pod from %s to %s: exempt pods with the label %s from it",
+			v.refuse(v1alpha1.MigrationReasonPodChanged, "an admission webhook changes the image of the new pod from %s to %s: exempt pods with the label %s from it",
 				want.Image, got.Image, v1alpha1.LabelMigration)
 		}
 	}

@@ -18,21 +18,21 @@ func (v *Verdict) checkNodes(in Input) {
 	source := in.Nodes[in.Pod.Spec.NodeName]
 	if source == nil {
 		if in.Pod.Spec.NodeName != "" {
-			v.refuse("NodeGone", "node %s of the pod is gone", in.Pod.Spec.NodeName)
+			v.refuse(v1alpha1.MigrationReasonNodeGone, "node %s of the pod is gone", in.Pod.Spec.NodeName)
 		}
 		return
 	}
 	if !Ready(source) {
-		v.refuse("NodeNotReady", "node %s of the pod is not ready: wait until it is", source.Name)
+		v.refuse(v1alpha1.MigrationReasonNodeNotReady, "node %s of the pod is not ready: wait until it is", source.Name)
 	}
 	can, err := able(source)
 	if err != nil {
-		v.refuse("AgentMissing", "%v", err)
+		v.refuse(v1alpha1.MigrationReasonAgentMissing, "%v", err)
 		return
 	}
 	v.Backend = backendFor(in.Method, can)
 	if v.Backend == "" {
-		v.refuse("NoBackend", "the agent of node %s has no back-end for method %s (it supports %v)", source.Name, in.Method, can.Backends)
+		v.refuse(v1alpha1.MigrationReasonNoBackend, "the agent of node %s has no back-end for method %s (it supports %v)", source.Name, in.Method, can.Backends)
 		return
 	}
 	v.checkTarget(in, source, capability.Requirements{Backend: v.Backend, Arch: can.Arch})
@@ -71,12 +71,12 @@ func (v *Verdict) checkTarget(in Input, source *corev1.Node, need capability.Req
 		node := in.Nodes[in.TargetNode]
 		switch {
 		case node == nil:
-			v.refuse("Target", "node %s not found: use one of `kubectl get nodes`", in.TargetNode)
+			v.refuse(v1alpha1.MigrationReasonTarget, "node %s not found: use one of `kubectl get nodes`", in.TargetNode)
 		case node.Name == source.Name:
-			v.refuse("Target", "the pod is already on node %s: use another node", source.Name)
+			v.refuse(v1alpha1.MigrationReasonTarget, "the pod is already on node %s: use another node", source.Name)
 		default:
 			if err := takes(node, need); err != nil {
-				v.refuse("Target", "node %s %v", node.Name, err)
+				v.refuse(v1alpha1.MigrationReasonTarget, "node %s %v", node.Name, err)
 			}
 		}
 		return
@@ -97,7 +97,7 @@ func (v *Verdict) checkTarget(in Input, source *corev1.Node, need capability.Req
 		}
 		why = fmt.Sprintf("node %s %v", name, err)
 	}
-	v.refuse("Target", "no other node is a possible target: %s", why)
+	v.refuse(v1alpha1.MigrationReasonTarget, "no other node is a possible target: %s", why)
 }
 
 // takes returns nil if a node can take a pod with the given requirements. Otherwise it returns the reason, worded to

@@ -129,7 +129,7 @@ func (h *hold) reserve(ctx context.Context, m *v1alpha1.Migration) (*v1alpha1.Mi
 	}
 	klog.FromContext(ctx).V(2).Info("Reserved a node; the pod is held until it can start there", "pod", klog.KObj(h.pod),
 		"node", klog.KRef("", h.held.Node), "migration", migrationOf(h.pod))
-	h.plugin.handle.EventRecorder().Eventf(h.pod, nil, corev1.EventTypeNormal, "Reserved", "Scheduling",
+	h.plugin.handle.EventRecorder().Eventf(h.pod, nil, corev1.EventTypeNormal, v1alpha1.SchedulingReasonReserved, v1alpha1.ActionScheduling,
 		"Node %s is reserved for migration %s; the pod is bound when it can start there", h.held.Node, m.Name)
 	return written, nil
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/clock"
 
 	configv1 "supercargo.dev/supercargo/api/config/v1"
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/energy/profile"
 	"supercargo.dev/supercargo/energy/score"
 )
@@ -148,7 +149,7 @@ func (p *Plugin) weightOf(pod *corev1.Pod) score.Weight {
 	}
 	weight, err := score.WeightOf(pod.Annotations, ofNamespace, p.weight)
 	if err != nil {
-		p.handle.EventRecorder().Eventf(pod, nil, corev1.EventTypeWarning, "InvalidAnnotation", "Scheduling",
+		p.handle.EventRecorder().Eventf(pod, nil, corev1.EventTypeWarning, v1alpha1.SchedulingReasonInvalidAnnotation, v1alpha1.ActionScheduling,
 			"%v; %v (%s) is used", err, weight.H, weight.Origin)
 	}
 	return weight

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/clock"
 
 	configv1 "supercargo.dev/supercargo/api/config/v1"
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/energy/score"
 	"supercargo.dev/supercargo/energy/tariff"
 	"supercargo.dev/supercargo/energy/tarifffile"
@@ -71,7 +72,7 @@ func followTariff(ctx context.Context, args *configv1.EnergyTariff, clk clock.Pa
 	go f.Run(ctx, args.RefreshInterval.Duration, clock.RealClock{}, func(s tarifffile.Status) {
 		n.note(s)
 		// Not before the first refresh, because Events are lost while plugins are being created.
-		n.tell(s)
+		n.report(s)
 	})
 	return f
 }
@@ -109,18 +110,18 @@ func (n *tariffNotes) note(s tarifffile.Status) {
 	}
 }
 
-// tell records an Event on the scheduler's pod when the tariff becomes unusable, for another reason, or usable again.
+// report records an Event on the scheduler's pod when the tariff becomes unusable, for another reason, or usable again.
 // The file is mounted in that pod, so Events about failed mounts are there too.
-func (n *tariffNotes) tell(s tarifffile.Status) {
+func (n *tariffNotes) report(s tarifffile.Status) {
 	reason, why := s.Trouble()
 	if why == n.told {
 		return
 	}
 	n.told = why
 	if why == "" {
-		n.recorder().Eventf(self.Object(), nil, corev1.EventTypeNormal, tarifffile.ReasonUsable, "Scheduling", "energy is weighted by tariff %s again", n.file)
+		n.recorder().Eventf(self.Object(), nil, corev1.EventTypeNormal, v1alpha1.SchedulingReasonTariffUsable, v1alpha1.ActionScheduling, "energy is weighted by tariff %s again", n.file)
 		return
 	}
-	n.recorder().Eventf(self.Object(), nil, corev1.EventTypeWarning, reason, "Scheduling",
+	n.recorder().Eventf(self.Object(), nil, corev1.EventTypeWarning, reason, v1alpha1.ActionScheduling,
 		"tariff %s is not usable; energy has the same weight in all zones until it is: %s", n.file, why)
 }

@@ -7,13 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/platform/self"
-)
-
-// Reasons of Events about whether any machine is known.
-const (
-	reasonUnknown = "MachinesUnknown"
-	reasonKnown   = "MachinesKnown"
 )
 
 // lack is why no machine is known.
@@ -38,7 +33,7 @@ func (p *Plugin) notKnown() {
 	if lacks == lacksTypes {
 		why = "no MachineProfile has models of " + p.kinds.types()
 	}
-	p.handle.EventRecorder().Eventf(self.Object(), nil, corev1.EventTypeWarning, reasonUnknown, "Scheduling",
+	p.handle.EventRecorder().Eventf(self.Object(), nil, corev1.EventTypeWarning, v1alpha1.SchedulingReasonMachinesUnknown, v1alpha1.ActionScheduling,
 		"%s: all nodes get the same score, so the other score plugins decide", why)
 }
 
@@ -71,7 +66,7 @@ func (p *Plugin) someKnown() {
 		return
 	}
 	p.said = lacksNothing
-	p.handle.EventRecorder().Eventf(self.Object(), nil, corev1.EventTypeNormal, reasonKnown, "Scheduling", "pods are scored by energy and runtime again")
+	p.handle.EventRecorder().Eventf(self.Object(), nil, corev1.EventTypeNormal, v1alpha1.SchedulingReasonMachinesKnown, v1alpha1.ActionScheduling, "pods are scored by energy and runtime again")
 }
 
 // mostNamed bounds the machine types in an Event.

@@ -140,7 +140,7 @@ func (w *watcher) put(o *v1alpha1.MachineProfile) {
 	}
 	w.mu.Unlock()
 	if err != nil && !wait {
-		w.tell(fault{o, err})
+		w.report(fault{o, err})
 	}
 }
 
@@ -151,14 +151,14 @@ func (w *watcher) begin() {
 	w.early = nil
 	w.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(early)) {
-		w.tell(early[name])
+		w.report(early[name])
 	}
 }
 
-func (w *watcher) tell(f fault) {
+func (w *watcher) report(f fault) {
 	about := f.about.DeepCopy()
 	about.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("MachineProfile")) // lists omit it
-	w.handle.EventRecorder().Eventf(about, nil, corev1.EventTypeWarning, "InvalidMachineProfile", "Scheduling",
+	w.handle.EventRecorder().Eventf(about, nil, corev1.EventTypeWarning, v1alpha1.SchedulingReasonInvalidMachineProfile, v1alpha1.ActionScheduling,
 		"%v; the profile is ignored, and nodes of machine type %q get a neutral score unless another profile exists", f.err, about.Spec.MachineType)
 }
 

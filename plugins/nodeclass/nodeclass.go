@@ -55,7 +55,7 @@ func (p *Plugin) Name() string { return Name }
 // PreFilter records an Event for a pod with a malformed class, once for each attempt instead of once for each node.
 func (p *Plugin) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if _, err := class.OfPod(pod); err != nil {
-		p.recorder.Eventf(pod, nil, corev1.EventTypeWarning, "InvalidLabel", "Scheduling", "%v", err)
+		p.recorder.Eventf(pod, nil, corev1.EventTypeWarning, v1alpha1.SchedulingReasonInvalidLabel, v1alpha1.ActionScheduling, "%v", err)
 	}
 	return nil, nil
 }
@@ -106,6 +106,6 @@ func (p *Plugin) reportNode(before, after any) {
 		return
 	}
 	if _, err := class.OfNode(node, class.Any); err != nil {
-		p.recorder.Eventf(node, nil, corev1.EventTypeWarning, "InvalidLabel", "Scheduling", "%v", err)
+		p.recorder.Eventf(node, nil, corev1.EventTypeWarning, v1alpha1.SchedulingReasonInvalidLabel, v1alpha1.ActionScheduling, "%v", err)
 	}
 }

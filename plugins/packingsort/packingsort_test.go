@@ -277,7 +277,7 @@ func TestKeysAreConstantInKubernetesQueue(t *testing.T) {
 				continue
 			}
 			tried.UnschedulablePlugins = sets.New([]string{"NodeResourcesFit", "BestFit"}[r.IntN(2)])
-			if err := giveBack(logger, q, tried); err != nil {
+			if err := requeue(logger, q, tried); err != nil {
 				t.Fatal(err)
 			}
 			failures++

@@ -17,6 +17,6 @@ func pop(logger klog.Logger, q *queue.PriorityQueue) (*framework.QueuedPodInfo, 
 	return q.Pop(logger)
 }
 
-func giveBack(logger klog.Logger, q *queue.PriorityQueue, tried *framework.QueuedPodInfo) error {
+func requeue(logger klog.Logger, q *queue.PriorityQueue, tried *framework.QueuedPodInfo) error {
 	return q.AddUnschedulableIfNotPresent(logger, tried, q.SchedulingCycle())
 }

@@ -21,6 +21,6 @@ func pop(logger klog.Logger, q *queue.PriorityQueue) (*framework.QueuedPodInfo, 
 	return entity.(*framework.QueuedPodInfo), nil // there are no gangs
 }
 
-func giveBack(logger klog.Logger, q *queue.PriorityQueue, tried *framework.QueuedPodInfo) error {
+func requeue(logger klog.Logger, q *queue.PriorityQueue, tried *framework.QueuedPodInfo) error {
 	return q.AddUnschedulablePodIfNotPresent(logger, tried, q.SchedulingCycle())
 }

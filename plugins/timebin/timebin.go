@@ -118,7 +118,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	}
 	estimate := runtimes.EstimateOf(pod, p.learner, p.defaultRuntime)
 	if _, _, err := runtimes.Declared(pod); err != nil {
-		p.handle.EventRecorder().Eventf(pod, nil, corev1.EventTypeWarning, "InvalidAnnotation", "Scheduling",
+		p.handle.EventRecorder().Eventf(pod, nil, corev1.EventTypeWarning, v1alpha1.SchedulingReasonInvalidAnnotation, v1alpha1.ActionScheduling,
 			"%v; %v (%s) is used", err, estimate.Runtime, estimate.Source)
 	}
 	return p.narrower.Narrow(ctx, state, narrowing.Request{Pod: pod, Class: class.Batch, Runtime: estimate.Runtime}), nil

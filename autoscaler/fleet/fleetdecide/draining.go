@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
 )
@@ -87,7 +88,7 @@ func (r *round) drains() {
 		case pod != "":
 			// Only that pod keeps the node open: see FleetDecision.unused.
 			r.uncordon(Uncordoning{Node: d.Node, Cancel: true})
-			r.recordEvent(Event{false, "Uncordoned", "Uncordon", fmt.Sprintf("uncordoned node %s: it has room for pending pod %s", d.Node, pod)})
+			r.recordEvent(Event{false, v1alpha1.FleetReasonUncordoned, v1alpha1.ActionUncordon, fmt.Sprintf("uncordoned node %s: it has room for pending pod %s", d.Node, pod)})
 		case len(d.Pods) > 0:
 			r.wake(drainPoll)
 			if len(Unhoused(&r.state, d.Node)) == 0 { // else machines may be on order
@@ -134,7 +135,7 @@ func (r *round) binding(closed time.Time) bool {
 // Without it, every round would try again.
 func (r *round) keep(node, why string) {
 	r.uncordon(Uncordoning{Node: node, Cancel: true})
-	r.recordEvent(Event{true, "DrainCancelled", "Uncordon", fmt.Sprintf("node %s is kept: %s", node, why)})
+	r.recordEvent(Event{true, v1alpha1.FleetReasonDrainCancelled, v1alpha1.ActionUncordon, fmt.Sprintf("node %s is kept: %s", node, why)})
 	if !r.c.Act {
 		return
 	}

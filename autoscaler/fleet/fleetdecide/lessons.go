@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/purchase"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
@@ -418,5 +419,5 @@ func (r *round) tellMisfits(news []cluster.Misfit) {
 	if len(news) > 1 {
 		text += fmt.Sprintf(" (and %d more)", len(news)-1)
 	}
-	r.recordEvent(Event{true, "ImageDoesNotRun", "Plan", text})
+	r.recordEvent(Event{true, v1alpha1.FleetReasonImageDoesNotRun, v1alpha1.ActionPlan, text})
 }

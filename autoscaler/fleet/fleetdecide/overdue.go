@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
@@ -81,7 +82,7 @@ func (r *round) abandon() {
 		r.unorder(f.Name, a.Fewer)
 		if a.New > 0 {
 			a.Avoidance = r.avoid(f.Name)
-			r.recordEvent(Event{true, "MachineAbandoned", "Abandon", fmt.Sprintf(
+			r.recordEvent(Event{true, v1alpha1.FleetReasonMachineAbandoned, v1alpha1.ActionAbandon, fmt.Sprintf(
 				"abandoned %d machines of flavor %s: %s; the flavor is in back-off until %s", a.New, f.Name, a.Why, a.Until.UTC().Format("15:04:05"))})
 		}
 		r.actions.Abandoned = append(r.actions.Abandoned, a)

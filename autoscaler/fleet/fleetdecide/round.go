@@ -15,6 +15,7 @@ import (
 	"slices"
 	"time"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
@@ -354,7 +355,7 @@ func (r *round) keepsTaint(m *Machine, taint string) bool {
 	if !slices.Contains(m.NodeState.Taints, taint) {
 		return false
 	}
-	r.recordEvent(Event{true, "TaintRemains", "Wait", fmt.Sprintf(
+	r.recordEvent(Event{true, v1alpha1.FleetReasonTaintRemains, v1alpha1.ActionWait, fmt.Sprintf(
 		"node %s of flavor %s still has taint %s %v after its machine was ordered, so the taint counts as permanent: check the component that should remove it, or add it to the taints of the flavor",
 		m.Key, m.Flavor, taint, r.flavors[m.Flavor].JoinTimeout)})
 	used := func(n cluster.Node) bool { return n.Name == m.Key && len(n.Pods) > 0 }
@@ -385,7 +386,7 @@ func (r *round) plan() {
 		if n > 1 {
 			text += fmt.Sprintf(" (and %d more)", n-1)
 		}
-		r.recordEvent(Event{true, "PodDoesNotFit", "Plan", text})
+		r.recordEvent(Event{true, v1alpha1.FleetReasonPodDoesNotFit, v1alpha1.ActionPlan, text})
 	}
 	if d.Queued {
 		r.m.busy = r.now

@@ -96,7 +96,7 @@ func (p *Provider) model(ctx context.Context, spec *v1alpha1.MachineTemplate) (*
 	name := types.NamespacedName{Namespace: p.spec.Namespace, Name: spec.MachineDeployment}
 	d := &clusterv1.MachineDeployment{}
 	if err := p.live.Get(ctx, name, d); apierrors.IsNotFound(err) {
-		return nil, &provider.Refused{Reason: "TemplateMissing", Message: fmt.Sprintf(
+		return nil, &provider.Refused{Reason: v1alpha1.FleetReasonTemplateMissing, Message: fmt.Sprintf(
 			"spec.clusterAPI.templates: MachineDeployment %s does not exist: create it with 0 replicas, or specify another", name)}
 	} else if err != nil {
 		return nil, fmt.Errorf("read MachineDeployment %s: %w", name, err)
@@ -104,7 +104,7 @@ func (p *Provider) model(ctx context.Context, spec *v1alpha1.MachineTemplate) (*
 	ref := d.Spec.Template.Spec.InfrastructureRef
 	template, err := p.templates.object(ctx, p.live, d.Namespace, ref)
 	if unreadable(err) {
-		return nil, &provider.Refused{Reason: "TemplateMissing", Message: fmt.Sprintf(
+		return nil, &provider.Refused{Reason: v1alpha1.FleetReasonTemplateMissing, Message: fmt.Sprintf(
 			"spec.clusterAPI.templates: %s %s of MachineDeployment %s cannot be read: %v", ref.Kind, ref.Name, name, err)}
 	} else if err != nil {
 		return nil, fmt.Errorf("read %s %s/%s: %w", ref.Kind, d.Namespace, ref.Name, err)
@@ -128,20 +128,20 @@ func (m *model) findField() error {
 		return &provider.Refused{Reason: reason, Message: fmt.Sprintf("spec.clusterAPI.templates[%s]", m.spec.MachineDeployment) + fmt.Sprintf(format, args...)}
 	}
 	if len(fields) == 0 && slices.Contains(oneSized, kind) {
-		return refused("InstanceTypeFieldUnknown", ": %s has no instance type, because its machines are all of one size: specify MachineDeployments in "+
+		return refused(v1alpha1.FleetReasonInstanceTypeFieldUnknown, ": %s has no instance type, because its machines are all of one size: specify MachineDeployments in "+
 			"spec.clusterAPI.names or selector, with the annotations %s and %s for the capacity of a machine and %s for its price",
 			kind, annotationCPU, annotationMemory, v1alpha1.AnnotationPricePerHour)
 	}
 	if len(fields) == 0 {
-		return refused("InstanceTypeFieldUnknown", ".instanceTypeField is required for %s: specify the field that contains the instance type", kind)
+		return refused(v1alpha1.FleetReasonInstanceTypeFieldUnknown, ".instanceTypeField is required for %s: specify the field that contains the instance type", kind)
 	}
 	at := slices.IndexFunc(fields, m.hasText)
 	if at < 0 {
-		return refused("InstanceTypeFieldMissing", ".instanceTypeField: %s %s has no text in %s: set an instance type there, or specify another field",
+		return refused(v1alpha1.FleetReasonInstanceTypeFieldMissing, ".instanceTypeField: %s %s has no text in %s: set an instance type there, or specify another field",
 			kind, m.template.GetName(), strings.Join(fields, " or "))
 	}
 	if preceding := precedingFields[kind][fields[at]]; preceding != "" && m.hasText(preceding) {
-		return refused("InstanceTypeFieldOverridden", ".instanceTypeField: %s %s has a text in %s, which takes precedence over %s: remove it there, or specify that field",
+		return refused(v1alpha1.FleetReasonInstanceTypeFieldOverridden, ".instanceTypeField: %s %s has a text in %s, which takes precedence over %s: remove it there, or specify that field",
 			kind, m.template.GetName(), preceding, fields[at])
 	}
 	m.field = strings.Split(fields[at], ".")
@@ -197,10 +197,10 @@ func chosenTypes(spec *v1alpha1.MachineTemplate, all []catalogue.Flavor) ([]*cat
 	}
 	switch {
 	case len(unknown) > 0:
-		return nil, &provider.Refused{Reason: "InstanceTypesUnknown", Message: fmt.Sprintf(
+		return nil, &provider.Refused{Reason: v1alpha1.FleetReasonInstanceTypesUnknown, Message: fmt.Sprintf(
 			"spec.clusterAPI.templates[%s].instanceTypes: spec.pricing contains no instance type that matches %s", spec.MachineDeployment, strings.Join(unknown, ", "))}
 	case len(chosen) == 0:
-		return nil, &provider.Refused{Reason: "InstanceTypesUnknown", Message: fmt.Sprintf(
+		return nil, &provider.Refused{Reason: v1alpha1.FleetReasonInstanceTypesUnknown, Message: fmt.Sprintf(
 			"spec.clusterAPI.templates[%s]: spec.pricing contains no instance type of architecture %s for this template", spec.MachineDeployment, cmp.Or(spec.Architecture, defaultArch))}
 	}
 	return chosen, nil

@@ -37,9 +37,6 @@ const (
 	keyRegion     = "region_name"
 )
 
-// reasonCredentials is the reason of problems with credentials.
-const reasonCredentials = "CredentialsRefused"
-
 // login holds the credentials. It is never printed.
 type login struct {
 	auth     gophercloud.AuthOptions
@@ -67,7 +64,7 @@ func readLogin(ctx context.Context, live client.Reader, spec *v1alpha1.OpenStack
 	}
 	l, problem := parseLogin(secret.Data, ref.Cloud, spec.Region)
 	if problem != "" {
-		return nil, &provider.Refused{Reason: reasonCredentials, Message: where + ": " + problem}
+		return nil, &provider.Refused{Reason: v1alpha1.FleetReasonCredentialsRefused, Message: where + ": " + problem}
 	}
 	l.where = where
 	return l, nil
@@ -82,9 +79,9 @@ func readQuietly(ctx context.Context, live client.Reader, namespace, name string
 func unreadable(what, field string, err error) error {
 	switch {
 	case apierrors.IsNotFound(err):
-		return &provider.Refused{Reason: "ObjectMissing", Message: fmt.Sprintf("%s in %s does not exist: create it", what, field)}
+		return &provider.Refused{Reason: v1alpha1.FleetReasonObjectMissing, Message: fmt.Sprintf("%s in %s does not exist: create it", what, field)}
 	case apierrors.IsForbidden(err):
-		return &provider.Refused{Reason: "ObjectForbidden", Message: fmt.Sprintf(
+		return &provider.Refused{Reason: v1alpha1.FleetReasonObjectForbidden, Message: fmt.Sprintf(
 			"%s in %s may not be read: move it to namespace supercargo-system, or grant get on it (%v)", what, field, err)}
 	}
 	return fmt.Errorf("read %s: %w", what, err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
 )
 
@@ -117,15 +118,15 @@ func (l *login) explain(what string, err error) error {
 	switch status := statusOf(err); status {
 	case 0:
 	case http.StatusUnauthorized:
-		return &provider.Refused{Reason: reasonCredentials, Message: fmt.Sprintf(
+		return &provider.Refused{Reason: v1alpha1.FleetReasonCredentialsRefused, Message: fmt.Sprintf(
 			"%s rejects the credentials in %s: %s Correct them, or create new ones.", l.auth.IdentityEndpoint, l.where, sentence(messageOf(err)))}
 	case http.StatusForbidden:
-		return &provider.Refused{Reason: "Forbidden", Message: fmt.Sprintf(
+		return &provider.Refused{Reason: v1alpha1.FleetReasonForbidden, Message: fmt.Sprintf(
 			"the user of %s may not %s: %s Assign a role in the project that allows it, such as member.", l.where, what, sentence(messageOf(err)))}
 	}
 	var noEndpoint *gophercloud.ErrEndpointNotFound
 	if errors.As(err, &noEndpoint) {
-		return &provider.Refused{Reason: "EndpointMissing", Message: fmt.Sprintf(
+		return &provider.Refused{Reason: v1alpha1.FleetReasonEndpointMissing, Message: fmt.Sprintf(
 			"cannot %s: the catalogue of %s has no such service in region %q: check spec.openStack.region and region_name in %s",
 			what, l.auth.IdentityEndpoint, l.endpoint.Region, l.where)}
 	}
@@ -138,5 +139,5 @@ func sentence(text string) string { return strings.TrimRight(text, ". \n") + "."
 // isCredentials reports whether an error means that the credentials are refused.
 func isCredentials(err error) bool {
 	var refused *provider.Refused
-	return errors.As(err, &refused) && refused.Reason == reasonCredentials
+	return errors.As(err, &refused) && refused.Reason == v1alpha1.FleetReasonCredentialsRefused
 }

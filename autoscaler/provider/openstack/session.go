@@ -274,9 +274,9 @@ func one(field, kind, name string, n int) error {
 	case 1:
 		return nil
 	case 0:
-		return &provider.Refused{Reason: "ReferenceUnknown", Message: fmt.Sprintf("%s: the project has access to no %s %q: create it or specify another", field, kind, name)}
+		return &provider.Refused{Reason: v1alpha1.FleetReasonReferenceUnknown, Message: fmt.Sprintf("%s: the project has access to no %s %q: create it or specify another", field, kind, name)}
 	}
-	return &provider.Refused{Reason: "ReferenceAmbiguous", Message: fmt.Sprintf("%s: the name %q is ambiguous, there are %d: specify the ID of the %s", field, name, n, kind)}
+	return &provider.Refused{Reason: v1alpha1.FleetReasonReferenceAmbiguous, Message: fmt.Sprintf("%s: the name %q is ambiguous, there are %d: specify the ID of the %s", field, name, n, kind)}
 }
 
 var uuid = regexp.MustCompile(`^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$`)

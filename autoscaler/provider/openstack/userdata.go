@@ -20,8 +20,6 @@ import (
 // maxUserData is the maximum number of bytes of user data before encoding: Nova accepts 65535 after it.
 const maxUserData = 65535 / 4 * 3
 
-const reasonUserData = "UserDataUnusable"
-
 // userData is a template with the values of a Secret. The zero value renders nothing.
 type userData struct {
 	where    string
@@ -88,7 +86,7 @@ func (u *userData) readTemplate(ctx context.Context, live client.Reader, spec *v
 		text, ok = o.Data[ref.Key]
 	}
 	if !ok {
-		return "", &provider.Refused{Reason: reasonUserData, Message: fmt.Sprintf("%s has no entry %s of %s.key", what, ref.Key, field)}
+		return "", &provider.Refused{Reason: v1alpha1.FleetReasonUserDataUnusable, Message: fmt.Sprintf("%s has no entry %s of %s.key", what, ref.Key, field)}
 	}
 	return text, nil
 }
@@ -103,7 +101,7 @@ func (u *userData) render(f facts) ([]byte, error) {
 	err := u.template.Execute(&out, f)
 	switch {
 	case errors.Is(err, errTooLong):
-		return nil, &provider.Refused{Reason: reasonUserData, Message: fmt.Sprintf(
+		return nil, &provider.Refused{Reason: v1alpha1.FleetReasonUserDataUnusable, Message: fmt.Sprintf(
 			"%s exceeds the %d bytes that Nova accepts: let the server download the rest", u.where, maxUserData)}
 	case err != nil:
 		return nil, u.refused(err)
@@ -146,7 +144,7 @@ func (u *userData) refused(err error) *provider.Refused {
 		}
 		text = line + " is invalid; it is not shown because it may contain a secret"
 	}
-	return &provider.Refused{Reason: reasonUserData, Message: u.where + ": " + text}
+	return &provider.Refused{Reason: v1alpha1.FleetReasonUserDataUnusable, Message: u.where + ": " + text}
 }
 
 // shortestSecret is the minimum length of a value, in bytes, that is kept secret: shorter ones would be found in any

@@ -63,19 +63,19 @@ func (s *OtherScalers) follower() (name, fault string) {
 // Conditions returns the conditions of a policy after an evaluation. Apart from what was missing, messages contain no
 // figures that change at every evaluation.
 func (p *Policy) Conditions(s *OtherScalers, out *Outcome) []Condition {
-	conflict := Condition{Type: v1alpha1.PolicyConflict, Reason: "NoOtherScaler", Message: "No other autoscaler scales the target"}
+	conflict := Condition{Type: v1alpha1.PolicyConflict, Reason: v1alpha1.PolicyReasonNoOtherScaler, Message: "No other autoscaler scales the target"}
 	if why := s.Conflict(p.Mode); why != "" {
-		conflict = Condition{Type: v1alpha1.PolicyConflict, True: true, Reason: "AnotherScaler", Message: why}
+		conflict = Condition{Type: v1alpha1.PolicyConflict, True: true, Reason: v1alpha1.PolicyReasonAnotherScaler, Message: why}
 	} else if len(s.Autoscalers) > 0 || s.Older != "" {
-		conflict.Reason, conflict.Message = "Tolerated", "Another autoscaler scales the target, which the mode allows"
+		conflict.Reason, conflict.Message = v1alpha1.PolicyReasonTolerated, "Another autoscaler scales the target, which the mode allows"
 	}
-	measured := Condition{Type: v1alpha1.PolicyMeasured, True: true, Reason: "Measured", Message: "All measurements that the law needs are available"}
+	measured := Condition{Type: v1alpha1.PolicyMeasured, True: true, Reason: v1alpha1.PolicyReasonMeasured, Message: "All measurements that the law needs are available"}
 	if out.Missing != "" {
-		measured = Condition{Type: v1alpha1.PolicyMeasured, Reason: "NotMeasured", Message: "The number of replicas is unchanged: " + out.Missing + withNotes(out.Notes)}
+		measured = Condition{Type: v1alpha1.PolicyMeasured, Reason: v1alpha1.PolicyReasonNotMeasured, Message: "The number of replicas is unchanged: " + out.Missing + withNotes(out.Notes)}
 	}
-	limited := Condition{Type: v1alpha1.PolicyLimited, Reason: "WithinLimits", Message: "The policy wants fewer replicas than spec.maxReplicas"}
+	limited := Condition{Type: v1alpha1.PolicyLimited, Reason: v1alpha1.PolicyReasonWithinLimits, Message: "The policy wants fewer replicas than spec.maxReplicas"}
 	if !out.Off && out.Replicas >= p.Max {
-		limited = Condition{Type: v1alpha1.PolicyLimited, True: true, Reason: "AtMaximum",
+		limited = Condition{Type: v1alpha1.PolicyLimited, True: true, Reason: v1alpha1.PolicyReasonAtMaximum,
 			Message: fmt.Sprintf("The policy wants the maximum of spec.maxReplicas, %d: more may be needed", p.Max)}
 	}
 	return []Condition{p.ready(s, out, conflict), measured, limited, conflict}
@@ -89,19 +89,19 @@ func withNotes(notes []string) (text string) {
 }
 
 func (p *Policy) ready(s *OtherScalers, out *Outcome, conflict Condition) Condition {
-	ready := Condition{Type: v1alpha1.PolicyReady, True: true, Reason: "Deciding"}
+	ready := Condition{Type: v1alpha1.PolicyReady, True: true, Reason: v1alpha1.PolicyReasonActive}
 	switch {
 	case conflict.True:
-		return Condition{Type: v1alpha1.PolicyReady, Reason: "Conflict", Message: conflict.Message}
+		return Condition{Type: v1alpha1.PolicyReady, Reason: v1alpha1.PolicyReasonConflict, Message: conflict.Message}
 	case out.Off:
-		return Condition{Type: v1alpha1.PolicyReady, Reason: "ScaledToZero", Message: "The target is scaled to 0 replicas and is not scaled until it has 1 or more"}
+		return Condition{Type: v1alpha1.PolicyReady, Reason: v1alpha1.PolicyReasonScaledToZero, Message: "The target is scaled to 0 replicas and is not scaled until it has 1 or more"}
 	case p.Mode == v1alpha1.ReplicasObserve:
 		ready.Message = "The law decides, but does not change the target"
 	case p.Mode == v1alpha1.ReplicasViaHPA:
 		name, fault := s.follower()
 		ready.Message = "The law decides, and HorizontalPodAutoscaler " + name + " follows"
 		if fault != "" {
-			ready.Reason, ready.Message = "NotFollowed", "The law decides, but no HorizontalPodAutoscaler follows: "+fault
+			ready.Reason, ready.Message = v1alpha1.PolicyReasonNoAutoscalerFollows, "The law decides, but no HorizontalPodAutoscaler follows: "+fault
 		}
 	default:
 		ready.Message = "The law decides, and the target is scaled"

@@ -259,16 +259,16 @@ func TestWhoElseScalesTheTarget(t *testing.T) {
 		conflict bool
 		ready    string
 	}{
-		{"alone", v1alpha1.ReplicasAct, OtherScalers{}, false, "Deciding"},
+		{"alone", v1alpha1.ReplicasAct, OtherScalers{}, false, "Active"},
 		{"beside an HPA", v1alpha1.ReplicasAct, OtherScalers{Autoscalers: []Autoscaler{hpa}}, true, "Conflict"},
 		{"beside an HPA that would follow", v1alpha1.ReplicasAct, OtherScalers{Autoscalers: []Autoscaler{follower}}, true, "Conflict"},
-		{"observing beside an HPA", v1alpha1.ReplicasObserve, OtherScalers{Autoscalers: []Autoscaler{hpa}}, false, "Deciding"},
-		{"observing beside another policy", v1alpha1.ReplicasObserve, OtherScalers{Older: "first"}, false, "Deciding"},
+		{"observing beside an HPA", v1alpha1.ReplicasObserve, OtherScalers{Autoscalers: []Autoscaler{hpa}}, false, "Active"},
+		{"observing beside another policy", v1alpha1.ReplicasObserve, OtherScalers{Older: "first"}, false, "Active"},
 		{"second of two", v1alpha1.ReplicasAct, OtherScalers{Older: "first"}, true, "Conflict"},
 		{"second of two that publish", v1alpha1.ReplicasViaHPA, OtherScalers{Older: "first", Autoscalers: []Autoscaler{follower}}, true, "Conflict"},
-		{"followed", v1alpha1.ReplicasViaHPA, OtherScalers{Autoscalers: []Autoscaler{hpa, follower}}, false, "Deciding"},
-		{"not followed", v1alpha1.ReplicasViaHPA, OtherScalers{Autoscalers: []Autoscaler{hpa}}, false, "NotFollowed"},
-		{"followed by nobody", v1alpha1.ReplicasViaHPA, OtherScalers{}, false, "NotFollowed"},
+		{"followed", v1alpha1.ReplicasViaHPA, OtherScalers{Autoscalers: []Autoscaler{hpa, follower}}, false, "Active"},
+		{"not followed", v1alpha1.ReplicasViaHPA, OtherScalers{Autoscalers: []Autoscaler{hpa}}, false, "NoAutoscalerFollows"},
+		{"followed by nobody", v1alpha1.ReplicasViaHPA, OtherScalers{}, false, "NoAutoscalerFollows"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p := sound(t, v1alpha1.LawPredictive, func(s *v1alpha1.ReplicaPolicySpec) { s.Mode = tc.mode })

@@ -361,7 +361,7 @@ func TestSourceDecidesAsItIsTold(t *testing.T) {
 			SourceDecision{Do: Report, Step: v1alpha1.SourceShipped}},
 		{"a container that ended by itself cannot be shipped",
 			Source{Exists: true, Order: v1alpha1.OrderFreeze, Step: v1alpha1.SourceDumped, Known: true, Dumped: true, Container: terms.Gone},
-			fail(terms.ReasonContainerGone, "the container ended before the target had its state")},
+			fail(v1alpha1.MigrationReasonContainerGone, "the container ended before the target had its state")},
 		{"while the new pod takes its place it stays frozen",
 			Source{Exists: true, Order: v1alpha1.OrderFreeze, HandedOver: true, Step: v1alpha1.SourceShipped, Known: true, FreezeNoted: true, Container: terms.Frozen},
 			SourceDecision{}},
@@ -425,7 +425,7 @@ func TestTargetDecidesAsItIsTold(t *testing.T) {
 		})
 	}
 	lost := ForTarget(at(v1alpha1.OrderFreeze, func(s *Target) { s.Known, s.Prepared, s.Staged, s.Lost = true, true, true, true }))
-	if lost.Step != v1alpha1.TargetFailed || lost.Reason != terms.ReasonImageLost {
+	if lost.Step != v1alpha1.TargetFailed || lost.Reason != v1alpha1.MigrationReasonImageLost {
 		t.Errorf("an image that has gone gives %+v, want a failure", lost)
 	}
 }

@@ -184,7 +184,7 @@ func (s Source) expire() SourceDecision {
 	case s.Container == terms.Unknown:
 		return SourceDecision{} // the runtime does not answer: retry
 	case s.Step != v1alpha1.SourceFailed:
-		return fail(terms.ReasonFreezeExpired, "the deadline has passed and the target does not have the container's state: the container continues on this node; check whether the descheduler runs, and what the target's agent waited for")
+		return fail(v1alpha1.MigrationReasonFreezeExpired, "the deadline has passed and the target does not have the container's state: the container continues on this node; check whether the descheduler runs, and what the target's agent waited for")
 	}
 	return SourceDecision{}
 }
@@ -312,7 +312,7 @@ func (s Source) prepare() SourceDecision {
 	case s.Step != "" && s.Step != v1alpha1.SourcePrepared:
 		return SourceDecision{}
 	case s.Container == terms.Gone && s.Known:
-		return fail(terms.ReasonContainerGone, "the container has ended: its state cannot be moved")
+		return fail(v1alpha1.MigrationReasonContainerGone, "the container has ended: its state cannot be moved")
 	case !s.Known:
 		return do(Prepare)
 	case s.Step != v1alpha1.SourcePrepared:
@@ -328,11 +328,11 @@ func (s Source) freeze() SourceDecision {
 	case s.Container == terms.Unknown:
 		return SourceDecision{} // the runtime does not answer: retry
 	case s.Container == terms.Gone:
-		return fail(terms.ReasonContainerGone, "the container ended before the target had its state")
+		return fail(v1alpha1.MigrationReasonContainerGone, "the container ended before the target had its state")
 	case s.takesAgain():
 		return report(v1alpha1.SourceFrozen)
 	case s.Container == terms.Running && s.past():
-		return fail(terms.ReasonThawed, "something else resumed the container after its state was dumped: the dump is outdated; do not resume containers that are being moved")
+		return fail(v1alpha1.MigrationReasonThawed, "something else resumed the container after its state was dumped: the dump is outdated; do not resume containers that are being moved")
 	}
 	switch s.Step {
 	case v1alpha1.SourcePrepared:
@@ -340,7 +340,7 @@ func (s Source) freeze() SourceDecision {
 	case v1alpha1.SourceFrozen:
 		switch {
 		case !s.Known:
-			return fail(terms.ReasonDumpLost, "the agent's ledger was lost: place its state folder on a persistent disk")
+			return fail(v1alpha1.MigrationReasonDumpLost, "the agent's ledger was lost: place its state folder on a persistent disk")
 		case s.Container == terms.Running:
 			return do(Freeze)
 		case !s.Dumped:
@@ -350,7 +350,7 @@ func (s Source) freeze() SourceDecision {
 	case v1alpha1.SourceDumped:
 		switch {
 		case !s.Dumped:
-			return fail(terms.ReasonDumpLost, "the dump was lost: keep the agent's work folder across restarts of the agent")
+			return fail(v1alpha1.MigrationReasonDumpLost, "the dump was lost: keep the agent's work folder across restarts of the agent")
 		case s.Shipped || s.TargetStaged:
 			return report(v1alpha1.SourceShipped)
 		}

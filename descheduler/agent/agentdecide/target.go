@@ -2,7 +2,6 @@ package agentdecide
 
 import (
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/descheduler/checkpoint/terms"
 )
 
 // Receive is the action of a target that receives an archive. The source starts it, not a
@@ -69,7 +68,7 @@ func (t Target) stage() TargetDecision {
 	case !t.SourceReady:
 		return TargetDecision{}
 	case t.Lost:
-		return TargetDecision{Report, v1alpha1.TargetFailed, terms.ReasonImageLost,
+		return TargetDecision{Report, v1alpha1.TargetFailed, v1alpha1.MigrationReasonImageLost,
 			"the staged image was removed: exclude images with the label supercargo.dev/migration from garbage collection"}
 	case t.Staged && t.Step != v1alpha1.TargetStaged:
 		return TargetDecision{Do: Report, Step: v1alpha1.TargetStaged}
@@ -77,7 +76,7 @@ func (t Target) stage() TargetDecision {
 		return TargetDecision{}
 	case !t.Known || !t.Prepared:
 		if t.Step == v1alpha1.TargetStaged {
-			return TargetDecision{Report, v1alpha1.TargetFailed, terms.ReasonImageLost,
+			return TargetDecision{Report, v1alpha1.TargetFailed, v1alpha1.MigrationReasonImageLost,
 				"the agent's ledger was lost, and the staged image with it: place its state folder on a persistent disk"}
 		}
 		return TargetDecision{Do: Prepare}

@@ -25,6 +25,7 @@ import (
 	"syscall"
 	"time"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 )
 
@@ -164,7 +165,7 @@ func openRegular(file string) (*os.File, error) {
 }
 
 // Extract unpacks an archive into a folder and returns the total size of its files in bytes. It
-// returns a [*checkpoint.Failure] with reason TooLarge if that exceeds maxBytes, BadArchive if it
+// returns a [*checkpoint.Failure] with reason TooLarge if that exceeds maxBytes, InvalidArchive if it
 // is not a checkpoint, and NoRoom if the disk is full. It returns errors of r unchanged, so that
 // the caller knows why reading ended.
 //
@@ -176,11 +177,11 @@ func Extract(r io.Reader, root *os.Root, maxBytes int64) (int64, error) {
 		case x.source.err != nil:
 			return 0, x.source.err
 		case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-			return 0, checkpoint.Fail(checkpoint.ReasonNoRoom, "unpack a checkpoint: %v: free space on the disk of the container runtime", err)
+			return 0, checkpoint.Fail(v1alpha1.MigrationReasonNoRoom, "unpack a checkpoint: %v: free space on the disk of the container runtime", err)
 		case checkpoint.AsFailure(err) != nil:
 			return 0, err
 		case errors.Is(err, tar.ErrHeader), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, tar.ErrFieldTooLong):
-			return 0, checkpoint.Fail(checkpoint.ReasonBadArchive, "the received data is not a checkpoint: %v", err)
+			return 0, checkpoint.Fail(v1alpha1.MigrationReasonInvalidArchive, "the received data is not a checkpoint: %v", err)
 		}
 		return 0, fmt.Errorf("unpack a checkpoint: %w", err)
 	}
@@ -261,7 +262,7 @@ func (x *extraction) entry(header *tar.Header, r io.Reader) error {
 
 func (x *extraction) file(name string, size int64, r io.Reader) error {
 	if size > x.left {
-		return checkpoint.Fail(checkpoint.ReasonTooLarge, "the checkpoint is larger than %d bytes, the maximum for an image on this node", x.max)
+		return checkpoint.Fail(v1alpha1.MigrationReasonTooLarge, "the checkpoint is larger than %d bytes, the maximum for an image on this node", x.max)
 	}
 	if dir := path.Dir(name); dir != "." {
 		if err := x.root.MkdirAll(dir, 0o700); err != nil {
@@ -282,5 +283,5 @@ func (x *extraction) file(name string, size int64, r io.Reader) error {
 }
 
 func bad(format string, args ...any) error {
-	return checkpoint.Fail(checkpoint.ReasonBadArchive, "the received data is not a checkpoint: "+format, args...)
+	return checkpoint.Fail(v1alpha1.MigrationReasonInvalidArchive, "the received data is not a checkpoint: "+format, args...)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 )
 
@@ -107,7 +108,7 @@ func TestOneByteTooMuchIsTooMuch(t *testing.T) {
 		t.Errorf("as many bytes as allowed: %v", err)
 	}
 	_, _, err := extract(t, bytes.NewReader(packed), size-1)
-	if f := checkpoint.AsFailure(err); f == nil || f.Reason != checkpoint.ReasonTooLarge {
+	if f := checkpoint.AsFailure(err); f == nil || f.Reason != v1alpha1.MigrationReasonTooLarge {
 		t.Errorf("one byte more than allowed: %v, want a failure with reason TooLarge", err)
 	}
 }
@@ -168,8 +169,8 @@ func TestWhatIsNoCheckpointIsRefused(t *testing.T) {
 	for name, stream := range tests {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := extract(t, bytes.NewReader(stream), 2<<20)
-			if f := checkpoint.AsFailure(err); f == nil || f.Reason != checkpoint.ReasonBadArchive {
-				t.Errorf("unpacking ends with %v, want a failure with reason BadArchive", err)
+			if f := checkpoint.AsFailure(err); f == nil || f.Reason != v1alpha1.MigrationReasonInvalidArchive {
+				t.Errorf("unpacking ends with %v, want a failure with reason InvalidArchive", err)
 			}
 		})
 	}
@@ -187,8 +188,8 @@ func (endless) Read(p []byte) (int, error) {
 // size does not end it.
 func TestAnArchiveWithoutAnEndIsRefused(t *testing.T) {
 	_, _, err := extract(t, io.MultiReader(bytes.NewReader(tarOf(t, whole()...)), endless{}), 2<<20)
-	if f := checkpoint.AsFailure(err); f == nil || f.Reason != checkpoint.ReasonBadArchive {
-		t.Errorf("unpacking ends with %v, want a failure with reason BadArchive", err)
+	if f := checkpoint.AsFailure(err); f == nil || f.Reason != v1alpha1.MigrationReasonInvalidArchive {
+		t.Errorf("unpacking ends with %v, want a failure with reason InvalidArchive", err)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 	"k8s.io/utils/clock"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 )
 
@@ -89,7 +90,7 @@ func TestContainersOfOtherPodsAreNotTouched(t *testing.T) {
 		for what, err := range map[string]error{
 			"inspected": inspected, "frozen": c.Freeze(t.Context(), k), "dumped": dumped, "thawed": c.Thaw(t.Context(), k), "killed": c.Kill(t.Context(), k),
 		} {
-			if f := checkpoint.AsFailure(err); f == nil || f.Reason != checkpoint.ReasonForeignContainer {
+			if f := checkpoint.AsFailure(err); f == nil || f.Reason != v1alpha1.MigrationReasonForeignContainer {
 				t.Errorf("with another %s the container is %s: %v", label, what, err)
 			}
 		}

@@ -74,7 +74,7 @@ func (c *Client) Inspect(ctx context.Context, k checkpoint.Container) (checkpoin
 		return checkpoint.Facts{}, err
 	}
 	if state != checkpoint.Running {
-		return checkpoint.Facts{}, checkpoint.Fail(checkpoint.ReasonNotRunning, "%s is %s: only running containers can be moved", k, state)
+		return checkpoint.Facts{}, checkpoint.Fail(v1alpha1.MigrationReasonNotRunning, "%s is %s: only running containers can be moved", k, state)
 	}
 	if err := c.movable(ctx, k, pid); err != nil {
 		return checkpoint.Facts{}, err
@@ -141,7 +141,7 @@ func (c *Client) movable(ctx context.Context, k checkpoint.Container, pid uint32
 		return fmt.Errorf("read the specification of %s: %w", k, err)
 	}
 	if spec.Process.Terminal {
-		return checkpoint.Fail(checkpoint.ReasonNotSupported, "%s has a terminal, which cannot be moved: remove tty from the pod", k)
+		return checkpoint.Fail(v1alpha1.MigrationReasonNotSupported, "%s has a terminal, which cannot be moved: remove tty from the pod", k)
 	}
 	if spec.Root.Readonly {
 		has, err := hasTmp(filepath.Join(c.Proc, strconv.FormatUint(uint64(pid), 10), "root"))
@@ -149,7 +149,7 @@ func (c *Client) movable(ctx context.Context, k checkpoint.Container, pid uint32
 			return fmt.Errorf("check for /tmp in %s: %w", k, err)
 		}
 		if !has {
-			return checkpoint.Fail(checkpoint.ReasonNotSupported, "%s has a read-only root file system without a folder /tmp, which CRIU needs to restore it: add an empty /tmp to its image, or remove readOnlyRootFilesystem", k)
+			return checkpoint.Fail(v1alpha1.MigrationReasonNotSupported, "%s has a read-only root file system without a folder /tmp, which CRIU needs to restore it: add an empty /tmp to its image, or remove readOnlyRootFilesystem", k)
 		}
 	}
 	if c.OpenConnections {
@@ -160,7 +160,7 @@ func (c *Client) movable(ctx context.Context, k checkpoint.Container, pid uint32
 		return fmt.Errorf("list the connections of %s: %w", k, err)
 	}
 	if open > 0 {
-		return checkpoint.Fail(checkpoint.ReasonOpenConnections,
+		return checkpoint.Fail(v1alpha1.MigrationReasonOpenConnections,
 			"%s has %d open TCP connections, which cannot be moved: close them, or let CRIU do so (tcp-close in /etc/criu/runc.conf on every node, and --allow-open-connections for the node agents)", k, open)
 	}
 	return nil
@@ -237,9 +237,9 @@ func (c *Client) Freeze(ctx context.Context, k checkpoint.Container) error {
 	case state == checkpoint.Frozen:
 		return nil
 	case state == checkpoint.Gone:
-		return checkpoint.Fail(checkpoint.ReasonContainerGone, "%s has ended", k)
+		return checkpoint.Fail(v1alpha1.MigrationReasonContainerGone, "%s has ended", k)
 	case err != nil:
-		return checkpoint.Fail(checkpoint.ReasonFreezeFailed, "freeze %s: %v: check whether its cgroup has a freezer", k, err)
+		return checkpoint.Fail(v1alpha1.MigrationReasonFreezeFailed, "freeze %s: %v: check whether its cgroup has a freezer", k, err)
 	}
 	return fmt.Errorf("freeze %s: it still runs", k)
 }
@@ -400,9 +400,9 @@ func (c *Client) criu(ctx context.Context, k checkpoint.Container, images, work 
 	}
 	why := complaints(filepath.Join(work, "dump.log"))
 	if strings.Contains(why, "No space left") {
-		return checkpoint.Fail(checkpoint.ReasonNoRoom, "dump %s: the work folder is full: raise --work-size of the node agents", k)
+		return checkpoint.Fail(v1alpha1.MigrationReasonNoRoom, "dump %s: the work folder is full: raise --work-size of the node agents", k)
 	}
-	return checkpoint.Fail(checkpoint.ReasonDumpFailed, "dump %s: CRIU failed: %s (%v)", k, why, err)
+	return checkpoint.Fail(v1alpha1.MigrationReasonDumpFailed, "dump %s: CRIU failed: %s (%v)", k, why, err)
 }
 
 // complaints returns the errors in a log of CRIU.
@@ -466,7 +466,7 @@ func (c *Client) written(ctx context.Context, k checkpoint.Container, info *cont
 func (c *Client) Archive(ctx context.Context, k checkpoint.Container, dir string, w io.Writer) error {
 	text, err := os.ReadFile(filepath.Join(dir, dumpNotes))
 	if errors.Is(err, fs.ErrNotExist) {
-		return checkpoint.Fail(checkpoint.ReasonDumpLost, "the dump of %s is missing", k)
+		return checkpoint.Fail(v1alpha1.MigrationReasonDumpLost, "the dump of %s is missing", k)
 	}
 	var n notes
 	if err == nil {

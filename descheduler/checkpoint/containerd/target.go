@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/codes"
 	criapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/descheduler/checkpoint/archive"
 )
@@ -55,14 +56,14 @@ func (c *Client) Able(ctx context.Context, image checkpoint.Image) error {
 	defer cancel()
 	base := image.Requirements.BaseImageID
 	if base == "" {
-		return checkpoint.Fail(checkpoint.ReasonNotSupported, "the report of the source's agent does not name the image of the container")
+		return checkpoint.Fail(v1alpha1.MigrationReasonNotSupported, "the report of the source's agent does not name the image of the container")
 	}
 	answer, err := c.criImages.ImageStatus(ctx, &criapi.ImageStatusRequest{Image: &criapi.ImageSpec{Image: base}})
 	if err != nil {
 		return fmt.Errorf("get image %s: %w", base, err)
 	}
 	if answer.GetImage() == nil || answer.GetImage().GetId() != base {
-		return checkpoint.Fail(checkpoint.ReasonImageMissing, "node %s does not have image %s (%s) of the container: pull it there first, for example with a DaemonSet",
+		return checkpoint.Fail(v1alpha1.MigrationReasonImageMissing, "node %s does not have image %s (%s) of the container: pull it there first, for example with a DaemonSet",
 			image.Node, image.Requirements.BaseImage, base)
 	}
 	on, err := c.Restores(ctx)
@@ -70,7 +71,7 @@ func (c *Client) Able(ctx context.Context, image checkpoint.Image) error {
 		return err
 	}
 	if !on {
-		return checkpoint.Fail(checkpoint.ReasonNotSupported, "containerd of node %s does not restore checkpoints: set enable_criu and enable_experimental_restore_via_create in its CRI plugin's configuration", image.Node)
+		return checkpoint.Fail(v1alpha1.MigrationReasonNotSupported, "containerd of node %s does not restore checkpoints: set enable_criu and enable_experimental_restore_via_create in its CRI plugin's configuration", image.Node)
 	}
 	return nil
 }
@@ -138,7 +139,7 @@ func (c *Client) stage(ctx context.Context, image checkpoint.Image, stream check
 	}
 	dir, err := folder(prepared.GetMounts())
 	if err != nil {
-		return checkpoint.Staged{}, checkpoint.Fail(checkpoint.ReasonNotSupported, "snapshotter %s: %v", c.Snapshotter, err)
+		return checkpoint.Staged{}, checkpoint.Fail(v1alpha1.MigrationReasonNotSupported, "snapshotter %s: %v", c.Snapshotter, err)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -328,7 +329,7 @@ func (c *Client) Remove(ctx context.Context, image checkpoint.Image) error {
 	case err != nil:
 		return fmt.Errorf("get image %s: %w", image.Name, err)
 	case found.GetImage().GetLabels()[labelMigration] != image.Migration:
-		return checkpoint.Fail(checkpoint.ReasonNotSupported, "image %s already exists and does not belong to this migration: remove it", image.Name)
+		return checkpoint.Fail(v1alpha1.MigrationReasonNotSupported, "image %s already exists and does not belong to this migration: remove it", image.Name)
 	default:
 		// This removes both names, if the CRI plugin knows the image.
 		if _, err := c.criImages.RemoveImage(ctx, &criapi.RemoveImageRequest{Image: &criapi.ImageSpec{Image: image.Name}}); err != nil {

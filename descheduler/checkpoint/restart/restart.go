@@ -36,7 +36,7 @@ func (s Source) Inspect(ctx context.Context, c checkpoint.Container) (checkpoint
 		return checkpoint.Facts{}, err
 	}
 	if state != checkpoint.Running {
-		return checkpoint.Facts{}, checkpoint.Fail(checkpoint.ReasonNotRunning, "%s is not running", c)
+		return checkpoint.Facts{}, checkpoint.Fail(v1alpha1.MigrationReasonNotRunning, "%s is not running", c)
 	}
 	return checkpoint.Facts{Requirements: capability.Requirements{Backend: v1alpha1.BackendRestart}}, nil
 }

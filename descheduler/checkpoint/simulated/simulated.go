@@ -94,7 +94,7 @@ func (b *Backend) Inspect(ctx context.Context, c checkpoint.Container) (checkpoi
 		return checkpoint.Facts{}, err
 	}
 	if state != checkpoint.Running {
-		return checkpoint.Facts{}, checkpoint.Fail(checkpoint.ReasonNotRunning, "%s is not running", c)
+		return checkpoint.Facts{}, checkpoint.Fail(v1alpha1.MigrationReasonNotRunning, "%s is not running", c)
 	}
 	pod, err := b.pods(ctx, types.NamespacedName{Namespace: c.Namespace, Name: c.Pod})
 	if err != nil {
@@ -249,11 +249,11 @@ func unpack(dir string, tar checkpoint.Verified) (size, error) {
 	}
 	text, err := root.ReadFile(sizeFile)
 	if err != nil {
-		return size{}, checkpoint.Fail(checkpoint.ReasonBadArchive, "the received data is not a simulated checkpoint: %v", err)
+		return size{}, checkpoint.Fail(v1alpha1.MigrationReasonInvalidArchive, "the received data is not a simulated checkpoint: %v", err)
 	}
 	var modelled size
 	if err := json.Unmarshal(text, &modelled); err != nil {
-		return size{}, checkpoint.Fail(checkpoint.ReasonBadArchive, "the received data is not a simulated checkpoint: %v", err)
+		return size{}, checkpoint.Fail(v1alpha1.MigrationReasonInvalidArchive, "the received data is not a simulated checkpoint: %v", err)
 	}
 	return modelled, nil
 }

@@ -18,7 +18,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"supercargo.dev/supercargo/descheduler/checkpoint"
+	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
 // patience is how long an attack may take to be refused: far longer than any limit in the tests.
@@ -103,7 +103,7 @@ func TestAFewBytesThatBecomeManyAreRefused(t *testing.T) {
 	b.receiver.MaxBytes = 1 << 20
 	b.listen()
 	_, err := b.send(make([]byte, 64<<20))
-	b.wantFailure(err, checkpoint.ReasonTooLarge, "larger than the maximum of 1048576 bytes")
+	b.wantFailure(err, v1alpha1.MigrationReasonTooLarge, "larger than the maximum of 1048576 bytes")
 	if b.taken != nil {
 		t.Error("it was taken")
 	}
@@ -209,7 +209,7 @@ func TestATransferEndsWithItsMigration(t *testing.T) {
 		if err != nil && (strings.Contains(err.Error(), syscall.ECONNRESET.Error()) || strings.Contains(err.Error(), syscall.EPIPE.Error())) {
 			continue
 		}
-		b.wantFailure(err, checkpoint.ReasonTransferFailed, "the end of the migration")
+		b.wantFailure(err, v1alpha1.MigrationReasonTransferFailed, "the end of the migration")
 		return
 	}
 	t.Error("every transfer ended without an answer")
@@ -337,5 +337,5 @@ func TestAnAnswerWithoutEndIsRefused(t *testing.T) {
 	t.Cleanup(func() { _ = server.Close() })
 	b.address, b.sender.Tries = listener.Addr().String(), 1
 	_, err = b.send([]byte("work"))
-	b.wantFailure(err, checkpoint.ReasonTransferFailed, "read the target's response")
+	b.wantFailure(err, v1alpha1.MigrationReasonTransferFailed, "read the target's response")
 }

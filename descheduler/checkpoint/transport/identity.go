@@ -23,6 +23,7 @@ import (
 	"math/big"
 	"time"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 )
 
@@ -103,7 +104,7 @@ func (p pin) matches(state tls.ConnectionState) error {
 func (p pin) inTime(state tls.ConnectionState) error {
 	certificate, now := state.PeerCertificates[0], p.now()
 	if now.Before(certificate.NotBefore) || now.After(certificate.NotAfter) {
-		return checkpoint.Fail(checkpoint.ReasonTransferFailed, "the certificate that the other node's agent created for this migration is valid from %s until %s, and the time on this node is %s: correct the clocks of both nodes",
+		return checkpoint.Fail(v1alpha1.MigrationReasonTransferFailed, "the certificate that the other node's agent created for this migration is valid from %s until %s, and the time on this node is %s: correct the clocks of both nodes",
 			certificate.NotBefore.UTC().Format(time.RFC3339), certificate.NotAfter.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	}
 	return nil

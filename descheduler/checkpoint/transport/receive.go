@@ -20,6 +20,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"k8s.io/utils/clock"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/internal/platform/crowd"
 )
@@ -192,9 +193,9 @@ func (r *Receiver) take(w http.ResponseWriter, request *http.Request, s Session)
 	var wireLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &wireLarge):
-		err = checkpoint.Fail(checkpoint.ReasonTooLarge, "the compressed checkpoint is larger than the maximum of %d bytes", wireLarge.Limit)
+		err = checkpoint.Fail(v1alpha1.MigrationReasonTooLarge, "the compressed checkpoint is larger than the maximum of %d bytes", wireLarge.Limit)
 	case errors.Is(err, errTooLarge):
-		err = checkpoint.Fail(checkpoint.ReasonTooLarge, "the checkpoint is larger than the maximum of %d bytes", r.MaxBytes)
+		err = checkpoint.Fail(v1alpha1.MigrationReasonTooLarge, "the checkpoint is larger than the maximum of %d bytes", r.MaxBytes)
 	}
 	return receipt, err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"k8s.io/utils/clock"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 )
 
@@ -94,7 +95,7 @@ type Sent struct {
 func (s Sender) Reach(ctx context.Context, self Identity, to Peer) error {
 	wire, err := s.wire(self, to)
 	if err != nil {
-		return checkpoint.Fail(checkpoint.ReasonTransferFailed, "reach the agent of %s: %v", to.Node, err)
+		return checkpoint.Fail(v1alpha1.MigrationReasonTransferFailed, "reach the agent of %s: %v", to.Node, err)
 	}
 	defer wire.CloseIdleConnections()
 	ctx, stop := context.WithTimeoutCause(ctx, s.Stalled, errStalled)
@@ -138,7 +139,7 @@ func (s Sender) wire(self Identity, to Peer) (*http.Transport, error) {
 func (s Sender) Send(ctx context.Context, self Identity, to Peer, write func(io.Writer) error) (Sent, error) {
 	wire, err := s.wire(self, to)
 	if err != nil {
-		return Sent{}, checkpoint.Fail(checkpoint.ReasonTransferFailed, "ship the checkpoint to %s: %v", to.Node, err)
+		return Sent{}, checkpoint.Fail(v1alpha1.MigrationReasonTransferFailed, "ship the checkpoint to %s: %v", to.Node, err)
 	}
 	defer wire.CloseIdleConnections()
 	var sent Sent
@@ -153,7 +154,7 @@ func (s Sender) Send(ctx context.Context, self Identity, to Peer, write func(io.
 		case checkpoint.AsFailure(err) != nil:
 			return sent, err
 		case sent.Tries >= s.Tries:
-			return sent, checkpoint.Fail(checkpoint.ReasonTransferFailed,
+			return sent, checkpoint.Fail(v1alpha1.MigrationReasonTransferFailed,
 				"ship the checkpoint to %s at %s, after %d attempts: %v: check that the agents can reach each other", to.Node, to.Address, sent.Tries, err)
 		}
 		select {

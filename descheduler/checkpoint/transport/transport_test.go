@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 )
 
@@ -134,7 +135,7 @@ func TestClocksThatAreApartAreNamed(t *testing.T) {
 				}
 				b.sender.Clock, b.receiver.Clock = clocktesting.NewFakeClock(made["source"]), clocktesting.NewFakePassiveClock(made["target"])
 				b.listen()
-				b.wantFailure(b.reach(), checkpoint.ReasonTransferFailed, "correct the clocks of both nodes")
+				b.wantFailure(b.reach(), v1alpha1.MigrationReasonTransferFailed, "correct the clocks of both nodes")
 			})
 		}
 	}
@@ -162,7 +163,7 @@ func TestTheSourceKnowsWhetherTheTargetCanHaveIt(t *testing.T) {
 			b.sender.BeforeEnd = func() error { ended++; return errors.New("no disk") }
 		},
 		"the target turns it away early": func(b *bench) {
-			b.take = func(Body) error { return checkpoint.Fail(checkpoint.ReasonNoRoom, "the disk is full") }
+			b.take = func(Body) error { return checkpoint.Fail(v1alpha1.MigrationReasonNoRoom, "the disk is full") }
 		},
 		"nobody listens": func(b *bench) { b.address = "127.0.0.1:1" },
 	} {
@@ -241,7 +242,7 @@ func TestItIsGivenUpAfterThreeTries(t *testing.T) {
 	b.take = func(Body) error { return ErrNotNow }
 	b.listen()
 	_, err := b.send(noise(t, 100))
-	b.wantFailure(err, checkpoint.ReasonTransferFailed, ErrNotNow.Error())
+	b.wantFailure(err, v1alpha1.MigrationReasonTransferFailed, ErrNotNow.Error())
 	if got := b.tries.Load(); got != 3 {
 		t.Errorf("it was tried %d times, want 3", got)
 	}
@@ -250,11 +251,11 @@ func TestItIsGivenUpAfterThreeTries(t *testing.T) {
 func TestARefusalIsNotTriedAgain(t *testing.T) {
 	b := newBench(t)
 	b.take = func(Body) error {
-		return checkpoint.Fail(checkpoint.ReasonNoRoom, "the disk is full")
+		return checkpoint.Fail(v1alpha1.MigrationReasonNoRoom, "the disk is full")
 	}
 	b.listen()
 	_, err := b.send(noise(t, 1<<22))
-	b.wantFailure(err, checkpoint.ReasonNoRoom, "the disk is full")
+	b.wantFailure(err, v1alpha1.MigrationReasonNoRoom, "the disk is full")
 	if got := b.tries.Load(); got != 1 {
 		t.Errorf("it was tried %d times, want once", got)
 	}
@@ -287,7 +288,7 @@ func TestWrongPeersAreRefused(t *testing.T) {
 				t.Errorf("reaching it ends with %v, want %q", err, tc.says)
 			}
 			_, err := b.send([]byte("secret"))
-			b.wantFailure(err, checkpoint.ReasonTransferFailed, tc.says)
+			b.wantFailure(err, v1alpha1.MigrationReasonTransferFailed, tc.says)
 			if got := b.tries.Load(); got != 0 {
 				t.Errorf("a checkpoint was taken from a wrong peer %d times", got)
 			}
@@ -321,7 +322,7 @@ func TestMoreThanIsAllowedIsRefused(t *testing.T) {
 	b.receiver.MaxWireBytes = 1 << 20
 	b.listen()
 	_, err := b.send(noise(t, 8<<20))
-	b.wantFailure(err, checkpoint.ReasonTooLarge, "1048576")
+	b.wantFailure(err, v1alpha1.MigrationReasonTooLarge, "1048576")
 	if b.taken != nil {
 		t.Error("it was taken")
 	}
@@ -469,10 +470,10 @@ func TestAReadThatWaitsEndsWhenItIsAborted(t *testing.T) {
 func TestASourceThatCannotGoOnSaysWhy(t *testing.T) {
 	b := newBench(t)
 	b.listen()
-	lost := checkpoint.Fail(checkpoint.ReasonDumpLost, "the dump has gone")
+	lost := checkpoint.Fail(v1alpha1.MigrationReasonDumpLost, "the dump has gone")
 	_, err := b.sender.Send(t.Context(), b.source, Peer{Address: b.address, Certificate: b.target.Certificate, Migration: "m1", Node: "node.b"},
 		func(io.Writer) error { return lost })
-	b.wantFailure(err, checkpoint.ReasonDumpLost, "the dump has gone")
+	b.wantFailure(err, v1alpha1.MigrationReasonDumpLost, "the dump has gone")
 }
 
 func BenchmarkSend(b *testing.B) {

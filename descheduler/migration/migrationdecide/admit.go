@@ -38,7 +38,7 @@ func (c Config) admit(o Observation, now time.Time) Step {
 	}
 	for _, other := range o.Others {
 		if other.PodUID == string(in.Pod.UID) {
-			return refuse(m, []movable.Refusal{{Reason: "AlreadyMoving", Message: fmt.Sprintf("Migration %s is already moving the pod: wait until it has finished", other.Name)}}, now)
+			return refuse(m, []movable.Refusal{{Reason: v1alpha1.MigrationReasonAlreadyMoving, Message: fmt.Sprintf("Migration %s is already moving the pod: wait until it has finished", other.Name)}}, now)
 		}
 	}
 	if short := c.full(o.Others, m.Namespace, in.Pod.Spec.NodeName); short != nil {
@@ -52,9 +52,9 @@ func input(o Observation) (movable.Input, []movable.Refusal) {
 	spec := &o.Migration.Spec
 	switch {
 	case o.Source == nil:
-		return movable.Input{}, []movable.Refusal{{Reason: "PodNotFound", Message: fmt.Sprintf("pod %s not found in namespace %s", spec.PodName, o.Migration.Namespace)}}
+		return movable.Input{}, []movable.Refusal{{Reason: v1alpha1.MigrationReasonPodNotFound, Message: fmt.Sprintf("pod %s not found in namespace %s", spec.PodName, o.Migration.Namespace)}}
 	case spec.PodUID != "" && spec.PodUID != string(o.Source.UID):
-		return movable.Input{}, []movable.Refusal{{Reason: "PodReplaced", Message: fmt.Sprintf("pod %s has been replaced: its UID is %s, not %s", spec.PodName, o.Source.UID, spec.PodUID)}}
+		return movable.Input{}, []movable.Refusal{{Reason: v1alpha1.MigrationReasonPodReplaced, Message: fmt.Sprintf("pod %s has been replaced: its UID is %s, not %s", spec.PodName, o.Source.UID, spec.PodUID)}}
 	}
 	return movable.Input{
 		Pod: o.Source, Method: Method(spec), TargetNode: spec.TargetNode, Deadline: deadline(spec), Job: o.Job, ReplicaSet: o.ReplicaSet,
@@ -163,7 +163,7 @@ func (c Config) fullTarget(others []Flight, node string) string {
 func (c Config) waitForOthers(m *v1alpha1.Migration, why string, now time.Time) Step {
 	s := copyStatus(m)
 	s.Phase = v1alpha1.MigrationPending
-	s.set(v1alpha1.MigrationEligible, unknown, "WaitingForOthers", "the migration starts when the limit allows it: "+why, now)
+	s.set(v1alpha1.MigrationEligible, unknown, v1alpha1.MigrationReasonWaitingForOthers, "the migration starts when the limit allows it: "+why, now)
 	return s.write("wait for other migrations: " + why)
 }
 
@@ -171,7 +171,7 @@ func (c Config) waitForOthers(m *v1alpha1.Migration, why string, now time.Time) 
 func waitForResume(o Observation, now time.Time) Step {
 	s := copyStatus(o.Migration)
 	s.Phase = v1alpha1.MigrationPending
-	s.set(v1alpha1.MigrationEligible, unknown, v1alpha1.ConditionPaused, o.Paused, now)
+	s.set(v1alpha1.MigrationEligible, unknown, v1alpha1.MigrationReasonPaused, o.Paused, now)
 	return s.writeOr(o.Migration, "wait: the cluster is paused", time.Time{})
 }
 
@@ -193,8 +193,8 @@ func (c Config) pending(o Observation, now time.Time) Step {
 	s := copyStatus(m)
 	s.Phase = v1alpha1.MigrationRolledBack
 	s.set(v1alpha1.MigrationFinished, yes, string(s.Phase), fmt.Sprintf("%s: nothing was changed: the migration waited for %s, and no other migration began during that time: %s",
-		deadlineExceeded, patience, short.why), now)
-	return o.remember(deadlineExceeded, orRelease(o, s.write("the limit of migrations in flight did not allow it before its deadline")), now)
+		v1alpha1.MigrationReasonDeadlineExceeded, patience, short.why), now)
+	return o.remember(v1alpha1.MigrationReasonDeadlineExceeded, orRelease(o, s.write("the limit of migrations in flight did not allow it before its deadline")), now)
 }
 
 // begin checks with a dry run whether the new pod would be admitted, and makes the plan.
@@ -204,7 +204,7 @@ func begin(o Observation, in movable.Input, verdict movable.Verdict, now time.Ti
 	if o.Trial == nil {
 		pod, err := podedit.NewPod(m, plan, in.Pod, in.Selector(), "")
 		if err != nil {
-			return refuse(m, []movable.Refusal{{Reason: "Pod", Message: err.Error()}}, now)
+			return refuse(m, []movable.Refusal{{Reason: v1alpha1.MigrationReasonPod, Message: err.Error()}}, now)
 		}
 		return Step{Do: TryPod, Why: "check with a dry run whether the new pod would be admitted", Pod: pod}
 	}
@@ -218,8 +218,8 @@ func begin(o Observation, in movable.Input, verdict movable.Verdict, now time.Ti
 	s.Plan = plan
 	s.Order = v1alpha1.OrderPrepare
 	s.Phase = v1alpha1.MigrationReserving
-	s.set(v1alpha1.MigrationEligible, yes, "Movable", fmt.Sprintf("back-end %s, from node %s", plan.Backend, plan.SourceNode), now)
-	s.set(v1alpha1.MigrationReserved, no, "Preparing", inspectionMessage(plan), now)
+	s.set(v1alpha1.MigrationEligible, yes, v1alpha1.MigrationReasonMovable, fmt.Sprintf("back-end %s, from node %s", plan.Backend, plan.SourceNode), now)
+	s.set(v1alpha1.MigrationReserved, no, v1alpha1.MigrationReasonPreparing, inspectionMessage(plan), now)
 	return s.write("begin")
 }
 

@@ -67,7 +67,7 @@ func (c Config) thaw(o Observation, s *status, now time.Time) Step {
 		return waitFrozen(o, s, "wait until the pod runs", until, now)
 	}
 	s.Order = v1alpha1.OrderClean
-	s.set(v1alpha1.MigrationCleanedUp, no, "InProgress", "the agents remove leftovers", now)
+	s.set(v1alpha1.MigrationCleanedUp, no, v1alpha1.MigrationReasonInProgress, "the agents remove leftovers", now)
 	return s.write("the pod continues: clean up")
 }
 
@@ -77,13 +77,13 @@ func (c Config) heldByAgent(o Observation, s *status, now time.Time) time.Time {
 	m := o.Migration
 	node := o.Nodes[m.Status.Plan.SourceNode]
 	if !movable.Ready(node) {
-		s.set(v1alpha1.MigrationFrozen, yes, sourceNotReady, "node "+node.Name+" is not ready: the pod continues when the agent of the node runs again", now)
+		s.set(v1alpha1.MigrationFrozen, yes, v1alpha1.MigrationReasonSourceNotReady, "node "+node.Name+" is not ready: the pod continues when the agent of the node runs again", now)
 		return time.Time{}
 	}
 	if until := c.silentFrom(&m.Status, v1alpha1.MigrationFinished); now.Before(until) {
 		return until
 	}
-	s.set(v1alpha1.MigrationFrozen, yes, agentSilent, "the agent of node "+node.Name+" has not reported that the pod runs: check that the agent runs", now)
+	s.set(v1alpha1.MigrationFrozen, yes, v1alpha1.MigrationReasonAgentNotReporting, "the agent of node "+node.Name+" has not reported that the pod runs: check that the agent runs", now)
 	return time.Time{}
 }
 
@@ -114,14 +114,11 @@ func (c Config) backEnd(o Observation, s *status, now time.Time) Step {
 	return o.remember(why.Reason, orRelease(o, s.write("the migration is rolled back")), now)
 }
 
-// cancelled is the reason of a rollback because the Migration was deleted.
-const cancelled = "Cancelled"
-
 // remember returns the write that records a failed migration on the old pod, or end if there is
 // nothing to write. A pod that is about to end is not moved again, and a cancelled migration has
 // not failed.
 func (o *Observation) remember(reason string, end Step, now time.Time) Step {
-	if reason == cancelled || dead(o.Source) || o.Source.DeletionTimestamp != nil {
+	if reason == v1alpha1.MigrationReasonCancelled || dead(o.Source) || o.Source.DeletionTimestamp != nil {
 		return end
 	}
 	if noted := attempts.Note(o.Source, o.Migration, now); noted != nil {

@@ -11,9 +11,6 @@ import (
 // budgetPatience is the time between two tries to claim from a budget that refuses.
 const budgetPatience = 5 * time.Second
 
-// overBudget is the reason of the condition Reserved while a budget refuses the disruption.
-const overBudget = "OverBudget"
-
 // DependsOnBudgets reports whether decisions about a migration depend on the budgets of its
 // namespace.
 func DependsOnBudgets(o *Observation) bool {

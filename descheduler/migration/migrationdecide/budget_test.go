@@ -58,7 +58,7 @@ func TestABudgetAtItsLimitIsWaitedForUntilTheDeadline(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		w := toFreeze(t, 0, restart)
 		c := condition(&w.m.Status, v1alpha1.MigrationReserved)
-		if w.m.Status.Order != v1alpha1.OrderPrepare || HandingOver(w.m) || c.Reason != overBudget || !strings.Contains(c.Message, "budget b needs 1 healthy pods") {
+		if w.m.Status.Order != v1alpha1.OrderPrepare || HandingOver(w.m) || c.Reason != v1alpha1.MigrationReasonOverBudget || !strings.Contains(c.Message, "budget b needs 1 healthy pods") {
 			t.Fatalf("restarted %v: %s, %+v", restart, w.m.Status.Order, c)
 		}
 		if step := w.decide(); step.Do != Wait || !step.Until.Equal(w.now.Add(budgetPatience)) {

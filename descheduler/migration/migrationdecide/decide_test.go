@@ -162,7 +162,7 @@ func TestFaultsBeforeTheHandOverLeadBack(t *testing.T) {
 			w.now = w.now.Add(6 * time.Minute)
 			w.m.Status.Reservation = nil
 		}, "DeadlineExceeded"},
-		{"the target was cordoned", freeze, func(w *world) { w.nodes[nodeB].Spec.Unschedulable = true }, "TargetClosed"},
+		{"the target was cordoned", freeze, func(w *world) { w.nodes[nodeB].Spec.Unschedulable = true }, "TargetCordoned"},
 		{"the target is not ready", verifying, func(w *world) { w.cutOff(nodeB) }, "TargetNotReady"},
 		{"the target is gone", freeze, func(w *world) { delete(w.nodes, nodeB) }, "TargetGone"},
 		{"the scheduler gives the room away", freeze, func(w *world) { w.m.Status.Reservation = nil }, "ReservationLost"},
@@ -175,7 +175,7 @@ func TestFaultsBeforeTheHandOverLeadBack(t *testing.T) {
 			w.controller()
 			w.controller()
 			w.restored().Spec.NodeName = nodeC
-		}, "NotHeld"},
+		}, "CheckpointStagingMissing"},
 		{"it was bound elsewhere", verifying, func(w *world) { w.restored().Spec.NodeName = nodeC }, "BoundElsewhere"},
 		{"the pod is gone before its state is staged", freeze, func(w *world) { w.remove(w.pods[source]) }, "SourceEnded"},
 		{"somebody deletes the pod before its state is staged", freeze, func(w *world) { w.pods[source].DeletionTimestamp = &metav1.Time{} }, "SourceDeleted"},
@@ -324,7 +324,7 @@ func TestTheOldContainerGoesOnOnlyOnceTheNewPodIsGone(t *testing.T) {
 		t.Fatalf("want to wait: %+v", step)
 	}
 	w.cutOff(nodeB)
-	if step = w.decide(); step.Do != WriteStatus || step.Status.Order == v1alpha1.OrderThaw || condition(step.Status, v1alpha1.MigrationFrozen).Reason != "Held" {
+	if step = w.decide(); step.Do != WriteStatus || step.Status.Order == v1alpha1.OrderThaw || condition(step.Status, v1alpha1.MigrationFrozen).Reason != "WaitingForNewPod" {
 		t.Fatalf("want it held, and that said: %+v", step)
 	}
 	w.controller()
@@ -350,7 +350,7 @@ func TestWhatStandsStillIsNotGivenUpWhenItsAgentIsSilent(t *testing.T) {
 				w.controller()
 			}
 			w.now = w.now.Add(24 * time.Hour)
-			if step := w.decide(); tc.waits && (step.Do != WriteStatus || condition(step.Status, v1alpha1.MigrationFrozen).Reason != "AgentSilent") {
+			if step := w.decide(); tc.waits && (step.Do != WriteStatus || condition(step.Status, v1alpha1.MigrationFrozen).Reason != "AgentNotReporting") {
 				t.Errorf("it does not say that the agent is silent: %+v", step)
 			} else if tc.waits {
 				w.apply(step, w.m.ResourceVersion)
@@ -450,7 +450,7 @@ func TestAgentsThatSaySilentDoNotHoldTheEndUp(t *testing.T) {
 		w.controller()
 	}
 	c := condition(&w.m.Status, v1alpha1.MigrationCleanedUp)
-	if w.m.Status.Phase != v1alpha1.MigrationSucceeded || c.Status != no || c.Reason != "AgentsSilent" || !strings.Contains(c.Message, "a and b") {
+	if w.m.Status.Phase != v1alpha1.MigrationSucceeded || c.Status != no || c.Reason != "AgentsNotReporting" || !strings.Contains(c.Message, "a and b") {
 		t.Errorf("%s, %s: %s", w.m.Status.Phase, c.Reason, c.Message)
 	}
 }

@@ -19,11 +19,11 @@ type Event struct {
 func EventsOf(before, after *v1alpha1.MigrationStatus) (all []Event) {
 	add := func(kind, reason, action, note string) { all = append(all, Event{kind, reason, action, note}) }
 	for _, on := range []struct{ condition, reason, action string }{
-		{v1alpha1.MigrationReserved, "Reserved", "Reserve"},
-		{v1alpha1.MigrationFrozen, "Frozen", "Freeze"},
-		{v1alpha1.MigrationShipped, "Staged", "Ship"},
-		{v1alpha1.MigrationVerified, "Restored", "Restore"},
-		{v1alpha1.MigrationHandedOver, "HandedOver", "HandOver"},
+		{v1alpha1.MigrationReserved, v1alpha1.MigrationReasonReserved, v1alpha1.ActionReserve},
+		{v1alpha1.MigrationFrozen, v1alpha1.MigrationReasonFrozen, v1alpha1.ActionFreeze},
+		{v1alpha1.MigrationShipped, v1alpha1.MigrationReasonStaged, v1alpha1.ActionShip},
+		{v1alpha1.MigrationVerified, v1alpha1.MigrationReasonRestored, v1alpha1.ActionRestore},
+		{v1alpha1.MigrationHandedOver, v1alpha1.MigrationReasonHandedOver, v1alpha1.ActionHandOver},
 	} {
 		if c := becomes(before, after, on.condition, yes); c != nil {
 			add(corev1.EventTypeNormal, on.reason, on.action, c.Message)
@@ -31,23 +31,23 @@ func EventsOf(before, after *v1alpha1.MigrationStatus) (all []Event) {
 	}
 	if c := stuckAt(after); c != nil {
 		if was := stuckAt(before); was == nil || was.Type != c.Type || was.Reason != c.Reason {
-			action := "RollBack"
+			action := v1alpha1.ActionRollBack
 			if c.Type == v1alpha1.MigrationHandedOver {
-				action = "HandOver"
+				action = v1alpha1.ActionHandOver
 			}
 			add(corev1.EventTypeWarning, c.Reason, action, c.Message)
 		}
 	}
 	if after.Phase == v1alpha1.MigrationRollingBack && before.Phase != after.Phase {
 		c := condition(after, v1alpha1.MigrationFinished)
-		add(corev1.EventTypeWarning, "RollingBack", "RollBack", c.Reason+": "+c.Message)
+		add(corev1.EventTypeWarning, v1alpha1.MigrationReasonRollingBack, v1alpha1.ActionRollBack, c.Reason+": "+c.Message)
 	}
 	if c := becomes(before, after, v1alpha1.MigrationFinished, yes); c != nil {
 		kind := corev1.EventTypeWarning
 		if after.Phase == v1alpha1.MigrationSucceeded {
 			kind = corev1.EventTypeNormal
 		}
-		add(kind, string(after.Phase), "Finish", c.Message)
+		add(kind, string(after.Phase), v1alpha1.ActionFinish, c.Message)
 	}
 	return all
 }
@@ -90,7 +90,7 @@ func OutcomeOf(before, after *v1alpha1.MigrationStatus) *Outcome {
 	case c != nil:
 		o.Reason = c.Reason
 	case after.Phase == v1alpha1.MigrationRolledBack: // it had not begun
-		o.Reason = deadlineExceeded
+		o.Reason = v1alpha1.MigrationReasonDeadlineExceeded
 	}
 	return o
 }

@@ -16,7 +16,7 @@ import (
 func (c Config) forward(o Observation, now time.Time) Step {
 	m := o.Migration
 	if m.DeletionTimestamp != nil {
-		return goBack(o, fault{cancelled, "the Migration was deleted"}, now)
+		return goBack(o, fault{v1alpha1.MigrationReasonCancelled, "the Migration was deleted"}, now)
 	}
 	if c.readyToHandOver(o) {
 		return claimAndHandOver(o, now)
@@ -53,30 +53,30 @@ func (c Config) reserve(o Observation, s *status, now time.Time) Step {
 	until := reserveBy(plan)
 	source := m.Status.Source
 	if source == nil {
-		s.set(v1alpha1.MigrationReserved, no, "Preparing", inspectionMessage(plan), now)
+		s.set(v1alpha1.MigrationReserved, no, v1alpha1.MigrationReasonPreparing, inspectionMessage(plan), now)
 		return s.writeOr(m, "wait for the source to be prepared", until)
 	}
 	if o.restored() == nil {
 		pod, err := podedit.NewPod(m, plan, o.Source, movable.SelectorOf(o.Job, o.ReplicaSet), source.Requirements)
 		if err != nil {
-			return goBack(o, fault{"NewPod", err.Error()}, now)
+			return goBack(o, fault{v1alpha1.MigrationReasonNewPodNotCreated, err.Error()}, now)
 		}
 		return Step{Do: CreatePod, Why: "the source is prepared", Pod: pod}
 	}
 	reservation := m.Status.Reservation
 	if reservation == nil || reservation.PodUID != string(o.restored().UID) {
-		s.set(v1alpha1.MigrationReserved, no, "Scheduling", "the scheduler has not found a node for pod "+plan.RestoredPod+"; the Events of the pod have the reason", now)
+		s.set(v1alpha1.MigrationReserved, no, v1alpha1.MigrationReasonScheduling, "the scheduler has not found a node for pod "+plan.RestoredPod+"; the Events of the pod have the reason", now)
 		return s.writeOr(m, "wait for the scheduler to reserve room", until)
 	}
 	if plan.Backend == v1alpha1.BackendRestart {
 		return s.writeOr(m, "wait", until) // readyToHandOver decides the rest
 	}
 	if target := m.Status.Target; target == nil || target.Node != reservation.Node || target.Step != v1alpha1.TargetPrepared {
-		s.set(v1alpha1.MigrationReserved, no, "PreparingTarget", "the agent of node "+reservation.Node+" prepares the restore", now)
+		s.set(v1alpha1.MigrationReserved, no, v1alpha1.MigrationReasonPreparingTarget, "the agent of node "+reservation.Node+" prepares the restore", now)
 		return s.writeOr(m, "wait for the target to be prepared", until)
 	}
 	if why := c.fullTarget(o.Others, reservation.Node); why != "" {
-		s.set(v1alpha1.MigrationReserved, no, "NodeBusy", why, now)
+		s.set(v1alpha1.MigrationReserved, no, v1alpha1.MigrationReasonNodeBusy, why, now)
 		return s.writeOr(m, "wait: "+why, until)
 	}
 	step, why := claim(o, now)
@@ -84,10 +84,10 @@ func (c Config) reserve(o Observation, s *status, now time.Time) Step {
 		return *step
 	}
 	if why != "" {
-		s.set(v1alpha1.MigrationReserved, no, overBudget, why, now)
+		s.set(v1alpha1.MigrationReserved, no, v1alpha1.MigrationReasonOverBudget, why, now)
 		return s.writeOr(m, "wait: "+why, earlier(until, now.Add(budgetPatience)))
 	}
-	s.set(v1alpha1.MigrationReserved, yes, "Reserved", "node "+reservation.Node+" has room, and both nodes are prepared", now)
+	s.set(v1alpha1.MigrationReserved, yes, v1alpha1.MigrationReasonReserved, "node "+reservation.Node+" has room, and both nodes are prepared", now)
 	s.Order = v1alpha1.OrderFreeze
 	s.Phase = v1alpha1.MigrationMoving
 	return s.write("both nodes are prepared: freeze the container")
@@ -191,7 +191,7 @@ func claimAndHandOver(o Observation, now time.Time) Step {
 		return goBack(o, *f, now)
 	}
 	s := copyStatus(m)
-	s.set(v1alpha1.MigrationReserved, no, overBudget, why, now)
+	s.set(v1alpha1.MigrationReserved, no, v1alpha1.MigrationReasonOverBudget, why, now)
 	return s.writeOr(m, "wait: "+why, earlier(reserveBy(m.Status.Plan), now.Add(budgetPatience)))
 }
 
@@ -200,12 +200,12 @@ func startHandOver(o Observation, now time.Time) Step {
 	s := copyStatus(o.Migration)
 	s.setProgress(o, now)
 	if o.Migration.Status.Plan.Backend == v1alpha1.BackendRestart {
-		s.set(v1alpha1.MigrationReserved, yes, "Reserved", "node "+s.Reservation.Node+" has room", now)
+		s.set(v1alpha1.MigrationReserved, yes, v1alpha1.MigrationReasonReserved, "node "+s.Reservation.Node+" has room", now)
 	} else {
 		s.setVerified(o, now)
 	}
 	s.Phase = v1alpha1.MigrationHandingOver
-	s.set(v1alpha1.MigrationHandedOver, no, "InProgress", "the new pod is replacing the old one; this cannot be rolled back", now)
+	s.set(v1alpha1.MigrationHandedOver, no, v1alpha1.MigrationReasonInProgress, "the new pod is replacing the old one; this cannot be rolled back", now)
 	return s.write("the new pod can take over")
 }
 
@@ -236,20 +236,17 @@ func reserveBy(plan *v1alpha1.MigrationPlan) time.Time {
 	return earlier(plan.DeadlineAt.Time, plan.StartedAt.Add(reservePatience))
 }
 
-// deadlineExceeded is the reason of a rollback at the deadline.
-const deadlineExceeded = "DeadlineExceeded"
-
 // faultOfTime checks the deadlines. The scheduler releases the room at the deadline too, so this
 // check comes before that of the target.
 func (o *Observation) faultOfTime(now time.Time) *fault {
 	deadline := o.Migration.Status.Plan.DeadlineAt
 	if now.Before(deadline.Time) {
 		if by := reserveBy(o.Migration.Status.Plan); o.Migration.Status.Order == v1alpha1.OrderPrepare && !now.Before(by) {
-			return &fault{"ReservationTimeout", fmt.Sprintf("the new pod was not assigned to a prepared node within %s: see condition Reserved", reservePatience)}
+			return &fault{v1alpha1.MigrationReasonReservationTimeout, fmt.Sprintf("the new pod was not assigned to a prepared node within %s: see condition Reserved", reservePatience)}
 		}
 		return nil
 	}
-	return &fault{deadlineExceeded, fmt.Sprintf("the new pod did not run by %s: see the other conditions",
+	return &fault{v1alpha1.MigrationReasonDeadlineExceeded, fmt.Sprintf("the new pod did not run by %s: see the other conditions",
 		deadline.UTC().Format("15:04:05 MST"))}
 }
 
@@ -259,18 +256,18 @@ func (o *Observation) faultOfSource() *fault {
 	plan := o.Migration.Status.Plan
 	switch {
 	case dead(o.Source) && plan.Owner != nil:
-		return &fault{"SourceEnded", "the pod has ended, and its owner handles that"}
+		return &fault{v1alpha1.MigrationReasonSourceEnded, "the pod has ended, and its owner handles that"}
 	case o.sourceRestarted():
-		return &fault{"SourceRestarted", "the container has been restarted on its node"}
+		return &fault{v1alpha1.MigrationReasonSourceRestarted, "the container has been restarted on its node"}
 	case o.abandoned():
-		return &fault{"SourceDeleted", "the pod is being deleted, and its ReplicaSet handles that"}
+		return &fault{v1alpha1.MigrationReasonSourceDeleted, "the pod is being deleted, and its ReplicaSet handles that"}
 	case staged(*o):
 	case o.Source == nil:
-		return &fault{"SourceGone", "the pod is gone"}
+		return &fault{v1alpha1.MigrationReasonSourceGone, "the pod is gone"}
 	case dead(o.Source):
-		return &fault{"SourceEnded", "the pod has ended"}
+		return &fault{v1alpha1.MigrationReasonSourceEnded, "the pod has ended"}
 	case o.Source.DeletionTimestamp != nil:
-		return &fault{"SourceDeleted", "another client is deleting the pod"}
+		return &fault{v1alpha1.MigrationReasonSourceDeleted, "another client is deleting the pod"}
 	}
 	return nil
 }
@@ -304,7 +301,7 @@ var reasonForm = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
 // orReason returns an agent's reason if it is valid for a condition.
 func orReason(word string) string {
 	if !reasonForm.MatchString(word) {
-		return "AgentFailed"
+		return v1alpha1.MigrationReasonAgentFailed
 	}
 	return word
 }
@@ -315,7 +312,7 @@ func (o *Observation) faultOfTarget() *fault {
 	r := m.Status.Reservation
 	if r == nil {
 		if m.Status.Order != v1alpha1.OrderPrepare {
-			return &fault{"ReservationLost", "the scheduler has released the reservation on the target"}
+			return &fault{v1alpha1.MigrationReasonReservationLost, "the scheduler has released the reservation on the target"}
 		}
 		return nil
 	}
@@ -326,11 +323,11 @@ func (o *Observation) faultOfNode(name string) *fault {
 	node := o.Nodes[name]
 	switch {
 	case node == nil:
-		return &fault{"TargetGone", "node " + name + " is gone"}
+		return &fault{v1alpha1.MigrationReasonTargetGone, "node " + name + " is gone"}
 	case node.Spec.Unschedulable:
-		return &fault{"TargetClosed", "node " + name + " was cordoned"}
+		return &fault{v1alpha1.MigrationReasonTargetCordoned, "node " + name + " was cordoned"}
 	case !movable.Ready(node):
-		return &fault{"TargetNotReady", "node " + name + " is no longer ready"}
+		return &fault{v1alpha1.MigrationReasonTargetNotReady, "node " + name + " is no longer ready"}
 	}
 	return nil
 }

@@ -57,17 +57,17 @@ func (c Config) handOver(o Observation, now time.Time) Step {
 		return Step{Do: DeletePod, Why: "the old container is dead: the old pod needs only its own grace period", Pod: o.Source, GraceSeconds: ownGrace(o.Source)}
 	}
 	if r := o.restored(); r != nil && r.DeletionTimestamp == nil && r.Spec.NodeName == "" && now.Before(m.Status.Plan.DeadlineAt.Time) {
-		s.set(v1alpha1.MigrationHandedOver, no, "Scheduling", "the old container is dead, and the new pod is waiting to be bound", now)
+		s.set(v1alpha1.MigrationHandedOver, no, v1alpha1.MigrationReasonScheduling, "the old container is dead, and the new pod is waiting to be bound", now)
 		return s.writeOr(m, "wait until the new pod is bound", m.Status.Plan.DeadlineAt.Time)
 	}
-	reason, message := "TakenOver", "pod "+m.Status.Plan.RestoredPod+" has replaced the old one"
+	reason, message := v1alpha1.MigrationReasonTakenOver, "pod "+m.Status.Plan.RestoredPod+" has replaced the old one"
 	if o.restored() == nil {
-		reason, message = "NewPodGone", "the new pod took over, and has been deleted since"
+		reason, message = v1alpha1.MigrationReasonNewPodGone, "the new pod took over, and has been deleted since"
 	}
 	s.set(v1alpha1.MigrationHandedOver, yes, reason, message, now)
 	s.Order = v1alpha1.OrderClean
 	s.Phase = v1alpha1.MigrationCleaningUp
-	s.set(v1alpha1.MigrationCleanedUp, no, "InProgress", "the agents remove leftovers", now)
+	s.set(v1alpha1.MigrationCleanedUp, no, v1alpha1.MigrationReasonInProgress, "the agents remove leftovers", now)
 	s.setTotal(o, now)
 	return s.write("the old container is dead: clean up")
 }
@@ -80,12 +80,12 @@ func (c Config) heldByOldPod(o Observation, s *status, now time.Time) time.Time 
 	switch {
 	case node == nil:
 	case !movable.Ready(node):
-		s.set(v1alpha1.MigrationHandedOver, no, sourceNotReady,
+		s.set(v1alpha1.MigrationHandedOver, no, v1alpha1.MigrationReasonSourceNotReady,
 			"the new pod has taken over; node "+node.Name+" is not ready, so it is unknown whether the old container is dead: repair the node or remove it", now)
 	case now.Before(until):
 		return until
 	default:
-		s.set(v1alpha1.MigrationHandedOver, no, agentSilent,
+		s.set(v1alpha1.MigrationHandedOver, no, v1alpha1.MigrationReasonAgentNotReporting,
 			"the new pod has taken over; the agent of node "+node.Name+" has not reported that the old container is dead: check that the agent runs", now)
 	}
 	return time.Time{}

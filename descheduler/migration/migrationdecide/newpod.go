@@ -17,19 +17,19 @@ func (o *Observation) faultOfRestored(now time.Time) *fault {
 	reservation := m.Status.Reservation
 	switch {
 	case r == nil && o.Restored != nil:
-		return &fault{"NameTaken", "another pod already has the name " + o.Restored.Name + " of the new pod"}
+		return &fault{v1alpha1.MigrationReasonNameTaken, "another pod already has the name " + o.Restored.Name + " of the new pod"}
 	case r == nil && m.Status.Order == v1alpha1.OrderPrepare:
 		return nil // not created yet
 	case r == nil:
-		return &fault{"NewPodGone", "another client has deleted the new pod"}
+		return &fault{v1alpha1.MigrationReasonNewPodGone, "another client has deleted the new pod"}
 	case r.DeletionTimestamp != nil:
-		return &fault{"NewPodDeleted", "another client is deleting the new pod"}
+		return &fault{v1alpha1.MigrationReasonNewPodDeleted, "another client is deleting the new pod"}
 	case r.Status.Phase == corev1.PodFailed:
-		return &fault{"RestoreFailed", "the new pod has failed: " + whyFailed(r, m.Status.Plan.Container)}
+		return &fault{v1alpha1.MigrationReasonRestoreFailed, "the new pod has failed: " + whyFailed(r, m.Status.Plan.Container)}
 	case r.Spec.NodeName != "" && m.Status.Order == v1alpha1.OrderPrepare:
-		return &fault{"NotHeld", "scheduler " + r.Spec.SchedulerName + " bound the new pod before its checkpoint was staged: enable the plugin CheckpointStaging in its profile"}
+		return &fault{v1alpha1.MigrationReasonCheckpointStagingMissing, "scheduler " + r.Spec.SchedulerName + " bound the new pod before its checkpoint was staged: enable the plugin CheckpointStaging in its profile"}
 	case r.Spec.NodeName != "" && reservation != nil && r.Spec.NodeName != reservation.Node:
-		return &fault{"BoundElsewhere", "the new pod was bound to node " + r.Spec.NodeName + " instead of node " + reservation.Node + ", which was reserved for its checkpoint"}
+		return &fault{v1alpha1.MigrationReasonBoundElsewhere, "the new pod was bound to node " + r.Spec.NodeName + " instead of node " + reservation.Node + ", which was reserved for its checkpoint"}
 	}
 	return o.faultOfStart(now)
 }
@@ -41,7 +41,7 @@ func (o *Observation) faultOfStart(now time.Time) *fault {
 	if why == "" || by.IsZero() || now.Before(by) {
 		return nil
 	}
-	return &fault{"RestoreFailed", "the new pod does not start: " + why}
+	return &fault{v1alpha1.MigrationReasonRestoreFailed, "the new pod does not start: " + why}
 }
 
 const (
@@ -84,7 +84,7 @@ func (s *status) setStart(o Observation, now time.Time) time.Time {
 	if why == "" || !by.IsZero() {
 		return by
 	}
-	s.set(v1alpha1.MigrationVerified, no, "StartError", "the new pod does not start: "+why, now)
+	s.set(v1alpha1.MigrationVerified, no, v1alpha1.MigrationReasonStartError, "the new pod does not start: "+why, now)
 	return now.Add(startPatience)
 }
 

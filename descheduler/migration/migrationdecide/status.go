@@ -78,18 +78,18 @@ func (s *status) setProgress(o Observation, now time.Time) {
 	m.ShipSeconds, m.ShippedBytes = source.ShipSeconds, source.ShipBytes
 	if source.ThawedAt != nil && Back(o.Migration) {
 		m.FrozenSeconds = seconds(source.ThawedAt.Sub(source.FrozenAt.Time))
-		s.set(v1alpha1.MigrationFrozen, no, "Thawed", "the container was frozen for "+m.FrozenSeconds+" s", now)
+		s.set(v1alpha1.MigrationFrozen, no, v1alpha1.MigrationReasonThawed, "the container was frozen for "+m.FrozenSeconds+" s", now)
 		return
 	}
-	if c := condition(s.MigrationStatus, v1alpha1.MigrationFrozen); c == nil || c.Status == yes && c.Reason == "Frozen" {
+	if c := condition(s.MigrationStatus, v1alpha1.MigrationFrozen); c == nil || c.Status == yes && c.Reason == v1alpha1.MigrationReasonFrozen {
 		text := "since " + source.FrozenAt.UTC().Format("15:04:05.000 MST")
 		if source.DumpSeconds != "" {
 			text += fmt.Sprintf("; %d bytes dumped in %s s", source.DumpBytes, source.DumpSeconds)
 		}
-		s.set(v1alpha1.MigrationFrozen, yes, "Frozen", text, now)
+		s.set(v1alpha1.MigrationFrozen, yes, v1alpha1.MigrationReasonFrozen, text, now)
 	}
 	if staged(o) {
-		s.set(v1alpha1.MigrationShipped, yes, "Staged", fmt.Sprintf("%d bytes sent in %s s, %d attempts; %d bytes staged on node %s",
+		s.set(v1alpha1.MigrationShipped, yes, v1alpha1.MigrationReasonStaged, fmt.Sprintf("%d bytes sent in %s s, %d attempts; %d bytes staged on node %s",
 			source.ShipBytes, orZero(source.ShipSeconds), source.ShipTries, s.Target.StagedBytes, s.Target.Node), now)
 	}
 }
@@ -129,16 +129,16 @@ func (s *status) setVerified(o Observation, now time.Time) {
 	if source := s.Source; source != nil && source.FrozenAt != nil {
 		m.FrozenSeconds = seconds(started.Sub(source.FrozenAt.Time))
 	}
-	s.set(v1alpha1.MigrationVerified, yes, "Running", fmt.Sprintf("pod %s runs on node %s; restored in %s s", s.Plan.RestoredPod, pod.Spec.NodeName, m.RestoreSeconds), now)
+	s.set(v1alpha1.MigrationVerified, yes, v1alpha1.MigrationReasonRunning, fmt.Sprintf("pod %s runs on node %s; restored in %s s", s.Plan.RestoredPod, pod.Spec.NodeName, m.RestoreSeconds), now)
 }
 
 // setTotal measures the total duration.
 func (s *status) setTotal(o Observation, now time.Time) {
 	s.measured().TotalSeconds = seconds(now.Sub(s.Plan.StartedAt.Time))
 	if f := condition(s.MigrationStatus, v1alpha1.MigrationFrozen); f != nil && f.Status == yes {
-		reason, message := "Ended", "the old container is dead"
+		reason, message := v1alpha1.MigrationReasonEnded, "the old container is dead"
 		if Back(o.Migration) {
-			reason, message = "SourceGone", "the old container is gone"
+			reason, message = v1alpha1.MigrationReasonSourceGone, "the old container is gone"
 		} else if s.Measured.FrozenSeconds != "" {
 			message = "no copy ran for " + s.Measured.FrozenSeconds + " s; " + message
 		}
@@ -149,10 +149,10 @@ func (s *status) setTotal(o Observation, now time.Time) {
 // setCleanedUp sets the condition for leftovers.
 func (s *status) setCleanedUp(o Observation, now time.Time) {
 	if left := dirty(o); len(left) > 0 {
-		s.set(v1alpha1.MigrationCleanedUp, no, "AgentsSilent", "the agents of "+strings.Join(left, " and ")+" have not reported that they have cleaned up: they do so when they run again", now)
+		s.set(v1alpha1.MigrationCleanedUp, no, v1alpha1.MigrationReasonAgentsNotReporting, "the agents of "+strings.Join(left, " and ")+" have not reported that they have cleaned up: they do so when they run again", now)
 		return
 	}
-	s.set(v1alpha1.MigrationCleanedUp, yes, "Clean", "no leftovers remain on either node", now)
+	s.set(v1alpha1.MigrationCleanedUp, yes, v1alpha1.MigrationReasonCleanedUp, "no leftovers remain on either node", now)
 }
 
 // summary describes a success in one line.

@@ -10,24 +10,12 @@ import (
 	"supercargo.dev/supercargo/internal/movable"
 )
 
-// Reasons of conditions of a migration that waits for a node, an agent or a kubelet without a
+// stuckReasons are the reasons, by type of the condition, of a migration that waits for a node, an agent or a kubelet without a
 // timeout, because to continue could let two copies run.
-const (
-	// held means that the new pod's container may not be dead.
-	held = "Held"
-	// sourceNotReady means that the node of the old pod is lost.
-	sourceNotReady = "SourceNotReady"
-	// agentSilent means that the node of the old pod is ready, but its agent does not report.
-	agentSilent = "AgentSilent"
-	// newPodStays means that the new pod of a migration that froze nothing is not gone.
-	newPodStays = "NewPodNotDeleted"
-)
-
-// stuckReasons are these reasons, by the type of the condition.
 var stuckReasons = map[string][]string{
-	v1alpha1.MigrationFrozen:     {held, sourceNotReady, agentSilent},
-	v1alpha1.MigrationHandedOver: {sourceNotReady, agentSilent},
-	v1alpha1.MigrationCleanedUp:  {newPodStays},
+	v1alpha1.MigrationFrozen:     {v1alpha1.MigrationReasonWaitingForNewPod, v1alpha1.MigrationReasonSourceNotReady, v1alpha1.MigrationReasonAgentNotReporting},
+	v1alpha1.MigrationHandedOver: {v1alpha1.MigrationReasonSourceNotReady, v1alpha1.MigrationReasonAgentNotReporting},
+	v1alpha1.MigrationCleanedUp:  {v1alpha1.MigrationReasonNewPodNotDeleted},
 }
 
 // stuckAt returns the condition for which a migration waits without a timeout; nil if there is
@@ -54,15 +42,15 @@ func (c Config) heldByNewPod(o Observation, s *status, now time.Time) time.Time 
 	until := c.silentFrom(&m.Status, v1alpha1.MigrationFinished)
 	switch {
 	case lost && everFrozen(m):
-		s.set(v1alpha1.MigrationFrozen, yes, held, "node "+name+" of the new pod is not ready, so it is unknown whether the new pod runs: "+
+		s.set(v1alpha1.MigrationFrozen, yes, v1alpha1.MigrationReasonWaitingForNewPod, "node "+name+" of the new pod is not ready, so it is unknown whether the new pod runs: "+
 			"the old pod stays frozen until the node is ready again, is removed, or has the taint node.kubernetes.io/out-of-service", now)
 	case now.Before(until): // the node need not be one of those observed
 		return until
 	case everFrozen(m):
-		s.set(v1alpha1.MigrationFrozen, yes, held, "node "+name+" has not confirmed that the new pod is gone: the old pod stays frozen until it does; "+
+		s.set(v1alpha1.MigrationFrozen, yes, v1alpha1.MigrationReasonWaitingForNewPod, "node "+name+" has not confirmed that the new pod is gone: the old pod stays frozen until it does; "+
 			"check the kubelet there", now)
 	default:
-		s.set(v1alpha1.MigrationCleanedUp, no, newPodStays, "node "+name+" has not confirmed that the new pod is gone; the old pod runs", now)
+		s.set(v1alpha1.MigrationCleanedUp, no, v1alpha1.MigrationReasonNewPodNotDeleted, "node "+name+" has not confirmed that the new pod is gone; the old pod runs", now)
 	}
 	return time.Time{}
 }

@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
 // Config configures decisions.
@@ -105,27 +107,6 @@ const (
 	Free Action = "Free"
 )
 
-// Reasons in conditions, Events and logs.
-const (
-	ReasonProbed     = "Probed"
-	ReasonUnknown    = "HardwareUnknown"
-	ReasonObserve    = "WouldProbe"
-	ReasonOthers     = "TooManyProbes"
-	ReasonBackoff    = "BackingOff"
-	ReasonNoNode     = "NoEmptyNode"
-	ReasonReserved   = "NodeReserved"
-	ReasonProbing    = "Probing"
-	ReasonLeaving    = "ProbeStopping"
-	ReasonWanted     = "PodsPending"
-	ReasonBusy       = "NodeBusy"
-	ReasonNodeGone   = "NodeGone"
-	ReasonOff        = "NotActing"
-	ReasonHardware   = "OtherHardware"
-	ReasonSucceeded  = "ProbeSucceeded"
-	ReasonFailed     = "ProbeFailed"
-	ReasonUnreserved = "ReservationLost"
-)
-
 // Step is the next step for one machine type.
 type Step struct {
 	Type   string
@@ -180,35 +161,35 @@ func (c Config) withJob(t *Type) Step {
 	job := t.Job
 	switch job.State {
 	case Leaving:
-		return Step{Action: Nothing, Node: job.Node, Reason: ReasonLeaving, Message: "the probe on node " + job.Node + " is being deleted"}
+		return Step{Action: Nothing, Node: job.Node, Reason: v1alpha1.ProfileReasonProbeStopping, Message: "the probe on node " + job.Node + " is being deleted"}
 	case Succeeded:
-		return Step{Action: Collect, Node: job.Node, Reason: ReasonSucceeded, Message: "node " + job.Node + " was probed"}
+		return Step{Action: Collect, Node: job.Node, Reason: v1alpha1.ProfileReasonProbeSucceeded, Message: "node " + job.Node + " was probed"}
 	case Failed:
-		return Step{Action: Fail, Node: job.Node, Reason: ReasonFailed, Message: fmt.Sprintf("the probe on node %s failed: %s", job.Node, job.Failure)}
+		return Step{Action: Fail, Node: job.Node, Reason: v1alpha1.ProfileReasonProbeFailed, Message: fmt.Sprintf("the probe on node %s failed: %s", job.Node, job.Failure)}
 	}
 	cancel := func(reason, format string, args ...any) Step {
 		return Step{Action: Cancel, Node: job.Node, Reason: reason, Message: "the probe is cancelled: " + fmt.Sprintf(format, args...)}
 	}
 	at := slices.IndexFunc(t.Nodes, func(n Node) bool { return n.Name == job.Node })
 	if at < 0 {
-		return cancel(ReasonNodeGone, "node %s no longer exists or has another machine type", job.Node)
+		return cancel(v1alpha1.ProfileReasonNodeGone, "node %s no longer exists or has another machine type", job.Node)
 	}
 	node := &t.Nodes[at]
 	switch {
 	case !c.Act:
-		return cancel(ReasonOff, "--probing is not Act")
+		return cancel(v1alpha1.ProfileReasonNotActing, "--probing is not Act")
 	case !t.needs():
-		return cancel(ReasonProbed, "the hardware no longer needs to be probed")
+		return cancel(v1alpha1.ProfileReasonProbed, "the hardware no longer needs to be probed")
 	case node.Hardware != job.Hardware || job.Hardware != t.Hardware:
-		return cancel(ReasonHardware, "the hardware of node %s has changed since the start of the probe", node.Name)
+		return cancel(v1alpha1.ProfileReasonOtherHardware, "the hardware of node %s has changed since the start of the probe", node.Name)
 	case node.Busy != "":
-		return cancel(ReasonBusy, "pod %s runs on node %s too", node.Busy, node.Name)
+		return cancel(v1alpha1.ProfileReasonNodeBusy, "pod %s runs on node %s too", node.Busy, node.Name)
 	case node.Wanted != "":
-		return cancel(ReasonWanted, "pod %s is pending, and node %s has room for it", node.Wanted, node.Name)
+		return cancel(v1alpha1.ProfileReasonPodsPending, "pod %s is pending, and node %s has room for it", node.Wanted, node.Name)
 	case node.Reserved.IsZero():
-		return Step{Action: Reserve, Node: node.Name, Reason: ReasonUnreserved, Message: "node " + node.Name + " is reserved again for its probe"}
+		return Step{Action: Reserve, Node: node.Name, Reason: v1alpha1.ProfileReasonReservationLost, Message: "node " + node.Name + " is reserved again for its probe"}
 	}
-	return Step{Action: Nothing, Node: node.Name, Reason: ReasonProbing, Message: "node " + node.Name + " is being probed"}
+	return Step{Action: Nothing, Node: node.Name, Reason: v1alpha1.ProfileReasonProbing, Message: "node " + node.Name + " is being probed"}
 }
 
 // withReservation starts the probe on the reserved node, or frees the node.
@@ -221,7 +202,7 @@ func (c Config) withReservation(t *Type, now time.Time) Step {
 		}
 		reason, why := c.invalid(t, node)
 		if first != nil && why == "" {
-			reason, why = ReasonOthers, "another node of its machine type is reserved"
+			reason, why = v1alpha1.ProfileReasonTooManyProbes, "another node of its machine type is reserved"
 		}
 		if why != "" { // one at a time
 			return Step{Action: Free, Node: node.Name, Reason: reason, Message: "node " + node.Name + " is not probed: " + why, Again: time.Second}
@@ -229,28 +210,28 @@ func (c Config) withReservation(t *Type, now time.Time) Step {
 		first = node
 	}
 	if wait := c.Settle - now.Sub(first.Reserved); wait > 0 {
-		return Step{Action: Nothing, Node: first.Name, Reason: ReasonReserved, Message: "node " + first.Name + " is reserved for a probe", Again: wait}
+		return Step{Action: Nothing, Node: first.Name, Reason: v1alpha1.ProfileReasonNodeReserved, Message: "node " + first.Name + " is reserved for a probe", Again: wait}
 	}
-	return Step{Action: Launch, Node: first.Name, Reason: ReasonProbing, Message: "node " + first.Name + " is being probed"}
+	return Step{Action: Launch, Node: first.Name, Reason: v1alpha1.ProfileReasonProbing, Message: "node " + first.Name + " is being probed"}
 }
 
 // invalid returns why a node cannot be probed; "" if it can.
 func (c Config) invalid(t *Type, n *Node) (reason, why string) {
 	switch {
 	case !c.Act:
-		return ReasonOff, "--probing is not Act"
+		return v1alpha1.ProfileReasonNotActing, "--probing is not Act"
 	case !t.needs():
-		return ReasonProbed, "the hardware no longer needs to be probed"
+		return v1alpha1.ProfileReasonProbed, "the hardware no longer needs to be probed"
 	case n.Hardware != t.Hardware:
-		return ReasonHardware, "its hardware differs from that of the profile"
+		return v1alpha1.ProfileReasonOtherHardware, "its hardware differs from that of the profile"
 	case n.Busy != "":
-		return ReasonBusy, "pod " + n.Busy + " runs on it"
+		return v1alpha1.ProfileReasonNodeBusy, "pod " + n.Busy + " runs on it"
 	case n.Wanted != "":
-		return ReasonWanted, "pod " + n.Wanted + " is pending, and the node has room for it"
+		return v1alpha1.ProfileReasonPodsPending, "pod " + n.Wanted + " is pending, and the node has room for it"
 	case n.Closed != "":
-		return ReasonNoNode, n.Closed
+		return v1alpha1.ProfileReasonNoEmptyNode, n.Closed
 	case n.Small != "":
-		return ReasonNoNode, n.Small
+		return v1alpha1.ProfileReasonNoEmptyNode, n.Small
 	}
 	return "", ""
 }
@@ -259,17 +240,17 @@ func (c Config) invalid(t *Type, n *Node) (reason, why string) {
 func (c Config) begin(t *Type, busy int, now time.Time) Step {
 	switch {
 	case t.Hardware == "":
-		return Step{Reason: ReasonUnknown, Message: "no node agent has reported the hardware of its machines"}
+		return Step{Reason: v1alpha1.ProfileReasonHardwareUnknown, Message: "no node agent has reported the hardware of its machines"}
 	case !t.needs():
-		return Step{Reason: ReasonProbed, Message: "its hardware has been probed"}
+		return Step{Reason: v1alpha1.ProfileReasonProbed, Message: "its hardware has been probed"}
 	}
 	if t.Failures > 0 {
 		if wait := c.backoff(t.Failures) - now.Sub(t.Last); wait > 0 {
-			return Step{Reason: ReasonBackoff, Message: fmt.Sprintf("%d probes have failed in a row; the next is at %s", t.Failures, now.Add(wait).UTC().Format(time.RFC3339)), Again: wait}
+			return Step{Reason: v1alpha1.ProfileReasonBackingOff, Message: fmt.Sprintf("%d probes have failed in a row; the next is at %s", t.Failures, now.Add(wait).UTC().Format(time.RFC3339)), Again: wait}
 		}
 	}
 	if busy >= c.AtOnce {
-		return Step{Reason: ReasonOthers, Message: fmt.Sprintf("%d other machine types are being probed", busy)}
+		return Step{Reason: v1alpha1.ProfileReasonTooManyProbes, Message: fmt.Sprintf("%d other machine types are being probed", busy)}
 	}
 	why := "the machine type has no node"
 	for i := range t.Nodes {
@@ -279,11 +260,11 @@ func (c Config) begin(t *Type, busy int, now time.Time) Step {
 			continue
 		}
 		if !c.Act {
-			return Step{Node: n.Name, Reason: ReasonObserve, Message: "node " + n.Name + " would be probed if --probing were Act"}
+			return Step{Node: n.Name, Reason: v1alpha1.ProfileReasonWouldProbe, Message: "node " + n.Name + " would be probed if --probing were Act"}
 		}
-		return Step{Action: Reserve, Node: n.Name, Reason: ReasonReserved, Message: "node " + n.Name + " is reserved for a probe", Again: c.Settle}
+		return Step{Action: Reserve, Node: n.Name, Reason: v1alpha1.ProfileReasonNodeReserved, Message: "node " + n.Name + " is reserved for a probe", Again: c.Settle}
 	}
-	return Step{Reason: ReasonNoNode, Message: "no node can be probed: " + why}
+	return Step{Reason: v1alpha1.ProfileReasonNoEmptyNode, Message: "no node can be probed: " + why}
 }
 
 // backoff returns the wait after a number of failures.

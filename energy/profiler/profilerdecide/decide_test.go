@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -42,41 +44,41 @@ func TestEachStepFollowsFromWhatIsSeen(t *testing.T) {
 		action Action
 		reason string
 	}{
-		{"a new type with an empty node", fresh(), Reserve, ReasonReserved},
-		{"hardware that is not known", fresh(func(t *Type) { t.Hardware = "" }), Nothing, ReasonUnknown},
-		{"hardware that was probed", fresh(func(t *Type) { t.Probed = "new" }), Nothing, ReasonProbed},
-		{"hardware that has changed", fresh(func(t *Type) { t.Probed = "old" }), Reserve, ReasonReserved},
-		{"a busy node", fresh(node(func(n *Node) { n.Busy = "ns/p" })), Nothing, ReasonNoNode},
-		{"a closed node", fresh(node(func(n *Node) { n.Closed = "it is cordoned" })), Nothing, ReasonNoNode},
-		{"a small node", fresh(node(func(n *Node) { n.Small = "10 m CPU" })), Nothing, ReasonNoNode},
-		{"a pod that waits", fresh(node(func(n *Node) { n.Wanted = "ns/p" })), Nothing, ReasonNoNode},
-		{"a node of other hardware", fresh(node(func(n *Node) { n.Hardware = "old" })), Nothing, ReasonNoNode},
-		{"no nodes", fresh(func(t *Type) { t.Nodes = nil }), Nothing, ReasonNoNode},
-		{"a failure just now", fresh(func(t *Type) { t.Failures, t.Last = 1, noon.Add(-59*time.Second) }), Nothing, ReasonBackoff},
-		{"a failure a while ago", fresh(func(t *Type) { t.Failures, t.Last = 1, noon.Add(-time.Minute) }), Reserve, ReasonReserved},
-		{"three failures", fresh(func(t *Type) { t.Failures, t.Last = 3, noon.Add(-3*time.Minute) }), Nothing, ReasonBackoff},
-		{"many failures, not long ago", fresh(func(t *Type) { t.Failures, t.Last = 99, noon.Add(-59*time.Minute) }), Nothing, ReasonBackoff},
-		{"many failures", fresh(func(t *Type) { t.Failures, t.Last = 99, noon.Add(-time.Hour) }), Reserve, ReasonReserved},
+		{"a new type with an empty node", fresh(), Reserve, v1alpha1.ProfileReasonNodeReserved},
+		{"hardware that is not known", fresh(func(t *Type) { t.Hardware = "" }), Nothing, v1alpha1.ProfileReasonHardwareUnknown},
+		{"hardware that was probed", fresh(func(t *Type) { t.Probed = "new" }), Nothing, v1alpha1.ProfileReasonProbed},
+		{"hardware that has changed", fresh(func(t *Type) { t.Probed = "old" }), Reserve, v1alpha1.ProfileReasonNodeReserved},
+		{"a busy node", fresh(node(func(n *Node) { n.Busy = "ns/p" })), Nothing, v1alpha1.ProfileReasonNoEmptyNode},
+		{"a closed node", fresh(node(func(n *Node) { n.Closed = "it is cordoned" })), Nothing, v1alpha1.ProfileReasonNoEmptyNode},
+		{"a small node", fresh(node(func(n *Node) { n.Small = "10 m CPU" })), Nothing, v1alpha1.ProfileReasonNoEmptyNode},
+		{"a pod that waits", fresh(node(func(n *Node) { n.Wanted = "ns/p" })), Nothing, v1alpha1.ProfileReasonNoEmptyNode},
+		{"a node of other hardware", fresh(node(func(n *Node) { n.Hardware = "old" })), Nothing, v1alpha1.ProfileReasonNoEmptyNode},
+		{"no nodes", fresh(func(t *Type) { t.Nodes = nil }), Nothing, v1alpha1.ProfileReasonNoEmptyNode},
+		{"a failure just now", fresh(func(t *Type) { t.Failures, t.Last = 1, noon.Add(-59*time.Second) }), Nothing, v1alpha1.ProfileReasonBackingOff},
+		{"a failure a while ago", fresh(func(t *Type) { t.Failures, t.Last = 1, noon.Add(-time.Minute) }), Reserve, v1alpha1.ProfileReasonNodeReserved},
+		{"three failures", fresh(func(t *Type) { t.Failures, t.Last = 3, noon.Add(-3*time.Minute) }), Nothing, v1alpha1.ProfileReasonBackingOff},
+		{"many failures, not long ago", fresh(func(t *Type) { t.Failures, t.Last = 99, noon.Add(-59*time.Minute) }), Nothing, v1alpha1.ProfileReasonBackingOff},
+		{"many failures", fresh(func(t *Type) { t.Failures, t.Last = 99, noon.Add(-time.Hour) }), Reserve, v1alpha1.ProfileReasonNodeReserved},
 
-		{"just reserved", fresh(reservedFor(4 * time.Second)), Nothing, ReasonReserved},
-		{"reserved for long enough", fresh(reservedFor(5 * time.Second)), Launch, ReasonProbing},
-		{"a pod has come nevertheless", fresh(reservedFor(time.Minute), node(func(n *Node) { n.Busy = "ns/p" })), Free, ReasonBusy},
-		{"a pod waits", fresh(reservedFor(time.Minute), node(func(n *Node) { n.Wanted = "ns/p" })), Free, ReasonWanted},
-		{"it was cordoned meanwhile", fresh(reservedFor(time.Minute), node(func(n *Node) { n.Closed = "it is cordoned" })), Free, ReasonNoNode},
-		{"reserved, and probed already", fresh(reservedFor(time.Minute), func(t *Type) { t.Probed = "new" }), Free, ReasonProbed},
-		{"reserved, of other hardware now", fresh(reservedFor(time.Minute), func(t *Type) { t.Hardware = "newer" }), Free, ReasonHardware},
+		{"just reserved", fresh(reservedFor(4 * time.Second)), Nothing, v1alpha1.ProfileReasonNodeReserved},
+		{"reserved for long enough", fresh(reservedFor(5 * time.Second)), Launch, v1alpha1.ProfileReasonProbing},
+		{"a pod has come nevertheless", fresh(reservedFor(time.Minute), node(func(n *Node) { n.Busy = "ns/p" })), Free, v1alpha1.ProfileReasonNodeBusy},
+		{"a pod waits", fresh(reservedFor(time.Minute), node(func(n *Node) { n.Wanted = "ns/p" })), Free, v1alpha1.ProfileReasonPodsPending},
+		{"it was cordoned meanwhile", fresh(reservedFor(time.Minute), node(func(n *Node) { n.Closed = "it is cordoned" })), Free, v1alpha1.ProfileReasonNoEmptyNode},
+		{"reserved, and probed already", fresh(reservedFor(time.Minute), func(t *Type) { t.Probed = "new" }), Free, v1alpha1.ProfileReasonProbed},
+		{"reserved, of other hardware now", fresh(reservedFor(time.Minute), func(t *Type) { t.Hardware = "newer" }), Free, v1alpha1.ProfileReasonOtherHardware},
 
-		{"it runs", fresh(job(Running)), Nothing, ReasonProbing},
-		{"it runs and the reservation has gone", fresh(job(Running), node(func(n *Node) { n.Reserved = time.Time{} })), Reserve, ReasonUnreserved},
-		{"it runs and a pod waits", fresh(job(Running), node(func(n *Node) { n.Wanted = "ns/p" })), Cancel, ReasonWanted},
-		{"it runs and a pod has come", fresh(job(Running), node(func(n *Node) { n.Busy = "ns/p" })), Cancel, ReasonBusy},
-		{"it runs on a node that has gone", fresh(job(Running), func(t *Type) { t.Nodes = nil }), Cancel, ReasonNodeGone},
-		{"it runs on changed hardware", fresh(job(Running), node(func(n *Node) { n.Hardware = "newer" })), Cancel, ReasonHardware},
-		{"it runs for hardware of yesterday", fresh(job(Running), func(t *Type) { t.Hardware = "newer" }), Cancel, ReasonHardware},
-		{"it runs on a node that is cordoned", fresh(job(Running), node(func(n *Node) { n.Closed = "it is cordoned" })), Nothing, ReasonProbing},
-		{"it has succeeded", fresh(job(Succeeded)), Collect, ReasonSucceeded},
-		{"it has failed", fresh(job(Failed)), Fail, ReasonFailed},
-		{"it is leaving", fresh(job(Leaving)), Nothing, ReasonLeaving},
+		{"it runs", fresh(job(Running)), Nothing, v1alpha1.ProfileReasonProbing},
+		{"it runs and the reservation has gone", fresh(job(Running), node(func(n *Node) { n.Reserved = time.Time{} })), Reserve, v1alpha1.ProfileReasonReservationLost},
+		{"it runs and a pod waits", fresh(job(Running), node(func(n *Node) { n.Wanted = "ns/p" })), Cancel, v1alpha1.ProfileReasonPodsPending},
+		{"it runs and a pod has come", fresh(job(Running), node(func(n *Node) { n.Busy = "ns/p" })), Cancel, v1alpha1.ProfileReasonNodeBusy},
+		{"it runs on a node that has gone", fresh(job(Running), func(t *Type) { t.Nodes = nil }), Cancel, v1alpha1.ProfileReasonNodeGone},
+		{"it runs on changed hardware", fresh(job(Running), node(func(n *Node) { n.Hardware = "newer" })), Cancel, v1alpha1.ProfileReasonOtherHardware},
+		{"it runs for hardware of yesterday", fresh(job(Running), func(t *Type) { t.Hardware = "newer" }), Cancel, v1alpha1.ProfileReasonOtherHardware},
+		{"it runs on a node that is cordoned", fresh(job(Running), node(func(n *Node) { n.Closed = "it is cordoned" })), Nothing, v1alpha1.ProfileReasonProbing},
+		{"it has succeeded", fresh(job(Succeeded)), Collect, v1alpha1.ProfileReasonProbeSucceeded},
+		{"it has failed", fresh(job(Failed)), Fail, v1alpha1.ProfileReasonProbeFailed},
+		{"it is leaving", fresh(job(Leaving)), Nothing, v1alpha1.ProfileReasonProbeStopping},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -96,7 +98,7 @@ func TestWhoOnlyObservesTouchesNothingNew(t *testing.T) {
 			t.Errorf("%+v, want %q", s, want)
 		}
 	}
-	if s := Decide(observing, []Type{fresh()}, noon)[0]; s.Reason != ReasonObserve || !strings.Contains(s.Message, "node a") {
+	if s := Decide(observing, []Type{fresh()}, noon)[0]; s.Reason != v1alpha1.ProfileReasonWouldProbe || !strings.Contains(s.Message, "node a") {
 		t.Errorf("%+v does not say which node it would be", s)
 	}
 }
@@ -108,11 +110,11 @@ func TestTypesTakeTurns(t *testing.T) {
 		return t
 	}
 	steps := Decide(acting, []Type{named("c"), named("a"), named("b")}, noon)
-	if steps[0].Type != "a" || steps[0].Action != Reserve || steps[1].Reason != ReasonOthers || steps[2].Reason != ReasonOthers {
+	if steps[0].Type != "a" || steps[0].Action != Reserve || steps[1].Reason != v1alpha1.ProfileReasonTooManyProbes || steps[2].Reason != v1alpha1.ProfileReasonTooManyProbes {
 		t.Errorf("%+v", steps)
 	}
 	steps = Decide(acting, []Type{named("a"), named("b", job(Leaving))}, noon)
-	if steps[0].Reason != ReasonOthers {
+	if steps[0].Reason != v1alpha1.ProfileReasonTooManyProbes {
 		t.Errorf("%+v while another is leaving", steps[0])
 	}
 	two := acting

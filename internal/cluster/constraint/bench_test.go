@@ -81,7 +81,7 @@ func BenchmarkCompile(b *testing.B) {
 		newCompiler func() *constraint.Compiler
 	}{
 		{"labels=all", func() *constraint.Compiler { return constraint.NewCompiler(nil) }},
-		{"labels=heeded", func() *constraint.Compiler { return constraint.NewCompilerFor(nil, s.pods) }},
+		{"labels=selected", func() *constraint.Compiler { return constraint.NewCompilerFor(nil, s.pods) }},
 	} {
 		b.Run("pods=50000/"+tc.name, func(b *testing.B) {
 			b.ReportAllocs()

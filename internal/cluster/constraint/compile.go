@@ -22,7 +22,7 @@ type Compiler struct {
 	ResolvesNamespaces bool
 
 	namespaces map[string]labels.Set
-	heeded     map[string]bool // relevant label keys of pods; nil: all
+	selected   map[string]bool // relevant label keys of pods; nil: all
 	pods       map[string]*Pod
 	statics    map[string]*static
 	census     *census
@@ -80,7 +80,7 @@ func (c *Compiler) CompileSuccessor(pod *corev1.Pod) (*Pod, error) {
 }
 
 func (c *Compiler) compile(pod *corev1.Pod, nodeName string) (*Pod, error) {
-	set, err := c.heed(pod)
+	set, err := c.selectable(pod)
 	if err != nil {
 		return nil, err
 	}

@@ -17,9 +17,9 @@ import (
 // error.
 func NewCompilerFor(namespaces map[string]map[string]string, pods []*corev1.Pod) *Compiler {
 	c := NewCompiler(namespaces)
-	c.heeded = map[string]bool{}
+	c.selected = map[string]bool{}
 	for _, pod := range pods {
-		mentioned(pod, func(key string) { c.heeded[key] = true })
+		mentioned(pod, func(key string) { c.selected[key] = true })
 	}
 	return c
 }
@@ -58,15 +58,15 @@ func mentioned(pod *corev1.Pod, use func(key string)) {
 	}
 }
 
-// heed returns the labels of the pod that a constraint may select, and an error if the pod's own constraints mention
+// selectable returns the labels of the pod that a constraint may select, and an error if the pod's own constraints mention
 // other labels. The map may be the pod's own.
-func (c *Compiler) heed(pod *corev1.Pod) (map[string]string, error) {
-	if c.heeded == nil {
+func (c *Compiler) selectable(pod *corev1.Pod) (map[string]string, error) {
+	if c.selected == nil {
 		return pod.Labels, nil
 	}
 	unknown := map[string]bool{}
 	mentioned(pod, func(key string) {
-		if !c.heeded[key] {
+		if !c.selected[key] {
 			unknown[key] = true
 		}
 	})
@@ -76,7 +76,7 @@ func (c *Compiler) heed(pod *corev1.Pod) (map[string]string, error) {
 	}
 	set := map[string]string{}
 	for key, value := range pod.Labels {
-		if c.heeded[key] {
+		if c.selected[key] {
 			set[key] = value
 		}
 	}

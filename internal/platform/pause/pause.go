@@ -27,10 +27,6 @@ const (
 	ReasonKey = "reason"
 	// DefaultNamespace is the namespace of the ConfigMap for programs without a namespace of their own.
 	DefaultNamespace = "supercargo-system"
-	// Reason is the reason of condition Paused.
-	Reason = "PausedByConfigMap"
-	// Resumed is the reason of the Event at the end of a pause.
-	Resumed = "Resumed"
 )
 
 // mostOfReason is the maximum length in bytes of the displayed reason.
@@ -70,7 +66,7 @@ func (s State) Condition(list *[]metav1.Condition, generation int64, now time.Ti
 		return meta.RemoveStatusCondition(list, v1alpha1.ConditionPaused)
 	}
 	before := meta.IsStatusConditionTrue(*list, v1alpha1.ConditionPaused)
-	conditions.Set(list, v1alpha1.ConditionPaused, true, Reason, s.Message(), generation, now)
+	conditions.Set(list, v1alpha1.ConditionPaused, true, v1alpha1.ReasonPausedByConfigMap, s.Message(), generation, now)
 	return !before
 }
 
@@ -107,11 +103,11 @@ func (s *Switch) Apply(ctx context.Context, to *conditions.Reporter) (paused boo
 		return state.Paused, err
 	}
 	if state.Paused {
-		delete(to.Last, Resumed) // so that the end of this pause is reported
-		to.Event(corev1.EventTypeNormal, v1alpha1.ConditionPaused, "Hold", state.Message())
+		delete(to.Last, v1alpha1.ReasonResumed) // so that the end of this pause is reported
+		to.Event(corev1.EventTypeNormal, v1alpha1.ReasonPaused, v1alpha1.ActionWait, state.Message())
 	} else {
 		delete(to.Last, v1alpha1.ConditionPaused)
-		to.Event(corev1.EventTypeNormal, Resumed, "Act", "Supercargo is no longer paused")
+		to.Event(corev1.EventTypeNormal, v1alpha1.ReasonResumed, v1alpha1.ActionResume, "Supercargo is no longer paused")
 	}
 	return state.Paused, nil
 }

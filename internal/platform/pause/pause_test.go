@@ -70,7 +70,7 @@ func TestConditionPausedIsThereWhileItHolds(t *testing.T) {
 		if (c != nil) != step.state.Paused {
 			t.Fatalf("step %d: %+v", i, c)
 		}
-		if c != nil && (c.Status != metav1.ConditionTrue || c.Reason != Reason || c.ObservedGeneration != 3 || !strings.Contains(c.Message, "delete ConfigMap home/"+Name) || len(c.Message) > 512) {
+		if c != nil && (c.Status != metav1.ConditionTrue || c.Reason != "PausedByConfigMap" || c.ObservedGeneration != 3 || !strings.Contains(c.Message, "delete ConfigMap home/"+Name) || len(c.Message) > 512) {
 			t.Errorf("step %d: %+v", i, c)
 		}
 	}

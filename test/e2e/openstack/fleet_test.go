@@ -189,12 +189,12 @@ func TestAFleetSaysWhatToPutRightAndGoesOnWhenItIs(t *testing.T) {
 
 	c.credentials(userPassword)
 	c.run(1) // on the remaining flavor
-	text := c.has(v1alpha1.FleetDegraded, metav1.ConditionTrue, "FlavorsUnusable")
+	text := c.has(v1alpha1.FleetDegraded, metav1.ConditionTrue, "FlavorsUnavailable")
 	if !strings.Contains(text, `the project has access to no flavor "m9.huge"`) {
 		t.Errorf("the fleet is degraded for %q", text)
 	}
 	c.has(v1alpha1.FleetReady, metav1.ConditionTrue, "Reconciled")
-	if note := c.event("FlavorsUnusable"); !strings.Contains(note, "correct the name") {
+	if note := c.event("FlavorsUnavailable"); !strings.Contains(note, "correct the name") {
 		t.Errorf("the Event says %q", note)
 	}
 

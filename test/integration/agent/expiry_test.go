@@ -16,8 +16,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/descheduler/checkpoint"
-	"supercargo.dev/supercargo/descheduler/checkpoint/terms"
 )
 
 // line is the connection of an agent to its API server, which a test can cut.
@@ -90,8 +88,8 @@ func TestContainersGoOnByThemselvesAfterTheDeadline(t *testing.T) {
 	if !b.is("frozen", pod) {
 		t.Fatal("the container is not frozen before its time is over")
 	}
-	if r := b.sourceSays(m, v1alpha1.SourceFailed); r.Reason != terms.ReasonFreezeExpired {
-		t.Errorf("the source says %s: %s, want reason %s", r.Reason, r.Message, terms.ReasonFreezeExpired)
+	if r := b.sourceSays(m, v1alpha1.SourceFailed); r.Reason != v1alpha1.MigrationReasonFreezeExpired {
+		t.Errorf("the source says %s: %s, want reason %s", r.Reason, r.Message, v1alpha1.MigrationReasonFreezeExpired)
 	}
 	if b.is("frozen", pod) || m.Status.Target.Step == v1alpha1.TargetStaged {
 		t.Errorf("the container is frozen: %v, and the target is %s", b.is("frozen", pod), m.Status.Target.Step)
@@ -137,8 +135,8 @@ func TestContainersGoOnByThemselvesWhileTheAPIServerIsAway(t *testing.T) {
 	api.cut(true)
 	b.goesOn(pod)
 	api.cut(false)
-	if r := b.sourceSays(m, v1alpha1.SourceFailed); r.Reason != terms.ReasonFreezeExpired {
-		t.Errorf("once it is back, the source says %s: %s, want reason %s", r.Reason, r.Message, terms.ReasonFreezeExpired)
+	if r := b.sourceSays(m, v1alpha1.SourceFailed); r.Reason != v1alpha1.MigrationReasonFreezeExpired {
+		t.Errorf("once it is back, the source says %s: %s, want reason %s", r.Reason, r.Message, v1alpha1.MigrationReasonFreezeExpired)
 	}
 }
 
@@ -199,7 +197,7 @@ func TestATargetThatCannotBeReachedIsFoundBeforeAnythingIsFrozen(t *testing.T) {
 		s.Target = &v1alpha1.TargetReport{Node: "elsewhere", Step: v1alpha1.TargetPrepared, Time: metav1.NowMicro(), Address: "127.0.0.1:1", Certificate: certificate}
 		s.Order = v1alpha1.OrderFreeze
 	})
-	if r := b.sourceSays(m, v1alpha1.SourceFailed); r.Reason != checkpoint.ReasonTransferFailed || r.FrozenAt != nil {
+	if r := b.sourceSays(m, v1alpha1.SourceFailed); r.Reason != v1alpha1.MigrationReasonTransferFailed || r.FrozenAt != nil {
 		t.Errorf("the source says %s: %s, frozen at %v; want reason TransferFailed and never frozen", r.Reason, r.Message, r.FrozenAt)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/descheduler/checkpoint"
 )
 
 // TestAnotherAgentGoesOn ends the agent at every step of a migration, and starts another.
@@ -203,7 +202,7 @@ func TestContainerThatOthersLetGoOnIsNotRestored(t *testing.T) {
 	b.order(m, v1alpha1.OrderFreeze)
 	b.sourceSays(m, v1alpha1.SourceDumped)
 	b.unmark("frozen", pod)
-	if r := b.sourceSays(m, v1alpha1.SourceFailed); r.Reason != checkpoint.ReasonThawed {
+	if r := b.sourceSays(m, v1alpha1.SourceFailed); r.Reason != v1alpha1.MigrationReasonThawed {
 		t.Errorf("the source says %s: %s, want reason Thawed", r.Reason, r.Message)
 	}
 	if m.Status.Target.Step == v1alpha1.TargetStaged {
@@ -217,7 +216,7 @@ func TestFailuresAreReportedAndMadeEvents(t *testing.T) {
 	b.start()
 	m := b.migration(b.pod("work"))
 	r := b.sourceSays(m, v1alpha1.SourceFailed)
-	if r.Reason != checkpoint.ReasonTooLarge || r.Message == "" {
+	if r.Reason != v1alpha1.MigrationReasonTooLarge || r.Message == "" {
 		t.Errorf("the source says %+v, want reason TooLarge", r)
 	}
 	b.eventually("there is an Event", func() string {
@@ -226,7 +225,7 @@ func TestFailuresAreReportedAndMadeEvents(t *testing.T) {
 			return err.Error()
 		}
 		for i := range events.Items {
-			if e := &events.Items[i]; e.Regarding.UID == m.UID && e.Reason == checkpoint.ReasonTooLarge && e.Note == r.Message && e.Type == corev1.EventTypeWarning {
+			if e := &events.Items[i]; e.Regarding.UID == m.UID && e.Reason == v1alpha1.MigrationReasonTooLarge && e.Note == r.Message && e.Type == corev1.EventTypeWarning {
 				return ""
 			}
 		}
@@ -288,7 +287,7 @@ func TestNodeHasRoomForSoManyImages(t *testing.T) {
 	second := b.migration(b.pod("second"))
 	b.sourceSays(second, v1alpha1.SourcePrepared)
 	b.reserve(second, b.to)
-	if r := b.targetSays(second, v1alpha1.TargetFailed); r.Reason != checkpoint.ReasonNoRoom {
+	if r := b.targetSays(second, v1alpha1.TargetFailed); r.Reason != v1alpha1.MigrationReasonNoRoom {
 		t.Errorf("the target says %s: %s, want reason NoRoom", r.Reason, r.Message)
 	}
 	// The controller, which waits for the failed target, receives the report that nothing is left, even after

@@ -167,10 +167,10 @@ func (w *wire) put(body io.Reader, sum string) int {
 func TestTargetSaysWhenACheckpointIsTooLarge(t *testing.T) {
 	w := newWire(t, v1alpha1.OrderFreeze)
 	err := w.send(w.self, checkpointOf(t, 2<<20))
-	if f := checkpoint.AsFailure(err); f == nil || f.Reason != checkpoint.ReasonTooLarge {
+	if f := checkpoint.AsFailure(err); f == nil || f.Reason != v1alpha1.MigrationReasonTooLarge {
 		t.Errorf("sending gives %v, want reason TooLarge", err)
 	}
-	if r := w.targetSays(w.m, v1alpha1.TargetFailed); r.Reason != checkpoint.ReasonTooLarge || r.Message == "" {
+	if r := w.targetSays(w.m, v1alpha1.TargetFailed); r.Reason != v1alpha1.MigrationReasonTooLarge || r.Message == "" {
 		t.Errorf("the target says %+v, want reason TooLarge", r)
 	}
 }

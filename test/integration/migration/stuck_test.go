@@ -48,10 +48,10 @@ func TestAMigrationThatIsStuckDoesNotHoldOthersUp(t *testing.T) {
 	b.move("second")
 	b.ends("move-second", v1alpha1.MigrationSucceeded)
 	b.read(first.Name, first)
-	if c := condition(first, v1alpha1.MigrationFrozen); c.Reason != "AgentSilent" || c.Status != metav1.ConditionTrue {
+	if c := condition(first, v1alpha1.MigrationFrozen); c.Reason != "AgentNotReporting" || c.Status != metav1.ConditionTrue {
 		t.Errorf("the first does not say what it waits for: %+v", c)
 	}
-	b.hasEvents(first, "AgentSilent")
+	b.hasEvents(first, "AgentNotReporting")
 	b.agents.script(silentAt(""), nil)
 	b.ends(first.Name, v1alpha1.MigrationRolledBack)
 }

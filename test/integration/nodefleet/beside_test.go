@@ -33,8 +33,8 @@ func TestAFleetHoldsWhileAClusterAutoscalerRunsAndTakesOverWhenItHasStopped(t *t
 	b.pods("p", 1, "1900m", "1Gi")
 	b.wait(1)
 	b.autoscale()
-	b.has("all", v1alpha1.FleetReady, metav1.ConditionFalse, "ClusterAutoscalerRuns")
-	b.event("ClusterAutoscalerRuns")
+	b.has("all", v1alpha1.FleetReady, metav1.ConditionFalse, "ClusterAutoscalerActive")
+	b.event("ClusterAutoscalerActive")
 	if each, _ := highest(); len(each) > 0 {
 		t.Errorf("the fleet has bought %v beside a cluster-autoscaler", each)
 	}
@@ -50,7 +50,7 @@ func TestAFleetHoldsWhileAClusterAutoscalerRunsAndTakesOverWhenItHasStopped(t *t
 	if err := b.Update(t.Context(), alive); err != nil {
 		t.Fatal(err)
 	}
-	b.has("all", v1alpha1.FleetReady, metav1.ConditionFalse, "ClusterAutoscalerRuns")
+	b.has("all", v1alpha1.FleetReady, metav1.ConditionFalse, "ClusterAutoscalerActive")
 	if diff := cmp.Diff(map[string]int{"a": 1}, b.count()) + b.untouched(); diff != "" {
 		t.Errorf("the fleet has released machines beside a cluster-autoscaler: %s", diff)
 	}

@@ -10,7 +10,6 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/app"
 	"supercargo.dev/supercargo/cmd/supercargo/cli"
-	"supercargo.dev/supercargo/internal/platform/pause"
 )
 
 // command runs a command line that must succeed, and returns its output.
@@ -38,7 +37,7 @@ func TestAPausedFleetSaysWhatItWouldDoAndActsWhenItIsResumed(t *testing.T) {
 		s := b.get("all").Status
 		c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionPaused)
 		switch d := s.LastDecision; {
-		case c == nil || c.Reason != pause.Reason || !strings.Contains(c.Message, "an incident"):
+		case c == nil || c.Reason != v1alpha1.ReasonPausedByConfigMap || !strings.Contains(c.Message, "an incident"):
 			return "condition Paused does not say so"
 		case d == nil || d.Mode != v1alpha1.FleetObserve || !strings.Contains(d.Summary, "would buy 2 paused-a"):
 			return "there is no such decision"
@@ -61,7 +60,7 @@ func TestAPausedFleetSaysWhatItWouldDoAndActsWhenItIsResumed(t *testing.T) {
 	}
 	b.run(2)
 	b.becomes(map[string]int{"a": 2})
-	b.event(pause.Resumed)
+	b.event(v1alpha1.ReasonResumed)
 	b.eventually("condition Paused is gone", func() string {
 		if meta.FindStatusCondition(b.get("all").Status.Conditions, v1alpha1.ConditionPaused) != nil {
 			return "there"

@@ -10,7 +10,6 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/app"
-	"supercargo.dev/supercargo/internal/platform/pause"
 )
 
 func TestAPausedPolicySaysHowManyReplicasItWantsAndScalesWhenItIsResumed(t *testing.T) {
@@ -26,7 +25,7 @@ func TestAPausedPolicySaysHowManyReplicasItWantsAndScalesWhenItIsResumed(t *test
 		}
 		return ""
 	})
-	if c := b.condition("web", v1alpha1.ConditionPaused, metav1.ConditionTrue, pause.Reason); !strings.Contains(c.Message, "an incident") {
+	if c := b.condition("web", v1alpha1.ConditionPaused, metav1.ConditionTrue, v1alpha1.ReasonPausedByConfigMap); !strings.Contains(c.Message, "an incident") {
 		t.Errorf("condition Paused says %q", c.Message)
 	}
 	b.event("web", v1alpha1.ConditionPaused, "an incident")
@@ -37,7 +36,7 @@ func TestAPausedPolicySaysHowManyReplicasItWantsAndScalesWhenItIsResumed(t *test
 
 	resume()
 	b.becomes(11, 20)
-	b.event("web", pause.Resumed, "no longer paused")
+	b.event("web", v1alpha1.ReasonResumed, "no longer paused")
 	b.eventually("condition Paused is gone", func() string {
 		if meta.FindStatusCondition(b.get("web").Status.Conditions, v1alpha1.ConditionPaused) != nil {
 			return "there"

@@ -30,7 +30,7 @@ func TestAServiceGetsTheReplicasThatItsRequestsNeed(t *testing.T) {
 	// By the model, 12 replicas keep 200 ms at 100 requests/s, and 33 at 300.
 	b.becomes(11, 20)
 	b.event("web", "Scaled", "Scaled Deployment web from 2 to")
-	b.condition("web", v1alpha1.PolicyReady, metav1.ConditionTrue, "Deciding")
+	b.condition("web", v1alpha1.PolicyReady, metav1.ConditionTrue, "Active")
 	b.condition("web", v1alpha1.PolicyMeasured, metav1.ConditionTrue, "Measured")
 	b.metrics.set(func(m *metricsServer) { m.rate = 300 })
 	b.becomes(32, 50)
@@ -166,9 +166,9 @@ func TestDesiredReplicasArePublishedForAnHPA(t *testing.T) {
 	b.deployment("web", 2)
 	b.policy("web", func(s *v1alpha1.ReplicaPolicySpec) { s.Mode = v1alpha1.ReplicasViaHPA })
 	b.autoscale()
-	b.condition("web", v1alpha1.PolicyReady, metav1.ConditionTrue, "NotFollowed")
+	b.condition("web", v1alpha1.PolicyReady, metav1.ConditionTrue, "NoAutoscalerFollows")
 	b.hpa("stock", wanted)
-	if c := b.condition("web", v1alpha1.PolicyReady, metav1.ConditionTrue, "Deciding"); !strings.Contains(c.Message, "HorizontalPodAutoscaler stock follows") {
+	if c := b.condition("web", v1alpha1.PolicyReady, metav1.ConditionTrue, "Active"); !strings.Contains(c.Message, "HorizontalPodAutoscaler stock follows") {
 		t.Errorf("the condition says %s", c.Message)
 	}
 	b.eventually("what it wants is published", func() string {
@@ -208,7 +208,7 @@ func TestOfTwoPoliciesTheOlderOneDecides(t *testing.T) {
 		t.Errorf("the condition says %s", c.Message)
 	}
 	b.condition("one", v1alpha1.PolicyConflict, metav1.ConditionFalse, "NoOtherScaler")
-	b.condition("watcher", v1alpha1.PolicyReady, metav1.ConditionTrue, "Deciding")
+	b.condition("watcher", v1alpha1.PolicyReady, metav1.ConditionTrue, "Active")
 	if err := b.Delete(b.Context(), b.get("one")); err != nil {
 		t.Fatal(err)
 	}
@@ -374,7 +374,7 @@ func TestWhatCannotBeKeptIsRefused(t *testing.T) {
 		spoil        func(*v1alpha1.ReplicaPolicySpec)
 		reason, says string
 	}{
-		"slo":    {func(s *v1alpha1.ReplicaPolicySpec) { s.SLO.ResponseTime = span(90 * time.Millisecond) }, "Invalid", "one request alone takes 0.1 s"},
+		"slo":    {func(s *v1alpha1.ReplicaPolicySpec) { s.SLO.ResponseTime = span(90 * time.Millisecond) }, "InvalidSpec", "one request alone takes 0.1 s"},
 		"source": {func(s *v1alpha1.ReplicaPolicySpec) { s.Metrics.Source = "elsewhere" }, "NoSuchSource", `no source "elsewhere"`},
 		"target": {func(s *v1alpha1.ReplicaPolicySpec) { s.Target.Name = "nothing" }, "TargetNotFound", "Deployment refused/nothing does not exist"},
 		"kind":   {func(s *v1alpha1.ReplicaPolicySpec) { s.Target.Kind = "DaemonSet" }, "KindNotAllowed", "--scale-kinds"},
@@ -389,7 +389,7 @@ func TestWhatCannotBeKeptIsRefused(t *testing.T) {
 		t.Errorf("least above most: %v", err)
 	}
 	b.deployment("nothing", 2)
-	b.condition("target", v1alpha1.PolicyReady, metav1.ConditionTrue, "Deciding")
+	b.condition("target", v1alpha1.PolicyReady, metav1.ConditionTrue, "Active")
 	if got := b.asked(); got != 2 {
 		t.Errorf("a policy that is refused has scaled the Deployment to %d replicas", got)
 	}

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
 	"supercargo.dev/supercargo/test/e2e/nodes/workload"
 )
@@ -50,10 +49,10 @@ func TestDiskFullOnTheTargetIsReportedAndTheSourceGoesOn(t *testing.T) {
 		}
 	})
 	b.order(m, v1alpha1.OrderFreeze)
-	if r := b.targetSays(m, v1alpha1.TargetFailed); r.Reason != checkpoint.ReasonNoRoom {
+	if r := b.targetSays(m, v1alpha1.TargetFailed); r.Reason != v1alpha1.MigrationReasonNoRoom {
 		t.Errorf("the target says %s: %s, want reason NoRoom", r.Reason, r.Message)
 	}
-	if r := b.sourceSays(m, v1alpha1.SourceFailed); r.Reason != checkpoint.ReasonNoRoom {
+	if r := b.sourceSays(m, v1alpha1.SourceFailed); r.Reason != v1alpha1.MigrationReasonNoRoom {
 		t.Errorf("the source says %s: %s, want reason NoRoom", r.Reason, r.Message)
 	}
 	b.goesOn(m, pod)
@@ -99,7 +98,7 @@ func TestDiskFullOnTheSourceIsReportedAndTheSourceGoesOn(t *testing.T) {
 			free := sync.OnceFunc(func() { b.run(from, tc.free(tc.dir(from))) })
 			t.Cleanup(free)
 			b.order(m, v1alpha1.OrderFreeze)
-			if r := b.sourceSays(m, v1alpha1.SourceFailed); r.Reason != checkpoint.ReasonNoRoom || !strings.Contains(r.Message, tc.says) {
+			if r := b.sourceSays(m, v1alpha1.SourceFailed); r.Reason != v1alpha1.MigrationReasonNoRoom || !strings.Contains(r.Message, tc.says) {
 				t.Errorf("the source says %s: %s, want reason NoRoom and %s", r.Reason, r.Message, tc.says)
 			}
 			free()
@@ -129,7 +128,7 @@ func TestMissingImageIsFoundBeforeAnythingIsFrozen(t *testing.T) {
 	m := b.migration(pod, v1alpha1.BackendContainerd)
 	b.sourceSays(m, v1alpha1.SourcePrepared)
 	b.reserve(m, to)
-	if r := b.targetSays(m, v1alpha1.TargetFailed); r.Reason != checkpoint.ReasonImageMissing {
+	if r := b.targetSays(m, v1alpha1.TargetFailed); r.Reason != v1alpha1.MigrationReasonImageMissing {
 		t.Errorf("the target says %s: %s, want reason ImageMissing", r.Reason, r.Message)
 	}
 	b.order(m, v1alpha1.OrderThaw)
@@ -260,7 +259,7 @@ func TestReadOnlyRootWithoutTmpIsRefusedWhileThePodRuns(t *testing.T) {
 	b.make(pod)
 	b.counts(b.runs(pod).Name, 3)
 	m := b.migration(pod, v1alpha1.BackendContainerd)
-	if r := b.sourceSays(m, v1alpha1.SourceFailed); r.Reason != checkpoint.ReasonNotSupported || !strings.Contains(r.Message, "/tmp") {
+	if r := b.sourceSays(m, v1alpha1.SourceFailed); r.Reason != v1alpha1.MigrationReasonNotSupported || !strings.Contains(r.Message, "/tmp") {
 		t.Errorf("the source says %s: %s, want reason NotSupported and what to do about /tmp", r.Reason, r.Message)
 	}
 	if err := workload.CheckTicks(b.counts(pod.Name, 3), 1); err != nil {

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
 	"supercargo.dev/supercargo/test/e2e/nodes/workload"
 )
@@ -30,8 +29,8 @@ func TestContainersOfOtherPodsAreNotTouched(t *testing.T) {
 		StartedAt: now, DeadlineAt: metav1.NewTime(now.Add(time.Minute)), SourceNode: node.Name, PodUID: string(own.UID), Container: "main", ContainerID: id,
 		BaseImage: cluster.Images["counter"], Backend: v1alpha1.BackendContainerd, RestoredPod: own.Name + "-m", Image: "checkpoint.supercargo.dev/forged:1",
 	}
-	if r := b.sourceSays(b.forge(own.Name, plan, nil), v1alpha1.SourceFailed); r.Reason != checkpoint.ReasonForeignContainer {
-		t.Errorf("the source says %s: %s, want reason %s", r.Reason, r.Message, checkpoint.ReasonForeignContainer)
+	if r := b.sourceSays(b.forge(own.Name, plan, nil), v1alpha1.SourceFailed); r.Reason != v1alpha1.MigrationReasonForeignContainer {
+		t.Errorf("the source says %s: %s, want reason %s", r.Reason, r.Message, v1alpha1.MigrationReasonForeignContainer)
 	}
 	// An attacker who writes the status may also claim that every step except the kill is done.
 	b.sourceSays(b.forge(own.Name, plan, func(s *v1alpha1.MigrationStatus) {

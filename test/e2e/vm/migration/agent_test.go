@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
 	"supercargo.dev/supercargo/test/e2e/nodes/moves"
 	"supercargo.dev/supercargo/test/e2e/vm/machine"
@@ -109,7 +108,7 @@ func TestAContainerContinuesWhenItsMigrationFindsTheWorkFolderFull(t *testing.T)
 	}
 	on(fills(1, 16<<20))
 	m := w.End(w.moves("counter"))
-	if m.Status.Phase != v1alpha1.MigrationRefused || m.Status.Source == nil || m.Status.Source.FrozenAt != nil || !strings.Contains(moves.EndMessage(m), checkpoint.ReasonNoRoom) {
+	if m.Status.Phase != v1alpha1.MigrationRefused || m.Status.Source == nil || m.Status.Source.FrozenAt != nil || !strings.Contains(moves.EndMessage(m), v1alpha1.MigrationReasonNoRoom) {
 		t.Errorf("the folder was full before: the migration ended as %s: %s; the source says %+v; want it Refused without a freeze, and NoRoom", m.Status.Phase, moves.EndMessage(m), m.Status.Source)
 	}
 
