@@ -82,7 +82,7 @@ integration_pkgs  = $$(go list ./... | grep -E '$(integration)')
 
 # Of the integration tests, test-first runs those that show each program at work once. Of
 # the tests with services of others, test-integration, e2e-openstack and e2e-nodes leave those
-# to test-nightly that tell least for the time that they take. A test in test/suites holds
+# to test-nightly that are slow and rarely fail. A test in test/suites holds
 # both lists to tests that exist.
 first_tests := \
 	TestConstrainedPodsFindTheOneNodeThatSuits \
@@ -185,7 +185,7 @@ test: test-unit test-first ## Run the unit tests and each program once against a
 
 test-all: test test-tools test-integration e2e e2e-workers e2e-openstack e2e-nodes verify images test-nightly ## Run everything (Debian 12, root; takes hours).
 
-test-nightly: test-integration-nightly test-kubernetes test-kubernetes-nightly e2e-openstack-nightly e2e-nodes-nightly e2e-install e2e-scheduling e2e-vm test-books test-thorough test-race test-peers test-vendor test-browser e2e-replicas e2e-commands chaos chaos-nodes conformance ## Run the tests that tell least for the time that they take (Debian 12, root; also wants chromium, jq, nginx and gcc).
+test-nightly: test-integration-nightly test-kubernetes test-kubernetes-nightly e2e-openstack-nightly e2e-nodes-nightly e2e-install e2e-scheduling e2e-vm test-books test-thorough test-race test-peers test-vendor test-browser e2e-replicas e2e-commands chaos chaos-nodes conformance ## Run the slow tests that rarely fail (Debian 12, root; also needs chromium, jq, nginx and gcc).
 
 test-unit: $(TOOLS)/gotestsum | $(DIST) ## Run the tests that need nothing but Go.
 	$(call go_test,test-unit,$(unit_pkgs))
@@ -206,7 +206,7 @@ test-peers: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(PEERS)) | $(DIST) ## Run th
 	cd test/peers/karpenter && $(call go_test,test-peers,./...)
 	cd test/peers/karpenter-live && $(call go_test,test-peers-live,./...)
 
-test-browser: build $(TOOLS)/gotestsum | $(DIST) ## Look at HTML reports, the dashboard, also of the demo, and the site in Chromium (CHROMIUM=path); pictures in dist/browser/.
+test-browser: build $(TOOLS)/gotestsum | $(DIST) ## Test HTML reports, the dashboard, also of the demo, and the site in Chromium (CHROMIUM=path); pictures in dist/browser/.
 	$(MAKE) --no-print-directory site SITE_URL=/
 	$(with_bin) $(call go_test,test-browser,-tags browser -count 1 ./test/browser)
 
@@ -316,19 +316,19 @@ e2e-scheduling: $(BIN)/kubectl $(TOOLS)/gotestsum $(TOOLS)/helm | $(DIST) ## Run
 	$(with_tools) hack/nodes/nodes.sh run-suite $(call go_test,$@,-tags install -count 1 -timeout 4h -run '^$(k8s_suite)$$' ./test/e2e/install)
 
 e2e-vm: export VMS_LOGS := $(abspath $(DIST))/vms
-e2e-vm: $(BIN)/node-agent $(BIN)/descheduler $(TOOLS)/gotestsum | $(DIST) ## Test moves between Debian virtual machines with control groups v2, whose power it cuts (Debian 12, root; emulated: wants a quiet machine, and an hour or more).
+e2e-vm: $(BIN)/node-agent $(BIN)/descheduler $(TOOLS)/gotestsum | $(DIST) ## Test moves between Debian virtual machines with control groups v2, whose power it cuts (Debian 12, root; emulated: needs an idle machine, and an hour or more).
 	hack/nodes/nodes.sh run hack/vms/vms.sh run $(call go_test,$@,-tags vm -count 1 -timeout 4h ./test/e2e/vm/...)
 
 e2e-workers: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN)) | $(DIST) ## Test against a real makeflow, Work Queue manager and workers, on pools that grow and drain (Debian's coop-computing-tools and ncbi-blast+, root).
 	$(with_bin) $(call go_test,e2e-workers,-tags workers -count 1 ./test/e2e/workers)
 
-e2e-replicas: $(TOOLS)/gotestsum | $(DIST) ## Let laws scale real processes behind Debian's nginx (nginx, root); what came of it in dist/replicas.json.
+e2e-replicas: $(TOOLS)/gotestsum | $(DIST) ## Let laws scale real processes behind Debian's nginx (nginx, root); results in dist/replicas.json.
 	$(call go_test,e2e-replicas,-tags replicas -count 1 ./test/e2e/replicas -report $(abspath $(DIST))/replicas.json)
 
 KILL_SEED ?= 1
 
 soak-migration: export NODES_LOGS := $(abspath $(DIST))/nodes
-soak-migration: $(BIN)/node-agent $(BIN)/descheduler | $(DIST) ## Kill every part of a migration at every step on real nodes (KILL_SEED orders them); what came of it in dist/soak-migration.json.
+soak-migration: $(BIN)/node-agent $(BIN)/descheduler | $(DIST) ## Kill every part of a migration at every step on real nodes (KILL_SEED orders them); results in dist/soak-migration.json.
 	hack/nodes/nodes.sh run go test -tags nodes -count 1 -timeout 4h -v -run TestWhateverIsKilled ./test/e2e/nodes/migration \
 		-kill-points 0 -kill-seed $(KILL_SEED) -kill-report $(abspath $(DIST))/soak-migration.json
 
@@ -340,12 +340,12 @@ CHAOS_ONLY  ?=
 CHAOS_NEEDS := $(addprefix $(BIN)/,autoscaler descheduler kube-scheduler node-agent $(CHILDREN))
 chaos_test   = SUPERCARGO_BIN="$(abspath $(BIN))" $(with_bin) go test -tags chaos -count 1 -timeout 24h -v -run $(1) ./test/chaos -seed $(CHAOS_SEED)
 
-chaos: $(CHAOS_NEEDS) | $(DIST) ## Have one thing after another fail for CHAOS_LASTS (CHAOS_SEED draws what, CHAOS_ONLY is one kind), then replay the audit log; what came of it in dist/chaos.json (root).
+chaos: $(CHAOS_NEEDS) | $(DIST) ## Inject one fault after another for CHAOS_LASTS (CHAOS_SEED selects them, CHAOS_ONLY is one kind), then replay the audit log; results in dist/chaos.json (root).
 	rm -rf $(DIST)/chaos
 	$(call chaos_test,TestNothingIsLostWhateverFails) -lasts $(CHAOS_LASTS) -only '$(CHAOS_ONLY)' -out $(abspath $(DIST))/chaos -report $(abspath $(DIST))/chaos.json
 
 chaos-nodes: export NODES_LOGS := $(abspath $(DIST))/nodes
-chaos-nodes: $(BIN)/kubectl $(TOOLS)/gotestsum $(TOOLS)/helm | $(DIST) ## The same on a cluster that kubeadm makes on this machine, with the images and charts, while pods move; what came of it in dist/chaos-nodes.json (Debian 12, root).
+chaos-nodes: $(BIN)/kubectl $(TOOLS)/gotestsum $(TOOLS)/helm | $(DIST) ## The same on a cluster that kubeadm makes on this machine, with the images and charts, while pods move; results in dist/chaos-nodes.json (Debian 12, root).
 	$(MAKE) --no-print-directory images IMAGE_TAG=v0.1.0
 	$(with_tools) hack/nodes/nodes.sh run-kubeadm $(call go_test,$@-tests,-tags install -count 1 -timeout 24h -run '^$(chaos_nodes)$$' ./test/e2e/install \
 		-chaos-seed $(CHAOS_SEED) -chaos-lasts $(CHAOS_LASTS) -chaos-only "$(CHAOS_ONLY)" -chaos-report $(abspath $(DIST))/chaos-nodes.json)
@@ -409,7 +409,7 @@ $(addprefix $(BIN)/,$(PEERS)): $(BIN)/%-peer: # modules of their own: nothing he
 AUTOSCALER_ROUNDS ?= 3
 AUTOSCALER_FLAGS  ?=
 
-bench-autoscalers: $(addprefix $(BIN)/,autoscaler $(CHILDREN) karpenter karpenter-scaled) | $(DIST) ## Let NodeFleet and the real Karpenter keep machines for the same pods, live (AUTOSCALER_FLAGS=-help); a table, and JSON in dist/autoscalers.json.
+bench-autoscalers: $(addprefix $(BIN)/,autoscaler $(CHILDREN) karpenter karpenter-scaled) | $(DIST) ## Compare NodeFleet and the real Karpenter on the same pods, live (AUTOSCALER_FLAGS=-help); a table, and JSON in dist/autoscalers.json.
 	$(with_bin) go run -buildvcs=false ./test/autoscalers -karpenter-source "$$(go -C $(KARPENTER) list -m -f '{{.Dir}}' sigs.k8s.io/karpenter)" \
 		-rounds $(AUTOSCALER_ROUNDS) $(AUTOSCALER_FLAGS)
 
@@ -429,7 +429,7 @@ SOAK_NODES ?= 200
 SOAK_LASTS ?= 10m
 SOAK_SEED  ?= 1
 
-soak-consolidation: $(BIN)/kwok $(BIN)/descheduler-peer | $(DIST) ## Empty nodes that keep changing, with everything on, then with the stock descheduler; a table, and JSON in dist/consolidation.json.
+soak-consolidation: $(BIN)/kwok $(BIN)/descheduler-peer | $(DIST) ## Compare consolidation with the stock descheduler on nodes that keep changing; a table, and JSON in dist/consolidation.json.
 	$(with_bin) go test -tags soak -count 1 -timeout 3h -v -run TestNodesAreEmptied ./test/integration/consolidation -nodes $(SOAK_NODES) -lasts $(SOAK_LASTS) \
 		-pace 1 -seed $(SOAK_SEED) -stock $(abspath $(BIN))/descheduler-peer -report $(abspath $(DIST))/consolidation.json
 
@@ -439,7 +439,7 @@ PROBE_QUIET  ?= 0
 bench-probe: $(BIN)/node-agent | $(DIST) ## Measure how well profiles learned from probes under two CPU limits predict other sizes (root); JSON in dist/probe.json.
 	go run -buildvcs=false ./test/measure probe --node-agent $(BIN)/node-agent --rounds $(PROBE_ROUNDS) --quiet $(PROBE_QUIET) | tee $(DIST)/probe.json
 
-bench-openstack: | $(DIST) ## Measure asking for 50 OpenStack servers and looking at 999 (Debian 12, root); JSON in dist/openstack.json.
+bench-openstack: | $(DIST) ## Measure creating 50 OpenStack servers and listing 999 (Debian 12, root); JSON in dist/openstack.json.
 	go test -c -tags openstack,measure -o $(DIST)/openstack-speed.test ./test/e2e/openstack
 	OPENSTACK_NICE=0 OPENSTACK_MEASURED=$(abspath $(DIST))/openstack.json hack/openstack/openstack.sh run $(DIST)/openstack-speed.test -test.v -test.run TestSpeed -test.timeout 2h
 
@@ -457,7 +457,7 @@ experiments: $(BIN)/supercargo $(BIN)/supercargo-lab | $(DIST) ## Run the experi
 			--report $(DIST)/experiments/$$pattern.html >$(DIST)/experiments/$$pattern.json; \
 		$(BIN)/supercargo simulate -f test/scenarios/htas-$$pattern.yaml --repeat $(HTAS_SEEDS); done
 
-sensitivity: ## Vary what the HTAS paper leaves open, one thing at a time; a table of savings, takes half an hour.
+sensitivity: ## Vary the parameters that the HTAS paper does not specify, one at a time; a table of savings, takes half an hour.
 	go run -buildvcs=false ./test/measure sensitivity --seeds $(HTAS_SEEDS)
 
 consolidation: ## Run the experiments of the HTAS paper with pods that leave emptied machines by eviction, migration or both; a table, takes minutes.
@@ -485,7 +485,7 @@ verify-modules:
 	for dir in . tools tools/{helm,promtool,hugo} lab/playground/kwok hack/nodes/runtime/*/ test/peers/*/; do go -C "$$dir" mod tidy -diff; done
 	hack/kubernetes-modules.sh -diff
 
-modules: ## Write the module files of later versions of Kubernetes anew, after a change of go.mod.
+modules: ## Regenerate the module files of later versions of Kubernetes, after a change of go.mod.
 	hack/kubernetes-modules.sh
 
 verify-manifests: $(TOOLS)/kustomize
@@ -543,7 +543,7 @@ RELEASE_DIR      ?= $(DIST)/release
 RELEASE_BIN      ?= $(DIST)/release-bin
 RELEASE_ARCHIVES ?= https://supercargo.dev/releases/$(VERSION)
 
-release: release-binaries | $(DIST) ## Make all that is published of a release in dist/release/ (VERSION=v1.2.3, IMAGE_REPO): archives, images, charts, manifests, bills of materials, sums.
+release: release-binaries | $(DIST) ## Build everything that a release publishes in dist/release/ (VERSION=v1.2.3, IMAGE_REPO): archives, images, charts, manifests, bills of materials, sums.
 	rm -rf $(RELEASE_DIR)
 	go -C tools run -buildvcs=false ./release -version "$(VERSION)" -revision "$(REVISION)" -created $(COMMIT_TIME) -repository "$(IMAGE_REPO)" \
 		-archives "$(RELEASE_ARCHIVES)" -source $(CURDIR) -binaries $(abspath $(RELEASE_BIN)) -out $(abspath $(RELEASE_DIR))
@@ -559,7 +559,7 @@ release-binaries:
 		GOOS=$${platform%/*} GOARCH=$${platform#*/} $(call k8s_build,$(v),$(OUR_LDFLAGS)) -o $(RELEASE_BIN)/$$platform/kube-scheduler-kubernetes$(v) ./cmd/kube-scheduler; done;)
 
 # With an empty build cache, so that nothing of the first run is in the second.
-verify-release: | $(DIST) ## Make the release again, from nothing, and compare it with dist/release/ byte for byte (compiles all of Kubernetes eight times).
+verify-release: | $(DIST) ## Rebuild the release from scratch, and compare it with dist/release/ byte for byte (compiles all of Kubernetes eight times).
 	rm -rf $(DIST)/release-cache
 	GOCACHE=$(abspath $(DIST))/release-cache $(MAKE) release RELEASE_DIR=$(DIST)/release-again RELEASE_BIN=$(DIST)/release-bin-again
 	diff -r $(RELEASE_DIR) $(DIST)/release-again && rm -rf $(DIST)/release-cache

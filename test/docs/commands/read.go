@@ -63,11 +63,42 @@ func Read(root string, pages ...string) ([]Command, error) {
 	return all, nil
 }
 
+// shells are the languages of fenced blocks of commands, and otherLanguages those of other blocks.
+var (
+	shells         = []string{"", "sh", "shell", "console", "bash"}
+	otherLanguages = []string{"yaml", "json", "csv", "go", "text"}
+)
+
 // block is a block of code of a page.
 type block struct {
 	line     int // number of the first line
 	language string
-	lines    []string
+	lines    []string // without spaces around them
+	raw      []string // as they are
+}
+
+// Block is a block of a page that is not of commands.
+type Block struct {
+	// Line is the number of its first line, from 1.
+	Line int
+	// Text is the block without the indentation of its first line.
+	Text string
+}
+
+// Others returns the blocks of a page that are not of commands.
+func Others(page string) (all []Block) {
+	for _, b := range blocksOf(page) {
+		if shell, _ := b.shell(); shell || b.language != "" && slices.Contains(shells, b.language) {
+			continue
+		}
+		indent := b.raw[0][:len(b.raw[0])-len(strings.TrimLeft(b.raw[0], " \t"))]
+		var text strings.Builder
+		for _, line := range b.raw {
+			text.WriteString(strings.TrimPrefix(line, indent) + "\n")
+		}
+		all = append(all, Block{b.line, text.String()})
+	}
+	return all
 }
 
 var (
@@ -104,7 +135,7 @@ func blocksOf(page string) (all []block) {
 		if len(b.lines) == 0 {
 			b.line = i + 1
 		}
-		b.lines = append(b.lines, strings.TrimSpace(line))
+		b.lines, b.raw = append(b.lines, strings.TrimSpace(line)), append(b.raw, line)
 	}
 	end()
 	return all
@@ -112,7 +143,10 @@ func blocksOf(page string) (all []block) {
 
 // commands returns the commands of a block.
 func (b block) commands(page string) (all []Command, err error) {
-	if !slices.Contains([]string{"", "sh", "shell", "console"}, b.language) {
+	if !slices.Contains(shells, b.language) {
+		if !slices.Contains(otherLanguages, b.language) {
+			return nil, fmt.Errorf("%s:%d: language %s is unknown: add it to shells or to otherLanguages", page, b.line, b.language)
+		}
 		return nil, nil
 	}
 	shell, prompt := b.shell()
