@@ -340,7 +340,7 @@ func TestAnActionThatIsCancelledHasNotFailed(t *testing.T) {
 	c.from.backend.on("Dump", func(ctx context.Context) error {
 		close(entered)
 		<-ctx.Done()
-		return checkpoint.Fail(checkpoint.ReasonDumpFailed, "it was interrupted")
+		return checkpoint.Fail(v1alpha1.MigrationReasonDumpFailed, "it was interrupted")
 	})
 	freezeUntil(t, m, entered)
 	c.clock.step(deadline + thawGrace + 1)

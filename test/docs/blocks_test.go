@@ -1,7 +1,9 @@
 package docs
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -104,6 +106,9 @@ func checkBlock(first string, text []byte) error {
 	var object map[string]any
 	if err := yaml.UnmarshalStrict(text, &object); err != nil {
 		return err
+	}
+	if bytes.HasSuffix(bytes.TrimSpace(text), []byte(":")) {
+		return errors.New("the last key has no value: a line of the block is not indented")
 	}
 	if object["kind"] != nil {
 		return checkObject(text)
@@ -234,6 +239,7 @@ func checkCSV(header, text string) error {
 func TestBrokenBlocksAreFound(t *testing.T) {
 	for name, text := range map[string]string{
 		"a field that does not exist":       "apiVersion: supercargo.dev/v1alpha1\nkind: NodeFleet\nmetadata: {name: f}\nspec: {modes: Act}\n",
+		"a list outside its block":          "clusterAPI:\n  templates:\n",
 		"a list outside its key":            "clusterAPI:\n  templates:\n- machineDeployment: workers\n",
 		"a field inside a comment":          "clusterAPI:\n  template: [] # instanceTypes\n",
 		"a value that the chart has not":    "autoscalers: {enabled: true}\n",
