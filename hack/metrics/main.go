@@ -24,8 +24,8 @@ func main() {
 const head = `<!-- Written by make generate from what the programs register: change the help texts there. -->
 # Metrics that the programs export
 
-Each program serves these at ` + "`/metrics`" + `, beside those of the libraries that it is built with. [operations.md](operations.md#monitoring) says how Prometheus gets them, and
-which dashboards and alerts there are.
+Each program serves these at ` + "`/metrics`" + `, beside those of the libraries that it is built with. [operations.md](operations.md#monitoring) says
+how Prometheus gets them, and which dashboards and alerts there are.
 `
 
 func run(file string) error {
