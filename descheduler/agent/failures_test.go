@@ -107,7 +107,7 @@ func TestTheTargetRefusesAContainerBeforeItIsFrozen(t *testing.T) {
 			if err := c.from.reconcile(t.Context(), m.key); err != nil {
 				t.Fatal(err)
 			}
-			c.from.running.Wait()
+			c.from.rest()
 			if err := c.from.reconcile(t.Context(), m.key); err != nil {
 				t.Fatal(err)
 			}

@@ -267,7 +267,7 @@ func TestAQueuedMigrationIsReconciledAgainAfterAnError(t *testing.T) {
 	if !c.from.next(t.Context()) { // after its back-off
 		t.Error("the queue has ended")
 	}
-	c.from.running.Wait()
+	c.from.rest()
 	for m.migration().Status.Source == nil {
 		if !c.from.next(t.Context()) {
 			t.Fatal("the queue has ended")

@@ -315,6 +315,23 @@ func (c *cluster) move(t *testing.T, change func(*corev1.Pod, *v1alpha1.Migratio
 	return &moving{cluster: c, t: t, key: key, uid: string(uidOf(number)), backend: m.Status.Plan.Backend}
 }
 
+// rest waits until no action runs. It does not use the agent's wait group, which may not be waited for while
+// the other agent can still begin an action here.
+func (n *node) rest() {
+	for {
+		n.mu.Lock()
+		var running *job
+		for _, j := range n.jobs {
+			running = j
+		}
+		n.mu.Unlock()
+		if running == nil {
+			return
+		}
+		<-running.done
+	}
+}
+
 // settle reconciles all Migrations on both nodes until nothing changes any more, and returns the
 // errors of the last round.
 func (c *cluster) settle(t *testing.T) error {
@@ -326,7 +343,7 @@ func (c *cluster) settle(t *testing.T) error {
 			for _, key := range c.keys {
 				errs = append(errs, n.reconcile(t.Context(), key))
 			}
-			n.running.Wait()
+			n.rest()
 		}
 		now := c.snapshot(t)
 		if now == before {
@@ -380,7 +397,7 @@ func (c *cluster) until(t *testing.T, entered <-chan struct{}) {
 			}
 			idle := make(chan struct{})
 			go func() {
-				n.running.Wait()
+				n.rest()
 				close(idle)
 			}()
 			select {
@@ -538,7 +555,7 @@ func (m *moving) frozen() bool { return slices.Contains(m.from.backend.calls(), 
 // interrupt ends the running action of the source, as a killed agent does.
 func (m *moving) interrupt() {
 	m.from.cancel(ledger.ID{Migration: m.uid, Node: "from", Role: ledger.SourceRole})
-	m.from.running.Wait()
+	m.from.rest()
 }
 
 // deleteMigration deletes the Migration.

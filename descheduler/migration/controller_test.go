@@ -582,7 +582,7 @@ func deletion(m *v1alpha1.Migration) func(handlers, workqueue.TypedRateLimitingI
 func TestAnEndWakesOthers(t *testing.T) {
 	before, after := begunMove(source()), begunMove(source(), finished(v1alpha1.MigrationSucceeded, now))
 	stuck := begunMove(source(), func(m *v1alpha1.Migration) {
-		m.Status.Conditions = []metav1.Condition{{Type: v1alpha1.MigrationFrozen, Status: metav1.ConditionTrue, Reason: "AgentSilent"}}
+		m.Status.Conditions = []metav1.Condition{{Type: v1alpha1.MigrationFrozen, Status: metav1.ConditionTrue, Reason: v1alpha1.MigrationReasonAgentNotReporting}}
 	})
 	all := func(_ context.Context, m *v1alpha1.Migration, all []v1alpha1.Migration) (requests []reconcile.Request) {
 		for i := range all {

@@ -164,7 +164,7 @@ func TestSimulatePrintsATableOfAllPoliciesByDefault(t *testing.T) {
 	t.Parallel()
 	dir := commandtest.Directory(t, map[string]string{"s.yaml": simulateScenario})
 	code, stdout, stderr := supercargo(t, "", "simulate", "-f", filepath.Join(dir, "s.yaml"))
-	if code != command.ExitOK || stderr != "" || !strings.HasPrefix(stdout, "Scenario small, seed 1, 7 policies.") {
+	if code != command.ExitOK || stderr != "" || !strings.HasPrefix(stdout, "Scenario small, seed 1, 6 policies.") {
 		t.Fatalf("exit code %d, stderr %q, stdout %q, want a table", code, stderr, stdout)
 	}
 	for _, name := range policy.Names() {
