@@ -483,10 +483,18 @@ func (m *moving) entry(role ledger.Role) (ledger.Entry, bool) {
 	return m.to.ledger.Get(ledger.ID{Migration: m.uid, Node: "to", Role: role})
 }
 
+// wantImage checks that the target has the checkpoint.
+func (m *moving) wantImage() {
+	m.t.Helper()
+	if has, err := m.to.backend.Has(m.t.Context(), m.image()); !has || err != nil {
+		m.t.Errorf("the target has the image: %v (%v)", has, err)
+	}
+}
+
 // wantContainer checks the state of the container.
 func (m *moving) wantContainer(want checkpoint.State) {
 	m.t.Helper()
-	if got, err := m.from.backend.Backend.State(m.t.Context(), m.container()); err != nil || got != want {
+	if got, err := m.from.backend.State(m.t.Context(), m.container()); err != nil || got != want {
 		m.t.Errorf("the container is %s (%v), want %s", got, err, want)
 	}
 }

@@ -72,8 +72,10 @@ func (a Amounts) fit(it *kind, most int64) int64 {
 func (a Amounts) valid() bool { return a.CPU >= 0 && a.Memory >= 0 && a.Places >= 0 }
 
 const (
-	// FewBranches is enough steps for most bins, ManyBranches for nearly all.
-	FewBranches, ManyBranches = 20_000, 500_000
+	// FewBranches is enough steps for most bins.
+	FewBranches = 20_000
+	// ManyBranches is enough steps for nearly all bins.
+	ManyBranches = 500_000
 	// more is the least factor by which a result must exceed the best one to matter.
 	more = 1 + 1e-9
 )

@@ -82,9 +82,10 @@ type Room struct {
 }
 
 const (
-	// Admitted and Refused say whether a bin or room admits a class.
+	// Admitted says that a bin or room admits a class.
 	Admitted = '+'
-	Refused  = '-'
+	// Refused says that it does not.
+	Refused = '-'
 )
 
 // Quota is a maximum number of items in each domain.

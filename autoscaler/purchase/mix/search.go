@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// mix is a solution of a problem: machines, and the items without one.
+// Solution is a solution of a problem: machines, and the items without one.
 type Solution struct {
 	machines []machine
 	// waiting is the number of items of each kind without a machine, missing their sum.

@@ -37,7 +37,7 @@ func (f *ClusterFlags) AddTo(cmd *cobra.Command, namespaced bool) {
 	names := clientcmd.RecommendedConfigOverrideFlags("")
 	names.ClusterOverrideFlags.APIServer.ShortName = "s"
 	names.AuthOverrideFlags.Username, names.AuthOverrideFlags.Password = clientcmd.FlagInfo{}, clientcmd.FlagInfo{} // Kubernetes no longer knows basic authentication
-	names.ClusterOverrideFlags.ProxyURL = clientcmd.FlagInfo{} // kubectl has none
+	names.ClusterOverrideFlags.ProxyURL = clientcmd.FlagInfo{}                                                      // kubectl has none
 	if !namespaced {
 		names.ContextOverrideFlags.Namespace = clientcmd.FlagInfo{}
 	}

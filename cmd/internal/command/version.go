@@ -22,6 +22,7 @@ type Versions struct {
 	Platform   string `json:"platform"`
 }
 
+// NewVersionCommand returns the command `version`.
 func NewVersionCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
@@ -49,6 +50,7 @@ func printVersions(w io.Writer, output string, v Versions) error {
 	return err
 }
 
+// CurrentVersions returns the versions of this program and of the Kubernetes that it is built from.
 func CurrentVersions() Versions {
 	return Versions{
 		Supercargo: version.Version,
