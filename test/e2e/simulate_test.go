@@ -26,8 +26,8 @@ func TestSimulateGivesTheSameBytesOnAnyNumberOfProcessors(t *testing.T) {
 		if err != nil {
 			t.Fatalf("on %s processors: %v\n%s", processors, err, &errs)
 		}
-		if n := strings.Count(errs.String(), "\n"); n != 7 || !strings.Contains(errs.String(), "seed 1, policy htas: simulated in ") {
-			t.Errorf("on %s processors stderr is %q, want a line for each of seven policies", processors, &errs)
+		if n := strings.Count(errs.String(), "\n"); n != 6 || !strings.Contains(errs.String(), "seed 1, policy htas: simulated in ") {
+			t.Errorf("on %s processors stderr is %q, want a line for each of six policies", processors, &errs)
 		}
 		return string(out), readFile(t, p), readFile(t, r)
 	}
@@ -50,8 +50,8 @@ func TestSimulateGivesTheSameBytesOnAnyNumberOfProcessors(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &document); err != nil {
 		t.Fatal(err)
 	}
-	if document.Scenario != "htas-on-off" || len(document.Policies) != 7 {
-		t.Fatalf("scenario %s with %d policies, want htas-on-off with 7", document.Scenario, len(document.Policies))
+	if document.Scenario != "htas-on-off" || len(document.Policies) != 6 {
+		t.Fatalf("scenario %s with %d policies, want htas-on-off with 6", document.Scenario, len(document.Policies))
 	}
 	for _, p := range document.Policies {
 		if p.Pods.Pending != 0 || p.Pods.Scheduled != p.Pods.Submitted || p.Pods.Submitted == 0 || p.CostDollars < p.LowerBoundDollars {
