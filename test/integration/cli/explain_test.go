@@ -21,6 +21,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/app"
 	"supercargo.dev/supercargo/cli/explain"
+	laboratory "supercargo.dev/supercargo/cmd/supercargo-lab/cli"
 	"supercargo.dev/supercargo/cmd/supercargo/cli"
 	"supercargo.dev/supercargo/internal/platform/operator"
 	"supercargo.dev/supercargo/lab/playground"
@@ -31,6 +32,13 @@ import (
 func supercargo(args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	code = cli.Main(append([]string{"supercargo"}, args...), strings.NewReader(""), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// simulate runs `supercargo simulate` in this process.
+func simulate(args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	code = laboratory.Main(append([]string{"supercargo-lab", "simulate"}, args...), strings.NewReader(""), &out, &errs)
 	return code, out.String(), errs.String()
 }
 

@@ -22,7 +22,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"supercargo.dev/supercargo/cmd/supercargo-lab/cli"
+	laboratory "supercargo.dev/supercargo/cmd/supercargo-lab/cli"
+	"supercargo.dev/supercargo/cmd/supercargo/cli"
 	"supercargo.dev/supercargo/lab/playground"
 )
 
@@ -33,7 +34,7 @@ const patience = 2 * time.Minute
 // withoutClusterAPI makes a playground start faster.
 const withoutClusterAPI = "--cluster-api=false"
 
-// runAs is the environment variable that makes this test binary run as supercargo.
+// runAs is the environment variable that makes this test binary run as supercargo or supercargo-lab.
 const runAs = "SUPERCARGO_TEST_RUN_AS_CLI"
 
 // Exit codes of supercargo.
@@ -44,8 +45,11 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(runAs) != "" {
+	switch os.Getenv(runAs) {
+	case "supercargo":
 		os.Exit(cli.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
+	case "supercargo-lab":
+		os.Exit(laboratory.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
 }
@@ -88,7 +92,7 @@ func startPlayground(t *testing.T, tmp string, args ...string) *process {
 		lines: make(chan string, 100),
 		ended: make(chan struct{}),
 	}
-	p.cmd.Env = append(os.Environ(), runAs+"=1", "TMPDIR="+tmp, playground.KwokEnv+"="+kwok, playground.ClusterAPIEnv+"="+clusterAPI)
+	p.cmd.Env = append(os.Environ(), runAs+"=supercargo-lab", "TMPDIR="+tmp, playground.KwokEnv+"="+kwok, playground.ClusterAPIEnv+"="+clusterAPI)
 	p.cmd.Stderr = &p.stderr
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {

@@ -30,7 +30,7 @@ func startRecord(t *testing.T, args ...string) *process {
 		t.Fatal(err)
 	}
 	p := &process{cmd: exec.Command(self, append([]string{"record"}, args...)...), ended: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), runAs+"=1")
+	p.cmd.Env = append(os.Environ(), runAs+"=supercargo")
 	p.cmd.Stderr = &p.stderr
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -127,7 +127,7 @@ func TestARecordedClusterIsSimulated(t *testing.T) {
 // plays simulates a recording of four pods on two nodes, alone and as a trace of a scenario.
 func plays(t *testing.T, path string) {
 	t.Helper()
-	code, stdout, stderr := supercargo("simulate", "-f", path, "--policy", "default,supercargo", "-o", "json")
+	code, stdout, stderr := simulate("-f", path, "--policy", "default,supercargo", "-o", "json")
 	if code != exitOK {
 		t.Fatalf("simulate: exit code %d: %s", code, stderr)
 	}
@@ -155,7 +155,7 @@ func plays(t *testing.T, path string) {
 	if err := os.WriteFile(scenario, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, stderr := supercargo("simulate", "-f", scenario, "--policy", "default"); code != exitOK {
+	if code, _, stderr := simulate("-f", scenario, "--policy", "default"); code != exitOK {
 		t.Errorf("a recording as a trace: exit code %d: %s", code, stderr)
 	}
 }
