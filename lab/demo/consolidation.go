@@ -226,9 +226,9 @@ type consolidationWatch struct {
 // until polls until done returns true.
 func (w *consolidationWatch) until(ctx context.Context, done func(ConsolidationPoint) bool) error {
 	var last error
-	err := until(ctx, lookEvery, consolidationTime, func() bool {
+	err := until(ctx, sampleEvery, consolidationTime, func() bool {
 		var p ConsolidationPoint
-		p, last = w.look(ctx)
+		p, last = w.sample(ctx)
 		return last == nil && done(p)
 	})
 	if !errors.Is(err, errTooLong) {
@@ -243,8 +243,8 @@ func (w *consolidationWatch) until(ctx context.Context, done func(ConsolidationP
 	return errors.Join(fmt.Errorf("timed out after %v: %s", consolidationTime, state), last)
 }
 
-// look records the present state.
-func (w *consolidationWatch) look(ctx context.Context) (ConsolidationPoint, error) {
+// sample records the present state.
+func (w *consolidationWatch) sample(ctx context.Context) (ConsolidationPoint, error) {
 	var jobs batchv1.JobList
 	var nodes corev1.NodeList
 	var migrations v1alpha1.MigrationList

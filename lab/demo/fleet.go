@@ -161,7 +161,7 @@ func watchFleet(ctx context.Context, p *playground.Playground, c client.Client) 
 	ctx, cancel := context.WithCancel(ctx)
 	w := &fleetWatch{cancel: cancel, began: time.Now(), peaks: map[string]int{}, nodes: map[string]corev1.Node{}}
 	w.done.Go(func() {
-		wait.UntilWithContext(ctx, func(ctx context.Context) { w.look(ctx, p, c) }, lookEvery)
+		wait.UntilWithContext(ctx, func(ctx context.Context) { w.sample(ctx, p, c) }, sampleEvery)
 	})
 	return w
 }
@@ -172,8 +172,8 @@ func (w *fleetWatch) end() {
 	w.done.Wait()
 }
 
-// look records the present state. It skips the poll if a request fails.
-func (w *fleetWatch) look(ctx context.Context, p *playground.Playground, c client.Client) {
+// sample records the present state. It skips the poll if a request fails.
+func (w *fleetWatch) sample(ctx context.Context, p *playground.Playground, c client.Client) {
 	nodes, err := p.Client().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return
@@ -284,16 +284,16 @@ func (r *Fleet) shrink(ctx context.Context, p *playground.Playground, c client.C
 	return err
 }
 
-// lookEvery is the polling interval.
-const lookEvery = 400 * time.Millisecond
+// sampleEvery is the polling interval.
+const sampleEvery = 400 * time.Millisecond
 
 // errTooLong is returned when a condition is not met in time.
 var errTooLong = errors.New("timed out")
 
-// until polls look at the interval every until it returns true. It returns [errTooLong] after the
+// until polls done at the interval every until it returns true. It returns [errTooLong] after the
 // time most, or the error of ctx if that ends first.
-func until(ctx context.Context, every, most time.Duration, look func() bool) error {
-	err := wait.PollUntilContextTimeout(ctx, every, most, true, func(context.Context) (bool, error) { return look(), nil })
+func until(ctx context.Context, every, most time.Duration, done func() bool) error {
+	err := wait.PollUntilContextTimeout(ctx, every, most, true, func(context.Context) (bool, error) { return done(), nil })
 	if err != nil && ctx.Err() == nil {
 		return errTooLong
 	}

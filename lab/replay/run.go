@@ -114,7 +114,7 @@ func (r *run) play(ctx context.Context) (*Result, error) {
 	}()
 	for range r.answers { // answers that are no longer awaited
 	}
-	r.tell()
+	r.reportProgress()
 	if r.gaveUp {
 		return r.result, fmt.Errorf("replay: %d pods were not removed: no pod has been removed for %s", r.open, r.opts.CleanUp)
 	}
@@ -192,7 +192,7 @@ func (r *run) begin(now time.Time) {
 				r.gaveUp = true
 			}
 		case look:
-			r.tell()
+			r.reportProgress()
 			r.agenda.Push(entry{at: now.Add(lookEvery), verb: look})
 		}
 	}
@@ -428,8 +428,8 @@ func (r *run) finish(i int) {
 	}
 }
 
-// tell reports progress.
-func (r *run) tell() {
+// reportProgress reports progress.
+func (r *run) reportProgress() {
 	if r.opts.Progress == nil {
 		return
 	}

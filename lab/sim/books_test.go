@@ -203,7 +203,7 @@ func audit(ctx context.Context, seed uint64, name string, all *tally) string {
 	sc, pods := randomScenario(seed)
 	l := newLedger(sc, pods, p)
 	input := sim.Input{Scenario: sc, Pods: pods, Seed: seed, Policy: p}
-	r, err := sim.Run(ctx, input.Watched(l.tell))
+	r, err := sim.Run(ctx, input.Watched(l.process))
 	if err != nil {
 		return err.Error()
 	}

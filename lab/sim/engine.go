@@ -329,7 +329,7 @@ func (e *engine) end(r *running) error {
 		e.result.Runtimes = append(e.result.Runtimes, e.now-r.first)
 		e.result.Responses = append(e.result.Responses, e.now-r.pod.Arrival)
 	}
-	e.tell(fact{what: podEnded, pod: r.pod.Name, node: r.on.name})
+	e.record(fact{what: podEnded, pod: r.pod.Name, node: r.on.name})
 	e.progress()
 	return e.emptied(r.on)
 }
@@ -341,7 +341,7 @@ func (e *engine) expire(q *queued) {
 	if len(e.parked) < before {
 		e.result.Completed++
 		e.result.serviceWaited(q.since, e.now)
-		e.tell(fact{what: podEnded, pod: q.pod.Name})
+		e.record(fact{what: podEnded, pod: q.pod.Name})
 	}
 }
 
@@ -362,7 +362,7 @@ func (e *engine) leave(r *running) error {
 // progress records that the run makes progress.
 func (e *engine) progress() { e.lastStep = e.now }
 
-func (e *engine) tell(f fact) {
+func (e *engine) record(f fact) {
 	if e.input.watch != nil {
 		f.at = e.now
 		e.input.watch(f)

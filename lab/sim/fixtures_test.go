@@ -258,7 +258,7 @@ func buy(flavors ...string) cluster.Plan {
 	return plan
 }
 
-func giveBack(node string) cluster.Plan {
+func releaseOf(node string) cluster.Plan {
 	return cluster.Plan{Release: []cluster.Release{{Node: node, Reason: "it is empty"}}}
 }
 

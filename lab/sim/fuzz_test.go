@@ -146,7 +146,7 @@ func FuzzSimulate(f *testing.F) {
 		defer cancel()
 		l := newLedger(sc, drawn, p)
 		input := sim.Input{Scenario: sc, Pods: drawn, Seed: seed, Policy: p}
-		r, err := sim.Run(ctx, input.Watched(l.tell))
+		r, err := sim.Run(ctx, input.Watched(l.process))
 		switch {
 		case err != nil && sim.Validate(sc, drawn) == nil && !l.uncountable():
 			t.Fatalf("policy %s: %v\n%s", p.Name, err, text)

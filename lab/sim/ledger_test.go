@@ -74,8 +74,8 @@ func (l *ledger) fault(format string, args ...any) {
 	}
 }
 
-// tell processes the next fact.
-func (l *ledger) tell(f sim.Fact) {
+// process checks and books the next fact.
+func (l *ledger) process(f sim.Fact) {
 	m, p := l.machines[f.Node], l.pods[f.Pod]
 	switch {
 	case f.What != "asked for" && f.Node != "" && m == nil:
@@ -151,15 +151,15 @@ func (l *ledger) tellPod(f sim.Fact, m *rented, p *worked) {
 			l.makespan = max(l.makespan, f.At)
 		}
 	default:
-		ok = l.tellMove(f, m, p)
+		ok = l.processMove(f, m, p)
 	}
 	if !ok {
 		l.fault("%v: pod %s %s: %s, which it cannot: %+v of %+v", f.At, f.Pod, f.What, f.Node, *p, *p.Pod)
 	}
 }
 
-// tellMove processes a step of a pod's move, and reports whether it is possible.
-func (l *ledger) tellMove(f sim.Fact, m *rented, p *worked) (ok bool) {
+// processMove processes a step of a pod's move, and reports whether it is possible.
+func (l *ledger) processMove(f sim.Fact, m *rented, p *worked) (ok bool) {
 	switch f.What {
 	case "frozen, on its way to the node":
 		ok = p.on != "" && p.to == "" && p.on != f.Node && m.flavor.Arch == l.machines[p.on].flavor.Arch && l.may(p, scenario.MoveWithState)

@@ -45,7 +45,7 @@ func TestAFixedClusterWithPodsThatWaitInVainEnds(t *testing.T) {
 
 func TestWhatIsDoneInVainAfterTheLastStepIsNotPaid(t *testing.T) {
 	t.Parallel()
-	c := &script{plans: plans{5 * m: buy("medium"), 10 * m: giveBack("medium-0")}}
+	c := &script{plans: plans{5 * m: buy("medium"), 10 * m: releaseOf("medium-0")}}
 	h := simulate(t, scene(), c, job("big", 9*gi, 0, m), job("job", gi, 0, 90*s))
 	if h.Over != 90*s || h.CostMicroDollars != 2*dollar {
 		t.Errorf("over at %v for %d micro-dollars, want two dollars until 1m30s", h.Over, h.CostMicroDollars)

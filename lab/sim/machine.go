@@ -60,7 +60,7 @@ func (e *engine) addMachine(flavor *scenario.Flavor, c class.Class) *machine {
 	e.all = append(e.all, m)
 	at, _ := slices.BinarySearchFunc(e.machines, m, byName)
 	e.machines = slices.Insert(e.machines, at, m)
-	e.tell(fact{what: machineAsked, node: m.name, flavor: flavor.Name, class: c})
+	e.record(fact{what: machineAsked, node: m.name, flavor: flavor.Name, class: c})
 	if e.input.Scenario.BilledFrom != scenario.FromReady {
 		e.beginToPay(m)
 	}
@@ -83,7 +83,7 @@ func (e *engine) join(m *machine) error {
 	}
 	m.node = nodeObject(m)
 	e.sched.AddNode(m.node)
-	e.tell(fact{what: machineReady, node: m.name})
+	e.record(fact{what: machineReady, node: m.name})
 	e.roomier()
 	if m.replaces != nil {
 		return e.toReplacement(m)
@@ -108,7 +108,7 @@ func (e *engine) release(m *machine) error {
 	e.push(event{at: m.gone, kind: gone, machine: m})
 	e.result.NodesRemoved++
 	e.count("machinesReleased")
-	e.tell(fact{what: machineReleased, node: m.name})
+	e.record(fact{what: machineReleased, node: m.name})
 	return nil
 }
 

@@ -21,7 +21,7 @@ func empty(sc *scenario.Scenario) { sc.Nodes, sc.Horizon = nil, 10*m }
 
 func TestAMachineIsReadyAfterItsLagAndTakesPodsAtOnce(t *testing.T) {
 	t.Parallel()
-	h := simulate(t, scene(empty), &script{plans: plans{20 * s: buy("medium"), 280 * s: giveBack("medium-0")}}, job("job", gi, 5*s, 100*s))
+	h := simulate(t, scene(empty), &script{plans: plans{20 * s: buy("medium"), 280 * s: releaseOf("medium-0")}}, job("job", gi, 5*s, 100*s))
 	h.tells(t, "medium-0", "20s asked for", "2m50s ready", "4m40s asked to go")
 	h.tells(t, "job", "2m50s started: medium-0", "4m30s ended: medium-0")
 	if h.NodesStart != 0 || h.NodesAdded != 1 || h.NodesRemoved != 1 || h.NodesPeak != 1 {
@@ -49,7 +49,7 @@ func TestStartedPeriodsArePaidFromOrderToReleaseAndItsLag(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			sc := scene(empty, tc.change)
-			c := &script{plans: plans{20 * s: buy("medium"), tc.released: giveBack("medium-0")}}
+			c := &script{plans: plans{20 * s: buy("medium"), tc.released: releaseOf("medium-0")}}
 			h := simulate(t, sc, c, job("job", gi, 5*s, 10*s))
 			if h.CostMicroDollars != tc.want*dollar || !near(h.MachineSeconds, tc.seconds) {
 				t.Errorf("%d micro-dollars for %v s, want %d dollars for %v s", h.CostMicroDollars, h.MachineSeconds, tc.want, tc.seconds)
@@ -61,7 +61,7 @@ func TestStartedPeriodsArePaidFromOrderToReleaseAndItsLag(t *testing.T) {
 func TestAMachineGivenBackAtTheVeryStartIsPaidForNoLonger(t *testing.T) {
 	t.Parallel()
 	sc := scene(func(sc *scenario.Scenario) { sc.ReleaseLag, sc.Horizon = 0, 10*m })
-	h := simulate(t, sc, &script{plans: plans{0: giveBack("medium-0")}})
+	h := simulate(t, sc, &script{plans: plans{0: releaseOf("medium-0")}})
 	if h.CostMicroDollars != dollar || h.MachineSeconds != 0 { // at least one period
 		t.Errorf("%d micro-dollars for %v s, want a dollar for nothing", h.CostMicroDollars, h.MachineSeconds)
 	}
@@ -168,7 +168,7 @@ func TestAgeCountsFromWhenAMachineIsPaid(t *testing.T) {
 func TestTheLimitCountsMachinesUntilTheyAreGone(t *testing.T) {
 	t.Parallel()
 	sc := scene(func(sc *scenario.Scenario) { sc.MaxNodes, sc.ReleaseLag, sc.Horizon = 1, 30*s, 10*m })
-	c := &script{plans: plans{20 * s: giveBack("medium-0"), 40 * s: {}, m: buy("medium")}}
+	c := &script{plans: plans{20 * s: releaseOf("medium-0"), 40 * s: {}, m: buy("medium")}}
 	h := simulate(t, sc, c)
 	for at, want := range map[time.Duration]int{20 * s: 1, 40 * s: 0, m: 1} {
 		if got := c.at(t, at).MaxNodes; got != want {
@@ -183,7 +183,7 @@ func TestTheLimitCountsMachinesUntilTheyAreGone(t *testing.T) {
 func TestAMachineReleasedBeforeItIsReadyNeverIs(t *testing.T) {
 	t.Parallel()
 	sc := scene(empty, func(sc *scenario.Scenario) { sc.Horizon = 5 * m })
-	c := &script{plans: plans{20 * s: buy("wide"), m: giveBack("wide-0"), 4 * m: {}}}
+	c := &script{plans: plans{20 * s: buy("wide"), m: releaseOf("wide-0"), 4 * m: {}}}
 	h := simulate(t, sc, c)
 	h.tells(t, "wide-0", "20s asked for", "1m0s asked to go")
 	if n := len(c.at(t, 4*m).Nodes); n != 0 || h.CostMicroDollars != 2*dollar {
@@ -206,10 +206,10 @@ func TestPlansThatCannotBeCarriedOutEndTheRun(t *testing.T) {
 		plans  plans
 		want   string
 	}{
-		{"release a node with a pod", nil, plans{20 * s: giveBack("medium-0")}, "release medium-0, which is not an empty machine"},
-		{"release an unknown node", nil, plans{20 * s: giveBack("medium-9")}, "release medium-9"},
-		{"release twice", pair, plans{20 * s: both(giveBack("wide-0"), giveBack("wide-0"))}, "release wide-0"},
-		{"release the target of a move", pair, plans{20 * s: both(migrate("medium-0", "job", "wide-0"), giveBack("wide-0"))}, "release wide-0"},
+		{"release a node with a pod", nil, plans{20 * s: releaseOf("medium-0")}, "release medium-0, which is not an empty machine"},
+		{"release an unknown node", nil, plans{20 * s: releaseOf("medium-9")}, "release medium-9"},
+		{"release twice", pair, plans{20 * s: both(releaseOf("wide-0"), releaseOf("wide-0"))}, "release wide-0"},
+		{"release the target of a move", pair, plans{20 * s: both(migrate("medium-0", "job", "wide-0"), releaseOf("wide-0"))}, "release wide-0"},
 		{"empty an unknown node", nil, plans{20 * s: evict("nowhere")}, "empty nowhere"},
 		{"empty a machine on order", nil, plans{20 * s: buy("wide"), 40 * s: evict("wide-0")}, "empty wide-0"},
 		{"empty a node that is being emptied", nil, plans{20 * s: replace("medium-0", "medium"), 40 * s: evict("medium-0")}, "empty medium-0"},
@@ -224,7 +224,7 @@ func TestPlansThatCannotBeCarriedOutEndTheRun(t *testing.T) {
 		{"move to another architecture", arm, plans{20 * s: migrate("medium-0", "job", "wide-0")}, "move pod job"},
 		{"buy beyond the limit", full, plans{20 * s: buy("medium")}, "beyond the limit of 1"},
 		{"buy while one of as many as there may be is still leaving", func(sc *scenario.Scenario) { sc.MaxNodes, sc.Nodes[0].Count, sc.ReleaseLag = 2, 2, m },
-			plans{20 * s: giveBack("medium-1"), 40 * s: buy("medium")}, "beyond the limit of 2"},
+			plans{20 * s: releaseOf("medium-1"), 40 * s: buy("medium")}, "beyond the limit of 2"},
 		{"replace beyond the limit", full, plans{20 * s: replace("medium-0", "medium")}, "beyond the limit of 1"},
 		{"buy an unknown flavor", nil, plans{20 * s: buy("gold")}, `flavor "gold"`},
 	}
@@ -272,7 +272,7 @@ func TestMachinesDrawPowerWhileTheyArePaid(t *testing.T) {
 		sc := scene(empty, func(sc *scenario.Scenario) {
 			sc.BilledFrom, sc.Flavors[0].MilliwattsIdle, sc.Flavors[0].MilliwattsFull = from, 1000, 1000
 		})
-		h := simulate(t, sc, &script{plans: plans{20 * s: buy("medium"), 280 * s: giveBack("medium-0")}}, job("job", gi, 5*s, 100*s))
+		h := simulate(t, sc, &script{plans: plans{20 * s: buy("medium"), 280 * s: releaseOf("medium-0")}}, job("job", gi, 5*s, 100*s))
 		if !near(h.EnergyJoules, want) {
 			t.Errorf("billed from %s: %v J, want %v", from, h.EnergyJoules, want)
 		}
@@ -296,7 +296,7 @@ func TestUtilizationIsWhatPodsAskForOfWhatIsPaid(t *testing.T) {
 func TestMachinesAreNumberedByFlavor(t *testing.T) {
 	t.Parallel()
 	sc := scene(func(sc *scenario.Scenario) { sc.Horizon = 10 * m })
-	c := &script{plans: plans{20 * s: buy("wide", "medium"), 40 * s: giveBack("medium-0"), m: buy("medium"), 300 * s: {}}}
+	c := &script{plans: plans{20 * s: buy("wide", "medium"), 40 * s: releaseOf("medium-0"), m: buy("medium"), 300 * s: {}}}
 	simulate(t, sc, c)
 	var got []string
 	for _, n := range c.at(t, 300*s).Nodes {
@@ -321,7 +321,7 @@ func TestABillThatCannotBeCountedIsRefused(t *testing.T) {
 
 func TestEventsAreCountedByKind(t *testing.T) {
 	t.Parallel()
-	h := simulate(t, scene(empty), &script{plans: plans{20 * s: buy("medium", "wide"), 280 * s: giveBack("medium-0")}}, job("job", gi, 5*s, 100*s))
+	h := simulate(t, scene(empty), &script{plans: plans{20 * s: buy("medium", "wide"), 280 * s: releaseOf("medium-0")}}, job("job", gi, 5*s, 100*s))
 	want := map[string]int64{
 		"machinesReady": 2, "machinesReleased": 1, "scalingRounds": 5, "schedulingAttempts": 2, "starts": 1,
 	}

@@ -127,7 +127,7 @@ func (e *engine) evict(r *running) error {
 	e.result.LostWork += lost
 	r.moves++
 	e.evicted[r.pod]++
-	e.tell(fact{what: podEvicted, pod: r.pod.Name, node: r.on.name})
+	e.record(fact{what: podEvicted, pod: r.pod.Name, node: r.on.name})
 	if r.pod.Class == class.Batch && e.evicted[r.pod] > maxEvictions {
 		e.result.Failed++
 		return nil
@@ -167,7 +167,7 @@ func (e *engine) migrate(r *running, to *machine, reason string) error {
 	to.coming = append(to.coming, r)
 	e.take(to, r.pod.Size)
 	e.result.Migrations++
-	e.tell(fact{what: podFrozen, pod: r.pod.Name, node: to.name})
+	e.record(fact{what: podFrozen, pod: r.pod.Name, node: to.name})
 	e.push(event{at: e.now + took, kind: moved, running: r})
 	return nil
 }
@@ -228,7 +228,7 @@ func (e *engine) restart(r *running, to *machine, reason string) error {
 	e.result.BatchRunning += batchOne(r.pod)
 	e.place(again, to, "restarted from "+r.on.name+": "+reason)
 	e.endLater(again)
-	e.tell(fact{what: podRestarted, pod: r.pod.Name, node: to.name})
+	e.record(fact{what: podRestarted, pod: r.pod.Name, node: to.name})
 	return e.emptied(r.on)
 }
 
@@ -261,7 +261,7 @@ func (e *engine) arriveMoved(r *running) error {
 	r.on, r.to, r.object = to, nil, r.copied
 	e.result.BatchRunning += batchOne(r.pod)
 	e.place(r, to, "moved from "+from.name+": "+r.why)
-	e.tell(fact{what: podMoved, pod: r.pod.Name, node: to.name})
+	e.record(fact{what: podMoved, pod: r.pod.Name, node: to.name})
 	e.endLater(r)
 	e.progress()
 	return e.emptied(from)

@@ -107,7 +107,7 @@ func TestANodeWithoutPodsIsEmptiedAtOnce(t *testing.T) {
 func TestAClosedMachineStaysUntilItIsReleased(t *testing.T) {
 	t.Parallel()
 	closed := cluster.Plan{Drains: []cluster.Drain{{Node: "medium-0", Method: cluster.Wait, CordonOnly: true}}}
-	c := &script{plans: plans{20 * s: closed, 2 * m: giveBack("medium-0")}}
+	c := &script{plans: plans{20 * s: closed, 2 * m: releaseOf("medium-0")}}
 	h := simulate(t, scene(pair), c, job("job", 16*gi, 0, 10*m), job("early", gi, 0, m), job("late", gi, 40*s, s))
 	h.tells(t, "medium-0", "0s asked for", "0s ready", "2m0s asked to go")
 	h.tells(t, "late", "10m0s started: wide-0", "10m1s ended: wide-0") // it accepts no more pods

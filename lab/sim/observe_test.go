@@ -30,7 +30,7 @@ func TestTheControllerIsAskedAfterSomethingHasHappenedAndElseNot(t *testing.T) {
 		{"after an arrival at an interval, at the next, which shows the end then", &script{}, []scenario.Pod{job("a", gi, 20*s, 20*s)}, []time.Duration{0, 40 * s}},
 		{"when it wants to, at the interval after that", &script{plans: plans{70 * s: {}}}, nil, []time.Duration{0, 80 * s}},
 		{"after an order, when the machine is ready", &script{plans: plans{0: buy("medium")}}, nil, []time.Duration{0, 160 * s}},
-		{"after a release, when the machine is gone", &script{plans: plans{0: giveBack("medium-0")}}, nil, []time.Duration{0, 20 * s}},
+		{"after a release, when the machine is gone", &script{plans: plans{0: releaseOf("medium-0")}}, nil, []time.Duration{0, 20 * s}},
 		{"not after an end that a move has put off", &script{plans: plans{20 * s: migrate("medium-0", "a", "wide-0")}},
 			[]scenario.Pod{job("a", ten, 5*s, 50*s)}, []time.Duration{0, 20 * s, 40 * s, 80 * s}},
 	}

@@ -164,7 +164,7 @@ func (e *engine) start(q *queued, placed *corev1.Pod) {
 	m.pods = append(m.pods, r)
 	e.take(m, q.pod.Size)
 	e.endLater(r)
-	e.tell(fact{what: podStarted, pod: q.pod.Name, node: m.name})
+	e.record(fact{what: podStarted, pod: q.pod.Name, node: m.name})
 	if !q.started || q.pod.Class == class.Batch { // services may cycle forever
 		e.progress()
 	}

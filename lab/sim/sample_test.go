@@ -17,7 +17,7 @@ func TestSamplesShowTheRunAtEqualDistances(t *testing.T) {
 	sc := scene(func(sc *scenario.Scenario) { sc.Horizon = 10 * m })
 	half := job("half", 4*gi, 0, 100*s)
 	half.Size.MilliCPU = 1000
-	c := &script{plans: plans{20 * s: buy("wide"), 300 * s: giveBack("wide-0")}}
+	c := &script{plans: plans{20 * s: buy("wide"), 300 * s: releaseOf("wide-0")}}
 	h := simulate(t, sc, c, half, job("late", 16*gi, 15*s, 10*s), job("impossible", 99*gi, 11*s, s), job("after", 4*gi, 310*s, 20*s))
 	if h.Step != 2*s || len(h.Samples) != 301 {
 		t.Fatalf("%d samples every %v, want 301 every 2s", len(h.Samples), h.Step)

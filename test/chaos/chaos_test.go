@@ -80,7 +80,7 @@ func TestNothingIsLostWhateverFails(t *testing.T) {
 	}
 	w.replay(r, s.meddled, fails)
 	r.Seconds = time.Since(began).Seconds()
-	w.tell(r)
+	w.log(r)
 }
 
 // faults injects one fault after another for the duration of the flag, and waits after each until
@@ -198,7 +198,7 @@ func (w *world) replay(r *report, meddled []ledger.Meddling, fails func(string, 
 }
 
 // tell logs the report and writes it to the file of the flag.
-func (w *world) tell(what any) {
+func (w *world) log(what any) {
 	text, err := json.MarshalIndent(what, "", "  ")
 	if err != nil {
 		w.Fatal(err)

@@ -101,7 +101,7 @@ func TestMemoryGoroutinesAndWatchesStayFlat(t *testing.T) {
 	for _, line := range r.Broken {
 		t.Errorf("%s (repeat with CHAOS_SEED=%d)", line, *seedFlag)
 	}
-	w.tell(r)
+	w.log(r)
 }
 
 // sample periodically reads all measures of all replicas until the soak ends.

@@ -80,6 +80,10 @@ func TestRulesCatchOffenders(t *testing.T) {
 		{"a folder below a pure package reads the clock",
 			pkg{Path: "internal/packing/shelf", Uses: []use{{"time.Now", "shelf.go:3"}}}, "uses time.Now at shelf.go:3"},
 
+		{"a package is several",
+			pkg{Path: "moves", Files: make([]string, mostFiles+1)}, "has 16 files"},
+		{"a package is as large as it may be",
+			pkg{Path: "moves", Files: make([]string, mostFiles)}, ""},
 		{"the command line brings a control plane along",
 			pkg{Path: "cmd/supercargo", Imports: []string{"cli/audit"}, Deps: []string{"cli/audit", "k8s.io/apiserver/pkg/server"}}, "depends on k8s.io/apiserver/pkg/server"},
 		{"the command line brings the laboratory along",

@@ -86,6 +86,7 @@ type pkg struct {
 	Imports []string // imports of its non-test files; those of this module relative to it, like Path
 	Deps    []string // direct and indirect imports, written like Imports
 	Uses    []use    // uses of functions that pure packages must not call
+	Files   []string // names of its non-test files, without those that are generated
 }
 
 // use is one mention of a function, such as time.Now.
@@ -93,6 +94,9 @@ type use struct {
 	Func string // "time.Now"
 	At   string // "internal/packing/index.go:12"
 }
+
+// mostFiles is the maximum number of files in a package.
+const mostFiles = 15
 
 // rule is one import direction. Check returns the violations in the package.
 type rule struct {
@@ -119,6 +123,16 @@ var rules = []rule{
 		Why: "two folders that import each other are one, and neither can be read, tested or replaced alone; " +
 			"floors says of each folder why its parts stand in that order",
 		Check: floorsPointDown,
+	},
+	{
+		Name: "a package has at most 15 files",
+		Why:  "what one person can keep in mind is about one thing; a larger package is several, and they have names",
+		Check: func(p pkg) []string {
+			if len(p.Files) <= mostFiles {
+				return nil
+			}
+			return []string{fmt.Sprintf("has %d files", len(p.Files))}
+		},
 	},
 	{
 		Name: "nothing imports test",

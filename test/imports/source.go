@@ -42,6 +42,9 @@ func load(dir string) ([]pkg, error) {
 		}
 		p := pkg{Path: relative(listed.ImportPath), Imports: relativeAll(listed.Imports), Deps: relativeAll(listed.Deps)}
 		for _, name := range listed.GoFiles {
+			if !strings.HasPrefix(name, "zz_generated") {
+				p.Files = append(p.Files, name)
+			}
 			uses, err := parseUses(filepath.Join(listed.Dir, name), p.Path+"/"+name, nil)
 			if err != nil {
 				return nil, err

@@ -9,22 +9,22 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// look is the namespace and labels of a pod, which is what the constraints of other pods see of it. Pods with equal
-// namespace and labels share one look.
-type look struct {
+// identity is the namespace and labels of a pod, which is what the constraints of other pods see of it. Pods with equal
+// namespace and labels share one identity.
+type identity struct {
 	namespace string
 	known     bool // the compiler knows the namespace
 	labels    labels.Set
 	audiences []*audience // those it belongs to, sorted by id
 }
 
-func (l *look) belongsTo(a *audience) bool {
-	_, found := slices.BinarySearchFunc(l.audiences, a.id, func(b *audience, id int) int { return cmp.Compare(b.id, id) })
+func (i *identity) belongsTo(a *audience) bool {
+	_, found := slices.BinarySearchFunc(i.audiences, a.id, func(b *audience, id int) int { return cmp.Compare(b.id, id) })
 	return found
 }
 
 // audience is the set of pods that a constraint selects: those that match all its parts. It holds the ids of everything
-// that counts or repels its members, so that placing a pod finds them all through the pod's look.
+// that counts or repels its members, so that placing a pod finds them all through the pod's identity.
 type audience struct {
 	id      int
 	parts   []part
@@ -49,11 +49,11 @@ type repulsion struct {
 	reason string
 }
 
-func (p *part) matches(l *look) bool {
+func (p *part) matches(l *identity) bool {
 	return (p.everywhere || p.namespaces[l.namespace] || p.unknown && !l.known) && p.selector.Matches(l.labels)
 }
 
-func (a *audience) matches(l *look) bool {
+func (a *audience) matches(l *identity) bool {
 	for i := range a.parts {
 		if !a.parts[i].matches(l) {
 			return false
@@ -108,25 +108,25 @@ func (a *audience) hooks() ([]pair, bool) {
 	return nil, false
 }
 
-// census holds all looks and audiences, and which belong together.
+// census holds all identities and audiences, and which belong together.
 type census struct {
-	looks       map[string]*look
-	audiences   map[string]*audience
-	allLooks    []*look
-	looksByPair map[pair][]*look
-	byPair      map[pair][]*audience
-	unhooked    []*audience
+	identities       map[string]*identity
+	audiences        map[string]*audience
+	allIdentities    []*identity
+	identitiesByPair map[pair][]*identity
+	byPair           map[pair][]*audience
+	unhooked         []*audience
 }
 
 func newCensus() *census {
 	return &census{
-		looks: map[string]*look{}, audiences: map[string]*audience{},
-		looksByPair: map[pair][]*look{}, byPair: map[pair][]*audience{},
+		identities: map[string]*identity{}, audiences: map[string]*audience{},
+		identitiesByPair: map[pair][]*identity{}, byPair: map[pair][]*audience{},
 	}
 }
 
-// look returns the look of the given namespace and labels, and its key.
-func (c *census) look(namespace string, known bool, set labels.Set) (*look, string) {
+// identity returns the identity of the given namespace and labels, and its key.
+func (c *census) identity(namespace string, known bool, set labels.Set) (*identity, string) {
 	k := newKey(256)
 	k.add(namespace)
 	keys := slices.Sorted(maps.Keys(set))
@@ -134,15 +134,15 @@ func (c *census) look(namespace string, known bool, set labels.Set) (*look, stri
 		k.add(key, set[key])
 	}
 	id := k.String()
-	if l := c.looks[id]; l != nil {
+	if l := c.identities[id]; l != nil {
 		return l, id
 	}
-	l := &look{namespace: namespace, known: known, labels: maps.Clone(set)}
+	l := &identity{namespace: namespace, known: known, labels: maps.Clone(set)}
 	candidates := slices.Clone(c.unhooked)
 	for _, key := range keys {
 		at := pair{key, set[key]}
 		candidates = append(candidates, c.byPair[at]...)
-		c.looksByPair[at] = append(c.looksByPair[at], l)
+		c.identitiesByPair[at] = append(c.identitiesByPair[at], l)
 	}
 	for _, a := range candidates {
 		if a.matches(l) {
@@ -150,8 +150,8 @@ func (c *census) look(namespace string, known bool, set labels.Set) (*look, stri
 		}
 	}
 	slices.SortFunc(l.audiences, func(a, b *audience) int { return cmp.Compare(a.id, b.id) })
-	c.looks[id] = l
-	c.allLooks = append(c.allLooks, l)
+	c.identities[id] = l
+	c.allIdentities = append(c.allIdentities, l)
 	return l, id
 }
 
@@ -168,12 +168,12 @@ func (c *census) audience(parts ...part) (*audience, string) {
 		return a, id
 	}
 	a := &audience{id: len(c.audiences), parts: parts}
-	candidates := c.allLooks
+	candidates := c.allIdentities
 	if hooks, hooked := a.hooks(); hooked {
 		candidates = nil
 		for _, at := range hooks {
 			c.byPair[at] = append(c.byPair[at], a)
-			candidates = append(candidates, c.looksByPair[at]...)
+			candidates = append(candidates, c.identitiesByPair[at]...)
 		}
 	} else {
 		c.unhooked = append(c.unhooked, a)

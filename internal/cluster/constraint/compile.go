@@ -93,7 +93,7 @@ func (c *Compiler) compile(pod *corev1.Pod, nodeName string) (*Pod, error) {
 	d := &draft{c: c, pod: pod, p: &Pod{compiler: c, static: static}, key: newKey(512), errs: errs}
 	_, known := c.namespaces[pod.Namespace]
 	var id string
-	d.p.look, id = c.census.look(pod.Namespace, known, set)
+	d.p.identity, id = c.census.identity(pod.Namespace, known, set)
 	d.key.add(static.key, id)
 	d.hostPorts()
 	d.podAffinity()
@@ -163,7 +163,7 @@ func (d *draft) podAffinity() {
 	}
 	audience, id := d.c.census.audience(parts...)
 	d.key.add("affinity", id)
-	d.p.affinity = &affinity{self: audience.matches(d.p.look)}
+	d.p.affinity = &affinity{self: audience.matches(d.p.identity)}
 	slices.Sort(keys)
 	for _, name := range slices.Compact(keys) {
 		d.key.add("by", name)

@@ -13,7 +13,7 @@ type Pod struct {
 	compiler *Compiler
 	key      string
 	static   *static
-	look     *look
+	identity *identity
 	ports    []port
 	affinity *affinity // nil: none
 	apart    []apart
@@ -90,7 +90,7 @@ func (p *Pod) Apart(topologyKey string) []string {
 	for i := range p.apart {
 		term := &p.apart[i]
 		audience := p.compiler.tallies[term.tally].audience
-		if p.compiler.keys[term.key] == topologyKey && p.look.belongsTo(audience) {
+		if p.compiler.keys[term.key] == topologyKey && p.identity.belongsTo(audience) {
 			sets = append(sets, "term "+strconv.Itoa(term.tally))
 		}
 	}
@@ -110,7 +110,7 @@ func (p *Pod) OnlyKeepsApart(topologyKey string) bool {
 	return !(p.affinity != nil && slices.ContainsFunc(p.affinity.terms, func(t affinityTerm) bool { return is(t.key) })) &&
 		!slices.ContainsFunc(p.spreads, func(t spreadTerm) bool { return is(t.key) }) &&
 		!slices.ContainsFunc(p.apart, func(t apart) bool {
-			return is(t.key) && !p.look.belongsTo(p.compiler.tallies[t.tally].audience)
+			return is(t.key) && !p.identity.belongsTo(p.compiler.tallies[t.tally].audience)
 		})
 }
 
@@ -147,7 +147,7 @@ func (p *Pod) coupled(tally, spread func(id int) bool) bool {
 
 // askedAbout reports whether one of those tallies and spreads selects p.
 func (p *Pod) askedAbout(tally, spread func(id int) bool) bool {
-	for _, a := range p.look.audiences {
+	for _, a := range p.identity.audiences {
 		for _, id := range a.tallies {
 			if tally(id) {
 				return true

@@ -87,7 +87,7 @@ func countPods(lists ...[]*Pod) map[*Pod]int {
 func (t *Tracker) most(term *spreadTerm, all map[*Pod]int) int {
 	def, count := t.compiler.spreads[term.spread], 0
 	for p, n := range all {
-		if p.look.belongsTo(def.audience) {
+		if p.identity.belongsTo(def.audience) {
 			count += n
 		}
 	}

@@ -135,7 +135,7 @@ func (t *Tracker) Unplace(p *Pod, host int) {
 
 // count adds n to every counter in use that counts the pod.
 func (t *Tracker) count(p *Pod, host int, n int32) {
-	for _, a := range p.look.audiences {
+	for _, a := range p.identity.audiences {
 		for _, id := range a.tallies {
 			if t.hasTally(id) {
 				t.ownTally(id).add(t.domain(t.compiler.tallies[id].key, host), n)
@@ -187,7 +187,7 @@ func (t *Tracker) Check(p *Pod, host int) string {
 			return term.reason
 		}
 	}
-	for _, a := range p.look.audiences {
+	for _, a := range p.identity.audiences {
 		for i := range a.repels {
 			held := &a.repels[i]
 			if t.hasTally(held.tally) && t.tallies[held.tally].in(t.domain(held.key, host)) > 0 {
@@ -334,7 +334,7 @@ func (t *Tracker) tally(id int) *tally {
 			continue
 		}
 		for _, p := range r.pods {
-			if p.look.belongsTo(def.audience) {
+			if p.identity.belongsTo(def.audience) {
 				tally.add(t.domain(def.key, host), 1)
 			}
 		}
@@ -359,7 +359,7 @@ func (t *Tracker) spread(id int) *spread {
 			continue
 		}
 		for _, p := range r.pods {
-			if p.look.belongsTo(def.audience) {
+			if p.identity.belongsTo(def.audience) {
 				s.add(t.domain(def.key, host), 1)
 			}
 		}
