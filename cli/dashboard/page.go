@@ -15,7 +15,7 @@ import (
 	"supercargo.dev/supercargo/internal/platform/podwire"
 )
 
-// Page is a dashboard page that is being served to whoever knows its token.
+// Page is a dashboard page that is being served to clients that present its token.
 type Page struct {
 	Server *Server
 	// Address is the URL with the token.

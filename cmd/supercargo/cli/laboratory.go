@@ -1,10 +1,7 @@
 package cli
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,12 +9,10 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-
-	"supercargo.dev/supercargo/cmd/internal/command"
 )
 
-// laboratoryProgram holds the commands that need no cluster of the user's but a control plane or a scheduler of
-// their own, which are most of its size.
+// laboratoryProgram holds the commands that bring a control plane or a scheduler of their own, which are most of its
+// size.
 const laboratoryProgram = "supercargo-lab"
 
 // laboratoryCommands are the commands of that program with their descriptions, which a test compares with it.
@@ -30,16 +25,16 @@ var laboratoryCommands = map[string]string{
 	"workers":    "Simulate a workflow on a pool of workers that a law scales",
 }
 
-// laboratory returns the command of help and suggestions. It runs only if Main did not.
-func laboratory(name string) *cobra.Command {
+// laboratory returns a command for help and suggestions to list. Running it replaces this process with that of the
+// laboratory; Main does so before cobra sees the command line, since cobra would answer help and completion itself.
+func laboratory(program, name string) *cobra.Command {
 	return &cobra.Command{
 		Use:                name,
 		Short:              laboratoryCommands[name],
 		Example:            "  supercargo " + name + " --help",
 		DisableFlagParsing: true,
-		RunE: func(*cobra.Command, []string) error {
-			_, err := findLaboratory(os.Executable)
-			return cmp.Or(err, errors.New(name+" runs in "+laboratoryProgram))
+		RunE: func(_ *cobra.Command, args []string) error {
+			return execLaboratory(append([]string{program, name}, args...))
 		},
 	}
 }
@@ -57,15 +52,14 @@ func isLaboratory(args []string) bool {
 	return len(args) > 0 && laboratoryCommands[args[0]] != ""
 }
 
-// runLaboratory replaces this process with the laboratory's program, which so gets its signals and its terminal. It
-// returns an exit code only on failure.
-func runLaboratory(args []string, stderr io.Writer) int {
+// execLaboratory replaces this process with the laboratory's program, which so gets its signals and its terminal. It
+// returns only on failure. args begin with the name that the program shows.
+func execLaboratory(args []string) error {
 	path, err := findLaboratory(os.Executable)
-	if err == nil {
-		err = fmt.Errorf("run %s: %w", path, syscall.Exec(path, args, os.Environ()))
+	if err != nil {
+		return err
 	}
-	fmt.Fprintf(stderr, "supercargo: %v\n", err)
-	return command.ExitFailed
+	return fmt.Errorf("run %s: %w", path, syscall.Exec(path, args, os.Environ()))
 }
 
 // findLaboratory returns the path of the laboratory's program: beside this one, links followed, or else on the PATH.

@@ -97,13 +97,17 @@ func TestTheLaboratoryIsFoundBesideSupercargoElseOnThePath(t *testing.T) {
 func TestWithoutTheLaboratoryItsCommandsSayHowToGetIt(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	var stdout, stderr bytes.Buffer
-	code := Main([]string{"supercargo", "simulate", "-f", "-"}, strings.NewReader(""), &stdout, &stderr)
-	if code != command.ExitFailed || stdout.Len() > 0 {
-		t.Errorf("exit code %d and %q on stdout, want %d and nothing", code, stdout.String(), command.ExitFailed)
-	}
-	for _, want := range []string{"supercargo-lab", "PATH", "make bin/supercargo-lab"} {
-		if !strings.Contains(stderr.String(), want) {
-			t.Errorf("stderr is %q, want it to mention %q", stderr.String(), want)
+	for _, args := range [][]string{{"supercargo", "simulate", "-f", "-"}, {"supercargo", "help", "fit"}} {
+		stdout.Reset()
+		stderr.Reset()
+		code := Main(args, strings.NewReader(""), &stdout, &stderr)
+		if code != command.ExitFailed || stdout.Len() > 0 {
+			t.Errorf("%v: exit code %d and %q on stdout, want %d and nothing", args, code, stdout.String(), command.ExitFailed)
+		}
+		for _, want := range []string{"supercargo-lab", "PATH", "make bin/supercargo-lab"} {
+			if !strings.Contains(stderr.String(), want) {
+				t.Errorf("%v: stderr is %q, want it to mention %q", args, stderr.String(), want)
+			}
 		}
 	}
 }

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -16,7 +17,8 @@ import (
 // laboratory replaces this process.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if isLaboratory(args[1:]) {
-		return runLaboratory(args, stderr)
+		fmt.Fprintf(stderr, "supercargo: %v\n", execLaboratory(args))
+		return command.ExitFailed
 	}
 	ctx, stop := command.Interruptible(context.Background(), stderr)
 	defer stop()
@@ -51,9 +53,9 @@ func newRootCommand(program string) *cobra.Command {
 	command.AddGroup(root, "cluster", "Cluster:",
 		newAuditCommand(), newDashboardCommand(), newExplainCommand(), newMigrateCommand(), newPauseCommand(), newRecordCommand(), newReportCommand(), newResumeCommand())
 	command.AddGroup(root, "plan", "Plan and simulate:",
-		laboratory("fit"), newPlanCommand(), laboratory("replicas"), laboratory("simulate"), laboratory("workers"))
+		laboratory(program, "fit"), newPlanCommand(), laboratory(program, "replicas"), laboratory(program, "simulate"), laboratory(program, "workers"))
 	command.AddGroup(root, "laboratory", "Laboratory:",
-		laboratory("demo"), laboratory("playground"))
+		laboratory(program, "demo"), laboratory(program, "playground"))
 	root.AddCommand(command.NewVersionCommand())
 	return root
 }
