@@ -110,21 +110,16 @@ func TestDiskFullOnTheSourceIsReportedAndTheSourceGoesOn(t *testing.T) {
 func TestMissingImageIsFoundBeforeAnythingIsFrozen(t *testing.T) {
 	b := newBench(t)
 	from, to := b.Nodes[0], b.Nodes[1]
-	image := cluster.Images["chain"]
-	pod := b.pod("chain", from, image, corev1.EnvVar{Name: "STEPS", Value: "1000"})
-	archive := filepath.Join(t.TempDir(), "image.tar")
-	if output, err := to.Run(b.ctx(), "ctr", "-a", to.ContainerdSocket, "-n", "k8s.io", "images", "export", archive, image); err != nil {
-		t.Fatalf("%v: %s", err, output)
-	}
-	if output, err := to.Run(b.ctx(), "sh", "-c", fmt.Sprintf(`ctr=%s/ctr; for i in $($ctr -a %s -n k8s.io images ls | grep "$($ctr -a %s -n k8s.io images ls name==%s | tail -1 | grep -o 'sha256:[0-9a-f]*')" | cut -d" " -f1); do $ctr -a %s -n k8s.io images rm --sync $i; done`,
-		filepath.Dir(cluster.ProgramPath("criu")), to.ContainerdSocket, to.ContainerdSocket, image, to.ContainerdSocket)); err != nil {
-		t.Fatalf("%v: %s", err, output)
+	const image = "localhost/only-here:1"
+	if err := from.ImportOnlyHere(b.ctx(), image, "counter"); err != nil {
+		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := to.Import(b.ctx(), archive); err != nil {
-			t.Error(err)
+		if output, err := from.Run(b.ctx(), "ctr", "-a", from.ContainerdSocket, "-n", "k8s.io", "images", "rm", "--sync", image); err != nil {
+			t.Errorf("%v: %s", err, output)
 		}
 	})
+	pod := b.pod("counter", from, image)
 	m := b.migration(pod, v1alpha1.BackendContainerd)
 	b.sourceSays(m, v1alpha1.SourcePrepared)
 	b.reserve(m, to)

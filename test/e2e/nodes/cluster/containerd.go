@@ -16,6 +16,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"supercargo.dev/supercargo/test/e2e/nodes/oci"
 )
 
 // PauseImage is the image of the containers that hold the namespaces of pods. Every node has it.
@@ -119,4 +121,26 @@ func (n *Node) Import(ctx context.Context, archive string) error {
 		return fmt.Errorf("import %s into node %s: %w", archive, n.Name, err)
 	}
 	return nil
+}
+
+// ImportOnlyHere imports an image of a program that no other node has: a byte after the program's end tells it from
+// the image of [Images].
+func (n *Node) ImportOnlyHere(ctx context.Context, image, program string) error {
+	dir, err := os.MkdirTemp(n.Dir, "image")
+	if err != nil {
+		return fmt.Errorf("make image %s: %w", image, err)
+	}
+	defer os.RemoveAll(dir)
+	text, err := os.ReadFile(ProgramPath("workload/" + program))
+	if err != nil {
+		return fmt.Errorf("make image %s: %w", image, err)
+	}
+	changed, archive := filepath.Join(dir, program), filepath.Join(dir, "image.tar")
+	if err := os.WriteFile(changed, append(text, 0), 0o700); err != nil {
+		return fmt.Errorf("make image %s: %w", image, err)
+	}
+	if err := oci.WriteFile(archive, oci.Image{Name: image, Program: changed}); err != nil {
+		return fmt.Errorf("make image %s: %w", image, err)
+	}
+	return n.Import(ctx, archive)
 }

@@ -4,15 +4,12 @@ package migration
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
-	"supercargo.dev/supercargo/test/e2e/nodes/oci"
 )
 
 func TestATargetThatIsCordonedHalfWayGetsNothing(t *testing.T) {
@@ -58,16 +55,7 @@ func TestWithoutTheImageOnTheTargetNothingIsFrozen(t *testing.T) {
 	const image = "localhost/only-here:1"
 	w := newTown(t)
 	source, target := w.fleet.Nodes[0], w.fleet.Nodes[1]
-	dir := t.TempDir()
-	text, err := os.ReadFile(cluster.ProgramPath("workload/counter"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	// The same program, but with other bytes: the image differs.
-	program, archive := filepath.Join(dir, "counter"), filepath.Join(dir, "image.tar")
-	err = errors.Join(os.WriteFile(program, append(text, 0), 0o700), oci.WriteFile(archive, oci.Image{Name: image, Program: program}),
-		source.Import(w.Context(), archive))
-	if err != nil {
+	if err := source.ImportOnlyHere(w.Context(), image, "counter"); err != nil {
 		t.Fatal(err)
 	}
 	w.Cordon(target.Name, true)
