@@ -426,9 +426,9 @@ const (
 	// MigrationReasonBeingMoved means that the pod is the new pod of a Migration that has not ended.
 	// +condition=Eligible=False
 	MigrationReasonBeingMoved = "BeingMoved"
-	// MigrationReasonPod means that the old pod cannot be copied to a new one.
+	// MigrationReasonPodNotCopyable means that the old pod cannot be copied to a new one.
 	// +condition=Eligible=False
-	MigrationReasonPod = "Pod"
+	MigrationReasonPodNotCopyable = "PodNotCopyable"
 	// MigrationReasonNotOptedIn means that the pod lacks the annotation `supercargo.dev/migration`, or
 	// the annotation has another value.
 	// +condition=Eligible=False
@@ -439,63 +439,63 @@ const (
 	// MigrationReasonDeleting means that the pod or its owner is being deleted.
 	// +condition=Eligible=False
 	MigrationReasonDeleting = "Deleting"
-	// MigrationReasonGang means that the pod belongs to a gang.
+	// MigrationReasonGangUnsupported means that the pod belongs to a gang.
 	// +condition=Eligible=False
-	MigrationReasonGang = "Gang"
-	// MigrationReasonSeveralContainers means that the pod has several containers.
+	MigrationReasonGangUnsupported = "GangUnsupported"
+	// MigrationReasonMultipleContainers means that the pod has several containers.
 	// +condition=Eligible=False
-	MigrationReasonSeveralContainers = "SeveralContainers"
-	// MigrationReasonDevices means that the pod uses devices.
+	MigrationReasonMultipleContainers = "MultipleContainers"
+	// MigrationReasonDevicesUnsupported means that the pod uses devices.
 	// +condition=Eligible=False
-	MigrationReasonDevices = "Devices"
-	// MigrationReasonRuntimeClass means that the pod has a RuntimeClass.
+	MigrationReasonDevicesUnsupported = "DevicesUnsupported"
+	// MigrationReasonRuntimeClassUnsupported means that the pod has a RuntimeClass.
 	// +condition=Eligible=False
-	MigrationReasonRuntimeClass = "RuntimeClass"
-	// MigrationReasonEmptyDir means that the pod has an emptyDir.
+	MigrationReasonRuntimeClassUnsupported = "RuntimeClassUnsupported"
+	// MigrationReasonEmptyDirUnsupported means that the pod has an emptyDir.
 	// +condition=Eligible=False
-	MigrationReasonEmptyDir = "EmptyDir"
-	// MigrationReasonVolume means that the pod has a volume that is bound to its node, or missing.
+	MigrationReasonEmptyDirUnsupported = "EmptyDirUnsupported"
+	// MigrationReasonVolumeUnsupported means that the pod has a volume that is bound to its node, or missing.
 	// +condition=Eligible=False
-	MigrationReasonVolume = "Volume"
-	// MigrationReasonVolumeOfOneNode means that the pod has a volume that only one node can mount at a
+	MigrationReasonVolumeUnsupported = "VolumeUnsupported"
+	// MigrationReasonVolumeNotShared means that the pod has a volume that only one node can mount at a
 	// time.
 	// +condition=Eligible=False
-	MigrationReasonVolumeOfOneNode = "VolumeOfOneNode"
-	// MigrationReasonHostNamespace means that the pod uses namespaces of its node.
+	MigrationReasonVolumeNotShared = "VolumeNotShared"
+	// MigrationReasonHostNamespaceUnsupported means that the pod uses namespaces of its node.
 	// +condition=Eligible=False
-	MigrationReasonHostNamespace = "HostNamespace"
-	// MigrationReasonStaticPod means that the pod is a static pod of the kubelet.
+	MigrationReasonHostNamespaceUnsupported = "HostNamespaceUnsupported"
+	// MigrationReasonStaticPodUnsupported means that the pod is a static pod of the kubelet.
 	// +condition=Eligible=False
-	MigrationReasonStaticPod = "StaticPod"
-	// MigrationReasonOwner means that the owner of the pod is gone, would replace the pod, or would not
+	MigrationReasonStaticPodUnsupported = "StaticPodUnsupported"
+	// MigrationReasonOwnerUnsupported means that the owner of the pod is gone, would replace the pod, or would not
 	// adopt the new pod.
 	// +condition=Eligible=False
-	MigrationReasonOwner = "Owner"
+	MigrationReasonOwnerUnsupported = "OwnerUnsupported"
 	// MigrationReasonJobSuspended means that the Job is suspended.
 	// +condition=Eligible=False
 	MigrationReasonJobSuspended = "JobSuspended"
-	// MigrationReasonPodReplacementPolicy means that the Job replaces pods that are being deleted, and
+	// MigrationReasonPodReplacementPolicyUnsupported means that the Job replaces pods that are being deleted, and
 	// counts them as failed.
 	// +condition=Eligible=False
-	MigrationReasonPodReplacementPolicy = "PodReplacementPolicy"
+	MigrationReasonPodReplacementPolicyUnsupported = "PodReplacementPolicyUnsupported"
 	// MigrationReasonScaledDown means that the ReplicaSet is scaled to 0.
 	// +condition=Eligible=False
 	MigrationReasonScaledDown = "ScaledDown"
 	// MigrationReasonReplacedOnEviction means that the ReplicaSet replaces the pod itself.
 	// +condition=Eligible=False
 	MigrationReasonReplacedOnEviction = "ReplacedOnEviction"
-	// MigrationReasonSelector means that the ReplicaSet would adopt the new pod too early.
+	// MigrationReasonSelectorUnsupported means that the ReplicaSet would adopt the new pod too early.
 	// +condition=Eligible=False
-	MigrationReasonSelector = "Selector"
-	// MigrationReasonStartupProbe means that the startup probe has not succeeded yet.
+	MigrationReasonSelectorUnsupported = "SelectorUnsupported"
+	// MigrationReasonStartupProbePending means that the startup probe has not succeeded yet.
 	// +condition=Eligible=False
-	MigrationReasonStartupProbe = "StartupProbe"
-	// MigrationReasonLivenessProbe means that a liveness probe would kill the frozen container.
+	MigrationReasonStartupProbePending = "StartupProbePending"
+	// MigrationReasonLivenessProbeTooStrict means that a liveness probe would kill the frozen container.
 	// +condition=Eligible=False
-	MigrationReasonLivenessProbe = "LivenessProbe"
-	// MigrationReasonService means that the pod is an endpoint of a Service.
+	MigrationReasonLivenessProbeTooStrict = "LivenessProbeTooStrict"
+	// MigrationReasonServiceUnsupported means that the pod is an endpoint of a Service.
 	// +condition=Eligible=False
-	MigrationReasonService = "Service"
+	MigrationReasonServiceUnsupported = "ServiceUnsupported"
 	// MigrationReasonNodeGone means that the node of the pod does not exist.
 	// +condition=Eligible=False
 	MigrationReasonNodeGone = "NodeGone"
@@ -508,9 +508,9 @@ const (
 	// MigrationReasonNoBackend means that the agent has no backend for such a checkpoint.
 	// +condition=Eligible=False
 	MigrationReasonNoBackend = "NoBackend"
-	// MigrationReasonTarget means that no node can run the pod, or the named node cannot.
+	// MigrationReasonTargetUnsuitable means that no node can run the pod, or the named node cannot.
 	// +condition=Eligible=False
-	MigrationReasonTarget = "Target"
+	MigrationReasonTargetUnsuitable = "TargetUnsuitable"
 	// MigrationReasonQuotaExceeded means that a ResourceQuota does not allow the new pod.
 	// +condition=Eligible=False
 	MigrationReasonQuotaExceeded = "QuotaExceeded"

@@ -283,7 +283,7 @@ func TestADrainThatFailsIsDroppedAndTheNodeLeftAlone(t *testing.T) {
 	for i := range list.Items {
 		if m := &list.Items[i]; m.Spec.PodName == "q" {
 			m.Status.Phase = v1alpha1.MigrationRefused
-			m.Status.Conditions = []metav1.Condition{{Type: v1alpha1.MigrationFinished, Status: metav1.ConditionTrue, Reason: "EmptyDir", Message: "it has an emptyDir"}}
+			m.Status.Conditions = []metav1.Condition{{Type: v1alpha1.MigrationFinished, Status: metav1.ConditionTrue, Reason: "EmptyDirUnsupported", Message: "it has an emptyDir"}}
 			if err := p.client.Update(t.Context(), m); err != nil {
 				t.Fatal(err)
 			}

@@ -178,7 +178,7 @@ func TestADryRunWritesNothing(t *testing.T) {
 func TestWhatCannotBeMovedGoesWithAWarning(t *testing.T) {
 	c := newCluster(t, func(p *corev1.Pod) { p.Spec.HostNetwork = true })
 	got, _, text := c.ask(review())
-	if got == nil || !got.Allowed || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "HostNamespace") {
+	if got == nil || !got.Allowed || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "HostNamespaceUnsupported") {
 		t.Errorf("it answers %s", text)
 	}
 	if c.writes > 0 || len(c.events.Events) != 1 {

@@ -39,9 +39,9 @@ func TestWhatIsNextForAPodThatIsToLeave(t *testing.T) {
 		{"under a name that none has that is there", Leaver{Ways: migrate, RolledBack: 1, LastTry: 3}, noon, Step{Do: Migrate, Try: 4, Why: "it will be moved with its state"}},
 		{"but not for ever", Leaver{Ways: migrate, RolledBack: 3}, noon, Step{Do: GiveUp, Why: "3 of its migrations were rolled back"}},
 		{"then anew, if that is allowed", Leaver{Ways: migrate | evict, RolledBack: 3}, noon, Step{Do: Evict, Why: "it can be restarted on another node"}},
-		{"what was refused is not tried again", Leaver{Ways: migrate, Refused: "EmptyDir"}, noon, Step{Do: GiveUp, Why: "EmptyDir"}},
-		{"not even one that ends, if that is late", Leaver{Ways: migrate | wait, Refused: "EmptyDir", Ends: late}, noon, Step{Do: GiveUp, Why: "EmptyDir"}},
-		{"one that ends in time is waited for then", Leaver{Ways: migrate | wait, Refused: "EmptyDir", Ends: soon}, noon, Step{Why: "it ends at 12:05:00"}},
+		{"what was refused is not tried again", Leaver{Ways: migrate, Refused: "EmptyDirUnsupported"}, noon, Step{Do: GiveUp, Why: "EmptyDirUnsupported"}},
+		{"not even one that ends, if that is late", Leaver{Ways: migrate | wait, Refused: "EmptyDirUnsupported", Ends: late}, noon, Step{Do: GiveUp, Why: "EmptyDirUnsupported"}},
+		{"one that ends in time is waited for then", Leaver{Ways: migrate | wait, Refused: "EmptyDirUnsupported", Ends: soon}, noon, Step{Why: "it ends at 12:05:00"}},
 		{"a budget holds a migration", Leaver{Ways: migrate, Budget: "PodDisruptionBudget b"}, noon, Step{Why: "PodDisruptionBudget b"}},
 		{"an eviction is asked for: the API server knows better", Leaver{Ways: evict, Budget: "PodDisruptionBudget b"}, noon, Step{Do: Evict, Why: "it can be restarted on another node"}},
 	}

@@ -43,20 +43,20 @@ func (v *Verdict) checkProbes(in Input) {
 	for i := range in.Pod.Spec.Containers {
 		c := &in.Pod.Spec.Containers[i]
 		if c.StartupProbe != nil && !hasStarted(in.Pod, c.Name) {
-			v.refuse(v1alpha1.MigrationReasonStartupProbe, "the startup probe of container %s has not succeeded yet, and would kill the container while it is frozen: wait until it has started", c.Name)
+			v.refuse(v1alpha1.MigrationReasonStartupProbePending, "the startup probe of container %s has not succeeded yet, and would kill the container while it is frozen: wait until it has started", c.Name)
 		}
 		if c.LivenessProbe == nil {
 			continue
 		}
 		if policy := in.Pod.Spec.RestartPolicy; policy != corev1.RestartPolicyNever {
 			// If its target is lost, the container stays frozen for longer than any probe tolerates.
-			v.refuse(v1alpha1.MigrationReasonLivenessProbe, "container %s has a liveness probe, which kills a container that is frozen for too long, and with restartPolicy %s the kubelet would then start "+
+			v.refuse(v1alpha1.MigrationReasonLivenessProbeTooStrict, "container %s has a liveness probe, which kills a container that is frozen for too long, and with restartPolicy %s the kubelet would then start "+
 				"a second copy in addition to the new pod: remove the probe, or use restartPolicy Never", c.Name, orDefault(policy))
 			continue
 		}
 		tolerates, period := tolerance(c.LivenessProbe)
 		if tolerates < longest {
-			v.refuse(v1alpha1.MigrationReasonLivenessProbe, "the liveness probe of container %s kills it after %s without a response, and the container can be frozen for up to %s (the deadline and %s): "+
+			v.refuse(v1alpha1.MigrationReasonLivenessProbeTooStrict, "the liveness probe of container %s kills it after %s without a response, and the container can be frozen for up to %s (the deadline and %s): "+
 				"remove the probe, raise its failureThreshold to at least %d, or set a shorter deadline",
 				c.Name, tolerates, longest, thawMargin, (longest+period-1)/period+1)
 		}

@@ -27,18 +27,18 @@ func TestAPodWhoseProbesKillAFrozenContainerIsRefused(t *testing.T) {
 		says     string
 	}{
 		{name: "no probe"},
-		{name: "a probe with the defaults", liveness: probe(10, 3), reason: "LivenessProbe", says: "kills it after 20s without a response, and the container can be frozen for up to 6m0s"},
-		{name: "a probe that says nothing", liveness: &corev1.Probe{}, reason: "LivenessProbe", says: "failureThreshold to at least 37"},
-		{name: "a probe that kills just before the bound", liveness: probe(10, 36), reason: "LivenessProbe", says: "after 5m50s"},
+		{name: "a probe with the defaults", liveness: probe(10, 3), reason: "LivenessProbeTooStrict", says: "kills it after 20s without a response, and the container can be frozen for up to 6m0s"},
+		{name: "a probe that says nothing", liveness: &corev1.Probe{}, reason: "LivenessProbeTooStrict", says: "failureThreshold to at least 37"},
+		{name: "a probe that kills just before the bound", liveness: probe(10, 36), reason: "LivenessProbeTooStrict", says: "after 5m50s"},
 		{name: "a probe that tolerates the bound", liveness: probe(10, 37)},
 		{name: "a probe that tolerates a short deadline alone", liveness: probe(10, 10), deadline: 30 * time.Second},
-		{name: "a probe that tolerates the default deadline and not a longer one", liveness: probe(10, 37), deadline: time.Hour, reason: "LivenessProbe", says: "1h1m0s"},
-		{name: "a period that is not a part of the bound", liveness: probe(7, 3), reason: "LivenessProbe", says: "failureThreshold to at least 53"},
-		{name: "one failure is enough", liveness: probe(600, 1), reason: "LivenessProbe", says: "after 0s"},
-		{name: "a tolerant probe of a container that is started again", liveness: probe(10, 1000), policy: corev1.RestartPolicyAlways, reason: "LivenessProbe", says: "second copy"},
-		{name: "a tolerant probe of a container that is started again after failures", liveness: probe(10, 1000), policy: corev1.RestartPolicyOnFailure, reason: "LivenessProbe", says: "restartPolicy OnFailure"},
-		{name: "a startup probe that has not succeeded", startup: probe(10, 1000), started: new(false), reason: "StartupProbe", says: "wait until it has started"},
-		{name: "a startup probe of which nothing is known", startup: probe(10, 1000), reason: "StartupProbe"},
+		{name: "a probe that tolerates the default deadline and not a longer one", liveness: probe(10, 37), deadline: time.Hour, reason: "LivenessProbeTooStrict", says: "1h1m0s"},
+		{name: "a period that is not a part of the bound", liveness: probe(7, 3), reason: "LivenessProbeTooStrict", says: "failureThreshold to at least 53"},
+		{name: "one failure is enough", liveness: probe(600, 1), reason: "LivenessProbeTooStrict", says: "after 0s"},
+		{name: "a tolerant probe of a container that is started again", liveness: probe(10, 1000), policy: corev1.RestartPolicyAlways, reason: "LivenessProbeTooStrict", says: "second copy"},
+		{name: "a tolerant probe of a container that is started again after failures", liveness: probe(10, 1000), policy: corev1.RestartPolicyOnFailure, reason: "LivenessProbeTooStrict", says: "restartPolicy OnFailure"},
+		{name: "a startup probe that has not succeeded", startup: probe(10, 1000), started: new(false), reason: "StartupProbePending", says: "wait until it has started"},
+		{name: "a startup probe of which nothing is known", startup: probe(10, 1000), reason: "StartupProbePending"},
 		{name: "a startup probe that has succeeded", startup: probe(10, 3), started: new(true)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

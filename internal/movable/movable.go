@@ -47,7 +47,7 @@ type Input struct {
 
 // Refusal is a reason why a pod cannot be moved.
 type Refusal struct {
-	// Reason is a machine-readable word, such as "EmptyDir".
+	// Reason is a machine-readable word, such as "EmptyDirUnsupported".
 	Reason string
 	// Message is the human-readable reason, and what would make the pod movable.
 	Message string

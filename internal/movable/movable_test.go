@@ -78,8 +78,8 @@ func TestAPodIsRefusedWithTheReasonAndWhatWouldHelp(t *testing.T) {
 		{"a bare pod", func(*Input) {}, "", ""},
 		{"a pod of a Job", func(in *Input) { owned(in) }, "", ""},
 		{"a pod of a ReplicaSet", func(in *Input) { ofReplicaSet(in) }, "", ""},
-		{"a ReplicaSet that is gone", func(in *Input) { ofReplicaSet(in); in.ReplicaSet = nil }, "Owner", "web-5d of the pod is gone"},
-		{"another ReplicaSet of that name", func(in *Input) { ofReplicaSet(in).UID = "later" }, "Owner", "is gone"},
+		{"a ReplicaSet that is gone", func(in *Input) { ofReplicaSet(in); in.ReplicaSet = nil }, "OwnerUnsupported", "web-5d of the pod is gone"},
+		{"another ReplicaSet of that name", func(in *Input) { ofReplicaSet(in).UID = "later" }, "OwnerUnsupported", "is gone"},
 		{"a ReplicaSet that goes", func(in *Input) { ofReplicaSet(in).DeletionTimestamp = &metav1.Time{} }, "Deleting", "is being deleted"},
 		{"a ReplicaSet that wants none", func(in *Input) { ofReplicaSet(in).Spec.Replicas = new(int32(0)) }, "ScaledDown", "scaled to 0"},
 		{"a ReplicaSet whose pods start anew", func(in *Input) {
@@ -90,7 +90,7 @@ func TestAPodIsRefusedWithTheReasonAndWhatWouldHelp(t *testing.T) {
 			ofReplicaSet(in, func(set *appsv1.ReplicaSet) {
 				set.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"x"}}}}
 			})
-		}, "Selector", "too early"},
+		}, "SelectorUnsupported", "too early"},
 		{"a ReplicaSet that needs one label and not another", func(in *Input) {
 			ofReplicaSet(in, func(set *appsv1.ReplicaSet) {
 				set.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"x"}}}
@@ -100,7 +100,7 @@ func TestAPodIsRefusedWithTheReasonAndWhatWouldHelp(t *testing.T) {
 			ofReplicaSet(in, func(set *appsv1.ReplicaSet) {
 				set.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Like"}}
 			})
-		}, "Selector", "too early"},
+		}, "SelectorUnsupported", "too early"},
 		{"a claim for many nodes", claim(corev1.ReadWriteOnce, corev1.ReadWriteMany), "", ""},
 		{"a claim to read", claim(corev1.ReadOnlyMany), "", ""},
 		{"an init container", func(in *Input) { in.Pod.Spec.InitContainers = []corev1.Container{{Name: "once"}} }, "", ""},
@@ -121,50 +121,50 @@ func TestAPodIsRefusedWithTheReasonAndWhatWouldHelp(t *testing.T) {
 		{"being deleted", func(in *Input) { in.Pod.DeletionTimestamp = &metav1.Time{} }, "Deleting", "being deleted"},
 		{"pending", func(in *Input) { in.Pod.Status.Phase = corev1.PodPending }, "NotRunning", "the pod is Pending"},
 		{"without a running container", func(in *Input) { in.Pod.Status.ContainerStatuses[0].State = corev1.ContainerState{} }, "NotRunning", "container main"},
-		{"static", func(in *Input) { in.Pod.Annotations[corev1.MirrorPodAnnotationKey] = "x" }, "StaticPod", "manifest"},
-		{"of a ReplicaSet", ownedBy("ReplicaSet"), "Owner", "ReplicaSet it"},
-		{"of a StatefulSet", ownedBy("StatefulSet"), "Owner", "the same name"},
-		{"of a DaemonSet", ownedBy("DaemonSet"), "Owner", "belongs to its node"},
-		{"of somebody who does not control it", func(in *Input) { in.Pod.OwnerReferences = []metav1.OwnerReference{{Kind: "Flow", Name: "f"}} }, "Owner", "Flow f"},
-		{"of a Job that is gone", func(in *Input) { owned(in); in.Job = nil }, "Owner", "is gone"},
-		{"of a Job that has another's name", func(in *Input) { owned(in).UID = "other" }, "Owner", "is gone"},
+		{"static", func(in *Input) { in.Pod.Annotations[corev1.MirrorPodAnnotationKey] = "x" }, "StaticPodUnsupported", "manifest"},
+		{"of a ReplicaSet", ownedBy("ReplicaSet"), "OwnerUnsupported", "ReplicaSet it"},
+		{"of a StatefulSet", ownedBy("StatefulSet"), "OwnerUnsupported", "the same name"},
+		{"of a DaemonSet", ownedBy("DaemonSet"), "OwnerUnsupported", "belongs to its node"},
+		{"of somebody who does not control it", func(in *Input) { in.Pod.OwnerReferences = []metav1.OwnerReference{{Kind: "Flow", Name: "f"}} }, "OwnerUnsupported", "Flow f"},
+		{"of a Job that is gone", func(in *Input) { owned(in); in.Job = nil }, "OwnerUnsupported", "is gone"},
+		{"of a Job that has another's name", func(in *Input) { owned(in).UID = "other" }, "OwnerUnsupported", "is gone"},
 		{"of a Job that is being deleted", func(in *Input) { owned(in).DeletionTimestamp = &metav1.Time{} }, "Deleting", "Job job"},
-		{"of a Job that others manage", func(in *Input) { owned(in).Spec.ManagedBy = new("x/y") }, "Owner", "managed by x/y"},
+		{"of a Job that others manage", func(in *Input) { owned(in).Spec.ManagedBy = new("x/y") }, "OwnerUnsupported", "managed by x/y"},
 		{"of a suspended Job", func(in *Input) { owned(in).Spec.Suspend = new(true) }, "JobSuspended", "suspended"},
-		{"of a Job that replaces too early", func(in *Input) { owned(in).Spec.PodReplacementPolicy = new(batchv1.TerminatingOrFailed) }, "PodReplacementPolicy", "podReplacementPolicy: Failed"},
-		{"of a Job that says nothing of it", func(in *Input) { owned(in).Spec.PodReplacementPolicy = nil }, "PodReplacementPolicy", "podFailurePolicy"},
+		{"of a Job that replaces too early", func(in *Input) { owned(in).Spec.PodReplacementPolicy = new(batchv1.TerminatingOrFailed) }, "PodReplacementPolicyUnsupported", "podReplacementPolicy: Failed"},
+		{"of a Job that says nothing of it", func(in *Input) { owned(in).Spec.PodReplacementPolicy = nil }, "PodReplacementPolicyUnsupported", "podFailurePolicy"},
 		{"two containers", func(in *Input) {
 			in.Pod.Spec.Containers = append(in.Pod.Spec.Containers, corev1.Container{Name: "two"})
-		}, "SeveralContainers", "2 containers"},
+		}, "MultipleContainers", "2 containers"},
 		{"a sidecar", func(in *Input) {
 			in.Pod.Spec.InitContainers = []corev1.Container{{Name: "proxy", RestartPolicy: new(corev1.ContainerRestartPolicyAlways)}}
-		}, "SeveralContainers", "sidecar proxy"},
+		}, "MultipleContainers", "sidecar proxy"},
 		{"debugged", func(in *Input) {
 			in.Pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "sh"}}}
-		}, "SeveralContainers", "ephemeral container sh"},
-		{"a claim to a device", func(in *Input) { in.Pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}} }, "Devices", "resourceClaims"},
+		}, "MultipleContainers", "ephemeral container sh"},
+		{"a claim to a device", func(in *Input) { in.Pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}} }, "DevicesUnsupported", "resourceClaims"},
 		{"a device", container(func(c *corev1.Container) {
 			c.Resources.Limits = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
-		}), "Devices", "nvidia.com/gpu"},
+		}), "DevicesUnsupported", "nvidia.com/gpu"},
 		{"huge pages", container(func(c *corev1.Container) {
 			c.Resources.Limits = corev1.ResourceList{"hugepages-2Mi": resource.MustParse("2Mi")}
-		}), "Devices", "hugepages-2Mi"},
-		{"a block device", container(func(c *corev1.Container) { c.VolumeDevices = []corev1.VolumeDevice{{DevicePath: "/dev/xvda"}} }), "Devices", "/dev/xvda"},
+		}), "DevicesUnsupported", "hugepages-2Mi"},
+		{"a block device", container(func(c *corev1.Container) { c.VolumeDevices = []corev1.VolumeDevice{{DevicePath: "/dev/xvda"}} }), "DevicesUnsupported", "/dev/xvda"},
 		{"the new pod of another Migration", func(in *Input) { in.Pod.Labels = map[string]string{v1alpha1.LabelMigration: "u"} }, "BeingMoved", "has not ended"},
-		{"in a gang", func(in *Input) { fixtures.Gang("train")(in.Pod) }, "Gang", "gang train"},
-		{"another runtime", func(in *Input) { in.Pod.Spec.RuntimeClassName = new("kata") }, "RuntimeClass", "kata"},
-		{"an emptyDir", volume(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}), "EmptyDir", "emptyDir"},
-		{"a folder of the node", volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{}}), "Volume", "ReadWriteMany"},
-		{"a claim for one node", claim(corev1.ReadWriteOnce), "VolumeOfOneNode", "claim disk"},
-		{"a claim for one pod", claim(corev1.ReadWriteOncePod), "VolumeOfOneNode", "claim disk"},
-		{"a claim that is not there", func(in *Input) { claim()(in); in.Claims = nil }, "Volume", "does not exist"},
-		{"the node's network", func(in *Input) { in.Pod.Spec.HostNetwork = true }, "HostNamespace", "hostNetwork"},
-		{"the node's processes", func(in *Input) { in.Pod.Spec.HostPID = true }, "HostNamespace", "hostPID"},
-		{"the node's IPC", func(in *Input) { in.Pod.Spec.HostIPC = true }, "HostNamespace", "hostIPC"},
-		{"shared processes", func(in *Input) { in.Pod.Spec.ShareProcessNamespace = new(true) }, "HostNamespace", "shareProcessNamespace"},
+		{"in a gang", func(in *Input) { fixtures.Gang("train")(in.Pod) }, "GangUnsupported", "gang train"},
+		{"another runtime", func(in *Input) { in.Pod.Spec.RuntimeClassName = new("kata") }, "RuntimeClassUnsupported", "kata"},
+		{"an emptyDir", volume(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}), "EmptyDirUnsupported", "emptyDir"},
+		{"a folder of the node", volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{}}), "VolumeUnsupported", "ReadWriteMany"},
+		{"a claim for one node", claim(corev1.ReadWriteOnce), "VolumeNotShared", "claim disk"},
+		{"a claim for one pod", claim(corev1.ReadWriteOncePod), "VolumeNotShared", "claim disk"},
+		{"a claim that is not there", func(in *Input) { claim()(in); in.Claims = nil }, "VolumeUnsupported", "does not exist"},
+		{"the node's network", func(in *Input) { in.Pod.Spec.HostNetwork = true }, "HostNamespaceUnsupported", "hostNetwork"},
+		{"the node's processes", func(in *Input) { in.Pod.Spec.HostPID = true }, "HostNamespaceUnsupported", "hostPID"},
+		{"the node's IPC", func(in *Input) { in.Pod.Spec.HostIPC = true }, "HostNamespaceUnsupported", "hostIPC"},
+		{"shared processes", func(in *Input) { in.Pod.Spec.ShareProcessNamespace = new(true) }, "HostNamespaceUnsupported", "shareProcessNamespace"},
 		{"behind a Service", func(in *Input) {
 			in.Services = []corev1.Service{{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "work"}}}}
-		}, "Service", "Service web"},
+		}, "ServiceUnsupported", "Service web"},
 		{"its node is gone", func(in *Input) { delete(in.Nodes, "a") }, "NodeGone", "node a"},
 		{"its node is not ready", func(in *Input) { in.Nodes["a"].Status.Conditions = nil }, "NodeNotReady", "node a"},
 		{"no agent", func(in *Input) { in.Nodes["a"].Annotations = nil }, "AgentMissing", "manifests/agent"},
@@ -172,20 +172,20 @@ func TestAPodIsRefusedWithTheReasonAndWhatWouldHelp(t *testing.T) {
 		{"an agent without a back-end", func(in *Input) {
 			in.Nodes["a"] = fixtures.AbleNode("a", fixtures.Backends(v1alpha1.BackendRestart))
 		}, "NoBackend", "method Checkpoint"},
-		{"no such target", func(in *Input) { in.TargetNode = "z" }, "Target", "node z not found"},
-		{"the target is where it is", func(in *Input) { in.TargetNode = "a" }, "Target", "already on node a"},
-		{"the target is closed", func(in *Input) { in.TargetNode = "b"; in.Nodes["b"].Spec.Unschedulable = true }, "Target", "kubectl uncordon b"},
-		{"the target is not ready", func(in *Input) { in.TargetNode = "b"; in.Nodes["b"].Status.Conditions = nil }, "Target", "not ready"},
+		{"no such target", func(in *Input) { in.TargetNode = "z" }, "TargetUnsuitable", "node z not found"},
+		{"the target is where it is", func(in *Input) { in.TargetNode = "a" }, "TargetUnsuitable", "already on node a"},
+		{"the target is closed", func(in *Input) { in.TargetNode = "b"; in.Nodes["b"].Spec.Unschedulable = true }, "TargetUnsuitable", "kubectl uncordon b"},
+		{"the target is not ready", func(in *Input) { in.TargetNode = "b"; in.Nodes["b"].Status.Conditions = nil }, "TargetUnsuitable", "not ready"},
 		{"the target restores nothing", func(in *Input) {
 			in.TargetNode = "b"
 			in.Nodes["b"] = fixtures.AbleNode("b", func(n *capability.Node) { n.Restore = false })
-		}, "Target", "does not restore checkpoints"},
+		}, "TargetUnsuitable", "does not restore checkpoints"},
 		{"the target is of another kind", func(in *Input) {
 			in.TargetNode = "b"
 			in.Nodes["b"] = fixtures.AbleNode("b", func(n *capability.Node) { n.Arch = "arm64" })
-		}, "Target", "arm64"},
-		{"no other node", func(in *Input) { delete(in.Nodes, "b") }, "Target", "no other node"},
-		{"no other node that can", func(in *Input) { in.Nodes["b"].Annotations = nil }, "Target", "no agent runs on node b"},
+		}, "TargetUnsuitable", "arm64"},
+		{"no other node", func(in *Input) { delete(in.Nodes, "b") }, "TargetUnsuitable", "no other node"},
+		{"no other node that can", func(in *Input) { in.Nodes["b"].Annotations = nil }, "TargetUnsuitable", "no agent runs on node b"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			in := movableInput()
@@ -214,7 +214,7 @@ func TestAllRefusalsAreFoundAtOnce(t *testing.T) {
 	for _, r := range v.Refusals {
 		reasons = append(reasons, r.Reason)
 	}
-	if want := []string{"EmptyDir", "HostNamespace"}; !slices.Equal(reasons, want) {
+	if want := []string{"EmptyDirUnsupported", "HostNamespaceUnsupported"}; !slices.Equal(reasons, want) {
 		t.Errorf("refused for %v, want %v", reasons, want)
 	}
 	if len(v.Notes) != 0 {

@@ -71,12 +71,12 @@ func (v *Verdict) checkTarget(in Input, source *corev1.Node, need capability.Req
 		node := in.Nodes[in.TargetNode]
 		switch {
 		case node == nil:
-			v.refuse(v1alpha1.MigrationReasonTarget, "node %s not found: use one of `kubectl get nodes`", in.TargetNode)
+			v.refuse(v1alpha1.MigrationReasonTargetUnsuitable, "node %s not found: use one of `kubectl get nodes`", in.TargetNode)
 		case node.Name == source.Name:
-			v.refuse(v1alpha1.MigrationReasonTarget, "the pod is already on node %s: use another node", source.Name)
+			v.refuse(v1alpha1.MigrationReasonTargetUnsuitable, "the pod is already on node %s: use another node", source.Name)
 		default:
 			if err := takes(node, need); err != nil {
-				v.refuse(v1alpha1.MigrationReasonTarget, "node %s %v", node.Name, err)
+				v.refuse(v1alpha1.MigrationReasonTargetUnsuitable, "node %s %v", node.Name, err)
 			}
 		}
 		return
@@ -97,7 +97,7 @@ func (v *Verdict) checkTarget(in Input, source *corev1.Node, need capability.Req
 		}
 		why = fmt.Sprintf("node %s %v", name, err)
 	}
-	v.refuse(v1alpha1.MigrationReasonTarget, "no other node is a possible target: %s", why)
+	v.refuse(v1alpha1.MigrationReasonTargetUnsuitable, "no other node is a possible target: %s", why)
 }
 
 // takes returns nil if a node can take a pod with the given requirements. Otherwise it returns the reason, worded to

@@ -16,13 +16,13 @@ import (
 func (v *Verdict) checkOwner(in Input) {
 	pod := in.Pod
 	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
-		v.refuse(v1alpha1.MigrationReasonStaticPod, "the pod is a static pod of its kubelet: move its manifest to the other node")
+		v.refuse(v1alpha1.MigrationReasonStaticPodUnsupported, "the pod is a static pod of its kubelet: move its manifest to the other node")
 		return
 	}
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil {
 		if len(pod.OwnerReferences) > 0 {
-			v.refuse(v1alpha1.MigrationReasonOwner, "the pod belongs to %s %s, which would not adopt the new pod: only bare pods and pods of Jobs and ReplicaSets can be moved",
+			v.refuse(v1alpha1.MigrationReasonOwnerUnsupported, "the pod belongs to %s %s, which would not adopt the new pod: only bare pods and pods of Jobs and ReplicaSets can be moved",
 				pod.OwnerReferences[0].Kind, pod.OwnerReferences[0].Name)
 		}
 		return
@@ -33,31 +33,31 @@ func (v *Verdict) checkOwner(in Input) {
 	case "ReplicaSet":
 		v.checkReplicaSet(in, owner)
 	case "StatefulSet":
-		v.refuse(v1alpha1.MigrationReasonOwner, "the pod belongs to StatefulSet %s, whose pods keep their names, and two pods cannot have the same name: delete the pod to restart it on another node", owner.Name)
+		v.refuse(v1alpha1.MigrationReasonOwnerUnsupported, "the pod belongs to StatefulSet %s, whose pods keep their names, and two pods cannot have the same name: delete the pod to restart it on another node", owner.Name)
 	case "DaemonSet", "Node":
-		v.refuse(v1alpha1.MigrationReasonOwner, "the pod of %s %s belongs to its node", owner.Kind, owner.Name)
+		v.refuse(v1alpha1.MigrationReasonOwnerUnsupported, "the pod of %s %s belongs to its node", owner.Kind, owner.Name)
 	default:
-		v.refuse(v1alpha1.MigrationReasonOwner, "the pod belongs to %s %s, which would create a replacement itself: only bare pods and pods of Jobs and ReplicaSets can be moved", owner.Kind, owner.Name)
+		v.refuse(v1alpha1.MigrationReasonOwnerUnsupported, "the pod belongs to %s %s, which would create a replacement itself: only bare pods and pods of Jobs and ReplicaSets can be moved", owner.Kind, owner.Name)
 	}
 }
 
 // checkJob refuses Jobs that would count the old pod as failed, or start another pod before it is dead.
 func (v *Verdict) checkJob(job *batchv1.Job, owner *metav1.OwnerReference) {
 	if job == nil || job.UID != owner.UID {
-		v.refuse(v1alpha1.MigrationReasonOwner, "Job %s of the pod is gone", owner.Name)
+		v.refuse(v1alpha1.MigrationReasonOwnerUnsupported, "Job %s of the pod is gone", owner.Name)
 		return
 	}
 	if job.DeletionTimestamp != nil {
 		v.refuse(v1alpha1.MigrationReasonDeleting, "Job %s of the pod is being deleted", job.Name)
 	}
 	if by := job.Spec.ManagedBy; by != nil && *by != batchv1.JobControllerName {
-		v.refuse(v1alpha1.MigrationReasonOwner, "Job %s is managed by %s, whose handling of replaced pods is unknown: use the Job controller", job.Name, *by)
+		v.refuse(v1alpha1.MigrationReasonOwnerUnsupported, "Job %s is managed by %s, whose handling of replaced pods is unknown: use the Job controller", job.Name, *by)
 	}
 	if job.Spec.Suspend != nil && *job.Spec.Suspend {
 		v.refuse(v1alpha1.MigrationReasonJobSuspended, "Job %s is suspended, so its pods will be deleted", job.Name)
 	}
 	if policy := job.Spec.PodReplacementPolicy; policy == nil || *policy != batchv1.Failed {
-		v.refuse(v1alpha1.MigrationReasonPodReplacementPolicy, "Job %s replaces pods as soon as they are being deleted, and counts them as failed: "+
+		v.refuse(v1alpha1.MigrationReasonPodReplacementPolicyUnsupported, "Job %s replaces pods as soon as they are being deleted, and counts them as failed: "+
 			"set podReplacementPolicy: Failed (or a podFailurePolicy, which implies it) when you create the Job", job.Name)
 	}
 }
@@ -66,7 +66,7 @@ func (v *Verdict) checkJob(job *batchv1.Job, owner *metav1.OwnerReference) {
 func (v *Verdict) checkReplicaSet(in Input, owner *metav1.OwnerReference) {
 	set := in.ReplicaSet
 	if set == nil || set.UID != owner.UID {
-		v.refuse(v1alpha1.MigrationReasonOwner, "ReplicaSet %s of the pod is gone", owner.Name)
+		v.refuse(v1alpha1.MigrationReasonOwnerUnsupported, "ReplicaSet %s of the pod is gone", owner.Name)
 		return
 	}
 	if set.DeletionTimestamp != nil {
@@ -80,7 +80,7 @@ func (v *Verdict) checkReplicaSet(in Input, owner *metav1.OwnerReference) {
 		v.refuse(v1alpha1.MigrationReasonReplacedOnEviction, "ReplicaSet %s creates a replacement when the pod is deleted: evict the pod instead", set.Name)
 	}
 	if !separable(in.Pod, set) {
-		v.refuse(v1alpha1.MigrationReasonSelector, "ReplicaSet %s would adopt the new pod too early: its selector matches pods without the labels that it names", set.Name)
+		v.refuse(v1alpha1.MigrationReasonSelectorUnsupported, "ReplicaSet %s would adopt the new pod too early: its selector matches pods without the labels that it names", set.Name)
 	}
 }
 

@@ -30,7 +30,7 @@ func (v *Verdict) checkState(in Input) {
 		v.refuse(v1alpha1.MigrationReasonBeingMoved, "the pod is the new pod of a Migration that has not ended: create the Migration again later")
 	}
 	if name := gang.Of(pod); name != "" {
-		v.refuse(v1alpha1.MigrationReasonGang, "the pod is in gang %s, whose pods are scheduled together: the new pod would not belong to it", name)
+		v.refuse(v1alpha1.MigrationReasonGangUnsupported, "the pod is in gang %s, whose pods are scheduled together: the new pod would not belong to it", name)
 	}
 	if pod.Spec.NodeName == "" || pod.Status.Phase != corev1.PodRunning {
 		v.refuse(v1alpha1.MigrationReasonNotRunning, "the pod is %s: only pods in phase Running can be moved", orNothing(string(pod.Status.Phase)))
@@ -54,32 +54,32 @@ func orNothing(text string) string {
 func (v *Verdict) checkContainers(in Input) {
 	spec := &in.Pod.Spec
 	if len(spec.Containers) != 1 {
-		v.refuse(v1alpha1.MigrationReasonSeveralContainers, "the pod has %d containers, and only one can be frozen and restored consistently: use pods with one container", len(spec.Containers))
+		v.refuse(v1alpha1.MigrationReasonMultipleContainers, "the pod has %d containers, and only one can be frozen and restored consistently: use pods with one container", len(spec.Containers))
 	}
 	for i := range spec.InitContainers {
 		if c := &spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			v.refuse(v1alpha1.MigrationReasonSeveralContainers, "the pod has sidecar %s: run it in a separate pod", c.Name)
+			v.refuse(v1alpha1.MigrationReasonMultipleContainers, "the pod has sidecar %s: run it in a separate pod", c.Name)
 		}
 	}
 	if len(spec.EphemeralContainers) > 0 {
-		v.refuse(v1alpha1.MigrationReasonSeveralContainers, "the pod has ephemeral container %s, which cannot be removed: this pod cannot be moved", spec.EphemeralContainers[0].Name)
+		v.refuse(v1alpha1.MigrationReasonMultipleContainers, "the pod has ephemeral container %s, which cannot be removed: this pod cannot be moved", spec.EphemeralContainers[0].Name)
 	}
 	if len(spec.ResourceClaims) > 0 {
-		v.refuse(v1alpha1.MigrationReasonDevices, "the pod claims devices (resourceClaims), whose state cannot be moved: do not request devices")
+		v.refuse(v1alpha1.MigrationReasonDevicesUnsupported, "the pod claims devices (resourceClaims), whose state cannot be moved: do not request devices")
 	}
 	for i := range spec.Containers {
 		c := &spec.Containers[i]
 		for _, name := range sortedKeys(c.Resources.Limits) {
 			if device(name) {
-				v.refuse(v1alpha1.MigrationReasonDevices, "container %s uses %s, whose state cannot be moved: do not request it", c.Name, name)
+				v.refuse(v1alpha1.MigrationReasonDevicesUnsupported, "container %s uses %s, whose state cannot be moved: do not request it", c.Name, name)
 			}
 		}
 		if len(c.VolumeDevices) > 0 {
-			v.refuse(v1alpha1.MigrationReasonDevices, "container %s uses block device %s, which cannot be attached to two nodes", c.Name, c.VolumeDevices[0].DevicePath)
+			v.refuse(v1alpha1.MigrationReasonDevicesUnsupported, "container %s uses block device %s, which cannot be attached to two nodes", c.Name, c.VolumeDevices[0].DevicePath)
 		}
 	}
 	if spec.RuntimeClassName != nil {
-		v.refuse(v1alpha1.MigrationReasonRuntimeClass, "the pod runs with RuntimeClass %s, which CRIU may not support: use the default runtime", *spec.RuntimeClassName)
+		v.refuse(v1alpha1.MigrationReasonRuntimeClassUnsupported, "the pod runs with RuntimeClass %s, which CRIU may not support: use the default runtime", *spec.RuntimeClassName)
 	}
 }
 
@@ -109,11 +109,11 @@ func (v *Verdict) checkVolumes(in Input) {
 		case source.ConfigMap != nil, source.Secret != nil, source.DownwardAPI != nil, source.Projected != nil, source.NFS != nil:
 			// The target's kubelet creates them again at the same path.
 		case source.EmptyDir != nil:
-			v.refuse(v1alpha1.MigrationReasonEmptyDir, "volume %s is an emptyDir, whose contents are not moved: write to the container's own file system, or to a shared volume", volume.Name)
+			v.refuse(v1alpha1.MigrationReasonEmptyDirUnsupported, "volume %s is an emptyDir, whose contents are not moved: write to the container's own file system, or to a shared volume", volume.Name)
 		case source.PersistentVolumeClaim != nil:
 			v.checkClaim(volume.Name, source.PersistentVolumeClaim.ClaimName, in)
 		default:
-			v.refuse(v1alpha1.MigrationReasonVolume, "volume %s is of a type whose contents may stay on the node: use a claim that many nodes can mount (ReadWriteMany)", volume.Name)
+			v.refuse(v1alpha1.MigrationReasonVolumeUnsupported, "volume %s is of a type whose contents may stay on the node: use a claim that many nodes can mount (ReadWriteMany)", volume.Name)
 		}
 	}
 }
@@ -121,7 +121,7 @@ func (v *Verdict) checkVolumes(in Input) {
 func (v *Verdict) checkClaim(volume, name string, in Input) {
 	claim := in.Claims[name]
 	if claim == nil {
-		v.refuse(v1alpha1.MigrationReasonVolume, "volume %s uses claim %s, which does not exist", volume, name)
+		v.refuse(v1alpha1.MigrationReasonVolumeUnsupported, "volume %s uses claim %s, which does not exist", volume, name)
 		return
 	}
 	for _, mode := range claim.Spec.AccessModes {
@@ -129,7 +129,7 @@ func (v *Verdict) checkClaim(volume, name string, in Input) {
 			return
 		}
 	}
-	v.refuse(v1alpha1.MigrationReasonVolumeOfOneNode, "volume %s uses claim %s, which only one node can mount at a time, and both nodes mount it during the migration: use a claim with access mode ReadWriteMany", volume, name)
+	v.refuse(v1alpha1.MigrationReasonVolumeNotShared, "volume %s uses claim %s, which only one node can mount at a time, and both nodes mount it during the migration: use a claim with access mode ReadWriteMany", volume, name)
 }
 
 // checkHost refuses pods that use namespaces of the node.
@@ -142,11 +142,11 @@ func (v *Verdict) checkHost(in Input) {
 		{spec.HostNetwork, "hostNetwork"}, {spec.HostPID, "hostPID"}, {spec.HostIPC, "hostIPC"},
 	} {
 		if use.is {
-			v.refuse(v1alpha1.MigrationReasonHostNamespace, "the pod uses %s, which differs between nodes: run the pod without it", use.what)
+			v.refuse(v1alpha1.MigrationReasonHostNamespaceUnsupported, "the pod uses %s, which differs between nodes: run the pod without it", use.what)
 		}
 	}
 	if spec.ShareProcessNamespace != nil && *spec.ShareProcessNamespace {
-		v.refuse(v1alpha1.MigrationReasonHostNamespace, "the pod shares its process namespace (shareProcessNamespace), which contains processes of the node: run the pod without it")
+		v.refuse(v1alpha1.MigrationReasonHostNamespaceUnsupported, "the pod shares its process namespace (shareProcessNamespace), which contains processes of the node: run the pod without it")
 	}
 }
 
@@ -158,7 +158,7 @@ func (v *Verdict) checkServices(in Input) {
 			continue
 		}
 		if labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(in.Pod.Labels)) {
-			v.refuse(v1alpha1.MigrationReasonService, "Service %s sends requests to the pod, and would continue while the pod is frozen: move pods of Services with a rolling update", s.Name)
+			v.refuse(v1alpha1.MigrationReasonServiceUnsupported, "Service %s sends requests to the pod, and would continue while the pod is frozen: move pods of Services with a rolling update", s.Name)
 		}
 	}
 }

@@ -82,7 +82,7 @@ func both(changes ...func(*Observation)) func(*Observation) {
 
 func TestHowAnEvictionIsAnswered(t *testing.T) {
 	refused := func(o *Observation) {
-		o.Verdict.Refusals = []movable.Refusal{{Reason: "EmptyDir", Message: "volume v is an emptyDir"}}
+		o.Verdict.Refusals = []movable.Refusal{{Reason: "EmptyDirUnsupported", Message: "volume v is an emptyDir"}}
 	}
 	going := pod(func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now} })
 	for _, tc := range []struct {
@@ -100,7 +100,7 @@ func TestHowAnEvictionIsAnswered(t *testing.T) {
 		{"one that says nothing", pod(func(p *corev1.Pod) { p.Annotations = nil }), Untouched, ""},
 		{"one that is to start anew", pod(func(p *corev1.Pod) { p.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart }), Untouched, ""},
 		{"one that is never to be moved", pod(func(p *corev1.Pod) { p.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationNever }), Untouched, ""},
-		{"one that cannot be moved", refused, NotMovable, "pod work is evicted without its state: it cannot be moved: EmptyDir: volume v is an emptyDir"},
+		{"one that cannot be moved", refused, NotMovable, "pod work is evicted without its state: it cannot be moved: EmptyDirUnsupported: volume v is an emptyDir"},
 
 		{"preconditions that are met", preconditions(metav1.Preconditions{UID: new(types.UID("uid")), ResourceVersion: new("7")}), Started, Evacuation},
 		{"no preconditions among the options", func(o *Observation) { o.Options = &metav1.DeleteOptions{} }, Started, Evacuation},

@@ -204,7 +204,7 @@ func begin(o Observation, in movable.Input, verdict movable.Verdict, now time.Ti
 	if o.Trial == nil {
 		pod, err := podedit.NewPod(m, plan, in.Pod, in.Selector(), "")
 		if err != nil {
-			return refuse(m, []movable.Refusal{{Reason: v1alpha1.MigrationReasonPod, Message: err.Error()}}, now)
+			return refuse(m, []movable.Refusal{{Reason: v1alpha1.MigrationReasonPodNotCopyable, Message: err.Error()}}, now)
 		}
 		return Step{Do: TryPod, Why: "check with a dry run whether the new pod would be admitted", Pod: pod}
 	}

@@ -558,7 +558,7 @@ func TestRefusals(t *testing.T) {
 		{"it is on the move already", func(o *Observation) { o.Others = []Flight{{Name: "ns/other", PodUID: "uid-" + source}} }, "AlreadyMoving"},
 		{"its Service would send to it", func(o *Observation) {
 			o.Services = []corev1.Service{{ObjectMeta: metav1.ObjectMeta{Namespace: "ns"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "work"}}}}
-		}, "Service"},
+		}, "ServiceUnsupported"},
 		{"the API server would not make the new pod", func(o *Observation) {
 			o.Trial = &Trial{Refusals: []movable.Refusal{{Reason: "QuotaExceeded", Message: "no room"}}}
 		}, "QuotaExceeded"},

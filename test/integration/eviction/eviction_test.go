@@ -313,7 +313,7 @@ func TestAPodThatCannotBeMovedIsEvictedAndItIsSaidWhy(t *testing.T) {
 	if m := b.migrations(); len(m) > 0 {
 		t.Errorf("Migrations were made: %+v", m)
 	}
-	if got := b.warned(); !strings.Contains(got, "pod volume is evicted without its state: it cannot be moved: EmptyDir: volume scratch") || strings.Count(got, "cannot be moved") != 1 {
+	if got := b.warned(); !strings.Contains(got, "pod volume is evicted without its state: it cannot be moved: EmptyDirUnsupported: volume scratch") || strings.Count(got, "cannot be moved") != 1 {
 		t.Errorf("warned of %q", got)
 	}
 	b.eventually("the Event of the eviction is there", func() string {

@@ -84,7 +84,7 @@ func TestTheCommandSaysWhyAPodCannotBeMoved(t *testing.T) {
 	})
 	for _, args := range [][]string{{"migrate", "work"}, {"migrate", "work", "--dry-run"}} {
 		code, stdout, stderr := b.supercargo(args...)
-		if code != 1 || !strings.Contains(stdout+stderr, "EmptyDir") && !strings.Contains(stdout+stderr, "emptyDir") {
+		if code != 1 || !strings.Contains(stdout+stderr, "EmptyDirUnsupported") && !strings.Contains(stdout+stderr, "emptyDir") {
 			t.Errorf("%v: exit %d: %s%s", args, code, stdout, stderr)
 		}
 	}
@@ -93,7 +93,7 @@ func TestTheCommandSaysWhyAPodCannotBeMoved(t *testing.T) {
 		Movable  bool
 		Refusals []struct{ Reason, Message string }
 	}
-	if err := json.Unmarshal([]byte(stdout), &got); code != 1 || err != nil || got.Movable || len(got.Refusals) != 1 || got.Refusals[0].Reason != "EmptyDir" {
+	if err := json.Unmarshal([]byte(stdout), &got); code != 1 || err != nil || got.Movable || len(got.Refusals) != 1 || got.Refusals[0].Reason != "EmptyDirUnsupported" {
 		t.Errorf("exit %d, %v: %s", code, err, stdout)
 	}
 	if code, _, stderr := b.supercargo("migrate", "nobody"); code != 1 || !strings.Contains(stderr, "nobody") {

@@ -30,24 +30,24 @@ func TestAPodThatCannotBeMovedIsNotTouched(t *testing.T) {
 		{name: "not-opted-in", pod: func(p *corev1.Pod) { p.Annotations = nil }, reason: "NotOptedIn"},
 		{name: "empty-dir", pod: func(p *corev1.Pod) {
 			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
-		}, reason: "EmptyDir"},
+		}, reason: "EmptyDirUnsupported"},
 		{name: "two-containers", pod: func(p *corev1.Pod) {
 			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "two", Image: "x"})
-		}, reason: "SeveralContainers"},
+		}, reason: "MultipleContainers"},
 		{name: "liveness", pod: func(p *corev1.Pod) {
 			p.Spec.Containers[0].LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(80)}}}
-		}, reason: "LivenessProbe"},
+		}, reason: "LivenessProbeTooStrict"},
 		{name: "service", pod: func(*corev1.Pod) {}, before: func(b *bench) {
 			b.make(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "web"}, Spec: corev1.ServiceSpec{
 				Selector: map[string]string{"app": "work"}, Ports: []corev1.ServicePort{{Port: 80}},
 			}})
-		}, reason: "Service"},
+		}, reason: "ServiceUnsupported"},
 		{name: "quota", pod: func(p *corev1.Pod) {
 			p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
 		}, before: (*bench).fullQuota, reason: "QuotaExceeded"},
-		{name: "replica-set", pod: func(p *corev1.Pod) {}, before: (*bench).adopt, reason: "Selector"},
+		{name: "replica-set", pod: func(p *corev1.Pod) {}, before: (*bench).adopt, reason: "SelectorUnsupported"},
 		{name: "no-agent", pod: func(*corev1.Pod) {}, before: (*bench).withoutAgents, reason: "AgentMissing"},
-		{name: "no-target", pod: func(*corev1.Pod) {}, spec: func(s *v1alpha1.MigrationSpec) { s.TargetNode = "nowhere" }, reason: "Target"},
+		{name: "no-target", pod: func(*corev1.Pod) {}, spec: func(s *v1alpha1.MigrationSpec) { s.TargetNode = "nowhere" }, reason: "TargetUnsuitable"},
 		{name: "another-pod", pod: func(*corev1.Pod) {}, spec: func(s *v1alpha1.MigrationSpec) { s.PodUID = "earlier" }, reason: "PodReplaced"},
 		{name: "no-pod", pod: func(*corev1.Pod) {}, spec: func(s *v1alpha1.MigrationSpec) { s.PodName = "nobody" }, reason: "PodNotFound"},
 	} {
@@ -143,7 +143,7 @@ func TestAJobThatReplacesPodsTooEarlyIsRefused(t *testing.T) {
 	old := b.running(1)[0]
 	b.deschedule()
 	b.move(old.Name)
-	if c := condition(b.ends("move-"+old.Name, v1alpha1.MigrationRefused), v1alpha1.MigrationEligible); c.Reason != "PodReplacementPolicy" {
+	if c := condition(b.ends("move-"+old.Name, v1alpha1.MigrationRefused), v1alpha1.MigrationEligible); c.Reason != "PodReplacementPolicyUnsupported" {
 		t.Errorf("refused for %s: %s", c.Reason, c.Message)
 	}
 }

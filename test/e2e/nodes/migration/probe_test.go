@@ -40,7 +40,7 @@ func TestAPodWhoseLivenessProbeWouldKillItIsRefused(t *testing.T) {
 	pod := w.probed("counter", 3)
 	m := w.End(w.Move(pod.Name))
 	c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.MigrationEligible)
-	if m.Status.Phase != v1alpha1.MigrationRefused || c == nil || c.Reason != "LivenessProbe" {
+	if m.Status.Phase != v1alpha1.MigrationRefused || c == nil || c.Reason != "LivenessProbeTooStrict" {
 		t.Fatalf("it ended as %s: %+v", m.Status.Phase, c)
 	}
 	w.WentOn(pod.Name)
