@@ -110,7 +110,7 @@ nightly_tests := \
 	TestATokenThatIsRevokedIsRenewed \
 	TestACloudUnderLoadIsAskedAgain \
 	TestTenServersAskedForAtOnceAreTen \
-	TestAFleetGoesOnWhenItsQuotaIsRaised \
+	TestAFleetContinuesWhenItsQuotaIsRaised \
 	TestWhatEndsTheScriptEndsTheServices \
 	TestAFleetBuysTheNextBestWhenNoHostTakesTheBest \
 	TestARealNodeIsProbedAndPodsMoveByWhatIsLearned \
@@ -118,7 +118,7 @@ nightly_tests := \
 	TestAgentsAreKilledAtEveryStep \
 	TestIdleAgentUsesLittleCPU \
 	TestAJobRunsOnAllNodesAndEveryChainIsWhole \
-	TestContainersGoOnWithoutContainerdAndKubelet \
+	TestContainersContinueWithoutContainerdAndKubelet \
 	TestANodeThatWasKilledJoinsAgain \
 	TestAProgramOfANodeIsKilledAndStartedAgain \
 	TestNothingIsLeftOfAClusterWhoseProcessIsEnded \
@@ -467,7 +467,7 @@ consolidation: ## Run the experiments of the HTAS paper with pods that leave emp
 
 verify: verify-generated verify-imports verify-modules verify-manifests lint ## Check generated files, import directions, modules, manifests and style.
 
-# The linters look at all of Kubernetes too; left alone they take 6 GB for it.
+# The linters also check all of Kubernetes; by default they need 6 GB for that.
 lint: export GOGC := 50
 lint: export GOMEMLIMIT := 3GiB
 lint: $(TOOLS)/golangci-lint ## Run gofmt, go vet and the linters of .golangci.yml.

@@ -13,7 +13,7 @@ func truth(a, b float64) Watts {
 	return Watts(100 + 50*min(a/4e9, 0.2)/0.2 + 30*max(0, a/4e9-0.2)/0.8 + 40*b/1e7)
 }
 
-func TestCountersGiveBackWhatTheyWereMadeOf(t *testing.T) {
+func TestCountersReturnWhatTheyWereMadeOf(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	samples := []Activity{{[]float64{4e9, 1e7}, truth(4e9, 1e7)}, {[]float64{0, 0}, truth(0, 0)}}
 	for i := range 400 {

@@ -77,7 +77,7 @@ func TestPowerBetweenTwoCounts(t *testing.T) {
 		{"over ten seconds", 1_000_000, 101_000_000, 10, wrap, 150, 10, Sound},
 		{"it stays", 5, 5, 1, wrap, 150, 0, Sound},
 		{"it wraps around", wrap - 60_000_000, 40_000_000, 1, wrap, 150, 100, Sound},
-		{"it began anew: the power would be too great", 200_000_000_000, 40_000_000, 1, wrap, 150, 0, CounterReset},
+		{"it began again: the power would be too great", 200_000_000_000, 40_000_000, 1, wrap, 150, 0, CounterReset},
 		{"it went back and does not wrap", 200, 100, 1, 0, 150, 0, CounterReset},
 		{"it went back and nobody knows the rated power", wrap - 1, 100, 1, wrap, 0, 0, CounterReset},
 		{"it was past its own end", wrap + 1, 100, 1, wrap, 150, 0, CounterReset},

@@ -200,7 +200,7 @@ func TestTheBuyerIsNotAskedWithoutEnd(t *testing.T) {
 	Exchange(s, day, never)
 }
 
-func TestPodsThatLookAtOthersAreBoughtForTogether(t *testing.T) {
+func TestPodsThatDependOnOthersAreBoughtForTogether(t *testing.T) {
 	d := newDemands()
 	in := func(f cluster.Flavor, name string) cluster.Flavor {
 		f.Host = located(node(""), name).Host
@@ -330,8 +330,8 @@ func TestAWrongAnswerIsNotActedUpon(t *testing.T) {
 	}
 }
 
-// TestTheBuyerIsAskedAnewWhenAFlavorIsSoldOut uses a buyer that buys the first available flavor.
-func TestTheBuyerIsAskedAnewWhenAFlavorIsSoldOut(t *testing.T) {
+// TestTheBuyerIsAskedAgainWhenAFlavorIsSoldOut uses a buyer that buys the first available flavor.
+func TestTheBuyerIsAskedAgainWhenAFlavorIsSoldOut(t *testing.T) {
 	s := state(node("a", service("p", 6, 6)), node("b", service("q", 6, 5)))
 	s.Flavors = []cluster.Flavor{most(flavor("first", 6, 6, 10), 1), flavor("second", 6, 6, 20)}
 	buyer := func(pods []cluster.Pod, _ []cluster.Node, flavors []cluster.Flavor, _ int) (buy []cluster.Purchase, _ []cluster.Move, ok bool) {

@@ -533,7 +533,7 @@ func replaced(s *cluster.State, c ExchangeConfig, set int, idle bool) (cluster.E
 	return e, ok && settledIn(exchangedWorld(w, e, left), e)
 }
 
-// fill moves pods to other nodes on the copy, and returns those that find no room.
+// fill moves pods to other nodes on the copy, and returns those that are unschedulable.
 func (n *naive) fill(w *world, pods []cluster.Pod, e *cluster.Exchange) (left []cluster.Pod) {
 	for again := true; again; {
 		again, left = false, nil

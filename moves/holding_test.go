@@ -143,7 +143,7 @@ func TestAPodStaysForItsResidence(t *testing.T) {
 	}
 }
 
-func TestANodeThatWaitsInVainIsOpenedAgain(t *testing.T) {
+func TestANodeThatWaitsWithoutSuccessIsOpenedAgain(t *testing.T) {
 	closed := func(until time.Duration, waits bool) cluster.Node {
 		return with(node("a", lasting(job("p", 1, 1), time.Minute)), func(n *cluster.Node) { n.Phase, n.Until, n.Waits = cluster.Leaving, until, waits })
 	}

@@ -187,7 +187,7 @@ func TestWhichNodesAreEmptiedAndWhereTheirPodsGo(t *testing.T) {
 				node("c", lasting(job("s", 6, 6), 9*time.Minute)), with(node("d", ran(lasting(job("q", 1, 1), 9*time.Minute), time.Second)), wide(9, 9)),
 			},
 			[]string{"drain a: p>b", "drain d: q>c"}},
-		{"a service goes to the tightest all the same", Config{Threshold: 0.5, Cycle: 5 * time.Minute, MoveServices: true},
+		{"a service goes to the tightest anyway", Config{Threshold: 0.5, Cycle: 5 * time.Minute, MoveServices: true},
 			[]cluster.Node{node("a", service("p", 1, 1)), node("b", lasting(job("q", 8, 8), time.Hour)), node("c", lasting(job("r", 6, 6), time.Minute))},
 			[]string{"drain a: p>b"}},
 		{"pods stay among machines of their class", underHalf,

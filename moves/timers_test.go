@@ -52,7 +52,7 @@ func TestANodeMustHaveBeenUnderUsedForLongEnough(t *testing.T) {
 			{10 * minute, state(low, rest), "drain a: p>b"},
 			{12 * minute, state(low, rest), "drain a: p>b"},
 		}},
-		{"use in between begins the time anew", []step{
+		{"use in between begins the time again", []step{
 			{0, state(low, rest), "wake in 10m0s"},
 			{9 * minute, state(full, rest), ""},
 			{10 * minute, state(low, rest), "wake in 10m0s"},
@@ -83,7 +83,7 @@ func TestANodeMustHaveBeenUnderUsedForLongEnough(t *testing.T) {
 			{9 * minute, state(low, node("b"), node("c", job("s", 9, 10))), "wake in 1m0s"},
 			{10 * minute, state(low, node("b"), node("c", job("s", 9, 10))), "wake in 9m0s"},
 		}},
-		{"each node has its own time; the next one says when to look again", []step{
+		{"each node has its own time; the next one says when to evaluate again", []step{
 			{0, state(low, rest), "wake in 10m0s"},
 			{3 * minute, state(low, rest, node("c")), "wake in 7m0s"},
 			{10 * minute, state(rest, node("c")), "wake in 3m0s"},

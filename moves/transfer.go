@@ -84,7 +84,7 @@ type Transfer struct {
 //
 // If prices are known, the cost of energy in the zone of a machine counts instead of the energy. It is averaged over
 // the remaining time of the pod on its current machine; during the move, the price at the old machine applies. If the
-// energy at the target is dearer now and only cheaper on average, the pod is not moved yet.
+// energy at the target is more expensive now and only cheaper on average, the pod is not moved yet.
 //
 // A pod that keeps its state stays on its architecture; a pod that restarts may go to any. Pods reserve room in order
 // of descending gain, ties by name; of equal nodes, the fullest takes the pod. Reserved room is not available. Pods and
@@ -242,7 +242,7 @@ func (b *improvement) governor(of *cluster.Node) string {
 	return b.Governor(of)
 }
 
-// cheaperLater reports whether energy at a node is dearer now than at the pod's node, but cheaper on average.
+// cheaperLater reports whether energy at a node is more expensive now than at the pod's node, but cheaper on average.
 func (b *improvement) cheaperLater(c *candidate, on *cluster.Node) bool {
 	if b.Price == nil {
 		return false

@@ -89,7 +89,7 @@ func TestWhichPodsSuitOtherMachinesBetter(t *testing.T) {
 		{"the other is being emptied", BetterConfig{}, 1, []cluster.Node{typed("fast", "m", a), leaving(typed("frugal", "n"))}, nil},
 		{"its state continues on no other architecture", BetterConfig{}, 1, []cluster.Node{typed("fast", "m", a), other(typed("frugal", "n"))}, nil},
 		{
-			"it may start anew on another architecture", BetterConfig{}, 1,
+			"it may start again on another architecture", BetterConfig{}, 1,
 			[]cluster.Node{typed("fast", "m", byWays(a, cluster.Evict)), other(typed("frugal", "n"))}, []string{"a m>n evict"},
 		},
 		{

@@ -34,7 +34,7 @@ func inZone(z string) func(*corev1.Node) {
 func placeNarrowed(t *testing.T, s *scheduling.Scheduler, want string, pod *corev1.Pod) {
 	t.Helper()
 	if a := place(t, s, want, pod); a.Evaluated != 1 {
-		t.Errorf("pod %s: %d nodes were looked at, want 1", pod.Name, a.Evaluated)
+		t.Errorf("pod %s: %d nodes were checked, want 1", pod.Name, a.Evaluated)
 	}
 }
 
@@ -141,7 +141,7 @@ func TestManyUnfitNodesEndTheSearch(t *testing.T) {
 	s.AddNode(fixtures.Node("good", 4000, 8*gi, inZone("a")))
 	a := place(t, s, "good", fixtures.Pod("p", 100, gi, func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: "a"} }))
 	if a.Evaluated == 1 {
-		t.Error("one node was looked at, want all")
+		t.Error("one node was checked, want all")
 	}
 }
 

@@ -77,7 +77,7 @@ func TestBestFitPlacesBatchPodsWhereTimeBinIsOff(t *testing.T) {
 	s.AddNode(fixtures.Node("large", 8000, 32*gi))
 	s.AddNode(fixtures.Node("small", 2000, 4*gi))
 	if a := place(t, s, "small", fixtures.Pod("a", 500, gi, fixtures.Batch("5m"))); a.Evaluated != 1 {
-		t.Errorf("%d nodes were looked at, want 1", a.Evaluated)
+		t.Errorf("%d nodes were checked, want 1", a.Evaluated)
 	}
 	selected := fixtures.Pod("b", 500, gi, fixtures.Batch("5m"))
 	selected.Spec.Affinity = &corev1.Affinity{} // not plain: scored among all nodes
@@ -270,7 +270,7 @@ func TestWhatIsNarrowed(t *testing.T) {
 				t.Fatal(a.Err)
 			}
 			if narrowed := a.Evaluated == 1; narrowed != tc.want {
-				t.Errorf("%d nodes were looked at: narrowed %t, want %t", a.Evaluated, narrowed, tc.want)
+				t.Errorf("%d nodes were checked: narrowed %t, want %t", a.Evaluated, narrowed, tc.want)
 			}
 		})
 	}
@@ -324,7 +324,7 @@ func TestNominatedPodsKeepTheirRoom(t *testing.T) {
 				t.Fatal(err)
 			}
 			if a := place(t, s, tc.want, fixtures.Pod("p", 100, gi)); a.Evaluated != 1 {
-				t.Errorf("%d nodes were looked at, want 1", a.Evaluated)
+				t.Errorf("%d nodes were checked, want 1", a.Evaluated)
 			}
 		})
 	}

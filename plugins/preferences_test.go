@@ -224,7 +224,7 @@ func TestPreferencesAreNotAskedWhereOneNodePacksBest(t *testing.T) {
 				changes = append(changes, p.pod)
 			}
 			if a := place(t, s, "tight", fixtures.Pod("prefers", 100, gi, changes...)); a.Evaluated != 1 {
-				t.Errorf("%d nodes were looked at, want 1", a.Evaluated)
+				t.Errorf("%d nodes were checked, want 1", a.Evaluated)
 			}
 		})
 	}

@@ -142,7 +142,7 @@ func (r *round) takeStock(fleets []*v1alpha1.NodeFleet, self *stock) ([]*stock, 
 		s := self
 		if f.Name != r.fleet.Name {
 			if s = stockOf(f, r.lastInventory(f.UID)); s.inventory == nil {
-				continue // its machines are unknown: their nodes are left alone
+				continue // its machines are unknown: their nodes are left unchanged
 			}
 		}
 		limitToSeen(f, s.inventory)

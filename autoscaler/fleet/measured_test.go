@@ -185,8 +185,8 @@ func TestATaintThatRemainsIsToldAndOthersAreBought(t *testing.T) {
 	t.Error("nobody was told")
 }
 
-// TestWhatWasSeenIsBelievedWhileTheLastMachineLeaves: static pods end before their node does.
-func TestWhatWasSeenIsBelievedWhileTheLastMachineLeaves(t *testing.T) {
+// TestWhatWasSeenIsTrustedWhileTheLastMachineLeaves: static pods end before their node does.
+func TestWhatWasSeenIsTrustedWhileTheLastMachineLeaves(t *testing.T) {
 	for name, tc := range map[string]struct {
 		machines []provider.Machine
 		cpu      int64

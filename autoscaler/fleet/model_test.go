@@ -647,7 +647,7 @@ func evictingScenarios() []scenario {
 			`2 pods run, 0 wait, 2 have ended, lost []; small 1 of 1, at most 2; 2 were made, 0 nodes are cordoned`, ``,
 		},
 		{
-			"machines that never come are given up for others", one, []provider.Flavor{modelFlavor("never", 4, 16, 10_000), small}, nil,
+			"machines that never come are abandoned for others", one, []provider.Flavor{modelFlavor("never", 4, 16, 10_000), small}, nil,
 			func(m *model) {
 				job(m, 3, 2500, time.Hour)
 				m.run(14*minute, "f")

@@ -395,13 +395,13 @@ func TestPodsThatCameWithinTheLagAreSeenTheLastFirst(t *testing.T) {
 	}
 }
 
-func TestAFleetLooksAfterPodsOfItsClassAlone(t *testing.T) {
+func TestAFleetManagesPodsOfItsClassAlone(t *testing.T) {
 	for machines, want := range map[class.Class][]string{class.Any: {"job", "server"}, class.Batch: {"job"}, class.Service: {"server"}} {
 		s := newScene(modelFlavor("small", 4, 16, 100_000))
 		s.all[0].class = machines
 		s.pod(waitingPod(testPod("job", 1000, 1024, time.Hour)))
 		s.pod(waitingPod(testPod("server", 1000, 1024, 0)))
-		odd := s.pod(waitingPod(testPod("odd", 1000, 1024, 0))) // held where its class is looked after
+		odd := s.pod(waitingPod(testPod("odd", 1000, 1024, 0))) // held where its class is managed
 		odd.Spec.Containers[0].Resources.Requests["example.com/gpu"] = resource.MustParse("1")
 		o := s.observe()
 		if diff := cmp.Diff(want, pendingOf(o)); diff != "" {

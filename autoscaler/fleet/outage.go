@@ -61,7 +61,7 @@ type question struct {
 	by         string // the fleet whose round asks
 	done       chan struct{}
 
-	// The fields below are protected by Reconciler.mu. awaited are the fleets whose rounds went on without the answer,
+	// The fields below are protected by Reconciler.mu. awaited are the fleets whose rounds continued without the answer,
 	// with the machines that they used instead; for nil, any answer starts a round.
 	awaited   map[string]*provider.Inventory
 	at        time.Time // the time of the answer

@@ -97,7 +97,7 @@ func TestAFlavorWithoutAPriceIsNotBought(t *testing.T) {
 	}
 }
 
-func TestAFleetWithoutPricesIsLeftAlone(t *testing.T) {
+func TestAFleetWithoutPricesIsLeftUnchanged(t *testing.T) {
 	flavors := smalls()
 	flavors[0].HasPrice = false
 	m := newModel(t, alone(nil), flavors)
@@ -128,7 +128,7 @@ func TestAFleetHoldsWhileAClusterAutoscalerRuns(t *testing.T) {
 	}
 }
 
-func TestWhatSomebodyElseHasChangedIsDecidedAnew(t *testing.T) {
+func TestWhatSomebodyElseHasChangedIsDecidedAgain(t *testing.T) {
 	m := newModel(t, alone(nil), smalls())
 	m.before = func(what string) error {
 		if strings.HasPrefix(what, "buy") {
@@ -190,8 +190,8 @@ func TestANodeWithAPodThatMustStayIsOpened(t *testing.T) {
 	}
 }
 
-// TestAClosedNodeIsNotBelievedToBeEmptyAtOnce: a pod that the scheduler is binding may appear.
-func TestAClosedNodeIsNotBelievedToBeEmptyAtOnce(t *testing.T) {
+// TestAClosedNodeIsNotTrustedToBeEmptyAtOnce: a pod that the scheduler is binding may appear.
+func TestAClosedNodeIsNotTrustedToBeEmptyAtOnce(t *testing.T) {
 	m := emptied(t)
 	for range 2 {
 		m.pass(second)
@@ -410,7 +410,7 @@ func TestAServiceThatComesBackToAClosedNodeIsEvictedOnce(t *testing.T) {
 		}
 	}
 	if len(evicted) > 4 {
-		t.Errorf("it was evicted %d times in an hour, want that its node is left alone for longer each time", len(evicted))
+		t.Errorf("it was evicted %d times in an hour, want that its node is left unchanged for longer each time", len(evicted))
 	}
 }
 
@@ -532,7 +532,7 @@ func TestAMachineThatComesToLifeAtTheLastMomentIsKept(t *testing.T) {
 		m.run(second, "f")
 	}
 	if !node.Spec.Unschedulable {
-		t.Fatalf("it is not closed before it is given up:\n%s", strings.Join(m.log, "\n"))
+		t.Fatalf("it is not closed before it is abandoned:\n%s", strings.Join(m.log, "\n"))
 	}
 	node.Status.Conditions[0].Status = corev1.ConditionTrue
 	m.must(m.client.Status().Update(t.Context(), node))
@@ -600,8 +600,8 @@ func TestAMachineWhoseNodeIsNotIdentifiedIsKept(t *testing.T) {
 	}
 }
 
-// TestAMachineThatHasANodeByNowIsNotGivenUp has a cache of nodes that lags behind.
-func TestAMachineThatHasANodeByNowIsNotGivenUp(t *testing.T) {
+// TestAMachineThatHasANodeByNowIsNotAbandoned has a cache of nodes that lags behind.
+func TestAMachineThatHasANodeByNowIsNotAbandoned(t *testing.T) {
 	m := newModel(t, alone(nil), smalls())
 	m.r.Client = interceptor.NewClient(m.client, interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {

@@ -99,8 +99,8 @@ func TestAStatusWithRoomListsAllFlavorsAsTheyAre(t *testing.T) {
 	})
 }
 
-// TestAFleetOfMoreFlavorsThanItsStatusListsGoesOn also checks that it remembers what it learned about the others.
-func TestAFleetOfMoreFlavorsThanItsStatusListsGoesOn(t *testing.T) {
+// TestAFleetOfMoreFlavorsThanItsStatusListsContinues also checks that it remembers what it learned about the others.
+func TestAFleetOfMoreFlavorsThanItsStatusListsContinues(t *testing.T) {
 	var flavors []provider.Flavor
 	for i := range maxFlavors + 200 {
 		flavors = append(flavors, modelFlavor(fmt.Sprintf("small-%04d", i), 4, 16, 100_000+int64(i)))

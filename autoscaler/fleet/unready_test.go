@@ -67,25 +67,25 @@ func died(t *testing.T) *model {
 
 func (m *model) there() bool { return len(m.machines) > 0 && m.machines[0].Name == "m01" }
 
-// TestAMachineWithADeadNodeIsGivenUpOnceItsPodsAreBeingDeleted deletes its pods one after the other.
-func TestAMachineWithADeadNodeIsGivenUpOnceItsPodsAreBeingDeleted(t *testing.T) {
+// TestAMachineWithADeadNodeIsAbandonedOnceItsPodsAreBeingDeleted deletes its pods one after the other.
+func TestAMachineWithADeadNodeIsAbandonedOnceItsPodsAreBeingDeleted(t *testing.T) {
 	m := died(t)
 	said := events.NewFakeRecorder(1000)
 	m.r.Events = said
 	m.run(time.Hour, "f")
 	if !m.there() {
-		t.Fatal("it is given up while pods may run on it")
+		t.Fatal("it is abandoned while pods may run on it")
 	}
 	m.checkCondition(v1alpha1.FleetDegraded, "True NodesNotReady")
 	m.remove("a", 30*second)
 	m.run(20*minute, "f")
 	if !m.there() {
-		t.Fatal("it is given up while a pod may run on it")
+		t.Fatal("it is abandoned while a pod may run on it")
 	}
 	m.remove("b", 20*minute)
 	m.run(19*minute, "f")
 	if !m.there() {
-		t.Fatal("it is given up while the grace period of a pod continues")
+		t.Fatal("it is abandoned while the grace period of a pod continues")
 	}
 	m.run(2*minute, "f")
 	if m.there() || strings.Join(m.killed, " ") != "a b" {
@@ -108,13 +108,13 @@ func TestAMachineWithADeadNodeIsGivenUpOnceItsPodsAreBeingDeleted(t *testing.T) 
 	}
 }
 
-func TestAMachineWithADeadNodeIsGivenUpNoSoonerThanOneThatDoesNotCome(t *testing.T) {
+func TestAMachineWithADeadNodeIsAbandonedNotBeforeOneThatDoesNotCome(t *testing.T) {
 	m := died(t)
 	m.remove("a", 0)
 	m.remove("b", 0)
 	m.run(9*minute, "f") // joinTimeout is 10 minutes
 	if !m.there() {
-		t.Fatal("it is given up early")
+		t.Fatal("it is abandoned early")
 	}
 	m.run(2*minute, "f")
 	if m.there() {

@@ -124,12 +124,12 @@ func (s coupling) couple(pods []Pod) []Pod {
 
 // inZones returns each flavor once for each of three zones, each more expensive by the given percentage of the price in
 // the first.
-func inZones(flavors []Flavor, dearer int64) []Flavor {
+func inZones(flavors []Flavor, costlier int64) []Flavor {
 	var all []Flavor
 	for i, zone := range []string{"a", "b", "c"} {
 		for _, f := range flavors {
 			f.Name += "-" + zone
-			f.MicroDollarsPerHour += f.MicroDollarsPerHour * dearer * int64(i) / 100
+			f.MicroDollarsPerHour += f.MicroDollarsPerHour * costlier * int64(i) / 100
 			all = append(all, zoned(f, zone))
 		}
 	}
@@ -158,9 +158,9 @@ func BenchmarkSupercargoWithCoupledPods(b *testing.B) {
 	}
 }
 
-// BenchmarkSupercargoWithCoupledPodsInDearerZones has a second zone that is a twentieth more expensive, and a third
+// BenchmarkSupercargoWithCoupledPodsInMoreExpensiveZones has a second zone that is a twentieth more expensive, and a third
 // that is a tenth more expensive.
-func BenchmarkSupercargoWithCoupledPodsInDearerZones(b *testing.B) {
+func BenchmarkSupercargoWithCoupledPodsInMoreExpensiveZones(b *testing.B) {
 	for _, s := range couplings {
 		for _, n := range []int{500, 2_000} {
 			b.Run(fmt.Sprintf("%s/pods=%d", s.name, n), func(b *testing.B) {

@@ -87,7 +87,7 @@ func standing(name string, cpu, memory, places int64) ExistingNode {
 	return ExistingNode{Name: name, Free: size(cpu, memory), Places: most, Host: &constraint.Host{Name: name, Labels: map[string]string{perHost: name}}}
 }
 
-func TestSupercargoHeedsNodesConstraintsAndLimits(t *testing.T) {
+func TestSupercargoRespectsNodesConstraintsAndLimits(t *testing.T) {
 	c := newDemands()
 	with := func(p Pod, app string, spec corev1.PodSpec) Pod { p.Demands = c.of(app, spec); return p }
 	most := func(f Flavor, n int) Flavor { f.Most = &n; return f }
@@ -451,7 +451,7 @@ func TestPlansOfSupercargoDoNotDependOnTheOrder(t *testing.T) {
 	})
 }
 
-func TestPlansForCoupledPodsAreNoDearerThanFirstFit(t *testing.T) {
+func TestPlansForCoupledPodsAreNoMoreExpensiveThanFirstFit(t *testing.T) {
 	compared := 0
 	property := func(t *rapid.T) {
 		req := drawRequest(t)

@@ -72,8 +72,8 @@ func TestTheBoundCountsMachinesForPodsThatKeepApart(t *testing.T) {
 	}
 }
 
-// TestTheBoundCountsDearerZones checks the least price of the machines. There is a full node in each zone.
-func TestTheBoundCountsDearerZones(t *testing.T) {
+// TestTheBoundCountsMoreExpensiveZones checks the least price of the machines. There is a full node in each zone.
+func TestTheBoundCountsMoreExpensiveZones(t *testing.T) {
 	zones := []Flavor{zoned(flavor("cheap", 10, 10, 100), "a"), zoned(flavor("dear", 10, 10, 150), "b"), zoned(flavor("dearest", 10, 10, 200), "c")}
 	atLeast := func(domains int32) corev1.PodSpec {
 		spec := spreadOver("x", perZone)
@@ -192,7 +192,7 @@ func (s *trial) cheaper(from int, left int64) bool {
 			if s.cheaper(from+1, left) {
 				return true
 			}
-			s.takeBack(i)
+			s.undo(i)
 		}
 	}
 	for i := range s.req.Flavors {
@@ -217,7 +217,7 @@ func (s *trial) put(p *Pod, at int) bool {
 	return true
 }
 
-func (s *trial) takeBack(at int) {
+func (s *trial) undo(at int) {
 	m := &s.machines[at]
 	last := len(m.pods) - 1
 	m.free.Free = m.free.Free.Plus(m.pods[last].Size)

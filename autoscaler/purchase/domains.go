@@ -97,7 +97,7 @@ func (d *draft) assign(pods []Pod) (assigned, others []Pod) {
 // which the pods cost at most a fiftieth more than in the cheapest one. The chosen domains count as existing, so that
 // pods spread over them.
 func (s *domains) divide(pods []Pod) {
-	const dearer = 0.02
+	const costlier = 0.02
 	s.of = make([]string, len(s.flavors))
 	costs := map[string]float64{}
 	for i := range s.flavors {
@@ -125,7 +125,7 @@ func (s *domains) divide(pods []Pod) {
 		}
 	}
 	for name, cost := range costs {
-		if there[name] || !some && cost <= least*(1+dearer) {
+		if there[name] || !some && cost <= least*(1+costlier) {
 			s.names = append(s.names, name)
 		} else {
 			s.beside = append(s.beside, name)

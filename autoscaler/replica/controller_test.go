@@ -192,7 +192,7 @@ func (s *stage) told() (found []string) {
 	}
 }
 
-func TestAPolicyLookedAtEverySecondIsWrittenOnceAMinute(t *testing.T) {
+func TestAPolicyCheckedEverySecondIsWrittenOnceAMinute(t *testing.T) {
 	s := newStage(t)
 	s.run(20 * time.Second) // until the number of replicas is stable
 	s.statusWrites = 0
@@ -282,7 +282,7 @@ func (o *overtaken) Scale(ctx context.Context, kind schema.GroupVersionKind, key
 	return o.stage.Scale(ctx, kind, key)
 }
 
-func TestADecisionThatCouldNotBeCarriedOutIsTriedAgainUntilTheNextLook(t *testing.T) {
+func TestADecisionThatCouldNotBeCarriedOutIsTriedAgainUntilTheNextEvaluation(t *testing.T) {
 	s := newStage(t, func(p *v1alpha1.ReplicaPolicySpec) { p.Law.Interval = metav1.Duration{Duration: 1000 * time.Second} })
 	s.values["rate"] = 300
 	s.before = func() error { return errors.New("the API server is away") }
@@ -347,7 +347,7 @@ func (b blocking) Query(ctx context.Context, expression string, at time.Time) ([
 	return b.Querier.Query(ctx, expression, at)
 }
 
-func TestARoundIsGivenUpAfterItsTime(t *testing.T) {
+func TestARoundIsAbandonedAfterItsTime(t *testing.T) {
 	s := newStage(t)
 	s.Sources["default"] = NewSource("default", hanging{}, 10*time.Millisecond)
 	s.evaluate()

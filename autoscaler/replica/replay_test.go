@@ -32,8 +32,8 @@ type controlled struct {
 // Name implements loop.Decider.
 func (*controlled) Name() string { return "controller" }
 
-// FirstLook implements loop.Decider.
-func (c *controlled) FirstLook() time.Duration { return c.first }
+// FirstEvaluation implements loop.Decider.
+func (c *controlled) FirstEvaluation() time.Duration { return c.first }
 
 // Evaluate implements loop.Decider.
 func (c *controlled) Evaluate(m law.Memory, seen replicadecide.Seen) (law.Memory, replicadecide.Outcome) {
@@ -139,7 +139,7 @@ func TestAReplayDecidesAsTheControllerDoes(t *testing.T) {
 			}
 			service := plant.Default()
 			service.Replicas = 10
-			controller := &controlled{first: replayed.FirstLook(), start: service.Start, stage: newStage(t, func(s *v1alpha1.ReplicaPolicySpec) {
+			controller := &controlled{first: replayed.FirstEvaluation(), start: service.Start, stage: newStage(t, func(s *v1alpha1.ReplicaPolicySpec) {
 				target := s.Target
 				*s = policy.Spec
 				s.Target = target
@@ -160,7 +160,7 @@ func TestAReplayDecidesAsTheControllerDoes(t *testing.T) {
 			}
 			for i := range min(len(got), len(want)) {
 				if got[i] != want[i] {
-					t.Fatalf("look %d of the replay and of the controller:\n%s\n%s", i, got[i], want[i])
+					t.Fatalf("evaluation %d of the replay and of the controller:\n%s\n%s", i, got[i], want[i])
 				}
 			}
 			t.Errorf("the replay looks %d times, the controller %d", len(got), len(want))

@@ -40,7 +40,7 @@ func anIdleWorker(t *testing.T) (*bench, *workqueuetest.Manager, string) {
 	t.Helper()
 	m := startManager(t)
 	b := newBench(t, interceptor.Funcs{}, poolAt(m.Address))
-	b.look()
+	b.evaluate()
 	pod := b.pods()[0]
 	pod.Status.Phase = corev1.PodRunning
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "worker", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(begin)}}}}
@@ -50,7 +50,7 @@ func anIdleWorker(t *testing.T) (*bench, *workqueuetest.Manager, string) {
 	worker := fmt.Sprintf(`{"address_port":"10.0.0.1:1","hostname":%q,"cores_total":4,"memory_total":8192,"disk_total":1000}`, pod.Name)
 	m.Put(answers(1795334232, 0, 0, nil, []string{worker}))
 	b.clock.SetTime(begin.Add(time.Minute + time.Second)) // an initialisation time after the last resize
-	if b.look(); len(b.pods()) != 1 {
+	if b.evaluate(); len(b.pods()) != 1 {
 		t.Fatal("the worker went before it was idle for long")
 	}
 	b.clock.SetTime(begin.Add(2 * time.Minute))
@@ -59,7 +59,7 @@ func anIdleWorker(t *testing.T) (*bench, *workqueuetest.Manager, string) {
 
 func TestNothingIsResizedForABadAnswer(t *testing.T) {
 	b, _, _ := anIdleWorker(t)
-	if b.look(); len(b.pods()) > 0 {
+	if b.evaluate(); len(b.pods()) > 0 {
 		t.Fatal("an idle worker stays: what follows shows nothing")
 	}
 	for _, query := range []string{"queue_status", "task_status", "worker_status", "wable_status"} {
@@ -89,21 +89,21 @@ func TestNothingIsResizedForABadAnswer(t *testing.T) {
 	t.Run("answers that contradict each other", func(t *testing.T) {
 		b, m, _ := anIdleWorker(t)
 		m.Put(map[string]string{"queue_status": `[{"project":"p","starttime":1795334232,"tasks_waiting":40,"workers_connected":1}]`})
-		if b.look(); len(b.pods()) != 1 {
+		if b.evaluate(); len(b.pods()) != 1 {
 			t.Error("the worker is told to leave")
 		}
 		b.expect(v1alpha1.PoolReady, metav1.ConditionFalse, "NotResized")
 	})
 }
 
-func TestAManagerThatBeganAnewIsServedByTheWorkersThatAreThere(t *testing.T) {
+func TestAManagerThatBeganAgainIsServedByTheWorkersThatAreThere(t *testing.T) {
 	b, m, worker := anIdleWorker(t)
 	if p := b.pool(); len(p.Status.Categories) != 1 || p.Status.Categories[0].Name != "split" {
 		t.Fatalf("categories %+v, want split", p.Status.Categories)
 	}
 	m.Put(answers(1795339999, 1, 0, []string{task(1, "fold", 2, "")}, []string{worker}))
 	m.Put(map[string]string{"wable_status": `[{"category":"fold"}]`})
-	p := b.look()
+	p := b.evaluate()
 	if len(b.pods()) != 1 || len(p.Status.Categories) != 1 || p.Status.Categories[0].Name != "fold" || !p.Status.Queue.Started.Equal(&metav1.Time{Time: time.Unix(1795339999, 0)}) {
 		t.Errorf("%d workers and status %+v, want the worker kept and what was learned of the queue before forgotten", len(b.pods()), p.Status)
 	}
@@ -124,10 +124,10 @@ func (b *bench) told(reason string) (found bool) {
 	}
 }
 
-func TestTasksThatChangeTheirNeedInMidRunAreMeasuredAnew(t *testing.T) {
+func TestTasksThatChangeTheirNeedInMidRunAreMeasuredAgain(t *testing.T) {
 	b, m, worker := anIdleWorker(t)
 	m.Put(answers(1795334232, 1, 0, []string{task(7, "split", 3, "")}, []string{worker}))
-	if p := b.look(); len(b.pods()) != 1 || p.Status.Categories[0].CPU.Value() != 3 || p.Status.ShortageCores != "3" {
+	if p := b.evaluate(); len(b.pods()) != 1 || p.Status.Categories[0].CPU.Value() != 3 || p.Status.ShortageCores != "3" {
 		t.Errorf("%d workers, categories %+v, want three cores where there was one", len(b.pods()), p.Status.Categories)
 	}
 }
@@ -136,7 +136,7 @@ func TestATaskThatNoWorkerHoldsIsNamedInTheStatus(t *testing.T) {
 	m := startManager(t)
 	m.Put(answers(1795334232, 3, 0, []string{task(1, "giant", 16, ""), task(2, "giant", 16, ""), task(3, "split", 1, "")}, nil))
 	b := newBench(t, interceptor.Funcs{}, poolAt(m.Address))
-	p := b.look()
+	p := b.evaluate()
 	const says = "2 tasks of category giant: needs 16 cores, but the largest worker has 4"
 	b.expect(v1alpha1.PoolLimited, metav1.ConditionTrue, "TasksTooLarge")
 	if !b.told("TasksTooLarge " + says) {
@@ -145,7 +145,7 @@ func TestATaskThatNoWorkerHoldsIsNamedInTheStatus(t *testing.T) {
 	if c := p.Status.Categories[0]; c.Name != "giant" || c.Unplaceable != "needs 16 cores, but the largest worker has 4" || len(b.pods()) != 1 {
 		t.Errorf("category %+v and %d workers, want it named and one worker for the other", c, len(b.pods()))
 	}
-	if b.look(); b.told("TasksTooLarge") {
+	if b.evaluate(); b.told("TasksTooLarge") {
 		t.Error("the same is told twice")
 	}
 	pool := b.pool()
@@ -153,7 +153,7 @@ func TestATaskThatNoWorkerHoldsIsNamedInTheStatus(t *testing.T) {
 	if err := b.Update(t.Context(), pool); err != nil {
 		t.Fatal(err)
 	}
-	if p := b.look(); p.Status.Categories[0].Unplaceable != "" {
+	if p := b.evaluate(); p.Status.Categories[0].Unplaceable != "" {
 		t.Errorf("category %+v, want nothing said of it: workers are larger now", p.Status.Categories[0])
 	}
 }
@@ -161,7 +161,7 @@ func TestATaskThatNoWorkerHoldsIsNamedInTheStatus(t *testing.T) {
 func TestAPoolOfNoWorkersSaysThatItIsAtItsLimit(t *testing.T) {
 	m := startManager(t)
 	b := newBench(t, interceptor.Funcs{}, poolAt(m.Address, func(s *v1alpha1.WorkerPoolSpec) { s.Limits.Max = 0 }))
-	if p := b.look(); len(b.pods()) > 0 || p.Status.ShortageCores != "2" {
+	if p := b.evaluate(); len(b.pods()) > 0 || p.Status.ShortageCores != "2" {
 		t.Errorf("%d workers, a shortage of %s cores, want none and two", len(b.pods()), p.Status.ShortageCores)
 	}
 	b.expect(v1alpha1.PoolLimited, metav1.ConditionTrue, "LimitReached")

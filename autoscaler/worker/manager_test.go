@@ -53,13 +53,13 @@ func TestAPoolProvesThePasswordOfItsSecret(t *testing.T) {
 	b := newBench(t, interceptor.Funcs{}, secret("makeflow", "password", []byte("another\n")), poolAt(m.Address, func(s *v1alpha1.WorkerPoolSpec) {
 		s.Manager.PasswordSecret = &v1alpha1.SecretKey{Name: "makeflow", Key: "password"}
 	}))
-	b.look()
+	b.evaluate()
 	b.expectAnswer("password: does not match that of the manager")
 	if len(b.pods()) > 0 {
 		t.Fatal("a worker was made for a manager that did not answer")
 	}
 	b.put(secret("makeflow", "password", []byte("word\n")))
-	b.look()
+	b.evaluate()
 	b.expectAnswer("")
 	pods := b.pods()
 	if len(pods) != 1 {
@@ -70,7 +70,7 @@ func TestAPoolProvesThePasswordOfItsSecret(t *testing.T) {
 		t.Errorf("volumes %+v, mounts %+v and arguments %q, want the password of the Secret given to the worker", mounted, c.VolumeMounts, c.Args)
 	}
 	b.put(secret("makeflow", "word", []byte("word\n")))
-	b.look()
+	b.evaluate()
 	b.expectAnswer(`read Secret makeflow: it has no key "password"`)
 	if len(b.pods()) != 1 {
 		t.Error("a worker went because of a Secret")
@@ -107,7 +107,7 @@ func TestAPoolChecksTheCertificateOfItsManager(t *testing.T) {
 				s.Manager.PasswordSecret, s.Manager.TLS = &v1alpha1.SecretKey{Name: "makeflow", Key: "password"}, tc.tls
 				s.Manager.Timeout = span(500 * time.Millisecond)
 			}))
-			b.look()
+			b.evaluate()
 			b.expectAnswer(tc.refused)
 			switch pods := b.pods(); {
 			case tc.refused != "":
@@ -150,24 +150,24 @@ func TestAPoolFollowsItsManagerByTheCatalogServer(t *testing.T) {
 	b := newBench(t, interceptor.Funcs{}, poolAt("", func(s *v1alpha1.WorkerPoolSpec) {
 		s.Manager.Address, s.Manager.Catalog = nil, &v1alpha1.WorkQueueCatalog{Servers: []string{"127.0.0.1:1", catalog}, Project: "flow"}
 	}))
-	b.look()
+	b.evaluate()
 	b.expectAnswer(`project "flow": no catalog server lists`)
 	if len(b.pods()) > 0 {
 		t.Fatal("a worker was made for a manager that nobody knows")
 	}
 	know(entry(first.Address, 100, ""))
-	if p := b.look(); p.Status.Queue == nil || p.Status.Queue.Address != first.Address || len(b.pods()) != 1 {
+	if p := b.evaluate(); p.Status.Queue == nil || p.Status.Queue.Address != first.Address || len(b.pods()) != 1 {
 		t.Fatalf("queue %+v and %d workers, want that at %s and one", p.Status.Queue, len(b.pods()), first.Address)
 	}
 	if args := b.pods()[0].Spec.Containers[0].Args; !slices.Equal(args[len(args)-4:], []string{"--catalog", "127.0.0.1:1," + catalog, "--manager-name", "^flow$"}) {
 		t.Errorf("arguments %q, want the worker to ask the catalog servers too", args)
 	}
 	know(entry(first.Address, 100, ""), entry(second.Address, 200, "")) // restarted on another port
-	if p := b.look(); p.Status.Queue.Address != second.Address {
+	if p := b.evaluate(); p.Status.Queue.Address != second.Address {
 		t.Errorf("asked %s, want %s, which was heard of last", p.Status.Queue.Address, second.Address)
 	}
 	know()
-	b.look()
+	b.evaluate()
 	b.expectAnswer(`project "flow"`)
 	if len(b.pods()) != 1 {
 		t.Error("a worker went because a catalog server has forgotten its manager")
@@ -187,22 +187,22 @@ func TestAPoolAsksItsManagerWhereItWasWhenTheCatalogServerIsAway(t *testing.T) {
 		s.Manager.Address, s.Manager.Catalog = nil, &v1alpha1.WorkQueueCatalog{Servers: []string{catalog}, Project: "flow"}
 	}))
 	know(entry(m.Address, 100, ""))
-	b.look()
+	b.evaluate()
 	know()
-	b.look()
+	b.evaluate()
 	b.expectAnswer("")
 	if c := meta.FindStatusCondition(b.pool().Status.Conditions, v1alpha1.PoolConnected); !strings.Contains(c.Message, "no catalog server lists") {
 		t.Errorf("it says %q, want why the manager is asked where it was", c.Message)
 	}
 	m.Put(ofProject("another"))
-	b.look()
+	b.evaluate()
 	b.expectAnswer(`belongs to project "another"`)
 	m.Close()
 	for _, after := range []time.Duration{0, time.Minute} {
 		if b.clock.SetTime(begin.Add(2*time.Minute + after)); len(b.pods()) != 1 {
 			t.Fatalf("%d pods after %v, want the worker kept", len(b.pods()), after)
 		}
-		b.look()
+		b.evaluate()
 	}
 	if len(b.pods()) != 0 {
 		t.Error("a worker stays although its manager has been gone for long from where it was found last")
@@ -221,15 +221,15 @@ func TestTheCatalogServerSaysWhetherAManagerWantsTLS(t *testing.T) {
 	}
 	know(entry(m.Address, 100, `,"ssl":1`))
 	b := at(nil)
-	b.look()
+	b.evaluate()
 	b.expectAnswer("TLS: tls: failed to verify certificate")
 	know(entry(m.Address, 100, "")) // an old server, which ignores unknown fields
 	b = at(&v1alpha1.WorkQueueTLS{CASecret: &v1alpha1.SecretKey{Name: "ca", Key: "ca.crt"}})
-	b.look()
+	b.evaluate()
 	b.expectAnswer("")
 }
 
-func TestACatalogServerThatHangsIsGivenUp(t *testing.T) {
+func TestACatalogServerThatHangsIsAbandoned(t *testing.T) {
 	m := workqueuetest.Start(t, twoWait, "", nil)
 	stuck := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-stuck }))

@@ -26,7 +26,7 @@ import (
 	"supercargo.dev/supercargo/internal/platform/pause"
 )
 
-func TestWhatIsToBeDoneIsWrittenDownBeforeItIsDone(t *testing.T) {
+func TestWhatIsToBeDoneIsRecordedBeforeItIsDone(t *testing.T) {
 	m := startManager(t)
 	refuse := true
 	b := newBench(t, interceptor.Funcs{SubResourceUpdate: func(ctx context.Context, c client.Client, what string, o client.Object, opts ...client.SubResourceUpdateOption) error {
@@ -39,7 +39,7 @@ func TestWhatIsToBeDoneIsWrittenDownBeforeItIsDone(t *testing.T) {
 		t.Fatalf("error %v and %d pods, want the conflict and none", err, len(b.pods()))
 	}
 	refuse = false
-	if b.look(); len(b.pods()) != 1 {
+	if b.evaluate(); len(b.pods()) != 1 {
 		t.Errorf("%d pods, want one at once: nothing was done before", len(b.pods()))
 	}
 }
@@ -57,11 +57,11 @@ func TestAResizeThatWasHalfDoneCountsAsOne(t *testing.T) {
 	if _, err := b.Reconcile(t.Context(), reconcile.Request{NamespacedName: name}); err == nil || !strings.Contains(err.Error(), "worker 2 of 2: no quota") {
 		t.Fatalf("error %v, want that of the second pod", err)
 	}
-	if b.look(); len(b.pods()) != 1 {
+	if b.evaluate(); len(b.pods()) != 1 {
 		t.Errorf("%d pods, want one until an initialisation time is over", len(b.pods()))
 	}
 	b.clock.SetTime(begin.Add(time.Minute + time.Second))
-	if b.look(); len(b.pods()) != 2 {
+	if b.evaluate(); len(b.pods()) != 2 {
 		t.Errorf("%d pods an initialisation time later, want two", len(b.pods()))
 	}
 }
@@ -70,7 +70,7 @@ func TestADryRunWritesNothing(t *testing.T) {
 	m := startManager(t)
 	b := newBench(t, interceptor.Funcs{}, poolAt(m.Address))
 	b.DryRun = true
-	if p := b.look(); len(b.pods()) > 0 || len(p.Status.Conditions) > 0 || len(b.events.Events) > 0 {
+	if p := b.evaluate(); len(b.pods()) > 0 || len(p.Status.Conditions) > 0 || len(b.events.Events) > 0 {
 		t.Errorf("%d pods, status %+v, %d Events; want nothing", len(b.pods()), p.Status, len(b.events.Events))
 	}
 }
@@ -83,7 +83,7 @@ func TestAPausedPoolSaysWhatItWouldDoAndActsWhenItIsResumed(t *testing.T) {
 	if err := b.Create(t.Context(), paused); err != nil {
 		t.Fatal(err)
 	}
-	p := b.look()
+	p := b.evaluate()
 	if d := p.Status.LastDecision; len(b.pods()) > 0 || d == nil || d.Mode != v1alpha1.WorkerPoolObserve {
 		t.Errorf("%d pods of a paused pool, decision %+v", len(b.pods()), d)
 	}
@@ -93,7 +93,7 @@ func TestAPausedPoolSaysWhatItWouldDoAndActsWhenItIsResumed(t *testing.T) {
 	if err := b.Delete(t.Context(), paused); err != nil {
 		t.Fatal(err)
 	}
-	if p = b.look(); len(b.pods()) == 0 || meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionPaused) != nil {
+	if p = b.evaluate(); len(b.pods()) == 0 || meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionPaused) != nil {
 		t.Errorf("%d pods once it is resumed, conditions %+v", len(b.pods()), p.Status.Conditions)
 	}
 
@@ -101,11 +101,11 @@ func TestAPausedPoolSaysWhatItWouldDoAndActsWhenItIsResumed(t *testing.T) {
 	if err := b.Create(t.Context(), paused); err != nil {
 		t.Fatal(err)
 	}
-	b.look()
+	b.evaluate()
 	if err := b.Delete(t.Context(), paused); err != nil {
 		t.Fatal(err)
 	}
-	b.look()
+	b.evaluate()
 	told := map[string]int{}
 	for len(b.events.Events) > 0 {
 		told[strings.Fields(<-b.events.Events)[1]]++
@@ -120,16 +120,16 @@ func TestAPoolThatIsBeingDeletedMakesNothing(t *testing.T) {
 	pool := poolAt(m.Address)
 	pool.Finalizers, pool.DeletionTimestamp = []string{"somebody/else"}, &metav1.Time{Time: begin}
 	b := newBench(t, interceptor.Funcs{}, pool)
-	if b.look(); len(b.pods()) > 0 {
+	if b.evaluate(); len(b.pods()) > 0 {
 		t.Errorf("%d pods for a pool that is going", len(b.pods()))
 	}
 }
 
-func TestAPoolOfTheSameNameBeginsAnew(t *testing.T) {
+func TestAPoolOfTheSameNameBeginsAgain(t *testing.T) {
 	m := startManager(t)
 	pool := poolAt(m.Address)
 	b := newBench(t, interceptor.Funcs{}, pool.DeepCopy())
-	b.look()
+	b.evaluate()
 	if err := b.Delete(t.Context(), b.pool()); err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestAPoolOfTheSameNameBeginsAnew(t *testing.T) {
 	if err := b.Create(t.Context(), pool); err != nil {
 		t.Fatal(err)
 	}
-	b.look() // the only pod belongs to the previous pool, and no resize is known
+	b.evaluate() // the only pod belongs to the previous pool, and no resize is known
 	if pods := b.pods(); len(pods) != 2 || pods[0].OwnerReferences[0].UID == pods[1].OwnerReferences[0].UID {
 		t.Errorf("%d pods, want one of each pool", len(pods))
 	}
@@ -155,7 +155,7 @@ func TestOnlyTheVeryPodThatWasSeenIsTold(t *testing.T) {
 	if err := b.Update(t.Context(), &seen); err != nil {
 		t.Fatal(err)
 	}
-	b.look()
+	b.evaluate()
 	if told == nil || told.Preconditions == nil || told.Preconditions.UID == nil || *told.Preconditions.UID != seen.UID {
 		t.Errorf("deleted with %+v, want only the pod of UID %q", told, seen.UID)
 	}
@@ -164,7 +164,7 @@ func TestOnlyTheVeryPodThatWasSeenIsTold(t *testing.T) {
 	}
 }
 
-func TestWhatADecisionCameToStandsBesideWhatWasExpected(t *testing.T) {
+func TestWhatADecisionCameToIsNextToWhatWasExpected(t *testing.T) {
 	b, m, worker := anIdleWorker(t)
 	d := b.pool().Status.LastDecision
 	if d.Add != 1 || d.ExpectedReady == nil || d.ExpectedReady.Duration != time.Minute || d.MeasuredReady == nil || d.MeasuredReady.Duration != 61*time.Second {
@@ -172,7 +172,7 @@ func TestWhatADecisionCameToStandsBesideWhatWasExpected(t *testing.T) {
 	}
 	busy := strings.Replace(worker, `"cores_total"`, `"total_tasks_running":1,"cores_inuse":4,"cores_total"`, 1)
 	m.Put(answers(1795334232, 0, 1, []string{task(3, "split", 4, "10.0.0.1:1")}, []string{busy}))
-	if b.look(); len(b.pods()) != 1 {
+	if b.evaluate(); len(b.pods()) != 1 {
 		t.Error("a busy worker is told to leave")
 	}
 }
@@ -180,7 +180,7 @@ func TestWhatADecisionCameToStandsBesideWhatWasExpected(t *testing.T) {
 func TestAWorkerThatDoesNotComeIsNamed(t *testing.T) {
 	m := startManager(t)
 	b := newBench(t, interceptor.Funcs{}, poolAt(m.Address))
-	b.look()
+	b.evaluate()
 	pod := b.pods()[0]
 	pod.CreationTimestamp = metav1.NewTime(begin)
 	if err := b.Update(t.Context(), &pod); err != nil {
@@ -198,10 +198,10 @@ func TestAWorkerThatDoesNotComeIsNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.clock.SetTime(begin.Add(3*time.Minute - time.Second))
-		b.look()
+		b.evaluate()
 		b.expect(v1alpha1.PoolDegraded, metav1.ConditionFalse, "WorkersReady")
 		b.clock.SetTime(begin.Add(3 * time.Minute))
-		b.look()
+		b.evaluate()
 		b.expect(v1alpha1.PoolDegraded, metav1.ConditionTrue, "WorkersNotReady")
 		if !b.told("WorkersNotReady pod " + pod.Name + ": " + tc.says) {
 			t.Errorf("no Event says %q", tc.says)
@@ -212,7 +212,7 @@ func TestAWorkerThatDoesNotComeIsNamed(t *testing.T) {
 func TestAWorkerThatRunsAndNeverConnectsIsNamed(t *testing.T) {
 	m := startManager(t)
 	b := newBench(t, interceptor.Funcs{}, poolAt(m.Address))
-	b.look()
+	b.evaluate()
 	pod := b.pods()[0]
 	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{Name: "worker", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(begin)}}}}}
 	if err := b.Client.Status().Update(t.Context(), &pod); err != nil {
@@ -220,7 +220,7 @@ func TestAWorkerThatRunsAndNeverConnectsIsNamed(t *testing.T) {
 	}
 	for after, reason := range []string{"WorkersReady", "WorkersReady", "WorkersReady", "WorkersDoNotConnect"} { // minutes, which are initialisation times
 		b.clock.SetTime(begin.Add(time.Duration(after) * time.Minute))
-		b.look()
+		b.evaluate()
 		b.expect(v1alpha1.PoolDegraded, map[bool]metav1.ConditionStatus{false: metav1.ConditionFalse, true: metav1.ConditionTrue}[reason == "WorkersDoNotConnect"], reason)
 	}
 	if len(b.pods()) != 1 || !b.told("WorkersDoNotConnect 1 workers run but have not connected to the manager at "+m.Address+", such as pod "+pod.Name) {
@@ -256,7 +256,7 @@ func TestAWorkerSelectsTheMachinesOfTheFlavorThatCostsLeast(t *testing.T) {
 		b := newBench(t, interceptor.Funcs{}, fleetOf(), poolAt(m.Address, func(s *v1alpha1.WorkerPoolSpec) {
 			s.Worker.Resources, s.Worker.NodeFleet, s.Worker.Flavors = nil, "batch", flavors
 		}))
-		p := b.look()
+		p := b.evaluate()
 		pods := b.pods()
 		if len(pods) != 1 || p.Status.LastDecision.Flavor != pods[0].Annotations[v1alpha1.AnnotationFlavor] {
 			t.Fatalf("%d pods, decision %+v", len(pods), p.Status.LastDecision)
@@ -354,7 +354,7 @@ func TestConditionsAreMetrics(t *testing.T) {
 		}
 		return string(text)
 	}
-	pool := b.look()
+	pool := b.evaluate()
 	want := fmt.Sprintf(`supercargo_workerpool_condition{namespace=%q,pool=%q,reason="Responding",status="True",type="Connected"} 1`, pool.Namespace, pool.Name)
 	if got := shown(); !strings.Contains(got, want) {
 		t.Errorf("the metrics have no %s:\n%s", want, got)

@@ -103,7 +103,7 @@ func (b *bench) restart() {
 
 var name = types.NamespacedName{Namespace: "ns", Name: "flow"}
 
-func (b *bench) look() *v1alpha1.WorkerPool {
+func (b *bench) evaluate() *v1alpha1.WorkerPool {
 	b.Helper()
 	if _, err := b.Reconcile(b.Context(), reconcile.Request{NamespacedName: name}); err != nil {
 		b.Fatal(err)
@@ -140,7 +140,7 @@ func (b *bench) expect(kind string, status metav1.ConditionStatus, reason string
 func TestAPoolMakesAWorkerForWhatWaits(t *testing.T) {
 	m := startManager(t)
 	b := newBench(t, interceptor.Funcs{}, poolAt(m.Address))
-	p := b.look()
+	p := b.evaluate()
 	if pods := b.pods(); len(pods) != 1 || pods[0].Labels["team"] != "a" || pods[0].Labels[v1alpha1.LabelWorkerPool] != "flow" {
 		t.Fatalf("pods %+v, want one worker", pods)
 	}
@@ -154,7 +154,7 @@ func TestAPoolMakesAWorkerForWhatWaits(t *testing.T) {
 	b.expect(v1alpha1.PoolReady, metav1.ConditionTrue, "Active")
 	b.expect(v1alpha1.PoolConnected, metav1.ConditionTrue, "Responding")
 	b.restart() // the worker is starting, and the new reconciler knows
-	if b.look(); len(b.pods()) != 1 {
+	if b.evaluate(); len(b.pods()) != 1 {
 		t.Errorf("%d pods, want the same one", len(b.pods()))
 	}
 }
@@ -162,7 +162,7 @@ func TestAPoolMakesAWorkerForWhatWaits(t *testing.T) {
 func TestAPoolInModeObserveMakesNothing(t *testing.T) {
 	m := startManager(t)
 	b := newBench(t, interceptor.Funcs{}, poolAt(m.Address, func(s *v1alpha1.WorkerPoolSpec) { s.Mode = v1alpha1.WorkerPoolObserve }))
-	if p := b.look(); len(b.pods()) != 0 || p.Status.LastDecision.Add != 1 {
+	if p := b.evaluate(); len(b.pods()) != 0 || p.Status.LastDecision.Add != 1 {
 		t.Errorf("%d pods and %+v, want none and what would be done", len(b.pods()), p.Status.LastDecision)
 	}
 	if e := <-b.events.Events; !strings.Contains(e, "would add 1 workers") {
@@ -175,12 +175,12 @@ func TestAPoolInModeObserveMakesNothing(t *testing.T) {
 func TestAPoolThatHasOnlyObservedActsAtOnce(t *testing.T) {
 	m := startManager(t)
 	b := newBench(t, interceptor.Funcs{}, poolAt(m.Address, func(s *v1alpha1.WorkerPoolSpec) { s.Mode = v1alpha1.WorkerPoolObserve }))
-	if p := b.look(); p.Status.LastDecision.Add != 1 || p.Status.Resized != nil {
+	if p := b.evaluate(); p.Status.LastDecision.Add != 1 || p.Status.Resized != nil {
 		t.Errorf("decided %+v, resized at %v, want a decision that was not carried out", p.Status.LastDecision, p.Status.Resized)
 	}
 	b.mode(v1alpha1.WorkerPoolAct)
 	b.clock.SetTime(begin.Add(time.Second))
-	if p := b.look(); len(b.pods()) != 1 || !p.Status.Resized.Time.Equal(b.clock.Now()) {
+	if p := b.evaluate(); len(b.pods()) != 1 || !p.Status.Resized.Time.Equal(b.clock.Now()) {
 		t.Fatalf("%d pods, resized at %v, want one worker now", len(b.pods()), p.Status.Resized)
 	}
 	if err := b.Delete(t.Context(), &b.pods()[0]); err != nil {
@@ -189,7 +189,7 @@ func TestAPoolThatHasOnlyObservedActsAtOnce(t *testing.T) {
 	for i, mode := range []v1alpha1.WorkerPoolMode{v1alpha1.WorkerPoolObserve, v1alpha1.WorkerPoolAct} {
 		b.mode(mode)
 		b.clock.SetTime(begin.Add(time.Duration(i+2) * time.Second))
-		if p := b.look(); len(b.pods()) != 0 || !p.Status.Resized.Time.Equal(begin.Add(time.Second)) {
+		if p := b.evaluate(); len(b.pods()) != 0 || !p.Status.Resized.Time.Equal(begin.Add(time.Second)) {
 			t.Errorf("in mode %s there are %d pods, resized at %v, want none before the initialisation time has passed", mode, len(b.pods()), p.Status.Resized)
 		}
 	}
@@ -217,21 +217,21 @@ func (b *bench) change(spec func(*v1alpha1.WorkerPoolSpec)) {
 func TestAPoolWhoseManagerIsGoneDrainsItsWorkers(t *testing.T) {
 	m := startManager(t)
 	b := newBench(t, interceptor.Funcs{}, poolAt(m.Address))
-	b.look()
+	b.evaluate()
 	m.Close() // the host refuses connections from now on
 	b.clock.SetTime(begin.Add(2 * time.Minute))
-	if b.look(); len(b.pods()) != 1 {
+	if b.evaluate(); len(b.pods()) != 1 {
 		t.Fatal("a worker went for one refused connection")
 	}
 	b.expect(v1alpha1.PoolReady, metav1.ConditionFalse, "NotResized")
 	b.expect(v1alpha1.PoolConnected, metav1.ConditionFalse, "NotResponding")
 	b.clock.SetTime(begin.Add(2*time.Minute + 59*time.Second))
 	b.restart() // the status stores since when it is gone
-	if b.look(); len(b.pods()) != 1 {
+	if b.evaluate(); len(b.pods()) != 1 {
 		t.Fatal("a worker went too soon")
 	}
 	b.clock.SetTime(begin.Add(3 * time.Minute))
-	if p := b.look(); len(b.pods()) != 0 || p.Status.Phase != "CleanUp" || !p.Status.GoneSince.Time.Equal(begin.Add(2*time.Minute)) {
+	if p := b.evaluate(); len(b.pods()) != 0 || p.Status.Phase != "CleanUp" || !p.Status.GoneSince.Time.Equal(begin.Add(2*time.Minute)) {
 		t.Errorf("%d pods in phase %s, gone since %v, want none", len(b.pods()), p.Status.Phase, p.Status.GoneSince)
 	}
 	b.expect(v1alpha1.PoolDegraded, metav1.ConditionFalse, "WorkersReady")
@@ -268,14 +268,14 @@ func TestAPoolKeepsTheWorkersOfAManagerThatIsSilent(t *testing.T) {
 			b := newBench(t, interceptor.Funcs{}, secret("makeflow", "password", []byte("word\n")), poolAt(m.Address, func(s *v1alpha1.WorkerPoolSpec) {
 				s.Manager.PasswordSecret, s.Manager.Timeout = &v1alpha1.SecretKey{Name: "makeflow", Key: "password"}, span(10*time.Second)
 			}))
-			b.look()
+			b.evaluate()
 			if tc.reason == "ManagerUnreachable" {
 				b.timeout(500 * time.Millisecond) // expires at each reconciliation, and is long enough to connect
 			}
 			tc.change(b, m)
 			for _, after := range []time.Duration{0, 59 * time.Second, time.Minute, 48 * time.Hour} {
 				b.clock.SetTime(begin.Add(2*time.Minute + after))
-				if p := b.look(); len(b.pods()) != 1 || p.Status.Phase != "Waiting" || p.Status.GoneSince != nil {
+				if p := b.evaluate(); len(b.pods()) != 1 || p.Status.Phase != "Waiting" || p.Status.GoneSince != nil {
 					t.Fatalf("after %v %d pods, phase %s, gone since %v, want the worker kept", after, len(b.pods()), p.Status.Phase, p.Status.GoneSince)
 				}
 				if after < time.Minute {
@@ -311,7 +311,7 @@ func TestWhatCannotBeIsSaidAndNothingIsDone(t *testing.T) {
 	} {
 		ca := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "ca"}, Data: map[string][]byte{"k": []byte("none")}}
 		b := newBench(t, interceptor.Funcs{}, poolAt(m.Address, tc.change), ca)
-		p := b.look()
+		p := b.evaluate()
 		b.expect(tc.kind, metav1.ConditionFalse, tc.reason)
 		if c := meta.FindStatusCondition(p.Status.Conditions, tc.kind); c == nil || !strings.Contains(c.Message, tc.saying) || len(b.pods()) > 0 {
 			t.Errorf("%+v and %d pods, want %q and none", c, len(b.pods()), tc.saying)
@@ -333,7 +333,7 @@ func TestAPodThatTheAPIServerRefusesIsTriedAgain(t *testing.T) {
 	}
 	b.expect(v1alpha1.PoolReady, metav1.ConditionFalse, "ResizeFailed")
 	refuse = false
-	if b.look(); len(b.pods()) != 1 {
+	if b.evaluate(); len(b.pods()) != 1 {
 		t.Errorf("%d pods, want one at once: nothing was resized before", len(b.pods()))
 	}
 }
@@ -341,14 +341,14 @@ func TestAPodThatTheAPIServerRefusesIsTriedAgain(t *testing.T) {
 func TestAPodThatFailedIsReplaced(t *testing.T) {
 	m := startManager(t)
 	b := newBench(t, interceptor.Funcs{}, poolAt(m.Address))
-	b.look()
+	b.evaluate()
 	pod := b.pods()[0]
 	pod.Status.Phase, pod.Status.Reason = corev1.PodFailed, "Evicted"
 	if err := b.Client.Status().Update(t.Context(), &pod); err != nil {
 		t.Fatal(err)
 	}
 	b.clock.SetTime(begin.Add(2 * time.Minute))
-	b.look()
+	b.evaluate()
 	if pods := b.pods(); len(pods) != 1 || pods[0].Name == pod.Name {
 		t.Errorf("pods %v, want another than %s", pods, pod.Name)
 	}
@@ -380,7 +380,7 @@ func TestTasksThatUseFarLessThanTheyDeclareAreSaidOnce(t *testing.T) {
 			"wable_status": fmt.Sprintf(`[{"category":"split","tasks_done":%d,"max_cores":"~0.010","max_memory":"~%d","max_disk":"~1"}]`, done, memory),
 		})
 		b.clock.SetTime(b.clock.Now().Add(10 * time.Second))
-		b.look()
+		b.evaluate()
 	}
 	says(0, 300)
 	b.expect(v1alpha1.PoolOverstated, metav1.ConditionFalse, "RequestsMatchUsage")

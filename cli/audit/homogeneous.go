@@ -30,9 +30,9 @@ func (c *scene) homogeneous(m *mix) (best Bill, found bool) {
 	at := 0 // of the best
 	each(len(types), func(i int) {
 		mu.Lock()
-		dearer := found && types[i].bound > best.MicroDollarsPerHour
+		costlier := found && types[i].bound > best.MicroDollarsPerHour
 		mu.Unlock()
-		if dearer || c.stopped() {
+		if costlier || c.stopped() {
 			return
 		}
 		one := *c

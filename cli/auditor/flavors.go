@@ -44,10 +44,10 @@ type pool struct {
 // in each zone if pods refer to zones. Spot machines are only for pools of spot machines, which have
 // no others.
 func (b *observer) readFlavors() {
-	heeded := b.heeded()
-	machines := map[bool][]machine{false: b.machines(heeded, false), true: b.machines(heeded, true)}
-	zones := b.zones(heeded)
-	pools := b.pools(heeded)
+	honoured := b.honoured()
+	machines := map[bool][]machine{false: b.machines(honoured, false), true: b.machines(honoured, true)}
+	zones := b.zones(honoured)
+	pools := b.pools(honoured)
 	for i := range pools {
 		p := &pools[i]
 		p.static, p.statics = b.view.Static(p.nodes)
@@ -80,8 +80,8 @@ func (b *observer) addFlavor(m machine, p *pool, number int, zone map[string]str
 	b.Input.Flavors = append(b.Input.Flavors, f)
 }
 
-// heeded returns the node labels that pods, DaemonSets or volumes refer to.
-func (b *observer) heeded() map[string]bool {
+// respected returns the node labels that pods, DaemonSets or volumes refer to.
+func (b *observer) honoured() map[string]bool {
 	all := map[string]bool{}
 	terms := func(s *corev1.NodeSelector) {
 		if s == nil {
@@ -157,10 +157,10 @@ func ofZone(label string) bool {
 	return label == corev1.LabelTopologyZone || label == corev1.LabelFailureDomainBetaZone || strings.HasPrefix(label, "topology.") && strings.HasSuffix(label, "/zone")
 }
 
-// some returns the heeded labels of a node that are wanted.
-func some(node *corev1.Node, heeded map[string]bool, wanted func(label string) bool) map[string]string {
+// some returns the respected labels of a node that are wanted.
+func some(node *corev1.Node, honoured map[string]bool, wanted func(label string) bool) map[string]string {
 	found := map[string]string{}
-	for label := range heeded {
+	for label := range honoured {
 		if value, has := node.Labels[label]; has && wanted(label) {
 			found[label] = value
 		}
@@ -169,10 +169,10 @@ func some(node *corev1.Node, heeded map[string]bool, wanted func(label string) b
 }
 
 // zones returns the labels of each zone; one without labels if no pod refers to zones.
-func (b *observer) zones(heeded map[string]bool) []map[string]string {
+func (b *observer) zones(honoured map[string]bool) []map[string]string {
 	all := map[string]map[string]string{}
 	for _, w := range b.workers {
-		labels := some(w.node, heeded, ofZone)
+		labels := some(w.node, honoured, ofZone)
 		all[fmt.Sprint(labels)] = labels // maps are printed in sorted order
 	}
 	if len(all) == 0 {
@@ -186,10 +186,10 @@ func (b *observer) zones(heeded map[string]bool) []map[string]string {
 }
 
 // pools returns the pools of nodes; nil if there are no nodes.
-func (b *observer) pools(heeded map[string]bool) []pool {
+func (b *observer) pools(honoured map[string]bool) []pool {
 	byKey := map[string]*pool{}
 	for _, w := range b.workers {
-		p := &pool{labels: some(w.node, heeded, func(label string) bool { return !ofType(label) && !ofZone(label) }), taints: world.Lasting(w.node), spot: spot(w.node)}
+		p := &pool{labels: some(w.node, honoured, func(label string) bool { return !ofType(label) && !ofZone(label) }), taints: world.Lasting(w.node), spot: spot(w.node)}
 		key := fmt.Sprint(p.labels, p.taints, p.spot)
 		if byKey[key] == nil {
 			byKey[key] = p
@@ -207,7 +207,7 @@ func (b *observer) pools(heeded map[string]bool) []pool {
 // name: those of nodes, with the least room and the lowest price of their nodes, and those of the
 // market for architectures of nodes. Of the latter it omits machines that another of the same
 // architecture can replace at the same price or less, unless pods refer to labels of the type.
-func (b *observer) machines(heeded map[string]bool, asSpot bool) []machine {
+func (b *observer) machines(honoured map[string]bool, asSpot bool) []machine {
 	found := map[string]machine{}
 	archs := map[string]bool{}
 	for _, w := range b.workers {
@@ -215,7 +215,7 @@ func (b *observer) machines(heeded map[string]bool, asSpot bool) []machine {
 		m := machine{
 			name: InstanceType(w.node), arch: w.node.Labels[corev1.LabelArchStable], price: w.price, seen: true,
 			size:    packing.Size{MilliCPU: allocatable.Cpu().MilliValue(), MemoryBytes: allocatable.Memory().Value()},
-			maxPods: allocatable.Pods().Value(), labels: some(w.node, heeded, ofType),
+			maxPods: allocatable.Pods().Value(), labels: some(w.node, honoured, ofType),
 		}
 		archs[m.arch] = true
 		if spot(w.node) != asSpot {
@@ -241,7 +241,7 @@ func (b *observer) machines(heeded map[string]bool, asSpot bool) []machine {
 		}
 	}
 	all := slices.SortedFunc(maps.Values(found), func(x, y machine) int { return cmp.Compare(x.name, y.name) })
-	if !looksAtTypes(heeded) {
+	if !evaluatesTypes(honoured) {
 		all = undominated(all)
 	}
 	return all
@@ -250,8 +250,8 @@ func (b *observer) machines(heeded map[string]bool, asSpot bool) []machine {
 // defaultMaxPods is the default maximum number of pods: that of the kubelet.
 const defaultMaxPods = 110
 
-func looksAtTypes(heeded map[string]bool) bool {
-	for label := range heeded {
+func evaluatesTypes(honoured map[string]bool) bool {
+	for label := range honoured {
 		if ofType(label) && label != corev1.LabelArchStable && label != "beta.kubernetes.io/arch" {
 			return true
 		}

@@ -19,16 +19,16 @@ const (
 // WriteTable writes the document as a table for a terminal.
 func (d *Document) WriteTable(w io.Writer) error {
 	var b strings.Builder
-	if err := d.tellBills(&b); err != nil {
+	if err := d.printBills(&b); err != nil {
 		return err
 	}
-	d.tellFullness(&b)
-	for _, part := range []func(*strings.Builder) error{d.tellObstacles, d.tellWorst} {
+	d.printFullness(&b)
+	for _, part := range []func(*strings.Builder) error{d.printObstacles, d.printWorst} {
 		if err := part(&b); err != nil {
 			return err
 		}
 	}
-	d.tellNotes(&b)
+	d.printNotes(&b)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -65,7 +65,7 @@ func (d *Document) below(perHour float64) string {
 	return fmt.Sprintf("%.1f %%", 100*(1-perHour/d.Now.PerHour))
 }
 
-func (d *Document) tellBills(b *strings.Builder) error {
+func (d *Document) printBills(b *strings.Builder) error {
 	fmt.Fprintf(b, "%d pods on %d nodes, priced by %s\n\n", d.Pods, d.Now.Nodes, d.Source)
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "THE SAME PODS\t$/HOUR\t$/MONTH\tSAVES\tNODES\tMACHINES\n")
@@ -95,7 +95,7 @@ func machinesOf(all []Count) string {
 	return strings.Join(names, ", ")
 }
 
-func (d *Document) tellFullness(b *strings.Builder) {
+func (d *Document) printFullness(b *strings.Builder) {
 	r := d.Requested
 	fmt.Fprintf(b, "\nRequested: %.0f %% of CPU, %.0f %% of memory, %.0f %% of pods.", 100*r.CPU, 100*r.Memory, 100*r.Pods)
 	if d.Used == nil {
@@ -109,7 +109,7 @@ func (d *Document) tellFullness(b *strings.Builder) {
 	b.WriteString(".\n")
 }
 
-func (d *Document) tellObstacles(b *strings.Builder) error {
+func (d *Document) printObstacles(b *strings.Builder) error {
 	if len(d.Obstacles) == 0 {
 		b.WriteString("\nNothing prevents a lower bill.\n")
 		return nil
@@ -148,7 +148,7 @@ func (o *Obstacle) means() string {
 	return "other machines"
 }
 
-func (d *Document) tellWorst(b *strings.Builder) error {
+func (d *Document) printWorst(b *strings.Builder) error {
 	if len(d.Worst) == 0 {
 		return nil
 	}
@@ -162,7 +162,7 @@ func (d *Document) tellWorst(b *strings.Builder) error {
 	return t.Flush()
 }
 
-func (d *Document) tellNotes(b *strings.Builder) {
+func (d *Document) printNotes(b *strings.Builder) {
 	notes := slices.Clone(d.Notes)
 	if d.Incomplete {
 		notes = append(notes, "The time limit was reached before the audit was complete.")
@@ -173,11 +173,11 @@ func (d *Document) tellNotes(b *strings.Builder) {
 	for _, n := range notes {
 		fmt.Fprintln(b, n)
 	}
-	tellStays(b, "nodes have no price and are left out of all figures", d.Unpriced)
-	tellStays(b, "nodes are kept whatever is bought", d.Staying)
+	printStays(b, "nodes have no price and are left out of all figures", d.Unpriced)
+	printStays(b, "nodes are kept whatever is bought", d.Staying)
 }
 
-func tellStays(b *strings.Builder, what string, all []Stay) {
+func printStays(b *strings.Builder, what string, all []Stay) {
 	if len(all) == 0 {
 		return
 	}

@@ -53,8 +53,8 @@ var loginPage embed.FS
 
 var loginForm = template.Must(template.ParseFS(loginPage, "login.html"))
 
-// looks are the files of the page that the form uses too. They contain nothing about a cluster.
-var looks = map[string]bool{"/style.css": true, "/icon.svg": true}
+// assets are the files of the page that the form uses too. They contain nothing about a cluster.
+var assets = map[string]bool{"/style.css": true, "/icon.svg": true}
 
 // protect passes requests of admitted users to next, and answers the others.
 func (d *desk) protect(next http.Handler) http.Handler {
@@ -63,7 +63,7 @@ func (d *desk) protect(next http.Handler) http.Handler {
 	mux.Handle("POST /login", d.origin.Handler(http.HandlerFunc(d.logIn)))
 	mux.Handle("POST /logout", d.origin.Handler(http.HandlerFunc(d.logOut)))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		if looks[r.URL.Path] && r.Method == http.MethodGet {
+		if assets[r.URL.Path] && r.Method == http.MethodGet {
 			next.ServeHTTP(w, r)
 			return
 		}

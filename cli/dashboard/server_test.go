@@ -190,7 +190,7 @@ func saysIn(t *testing.T, all []message) []string {
 	return said
 }
 
-func TestAStreamBeginsWithAllAndGoesOnWithWhatChanges(t *testing.T) {
+func TestAStreamBeginsWithAllAndContinuesWithWhatChanges(t *testing.T) {
 	s, h := serve(t)
 	s.Show(items("a=1", "b=1"))
 	answer := ask(t, s, h.URL+"/events")
@@ -250,8 +250,8 @@ func TestMessagesAreBounded(t *testing.T) {
 	}
 }
 
-// TestAReaderThatDoesNotReadIsLetGo opens a stream and does not read it while much changes.
-func TestAReaderThatDoesNotReadIsLetGo(t *testing.T) {
+// TestAReaderThatDoesNotReadIsDisconnected opens a stream and does not read it while much changes.
+func TestAReaderThatDoesNotReadIsDisconnected(t *testing.T) {
 	s, h := serve(t)
 	s.patience = 200 * time.Millisecond
 	s.Show(large(100, 1000, "a"))
@@ -267,7 +267,7 @@ func TestAReaderThatDoesNotReadIsLetGo(t *testing.T) {
 	}
 	for end := time.Now().Add(long); s.streams.Load() > 0; {
 		if time.Now().After(end) {
-			t.Fatal("the stream of a reader that does not read still goes on")
+			t.Fatal("the stream of a reader that does not read still continues")
 		}
 		s.Show(large(3000, 10_000, string(rune('a'+time.Now().UnixNano()%20))))
 	}

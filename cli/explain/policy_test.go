@@ -56,6 +56,6 @@ Memory: 7 bytes, written 12:00:00, for predictive
 	p.Status = v1alpha1.ReplicaPolicyStatus{}
 	b.Reset()
 	if err := Policy(&b, p); err != nil || !strings.Contains(b.String(), "No decision yet.") {
-		t.Errorf("%v: a policy that was never looked at: %s", err, b.String())
+		t.Errorf("%v: a policy that was never checked: %s", err, b.String())
 	}
 }

@@ -44,7 +44,7 @@ func TestWhatTheSchedulerSaysIsTakenApart(t *testing.T) {
 			SchedulerSays{Nodes: 3, Reasons: []Tally{{Count: 3, Reason: "Insufficient cpu"}}, Preemption: "0/3 nodes are available: 3 Preemption is not helpful for scheduling"},
 		},
 		{"no nodes at all", "no nodes available to schedule pods", SchedulerSays{}},
-		{"a plugin refuses before any node is looked at", "0/3 nodes are available: persistentvolumeclaim \"data\" not found.", SchedulerSays{Nodes: 3}},
+		{"a plugin refuses before any node is checked", "0/3 nodes are available: persistentvolumeclaim \"data\" not found.", SchedulerSays{Nodes: 3}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.want.Reason, tc.want.Message = corev1.PodReasonUnschedulable, tc.message
@@ -138,7 +138,7 @@ func TestWhatAFleetDoesAboutAPendingPod(t *testing.T) {
 			f.Status.Deferral = &v1alpha1.FleetDeferral{Reason: "1 pod waits", PodNames: []string{"default/p"}, SavesDollars: "0.5", RoomTime: metav1.NewTime(noon.Add(time.Minute)), BuyTime: at}
 		}, Waits, "waiting saves $0.5"},
 		{"the fleet is on hold", condition(v1alpha1.FleetReady, metav1.ConditionFalse, "ClusterAutoscalerActive", "stop it"), Nothing, "on hold (ClusterAutoscalerActive): stop it"},
-		{"nobody looks after the fleet", func(f *v1alpha1.NodeFleet) { f.Status.Conditions = nil }, Nothing, "check that it is running"},
+		{"nobody manages the fleet", func(f *v1alpha1.NodeFleet) { f.Status.Conditions = nil }, Nothing, "check that it is running"},
 		{"a limit is reached", condition(v1alpha1.FleetLimited, metav1.ConditionTrue, "LimitReached", "spec.limits.machines"), Nothing, "a limit is reached: spec.limits.machines"},
 		{"others are awaited", func(f *v1alpha1.NodeFleet) { f.Spec.Scaling.BatchMax.Duration = 5 * time.Minute }, Gathers, "up to 5m0s"},
 		{"machines are on their way, the pod is not named", func(f *v1alpha1.NodeFleet) { f.Status.InFlight = 2 }, Ordered, "2 machines of the fleet are starting"},
@@ -195,7 +195,7 @@ func TestFlavorsAreGroupedByWhatKeepsThePodFromThem(t *testing.T) {
 	}
 }
 
-func TestAPodThatNoSchedulerHasLookedAtSaysSo(t *testing.T) {
+func TestAPodThatNoSchedulerHasCheckedSaysSo(t *testing.T) {
 	pod := fixtures.Pod("p", 100, 1<<20, func(p *corev1.Pod) { p.Spec.SchedulerName, p.Status.Phase = "absent", corev1.PodPending })
 	got := explained(t, pod, nil).Pending
 	if !strings.Contains(got.Held, "scheduler absent") || len(got.Nodes) != 1 || got.Nodes[0].Reason != "" || got.Nodes[0].Count != 2 {

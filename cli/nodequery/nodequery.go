@@ -18,15 +18,15 @@ import (
 	"supercargo.dev/supercargo/internal/platform/promql"
 )
 
-// The limits of a query. mostLooks is the maximum number of sample times: times the number of
-// nodes, it is the number of samples that a server reads. looksAtOnce bounds what the server
+// The limits of a query. maxSamples is the maximum number of sample times: times the number of
+// nodes, it is the number of samples that a server reads. samplesAtOnce bounds what the server
 // holds in memory for one query.
 const (
-	MostSpan    = 366 * 24 * time.Hour
-	MinStep     = time.Second
-	mostLooks   = 1500
-	looksAtOnce = 25
-	usualLooks  = 300
+	MostSpan      = 366 * 24 * time.Hour
+	MinStep       = time.Second
+	maxSamples    = 1500
+	samplesAtOnce = 25
+	usualSamples  = 300
 )
 
 // The queries, all by node and machine type. The maximum removes duplicates of two adapters
@@ -38,7 +38,7 @@ var (
 	available = `max by (node, machine_type, resource) (` + series(history.Available) + `)`
 	ofTypes   = `sum by (machine_type, resource) (` + available + `)`
 	machines  = `count by (machine_type) (` + ready + `)`
-	looked    = `0 * ` + ready + ` + time()`
+	sampled   = `0 * ` + ready + ` + time()`
 
 	// These are over a range of %d seconds.
 	leastOver    = `max by (node, machine_type, resource) (min_over_time(` + series(history.Available) + `[%ds]))`
@@ -60,7 +60,7 @@ type Span struct {
 // UsualStep returns a multiple of 30 s that gives at most 300 steps.
 func UsualStep(from, to time.Time) time.Duration {
 	const unit = 30 * time.Second
-	return max(unit, (to.Sub(from)/usualLooks + unit - 1).Truncate(unit))
+	return max(unit, (to.Sub(from)/usualSamples + unit - 1).Truncate(unit))
 }
 
 // Validate returns all errors in the span, including too many sample times for a server.
@@ -71,15 +71,15 @@ func (s Span) Validate() error {
 	errs.If(s.Step < MinStep || s.Step%time.Second != 0, "step %v: must be a whole number of seconds, at least 1s", s.Step)
 	errs.If(length <= 0 || length > MostSpan, "%s: must be longer than 0 and at most %d days", named, int(MostSpan.Hours()/24))
 	errs.If(length > 0 && s.Step > length, "step %v: must be at most the time %s", s.Step, named)
-	errs.If(s.Step >= MinStep && length <= MostSpan && length/s.Step > mostLooks, "step %v: gives more than %d sample times %s: must be %v or more", s.Step, mostLooks, named,
-		(length/mostLooks + time.Second - 1).Truncate(time.Second))
+	errs.If(s.Step >= MinStep && length <= MostSpan && length/s.Step > maxSamples, "step %v: gives more than %d sample times %s: must be %v or more", s.Step, maxSamples, named,
+		(length/maxSamples + time.Second - 1).Truncate(time.Second))
 	errs.If(s.At.Before(s.From) || s.At.After(s.To), "at %s: must be within the time %s", s.At.Format(time.RFC3339), named)
 	return errors.Join(errs...)
 }
 
-// looks returns the first and the last sample time: servers align subqueries to multiples of
+// sampleTimes returns the first and the last sample time: servers align subqueries to multiples of
 // the step since 1970. A valid span has at least one sample time.
-func (s Span) looks() (first, last time.Time) {
+func (s Span) sampleTimes() (first, last time.Time) {
 	step := int64(s.Step / time.Second)
 	return time.Unix((s.From.Unix()+step-1)/step*step, 0).UTC(), time.Unix(s.To.Unix()/step*step, 0).UTC()
 }
@@ -93,7 +93,7 @@ func Read(ctx context.Context, q promql.Querier, span Span) (*Report, error) {
 	}
 	r := reader{ctx: ctx, querier: q, found: found{
 		ready: values{}, pods: values{}, finish: values{}, available: values{}, least: values{}, capacity: values{},
-		sums: values{}, first: values{}, last: values{}, looks: values{}, typeLeast: values{}, typeLooks: values{},
+		sums: values{}, first: values{}, last: values{}, samples: values{}, typeLeast: values{}, typeSamples: values{},
 	}}
 	seconds := int(span.To.Sub(span.From).Seconds())
 	r.ask(r.ready, ready, span.At, replace)
@@ -103,9 +103,9 @@ func Read(ctx context.Context, q promql.Querier, span Span) (*Report, error) {
 	r.ask(r.capacity, fmt.Sprintf(capacityOver, seconds+int(carried.Seconds())), span.To, replace)
 	r.ask(r.least, fmt.Sprintf(leastOver, seconds), span.To, math.Min)
 	r.ask(r.least, available, span.From, math.Min) // values written earlier still hold at the beginning
-	begin, last := span.looks()
-	for ; !begin.After(last) && r.err == nil; begin = begin.Add(looksAtOnce * span.Step) {
-		end := begin.Add((looksAtOnce - 1) * span.Step)
+	begin, last := span.sampleTimes()
+	for ; !begin.After(last) && r.err == nil; begin = begin.Add(samplesAtOnce * span.Step) {
+		end := begin.Add((samplesAtOnce - 1) * span.Step)
 		if end.After(last) {
 			end = last
 		}
@@ -133,8 +133,8 @@ type values map[key]float64
 type found struct {
 	ready, pods, finish, available values
 	least, capacity                values
-	sums, first, last, looks       values
-	typeLeast, typeLooks           values
+	sums, first, last, samples     values
+	typeLeast, typeSamples         values
 }
 
 // reader queries until there is an error.
@@ -154,11 +154,11 @@ func (r *reader) slice(from, to time.Time, step time.Duration) {
 		r.ask(into, expression, to, merge)
 	}
 	over(r.sums, "sum_over_time", available, add)
-	over(r.first, "min_over_time", looked, math.Min)
-	over(r.last, "max_over_time", looked, math.Max)
-	over(r.looks, "count_over_time", ready, add)
+	over(r.first, "min_over_time", sampled, math.Min)
+	over(r.last, "max_over_time", sampled, math.Max)
+	over(r.samples, "count_over_time", ready, add)
 	over(r.typeLeast, "min_over_time", ofTypes, math.Min)
-	over(r.typeLooks, "count_over_time", machines, add)
+	over(r.typeSamples, "count_over_time", machines, add)
 }
 
 // ask evaluates an expression and merges the result into values.

@@ -258,22 +258,22 @@ func TestAServerWithoutHistoryHasNoNodes(t *testing.T) {
 	}
 }
 
-// TestLooksAreAskedForAFewAtATime: no query covers more than 25 sample times, and each is
+// TestEvaluationsAreAskedForAFewAtATime: no query covers more than 25 sample times, and each is
 // covered once.
-func TestLooksAreAskedForAFewAtATime(t *testing.T) {
-	for _, tc := range []struct{ looks, queries int }{{1, 7 + 6}, {25, 7 + 6}, {26, 7 + 12}, {51, 7 + 18}} {
+func TestEvaluationsAreAskedForAFewAtATime(t *testing.T) {
+	for _, tc := range []struct{ samples, queries int }{{1, 7 + 6}, {25, 7 + 6}, {26, 7 + 12}, {51, 7 + 18}} {
 		s := promserver.Start(t)
 		c := recorded.Start(t, s, after(-5, 0))
 		c.Add(recorded.Node("a", "m1"))
 		c.Until(after(60, 0))
 		// From half a minute before the first sample to half a minute after the last.
-		span := nodequery.Span{From: after(0, -30), To: after(tc.looks-1, 30), At: noon, Step: time.Minute}
+		span := nodequery.Span{From: after(0, -30), To: after(tc.samples-1, 30), At: noon, Step: time.Minute}
 		r := read(t, s, span)
 		if got := len(s.Asked()); got != tc.queries {
-			t.Errorf("%d looks: %d queries, want %d", tc.looks, got, tc.queries)
+			t.Errorf("%d looks: %d queries, want %d", tc.samples, got, tc.queries)
 		}
-		if n := r.Nodes[0]; n.ThereSeconds != float64(60*tc.looks) || number(n.CPU.Mean) != "3.5" || !r.Begins.Equal(noon) || !r.Ends.Equal(after(tc.looks-1, 0)) {
-			t.Errorf("%d looks: there for %v s, with %s of 3.5 cores, seen from %v to %v", tc.looks, n.ThereSeconds, number(n.CPU.Mean), r.Begins, r.Ends)
+		if n := r.Nodes[0]; n.ThereSeconds != float64(60*tc.samples) || number(n.CPU.Mean) != "3.5" || !r.Begins.Equal(noon) || !r.Ends.Equal(after(tc.samples-1, 0)) {
+			t.Errorf("%d looks: there for %v s, with %s of 3.5 cores, seen from %v to %v", tc.samples, n.ThereSeconds, number(n.CPU.Mean), r.Begins, r.Ends)
 		}
 	}
 }
@@ -323,7 +323,7 @@ func TestSpansThatAskTooMuchAreRefused(t *testing.T) {
 	}
 }
 
-func TestUsualStepsGiveSomeThreeHundredLooks(t *testing.T) {
+func TestUsualStepsGiveSomeThreeHundredEvaluations(t *testing.T) {
 	for span, want := range map[time.Duration]time.Duration{
 		time.Minute: 30 * time.Second, 150 * time.Minute: 30 * time.Second, 151 * time.Minute: time.Minute, 24 * time.Hour: 5 * time.Minute,
 	} {

@@ -124,7 +124,7 @@ func (f found) keys() []key {
 }
 
 func (f found) node(k key, r *Report) Node {
-	n := Node{Name: k.node, MachineType: k.machineType, State: StateAbsent, ThereSeconds: f.looks[k] * r.StepSeconds}
+	n := Node{Name: k.node, MachineType: k.machineType, State: StateAbsent, ThereSeconds: f.samples[k] * r.StepSeconds}
 	if open, there := f.ready[k]; there {
 		n.State = StateNotReady
 		if open > 0 {
@@ -136,7 +136,7 @@ func (f found) node(k key, r *Report) Node {
 	if finish, busy := f.finish[k]; busy {
 		n.Busy = busyUntil(*moment(finish), r.At)
 	}
-	if f.looks[k] == 0 {
+	if f.samples[k] == 0 {
 		return n // it existed only between two samples
 	}
 	if first := moment(f.first[k]); first.After(*r.Begins) {
@@ -152,8 +152,8 @@ func (f found) resource(k key, name string) Resource {
 	of := k
 	of.resource = name
 	r := Resource{Capacity: f.capacity.of(of), Available: f.available.of(of), Least: f.least.of(of)}
-	if sum, known := f.sums[of]; known && f.looks[k] > 0 {
-		mean := sum / f.looks[k]
+	if sum, known := f.sums[of]; known && f.samples[k] > 0 {
+		mean := sum / f.samples[k]
 		r.Mean = &mean
 	}
 	return r
@@ -196,11 +196,11 @@ func (f found) types(nodes []Node, at time.Time) []MachineType {
 // share returns what a node contributes to the mean of its machine type.
 func (f found) share(k key) *float64 {
 	sum, known := f.sums[k]
-	looks := f.typeLooks[key{machineType: k.machineType}]
-	if !known || looks == 0 {
+	samples := f.typeSamples[key{machineType: k.machineType}]
+	if !known || samples == 0 {
 		return nil
 	}
-	part := sum / looks
+	part := sum / samples
 	return &part
 }
 

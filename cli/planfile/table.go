@@ -25,8 +25,8 @@ func (d Document) WriteTable(w io.Writer) error {
 	if err := errors.Join(tabulateFlavors(&b, d), tabulateMachines(&b, d), tabulateAlternatives(&b, d)); err != nil {
 		return err
 	}
-	tellReasons(&b, "have no machine", d.Unplaceable)
-	tellReasons(&b, "need no machine", d.Skipped)
+	printReasons(&b, "have no machine", d.Unplaceable)
+	printReasons(&b, "need no machine", d.Skipped)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -89,8 +89,8 @@ func sameButName(a, b Purchase) bool {
 	return a == b
 }
 
-// tellReasons groups pods by reason.
-func tellReasons(b *strings.Builder, what string, pods []Reason) {
+// printReasons groups pods by reason.
+func printReasons(b *strings.Builder, what string, pods []Reason) {
 	if len(pods) == 0 {
 		return
 	}

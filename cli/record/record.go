@@ -39,7 +39,7 @@ type Watching chan struct{}
 
 // Run records until ctx ends. Then the file is complete; Run does not close it.
 func Run(ctx context.Context, o Options, watching Watching) (*Tracker, error) {
-	// Check permissions first: the watches below would retry for ever.
+	// Check permissions first: the watches below would retry without end.
 	if _, err := o.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: 1}); err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
@@ -137,14 +137,14 @@ func strip(object any) (any, error) {
 
 // handler sends the observations of watches to the goroutine of follow.
 func (r *recorder) handler(ctx context.Context) cache.ResourceEventHandler {
-	tell := func(rows func() []trace.Row) {
+	send := func(rows func() []trace.Row) {
 		select {
 		case r.seen <- rows:
 		case <-ctx.Done():
 		}
 	}
 	seen := func(object any) {
-		tell(func() []trace.Row {
+		send(func() []trace.Row {
 			switch o := object.(type) {
 			case *corev1.Node:
 				return r.tracker.Node(o, r.Clock.Now())
@@ -161,7 +161,7 @@ func (r *recorder) handler(ctx context.Context) cache.ResourceEventHandler {
 			if last, is := object.(cache.DeletedFinalStateUnknown); is {
 				object = last.Obj
 			}
-			tell(func() []trace.Row {
+			send(func() []trace.Row {
 				switch o := object.(type) {
 				case *corev1.Node:
 					return r.tracker.NodeGone(o, r.Clock.Now())

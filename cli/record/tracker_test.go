@@ -158,9 +158,9 @@ func TestAPodThatMustNotBeDisruptedIsNeverMoved(t *testing.T) {
 	}
 }
 
-// TestARecordingGoesOnWhereItWasInterrupted records in two parts. In between one pod ends, one is
+// TestARecordingContinuesWhereItWasInterrupted records in two parts. In between one pod ends, one is
 // deleted, one is created, and a node is deleted.
-func TestARecordingGoesOnWhereItWasInterrupted(t *testing.T) {
+func TestARecordingContinuesWhereItWasInterrupted(t *testing.T) {
 	first := tracker(nil)
 	rec := &trace.Recording{Rows: []trace.Row{{Time: since1970(noon), Event: trace.EventBegin}}}
 	add := func(rows []trace.Row) { rec.Rows = append(rec.Rows, rows...) }

@@ -24,11 +24,11 @@ import (
 
 const (
 	leaseDuration = 15 * time.Second // the default of kube-scheduler
-	lookEvery     = 100 * time.Millisecond
+	checkEvery    = 100 * time.Millisecond
 )
 
 func main() {
-	go stall.Watch(context.Background(), clock.RealClock{}, lookEvery, leaseDuration, func(gap time.Duration) {
+	go stall.Watch(context.Background(), clock.RealClock{}, checkEvery, leaseDuration, func(gap time.Duration) {
 		klog.ErrorS(nil, "Exiting for a restart: this process did not run for longer than a Lease is valid, so another replica may lead", "gap", gap)
 		klog.Flush()
 		os.Exit(1)

@@ -49,7 +49,7 @@ func TestTheSourceRefusesAContainerWhileItRuns(t *testing.T) {
 			m.wantFailure(ledger.SourceRole, tc.reason, tc.part)
 			m.carryOut(v1alpha1.OrderFreeze)
 			if m.frozen() || m.migration().Status.Target != nil {
-				t.Error("the move goes on after the refusal")
+				t.Error("the move continues after the refusal")
 			}
 			m.carryOut(v1alpha1.OrderThaw)
 			if tc.reason == "NotSupported" {
@@ -332,7 +332,7 @@ func TestAFailureIsReportedOnceTheAPIServerAnswers(t *testing.T) {
 	c.settled(t)
 	m.wantFailure(ledger.SourceRole, "DumpFailed", "it has a GPU")
 	if calls := c.from.backend.calls(); slices.Index(calls, "Dump") != len(calls)-1 {
-		t.Errorf("the source goes on after the failure: %v", calls)
+		t.Errorf("the source continues after the failure: %v", calls)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-func TestAgentIsLiveWhileItsLoopGoesOn(t *testing.T) {
+func TestAgentIsLiveWhileItsLoopContinues(t *testing.T) {
 	at := clocktesting.NewFakePassiveClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
 	h := newHealth(at, 5*time.Second, nil)
 	live := func(when string, want bool) {
@@ -28,7 +28,7 @@ func TestAgentIsLiveWhileItsLoopGoesOn(t *testing.T) {
 	ended := h.reconciling(types.NamespacedName{Name: "m"}, at.Now())
 	step(stuckAfter + time.Second)
 	h.resynced(at.Now())
-	live("while a look does not end", false)
+	live("while an evaluation does not end", false)
 	ended()
 	live("once it has", true)
 }

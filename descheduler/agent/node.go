@@ -147,7 +147,7 @@ func (n *nodes) annotate(ctx context.Context, node *corev1.Node) error {
 	say := map[string]any{v1alpha1.AnnotationCapability: can.Encode()} // a nil value removes the annotation
 	if n.agent.Hardware != nil {
 		hardware, err := n.agent.Hardware(node)
-		if err != nil { // it can move containers all the same
+		if err != nil { // it can move containers anyway
 			n.agent.Log.Error(err, "Failed to read the hardware of the machine; it is not probed", "node", node.Name)
 		} else {
 			say[v1alpha1.AnnotationHardware] = hardware

@@ -58,13 +58,13 @@ func TestANodeSaysWhichGovernorItHas(t *testing.T) {
 // TestWhatANodeCanDoIsNotFoundOutAtEachOfItsWrites: kubelets update their Node often, and
 // checking the capability takes CPU time.
 func TestWhatANodeCanDoIsNotFoundOutAtEachOfItsWrites(t *testing.T) {
-	looked := 0
+	checked := 0
 	var fails error
 	at := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
 	api := fake.NewClientBuilder().WithObjects(node).Build()
 	n := &nodes{agent: &Agent{api: api, Config: Config{Clock: at, Log: logr.Discard(), Capability: func(context.Context, *corev1.Node) (capability.Node, error) {
-		looked++
+		checked++
 		return capability.Node{}, fails
 	}}}}
 	writes := func(want int, when string) {
@@ -74,10 +74,10 @@ func TestWhatANodeCanDoIsNotFoundOutAtEachOfItsWrites(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if looked != want {
-			t.Errorf("%s it was looked %d times, want %d", when, looked, want)
+		if checked != want {
+			t.Errorf("%s it was looked %d times, want %d", when, checked, want)
 		}
-		looked = 0
+		checked = 0
 	}
 	fails = errors.New("the runtime is down")
 	writes(10, "while that fails")

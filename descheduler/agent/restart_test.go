@@ -16,9 +16,9 @@ import (
 	"supercargo.dev/supercargo/descheduler/checkpoint/ledger"
 )
 
-// TestAMoveReachesItsEndAlthoughAgentsStartAnew at each point of it: they know only what is on their
+// TestAMoveReachesItsEndAlthoughAgentsStartAgain at each point of it: they know only what is on their
 // disk.
-func TestAMoveReachesItsEndAlthoughAgentsStartAnew(t *testing.T) {
+func TestAMoveReachesItsEndAlthoughAgentsStartAgain(t *testing.T) {
 	for name, which := range map[string]func(*cluster) []*node{
 		"the source": func(c *cluster) []*node { return []*node{c.from} },
 		"the target": func(c *cluster) []*node { return []*node{c.to} },
@@ -65,7 +65,7 @@ func TestAnAgentThatWasKilledContinues(t *testing.T) {
 	}
 }
 
-// TestALedgerThatWasLostIsReported: the container continues on Thaw all the same.
+// TestALedgerThatWasLostIsReported: the container continues on Thaw anyway.
 func TestALedgerThatWasLostIsReported(t *testing.T) {
 	for method, message := range map[string]string{"Dump": "the agent's ledger was lost", "Archive": "keep the agent's work folder"} {
 		t.Run(method, func(t *testing.T) {

@@ -56,12 +56,12 @@ func TestABudgetAnswersAsTheEvictionAPIDoes(t *testing.T) {
 		{"one of two is taken", allows(2), nil, "", 1},
 		{"the last is taken", allows(1), nil, "", 0},
 		{"there is none", allows(0), nil, "web needs 3 healthy pods and has 3 currently", -1},
-		{"a budget that has changed and was not looked at", allows(1, func(b *policyv1.PodDisruptionBudget) { b.Generation = 3 }), nil, "still being processed", -1},
+		{"a budget that has changed and was not checked", allows(1, func(b *policyv1.PodDisruptionBudget) { b.Generation = 3 }), nil, "still being processed", -1},
 		{"a budget below nothing", allows(-1), nil, "negative", -1},
 		{"the pod has a claim", allows(0, claimedAt(time.Second)), nil, "", -1},
 		{"the pod has a claim that grows old", allows(0, claimedAt(time.Minute)), nil, "", 0},
 		{"the pod has a claim that has run out", allows(0, claimedAt(Lasts)), nil, "needs 3 healthy pods", -1},
-		{"a claim that has run out is made anew", allows(2, claimedAt(Lasts)), nil, "", 1},
+		{"a claim that has run out is made again", allows(2, claimedAt(Lasts)), nil, "", 1},
 		{"an unhealthy pod beside enough healthy ones", allows(0), unready, "", -1},
 		{"an unhealthy pod that may always go", allows(0, few, always), unready, "", -1},
 		{"an unhealthy pod beside too few", allows(0, few), unready, "has 2 currently", -1},
@@ -88,7 +88,7 @@ func TestABudgetAnswersAsTheEvictionAPIDoes(t *testing.T) {
 				t.Errorf("%d disruptions are left, want %d", left, tc.left)
 			}
 			if diff := cmp.Diff(before, tc.budget); diff != "" {
-				t.Errorf("the budget that was looked at has changed (-was +is):\n%s", diff)
+				t.Errorf("the budget that was checked has changed (-was +is):\n%s", diff)
 			}
 		})
 	}

@@ -83,7 +83,7 @@ func TestPodsGoWhereTheRestOfTheirWorkTakesLessEnergy(t *testing.T) {
 	}{
 		{"its state goes with it", mixed(), saving(Act), map[string]string{"p": "b Checkpoint"}},
 		{"nodes are emptied as well", mixed(), func(c *Config) { c.Energy.Mode, c.Energy.Weight = Act, 1 }, map[string]string{"p": "b Checkpoint"}},
-		{"it may start anew", mixed(restart), saving(Act), map[string]string{"p": "b Restart"}},
+		{"it may start again", mixed(restart), saving(Act), map[string]string{"p": "b Restart"}},
 		{"its owner wants speed", mixed(wants("0")), saving(Act), map[string]string{}},
 		{"its namespace wants speed", green(mixed()), saving(Act), map[string]string{}},
 		{"its wish counts more than its namespace's", green(mixed(wants("1"))), saving(Act), map[string]string{"p": "b Checkpoint"}},
@@ -159,11 +159,11 @@ func TestItIsDecidedOnceAnInterval(t *testing.T) {
 	p.mover.Profiles = true
 	p.run(9 * time.Minute)
 	if d := p.decision(); len(d.Energy) != 1 || !d.Energy[0].Time.Time.Equal(noon) {
-		t.Errorf("decided %+v, want once, at the first look", d.Energy)
+		t.Errorf("decided %+v, want once, at the first evaluation", d.Energy)
 	}
 }
 
-// TestPodsThatTheDecisionDoesNotListAreCounted, also after later rounds that look at nodes.
+// TestPodsThatTheDecisionDoesNotListAreCounted, also after later rounds that check nodes.
 func TestPodsThatTheDecisionDoesNotListAreCounted(t *testing.T) {
 	const more = 10
 	roomy := func(o client.Object) client.Object {

@@ -198,7 +198,7 @@ func TestWhatObservesMovesNothing(t *testing.T) {
 	}
 }
 
-func TestNodesOfOthersAreLeftAlone(t *testing.T) {
+func TestNodesOfOthersAreLeftUnchanged(t *testing.T) {
 	fleet := &v1alpha1.NodeFleet{ObjectMeta: metav1.ObjectMeta{Name: "f"}}
 	both := func(change func(*corev1.Node)) []client.Object {
 		objects := append(halfEmpty(), fleet)
@@ -269,8 +269,8 @@ func TestAPodThatNoNodeHoldsStopsNothing(t *testing.T) {
 	}
 }
 
-// TestADrainThatFailsIsDroppedAndTheNodeLeftAlone: one of two migrations is refused.
-func TestADrainThatFailsIsDroppedAndTheNodeLeftAlone(t *testing.T) {
+// TestADrainThatFailsIsDroppedAndTheNodeLeftUnchanged: one of two migrations is refused.
+func TestADrainThatFailsIsDroppedAndTheNodeLeftUnchanged(t *testing.T) {
 	p := newPlay(t, nil, append(halfEmpty(), newPod("r", "b", "100m"))...)
 	p.run(2 * time.Minute)
 	if diff := cmp.Diff(map[string]bool{"q": true, "r": true}, p.migrations()); diff != "" {
@@ -302,8 +302,8 @@ func TestADrainThatFailsIsDroppedAndTheNodeLeftAlone(t *testing.T) {
 	}
 }
 
-// TestANodeThatWaitsInVainIsOpened: a pod does not end when it should.
-func TestANodeThatWaitsInVainIsOpened(t *testing.T) {
+// TestANodeThatWaitsWithoutSuccessIsOpened: a pod does not end when it should.
+func TestANodeThatWaitsWithoutSuccessIsOpened(t *testing.T) {
 	mark := drain.Mark{Owner: drain.Descheduler, Since: noon.Add(-time.Hour), Until: noon.Add(time.Minute)}
 	closed := newNode("b", "0.20", func(n *corev1.Node) {
 		n.Annotations[v1alpha1.AnnotationDraining], n.Spec.Unschedulable = mark.String(), true
@@ -354,7 +354,7 @@ func TestNoMoreNodesAreEmptiedAtOnceThanMayBe(t *testing.T) {
 	}
 }
 
-func TestTheDecisionIsWrittenDown(t *testing.T) {
+func TestTheDecisionIsRecorded(t *testing.T) {
 	p := newPlay(t, nil, halfEmpty()...)
 	p.run(3 * time.Minute)
 	var object corev1.ConfigMap

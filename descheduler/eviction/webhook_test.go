@@ -194,7 +194,7 @@ func TestWhatCannotBeMovedGoesWithAWarning(t *testing.T) {
 	}
 }
 
-func TestABudgetThatOthersClaimMeanwhileIsLookedAtAgain(t *testing.T) {
+func TestABudgetThatOthersClaimMeanwhileIsCheckedAgain(t *testing.T) {
 	c := newCluster(t)
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "poddisruptionbudgets"}, "work", errors.New("it has changed"))
 	c.before = func(o client.Object) error {

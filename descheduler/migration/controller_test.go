@@ -151,7 +151,7 @@ var writeCases = []struct {
 	},
 }
 
-func TestEachStepIsOneWriteAndIsLookedAtAgainSoon(t *testing.T) {
+func TestEachStepIsOneWriteAndIsCheckedAgainSoon(t *testing.T) {
 	for _, tc := range writeCases {
 		t.Run(tc.name, func(t *testing.T) {
 			b := newBench(t, tc.objects(t)...)

@@ -26,18 +26,18 @@ type Model struct {
 	Power func(machineType string, cores float64) energy.Model
 }
 
-// Used returns the energy that the nodes used between two times, which must be at least [LookEvery] apart: the power of
+// Used returns the energy that the nodes used between two times, which must be at least [SampleEvery] apart: the power of
 // the model at their mean utilisation, for as long as they existed. All of it is modelled. Cost: seven queries.
 func (m Model) Used(ctx context.Context, from, to time.Time) (map[string]energy.Usage, Tally, error) {
 	whole := to.Sub(from)
-	span := whole.Truncate(LookEvery)
-	if span < LookEvery {
-		return nil, Tally{}, fmt.Errorf("read usage from %s to %s: the period must be at least %v", from.Format(time.RFC3339), to.Format(time.RFC3339), LookEvery)
+	span := whole.Truncate(SampleEvery)
+	if span < SampleEvery {
+		return nil, Tally{}, fmt.Errorf("read usage from %s to %s: the period must be at least %v", from.Format(time.RFC3339), to.Format(time.RFC3339), SampleEvery)
 	}
 	over := func(function, expression string) (map[string]float64, error) {
-		return m.ask(ctx, fmt.Sprintf("%s((%s)[%ds:%ds])", function, expression, int(span.Seconds()), int(LookEvery.Seconds())), to)
+		return m.ask(ctx, fmt.Sprintf("%s((%s)[%ds:%ds])", function, expression, int(span.Seconds()), int(SampleEvery.Seconds())), to)
 	}
-	looks, err := over("count_over_time", capacityNow)
+	samples, err := over("count_over_time", capacityNow)
 	if err != nil {
 		return nil, Tally{}, err
 	}
@@ -55,7 +55,7 @@ func (m Model) Used(ctx context.Context, from, to time.Time) (map[string]energy.
 	}
 	nodes, tally := map[string]energy.Usage{}, Tally{}
 	for name, cores := range capacities {
-		covered := min(time.Duration(min(looks[name], 1e9))*LookEvery, whole)
+		covered := min(time.Duration(min(samples[name], 1e9))*SampleEvery, whole)
 		power := m.Power(known[name].MachineType, cores).At(busy[name] / cores)
 		fault := energy.Limits{}.Check(energy.Reading{Source: energy.SourceModel, At: to, Watts: power}, to)
 		tally.Counts[fault]++

@@ -50,15 +50,15 @@ type Observer struct {
 }
 
 // Observe returns the observations between two times in slices of the given length. The last slice may be shorter, or
-// is omitted if it is shorter than [LookEvery]. progress, if not nil, is called with the number of finished slices and
+// is omitted if it is shorter than [SampleEvery]. progress, if not nil, is called with the number of finished slices and
 // of all slices. Cost: eight queries per slice, plus those for power.
 func (o Observer) Observe(ctx context.Context, from, to time.Time, slice time.Duration, progress func(done, all int)) ([]bill.Slice, Tally, error) {
-	if slice < LookEvery || to.Sub(from) < LookEvery {
-		return nil, Tally{}, fmt.Errorf("read %v in slices of %v: both must be at least %v", to.Sub(from), slice, LookEvery)
+	if slice < SampleEvery || to.Sub(from) < SampleEvery {
+		return nil, Tally{}, fmt.Errorf("read %v in slices of %v: both must be at least %v", to.Sub(from), slice, SampleEvery)
 	}
 	var observed []bill.Slice
 	var tally Tally
-	all := int((to.Sub(from) + slice - LookEvery) / slice)
+	all := int((to.Sub(from) + slice - SampleEvery) / slice)
 	for i := range all {
 		begin := from.Add(time.Duration(i) * slice)
 		end := begin.Add(slice)
@@ -212,7 +212,7 @@ func (o Observer) pods(ctx context.Context, from, to time.Time) ([]bill.Pod, err
 
 // requests returns the requested cores by pod and node, averaged over the time: 0 for pods without a request.
 func (o Observer) requests(ctx context.Context, from, to time.Time) (map[place]float64, error) {
-	span, every := int(to.Sub(from).Truncate(LookEvery).Seconds()), int(LookEvery.Seconds())
+	span, every := int(to.Sub(from).Truncate(SampleEvery).Seconds()), int(SampleEvery.Seconds())
 	found := map[place]float64{}
 	for _, expression := range []string{
 		fmt.Sprintf("0 * count_over_time((%s)[%ds:%ds])", placesNow, span, every),

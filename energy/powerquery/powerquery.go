@@ -75,21 +75,21 @@ func moment(seconds float64) time.Time {
 	return time.Time{}
 }
 
-// LookEvery is the sampling interval of power for the calculation of energy.
-const LookEvery = 30 * time.Second
+// SampleEvery is the sampling interval of power for the calculation of energy.
+const SampleEvery = 30 * time.Second
 
-// Used returns the energy that the nodes used between two times, which must be at least [LookEvery] apart: the increase
-// of their counters if the preset has some, else the mean of the power sampled at [LookEvery], for the time with
+// Used returns the energy that the nodes used between two times, which must be at least [SampleEvery] apart: the increase
+// of their counters if the preset has some, else the mean of the power sampled at [SampleEvery], for the time with
 // samples. It skips negative power, which no meter can have measured. For a node whose source changed, it adds up the
 // energy of each source. Cost: two queries.
 func (m Meter) Used(ctx context.Context, from, to time.Time) (map[string]energy.Usage, Tally, error) {
 	whole := to.Sub(from)
-	span := whole.Truncate(LookEvery)
-	if span < LookEvery {
-		return nil, Tally{}, fmt.Errorf("read energy from %s to %s: the period must be at least %v", from.Format(time.RFC3339), to.Format(time.RFC3339), LookEvery)
+	span := whole.Truncate(SampleEvery)
+	if span < SampleEvery {
+		return nil, Tally{}, fmt.Errorf("read energy from %s to %s: the period must be at least %v", from.Format(time.RFC3339), to.Format(time.RFC3339), SampleEvery)
 	}
 	over := func(function string) string {
-		return fmt.Sprintf("%s(((%s) >= 0)[%ds:%ds])", function, m.Preset.Watts, int(span.Seconds()), int(LookEvery.Seconds()))
+		return fmt.Sprintf("%s(((%s) >= 0)[%ds:%ds])", function, m.Preset.Watts, int(span.Seconds()), int(SampleEvery.Seconds()))
 	}
 	counts, err := m.ask(ctx, over("count_over_time"), to)
 	if err != nil {
@@ -107,7 +107,7 @@ func (m Meter) Used(ctx context.Context, from, to time.Time) (map[string]energy.
 	for _, s := range counts.samples {
 		if s.value >= 1 {
 			// Samples at both ends may make one more than there are intervals.
-			seen[s.key] = min(time.Duration(min(s.value, 1e9))*LookEvery, whole)
+			seen[s.key] = min(time.Duration(min(s.value, 1e9))*SampleEvery, whole)
 		}
 	}
 	nodes, tally := map[string]energy.Usage{}, Tally{Nameless: amounts.nameless}

@@ -132,9 +132,9 @@ func TestEnergyIsMeanPowerForAsLongAsItIsKnown(t *testing.T) {
 	}
 }
 
-// TestCountersGoBeforeLooks checks that the increase of a counter is the energy, and that samples of power determine
+// TestCountersGoBeforeEvaluations checks that the increase of a counter is the energy, and that samples of power determine
 // its time.
-func TestCountersGoBeforeLooks(t *testing.T) {
+func TestCountersGoBeforeEvaluations(t *testing.T) {
 	p := Preset{Name: "p", Source: energy.SourceRAPL, Watts: "w", Joules: "increase(j[%ds])"}
 	m := Meter{Preset: p, Limits: energy.Limits{Rated: 200}, Querier: server{
 		"increase(j[310s])":                     {one(29_000, "node", "a"), one(90_000, "node", "impossible"), one(5, "node", "unseen")},

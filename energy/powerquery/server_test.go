@@ -294,7 +294,7 @@ func TestWhatNodesAreHoldsBetweenWrites(t *testing.T) {
 	h.put(-3, -2.5, always(1), "__name__", "supercargo_node_ready", "node", "a", "machine_type", "tiny")
 	h.put(-3, -2.5, always(4), "__name__", "supercargo_node_allocatable", "node", "a", "machine_type", "tiny", "resource", "cpu")
 	o := powerquery.Observer{Power: meter(t, h, powerquery.Supercargo), Querier: h}
-	observed, _, err := o.Observe(t.Context(), noon.Add(-time.Minute), noon, powerquery.LookEvery, nil)
+	observed, _, err := o.Observe(t.Context(), noon.Add(-time.Minute), noon, powerquery.SampleEvery, nil)
 	if err != nil || len(observed) != 2 {
 		t.Fatalf("%d slices, %v, want 2", len(observed), err)
 	}
@@ -352,7 +352,7 @@ func TestTooShortATimeIsRefused(t *testing.T) {
 	o := powerquery.Observer{Power: meter(t, h, powerquery.Kepler), Querier: h}
 	for _, times := range [][2]time.Duration{{time.Second, time.Minute}, {time.Hour, time.Second}} {
 		if _, _, err := o.Observe(t.Context(), noon.Add(-times[0]), noon, times[1], nil); err == nil {
-			t.Errorf("%v can be looked at in slices of %v", times[0], times[1])
+			t.Errorf("%v can be checked in slices of %v", times[0], times[1])
 		}
 	}
 }

@@ -65,7 +65,7 @@ func TestWhatIsNotUsedIsLost(t *testing.T) {
 	}
 }
 
-func TestNobodyStandsStillLongerThanItsContext(t *testing.T) {
+func TestNobodyWaitsLongerThanItsContext(t *testing.T) {
 	p := newProcess(100)
 	p.used += time.Hour
 	ctx, cancel := context.WithCancel(t.Context())

@@ -165,8 +165,8 @@ func TestASlowMeterIsGivenTimeToKnowIdlePower(t *testing.T) {
 	}
 }
 
-// TestAProbeGoesOnWhereItWasStopped: however often it is stopped, each task runs once.
-func TestAProbeGoesOnWhereItWasStopped(t *testing.T) {
+// TestAProbeContinuesWhereItWasStopped: however often it is stopped, each task runs once.
+func TestAProbeContinuesWhereItWasStopped(t *testing.T) {
 	o := options(t)
 	governors := &switchboard{available: []string{"powersave"}}
 	o.Governors = governors

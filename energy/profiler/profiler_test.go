@@ -314,9 +314,9 @@ func TestModelsThatAreLostComeBackWithoutAWord(t *testing.T) {
 	}
 }
 
-// TestOtherHardwareIsLearnedAnew: models of the old hardware are unused as soon as a node reports
+// TestOtherHardwareIsLearnedAgain: models of the old hardware are unused as soon as a node reports
 // the new one, and nobody is blamed for an edit.
-func TestOtherHardwareIsLearnedAnew(t *testing.T) {
+func TestOtherHardwareIsLearnedAgain(t *testing.T) {
 	p := newPlay(t, nil, node("a", "xeon"))
 	p.run(15 * time.Second)
 	p.ends(batchv1.JobComplete, report(t, 1))
@@ -547,7 +547,7 @@ func TestNodesThatAreNotToBeProbedAreNot(t *testing.T) {
 	}
 }
 
-func TestARecordThatWasEditedIsBegunAnew(t *testing.T) {
+func TestARecordThatWasEditedIsBegunAgain(t *testing.T) {
 	p := newPlay(t, nil, node("a", "xeon"))
 	name := p.profiler.recordName("xeon")
 	if err := p.client.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}, Data: map[string]string{recordKey: "{"}}); err != nil {

@@ -42,7 +42,7 @@ func TestJoulesCountByTheirPrice(t *testing.T) {
 		{"the frugal machine is in a zone three times as dear: 1 - 1000/1200", 1, []Option{at(a, 100), at(b, 300)}, []int64{18, 1}},
 		{"prices that are alike change nothing", 1, []Option{at(a, 300), at(b, 300)}, []int64{1, 60}},
 		{"the same machine in a cleaner zone: 1 - 60/400", 1, []Option{at(b, 400), at(c, 60)}, []int64{1, 85}},
-		{"runtime alone does not look at prices", 0, []Option{at(a, 1), at(b, 300)}, []int64{100, 26}},
+		{"runtime alone ignores prices", 0, []Option{at(a, 1), at(b, 300)}, []int64{100, 26}},
 		{"a price that is not known is the mean, (1 + 0.5)/2", 1, []Option{at(b, 400), b, at(b, 200)}, []int64{1, 26, 51}},
 		{"none is known", 1, []Option{a, b}, []int64{1, 60}},
 		{"energy is free everywhere: joules count alike", 1, []Option{at(a, 0), at(b, 0)}, []int64{1, 60}},

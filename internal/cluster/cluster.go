@@ -306,7 +306,7 @@ type Drain struct {
 	Moves []Move
 	// Until is when the last pod is expected to have left.
 	Until time.Duration
-	// CordonOnly means that the node is only cordoned for now and its pods are left alone. When they have left, the
+	// CordonOnly means that the node is only cordoned for now and its pods are left unchanged. When they have left, the
 	// machine stays until it is released or the node is uncordoned.
 	CordonOnly bool
 	// Replacement, if not nil, is bought first. The pods that are still on the node when the replacement is ready move

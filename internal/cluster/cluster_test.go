@@ -119,7 +119,7 @@ func TestANodeAddsUpItsPods(t *testing.T) {
 			size(1500, 3*gib), size(2500, 13*gib), 3 * time.Minute, true, false},
 		{"a service does not end and does not count", []Pod{service("a", 500, gib)}, size(500, gib), size(3500, 15*gib), 0, false, true},
 		{"both", []Pod{service("a", 500, gib), batch("b", 500, gib, time.Minute)}, size(1000, 2*gib), size(3000, 14*gib), time.Minute, true, true},
-		{"an overdue job is a job all the same", []Pod{batch("a", 500, gib, 0)}, size(500, gib), size(3500, 15*gib), 0, true, false},
+		{"an overdue job is a job anyway", []Pod{batch("a", 500, gib, 0)}, size(500, gib), size(3500, 15*gib), 0, true, false},
 		{"more promised than there is", []Pod{service("a", 5000, gib)}, size(5000, gib), size(-1000, 15*gib), 0, false, true},
 	}
 	for _, tc := range tests {

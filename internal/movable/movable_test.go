@@ -82,7 +82,7 @@ func TestAPodIsRefusedWithTheReasonAndWhatWouldHelp(t *testing.T) {
 		{"another ReplicaSet of that name", func(in *Input) { ofReplicaSet(in).UID = "later" }, "OwnerUnsupported", "is gone"},
 		{"a ReplicaSet that goes", func(in *Input) { ofReplicaSet(in).DeletionTimestamp = &metav1.Time{} }, "Deleting", "is being deleted"},
 		{"a ReplicaSet that wants none", func(in *Input) { ofReplicaSet(in).Spec.Replicas = new(int32(0)) }, "ScaledDown", "scaled to 0"},
-		{"a ReplicaSet whose pods start anew", func(in *Input) {
+		{"a ReplicaSet whose pods start again", func(in *Input) {
 			ofReplicaSet(in)
 			in.Method, in.Pod.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MethodRestart, v1alpha1.MigrationRestart
 		}, "ReplacedOnEviction", "evict the pod"},
@@ -132,7 +132,7 @@ func TestAPodIsRefusedWithTheReasonAndWhatWouldHelp(t *testing.T) {
 		{"of a Job that others manage", func(in *Input) { owned(in).Spec.ManagedBy = new("x/y") }, "OwnerUnsupported", "managed by x/y"},
 		{"of a suspended Job", func(in *Input) { owned(in).Spec.Suspend = new(true) }, "JobSuspended", "suspended"},
 		{"of a Job that replaces too early", func(in *Input) { owned(in).Spec.PodReplacementPolicy = new(batchv1.TerminatingOrFailed) }, "PodReplacementPolicyUnsupported", "podReplacementPolicy: Failed"},
-		{"of a Job that says nothing of it", func(in *Input) { owned(in).Spec.PodReplacementPolicy = nil }, "PodReplacementPolicyUnsupported", "podFailurePolicy"},
+		{"of a Job that does not specify it", func(in *Input) { owned(in).Spec.PodReplacementPolicy = nil }, "PodReplacementPolicyUnsupported", "podFailurePolicy"},
 		{"two containers", func(in *Input) {
 			in.Pod.Spec.Containers = append(in.Pod.Spec.Containers, corev1.Container{Name: "two"})
 		}, "MultipleContainers", "2 containers"},
@@ -246,7 +246,7 @@ func TestTheBestBackendThatTheAgentHasIsTaken(t *testing.T) {
 	}
 }
 
-func TestAPodThatStartsAnewNeedsNoAgentOnItsNewNode(t *testing.T) {
+func TestAPodThatStartsAgainNeedsNoAgentOnItsNewNode(t *testing.T) {
 	in := movableInput()
 	in.Method, in.TargetNode = v1alpha1.MethodRestart, "b"
 	in.Pod.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart

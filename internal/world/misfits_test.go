@@ -63,8 +63,8 @@ var crashes = map[string]struct {
 	"a log of several lines":             {"reading configuration\nexec /plugins/a: exec format error", false, false},
 	"a program that is named like that":  {`exec: "/exec format error": stat /exec format error: no such file or directory: unknown`, false, false},
 	"a program that there is not":        {`failed to create containerd task: exec: "xx": executable file not found in $PATH: unknown`, false, false},
-	"a log in JSON that speaks of it":    {`{"msg":"skip plugin: exec format error","level":"error"}`, false, false},
-	"a program that goes on about it":    {`exec format error in plugin a, going on without`, false, false},
+	"a log in JSON that mentions it":     {`{"msg":"skip plugin: exec format error","level":"error"}`, false, false},
+	"a program that repeats it":          {`exec format error in plugin a, continuing without`, false, false},
 	"a program that is not to be run":    {`exec /app/server: permission denied`, false, false},
 	"nothing":                            {"", false, false},
 	"a name in the place of the message": {"{\"msg\":\"exec container process `/a\": exec format error\"}", false, false},
@@ -80,7 +80,7 @@ func TestRuntimesSayInTheirWordsThatAnImageHasNoVariantForTheNode(t *testing.T) 
 		// Such messages contain parts of the pod's spec, such as a directory.
 		for _, reason := range []string{"CreateContainerError", "CrashLoopBackOff", "PostStartHookError", "ContainerCreating"} {
 			if _, is := misfitOf(podOf("a:1"), "a:1", waitsFor(reason, tc.message), noon); is {
-				t.Errorf("%s: %s is believed to be about a pull", name, reason)
+				t.Errorf("%s: %s is trusted to be about a pull", name, reason)
 			}
 		}
 	}
@@ -122,14 +122,14 @@ func FuzzMessages(f *testing.F) {
 	f.Fuzz(func(t *testing.T, message string) {
 		container, runtime := notExecutable(message, false), notExecutable(message, true)
 		if runtime && !container {
-			t.Error("a runtime is believed more than a container")
+			t.Error("a runtime is trusted more than a container")
 		}
 		lower := strings.ToLower(message)
 		if container && (!strings.Contains(lower, "exec format error") || strings.Contains(strings.TrimSpace(message), "\n")) {
-			t.Error("a message is believed that says something else, or more")
+			t.Error("a message is trusted that says something else, or more")
 		}
 		if container && notExecutable(message+" x", false) && !strings.HasPrefix(strings.TrimSpace(lower), "{") && !strings.Contains(lower, "exec format error x") {
-			t.Error("a message is believed that goes on")
+			t.Error("a message is trusted that continues")
 		}
 		if lacksPlatform(message) != lacksPlatform(strings.ToUpper(message)) && strings.ToLower(strings.ToUpper(message)) == lower {
 			t.Error("large letters change what is said")

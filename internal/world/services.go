@@ -89,7 +89,7 @@ func unevictable(pod *corev1.Pod, services v1alpha1.ServiceEviction, budgets []p
 		return "it does not opt in to being moved with annotation " + v1alpha1.AnnotationMigration
 	case metav1.GetControllerOfNoCopy(pod) == nil:
 		return "it has no controller that would restart it"
-	case startedAnew(pod):
+	case startedAgain(pod):
 		return "it was already restarted once, and might never complete if restarted repeatedly"
 	case declared:
 		return ""

@@ -194,7 +194,7 @@ func (v *View) pod(pod *corev1.Pod, waits bool) (cluster.Pod, error) {
 		p.Runtime = runtimes.Expected(pod, v.learned, runtimes.Default).Sub(v.now)
 		if p.Runtime <= 0 {
 			p.Overdue = -p.Runtime
-			p.Runtime = max(time.Second, -p.Runtime) // the longer it is overdue, the longer it may go on
+			p.Runtime = max(time.Second, -p.Runtime) // the longer it is overdue, the longer it may continue
 		}
 		if start := pod.Status.StartTime; start != nil {
 			p.Ran = max(0, v.now.Sub(start.Time))

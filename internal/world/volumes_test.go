@@ -73,7 +73,7 @@ func TestVolumesSayWhichZonesAPodMayRunIn(t *testing.T) {
 		{name: "what the pod demands itself holds too", claims: "bound-ab", own: []corev1.NodeSelectorTerm{inZone("b"), inZone("c")}, zones: "b"},
 		{name: "a term that no node meets stays so", claims: "bound-ab", own: []corev1.NodeSelectorTerm{{}}, zones: ""},
 		{name: "an ephemeral volume has a claim of its own", ask: "scratch", zones: "bc"},
-		{name: "one that is going to be bound without looking at the pod", claims: "at-once", because: "volume claim at-once is not bound yet"},
+		{name: "one that is going to be bound without checking the pod", claims: "at-once", because: "volume claim at-once is not bound yet"},
 		{name: "one of an unknown class", claims: "no-class", because: "volume claim no-class is not bound yet"},
 		{name: "a local one", claims: "local", because: "volume claim local requires a local volume, which a new machine may not have"},
 		{name: "one that is not there", claims: "typo", because: "volume claim typo does not exist"},

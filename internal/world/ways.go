@@ -92,7 +92,7 @@ func (v *View) wanted(pod *corev1.Pod) (cluster.Method, string) {
 
 // startedAnew reports whether a Migration has already restarted the pod's work from the beginning. Each restart may pay
 // off by itself, but repeated restarts could keep the pod from ever finishing.
-func startedAnew(pod *corev1.Pod) bool {
+func startedAgain(pod *corev1.Pod) bool {
 	kind, _ := class.OfPod(pod)
 	return kind == class.Batch && pod.Annotations[v1alpha1.AnnotationMigrationName] != "" &&
 		pod.Annotations[v1alpha1.AnnotationMigration] == v1alpha1.MigrationRestart

@@ -118,7 +118,7 @@ func TestPodsLeaveAsTheySayThatTheyMay(t *testing.T) {
 	}
 }
 
-func TestAPodIsStartedAnewByAMigrationWhereItsOwnerLetsThat(t *testing.T) {
+func TestAPodIsStartedAgainByAMigrationWhereItsOwnerLetsThat(t *testing.T) {
 	tests := []struct {
 		name   string
 		change func(w *World, pod *corev1.Pod)
@@ -156,7 +156,7 @@ func TestARuntimeThatWasLearnedIsKnown(t *testing.T) {
 	}
 }
 
-func TestOfManyNodesFewAreLookedAt(t *testing.T) {
+func TestOfManyNodesFewAreChecked(t *testing.T) {
 	w, pod := scene()
 	for _, name := range []string{"c", "d", "e", "f"} {
 		w.Nodes[name] = ableNode(name)
@@ -165,7 +165,7 @@ func TestOfManyNodesFewAreLookedAt(t *testing.T) {
 	pod.Spec.NodeName = "f"
 	v := NewView(w, noon, runtimes.NewLearner())
 	if peers := v.peersOf("f"); len(peers) != 3 || peers["f"] == nil {
-		t.Errorf("%d nodes are looked at, want its own and two others", len(peers))
+		t.Errorf("%d nodes are checked, want its own and two others", len(peers))
 	}
 	if got := v.Exit(pod).Ways; got != cluster.WaysOf(cluster.Migrate) {
 		t.Errorf("it may leave by %v", got)

@@ -102,7 +102,7 @@ func TestClusterAutoscalerWaitsTenMinutes(t *testing.T) {
 		{"an under-used node goes after ten minutes, by eviction, services too", []step{
 			{0, spread, nil, ""}, {5 * m, spread, nil, ""}, {10 * m, spread, nil, "evict b; "},
 		}},
-		{"time in use starts the ten minutes anew", []step{
+		{"time in use starts the ten minutes again", []step{
 			{0, spread, nil, ""}, {5 * m, map[string][]cluster.Pod{"a": {full}, "b": {full}}, nil, ""}, {10 * m, spread, nil, ""},
 			{15 * m, spread, nil, ""}, {20 * m, spread, nil, "evict b; "},
 		}},
@@ -124,7 +124,7 @@ func TestClusterAutoscalerWaitsTenMinutes(t *testing.T) {
 			{0, map[string][]cluster.Pod{"a": nil}, nil, ""}, {5 * m, map[string][]cluster.Pod{"a": nil}, []cluster.Pod{waits}, "buy medium for any; "},
 			{10 * m, map[string][]cluster.Pod{"a": nil}, nil, ""}, {15 * m, map[string][]cluster.Pod{"a": nil}, nil, "release a; "},
 		}},
-		{"pods that wait for ever do not hold it back", []step{
+		{"pods that wait without end do not hold it back", []step{
 			{0, spread, []cluster.Pod{pod("huge", 1, 9*gi, class.Batch)}, ""}, {10 * m, spread, []cluster.Pod{pod("huge", 1, 9*gi, class.Batch)}, "evict b; "},
 		}},
 		{"between rounds it does nothing", []step{

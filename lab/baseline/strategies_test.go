@@ -131,7 +131,7 @@ func TestHomogeneousBuysOneMachineARound(t *testing.T) {
 		{"a machine on order for another class does not hold it", state(podsOf(q), of(class.Batch, onOrder)), []string{"large any: q"}},
 		{"nor one of another architecture", state(podsOf(needing(p, "arm64"), q), onOrder), []string{}},
 		{"nor one with no place for another pod", state(podsOf(job("p", 1, minute), job("r", 1, 2*minute)), few), []string{"large any: p"}},
-		{"room on a machine that is ready is not looked at: the scheduler did", state(podsOf(p), node("a")), []string{"large any: p"}},
+		{"room on a machine that is ready is not checked: the scheduler did", state(podsOf(p), node("a")), []string{"large any: p"}},
 	})
 }
 

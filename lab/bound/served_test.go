@@ -284,7 +284,7 @@ func TestNoScheduleThatServesIsCheaperThanTheBound(t *testing.T) {
 		r, missing := drawServed(t)
 		least, all := cheapestServed(r, missing, 6)
 		if !all {
-			t.Skip("too many schedules to look at: rapid draws another run, and fails if most are such")
+			t.Skip("too many schedules to check: rapid draws another run, and fails if most are such")
 		}
 		bound := Served(r)
 		if least >= never {

@@ -32,7 +32,7 @@ func TestTimeBinsAreAsMuchNarrowerAsLivesAreShorter(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.Contains(string(text), "podMaxBackoffSeconds: 1\n") {
-			t.Errorf("pods that found no room are looked at again as late as in real time:\n%s", text)
+			t.Errorf("pods that found no room are checked again as late as in real time:\n%s", text)
 		}
 		if !strings.Contains(string(text), want) {
 			t.Errorf("with a time scale of %v the configuration has no %q:\n%s", scale, want, text)

@@ -251,7 +251,7 @@ func (w *consolidationWatch) sample(ctx context.Context) (ConsolidationPoint, er
 	if err := errors.Join(w.client.List(ctx, &jobs), w.client.List(ctx, &nodes), w.client.List(ctx, &migrations)); err != nil {
 		return ConsolidationPoint{}, err
 	}
-	fleetPoint, fleet, err := lookAtFleet(ctx, w.client)
+	fleetPoint, fleet, err := observeFleet(ctx, w.client)
 	if err != nil {
 		return ConsolidationPoint{}, err
 	}

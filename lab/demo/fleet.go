@@ -181,7 +181,7 @@ func (w *fleetWatch) sample(ctx context.Context, p *playground.Playground, c cli
 	for _, n := range nodes.Items {
 		w.nodes[n.Name] = n
 	}
-	point, fleet, err := lookAtFleet(ctx, c)
+	point, fleet, err := observeFleet(ctx, c)
 	if err != nil {
 		return
 	}
@@ -195,7 +195,7 @@ func (w *fleetWatch) sample(ctx context.Context, p *playground.Playground, c cli
 	}
 }
 
-func lookAtFleet(ctx context.Context, c client.Client) (FleetPoint, *v1alpha1.NodeFleet, error) {
+func observeFleet(ctx context.Context, c client.Client) (FleetPoint, *v1alpha1.NodeFleet, error) {
 	var fleet v1alpha1.NodeFleet
 	if err := c.Get(ctx, client.ObjectKey{Name: fleetName}, &fleet); err != nil {
 		return FleetPoint{}, nil, err
@@ -269,7 +269,7 @@ func (r *Fleet) account(nodes []corev1.Node, replayed *replay.Result) error {
 func (r *Fleet) shrink(ctx context.Context, p *playground.Playground, c client.Client) error {
 	began := time.Now()
 	err := until(ctx, 100*time.Millisecond, shrinkTime, func() bool {
-		point, _, err := lookAtFleet(ctx, c)
+		point, _, err := observeFleet(ctx, c)
 		nodes, listed := p.Client().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		if err != nil || listed != nil {
 			return false

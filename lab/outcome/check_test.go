@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestEveryNumberIsLookedAt sets each number of a report in turn to an invalid value. It walks
+// TestEveryNumberIsChecked sets each number of a report in turn to an invalid value. It walks
 // through the type itself, with paths in Go notation.
-func TestEveryNumberIsLookedAt(t *testing.T) {
+func TestEveryNumberIsChecked(t *testing.T) {
 	r := twoPolicies()
 	numbers := 0
 	visit(reflect.ValueOf(&r).Elem(), "", func(path string, number reflect.Value) {

@@ -79,7 +79,7 @@
     }
   };
 
-  // The tip stands beside the pointer, on the side with room, inside the window.
+  // The tip is next to the pointer, on the side with room, inside the window.
   const place = (x, y) => {
     const width = tip.offsetWidth, height = tip.offsetHeight, gap = 16;
     const wide = document.documentElement.clientWidth, high = document.documentElement.clientHeight;

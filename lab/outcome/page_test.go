@@ -333,7 +333,7 @@ func TestPlacesLieInThePicture(t *testing.T) {
 	}
 }
 
-func TestCoursesThatStandStillAreShort(t *testing.T) {
+func TestCoursesThatStayFlatAreShort(t *testing.T) {
 	samples := make([]float64, 600)
 	samples[599] = 1
 	if got, want := path(samples, 1.0/599, 1), "M0 1000l1997 0 3-1000"; got != want {

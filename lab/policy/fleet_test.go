@@ -141,7 +141,7 @@ func TestAFleetInASimulationKeepsToTheLimitUntilReleasedMachinesAreGone(t *testi
 		t.Fatalf("of an empty machine: %+v, want that it is closed", plan)
 	}
 	if plan := decide(2*time.Second, 2, nil, full, mediumNode("b", cluster.Leaving)); len(plan.Release) > 0 || plan.Wake != time.Second {
-		t.Errorf("two seconds after it was closed: %+v, want that it is looked at after another", plan)
+		t.Errorf("two seconds after it was closed: %+v, want that it is checked after another", plan)
 	}
 	if plan := decide(3*time.Second, 2, nil, full, mediumNode("b", cluster.Leaving)); len(plan.Release) != 1 || plan.Release[0].Node != "b" {
 		t.Fatalf("three seconds after it was closed: %+v, want that it is released", plan)

@@ -34,7 +34,7 @@ func ByName(name string) (sim.Policy, error) {
 		"coca":           {Scheduler: bestFit, Controller: baseline.COCA},
 		"stratus":        {Scheduler: runtimeBins, Plugins: baseline.BinPlugins, Controller: baseline.Stratus},
 		"htas":           {Scheduler: timeBins(manifests.SchedulerConfig), Groups: true, Controller: baseline.HTAS},
-		"supercargo":     {Scheduler: always(string(manifests.SchedulerConfig)), Controller: supercargo, Asks: true, Looks: promptly},
+		"supercargo":     {Scheduler: always(string(manifests.SchedulerConfig)), Controller: supercargo, Asks: true, Interval: promptly},
 	}[name]
 	if p, is, err := priced(name); is {
 		return p, err

@@ -15,7 +15,7 @@ const (
 	deletePod
 	endWindow // stop measuring and begin to clean up
 	giveUp    // stop cleaning up
-	look      // report progress
+	tick      // tick progress
 )
 
 // entry is an action at a time.

@@ -268,7 +268,7 @@ func TestRunStopsCleaningUpInTheEnd(t *testing.T) {
 			t.Errorf("error is %v, want one that counts the pods left", err)
 		}
 		if result == nil || len(result.Stays) != 3 {
-			t.Errorf("result is %+v, want three pods all the same", result)
+			t.Errorf("result is %+v, want three pods anyway", result)
 		}
 		if took := time.Since(began); took < 34*time.Second || took > 37*time.Second {
 			t.Errorf("took %s, want 34 s and a little to start and end the watch", took)
@@ -276,7 +276,7 @@ func TestRunStopsCleaningUpInTheEnd(t *testing.T) {
 	})
 }
 
-func TestRunGoesOnCleaningUpAsLongAsPodsGo(t *testing.T) {
+func TestRunContinuesCleaningUpAsLongAsPodsGo(t *testing.T) {
 	inBubble(t, func(ctx context.Context, t *testing.T) {
 		client := cluster(ctx, t)
 		began := time.Now()
@@ -514,7 +514,7 @@ func TestAPodIsNotGoneBeforeItIsBound(t *testing.T) {
 			p.created, p.stay.Created = true, time.Second
 			both(
 				func() { r.bound(0, sighting{node: "n", at: r.began.Add(3 * time.Second)}) },
-				func() { r.givesBack(p, r.began.Add(2*time.Second)) },
+				func() { r.returnPod(p, r.began.Add(2*time.Second)) },
 			)
 			if p.stay.Gone != 3*time.Second {
 				t.Errorf("gone at %v, want 3s, when it was bound", p.stay.Gone)

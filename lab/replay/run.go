@@ -131,7 +131,7 @@ func (r *run) plan() {
 		r.agenda.Push(entry{at: r.began.Add(r.opts.Window), verb: endWindow})
 	}
 	if r.opts.Progress != nil {
-		r.agenda.Push(entry{at: r.began, verb: look})
+		r.agenda.Push(entry{at: r.began, verb: tick})
 	}
 }
 
@@ -191,15 +191,15 @@ func (r *run) begin(now time.Time) {
 			} else {
 				r.gaveUp = true
 			}
-		case look:
+		case tick:
 			r.reportProgress()
-			r.agenda.Push(entry{at: now.Add(lookEvery), verb: look})
+			r.agenda.Push(entry{at: now.Add(reportEvery), verb: tick})
 		}
 	}
 }
 
-// lookEvery is the interval between calls of Progress.
-const lookEvery = 200 * time.Millisecond
+// reportEvery is the interval between calls of Progress.
+const reportEvery = 200 * time.Millisecond
 
 func (r *run) queue(v verb, i int) {
 	p := &r.pods[i]
@@ -343,7 +343,7 @@ func (r *run) see(s sighting) {
 		if s.failed {
 			r.loses(p)
 		}
-		r.givesBack(p, s.at)
+		r.returnPod(p, s.at)
 		if p.life == present {
 			r.leave(i)
 		}
@@ -387,7 +387,7 @@ func (r *run) goes(i int, at time.Time) {
 	if r.pods[i].life == over {
 		return
 	}
-	r.givesBack(&r.pods[i], at)
+	r.returnPod(&r.pods[i], at)
 	if r.pods[i].failed && r.result == nil {
 		r.replace(i)
 		return
@@ -411,7 +411,7 @@ func (r *run) replace(i int) {
 
 // givesBack records that a pod's requests are free again. Only the first time counts: that of a pod
 // that ends is its end, not its deletion.
-func (r *run) givesBack(p *pod, at time.Time) {
+func (r *run) returnPod(p *pod, at time.Time) {
 	if p.stay.Gone == report.Never && p.created {
 		// The end of a pod may be observed shortly before its binding, if both happen at once.
 		p.stay.Gone = max(at.Sub(r.began), p.stay.Created, p.stay.Bound)

@@ -24,8 +24,8 @@ type Figures struct {
 	MaxUtilizationPercent *float64 `json:"maxUtilizationPercent"`
 	ControlIntervals      int      `json:"controlIntervals"`
 	SLOViolations         int      `json:"sloViolations"`
-	Looks                 int      `json:"looks"`
-	HeldLooks             int      `json:"heldLooks"`
+	EvaluationWriter      int      `json:"looks"`
+	HeldEvaluations       int      `json:"heldLooks"`
 	Requests              int64    `json:"requests"`
 	RejectedRequests      int64    `json:"rejectedRequests"`
 	TimedOutRequests      int64    `json:"timedOutRequests"`
@@ -57,7 +57,7 @@ func NewDocument(trace string, c loop.Config, names []string, results []loop.Res
 			Law: names[i], SLOViolationPercent: result.ViolationPercent(), ContainerIntervals: m.ReplicaSeconds / d.IntervalSeconds,
 			ScalingActions: result.Actions, MaxReplicas: result.MaxReplicas, MeanReplicas: m.ReplicaSeconds / m.Seconds,
 			OverloadSeconds: m.OverloadSeconds, MeanResponseSeconds: orNull(m.Response()), MaxUtilizationPercent: orNull(m.PeakUtilization),
-			ControlIntervals: result.Intervals, SLOViolations: result.Violations, Looks: result.Looks, HeldLooks: result.Held,
+			ControlIntervals: result.Intervals, SLOViolations: result.Violations, EvaluationWriter: result.EvaluationWriter, HeldEvaluations: result.Held,
 			Requests: m.Arrived, RejectedRequests: m.Rejected, TimedOutRequests: m.TimedOut,
 		})
 	}

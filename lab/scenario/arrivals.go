@@ -35,7 +35,7 @@ const (
 	// MoveWithState allows migration to a node of the same architecture.
 	MoveWithState Migratable = "checkpoint"
 	// MoveAnew allows a restart on another node of any architecture.
-	MoveAnew Migratable = "restart"
+	MoveByRestart Migratable = "restart"
 	// MoveNever forbids moving the pod.
 	MoveNever Migratable = "never"
 )

@@ -185,7 +185,7 @@ func TestKindsComeByTheirWeightAndRuntimesFillTheirRange(t *testing.T) {
 	}
 }
 
-func TestAnEntryDrawsTheSameWhateverStandsBesideIt(t *testing.T) {
+func TestAnEntryDrawsTheSameWhateverIsNextToIt(t *testing.T) {
 	alone := arrivals(t, read(t, withPatterns(patterns[2])), 3)
 	among := arrivals(t, read(t, withPatterns(patterns...)), 3)
 	among = slices.DeleteFunc(among, func(p Pod) bool { return !strings.HasPrefix(p.Name, "cy-") })

@@ -149,7 +149,7 @@ func TestEveryFieldIsRead(t *testing.T) {
 			{Name: "batch_large", Class: class.Batch, Size: packing.Size{MemoryBytes: 966_367_642, MilliCPU: 300}, MinRuntime: 9 * time.Minute, MaxRuntime: 12 * time.Minute, Category: "batch_large"},
 			{Name: "batch_med", Class: class.Batch, Size: packing.Size{MemoryBytes: 644_245_095, MilliCPU: 200}, MinRuntime: 4 * time.Minute, MaxRuntime: 8 * time.Minute, Category: "batch_med"},
 			{Name: "batch_small", Class: class.Batch, Size: packing.Size{MemoryBytes: 322_122_548, MilliCPU: 100}, MinRuntime: time.Minute, MaxRuntime: 4 * time.Minute, Category: "batch_small"},
-			{Name: "huge_one", Class: class.Batch, Size: packing.Size{MemoryBytes: 1 << 40, MilliCPU: 8000}, MinRuntime: time.Minute, MaxRuntime: 2 * time.Minute, Category: "c", Arch: "arm64", EnergyWeight: weight(1), Namespace: "green", Migration: MoveAnew},
+			{Name: "huge_one", Class: class.Batch, Size: packing.Size{MemoryBytes: 1 << 40, MilliCPU: 8000}, MinRuntime: time.Minute, MaxRuntime: 2 * time.Minute, Category: "c", Arch: "arm64", EnergyWeight: weight(1), Namespace: "green", Migration: MoveByRestart},
 			{Name: "nginx", Class: class.Service, Size: packing.Size{MemoryBytes: 429_496_730, MilliCPU: 100}, Category: "nginx"},
 		},
 	}

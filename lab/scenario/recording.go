@@ -63,7 +63,7 @@ func recordedPod(p *trace.Pod, like *trace.Recorded) (Pod, error) {
 		pod.Runtime, pod.Lifetime = 0, p.Runtime
 	}
 	switch m := Migratable(like.Migration); m {
-	case MoveAsLiked, MoveWithState, MoveAnew, MoveNever:
+	case MoveAsLiked, MoveWithState, MoveByRestart, MoveNever:
 		pod.Migration = m
 	default:
 		return pod, fmt.Errorf("pod %q: migration %q must be checkpoint, restart, never or empty", p.Name, like.Migration)

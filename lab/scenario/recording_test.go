@@ -65,8 +65,8 @@ func TestARecordingBecomesAScenario(t *testing.T) {
 	want.Nodes = []Nodes{{Flavor: "small", Count: 2, Class: class.Any}}
 	size := packing.Size{MilliCPU: 500, MemoryBytes: 2 << 30}
 	want.Workload.Traces = []Trace{{File: "week.csv", TimeScale: 1, Pods: []Pod{
-		{Pod: cluster.Pod{Item: packing.Item{Name: "web", Size: size}, Class: class.Service, Namespace: "jobs"}, Migration: MoveAnew},
-		{Pod: cluster.Pod{Item: packing.Item{Name: "job", Size: size, Arrival: 20 * time.Minute, Runtime: 10 * time.Minute}, Class: class.Batch, Namespace: "jobs"}, Migration: MoveAnew},
+		{Pod: cluster.Pod{Item: packing.Item{Name: "web", Size: size}, Class: class.Service, Namespace: "jobs"}, Migration: MoveByRestart},
+		{Pod: cluster.Pod{Item: packing.Item{Name: "job", Size: size, Arrival: 20 * time.Minute, Runtime: 10 * time.Minute}, Class: class.Batch, Namespace: "jobs"}, Migration: MoveByRestart},
 	}}}
 	if diff := cmp.Diff(want, got, cmpopts.EquateComparable()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

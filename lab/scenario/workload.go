@@ -48,7 +48,7 @@ func (b *builder) moving(namespace *string, weight func(v value), m *Migratable)
 		optional("namespace", into(namespace, b.namespaceName)),
 		optional("energyWeight", weight),
 		optional("migration", into(m, oneOf(b.reader, "checkpoint, restart or never", map[string]Migratable{
-			string(MoveWithState): MoveWithState, string(MoveAnew): MoveAnew, string(MoveNever): MoveNever,
+			string(MoveWithState): MoveWithState, string(MoveByRestart): MoveByRestart, string(MoveNever): MoveNever,
 		}))),
 	}
 }

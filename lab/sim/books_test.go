@@ -73,7 +73,7 @@ func randomMoves(r *rand.Rand, sc *scenario.Scenario, pods []scenario.Pod) {
 	for i := range pods {
 		p := &pods[i]
 		p.EnergyWeight, p.Namespace = weight(), []string{"", "other"}[r.IntN(2)]
-		p.Migration = []scenario.Migratable{scenario.MoveAsLiked, scenario.MoveAsLiked, scenario.MoveWithState, scenario.MoveAnew, scenario.MoveNever}[r.IntN(5)]
+		p.Migration = []scenario.Migratable{scenario.MoveAsLiked, scenario.MoveAsLiked, scenario.MoveWithState, scenario.MoveByRestart, scenario.MoveNever}[r.IntN(5)]
 	}
 }
 

@@ -49,7 +49,7 @@ type engine struct {
 
 	events   *heap.Heap[event]
 	sequence int
-	looks    time.Duration // minimum interval between calls of the controller
+	interval time.Duration // minimum interval between calls of the controller
 	tickAt   time.Duration // time of the scheduled tick; -1 if none
 	wakeAt   time.Duration // when the controller requested its next call; -1 if it did not
 	dirty    bool          // something has happened since the last call of the controller
@@ -181,9 +181,9 @@ func (e *engine) begin(ctx context.Context) error {
 	}
 	e.less = profile.QueueSortFunc()
 	e.learner = learning.Shared(ctx, e.sched.client)
-	e.looks = s.SchedulingInterval
-	if policy.Looks != nil {
-		e.looks = min(policy.Looks(s), s.SchedulingInterval)
+	e.interval = s.SchedulingInterval
+	if policy.Interval != nil {
+		e.interval = min(policy.Interval(s), s.SchedulingInterval)
 	}
 	switch {
 	case s.Autoscale && policy.Controller != nil:
@@ -391,13 +391,13 @@ func (e *engine) planTick() {
 	}
 	if e.controller != nil {
 		if e.dirty {
-			sooner(following(e.looks))
+			sooner(following(e.interval))
 		}
 		if len(e.parked) > 0 {
 			sooner(following(s.ScalingInterval))
 		}
 		if e.wakeAt >= 0 {
-			sooner(max(following(e.looks), (e.wakeAt+e.looks-1)/e.looks*e.looks))
+			sooner(max(following(e.interval), (e.wakeAt+e.interval-1)/e.interval*e.interval))
 		}
 	}
 	if next >= 0 && (e.tickAt < 0 || next < e.tickAt) {

@@ -80,8 +80,8 @@ func fixed(configuration []byte) sim.Policy {
 	return sim.Policy{Name: "fixed", Scheduler: func(*scenario.Scenario) []byte { return configuration }}
 }
 
-// look is an observation of a controller.
-type look struct {
+// call is an observation of a controller.
+type call struct {
 	At    time.Duration
 	State *cluster.State
 }
@@ -93,13 +93,13 @@ type script struct {
 	// each, if not nil, is called instead.
 	each func(at time.Duration, s *cluster.State) cluster.Plan
 	// asks makes pods move only as they declare.
-	asks  bool
-	looks []look
+	asks     bool
+	interval []call
 }
 
 func (c *script) Decide(now time.Time, st *cluster.State) cluster.Plan {
 	at := now.Sub(sim.Epoch)
-	c.looks = append(c.looks, look{at, st})
+	c.interval = append(c.interval, call{at, st})
 	if c.each != nil {
 		return c.each(at, st)
 	}
@@ -115,7 +115,7 @@ func (c *script) Decide(now time.Time, st *cluster.State) cluster.Plan {
 // at returns the observation at a time.
 func (c *script) at(t testing.TB, at time.Duration) *cluster.State {
 	t.Helper()
-	for _, l := range c.looks {
+	for _, l := range c.interval {
 		if l.At == at {
 			return l.State
 		}
@@ -126,7 +126,7 @@ func (c *script) at(t testing.TB, at time.Duration) *cluster.State {
 
 func (c *script) times() []time.Duration {
 	var all []time.Duration
-	for _, l := range c.looks {
+	for _, l := range c.interval {
 		all = append(all, l.At)
 	}
 	return all
@@ -163,7 +163,7 @@ func try(t testing.TB, sc *scenario.Scenario, c *script, pods ...scenario.Pod) (
 	defer cancel(nil)
 	p.Controller = func(*scenario.Scenario) sim.Controller {
 		return decider(func(now time.Time, st *cluster.State) cluster.Plan {
-			if len(c.looks) == 100_000 {
+			if len(c.interval) == 100_000 {
 				cancel(errors.New("the run does not end"))
 			}
 			return c.Decide(now, st)
@@ -209,8 +209,8 @@ func (h history) story(name string) []string {
 	return lines
 }
 
-// tells checks the facts about a pod or machine.
-func (h history) tells(t *testing.T, name string, want ...string) {
+// expect checks the facts about a pod or machine.
+func (h history) expect(t *testing.T, name string, want ...string) {
 	t.Helper()
 	if diff := cmp.Diff(want, h.story(name)); diff != "" {
 		t.Errorf("what became of %s (-want +got):\n%s", name, diff)

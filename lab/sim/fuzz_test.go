@@ -102,7 +102,7 @@ spec:
   workload:
     pods:
     - {name: asks, class: batch, cpu: 1, memory: 300Mi, runtime: 2m, energyWeight: 0, count: 4}
-    - {name: anew, class: batch, cpu: 1, memory: 300Mi, runtime: 3m, migration: restart, category: c, count: 4}
+    - {name: again, class: batch, cpu: 1, memory: 300Mi, runtime: 3m, migration: restart, category: c, count: 4}
     - {name: with, class: batch, cpu: 1, memory: 300Mi, arrival: 1m, runtime: 3m, migration: checkpoint, namespace: green, count: 3}
     - {name: never, class: batch, cpu: 500m, memory: 300Mi, arrival: 1m, runtime: 3m, migration: never}
 `,

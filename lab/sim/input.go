@@ -71,10 +71,10 @@ type Policy struct {
 	// Fixed returns the controller of one run in a fixed cluster, whose machines are neither bought
 	// nor released; nil means none.
 	Fixed func(*scenario.Scenario) Controller
-	// Looks returns the minimum interval between calls of the controller, which are at its
+	// Interval returns the minimum interval between calls of the controller, which are at its
 	// multiples; nil means the scheduling interval. Waiting pods are tried at the scheduling
 	// interval in any case.
-	Looks func(*scenario.Scenario) time.Duration
+	Interval func(*scenario.Scenario) time.Duration
 	// Asks means that pods are moved only as they declare. Other policies ignore the declarations.
 	Asks bool
 }

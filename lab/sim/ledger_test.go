@@ -54,7 +54,7 @@ type worked struct {
 	first        time.Duration // its first start; -1: none
 	ends         time.Duration // a service's end, once it has started
 	evictions    int
-	anew         bool          // restarted since it was scheduled
+	again        bool          // restarted since it was scheduled
 	ended, given bool          // up
 	without      time.Duration // start of the time without a machine, if it is on none
 	waited       time.Duration // earlier time without a machine
@@ -83,13 +83,13 @@ func (l *ledger) process(f sim.Fact) {
 	case f.Pod != "" && (p == nil || p.ended || p.given || f.At < p.Arrival):
 		l.fault("%v: pod %s %s, but it is unknown, over or not there yet", f.At, f.Pod, f.What)
 	case f.Pod == "":
-		l.tellMachine(f, m)
+		l.applyMachine(f, m)
 	default:
-		l.tellPod(f, m, p)
+		l.applyPod(f, m, p)
 	}
 }
 
-func (l *ledger) tellMachine(f sim.Fact, m *rented) {
+func (l *ledger) applyMachine(f sim.Fact, m *rented) {
 	switch f.What {
 	case "asked for":
 		if m != nil {
@@ -124,13 +124,13 @@ func (l *ledger) tellMachine(f sim.Fact, m *rented) {
 	}
 }
 
-func (l *ledger) tellPod(f sim.Fact, m *rented, p *worked) {
+func (l *ledger) applyPod(f sim.Fact, m *rented, p *worked) {
 	var ok bool
 	switch f.What {
 	case "started":
 		ok = p.on == ""
 		l.occupy(f.At, f.Node, m, p)
-		p.on, p.since, p.done, p.anew = f.Node, f.At, 0, false
+		p.on, p.since, p.done, p.again = f.Node, f.At, 0, false
 		p.waited += f.At - p.without
 		if p.first < 0 {
 			p.first = f.At
@@ -173,7 +173,7 @@ func (l *ledger) processMove(f sim.Fact, m *rented, p *worked) (ok bool) {
 		l.vacate(f.At, p.on, p)
 		p.on, p.to, p.since = f.Node, "", f.At
 	case "evicted":
-		ok = p.on == f.Node && p.to == "" && l.may(p, scenario.MoveAnew)
+		ok = p.on == f.Node && p.to == "" && l.may(p, scenario.MoveByRestart)
 		if p.Class == class.Batch {
 			l.lost += p.done + l.work(p, f.At)
 		}
@@ -187,11 +187,11 @@ func (l *ledger) processMove(f sim.Fact, m *rented, p *worked) (ok bool) {
 	case "restarted":
 		// The work of a batch pod restarts only if the pod declares so, and once; a service has
 		// none.
-		ok = p.on != "" && p.to == "" && p.on != f.Node && l.may(p, scenario.MoveAnew) && p.mayBeginAnew()
+		ok = p.on != "" && p.to == "" && p.on != f.Node && l.may(p, scenario.MoveByRestart) && p.mayBeginAgain()
 		l.lost += p.done + l.work(p, f.At)
 		l.vacate(f.At, p.on, p)
 		l.occupy(f.At, f.Node, m, p)
-		p.on, p.since, p.done, p.anew = f.Node, f.At, 0, true
+		p.on, p.since, p.done, p.again = f.Node, f.At, 0, true
 		p.evictions++
 		l.evictions++
 		l.restarts++
@@ -200,8 +200,8 @@ func (l *ledger) processMove(f sim.Fact, m *rented, p *worked) (ok bool) {
 }
 
 // mayBeginAnew reports whether a pod may be restarted on a machine chosen for it.
-func (p *worked) mayBeginAnew() bool {
-	return p.Class == class.Service || !p.anew && p.Migration == scenario.MoveAnew
+func (p *worked) mayBeginAgain() bool {
+	return p.Class == class.Service || !p.again && p.Migration == scenario.MoveByRestart
 }
 
 // may reports whether a pod's declaration allows it to be moved that way.

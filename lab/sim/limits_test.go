@@ -18,9 +18,9 @@ func TestARunEndsWhenNobodyBuysForThePodsThatWait(t *testing.T) {
 		t.Errorf("%s; over at %v for %d micro-dollars, want the big pod pending and the bill of 90 s", h.counts(), h.Over, h.CostMicroDollars)
 	}
 	// 20 rounds and ten lags after the last step, the maximum start-up time of a machine.
-	last, patience := c.looks[len(c.looks)-1].At, 20*m+10*150*s
+	last, patience := c.interval[len(c.interval)-1].At, 20*m+10*150*s
 	if last < 90*s+patience || last > 90*s+patience+2*m {
-		t.Errorf("given up after %v, want about %v", last, 90*s+patience)
+		t.Errorf("abandoned after %v, want about %v", last, 90*s+patience)
 	}
 }
 
@@ -34,7 +34,7 @@ func TestThatCountsFromTheHorizonAtTheEarliest(t *testing.T) {
 	}
 }
 
-func TestAFixedClusterWithPodsThatWaitInVainEnds(t *testing.T) {
+func TestAFixedClusterWithPodsThatWaitWithoutSuccessEnds(t *testing.T) {
 	t.Parallel()
 	sc := scene(func(sc *scenario.Scenario) { sc.Autoscale, sc.Horizon = false, 10*m })
 	h := simulate(t, sc, &script{}, service("web", 4*gi, 0, 0), job("waits", 6*gi, s, m), service("short", gi, 0, 20*m))
@@ -43,7 +43,7 @@ func TestAFixedClusterWithPodsThatWaitInVainEnds(t *testing.T) {
 	}
 }
 
-func TestWhatIsDoneInVainAfterTheLastStepIsNotPaid(t *testing.T) {
+func TestWhatIsDoneWithoutSuccessAfterTheLastStepIsNotPaid(t *testing.T) {
 	t.Parallel()
 	c := &script{plans: plans{5 * m: buy("medium"), 10 * m: releaseOf("medium-0")}}
 	h := simulate(t, scene(), c, job("big", 9*gi, 0, m), job("job", gi, 0, 90*s))
@@ -131,6 +131,6 @@ func TestALagWithoutTimeStillTakesAMoment(t *testing.T) {
 		return cluster.Plan{}
 	}}
 	h := simulate(t, sc, c, job("job", gi, 0, m))
-	h.tells(t, "medium-0", "0s asked for", "1ns ready")
-	h.tells(t, "job", "1ns started: medium-0", "1m0.000000001s ended: medium-0")
+	h.expect(t, "medium-0", "0s asked for", "1ns ready")
+	h.expect(t, "job", "1ns started: medium-0", "1m0.000000001s ended: medium-0")
 }

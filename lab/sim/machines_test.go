@@ -22,8 +22,8 @@ func empty(sc *scenario.Scenario) { sc.Nodes, sc.Horizon = nil, 10*m }
 func TestAMachineIsReadyAfterItsLagAndTakesPodsAtOnce(t *testing.T) {
 	t.Parallel()
 	h := simulate(t, scene(empty), &script{plans: plans{20 * s: buy("medium"), 280 * s: releaseOf("medium-0")}}, job("job", gi, 5*s, 100*s))
-	h.tells(t, "medium-0", "20s asked for", "2m50s ready", "4m40s asked to go")
-	h.tells(t, "job", "2m50s started: medium-0", "4m30s ended: medium-0")
+	h.expect(t, "medium-0", "20s asked for", "2m50s ready", "4m40s asked to go")
+	h.expect(t, "job", "2m50s started: medium-0", "4m30s ended: medium-0")
 	if h.NodesStart != 0 || h.NodesAdded != 1 || h.NodesRemoved != 1 || h.NodesPeak != 1 {
 		t.Errorf("%d machines at the start, %d added, %d removed, %d at most", h.NodesStart, h.NodesAdded, h.NodesRemoved, h.NodesPeak)
 	}
@@ -58,7 +58,7 @@ func TestStartedPeriodsArePaidFromOrderToReleaseAndItsLag(t *testing.T) {
 	}
 }
 
-func TestAMachineGivenBackAtTheVeryStartIsPaidForNoLonger(t *testing.T) {
+func TestAMachineReleasedAtTheVeryStartIsPaidForNoLonger(t *testing.T) {
 	t.Parallel()
 	sc := scene(func(sc *scenario.Scenario) { sc.ReleaseLag, sc.Horizon = 0, 10*m })
 	h := simulate(t, sc, &script{plans: plans{0: releaseOf("medium-0")}})
@@ -90,7 +90,7 @@ func TestNothingHappensAfterTheEnd(t *testing.T) {
 		return cluster.Plan{}
 	}}
 	h := simulate(t, sc, c, service("big", 9*gi, 0, 0))
-	if last := c.looks[len(c.looks)-1].At; last > 10*m || h.NodesAdded != 2 || h.Over != 10*m {
+	if last := c.interval[len(c.interval)-1].At; last > 10*m || h.NodesAdded != 2 || h.Over != 10*m {
 		t.Errorf("over at %v, last decision at %v, %d machines bought, want those of 0 and 7 min", h.Over, last, h.NodesAdded)
 	}
 	if h.CostMicroDollars != (10+10+3)*dollar {
@@ -185,7 +185,7 @@ func TestAMachineReleasedBeforeItIsReadyNeverIs(t *testing.T) {
 	sc := scene(empty, func(sc *scenario.Scenario) { sc.Horizon = 5 * m })
 	c := &script{plans: plans{20 * s: buy("wide"), m: releaseOf("wide-0"), 4 * m: {}}}
 	h := simulate(t, sc, c)
-	h.tells(t, "wide-0", "20s asked for", "1m0s asked to go")
+	h.expect(t, "wide-0", "20s asked for", "1m0s asked to go")
 	if n := len(c.at(t, 4*m).Nodes); n != 0 || h.CostMicroDollars != 2*dollar {
 		t.Errorf("there are %d nodes, and it cost %d, want none and two dollars for a minute", n, h.CostMicroDollars)
 	}

@@ -21,11 +21,11 @@ func pair(sc *scenario.Scenario) {
 // ten is an amount of memory that takes ten seconds to copy, plus two for the rest.
 const ten = int64(1_500_000_000)
 
-func TestAMovedPodGoesOnWhereItWasFrozen(t *testing.T) {
+func TestAMovedPodContinuesWhereItWasFrozen(t *testing.T) {
 	t.Parallel()
 	h := simulate(t, scene(pair), &script{plans: plans{20 * s: migrate("medium-0", "job", "wide-0")}}, job("job", ten, 0, 100*s))
-	h.tells(t, "job", "0s started: medium-0", "20s frozen, on its way to the node: wide-0", "32s moved: wide-0", "1m52s ended: wide-0")
-	h.tells(t, "medium-0", "0s asked for", "0s ready", "32s asked to go")
+	h.expect(t, "job", "0s started: medium-0", "20s frozen, on its way to the node: wide-0", "32s moved: wide-0", "1m52s ended: wide-0")
+	h.expect(t, "medium-0", "0s asked for", "0s ready", "32s asked to go")
 	if h.Migrations != 1 || h.Evictions != 0 || h.LostWork != 0 || h.Scheduled != 1 || h.Completed != 1 || len(h.Waits) != 1 {
 		t.Errorf("counts %s", h.counts())
 	}
@@ -39,7 +39,7 @@ func TestAMovedPodGoesOnWhereItWasFrozen(t *testing.T) {
 	}
 }
 
-func TestWorkGoesOnAtTheSpeedOfTheTarget(t *testing.T) {
+func TestWorkContinuesAtTheSpeedOfTheTarget(t *testing.T) {
 	t.Parallel()
 	for speed, want := range map[float64]string{2: "1m12s", 0.5: "3m12s"} { // 32 s + 80 s / speed
 		sc := scene(pair, func(sc *scenario.Scenario) { sc.Flavors[1].Speed = speed })
@@ -77,19 +77,19 @@ func TestAMoveHoldsRoomOnBothMachines(t *testing.T) {
 	}
 	// The source accepts nothing although it has room. The target has room next to the arriving
 	// pod, which counts as if it were there.
-	h.tells(t, "early", "26s started: wide-0", "28s ended: wide-0")
-	h.tells(t, "fits", "40s started: wide-0", "41s ended: wide-0")
-	h.tells(t, "wait", "2m20s started: wide-0", "2m21s ended: wide-0")
+	h.expect(t, "early", "26s started: wide-0", "28s ended: wide-0")
+	h.expect(t, "fits", "40s started: wide-0", "41s ended: wide-0")
+	h.expect(t, "wait", "2m20s started: wide-0", "2m21s ended: wide-0")
 }
 
-func TestASourceIsGivenBackWhenItsLastPodHasLeft(t *testing.T) {
+func TestASourceIsReleasedWhenItsLastPodHasLeft(t *testing.T) {
 	t.Parallel()
 	c := &script{plans: plans{20 * s: migrate("medium-0", "fast", "wide-0", "slow", "wide-0")}}
 	h := simulate(t, scene(pair), c, job("fast", ten, 0, 100*s), job("slow", 2*ten, 0, 100*s), job("stays", gi, 0, 60*s))
-	h.tells(t, "fast", "0s started: medium-0", "20s frozen, on its way to the node: wide-0", "32s moved: wide-0", "1m52s ended: wide-0")
-	h.tells(t, "slow", "0s started: medium-0", "20s frozen, on its way to the node: wide-0", "42s moved: wide-0", "2m2s ended: wide-0")
-	h.tells(t, "stays", "0s started: medium-0", "1m0s ended: medium-0") // the plan leaves it
-	h.tells(t, "medium-0", "0s asked for", "0s ready", "1m0s asked to go")
+	h.expect(t, "fast", "0s started: medium-0", "20s frozen, on its way to the node: wide-0", "32s moved: wide-0", "1m52s ended: wide-0")
+	h.expect(t, "slow", "0s started: medium-0", "20s frozen, on its way to the node: wide-0", "42s moved: wide-0", "2m2s ended: wide-0")
+	h.expect(t, "stays", "0s started: medium-0", "1m0s ended: medium-0") // the plan leaves it
+	h.expect(t, "medium-0", "0s asked for", "0s ready", "1m0s asked to go")
 }
 
 func TestANodeWithoutPodsIsEmptiedAtOnce(t *testing.T) {
@@ -99,7 +99,7 @@ func TestANodeWithoutPodsIsEmptiedAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := simulate(t, scene(pair), &script{plans: plans{20 * s: plan}})
-			h.tells(t, "medium-0", "0s asked for", "0s ready", "20s asked to go")
+			h.expect(t, "medium-0", "0s asked for", "0s ready", "20s asked to go")
 		})
 	}
 }
@@ -109,8 +109,8 @@ func TestAClosedMachineStaysUntilItIsReleased(t *testing.T) {
 	closed := cluster.Plan{Drains: []cluster.Drain{{Node: "medium-0", Method: cluster.Wait, CordonOnly: true}}}
 	c := &script{plans: plans{20 * s: closed, 2 * m: releaseOf("medium-0")}}
 	h := simulate(t, scene(pair), c, job("job", 16*gi, 0, 10*m), job("early", gi, 0, m), job("late", gi, 40*s, s))
-	h.tells(t, "medium-0", "0s asked for", "0s ready", "2m0s asked to go")
-	h.tells(t, "late", "10m0s started: wide-0", "10m1s ended: wide-0") // it accepts no more pods
+	h.expect(t, "medium-0", "0s asked for", "0s ready", "2m0s asked to go")
+	h.expect(t, "late", "10m0s started: wide-0", "10m1s ended: wide-0") // it accepts no more pods
 }
 
 func TestAClosedMachineIsOpenedAgainWhilePodsLeaveIt(t *testing.T) {
@@ -121,9 +121,9 @@ func TestAClosedMachineIsOpenedAgainWhilePodsLeaveIt(t *testing.T) {
 	}
 	c := &script{plans: plans{20 * s: begin, 25 * s: {}, 40 * s: {Uncordon: []cluster.Stay{{Node: "medium-0"}}}}}
 	h := simulate(t, scene(pair), c, job("job", 4*ten, 0, 100*s), job("stays", gi, 0, m), job("fills", 16*gi-4*ten, 25*s, m), job("late", gi, 26*s, s))
-	h.tells(t, "job", "0s started: medium-0", "20s frozen, on its way to the node: wide-0", "1m2s moved: wide-0", "2m22s ended: wide-0")
-	h.tells(t, "late", "40s started: medium-0", "41s ended: medium-0")
-	h.tells(t, "medium-0", "0s asked for", "0s ready")
+	h.expect(t, "job", "0s started: medium-0", "20s frozen, on its way to the node: wide-0", "1m2s moved: wide-0", "2m22s ended: wide-0")
+	h.expect(t, "late", "40s started: medium-0", "41s ended: medium-0")
+	h.expect(t, "medium-0", "0s asked for", "0s ready")
 }
 
 func TestAClosedMachineIsEmptiedLater(t *testing.T) {
@@ -131,8 +131,8 @@ func TestAClosedMachineIsEmptiedLater(t *testing.T) {
 	closed := cluster.Plan{Drains: []cluster.Drain{{Node: "medium-0", Method: cluster.Wait, CordonOnly: true}}}
 	c := &script{plans: plans{20 * s: closed, 40 * s: evict("medium-0")}}
 	h := simulate(t, scene(pair), c, job("job", 4*gi, 0, 100*s), job("early", gi, 0, 30*s))
-	h.tells(t, "job", "0s started: medium-0", "40s evicted: medium-0", "40s started: wide-0", "2m20s ended: wide-0")
-	h.tells(t, "medium-0", "0s asked for", "0s ready", "40s asked to go")
+	h.expect(t, "job", "0s started: medium-0", "40s evicted: medium-0", "40s started: wide-0", "2m20s ended: wide-0")
+	h.expect(t, "medium-0", "0s asked for", "0s ready", "40s asked to go")
 	if h.Evictions != 1 || h.LostWork != 40*s || h.Events["drains"] != 1 {
 		t.Errorf("counts %s, %d drains", h.counts(), h.Events["drains"])
 	}
@@ -143,22 +143,22 @@ func TestAReplacementTakesThePodsThatAreStillThere(t *testing.T) {
 	sc := scene(func(sc *scenario.Scenario) { sc.Nodes, sc.Horizon = []scenario.Nodes{nodes("wide", 1)}, 20*m })
 	c := &script{plans: plans{20 * s: replace("wide-0", "medium"), 40 * s: {}}}
 	h := simulate(t, sc, c, job("short", ten, 0, 100*s), job("long", ten, 0, 300*s), job("new", gi, 30*s, 10*s))
-	h.tells(t, "short", "0s started: wide-0", "1m40s ended: wide-0")
-	h.tells(t, "long", "0s started: wide-0", "2m50s frozen, on its way to the node: medium-0", "3m2s moved: medium-0", "5m12s ended: medium-0")
-	h.tells(t, "new", "2m50s started: medium-0", "3m0s ended: medium-0") // the source accepts no more pods
-	h.tells(t, "medium-0", "20s asked for", "2m50s ready")
-	h.tells(t, "wide-0", "0s asked for", "0s ready", "3m2s asked to go")
+	h.expect(t, "short", "0s started: wide-0", "1m40s ended: wide-0")
+	h.expect(t, "long", "0s started: wide-0", "2m50s frozen, on its way to the node: medium-0", "3m2s moved: medium-0", "5m12s ended: medium-0")
+	h.expect(t, "new", "2m50s started: medium-0", "3m0s ended: medium-0") // the source accepts no more pods
+	h.expect(t, "medium-0", "20s asked for", "2m50s ready")
+	h.expect(t, "wide-0", "0s asked for", "0s ready", "3m2s asked to go")
 	if n := nodeOf(t, c.at(t, 40*s), "wide-0"); n.Phase != cluster.Leaving {
 		t.Errorf("the source has phase %d while its replacement starts, want Leaving", n.Phase)
 	}
 }
 
-func TestASourceThatEmptiesBeforeItsReplacementComesIsGivenBackThen(t *testing.T) {
+func TestASourceThatEmptiesBeforeItsReplacementComesIsReleasedThen(t *testing.T) {
 	t.Parallel()
 	sc := scene(func(sc *scenario.Scenario) { sc.Horizon = 5 * m })
 	h := simulate(t, sc, &script{plans: plans{20 * s: replace("medium-0", "medium")}}, job("short", gi, 0, 100*s))
-	h.tells(t, "medium-0", "0s asked for", "0s ready", "1m40s asked to go")
-	h.tells(t, "medium-1", "20s asked for", "2m50s ready") // and is available to others
+	h.expect(t, "medium-0", "0s asked for", "0s ready", "1m40s asked to go")
+	h.expect(t, "medium-1", "20s asked for", "2m50s ready") // and is available to others
 	if h.Migrations != 0 || h.NodesPeak != 2 {
 		t.Errorf("%d migrations, at most %d machines, want none and 2", h.Migrations, h.NodesPeak)
 	}
@@ -171,25 +171,25 @@ func TestPodsThatAReplacementCannotHoldStayUntilTheyEnd(t *testing.T) {
 	if h.Migrations != 1 || h.Completed != 2 {
 		t.Errorf("%d migrations, %d completed, want 1 and 2", h.Migrations, h.Completed)
 	}
-	h.tells(t, "b", "0s started: wide-0", "6m40s ended: wide-0")
-	h.tells(t, "wide-0", "0s asked for", "0s ready", "6m40s asked to go")
+	h.expect(t, "b", "0s started: wide-0", "6m40s ended: wide-0")
+	h.expect(t, "wide-0", "0s asked for", "0s ready", "6m40s asked to go")
 }
 
 func TestServicesKeepTheirEndWhenTheyMove(t *testing.T) {
 	t.Parallel()
 	c := &script{plans: plans{20 * s: migrate("medium-0", "web", "wide-0", "short", "wide-0", "forever", "wide-0")}}
 	h := simulate(t, scene(pair), c, service("web", ten, 0, 100*s), service("short", ten, 0, 25*s), service("forever", ten, 0, 0))
-	h.tells(t, "web", "0s started: medium-0", "20s frozen, on its way to the node: wide-0", "32s moved: wide-0", "1m40s ended: wide-0")
-	h.tells(t, "short", "0s started: medium-0", "20s frozen, on its way to the node: wide-0", "32s moved: wide-0", "32s ended: wide-0") // its lifetime was over
-	h.tells(t, "forever", "0s started: medium-0", "20s frozen, on its way to the node: wide-0", "32s moved: wide-0")
+	h.expect(t, "web", "0s started: medium-0", "20s frozen, on its way to the node: wide-0", "32s moved: wide-0", "1m40s ended: wide-0")
+	h.expect(t, "short", "0s started: medium-0", "20s frozen, on its way to the node: wide-0", "32s moved: wide-0", "32s ended: wide-0") // its lifetime was over
+	h.expect(t, "forever", "0s started: medium-0", "20s frozen, on its way to the node: wide-0", "32s moved: wide-0")
 }
 
 func TestAnEvictedPodStartsAgainFromZero(t *testing.T) {
 	t.Parallel()
 	c := &script{plans: plans{40 * s: evict("medium-0")}}
 	h := simulate(t, scene(pair), c, job("job", gi, 0, 100*s))
-	h.tells(t, "job", "0s started: medium-0", "40s evicted: medium-0", "40s started: wide-0", "2m20s ended: wide-0")
-	h.tells(t, "medium-0", "0s asked for", "0s ready", "40s asked to go")
+	h.expect(t, "job", "0s started: medium-0", "40s evicted: medium-0", "40s started: wide-0", "2m20s ended: wide-0")
+	h.expect(t, "medium-0", "0s asked for", "0s ready", "40s asked to go")
 	if h.Evictions != 1 || h.Migrations != 0 || h.LostWork != 40*s || h.Scheduled != 1 || h.Completed != 1 {
 		t.Errorf("counts %s, want one eviction that lost 40 s", h.counts())
 	}
@@ -210,7 +210,7 @@ func TestLostWorkIsCountedAtSpeedOneAndWithWhatWasDoneBeforeAMove(t *testing.T) 
 	if want := 20*s + 2*48*s; h.LostWork != want {
 		t.Errorf("%v of work are lost, want %v", h.LostWork, want)
 	}
-	h.tells(t, "job", "0s started: medium-0", "20s frozen, on its way to the node: wide-0", "32s moved: wide-0", "1m20s evicted: wide-0",
+	h.expect(t, "job", "0s started: medium-0", "20s frozen, on its way to the node: wide-0", "32s moved: wide-0", "1m20s evicted: wide-0",
 		"3m10s started: medium-1", "6m30s ended: medium-1")
 }
 
@@ -229,7 +229,7 @@ func TestAnEvictedPodWaitsLikeAnyOther(t *testing.T) {
 	if len(c.at(t, m).Recent) != 2 {
 		t.Error("an eviction counts as an arrival")
 	}
-	h.tells(t, "web", "0s started: medium-0", "40s evicted: medium-0", "3m30s started: medium-1")
+	h.expect(t, "web", "0s started: medium-0", "40s evicted: medium-0", "3m30s started: medium-1")
 	if h.LostWork != 40*s { // that of the job; a service has no work to lose
 		t.Errorf("%v of work are lost, want 40 s", h.LostWork)
 	}
@@ -238,7 +238,7 @@ func TestAnEvictedPodWaitsLikeAnyOther(t *testing.T) {
 func TestAnEvictedServiceEndsWhenItWouldHaveEnded(t *testing.T) {
 	t.Parallel()
 	h := simulate(t, scene(pair), &script{plans: plans{40 * s: evict("medium-0")}}, service("web", gi, 0, 100*s))
-	h.tells(t, "web", "0s started: medium-0", "40s evicted: medium-0", "40s started: wide-0", "1m40s ended: wide-0")
+	h.expect(t, "web", "0s started: medium-0", "40s evicted: medium-0", "40s started: wide-0", "1m40s ended: wide-0")
 }
 
 func TestItEndsThenEvenWhileItWaits(t *testing.T) {
@@ -246,7 +246,7 @@ func TestItEndsThenEvenWhileItWaits(t *testing.T) {
 	sc := scene(func(sc *scenario.Scenario) { sc.Horizon = 10 * m })
 	c := &script{plans: plans{40 * s: evict("medium-0"), 120 * s: buy("medium")}}
 	h := simulate(t, sc, c, service("web", gi, 0, 100*s))
-	h.tells(t, "web", "0s started: medium-0", "40s evicted: medium-0", "1m40s ended")
+	h.expect(t, "web", "0s started: medium-0", "40s evicted: medium-0", "1m40s ended")
 	if h.Completed != 1 || h.Pending != 0 || len(c.at(t, 120*s).Pending) != 0 {
 		t.Errorf("%d completed, %d pending, want 1 and 0", h.Completed, h.Pending)
 	}
@@ -268,7 +268,7 @@ func restless(pod func(st *cluster.State) bool) *script {
 
 func quick(sc *scenario.Scenario) { sc.AcquisitionLag, sc.MaxNodes = scenario.Lag{Mean: s}, 2 }
 
-func TestABatchPodEvictedTooOftenIsGivenUp(t *testing.T) {
+func TestABatchPodEvictedTooOftenIsAbandoned(t *testing.T) {
 	t.Parallel()
 	c := restless(func(*cluster.State) bool { return true })
 	h := simulate(t, scene(quick), c, job("job", gi, 0, 100*s))
@@ -281,7 +281,7 @@ func TestABatchPodEvictedTooOftenIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestAServiceIsNeverGivenUp(t *testing.T) {
+func TestAServiceIsNeverAbandoned(t *testing.T) {
 	t.Parallel()
 	c := restless(func(*cluster.State) bool { return true })
 	sc := scene(quick, func(sc *scenario.Scenario) { sc.Horizon = time.Hour })
@@ -308,7 +308,7 @@ func TestReplacedClassesAreKept(t *testing.T) {
 	plan := replace("medium-0", "medium")
 	plan.Drains[0].Replacement.Class = class.Service
 	h := simulate(t, sc, &script{plans: plans{20 * s: plan}}, job("job", ten, 0, 300*s), service("web", ten, 0, 0))
-	h.tells(t, "job", "0s started: medium-0", "5m0s ended: medium-0") // the new machine accepts only services
+	h.expect(t, "job", "0s started: medium-0", "5m0s ended: medium-0") // the new machine accepts only services
 	if got := fmt.Sprint(h.story("web")); got != "[0s started: medium-0 2m50s frozen, on its way to the node: medium-1 3m2s moved: medium-1]" {
 		t.Errorf("what became of web: %s", got)
 	}

@@ -116,9 +116,9 @@ func (e *engine) consent(r *running, p *cluster.Pod) {
 		p.Fixed = true
 	case r.pod.Migration == scenario.MoveWithState:
 		p.Ways = cluster.WaysOf(cluster.Migrate)
-	case r.pod.Migration == scenario.MoveAnew && r.restarted:
+	case r.pod.Migration == scenario.MoveByRestart && r.restarted:
 		p.Ways = cluster.WaysOf(cluster.Wait)
-	case r.pod.Migration == scenario.MoveAnew:
+	case r.pod.Migration == scenario.MoveByRestart:
 		p.Ways = cluster.WaysOf(cluster.Evict)
 	}
 }
@@ -152,7 +152,7 @@ func (e *engine) impossible(p *scenario.Pod) string {
 // impossible checks the flavors that can be bought, if any, and the initial machines.
 func impossible(s *scenario.Scenario, buys bool, groups func(class.Class) class.Class, p *scenario.Pod) string {
 	arch, kind, cpu, memory, takes := false, false, false, false, false
-	look := func(f *scenario.Flavor, c class.Class) {
+	call := func(f *scenario.Flavor, c class.Class) {
 		if p.Arch != "" && p.Arch != f.Arch {
 			return
 		}
@@ -167,11 +167,11 @@ func impossible(s *scenario.Scenario, buys bool, groups func(class.Class) class.
 	for i := range s.Flavors {
 		f := &s.Flavors[i]
 		if buys {
-			look(f, class.Any)
+			call(f, class.Any)
 		}
 		for _, n := range s.Nodes {
 			if n.Flavor == f.Name {
-				look(f, n.Class)
+				call(f, n.Class)
 			}
 		}
 	}

@@ -56,7 +56,7 @@ func TestWhilePodsWaitTheControllerIsAskedEveryRound(t *testing.T) {
 	if diff := cmp.Diff(want, c.times()); diff != "" {
 		t.Errorf("asked at (-want +got):\n%s", diff)
 	}
-	for _, l := range c.looks {
+	for _, l := range c.interval {
 		if l.State.Scaling != (l.At%(50*s) == 0) {
 			t.Errorf("at %v Scaling is %t", l.At, l.State.Scaling)
 		}
@@ -69,7 +69,7 @@ func TestEveryDecisionIsAtAnInterval(t *testing.T) {
 	c := &script{}
 	h := simulate(t, sc, c, workload(100, 3)...)
 	rounds := int64(0)
-	for _, l := range c.looks {
+	for _, l := range c.interval {
 		if l.At%(20*s) != 0 {
 			t.Errorf("asked at %v, which is no multiple of 20 s", l.At)
 		}
@@ -80,8 +80,8 @@ func TestEveryDecisionIsAtAnInterval(t *testing.T) {
 			rounds++
 		}
 	}
-	if len(c.looks) < 50 || h.Events["scalingRounds"] != rounds {
-		t.Errorf("asked %d times, %d rounds are counted and %d were", len(c.looks), h.Events["scalingRounds"], rounds)
+	if len(c.interval) < 50 || h.Events["scalingRounds"] != rounds {
+		t.Errorf("asked %d times, %d rounds are counted and %d were", len(c.interval), h.Events["scalingRounds"], rounds)
 	}
 }
 
@@ -214,7 +214,7 @@ func TestWithoutAutoscalingTheControllerIsNotAsked(t *testing.T) {
 	sc := scene(func(sc *scenario.Scenario) { sc.Autoscale, sc.Horizon = false, 10*m })
 	c := &script{}
 	h := simulate(t, sc, c, service("big", 9*gi, 0, 0), job("job", gi, 0, m))
-	if len(c.looks) != 0 || h.Events["scalingRounds"] != 0 {
+	if len(c.interval) != 0 || h.Events["scalingRounds"] != 0 {
 		t.Errorf("the controller was asked at %v", c.times())
 	}
 }
@@ -241,7 +241,7 @@ func TestAPromptControllerIsAskedSoonerAndPodsAreNotTriedSooner(t *testing.T) {
 	sc := scene(func(sc *scenario.Scenario) { sc.Horizon = time.Hour })
 	c := &script{}
 	p := c.policy()
-	p.Looks = func(*scenario.Scenario) time.Duration { return s }
+	p.Interval = func(*scenario.Scenario) time.Duration { return s }
 	// The second pod waits until the first has ended.
 	r := run(t, sim.Input{Scenario: sc, Policy: p, Pods: []scenario.Pod{job("a", 6*gi, 5*s+s/2, 20*s), job("b", 6*gi, 6*s, 300*s)}})
 	want := []time.Duration{0, 6 * s, 26 * s, 40 * s}

@@ -20,7 +20,7 @@ import (
 	"supercargo.dev/supercargo/manifests"
 )
 
-func TestPodsThatFindNoRoomAreTriedAgainWhenSomeComesFree(t *testing.T) {
+func TestPodsThatAreUnschedulableAreTriedAgainWhenSomeComesFree(t *testing.T) {
 	for name, configuration := range map[string][]byte{"stock": stock, "supercargo": manifests.SchedulerConfig} {
 		t.Run(name, func(t *testing.T) {
 			r := run(t, sim.Input{Scenario: scene(), Policy: fixed(configuration), Pods: []scenario.Pod{
@@ -126,16 +126,16 @@ func TestAFastMachineHalvesRuntimesOfBatchPodsAlone(t *testing.T) {
 	t.Parallel()
 	sc := scene(func(sc *scenario.Scenario) { sc.Flavors[0].Speed, sc.Horizon = 2, 90*s })
 	h := simulate(t, sc, &script{}, job("job", gi, 0, 101), job("third", gi, 0, 100*s), service("web", gi, 0, 80*s))
-	h.tells(t, "job", "0s started: medium-0", "51ns ended: medium-0") // never too early
-	h.tells(t, "third", "0s started: medium-0", "50s ended: medium-0")
-	h.tells(t, "web", "0s started: medium-0", "1m20s ended: medium-0")
+	h.expect(t, "job", "0s started: medium-0", "51ns ended: medium-0") // never too early
+	h.expect(t, "third", "0s started: medium-0", "50s ended: medium-0")
+	h.expect(t, "web", "0s started: medium-0", "1m20s ended: medium-0")
 }
 
 func TestASlowMachineStretchesThem(t *testing.T) {
 	t.Parallel()
 	sc := scene(func(sc *scenario.Scenario) { sc.Flavors[0].Speed = 0.3 })
 	h := simulate(t, sc, &script{}, job("job", gi, 0, 3*s))
-	h.tells(t, "job", "0s started: medium-0", "10s ended: medium-0")
+	h.expect(t, "job", "0s started: medium-0", "10s ended: medium-0")
 }
 
 func TestPodsGoToTheirArchitecture(t *testing.T) {
@@ -147,8 +147,8 @@ func TestPodsGoToTheirArchitecture(t *testing.T) {
 	arm, other := job("arm", 7*gi, 0, m), job("other", 8*gi, 0, m)
 	arm.Arch = "arm64"
 	h := simulate(t, sc, &script{}, arm, other)
-	h.tells(t, "arm", "0s started: wide-0", "1m0s ended: wide-0")
-	h.tells(t, "other", "0s started: medium-0", "1m0s ended: medium-0")
+	h.expect(t, "arm", "0s started: wide-0", "1m0s ended: wide-0")
+	h.expect(t, "other", "0s started: medium-0", "1m0s ended: medium-0")
 }
 
 func TestClassesOfMachinesBindPoliciesWithGroupsAlone(t *testing.T) {
@@ -211,7 +211,7 @@ func TestPodsThatNoMachineCanHoldArePendingAtOnceWithTheReason(t *testing.T) {
 			if pending := r.Samples[len(r.Samples)-2].Pending; pending != 1 {
 				t.Errorf("%d pods are shown as pending, want 1", pending)
 			}
-			for _, l := range c.looks {
+			for _, l := range c.interval {
 				if len(l.State.Pending)+len(l.State.Recent) > 0 {
 					t.Errorf("at %v the controller is asked to do the impossible", l.At)
 				}
@@ -224,7 +224,7 @@ func TestAPodThatFitsWhatCanBeBoughtIsNotImpossible(t *testing.T) {
 	t.Parallel()
 	c := &script{plans: map[time.Duration]cluster.Plan{20 * s: buy("wide")}}
 	h := simulate(t, scene(), c, job("big", 16*gi, 10*s, m))
-	h.tells(t, "big", "2m50s started: wide-0", "3m50s ended: wide-0")
+	h.expect(t, "big", "2m50s started: wide-0", "3m50s ended: wide-0")
 	if r := c.at(t, 20*s).Pending; len(r) != 1 || r[0].Waited != 10*s {
 		t.Errorf("the controller saw %+v, want one pod that has waited for 10 s", r)
 	}

@@ -17,11 +17,11 @@ func TestPodsOfOneNodeLeaveInDifferentWays(t *testing.T) {
 		cluster.Move{Pod: "killed", Target: "wide-0", Method: cluster.Evict}, cluster.Move{Pod: "moved", Target: "wide-0", Method: cluster.Migrate},
 		cluster.Move{Pod: "waits", Method: cluster.Wait}), 40 * s: {}}}
 	h := simulate(t, scene(pair), c, job("killed", ten, 0, 100*s), job("moved", ten, 0, 100*s), job("waits", gi, 0, 60*s), job("new", gi, 30*s, s))
-	h.tells(t, "killed", "0s started: medium-0", "20s evicted: medium-0", "20s started: wide-0", "2m0s ended: wide-0")
-	h.tells(t, "moved", "0s started: medium-0", "20s frozen, on its way to the node: wide-0", "32s moved: wide-0", "1m52s ended: wide-0")
-	h.tells(t, "waits", "0s started: medium-0", "1m0s ended: medium-0")
-	h.tells(t, "new", "30s started: wide-0", "31s ended: wide-0") // the cordoned node accepts none
-	h.tells(t, "medium-0", "0s asked for", "0s ready", "1m0s asked to go")
+	h.expect(t, "killed", "0s started: medium-0", "20s evicted: medium-0", "20s started: wide-0", "2m0s ended: wide-0")
+	h.expect(t, "moved", "0s started: medium-0", "20s frozen, on its way to the node: wide-0", "32s moved: wide-0", "1m52s ended: wide-0")
+	h.expect(t, "waits", "0s started: medium-0", "1m0s ended: medium-0")
+	h.expect(t, "new", "30s started: wide-0", "31s ended: wide-0") // the cordoned node accepts none
+	h.expect(t, "medium-0", "0s asked for", "0s ready", "1m0s asked to go")
 	if h.Migrations != 1 || h.Evictions != 1 || h.LostWork != 20*s {
 		t.Errorf("counts %s", h.counts())
 	}
@@ -36,8 +36,8 @@ func TestANodeThatOnlyWaitsCanBeOpenedAgain(t *testing.T) {
 	uncordon := cluster.Plan{Uncordon: []cluster.Stay{{Node: "medium-0", Reason: "the script says so"}}}
 	c := &script{plans: plans{20 * s: closing(cluster.Move{Pod: "waits", Method: cluster.Wait}), 40 * s: uncordon, 60 * s: {}}}
 	h := simulate(t, scene(pair), c, job("waits", gi, 0, 60*s), job("new", gi, 45*s, 30*s))
-	h.tells(t, "new", "45s started: medium-0", "1m15s ended: medium-0")
-	h.tells(t, "medium-0", "0s asked for", "0s ready")
+	h.expect(t, "new", "45s started: medium-0", "1m15s ended: medium-0")
+	h.expect(t, "medium-0", "0s asked for", "0s ready")
 	if n := nodeOf(t, c.at(t, 60*s), "medium-0"); n.Phase != cluster.Ready || n.Waits || h.Events["drainsDropped"] != 1 {
 		t.Errorf("the node has phase %d, only waits %t, %d drains are dropped; want it Ready and one dropped", n.Phase, n.Waits, h.Events["drainsDropped"])
 	}

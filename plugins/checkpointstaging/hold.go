@@ -189,13 +189,13 @@ func (p *Plugin) Unreserve(ctx context.Context, cycle fwk.CycleState, pod *corev
 		return
 	}
 	p.clearNominatedNode(ctx, s, pod)
-	if !s.reserved || s.outcome.Step == stagingdecide.GiveUp && !s.outcome.TakeBack {
+	if !s.reserved || s.outcome.Step == stagingdecide.GiveUp && !s.outcome.Undo {
 		return
 	}
 	h := stagingdecide.Held{Pod: subject(pod), Node: node}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	err := p.takeBack(ctx, h, pod, s.outcome.TakeBack)
+	err := p.undo(ctx, h, pod, s.outcome.Undo)
 	if err != nil && ctx.Err() == nil {
 		klog.FromContext(ctx).Error(err, "Failed to release the reservation; the node stays reserved until the pod is scheduled again or its migration ends", "pod", klog.KObj(pod),
 			"node", klog.KRef("", node), "migration", migrationOf(pod))
@@ -216,7 +216,7 @@ func (p *Plugin) clearNominatedNode(ctx context.Context, s *state, pod *corev1.P
 
 // takeBack removes the pod's reservation if it is still its own. Unless that was decided, it does so only while another
 // node would be suitable.
-func (p *Plugin) takeBack(ctx context.Context, h stagingdecide.Held, pod *corev1.Pod, decided bool) error {
+func (p *Plugin) undo(ctx context.Context, h stagingdecide.Held, pod *corev1.Pod, decided bool) error {
 	for try := 1; ; try++ {
 		m, err := p.migrations.live(ctx, pod.Namespace, pod.Annotations[v1alpha1.AnnotationMigrationName])
 		if err != nil || m == nil || !h.Owns(m.Status.Reservation) {

@@ -322,7 +322,7 @@ func TestARestartedPodIsHeldUntilTheOldOneIsDead(t *testing.T) {
 	}
 }
 
-func TestASchedulerThatStartsAnewGoesOnWithTheReservationThereIs(t *testing.T) {
+func TestASchedulerThatStartsAgainContinuesWithTheReservationThereIs(t *testing.T) {
 	h := startHold(t, func(f *fake) {
 		f.m.Status.Order = v1alpha1.OrderFreeze
 		f.m.Status.Reservation = &v1alpha1.MigrationReservation{Node: "b", PodUID: "job-0-moved"}
@@ -403,7 +403,7 @@ func TestAPodIsNotHeldOnANodeThatCannotBeReserved(t *testing.T) {
 	})
 }
 
-func TestAReservationIsTakenBackAlsoIfTheMigrationChangesMeanwhile(t *testing.T) {
+func TestAReservationIsUndoneAlsoIfTheMigrationChangesMeanwhile(t *testing.T) {
 	h := startHold(t, nil)
 	h.waits()
 	h.f.mu.Lock()
@@ -413,7 +413,7 @@ func TestAReservationIsTakenBackAlsoIfTheMigrationChangesMeanwhile(t *testing.T)
 	h.want(h.ends(), fwk.Unschedulable, "was held", `["b" ""]`)
 }
 
-func TestAReservationOfAnotherIsNotTakenBack(t *testing.T) {
+func TestAReservationOfAnotherIsNotUndone(t *testing.T) {
 	h := startHold(t, nil)
 	h.waits()
 	h.f.mu.Lock()
@@ -423,7 +423,7 @@ func TestAReservationOfAnotherIsNotTakenBack(t *testing.T) {
 	h.want(h.ends(), fwk.Unschedulable, "was held", `["b"]`)
 }
 
-func TestAPodThatWasNotHeldHasNothingToTakeBack(t *testing.T) {
+func TestAPodThatWasNotHeldHasNothingToUndo(t *testing.T) {
 	p, f := newPlugin()
 	f.m.Status.Reservation = &v1alpha1.MigrationReservation{Node: "b", PodUID: "job-0-moved"} // from the previous scheduler
 	cycle, pod := framework.NewCycleState(), moved(checkpoint)
@@ -450,7 +450,7 @@ func TestAStaleCacheDoesNotMakeThePodLoseItsReservation(t *testing.T) {
 	h.want(h.ends(), fwk.Success, "", `["b"]`)
 }
 
-func TestABellRingsForThoseWhoWait(t *testing.T) {
+func TestASignalWakesThoseWhoWait(t *testing.T) {
 	var b notifier
 	b.notify("a") // no subscriber
 	one, endOne := b.subscribe([]types.UID{"a", "b"})

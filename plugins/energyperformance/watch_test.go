@@ -353,9 +353,9 @@ func TestWithoutMetersNodesAreNeutral(t *testing.T) {
 	}
 }
 
-// TestWhatIsMissingIsSaidAnewWhenItIsSomethingElse: after the kind is installed, an Event says that there are no
+// TestWhatIsMissingIsSaidAgainWhenItIsSomethingElse: after the kind is installed, an Event says that there are no
 // profiles; after one is created for other machines, an Event says that these are still unknown.
-func TestWhatIsMissingIsSaidAnewWhenItIsSomethingElse(t *testing.T) {
+func TestWhatIsMissingIsSaidAgainWhenItIsSomethingElse(t *testing.T) {
 	s, w, _ := start(t, http.StatusNotFound)
 	told := &recorder{}
 	p := plugin(nil)

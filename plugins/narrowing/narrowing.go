@@ -154,7 +154,7 @@ func (n *Narrower) find(ctx context.Context, state fwk.CycleState, r Request) (n
 		return "", resultPaused
 	}
 	size, ok := requests(r.Pod)
-	if !ok || !plain(r.Pod) {
+	if !ok || !narrowable(r.Pod) {
 		return "", resultPod
 	}
 	if !n.mirror.sync(n.options.Handle.SnapshotSharedLister().NodeInfos(), now) {

@@ -38,7 +38,7 @@ func TestWhenAPodIsExpectedToEnd(t *testing.T) {
 		{"a batch pod after the runtime that is declared", []func(*corev1.Pod){fixtures.Batch("5m"), created}, false, noon.Add(5 * time.Minute), true},
 		{"a pod just placed when Reserve said", []func(*corev1.Pod){fixtures.Batch("5m"), created}, true, noon.Add(time.Hour), true},
 		{"a bound one when it is written", []func(*corev1.Pod){fixtures.Batch("5m"), created, written}, true, noon.Add(30 * time.Minute), true},
-		{"a batch pod on every node ends all the same", []func(*corev1.Pod){fixtures.Batch("5m"), controlledBy("DaemonSet"), created}, false, noon.Add(5 * time.Minute), true},
+		{"a batch pod on every node ends anyway", []func(*corev1.Pod){fixtures.Batch("5m"), controlledBy("DaemonSet"), created}, false, noon.Add(5 * time.Minute), true},
 		{"what is written on a service says nothing", []func(*corev1.Pod){written}, true, packing.Unending, true},
 	}
 	for _, tc := range tests {

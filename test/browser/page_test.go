@@ -49,8 +49,8 @@ func written(t *testing.T, write func(io.Writer) error) string {
 	return out.String()
 }
 
-// lookAt returns all faults of a loaded page.
-func lookAt(t *testing.T, p *tab, charts int) []string {
+// inspect returns all faults of a loaded page.
+func inspect(t *testing.T, p *tab, charts int) []string {
 	t.Helper()
 	var faults []string
 	for _, check := range []string{fmt.Sprintf("charts(%d)", charts), "overflow()", "overlaps()", "text()", "strokes()"} {
@@ -75,7 +75,7 @@ func TestPagesAreInOrderInLightAndDarkNarrowAndWide(t *testing.T) {
 		for _, v := range views {
 			t.Run(page.name+"-"+v.String(), func(t *testing.T) {
 				p := open(t, html, v)
-				for _, fault := range lookAt(t, p, page.charts) {
+				for _, fault := range inspect(t, p, page.charts) {
 					t.Error(fault)
 				}
 				p.picture(t, page.name+"-"+v.String())
@@ -237,7 +237,7 @@ func TestNothingThatSomebodyTypedRuns(t *testing.T) {
 	if got := p.hover(t, 0, 0.5); got == nil || got.Rows[1][0] != attack {
 		t.Errorf("box says %v, want the name as it was typed", got)
 	}
-	for _, fault := range lookAt(t, p, 8) {
+	for _, fault := range inspect(t, p, 8) {
 		t.Error(fault)
 	}
 }
@@ -246,9 +246,9 @@ func TestThePageIsCompleteWithoutItsScript(t *testing.T) {
 	p := open(t, written(t, threePolicies().WriteHTML), view{"light", 1400},
 		command(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}))
 	if ask[bool](t, p, "!document.querySelector('.hint').hidden") {
-		t.Error("the script ran: this test looks at nothing")
+		t.Error("the script ran: this test checks nothing")
 	}
-	for _, fault := range lookAt(t, p, 8) {
+	for _, fault := range inspect(t, p, 8) {
 		t.Error(fault)
 	}
 }

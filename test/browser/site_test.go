@@ -29,7 +29,7 @@ func newDocumentation(t *testing.T) *httptest.Server {
 // tooWide returns a fault if a reader must scroll the page sideways. Code and tables are scrolled by themselves.
 const tooWide = `((d) => d.scrollWidth > d.clientWidth ? ["the page is " + d.scrollWidth + " wide, the window " + d.clientWidth] : [])(document.documentElement)`
 
-// TestPagesOfTheSiteAreInOrder looks at two pages in light and dark, wide and narrow, and at one of each other kind in
+// TestPagesOfTheSiteAreInOrder checks two pages in light and dark, wide and narrow, and at one of each other kind in
 // one of these: what they look like is the same.
 func TestPagesOfTheSiteAreInOrder(t *testing.T) {
 	site := newDocumentation(t)

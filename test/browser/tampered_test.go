@@ -41,7 +41,7 @@ func TestDamagedPagesAreFound(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			p := open(t, tc.html, view{"light", 1400})
-			if faults := lookAt(t, p, 8); !strings.Contains(strings.Join(faults, "\n"), tc.want) {
+			if faults := inspect(t, p, 8); !strings.Contains(strings.Join(faults, "\n"), tc.want) {
 				t.Errorf("faults are %q, want one with %q", faults, tc.want)
 			}
 		})

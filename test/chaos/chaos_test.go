@@ -78,7 +78,7 @@ func TestNothingIsLostWhateverFails(t *testing.T) {
 	for _, wrong := range w.crashes() {
 		fails("%s", wrong)
 	}
-	w.replay(r, s.meddled, fails)
+	w.replay(r, s.interfered, fails)
 	r.Seconds = time.Since(began).Seconds()
 	w.log(r)
 }
@@ -155,7 +155,7 @@ func (w *world) crashes() (all []string) {
 }
 
 // replay checks the audit log and saves a copy of it.
-func (w *world) replay(r *report, meddled []ledger.Meddling, fails func(string, ...any)) {
+func (w *world) replay(r *report, interfered []ledger.Meddling, fails func(string, ...any)) {
 	text, err := os.ReadFile(w.p.AuditLogPath())
 	if err != nil {
 		fails("read the audit log: %v", err)
@@ -179,7 +179,7 @@ func (w *world) replay(r *report, meddled []ledger.Meddling, fails func(string, 
 	r.Writes, r.Writers = len(writes), ledger.Writers(writes)
 	r.Bought, bought = ledger.Purchases(writes, ledger.Buying{Autoscaler: "autoscaler", StartUp: startUp, Unseen: 30 * time.Second})
 	r.Bound, bound = ledger.Bindings(writes)
-	for _, all := range [][]string{ledger.Leaders(writes, leases, meddled), bought, bound} {
+	for _, all := range [][]string{ledger.Leaders(writes, leases, interfered), bought, bound} {
 		for _, line := range all {
 			fails("%s", line)
 		}

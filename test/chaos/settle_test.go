@@ -98,9 +98,9 @@ func (w *world) rest() string {
 			return strings.Join(broken, "; ")
 		}
 		// Several consecutive good observations are required, because a drain may be about to start.
-		const looks = 5
-		if calm++; calm < looks {
-			return fmt.Sprintf("at rest for %d of %d looks", calm, looks)
+		const checks = 5
+		if calm++; calm < checks {
+			return fmt.Sprintf("at rest for %d of %d looks", calm, checks)
 		}
 		return ""
 	})

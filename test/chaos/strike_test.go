@@ -26,7 +26,7 @@ import (
 // striker injects faults.
 type striker struct {
 	*world
-	meddled []ledger.Meddling
+	interfered []ledger.Meddling
 }
 
 // strike injects a fault, and returns when it is over. It returns an error if the injection failed.
@@ -41,7 +41,7 @@ func (s *striker) strike(ctx context.Context, f fault.Fault) error {
 	case fault.Pause:
 		return s.paused(ctx, s.leader(p), f.Lasts)
 	case fault.DeleteLease, fault.GiveLease:
-		return s.meddle(ctx, p, f.Kind)
+		return s.interfere(ctx, p, f.Kind)
 	case fault.ResetWatches:
 		return s.resetWatches(ctx, p, f.Lasts)
 	case fault.RestartEtcd:
@@ -91,7 +91,7 @@ func (s *striker) paused(ctx context.Context, r *replica, lasts time.Duration) e
 	}
 	s.events.note("paused", map[string]any{"replica": r.name})
 	err := last(ctx, lasts)
-	s.events.note("goes on", map[string]any{"replica": r.name})
+	s.events.note("continues", map[string]any{"replica": r.name})
 	return errors.Join(err, r.signal(syscall.SIGCONT))
 }
 
@@ -124,10 +124,10 @@ func (s *striker) resetWatches(ctx context.Context, p *program, lasts time.Durat
 	return nil
 }
 
-// meddle deletes the Lease of a program or changes its holder, and records when.
-func (s *striker) meddle(ctx context.Context, p *program, how fault.Kind) error {
+// interfere deletes the Lease of a program or changes its holder, and records when.
+func (s *striker) interfere(ctx context.Context, p *program, how fault.Kind) error {
 	key := client.ObjectKey{Namespace: p.namespace, Name: p.lease}
-	s.meddled = append(s.meddled, ledger.Meddling{Program: p.name, At: time.Now()})
+	s.interfered = append(s.interfered, ledger.Meddling{Program: p.name, At: time.Now()})
 	if how == fault.DeleteLease {
 		return s.client.Delete(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}})
 	}

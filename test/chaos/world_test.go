@@ -42,7 +42,7 @@ var (
 	seedFlag   = flag.Uint64("seed", 1, "of the work and of the faults")
 	lastsFlag  = flag.Duration("lasts", 10*time.Minute, "for how long there are faults, or for how long a soak lasts")
 	outFlag    = flag.String("out", "", "folder for the events, the logs and the audit log; a temporary one if empty")
-	reportFlag = flag.String("report", "", "file for what came of it, as JSON")
+	reportFlag = flag.String("report", "", "file for its outcome, as JSON")
 	onlyFlag   = flag.String("only", "", "the one kind of fault to have; empty is all")
 	everyFlag  = flag.Duration("every", time.Minute, "how often a soak takes samples")
 )

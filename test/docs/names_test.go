@@ -286,7 +286,7 @@ func TestEveryKustomizationThatIsAppliedExists(t *testing.T) {
 	}
 }
 
-// TestEveryTargetOfMakeExists looks at code in the pages: "make" is a word too.
+// TestEveryTargetOfMakeExists checks code in the pages: "make" is a word too.
 func TestEveryTargetOfMakeExists(t *testing.T) {
 	cmd := makes(t, "-pnrR", "help")
 	database, err := cmd.Output()

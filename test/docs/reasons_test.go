@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -165,5 +166,24 @@ func f() {
 	}
 	if want := []string{`"Scaled"`, `"Failed"`, `"NoRoom"`, `"Gone"`}; !slices.Equal(got, want) {
 		t.Errorf("found %v, want %v", got, want)
+	}
+}
+
+// walk calls a function with each file below root that has one of the extensions.
+func walk(t *testing.T, root string, use func(path string), extensions ...string) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		for _, extension := range extensions {
+			if strings.HasSuffix(path, extension) {
+				use(path)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // Fixed checks a property on n inputs that rapid draws from a fixed seed. A test that must meet a case counts it
-// there: among the inputs that rapid.Check draws anew in each run it may by chance not come up.
+// there: among the inputs that rapid.Check draws again in each run it may by chance not come up.
 //
 // It changes flags of rapid meanwhile: tests that call it must not run in parallel with others.
 func Fixed(t *testing.T, n int, property func(*rapid.T)) {

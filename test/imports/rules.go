@@ -164,7 +164,7 @@ var rules = []rule{
 	},
 	{
 		Name: "pure packages do not read the clock or the global random source",
-		Why: "time and randomness are arguments: a decision that looks at the wall clock cannot be " +
+		Why: "time and randomness are arguments: a decision that checks the wall clock cannot be " +
 			"simulated, replayed or tested",
 		Check: pureUses,
 	},

@@ -18,8 +18,8 @@ var clusterWords = []string{
 	"nodepool", "pod", "replica", "scheduler", "selector", "spread", "taint", "toleration", "topology", "workload", "zone",
 }
 
-// TestPackagesOfNumbersDoNotSpeakOfAWholeCluster checks identifiers and comments.
-func TestPackagesOfNumbersDoNotSpeakOfAWholeCluster(t *testing.T) {
+// TestPackagesOfNumbersDoNotMentionAWholeCluster checks identifiers and comments.
+func TestPackagesOfNumbersDoNotMentionAWholeCluster(t *testing.T) {
 	for _, dir := range numbersOnly {
 		files, err := filepath.Glob(filepath.Join("../..", dir, "*.go"))
 		if err != nil || len(files) == 0 {

@@ -179,7 +179,7 @@ func (s *staging) free(name string) {
 	s.t.Helper()
 	eventually(s.t, func() error {
 		if r := s.read(name).Status.Reservation; r != nil {
-			return fmt.Errorf("reservation %+v is not taken back", r)
+			return fmt.Errorf("reservation %+v is not undone", r)
 		}
 		return nil
 	})
@@ -351,9 +351,9 @@ func TestTheRoomOfAHeldPodIsFreeWhenItIsDeleted(t *testing.T) {
 	s.bound("waits")
 }
 
-// TestASchedulerKilledWhileItHoldsAPodIsFollowedByOneThatGoesOn gives the next scheduler a node that it would
+// TestASchedulerKilledWhileItHoldsAPodIsFollowedByOneThatContinues gives the next scheduler a node that it would
 // prefer if the checkpoint were not being copied.
-func TestASchedulerKilledWhileItHoldsAPodIsFollowedByOneThatGoesOn(t *testing.T) {
+func TestASchedulerKilledWhileItHoldsAPodIsFollowedByOneThatContinues(t *testing.T) {
 	s := newStaging(t)
 	s.ableNode("good", 8*gi, "avx2")
 	first := startProcess(t, s.p, fast)
@@ -389,7 +389,7 @@ func TestASchedulerThatStopsKeepsTheReservationForTheNext(t *testing.T) {
 	}
 	before := s.read("m").Status.Reservation
 	if before == nil {
-		t.Fatal("the reservation was taken back")
+		t.Fatal("the reservation was undone")
 	}
 	startScheduler(t, s.p, fast)
 	s.order("m", v1alpha1.OrderFreeze)

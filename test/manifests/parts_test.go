@@ -128,7 +128,7 @@ func TestNoOverlayDropsAnArgument(t *testing.T) {
 		}
 	}
 	if overlays < 8 {
-		t.Errorf("looked at %d workloads", overlays)
+		t.Errorf("checked %d workloads", overlays)
 	}
 }
 

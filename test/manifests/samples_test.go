@@ -101,7 +101,7 @@ func TestSamplesMeetTheDefinitionsOfTheirKinds(t *testing.T) {
 	}
 }
 
-func TestASampleThatIsSpoiltDoesNotMeetItsDefinition(t *testing.T) {
+func TestASampleThatIsInvalidDoesNotMeetItsDefinition(t *testing.T) {
 	k := readKind(t, "crd/supercargo.dev_nodefleets.yaml")
 	for name, tc := range map[string]struct {
 		spoil func(spec map[string]any)

@@ -77,7 +77,7 @@ func TestBarsTellTheWorstOfWhatWasRun(t *testing.T) {
 		{"plans all pods, and never wrong", 0, "kwok types, 2000 pods, seed 0", true},
 		{"gap of 1 % at most from 2,000 pods", 0.02, "c, m and r families, 2000 pods, seed 0", false},
 		{"gap of 3 % at most at 500 pods", 0.03, "kwok types, 500 pods, seed 0", true},
-		{"never dearer than Karpenter", 2, "kwok types, 500 pods, seed 0", false},
+		{"never more expensive than Karpenter", 2, "kwok types, 500 pods, seed 0", false},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("bars (-want +got):\n%s", diff)

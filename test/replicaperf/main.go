@@ -31,9 +31,9 @@ type Summary struct {
 	Cores float64 `json:"cores"`
 	// PeakMemoryMiB is the peak resident memory since its start.
 	PeakMemoryMiB float64 `json:"peakMemoryMiB"`
-	// LooksPerSecond, QueriesPerSecond, ScalingsPerSecond and StatusWritesPerSecond are the rates of
+	// EvaluationsPerSecond, QueriesPerSecond, ScalingsPerSecond and StatusWritesPerSecond are the rates of
 	// evaluations, queries, changes of replicas and status writes of all policies.
-	LooksPerSecond        float64 `json:"looksPerSecond"`
+	EvaluationsPerSecond  float64 `json:"looksPerSecond"`
 	QueriesPerSecond      float64 `json:"queriesPerSecond"`
 	ScalingsPerSecond     float64 `json:"scalingsPerSecond"`
 	StatusWritesPerSecond float64 `json:"statusWritesPerSecond"`
@@ -111,14 +111,14 @@ func run(ctx context.Context, o options) (err error) {
 // measure waits until every policy has been evaluated, and until half of them have been evaluated again, and
 // then computes the difference of two readings.
 func measure(ctx context.Context, o options, pid int, metrics string, source *source) (*Summary, error) {
-	fmt.Fprintln(os.Stderr, "waiting for the first looks")
+	fmt.Fprintln(os.Stderr, "waiting for the first evaluations")
 	for deadline := time.Now().Add(5 * time.Minute); ; {
 		r, err := read(ctx, pid, metrics, source)
-		if err == nil && r.looks >= float64(o.policies)*3/2 {
+		if err == nil && r.evaluations >= float64(o.policies)*3/2 {
 			break
 		}
 		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("wait for the first looks: %v of them, %w", r.looks, err)
+			return nil, fmt.Errorf("wait for the first evaluations: %v of them, %w", r.evaluations, err)
 		}
 		if err := sleep(ctx, time.Second); err != nil {
 			return nil, err
@@ -137,13 +137,13 @@ func measure(ctx context.Context, o options, pid int, metrics string, source *so
 		return nil, err
 	}
 	seconds := after.at.Sub(before.at).Seconds()
-	looks := after.looks - before.looks
+	evaluations := after.evaluations - before.evaluations
 	return &Summary{
 		Policies: o.policies, Pods: o.policies * podsOfEach, IntervalSeconds: o.interval.Seconds(), MeasuredSeconds: seconds,
 		Cores: (after.cpu - before.cpu).Seconds() / seconds, PeakMemoryMiB: after.peakMiB,
-		LooksPerSecond: looks / seconds, QueriesPerSecond: float64(after.queries-before.queries) / seconds,
+		EvaluationsPerSecond: evaluations / seconds, QueriesPerSecond: float64(after.queries-before.queries) / seconds,
 		ScalingsPerSecond: (after.scalings - before.scalings) / seconds, StatusWritesPerSecond: (after.writes - before.writes) / seconds,
-		DecisionMicroseconds: 1e6 * (after.deciding - before.deciding) / looks, Missing: after.missing - before.missing,
+		DecisionMicroseconds: 1e6 * (after.deciding - before.deciding) / evaluations, Missing: after.missing - before.missing,
 	}, nil
 }
 

@@ -16,12 +16,12 @@ import (
 
 // reading contains the counters of the autoscaler at one time.
 type reading struct {
-	at      time.Time
-	cpu     time.Duration
-	peakMiB float64
-	looks   float64
-	missing float64
-	writes  float64
+	at          time.Time
+	cpu         time.Duration
+	peakMiB     float64
+	evaluations float64
+	missing     float64
+	writes      float64
 	// scalings is the number of changes of a scale.
 	scalings float64
 	// deciding is the total time of decisions in seconds.
@@ -54,7 +54,7 @@ func read(ctx context.Context, pid int, metrics string, source *source) (r readi
 	}
 	const prefix = "supercargo_replicapolicy_"
 	for _, m := range families[prefix+"evaluations_total"].GetMetric() {
-		r.looks += m.GetCounter().GetValue()
+		r.evaluations += m.GetCounter().GetValue()
 		if label(m, "result") == "missing" {
 			r.missing += m.GetCounter().GetValue()
 		}

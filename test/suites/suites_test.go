@@ -43,9 +43,9 @@ func listedTests(t *testing.T, variable string) []string {
 	}
 	var names []string
 	for line := range strings.Lines(after) {
-		name, goesOn := strings.CutSuffix(strings.TrimSpace(line), `\`)
+		name, continues := strings.CutSuffix(strings.TrimSpace(line), `\`)
 		names = append(names, strings.TrimSpace(name))
-		if !goesOn {
+		if !continues {
 			break
 		}
 	}

@@ -57,7 +57,7 @@ func SetDefaultsEnergyPerformanceArgs(args *EnergyPerformanceArgs) {
 	}
 }
 
-// DefaultTariffRefresh is how often a tariff is looked at. A ConfigMap takes about as long
+// DefaultTariffRefresh is how often a tariff is checked. A ConfigMap takes about as long
 // to reach a mount.
 const DefaultTariffRefresh = time.Minute
 

@@ -97,9 +97,9 @@ func answers(t *testing.T, c *adapterv1alpha1.MetricsAdapterConfiguration, s *st
 	}
 }
 
-// TestCountersThatBeginAnewAreMended: nginx and its exporter restart in the middle of the
+// TestCountersThatBeginAgainAreMended: nginx and its exporter restart in the middle of the
 // window, and the rates remain right.
-func TestCountersThatBeginAnewAreMended(t *testing.T) {
+func TestCountersThatBeginAgainAreMended(t *testing.T) {
 	s, now := openStore(t)
 	const restart = 30 // seconds before now; scraped every 5 s
 	for ago := 60; ago >= 0; ago -= 5 {

@@ -86,8 +86,8 @@ func (d *deployment) second() {
 	}
 }
 
-// look answers the queries of a policy from the store and runs its law.
-func (d *deployment) look(p *replicadecide.Policy, m law.Memory) (law.Memory, replicadecide.Outcome) {
+// evaluate answers the queries of a policy from the store and runs its law.
+func (d *deployment) evaluate(p *replicadecide.Policy, m law.Memory) (law.Memory, replicadecide.Outcome) {
 	d.Helper()
 	now := d.clock.Now()
 	seen := replicadecide.Seen{Now: now, Spec: len(d.made), Ready: d.ready(), StartUp: starts}
@@ -130,7 +130,7 @@ func TestPodsThatStartAreNotCancelledByTheirOwnRequests(t *testing.T) {
 			continue
 		}
 		var out replicadecide.Outcome
-		memory, out = d.look(p, memory)
+		memory, out = d.evaluate(p, memory)
 		if out.Missing != "" || out.Replicas < min(len(d.made), enough) {
 			t.Fatalf("with %d of %d pods Ready: %+v, want no fewer: the load is the same", d.ready(), len(d.made), out)
 		}

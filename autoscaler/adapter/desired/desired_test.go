@@ -73,9 +73,9 @@ func TestWhatPoliciesWantIsFoundByTheirNames(t *testing.T) {
 	}
 }
 
-// TestWhatALawThatLooksSeldomWantsIsServedUntilItLooksAgain: the metric must not be missing
+// TestWhatALawThatSeldomDecidesWantsIsServedUntilItDecidesAgain: the metric must not be missing
 // for a part of each interval.
-func TestWhatALawThatLooksSeldomWantsIsServedUntilItLooksAgain(t *testing.T) {
+func TestWhatALawThatSeldomDecidesWantsIsServedUntilItDecidesAgain(t *testing.T) {
 	seldom := policy("seldom", func(p *v1alpha1.ReplicaPolicy) {
 		p.Spec.MinReplicas, p.Spec.MaxReplicas = 1, 40
 		p.Spec.Law = v1alpha1.ReplicaLawSpec{Name: v1alpha1.LawInverseQueue, Interval: metav1.Duration{Duration: 250 * time.Second}}

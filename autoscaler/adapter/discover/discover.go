@@ -94,7 +94,7 @@ func (w *Watcher) Run(ctx context.Context, changes chan<- []target.Target) error
 		case <-changed:
 		}
 		began := w.Clock.Now()
-		found, err := w.Look(ctx)
+		found, err := w.Find(ctx)
 		if err != nil {
 			return err
 		}
@@ -113,8 +113,8 @@ func (w *Watcher) Run(ctx context.Context, changes chan<- []target.Target) error
 	}
 }
 
-// Look returns the current targets.
-func (w *Watcher) Look(ctx context.Context) (target.Found, error) {
+// Find returns the current targets.
+func (w *Watcher) Find(ctx context.Context) (target.Found, error) {
 	var pods corev1.PodList
 	var services corev1.ServiceList
 	var slices discoveryv1.EndpointSliceList

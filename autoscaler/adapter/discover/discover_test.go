@@ -83,7 +83,7 @@ func TestWhatIsGivenComesBeforeWhatAnnouncesItself(t *testing.T) {
 		{false, false, false, []string{"fixed db:1"}},
 	} {
 		w.Pods, w.Services, w.Kubelets = c.pods, c.services, c.kubelets
-		found, err := w.Look(t.Context())
+		found, err := w.Find(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -65,7 +65,7 @@ func TestKubeletsAreLeftAsTheyAre(t *testing.T) {
 		t.Errorf("a kubelet is scraped as %+v", paced)
 	}
 	if d := longest([]target.Target{kubelet}, time.Minute); d != 0 {
-		t.Errorf("policies that look more often than every %v are looked after for kubelets alone", d)
+		t.Errorf("policies that look more often than every %v are managed for kubelets alone", d)
 	}
 }
 

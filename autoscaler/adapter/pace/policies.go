@@ -42,10 +42,10 @@ func demandOf(p *v1alpha1.ReplicaPolicy) demand {
 	return d
 }
 
-// Look returns the intervals that policies need, by origin, for queries with an interval
+// Read returns the intervals that policies need, by origin, for queries with an interval
 // below the given one. It looks up each expression once, however many policies use it, and
 // ignores expressions whose origins cannot be determined.
-func (p *Pacer) Look(ctx context.Context, below time.Duration) (Asked, error) {
+func (p *Pacer) Read(ctx context.Context, below time.Duration) (Asked, error) {
 	queries, err := p.queries(ctx)
 	if err != nil {
 		return Asked{}, err

@@ -87,7 +87,7 @@ func (p *Pacer) watch(ctx context.Context, asks chan<- Asked) error {
 	var last Asked
 	for {
 		began, rest := p.Clock.Now(), every
-		asked, err := p.Look(ctx, time.Duration(p.slowest.Load()))
+		asked, err := p.Read(ctx, time.Duration(p.slowest.Load()))
 		switch {
 		case ctx.Err() != nil:
 			return nil

@@ -93,10 +93,10 @@ func pacer(t *testing.T, s Series, policies ...client.Object) (*Pacer, client.Cl
 	return &Pacer{Policies: c, Series: s, Took: took, Sources: []string{"default"}, Bounds: bounds, Clock: clock}, c, clock
 }
 
-// look returns the current demand.
-func look(t *testing.T, p *Pacer) map[store.Origin]time.Duration {
+// read returns the current demand.
+func read(t *testing.T, p *Pacer) map[store.Origin]time.Duration {
 	t.Helper()
-	asked, err := p.Look(t.Context(), 15*time.Second)
+	asked, err := p.Read(t.Context(), 15*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestAPolicyAsksForThePlacesThatWhatItReadsWasScrapedFrom(t *testing.T) {
 			asks := policy("web", time.Second)
 			c.change(asks)
 			p, _, _ := pacer(t, s, asks)
-			if diff := cmp.Diff(c.want, look(t, p), cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(c.want, read(t, p), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -156,8 +156,8 @@ func TestAPolicyAsksForThePlacesThatWhatItReadsWasScrapedFrom(t *testing.T) {
 func TestThePolicyThatLooksMostOftenDecides(t *testing.T) {
 	s := filled(t, [3]string{"nginx_log_requests_total", "shop", "nginx:9113"})
 	p, c, _ := pacer(t, s, policy("a", 5*time.Second), policy("b", 2*time.Second), policy("c", 9*time.Second))
-	if got := look(t, p)[from("nginx:9113")]; got != 2*time.Second {
-		t.Errorf("it is looked at every %v, want 2s", got)
+	if got := read(t, p)[from("nginx:9113")]; got != 2*time.Second {
+		t.Errorf("it is checked every %v, want 2s", got)
 	}
 	changed := policy("b", time.Second)
 	changed.Generation = 2
@@ -169,14 +169,14 @@ func TestThePolicyThatLooksMostOftenDecides(t *testing.T) {
 	if err := c.Update(t.Context(), changed); err != nil {
 		t.Fatal(err)
 	}
-	if got := look(t, p)[from("nginx:9113")]; got != time.Second {
-		t.Errorf("after a policy has changed it is looked at every %v, want 1s", got)
+	if got := read(t, p)[from("nginx:9113")]; got != time.Second {
+		t.Errorf("after a policy has changed it is checked every %v, want 1s", got)
 	}
 	if err := c.Delete(t.Context(), changed); err != nil {
 		t.Fatal(err)
 	}
-	if got := look(t, p)[from("nginx:9113")]; got != 5*time.Second || len(p.known) != 2 {
-		t.Errorf("after that policy has gone it is looked at every %v for %d policies, want 5s for 2", got, len(p.known))
+	if got := read(t, p)[from("nginx:9113")]; got != 5*time.Second || len(p.known) != 2 {
+		t.Errorf("after that policy has gone it is checked every %v for %d policies, want 5s for 2", got, len(p.known))
 	}
 }
 
@@ -209,7 +209,7 @@ func TestATargetThatWasSlowIsGivenTimeForFiveMinutes(t *testing.T) {
 	} {
 		took = c.took
 		clock.Step(c.after)
-		asked, err := p.Look(t.Context(), time.Minute)
+		asked, err := p.Read(t.Context(), time.Minute)
 		if got := asked.Floor[from("nginx:9113")]; err != nil || got != c.want {
 			t.Errorf("%v later, taking %v: every %v at most, want %v (%v)", c.after, c.took, got, c.want, err)
 		}

@@ -119,7 +119,7 @@ func TestAValueIsCurrentForTheLookbackAndNoLonger(t *testing.T) {
 	}
 }
 
-func TestARestartGoesOnWithWhatWasMeasuredButDoesNotTakeItForCurrent(t *testing.T) {
+func TestARestartContinuesWithWhatWasMeasuredButDoesNotTakeItForCurrent(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made")
 	o := Defaults()
 	o.Dir, o.Clock = dir, clocktesting.NewFakePassiveClock(noon)
@@ -220,7 +220,7 @@ func TestEveryFaultOfTheOptionsIsNamed(t *testing.T) {
 	err := (&Options{MaxBytes: -1}).Validate()
 	for _, word := range []string{"directory", "retention", "bytes", "series", "lookback", "timeout", "samples", "queries"} {
 		if err == nil || !strings.Contains(err.Error(), word) {
-			t.Errorf("error %v does not speak of %s", err, word)
+			t.Errorf("error %v does not mention %s", err, word)
 		}
 	}
 	o := Defaults()

@@ -96,7 +96,7 @@ func (a *told) List(_ context.Context, into client.ObjectList, _ ...client.ListO
 	return a.err
 }
 
-// TestAPresetReadsWhatIsRecorded follows a pod that is measured, not measured anew, no longer
+// TestAPresetReadsWhatIsRecorded follows a pod that is measured, not measured again, no longer
 // reported, and reported again, through the store and the preset.
 func TestAPresetReadsWhatIsRecorded(t *testing.T) {
 	clock := clocktesting.NewFakeClock(noon)
@@ -142,7 +142,7 @@ func TestAPresetReadsWhatIsRecorded(t *testing.T) {
 		want    string
 	}{
 		{"both are measured", used(first, "50m", "70m"), nil, "60"},
-		{"nothing was measured anew", used(first, "50m", "70m"), nil, "60"},
+		{"nothing was measured again", used(first, "50m", "70m"), nil, "60"},
 		{"one is told no more", used(first.Add(30*time.Second), "80m", "70m")[:1], nil, "80"},
 		{"it is told again as it was", slices.Concat(used(first.Add(45*time.Second), "80m", "70m")[:1], used(first, "50m", "70m")[1:2]), nil, "80"},
 		{"both are measured again", used(first.Add(60*time.Second), "80m", "100m"), nil, "90"},

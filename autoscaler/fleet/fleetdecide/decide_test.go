@@ -160,9 +160,9 @@ func cloned(s *cluster.State) *cluster.State {
 	return &c
 }
 
-// TestALookThatIsTooShortSaysNothing tests the boundary: a pod that arrives every 420 ms would arrive a thousand times
+// TestAnEvaluationThatIsTooShortSaysNothing tests the boundary: a pod that arrives every 420 ms would arrive a thousand times
 // in seven minutes.
-func TestALookThatIsTooShortSaysNothing(t *testing.T) {
+func TestAnEvaluationThatIsTooShortSaysNothing(t *testing.T) {
 	for length, want := range map[time.Duration]int{420 * time.Millisecond: 0, 420*time.Millisecond + 1: 999, 421 * time.Millisecond: 997} {
 		s := observed(came(state(nil), ago(job("r", 1, minute), 0)), length)
 		if got := newForecast(s, s.Lag+s.ScalingInterval, nil).events.Len(); got != want {

@@ -232,7 +232,7 @@ func TestARoundComesWhenAPodHasWaitedForLongEnough(t *testing.T) {
 			break
 		}
 		if d.Wake <= 0 || waited+d.Wake > 12*minute {
-			t.Fatalf("when it has waited for %v, it is looked at again in %v", waited, d.Wake)
+			t.Fatalf("when it has waited for %v, it is checked again in %v", waited, d.Wake)
 		}
 		waited += min(d.Wake, 30*time.Second)
 	}
@@ -312,7 +312,7 @@ func namesOf(p *purchase.Plan) map[string]bool {
 	return names
 }
 
-func TestWithoutATimeToWaitMachinesAreBoughtForAllThatFindNoRoomInTime(t *testing.T) {
+func TestWithoutATimeToWaitMachinesAreBoughtForAllThatAreUnschedulableInTime(t *testing.T) {
 	eachQueue(t, func(t rapid.TB, s *cluster.State, o FleetOptions) {
 		s.Recent, s.Observed, o.MaxWait = nil, 0, 0
 		s.Pending = slices.DeleteFunc(s.Pending, func(p cluster.Pod) bool { return p.Waited >= s.Lag }) // see TestNoPodWaitsForLongerThanItMay
@@ -456,7 +456,7 @@ func TestOthersGetTheRoomThatALatePodNoLongerTakes(t *testing.T) {
 // later than at first, when a job should have ended.
 func TestAFleetIsMorePatientAfterEachOrder(t *testing.T) {
 	m := newScene().m
-	look := func(now time.Duration, machines int) *scene {
+	evaluate := func(now time.Duration, machines int) *scene {
 		s := newScene()
 		s.m = m
 		for i := range machines {
@@ -477,7 +477,7 @@ func TestAFleetIsMorePatientAfterEachOrder(t *testing.T) {
 		{6*minute + binding - 1, 2, nil},
 		{6*minute + binding, 2, []string{"order large 2 to 3"}},
 	} {
-		a := Round(&look(step.waited, step.machines).Observation, m, look(step.waited, step.machines).c, midnight.Add(step.waited))
+		a := Round(&evaluate(step.waited, step.machines).Observation, m, evaluate(step.waited, step.machines).c, midnight.Add(step.waited))
 		if diff := cmp.Diff(append([]string{}, step.want...), does(&a)); diff != "" {
 			t.Fatalf("after %v (-want +got):\n%s", step.waited, diff)
 		}

@@ -93,9 +93,9 @@ func TestPodsFromTheFutureAreNotCounted(t *testing.T) {
 	}
 }
 
-// TestAStreamOfPodsIsExpectedToGoOn has pods arrive so often that some always arrive within a second of others: 30 in
+// TestAStreamOfPodsIsExpectedToContinue has pods arrive so often that some always arrive within a second of others: 30 in
 // each part, so that 30 times √8 are left out.
-func TestAStreamOfPodsIsExpectedToGoOn(t *testing.T) {
+func TestAStreamOfPodsIsExpectedToContinue(t *testing.T) {
 	if got := len(steady(came(state(nil), every(time.Second/2, 238)...), nil)); got != 153 {
 		t.Errorf("of 238 pods in two minutes, %d are counted on, want 153", got)
 	}

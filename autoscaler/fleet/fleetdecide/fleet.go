@@ -72,7 +72,7 @@ type FleetDecision struct {
 
 // Fleet decides for a NodeFleet.
 //
-// Purchases are for the pods that will find no room before a machine bought now would be ready, according to a forecast
+// Purchases are for the pods that will be unschedulable before a machine bought now would be ready, according to a forecast
 // in which batch pods end as expected and ordered machines arrive. (HTAS, algorithm 4, subtracts the nodes of time bin
 // 0; the forecast also knows which pod goes where.) Nominated pods cause no second purchase, even if the forecast packs
 // them worse than the plan that bought for them. Pods whose placement depends on other pods are left out of the
@@ -227,7 +227,7 @@ func LowerBound(pods []cluster.Pod, flavors []cluster.Flavor) int64 {
 	return least
 }
 
-// Unhoused returns the pods on a node that would find no room on the other ready nodes if all of them left it now. The
+// Unhoused returns the pods on a node that would be unschedulable on the other ready nodes if all of them left it now. The
 // node must be one of the state.
 func Unhoused(s *cluster.State, node string) []purchase.Unplaceable {
 	var pods []purchase.Pod

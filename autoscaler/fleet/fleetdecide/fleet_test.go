@@ -46,7 +46,7 @@ func planned(p *purchase.Plan) []string {
 	return found
 }
 
-func TestAFleetBuysForPodsThatAreGoingToFindNoRoom(t *testing.T) {
+func TestAFleetBuysForPodsThatAreGoingToAreUnschedulable(t *testing.T) {
 	p := job("p", 6, time.Hour)
 	tests := []struct {
 		name          string
@@ -191,7 +191,7 @@ func TestLimitsHold(t *testing.T) {
 	})
 }
 
-func TestMachinesAreGivenBackWithinBudgetSpareAndPolicy(t *testing.T) {
+func TestMachinesAreReleasedWithinBudgetSpareAndPolicy(t *testing.T) {
 	empties := func() *cluster.State { return quiet(nil, node("a"), node("b"), node("c")) }
 	under := func() *cluster.State {
 		return quiet(nil, node("a", job("x", 2, time.Hour)), node("b", job("y", 2, time.Hour)), node("c", job("z", 8, time.Hour)), node("d"))
@@ -212,7 +212,7 @@ func TestMachinesAreGivenBackWithinBudgetSpareAndPolicy(t *testing.T) {
 		{"a budget that is spent", empties(), with(func(o *FleetOptions) { o.Budget = 0 }), []string{}, []string{}},
 		{"a budget that is more than spent", empties(), with(func(o *FleetOptions) { o.Budget = -3 }), []string{}, []string{}},
 		{"down to the least number", empties(), with(func(o *FleetOptions) { o.Spare = map[string]int{"large": 1} }), []string{"a"}, []string{}},
-		{"none of a flavor that nobody speaks of", empties(), with(func(o *FleetOptions) { o.Spare = nil }), []string{}, []string{}},
+		{"none of a flavor that nobody mentions", empties(), with(func(o *FleetOptions) { o.Spare = nil }), []string{}, []string{}},
 		{"fewer than the least", empties(), with(func(o *FleetOptions) { o.Spare = map[string]int{"large": -1} }), []string{}, []string{}},
 		{"none by policy", empties(), with(func(o *FleetOptions) { o.Empty = false }), []string{}, []string{}},
 		{"under-used ones, too", under(), all(), []string{"d"}, []string{"a"}},

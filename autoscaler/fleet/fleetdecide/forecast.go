@@ -319,7 +319,7 @@ type kindOfArrival struct {
 	demands *constraint.Pod
 }
 
-// expected returns the pods that are expected to arrive and to find no room before a machine bought now would be ready,
+// expected returns the pods that are expected to arrive and to be unschedulable before a machine bought now would be ready,
 // where [forecast.arrivals] repeats the recent arrivals. Pods whose placement depends on other pods are left out.
 func expected(s *cluster.State, coupled map[*constraint.Pod]bool) []purchase.Pod {
 	watched := *s

@@ -157,11 +157,11 @@ func TestMachinesHaveRoomForPodsThatAreExpectedWithTheSameImage(t *testing.T) {
 	check(t, s.round(), "order large 0 to 1")
 }
 
-func TestAnImageIsTriedAnewAnHourAfterItFailedLast(t *testing.T) {
+func TestAnImageIsTriedAgainAnHourAfterItFailedLast(t *testing.T) {
 	s := mixed()
 	s.pending(using(t, job("p", 4, time.Hour), "a"))
 	var told []time.Duration
-	look := func(at time.Duration, shown bool) string {
+	evaluate := func(at time.Duration, shown bool) string {
 		now := midnight.Add(at)
 		s.Misfits = nil
 		if shown {
@@ -176,7 +176,7 @@ func TestAnImageIsTriedAnewAnHourAfterItFailedLast(t *testing.T) {
 			}
 		}
 		if at == 90*minute-time.Nanosecond && a.Wake > time.Nanosecond {
-			t.Errorf("the next look is in %v, after the lesson has ended", a.Wake)
+			t.Errorf("the next evaluation is in %v, after the lesson has ended", a.Wake)
 		}
 		return strings.Join(does(&a), ", ")
 	}
@@ -193,7 +193,7 @@ func TestAnImageIsTriedAnewAnHourAfterItFailedLast(t *testing.T) {
 		{90 * minute, false, "order arm 0 to 1"},
 		{91 * minute, true, "order small 0 to 1"}, // no better
 	} {
-		if got := look(step.at, step.shown); got != step.want {
+		if got := evaluate(step.at, step.shown); got != step.want {
 			t.Errorf("after %v it does %q, want %q", step.at, got, step.want)
 		}
 	}

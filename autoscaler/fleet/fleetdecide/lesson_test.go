@@ -151,17 +151,17 @@ func TestAFlavorIsTriedAgainEachTimeAfterTwiceAsLong(t *testing.T) {
 
 func TestALessonFromAMachineThatIsStillThereIsNotTakenTwice(t *testing.T) {
 	l := &Lessons{BackOff: 5 * minute}
-	look := func(now time.Time) int {
+	evaluate := func(now time.Time) int {
 		return len(l.Learn(quiet(podsOf(service("p", 4)), machineOf("small", "a", now.Sub(midnight)+minute, 3)), now))
 	}
-	if first, again := look(midnight), look(midnight.Add(minute)); first != 1 || again != 0 {
+	if first, again := evaluate(midnight), evaluate(midnight.Add(minute)); first != 1 || again != 0 {
 		t.Errorf("%d lessons, and %d a minute later", first, again)
 	}
 	if told, wake := l.Active(midnight.Add(minute)); len(told) != 1 || wake != 4*minute {
 		t.Errorf("%v for %v", told, wake)
 	}
 	later := midnight.Add(5 * minute)
-	if n := look(later); n != 0 || exceptions(l, service("p", 4), later) != "" {
+	if n := evaluate(later); n != 0 || exceptions(l, service("p", 4), later) != "" {
 		t.Errorf("%d lessons when the time is over, and %q is not bought", n, exceptions(l, service("p", 4), later))
 	}
 	if told, wake := l.Active(later); len(told) != 0 || wake != 0 {

@@ -369,7 +369,7 @@ func (k images) archs() []string {
 // Pods without known demands are unchanged.
 func (r *round) fitImages() {
 	news := r.m.images.learn(r.o, r.now)
-	r.tellMisfits(news)
+	r.reportMisfits(news)
 	archs := r.m.images.archs()
 	if len(archs) == 0 {
 		return
@@ -402,8 +402,8 @@ func (r *round) fitImages() {
 	}
 }
 
-// tellMisfits reports new misfits on architectures that the fleet has.
-func (r *round) tellMisfits(news []cluster.Misfit) {
+// reportMisfits reports new misfits on architectures that the fleet has.
+func (r *round) reportMisfits(news []cluster.Misfit) {
 	news = slices.DeleteFunc(news, func(m cluster.Misfit) bool {
 		return !slices.ContainsFunc(r.o.State.Flavors, func(f cluster.Flavor) bool { return f.Arch == m.Arch })
 	})

@@ -14,14 +14,14 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
-// look is an observation of machines at a time after midnight.
-type look struct {
+// sighting is an observation of machines at a time after midnight.
+type sighting struct {
 	ordered  map[string]int // desired number, by flavor
 	machines []Machine
 }
 
 // nominated returns the nominated pods at a time after midnight.
-func nominatedAt(m *Memory, now time.Duration, l look, pods ...string) string {
+func nominatedAt(m *Memory, now time.Duration, l sighting, pods ...string) string {
 	s := newScene()
 	for flavor, n := range l.ordered {
 		s.flavor(flavor).Ordered = n
@@ -71,27 +71,27 @@ func TestAPodIsNominatedUntilItsOwnMachineHasComeAndTheSchedulerHadTime(t *testi
 	small, large, later := on("s", "small", 20*time.Second), on("l", "large", minute), on("t", "small", 2*minute)
 	both, three := map[string]int{"small": 1, "large": 1}, map[string]int{"small": 2, "large": 1}
 	m := newScene().m
-	nominatedAt(m, 0, look{}, "p")
+	nominatedAt(m, 0, sighting{}, "p")
 	orders(m, 0, "small", 1, "p")
 	for _, step := range []struct {
-		what string
-		now  time.Duration
-		look look
-		want string
+		what     string
+		now      time.Duration
+		sighting sighting
+		want     string
 	}{
-		{"none has been made", 10 * time.Second, look{map[string]int{"small": 1}, nil}, "p"},
-		{"it is made late, as on a busy machine", 30 * time.Second, look{map[string]int{"small": 1}, []Machine{small}}, "p"},
-		{"another is ordered", minute, look{both, []Machine{small}}, "pq"},
-		{"both are on order", 90 * time.Second, look{both, []Machine{small, large}}, "pq"},
-		{"a third is ordered", 2 * minute, look{three, []Machine{small, large, later}}, "pqs"},
-		{"the first has come", 150 * time.Second, look{three, []Machine{come(small), large, later}}, "pqs"},
-		{"the scheduler had its time", 160 * time.Second, look{three, []Machine{come(small), large, later}}, "qs"},
-		{"the second has started, with a taint", 300 * time.Second, look{three, []Machine{come(small), starting(large), later}}, "qs"},
-		{"it is very late", 310 * time.Second, look{three, []Machine{come(small), starting(large), later}}, "qs"},
-		{"the taint has gone", 315 * time.Second, look{three, []Machine{come(small), come(large), later}}, "qs"},
-		{"the scheduler had its time again", 325 * time.Second, look{three, []Machine{come(small), come(large), later}}, "s"},
-		{"the third is very late", 370*time.Second - 1, look{three, []Machine{come(small), come(large), later}}, "s"},
-		{"too late", 370 * time.Second, look{three, []Machine{come(small), come(large), later}}, ""},
+		{"none has been made", 10 * time.Second, sighting{map[string]int{"small": 1}, nil}, "p"},
+		{"it is made late, as on a busy machine", 30 * time.Second, sighting{map[string]int{"small": 1}, []Machine{small}}, "p"},
+		{"another is ordered", minute, sighting{both, []Machine{small}}, "pq"},
+		{"both are on order", 90 * time.Second, sighting{both, []Machine{small, large}}, "pq"},
+		{"a third is ordered", 2 * minute, sighting{three, []Machine{small, large, later}}, "pqs"},
+		{"the first has come", 150 * time.Second, sighting{three, []Machine{come(small), large, later}}, "pqs"},
+		{"the scheduler had its time", 160 * time.Second, sighting{three, []Machine{come(small), large, later}}, "qs"},
+		{"the second has started, with a taint", 300 * time.Second, sighting{three, []Machine{come(small), starting(large), later}}, "qs"},
+		{"it is very late", 310 * time.Second, sighting{three, []Machine{come(small), starting(large), later}}, "qs"},
+		{"the taint has gone", 315 * time.Second, sighting{three, []Machine{come(small), come(large), later}}, "qs"},
+		{"the scheduler had its time again", 325 * time.Second, sighting{three, []Machine{come(small), come(large), later}}, "s"},
+		{"the third is very late", 370*time.Second - 1, sighting{three, []Machine{come(small), come(large), later}}, "s"},
+		{"too late", 370 * time.Second, sighting{three, []Machine{come(small), come(large), later}}, ""},
 	} {
 		switch step.now {
 		case minute:
@@ -99,7 +99,7 @@ func TestAPodIsNominatedUntilItsOwnMachineHasComeAndTheSchedulerHadTime(t *testi
 		case 2 * minute:
 			orders(m, step.now, "small", 1, "s")
 		}
-		if got := nominatedAt(m, step.now, step.look, "p", "q", "r", "s"); got != step.want {
+		if got := nominatedAt(m, step.now, step.sighting, "p", "q", "r", "s"); got != step.want {
 			t.Errorf("%s: nominated are %q, want %q", step.what, got, step.want)
 		}
 	}
@@ -138,11 +138,11 @@ func TestAPodWhoseRoomWasGivenAwayGetsAnotherMachineAtOnce(t *testing.T) {
 
 func TestMachinesThatAreAbandonedEndTheNominationsForTheirFlavorAlone(t *testing.T) {
 	m := newScene().m
-	nominatedAt(m, 0, look{})
+	nominatedAt(m, 0, sighting{})
 	orders(m, 0, "small", 1, "p")
 	orders(m, 0, "large", 1, "q")
 	m.Abandoned([]Abandonment{{Avoidance: Avoidance{Flavor: "small"}, Release: []string{"a"}, Want: 1}})
-	if got := nominatedAt(m, time.Second, look{map[string]int{"small": 0, "large": 1}, nil}, "p", "q"); got != "q" {
+	if got := nominatedAt(m, time.Second, sighting{map[string]int{"small": 0, "large": 1}, nil}, "p", "q"); got != "q" {
 		t.Errorf("nominated are %q, want q", got)
 	}
 }
@@ -161,7 +161,7 @@ func TestNominationsAreThoseOfAFleetThatIsPlayed(t *testing.T) {
 			return time.Duration(rapid.IntRange(1, most).Draw(t, label)) * time.Second
 		}
 		m := newScene().m
-		nominatedAt(m, 0, look{})
+		nominatedAt(m, 0, sighting{})
 		var all []order
 		var pods []string
 		last := map[string]time.Duration{} // when the last machine of a flavor was created
@@ -177,7 +177,7 @@ func TestNominationsAreThoseOfAFleetThatIsPlayed(t *testing.T) {
 		}
 		settled := map[string]time.Duration{} // since when all machines of an order have been observed to have come
 		for now := time.Duration(0); now < 8*minute; now += time.Second {
-			l := look{map[string]int{}, nil}
+			l := sighting{map[string]int{}, nil}
 			var want []string
 			for i := range all {
 				o := &all[i]
@@ -218,11 +218,11 @@ func TestHowOftenMachinesWereOrderedForAPodIsRememberedWhileItWaits(t *testing.T
 	m := newScene().m
 	orders(m, 0, "small", 1, "p", "q")
 	orders(m, minute, "large", 1, "p")
-	nominatedAt(m, minute, look{}, "p", "q")
+	nominatedAt(m, minute, sighting{}, "p", "q")
 	if diff := cmp.Diff(map[string]int{"p": 2, "q": 1}, m.nominations.times); diff != "" {
 		t.Errorf("orders by pod (-want +got):\n%s", diff)
 	}
-	nominatedAt(m, 2*minute, look{}, "q")
+	nominatedAt(m, 2*minute, sighting{}, "q")
 	if diff := cmp.Diff(map[string]int{"q": 1}, m.nominations.times); diff != "" {
 		t.Errorf("orders by pod, when p waits no more (-want +got):\n%s", diff)
 	}

@@ -269,7 +269,7 @@ func (r *round) missing() map[string]int {
 			delete(r.m.missing, f.Name)
 			continue
 		}
-		s := r.m.missing[f.Name].goesOn(r.now, made, f.Want-made)
+		s := r.m.missing[f.Name].continues(r.now, made, f.Want-made)
 		r.m.missing[f.Name] = s
 		if r.now.Sub(s.since) >= f.JoinTimeout {
 			found[f.Name] = s.lacks
@@ -288,8 +288,8 @@ type stall struct {
 	made, lacks int
 }
 
-// goesOn returns the current stall: the same one, or a new one if there is none yet or a machine has been created.
-func (s *stall) goesOn(now time.Time, made, lacks int) *stall {
+// continues returns the current stall: the same one, or a new one if there is none yet or a machine has been created.
+func (s *stall) continues(now time.Time, made, lacks int) *stall {
 	if s == nil || made > s.made {
 		return &stall{since: now, made: made, lacks: lacks}
 	}

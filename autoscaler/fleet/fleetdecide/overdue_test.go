@@ -98,7 +98,7 @@ func TestMachinesThatThereMustBeAreNotAbandoned(t *testing.T) {
 	a := s.round()
 	check(t, a, "abandon small: release [m0] of 3, 0 fewer")
 	if got := a.Abandoned[0]; got.New != 3 || len(got.Unseen) != 3 {
-		t.Errorf("%d are late and %d are to be looked at again, want 3", got.New, len(got.Unseen))
+		t.Errorf("%d are late and %d are to be checked again, want 3", got.New, len(got.Unseen))
 	}
 	s.m.Abandoned(a.Abandoned)
 	s.Machines = s.Machines[1:]
@@ -182,14 +182,14 @@ func TestATaintThatRemainsIsTold(t *testing.T) {
 
 func TestMachinesThatAreMadeSlowlyAreNoStall(t *testing.T) {
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	type look struct {
+	type sample struct {
 		after       time.Duration
 		made, lacks int
 		// since is when the stall began, and missing the number that is lacking.
 		since   time.Duration
 		missing int
 	}
-	tests := map[string][]look{
+	tests := map[string][]sample{
 		"nothing is made":               {{0, 3, 2, 0, 2}, {time.Minute, 3, 2, 0, 2}},
 		"one is made":                   {{0, 3, 2, 0, 2}, {time.Minute, 4, 1, time.Minute, 1}},
 		"more are ordered":              {{0, 3, 2, 0, 2}, {time.Minute, 3, 5, 0, 2}},
@@ -197,11 +197,11 @@ func TestMachinesThatAreMadeSlowlyAreNoStall(t *testing.T) {
 		"fewer are ordered":             {{0, 3, 2, 0, 2}, {time.Minute, 3, 1, 0, 1}, {2 * time.Minute, 3, 4, 0, 1}},
 		"one goes and comes again":      {{0, 3, 2, 0, 2}, {time.Minute, 2, 3, 0, 2}, {2 * time.Minute, 3, 2, 2 * time.Minute, 2}},
 	}
-	for name, looks := range tests {
+	for name, samples := range tests {
 		t.Run(name, func(t *testing.T) {
 			var s *stall
-			for _, l := range looks {
-				s = s.goesOn(noon.Add(l.after), l.made, l.lacks)
+			for _, l := range samples {
+				s = s.continues(noon.Add(l.after), l.made, l.lacks)
 				if since := s.since.Sub(noon); since != l.since || s.lacks != l.missing {
 					t.Errorf("after %v: since %v and %d missing, want since %v and %d", l.after, since, s.lacks, l.since, l.missing)
 				}

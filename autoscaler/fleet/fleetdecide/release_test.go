@@ -49,7 +49,7 @@ func TestEmptyMachinesThatAreNotGoingToBeMissedAreReleased(t *testing.T) {
 		{"room that comes free in time is as good", came(quiet(nil, node("a"), full("b", minute/2)), r...), []string{"a"}},
 		{"a machine on order is as good", came(quiet(nil, node("a"), due(minute/2, node("b"))), r...), []string{"a"}},
 		{"a pod that came once is not expected to come again", came(quiet(nil, node("a")), ago(job("r", 10, time.Hour), time.Minute)), []string{"a"}},
-		{"pods that find no room in any case keep none", came(quiet(nil, node("a")), often(job("r", 11, time.Hour), 4)...), []string{"a"}},
+		{"pods that are unschedulable in any case keep none", came(quiet(nil, node("a")), often(job("r", 11, time.Hour), 4)...), []string{"a"}},
 		{"where nothing is watched, all", observed(watched(nil, node("a"), node("b")), 0), []string{"a", "b"}},
 		{"the dearest first", came(quiet(nil, costing(node("a"), 10), costing(node("b"), 30), costing(node("c"), 20)), r...), []string{"b", "c"}},
 		{"of the same price by name", came(quiet(nil, costing(node("a"), 10), costing(node("b"), 10)), r...), []string{"a"}},

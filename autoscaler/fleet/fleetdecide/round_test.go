@@ -125,7 +125,7 @@ func check(t *testing.T, a Actions, want ...string) {
 	}
 }
 
-func TestMachinesAreOrderedWhateverElseGoesOn(t *testing.T) {
+func TestMachinesAreOrderedWhateverElseContinues(t *testing.T) {
 	p := job("p", 10, time.Hour)
 	t.Run("an empty machine is released", func(t *testing.T) {
 		s := newScene()
@@ -187,7 +187,7 @@ func TestMachinesThatAreAbandonedServeNoPod(t *testing.T) {
 		nominated(s)
 		a := s.round()
 		if diff := cmp.Diff([]string{"a"}, a.Unseen()); diff != "" {
-			t.Errorf("machines to look at again (-want +got):\n%s", diff)
+			t.Errorf("machines to check again (-want +got):\n%s", diff)
 		}
 		for range 2 { // as long as it is not carried out
 			check(t, s.round(), "order large 0 to 1", "abandon small: release [a] of 1, 0 fewer")
@@ -284,8 +284,8 @@ func TestAClockThatWasAheadHoldsNothingForLongerThanOneThatWasRight(t *testing.T
 	check(t, s.round(), "cordon b")
 }
 
-// TestWhatTheFleetDoesNotKnowIsLeftAlone has machines of an unknown flavor, and a drained node without a machine.
-func TestWhatTheFleetDoesNotKnowIsLeftAlone(t *testing.T) {
+// TestWhatTheFleetDoesNotKnowIsLeftUnchanged has machines of an unknown flavor, and a drained node without a machine.
+func TestWhatTheFleetDoesNotKnowIsLeftUnchanged(t *testing.T) {
 	s := newScene()
 	s.Machines = append(s.Machines, Machine{Machine: provider.Machine{Name: "a", Flavor: "other", Ordered: midnight.Add(-time.Hour)}, Key: "a"}, Machine{Machine: provider.Machine{Name: "b", Flavor: "other", Leaving: true}})
 	s.Drains = append(s.Drains, Draining{Node: "a", Since: midnight.Add(-minute), Joined: true}, Draining{Node: "c", Since: midnight.Add(-minute)})

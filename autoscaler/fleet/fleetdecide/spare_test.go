@@ -23,7 +23,7 @@ func TestReleasesAndExchangesTogetherLeaveTheLeastNumber(t *testing.T) {
 // TestAMachineThatIsPaidForLongIsNotExchangedYet has machines billed by the hour, and an exchange that takes the two
 // minutes of a new machine.
 func TestAMachineThatIsPaidForLongIsNotExchangedYet(t *testing.T) {
-	look := func(age time.Duration) FleetDecision {
+	evaluate := func(age time.Duration) FleetDecision {
 		s := quiet(nil, of(class.Batch, node("b", job("x", 4, 10*time.Hour))))
 		s.BillingPeriod, s.Nodes[0].Age = time.Hour, age
 		o := all()
@@ -31,11 +31,11 @@ func TestAMachineThatIsPaidForLongIsNotExchangedYet(t *testing.T) {
 		return Fleet(s, o, mover(), midnight)
 	}
 	for _, age := range []time.Duration{10 * minute, 50 * minute, 56 * minute} {
-		d := look(age)
+		d := evaluate(age)
 		if d.Exchange != nil {
 			t.Errorf("%v after its order it is exchanged: %+v", age, d.Exchange)
 		}
-		if d.Wake == 0 || look(age+d.Wake).Exchange == nil {
+		if d.Wake == 0 || evaluate(age+d.Wake).Exchange == nil {
 			t.Errorf("%v after its order it stays, and after %v, too", age, d.Wake)
 		}
 	}

@@ -147,7 +147,7 @@ func TestOfAReleaseIsSaidWhatKeepingCostsAndWhatAnother(t *testing.T) {
 	}{
 		{"an hour more, or two minutes", time.Hour, 360_000, 12_000},
 		{"a minute more, or two", minute, 6_000, 12_000},
-		{"until the next look, 20 s, or two minutes", 0, 2_000, 12_000},
+		{"until the next evaluation, 20 s, or two minutes", 0, 2_000, 12_000},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {

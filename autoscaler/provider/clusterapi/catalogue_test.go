@@ -390,7 +390,7 @@ func TestWhatIsNotUsedAnyMoreIsRemoved(t *testing.T) {
 	s.checkMade("when it is bought again", unused+": 1", used+": 1", unused+" of m7i.large", used+" of m7i.xlarge")
 }
 
-func TestWhatWasMadeOfAnOlderTemplateGoesOnUntilItIsEmpty(t *testing.T) {
+func TestWhatWasMadeOfAnOlderTemplateContinuesUntilItIsEmpty(t *testing.T) {
 	s := newCatalogueScene(t)
 	old := s.named("m7i.large")
 	s.buy(old, 0, 1)

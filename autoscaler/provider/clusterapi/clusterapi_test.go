@@ -225,8 +225,8 @@ func TestBuyIsRefusedWhereSomebodyElseHasChangedTheNumber(t *testing.T) {
 	}
 }
 
-// TestMachinesThatHaveComeAreNotGivenUp: cluster-api would choose which of them to delete.
-func TestMachinesThatHaveComeAreNotGivenUp(t *testing.T) {
+// TestMachinesThatHaveComeAreNotAbandoned: cluster-api would choose which of them to delete.
+func TestMachinesThatHaveComeAreNotAbandoned(t *testing.T) {
 	s := newServer(t, with(3, sized()), capiMachine("a"), capiMachine("b"))
 	if err := s.provider().Buy(t.Context(), "i", "small", 3, 1); !errors.Is(err, provider.ErrChanged) {
 		t.Errorf("error %v, want ErrChanged", err)
@@ -238,7 +238,7 @@ func TestMachinesThatHaveComeAreNotGivenUp(t *testing.T) {
 		t.Error(err)
 	}
 	if got := s.state(t); got != "2" {
-		t.Errorf("%s replicas once only what was never made is given up", got)
+		t.Errorf("%s replicas once only what was never made is abandoned", got)
 	}
 }
 
@@ -344,7 +344,7 @@ func TestAMachineThatHasGoneIsNotPaidForByAnother(t *testing.T) {
 	}
 }
 
-func TestAMachineThatIsGoingIsGivenBackAllTheSame(t *testing.T) {
+func TestAMachineThatIsGoingIsReleasedAnyway(t *testing.T) {
 	s := newServer(t, with(3, sized()), capiMachine("a", going), capiMachine("b"), capiMachine("c"))
 	if err := s.provider().Release(t.Context(), "i", "small", 3, []string{"a"}); err != nil {
 		t.Fatal(err)
@@ -395,7 +395,7 @@ func TestMarksThatClusterAPIHasYetToActOnStay(t *testing.T) {
 	}
 }
 
-func TestMarksOfOthersAreLeftAlone(t *testing.T) {
+func TestMarksOfOthersAreLeftUnchanged(t *testing.T) {
 	s := newServer(t, with(3, sized()), capiMachine("a", markedAs("yes")), capiMachine("b"), capiMachine("c", markedAs("")))
 	if err := s.provider().Release(t.Context(), "i", "small", 3, []string{"b"}); err != nil {
 		t.Fatal(err)

@@ -91,7 +91,7 @@ func (p *Provider) makeAll(ctx context.Context, s *session, stock *stock, o *off
 }
 
 // askAll calls ask for each number below n, some concurrently, and continues after transient errors. It waits for all
-// requests: a request that is given up may still be carried out later. It returns the most important error: one that a
+// requests: a request that is abandoned may still be carried out later. It returns the most important error: one that a
 // retry will not solve.
 func askAll(n int, ask func(i int) error) error {
 	var refused atomic.Bool // the others would fail alike

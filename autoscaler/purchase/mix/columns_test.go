@@ -125,9 +125,9 @@ func TestTheRelaxationIsTheCheapestInPartsOfMachines(t *testing.T) {
 	}
 }
 
-// TestTheRelaxationIsNoDearerThanTheBestMix compares with all mixes of whole machines. The best mix with fractions of
+// TestTheRelaxationIsNoMoreExpensiveThanTheBestMix compares with all mixes of whole machines. The best mix with fractions of
 // machines costs no more than any of them.
-func TestTheRelaxationIsNoDearerThanTheBestMix(t *testing.T) {
+func TestTheRelaxationIsNoMoreExpensiveThanTheBestMix(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProblem(t, 8)
 		r := newRelaxation(p)

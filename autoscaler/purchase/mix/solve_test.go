@@ -72,7 +72,7 @@ func TestPodsLeftOverGoWhereTheyCostLeast(t *testing.T) {
 	}
 }
 
-func TestMachinesThatWasteAreBoughtAnew(t *testing.T) {
+func TestMachinesThatWasteAreBoughtAgain(t *testing.T) {
 	flavors, err := families.Catalogues[0].Flavors("../../../test/data")
 	if err != nil {
 		t.Fatal(err)

@@ -12,8 +12,8 @@ import (
 	"supercargo.dev/supercargo/autoscaler/replica/law"
 )
 
-// look decides on the last sample of a window.
-func look(c Config, ready int, window ...float64) law.Decision {
+// evaluate decides on the last sample of a window.
+func evaluate(c Config, ready int, window ...float64) law.Decision {
 	var m Memory
 	var d law.Decision
 	for _, x := range window {
@@ -56,7 +56,7 @@ func TestWhatEachWindowAsksFor(t *testing.T) {
 		{"never over the most", 900, []float64{120, 120, 120}, 1000, false, "limits allow 1000"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			d := look(Default(), tc.ready, tc.window...)
+			d := evaluate(Default(), tc.ready, tc.window...)
 			if d.Replicas != tc.want || d.Held != tc.held || !strings.Contains(strings.Join(d.Reasons, ";"), tc.says) {
 				t.Errorf("decides %+v, want %d (held %v) for %q", d, tc.want, tc.held, tc.says)
 			}
@@ -67,8 +67,8 @@ func TestWhatEachWindowAsksFor(t *testing.T) {
 func TestItLooksMoreOftenTheHigherTheLoad(t *testing.T) {
 	for x, want := range map[float64]time.Duration{0: 30 * time.Second, 49.9: 30 * time.Second, 50: 10 * time.Second, 70: 10 * time.Second,
 		70.1: time.Second, 300: time.Second} {
-		if d := look(Default(), 3, x); d.Next != want {
-			t.Errorf("at %v %% it looks again in %v, want %v", x, d.Next, want)
+		if d := evaluate(Default(), 3, x); d.Next != want {
+			t.Errorf("at %v %% it evaluates again in %v, want %v", x, d.Next, want)
 		}
 	}
 }
@@ -127,7 +127,7 @@ func TestAgainstTheRulesWrittenOut(t *testing.T) {
 		x := []float64{rapid.Float64Range(1, 150).Draw(t, "x1"), rapid.Float64Range(1, 150).Draw(t, "x2"), rapid.Float64Range(1, 150).Draw(t, "x3")}
 		r := rapid.IntRange(1, 40).Draw(t, "ready")
 		want := writtenOut(x, r)
-		if d := look(Default(), r, x...); math.Abs(float64(d.Replicas)-min(want, 1000)) > 0 {
+		if d := evaluate(Default(), r, x...); math.Abs(float64(d.Replicas)-min(want, 1000)) > 0 {
 			t.Fatalf("%d replicas at %v: %+v, want %v", r, x, d, want)
 		}
 	})

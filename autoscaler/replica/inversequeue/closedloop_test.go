@@ -37,8 +37,8 @@ func (l *closedLoop) ready(ago int) int {
 	return ready
 }
 
-// look runs one evaluation and returns the decision.
-func (l *closedLoop) look() (int, law.Decision) {
+// evaluate runs one evaluation and returns the decision.
+func (l *closedLoop) evaluate() (int, law.Decision) {
 	mu := l.c.Model.ServiceRate(l.lambda)
 	if l.speed > 0 {
 		mu *= l.speed
@@ -63,7 +63,7 @@ func slow() Config {
 
 // settles fails unless, after the given evaluations, the law wants at most more replicas above the number that keeps
 // the SLO, and stays there.
-func (l *closedLoop) settles(looks, more int) error {
+func (l *closedLoop) settles(evaluations, more int) error {
 	mu := l.c.Model.ServiceRate(l.lambda)
 	if l.speed > 0 {
 		mu *= l.speed
@@ -74,12 +74,12 @@ func (l *closedLoop) settles(looks, more int) error {
 	}
 	need = max(need, l.c.Min)
 	var d law.Decision
-	for range looks {
-		_, d = l.look()
+	for range evaluations {
+		_, d = l.evaluate()
 	}
 	for range 60 {
 		var n int
-		if n, d = l.look(); n < need || n > need+more {
+		if n, d = l.evaluate(); n < need || n > need+more {
 			return fmt.Errorf("%d replicas in the end, want %d to %d: %q after %v, memory %+v", n, need, need+more, d.Reasons, l.wanted, l.m)
 		}
 	}
@@ -139,7 +139,7 @@ func TestTheLawComesBackFromAnOvershoot(t *testing.T) {
 			model.Sizes = append(model.Sizes, Size{Replicas: n, ResponseMicros: []int64{took, took}})
 		}
 		l.wanted = []int{rapid.IntRange(1, l.c.Max).Draw(t, "replicas")}
-		l.m = Memory{Models: []Reference{model}, Previous: l.lambda, Looks: 9, Input: rapid.SampledFrom([]float64{0, 0.1, 0.1000001, 0.2}).Draw(t, "input")}
+		l.m = Memory{Models: []Reference{model}, Previous: l.lambda, Evaluations: 9, Input: rapid.SampledFrom([]float64{0, 0.1, 0.1000001, 0.2}).Draw(t, "input")}
 		if err := l.settles(150, 5); err != nil {
 			t.Fatal(err)
 		}
@@ -148,10 +148,10 @@ func TestTheLawComesBackFromAnOvershoot(t *testing.T) {
 
 // after returns the decision at the last of some evaluations of slow, starting with a memory of one model, at 100
 // requests per second.
-func after(model Reference, looks ...law.Observation) (Memory, law.Decision) {
+func after(model Reference, evaluations ...law.Observation) (Memory, law.Decision) {
 	model.ArrivalRate = 100
-	m, d := Memory{Models: []Reference{model}, Previous: 100, Looks: 9}, law.Decision{}
-	for _, o := range looks {
+	m, d := Memory{Models: []Reference{model}, Previous: 100, Evaluations: 9}, law.Decision{}
+	for _, o := range evaluations {
 		m, d = Decide(slow(), m, o)
 	}
 	return m, d
@@ -204,26 +204,26 @@ func TestWhatIsMeasuredLateTeachesNothing(t *testing.T) {
 	broken, overload := 0.201, 5.0
 	times := func(n int, o law.Observation) []law.Observation { return slices.Repeat([]law.Observation{o}, n) }
 	for _, tc := range []struct {
-		name   string
-		looks  []law.Observation
-		tooFew int
-		known  []int
-		stays  bool
+		name        string
+		evaluations []law.Observation
+		tooFew      int
+		known       []int
+		stays       bool
 	}{
 		{"too slow, just after there were fewer", append(times(1, seen(100, overload, 2)), seen(100, broken, 12)), 2, nil, true},
-		{"and one look later", append(times(1, seen(100, overload, 2)), times(2, seen(100, broken, 12))...), 2, nil, true},
-		{"not two looks later", append(times(1, seen(100, overload, 2)), times(3, seen(100, broken, 12))...), 12, nil, false},
+		{"and one evaluation later", append(times(1, seen(100, overload, 2)), times(2, seen(100, broken, 12))...), 2, nil, true},
+		{"not two evaluations later", append(times(1, seen(100, overload, 2)), times(3, seen(100, broken, 12))...), 12, nil, false},
 		{"overload, just after there were fewer", append(times(1, seen(100, overload, 2)), seen(100, overload, 12)), 2, nil, false},
-		{"not two looks later", append(times(1, seen(100, overload, 2)), times(3, seen(100, overload, 12))...), 12, nil, false},
+		{"not two evaluations later", append(times(1, seen(100, overload, 2)), times(3, seen(100, overload, 12))...), 12, nil, false},
 		{"overload that the queueing model expects", append(times(1, seen(100, overload, 2)), seen(100, overload, 10)), 10, nil, false},
 		{"overload after there were more", append(times(1, seen(100, overload, 2)), seen(100, overload, 13), seen(100, overload, 12)), 12, nil, false},
 		{"kept, just after there were far more", append(times(3, seen(100, 0.1, 36)), seen(100, 0.1, 12)), 0, []int{36}, true},
-		{"and one look later", append(times(3, seen(100, 0.1, 36)), times(2, seen(100, 0.1, 12))...), 0, []int{36}, true},
-		{"not two looks later", append(times(3, seen(100, 0.1, 36)), times(3, seen(100, 0.1, 12))...), 0, []int{12, 36}, false},
+		{"and one evaluation later", append(times(3, seen(100, 0.1, 36)), times(2, seen(100, 0.1, 12))...), 0, []int{36}, true},
+		{"not two evaluations later", append(times(3, seen(100, 0.1, 36)), times(3, seen(100, 0.1, 12))...), 0, []int{12, 36}, false},
 		{"kept, just after there were a few more", append(times(1, seen(100, 0.1, 17)), seen(100, 0.1, 12)), 0, []int{12, 17}, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			m, d := after(Reference{}, tc.looks...)
+			m, d := after(Reference{}, tc.evaluations...)
 			r := m.Models[0]
 			var known []int
 			for _, s := range r.Sizes {
@@ -235,7 +235,7 @@ func TestWhatIsMeasuredLateTeachesNothing(t *testing.T) {
 			if *r.TooFew != tc.tooFew || !slices.Equal(known, tc.known) {
 				t.Errorf("learned that %d are too few and %v are not, want %d and %v", *r.TooFew, known, tc.tooFew, tc.known)
 			}
-			if last := tc.looks[len(tc.looks)-1].Ready; tc.stays != strings.Contains(d.Reasons[0], "may have been measured before") || tc.stays && d.Replicas != last {
+			if last := tc.evaluations[len(tc.evaluations)-1].Ready; tc.stays != strings.Contains(d.Reasons[0], "may have been measured before") || tc.stays && d.Replicas != last {
 				t.Errorf("decides %+v, want it to stay at %d: %v", d, last, tc.stays)
 			}
 		})

@@ -46,9 +46,9 @@ type Config struct {
 	QueueFactor, ResponseFactor float64
 	// DrainTime is T_r, the time in which added replicas must work off a queue.
 	DrainTime time.Duration
-	// QuietLooks is the number of consecutive evaluations without requests after which the law scales in to the
+	// QuietEvaluations is the number of consecutive evaluations without requests after which the law scales in to the
 	// minimum.
-	QuietLooks int
+	QuietEvaluations int
 	// MaxModels bounds the memory: the least recently used model is dropped.
 	MaxModels int
 }
@@ -57,7 +57,7 @@ type Config struct {
 func Default() Config {
 	return Config{
 		Goal: law.DefaultGoal(), Gap: 5, Reach: 20, Keep: 10, Spread: 0.4, Rank: 3, MatureSizes: 5, Gain: 0.15,
-		QueueFactor: 10, ResponseFactor: 1.2, DrainTime: 10 * time.Second, QuietLooks: 3, MaxModels: 200,
+		QueueFactor: 10, ResponseFactor: 1.2, DrainTime: 10 * time.Second, QuietEvaluations: 3, MaxModels: 200,
 	}
 }
 
@@ -75,7 +75,7 @@ func (c Config) Validate() error {
 		law.Want(c.QueueFactor >= 1, "1 or more", "queue factor %v", c.QueueFactor),
 		law.Want(c.ResponseFactor >= 1, "1 or more", "response factor %v", c.ResponseFactor),
 		law.Want(c.DrainTime > 0, "a time above 0", "drain time %v", c.DrainTime),
-		law.Want(c.QuietLooks >= 1, "1 or more", "quiet looks %d", c.QuietLooks),
+		law.Want(c.QuietEvaluations >= 1, "1 or more", "quiet evaluations %d", c.QuietEvaluations),
 		law.Want(c.MaxModels >= 1, "1 or more", "models %d", c.MaxModels),
 	)
 }
@@ -88,11 +88,11 @@ type Memory struct {
 	Previous float64 `json:"previous,omitempty"`
 	// Input is u of the last evaluation, in seconds; 0 for none.
 	Input float64 `json:"input,omitempty"`
-	// Looks counts the evaluations. It tells which model was used last.
-	Looks int64 `json:"looks,omitempty"`
+	// Evaluations counts the evaluations. It tells which model was used last.
+	Evaluations int64 `json:"looks,omitempty"`
 	// Ready is the number of Ready replicas at the last evaluation; 0 if it is not known.
 	Ready int `json:"ready,omitempty"`
-	// Rose is the evaluation, counted as in Looks, at which the number of Ready replicas last rose; 0 if it never rose
+	// Rose is the evaluation, counted as in Evaluations, at which the number of Ready replicas last rose; 0 if it never rose
 	// or fell since. Fell is the evaluation at which it fell by more than MatureSizes; 0 if it never did.
 	Rose int64 `json:"rose,omitempty"`
 	Fell int64 `json:"fell,omitempty"`

@@ -10,7 +10,7 @@ import (
 
 // Decide is algorithm 4 of the paper, for one control interval.
 //
-// If no request arrived in QuietLooks consecutive evaluations, it scales in to the minimum and resets the control
+// If no request arrived in QuietEvaluations consecutive evaluations, it scales in to the minimum and resets the control
 // input, since the model is undefined at lambda = 0. If [law.Quiet] doubts that no request arrived, it holds. If the
 // SLO is below the bare service time, it keeps the queue short and reports the response time that can be reached. It
 // learns from response times only while all requested replicas serve.
@@ -44,14 +44,14 @@ func Decide(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
 // quiet handles an evaluation without requests. doubt is the reason to distrust it.
 func (c Config) quiet(m Memory, o law.Observation, doubt string) (Memory, law.Decision) {
 	if o.QueueLength > 0 {
-		m.Quiet.Looks = 0
+		m.Quiet.Evaluations = 0
 		return m, c.Hold(o, c.Interval, "no requests arrived, but some are still in the system")
 	}
 	if doubt != "" {
 		return m, c.Doubt(o, c.Interval, doubt)
 	}
-	if m.Quiet.Looks = min(m.Quiet.Looks+1, c.QuietLooks); m.Quiet.Looks < c.QuietLooks {
-		return m, c.Hold(o, c.Interval, fmt.Sprintf("no requests arrived in %d consecutive samples, %d are needed", m.Quiet.Looks, c.QuietLooks))
+	if m.Quiet.Evaluations = min(m.Quiet.Evaluations+1, c.QuietEvaluations); m.Quiet.Evaluations < c.QuietEvaluations {
+		return m, c.Hold(o, c.Interval, fmt.Sprintf("no requests arrived in %d consecutive samples, %d are needed", m.Quiet.Evaluations, c.QuietEvaluations))
 	}
 	m.Input, m.Previous = 0, 0
 	return m, c.Ask(c.Min, c.Interval, "no requests arrived")
@@ -79,7 +79,7 @@ func newStep(c Config, m Memory, o law.Observation) *step {
 		s.notes = append(s.notes, note)
 	}
 	s.stable = queueing.LeastStable(s.lambda, s.mu)
-	s.m.Looks++
+	s.m.Evaluations++
 	s.observeReady()
 	s.find()
 	return s

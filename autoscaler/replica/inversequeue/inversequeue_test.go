@@ -17,7 +17,7 @@ func seen(lambda, y float64, n int) law.Observation {
 // known is memory with a mature model at 400/s: 37 replicas are too few, and 38 to 42 keep the SLO.
 func known() Memory {
 	tooFew := 37
-	return Memory{Previous: 400, Looks: 9, Input: 0.092, Models: []Reference{{ArrivalRate: 400, TooFew: &tooFew, Sizes: []Size{
+	return Memory{Previous: 400, Evaluations: 9, Input: 0.092, Models: []Reference{{ArrivalRate: 400, TooFew: &tooFew, Sizes: []Size{
 		{38, []int64{97000, 99000}}, {39, []int64{94000, 92000, 300000}}, {40, []int64{90500}}, {41, []int64{89000}}, {42, []int64{88000}}}}}}
 }
 
@@ -48,7 +48,7 @@ func TestLearning(t *testing.T) {
 		{"a success at or below the bound lowers it", seen(400, 0.0985, 37), nil, 36, []int{37, 38, 39, 40, 41, 42}},
 		{"a violation above the bound raises it", seen(400, 0.101, 39), nil, 39, []int{38, 39, 40, 41, 42}},
 		{"a violation below the bound says nothing new", seen(400, 0.101, 36), nil, 37, []int{38, 39, 40, 41, 42}},
-		{"the first look at a rate does not teach", seen(400, 0.087, 43), func(m *Memory) { m.Previous = 500 }, 37, []int{38, 39, 40, 41, 42}},
+		{"the first evaluation of a rate does not teach", seen(400, 0.087, 43), func(m *Memory) { m.Previous = 500 }, 37, []int{38, 39, 40, 41, 42}},
 		{"nor does one while replicas start", law.Observation{ArrivalRate: 400, ResponseTime: 0.087, QueueLength: 35, Desired: 44, Ready: 43},
 			nil, 37, []int{38, 39, 40, 41, 42}},
 	} {
@@ -180,16 +180,16 @@ func TestNoRequestIsNoSignOfAnIdleServiceAtOnce(t *testing.T) {
 	busy := with(func(o *law.Observation) { o.Utilization = 80 })
 	inside := with(func(o *law.Observation) { o.QueueLength = 3 })
 	for _, tc := range []struct {
-		name  string
-		looks []law.Observation
-		want  int
-		says  string
-		doubt bool
+		name        string
+		evaluations []law.Observation
+		want        int
+		says        string
+		doubt       bool
 	}{
-		{"one look", []law.Observation{idle}, 40, "1 consecutive samples, 3 are needed", false},
-		{"two looks", []law.Observation{idle, idle}, 40, "2 consecutive samples, 3 are needed", false},
-		{"three looks", []law.Observation{idle, idle, idle}, 1, "no requests arrived", false},
-		{"and for ever after", []law.Observation{idle, idle, idle, idle, idle}, 1, "no requests arrived", false},
+		{"one evaluation", []law.Observation{idle}, 40, "1 consecutive samples, 3 are needed", false},
+		{"two evaluations", []law.Observation{idle, idle}, 40, "2 consecutive samples, 3 are needed", false},
+		{"three evaluations", []law.Observation{idle, idle, idle}, 1, "no requests arrived", false},
+		{"and without end after", []law.Observation{idle, idle, idle, idle, idle}, 1, "no requests arrived", false},
 		{"requests between", []law.Observation{idle, idle, seen(400, 0.09, 40), idle, idle}, 40, "2 consecutive samples, 3 are needed", false},
 		{"a queue between", []law.Observation{idle, idle, inside, idle, idle}, 40, "2 consecutive samples, 3 are needed", false},
 		{"fewer are Ready than before", []law.Observation{idle, idle, unready}, 40, "1 of the 40 replicas that answered before are not Ready", true},
@@ -210,7 +210,7 @@ func TestNoRequestIsNoSignOfAnIdleServiceAtOnce(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			m, _ := Decide(c, known(), seen(400, 0.09, 40))
 			var d law.Decision
-			for _, o := range tc.looks {
+			for _, o := range tc.evaluations {
 				m, d = Decide(c, m, o)
 			}
 			if d.Replicas != tc.want || d.Held != (tc.want == 40) || (d.Doubt != "") != tc.doubt || !strings.Contains(d.Reasons[0], tc.says) {
@@ -325,7 +325,7 @@ func TestMemoryIsBounded(t *testing.T) {
 
 func TestConstantsOutOfRangeAreRefusedAtOnce(t *testing.T) {
 	err := Config{Goal: law.DefaultGoal(), Reach: -1, Gain: 2}.Validate()
-	for _, field := range []string{"gap", "reach", "keep", "spread", "rank", "gain", "queue factor", "response factor", "drain time", "quiet looks", "models"} {
+	for _, field := range []string{"gap", "reach", "keep", "spread", "rank", "gain", "queue factor", "response factor", "drain time", "quiet evaluations", "models"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("error %v, want it to name %s", err, field)
 		}

@@ -30,7 +30,7 @@ func (s *step) find() {
 	}
 	s.m.Models = models
 	s.model = &models[at]
-	s.model.Used = s.m.Looks
+	s.model.Used = s.m.Evaluations
 	s.before = s.m.Previous == s.model.ArrivalRate
 	s.m.Previous = s.model.ArrivalRate
 }
@@ -61,31 +61,31 @@ func (s *step) learn() (doubted bool) {
 	return false
 }
 
-// lateLooks is the number of evaluations by which measurements may lag behind the Ready replicas: rates over a window
+// lateEvaluations is the number of evaluations by which measurements may lag behind the Ready replicas: rates over a window
 // of one control interval, scraped once in it, lag by up to two.
-const lateLooks = 2
+const lateEvaluations = 2
 
 // observeReady remembers when the number of Ready replicas rose, until it falls, and when it fell by so many that the
 // response times before and after have little in common.
 func (s *step) observeReady() {
 	switch {
 	case s.m.Ready > 0 && s.o.Ready > s.m.Ready:
-		s.m.Rose = s.m.Looks
+		s.m.Rose = s.m.Evaluations
 	case s.o.Ready < s.m.Ready:
 		s.m.Rose = 0
 		if s.m.Ready-s.o.Ready > s.c.MatureSizes {
-			s.m.Fell = s.m.Looks
+			s.m.Fell = s.m.Evaluations
 		}
 	}
 	s.m.Ready = s.o.Ready
 }
 
 // late reports whether a broken SLO may be that of fewer replicas than are Ready now: the arrival rate is that of the
-// last evaluation, the number of Ready replicas rose within lateLooks, and by the queueing model it keeps the SLO. Such
+// last evaluation, the number of Ready replicas rose within lateEvaluations, and by the queueing model it keeps the SLO. Such
 // a sample does not raise n_r, since nothing would lower n_r again: numbers below n_r are not tried. Otherwise the
 // sample counts, as all samples do in the paper.
 func (s *step) late() bool {
-	return s.before && s.m.Rose > 0 && s.m.Looks-s.m.Rose < lateLooks && s.response(s.o.Ready) <= s.slo
+	return s.before && s.m.Rose > 0 && s.m.Evaluations-s.m.Rose < lateEvaluations && s.response(s.o.Ready) <= s.slo
 }
 
 // bound raises n_r to one below the lowest number that kept the SLO, if that is below Min or not stable by the queueing
@@ -144,11 +144,11 @@ func (r *Reference) means(spread float64) []float64 {
 }
 
 // early reports whether a kept SLO may be that of far more replicas than are Ready now, because their number fell by
-// more than MatureSizes within lateLooks. Such response times would suggest that few replicas answer as fast as many,
+// more than MatureSizes within lateEvaluations. Such response times would suggest that few replicas answer as fast as many,
 // and would distort the largest stable means, which the controller steers to. After a smaller fall the sample counts,
 // as all samples do in the paper.
 func (s *step) early() bool {
-	return s.m.Fell > 0 && s.m.Looks-s.m.Fell < lateLooks
+	return s.m.Fell > 0 && s.m.Evaluations-s.m.Fell < lateEvaluations
 }
 
 // mature reports whether the model can be a guide: its n_r is known, it has enough sizes, it has a stable mean of the
@@ -213,7 +213,7 @@ func (s *step) guide() *Reference {
 		}
 	}
 	if best != nil {
-		best.Used = s.m.Looks
+		best.Used = s.m.Evaluations
 	}
 	return best
 }

@@ -8,8 +8,8 @@ import (
 // Quiet tells a service without requests from one that does not answer. If a server counts requests when it answers
 // them, both show no requests and an empty queue.
 type Quiet struct {
-	// Looks counts the consecutive evaluations without requests and with an empty queue.
-	Looks int `json:"looks,omitempty"`
+	// Evaluations counts the consecutive evaluations without requests and with an empty queue.
+	Evaluations int `json:"looks,omitempty"`
 	// Served is the number of replicas that were Ready when requests were answered and all replicas were Ready; 0 if it
 	// is not known.
 	Served int `json:"served,omitempty"`

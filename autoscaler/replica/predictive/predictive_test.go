@@ -118,25 +118,25 @@ func TestInsideAnIntervalItOnlyScalesOut(t *testing.T) {
 	// One more evaluation, which closes the interval.
 	s.m, s.last = Decide(s.c, s.m, law.Observation{At: s.at, ArrivalRate: 400, ResponseTime: 0.09, QueueLength: 36, Desired: before, Ready: before})
 	s.at = s.at.Add(s.last.Next)
-	look := func(lambda, queue float64) law.Decision {
+	evaluate := func(lambda, queue float64) law.Decision {
 		o := law.Observation{At: s.at, ArrivalRate: lambda, ResponseTime: 0.09, QueueLength: queue, Desired: before, Ready: before}
 		_, d := Decide(s.c, s.m, o)
 		return d
 	}
-	if d := look(100, 10); d.Replicas != before {
+	if d := evaluate(100, 10); d.Replicas != before {
 		t.Errorf("a falling rate: %+v, want %d still", d, before)
 	}
-	if d := look(600, 60); d.Replicas <= before || !strings.Contains(d.Reasons[0], "exceed what") {
+	if d := evaluate(600, 60); d.Replicas <= before || !strings.Contains(d.Reasons[0], "exceed what") {
 		t.Errorf("a rate that outgrew them: %+v, want more than %d", d, before)
 	}
 	edge := 400.0 // the highest rate at which they keep the SLO
 	for s.c.system(s.m, before, edge+1).Response() <= 0.1 {
 		edge++
 	}
-	if d := look(edge+2, 40); d.Replicas != before { // the standard deviation is sqrt(edge/25 s), about 4
+	if d := evaluate(edge+2, 40); d.Replicas != before { // the standard deviation is sqrt(edge/25 s), about 4
 		t.Errorf("a rate that chance explains: %+v, want %d still", d, before)
 	}
-	calm, long := look(400, 40), look(400, 1000)
+	calm, long := evaluate(400, 40), evaluate(400, 1000)
 	if calm.Replicas != before || long.Replicas < before+5 {
 		t.Errorf("a line of 40 gives %d and one of 1000 %d, want %d and enough to work it off", calm.Replicas, long.Replicas, before)
 	}

@@ -129,7 +129,7 @@ func TestNoRequestsAreNoFault(t *testing.T) {
 		m, out = p.Evaluate(m, s)
 	}
 	if out.Missing != "" || out.Replicas != 2 {
-		t.Errorf("%+v, want the least replicas at the third look", out)
+		t.Errorf("%+v, want the least replicas at the third evaluation", out)
 	}
 	s.Spec, s.Ready = 2, 2
 	if _, out = p.Evaluate(m, s); out.Missing != "" || out.Held || out.Changes() {
@@ -149,7 +149,7 @@ func TestAServiceThatDoesNotAnswerIsNotTakenForIdle(t *testing.T) {
 			m, out = p.Evaluate(m, Seen{Now: at, Spec: 20, Ready: 12, Answers: answers(at, 0, math.NaN(), 0, 0)})
 			c := p.Conditions(&OtherScalers{}, &out)[1]
 			if out.Changes() || out.Next > retry || c.True || !strings.Contains(c.Message, "8 of the 20 replicas that answered before are not Ready") {
-				t.Fatalf("%s, look %d: %+v, condition %+v, want 20 replicas held and said why", kind, i, out, c)
+				t.Fatalf("%s, evaluation %d: %+v, condition %+v, want 20 replicas held and said why", kind, i, out, c)
 			}
 		}
 		for i := range 40 { // they are Ready again, and there really are no requests
@@ -183,7 +183,7 @@ func TestWhatIsMissingIsTheSameForThePolicyAndItsLaw(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotMeasuredIsReckoned(t *testing.T) {
+func TestWhatIsNotMeasuredIsComputed(t *testing.T) {
 	p := sound(t, v1alpha1.LawDoubleThreshold)
 	_, out := p.Evaluate(fresh(t, p), Seen{Now: start, Spec: 20, Ready: 20, Answers: []Answer{{Measurement: ArrivalRate, Value: 100, At: start}, {Measurement: ResponseTime, Value: 0.12, At: start}}})
 	if out.Observation.Utilization != 50 || math.Abs(out.Observation.QueueLength-12) > 1e-9 || len(out.Notes) != 2 {
@@ -203,7 +203,7 @@ func TestOnlyInModeActTheTargetsSpecCounts(t *testing.T) {
 		}
 		s.Desired = 0
 		if _, out := p.Evaluate(fresh(t, p), s); out.From != 30 {
-			t.Errorf("%s: the first look continues from %d, want the target's 30", mode, out.From)
+			t.Errorf("%s: the first evaluation continues from %d, want the target's 30", mode, out.From)
 		}
 	}
 }
@@ -237,7 +237,7 @@ func TestALawLearnsFromReplicasThatItHasNotAskedFor(t *testing.T) {
 	}
 }
 
-func TestATargetScaledToZeroIsLeftAlone(t *testing.T) {
+func TestATargetScaledToZeroIsLeftUnchanged(t *testing.T) {
 	p := sound(t, v1alpha1.LawPredictive)
 	s := steady(start, 20)
 	s.Spec, s.Ready = 0, 0
@@ -293,7 +293,7 @@ func TestAtTheMostReplicasThePolicyIsLimited(t *testing.T) {
 	}
 }
 
-func TestADecisionSaysWhatItExpectsAndWhatCameOfIt(t *testing.T) {
+func TestADecisionSaysWhatItExpectsAndItsOutcome(t *testing.T) {
 	p := sound(t, v1alpha1.LawPredictive)
 	s := Seen{Now: start, Spec: 20, Ready: 20, StartUp: 4600 * time.Millisecond, Answers: answers(start, 250, 2, 500, 125)}
 	_, out := p.Evaluate(fresh(t, p), s)
@@ -454,8 +454,8 @@ func TestStartUpTimesAreAveraged(t *testing.T) {
 	}
 }
 
-// BenchmarkLook measures one evaluation of a policy with 1000 replicas, including its status.
-func BenchmarkLook(b *testing.B) {
+// BenchmarkEvaluate measures one evaluation of a policy with 1000 replicas, including its status.
+func BenchmarkEvaluate(b *testing.B) {
 	for _, kind := range laws {
 		b.Run(string(kind), func(b *testing.B) {
 			p := sound(b, kind, func(s *v1alpha1.ReplicaPolicySpec) { s.MaxReplicas = 4000 })

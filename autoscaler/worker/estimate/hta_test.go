@@ -56,14 +56,14 @@ func TestHTA(t *testing.T) {
 		state  State
 		add    int
 		drain  []string
-		look   time.Duration
+		next   time.Duration
 		reason string
 	}{
 		{"nothing to do and nobody idle", limits, pool(9, Unknown), 0, []string{"b", "c"}, 157 * time.Second, "idle"},
 		{"idle workers go until the longest task ends", limits, pool(3, 300*time.Second), 0, []string{"b", "c"}, 300 * time.Second, "2 workers are idle"},
 		{"workers idle at the end of the window go too", limits, pool(3, 100*time.Second), 0, []string{"a", "b", "c"}, 100 * time.Second, "3 workers"},
 		{"no fewer stay than must", atLeast, pool(3, 100*time.Second), 0, []string{"c"}, 100 * time.Second, "1 workers"},
-		{"those draining are left alone", limits, draining, 0, []string{"a", "b"}, 100 * time.Second, "2 workers"},
+		{"those draining are left unchanged", limits, draining, 0, []string{"a", "b"}, 100 * time.Second, "2 workers"},
 		{"tasks that end within the window need nobody", limits, pool(0, 0, tasks(36, 39*time.Second)), 0, nil, 30 * time.Second, "no tasks wait"},
 		{"one worker for three tasks of one core", limits, pool(0, 0, tasks(9+7, 200*time.Second)), 3, nil, 157 * time.Second, "7 tasks wait at the end of the window: 3 workers"},
 		{"unknown runtimes outlast the window", limits, pool(0, 0, tasks(12, Unknown)), 1, nil, 157 * time.Second, "3 tasks wait"},
@@ -87,8 +87,8 @@ func TestHTA(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if p.Add != tc.add || !slices.Equal(p.Drain, tc.drain) || p.Recheck != tc.look || !strings.Contains(p.Reason, tc.reason) {
-				t.Errorf("%+v, want %d more, %v drained, a look in %v and a reason with %q", p, tc.add, tc.drain, tc.look, tc.reason)
+			if p.Add != tc.add || !slices.Equal(p.Drain, tc.drain) || p.Recheck != tc.next || !strings.Contains(p.Reason, tc.reason) {
+				t.Errorf("%+v, want %d more, %v drained, an evaluation in %v and a reason with %q", p, tc.add, tc.drain, tc.next, tc.reason)
 			}
 		})
 	}
@@ -112,7 +112,7 @@ func keepsItsPromises(t *rapid.T, c Config, s State, now time.Time, p Plan) {
 		t.Errorf("%d workers and %d drained, want at least %d", serving, len(p.Drain), c.Min)
 	}
 	if p.Recheck <= 0 || p.Reason == "" || p.Add < 0 {
-		t.Errorf("%+v, want a look later and a reason", p)
+		t.Errorf("%+v, want an evaluation later and a reason", p)
 	}
 	if !s.Resized.IsZero() && now.Sub(s.Resized) < c.InitTime && (p.Add > 0 || len(p.Drain) > 0) {
 		t.Errorf("%+v, %v after a resize", p, now.Sub(s.Resized))

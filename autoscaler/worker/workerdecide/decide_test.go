@@ -23,7 +23,7 @@ func must(t testing.TB, c Config, o Observation, m Memory, now time.Time) (Decis
 		t.Fatal(err)
 	}
 	if d.Recheck <= 0 {
-		t.Fatalf("look again in %v", d.Recheck)
+		t.Fatalf("evaluate again in %v", d.Recheck)
 	}
 	return d, m
 }
@@ -39,7 +39,7 @@ func play(t testing.TB, f *farm, c Config, m Memory, most time.Duration) (resize
 			continue
 		}
 		var d Decision
-		d, m = must(t, c, f.look(), m, f.now)
+		d, m = must(t, c, f.observe(), m, f.now)
 		if d.Add > 0 || len(d.Drain) > 0 {
 			resizes = append(resizes, d)
 		}
@@ -148,7 +148,7 @@ func busy(t testing.TB) (*farm, Memory) {
 	f.step(10 * time.Second)
 	var m Memory
 	for range 4 {
-		_, m = must(t, limits(func(c *Config) { c.Min = 4 }), f.look(), m, f.now)
+		_, m = must(t, limits(func(c *Config) { c.Min = 4 }), f.observe(), m, f.now)
 		f.step(5 * time.Second)
 	}
 	return f, m
@@ -171,11 +171,11 @@ func TestABadReadingResizesNothing(t *testing.T) {
 			f.step(time.Hour) // all tasks are done: otherwise workers would be drained
 			f.submit("work", 40, 1, time.Minute)
 			f.step(time.Second)
-			o := f.look()
+			o := f.observe()
 			if d, _ := must(t, limits(), o, m, f.now); d.Held {
 				t.Fatalf("held without a reason: %s", d.Reason)
 			}
-			o = f.look()
+			o = f.observe()
 			tc.change(&o)
 			d, _ := must(t, limits(), o, m, f.now)
 			if !d.Held || d.Add > 0 || len(d.Drain) > 0 || !strings.Contains(d.Reason, tc.want) {
@@ -187,7 +187,7 @@ func TestABadReadingResizesNothing(t *testing.T) {
 
 func TestWorkersOfAManagerThatIsGoneAreDrained(t *testing.T) {
 	f, m := busy(t)
-	o := f.look()
+	o := f.observe()
 	o.Reading, o.Fault, o.Silence = nil, "connection refused", Gone
 	_, m = must(t, limits(), o, m, f.now)
 	d, m := must(t, limits(), o, m, f.now.Add(10*time.Minute-time.Second))
@@ -198,7 +198,7 @@ func TestWorkersOfAManagerThatIsGoneAreDrained(t *testing.T) {
 	if len(d.Drain) != 4 || d.Phase != CleanUp || d.Silent != "" || !strings.Contains(d.Reason, "connection refused") {
 		t.Errorf("%+v, want all four drained", d)
 	}
-	if _, m = must(t, limits(), f.look(), m, f.now.Add(11*time.Minute)); !m.SilentSince.IsZero() || !m.GoneSince.IsZero() {
+	if _, m = must(t, limits(), f.observe(), m, f.now.Add(11*time.Minute)); !m.SilentSince.IsZero() || !m.GoneSince.IsZero() {
 		t.Error("it answers again and still counts as silent")
 	}
 }
@@ -206,7 +206,7 @@ func TestWorkersOfAManagerThatIsGoneAreDrained(t *testing.T) {
 func TestWorkersOfAManagerThatIsSilentInAnotherWayAreKept(t *testing.T) {
 	for _, silence := range []Silence{"", Unreachable, Unusable, NotAsked} {
 		f, m := busy(t)
-		o := f.look()
+		o := f.observe()
 		o.Reading, o.Fault, o.Silence = nil, "of this and that", silence
 		for at := f.now; at.Before(f.now.Add(48 * time.Hour)); at = at.Add(time.Hour) {
 			var d Decision
@@ -262,7 +262,7 @@ func TestAWorkerThatRunsAndNeverConnectsIsNoWorker(t *testing.T) {
 		}
 		_, m = must(t, c, Observation{Pods: pods, Fault: "no whole answer", Silence: Unreachable}, m, now)
 		if d, _ = must(t, c, Observation{Pods: pods, Reading: tc.during}, m, now.Add(time.Hour)); len(d.Unconnected) > 0 {
-			t.Errorf("%s: %v are named at the first look after a silence, in which none could connect", tc.name, d.Unconnected)
+			t.Errorf("%s: %v are named at the first evaluation after a silence, in which none could connect", tc.name, d.Unconnected)
 		}
 	}
 }
@@ -270,7 +270,7 @@ func TestAWorkerThatRunsAndNeverConnectsIsNoWorker(t *testing.T) {
 // TestOnlyAManagerThatIsGoneWithoutABreakIsGone: any other kind of silence restarts the time.
 func TestOnlyAManagerThatIsGoneWithoutABreakIsGone(t *testing.T) {
 	f, m := busy(t)
-	gone := f.look()
+	gone := f.observe()
 	gone.Reading, gone.Fault, gone.Silence = nil, "connection refused", Gone
 	slow := gone
 	slow.Fault, slow.Silence = "no whole answer", Unreachable
@@ -297,7 +297,7 @@ func TestWorkersThatAreLeavingCountTowardsTheLimitAndTakeTasks(t *testing.T) {
 	}
 	f.submit("work", 40, 1, 10*time.Minute)
 	c := limits(func(c *Config) { c.Max = 6 })
-	d, _ := must(t, c, f.look(), m, f.now.Add(time.Hour))
+	d, _ := must(t, c, f.observe(), m, f.now.Add(time.Hour))
 	if d.Add != 2 || !strings.Contains(d.Reason, "4 terminating workers count towards the limit") {
 		t.Errorf("%d workers beside four that are leaving, want two: six are allowed (%s)", d.Add, d.Reason)
 	}
@@ -306,12 +306,12 @@ func TestWorkersThatAreLeavingCountTowardsTheLimitAndTakeTasks(t *testing.T) {
 		w.Leaving = true
 	}
 	f.submit("work", 4, 1, 10*time.Minute)
-	if d, _ = must(t, limits(), f.look(), m, f.now.Add(time.Hour)); d.Add != 0 {
+	if d, _ = must(t, limits(), f.observe(), m, f.now.Add(time.Hour)); d.Add != 0 {
 		t.Errorf("%d workers for tasks that workers there take before they leave (%s)", d.Add, d.Reason)
 	}
 }
 
-func TestAnotherQueueIsLearnedAnew(t *testing.T) {
+func TestAnotherQueueIsLearnedAgain(t *testing.T) {
 	f := newFarm(10 * time.Second)
 	f.submit("work", 8, 1, 30*time.Second)
 	_, m := play(t, f, limits(), Memory{}, time.Hour)
@@ -319,11 +319,11 @@ func TestAnotherQueueIsLearnedAnew(t *testing.T) {
 		t.Fatalf("nothing learned: %+v", m)
 	}
 	f.started = f.now
-	d, m := must(t, limits(), f.look(), m, f.now)
+	d, m := must(t, limits(), f.observe(), m, f.now)
 	if !d.QueueReplaced || len(m.Categories) > 0 || len(m.InitTimes) == 0 {
 		t.Errorf("%+v, want categories forgotten and initialisation times kept (%+v)", d, m)
 	}
-	if d, _ = must(t, limits(), f.look(), m, f.now); d.QueueReplaced {
+	if d, _ = must(t, limits(), f.observe(), m, f.now); d.QueueReplaced {
 		t.Error("another queue a second time")
 	}
 }
@@ -332,7 +332,7 @@ func TestTasksLargerThanAnyWorkerAreNamed(t *testing.T) {
 	f := newFarm(10 * time.Second)
 	f.submit("giant", 3, 16, time.Minute)
 	f.submit("small", 1, 1, time.Minute)
-	d, _ := must(t, limits(), f.look(), Memory{}, f.now)
+	d, _ := must(t, limits(), f.observe(), Memory{}, f.now)
 	if d.Add != 1 {
 		t.Errorf("%d workers, want the one for the small task", d.Add)
 	}
@@ -345,7 +345,7 @@ func TestTasksLargerThanAnyWorkerAreNamed(t *testing.T) {
 func TestZeroWorkersMayBeAllThereAre(t *testing.T) {
 	f := newFarm(10 * time.Second)
 	f.submit("work", 3, 1, time.Minute)
-	d, _ := must(t, limits(func(c *Config) { c.Max = 0 }), f.look(), Memory{}, f.now)
+	d, _ := must(t, limits(func(c *Config) { c.Max = 0 }), f.observe(), Memory{}, f.now)
 	if d.Add != 0 || d.TasksWaiting != 3 || d.ShortageMilliCores != 3000 {
 		t.Errorf("%+v, want no worker and a shortage of three cores", d)
 	}
@@ -355,7 +355,7 @@ func TestOnlyWorkersThatTheManagerCallsIdleAreDrained(t *testing.T) {
 	f, m := busy(t)
 	down := limits(func(c *Config) { c.Max = 1 }) // the pool must shrink by three
 	now := f.now.Add(time.Hour)
-	if d, _ := must(t, down, f.look(), m, now); !slices.Equal(d.Drain, []string{"w-004"}) || !strings.Contains(d.Reason, "2 stay until the manager reports them as idle") {
+	if d, _ := must(t, down, f.observe(), m, now); !slices.Equal(d.Drain, []string{"w-004"}) || !strings.Contains(d.Reason, "2 stay until the manager reports them as idle") {
 		t.Fatalf("%v are drained (%s), want the idle one", d.Drain, d.Reason)
 	}
 	for _, tc := range []struct {
@@ -370,7 +370,7 @@ func TestOnlyWorkersThatTheManagerCallsIdleAreDrained(t *testing.T) {
 		}},
 		{"it is not listed", func(o *Observation) { o.Reading.Workers = o.Reading.Workers[:3] }},
 	} {
-		o := f.look()
+		o := f.observe()
 		tc.change(&o)
 		if d, _ := must(t, down, o, m, now); len(d.Drain) > 0 {
 			t.Errorf("%s: %v is drained", tc.name, d.Drain)
@@ -378,10 +378,10 @@ func TestOnlyWorkersThatTheManagerCallsIdleAreDrained(t *testing.T) {
 	}
 }
 
-func TestWorkersOfOthersAreCountedOnAndLeftAlone(t *testing.T) {
+func TestWorkersOfOthersAreCountedOnAndLeftUnchanged(t *testing.T) {
 	f := newFarm(10 * time.Second)
 	f.submit("work", 4, 1, time.Minute)
-	o := f.look()
+	o := f.observe()
 	o.Reading.Workers = []answer.Worker{{Address: "10.0.0.9:5", Hostname: "desk", Total: answer.Resources{Cores: exact(8), MemoryMB: exact(1 << 20)}}}
 	d, m := must(t, limits(), o, Memory{}, f.now)
 	if d.Add != 0 || d.Foreign != 1 {
@@ -420,7 +420,7 @@ func TestTheFlavorWithTheLeastCostPerTaskIsChosen(t *testing.T) {
 		{"many fill the large one, which is cheaper by the core", []Flavor{small, large}, batch(160, 1), "large"},
 		{"many that take a whole worker each take small ones", []Flavor{small, large}, batch(160, 0), "small"},
 		{"one that only the large one holds", []Flavor{small, large}, batch(1, 3), "large"},
-		{"the large one cannot be had", []Flavor{small, with(large, func(f *Flavor) { f.Trouble = "left alone" })}, batch(160, 1), "small"},
+		{"the large one cannot be had", []Flavor{small, with(large, func(f *Flavor) { f.Trouble = "left unchanged" })}, batch(160, 1), "small"},
 		{"a price is known of one", []Flavor{with(small, func(f *Flavor) { f.MicroDollarsPerHour = 0 }), large}, batch(1, 1), "large"},
 		{"of none: the fewest cores", []Flavor{with(large, func(f *Flavor) { f.MicroDollarsPerHour = 0 }), with(small, func(f *Flavor) { f.MicroDollarsPerHour = 0 })}, batch(1, 1), "small"},
 		{"a tie: the first", []Flavor{small, with(small, func(f *Flavor) { f.Name = "same" })}, batch(3, 1), "small"},
@@ -437,7 +437,7 @@ func TestTheFlavorWithTheLeastCostPerTaskIsChosen(t *testing.T) {
 	}
 }
 
-func TestCategoriesThatBecomeOthersAreLearnedAnew(t *testing.T) {
+func TestCategoriesThatBecomeOthersAreLearnedAgain(t *testing.T) {
 	var c Category
 	c.observe(10*time.Second, 20)
 	c.observe(60*time.Second, 2)
@@ -622,7 +622,7 @@ func TestConfigurationsThatCannotBeAreRefusedByName(t *testing.T) {
 		`"four": has`:    func(c *Config) { c.Flavors[0].Worker.MilliCores = 0 },
 	} {
 		f := newFarm(time.Second)
-		d, _, err := Decide(limits(change), f.look(), Memory{}, f.now)
+		d, _, err := Decide(limits(change), f.observe(), Memory{}, f.now)
 		if err == nil || !strings.Contains(err.Error(), want) || d.Add > 0 {
 			t.Errorf("error %v, want one that names %q", err, want)
 		}
@@ -682,7 +682,7 @@ func TestWhateverHappensNoTaskIsLostAndNoPoolThrashes(t *testing.T) {
 		var resized time.Time
 		for f.now.Before(begin.Add(4*time.Hour)) && (f.left() > 0 || len(f.machines) > c.Min) {
 			f.step(c.Cycle)
-			o := f.look()
+			o := f.observe()
 			if rapid.IntRange(0, 9).Draw(t, "fault") == 0 {
 				rapid.SampledFrom(faults).Draw(t, "kind")(&o)
 			}

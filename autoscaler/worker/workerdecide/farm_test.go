@@ -157,8 +157,8 @@ func exact(v float64) answer.Amount { return answer.Amount{Value: v, Bound: answ
 // atMost is the greatest amount measured so far.
 func atMost(v float64) answer.Amount { return answer.Amount{Value: v, Bound: answer.SoFar} }
 
-// look returns the farm as its manager would report it.
-func (f *farm) look() Observation {
+// observe returns the farm as its manager would report it.
+func (f *farm) observe() Observation {
 	r := &Reading{Queue: answer.Queue{Project: "farm", Started: f.started, ExecutedGood: f.executed}}
 	categories := map[string]*answer.Category{}
 	for _, j := range f.jobs {

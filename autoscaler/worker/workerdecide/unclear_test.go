@@ -71,21 +71,21 @@ func TestNothingIsLearnedAcrossTwoQueues(t *testing.T) {
 
 func TestWorkersStayForAQueueThatHasJustBegun(t *testing.T) {
 	pods := []Pod{{Name: "w-1", Worker: cores(4), Asked: begin, Started: begin}}
-	look := func(started time.Time) Observation {
+	observe := func(started time.Time) Observation {
 		r := reading(nil, connected("w-1", 4))
 		r.Queue.Started = started
 		return Observation{Pods: pods, Reading: r}
 	}
-	_, m := must(t, limits(), look(begin), Memory{}, begin)
+	_, m := must(t, limits(), observe(begin), Memory{}, begin)
 	later := begin.Add(time.Hour)
-	if d, _ := must(t, limits(), look(begin), m, later); len(d.Drain) != 1 {
+	if d, _ := must(t, limits(), observe(begin), m, later); len(d.Drain) != 1 {
 		t.Fatalf("%v of the queue before are drained, want the idle one: what follows shows nothing", d.Drain)
 	}
-	d, m := must(t, limits(), look(later), m, later)
+	d, m := must(t, limits(), observe(later), m, later)
 	if len(d.Drain) > 0 {
 		t.Error("a worker goes as soon as another queue begins, by how long it was idle in the one before")
 	}
-	if d, _ = must(t, limits(), look(later), m, later.Add(30*time.Second)); len(d.Drain) != 1 {
+	if d, _ = must(t, limits(), observe(later), m, later.Add(30*time.Second)); len(d.Drain) != 1 {
 		t.Error("it stays although this queue had nothing for it for half an initialisation time")
 	}
 }
@@ -183,13 +183,13 @@ func TestInTheWarmUpEachCategoryThatDeclaresNothingIsMeasuredAlone(t *testing.T)
 	f.submit("a", 9, 0, time.Minute)
 	f.submit("b", 9, 0, time.Minute)
 	c := limits()
-	d, m := must(t, c, f.look(), Memory{}, f.now)
+	d, m := must(t, c, f.observe(), Memory{}, f.now)
 	if d.Phase != WarmUp || d.Add != 2 {
 		t.Fatalf("%s: %d workers, want one for each category (%s)", d.Phase, d.Add, d.Reason)
 	}
 	f.do(d, c)
 	f.step(11 * time.Second)
-	if d, _ = must(t, c, f.look(), m, f.now); d.TasksRunning != 2 {
+	if d, _ = must(t, c, f.observe(), m, f.now); d.TasksRunning != 2 {
 		t.Errorf("%d tasks run on two workers of four cores, want one on each", d.TasksRunning)
 	}
 }
@@ -207,22 +207,22 @@ func TestWarmUpEndsWhenTheFirstTaskHasShownThatItIsLong(t *testing.T) {
 	f := newFarm(10 * time.Second)
 	f.submit("long", 40, 1, time.Hour)
 	c := limits(func(c *Config) { c.Prior = 40 * time.Second }) // an eighth of it is 5 s
-	d, m := must(t, c, f.look(), Memory{}, f.now)
+	d, m := must(t, c, f.observe(), Memory{}, f.now)
 	f.do(d, c)
 	f.step(50 * time.Second) // a new resize is allowed, and no task runs yet
 	f.step(time.Second)
-	d, m = must(t, c, f.look(), m, f.now)
+	d, m = must(t, c, f.observe(), m, f.now)
 	if d.Add > 0 {
 		t.Fatalf("%d workers for a category of which the first tasks have just begun", d.Add)
 	}
 	f.step(5 * time.Second)
-	if d, _ = must(t, c, f.look(), m, f.now); d.Add != 9 {
+	if d, _ = must(t, c, f.observe(), m, f.now); d.Add != 9 {
 		t.Errorf("%d workers (%s), want nine for the 36 tasks that have no place", d.Add, d.Reason)
 	}
 }
 
 func TestTasksAreTooLargeOnlyIfNoWorkerCouldEverHoldThem(t *testing.T) {
-	eight := Flavor{Name: "eight", Worker: cores(8), Trouble: "left alone"}
+	eight := Flavor{Name: "eight", Worker: cores(8), Trouble: "left unchanged"}
 	for _, tc := range []struct {
 		name    string
 		flavors []Flavor
@@ -241,7 +241,7 @@ func TestTasksAreTooLargeOnlyIfNoWorkerCouldEverHoldThem(t *testing.T) {
 	}
 }
 
-func TestAWorkerThatHasLessThanItsFlavorPromisesIsBelieved(t *testing.T) {
+func TestAWorkerThatHasLessThanItsFlavorPromisesIsTrusted(t *testing.T) {
 	o := Observation{Pods: []Pod{{Name: "w-1", Flavor: "four", Worker: cores(4), Asked: begin, Started: begin}}, Reading: reading(waiting(1, 11, "c", 1), connected("w-1", 3))}
 	var m Memory
 	m.category("c").observe(time.Hour, 1)
@@ -271,7 +271,7 @@ func TestTasksThatChangeInMidRunGetOtherWorkers(t *testing.T) {
 				t.Fatalf("after an hour %d tasks are left", f.left())
 			}
 			var d Decision
-			d, m = must(t, c, f.look(), m, f.now)
+			d, m = must(t, c, f.observe(), m, f.now)
 			relearned = relearned || slices.Contains(d.Relearned, "c")
 			added += d.Add
 			f.do(d, c)
@@ -317,7 +317,7 @@ func TestTasksThatTakeAWholeWorkerGetTheFlavorThatCostsLeast(t *testing.T) {
 	if d, _ := must(t, c, o, m, begin); d.Flavor != "small" || d.Add != 8 {
 		t.Errorf("%d workers of %s, want eight small ones: a large one would run one task too (%v)", d.Add, d.Flavor, d.Rejected)
 	}
-	c.Flavors[0].Trouble = "left alone"
+	c.Flavors[0].Trouble = "left unchanged"
 	if d, _ := must(t, c, o, m, begin); d.Flavor != "large" || d.Add != 8 {
 		t.Errorf("%d workers of %s, want eight large ones: each runs one task", d.Add, d.Flavor)
 	}
@@ -351,7 +351,7 @@ func TestTheLawIsTheOneThatWasAskedFor(t *testing.T) {
 func TestAManagerIsAskedEachCycleWhateverTheLawWaitsFor(t *testing.T) {
 	d, _ := must(t, limits(), Observation{Reading: reading(waiting(1, 1, "c", 1))}, Memory{}, begin)
 	if d.Add != 1 || d.Recheck != limits().Cycle {
-		t.Errorf("%d workers and a look in %v, want one and %v: what ends in between is learned from", d.Add, d.Recheck, limits().Cycle)
+		t.Errorf("%d workers and an evaluation in %v, want one and %v: what ends in between is learned from", d.Add, d.Recheck, limits().Cycle)
 	}
 }
 

@@ -62,7 +62,7 @@ func TestPasswordsAreProvenOnBothSides(t *testing.T) {
 	}
 	open := workqueuetest.Start(t, recordedAnswers(t), "", nil)
 	if _, err := (&Client{Address: open.Address, Password: "secret"}).Queue(t.Context()); err == nil {
-		t.Error("a manager without password is believed to have one")
+		t.Error("a manager without password is trusted to have one")
 	}
 	if _, err := (&Client{Address: m.Address}).Queue(t.Context()); err == nil || !strings.Contains(err.Error(), "requires a password") && !strings.Contains(err.Error(), "JSON array") {
 		t.Errorf("without one: error %v", err)
@@ -127,7 +127,7 @@ func TestSlowLargeAndGarbledAnswersAreErrors(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := c.Queue(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("given up: error %v, want %v", err, context.Canceled)
+		t.Errorf("abandoned: error %v, want %v", err, context.Canceled)
 	}
 	if tasks, err := c.Tasks(t.Context()); err == nil || tasks != nil || !strings.Contains(err.Error(), "for task_status: entry 1") {
 		t.Errorf("cut off: %v and error %v", tasks, err)
@@ -198,7 +198,7 @@ func FuzzAuthenticate(f *testing.F) {
 	f.Fuzz(func(t *testing.T, manager string) {
 		// A peer that does not know the password is not accepted as the manager.
 		if err := authenticate(readWriter{strings.NewReader(manager), io.Discard}, "secret"); err == nil {
-			t.Fatalf("%q is believed", manager)
+			t.Fatalf("%q is trusted", manager)
 		}
 	})
 }

@@ -31,8 +31,8 @@ type Pending struct {
 	Since int64 `json:"since"`
 }
 
-// notLookedAt is the reason of pods without a message from a scheduler.
-const notLookedAt = "no scheduler has tried to place it yet"
+// notTried is the reason of pods without a message from a scheduler.
+const notTried = "no scheduler has tried to place it yet"
 
 // pending groups pods without a node by reason. The largest groups come first; ties are sorted by
 // reason.
@@ -71,11 +71,11 @@ func groupOf(reason string, pods []*corev1.Pod) Pending {
 func whyPending(pod *corev1.Pod) string {
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return clip.Bytes(cmp.Or(c.Message, c.Reason, notLookedAt), longest)
+			return clip.Bytes(cmp.Or(c.Message, c.Reason, notTried), longest)
 		}
 	}
 	if len(pod.Spec.SchedulingGates) > 0 {
 		return "a scheduling gate keeps it from being scheduled: " + pod.Spec.SchedulingGates[0].Name
 	}
-	return notLookedAt
+	return notTried
 }

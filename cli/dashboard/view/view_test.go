@@ -259,7 +259,7 @@ func TestPodsThatWaitAreGroupedByReason(t *testing.T) {
 		{Reason: "no room", Pods: 2, Names: []string{"a/p2", "a/p1"}, MilliCPU: 2000, Memory: 2 << 30, Since: now.Add(-time.Hour).Unix()},
 		{Reason: "a scheduling gate keeps it from being scheduled: quota", Pods: 1, Names: []string{"a/p5"}, MilliCPU: 1000, Memory: 1 << 30, Since: now.Add(-time.Minute).Unix()},
 		{Reason: "bad selector", Pods: 1, Names: []string{"a/p3"}, MilliCPU: 1000, Memory: 1 << 30, Since: now.Add(-time.Minute).Unix()},
-		{Reason: notLookedAt, Pods: 1, Names: []string{"a/p4"}, MilliCPU: 1000, Memory: 1 << 30, Since: now.Add(-time.Minute).Unix()},
+		{Reason: notTried, Pods: 1, Names: []string{"a/p4"}, MilliCPU: 1000, Memory: 1 << 30, Since: now.Add(-time.Minute).Unix()},
 	}
 	if diff := cmp.Diff(want, page.Pending); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -286,7 +286,7 @@ func fleetOf(d *v1alpha1.FleetDecision) *v1alpha1.NodeFleet {
 	return &v1alpha1.NodeFleet{ObjectMeta: metav1.ObjectMeta{Name: "f"}, Spec: v1alpha1.NodeFleetSpec{Mode: v1alpha1.FleetAct, Class: v1alpha1.FleetAny}, Status: v1alpha1.NodeFleetStatus{LastDecision: d}}
 }
 
-func TestADecisionOfAFleetHasItsTermsAndWhatCameOfIt(t *testing.T) {
+func TestADecisionOfAFleetHasItsTermsAndItsOutcome(t *testing.T) {
 	d := &v1alpha1.FleetDecision{
 		ID: "3", Time: ago(time.Minute), Mode: v1alpha1.FleetObserve, Summary: "buy 2", PricePerHour: "0.2", LowerBoundPerHour: "0.15", SavesDollars: "0.9", CostsDollars: "0.1",
 		Buys:     []v1alpha1.DecidedPurchase{{Flavor: "large", Count: 2, Pods: 5, Reason: "cheapest", PricePerHour: "0.1", StartSeconds: 60, BilledSeconds: 600, DollarsUntilEmpty: "0.017"}},

@@ -105,15 +105,15 @@ func TestFitServiceUnderNoisePredictsOtherSizes(t *testing.T) {
 // random arrivals and service times, reveal the speed of its replicas.
 func TestFitServiceReadsWhatReplicasHasPlayed(t *testing.T) {
 	t.Parallel()
-	looks := filepath.Join(t.TempDir(), "looks.csv")
+	samples := filepath.Join(t.TempDir(), "looks.csv")
 	var rates strings.Builder
 	for i := range 24 {
 		fmt.Fprintf(&rates, "%d,%d\n", 1800*i, 40+15*(i*7%12))
 	}
-	if code, _, stderr := supercargo(t, "", "replicas", "--trace", ratesFile(t, rates.String()), "--law", "proportional", "--samples", looks); code != command.ExitOK {
+	if code, _, stderr := supercargo(t, "", "replicas", "--trace", ratesFile(t, rates.String()), "--law", "proportional", "--samples", samples); code != command.ExitOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
-	args := []string{"-f", looks, "--time-column=time_s", "--replicas-column=ready", "--rate-column=measured_rate_per_s"}
+	args := []string{"-f", samples, "--time-column=time_s", "--replicas-column=ready", "--rate-column=measured_rate_per_s"}
 	s := fittedService(t, "", append(args, "--max-response=250ms")...)
 	truth := queueing.PaperModel()
 	for _, lambda := range []float64{50, 100, 200} {

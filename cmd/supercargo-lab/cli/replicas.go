@@ -155,7 +155,7 @@ func runReplicas(ctx context.Context, flags replicasFlags, stdin io.Reader, stdo
 // play runs all laws, GOMAXPROCS at a time.
 func (r *replicasRun) play(ctx context.Context) ([]loop.Result, error) {
 	results := make([]loop.Result, len(r.laws))
-	samples, err := newLookFile(r.flags.samples)
+	samples, err := newSampleFile(r.flags.samples)
 	if err != nil {
 		return nil, err
 	}
@@ -186,36 +186,36 @@ func (r *replicasRun) names() (names []string) {
 	return names
 }
 
-// lookFile is the file of --samples. Without a path it does nothing.
-type lookFile struct {
-	file   *os.File
-	buffer *bufio.Writer
-	looks  *replicas.Looks
+// sampleFile is the file of --samples. Without a path it does nothing.
+type sampleFile struct {
+	file        *os.File
+	buffer      *bufio.Writer
+	evaluations *replicas.EvaluationWriter
 }
 
-func newLookFile(path string) (*lookFile, error) {
+func newSampleFile(path string) (*sampleFile, error) {
 	if path == "" {
-		return &lookFile{}, nil
+		return &sampleFile{}, nil
 	}
 	f, err := os.Create(path)
 	if err != nil {
 		return nil, fmt.Errorf("--samples: %w", err)
 	}
 	buffer := bufio.NewWriter(f)
-	return &lookFile{file: f, buffer: buffer, looks: replicas.NewLooks(buffer)}, nil
+	return &sampleFile{file: f, buffer: buffer, evaluations: replicas.NewEvaluationWriter(buffer)}, nil
 }
 
-func (l *lookFile) add(s loop.Step) {
+func (l *sampleFile) add(s loop.Step) {
 	if l.file != nil {
-		l.looks.Add(s)
+		l.evaluations.Add(s)
 	}
 }
 
-func (l *lookFile) close() error {
+func (l *sampleFile) close() error {
 	if l.file == nil {
 		return nil
 	}
-	if err := errors.Join(l.looks.Flush(), l.buffer.Flush(), l.file.Close()); err != nil {
+	if err := errors.Join(l.evaluations.Flush(), l.buffer.Flush(), l.file.Close()); err != nil {
 		return fmt.Errorf("--samples: write %s: %w", l.file.Name(), err)
 	}
 	return nil

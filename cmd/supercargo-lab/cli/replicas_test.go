@@ -53,9 +53,9 @@ func TestReplicasPrintsTheFieldsOfTheContract(t *testing.T) {
 	}
 }
 
-// TestReplicasCountsWhatOneCanReckonByHand: six replicas of 10/s each answer 45 requests per second in
+// TestReplicasCountsWhatOneCanComputeByHand: six replicas of 10/s each answer 45 requests per second in
 // 0.1281 s on average by queueing theory, and an hour has 14.4 intervals of 250 s.
-func TestReplicasCountsWhatOneCanReckonByHand(t *testing.T) {
+func TestReplicasCountsWhatOneCanComputeByHand(t *testing.T) {
 	t.Parallel()
 	code, stdout, stderr := supercargo(t, "", "replicas", "--trace", hours(t, 1, 45), "--law", "proportional", "--slo", "150ms",
 		"--mu-b", "10", "--mu-c", "0", "--min", "6", "--max", "6", "-o", "json")
@@ -98,7 +98,7 @@ func TestReplicasTabulatesEveryLaw(t *testing.T) {
 	}
 }
 
-func TestReplicasWritesEveryLook(t *testing.T) {
+func TestReplicasWritesEveryEvaluation(t *testing.T) {
 	t.Parallel()
 	samples := filepath.Join(t.TempDir(), "looks.csv")
 	code, _, stderr := supercargo(t, "", "replicas", "--trace", hours(t, 1, 100), "--law", "inversequeue", "--samples", samples)
@@ -115,10 +115,10 @@ func TestReplicasWritesEveryLook(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(rows) != 1+14 || rows[0][0] != "time_s" || rows[1][0] != "250" || rows[2][0] != "500" {
-		t.Fatalf("%d rows, the first %v and %v; want a header and a look at the end of every 250 s of an hour", len(rows), rows[0], rows[1])
+		t.Fatalf("%d rows, the first %v and %v; want a header and an evaluation at the end of every 250 s of an hour", len(rows), rows[0], rows[1])
 	}
 	if rate, err := strconv.ParseFloat(rows[1][2], 64); err != nil || !(math.Abs(rate-100) < 5) {
-		t.Errorf("the first look measures %v/s (%v), want about 100", rows[1][2], err)
+		t.Errorf("the first evaluation measures %v/s (%v), want about 100", rows[1][2], err)
 	}
 }
 

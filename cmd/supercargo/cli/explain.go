@@ -87,7 +87,7 @@ func newExplainCommand() *cobra.Command {
 		Use:   "explain (KIND/NAME | KIND NAME | pods | consolidation)",
 		Short: "Explain Supercargo's last decision about a pod, a node or another object",
 		Long: `Explain the last decision about an object: what was decided, which alternatives were rejected, what
-was expected of it and what came of it. For a NodeFleet, also explain what keeps each under-used
+was expected of it, and its outcome. For a NodeFleet, also explain what keeps each under-used
 machine: a pod, a setting or its cost.
 
 Kinds and their short names: pod (po), node (no), nodefleet (nf), replicapolicy (rp), workerpool (wp),

@@ -195,8 +195,8 @@ func (f reportEnergyFlags) check() error {
 	if f.powerQuery != "" && f.hasPowerName {
 		errs = append(errs, errors.New("--power and --power-query are mutually exclusive"))
 	}
-	if f.step != 0 && f.step < powerquery.LookEvery {
-		errs = append(errs, fmt.Errorf("--step %v: must be at least %v", f.step, powerquery.LookEvery))
+	if f.step != 0 && f.step < powerquery.SampleEvery {
+		errs = append(errs, fmt.Errorf("--step %v: must be at least %v", f.step, powerquery.SampleEvery))
 	}
 	if !(f.ratedWatts >= 0) || math.IsInf(f.ratedWatts, 0) {
 		errs = append(errs, fmt.Errorf("--rated-watts %v: must be 0 or more", f.ratedWatts))
@@ -237,7 +237,7 @@ func (f reportEnergyFlags) span(now time.Time) (from, to time.Time, err error) {
 			return from, to, fmt.Errorf("--from %q: must be a time such as 2026-01-31T15:00:00Z", f.from)
 		}
 	}
-	if span := to.Sub(from); span < powerquery.LookEvery || span > 10*366*24*time.Hour {
+	if span := to.Sub(from); span < powerquery.SampleEvery || span > 10*366*24*time.Hour {
 		return from, to, fmt.Errorf("from %s to %s: must be a period of half a minute to ten years (--from, --to, --since)", from.Format(time.RFC3339), to.Format(time.RFC3339))
 	}
 	return from, to, nil

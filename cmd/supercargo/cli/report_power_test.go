@@ -73,7 +73,7 @@ func TestReportPowerSaysWhatToDoWithoutMeters(t *testing.T) {
 	}
 	d := reportEnergy(t, "--prometheus", server.URL, "--power", "model")
 	if len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "half a minute apart") {
-		t.Errorf("%q, want that nodes are looked at every half minute", d.Notes)
+		t.Errorf("%q, want that nodes are checked every half minute", d.Notes)
 	}
 }
 

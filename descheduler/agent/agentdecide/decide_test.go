@@ -82,7 +82,7 @@ func brokenForwards(s Source, d SourceDecision) string {
 	case d.Do == Ship && (s.Container != terms.Frozen || !s.Dumped):
 		return "what is shipped is not the container's state"
 	case d.Do == Freeze && (s.Dumped || s.Step == v1alpha1.SourceDumped || s.Step == v1alpha1.SourceShipped):
-		return "a container that ran after its state was taken is frozen anew"
+		return "a container that ran after its state was taken is frozen again"
 	}
 	return ""
 }
@@ -413,7 +413,7 @@ func TestTargetDecidesAsItIsTold(t *testing.T) {
 		{"it removes what it has when the room is given away", Target{Exists: true, Order: v1alpha1.OrderFreeze, Known: true, Prepared: true}, TargetDecision{Do: Remove}},
 		{"it removes what it has when the Migration is gone", Target{Known: true, Staged: true}, TargetDecision{Do: Remove}},
 		{"it forgets at the end", Target{Known: true}, TargetDecision{Do: Forget}},
-		{"it does not prepare anew after a failure", at(v1alpha1.OrderPrepare, func(s *Target) { s.Step = v1alpha1.TargetFailed }), TargetDecision{}},
+		{"it does not prepare again after a failure", at(v1alpha1.OrderPrepare, func(s *Target) { s.Step = v1alpha1.TargetFailed }), TargetDecision{}},
 		{"it says that it has nothing when it never had", at(v1alpha1.OrderThaw, func(*Target) {}), TargetDecision{Do: Report, Step: v1alpha1.TargetCleaned}},
 		{"it has nothing to do with a restart", at(v1alpha1.OrderPrepare, func(s *Target) { s.Stateless = true }), TargetDecision{}},
 	}

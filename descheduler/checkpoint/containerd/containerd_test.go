@@ -30,7 +30,7 @@ func TestEstablishedConnectionsAreCounted(t *testing.T) {
 	}
 }
 
-func TestAFolderForTheOldRootIsLookedFor(t *testing.T) {
+func TestAFolderForTheOldRootIsSearched(t *testing.T) {
 	for name, tc := range map[string]struct {
 		make func(root string) error
 		want bool

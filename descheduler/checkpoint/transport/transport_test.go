@@ -237,7 +237,7 @@ func TestItIsTriedAgain(t *testing.T) {
 	}
 }
 
-func TestItIsGivenUpAfterThreeTries(t *testing.T) {
+func TestItIsAbandonedAfterThreeTries(t *testing.T) {
 	b := newBench(t)
 	b.take = func(Body) error { return ErrNotNow }
 	b.listen()
@@ -467,7 +467,7 @@ func TestAReadThatWaitsEndsWhenItIsAborted(t *testing.T) {
 	}
 }
 
-func TestASourceThatCannotGoOnSaysWhy(t *testing.T) {
+func TestASourceThatCannotContinueSaysWhy(t *testing.T) {
 	b := newBench(t)
 	b.listen()
 	lost := checkpoint.Fail(v1alpha1.MigrationReasonDumpLost, "the dump has gone")

@@ -103,7 +103,7 @@ func TestReplicasShareOneCertificateAndRenewIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	if b, _ = second.GetCertificate(nil); bytes.Equal(a.Certificate[0], b.Certificate[0]) {
-		t.Error("the certificate is not made anew in time")
+		t.Error("the certificate is not made again in time")
 	}
 	trusted(t, c, first, later) // it serves the old one until its next check
 	trusted(t, c, second, later)

@@ -125,8 +125,8 @@ func TestReplicasLearnASecretThatAnotherHasMade(t *testing.T) {
 	}
 }
 
-// TestCertificatesOfOthersAreLeftAlone is for --eviction-webhook-cert-dir.
-func TestCertificatesOfOthersAreLeftAlone(t *testing.T) {
+// TestCertificatesOfOthersAreLeftUnchanged is for --eviction-webhook-cert-dir.
+func TestCertificatesOfOthersAreLeftUnchanged(t *testing.T) {
 	k, c := kept(t)
 	called(t, c)
 	var configuration admissionv1.ValidatingWebhookConfiguration

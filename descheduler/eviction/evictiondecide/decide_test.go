@@ -98,7 +98,7 @@ func TestHowAnEvictionIsAnswered(t *testing.T) {
 		{"one that does not run yet", pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }), Untouched, ""},
 		{"one that is being deleted", going, Untouched, ""},
 		{"one that says nothing", pod(func(p *corev1.Pod) { p.Annotations = nil }), Untouched, ""},
-		{"one that is to start anew", pod(func(p *corev1.Pod) { p.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart }), Untouched, ""},
+		{"one that is to start again", pod(func(p *corev1.Pod) { p.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart }), Untouched, ""},
 		{"one that is never to be moved", pod(func(p *corev1.Pod) { p.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationNever }), Untouched, ""},
 		{"one that cannot be moved", refused, NotMovable, "pod work is evicted without its state: it cannot be moved: EmptyDirUnsupported: volume v is an emptyDir"},
 
@@ -194,7 +194,7 @@ func TestAnEvictionMakesAMigrationOfThatPodAndClaimsItsBudget(t *testing.T) {
 		t.Errorf("claims %+v", got.Claims)
 	}
 	if diff := cmp.Diff(before, &o.Budgets[0]); diff != "" {
-		t.Errorf("the budget that was looked at has changed (-was +is):\n%s", diff)
+		t.Errorf("the budget that was checked has changed (-was +is):\n%s", diff)
 	}
 	o.Budgets = []policyv1.PodDisruptionBudget{*got.Claims[0]}
 	if again := Reply(config, o, now); again.Outcome != Started || again.Migration.Name != want.Name || len(again.Claims) != 0 {
@@ -211,7 +211,7 @@ func TestABudgetAtItsLimitIsSaidAsTheAPIServerSaysIt(t *testing.T) {
 	}
 	o.Budgets[0].Generation = 2
 	if d := Reply(config, o, now).Status.Details; d.RetryAfterSeconds != 10 || !strings.Contains(d.Causes[0].Message, "still being processed") {
-		t.Errorf("of a budget that nobody has looked at yet: %+v", d)
+		t.Errorf("of a budget that nobody has checked yet: %+v", d)
 	}
 }
 

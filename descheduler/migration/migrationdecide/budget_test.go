@@ -42,7 +42,7 @@ func toFreeze(t *testing.T, disruptions int32, restart bool) *world {
 	return w
 }
 
-func TestAPodIsClaimedFromItsBudgetBeforeItStandsStill(t *testing.T) {
+func TestAPodIsClaimedFromItsBudgetBeforeItIsFrozen(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		w := toFreeze(t, 1, restart)
 		if noted, left := w.claimed(); !noted || left != 0 {
@@ -62,7 +62,7 @@ func TestABudgetAtItsLimitIsWaitedForUntilTheDeadline(t *testing.T) {
 			t.Fatalf("restarted %v: %s, %+v", restart, w.m.Status.Order, c)
 		}
 		if step := w.decide(); step.Do != Wait || !step.Until.Equal(w.now.Add(budgetPatience)) {
-			t.Errorf("restarted %v: %+v, want to look again in %s", restart, step, budgetPatience)
+			t.Errorf("restarted %v: %+v, want to evaluate again in %s", restart, step, budgetPatience)
 		}
 		w.now = w.now.Add(6 * time.Minute)
 		if step := w.decide(); step.Do != WriteStatus || condition(step.Status, v1alpha1.MigrationFinished).Reason != "DeadlineExceeded" {
@@ -86,7 +86,7 @@ func TestTheClaimOfTheEvictionIsUsed(t *testing.T) {
 	}
 }
 
-func TestAPodThatStaysGivesItsClaimBack(t *testing.T) {
+func TestAPodThatStaysReturnsItsClaim(t *testing.T) {
 	w := toFreeze(t, 1, false)
 	w.nodes[nodeB].Spec.Unschedulable = true
 	for range 60 {
@@ -102,7 +102,7 @@ func TestAPodThatStaysGivesItsClaimBack(t *testing.T) {
 	}
 }
 
-func TestAPodThatIsRefusedGivesItsClaimBack(t *testing.T) {
+func TestAPodThatIsRefusedReturnsItsClaim(t *testing.T) {
 	w := newWorld(0, ofJob, false)
 	w.budgeted(0)
 	w.budgets[0].Status.DisruptedPods = map[string]metav1.Time{source: metav1.NewTime(w.now)}

@@ -203,7 +203,7 @@ func TestFaultsBeforeTheHandOverLeadBack(t *testing.T) {
 	}
 }
 
-func TestAPodThatEndsOnceItsStateIsStagedGoesOnElsewhere(t *testing.T) {
+func TestAPodThatEndsOnceItsStateIsStagedContinuesElsewhere(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		owned owner
@@ -311,7 +311,7 @@ func TestAReplicaSetNeverMakesAnotherPod(t *testing.T) {
 	}
 }
 
-func TestTheOldContainerGoesOnOnlyOnceTheNewPodIsGone(t *testing.T) {
+func TestTheOldContainerContinuesOnlyOnceTheNewPodIsGone(t *testing.T) {
 	w := on(t, ofJob, false, isRunning)
 	w.m.DeletionTimestamp = &metav1.Time{}
 	w.controller() // rolls back
@@ -334,7 +334,7 @@ func TestTheOldContainerGoesOnOnlyOnceTheNewPodIsGone(t *testing.T) {
 	}
 }
 
-func TestWhatStandsStillIsNotGivenUpWhenItsAgentIsSilent(t *testing.T) {
+func TestWhatIsFrozenIsNotAbandonedWhenItsAgentIsSilent(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		until func(*world) bool
@@ -379,7 +379,7 @@ func TestTheOldPodIsNotKilledByItsKubeletBeforeTheDeadline(t *testing.T) {
 	}
 	w = on(t, ofJob, true, next(DeletePod))
 	if step = w.decide(); step.GraceSeconds != 30 {
-		t.Errorf("a pod that starts anew elsewhere gets %d s to end, and asked for 30", step.GraceSeconds)
+		t.Errorf("a pod that starts again elsewhere gets %d s to end, and asked for 30", step.GraceSeconds)
 	}
 	w.pods[source].Spec.TerminationGracePeriodSeconds = new(int64(0))
 	if step = w.decide(); step.GraceSeconds != 1 {

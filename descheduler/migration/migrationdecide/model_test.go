@@ -113,7 +113,7 @@ func (w *world) checkEnd() error {
 	}
 	for _, p := range w.processes {
 		if p.frozen {
-			return fmt.Errorf("a process is frozen for ever")
+			return fmt.Errorf("a process is frozen without end")
 		}
 	}
 	if got := w.copies(); len(got) > 1 {

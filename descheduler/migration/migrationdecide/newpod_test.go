@@ -26,8 +26,8 @@ func (w *world) withoutSandbox() {
 	}
 }
 
-// turnsBack lets only the controller act, and returns when it rolls back and why.
-func (w *world) turnsBack() (after time.Duration, why string) {
+// rollsBack lets only the controller act, and returns when it rolls back and why.
+func (w *world) rollsBack() (after time.Duration, why string) {
 	start := w.now
 	for range 50 {
 		if Back(w.m) {
@@ -39,7 +39,7 @@ func (w *world) turnsBack() (after time.Duration, why string) {
 			w.now = step.Until
 		}
 	}
-	return 0, "it does not turn back"
+	return 0, "it does not roll back"
 }
 
 // TestANewPodThatCannotStartLeadsBackSoon: the old container is frozen while the new one fails to
@@ -67,7 +67,7 @@ func TestANewPodThatCannotStartLeadsBackSoon(t *testing.T) {
 			w := on(t, ofJob, false, isBound)
 			w.m.Status.Plan.DeadlineAt = metav1.NewTime(w.now.Add(24 * time.Hour))
 			tc.spoil(w)
-			after, why := w.turnsBack()
+			after, why := w.rollsBack()
 			if after != tc.after || !strings.Contains(why, tc.says) {
 				t.Errorf("after %s: %s; want %s: %s", after, why, tc.after, tc.says)
 			}

@@ -241,7 +241,7 @@ func TestTheClaimOfAFrozenPodDoesNotLapse(t *testing.T) {
 					t.Fatalf("the claim is %s old", age)
 				}
 				if step.Until.IsZero() {
-					t.Fatalf("nobody looks at the claim again: %+v", step)
+					t.Fatalf("nobody checks the claim again: %+v", step)
 				}
 				w.now = step.Until
 			}

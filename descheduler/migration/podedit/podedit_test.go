@@ -174,7 +174,7 @@ func TestTheNameOfTheNewPodDoesAsAHostName(t *testing.T) {
 	}
 }
 
-func TestAPodThatStartsAnewKeepsItsImage(t *testing.T) {
+func TestAPodThatStartsAgainKeepsItsImage(t *testing.T) {
 	in := inputOf()
 	in.Method = v1alpha1.MethodRestart
 	in.Pod.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart
@@ -191,7 +191,7 @@ func TestAPodThatStartsAnewKeepsItsImage(t *testing.T) {
 	}
 }
 
-func TestTheTimeThatAPodMayRunGoesOn(t *testing.T) {
+func TestTheTimeThatAPodMayRunContinues(t *testing.T) {
 	in := inputOf()
 	in.Pod.Spec.ActiveDeadlineSeconds = new(int64(100))
 	in.Pod.Status.StartTime = new(metav1.NewTime(planned.Add(-40 * time.Second)))
@@ -214,7 +214,7 @@ func TestTheNewPodIsExpectedToRunForTheRest(t *testing.T) {
 	}{
 		{"what it says of itself, less what it has run", v1alpha1.MethodCheckpoint, "100s", "", "1m0s", &started},
 		{"until the scheduler expects it to end", v1alpha1.MethodCheckpoint, "100s", planned.Add(90 * time.Second).Format(time.RFC3339), "1m30s", &started},
-		{"also if it says nothing of itself", v1alpha1.MethodCheckpoint, "", planned.Add(90 * time.Second).Format(time.RFC3339), "1m30s", &started},
+		{"also if it has no annotation", v1alpha1.MethodCheckpoint, "", planned.Add(90 * time.Second).Format(time.RFC3339), "1m30s", &started},
 		{"one that is late may end at any time", v1alpha1.MethodCheckpoint, "30s", "", "1s", &started},
 		{"nothing is known", v1alpha1.MethodCheckpoint, "", "", "", &started},
 		{"what it says cannot be read", v1alpha1.MethodCheckpoint, "soon", "", "soon", &started},

@@ -51,9 +51,9 @@ func Kinds() []Kind { return []Kind{Auto, RAPL, Hwmon, Query, Model, None} }
 const (
 	// readEvery is how often the meter is read.
 	readEvery = time.Second
-	// lookEvery is how often to look for a better meter if there is none, or a failing one: its
+	// searchEvery is how often to look for a better meter if there is none, or a failing one: its
 	// kernel module may be loaded later.
-	lookEvery = time.Minute
+	searchEvery = time.Minute
 	// maxAge is the maximum age of the current power.
 	maxAge = 10 * time.Second
 	// remembered is the number of readings to keep: two hours, in half a megabyte.
@@ -122,19 +122,19 @@ type Meter struct {
 	query   *queried // nil for no server
 	order   []Kind   // usable kinds, best first
 
-	mu      sync.Mutex
-	machine Machine
-	own     *energy.Model // of the whole machine, from its MachineProfile; nil if that has none
-	model   energy.Model  // of the machine with this number of CPUs
-	origin  string        // of the model
-	cpus    int           // 0 if no model has been chosen
-	now     instrument    // nil for none
-	kind    Kind          // of now
-	lookAt  time.Time     // when to look for a better one
-	failing bool
-	wrong   string // the last error of meters that cannot be used
-	dropped map[energy.Source]*energy.Counts
-	used    map[energy.Source]energy.Joules
+	mu       sync.Mutex
+	machine  Machine
+	own      *energy.Model // of the whole machine, from its MachineProfile; nil if that has none
+	model    energy.Model  // of the machine with this number of CPUs
+	origin   string        // of the model
+	cpus     int           // 0 if no model has been chosen
+	now      instrument    // nil for none
+	kind     Kind          // of now
+	searchAt time.Time     // when to look for a better one
+	failing  bool
+	wrong    string // the last error of meters that cannot be used
+	dropped  map[energy.Source]*energy.Counts
+	used     map[energy.Source]energy.Joules
 }
 
 // New returns the meter of a node. It reads nothing before [Meter.Run].
@@ -303,7 +303,7 @@ func (m *Meter) hear() {
 	}
 }
 
-// ask queries the server if it is in use, and every lookEvery if it would be in case it
+// ask queries the server if it is in use, and every searchEvery if it would be in case it
 // responded.
 func (m *Meter) ask(ctx context.Context) {
 	switch {
@@ -311,7 +311,7 @@ func (m *Meter) ask(ctx context.Context) {
 	case m.kind == Query:
 		m.query.ask(ctx, m.Clock.Now(), m.query.every)
 	case m.now == nil || m.failing || m.before(Query):
-		m.query.ask(ctx, m.Clock.Now(), lookEvery)
+		m.query.ask(ctx, m.Clock.Now(), searchEvery)
 	}
 }
 
@@ -333,10 +333,10 @@ func (m *Meter) count(source energy.Source, fault energy.Fault) {
 func (m *Meter) selectMeter() {
 	now := m.Clock.Now()
 	best := m.now != nil && (m.Kind == Query || m.kind == m.order[0] && !m.failing)
-	if best || now.Before(m.lookAt) && !m.turned(now) {
+	if best || now.Before(m.searchAt) && !m.turned(now) {
 		return
 	}
-	m.lookAt = now.Add(lookEvery)
+	m.searchAt = now.Add(searchEvery)
 	kind, found, err := m.find(now)
 	if err != nil && err.Error() != m.wrong { // once, not every minute
 		m.wrong = err.Error()

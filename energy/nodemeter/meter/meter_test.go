@@ -26,7 +26,7 @@ func TestPackagesAndMemoryAreAddedUpAndNothingElse(t *testing.T) {
 	m, clock := d.meter(Options{})
 	m.read(t.Context())
 	if r, ok := m.Last(); ok {
-		t.Fatalf("one look at counters gives %+v", r)
+		t.Fatalf("one reading of counters gives %+v", r)
 	}
 	clock.Step(2 * time.Second)
 	for id, watts := range map[string]uint64{
@@ -55,13 +55,13 @@ func TestACounterThatGoesBack(t *testing.T) {
 		watts   energy.Watts // 0 if dropped
 		fault   energy.Fault
 	}{
-		{"first look", wrapAt - 150_000_000, 0, energy.Sound},
+		{"first evaluation", wrapAt - 150_000_000, 0, energy.Sound},
 		{"it continues", wrapAt - 50_000_000, 100, energy.Sound},
 		{"it wraps around", 30_000_000, 80, energy.Sound},
 		{"it continues", 110_000_000, 80, energy.Sound},
 		{"more than anything draws", 1_110_000_000, 0, energy.AboveRated},
 		{"it continues from there", 1_190_000_000, 80, energy.Sound},
-		{"it began anew", 10_000_000, 0, energy.CounterReset},
+		{"it began again", 10_000_000, 0, energy.CounterReset},
 		{"it continues from there", 90_000_000, 80, energy.Sound},
 	}
 	for i, s := range steps {
@@ -127,7 +127,7 @@ func TestWhatIsNotKnownIsNotFilledIn(t *testing.T) {
 	}
 }
 
-func TestAMeterThatGoesAwayIsLookedForAgain(t *testing.T) {
+func TestAMeterThatGoesAwayIsSearchedAgain(t *testing.T) {
 	d := newTree(t)
 	d.zone("intel-rapl:0", "package-0", 100)
 	d.stat(0, 0)

@@ -124,7 +124,7 @@ func TestTheLongestRecordIsBounded(t *testing.T) {
 	}
 }
 
-func TestOtherHardwareBeginsAnew(t *testing.T) {
+func TestOtherHardwareBeginsAgain(t *testing.T) {
 	r := Record{MachineType: "xeon", Fingerprint: "a", Failures: 3}
 	r.Add(task(1), noon)
 	if r.Of("xeon", "a") || len(r.Tasks) != 1 {

@@ -61,7 +61,7 @@ func drawHost(t *rapid.T, name string) *constraint.Host {
 
 // drawPod draws a pod with zero to three kinds of constraints.
 func drawPod(t *rapid.T) *corev1.Pod {
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: oneOf(t, "namespace", "shop", "shop", "batch", "bare", "stray"), Labels: drawLabels(t)}}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: oneOf(t, "namespace", "shop", "shop", "batch", "bare", "leftover"), Labels: drawLabels(t)}}
 	p.Spec.Containers = []corev1.Container{{Name: "main"}}
 	for range rapid.SampledFrom([]int{0, 1, 1, 1, 2, 3}).Draw(t, "kinds of demands") {
 		oneOf(t, "kind", drawTolerations, drawNodeSelector, drawNodeAffinity, drawPorts,
@@ -167,7 +167,7 @@ func drawTerms(t *rapid.T) []corev1.PodAffinityTerm {
 		terms[i] = corev1.PodAffinityTerm{
 			TopologyKey:       oneOf(t, "topology key", zone, hostname, rack),
 			LabelSelector:     drawSelector(t),
-			Namespaces:        oneOf(t, "namespaces", nil, nil, nil, []string{"shop"}, []string{"batch", "stray"}),
+			Namespaces:        oneOf(t, "namespaces", nil, nil, nil, []string{"shop"}, []string{"batch", "leftover"}),
 			NamespaceSelector: drawNamespaceSelector(t),
 			MatchLabelKeys:    oneOf(t, "matchLabelKeys", nil, nil, nil, []string{"version"}),
 		}

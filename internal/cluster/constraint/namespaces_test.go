@@ -25,9 +25,9 @@ func TestASelectorOfNamespacesThatMatchesEmptyLabels(t *testing.T) {
 	}{
 		{"selected", notBatch, "bare", true, true},
 		{"not selected", notBatch, "batch", true, false},
-		{"unknown", notBatch, "stray", true, false},
+		{"unknown", notBatch, "leftover", true, false},
 		{"all are selected", everywhere, "batch", true, true},
-		{"all are selected, also unknown ones", everywhere, "stray", true, true},
+		{"all are selected, also unknown ones", everywhere, "leftover", true, true},
 	}
 	for _, tt := range tests {
 		for _, resolves := range []bool{false, true} {

@@ -149,7 +149,7 @@ func TestCheckSaysWhatOtherPodsKeepAPodFrom(t *testing.T) {
 		{"affinity to nobody yet is refused", nil, nil, pod("db", near("web", zone)), []string{nearByZone, nearByZone, nearByZone}},
 		{"the first of a group may go anywhere that has the key", nowhere, nil, pod("web", near("web", zone)), []string{"", "", "", needsZone}},
 		{"the second of a group follows the first", nil, []at{{2, pod("web")}}, pod("web", near("web", zone)), []string{nearByZone, nearByZone, ""}},
-		{"a group whose only pod is on a host without the key starts anew", nowhere, []at{{3, pod("web")}}, pod("web", near("web", zone)), []string{"", "", "", needsZone}},
+		{"a group whose only pod is on a host without the key starts again", nowhere, []at{{3, pod("web")}}, pod("web", near("web", zone)), []string{"", "", "", needsZone}},
 		{"a nil selector wants company that cannot be", nil, []at{{0, pod("web")}}, pod("web", near("", zone, nobody)), []string{nearByZone, nearByZone, nearByZone}},
 
 		{"spread holds a zone back that is ahead", nil, []at{{0, pod("web")}}, pod("web", spreadOver(zone, 1, "web")), []string{skewed, skewed, ""}},
@@ -417,16 +417,16 @@ func TestLabelsNobodyAsksAboutDoNotTellPodsApart(t *testing.T) {
 	pods := []*corev1.Pod{pod("db", ordinal("0")), pod("db", ordinal("1")), pod("web", awayFrom("db", hostname))}
 	c := constraint.NewCompilerFor(nil, pods)
 	if mustCompile(t, c, pods[0]) != mustCompile(t, c, pods[1]) {
-		t.Error("two pods differ by a label that no demand speaks of")
+		t.Error("two pods differ by a label that no demand mentions")
 	}
 	if mustCompile(t, c, pods[0]) == mustCompile(t, c, pod("cache")) {
-		t.Error("two pods are the same in spite of a label that a demand speaks of")
+		t.Error("two pods are the same in spite of a label that a demand mentions")
 	}
 	asks := func(p *corev1.Pod) {
 		spreadOver(zone, 1, "db", func(in *corev1.TopologySpreadConstraint) { in.MatchLabelKeys = []string{"ordinal"} })(p)
 	}
 	if _, err := c.Compile(pod("db", asks)); err == nil || !strings.Contains(err.Error(), "[ordinal]") {
-		t.Errorf("a demand about a label that was let go: error %v, want one that names it", err)
+		t.Errorf("a demand about a label that was dropped: error %v, want one that names it", err)
 	}
 }
 

@@ -62,7 +62,7 @@ func TestReadOffersRefusesBadInput(t *testing.T) {
 	}
 }
 
-func TestZonesLabelsAndTaintsAreRefusedWhereNobodyHeedsThem(t *testing.T) {
+func TestZonesLabelsAndTaintsAreRefusedWhereNobodyRespectsThem(t *testing.T) {
 	_, err := ReadFlavors("f.csv", strings.NewReader(offerHeader+"a,1,1,1,x,,\n"))
 	if err == nil || !strings.Contains(err.Error(), "f.csv:1: zones: is not a column of the flavor catalogue") {
 		t.Errorf("ReadFlavors gives %v, want that it knows no zones", err)

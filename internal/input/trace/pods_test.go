@@ -89,7 +89,7 @@ func TestReadPodsRefusesBadInput(t *testing.T) {
 		{"half a milli-CPU", genericHeader + "1,2.5,3,4\n", `t.csv:2: cpu_milli: "2.5" must be a whole number`},
 		{"less than a nanosecond", genericHeader + "0.0000000001,2,3,4\n", "must be a multiple of 1/1000000000"},
 		{"a point without digits", genericHeader + "1.,2,3,4\n", "is not a plain decimal number"},
-		{"a stray quote", genericHeader + "1\",2,3,4\n", "t.csv:2: has a quote within a cell"},
+		{"a leftover quote", genericHeader + "1\",2,3,4\n", "t.csv:2: has a quote within a cell"},
 		{"a quote left open", genericHeader + "\"1,2,3,4\n", "t.csv:2: has a quote within a cell"},
 		{"bad UTF-8", genericHeader + "\xff,2,3,4\n", "t.csv:2: is not valid UTF-8"},
 		{"a long line", genericHeader + long + "\n", "t.csv:2: is longer than 16384 bytes"},
@@ -146,7 +146,7 @@ func TestReadPodsListsEveryFaultUpToTheBound(t *testing.T) {
 	}
 }
 
-func TestReadPodsGoesOnAfterALongLine(t *testing.T) {
+func TestReadPodsContinuesAfterALongLine(t *testing.T) {
 	input := genericHeader + strings.Repeat("1", 3*table.MaxLineBytes) + "\n1,2,3\n"
 	_, err := ReadPods("t.csv", strings.NewReader(input))
 	for _, want := range []string{"t.csv:2: is longer", "t.csv:3: has 3 cells"} {

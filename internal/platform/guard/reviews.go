@@ -145,7 +145,7 @@ func (r *reviews) may(ctx context.Context, user *authentication.UserInfo, verb, 
 }
 
 // once asks the API server, twice if the first failure may pass, for all callers that ask the same at the same time. A
-// caller whose ctx ends returns; the question goes on for the others.
+// caller whose ctx ends returns; the question continues for the others.
 func (r *reviews) once(ctx context.Context, question string, ask func(context.Context) (any, error)) (any, error) {
 	answered := r.asked.DoChan(question, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviewTimeout)

@@ -22,7 +22,7 @@ func TestOnlyAProcessThatDidNotRunHasStalled(t *testing.T) {
 		for !c.HasWaiters() {
 			select {
 			case <-t.Context().Done():
-				t.Fatal("it does not look at the clock")
+				t.Fatal("it does not check the clock")
 			case <-time.After(time.Millisecond):
 			}
 		}

@@ -93,7 +93,7 @@ func (w *world) settle() time.Duration {
 			return result.RequeueAfter
 		}
 	}
-	w.t.Fatal("the machine changes for ever")
+	w.t.Fatal("the machine changes without end")
 	return 0
 }
 
@@ -156,7 +156,7 @@ func TestAMachineJoinsWhenItsAcquisitionLagIsOver(t *testing.T) {
 		AcquisitionLag: lagOf(90 * time.Second), NodeLabels: map[string]string{"zone": "z"},
 	}))
 	if wait := w.settle(); wait != 90*time.Second {
-		t.Errorf("it wants to be looked at in %v, want 90s", wait)
+		t.Errorf("it wants to be checked in %v, want 90s", wait)
 	}
 	w.clock.Step(90*time.Second - time.Microsecond)
 	if wait := w.settle(); wait != time.Microsecond || w.node() != nil || w.provisioned() {
@@ -164,7 +164,7 @@ func TestAMachineJoinsWhenItsAcquisitionLagIsOver(t *testing.T) {
 	}
 	w.clock.Step(time.Microsecond)
 	if wait := w.settle(); wait != 0 {
-		t.Errorf("it wants to be looked at in %v, want not again", wait)
+		t.Errorf("it wants to be checked in %v, want not again", wait)
 	}
 	node := w.node()
 	if node == nil || node.Spec.ProviderID != "kwok://m-1" || node.Labels["zone"] != "z" {
@@ -278,7 +278,7 @@ func TestTheLagBeginsWhenClusterAPIIsThrough(t *testing.T) {
 	}
 }
 
-func TestSomebodyElsesNodeIsLeftAlone(t *testing.T) {
+func TestSomebodyElsesNodeIsLeftUnchanged(t *testing.T) {
 	other := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "m-1"}, Spec: corev1.NodeSpec{ProviderID: "kwok://other"}}
 	w := newWorld(t, other, readyCluster(), readyMachine(), newMachine(KwokMachineSpec{}))
 	key := reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "default", Name: "m-1"}}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestAComponentThatDoesNotEndIsGivenUp(t *testing.T) {
+func TestAComponentThatDoesNotEndIsAbandoned(t *testing.T) {
 	let := make(chan struct{})
 	c := Start("kube-lazy", KubernetesLog, func(context.Context) error {
 		<-let

@@ -85,11 +85,11 @@ func TestWhateverIsSeen(t *testing.T) {
 					t.Fatalf("the memory given became %s from %s", got, before)
 				}
 				if d.Replicas < 2 || d.Replicas > 60 || d.Next <= 0 || len(d.Reasons) == 0 || slices.Contains(d.Reasons, "") {
-					t.Fatalf("look %d decides %+v", i, d)
+					t.Fatalf("evaluation %d decides %+v", i, d)
 				}
 				again, e := l.Decide(restored, o)
 				if e.Replicas != d.Replicas || e.Next != d.Next || e.Held != d.Held {
-					t.Fatalf("look %d decides %+v, and %+v after a restart", i, d, e)
+					t.Fatalf("evaluation %d decides %+v, and %+v after a restart", i, d, e)
 				}
 				saved := written(t, again)
 				var err error
@@ -192,7 +192,7 @@ func TestAScaleOutUnderWayIsNotCancelled(t *testing.T) {
 			var d law.Decision
 			memory, d = l.Decide(memory, o)
 			if i > 2 && d.Replicas < wanted {
-				t.Errorf("look %d asks for %d after %d, with 10 Ready at %.0f %%: %v", i, d.Replicas, wanted, o.Utilization, d.Reasons)
+				t.Errorf("evaluation %d asks for %d after %d, with 10 Ready at %.0f %%: %v", i, d.Replicas, wanted, o.Utilization, d.Reasons)
 			}
 			wanted = d.Replicas
 			at += d.Next

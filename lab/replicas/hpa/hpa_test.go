@@ -14,7 +14,7 @@ func seen(at time.Duration, x float64, wanted, ready int) law.Observation {
 	return law.Observation{At: start.Add(at), Utilization: x, Desired: wanted, Ready: ready}
 }
 
-func TestOneLookOfTodaysLaw(t *testing.T) {
+func TestOneEvaluationOfTodaysLaw(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
 		x             float64

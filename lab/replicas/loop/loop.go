@@ -23,8 +23,8 @@ import (
 // [Bare] law.
 type Decider interface {
 	Name() string
-	// FirstLook is the time from the start of the service to the first evaluation.
-	FirstLook() time.Duration
+	// FirstEvaluation is the time from the start of the service to the first evaluation.
+	FirstEvaluation() time.Duration
 	// Evaluate decides from the observation and the memory.
 	Evaluate(m law.Memory, s replicadecide.Seen) (law.Memory, replicadecide.Outcome)
 }
@@ -32,9 +32,9 @@ type Decider interface {
 // Policy is the decision of a ReplicaPolicy.
 type Policy struct{ *replicadecide.Policy }
 
-// FirstLook implements [Decider]. A policy expects rates and times measured since its previous
+// FirstEvaluation implements [Decider]. A policy expects rates and times measured since its previous
 // evaluation. A policy that needs neither evaluates at once.
-func (p Policy) FirstLook() time.Duration {
+func (p Policy) FirstEvaluation() time.Duration {
 	if p.NeedsRequests() {
 		return p.Shortest
 	}
@@ -45,8 +45,8 @@ func (p Policy) FirstLook() time.Duration {
 // this form.
 type Bare struct{ law.Law }
 
-// FirstLook implements [Decider].
-func (Bare) FirstLook() time.Duration { return 0 }
+// FirstEvaluation implements [Decider].
+func (Bare) FirstEvaluation() time.Duration { return 0 }
 
 // Evaluate implements [Decider].
 func (b Bare) Evaluate(m law.Memory, s replicadecide.Seen) (law.Memory, replicadecide.Outcome) {
@@ -122,9 +122,9 @@ type Result struct {
 	Intervals, Violations int
 	// Measured has the measurements of the service.
 	Measured plant.Window
-	// Looks, Held and Actions count the evaluations of the law, those without a decision, and the
+	// EvaluationWriter, Held and Actions count the evaluations of the law, those without a decision, and the
 	// changes of the replicas.
-	Looks, Held, Actions int
+	EvaluationWriter, Held, Actions int
 	// MaxReplicas is the maximum number of requested replicas.
 	MaxReplicas int
 }
@@ -180,12 +180,12 @@ type runner struct {
 	startUp *v1alpha1.LearnedTime // as the controller learns it
 	result  Result
 
-	look, interval plant.Window // since the last evaluation, and since the start of the control interval
-	recent         plant.Window // the part of look over which response times are observed
+	evaluation, interval plant.Window // since the last evaluation, and since the start of the control interval
+	recent               plant.Window // the part of look over which response times are observed
 }
 
 func (r *runner) run() error {
-	nextLook, nextInterval := r.c.Decider.FirstLook().Seconds(), r.c.Interval.Seconds()
+	nextEvaluation, nextInterval := r.c.Decider.FirstEvaluation().Seconds(), r.c.Interval.Seconds()
 	warmup := r.c.Warmup.Seconds()
 	if warmup > 0 {
 		nextInterval = warmup
@@ -206,20 +206,20 @@ func (r *runner) run() error {
 		if err := r.plant.SetRate(rate); err != nil {
 			return fmt.Errorf("arrival rates at %v s: %w", now, err)
 		}
-		if now >= nextLook {
+		if now >= nextEvaluation {
 			if r.c.Stop != nil && r.c.Stop() {
 				return ErrStopped
 			}
-			nextLook = now + r.step(rate, now >= warmup).Seconds()
+			nextEvaluation = now + r.step(rate, now >= warmup).Seconds()
 		}
-		to := min(until, nextLook, nextInterval, r.end)
-		edge := nextLook - r.c.ResponseWindow.Seconds()
+		to := min(until, nextEvaluation, nextInterval, r.end)
+		edge := nextEvaluation - r.c.ResponseWindow.Seconds()
 		before := r.c.ResponseWindow > 0 && now < edge
 		if before {
 			to = min(to, edge)
 		}
 		w := r.plant.RunTo(to)
-		r.look, r.interval = r.look.Add(w), r.interval.Add(w)
+		r.evaluation, r.interval = r.evaluation.Add(w), r.interval.Add(w)
 		if !before {
 			r.recent = r.recent.Add(w)
 		}
@@ -252,14 +252,14 @@ func (r *runner) closeInterval(counts bool) {
 // step evaluates the decider and returns the time until its next evaluation.
 func (r *runner) step(rate float64, counts bool) time.Duration {
 	seen := r.seen()
-	r.look, r.recent = plant.Window{}, plant.Window{}
+	r.evaluation, r.recent = plant.Window{}, plant.Window{}
 	memory, out := r.c.Decider.Evaluate(r.memory, seen)
 	r.memory = memory
 	if !out.Off {
 		r.wanted = out.Replicas
 	}
 	if counts {
-		r.result.Looks++
+		r.result.EvaluationWriter++
 		if out.Held {
 			r.result.Held++
 		}
@@ -289,8 +289,8 @@ func (r *runner) seen() replicadecide.Seen {
 		s.StartUp = r.startUp.Mean.Duration
 	}
 	rate, response := math.NaN(), math.NaN()
-	if r.look.Seconds > 0 {
-		rate, response = r.look.ArrivalRate(), r.recent.Response()
+	if r.evaluation.Seconds > 0 {
+		rate, response = r.evaluation.ArrivalRate(), r.recent.Response()
 	}
 	for _, m := range []struct {
 		of    replicadecide.Measurement

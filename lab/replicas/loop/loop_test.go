@@ -39,7 +39,7 @@ func TestCostIsReplicasTimesIntervals(t *testing.T) {
 	if cost := got.Measured.ReplicaSeconds / 100; !(math.Abs(cost-(2+4+4+7)) < 1e-9) {
 		t.Errorf("cost %v, want 17 container intervals", cost)
 	}
-	if got.Intervals != 10 || got.Violations != 0 || got.Actions != 2 || got.MaxReplicas != 4 || got.Looks != 10 {
+	if got.Intervals != 10 || got.Violations != 0 || got.Actions != 2 || got.MaxReplicas != 4 || got.EvaluationWriter != 10 {
 		t.Errorf("%+v, want ten intervals and looks, two actions, at most 4 replicas", got)
 	}
 }
@@ -111,10 +111,10 @@ func TestWhatALawIsShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !math.IsNaN(first.ArrivalRate) || !math.IsNaN(first.ResponseTime) || first.Utilization != 50 || first.Ready != 2 {
-		t.Errorf("at the first look it sees %+v, want nothing measured yet, 50 %% of 2", first)
+		t.Errorf("at the first evaluation it sees %+v, want nothing measured yet, 50 %% of 2", first)
 	}
 	if !(math.Abs(last.ArrivalRate-10) < 3) || !(last.ResponseTime > 0.08 && last.ResponseTime < 0.25) || !last.At.Equal(first.At.Add(950*time.Second)) {
-		t.Errorf("at the last look it sees %+v, want some 10/s answered in some 0.13 s, 950 s later", last)
+		t.Errorf("at the last evaluation it sees %+v, want some 10/s answered in some 0.13 s, 950 s later", last)
 	}
 }
 
@@ -122,9 +122,9 @@ func TestWhatALawIsShown(t *testing.T) {
 // per second arrive, and almost none in the last tenth of each interval, when 10 arrive.
 func TestResponseTimesCanBeThoseOfTheLastSeconds(t *testing.T) {
 	for window, want := range map[time.Duration]struct{ from, to float64 }{0: {0.3, 1.5}, 50 * time.Second: {0.11, 0.17}, time.Hour: {0.3, 1.5}} {
-		var looks []law.Observation
+		var observations []law.Observation
 		l := law.New("spy", func(k int, o law.Observation) (int, law.Decision) {
-			looks = append(looks, o)
+			observations = append(observations, o)
 			return k + 1, law.Decision{Replicas: 2, Next: 1000 * time.Second, Reasons: []string{"told"}}
 		})
 		c := config(l, at(0, 18), at(900, 10), at(1000, 18), at(1900, 10), at(2000, 18))
@@ -132,7 +132,7 @@ func TestResponseTimesCanBeThoseOfTheLastSeconds(t *testing.T) {
 		if _, err := Run(c); err != nil {
 			t.Fatal(err)
 		}
-		for _, o := range looks[1:3] {
+		for _, o := range observations[1:3] {
 			if !(o.ResponseTime > want.from && o.ResponseTime < want.to) || !(math.Abs(o.ArrivalRate-17.2) < 1) {
 				t.Errorf("over %v: %v s at %v/s, want between %v and %v s at the 17.2/s of the whole interval", window, o.ResponseTime, o.ArrivalRate, want.from, want.to)
 			}
@@ -142,8 +142,8 @@ func TestResponseTimesCanBeThoseOfTheLastSeconds(t *testing.T) {
 
 func TestItCanBeStopped(t *testing.T) {
 	c := config(fixed(time.Second, 1), at(0, 1), at(1e6, 1))
-	looks := 0
-	c.Stop = func() bool { looks++; return looks > 5 }
+	observations := 0
+	c.Stop = func() bool { observations++; return observations > 5 }
 	if _, err := Run(c); !errors.Is(err, ErrStopped) {
 		t.Errorf("error %v, want that it was stopped", err)
 	}

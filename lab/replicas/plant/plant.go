@@ -236,7 +236,7 @@ func (p *Plant) apply() {
 	p.fill()
 }
 
-// fill assigns waiting requests to idle replicas, and takes back requests from removed replicas.
+// fill assigns waiting requests to idle replicas, and undoes requests from removed replicas.
 func (p *Plant) fill() {
 	for ; p.busy > p.ready; p.busy-- {
 		p.waiting.pushFront(p.now)

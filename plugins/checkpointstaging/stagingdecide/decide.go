@@ -160,7 +160,7 @@ type Next struct {
 	Message string
 	// TakeBack reports that the reservation must be removed when the pod is rejected. It may stay if the migration
 	// ends, because the agent that it names has to clean up.
-	TakeBack bool
+	Undo bool
 }
 
 // Next returns the next step for a held pod. m is nil if there is no such Migration.
@@ -177,7 +177,7 @@ func (h Held) Next(m *v1alpha1.Migration, now time.Time) Next {
 	}
 	until, message := h.limit(m)
 	if !now.Before(until) {
-		return Next{Step: GiveUp, Reason: "Timeout", Message: message, TakeBack: true}
+		return Next{Step: GiveUp, Reason: "Timeout", Message: message, Undo: true}
 	}
 	if !own {
 		return Next{Step: Reserve}
@@ -200,7 +200,7 @@ func (h Held) over(m *v1alpha1.Migration) (Next, bool) {
 		return give("Deleted", "is being deleted")
 	}
 	if failure := targetFailed(m); failure != "" {
-		return Next{Step: GiveUp, Reason: "TargetFailed", Message: failure, TakeBack: true}, true
+		return Next{Step: GiveUp, Reason: "TargetFailed", Message: failure, Undo: true}, true
 	}
 	return Next{}, false
 }

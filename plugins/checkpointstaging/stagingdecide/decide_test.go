@@ -121,8 +121,8 @@ func TestAHeldPodIsBoundWhenItCanStartAndNotBefore(t *testing.T) {
 	giveUp := func(reason string) stagingdecide.Next {
 		return stagingdecide.Next{Step: stagingdecide.GiveUp, Reason: reason}
 	}
-	takeBack := func(reason string) stagingdecide.Next {
-		return stagingdecide.Next{Step: stagingdecide.GiveUp, Reason: reason, TakeBack: true}
+	undo := func(reason string) stagingdecide.Next {
+		return stagingdecide.Next{Step: stagingdecide.GiveUp, Reason: reason, Undo: true}
 	}
 	bind, reserve := stagingdecide.Next{Step: stagingdecide.Bind}, stagingdecide.Next{Step: stagingdecide.Reserve}
 	limit := noon.Add(timeout)
@@ -152,23 +152,23 @@ func TestAHeldPodIsBoundWhenItCanStartAndNotBefore(t *testing.T) {
 		{"even if staged", migration(own, order(v1alpha1.OrderThaw), target("b", v1alpha1.TargetStaged)), nil, noon, giveUp("Thaw")},
 		{"when the pod is deleted", migration(own, order(freeze), target("b", v1alpha1.TargetStaged)),
 			func(h *stagingdecide.Held) { h.Deleted = true }, noon, giveUp("Deleted")},
-		{"when the agent fails, and takes its word back", migration(own, order(freeze), target("b", v1alpha1.TargetFailed)), nil, noon, takeBack("TargetFailed")},
-		{"when the agents do not come", migration(own), nil, limit, takeBack("Timeout")},
+		{"when the agent fails, and takes its word back", migration(own, order(freeze), target("b", v1alpha1.TargetFailed)), nil, noon, undo("TargetFailed")},
+		{"when the agents do not come", migration(own), nil, limit, undo("Timeout")},
 		{"not before", migration(own), nil, limit.Add(-1), wait(limit)},
 		{"earlier if the deadline is", migration(own, func(m *v1alpha1.Migration) { m.Status.Plan.DeadlineAt = metav1.NewTime(noon.Add(time.Minute)) }),
-			nil, noon.Add(time.Minute), takeBack("Timeout")},
-		{"when the checkpoint is late", migration(own, order(freeze)), nil, deadline, takeBack("Timeout")},
-		{"at the deadline, however long the timeout", migration(own), func(h *stagingdecide.Held) { h.Timeout = time.Hour }, deadline, takeBack("Timeout")},
-		{"nothing is reserved past the deadline", migration(), nil, deadline, takeBack("Timeout")},
+			nil, noon.Add(time.Minute), undo("Timeout")},
+		{"when the checkpoint is late", migration(own, order(freeze)), nil, deadline, undo("Timeout")},
+		{"at the deadline, however long the timeout", migration(own), func(h *stagingdecide.Held) { h.Timeout = time.Hour }, deadline, undo("Timeout")},
+		{"nothing is reserved past the deadline", migration(), nil, deadline, undo("Timeout")},
 		{"when the reservation is given to another", migration(reserved("b", "other")), func(h *stagingdecide.Held) { h.Reserved = true }, noon, giveUp("Lost")},
-		{"or taken back", migration(), func(h *stagingdecide.Held) { h.Reserved = true }, noon, giveUp("Lost")},
+		{"or undone", migration(), func(h *stagingdecide.Held) { h.Reserved = true }, noon, giveUp("Lost")},
 		{"when the checkpoint goes to another node", migration(reserved("a", "pod-uid"), order(freeze)), nil, noon, giveUp("Lost")},
 
 		{"a restart waits for the hand-over", migration(own, backend(restart)), nil, noon, wait(limit)},
 		{"whatever the target says", migration(own, backend(restart), target("b", v1alpha1.TargetFailed)), nil, noon, wait(limit)},
 		{"then for the end of the old container", migration(own, backend(restart), order(kill), source(v1alpha1.SourcePrepared)), nil, noon, wait(limit)},
 		{"past the deadline too", migration(own, backend(restart), order(kill)), func(h *stagingdecide.Held) { h.Since = deadline }, deadline.Add(time.Minute), wait(deadline.Add(timeout))},
-		{"but not for ever on this node", migration(own, backend(restart), order(kill)), nil, limit, takeBack("Timeout")},
+		{"but not without end on this node", migration(own, backend(restart), order(kill)), nil, limit, undo("Timeout")},
 		{"until it is killed", migration(own, backend(restart), order(kill), source(v1alpha1.SourceKilled)), nil, noon, bind},
 		{"or cleaned up after", migration(own, backend(restart), order(kill), source(v1alpha1.SourceCleaned)), nil, noon, bind},
 		{"or its pod is gone", migration(own, backend(restart), order(kill)), func(h *stagingdecide.Held) { h.SourceGone = true }, noon, bind},
@@ -192,7 +192,7 @@ func TestAHeldPodIsBoundWhenItCanStartAndNotBefore(t *testing.T) {
 	}
 }
 
-func TestWhatIsSaidOfAPodThatIsGivenUpHelps(t *testing.T) {
+func TestWhatIsSaidOfAPodThatIsAbandonedHelps(t *testing.T) {
 	h := stagingdecide.Held{Pod: pod, Node: "b", Since: noon, Timeout: timeout, Reserved: true}
 	own := reserved("b", "pod-uid")
 	for want, next := range map[string]stagingdecide.Next{
@@ -218,14 +218,14 @@ func TestAPodIsTriedAgainWhenItsMigrationLetsIt(t *testing.T) {
 	}{
 		{"the scheduler hears of the migration", nil, migration(), true},
 		{"it gets a plan", migration(func(m *v1alpha1.Migration) { m.Status.Plan = nil }), migration(), true},
-		{"the reservation is taken back", migration(own), migration(), true},
+		{"the reservation is undone", migration(own), migration(), true},
 		{"a reservation comes back", migration(order(freeze)), migration(order(freeze), own), true},
 		{"the order pins it", migration(own), migration(own, order(freeze)), true},
 		{"the source is killed for a restart", migration(backend(restart), own), migration(backend(restart), own, order(kill)), false},
 		{"a report", migration(own), migration(own, source(v1alpha1.SourcePrepared)), false},
 		{"a first reservation", migration(), migration(own), false},
 		{"the end", migration(own), migration(own, order(v1alpha1.OrderThaw)), false},
-		{"the reservation is taken back with its checkpoint on the way", migration(own, order(freeze)), migration(order(freeze)), false},
+		{"the reservation is undone with its checkpoint on the way", migration(own, order(freeze)), migration(order(freeze)), false},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -267,27 +267,27 @@ func breach(h stagingdecide.Held, s v1alpha1.MigrationStatus, next stagingdecide
 		return boundTooEarly(h, s, own)
 	case stagingdecide.Reserve:
 		if s.Plan.Backend != "Restart" && s.Order != "Prepare" {
-			return "reserved anew for a checkpoint that is on its way"
+			return "reserved again for a checkpoint that is on its way"
 		}
 	case stagingdecide.Wait:
 		if !own || !next.Until.After(now) {
 			return "held for nothing"
 		}
 	case stagingdecide.GiveUp:
-		if next.TakeBack && (s.Order == "Thaw" || s.Order == "Clean" || s.Phase == "RollingBack") {
-			return "taken back from the agent that has to clean up"
+		if next.Undo && (s.Order == "Thaw" || s.Order == "Clean" || s.Phase == "RollingBack") {
+			return "undone from the agent that has to clean up"
 		}
 	}
 	return ""
 }
 
 func boundTooEarly(h stagingdecide.Held, s v1alpha1.MigrationStatus, own bool) string {
-	switch anew := s.Plan.Backend == "Restart"; {
+	switch again := s.Plan.Backend == "Restart"; {
 	case !own || h.Deleted:
 		return "bound without a reservation"
-	case anew && !dead(h, s):
+	case again && !dead(h, s):
 		return "started beside the old container"
-	case !anew && !staged(s):
+	case !again && !staged(s):
 		return "started without its checkpoint"
 	}
 	return ""

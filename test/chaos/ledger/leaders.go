@@ -32,7 +32,7 @@ type takeover struct {
 //
 // A leader that has not renewed its Lease may write until another replica acquires it. After
 // meddling, the old leader may write for [Grace].
-func Leaders(writes []Write, leases map[string]string, meddled []Meddling) (broken []string) {
+func Leaders(writes []Write, leases map[string]string, interfered []Meddling) (broken []string) {
 	for program, lease := range leases {
 		reigns := reignsOf(writes, program, lease)
 		for i := range writes {
@@ -40,7 +40,7 @@ func Leaders(writes []Write, leases map[string]string, meddled []Meddling) (brok
 			if w.Actor.Program() != program || w.Resource == "leases" || w.Resource == "events" || w.Resource == "tokenreviews" || w.Resource == "subjectaccessreviews" {
 				continue
 			}
-			if excused(w, meddled) {
+			if excused(w, interfered) {
 				continue
 			}
 			if now, is := leaderAt(reigns, w); is && now.by != w.Actor {
@@ -95,9 +95,9 @@ func leaderAt(reigns []takeover, w *Write) (last takeover, is bool) {
 	return last, is
 }
 
-// excused reports whether the test meddled with the writer's Lease at most [Grace] before the write.
-func excused(w *Write, meddled []Meddling) bool {
-	return slices.ContainsFunc(meddled, func(m Meddling) bool {
+// excused reports whether the test struck the writer's Lease at most [Grace] before the write.
+func excused(w *Write, interfered []Meddling) bool {
+	return slices.ContainsFunc(interfered, func(m Meddling) bool {
 		return m.Program == w.Actor.Program() && !w.Asked.Before(m.At) && w.Asked.Sub(m.At) <= Grace
 	})
 }

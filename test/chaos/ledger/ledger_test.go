@@ -141,9 +141,9 @@ func binds(at float64, actor, pod, uid, node string) entry {
 func TestAnOldLeaderMustNotWrite(t *testing.T) {
 	leases := map[string]string{"autoscaler": "l"}
 	for name, c := range map[string]struct {
-		log     []entry
-		meddled []Meddling
-		want    []string
+		log        []entry
+		interfered []Meddling
+		want       []string
 	}{
 		"the leader writes": {log: []entry{lease(0, "autoscaler-1.1", "one", 1), cordons(1, "autoscaler-1.1", 2), lease(2, "autoscaler-1.1", "one", 3), cordons(3, "autoscaler-1.1", 4)}},
 		"after a takeover the old one writes": {
@@ -169,9 +169,9 @@ func TestAnOldLeaderMustNotWrite(t *testing.T) {
 			want: []string{"autoscaler-1.1"},
 		},
 		"the Lease was taken from it just before": {
-			log:     []entry{lease(0, "autoscaler-1.1", "one", 1), lease(11, "autoscaler-2.1", "two", 2), cordons(12, "autoscaler-1.1", 3), cordons(40, "autoscaler-1.1", 4)},
-			meddled: []Meddling{{"autoscaler", began.Add(10 * time.Second)}, {"descheduler", began.Add(39 * time.Second)}},
-			want:    []string{"asked 12:00:40.000"},
+			log:        []entry{lease(0, "autoscaler-1.1", "one", 1), lease(11, "autoscaler-2.1", "two", 2), cordons(12, "autoscaler-1.1", 3), cordons(40, "autoscaler-1.1", 4)},
+			interfered: []Meddling{{"autoscaler", began.Add(10 * time.Second)}, {"descheduler", began.Add(39 * time.Second)}},
+			want:       []string{"asked 12:00:40.000"},
 		},
 		"Leases and Events are no writes": {log: []entry{
 			lease(0, "autoscaler-1.1", "one", 1), lease(20, "autoscaler-2.1", "two", 2),
@@ -179,7 +179,7 @@ func TestAnOldLeaderMustNotWrite(t *testing.T) {
 		}},
 		"others write as they like": {log: []entry{lease(0, "autoscaler-1.1", "one", 1), cordons(1, "descheduler-1.1", 2), cordons(2, "", 3)}},
 	} {
-		expect(t, name, Leaders(read(t, c.log...), leases, c.meddled), c.want...)
+		expect(t, name, Leaders(read(t, c.log...), leases, c.interfered), c.want...)
 	}
 }
 

@@ -151,7 +151,7 @@ func (b block) commands(page string) (all []Command, err error) {
 	}
 	shell, prompt := b.shell()
 	if !shell {
-		if first := b.lines[0]; looksLikeCommand.MatchString(first) && !slices.ContainsFunc(notShell, func(r *regexp.Regexp) bool { return r.MatchString(first) }) {
+		if first := b.lines[0]; commandLike.MatchString(first) && !slices.ContainsFunc(notShell, func(r *regexp.Regexp) bool { return r.MatchString(first) }) {
 			return nil, fmt.Errorf("%s:%d: %q may be a command: add its program to programs, or the line to notShell", page, b.line, first)
 		}
 		return nil, nil
@@ -181,9 +181,9 @@ func (b block) commands(page string) (all []Command, err error) {
 }
 
 var (
-	looksLikeCommand = regexp.MustCompile(`^(?:\$ )?[a-z./][A-Za-z0-9_./-]*(?: [^=≥≤:]|$)`)
-	continues        = regexp.MustCompile(`(?:\\|\|)$`)
-	comment          = regexp.MustCompile(`\s+# .*$`)
+	commandLike = regexp.MustCompile(`^(?:\$ )?[a-z./][A-Za-z0-9_./-]*(?: [^=≥≤:]|$)`)
+	continues   = regexp.MustCompile(`(?:\\|\|)$`)
+	comment     = regexp.MustCompile(`\s+# .*$`)
 )
 
 // shell reports whether a block contains commands, and whether they have a prompt, so that other lines are output.

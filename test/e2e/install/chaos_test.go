@@ -122,9 +122,9 @@ spec:
 // chaos is a run.
 type chaos struct {
 	*site
-	jobs    []string
-	meddled []ledger.Meddling
-	result  chaosResult
+	jobs       []string
+	interfered []ledger.Meddling
+	result     chaosResult
 }
 
 // faults injects one fault after another, each kind at least once, and waits after each until the cluster has
@@ -289,7 +289,7 @@ func (c *chaos) replay() {
 	var bound []string
 	c.result.Writers = ledger.Writers(writes)
 	c.result.Bound, bound = ledger.Bindings(writes)
-	for _, wrong := range append(ledger.Leaders(writes, names, c.meddled), bound...) {
+	for _, wrong := range append(ledger.Leaders(writes, names, c.interfered), bound...) {
 		c.Error(wrong)
 	}
 	for program := range leases { // without writes the checks above are vacuous

@@ -49,7 +49,7 @@ func TestSupercargoIsInstalledUsedUpgradedAndRemoved(t *testing.T) {
 	s.part("a WorkerPool follows a Work Queue manager", (*site).poolFollowsItsManager)
 	s.part("leaders are killed and others lead", (*site).leadersAreKilled)
 	s.part("a worker loses power and comes back", (*site).workerIsKilled)
-	s.part("certificates are made anew", (*site).certificatesAreMadeAnew)
+	s.part("certificates are made again", (*site).certificatesAreMadeAgain)
 	s.part("a NodeFleet buys machines in a management cluster", (*site).fleetBuysElsewhere)
 	s.part("helm upgrade while a pod is being moved", (*site).upgradedWhileAPodMoves)
 	s.part("every right that an account has is needed, and none is missing", (*site).rightsAreRight)

@@ -71,7 +71,7 @@ func (s *site) workerIsKilled() {
 
 // certificatesAreMadeAnew deletes the Secrets with the certificates of the webhook and of the metrics
 // adapter, and waits until the API server trusts the new ones.
-func (s *site) certificatesAreMadeAnew() {
+func (s *site) certificatesAreMadeAgain() {
 	for _, secret := range []string{"supercargo-evictions", "supercargo-metrics-adapter-certificate"} {
 		args := []string{"secret", secret, "-n", namespace, "--ignore-not-found"}
 		old := s.get(`{.data.tls\.crt}`, args...)

@@ -87,7 +87,7 @@ func (s *site) askSerial() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // only the number is looked at
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // only the number is used
 	conn, err := dialer.DialContext(s.Context(), "tcp", server.Host)
 	if err != nil {
 		return "", err

@@ -30,7 +30,7 @@ func (c *chaos) strike(f fault.Fault, node *cluster.Node) error {
 	case fault.Pause:
 		return c.pause(c.leader(f.Program), f.Lasts)
 	case fault.DeleteLease, fault.GiveLease:
-		return c.meddle(f)
+		return c.interfere(f)
 	case fault.TooMany:
 		return c.tooMany(f)
 	case fault.RestartEtcd, fault.KillAPIServer:
@@ -125,10 +125,10 @@ func (c *chaos) pause(p pod, d time.Duration) error {
 	return errors.Join(c.wait(d), c.runOn(p.node, signalPod+" || true", p.uid, p.process, "CONT"))
 }
 
-// meddle deletes the Lease of a program, or sets its holder to a replica that does not exist.
-func (c *chaos) meddle(f fault.Fault) error {
+// interfere deletes the Lease of a program, or sets its holder to a replica that does not exist.
+func (c *chaos) interfere(f fault.Fault) error {
 	lease := leases[f.Program]
-	c.meddled = append(c.meddled, ledger.Meddling{Program: f.Program, At: time.Now()})
+	c.interfered = append(c.interfered, ledger.Meddling{Program: f.Program, At: time.Now()})
 	args := []string{"delete", "lease", "-n", lease[0], lease[1]}
 	if f.Kind == fault.GiveLease {
 		now := time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")

@@ -122,7 +122,7 @@ func TestPodsOfDifferentNodesReachEachOther(t *testing.T) {
 	}
 }
 
-func TestContainersGoOnWithoutContainerdAndKubelet(t *testing.T) {
+func TestContainersContinueWithoutContainerdAndKubelet(t *testing.T) {
 	s := newBench(t)
 	node := s.Nodes[0]
 	s.Create(site.On(node, s.Pod("counter", cluster.Images["counter"])))

@@ -86,9 +86,9 @@ func (s *bench) stage(node *cluster.Node, name, checkpoint string) {
 	}
 }
 
-// goesOn waits until a restored counter has printed some values, and checks that they follow those of the
+// continues waits until a restored counter has printed some values, and checks that they follow those of the
 // original container. It returns all values.
-func (s *bench) goesOn(pod string, before []workload.Tick) []workload.Tick {
+func (s *bench) continues(pod string, before []workload.Tick) []workload.Tick {
 	s.Helper()
 	const enough = 10
 	var all []workload.Tick
@@ -143,7 +143,7 @@ func (s *bench) hop(number int, ticks []workload.Tick, env corev1.EnvVar) []work
 		s.Fatal(err)
 	}
 	s.Gone(from)
-	return s.goesOn(to, ticks)
+	return s.continues(to, ticks)
 }
 
 // checkpoint makes containerd write the checkpoint of a container, and returns its path.
@@ -186,6 +186,6 @@ func TestTheKubeletTakesCheckpointsToo(t *testing.T) {
 	before := s.printed("counter", 1)
 	s.Create(site.On(target, s.Pod("restored", image)))
 	s.Running("restored")
-	s.goesOn("restored", before)
+	s.continues("restored", before)
 	s.end(f)
 }

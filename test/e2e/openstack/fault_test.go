@@ -59,7 +59,7 @@ func TestAQuotaBoundsWhatIsOfferedAndRecoversWhenItIsRaised(t *testing.T) {
 		t.Fatalf("an order beyond the quota says %v", err)
 	}
 	if n := unanswered(); n > 0 {
-		t.Errorf("%d requests were given up, which Nova may carry out when the quota is raised", n)
+		t.Errorf("%d requests were abandoned, which Nova may carry out when the quota is raised", n)
 	}
 	if f := b.flavor("m3.small"); f.Want != 1 || f.Max != 1 || f.Problem != "" {
 		t.Errorf("after the refusal there are to be %d of at most %d (%s), want 1 of 1", f.Want, f.Max, f.Problem)

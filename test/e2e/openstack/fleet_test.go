@@ -150,7 +150,7 @@ func TestAServerWhoseNodeSaysNothingIsKept(t *testing.T) {
 	c.run(1)
 }
 
-func TestAFleetGoesOnWhenItsQuotaIsRaised(t *testing.T) {
+func TestAFleetContinuesWhenItsQuotaIsRaised(t *testing.T) {
 	t.Parallel()
 	c := newCluster(newProject(t, 1), table7Prices())
 	c.fleet(func(s *v1alpha1.NodeFleetSpec) { s.OpenStack.Flavors = []string{"m3.small"} })
@@ -169,7 +169,7 @@ func TestAFleetGoesOnWhenItsQuotaIsRaised(t *testing.T) {
 	c.has(v1alpha1.FleetLimited, metav1.ConditionFalse, "WithinLimits")
 }
 
-func TestAFleetSaysWhatToPutRightAndGoesOnWhenItIs(t *testing.T) {
+func TestAFleetSaysWhatToPutRightAndContinuesWhenItIs(t *testing.T) {
 	t.Parallel()
 	c := newCluster(newProject(t, 5), table7Prices())
 	const wrong = "hush-this-is-not-it"

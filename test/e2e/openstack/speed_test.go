@@ -86,7 +86,7 @@ func measureLooking(t *testing.T) (found looking) {
 	found.Seconds = time.Since(began).Seconds()
 	found.ListRequests, found.Requests = b.ledger.count("GET", "/servers/detail"), b.ledger.take("", "")
 	if found.Servers != n || found.ListRequests != 1 || found.Requests != 2 {
-		t.Errorf("looking at %d servers takes %+v, want one request for them and one for the limits", n, found)
+		t.Errorf("checking %d servers takes %+v, want one request for them and one for the limits", n, found)
 	}
 	return found
 }

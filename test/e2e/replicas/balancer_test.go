@@ -170,7 +170,7 @@ func (b *balancer) processes() ([]int, error) {
 	master := b.cmd.Process.Pid
 	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", master, master))
 	if err != nil {
-		return nil, fmt.Errorf("look at nginx: %w", err)
+		return nil, fmt.Errorf("check nginx: %w", err)
 	}
 	var taking []int
 	for child := range strings.FieldsSeq(string(children)) {

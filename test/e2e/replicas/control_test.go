@@ -39,8 +39,8 @@ func newSight(t *testing.T, p *pool) *sight {
 	return s
 }
 
-// look returns the measurements since the last observation.
-func (s *sight) look(ctx context.Context) (law.Observation, error) {
+// observe returns the measurements since the last observation.
+func (s *sight) observe(ctx context.Context) (law.Observation, error) {
 	if err := s.follow.Poll(); err != nil {
 		return law.Observation{}, err
 	}
@@ -102,7 +102,7 @@ func steer(ctx context.Context, s *sight, l law.Law, begin time.Time) ([]step, e
 			return steps, nil
 		case <-next.C:
 		}
-		o, err := s.look(ctx)
+		o, err := s.observe(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return steps, nil

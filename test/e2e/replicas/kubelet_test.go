@@ -46,7 +46,7 @@ type podProcess struct {
 func (k *kubelet) run(ctx context.Context) error {
 	k.pods = map[types.UID]*podProcess{}
 	for tick := time.Tick(podSync); ; {
-		if err := k.look(ctx); err != nil && ctx.Err() == nil {
+		if err := k.observe(ctx); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("play the kubelet of %s: %w", k.node, err)
 		}
 		select {
@@ -57,7 +57,7 @@ func (k *kubelet) run(ctx context.Context) error {
 	}
 }
 
-func (k *kubelet) look(ctx context.Context) error {
+func (k *kubelet) observe(ctx context.Context) error {
 	if time.Since(k.beat) > heartbeat {
 		if err := k.renew(ctx); err != nil {
 			return err

@@ -30,7 +30,7 @@ type outcome struct {
 	GeneratorLateSeconds float64     `json:"generatorLateSeconds"`
 	MachineBusyPercent   float64     `json:"machineBusyPercent"`   // of all its CPU time
 	MachineStolenPercent float64     `json:"machineStolenPercent"` // given to other machines on the same host
-	Looks                []step      `json:"looks"`
+	Evaluations          []step      `json:"looks"`
 }
 
 // judge summarizes requests. A request belongs to the window in which it arrived. A request that failed or

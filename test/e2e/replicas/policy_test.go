@@ -42,7 +42,7 @@ const (
 )
 
 // sites has a real control plane, and a node whose kubelet the tests simulate.
-var sites = kit.NewSites(playground.Options{NoKwok: true, AutoscalerPeriod: hpaLooks, Nodes: []playground.NodeSpec{{Name: node, CPU: "4", Memory: "8Gi"}}})
+var sites = kit.NewSites(playground.Options{NoKwok: true, AutoscalerPeriod: hpaInterval, Nodes: []playground.NodeSpec{{Name: node, CPU: "4", Memory: "8Gi"}}})
 
 func TestMain(m *testing.M) { os.Exit(kit.Main(m, "1", sites)) }
 

@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	report = flag.String("report", "", "JSON `file` to write what came of it to")
+	report = flag.String("report", "", "JSON `file` to write its outcome to")
 	lasts  = flag.Duration("lasts", 48*time.Second, "how long each law is tried")
 )
 
@@ -32,7 +32,7 @@ var (
 const (
 	sloFactor   = 1.6             // of the time in which a busy replica serves one request
 	interval    = 4 * time.Second // 250 s
-	hpaLooks    = time.Second     // 15 s
+	hpaInterval = time.Second     // 15 s
 	hpaTarget   = 80              // percent: Kubernetes' default
 	hpaSettles  = 5 * time.Second // 5 min
 	drain       = interval / 25   // 10 s, of InverseQueue
@@ -58,7 +58,7 @@ func laws(t *testing.T, goal law.Goal) []law.Law {
 	ours := predictive.For(goal)
 	ours.DrainTime = ourDrain
 	stock := hpa.Default()
-	stock.Limits, stock.Target, stock.Interval, stock.Stabilization = goal.Limits, hpaTarget, hpaLooks, hpaSettles
+	stock.Limits, stock.Target, stock.Interval, stock.Stabilization = goal.Limits, hpaTarget, hpaInterval, hpaSettles
 	made := make([]law.Law, 3)
 	var errs [3]error
 	made[0], errs[0] = inversequeue.New(inverse)
@@ -181,7 +181,7 @@ func (s *sight) outcome(t *testing.T, got *answers, steps []step, now, before ma
 		t.Errorf("%v: %d requests were sent, and %d are in nginx's log", err, sent, len(s.all))
 	}
 	o := judge(s.all, begin, slo)
-	o.Looks, o.GeneratorLateSeconds = steps, round(got.Late.Seconds())
+	o.Evaluations, o.GeneratorLateSeconds = steps, round(got.Late.Seconds())
 	o.ReplicaSeconds, o.StartUpSeconds = round(s.pool.cost(begin, begin.Add(*lasts)).Seconds()), round(s.pool.startUp().Seconds())
 	o.MachineBusyPercent, o.MachineStolenPercent = now.since(before)
 	o.MinReplicas = first
@@ -223,16 +223,16 @@ func account(t *testing.T, s *sight, got *answers, o outcome, sent int) {
 		t.Errorf("at most %d replicas: want %d or more in the crowd", o.MaxReplicas, grown)
 	}
 	// If the host steals much CPU time, the queue may persist to the end.
-	if !shrinks(o.Looks) && o.MachineStolenPercent < disturbed {
-		t.Errorf("%d replicas at most, and at no look after that fewer: want fewer after the crowd", o.MaxReplicas)
+	if !shrinks(o.Evaluations) && o.MachineStolenPercent < disturbed {
+		t.Errorf("%d replicas at most, and at no evaluation after that fewer: want fewer after the crowd", o.MaxReplicas)
 	}
 }
 
 // shrinks reports whether the replicas decrease after the peak of the crowd. At the last decision they may
 // increase again because of a random queue.
-func shrinks(looks []step) bool {
+func shrinks(evaluations []step) bool {
 	most := 0
-	for _, l := range looks {
+	for _, l := range evaluations {
 		if most >= grown && l.Decided < most {
 			return true
 		}

@@ -87,7 +87,7 @@ presets: [{name: nginx, parameters: {window: 4s}}]
 // are as busy as under the law hpa, and it has the times of that law.
 func (r *trial) makeStock(t *testing.T) *autoscalingv2.HorizontalPodAutoscaler {
 	t.Helper()
-	often := int32(hpaLooks / time.Second)
+	often := int32(hpaInterval / time.Second)
 	h := &autoscalingv2.HorizontalPodAutoscaler{
 		ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: service},
 		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{

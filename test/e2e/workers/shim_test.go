@@ -65,7 +65,7 @@ func startShim(t *testing.T, c client.Client, namespace, password string) *shim 
 			case <-ctx.Done():
 				return
 			case <-tick:
-				s.look(ctx)
+				s.reconcile(ctx)
 			}
 		}
 	}()
@@ -77,8 +77,8 @@ func startShim(t *testing.T, c client.Client, namespace, password string) *shim 
 	return s
 }
 
-// look reconciles the processes with the pods. It retries failures at the next call.
-func (s *shim) look(ctx context.Context) {
+// reconcile reconciles the processes with the pods. It retries failures at the next call.
+func (s *shim) reconcile(ctx context.Context) {
 	var pods corev1.PodList
 	if err := s.client.List(ctx, &pods, client.InNamespace(s.namespace), client.HasLabels{v1alpha1.LabelWorkerPool}); err != nil {
 		return

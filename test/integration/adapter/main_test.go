@@ -64,7 +64,7 @@ func site(t *testing.T) *kit.Site {
 		t.Fatalf("start a control plane: %v", err)
 	}
 	shared.once.Do(func() {
-		shared.err = errors.New("the first test that asked for it has given up") // overwritten if the start succeeds
+		shared.err = errors.New("the first test that asked for it timed out") // overwritten if the start succeeds
 		shared.err = shared.begin(t, s)
 	})
 	if shared.err != nil {

@@ -39,7 +39,7 @@ func announced(t *testing.T, s *kit.Site, namespace, address string) {
 	}
 }
 
-func TestAPodIsScrapedAsOftenAsAPolicyLooksAtIt(t *testing.T) {
+func TestAPodIsScrapedAsOftenAsAPolicyReadsIt(t *testing.T) {
 	t.Parallel()
 	s := site(t)
 	const name = "paced"

@@ -169,9 +169,9 @@ func (b *bench) read(m *v1alpha1.Migration) {
 }
 
 // eventually waits until look returns "".
-func (b *bench) eventually(what string, look func() string) {
+func (b *bench) eventually(what string, check func() string) {
 	b.Helper()
-	b.site.Eventually(b.T, kit.Waiting{Patience: kit.Patience, Poll: poll, Show: func() string { return "" }}, what, look)
+	b.site.Eventually(b.T, kit.Waiting{Patience: kit.Patience, Poll: poll, Show: func() string { return "" }}, what, check)
 }
 
 // sourceSays waits until the source has reported a step.

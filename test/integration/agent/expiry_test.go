@@ -69,8 +69,8 @@ func (b *bench) stuck() (*corev1.Pod, *v1alpha1.Migration) {
 	return pod, m
 }
 
-// goesOn waits until a container is not frozen.
-func (b *bench) goesOn(pod *corev1.Pod) {
+// continues waits until a container is not frozen.
+func (b *bench) continues(pod *corev1.Pod) {
 	b.Helper()
 	b.eventually("the container continues", func() string {
 		if b.is("frozen", pod) {
@@ -80,8 +80,8 @@ func (b *bench) goesOn(pod *corev1.Pod) {
 	})
 }
 
-// TestContainersGoOnByThemselvesAfterTheDeadline tests a deadline that passes without further orders.
-func TestContainersGoOnByThemselvesAfterTheDeadline(t *testing.T) {
+// TestContainersContinueByThemselvesAfterTheDeadline tests a deadline that passes without further orders.
+func TestContainersContinueByThemselvesAfterTheDeadline(t *testing.T) {
 	b := newBench(t)
 	b.deadline = 5*time.Second - time.Minute // time is over one minute after the deadline
 	pod, m := b.stuck()
@@ -108,7 +108,7 @@ func TestContainersGoOnByThemselvesAfterTheDeadline(t *testing.T) {
 	}
 }
 
-func TestContainersGoOnByThemselvesWhileTheLedgerCannotBeWritten(t *testing.T) {
+func TestContainersContinueByThemselvesWhileTheLedgerCannotBeWritten(t *testing.T) {
 	b := newBench(t)
 	b.deadline = 5*time.Second - time.Minute
 	pod, m := b.stuck()
@@ -116,7 +116,7 @@ func TestContainersGoOnByThemselvesWhileTheLedgerCannotBeWritten(t *testing.T) {
 	if err := os.Rename(ledger, ledger+".away"); err != nil {
 		t.Fatal(err)
 	}
-	b.goesOn(pod)
+	b.continues(pod)
 	if err := os.Rename(ledger+".away", ledger); err != nil {
 		t.Fatal(err)
 	}
@@ -127,13 +127,13 @@ func TestContainersGoOnByThemselvesWhileTheLedgerCannotBeWritten(t *testing.T) {
 	}
 }
 
-func TestContainersGoOnByThemselvesWhileTheAPIServerIsAway(t *testing.T) {
+func TestContainersContinueByThemselvesWhileTheAPIServerIsAway(t *testing.T) {
 	b := newBench(t)
 	api := &line{open: map[net.Conn]bool{}}
 	b.config.Client, b.deadline = api.config(b.config.Client), 5*time.Second-time.Minute
 	pod, m := b.stuck()
 	api.cut(true)
-	b.goesOn(pod)
+	b.continues(pod)
 	api.cut(false)
 	if r := b.sourceSays(m, v1alpha1.SourceFailed); r.Reason != v1alpha1.MigrationReasonFreezeExpired {
 		t.Errorf("once it is back, the source says %s: %s, want reason %s", r.Reason, r.Message, v1alpha1.MigrationReasonFreezeExpired)
@@ -158,10 +158,10 @@ func TestContainersWhoseCopyMayRunStayFrozen(t *testing.T) {
 	api.cut(false)
 }
 
-// TestAnAgentThatEndsLetsContainersGoOn checks that a stopped agent leaves no container frozen, and that its
+// TestAnAgentThatEndsLetsContainersContinue checks that a stopped agent leaves no container frozen, and that its
 // successor continues the migration: an updated agent comes back, and one whose DaemonSet is deleted does
 // not.
-func TestAnAgentThatEndsLetsContainersGoOn(t *testing.T) {
+func TestAnAgentThatEndsLetsContainersContinue(t *testing.T) {
 	b := newBench(t)
 	pod, m := b.stuck()
 	frozenAt := m.Status.Source.FrozenAt

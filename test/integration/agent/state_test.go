@@ -13,8 +13,8 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// TestAnotherAgentGoesOn ends the agent at every step of a migration, and starts another.
-func TestAnotherAgentGoesOn(t *testing.T) {
+// TestAnotherAgentContinues ends the agent at every step of a migration, and starts another.
+func TestAnotherAgentContinues(t *testing.T) {
 	b := newBench(t)
 	again := func() { b.stop(); b.start() }
 	b.start()
@@ -97,7 +97,7 @@ func (b *bench) shipped(pod *corev1.Pod) *v1alpha1.Migration {
 	return m
 }
 
-func TestMigrationThatIsGoneLetsTheContainerGoOn(t *testing.T) {
+func TestMigrationThatIsGoneLetsTheContainerContinue(t *testing.T) {
 	b := newBench(t)
 	b.start()
 	pod := b.pod("work")
@@ -188,7 +188,7 @@ func TestRoomThatIsGivenAwayIsCleared(t *testing.T) {
 	}
 }
 
-func TestContainerThatOthersLetGoOnIsNotRestored(t *testing.T) {
+func TestContainerThatOthersLetContinueIsNotRestored(t *testing.T) {
 	b := newBench(t)
 	b.start()
 	pod := b.pod("work")
@@ -235,9 +235,9 @@ func TestFailuresAreReportedAndMadeEvents(t *testing.T) {
 	b.sourceSays(m, v1alpha1.SourceThawed)
 }
 
-// TestOnlySoManyStandStillAtOnce checks the limit of a node, with five migrations and the times at which each
+// TestOnlySoManyAreFrozenAtOnce checks the limit of a node, with five migrations and the times at which each
 // is frozen.
-func TestOnlySoManyStandStillAtOnce(t *testing.T) {
+func TestOnlySoManyAreFrozenAtOnce(t *testing.T) {
 	b := newBench(t)
 	b.config.Limits.Moves, b.config.Simulation.Model.ShipRate = 2, 1 // no frozen migration progresses
 	b.start()

@@ -384,7 +384,7 @@ func TestQueriesAskForWhatTheProgramsExport(t *testing.T) {
 		}
 	}
 	if asked < 100 {
-		t.Errorf("only %d queries were looked at", asked)
+		t.Errorf("only %d queries were checked", asked)
 	}
 }
 

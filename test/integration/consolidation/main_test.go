@@ -29,7 +29,7 @@ var (
 	paceFlag   = flag.Float64("pace", 0.2, "what times are multiplied with: of the work, and of what the descheduler waits for")
 	seedFlag   = flag.Uint64("seed", 1, "of the work")
 	stockFlag  = flag.String("stock", "", "stock descheduler to compare with (make bin/descheduler-peer); empty compares with nothing")
-	reportFlag = flag.String("report", "", "file for what came of it, as JSON")
+	reportFlag = flag.String("report", "", "file for its outcome, as JSON")
 )
 
 func TestMain(m *testing.M) { os.Exit(kit.Main(m, "1")) }

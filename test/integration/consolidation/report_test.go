@@ -144,7 +144,7 @@ func writeReport(path string, s setting, all []*outcome) error {
 		Runs    []*outcome `json:"runs"`
 	}{time.Now().UTC(), s, all}, "", " ")
 	if err != nil {
-		return fmt.Errorf("write down what came of it: %w", err)
+		return fmt.Errorf("write its outcome: %w", err)
 	}
 	return os.WriteFile(path, append(text, '\n'), 0o600)
 }

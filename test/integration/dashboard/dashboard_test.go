@@ -113,7 +113,7 @@ func (r *reader) until(t *testing.T, what string, is func() bool) {
 		switch {
 		case field == "event":
 			event = value
-		case field == "data" && event == "anew":
+		case field == "data" && event == "reset":
 			clear(r.items)
 		case field == "data" && event == "items":
 			r.apply(t, value)

@@ -70,7 +70,7 @@ var shared programs
 func (p *programs) start(t *testing.T, s *kit.Site) {
 	t.Helper()
 	p.once.Do(func() {
-		p.err = errors.New("the first test that asked for them has given up") // overwritten if the start succeeds
+		p.err = errors.New("the first test that asked for them timed out") // overwritten if the start succeeds
 		p.err = p.begin(t, s)
 	})
 	if p.err != nil {

@@ -270,15 +270,15 @@ func TestNoMorePodsAreOnTheirWayThanTheBudgetAllowsAndNoneGoesTwice(t *testing.T
 	}
 }
 
-func TestOnlyWhoMayBeStartedAnewGoesToAnotherArchitecture(t *testing.T) {
+func TestOnlyWhoMayBeStartedAgainGoesToAnotherArchitecture(t *testing.T) {
 	t.Parallel()
 	b := newEnergyBench(t, "arch", "arm64")
 	b.works(map[string]func(*corev1.Pod){
 		"state": func(*corev1.Pod) {},
-		"anew":  says(v1alpha1.AnnotationMigration, v1alpha1.MigrationRestart),
+		"again": says(v1alpha1.AnnotationMigration, v1alpha1.MigrationRestart),
 	})
 	b.deschedule(thrifty)
-	m := b.moved("anew")["anew"]
+	m := b.moved("again")["again"]
 	if m.Spec.Method != v1alpha1.MethodRestart || m.Spec.TargetNode != b.node(1) {
 		t.Errorf("it has moved by %+v", m.Spec)
 	}

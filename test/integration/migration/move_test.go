@@ -28,7 +28,7 @@ func TestAPodOfAJobMovesAndItsJobSeesNothingOfIt(t *testing.T) {
 	}{
 		{"job", batchv1.NonIndexedCompletion, 1, nil, nil, checkpointSteps},
 		{"indexed", batchv1.IndexedCompletion, 3, nil, nil, checkpointSteps},
-		{"anew", batchv1.NonIndexedCompletion, 1, []func(*corev1.Pod){restarts}, []func(*v1alpha1.MigrationSpec){byRestart}, restartSteps},
+		{"again", batchv1.NonIndexedCompletion, 1, []func(*corev1.Pod){restarts}, []func(*v1alpha1.MigrationSpec){byRestart}, restartSteps},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -60,7 +60,7 @@ func TestABarePodMoves(t *testing.T) {
 		spec []func(*v1alpha1.MigrationSpec)
 	}{
 		{"state", nil, nil},
-		{"anew", []func(*corev1.Pod){restarts}, []func(*v1alpha1.MigrationSpec){byRestart}},
+		{"again", []func(*corev1.Pod){restarts}, []func(*v1alpha1.MigrationSpec){byRestart}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -10,7 +10,7 @@ import (
 	"supercargo.dev/supercargo/descheduler/app"
 )
 
-func TestWhileTheClusterIsPausedMigrationsWaitAndThoseThatHaveBegunGoOn(t *testing.T) {
+func TestWhileTheClusterIsPausedMigrationsWaitAndThoseThatHaveBegunContinue(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "switch", 3)
 	b.deschedule(func(o *app.Options) { o.PauseNamespace = b.name })

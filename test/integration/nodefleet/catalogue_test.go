@@ -119,7 +119,7 @@ func TestAnInstanceTypeThatCannotBeHadIsLeftOutForAWhile(t *testing.T) {
 	}
 	message := b.has("all", v1alpha1.FleetDegraded, metav1.ConditionTrue, "MachinesNotReady")
 	if !strings.Contains(message, "c7i-large") {
-		t.Errorf("what is left alone: %q", message)
+		t.Errorf("what is left unchanged: %q", message)
 	}
 	b.change("all", func(s *v1alpha1.NodeFleetSpec) { s.ClusterAPI.Templates[0].FailureDomains = []string{"z1", "z2"} })
 	b.eventually("the fleet knows both zones", func() string { // a pod may be observed before the change

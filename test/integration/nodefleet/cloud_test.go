@@ -182,7 +182,7 @@ func (c *cloud) ending() (end func()) {
 // hangs waits until a request is waiting for an answer.
 func (c *cloud) hangs() {
 	c.Helper()
-	c.eventually("the cloud is asked in vain", func() string {
+	c.eventually("the cloud is asked without success", func() string {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if c.hanging == 0 {
@@ -270,7 +270,7 @@ func (c *cloud) joins(identify func(i int, s *cloudServer, n *corev1.Node)) {
 // rounds waits until the fleet has listed its servers several times after a time.
 func (c *cloud) rounds(after time.Time) {
 	c.Helper()
-	c.eventually(fmt.Sprintf("the fleet looks at its servers after %v", after.Format(time.TimeOnly)), func() string {
+	c.eventually(fmt.Sprintf("the fleet checks its servers after %v", after.Format(time.TimeOnly)), func() string {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		n := 0

@@ -29,7 +29,7 @@ const (
 
 // A pod of a Job moves with its state to a machine that uses less energy for the rest of its work. The
 // machine that it leaves is then empty, and is released.
-func TestAMachineThatWasLeftForAMoreFrugalOneIsGivenBack(t *testing.T) {
+func TestAMachineThatWasLeftForAMoreFrugalOneIsReleased(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "energy")
 	b.learned(thirsty, 4000, 50, 100)

@@ -26,7 +26,7 @@ func TestAMachineThatIsTooLargeIsExchangedForASmallOne(t *testing.T) {
 	b.becomes(map[string]int{"small": 1})
 	b.run(1)
 	if text := b.explain("all"); !strings.Contains(text, "small") {
-		t.Errorf("explain does not speak of it:\n%s", text)
+		t.Errorf("explain does not mention it:\n%s", text)
 	}
 	b.event("Exchange")
 }

@@ -57,7 +57,7 @@ func TestMachinesThatNeverComeAreAbandonedAndOthersBought(t *testing.T) {
 	for _, flavor := range []string{"fail", "never"} {
 		s := b.flavorStatus("all", flavor)
 		if s.Failures != 1 || s.BackOffUntil == nil || time.Until(s.BackOffUntil.Time) < 50*time.Minute {
-			t.Errorf("flavor %s has failed %d times and is left alone until %v; want once, for an hour", flavor, s.Failures, s.BackOffUntil)
+			t.Errorf("flavor %s has failed %d times and is left unchanged until %v; want once, for an hour", flavor, s.Failures, s.BackOffUntil)
 		}
 	}
 	message := b.has("all", v1alpha1.FleetDegraded, metav1.ConditionTrue, "MachinesNotReady")

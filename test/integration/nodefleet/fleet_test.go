@@ -377,7 +377,7 @@ func (b *bench) run(n int) {
 // wait waits until n pods are unschedulable.
 func (b *bench) wait(n int) {
 	b.Helper()
-	b.eventually(fmt.Sprintf("%d pods find no room", n), func() string {
+	b.eventually(fmt.Sprintf("%d pods are unschedulable", n), func() string {
 		waiting := 0
 		for _, p := range b.allPods() {
 			if p.Spec.NodeName == "" && meta.IsStatusConditionPresentAndEqual(podConditions(&p), string(corev1.PodScheduled), metav1.ConditionFalse) {

@@ -24,7 +24,7 @@ func TestWhereverItIsKilledNothingIsBoughtTwiceOrForgotten(t *testing.T) {
 	const atOnce = 6 // runs that wait most of the time
 	n := kit.KillAtEveryWrite(t, atOnce, func(t *testing.T, name string, c *kit.Cut) {
 		b := newBench(t, name)
-		growAndShrink(b, b.movable, func() { b.autoscaleAnewAfter(c) })
+		growAndShrink(b, b.movable, func() { b.autoscaleAgainAfter(c) })
 	})
 	if n < 10 || n > 100 {
 		t.Errorf("the run without an autoscaler killed has %d writes", n)
@@ -93,7 +93,7 @@ func growAndShrink(b *bench, set func(name, cpu, memory string) client.Object, a
 }
 
 // autoscaleAnewAfter runs an autoscaler, and a new one when its connection is cut.
-func (b *bench) autoscaleAnewAfter(c *kit.Cut) {
+func (b *bench) autoscaleAgainAfter(c *kit.Cut) {
 	b.Helper()
 	stop, failed := b.startAutoscaler(func(o *app.Options) { o.Config.Wrap(c.Wrap) })
 	b.Cleanup(func() {

@@ -43,7 +43,7 @@ func TestAFleetThatObservesSaysWhatItWouldDoAndActsWhenTold(t *testing.T) {
 			t.Errorf("explain says\n%s\nwant %q in it", text, want)
 		}
 	}
-	onlyTells := func() {
+	onlyReports := func() {
 		t.Helper()
 		written, _ := requests.Read()
 		for _, w := range written {
@@ -54,7 +54,7 @@ func TestAFleetThatObservesSaysWhatItWouldDoAndActsWhenTold(t *testing.T) {
 	}
 	b.pods("p", 2, "1900m", "1Gi")
 	decides(v1alpha1.FleetObserve, "would buy 2 observe-a for 2 pods at $0.20/h")
-	onlyTells()
+	onlyReports()
 	if each, _ := highest(); len(each) > 0 {
 		t.Errorf("a fleet that observes has bought %v", each)
 	}
@@ -63,7 +63,7 @@ func TestAFleetThatObservesSaysWhatItWouldDoAndActsWhenTold(t *testing.T) {
 	b.run(2)
 	b.becomes(map[string]int{"a": 2})
 	decides(v1alpha1.FleetAct, "buy 2 observe-a for 2 pods at $0.20/h")
-	b.eventually("what came of it is measured", func() string {
+	b.eventually("its outcome is measured", func() string {
 		if d := b.get("all").Status.LastDecision; d.Measured == nil || d.Measured.DollarsPerHour != "0.20" {
 			return "not measured"
 		}

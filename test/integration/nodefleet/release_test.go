@@ -91,7 +91,7 @@ func (b *bench) room() {
 	b.put(b.named("room", 1)[0], "tenant", "20", "40Gi", service)
 }
 
-func TestOnlyMachinesThatNobodyMissesAreGivenBack(t *testing.T) {
+func TestOnlyMachinesThatNobodyMissesAreReleased(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "keep")
 	b.flavor("m", "4", "8Gi", "0.16", begins(8))
@@ -153,7 +153,7 @@ func (b *bench) cordon(node string, closed bool) {
 	}
 }
 
-func TestAnEvictedPodOfAJobGoesOnElsewhere(t *testing.T) {
+func TestAnEvictedPodOfAJobContinuesElsewhere(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "job")
 	growAndShrink(b, func(name, cpu, memory string) client.Object {

@@ -29,17 +29,17 @@ exec %[3]s "$@"
 	return path
 }
 
-func TestAKwokThatCrashesIsStartedAnew(t *testing.T) {
+func TestAKwokThatCrashesIsStartedAgain(t *testing.T) {
 	p := playground.ForTest(t, playground.Options{KwokPath: crashingKwok(t, 2), Nodes: playground.Fleet(1)})
 	if err := p.Err(); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestAKwokThatKeepsCrashingIsGivenUp(t *testing.T) {
+func TestAKwokThatKeepsCrashingIsAbandoned(t *testing.T) {
 	p, err := playground.Start(t.Context(), playground.Options{KwokPath: crashingKwok(t, 100), Nodes: playground.Fleet(1)})
 	if err == nil {
 		_ = p.Stop()
-		t.Fatal("it starts all the same")
+		t.Fatal("it starts anyway")
 	}
 }

@@ -314,7 +314,7 @@ func wantInputError(t *testing.T, err error, option, says string) {
 	}
 }
 
-func TestForeignFilesAreLeftAlone(t *testing.T) {
+func TestForeignFilesAreLeftUnchanged(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "precious")
 	if err := os.WriteFile(file, []byte("clusters: []\n"), 0o644); err != nil {

@@ -32,7 +32,7 @@ func startScheduler(t *testing.T, p *playground.Playground, config []byte) *cont
 	return s
 }
 
-func TestOneSchedulerGoesOnWhereAnotherStopped(t *testing.T) {
+func TestOneSchedulerContinuesWhereAnotherStopped(t *testing.T) {
 	p := playground.ForTest(t, playground.Options{Nodes: playground.Fleet(3), NoScheduler: true})
 	first := startScheduler(t, p, nil)
 	createPod(t, p, newPod("early"))

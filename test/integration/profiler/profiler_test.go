@@ -49,19 +49,19 @@ func TestANewMachineTypeIsProbedAndTheSchedulerKnowsIt(t *testing.T) {
 	if seconds, joules := b.predicted(fast, core); math.Abs(seconds/5-1) > 0.05 || math.Abs(joules/200-1) > 0.05 {
 		t.Errorf("a pod of a CPU takes %v s and %v J, want 5 and 200", seconds, joules)
 	}
-	b.allIsGivenBack()
+	b.allIsReleased()
 
 	b.node("frugal-1", "frugal")
 	b.say(b.probe("frugal"), corev1.PodSucceeded, report(t, 0.5, 2))
 	b.learned("frugal")
-	b.allIsGivenBack()
+	b.allIsReleased()
 
-	b.aStatusThatIsEditedIsLearnedAnew()
+	b.aStatusThatIsEditedIsLearnedAgain()
 	b.podsGoWhereTheirOwnersWish()
 
 	stop()
 	again := b.deschedule(profiler.Act)
-	b.otherHardwareIsProbedAnew()
+	b.otherHardwareIsProbedAgain()
 	again()
 	if _, forbade := b.requests.Read(); len(forbade) > 0 {
 		t.Errorf("the rights in the manifests do not allow %v", forbade)
@@ -134,7 +134,7 @@ func (b *bench) aProbeThatFailsIsTriedAgain() {
 	})
 }
 
-func (b *bench) allIsGivenBack() {
+func (b *bench) allIsReleased() {
 	b.Helper()
 	b.eventually("nodes and Jobs are as before", func() string {
 		if len(b.jobs()) != 0 || len(b.reserved()) != 0 {
@@ -144,7 +144,7 @@ func (b *bench) allIsGivenBack() {
 	})
 }
 
-func (b *bench) aStatusThatIsEditedIsLearnedAnew() {
+func (b *bench) aStatusThatIsEditedIsLearnedAgain() {
 	b.Helper()
 	p := b.profile("fast")
 	before := p.DeepCopy()
@@ -193,7 +193,7 @@ func (b *bench) podsGoWhereTheirOwnersWish() {
 
 // otherHardwareIsProbedAnew checks that what was learned of the old hardware is no longer used meanwhile.
 // Types whose hardware has not changed are not probed again after a restart.
-func (b *bench) otherHardwareIsProbedAnew() {
+func (b *bench) otherHardwareIsProbedAgain() {
 	b.Helper()
 	var n corev1.Node
 	if err := b.Get(b.Context(), types.NamespacedName{Name: "fast-1"}, &n); err != nil {

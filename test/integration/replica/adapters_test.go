@@ -229,10 +229,10 @@ func (a *adapters) history(r *replicaOfAdapter) string {
 	return r.ask(a.Context(), "changes(phase[10m])") + " changes from " + r.ask(a.Context(), "min_over_time(phase[10m])") + " to " + r.ask(a.Context(), "max_over_time(phase[10m])")
 }
 
-// TestAPolicyGoesOnWhenOneOfTwoMetricsAdaptersDies checks that the other adapter has measured all the time.
+// TestAPolicyContinuesWhenOneOfTwoMetricsAdaptersDies checks that the other adapter has measured all the time.
 // It serves the same certificate and the same history, and the service keeps its replicas and follows its
 // load.
-func TestAPolicyGoesOnWhenOneOfTwoMetricsAdaptersDies(t *testing.T) {
+func TestAPolicyContinuesWhenOneOfTwoMetricsAdaptersDies(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "adapters")
 	b.deployment("web", 2)

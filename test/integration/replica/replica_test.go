@@ -48,14 +48,14 @@ func TestAServiceGetsTheReplicasThatItsRequestsNeed(t *testing.T) {
 
 	// With an observation every second for at least ten seconds, the status is written a few times at most.
 	before, began := statusWrites(requests), b.metrics.count()
-	b.eventually("it is looked at ten times", func() string {
+	b.eventually("it is checked ten times", func() string {
 		if b.metrics.count() < began+30 {
 			return "not yet"
 		}
 		return ""
 	})
 	if wrote := statusWrites(requests) - before; wrote > 4 {
-		t.Errorf("the status was written %d times in ten looks", wrote)
+		t.Errorf("the status was written %d times in ten evaluations", wrote)
 	}
 	written, _ := requests.Read()
 	for _, w := range written {
@@ -299,7 +299,7 @@ func TestAServiceThatDoesNotAnswerKeepsItsReplicas(t *testing.T) {
 func (b *bench) seenReady() {
 	b.Helper()
 	var since int
-	b.eventually("all replicas are Ready for some looks", func() string {
+	b.eventually("all replicas are Ready for some evaluations", func() string {
 		d := &appsv1.Deployment{}
 		if err := b.Get(b.Context(), client.ObjectKey{Namespace: b.name, Name: "web"}, d); err != nil {
 			return err.Error()
@@ -312,7 +312,7 @@ func (b *bench) seenReady() {
 			since = b.metrics.count()
 		}
 		if b.metrics.count() < since+12 {
-			return "it has not been looked at often enough"
+			return "it has not been checked often enough"
 		}
 		return ""
 	})
@@ -338,7 +338,7 @@ func (b *bench) unready(n int) {
 	}
 }
 
-func TestWhoTakesOverGoesOnFromMemory(t *testing.T) {
+func TestWhoTakesOverContinuesFromMemory(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "restart")
 	b.deployment("web", 12)
@@ -402,7 +402,7 @@ func upsideDown(b *bench) *v1alpha1.ReplicaPolicy {
 	return p
 }
 
-func TestATargetScaledToZeroIsLeftAlone(t *testing.T) {
+func TestATargetScaledToZeroIsLeftUnchanged(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "zero")
 	b.deployment("web", 0)

@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/karpenter/pkg/operator/options"
 )
 
-// looks is the interval at which Karpenter's termination controller checks a node that is not drained yet.
-const looks = time.Second
+// interval is the interval at which Karpenter's termination controller checks a node that is not drained yet.
+const interval = time.Second
 
 // drain drains a node as Karpenter does before it deletes the machine: it adds the taint of disrupted nodes,
 // and evicts the pods with Karpenter's terminator and eviction queue, called as a library. It returns when no
@@ -83,7 +83,7 @@ func empty(ctx context.Context, c client.Client, t *terminator.Terminator, name 
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("drain node %s: %w", name, context.Cause(ctx))
-		case <-time.After(looks):
+		case <-time.After(interval):
 		}
 	}
 }

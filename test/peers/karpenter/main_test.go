@@ -60,7 +60,7 @@ func TestKarpenterPlansOnOurFiles(t *testing.T) {
 }
 
 // A machine holds the number of pods in its flavor and no more.
-func TestKarpenterHeedsTheNumberOfPods(t *testing.T) {
+func TestKarpenterRespectsTheNumberOfPods(t *testing.T) {
 	d := planned(t, "pods.csv", "name,cpu_milli,memory_mib,count\nweb,1,1,7\n",
 		"name,cpu,memory_gib,price_per_hour,max_pods\nsmall,2,4,0.1,3\n")
 	if len(d.Purchases) != 3 || len(d.Assignments) != 7 {
@@ -68,7 +68,7 @@ func TestKarpenterHeedsTheNumberOfPods(t *testing.T) {
 	}
 }
 
-func TestKarpenterHeedsDemands(t *testing.T) {
+func TestKarpenterRespectsDemands(t *testing.T) {
 	const pod = `---
 apiVersion: v1
 kind: Pod

@@ -82,7 +82,7 @@ func TestPodsAreScrapedAsTheirAnnotationsSay(t *testing.T) {
 	}
 }
 
-func TestOnlyTheNamespacesThatAreGivenAreLookedInto(t *testing.T) {
+func TestOnlyTheNamespacesThatAreGivenAreRead(t *testing.T) {
 	services, ends := endpoints([]string{ScrapeAnnotation, "true"}, discoveryv1.Endpoint{Addresses: []string{"10.0.0.2"}})
 	pods := []*corev1.Pod{pod("web", "10.0.0.1", ScrapeAnnotation, "true")}
 	for namespace, want := range map[string]int{"shop": 2, "other": 0} {

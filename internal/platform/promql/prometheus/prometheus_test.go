@@ -227,7 +227,7 @@ func TestServersAreVerifiedAndToldTheToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := client(t, Config{URL: server.URL, TokenFile: token}).Query(t.Context(), "x", at); err == nil || !strings.Contains(err.Error(), "certificate") {
-		t.Errorf("without its CA the server is believed: %v", err)
+		t.Errorf("without its CA the server is trusted: %v", err)
 	}
 	c := client(t, Config{URL: server.URL, CAFile: ca, TokenFile: token})
 	if _, err := c.Query(t.Context(), "x", at); err != nil {

@@ -55,7 +55,7 @@ annotations:
 {{- end }}
 {{- end -}}
 
-{{/* supercargo.placement says where pods run, with what priority: (dict "root" $ "name" "supercargo-autoscaler" "values" .Values.autoscaler). */}}
+{{/* supercargo.placement renders where pods run, and with what priority: (dict "root" $ "name" "supercargo-autoscaler" "values" .Values.autoscaler). */}}
 {{- define "supercargo.placement" -}}
 {{- with .root.Values.image.pullSecrets }}
 imagePullSecrets:
@@ -143,7 +143,7 @@ spec:
 {{- .Values.scheduler.second.existingConfigMap | default (printf "supercargo-scheduler-config-%s" (include "supercargo.schedulerConfig" . | sha256sum | trunc 10)) -}}
 {{- end -}}
 
-{{/* supercargo.meterTokenMount and supercargo.meterToken are the token that node meters are shown. It is good for nothing else: whoever takes over a node gets to know it. */}}
+{{/* supercargo.meterTokenMount and supercargo.meterToken are the token that node meters are shown. It is good for nothing else: a client that controls a node can read it. */}}
 {{- define "supercargo.meterTokenMount" -}}
 - {name: node-meter-token, mountPath: /var/run/secrets/supercargo.dev/node-meter, readOnly: true}
 {{- end -}}

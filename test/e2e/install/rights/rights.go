@@ -273,8 +273,8 @@ func used(grant Grant, account *Account) bool {
 	}
 	for request := range account.Allowed {
 		// A list of one object by its name returns no other objects.
-		tells := request.Name == "" || slices.Contains(grant.Names, request.Name)
-		if grant.Covers(request) || tells && listed.Covers(request) {
+		explains := request.Name == "" || slices.Contains(grant.Names, request.Name)
+		if grant.Covers(request) || explains && listed.Covers(request) {
 			return true
 		}
 	}

@@ -88,10 +88,10 @@ func (b *bench) make(obj client.Object) {
 }
 
 // eventually waits until look returns nil.
-func (b *bench) eventually(what string, look func() error) {
+func (b *bench) eventually(what string, check func() error) {
 	b.Helper()
 	for deadline := time.Now().Add(patience); ; {
-		err := look()
+		err := check()
 		if err == nil {
 			return
 		}

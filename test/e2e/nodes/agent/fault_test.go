@@ -19,8 +19,8 @@ import (
 	"supercargo.dev/supercargo/test/e2e/nodes/workload"
 )
 
-// goesOn ends a migration with Thaw, and checks that the counter lost no value.
-func (b *bench) goesOn(m *v1alpha1.Migration, pod *corev1.Pod) {
+// continues ends a migration with Thaw, and checks that the counter lost no value.
+func (b *bench) continues(m *v1alpha1.Migration, pod *corev1.Pod) {
 	b.Helper()
 	b.order(m, v1alpha1.OrderThaw)
 	b.sourceSays(m, v1alpha1.SourceThawed)
@@ -32,7 +32,7 @@ func (b *bench) goesOn(m *v1alpha1.Migration, pod *corev1.Pod) {
 	b.nothingLeft()
 }
 
-func TestDiskFullOnTheTargetIsReportedAndTheSourceGoesOn(t *testing.T) {
+func TestDiskFullOnTheTargetIsReportedAndTheSourceContinues(t *testing.T) {
 	b := newBench(t)
 	from, to := b.Nodes[0], b.Nodes[1]
 	pod := b.pod("counter", from, cluster.Images["counter"], corev1.EnvVar{Name: "MB", Value: "32"})
@@ -55,7 +55,7 @@ func TestDiskFullOnTheTargetIsReportedAndTheSourceGoesOn(t *testing.T) {
 	if r := b.sourceSays(m, v1alpha1.SourceFailed); r.Reason != v1alpha1.MigrationReasonNoRoom {
 		t.Errorf("the source says %s: %s, want reason NoRoom", r.Reason, r.Message)
 	}
-	b.goesOn(m, pod)
+	b.continues(m, pod)
 }
 
 // run runs a shell command on a node.
@@ -66,7 +66,7 @@ func (b *bench) run(node *cluster.Node, command string) {
 	}
 }
 
-func TestDiskFullOnTheSourceIsReportedAndTheSourceGoesOn(t *testing.T) {
+func TestDiskFullOnTheSourceIsReportedAndTheSourceContinues(t *testing.T) {
 	work := func(node *cluster.Node) string { return filepath.Join(node.Dir, "agent-work") }
 	state := func(node *cluster.Node) string { return filepath.Join(node.Dir, "agent", "ledger") }
 	takeAllBut := func(left int) func(dir string) string {
@@ -102,7 +102,7 @@ func TestDiskFullOnTheSourceIsReportedAndTheSourceGoesOn(t *testing.T) {
 				t.Errorf("the source says %s: %s, want reason NoRoom and %s", r.Reason, r.Message, tc.says)
 			}
 			free()
-			b.goesOn(m, pod)
+			b.continues(m, pod)
 		})
 	}
 }
@@ -202,12 +202,12 @@ func TestKilledAgentThawsWhenItIsOrdered(t *testing.T) {
 	if err := b.Agents[from.Name].Start(); err != nil {
 		t.Fatal(err)
 	}
-	b.goesOn(m, pod)
+	b.continues(m, pod)
 }
 
-// TestAgentThatIsStoppedLetsContainersGoOn checks that a stopped agent leaves no container frozen, and that
+// TestAgentThatIsStoppedLetsContainersContinue checks that a stopped agent leaves no container frozen, and that
 // its successor continues the migration: the DaemonSet may be updated or deleted.
-func TestAgentThatIsStoppedLetsContainersGoOn(t *testing.T) {
+func TestAgentThatIsStoppedLetsContainersContinue(t *testing.T) {
 	b := newBench(t)
 	from, to := b.Nodes[0], b.Nodes[1]
 	pod := b.pod("counter", from, cluster.Images["counter"], corev1.EnvVar{Name: "MB", Value: "128"})
@@ -264,7 +264,7 @@ func TestReadOnlyRootWithoutTmpIsRefusedWhileThePodRuns(t *testing.T) {
 	b.sourceSays(m, v1alpha1.SourceThawed)
 }
 
-func TestContainerGoesOnWhenItsMigrationIsDeleted(t *testing.T) {
+func TestContainerContinuesWhenItsMigrationIsDeleted(t *testing.T) {
 	b := newBench(t)
 	pod := b.pod("counter", b.Nodes[0], cluster.Images["counter"])
 	b.counts(pod.Name, 3)

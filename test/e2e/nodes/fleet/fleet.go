@@ -141,7 +141,7 @@ func (f *Fleet) AgentPeak(ctx context.Context, node *cluster.Node) (int64, error
 	const script = `for p in /proc/[0-9]*; do [ "$(cat $p/comm)" = node-agent ] && grep VmHWM $p/status; done; true`
 	output, err := node.Run(ctx, "sh", "-c", script)
 	if err != nil {
-		return 0, fmt.Errorf("look at the agent of node %s: %w", node.Name, err)
+		return 0, fmt.Errorf("check the agent of node %s: %w", node.Name, err)
 	}
 	var kib int64
 	if _, err := fmt.Sscanf(string(output), "VmHWM: %d kB", &kib); err != nil {

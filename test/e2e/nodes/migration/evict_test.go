@@ -145,7 +145,7 @@ func (w *town) allSucceeded(n int) {
 	}
 	for i := range all.Items {
 		m := w.Succeeded(&all.Items[i])
-		w.TellMeasured(m)
+		w.LogDuration(m)
 	}
 	if len(all.Items) != n {
 		w.Errorf("evictions have made %d migrations, want %d", len(all.Items), n)

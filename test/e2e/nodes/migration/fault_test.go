@@ -31,7 +31,7 @@ func TestATargetThatIsCordonedHalfWayGetsNothing(t *testing.T) {
 		t.Fatalf("the pod went to a node that was closed when nothing was frozen yet: %+v", m.Status)
 	}
 	w.RolledBack(m, target.Name)
-	w.WentOn(pod.Name)
+	w.Continued(pod.Name)
 }
 
 func TestToDeleteAMigrationIsToCancelIt(t *testing.T) {
@@ -48,7 +48,7 @@ func TestToDeleteAMigrationIsToCancelIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.MigrationGone(m)
-	w.WentOn(pod.Name)
+	w.Continued(pod.Name)
 }
 
 func TestWithoutTheImageOnTheTargetNothingIsFrozen(t *testing.T) {
@@ -62,7 +62,7 @@ func TestWithoutTheImageOnTheTargetNothingIsFrozen(t *testing.T) {
 	w.Counter("counter", image)
 	w.Cordon(target.Name, false)
 	m := w.RolledBack(w.Move("counter", func(s *v1alpha1.MigrationSpec) { s.TargetNode = target.Name }), image, target.Name)
-	w.WentOn("counter")
+	w.Continued("counter")
 	if m.Status.Source.FrozenAt != nil {
 		t.Errorf("the counter has stopped: %+v", m.Status.Source)
 	}

@@ -18,7 +18,7 @@ import (
 var (
 	killPoints = flag.Int("kill-points", 12, "how many of the kill points are tried; 0 for all")
 	killSeed   = flag.Uint64("kill-seed", 0, "chooses and orders the kill points")
-	killReport = flag.String("kill-report", "", "file for what came of each kill point, as JSON")
+	killReport = flag.String("kill-report", "", "file for the outcome of each kill point, as JSON")
 
 	benchReport = flag.String("bench-report", "", "file for what moves took, as JSON")
 )

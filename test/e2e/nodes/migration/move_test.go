@@ -30,7 +30,7 @@ func TestACounterMovesThreeTimesAndLosesNothing(t *testing.T) {
 					t.Errorf("pod %s is on %s, where it was", name, after)
 				}
 				w.Counts(name, len(w.Ticks(name))+5)
-				w.TellMeasured(m)
+				w.LogDuration(m)
 			}
 			// The earlier output has moved with the container.
 			if err := workload.CheckTicks(w.Ticks(name), 1); err != nil {

@@ -43,7 +43,7 @@ func TestAPodWhoseLivenessProbeWouldKillItIsRefused(t *testing.T) {
 	if m.Status.Phase != v1alpha1.MigrationRefused || c == nil || c.Reason != "LivenessProbeTooStrict" {
 		t.Fatalf("it ended as %s: %+v", m.Status.Phase, c)
 	}
-	w.WentOn(pod.Name)
+	w.Continued(pod.Name)
 
 	node := w.fleet.Node(pod.Spec.NodeName)
 	id := strings.TrimPrefix(w.Get(pod.Name).Status.ContainerStatuses[0].ContainerID, "containerd://")

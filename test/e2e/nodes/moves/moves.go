@@ -66,7 +66,7 @@ func (w *Town) Counts(pod string, values int) {
 }
 
 // WentOn checks that a counter that was not moved continues and has lost no value.
-func (w *Town) WentOn(name string) {
+func (w *Town) Continued(name string) {
 	w.Helper()
 	w.Counts(name, len(w.Ticks(name))+10)
 	if err := workload.CheckTicks(w.Ticks(name), 1); err != nil {
@@ -176,8 +176,8 @@ func EndMessage(m *v1alpha1.Migration) string {
 	return cmp.Or(string(m.Status.Phase), "nothing is known")
 }
 
-// TellMeasured logs the duration of a migration.
-func (w *Town) TellMeasured(m *v1alpha1.Migration) {
+// LogDuration logs the duration of a migration.
+func (w *Town) LogDuration(m *v1alpha1.Migration) {
 	w.Helper()
 	if measured := m.Status.Measured; measured != nil {
 		w.Logf("%s: frozen %s s (dump %s s, ship %s s, restore %s s), %d bytes, %d on the wire, %s s in all", m.Spec.PodName,

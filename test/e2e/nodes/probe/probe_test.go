@@ -177,7 +177,7 @@ func (b *bench) probed() {
 		return nil
 	})
 	if strings.Contains(second, `"Probed" run=1 `) {
-		t.Errorf("the second pod has begun anew:\n%s", second)
+		t.Errorf("the second pod has begun again:\n%s", second)
 	}
 	b.eventually("the node is released", func() error {
 		var n corev1.Node

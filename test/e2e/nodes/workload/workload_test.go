@@ -67,7 +67,7 @@ func TestValuesThatAreMissingOrComeTwiceAreSeen(t *testing.T) {
 		{"one missing", []int64{1, 3}, 1, false},
 		{"the first missing", []int64{2, 3}, 1, false},
 		{"one twice", []int64{1, 2, 2, 3}, 1, false},
-		{"begun anew", []int64{1, 2, 1, 2}, 1, false},
+		{"begun again", []int64{1, 2, 1, 2}, 1, false},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {

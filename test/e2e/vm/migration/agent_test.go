@@ -42,8 +42,8 @@ func TestAnAgentThatSystemdStopsLeavesNothingFrozenAndTheNextOneContinues(t *tes
 		t.Fatal(err)
 	}
 	m = w.Succeeded(m)
-	w.TellMeasured(m)
-	w.goesOn(before, m.Status.Plan.RestoredPod)
+	w.LogDuration(m)
+	w.continues(before, m.Status.Plan.RestoredPod)
 }
 
 func TestAContainerContinuesWhenItsMigrationIsDeletedWhileItIsFrozen(t *testing.T) {
@@ -123,5 +123,5 @@ func TestAContainerContinuesWhenItsMigrationFindsTheWorkFolderFull(t *testing.T)
 
 	on("rm " + workFolder + "/1 " + workFolder + "/2")
 	m = w.Succeeded(w.moves("counter"))
-	w.goesOn(before, m.Status.Plan.RestoredPod)
+	w.continues(before, m.Status.Plan.RestoredPod)
 }

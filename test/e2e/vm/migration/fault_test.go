@@ -21,7 +21,7 @@ import (
 // whole checks that a counter that was not moved continues, and that it printed every value exactly once.
 func (w *town) whole(pod string, seen *output) {
 	w.Helper()
-	w.WentOn(pod)
+	w.Continued(pod)
 	if err := workload.CheckTicks(workload.Join(seen.ticks(), w.Ticks(pod)), 1); err != nil {
 		w.Error(err)
 	}
@@ -67,8 +67,8 @@ func TestTheAgentOfTheSourceIsKilledBetweenTheFreezeAndTheDump(t *testing.T) {
 		t.Fatal(err)
 	}
 	m = w.Succeeded(m)
-	w.TellMeasured(m)
-	w.goesOn(before, m.Status.Plan.RestoredPod)
+	w.LogDuration(m)
+	w.continues(before, m.Status.Plan.RestoredPod)
 }
 
 func TestClocksFiveMinutesApartAreFoundBeforeTheFreeze(t *testing.T) {

@@ -195,9 +195,9 @@ func (o *output) ticks() []workload.Tick {
 	return ticks
 }
 
-// goesOn waits until a restored counter has printed ten more values than before its move, and checks
+// continues waits until a restored counter has printed ten more values than before its move, and checks
 // that every value was printed exactly once on the two machines together.
-func (w *town) goesOn(before *output, pod string) {
+func (w *town) continues(before *output, pod string) {
 	w.Helper()
 	w.Counts(pod, len(before.ticks())+10)
 	all := workload.Join(before.ticks(), w.Ticks(pod))

@@ -56,8 +56,8 @@ func TestACounterMovesToTheOtherMachineAndBackAndLosesNothing(t *testing.T) {
 		if on := w.Get(name).Spec.NodeName; on != to.Name {
 			t.Errorf("pod %s is on %s, want %s", name, on, to.Name)
 		}
-		w.TellMeasured(m)
-		w.goesOn(before, name)
+		w.LogDuration(m)
+		w.continues(before, name)
 	}
 }
 
@@ -108,8 +108,8 @@ func TestLimitsAndSecurityAreTheSameAfterAMove(t *testing.T) {
 	}
 	before := w.follow("limited")
 	m := w.Succeeded(w.moves("limited"))
-	w.TellMeasured(m)
-	w.goesOn(before, m.Status.Plan.RestoredPod)
+	w.LogDuration(m)
+	w.continues(before, m.Status.Plan.RestoredPod)
 	is := w.facts(m.Status.Plan.RestoredPod)
 	if len(is) != len(was) {
 		t.Errorf("after the move there is %v, before it there was %v", is, was)
@@ -126,7 +126,7 @@ func TestAJobWithoutRetriesIsMovedHalfWayAndCountsNoFailure(t *testing.T) {
 	w := twoOf(t, older, older)
 	w.Chains("work", 1, steps, func(s *batchv1.JobSpec) { s.BackoffLimit = ptr.To[int32](0) })
 	m := w.Succeeded(w.moves(w.RunningPods(w.Context(), "work")["0"].Name))
-	w.TellMeasured(m)
+	w.LogDuration(m)
 	job := w.Complete("work")
 	if job.Status.Failed != 0 || job.Status.Succeeded != 1 {
 		t.Errorf("the Job counts %d failed and %d succeeded, want 0 and 1", job.Status.Failed, job.Status.Succeeded)

@@ -14,7 +14,7 @@ import (
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
 )
 
-func TestTheTargetLosesPowerWhileItIsVerifiedAndTheSourceGoesOn(t *testing.T) {
+func TestTheTargetLosesPowerWhileItIsVerifiedAndTheSourceContinues(t *testing.T) {
 	w := twoOf(t, older, older)
 	w.starts(w.first, w.Pod("counter", cluster.Images["counter"]))
 	before := w.follow("counter")
@@ -54,13 +54,13 @@ func TestTheSourceLosesPowerWhileTheTargetIsVerifiedAndTheCopyTakesOver(t *testi
 	if err := w.first.PowerOff(); err != nil {
 		t.Fatal(err)
 	}
-	w.goesOn(before, m.Status.Plan.RestoredPod)
+	w.continues(before, m.Status.Plan.RestoredPod)
 	w.conditionIs(m, v1alpha1.MigrationHandedOver, metav1.ConditionFalse, "SourceNotReady")
 	if err := w.first.Up(context.WithoutCancel(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	m = w.Succeeded(m)
-	w.TellMeasured(m)
+	w.LogDuration(m)
 	w.Gone("counter")
-	w.goesOn(before, m.Status.Plan.RestoredPod)
+	w.continues(before, m.Status.Plan.RestoredPod)
 }

@@ -22,9 +22,9 @@ func TestACounterMovesToANewerReleaseAndNotBack(t *testing.T) {
 	w.starts(w.first, w.Pod("counter", cluster.Images["counter"]))
 	before := w.follow("counter")
 	m := w.Succeeded(w.moves("counter"))
-	w.TellMeasured(m)
+	w.LogDuration(m)
 	name := m.Status.Plan.RestoredPod
-	w.goesOn(before, name)
+	w.continues(before, name)
 
 	before = w.follow(name)
 	m = w.reaches(w.moves(name), v1alpha1.MigrationReserving)

@@ -12,10 +12,10 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// plain reports whether the pod may be narrowed: whether only filters apply to it that the proof can evaluate. Other
+// narrowable reports whether the pod may be narrowed: whether only filters apply to it that the proof can evaluate. Other
 // filters concern volumes and claims, with their own accounting, or migrations and workloads. A DaemonSet's pod goes to
 // the one node in its affinity, which no search by size finds.
-func plain(pod *corev1.Pod) bool {
+func narrowable(pod *corev1.Pod) bool {
 	spec := &pod.Spec
 	return pod.Labels[v1alpha1.LabelMigration] == "" && // CheckpointStaging decides on the new pod of a migration
 		spec.NodeName == "" && len(spec.ResourceClaims) == 0 && gang.Of(pod) == "" && onlyNeutralVolumes(spec.Volumes) &&

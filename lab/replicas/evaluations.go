@@ -10,22 +10,22 @@ import (
 	"supercargo.dev/supercargo/lab/replicas/loop"
 )
 
-// Looks writes every evaluation of a law as CSV.
-type Looks struct {
+// EvaluationWriter writes every evaluation of a law as CSV.
+type EvaluationWriter struct {
 	rows *csv.Writer
 	err  error
 }
 
-// NewLooks returns a Looks and writes the header.
-func NewLooks(w io.Writer) *Looks {
-	l := &Looks{rows: csv.NewWriter(w)}
+// NewEvaluationWriter returns a EvaluationWriter and writes the header.
+func NewEvaluationWriter(w io.Writer) *EvaluationWriter {
+	l := &EvaluationWriter{rows: csv.NewWriter(w)}
 	l.err = l.rows.Write([]string{"time_s", "rate_per_s", "measured_rate_per_s", "response_s", "queue_length", "utilization_percent",
 		"ready", "wanted", "replicas", "next_s", "held", "reasons"})
 	return l
 }
 
 // Add writes one evaluation. A value that was not measured stays empty.
-func (l *Looks) Add(s loop.Step) {
+func (l *EvaluationWriter) Add(s loop.Step) {
 	if l.err != nil {
 		return
 	}
@@ -41,7 +41,7 @@ func (l *Looks) Add(s loop.Step) {
 }
 
 // Flush writes buffered data and returns the first error of all writes.
-func (l *Looks) Flush() error {
+func (l *EvaluationWriter) Flush() error {
 	l.rows.Flush()
 	if l.err != nil {
 		return l.err

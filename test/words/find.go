@@ -1,0 +1,265 @@
+package words
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A finding is a retired word in a place.
+type finding struct {
+	path      string // from the root
+	line      int    // 0 in names of files
+	word, use string
+}
+
+func (f finding) String() string {
+	return fmt.Sprintf("%s:%d says %q: use %q", f.path, f.line, f.word, f.use)
+}
+
+// matchers has one expression for each scope, with a group for each of its rules.
+var matchers = func() map[scope]matcher {
+	all := map[scope]matcher{}
+	for _, where := range []scope{prose, names, files, reasons, api} {
+		var m matcher
+		var patterns []string
+		for _, r := range table {
+			if r.where == where {
+				pattern := strings.ReplaceAll(r.pattern, " ", `\s+`)
+				patterns = append(patterns, pattern)
+				m.rules = append(m.rules, regexp.MustCompile(`(?i)^(`+pattern+`)$`))
+				m.uses = append(m.uses, r.use)
+			}
+		}
+		m.any = regexp.MustCompile(`(?i)\b(` + strings.Join(patterns, "|") + `)\b`)
+		all[where] = m
+	}
+	return all
+}()
+
+type matcher struct {
+	any   *regexp.Regexp
+	rules []*regexp.Regexp
+	uses  []string
+}
+
+// a match is a retired word at an offset of a text.
+type match struct {
+	at        int
+	word, use string
+}
+
+// in returns the retired words of a text.
+func (m matcher) in(text string) (found []match) {
+	for _, at := range m.any.FindAllStringIndex(text, -1) {
+		word := text[at[0]:at[1]]
+		for i, rule := range m.rules {
+			if rule.MatchString(word) {
+				found = append(found, match{at[0], strings.Join(strings.Fields(word), " "), m.uses[i]})
+				break
+			}
+		}
+	}
+	return found
+}
+
+// skipped are folders without text of ours: built, recorded, and copied from other projects.
+var skipped = []string{".git", "bin", "dist", "vendor", "testdata", "test/data", "test/words", "docs/decisions", "lab/playground/clusterapi"}
+
+// find returns the retired words in all files below a root.
+func find(root string) (found []finding, err error) {
+	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, _ := filepath.Rel(root, path) // path is below root
+		name = filepath.ToSlash(name)
+		if entry.IsDir() && (slices.Contains(skipped, name) || slices.Contains(skipped, entry.Name())) {
+			return filepath.SkipDir
+		}
+		stem, _, _ := strings.Cut(entry.Name(), ".")
+		for _, m := range append(matchers[prose].in(wordsOf(stem)), matchers[files].in(wordsOf(stem))...) {
+			found = append(found, finding{path: name, word: m.word, use: m.use})
+		}
+		if !entry.Type().IsRegular() || !read(name) {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		more, err := inFile(name, string(text))
+		found = append(found, more...)
+		return err
+	})
+	return found, err
+}
+
+// read reports whether a file has text of ours.
+func read(name string) bool {
+	switch filepath.Ext(name) {
+	case ".go":
+		return !strings.HasPrefix(filepath.Base(name), "zz_generated")
+	case ".yaml", ".yml":
+		return strings.HasPrefix(name, "manifests/") || strings.HasPrefix(name, "hack/") || strings.HasPrefix(name, "test/scenarios/")
+	case ".md", ".sh", ".tpl", ".js", ".html":
+		return true
+	}
+	return filepath.Base(name) == "Makefile" || strings.HasPrefix(name, ".ci/") || strings.HasPrefix(name, "hack/") && filepath.Ext(name) == ""
+}
+
+// code matches what CHANGELOG quotes: old names and messages.
+var code = regexp.MustCompile("(?s)`[^`]*`|\"[^\"]*\"")
+
+// inFile returns the retired words of a file.
+func inFile(name, text string) ([]finding, error) {
+	switch {
+	case filepath.Ext(name) == ".go":
+		return inGo(name, text)
+	case name == "CHANGELOG.md":
+		text = code.ReplaceAllStringFunc(text, blank)
+	}
+	found := findings(name, 1, flat(text), prose)
+	if strings.HasPrefix(name, "manifests/") {
+		found = append(found, findings(name, 1, flat(text), api)...)
+	}
+	return found, nil
+}
+
+// inGo returns the retired words in the comments, the strings and the declared names of a Go file.
+func inGo(name, text string) (found []finding, err error) {
+	positions := token.NewFileSet()
+	file, err := parser.ParseFile(positions, name, text, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return nil, fmt.Errorf("parse %s: %w", name, err)
+	}
+	line := func(n ast.Node) int { return positions.Position(n.Pos()).Line }
+	checked := map[string]bool{} // names that are declared more than once are reported once
+	for _, group := range file.Comments {
+		comment := flat(text[positions.Position(group.Pos()).Offset:positions.Position(group.End()).Offset])
+		found = append(found, findings(name, line(group), comment, prose)...)
+		if describes(name) {
+			found = append(found, findings(name, line(group), comment, api)...)
+		}
+	}
+	tags := map[*ast.BasicLit]bool{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		for _, id := range declared(n) {
+			if checked[id.Name] {
+				continue
+			}
+			checked[id.Name] = true
+			found = append(found, findings(name, line(id), wordsOf(id.Name), prose)...)
+			if !test.MatchString(id.Name) {
+				found = append(found, findings(name, line(id), wordsOf(id.Name), names)...)
+			}
+		}
+		switch n := n.(type) {
+		case *ast.Field:
+			tags[n.Tag] = true
+		case *ast.BasicLit:
+			if s, err := strconv.Unquote(n.Value); err == nil && n.Kind == token.STRING && !tags[n] {
+				found = append(found, findings(name, line(n), s, prose)...)
+				if strings.HasSuffix(name, "api/v1alpha1/reasons.go") {
+					for _, m := range matchers[reasons].in(s) {
+						if m.word == s {
+							found = append(found, finding{name, line(n), m.word, m.use})
+						}
+					}
+				}
+			}
+		}
+		return true
+	})
+	return found, nil
+}
+
+// test matches the names of test functions.
+var test = regexp.MustCompile(`^(Test|Benchmark|Fuzz|Example)`)
+
+// describes reports whether the comments of a file are the descriptions of kinds.
+func describes(name string) bool {
+	dir, base := filepath.Split(name)
+	return dir == "api/v1alpha1/" || dir == "api/adapter/v1alpha1/" && base == "types.go" || dir == "api/config/v1/" && base == "types.go"
+}
+
+// declared returns the identifiers that a node declares.
+func declared(n ast.Node) (ids []*ast.Ident) {
+	expressions := func(all ...ast.Expr) {
+		for _, e := range all {
+			if id, is := e.(*ast.Ident); is {
+				ids = append(ids, id)
+			}
+		}
+	}
+	switch n := n.(type) {
+	case *ast.File:
+		return []*ast.Ident{n.Name}
+	case *ast.FuncDecl:
+		return []*ast.Ident{n.Name}
+	case *ast.TypeSpec:
+		return []*ast.Ident{n.Name}
+	case *ast.ValueSpec:
+		return n.Names
+	case *ast.Field:
+		return n.Names
+	case *ast.AssignStmt:
+		if n.Tok == token.DEFINE {
+			expressions(n.Lhs...)
+		}
+	case *ast.RangeStmt:
+		if n.Tok == token.DEFINE {
+			expressions(n.Key, n.Value)
+		}
+	}
+	return ids
+}
+
+// findings returns the retired words in a text that begins at a line of a file.
+func findings(name string, line int, text string, where scope) (found []finding) {
+	for _, m := range matchers[where].in(text) {
+		found = append(found, finding{name, line + strings.Count(text[:m.at], "\n"), m.word, m.use})
+	}
+	return found
+}
+
+// marker matches the beginning of a line of a comment.
+var marker = regexp.MustCompile(`(?m)^[ \t]*(//+|#+|\*|>)`)
+
+// flat returns a text with the markers of its comments blanked out, so that a phrase may continue on the next line.
+func flat(text string) string { return marker.ReplaceAllStringFunc(text, blank) }
+
+// blank returns a text of the same length and with the same lines, but without words.
+func blank(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' {
+			return r
+		}
+		return ' '
+	}, text)
+}
+
+// wordsOf returns the words of a name in lower case: "give back" of GiveBack, give_back and give-back.
+func wordsOf(name string) string {
+	var b strings.Builder
+	for i, r := range name {
+		switch {
+		case r == '_' || r == '-':
+			r = ' '
+		case i > 0 && 'A' <= r && r <= 'Z' && (lower(name[i-1]) || i+1 < len(name) && lower(name[i+1])):
+			b.WriteByte(' ')
+		}
+		b.WriteRune(r)
+	}
+	return strings.ToLower(b.String())
+}
+
+func lower(c byte) bool { return 'a' <= c && c <= 'z' }

@@ -1,0 +1,11 @@
+package fleet
+
+// A fleet lets
+// go of its machines.
+type fleet struct {
+	giveBack int `json:"goesOn"`
+}
+
+func (f *fleet) tell() string { return "the machine is dearer" }
+
+func TestItGoesOn() {}
