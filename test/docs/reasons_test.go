@@ -149,6 +149,31 @@ func reasonConstants(t *testing.T) map[string]string {
 	return all
 }
 
+// TestReasonsInPagesExist finds conditions such as `Ready=False, Failed` in pages. CHANGELOG has old names.
+func TestReasonsInPagesExist(t *testing.T) {
+	known := map[string]bool{}
+	for _, value := range reasonConstants(t) {
+		known[value] = true
+	}
+	found := 0
+	for _, p := range pages(t) {
+		if p.name == "CHANGELOG.md" || strings.HasPrefix(p.name, "docs/decisions/") {
+			continue
+		}
+		for _, match := range conditionWithReason.FindAllStringSubmatch(p.text, -1) {
+			if found++; !known[match[1]] {
+				t.Errorf("%s says %s, which is no reason", p.name, match[0])
+			}
+		}
+	}
+	if found < 10 {
+		t.Errorf("found only %d", found)
+	}
+}
+
+// conditionWithReason matches a condition and its reason in a page.
+var conditionWithReason = regexp.MustCompile("`[A-Z]\\w+=(?:True|False|Unknown),\\s+([A-Z]\\w+)`")
+
 func TestLiteralsInPlaceOfReasonsAreFound(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "", `package p
 func f() {

@@ -66,8 +66,8 @@ sets c to 0. With --slo and --peak-rate, the command also prints how many replic
     kubectl patch replicapolicy web -n shop --type merge --patch-file /dev/stdin
 
   # Fit to the samples of a simulation
-  supercargo replicas --trace requests.csv --law inversequeue --samples looks.csv
-  supercargo fit service -f looks.csv --time-column time_s --replicas-column ready \
+  supercargo replicas --trace requests.csv --law inversequeue --samples samples.csv
+  supercargo fit service -f samples.csv --time-column time_s --replicas-column ready \
     --rate-column measured_rate_per_s --max-response 250ms`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -105,7 +105,7 @@ func TestFitServiceUnderNoisePredictsOtherSizes(t *testing.T) {
 // random arrivals and service times, reveal the speed of its replicas.
 func TestFitServiceReadsWhatReplicasHasPlayed(t *testing.T) {
 	t.Parallel()
-	samples := filepath.Join(t.TempDir(), "looks.csv")
+	samples := filepath.Join(t.TempDir(), "samples.csv")
 	var rates strings.Builder
 	for i := range 24 {
 		fmt.Fprintf(&rates, "%d,%d\n", 1800*i, 40+15*(i*7%12))

@@ -90,7 +90,7 @@ that. The same input and seed give the same figures.`,
   supercargo replicas --trace requests.csv --law inversequeue,hpa --slo 200ms -o json
 
   # Write every sample of a law to a file
-  supercargo replicas --trace requests.csv --law doublethreshold --samples looks.csv`,
+  supercargo replicas --trace requests.csv --law doublethreshold --samples samples.csv`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			flags.warmupGiven = cmd.Flags().Changed("warmup")

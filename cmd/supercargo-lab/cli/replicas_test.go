@@ -100,7 +100,7 @@ func TestReplicasTabulatesEveryLaw(t *testing.T) {
 
 func TestReplicasWritesEveryEvaluation(t *testing.T) {
 	t.Parallel()
-	samples := filepath.Join(t.TempDir(), "looks.csv")
+	samples := filepath.Join(t.TempDir(), "samples.csv")
 	code, _, stderr := supercargo(t, "", "replicas", "--trace", hours(t, 1, 100), "--law", "inversequeue", "--samples", samples)
 	if code != command.ExitOK {
 		t.Fatalf("exit code %d: %s", code, stderr)

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/movable"
 	"supercargo.dev/supercargo/internal/movable/attempts"
 )
 
@@ -35,7 +34,7 @@ func (c Config) back(o Observation, now time.Time) Step {
 		if r.DeletionTimestamp == nil || r.DeletionGracePeriodSeconds != nil && *r.DeletionGracePeriodSeconds > graceOfRestored {
 			return Step{Do: DeletePod, Why: "the new pod is deleted before the old one continues", Pod: r, GraceSeconds: graceOfRestored}
 		}
-		until := c.heldByNewPod(o, s, now)
+		until := s.setHold(c.heldByNewPod(o, now), now)
 		return waitFrozen(o, s, "wait until the new pod is gone", until, now)
 	}
 	switch m.Status.Order {
@@ -62,29 +61,13 @@ func (c Config) thaw(o Observation, s *status, now time.Time) Step {
 	}
 	if !done {
 		if everFrozen(m) {
-			until = c.heldByAgent(o, s, now)
+			until = s.setHold(c.heldByAgent(o, now), now)
 		}
 		return waitFrozen(o, s, "wait until the pod runs", until, now)
 	}
 	s.Order = v1alpha1.OrderClean
 	s.set(v1alpha1.MigrationCleanedUp, no, v1alpha1.MigrationReasonInProgress, "the agents remove leftovers", now)
 	return s.write("the pod continues: clean up")
-}
-
-// heldByAgent reports in a condition that the frozen container has not continued. It returns when
-// to decide again; zero if only a change can help.
-func (c Config) heldByAgent(o Observation, s *status, now time.Time) time.Time {
-	m := o.Migration
-	node := o.Nodes[m.Status.Plan.SourceNode]
-	if !movable.Ready(node) {
-		s.set(v1alpha1.MigrationFrozen, yes, v1alpha1.MigrationReasonSourceNotReady, "node "+node.Name+" is not ready: the pod continues when the agent of the node runs again", now)
-		return time.Time{}
-	}
-	if until := c.silentFrom(&m.Status, v1alpha1.MigrationFinished); now.Before(until) {
-		return until
-	}
-	s.set(v1alpha1.MigrationFrozen, yes, v1alpha1.MigrationReasonAgentNotReporting, "the agent of node "+node.Name+" has not reported that the pod runs: check that the agent runs", now)
-	return time.Time{}
 }
 
 // everFrozen reports whether the container may have been frozen.

@@ -50,7 +50,7 @@ func (c Config) handOver(o Observation, now time.Time) Step {
 		return s.write("the new pod has taken over: kill the old container")
 	}
 	if !killed(o) {
-		until := c.heldByOldPod(o, s, now)
+		until := s.setHold(c.heldByOldPod(o, now), now)
 		return s.writeOr(m, "wait until the old container is dead", until)
 	}
 	if !dead(o.Source) && hasLongGrace(o.Source) {
@@ -70,25 +70,6 @@ func (c Config) handOver(o Observation, now time.Time) Step {
 	s.set(v1alpha1.MigrationCleanedUp, no, v1alpha1.MigrationReasonInProgress, "the agents remove leftovers", now)
 	s.setTotal(o, now)
 	return s.write("the old container is dead: clean up")
-}
-
-// heldByOldPod reports in a condition that the old container may not be dead. It returns when to
-// decide again; zero if only a change can help.
-func (c Config) heldByOldPod(o Observation, s *status, now time.Time) time.Time {
-	node := o.Nodes[o.Migration.Status.Plan.SourceNode]
-	until := c.silentFrom(&o.Migration.Status, v1alpha1.MigrationHandedOver)
-	switch {
-	case node == nil:
-	case !movable.Ready(node):
-		s.set(v1alpha1.MigrationHandedOver, no, v1alpha1.MigrationReasonSourceNotReady,
-			"the new pod has taken over; node "+node.Name+" is not ready, so it is unknown whether the old container is dead: repair the node or remove it", now)
-	case now.Before(until):
-		return until
-	default:
-		s.set(v1alpha1.MigrationHandedOver, no, v1alpha1.MigrationReasonAgentNotReporting,
-			"the new pod has taken over; the agent of node "+node.Name+" has not reported that the old container is dead: check that the agent runs", now)
-	}
-	return time.Time{}
 }
 
 // takeOver returns the next write to the two pods; nil when the new pod has taken over.

@@ -47,6 +47,14 @@ func (s *status) set(kind string, value metav1.ConditionStatus, reason, message 
 	})
 }
 
+// setHold sets the condition of a hold, if there is something to report, and returns when to decide again.
+func (s *status) setHold(h hold, now time.Time) time.Time {
+	if h.kind != "" {
+		s.set(h.kind, h.value, h.reason, h.message, now)
+	}
+	return h.until
+}
+
 // write returns the step that writes the status.
 func (s *status) write(why string) Step {
 	return Step{Do: WriteStatus, Why: why, Status: s.MigrationStatus}
